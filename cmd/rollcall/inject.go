@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/manifest"
+)
+
+// injectOptions are the flags of rollcall inject.
+type injectOptions struct {
+	files     []string
+	namespace string
+	domain    string
+	output    string
+	children  bool
+}
+
+func newInject() *cobra.Command {
+	o := injectOptions{}
+	cmd := &cobra.Command{
+		Use:   "inject -f FILE",
+		Short: "Print manifests as the webhook would admit them",
+		Long: `Print manifests as the webhook would admit them, and the objects that the
+reconciler would make. No cluster is asked.
+
+Documents without the label ` + gang.LabelFramework + ` are printed as they are.
+When one workload is denied, nothing is printed but the reasons, and the exit
+code is 1, so that a pipe into kubectl apply gets all or nothing.`,
+		Example: `  rollcall inject -f job.yaml
+  rollcall inject -f manifests/ -o json
+  cat job.yaml | rollcall inject -f - | kubectl diff -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory with manifests, - for standard input; may be given several times")
+	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects that name none")
+	f.StringVar(&o.domain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
+	f.StringVarP(&o.output, "output", "o", string(manifest.YAML), "format: yaml or json")
+	f.BoolVar(&o.children, "children", true, "print the objects that the reconciler would make, too")
+	if err := cmd.MarkFlagRequired("filename"); err != nil {
+		panic(err) // the flag is declared above
+	}
+	return cmd
+}
+
+func (o injectOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
+	format := manifest.Format(o.output)
+	if format != manifest.YAML && format != manifest.JSON {
+		return fmt.Errorf("unknown output format %q: use yaml or json", o.output)
+	}
+	docs, err := o.read(stdin)
+	if err != nil {
+		return err
+	}
+	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: o.domain})
+	denied := 0
+	out := docs
+	for _, d := range docs {
+		injections, err := d.Inject(engine, o.namespace)
+		if err != nil {
+			return err
+		}
+		for _, in := range injections {
+			denied += report(stderr, d, in)
+			if out, err = o.withService(out, in); err != nil {
+				return err
+			}
+		}
+	}
+	if denied > 0 {
+		return fmt.Errorf("%d of the workloads cannot become a gang; nothing was printed", denied)
+	}
+	return manifest.Write(stdout, format, out)
+}
+
+// withService adds the gang's Service, unless one is there: the members of a gang
+// share it, and an injected manifest may be injected again.
+func (o injectOptions) withService(docs []*manifest.Document, in manifest.Injection) ([]*manifest.Document, error) {
+	s := in.Service()
+	if s == nil || !o.children || manifest.Holds(docs, s.Kind, s.Name) {
+		return docs, nil
+	}
+	child, err := manifest.Of("service/"+s.Name, s)
+	return append(docs, child), err
+}
+
+// report prints what a user should know of one workload, and returns 1 when it
+// was denied.
+func report(stderr io.Writer, d *manifest.Document, in manifest.Injection) int {
+	for _, w := range in.Warnings {
+		fmt.Fprintf(stderr, "warning: %s (%s): %s\n", d, in.Object, w)
+	}
+	if in.Err == nil {
+		return 0
+	}
+	for _, c := range injectors.Causes(in.Err) {
+		fmt.Fprintf(stderr, "error: %s (%s): %s\n", d, in.Object, c)
+	}
+	return 1
+}
+
+func (o injectOptions) read(stdin io.Reader) ([]*manifest.Document, error) {
+	var docs []*manifest.Document
+	for _, name := range o.files {
+		if name == "-" {
+			got, err := manifest.Read("standard input", stdin)
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, got...)
+			continue
+		}
+		paths, err := expand(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			got, err := readFile(path)
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, got...)
+		}
+	}
+	return docs, nil
+}
+
+func readFile(path string) ([]*manifest.Document, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening a manifest: %w", err)
+	}
+	docs, err := manifest.Read(path, f)
+	return docs, errors.Join(err, f.Close())
+}
+
+// expand lists the manifests of a directory, by the endings that kubectl reads;
+// a file stands for itself whatever its name.
+func expand(name string) ([]string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("opening a manifest: %w", err)
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	var paths []string
+	err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing manifests: %w", err)
+	}
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("listing manifests: %s holds no .yaml, .yml or .json file", name)
+	}
+	return paths, nil
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rollcall",
+		Short: "Label a Job; it becomes a distributed training gang",
+		Long: `Label a Job; it becomes a distributed training gang.
+
+rollcall runs the engine of Rollcall's admission webhook on manifests, so that
+what a cluster would make of them can be read, kept and compared before anything
+is applied.`,
+		SilenceErrors: true, // main prints the error, once
+		SilenceUsage:  true, // a denied manifest is no mistake in the command
+		Version:       version(),
+	}
+	root.AddCommand(newInject(), newFrameworks())
+	return root
+}
+
+// version is the module version that the go command stamped into the binary.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

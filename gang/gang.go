@@ -1,0 +1,90 @@
+package gang
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// DefaultClusterDomain is the cluster domain of a cluster that does not say
+// otherwise (kubelet --cluster-domain as set up by kubeadm and the large clouds).
+const DefaultClusterDomain = "cluster.local"
+
+// Config is what a cluster's operator decides for all gangs.
+type Config struct {
+	// ClusterDomain is the DNS suffix of Services; the zero value means
+	// [DefaultClusterDomain].
+	ClusterDomain string
+}
+
+// Gang is one workload read as a set of ranks. It is a value: it holds no
+// pointer into the workload it was parsed from.
+type Gang struct {
+	// Name is the gang's name, a DNS-1035 label.
+	Name string
+	// Namespace is the workload's namespace.
+	Namespace string
+	// Framework is the framework that the gang runs.
+	Framework Framework
+	// Role is the part that this workload plays in it, one of Framework.Roles.
+	Role string
+	// Kind is the workload's kind.
+	Kind Kind
+	// Workload is the workload's name, from which pods get their hostnames.
+	Workload string
+	// IndexLabel is the pod label that holds a rank's index.
+	IndexLabel string
+	// Size is the number of ranks, at least 1.
+	Size int32
+	// Service is the headless Service that gives the ranks their names.
+	Service string
+	// Domain is the cluster's DNS domain.
+	Domain string
+	// Port is the TCP port of the rendezvous.
+	Port int32
+	// Containers are the training containers, in the template's order.
+	Containers []Container
+	// Processes is the number of training processes of each pod.
+	Processes Processes
+	// GPUs is what the user asked for by annotation; nil when nothing.
+	GPUs *GPUs
+	// Shm is the wish for /dev/shm.
+	Shm Shm
+}
+
+// Container is a training container: what the injectors have to know of it.
+type Container struct {
+	// Name is the container's name.
+	Name string
+	// CPU is the CPU limit in cores, rounded up; 0 when there is none.
+	CPU int64
+	// Memory is the memory limit in bytes; 0 when there is none.
+	Memory int64
+	// Accelerators is the number of accelerators of any vendor in its limits or
+	// requests, or in [Gang.GPUs] when that is set; 0 when there are none.
+	Accelerators int64
+}
+
+// GPUs is a number of accelerators for each training container.
+type GPUs struct {
+	// Resource is the extended resource.
+	Resource string
+	// Count is at least 1.
+	Count int64
+}
+
+// Shm is the wish for /dev/shm. The zero value leaves the size to the injector.
+type Shm struct {
+	// None is true when the user wants no volume there.
+	None bool
+	// Size is the user's size; nil when the user named none.
+	Size *resource.Quantity
+}
+
+// Host returns the stable DNS name of the pod with the given index, complete with
+// the cluster domain: with the usual ndots:5 a complete name costs a pod one
+// look-up where a short one costs up to three, and a pod finds its own in
+// /etc/hosts.
+func (g Gang) Host(index int32) string {
+	return fmt.Sprintf("%s-%d.%s.%s.svc.%s", g.Workload, index, g.Service, g.Namespace, g.Domain)
+}

@@ -1,0 +1,75 @@
+package gang
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// linuxHostNameMax is HOST_NAME_MAX of Linux, which bounds a pod whose hostname
+// is its complete name (setHostnameAsFQDN).
+const linuxHostNameMax = 64
+
+var templateSpecPath = field.NewPath("spec", "template", "spec")
+
+// service is the name of the headless Service: the user's own when the workload
+// names one, else the gang's. A StatefulSet names its Service in serviceName and
+// gives its pods that subdomain by itself.
+func (p *parser) service(gang string) string {
+	if set := p.workload.StatefulSet; set != nil {
+		if set.Spec.ServiceName != "" {
+			return set.Spec.ServiceName
+		}
+		return gang
+	}
+	if sub := p.workload.Template().Spec.Subdomain; sub != "" {
+		return sub
+	}
+	return gang
+}
+
+// derivedNames checks every name that will be derived from the workload's, at the
+// highest index, before anything exists that would carry it.
+func (p *parser) derivedNames(g Gang) {
+	namePath := field.NewPath("metadata", "name")
+	host := fmt.Sprintf("%s-%d", g.Workload, g.Size-1)
+	if len(host) > validation.DNS1123LabelMaxLength {
+		p.invalid(namePath, g.Workload, fmt.Sprintf(
+			"the last rank's hostname %q has %d characters, the limit is %d; shorten the name by %d",
+			host, len(host), validation.DNS1123LabelMaxLength, len(host)-validation.DNS1123LabelMaxLength))
+	} else if msgs := validation.IsDNS1123Label(host); len(msgs) > 0 {
+		p.invalid(namePath, g.Workload, fmt.Sprintf(
+			"the last rank's hostname %q is not a DNS label: %s; rename the workload", host, strings.Join(msgs, "; ")))
+	}
+	fqdn := g.Host(g.Size - 1)
+	if len(fqdn) > validation.DNS1123SubdomainMaxLength {
+		p.invalid(namePath, g.Workload, fmt.Sprintf(
+			"the longest address %q has %d characters, the limit is %d; shorten the name, the gang's or the namespace's",
+			fqdn, len(fqdn), validation.DNS1123SubdomainMaxLength))
+	}
+	if asFQDN := p.workload.Template().Spec.SetHostnameAsFQDN; asFQDN != nil && *asFQDN && len(fqdn) > linuxHostNameMax {
+		p.invalid(templateSpecPath.Child("setHostnameAsFQDN"), true, fmt.Sprintf(
+			"the longest hostname would be %q with %d characters, the limit of Linux is %d; remove the field or shorten the names",
+			fqdn, len(fqdn), linuxHostNameMax))
+	}
+}
+
+// network checks the pod settings on which the ranks' names depend.
+func (p *parser) network() {
+	spec := &p.workload.Template().Spec
+	if spec.Hostname != "" {
+		p.invalid(templateSpecPath.Child("hostname"), spec.Hostname,
+			"every rank has a hostname of its own, made of the workload's name and its index; remove the field")
+	}
+	if set := p.workload.StatefulSet; set != nil && spec.Subdomain != "" && spec.Subdomain != p.service(spec.Subdomain) {
+		p.invalid(templateSpecPath.Child("subdomain"), spec.Subdomain, fmt.Sprintf(
+			"must equal spec.serviceName (%q), which the StatefulSet controller gives its pods; remove the field", set.Spec.ServiceName))
+	}
+	if spec.HostNetwork && spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
+		p.warn(templateSpecPath.Child("dnsPolicy"),
+			"pods on the host's network resolve no cluster names with this policy; set ClusterFirstWithHostNet")
+	}
+}

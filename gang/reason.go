@@ -1,0 +1,45 @@
+package gang
+
+// Reason is a stable code for why something happened to a gang. The same codes
+// appear in Events, metrics, logs and on the command line.
+type Reason string
+
+// Reasons of an admission.
+const (
+	// ReasonInjected: the workload was changed.
+	ReasonInjected Reason = "Injected"
+	// ReasonUnchanged: everything was there already.
+	ReasonUnchanged Reason = "Unchanged"
+	// ReasonOptedOut: the label inject is "false".
+	ReasonOptedOut Reason = "OptedOut"
+	// ReasonNotLabelled: the workload is not ours.
+	ReasonNotLabelled Reason = "NotLabelled"
+	// ReasonInvalid: the workload was denied.
+	ReasonInvalid Reason = "Invalid"
+	// ReasonTooLate: a Job that exists already was labelled; its template cannot
+	// change any more.
+	ReasonTooLate Reason = "TooLate"
+	// ReasonInternal: a fault of Rollcall's own.
+	ReasonInternal Reason = "Internal"
+	// ReasonUndecodable: the request held no object that could be read.
+	ReasonUndecodable Reason = "Undecodable"
+)
+
+// Reasons of a gang's life.
+const (
+	// ReasonServiceCreated: the headless Service was made.
+	ReasonServiceCreated Reason = "ServiceCreated"
+	// ReasonServiceConflict: a Service of that name exists and cannot serve.
+	ReasonServiceConflict Reason = "ServiceConflict"
+	// ReasonNotInjected: the workload carries the label but passed admission
+	// without Rollcall.
+	ReasonNotInjected Reason = "NotInjected"
+	// ReasonGangPending: not all ranks are ready.
+	ReasonGangPending Reason = "GangPending"
+	// ReasonGangRunning: all ranks are ready.
+	ReasonGangRunning Reason = "GangRunning"
+	// ReasonGangSucceeded: the gang is done.
+	ReasonGangSucceeded Reason = "GangSucceeded"
+	// ReasonGangFailed: the gang failed for good.
+	ReasonGangFailed Reason = "GangFailed"
+)

@@ -1,0 +1,61 @@
+package gang
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// size is the number of ranks. Ranks need indexes and must all run at once, so a
+// Job has to be one that can be Indexed with completions = parallelism.
+func (p *parser) size() int32 {
+	if p.workload.Job != nil {
+		return p.jobSize(&p.workload.Job.Spec)
+	}
+	return p.statefulSetSize()
+}
+
+func (p *parser) jobSize(spec *batchv1.JobSpec) int32 {
+	path := field.NewPath("spec")
+	// Absent fields mean what the API server's defaulting makes of them: both
+	// absent is one pod; completions alone leaves parallelism at 1.
+	parallelism := int32(1)
+	if spec.Parallelism != nil {
+		parallelism = *spec.Parallelism
+	}
+	if parallelism < 1 {
+		p.invalid(path.Child("parallelism"), parallelism,
+			"a gang has at least 1 rank; set parallelism and completions to the number of ranks, and spec.suspend: true to hold the Job back")
+		return 1
+	}
+	switch {
+	case spec.Completions == nil && spec.Parallelism != nil && parallelism > 1:
+		p.errs = append(p.errs, field.Required(path.Child("completions"), fmt.Sprintf(
+			"without completions this is a work-queue Job, whose pods have no index and thus no rank; set completions: %d", parallelism)))
+	case spec.Completions != nil && *spec.Completions != parallelism:
+		p.invalid(path.Child("completions"), *spec.Completions, fmt.Sprintf(
+			"all ranks of a gang run at once: must equal parallelism (%d); set both to the number of ranks", parallelism))
+	}
+	if m := spec.ManagedBy; m != nil && *m != batchv1.JobControllerName {
+		p.warn(path.Child("managedBy"), fmt.Sprintf("%q runs this Job, not the Job controller; Rollcall injects and only watches", *m))
+	}
+	return parallelism
+}
+
+func (p *parser) statefulSetSize() int32 {
+	spec, path := &p.workload.StatefulSet.Spec, field.NewPath("spec")
+	replicas := int32(1)
+	if spec.Replicas != nil {
+		replicas = *spec.Replicas
+	}
+	if replicas < 1 {
+		p.invalid(path.Child("replicas"), replicas, "a gang has at least 1 rank; delete the StatefulSet to stop the gang")
+		return 1
+	}
+	if spec.Ordinals != nil && spec.Ordinals.Start != 0 {
+		p.invalid(path.Child("ordinals", "start"), spec.Ordinals.Start,
+			"ranks are the pods' ordinals and start at 0; remove spec.ordinals")
+	}
+	return replicas
+}

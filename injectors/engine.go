@@ -1,0 +1,179 @@
+package injectors
+
+import (
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
+	"rollcall.training/plan"
+)
+
+// Engine turns labelled workloads into members of gangs. Its zero value knows no
+// framework; use [New].
+type Engine struct {
+	registry   Registry
+	frameworks gang.Frameworks
+	config     gang.Config
+}
+
+// New returns an engine over the given injectors.
+func New(r Registry, cfg gang.Config) *Engine {
+	return &Engine{registry: r, frameworks: r.Frameworks(), config: cfg}
+}
+
+// Frameworks returns what the engine supports, in the order shown to users.
+func (e *Engine) Frameworks() gang.Frameworks { return e.frameworks }
+
+// Result says what became of one workload.
+type Result struct {
+	// Reason is the stable code of the outcome.
+	Reason gang.Reason
+	// Gang is what the workload was read as; the zero value where it is none.
+	Gang gang.Gang
+	// Children are the objects that the reconciler makes for the gang.
+	Children plan.Children
+	// Warnings are for the user, one line each.
+	Warnings []string
+}
+
+// Inject changes w, which is being created, into a member of its gang. A
+// workload without the label, or with rollcall.training/inject: "false", is left
+// alone. The error is an apierrors.StatusError of HTTP 422 and kind Invalid that
+// lists all mistakes at once; w is unchanged then.
+func (e *Engine) Inject(w gang.Workload) (Result, error) {
+	if r, stop := e.skip(w); stop {
+		return r, nil
+	}
+	return e.apply(w)
+}
+
+// Reinject does the same for a StatefulSet that is being updated. What was
+// injected before stays to the letter unless the user's inputs have moved.
+func (e *Engine) Reinject(old, updated *appsv1.StatefulSet) (Result, error) {
+	w := gang.Workload{StatefulSet: updated}
+	if r, stop := e.skip(w); stop {
+		return r, nil
+	}
+	stuck, err := plan.Stick(old, updated)
+	if err != nil {
+		return Result{Reason: gang.ReasonInternal}, apierrors.NewInternalError(err)
+	}
+	if stuck {
+		// Not parsed again: a newer release may read the same text more strictly,
+		// and must not refuse what it is not asked to change.
+		return Result{Reason: gang.ReasonUnchanged}, nil
+	}
+	if errs := becoming(old, updated); len(errs) > 0 {
+		return Result{Reason: gang.ReasonInvalid}, invalid(w, errs)
+	}
+	return e.apply(w)
+}
+
+// becoming refuses a StatefulSet that exists, is no gang yet, and cannot become
+// one since the fields in question are immutable.
+func becoming(old, updated *appsv1.StatefulSet) field.ErrorList {
+	if _, was := old.Annotations[gang.AnnotationInjected]; was {
+		return nil
+	}
+	const fix = "; the field is immutable, so delete the StatefulSet and create it anew with the label"
+	var errs field.ErrorList
+	if updated.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+		errs = append(errs, field.NotSupported(field.NewPath("spec", "podManagementPolicy"), updated.Spec.PodManagementPolicy,
+			[]appsv1.PodManagementPolicyType{appsv1.ParallelPodManagement}))
+		errs[len(errs)-1].Detail += fix
+	}
+	if updated.Spec.ServiceName == "" {
+		errs = append(errs, field.Required(field.NewPath("spec", "serviceName"), "ranks find each other in a headless Service"+fix))
+	}
+	return errs
+}
+
+// Describe reads w, which has been admitted before, as a gang and tells what its
+// children are, without changing it.
+func (e *Engine) Describe(w gang.Workload) (Result, error) {
+	g, warnings, errs := gang.Parse(w, e.frameworks, e.config)
+	if len(errs) > 0 {
+		return Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}, invalid(w, errs)
+	}
+	p, err := e.plan(g)
+	if err != nil {
+		return Result{Reason: gang.ReasonInternal}, apierrors.NewInternalError(err)
+	}
+	return Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}, nil
+}
+
+func (e *Engine) skip(w gang.Workload) (Result, bool) {
+	switch {
+	case !w.Labelled():
+		return Result{Reason: gang.ReasonNotLabelled}, true
+	case w.OptedOut():
+		return Result{Reason: gang.ReasonOptedOut}, true
+	}
+	return Result{}, false
+}
+
+// apply works on a copy, so that a refused workload is left as it came.
+func (e *Engine) apply(w gang.Workload) (Result, error) {
+	g, warnings, errs := gang.Parse(w, e.frameworks, e.config)
+	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}
+	if len(errs) > 0 {
+		return r, invalid(w, errs)
+	}
+	p, err := e.plan(g)
+	if err != nil {
+		r.Reason = gang.ReasonInternal
+		return r, apierrors.NewInternalError(err)
+	}
+	draft := w.DeepCopy()
+	applied, errs := plan.Apply(draft, g, p)
+	r.Warnings = append(r.Warnings, applied...)
+	if len(errs) > 0 {
+		return r, invalid(w, errs)
+	}
+	r.Children = p.Children
+	r.Reason = gang.ReasonUnchanged
+	if !w.Equal(draft) {
+		r.Reason = gang.ReasonInjected
+		w.Become(draft)
+	}
+	return r, nil
+}
+
+// plan asks the framework's injector and adds what every gang gets.
+func (e *Engine) plan(g gang.Gang) (plan.Plan, error) {
+	inj, err := e.registry.find(g.Framework.Name)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	p := inj.Plan(g)
+	p.By = g.Framework.Name
+	return plan.Merge(p, baseline(g))
+}
+
+func invalid(w gang.Workload, errs field.ErrorList) error {
+	return apierrors.NewInvalid(w.GroupKind(), w.Meta().Name, errs)
+}
+
+// IsDenied reports whether err tells of a workload that its user has to change,
+// as opposed to a fault of Rollcall's.
+func IsDenied(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && apierrors.IsInvalid(err)
+}
+
+// Causes lists the mistakes that a denial names, each "field: what is wrong".
+func Causes(err error) []string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, c := range status.Status().Details.Causes {
+		out = append(out, fmt.Sprintf("%s: %s", c.Field, c.Message))
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
+)
+
+// Apply changes w to what p wants. The training containers are those of g; every
+// init container gets the environment as well, since a rank's preparation may
+// depend on its rank.
+//
+// The warnings name every value of the user's that differs from the plan's and
+// stays. When the returned list is not empty, w is in no defined state: apply to
+// a copy.
+func Apply(w gang.Workload, g gang.Gang, p Plan) ([]string, field.ErrorList) {
+	old, err := ReadRecord(w)
+	if err != nil {
+		path := field.NewPath("metadata", "annotations").Key(gang.AnnotationInjected)
+		return nil, field.ErrorList{field.Invalid(path, w.Meta().Annotations[gang.AnnotationInjected],
+			"is written by Rollcall alone and cannot be read; remove the annotation")}
+	}
+	a := &applier{pod: newPod(w), gang: g, plan: p, record: Record{By: p.By}}
+	a.adopt(old)
+	a.removeStale()
+	for _, c := range a.pod.containers {
+		if c.init || a.trains(c.Name) {
+			a.environment(c)
+		}
+	}
+	a.volumes()
+	a.resources()
+	a.labels()
+	a.shape(w, old)
+	if len(a.errs) > 0 {
+		return a.warnings, a.errs
+	}
+	if err := a.finish(w, old); err != nil {
+		return a.warnings, field.ErrorList{field.InternalError(field.NewPath("metadata", "annotations"), err)}
+	}
+	return a.warnings, nil
+}
+
+// applier carries one application of a plan.
+type applier struct {
+	pod      *pod
+	gang     gang.Gang
+	plan     Plan
+	record   Record        // what is ours after this application
+	mine     map[slot]bool // what was ours before it
+	warnings []string
+	errs     field.ErrorList
+}
+
+// adopt takes over the places of an earlier admission, if their values are still
+// those that it left. If somebody edited one, all count as the user's, and each
+// that differs from the plan is judged like any value of the user's.
+func (a *applier) adopt(old *Record) {
+	a.mine = map[slot]bool{}
+	if old == nil {
+		return
+	}
+	if sum, err := old.sum(a.pod); err != nil || sum != old.Sum {
+		return
+	}
+	for _, s := range old.slots() {
+		a.mine[s] = true
+	}
+}
+
+// wanted lists the places that the plan can fill.
+func (a *applier) wanted() map[slot]bool {
+	out := map[slot]bool{}
+	for _, c := range a.pod.containers {
+		if c.init || a.trains(c.Name) {
+			for _, e := range a.plan.Env {
+				out[slot{slotEnv, c.Name, e.Name}] = true
+			}
+		}
+	}
+	for _, v := range a.plan.Volumes {
+		out[slot{kind: slotVolume, name: v.Name}] = true
+		for _, c := range a.gang.Containers {
+			out[slot{slotMount, c.Name, v.Name}] = true
+		}
+	}
+	for _, r := range a.plan.Resources {
+		for _, c := range a.gang.Containers {
+			out[slot{slotResource, c.Name, string(r.Name)}] = true
+		}
+	}
+	for _, l := range a.plan.PodLabels {
+		out[slot{kind: slotLabel, name: l.Name}] = true
+	}
+	return out
+}
+
+// removeStale takes back what an earlier plan wanted and this one does not.
+func (a *applier) removeStale() {
+	if len(a.mine) == 0 {
+		return
+	}
+	wanted := a.wanted()
+	for s := range a.mine {
+		if !wanted[s] {
+			a.pod.remove(s)
+			delete(a.mine, s)
+		}
+	}
+}
+
+func (a *applier) trains(name string) bool {
+	return slices.ContainsFunc(a.gang.Containers, func(c gang.Container) bool { return c.Name == name })
+}
+
+func (a *applier) warn(path *field.Path, format string, args ...any) {
+	a.warnings = append(a.warnings, path.String()+": "+fmt.Sprintf(format, args...))
+}
+
+// finish writes the record, last, when all values are in place. An unchanged
+// record is not rewritten.
+func (a *applier) finish(w gang.Workload, old *Record) error {
+	sum, err := a.record.sum(a.pod)
+	if err != nil {
+		return err
+	}
+	a.record.Sum = sum
+	if w.StatefulSet != nil {
+		a.record.Size = a.gang.Size
+		if a.record.Inputs, err = inputs(w, &a.record); err != nil {
+			return err
+		}
+	}
+	if old != nil && old.equal(&a.record) {
+		return nil
+	}
+	return a.record.write(w)
+}
