@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +16,15 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 )
+
+// errServiceTaken says that a Service which is not ours bears the name of the
+// gang's and cannot serve.
+var errServiceTaken = errors.New("the name of the gang's Service is taken")
+
+// takenRetry is how often it is looked at again. Services that are not ours are
+// not watched, which keeps the cache small; somebody who deletes the one in the
+// way waits half of this on average.
+const takenRetry = 30 * time.Second
 
 // ensureService makes the gang's headless Service, owned by the workload, so that
 // it goes when the workload goes.
@@ -61,7 +72,7 @@ func (r *Reconciler) alignService(ctx context.Context, w gang.Workload, have, wa
 		if why := unfit(have, w); why != "" {
 			r.warning(w, gang.ReasonServiceConflict, actionMakeChildren,
 				"The Service %s exists and %s; rename the workload, or name the gang with the label %s", have.Name, why, gang.LabelGang)
-			return fmt.Errorf("sharing the Service %s: it %s", have.Name, why)
+			return errServiceTaken
 		}
 		return nil
 	}

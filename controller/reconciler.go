@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -92,9 +93,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	err := r.follow(ctx, w)
-	if apierrors.IsConflict(err) {
+	switch {
+	case apierrors.IsConflict(err):
 		// The cache is behind; the write that it has not seen yet brings us back.
 		return ctrl.Result{}, nil
+	case errors.Is(err, errServiceTaken):
+		return ctrl.Result{RequeueAfter: takenRetry}, nil
 	}
 	return ctrl.Result{}, err
 }

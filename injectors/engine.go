@@ -48,7 +48,15 @@ func (e *Engine) Inject(w gang.Workload) (Result, error) {
 	if r, stop := e.skip(w); stop {
 		return r, nil
 	}
-	return e.apply(w)
+	return e.apply(w, begin)
+}
+
+// begin starts a new gang's life at admission, which saves the reconciler a write.
+// A phase that came with the manifest is some other gang's: manifests are copied
+// from live objects.
+func begin(w gang.Workload) {
+	w.Meta().Labels[gang.LabelPhase] = string(gang.Pending)
+	delete(w.Meta().Annotations, gang.AnnotationStatus)
 }
 
 // Reinject does the same for a StatefulSet that is being updated. What was
@@ -70,7 +78,11 @@ func (e *Engine) Reinject(old, updated *appsv1.StatefulSet) (Result, error) {
 	if errs := becoming(old, updated); len(errs) > 0 {
 		return Result{Reason: gang.ReasonInvalid}, invalid(w, errs)
 	}
-	return e.apply(w)
+	return e.apply(w, func(w gang.Workload) {
+		if gang.PhaseOf(w) == "" {
+			begin(w)
+		}
+	})
 }
 
 // becoming refuses a StatefulSet that exists, is no gang yet, and cannot become
@@ -116,8 +128,9 @@ func (e *Engine) skip(w gang.Workload) (Result, bool) {
 	return Result{}, false
 }
 
-// apply works on a copy, so that a refused workload is left as it came.
-func (e *Engine) apply(w gang.Workload) (Result, error) {
+// apply works on a copy, so that a refused workload is left as it came. The finish
+// is for what depends on whether the workload is new.
+func (e *Engine) apply(w gang.Workload, finish func(gang.Workload)) (Result, error) {
 	g, warnings, errs := gang.Parse(w, e.frameworks, e.config)
 	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}
 	if len(errs) > 0 {
@@ -134,6 +147,7 @@ func (e *Engine) apply(w gang.Workload) (Result, error) {
 	if len(errs) > 0 {
 		return r, invalid(w, errs)
 	}
+	finish(draft)
 	r.Children = p.Children
 	r.Reason = gang.ReasonUnchanged
 	if !w.Equal(draft) {

@@ -48,6 +48,13 @@ func Stick(old, updated *appsv1.StatefulSet) (bool, error) {
 		updated.Annotations = map[string]string{}
 	}
 	updated.Annotations[gang.AnnotationInjected] = old.Annotations[gang.AnnotationInjected]
+	// What was written back is no wish of the user's either, and a replace drops it.
+	if _, ok := updated.Labels[gang.LabelPhase]; !ok && old.Labels[gang.LabelPhase] != "" {
+		updated.Labels[gang.LabelPhase] = old.Labels[gang.LabelPhase]
+	}
+	if _, ok := updated.Annotations[gang.AnnotationStatus]; !ok && old.Annotations[gang.AnnotationStatus] != "" {
+		updated.Annotations[gang.AnnotationStatus] = old.Annotations[gang.AnnotationStatus]
+	}
 	return true, nil
 }
 

@@ -64,10 +64,12 @@ func newManager(o options, draining healthz.Checker) (manager.Manager, error) {
 		return nil, fmt.Errorf("finding the API server: %w", err)
 	}
 	source, err := certs.New(certs.Options{
-		RESTConfig:              config,
-		Namespace:               o.namespace,
-		SecretName:              o.secret,
-		DNSNames:                []string{o.service + "." + o.namespace + ".svc"},
+		RESTConfig: config,
+		Namespace:  o.namespace,
+		SecretName: o.secret,
+		// The API server calls the Service; a manager that runs outside of its cluster, in
+		// development and in tests, is called by URL.
+		DNSNames:                []string{o.service + "." + o.namespace + ".svc", "localhost"},
 		MutatingConfiguration:   o.mutating,
 		ValidatingConfiguration: o.validating,
 		Address:                 net.JoinHostPort("127.0.0.1", strconv.Itoa(o.webhookPort)),

@@ -1,0 +1,62 @@
+# Rollcall: see README.md for what it is, CONTRIBUTING.md for how to work on it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+include make/cluster.mk
+
+GOLANGCI_LINT_VERSION := v2.15.0
+
+##@ Try it
+
+.PHONY: demo
+demo: ## Start a cluster (or use KUBECONFIG), install Rollcall, run examples/pytorch
+	cd test && go run ./cmd/demo
+
+.PHONY: demo-down
+demo-down: ## Stop the demo's cluster
+	cd test && go run ./cluster/cmd/cluster down
+
+##@ Test it
+
+.PHONY: test
+test: ## Unit, golden, property and integration tests; the last against a real API server. Needs no root
+	go test ./...
+	cd test && go test ./cluster/... ./integration/...
+
+.PHONY: e2e
+e2e: ## Run gangs on a real node: containerd, kubelet, DNS, Helm. Needs root
+	cd test && go test -count=1 -timeout 30m -v ./e2e/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz the engine for a minute
+	go test ./injectors -run '^$$' -fuzz FuzzInject -fuzztime 60s
+	go test ./certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s
+
+.PHONY: bench
+bench: ## Benchmark the engine on one core
+	go test ./injectors -run '^$$' -bench . -cpu 1
+
+.PHONY: bench-cluster
+bench-cluster: ## Measure gangs beside plain Jobs on simulated nodes: time until Running, API writes
+	cd test && go test -count=1 -timeout 30m -v ./bench/...
+
+##@ Keep it in order
+
+.PHONY: lint
+lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Lint all modules
+	$(CURDIR)/$< run ./...
+	cd test && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...
+
+bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
+	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION) (about 3 minutes, once)"
+	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv bin/golangci-lint $@
+
+.PHONY: golden
+golden: ## Rewrite the golden files and generated pages; read the difference before you commit
+	go test ./injectors ./docs/... -update
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
