@@ -31,7 +31,7 @@ e2e: ## Run gangs on a real node: containerd, kubelet, DNS, Helm. Needs root
 .PHONY: fuzz
 fuzz: ## Fuzz the engine for a minute
 	go test ./injectors -run '^$$' -fuzz FuzzInject -fuzztime 60s
-	go test ./certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s
+	go test ./certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s -fuzzminimizetime 10x
 
 .PHONY: bench
 bench: ## Benchmark the engine on one core

@@ -51,8 +51,10 @@ type Observation struct {
 	Size int32
 	// Ready is the number that are ready now.
 	Ready int32
-	// Succeeded is the number that ended well and are not started again.
-	Succeeded int32
+	// Present is the number that are there: started and not fallen, or done. A rank
+	// that is done is not ready any more, so Ready alone cannot tell a gang that
+	// ends from one that broke.
+	Present int32
 	// Suspended is true when the user or a queue holds the workload back: a Job by
 	// spec.suspend, a StatefulSet by replicas: 0.
 	Suspended bool
@@ -68,15 +70,18 @@ func Observe(w Workload) Observation {
 		o.Suspended = o.Size == 0
 		// A status that is older than the spec counts ranks of another size.
 		if set.Status.ObservedGeneration >= set.Generation {
-			o.Ready = set.Status.ReadyReplicas
+			o.Ready, o.Present = set.Status.ReadyReplicas, set.Status.ReadyReplicas
 		}
 		return o
 	}
 	o := Observation{
 		Size:      ptr.Deref(w.Job.Spec.Parallelism, 1),
 		Ready:     ptr.Deref(w.Job.Status.Ready, 0),
-		Succeeded: w.Job.Status.Succeeded,
+		Present:   w.Job.Status.Active + w.Job.Status.Succeeded,
 		Suspended: ptr.Deref(w.Job.Spec.Suspend, false),
+	}
+	if u := w.Job.Status.UncountedTerminatedPods; u != nil {
+		o.Present += int32(len(u.Succeeded)) // done, and counted by the next write
 	}
 	for _, c := range w.Job.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
@@ -106,7 +111,7 @@ func Next(now Phase, o Observation) Phase {
 		return Pending
 	case o.Ready >= o.Size:
 		return Running
-	case now == Running && o.Ready+o.Succeeded >= o.Size:
+	case now == Running && o.Present >= o.Size:
 		return Running // some ranks are done before the others
 	default:
 		return Pending

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -29,11 +30,16 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"rollcall.training/certs"
+	"rollcall.training/certs/owner"
 	"rollcall.training/controller"
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/webhook"
 )
+
+// leaseName is the Lease of the leader election; the chart grants rights to it by
+// this name.
+const leaseName = "rollcall"
 
 // run serves until the signal context ends and the drain is over.
 func run(signal context.Context, args []string, stderr io.Writer) error {
@@ -86,6 +92,9 @@ func newManager(o options, draining healthz.Checker) (manager.Manager, error) {
 	if err := mgr.Add(source); err != nil {
 		return nil, fmt.Errorf("adding the certificates: %w", err)
 	}
+	if err := addLeaseOwner(mgr, o); err != nil {
+		return nil, err
+	}
 	domain := o.clusterDomain
 	if domain == "" {
 		domain = clusterDomain("/etc/resolv.conf")
@@ -100,14 +109,16 @@ func newManager(o options, draining healthz.Checker) (manager.Manager, error) {
 }
 
 func managerOptions(o options, scheme *runtime.Scheme, source *certs.Source) ctrl.Options {
-	grace := 30 * time.Second // for calls in flight: the API server waits 5 s for each
+	// For calls in flight: the API server waits 5 s for each. The chart's
+	// terminationGracePeriodSeconds holds this and the shutdown delay.
+	grace := 30 * time.Second
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(),
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddr},
 		HealthProbeBindAddress:        o.probeAddr,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "rollcall",
+		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends right after Start returns
 		GracefulShutdownTimeout:       &grace,
@@ -116,6 +127,25 @@ func managerOptions(o options, scheme *runtime.Scheme, source *certs.Source) ctr
 			TLSOpts: []func(*tls.Config){source.ConfigureTLS},
 		}),
 	}
+}
+
+// addLeaseOwner makes the Lease go with the installation. The Lease exists once
+// there is a leader, which is also when controller-runtime starts a RunnableFunc.
+func addLeaseOwner(mgr manager.Manager, o options) error {
+	if !o.leaderElect {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		return owner.KeepLease(ctx, client, o.namespace, leaseName)
+	}))
+	if err != nil {
+		return fmt.Errorf("adding the owner of the Lease: %w", err)
+	}
+	return nil
 }
 
 // cacheOptions keep the manager's memory to what is ours: labelled workloads and

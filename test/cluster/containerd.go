@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/template"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// podStop is how long all pods together may take to be removed: each is killed at once, not asked to end.
+const podStop = time.Minute
+
+// containerdConfig is in the format that containerd 1.x and 2.x both read. Everything is in folders of ours, so that a
+// containerd of the machine is never met.
+var containerdConfig = template.Must(template.New("containerd").Parse(`version = 2
+root = "{{ .Root }}"
+state = "{{ .State }}"
+# Of the runtime and of the kinds of storage, only what is used: others probe for what this machine lacks.
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.internal.v1.tracing",
+]
+
+[grpc]
+  address = "{{ .Socket }}"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{{ .State }}/opt"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{{ .Pause }}"
+  # A container of this kind of machine may not raise its own priority, nor may we.
+  restrict_oom_score_adj = true
+  # Below our folder, so that what a crash leaves is found.
+  netns_mounts_under_state_dir = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{{ .CNIBin }}"
+    conf_dir = "{{ .CNIConfig }}"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+        Root = "{{ .State }}/runc"
+`))
+
+func containerdState(dir string) string { return filepath.Join(dir, "containerd") }
+func containerdSocket(dir string) string {
+	return filepath.Join(containerdState(dir), "containerd.sock")
+}
+
+func (c *Cluster) startContainerd(ctx context.Context) error {
+	path := filepath.Join(c.dir, "containerd.toml")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing the configuration of containerd: %w", err)
+	}
+	err = containerdConfig.Execute(f, map[string]string{
+		"Root": c.state.Machine.ImageStore, "State": containerdState(c.dir), "Socket": containerdSocket(c.dir), "Pause": pauseImage,
+		"CNIBin": cniDir, "CNIConfig": c.cniConfigDir(),
+	})
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing the configuration of containerd: %w", err)
+	}
+	if err := c.start(program{name: "containerd", path: lookPath("containerd"), args: []string{"--config=" + path}}); err != nil {
+		return err
+	}
+	return c.await(ctx, "containerd", startLimit, func(ctx context.Context) error {
+		return withRuntime(c.dir, func(connection *grpc.ClientConn) error {
+			response, err := cri.NewRuntimeServiceClient(connection).Status(ctx, &cri.StatusRequest{})
+			if err != nil {
+				return err
+			}
+			for _, condition := range response.Status.Conditions {
+				if !condition.Status {
+					return fmt.Errorf("%s: %s", condition.Type, condition.Message)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// withRuntime talks to the containerd of the cluster in dir, in the kubelet's own language.
+func withRuntime(dir string, talk func(*grpc.ClientConn) error) error {
+	connection, err := grpc.NewClient("unix:"+containerdSocket(dir), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("connecting to containerd: %w", err)
+	}
+	defer func() { _ = connection.Close() }()
+	return talk(connection)
+}
+
+// removePods stops and removes all pods, so that their networks, mounts and processes are taken away by who made them.
+func removePods(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, podStop)
+	defer cancel()
+	return withRuntime(dir, func(connection *grpc.ClientConn) error {
+		runtime := cri.NewRuntimeServiceClient(connection)
+		pods, err := runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
+		if err != nil {
+			return fmt.Errorf("listing the pods: %w", err)
+		}
+		var errs []error
+		for _, pod := range pods.Items {
+			_, err := runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: pod.Id})
+			if err == nil {
+				_, err = runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: pod.Id})
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("removing the pod %s/%s: %w", pod.Metadata.Namespace, pod.Metadata.Name, err))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}

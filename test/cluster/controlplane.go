@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// serviceCIDR is the range of Services: with podCIDR, the two halves of 198.18.0.0/15, which RFC 2544 reserves for
+	// testing networks. Private ranges are likely to be in use around a developer's machine; this is not.
+	serviceCIDR = "198.19.0.0/16"
+	// apiServiceIP is the first of the range: the API server gives it to the Service kubernetes.default.
+	apiServiceIP = "198.19.0.1"
+	// clusterDomain is what Kubernetes' own default is.
+	clusterDomain = "cluster.local"
+	issuer        = "https://kubernetes.default.svc." + clusterDomain
+)
+
+// clientRate lifts the limits that controllers put on themselves, for clusters of many tenants: on a cluster of one, a
+// test of a large gang would measure those.
+var clientRate = []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
+
+// startControlPlane starts etcd, the API server, the controllers and the scheduler.
+func (c *Cluster) startControlPlane(ctx context.Context) error {
+	ports, err := freePorts(loopback, 3)
+	if err != nil {
+		return err
+	}
+	port := c.options.Port
+	if port == 0 {
+		port = ports[0]
+	}
+	if err := claimPort(c.HostIP(), port, "the API server"); err != nil {
+		return err
+	}
+	c.state.Server = "https://" + net.JoinHostPort(c.HostIP(), strconv.Itoa(port))
+	ca, etcdCA, err := c.makePKI()
+	if err != nil {
+		return err
+	}
+	if err := c.progress.do("etcd", func() error { return c.startEtcd(ctx, etcdCA, ports[1], ports[2]) }); err != nil {
+		return err
+	}
+	if err := c.progress.do("kube-apiserver", func() error { return c.startAPIServer(ctx, ca, etcdCA, port, ports[1]) }); err != nil {
+		return err
+	}
+	return c.progress.do("kube-controller-manager, kube-scheduler", func() error { return c.startControllers(ctx, ca) })
+}
+
+// makePKI makes all keys, certificates and kubeconfigs.
+func (c *Cluster) makePKI() (ca, etcdCA *authority, err error) {
+	if etcdCA, err = newAuthority(c.pkiDir(), "etcd-ca"); err != nil {
+		return nil, nil, err
+	}
+	for _, id := range []identity{
+		{name: "etcd-server", user: "etcd", hosts: []string{loopback, "localhost"}},
+		{name: "etcd-client", user: "kube-apiserver"},
+	} {
+		if err := etcdCA.issue(id); err != nil {
+			return nil, nil, err
+		}
+	}
+	if ca, err = newAuthority(c.pkiDir(), "ca"); err != nil {
+		return nil, nil, err
+	}
+	if _, err := newKey(c.pkiDir(), "service-accounts"); err != nil {
+		return nil, nil, err
+	}
+	masters := []string{"system:masters"}
+	servers := []identity{
+		{name: "kube-apiserver", user: "kube-apiserver", hosts: []string{
+			loopback, "localhost", bridgeIP, apiServiceIP,
+			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + clusterDomain,
+		}},
+		{name: "kubelet-client", user: "kube-apiserver-kubelet-client", groups: masters},
+	}
+	clients := []identity{
+		{name: "admin", user: "rollcall-test-admin", groups: masters},
+		{name: "kube-controller-manager", user: "system:kube-controller-manager"},
+		{name: "kube-scheduler", user: "system:kube-scheduler"},
+	}
+	switch c.options.Nodes {
+	case Kwok:
+		clients = append(clients, identity{name: "kwok", user: "kwok", groups: masters})
+	case Real:
+		clients = append(clients,
+			identity{name: "kubelet", user: "system:node:" + nodeName, groups: []string{"system:nodes"}, hosts: []string{bridgeIP, nodeName}},
+			identity{name: "kube-proxy", user: "system:kube-proxy"},
+			identity{name: "coredns", user: dnsUser})
+	}
+	for _, id := range slices.Concat(servers, clients) {
+		if err := ca.issue(id); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, id := range clients {
+		if err := ca.writeKubeconfig(c.kubeconfigOf(id.name), c.state.Server, id.name); err != nil {
+			return nil, nil, err
+		}
+	}
+	return ca, etcdCA, ca.writeKubeconfig(c.Kubeconfig(), c.state.Server, "admin")
+}
+
+func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, port, etcdPort int) error {
+	reconciler := "none" // An endpoint on the loopback address is invalid, and without real pods nobody needs it.
+	if c.options.Nodes == Real {
+		reconciler = "lease"
+	}
+	args := []string{
+		"--etcd-servers=https://" + net.JoinHostPort(loopback, strconv.Itoa(etcdPort)),
+		"--etcd-cafile=" + etcdCA.certFile(etcdCA.name),
+		"--etcd-certfile=" + etcdCA.certFile("etcd-client"),
+		"--etcd-keyfile=" + etcdCA.keyFile("etcd-client"),
+		"--bind-address=" + c.HostIP(),
+		"--advertise-address=" + c.HostIP(),
+		"--secure-port=" + strconv.Itoa(port),
+		"--endpoint-reconciler-type=" + reconciler,
+		"--tls-cert-file=" + ca.certFile("kube-apiserver"),
+		"--tls-private-key-file=" + ca.keyFile("kube-apiserver"),
+		"--client-ca-file=" + ca.certFile(ca.name),
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--allow-privileged",
+		"--service-cluster-ip-range=" + serviceCIDR,
+		"--service-account-issuer=" + issuer,
+		"--service-account-key-file=" + ca.keyFile("service-accounts"),
+		"--service-account-signing-key-file=" + ca.keyFile("service-accounts"),
+		"--kubelet-client-certificate=" + ca.certFile("kubelet-client"),
+		"--kubelet-client-key=" + ca.keyFile("kubelet-client"),
+		"--kubelet-certificate-authority=" + ca.certFile(ca.name),
+		// A node's name resolves nowhere.
+		"--kubelet-preferred-address-types=InternalIP",
+	}
+	args = slices.Concat(args, c.featureGates(), c.options.APIServerFlags)
+	if err := c.start(program{name: "kube-apiserver", path: c.bin.kubernetes, args: args}); err != nil {
+		return err
+	}
+	if err := c.loadConfig(); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return c.await(ctx, "kube-apiserver", startLimit, func(ctx context.Context) error {
+		var code int
+		result := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&code)
+		if err := result.Error(); err != nil {
+			return err
+		}
+		if code != http.StatusOK {
+			return fmt.Errorf("/readyz answers %d", code)
+		}
+		return nil
+	})
+}
+
+func (c *Cluster) startControllers(ctx context.Context, ca *authority) error {
+	args := slices.Concat([]string{
+		"--kubeconfig=" + c.kubeconfigOf("kube-controller-manager"),
+		"--root-ca-file=" + ca.certFile(ca.name),
+		"--service-account-private-key-file=" + ca.keyFile("service-accounts"),
+		"--use-service-account-credentials",
+		"--cluster-signing-cert-file=" + ca.certFile(ca.name),
+		"--cluster-signing-key-file=" + ca.keyFile(ca.name),
+		"--leader-elect=false",
+		"--secure-port=0",
+	}, clientRate, c.featureGates(), c.options.ControllerManagerFlags)
+	if err := c.start(program{name: "kube-controller-manager", path: c.bin.kubernetes, args: args}); err != nil {
+		return err
+	}
+	args = slices.Concat([]string{
+		"--kubeconfig=" + c.kubeconfigOf("kube-scheduler"),
+		"--leader-elect=false",
+		"--secure-port=0",
+	}, clientRate, c.featureGates(), c.options.SchedulerFlags)
+	if err := c.start(program{name: "kube-scheduler", path: c.bin.kubernetes, args: args}); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	// Until a namespace has its default ServiceAccount, every pod in it is refused.
+	return c.await(ctx, "kube-controller-manager", startLimit, func(ctx context.Context) error {
+		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+// featureGates returns the flag for Options.FeatureGates, if there are any.
+func (c *Cluster) featureGates() []string {
+	var gates []string
+	for _, name := range slices.Sorted(maps.Keys(c.options.FeatureGates)) {
+		gates = append(gates, fmt.Sprintf("%s=%t", name, c.options.FeatureGates[name]))
+	}
+	if len(gates) == 0 {
+		return nil
+	}
+	return []string{"--feature-gates=" + strings.Join(gates, ",")}
+}
+
+// linkTools puts the cluster's kubectl, and a name for every other component, into the folder bin.
+func (c *Cluster) linkTools() error {
+	if err := symlink(c.bin.kubernetes, filepath.Join(c.dir, "bin", "kubectl")); err != nil {
+		return fmt.Errorf("linking kubectl: %w", err)
+	}
+	return nil
+}

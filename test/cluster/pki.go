@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// validity outlasts every cluster: one that lives for a year is no test ground any more.
+	validity = 365 * 24 * time.Hour
+	// backdate allows for clocks that differ: pods and machine share one, and still a clock may be set back.
+	backdate = time.Hour
+)
+
+// authority signs the certificates of one cluster. Its own is in <name>.crt of its folder.
+type authority struct {
+	dir  string
+	name string
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// identity is whom a certificate speaks for. With hosts it is a server's too.
+type identity struct {
+	// name is of the files: <name>.crt and <name>.key.
+	name string
+	user string
+	// groups are what Kubernetes takes a certificate's organizations for.
+	groups []string
+	hosts  []string
+}
+
+func newAuthority(dir, name string) (*authority, error) {
+	template, err := newTemplate("rollcall-test-" + name)
+	if err != nil {
+		return nil, err
+	}
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
+	a := &authority{dir: dir, name: name, cert: template}
+	if a.key, err = newKey(dir, name); err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	if err != nil {
+		return nil, fmt.Errorf("signing the certificate of the authority %s: %w", name, err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		return nil, fmt.Errorf("reading the certificate of the authority %s: %w", name, err)
+	}
+	return a, writePEM(a.certFile(name), "CERTIFICATE", der)
+}
+
+func (a *authority) certFile(name string) string { return filepath.Join(a.dir, name+".crt") }
+func (a *authority) keyFile(name string) string  { return filepath.Join(a.dir, name+".key") }
+
+// issue writes a key and a certificate for the identity.
+func (a *authority) issue(id identity) error {
+	template, err := newTemplate(id.user)
+	if err != nil {
+		return err
+	}
+	template.Subject.Organization = id.groups
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if len(id.hosts) > 0 {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	for _, host := range id.hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	key, err := newKey(a.dir, id.name)
+	if err != nil {
+		return err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return fmt.Errorf("signing the certificate of %s: %w", id.name, err)
+	}
+	return writePEM(a.certFile(id.name), "CERTIFICATE", der)
+}
+
+func newTemplate(commonName string) (*x509.Certificate, error) {
+	// 127 random bits: unique without a register, and positive, as RFC 5280 demands.
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("choosing a serial number: %w", err)
+	}
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: commonName},
+		NotBefore:    now.Add(-backdate),
+		NotAfter:     now.Add(validity),
+	}, nil
+}
+
+// newKey makes a key and writes it to <name>.key.
+func newKey(dir, name string) (crypto.Signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making the key %s: %w", name, err)
+	}
+	// In the older of two formats, which is the one that the API server also reads a public key from.
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the key %s: %w", name, err)
+	}
+	return key, writePEM(filepath.Join(dir, name+".key"), "EC PRIVATE KEY", der)
+}
+
+func writePEM(path, kind string, der []byte) error {
+	data := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return fmt.Errorf("writing %s: %w", kind, err)
+	}
+	return nil
+}

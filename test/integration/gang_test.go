@@ -1,0 +1,663 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/test/cluster"
+)
+
+// TestGangs runs Rollcall's own program beside a real API server and real Job and
+// StatefulSet controllers. There are no nodes: pods are made ready by hand.
+func TestGangs(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
+	m := newManager(t, c)
+	t.Run("together", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *manager, string){
+			"JobAdmitted":         testJobAdmitted,
+			"DryRun":              testDryRun,
+			"Denied":              testDenied,
+			"JobLabelledLate":     testJobLabelledLate,
+			"JobLife":             testJobLife,
+			"JobFails":            testJobFails,
+			"StatefulSetUpdates":  testStatefulSetUpdates,
+			"StatefulSetLabelled": testStatefulSetLabelled,
+			"StatefulSetLife":     testStatefulSetLife,
+			"ServiceRestored":     testServiceRestored,
+			"ServiceConflict":     testServiceConflict,
+			"ServiceOfTheUser":    testServiceOfTheUser,
+			"AppliedAgain":        testAppliedAgain,
+			"AdmittedWithoutUs":   testAdmittedWithoutUs,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, m, m.namespace(t))
+			})
+		}
+	})
+	t.Run("Metrics", func(t *testing.T) { testMetrics(t, m) })
+	t.Run("Down", func(t *testing.T) { testDown(t, m, m.namespace(t)) })
+}
+
+func job(name string, ranks int32) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		Spec: batchv1.JobSpec{
+			Parallelism: &ranks, Completions: &ranks, BackoffLimit: ptr.To[int32](0),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers:    []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}},
+			}},
+		},
+	}
+}
+
+func statefulSet(name string, ranks int32) *appsv1.StatefulSet {
+	labels := map[string]string{"app": name}
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &ranks, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}}},
+			},
+		},
+	}
+}
+
+func (m *manager) createJob(t *testing.T, ns string, j *batchv1.Job) *batchv1.Job {
+	t.Helper()
+	out, err := m.client.BatchV1().Jobs(ns).Create(t.Context(), j, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating the Job: %v", err)
+	}
+	return out
+}
+
+func (m *manager) createStatefulSet(t *testing.T, ns string, s *appsv1.StatefulSet) *appsv1.StatefulSet {
+	t.Helper()
+	out, err := m.client.AppsV1().StatefulSets(ns).Create(t.Context(), s, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating the StatefulSet: %v", err)
+	}
+	return out
+}
+
+// pods waits for the pods of a gang and returns them by rank.
+func (m *manager) pods(t *testing.T, ns, name string, ranks int) []corev1.Pod {
+	t.Helper()
+	var pods []corev1.Pod
+	eventually(t, "the pods of "+name, func(ctx context.Context) error {
+		list, err := m.client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: gang.LabelGang + "=" + name})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != ranks {
+			return fmt.Errorf("%d pods of %d", len(list.Items), ranks)
+		}
+		pods = list.Items
+		return nil
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(hostname(a), hostname(b)) })
+	return pods
+}
+
+func hostname(p corev1.Pod) string { return p.Spec.Hostname }
+
+// setPods does what a kubelet would: it reports a phase for pods.
+func (m *manager) setPods(t *testing.T, pods []corev1.Pod, phase corev1.PodPhase) {
+	t.Helper()
+	for _, p := range pods {
+		ready := corev1.ConditionFalse
+		if phase == corev1.PodRunning {
+			ready = corev1.ConditionTrue
+		}
+		p.Status = corev1.PodStatus{Phase: phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}}}
+		if phase != corev1.PodRunning {
+			code := int32(0)
+			if phase == corev1.PodFailed {
+				code = 3
+			}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "trainer", State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()}}}}
+		}
+		p.ResourceVersion = "" // the scheduler writes to it as well
+		if _, err := m.client.CoreV1().Pods(p.Namespace).UpdateStatus(t.Context(), &p, metav1.UpdateOptions{}); err != nil {
+			t.Fatalf("reporting the phase of a pod: %v", err)
+		}
+	}
+}
+
+func env(c corev1.Container) map[string]string {
+	out := map[string]string{}
+	for _, e := range c.Env {
+		out[e.Name] = e.Value
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			out[e.Name] = e.ValueFrom.FieldRef.FieldPath
+		}
+	}
+	return out
+}
+
+// testJobAdmitted looks at what the real controllers make of an injected Job.
+func testJobAdmitted(t *testing.T, m *manager, ns string) {
+	m.createJob(t, ns, job("train", 3))
+	service := m.service(t, ns, "train")
+	if service.Spec.ClusterIP != corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
+		t.Errorf("the Service is not headless, or hides ranks that are not ready: %+v", service.Spec)
+	}
+	if len(service.OwnerReferences) != 1 || service.OwnerReferences[0].Kind != "Job" {
+		t.Errorf("the Service is not the Job's: %+v", service.OwnerReferences)
+	}
+	for rank, p := range m.pods(t, ns, "train", 3) {
+		if want := fmt.Sprintf("train-%d", rank); p.Spec.Hostname != want || p.Spec.Subdomain != "train" {
+			t.Errorf("rank %d is %s.%s, want %s.train", rank, p.Spec.Hostname, p.Spec.Subdomain, want)
+		}
+		got := env(p.Spec.Containers[0])
+		for name, want := range map[string]string{
+			"MASTER_ADDR": "train-0.train." + ns + ".svc.cluster.local",
+			"WORLD_SIZE":  "3",
+			"RANK":        "metadata.labels['batch.kubernetes.io/job-completion-index']",
+		} {
+			if got[name] != want {
+				t.Errorf("rank %d: %s is %q, want %q", rank, name, got[name], want)
+			}
+		}
+		if p.Labels[batchv1.JobCompletionIndexAnnotation] != fmt.Sprint(rank) {
+			t.Errorf("rank %d has the index label %q", rank, p.Labels[batchv1.JobCompletionIndexAnnotation])
+		}
+	}
+}
+
+// service waits for a Service.
+func (m *manager) service(t *testing.T, ns, name string) *corev1.Service {
+	t.Helper()
+	var s *corev1.Service
+	eventually(t, "the Service "+name, func(ctx context.Context) (err error) {
+		s, err = m.client.CoreV1().Services(ns).Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
+	return s
+}
+
+// testDryRun: a dry run shows what a creation would make, and makes nothing.
+func testDryRun(t *testing.T, m *manager, ns string) {
+	dry, err := m.client.BatchV1().Jobs(ns).Create(t.Context(), job("train", 2), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The reconciler would have acted on the dry run by the time that it acted on this one.
+	m.createJob(t, ns, job("later", 2))
+	m.service(t, ns, "later")
+	if _, err := m.client.CoreV1().Services(ns).Get(t.Context(), "train", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a dry run had an effect: %v", err)
+	}
+	real := m.createJob(t, ns, job("train", 2))
+	strip := func(s corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+		for _, l := range []string{"controller-uid", batchv1.ControllerUidLabel} {
+			delete(s.Labels, l)
+		}
+		return s
+	}
+	if diff := cmp.Diff(strip(dry.Spec.Template), strip(real.Spec.Template)); diff != "" {
+		t.Errorf("dry run and creation differ:\n%s", diff)
+	}
+}
+
+// testDenied: the user learns everything at once, with the code of an invalid object.
+func testDenied(t *testing.T, m *manager, ns string) {
+	bad := job("train", 2)
+	bad.Labels[gang.LabelFramework] = "pytroch"
+	bad.Annotations = map[string]string{gang.AnnotationPort: "0"}
+	_, err := m.client.BatchV1().Jobs(ns).Create(t.Context(), bad, metav1.CreateOptions{})
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		t.Fatalf("want a denial, got %v", err)
+	}
+	s := status.Status()
+	if s.Code != http.StatusUnprocessableEntity || s.Reason != metav1.StatusReasonInvalid {
+		t.Errorf("denied with %d %s, want 422 Invalid", s.Code, s.Reason)
+	}
+	for _, want := range []string{`did you mean "pytorch"`, "must be a port number from 1024 to 65535"} {
+		if !strings.Contains(s.Message, want) {
+			t.Errorf("the message lacks %q: %s", want, s.Message)
+		}
+	}
+	if s.Details == nil || len(s.Details.Causes) != 2 {
+		t.Errorf("want 2 causes, got %+v", s.Details)
+	}
+}
+
+// warnings collects what the API server warns a client of.
+type warnings struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, text)
+}
+
+func (m *manager) warned(t *testing.T) (kubernetes.Interface, *warnings) {
+	t.Helper()
+	w := &warnings{}
+	config := m.cluster.Config()
+	config.WarningHandler = w
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, w
+}
+
+var _ rest.WarningHandler = (*warnings)(nil)
+
+// testJobLabelledLate: a label on an existing Job is answered with a warning, and
+// the Job stays as free to change as any.
+func testJobLabelledLate(t *testing.T, m *manager, ns string) {
+	plain := job("train", 2)
+	plain.Labels = nil
+	plain.Finalizers = []string{"example.com/hold"}
+	created := m.createJob(t, ns, plain)
+	client, heard := m.warned(t)
+	patch := []byte(`{"metadata":{"labels":{"` + gang.LabelFramework + `":"pytorch"}}}`)
+	late, err := client.BatchV1().Jobs(ns).Patch(t.Context(), "train", types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatalf("labelling an existing Job: %v", err)
+	}
+	if diff := cmp.Diff(created.Spec, late.Spec); diff != "" {
+		t.Errorf("the existing Job was changed:\n%s", diff)
+	}
+	if len(heard.lines) != 1 || !strings.Contains(heard.lines[0], "nothing was injected") {
+		t.Errorf("warnings: %q", heard.lines)
+	}
+	eventually(t, "the report", func(ctx context.Context) error {
+		j, err := m.client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{})
+		if err == nil && !strings.Contains(j.Annotations[gang.AnnotationStatus], string(gang.ReasonNotInjected)) {
+			err = fmt.Errorf("status %q", j.Annotations[gang.AnnotationStatus])
+		}
+		return err
+	})
+	m.event(t, ns, gang.ReasonNotInjected)
+	if err := m.client.BatchV1().Jobs(ns).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	free := []byte(`{"metadata":{"finalizers":null}}`)
+	if _, err := m.client.BatchV1().Jobs(ns).Patch(t.Context(), "train", types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
+		t.Errorf("removing the finalizer: %v", err)
+	}
+}
+
+// event waits for an Event with a reason.
+func (m *manager) event(t *testing.T, ns string, reason gang.Reason) {
+	t.Helper()
+	eventually(t, "the Event "+string(reason), func(ctx context.Context) error {
+		list, err := m.client.EventsV1().Events(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var reasons []string
+		for _, e := range list.Items {
+			if e.Reason == string(reason) {
+				return nil
+			}
+			reasons = append(reasons, e.Reason)
+		}
+		return fmt.Errorf("reasons: %q", reasons)
+	})
+}
+
+// jobPhase waits until a Job is in a phase, by label, annotation and condition.
+func (m *manager) jobPhase(t *testing.T, ns string, phase gang.Phase, condition string) *batchv1.Job {
+	t.Helper()
+	var j *batchv1.Job
+	eventually(t, "phase "+string(phase), func(ctx context.Context) (err error) {
+		if j, err = m.client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if phase == gang.Pending && j.Labels[gang.LabelPhase] == string(phase) {
+			return nil // set at admission
+		}
+		if j.Labels[gang.LabelPhase] != string(phase) || !strings.Contains(j.Annotations[gang.AnnotationStatus], `"phase":"`+string(phase)+`"`) {
+			return fmt.Errorf("label %q, status %q", j.Labels[gang.LabelPhase], j.Annotations[gang.AnnotationStatus])
+		}
+		return nil
+	})
+	if phase == gang.Pending {
+		return j
+	}
+	m.event(t, ns, phase.Reason())
+	if _, err := m.cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition="+condition, "--timeout=5s"); err != nil {
+		t.Errorf("kubectl wait: %v", err)
+	}
+	return j
+}
+
+// testJobLife follows a gang to its good end.
+func testJobLife(t *testing.T, m *manager, ns string) {
+	m.createJob(t, ns, job("train", 2))
+	m.jobPhase(t, ns, gang.Pending, "")
+	pods := m.pods(t, ns, "train", 2)
+	m.setPods(t, pods[:1], corev1.PodRunning)
+	eventually(t, "the first rank", func(ctx context.Context) error {
+		j, err := m.client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{})
+		if err == nil && ptr.Deref(j.Status.Ready, 0) != 1 {
+			err = fmt.Errorf("%d ready", ptr.Deref(j.Status.Ready, 0))
+		}
+		return err
+	})
+	m.jobPhase(t, ns, gang.Pending, "")
+	m.setPods(t, pods[1:], corev1.PodRunning)
+	m.jobPhase(t, ns, gang.Running, "GangRunning")
+	m.setPods(t, pods, corev1.PodSucceeded)
+	done := m.jobPhase(t, ns, gang.Succeeded, "GangSucceeded")
+	types := map[batchv1.JobConditionType]corev1.ConditionStatus{}
+	for _, c := range done.Status.Conditions {
+		types[c.Type] = c.Status
+	}
+	want := map[batchv1.JobConditionType]corev1.ConditionStatus{
+		"GangRunning": corev1.ConditionFalse, "GangSucceeded": corev1.ConditionTrue,
+		batchv1.JobComplete: corev1.ConditionTrue, batchv1.JobSuccessCriteriaMet: corev1.ConditionTrue,
+	}
+	if diff := cmp.Diff(want, types); diff != "" {
+		t.Errorf("conditions at the end:\n%s", diff)
+	}
+	for _, mf := range done.ManagedFields {
+		if mf.Manager == "rollcall-controller" && mf.Subresource != "status" {
+			t.Errorf("the reconciler wrote to the workload itself: %+v", mf)
+		}
+	}
+}
+
+// testJobFails follows one to its bad end.
+func testJobFails(t *testing.T, m *manager, ns string) {
+	m.createJob(t, ns, job("train", 2))
+	pods := m.pods(t, ns, "train", 2)
+	m.setPods(t, pods, corev1.PodRunning)
+	m.jobPhase(t, ns, gang.Running, "GangRunning")
+	m.setPods(t, pods[:1], corev1.PodFailed)
+	m.setPods(t, pods[1:], corev1.PodFailed)
+	failed := m.jobPhase(t, ns, gang.Failed, "GangFailed")
+	if status := failed.Annotations[gang.AnnotationStatus]; !strings.Contains(status, "BackoffLimitExceeded") {
+		t.Errorf("the status does not say why: %s", status)
+	}
+}
+
+// testStatefulSetUpdates sends the updates of real clients.
+func testStatefulSetUpdates(t *testing.T, m *manager, ns string) {
+	first := m.createStatefulSet(t, ns, statefulSet("train", 2))
+	if first.Spec.PodManagementPolicy != appsv1.ParallelPodManagement || first.Spec.ServiceName != "train" {
+		t.Fatalf("the set cannot be a gang: %s, Service %q", first.Spec.PodManagementPolicy, first.Spec.ServiceName)
+	}
+	sets := m.client.AppsV1().StatefulSets(ns)
+	check := func(what, world string, same bool) {
+		t.Helper()
+		now, err := sets.Get(t.Context(), "train", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := env(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"]; got != world {
+			t.Errorf("%s: WORLD_SIZE is %q, want %q", what, got, world)
+		}
+		if diff := cmp.Diff(first.Spec.Template, now.Spec.Template); same != (diff == "") {
+			t.Errorf("%s: template unchanged is %v:\n%s", what, diff == "", diff)
+		}
+	}
+	must := func(_ *appsv1.StatefulSet, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"a"}}}`), metav1.PatchOptions{}))
+	check("labelled", "2", true)
+	must(sets.Update(t.Context(), statefulSet("train", 2), metav1.UpdateOptions{}))
+	check("replaced", "2", true)
+	must(sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}))
+	check("scaled to nothing", "2", true)
+	must(sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{}))
+	check("scaled back", "2", true)
+	must(sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{}))
+	check("scaled", "4", false)
+	_, err := sets.Patch(t.Context(), "train", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"trainer","env":[{"name":"WORLD_SIZE","value":"7"}]}]}}}}`), metav1.PatchOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(fmt.Sprint(err), "WORLD_SIZE must be") {
+		t.Errorf("a wrong WORLD_SIZE was not refused: %v", err)
+	}
+}
+
+// testStatefulSetLabelled: an existing set becomes a gang only if it can.
+func testStatefulSetLabelled(t *testing.T, m *manager, ns string) {
+	label := []byte(`{"metadata":{"labels":{"` + gang.LabelFramework + `":"pytorch"}}}`)
+	ordered := statefulSet("ordered", 2)
+	ordered.Labels = nil
+	m.createStatefulSet(t, ns, ordered)
+	_, err := m.client.AppsV1().StatefulSets(ns).Patch(t.Context(), "ordered", types.MergePatchType, label, metav1.PatchOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(fmt.Sprint(err), "immutable") {
+		t.Errorf("want a denial that names the immutable fields, got %v", err)
+	}
+	parallel := statefulSet("parallel", 2)
+	parallel.Labels = nil
+	parallel.Spec.PodManagementPolicy, parallel.Spec.ServiceName = appsv1.ParallelPodManagement, "parallel"
+	m.createStatefulSet(t, ns, parallel)
+	now, err := m.client.AppsV1().StatefulSets(ns).Patch(t.Context(), "parallel", types.MergePatchType, label, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"] != "2" {
+		t.Error("the set was not injected")
+	}
+	m.service(t, ns, "parallel")
+}
+
+// testStatefulSetLife: a set runs when all its ranks are ready.
+func testStatefulSetLife(t *testing.T, m *manager, ns string) {
+	m.createStatefulSet(t, ns, statefulSet("train", 2))
+	phase := func(want gang.Phase) {
+		t.Helper()
+		eventually(t, "phase "+string(want), func(ctx context.Context) error {
+			s, err := m.client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
+			if err == nil && s.Labels[gang.LabelPhase] != string(want) {
+				err = fmt.Errorf("label %q", s.Labels[gang.LabelPhase])
+			}
+			return err
+		})
+	}
+	phase(gang.Pending)
+	pods := m.pods(t, ns, "train", 2)
+	m.setPods(t, pods, corev1.PodRunning)
+	phase(gang.Running)
+	m.setPods(t, pods[:1], corev1.PodPending)
+	phase(gang.Pending)
+}
+
+func testServiceRestored(t *testing.T, m *manager, ns string) {
+	m.createJob(t, ns, job("train", 2))
+	before := m.service(t, ns, "train").UID
+	if err := m.client.CoreV1().Services(ns).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a new Service", func(ctx context.Context) error {
+		s, err := m.client.CoreV1().Services(ns).Get(ctx, "train", metav1.GetOptions{})
+		if err == nil && s.UID == before {
+			err = errors.New("still the old one")
+		}
+		return err
+	})
+}
+
+func userService(clusterIP string, selector map[string]string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "train"},
+		Spec:       corev1.ServiceSpec{ClusterIP: clusterIP, Selector: selector, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+}
+
+// testServiceConflict: a Service of the user's that cannot serve is named, not taken.
+func testServiceConflict(t *testing.T, m *manager, ns string) {
+	theirs, err := m.client.CoreV1().Services(ns).Create(t.Context(), userService("", map[string]string{"app": "web"}), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.createJob(t, ns, job("train", 2))
+	m.event(t, ns, gang.ReasonServiceConflict)
+	now := m.service(t, ns, "train")
+	if diff := cmp.Diff(theirs.Spec, now.Spec); diff != "" || len(now.OwnerReferences) > 0 {
+		t.Errorf("the user's Service was changed:\n%s", diff)
+	}
+}
+
+// testServiceOfTheUser: one that can serve is used.
+func testServiceOfTheUser(t *testing.T, m *manager, ns string) {
+	theirs := userService(corev1.ClusterIPNone, map[string]string{gang.LabelGang: "train"})
+	if _, err := m.client.CoreV1().Services(ns).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.createJob(t, ns, job("train", 1))
+	m.setPods(t, m.pods(t, ns, "train", 1), corev1.PodRunning)
+	m.jobPhase(t, ns, gang.Running, "GangRunning")
+	if s := m.service(t, ns, "train"); len(s.OwnerReferences) > 0 {
+		t.Errorf("the user's Service was taken over: %+v", s.OwnerReferences)
+	}
+}
+
+// testAppliedAgain: what applies manifests over and over, as GitOps tools do, sees
+// a settled object.
+func testAppliedAgain(t *testing.T, m *manager, ns string) {
+	manifest := `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: train, labels: {rollcall.training/framework: pytorch}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: train}}
+  template:
+    metadata: {labels: {app: train}}
+    spec: {containers: [{name: trainer, image: "example.com/train:1", env: [{name: RUN, value: "run-$(RANK)"}]}]}
+`
+	for _, mode := range []string{"--server-side=false", "--server-side=true"} {
+		apply := func() int64 {
+			t.Helper()
+			if _, err := m.cluster.KubectlInput(t.Context(), manifest, "-n", ns, "apply", mode, "--force-conflicts="+strings.TrimPrefix(mode, "--server-side="), "-f", "-"); err != nil {
+				t.Fatal(err)
+			}
+			s, err := m.client.AppsV1().StatefulSets(ns).Get(t.Context(), "train", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := env(s.Spec.Template.Spec.Containers[0])["RUN"]; got != "run-$(RANK)" {
+				t.Errorf("RUN is %q", got)
+			}
+			return s.Generation
+		}
+		first := apply()
+		for range 3 {
+			if again := apply(); again != first {
+				t.Errorf("%s: applying the same text again changed the object: generation %d, then %d", mode, first, again)
+			}
+		}
+		if err := m.client.AppsV1().StatefulSets(ns).Delete(t.Context(), "train", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the end of the set", func(ctx context.Context) error {
+			_, err := m.client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
+			if err == nil {
+				return errors.New("still there")
+			}
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
+	}
+}
+
+// testAdmittedWithoutUs: rank and phase labels are not enough; a set that was
+// labelled while it could not be called is reported.
+func testAdmittedWithoutUs(t *testing.T, m *manager, ns string) {
+	off := job("train", 2)
+	off.Labels[gang.LabelInject] = "false"
+	created := m.createJob(t, ns, off)
+	if _, injected := created.Annotations[gang.AnnotationInjected]; injected {
+		t.Error("an opted-out Job was injected")
+	}
+	m.createJob(t, ns, job("later", 1))
+	m.service(t, ns, "later")
+	now, err := m.client.BatchV1().Jobs(ns).Get(t.Context(), "train", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := now.Annotations[gang.AnnotationStatus]; status != "" {
+		t.Errorf("an opted-out Job is followed: %s", status)
+	}
+}
+
+// testMetrics: admissions are counted by few labels, and none of them a name.
+func testMetrics(t *testing.T, m *manager) {
+	var text bytes.Buffer
+	if err := get(t.Context(), m.metrics, "/metrics", &text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`rollcall_injections_total{framework="pytorch",kind="Job",reason="Injected",result="allowed"}`,
+		`rollcall_injections_total{framework="unknown",kind="Job",reason="Invalid",result="denied"}`,
+		`rollcall_injections_total{framework="pytorch",kind="StatefulSet",reason="Unchanged",result="allowed"}`,
+		"rollcall_certificate_expiry_seconds",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	for line := range strings.Lines(text.String()) {
+		if strings.HasPrefix(line, "rollcall_") && strings.Contains(line, "train") && !strings.Contains(line, "rollcall.training") {
+			t.Errorf("a metric is labelled by an object's name: %s", line)
+		}
+	}
+}
+
+// testDown: without Rollcall, what is not ours works as ever; what is ours waits.
+func testDown(t *testing.T, m *manager, ns string) {
+	existing := m.createJob(t, ns, job("existing", 1))
+	m.stop(t)
+	plain := job("plain", 1)
+	plain.Labels = nil
+	m.createJob(t, ns, plain)
+	unlabelled := statefulSet("plain", 1)
+	unlabelled.Labels = nil
+	m.createStatefulSet(t, ns, unlabelled)
+	if _, err := m.client.BatchV1().Jobs(ns).Create(t.Context(), job("train", 1), metav1.CreateOptions{}); err == nil {
+		t.Error("a labelled Job was let through without its injection")
+	}
+	// The controllers of an existing gang must be able to work.
+	patch := []byte(`{"spec":{"suspend":true}}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := m.client.BatchV1().Jobs(ns).Patch(ctx, existing.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Errorf("suspending an existing Job: %v", err)
+	}
+	m.start(t)
+	m.createJob(t, ns, job("train", 1))
+}
