@@ -15,7 +15,7 @@ demo: ## Start a cluster (or use KUBECONFIG), install Rollcall, run examples/pyt
 
 .PHONY: demo-down
 demo-down: ## Stop the demo's cluster
-	cd test && go run ./cluster/cmd/cluster down
+	cd test && go run ./cluster/cmd/cluster --name demo down
 
 ##@ Test it
 
@@ -59,4 +59,4 @@ golden: ## Rewrite the golden files and generated pages; read the difference bef
 
 .PHONY: help
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -108,6 +108,9 @@ func (r *Reconciler) follow(ctx context.Context, w gang.Workload) error {
 	if _, injected := w.Meta().Annotations[gang.AnnotationInjected]; !injected {
 		return r.reportMissed(ctx, w)
 	}
+	if err := r.resize(ctx, w); err != nil {
+		return err
+	}
 	if result, err := r.Engine.Describe(w); err != nil {
 		// Scaled to nothing, admitted by another release, or edited since: its
 		// children are made already, and its phase can still be told.

@@ -36,10 +36,10 @@ var (
 	}
 	corednsComponent = component{name: "coredns", module: "github.com/coredns/coredns", pkg: ".", cold: "1 minute"}
 	kwokComponent    = component{
-		name: "kwok", module: "sigs.k8s.io/kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", cold: "2 minutes",
+		name: "kwok", module: "sigs.k8s.io/kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", cold: "1 minute",
 	}
 	helmComponent = component{
-		name: "helm", module: "helm.sh/helm/v4", pkg: "helm.sh/helm/v4/cmd/helm", cold: "2 minutes",
+		name: "helm", module: "helm.sh/helm/v4", pkg: "helm.sh/helm/v4/cmd/helm", cold: "1 minute",
 		stamp: func(version string) []string { return []string{"helm.sh/helm/v4/internal/version.version=" + version} },
 	}
 )

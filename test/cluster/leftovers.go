@@ -42,26 +42,31 @@ func killContainers(dir string) error {
 	return fmt.Errorf("killing what ran in pods: it is still there after %s", killed)
 }
 
-// processesBelow returns the processes of a control group and of all groups in it.
+// processesBelow returns the processes of a control group and of all groups in it. Groups go while we look.
 func processesBelow(group string) []processID {
 	var found []processID
 	_ = filepath.WalkDir(group, func(path string, entry fs.DirEntry, err error) error {
-		gone := err != nil // Groups go while we look.
-		if gone || entry.Name() != "cgroup.procs" {
-			return nil
-		}
-		data, _ := os.ReadFile(path)
-		for field := range strings.FieldsSeq(string(data)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil || pid <= 1 {
-				continue
-			}
-			if start, _, err := procStat(pid); err == nil {
-				found = append(found, processID{PID: pid, Start: start})
-			}
+		if err == nil && entry.Name() == "cgroup.procs" {
+			found = append(found, processesIn(path)...)
 		}
 		return nil
 	})
+	return found
+}
+
+// processesIn returns the processes whose numbers are in a file.
+func processesIn(path string) []processID {
+	var found []processID
+	data, _ := os.ReadFile(path)
+	for field := range strings.FieldsSeq(string(data)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil || pid <= 1 {
+			continue
+		}
+		if start, _, err := procStat(pid); err == nil {
+			found = append(found, processID{PID: pid, Start: start})
+		}
+	}
 	return found
 }
 

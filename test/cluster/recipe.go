@@ -41,8 +41,14 @@ var Torch = Recipe{
 	Name:     "torch",
 	Packages: []string{"python3-minimal", "python3-torch"},
 	Suites:   []string{"trixie"}, // Torch 2.6; before it was 1.13, whose torchrun knows fewer variables.
-	// Debian builds it without libuv, which it otherwise insists on for its store.
+	// Debian builds it without libuv, which it otherwise insists on for its store: where a program meets the others it
+	// reads the variable, and where torchrun does it takes a default.
 	Env: []string{"USE_LIBUV=0"},
+	Setup: []string{
+		"cd /usr/lib/python3/dist-packages/torch/distributed/elastic/rendezvous && " +
+			"sed -i 's/multi_tenant=True,$/multi_tenant=True, use_libuv=False,/' static_tcp_rendezvous.py dynamic_rendezvous.py c10d_rendezvous_backend.py && " +
+			"python3 -m compileall -q -f static_tcp_rendezvous.py dynamic_rendezvous.py c10d_rendezvous_backend.py",
+	},
 }
 
 // Recipes are the recipes that the command knows by name.
@@ -144,6 +150,9 @@ func (r Recipe) bootstrap(ctx context.Context, suite, mirror, path string) error
 	cmd := exec.CommandContext(ctx, lookPath("mmdebstrap"), args...)
 	// The time of every file: so the image depends on the packages alone.
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=0", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	// Asked to end, it takes away its folder and mounts.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = grace
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {

@@ -1,0 +1,267 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// podSpec runs a program of the ConfigMap "program" as a user without rights, as
+// the restricted pod security standard wants it.
+func (s *site) podSpec(command ...string) corev1.PodSpec {
+	return corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1000),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "trainer", Image: s.training, Command: command, WorkingDir: "/program",
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false),
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+			VolumeMounts: []corev1.VolumeMount{{Name: "program", MountPath: "/program"}},
+		}},
+		Volumes: []corev1.Volume{{Name: "program", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "program"}}}}},
+	}
+}
+
+func (s *site) program(t *testing.T, ns, file, text string) {
+	t.Helper()
+	_, err := s.client.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "program"}, Data: map[string]string{file: text}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *site) job(t *testing.T, ns, name string, ranks int32, annotations map[string]string, spec corev1.PodSpec) {
+	t.Helper()
+	_, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{gang.LabelFramework: "pytorch"}, Annotations: annotations},
+		Spec:       batchv1.JobSpec{Parallelism: &ranks, Completions: &ranks, Template: corev1.PodTemplateSpec{Spec: spec}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// phase waits until a Job's gang is in a terminal phase, and wants that one.
+func (s *site) phase(t *testing.T, ns, name string, want gang.Phase) {
+	t.Helper()
+	eventually(t, "the end of "+name, func(ctx context.Context) error {
+		j, err := s.client.BatchV1().Jobs(ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		got := gang.Phase(j.Labels[gang.LabelPhase])
+		if got.Terminal() && got != want {
+			t.Fatalf("the gang ended as %s: %s", got, j.Annotations[gang.AnnotationStatus])
+		}
+		if got != want {
+			return fmt.Errorf("phase %q", got)
+		}
+		return nil
+	})
+}
+
+// logs returns what each rank of a gang printed, by pod index.
+func (s *site) logs(t *testing.T, ns, name string) map[string]string {
+	t.Helper()
+	pods, err := s.client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: gang.LabelGang + "=" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, p := range pods.Items {
+		text, err := s.client.CoreV1().Pods(ns).GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
+		if err != nil {
+			t.Fatalf("reading the log of %s: %v", p.Name, err)
+		}
+		index := p.Labels[batchv1.JobCompletionIndexAnnotation]
+		if index == "" {
+			index = p.Labels[appsv1.PodIndexLabel]
+		}
+		out[index] = string(text)
+	}
+	return out
+}
+
+// TestSeed runs the program and the shape of the document that this project began
+// with: two replicas of a PyTorchJob are one labelled Job.
+func TestSeed(t *testing.T) {
+	s := here(t)
+	from := readSeed(t)
+	ns := s.namespace(t)
+	s.program(t, ns, "demo.py", from.program)
+	s.job(t, ns, "torchrun-cpu", from.ranks, nil, s.podSpec(from.command...))
+	s.phase(t, ns, "torchrun-cpu", gang.Succeeded)
+	logs := s.logs(t, ns, "torchrun-cpu")
+	if len(logs) != int(from.ranks) {
+		t.Errorf("%d pods for %d ranks", len(logs), from.ranks)
+	}
+	for index, text := range logs {
+		want := fmt.Sprintf("rank %s world_size %d result tensor([%d])", index, from.ranks, from.ranks)
+		if !strings.Contains(text, want) {
+			t.Errorf("rank %s did not print %q:\n%s", index, want, text)
+		}
+	}
+}
+
+// TestExample applies the example as the README has it, but for the image.
+func TestExample(t *testing.T) {
+	s := here(t)
+	ns := s.namespace(t)
+	base, err := filepath.Abs(filepath.Join(root, "examples", "pytorch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	rel, err := filepath.Rel(dir, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository, tag, _ := strings.Cut(s.training, ":")
+	overlay := fmt.Sprintf("namespace: %s\nresources: [%s]\nimages: [{name: rollcall.training/pytorch-cpu, newName: %s, newTag: %q}]\n", ns, rel, repository, tag)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Kubectl(t.Context(), "apply", "-k", dir); err != nil {
+		t.Fatal(err)
+	}
+	s.phase(t, ns, "all-reduce", gang.Succeeded)
+	for index, text := range s.logs(t, ns, "all-reduce") {
+		if want := "rank " + index + " world_size 2 result tensor([2])"; !strings.Contains(text, want) {
+			t.Errorf("rank %s did not print %q:\n%s", index, want, text)
+		}
+	}
+	// Label, annotation, condition and Event tell the same.
+	if _, err := s.Kubectl(t.Context(), "--namespace", ns, "wait", "job/all-reduce", "--for=condition=GangSucceeded", "--timeout=5s"); err != nil {
+		t.Error(err)
+	}
+	events, err := s.Kubectl(t.Context(), "--namespace", ns, "get", "events", "--field-selector", "involvedObject.name=all-reduce", "-o", "jsonpath={.items[*].reason}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range []gang.Reason{gang.ReasonServiceCreated, gang.ReasonGangSucceeded} {
+		if !strings.Contains(events, string(reason)) {
+			t.Errorf("no Event %s among %q", reason, events)
+		}
+	}
+	if strings.Contains(events, string(gang.ReasonGangPending)) {
+		t.Errorf("the gang stepped back to Pending while its ranks ended: %q", events)
+	}
+}
+
+// meet sums ones over all processes and says where it ran.
+const meet = `
+import os, socket, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+t = torch.tensor([1])
+dist.all_reduce(t)
+shm = os.statvfs("/dev/shm")
+print("process", dist.get_rank(), "of", dist.get_world_size(), "sum", t.item(), "on", socket.gethostname(),
+      "shm", shm.f_frsize * shm.f_blocks, "threads", torch.get_num_threads(), flush=True)
+dist.barrier()
+`
+
+// TestTorchrun lets torchrun read the PET_ variables: two pods with two processes.
+func TestTorchrun(t *testing.T) {
+	s := here(t)
+	ns := s.namespace(t)
+	s.program(t, ns, "meet.py", meet)
+	spec := s.podSpec("python3", "-m", "torch.distributed.run", "meet.py")
+	spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi"), corev1.ResourceCPU: resource.MustParse("4")}
+	spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	s.job(t, ns, "train", 2, map[string]string{gang.AnnotationNproc: "2"}, spec)
+	s.phase(t, ns, "train", gang.Succeeded)
+	all := ""
+	for index, text := range s.logs(t, ns, "train") {
+		all += text
+		if !strings.Contains(text, "on train-"+index+" ") {
+			t.Errorf("the processes of pod %s are not on train-%s:\n%s", index, index, text)
+		}
+	}
+	for rank := range 4 {
+		// Half of the memory limit as /dev/shm, and 4 cores for 2 processes.
+		want := fmt.Sprintf("process %d of 4 sum 4", rank)
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is missing:\n%s", want, all)
+		}
+	}
+	for _, want := range []string{fmt.Sprintf("shm %d", 1<<30), "threads 2"} {
+		if strings.Count(all, want) != 4 {
+			t.Errorf("not all processes say %q:\n%s", want, all)
+		}
+	}
+}
+
+// TestStatefulSet: the ordinals are the ranks, and the gang goes with its set.
+func TestStatefulSet(t *testing.T) {
+	s := here(t)
+	ns := s.namespace(t)
+	s.program(t, ns, "meet.py", meet+"\nimport time\ntime.sleep(3600)\n")
+	labels := map[string]string{"app": "train"}
+	spec := s.podSpec("python3", "meet.py")
+	spec.RestartPolicy = corev1.RestartPolicyAlways
+	spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	_, err := s.client.AppsV1().StatefulSets(ns).Create(t.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "train", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](3), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "three ranks that met", func(context.Context) error {
+		pods, err := s.client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: gang.LabelGang + "=train"})
+		if err != nil {
+			return err
+		}
+		met := 0
+		for _, p := range pods.Items {
+			text, err := s.client.CoreV1().Pods(ns).GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
+			if err != nil {
+				return err
+			}
+			if strings.Contains(string(text), "process "+p.Labels[appsv1.PodIndexLabel]+" of 3 sum 3 on "+p.Name) {
+				met++
+			}
+		}
+		if met != 3 {
+			return fmt.Errorf("%d of 3 ranks met", met)
+		}
+		return nil
+	})
+	eventually(t, "phase Running", func(ctx context.Context) error {
+		set, err := s.client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
+		if err == nil && set.Labels[gang.LabelPhase] != string(gang.Running) {
+			err = fmt.Errorf("phase %q", set.Labels[gang.LabelPhase])
+		}
+		return err
+	})
+	if err := s.client.AppsV1().StatefulSets(ns).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the gang's Service", func(ctx context.Context) error {
+		list, err := s.client.CoreV1().Services(ns).List(ctx, metav1.ListOptions{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d left", len(list.Items))
+		}
+		return err
+	})
+}

@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/gang"
+)
+
+func labelledJob() *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}}}}},
+	}
+}
+
+// TestRollout replaces all of Rollcall's pods, twice, while Jobs are admitted: no
+// call may be lost, and none let through without its injection.
+func TestRollout(t *testing.T) {
+	s := here(t)
+	ns := s.namespace(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var calls, failures atomic.Int32
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(50 * time.Millisecond) // 20 a second
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			job, err := s.client.BatchV1().Jobs(ns).Create(context.WithoutCancel(ctx), labelledJob(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			calls.Add(1)
+			if err != nil || job.Annotations[gang.AnnotationInjected] == "" {
+				failures.Add(1)
+				t.Errorf("call %d: %v", calls.Load(), err)
+			}
+		}
+	}()
+	for range 2 {
+		for _, args := range [][]string{
+			{"rollout", "restart", "deployment/" + release},
+			{"rollout", "status", "deployment/" + release, "--timeout=3m"},
+		} {
+			if _, err := s.Kubectl(t.Context(), append([]string{"--namespace", releaseNamespace}, args...)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "the end of the old pods", func(ctx context.Context) error {
+		pods, err := s.client.CoreV1().Pods(releaseNamespace).List(ctx, metav1.ListOptions{})
+		if err == nil && len(pods.Items) != 2 {
+			err = fmt.Errorf("%d pods", len(pods.Items))
+		}
+		return err
+	})
+	stop()
+	<-ended
+	t.Logf("%d calls, %d failed", calls.Load(), failures.Load())
+	if calls.Load() == 0 {
+		t.Error("no call was made, so nothing was tested")
+	}
+}
