@@ -26,6 +26,7 @@ test: ## Unit, golden, property and integration tests; the last against a real A
 
 .PHONY: e2e
 e2e: ## Run gangs on a real node: containerd, kubelet, DNS, Helm. Needs root
+	cd test && ROLLCALL_TEST_REAL=1 go test -count=1 -timeout 20m -v -p 1 -run Real ./cluster/...
 	cd test && go test -count=1 -timeout 30m -v ./e2e/...
 
 .PHONY: fuzz

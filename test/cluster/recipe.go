@@ -45,9 +45,11 @@ var Torch = Recipe{
 	// reads the variable, and where torchrun does it takes a default.
 	Env: []string{"USE_LIBUV=0"},
 	Setup: []string{
-		"cd /usr/lib/python3/dist-packages/torch/distributed/elastic/rendezvous && " +
-			"sed -i 's/multi_tenant=True,$/multi_tenant=True, use_libuv=False,/' static_tcp_rendezvous.py dynamic_rendezvous.py c10d_rendezvous_backend.py && " +
-			"python3 -m compileall -q -f static_tcp_rendezvous.py dynamic_rendezvous.py c10d_rendezvous_backend.py",
+		"cd /usr/lib/python3/dist-packages/torch/distributed && " +
+			"files='rendezvous.py elastic/rendezvous/static_tcp_rendezvous.py elastic/rendezvous/dynamic_rendezvous.py elastic/rendezvous/c10d_rendezvous_backend.py' && " +
+			"sed -i 's/multi_tenant=True,$/multi_tenant=True, use_libuv=False,/' elastic/rendezvous/*.py && " +
+			"sed -i 's/is_master=False,$/is_master=False, use_libuv=False,/' rendezvous.py && " +
+			"python3 -m compileall -q -f $files",
 	},
 }
 
