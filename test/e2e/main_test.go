@@ -40,7 +40,8 @@ var whyNot error
 type site struct {
 	*cluster.Cluster
 	client   kubernetes.Interface
-	training string // the image with PyTorch
+	training string   // the image with PyTorch
+	before   []string // what there was outside of namespaces before the installation
 }
 
 func TestMain(m *testing.M) {
@@ -67,6 +68,9 @@ func install(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	}
 	ground = &site{Cluster: c, client: client, training: training}
+	if ground.before, err = ground.clusterScoped(ctx); err != nil {
+		return err
+	}
 	return ground.install(ctx)
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestUninstall(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		cluster, err := s.Kubectl(ctx, "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,customresourcedefinitions", "-o", "name")
+		outside, err := s.clusterScoped(ctx)
 		if err != nil {
 			return err
 		}
@@ -46,8 +47,8 @@ func TestUninstall(t *testing.T) {
 				left = append(left, name)
 			}
 		}
-		for _, name := range strings.Fields(cluster) {
-			if strings.Contains(name, release) {
+		for _, name := range outside {
+			if !slices.Contains(s.before, name) {
 				left = append(left, name)
 			}
 		}
@@ -65,4 +66,11 @@ func TestUninstall(t *testing.T) {
 	if plain.Annotations[gang.AnnotationInjected] != "" {
 		t.Error("somebody still injects")
 	}
+}
+
+// clusterScoped lists the objects outside of namespaces that an installation could
+// leave.
+func (s *site) clusterScoped(ctx context.Context) ([]string, error) {
+	out, err := s.Kubectl(ctx, "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses", "-o", "name")
+	return strings.Fields(out), err
 }
