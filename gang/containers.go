@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ func (p *parser) containers(gpus *GPUs) []Container {
 	if v, ok := p.meta.Annotations[AnnotationContainer]; ok {
 		names = p.named(annotationsPath.Key(AnnotationContainer), v)
 	} else if v, ok := template.Annotations[annotationDefaultContainer]; ok {
-		names = p.named(field.NewPath("spec", "template", "metadata", "annotations").Key(annotationDefaultContainer), v)
+		names = p.hinted(v, names)
 	}
 	var targets []Container
 	for i := range all {
@@ -38,6 +39,19 @@ func (p *parser) containers(gpus *GPUs) []Container {
 		}
 	}
 	return targets
+}
+
+// hinted is kubectl's default container, if it is one that can train: the hint was
+// given for another purpose, and may name an init container too.
+func (p *parser) hinted(name string, otherwise []string) []string {
+	for _, c := range p.workload.Template().Spec.Containers {
+		if c.Name == name {
+			return []string{name}
+		}
+	}
+	p.warn(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
+		"%q is none of the containers, so %q trains; name another with the annotation %s", name, otherwise[0], AnnotationContainer))
+	return otherwise
 }
 
 // named reads a comma list of container names and checks it against the template.
@@ -52,7 +66,7 @@ func (p *parser) named(path *field.Path, list string) []string {
 		switch {
 		case seen[name]:
 			p.errs = append(p.errs, field.Duplicate(path, name))
-		case !contains(have, name):
+		case !slices.Contains(have, name):
 			err := field.NotSupported(path, name, have)
 			if near := nearest(name, have); near != "" {
 				err.Detail += fmt.Sprintf("; did you mean %q?", near)
@@ -66,17 +80,8 @@ func (p *parser) named(path *field.Path, list string) []string {
 	return names
 }
 
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
 func containerOf(c *corev1.Container, gpus *GPUs) Container {
-	out := Container{Name: c.Name, Accelerators: accelerators(c.Resources)}
+	out := Container{Name: c.Name, Accelerators: accelerators(c.Resources), Claims: len(c.Resources.Claims) > 0}
 	if gpus != nil {
 		out.Accelerators = gpus.Count
 	}

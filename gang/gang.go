@@ -63,6 +63,9 @@ type Container struct {
 	// Accelerators is the number of accelerators of any vendor in its limits or
 	// requests, or in [Gang.GPUs] when that is set; 0 when there are none.
 	Accelerators int64
+	// Claims is true when the container has resource claims (DRA, KEP-4381), behind
+	// which there may be accelerators that nobody can count at admission.
+	Claims bool
 }
 
 // GPUs is a number of accelerators for each training container.

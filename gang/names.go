@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -13,22 +14,23 @@ import (
 // is its complete name (setHostnameAsFQDN).
 const linuxHostNameMax = 64
 
+// maxStatefulSetName leaves room for the dash and up to 10 characters of hash in the
+// pod label controller-revision-hash, a label value of at most 63 characters
+// (kubernetes pkg/controller/history, ControllerRevisionName). The API server takes
+// a longer name, and then no pod can be created.
+const maxStatefulSetName = 63 - 1 - 10
+
 var templateSpecPath = field.NewPath("spec", "template", "spec")
 
 // service is the name of the headless Service: the user's own when the workload
 // names one, else the gang's. A StatefulSet names its Service in serviceName and
 // gives its pods that subdomain by itself.
 func (p *parser) service(gang string) string {
+	service := p.workload.Template().Spec.Subdomain
 	if set := p.workload.StatefulSet; set != nil {
-		if set.Spec.ServiceName != "" {
-			return set.Spec.ServiceName
-		}
-		return gang
+		service = cmp.Or(set.Spec.ServiceName, service)
 	}
-	if sub := p.workload.Template().Spec.Subdomain; sub != "" {
-		return sub
-	}
-	return gang
+	return cmp.Or(service, gang)
 }
 
 // derivedNames checks every name that will be derived from the workload's, at the
@@ -43,6 +45,11 @@ func (p *parser) derivedNames(g Gang) {
 	} else if msgs := validation.IsDNS1123Label(host); len(msgs) > 0 {
 		p.invalid(namePath, g.Workload, fmt.Sprintf(
 			"the last rank's hostname %q is not a DNS label: %s; rename the workload", host, strings.Join(msgs, "; ")))
+	}
+	if g.Kind == StatefulSet && len(g.Workload) > maxStatefulSetName {
+		p.invalid(namePath, g.Workload, fmt.Sprintf(
+			"has %d characters; a StatefulSet's limit is %d, so that its pods can be labelled with its name and a revision; shorten the name by %d",
+			len(g.Workload), maxStatefulSetName, len(g.Workload)-maxStatefulSetName))
 	}
 	fqdn := g.Host(g.Size - 1)
 	if len(fqdn) > validation.DNS1123SubdomainMaxLength {
@@ -71,5 +78,8 @@ func (p *parser) network() {
 	if spec.HostNetwork && spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
 		p.warn(templateSpecPath.Child("dnsPolicy"),
 			"pods on the host's network resolve no cluster names with this policy; set ClusterFirstWithHostNet")
+	}
+	if !spec.HostNetwork && spec.DNSPolicy == corev1.DNSDefault {
+		p.warn(templateSpecPath.Child("dnsPolicy"), "the node's resolver knows no cluster names, by which ranks meet; set ClusterFirst")
 	}
 }

@@ -15,6 +15,8 @@ import (
 var (
 	labelsPath      = field.NewPath("metadata", "labels")
 	annotationsPath = field.NewPath("metadata", "annotations")
+
+	templateAnnotationsPath = field.NewPath("spec", "template", "metadata", "annotations")
 )
 
 // The rendezvous runs as any user, so the port is above the privileged ones.
@@ -169,6 +171,11 @@ func (p *parser) unknownKeys() {
 	}
 	check(KindLabel, labelsPath, p.meta.Labels)
 	check(KindAnnotation, annotationsPath, p.meta.Annotations)
+	for _, name := range sortedKeys(p.workload.Template().Annotations) {
+		if strings.HasPrefix(name, Prefix) {
+			p.warn(templateAnnotationsPath.Key(name), "has no effect on the pod template; move it to the metadata of the "+string(p.workload.Kind()))
+		}
+	}
 }
 
 // unknown explains what is wrong with a key of the given kind; "" when nothing is.

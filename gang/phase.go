@@ -17,7 +17,8 @@ type Phase string
 const (
 	// Pending: not all ranks are ready, and none of them failed for good.
 	Pending Phase = "Pending"
-	// Running: all ranks are ready at once.
+	// Running: all ranks were ready at once, and none had to be replaced since. A rank
+	// that restarts within its pod, or has just ended, does not take the gang back.
 	Running Phase = "Running"
 	// Succeeded: the workload is complete. Terminal.
 	Succeeded Phase = "Succeeded"
@@ -51,7 +52,7 @@ type Observation struct {
 	Size int32
 	// Ready is the number that are ready now.
 	Ready int32
-	// Present is the number that are there: started and not fallen, or done. A rank
+	// Present is the number that have a pod that has not failed, or are done. A rank
 	// that is done is not ready any more, so Ready alone cannot tell a gang that
 	// ends from one that broke.
 	Present int32
@@ -66,7 +67,7 @@ type Observation struct {
 // Observe reads a workload's status.
 func Observe(w Workload) Observation {
 	if set := w.StatefulSet; set != nil {
-		o := Observation{Size: ptr.Deref(set.Spec.Replicas, 1)}
+		o := Observation{Size: w.Ranks()}
 		o.Suspended = o.Size == 0
 		// A status that is older than the spec counts ranks of another size.
 		if set.Status.ObservedGeneration >= set.Generation {
@@ -75,7 +76,7 @@ func Observe(w Workload) Observation {
 		return o
 	}
 	o := Observation{
-		Size:      ptr.Deref(w.Job.Spec.Parallelism, 1),
+		Size:      w.Ranks(),
 		Ready:     ptr.Deref(w.Job.Status.Ready, 0),
 		Present:   w.Job.Status.Active + w.Job.Status.Succeeded,
 		Suspended: ptr.Deref(w.Job.Spec.Suspend, false),
@@ -97,12 +98,11 @@ func Observe(w Workload) Observation {
 	return o
 }
 
-// Next is the phase of a gang that was in phase now and is seen as o. A terminal
-// phase stays.
+// Next is the phase of a gang that was in phase now and is seen as o. A Job's
+// verdict is final, and so is the phase that follows from it; the phase that was
+// written is no verdict, since anybody can write a label.
 func Next(now Phase, o Observation) Phase {
 	switch {
-	case now.Terminal():
-		return now
 	case o.Complete:
 		return Succeeded
 	case o.Failed:

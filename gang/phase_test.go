@@ -35,8 +35,9 @@ func TestNext(t *testing.T) {
 		"complete at once":       {"a short gang may never have been seen running", "", gang.Observation{Size: 2, Complete: true}, gang.Succeeded},
 		"failed":                 {"", gang.Running, gang.Observation{Size: 2, Failed: true}, gang.Failed},
 		"failed while pending":   {"", gang.Pending, gang.Observation{Size: 2, Failed: true}, gang.Failed},
-		"after success":          {"the last phase stays", gang.Succeeded, gang.Observation{Size: 2, Ready: 2, Present: 2}, gang.Succeeded},
-		"after failure":          {"the last phase stays", gang.Failed, gang.Observation{Size: 2, Complete: true}, gang.Failed},
+		"after success":          {"a Job's verdict stays, and the phase with it", gang.Succeeded, gang.Observation{Size: 2, Complete: true}, gang.Succeeded},
+		"label set by hand":      {"a label is no verdict", gang.Failed, gang.Observation{Size: 2, Ready: 2, Present: 2}, gang.Running},
+		"label against verdict":  {"the verdict counts", gang.Failed, gang.Observation{Size: 2, Complete: true}, gang.Succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := gang.Next(c.now, c.seen); got != c.want {

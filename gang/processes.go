@@ -14,8 +14,8 @@ type Processes struct {
 	// size count processes instead of pods, as PyTorchJob does
 	// (training-operator, pkg/controller.v1/pytorch/envvar.go).
 	Explicit bool
-	// Word is the user's "gpu" or "cpu" where the limits give no number; the
-	// launcher resolves it inside the pod.
+	// Word is "gpu", "cpu" or "auto" where the limits give no number; the launcher
+	// resolves it inside the pod.
 	Word string
 }
 
@@ -42,8 +42,11 @@ func (p *parser) processes(cs []Container) Processes {
 	}
 	switch v {
 	case "auto":
-		if c.Accelerators > 0 {
+		switch {
+		case c.Accelerators > 0:
 			return Processes{Count: c.Accelerators}
+		case c.Claims:
+			return Processes{Word: v}
 		}
 		return Processes{Count: max(1, c.CPU)}
 	case "gpu":

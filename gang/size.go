@@ -50,7 +50,7 @@ func (p *parser) statefulSetSize() int32 {
 		replicas = *spec.Replicas
 	}
 	if replicas < 1 {
-		p.invalid(path.Child("replicas"), replicas, "a gang has at least 1 rank; delete the StatefulSet to stop the gang")
+		p.invalid(path.Child("replicas"), replicas, "a gang has at least 1 rank")
 		return 1
 	}
 	if spec.Ordinals != nil && spec.Ordinals.Start != 0 {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 )
 
 // Kind is the kind of a workload that can become a gang.
@@ -96,6 +97,15 @@ func (w Workload) Labelled() bool {
 
 // OptedOut reports whether [LabelInject] switches Rollcall off for the workload.
 func (w Workload) OptedOut() bool { return w.Meta().Labels[LabelInject] == "false" }
+
+// Ranks is the number of pods that the workload asks for: parallelism or replicas,
+// 1 where it is absent.
+func (w Workload) Ranks() int32 {
+	if w.Job != nil {
+		return ptr.Deref(w.Job.Spec.Parallelism, 1)
+	}
+	return ptr.Deref(w.StatefulSet.Spec.Replicas, 1)
+}
 
 // Object returns the object itself.
 func (w Workload) Object() runtime.Object {

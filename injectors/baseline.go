@@ -41,10 +41,10 @@ func baseline(g gang.Gang) plan.Plan {
 	p := plan.Plan{
 		By: "rollcall",
 		Env: []plan.Env{
-			{EnvVar: corev1.EnvVar{Name: EnvGang, Value: g.Name}},
-			{EnvVar: corev1.EnvVar{Name: EnvRole, Value: g.Role}},
+			plan.Value(EnvGang, g.Name),
+			plan.Value(EnvRole, g.Role),
 			plan.FieldEnv(EnvRank, plan.PodLabelField(g.IndexLabel)),
-			{EnvVar: corev1.EnvVar{Name: EnvSize, Value: strconv.Itoa(int(g.Size))}},
+			plan.Value(EnvSize, strconv.Itoa(int(g.Size))),
 		},
 		PodLabels: []plan.Label{
 			{Name: gang.LabelGang, Value: g.Name},

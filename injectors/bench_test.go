@@ -37,11 +37,7 @@ func benchmark(b *testing.B, raw []byte) {
 		if _, err := engine.Inject(w); err != nil {
 			b.Fatal(err)
 		}
-		ops, err := plan.Diff(raw, before.Object(), w.Object())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := json.Marshal(ops); err != nil {
+		if _, err := json.Marshal(plan.Diff(raw, before.Object(), w.Object())); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -40,32 +40,44 @@ type Result struct {
 	Warnings []string
 }
 
-// Inject changes w, which is being created, into a member of its gang. A
-// workload without the label, or with rollcall.training/inject: "false", is left
-// alone. The error is an apierrors.StatusError of HTTP 422 and kind Invalid that
-// lists all mistakes at once; w is unchanged then.
+// Inject makes w, the manifest of a workload that is to be created, a member of its
+// gang. A workload without the label, or with rollcall.training/inject: "false", is
+// left alone. The error is an apierrors.StatusError of HTTP 422 and kind Invalid
+// that lists all mistakes at once; w is unchanged then.
+//
+// A phase that came with the manifest is taken away: manifests are copied from
+// live objects, and it is some other gang's.
 func (e *Engine) Inject(w gang.Workload) (Result, error) {
+	return e.create(w, func(draft gang.Workload) { delete(draft.Meta().Labels, gang.LabelPhase) })
+}
+
+// Admit does what Inject does for a workload that is being created, and begins its
+// life: the first phase is free at admission, and costs a write later.
+func (e *Engine) Admit(w gang.Workload) (Result, error) {
+	return e.create(w, begin)
+}
+
+func begin(w gang.Workload) { w.Meta().Labels[gang.LabelPhase] = string(gang.Pending) }
+
+func (e *Engine) create(w gang.Workload, phase func(gang.Workload)) (Result, error) {
 	if r, stop := e.skip(w); stop {
 		return r, nil
 	}
-	return e.apply(w, begin)
+	return e.apply(w, func(draft gang.Workload) {
+		plan.Rename(draft)
+		phase(draft)
+		delete(draft.Meta().Annotations, gang.AnnotationStatus)
+	})
 }
 
-// begin starts a new gang's life at admission, which saves the reconciler a write.
-// A phase that came with the manifest is some other gang's: manifests are copied
-// from live objects.
-func begin(w gang.Workload) {
-	w.Meta().Labels[gang.LabelPhase] = string(gang.Pending)
-	delete(w.Meta().Annotations, gang.AnnotationStatus)
-}
-
-// Reinject does the same for a StatefulSet that is being updated. What was
-// injected before stays to the letter unless the user's inputs have moved.
-func (e *Engine) Reinject(old, updated *appsv1.StatefulSet) (Result, error) {
+// Readmit does the same for a StatefulSet that is being updated. What was injected
+// before stays to the letter unless the user's inputs have moved.
+func (e *Engine) Readmit(old, updated *appsv1.StatefulSet) (Result, error) {
 	w := gang.Workload{StatefulSet: updated}
 	if r, stop := e.skip(w); stop {
 		return r, nil
 	}
+	sent := w.DeepCopy()
 	stuck, err := plan.Stick(old, updated)
 	if err != nil {
 		return Result{Reason: gang.ReasonInternal}, apierrors.NewInternalError(err)
@@ -73,16 +85,27 @@ func (e *Engine) Reinject(old, updated *appsv1.StatefulSet) (Result, error) {
 	if stuck {
 		// Not parsed again: a newer release may read the same text more strictly,
 		// and must not refuse what it is not asked to change.
-		return Result{Reason: gang.ReasonUnchanged}, nil
+		return Result{Reason: reason(sent, w)}, nil
 	}
 	if errs := becoming(old, updated); len(errs) > 0 {
+		if (gang.Workload{StatefulSet: old}).Labelled() {
+			return Result{Reason: gang.ReasonTooLate}, nil // labelled while Rollcall was not there to refuse
+		}
 		return Result{Reason: gang.ReasonInvalid}, invalid(w, errs)
 	}
-	return e.apply(w, func(w gang.Workload) {
-		if gang.PhaseOf(w) == "" {
-			begin(w)
+	return e.apply(w, func(draft gang.Workload) {
+		if gang.PhaseOf(draft) == "" {
+			begin(draft)
 		}
 	})
+}
+
+// reason tells whether a workload was changed.
+func reason(before, after gang.Workload) gang.Reason {
+	if before.Equal(after) {
+		return gang.ReasonUnchanged
+	}
+	return gang.ReasonInjected
 }
 
 // becoming refuses a StatefulSet that exists, is no gang yet, and cannot become
@@ -107,15 +130,36 @@ func becoming(old, updated *appsv1.StatefulSet) field.ErrorList {
 // Describe reads w, which has been admitted before, as a gang and tells what its
 // children are, without changing it.
 func (e *Engine) Describe(w gang.Workload) (Result, error) {
-	g, warnings, errs := gang.Parse(w, e.frameworks, e.config)
+	g, warnings, errs := e.parse(w)
 	if len(errs) > 0 {
 		return Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}, invalid(w, errs)
+	}
+	// The pods bear the name that they were admitted under, whatever the workload's
+	// label says by now; the template of a Job cannot follow it.
+	if name := w.Template().Labels[gang.LabelGang]; name != "" {
+		g.Name = name
 	}
 	p, err := e.plan(g)
 	if err != nil {
 		return Result{Reason: gang.ReasonInternal}, apierrors.NewInternalError(err)
 	}
 	return Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}, nil
+}
+
+// parse reads a workload as a gang. A StatefulSet of no replicas is one that is
+// held back: it is read with the size that its ranks were told, and with 1 when
+// they were never told any, which is put right when it is scaled up.
+func (e *Engine) parse(w gang.Workload) (gang.Gang, []string, field.ErrorList) {
+	if set := w.StatefulSet; set != nil && w.Ranks() == 0 {
+		size := int32(1)
+		if r, err := plan.ReadRecord(w); err == nil && r != nil && r.Size > 0 {
+			size = r.Size
+		}
+		view := *set
+		view.Spec.Replicas = &size
+		w = gang.Workload{StatefulSet: &view}
+	}
+	return gang.Parse(w, e.frameworks, e.config)
 }
 
 func (e *Engine) skip(w gang.Workload) (Result, bool) {
@@ -128,10 +172,12 @@ func (e *Engine) skip(w gang.Workload) (Result, bool) {
 	return Result{}, false
 }
 
-// apply works on a copy, so that a refused workload is left as it came. The finish
-// is for what depends on whether the workload is new.
-func (e *Engine) apply(w gang.Workload, finish func(gang.Workload)) (Result, error) {
-	g, warnings, errs := gang.Parse(w, e.frameworks, e.config)
+// apply works on a copy, so that a refused workload is left as it came. What
+// depends on whether the workload is new, prepare does.
+func (e *Engine) apply(w gang.Workload, prepare func(gang.Workload)) (Result, error) {
+	draft := w.DeepCopy()
+	prepare(draft)
+	g, warnings, errs := e.parse(draft)
 	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}
 	if len(errs) > 0 {
 		return r, invalid(w, errs)
@@ -141,20 +187,40 @@ func (e *Engine) apply(w gang.Workload, finish func(gang.Workload)) (Result, err
 		r.Reason = gang.ReasonInternal
 		return r, apierrors.NewInternalError(err)
 	}
-	draft := w.DeepCopy()
+	if errs := tooLong(w, p); len(errs) > 0 {
+		return r, invalid(w, errs)
+	}
 	applied, errs := plan.Apply(draft, g, p)
 	r.Warnings = append(r.Warnings, applied...)
 	if len(errs) > 0 {
 		return r, invalid(w, errs)
 	}
-	finish(draft)
 	r.Children = p.Children
-	r.Reason = gang.ReasonUnchanged
-	if !w.Equal(draft) {
-		r.Reason = gang.ReasonInjected
-		w.Become(draft)
-	}
+	r.Reason = reason(w, draft)
+	w.Become(draft)
 	return r, nil
+}
+
+// maxEnvString is MAX_ARG_STRLEN of Linux, 32 pages: the longest NAME=value that a
+// process can be started with, its closing zero byte included.
+const maxEnvString = 32 * 4096
+
+// tooLong refuses a gang whose ranks could not be told of each other by variables:
+// its containers would fail to start, with an error that names no variable.
+func tooLong(w gang.Workload, p plan.Plan) field.ErrorList {
+	path := field.NewPath("spec", "parallelism")
+	if w.StatefulSet != nil {
+		path = field.NewPath("spec", "replicas")
+	}
+	var errs field.ErrorList
+	for _, e := range p.Env {
+		if n := len(e.Name) + len("=") + len(e.Value) + 1; n > maxEnvString {
+			errs = append(errs, field.Invalid(path, w.Ranks(), fmt.Sprintf(
+				"%s would take %d bytes, and Linux starts no process with a variable of more than %d; use fewer ranks with more processes each, or shorter names",
+				e.Name, n, maxEnvString)))
+		}
+	}
+	return errs
 }
 
 // plan asks the framework's injector and adds what every gang gets.

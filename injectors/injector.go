@@ -4,7 +4,10 @@ import (
 	"fmt"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors/lightgbm"
 	"rollcall.training/injectors/pytorch"
+	"rollcall.training/injectors/tensorflow"
+	"rollcall.training/injectors/xgboost"
 	"rollcall.training/plan"
 )
 
@@ -24,6 +27,9 @@ type Registry []Injector
 func Builtin() Registry {
 	return Registry{
 		pytorch.Injector{},
+		tensorflow.Injector{},
+		xgboost.Injector{},
+		lightgbm.Injector{},
 	}
 }
 

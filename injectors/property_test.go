@@ -29,11 +29,7 @@ func admit(raw []byte, kind gang.Kind) (patched []byte, w gang.Workload, err err
 	if _, err := injectors.New(injectors.Builtin(), gang.Config{}).Inject(w); err != nil {
 		return nil, before, err
 	}
-	ops, err := plan.Diff(raw, before.Object(), w.Object())
-	if err != nil {
-		return nil, w, fmt.Errorf("comparing: %w", err)
-	}
-	text, err := json.Marshal(ops)
+	text, err := json.Marshal(plan.Diff(raw, before.Object(), w.Object()))
 	if err != nil {
 		return nil, w, err
 	}

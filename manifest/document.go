@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -31,12 +30,19 @@ func (d *Document) String() string { return fmt.Sprintf("%s, document %d", d.Sou
 // Read splits a manifest into its documents. A document that is no valid YAML or
 // JSON, or in which a key stands twice, is an error that names it with its line.
 func Read(source string, r io.Reader) ([]*Document, error) {
-	in := bufio.NewReader(r)
-	if isJSON(in) {
-		return readJSON(source, in)
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", source, err)
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		// JSON objects may follow one another without a separator; YAML in its flow
+		// style begins with a brace too.
+		if docs, ok := readJSON(source, text); ok {
+			return docs, nil
+		}
 	}
 	var docs []*Document
-	reader := utilyaml.NewYAMLReader(in)
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
 		raw, err := reader.Read()
 		if errors.Is(err, io.EOF) {
@@ -56,38 +62,24 @@ func Read(source string, r io.Reader) ([]*Document, error) {
 	}
 }
 
-// isJSON looks for the brace that starts a JSON object, past white space.
-func isJSON(in *bufio.Reader) bool {
-	for n := 1; ; n++ {
-		head, err := in.Peek(n)
-		if err != nil {
-			return false
-		}
-		switch c := head[n-1]; c {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return c == '{'
-		}
-	}
-}
-
-// readJSON reads JSON objects that follow one another without a separator.
-func readJSON(source string, in io.Reader) ([]*Document, error) {
+// readJSON reads a sequence of JSON objects; it reports false when the text is
+// something else, or not quite that.
+func readJSON(source string, text []byte) ([]*Document, bool) {
 	var docs []*Document
-	dec := json.NewDecoder(in)
+	dec := json.NewDecoder(bytes.NewReader(text))
 	for {
-		d := &Document{Source: source, Number: len(docs) + 1}
 		var raw json.RawMessage
-		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
-			return docs, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("reading %s at byte %d: %w", d, dec.InputOffset(), err)
+		err := dec.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return docs, true
 		}
-		if _, err := yaml.YAMLToJSONStrict(raw); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", d, err)
+		if err == nil {
+			_, err = yaml.YAMLToJSONStrict(raw) // finds keys that stand twice
 		}
-		d.raw, d.json = raw, raw
-		docs = append(docs, d)
+		if err != nil {
+			return nil, false
+		}
+		docs = append(docs, &Document{Source: source, Number: len(docs) + 1, raw: raw, json: raw})
 	}
 }
 
@@ -133,7 +125,7 @@ func (d *Document) text(format Format) ([]byte, error) {
 		var out bytes.Buffer
 		err := json.Indent(&out, d.json, "", "  ")
 		return out.Bytes(), err
-	case !d.changed && !bytes.HasPrefix(bytes.TrimSpace(d.raw), []byte("{")):
+	case !d.changed && !bytes.Equal(d.raw, d.json):
 		return trimSeparator(d.raw), nil
 	case d.json == nil:
 		return nil, nil
@@ -162,16 +154,4 @@ func Of(source string, obj runtime.Object) (*Document, error) {
 		return nil, fmt.Errorf("writing %s: %w", source, err)
 	}
 	return &Document{Source: source, Number: 1, json: text, changed: true}, nil
-}
-
-// Holds reports whether one of the documents is an object of the given kind and
-// name.
-func Holds(docs []*Document, kind, name string) bool {
-	for _, d := range docs {
-		var obj metav1.PartialObjectMetadata
-		if d.json != nil && json.Unmarshal(d.json, &obj) == nil && obj.Kind == kind && obj.Name == name {
-			return true
-		}
-	}
-	return false
 }

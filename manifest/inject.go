@@ -11,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -23,89 +22,115 @@ type Injection struct {
 	injectors.Result
 	// Object names it: kind/name.
 	Object string
+	// Namespace is the one that the manifest names, empty when it names none.
+	Namespace string
 	// Err is the denial, nil when the object was injected or left alone.
 	Err error
 }
 
-// Inject injects every labelled workload of the document, list items included,
+// Inject injects every labelled workload of the document, items of lists included,
 // with the given engine. Objects that name no namespace are read as if in the
-// given one, and stay without. The error is for a document that cannot be read;
-// denials are in the injections, and such an object is left as it was.
+// given one, and stay without. The error is for a labelled object that cannot be
+// read; denials are in the injections, and such an object is left as it was.
 func (d *Document) Inject(e *injectors.Engine, namespace string) ([]Injection, error) {
+	var all []Injection
+	err := d.walk(func(path, kind string, text []byte) error {
+		w, err := decode(kind, text)
+		if err != nil || w == nil {
+			return err
+		}
+		in := Injection{Object: strings.ToLower(string(w.Kind())) + "/" + w.Meta().Name, Namespace: w.Meta().Namespace}
+		if in.Namespace == "" {
+			w.Meta().Namespace = namespace
+		}
+		before := w.DeepCopy()
+		in.Result, in.Err = e.Inject(*w)
+		all = append(all, in)
+		return d.patch(path, plan.Diff(text, before.Object(), w.Object()))
+	})
+	return all, err
+}
+
+// Holds reports whether one of the documents has an object of the given kind,
+// namespace and name.
+func Holds(docs []*Document, kind, namespace, name string) bool {
+	found := false
+	for _, d := range docs {
+		_ = d.walk(func(_, k string, text []byte) error { // looking cannot fail
+			var obj metav1.PartialObjectMetadata
+			if k == kind && json.Unmarshal(text, &obj) == nil && obj.Name == name && obj.Namespace == namespace {
+				found = true
+			}
+			return nil
+		})
+	}
+	return found
+}
+
+// walk visits the document's objects, those in lists and in lists of lists too,
+// each with its JSON pointer in the document and its kind.
+func (d *Document) walk(visit func(path, kind string, text []byte) error) error {
 	if d.json == nil {
+		return nil
+	}
+	return walk("", "", d.json, func(path, kind string, text []byte) error {
+		if err := visit(path, kind, text); err != nil {
+			return fmt.Errorf("reading %s: %w", d, err)
+		}
+		return nil
+	})
+}
+
+func walk(path, kind string, text []byte, visit func(path, kind string, text []byte) error) error {
+	var head struct {
+		Kind  string          `json:"kind"`
+		Items json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(text, &head) != nil {
+		return nil // no Kubernetes object, so not ours
+	}
+	if head.Kind != "" {
+		kind = head.Kind
+	}
+	item, isList := strings.CutSuffix(kind, "List")
+	var items []json.RawMessage
+	if !isList || json.Unmarshal(head.Items, &items) != nil {
+		return visit(path, kind, text)
+	}
+	for i, text := range items {
+		// The items of a JobList need not say that they are Jobs.
+		if err := walk(path+"/items/"+strconv.Itoa(i), item, text, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode reads a labelled workload, and returns nil for everything else: what is
+// not ours need not be as our types want it.
+func decode(kind string, text []byte) (*gang.Workload, error) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Metadata   struct {
+			Labels map[string]json.RawMessage `json:"labels"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(text, &head) != nil || head.Metadata.Labels[gang.LabelFramework] == nil {
 		return nil, nil
 	}
-	var list struct {
-		metav1.TypeMeta `json:",inline"`
-		Items           []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(d.json, &list); err != nil {
-		return nil, fmt.Errorf("reading %s as a Kubernetes object: %w", d, err)
-	}
-	if !strings.HasSuffix(list.Kind, "List") {
-		in, ops, err := injectOne(e, d.json, namespace)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", d, err)
-		}
-		return in, d.patch("", ops)
-	}
-	var all []Injection
-	for i, item := range list.Items {
-		in, ops, err := injectOne(e, item, namespace)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s, item %d: %w", d, i+1, err)
-		}
-		if err := d.patch("/items/"+strconv.Itoa(i), ops); err != nil {
-			return nil, err
-		}
-		all = append(all, in...)
-	}
-	return all, nil
-}
-
-// injectOne injects one object; an object that is no labelled workload gives
-// nothing.
-func injectOne(e *injectors.Engine, text []byte, namespace string) ([]Injection, []jsonpatch2.Operation, error) {
-	obj, err := decode(text)
-	if err != nil || obj == nil {
-		return nil, nil, err
-	}
-	w, err := gang.WorkloadOf(obj)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !w.Labelled() {
-		return nil, nil, nil
-	}
-	if w.Meta().Namespace == "" {
-		w.Meta().Namespace = namespace
-	}
-	before := w.DeepCopy()
-	in := Injection{Object: strings.ToLower(string(w.Kind())) + "/" + w.Meta().Name}
-	in.Result, in.Err = e.Inject(w)
-	ops, err := plan.Diff(text, before.Object(), w.Object())
-	return []Injection{in}, ops, err
-}
-
-// decode reads a Job or StatefulSet; nil for any other object.
-func decode(text []byte) (runtime.Object, error) {
-	var meta metav1.TypeMeta
-	if err := json.Unmarshal(text, &meta); err != nil {
-		return nil, fmt.Errorf("reading apiVersion and kind: %w", err)
-	}
-	var obj runtime.Object
-	switch meta.GroupVersionKind() {
-	case batchv1.SchemeGroupVersion.WithKind(string(gang.Job)):
-		obj = &batchv1.Job{}
-	case appsv1.SchemeGroupVersion.WithKind(string(gang.StatefulSet)):
-		obj = &appsv1.StatefulSet{}
+	var w gang.Workload
+	switch {
+	case kind == string(gang.Job) && (head.APIVersion == batchv1.SchemeGroupVersion.String() || head.APIVersion == ""):
+		w.Job = &batchv1.Job{}
+	case kind == string(gang.StatefulSet) && (head.APIVersion == appsv1.SchemeGroupVersion.String() || head.APIVersion == ""):
+		w.StatefulSet = &appsv1.StatefulSet{}
 	default:
 		return nil, nil
 	}
-	if err := json.Unmarshal(text, obj); err != nil {
-		return nil, fmt.Errorf("reading a %s: %w", meta.Kind, err)
+	if err := json.Unmarshal(text, w.Object()); err != nil {
+		return nil, fmt.Errorf("as a %s: %w", kind, err)
 	}
-	return obj, nil
+	return &w, nil
 }
 
 // patch applies the operations to the document's own tree, below the prefix.
@@ -118,14 +143,14 @@ func (d *Document) patch(prefix string, ops []jsonpatch2.Operation) error {
 	}
 	text, err := json.Marshal(ops)
 	if err != nil {
-		return fmt.Errorf("patching %s: %w", d, err)
+		return fmt.Errorf("patching: %w", err)
 	}
 	p, err := jsonpatch.DecodePatch(text)
 	if err != nil {
-		return fmt.Errorf("patching %s: %w", d, err)
+		return fmt.Errorf("patching: %w", err)
 	}
 	if d.json, err = p.Apply(d.json); err != nil {
-		return fmt.Errorf("patching %s: %w", d, err)
+		return fmt.Errorf("patching: %w", err)
 	}
 	d.changed = true
 	return nil

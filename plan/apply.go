@@ -49,25 +49,19 @@ type applier struct {
 	pod      *pod
 	gang     gang.Gang
 	plan     Plan
-	record   Record        // what is ours after this application
+	record   Record        // of this application
 	mine     map[slot]bool // what was ours before it
+	ours     []slot        // what is ours after it
 	warnings []string
 	errs     field.ErrorList
 }
 
-// adopt takes over the places of an earlier admission, if their values are still
-// those that it left. If somebody edited one, all count as the user's, and each
-// that differs from the plan is judged like any value of the user's.
+// adopt takes over the places of an earlier admission whose values are still those
+// that it left. A place that somebody edited is the user's, and judged as such.
 func (a *applier) adopt(old *Record) {
 	a.mine = map[slot]bool{}
-	if old == nil {
-		return
-	}
-	if sum, err := old.sum(a.pod); err != nil || sum != old.Sum {
-		return
-	}
-	for _, s := range old.slots() {
-		a.mine[s] = true
+	if old != nil {
+		a.mine = old.intact(a.pod)
 	}
 }
 
@@ -84,7 +78,7 @@ func (a *applier) wanted() map[slot]bool {
 	for _, v := range a.plan.Volumes {
 		out[slot{kind: slotVolume, name: v.Name}] = true
 		for _, c := range a.gang.Containers {
-			out[slot{slotMount, c.Name, v.Name}] = true
+			out[slot{slotMount, c.Name, v.MountPath}] = true
 		}
 	}
 	for _, r := range a.plan.Resources {
@@ -123,15 +117,13 @@ func (a *applier) warn(path *field.Path, format string, args ...any) {
 // finish writes the record, last, when all values are in place. An unchanged
 // record is not rewritten.
 func (a *applier) finish(w gang.Workload, old *Record) error {
-	sum, err := a.record.sum(a.pod)
-	if err != nil {
-		return err
+	for _, s := range a.ours {
+		a.record.add(a.pod, s)
 	}
-	a.record.Sum = sum
 	if w.StatefulSet != nil {
-		a.record.Size = a.gang.Size
-		if a.record.Inputs, err = inputs(w, &a.record); err != nil {
-			return err
+		a.record.Size = w.Ranks()
+		if a.record.Size == 0 && old != nil {
+			a.record.Size = old.Size // held back, and still told its size
 		}
 	}
 	if old != nil && old.equal(&a.record) {

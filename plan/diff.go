@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,17 +21,15 @@ import (
 // is empty to our types is there to be added to.
 //
 // The work is that of comparing the two objects; only what differs is encoded.
-// A list whose elements changed places is an error; no applier of ours does that.
-func Diff(raw []byte, before, after runtime.Object) ([]jsonpatch.Operation, error) {
+func Diff(raw []byte, before, after runtime.Object) []jsonpatch.Operation {
 	d := differ{raw: raw}
 	d.structs(place{}, reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
-	return d.ops, d.err
+	return d.ops
 }
 
 type differ struct {
 	raw []byte
 	ops []jsonpatch.Operation
-	err error
 }
 
 // place is where a value stands: in the patched object, whose lists may have grown
@@ -130,32 +127,41 @@ func sortedMapKeys(m reflect.Value) []reflect.Value {
 }
 
 // lists removes what is gone, from the end so that indexes stay true, and then
-// walks along the new list, adding what is missing where it stands.
+// walks along the new list, adding what is missing where it stands. An element
+// that stands further behind than it should is taken out and put in anew; the
+// applier does that to variables of ours alone.
 func (d *differ) lists(p place, a, b reflect.Value) {
-	have, want := elementKeys(a), elementKeys(b)
+	want := elementKeys(b)
 	wanted := make(map[string]bool, len(want))
 	for _, k := range want {
 		wanted[k] = true
 	}
-	var kept []int
-	for i := len(have) - 1; i >= 0; i-- {
-		if wanted[have[i]] {
-			kept = append(kept, i)
+	type element struct {
+		key  string
+		text int // where it stands in the text
+	}
+	var now []element
+	keys := elementKeys(a)
+	for i := len(keys) - 1; i >= 0; i-- {
+		if wanted[keys[i]] {
+			now = append(now, element{keys[i], i})
 			continue
 		}
 		d.remove(p.element(i, i))
 	}
-	slices.Reverse(kept)
-	for j := range want {
-		if len(kept) == 0 || have[kept[0]] != want[j] {
-			d.set(p.element(j, j), b.Index(j)) // to a list, add means insert
+	slices.Reverse(now)
+	for j, key := range want {
+		if j < len(now) && now[j].key == key {
+			d.element(p.element(j, now[j].text), a.Index(now[j].text), b.Index(j))
 			continue
 		}
-		d.element(p.element(j, kept[0]), a.Index(kept[0]), b.Index(j))
-		kept = kept[1:]
-	}
-	if len(kept) > 0 {
-		d.fail(p, fmt.Sprintf("the element %q changed its place", have[kept[0]]))
+		moved := slices.IndexFunc(now, func(e element) bool { return e.key == key })
+		if moved >= 0 {
+			d.remove(p.element(moved, moved))
+			now = slices.Delete(now, moved, moved+1)
+		}
+		d.set(p.element(j, j), b.Index(j)) // to a list, add means insert
+		now = slices.Insert(now, j, element{key, -1})
 	}
 }
 
@@ -191,12 +197,6 @@ func elementKeys(list reflect.Value) []string {
 		seen[name]++
 	}
 	return keys
-}
-
-func (d *differ) fail(p place, what string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("comparing %s: %s", p.patched, what)
-	}
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1") // RFC 6901, section 3

@@ -12,27 +12,27 @@ import (
 // environment gives one container the plan's variables.
 func (a *applier) environment(c *container) {
 	front := a.refersToPlan(c)
-	next := 0 // in front mode: where the next variable goes, after those it may refer to
+	next := 0 // in front mode: where the next variable goes, after ours that it may refer to
 	for i := range a.plan.Env {
 		e := &a.plan.Env[i]
 		s := slot{slotEnv, c.Name, e.Name}
 		have, ok := c.envAt(e.Name)
+		if ok && !a.mine[s] {
+			a.usersEnv(c, e)
+			continue
+		}
 		switch {
-		case !ok && front:
+		case front && (!ok || c.env[e.Name] != next):
+			// Not there yet, or behind an entry that needs it.
+			a.pod.remove(s)
 			c.insertEnv(next, e.EnvVar)
-			a.record.add(s)
 		case !ok:
 			c.insertEnv(len(c.Env), e.EnvVar)
-			a.record.add(s)
-		case a.mine[s]:
-			if !equality.Semantic.DeepEqual(*have, e.EnvVar) {
-				*have = e.EnvVar
-			}
-			a.record.add(s)
-		default:
-			a.usersEnv(c, e)
+		case !equality.Semantic.DeepEqual(*have, e.EnvVar):
+			*have = e.EnvVar
 		}
-		next = max(next, c.env[e.Name]+1)
+		a.ours = append(a.ours, s)
+		next++
 	}
 }
 

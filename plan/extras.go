@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,20 +30,18 @@ func (a *applier) volumes() {
 }
 
 func (a *applier) mount(c *container, v *Volume) bool {
-	s := slot{slotMount, c.Name, v.Name}
+	s := slot{slotMount, c.Name, v.MountPath}
 	for i := range c.VolumeMounts {
-		switch {
-		case c.VolumeMounts[i].Name == v.Name && c.VolumeMounts[i].MountPath == v.MountPath:
-			if a.mine[s] {
-				a.record.add(s)
-			}
-			return true
-		case c.VolumeMounts[i].MountPath == v.MountPath:
-			return false // the user put something there
+		if path.Clean(c.VolumeMounts[i].MountPath) != v.MountPath {
+			continue
 		}
+		if a.mine[s] {
+			a.ours = append(a.ours, s)
+		}
+		return c.VolumeMounts[i].Name == v.Name // else the user put something there
 	}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath})
-	a.record.add(s)
+	a.ours = append(a.ours, s)
 	return true
 }
 
@@ -52,12 +51,12 @@ func (a *applier) volume(v *Volume) {
 	switch {
 	case have == nil:
 		a.pod.template.Spec.Volumes = append(a.pod.template.Spec.Volumes, v.Volume)
-		a.record.add(s)
+		a.ours = append(a.ours, s)
 	case a.mine[s]:
 		if !equality.Semantic.DeepEqual(*have, v.Volume) {
 			*have = v.Volume
 		}
-		a.record.add(s)
+		a.ours = append(a.ours, s)
 	case !equality.Semantic.DeepEqual(*have, v.Volume):
 		path := templatePath.Child("spec", "volumes").Key(v.Name)
 		a.errs = append(a.errs, field.Invalid(path, v.Name, "the name is reserved for the volume at "+v.MountPath+"; rename yours"))
@@ -101,7 +100,7 @@ func (a *applier) resource(c *container, name corev1.ResourceName, want resource
 		}
 		c.Resources.Limits[name], c.Resources.Requests[name] = want, want
 	}
-	a.record.add(s)
+	a.ours = append(a.ours, s)
 }
 
 func (a *applier) labels() {
@@ -114,7 +113,7 @@ func (a *applier) labels() {
 				a.pod.template.Labels = map[string]string{}
 			}
 			a.pod.template.Labels[l.Name] = l.Value
-			a.record.add(s)
+			a.ours = append(a.ours, s)
 		case have == l.Value || l.Policy == Yield:
 		case l.Policy == Default:
 			a.warn(templatePath.Child("metadata", "labels").Key(l.Name), "your value %q stays; Rollcall would set %q", have, l.Value)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"path"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,7 +102,7 @@ func (p *pod) value(s slot) any {
 		}
 	case slotMount:
 		for _, m := range c.VolumeMounts {
-			if m.Name == s.name {
+			if path.Clean(m.MountPath) == s.name {
 				return m
 			}
 		}
@@ -129,10 +130,12 @@ func (p *pod) remove(s slot) {
 	}
 	switch s.kind {
 	case slotEnv:
-		c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == s.name })
-		c.reindex()
+		if i, ok := c.env[s.name]; ok {
+			c.Env = slices.Delete(c.Env, i, i+1)
+			c.reindex()
+		}
 	case slotMount:
-		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == s.name })
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == s.name })
 	case slotResource:
 		delete(c.Resources.Limits, corev1.ResourceName(s.name))
 		delete(c.Resources.Requests, corev1.ResourceName(s.name))

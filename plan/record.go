@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"rollcall.training/gang"
 )
@@ -14,25 +12,28 @@ import (
 // Record is what an admission leaves in the annotation [gang.AnnotationInjected]:
 // for people, what was added and by which injector; for the next admission of the
 // same object, what is Rollcall's to change.
+//
+// Each place carries a digest of the value that was put there. A place whose value
+// is another by then has been edited, and counts as the user's.
 type Record struct {
 	// By is the injector's name.
 	By string `json:"by"`
-	// Env, Mounts and Resources list names by container; Volumes and Labels are
-	// those of the pod template; Fields are paths below spec.
-	Env       map[string][]string `json:"env,omitempty"`
-	Mounts    map[string][]string `json:"mounts,omitempty"`
-	Resources map[string][]string `json:"resources,omitempty"`
-	Volumes   []string            `json:"volumes,omitempty"`
-	Labels    []string            `json:"labels,omitempty"`
-	Fields    []string            `json:"fields,omitempty"`
-	// Sum is a digest of the recorded values. When it does not match, somebody
-	// edited them, and they count as the user's.
-	Sum string `json:"sum"`
-	// Inputs is a digest of what the user wrote, and Size the number of ranks, for
-	// workloads that are admitted again on each update.
-	Inputs string `json:"inputs,omitempty"`
-	Size   int32  `json:"size,omitempty"`
+	// Env and Resources are by container and name, Mounts by container and path.
+	Env       map[string]digests `json:"env,omitempty"`
+	Mounts    map[string]digests `json:"mounts,omitempty"`
+	Resources map[string]digests `json:"resources,omitempty"`
+	// Volumes and Labels are those of the pod template.
+	Volumes digests `json:"volumes,omitempty"`
+	Labels  digests `json:"labels,omitempty"`
+	// Fields are values below spec, by their path.
+	Fields map[string]string `json:"fields,omitempty"`
+	// Size is the number of ranks that a StatefulSet's ranks were told; 0 when it
+	// never had any replicas.
+	Size int32 `json:"size,omitempty"`
 }
+
+// digests are digests of values, by name.
+type digests map[string]string
 
 // ReadRecord reads the record of an earlier admission. It returns nil when there
 // is none, and an error when the annotation holds something else.
@@ -72,41 +73,63 @@ const (
 	slotLabel
 )
 
-// slot is one such place. The container is empty for places of the template.
+// slot is one such place. The container is empty for places of the template; the
+// name of a mount is its path.
 type slot struct {
 	kind            slotKind
 	container, name string
 }
 
-// slots lists the recorded places in a fixed order.
-func (r *Record) slots() []slot {
-	var out []slot
-	byContainer := func(kind slotKind, m map[string][]string) {
-		for _, c := range slices.Sorted(maps.Keys(m)) {
-			for _, n := range m[c] {
-				out = append(out, slot{kind, c, n})
+// intact lists the recorded places whose values are still the recorded ones.
+func (r *Record) intact(p *pod) map[slot]bool {
+	out := map[slot]bool{}
+	each := func(kind slotKind, container string, d digests) {
+		for name, digest := range d {
+			if s := (slot{kind, container, name}); p.digest(s) == digest {
+				out[s] = true
 			}
+		}
+	}
+	byContainer := func(kind slotKind, m map[string]digests) {
+		for container, d := range m {
+			each(kind, container, d)
 		}
 	}
 	byContainer(slotEnv, r.Env)
 	byContainer(slotMount, r.Mounts)
 	byContainer(slotResource, r.Resources)
-	for _, n := range r.Volumes {
-		out = append(out, slot{kind: slotVolume, name: n})
-	}
-	for _, n := range r.Labels {
-		out = append(out, slot{kind: slotLabel, name: n})
-	}
+	each(slotVolume, "", r.Volumes)
+	each(slotLabel, "", r.Labels)
 	return out
 }
 
-// add records one place.
-func (r *Record) add(s slot) {
-	put := func(m *map[string][]string) {
-		if *m == nil {
-			*m = map[string][]string{}
+// places counts the recorded places.
+func (r *Record) places() int {
+	n := len(r.Volumes) + len(r.Labels)
+	for _, m := range []map[string]digests{r.Env, r.Mounts, r.Resources} {
+		for _, d := range m {
+			n += len(d)
 		}
-		(*m)[s.container] = append((*m)[s.container], s.name)
+	}
+	return n
+}
+
+// add records one place with the value that it holds now.
+func (r *Record) add(p *pod, s slot) {
+	put := func(m *map[string]digests) {
+		if *m == nil {
+			*m = map[string]digests{}
+		}
+		if (*m)[s.container] == nil {
+			(*m)[s.container] = digests{}
+		}
+		(*m)[s.container][s.name] = p.digest(s)
+	}
+	single := func(d *digests) {
+		if *d == nil {
+			*d = digests{}
+		}
+		(*d)[s.name] = p.digest(s)
 	}
 	switch s.kind {
 	case slotEnv:
@@ -116,24 +139,29 @@ func (r *Record) add(s slot) {
 	case slotResource:
 		put(&r.Resources)
 	case slotVolume:
-		r.Volumes = append(r.Volumes, s.name)
+		single(&r.Volumes)
 	case slotLabel:
-		r.Labels = append(r.Labels, s.name)
+		single(&r.Labels)
 	}
 }
 
-// sum digests the present values of the recorded places.
-func (r *Record) sum(p *pod) (string, error) {
-	h := sha256.New()
-	enc := json.NewEncoder(h)
-	for _, s := range r.slots() {
-		if err := enc.Encode([]any{s.kind, s.container, s.name, p.value(s)}); err != nil {
-			return "", fmt.Errorf("digesting %s: %w", s.name, err)
-		}
+// digest is a digest of the value at a place, "" when there is none.
+func (p *pod) digest(s slot) string {
+	v := p.value(s)
+	if v == nil {
+		return ""
 	}
-	return digest(h.Sum(nil)), nil
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "" // cannot be one of ours, which can all be encoded
+	}
+	return digest(text)
 }
 
-// digest shortens a hash to 64 bits: it guards against slips, not attacks, since
-// whoever can edit the annotation can edit the workload.
-func digest(sum []byte) string { return hex.EncodeToString(sum[:8]) }
+// digest shortens a hash to 32 bits: it is compared with one other value, and
+// guards against slips, not attacks; whoever can edit the annotation can edit the
+// workload.
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:4])
+}

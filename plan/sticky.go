@@ -1,16 +1,13 @@
 package plan
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 )
@@ -22,84 +19,90 @@ import (
 // plan has to be applied anew.
 //
 // Clients differ in what they send: a patch arrives with the injection in place,
-// a replace without. Both are compared by what remains without it.
+// a replace without. Old and new object are compared by what remains without what
+// the old one's record names, both by this build, so that nothing depends on how
+// another build would have written them.
 func Stick(old, updated *appsv1.StatefulSet) (bool, error) {
 	was, err := ReadRecord(gang.Workload{StatefulSet: old})
-	if err != nil || was == nil || was.Inputs == "" {
+	if err != nil || was == nil {
 		return false, nil //nolint:nilerr // an unreadable record is no record; Apply reports it
 	}
 	keepImmutable(old, updated, was)
-	now, err := ReadRecord(gang.Workload{StatefulSet: updated})
+	before, _, err := inputs(old, was)
 	if err != nil {
-		return false, nil //nolint:nilerr // as above
+		return false, err
 	}
-	digest, err := inputs(gang.Workload{StatefulSet: updated}, now)
+	now, whole, err := inputs(updated, was)
 	if err != nil {
 		return false, err
 	}
 	// No replicas means that the gang is held back, by a user or while it is
 	// restarted; it comes back as the same gang.
-	replicas := ptr.Deref(updated.Spec.Replicas, 1)
-	if digest != was.Inputs || replicas != was.Size && replicas != 0 {
+	replicas := gang.Workload{StatefulSet: updated}.Ranks()
+	if now != before || replicas != was.Size && replicas != 0 {
 		return false, nil
 	}
-	updated.Spec.Template = *old.Spec.Template.DeepCopy()
+	if !whole {
+		updated.Spec.Template = *old.Spec.Template.DeepCopy()
+	}
+	restore(old, updated)
+	return true, nil
+}
+
+// restore brings back what Rollcall wrote to the metadata, which a replace drops.
+func restore(old, updated *appsv1.StatefulSet) {
 	if updated.Annotations == nil {
 		updated.Annotations = map[string]string{}
 	}
 	updated.Annotations[gang.AnnotationInjected] = old.Annotations[gang.AnnotationInjected]
-	// What was written back is no wish of the user's either, and a replace drops it.
-	if _, ok := updated.Labels[gang.LabelPhase]; !ok && old.Labels[gang.LabelPhase] != "" {
-		updated.Labels[gang.LabelPhase] = old.Labels[gang.LabelPhase]
+	keep := func(was, now map[string]string, key string) {
+		if _, ok := now[key]; !ok && was[key] != "" {
+			now[key] = was[key]
+		}
 	}
-	if _, ok := updated.Annotations[gang.AnnotationStatus]; !ok && old.Annotations[gang.AnnotationStatus] != "" {
-		updated.Annotations[gang.AnnotationStatus] = old.Annotations[gang.AnnotationStatus]
-	}
-	return true, nil
+	keep(old.Annotations, updated.Annotations, gang.AnnotationStatus)
+	keep(old.Labels, updated.Labels, gang.LabelPhase)
 }
 
 // keepImmutable carries over the fields that admission once set and that cannot
 // change afterwards.
 func keepImmutable(old, updated *appsv1.StatefulSet, was *Record) {
-	if slices.Contains(was.Fields, "serviceName") && updated.Spec.ServiceName == "" {
+	if was.Fields[fieldServiceName] != "" && updated.Spec.ServiceName == "" {
 		updated.Spec.ServiceName = old.Spec.ServiceName
 	}
-	if slices.Contains(was.Fields, "podManagementPolicy") {
+	if was.Fields["podManagementPolicy"] != "" {
 		updated.Spec.PodManagementPolicy = old.Spec.PodManagementPolicy
 	}
 }
 
-// inputs digests what the user wrote: the keys under our prefix, and the template
-// without what the record names as ours.
-func inputs(w gang.Workload, r *Record) (string, error) {
-	set := w.StatefulSet
-	clean := gang.Workload{StatefulSet: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: *set.Spec.Template.DeepCopy()}}}
-	if r != nil {
-		p := newPod(clean)
-		if sum, err := r.sum(p); err == nil && sum == r.Sum {
-			for _, s := range r.slots() {
-				p.remove(s)
-			}
-		}
+// inputs is what the user wrote: the keys under our prefix, the ordinals, and the
+// template without what the record names and the set still holds. It also tells
+// whether the set holds all of that.
+func inputs(set *appsv1.StatefulSet, r *Record) (text string, whole bool, err error) {
+	template := set.Spec.Template.DeepCopy()
+	p := newPod(gang.Workload{StatefulSet: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: *template}}})
+	intact := r.intact(p)
+	for s := range intact {
+		p.remove(s)
 	}
-	spec := &clean.Template().Spec
-	spec.EnableServiceLinks = nil
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+	template = p.template
+	template.Spec.EnableServiceLinks = nil
+	for _, list := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
 		for i := range list {
 			list[i].Env = orNil(list[i].Env)
 			list[i].VolumeMounts = orNil(list[i].VolumeMounts)
 		}
 	}
-	text, err := json.Marshal(map[string]any{
+	out, err := json.Marshal(map[string]any{
 		"labels":      userKeys(set.Labels),
 		"annotations": userKeys(set.Annotations),
-		"template":    clean.Template(),
+		"ordinals":    set.Spec.Ordinals,
+		"template":    template,
 	})
 	if err != nil {
-		return "", fmt.Errorf("digesting the inputs of %s: %w", set.Name, err)
+		return "", false, fmt.Errorf("reading the inputs of %s: %w", set.Name, err)
 	}
-	sum := sha256.Sum256(text)
-	return digest(sum[:]), nil
+	return string(out), len(intact) == r.places(), nil
 }
 
 func orNil[T any](list []T) []T {

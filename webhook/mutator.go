@@ -49,23 +49,19 @@ func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.R
 	if err != nil {
 		return denied(err).WithWarnings(result.Warnings...)
 	}
-	ops, err := plan.Diff(req.Object.Raw, before.Object(), w.Object())
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return patched(ops, result)
+	return patched(plan.Diff(req.Object.Raw, before.Object(), w.Object()), result)
 }
 
 func (m *Mutator) inject(req admission.Request, w gang.Workload) (injectors.Result, error) {
 	switch {
 	case req.Operation == admissionv1.Create:
-		return m.engine.Inject(w)
+		return m.engine.Admit(w)
 	case req.Operation == admissionv1.Update && w.StatefulSet != nil:
 		old, err := decode(req.Kind.Kind, req.OldObject.Raw)
 		if err != nil {
 			return injectors.Result{Reason: gang.ReasonUndecodable}, apierrors.NewBadRequest(err.Error())
 		}
-		return m.engine.Reinject(old.StatefulSet, w.StatefulSet)
+		return m.engine.Readmit(old.StatefulSet, w.StatefulSet)
 	default:
 		// A Job's template is immutable; a patch here would block even the removal
 		// of a finalizer (kubernetes/kubernetes#109164).

@@ -34,7 +34,7 @@ func (v Validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnin
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	result, err := v.engine.Inject(w.DeepCopy())
+	result, err := v.engine.Admit(w.DeepCopy())
 	return nil, settled(w, result, err)
 }
 
@@ -53,7 +53,7 @@ func (v Validator[T]) ValidateUpdate(_ context.Context, oldObj, newObj T) (admis
 	if updated.StatefulSet == nil {
 		return append(warnings, tooLate(old, updated)...), nil
 	}
-	result, err := v.engine.Reinject(old.StatefulSet, updated.DeepCopy().StatefulSet)
+	result, err := v.engine.Readmit(old.StatefulSet, updated.DeepCopy().StatefulSet)
 	return warnings, settled(updated, result, err)
 }
 

@@ -34,6 +34,8 @@ func newInject() *cobra.Command {
 reconciler would make. No cluster is asked.
 
 Documents without the label ` + gang.LabelFramework + ` are printed as they are.
+The Service is printed to be read: in a cluster the reconciler makes it, with the
+workload as its owner. To apply the result, leave it out with --children=false.
 When one workload is denied, nothing is printed but the reasons, and the exit
 code is 1, so that a pipe into kubectl apply gets all or nothing.`,
 		Example: `  rollcall inject -f job.yaml
@@ -90,9 +92,10 @@ func (o injectOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 // share it, and an injected manifest may be injected again.
 func (o injectOptions) withService(docs []*manifest.Document, in manifest.Injection) ([]*manifest.Document, error) {
 	s := in.Service()
-	if s == nil || !o.children || manifest.Holds(docs, s.Kind, s.Name) {
+	if s == nil || !o.children || manifest.Holds(docs, s.Kind, in.Namespace, s.Name) {
 		return docs, nil
 	}
+	s.Namespace = in.Namespace // beside its workload, wherever that will be applied
 	child, err := manifest.Of("service/"+s.Name, s)
 	return append(docs, child), err
 }

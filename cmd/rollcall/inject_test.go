@@ -146,6 +146,37 @@ func TestManifests(t *testing.T) {
 			args:   []string{"-n", "team", "--cluster-domain", "corp.example"},
 			want:   []string{"train-0.train.team.svc.corp.example"},
 		},
+		"list of lists": {
+			reason: "kubectl flattens them, we go down",
+			stdin:  `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[` + strings.TrimSpace(toJSON(labelledJob)) + `]}]}`,
+			want:   []string{"name: MASTER_ADDR", "kind: Service"},
+		},
+		"JobList": {
+			reason: "its items need not say what they are",
+			stdin:  `{"apiVersion":"batch/v1","kind":"JobList","items":[` + strings.Replace(strings.TrimSpace(toJSON(labelledJob)), `"apiVersion":"batch/v1","kind":"Job",`, "", 1) + `]}`,
+			want:   []string{"name: MASTER_ADDR"},
+		},
+		"YAML in flow style": {
+			reason: "a brace does not make it JSON",
+			stdin:  "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n" + labelledJob,
+			want:   []string{"{apiVersion: v1, kind: ConfigMap", "name: MASTER_ADDR"},
+		},
+		"unlabelled and odd": {
+			reason: "what is not ours need not be what our types expect",
+			stdin:  "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {a: 1}}\n---\napiVersion: example.com/v1\nkind: Thing\nitems: {a: 1}\n",
+			want:   []string{"annotations: {a: 1}", "items: {a: 1}"},
+		},
+		"one name in two namespaces": {
+			reason: "each gang has its Service beside it",
+			stdin:  strings.Replace(labelledJob, "name: train\n", "name: train\n  namespace: a\n", 1) + "---\n" + strings.Replace(labelledJob, "name: train\n", "name: train\n  namespace: b\n", 1),
+			want:   []string{"kind: Service", "namespace: a", "kind: Service", "namespace: b"},
+		},
+		"no phase": {
+			reason: "a manifest that is kept and applied again would set the phase back",
+			stdin:  labelledJob,
+			want:   []string{"kind: Job"},
+			not:    []string{"rollcall.training/phase", "namespace:"},
+		},
 		"comments alone": {
 			reason: "a document without content is no error",
 			stdin:  "# nothing here\n",
@@ -203,12 +234,13 @@ func TestUnusableInput(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		"broken YAML":    {reason: "the line is named", stdin: "a: [1\nb: 2\n", want: "line"},
-		"duplicate key":  {reason: "the last of two would win in silence", stdin: "kind: Job\nkind: Job\n", want: `key "kind" already set`},
-		"broken JSON":    {reason: "the place is named", stdin: `{"kind": `, want: "document 1"},
-		"wrong type":     {reason: "the field is named", stdin: strings.Replace(labelledJob, "parallelism: 2", "parallelism: two", 1), want: "spec.parallelism"},
-		"unknown format": {reason: "the known ones are named", stdin: labelledJob, args: []string{"-o", "toml"}, want: "yaml or json"},
-		"no such file":   {reason: "the name is named", args: []string{"-f", "missing.yaml"}, want: "missing.yaml"},
+		"broken YAML":       {reason: "the line is named", stdin: "a: [1\nb: 2\n", want: "line"},
+		"duplicate key":     {reason: "the last of two would win in silence", stdin: "kind: Job\nkind: Job\n", want: `key "kind" already set`},
+		"broken JSON":       {reason: "the place is named", stdin: `{"kind": `, want: "document 1"},
+		"key twice in JSON": {reason: "as in YAML", stdin: `{"kind": "Job", "kind": "Job"}`, want: `key "kind" already set`},
+		"wrong type":        {reason: "the field is named", stdin: strings.Replace(labelledJob, "parallelism: 2", "parallelism: two", 1), want: "spec.parallelism"},
+		"unknown format":    {reason: "the known ones are named", stdin: labelledJob, args: []string{"-o", "toml"}, want: "yaml or json"},
+		"no such file":      {reason: "the name is named", args: []string{"-f", "missing.yaml"}, want: "missing.yaml"},
 		"one of two denied": {
 			reason: "all or nothing: half of a manifest must not reach kubectl apply",
 			stdin:  labelledJob + "---\n" + strings.Replace(labelledJob, "pytorch", "torch", 1),

@@ -1,11 +1,11 @@
 package pytorch
 
 import (
+	"slices"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"rollcall.training/gang"
+	"rollcall.training/injectors/rendezvous"
 	"rollcall.training/plan"
 )
 
@@ -23,40 +23,36 @@ func (Injector) Framework() gang.Framework {
 
 // Plan gives every rank both families of rendezvous variables.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	addr, port, size := g.Host(0), strconv.Itoa(int(g.Port)), int64(g.Size)
-	world := size
+	world := int64(g.Size)
 	if g.Processes.Explicit {
 		world *= g.Processes.Count
 	}
-	const byPort = "choose the port with the annotation " + gang.AnnotationPort
-	const bySize = "change the number of ranks of the workload"
-	rank := plan.PodLabelField(g.IndexLabel)
-	p := plan.Plan{Env: []plan.Env{
-		{EnvVar: value("PYTHONUNBUFFERED", "1"), Policy: plan.Default},
-		{EnvVar: value("MASTER_ADDR", addr)},
-		{EnvVar: value("MASTER_PORT", port), Fix: byPort},
-		plan.FieldEnv("RANK", rank),
-		{EnvVar: value("WORLD_SIZE", strconv.FormatInt(world, 10)), Fix: bySize},
-		{EnvVar: value("PET_MASTER_ADDR", addr)},
-		{EnvVar: value("PET_MASTER_PORT", port), Fix: byPort},
-		plan.FieldEnv("PET_NODE_RANK", rank),
-		{EnvVar: value("PET_NNODES", strconv.FormatInt(size, 10)), Fix: bySize},
-		{EnvVar: value("PET_NPROC_PER_NODE", g.Processes.String()), Policy: nprocPolicy(g),
-			Fix: "choose the number with the annotation " + gang.AnnotationNproc},
-	}}
+	env := slices.Concat(
+		[]plan.Env{rendezvous.Unbuffered()},
+		rendezvous.Master(g, ""),
+		[]plan.Env{rendezvous.Rank(g, "RANK"), rendezvous.Size("WORLD_SIZE", world)},
+		rendezvous.Master(g, "PET_"),
+		[]plan.Env{
+			rendezvous.Rank(g, "PET_NODE_RANK"),
+			rendezvous.Size("PET_NNODES", int64(g.Size)),
+			nproc(g),
+		},
+	)
 	if n := threads(g); n > 0 {
-		p.Env = append(p.Env, plan.Env{EnvVar: value("OMP_NUM_THREADS", strconv.FormatInt(n, 10)), Policy: plan.Default})
+		env = append(env, plan.Value("OMP_NUM_THREADS", strconv.FormatInt(n, 10)).As(plan.Default))
 	}
-	return p
+	return plan.Plan{Env: env}
 }
 
-// nprocPolicy lets the user set PET_NPROC_PER_NODE by hand, as long as no
-// annotation says otherwise: WORLD_SIZE was multiplied by the annotation's number.
-func nprocPolicy(g gang.Gang) plan.Policy {
+// nproc lets the user set PET_NPROC_PER_NODE by hand, as long as no annotation
+// says otherwise: WORLD_SIZE was multiplied by the annotation's number.
+func nproc(g gang.Gang) plan.Env {
+	e := plan.Value("PET_NPROC_PER_NODE", g.Processes.String()).
+		WithFix("choose the number with the annotation " + gang.AnnotationNproc)
 	if g.Processes.Explicit {
-		return plan.Own
+		return e
 	}
-	return plan.Default
+	return e.As(plan.Default)
 }
 
 // threads shares the CPU limit out among the processes. Without the variable each
@@ -69,5 +65,3 @@ func threads(g gang.Gang) int64 {
 	}
 	return max(1, g.Containers[0].CPU/max(1, g.Processes.Count))
 }
-
-func value(name, v string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: v} }

@@ -38,6 +38,8 @@ var (
 		{"ip", "iproute2"},
 	}
 	recipePrograms = []systemProgram{{"mmdebstrap", "mmdebstrap"}}
+	// wheelPrograms are what a Recipe's Wheels need.
+	wheelPrograms = []systemProgram{{"pip3", "python3-pip"}}
 )
 
 // requirePrograms installs the packages of those programs that are missing, where that is possible.

@@ -12,13 +12,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Recipe is an image made of Debian packages, from the mirror that this machine itself uses. It is made once: the
+// Recipe is an image made of Debian packages, from the mirror that this machine itself uses, and of Python packages,
+// from the index that its pip uses. It is made once: the
 // image's tag is a hash of the recipe.
 type Recipe struct {
 	// Name is the image's, below "rollcall.training/".
@@ -28,6 +30,9 @@ type Recipe struct {
 	// Suites are Debian releases in the order of preference, such as "trixie"; the first that the mirror offers is taken,
 	// and the machine's own when it offers none.
 	Suites []string
+	// Wheels are Python packages with their versions, as pip wants them: "lightgbm==4.7.0". They are installed with what
+	// they depend on, and never built, for the Python among Packages.
+	Wheels []string `json:",omitempty"`
 	// Setup are shell commands, run in the image's file system after the packages are installed.
 	Setup []string
 	// Env are variables of every container, as NAME=value.
@@ -53,8 +58,26 @@ var Torch = Recipe{
 	},
 }
 
+// Boosting is XGBoost and LightGBM without GPUs.
+var Boosting = Recipe{
+	Name: "boosting",
+	// The wheels bring everything but the C++ library and OpenMP.
+	Packages: []string{"python3", "libgomp1", "libstdc++6"},
+	Suites:   []string{"trixie"},
+	// The package xgboost would bring NCCL along; this one is the same program without GPUs.
+	Wheels: []string{"xgboost-cpu==3.2.0", "lightgbm==4.7.0"},
+}
+
+// TensorFlow is TensorFlow without GPUs.
+var TensorFlow = Recipe{
+	Name:     "tensorflow",
+	Packages: []string{"python3", "libstdc++6"},
+	Suites:   []string{"trixie"},
+	Wheels:   []string{"tensorflow-cpu==2.21.0"},
+}
+
 // Recipes are the recipes that the command knows by name.
-var Recipes = map[string]Recipe{Torch.Name: Torch}
+var Recipes = map[string]Recipe{Torch.Name: Torch, Boosting.Name: Boosting, TensorFlow.Name: TensorFlow}
 
 // Hash returns a short hash of all that the recipe says.
 func (r Recipe) Hash() (string, error) {
@@ -96,7 +119,11 @@ func (r Recipe) Build(ctx context.Context, w io.Writer) (Image, error) {
 		return image, err
 	}
 	p := &progress{w: w}
-	if err := requirePrograms(ctx, p, recipePrograms); err != nil {
+	programs := recipePrograms
+	if len(r.Wheels) > 0 {
+		programs = slices.Concat(programs, wheelPrograms)
+	}
+	if err := requirePrograms(ctx, p, programs); err != nil {
 		return Image{}, err
 	}
 	unlock, err := lock(strings.TrimSuffix(image.Path, ".tar") + ".lock")
@@ -145,6 +172,9 @@ func (r Recipe) bootstrap(ctx context.Context, suite, mirror, path string) error
 	for _, unread := range []string{"doc", "man", "info", "locale", "help", "gtk-doc", "lintian"} {
 		args = append(args, "--dpkgopt=path-exclude=/usr/share/"+unread+"/*")
 	}
+	if len(r.Wheels) > 0 {
+		args = append(args, "--customize-hook="+wheelHook(r.Wheels))
+	}
 	for _, command := range r.Setup {
 		args = append(args, `--customize-hook=chroot "$1" sh -ec `+shellQuote(command))
 	}
@@ -161,6 +191,25 @@ func (r Recipe) bootstrap(ctx context.Context, suite, mirror, path string) error
 		return errors.Join(fmt.Errorf("mmdebstrap %s: %w\n%s", suite, err, output.String()), removeIfThere(path))
 	}
 	return nil
+}
+
+// wheelPlatforms are what the C library of every suite that we use can run, the newest first.
+var wheelPlatforms = []string{"manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014"}
+
+// wheelHook returns a hook of mmdebstrap which installs wheels from outside: so the image needs no pip, and the
+// machine's own settings for the index hold. The version is that of the image's Python.
+func wheelHook(wheels []string) string {
+	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[goarch]
+	command := `python=$(basename "$(readlink -f "$1/usr/bin/python3")") && ` +
+		`pip3 install --quiet --disable-pip-version-check --no-compile --only-binary=:all: ` +
+		`--python-version "${python#python}" --target "$1/usr/local/lib/$python/dist-packages"`
+	for _, platform := range wheelPlatforms {
+		command += " --platform " + platform + "_" + machine
+	}
+	for _, wheel := range wheels {
+		command += " " + shellQuote(wheel)
+	}
+	return command
 }
 
 func removeIfThere(path string) error {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -176,23 +178,20 @@ func (d demo) injected(ctx context.Context) error {
 		return fmt.Errorf("the Job has no annotation %s: nothing was injected", gang.AnnotationInjected)
 	}
 	c := job.Spec.Template.Spec.Containers[0]
-	ours := map[string]bool{}
-	for _, name := range record.Env[c.Name] {
-		ours[name] = true
-	}
+	ours := record.Env[c.Name]
 	for _, e := range c.Env {
 		value := e.Value
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 			value = "<" + e.ValueFrom.FieldRef.FieldPath + ">"
 		}
-		if ours[e.Name] {
+		if _, ok := ours[e.Name]; ok {
 			fmt.Fprintf(d.w, "env     %s=%s\n", e.Name, value)
 		}
 	}
-	for _, f := range record.Fields {
-		fmt.Fprintf(d.w, "field   spec.%s\n", f)
+	for _, f := range slices.Sorted(maps.Keys(record.Fields)) {
+		fmt.Fprintf(d.w, "field   spec.%s=%s\n", f, record.Fields[f])
 	}
-	for _, v := range record.Volumes {
+	for v := range record.Volumes {
 		fmt.Fprintf(d.w, "volume  %s\n", v)
 	}
 	return nil
