@@ -17,86 +17,99 @@ import (
 	"rollcall.training/injectors"
 )
 
-// errServiceTaken says that a Service which is not ours bears the name of the
-// gang's and cannot serve.
-var errServiceTaken = errors.New("the name of the gang's Service is taken")
+var (
+	// errServiceTaken says that a Service which is not ours bears the name of the
+	// gang's and cannot serve.
+	errServiceTaken = errors.New("the name of the gang's Service is taken")
+	// errServiceGoing says that a Service of that name is being deleted.
+	errServiceGoing = errors.New("the gang's Service is being deleted")
+)
 
-// takenRetry is how often it is looked at again. Services that are not ours are
-// not watched, which keeps the cache small; somebody who deletes the one in the
-// way waits half of this on average.
-const takenRetry = 30 * time.Second
+// serviceRetry is how often a Service that is in the way is looked at again.
+// Services that are not ours are not watched, which keeps the cache small;
+// somebody who deletes the one in the way waits half of this on average.
+const serviceRetry = 30 * time.Second
 
 // ensureService makes the gang's headless Service, owned by the workload, so that
-// it goes when the workload goes.
+// it goes when the workload goes. Workloads that bear the name of one gang, such as
+// the runs of a CronJob, own it together: it goes with the last of them.
 func (r *Reconciler) ensureService(ctx context.Context, w gang.Workload, result injectors.Result) error {
 	want := result.Service()
 	if want == nil {
 		return nil
 	}
-	if err := controllerutil.SetControllerReference(w.Object().(client.Object), want, r.Client.Scheme()); err != nil {
+	if err := controllerutil.SetOwnerReference(w.Object().(client.Object), want, r.Client.Scheme(),
+		controllerutil.WithBlockOwnerDeletion(true)); err != nil {
 		return fmt.Errorf("owning the Service %s: %w", want.Name, err)
 	}
 	have := &corev1.Service{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		// The cache holds our own Services alone; the user may have one.
+		err = r.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return r.createService(ctx, w, want)
 	case err != nil:
 		return fmt.Errorf("reading the Service %s: %w", want.Name, err)
 	case have.DeletionTimestamp != nil:
-		return nil // its end brings us back here
+		return errServiceGoing
 	}
-	return r.alignService(ctx, w, have, want)
+	if have.Labels[gang.LabelGang] != want.Labels[gang.LabelGang] {
+		return r.shareService(w, have)
+	}
+	return r.alignService(ctx, have, want)
 }
 
 func (r *Reconciler) createService(ctx context.Context, w gang.Workload, want *corev1.Service) error {
 	err := r.Client.Create(ctx, want, FieldOwner)
-	if err == nil {
-		r.normal(w, gang.ReasonServiceCreated, actionMakeChildren, "Created the headless Service %s", want.Name)
-		return nil
+	if apierrors.IsAlreadyExists(err) {
+		return errServiceGoing // made this moment, by someone; look again
 	}
-	if !apierrors.IsAlreadyExists(err) {
+	if err != nil {
 		return fmt.Errorf("creating the Service %s: %w", want.Name, err)
 	}
-	have := &corev1.Service{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
-		return fmt.Errorf("reading the Service %s: %w", want.Name, err)
-	}
-	return r.alignService(ctx, w, have, want)
-}
-
-// alignService accepts a Service that is there already: ours, brought up to date,
-// or one of the user's that gives the ranks their names as well as ours would.
-func (r *Reconciler) alignService(ctx context.Context, w gang.Workload, have, want *corev1.Service) error {
-	if !ownedBy(have, w) {
-		if why := unfit(have, w); why != "" {
-			r.warning(w, gang.ReasonServiceConflict, actionMakeChildren,
-				"The Service %s exists and %s; rename the workload, or name the gang with the label %s", have.Name, why, gang.LabelGang)
-			return errServiceTaken
-		}
-		return nil
-	}
-	if equality.Semantic.DeepEqual(have.Spec.Selector, want.Spec.Selector) &&
-		equality.Semantic.DeepEqual(have.Spec.Ports, want.Spec.Ports) &&
-		have.Spec.PublishNotReadyAddresses == want.Spec.PublishNotReadyAddresses {
-		return nil
-	}
-	before := have.DeepCopy()
-	have.Spec.Selector, have.Spec.Ports = want.Spec.Selector, want.Spec.Ports
-	have.Spec.PublishNotReadyAddresses = want.Spec.PublishNotReadyAddresses
-	if err := r.Client.Patch(ctx, have, client.MergeFrom(before), FieldOwner); err != nil {
-		return fmt.Errorf("aligning the Service %s: %w", have.Name, err)
-	}
+	r.normal(w, gang.ReasonServiceCreated, actionMakeChildren, "Created the headless Service %s", want.Name)
 	return nil
 }
 
-func ownedBy(s *corev1.Service, w gang.Workload) bool {
-	for _, o := range s.OwnerReferences {
-		if o.UID == w.Meta().UID {
-			return true
+// shareService accepts a Service of the user's that gives the ranks their names as
+// well as ours would, and leaves it as it is.
+func (r *Reconciler) shareService(w gang.Workload, have *corev1.Service) error {
+	why := unfit(have, w)
+	if why == "" {
+		return nil
+	}
+	r.warning(w, gang.ReasonServiceConflict, actionMakeChildren,
+		"The Service %s exists and %s; rename the workload, or name the gang with the label %s", have.Name, why, gang.LabelGang)
+	return errServiceTaken
+}
+
+// alignService brings a Service of ours up to date, this workload's ownership
+// included.
+func (r *Reconciler) alignService(ctx context.Context, have, want *corev1.Service) error {
+	before := have.DeepCopy()
+	have = have.DeepCopy() // the cache's own object is not ours to change
+	for _, o := range want.OwnerReferences {
+		owned := false
+		for _, h := range have.OwnerReferences {
+			owned = owned || h.UID == o.UID
+		}
+		if !owned {
+			have.OwnerReferences = append(have.OwnerReferences, o)
 		}
 	}
-	return false
+	have.Spec.Selector, have.Spec.Ports = want.Spec.Selector, want.Spec.Ports
+	have.Spec.PublishNotReadyAddresses = want.Spec.PublishNotReadyAddresses
+	if equality.Semantic.DeepEqual(before, have) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, have, patch, FieldOwner); err != nil {
+		return fmt.Errorf("aligning the Service %s: %w", have.Name, err)
+	}
+	return nil
 }
 
 // unfit says why a Service cannot give w's pods their names; "" when it can. It

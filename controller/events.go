@@ -21,6 +21,7 @@ const (
 	actionMakeChildren = "MakeChildren"
 	actionFollow       = "FollowPhase"
 	actionLook         = "Look"
+	actionResize       = "Resize"
 )
 
 func (r *Reconciler) normal(w gang.Workload, reason gang.Reason, action, note string, args ...any) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -71,7 +72,7 @@ func (r *Reconciler) setup(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		For(r.workload().Object().(client.Object)).
-		Owns(&corev1.Service{}, builder.WithPredicates(lost)).
+		Owns(&corev1.Service{}, builder.WithPredicates(lost), builder.MatchEveryOwner).
 		Complete(r)
 }
 
@@ -98,27 +99,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// The cache is behind; the write that it has not seen yet brings us back.
 		return ctrl.Result{}, nil
 	case errors.Is(err, errServiceTaken):
-		return ctrl.Result{RequeueAfter: takenRetry}, nil
+		return ctrl.Result{RequeueAfter: serviceRetry}, nil
+	case errors.Is(err, errServiceGoing):
+		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{}, err
 }
 
-// follow makes children and phase of one admitted workload.
+// follow makes children and phase of one admitted workload. The phase is told
+// whatever becomes of the rest.
 func (r *Reconciler) follow(ctx context.Context, w gang.Workload) error {
 	if _, injected := w.Meta().Annotations[gang.AnnotationInjected]; !injected {
 		return r.reportMissed(ctx, w)
 	}
-	if err := r.resize(ctx, w); err != nil {
-		return err
+	seen := gang.Observe(w)
+	var errs []error
+	if !seen.Complete && !seen.Failed {
+		errs = append(errs, r.resize(ctx, w), r.children(ctx, w))
 	}
-	if result, err := r.Engine.Describe(w); err != nil {
-		// Scaled to nothing, admitted by another release, or edited since: its
-		// children are made already, and its phase can still be told.
+	return errors.Join(append(errs, r.followPhase(ctx, w, seen))...)
+}
+
+// children makes what the workload names.
+func (r *Reconciler) children(ctx context.Context, w gang.Workload) error {
+	result, err := r.Engine.Describe(w)
+	if err != nil {
+		// Admitted by another release, or edited since: its children are made
+		// already, and trying again cannot help.
 		log.FromContext(ctx).V(1).Info("Not a gang as it stands", "causes", injectors.Causes(err))
-	} else if !gang.PhaseOf(w).Terminal() {
-		if err := r.ensureService(ctx, w, result); err != nil {
-			return err
-		}
+		return nil
 	}
-	return r.followPhase(ctx, w)
+	return r.ensureService(ctx, w, result)
 }

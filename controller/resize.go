@@ -3,12 +3,14 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/plan"
 )
 
@@ -30,7 +32,14 @@ func (r *Reconciler) resize(ctx context.Context, w gang.Workload) error {
 	if n := ptr.Deref(set.Spec.Replicas, 1); n == 0 || n == record.Size {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, []byte("{}")), FieldOwner); err != nil {
+	err = r.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), FieldOwner)
+	if injectors.IsDenied(err) {
+		// It was scaled past admission to what admission refuses. Only its user can
+		// mend that, and the update that does brings us back.
+		r.warning(w, gang.ReasonInvalid, actionResize, "The ranks still know a gang of %d: %s", record.Size, strings.Join(injectors.Causes(err), "; "))
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("having %s injected for its new size: %w", set.Name, err)
 	}
 	return nil

@@ -33,8 +33,8 @@ type Status struct {
 }
 
 // followPhase writes the gang's phase when it moved.
-func (r *Reconciler) followPhase(ctx context.Context, w gang.Workload) error {
-	now, seen := gang.PhaseOf(w), gang.Observe(w)
+func (r *Reconciler) followPhase(ctx context.Context, w gang.Workload, seen gang.Observation) error {
+	now := gang.PhaseOf(w)
 	next := gang.Next(now, seen)
 	if next == now {
 		return nil
@@ -56,7 +56,8 @@ func (r *Reconciler) followPhase(ctx context.Context, w gang.Workload) error {
 // mended here: a running gang is not touched, and a Job's template cannot change.
 func (r *Reconciler) reportMissed(ctx context.Context, w gang.Workload) error {
 	s := Status{Reason: gang.ReasonNotInjected, Since: r.Clock.Now().UTC().Truncate(time.Second),
-		Message: "The workload carries the label but passed admission without Rollcall; delete it and create it anew"}
+		Message: "The workload carries the label but was admitted without Rollcall: in a namespace that it leaves alone, " +
+			"or while it could not be called; to have it injected, delete it and create it anew where Rollcall looks"}
 	var said Status
 	if json.Unmarshal([]byte(w.Meta().Annotations[gang.AnnotationStatus]), &said) == nil && said.Reason == s.Reason {
 		return nil

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,6 +213,8 @@ func TestStatefulSetUpdates(t *testing.T) {
 		change func(fromLive, fromUser *appsv1.StatefulSet) *appsv1.StatefulSet
 		world  string // WORLD_SIZE afterwards
 		same   bool   // the pod template does not change
+		// reordered: it changes in the order of variables alone
+		reordered bool
 	}{
 		"a label of the workload's own": {
 			reason: "nothing that injection reads has moved",
@@ -232,6 +235,41 @@ func TestStatefulSetUpdates(t *testing.T) {
 			reason: "a gang that is held back comes back as the same gang",
 			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet { l.Spec.Replicas = ptr.To[int32](0); return l },
 			world:  "2", same: true,
+		},
+		"held back and edited": {
+			reason: "scale down, edit, scale up is how sets are changed",
+			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+				l.Spec.Replicas, l.Spec.Template.Spec.Containers[0].Image = ptr.To[int32](0), "example.com/train:2"
+				return l
+			},
+			world: "2",
+		},
+		"a tunable edited and scaled": {
+			reason: "one edited place disowns that place and no other",
+			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+				setEnv(l, "PYTHONUNBUFFERED", "0")
+				l.Spec.Replicas = ptr.To[int32](5)
+				return l
+			},
+			world: "5",
+		},
+		"a variable of ours deleted": {
+			reason: "what the ranks need comes back",
+			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+				env := &l.Spec.Template.Spec.Containers[0].Env
+				*env = slices.DeleteFunc(*env, func(e corev1.EnvVar) bool { return e.Name == "WORLD_SIZE" })
+				return l
+			},
+			world: "2", same: true,
+		},
+		"entries put in another order": {
+			reason: "the user's order is the user's",
+			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+				env := l.Spec.Template.Spec.Containers[0].Env
+				l.Spec.Template.Spec.Containers[0].Env = append(slices.Clone(env[1:]), env[0])
+				return l
+			},
+			world: "2", reordered: true,
 		},
 		"made by an older release": {
 			reason: "an upgrade of Rollcall must not restart a gang: what was injected stays, although this release would choose otherwise",
@@ -265,10 +303,83 @@ func TestStatefulSetUpdates(t *testing.T) {
 			if got := envOf(updated)["WORLD_SIZE"]; got != c.world {
 				t.Errorf("%s: WORLD_SIZE is %q, want %q", c.reason, got, c.world)
 			}
+			if c.reordered {
+				sortEnv(old)
+				sortEnv(updated)
+				c.same = true
+			}
 			if diff := cmp.Diff(old.Spec.Template, updated.Spec.Template); c.same != (diff == "") {
 				t.Errorf("%s: template changed is %v:\n%s", c.reason, diff != "", diff)
 			}
 		})
+	}
+}
+
+func setEnv(s *appsv1.StatefulSet, name, value string) {
+	for i := range s.Spec.Template.Spec.Containers[0].Env {
+		if e := &s.Spec.Template.Spec.Containers[0].Env[i]; e.Name == name {
+			e.Value = value
+		}
+	}
+}
+
+func sortEnv(s *appsv1.StatefulSet) {
+	slices.SortFunc(s.Spec.Template.Spec.Containers[0].Env, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// TestReferrerAddedLater: kubectl apply puts a new variable before ours; ours move
+// before what refers to them.
+func TestReferrerAddedLater(t *testing.T) {
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		Spec:       appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2), Template: conformance.Workload(t, []byte(plainJob)).Job.Spec.Template},
+	}
+	live := update(t, engine(), nil, set)
+	changed := live.DeepCopy()
+	env := &changed.Spec.Template.Spec.Containers[0].Env
+	*env = slices.Insert(*env, 0, corev1.EnvVar{Name: "RUN", Value: "run-$(RANK)"})
+	updated := update(t, engine(), live, changed)
+	index := func(name string) int {
+		return slices.IndexFunc(updated.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == name })
+	}
+	if rank, run := index("RANK"), index("RUN"); rank < 0 || rank > run {
+		t.Errorf("RANK stands at %d, RUN, which refers to it, at %d", rank, run)
+	}
+}
+
+// TestPhaseBeginsAtAdmission: a new gang is Pending, whatever its manifest says.
+func TestPhaseBeginsAtAdmission(t *testing.T) {
+	for _, stale := range []string{"", "Succeeded"} {
+		raw := labelled(t, plainJob)
+		if stale != "" {
+			var err error
+			if raw, err = jsonpatch.MergePatch(raw, []byte(`{"metadata":{"labels":{"rollcall.training/phase":"`+stale+`"}}}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := webhook.NewMutator(engine()).Handle(t.Context(), request(admissionv1.Create, gang.Job, nil, raw))
+		var job batchv1.Job
+		if err := json.Unmarshal(apply(t, raw, r), &job); err != nil {
+			t.Fatal(err)
+		}
+		if got := job.Labels[gang.LabelPhase]; got != string(gang.Pending) {
+			t.Errorf("with %q in the manifest, the phase is %q", stale, got)
+		}
+	}
+}
+
+// TestValidatorRefusesStrippedUpdate: what the mutating webhook would restore must
+// be there at the end.
+func TestValidatorRefusesStrippedUpdate(t *testing.T) {
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		Spec:       appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2), Template: conformance.Workload(t, []byte(plainJob)).Job.Spec.Template},
+	}
+	live := update(t, engine(), nil, set)
+	r := webhook.NewValidator(clientgoscheme.Scheme, engine()).
+		Handle(t.Context(), request(admissionv1.Update, gang.StatefulSet, marshal(t, live), marshal(t, set)))
+	if r.Allowed {
+		t.Error("an update that lost its injection was let through")
 	}
 }
 
