@@ -86,8 +86,8 @@ func walk(path, kind string, text []byte, visit func(path, kind string, text []b
 		Kind  string          `json:"kind"`
 		Items json.RawMessage `json:"items"`
 	}
-	if json.Unmarshal(text, &head) != nil {
-		return nil // no Kubernetes object, so not ours
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil //nolint:nilerr // no Kubernetes object, so not ours
 	}
 	if head.Kind != "" {
 		kind = head.Kind
@@ -115,8 +115,8 @@ func decode(kind string, text []byte) (*gang.Workload, error) {
 			Labels map[string]json.RawMessage `json:"labels"`
 		} `json:"metadata"`
 	}
-	if json.Unmarshal(text, &head) != nil || head.Metadata.Labels[gang.LabelFramework] == nil {
-		return nil, nil
+	if err := json.Unmarshal(text, &head); err != nil || head.Metadata.Labels[gang.LabelFramework] == nil {
+		return nil, nil //nolint:nilerr // not ours to judge
 	}
 	var w gang.Workload
 	switch {
