@@ -3,8 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -126,23 +124,7 @@ func TestSeed(t *testing.T) {
 func TestExample(t *testing.T) {
 	s := here(t)
 	ns := s.namespace(t)
-	base, err := filepath.Abs(filepath.Join(root, "examples", "pytorch"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	rel, err := filepath.Rel(dir, base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	repository, tag, _ := strings.Cut(s.training, ":")
-	overlay := fmt.Sprintf("namespace: %s\nresources: [%s]\nimages: [{name: rollcall.training/pytorch-cpu, newName: %s, newTag: %q}]\n", ns, rel, repository, tag)
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Kubectl(t.Context(), "apply", "-k", dir); err != nil {
-		t.Fatal(err)
-	}
+	s.apply(t, ns, "pytorch", s.training)
 	s.phase(t, ns, "all-reduce", gang.Succeeded)
 	for index, text := range s.logs(t, ns, "all-reduce") {
 		if want := "rank " + index + " world_size 2 result tensor([2])"; !strings.Contains(text, want) {

@@ -323,7 +323,7 @@ func (in *certsInstallation) checkOwnedFields(t *testing.T) {
 			continue
 		}
 		var got map[string]any
-		if err := json.Unmarshal(entry.FieldsV1.Raw, &got); err != nil {
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &got); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,17 +15,16 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
 )
 
 const (
 	chartDir         = "../../charts/rollcall"
-	chartRelease     = "rollcall"
-	releaseNamespace = "rollcall-system"
+	chartRelease     = installation.Release
+	releaseNamespace = installation.Namespace
 	frameworkLabel   = "rollcall.training/framework"
 )
 
@@ -208,7 +206,7 @@ func testReplicas(t *testing.T, c *cluster.Cluster) {
 
 // testPod checks that the Pod is as restricted as can be, and has the time to end.
 func testPod(t *testing.T, c *cluster.Cluster) {
-	deployment := one[*appsv1.Deployment](t, render(t, c,
+	deployment := installation.One[*appsv1.Deployment](t, render(t, c,
 		"--set", "shutdownDelaySeconds=30,webhook.timeoutSeconds=7,image.digest=sha256:"+strings.Repeat("a", 64)))
 	if got := deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.String(); got != "0" {
 		t.Errorf("maxUnavailable %s: a rollout may leave nobody to answer", got)
@@ -261,41 +259,10 @@ func testSchema(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// render returns the objects of the chart, strictly decoded: an unknown field is an error.
+// render returns the objects of the chart.
 func render(t *testing.T, c *cluster.Cluster, args ...string) []runtime.Object {
 	t.Helper()
-	manifests := runHelm(t, c, slices.Concat([]string{"template", chartRelease, chartDir, "--namespace", releaseNamespace}, args)...)
-	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
-	var objects []runtime.Object
-	for _, manifest := range bytes.Split([]byte(manifests), []byte("\n---\n")) {
-		if len(bytes.TrimSpace(bytes.TrimPrefix(manifest, []byte("---")))) == 0 {
-			continue
-		}
-		object, _, err := decoder.Decode(manifest, nil, nil)
-		if err != nil {
-			t.Fatalf("decoding a rendered object: %v\n%s", err, manifest)
-		}
-		objects = append(objects, object)
-	}
-	if len(objects) == 0 {
-		t.Fatal("helm template rendered nothing")
-	}
-	return objects
-}
-
-// one returns the only object of its kind.
-func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
-	t.Helper()
-	var found []T
-	for _, o := range objects {
-		if o, ok := o.(T); ok {
-			found = append(found, o)
-		}
-	}
-	if len(found) != 1 {
-		t.Fatalf("%d objects of type %T, want one", len(found), *new(T))
-	}
-	return found[0]
+	return installation.Render(t, c, args...)
 }
 
 // renderedWebhooks returns the webhooks of both configurations by name. The mutating ones are shown as validating ones,

@@ -442,6 +442,16 @@ func testStatefulSetUpdates(t *testing.T, m *manager, ns string) {
 	check("scaled back", "2", true)
 	must(sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{}))
 	check("scaled", "4", false)
+	if _, err := m.cluster.Kubectl(t.Context(), "-n", ns, "scale", "statefulset/train", "--replicas=5"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the size that kubectl scale set", func(ctx context.Context) error {
+		now, err := sets.Get(ctx, "train", metav1.GetOptions{})
+		if got := env(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"]; err == nil && got != "5" {
+			err = fmt.Errorf("WORLD_SIZE is %q", got)
+		}
+		return err
+	})
 	_, err := sets.Patch(t.Context(), "train", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"trainer","env":[{"name":"WORLD_SIZE","value":"7"}]}]}}}}`), metav1.PatchOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(fmt.Sprint(err), "WORLD_SIZE must be") {
@@ -618,7 +628,7 @@ func testAdmittedWithoutUs(t *testing.T, m *manager, ns string) {
 // testMetrics: admissions are counted by few labels, and none of them a name.
 func testMetrics(t *testing.T, m *manager) {
 	var text bytes.Buffer
-	if err := get(t.Context(), m.metrics, "/metrics", &text); err != nil {
+	if err := m.Metrics(t.Context(), &text); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -641,7 +651,7 @@ func testMetrics(t *testing.T, m *manager) {
 // testDown: without Rollcall, what is not ours works as ever; what is ours waits.
 func testDown(t *testing.T, m *manager, ns string) {
 	existing := m.createJob(t, ns, job("existing", 1))
-	m.stop(t)
+	m.Stop(t)
 	plain := job("plain", 1)
 	plain.Labels = nil
 	m.createJob(t, ns, plain)
@@ -658,6 +668,6 @@ func testDown(t *testing.T, m *manager, ns string) {
 	if _, err := m.client.BatchV1().Jobs(ns).Patch(ctx, existing.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Errorf("suspending an existing Job: %v", err)
 	}
-	m.start(t)
+	m.Start(t)
 	m.createJob(t, ns, job("train", 1))
 }
