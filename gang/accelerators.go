@@ -26,7 +26,7 @@ var vendors = []string{
 	"gpu.intel.com/*",
 	"habana.ai/gaudi",
 	"aws.amazon.com/neuron*",
-	"google.com/tpu",
+	resourceTPU,
 }
 
 func isAccelerator(name corev1.ResourceName) bool {
@@ -54,6 +54,15 @@ func accelerators(r corev1.ResourceRequirements) int64 {
 		}
 	}
 	return n
+}
+
+// resourceTPU is the extended resource of Google's TPUs.
+const resourceTPU = "google.com/tpu"
+
+func hasTPU(r corev1.ResourceRequirements, gpus *GPUs) bool {
+	_, limited := r.Limits[resourceTPU]
+	_, requested := r.Requests[resourceTPU]
+	return limited || requested || gpus != nil && gpus.Resource == resourceTPU
 }
 
 // gpus reads the wish for accelerators.

@@ -81,7 +81,7 @@ func (p *parser) named(path *field.Path, list string) []string {
 }
 
 func containerOf(c *corev1.Container, gpus *GPUs) Container {
-	out := Container{Name: c.Name, Accelerators: accelerators(c.Resources), Claims: len(c.Resources.Claims) > 0}
+	out := Container{Name: c.Name, Accelerators: accelerators(c.Resources), Claims: len(c.Resources.Claims) > 0, TPU: hasTPU(c.Resources, gpus)}
 	if gpus != nil {
 		out.Accelerators = gpus.Count
 	}

@@ -66,6 +66,8 @@ type Container struct {
 	// Claims is true when the container has resource claims (DRA, KEP-4381), behind
 	// which there may be accelerators that nobody can count at admission.
 	Claims bool
+	// TPU is true when its accelerators are TPUs, which have conventions of their own.
+	TPU bool
 }
 
 // GPUs is a number of accelerators for each training container.

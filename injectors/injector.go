@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors/jax"
 	"rollcall.training/injectors/lightgbm"
 	"rollcall.training/injectors/pytorch"
 	"rollcall.training/injectors/tensorflow"
@@ -28,6 +29,7 @@ func Builtin() Registry {
 	return Registry{
 		pytorch.Injector{},
 		tensorflow.Injector{},
+		jax.Injector{},
 		xgboost.Injector{},
 		lightgbm.Injector{},
 	}

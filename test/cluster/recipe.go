@@ -76,8 +76,16 @@ var TensorFlow = Recipe{
 	Wheels:   []string{"tensorflow-cpu==2.21.0"},
 }
 
+// JAX is JAX without accelerators.
+var JAX = Recipe{
+	Name:     "jax",
+	Packages: []string{"python3", "libstdc++6"},
+	Suites:   []string{"trixie"},
+	Wheels:   []string{"jax==0.10.2"},
+}
+
 // Recipes are the recipes that the command knows by name.
-var Recipes = map[string]Recipe{Torch.Name: Torch, Boosting.Name: Boosting, TensorFlow.Name: TensorFlow}
+var Recipes = map[string]Recipe{Torch.Name: Torch, Boosting.Name: Boosting, TensorFlow.Name: TensorFlow, JAX.Name: JAX}
 
 // Hash returns a short hash of all that the recipe says.
 func (r Recipe) Hash() (string, error) {
