@@ -4,6 +4,9 @@
 //
 // Rank 0 starts XGBoost's tracker, and every rank joins it. Where it is, two
 // families of variables say: training-operator's MASTER_ and WORKER_, for which
-// XGBoostJob programs were written, and the DMLC_ names, which are the tracker's
-// own.
+// XGBoostJob programs were written, and the DMLC_ names of the tracker's parameters,
+// as Trainer v2 sets them. XGBoost 3.2 reads none of them by itself: a program passes
+// them to CommunicatorContext, as examples/xgboost does. The tracker orders ranks by
+// task id as text, so that from 11 ranks up a program that wants XGBoost's ranks to
+// be the pods' pads the id with zeros.
 package xgboost
