@@ -22,7 +22,8 @@ demo-down: ## Stop the demo's cluster
 .PHONY: test
 test: ## Unit, golden, property and integration tests; the last against a real API server. Needs no root
 	go test ./...
-	cd test && go test ./cluster/... ./integration/...
+	cd test && go run ./cluster/cmd/cluster build
+	cd test && go test -timeout 20m ./cluster/... ./integration/...
 
 .PHONY: e2e
 e2e: ## Run gangs on a real node: containerd, kubelet, DNS, Helm. Needs root

@@ -44,7 +44,7 @@ func Size(name string, n int64) plan.Env {
 
 // Boosting is what training-operator's XGBoostJob gives its pods
 // (pkg/controller.v1/xgboost/xgboost.go), which LightGBM programs read too, and
-// what Trainer v2 adds for XGBoost's own tracker
+// what Trainer v2 adds, for programs to pass on to XGBoost's own tracker
 // (pkg/runtime/framework/plugins/xgboost).
 //
 // WORKER_ADDRS names all ranks but the first. A gang of one has no workers, and

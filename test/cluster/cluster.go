@@ -83,6 +83,21 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
+// Build gets all programs that a cluster of the given options needs, and Helm, without starting anything. The first time
+// it takes minutes, of which Options.Progress tells; tests, whose output is shown at their end, are better run after it.
+func Build(ctx context.Context, options Options) error {
+	options, err := options.complete()
+	if err != nil {
+		return err
+	}
+	c := &Cluster{options: options, progress: &progress{w: options.Progress}}
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	_, err = helmComponent.binary(ctx, c.progress)
+	return err
+}
+
 // claim makes the cluster's folder and with it takes the cluster's name, and the machine for a Real one.
 func (c *Cluster) claim() error {
 	unlock, err := lockClusters()

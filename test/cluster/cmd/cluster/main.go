@@ -37,9 +37,25 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&target.name, "name", "default", "name of the cluster")
-	root.AddCommand(upCommand(target), downCommand(target), statusCommand(), logsCommand(target), loadImageCommand(target),
+	root.AddCommand(buildCommand(), upCommand(target), downCommand(target), statusCommand(), logsCommand(target), loadImageCommand(target),
 		imageCommand(), kubeconfigCommand(target), envCommand(target), kubectlCommand(target), helmCommand(target), cleanCommand())
 	return root
+}
+
+func buildCommand() *cobra.Command {
+	var options cluster.Options
+	var nodes string
+	build := &cobra.Command{
+		Use:   "build",
+		Short: "Build what clusters need, minutes the first time, and start none",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options.Nodes = cluster.Nodes(nodes)
+			return cluster.Build(cmd.Context(), options)
+		},
+	}
+	build.Flags().StringVar(&nodes, "nodes", string(cluster.Kwok), "kind of nodes: none, kwok or real")
+	return build
 }
 
 func upCommand(target *named) *cobra.Command {
