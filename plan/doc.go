@@ -18,6 +18,7 @@
 //     the user's refers to one of ours by $(NAME): the kubelet expands only what
 //     stands earlier, so there ours come first.
 //
-// [Diff] turns the two states of an object into JSON patch operations that are
-// additive by construction.
+// [Stick] holds a StatefulSet to what it was admitted with while its user's inputs
+// stay the same. [Diff] turns the two states of an object into a JSON patch that
+// leaves alone what our types do not know.
 package plan
