@@ -15,6 +15,6 @@
 // status subresource: it reaches metadata too, and unlike a patch of the workload
 // it passes no admission webhook (docs/adr/0006).
 //
-// Each policy has a file of its own: children.go, status.go. What a gang does
+// Each policy has a file of its own: children.go, resize.go, status.go. What a gang does
 // when a rank fails, and what is taken away when it ends, will stand beside them.
 package controller
