@@ -152,15 +152,16 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// meet sums ones over all processes and says where it ran.
+// meet sums ones over all processes and says where it ran, by one write, since
+// processes of one pod share its output.
 const meet = `
 import os, socket, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 t = torch.tensor([1])
 dist.all_reduce(t)
 shm = os.statvfs("/dev/shm")
-print("process", dist.get_rank(), "of", dist.get_world_size(), "sum", t.item(), "on", socket.gethostname(),
-      "shm", shm.f_frsize * shm.f_blocks, "threads", torch.get_num_threads(), flush=True)
+print(f"process {dist.get_rank()} of {dist.get_world_size()} sum {t.item()} on {socket.gethostname()} "
+      f"shm {shm.f_frsize * shm.f_blocks} threads {torch.get_num_threads()}\n", end="", flush=True)
 dist.barrier()
 `
 
