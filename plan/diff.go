@@ -65,6 +65,9 @@ func (d *differ) has(p place) bool {
 func (d *differ) structs(p place, a, b reflect.Value) {
 	for _, f := range membersOf(a.Type()) {
 		fa, fb := a.Field(f.index), b.Field(f.index)
+		if f.scalar && fa.Equal(fb) {
+			continue // most are; a path is made only for what may differ
+		}
 		if f.inline {
 			d.structs(p, fa, fb)
 			continue

@@ -15,6 +15,8 @@ type member struct {
 	inline bool
 	// omit is true when the zero value is left out.
 	omit bool
+	// scalar is true when two values can be compared as they are.
+	scalar bool
 }
 
 var memberCache sync.Map // of reflect.Type to []member
@@ -32,10 +34,19 @@ func membersOf(t reflect.Type) []member {
 		if name == "-" || !f.IsExported() {
 			continue
 		}
-		out = append(out, member{index: i, name: name, inline: name == "", omit: strings.Contains(options, "omit")})
+		out = append(out, member{index: i, name: name, inline: name == "", omit: strings.Contains(options, "omit"), scalar: isScalar(f.Type)})
 	}
 	memberCache.Store(t, out)
 	return out
+}
+
+func isScalar(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64:
+		return true
+	default:
+		return false
+	}
 }
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
