@@ -90,7 +90,6 @@ func (r *Reconciler) shareService(w gang.Workload, have *corev1.Service) error {
 // included.
 func (r *Reconciler) alignService(ctx context.Context, have, want *corev1.Service) error {
 	before := have.DeepCopy()
-	have = have.DeepCopy() // the cache's own object is not ours to change
 	for _, o := range want.OwnerReferences {
 		owned := false
 		for _, h := range have.OwnerReferences {

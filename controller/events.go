@@ -2,15 +2,8 @@ package controller
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"rollcall.training/gang"
-)
-
-type (
-	createEvent  = event.CreateEvent
-	updateEvent  = event.UpdateEvent
-	genericEvent = event.GenericEvent
 )
 
 // none is a predicate that lets no event of its kind pass.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -15,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -61,35 +60,31 @@ func SetupWithManager(mgr ctrl.Manager, e *injectors.Engine) error {
 }
 
 func (r *Reconciler) setup(mgr ctrl.Manager) error {
+	w, ok := gang.NewWorkload(r.Kind)
+	if !ok {
+		return fmt.Errorf("following %q: no kind of workload", r.Kind)
+	}
 	name := "gang-job"
 	if r.Kind == gang.StatefulSet {
 		name = "gang-statefulset"
 	}
 	// A Service is watched for its loss alone; nothing else of it moves a gang.
 	lost := predicate.Funcs{
-		CreateFunc: none[createEvent], UpdateFunc: none[updateEvent], GenericFunc: none[genericEvent],
+		CreateFunc: none[event.CreateEvent], UpdateFunc: none[event.UpdateEvent], GenericFunc: none[event.GenericEvent],
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
-		For(r.workload().Object().(client.Object)).
+		For(w.Object().(client.Object)).
 		Owns(&corev1.Service{}, builder.WithPredicates(lost), builder.MatchEveryOwner).
 		Complete(r)
 }
 
-func (r *Reconciler) workload() gang.Workload {
-	if r.Kind == gang.Job {
-		return gang.Workload{Job: &batchv1.Job{}}
-	}
-	return gang.Workload{StatefulSet: &appsv1.StatefulSet{}}
-}
-
 // Reconcile brings one gang's children and phase up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	cached := r.workload()
-	if err := r.Client.Get(ctx, req.NamespacedName, cached.Object().(client.Object)); err != nil {
+	w, _ := gang.NewWorkload(r.Kind) // setup has checked the kind
+	if err := r.Client.Get(ctx, req.NamespacedName, w.Object().(client.Object)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	w := cached.DeepCopy() // the cache's own object is not ours to change
 	if !w.Labelled() || w.OptedOut() || w.Meta().DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}

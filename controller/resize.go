@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -29,7 +28,7 @@ func (r *Reconciler) resize(ctx context.Context, w gang.Workload) error {
 		return err
 	}
 	// No replicas: the gang is held back and will return, perhaps as large as it was.
-	if n := ptr.Deref(set.Spec.Replicas, 1); n == 0 || n == record.Size {
+	if n := w.Ranks(); n == 0 || n == record.Size {
 		return nil
 	}
 	err = r.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), FieldOwner)

@@ -67,11 +67,7 @@ func (p *parser) named(path *field.Path, list string) []string {
 		case seen[name]:
 			p.errs = append(p.errs, field.Duplicate(path, name))
 		case !slices.Contains(have, name):
-			err := field.NotSupported(path, name, have)
-			if near := nearest(name, have); near != "" {
-				err.Detail += fmt.Sprintf("; did you mean %q?", near)
-			}
-			p.errs = append(p.errs, err)
+			p.unsupported(path, name, have)
 		default:
 			names = append(names, name)
 		}

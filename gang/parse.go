@@ -3,6 +3,7 @@ package gang
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,6 +75,16 @@ func (p *parser) invalid(path *field.Path, value any, detail string) {
 	p.errs = append(p.errs, field.Invalid(path, value, detail))
 }
 
+// unsupported refuses a value that is none of the allowed ones, and names the one
+// that was probably meant. All of them are lower-case names.
+func (p *parser) unsupported(path *field.Path, value string, allowed []string) {
+	err := field.NotSupported(path, value, allowed)
+	if near := nearest(strings.ToLower(value), allowed); near != "" {
+		err.Detail += fmt.Sprintf("; did you mean %q?", near)
+	}
+	p.errs = append(p.errs, err)
+}
+
 func (p *parser) warn(path *field.Path, text string) {
 	p.warnings = append(p.warnings, path.String()+": "+text)
 }
@@ -92,11 +103,7 @@ func (p *parser) framework(all Frameworks) Framework {
 	name := p.meta.Labels[LabelFramework]
 	f, ok := all.Find(name)
 	if !ok {
-		err := field.NotSupported(path, name, all.Names())
-		if near := nearest(strings.ToLower(name), all.Names()); near != "" {
-			err.Detail += fmt.Sprintf("; did you mean %q?", near)
-		}
-		p.errs = append(p.errs, err)
+		p.unsupported(path, name, all.Names())
 	}
 	return f
 }
@@ -109,16 +116,10 @@ func (p *parser) role(f Framework) string {
 	if !ok {
 		return f.Roles[0]
 	}
-	for _, r := range f.Roles {
-		if r == role {
-			return role
-		}
+	if slices.Contains(f.Roles, role) {
+		return role
 	}
-	err := field.NotSupported(labelsPath.Key(LabelRole), role, f.Roles)
-	if near := nearest(strings.ToLower(role), f.Roles); near != "" {
-		err.Detail += fmt.Sprintf("; did you mean %q?", near)
-	}
-	p.errs = append(p.errs, err)
+	p.unsupported(labelsPath.Key(LabelRole), role, f.Roles)
 	return f.Roles[0]
 }
 

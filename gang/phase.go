@@ -29,9 +29,6 @@ const (
 // Phases lists all phases in the order in which they are gone through.
 func Phases() []Phase { return []Phase{Pending, Running, Succeeded, Failed} }
 
-// Terminal reports whether the phase is the last one.
-func (p Phase) Terminal() bool { return p == Succeeded || p == Failed }
-
 // Reason is the code under which entering the phase is reported.
 func (p Phase) Reason() Reason {
 	switch p {

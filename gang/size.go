@@ -20,10 +20,7 @@ func (p *parser) jobSize(spec *batchv1.JobSpec) int32 {
 	path := field.NewPath("spec")
 	// Absent fields mean what the API server's defaulting makes of them: both
 	// absent is one pod; completions alone leaves parallelism at 1.
-	parallelism := int32(1)
-	if spec.Parallelism != nil {
-		parallelism = *spec.Parallelism
-	}
+	parallelism := p.workload.Ranks()
 	if parallelism < 1 {
 		p.invalid(path.Child("parallelism"), parallelism,
 			"a gang has at least 1 rank; set parallelism and completions to the number of ranks, and spec.suspend: true to hold the Job back")
@@ -45,10 +42,7 @@ func (p *parser) jobSize(spec *batchv1.JobSpec) int32 {
 
 func (p *parser) statefulSetSize() int32 {
 	spec, path := &p.workload.StatefulSet.Spec, field.NewPath("spec")
-	replicas := int32(1)
-	if spec.Replicas != nil {
-		replicas = *spec.Replicas
-	}
+	replicas := p.workload.Ranks()
 	if replicas < 1 {
 		p.invalid(path.Child("replicas"), replicas, "a gang has at least 1 rank")
 		return 1

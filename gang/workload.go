@@ -31,6 +31,19 @@ type Workload struct {
 	StatefulSet *appsv1.StatefulSet
 }
 
+// NewWorkload returns a view over a new, empty object of the given kind; false for a
+// kind that cannot be a gang.
+func NewWorkload(kind Kind) (Workload, bool) {
+	switch kind {
+	case Job:
+		return Workload{Job: &batchv1.Job{}}, true
+	case StatefulSet:
+		return Workload{StatefulSet: &appsv1.StatefulSet{}}, true
+	default:
+		return Workload{}, false
+	}
+}
+
 // WorkloadOf views obj as a Workload. It returns an error for every type other
 // than *batchv1.Job and *appsv1.StatefulSet.
 func WorkloadOf(obj runtime.Object) (Workload, error) {

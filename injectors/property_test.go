@@ -8,8 +8,6 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -44,10 +42,8 @@ func admit(raw []byte, kind gang.Kind) (patched []byte, w gang.Workload, err err
 }
 
 func empty(kind gang.Kind) gang.Workload {
-	if kind == gang.StatefulSet {
-		return gang.Workload{StatefulSet: &appsv1.StatefulSet{}}
-	}
-	return gang.Workload{Job: &batchv1.Job{}}
+	w, _ := gang.NewWorkload(kind) // the kinds here are constants
+	return w
 }
 
 // TestUnknownFields strews fields that no Go type of ours knows over the golden

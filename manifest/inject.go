@@ -8,8 +8,6 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	jsonpatch2 "gomodules.xyz/jsonpatch/v2"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
@@ -118,13 +116,10 @@ func decode(kind string, text []byte) (*gang.Workload, error) {
 	if err := json.Unmarshal(text, &head); err != nil || head.Metadata.Labels[gang.LabelFramework] == nil {
 		return nil, nil //nolint:nilerr // not ours to judge
 	}
-	var w gang.Workload
-	switch {
-	case kind == string(gang.Job) && (head.APIVersion == batchv1.SchemeGroupVersion.String() || head.APIVersion == ""):
-		w.Job = &batchv1.Job{}
-	case kind == string(gang.StatefulSet) && (head.APIVersion == appsv1.SchemeGroupVersion.String() || head.APIVersion == ""):
-		w.StatefulSet = &appsv1.StatefulSet{}
-	default:
+	w, ok := gang.NewWorkload(gang.Kind(kind))
+	// Both kinds are at version v1 of their groups; the items of a JobList need not
+	// say so.
+	if !ok || head.APIVersion != "" && head.APIVersion != w.GroupKind().Group+"/v1" {
 		return nil, nil
 	}
 	if err := json.Unmarshal(text, w.Object()); err != nil {

@@ -27,7 +27,7 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) ([]string, field.ErrorList) {
 	a.adopt(old)
 	a.removeStale()
 	for _, c := range a.pod.containers {
-		if c.init || a.trains(c.Name) {
+		if a.served(c) {
 			a.environment(c)
 		}
 	}
@@ -69,7 +69,7 @@ func (a *applier) adopt(old *Record) {
 func (a *applier) wanted() map[slot]bool {
 	out := map[slot]bool{}
 	for _, c := range a.pod.containers {
-		if c.init || a.trains(c.Name) {
+		if a.served(c) {
 			for _, e := range a.plan.Env {
 				out[slot{slotEnv, c.Name, e.Name}] = true
 			}
@@ -109,6 +109,10 @@ func (a *applier) removeStale() {
 func (a *applier) trains(name string) bool {
 	return slices.ContainsFunc(a.gang.Containers, func(c gang.Container) bool { return c.Name == name })
 }
+
+// served reports whether a container gets the environment: the training ones, and
+// every init container.
+func (a *applier) served(c *container) bool { return c.init || a.trains(c.Name) }
 
 func (a *applier) warn(path *field.Path, format string, args ...any) {
 	a.warnings = append(a.warnings, path.String()+": "+fmt.Sprintf(format, args...))

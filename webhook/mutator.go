@@ -9,8 +9,6 @@ import (
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -71,13 +69,8 @@ func (m *Mutator) inject(req admission.Request, w gang.Workload) (injectors.Resu
 
 // decode reads a workload of one of the two kinds.
 func decode(kind string, raw []byte) (gang.Workload, error) {
-	var w gang.Workload
-	switch gang.Kind(kind) {
-	case gang.Job:
-		w.Job = &batchv1.Job{}
-	case gang.StatefulSet:
-		w.StatefulSet = &appsv1.StatefulSet{}
-	default:
+	w, ok := gang.NewWorkload(gang.Kind(kind))
+	if !ok {
 		return w, fmt.Errorf("reading the request: kind %q is no workload; the webhook's rules should name jobs and statefulsets alone", kind)
 	}
 	if err := json.Unmarshal(raw, w.Object()); err != nil {

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"rollcall.training/gang"
@@ -99,7 +98,7 @@ func tooLate(old, updated gang.Workload) admission.Warnings {
 			out = append(out, fmt.Sprintf("metadata.%ss[%s]: a change has no effect on an existing Job; delete the Job and create it anew", k.Kind, k.Name))
 		}
 	}
-	if a, b := ptr.Deref(old.Job.Spec.Parallelism, 1), ptr.Deref(updated.Job.Spec.Parallelism, 1); a != b && b != 0 {
+	if a, b := old.Ranks(), updated.Ranks(); a != b && b != 0 {
 		out = append(out, fmt.Sprintf("spec.parallelism: the ranks were told that the gang has %d members; delete the Job and create it anew with %d", a, b))
 	}
 	return out

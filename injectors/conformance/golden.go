@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -158,9 +156,9 @@ func Workload(t testing.TB, manifest []byte) gang.Workload {
 	if err := yaml.Unmarshal(manifest, &meta); err != nil {
 		t.Fatalf("reading a manifest: %v", err)
 	}
-	w := gang.Workload{Job: &batchv1.Job{}}
-	if meta.Kind == string(gang.StatefulSet) {
-		w = gang.Workload{StatefulSet: &appsv1.StatefulSet{}}
+	w, ok := gang.NewWorkload(gang.Kind(meta.Kind))
+	if !ok {
+		t.Fatalf("a manifest of kind %q is no workload", meta.Kind)
 	}
 	if err := yaml.Unmarshal(manifest, w.Object()); err != nil {
 		t.Fatalf("reading a manifest: %v", err)

@@ -24,13 +24,14 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
 )
 
 // TestGangs runs Rollcall's own program beside a real API server and real Job and
 // StatefulSet controllers. There are no nodes: pods are made ready by hand.
 func TestGangs(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
-	m := newManager(t, c)
+	m := &manager{installation.New(t, c)}
 	t.Run("together", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *manager, string){
 			"JobAdmitted":         testJobAdmitted,
@@ -74,7 +75,7 @@ func job(name string, ranks int32) *batchv1.Job {
 
 func (m *manager) createJob(t *testing.T, ns string, j *batchv1.Job) *batchv1.Job {
 	t.Helper()
-	out, err := m.client.BatchV1().Jobs(ns).Create(t.Context(), j, metav1.CreateOptions{})
+	out, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), j, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating the Job: %v", err)
 	}
@@ -86,7 +87,7 @@ func (m *manager) pods(t *testing.T, ns, name string, ranks int) []corev1.Pod {
 	t.Helper()
 	var pods []corev1.Pod
 	eventually(t, "the pods of "+name, func(ctx context.Context) error {
-		list, err := m.client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: gang.LabelGang + "=" + name})
+		list, err := m.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: gang.LabelGang + "=" + name})
 		if err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func (m *manager) setPods(t *testing.T, pods []corev1.Pod, phase corev1.PodPhase
 				Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()}}}}
 		}
 		p.ResourceVersion = "" // the scheduler writes to it as well
-		if _, err := m.client.CoreV1().Pods(p.Namespace).UpdateStatus(t.Context(), &p, metav1.UpdateOptions{}); err != nil {
+		if _, err := m.Client.CoreV1().Pods(p.Namespace).UpdateStatus(t.Context(), &p, metav1.UpdateOptions{}); err != nil {
 			t.Fatalf("reporting the phase of a pod: %v", err)
 		}
 	}
@@ -169,14 +170,14 @@ func testJobAdmitted(t *testing.T, m *manager, ns string) {
 
 // testDryRun: a dry run shows what a creation would make, and makes nothing.
 func testDryRun(t *testing.T, m *manager, ns string) {
-	dry, err := m.client.BatchV1().Jobs(ns).Create(t.Context(), job("train", 2), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	dry, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), job("train", 2), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The reconciler would have acted on the dry run by the time that it acted on this one.
 	m.createJob(t, ns, job("later", 2))
 	m.service(t, ns, "later")
-	if _, err := m.client.CoreV1().Services(ns).Get(t.Context(), "train", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := m.Client.CoreV1().Services(ns).Get(t.Context(), "train", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a dry run had an effect: %v", err)
 	}
 	real := m.createJob(t, ns, job("train", 2))
@@ -196,7 +197,7 @@ func testDenied(t *testing.T, m *manager, ns string) {
 	bad := job("train", 2)
 	bad.Labels[gang.LabelFramework] = "pytroch"
 	bad.Annotations = map[string]string{gang.AnnotationPort: "0"}
-	_, err := m.client.BatchV1().Jobs(ns).Create(t.Context(), bad, metav1.CreateOptions{})
+	_, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), bad, metav1.CreateOptions{})
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		t.Fatalf("want a denial, got %v", err)
@@ -230,7 +231,7 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 func (m *manager) warned(t *testing.T) (kubernetes.Interface, *warnings) {
 	t.Helper()
 	w := &warnings{}
-	config := m.cluster.Config()
+	config := m.Cluster.Config()
 	config.WarningHandler = w
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -261,18 +262,18 @@ func testJobLabelledLate(t *testing.T, m *manager, ns string) {
 		t.Errorf("warnings: %q", heard.lines)
 	}
 	eventually(t, "the report", func(ctx context.Context) error {
-		j, err := m.client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{})
+		j, err := m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{})
 		if err == nil && !strings.Contains(j.Annotations[gang.AnnotationStatus], string(gang.ReasonNotInjected)) {
 			err = fmt.Errorf("status %q", j.Annotations[gang.AnnotationStatus])
 		}
 		return err
 	})
 	m.event(t, ns, gang.ReasonNotInjected)
-	if err := m.client.BatchV1().Jobs(ns).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+	if err := m.Client.BatchV1().Jobs(ns).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	free := []byte(`{"metadata":{"finalizers":null}}`)
-	if _, err := m.client.BatchV1().Jobs(ns).Patch(t.Context(), "train", types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
+	if _, err := m.Client.BatchV1().Jobs(ns).Patch(t.Context(), "train", types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
 		t.Errorf("removing the finalizer: %v", err)
 	}
 }
@@ -281,7 +282,7 @@ func testJobLabelledLate(t *testing.T, m *manager, ns string) {
 func (m *manager) event(t *testing.T, ns string, reason gang.Reason) {
 	t.Helper()
 	eventually(t, "the Event "+string(reason), func(ctx context.Context) error {
-		list, err := m.client.EventsV1().Events(ns).List(ctx, metav1.ListOptions{})
+		list, err := m.Client.EventsV1().Events(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -301,7 +302,7 @@ func (m *manager) jobPhase(t *testing.T, ns string, phase gang.Phase, condition 
 	t.Helper()
 	var j *batchv1.Job
 	eventually(t, "phase "+string(phase), func(ctx context.Context) (err error) {
-		if j, err = m.client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{}); err != nil {
+		if j, err = m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{}); err != nil {
 			return err
 		}
 		if phase == gang.Pending && j.Labels[gang.LabelPhase] == string(phase) {
@@ -316,7 +317,7 @@ func (m *manager) jobPhase(t *testing.T, ns string, phase gang.Phase, condition 
 		return j
 	}
 	m.event(t, ns, phase.Reason())
-	if _, err := m.cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition="+condition, "--timeout=5s"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition="+condition, "--timeout=5s"); err != nil {
 		t.Errorf("kubectl wait: %v", err)
 	}
 	return j
@@ -329,7 +330,7 @@ func testJobLife(t *testing.T, m *manager, ns string) {
 	pods := m.pods(t, ns, "train", 2)
 	m.setPods(t, pods[:1], corev1.PodRunning)
 	eventually(t, "the first rank", func(ctx context.Context) error {
-		j, err := m.client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{})
+		j, err := m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{})
 		if err == nil && ptr.Deref(j.Status.Ready, 0) != 1 {
 			err = fmt.Errorf("%d ready", ptr.Deref(j.Status.Ready, 0))
 		}
@@ -383,7 +384,7 @@ func testAdmittedWithoutUs(t *testing.T, m *manager, ns string) {
 	}
 	m.createJob(t, ns, job("later", 1))
 	m.service(t, ns, "later")
-	now, err := m.client.BatchV1().Jobs(ns).Get(t.Context(), "train", metav1.GetOptions{})
+	now, err := m.Client.BatchV1().Jobs(ns).Get(t.Context(), "train", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,14 +426,14 @@ func testDown(t *testing.T, m *manager, ns string) {
 	unlabelled := statefulSet("plain", 1)
 	unlabelled.Labels = nil
 	m.createStatefulSet(t, ns, unlabelled)
-	if _, err := m.client.BatchV1().Jobs(ns).Create(t.Context(), job("train", 1), metav1.CreateOptions{}); err == nil {
+	if _, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), job("train", 1), metav1.CreateOptions{}); err == nil {
 		t.Error("a labelled Job was let through without its injection")
 	}
 	// The controllers of an existing gang must be able to work.
 	patch := []byte(`{"spec":{"suspend":true}}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := m.client.BatchV1().Jobs(ns).Patch(ctx, existing.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := m.Client.BatchV1().Jobs(ns).Patch(ctx, existing.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Errorf("suspending an existing Job: %v", err)
 	}
 	m.Start(t)

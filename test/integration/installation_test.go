@@ -6,9 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 )
 
@@ -16,17 +14,7 @@ import (
 const patience = installation.Patience
 
 // manager is Rollcall's own program beside a cluster without nodes, and what the tests of gangs ask of that cluster.
-type manager struct {
-	*installation.Manager
-	cluster *cluster.Cluster
-	client  kubernetes.Interface
-}
-
-func newManager(t *testing.T, c *cluster.Cluster) *manager {
-	t.Helper()
-	m := installation.New(t, c)
-	return &manager{Manager: m, cluster: c, client: m.Client}
-}
+type manager struct{ *installation.Manager }
 
 // eventually waits until check gives nil.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
@@ -37,7 +25,7 @@ func eventually(t *testing.T, what string, check func(context.Context) error) {
 // namespace makes one for a test of its own.
 func (m *manager) namespace(t *testing.T) string {
 	t.Helper()
-	ns, err := m.client.CoreV1().Namespaces().Create(t.Context(),
+	ns, err := m.Client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

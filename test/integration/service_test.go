@@ -20,7 +20,7 @@ func (m *manager) service(t *testing.T, ns, name string) *corev1.Service {
 	t.Helper()
 	var s *corev1.Service
 	eventually(t, "the Service "+name, func(ctx context.Context) (err error) {
-		s, err = m.client.CoreV1().Services(ns).Get(ctx, name, metav1.GetOptions{})
+		s, err = m.Client.CoreV1().Services(ns).Get(ctx, name, metav1.GetOptions{})
 		return err
 	})
 	return s
@@ -29,11 +29,11 @@ func (m *manager) service(t *testing.T, ns, name string) *corev1.Service {
 func testServiceRestored(t *testing.T, m *manager, ns string) {
 	m.createJob(t, ns, job("train", 2))
 	before := m.service(t, ns, "train").UID
-	if err := m.client.CoreV1().Services(ns).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+	if err := m.Client.CoreV1().Services(ns).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a new Service", func(ctx context.Context) error {
-		s, err := m.client.CoreV1().Services(ns).Get(ctx, "train", metav1.GetOptions{})
+		s, err := m.Client.CoreV1().Services(ns).Get(ctx, "train", metav1.GetOptions{})
 		if err == nil && s.UID == before {
 			err = errors.New("still the old one")
 		}
@@ -50,7 +50,7 @@ func userService(clusterIP string, selector map[string]string) *corev1.Service {
 
 // testServiceConflict: a Service of the user's that cannot serve is named, not taken.
 func testServiceConflict(t *testing.T, m *manager, ns string) {
-	theirs, err := m.client.CoreV1().Services(ns).Create(t.Context(), userService("", map[string]string{"app": "web"}), metav1.CreateOptions{})
+	theirs, err := m.Client.CoreV1().Services(ns).Create(t.Context(), userService("", map[string]string{"app": "web"}), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func testServiceConflict(t *testing.T, m *manager, ns string) {
 // testServiceOfTheUser: one that can serve is used.
 func testServiceOfTheUser(t *testing.T, m *manager, ns string) {
 	theirs := userService(corev1.ClusterIPNone, map[string]string{gang.LabelGang: "train"})
-	if _, err := m.client.CoreV1().Services(ns).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+	if _, err := m.Client.CoreV1().Services(ns).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m.createJob(t, ns, job("train", 1))

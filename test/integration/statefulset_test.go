@@ -34,7 +34,7 @@ func statefulSet(name string, ranks int32) *appsv1.StatefulSet {
 
 func (m *manager) createStatefulSet(t *testing.T, ns string, s *appsv1.StatefulSet) *appsv1.StatefulSet {
 	t.Helper()
-	out, err := m.client.AppsV1().StatefulSets(ns).Create(t.Context(), s, metav1.CreateOptions{})
+	out, err := m.Client.AppsV1().StatefulSets(ns).Create(t.Context(), s, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating the StatefulSet: %v", err)
 	}
@@ -47,7 +47,7 @@ func testStatefulSetUpdates(t *testing.T, m *manager, ns string) {
 	if first.Spec.PodManagementPolicy != appsv1.ParallelPodManagement || first.Spec.ServiceName != "train" {
 		t.Fatalf("the set cannot be a gang: %s, Service %q", first.Spec.PodManagementPolicy, first.Spec.ServiceName)
 	}
-	sets := m.client.AppsV1().StatefulSets(ns)
+	sets := m.Client.AppsV1().StatefulSets(ns)
 	check := func(what, world string, same bool) {
 		t.Helper()
 		now, err := sets.Get(t.Context(), "train", metav1.GetOptions{})
@@ -77,7 +77,7 @@ func testStatefulSetUpdates(t *testing.T, m *manager, ns string) {
 	check("scaled back", "2", true)
 	must(sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"spec":{"replicas":4}}`), metav1.PatchOptions{}))
 	check("scaled", "4", false)
-	if _, err := m.cluster.Kubectl(t.Context(), "-n", ns, "scale", "statefulset/train", "--replicas=5"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "scale", "statefulset/train", "--replicas=5"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the size that kubectl scale set", func(ctx context.Context) error {
@@ -100,7 +100,7 @@ func testStatefulSetLabelled(t *testing.T, m *manager, ns string) {
 	ordered := statefulSet("ordered", 2)
 	ordered.Labels = nil
 	m.createStatefulSet(t, ns, ordered)
-	_, err := m.client.AppsV1().StatefulSets(ns).Patch(t.Context(), "ordered", types.MergePatchType, label, metav1.PatchOptions{})
+	_, err := m.Client.AppsV1().StatefulSets(ns).Patch(t.Context(), "ordered", types.MergePatchType, label, metav1.PatchOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(fmt.Sprint(err), "immutable") {
 		t.Errorf("want a denial that names the immutable fields, got %v", err)
 	}
@@ -108,7 +108,7 @@ func testStatefulSetLabelled(t *testing.T, m *manager, ns string) {
 	parallel.Labels = nil
 	parallel.Spec.PodManagementPolicy, parallel.Spec.ServiceName = appsv1.ParallelPodManagement, "parallel"
 	m.createStatefulSet(t, ns, parallel)
-	now, err := m.client.AppsV1().StatefulSets(ns).Patch(t.Context(), "parallel", types.MergePatchType, label, metav1.PatchOptions{})
+	now, err := m.Client.AppsV1().StatefulSets(ns).Patch(t.Context(), "parallel", types.MergePatchType, label, metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func testStatefulSetLife(t *testing.T, m *manager, ns string) {
 	phase := func(want gang.Phase) {
 		t.Helper()
 		eventually(t, "phase "+string(want), func(ctx context.Context) error {
-			s, err := m.client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
+			s, err := m.Client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
 			if err == nil && s.Labels[gang.LabelPhase] != string(want) {
 				err = fmt.Errorf("label %q", s.Labels[gang.LabelPhase])
 			}
@@ -156,10 +156,10 @@ spec:
 	for _, mode := range []string{"--server-side=false", "--server-side=true"} {
 		apply := func() int64 {
 			t.Helper()
-			if _, err := m.cluster.KubectlInput(t.Context(), manifest, "-n", ns, "apply", mode, "--force-conflicts="+strings.TrimPrefix(mode, "--server-side="), "-f", "-"); err != nil {
+			if _, err := m.Cluster.KubectlInput(t.Context(), manifest, "-n", ns, "apply", mode, "--force-conflicts="+strings.TrimPrefix(mode, "--server-side="), "-f", "-"); err != nil {
 				t.Fatal(err)
 			}
-			s, err := m.client.AppsV1().StatefulSets(ns).Get(t.Context(), "train", metav1.GetOptions{})
+			s, err := m.Client.AppsV1().StatefulSets(ns).Get(t.Context(), "train", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,11 +174,11 @@ spec:
 				t.Errorf("%s: applying the same text again changed the object: generation %d, then %d", mode, first, again)
 			}
 		}
-		if err := m.client.AppsV1().StatefulSets(ns).Delete(t.Context(), "train", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
+		if err := m.Client.AppsV1().StatefulSets(ns).Delete(t.Context(), "train", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the end of the set", func(ctx context.Context) error {
-			_, err := m.client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
+			_, err := m.Client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
 			if err == nil {
 				return errors.New("still there")
 			}

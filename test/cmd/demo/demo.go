@@ -138,13 +138,12 @@ func (d demo) apply(ctx context.Context) error {
 
 func (d demo) await(ctx context.Context) error {
 	began := time.Now()
-	for _, condition := range []string{"GangSucceeded"} {
-		if _, err := d.kubectl(ctx, "wait", "job/"+exampleJob, "--for=condition="+condition, "--timeout=5m"); err != nil {
-			events, _ := d.kubectl(ctx, "get", "pods,events")
-			return fmt.Errorf("%w\n%s", err, events)
-		}
-		fmt.Fprintf(d.w, "%s after %s\n", condition, time.Since(began).Round(100*time.Millisecond))
+	const condition = "GangSucceeded"
+	if _, err := d.kubectl(ctx, "wait", "job/"+exampleJob, "--for=condition="+condition, "--timeout=5m"); err != nil {
+		events, _ := d.kubectl(ctx, "get", "pods,events")
+		return fmt.Errorf("%w\n%s", err, events)
 	}
+	fmt.Fprintf(d.w, "%s after %s\n", condition, time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
