@@ -4,11 +4,11 @@ package docs_test
 
 import (
 	"bytes"
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -91,21 +91,91 @@ func TestReadme(t *testing.T) {
 func TestFrameworks(t *testing.T) {
 	for _, inj := range injectors.Builtin() {
 		f := inj.Framework()
+		samples, err := injectors.Builtin().Samples(f.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var out strings.Builder
 		fmt.Fprintf(&out, "# %s\n\n%s", f.Name, notice)
-		fmt.Fprintf(&out, "Roles: %s. Rendezvous port: %d, or the annotation `%s`.\n\n", strings.Join(f.Roles, ", "), f.Port, gang.AnnotationPort)
-		out.WriteString("For a Job `train` of 4 ranks in the namespace `team`, with a limit of 8 accelerators and 64 cores:\n\n")
-		out.WriteString("| variable | value | yours instead |\n|---|---|---|\n")
-		g := gang.Gang{
-			Name: "train", Namespace: "team", Framework: f, Role: f.Roles[0], Kind: gang.Job, Workload: "train",
-			IndexLabel: gang.Workload{}.IndexLabel(), Size: 4, Service: "train", Domain: gang.DefaultClusterDomain, Port: f.Port,
-			Containers: []gang.Container{{Name: "trainer", CPU: 64, Accelerators: 8}}, Processes: gang.Processes{Count: 8},
-		}
-		for _, e := range inj.Plan(g).Env {
-			value := cmp.Or(e.Value, "the rank: the pod's index label")
-			fmt.Fprintf(&out, "| `%s` | %s | %s |\n", e.Name, value, yours(e))
+		fmt.Fprintf(&out, "Port: %d, or the annotation `%s`.\n\n%s\n", f.Port, gang.AnnotationPort, roleTable(f))
+		out.WriteString("The pods below have limits of 8 accelerators and 64 cores, in the namespace `team`.\n")
+		for _, s := range samples {
+			out.WriteString(section(s))
 		}
 		check(t, "frameworks/"+f.Name+".md", []byte(out.String()))
+	}
+}
+
+// roleTable says what the roles are, in the order of their ranks.
+func roleTable(f gang.Framework) string {
+	var out strings.Builder
+	out.WriteString("| role | pods | needs | its end |\n|---|---|---|---|\n")
+	for _, r := range f.Roles {
+		name, pods, end := r.Name, "any number", "counts as one of all"
+		if r.Name == f.Role {
+			name += " (default)"
+		}
+		if r.Max > 0 {
+			pods = strconv.Itoa(int(r.Max))
+		}
+		if r.Decides {
+			end = "is the end of the gang"
+		}
+		needs := strings.Join(r.Requires, ", ")
+		if len(r.Excludes) > 0 {
+			needs = strings.TrimPrefix(needs+", no "+strings.Join(r.Excludes, ", no "), ", ")
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", name, pods, needs, end)
+	}
+	return out.String()
+}
+
+// section shows one workload.
+func section(s injectors.Sample) string {
+	var out strings.Builder
+	title := fmt.Sprintf("A gang of %d", s.Gang.Size)
+	if s.Roles != "" {
+		title = fmt.Sprintf("The %s of `roles: %s`", s.Gang.Role, s.Roles)
+	}
+	if s.Gang.Elastic != nil {
+		title += fmt.Sprintf(", `elastic: %s`", s.Gang.Elastic)
+	}
+	fmt.Fprintf(&out, "\n## %s\n\nThe Job `%s`.\n\n| variable | value | yours instead |\n|---|---|---|\n", title, s.Gang.Workload)
+	for _, e := range s.Plan.Env {
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", e.Name, value(e), yours(e))
+	}
+	var also []string
+	for _, i := range s.Plan.Inits {
+		also = append(also, "the init container `"+i.Name+"`")
+	}
+	for _, v := range s.Plan.Volumes {
+		for _, m := range v.Mounts {
+			also = append(also, "`"+m.MountPath+"`")
+		}
+	}
+	if len(s.Plan.Command) > 0 {
+		also = append(also, "the command `"+strings.Join(s.Plan.Command, " ")+"`, unless it has one")
+	}
+	if s.Plan.Children.KeyPair != "" {
+		also = append(also, "the Secret `"+s.Plan.Children.KeyPair+"`")
+	}
+	if len(also) > 0 {
+		fmt.Fprintf(&out, "\nAlso: %s.\n", strings.Join(also, ", "))
+	}
+	return out.String()
+}
+
+// value shows a variable's value.
+func value(e plan.Env) string {
+	switch {
+	case e.ValueFrom == nil && e.Value == "":
+		return "empty"
+	case e.ValueFrom == nil:
+		return strings.ReplaceAll(e.Value, "|", "\\|")
+	case strings.Contains(e.ValueFrom.FieldRef.FieldPath, gang.LabelRank):
+		return "the rank: the index and the offset of the role"
+	default:
+		return "the pod's index"
 	}
 }
 

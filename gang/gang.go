@@ -17,8 +17,8 @@ type Config struct {
 	ClusterDomain string
 }
 
-// Gang is one workload read as a set of ranks. It is a value: it holds no
-// pointer into the workload it was parsed from.
+// Gang is a gang as one of its workloads tells it; most gangs have no other. It is
+// a value: it holds no pointer into the workload it was parsed from.
 type Gang struct {
 	// Name is the gang's name, a DNS-1035 label.
 	Name string
@@ -32,10 +32,20 @@ type Gang struct {
 	Kind Kind
 	// Workload is the workload's name, from which pods get their hostnames.
 	Workload string
-	// IndexLabel is the pod label that holds a rank's index.
-	IndexLabel string
-	// Size is the number of ranks, at least 1.
+	// Members are the gang's workloads in the order of their ranks, this one among
+	// them.
+	Members []Member
+	// Size is the number of ranks of all members, at least 1.
 	Size int32
+	// Offset is the rank of this workload's first pod.
+	Offset int32
+	// IndexLabel is the pod label that holds a pod's index within this workload.
+	IndexLabel string
+	// RankLabel is the pod label that holds a pod's rank: the index's own where this
+	// workload holds rank 0.
+	RankLabel string
+	// Elastic are the bounds of a gang whose size may change; nil for all others.
+	Elastic *Elastic
 	// Service is the headless Service that gives the ranks their names.
 	Service string
 	// Domain is the cluster's DNS domain.
@@ -50,6 +60,8 @@ type Gang struct {
 	GPUs *GPUs
 	// Shm is the wish for /dev/shm.
 	Shm Shm
+	// Launch says how a launcher reaches the gang's hosts.
+	Launch Launch
 }
 
 // Container is a training container: what the injectors have to know of it.
@@ -86,10 +98,36 @@ type Shm struct {
 	Size *resource.Quantity
 }
 
-// Host returns the stable DNS name of the pod with the given index, complete with
+// Host returns the stable DNS name of the pod with the given rank, complete with
 // the cluster domain: with the usual ndots:5 a complete name costs a pod one
 // look-up where a short one costs up to three, and a pod finds its own in
 // /etc/hosts.
-func (g Gang) Host(index int32) string {
-	return fmt.Sprintf("%s-%d.%s.%s.svc.%s", g.Workload, index, g.Service, g.Namespace, g.Domain)
+func (g Gang) Host(rank int32) string {
+	for _, m := range g.Members {
+		if rank < m.Size {
+			return g.HostOf(m, rank)
+		}
+		rank -= m.Size
+	}
+	return ""
+}
+
+// HostOf returns the DNS name of a member's pod by its index.
+func (g Gang) HostOf(m Member, index int32) string {
+	return fmt.Sprintf("%s-%d.%s", m.Workload, index, g.Subdomain())
+}
+
+// Subdomain is what follows a pod's hostname in its complete name.
+func (g Gang) Subdomain() string {
+	return fmt.Sprintf("%s.%s.svc.%s", g.Service, g.Namespace, g.Domain)
+}
+
+// Own returns this workload among the members.
+func (g Gang) Own() Member {
+	for _, m := range g.Members {
+		if m.Role == g.Role {
+			return m
+		}
+	}
+	return Member{}
 }

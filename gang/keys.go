@@ -18,6 +18,9 @@ const (
 	// LabelInject set to "false" switches Rollcall off for one object.
 	LabelInject = Prefix + "inject"
 
+	// AnnotationRoles is the size of every role of a gang of several workloads, the
+	// same on each of its members.
+	AnnotationRoles = Prefix + "roles"
 	// AnnotationContainer lists the containers that train, separated by commas.
 	AnnotationContainer = Prefix + "container"
 	// AnnotationGPUs is the number of accelerators of each pod.
@@ -30,6 +33,25 @@ const (
 	AnnotationPort = Prefix + "port"
 	// AnnotationShm is the size of /dev/shm, or "none".
 	AnnotationShm = Prefix + "shm-size"
+	// AnnotationElastic is the smallest and largest number of pods of a gang whose
+	// size may change while it runs.
+	AnnotationElastic = Prefix + "elastic"
+	// AnnotationMPI is the MPI implementation of the image.
+	AnnotationMPI = Prefix + "mpi-implementation"
+	// AnnotationSlots is the number of processes that a launcher starts on each host.
+	AnnotationSlots = Prefix + "slots"
+	// AnnotationLauncherRuns makes the launcher's own pod one of the hosts.
+	AnnotationLauncherRuns = Prefix + "launcher-runs-worker"
+)
+
+// Labels of a gang's pods beside those of its workload.
+const (
+	// LabelRankOffset, on a pod template, is the first rank of a workload that does not
+	// hold rank 0: its pods' ranks are their indexes plus this.
+	LabelRankOffset = Prefix + "rank-offset"
+	// LabelRank, on a pod with LabelRankOffset, is the pod's rank in its gang. It is put
+	// there when the pod is created (docs/adr/0011).
+	LabelRank = Prefix + "rank"
 )
 
 // Labels and annotations that Rollcall writes back. A user never sets them.
@@ -74,10 +96,13 @@ func Keys() []Key {
 			Meaning: "Makes the workload a gang of this framework."},
 		{Name: LabelGang, Kind: KindLabel, Values: "a DNS-1035 name of at most 63 characters", Default: "the workload's name",
 			Meaning: "Names the gang, and with it the headless Service in which its ranks find each other."},
-		{Name: LabelRole, Kind: KindLabel, Values: "one of the framework's roles", Default: "the framework's first role",
+		{Name: LabelRole, Kind: KindLabel, Values: "one of the framework's roles", Default: "the framework's default role",
 			Meaning: "The part that this workload plays."},
 		{Name: LabelInject, Kind: KindLabel, Values: "`true`, `false`", Default: "`true`",
 			Meaning: "`false` switches Rollcall off for this object."},
+		{Name: AnnotationRoles, Kind: KindAnnotation, Values: "`role=pods`, separated by commas, such as `launcher=1,worker=4`",
+			Default: "this workload alone",
+			Meaning: "The size of every role of a gang of several workloads, the same on each of them. Each is then named after the gang and its role: `train-launcher`, `train-worker`."},
 		{Name: AnnotationContainer, Kind: KindAnnotation, Values: "container names, separated by commas",
 			Default: "`kubectl.kubernetes.io/default-container` of the pod template, else the first container",
 			Meaning: "Which containers train. Init containers always get the environment too."},
@@ -92,6 +117,15 @@ func Keys() []Key {
 		{Name: AnnotationShm, Kind: KindAnnotation, Values: "a quantity above 0, or `none`",
 			Default: "half the memory limit, when there is one; else no limit of its own",
 			Meaning: "Size of the memory-backed /dev/shm."},
+		{Name: AnnotationElastic, Kind: KindAnnotation, Values: "`min:max`, numbers of pods", Default: "off",
+			Meaning: "The gang trains on with any number of pods from min to max; for frameworks that can."},
+		{Name: AnnotationMPI, Kind: KindAnnotation, Values: "`openmpi`, `intel`, `mpich`", Default: "`openmpi`",
+			Meaning: "The MPI of the image: it decides the form of /etc/mpi/hostfile. The variables of all of them are set."},
+		{Name: AnnotationSlots, Kind: KindAnnotation, Values: "a whole number from 1 to 1024",
+			Default: "`nproc-per-node` where it is a number, else 1 beside workers and what `auto` finds in a launcher alone",
+			Meaning: "Processes that the launcher starts on each host."},
+		{Name: AnnotationLauncherRuns, Kind: KindAnnotation, Values: "`true`, `false`", Default: "`false`; `true` for a launcher alone",
+			Meaning: "The launcher's own pod is one of the hosts, the first."},
 		{Name: LabelPhase, Kind: KindLabel, Meaning: "The gang's phase, for `kubectl get jobs -L`."},
 		{Name: AnnotationStatus, Kind: KindAnnotation, Meaning: "One line about the gang's state."},
 		{Name: AnnotationInjected, Kind: KindAnnotation, Meaning: "What was added at admission, and by which injector."},

@@ -3,7 +3,6 @@ package gang
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -47,14 +46,30 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, []string, field
 	p.unknownKeys()
 	p.injectLabel()
 	g.Framework = p.framework(frameworks)
-	g.Role = p.role(g.Framework)
+	role := p.role(g.Framework)
+	g.Role = role.Name
 	g.Port = p.port(g.Framework)
-	g.Size = p.size()
-	g.Name = p.name()
-	g.Service = p.service(g.Name)
+	p.size()
+	roles := p.roles(g.Framework, role)
+	if roles == nil {
+		p.alone(g.Framework, role)
+	}
+	g.Elastic = p.elastic(frameworks, g.Framework, role, roles)
+	g.Name = p.name(g.Role, roles != nil)
+	g.Service = p.service(g.Name, roles != nil)
+	g.Members = p.members(g, roles)
+	for _, m := range g.Members {
+		g.Size += m.Size
+	}
+	g.Offset = offset(g.Members, g.Role)
+	g.RankLabel = g.IndexLabel
+	if g.Offset > 0 {
+		g.RankLabel = LabelRank
+	}
 	g.GPUs = p.gpus()
 	g.Containers = p.containers(g.GPUs)
 	g.Processes = p.processes(g.Containers)
+	g.Launch = p.launch(g)
 	g.Shm = p.shm()
 	p.network()
 	if len(p.errs) == 0 {
@@ -108,21 +123,6 @@ func (p *parser) framework(all Frameworks) Framework {
 	return f
 }
 
-func (p *parser) role(f Framework) string {
-	if len(f.Roles) == 0 {
-		return "" // an unknown framework; said already
-	}
-	role, ok := p.meta.Labels[LabelRole]
-	if !ok {
-		return f.Roles[0]
-	}
-	if slices.Contains(f.Roles, role) {
-		return role
-	}
-	p.unsupported(labelsPath.Key(LabelRole), role, f.Roles)
-	return f.Roles[0]
-}
-
 func (p *parser) port(f Framework) int32 {
 	v, ok := p.meta.Annotations[AnnotationPort]
 	if !ok {
@@ -140,16 +140,26 @@ func (p *parser) port(f Framework) int32 {
 	return int32(n)
 }
 
-// name is the gang's name. It becomes a Service, hence DNS-1035.
-func (p *parser) name() string {
+// name is the gang's name. It becomes a Service, hence DNS-1035. With roles, the
+// workload is named after it and its role.
+func (p *parser) name(role string, several bool) string {
+	namePath := field.NewPath("metadata", "name")
 	if p.meta.Name == "" {
-		p.errs = append(p.errs, field.Required(field.NewPath("metadata", "name"),
+		p.errs = append(p.errs, field.Required(namePath,
 			"a gang needs a name at admission, because every rank's address is derived from it; replace metadata.generateName by a name"))
 		return ""
 	}
-	name, path, fix := p.meta.Name, field.NewPath("metadata", "name"), "rename the workload, or name the gang with the label "+LabelGang
-	if v, ok := p.meta.Labels[LabelGang]; ok {
-		name, path, fix = v, labelsPath.Key(LabelGang), "choose another value"
+	name, path, fix := p.meta.Name, namePath, "rename the workload, or name the gang with the label "+LabelGang
+	label, named := p.meta.Labels[LabelGang]
+	if several {
+		name, fix = strings.TrimSuffix(name, "-"+role), "rename the workload"
+	}
+	if named {
+		name, path, fix = label, labelsPath.Key(LabelGang), "choose another value"
+	}
+	if want := memberName(name, role); several && p.meta.Name != want {
+		p.invalid(namePath, p.meta.Name, fmt.Sprintf(
+			"must be %q: each workload of a gang of several is named after the gang and its role, so that the others know its address; rename it", want))
 	}
 	if msgs := validation.IsDNS1035Label(name); len(msgs) > 0 {
 		p.invalid(path, name, fmt.Sprintf("cannot name the gang's Service: %s; %s", strings.Join(msgs, "; "), fix))

@@ -7,16 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// size is the number of ranks. Ranks need indexes and must all run at once, so a
-// Job has to be one that can be Indexed with completions = parallelism.
-func (p *parser) size() int32 {
+// size checks the number of the workload's pods. Ranks need indexes and must all
+// run at once, so a Job has to be one that can be Indexed with completions =
+// parallelism.
+func (p *parser) size() {
 	if p.workload.Job != nil {
-		return p.jobSize(&p.workload.Job.Spec)
+		p.jobSize(&p.workload.Job.Spec)
+		return
 	}
-	return p.statefulSetSize()
+	p.statefulSetSize()
 }
 
-func (p *parser) jobSize(spec *batchv1.JobSpec) int32 {
+func (p *parser) jobSize(spec *batchv1.JobSpec) {
 	path := field.NewPath("spec")
 	// Absent fields mean what the API server's defaulting makes of them: both
 	// absent is one pod; completions alone leaves parallelism at 1.
@@ -24,7 +26,7 @@ func (p *parser) jobSize(spec *batchv1.JobSpec) int32 {
 	if parallelism < 1 {
 		p.invalid(path.Child("parallelism"), parallelism,
 			"a gang has at least 1 rank; set parallelism and completions to the number of ranks, and spec.suspend: true to hold the Job back")
-		return 1
+		return
 	}
 	switch {
 	case spec.Completions == nil && spec.Parallelism != nil && parallelism > 1:
@@ -37,19 +39,17 @@ func (p *parser) jobSize(spec *batchv1.JobSpec) int32 {
 	if m := spec.ManagedBy; m != nil && *m != batchv1.JobControllerName {
 		p.warn(path.Child("managedBy"), fmt.Sprintf("%q runs this Job, not the Job controller; Rollcall injects and only watches", *m))
 	}
-	return parallelism
 }
 
-func (p *parser) statefulSetSize() int32 {
+func (p *parser) statefulSetSize() {
 	spec, path := &p.workload.StatefulSet.Spec, field.NewPath("spec")
 	replicas := p.workload.Ranks()
 	if replicas < 1 {
 		p.invalid(path.Child("replicas"), replicas, "a gang has at least 1 rank")
-		return 1
+		return
 	}
 	if spec.Ordinals != nil && spec.Ordinals.Start != 0 {
 		p.invalid(path.Child("ordinals", "start"), spec.Ordinals.Start,
 			"ranks are the pods' ordinals and start at 0; remove spec.ordinals")
 	}
-	return replicas
 }

@@ -43,8 +43,7 @@ func baseline(g gang.Gang) plan.Plan {
 		Env: []plan.Env{
 			plan.Value(EnvGang, g.Name),
 			plan.Value(EnvRole, g.Role),
-			plan.FieldEnv(EnvRank, plan.PodLabelField(g.IndexLabel)),
-			plan.Value(EnvSize, strconv.Itoa(int(g.Size))),
+			plan.FieldEnv(EnvRank, plan.PodLabelField(g.RankLabel)),
 		},
 		PodLabels: []plan.Label{
 			{Name: gang.LabelGang, Value: g.Name},
@@ -60,6 +59,12 @@ func baseline(g gang.Gang) plan.Plan {
 			Port:     g.Port,
 			Selector: map[string]string{gang.LabelGang: g.Name},
 		}},
+	}
+	if g.Elastic == nil { // the size of the others moves while they run
+		p.Env = append(p.Env, plan.Value(EnvSize, strconv.Itoa(int(g.Size))))
+	}
+	if g.Offset > 0 {
+		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelRankOffset, Value: strconv.Itoa(int(g.Offset))})
 	}
 	if v, ok := shm(g); ok {
 		p.Volumes = []plan.Volume{v}
@@ -95,6 +100,7 @@ func shm(g gang.Gang) (plan.Volume, bool) {
 				SizeLimit: size,
 			}},
 		},
-		MountPath: shmPath,
+		Mounts: []corev1.VolumeMount{{MountPath: shmPath}},
+		Policy: plan.Yield,
 	}, true
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors/deepspeed"
+	"rollcall.training/injectors/horovod"
 	"rollcall.training/injectors/jax"
 	"rollcall.training/injectors/lightgbm"
+	"rollcall.training/injectors/mpi"
 	"rollcall.training/injectors/pytorch"
 	"rollcall.training/injectors/tensorflow"
 	"rollcall.training/injectors/xgboost"
@@ -29,9 +32,12 @@ func Builtin() Registry {
 	return Registry{
 		pytorch.Injector{},
 		tensorflow.Injector{},
+		mpi.Injector{},
+		horovod.Injector{},
 		jax.Injector{},
 		xgboost.Injector{},
 		lightgbm.Injector{},
+		deepspeed.Injector{},
 	}
 }
 

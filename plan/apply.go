@@ -23,17 +23,20 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) ([]string, field.ErrorList) {
 		return nil, field.ErrorList{field.Invalid(path, w.Meta().Annotations[gang.AnnotationInjected],
 			"is written by Rollcall alone and cannot be read; remove the annotation")}
 	}
-	a := &applier{pod: newPod(w), gang: g, plan: p, record: Record{By: p.By}}
+	a := &applier{pod: newPod(w.Template()), gang: g, plan: p, record: Record{By: p.By}}
 	a.adopt(old)
 	a.removeStale()
+	a.inits()
 	for _, c := range a.pod.containers {
 		if a.served(c) {
 			a.environment(c)
 		}
 	}
+	a.command()
 	a.volumes()
 	a.resources()
 	a.labels()
+	a.searches()
 	a.shape(w, old)
 	if len(a.errs) > 0 {
 		return a.warnings, a.errs
@@ -70,15 +73,26 @@ func (a *applier) wanted() map[slot]bool {
 	out := map[slot]bool{}
 	for _, c := range a.pod.containers {
 		if a.served(c) {
-			for _, e := range a.plan.Env {
+			for _, e := range a.planned(c) {
 				out[slot{slotEnv, c.Name, e.Name}] = true
 			}
 		}
 	}
+	for _, i := range a.plan.Inits {
+		out[slot{slotInit, i.Name, ""}] = true
+	}
+	for _, d := range a.plan.Searches {
+		out[slot{kind: slotSearch, name: d}] = true
+	}
+	if len(a.plan.Command) > 0 {
+		out[slot{slotCommand, a.gang.Containers[0].Name, ""}] = true
+	}
 	for _, v := range a.plan.Volumes {
 		out[slot{kind: slotVolume, name: v.Name}] = true
-		for _, c := range a.gang.Containers {
-			out[slot{slotMount, c.Name, v.MountPath}] = true
+		for _, m := range v.Mounts {
+			for _, c := range a.gang.Containers {
+				out[slot{slotMount, c.Name, m.MountPath}] = true
+			}
 		}
 	}
 	for _, r := range a.plan.Resources {
@@ -113,6 +127,17 @@ func (a *applier) trains(name string) bool {
 // served reports whether a container gets the environment: the training ones, and
 // every init container.
 func (a *applier) served(c *container) bool { return c.init || a.trains(c.Name) }
+
+// planned are the variables of a container that is served: the plan's, but for an
+// init container of the plan, which has its own and needs no others.
+func (a *applier) planned(c *container) []Env {
+	for i := range a.plan.Inits {
+		if c.init && a.plan.Inits[i].Name == c.Name {
+			return a.plan.Inits[i].Env
+		}
+	}
+	return a.plan.Env
+}
 
 func (a *applier) warn(path *field.Path, format string, args ...any) {
 	a.warnings = append(a.warnings, path.String()+": "+fmt.Sprintf(format, args...))

@@ -13,8 +13,9 @@ import (
 func (a *applier) environment(c *container) {
 	front := a.refersToPlan(c)
 	next := 0 // in front mode: where the next variable goes, after ours that it may refer to
-	for i := range a.plan.Env {
-		e := &a.plan.Env[i]
+	planned := a.planned(c)
+	for i := range planned {
+		e := &planned[i]
 		s := slot{slotEnv, c.Name, e.Name}
 		have, ok := c.envAt(e.Name)
 		if ok && !a.mine[s] {

@@ -10,15 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// volumes adds the plan's volumes, and their mounts where the container has
-// nothing at that path. A volume that no container would mount is not added.
+// volumes adds the plan's volumes and their mounts. A volume that is there to be
+// mounted, and that no container would mount, is not added.
 func (a *applier) volumes() {
 	for i := range a.plan.Volumes {
 		v := &a.plan.Volumes[i]
-		used := false
+		used := len(v.Mounts) == 0
 		for _, t := range a.gang.Containers {
-			if a.mount(a.pod.byName[t.Name], v) {
-				used = true
+			for _, m := range v.Mounts {
+				m.Name = v.Name
+				if a.mount(a.pod.byName[t.Name], m, v.Policy) {
+					used = true
+				}
 			}
 		}
 		if used {
@@ -29,18 +32,31 @@ func (a *applier) volumes() {
 	}
 }
 
-func (a *applier) mount(c *container, v *Volume) bool {
-	s := slot{slotMount, c.Name, v.MountPath}
+// mount reports whether the container has the mount.
+func (a *applier) mount(c *container, want corev1.VolumeMount, policy Policy) bool {
+	s := slot{slotMount, c.Name, want.MountPath}
 	for i := range c.VolumeMounts {
-		if path.Clean(c.VolumeMounts[i].MountPath) != v.MountPath {
+		have := &c.VolumeMounts[i]
+		if path.Clean(have.MountPath) != want.MountPath {
 			continue
 		}
 		if a.mine[s] {
+			*have = want
 			a.ours = append(a.ours, s)
 		}
-		return c.VolumeMounts[i].Name == v.Name // else the user put something there
+		if have.Name == want.Name {
+			return true
+		}
+		at := c.path.Child("volumeMounts").Index(i).Child("mountPath") // the user put something there
+		switch policy {
+		case Own:
+			a.errs = append(a.errs, field.Invalid(at, have.MountPath, "Rollcall puts what the gang needs there; mount yours elsewhere"))
+		case Default:
+			a.warn(at, "your volume %s stays; Rollcall would mount %s", have.Name, want.Name)
+		}
+		return false
 	}
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath})
+	c.VolumeMounts = append(c.VolumeMounts, want)
 	a.ours = append(a.ours, s)
 	return true
 }
@@ -59,7 +75,7 @@ func (a *applier) volume(v *Volume) {
 		a.ours = append(a.ours, s)
 	case !equality.Semantic.DeepEqual(*have, v.Volume):
 		path := templatePath.Child("spec", "volumes").Key(v.Name)
-		a.errs = append(a.errs, field.Invalid(path, v.Name, "the name is reserved for the volume at "+v.MountPath+"; rename yours"))
+		a.errs = append(a.errs, field.Invalid(path, v.Name, "the name is reserved for a volume of Rollcall's; rename yours"))
 	}
 }
 
@@ -121,5 +137,21 @@ func (a *applier) labels() {
 			a.errs = append(a.errs, field.Invalid(templatePath.Child("metadata", "labels").Key(l.Name), have,
 				fmt.Sprintf("must be %q, by which the gang's pods are found; remove the label", l.Value)))
 		}
+	}
+}
+
+func (a *applier) searches() {
+	for _, d := range a.plan.Searches {
+		s := slot{kind: slotSearch, name: d}
+		if a.pod.value(s) == nil {
+			spec := &a.pod.template.Spec
+			if spec.DNSConfig == nil {
+				spec.DNSConfig = &corev1.PodDNSConfig{}
+			}
+			spec.DNSConfig.Searches = append(spec.DNSConfig.Searches, d)
+		} else if !a.mine[s] {
+			continue // the user's own
+		}
+		a.ours = append(a.ours, s)
 	}
 }

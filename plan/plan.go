@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,13 @@ type Plan struct {
 	// Volumes goes to the pod template, with their mounts in the training
 	// containers.
 	Volumes []Volume
+	// Inits goes to the pod template, after the init containers that are there.
+	Inits []Init
+	// Command is what the first training container runs when its user gave it neither
+	// command nor arguments; empty leaves it to the image.
+	Command []string
+	// Searches are DNS domains in which the pods look for short names.
+	Searches []string
 	// Resources goes to the training containers, as limit and as request.
 	Resources []Resource
 	// Children are the objects that the reconciler makes for the gang.
@@ -53,11 +62,29 @@ type Label struct {
 	Policy      Policy
 }
 
-// Volume is a volume together with the path at which training containers see it.
-// A container that has something at that path already keeps it.
+// Volume is a volume together with the mounts through which training containers see
+// it. One without mounts is there for init containers.
 type Volume struct {
 	corev1.Volume
-	MountPath string
+	// Mounts are without the volume's name, which is filled in.
+	Mounts []corev1.VolumeMount
+	// Policy says what holds where a container has something else at a mount's path;
+	// what it has stays under each policy but Own, which makes it an error.
+	Policy Policy
+}
+
+// Init is an init container. It runs the image of the first training container, as
+// that container's user and within its CPU and memory: nothing else is known to be
+// there, and to be allowed.
+type Init struct {
+	Name    string
+	Command []string
+	// Env is for this container alone, which gets no others.
+	Env    []Env
+	Mounts []corev1.VolumeMount
+	// Sidecar is true for a container that runs until the others have ended (KEP-753,
+	// GA in 1.33).
+	Sidecar bool
 }
 
 // Resource is an amount of an extended resource.
@@ -72,6 +99,9 @@ type Resource struct {
 type Children struct {
 	// Service is the headless Service; nil when the gang needs none.
 	Service *Service
+	// KeyPair names the Secret with the key pair by which the gang's pods trust each
+	// other; empty when they need none.
+	KeyPair string
 }
 
 // Service is a headless Service that gives each rank its DNS name before the
@@ -109,6 +139,10 @@ func Merge(plans ...Plan) (Plan, error) {
 		out.PodLabels = append(out.PodLabels, p.PodLabels...)
 		out.Volumes = append(out.Volumes, p.Volumes...)
 		out.Resources = append(out.Resources, p.Resources...)
+		out.Inits = append(out.Inits, p.Inits...)
+		out.Searches = append(out.Searches, p.Searches...)
+		out.Command = append(out.Command, p.Command...)
+		out.Children.KeyPair = cmp.Or(out.Children.KeyPair, p.Children.KeyPair)
 		if p.Children.Service != nil {
 			out.Children.Service = p.Children.Service
 		}
@@ -118,28 +152,36 @@ func Merge(plans ...Plan) (Plan, error) {
 
 // claims reports each thing that the plan asks for.
 func (p Plan) claims(claim func(kind, name, by string) error) error {
-	for _, e := range p.Env {
-		if err := claim("variable", e.Name, p.By); err != nil {
-			return err
+	var errs []error
+	each := func(kind string, names ...string) {
+		for _, name := range names {
+			errs = append(errs, claim(kind, name, p.By))
 		}
+	}
+	for _, e := range p.Env {
+		each("variable", e.Name)
 	}
 	for _, l := range p.PodLabels {
-		if err := claim("label", l.Name, p.By); err != nil {
-			return err
-		}
+		each("label", l.Name)
 	}
 	for _, v := range p.Volumes {
-		if err := claim("volume", v.Name, p.By); err != nil {
-			return err
-		}
+		each("volume", v.Name)
+	}
+	for _, i := range p.Inits {
+		each("init container", i.Name)
 	}
 	for _, r := range p.Resources {
-		if err := claim("resource", string(r.Name), p.By); err != nil {
-			return err
-		}
+		each("resource", string(r.Name))
+	}
+	each("search domain", p.Searches...)
+	if len(p.Command) > 0 {
+		each("command", "")
+	}
+	if p.Children.KeyPair != "" {
+		each("key pair", p.Children.KeyPair)
 	}
 	if s := p.Children.Service; s != nil {
-		return claim("service", s.Name, p.By)
+		each("service", s.Name)
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"rollcall.training/gang"
 )
 
 // templatePath is where both workload kinds keep their pod template.
@@ -28,9 +26,17 @@ type container struct {
 	env  map[string]int // the last entry of each name, which the kubelet takes
 }
 
-func newPod(w gang.Workload) *pod {
-	t := w.Template()
-	p := &pod{template: t, byName: map[string]*container{}}
+func newPod(t *corev1.PodTemplateSpec) *pod {
+	p := &pod{template: t}
+	p.reindex()
+	return p
+}
+
+// reindex looks at the containers anew, which is needed whenever one was added or
+// removed.
+func (p *pod) reindex() {
+	t := p.template
+	p.containers, p.byName = nil, map[string]*container{}
 	add := func(list []corev1.Container, name string, init bool) {
 		for i := range list {
 			c := &container{Container: &list[i], init: init, path: templatePath.Child("spec", name).Index(i)}
@@ -41,7 +47,6 @@ func newPod(w gang.Workload) *pod {
 	}
 	add(t.Spec.InitContainers, "initContainers", true)
 	add(t.Spec.Containers, "containers", false)
-	return p
 }
 
 func (c *container) reindex() {
@@ -91,11 +96,22 @@ func (p *pod) value(s slot) any {
 			return v
 		}
 		return nil
+	case slotSearch:
+		if d := p.template.Spec.DNSConfig; d != nil && slices.Contains(d.Searches, s.name) {
+			return s.name
+		}
+		return nil
 	}
 	if c == nil {
 		return nil
 	}
 	switch s.kind {
+	case slotInit:
+		return skeleton(c.Container)
+	case slotCommand:
+		if len(c.Command) > 0 {
+			return c.Command
+		}
 	case slotEnv:
 		if e, ok := c.envAt(s.name); ok {
 			return *e
@@ -124,11 +140,20 @@ func (p *pod) remove(s slot) {
 	case slotLabel:
 		delete(p.template.Labels, s.name)
 		return
+	case slotSearch:
+		p.removeSearch(s.name)
+		return
 	}
 	if c == nil {
 		return
 	}
 	switch s.kind {
+	case slotInit:
+		inits := &p.template.Spec.InitContainers
+		*inits = slices.DeleteFunc(*inits, func(c corev1.Container) bool { return c.Name == s.container })
+		p.reindex()
+	case slotCommand:
+		c.Command = nil
 	case slotEnv:
 		if i, ok := c.env[s.name]; ok {
 			c.Env = slices.Delete(c.Env, i, i+1)
@@ -140,4 +165,24 @@ func (p *pod) remove(s slot) {
 		delete(c.Resources.Limits, corev1.ResourceName(s.name))
 		delete(c.Resources.Requests, corev1.ResourceName(s.name))
 	}
+}
+
+// removeSearch takes a search domain away, and the settings that it leaves empty.
+func (p *pod) removeSearch(name string) {
+	d := p.template.Spec.DNSConfig
+	if d == nil {
+		return
+	}
+	d.Searches = slices.DeleteFunc(d.Searches, func(s string) bool { return s == name })
+	if len(d.Searches)+len(d.Nameservers)+len(d.Options) == 0 {
+		p.template.Spec.DNSConfig = nil
+	}
+}
+
+// skeleton is a container without its variables, which are places of their own, and
+// without the pull policy, which the API server chooses by the image's tag.
+func skeleton(c *corev1.Container) corev1.Container {
+	out := *c
+	out.Env, out.ImagePullPolicy = nil, ""
+	return out
 }

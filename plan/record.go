@@ -22,9 +22,13 @@ type Record struct {
 	Env       map[string]digests `json:"env,omitempty"`
 	Mounts    map[string]digests `json:"mounts,omitempty"`
 	Resources map[string]digests `json:"resources,omitempty"`
-	// Volumes and Labels are those of the pod template.
-	Volumes digests `json:"volumes,omitempty"`
-	Labels  digests `json:"labels,omitempty"`
+	// Inits and Commands are by container.
+	Inits    digests `json:"inits,omitempty"`
+	Commands digests `json:"commands,omitempty"`
+	// Volumes, Labels and Searches are those of the pod template.
+	Volumes  digests `json:"volumes,omitempty"`
+	Labels   digests `json:"labels,omitempty"`
+	Searches digests `json:"searches,omitempty"`
 	// Fields are values below spec, by their path.
 	Fields map[string]string `json:"fields,omitempty"`
 	// Size is the number of ranks that a StatefulSet's ranks were told; 0 when it
@@ -69,12 +73,16 @@ const (
 	slotEnv slotKind = iota
 	slotMount
 	slotResource
+	slotInit
+	slotCommand
 	slotVolume
 	slotLabel
+	slotSearch
 )
 
-// slot is one such place. The container is empty for places of the template; the
-// name of a mount is its path.
+// slot is one such place. The container is empty for places of the template, and the
+// name for a container as a whole and for its command; the name of a mount is its
+// path.
 type slot struct {
 	kind            slotKind
 	container, name string
@@ -100,12 +108,20 @@ func (r *Record) intact(p *pod) map[slot]bool {
 	byContainer(slotResource, r.Resources)
 	each(slotVolume, "", r.Volumes)
 	each(slotLabel, "", r.Labels)
+	each(slotSearch, "", r.Searches)
+	whole := func(kind slotKind, d digests) {
+		for container := range d {
+			each(kind, container, digests{"": d[container]})
+		}
+	}
+	whole(slotInit, r.Inits)
+	whole(slotCommand, r.Commands)
 	return out
 }
 
 // places counts the recorded places.
 func (r *Record) places() int {
-	n := len(r.Volumes) + len(r.Labels)
+	n := len(r.Volumes) + len(r.Labels) + len(r.Searches) + len(r.Inits) + len(r.Commands)
 	for _, m := range []map[string]digests{r.Env, r.Mounts, r.Resources} {
 		for _, d := range m {
 			n += len(d)
@@ -125,11 +141,11 @@ func (r *Record) add(p *pod, s slot) {
 		}
 		(*m)[s.container][s.name] = p.digest(s)
 	}
-	single := func(d *digests) {
+	single := func(d *digests, name string) {
 		if *d == nil {
 			*d = digests{}
 		}
-		(*d)[s.name] = p.digest(s)
+		(*d)[name] = p.digest(s)
 	}
 	switch s.kind {
 	case slotEnv:
@@ -138,10 +154,16 @@ func (r *Record) add(p *pod, s slot) {
 		put(&r.Mounts)
 	case slotResource:
 		put(&r.Resources)
+	case slotInit:
+		single(&r.Inits, s.container)
+	case slotCommand:
+		single(&r.Commands, s.container)
 	case slotVolume:
-		single(&r.Volumes)
+		single(&r.Volumes, s.name)
 	case slotLabel:
-		single(&r.Labels)
+		single(&r.Labels, s.name)
+	case slotSearch:
+		single(&r.Searches, s.name)
 	}
 }
 

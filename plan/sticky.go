@@ -80,13 +80,14 @@ func keepImmutable(old, updated *appsv1.StatefulSet, was *Record) {
 // whether the set holds all of that.
 func inputs(set *appsv1.StatefulSet, r *Record) (text string, whole bool, err error) {
 	template := set.Spec.Template.DeepCopy()
-	p := newPod(gang.Workload{StatefulSet: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: *template}}})
+	p := newPod(template)
 	intact := r.intact(p)
 	for s := range intact {
 		p.remove(s)
 	}
-	template = p.template
 	template.Spec.EnableServiceLinks = nil
+	template.Spec.InitContainers = orNil(template.Spec.InitContainers)
+	template.Spec.Volumes = orNil(template.Spec.Volumes)
 	for _, list := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
 		for i := range list {
 			list[i].Env = orNil(list[i].Env)

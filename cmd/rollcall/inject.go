@@ -106,6 +106,9 @@ func report(stderr io.Writer, d *manifest.Document, in manifest.Injection) int {
 	for _, w := range in.Warnings {
 		fmt.Fprintf(stderr, "warning: %s (%s): %s\n", d, in.Object, w)
 	}
+	if name := in.Children.KeyPair; name != "" && in.Err == nil {
+		fmt.Fprintf(stderr, "note: %s (%s): the Secret %s, a fresh pair of keys, is not printed; Rollcall makes it in the cluster\n", d, in.Object, name)
+	}
 	if in.Err == nil {
 		return 0
 	}

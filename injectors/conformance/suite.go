@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +23,8 @@ const userValue = "chosen-by-the-user"
 // Suite holds one injector to the rules for all injectors.
 func Suite(t *testing.T, inj injectors.Injector) {
 	f := inj.Framework()
-	if len(f.Roles) == 0 || f.Port == 0 || f.PortName == "" {
-		t.Fatalf("the framework %+v lacks a role or its port", f)
+	if _, ok := f.Find(f.Role); !ok || f.Port == 0 || f.PortName == "" {
+		t.Fatalf("the framework %+v lacks its default role or its port", f)
 	}
 	if len(glob(t, f.Name+"/testdata/*.yaml")) == 0 {
 		t.Errorf("no golden cases in injectors/%s/testdata", f.Name)
@@ -39,6 +37,7 @@ func Suite(t *testing.T, inj injectors.Injector) {
 			t.Run("the same text gives the same object", func(t *testing.T) { s.deterministic(t, w) })
 			t.Run("serves every training and init container", func(t *testing.T) { s.complete(t, w) })
 			t.Run("a user's value is kept or refused", func(t *testing.T) { s.userWins(t, w) })
+			t.Run("the members agree", func(t *testing.T) { s.agree(t, w) })
 			t.Run("a refused workload is left as it was", func(t *testing.T) { s.refusedUnchanged(t, w) })
 		})
 	}
@@ -47,28 +46,6 @@ func Suite(t *testing.T, inj injectors.Injector) {
 type suite struct {
 	engine   *injectors.Engine
 	injector injectors.Injector
-}
-
-// workloads are one of each kind and some sizes, with an init container, a
-// sidecar, limits and variables of the user's own.
-func (s suite) workloads() map[string]gang.Workload {
-	out := map[string]gang.Workload{}
-	for _, size := range []int32{1, 2, 1000} {
-		for _, role := range s.injector.Framework().Roles {
-			meta := metav1.ObjectMeta{Name: "train", Namespace: "team", Labels: map[string]string{
-				gang.LabelFramework: s.injector.Framework().Name, gang.LabelRole: role,
-			}}
-			out[fmt.Sprintf("Job of %d, %s", size, role)] = gang.Workload{Job: &batchv1.Job{
-				ObjectMeta: *meta.DeepCopy(),
-				Spec:       batchv1.JobSpec{Parallelism: &size, Completions: &size, Template: template()},
-			}}
-			out[fmt.Sprintf("StatefulSet of %d, %s", size, role)] = gang.Workload{StatefulSet: &appsv1.StatefulSet{
-				ObjectMeta: *meta.DeepCopy(),
-				Spec:       appsv1.StatefulSetSpec{Replicas: &size, Template: template()},
-			}}
-		}
-	}
-	return out
 }
 
 func template() corev1.PodTemplateSpec {
@@ -213,7 +190,7 @@ func (s suite) userWins(t *testing.T, w gang.Workload) {
 
 func (s suite) refusedUnchanged(t *testing.T, w gang.Workload) {
 	bad := w.DeepCopy()
-	bad.Meta().Annotations = map[string]string{gang.AnnotationPort: "0"}
+	metav1.SetMetaDataAnnotation(bad.Meta(), gang.AnnotationPort, "0")
 	before := bad.DeepCopy()
 	if _, err := s.engine.Inject(bad); !injectors.IsDenied(err) {
 		t.Fatalf("want a denial, got %v", err)

@@ -19,7 +19,7 @@ type Injector struct{}
 
 // Framework declares jax.
 func (Injector) Framework() gang.Framework {
-	return gang.Framework{Name: "jax", Roles: []string{"worker"}, Port: Port, PortName: "jax"}
+	return gang.Framework{Name: "jax", Roles: []gang.Role{{Name: "worker"}}, Role: "worker", Port: Port, PortName: "jax"}
 }
 
 // Plan tells every process where the coordinator is, and which process it is.

@@ -15,7 +15,14 @@ type Injector struct{}
 
 // Framework declares lightgbm.
 func (Injector) Framework() gang.Framework {
-	return gang.Framework{Name: "lightgbm", Roles: []string{"worker"}, Port: Port, PortName: "lightgbm"}
+	return gang.Framework{
+		Name: "lightgbm",
+		Roles: []gang.Role{
+			{Name: "master", Max: 1, Decides: true},
+			{Name: "worker"},
+		},
+		Role: "worker", Port: Port, PortName: "lightgbm",
+	}
 }
 
 // Plan tells every rank where all of them are.

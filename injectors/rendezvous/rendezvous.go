@@ -34,7 +34,7 @@ func Master(g gang.Gang, prefix string) []plan.Env {
 
 // Rank is the rank of the pod, under the given name.
 func Rank(g gang.Gang, name string) plan.Env {
-	return plan.FieldEnv(name, plan.PodLabelField(g.IndexLabel))
+	return plan.FieldEnv(name, plan.PodLabelField(g.RankLabel))
 }
 
 // Size is a number of ranks, under the given name.

@@ -15,7 +15,14 @@ type Injector struct{}
 
 // Framework declares xgboost.
 func (Injector) Framework() gang.Framework {
-	return gang.Framework{Name: "xgboost", Roles: []string{"worker"}, Port: Port, PortName: "xgboost"}
+	return gang.Framework{
+		Name: "xgboost",
+		Roles: []gang.Role{
+			{Name: "master", Max: 1, Decides: true},
+			{Name: "worker"},
+		},
+		Role: "worker", Port: Port, PortName: "xgboost",
+	}
 }
 
 // Plan tells every rank where all of them are.

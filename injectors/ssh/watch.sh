@@ -1,0 +1,13 @@
+# Runs beside the launcher, and says when that has ended how many hosts it reached by ssh: an mpirun that ignores its
+# hostfile runs all ranks in the launcher, and succeeds.
+dir=${ROLLCALL_DIR:-/etc/rollcall}
+report() {
+  reached=$(sort -u "$dir/ssh/reached" 2>/dev/null | grep -Fvc "$(hostname)." || :)
+  echo "reached=$reached" >"${ROLLCALL_REPORT:-/dev/termination-log}"
+  exit 0
+}
+trap report TERM
+while :; do
+  sleep 3600 &
+  wait $! || :
+done
