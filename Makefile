@@ -30,6 +30,10 @@ e2e: ## Run gangs on a real node: containerd, kubelet, DNS, Helm. Needs root
 	cd test && ROLLCALL_TEST_REAL=1 go test -count=1 -timeout 20m -v -p 1 -run Real ./cluster/...
 	cd test && go test -count=1 -timeout 30m -v ./e2e/...
 
+.PHONY: e2e-all
+e2e-all: export ROLLCALL_E2E := all
+e2e-all: e2e ## The same with every framework and implementation; the first run makes their images (about 30 minutes)
+
 .PHONY: fuzz
 fuzz: ## Fuzz the engine for a minute
 	go test ./injectors -run '^$$' -fuzz FuzzInject -fuzztime 60s

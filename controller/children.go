@@ -30,17 +30,43 @@ var (
 // somebody who deletes the one in the way waits half of this on average.
 const serviceRetry = 30 * time.Second
 
-// ensureService makes the gang's headless Service, owned by the workload, so that
-// it goes when the workload goes. Workloads that bear the name of one gang, such as
-// the runs of a CronJob, own it together: it goes with the last of them.
-func (r *Reconciler) ensureService(ctx context.Context, w gang.Workload, result injectors.Result) error {
-	want := result.Service()
-	if want == nil {
+// children makes what the workloads name. All members own it together, so that it
+// goes with the last of them.
+func (r *Reconciler) children(ctx context.Context, p *party, next gang.Phase) error {
+	lead := p.lead()
+	if lead == nil {
 		return nil
 	}
-	if err := controllerutil.SetOwnerReference(w.Object().(client.Object), want, r.Client.Scheme(),
-		controllerutil.WithBlockOwnerDeletion(true)); err != nil {
-		return fmt.Errorf("owning the Service %s: %w", want.Name, err)
+	service, err := r.ensureService(ctx, p, *lead)
+	if err != nil || lead.Children.KeyPair == "" {
+		return err
+	}
+	return r.ensureKeyPair(ctx, p, next, service)
+}
+
+// own makes the members owners of an object.
+func (r *Reconciler) own(p *party, o client.Object) error {
+	for _, m := range p.members {
+		if !m.injected() {
+			continue
+		}
+		if err := controllerutil.SetOwnerReference(m.object(), o, r.Client.Scheme(), controllerutil.WithBlockOwnerDeletion(true)); err != nil {
+			return fmt.Errorf("owning %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// ensureService makes the gang's headless Service, or finds it. Workloads that bear
+// the name of one gang without being members of it, such as the runs of a CronJob,
+// share it too. The Service is nil when the gang needs none.
+func (r *Reconciler) ensureService(ctx context.Context, p *party, result injectors.Result) (*corev1.Service, error) {
+	want := result.Service()
+	if want == nil {
+		return nil, nil
+	}
+	if err := r.own(p, want); err != nil {
+		return nil, err
 	}
 	have := &corev1.Service{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -50,19 +76,24 @@ func (r *Reconciler) ensureService(ctx context.Context, w gang.Workload, result 
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.createService(ctx, w, want)
+		return want, r.createService(ctx, p, want)
 	case err != nil:
-		return fmt.Errorf("reading the Service %s: %w", want.Name, err)
+		return nil, fmt.Errorf("reading the Service %s: %w", want.Name, err)
 	case have.DeletionTimestamp != nil:
-		return errServiceGoing
+		return nil, errServiceGoing
 	}
-	if have.Labels[gang.LabelGang] != want.Labels[gang.LabelGang] {
-		return r.shareService(w, have)
+	if !ours(have, want) {
+		return have, r.shareService(p, have)
 	}
-	return r.alignService(ctx, have, want)
+	return have, r.alignService(ctx, have, want)
 }
 
-func (r *Reconciler) createService(ctx context.Context, w gang.Workload, want *corev1.Service) error {
+// ours tells a gang's own Service from one that its user made.
+func ours(have, want *corev1.Service) bool {
+	return have.Labels[gang.LabelGang] == want.Labels[gang.LabelGang]
+}
+
+func (r *Reconciler) createService(ctx context.Context, p *party, want *corev1.Service) error {
 	err := r.Client.Create(ctx, want, FieldOwner)
 	if apierrors.IsAlreadyExists(err) {
 		return errServiceGoing // made this moment, by someone; look again
@@ -70,24 +101,25 @@ func (r *Reconciler) createService(ctx context.Context, w gang.Workload, want *c
 	if err != nil {
 		return fmt.Errorf("creating the Service %s: %w", want.Name, err)
 	}
-	r.normal(w, gang.ReasonServiceCreated, actionMakeChildren, "Created the headless Service %s", want.Name)
+	r.normal(p.first().Workload, gang.ReasonServiceCreated, actionMakeChildren, "Created the headless Service %s", want.Name)
 	return nil
 }
 
 // shareService accepts a Service of the user's that gives the ranks their names as
 // well as ours would, and leaves it as it is.
-func (r *Reconciler) shareService(w gang.Workload, have *corev1.Service) error {
-	why := unfit(have, w)
-	if why == "" {
-		return nil
+func (r *Reconciler) shareService(p *party, have *corev1.Service) error {
+	var err error
+	for _, m := range p.members {
+		if why := unfit(have, m.Workload); why != "" {
+			r.warning(m.Workload, gang.ReasonServiceConflict, actionMakeChildren,
+				"The Service %s exists and %s; rename the workload, or name the gang with the label %s", have.Name, why, gang.LabelGang)
+			err = errServiceTaken
+		}
 	}
-	r.warning(w, gang.ReasonServiceConflict, actionMakeChildren,
-		"The Service %s exists and %s; rename the workload, or name the gang with the label %s", have.Name, why, gang.LabelGang)
-	return errServiceTaken
+	return err
 }
 
-// alignService brings a Service of ours up to date, this workload's ownership
-// included.
+// alignService brings a Service of ours up to date, its owners included.
 func (r *Reconciler) alignService(ctx context.Context, have, want *corev1.Service) error {
 	before := have.DeepCopy()
 	for _, o := range want.OwnerReferences {

@@ -4,17 +4,25 @@
 // # The idea
 //
 // A workload leaves admission complete but for what needs its UID: the headless
-// Service through which its ranks find each other. The [Reconciler] reads the
-// workload with the same engine as the webhook, makes that Service with the
-// workload as its owner, and from then on turns what the workload's own
-// controller reports into the gang's phase.
+// Service through which its ranks find each other, and for some the Secret with the
+// keys by which they trust each other. The [Reconciler] reads the workload with the
+// same engine as the webhook, makes those with the workload as their owner, and from
+// then on turns what the workload's own controller reports into the gang's phase.
 //
-// One look leads to at most one write of each kind, and none when nothing moved,
-// so what a gang costs the API server does not depend on its size. The phase goes
-// into a label, an annotation and, on a Job, conditions by a single patch of the
-// status subresource: it reaches metadata too, and unlike a patch of the workload
-// it passes no admission webhook (docs/adr/0006).
+// A gang of several workloads is looked at as one ([Request]), whichever of its members
+// moved: its children are owned by all of them, and each of them tells the gang's
+// phase. Admission saw each member alone; here they are heard together, and when they
+// contradict each other, each is told who says what.
 //
-// Each policy has a file of its own: children.go, resize.go, status.go. What a gang does
-// when a rank fails, and what is taken away when it ends, will stand beside them.
+// One look leads to at most one write of each kind and member, and none when nothing
+// moved, so what a gang costs the API server does not depend on its size. The phase
+// goes into a label, an annotation and, on a Job, conditions by a single patch of the
+// status subresource: it reaches metadata too, and unlike a patch of the workload it
+// passes no admission webhook (docs/adr/0006).
+//
+// What is kept between two looks is little, in memory.go, and each look does without it.
+//
+// Each policy has a file of its own: children.go, keypair.go, resize.go, agreement.go,
+// status.go, onehost.go. What a gang does when a rank fails, and what is taken away when
+// it ends, will stand beside them.
 package controller

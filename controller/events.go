@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"fmt"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
@@ -17,10 +20,22 @@ const (
 	actionResize       = "Resize"
 )
 
+// maxNote is the API server's limit for the text of an Event, in bytes
+// (kubernetes pkg/apis/core/validation, noteLengthLimit).
+const maxNote = 1024
+
 func (r *Reconciler) normal(w gang.Workload, reason gang.Reason, action, note string, args ...any) {
-	r.Recorder.Eventf(w.Object(), nil, corev1.EventTypeNormal, string(reason), action, note, args...)
+	r.record(w, corev1.EventTypeNormal, reason, action, fmt.Sprintf(note, args...))
 }
 
 func (r *Reconciler) warning(w gang.Workload, reason gang.Reason, action, note string, args ...any) {
-	r.Recorder.Eventf(w.Object(), nil, corev1.EventTypeWarning, string(reason), action, note, args...)
+	r.record(w, corev1.EventTypeWarning, reason, action, fmt.Sprintf(note, args...))
+}
+
+// record cuts a text that is too long: the whole of it is in the status.
+func (r *Reconciler) record(w gang.Workload, kind string, reason gang.Reason, action, note string) {
+	if len(note) > maxNote {
+		note = strings.ToValidUTF8(note[:maxNote-len("...")], "") + "..."
+	}
+	r.Recorder.Eventf(w.Object(), nil, kind, string(reason), action, "%s", note)
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -13,8 +16,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"rollcall.training/gang"
@@ -24,7 +28,11 @@ import (
 // FieldOwner is the name under which the reconciler's writes are recorded.
 const FieldOwner = client.FieldOwner("rollcall-controller")
 
-// Reconciler follows the gangs of one workload kind.
+// concurrency is how many gangs are looked at at once. A look is a few reads of the
+// cache; what takes time is a write now and then.
+const concurrency = 2
+
+// Reconciler follows gangs.
 type Reconciler struct {
 	// Client reads from the manager's cache and writes to the API server.
 	Client client.Client
@@ -37,92 +45,151 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Clock dates phases.
 	Clock clock.PassiveClock
-	// Kind is the kind that this Reconciler follows.
+
+	memory memory
+}
+
+// Request names what is looked at together: a workload that is a gang by itself, or a
+// gang of several. The runs of a CronJob bear the name of one gang, and are a gang
+// each.
+type Request struct {
+	// Namespace is theirs.
+	Namespace string
+	// Gang is the name of a gang of several; empty for a workload alone.
+	Gang string
+	// Kind and Name are those of a workload alone.
 	Kind gang.Kind
+	Name string
 }
 
-// SetupWithManager registers one controller for each workload kind.
-func SetupWithManager(mgr ctrl.Manager, e *injectors.Engine) error {
-	for _, kind := range []gang.Kind{gang.Job, gang.StatefulSet} {
-		r := &Reconciler{
-			Client:   mgr.GetClient(),
-			Live:     mgr.GetAPIReader(),
-			Engine:   e,
-			Recorder: mgr.GetEventRecorder("rollcall"),
-			Clock:    clock.RealClock{},
-			Kind:     kind,
-		}
-		if err := r.setup(mgr); err != nil {
-			return fmt.Errorf("setting up the controller of %s gangs: %w", kind, err)
-		}
+// SetupWithManager registers the controller of gangs.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine) error {
+	r := &Reconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Engine:   e,
+		Recorder: mgr.GetEventRecorder("rollcall"),
+		Clock:    clock.RealClock{},
 	}
-	return nil
-}
-
-func (r *Reconciler) setup(mgr ctrl.Manager) error {
-	w, ok := gang.NewWorkload(r.Kind)
-	if !ok {
-		return fmt.Errorf("following %q: no kind of workload", r.Kind)
-	}
-	name := "gang-job"
-	if r.Kind == gang.StatefulSet {
-		name = "gang-statefulset"
+	if err := r.index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	// A Service is watched for its loss alone; nothing else of it moves a gang.
 	lost := predicate.Funcs{
 		CreateFunc: none[event.CreateEvent], UpdateFunc: none[event.UpdateEvent], GenericFunc: none[event.GenericEvent],
 	}
-	return ctrl.NewControllerManagedBy(mgr).
-		Named(name).
-		For(w.Object().(client.Object)).
-		Owns(&corev1.Service{}, builder.WithPredicates(lost), builder.MatchEveryOwner).
+	err := builder.TypedControllerManagedBy[Request](mgr).
+		Named("gang").
+		Watches(&batchv1.Job{}, handler.TypedEnqueueRequestsFromMapFunc(r.requests)).
+		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.requests)).
+		Watches(&corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfService), builder.WithPredicates(lost)).
+		Watches(&corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfPod)).
+		WithOptions(controller.TypedOptions[Request]{MaxConcurrentReconciles: concurrency}).
+		WithLogConstructor(func(req *Request) logr.Logger {
+			log := mgr.GetLogger().WithValues("controller", "gang")
+			switch {
+			case req == nil:
+				return log
+			case req.Gang != "":
+				return log.WithValues("namespace", req.Namespace, "gang", req.Gang)
+			}
+			return log.WithValues("namespace", req.Namespace, "kind", req.Kind, "name", req.Name)
+		}).
 		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the controller of gangs: %w", err)
+	}
+	return nil
 }
 
 // Reconcile brings one gang's children and phase up to date.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	w, _ := gang.NewWorkload(r.Kind) // setup has checked the kind
-	if err := r.Client.Get(ctx, req.NamespacedName, w.Object().(client.Object)); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, error) {
+	workloads, err := r.gather(ctx, req)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	if !w.Labelled() || w.OptedOut() || w.Meta().DeletionTimestamp != nil {
+	if len(workloads) == 0 {
+		r.memory.forget(req)
 		return ctrl.Result{}, nil
 	}
-	err := r.follow(ctx, w)
+	l := &look{request: req}
+	if p, ok := r.party(l, workloads); ok {
+		r.follow(ctx, p)
+	} else {
+		r.memory.forget(req)
+		for _, w := range workloads {
+			r.follow(ctx, r.alone(ctx, l, w))
+		}
+	}
+	if err := errors.Join(l.errs...); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: l.after}, nil
+}
+
+// follow makes children and phase of one gang. The phase is told whatever becomes of
+// the rest, and what becomes of one member does not keep the others waiting.
+func (r *Reconciler) follow(ctx context.Context, p *party) {
+	for _, m := range p.members {
+		if !m.injected() {
+			p.look.met(r.reportMissed(ctx, m.Workload))
+		}
+	}
+	state := p.state()
+	see, err := r.sight(ctx, p, state)
+	if err != nil {
+		p.look.met(err)
+		return
+	}
+	next := state.Next(p.lifecycle(), see)
+	if !next.Phase.Terminal() {
+		for _, m := range p.members {
+			if m.injected() && next.Phase != gang.Restarting {
+				p.look.met(r.resize(ctx, m.Workload))
+			}
+		}
+		p.look.met(r.children(ctx, p, next.Phase))
+	}
+	r.wake(p, next)
+	r.followState(ctx, p, next)
+}
+
+// wake asks for another look when time alone will move the gang.
+func (r *Reconciler) wake(p *party, s gang.State) {
+	now := r.Clock.Now()
+	if s.Phase == gang.Restarting && s.NotBefore.After(now) {
+		p.look.again(s.NotBefore.Sub(now))
+	}
+	if t := p.lifecycle().StartTimeout; t > 0 && (s.Phase == gang.Pending || s.Phase == gang.Starting) && !s.Begun.IsZero() {
+		p.look.again(max(time.Second, s.Begun.Add(t).Sub(now)))
+	}
+}
+
+// look is one look at a gang: what went wrong, and when to look again.
+type look struct {
+	request Request
+	after   time.Duration
+	errs    []error
+}
+
+// again asks for another look after d, or sooner.
+func (l *look) again(d time.Duration) {
+	if l.after == 0 || d < l.after {
+		l.after = d
+	}
+}
+
+// met notes what came of a step. A nil error is none.
+func (l *look) met(err error) {
 	switch {
+	case err == nil:
 	case apierrors.IsConflict(err):
 		// The cache is behind; the write that it has not seen yet brings us back.
-		return ctrl.Result{}, nil
 	case errors.Is(err, errServiceTaken):
-		return ctrl.Result{RequeueAfter: serviceRetry}, nil
+		l.again(serviceRetry)
 	case errors.Is(err, errServiceGoing):
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+		l.again(time.Second)
+	default:
+		l.errs = append(l.errs, err)
 	}
-	return ctrl.Result{}, err
-}
-
-// follow makes children and phase of one admitted workload. The phase is told
-// whatever becomes of the rest.
-func (r *Reconciler) follow(ctx context.Context, w gang.Workload) error {
-	if _, injected := w.Meta().Annotations[gang.AnnotationInjected]; !injected {
-		return r.reportMissed(ctx, w)
-	}
-	seen := gang.Observe(w)
-	var errs []error
-	if !seen.Complete && !seen.Failed {
-		errs = append(errs, r.resize(ctx, w), r.children(ctx, w))
-	}
-	return errors.Join(append(errs, r.followPhase(ctx, w, seen))...)
-}
-
-// children makes what the workload names.
-func (r *Reconciler) children(ctx context.Context, w gang.Workload) error {
-	result, err := r.Engine.Describe(w)
-	if err != nil {
-		// Admitted by another release, or edited since: its children are made
-		// already, and trying again cannot help.
-		log.FromContext(ctx).V(1).Info("Not a gang as it stands", "causes", injectors.Causes(err))
-		return nil
-	}
-	return r.ensureService(ctx, w, result)
 }

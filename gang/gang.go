@@ -15,6 +15,9 @@ type Config struct {
 	// ClusterDomain is the DNS suffix of Services; the zero value means
 	// [DefaultClusterDomain].
 	ClusterDomain string
+	// NoRestartRules is true for an API server that knows no restart rules of
+	// containers, one older than 1.35.
+	NoRestartRules bool
 }
 
 // Gang is a gang as one of its workloads tells it; most gangs have no other. It is
@@ -62,6 +65,10 @@ type Gang struct {
 	Shm Shm
 	// Launch says how a launcher reaches the gang's hosts.
 	Launch Launch
+	// RestartRules is true when a container's own rules can restart it within its pod.
+	RestartRules bool
+	// Lifecycle is what the user wants of the gang's life.
+	Lifecycle Lifecycle
 }
 
 // Container is a training container: what the injectors have to know of it.

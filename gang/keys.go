@@ -44,6 +44,20 @@ const (
 	AnnotationLauncherRuns = Prefix + "launcher-runs-worker"
 )
 
+// Annotations about the life of a gang.
+const (
+	// AnnotationRestartPolicy says what becomes of a gang when a rank fails.
+	AnnotationRestartPolicy = Prefix + "restart-policy"
+	// AnnotationMaxRestarts is how often a gang is restarted.
+	AnnotationMaxRestarts = Prefix + "max-restarts"
+	// AnnotationSuccessPolicy says whose end is the end of the gang.
+	AnnotationSuccessPolicy = Prefix + "success-policy"
+	// AnnotationCleanPods says which pods of an ended gang are taken away.
+	AnnotationCleanPods = Prefix + "clean-pod-policy"
+	// AnnotationStartTimeout is how long a gang may take until all ranks are ready.
+	AnnotationStartTimeout = Prefix + "start-timeout"
+)
+
 // Labels of a gang's pods beside those of its workload.
 const (
 	// LabelRankOffset, on a pod template, is the first rank of a workload that does not
@@ -52,6 +66,9 @@ const (
 	// LabelRank, on a pod with LabelRankOffset, is the pod's rank in its gang. It is put
 	// there when the pod is created (docs/adr/0011).
 	LabelRank = Prefix + "rank"
+	// LabelAttempt is the number of restarts of the gang before the pod was made. The
+	// pods of a StatefulSet, whose template changes only with a rollout, have none.
+	LabelAttempt = Prefix + "attempt"
 )
 
 // Labels and annotations that Rollcall writes back. A user never sets them.
@@ -126,6 +143,16 @@ func Keys() []Key {
 			Meaning: "Processes that the launcher starts on each host."},
 		{Name: AnnotationLauncherRuns, Kind: KindAnnotation, Values: "`true`, `false`", Default: "`false`; `true` for a launcher alone",
 			Meaning: "The launcher's own pod is one of the hosts, the first."},
+		{Name: AnnotationRestartPolicy, Kind: KindAnnotation, Values: "`gang`, `pod`, `never`", Default: "`gang`; `pod` for an elastic gang; `never` for a Job with `backoffLimit: 0`",
+			Meaning: "When a rank fails: all ranks start anew together, the Job's own rules hold, or the gang has failed."},
+		{Name: AnnotationMaxRestarts, Kind: KindAnnotation, Values: "a whole number from 0 to 1000", Default: "3",
+			Meaning: "How often the gang is restarted before it has failed. Ranks that fail together count once."},
+		{Name: AnnotationSuccessPolicy, Kind: KindAnnotation, Values: "`all`, `rank0`, or a role of the gang", Default: "the framework's: the role that decides, else `all`",
+			Meaning: "Whose end is the end of the gang."},
+		{Name: AnnotationCleanPods, Kind: KindAnnotation, Values: "`running`, `all`, `none`", Default: "`running`",
+			Meaning: "Which pods of an ended gang are taken away: those that still run, all, or none."},
+		{Name: AnnotationStartTimeout, Kind: KindAnnotation, Values: "a duration from 1s, such as `30m`", Default: "off",
+			Meaning: "How long the gang may take until all ranks are ready, before it is restarted or has failed."},
 		{Name: LabelPhase, Kind: KindLabel, Meaning: "The gang's phase, for `kubectl get jobs -L`."},
 		{Name: AnnotationStatus, Kind: KindAnnotation, Meaning: "One line about the gang's state."},
 		{Name: AnnotationInjected, Kind: KindAnnotation, Meaning: "What was added at admission, and by which injector."},

@@ -42,6 +42,8 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, []string, field
 		Workload:   p.meta.Name,
 		IndexLabel: w.IndexLabel(),
 		Domain:     cmp.Or(cfg.ClusterDomain, DefaultClusterDomain),
+
+		RestartRules: !cfg.NoRestartRules,
 	}
 	p.unknownKeys()
 	p.injectLabel()
@@ -70,6 +72,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, []string, field
 	g.Containers = p.containers(g.GPUs)
 	g.Processes = p.processes(g.Containers)
 	g.Launch = p.launch(g)
+	g.Lifecycle = p.lifecycle(g)
 	g.Shm = p.shm()
 	p.network()
 	if len(p.errs) == 0 {

@@ -1,8 +1,8 @@
 package gang
 
 import (
-	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,25 +15,44 @@ type Phase string
 // The phases of this release. The zero value means that Rollcall has not looked
 // at the workload yet.
 const (
-	// Pending: not all ranks are ready, and none of them failed for good.
+	// Pending: no rank is ready, and none of them failed for good.
 	Pending Phase = "Pending"
+	// Starting: some ranks are ready, and not yet all.
+	Starting Phase = "Starting"
 	// Running: all ranks were ready at once, and none had to be replaced since. A rank
-	// that restarts within its pod, or has just ended, does not take the gang back.
+	// that has just ended does not take the gang back.
 	Running Phase = "Running"
-	// Succeeded: the workload is complete. Terminal.
+	// Restarting: the gang fell, and its ranks are being stopped to begin anew together.
+	Restarting Phase = "Restarting"
+	// Suspended: the user or a queue holds the gang back.
+	Suspended Phase = "Suspended"
+	// Succeeded: the member whose end is the gang's is complete, or all of them are.
+	// Terminal.
 	Succeeded Phase = "Succeeded"
-	// Failed: the workload failed for good. Terminal.
+	// Failed: a member failed for good before that, or the gang fell and is not to be
+	// restarted. Terminal.
 	Failed Phase = "Failed"
 )
 
 // Phases lists all phases in the order in which they are gone through.
-func Phases() []Phase { return []Phase{Pending, Running, Succeeded, Failed} }
+func Phases() []Phase {
+	return []Phase{Pending, Starting, Running, Restarting, Suspended, Succeeded, Failed}
+}
+
+// Terminal reports whether a gang stays in the phase.
+func (p Phase) Terminal() bool { return p == Succeeded || p == Failed }
 
 // Reason is the code under which entering the phase is reported.
 func (p Phase) Reason() Reason {
 	switch p {
+	case Starting:
+		return ReasonGangStarting
 	case Running:
 		return ReasonGangRunning
+	case Restarting:
+		return ReasonGangRestarting
+	case Suspended:
+		return ReasonGangSuspended
 	case Succeeded:
 		return ReasonGangSucceeded
 	case Failed:
@@ -45,6 +64,8 @@ func (p Phase) Reason() Reason {
 
 // Observation is what a workload's own status says about its ranks.
 type Observation struct {
+	// Set is true for a StatefulSet, which never ends by itself.
+	Set bool
 	// Size is the number of ranks that should run.
 	Size int32
 	// Ready is the number that are ready now.
@@ -56,19 +77,31 @@ type Observation struct {
 	// Suspended is true when the user or a queue holds the workload back: a Job by
 	// spec.suspend, a StatefulSet by replicas: 0.
 	Suspended bool
+	// Halted is true when a workload that is held back has heard of it, and has no pods
+	// left that run.
+	Halted bool
+	// Fallen is how many pods of a Job failed or were taken away, as it counts them.
+	Fallen int32
+	// Done is how many ranks of a Job ended well. Kubernetes never starts those again.
+	Done int32
+	// Ending is true when a Job has its verdict and waits for its pods to go.
+	Ending bool
 	// Complete and Failed are the workload's own verdicts; Message explains them.
 	Complete, Failed bool
 	Message          string
+	// Ended is when the verdict was given, to the second.
+	Ended time.Time
 }
 
 // Observe reads a workload's status.
 func Observe(w Workload) Observation {
 	if set := w.StatefulSet; set != nil {
-		o := Observation{Size: w.Ranks()}
+		o := Observation{Set: true, Size: w.Ranks()}
 		o.Suspended = o.Size == 0
 		// A status that is older than the spec counts ranks of another size.
 		if set.Status.ObservedGeneration >= set.Generation {
 			o.Ready, o.Present = set.Status.ReadyReplicas, set.Status.ReadyReplicas
+			o.Halted = o.Suspended && set.Status.Replicas == 0
 		}
 		return o
 	}
@@ -77,59 +110,30 @@ func Observe(w Workload) Observation {
 		Ready:     ptr.Deref(w.Job.Status.Ready, 0),
 		Present:   w.Job.Status.Active + w.Job.Status.Succeeded,
 		Suspended: ptr.Deref(w.Job.Spec.Suspend, false),
+		Fallen:    w.Job.Status.Failed,
+		Done:      w.Job.Status.Succeeded,
 	}
-	if u := w.Job.Status.UncountedTerminatedPods; u != nil {
-		o.Present += int32(len(u.Succeeded)) // done, and counted by the next write
+	if u := w.Job.Status.UncountedTerminatedPods; u != nil { // counted by the next write
+		o.Present += int32(len(u.Succeeded))
+		o.Done += int32(len(u.Succeeded))
+		o.Fallen += int32(len(u.Failed))
 	}
 	for _, c := range w.Job.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
 			continue
 		}
 		switch c.Type {
+		case batchv1.JobSuspended:
+			o.Halted = o.Suspended && w.Job.Status.Active == 0 && ptr.Deref(w.Job.Status.Terminating, 0) == 0
+		case batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget:
+			o.Ending = true
 		case batchv1.JobComplete:
-			o.Complete = true
+			o.Complete, o.Ended = true, c.LastTransitionTime.Time
 		case batchv1.JobFailed:
-			o.Failed, o.Message = true, c.Reason+": "+c.Message
+			o.Failed, o.Message, o.Ended = true, c.Reason+": "+c.Message, c.LastTransitionTime.Time
 		}
 	}
 	return o
-}
-
-// Next is the phase of a gang that was in phase now and is seen as o. A Job's
-// verdict is final, and so is the phase that follows from it; the phase that was
-// written is no verdict, since anybody can write a label.
-func Next(now Phase, o Observation) Phase {
-	switch {
-	case o.Complete:
-		return Succeeded
-	case o.Failed:
-		return Failed
-	case o.Suspended || o.Size == 0:
-		return Pending
-	case o.Ready >= o.Size:
-		return Running
-	case now == Running && o.Present >= o.Size:
-		return Running // some ranks are done before the others
-	default:
-		return Pending
-	}
-}
-
-// Describe says the phase in a sentence for users. It holds no count that moves
-// while the phase stays: each change of it would be one more write.
-func (o Observation) Describe(p Phase) string {
-	switch p {
-	case Running:
-		return fmt.Sprintf("All %d ranks are ready", o.Size)
-	case Succeeded:
-		return "The gang is done"
-	case Failed:
-		return "The gang failed: " + o.Message
-	}
-	if o.Suspended {
-		return "Held back: no rank is to run"
-	}
-	return fmt.Sprintf("Waiting until all %d ranks are ready", o.Size)
 }
 
 // PhaseOf reads the phase that was last written to a workload; a value that is no

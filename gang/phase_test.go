@@ -40,7 +40,7 @@ func TestNext(t *testing.T) {
 		"label against verdict":  {"the verdict counts", gang.Failed, gang.Observation{Size: 2, Complete: true}, gang.Succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := gang.Next(c.now, c.seen); got != c.want {
+			if got := gang.Next(c.now, gang.Alone(c.seen)); got != c.want {
 				t.Errorf("%s: from %q with %+v: got %q, want %q", c.reason, c.now, c.seen, got, c.want)
 			}
 		})
@@ -61,7 +61,7 @@ func TestObserve(t *testing.T) {
 				Status: batchv1.JobStatus{Active: 1, Ready: ptr.To[int32](1),
 					UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}}},
 			}},
-			gang.Observation{Size: 2, Ready: 1, Present: 2},
+			gang.Observation{Size: 2, Ready: 1, Present: 2, Done: 1},
 		},
 		"suspended Job": {
 			"",
@@ -72,7 +72,7 @@ func TestObserve(t *testing.T) {
 			"",
 			gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size}, Status: batchv1.JobStatus{
 				Succeeded: 2, Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}},
-			gang.Observation{Size: 2, Present: 2, Complete: true},
+			gang.Observation{Size: 2, Present: 2, Done: 2, Complete: true},
 		},
 		"condition taken back": {
 			"a condition counts when it is true",
@@ -89,19 +89,31 @@ func TestObserve(t *testing.T) {
 		"StatefulSet": {
 			"",
 			gang.Workload{StatefulSet: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: size}, Status: appsv1.StatefulSetStatus{ReadyReplicas: 2}}},
-			gang.Observation{Size: 2, Ready: 2, Present: 2},
+			gang.Observation{Set: true, Size: 2, Ready: 2, Present: 2},
 		},
 		"StatefulSet with an old status": {
 			"a status that has not seen the new size says nothing about it",
 			gang.Workload{StatefulSet: &appsv1.StatefulSet{
 				ObjectMeta: metav1.ObjectMeta{Generation: 2},
 				Spec:       appsv1.StatefulSetSpec{Replicas: size}, Status: appsv1.StatefulSetStatus{ReadyReplicas: 2, ObservedGeneration: 1}}},
-			gang.Observation{Size: 2},
+			gang.Observation{Set: true, Size: 2},
 		},
 		"StatefulSet of nothing": {
 			"",
 			gang.Workload{StatefulSet: &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](0)}}},
-			gang.Observation{Suspended: true},
+			gang.Observation{Set: true, Suspended: true, Halted: true},
+		},
+		"halted Job": {
+			"held back, and its pods are gone",
+			gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size, Suspend: ptr.To(true)}, Status: batchv1.JobStatus{
+				Failed: 1, Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}}}},
+			gang.Observation{Size: 2, Suspended: true, Halted: true, Fallen: 1},
+		},
+		"halting Job": {
+			"pods that are going still hold their node",
+			gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size, Suspend: ptr.To(true)}, Status: batchv1.JobStatus{
+				Terminating: ptr.To[int32](1), Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}}}},
+			gang.Observation{Size: 2, Suspended: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

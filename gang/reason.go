@@ -31,11 +31,26 @@ const (
 	ReasonServiceCreated Reason = "ServiceCreated"
 	// ReasonServiceConflict: a Service of that name exists and cannot serve.
 	ReasonServiceConflict Reason = "ServiceConflict"
+	// ReasonKeyPairCreated: the Secret with the gang's key pair was made.
+	ReasonKeyPairCreated Reason = "KeyPairCreated"
 	// ReasonNotInjected: the workload carries the label but passed admission
 	// without Rollcall.
 	ReasonNotInjected Reason = "NotInjected"
+	// ReasonMembersMissing: the gang waits for workloads that are not there.
+	ReasonMembersMissing Reason = "MembersMissing"
+	// ReasonMembersDisagree: the workloads of the gang contradict each other.
+	ReasonMembersDisagree Reason = "MembersDisagree"
+	// ReasonRanksOnOneHost: the gang is done, and its launcher used few of its hosts, or
+	// none but its own.
+	ReasonRanksOnOneHost Reason = "RanksOnOneHost"
 	// ReasonGangPending: not all ranks are ready.
 	ReasonGangPending Reason = "GangPending"
+	// ReasonGangStarting: some ranks are ready.
+	ReasonGangStarting Reason = "GangStarting"
+	// ReasonGangRestarting: the gang fell, and begins anew.
+	ReasonGangRestarting Reason = "GangRestarting"
+	// ReasonGangSuspended: the gang is held back.
+	ReasonGangSuspended Reason = "GangSuspended"
 	// ReasonGangRunning: all ranks are ready.
 	ReasonGangRunning Reason = "GangRunning"
 	// ReasonGangSucceeded: the gang is done.

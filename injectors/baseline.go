@@ -16,6 +16,8 @@ const (
 	EnvRole = "ROLLCALL_ROLE"
 	EnvRank = "ROLLCALL_RANK"
 	EnvSize = "ROLLCALL_SIZE"
+	// EnvAttempt is the number of restarts before this one; Jobs alone have it.
+	EnvAttempt = "ROLLCALL_ATTEMPT"
 )
 
 // Pod labels of training-operator (pkg/apis/kubeflow.org/v1/common_types.go), by
@@ -59,6 +61,11 @@ func baseline(g gang.Gang) plan.Plan {
 			Port:     g.Port,
 			Selector: map[string]string{gang.LabelGang: g.Name},
 		}},
+	}
+	if g.Kind == gang.Job && g.Lifecycle.Restart == gang.RestartGang {
+		p.RestartInPlace = g.RestartRules
+		p.Env = append(p.Env, plan.FieldEnv(EnvAttempt, plan.PodLabelField(gang.LabelAttempt)))
+		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelAttempt, Value: "0"})
 	}
 	if g.Elastic == nil { // the size of the others moves while they run
 		p.Env = append(p.Env, plan.Value(EnvSize, strconv.Itoa(int(g.Size))))

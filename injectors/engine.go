@@ -66,6 +66,7 @@ func (e *Engine) create(w gang.Workload, phase func(gang.Workload)) (Result, err
 	return e.apply(w, func(draft gang.Workload) {
 		plan.Rename(draft)
 		phase(draft)
+		delete(draft.Template().Labels, gang.LabelAttempt) // of the object that it was copied from
 		delete(draft.Meta().Annotations, gang.AnnotationStatus)
 	})
 }

@@ -33,6 +33,8 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) ([]string, field.ErrorList) {
 		}
 	}
 	a.command()
+	a.restarts(w)
+	a.lastWords()
 	a.volumes()
 	a.resources()
 	a.labels()
@@ -80,6 +82,12 @@ func (a *applier) wanted() map[slot]bool {
 	}
 	for _, i := range a.plan.Inits {
 		out[slot{slotInit, i.Name, ""}] = true
+	}
+	for _, c := range a.gang.Containers {
+		out[slot{slotLastWords, c.Name, ""}] = true
+		if a.plan.RestartInPlace {
+			out[slot{slotRestart, c.Name, ""}] = true
+		}
 	}
 	for _, d := range a.plan.Searches {
 		out[slot{kind: slotSearch, name: d}] = true

@@ -26,6 +26,8 @@ type Plan struct {
 	// Command is what the first training container runs when its user gave it neither
 	// command nor arguments; empty leaves it to the image.
 	Command []string
+	// RestartInPlace lets the training containers of a Job restart within their pods.
+	RestartInPlace bool
 	// Searches are DNS domains in which the pods look for short names.
 	Searches []string
 	// Resources goes to the training containers, as limit and as request.
@@ -142,6 +144,7 @@ func Merge(plans ...Plan) (Plan, error) {
 		out.Inits = append(out.Inits, p.Inits...)
 		out.Searches = append(out.Searches, p.Searches...)
 		out.Command = append(out.Command, p.Command...)
+		out.RestartInPlace = out.RestartInPlace || p.RestartInPlace
 		out.Children.KeyPair = cmp.Or(out.Children.KeyPair, p.Children.KeyPair)
 		if p.Children.Service != nil {
 			out.Children.Service = p.Children.Service

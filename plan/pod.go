@@ -112,6 +112,12 @@ func (p *pod) value(s slot) any {
 		if len(c.Command) > 0 {
 			return c.Command
 		}
+	case slotRestart:
+		if c.RestartPolicy != nil {
+			return restart{c.RestartPolicy, c.RestartPolicyRules}
+		}
+	case slotLastWords:
+		return c.TerminationMessagePolicy
 	case slotEnv:
 		if e, ok := c.envAt(s.name); ok {
 			return *e
@@ -154,6 +160,10 @@ func (p *pod) remove(s slot) {
 		p.reindex()
 	case slotCommand:
 		c.Command = nil
+	case slotRestart:
+		c.RestartPolicy, c.RestartPolicyRules = nil, nil
+	case slotLastWords:
+		c.TerminationMessagePolicy = corev1.TerminationMessageReadFile
 	case slotEnv:
 		if i, ok := c.env[s.name]; ok {
 			c.Env = slices.Delete(c.Env, i, i+1)

@@ -22,9 +22,11 @@ type Record struct {
 	Env       map[string]digests `json:"env,omitempty"`
 	Mounts    map[string]digests `json:"mounts,omitempty"`
 	Resources map[string]digests `json:"resources,omitempty"`
-	// Inits and Commands are by container.
-	Inits    digests `json:"inits,omitempty"`
-	Commands digests `json:"commands,omitempty"`
+	// Inits, Commands, Restarts and LastWords are by container.
+	Inits     digests `json:"inits,omitempty"`
+	Commands  digests `json:"commands,omitempty"`
+	Restarts  digests `json:"restarts,omitempty"`
+	LastWords digests `json:"lastWords,omitempty"`
 	// Volumes, Labels and Searches are those of the pod template.
 	Volumes  digests `json:"volumes,omitempty"`
 	Labels   digests `json:"labels,omitempty"`
@@ -75,6 +77,8 @@ const (
 	slotResource
 	slotInit
 	slotCommand
+	slotRestart
+	slotLastWords
 	slotVolume
 	slotLabel
 	slotSearch
@@ -116,12 +120,14 @@ func (r *Record) intact(p *pod) map[slot]bool {
 	}
 	whole(slotInit, r.Inits)
 	whole(slotCommand, r.Commands)
+	whole(slotRestart, r.Restarts)
+	whole(slotLastWords, r.LastWords)
 	return out
 }
 
 // places counts the recorded places.
 func (r *Record) places() int {
-	n := len(r.Volumes) + len(r.Labels) + len(r.Searches) + len(r.Inits) + len(r.Commands)
+	n := len(r.Volumes) + len(r.Labels) + len(r.Searches) + len(r.Inits) + len(r.Commands) + len(r.Restarts) + len(r.LastWords)
 	for _, m := range []map[string]digests{r.Env, r.Mounts, r.Resources} {
 		for _, d := range m {
 			n += len(d)
@@ -158,6 +164,10 @@ func (r *Record) add(p *pod, s slot) {
 		single(&r.Inits, s.container)
 	case slotCommand:
 		single(&r.Commands, s.container)
+	case slotRestart:
+		single(&r.Restarts, s.container)
+	case slotLastWords:
+		single(&r.LastWords, s.container)
 	case slotVolume:
 		single(&r.Volumes, s.name)
 	case slotLabel:

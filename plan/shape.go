@@ -34,12 +34,12 @@ func (a *applier) shape(w gang.Workload, old *Record) {
 		}
 	}
 	spec := &w.Template().Spec
-	size := strconv.Itoa(int(a.gang.Size))
+	size := strconv.Itoa(int(a.gang.Own().Size))
 	if job := w.Job; job != nil {
 		set("completionMode", ptr.Deref(job.Spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.IndexedCompletion,
 			string(batchv1.IndexedCompletion), func() { job.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion) })
-		set("completions", job.Spec.Completions == nil, size, func() { job.Spec.Completions = ptr.To(a.gang.Size) })
-		set("parallelism", job.Spec.Parallelism == nil, size, func() { job.Spec.Parallelism = ptr.To(a.gang.Size) })
+		set("completions", job.Spec.Completions == nil, size, func() { job.Spec.Completions = ptr.To(a.gang.Own().Size) })
+		set("parallelism", job.Spec.Parallelism == nil, size, func() { job.Spec.Parallelism = ptr.To(a.gang.Own().Size) })
 		set(fieldSubdomain, spec.Subdomain == "", a.gang.Service, func() { spec.Subdomain = a.gang.Service })
 	}
 	if sts := w.StatefulSet; sts != nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -92,6 +93,8 @@ func inputs(set *appsv1.StatefulSet, r *Record) (text string, whole bool, err er
 		for i := range list {
 			list[i].Env = orNil(list[i].Env)
 			list[i].VolumeMounts = orNil(list[i].VolumeMounts)
+			// The API server's default, which a client need not send.
+			list[i].TerminationMessagePolicy = cmp.Or(list[i].TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 		}
 	}
 	out, err := json.Marshal(map[string]any{

@@ -53,7 +53,7 @@ func run(signal context.Context, args []string, stderr io.Writer) error {
 	}
 	log.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})))
 	serving, draining := drain(signal, o.shutdownDelay)
-	mgr, err := newManager(o, draining)
+	mgr, err := newManager(signal, o, draining)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func run(signal context.Context, args []string, stderr io.Writer) error {
 }
 
 // newManager puts the parts together: certificates, webhook, reconcilers, probes.
-func newManager(o options, draining healthz.Checker) (manager.Manager, error) {
+func newManager(ctx context.Context, o options, draining healthz.Checker) (manager.Manager, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server: %w", err)
@@ -102,7 +102,7 @@ func newManager(o options, draining healthz.Checker) (manager.Manager, error) {
 	mgr.GetLogger().Info("Addressing ranks", "clusterDomain", domain)
 	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: domain})
 	webhook.Register(mgr.GetWebhookServer(), scheme, engine)
-	if err := controller.SetupWithManager(mgr, engine); err != nil {
+	if err := controller.SetupWithManager(ctx, mgr, engine); err != nil {
 		return nil, err
 	}
 	return mgr, addProbes(mgr, source, draining)
@@ -162,6 +162,7 @@ func cacheOptions() cache.Options {
 			&batchv1.Job{}:        {Label: has(gang.LabelFramework)},
 			&appsv1.StatefulSet{}: {Label: has(gang.LabelFramework)},
 			&corev1.Service{}:     {Label: has(gang.LabelGang)},
+			&corev1.Pod{}:         {Label: has(gang.LabelGang), Transform: controller.Strip},
 		},
 	}
 }

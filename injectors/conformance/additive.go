@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // shaped are the fields that an admission may change although they hold a value:
@@ -22,7 +23,7 @@ var shaped = []string{
 func Additive(before, after any) error { return additive("", before, after) }
 
 func additive(path string, before, after any) error {
-	if slices.Contains(shaped, path) {
+	if slices.Contains(shaped, path) || strings.HasSuffix(path, "/terminationMessagePolicy") && before == "File" {
 		return nil
 	}
 	switch b := before.(type) {

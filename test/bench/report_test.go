@@ -89,6 +89,10 @@ func median(runs []run, of func(run) float64) float64 {
 	for _, r := range runs {
 		values = append(values, of(r))
 	}
+	return middle(values)
+}
+
+func middle(values []float64) float64 {
 	slices.Sort(values)
 	n := len(values)
 	return (values[(n-1)/2] + values[n/2]) / 2

@@ -33,59 +33,23 @@ type Recipe struct {
 	// Wheels are Python packages with their versions, as pip wants them: "lightgbm==4.7.0". They are installed with what
 	// they depend on, and never built, for the Python among Packages.
 	Wheels []string `json:",omitempty"`
-	// Setup are shell commands, run in the image's file system after the packages are installed.
+	// Sources are Python packages with their versions that the image's own Python installs: those that come as sources
+	// only, and those that bring programs and libraries beside their modules, which Wheels cannot place. What they depend
+	// on is left to Packages and Wheels.
+	Sources []string `json:",omitempty"`
+	// SourceEnv are variables for the building of Sources, as NAME=value.
+	SourceEnv []string `json:",omitempty"`
+	// SourcePatches are shell commands, run in the folder of the unpacked Sources, each of which is a folder there.
+	SourcePatches []string `json:",omitempty"`
+	// BuildPackages are Debian packages that are there only while Sources are installed.
+	BuildPackages []string `json:",omitempty"`
+	// Setup are shell commands, run in the image's file system after all packages are installed.
 	Setup []string
 	// Env are variables of every container, as NAME=value.
 	Env []string
 	// Entrypoint is the program that every container runs; none by default.
 	Entrypoint []string
 }
-
-// Torch is PyTorch without GPUs, with gloo, for Python 3. It has what a training script needs and nothing to build with.
-var Torch = Recipe{
-	Name:     "torch",
-	Packages: []string{"python3-minimal", "python3-torch"},
-	Suites:   []string{"trixie"}, // Torch 2.6; before it was 1.13, whose torchrun knows fewer variables.
-	// Debian builds it without libuv, which it otherwise insists on for its store: where a program meets the others it
-	// reads the variable, and where torchrun does it takes a default.
-	Env: []string{"USE_LIBUV=0"},
-	Setup: []string{
-		"cd /usr/lib/python3/dist-packages/torch/distributed && " +
-			"files='rendezvous.py elastic/rendezvous/static_tcp_rendezvous.py elastic/rendezvous/dynamic_rendezvous.py elastic/rendezvous/c10d_rendezvous_backend.py' && " +
-			"sed -i 's/multi_tenant=True,$/multi_tenant=True, use_libuv=False,/' elastic/rendezvous/*.py && " +
-			"sed -i 's/is_master=False,$/is_master=False, use_libuv=False,/' rendezvous.py && " +
-			"python3 -m compileall -q -f $files",
-	},
-}
-
-// Boosting is XGBoost and LightGBM without GPUs.
-var Boosting = Recipe{
-	Name: "boosting",
-	// The wheels bring everything but the C++ library and OpenMP.
-	Packages: []string{"python3", "libgomp1", "libstdc++6"},
-	Suites:   []string{"trixie"},
-	// The package xgboost would bring NCCL along; this one is the same program without GPUs.
-	Wheels: []string{"xgboost-cpu==3.2.0", "lightgbm==4.7.0"},
-}
-
-// TensorFlow is TensorFlow without GPUs.
-var TensorFlow = Recipe{
-	Name:     "tensorflow",
-	Packages: []string{"python3", "libstdc++6"},
-	Suites:   []string{"trixie"},
-	Wheels:   []string{"tensorflow-cpu==2.21.0"},
-}
-
-// JAX is JAX without accelerators.
-var JAX = Recipe{
-	Name:     "jax",
-	Packages: []string{"python3", "libstdc++6"},
-	Suites:   []string{"trixie"},
-	Wheels:   []string{"jax==0.10.2"},
-}
-
-// Recipes are the recipes that the command knows by name.
-var Recipes = map[string]Recipe{Torch.Name: Torch, Boosting.Name: Boosting, TensorFlow.Name: TensorFlow, JAX.Name: JAX}
 
 // Hash returns a short hash of all that the recipe says.
 func (r Recipe) Hash() (string, error) {
@@ -128,7 +92,7 @@ func (r Recipe) Build(ctx context.Context, w io.Writer) (Image, error) {
 	}
 	p := &progress{w: w}
 	programs := recipePrograms
-	if len(r.Wheels) > 0 {
+	if len(r.Wheels)+len(r.Sources) > 0 {
 		programs = slices.Concat(programs, wheelPrograms)
 	}
 	if err := requirePrograms(ctx, p, programs); err != nil {
@@ -183,6 +147,9 @@ func (r Recipe) bootstrap(ctx context.Context, suite, mirror, path string) error
 	if len(r.Wheels) > 0 {
 		args = append(args, "--customize-hook="+wheelHook(r.Wheels))
 	}
+	if len(r.Sources) > 0 {
+		args = append(args, "--customize-hook="+r.sourceHook())
+	}
 	for _, command := range r.Setup {
 		args = append(args, `--customize-hook=chroot "$1" sh -ec `+shellQuote(command))
 	}
@@ -199,25 +166,6 @@ func (r Recipe) bootstrap(ctx context.Context, suite, mirror, path string) error
 		return errors.Join(fmt.Errorf("mmdebstrap %s: %w\n%s", suite, err, output.String()), removeIfThere(path))
 	}
 	return nil
-}
-
-// wheelPlatforms are what the C library of every suite that we use can run, the newest first.
-var wheelPlatforms = []string{"manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014"}
-
-// wheelHook returns a hook of mmdebstrap which installs wheels from outside: so the image needs no pip, and the
-// machine's own settings for the index hold. The version is that of the image's Python.
-func wheelHook(wheels []string) string {
-	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[goarch]
-	command := `python=$(basename "$(readlink -f "$1/usr/bin/python3")") && ` +
-		`pip3 install --quiet --disable-pip-version-check --no-compile --only-binary=:all: ` +
-		`--python-version "${python#python}" --target "$1/usr/local/lib/$python/dist-packages"`
-	for _, platform := range wheelPlatforms {
-		command += " --platform " + platform + "_" + machine
-	}
-	for _, wheel := range wheels {
-		command += " " + shellQuote(wheel)
-	}
-	return command
 }
 
 func removeIfThere(path string) error {

@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"rollcall.training/gang"
@@ -17,6 +17,12 @@ import (
 // JSON patches of its Job if need be.
 func (s *site) apply(t *testing.T, ns, example, image string, patches ...string) {
 	t.Helper()
+	s.applyTo(t, ns, example, image, "", patches...)
+}
+
+// applyTo does the same with patches that are for one Job alone.
+func (s *site) applyTo(t *testing.T, ns, example, image, job string, patches ...string) {
+	t.Helper()
 	base, err := filepath.Abs(filepath.Join(root, "examples", example))
 	if err != nil {
 		t.Fatal(err)
@@ -26,10 +32,10 @@ func (s *site) apply(t *testing.T, ns, example, image string, patches ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay := fmt.Sprintf("namespace: %s\nresources: [%s]\npatches:\n- target: {kind: Job}\n  patch: |-\n", ns, rel)
-	replaced := fmt.Sprintf(`{op: replace, path: /spec/template/spec/containers/0/image, value: %q}`, image)
-	for _, p := range slices.Concat(patches, []string{replaced}) {
-		overlay += "    - " + p + "\n"
+	overlay := fmt.Sprintf("namespace: %s\nresources: [%s]\npatches:\n", ns, rel)
+	overlay += patch("", fmt.Sprintf(`{op: replace, path: /spec/template/spec/containers/0/image, value: %q}`, image))
+	if len(patches) > 0 {
+		overlay += patch(job, patches...)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
 		t.Fatal(err)
@@ -37,6 +43,15 @@ func (s *site) apply(t *testing.T, ns, example, image string, patches ...string)
 	if _, err := s.Kubectl(t.Context(), "apply", "-k", dir); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// patch is an entry of a kustomization: JSON patches for one Job, or for all.
+func patch(job string, patches ...string) string {
+	target := "kind: Job"
+	if job != "" {
+		target += ", name: " + job
+	}
+	return fmt.Sprintf("- target: {%s}\n  patch: |-\n    - %s\n", target, strings.Join(patches, "\n    - "))
 }
 
 // unprivileged are patches that let an example run as podSpec lets its programs: as
@@ -50,40 +65,41 @@ var unprivileged = []string{
 // trained is the line in which a rank of an example says how it ended.
 var trained = regexp.MustCompile(`(?m)^rank (\d+) world_size (\d+) loss (\S+) -> (\S+) model (\w+)$`)
 
-// trains runs a framework's example to its end. The ranks have different rows, so
-// they have one model only if they met.
-func trains(t *testing.T, framework string, recipe cluster.Recipe) {
+// trains runs an example to its end. The ranks have different rows, so they have one
+// model only if they met.
+func trains(t *testing.T, example, name string, recipe cluster.Recipe, ranks int) {
 	t.Helper()
 	s := here(t)
 	image, err := s.LoadImage(t.Context(), recipe)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns, name := s.namespace(t), "train-"+framework
-	s.apply(t, ns, framework, image, unprivileged...)
+	ns := s.namespace(t)
+	s.apply(t, ns, example, image, unprivileged...)
 	s.phase(t, ns, name, gang.Succeeded)
 	logs := s.logs(t, ns, name)
 	if len(logs) != 2 {
-		t.Errorf("%d pods for 2 ranks", len(logs))
+		t.Errorf("%d pods for 2", len(logs))
 	}
-	models := map[string]bool{}
+	seen, models := map[string]bool{}, map[string]bool{}
 	for index, text := range logs {
-		said := trained.FindStringSubmatch(text)
-		if said == nil {
-			t.Errorf("rank %s did not say how it ended:\n%s", index, text)
-			continue
+		said := trained.FindAllStringSubmatch(text, -1)
+		if len(said) != ranks/2 {
+			t.Errorf("pod %s did not say %d times how it ended:\n%s", index, ranks/2, text)
 		}
-		t.Log(said[0])
-		if said[1] != index || said[2] != "2" {
-			t.Errorf("pod %s is rank %s of %s, want rank %s of 2", index, said[1], said[2], index)
+		for _, line := range said {
+			t.Log(line[0])
+			if rank := number(t, line[1]); strconv.Itoa(int(rank)/(ranks/2)) != index || line[2] != strconv.Itoa(ranks) {
+				t.Errorf("pod %s holds rank %s of %s", index, line[1], line[2])
+			}
+			if first, last := number(t, line[3]), number(t, line[4]); !(last < first) { // so that NaN is no fall
+				t.Errorf("rank %s: the loss did not fall: %v -> %v", line[1], first, last)
+			}
+			seen[line[1]], models[line[5]] = true, true
 		}
-		if first, last := number(t, said[3]), number(t, said[4]); !(last < first) { // so that NaN is no fall
-			t.Errorf("rank %s: the loss did not fall: %v -> %v", index, first, last)
-		}
-		models[said[5]] = true
 	}
-	if len(models) != 1 {
-		t.Errorf("the ranks ended with different models: %v", models)
+	if len(seen) != ranks || len(models) != 1 {
+		t.Errorf("%d ranks ended with the models %v, want %d with one", len(seen), models, ranks)
 	}
 }
 
@@ -97,10 +113,19 @@ func number(t *testing.T, text string) float64 {
 }
 
 // TestTensorFlow: the strategy reads TF_CONFIG.
-func TestTensorFlow(t *testing.T) { trains(t, "tensorflow", cluster.TensorFlow) }
+func TestTensorFlow(t *testing.T) { trains(t, "tensorflow", "train-tensorflow", cluster.TensorFlow, 2) }
 
 // TestXGBoost: rank 0 starts the tracker at the address that it is given.
-func TestXGBoost(t *testing.T) { trains(t, "xgboost", cluster.Boosting) }
+func TestXGBoost(t *testing.T) { trains(t, "xgboost", "train-xgboost", cluster.Boosting, 2) }
 
 // TestLightGBM: every rank makes the list of machines.
-func TestLightGBM(t *testing.T) { trains(t, "lightgbm", cluster.Boosting) }
+func TestLightGBM(t *testing.T) { trains(t, "lightgbm", "train-lightgbm", cluster.Boosting, 2) }
+
+// TestPyTorchLinear: torchrun starts two processes in each of two pods.
+func TestPyTorchLinear(t *testing.T) { trains(t, "pytorch/linear", "linear", cluster.Torch, 4) }
+
+// TestPyTorchCNN: one process in each pod, without a launcher.
+func TestPyTorchCNN(t *testing.T) {
+	slow(t)
+	trains(t, "pytorch/cnn", "cnn", cluster.Torch, 2)
+}

@@ -99,6 +99,15 @@ func here(t *testing.T) *site {
 	return ground
 }
 
+// slow skips a test that was not asked for: make e2e is what has to pass before each
+// change, make e2e-all before a release.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("ROLLCALL_E2E") != "all" {
+		t.Skip("not asked for: make e2e-all runs it")
+	}
+}
+
 // namespace makes one for a test, and takes it away afterwards.
 func (s *site) namespace(t *testing.T) string {
 	t.Helper()

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -49,8 +51,19 @@ func (s *site) program(t *testing.T, ns, file, text string) {
 
 func (s *site) job(t *testing.T, ns, name string, ranks int32, annotations map[string]string, spec corev1.PodSpec) {
 	t.Helper()
+	s.labelled(t, ns, name, map[string]string{gang.LabelFramework: "pytorch"}, ranks, annotations, spec)
+}
+
+// member creates one of the Jobs of a PyTorch gang of several.
+func (s *site) member(t *testing.T, ns, name, role string, ranks int32, annotations map[string]string, spec corev1.PodSpec) {
+	t.Helper()
+	s.labelled(t, ns, name+"-"+role, map[string]string{gang.LabelFramework: "pytorch", gang.LabelRole: role}, ranks, annotations, spec)
+}
+
+func (s *site) labelled(t *testing.T, ns, name string, labels map[string]string, ranks int32, annotations map[string]string, spec corev1.PodSpec) {
+	t.Helper()
 	_, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{gang.LabelFramework: "pytorch"}, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations},
 		Spec:       batchv1.JobSpec{Parallelism: &ranks, Completions: &ranks, Template: corev1.PodTemplateSpec{Spec: spec}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -80,26 +93,73 @@ func (s *site) phase(t *testing.T, ns, name string, want gang.Phase) {
 	})
 }
 
-// logs returns what each rank of a gang printed, by pod index.
+// logs returns what each rank of a gang of one workload printed, by pod index.
 func (s *site) logs(t *testing.T, ns, name string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, p := range s.pods(t, ns, name) {
+		out[index(p)] = s.podLog(t, p)
+	}
+	return out
+}
+
+// roleLogs returns what each pod of a gang printed, by role and index: "worker-0".
+func (s *site) roleLogs(t *testing.T, ns, name string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, p := range s.pods(t, ns, name) {
+		out[p.Labels[gang.LabelRole]+"-"+index(p)] = s.podLog(t, p)
+	}
+	return out
+}
+
+// podLogs returns what each pod of a gang printed that has started, by the pod's name.
+func (s *site) podLogs(t *testing.T, ns, name string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, p := range s.pods(t, ns, name) {
+		if p.Status.Phase != corev1.PodPending {
+			out[p.Name] = s.podLog(t, p)
+		}
+	}
+	return out
+}
+
+// podOf is the name of the pod with an index.
+func (s *site) podOf(t *testing.T, ns, name, at string) string {
+	t.Helper()
+	for _, p := range s.pods(t, ns, name) {
+		if index(p) == at && p.DeletionTimestamp == nil {
+			return p.Name
+		}
+	}
+	t.Fatalf("the gang %s has no pod of index %s", name, at)
+	return ""
+}
+
+func (s *site) pods(t *testing.T, ns, name string) []corev1.Pod {
 	t.Helper()
 	pods, err := s.client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: gang.LabelGang + "=" + name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]string{}
-	for _, p := range pods.Items {
-		text, err := s.client.CoreV1().Pods(ns).GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
-		if err != nil {
-			t.Fatalf("reading the log of %s: %v", p.Name, err)
-		}
-		index := p.Labels[batchv1.JobCompletionIndexAnnotation]
-		if index == "" {
-			index = p.Labels[appsv1.PodIndexLabel]
-		}
-		out[index] = string(text)
+	return pods.Items
+}
+
+func (s *site) podLog(t *testing.T, p corev1.Pod) string {
+	t.Helper()
+	text, err := s.client.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
+	if apierrors.IsNotFound(err) {
+		return "" // gone since
 	}
-	return out
+	if err != nil {
+		t.Fatalf("reading the log of %s: %v", p.Name, err)
+	}
+	return string(text)
+}
+
+func index(p corev1.Pod) string {
+	return cmp.Or(p.Labels[batchv1.JobCompletionIndexAnnotation], p.Labels[appsv1.PodIndexLabel])
 }
 
 // TestSeed runs the program and the shape of the document that this project began

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
@@ -42,7 +43,8 @@ var root = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// Render returns the objects of the chart, strictly decoded: an unknown field is an error.
+// Render returns the objects of the chart as "helm install" would make them in the cluster, strictly decoded: an unknown
+// field is an error.
 func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 	t.Helper()
 	dir, err := root()
@@ -50,7 +52,7 @@ func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 		t.Fatal(err)
 	}
 	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"), "--namespace", Namespace}
-	manifests, err := c.Helm(t.Context(), slices.Concat(command, args)...)
+	manifests, err := c.Helm(t.Context(), slices.Concat(command, capabilities(t, c), args)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +72,25 @@ func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 		t.Fatal("helm template rendered nothing")
 	}
 	return objects
+}
+
+// capabilities tells "helm template", which asks no cluster, what this one's admission API has.
+func capabilities(t testing.TB, c *cluster.Cluster) []string {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	version := admissionv1.SchemeGroupVersion.String()
+	served, err := client.Discovery().ServerResourcesForGroupVersion(version)
+	if err != nil {
+		t.Fatalf("asking what the cluster serves: %v", err)
+	}
+	var args []string
+	for _, r := range served.APIResources {
+		args = append(args, "--api-versions", version+"/"+r.Kind)
+	}
+	return args
 }
 
 // One returns the only object of its kind.
@@ -98,7 +119,8 @@ func (m *Manager) install(t testing.TB) {
 		}
 	}
 	must(m.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}, options))
-	for _, object := range Render(t, m.Cluster) {
+	policies := m.Client.AdmissionregistrationV1()
+	for _, object := range Render(t, m.Cluster, m.chart...) {
 		switch o := object.(type) {
 		case *corev1.ServiceAccount:
 			must(m.Client.CoreV1().ServiceAccounts(Namespace).Create(ctx, o, options))
@@ -110,6 +132,14 @@ func (m *Manager) install(t testing.TB) {
 			must(m.Client.RbacV1().Roles(Namespace).Create(ctx, o, options))
 		case *rbacv1.RoleBinding:
 			must(m.Client.RbacV1().RoleBindings(Namespace).Create(ctx, o, options))
+		case *admissionv1.MutatingAdmissionPolicy:
+			must(policies.MutatingAdmissionPolicies().Create(ctx, o, options))
+		case *admissionv1.MutatingAdmissionPolicyBinding:
+			must(policies.MutatingAdmissionPolicyBindings().Create(ctx, o, options))
+		case *admissionv1.ValidatingAdmissionPolicy:
+			must(policies.ValidatingAdmissionPolicies().Create(ctx, o, options))
+		case *admissionv1.ValidatingAdmissionPolicyBinding:
+			must(policies.ValidatingAdmissionPolicyBindings().Create(ctx, o, options))
 		case *admissionv1.MutatingWebhookConfiguration:
 			for i := range o.Webhooks {
 				m.callByURL(&o.Webhooks[i].ClientConfig)

@@ -43,7 +43,7 @@ type Manager struct {
 	Client kubernetes.Interface
 
 	program, kubeconfig      string
-	flags                    []string
+	chart, flags             []string
 	webhook, probes, metrics int
 	log                      *os.File
 
@@ -70,13 +70,19 @@ func build(t testing.TB, path string) {
 // its log is shown if the test fails. The flags come after our own, and so prevail over them.
 func New(t testing.TB, c *cluster.Cluster, flags ...string) *Manager {
 	t.Helper()
+	return NewWithChart(t, c, nil, flags...)
+}
+
+// NewWithChart is New with arguments for helm, such as "--set", "webhook.timeoutSeconds=1".
+func NewWithChart(t testing.TB, c *cluster.Cluster, chart []string, flags ...string) *Manager {
+	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatalf("making a client: %v", err)
 	}
 	dir := t.TempDir()
 	m := &Manager{
-		Cluster: c, Client: client, flags: flags,
+		Cluster: c, Client: client, chart: chart, flags: flags,
 		program: filepath.Join(dir, "manager"), kubeconfig: filepath.Join(dir, "kubeconfig"),
 		webhook: freePort(t), probes: freePort(t), metrics: freePort(t),
 	}

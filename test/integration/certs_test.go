@@ -34,6 +34,7 @@ func TestCertificates(t *testing.T) {
 		"Bootstrap":            testBootstrap,
 		"Rotation":             testRotation,
 		"BundleTakenAway":      testBundleTakenAway,
+		"WebhookAdded":         testWebhookAdded,
 		"ConfigurationDeleted": testConfigurationDeleted,
 		"TwoReplicas":          testTwoReplicas,
 		"Restart":              testRestart,
@@ -129,6 +130,37 @@ func testBundleTakenAway(t *testing.T, in *certsInstallation) {
 		for name, bundle := range in.bundles(t) {
 			if strings.HasPrefix(name, "mutate") && !bytes.Equal(bundle, present) {
 				return fmt.Errorf("caBundle of %s is\n%s", name, bundle)
+			}
+		}
+		return nil
+	})
+	in.awaitReady(t, r)
+}
+
+// testWebhookAdded adds a webhook to a live configuration, as the upgrade to a version of the chart that has one more does.
+func testWebhookAdded(t *testing.T, in *certsInstallation) {
+	r := in.startReplica(t)
+	in.createConfigurations(t, r)
+	in.awaitReady(t, r)
+	ca, err := in.ca(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const added = "added.certs.test"
+	in.updateMutating(t, func(m *admissionv1.MutatingWebhookConfiguration) {
+		one := m.Webhooks[0].DeepCopy()
+		one.Name, one.ClientConfig.CABundle = added, nil
+		one.Rules = nil // none is called for a webhook that is switched off
+		m.Webhooks = append(m.Webhooks, *one)
+	})
+	eventually(t, "the bundle of the new webhook", func(ctx context.Context) error {
+		m, err := in.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, in.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, w := range m.Webhooks {
+			if !bytes.Equal(w.ClientConfig.CABundle, ca) {
+				return fmt.Errorf("caBundle of %s is\n%s", w.Name, w.ClientConfig.CABundle)
 			}
 		}
 		return nil

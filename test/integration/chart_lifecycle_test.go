@@ -41,6 +41,7 @@ func testLifecycle(t *testing.T, c *cluster.Cluster) {
 	if diff := cmp.Diff(before, liveBundles(t, client)); diff != "" {
 		t.Errorf("helm upgrade changed the bundles: -before, +after:\n%s", diff)
 	}
+	testRankModeChanges(t, c, before)
 
 	// The order is the worst: managers still run while what they made is taken away.
 	runHelm(t, c, "uninstall", chartRelease, "--namespace", releaseNamespace)
@@ -276,6 +277,11 @@ func leftBehind(t *testing.T, client kubernetes.Interface) error {
 	for _, o := range validating.Items {
 		note("ValidatingWebhookConfiguration", o.Name)
 	}
+	policies, err := policiesLeft(ctx, client)
+	if err != nil {
+		return err
+	}
+	left = append(left, policies...)
 	roles, err := client.RbacV1().ClusterRoles().List(ctx, all)
 	if err != nil {
 		return err

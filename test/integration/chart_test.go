@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
+	"rollcall.training/gang"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 )
@@ -39,6 +41,7 @@ func TestChart(t *testing.T) {
 		"Lint":      testLint,
 		"Selectors": testSelectors,
 		"Rules":     testRules,
+		"RankModes": testRankModes,
 		"RBAC":      testRBAC,
 		"Replicas":  testReplicas,
 		"Pod":       testPod,
@@ -83,16 +86,31 @@ func testSelectors(t *testing.T, c *cluster.Cluster) {
 			},
 		},
 	}
-	wantObjects := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+	workloads := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: frameworkLabel, Operator: metav1.LabelSelectorOpExists},
 		{Key: "rollcall.training/inject", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"false"}},
 	}}
+	pods := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: gang.LabelRankOffset, Operator: metav1.LabelSelectorOpExists},
+	}}
+	wantObjects := map[string]metav1.LabelSelector{
+		"inject.rollcall.training": workloads, "validate.rollcall.training": workloads, "update.rollcall.training": workloads,
+		rankWebhook: pods,
+	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			for kind, m := range renderedPolicies(t, c, tc.args...) {
+				if diff := cmp.Diff(&pods, m.ObjectSelector); diff != "" {
+					t.Errorf("%s: objectSelector: -want, +got:\n%s", kind, diff)
+				}
+				if diff := cmp.Diff(&tc.want, m.NamespaceSelector); diff != "" {
+					t.Errorf("%s\n%s: namespaceSelector: -want, +got:\n%s", tc.reason, kind, diff)
+				}
+			}
 			webhooks := renderedWebhooks(t, c, tc.args...)
 			for _, name := range slices.Sorted(maps.Keys(webhooks)) {
 				w := webhooks[name]
-				if diff := cmp.Diff(&wantObjects, w.ObjectSelector); diff != "" {
+				if diff := cmp.Diff(ptr.To(wantObjects[name]), w.ObjectSelector); diff != "" {
 					t.Errorf("%s: objectSelector: -want, +got:\n%s", name, diff)
 				}
 				if diff := cmp.Diff(&tc.want, w.NamespaceSelector); diff != "" {
@@ -117,13 +135,25 @@ func notInOurNamespaces() metav1.LabelSelectorRequirement {
 // testRules checks what each webhook is called for, and what happens without an answer. The names are part of it: one
 // that changes makes upgrades fail, since server-side apply cannot take away an entry in which the manager owns a field.
 func testRules(t *testing.T, c *cluster.Cluster) {
+	checkRules(t, c, "pods:CREATE", "--set", "rankOffset.mode=webhook")
+	checkRules(t, c, "", "--set", "rankOffset.mode=policy")
+	// The values' failurePolicy is for workloads: they can be made again, where pods would start with a wrong rank.
+	webhooks := renderedWebhooks(t, c, "--set", "webhook.failurePolicy=Ignore")
+	if got := *webhooks[rankWebhook].FailurePolicy; got != admissionv1.Fail {
+		t.Errorf("%s has the failurePolicy %s", rankWebhook, got)
+	}
+}
+
+func checkRules(t *testing.T, c *cluster.Cluster, ofPods string, args ...string) {
+	t.Helper()
 	want := map[string]string{
 		"inject.rollcall.training":   "/mutate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
 		"validate.rollcall.training": "/validate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
 		"update.rollcall.training":   "/validate Ignore 1s jobs:UPDATE",
+		rankWebhook:                  strings.TrimSpace("/mutate-pod Fail 5s " + ofPods),
 	}
 	got := map[string]string{}
-	for name, w := range renderedWebhooks(t, c) {
+	for name, w := range renderedWebhooks(t, c, args...) {
 		got[name] = fmt.Sprintf("%s %s %ds", *w.ClientConfig.Service.Path, *w.FailurePolicy, *w.TimeoutSeconds)
 		for _, r := range w.Rules {
 			var operations []string
@@ -164,7 +194,7 @@ func testRBAC(t *testing.T, c *cluster.Cluster) {
 	for _, rule := range everywhere {
 		for _, resource := range rule.Resources {
 			switch {
-			case resource == "secrets" || resource == "pods/exec":
+			case resource == "secrets" && !slices.Equal(rule.Verbs, []string{"create"}), resource == "pods/exec":
 				t.Errorf("%s in the whole cluster: %v", resource, rule)
 			case strings.HasSuffix(resource, "webhookconfigurations") && len(rule.ResourceNames) == 0:
 				t.Errorf("%s of any name: %v", resource, rule)
@@ -246,6 +276,7 @@ func testSchema(t *testing.T, c *cluster.Cluster) {
 		"Policy":        {"The API knows two policies.", "webhook.failurePolicy=Maybe", "/webhook/failurePolicy"},
 		"Timeout":       {"The API allows 30 s.", "webhook.timeoutSeconds=31", "/webhook/timeoutSeconds"},
 		"Digest":        {"A digest is not a tag.", "image.digest=latest", "/image/digest"},
+		"RankMode":      {"There are three.", "rankOffset.mode=both", "/rankOffset/mode"},
 		"HealthPort":    {"The port of the probes is taken.", "webhook.port=8081", "/webhook/port"},
 		"SamePort":      {"One port cannot be two.", "webhook.port=8080", "webhook.port and metrics.port are both 8080"},
 	}

@@ -368,7 +368,7 @@ func testJobFails(t *testing.T, m *manager, ns string) {
 	m.setPods(t, pods[:1], corev1.PodFailed)
 	m.setPods(t, pods[1:], corev1.PodFailed)
 	failed := m.jobPhase(t, ns, gang.Failed, "GangFailed")
-	if status := failed.Annotations[gang.AnnotationStatus]; !strings.Contains(status, "BackoffLimitExceeded") {
+	if status := failed.Annotations[gang.AnnotationStatus]; !strings.Contains(status, "exit code 3") {
 		t.Errorf("the status does not say why: %s", status)
 	}
 }

@@ -49,7 +49,45 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 rollcall
 {{- end -}}
 
-{{/* What all webhooks have in common, to be indented by 4. There is no caBundle: the manager writes it, by server-side
+{{/* The namespaces that Rollcall works in. The cluster's own workloads and this release can always start. What the values
+say is added, never put in place. */}}
+{{- define "rollcall.namespaceSelector" -}}
+{{- with .Values.webhook.namespaceSelector.matchLabels -}}
+matchLabels:
+  {{- toYaml . | nindent 2 }}
+{{ end -}}
+matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: {{ list "kube-system" .Release.Namespace | uniq | toJson }}
+  {{- with .Values.webhook.namespaceSelector.matchExpressions }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* The pods whose rank is not their index. Rollcall puts the label on the pod template. */}}
+{{- define "rollcall.rankSelector" -}}
+matchExpressions:
+  - key: rollcall.training/rank-offset
+    operator: Exists
+{{- end -}}
+
+{{/* Who gives those pods their rank: "policy" or "webhook". See docs/adr/0011-rank-offset.md. */}}
+{{- define "rollcall.rankMode" -}}
+{{- if ne .Values.rankOffset.mode "auto" -}}
+{{- .Values.rankOffset.mode -}}
+{{- else if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
+policy
+{{- else -}}
+webhook
+{{- end -}}
+{{- end -}}
+
+{{- define "rollcall.rankName" -}}
+{{- printf "%s-rank" (include "rollcall.clusterName" .) -}}
+{{- end -}}
+
+{{/* What the webhooks for workloads have in common, to be indented by 4. There is no caBundle: the manager writes it, by server-side
 apply of that field alone. Helm never names the field, and so an upgrade leaves it as it is. */}}
 {{- define "rollcall.webhook" -}}
 admissionReviewVersions: [v1]
@@ -63,19 +101,8 @@ objectSelector:
     - key: rollcall.training/inject
       operator: NotIn
       values: ["false"]
-# The cluster's own workloads and this release can always start. What the values say is added, never put in place.
 namespaceSelector:
-  {{- with .Values.webhook.namespaceSelector.matchLabels }}
-  matchLabels:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  matchExpressions:
-    - key: kubernetes.io/metadata.name
-      operator: NotIn
-      values: {{ list "kube-system" .Release.Namespace | uniq | toJson }}
-    {{- with .Values.webhook.namespaceSelector.matchExpressions }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+  {{- include "rollcall.namespaceSelector" . | nindent 2 }}
 # The garbage collector takes finalizers away by an UPDATE. Nothing may come between it and an object that is going.
 matchConditions:
   - name: not-being-deleted

@@ -1,0 +1,148 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/plan"
+)
+
+// wish is what is to become of a member's pods.
+type wish int
+
+const (
+	// asIs leaves the member as it is.
+	asIs wish = iota
+	// stop takes its pods away, to begin anew.
+	stop
+	// letGo lets a member that was stopped have pods again.
+	letGo
+	// end makes a Job fail for good, which takes its pods away.
+	end
+	// rest takes the pods of a member away that its gang needs no more.
+	rest
+)
+
+// wished is what the gang's state asks of a member.
+func wished(p *party, m member, s gang.State) wish {
+	seen := gang.Observe(m.Workload)
+	switch {
+	case seen.Complete || seen.Failed:
+		return asIs
+	case s.Phase == gang.Restarting:
+		return stop
+	case s.Phase == gang.Failed && s.Cause != nil:
+		return end
+	case s.Phase.Terminal():
+		if p.lifecycle().Clean == gang.CleanNone {
+			return asIs
+		}
+		return rest
+	default:
+		return letGo
+	}
+}
+
+// enact writes what the gang's state asks of a member to its spec, and the state with
+// it: by one write, so that whoever follows the gang after a crash finds both or
+// neither. It reports whether there was something to write.
+func (r *Reconciler) enact(ctx context.Context, p *party, m member, s gang.Status) (bool, error) {
+	changed := m.DeepCopy()
+	if !change(changed, wished(p, m, s.State()), &s, m.told()) {
+		return false, nil
+	}
+	text, err := s.Text()
+	if err != nil {
+		return false, err
+	}
+	meta := changed.Meta()
+	if meta.Annotations == nil {
+		meta.Annotations = map[string]string{}
+	}
+	meta.Annotations[gang.AnnotationStatus], meta.Labels[gang.LabelPhase] = text, string(s.Phase)
+	patch := client.MergeFromWithOptions(m.object(), client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, changed.Object().(client.Object), patch, FieldOwner); err != nil {
+		return false, fmt.Errorf("telling %s that its gang is %s: %w", m.Meta().Name, s.Phase, err)
+	}
+	log.FromContext(ctx).Info("Changed a member", "phase", s.Phase, "attempt", s.Attempt, "member", m.Meta().Name, "stopped", s.Stopped)
+	return true, nil
+}
+
+// change brings about a wish, and notes in s whether the member is stopped by it. It
+// reports whether it changed anything.
+func change(w gang.Workload, what wish, s *gang.Status, told gang.Status) bool {
+	s.Stopped = told.Stopped && heldBack(w)
+	switch what {
+	case stop, rest:
+		if heldBack(w) {
+			return false
+		}
+		s.Stopped = true
+		hold(w)
+		return true
+	case end:
+		return endFor(w, s)
+	case letGo:
+		if !told.Stopped || !heldBack(w) {
+			return false
+		}
+		s.Stopped = false
+		return release(w, s.Attempt)
+	default:
+		return false
+	}
+}
+
+// hold lets a workload have no pods.
+func hold(w gang.Workload) {
+	if w.Job != nil {
+		w.Job.Spec.Suspend = ptr.To(true)
+		return
+	}
+	w.StatefulSet.Spec.Replicas = ptr.To[int32](0)
+}
+
+// release lets a workload have its pods again. Those of a Job bear the number of their
+// attempt: its template's labels may change while it is suspended (KEP-2926).
+func release(w gang.Workload, attempt int32) bool {
+	if w.Job != nil {
+		w.Job.Spec.Suspend = ptr.To(false)
+		if labels := w.Template().Labels; labels[gang.LabelAttempt] != "" {
+			labels[gang.LabelAttempt] = strconv.Itoa(int(attempt))
+		}
+		return true
+	}
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil || record.Size == 0 {
+		return false // edited since; its user scales it up
+	}
+	w.StatefulSet.Spec.Replicas = ptr.To(record.Size)
+	return true
+}
+
+// endFor makes a Job fail. A deadline that has passed is the one way that needs no pod
+// to fail and no other write; what it was really, the gang's own condition tells. A
+// StatefulSet has no such end.
+func endFor(w gang.Workload, s *gang.Status) bool {
+	if w.StatefulSet != nil {
+		if heldBack(w) {
+			return false
+		}
+		s.Stopped = true
+		hold(w)
+		return true
+	}
+	spec := &w.Job.Spec
+	if ptr.Deref(spec.ActiveDeadlineSeconds, 1) == 0 && !ptr.Deref(spec.Suspend, false) {
+		return false
+	}
+	spec.ActiveDeadlineSeconds, spec.Suspend = ptr.To[int64](0), ptr.To(false)
+	return true
+}

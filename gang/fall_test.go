@@ -1,0 +1,147 @@
+package gang_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// podsBegan is when the pods of these tests were made.
+var podsBegan = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func second(n int) time.Time { return podsBegan.Add(time.Duration(n) * time.Second) }
+
+// rankPod is a pod of a Job that runs well; change alters it.
+func rankPod(index int, change func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("train-%d-x", index), CreationTimestamp: metav1.NewTime(podsBegan),
+			Labels: map[string]string{"batch.kubernetes.io/job-completion-index": fmt.Sprint(index), gang.LabelAttempt: "1"}},
+		Spec: corev1.PodSpec{NodeName: "node-a"},
+		Status: corev1.PodStatus{
+			Phase:             corev1.PodRunning,
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "trainer", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		},
+	}
+	if change != nil {
+		change(&p)
+	}
+	return p
+}
+
+// ended lets the container end; with again it runs anew within the pod.
+func ended(code int32, seconds int, again bool) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		t := &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", Message: "last words\n", FinishedAt: metav1.NewTime(second(seconds))}
+		c := &p.Status.ContainerStatuses[0]
+		if again {
+			c.LastTerminationState.Terminated, c.RestartCount = t, 1
+			return
+		}
+		c.State = corev1.ContainerState{Terminated: t}
+		if code == 0 {
+			p.Status.Phase = corev1.PodSucceeded
+		}
+	}
+}
+
+func deleted(seconds int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(second(seconds+30))), ptr.To[int64](30)
+	}
+}
+
+func TestFirstFall(t *testing.T) {
+	running := gang.Watch{Attempt: 1, Fell: second(-10)}
+	fell := func(rank int32, code int32, reason string, seconds int) *gang.Fall {
+		f := &gang.Fall{Rank: rank, Pod: fmt.Sprintf("train-%d-x", rank-1), Node: "node-a", Reason: reason, At: second(seconds)}
+		if code != 0 {
+			f.Container, f.ExitCode, f.Message = "trainer", code, "last words"
+		}
+		return f
+	}
+	both := func(f ...func(*corev1.Pod)) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			for _, g := range f {
+				g(p)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		reason string
+		pods   []corev1.Pod
+		watch  gang.Watch
+		want   *gang.Fall
+	}{
+		"well":              {"nothing befell them", []corev1.Pod{rankPod(0, nil), rankPod(1, nil)}, running, nil},
+		"done":              {"a rank may end before the others", []corev1.Pod{rankPod(0, ended(0, 20, false)), rankPod(1, nil)}, running, nil},
+		"done and deleted":  {"a pod that is done may be taken away", []corev1.Pod{rankPod(0, both(ended(0, 20, false), deleted(25)))}, running, nil},
+		"ended":             {"", []corev1.Pod{rankPod(0, nil), rankPod(1, ended(3, 20, false))}, running, fell(2, 3, "Error", 20)},
+		"restarted in pod":  {"the rank lost its peers, though its pod never failed", []corev1.Pod{rankPod(1, ended(3, 20, true))}, running, fell(2, 3, "Error", 20)},
+		"first of several":  {"the others fell because of it", []corev1.Pod{rankPod(0, ended(1, 22, true)), rankPod(1, ended(9, 20, true)), rankPod(2, ended(1, 21, true))}, running, fell(2, 9, "Error", 20)},
+		"deleted":           {"the time is that of the request, not that of the end of the grace period", []corev1.Pod{rankPod(0, deleted(20))}, running, fell(1, 0, "Deleted", 20)},
+		"deleted, then out": {"the pod was told to end, which its exit code hides", []corev1.Pod{rankPod(0, both(deleted(20), ended(143, 21, false)))}, running, fell(1, 0, "Deleted", 20)},
+		"out, then deleted": {"it had ended by itself", []corev1.Pod{rankPod(0, both(ended(3, 19, false), deleted(20)))}, running, fell(1, 3, "Error", 19)},
+		"earlier attempt": {"it is on its way out", []corev1.Pod{rankPod(0, both(ended(3, 5, false), func(p *corev1.Pod) {
+			p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(second(-60))
+		}))}, running, nil},
+		"resumed by another": {"Kueue lets a Job go as it was, label included",
+			[]corev1.Pod{rankPod(1, both(ended(3, 20, false), func(p *corev1.Pod) { p.Labels[gang.LabelAttempt] = "0" }))}, running, fell(2, 3, "Error", 20)},
+		"of a StatefulSet": {"its pods bear no attempt", []corev1.Pod{rankPod(1, both(ended(3, 20, true), func(p *corev1.Pod) { delete(p.Labels, gang.LabelAttempt) }))},
+			running, fell(2, 3, "Error", 20)},
+		"evicted": {"the kubelet's word", []corev1.Pod{rankPod(0, func(p *corev1.Pod) {
+			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(second(20))}}}
+		})}, running, fell(1, 0, "Evicted", 20)},
+		"drained": {"the control plane's word", []corev1.Pod{rankPod(0, both(deleted(20), func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
+		}))}, running, fell(1, 0, "EvictionByEvictionAPI", 20)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The first rank of this member is 1.
+			if diff := cmp.Diff(c.want, gang.FirstFall(c.pods, 1, c.watch)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
+func TestFallMessage(t *testing.T) {
+	long := strings.Repeat("x", 5000) + "\n" + strings.Repeat("é", 200)
+	p := rankPod(0, ended(1, 20, false))
+	p.Status.ContainerStatuses[0].State.Terminated.Message = long
+	f := gang.FirstFall([]corev1.Pod{p}, 0, gang.Watch{})
+	if want := "… " + strings.Repeat("é", 200); f.Message != want {
+		t.Errorf("the message is %q, want the last whole line", f.Message)
+	}
+	if want := "rank 0 (pod train-0-x on node node-a): Error, container trainer ended with exit code 1: … é"; !strings.HasPrefix(f.String(), want) {
+		t.Errorf("%q does not begin with %q", f.String(), want)
+	}
+}
+
+func TestLacking(t *testing.T) {
+	pending := func(reason, message string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message}}}
+		}
+	}
+	image := func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "trainer",
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}}
+	}
+	pods := []corev1.Pod{rankPod(0, nil), rankPod(1, pending("Unschedulable", "0/3 nodes are available")), rankPod(2, image)}
+	got := gang.Lacking(pods, gang.Member{Size: 6}, 1)
+	want := []string{"rank 2: Unschedulable: 0/3 nodes are available", "rank 3: container trainer: ImagePullBackOff: no such image", "rank 4: has no pod", "and 2 more"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,206 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// State is where a gang stands in its life. It is kept on its members, in the
+// annotation [AnnotationStatus], and is all that is kept: whoever follows the gang next
+// finds there what has been decided, and what is still to be done of it.
+type State struct {
+	// Phase is the gang's.
+	Phase Phase
+	// Since is when the phase was entered, to the second.
+	Since time.Time
+	// Attempt is the number of restarts that were decided so far.
+	Attempt int32
+	// Begun is when the present attempt's ranks were let go; the zero value means with
+	// the workload itself.
+	Begun time.Time
+	// NotBefore is when a gang that restarts may begin anew.
+	NotBefore time.Time
+	// Fell is when the last restart was decided; zero when there was none.
+	Fell time.Time
+	// Counted is how many fallen pods the workloads counted when the present attempt
+	// began. More of them mean a fall, seen or not.
+	Counted int32
+	// Cause is why the gang restarted last, or failed; nil when it did neither, or when
+	// its workload failed without us.
+	Cause *Fall
+}
+
+// Sight is what one look at a gang finds.
+type Sight struct {
+	// Roll is what the members' own status says.
+	Roll Roll
+	// Fall is the first fall among the pods of the present attempt.
+	Fall *Fall
+	// Lacking says which ranks are not ready, and why.
+	Lacking []string
+	// Started is true when some rank has been ready for a while.
+	Started bool
+	// Stopped is true when no pod of the gang is left that runs, and none will come.
+	Stopped bool
+	// Resumed is true when somebody else has let a stopped gang go, as Kueue does.
+	Resumed bool
+	// Now is the time of the look.
+	Now time.Time
+}
+
+// Back-off between attempts: none before the first restart, since most falls are the
+// node's and not the program's, then 10 s, doubled each time, as the Job controller
+// has it for pods (kubernetes pkg/controller/job, DefaultJobPodFailureBackOff), up to 5
+// minutes, half of that controller's bound, since it is whole gangs that hold nodes.
+const (
+	firstBackoff = 10 * time.Second
+	mostBackoff  = 5 * time.Minute
+)
+
+// Backoff is how long a gang waits before it begins its nth restart, n from 1.
+func Backoff(n int32) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	d := firstBackoff
+	for range n - 2 {
+		if d *= 2; d >= mostBackoff {
+			return mostBackoff
+		}
+	}
+	return d
+}
+
+// Next is the gang's state after a look. It is a pure function: looked at again with
+// nothing moved, the gang stays as it is.
+func (s State) Next(l Lifecycle, see Sight) State {
+	if s.Phase == Failed && s.Cause != nil {
+		if !see.Resumed {
+			return s // decided here, and final
+		}
+		s = State{Begun: see.Now} // a StatefulSet that its user scaled up again: another life
+	}
+	if v := see.Roll.verdict(s.Phase); v != "" {
+		return s.enter(v, see.Now)
+	}
+	if s.Phase == Restarting {
+		return s.restarted(see)
+	}
+	if f := s.fallen(l, see); f != nil {
+		return s.fall(l, see, f)
+	}
+	next := Next(s.Phase, see.Roll)
+	switch {
+	case next == Pending && see.Roll.HeldBack() && len(see.Roll.Missing()) == 0:
+		next = Suspended
+	case s.Phase == Suspended:
+		s.Begun = see.Now.UTC().Truncate(time.Second)
+	case next == Pending && (see.Started || s.Phase == Starting):
+		next = Starting
+	}
+	return s.enter(next, see.Now)
+}
+
+// enter moves to a phase; the present one is kept with its time.
+func (s State) enter(p Phase, now time.Time) State {
+	if s.Phase == p {
+		return s
+	}
+	s.Phase, s.Since = p, now.UTC().Truncate(time.Second)
+	return s
+}
+
+// fallen is why the gang cannot go on; nil when it can, or when that is not ours to say.
+func (s State) fallen(l Lifecycle, see Sight) *Fall {
+	if l.Restart != RestartGang && l.Restart != RestartNever || see.Roll.HeldBack() || see.Roll.Ending() {
+		return nil
+	}
+	if see.Fall != nil {
+		return see.Fall
+	}
+	if n := see.Roll.Fallen(); n > s.Counted {
+		return &Fall{Rank: -1, Reason: FallUnseen, At: see.Now.UTC().Truncate(time.Second),
+			Message: fmt.Sprintf("%d pods failed, or were taken away, and are gone", n-s.Counted)}
+	}
+	if l.StartTimeout > 0 && s.Phase != Running && !s.Begun.IsZero() && see.Now.Sub(s.Begun) >= l.StartTimeout {
+		return &Fall{Rank: -1, Reason: FallLate, At: see.Now.UTC().Truncate(time.Second),
+			Message: fmt.Sprintf("not all ranks were ready within %s: %s", l.StartTimeout, strings.Join(see.Lacking, "; "))}
+	}
+	return nil
+}
+
+// fall decides what becomes of a gang that cannot go on.
+func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
+	s.Cause = f
+	if l.Restart == RestartNever || s.Attempt >= l.MaxRestarts || see.Roll.Spent() {
+		return s.enter(Failed, see.Now)
+	}
+	s.Attempt++
+	s = s.enter(Restarting, see.Now)
+	s.Fell, s.NotBefore = s.Since, s.Since.Add(Backoff(s.Attempt))
+	return s
+}
+
+// restarted lets a gang go that has stopped and waited.
+func (s State) restarted(see Sight) State {
+	if !see.Resumed && (!see.Stopped || see.Now.Before(s.NotBefore)) {
+		return s
+	}
+	s = s.enter(Pending, see.Now)
+	s.Begun, s.NotBefore, s.Counted = s.Since, time.Time{}, see.Roll.Fallen()
+	return s
+}
+
+// Describe says the state in a sentence for users. It holds nothing that moves while
+// the phase stays: each change of it would be one more write.
+func (s State) Describe(l Lifecycle, r Roll) string {
+	switch {
+	case s.Phase == Restarting:
+		return fmt.Sprintf("Attempt %d of %d: %s", s.Attempt, l.MaxRestarts, s.Cause)
+	case s.Phase == Failed && s.Cause != nil && r.Spent():
+		return fmt.Sprintf("The gang failed when some of its ranks were done, which Kubernetes never starts again: %s", s.Cause)
+	case s.Phase == Failed && s.Cause != nil:
+		return fmt.Sprintf("The gang failed after %s: %s", times(s.Attempt), s.Cause)
+	case s.Phase == Suspended:
+		return "Held back: no rank is to run"
+	default:
+		return r.Describe(s.Phase)
+	}
+}
+
+func times(n int32) string {
+	switch n {
+	case 0:
+		return "no restart"
+	case 1:
+		return "1 restart"
+	default:
+		return fmt.Sprintf("%d restarts", n)
+	}
+}
+
+// Fallen is how many pods of all members failed or were taken away.
+func (r Roll) Fallen() int32 {
+	var n int32
+	for _, e := range r {
+		n += e.Seen.Fallen
+	}
+	return n
+}
+
+// Ending reports whether a member has its verdict and waits for its pods to go.
+func (r Roll) Ending() bool {
+	return slices.ContainsFunc(r, func(e Entry) bool { return e.Here && e.Seen.Ending })
+}
+
+// Spent reports whether a rank of a Job ended well.
+func (r Roll) Spent() bool {
+	return slices.ContainsFunc(r, func(e Entry) bool { return e.Here && e.Seen.Done > 0 })
+}
+
+// Halted reports whether all members are held back, and none has pods left.
+func (r Roll) Halted() bool {
+	return r.all(func(e Entry) bool { return e.Here && e.Seen.Halted })
+}
