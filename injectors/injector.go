@@ -9,6 +9,7 @@ import (
 	"rollcall.training/injectors/jax"
 	"rollcall.training/injectors/lightgbm"
 	"rollcall.training/injectors/mpi"
+	"rollcall.training/injectors/paddle"
 	"rollcall.training/injectors/pytorch"
 	"rollcall.training/injectors/tensorflow"
 	"rollcall.training/injectors/xgboost"
@@ -37,6 +38,7 @@ func Builtin() Registry {
 		jax.Injector{},
 		xgboost.Injector{},
 		lightgbm.Injector{},
+		paddle.Injector{},
 		deepspeed.Injector{},
 	}
 }

@@ -28,6 +28,9 @@ type Plan struct {
 	Command []string
 	// RestartInPlace lets the training containers of a Job restart within their pods.
 	RestartInPlace bool
+	// SuccessOfFirst lets a Job be complete when its first pod has ended well, unless its
+	// user has another successPolicy (KEP-3998, GA in 1.33).
+	SuccessOfFirst bool
 	// Searches are DNS domains in which the pods look for short names.
 	Searches []string
 	// Resources goes to the training containers, as limit and as request.
@@ -145,6 +148,7 @@ func Merge(plans ...Plan) (Plan, error) {
 		out.Searches = append(out.Searches, p.Searches...)
 		out.Command = append(out.Command, p.Command...)
 		out.RestartInPlace = out.RestartInPlace || p.RestartInPlace
+		out.SuccessOfFirst = out.SuccessOfFirst || p.SuccessOfFirst
 		out.Children.KeyPair = cmp.Or(out.Children.KeyPair, p.Children.KeyPair)
 		if p.Children.Service != nil {
 			out.Children.Service = p.Children.Service

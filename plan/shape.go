@@ -40,6 +40,9 @@ func (a *applier) shape(w gang.Workload, old *Record) {
 			string(batchv1.IndexedCompletion), func() { job.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion) })
 		set("completions", job.Spec.Completions == nil, size, func() { job.Spec.Completions = ptr.To(a.gang.Own().Size) })
 		set("parallelism", job.Spec.Parallelism == nil, size, func() { job.Spec.Parallelism = ptr.To(a.gang.Own().Size) })
+		set("successPolicy", a.plan.SuccessOfFirst && job.Spec.SuccessPolicy == nil, "0", func() {
+			job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("0")}}}
+		})
 		set(fieldSubdomain, spec.Subdomain == "", a.gang.Service, func() { spec.Subdomain = a.gang.Service })
 	}
 	if sts := w.StatefulSet; sts != nil {

@@ -99,8 +99,12 @@ func newManager(ctx context.Context, o options, draining healthz.Checker) (manag
 	if domain == "" {
 		domain = clusterDomain("/etc/resolv.conf")
 	}
-	mgr.GetLogger().Info("Addressing ranks", "clusterDomain", domain)
-	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: domain})
+	old, err := noRestartRules(config)
+	if err != nil {
+		return nil, err
+	}
+	mgr.GetLogger().Info("Addressing ranks", "clusterDomain", domain, "restartInPlace", !old)
+	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: domain, NoRestartRules: old})
 	webhook.Register(mgr.GetWebhookServer(), scheme, engine)
 	if err := controller.SetupWithManager(ctx, mgr, engine); err != nil {
 		return nil, err

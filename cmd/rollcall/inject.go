@@ -21,6 +21,7 @@ type injectOptions struct {
 	files     []string
 	namespace string
 	domain    string
+	version   string
 	output    string
 	children  bool
 }
@@ -50,6 +51,7 @@ code is 1, so that a pipe into kubectl apply gets all or nothing.`,
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory with manifests, - for standard input; may be given several times")
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects that name none")
 	f.StringVar(&o.domain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
+	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, such as 1.34; without it, the newest that Rollcall knows")
 	f.StringVarP(&o.output, "output", "o", string(manifest.YAML), "format: yaml or json")
 	f.BoolVar(&o.children, "children", true, "print the objects that the reconciler would make, too")
 	if err := cmd.MarkFlagRequired("filename"); err != nil {
@@ -67,7 +69,13 @@ func (o injectOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: o.domain})
+	config := gang.Config{ClusterDomain: o.domain}
+	if o.version != "" {
+		if config.NoRestartRules, err = gang.NoRestartRules(o.version); err != nil {
+			return err
+		}
+	}
+	engine := injectors.New(injectors.Builtin(), config)
 	denied := 0
 	out := docs
 	for _, d := range docs {
