@@ -1,5 +1,5 @@
 // Command rollcall is Rollcall's command line: what the webhook would do, told
-// without a cluster.
+// without a cluster, and how gangs stand that live in one.
 package main
 
 import (

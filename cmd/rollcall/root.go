@@ -14,12 +14,13 @@ func newRoot() *cobra.Command {
 
 rollcall runs the engine of Rollcall's admission webhook on manifests, so that
 what a cluster would make of them can be read, kept and compared before anything
-is applied.`,
+is applied. Of gangs that live in a cluster it shows how they stand, and what their
+ranks write.`,
 		SilenceErrors: true, // main prints the error, once
 		SilenceUsage:  true, // a denied manifest is no mistake in the command
 		Version:       version(),
 	}
-	root.AddCommand(newInject(), newFrameworks())
+	root.AddCommand(newInject(), newFrameworks(), newStatus(), newLogs())
 	return root
 }
 

@@ -33,7 +33,9 @@ func (Injector) Framework() gang.Framework {
 // Plan gives the ranks the variables of torch, or the launcher its hosts.
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	if len(g.Members) == 1 {
-		return plan.Plan{Env: rendezvous.Torch(g)}
+		// Without it init_distributed looks for the ranks by MPI, even where all else is
+		// set; torchrun gives each of its processes another.
+		return plan.Plan{Env: append(rendezvous.Torch(g), plan.Value("LOCAL_RANK", "0").As(plan.Default))}
 	}
 	p := ssh.Plan(g, ssh.Options{Port: ssh.Port, Mounts: []string{jobPath}})
 	p.Env = []plan.Env{rendezvous.Unbuffered()}

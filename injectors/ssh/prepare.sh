@@ -41,9 +41,10 @@ public=$(cut -d ' ' -f 1,2 "$key/ssh-publickey")
 echo "$public" >"$dir/ssh/authorized_keys"
 echo "* $public" >"$dir/ssh/known_hosts"
 cat /etc/passwd >"$dir/passwd"
-uid=$(id -u)
+uid=$(id -u) home=${HOME:-/}
+[ "$home" != / ] || home=/tmp # where such a user can write
 grep -q "^[^:]*:[^:]*:$uid:" "$dir/passwd" ||
-  echo "rollcall:x:$uid:$(id -g):Rollcall:${HOME:-/tmp}:/bin/sh" >>"$dir/passwd"
+  echo "rollcall:x:$uid:$(id -g):Rollcall:$home:/bin/sh" >>"$dir/passwd"
 
 # For the gang's hosts alone, and before what the image has for others: the first value counts.
 {

@@ -129,3 +129,15 @@ func TestPyTorchCNN(t *testing.T) {
 	slow(t)
 	trains(t, "pytorch/cnn", "cnn", cluster.Torch, 2)
 }
+
+// TestPaddle: one template for the pod that becomes the master and for the other.
+func TestPaddle(t *testing.T) {
+	slow(t)
+	trains(t, "paddle", "train-paddle", cluster.Paddle, 2)
+}
+
+// TestDeepSpeed: without a launcher, by the variables of torch.
+func TestDeepSpeed(t *testing.T) {
+	slow(t)
+	trains(t, "deepspeed", "train-deepspeed", cluster.DeepSpeed, 2)
+}

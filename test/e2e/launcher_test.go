@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,8 +111,7 @@ func TestMPI(t *testing.T) {
 // launcher, and ends well. The gang says so.
 func TestMPIOnOneHost(t *testing.T) {
 	s := here(t)
-	command := `{op: replace, path: /spec/template/spec/containers/0/command, value: ` +
-		`["env", "-u", "PRTE_MCA_prte_default_hostfile", "mpirun", "-np", "2", "--oversubscribe", "python3", "/program/hosts.py"]}`
+	command := commandOf("env", "-u", "PRTE_MCA_prte_default_hostfile", "mpirun", "-np", "2", "--oversubscribe", "python3", "/program/hosts.py")
 	image, err := s.LoadImage(t.Context(), cluster.OpenMPI5)
 	if err != nil {
 		t.Fatal(err)
@@ -127,4 +129,63 @@ func TestMPIOnOneHost(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// said is the line of an example among those of a launcher, which puts a prefix before
+// each.
+var said = regexp.MustCompile(`rank (\d+) world_size (\d+) loss (\S+) -> (\S+) model (\w+)`)
+
+// launchedTraining runs an example whose launcher prints what its ranks print.
+func launchedTraining(t *testing.T, example, name string, recipe cluster.Recipe, ranks int, patches ...string) {
+	t.Helper()
+	_, text := launched(t, example, name, recipe, patches...)
+	seen, models := map[string]bool{}, map[string]bool{}
+	for _, line := range said.FindAllStringSubmatch(text, -1) {
+		t.Log(line[0])
+		if first, last := number(t, line[3]), number(t, line[4]); !(last < first) || line[2] != strconv.Itoa(ranks) {
+			t.Errorf("rank %s of %s: the loss went %v -> %v", line[1], line[2], first, last)
+		}
+		seen[line[1]], models[line[5]] = true, true
+	}
+	if len(seen) != ranks || len(models) != 1 {
+		t.Errorf("%d ranks ended with the models %v, want %d with one:\n%s", len(seen), models, ranks, text)
+	}
+}
+
+// commandOf replaces the launcher's command.
+func commandOf(command ...string) string {
+	text, err := json.Marshal(command)
+	if err != nil {
+		panic(err) // a list of strings
+	}
+	return `{op: replace, path: /spec/template/spec/containers/0/command, value: ` + string(text) + `}`
+}
+
+// TestHorovod: by horovodrun over Gloo, as a user without a name, and by mpirun.
+func TestHorovod(t *testing.T) {
+	slow(t)
+	t.Run("horovodrun", func(t *testing.T) {
+		// It keeps what it finds out about its hosts in its home, which a user without a name does not have.
+		home := `{op: add, path: /spec/template/spec/containers/0/env, value: [{name: HOME, value: /tmp}]}`
+		launchedTraining(t, "horovod", "train-horovod", cluster.Horovod, 4, append([]string{home}, asAnybody...)...)
+	})
+	t.Run("mpirun", func(t *testing.T) {
+		s := here(t)
+		image, err := s.LoadImage(t.Context(), cluster.Horovod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ns := s.namespace(t)
+		s.applyTo(t, ns, "horovod", image, "train-horovod-launcher", commandOf("mpirun", "-np", "4", "python3", "/program/train.py"))
+		s.phase(t, ns, "train-horovod-launcher", gang.Succeeded)
+		if lines := said.FindAllString(s.launcherLog(t, ns, "train-horovod"), -1); len(lines) != 4 {
+			t.Errorf("%d ranks ended: %q", len(lines), lines)
+		}
+	})
+}
+
+// TestDeepSpeedLauncher: the deepspeed command finds its hostfile by itself.
+func TestDeepSpeedLauncher(t *testing.T) {
+	slow(t)
+	launchedTraining(t, "deepspeed/launcher", "deepspeed", cluster.DeepSpeed, 4)
 }
