@@ -45,7 +45,7 @@ bench: ## Benchmark the engine on one core
 
 .PHONY: bench-cluster
 bench-cluster: ## Measure gangs beside plain Jobs on simulated nodes: time until Running, API writes
-	cd test && go test -count=1 -timeout 30m -v ./bench/...
+	cd test && go test -count=1 -timeout 60m -v ./bench/...
 
 ##@ Keep it in order
 

@@ -19,6 +19,13 @@
 // Between the two stand the same gangs made by hand: plain Jobs to which the test adds what Rollcall would, environment
 // and headless Service. Beside plain Jobs, one sees what it costs to be a gang; beside these, what Rollcall costs.
 //
+// # Ranks that are sums
+//
+// TestRanks measures by the same means what it costs that each pod of a gang's later workloads gets a rank of offset plus
+// index when it is created. All ways to do that are in force at once, each in the namespaces that bear its name. Two things
+// are added: the API server's own counters, which say how long a creation took and where, and whom it asked; and one pod
+// after another by dry run, which moves least when something else runs.
+//
 // # What the ratio is not
 //
 // A simulated kubelet starts a pod in no time, and all programs of the control plane share this machine's processors.
@@ -30,5 +37,5 @@
 //	make bench-cluster
 //
 // ROLLCALL_BENCH_OUT=<file> writes the result there, as JSON. ROLLCALL_BENCH_PARTS=true also runs the gangs made by hand
-// without their Service, which tells apart the two things that are added.
+// without their Service, which tells apart the two things that are added; and ranks in the ways that were not chosen.
 package bench

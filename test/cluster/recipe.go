@@ -39,7 +39,7 @@ type Recipe struct {
 	Sources []string `json:",omitempty"`
 	// SourceEnv are variables for the building of Sources, as NAME=value.
 	SourceEnv []string `json:",omitempty"`
-	// SourcePatches are shell commands, run in the folder of the unpacked Sources, each of which is a folder there.
+	// SourcePatches are shell commands, run in the folder that has a folder of each of Sources, such as "horovod-0.28.1".
 	SourcePatches []string `json:",omitempty"`
 	// BuildPackages are Debian packages that are there only while Sources are installed.
 	BuildPackages []string `json:",omitempty"`

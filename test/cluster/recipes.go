@@ -45,6 +45,32 @@ var JAX = Recipe{
 	Wheels:   []string{"jax==0.10.2"},
 }
 
+// Paddle is PaddlePaddle without GPUs.
+var Paddle = Recipe{
+	Name: "paddle",
+	// It imports setuptools, which its wheel does not ask for.
+	Packages: []string{"python3", "python3-setuptools", "libgomp1", "libstdc++6"},
+	Suites:   []string{"trixie"},
+	Wheels:   []string{"paddlepaddle==3.3.1"},
+	Setup:    []string{compiled},
+}
+
+// DeepSpeed is DeepSpeed with the Torch recipe's PyTorch, and with pdsh and Open MPI, by which its launcher starts
+// programs elsewhere.
+var DeepSpeed = Recipe{
+	Name: "deepspeed",
+	Packages: withSSH("python3-torch", "python3-einops", "python3-hjson", "python3-msgpack", "python3-cpuinfo", "python3-pydantic",
+		"python3-tqdm", "python3-setuptools", "pdsh", "procps", "openmpi-bin", "python3-mpi4py"),
+	Suites:  Torch.Suites,
+	Sources: []string{"deepspeed==0.19.8"},
+	// Without an accelerator it wants one operator, and would compile it when it first communicates.
+	SourceEnv:     []string{"DS_BUILD_OPS=0", "DS_BUILD_SHM_COMM=1", "DS_ACCELERATOR=cpu"},
+	BuildPackages: []string{"g++", "libtorch-dev", "pybind11-dev", "python3-dev"},
+	// Otherwise every process looks for accelerators first.
+	Env:   append([]string{"DS_ACCELERATOR=cpu"}, Torch.Env...),
+	Setup: slices.Concat(Torch.Setup, sshSetup, []string{compiled}),
+}
+
 // Horovod is Horovod with the Torch recipe's PyTorch, over Gloo and over Open MPI. It takes five minutes more than the
 // others: the project makes no wheels.
 var Horovod = Recipe{
@@ -55,12 +81,10 @@ var Horovod = Recipe{
 	// The last release is of 2023: it relies on headers that brought others along, on an older standard than PyTorch now
 	// asks for, and on a module that Python has given up.
 	SourcePatches: []string{
-		"cd horovod-*",
-		"sed -i 's/CMAKE_CXX_STANDARD 14/CMAKE_CXX_STANDARD 17/' CMakeLists.txt horovod/torch/CMakeLists.txt",
-		"sed -i 's/-std=c++11/-std=c++17/' third_party/gloo/CMakeLists.txt",
-		"sed -i 's/const size_type count_;/size_type count_;/' third_party/flatbuffers/include/flatbuffers/stl_emulation.h",
-		"sed -i 's/from distutils.spawn import find_executable/from shutil import which as find_executable/' horovod/runner/js_run.py",
-		"cd ..",
+		"sed -i 's/CMAKE_CXX_STANDARD 14/CMAKE_CXX_STANDARD 17/' horovod-*/CMakeLists.txt horovod-*/horovod/torch/CMakeLists.txt",
+		"sed -i 's/-std=c++11/-std=c++17/' horovod-*/third_party/gloo/CMakeLists.txt",
+		"sed -i 's/const size_type count_;/size_type count_;/' horovod-*/third_party/flatbuffers/include/flatbuffers/stl_emulation.h",
+		"sed -i 's/from distutils.spawn import find_executable/from shutil import which as find_executable/' horovod-*/horovod/runner/js_run.py",
 	},
 	SourceEnv: []string{
 		"HOROVOD_WITH_PYTORCH=1", "HOROVOD_WITHOUT_TENSORFLOW=1", "HOROVOD_WITHOUT_MXNET=1", "HOROVOD_WITH_GLOO=1", "HOROVOD_WITH_MPI=1",
@@ -85,30 +109,4 @@ func byName(recipes ...Recipe) map[string]Recipe {
 		found[recipe.Name] = recipe
 	}
 	return found
-}
-
-// Paddle is PaddlePaddle without GPUs.
-var Paddle = Recipe{
-	Name: "paddle",
-	// It imports setuptools, which its wheel does not ask for.
-	Packages: []string{"python3", "python3-setuptools", "libgomp1", "libstdc++6"},
-	Suites:   []string{"trixie"},
-	Wheels:   []string{"paddlepaddle==3.3.1"},
-	Setup:    []string{compiled},
-}
-
-// DeepSpeed is DeepSpeed with the Torch recipe's PyTorch, what its launchers start programs with, and Open MPI. Nothing
-// of it is compiled, neither in the image nor later.
-var DeepSpeed = Recipe{
-	Name: "deepspeed",
-	Packages: withSSH("python3-torch", "python3-einops", "python3-hjson", "python3-msgpack", "python3-cpuinfo", "python3-pydantic",
-		"python3-tqdm", "python3-setuptools", "pdsh", "procps", "openmpi-bin", "python3-mpi4py"),
-	Suites:  Torch.Suites,
-	Sources: []string{"deepspeed==0.19.8"},
-	// Without an accelerator it compiles this at its first use, and does nothing before that.
-	SourceEnv:     []string{"DS_BUILD_OPS=0", "DS_BUILD_SHM_COMM=1", "DS_ACCELERATOR=cpu"},
-	BuildPackages: []string{"g++", "libtorch-dev", "pybind11-dev", "python3-dev"},
-	// It looks for an accelerator, and asks for one when there is none.
-	Env:   append([]string{"DS_ACCELERATOR=cpu"}, Torch.Env...),
-	Setup: slices.Concat(Torch.Setup, sshSetup, []string{compiled}),
 }

@@ -9,7 +9,7 @@ func withSSH(packages ...string) []string {
 }
 
 // sshSetup makes ssh work for root and for a user with the number 1000, who needs a name: ssh and sshd refuse a number
-// without one.
+// without one. As in every image of Debian, /run/sshd is missing: who starts sshd as root has to make it first.
 var sshSetup = []string{
 	// Keys that a package made are the same in all containers of the image; a gang brings its own.
 	"rm -f /etc/ssh/ssh_host_*",

@@ -8,12 +8,12 @@ var wheelPlatforms = []string{"manylinux_2_28", "manylinux_2_27", "manylinux_2_1
 // wheelHook returns a hook of mmdebstrap which installs wheels from outside: so the image needs no pip, and the
 // machine's own settings for the index hold. The version is that of the image's Python.
 func wheelHook(wheels []string) string {
-	return findPython + `pip3 install --quiet --disable-pip-version-check --no-compile --only-binary=:all: ` +
+	return findPython + ` && pip3 install --quiet --disable-pip-version-check --no-compile --only-binary=:all: ` +
 		`--target "$1/usr/local/lib/$python/dist-packages" ` + forImage(wheels)
 }
 
 // findPython makes $python the name of the image's Python, such as python3.13.
-const findPython = `python=$(basename "$(readlink -f "$1/usr/bin/python3")") && `
+const findPython = `python=$(basename "$(readlink -f "$1/usr/bin/python3")")`
 
 // forImage returns arguments with which pip looks for packages as the image needs them.
 func forImage(packages []string) string {
@@ -34,11 +34,13 @@ func (r Recipe) sourceHook() string {
 	const dir = "/var/tmp/sources"
 	names := `chroot "$1" dpkg-query --show --showformat '${Package}\n' | sort`
 	inside := []string{"cd " + dir, `for file in *.tar.gz; do if test -f "$file"; then tar -xzf "$file"; rm "$file"; fi; done`}
-	inside = append(inside, r.SourcePatches...)
+	for _, patch := range r.SourcePatches {
+		inside = append(inside, "("+patch+")")
+	}
 	inside = append(inside, "env "+quoteAll(r.SourceEnv)+"pip3 install --quiet --break-system-packages --root-user-action=ignore "+
 		"--no-index --no-deps --no-build-isolation --no-compile ./*")
 	return strings.Join([]string{
-		"set -e", strings.TrimSuffix(findPython, " && "),
+		"set -e", findPython,
 		`mkdir "$1` + dir + `"`,
 		`pip3 download --quiet --disable-pip-version-check --no-deps --dest "$1` + dir + `" ` + forImage(r.Sources),
 		"before=$(" + names + ")",

@@ -222,6 +222,11 @@ func TestRecipeHash(t *testing.T) {
 		{"one more package", Recipe{Name: "a", Packages: []string{"p", "q"}}},
 		{"another suite", Recipe{Name: "a", Packages: []string{"p"}, Suites: []string{"trixie"}}},
 		{"a setup", Recipe{Name: "a", Packages: []string{"p"}, Setup: []string{"true"}}},
+		{"a wheel", Recipe{Name: "a", Packages: []string{"p"}, Wheels: []string{"true"}}},
+		{"a source", Recipe{Name: "a", Packages: []string{"p"}, Sources: []string{"true"}}},
+		{"a source's patch", Recipe{Name: "a", Packages: []string{"p"}, SourcePatches: []string{"true"}}},
+		{"a source's variable", Recipe{Name: "a", Packages: []string{"p"}, SourceEnv: []string{"true"}}},
+		{"a build package", Recipe{Name: "a", Packages: []string{"p"}, BuildPackages: []string{"true"}}},
 	} {
 		hash, err := test.recipe.Hash()
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
+	"rollcall.training/test/cluster"
 )
 
 // TestPyTorchElastic takes a pod away from an elastic gang and then gives it more.
@@ -67,4 +68,32 @@ func (s *site) says(t *testing.T, ns, name, text string, pods int) {
 		}
 		return nil
 	})
+}
+
+// TestHorovodElastic gives an elastic gang a worker more. Its batches count only with
+// three processes, so it ends when discover_hosts.sh has shown the new host.
+func TestHorovodElastic(t *testing.T) {
+	slow(t)
+	s := here(t)
+	image, err := s.LoadImage(t.Context(), cluster.Horovod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := s.namespace(t)
+	const workers = "elastic-horovod-worker"
+	// The ranks have the variables of the workers' pods.
+	s.applyTo(t, ns, "horovod/elastic", image, workers,
+		`{op: add, path: /spec/template/spec/containers/0/env, value: [{name: FULL, value: "3"}, {name: BATCHES, value: "15"}]}`)
+	s.says(t, ns, "elastic-horovod", "size 2 goes on from batch 0", 1)
+	patch := []byte(`{"spec":{"parallelism":3,"completions":3}}`)
+	if _, err := s.client.BatchV1().Jobs(ns).Patch(t.Context(), workers, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.phase(t, ns, "elastic-horovod-launcher", gang.Succeeded)
+	text := s.launcherLog(t, ns, "elastic-horovod")
+	for rank := range 3 {
+		if want := fmt.Sprintf("rank %d size 3 done after batch 15", rank); !strings.Contains(text, want) {
+			t.Errorf("the launcher did not print %q:\n%s", want, text)
+		}
+	}
 }

@@ -71,6 +71,7 @@ func TestUninstall(t *testing.T) {
 // clusterScoped lists the objects outside of namespaces that an installation could
 // leave.
 func (s *site) clusterScoped(ctx context.Context) ([]string, error) {
-	out, err := s.Kubectl(ctx, "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses", "-o", "name")
+	out, err := s.Kubectl(ctx, "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses,"+
+		"mutatingadmissionpolicies,mutatingadmissionpolicybindings,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
 	return strings.Fields(out), err
 }

@@ -2,6 +2,7 @@ package installation
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os/exec"
@@ -119,7 +120,6 @@ func (m *Manager) install(t testing.TB) {
 		}
 	}
 	must(m.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}, options))
-	policies := m.Client.AdmissionregistrationV1()
 	for _, object := range Render(t, m.Cluster, m.chart...) {
 		switch o := object.(type) {
 		case *corev1.ServiceAccount:
@@ -132,14 +132,6 @@ func (m *Manager) install(t testing.TB) {
 			must(m.Client.RbacV1().Roles(Namespace).Create(ctx, o, options))
 		case *rbacv1.RoleBinding:
 			must(m.Client.RbacV1().RoleBindings(Namespace).Create(ctx, o, options))
-		case *admissionv1.MutatingAdmissionPolicy:
-			must(policies.MutatingAdmissionPolicies().Create(ctx, o, options))
-		case *admissionv1.MutatingAdmissionPolicyBinding:
-			must(policies.MutatingAdmissionPolicyBindings().Create(ctx, o, options))
-		case *admissionv1.ValidatingAdmissionPolicy:
-			must(policies.ValidatingAdmissionPolicies().Create(ctx, o, options))
-		case *admissionv1.ValidatingAdmissionPolicyBinding:
-			must(policies.ValidatingAdmissionPolicyBindings().Create(ctx, o, options))
 		case *admissionv1.MutatingWebhookConfiguration:
 			for i := range o.Webhooks {
 				m.callByURL(&o.Webhooks[i].ClientConfig)
@@ -150,8 +142,26 @@ func (m *Manager) install(t testing.TB) {
 				m.callByURL(&o.Webhooks[i].ClientConfig)
 			}
 			must(m.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, o, options))
+		default:
+			must(nil, m.installPolicy(ctx, object))
 		}
 	}
+}
+
+// installPolicy creates the object if it is an admission policy or a binding of one.
+func (m *Manager) installPolicy(ctx context.Context, object runtime.Object) (err error) {
+	api, options := m.Client.AdmissionregistrationV1(), metav1.CreateOptions{}
+	switch o := object.(type) {
+	case *admissionv1.MutatingAdmissionPolicy:
+		_, err = api.MutatingAdmissionPolicies().Create(ctx, o, options)
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		_, err = api.MutatingAdmissionPolicyBindings().Create(ctx, o, options)
+	case *admissionv1.ValidatingAdmissionPolicy:
+		_, err = api.ValidatingAdmissionPolicies().Create(ctx, o, options)
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		_, err = api.ValidatingAdmissionPolicyBindings().Create(ctx, o, options)
+	}
+	return err
 }
 
 // callByURL replaces the chart's Service, behind which there are no pods here.
