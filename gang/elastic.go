@@ -17,6 +17,17 @@ type Elastic struct {
 // String is the form that users write, which torchrun reads too.
 func (e Elastic) String() string { return fmt.Sprintf("%d:%d", e.Min, e.Max) }
 
+// ParseElastic reads min:max.
+func ParseElastic(text string) (Elastic, error) {
+	low, high, ok := strings.Cut(text, ":")
+	lo, err1 := strconv.ParseInt(low, 10, 32)
+	hi, err2 := strconv.ParseInt(high, 10, 32)
+	if !ok || err1 != nil || err2 != nil || lo < 1 || lo > hi || hi > maxPods {
+		return Elastic{}, fmt.Errorf("must be min:max, two numbers of pods from 1 to %d, the smaller first, such as 2:4", maxPods)
+	}
+	return Elastic{Min: int32(lo), Max: int32(hi)}, nil
+}
+
 // elastic reads min:max, and holds the size of the role that may vary to it.
 func (p *parser) elastic(all Frameworks, f Framework, role Role, roles []Member) *Elastic {
 	text, ok := p.meta.Annotations[AnnotationElastic]
@@ -29,14 +40,12 @@ func (p *parser) elastic(all Frameworks, f Framework, role Role, roles []Member)
 			"a gang of %s cannot change its size while it runs; remove the annotation (those that can: %s)", f.Name, strings.Join(all.elastic(), ", "))))
 		return nil
 	}
-	low, high, ok := strings.Cut(text, ":")
-	lo, err1 := strconv.ParseInt(low, 10, 32)
-	hi, err2 := strconv.ParseInt(high, 10, 32)
-	if !ok || err1 != nil || err2 != nil || lo < 1 || lo > hi || hi > maxPods {
-		p.invalid(path, text, fmt.Sprintf("must be min:max, two numbers of pods from 1 to %d, the smaller first, such as 2:4", maxPods))
+	bounds, err := ParseElastic(text)
+	if err != nil {
+		p.invalid(path, text, err.Error())
 		return nil
 	}
-	e := &Elastic{Min: int32(lo), Max: int32(hi)}
+	e := &bounds
 	if role.Name == f.Elastic {
 		p.within(e, p.sizePath(), p.workload.Ranks(), p.workload.Ranks())
 		return e

@@ -104,6 +104,9 @@ type Key struct {
 	Default string
 	// Meaning is one sentence for users.
 	Meaning string
+	// Live is true when a change is heeded while the gang runs. All others are read when
+	// a Job is created, and never again.
+	Live bool
 }
 
 // Keys lists every key of this release, the opt-in first.
@@ -145,13 +148,13 @@ func Keys() []Key {
 			Meaning: "The launcher's own pod is one of the hosts, the first."},
 		{Name: AnnotationRestartPolicy, Kind: KindAnnotation, Values: "`gang`, `pod`, `never`", Default: "`gang`; `pod` for an elastic gang; `never` for a Job with `backoffLimit: 0`",
 			Meaning: "When a rank fails: all ranks start anew together, the Job's own rules hold, or the gang has failed."},
-		{Name: AnnotationMaxRestarts, Kind: KindAnnotation, Values: "a whole number from 0 to 1000", Default: "3",
+		{Name: AnnotationMaxRestarts, Kind: KindAnnotation, Live: true, Values: "a whole number from 0 to 1000", Default: "3",
 			Meaning: "How often the gang is restarted before it has failed. Ranks that fail together count once."},
 		{Name: AnnotationSuccessPolicy, Kind: KindAnnotation, Values: "`all`, `rank0`, or a role of the gang", Default: "the framework's: the role that decides, else `all`",
 			Meaning: "Whose end is the end of the gang."},
-		{Name: AnnotationCleanPods, Kind: KindAnnotation, Values: "`running`, `all`, `none`", Default: "`running`",
+		{Name: AnnotationCleanPods, Kind: KindAnnotation, Live: true, Values: "`running`, `all`, `none`", Default: "`running`",
 			Meaning: "Which pods of an ended gang are taken away: those that still run, all, or none."},
-		{Name: AnnotationStartTimeout, Kind: KindAnnotation, Values: "a duration from 1s, such as `30m`", Default: "off",
+		{Name: AnnotationStartTimeout, Kind: KindAnnotation, Live: true, Values: "a duration from 1s, such as `30m`", Default: "off",
 			Meaning: "How long the gang may take until all ranks are ready, before it is restarted or has failed."},
 		{Name: LabelPhase, Kind: KindLabel, Meaning: "The gang's phase, for `kubectl get jobs -L`."},
 		{Name: AnnotationStatus, Kind: KindAnnotation, Meaning: "One line about the gang's state."},

@@ -94,14 +94,27 @@ func tooLate(old, updated gang.Workload) admission.Warnings {
 	var out admission.Warnings
 	for _, k := range gang.Keys() {
 		before, after := keyValue(old, k), keyValue(updated, k)
-		if before != after && !gang.WrittenBack(k.Name) && k.Name != gang.LabelFramework {
+		if before != after && !k.Live && !gang.WrittenBack(k.Name) && k.Name != gang.LabelFramework {
 			out = append(out, fmt.Sprintf("metadata.%ss[%s]: a change has no effect on an existing Job; delete the Job and create it anew", k.Kind, k.Name))
 		}
 	}
 	if a, b := old.Ranks(), updated.Ranks(); a != b && b != 0 {
-		out = append(out, fmt.Sprintf("spec.parallelism: the ranks were told that the gang has %d members; delete the Job and create it anew with %d", a, b))
+		out = append(out, resized(updated, a, b)...)
 	}
 	return out
+}
+
+// resized warns of a new number of pods, unless the gang is one that can have it.
+func resized(w gang.Workload, before, after int32) admission.Warnings {
+	bounds := w.Meta().Annotations[gang.AnnotationElastic]
+	if bounds == "" {
+		return admission.Warnings{fmt.Sprintf(
+			"spec.parallelism: the ranks were told that the gang has %d members; delete the Job and create it anew with %d", before, after)}
+	}
+	if e, err := gang.ParseElastic(bounds); err == nil && (after < e.Min || after > e.Max) {
+		return admission.Warnings{fmt.Sprintf("spec.parallelism: %d is not within %s, the bounds that the ranks were told", after, e)}
+	}
+	return nil
 }
 
 func keyValue(w gang.Workload, k gang.Key) string {

@@ -134,6 +134,11 @@ func TestJobUpdates(t *testing.T) {
 		}
 		return out
 	}
+	elastic := func(t *testing.T) []byte {
+		t.Helper()
+		raw := merge(t, labelled(t, plainJob), `{"metadata":{"annotations":{"rollcall.training/elastic":"2:4"}}}`)
+		return apply(t, raw, webhook.NewMutator(engine()).Handle(t.Context(), request(admissionv1.Create, gang.Job, nil, raw)))
+	}
 	for name, c := range map[string]struct {
 		reason   string
 		old, now func(t *testing.T) []byte
@@ -173,6 +178,24 @@ func TestJobUpdates(t *testing.T) {
 				return merge(t, admitted(t), `{"spec":{"parallelism":3,"completions":3}}`)
 			},
 			want: "spec.parallelism",
+		},
+		"restarts changed": {
+			reason: "what is heeded while the gang runs may change while it does",
+			old:    admitted,
+			now: func(t *testing.T) []byte {
+				return merge(t, admitted(t), `{"metadata":{"annotations":{"rollcall.training/max-restarts":"10"}}}`)
+			},
+		},
+		"elastic, within bounds": {
+			reason: "such a gang takes ranks in and lets them go",
+			old:    elastic,
+			now:    func(t *testing.T) []byte { return merge(t, elastic(t), `{"spec":{"parallelism":4,"completions":4}}`) },
+		},
+		"elastic, out of bounds": {
+			reason: "the ranks were told the bounds",
+			old:    elastic,
+			now:    func(t *testing.T) []byte { return merge(t, elastic(t), `{"spec":{"parallelism":5,"completions":5}}`) },
+			want:   "not within 2:4",
 		},
 		"suspended": {
 			reason: "suspend is how queues and restarts work",
