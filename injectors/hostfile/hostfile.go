@@ -17,7 +17,9 @@ const (
 	slotsPath = "/etc/mpi/hostfile.slots"
 )
 
-// patience of ssh, for an ssh whose configuration the user mounted over ours.
+// patience of ssh, for an ssh whose configuration the user mounted over ours. The Open
+// MPI from 5 on cannot have it: where its workers start workers, it hands the text on
+// without what follows the "=", and the daemons are lost (seen with 5.0.7).
 const patience = "-o ConnectionAttempts=10"
 
 // Env tells every launcher of MPI where the hosts are. A user may well know better:
@@ -34,8 +36,8 @@ func Env(g gang.Gang) []plan.Env {
 		tunable("PRTE_MCA_prte_default_hostfile", slotsPath),
 		tunable("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
 		tunable("PRTE_MCA_prte_set_default_slots", slots),
-		tunable("PRTE_MCA_plm_ssh_args", patience),
-		// Intel MPI.
+		// Intel MPI, which ignores the numbers of the file without the last of these, and
+		// counts cores.
 		tunable("I_MPI_HYDRA_HOST_FILE", HydraPath),
 		tunable("I_MPI_HYDRA_BOOTSTRAP", "ssh"),
 		tunable("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", patience),
@@ -43,12 +45,10 @@ func Env(g gang.Gang) []plan.Env {
 		// MPICH.
 		tunable("HYDRA_HOST_FILE", HydraPath),
 		tunable("HYDRA_LAUNCHER_EXTRA_ARGS", patience),
-		// A container's root is no more than its container; as root Open MPI wants to be
-		// told twice (ompi, orte/tools/orterun).
+		// A container's root is no more than its container; as root both Open MPIs want to
+		// be told twice (ompi, orte/tools/orterun).
 		tunable("OMPI_ALLOW_RUN_AS_ROOT", "1"),
 		tunable("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-		tunable("PRTE_ALLOW_RUN_AS_ROOT", "1"),
-		tunable("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
 	}
 	return append(env, Blank(g)...)
 }

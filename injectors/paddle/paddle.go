@@ -2,7 +2,7 @@ package paddle
 
 import (
 	"fmt"
-	"strconv"
+	"strings"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
@@ -15,6 +15,11 @@ const Port = 36543
 
 // roleMaster makes a gang one of parameter servers, as in PaddleJob.
 const roleMaster = "master"
+
+// logDir is where the launcher writes what its processes print beyond the first. Its
+// default is the working directory, and where that cannot be written to, the launcher of
+// rank 0 hangs.
+const logDir = "/tmp/paddle"
 
 // indexEnv holds the pod's index by itself, for POD_IP to refer to.
 const indexEnv = "PADDLE_POD_INDEX"
@@ -34,33 +39,44 @@ func (Injector) Framework() gang.Framework {
 	}
 }
 
-// Plan tells paddle.distributed.launch where its master is, and who it is itself.
+// Plan tells paddle.distributed.launch where its master is, or its servers and
+// trainers, and who it is itself. A gang of one meets nobody.
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	env := []plan.Env{
 		rendezvous.Unbuffered(),
 		plan.Value("PADDLE_JOB_ID", g.Name).As(plan.Default),
-		rendezvous.Size("PADDLE_NNODES", int64(g.Size)),
+		plan.Value("PADDLE_LOG_DIR", logDir).As(plan.Default),
 	}
 	if g.Size == 1 {
-		return plan.Plan{Env: env} // with a master's address the launcher would wait for others
+		return plan.Plan{Env: env}
 	}
 	env = append(env,
-		plan.Value("PADDLE_MASTER", fmt.Sprintf("%s:%d", g.Host(0), g.Port)).WithFix(rendezvous.FixPort),
-		rendezvous.Rank(g, "PADDLE_RANK"),
 		plan.FieldEnv(indexEnv, plan.PodLabelField(g.IndexLabel)),
 		plan.Value("POD_IP", fmt.Sprintf("%s-$(%s).%s", g.Workload, indexEnv, g.Subdomain())),
 	)
 	if len(g.Members) > 1 {
-		env = append(env, server(g))
+		return plan.Plan{Env: append(env, servers(g)...)}
 	}
-	return plan.Plan{Env: env}
+	return plan.Plan{Env: append(env,
+		plan.Value("PADDLE_MASTER", fmt.Sprintf("%s:%d", g.Host(0), g.Port)).WithFix(rendezvous.FixPort),
+		rendezvous.Size("PADDLE_NNODES", int64(g.Size)),
+		rendezvous.Rank(g, "PADDLE_RANK"),
+	)}
 }
 
-// server is what a pod is in the mode of parameter servers: one server, or one trainer.
-func server(g gang.Gang) plan.Env {
-	name := "PADDLE_TRAINER_NUM"
-	if g.Role == roleMaster {
-		name = "PADDLE_SERVER_NUM"
+// servers are the endpoints of the mode of parameter servers. The launcher of each pod
+// runs those that begin with its own POD_IP. The numbers that PaddleJob gives instead
+// make every pod a server and a trainer, since 0 counts as 1 there
+// (paddle/distributed/launch/controllers/ps.py).
+func servers(g gang.Gang) []plan.Env {
+	endpoints := map[string][]string{}
+	for _, m := range g.Members {
+		for i := range m.Size {
+			endpoints[m.Role] = append(endpoints[m.Role], fmt.Sprintf("%s:%d", g.HostOf(m, i), g.Port))
+		}
 	}
-	return plan.Value(name, strconv.Itoa(1)).As(plan.Default)
+	return []plan.Env{
+		plan.Value("PADDLE_SERVERS_ENDPOINTS", strings.Join(endpoints[roleMaster], ",")).WithFix(rendezvous.FixSize),
+		plan.Value("PADDLE_TRAINERS_ENDPOINTS", strings.Join(endpoints["worker"], ",")).WithFix(rendezvous.FixSize),
+	}
 }

@@ -15,6 +15,9 @@ hosts() {
   done
 }
 hosts "$ROLLCALL_HOSTS" >"$dir/mpi/hosts"
+# A launcher that is a host itself stands there by its bare hostname, by which every MPI knows its own host: by a longer
+# name MPICH and Intel MPI would call it by ssh, and PRRTE not find it in a list of the user's.
+[ "$ROLLCALL_SELF" != true ] || sed -i '1s/\..*//' "$dir/mpi/hosts"
 sed "s/\$/ slots=$ROLLCALL_SLOTS/" "$dir/mpi/hosts" >"$dir/mpi/hostfile.slots"
 sed "s/\$/:$ROLLCALL_SLOTS/" "$dir/mpi/hosts" >"$dir/mpi/hostfile.hydra"
 cp "$dir/mpi/hostfile.$ROLLCALL_HOSTFILE" "$dir/mpi/hostfile"

@@ -71,7 +71,10 @@ func TestHostfiles(t *testing.T) {
 	line := func(form string, names ...string) string {
 		var out strings.Builder
 		for _, n := range names {
-			fmt.Fprintf(&out, form+"\n", n+".train.team.svc.cluster.local")
+			if n != "train-launcher-0" { // which stands there by its bare hostname
+				n += ".train.team.svc.cluster.local"
+			}
+			fmt.Fprintf(&out, form+"\n", n)
 		}
 		return out.String()
 	}

@@ -107,6 +107,77 @@ func TestMPI(t *testing.T) {
 	}
 }
 
+// TestMPITree has Open MPI's workers start workers, as it does by itself in gangs of
+// more than 64 hosts: they need the keys, and names that they cut to the first label.
+func TestMPITree(t *testing.T) {
+	slow(t)
+	for _, recipe := range []cluster.Recipe{cluster.OpenMPI4, cluster.OpenMPI5} {
+		t.Run(recipe.Name, func(t *testing.T) {
+			s := here(t)
+			image, err := s.LoadImage(t.Context(), recipe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ns := s.namespace(t)
+			for role, size := range map[string]int32{gang.RoleLauncher: 1, "worker": 5} {
+				spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "trainer", Image: image}}}
+				if role == gang.RoleLauncher {
+					spec.Containers[0].Command = []string{"env", "PRTE_MCA_rml_base_radix=2", "OMPI_MCA_routed_radix=2", "mpirun", "-np", "5", "hostname"}
+				}
+				s.labelled(t, ns, "tree-"+role, map[string]string{gang.LabelFramework: "mpi", gang.LabelRole: role}, size,
+					map[string]string{gang.AnnotationRoles: "launcher=1,worker=5", gang.AnnotationSlots: "1"}, spec)
+			}
+			s.phase(t, ns, "tree-launcher", gang.Succeeded)
+			text := s.launcherLog(t, ns, "tree")
+			for i := range 5 {
+				if want := fmt.Sprintf("tree-worker-%d\n", i); !strings.Contains(text, want) {
+					t.Errorf("no process on tree-worker-%d:\n%s", i, text)
+				}
+			}
+		})
+	}
+}
+
+// TestMPISelf lets the launcher be a host: its processes run in its own pod, beside
+// those of the workers.
+func TestMPISelf(t *testing.T) {
+	slow(t)
+	for _, c := range []struct {
+		recipe cluster.Recipe
+		mpi    gang.MPI
+	}{{cluster.OpenMPI4, gang.OpenMPI}, {cluster.OpenMPI5, gang.OpenMPI}, {cluster.MPICH, gang.MPICH}, {cluster.IntelMPI, gang.IntelMPI}} {
+		t.Run(c.recipe.Name, func(t *testing.T) {
+			_, text := launched(t, "mpi", "hosts", c.recipe,
+				`{op: add, path: /metadata/annotations/rollcall.training~1mpi-implementation, value: `+string(c.mpi)+`}`,
+				`{op: add, path: /metadata/annotations/rollcall.training~1launcher-runs-worker, value: "true"}`)
+			if want := "hosts hosts-launcher-0 hosts-worker-0"; !strings.Contains(text, want) {
+				t.Errorf("the launcher did not print %q:\n%s", want, text)
+			}
+		})
+	}
+}
+
+// TestTorchOverMPI: PyTorch's mpi backend has its ranks from mpirun.
+func TestTorchOverMPI(t *testing.T) {
+	slow(t)
+	s := here(t)
+	image, err := s.LoadImage(t.Context(), cluster.Horovod) // it has PyTorch and Open MPI
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := s.namespace(t)
+	program := `import socket, torch, torch.distributed as dist; dist.init_process_group("mpi"); t = torch.ones(1); dist.all_reduce(t); ` +
+		`print("rank", dist.get_rank(), "sum", int(t.item()), "on", socket.gethostname(), flush=True)`
+	s.applyTo(t, ns, "mpi", image, "hosts-launcher", commandOf("mpirun", "-np", "4", "python3", "-c", program))
+	s.phase(t, ns, "hosts-launcher", gang.Succeeded)
+	text := s.launcherLog(t, ns, "hosts")
+	for rank := range 4 {
+		if want := fmt.Sprintf("rank %d sum 4 on hosts-worker-%d", rank, rank/2); !strings.Contains(text, want) {
+			t.Errorf("the launcher did not print %q:\n%s", want, text)
+		}
+	}
+}
+
 // TestMPIOnOneHost takes the hostfile from an Open MPI that then runs all ranks on the
 // launcher, and ends well. The gang says so.
 func TestMPIOnOneHost(t *testing.T) {
