@@ -26,7 +26,7 @@ const (
 	letGo
 	// end makes a Job fail for good, which takes its pods away.
 	end
-	// rest takes the pods of a member away that its gang needs no more.
+	// rest takes the pods of a member away whose gang is done without it.
 	rest
 )
 
@@ -40,10 +40,11 @@ func wished(p *party, m member, s gang.State) wish {
 		return stop
 	case s.Phase == gang.Failed && s.Cause != nil:
 		return end
-	case s.Phase.Terminal():
-		if p.lifecycle().Clean == gang.CleanNone {
-			return asIs
-		}
+	case s.Phase.Terminal() && p.lifecycle().Clean == gang.CleanNone:
+		return asIs
+	case s.Phase == gang.Failed:
+		return end
+	case s.Phase == gang.Succeeded:
 		return rest
 	default:
 		return letGo
@@ -78,11 +79,16 @@ func (r *Reconciler) enact(ctx context.Context, p *party, m member, s gang.Statu
 // change brings about a wish, and notes in s whether the member is stopped by it. It
 // reports whether it changed anything.
 func change(w gang.Workload, what wish, s *gang.Status, told gang.Status) bool {
-	s.Stopped = told.Stopped && heldBack(w)
+	s.Stopped = stays(w, told, s.Phase)
 	switch what {
-	case stop, rest:
-		if heldBack(w) {
-			return false
+	case rest:
+		if w.Job != nil {
+			return retire(w)
+		}
+		fallthrough
+	case stop:
+		if heldBack(w) || told.Stopped {
+			return false // another let it go: to hold it again would be a quarrel without end
 		}
 		s.Stopped = true
 		hold(w)
@@ -98,6 +104,12 @@ func change(w gang.Workload, what wish, s *gang.Status, told gang.Status) bool {
 	default:
 		return false
 	}
+}
+
+// stays reports whether a member counts as one that we stopped. One that another has
+// let go since does until its gang has heard of it.
+func stays(w gang.Workload, told gang.Status, phase gang.Phase) bool {
+	return told.Stopped && (heldBack(w) || phase == gang.Restarting || phase.Terminal())
 }
 
 // hold lets a workload have no pods.
@@ -127,6 +139,18 @@ func release(w gang.Workload, attempt int32) bool {
 	return true
 }
 
+// retire lets a Job be complete whose gang is done: it is to have no pods, and has that
+// many. An Indexed Job's number of completions may change with its parallelism (KEP-3715).
+// So its time to live begins, and whoever waits for it hears of its end.
+func retire(w gang.Workload) bool {
+	spec := &w.Job.Spec
+	if ptr.Deref(spec.Completions, 1) == 0 && !ptr.Deref(spec.Suspend, false) {
+		return false
+	}
+	spec.Parallelism, spec.Completions, spec.Suspend = ptr.To[int32](0), ptr.To[int32](0), ptr.To(false)
+	return true
+}
+
 // endFor makes a Job fail. A deadline that has passed is the one way that needs no pod
 // to fail and no other write; what it was really, the gang's own condition tells. A
 // StatefulSet has no such end.
@@ -143,6 +167,7 @@ func endFor(w gang.Workload, s *gang.Status) bool {
 	if ptr.Deref(spec.ActiveDeadlineSeconds, 1) == 0 && !ptr.Deref(spec.Suspend, false) {
 		return false
 	}
+	s.Stopped = false
 	spec.ActiveDeadlineSeconds, spec.Suspend = ptr.To[int64](0), ptr.To(false)
 	return true
 }

@@ -43,8 +43,8 @@ func (r *Reconciler) ensureKeyPair(ctx context.Context, p *party, next gang.Phas
 	}
 	kept, now := r.memory.of(p.look.request), r.Clock.Now()
 	switch {
-	case kept.keyPairOf != owner.UID:
-		kept.keyPairOf, kept.keyPairMade, kept.keyPairNext = owner.UID, false, time.Time{}
+	case kept.keyPairOf != owner.UID || kept.keyPairFor != p.state().Attempt: // it may have been deleted since
+		kept.keyPairOf, kept.keyPairFor, kept.keyPairMade, kept.keyPairNext = owner.UID, p.state().Attempt, false, time.Time{}
 	case kept.keyPairMade:
 		return nil
 	case now.Before(kept.keyPairNext): // a member moved in the meantime

@@ -19,9 +19,10 @@ type memory struct {
 type remembered struct {
 	// missingSince is when a member was first found missing; zero when none is.
 	missingSince time.Time
-	// keyPairOf is the owner for which a key pair is to be made; keyPairMade is true when
+	// keyPairOf is the owner for which a key pair is to be made, once for each attempt; keyPairMade is true when
 	// this process has made it, and else keyPairNext is when it tries again.
 	keyPairOf   types.UID
+	keyPairFor  int32 // the attempt
 	keyPairMade bool
 	keyPairNext time.Time
 	// written is the version of each member over which its status was written last. A

@@ -42,7 +42,7 @@ type member struct {
 	result *injectors.Result
 	// unread says why it could not be read.
 	unread error
-	// pods is how many it has.
+	// pods is how many it has that nobody told to go.
 	pods int
 }
 

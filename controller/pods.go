@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +45,9 @@ func Strip(o any) (any, error) {
 			out.Labels[key] = v
 		}
 	}
+	if slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) {
+		out.Finalizers = tracked
+	}
 	if c := metav1.GetControllerOf(pod); c != nil {
 		out.OwnerReferences = []metav1.OwnerReference{{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID, Controller: c.Controller}}
 	}
@@ -55,6 +60,9 @@ func Strip(o any) (any, error) {
 	}
 	return out, nil
 }
+
+// tracked are the finalizers of all pods that their Job has yet to count.
+var tracked = []string{batchv1.JobTrackingFinalizer}
 
 // Labels by which the controllers of workloads number their pods.
 const (
@@ -119,8 +127,9 @@ const overdue = time.Minute
 
 // holds reports whether a pod still keeps its gang from beginning anew.
 func holds(pod *corev1.Pod, now time.Time) bool {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return false
-	}
-	return pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(overdue))
+	return !finished(pod) && (pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(overdue)))
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"rollcall.training/gang"
@@ -47,6 +49,7 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 
 	memory memory
+	pacer  pacer
 }
 
 // Request names what is looked at together: a workload that is a gang by itself, or a
@@ -74,6 +77,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	if err := r.index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	if err := metrics.Registry.Register(census{r.Client}); err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
+		return fmt.Errorf("registering the count of gangs: %w", err)
+	}
 	// A Service is watched for its loss alone; nothing else of it moves a gang.
 	lost := predicate.Funcs{
 		CreateFunc: none[event.CreateEvent], UpdateFunc: none[event.UpdateEvent], GenericFunc: none[event.GenericEvent],
@@ -83,7 +89,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		Watches(&batchv1.Job{}, handler.TypedEnqueueRequestsFromMapFunc(r.requests)).
 		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.requests)).
 		Watches(&corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfService), builder.WithPredicates(lost)).
-		Watches(&corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfPod)).
+		Watches(&corev1.Pod{}, r.podEvents()).
 		WithOptions(controller.TypedOptions[Request]{MaxConcurrentReconciles: concurrency}).
 		WithLogConstructor(func(req *Request) logr.Logger {
 			log := mgr.GetLogger().WithValues("controller", "gang")
@@ -110,6 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 	}
 	if len(workloads) == 0 {
 		r.memory.forget(req)
+		r.pacer.forget(req)
 		return ctrl.Result{}, nil
 	}
 	l := &look{request: req}
@@ -141,6 +148,7 @@ func (r *Reconciler) follow(ctx context.Context, p *party) {
 		p.look.met(err)
 		return
 	}
+	r.pacer.looked(p.look.request, p.look.pods, see.Now)
 	next := state.Next(p.lifecycle(), see)
 	if !next.Phase.Terminal() {
 		for _, m := range p.members {
@@ -152,6 +160,7 @@ func (r *Reconciler) follow(ctx context.Context, p *party) {
 	}
 	r.wake(p, next)
 	r.followState(ctx, p, next)
+	p.look.met(r.clean(ctx, p, next))
 }
 
 // wake asks for another look when time alone will move the gang.
@@ -160,7 +169,7 @@ func (r *Reconciler) wake(p *party, s gang.State) {
 	if s.Phase == gang.Restarting && s.NotBefore.After(now) {
 		p.look.again(s.NotBefore.Sub(now))
 	}
-	if t := p.lifecycle().StartTimeout; t > 0 && (s.Phase == gang.Pending || s.Phase == gang.Starting) && !s.Begun.IsZero() {
+	if t := p.lifecycle().StartTimeout; t > 0 && p.lifecycle().Restart != gang.RestartPod && (s.Phase == gang.Pending || s.Phase == gang.Starting) && !s.Begun.IsZero() {
 		p.look.again(max(time.Second, s.Begun.Add(t).Sub(now)))
 	}
 }
@@ -170,6 +179,8 @@ type look struct {
 	request Request
 	after   time.Duration
 	errs    []error
+	// pods is how many were read.
+	pods int
 }
 
 // again asks for another look after d, or sooner.

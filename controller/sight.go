@@ -6,7 +6,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
 	"rollcall.training/plan"
@@ -20,7 +22,7 @@ const settling = 3 * time.Second
 func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gang.Sight, error) {
 	now := r.Clock.Now()
 	see := gang.Sight{Roll: p.roll, Now: now, Stopped: p.roll.Halted()}
-	watch := gang.Watch{Attempt: state.Attempt, Fell: state.Fell}
+	watch := gang.Watch{Attempt: state.Attempt, Fell: state.Fell, Begun: state.Begun}
 	for i := range p.members {
 		m := &p.members[i]
 		if m.result == nil {
@@ -30,7 +32,8 @@ func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gan
 		if err != nil {
 			return see, err
 		}
-		m.pods = len(pods)
+		p.look.pods += len(pods)
+		m.pods = staying(pods)
 		if m.StatefulSet != nil {
 			p.roll.End(m.Meta().Name, pods, m.told())
 			pods = current(m.StatefulSet, pods)
@@ -39,19 +42,69 @@ func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gan
 		see.Fall = gang.Earlier(see.Fall, gang.FirstFall(pods, g.Offset, watch))
 		see.Lacking = append(see.Lacking, gang.Lacking(pods, g.Own(), g.Offset)...)
 		see.Started = r.started(p, pods, now) || see.Started
-		for j := range pods {
-			if holds(&pods[j], now) {
-				see.Stopped = false
-				if d := pods[j].DeletionTimestamp; d != nil {
-					p.look.again(d.Add(overdue).Sub(now))
-				}
-			}
-		}
+		r.stopping(p, m, pods, &see)
 		if m.told().Stopped && !heldBack(m.Workload) {
 			see.Resumed = true
 		}
 	}
 	return see, nil
+}
+
+// stopping looks whether pods of a member still keep the gang from beginning anew.
+func (r *Reconciler) stopping(p *party, m *member, pods []corev1.Pod, see *gang.Sight) {
+	var lost int32
+	for i := range pods {
+		d := pods[i].DeletionTimestamp
+		switch {
+		case finished(&pods[i]):
+			continue
+		case !holds(&pods[i], see.Now):
+			lost++
+			continue
+		case d != nil:
+			see.Leaving = true
+			p.look.again(d.Add(overdue).Sub(see.Now))
+		}
+		see.Stopped = false
+	}
+	see.Uncounted += uncounted(m.Job, pods)
+	// The Job may know of pods that the cache does not show yet.
+	if gang.Observe(m.Workload).Leaving > lost {
+		see.Stopped = false
+	}
+}
+
+// staying counts the pods that nobody told to go.
+func staying(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// uncounted is how many pods a Job will count as failed: their finalizer says that it has
+// not yet (kubernetes pkg/controller/job). One with backoffLimitPerIndex does so when it
+// replaces them, which is in the next attempt.
+func uncounted(job *batchv1.Job, pods []corev1.Pod) int32 {
+	if job == nil {
+		return 0
+	}
+	var known []types.UID // counted already, in the Job's status
+	if u := job.Status.UncountedTerminatedPods; u != nil {
+		known = u.Failed
+	}
+	var n int32
+	for i := range pods {
+		p := &pods[i]
+		fell := p.Status.Phase == corev1.PodFailed || p.DeletionTimestamp != nil && p.Status.Phase != corev1.PodSucceeded
+		if fell && slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) && !slices.Contains(known, p.UID) {
+			n++
+		}
+	}
+	return n
 }
 
 // told is what was last said to the member.

@@ -64,6 +64,9 @@ func (r *Reconciler) bring(ctx context.Context, p *party, m member, s gang.Statu
 		r.memory.of(p.look.request).wrote(uid, version)
 	}
 	r.announce(ctx, m, s, before)
+	if m.Meta().UID == p.first().Meta().UID {
+		measure(m.Template().Labels[gang.LabelFramework], s, before.Phase)
+	}
 	return nil
 }
 
@@ -86,7 +89,7 @@ func (r *Reconciler) word(ctx context.Context, p *party, next gang.State) (gang.
 // tell writes a status to one member, unless it knows.
 func (r *Reconciler) tell(ctx context.Context, m member, s gang.Status) (bool, error) {
 	before, said := gang.PhaseOf(m.Workload), m.told()
-	s.Stopped = said.Stopped && heldBack(m.Workload)
+	s.Stopped = stays(m.Workload, said, s.Phase)
 	if before == s.Phase && said.Phase == s.Phase && special(said.Reason) != special(s.Reason) {
 		s.Since = said.Since
 	}

@@ -118,8 +118,11 @@ func roleTable(f gang.Framework) string {
 		if r.Max > 0 {
 			pods = strconv.Itoa(int(r.Max))
 		}
-		if r.Decides {
+		switch {
+		case r.Decides:
 			end = "is the end of the gang"
+		case r.Serves:
+			end = "is not waited for"
 		}
 		needs := strings.Join(r.Requires, ", ")
 		if len(r.Excludes) > 0 {

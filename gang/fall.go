@@ -70,9 +70,10 @@ func (f Fall) String() string {
 type Watch struct {
 	// Attempt is the gang's present attempt. Pods of an earlier one are of no concern.
 	Attempt int32
-	// Fell is when the last restart was decided; zero when there was none. Pods that do
-	// not bear their attempt are told by it.
-	Fell time.Time
+	// Fell is when the last restart was decided; zero when there was none. Begun is when
+	// the ranks were let go after that. Pods that do not bear their attempt are told by
+	// them.
+	Fell, Begun time.Time
 }
 
 // FirstFall returns the earliest fall among pods of a member of the gang; nil when all
@@ -130,12 +131,28 @@ func fallOf(pod *corev1.Pod, w Watch) *Fall {
 }
 
 // past reports whether a pod is of an earlier attempt. A pod whose label is behind may
-// still be of this one, where another than us resumed its Job.
+// still be of this one, where another than us resumed its Job. A pod that runs, and that
+// nobody told to go, always is: no attempt begins before the last one's are gone, unless
+// another began it, and then the gang was not started anew. To go by the times alone
+// would take the pods of a StatefulSet for old ones that are made within the same
+// second, or by a clock that is behind ours.
 func (w Watch) past(pod *corev1.Pod) bool {
 	if n, ok := AttemptOf(pod); ok && n >= w.Attempt {
 		return false
 	}
-	return !w.Fell.IsZero() && !pod.CreationTimestamp.After(w.Fell)
+	if d := pod.DeletionTimestamp; d != nil {
+		return !d.Add(-grace(pod)).After(w.Begun)
+	}
+	return over(pod) && !w.Fell.IsZero() && !pod.CreationTimestamp.After(w.Fell)
+}
+
+// over reports whether nothing of a pod runs any more, nor will.
+func over(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	all := pod.Status.ContainerStatuses
+	return len(all) > 0 && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
 }
 
 // containerFall looks at a pod's containers, those that it restarted included.

@@ -35,8 +35,10 @@ type Role struct {
 	Requires []string
 	// Excludes names the roles beside which this one makes no sense.
 	Excludes []string
+	// Serves is true for a role that waits for the others to end, and never ends itself.
+	Serves bool
 	// Decides is true when the end of this role is the end of the gang. When no role of
-	// a gang decides, all of them have to end.
+	// a gang decides, all have to end that do not serve.
 	Decides bool
 }
 

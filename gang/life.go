@@ -44,6 +44,10 @@ type Sight struct {
 	Started bool
 	// Stopped is true when no pod of the gang is left that runs, and none will come.
 	Stopped bool
+	// Uncounted is how many pods fell or were told to go that their Job has yet to count.
+	Uncounted int32
+	// Leaving is true when some pod that was told to go is not gone yet.
+	Leaving bool
 	// Resumed is true when somebody else has let a stopped gang go, as Kueue does.
 	Resumed bool
 	// Now is the time of the look.
@@ -76,11 +80,12 @@ func Backoff(n int32) time.Duration {
 // Next is the gang's state after a look. It is a pure function: looked at again with
 // nothing moved, the gang stays as it is.
 func (s State) Next(l Lifecycle, see Sight) State {
-	if s.Phase == Failed && s.Cause != nil {
-		if !see.Resumed {
-			return s // decided here, and final
-		}
-		s = State{Begun: see.Now} // a StatefulSet that its user scaled up again: another life
+	switch {
+	case s.Phase.Terminal() && see.Resumed && see.Roll.verdict("") == "":
+		// A StatefulSet that its user scaled up again: another life.
+		s = State{Begun: see.Now.UTC().Truncate(time.Second)}
+	case s.Phase == Failed && s.Cause != nil:
+		return s // decided here, and final
 	}
 	if v := see.Roll.verdict(s.Phase); v != "" {
 		return s.enter(v, see.Now)
@@ -88,19 +93,28 @@ func (s State) Next(l Lifecycle, see Sight) State {
 	if s.Phase == Restarting {
 		return s.restarted(see)
 	}
+	if s.Phase == Suspended && !see.Roll.HeldBack() {
+		if see.Leaving {
+			return s // they go since the gang was held back, and that is no fall
+		}
+		s.Begun, s.Counted = see.Now.UTC().Truncate(time.Second), see.Roll.Fallen()+see.Uncounted
+	}
 	if f := s.fallen(l, see); f != nil {
 		return s.fall(l, see, f)
 	}
+	return s.enter(s.toward(see), see.Now)
+}
+
+// toward is the phase of a gang that neither ended nor fell.
+func (s State) toward(see Sight) Phase {
 	next := Next(s.Phase, see.Roll)
 	switch {
-	case next == Pending && see.Roll.HeldBack() && len(see.Roll.Missing()) == 0:
-		next = Suspended
-	case s.Phase == Suspended:
-		s.Begun = see.Now.UTC().Truncate(time.Second)
+	case next == Pending && see.Roll.suspended() && len(see.Roll.Missing()) == 0:
+		return Suspended
 	case next == Pending && (see.Started || s.Phase == Starting):
-		next = Starting
+		return Starting
 	}
-	return s.enter(next, see.Now)
+	return next
 }
 
 // enter moves to a phase; the present one is kept with its time.
@@ -145,11 +159,14 @@ func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
 
 // restarted lets a gang go that has stopped and waited.
 func (s State) restarted(see Sight) State {
-	if !see.Resumed && (!see.Stopped || see.Now.Before(s.NotBefore)) {
+	switch {
+	case see.Resumed && see.Leaving:
+		return s // their Job counts them when they are gone, and that is no other fall
+	case !see.Resumed && (!see.Stopped || see.Now.Before(s.NotBefore)):
 		return s
 	}
 	s = s.enter(Pending, see.Now)
-	s.Begun, s.NotBefore, s.Counted = s.Since, time.Time{}, see.Roll.Fallen()
+	s.Begun, s.NotBefore, s.Counted = s.Since, time.Time{}, see.Roll.Fallen()+see.Uncounted
 	return s
 }
 
@@ -200,7 +217,14 @@ func (r Roll) Spent() bool {
 	return slices.ContainsFunc(r, func(e Entry) bool { return e.Here && e.Seen.Done > 0 })
 }
 
-// Halted reports whether all members are held back, and none has pods left.
+// suspended reports whether somebody else than Rollcall holds a member back.
+func (r Roll) suspended() bool {
+	return slices.ContainsFunc(r, func(e Entry) bool {
+		return e.Here && !e.Seen.Stopped && (e.Seen.Suspended || e.Seen.Size == 0)
+	})
+}
+
+// Halted reports whether all members are held back and have heard of it.
 func (r Roll) Halted() bool {
 	return r.all(func(e Entry) bool { return e.Here && e.Seen.Halted })
 }

@@ -65,13 +65,21 @@ type Lifecycle struct {
 
 // lifecycle reads the annotations about the gang's life.
 func (p *parser) lifecycle(g Gang) Lifecycle {
-	return Lifecycle{
+	l := Lifecycle{
 		Restart:      p.restartPolicy(g.Elastic != nil),
 		MaxRestarts:  p.maxRestarts(),
 		Success:      p.successPolicy(g),
 		Clean:        CleanPods(p.oneOf(AnnotationCleanPods, string(CleanRunning), string(CleanAll), string(CleanNone))),
 		StartTimeout: p.startTimeout(),
 	}
+	if l.Restart == RestartPod {
+		for _, key := range []string{AnnotationMaxRestarts, AnnotationStartTimeout} {
+			if _, ok := p.meta.Annotations[key]; ok {
+				p.warn(annotationsPath.Key(key), "has no effect: each rank is left to the rules of its workload; set "+AnnotationRestartPolicy+" to gang or never")
+			}
+		}
+	}
+	return l
 }
 
 // oneOf reads an annotation that is one of some words, the first being the default.
@@ -107,7 +115,7 @@ func (p *parser) restartPolicy(elastic bool) RestartPolicy {
 func (p *parser) maxRestarts() int32 {
 	v, ok := p.meta.Annotations[AnnotationMaxRestarts]
 	if !ok {
-		return DefaultMaxRestarts
+		return p.backoffLimit()
 	}
 	n, err := strconv.ParseInt(v, 10, 32)
 	if err != nil || n < 0 || n > maxMaxRestarts {
@@ -116,6 +124,16 @@ func (p *parser) maxRestarts() int32 {
 		return DefaultMaxRestarts
 	}
 	return int32(n)
+}
+
+// backoffLimit is how often the user lets a Job's pods fail, which for a gang is how
+// often it restarts. The API server's default cannot be told from a wish.
+func (p *parser) backoffLimit() int32 {
+	const byDefault = 6 // kubernetes pkg/apis/batch/v1/defaults.go
+	if job := p.workload.Job; job != nil && job.Spec.BackoffLimit != nil && *job.Spec.BackoffLimit != byDefault {
+		return min(max(*job.Spec.BackoffLimit, 0), maxMaxRestarts)
+	}
+	return DefaultMaxRestarts
 }
 
 // successPolicy reads whose end counts. rank0 is the first role's end where there are

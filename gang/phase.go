@@ -77,9 +77,14 @@ type Observation struct {
 	// Suspended is true when the user or a queue holds the workload back: a Job by
 	// spec.suspend, a StatefulSet by replicas: 0.
 	Suspended bool
-	// Halted is true when a workload that is held back has heard of it, and has no pods
-	// left that run.
+	// Stopped is true when it is Rollcall that holds the workload back.
+	Stopped bool
+	// Halted is true when a workload that is held back has heard of it, and wants no pod
+	// to run.
 	Halted bool
+	// Leaving is how many pods of a Job were told to go and are not gone, as it counts
+	// them. Those of a node that does not answer may stay for good.
+	Leaving int32
 	// Fallen is how many pods of a Job failed or were taken away, as it counts them.
 	Fallen int32
 	// Done is how many ranks of a Job ended well. Kubernetes never starts those again.
@@ -98,6 +103,7 @@ func Observe(w Workload) Observation {
 	if set := w.StatefulSet; set != nil {
 		o := Observation{Set: true, Size: w.Ranks()}
 		o.Suspended = o.Size == 0
+		o.Stopped = o.Suspended && StatusOf(w).Stopped
 		// A status that is older than the spec counts ranks of another size.
 		if set.Status.ObservedGeneration >= set.Generation {
 			o.Ready, o.Present = set.Status.ReadyReplicas, set.Status.ReadyReplicas
@@ -112,7 +118,9 @@ func Observe(w Workload) Observation {
 		Suspended: ptr.Deref(w.Job.Spec.Suspend, false),
 		Fallen:    w.Job.Status.Failed,
 		Done:      w.Job.Status.Succeeded,
+		Leaving:   ptr.Deref(w.Job.Status.Terminating, 0),
 	}
+	o.Stopped = o.Suspended && StatusOf(w).Stopped
 	if u := w.Job.Status.UncountedTerminatedPods; u != nil { // counted by the next write
 		o.Present += int32(len(u.Succeeded))
 		o.Done += int32(len(u.Succeeded))
@@ -124,7 +132,7 @@ func Observe(w Workload) Observation {
 		}
 		switch c.Type {
 		case batchv1.JobSuspended:
-			o.Halted = o.Suspended && w.Job.Status.Active == 0 && ptr.Deref(w.Job.Status.Terminating, 0) == 0
+			o.Halted = o.Suspended && w.Job.Status.Active == 0
 		case batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget:
 			o.Ending = true
 		case batchv1.JobComplete:

@@ -110,10 +110,10 @@ func TestObserve(t *testing.T) {
 			gang.Observation{Size: 2, Suspended: true, Halted: true, Fallen: 1},
 		},
 		"halting Job": {
-			"pods that are going still hold their node",
+			"whether those that go have gone is told apart: a lost node keeps its pods for good",
 			gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: size, Suspend: ptr.To(true)}, Status: batchv1.JobStatus{
 				Terminating: ptr.To[int32](1), Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}}}},
-			gang.Observation{Size: 2, Suspended: true},
+			gang.Observation{Size: 2, Suspended: true, Halted: true, Leaving: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -199,3 +199,21 @@ func (p *parser) sizePath() *field.Path {
 	}
 	return field.NewPath("spec", "parallelism")
 }
+
+// Asked is the number of pods that a StatefulSet's annotations speak of: what one that
+// is held back before it ever had any will have. It is 1 where they say nothing.
+func Asked(w Workload, fs Frameworks) int32 {
+	meta := w.Meta()
+	f, _ := fs.Find(meta.Labels[LabelFramework])
+	role := cmp.Or(meta.Labels[LabelRole], f.Role)
+	if e, err := ParseElastic(meta.Annotations[AnnotationElastic]); err == nil && role == f.Elastic {
+		return e.Min
+	}
+	for item := range strings.SplitSeq(meta.Annotations[AnnotationRoles], ",") {
+		name, number, _ := strings.Cut(strings.TrimSpace(item), "=")
+		if n, err := strconv.ParseInt(number, 10, 32); err == nil && name == role && n > 0 && n <= maxPods {
+			return int32(n)
+		}
+	}
+	return 1
+}

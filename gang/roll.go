@@ -23,6 +23,8 @@ type Entry struct {
 	Least int32
 	// Decides is true when the end of this member is the end of the gang.
 	Decides bool
+	// Serves is true when the gang ends without an end of this member.
+	Serves bool
 	// Seen is what its own status says.
 	Seen Observation
 }
@@ -37,7 +39,7 @@ func Call(g Gang, find func(workload string) (Observation, bool)) Roll {
 	var out Roll
 	for _, m := range g.Members {
 		r, _ := g.Framework.Find(m.Role)
-		e := Entry{Member: m, Least: m.Size, Decides: decides(g, m, r)}
+		e := Entry{Member: m, Least: m.Size, Decides: decides(g, m, r), Serves: r.Serves}
 		if seen, ok := find(m.Workload); ok {
 			e.Here, e.Seen, e.Least = true, seen, seen.Size
 		}
@@ -128,7 +130,7 @@ func (r Roll) done() *Observation {
 	if decided {
 		return first
 	}
-	if r.all(func(e Entry) bool { return e.Here && e.Seen.Complete }) {
+	if r.all(func(e Entry) bool { return e.Serves || e.Here && e.Seen.Complete }) {
 		return last
 	}
 	return nil

@@ -65,6 +65,7 @@ func (e *Engine) create(w gang.Workload, phase func(gang.Workload)) (Result, err
 	}
 	return e.apply(w, func(draft gang.Workload) {
 		plan.Rename(draft)
+		revive(draft)
 		phase(draft)
 		delete(draft.Template().Labels, gang.LabelAttempt) // of the object that it was copied from
 		delete(draft.Meta().Annotations, gang.AnnotationStatus)
@@ -79,6 +80,7 @@ func (e *Engine) Readmit(old, updated *appsv1.StatefulSet) (Result, error) {
 		return r, nil
 	}
 	sent := w.DeepCopy()
+	warnings := hold(old, updated)
 	stuck, err := plan.Stick(old, updated)
 	if err != nil {
 		return Result{Reason: gang.ReasonInternal}, apierrors.NewInternalError(err)
@@ -86,7 +88,7 @@ func (e *Engine) Readmit(old, updated *appsv1.StatefulSet) (Result, error) {
 	if stuck {
 		// Not parsed again: a newer release may read the same text more strictly,
 		// and must not refuse what it is not asked to change.
-		return Result{Reason: reason(sent, w)}, nil
+		return Result{Reason: reason(sent, w), Warnings: warnings}, nil
 	}
 	if errs := becoming(old, updated); len(errs) > 0 {
 		if (gang.Workload{StatefulSet: old}).Labelled() {
@@ -148,11 +150,11 @@ func (e *Engine) Describe(w gang.Workload) (Result, error) {
 }
 
 // parse reads a workload as a gang. A StatefulSet of no replicas is one that is
-// held back: it is read with the size that its ranks were told, and with 1 when
-// they were never told any, which is put right when it is scaled up.
+// held back: it is read with the size that its ranks were told, and with what its
+// annotations say when they were never told any, which is put right when it is scaled up.
 func (e *Engine) parse(w gang.Workload) (gang.Gang, []string, field.ErrorList) {
 	if set := w.StatefulSet; set != nil && w.Ranks() == 0 {
-		size := int32(1)
+		size := gang.Asked(w, e.frameworks)
 		if r, err := plan.ReadRecord(w); err == nil && r != nil && r.Size > 0 {
 			size = r.Size
 		}

@@ -24,6 +24,9 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) ([]string, field.ErrorList) {
 			"is written by Rollcall alone and cannot be read; remove the annotation")}
 	}
 	a := &applier{pod: newPod(w.Template()), gang: g, plan: p, record: Record{By: p.By}}
+	if w.Job != nil && p.RestartInPlace {
+		_, a.inPlace = inPlace(w.Job)
+	}
 	a.adopt(old)
 	a.removeStale()
 	a.inits()
@@ -57,6 +60,7 @@ type applier struct {
 	record   Record        // of this application
 	mine     map[slot]bool // what was ours before it
 	ours     []slot        // what is ours after it
+	inPlace  bool          // containers restart within their pods
 	warnings []string
 	errs     field.ErrorList
 }
@@ -85,7 +89,7 @@ func (a *applier) wanted() map[slot]bool {
 	}
 	for _, c := range a.gang.Containers {
 		out[slot{slotLastWords, c.Name, ""}] = true
-		if a.plan.RestartInPlace {
+		if a.inPlace {
 			out[slot{slotRestart, c.Name, ""}] = true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
@@ -46,7 +47,7 @@ func (a *applier) initContainer(i *Init) corev1.Container {
 	}
 	if i.Sidecar {
 		c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
-		c.Resources = corev1.ResourceRequirements{} // beside the container, not before it: it would count twice
+		c.Resources = little(like.Resources) // beside the container, not before it: all of it would count twice
 	}
 	return c
 }
@@ -70,6 +71,20 @@ func ordinary(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: only(r.Limits), Requests: only(r.Requests)}
 }
 
+// little is what a container needs that mostly sleeps, of those resources that another
+// one names: a quota wants them of every container, and a pod of the class Guaranteed
+// has limits and requests alike.
+func little(like corev1.ResourceRequirements) corev1.ResourceRequirements {
+	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}
+	out := ordinary(like)
+	for _, list := range []corev1.ResourceList{out.Limits, out.Requests} {
+		for name := range list {
+			list[name] = little[name].DeepCopy()
+		}
+	}
+	return out
+}
+
 // command gives the first training container something to run, unless its user did.
 func (a *applier) command() {
 	if len(a.plan.Command) == 0 {
@@ -77,7 +92,11 @@ func (a *applier) command() {
 	}
 	c := a.pod.byName[a.gang.Containers[0].Name]
 	s := slot{slotCommand, c.Name, ""}
-	if !a.mine[s] && len(c.Command)+len(c.Args) > 0 {
+	switch {
+	case a.mine[s] && len(c.Args) > 0: // the user's since, and meant for the image's own command
+		a.pod.remove(s)
+		return
+	case !a.mine[s] && len(c.Command)+len(c.Args) > 0:
 		return
 	}
 	c.Command = slices.Clone(a.plan.Command)

@@ -16,13 +16,10 @@ import (
 // Job counts failed pods, one by one, and makes a gang wait for up to 10 minutes.
 // A container whose user chose a policy of its own keeps it.
 func (a *applier) restarts(w gang.Workload) {
-	if !a.plan.RestartInPlace || w.Job == nil {
+	if !a.inPlace {
 		return
 	}
-	codes, ok := inPlace(w.Job)
-	if !ok {
-		return
-	}
+	codes, _ := inPlace(w.Job)
 	rule := corev1.ContainerRestartRule{
 		Action:    corev1.ContainerRestartRuleActionRestart,
 		ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpNotIn, Values: codes},

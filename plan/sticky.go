@@ -116,11 +116,12 @@ func orNil[T any](list []T) []T {
 	return list
 }
 
-// userKeys keeps the keys under our prefix that users write.
+// userKeys keeps the keys under our prefix that users write, and that the template
+// follows from. What is heeded while a gang runs is not among them.
 func userKeys(m map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range m {
-		if strings.HasPrefix(k, gang.Prefix) && !gang.WrittenBack(k) {
+		if strings.HasPrefix(k, gang.Prefix) && !gang.WrittenBack(k) && !gang.Live(k) {
 			out[k] = v
 		}
 	}

@@ -32,7 +32,7 @@ func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "paddle",
 		Roles: []gang.Role{
-			{Name: roleMaster, Requires: []string{"worker"}, Decides: true},
+			{Name: roleMaster, Requires: []string{"worker"}, Serves: true},
 			{Name: "worker"},
 		},
 		Role: "worker", Port: Port, PortName: "paddle",

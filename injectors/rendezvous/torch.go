@@ -53,8 +53,14 @@ func Torch(g gang.Gang) []plan.Env {
 // pkg/controller.v1/pytorch/elastic.go). The rendezvous is kept by rank 0, which an
 // elastic gang cannot do without.
 func elastic(g gang.Gang) []plan.Env {
+	nodes := *g.Elastic
+	for _, m := range g.Members {
+		if m.Role != g.Framework.Elastic { // a master, say, takes part as well
+			nodes.Min, nodes.Max = nodes.Min+m.Size, nodes.Max+m.Size
+		}
+	}
 	return []plan.Env{
-		plan.Value("PET_NNODES", g.Elastic.String()).WithFix("choose the bounds with the annotation " + gang.AnnotationElastic),
+		plan.Value("PET_NNODES", nodes.String()).WithFix("choose the bounds with the annotation " + gang.AnnotationElastic),
 		plan.Value("PET_RDZV_BACKEND", "c10d").As(plan.Default),
 		plan.Value("PET_RDZV_ENDPOINT", fmt.Sprintf("%s:%d", g.Host(0), g.Port)).As(plan.Default),
 		plan.Value("PET_RDZV_ID", g.Name).As(plan.Default),

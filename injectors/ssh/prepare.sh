@@ -2,7 +2,8 @@
 # own. The environment says where the gang's hosts are.
 set -eu
 umask 022
-dir=${ROLLCALL_DIR:-/etc/rollcall} key=${ROLLCALL_KEY:-/etc/rollcall-key}
+dir=${ROLLCALL_DIR:-/etc/rollcall} etc=${ROLLCALL_ETC:-/etc/rollcall-etc} key=${ROLLCALL_KEY:-/etc/rollcall-key}
+export TMPDIR="$dir" # some shells write here-documents to a file
 mkdir -p "$dir/ssh" "$dir/mpi"
 
 # The hosts, one a line, in the order of their ranks: "<name> <from> <to>" for each workload.
@@ -43,17 +44,20 @@ rm -f "$dir/ssh/id"
 public=$(cut -d ' ' -f 1,2 "$key/ssh-publickey")
 echo "$public" >"$dir/ssh/authorized_keys"
 echo "* $public" >"$dir/ssh/known_hosts"
-cat /etc/passwd >"$dir/passwd"
-uid=$(id -u) home=${HOME:-/}
-[ "$home" != / ] || home=/tmp # where such a user can write
-grep -q "^[^:]*:[^:]*:$uid:" "$dir/passwd" ||
-  echo "rollcall:x:$uid:$(id -g):Rollcall:$home:/bin/sh" >>"$dir/passwd"
+# The name is the same on all hosts, has a shell that is there, and no entry in shadow by which it could be locked.
+home=${HOME:-/}
+[ "$home" != / ] || home=/tmp # where a user without a name can write
+{
+  cat /etc/passwd
+  echo "rollcall:x:$(id -u):$(id -g):Rollcall:$home:/bin/sh"
+} >"$etc/passwd"
 
 # For the gang's hosts alone, and before what the image has for others: the first value counts.
 {
   cat <<END
 Host *.$ROLLCALL_DOMAIN $ROLLCALL_NAMES
   Port $ROLLCALL_PORT
+  User rollcall
   IdentityFile $dir/ssh/id
   IdentitiesOnly yes
   UserKnownHostsFile $dir/ssh/known_hosts
@@ -69,9 +73,9 @@ Host *.$ROLLCALL_DOMAIN $ROLLCALL_NAMES
 Host *
 END
   [ ! -r /etc/ssh/ssh_config ] || cat /etc/ssh/ssh_config
-} >"$dir/ssh/ssh_config"
+} >"$etc/ssh_config"
 
-cat >"$dir/ssh/sshd_config" <<END
+cat >"$etc/sshd_config" <<END
 Port $ROLLCALL_PORT
 HostKey $dir/ssh/id
 AuthorizedKeysFile $dir/ssh/authorized_keys
@@ -100,19 +104,18 @@ if [ ! -x "\$sshd" ]; then
   echo "rollcall: this image has no sshd; add the package openssh-server, or give the container a command" | tee /dev/termination-log >&2
   exit 127
 fi
-export -p >$dir/ssh/environment
+(umask 077 && export -p >$dir/ssh/environment)
 [ "\$(id -u)" != 0 ] || mkdir -p /run/sshd
-set -- -D -e -f $dir/ssh/sshd_config
+set -- -D -e -f /etc/ssh/sshd_config
 # From OpenSSH 9.8 on, a launcher that looks often whether a host answers would be locked out.
-! "\$sshd" -t -o PerSourcePenalties=no -f $dir/ssh/sshd_config 2>/dev/null || set -- "\$@" -o PerSourcePenalties=no
+! "\$sshd" -t -o PerSourcePenalties=no -f /etc/ssh/sshd_config 2>/dev/null || set -- "\$@" -o PerSourcePenalties=no
 exec "\$sshd" "\$@"
 END
 
-# Whoever answers with the gang's key is one of its hosts, and ready; in the order of the hosts.
+# Whoever answers with the gang's key is one of its hosts, and ready; in the order of the hosts. By awk, since greps
+# differ in what an empty list of patterns means.
 cat >"$dir/ssh/answering" <<END
-ssh-keyscan -T 3 -p $ROLLCALL_PORT -t ecdsa -f "\$1" 2>/dev/null | grep -F " $public" | sed 's/^\\[//; s/\\]*:.*//; s/ .*//' >"\$1.answering.\$\$" || :
-grep -Fx -f "\$1.answering.\$\$" "\$1"
-code=\$?
-rm -f "\$1.answering.\$\$"
-exit \$code
+ssh-keyscan -T 3 -p $ROLLCALL_PORT -t ecdsa -f "\$1" 2>/dev/null | awk -v key="$public" '
+  FILENAME == "-" { if (index(\$0, " " key)) { sub(/^\\[/, "", \$1); sub(/\\]*:.*/, "", \$1); there[\$1] } next }
+  \$0 in there' - "\$1"
 END

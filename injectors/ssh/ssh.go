@@ -41,8 +41,10 @@ const (
 // Volumes and the paths at which containers see them.
 const (
 	volume    = "rollcall-ssh"
+	etcVolume = "rollcall-etc"
 	keyVolume = "rollcall-ssh-key"
 	path      = "/etc/rollcall"
+	etcPath   = "/etc/rollcall-etc"
 	keyPath   = "/etc/rollcall-key"
 )
 
@@ -77,7 +79,7 @@ func Plan(g gang.Gang, o Options) plan.Plan {
 		Volumes: []plan.Volume{{
 			Volume: corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
 				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}, // a key never comes to a disk
-			Mounts: mounts(o, alone),
+			Mounts: mounts(o),
 			Policy: plan.Default,
 		}},
 		Inits: []plan.Init{prepare(g, o, alone)},
@@ -86,6 +88,17 @@ func Plan(g gang.Gang, o Options) plan.Plan {
 		return p
 	}
 	p.Children.KeyPair = keyPair(g)
+	// What the container must not change lies apart: whoever can write passwd can become
+	// another user.
+	p.Volumes = append(p.Volumes, plan.Volume{
+		Volume: corev1.Volume{Name: etcVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+		Policy: plan.Default,
+		Mounts: []corev1.VolumeMount{
+			{MountPath: "/etc/ssh/ssh_config", SubPath: "ssh_config", ReadOnly: true},
+			{MountPath: "/etc/ssh/sshd_config", SubPath: "sshd_config", ReadOnly: true},
+			{MountPath: "/etc/passwd", SubPath: "passwd", ReadOnly: true},
+		},
+	})
 	p.Volumes = append(p.Volumes, plan.Volume{Volume: corev1.Volume{Name: keyVolume, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{
 			SecretName: keyPair(g),
@@ -106,18 +119,12 @@ func Plan(g gang.Gang, o Options) plan.Plan {
 // keyPair is the name of the Secret, which nobody else would choose.
 func keyPair(g gang.Gang) string { return g.Name + "-rollcall-ssh" }
 
-func mounts(o Options, alone bool) []corev1.VolumeMount {
+func mounts(o Options) []corev1.VolumeMount {
 	out := []corev1.VolumeMount{{MountPath: path}}
 	for _, folder := range append([]string{"/etc/mpi"}, o.Mounts...) {
 		out = append(out, corev1.VolumeMount{MountPath: folder, SubPath: "mpi"})
 	}
-	if alone {
-		return out
-	}
-	return append(out,
-		corev1.VolumeMount{MountPath: "/etc/ssh/ssh_config", SubPath: "ssh/ssh_config"},
-		corev1.VolumeMount{MountPath: "/etc/ssh/sshd_config", SubPath: "ssh/sshd_config"},
-		corev1.VolumeMount{MountPath: "/etc/passwd", SubPath: "passwd"})
+	return out
 }
 
 // prepare is the init container that makes the volume's content.
@@ -126,7 +133,7 @@ func prepare(g gang.Gang, o Options, alone bool) plan.Init {
 	if o.Hydra {
 		form = "hydra"
 	}
-	hosts := Hosts(g)
+	hosts := lasting(g)
 	script := bare(prepareScript)
 	env := []plan.Env{
 		plan.Value("ROLLCALL_HOSTS", lines(hosts)),
@@ -138,18 +145,19 @@ func prepare(g gang.Gang, o Options, alone bool) plan.Init {
 		plan.Value("ROLLCALL_NAMES", patterns(g)),
 	}
 	if g.Elastic != nil {
-		env = append(env, plan.Value("ROLLCALL_CANDIDATES", lines(candidates(g, hosts))))
+		env = append(env, plan.Value("ROLLCALL_CANDIDATES", lines(sized(g, hosts, g.Elastic.Max))))
 	}
 	if g.Role == gang.RoleLauncher && !alone {
 		script += bare(waitScript)
 		env = append(env,
-			plan.Value("ROLLCALL_WAIT_FOR", strconv.Itoa(int(answering(g, hosts)))),
+			plan.Value("ROLLCALL_WAIT_FOR", strconv.Itoa(int(answering(hosts)))),
 			plan.Value("ROLLCALL_WAIT", strconv.Itoa(int(waitAtMost.Seconds()))))
 	}
 	init := plan.Init{Name: Prepare, Command: []string{"/bin/sh", "-c", script}, Env: env,
 		Mounts: []corev1.VolumeMount{{Name: volume, MountPath: path}}}
 	if !alone {
-		init.Mounts = append(init.Mounts, corev1.VolumeMount{Name: keyVolume, MountPath: keyPath, ReadOnly: true})
+		init.Mounts = append(init.Mounts, corev1.VolumeMount{Name: etcVolume, MountPath: etcPath},
+			corev1.VolumeMount{Name: keyVolume, MountPath: keyPath, ReadOnly: true})
 	}
 	return init
 }
@@ -174,12 +182,22 @@ func Hosts(g gang.Gang) []gang.Member {
 	})
 }
 
-// candidates are the hosts that an elastic gang can come to have.
-func candidates(g gang.Gang, hosts []gang.Member) []gang.Member {
-	out := slices.Clone(hosts)
+// lasting are the hosts that an elastic gang always has, and all hosts of another. The
+// present number of an elastic gang's has no place in a template, which would roll with
+// each change of it.
+func lasting(g gang.Gang) []gang.Member {
+	if g.Elastic == nil {
+		return Hosts(g)
+	}
+	return sized(g, Hosts(g), g.Elastic.Min)
+}
+
+// sized gives the elastic one of some members a size.
+func sized(g gang.Gang, members []gang.Member, size int32) []gang.Member {
+	out := slices.Clone(members)
 	for i := range out {
 		if out[i].Role == g.Framework.Elastic {
-			out[i].Size = g.Elastic.Max
+			out[i].Size = size
 		}
 	}
 	return out
@@ -187,14 +205,10 @@ func candidates(g gang.Gang, hosts []gang.Member) []gang.Member {
 
 // answering is the number of hosts without which the launcher does not begin. Its own
 // pod answers nobody.
-func answering(g gang.Gang, hosts []gang.Member) int32 {
+func answering(hosts []gang.Member) int32 {
 	var n int32
 	for _, m := range hosts {
-		switch {
-		case m.Role == gang.RoleLauncher:
-		case g.Elastic != nil && m.Role == g.Framework.Elastic:
-			n += g.Elastic.Min
-		default:
+		if m.Role != gang.RoleLauncher {
 			n += m.Size
 		}
 	}

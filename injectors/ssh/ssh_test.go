@@ -48,7 +48,7 @@ func prepare(t *testing.T, p plan.Plan) string {
 	// Without what follows in a launcher, which is to wait for hosts that are not there.
 	init.Command[2], _, _ = strings.Cut(init.Command[2], "if ! command -v ssh-keyscan")
 	cmd := exec.CommandContext(t.Context(), init.Command[0], init.Command[1:]...)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "ROLLCALL_DIR=" + dir, "ROLLCALL_KEY=" + key}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "ROLLCALL_DIR=" + dir, "ROLLCALL_ETC=" + dir, "ROLLCALL_KEY=" + key}
 	for _, e := range init.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
@@ -144,12 +144,12 @@ func TestPrepareKeys(t *testing.T) {
 			t.Errorf("%s is %q, want %q", file, got, want)
 		}
 	}
-	entry := regexp.MustCompile(fmt.Sprintf(`(?m)^[^:]+:[^:]*:%d:`, os.Getuid()))
+	entry := regexp.MustCompile(fmt.Sprintf(`(?m)^rollcall:x:%d:%d:.*:/bin/sh$`, os.Getuid(), os.Getgid()))
 	if got := read(t, dir, "passwd"); len(entry.FindAllString(got, -1)) == 0 {
 		t.Errorf("passwd does not name the user %d:\n%s", os.Getuid(), got)
 	}
 	for file, want := range map[string]string{
-		"ssh/ssh_config": "Host *.train.team.svc.cluster.local train-launcher-* train-worker-*\n  Port 2222\n", "ssh/sshd_config": "Port 2222\n",
+		"ssh_config": "Host *.train.team.svc.cluster.local train-launcher-* train-worker-*\n  Port 2222\n", "sshd_config": "Port 2222\n",
 	} {
 		if got := read(t, dir, file); !strings.HasPrefix(got, want) {
 			t.Errorf("%s does not begin with %q:\n%s", file, want, got)
@@ -184,9 +184,10 @@ func TestWatch(t *testing.T) {
 		reached string
 		want    int
 	}{
-		"none":   {"nobody was called", "", 0},
-		"twice":  {"a host that is called again is one host", "train-worker-0.x\ntrain-worker-1.x\ntrain-worker-0.x\n", 2},
-		"itself": {"the launcher's own host is no other", hostname(t) + ".x\n", 0},
+		"none":      {"nobody was called", "", 0},
+		"twice":     {"a host that is called again is one host", "train-worker-0.x\ntrain-worker-1.x\ntrain-worker-0.x\n", 2},
+		"itself":    {"the launcher's own host is no other", hostname(t) + ".x\n" + hostname(t) + "\n", 0},
+		"two names": {"a host that is called by two names is one host", "train-worker-0.x\ntrain-worker-0\n", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -11,7 +11,7 @@ fi
 all=$(wc -l <"$dir/mpi/waiting") began=$(date +%s) said=0
 while :; do
   sh "$dir/ssh/answering" "$dir/mpi/waiting" >"$dir/mpi/answered" || :
-  grep -Fxv -f "$dir/mpi/answered" "$dir/mpi/waiting" >"$dir/mpi/missing" || :
+  awk 'FILENAME == ARGV[1] { there[$0]; next } !($0 in there)' "$dir/mpi/answered" "$dir/mpi/waiting" >"$dir/mpi/missing"
   mv "$dir/mpi/missing" "$dir/mpi/waiting"
   missing=$(wc -l <"$dir/mpi/waiting") waited=$(($(date +%s) - began))
   if [ $((all - missing)) -ge "$ROLLCALL_WAIT_FOR" ]; then

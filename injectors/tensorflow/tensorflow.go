@@ -31,8 +31,8 @@ func (Injector) Framework() gang.Framework {
 			{Name: "master", Max: 1, Excludes: []string{"chief"}, Decides: true}, // the chief's name in TensorFlow 1
 			{Name: "chief", Max: 1, Decides: true},
 			{Name: "worker"},
-			{Name: "ps", Requires: []string{"worker"}},
-			{Name: roleEvaluator, Requires: []string{"worker"}},
+			{Name: "ps", Requires: []string{"worker"}, Serves: true},
+			{Name: roleEvaluator, Requires: []string{"worker"}, Serves: true},
 		},
 		Role: "worker", Port: Port, PortName: "tensorflow",
 	}

@@ -1,0 +1,52 @@
+package injectors
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/plan"
+)
+
+// hold keeps a StatefulSet at no replicas that Rollcall scaled to 0, because its gang
+// restarts or has ended, when somebody applies its manifest again: a tool that does so
+// every few minutes would start an ended gang anew for ever. Whoever wants that scales
+// it, which is another request. The warnings tell.
+func hold(old, updated *appsv1.StatefulSet) []string {
+	was := gang.StatusOf(gang.Workload{StatefulSet: old})
+	_, said := updated.Annotations[gang.AnnotationStatus]
+	wanted := ptr.Deref(updated.Spec.Replicas, 1)
+	switch record, err := plan.ReadRecord(gang.Workload{StatefulSet: old}); {
+	case err != nil || record == nil || !was.Stopped || ptr.Deref(old.Spec.Replicas, 1) != 0:
+		return nil
+	case wanted != record.Size, said && !gang.StatusOf(gang.Workload{StatefulSet: updated}).Stopped: // the latter is Rollcall itself
+		return nil
+	}
+	updated.Spec.Replicas = ptr.To[int32](0)
+	if !was.Phase.Terminal() {
+		return []string{fmt.Sprintf("spec.replicas: stays 0 until the gang, which is %s, begins anew", was.Phase)}
+	}
+	return []string{fmt.Sprintf("spec.replicas: stays 0, since the gang is %s; to run it again, delete it and create it anew, or kubectl scale statefulset/%s --replicas=%d",
+		was.Phase, old.Name, wanted)}
+}
+
+// revive takes back what Rollcall did to the spec of the object that a manifest was
+// copied from: the gang that is being created has not ended.
+func revive(w gang.Workload) {
+	s := gang.StatusOf(w)
+	if set := w.StatefulSet; set != nil {
+		if r, err := plan.ReadRecord(w); err == nil && r != nil && s.Stopped && r.Size > 0 && w.Ranks() == 0 {
+			set.Spec.Replicas = ptr.To(r.Size)
+		}
+		return
+	}
+	spec := &w.Job.Spec
+	if s.Stopped && ptr.Deref(spec.Suspend, false) {
+		spec.Suspend = ptr.To(false)
+	}
+	if s.Phase == gang.Failed && s.Cause != nil && spec.ActiveDeadlineSeconds != nil && *spec.ActiveDeadlineSeconds == 0 {
+		spec.ActiveDeadlineSeconds = nil
+	}
+}
