@@ -88,7 +88,7 @@ func (s State) Next(l Lifecycle, see Sight) State {
 		return s // decided here, and final
 	}
 	if v := see.Roll.verdict(s.Phase); v != "" {
-		return s.enter(v, see.Now)
+		return s.ended(v, see)
 	}
 	if s.Phase == Restarting {
 		return s.restarted(see)
@@ -115,6 +115,15 @@ func (s State) toward(see Sight) Phase {
 		return Starting
 	}
 	return next
+}
+
+// ended is the state of a gang that has a verdict. A Job that failed by its own rules
+// says how many pods did, and not which, or why.
+func (s State) ended(v Phase, see Sight) State {
+	if f := see.Fall; v == Failed && s.Phase != Failed && f != nil && f.Container != "" {
+		s.Cause = f
+	}
+	return s.enter(v, see.Now)
 }
 
 // enter moves to a phase; the present one is kept with its time.

@@ -324,3 +324,25 @@ func TestStateRandom(t *testing.T) {
 		})
 	}
 }
+
+// TestNativeFailure: when a Job has failed by its own rules, the first rank that fell is
+// named; one that was only taken away with the Job is not.
+func TestNativeFailure(t *testing.T) {
+	failed := gang.Alone(gang.Observation{Size: 2, Failed: true, Message: "BackoffLimitExceeded"})
+	for name, c := range map[string]struct {
+		reason string
+		fall   *gang.Fall
+		want   bool
+	}{
+		"fell":       {"a container ended", &gang.Fall{Rank: 1, Container: "trainer", ExitCode: 9, Reason: "Error"}, true},
+		"taken away": {"by the Job itself, when its deadline had passed", &gang.Fall{Rank: 1, Reason: gang.FallDeleted}, false},
+		"nobody":     {"the pods are gone", nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := gang.State{Phase: gang.Running}.Next(gang.Lifecycle{Restart: gang.RestartNever}, gang.Sight{Roll: failed, Fall: c.fall, Now: second(0)})
+			if s.Phase != gang.Failed || (s.Cause != nil) != c.want {
+				t.Errorf("%s: %s because of %v", c.reason, s.Phase, s.Cause)
+			}
+		})
+	}
+}
