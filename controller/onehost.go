@@ -30,7 +30,7 @@ func (r *Reconciler) idleHosts(ctx context.Context, p *party) (gang.Status, bool
 	if lead == nil || !lead.Gang.Framework.Launches || p.state().Phase == gang.Succeeded {
 		return p.told(gang.ReasonRanksOnOneHost), true
 	}
-	hosts := others(lead.Gang)
+	hosts := ssh.Others(lead.Gang)
 	job := p.launcher()
 	if hosts == 0 || job == nil {
 		return gang.Status{}, true
@@ -72,21 +72,6 @@ func (p *party) told(reason gang.Reason) gang.Status {
 		}
 	}
 	return gang.Status{}
-}
-
-// others is the number of hosts, the launcher's own pod aside, that have to be there.
-func others(g gang.Gang) int32 {
-	var n int32
-	for _, m := range ssh.Hosts(g) {
-		switch {
-		case m.Role == gang.RoleLauncher:
-		case g.Elastic != nil && m.Role == g.Framework.Elastic:
-			n += g.Elastic.Min
-		default:
-			n += m.Size
-		}
-	}
-	return n
 }
 
 // launcher is the Job that has launched; nil when there is none.

@@ -150,7 +150,7 @@ func prepare(g gang.Gang, o Options, alone bool) plan.Init {
 	if g.Role == gang.RoleLauncher && !alone {
 		script += bare(waitScript)
 		env = append(env,
-			plan.Value("ROLLCALL_WAIT_FOR", strconv.Itoa(int(answering(hosts)))),
+			plan.Value("ROLLCALL_WAIT_FOR", strconv.Itoa(int(Others(g)))),
 			plan.Value("ROLLCALL_WAIT", strconv.Itoa(int(waitAtMost.Seconds()))))
 	}
 	init := plan.Init{Name: Prepare, Command: []string{"/bin/sh", "-c", script}, Env: env,
@@ -203,11 +203,11 @@ func sized(g gang.Gang, members []gang.Member, size int32) []gang.Member {
 	return out
 }
 
-// answering is the number of hosts without which the launcher does not begin. Its own
-// pod answers nobody.
-func answering(hosts []gang.Member) int32 {
+// Others is the number of hosts, the launcher's own pod aside, without which the
+// launcher does not begin. Its own pod answers nobody.
+func Others(g gang.Gang) int32 {
 	var n int32
-	for _, m := range hosts {
+	for _, m := range lasting(g) {
 		if m.Role != gang.RoleLauncher {
 			n += m.Size
 		}
