@@ -40,7 +40,7 @@ func Strip(o any) (any, error) {
 			InitContainerStatuses: outcomes(pod.Status.InitContainerStatuses),
 		},
 	}
-	for _, key := range []string{gang.LabelGang, gang.LabelRole, gang.LabelAttempt, labelJobIndex, labelSetIndex, labelRevision} {
+	for _, key := range []string{gang.LabelGang, gang.LabelRole, gang.LabelAttempt, labelJobIndex, labelSetIndex} {
 		if v, ok := pod.Labels[key]; ok {
 			out.Labels[key] = v
 		}
@@ -68,7 +68,6 @@ var tracked = []string{batchv1.JobTrackingFinalizer}
 const (
 	labelJobIndex = "batch.kubernetes.io/job-completion-index"
 	labelSetIndex = "apps.kubernetes.io/pod-index"
-	labelRevision = "controller-revision-hash"
 )
 
 // outcomes keeps how containers ended, or what they wait for.

@@ -36,10 +36,9 @@ func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gan
 		m.pods = staying(pods)
 		if m.StatefulSet != nil {
 			p.roll.End(m.Meta().Name, pods, m.told())
-			pods = current(m.StatefulSet, pods)
 		}
 		g := &m.result.Gang
-		see.Fall = gang.Earlier(see.Fall, gang.FirstFall(pods, g.Offset, watch))
+		see.Fall = gang.Earlier(see.Fall, gang.FirstFall(current(m.StatefulSet, pods), g.Offset, watch))
 		see.Lacking = append(see.Lacking, gang.Lacking(pods, g.Own(), g.Offset)...)
 		see.Started = r.started(p, pods, now) || see.Started
 		r.stopping(p, m, pods, &see)
@@ -134,8 +133,13 @@ func (r *Reconciler) started(p *party, pods []corev1.Pod, now time.Time) bool {
 }
 
 // current leaves out the pods of a StatefulSet that a rollout or a new size replaces:
-// they go because their user wanted it.
+// they go because their user wanted it. Of a set whose ranks do not know its size yet,
+// none is left: it is about to roll, and to stop it meanwhile would bring it back with
+// the size that it had.
 func current(set *appsv1.StatefulSet, pods []corev1.Pod) []corev1.Pod {
+	if set == nil {
+		return pods // of a Job, whose template does not change
+	}
 	record, err := plan.ReadRecord(gang.Workload{StatefulSet: set})
 	if err != nil || record == nil {
 		return pods
@@ -144,8 +148,11 @@ func current(set *appsv1.StatefulSet, pods []corev1.Pod) []corev1.Pod {
 	if set.Spec.Replicas != nil && *set.Spec.Replicas > 0 {
 		size = *set.Spec.Replicas
 	}
+	if size != record.Size {
+		return nil
+	}
+	rolls := set.Status.ObservedGeneration < set.Generation || set.Status.CurrentRevision != set.Status.UpdateRevision
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
-		revision := set.Status.UpdateRevision
-		return gang.IndexOf(&pod) >= size || pod.DeletionTimestamp != nil && revision != "" && pod.Labels[labelRevision] != revision
+		return gang.IndexOf(&pod) >= size || pod.DeletionTimestamp != nil && rolls
 	})
 }
