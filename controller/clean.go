@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -38,9 +40,9 @@ func (r *Reconciler) clean(ctx context.Context, p *party, s gang.State) error {
 func ownPods(m member) labels.Selector {
 	set := labels.Set{gang.LabelGang: m.result.Gang.Name, gang.LabelRole: m.result.Gang.Role}
 	out := set.AsSelector()
-	of, err := labels.NewRequirement(labelSetIndex, selection.Exists, nil)
+	of, err := labels.NewRequirement(appsv1.PodIndexLabel, selection.Exists, nil)
 	if m.Job != nil {
-		of, err = labels.NewRequirement("batch.kubernetes.io/controller-uid", selection.Equals, []string{string(m.Job.UID)})
+		of, err = labels.NewRequirement(batchv1.ControllerUidLabel, selection.Equals, []string{string(m.Job.UID)})
 	}
 	if err != nil {
 		return labels.Nothing() // a UID that is no label value

@@ -34,7 +34,7 @@ func TestClean(t *testing.T) {
 				objects = append(objects, podOf(done, i))
 			}
 			other := podOf(done, 9) // of another run that bears the gang's name
-			other.Labels["batch.kubernetes.io/controller-uid"], other.OwnerReferences[0].UID = "other", "other"
+			other.Labels[batchv1.ControllerUidLabel], other.OwnerReferences[0].UID = "other", "other"
 			w := newWorld(t, append(objects, other)...)
 			for range 3 {
 				w.look(t, Request{Namespace: "team", Kind: gang.Job, Name: "train"})
@@ -54,7 +54,7 @@ func podOf(job *batchv1.Job, index int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: job.Namespace, Name: fmt.Sprintf("%s-%d", job.Name, index),
-			Labels:          map[string]string{gang.LabelGang: job.Name, gang.LabelRole: "worker", labelJobIndex: fmt.Sprint(index), "batch.kubernetes.io/controller-uid": string(job.UID)},
+			Labels:          map[string]string{gang.LabelGang: job.Name, gang.LabelRole: "worker", batchv1.JobCompletionIndexAnnotation: fmt.Sprint(index), batchv1.ControllerUidLabel: string(job.UID)},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: ptr.To(true)}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodSucceeded},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ func Strip(o any) (any, error) {
 			InitContainerStatuses: outcomes(pod.Status.InitContainerStatuses),
 		},
 	}
-	for _, key := range []string{gang.LabelGang, gang.LabelRole, gang.LabelAttempt, labelJobIndex, labelSetIndex} {
+	for _, key := range []string{gang.LabelGang, gang.LabelRole, gang.LabelAttempt, batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel} {
 		if v, ok := pod.Labels[key]; ok {
 			out.Labels[key] = v
 		}
@@ -63,12 +64,6 @@ func Strip(o any) (any, error) {
 
 // tracked are the finalizers of all pods that their Job has yet to count.
 var tracked = []string{batchv1.JobTrackingFinalizer}
-
-// Labels by which the controllers of workloads number their pods.
-const (
-	labelJobIndex = "batch.kubernetes.io/job-completion-index"
-	labelSetIndex = "apps.kubernetes.io/pod-index"
-)
 
 // outcomes keeps how containers ended, or what they wait for.
 func outcomes(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -20,7 +21,7 @@ func fatPod(index int) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: fmt.Sprintf("train-%d-abcde", index), UID: "12345678-1234-1234-1234-123456789012", ResourceVersion: "123456",
 			Labels: map[string]string{gang.LabelGang: "train", gang.LabelRole: "worker", gang.LabelFramework: "pytorch", gang.LabelAttempt: "0",
-				labelJobIndex: fmt.Sprint(index), "batch.kubernetes.io/controller-uid": "12345678-1234-1234-1234-123456789012", "batch.kubernetes.io/job-name": "train"},
+				batchv1.JobCompletionIndexAnnotation: fmt.Sprint(index), batchv1.ControllerUidLabel: "12345678-1234-1234-1234-123456789012", "batch.kubernetes.io/job-name": "train"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "12345678-1234-1234-1234-123456789012", Controller: ptr.To(true)}},
 			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:status":"` + strings.Repeat("x", 3000) + `"}`)}},
 		},

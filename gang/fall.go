@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -186,7 +187,7 @@ func Done(pod *corev1.Pod) bool {
 
 // IndexOf is the pod's index within its workload; 0 when it bears none.
 func IndexOf(pod *corev1.Pod) int32 {
-	text := cmp.Or(pod.Labels[batchv1.JobCompletionIndexAnnotation], pod.Labels["apps.kubernetes.io/pod-index"])
+	text := cmp.Or(pod.Labels[batchv1.JobCompletionIndexAnnotation], pod.Labels[appsv1.PodIndexLabel])
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
 		return 0

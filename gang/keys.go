@@ -1,6 +1,9 @@
 package gang
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Prefix is the domain of every label and annotation that Rollcall reads or
 // writes on a user's objects.
@@ -172,5 +175,5 @@ func WrittenBack(name string) bool {
 
 // Live reports whether a change of the key is heeded while the gang runs.
 func Live(name string) bool {
-	return name == AnnotationMaxRestarts || name == AnnotationCleanPods || name == AnnotationStartTimeout
+	return slices.ContainsFunc(Keys(), func(k Key) bool { return k.Live && k.Name == name })
 }
