@@ -93,6 +93,11 @@ func TestFirstFall(t *testing.T) {
 		"earlier attempt": {"it is on its way out", []corev1.Pod{rankPod(0, both(ended(3, 5, false), func(p *corev1.Pod) {
 			p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(second(-60))
 		}))}, running, nil},
+		"earlier attempt, its end confirmed": {"a kubelet confirms the end of a pod when the next attempt has begun, and the API server takes that for the time of its deletion",
+			[]corev1.Pod{rankPod(0, both(ended(3, 5, true), ended(137, 8, false), func(p *corev1.Pod) {
+				p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(second(-60))
+				p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(second(12))), ptr.To[int64](0)
+			}))}, gang.Watch{Attempt: 1, Fell: second(6), Begun: second(10)}, nil},
 		"resumed by another": {"Kueue lets a Job go as it was, label included",
 			[]corev1.Pod{rankPod(1, both(ended(3, 20, false), func(p *corev1.Pod) { p.Labels[gang.LabelAttempt] = "0" }))}, running, fell(2, 3, "Error", 20)},
 		"of a StatefulSet": {"its pods bear no attempt", []corev1.Pod{rankPod(1, both(ended(3, 20, true), func(p *corev1.Pod) { delete(p.Labels, gang.LabelAttempt) }))},
