@@ -1,0 +1,97 @@
+package blueprint
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"rollcall.training/migrate/ledger"
+)
+
+// Blueprint is a gang as its former system described it.
+type Blueprint struct {
+	// Name is the gang's name, and that of its workload when it has one alone.
+	Name string
+	// Namespace is the one that the manifest named; empty when it named none.
+	Namespace string
+	// Labels and Annotations are the user's, for each workload.
+	Labels, Annotations map[string]string
+	// Framework is the value of the label rollcall.training/framework.
+	Framework string
+	// Keys are annotations of Rollcall's that each workload bears, by their full names.
+	Keys map[string]string
+	// Roles are the gang's parts in the order of their ranks, at least one.
+	Roles []Role
+	// OneKind is true when all roles do the same work, so that one workload can stand
+	// for them where their templates are equal.
+	OneKind bool
+	// Decides is the role whose end was the end of the job; empty when all had to end.
+	Decides string
+	// Job holds what each Job of the gang gets beside its size and its template, such as
+	// a deadline. StatefulSets have no such fields.
+	Job batchv1.JobSpec
+	// Texts are further texts in which the pods' former names may stand, such as
+	// scripts in ConfigMaps of the same manifest.
+	Texts []string
+	// Aliases says which former names get a Service.
+	Aliases Aliases
+	// Extras are objects that go with the gang, such as an autoscaler; they are built
+	// from the names of the workloads, by role.
+	Extras []func(workload func(role string) Place) runtime.Object
+}
+
+// Place is where a role went.
+type Place struct {
+	// Kind is Job or StatefulSet.
+	Kind string
+	// Name is the workload's.
+	Name string
+}
+
+// Role is one part of a gang.
+type Role struct {
+	// Name is the framework's word for the part, a value of rollcall.training/role.
+	Name string
+	// Pods is the number of pods, at least 1.
+	Pods int32
+	// Template is the pods', as their former system would have made them.
+	Template corev1.PodTemplateSpec
+	// Node is where the manifest describes the role; the account of its template is
+	// entered there.
+	Node ledger.Node
+	// Keys are annotations of Rollcall's for this workload alone, by their full names.
+	Keys map[string]string
+	// Set is true for a StatefulSet, where the role never ends by itself and nothing is
+	// asked of it that only a Job can do.
+	Set bool
+	// PodFailurePolicy is for the role's Job; nil when there is none.
+	PodFailurePolicy *batchv1.PodFailurePolicy
+	// Claims are the volume claim templates of a StatefulSet.
+	Claims []corev1.PersistentVolumeClaim
+	// Former tells the names by which the pods were known.
+	Former Former
+}
+
+// Former are the names of a role's pods in their former system: Prefix and the pod's
+// index. The zero value means that they had none to be called by.
+type Former struct {
+	// Prefix is what stands before the index, such as "train-worker-".
+	Prefix string
+	// Alone is true when the name was one of DNS by itself, that of a Service for each
+	// pod. Otherwise a subdomain followed it, and the pod was a host in there.
+	Alone bool
+}
+
+// Aliases says which former names get a Service of their own.
+type Aliases string
+
+// The choices of [Aliases].
+const (
+	// AliasesUsed makes a Service for each name that stands in a text of the manifest.
+	// It is the zero value's meaning too.
+	AliasesUsed Aliases = "used"
+	// AliasesAll makes one for each pod.
+	AliasesAll Aliases = "all"
+	// AliasesNone makes none.
+	AliasesNone Aliases = "none"
+)

@@ -1,0 +1,204 @@
+package blueprint
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// member is a workload to be built, and the roles that it stands for.
+type member struct {
+	Role
+	workload string
+	// parts are the roles in it, in the order of their indexes.
+	parts []Role
+}
+
+// Build returns the gang's objects: what its pods need first, then its workloads in
+// the order of their ranks. It enters where each role went.
+func (b *Blueprint) Build() []runtime.Object {
+	members := b.members()
+	services := b.rename(members)
+	var out []runtime.Object
+	for _, s := range services {
+		out = append(out, s)
+	}
+	for _, extra := range b.Extras {
+		out = append(out, extra(func(role string) Place { return place(members, role) }))
+	}
+	for i := range members {
+		m := &members[i]
+		for _, part := range m.parts {
+			part.Node.Carried(m.place().String())
+			if len(m.parts) > 1 && part.Name == b.Decides {
+				part.Node.Note("the end of this part was the end of the job; where one workload stands for all parts, all ranks have to end well",
+					"set "+gang.AnnotationSuccessPolicy+": rank0 for the former way")
+			}
+		}
+		if m.Set {
+			out = append(out, b.set(m, members))
+		} else {
+			out = append(out, b.job(m, members))
+		}
+	}
+	return out
+}
+
+// String is the name that kubectl prints: job.batch/train.
+func (p Place) String() string {
+	group := batchv1.GroupName
+	if p.Kind == string(gang.StatefulSet) {
+		group = appsv1.GroupName
+	}
+	return strings.ToLower(p.Kind) + "." + group + "/" + p.Name
+}
+
+func (m *member) place() Place {
+	if m.Set {
+		return Place{string(gang.StatefulSet), m.workload}
+	}
+	return Place{string(gang.Job), m.workload}
+}
+
+func place(members []member, role string) Place {
+	for i := range members {
+		for _, part := range members[i].parts {
+			if part.Name == role {
+				return members[i].place()
+			}
+		}
+	}
+	return Place{}
+}
+
+// members decides which workloads there are.
+func (b *Blueprint) members() []member {
+	if b.alike() {
+		first := b.Roles[0]
+		m := member{Role: first, workload: b.Name, parts: b.Roles}
+		m.Pods, m.Keys = 0, map[string]string{}
+		for _, r := range b.Roles {
+			m.Pods += r.Pods
+			maps.Copy(m.Keys, r.Keys)
+		}
+		m.Template = *first.Template.DeepCopy()
+		m.Name = "" // the framework's own default
+		m.Set = m.Set && !b.needsJobs()
+		return []member{m}
+	}
+	out := make([]member, len(b.Roles))
+	for i, r := range b.Roles {
+		r.Set = r.Set && !b.needsJobs()
+		r.Template = *r.Template.DeepCopy()
+		out[i] = member{Role: r, workload: b.Name + "-" + r.Name, parts: []Role{r}}
+	}
+	return out
+}
+
+// alike reports whether one workload can stand for all roles.
+func (b *Blueprint) alike() bool {
+	if len(b.Roles) == 1 {
+		return true
+	}
+	first := b.Roles[0]
+	for _, r := range b.Roles[1:] {
+		if !b.OneKind || !equality.Semantic.DeepEqual(first.Template, r.Template) || first.Set != r.Set ||
+			!equality.Semantic.DeepEqual(first.PodFailurePolicy, r.PodFailurePolicy) || !equality.Semantic.DeepEqual(first.Claims, r.Claims) {
+			return false
+		}
+	}
+	return true
+}
+
+// needsJobs reports whether something is asked of all workloads that a StatefulSet
+// cannot do: wait for a queue, or go away by itself.
+func (b *Blueprint) needsJobs() bool {
+	return ptr.Deref(b.Job.Suspend, false) || b.Job.TTLSecondsAfterFinished != nil || b.Job.ManagedBy != nil
+}
+
+// meta is the metadata of one workload.
+func (b *Blueprint) meta(m *member, all []member) metav1.ObjectMeta {
+	labels, annotations := maps.Clone(b.Labels), maps.Clone(b.Annotations)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	labels[gang.LabelFramework] = b.Framework
+	if m.Name != "" && (len(all) > 1 || len(b.Roles) == 1) && !b.byDefault(m) {
+		labels[gang.LabelRole] = m.Name
+	}
+	maps.Copy(annotations, b.Keys)
+	maps.Copy(annotations, m.Keys)
+	if len(all) > 1 {
+		sizes := make([]string, len(all))
+		for i := range all {
+			sizes[i] = fmt.Sprintf("%s=%d", all[i].Name, all[i].Pods)
+		}
+		annotations[gang.AnnotationRoles] = strings.Join(sizes, ",")
+	}
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	return metav1.ObjectMeta{Name: m.workload, Namespace: b.Namespace, Labels: labels, Annotations: annotations}
+}
+
+// byDefault is true for the only workload of a gang, which plays the framework's
+// default role unless it launches.
+func (b *Blueprint) byDefault(m *member) bool {
+	return len(b.Roles) == 1 && m.Name != gang.RoleLauncher
+}
+
+func (b *Blueprint) job(m *member, all []member) *batchv1.Job {
+	spec := *b.Job.DeepCopy()
+	spec.Parallelism, spec.Completions = ptr.To(m.Pods), ptr.To(m.Pods)
+	spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+	spec.PodFailurePolicy = m.PodFailurePolicy
+	spec.Template = *m.Template.DeepCopy()
+	// A Job has no other policies; Always is what a template without one has.
+	if p := spec.Template.Spec.RestartPolicy; p != corev1.RestartPolicyNever {
+		spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	}
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: string(gang.Job)},
+		ObjectMeta: b.meta(m, all),
+		Spec:       spec,
+	}
+}
+
+func (b *Blueprint) set(m *member, all []member) *appsv1.StatefulSet {
+	template := *m.Template.DeepCopy()
+	template.Spec.RestartPolicy = corev1.RestartPolicyAlways // the only one that a StatefulSet has
+	key := "app.kubernetes.io/name"
+	if _, taken := template.Labels[key]; taken {
+		key = "app.kubernetes.io/instance"
+	}
+	if template.Labels == nil {
+		template.Labels = map[string]string{}
+	}
+	template.Labels[key] = m.workload
+	return &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: string(gang.StatefulSet)},
+		ObjectMeta: b.meta(m, all),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:             ptr.To(m.Pods),
+			ServiceName:          cmp.Or(template.Spec.Subdomain, b.Name),
+			PodManagementPolicy:  appsv1.ParallelPodManagement,
+			Selector:             &metav1.LabelSelector{MatchLabels: map[string]string{key: m.workload}},
+			Template:             template,
+			VolumeClaimTemplates: m.Claims,
+		},
+	}
+}

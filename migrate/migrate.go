@@ -1,0 +1,189 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/manifest"
+	"rollcall.training/migrate/blueprint"
+	"rollcall.training/migrate/kubeflow"
+	"rollcall.training/migrate/ledger"
+	"rollcall.training/migrate/origin"
+)
+
+// Migrator turns training jobs into labelled workloads. Its zero value is ready.
+type Migrator struct {
+	// Namespace is that of the objects that name none; empty means default.
+	Namespace string
+	// Config is that of the webhook that will admit the result.
+	Config gang.Config
+	// Scheduler is the cluster's gang scheduler.
+	Scheduler origin.Scheduler
+	// Aliases says which former names of pods get a Service.
+	Aliases blueprint.Aliases
+	// Runtimes are further documents in which the runtimes of TrainJobs are looked for;
+	// they are not migrated themselves.
+	Runtimes []*manifest.Document
+}
+
+// Result is what became of the documents.
+type Result struct {
+	// Documents are those that were given, with each training job replaced by its
+	// workloads. A job that could not be migrated is left out.
+	Documents []*manifest.Document
+	// Reports has one for each training job.
+	Reports []Report
+}
+
+// readers are the packages that read kinds, by API group: one line a system.
+func readers() map[string]func(origin.Object) (*blueprint.Blueprint, error) {
+	return map[string]func(origin.Object) (*blueprint.Blueprint, error){
+		kubeflow.Group: kubeflow.Read,
+	}
+}
+
+// Migrate replaces each training job in the documents by its workloads. Whatever
+// happens to one object, the others are still done. A list with a training job in it is
+// taken apart.
+func (m Migrator) Migrate(docs []*manifest.Document) Result {
+	var out Result
+	around := m.surroundings(docs)
+	for _, d := range docs {
+		if !slices.ContainsFunc(d.Objects(), ours) {
+			out.Documents = append(out.Documents, d)
+			continue
+		}
+		for _, part := range d.Parts() {
+			objects := part.Objects()
+			if len(objects) != 1 || !ours(objects[0]) {
+				out.Documents = append(out.Documents, part)
+				continue
+			}
+			made, report := m.object(objects[0], around)
+			out.Documents = append(out.Documents, made...)
+			out.Reports = append(out.Reports, report)
+		}
+	}
+	return out
+}
+
+// ours reports whether the object is of a system that can be migrated from.
+func ours(o manifest.Object) bool {
+	gv, err := schema.ParseGroupVersion(o.APIVersion)
+	return err == nil && readers()[gv.Group] != nil
+}
+
+// surroundings gathers what readers may ask for beside their object.
+func (m Migrator) surroundings(docs []*manifest.Document) origin.Surroundings {
+	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases}
+	for _, d := range docs {
+		for _, o := range d.Objects() {
+			var c corev1.ConfigMap
+			if o.Kind != "ConfigMap" || o.Decode(&c) != nil {
+				continue
+			}
+			for _, key := range slices.Sorted(maps.Keys(c.Data)) {
+				around.Texts = append(around.Texts, c.Data[key])
+			}
+		}
+	}
+	return around
+}
+
+// object migrates one object.
+func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*manifest.Document, Report) {
+	d := from.Document
+	report := Report{Source: d.Source, Document: d.Number, Object: from.Kind}
+	var tree map[string]any
+	if err := from.Decode(&tree); err != nil {
+		report.Mistakes = []string{err.Error()}
+		return nil, report
+	}
+	var account ledger.Ledger
+	gv, _ := schema.ParseGroupVersion(from.APIVersion) // parsed before, by ours
+	o := origin.Object{Group: gv.Group, Version: gv.Version, Kind: from.Kind, Root: account.Root(tree), Around: around}
+	report.Object = name(o)
+	b, err := readers()[gv.Group](o)
+	for _, mistake := range account.Mistakes() {
+		report.Mistakes = append(report.Mistakes, mistake.Error())
+	}
+	if err != nil {
+		report.Mistakes = append(report.Mistakes, err.Error())
+	}
+	if report.Failed() {
+		return nil, report
+	}
+	objects := b.Build()
+	account.Settle(o.Root)
+	report.Entries = account.Entries()
+	return m.finish(d, objects, report)
+}
+
+// name is an object's kind, namespace and name.
+func name(o origin.Object) string {
+	if ns := o.Namespace(); ns != "" {
+		return o.Kind + " " + ns + "/" + o.Name()
+	}
+	return strings.TrimSpace(o.Kind + " " + o.Name())
+}
+
+// finish has the engine look at the workloads, and makes documents of the objects.
+func (m Migrator) finish(d *manifest.Document, objects []runtime.Object, report Report) ([]*manifest.Document, Report) {
+	engine := injectors.New(injectors.Builtin(), m.Config)
+	var out []*manifest.Document
+	for _, obj := range objects {
+		made, err := manifest.Of(d.Source, obj)
+		if err != nil {
+			report.Mistakes = append(report.Mistakes, err.Error())
+			continue
+		}
+		made.Number = d.Number
+		out = append(out, made)
+		report.Into = append(report.Into, title(obj))
+		if w, err := gang.WorkloadOf(obj); err == nil {
+			m.admit(engine, w, &report)
+		}
+	}
+	if report.Failed() {
+		report.Into = nil
+		return nil, report
+	}
+	return out, report
+}
+
+// admit notes what the webhook will say about a workload.
+func (m Migrator) admit(engine *injectors.Engine, w gang.Workload, report *Report) {
+	draft := w.DeepCopy()
+	if draft.Meta().Namespace == "" {
+		draft.Meta().Namespace = m.Namespace
+	}
+	result, err := engine.Inject(draft)
+	report.Warnings = append(report.Warnings, result.Warnings...)
+	if err != nil {
+		for _, cause := range injectors.Causes(err) {
+			report.Mistakes = append(report.Mistakes, fmt.Sprintf("%s/%s would be denied: %s", w.Kind(), w.Meta().Name, cause))
+		}
+	}
+}
+
+// title names an object as kubectl does: job.batch/train.
+func title(obj runtime.Object) string {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	kind := strings.ToLower(gvk.Kind)
+	if gvk.Group != "" {
+		kind += "." + gvk.Group
+	}
+	named, ok := obj.(interface{ GetName() string })
+	if !ok {
+		return kind
+	}
+	return kind + "/" + named.GetName()
+}

@@ -1,0 +1,36 @@
+package migrate
+
+import "rollcall.training/migrate/ledger"
+
+// Report says what became of one object.
+type Report struct {
+	// Source names the file, and Document counts its documents from 1.
+	Source   string `json:"source"`
+	Document int    `json:"document"`
+	// Object names what was migrated: PyTorchJob team/train, without a namespace
+	// where the manifest names none.
+	Object string `json:"object"`
+	// Into names what it became, as kubectl prints it; empty when it could not be
+	// migrated.
+	Into []string `json:"into,omitempty"`
+	// Entries are the account of its fields, by their paths.
+	Entries []ledger.Entry `json:"fields,omitempty"`
+	// Warnings are what the webhook will say about the result.
+	Warnings []string `json:"warnings,omitempty"`
+	// Mistakes say why the object was not migrated; empty when it was.
+	Mistakes []string `json:"mistakes,omitempty"`
+}
+
+// Failed reports whether the object was not migrated.
+func (r Report) Failed() bool { return len(r.Mistakes) > 0 }
+
+// Count is the number of fields with the given outcome.
+func (r Report) Count(o ledger.Outcome) int {
+	n := 0
+	for _, e := range r.Entries {
+		if e.Outcome == o {
+			n++
+		}
+	}
+	return n
+}
