@@ -78,7 +78,7 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 // ours reports whether the object is of a system that can be migrated from.
 func ours(o manifest.Object) bool {
 	gv, err := schema.ParseGroupVersion(o.APIVersion)
-	return err == nil && readers()[gv.Group] != nil
+	return err == nil && Knows(gv.Group)
 }
 
 // surroundings gathers what readers may ask for beside their object.
@@ -140,7 +140,12 @@ func (m Migrator) finish(d *manifest.Document, objects []runtime.Object, report 
 	engine := injectors.New(injectors.Builtin(), m.Config)
 	var out []*manifest.Document
 	for _, obj := range objects {
-		made, err := manifest.Of(d.Source, obj)
+		tree, err := tidy(obj)
+		if err != nil {
+			report.Mistakes = append(report.Mistakes, err.Error())
+			continue
+		}
+		made, err := manifest.Of(d.Source, tree)
 		if err != nil {
 			report.Mistakes = append(report.Mistakes, err.Error())
 			continue
@@ -187,3 +192,6 @@ func title(obj runtime.Object) string {
 	}
 	return kind + "/" + named.GetName()
 }
+
+// Knows reports whether objects of the API group can be migrated.
+func Knows(group string) bool { return readers()[group] != nil }

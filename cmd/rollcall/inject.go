@@ -4,10 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -65,10 +61,11 @@ func (o injectOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	if format != manifest.YAML && format != manifest.JSON {
 		return fmt.Errorf("unknown output format %q: use yaml or json", o.output)
 	}
-	docs, err := o.read(stdin)
-	if err != nil {
-		return err
+	docs, errs := readManifests(o.files, stdin)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
 	}
+	var err error
 	config := gang.Config{ClusterDomain: o.domain}
 	if o.version != "" {
 		if config.NoRestartRules, err = gang.NoRestartRules(o.version); err != nil {
@@ -124,65 +121,4 @@ func report(stderr io.Writer, d *manifest.Document, in manifest.Injection) int {
 		fmt.Fprintf(stderr, "error: %s (%s): %s\n", d, in.Object, c)
 	}
 	return 1
-}
-
-func (o injectOptions) read(stdin io.Reader) ([]*manifest.Document, error) {
-	var docs []*manifest.Document
-	for _, name := range o.files {
-		if name == "-" {
-			got, err := manifest.Read("standard input", stdin)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, got...)
-			continue
-		}
-		paths, err := expand(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range paths {
-			got, err := readFile(path)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, got...)
-		}
-	}
-	return docs, nil
-}
-
-func readFile(path string) ([]*manifest.Document, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening a manifest: %w", err)
-	}
-	docs, err := manifest.Read(path, f)
-	return docs, errors.Join(err, f.Close())
-}
-
-// expand lists the manifests of a directory, by the endings that kubectl reads;
-// a file stands for itself whatever its name.
-func expand(name string) ([]string, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, fmt.Errorf("opening a manifest: %w", err)
-	}
-	if !info.IsDir() {
-		return []string{name}, nil
-	}
-	var paths []string
-	err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing manifests: %w", err)
-	}
-	if len(paths) == 0 {
-		return nil, fmt.Errorf("listing manifests: %s holds no .yaml, .yml or .json file", name)
-	}
-	return paths, nil
 }
