@@ -35,7 +35,7 @@ type Image struct {
 	Path string
 }
 
-// ImageSource is what an image can be had from: an Image, a Binary or a Recipe.
+// ImageSource is what an image can be had from: an Image, a Binary, a Recipe or an Overlay.
 type ImageSource interface {
 	// Reference returns the image's full name with tag, without making the image.
 	Reference() (string, error)
@@ -133,7 +133,7 @@ func (i Image) id() (string, error) {
 	return hash.String(), nil
 }
 
-// writeImage writes an image of one layer. It appears whole or not at all.
+// writeImage writes an image of one layer.
 func writeImage(image Image, layer tarball.Opener, config v1.Config) error {
 	content, err := newPlainLayer(layer)
 	if err != nil {
@@ -152,6 +152,11 @@ func writeImage(image Image, layer tarball.Opener, config v1.Config) error {
 	if made, err = mutate.ConfigFile(made, file); err != nil {
 		return fmt.Errorf("making the image %s: %w", image.Ref, err)
 	}
+	return saveImage(image, made)
+}
+
+// saveImage writes an image to its file, which appears whole or not at all.
+func saveImage(image Image, made v1.Image) error {
 	tag, err := name.NewTag(image.Ref, name.StrictValidation)
 	if err != nil {
 		return fmt.Errorf("making the image %s: %w", image.Ref, err)
