@@ -4,12 +4,13 @@ import "rollcall.training/migrate/ledger"
 
 // Report says what became of one object.
 type Report struct {
-	// Source names the file, and Document counts its documents from 1.
-	Source   string `json:"source"`
-	Document int    `json:"document"`
+	// Source names the file, and Document counts its documents from 1; 0 for a source that could not
+	// be read as a whole.
+	Source   string `json:"source,omitempty"`
+	Document int    `json:"document,omitempty"`
 	// Object names what was migrated: PyTorchJob team/train, without a namespace
-	// where the manifest names none.
-	Object string `json:"object"`
+	// where the manifest names none; empty for a document that could not be read.
+	Object string `json:"object,omitempty"`
 	// Into names what it became, as kubectl prints it; empty when it could not be
 	// migrated.
 	Into []string `json:"into,omitempty"`

@@ -42,6 +42,12 @@ func WriteText(w io.Writer, reports []Report, all bool) error {
 const indent = "           "
 
 func (r Report) text(out *strings.Builder, all bool) {
+	if r.Object == "" {
+		for _, m := range r.Mistakes {
+			fmt.Fprintf(out, "error: %s\n", m)
+		}
+		return
+	}
 	fmt.Fprintf(out, "%s (%s, document %d)", r.Object, r.Source, r.Document)
 	if r.Failed() {
 		out.WriteString(": not migrated\n")

@@ -13,12 +13,14 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "rollcall:", err)
 	var e exitError
-	if errors.As(err, &e) {
-		os.Exit(e.code)
+	if !errors.As(err, &e) {
+		e = exitError{error: err, code: 1}
 	}
-	os.Exit(1)
+	if !e.said {
+		fmt.Fprintln(os.Stderr, "rollcall:", err)
+	}
+	os.Exit(e.code)
 }
 
 // exitError is an error with an exit code of its own, for commands whose codes mean
@@ -26,6 +28,8 @@ func main() {
 type exitError struct {
 	error
 	code int
+	// said is true when the command has told its user already, in a form that another line would break.
+	said bool
 }
 
 // Unwrap returns the error.

@@ -58,7 +58,7 @@ printed whatever happens.`,
   rollcall migrate --from-cluster -n research pytorchjob/train`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(args); err != nil {
-				return exitError{err, exitNotMigrated}
+				return exitError{error: err, code: exitNotMigrated}
 			}
 			return o.run(cmd, args)
 		},
@@ -116,13 +116,25 @@ func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 	if err := manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), result.Documents); err != nil {
 		return err
 	}
+	result.Reports = append(result.Reports, unread(errs)...)
 	if err := o.report(stderr, result.Reports); err != nil {
 		return err
 	}
+	return o.verdict(result.Reports)
+}
+
+// unread reports what could not be read at all.
+func unread(errs []error) []migrate.Report {
+	var out []migrate.Report
 	for _, err := range errs {
-		fmt.Fprintln(stderr, "error:", err)
+		r := migrate.Report{Mistakes: []string{err.Error()}}
+		var at *manifest.Error
+		if errors.As(err, &at) {
+			r.Source, r.Document = at.Source, at.Number
+		}
+		out = append(out, r)
 	}
-	return verdict(result.Reports, len(errs))
+	return out
 }
 
 func (o migrateOptions) read(cmd *cobra.Command, args []string) ([]*manifest.Document, []error) {
@@ -141,19 +153,20 @@ func (o migrateOptions) report(out io.Writer, reports []migrate.Report) error {
 }
 
 // verdict is the exit code of a migration.
-func verdict(reports []migrate.Report, unread int) error {
-	failed, lost := unread, 0
+func (o migrateOptions) verdict(reports []migrate.Report) error {
+	failed, lost := 0, 0
 	for _, r := range reports {
 		if r.Failed() {
 			failed++
 		}
 		lost += r.Count(ledger.Lost)
 	}
+	said := o.output == string(manifest.JSON)
 	switch {
 	case failed > 0:
-		return exitError{fmt.Errorf("%d of the objects and documents could not be migrated; all others are printed", failed), exitNotMigrated}
+		return exitError{fmt.Errorf("not migrated: %d; all others are printed", failed), exitNotMigrated, said}
 	case lost > 0:
-		return exitError{fmt.Errorf("all is migrated, and %d fields were lost", lost), exitLost}
+		return exitError{fmt.Errorf("all is migrated; fields that were lost: %d", lost), exitLost, said}
 	}
 	return nil
 }

@@ -49,6 +49,8 @@ func TestGangs(t *testing.T) {
 			"ServiceOfTheUser":    testServiceOfTheUser,
 			"AppliedAgain":        testAppliedAgain,
 			"AdmittedWithoutUs":   testAdmittedWithoutUs,
+			"Migrated":            testMigrated,
+			"MigratedLive":        testMigratedLive,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

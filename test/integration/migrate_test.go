@@ -1,0 +1,137 @@
+package integration
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+
+	"rollcall.training/gang"
+	"rollcall.training/manifest"
+)
+
+// testMigrated offers everything that the golden files of rollcall migrate hold to the
+// API server, with its strictest validation and through the webhook, and keeps nothing.
+func testMigrated(t *testing.T, m *manager, ns string) {
+	groups, err := restmapper.GetAPIGroupResources(m.Client.Discovery())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := restmapper.NewDiscoveryRESTMapper(groups)
+	client, err := dynamic.NewForConfig(m.Cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, unknown := 0, map[string]int{}
+	err = filepath.WalkDir(filepath.Join("..", "..", "migrate", "testdata"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".out.yaml") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		docs, err := manifest.Read(path, bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		for _, d := range docs {
+			for _, o := range d.Objects() {
+				obj := &unstructured.Unstructured{}
+				if err := obj.UnmarshalJSON(o.Text); err != nil {
+					t.Errorf("%s: %v", d, err)
+					continue
+				}
+				gvk := obj.GroupVersionKind()
+				mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+				if meta.IsNoMatchError(err) {
+					unknown[gvk.String()]++ // of a scheduler that is not here
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s: %v", d, err)
+					continue
+				}
+				obj.SetNamespace(ns)
+				_, err = client.Resource(mapping.Resource).Namespace(ns).Create(t.Context(), obj,
+					metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+				if err != nil {
+					t.Errorf("%s: %s %s: %v", path, obj.GetKind(), obj.GetName(), err)
+				}
+				taken++
+			}
+		}
+		return nil
+	})
+	if err != nil || taken == 0 {
+		t.Fatalf("%d objects: %v", taken, err)
+	}
+	t.Logf("%d objects taken; not looked at, since the cluster has no such kind: %v", taken, unknown)
+}
+
+// definition is as much of training-operator's as an API server needs to keep PyTorchJobs.
+const definition = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: pytorchjobs.kubeflow.org}
+spec:
+  group: kubeflow.org
+  scope: Namespaced
+  names: {plural: pytorchjobs, singular: pytorchjob, kind: PyTorchJob, listKind: PyTorchJobList}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// testMigratedLive migrates a PyTorchJob that lives in the cluster, and lets it live there as a gang.
+func testMigratedLive(t *testing.T, m *manager, ns string) {
+	apply := func(text string, args ...string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "object.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := m.Cluster.Kubectl(t.Context(), append([]string{"apply", "-f", file}, args...)...); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	apply(definition)
+	if out, err := m.Cluster.Kubectl(t.Context(), "wait", "--for=condition=Established", "crd/pytorchjobs.kubeflow.org", "--timeout=30s"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const replica = `{replicas: 1, template: {spec: {containers: [{name: pytorch, image: "example.com/train:1"}]}}}`
+	for _, name := range []string{"train", "other"} {
+		apply("{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: "+name+"}, spec: {pytorchReplicaSpecs: {Master: "+replica+", Worker: "+replica+"}}}",
+			"--namespace", ns)
+	}
+	program := filepath.Join(t.TempDir(), "rollcall")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/rollcall")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var out, report bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, "migrate", "--from-cluster", "--kubeconfig", m.Cluster.Kubeconfig(), "-n", ns, "pytorchjob/train")
+	cmd.Stdout, cmd.Stderr = &out, &report
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, report.String())
+	}
+	if strings.Contains(out.String(), "other") || strings.Contains(report.String(), "lost") {
+		t.Errorf("more was migrated than was asked for, or less:\n%s\n%s", out.String(), report.String())
+	}
+	apply(out.String())
+	pods := m.pods(t, ns, "train", 2)
+	m.setPods(t, pods, corev1.PodRunning)
+	m.jobPhase(t, ns, gang.Running, "GangRunning")
+}
