@@ -20,7 +20,8 @@ type Blueprint struct {
 	Framework string
 	// Keys are annotations of Rollcall's that each workload bears, by their full names.
 	Keys map[string]string
-	// Roles are the gang's parts in the order of their ranks, at least one.
+	// Roles are the gang's parts in the order of their ranks. Without any there is no
+	// gang, and Extras are all that is built.
 	Roles []Role
 	// OneKind is true when all roles do the same work, so that one workload can stand
 	// for them where their templates are equal.
@@ -61,6 +62,10 @@ type Role struct {
 	Node ledger.Node
 	// Keys are annotations of Rollcall's for this workload alone, by their full names.
 	Keys map[string]string
+	// Labels and Annotations are the user's for this workload alone.
+	Labels, Annotations map[string]string
+	// Job takes the place of [Blueprint.Job] for the role's Job; nil means that one.
+	Job *batchv1.JobSpec
 	// Set is true for a StatefulSet, where the role never ends by itself and nothing is
 	// asked of it that only a Job can do.
 	Set bool

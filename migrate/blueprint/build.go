@@ -84,6 +84,9 @@ func place(members []member, role string) Place {
 
 // members decides which workloads there are.
 func (b *Blueprint) members() []member {
+	if len(b.Roles) == 0 {
+		return nil
+	}
 	if b.alike() {
 		first := b.Roles[0]
 		m := member{Role: first, workload: b.Name, parts: b.Roles}
@@ -136,6 +139,8 @@ func (b *Blueprint) meta(m *member, all []member) metav1.ObjectMeta {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+	maps.Copy(labels, m.Labels)
+	maps.Copy(annotations, m.Annotations)
 	labels[gang.LabelFramework] = b.Framework
 	if m.Name != "" && (len(all) > 1 || len(b.Roles) == 1) && !b.byDefault(m) {
 		labels[gang.LabelRole] = m.Name
@@ -163,6 +168,9 @@ func (b *Blueprint) byDefault(m *member) bool {
 
 func (b *Blueprint) job(m *member, all []member) *batchv1.Job {
 	spec := *b.Job.DeepCopy()
+	if m.Job != nil {
+		spec = *m.Job.DeepCopy()
+	}
 	spec.Parallelism, spec.Completions = ptr.To(m.Pods), ptr.To(m.Pods)
 	spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 	spec.PodFailurePolicy = m.PodFailurePolicy

@@ -41,6 +41,7 @@ type Ledger struct {
 	entries  []Entry
 	settled  map[string]bool // paths that are accounted for, with all below them
 	mistakes field.ErrorList
+	beside   []Node
 }
 
 // enter adds an entry. A path may have several: a field can be carried in one respect

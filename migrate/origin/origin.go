@@ -33,6 +33,9 @@ type Surroundings struct {
 	Scheduler Scheduler
 	// Aliases says which former names of pods get a Service.
 	Aliases blueprint.Aliases
+	// Framework is the framework of jobs that do not say theirs, as the user named it;
+	// empty when it is to be told from the job.
+	Framework string
 	// Texts are the contents of the ConfigMaps that came with the object.
 	Texts []string
 }

@@ -32,6 +32,9 @@ type Wish struct {
 	// TimeoutSeconds is how long coscheduling waits for the pods; nil leaves it to the
 	// scheduler.
 	TimeoutSeconds *int32
+	// NetworkTopology is how close to each other Volcano places the pods, as its PodGroup
+	// writes it; nil leaves it to the scheduler.
+	NetworkTopology map[string]any
 }
 
 // Apply makes the pods of the gang members of one PodGroup, which it adds to the gang.
@@ -58,6 +61,9 @@ func (w Wish) Apply(b *blueprint.Blueprint, s origin.Scheduler) bool {
 		version = "scheduling.volcano.sh/v1beta1"
 		set(spec, "queue", w.Queue)
 		set(spec, "priorityClassName", w.PriorityClass)
+		if w.NetworkTopology != nil {
+			spec["networkTopology"] = w.NetworkTopology
+		}
 	case origin.Coscheduling:
 		version = "scheduling.x-k8s.io/v1alpha1"
 		if w.TimeoutSeconds != nil {

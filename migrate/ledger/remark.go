@@ -1,0 +1,30 @@
+package ledger
+
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// Beside is the root of another object that the manifest's own was read with, such as
+// a runtime; its paths begin with the given name. [Ledger.SettleAll] settles it too.
+func (l *Ledger) Beside(name string, tree map[string]any) Node {
+	n := Node{path: field.NewPath(name), value: tree, ledger: l}
+	l.beside = append(l.beside, n)
+	return n
+}
+
+// SettleAll is [Ledger.Settle] for the node and for all that stands beside it.
+func (l *Ledger) SettleAll(n Node) {
+	l.Settle(n)
+	for _, b := range l.beside {
+		l.Settle(b)
+	}
+}
+
+// Ledger is the account to which the node belongs.
+func (n Node) Ledger() *Ledger { return n.ledger }
+
+// Remark enters something about this place that is no value of its own. What is below
+// still has to be accounted for.
+func (n Node) Remark(o Outcome, to, reason, do string) {
+	if n.Exists() {
+		n.ledger.note(Entry{Path: n.Path(), Outcome: o, To: to, Reason: reason, Do: do})
+	}
+}
