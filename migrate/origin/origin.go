@@ -31,6 +31,9 @@ type Surroundings struct {
 	// Scheduler is the gang scheduler of the cluster, which the former operators were
 	// told by a flag.
 	Scheduler Scheduler
+	// Framework is that of jobs that do not say which one they run; empty when nobody
+	// named it.
+	Framework string
 	// Aliases says which former names of pods get a Service.
 	Aliases blueprint.Aliases
 	// Texts are the contents of the ConfigMaps that came with the object.
