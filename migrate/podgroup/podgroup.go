@@ -32,6 +32,10 @@ type Wish struct {
 	// TimeoutSeconds is how long coscheduling waits for the pods; nil leaves it to the
 	// scheduler.
 	TimeoutSeconds *int32
+	// Topology is Volcano's networkTopology; nil means none.
+	Topology map[string]any
+	// Annotations are those of the PodGroup itself, such as Volcano's of preemption.
+	Annotations map[string]string
 }
 
 // Apply makes the pods of the gang members of one PodGroup, which it adds to the gang.
@@ -58,6 +62,9 @@ func (w Wish) Apply(b *blueprint.Blueprint, s origin.Scheduler) bool {
 		version = "scheduling.volcano.sh/v1beta1"
 		set(spec, "queue", w.Queue)
 		set(spec, "priorityClassName", w.PriorityClass)
+		if len(w.Topology) > 0 {
+			spec["networkTopology"] = w.Topology
+		}
 	case origin.Coscheduling:
 		version = "scheduling.x-k8s.io/v1alpha1"
 		if w.TimeoutSeconds != nil {
@@ -72,6 +79,9 @@ func (w Wish) Apply(b *blueprint.Blueprint, s origin.Scheduler) bool {
 	group := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "PodGroup", "spec": spec}}
 	group.SetName(b.Name)
 	group.SetNamespace(b.Namespace)
+	if len(w.Annotations) > 0 {
+		group.SetAnnotations(w.Annotations)
+	}
 	b.Extras = append(b.Extras, func(func(string) blueprint.Place) runtime.Object { return group })
 	return true
 }
