@@ -27,6 +27,9 @@ type Migrator struct {
 	Config gang.Config
 	// Scheduler is the cluster's gang scheduler.
 	Scheduler origin.Scheduler
+	// Framework is that of jobs that do not say which one they run; empty leaves such
+	// jobs out, with a mistake that says so.
+	Framework string
 	// Aliases says which former names of pods get a Service.
 	Aliases blueprint.Aliases
 	// Runtimes are further documents in which the runtimes of TrainJobs are looked for;
@@ -83,7 +86,7 @@ func ours(o manifest.Object) bool {
 
 // surroundings gathers what readers may ask for beside their object.
 func (m Migrator) surroundings(docs []*manifest.Document) origin.Surroundings {
-	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases}
+	around := origin.Surroundings{Scheduler: m.Scheduler, Framework: m.Framework, Aliases: m.Aliases}
 	for _, d := range docs {
 		for _, o := range d.Objects() {
 			var c corev1.ConfigMap

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/manifest"
 	"rollcall.training/migrate"
 	"rollcall.training/migrate/blueprint"
@@ -33,6 +34,7 @@ type migrateOptions struct {
 	cluster            clusterFlags
 	domain, output     string
 	scheduler, aliases string
+	framework          string
 	verbose            bool
 }
 
@@ -72,6 +74,7 @@ printed whatever happens.`,
 	f.StringVar(&o.domain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
 	f.StringVarP(&o.output, "output", "o", string(manifest.YAML), "format of manifests and report: yaml, with a report in text, or json")
 	f.StringVar(&o.scheduler, "gang-scheduler", "", "gang scheduler of the cluster: volcano or coscheduling; without it there is none")
+	f.StringVar(&o.framework, "framework", "", "framework of jobs that do not say theirs, such as a JobSet; see rollcall frameworks")
 	f.StringVar(&o.aliases, "aliases", string(blueprint.AliasesUsed), "former names of pods that get a Service: used (by some text of the manifests), all or none")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "name the fields that were carried, too")
 	return cmd
@@ -84,6 +87,7 @@ func (o migrateOptions) check(args []string) error {
 		allowed     []string
 	}{
 		{"--output", o.output, []string{string(manifest.YAML), string(manifest.JSON)}},
+		{"--framework", o.framework, append([]string{""}, injectors.Builtin().Frameworks().Names()...)},
 		{"--gang-scheduler", o.scheduler, []string{"", string(origin.Volcano), string(origin.Coscheduling)}},
 		{"--aliases", o.aliases, []string{string(blueprint.AliasesUsed), string(blueprint.AliasesAll), string(blueprint.AliasesNone)}},
 	} {
@@ -110,7 +114,7 @@ func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 	errs = append(errs, more...)
 	m := migrate.Migrator{
 		Namespace: o.cluster.namespace, Config: gang.Config{ClusterDomain: o.domain},
-		Scheduler: origin.Scheduler(o.scheduler), Aliases: blueprint.Aliases(o.aliases), Runtimes: runtimes,
+		Scheduler: origin.Scheduler(o.scheduler), Framework: o.framework, Aliases: blueprint.Aliases(o.aliases), Runtimes: runtimes,
 	}
 	result := m.Migrate(docs)
 	if err := manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), result.Documents); err != nil {

@@ -82,6 +82,41 @@ func place(members []member, role string) Place {
 	return Place{}
 }
 
+// Where returns the workload in which a role will be, by what the blueprint says so far,
+// and the index of the role's first pod in it. The place is empty for a role that the
+// gang does not have.
+func (b *Blueprint) Where(role string) (Place, int32) {
+	if len(b.Roles) == 0 {
+		return Place{}, 0
+	}
+	for _, m := range b.members() {
+		first := int32(0)
+		for _, part := range m.parts {
+			if part.Name == role {
+				return m.place(), first
+			}
+			first += part.Pods
+		}
+	}
+	return Place{}, 0
+}
+
+// Hosts are the names under which the pods of a role will be found by others of their
+// namespace, by what the blueprint says so far.
+func (b *Blueprint) Hosts(role string) []string {
+	at, first := b.Where(role)
+	var out []string
+	for _, r := range b.Roles {
+		if r.Name != role {
+			continue
+		}
+		for i := range r.Pods {
+			out = append(out, fmt.Sprintf("%s-%d.%s", at.Name, first+i, b.Name))
+		}
+	}
+	return out
+}
+
 // members decides which workloads there are.
 func (b *Blueprint) members() []member {
 	if len(b.Roles) == 0 {

@@ -35,6 +35,8 @@ type Wish struct {
 	// NetworkTopology is how close to each other Volcano places the pods, as its PodGroup
 	// writes it; nil leaves it to the scheduler.
 	NetworkTopology map[string]any
+	// Annotations are those of the PodGroup itself, such as Volcano's of preemption.
+	Annotations map[string]string
 }
 
 // Apply makes the pods of the gang members of one PodGroup, which it adds to the gang.
@@ -61,7 +63,7 @@ func (w Wish) Apply(b *blueprint.Blueprint, s origin.Scheduler) bool {
 		version = "scheduling.volcano.sh/v1beta1"
 		set(spec, "queue", w.Queue)
 		set(spec, "priorityClassName", w.PriorityClass)
-		if w.NetworkTopology != nil {
+		if len(w.NetworkTopology) > 0 {
 			spec["networkTopology"] = w.NetworkTopology
 		}
 	case origin.Coscheduling:
@@ -78,6 +80,9 @@ func (w Wish) Apply(b *blueprint.Blueprint, s origin.Scheduler) bool {
 	group := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "PodGroup", "spec": spec}}
 	group.SetName(b.Name)
 	group.SetNamespace(b.Namespace)
+	if len(w.Annotations) > 0 {
+		group.SetAnnotations(w.Annotations)
+	}
 	b.Extras = append(b.Extras, func(func(string) blueprint.Place) runtime.Object { return group })
 	return true
 }
