@@ -103,7 +103,11 @@ func (d *Document) parse() error {
 	}
 	text, err := yaml.YAMLToJSONStrict(d.raw)
 	if err != nil {
-		return err
+		merged, ok := overrides(d.raw)
+		if !ok {
+			return err
+		}
+		text = merged
 	}
 	if !bytes.Equal(text, []byte("null")) { // comments alone
 		d.json = text
