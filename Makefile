@@ -35,9 +35,10 @@ e2e-all: export ROLLCALL_E2E := all
 e2e-all: e2e ## The same with every framework and implementation; the first run makes their images (about 30 minutes)
 
 .PHONY: fuzz
-fuzz: ## Fuzz the engine for a minute
+fuzz: ## Fuzz what reads input from outside, for a few minutes
 	go test ./injectors -run '^$$' -fuzz FuzzInject -fuzztime 60s
 	go test ./certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s -fuzzminimizetime 10x
+	go test ./manifest -run '^$$' -fuzz FuzzReadAll -fuzztime 30s -fuzzminimizetime 10x
 
 .PHONY: bench
 bench: ## Benchmark the engine on one core

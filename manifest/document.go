@@ -1,23 +1,24 @@
 package manifest
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
 // Document is one document of a manifest.
 type Document struct {
-	// Source names the file, and Number counts its documents from 1.
+	// Source names the file, and Number counts its documents from 1, those that cannot be
+	// read among them.
 	Source string
 	Number int
+	// Start is the line of the source on which it begins, from 1; 0 for a document that
+	// was not read.
+	Start int
 
 	raw     []byte // as read
 	json    []byte // the same as JSON; nil for a document without content
@@ -26,62 +27,6 @@ type Document struct {
 
 // String says where the document stands, for messages.
 func (d *Document) String() string { return fmt.Sprintf("%s, document %d", d.Source, d.Number) }
-
-// Read splits a manifest into its documents. A document that is no valid YAML or
-// JSON, or in which a key stands twice, is an error that names it with its line.
-func Read(source string, r io.Reader) ([]*Document, error) {
-	text, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", source, err)
-	}
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		// JSON objects may follow one another without a separator; YAML in its flow
-		// style begins with a brace too.
-		if docs, ok := readJSON(source, text); ok {
-			return docs, nil
-		}
-	}
-	var docs []*Document
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		raw, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return docs, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", source, err)
-		}
-		d := &Document{Source: source, Number: len(docs) + 1, raw: raw}
-		if d.json, err = yaml.YAMLToJSONStrict(raw); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", d, err)
-		}
-		if bytes.Equal(d.json, []byte("null")) {
-			d.json = nil // comments alone
-		}
-		docs = append(docs, d)
-	}
-}
-
-// readJSON reads a sequence of JSON objects; it reports false when the text is
-// something else, or not quite that.
-func readJSON(source string, text []byte) ([]*Document, bool) {
-	var docs []*Document
-	dec := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var raw json.RawMessage
-		err := dec.Decode(&raw)
-		if errors.Is(err, io.EOF) {
-			return docs, true
-		}
-		if err == nil {
-			_, err = yaml.YAMLToJSONStrict(raw) // finds keys that stand twice
-		}
-		if err != nil {
-			return nil, false
-		}
-		docs = append(docs, &Document{Source: source, Number: len(docs) + 1, raw: raw, json: raw})
-	}
-}
 
 // Format is a way to write a manifest.
 type Format string

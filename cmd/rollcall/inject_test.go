@@ -237,7 +237,7 @@ func TestUnusableInput(t *testing.T) {
 		"broken YAML":       {reason: "the line is named", stdin: "a: [1\nb: 2\n", want: "line"},
 		"duplicate key":     {reason: "the last of two would win in silence", stdin: "kind: Job\nkind: Job\n", want: `key "kind" already set`},
 		"broken JSON":       {reason: "the place is named", stdin: `{"kind": `, want: "document 1"},
-		"key twice in JSON": {reason: "as in YAML", stdin: `{"kind": "Job", "kind": "Job"}`, want: `key "kind" already set`},
+		"key twice in JSON": {reason: "as in YAML", stdin: `{"kind": "Job", "kind": "Job"}`, want: `duplicate field "kind"`},
 		"wrong type":        {reason: "the field is named", stdin: strings.Replace(labelledJob, "parallelism: 2", "parallelism: two", 1), want: "spec.parallelism"},
 		"unknown format":    {reason: "the known ones are named", stdin: labelledJob, args: []string{"-o", "toml"}, want: "yaml or json"},
 		"no such file":      {reason: "the name is named", args: []string{"-f", "missing.yaml"}, want: "missing.yaml"},
