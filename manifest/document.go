@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
+	kyaml "sigs.k8s.io/yaml"
 )
 
 // Document is one document of a manifest.
@@ -23,6 +24,7 @@ type Document struct {
 	raw     []byte // as read
 	json    []byte // the same as JSON; nil for a document without content
 	changed bool
+	tree    *yaml.Node // of raw, once somebody asked for a line
 }
 
 // String says where the document stands, for messages.
@@ -75,7 +77,7 @@ func (d *Document) text(format Format) ([]byte, error) {
 	case d.json == nil:
 		return nil, nil
 	}
-	return yaml.JSONToYAML(d.json)
+	return kyaml.JSONToYAML(d.json)
 }
 
 // trimSeparator drops a leading separator line, which Write adds itself.

@@ -116,10 +116,8 @@ func decode(kind string, text []byte) (*gang.Workload, error) {
 	if err := json.Unmarshal(text, &head); err != nil || head.Metadata.Labels[gang.LabelFramework] == nil {
 		return nil, nil //nolint:nilerr // not ours to judge
 	}
-	w, ok := gang.NewWorkload(gang.Kind(kind))
-	// Both kinds are at version v1 of their groups; the items of a JobList need not
-	// say so.
-	if !ok || head.APIVersion != "" && head.APIVersion != w.GroupKind().Group+"/v1" {
+	w, ok := workloadOf(kind, head.APIVersion)
+	if !ok {
 		return nil, nil
 	}
 	if err := json.Unmarshal(text, w.Object()); err != nil {
