@@ -1,13 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +43,7 @@ code is 1, so that a pipe into kubectl apply gets all or nothing.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory with manifests, - for standard input; may be given several times")
+	f.StringArrayVarP(&o.files, "filename", "f", nil, filesUsage)
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects that name none")
 	f.StringVar(&o.domain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
 	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, such as 1.34; without it, the newest that Rollcall knows")
@@ -65,9 +60,12 @@ func (o injectOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	if format != manifest.YAML && format != manifest.JSON {
 		return fmt.Errorf("unknown output format %q: use yaml or json", o.output)
 	}
-	docs, err := o.read(stdin)
+	docs, unreadable, err := readManifests(o.files, stdin)
 	if err != nil {
 		return err
+	}
+	if len(unreadable) > 0 {
+		return unreadable[0]
 	}
 	config := gang.Config{ClusterDomain: o.domain}
 	if o.version != "" {
@@ -124,65 +122,4 @@ func report(stderr io.Writer, d *manifest.Document, in manifest.Injection) int {
 		fmt.Fprintf(stderr, "error: %s (%s): %s\n", d, in.Object, c)
 	}
 	return 1
-}
-
-func (o injectOptions) read(stdin io.Reader) ([]*manifest.Document, error) {
-	var docs []*manifest.Document
-	for _, name := range o.files {
-		if name == "-" {
-			got, err := manifest.Read("standard input", stdin)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, got...)
-			continue
-		}
-		paths, err := expand(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range paths {
-			got, err := readFile(path)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, got...)
-		}
-	}
-	return docs, nil
-}
-
-func readFile(path string) ([]*manifest.Document, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening a manifest: %w", err)
-	}
-	docs, err := manifest.Read(path, f)
-	return docs, errors.Join(err, f.Close())
-}
-
-// expand lists the manifests of a directory, by the endings that kubectl reads;
-// a file stands for itself whatever its name.
-func expand(name string) ([]string, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, fmt.Errorf("opening a manifest: %w", err)
-	}
-	if !info.IsDir() {
-		return []string{name}, nil
-	}
-	var paths []string
-	err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing manifests: %w", err)
-	}
-	if len(paths) == 0 {
-		return nil, fmt.Errorf("listing manifests: %s holds no .yaml, .yml or .json file", name)
-	}
-	return paths, nil
 }

@@ -9,7 +9,9 @@ import (
 
 func main() {
 	if err := newRoot().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "rollcall:", err)
-		os.Exit(1)
+		if text := err.Error(); text != "" {
+			fmt.Fprintln(os.Stderr, "rollcall:", text)
+		}
+		os.Exit(exitCode(err))
 	}
 }
