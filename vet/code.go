@@ -73,4 +73,5 @@ const (
 	CodeElasticWithoutTorchrun Code = "ElasticWithoutTorchrun"
 	CodeWorkerWithoutSSHD      Code = "WorkerWithoutSSHD"
 	CodeTooManyProcesses       Code = "TooManyProcesses"
+	CodeHorovodWithoutHosts    Code = "HorovodWithoutHosts"
 )

@@ -15,6 +15,9 @@ type command struct {
 	programs []program
 	// assigned are the variables that a script sets, the literal values alone.
 	assigned []assignment
+	// repeats is true for a script with loops or background commands, in which a program
+	// may run more often than it is written.
+	repeats bool
 }
 
 // program is one that is run: its name without a folder, and its arguments. A word that
@@ -99,6 +102,10 @@ func parseScript(script string) command {
 			}
 		case *syntax.DeclClause:
 			c.assign(n.Args)
+		case *syntax.ForClause, *syntax.WhileClause:
+			c.repeats = true
+		case *syntax.Stmt:
+			c.repeats = c.repeats || n.Background || n.Coprocess
 		}
 		return true
 	})

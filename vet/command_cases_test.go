@@ -1,6 +1,10 @@
 package vet_test
 
-import "rollcall.training/vet"
+import (
+	"strings"
+
+	"rollcall.training/vet"
+)
 
 func commandCases() map[vet.Code][]sample {
 	const elastic = "rollcall.training/elastic: '2:4'"
@@ -33,6 +37,7 @@ func commandCases() map[vet.Code][]sample {
 			{reason: "another number of processes than the annotation", text: job{annotations: "rollcall.training/nproc-per-node: '2'", container: "command: [torchrun, --nproc-per-node=8, train.py]"}.String(), want: []string{command}},
 			{reason: "in a script, over lines", text: job{container: `command: [bash, -c, "pip install a\nexec torchrun \\\n  --nnodes=4 \\\n  train.py"]`}.String(), want: []string{command}},
 			{reason: "an elastic gang with a fixed number", text: job{annotations: elastic, container: "command: [torchrun, --nnodes=2, train.py]"}.String(), want: []string{command}},
+			{reason: "bounds around the number", text: job{container: "command: [torchrun, '--nnodes=1:4', --rdzv-backend=c10d, --node-rank=0, train.py]"}.String()},
 			{reason: "the same", text: job{container: "command: [torchrun, --nnodes=2, --nproc_per_node=8, train.py]"}.String()},
 			{reason: "the injected ones", text: job{container: "command: [torchrun, --nnodes=$(PET_NNODES), --node_rank=$(RANK), train.py]"}.String()},
 			{reason: "the program's own flags", text: job{container: "command: [torchrun, train.py, --nnodes=4]"}.String()},
@@ -54,6 +59,9 @@ func commandCases() map[vet.Code][]sample {
 			{reason: "in a script", text: job{annotations: "rollcall.training/nproc-per-node: '2'", container: `command: [sh, -c, "cd /app && exec python train.py"]`}.String(), want: []string{command}},
 			{reason: "torchrun", text: job{annotations: "rollcall.training/nproc-per-node: '2'", container: "command: [torchrun, train.py]"}.String()},
 			{reason: "a module may start others", text: job{annotations: "rollcall.training/nproc-per-node: '2'", container: "command: [python, -m, accelerate.commands.launch, train.py]"}.String()},
+			{reason: "one for each accelerator, by a loop", text: job{annotations: "rollcall.training/nproc-per-node: '2'", container: `command: [sh, -c, "for i in 0 1; do LOCAL_RANK=$i python train.py & done; wait"]`}.String()},
+			{reason: "in the background", text: job{annotations: "rollcall.training/nproc-per-node: '2'", container: `command: [sh, -c, "python train.py & wait"]`}.String()},
+			{reason: "with its output in a file too", text: job{annotations: "rollcall.training/nproc-per-node: '2'", container: `command: [sh, -c, "python train.py | tee log"]`}.String(), want: []string{command}},
 			{reason: "a program that is not known", text: job{annotations: "rollcall.training/nproc-per-node: '2'", container: `command: [sh, -c, "python setup.py && ./train"]`}.String()},
 			{reason: "one accelerator", text: job{container: "command: [python, train.py]", resources: "limits: {memory: 1Gi, nvidia.com/gpu: 1}"}.String()},
 			{reason: "cores are for threads", text: job{container: "command: [python, train.py]", resources: "limits: {memory: 1Gi, cpu: 8}"}.String()},
@@ -87,7 +95,23 @@ func commandCases() map[vet.Code][]sample {
 			{reason: "the same in other words", text: mpi("launcher", job{container: "command: [mpirun, -np, '9', --map-by, ':OVERSUBSCRIBE', ./a]"})},
 			{reason: "other hosts", text: mpi("launcher", job{container: "command: [mpirun, -np, '9', --hostfile, /mine, ./a]"})},
 			{reason: "MPICH begins again with the first host", text: mpi("launcher", job{annotations: "rollcall.training/mpi-implementation: mpich", container: "command: [mpirun, -np, '9', ./a]"})},
+			{reason: "horovodrun", text: horovod("command: [horovodrun, -np, '9', --hostfile, /etc/mpi/hostfile, python, a.py]"), want: []string{command}},
+			{reason: "horovodrun with as many", text: horovod("command: [horovodrun, -np, '8', --hostfile, /etc/mpi/hostfile, python, a.py]")},
+			{reason: "horovodrun with hosts of its own", text: horovod("command: [horovodrun, -np, '9', --hostfile, /mine, python, a.py]")},
 			{reason: "an option that is not known", text: mpi("launcher", job{container: "command: [mpirun, --new, -np, '9', ./a]"})},
 		},
+		vet.CodeHorovodWithoutHosts: {
+			{reason: "none are named", text: horovod("command: [horovodrun, -np, '8', python, a.py]"), want: []string{command}},
+			{reason: "a hostfile", text: horovod("command: [horovodrun, -np, '8', --hostfile=/etc/mpi/hostfile, python, a.py]")},
+			{reason: "a script", text: horovod("command: [horovodrun, -np, '8', --host-discovery-script, /etc/mpi/discover_hosts.sh, python, a.py]")},
+			{reason: "what a variable holds is not known", text: horovod(`command: [bash, -c, "horovodrun $OPTIONS python a.py"]`)},
+			{reason: "mpirun reads a variable", text: horovod("command: [mpirun, python, a.py]")},
+			{reason: "a launcher alone", text: job{framework: "horovod", ranks: 1, container: "command: [horovodrun, -np, '2', python, a.py]"}.String()},
+		},
 	}
+}
+
+// horovod is the launcher of a gang of Horovod.
+func horovod(container string) string {
+	return strings.Replace(mpi("launcher", job{container: container}), "framework: mpi", "framework: horovod", 1)
 }

@@ -73,7 +73,7 @@ func labelMisspelt(_ *input, s *subject) []remark {
 	look := func(path string, keys map[string]string) {
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
 			if want, ok := misspelt(key, s.Labelled()); ok {
-				out = append(out, say(fmt.Sprintf("%s[%s]", path, key), "has no effect; did you mean %q?", want).do("write %s", want)...)
+				out = append(out, say(fmt.Sprintf("%s[%s]", path, key), "has no effect; did you mean %q?", want).do("")...)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors/hostfile"
 )
 
 func ofLaunchers() []Check {
@@ -21,8 +22,14 @@ func ofLaunchers() []Check {
 		{
 			Code: CodeTooManyProcesses, Severity: Warning, gang: tooManyProcesses,
 			Title: "The launcher is told to start more processes than there are slots",
-			Why:   "Open MPI and horovodrun refuse to start more processes than the hostfile has slots (\"There are not enough slots available\").",
+			Why:   "Open MPI and horovodrun refuse to start more processes than the hostfile has slots (\"There are not enough slots available\"; horovod, runner/common/util/hosts.py).",
 			Fix:   "Make the number that follows `-np` the pods of the workers times `" + gang.AnnotationSlots + "`, or leave it out: mpirun then fills all slots.",
+		},
+		{
+			Code: CodeHorovodWithoutHosts, Severity: Warning, gang: horovodWithoutHosts,
+			Title: "horovodrun is not told the hosts",
+			Why:   "Unlike mpirun it reads no variable for its hostfile, and takes localhost when no hosts are named (horovod, runner/launch.py): all processes run in the launcher's pod, and the workers idle.",
+			Fix:   "Add `--hostfile " + hostfile.Path + "`; for an elastic gang, `--host-discovery-script /etc/mpi/discover_hosts.sh`.",
 		},
 	}
 }
@@ -83,34 +90,70 @@ var arity = map[string]int{
 	"np": 1, "n": 1, "c": 1, "num-proc": 1,
 	"mca": 2, "x": 1, "bind-to": 1, "map-by": 1, "rank-by": 1, "N": 1, "npernode": 1, "ppr": 1, "wdir": 1, "wd": 1, "prefix": 1, "output": 1,
 	"allow-run-as-root": 0, "tag-output": 0, "timestamp-output": 0, "report-bindings": 0, "display-map": 0, "display-allocation": 0, "q": 0, "v": 0, "verbose": 0,
-	"oversubscribe": 0,
-	"p":             1, "ssh-port": 1, "network-interfaces": 1, "start-timeout": 1, "gloo": 0, "mpi": 0, "disable-cache": 0, "hostfile": 1, "mpi-args": 1,
+	"p": 1, "ssh-port": 1, "network-interfaces": 1, "start-timeout": 1, "gloo": 0, "mpi": 0, "disable-cache": 0, "hostfile": 1, "mpi-args": 1,
 }
 
-// processes is the number that a launcher is told to start, where it holds to the slots
-// of the injected hostfile. It is false where that cannot be told.
-func (p program) processes(mpi gang.MPI) (int64, bool) {
-	isMPI := p.name == "mpirun" || p.name == "mpiexec"
-	if p.name != "horovodrun" && (!isMPI || mpi != gang.OpenMPI) {
-		return 0, false // Hydra begins again with the first host
-	}
-	number := int64(0)
+// options are those of mpirun or horovodrun, by their names without dashes. It is false
+// where one of them is not known, or holds a variable.
+func (p program) options() (map[string]string, bool) {
+	out := map[string]string{}
 	for i := 0; i < len(p.args) && strings.HasPrefix(p.args[i].text, "-"); i++ {
 		name, value, inline := strings.Cut(strings.TrimLeft(p.args[i].text, "-"), "=")
 		n, ok := arity[name]
-		if !p.args[i].known || !ok || name == "oversubscribe" || name == "hostfile" && isMPI {
-			return 0, false // more on each host, or other hosts
+		if !p.args[i].known || !ok {
+			return nil, false
 		}
 		if !inline && n > 0 && i+n < len(p.args) {
 			value = p.args[i+1].text
 			i += n
 		}
-		if strings.Contains(strings.ToLower(value), "oversubscribe") {
-			return 0, false
-		}
-		if slices.Contains([]string{"np", "n", "c", "num-proc"}, name) {
-			number, _ = strconv.ParseInt(value, 10, 32)
+		out[name] = value
+	}
+	return out, true
+}
+
+// processes is the number that a launcher is told to start, where it holds to the slots
+// of the injected hostfile. It is false where that cannot be told.
+func (p program) processes(mpi gang.MPI) (int64, bool) {
+	options, ok := p.options()
+	hosts, named := options["hostfile"]
+	switch {
+	case !ok || strings.Contains(strings.ToLower(options["map-by"]), "oversubscribe"):
+		return 0, false
+	case p.name == "horovodrun":
+		ok = hosts == hostfile.Path // which it has to be told
+	case p.name == "mpirun" || p.name == "mpiexec":
+		ok = mpi == gang.OpenMPI && !named // Hydra begins again with the first host
+	default:
+		ok = false
+	}
+	for _, name := range []string{"np", "n", "c", "num-proc"} {
+		if n, err := strconv.ParseInt(options[name], 10, 32); ok && err == nil {
+			return n, n > 0
 		}
 	}
-	return number, number > 0
+	return 0, false
+}
+
+// hostOptions are those by which horovodrun learns its hosts.
+var hostOptions = []string{"H", "hosts", "hostfile", "host-discovery-script", "config-file", "cb", "check-build", "h", "help"}
+
+func horovodWithoutHosts(_ *input, m *member) []remark {
+	if m.gang.Role != gang.RoleLauncher || len(m.gang.Members) < 2 {
+		return nil
+	}
+	var out []remark
+	for _, c := range m.trainers() {
+		for _, p := range c.command().programs {
+			if p.name != "horovodrun" || slices.ContainsFunc(p.args, func(a word) bool {
+				name, _, _ := strings.Cut(strings.TrimLeft(a.text, "-"), "=")
+				return !a.known || strings.HasPrefix(a.text, "-") && slices.Contains(hostOptions, name)
+			}) {
+				continue
+			}
+			out = append(out, say(c.path+".command", "horovodrun is told no hosts, and starts all processes in the launcher's own pod").
+				do("add --hostfile %s", hostfile.Path)...)
+		}
+	}
+	return out
 }

@@ -120,12 +120,13 @@ func gangNameShared(in *input, m *member) []remark {
 	if m.written.Several() {
 		return nil
 	}
+	const few = 3 // which are named
 	var others []string
 	for _, o := range in.together(m) {
 		if o.written.Several() {
 			return nil // they are looked at together, and disagree
 		}
-		if o.name() != m.name() {
+		if len(others) < few && o.name() != m.name() {
 			others = append(others, "the "+o.Kind+" "+o.Name)
 		}
 	}

@@ -167,14 +167,11 @@ func (in *input) admit(s *subject, w gang.Workload) *member {
 	}
 	m := &member{subject: s, admitted: w.DeepCopy()}
 	m.result, m.denial = in.engine.Inject(m.admitted)
-	switch {
-	case m.denial == nil:
+	if m.denial == nil {
 		m.gang = &m.result.Gang
-	default:
+	} else if read, err := in.engine.Describe(w); err == nil {
 		// What was denied for the sake of one variable is a gang all the same.
-		if read, err := in.engine.Describe(w); err == nil {
-			m.gang = &read.Gang
-		}
+		m.gang = &read.Gang
 	}
 	return m
 }

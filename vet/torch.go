@@ -99,14 +99,12 @@ func contradictions(m *member, field string, flags map[string]word) []remark {
 	if _, ok := flags["standalone"]; ok && m.gang.Size > 1 {
 		out = append(out, say(field, "--standalone makes each of %d pods a world of its own", m.gang.Size).do("remove the flag")...)
 	}
-	if n := flags["nnodes"]; n.known && n.text != nodes(m.gang) && m.gang.Elastic == nil {
+	if n := flags["nnodes"]; n.known && !fits(m.gang, n.text) {
 		against("nnodes", n.text, nodes(m.gang)+" pods")
-	} else if n.known && m.gang.Elastic != nil && !strings.Contains(n.text, ":") {
-		against("nnodes", n.text, m.gang.Elastic.String()+" pods")
 	}
-	if r := flags["node-rank"]; r.known && m.gang.Size > 1 && m.gang.Elastic == nil {
+	if r := flags["node-rank"]; r.known && m.gang.Size > 1 && !handsOut(m.gang, flags) {
 		if _, err := strconv.Atoi(r.text); err == nil {
-			out = append(out, say(field, "--node-rank=%s in the command is the same in each of the gang's %d pods", r.text, m.gang.Size).do("remove the flag, which Rollcall sets by a variable")...)
+			out = append(out, say(field, "--node-rank=%s is the same in each of the gang's %d pods", r.text, m.gang.Size).do("remove the flag, which Rollcall sets by a variable")...)
 		}
 	}
 	if n := flags["nproc-per-node"]; n.known && m.gang.Processes.Explicit && n.text != m.gang.Processes.String() {
@@ -115,8 +113,29 @@ func contradictions(m *member, field string, flags map[string]word) []remark {
 	return out
 }
 
+// fits reports whether a number of nodes, or its bounds, have room for the gang.
+func fits(g *gang.Gang, text string) bool {
+	bounds, err := gang.ParseElastic(text)
+	if g.Elastic != nil {
+		return err == nil
+	}
+	return text == nodes(g) || err == nil && bounds.Min <= g.Size && g.Size <= bounds.Max
+}
+
+// handsOut reports whether torchrun hands out the ranks of nodes by itself, as all of its
+// rendezvous do but the static one.
+func handsOut(g *gang.Gang, flags map[string]word) bool {
+	backend, ok := flags["rdzv-backend"]
+	return g.Elastic != nil || ok && backend.text != "static"
+}
+
 // nodes is the number of pods as torchrun is told it.
-func nodes(g *gang.Gang) string { return strconv.Itoa(int(g.Size)) }
+func nodes(g *gang.Gang) string {
+	if g.Elastic != nil {
+		return g.Elastic.String()
+	}
+	return strconv.Itoa(int(g.Size))
+}
 
 func torchLaunch(_ *input, m *member) []remark {
 	var out []remark
@@ -132,12 +151,15 @@ func torchLaunch(_ *input, m *member) []remark {
 
 // harmless are programs beside the one that trains.
 var harmless = []string{"cd", "set", "export", "echo", "printf", "mkdir", "cp", "ln", "pip", "pip3", "source", ".", "ls", "env", "date", "nvidia-smi",
-	"hostname", "ulimit", "unset", "trap", "true", "sleep", "cat", "chmod", "test", "["}
+	"hostname", "ulimit", "unset", "trap", "true", "sleep", "cat", "chmod", "test", "[", "tee", "wait"}
 
 // plainly is the one Python script that a command runs, and nothing that could start
 // others.
 func (c command) plainly() (string, bool) {
 	found := ""
+	if c.repeats {
+		return "", false
+	}
 	for _, p := range c.programs {
 		if slices.Contains(harmless, p.name) {
 			continue

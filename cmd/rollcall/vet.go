@@ -66,7 +66,6 @@ are vetted nevertheless.`,
 	f.StringSliceVar(&o.disable, "disable", nil, "codes of checks to leave out, separated by commas")
 	f.BoolVar(&o.list, "list", false, "list the checks instead")
 	f.StringVar(&o.explain, "explain", "", "tell about the check with this code instead")
-	cmd.MarkFlagsMutuallyExclusive("filename", "list", "explain")
 	return cmd
 }
 
@@ -100,6 +99,8 @@ func exitCode(err error) int {
 
 func (o vetOptions) run(stdin io.Reader, stdout io.Writer) error {
 	switch {
+	case o.list && o.explain != "" || len(o.files) > 0 && (o.list || o.explain != ""):
+		return unusable(errors.New("--filename, --list and --explain are three commands: use one of them"))
 	case o.list:
 		return listChecks(stdout)
 	case o.explain != "":
@@ -107,6 +108,12 @@ func (o vetOptions) run(stdin io.Reader, stdout io.Writer) error {
 	case len(o.files) == 0:
 		return unusable(errors.New(`name the manifests with --filename; - stands for standard input`))
 	}
+	return o.vet(stdin, stdout)
+}
+
+// vet looks at the files, prints what it finds, and returns an error that has the exit
+// code.
+func (o vetOptions) vet(stdin io.Reader, stdout io.Writer) error {
 	print, err := o.printer()
 	if err != nil {
 		return unusable(err)

@@ -68,6 +68,7 @@ func TestVetExitCodes(t *testing.T) {
 		"no such file":          {reason: "the file is named", args: []string{"-f", "missing.yaml"}, want: 2, said: "missing.yaml"},
 		"files without -f":      {reason: "a mistake in the command", args: []string{"missing.yaml"}, want: 2, said: "missing.yaml"},
 		"explain what is not":   {reason: "a mistake in the command", args: []string{"--explain", "Nothing"}, want: 2, said: "Nothing"},
+		"list and explain":      {reason: "a mistake in the command", stdin: quiet, args: []string{"--list"}, want: 2, said: "use one"},
 		"an older Kubernetes":   {reason: "it is read as inject does", stdin: quiet, args: []string{"--kubernetes-version", "1.34"}},
 		"an empty standard in":  {reason: "nothing to say of nothing"},
 		"a Job that is no gang": {reason: "what is not ours is not judged", stdin: strings.Replace(quiet, "labels: {rollcall.training/framework: pytorch}\n  annotations: {rollcall.training/restart-policy: never}", "labels: {app: a}", 1)},
