@@ -30,8 +30,9 @@ kustomize build overlays/prod | rollcall vet -f - -o json | jq '.findings[].code
 | 1 | at least one does |
 | 2 | the command, a file, or a document of the input cannot be read. What can be read is vetted nevertheless |
 
-What is not looked at: workloads without the label, those with ` + "`rollcall.training/inject: \"false\"`" + `, the Jobs that a CronJob makes, and
-what is in the cluster already. A check is silent where the text does not tell, such as for a command that only the image knows.
+The Jobs that a CronJob makes are looked at as the Job of one run. What is not looked at: workloads without the label, those with
+` + "`rollcall.training/inject: \"false\"`" + `, and what is in the cluster already. A check is silent where the text does not tell, such as for
+a command that only the image knows.
 
 ## JSON
 

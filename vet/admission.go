@@ -32,7 +32,7 @@ func ofAdmission() []Check {
 		{
 			Code: CodeUnknownField, Severity: Warning, workload: unknownField,
 			Title: "A field that Kubernetes does not have",
-			Why:   "kubectl apply refuses it (field validation Strict, the default since 1.27), and other clients drop it in silence. A field that is newer than this build of rollcall is found too.",
+			Why:   "kubectl apply refuses it (its field validation is Strict by default, KEP-2885), and other clients drop it in silence. A field that is newer than this build of rollcall is found too.",
 			Fix:   "Mend the spelling, or move the field to where it belongs.",
 		},
 		{
@@ -80,7 +80,7 @@ func warned(_ *input, m *member) []remark {
 func unknownField(_ *input, m *member) []remark {
 	var out []remark
 	for _, path := range m.unknown {
-		out = append(out, remark{field: path, message: fmt.Sprintf("a %s has no such field, so it would be refused or dropped", m.Kind), fix: "mend its spelling or its place"})
+		out = append(out, remark{field: path, message: fmt.Sprintf("a %s has no such field, so it would be refused or dropped", m.read.Kind), fix: "mend its spelling or its place"})
 	}
 	return out
 }

@@ -57,6 +57,9 @@ func admissionCases() map[vet.Code][]sample {
 			{reason: "every mistake", text: job{framework: "torch", annotations: "rollcall.training/port: '1'"}.String(),
 				want: []string{"metadata.annotations[rollcall.training/port]", framework}},
 			{reason: "a variable of the gang's identity", text: job{container: "env: [{name: RANK, value: '0'}]"}.String(), want: []string{container + ".env[0].value"}},
+			{reason: "the Jobs of a CronJob", text: cronJob("", "labels: {rollcall.training/framework: torch}"), want: []string{"spec.jobTemplate.metadata.labels[rollcall.training/framework]", "spec.jobTemplate.spec.template.spec.containers"}},
+			{reason: "the longest name of a CronJob's pods", text: strings.Replace(cronOf(job{}), "name: nightly", "name: "+strings.Repeat("a", 54), 1), want: []string{"metadata.name"}},
+			{reason: "a CronJob whose Jobs are well", text: cronOf(job{})},
 			{reason: "switched off", text: job{framework: "torch", labels: "rollcall.training/inject: 'false'"}.String()},
 			{reason: "not ours", text: job{framework: "none"}.String()},
 		},
@@ -100,6 +103,7 @@ func admissionCases() map[vet.Code][]sample {
 			{reason: "on the pod template of a StatefulSet", text: job{kind: "StatefulSet", framework: "none", template: "labels: {rollcall.training/framework: pytorch}"}.String(), want: []string{"spec.template.metadata.labels[rollcall.training/framework]"}},
 			{reason: "as an annotation", text: job{framework: "none", annotations: "rollcall.training/framework: pytorch"}.String(), want: []string{"metadata.annotations[rollcall.training/framework]"}},
 			{reason: "on a CronJob", text: cronJob("labels: {rollcall.training/framework: pytorch}", ""), want: []string{framework}},
+			{reason: "on the pod template of a CronJob", text: strings.Replace(cronOf(job{framework: "none"}), "template: {metadata: {", "template: {metadata: {labels: {rollcall.training/framework: pytorch}", 1), want: []string{"spec.jobTemplate.spec.template.metadata.labels[rollcall.training/framework]"}},
 			{reason: "a CronJob whose Jobs have it", text: cronJob("", "labels: {rollcall.training/framework: pytorch}")},
 			{reason: "where it belongs, and on the pods too, as admission puts it", text: job{template: "labels: {rollcall.training/framework: pytorch}"}.String()},
 		},
@@ -194,4 +198,11 @@ const claimed = "volumes: [{name: data, persistentVolumeClaim: {claimName: data}
 
 func claim(modes string) string {
 	return "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [" + modes + "]}\n"
+}
+
+// cronOf is a CronJob that makes such Jobs.
+func cronOf(j job) string {
+	text := strings.Replace(j.String(), "name: train, ", "", 1)
+	_, text, _ = strings.Cut(text, "kind: Job\n")
+	return "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec:\n  schedule: '@daily'\n  jobTemplate:\n    " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ") + "\n"
 }

@@ -90,9 +90,12 @@ func (r *Report) sort(sources []string) {
 	r.Findings = slices.Compact(r.Findings)
 }
 
-// remark is what a check says: the path of the field, what is wrong, and what to do.
+// remark is what a check says: the path of the field in the workload, what is wrong, and
+// what to do.
 type remark struct {
 	field, message, fix string
+	// own is true when the path is that in the object, where this is a CronJob.
+	own bool
 }
 
 func say(field, message string, values ...any) remark {

@@ -13,7 +13,7 @@ func ofInterfaces() []Check {
 			Code: CodeSocketInterface, Severity: Advice, gang: socketInterface,
 			Title: "A network interface is named by hand",
 			Why:   "NCCL and Gloo find the interface by themselves. One that is named ties the manifest to clusters that call it so, and keeps NCCL from all others, such as further interfaces for training that a cluster gives its pods.",
-			Fix:   "Remove the variable; to keep some interfaces out, exclude them: `^docker,lo`.",
+			Fix:   "Remove the variable; to keep some interfaces out of NCCL, exclude them: `^docker,lo`.",
 		},
 		{
 			Code: CodeNodeInterface, Severity: Warning, gang: nodeInterface,
@@ -24,9 +24,9 @@ func ofInterfaces() []Check {
 	}
 }
 
-// interfaceNames are the variables of NCCL, Gloo, UCX's tensor pipe and oneCCL that name
-// an interface.
-var interfaceNames = []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "CCL_SOCKET_IFNAME", "HCCL_SOCKET_IFNAME", "GLOO_DEVICE_TRANSPORT_TCP_IFACE"}
+// interfaceNames are the variables of NCCL, Gloo, TensorPipe and HCCL that name an
+// interface.
+var interfaceNames = []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "HCCL_SOCKET_IFNAME"}
 
 // ofPods are names of interfaces that network plugins give pods: eth0, net1 of Multus.
 var ofPods = regexp.MustCompile(`^(eth|net)[0-9]*$`)

@@ -72,76 +72,56 @@ func labelMisspelt(_ *input, s *subject) []remark {
 	var out []remark
 	look := func(path string, keys map[string]string) {
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			if want, ok := misspelt(key, s.Labelled()); ok {
+			if want, ok := misspelt(key, s.read.Labelled()); ok {
 				out = append(out, say(fmt.Sprintf("%s[%s]", path, key), "has no effect; did you mean %q?", want).do("")...)
 			}
 		}
 	}
-	look("metadata.labels", s.Labels)
-	look("metadata.annotations", s.Annotations)
+	look("metadata.labels", s.read.Labels)
+	look("metadata.annotations", s.read.Annotations)
 	return out
 }
 
-// template is what a pod template, or a template of Jobs, says of itself.
-type template struct {
-	Metadata struct {
-		Labels      map[string]any `json:"labels"`
-		Annotations map[string]any `json:"annotations"`
-	} `json:"metadata"`
-}
-
 func labelMisplaced(_ *input, s *subject) []remark {
-	if s.Labelled() && s.Kind != "CronJob" {
+	key := "[" + gang.LabelFramework + "]"
+	switch {
+	case !s.isWorkload() || s.read.Labelled():
 		return nil
+	case s.cron && s.Labelled():
+		r := say("metadata.labels"+key, "has no effect on a CronJob")
+		r.own = true
+		return r.do("move it to spec.jobTemplate.metadata.labels")
+	}
+	if _, ok := s.read.Annotations[gang.LabelFramework]; ok {
+		return say("metadata.annotations"+key, "has no effect: it is read as a label").do("move it to %s", s.path("metadata.labels"))
 	}
 	var tree struct {
 		Spec struct {
-			Template    template `json:"template"`
-			JobTemplate struct {
-				template
-				Spec struct {
-					Template template `json:"template"`
-				} `json:"spec"`
-			} `json:"jobTemplate"`
+			Template struct {
+				Metadata struct {
+					Labels map[string]any `json:"labels"`
+				} `json:"metadata"`
+			} `json:"template"`
 		} `json:"spec"`
 	}
-	if s.Decode(&tree) != nil {
+	if s.read.Decode(&tree) != nil {
 		return nil
-	}
-	key := "[" + gang.LabelFramework + "]"
-	if s.Kind == "CronJob" {
-		_, right := tree.Spec.JobTemplate.Metadata.Labels[gang.LabelFramework]
-		_, onPods := tree.Spec.JobTemplate.Spec.Template.Metadata.Labels[gang.LabelFramework]
-		switch {
-		case right:
-		case s.Labelled():
-			return say("metadata.labels"+key, "has no effect on a CronJob").do("move it to spec.jobTemplate.metadata.labels")
-		case onPods:
-			return say("spec.jobTemplate.spec.template.metadata.labels"+key, "has no effect on a pod template").do("move it to spec.jobTemplate.metadata.labels")
-		}
-		return nil
-	}
-	if !s.isWorkload() {
-		return nil
-	}
-	if _, ok := s.Annotations[gang.LabelFramework]; ok {
-		return say("metadata.annotations"+key, "has no effect: it is read as a label").do("move it to metadata.labels")
 	}
 	if _, ok := tree.Spec.Template.Metadata.Labels[gang.LabelFramework]; ok {
-		return say("spec.template.metadata.labels"+key, "has no effect on a pod template").do("add it to metadata.labels of the %s", s.Kind)
+		return say("spec.template.metadata.labels"+key, "has no effect on a pod template").do("add it to %s", s.path("metadata.labels"))
 	}
 	return nil
 }
 
 func labelMissing(in *input, s *subject) []remark {
-	if !s.isWorkload() || s.Labelled() || s.Labels[gang.LabelInject] == "false" ||
+	if !s.isWorkload() || s.read.Labelled() || s.read.Labels[gang.LabelInject] == "false" ||
 		len(labelMisplaced(in, s)) > 0 || len(labelMisspelt(in, s)) > 0 {
 		return nil // said already
 	}
 	for _, k := range gang.Keys() {
-		path, have := "metadata.labels", s.Labels
+		path, have := "metadata.labels", s.read.Labels
 		if k.Kind == gang.KindAnnotation {
-			path, have = "metadata.annotations", s.Annotations
+			path, have = "metadata.annotations", s.read.Annotations
 		}
 		if _, ok := have[k.Name]; ok && !gang.WrittenBack(k.Name) {
 			return say(fmt.Sprintf("%s[%s]", path, k.Name), "has no effect without the label %s", gang.LabelFramework).

@@ -49,7 +49,7 @@ func deadlineBeforeStart(_ *input, m *member) []remark {
 }
 
 func noBackoff(_ *input, m *member) []remark {
-	_, bounded := m.Annotations[gang.AnnotationMaxRestarts]
+	_, bounded := m.read.Annotations[gang.AnnotationMaxRestarts]
 	restarts := m.gang.Lifecycle.MaxRestarts
 	switch {
 	case m.written.Job == nil || ptr.Deref(m.written.Job.Spec.BackoffLimit, 1) != 0 || m.gang.Lifecycle.Restart != gang.RestartGang:

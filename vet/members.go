@@ -59,7 +59,7 @@ func membersDisagree(in *input, m *member) []remark {
 	}
 	var voices []gang.Voice
 	for _, o := range all {
-		v := gang.Voice{Kind: o.written.Kind(), Workload: o.Name}
+		v := gang.Voice{Kind: o.written.Kind(), Workload: o.read.Name}
 		switch {
 		case o.gang == nil && o.denial != nil:
 			v.Silent = "would be refused: " + strings.Join(injectors.Causes(o.denial), "; ")
@@ -84,7 +84,7 @@ func membersDisagree(in *input, m *member) []remark {
 // missing are the members that the gang should have, and that the input has not.
 func (in *input) missing(m *member) []gang.Member {
 	return slices.DeleteFunc(slices.Clone(m.gang.Members), func(want gang.Member) bool {
-		return slices.ContainsFunc(in.together(m), func(o *member) bool { return o.Name == want.Workload })
+		return slices.ContainsFunc(in.together(m), func(o *member) bool { return o.read.Name == want.Workload })
 	})
 }
 
@@ -134,7 +134,7 @@ func gangNameShared(in *input, m *member) []remark {
 		return nil
 	}
 	field := "metadata.name"
-	if _, named := m.Labels[gang.LabelGang]; named {
+	if _, named := m.read.Labels[gang.LabelGang]; named {
 		field = "metadata.labels[" + gang.LabelGang + "]"
 	}
 	slices.Sort(others)

@@ -23,7 +23,7 @@ func ofMemory() []Check {
 		{
 			Code: CodeNoMemoryLimit, Severity: Advice, gang: noMemoryLimit,
 			Title: "A training container has no memory limit",
-			Why:   "A leak then takes the memory of the node, and the kernel kills whichever process it likes, on every gang there. The memory-backed /dev/shm has no bound of its own either: the limit would give it half.",
+			Why:   "A leak then takes the memory of the node, and the kernel kills whichever process it likes, on every gang there. The memory-backed /dev/shm is bounded by the node alone; with a limit it gets half of that.",
 			Fix:   "Set `resources.limits.memory`; the request follows.",
 		},
 		{
@@ -64,7 +64,7 @@ func shmExceedsMemory(_ *input, m *member) []remark {
 		if size := v.EmptyDir.SizeLimit; c.read.Memory > 0 && size.Value() >= c.read.Memory {
 			limit := c.Resources.Limits[corev1.ResourceMemory]
 			field := templateSpec + ".volumes[" + v.Name + "].emptyDir.sizeLimit"
-			if _, ok := m.Annotations[gang.AnnotationShm]; ok {
+			if _, ok := m.read.Annotations[gang.AnnotationShm]; ok {
 				field = "metadata.annotations[" + gang.AnnotationShm + "]"
 			}
 			out = append(out, say(field, "/dev/shm of %s counts to the memory of container %s, whose limit is %s", size, c.Name, limit.String()).

@@ -39,7 +39,7 @@ func nameNearLimit(_ *input, m *member) []remark {
 	if m.written.StatefulSet != nil {
 		derived[0].what, derived[0].name, derived[0].limit = "the name of the StatefulSet", m.gang.Workload, maxStatefulSetName
 	}
-	if _, ok := m.Labels[gang.LabelGang]; ok {
+	if _, ok := m.read.Labels[gang.LabelGang]; ok {
 		derived[2].field = "metadata.labels[" + gang.LabelGang + "]"
 	}
 	var out []remark

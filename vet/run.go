@@ -64,10 +64,14 @@ func (c Check) look(in *input, s *subject) []remark {
 }
 
 func finding(c Check, s *subject, m remark) Finding {
+	field := m.field
+	if !m.own {
+		field = s.path(field)
+	}
 	return Finding{
 		Code: c.Code, Severity: c.Severity,
-		Source: s.Document.Source, Document: s.Document.Number, Line: s.Line(m.field),
-		Object: s.name(), Namespace: s.namespace, Field: m.field, Message: m.message, Fix: m.fix,
+		Source: s.Document.Source, Document: s.Document.Number, Line: s.Line(field),
+		Object: s.name(), Namespace: s.namespace, Field: field, Message: m.message, Fix: m.fix,
 	}
 }
 
@@ -100,6 +104,9 @@ type subject struct {
 	manifest.Object
 	// namespace is the object's own, or the default.
 	namespace string
+	// read is what is looked at: the object, or the Job that a CronJob makes.
+	read manifest.Object
+	cron bool
 	// written is the object as a workload; nil when it is of another kind or cannot be
 	// read.
 	written *gang.Workload
@@ -138,12 +145,13 @@ func gather(docs []*manifest.Document, o Options) *input {
 			if in.find(s.Kind, s.namespace, s.Name) == nil {
 				in.named[s.Kind+"/"+s.namespace+"/"+s.Name] = s
 			}
-			w, unknown, ok, err := object.Workload()
+			s.read, s.cron = jobOf(object)
+			w, unknown, ok, err := s.read.Workload()
 			switch {
 			case !ok:
 			case err != nil:
 				s.unread = err
-				if object.Labelled() {
+				if s.read.Labelled() {
 					s.member = &member{subject: s}
 				}
 			default:

@@ -225,6 +225,39 @@ func TestVetSaysWhatInjectSays(t *testing.T) {
 	}
 }
 
+// TestVetOfInjected: a manifest that is injected already, its Service beside it, is found
+// fault with for nothing else than before.
+func TestVetOfInjected(t *testing.T) {
+	codes := func(manifest string) map[vet.Code]bool {
+		stdout, _, _ := run(t, manifest, "vet", "-f", "-", "-o", "json")
+		var report struct{ Findings []vet.Finding }
+		if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+			t.Fatalf("%v in\n%s", err, stdout)
+		}
+		out := map[vet.Code]bool{}
+		for _, f := range report.Findings {
+			if f.Code != vet.CodeAdmissionWarning { // which speaks of what was overridden
+				out[f.Code] = true
+			}
+		}
+		return out
+	}
+	for _, c := range conformance.Cases(t) {
+		injected, _, err := run(t, string(c.Manifest), "inject", "-f", "-")
+		if err != nil {
+			continue // denied
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			before := codes(string(c.Manifest))
+			for code := range codes(injected) {
+				if !before[code] {
+					t.Errorf("%s is said of the injected manifest alone", code)
+				}
+			}
+		})
+	}
+}
+
 func TestVetDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.yaml": quiet, "b.yaml": "a: [\n", "c.yml": advised, "README.md": "no manifest"} {
