@@ -34,9 +34,10 @@ The Jobs that a CronJob makes are looked at as the Job of one run. What is not l
 ` + "`rollcall.training/inject: \"false\"`" + `, and what is in the cluster already. A check is silent where the text does not tell, such as for
 a command that only the image knows.
 
-## JSON
+## JSON and SARIF
 
-` + "`-o json`" + ` prints one object. Fields are added in later releases, and none is renamed or taken away.
+` + "`-o json`" + ` prints one object. Fields are added in later releases, and none is renamed or taken away. ` + "`-o sarif`" + ` prints SARIF
+2.1.0, which hosts of code show beside the lines; advice has the level note there.
 
 | field | type | meaning |
 |---|---|---|

@@ -61,7 +61,7 @@ are vetted nevertheless.`,
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects that name none")
 	f.StringVar(&o.domain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
 	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, such as 1.34; without it, the newest that Rollcall knows")
-	f.StringVarP(&o.output, "output", "o", "text", "format: text or json")
+	f.StringVarP(&o.output, "output", "o", "text", "format: text, json or sarif")
 	f.StringVar(&o.failOn, "fail-on", string(vet.Error), "the least severity that gives exit code 1: error, warning, advice or never")
 	f.StringSliceVar(&o.disable, "disable", nil, "codes of checks to leave out, separated by commas")
 	f.BoolVar(&o.list, "list", false, "list the checks instead")
@@ -167,8 +167,10 @@ func (o vetOptions) printer() (func(io.Writer, vet.Report) error, error) {
 		return func(w io.Writer, r vet.Report) error { return printReport(w, r, o.namespace) }, nil
 	case "json":
 		return vet.WriteJSON, nil
+	case "sarif":
+		return func(w io.Writer, r vet.Report) error { return vet.WriteSARIF(w, r, version()) }, nil
 	default:
-		return nil, fmt.Errorf("unknown output format %q: use text or json", o.output)
+		return nil, fmt.Errorf("unknown output format %q: use text, json or sarif", o.output)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestVetExitCodes(t *testing.T) {
 		"broken, never":         {reason: "bad input is no finding that one may ignore", stdin: "a: [\n", args: []string{"--fail-on", "never", "--disable", "Unreadable"}, want: 2, said: "cannot be read"},
 		"threshold unknown":     {reason: "the known ones are named", stdin: quiet, args: []string{"--fail-on", "fatal"}, want: 2, said: "error, warning, advice or never"},
 		"code unknown":          {reason: "a misspelt code would disable nothing", stdin: quiet, args: []string{"--disable", "Imags"}, want: 2, said: "--list"},
-		"format unknown":        {reason: "the known ones are named", stdin: quiet, args: []string{"-o", "yaml"}, want: 2, said: "text or json"},
+		"format unknown":        {reason: "the known ones are named", stdin: quiet, args: []string{"-o", "yaml"}, want: 2, said: "text, json or sarif"},
 		"version unknown":       {reason: "the form is named", stdin: quiet, args: []string{"--kubernetes-version", "new"}, want: 2, said: "1.37"},
 		"flag unknown":          {reason: "a mistake in the command", stdin: quiet, args: []string{"--strict"}, want: 2, said: "--strict"},
 		"no such file":          {reason: "the file is named", args: []string{"-f", "missing.yaml"}, want: 2, said: "missing.yaml"},
