@@ -39,6 +39,7 @@ fuzz: ## Fuzz what reads input from outside, for a few minutes
 	go test ./injectors -run '^$$' -fuzz FuzzInject -fuzztime 60s
 	go test ./certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s -fuzzminimizetime 10x
 	go test ./manifest -run '^$$' -fuzz FuzzReadAll -fuzztime 30s -fuzzminimizetime 10x
+	go test ./vet -run '^$$' -fuzz FuzzRun -fuzztime 30s -fuzzminimizetime 10x
 
 .PHONY: bench
 bench: ## Benchmark the engine on one core

@@ -41,9 +41,7 @@ func (d *Document) Objects() []Object {
 			APIVersion any `json:"apiVersion"`
 			Metadata   any `json:"metadata"`
 		}
-		if json.Unmarshal(text, &head) != nil {
-			return nil
-		}
+		_ = json.Unmarshal(text, &head) // has been read before, for the kind
 		meta, _ := head.Metadata.(map[string]any)
 		all = append(all, Object{
 			Document: d, APIVersion: word(head.APIVersion), Kind: kind, Namespace: word(meta["namespace"]), Name: word(meta["name"]),

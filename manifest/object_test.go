@@ -90,7 +90,7 @@ func TestLines(t *testing.T) {
 
 func TestWorkloadOfObject(t *testing.T) {
 	o := object(t, listed, 1)
-	w, unknown, ok, err := o.Workload()
+	_, _, ok, err := o.Workload()
 	if err == nil {
 		t.Fatal("a label that is no text was read") // the API server refuses it too
 	}
@@ -99,7 +99,7 @@ func TestWorkloadOfObject(t *testing.T) {
 		t.Errorf("error %v, want one about metadata.labels", err)
 	}
 	o = object(t, strings.Replace(listed, "        odd: 1\n", "", 1), 1)
-	w, unknown, ok, err = o.Workload()
+	w, unknown, ok, err := o.Workload()
 	if err != nil || !ok || w.Meta().Name != "train" || !o.Labelled() {
 		t.Errorf("%v %v, want a labelled workload", ok, err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,44 +11,46 @@ import (
 	"rollcall.training/manifest"
 )
 
-// readManifests reads the documents of files and directories, and of standard input
-// where one is called "-". Those that can be read are there whatever becomes of the
-// others, each of which has an error.
-func readManifests(files []string, stdin io.Reader) (docs []*manifest.Document, errs []error) {
-	read := func(source string, r io.Reader) {
-		got, bad := manifest.ReadAll(source, r)
-		docs = append(docs, got...)
-		for _, err := range bad {
-			errs = append(errs, err)
-		}
-	}
-	for _, name := range files {
+// filesUsage explains the flag --filename.
+const filesUsage = "file or directory with manifests, - for standard input; may be given several times"
+
+// readManifests reads files, directories and standard input, as the flag --filename names
+// them. Documents that cannot be read do not keep the others from being read; the error is
+// for a file that is not there.
+func readManifests(names []string, stdin io.Reader) ([]*manifest.Document, []*manifest.Error, error) {
+	var docs []*manifest.Document
+	var unreadable []*manifest.Error
+	for _, name := range names {
 		if name == "-" {
-			read("standard input", stdin)
+			got, bad := manifest.ReadAll("standard input", stdin)
+			docs, unreadable = append(docs, got...), append(unreadable, bad...)
 			continue
 		}
 		paths, err := expand(name)
 		if err != nil {
-			errs = append(errs, err)
+			return nil, nil, err
 		}
 		for _, path := range paths {
-			f, err := os.Open(path)
+			got, bad, err := readFile(path)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("opening a manifest: %w", err))
-				continue
+				return nil, nil, err
 			}
-			read(path, f)
-			errs = appendError(errs, f.Close())
+			docs, unreadable = append(docs, got...), append(unreadable, bad...)
 		}
 	}
-	return docs, errs
+	return docs, unreadable, nil
 }
 
-func appendError(errs []error, err error) []error {
-	if err == nil {
-		return errs
+func readFile(path string) ([]*manifest.Document, []*manifest.Error, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening a manifest: %w", err)
 	}
-	return append(errs, err)
+	docs, bad := manifest.ReadAll(path, f)
+	if err := f.Close(); err != nil {
+		return nil, nil, fmt.Errorf("closing a manifest: %w", err)
+	}
+	return docs, bad, nil
 }
 
 // expand lists the manifests of a directory, by the endings that kubectl reads;
@@ -73,7 +74,7 @@ func expand(name string) ([]string, error) {
 		return nil, fmt.Errorf("listing manifests: %w", err)
 	}
 	if len(paths) == 0 {
-		return nil, errors.New("listing manifests: " + name + " holds no .yaml, .yml or .json file")
+		return nil, fmt.Errorf("listing manifests: %s holds no .yaml, .yml or .json file", name)
 	}
 	return paths, nil
 }

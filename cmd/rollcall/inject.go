@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -44,7 +43,7 @@ code is 1, so that a pipe into kubectl apply gets all or nothing.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory with manifests, - for standard input; may be given several times")
+	f.StringArrayVarP(&o.files, "filename", "f", nil, filesUsage)
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects that name none")
 	f.StringVar(&o.domain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
 	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, such as 1.34; without it, the newest that Rollcall knows")
@@ -61,11 +60,13 @@ func (o injectOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	if format != manifest.YAML && format != manifest.JSON {
 		return fmt.Errorf("unknown output format %q: use yaml or json", o.output)
 	}
-	docs, errs := readManifests(o.files, stdin)
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	docs, unreadable, err := readManifests(o.files, stdin)
+	if err != nil {
+		return err
 	}
-	var err error
+	if len(unreadable) > 0 {
+		return unreadable[0]
+	}
 	config := gang.Config{ClusterDomain: o.domain}
 	if o.version != "" {
 		if config.NoRestartRules, err = gang.NoRestartRules(o.version); err != nil {

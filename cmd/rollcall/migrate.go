@@ -60,13 +60,13 @@ printed whatever happens.`,
   rollcall migrate --from-cluster -n research pytorchjob/train`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(args); err != nil {
-				return exitError{error: err, code: exitNotMigrated}
+				return unusable(err)
 			}
 			return o.run(cmd, args)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or directory with manifests, - for standard input; may be given several times")
+	f.StringArrayVarP(&o.files, "filename", "f", nil, filesUsage)
 	f.BoolVar(&o.live, "from-cluster", false, "read the jobs that live in a cluster: all, or those of the kinds and names given")
 	o.cluster.add(f)
 	o.cluster.addAll(f)
@@ -109,9 +109,14 @@ func (o migrateOptions) check(args []string) error {
 
 func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 	stderr := cmd.ErrOrStderr()
-	docs, errs := o.read(cmd, args)
-	runtimes, more := readManifests(o.runtimes, nil)
-	errs = append(errs, more...)
+	docs, bad, err := o.read(cmd, args)
+	if err != nil {
+		return unusable(err)
+	}
+	runtimes, more, err := readManifests(o.runtimes, nil)
+	if err != nil {
+		return unusable(err)
+	}
 	m := migrate.Migrator{
 		Namespace: o.cluster.namespace, Config: gang.Config{ClusterDomain: o.domain},
 		Scheduler: origin.Scheduler(o.scheduler), Framework: o.framework, Aliases: blueprint.Aliases(o.aliases), Runtimes: runtimes,
@@ -120,7 +125,7 @@ func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 	if err := manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), result.Documents); err != nil {
 		return err
 	}
-	result.Reports = append(result.Reports, unread(errs)...)
+	result.Reports = append(result.Reports, unread(append(bad, more...))...)
 	if err := o.report(stderr, result.Reports); err != nil {
 		return err
 	}
@@ -128,23 +133,18 @@ func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 }
 
 // unread reports what could not be read at all.
-func unread(errs []error) []migrate.Report {
+func unread(errs []*manifest.Error) []migrate.Report {
 	var out []migrate.Report
 	for _, err := range errs {
-		r := migrate.Report{Mistakes: []string{err.Error()}}
-		var at *manifest.Error
-		if errors.As(err, &at) {
-			r.Source, r.Document = at.Source, at.Number
-		}
-		out = append(out, r)
+		out = append(out, migrate.Report{Source: err.Source, Document: err.Number, Mistakes: []string{err.Error()}})
 	}
 	return out
 }
 
-func (o migrateOptions) read(cmd *cobra.Command, args []string) ([]*manifest.Document, []error) {
+func (o migrateOptions) read(cmd *cobra.Command, args []string) ([]*manifest.Document, []*manifest.Error, error) {
 	if o.live {
 		docs, err := o.cluster.jobs(cmd.Context(), cmd.ErrOrStderr(), args)
-		return docs, appendError(nil, err)
+		return docs, nil, err
 	}
 	return readManifests(o.files, cmd.InOrStdin())
 }
@@ -165,12 +165,17 @@ func (o migrateOptions) verdict(reports []migrate.Report) error {
 		}
 		lost += r.Count(ledger.Lost)
 	}
-	said := o.output == string(manifest.JSON)
+	var err coded
 	switch {
 	case failed > 0:
-		return exitError{fmt.Errorf("not migrated: %d; all others are printed", failed), exitNotMigrated, said}
+		err = coded{error: fmt.Errorf("not migrated: %d; all others are printed", failed), code: exitNotMigrated}
 	case lost > 0:
-		return exitError{fmt.Errorf("all is migrated; fields that were lost: %d", lost), exitLost, said}
+		err = coded{error: fmt.Errorf("all is migrated; fields that were lost: %d", lost), code: exitLost}
+	default:
+		return nil
 	}
-	return nil
+	if o.output == string(manifest.JSON) {
+		err.error = errors.New("") // the report says it, and nothing but JSON is on standard error
+	}
+	return err
 }

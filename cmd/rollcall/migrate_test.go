@@ -53,7 +53,7 @@ func TestMigrate(t *testing.T) {
 		"an unknown version": {reason: "it is named with those that are known", code: exitNotMigrated,
 			stdin: strings.Replace(former("train", ""), "kubeflow.org/v1", "kubeflow.org/v7", 1), stderr: []string{"v7"}},
 		"nothing to do": {reason: "what is no training job passes", stdin: settings, stdout: []string{settings}},
-		"no file":       {reason: "", code: exitNotMigrated, args: []string{"-f", "no-such-file.yaml"}, stderr: []string{"no-such-file.yaml"}},
+		"no file":       {reason: "", code: exitNotMigrated, args: []string{"-f", "no-such-file.yaml"}, noReport: true},
 		"two sources":   {reason: "a file or a cluster", code: exitNotMigrated, args: []string{"--from-cluster"}, noReport: true},
 		"wrong flag":    {reason: "allowed values are named", code: exitNotMigrated, args: []string{"--gang-scheduler", "slurm"}, noReport: true},
 	} {
@@ -64,7 +64,7 @@ func TestMigrate(t *testing.T) {
 			}
 			stdout, stderr, err := run(t, c.stdin, args...)
 			code := 0
-			var e exitError
+			var e coded
 			if errors.As(err, &e) {
 				code = e.code
 			} else if err != nil {
@@ -137,8 +137,8 @@ func TestMigratePipe(t *testing.T) {
 // TestMigrateJSONFails: a program that reads standard error finds nothing but JSON there, and all mistakes.
 func TestMigrateJSONFails(t *testing.T) {
 	_, stderr, err := run(t, "kind: [\n---\n"+former("bad", "backoffLimit: many"), "migrate", "-f", "-", "-o", "json")
-	var e exitError
-	if !errors.As(err, &e) || e.code != exitNotMigrated || !e.said {
+	var e coded
+	if !errors.As(err, &e) || e.code != exitNotMigrated || e.Error() != "" {
 		t.Errorf("%v, %+v", err, e)
 	}
 	var reports []migrate.Report

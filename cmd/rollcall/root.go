@@ -20,7 +20,7 @@ ranks write.`,
 		SilenceUsage:  true, // a denied manifest is no mistake in the command
 		Version:       version(),
 	}
-	root.AddCommand(newInject(), newFrameworks(), newStatus(), newLogs(), newMigrate())
+	root.AddCommand(newInject(), newVet(), newMigrate(), newFrameworks(), newStatus(), newLogs())
 	return root
 }
 
