@@ -72,6 +72,7 @@ operators: ## Record anew what Kubeflow's operators and JobSet make of jobs; the
 
 .PHONY: operators-check
 operators-check: ## Fail if a recording of an operator is stale
+	cd test/operators/recording && go test ./...
 	for o in $(OPERATORS); do (cd test/operators/$$o && go run . -check); done
 
 .PHONY: help
