@@ -65,6 +65,18 @@ bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 golden: ## Rewrite the golden files and generated pages; read the difference before you commit
 	go test ./injectors ./docs/... -update
 
+# Each is a module of its own, with the operator's versions of everything.
+OPERATORS := training-operator mpi-operator trainer
+
+.PHONY: operators
+operators: ## Record anew what Kubeflow's operators and JobSet make of jobs; the first run compiles them (about 7 minutes)
+	for o in $(OPERATORS); do (cd test/operators/$$o && go run .); done
+
+.PHONY: operators-check
+operators-check: ## Fail if a recording of an operator is stale
+	cd test/operators/recording && go test ./...
+	for o in $(OPERATORS); do (cd test/operators/$$o && go run . -check); done
+
 .PHONY: help
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

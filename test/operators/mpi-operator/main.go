@@ -1,0 +1,59 @@
+// Mpi-operator records what github.com/kubeflow/mpi-operator makes of MPIJobs of
+// kubeflow.org/v2beta1.
+//
+// Its controller runs, with flags at their defaults, on clientsets in memory,
+// until the launcher exists and every worker, once it runs, is in the list of
+// hosts to discover.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
+
+	"rollcall.training/test/operators/recording"
+)
+
+const module = "github.com/kubeflow/mpi-operator"
+
+// patience is how long the controller may take for one job. It takes
+// milliseconds; one that it refuses never comes.
+const patience = 20 * time.Second
+
+func main() {
+	ctx := context.Background()
+	klog.SetLogger(logr.Discard())
+	dir, err := recording.ModuleDir(ctx, module)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	definitions, err := recording.ReadDefinitions(filepath.Join(dir, "manifests/base/kubeflow.org_mpijobs.yaml"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	record := func(ctx context.Context, objects []*unstructured.Unstructured) (*recording.Recording, error) {
+		if len(objects) != 1 {
+			return nil, fmt.Errorf("want one object, got %d", len(objects))
+		}
+		if err := definitions.Default(objects[0]); err != nil {
+			return nil, err
+		}
+		job := &v2beta1.MPIJob{}
+		if err := recording.Strict(objects[0], job); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return run(ctx, job)
+	}
+	recording.Main(ctx, record, "mpijob-v2beta1")
+}
