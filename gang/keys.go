@@ -151,7 +151,7 @@ func Keys() []Key {
 			Meaning: "The launcher's own pod is one of the hosts, the first."},
 		{Name: AnnotationRestartPolicy, Kind: KindAnnotation, Values: "`gang`, `pod`, `never`", Default: "`gang`; `pod` for an elastic gang; `never` for a Job with `backoffLimit: 0`",
 			Meaning: "When a rank fails: all ranks start anew together, the Job's own rules hold, or the gang has failed."},
-		{Name: AnnotationMaxRestarts, Kind: KindAnnotation, Live: true, Values: "a whole number from 0 to 1000", Default: "the Job's `backoffLimit` where it is not 6, else 3",
+		{Name: AnnotationMaxRestarts, Kind: KindAnnotation, Live: true, Values: "a whole number from 0 to 1000", Default: "the Job's `backoffLimit` where it is neither 6 nor 2147483647, else 3",
 			Meaning: "How often the gang is restarted before it has failed. Ranks that fail together count once."},
 		{Name: AnnotationSuccessPolicy, Kind: KindAnnotation, Values: "`all`, `rank0`, or a role of the gang", Default: "the framework's: the role that decides, else `all`",
 			Meaning: "Whose end is the end of the gang."},

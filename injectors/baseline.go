@@ -63,7 +63,7 @@ func baseline(g gang.Gang) plan.Plan {
 		}},
 	}
 	if g.Kind == gang.Job && g.Lifecycle.Restart == gang.RestartGang {
-		p.RestartInPlace = g.RestartRules
+		p.RestartInPlace, p.LiftLimits = g.RestartRules, true
 		p.Env = append(p.Env, plan.FieldEnv(EnvAttempt, plan.PodLabelField(gang.LabelAttempt)))
 		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelAttempt, Value: "0"})
 	}
