@@ -95,7 +95,7 @@ func (r *Reconciler) tell(ctx context.Context, m member, s gang.Status) (bool, e
 	}
 	// In a phase, the plain word for it may be missing, or be another release's.
 	same := said.Reason == s.Reason && said.Message == s.Message || !special(said.Reason) && !special(s.Reason)
-	if before == s.Phase && same && said.Attempt == s.Attempt && said.Stopped == s.Stopped && settled(m.Workload, s) {
+	if before == s.Phase && same && said.Attempt == s.Attempt && said.Stopped == s.Stopped && said.Cause.Same(s.Cause) && settled(m.Workload, s) {
 		return false, nil
 	}
 	return true, r.writeStatus(ctx, m.Workload, s)
@@ -186,8 +186,11 @@ func conditions(have []batchv1.JobCondition, s gang.Status) []batchv1.JobConditi
 		}
 		for i := range out {
 			if out[i].Type == t {
-				if out[i].Status != status {
+				switch {
+				case out[i].Status != status:
 					out[i] = c
+				case status == corev1.ConditionTrue && t == ConditionFailed: // its first cause may turn up late
+					out[i].Message = s.Message
 				}
 				return
 			}

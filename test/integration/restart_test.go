@@ -35,6 +35,8 @@ func TestRestart(t *testing.T) {
 			"OwnBackoff":         testRestartOwnBackoff,
 			"Several":            testRestartSeveral,
 			"MaxRestarts":        testRestartMax,
+			"RootReportedLate":   testRestartLateRoot,
+			"Helper":             testRestartHelper,
 			"SetFails":           testRestartSetFails,
 			"PolicyPod":          testRestartPolicyPod,
 			"PolicyNever":        testRestartPolicyNever,
