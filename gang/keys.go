@@ -153,7 +153,7 @@ func Keys() []Key {
 			Meaning: "When a rank fails: all ranks start anew together, the Job's own rules hold, or the gang has failed."},
 		{Name: AnnotationMaxRestarts, Kind: KindAnnotation, Live: true, Values: "a whole number from 0 to 1000", Default: "the Job's `backoffLimit` where it is neither 6 nor 2147483647, else 3",
 			Meaning: "How often the gang is restarted before it has failed. Ranks that fail together count once."},
-		{Name: AnnotationSuccessPolicy, Kind: KindAnnotation, Values: "`all`, `rank0`, or a role of the gang", Default: "the framework's: the role that decides, else `all`",
+		{Name: AnnotationSuccessPolicy, Kind: KindAnnotation, Values: "`all`, `rank0`, or a role of the gang", Default: "the framework's: the role that decides; the first worker of tensorflow; else `all`",
 			Meaning: "Whose end is the end of the gang."},
 		{Name: AnnotationCleanPods, Kind: KindAnnotation, Live: true, Values: "`running`, `all`, `none`", Default: "`running`",
 			Meaning: "Which pods of an ended gang are taken away: those that still run, all, or none."},

@@ -48,6 +48,8 @@ func TestRestart(t *testing.T) {
 			"DoneBefore":         testRestartDoneBefore,
 			"SuccessPolicy":      testRestartSuccessPolicy,
 			"CleanNone":          testRestartCleanNone,
+			"SetRank0":           testRestartSetRank0,
+			"Worker0":            testRestartWorker0,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
