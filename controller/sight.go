@@ -42,6 +42,7 @@ func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gan
 		see.Lacking = append(see.Lacking, gang.Lacking(pods, g.Own(), g.Offset, watch.Trains)...)
 		see.Started = r.started(p, pods, now) || see.Started
 		r.stopping(p, m, pods, &see)
+		p.hangs(m, pods, state, now)
 		if m.told().Stopped && !heldBack(m.Workload) {
 			see.Resumed = true
 		}

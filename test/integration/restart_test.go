@@ -48,6 +48,8 @@ func TestRestart(t *testing.T) {
 			"DoneBefore":         testRestartDoneBefore,
 			"SuccessPolicy":      testRestartSuccessPolicy,
 			"CleanNone":          testRestartCleanNone,
+			"NodeLost":           testRestartNodeLost,
+			"NodeLostSet":        testRestartNodeLostSet,
 			"SetRank0":           testRestartSetRank0,
 			"Worker0":            testRestartWorker0,
 		} {
