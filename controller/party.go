@@ -30,6 +30,10 @@ type party struct {
 	members []member
 	// roll are the members that it should have.
 	roll gang.Roll
+	// hanging is a pod that was told to go and does not; nil when there is none. forName is
+	// true when no new one is made before it is gone.
+	hanging *corev1.Pod
+	forName bool
 	// several is true for a gang of several workloads.
 	several bool
 }

@@ -22,7 +22,6 @@ const settling = 3 * time.Second
 func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gang.Sight, error) {
 	now := r.Clock.Now()
 	see := gang.Sight{Roll: p.roll, Now: now, Stopped: p.roll.Halted()}
-	watch := gang.Watch{Attempt: state.Attempt, Fell: state.Fell, Begun: state.Begun}
 	for i := range p.members {
 		m := &p.members[i]
 		if m.result == nil {
@@ -35,18 +34,41 @@ func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gan
 		p.look.pods += len(pods)
 		m.pods = staying(pods)
 		if m.StatefulSet != nil {
-			p.roll.End(m.Meta().Name, pods, m.told())
+			p.roll.End(m.Meta().Name, pods, m.trains(), m.told())
 		}
 		g := &m.result.Gang
+		watch := p.watch(m, state)
 		see.Fall = gang.Earlier(see.Fall, gang.FirstFall(current(m.StatefulSet, pods), g.Offset, watch))
-		see.Lacking = append(see.Lacking, gang.Lacking(pods, g.Own(), g.Offset)...)
+		see.Lacking = append(see.Lacking, gang.Lacking(pods, g.Own(), g.Offset, watch.Trains)...)
 		see.Started = r.started(p, pods, now) || see.Started
 		r.stopping(p, m, pods, &see)
+		p.hangs(m, pods, state, now)
 		if m.told().Stopped && !heldBack(m.Workload) {
 			see.Resumed = true
 		}
 	}
 	return see, nil
+}
+
+// watch is what is known of the attempt whose falls are looked for among the pods of a
+// member. While the gang is being stopped for the next one, that is the one that fell.
+func (p *party) watch(m *member, state gang.State) gang.Watch {
+	seen := gang.Observe(m.Workload)
+	w := gang.Watch{Attempt: state.Attempt, Fell: state.Fell, Begun: state.Begun, Trains: m.trains(),
+		Stopping: p.roll.HeldBack() || state.Phase.Terminal() || seen.Ending || seen.Failed || seen.Complete}
+	if state.Phase == gang.Restarting {
+		w.Attempt, w.Fell, w.Stopping = state.Attempt-1, time.Time{}, true
+	}
+	return w
+}
+
+// trains names the training containers.
+func (m member) trains() []string {
+	var out []string
+	for _, c := range m.result.Gang.Containers {
+		out = append(out, c.Name)
+	}
+	return out
 }
 
 // stopping looks whether pods of a member still keep the gang from beginning anew.

@@ -81,6 +81,9 @@ func (r *Reconciler) word(ctx context.Context, p *party, next gang.State) (gang.
 		s, ok = r.trouble(ctx, p)
 	}
 	if s.Reason == "" {
+		s = p.stuck(next)
+	}
+	if s.Reason == "" {
 		s.Reason, s.Message = next.Phase.Reason(), next.Describe(p.lifecycle(), p.roll)
 	}
 	return s.With(next), ok
@@ -95,7 +98,7 @@ func (r *Reconciler) tell(ctx context.Context, m member, s gang.Status) (bool, e
 	}
 	// In a phase, the plain word for it may be missing, or be another release's.
 	same := said.Reason == s.Reason && said.Message == s.Message || !special(said.Reason) && !special(s.Reason)
-	if before == s.Phase && same && said.Attempt == s.Attempt && said.Stopped == s.Stopped && settled(m.Workload, s) {
+	if before == s.Phase && same && said.Attempt == s.Attempt && said.Stopped == s.Stopped && said.Cause.Same(s.Cause) && settled(m.Workload, s) {
 		return false, nil
 	}
 	return true, r.writeStatus(ctx, m.Workload, s)
@@ -115,12 +118,13 @@ func settled(w gang.Workload, s gang.Status) bool {
 
 // announce tells users and operators of a phase that was entered.
 func (r *Reconciler) announce(ctx context.Context, m member, s, before gang.Status) {
-	if before.Phase == s.Phase && before.Reason == s.Reason && before.Attempt == s.Attempt {
-		return // one more write about the same
+	same := before.Phase == s.Phase && before.Attempt == s.Attempt
+	if same && (before.Reason == s.Reason || s.Phase == gang.Restarting && !special(s.Reason)) {
+		return // one more write about the same, or a pod that hung is gone
 	}
 	log.FromContext(ctx).Info("Gang entered phase", "phase", s.Phase, "before", before.Phase, "reason", s.Reason, "attempt", s.Attempt, "member", m.Meta().Name)
 	switch {
-	case s.Phase == gang.Failed || s.Phase == gang.Restarting, s.Reason == gang.ReasonMembersDisagree, s.Reason == gang.ReasonRanksOnOneHost:
+	case s.Phase == gang.Failed || s.Phase == gang.Restarting, s.Reason == gang.ReasonMembersDisagree, s.Reason == gang.ReasonRanksOnOneHost, s.Reason == gang.ReasonPodStuck:
 		r.warning(m.Workload, s.Reason, actionFollow, "%s", s.Message)
 	default:
 		r.normal(m.Workload, s.Reason, actionFollow, "%s", s.Message)
@@ -129,7 +133,12 @@ func (r *Reconciler) announce(ctx context.Context, m member, s, before gang.Stat
 
 // special tells what is said beside the phase from the plain word for it.
 func special(reason gang.Reason) bool {
-	return reason == gang.ReasonMembersDisagree || reason == gang.ReasonMembersMissing || reason == gang.ReasonRanksOnOneHost
+	switch reason {
+	case gang.ReasonMembersDisagree, gang.ReasonMembersMissing, gang.ReasonRanksOnOneHost, gang.ReasonPodStuck:
+		return true
+	default:
+		return false
+	}
 }
 
 // reportMissed says, once, that a labelled workload was never injected. It is not
@@ -186,8 +195,11 @@ func conditions(have []batchv1.JobCondition, s gang.Status) []batchv1.JobConditi
 		}
 		for i := range out {
 			if out[i].Type == t {
-				if out[i].Status != status {
+				switch {
+				case out[i].Status != status:
 					out[i] = c
+				case status == corev1.ConditionTrue && t == ConditionFailed: // its first cause may turn up late
+					out[i].Message = s.Message
 				}
 				return
 			}

@@ -59,8 +59,46 @@ func deleted(seconds int) func(*corev1.Pod) {
 	}
 }
 
+// helper adds a container beside the training, which ends with a code, or runs if that
+// is negative.
+func helper(code int32, seconds int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		c := corev1.ContainerStatus{Name: "logs", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+		if code >= 0 {
+			c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(second(seconds))}}
+		}
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, c)
+	}
+}
+
+// ofSet makes it a pod of a StatefulSet.
+func ofSet(p *corev1.Pod) {
+	p.Labels = map[string]string{"apps.kubernetes.io/pod-index": fmt.Sprint(gang.IndexOf(p))}
+}
+
+// taken lets the kubelet take the pod away.
+func taken(seconds int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "The node was low on memory"
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+			Reason: "TerminationByKubelet", LastTransitionTime: metav1.NewTime(second(seconds))})
+	}
+}
+
+func taken1(seconds int) *gang.Fall {
+	return &gang.Fall{Rank: 1, Pod: "train-0-x", Node: "node-a", Reason: "TerminationByKubelet", Message: "The node was low on memory", At: second(seconds)}
+}
+
+func memory(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled" }
+
+func drained(p *corev1.Pod) {
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
+}
+
 func TestFirstFall(t *testing.T) {
 	running := gang.Watch{Attempt: 1, Fell: second(-10)}
+	training, stopping := running, running
+	training.Trains, stopping.Stopping = []string{"trainer"}, true
 	fell := func(rank int32, code int32, reason string, seconds int) *gang.Fall {
 		f := &gang.Fall{Rank: rank, Pod: fmt.Sprintf("train-%d-x", rank-1), Node: "node-a", Reason: reason, At: second(seconds)}
 		if code != 0 {
@@ -109,6 +147,29 @@ func TestFirstFall(t *testing.T) {
 		"drained": {"the control plane's word", []corev1.Pod{rankPod(0, both(deleted(20), func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
 		}))}, running, fell(1, 0, "EvictionByEvictionAPI", 20)},
+		"evicted, and out of it": {"the kubelet ends the containers when it takes the pod away",
+			[]corev1.Pod{rankPod(0, both(ended(137, 21, false), taken(20)))}, running, taken1(21)},
+		"out, then evicted": {"the rank had fallen before", []corev1.Pod{rankPod(0, both(ended(3, 19, true), taken(20)))}, running, fell(1, 3, "Error", 19)},
+		"a helper ends":     {"what is beside the training is no rank", []corev1.Pod{rankPod(0, helper(1, 20))}, training, nil},
+		"a helper ends, and fails the pod": {"the Job starts that rank alone", []corev1.Pod{rankPod(0, both(ended(0, 20, false), helper(1, 21), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))},
+			training, &gang.Fall{Rank: 1, Pod: "train-0-x", Node: "node-a", Container: "logs", ExitCode: 1, Reason: "Error", At: second(21)}},
+		"a helper first": {"the rank's own end counts", []corev1.Pod{rankPod(0, both(helper(1, 10), ended(3, 20, true)))}, training, fell(1, 3, "Error", 20)},
+		"a native sidecar ends": {"it is started again, and is no rank", []corev1.Pod{rankPod(0, func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", RestartCount: 1,
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.NewTime(second(20))}}}}
+		})}, training, nil},
+		"an init container fails": {"the pod never got to its training", []corev1.Pod{rankPod(0, func(p *corev1.Pod) {
+			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{{Name: "fetch",
+				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, FinishedAt: metav1.NewTime(second(20))}}}}}
+		})}, training, &gang.Fall{Rank: 1, Pod: "train-0-x", Node: "node-a", Container: "fetch", ExitCode: 2, Reason: "Error", At: second(20)}},
+		"done, its helper is not, and deleted": {"a Job starts the pod again, and it alone", []corev1.Pod{rankPod(0, both(ended(0, 20, true), helper(-1, 0), deleted(25)))},
+			training, fell(1, 0, "Deleted", 25)},
+		"done in a set, its helper is not, and deleted": {"its rank is done", []corev1.Pod{rankPod(0, both(ended(0, 20, true), helper(-1, 0), deleted(25), ofSet))}, training, nil},
+		"stopped":                         {"the gang restarts", []corev1.Pod{rankPod(0, deleted(20)), rankPod(1, both(deleted(20), ended(143, 21, false)))}, stopping, nil},
+		"out, then stopped":               {"it had fallen by itself", []corev1.Pod{rankPod(0, deleted(20)), rankPod(1, both(deleted(20), ended(3, 19, false)))}, stopping, fell(2, 3, "Error", 19)},
+		"out of memory as it was stopped": {"that has another cause than a signal", []corev1.Pod{rankPod(1, both(ended(137, 20, false), deleted(20), memory))}, stopping, fell(2, 137, "OOMKilled", 20)},
+		"drained as it was stopped": {"the control plane's word is not Rollcall's", []corev1.Pod{rankPod(0, deleted(20)), rankPod(1, both(deleted(20), drained))}, stopping,
+			fell(2, 0, "EvictionByEvictionAPI", 20)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The first rank of this member is 1.
@@ -144,7 +205,7 @@ func TestLacking(t *testing.T) {
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}}
 	}
 	pods := []corev1.Pod{rankPod(0, nil), rankPod(1, pending("Unschedulable", "0/3 nodes are available")), rankPod(2, image)}
-	got := gang.Lacking(pods, gang.Member{Size: 6}, 1)
+	got := gang.Lacking(pods, gang.Member{Size: 6}, 1, nil)
 	want := []string{"rank 2: Unschedulable: 0/3 nodes are available", "rank 3: container trainer: ImagePullBackOff: no such image", "rank 4: has no pod", "and 2 more"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -20,6 +20,9 @@ type Framework struct {
 	// Elastic names the role whose number of pods may change while the gang runs; the
 	// zero value means that the framework cannot do that.
 	Elastic string
+	// First names the role whose first pod's end is the end of a gang that has no role
+	// that decides; the zero value means that all have to end.
+	First string
 	// Launches is true when a launcher starts the processes of the other pods. The
 	// annotations about MPI mean nothing to other frameworks.
 	Launches bool

@@ -36,7 +36,8 @@ type State struct {
 type Sight struct {
 	// Roll is what the members' own status says.
 	Roll Roll
-	// Fall is the first fall among the pods of the present attempt.
+	// Fall is the first fall among the pods of the present attempt; of the one that fell,
+	// while the gang is stopped for the next.
 	Fall *Fall
 	// Lacking says which ranks are not ready, and why.
 	Lacking []string
@@ -85,6 +86,7 @@ func (s State) Next(l Lifecycle, see Sight) State {
 		// A StatefulSet that its user scaled up again: another life.
 		s = State{Begun: see.Now.UTC().Truncate(time.Second)}
 	case s.Phase == Failed && s.Cause != nil:
+		s.Cause = Earlier(s.Cause, see.Fall)
 		return s // decided here, and final
 	}
 	if v := see.Roll.verdict(s.Phase); v != "" {
@@ -120,7 +122,7 @@ func (s State) toward(see Sight) Phase {
 // ended is the state of a gang that has a verdict. A Job that failed by its own rules
 // says how many pods did, and not which, or why.
 func (s State) ended(v Phase, see Sight) State {
-	if f := see.Fall; v == Failed && s.Phase != Failed && f != nil && f.Container != "" {
+	if f := see.Fall; v == Failed && s.Phase != Failed && f != nil && f.Reason != FallDeleted {
 		s.Cause = f
 	}
 	return s.enter(v, see.Now)
@@ -168,6 +170,7 @@ func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
 
 // restarted lets a gang go that has stopped and waited.
 func (s State) restarted(see Sight) State {
+	s.Cause = Earlier(s.Cause, see.Fall) // the first to fall is not always the first to be reported
 	switch {
 	case see.Resumed && see.Leaving:
 		return s // their Job counts them when they are gone, and that is no other fall

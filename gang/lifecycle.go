@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -127,13 +128,23 @@ func (p *parser) maxRestarts() int32 {
 }
 
 // backoffLimit is how often the user lets a Job's pods fail, which for a gang is how
-// often it restarts. The API server's default cannot be told from a wish.
+// often it restarts.
 func (p *parser) backoffLimit() int32 {
-	const byDefault = 6 // kubernetes pkg/apis/batch/v1/defaults.go
-	if job := p.workload.Job; job != nil && job.Spec.BackoffLimit != nil && *job.Spec.BackoffLimit != byDefault {
+	if job := p.workload.Job; job != nil && !DefaultedBackoff(job.Spec.BackoffLimit) {
 		return min(max(*job.Spec.BackoffLimit, 0), maxMaxRestarts)
 	}
 	return DefaultMaxRestarts
+}
+
+// NoLimit is the backoffLimit of a Job that is to end for no number of failed pods. The
+// API server's default beside a backoffLimitPerIndex is the same.
+const NoLimit int32 = math.MaxInt32
+
+// DefaultedBackoff reports whether a Job's backoffLimit may be the API server's own
+// (kubernetes pkg/apis/batch/v1/defaults.go), which cannot be told from a wish: absent,
+// 6, or [NoLimit].
+func DefaultedBackoff(limit *int32) bool {
+	return limit == nil || *limit == 6 || *limit == NoLimit
 }
 
 // successPolicy reads whose end counts. rank0 is the first role's end where there are

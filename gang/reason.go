@@ -43,6 +43,9 @@ const (
 	// ReasonRanksOnOneHost: the gang is done, and its launcher used few of its hosts, or
 	// none but its own.
 	ReasonRanksOnOneHost Reason = "RanksOnOneHost"
+	// ReasonPodStuck: the gang waits for a pod that was told to go, on a node that does not
+	// answer.
+	ReasonPodStuck Reason = "PodStuck"
 	// ReasonGangPending: not all ranks are ready.
 	ReasonGangPending Reason = "GangPending"
 	// ReasonGangStarting: some ranks are ready.

@@ -23,6 +23,8 @@ type Entry struct {
 	Least int32
 	// Decides is true when the end of this member is the end of the gang.
 	Decides bool
+	// First is true when the end of its first pod is its end.
+	First bool
 	// Serves is true when the gang ends without an end of this member.
 	Serves bool
 	// Seen is what its own status says.
@@ -39,7 +41,7 @@ func Call(g Gang, find func(workload string) (Observation, bool)) Roll {
 	var out Roll
 	for _, m := range g.Members {
 		r, _ := g.Framework.Find(m.Role)
-		e := Entry{Member: m, Least: m.Size, Decides: decides(g, m, r), Serves: r.Serves}
+		e := Entry{Member: m, Least: m.Size, Decides: decides(g, m, r), First: g.EndsWithFirst(m), Serves: r.Serves}
 		if seen, ok := find(m.Workload); ok {
 			e.Here, e.Seen, e.Least = true, seen, seen.Size
 		}
@@ -56,13 +58,29 @@ func Call(g Gang, find func(workload string) (Observation, bool)) Roll {
 func decides(g Gang, m Member, r Role) bool {
 	switch g.Lifecycle.Success {
 	case "":
-		return r.Decides
+		return r.Decides || g.EndsWithFirst(m)
 	case SuccessAll:
 		return false
 	case SuccessRank0:
 		return m.Role == g.Members[0].Role
 	default:
 		return m.Role == g.Lifecycle.Success
+	}
+}
+
+// EndsWithFirst reports whether the end of a member's first pod is the end of the gang,
+// whatever its other pods do.
+func (g Gang) EndsWithFirst(m Member) bool {
+	switch g.Lifecycle.Success {
+	case SuccessRank0:
+		return m.Role == g.Members[0].Role
+	case "":
+		return m.Role == g.Framework.First && !slices.ContainsFunc(g.Members, func(o Member) bool {
+			r, _ := g.Framework.Find(o.Role)
+			return r.Decides
+		})
+	default:
+		return false
 	}
 }
 
@@ -242,17 +260,18 @@ func list(members []Member) string {
 }
 
 // End notes that a StatefulSet is done, which its own status never says: each of its
-// ranks has ended well. It is found in the pods, for as long as they are there.
-func (r Roll) End(workload string, pods []corev1.Pod, told Status) {
+// ranks has ended well, or the first, where that counts. It is found in the pods, for as
+// long as they are there. trains names the training containers, for [Done].
+func (r Roll) End(workload string, pods []corev1.Pod, trains []string, told Status) {
 	i := slices.IndexFunc(r, func(e Entry) bool { return e.Workload == workload || len(r) == 1 })
 	if i < 0 || !r[i].Seen.Set || r[i].Seen.Size == 0 || told.Phase == Restarting {
 		return
 	}
 	done := map[int32]bool{}
 	for j := range pods {
-		if pods[j].DeletionTimestamp == nil && Done(&pods[j]) {
+		if pods[j].DeletionTimestamp == nil && Done(&pods[j], trains) {
 			done[IndexOf(&pods[j])] = true
 		}
 	}
-	r[i].Seen.Complete = int32(len(done)) >= r[i].Seen.Size
+	r[i].Seen.Complete = int32(len(done)) >= r[i].Seen.Size || r[i].First && done[0]
 }

@@ -63,11 +63,11 @@ func baseline(g gang.Gang) plan.Plan {
 		}},
 	}
 	if g.Kind == gang.Job && g.Lifecycle.Restart == gang.RestartGang {
-		p.RestartInPlace = g.RestartRules
+		p.RestartInPlace, p.LiftLimits = g.RestartRules, true
 		p.Env = append(p.Env, plan.FieldEnv(EnvAttempt, plan.PodLabelField(gang.LabelAttempt)))
 		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelAttempt, Value: "0"})
 	}
-	p.SuccessOfFirst = g.Lifecycle.Success == gang.SuccessRank0 && g.Role == g.Members[0].Role
+	p.SuccessOfFirst = g.EndsWithFirst(g.Own()) && (g.Own().Size > 1 || g.Lifecycle.Success == gang.SuccessRank0)
 	if g.Elastic == nil { // the size of the others moves while they run
 		p.Env = append(p.Env, plan.Value(EnvSize, strconv.Itoa(int(g.Size))))
 	}

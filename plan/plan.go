@@ -28,6 +28,10 @@ type Plan struct {
 	Command []string
 	// RestartInPlace lets the training containers of a Job restart within their pods.
 	RestartInPlace bool
+	// LiftLimits keeps a Job from ending its gang, or from making it wait, because of the
+	// number of pods that failed: the gang is restarted as one, and that is counted
+	// elsewhere. Limits of the user's own stay.
+	LiftLimits bool
 	// SuccessOfFirst lets a Job be complete when its first pod has ended well, unless its
 	// user has another successPolicy (KEP-3998, GA in 1.33).
 	SuccessOfFirst bool
@@ -148,6 +152,7 @@ func Merge(plans ...Plan) (Plan, error) {
 		out.Searches = append(out.Searches, p.Searches...)
 		out.Command = append(out.Command, p.Command...)
 		out.RestartInPlace = out.RestartInPlace || p.RestartInPlace
+		out.LiftLimits = out.LiftLimits || p.LiftLimits
 		out.SuccessOfFirst = out.SuccessOfFirst || p.SuccessOfFirst
 		out.Children.KeyPair = cmp.Or(out.Children.KeyPair, p.Children.KeyPair)
 		if p.Children.Service != nil {

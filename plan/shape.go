@@ -43,6 +43,7 @@ func (a *applier) shape(w gang.Workload, old *Record) {
 		set("successPolicy", a.plan.SuccessOfFirst && job.Spec.SuccessPolicy == nil, "0", func() {
 			job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("0")}}}
 		})
+		a.limits(job, fields)
 		set(fieldSubdomain, spec.Subdomain == "", a.gang.Service, func() { spec.Subdomain = a.gang.Service })
 	}
 	if sts := w.StatefulSet; sts != nil {

@@ -188,12 +188,11 @@ func (w workload) member() Member {
 // withRanks adds the ranks, by the gang's pods.
 func (g *Gang) withRanks(pods []corev1.Pod) {
 	var fall *gang.Fall
-	watch := gang.Watch{Attempt: g.Attempt}
 	g.Ready, g.Done = 0, 0
 	for i := range g.Members {
 		m := &g.Members[i]
 		own := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !m.owns(&pod) })
-		if f := gang.FirstFall(own, m.Offset, watch); f != nil && (m.Kind == gang.Job || f.Container != "") {
+		if f := gang.FirstFall(own, m.Offset, gang.Watch{Attempt: g.Attempt, Trains: m.Containers}); f != nil && (m.Kind == gang.Job || f.Container != "") {
 			fall = gang.Earlier(fall, f) // pods of a StatefulSet are taken away by rollouts, too
 		}
 		m.Ready, m.Done = 0, 0

@@ -13,7 +13,7 @@ import (
 
 // rankOf describes one rank by its pod, which may be nil.
 func rankOf(rank int32, m Member, pod *corev1.Pod) Rank {
-	r := Rank{Rank: rank, Member: m.Name, Role: m.Role, State: stateOf(pod), Object: pod}
+	r := Rank{Rank: rank, Member: m.Name, Role: m.Role, State: stateOf(pod, m.Containers), Object: pod}
 	if pod == nil {
 		return r
 	}
@@ -23,7 +23,7 @@ func rankOf(rank int32, m Member, pod *corev1.Pod) Rank {
 	}
 	switch r.State {
 	case Failed:
-		r.Reason = failure(pod)
+		r.Reason = failure(pod, m.Containers)
 	case Waiting:
 		r.Reason = waiting(pod)
 	case Stopping:
@@ -32,7 +32,7 @@ func rankOf(rank int32, m Member, pod *corev1.Pod) Rank {
 	return r
 }
 
-func stateOf(pod *corev1.Pod) State {
+func stateOf(pod *corev1.Pod, trains []string) State {
 	switch {
 	case pod == nil:
 		return Absent
@@ -42,9 +42,9 @@ func stateOf(pod *corev1.Pod) State {
 		return Stopping
 	case ready(pod):
 		return Ready
-	case pod.Status.Phase == corev1.PodFailed || slices.ContainsFunc(pod.Status.ContainerStatuses, broken):
+	case pod.Status.Phase == corev1.PodFailed || slices.ContainsFunc(pod.Status.ContainerStatuses, broken(trains)):
 		return Failed
-	case gang.Done(pod):
+	case gang.Done(pod, trains):
 		return Done
 	default:
 		return Waiting
@@ -57,18 +57,20 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// broken reports whether a container failed and does not run again yet.
-func broken(c corev1.ContainerStatus) bool {
-	t := c.State.Terminated
-	if t == nil && c.State.Waiting != nil {
-		t = c.LastTerminationState.Terminated
+// broken finds a training container that failed and does not run again yet.
+func broken(trains []string) func(corev1.ContainerStatus) bool {
+	return func(c corev1.ContainerStatus) bool {
+		t := c.State.Terminated
+		if t == nil && c.State.Waiting != nil {
+			t = c.LastTerminationState.Terminated
+		}
+		return t != nil && t.ExitCode != 0 && (len(trains) == 0 || slices.Contains(trains, c.Name))
 	}
-	return t != nil && t.ExitCode != 0
 }
 
 // failure says why a pod failed: what the gang would be told of it.
-func failure(pod *corev1.Pod) string {
-	f := gang.FirstFall([]corev1.Pod{*pod}, 0, gang.Watch{})
+func failure(pod *corev1.Pod, trains []string) string {
+	f := gang.FirstFall([]corev1.Pod{*pod}, 0, gang.Watch{Trains: trains})
 	if f == nil {
 		return cmp.Or(pod.Status.Reason, string(pod.Status.Phase))
 	}

@@ -11,4 +11,9 @@
 //
 // A gang of one gets none, as with TFJob: a program that finds TF_CONFIG waits for
 // others.
+//
+// A gang is done when its chief or master is, and without one when worker 0 is, which
+// then does the chief's work (training-operator, TFJob's default successPolicy). Other
+// workers, parameter servers and evaluators are stopped. The annotation success-policy
+// says otherwise: with all, each worker has to end.
 package tensorflow

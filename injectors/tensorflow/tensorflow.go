@@ -34,7 +34,7 @@ func (Injector) Framework() gang.Framework {
 			{Name: "ps", Requires: []string{"worker"}, Serves: true},
 			{Name: roleEvaluator, Requires: []string{"worker"}, Serves: true},
 		},
-		Role: "worker", Port: Port, PortName: "tensorflow",
+		Role: "worker", First: "worker", Port: Port, PortName: "tensorflow",
 	}
 }
 

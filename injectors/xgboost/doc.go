@@ -9,4 +9,10 @@
 // them to CommunicatorContext, as examples/xgboost does. The tracker orders ranks by
 // task id as text, so that from 11 ranks up a program that wants XGBoost's ranks to
 // be the pods' pads the id with zeros.
+//
+// A gang with a master is done when the master is, as with XGBoostJob. One of workers
+// alone is done when all are. The tracker in rank 0 ends when every rank has signed off,
+// so rank 0 is not done before the others have trained; what they do after that, such as
+// writing predictions of their shard, is work that their user asked for and would be cut
+// off. Whoever wants that has success-policy: rank0.
 package xgboost

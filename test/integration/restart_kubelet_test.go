@@ -112,10 +112,14 @@ func (r *trainee) reaches(phase gang.Phase, attempt int32) gang.Status {
 	r.t.Helper()
 	var out gang.Status
 	eventually(r.t, fmt.Sprintf("%s in attempt %d", phase, attempt), func(ctx context.Context) error {
-		if all, err := r.workloads(ctx); err == nil {
+		if err := r.are(phase, attempt)(ctx); err != nil {
+			return err
+		}
+		all, err := r.workloads(ctx)
+		if err == nil {
 			out = gang.StatusOf(all[0])
 		}
-		return r.are(phase, attempt)(ctx)
+		return err
 	})
 	return out
 }
@@ -270,6 +274,13 @@ func (r *trainee) gone(role string) {
 		}
 		return nil
 	})
+}
+
+func (r *trainee) patchPod(p corev1.Pod, patch string) {
+	r.t.Helper()
+	if _, err := r.Client.CoreV1().Pods(r.ns).Patch(r.t.Context(), p.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		r.t.Fatalf("patching %s with %s: %v", p.Name, patch, err)
+	}
 }
 
 func (r *trainee) patchJob(name, patch string) {

@@ -30,8 +30,13 @@ func TestRestart(t *testing.T) {
 			"MasterAndWorkers":   testRestartMaster,
 			"PodDeleted":         testRestartDeleted,
 			"ManyPodsDeleted":    testRestartManyDeleted,
+			"OftenDeleted":       testRestartOftenDeleted,
+			"TooOftenDeleted":    testRestartTooOftenDeleted,
+			"OwnBackoff":         testRestartOwnBackoff,
 			"Several":            testRestartSeveral,
 			"MaxRestarts":        testRestartMax,
+			"RootReportedLate":   testRestartLateRoot,
+			"Helper":             testRestartHelper,
 			"SetFails":           testRestartSetFails,
 			"PolicyPod":          testRestartPolicyPod,
 			"PolicyNever":        testRestartPolicyNever,
@@ -43,6 +48,10 @@ func TestRestart(t *testing.T) {
 			"DoneBefore":         testRestartDoneBefore,
 			"SuccessPolicy":      testRestartSuccessPolicy,
 			"CleanNone":          testRestartCleanNone,
+			"NodeLost":           testRestartNodeLost,
+			"NodeLostSet":        testRestartNodeLostSet,
+			"SetRank0":           testRestartSetRank0,
+			"Worker0":            testRestartWorker0,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -136,29 +145,6 @@ func testRestartDeleted(t *testing.T, m *manager, ns string) {
 	}
 	r.reaches(gang.Running, 1)
 	t.Logf("running again after %.1f s", time.Since(begin).Seconds())
-	r.fresh(before, "1")
-	r.stays(2 * time.Second)
-}
-
-// testRestartManyDeleted: ranks that are taken away together are one incident, also for a Job that counts by rank, and
-// counts a pod only when it replaces it. One that does not makes the gang wait twice as long for each of them.
-func testRestartManyDeleted(t *testing.T, m *manager, ns string) {
-	w := training(8)
-	w.Job.Spec.BackoffLimitPerIndex = ptr.To[int32](1000)
-	r := m.trains(t, ns, w)
-	before, begin := r.alive(), time.Now()
-	if err := m.Client.CoreV1().Pods(ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		all, err := r.workloads(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := gang.StatusOf(all[0])
-		t.Logf("%s of attempt %d after %.1f s; the Job counts %d failed pods", s.Phase, s.Attempt, time.Since(begin).Seconds(), all[0].Job.Status.Failed)
-	}()
-	r.reaches(gang.Running, 1)
 	r.fresh(before, "1")
 	r.stays(2 * time.Second)
 }

@@ -1,0 +1,111 @@
+package gang_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rollcall.training/gang"
+)
+
+func exits(rank int32, seconds int) *gang.Fall {
+	return &gang.Fall{Rank: rank, Container: "trainer", Reason: "Error", ExitCode: 1, At: second(seconds)}
+}
+
+func killed(rank int32, seconds int) *gang.Fall {
+	return &gang.Fall{Rank: rank, Container: "trainer", Reason: "OOMKilled", ExitCode: 137, At: second(seconds)}
+}
+
+func takenAway(rank int32, seconds int, reason string) *gang.Fall {
+	return &gang.Fall{Rank: rank, Reason: reason, At: second(seconds)}
+}
+
+// TestEarlier: the cause of a gang's fall is the rank that the others lost, in whatever
+// order they are reported.
+func TestEarlier(t *testing.T) {
+	unseen := &gang.Fall{Rank: -1, Reason: gang.FallUnseen, At: second(10)}
+	for name, c := range map[string]struct {
+		reason string
+		falls  []*gang.Fall
+		want   *gang.Fall
+	}{
+		"none":                 {"", []*gang.Fall{nil, nil}, nil},
+		"one":                  {"", []*gang.Fall{nil, exits(1, 10)}, exits(1, 10)},
+		"by time":              {"", []*gang.Fall{exits(1, 11), exits(2, 10)}, exits(2, 10)},
+		"by rank":              {"nothing else tells them apart", []*gang.Fall{exits(2, 10), exits(1, 10)}, exits(1, 10)},
+		"memory":               {"its peers lost it within the same second", []*gang.Fall{exits(1, 10), killed(2, 10)}, killed(2, 10)},
+		"memory, a bit later":  {"the clocks of two nodes", []*gang.Fall{exits(1, 10), killed(2, 11)}, killed(2, 11)},
+		"memory, much later":   {"it is a consequence", []*gang.Fall{exits(1, 10), killed(2, 12)}, exits(1, 10)},
+		"evicted":              {"", []*gang.Fall{exits(0, 10), takenAway(3, 10, "EvictionByEvictionAPI")}, takenAway(3, 10, "EvictionByEvictionAPI")},
+		"deleted":              {"", []*gang.Fall{exits(0, 11), takenAway(3, 11, gang.FallDeleted), exits(1, 11)}, takenAway(3, 11, gang.FallDeleted)},
+		"node lost":            {"", []*gang.Fall{exits(0, 11), takenAway(3, 11, "DeletionByTaintManager")}, takenAway(3, 11, "DeletionByTaintManager")},
+		"two from outside":     {"by time", []*gang.Fall{takenAway(0, 11, "Evicted"), killed(1, 10)}, killed(1, 10)},
+		"long before":          {"a rank that fell by itself, and was drained then", []*gang.Fall{takenAway(0, 20, "Evicted"), exits(1, 10)}, exits(1, 10)},
+		"unseen, and then was": {"a rank that is known says more", []*gang.Fall{unseen, exits(1, 10)}, exits(1, 10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				rand.Shuffle(len(c.falls), func(i, j int) { c.falls[i], c.falls[j] = c.falls[j], c.falls[i] })
+				var got *gang.Fall
+				for _, f := range c.falls {
+					got = gang.Earlier(got, f)
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Fatalf("%s: of %v (-want +got):\n%s", c.reason, c.falls, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestEarlierAnyOrder: of any falls, the same one is the first in each order.
+func TestEarlierAnyOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 15))
+	for range 500 {
+		var falls []*gang.Fall
+		for rank := range int32(2 + r.IntN(5)) {
+			falls = append(falls, []*gang.Fall{exits(rank, r.IntN(4)), killed(rank, r.IntN(4)), takenAway(rank, r.IntN(4), "Evicted")}[r.IntN(3)])
+		}
+		var want *gang.Fall
+		for try := range 5 {
+			r.Shuffle(len(falls), func(i, j int) { falls[i], falls[j] = falls[j], falls[i] })
+			var got *gang.Fall
+			for _, f := range falls {
+				got = gang.Earlier(got, f)
+			}
+			if want == nil {
+				want = got
+			}
+			if got != want {
+				t.Fatalf("try %d of %v: %v, and %v before", try, falls, got, want)
+			}
+		}
+	}
+}
+
+// TestCauseReportedLate: a root that is reported while the gang is stopped already takes
+// the place of what was reported before it.
+func TestCauseReportedLate(t *testing.T) {
+	held := gang.Observation{Suspended: true, Stopped: true}
+	for name, c := range map[string]struct {
+		reason string
+		from   gang.Phase
+		late   *gang.Fall
+		want   *gang.Fall
+	}{
+		"root":             {"", gang.Restarting, killed(0, 9), killed(0, 9)},
+		"consequence":      {"", gang.Restarting, exits(0, 10), exits(2, 9)},
+		"nothing":          {"", gang.Restarting, nil, exits(2, 9)},
+		"root of the last": {"the gang has failed, and its cause is what its user looks for", gang.Failed, killed(0, 9), killed(0, 9)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := gang.State{Phase: c.from, Since: second(9), Attempt: 1, Begun: second(0), Fell: second(9), Cause: exits(2, 9)}
+			see := sight(held, func(s *gang.Sight) { s.Fall = c.late })
+			got := s.Next(gangOf, see)
+			if diff := cmp.Diff(c.want, got.Cause); diff != "" || got.Phase != c.from || got.Attempt != 1 {
+				t.Errorf("%s: %s of attempt %d, cause (-want +got):\n%s", c.reason, got.Phase, got.Attempt, diff)
+			}
+		})
+	}
+}

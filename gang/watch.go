@@ -1,0 +1,166 @@
+package gang
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Watch is what is known of a gang when one looks for falls among its pods.
+type Watch struct {
+	// Attempt is the gang's present attempt. Pods of an earlier one are of no concern.
+	Attempt int32
+	// Fell is when the last restart was decided; zero when there was none. Begun is when
+	// the ranks were let go after that. Pods that do not bear their attempt are told by
+	// them.
+	Fell, Begun time.Time
+	// Trains names the training containers; none means all. What becomes of a container
+	// beside them is no fall of the rank, unless its pod fails by it.
+	Trains []string
+	// Stopping is true when pods are being taken away because the gang restarts, ends, or
+	// is held back. One that is told to go then did not fall by that.
+	Stopping bool
+}
+
+// FirstFall returns the earliest fall among pods of a member of the gang; nil when all
+// of them are well or have ended well.
+func FirstFall(pods []corev1.Pod, offset int32, w Watch) *Fall {
+	var first *Fall
+	for i := range pods {
+		f := w.fallOf(&pods[i])
+		if f == nil {
+			continue
+		}
+		f.Rank = offset + IndexOf(&pods[i])
+		f.Pod, f.Node = pods[i].Name, pods[i].Spec.NodeName
+		first = Earlier(first, f)
+	}
+	return first
+}
+
+func (w Watch) fallOf(pod *corev1.Pod) *Fall {
+	if w.past(pod) {
+		return nil // and on its way out
+	}
+	f, done := containerFall(pod.Status.ContainerStatuses, w.Trains), Done(pod, w.Trains)
+	if pod.DeletionTimestamp != nil && !done {
+		// What ends after that was told to.
+		asked := pod.DeletionTimestamp.Add(-grace(pod))
+		if f == nil || f.At.After(asked) || f.At.Equal(asked) && !f.outside() {
+			if w.Stopping && disruption(pod) == "" {
+				return nil
+			}
+			return &Fall{Reason: cmp.Or(disruption(pod), FallDeleted), At: asked}
+		}
+	}
+	switch {
+	case done:
+		return nil
+	case pod.Status.Phase == corev1.PodFailed:
+		return podFall(pod, f)
+	}
+	return f
+}
+
+// podFall is why a pod failed, of whose training containers the first fall is given: by
+// itself, or since its kubelet took it away, which ends its containers too.
+func podFall(pod *corev1.Pod, f *Fall) *Fall {
+	why := cmp.Or(disruption(pod), pod.Status.Reason)
+	if f == nil && why == "" { // one beside them, or one before them
+		f = containerFall(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), nil)
+	}
+	switch {
+	case f == nil:
+		return &Fall{Reason: cmp.Or(why, "Failed"), Message: tail(pod.Status.Message), At: changed(pod)}
+	case why == "" || f.At.Before(disrupted(pod)):
+		return f
+	default:
+		return &Fall{Reason: why, Message: tail(pod.Status.Message), At: f.At}
+	}
+}
+
+// past reports whether a pod is of an earlier attempt. A pod whose label is behind may
+// still be of this one, where another than us resumed its Job. A pod that runs, and that
+// nobody told to go, always is: no attempt begins before the last one's are gone, unless
+// another began it, and then the gang was not started anew. To go by the times alone
+// would take the pods of a StatefulSet for old ones that are made within the same
+// second, or by a clock that is behind ours.
+func (w Watch) past(pod *corev1.Pod) bool {
+	if n, ok := AttemptOf(pod); ok && n >= w.Attempt {
+		return false
+	}
+	if d := pod.DeletionTimestamp; d != nil && !d.Add(-grace(pod)).After(w.Begun) {
+		return true
+	}
+	// From 1.37 on, the kubelet's last word about a pod that has ended moves its deletion
+	// to the present (apiserver, pkg/registry/rest/delete.go), which may be later.
+	return over(pod) && !w.Fell.IsZero() && !pod.CreationTimestamp.After(w.Fell)
+}
+
+// over reports whether nothing of a pod runs any more, nor will.
+func over(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	all := pod.Status.ContainerStatuses
+	return len(all) > 0 && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
+}
+
+// containerFall looks at some of a pod's containers, at all if none are named, and at
+// how they ended before they were started again.
+func containerFall(all []corev1.ContainerStatus, names []string) *Fall {
+	var first *Fall
+	for _, c := range all {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
+			continue
+		}
+		for _, t := range []*corev1.ContainerStateTerminated{c.LastTerminationState.Terminated, c.State.Terminated} {
+			if t != nil && t.ExitCode != 0 {
+				first = Earlier(first, &Fall{Container: c.Name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
+					Message: tail(t.Message), At: t.FinishedAt.Time})
+			}
+		}
+	}
+	return first
+}
+
+// disruption is why the control plane took a pod away (KEP-3329); empty when it did not.
+func disruption(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+// disrupted is when that was decided; zero when it was not.
+func disrupted(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// changed is the last time at which one of the pod's conditions moved.
+func changed(pod *corev1.Pod) time.Time {
+	at := pod.CreationTimestamp.Time
+	for _, c := range pod.Status.Conditions {
+		if c.LastTransitionTime.After(at) {
+			at = c.LastTransitionTime.Time
+		}
+	}
+	return at
+}
+
+// grace is how long before its deletion timestamp a pod's deletion was asked for.
+func grace(pod *corev1.Pod) time.Duration {
+	if pod.DeletionGracePeriodSeconds == nil {
+		return 0
+	}
+	return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+}
