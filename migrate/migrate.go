@@ -78,7 +78,10 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 // ours reports whether the object is of a system that can be migrated from.
 func ours(o manifest.Object) bool {
 	gv, err := schema.ParseGroupVersion(o.APIVersion)
-	return err == nil && readers()[gv.Group] != nil
+	if err != nil || gv.Group == kubeflow.Group && !kubeflow.Knows(o.Kind) {
+		return false // a Notebook, say
+	}
+	return readers()[gv.Group] != nil
 }
 
 // surroundings gathers what readers may ask for beside their object.

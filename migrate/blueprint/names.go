@@ -140,11 +140,11 @@ func rewrite(members []member, m *member, part Role, first int32) {
 		}
 	})
 	if changed > 0 {
-		former := part.Former.Prefix
-		if !part.Former.Single {
-			former += "<index>"
+		former, now := part.Former.Prefix+"<index>", prefix+"<index>"
+		if part.Former.Single {
+			former, now = part.Former.Prefix, fmt.Sprintf("%s%d", prefix, first)
 		}
-		part.Node.Changed(prefix+"<index>", fmt.Sprintf("the pods have other names now: %s was rewritten in %s", former, count(changed, "text")), "")
+		part.Node.Changed(now, fmt.Sprintf("the pods have other names now: %s was rewritten in %s", former, count(changed, "text")), "")
 	}
 }
 

@@ -158,7 +158,12 @@ func (n Node) enter(e Entry) {
 // Invalid says that the value is a mistake.
 func (n Node) Invalid(detail string) {
 	n.Ignore()
-	n.ledger.Mistake(field.Invalid(n.path, n.value, detail))
+	value := n.value
+	switch value.(type) {
+	case map[string]any, []any:
+		value = field.OmitValueType{} // a message is one line
+	}
+	n.ledger.Mistake(field.Invalid(n.path, value, detail))
 }
 
 // Mistaken reports whether a mistake was found anywhere in the manifest so far.
