@@ -81,7 +81,10 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 // ours reports whether the object is of a system that can be migrated from.
 func ours(o manifest.Object) bool {
 	gv, err := schema.ParseGroupVersion(o.APIVersion)
-	return err == nil && Knows(gv.Group)
+	if err != nil || gv.Group == kubeflow.Group && !kubeflow.Knows(o.Kind) {
+		return false // a Notebook, say
+	}
+	return Knows(gv.Group)
 }
 
 // surroundings gathers what readers may ask for beside their object.

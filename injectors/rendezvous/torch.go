@@ -51,7 +51,9 @@ func Torch(g gang.Gang) []plan.Env {
 
 // elastic is what PyTorchJob gives elastic gangs (training-operator,
 // pkg/controller.v1/pytorch/elastic.go). The rendezvous is kept by rank 0, which an
-// elastic gang cannot do without.
+// elastic gang cannot do without, unless its user names another backend and where that
+// is. Whoever sets one of torchrun's parameters has read of it there, so all but the
+// number of nodes give way without a word.
 func elastic(g gang.Gang) []plan.Env {
 	nodes := *g.Elastic
 	for _, m := range g.Members {
@@ -61,11 +63,11 @@ func elastic(g gang.Gang) []plan.Env {
 	}
 	return []plan.Env{
 		plan.Value("PET_NNODES", nodes.String()).WithFix("choose the bounds with the annotation " + gang.AnnotationElastic),
-		plan.Value("PET_RDZV_BACKEND", "c10d").As(plan.Default),
-		plan.Value("PET_RDZV_ENDPOINT", fmt.Sprintf("%s:%d", g.Host(0), g.Port)).As(plan.Default),
-		plan.Value("PET_RDZV_ID", g.Name).As(plan.Default),
-		plan.Value("PET_RDZV_CONF", fmt.Sprintf("join_timeout=%d", joinSeconds)).As(plan.Default),
-		plan.Value("PET_MAX_RESTARTS", strconv.Itoa(maxRestarts)).As(plan.Default),
+		plan.Value("PET_RDZV_BACKEND", "c10d").As(plan.Yield),
+		plan.Value("PET_RDZV_ENDPOINT", fmt.Sprintf("%s:%d", g.Host(0), g.Port)).As(plan.Yield),
+		plan.Value("PET_RDZV_ID", g.Name).As(plan.Yield),
+		plan.Value("PET_RDZV_CONF", fmt.Sprintf("join_timeout=%d", joinSeconds)).As(plan.Yield),
+		plan.Value("PET_MAX_RESTARTS", strconv.Itoa(maxRestarts)).As(plan.Yield),
 	}
 }
 

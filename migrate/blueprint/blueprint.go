@@ -73,18 +73,8 @@ type Role struct {
 	PodFailurePolicy *batchv1.PodFailurePolicy
 	// Claims are the volume claim templates of a StatefulSet.
 	Claims []corev1.PersistentVolumeClaim
-	// Former tells the names by which the pods were known.
+	// Former tells how the pods were known.
 	Former Former
-}
-
-// Former are the names of a role's pods in their former system: Prefix and the pod's
-// index. The zero value means that they had none to be called by.
-type Former struct {
-	// Prefix is what stands before the index, such as "train-worker-".
-	Prefix string
-	// Alone is true when the name was one of DNS by itself, that of a Service for each
-	// pod. Otherwise a subdomain followed it, and the pod was a host in there.
-	Alone bool
 }
 
 // Aliases says which former names get a Service of their own.

@@ -131,13 +131,13 @@ func (b *Blueprint) members() []member {
 			maps.Copy(m.Keys, r.Keys)
 		}
 		m.Template = *first.Template.DeepCopy()
-		m.Name = "" // the framework's own default
-		m.Set = m.Set && !b.needsJobs()
+		m.Name = "" // the role that the framework gives a workload alone
+		m.Set = m.Set && !b.JobsOnly()
 		return []member{m}
 	}
 	out := make([]member, len(b.Roles))
 	for i, r := range b.Roles {
-		r.Set = r.Set && !b.needsJobs()
+		r.Set = r.Set && !b.JobsOnly()
 		r.Template = *r.Template.DeepCopy()
 		out[i] = member{Role: r, workload: b.Name + "-" + r.Name, parts: []Role{r}}
 	}
@@ -159,9 +159,10 @@ func (b *Blueprint) alike() bool {
 	return true
 }
 
-// needsJobs reports whether something is asked of all workloads that a StatefulSet
-// cannot do: wait for a queue, or go away by itself.
-func (b *Blueprint) needsJobs() bool {
+// JobsOnly reports whether something is asked of all workloads that a StatefulSet cannot
+// do: wait for a queue, or go away by itself. There are no StatefulSets then, whatever
+// the roles say.
+func (b *Blueprint) JobsOnly() bool {
 	return ptr.Deref(b.Job.Suspend, false) || b.Job.TTLSecondsAfterFinished != nil || b.Job.ManagedBy != nil
 }
 
@@ -177,7 +178,7 @@ func (b *Blueprint) meta(m *member, all []member) metav1.ObjectMeta {
 	maps.Copy(labels, m.Labels)
 	maps.Copy(annotations, m.Annotations)
 	labels[gang.LabelFramework] = b.Framework
-	if m.Name != "" && (len(all) > 1 || len(b.Roles) == 1) && !b.byDefault(m) {
+	if m.Name != "" {
 		labels[gang.LabelRole] = m.Name
 	}
 	maps.Copy(annotations, b.Keys)
@@ -193,12 +194,6 @@ func (b *Blueprint) meta(m *member, all []member) metav1.ObjectMeta {
 		annotations = nil
 	}
 	return metav1.ObjectMeta{Name: m.workload, Namespace: b.Namespace, Labels: labels, Annotations: annotations}
-}
-
-// byDefault is true for the only workload of a gang, which plays the framework's
-// default role unless it launches.
-func (b *Blueprint) byDefault(m *member) bool {
-	return len(b.Roles) == 1 && m.Name != gang.RoleLauncher
 }
 
 func (b *Blueprint) job(m *member, all []member) *batchv1.Job {

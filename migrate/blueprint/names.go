@@ -2,7 +2,6 @@ package blueprint
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,11 +25,12 @@ func (b *Blueprint) rename(members []member) []*corev1.Service {
 		m := &members[i]
 		first := int32(0)
 		for _, part := range m.parts {
-			if part.Former.Prefix != "" && part.Former.Alone {
+			if part.Former.Alone {
 				services = append(services, b.aliases(members, m, part, first)...)
-			} else if part.Former.Prefix != "" {
+			} else {
 				rewrite(members, m, part, first)
 			}
+			reindex(m, part)
 			first += part.Pods
 		}
 	}
@@ -42,11 +42,14 @@ func (b *Blueprint) aliases(members []member, m *member, part Role, first int32)
 	indexes := b.used(members, part)
 	var out []*corev1.Service
 	for _, i := range indexes {
-		out = append(out, b.alias(m, part.Former.Prefix+strconv.Itoa(int(i)), first+i))
+		out = append(out, b.alias(m, part.Former.name(i), first+i))
 	}
 	if len(out) > 0 {
-		part.Node.Changed(
-			fmt.Sprintf("service/%s%s", part.Former.Prefix, list(indexes)),
+		names := part.Former.Prefix
+		if !part.Former.Single {
+			names += list(indexes)
+		}
+		part.Node.Changed("service/"+names,
 			fmt.Sprintf("the manifest calls pods by their former names; these Services lead to the pods of %s", m.place()),
 			fmt.Sprintf("call the pods by their own names, such as %s-%d.%s, and delete the Services", m.workload, first, b.Name))
 	}
@@ -55,34 +58,38 @@ func (b *Blueprint) aliases(members []member, m *member, part Role, first int32)
 
 // used are the indexes of the pods whose former names are called.
 func (b *Blueprint) used(members []member, part Role) []int32 {
-	var all, found []int32
-	for i := range part.Pods {
-		all = append(all, i)
-	}
-	switch b.Aliases {
-	case AliasesAll:
-		return all
-	case AliasesNone:
+	switch {
+	case part.Former.Prefix == "", b.Aliases == AliasesNone:
 		return nil
+	case b.Aliases == AliasesAll:
+		return all(part)
 	}
-	pattern := regexp.MustCompile(`(?:^|[^a-z0-9-])` + regexp.QuoteMeta(part.Former.Prefix) + `([0-9]+|\$|\{|%)`)
+	var found []int32
 	for _, text := range append(texts(members), b.Texts...) {
-		for _, match := range pattern.FindAllStringSubmatch(text, -1) {
-			n, err := strconv.ParseInt(match[1], 10, 32)
+		for _, c := range part.Former.calls(text) {
 			switch {
-			case err != nil && part.Pods > maxAliases:
-				part.Node.Lost(fmt.Sprintf("the manifest puts former names together, %s%s…, and %d Services are too many", part.Former.Prefix, match[1], part.Pods),
+			case c.computed && part.Pods > maxAliases:
+				part.Node.Lost(fmt.Sprintf("the manifest puts former names together, %s…, and %d Services are too many", text[c.start:min(c.end+1, len(text))], part.Pods),
 					fmt.Sprintf("call the pods by their own names, %s-<index>.%s", b.Name, b.Name))
 				return nil
-			case err != nil:
-				return all
-			case int32(n) < part.Pods && !slices.Contains(found, int32(n)):
-				found = append(found, int32(n))
+			case c.computed:
+				return all(part)
+			case c.index < part.Pods && !slices.Contains(found, c.index):
+				found = append(found, c.index)
 			}
 		}
 	}
 	slices.Sort(found)
 	return found
+}
+
+// all are the indexes of a role's pods.
+func all(part Role) []int32 {
+	out := make([]int32, part.Pods)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
 }
 
 // alias is a Service that leads to one pod.
@@ -108,32 +115,91 @@ func (b *Blueprint) alias(m *member, name string, index int32) *corev1.Service {
 // rewrite puts the new names of a role's pods in the place of the former ones.
 func rewrite(members []member, m *member, part Role, first int32) {
 	prefix := m.workload + "-"
-	if part.Former.Prefix == prefix && first == 0 {
+	if !part.Former.Single && part.Former.Prefix == prefix && first == 0 {
 		return
 	}
-	pattern := regexp.MustCompile(`(^|[^a-z0-9-])` + regexp.QuoteMeta(part.Former.Prefix) + `([0-9]+|\$|\{|%)`)
-	var changed []string
+	changed := 0
 	each(members, func(text *string) {
-		next := pattern.ReplaceAllStringFunc(*text, func(match string) string {
-			groups := pattern.FindStringSubmatch(match)
-			n, err := strconv.ParseInt(groups[2], 10, 32)
-			switch {
-			case err == nil:
-				return groups[1] + prefix + strconv.Itoa(int(first)+int(n))
-			case first == 0:
-				return groups[1] + prefix + groups[2]
+		var out strings.Builder
+		from := 0
+		for _, c := range part.Former.calls(*text) {
+			if c.computed && first > 0 {
+				part.Node.Lost(fmt.Sprintf("a text puts the former name %s… together, and the pods' indexes begin at %d now", (*text)[c.start:min(c.end+1, len(*text))], first),
+					fmt.Sprintf("call the pods %s<index + %d>", prefix, first))
+				continue
 			}
-			part.Node.Lost(fmt.Sprintf("a text puts the former name %s%s… together, and the pods' indexes begin at %d now", part.Former.Prefix, groups[2], first),
-				fmt.Sprintf("call the pods %s<index + %d>", prefix, first))
-			return match
-		})
-		if next != *text {
-			changed = append(changed, *text)
-			*text = next
+			out.WriteString((*text)[from:c.start] + prefix)
+			if !c.computed {
+				out.WriteString(strconv.Itoa(int(first + c.index)))
+			}
+			from = c.end
+		}
+		if from > 0 {
+			changed++
+			*text = out.String() + (*text)[from:]
 		}
 	})
-	if len(changed) > 0 {
-		part.Node.Changed(prefix+"<index>", fmt.Sprintf("the pods have other names now; %d texts that called them %s<index> were rewritten", len(changed), part.Former.Prefix), "")
+	if changed > 0 {
+		former, now := part.Former.Prefix+"<index>", prefix+"<index>"
+		if part.Former.Single {
+			former, now = part.Former.Prefix, fmt.Sprintf("%s%d", prefix, first)
+		}
+		part.Node.Changed(now, fmt.Sprintf("the pods have other names now: %s was rewritten in %s", former, count(changed, "text")), "")
+	}
+}
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// reindex lets containers read the index of their pod where it is now.
+func reindex(m *member, part Role) {
+	if part.Former.IndexField == "" {
+		return
+	}
+	now := "metadata.labels['" + batchv1.JobCompletionIndexAnnotation + "']"
+	if m.Set {
+		now = "metadata.labels['" + appsv1.PodIndexLabel + "']"
+	}
+	found := false
+	fields(&m.Template.Spec, func(f *corev1.ObjectFieldSelector) {
+		if strings.ReplaceAll(f.FieldPath, `"`, `'`) == part.Former.IndexField {
+			f.FieldPath, found = now, true
+		}
+	})
+	switch {
+	case found && len(m.parts) > 1:
+		part.Node.Changed(now, "read in the place of "+part.Former.IndexField+
+			"; in the one workload that stands for all parts it counts through all of them", "see whether the program expects the index within its own part")
+	case found:
+		part.Node.Changed(now, "read in the place of "+part.Former.IndexField+", which the new pods do not have; the value is the same", "")
+	}
+}
+
+// fields visits the fields of its own pod that a template reads.
+func fields(spec *corev1.PodSpec, visit func(*corev1.ObjectFieldSelector)) {
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for _, e := range containers[i].Env {
+				if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+					visit(e.ValueFrom.FieldRef)
+				}
+			}
+		}
+	}
+	for _, v := range spec.Volumes {
+		if v.DownwardAPI == nil {
+			continue
+		}
+		for _, item := range v.DownwardAPI.Items {
+			if item.FieldRef != nil {
+				visit(item.FieldRef)
+			}
+		}
 	}
 }
 
@@ -150,18 +216,23 @@ func each(members []member, visit func(text *string)) {
 		spec := &members[i].Template.Spec
 		for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 			for j := range containers {
-				c := &containers[j]
-				for k := range c.Command {
-					visit(&c.Command[k])
-				}
-				for k := range c.Args {
-					visit(&c.Args[k])
-				}
-				for k := range c.Env {
-					visit(&c.Env[k].Value)
-				}
+				Texts(&containers[j], visit)
 			}
 		}
+	}
+}
+
+// Texts visits the texts of a container that its user wrote to be read by programs: its
+// command, its arguments, and its variables' values. A visitor may change them.
+func Texts(c *corev1.Container, visit func(text *string)) {
+	for i := range c.Command {
+		visit(&c.Command[i])
+	}
+	for i := range c.Args {
+		visit(&c.Args[i])
+	}
+	for i := range c.Env {
+		visit(&c.Env[i].Value)
 	}
 }
 

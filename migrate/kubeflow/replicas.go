@@ -5,131 +5,139 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"rollcall.training/gang"
 	"rollcall.training/migrate/blueprint"
 	"rollcall.training/migrate/ledger"
 )
 
-// replicas reads the map of replica specs into roles, in the order of their ranks.
+// maxPods bounds the pods of a role; it is the API server's bound for the parallelism of
+// an Indexed Job (kubernetes pkg/apis/batch/validation, maxParallelismForIndexedJob).
+const maxPods = 100_000
+
+// replica is one replica spec, and the part that it describes.
+type replica struct {
+	part
+	node ledger.Node
+}
+
+// replicas reads the replica specs into roles, in the order of their ranks.
 func (r *reader) replicas() {
-	specs := r.spec.Get(r.job.replicas)
-	keys := specs.Keys()
-	if len(keys) == 0 {
-		specs.Required("there is no gang without replicas")
-		return
+	found := r.replicaMap
+	if r.Version == v1alpha1 {
+		found = r.replicaList
 	}
-	for _, key := range keys {
-		if !slices.ContainsFunc(r.parts, func(p part) bool { return strings.EqualFold(p.name, key) }) {
-			specs.Get(key).Invalid(fmt.Sprintf("%s has no such replicas; they are %s", r.Kind, strings.Join(r.partNames(), ", ")))
-		}
-	}
-	for _, p := range r.parts {
-		// The operators took any case until 1.8 (setTypeNameToCamelCase).
-		at := slices.IndexFunc(keys, func(key string) bool { return strings.EqualFold(key, p.name) })
-		if at < 0 {
-			continue
-		}
-		if role, ok := r.role(p, specs.Get(keys[at])); ok {
+	for _, f := range found() {
+		if role, ok := r.role(f); ok {
 			r.blueprint.Roles = append(r.blueprint.Roles, role)
 		}
 	}
-	r.restartPolicies()
+	if len(r.blueprint.Roles) == 0 && !r.spec.Mistaken() {
+		r.spec.Required("no part of the job asks for pods; there is no gang without")
+	}
 }
 
-func (r *reader) partNames() []string {
+// replicaMap finds the replica specs in the map that all versions but the first have.
+func (r *reader) replicaMap() []replica {
+	specs := r.spec.Get(r.job.replicas)
+	r.at = specs
+	keys := specs.Keys()
+	if len(keys) == 0 {
+		specs.Required("there is no gang without replicas; they are " + r.partNames())
+		return nil
+	}
+	var out []replica
+	for _, p := range r.parts {
+		// The operators took any case until 1.8 (setTypeNameToCamelCase).
+		for _, key := range keys {
+			if strings.EqualFold(key, p.name) {
+				out = append(out, replica{p, specs.Get(key)})
+			}
+		}
+	}
+	for i := 1; i < len(out); i++ {
+		if out[i].name == out[i-1].name {
+			out[i].node.Invalid(out[i].name + " is there twice, by names that differ in their case; remove one")
+		}
+	}
+	for _, key := range keys {
+		if !slices.ContainsFunc(r.parts, func(p part) bool { return strings.EqualFold(p.name, key) }) {
+			specs.Get(key).Invalid(fmt.Sprintf("%s has no such replicas; they are %s", r.Kind, r.partNames()))
+		}
+	}
+	return out
+}
+
+func (r *reader) partNames() string {
 	var names []string
 	for _, p := range r.parts {
 		names = append(names, p.name)
 	}
-	return names
-}
-
-// find is the role of the given name; nil when the gang has none.
-func (r *reader) find(role string) *blueprint.Role {
-	for i := range r.blueprint.Roles {
-		if r.blueprint.Roles[i].Name == role {
-			return &r.blueprint.Roles[i]
-		}
-	}
-	return nil
+	return strings.Join(names, ", ")
 }
 
 // role reads one replica spec. It is false for one of no replicas, which is no part of
 // the gang.
-func (r *reader) role(p part, n ledger.Node) (blueprint.Role, bool) {
-	role := blueprint.Role{Name: p.role, Set: p.set, Node: n.Get("template"), Keys: map[string]string{},
-		Former: blueprint.Former{Prefix: r.blueprint.Name + "-" + strings.ToLower(p.name) + "-", Alone: true}}
+func (r *reader) role(s replica) (blueprint.Role, bool) {
+	n := s.node
+	role := blueprint.Role{Name: s.role, Set: s.set, Node: n.Get("template"), Keys: map[string]string{}, Former: r.former(s.part)}
 	replicas := n.Get("replicas")
-	role.Pods = ptr.Deref(replicas.Int32(), 1)
-	if role.Pods < 0 {
-		replicas.Invalid("must not be negative")
+	role.Pods = 1
+	if s.none {
+		role.Pods = 0
+	}
+	role.Pods = ptr.Deref(replicas.Int32(), role.Pods)
+	switch {
+	case role.Pods < 0 || role.Pods > maxPods:
+		replicas.Invalid(fmt.Sprintf("must be a number of pods from 0 to %d", maxPods))
+		return role, false
+	case s.one && role.Pods > 1:
+		replicas.Invalid(fmt.Sprintf("a %s has one %s", r.Kind, s.name))
+		return role, false
+	case role.Pods == 0:
+		n.Changed("", "left out: it asks for no pods", "")
 		return role, false
 	}
 	replicas.Carried("the workload's number of pods")
-	if !n.Get("template").Exists() {
-		n.Get("template").Required("the pods are made from it")
-		return role, false
-	}
-	if !n.Get("template").Into(&role.Template) {
-		return role, false
-	}
-	if role.Pods == 0 {
-		n.Get("template").Lost("there are no pods of it", "")
-		n.Get("restartPolicy").Ignore()
-		return role, false
-	}
-	r.restarts = append(r.restarts, restart{p.role, n.Get("restartPolicy")})
-	role.Node.At("spec", "restartPolicy").Ignore() // the operator overwrites it
-	r.training(&role)
-	return role, true
+	return role, r.template(&role, n)
 }
 
-// training sees to the container that the operator set up: Rollcall takes the first
-// when it is told nothing.
-func (r *reader) training(role *blueprint.Role) {
-	spec := &role.Template.Spec
-	at := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == r.container })
-	if at > 0 && role.Template.Annotations["kubectl.kubernetes.io/default-container"] != r.container {
-		role.Keys[gang.AnnotationContainer] = r.container
+// template reads a role's pod template.
+func (r *reader) template(role *blueprint.Role, n ledger.Node) bool {
+	if !role.Node.Exists() {
+		role.Node.Required("the pods are made from it")
+		return false
 	}
-	c := &spec.Containers[max(at, 0)]
-	r.rendezvousPort(role, c)
-	r.overwritten(role, c, max(at, 0))
+	if !role.Node.Into(&role.Template) {
+		return false
+	}
+	if len(role.Template.Spec.Containers) == 0 {
+		role.Node.At("spec", "containers").Required("a pod has a container that trains; add one")
+		return false
+	}
+	policy, inTemplate := n.Get("restartPolicy"), role.Node.At("spec", "restartPolicy")
+	if r.Version == v1alpha1 {
+		policy = inTemplate // there was no other
+	} else if inTemplate.Exists() {
+		inTemplate.Changed("", "left out: the operator overwrote it with the restartPolicy beside the template", "")
+	}
+	r.restarts = append(r.restarts, restart{role: role.Name, node: policy})
+	return true
 }
 
-// rendezvousPort carries the port that the operator reads from the container.
-func (r *reader) rendezvousPort(role *blueprint.Role, c *corev1.Container) {
-	if r.portName == "" {
-		return
+// former tells how the pods of a part were known: each had a Service of its name. Only
+// those of the first version had a random word in their names, by which nobody could call
+// them.
+func (r *reader) former(p part) blueprint.Former {
+	if r.Version == v1alpha1 {
+		return blueprint.Former{}
 	}
-	for _, p := range c.Ports {
-		if p.Name != r.portName || p.ContainerPort == r.port {
-			continue
-		}
-		have, want := r.blueprint.Keys[gang.AnnotationPort], fmt.Sprint(p.ContainerPort)
-		if have != "" && have != want {
-			role.Node.Changed("annotation "+gang.AnnotationPort, fmt.Sprintf("a gang has one rendezvous port, and this part asks for %s where another asks for %s", want, have), "use one port")
-			continue
-		}
-		r.blueprint.Keys[gang.AnnotationPort] = want
+	label := r.indexLabel
+	if r.Version == v1 {
+		label = "training.kubeflow.org/replica-index"
 	}
-}
-
-// overwritten drops the variables that the operator set whatever the user wrote: they
-// never had an effect, and would have one now.
-func (r *reader) overwritten(role *blueprint.Role, c *corev1.Container, at int) {
-	kept := c.Env[:0:0]
-	for i, e := range c.Env {
-		if !slices.Contains(r.overwrites, e.Name) {
-			kept = append(kept, e)
-			continue
-		}
-		role.Node.At("spec", "containers").Items()[at].Get("env").Items()[i].Changed("",
-			fmt.Sprintf("left out: the operator overwrote %s, so this value never reached the program, and Rollcall would heed it", e.Name),
-			"set it again on the new workload if it is what you want")
+	return blueprint.Former{
+		Prefix: r.blueprint.Name + "-" + strings.ToLower(p.name) + "-", Alone: true,
+		IndexField: "metadata.labels['" + label + "']",
 	}
-	c.Env = kept
 }

@@ -27,59 +27,102 @@ const (
 	restartExitCode  = "ExitCode"
 )
 
+// What is said of them.
+const (
+	toGang       = "annotation " + gang.AnnotationRestartPolicy + ": gang"
+	doPod        = "set " + gang.AnnotationRestartPolicy + ": pod for the former way"
+	together     = "the operator restarts the one pod that failed, and its peers hang or fail; Rollcall restarts all ranks together"
+	launcherAnew = "the operator's Job starts the launcher anew, up to its backoffLimit; Rollcall restarts the workers with it"
+	byItself     = "annotation " + gang.AnnotationRestartPolicy + ": pod, as elastic gangs have by default"
+	finalCodes   = "exit codes from 1 to 127 fail the gang for good, as before; after others "
+)
+
 // restartPolicies carries what happens when a pod fails. The operators have a policy for
 // each part, and a gang has one: it never restarts when no part of it did.
 func (r *reader) restartPolicies() {
-	never := !slices.ContainsFunc(r.restarts, func(s restart) bool { return r.policy(s) != restartNever })
-	if never && len(r.restarts) > 0 {
+	never := !r.relaunches && !slices.ContainsFunc(r.restarts, func(s restart) bool { return r.policy(s) != restartNever })
+	if never {
 		r.blueprint.Keys[gang.AnnotationRestartPolicy] = string(gang.RestartNever)
 	}
+	named := false
 	for _, s := range r.restarts {
+		named = named || s.node.Exists()
 		if role := r.find(s.role); role != nil {
 			r.restartPolicy(role, s, never)
 		}
 	}
+	switch {
+	case named || never || r.elastic:
+	case r.relaunches:
+		r.at.Note(launcherAnew, doPod)
+	default:
+		r.at.Note(together, doPod)
+	}
 }
 
-func (r *reader) policy(s restart) string { return cmp.Or(s.node.String(), r.byDefault) }
+// policy is what a part says, or what holds where it says nothing.
+func (r *reader) policy(s restart) string {
+	return cmp.Or(s.node.String(), r.byDefault)
+}
 
 func (r *reader) restartPolicy(role *blueprint.Role, s restart, never bool) {
 	spec := &role.Template.Spec
 	switch r.policy(s) {
 	case restartNever:
 		spec.RestartPolicy = corev1.RestartPolicyNever
-		if never {
+		switch {
+		case never:
 			s.node.Carried("annotation " + gang.AnnotationRestartPolicy + ": never")
-			return
+		case r.relaunches:
+			r.relaunched(role, s)
+		case r.elastic:
+			s.node.Changed("spec.template.spec.restartPolicy", "a pod of it that fails does not fail the job: the workload makes another", "")
+		default:
+			s.node.Changed(toGang, "a gang has one policy, and another part of it restarts: when one of these pods fails, all ranks restart together", "")
 		}
-		s.node.Changed("annotation "+gang.AnnotationRestartPolicy+": gang",
-			"a gang has one policy, and another part of it restarts: when one of these pods fails, all ranks restart together", "")
 	case restartOnFailure, restartAlways:
 		spec.RestartPolicy = corev1.RestartPolicyOnFailure
-		s.node.Changed("annotation "+gang.AnnotationRestartPolicy+": gang",
-			"the operator restarts the one pod that failed, and its peers hang or fail; Rollcall restarts all ranks together",
-			"set "+gang.AnnotationRestartPolicy+": pod for the former way")
+		switch {
+		case r.relaunches:
+			r.relaunched(role, s)
+		case r.elastic:
+			s.node.Carried(byItself)
+		default:
+			s.node.Changed(toGang, together, doPod)
+		}
 	case restartExitCode:
-		spec.RestartPolicy = corev1.RestartPolicyNever
-		role.PodFailurePolicy = permanentCodes(r.trainer(spec))
-		s.node.Changed("spec.podFailurePolicy",
-			"exit codes from 1 to 127 fail the gang for good, as before; after others all ranks restart together, not the failed one alone", "")
+		r.exitCode(role, s)
 	default:
 		s.node.Invalid("must be Never, OnFailure, Always or ExitCode")
 	}
 }
 
-// trainer is the name of the container whose exit code counts.
-func (r *reader) trainer(spec *corev1.PodSpec) string {
-	for _, c := range spec.Containers {
-		if c.Name == r.container {
-			return c.Name
-		}
+// relaunched is for launchers that were Jobs: a Job starts its pod anew up to its
+// backoffLimit, and nobody looked after the workers.
+func (r *reader) relaunched(role *blueprint.Role, s restart) {
+	if role.Name == gang.RoleLauncher {
+		s.node.Changed(toGang, launcherAnew, doPod)
+		return
 	}
-	if len(spec.Containers) == 0 {
-		return ""
+	s.node.Changed(toGang, "the operator leaves a worker that failed as it is; Rollcall restarts all ranks together", doPod)
+}
+
+// exitCode carries the rule that tells final codes from others. A StatefulSet has no
+// such rule, so the role is a Job.
+func (r *reader) exitCode(role *blueprint.Role, s restart) {
+	spec := &role.Template.Spec
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	if r.scaled {
+		s.node.Lost("the workload is a StatefulSet for its autoscaler, and starts its pods anew whatever their exit code", "")
+		return
 	}
-	return spec.Containers[0].Name
+	role.Set = false
+	role.PodFailurePolicy = permanentCodes(spec.Containers[trainer(spec, r.container)].Name)
+	if r.elastic {
+		s.node.Carried("spec.podFailurePolicy; " + finalCodes + "the Job makes another pod")
+		return
+	}
+	s.node.Changed("spec.podFailurePolicy", finalCodes+"all ranks restart together, not the failed one alone", "")
 }
 
 // permanentCodes is the rule of ExitCode: codes below 128, which are the program's own,

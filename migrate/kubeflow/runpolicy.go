@@ -1,6 +1,7 @@
 package kubeflow
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -12,15 +13,34 @@ import (
 	"rollcall.training/migrate/podgroup"
 )
 
-// runPolicy reads how the whole gang ends. The operators for one framework had these
-// fields in the spec itself, and MPIJob has some in both places.
-func (r *reader) runPolicy() {
-	for _, n := range []ledger.Node{r.spec, r.spec.Get("runPolicy")} {
-		r.cleanPods(n.Get("cleanPodPolicy"))
-		r.limits(n)
-		r.waiting(n)
-		r.scheduling(n.Get("schedulingPolicy"))
+// maxRestarts is the largest value of the annotation.
+const maxRestarts = 1000
+
+// keeping reads how the job is held back and kept, which only Jobs can be.
+func (r *reader) keeping() {
+	r.policies("suspend", r.suspend)
+	r.policies("ttlSecondsAfterFinished", r.ttl)
+	r.policies("managedBy", r.managedBy)
+}
+
+// ending reads what ends the job, and what becomes of it then.
+func (r *reader) ending() {
+	r.policies("cleanPodPolicy", r.cleanPods)
+	r.policies("backoffLimit", r.backoffLimit)
+	r.policies("activeDeadlineSeconds", r.deadline)
+	r.policies("schedulingPolicy", r.scheduling)
+}
+
+// policies reads a field of the run policy. The operators for one framework had them in
+// the spec itself, and MPIJob has some in both places.
+func (r *reader) policies(name string, read func(ledger.Node)) {
+	policy, flat := r.spec.At("runPolicy", name), r.spec.Get(name)
+	if !policy.Exists() {
+		read(flat)
+		return
 	}
+	read(policy)
+	flat.Changed("", "left out: runPolicy has it too, and counts", "")
 }
 
 // cleanPods carries which pods of an ended job are deleted.
@@ -35,68 +55,114 @@ func (r *reader) cleanPods(n ledger.Node) {
 	}
 }
 
-// limits carries how often and for how long a job may run.
-func (r *reader) limits(n ledger.Node) {
-	if limit := n.Get("backoffLimit"); limit.Exists() {
-		if v := limit.Int32(); v != nil {
-			r.blueprint.Keys[gang.AnnotationMaxRestarts] = strconv.Itoa(int(min(max(*v, 0), maxRestarts)))
-			limit.Changed("annotation "+gang.AnnotationMaxRestarts,
-				"the operator adds up the restarts of all containers that run; Rollcall counts the restarts of the gang, one for each incident", "")
+// backoffLimit carries how often a job may fail. Where it says nothing, an elastic gang's
+// pods are replaced without an end, as before: a Job's own default is 6.
+func (r *reader) backoffLimit(n ledger.Node) {
+	limit := n.Int32()
+	switch {
+	case limit == nil && r.elastic && !r.scaled && r.blueprint.Keys[gang.AnnotationRestartPolicy] == "":
+		r.blueprint.Job.BackoffLimit = ptr.To[int32](math.MaxInt32)
+	case limit == nil && r.relaunches:
+		const byDefault = 6 // of a Job, which the launcher was
+		r.blueprint.Keys[gang.AnnotationMaxRestarts] = strconv.Itoa(byDefault)
+	case limit == nil:
+	case *limit < 0:
+		n.Invalid("must not be negative")
+	case r.blueprint.Keys[gang.AnnotationRestartPolicy] == string(gang.RestartNever):
+		n.Changed("", "left out: no part of the job restarts", "")
+	case r.scaled:
+		n.Lost("the workload is a StatefulSet for its autoscaler, and starts its pods anew without an end", "")
+	case r.elastic:
+		r.blueprint.Job.BackoffLimit = limit
+		n.Changed("spec.backoffLimit of each Job", "the operator adds up the restarts of all containers that run; a Job counts those of its pods that failed", "")
+	default:
+		r.blueprint.Keys[gang.AnnotationMaxRestarts] = strconv.Itoa(int(min(*limit, maxRestarts)))
+		reason := "the operator adds up the restarts of all containers that run; Rollcall counts the restarts of the gang, one for each incident"
+		if r.relaunches {
+			reason = "it was the number of times that the launcher is started anew; now it is that of all ranks together"
 		}
-	}
-	if deadline := n.Get("activeDeadlineSeconds"); deadline.Exists() {
-		r.blueprint.Job.ActiveDeadlineSeconds = deadline.Int64()
-		deadline.Carried("spec.activeDeadlineSeconds of each Job")
-	}
-	if ttl := n.Get("ttlSecondsAfterFinished"); ttl.Exists() {
-		r.blueprint.Job.TTLSecondsAfterFinished = ttl.Int32()
-		ttl.Carried("spec.ttlSecondsAfterFinished of each Job")
+		n.Changed("annotation "+gang.AnnotationMaxRestarts, reason, "")
 	}
 }
 
-// maxRestarts is the largest value of the annotation.
-const maxRestarts = 1000
-
-// waiting carries who lets the job begin.
-func (r *reader) waiting(n ledger.Node) {
-	if suspend := n.Get("suspend"); suspend.Exists() {
-		if ptr.Deref(suspend.Bool(), false) {
-			r.blueprint.Job.Suspend = ptr.To(true)
-		}
-		suspend.Carried("spec.suspend of each Job")
+// deadline carries how long the job may run. For the operators its time began once, and
+// that of a Job begins with each restart of the gang, for which it is suspended.
+func (r *reader) deadline(n ledger.Node) {
+	seconds := n.Int64()
+	const to = "spec.activeDeadlineSeconds of each Job"
+	switch {
+	case seconds == nil:
+		return
+	case *seconds < 1:
+		n.Invalid("must be at least 1")
+		return
+	case r.blueprint.Keys[gang.AnnotationRestartPolicy] == string(gang.RestartNever) || r.elastic:
+		n.Carried(to)
+	default:
+		n.Changed(to, "a Job's time begins anew when the gang restarts", "")
 	}
-	managed := n.Get("managedBy")
-	switch v := managed.String(); {
+	r.blueprint.Job.ActiveDeadlineSeconds = seconds
+}
+
+func (r *reader) ttl(n ledger.Node) {
+	seconds := n.Int32()
+	if seconds == nil {
+		return
+	}
+	if *seconds < 0 {
+		n.Invalid("must not be negative")
+		return
+	}
+	r.blueprint.Job.TTLSecondsAfterFinished = seconds
+	n.Carried("spec.ttlSecondsAfterFinished of each Job")
+}
+
+func (r *reader) suspend(n ledger.Node) {
+	held := n.Bool()
+	if ptr.Deref(held, false) {
+		r.blueprint.Job.Suspend = held
+	}
+	n.Carried("spec.suspend of each Job")
+}
+
+// managedBy carries who runs the job.
+func (r *reader) managedBy(n ledger.Node) {
+	switch v := n.String(); {
 	case v == "":
-	case strings.HasPrefix(v, "kubeflow.org/"):
-		managed.Ignore() // the operator's own name, its default
+	case strings.HasPrefix(v, Group+"/"):
+		n.Changed("", "left out: it names the operator", "")
 	default:
 		r.blueprint.Job.ManagedBy = ptr.To(v)
-		managed.Carried("spec.managedBy of each Job")
+		n.Carried("spec.managedBy of each Job")
 	}
 }
 
 // scheduling carries what is asked of a gang scheduler. Which one that is, the operator
-// was told by a flag.
+// was told by a flag; with that flag it asks for all jobs, be it in their spec or not.
 func (r *reader) scheduling(n ledger.Node) {
-	if !n.Exists() {
-		return
-	}
 	w := podgroup.Wish{MinMember: n.Get("minAvailable").Int32(), Queue: n.Get("queue").String(),
 		PriorityClass: n.Get("priorityClass").String(), TimeoutSeconds: n.Get("scheduleTimeoutSeconds").Int32()}
 	n.Get("minResources").Into(&w.MinResources)
+	if n.Mistaken() {
+		return
+	}
 	if !w.Apply(r.blueprint, r.Around.Scheduler) {
-		n.Lost("no gang scheduler is named that would heed it", "name yours with --gang-scheduler")
+		if len(n.Keys()) > 0 {
+			n.Lost("no gang scheduler is named that would heed it", "name yours with --gang-scheduler")
+		}
 		return
 	}
+	group := "PodGroup " + r.blueprint.Name
 	for _, key := range []string{"minAvailable", "minResources"} {
-		n.Get(key).Carried("PodGroup " + r.blueprint.Name)
+		n.Get(key).Carried(group)
 	}
-	if n.Get("priorityClass").Carried("PodGroup " + r.blueprint.Name); r.Around.Scheduler == origin.Coscheduling {
+	if r.Around.Scheduler == origin.Coscheduling {
 		n.Get("queue").Lost("coscheduling has no queues", "")
-		n.Get("scheduleTimeoutSeconds").Carried("PodGroup " + r.blueprint.Name)
+		n.Get("priorityClass").Carried("spec.priorityClassName of the pods")
+		n.Get("scheduleTimeoutSeconds").Carried(group)
 		return
 	}
-	n.Get("queue").Carried("PodGroup " + r.blueprint.Name)
+	n.Get("priorityClass").Carried(group)
+	n.Get("queue").Carried(group)
 	n.Get("scheduleTimeoutSeconds").Lost("Volcano does not know it", "set "+gang.AnnotationStartTimeout+" to restart a gang that is not whole in time")
 }

@@ -37,12 +37,16 @@ func (n Node) Path() string {
 // for the API server.
 func (n Node) Exists() bool { return n.value != nil }
 
-// Get is the field of the given name.
+// Get is the field of the given name. A name with dots in it, such as that of an
+// annotation, stands in brackets in the path.
 func (n Node) Get(name string) Node {
 	child := Node{ledger: n.ledger}
-	if n.path == nil {
+	switch {
+	case n.path == nil:
 		child.path = field.NewPath(name)
-	} else {
+	case strings.ContainsAny(name, "./[]"):
+		child.path = n.path.Key(name)
+	default:
 		child.path = n.path.Child(name)
 	}
 	switch v := n.value.(type) {
@@ -73,6 +77,16 @@ func (n Node) Keys() []string {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(m))
+}
+
+// Item is the element of a list with the given index; it is not there where the list
+// is none, or shorter.
+func (n Node) Item(index int) Node {
+	child := Node{path: n.path.Index(index), ledger: n.ledger}
+	if list, ok := n.value.([]any); ok && index >= 0 && index < len(list) {
+		child.value = list[index]
+	}
+	return child
 }
 
 // Items are the elements of a list; nil for what is none.
@@ -144,8 +158,16 @@ func (n Node) enter(e Entry) {
 // Invalid says that the value is a mistake.
 func (n Node) Invalid(detail string) {
 	n.Ignore()
-	n.ledger.Mistake(field.Invalid(n.path, n.value, detail))
+	value := n.value
+	switch value.(type) {
+	case map[string]any, []any:
+		value = field.OmitValueType{} // a message is one line
+	}
+	n.ledger.Mistake(field.Invalid(n.path, value, detail))
 }
+
+// Mistaken reports whether a mistake was found anywhere in the manifest so far.
+func (n Node) Mistaken() bool { return len(n.ledger.mistakes) > 0 }
 
 // Required says that a value is missing here.
 func (n Node) Required(detail string) { n.ledger.Mistake(field.Required(n.path, detail)) }
