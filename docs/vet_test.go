@@ -32,7 +32,7 @@ kustomize build overlays/prod | rollcall vet -f - -o json | jq '.findings[].code
 
 The Jobs that a CronJob makes are looked at as the Job of one run. What is not looked at: workloads without the label, those with
 ` + "`rollcall.training/inject: \"false\"`" + `, and what is in the cluster already. A check is silent where the text does not tell, such as for
-a command that only the image knows.
+a command that only the image knows. Templates of Helm and patches of Kustomize are no manifests yet: give what is made of them, as above.
 
 ## JSON and SARIF
 

@@ -110,3 +110,34 @@ func TestWorkloadOfObject(t *testing.T) {
 		t.Error("a Service is a workload")
 	}
 }
+
+func TestFieldAt(t *testing.T) {
+	for wrong, want := range map[string]string{
+		"name: trainer\n              image: a|name: trainer\n              image: 1": "spec.template.spec.containers[0].image",
+		"value: b|value: 1":                          "spec.template.spec.containers[0].env[0].value",
+		"value: b|value: {a: 1}":                     "spec.template.spec.containers[0].env[0].value",
+		"value: b|value: [1]":                        "spec.template.spec.containers[0].env[0].value",
+		"paralellism: 2|parallelism: two":            "spec.parallelism",
+		"framework: pytorch|framework: 1":            "metadata.labels[rollcall.training/framework]",
+		"name: A\n                  value: b|[name]": "spec.template.spec.containers[0].env[0]",
+	} {
+		before, after, _ := strings.Cut(wrong, "|")
+		text := strings.Replace(listed, "        odd: 1\n", "", 1)
+		if !strings.Contains(text, before) {
+			t.Fatalf("%q is not in\n%s", before, text)
+		}
+		o := object(t, strings.Replace(text, before, after, 1), 1)
+		_, _, _, err := o.Workload()
+		var e *json.UnmarshalTypeError
+		if !errors.As(err, &e) {
+			t.Errorf("%q gave %v", after, err)
+			continue
+		}
+		if got := o.FieldAt(e.Offset); got != want {
+			t.Errorf("%q: field %q, want %q (offset %d of %s)", after, got, want, e.Offset, o.Text)
+		}
+	}
+	if got := object(t, listed, 0).FieldAt(1 << 40); got != "" {
+		t.Errorf("field %q beyond the end", got)
+	}
+}

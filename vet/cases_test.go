@@ -43,8 +43,10 @@ func admissionCases() map[vet.Code][]sample {
 		},
 		vet.CodeUndecodable: {
 			{reason: "a number that is a word", text: strings.Replace(job{}.String(), "parallelism: 2", "parallelism: two", 1), want: []string{"spec.parallelism"}, badInput: true},
-			{reason: "a variable that is a number", text: job{container: "env: [{name: A, value: 1}]"}.String(), want: []string{"spec.template.spec.containers.env.value"}, badInput: true},
-			{reason: "a quantity that is none says so without a field", text: job{resources: "limits: {memory: lots}"}.String(), want: []string{""}, badInput: true},
+			{reason: "a variable that is a number", text: job{container: "env: [{name: A, value: 1}]"}.String(), want: []string{container + ".env[0].value"}, badInput: true},
+			{reason: "quantities, of which the parser does not say where they stand", text: job{resources: "limits: {memory: 8GB, nvidia.com/gpu: one}"}.String(),
+				want: []string{container + ".resources.limits.memory", container + ".resources.limits[nvidia.com/gpu]"}, badInput: true},
+			{reason: "a time that is none", text: strings.Replace(job{}.String(), "name: train,", "name: train, creationTimestamp: yesterday,", 1), want: []string{""}, badInput: true},
 			{reason: "what is not ours need not be as our types want it", text: strings.Replace(job{framework: "none"}.String(), "parallelism: 2", "parallelism: two", 1)},
 		},
 		vet.CodeDuplicate: {
@@ -161,6 +163,7 @@ func memberCases() map[vet.Code][]sample {
 			{reason: "the worker", text: mpi("launcher", job{}), want: []string{roles}},
 			{reason: "the launcher", text: mpi("worker", job{}), want: []string{roles}},
 			{reason: "there, and without the label", text: several(mpi("launcher", job{}), strings.Replace(mpi("worker", job{}), "rollcall.training/framework: mpi, ", "", 1)), want: []string{roles}},
+			{reason: "there, and cannot be read", text: several(mpi("launcher", job{}), mpi("worker", job{container: "env: [{name: A, value: 1}]"})), badInput: true},
 			{reason: "both are there", text: several(mpi("worker", job{}), mpi("launcher", job{}))},
 			{reason: "one that would be refused is there all the same", text: several(mpi("launcher", job{}), mpi("worker", job{ranks: 9}))},
 			{reason: "a gang of one workload", text: job{}.String()},

@@ -3,6 +3,12 @@ package vet
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 func ofInput() []Check {
@@ -32,13 +38,64 @@ func undecodable(_ *input, s *subject) []remark {
 	if s.unread == nil || s.member == nil {
 		return nil
 	}
-	field := ""
-	var wrong *json.UnmarshalTypeError
-	if errors.As(s.unread, &wrong) {
-		field = wrong.Field
-		return say(field, "it is a %s, and has to be a %s", wrong.Value, goType(wrong)).do("")
+	var tree map[string]any
+	if err := s.read.Decode(&tree); err != nil {
+		return say("", "%v", err).do("")
 	}
-	return say(field, "%v", s.unread).do("")
+	out := quantities("", "", tree)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(s.unread, &wrong):
+		have, want := jsonType(wrong.Value), goType(wrong)
+		r := remark{field: s.read.FieldAt(wrong.Offset), message: fmt.Sprintf("it is a %s, and has to be a %s", have, want)}
+		if want == "string" && (have == "number" || have == "boolean") {
+			r.fix = "put it in quotes"
+		}
+		out = append(out, r)
+	case len(out) == 0:
+		return say("", "%v", s.unread).do("")
+	}
+	return out
+}
+
+// quantities finds what cannot be read as a quantity where one has to be: their type says
+// so itself, without a place.
+func quantities(path, parent string, v any) []remark {
+	var out []remark
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			at := strings.TrimPrefix(path+"."+key, ".")
+			if strings.ContainsAny(key, "./[]") {
+				at = path + "[" + key + "]"
+			}
+			text, isText := v[key].(string)
+			isQuantity := parent == "limits" || parent == "requests" || key == "sizeLimit"
+			if _, err := resource.ParseQuantity(text); isText && isQuantity && err != nil {
+				out = append(out, say(at, "%q is no quantity", text).do("write a number with one of the endings m, k, M, G, T, Ki, Mi, Gi, Ti, or none")...)
+			}
+			out = append(out, quantities(at, key, v[key])...)
+		}
+	case []any:
+		for i, item := range v {
+			out = append(out, quantities(fmt.Sprintf("%s[%d]", path, i), "", item)...)
+		}
+	}
+	return out
+}
+
+// jsonType names a value as users of YAML do.
+func jsonType(value string) string {
+	switch kind, _, _ := strings.Cut(value, " "); kind { // a number comes with its text
+	case "array":
+		return "list"
+	case "object":
+		return "mapping"
+	case "bool":
+		return "boolean"
+	default:
+		return kind
+	}
 }
 
 // goType names a type as users of YAML do.

@@ -40,7 +40,8 @@ func ofLabels() []Check {
 	}
 }
 
-const domain = "rollcall.training"
+// domain is that of Rollcall's own keys.
+var domain = strings.TrimSuffix(gang.Prefix, "/")
 
 // isWorkload reports whether the object is of a kind that can be a gang.
 func (s *subject) isWorkload() bool { return s.written != nil || s.unread != nil }

@@ -84,6 +84,11 @@ func membersDisagree(in *input, m *member) []remark {
 // missing are the members that the gang should have, and that the input has not.
 func (in *input) missing(m *member) []gang.Member {
 	return slices.DeleteFunc(slices.Clone(m.gang.Members), func(want gang.Member) bool {
+		for _, kind := range []gang.Kind{gang.Job, gang.StatefulSet} {
+			if s := in.find(string(kind), m.namespace, want.Workload); s != nil && s.unread != nil && s.member != nil {
+				return true // there, and what is wrong with it is said
+			}
+		}
 		return slices.ContainsFunc(in.together(m), func(o *member) bool { return o.read.Name == want.Workload })
 	})
 }
