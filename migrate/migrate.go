@@ -17,6 +17,7 @@ import (
 	"rollcall.training/migrate/kubeflow"
 	"rollcall.training/migrate/ledger"
 	"rollcall.training/migrate/origin"
+	"rollcall.training/migrate/volcano"
 )
 
 // Migrator turns training jobs into labelled workloads. Its zero value is ready.
@@ -50,6 +51,7 @@ type Result struct {
 func readers() map[string]func(origin.Object) (*blueprint.Blueprint, error) {
 	return map[string]func(origin.Object) (*blueprint.Blueprint, error){
 		kubeflow.Group: kubeflow.Read,
+		volcano.Group:  volcano.Read,
 	}
 }
 
