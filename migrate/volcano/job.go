@@ -30,6 +30,8 @@ type reader struct {
 	framework framework
 	// plugins are those of the manifest, and those that Volcano's webhook adds.
 	plugins map[string]flags
+	// hostsInEnv is true where the plugin svc sets variables with the hosts.
+	hostsInEnv bool
 	// tasks are those that are parts of the gang, in the order of the blueprint's roles.
 	tasks []task
 	// total is the number of pods of all tasks.

@@ -1,6 +1,7 @@
 package volcano
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -31,6 +32,9 @@ func (r *reader) readPlugins() {
 	}
 	if r.has("mpi") && !r.has("ssh") {
 		r.plugins["ssh"] = flags{}
+	}
+	if svc, ok := r.plugins["svc"]; ok {
+		r.hostsInEnv = svc.truth("inject-hosts-env", true)
 	}
 	if r.has("hcclrank") {
 		plugins.Get("hcclrank").Lost("Rollcall does not write the annotation hccl/rankIndex of Ascend's device plugin", "let the program take its rank from ROLLCALL_RANK")
@@ -80,12 +84,14 @@ func (r *reader) findFramework() bool {
 	return true
 }
 
-// texts are the commands, arguments and variables of all tasks.
+// texts are the commands, arguments and variables of all tasks. A template that cannot
+// be read has none; it is a mistake that is found later.
 func (r *reader) texts() []string {
 	var out []string
 	for _, t := range r.spec.Get("tasks").Items() {
+		text, err := json.Marshal(t.Get("template").Tree())
 		var template corev1.PodTemplateSpec
-		if t.Get("template").Into(&template) {
+		if err == nil && json.Unmarshal(text, &template) == nil {
 			out = append(out, textsOf(&template.Spec)...)
 		}
 	}

@@ -83,7 +83,7 @@ func (r *reader) restartPolicy(role *blueprint.Role, f fate, former corev1.Resta
 		n.Changed("Never", "the policies speak of pods that fail, and a pod whose containers are restarted never does", "")
 	case f.said && former == corev1.RestartPolicyAlways:
 		n.Changed("OnFailure", "a rank that ends well has ended", "")
-	case f.said: // the policies decide, and the field is carried with its template
+	case f.said || len(f.codes) > 0: // the policies decide, and the field is carried with its template
 	case role.Template.Spec.RestartPolicy != corev1.RestartPolicyNever:
 		n.Changed(to+": gang, its default", "Volcano leaves a container that fails to the kubelet, and its peers hang or fail; Rollcall restarts all ranks together",
 			"set "+gang.AnnotationRestartPolicy+": pod for the former way")
@@ -91,35 +91,26 @@ func (r *reader) restartPolicy(role *blueprint.Role, f fate, former corev1.Resta
 		n.Changed(to+": never", "without a policy Volcano leaves a pod that failed as it is, and its peers hang or fail; Rollcall ends the gang at once, and at an eviction too",
 			"remove the annotation to restart all ranks together")
 	default:
-		n.Changed("spec.podFailurePolicy", "without a policy Volcano leaves a pod that failed as it is, and its peers hang or fail; here it ends the gang at once",
-			"remove podFailurePolicy to restart all ranks together")
+		n.Changed(to+": gang, its default", "without a policy Volcano leaves a pod that failed as it is, and its peers hang or fail; Rollcall restarts all ranks together, as for what the policies speak of", "")
 	}
 }
 
-// failurePolicy tells the causes apart for which a gang that restarts for others ends.
+// failurePolicy tells the causes apart for which a gang that restarts for others ends. A
+// failure that no policy speaks of is a cause like the others: nobody wished its end.
 func (r *reader) failurePolicy(role *blueprint.Role, f fate) {
 	var rules []batchv1.PodFailurePolicyRule
-	codes := func(e effect) []int32 {
-		var out []int32
-		for code, have := range f.codes {
-			if have == e {
-				out = append(out, code)
-			}
-		}
-		slices.Sort(out)
-		return out
-	}
+	final := f.failure == ends && (f.said || len(f.codes) > 0)
 	switch {
-	case f.eviction == ends && f.failure == restarts:
+	case f.eviction == ends:
 		rules = append(rules, disruption(batchv1.PodFailurePolicyActionFailJob))
-	case f.failure == ends && f.eviction != ends:
+	case final:
 		rules = append(rules, disruption(batchv1.PodFailurePolicyActionIgnore))
 	}
-	if f.failure == ends {
-		// 0 is there since the list must not be empty; it is the code of no failure.
-		rules = append(rules, exits(batchv1.PodFailurePolicyOnExitCodesOpNotIn, append([]int32{0}, codes(restarts)...)))
-	} else if final := codes(ends); len(final) > 0 {
-		rules = append(rules, exits(batchv1.PodFailurePolicyOnExitCodesOpIn, final))
+	own := f.with(ends)
+	if final {
+		rules = append(rules, exits(batchv1.PodFailurePolicyOnExitCodesOpNotIn, append(f.with(restarts), stopped...)))
+	} else if len(own) > 0 {
+		rules = append(rules, exits(batchv1.PodFailurePolicyOnExitCodesOpIn, own))
 	}
 	if len(rules) == 0 {
 		return
@@ -127,6 +118,27 @@ func (r *reader) failurePolicy(role *blueprint.Role, f fate) {
 	role.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: rules}
 	role.Set = false                                             // a StatefulSet has no such policy
 	role.Template.Spec.RestartPolicy = corev1.RestartPolicyNever // without which the API server takes none
+	if final || len(own) > 0 {
+		role.Node.Note("all ranks are stopped for a restart; one that ends with a code of its own then, which spec.podFailurePolicy has for final, ends the gang",
+			"remove spec.podFailurePolicy to restart after each failure, up to "+gang.AnnotationMaxRestarts)
+	}
+}
+
+// stopped are the codes that do not tell a failure: none, and those of the signals by
+// which a pod is stopped, as all ranks are before they restart. The Job controller looks
+// at those too (kubernetes, pkg/controller/job, getFailJobMessage).
+var stopped = []int32{0, 128 + 9, 128 + 15}
+
+// with are the exit codes of an effect, sorted.
+func (f fate) with(e effect) []int32 {
+	var out []int32
+	for code, have := range f.codes {
+		if have == e {
+			out = append(out, code)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // disruption is the rule for pods that were taken away.
@@ -136,6 +148,8 @@ func disruption(a batchv1.PodFailurePolicyAction) batchv1.PodFailurePolicyRule {
 }
 
 func exits(op batchv1.PodFailurePolicyOnExitCodesOperator, codes []int32) batchv1.PodFailurePolicyRule {
+	slices.Sort(codes)
+	codes = slices.Compact(codes)
 	return batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionFailJob,
 		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: op, Values: codes}}
 }
@@ -163,8 +177,8 @@ func (r *reader) maxRetry() {
 func (r *reader) taskRetry(t task) {
 	n := t.node.Get("maxRetry")
 	switch v := ptr.Deref(n.Int32(), 0); {
-	case v == 0:
-		n.Ignore()
+	case v == 0 || v == defaultRetry && r.reaction(t, taskFailed) == "":
+		n.Ignore() // what Volcano's webhook writes
 	case r.never() || r.reaction(t, taskFailed) == "":
 		n.Changed("", "left out: it counts for the event TaskFailed alone, about which no policy says a word", "")
 	case r.blueprint.Keys[gang.AnnotationMaxRestarts] != "":
@@ -183,6 +197,9 @@ func restartsOf(v int32) int32 {
 	}
 	return min(v, mostRestarts)
 }
+
+// defaultRetry is Volcano's default of maxRetry, and Rollcall's number of restarts.
+const defaultRetry = 3
 
 // mostRestarts is the largest value of the annotation.
 const mostRestarts = 1000

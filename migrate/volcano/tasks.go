@@ -83,8 +83,8 @@ func (r *reader) readTask(i int, n ledger.Node) (candidate, bool) {
 		Former: blueprint.Former{Prefix: r.blueprint.Name + "-" + c.name + "-"}}
 	replicas := n.Get("replicas")
 	c.role.Pods = ptr.Deref(replicas.Int32(), 0)
-	if c.role.Pods < 0 {
-		replicas.Invalid("must not be negative")
+	if c.role.Pods < 0 || c.role.Pods > mostPods {
+		replicas.Invalid(fmt.Sprintf("must be from 0 to %d, the most pods of an Indexed Job", mostPods))
 		return c, false
 	}
 	replicas.Carried("the workload's number of pods")
@@ -105,6 +105,9 @@ func (r *reader) readTask(i int, n ledger.Node) (candidate, bool) {
 	r.taskFields(&c)
 	return c, true
 }
+
+// mostPods is the API server's bound (kubernetes, pkg/apis/batch/validation).
+const mostPods = 100_000
 
 // taskFields reads what a task says beside its pods.
 func (r *reader) taskFields(c *candidate) {
@@ -145,16 +148,9 @@ func (r *reader) parts(found []candidate) {
 		return
 	}
 	for i := range found {
-		c := &found[i]
-		switch {
-		case len(found) == 1 && !r.framework.launches:
+		if c := &found[i]; len(found) == 1 {
 			c.role.Name = r.framework.byDefault
-		case len(found) == 1:
-			c.role.Name = roleLauncher
-			if c.role.Pods > 1 {
-				c.role.Name = r.framework.byDefault
-			}
-		default:
+		} else {
 			c.role.Name = r.framework.roleOf(c.name)
 		}
 	}
@@ -163,7 +159,7 @@ func (r *reader) parts(found []candidate) {
 	}
 	for i := range found {
 		if found[i].role.Name == "" {
-			found[i].role.Name = roleWorker // a task of another name is told by what Join says of it
+			found[i].role.Name = roleWorker // told from others of the kind by join
 		}
 	}
 }

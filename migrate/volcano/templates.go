@@ -56,7 +56,7 @@ func (r *reader) overwrites(role string) []string {
 	if r.has("env") {
 		names = append(names, indexNames...)
 	}
-	if r.hostsInEnv() {
+	if r.hostsInEnv {
 		for _, t := range r.tasks {
 			names = append(names, hostsName(t.name), numName(t.name))
 		}

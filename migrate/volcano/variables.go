@@ -35,17 +35,11 @@ func numName(task string) string   { return "VC_" + envName(task) + "_NUM" }
 
 func envName(task string) string { return strings.ToUpper(strings.ReplaceAll(task, "-", "_")) }
 
-// hostsInEnv reports whether the plugin svc sets the variables with the hosts.
-func (r *reader) hostsInEnv() bool {
-	f, ok := r.plugins["svc"]
-	return ok && f.truth("inject-hosts-env", true)
-}
-
 // variables gives the pods what Volcano's plugins gave them, with the names that the
 // pods have now. They go before the user's own, which can then refer to them.
 func (r *reader) variables() {
 	var hosts []corev1.EnvVar
-	if r.hostsInEnv() {
+	if r.hostsInEnv {
 		hosts = r.hostVariables()
 	}
 	for i := range r.blueprint.Roles {
@@ -133,6 +127,15 @@ func (r *reader) hostFiles() {
 			files.Data[file+".host"] = strings.Join(hosts, "\n")
 		}
 		files.Data[hostsName(t.name)], files.Data[numName(t.name)] = strings.Join(hosts, ","), strconv.Itoa(len(hosts))
+	}
+	size := 0
+	for key, text := range files.Data {
+		size += len(key) + len(text)
+	}
+	if size > corev1.MaxSecretSize { // the bound of a ConfigMap as well
+		r.spec.At("plugins", "svc").Lost(fmt.Sprintf("the files of %s would have %d bytes, and a ConfigMap has at most %d", hostsPath, size, corev1.MaxSecretSize),
+			"let the program make the names from the index")
+		return
 	}
 	r.blueprint.Extras = append(r.blueprint.Extras, func(func(string) blueprint.Place) runtime.Object { return files })
 	r.each(func(t *corev1.PodTemplateSpec) {
