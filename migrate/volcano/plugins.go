@@ -14,7 +14,7 @@ import (
 var frameworkPlugins = []string{"pytorch", "tensorflow", "mpi"}
 
 // readPlugins reads the arguments of all plugins. Volcano's webhook adds those that
-// others need (volcano, pkg/webhooks/admission/jobs/mutate, patchDefaultPlugins).
+// others need, whose place in the account is then that of the other (volcano, pkg/webhooks/admission/jobs/mutate, patchDefaultPlugins).
 func (r *reader) readPlugins() {
 	plugins := r.spec.Get("plugins")
 	for _, name := range plugins.Keys() {
@@ -27,11 +27,11 @@ func (r *reader) readPlugins() {
 	}
 	for _, name := range append([]string{"ray"}, frameworkPlugins...) {
 		if r.has(name) && !r.has("svc") {
-			r.plugins["svc"] = flags{}
+			r.plugins["svc"] = flags{plugin: plugins.Get(name)}
 		}
 	}
 	if r.has("mpi") && !r.has("ssh") {
-		r.plugins["ssh"] = flags{}
+		r.plugins["ssh"] = flags{plugin: plugins.Get("mpi")}
 	}
 	if svc, ok := r.plugins["svc"]; ok {
 		r.hostsInEnv = svc.truth("inject-hosts-env", true)

@@ -117,7 +117,7 @@ func (r *reader) hints() map[string]string {
 // network says what becomes of the plugins about the pods' network.
 func (r *reader) network() {
 	plugins := r.spec.Get("plugins")
-	if svc, ok := r.plugins["svc"]; ok && svc.plugin.Exists() {
+	if svc, ok := r.plugins["svc"]; ok {
 		svc.node("publish-not-ready-addresses").Carried("the gang's Service always publishes them")
 		service := "the gang's Service is Rollcall's"
 		if !svc.truth("publish-not-ready-addresses", false) {
@@ -139,7 +139,7 @@ func (r *reader) network() {
 // Rollcall's.
 func (r *reader) ssh() {
 	f, ok := r.plugins["ssh"]
-	if !ok || !f.plugin.Exists() {
+	if !ok {
 		return
 	}
 	if !r.framework.launches {

@@ -81,18 +81,19 @@ func (r *reader) indexVariables(role string) []corev1.EnvVar {
 // hostVariables are the hosts of each task, and how many they are.
 func (r *reader) hostVariables() []corev1.EnvVar {
 	var out []corev1.EnvVar
+	n := r.plugins["svc"].plugin
 	for i, t := range r.tasks {
 		hosts := r.blueprint.Hosts(r.blueprint.Roles[i].Name)
 		text := strings.Join(hosts, ",")
 		if len(text) > longestHosts {
-			r.spec.At("plugins", "svc").Note(fmt.Sprintf("%s would have %d bytes, and is left out", hostsName(t.name), len(text)),
+			n.Lost(fmt.Sprintf("%s would have %d bytes, and is left out", hostsName(t.name), len(text)),
 				fmt.Sprintf("make the names from the index, 0 to %s less 1", numName(t.name)))
 		} else {
 			out = append(out, corev1.EnvVar{Name: hostsName(t.name), Value: text})
 		}
 		out = append(out, corev1.EnvVar{Name: numName(t.name), Value: strconv.Itoa(len(hosts))})
 	}
-	r.spec.At("plugins", "svc").Note("the variables VC_<task>_HOSTS and VC_<task>_NUM are literals now, with the names that the pods have now", "")
+	n.Note("the variables VC_<task>_HOSTS and VC_<task>_NUM are literals now, with the names that the pods have now", "")
 	return out
 }
 
@@ -101,7 +102,7 @@ func (r *reader) mpiVariables() []corev1.EnvVar {
 	text := strings.Join(r.blueprint.Hosts(roleWorker), ",")
 	n := r.spec.At("plugins", "mpi")
 	if len(text) > longestHosts {
-		n.Note(fmt.Sprintf("%s would have %d bytes, and is left out", mpiHost, len(text)), "leave --host out of the command: mpirun finds the hosts by itself")
+		n.Lost(fmt.Sprintf("%s would have %d bytes, and is left out", mpiHost, len(text)), "leave --host out of the command: mpirun finds the hosts by itself")
 		return nil
 	}
 	n.Note(mpiHost+" has the names that the workers have now", "leave --host out of the command: mpirun finds the hosts, and the slots of each, by itself")
@@ -133,7 +134,7 @@ func (r *reader) hostFiles() {
 		size += len(key) + len(text)
 	}
 	if size > corev1.MaxSecretSize { // the bound of a ConfigMap as well
-		r.spec.At("plugins", "svc").Lost(fmt.Sprintf("the files of %s would have %d bytes, and a ConfigMap has at most %d", hostsPath, size, corev1.MaxSecretSize),
+		r.plugins["svc"].plugin.Lost(fmt.Sprintf("the files of %s would have %d bytes, and a ConfigMap has at most %d", hostsPath, size, corev1.MaxSecretSize),
 			"let the program make the names from the index")
 		return
 	}
@@ -145,5 +146,5 @@ func (r *reader) hostFiles() {
 			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "volcano-hosts", MountPath: hostsPath})
 		}
 	})
-	r.spec.At("plugins", "svc").Note(fmt.Sprintf("the files of %s are those of configmap/%s, with the names that the pods have now; they do not follow a change of the gang's size", hostsPath, name), "")
+	r.plugins["svc"].plugin.Note(fmt.Sprintf("the files of %s are those of configmap/%s, with the names that the pods have now; they do not follow a change of the gang's size", hostsPath, name), "")
 }
