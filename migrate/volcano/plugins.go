@@ -23,21 +23,25 @@ func (r *reader) readPlugins() {
 			n.Lost("this release does not know the plugin", "see what it puts into the pods, and write that into the template")
 			continue
 		}
-		r.plugins[name] = readFlags(name, n)
+		f := readFlags(name, n)
+		if !n.Exists() { // a plugin without a list of arguments is on as well
+			f.plugin = plugins
+		}
+		r.plugins[name] = f
 	}
 	for _, name := range append([]string{"ray"}, frameworkPlugins...) {
 		if r.has(name) && !r.has("svc") {
-			r.plugins["svc"] = flags{plugin: plugins.Get(name)}
+			r.plugins["svc"] = flags{plugin: r.plugins[name].plugin}
 		}
 	}
 	if r.has("mpi") && !r.has("ssh") {
-		r.plugins["ssh"] = flags{plugin: plugins.Get("mpi")}
+		r.plugins["ssh"] = flags{plugin: r.plugins["mpi"].plugin}
 	}
 	if svc, ok := r.plugins["svc"]; ok {
 		r.hostsInEnv = svc.truth("inject-hosts-env", true)
 	}
 	if r.has("hcclrank") {
-		plugins.Get("hcclrank").Lost("Rollcall does not write the annotation hccl/rankIndex of Ascend's device plugin", "let the program take its rank from ROLLCALL_RANK")
+		r.plugins["hcclrank"].plugin.Lost("Rollcall does not write the annotation hccl/rankIndex of Ascend's device plugin", "let the program take its rank from ROLLCALL_RANK")
 	}
 }
 
@@ -58,7 +62,7 @@ func (r *reader) findFramework() bool {
 	for _, name := range frameworkPlugins {
 		if r.has(name) {
 			r.framework, _ = frameworkOf(name)
-			plugins.Get(name).Note(fmt.Sprintf("the plugin is the label %s: %s now", gang.LabelFramework, name), "")
+			r.plugins[name].plugin.Note(fmt.Sprintf("the plugin is the label %s: %s now", gang.LabelFramework, name), "")
 			r.blueprint.Framework = name
 			return true
 		}

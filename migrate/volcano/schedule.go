@@ -116,7 +116,6 @@ func (r *reader) hints() map[string]string {
 
 // network says what becomes of the plugins about the pods' network.
 func (r *reader) network() {
-	plugins := r.spec.Get("plugins")
 	if svc, ok := r.plugins["svc"]; ok {
 		svc.node("publish-not-ready-addresses").Carried("the gang's Service always publishes them")
 		service := "the gang's Service is Rollcall's"
@@ -131,7 +130,6 @@ func (r *reader) network() {
 		}
 		svc.node("inject-hosts-env").Carried("the variables with the hosts")
 	}
-	plugins.Get("env").Ignore()
 	r.ssh()
 }
 

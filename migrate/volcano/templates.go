@@ -39,7 +39,8 @@ func (r *reader) templates() {
 func (r *reader) names(role *blueprint.Role) {
 	spec := &role.Template.Spec
 	if spec.Hostname != "" {
-		role.Node.At("spec", "hostname").Changed("", "left out: every rank has a hostname of its own", "call the pods by their own names")
+		role.Node.At("spec", "hostname").Lost("every rank has a hostname of its own",
+			fmt.Sprintf("call the pods by their own names where the manifest has %s", spec.Hostname))
 		spec.Hostname = ""
 	}
 	if spec.Subdomain != "" && spec.Subdomain != r.blueprint.Name {

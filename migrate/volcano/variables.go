@@ -56,7 +56,7 @@ func (r *reader) variables() {
 		}
 	}
 	if r.has("env") {
-		r.spec.At("plugins", "env").Carried(strings.Join(indexNames, ", ") + " in every container")
+		r.plugins["env"].plugin.Carried(strings.Join(indexNames, ", ") + " in every container")
 	}
 	if r.has("svc") {
 		r.hostFiles()
@@ -100,7 +100,7 @@ func (r *reader) hostVariables() []corev1.EnvVar {
 // mpiVariables is the list of workers that the user's command hands to mpirun.
 func (r *reader) mpiVariables() []corev1.EnvVar {
 	text := strings.Join(r.blueprint.Hosts(roleWorker), ",")
-	n := r.spec.At("plugins", "mpi")
+	n := r.plugins["mpi"].plugin
 	if len(text) > longestHosts {
 		n.Lost(fmt.Sprintf("%s would have %d bytes, and is left out", mpiHost, len(text)), "leave --host out of the command: mpirun finds the hosts by itself")
 		return nil

@@ -15,7 +15,7 @@ import (
 // volumes mounts the job's volumes in each container of each task, as Volcano does
 // (job_controller_util.go, createJobPod).
 func (r *reader) volumes() {
-	mounted := map[string]string{}
+	mounted := map[string]bool{}
 	for i, n := range r.spec.Get("volumes").Items() {
 		path := n.Get("mountPath").String()
 		if path == "" {
@@ -26,10 +26,9 @@ func (r *reader) volumes() {
 		if !ok {
 			continue
 		}
-		volume, have := mounted[claim]
-		if !have {
-			volume = fmt.Sprintf("volcano-%d", i)
-			mounted[claim] = volume
+		volume := strings.ReplaceAll(claim, ".", "-") // Volcano calls it after its claim, too
+		if !mounted[claim] {
+			mounted[claim] = true
 			r.each(func(t *corev1.PodTemplateSpec) {
 				t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
 					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}})
