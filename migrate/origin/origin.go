@@ -31,11 +31,11 @@ type Surroundings struct {
 	// Scheduler is the gang scheduler of the cluster, which the former operators were
 	// told by a flag.
 	Scheduler Scheduler
-	// Framework is that of jobs that do not say which one they run; empty when nobody
-	// named it.
-	Framework string
 	// Aliases says which former names of pods get a Service.
 	Aliases blueprint.Aliases
+	// Framework is the framework of jobs that do not say theirs, as the user named it;
+	// empty when it is to be told from the job.
+	Framework string
 	// Texts are the contents of the ConfigMaps that came with the object.
 	Texts []string
 }

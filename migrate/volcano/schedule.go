@@ -29,7 +29,7 @@ func (r *reader) scheduling() {
 	}
 	topology := r.spec.Get("networkTopology")
 	topology.Keys() // an object, or a mistake
-	w.Topology, _ = topology.Tree().(map[string]any)
+	w.NetworkTopology, _ = topology.Tree().(map[string]any)
 	if !w.Apply(r.blueprint, scheduler) {
 		r.unscheduled()
 		return

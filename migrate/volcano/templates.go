@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"rollcall.training/gang"
 	"rollcall.training/migrate/blueprint"
+	"rollcall.training/migrate/ledger"
 )
 
 // templates sees to what a gang's pods must not have, and to what Volcano changed in
@@ -184,6 +186,22 @@ func (r *reader) daemon(role *blueprint.Role) {
 		n.Get(field).Changed("", "left out: it does nothing but run sshd, and a worker without a command runs the gang's, with the gang's keys", "")
 	}
 	c.Command, c.Args = nil, nil
+	r.probes(n, c)
+}
+
+// probes have the kubelet ask where the gang's sshd listens.
+func (r *reader) probes(n ledger.Node, c *corev1.Container) {
+	for field, probe := range map[string]*corev1.Probe{"readinessProbe": c.ReadinessProbe, "livenessProbe": c.LivenessProbe, "startupProbe": c.StartupProbe} {
+		if probe == nil || probe.TCPSocket == nil {
+			continue
+		}
+		port := probe.TCPSocket.Port
+		named := slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port.StrVal && p.ContainerPort == sshPort })
+		if port.IntVal == sshPort || port.Type == intstr.String && named {
+			probe.TCPSocket.Port = intstr.FromInt32(r.framework.port)
+			n.Get(field).Get("tcpSocket").Get("port").Changed(fmt.Sprint(r.framework.port), "the gang's sshd listens there", "")
+		}
+	}
 }
 
 // dependsOn reads which tasks have to run before this one is begun.
