@@ -17,6 +17,7 @@ import (
 	"rollcall.training/migrate/kubeflow"
 	"rollcall.training/migrate/ledger"
 	"rollcall.training/migrate/origin"
+	"rollcall.training/migrate/volcano"
 )
 
 // Migrator turns training jobs into labelled workloads. Its zero value is ready.
@@ -27,14 +28,14 @@ type Migrator struct {
 	Config gang.Config
 	// Scheduler is the cluster's gang scheduler.
 	Scheduler origin.Scheduler
-	// Framework is that of jobs that do not say which one they run; empty leaves such
-	// jobs out, with a mistake that says so.
-	Framework string
 	// Aliases says which former names of pods get a Service.
 	Aliases blueprint.Aliases
 	// Runtimes are further documents in which the runtimes of TrainJobs are looked for;
 	// they are not migrated themselves.
 	Runtimes []*manifest.Document
+	// Framework is that of JobSets whose own cannot be told, and of TrainJobs whose runtime
+	// names none; empty when each has to say it itself.
+	Framework string
 }
 
 // Result is what became of the documents.
@@ -50,6 +51,7 @@ type Result struct {
 func readers() map[string]func(origin.Object) (*blueprint.Blueprint, error) {
 	return map[string]func(origin.Object) (*blueprint.Blueprint, error){
 		kubeflow.Group: kubeflow.Read,
+		volcano.Group:  volcano.Read,
 	}
 }
 
@@ -89,7 +91,7 @@ func ours(o manifest.Object) bool {
 
 // surroundings gathers what readers may ask for beside their object.
 func (m Migrator) surroundings(docs []*manifest.Document) origin.Surroundings {
-	around := origin.Surroundings{Scheduler: m.Scheduler, Framework: m.Framework, Aliases: m.Aliases}
+	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework}
 	for _, d := range docs {
 		for _, o := range d.Objects() {
 			var c corev1.ConfigMap

@@ -21,6 +21,8 @@ const (
 
 // Wish is what a gang asks of its scheduler. The zero value asks for all pods at once.
 type Wish struct {
+	// Annotations are those of the PodGroup itself, such as Volcano's of preemption.
+	Annotations map[string]string
 	// MinMember is how many pods have to find a place together; nil means all.
 	MinMember *int32
 	// Queue is Volcano's; empty leaves it to the scheduler.
@@ -35,8 +37,6 @@ type Wish struct {
 	// NetworkTopology is how close to each other Volcano places the pods, as its PodGroup
 	// writes it; nil leaves it to the scheduler.
 	NetworkTopology map[string]any
-	// Annotations are those of the PodGroup itself, such as Volcano's of preemption.
-	Annotations map[string]string
 }
 
 // Apply makes the pods of the gang members of one PodGroup, which it adds to the gang.
@@ -63,7 +63,7 @@ func (w Wish) Apply(b *blueprint.Blueprint, s origin.Scheduler) bool {
 		version = "scheduling.volcano.sh/v1beta1"
 		set(spec, "queue", w.Queue)
 		set(spec, "priorityClassName", w.PriorityClass)
-		if len(w.NetworkTopology) > 0 {
+		if w.NetworkTopology != nil {
 			spec["networkTopology"] = w.NetworkTopology
 		}
 	case origin.Coscheduling:
