@@ -14,9 +14,11 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/manifest"
 	"rollcall.training/migrate/blueprint"
+	"rollcall.training/migrate/jobset"
 	"rollcall.training/migrate/kubeflow"
 	"rollcall.training/migrate/ledger"
 	"rollcall.training/migrate/origin"
+	"rollcall.training/migrate/trainer"
 )
 
 // Migrator turns training jobs into labelled workloads. Its zero value is ready.
@@ -32,6 +34,9 @@ type Migrator struct {
 	// Runtimes are further documents in which the runtimes of TrainJobs are looked for;
 	// they are not migrated themselves.
 	Runtimes []*manifest.Document
+	// Framework is that of JobSets whose own cannot be told, and of TrainJobs whose runtime
+	// names none; empty when each has to say it itself.
+	Framework string
 }
 
 // Result is what became of the documents.
@@ -47,6 +52,8 @@ type Result struct {
 func readers() map[string]func(origin.Object) (*blueprint.Blueprint, error) {
 	return map[string]func(origin.Object) (*blueprint.Blueprint, error){
 		kubeflow.Group: kubeflow.Read,
+		jobset.Group:   jobset.Read,
+		trainer.Group:  trainer.Read,
 	}
 }
 
@@ -55,7 +62,12 @@ func readers() map[string]func(origin.Object) (*blueprint.Blueprint, error) {
 // taken apart.
 func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	var out Result
+	var known runtimes
+	known.gather(docs)
+	consumed := map[int]manifest.Object{} // the reports of runtimes, which are known last
+	known.gather(m.Runtimes)
 	around := m.surroundings(docs)
+	around.Runtime = known.find(m.Namespace)
 	for _, d := range docs {
 		if !slices.ContainsFunc(d.Objects(), ours) {
 			out.Documents = append(out.Documents, d)
@@ -67,10 +79,19 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				out.Documents = append(out.Documents, part)
 				continue
 			}
+			if isRuntime(objects[0]) {
+				consumed[len(out.Reports)] = objects[0]
+				out.Reports = append(out.Reports, Report{})
+				continue
+			}
 			made, report := m.object(objects[0], around)
+			known.used(m.Namespace, objects[0], report)
 			out.Documents = append(out.Documents, made...)
 			out.Reports = append(out.Reports, report)
 		}
+	}
+	for at, o := range consumed {
+		out.Reports[at] = known.report(o)
 	}
 	return out
 }
@@ -83,7 +104,7 @@ func ours(o manifest.Object) bool {
 
 // surroundings gathers what readers may ask for beside their object.
 func (m Migrator) surroundings(docs []*manifest.Document) origin.Surroundings {
-	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases}
+	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework}
 	for _, d := range docs {
 		for _, o := range d.Objects() {
 			var c corev1.ConfigMap
@@ -122,7 +143,7 @@ func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*m
 		return nil, report
 	}
 	objects := b.Build()
-	account.Settle(o.Root)
+	account.SettleAll(o.Root)
 	report.Entries = account.Entries()
 	return m.finish(d, objects, report)
 }
