@@ -14,9 +14,11 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/manifest"
 	"rollcall.training/migrate/blueprint"
+	"rollcall.training/migrate/jobset"
 	"rollcall.training/migrate/kubeflow"
 	"rollcall.training/migrate/ledger"
 	"rollcall.training/migrate/origin"
+	"rollcall.training/migrate/trainer"
 	"rollcall.training/migrate/volcano"
 )
 
@@ -51,6 +53,8 @@ type Result struct {
 func readers() map[string]func(origin.Object) (*blueprint.Blueprint, error) {
 	return map[string]func(origin.Object) (*blueprint.Blueprint, error){
 		kubeflow.Group: kubeflow.Read,
+		jobset.Group:   jobset.Read,
+		trainer.Group:  trainer.Read,
 		volcano.Group:  volcano.Read,
 	}
 }
@@ -60,7 +64,12 @@ func readers() map[string]func(origin.Object) (*blueprint.Blueprint, error) {
 // taken apart.
 func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	var out Result
+	var known runtimes
+	known.gather(docs)
+	consumed := map[int]manifest.Object{} // the reports of runtimes, which are known last
+	known.gather(m.Runtimes)
 	around := m.surroundings(docs)
+	around.Runtime = known.find(m.Namespace)
 	for _, d := range docs {
 		if !slices.ContainsFunc(d.Objects(), ours) {
 			out.Documents = append(out.Documents, d)
@@ -72,10 +81,19 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				out.Documents = append(out.Documents, part)
 				continue
 			}
+			if isRuntime(objects[0]) {
+				consumed[len(out.Reports)] = objects[0]
+				out.Reports = append(out.Reports, Report{})
+				continue
+			}
 			made, report := m.object(objects[0], around)
+			known.used(m.Namespace, objects[0], report)
 			out.Documents = append(out.Documents, made...)
 			out.Reports = append(out.Reports, report)
 		}
+	}
+	for at, o := range consumed {
+		out.Reports[at] = known.report(o)
 	}
 	return out
 }
@@ -130,7 +148,7 @@ func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*m
 		return nil, report
 	}
 	objects := b.Build()
-	account.Settle(o.Root)
+	account.SettleAll(o.Root)
 	report.Entries = account.Entries()
 	return m.finish(d, objects, report)
 }

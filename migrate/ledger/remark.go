@@ -1,6 +1,10 @@
 package ledger
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // Beside is the root of another object that the manifest's own was read with, such as
 // a runtime; its paths begin with the given name. [Ledger.SettleAll] settles it too.
@@ -27,4 +31,19 @@ func (n Node) Remark(o Outcome, to, reason, do string) {
 	if n.Exists() {
 		n.ledger.note(Entry{Path: n.Path(), Outcome: o, To: to, Reason: reason, Do: do})
 	}
+}
+
+// Drop takes a field out of the tree, so that whoever reads it later finds none. What
+// became of it has to be said before.
+func (n Node) Drop(name string) {
+	if m, ok := n.value.(map[string]any); ok {
+		delete(m, name)
+	}
+}
+
+// Retract takes back what was entered for this value, for whoever knows better.
+func (n Node) Retract() {
+	path := n.Path()
+	n.ledger.entries = slices.DeleteFunc(n.ledger.entries, func(e Entry) bool { return e.Path == path })
+	delete(n.ledger.settled, path)
 }
