@@ -69,7 +69,7 @@ golden: ## Rewrite the golden files and generated pages; read the difference bef
 OPERATORS := training-operator mpi-operator trainer
 
 .PHONY: operators
-operators: ## Record anew what Kubeflow's operators and JobSet make of jobs; the first run compiles them (about 7 minutes)
+operators: ## Record anew what Kubeflow's operators and JobSet make of jobs; the first run compiles them (about 10 minutes)
 	for o in $(OPERATORS); do (cd test/operators/$$o && go run .); done
 
 .PHONY: operators-check
