@@ -91,9 +91,11 @@ func (w Watch) past(pod *corev1.Pod) bool {
 	if n, ok := AttemptOf(pod); ok && n >= w.Attempt {
 		return false
 	}
-	if d := pod.DeletionTimestamp; d != nil {
-		return !d.Add(-grace(pod)).After(w.Begun)
+	if d := pod.DeletionTimestamp; d != nil && !d.Add(-grace(pod)).After(w.Begun) {
+		return true
 	}
+	// From 1.37 on, the kubelet's last word about a pod that has ended moves its deletion
+	// to the present (apiserver, pkg/registry/rest/delete.go), which may be later.
 	return over(pod) && !w.Fell.IsZero() && !pod.CreationTimestamp.After(w.Fell)
 }
 
