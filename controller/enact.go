@@ -26,6 +26,8 @@ const (
 	letGo
 	// end makes a Job fail for good, which takes its pods away.
 	end
+	// mark gives the pods of a Job that is held back the number of their attempt.
+	mark
 	// rest takes the pods of a member away whose gang is done without it.
 	rest
 )
@@ -46,6 +48,10 @@ func wished(p *party, m member, s gang.State) wish {
 		return end
 	case s.Phase == gang.Succeeded:
 		return rest
+	case s.Phase == gang.Suspended && seen.Halted:
+		return mark
+	case s.Phase == gang.Suspended:
+		return asIs // whatever held it back lets it go
 	default:
 		return letGo
 	}
@@ -95,6 +101,8 @@ func change(w gang.Workload, what wish, s *gang.Status, told gang.Status) bool {
 		return true
 	case end:
 		return endFor(w, s)
+	case mark:
+		return number(w, s.Attempt)
 	case letGo:
 		if !told.Stopped || !heldBack(w) {
 			return false
@@ -126,9 +134,7 @@ func hold(w gang.Workload) {
 func release(w gang.Workload, attempt int32) bool {
 	if w.Job != nil {
 		w.Job.Spec.Suspend = ptr.To(false)
-		if labels := w.Template().Labels; labels[gang.LabelAttempt] != "" {
-			labels[gang.LabelAttempt] = strconv.Itoa(int(attempt))
-		}
+		number(w, attempt)
 		return true
 	}
 	record, err := plan.ReadRecord(w)
@@ -136,6 +142,17 @@ func release(w gang.Workload, attempt int32) bool {
 		return false // edited since; its user scales it up
 	}
 	w.StatefulSet.Spec.Replicas = ptr.To(record.Size)
+	return true
+}
+
+// number writes the number of an attempt to the pods of a Job that is suspended. It
+// reports whether it was another.
+func number(w gang.Workload, attempt int32) bool {
+	labels, text := w.Template().Labels, strconv.Itoa(int(attempt))
+	if w.Job == nil || labels[gang.LabelAttempt] == "" || labels[gang.LabelAttempt] == text {
+		return false
+	}
+	labels[gang.LabelAttempt] = text
 	return true
 }
 

@@ -95,7 +95,7 @@ func (s State) Next(l Lifecycle, see Sight) State {
 	if s.Phase == Restarting {
 		return s.restarted(see)
 	}
-	if s.Phase == Suspended && !see.Roll.HeldBack() {
+	if s.Phase == Suspended && !see.Roll.suspended() {
 		if see.Leaving {
 			return s // they go since the gang was held back, and that is no fall
 		}
@@ -172,6 +172,9 @@ func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
 func (s State) restarted(see Sight) State {
 	s.Cause = Earlier(s.Cause, see.Fall) // the first to fall is not always the first to be reported
 	switch {
+	case see.Roll.suspended():
+		s.NotBefore = time.Time{} // whoever lets it go decides when
+		return s.enter(Suspended, see.Now)
 	case see.Resumed && see.Leaving:
 		return s // their Job counts them when they are gone, and that is no other fall
 	case !see.Resumed && (!see.Stopped || see.Now.Before(s.NotBefore)):

@@ -38,6 +38,11 @@ func sight(seen gang.Observation, change ...func(*gang.Sight)) gang.Sight {
 	return s
 }
 
+// among is a look at a gang of two workloads.
+func among(a, b gang.Observation) gang.Sight {
+	return gang.Sight{Now: second(10), Roll: gang.Roll{{Here: true, Least: a.Size, Seen: a}, {Here: true, Least: b.Size, Seen: b}}}
+}
+
 func fell(s *gang.Sight)    { s.Fall = &gang.Fall{Rank: 1, Reason: "Error", ExitCode: 3, At: second(9)} }
 func stopped(s *gang.Sight) { s.Stopped = true }
 func leaving(s *gang.Sight) { s.Leaving = true }
@@ -103,14 +108,18 @@ func TestStateNext(t *testing.T) {
 		"failed, set again": {"scaled up by its user, it begins another life", failed, gangOf, sight(gang.Observation{Set: true, Size: 2}, resumed), gang.Pending, 0, nil},
 		"done, set again": {"with all of its restarts", gang.State{Phase: gang.Succeeded, Attempt: 3}, gangOf,
 			sight(gang.Observation{Set: true, Size: 2}, resumed), gang.Pending, 0, nil},
-		"done, set rests":        {"", gang.State{Phase: gang.Succeeded}, gangOf, sight(gang.Observation{Set: true, Suspended: true, Stopped: true}), gang.Succeeded, 0, nil},
-		"suspended":              {"a gang that its user holds back never fell", running, gangOf, sight(gang.Observation{Suspended: true}, fell), gang.Suspended, 0, nil},
-		"resumed by user":        {"", suspended, gangOf, sight(gang.Observation{}), gang.Pending, 0, nil},
-		"resumed, pods leave":    {"pods that went since it was held back are no fall", suspended, gangOf, sight(gang.Observation{}, fell, leaving), gang.Suspended, 0, nil},
-		"resumed, pods counted":  {"nor are they when their Job counts them", suspended, gangOf, sight(gang.Observation{Fallen: 2}), gang.Pending, 0, nil},
-		"one member not let go":  {"the first of two members was let go, and the second not yet", gang.State{Phase: gang.Pending, Attempt: 1, Begun: begun}, gangOf, sight(held), gang.Pending, 1, nil},
-		"starting":               {"", gang.State{Phase: gang.Pending, Begun: begun}, gangOf, sight(gang.Observation{Ready: 1, Present: 2}, func(s *gang.Sight) { s.Started = true }), gang.Starting, 0, nil},
-		"starting goes not back": {"", gang.State{Phase: gang.Starting, Begun: begun}, gangOf, sight(gang.Observation{Present: 2}), gang.Starting, 0, nil},
+		"done, set rests": {"", gang.State{Phase: gang.Succeeded}, gangOf, sight(gang.Observation{Set: true, Suspended: true, Stopped: true}), gang.Succeeded, 0, nil},
+		"suspended":       {"a gang that its user holds back never fell", running, gangOf, sight(gang.Observation{Suspended: true}, fell), gang.Suspended, 0, nil},
+		"suspended meanwhile": {"it stays held back when its pods are gone and the back-off is over", restarting, gangOf,
+			sight(gang.Observation{Suspended: true}, stopped, lookedAt(60)), gang.Suspended, 2, nil},
+		"suspended meanwhile, one of two": {"the other stays stopped", suspended, gangOf, among(gang.Observation{Size: 2, Suspended: true}, gang.Observation{Size: 2, Suspended: true, Stopped: true}), gang.Suspended, 0, nil},
+		"resumed, one of two stopped":     {"and is let go after it", suspended, gangOf, among(gang.Observation{Size: 2}, gang.Observation{Size: 2, Suspended: true, Stopped: true}), gang.Pending, 0, nil},
+		"resumed by user":                 {"", suspended, gangOf, sight(gang.Observation{}), gang.Pending, 0, nil},
+		"resumed, pods leave":             {"pods that went since it was held back are no fall", suspended, gangOf, sight(gang.Observation{}, fell, leaving), gang.Suspended, 0, nil},
+		"resumed, pods counted":           {"nor are they when their Job counts them", suspended, gangOf, sight(gang.Observation{Fallen: 2}), gang.Pending, 0, nil},
+		"one member not let go":           {"the first of two members was let go, and the second not yet", gang.State{Phase: gang.Pending, Attempt: 1, Begun: begun}, gangOf, sight(held), gang.Pending, 1, nil},
+		"starting":                        {"", gang.State{Phase: gang.Pending, Begun: begun}, gangOf, sight(gang.Observation{Ready: 1, Present: 2}, func(s *gang.Sight) { s.Started = true }), gang.Starting, 0, nil},
+		"starting goes not back":          {"", gang.State{Phase: gang.Starting, Begun: begun}, gangOf, sight(gang.Observation{Present: 2}), gang.Starting, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.from.Next(c.life, c.see)

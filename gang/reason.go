@@ -19,6 +19,8 @@ const (
 	// ReasonTooLate: a Job that exists already was labelled; its template cannot
 	// change any more.
 	ReasonTooLate Reason = "TooLate"
+	// ReasonHeld: the user suspended a Job that Rollcall had suspended before.
+	ReasonHeld Reason = "Held"
 	// ReasonInternal: a fault of Rollcall's own.
 	ReasonInternal Reason = "Internal"
 	// ReasonUndecodable: the request held no object that could be read.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -30,6 +32,32 @@ func hold(old, updated *appsv1.StatefulSet) []string {
 	}
 	return []string{fmt.Sprintf("spec.replicas: stays 0, since the gang is %s; to run it again, delete it and create it anew, or kubectl scale statefulset/%s --replicas=%d",
 		was.Phase, old.Name, wanted)}
+}
+
+// Hold notes that the user of a Job wants it suspended which Rollcall has suspended for a
+// restart. That changes nothing of the Job, so an update which changes nothing is taken for
+// it: the Job counts as held back by its user from then on, and is let go by its user
+// alone. Every other update stays as it is.
+func (e *Engine) Hold(old, updated *batchv1.Job) Result {
+	was := gang.StatusOf(gang.Workload{Job: old})
+	if was.Phase != gang.Restarting || !was.Stopped || !ptr.Deref(old.Spec.Suspend, false) || !unchanged(old, updated) {
+		return Result{Reason: gang.ReasonTooLate}
+	}
+	was.Stopped = false
+	text, err := was.Text()
+	if err != nil {
+		return Result{Reason: gang.ReasonInternal}
+	}
+	updated.Annotations[gang.AnnotationStatus] = text
+	return Result{Reason: gang.ReasonHeld, Warnings: []string{
+		"spec.suspend: the gang was stopped for a restart; it is suspended now, and begins anew when you set this to false"}}
+}
+
+// unchanged reports whether an update leaves a Job as it is, but for who wrote what.
+func unchanged(old, updated *batchv1.Job) bool {
+	o, u := old.DeepCopy(), updated.DeepCopy()
+	o.ManagedFields, u.ManagedFields = nil, nil
+	return equality.Semantic.DeepEqual(o, u)
 }
 
 // revive takes back what Rollcall did to the spec of the object that a manifest was

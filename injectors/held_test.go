@@ -136,3 +136,50 @@ func TestElasticTemplateStays(t *testing.T) {
 		}
 	}
 }
+
+// TestHold: a patch that changes nothing of a Job which Rollcall has suspended for a
+// restart means that its user wants it suspended.
+func TestHold(t *testing.T) {
+	engine := injectors.New(injectors.Builtin(), gang.Config{})
+	status := func(s gang.Status) string {
+		text, err := s.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	held := gang.Status{Phase: gang.Restarting, Stopped: true, Attempt: 1, Cause: &gang.Fall{Rank: 1, Reason: "Error"}}
+	for name, c := range map[string]struct {
+		reason string
+		status gang.Status
+		change func(old, updated *batchv1.Job)
+		want   gang.Reason
+	}{
+		"nothing":      {"", held, func(_, _ *batchv1.Job) {}, gang.ReasonHeld},
+		"who wrote it": {"that is none of the Job", held, func(_, u *batchv1.Job) { u.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me"}} }, gang.ReasonHeld},
+		"a label":      {"it may be about that alone", held, func(_, u *batchv1.Job) { u.Labels["a"] = "b" }, gang.ReasonTooLate},
+		"let go":       {"as Kueue does", held, func(_, u *batchv1.Job) { u.Spec.Suspend = ptr.To(false) }, gang.ReasonTooLate},
+		"runs":         {"it is not suspended", held, func(o, u *batchv1.Job) { o.Spec.Suspend, u.Spec.Suspend = nil, nil }, gang.ReasonTooLate},
+		"its own":      {"it is its user's already", gang.Status{Phase: gang.Suspended}, func(_, _ *batchv1.Job) {}, gang.ReasonTooLate},
+		"held already": {"", gang.Status{Phase: gang.Restarting, Attempt: 1}, func(_, _ *batchv1.Job) {}, gang.ReasonTooLate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := &batchv1.Job{ObjectMeta: labelled("train", map[string]string{gang.AnnotationStatus: status(c.status)}), Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+			updated := old.DeepCopy()
+			c.change(old, updated)
+			sent := updated.DeepCopy()
+			r := engine.Hold(old, updated)
+			if r.Reason != c.want || (len(r.Warnings) > 0) != (c.want == gang.ReasonHeld) {
+				t.Errorf("%s: %s, warnings %q", c.reason, r.Reason, r.Warnings)
+			}
+			want := c.status
+			if c.want == gang.ReasonHeld {
+				want.Stopped = false
+				sent.Annotations[gang.AnnotationStatus] = status(want)
+			}
+			if diff := cmp.Diff(sent, updated); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+		})
+	}
+}

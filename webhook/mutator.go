@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -60,11 +62,32 @@ func (m *Mutator) inject(req admission.Request, w gang.Workload) (injectors.Resu
 			return injectors.Result{Reason: gang.ReasonUndecodable}, apierrors.NewBadRequest(err.Error())
 		}
 		return m.engine.Readmit(old.StatefulSet, w.StatefulSet)
+	case req.Operation == admissionv1.Update && bySpec(req, w.Job.ManagedFields):
+		old, err := decode(req.Kind.Kind, req.OldObject.Raw)
+		if err != nil {
+			return injectors.Result{Reason: gang.ReasonUndecodable}, apierrors.NewBadRequest(err.Error())
+		}
+		return m.engine.Hold(old.Job, w.Job), nil
 	default:
 		// A Job's template is immutable; a patch here would block even the removal
 		// of a finalizer (kubernetes/kubernetes#109164).
 		return injectors.Result{Reason: gang.ReasonTooLate}, nil
 	}
+}
+
+// bySpec reports whether an update may have named spec.suspend. Server-side apply says
+// so itself; of all else nobody can tell, and a patch looks like a replacement.
+func bySpec(req admission.Request, fields []metav1.ManagedFieldsEntry) bool {
+	var options metav1.UpdateOptions
+	if err := json.Unmarshal(req.Options.Raw, &options); err != nil {
+		return false
+	}
+	for _, f := range fields {
+		if f.Manager == options.FieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "" {
+			return f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.Raw, []byte(`"f:suspend"`))
+		}
+	}
+	return true
 }
 
 // decode reads a workload of one of the two kinds.

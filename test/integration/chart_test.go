@@ -94,7 +94,7 @@ func testSelectors(t *testing.T, c *cluster.Cluster) {
 		{Key: gang.LabelRankOffset, Operator: metav1.LabelSelectorOpExists},
 	}}
 	wantObjects := map[string]metav1.LabelSelector{
-		"inject.rollcall.training": workloads, "validate.rollcall.training": workloads, "update.rollcall.training": workloads,
+		"inject.rollcall.training": workloads, "validate.rollcall.training": workloads, "update.rollcall.training": workloads, "hold.rollcall.training": workloads,
 		rankWebhook: pods,
 	}
 	for name, tc := range cases {
@@ -150,6 +150,7 @@ func checkRules(t *testing.T, c *cluster.Cluster, ofPods string, args ...string)
 		"inject.rollcall.training":   "/mutate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
 		"validate.rollcall.training": "/validate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
 		"update.rollcall.training":   "/validate Ignore 1s jobs:UPDATE",
+		"hold.rollcall.training":     "/mutate Ignore 1s jobs:UPDATE",
 		rankWebhook:                  strings.TrimSpace("/mutate-pod Fail 5s " + ofPods),
 	}
 	got := map[string]string{}

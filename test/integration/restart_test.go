@@ -43,6 +43,8 @@ func TestRestart(t *testing.T) {
 			"NoBackoff":          testRestartNoBackoff,
 			"Elastic":            testRestartElastic,
 			"Suspended":          testRestartSuspended,
+			"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
+			"OneSuspended":       testRestartOneSuspended,
 			"ResumedByAnother":   testRestartResumed,
 			"StartTimeout":       testRestartStartTimeout,
 			"DoneBefore":         testRestartDoneBefore,
