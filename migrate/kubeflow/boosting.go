@@ -3,7 +3,7 @@ package kubeflow
 func xgboostJob() job {
 	return job{
 		framework: "xgboost", versions: []string{v1},
-		replicas: "xgbReplicaSpecs", container: "xgboost", portName: "xgboostjob-port", port: 9999, byDefault: restartNever,
+		replicas: "xgbReplicaSpecs", container: "xgboost", portName: "xgboostjob-port", defaultPort: 9999, byDefault: restartNever,
 		sets: func(*reader, string) []string {
 			return []string{"MASTER_PORT", "MASTER_ADDR", "WORLD_SIZE", "RANK", "PYTHONUNBUFFERED", "WORKER_PORT", "WORKER_ADDRS"}
 		},

@@ -56,21 +56,20 @@ func (r *reader) rendezvousPort(role *blueprint.Role, c *corev1.Container) {
 	}
 }
 
-// carryPort carries a part's rendezvous port.
+// carryPort carries a part's rendezvous port: the first that a part names is the gang's.
 func (r *reader) carryPort(n ledger.Node, port int32) {
-	want := fmt.Sprint(port)
-	switch have := r.blueprint.Keys[gang.AnnotationPort]; {
-	case have == "" && port == r.job.port:
-		n.Carried("the framework's own port")
-		return
-	case have == want:
-	case have != "":
-		n.Changed("annotation "+gang.AnnotationPort, fmt.Sprintf("a gang has one rendezvous port, and another part asks for %s", have), "use one port")
-		return
-	default:
-		r.blueprint.Keys[gang.AnnotationPort] = want
+	if r.asked == 0 {
+		r.asked = port
 	}
-	n.Carried("annotation " + gang.AnnotationPort)
+	switch {
+	case port != r.asked:
+		n.Changed("annotation "+gang.AnnotationPort, fmt.Sprintf("a gang has one rendezvous port, and another part asks for %d", r.asked), "use one port")
+	case port == r.defaultPort:
+		n.Carried("the framework's own port")
+	default:
+		r.blueprint.Keys[gang.AnnotationPort] = fmt.Sprint(port)
+		n.Carried("annotation " + gang.AnnotationPort)
+	}
 }
 
 // variables drops what the user wrote under the names of variables that are set anyway.

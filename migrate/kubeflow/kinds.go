@@ -37,15 +37,16 @@ type job struct {
 	// container is the name that the operator looks for among a template's containers;
 	// empty where it takes the first.
 	container string
-	// portName and port are those of the container port of the rendezvous; empty where
+	// portName and defaultPort are those of the container port of the rendezvous; empty where
 	// there is none to choose.
-	portName string
-	port     int32
+	portName    string
+	defaultPort int32
 	// byDefault is the restart policy of a replica that names none.
 	byDefault string
 	// parts are the replica types in the order of their ranks.
 	parts []part
-	// indexLabel was the label of the pods with their index, before version v1.
+	// indexLabel was the label of the pods with their index in the versions before v1;
+	// empty where they had none.
 	indexLabel string
 	// sets are the variables that the operator sets in the pods of a role, whatever the
 	// user wrote.
@@ -138,6 +139,8 @@ type reader struct {
 	blueprint *blueprint.Blueprint
 	// at is where the manifest describes the parts.
 	at ledger.Node
+	// asked is the rendezvous port that a part names; 0 while none has.
+	asked int32
 	// restarts are the restart policies of the parts.
 	restarts []restart
 	// elastic is true for a gang whose number of pods may change while it runs.

@@ -10,7 +10,7 @@ import (
 func tfJob() job {
 	return job{
 		framework: "tensorflow", versions: []string{v1, v1beta2, v1beta1, v1alpha2, v1alpha1}, indexLabel: "tf-replica-index",
-		replicas: "tfReplicaSpecs", container: "tensorflow", portName: "tfjob-port", port: 2222, byDefault: restartNever,
+		replicas: "tfReplicaSpecs", container: "tensorflow", portName: "tfjob-port", defaultPort: 2222, byDefault: restartNever,
 		sets: tfVariables, owns: []string{"TF_CONFIG", "TF_TASK_INDEX"},
 		parts: []part{{name: "Master", role: "master", one: true}, {name: "Chief", role: "chief", one: true}, {name: "Worker", role: "worker"},
 			{name: "PS", role: "ps", set: true}, {name: "Evaluator", role: "evaluator"}},
