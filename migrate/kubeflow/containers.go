@@ -77,6 +77,10 @@ func (r *reader) carryPort(n ledger.Node, port int32) {
 // where the gang cannot do without its own.
 func (r *reader) variables(role *blueprint.Role, at int) {
 	spec, n := &role.Template.Spec, role.Node.Get("spec")
+	owns := r.owns
+	if r.pods() > 1 {
+		owns = slices.Concat(r.owns, r.meets)
+	}
 	var sets []string
 	if r.sets != nil {
 		sets = r.sets(r, role.Name)
@@ -90,7 +94,7 @@ func (r *reader) variables(role *blueprint.Role, at int) {
 				continue
 			}
 			do := ""
-			if !slices.Contains(r.owns, e.Name) {
+			if !slices.Contains(owns, e.Name) {
 				do = "set it again on the new workload if it is what you want"
 			}
 			n.Get("env").Item(i).Changed("", "left out: "+why, do)
@@ -101,14 +105,14 @@ func (r *reader) variables(role *blueprint.Role, at int) {
 		switch {
 		case slices.Contains(sets, name):
 			return fmt.Sprintf("the operator overwrote %s, so this value never reached the program", name)
-		case slices.Contains(r.owns, name):
+		case slices.Contains(owns, name):
 			return fmt.Sprintf("Rollcall sets %s itself, by the gang's own addresses and ranks", name)
 		}
 		return ""
 	})
 	for i := range spec.InitContainers {
 		drop(&spec.InitContainers[i], n.Get("initContainers").Item(i), func(name string) string {
-			if slices.Contains(sets, name) || slices.Contains(r.owns, name) {
+			if slices.Contains(sets, name) || slices.Contains(owns, name) {
 				return fmt.Sprintf("Rollcall sets %s in init containers too", name)
 			}
 			return ""

@@ -53,6 +53,8 @@ type job struct {
 	sets func(r *reader, role string) []string
 	// owns are the variables that Rollcall sets and that another value would contradict.
 	owns []string
+	// meets are those of them that a gang of one pod does not have, since it meets nobody.
+	meets []string
 	// everywhere is true where the operator sets them in all containers, and false where
 	// it does in the one that trains.
 	everywhere bool
@@ -150,6 +152,15 @@ type reader struct {
 	// relaunches is true where the operator's launcher is a Job of its own, which starts
 	// it anew whatever its restart policy says.
 	relaunches bool
+}
+
+// pods is the number of all pods.
+func (r *reader) pods() int {
+	n := 0
+	for _, role := range r.blueprint.Roles {
+		n += int(role.Pods)
+	}
+	return n
 }
 
 // find is the role of the given name; nil when the gang has none.

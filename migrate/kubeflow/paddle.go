@@ -8,7 +8,7 @@ func paddleJob() job {
 		everywhere: true,
 		// POD_IP is what Paddle's launcher takes for its own address; by the pod's it would
 		// not know itself in the names of a gang.
-		owns:  []string{"PADDLE_NNODES", "PADDLE_MASTER", "POD_IP", "PADDLE_POD_INDEX", "PADDLE_RANK", "PADDLE_SERVERS_ENDPOINTS", "PADDLE_TRAINERS_ENDPOINTS"},
+		meets: []string{"PADDLE_NNODES", "PADDLE_MASTER", "POD_IP", "PADDLE_POD_INDEX", "PADDLE_RANK", "PADDLE_SERVERS_ENDPOINTS", "PADDLE_TRAINERS_ENDPOINTS"},
 		parts: []part{{name: "Master", role: "master", set: true}, {name: "Worker", role: "worker"}},
 		read:  readPaddle,
 	}
