@@ -132,12 +132,12 @@ func (b *Blueprint) members() []member {
 		}
 		m.Template = *first.Template.DeepCopy()
 		m.Name = "" // the role that the framework gives a workload alone
-		m.Set = m.Set && !b.JobsOnly()
+		m.Set = b.isSet(first)
 		return []member{m}
 	}
 	out := make([]member, len(b.Roles))
 	for i, r := range b.Roles {
-		r.Set = r.Set && !b.JobsOnly()
+		r.Set = b.isSet(r)
 		r.Template = *r.Template.DeepCopy()
 		out[i] = member{Role: r, workload: b.Name + "-" + r.Name, parts: []Role{r}}
 	}
@@ -157,6 +157,13 @@ func (b *Blueprint) alike() bool {
 		}
 	}
 	return true
+}
+
+// isSet reports whether a role is a StatefulSet: whether it wants to be, and asks for
+// nothing that only a Job can do. Pods with a deadline of their own are refused in a
+// StatefulSet (kubernetes pkg/apis/apps/validation).
+func (b *Blueprint) isSet(r Role) bool {
+	return r.Set && !b.JobsOnly() && r.Template.Spec.ActiveDeadlineSeconds == nil
 }
 
 // JobsOnly reports whether something is asked of all workloads that a StatefulSet cannot

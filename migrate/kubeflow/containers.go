@@ -56,21 +56,20 @@ func (r *reader) rendezvousPort(role *blueprint.Role, c *corev1.Container) {
 	}
 }
 
-// carryPort carries a part's rendezvous port.
+// carryPort carries a part's rendezvous port: the first that a part names is the gang's.
 func (r *reader) carryPort(n ledger.Node, port int32) {
-	want := fmt.Sprint(port)
-	switch have := r.blueprint.Keys[gang.AnnotationPort]; {
-	case have == "" && port == r.job.port:
-		n.Carried("the framework's own port")
-		return
-	case have == want:
-	case have != "":
-		n.Changed("annotation "+gang.AnnotationPort, fmt.Sprintf("a gang has one rendezvous port, and another part asks for %s", have), "use one port")
-		return
-	default:
-		r.blueprint.Keys[gang.AnnotationPort] = want
+	if r.asked == 0 {
+		r.asked = port
 	}
-	n.Carried("annotation " + gang.AnnotationPort)
+	switch {
+	case port != r.asked:
+		n.Changed("annotation "+gang.AnnotationPort, fmt.Sprintf("a gang has one rendezvous port, and another part asks for %d", r.asked), "use one port")
+	case port == r.defaultPort:
+		n.Carried("the framework's own port")
+	default:
+		r.blueprint.Keys[gang.AnnotationPort] = fmt.Sprint(port)
+		n.Carried("annotation " + gang.AnnotationPort)
+	}
 }
 
 // variables drops what the user wrote under the names of variables that are set anyway.
@@ -78,6 +77,10 @@ func (r *reader) carryPort(n ledger.Node, port int32) {
 // where the gang cannot do without its own.
 func (r *reader) variables(role *blueprint.Role, at int) {
 	spec, n := &role.Template.Spec, role.Node.Get("spec")
+	owns := r.owns
+	if r.pods() > 1 {
+		owns = slices.Concat(r.owns, r.meets)
+	}
 	var sets []string
 	if r.sets != nil {
 		sets = r.sets(r, role.Name)
@@ -91,7 +94,7 @@ func (r *reader) variables(role *blueprint.Role, at int) {
 				continue
 			}
 			do := ""
-			if !slices.Contains(r.owns, e.Name) {
+			if !slices.Contains(owns, e.Name) {
 				do = "set it again on the new workload if it is what you want"
 			}
 			n.Get("env").Item(i).Changed("", "left out: "+why, do)
@@ -102,14 +105,14 @@ func (r *reader) variables(role *blueprint.Role, at int) {
 		switch {
 		case slices.Contains(sets, name):
 			return fmt.Sprintf("the operator overwrote %s, so this value never reached the program", name)
-		case slices.Contains(r.owns, name):
+		case slices.Contains(owns, name):
 			return fmt.Sprintf("Rollcall sets %s itself, by the gang's own addresses and ranks", name)
 		}
 		return ""
 	})
 	for i := range spec.InitContainers {
 		drop(&spec.InitContainers[i], n.Get("initContainers").Item(i), func(name string) string {
-			if slices.Contains(sets, name) || slices.Contains(r.owns, name) {
+			if slices.Contains(sets, name) || slices.Contains(owns, name) {
 				return fmt.Sprintf("Rollcall sets %s in init containers too", name)
 			}
 			return ""

@@ -111,7 +111,7 @@ func (r *reader) portNumber() int32 {
 	if n, err := strconv.ParseInt(r.blueprint.Keys[gang.AnnotationPort], 10, 32); err == nil {
 		return int32(n)
 	}
-	return r.job.port
+	return r.defaultPort
 }
 
 func (r *reader) rendezvousConf(n ledger.Node) {

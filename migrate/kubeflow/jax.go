@@ -3,7 +3,7 @@ package kubeflow
 func jaxJob() job {
 	return job{
 		framework: "jax", versions: []string{v1},
-		replicas: "jaxReplicaSpecs", container: "jax", portName: "jaxjob-port", port: 6666, byDefault: restartNever,
+		replicas: "jaxReplicaSpecs", container: "jax", portName: "jaxjob-port", defaultPort: 6666, byDefault: restartNever,
 		sets: func(*reader, string) []string {
 			return []string{"PYTHONUNBUFFERED", "COORDINATOR_PORT", "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID"}
 		},

@@ -37,21 +37,24 @@ type job struct {
 	// container is the name that the operator looks for among a template's containers;
 	// empty where it takes the first.
 	container string
-	// portName and port are those of the container port of the rendezvous; empty where
+	// portName and defaultPort are those of the container port of the rendezvous; empty where
 	// there is none to choose.
-	portName string
-	port     int32
+	portName    string
+	defaultPort int32
 	// byDefault is the restart policy of a replica that names none.
 	byDefault string
 	// parts are the replica types in the order of their ranks.
 	parts []part
-	// indexLabel was the label of the pods with their index, before version v1.
+	// indexLabel was the label of the pods with their index in the versions before v1;
+	// empty where they had none.
 	indexLabel string
 	// sets are the variables that the operator sets in the pods of a role, whatever the
 	// user wrote.
 	sets func(r *reader, role string) []string
 	// owns are the variables that Rollcall sets and that another value would contradict.
 	owns []string
+	// meets are those of them that a gang of one pod does not have, since it meets nobody.
+	meets []string
 	// everywhere is true where the operator sets them in all containers, and false where
 	// it does in the one that trains.
 	everywhere bool
@@ -138,6 +141,8 @@ type reader struct {
 	blueprint *blueprint.Blueprint
 	// at is where the manifest describes the parts.
 	at ledger.Node
+	// asked is the rendezvous port that a part names; 0 while none has.
+	asked int32
 	// restarts are the restart policies of the parts.
 	restarts []restart
 	// elastic is true for a gang whose number of pods may change while it runs.
@@ -147,6 +152,15 @@ type reader struct {
 	// relaunches is true where the operator's launcher is a Job of its own, which starts
 	// it anew whatever its restart policy says.
 	relaunches bool
+}
+
+// pods is the number of all pods.
+func (r *reader) pods() int {
+	n := 0
+	for _, role := range r.blueprint.Roles {
+		n += int(role.Pods)
+	}
+	return n
 }
 
 // find is the role of the given name; nil when the gang has none.

@@ -14,7 +14,7 @@ import (
 
 func mpiJob() job {
 	return job{
-		framework: "mpi", versions: []string{v2beta1, v1, v1alpha2, v1alpha1}, indexLabel: "mpi-job-index",
+		framework: "mpi", versions: []string{v2beta1, v1, v1alpha2, v1alpha1},
 		replicas: "mpiReplicaSpecs", byDefault: restartNever,
 		sets: mpiVariables,
 		parts: []part{{name: "Launcher", role: gang.RoleLauncher, one: true},
@@ -65,6 +65,10 @@ func readMPI(r *reader) {
 	if starts(launcher, "horovodrun") {
 		r.blueprint.Framework = "horovod"
 	}
+	if starts(launcher, "--host-discovery-script") {
+		r.at.Note("horovodrun asks for its hosts while it runs: discover_hosts.sh names them, each with its slots, but a gang of fixed size restarts when one is gone",
+			"set "+gang.AnnotationElastic+": min:max, the numbers of workers with which it can go on")
+	}
 	r.slots()
 	r.implementation()
 	r.launcherRuns(launcher, worker)
@@ -98,8 +102,13 @@ func (r *reader) formerHosts(launcher, worker *blueprint.Role) {
 		return
 	}
 	for i := range r.blueprint.Roles { // as the operator does
-		if spec := &r.blueprint.Roles[i].Template.Spec; spec.HostNetwork {
+		spec, n := &r.blueprint.Roles[i].Template.Spec, r.blueprint.Roles[i].Node.Get("spec")
+		if spec.HostNetwork {
 			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+		}
+		spec.Hostname, spec.Subdomain = "", ""
+		for _, key := range []string{"hostname", "subdomain"} {
+			n.Get(key).Changed("", "left out: the operator overwrote it", "")
 		}
 	}
 }

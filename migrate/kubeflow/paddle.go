@@ -1,16 +1,14 @@
 package kubeflow
 
-import "rollcall.training/gang"
-
 func paddleJob() job {
 	return job{
 		framework: "paddle", versions: []string{v1},
-		replicas: "paddleReplicaSpecs", container: "paddle", portName: "master", port: 36543, byDefault: restartOnFailure,
+		replicas: "paddleReplicaSpecs", container: "paddle", portName: "master", defaultPort: 36543, byDefault: restartOnFailure,
 		sets:       paddleVariables,
 		everywhere: true,
 		// POD_IP is what Paddle's launcher takes for its own address; by the pod's it would
 		// not know itself in the names of a gang.
-		owns:  []string{"PADDLE_NNODES", "PADDLE_MASTER", "POD_IP", "PADDLE_POD_INDEX", "PADDLE_RANK", "PADDLE_SERVERS_ENDPOINTS", "PADDLE_TRAINERS_ENDPOINTS"},
+		meets: []string{"PADDLE_NNODES", "PADDLE_MASTER", "POD_IP", "PADDLE_POD_INDEX", "PADDLE_RANK", "PADDLE_SERVERS_ENDPOINTS", "PADDLE_TRAINERS_ENDPOINTS"},
 		parts: []part{{name: "Master", role: "master", set: true}, {name: "Worker", role: "worker"}},
 		read:  readPaddle,
 	}
@@ -35,7 +33,6 @@ func readPaddle(r *reader) {
 	master, worker := r.find("master"), r.find("worker")
 	switch {
 	case master != nil && worker != nil:
-		r.blueprint.Keys[gang.AnnotationSuccessPolicy] = "worker"
 		master.Node.Note("it is the part of the parameter servers and runs them alone, and the end of the workers is the end of the job; "+
 			"the operator's variables made each pod a server and a trainer, and the end of the master was that of the job", "")
 	case master != nil:

@@ -10,7 +10,7 @@ import (
 func pytorchJob() job {
 	return job{
 		framework: "pytorch", versions: []string{v1, v1beta2, v1beta1, v1alpha2, v1alpha1}, indexLabel: "pytorch-replica-index",
-		replicas: "pytorchReplicaSpecs", container: "pytorch", portName: "pytorchjob-port", port: 23456, byDefault: restartOnFailure,
+		replicas: "pytorchReplicaSpecs", container: "pytorch", portName: "pytorchjob-port", defaultPort: 23456, byDefault: restartOnFailure,
 		sets: torchVariables, everywhere: true,
 		owns:  []string{"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK", "PET_NNODES"},
 		parts: []part{{name: "Master", role: "master", one: true}, {name: "Worker", role: "worker"}},

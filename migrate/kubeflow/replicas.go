@@ -132,12 +132,13 @@ func (r *reader) former(p part) blueprint.Former {
 	if r.Version == v1alpha1 {
 		return blueprint.Former{}
 	}
+	f := blueprint.Former{Prefix: r.blueprint.Name + "-" + strings.ToLower(p.name) + "-", Alone: true}
 	label := r.indexLabel
-	if r.Version == v1 {
+	if r.Version == v1 || r.Version == v2beta1 {
 		label = "training.kubeflow.org/replica-index"
 	}
-	return blueprint.Former{
-		Prefix: r.blueprint.Name + "-" + strings.ToLower(p.name) + "-", Alone: true,
-		IndexField: "metadata.labels['" + label + "']",
+	if label != "" {
+		f.IndexField = "metadata.labels['" + label + "']"
 	}
+	return f
 }

@@ -62,6 +62,9 @@ func (r *reader) restartPolicies() {
 
 // policy is what a part says, or what holds where it says nothing.
 func (r *reader) policy(s restart) string {
+	if r.relaunches && s.role == gang.RoleLauncher {
+		return cmp.Or(s.node.String(), restartOnFailure)
+	}
 	return cmp.Or(s.node.String(), r.byDefault)
 }
 

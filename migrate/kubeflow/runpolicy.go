@@ -96,6 +96,9 @@ func (r *reader) deadline(n ledger.Node) {
 	case *seconds < 1:
 		n.Invalid("must be at least 1")
 		return
+	case r.scaled && len(r.blueprint.Roles) == 1:
+		n.Lost("the workload is a StatefulSet for its autoscaler, and has no deadline", "")
+		return
 	case r.blueprint.Keys[gang.AnnotationRestartPolicy] == string(gang.RestartNever) || r.elastic:
 		n.Carried(to)
 	default:

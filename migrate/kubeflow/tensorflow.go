@@ -10,8 +10,8 @@ import (
 func tfJob() job {
 	return job{
 		framework: "tensorflow", versions: []string{v1, v1beta2, v1beta1, v1alpha2, v1alpha1}, indexLabel: "tf-replica-index",
-		replicas: "tfReplicaSpecs", container: "tensorflow", portName: "tfjob-port", port: 2222, byDefault: restartNever,
-		sets: tfVariables, owns: []string{"TF_CONFIG", "TF_TASK_INDEX"},
+		replicas: "tfReplicaSpecs", container: "tensorflow", portName: "tfjob-port", defaultPort: 2222, byDefault: restartNever,
+		sets: tfVariables, meets: []string{"TF_CONFIG", "TF_TASK_INDEX"},
 		parts: []part{{name: "Master", role: "master", one: true}, {name: "Chief", role: "chief", one: true}, {name: "Worker", role: "worker"},
 			{name: "PS", role: "ps", set: true}, {name: "Evaluator", role: "evaluator"}},
 		read: readTensorFlow,
@@ -21,11 +21,7 @@ func tfJob() job {
 // tfVariables is what TFJob sets; a job of one pod has none (training-operator,
 // pkg/controller.v1/tensorflow/tensorflow.go). Rollcall's policy is the same.
 func tfVariables(r *reader, _ string) []string {
-	pods := int32(0)
-	for _, role := range r.blueprint.Roles {
-		pods += role.Pods
-	}
-	if pods == 1 {
+	if r.pods() == 1 {
 		return nil
 	}
 	return []string{"TF_CONFIG"}
