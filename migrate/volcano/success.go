@@ -82,7 +82,10 @@ func (r *reader) decide(name string) {
 		r.blueprint.OneKind = false // a part of one workload cannot decide unless it is its rank 0
 	}
 	working := 0
-	for _, b := range r.blueprint.Roles {
+	for i, b := range r.blueprint.Roles {
+		if b.Name == name {
+			r.blueprint.Roles[i].Set = false // a StatefulSet does not end
+		}
 		if !r.framework.role(b.Name).serves {
 			working++
 		}

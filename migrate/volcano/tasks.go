@@ -195,14 +195,18 @@ func (r *reader) partNames() map[string]string {
 		part("worker", roleWorker)
 		if f.given("port") {
 			f.port("port", sshPort)
-			f.node("port").Changed("", fmt.Sprintf("sshd of the gang listens on port %d, and ssh knows that", r.framework.port), "")
+			f.node("port").Changed("", fmt.Sprintf("sshd of the gang listens on port %d, and ssh knows that", sshdPort), "")
 		}
 	}
 	return names
 }
 
-// sshPort is the default of the plugins mpi and ssh.
-const sshPort = 22
+// sshPort is the default of the plugins mpi and ssh, and sshdPort where Rollcall's sshd
+// listens (injectors/ssh, Port).
+const (
+	sshPort  = 22
+	sshdPort = 2222
+)
 
 var launchCommand = regexp.MustCompile(`\b(mpirun|mpiexec|horovodrun)\b|(^|[\s;&|/])deepspeed\s`)
 

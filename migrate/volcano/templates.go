@@ -186,11 +186,11 @@ func (r *reader) daemon(role *blueprint.Role) {
 		n.Get(field).Changed("", "left out: it does nothing but run sshd, and a worker without a command runs the gang's, with the gang's keys", "")
 	}
 	c.Command, c.Args = nil, nil
-	r.probes(n, c)
+	probes(n, c)
 }
 
 // probes have the kubelet ask where the gang's sshd listens.
-func (r *reader) probes(n ledger.Node, c *corev1.Container) {
+func probes(n ledger.Node, c *corev1.Container) {
 	for field, probe := range map[string]*corev1.Probe{"readinessProbe": c.ReadinessProbe, "livenessProbe": c.LivenessProbe, "startupProbe": c.StartupProbe} {
 		if probe == nil || probe.TCPSocket == nil {
 			continue
@@ -198,8 +198,8 @@ func (r *reader) probes(n ledger.Node, c *corev1.Container) {
 		port := probe.TCPSocket.Port
 		named := slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port.StrVal && p.ContainerPort == sshPort })
 		if port.IntVal == sshPort || port.Type == intstr.String && named {
-			probe.TCPSocket.Port = intstr.FromInt32(r.framework.port)
-			n.Get(field).Get("tcpSocket").Get("port").Changed(fmt.Sprint(r.framework.port), "the gang's sshd listens there", "")
+			probe.TCPSocket.Port = intstr.FromInt32(sshdPort)
+			n.Get(field).Get("tcpSocket").Get("port").Changed(fmt.Sprint(sshdPort), "the gang's sshd listens there", "")
 		}
 	}
 }

@@ -195,6 +195,61 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// TestSuccess says whose end is the gang's: "" leaves it to the framework.
+func TestSuccess(t *testing.T) {
+	task := func(name string, replicas, own string) string {
+		return "{name: " + name + ", replicas: " + replicas + ", policies: [" + own + "], " + pods("command: ["+name+"]") + "}"
+	}
+	same := func(name, own string) string {
+		return "{name: " + name + ", replicas: 1, policies: [" + own + "], " + pods("command: [x]") + "}"
+	}
+	const completes = "{event: TaskCompleted, action: CompleteJob}"
+	for _, c := range []struct {
+		reason, framework, spec string
+		want                    map[string]string // by workload
+	}{
+		{"the framework's own part", "pytorch", "tasks: [" + task("master", "1", completes) + "," + task("worker", "2", "") + "]",
+			map[string]string{"Job train-master": "", "Job train-worker": ""}},
+		{"another part", "pytorch", "tasks: [" + task("master", "1", "") + "," + task("worker", "2", completes) + "]",
+			map[string]string{"Job train-master": "worker", "Job train-worker": "worker"}},
+		{"nobody: all have to end", "pytorch", "tasks: [" + task("master", "1", "") + "," + task("worker", "2", "") + "]",
+			map[string]string{"Job train-master": "all", "Job train-worker": "all"}},
+		{"nobody, in one workload", "pytorch", "tasks: [" + same("master", "") + "," + same("worker", "") + "]",
+			map[string]string{"Job train": ""}},
+		{"rank 0 of one workload", "pytorch", "tasks: [" + same("master", completes) + "," + same("worker", "") + "]",
+			map[string]string{"Job train": "rank0"}},
+		{"the workers of one template", "pytorch", "tasks: [" + same("master", "") + "," + same("worker", completes) + "]",
+			map[string]string{"Job train-master": "worker", "Job train-worker": "worker"}},
+		{"the only task", "pytorch", "tasks: [" + task("worker", "2", completes) + "]", map[string]string{"Job train": ""}},
+		{"any task of the job", "pytorch", "policies: [" + completes + "], tasks: [" + task("master", "1", "") + "," + task("worker", "2", "") + "]",
+			map[string]string{"Job train-master": "", "Job train-worker": ""}},
+		{"the workers beside ps, which never ends", "tensorflow", "tasks: [" + task("ps", "1", "") + "," + task("worker", "2", completes) + "]",
+			map[string]string{"StatefulSet train-ps": "", "Job train-worker": ""}},
+		{"a ps that decides does end", "tensorflow", "tasks: [" + task("ps", "1", completes) + "," + task("worker", "2", "") + "]",
+			map[string]string{"Job train-ps": "ps", "Job train-worker": "ps"}},
+		{"the launcher, as always", "mpi", "tasks: [" + task("master", "1", "") + "," + task("worker", "2", "") + "]",
+			map[string]string{"Job train-launcher": "", "StatefulSet train-worker": ""}},
+		{"StatefulSets do not go away by themselves", "mpi", "ttlSecondsAfterFinished: 1, tasks: [" + task("master", "1", "") + "," + task("worker", "2", "") + "]",
+			map[string]string{"Job train-launcher": "", "Job train-worker": ""}},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			const evicted = "{policies: [{event: PodEvicted, action: RestartJob}], "
+			spec := evicted + c.spec + "}"
+			if strings.HasPrefix(c.spec, "policies") {
+				spec = "{" + c.spec + "}"
+			}
+			out, report := run(t, migrate.Migrator{Framework: c.framework}, job(spec))
+			got := map[string]string{}
+			for name, w := range out {
+				got[string(w.Kind())+" "+name] = w.Meta().Annotations[gang.AnnotationSuccessPolicy]
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("success policies (-want +got), mistakes %q:\n%s", report.Mistakes, diff)
+			}
+		})
+	}
+}
+
 // rules writes a podFailurePolicy in short.
 func rules(p *batchv1.PodFailurePolicy) []string {
 	if p == nil {
