@@ -51,6 +51,7 @@ func (s *Set) rule(n ledger.Node) {
 	reasons := n.Get("onJobFailureReasons").Strings()
 	conditional := len(reasons) > 0 || len(n.Get("onJobFailureMessagePatterns").Items()) > 0 || len(n.Get("targetReplicatedJobs").Items()) > 0
 	n.Get("name").Ignore()
+	n.Only("name", "action", "onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
 	switch action := n.Get("action").String(); {
 	case action == "FailJobSet" && !conditional:
 		s.Blueprint.Keys[gang.AnnotationRestartPolicy] = string(gang.RestartNever)
