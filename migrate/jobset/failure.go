@@ -36,7 +36,7 @@ func (s *Set) failure() {
 	case "Recreate", "BlockingRecreate":
 		strategy.Carried("the new ranks begin when the old are gone")
 	case "InPlaceRestart":
-		strategy.Changed("restart of all ranks", "the pods are made anew, not their containers alone", "")
+		strategy.Changed("restart of all ranks", "the pods are made anew, not their containers alone", "take the agent that restarts containers in place out of the template: it waits for JobSet")
 	default:
 		strategy.Invalid("must be Recreate, BlockingRecreate or InPlaceRestart")
 	}
