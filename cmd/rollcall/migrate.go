@@ -21,6 +21,7 @@ type migrateOptions struct {
 	output    string
 	scheduler string
 	aliases   string
+	framework string
 }
 
 func newMigrate() *cobra.Command {
@@ -39,6 +40,7 @@ func newMigrate() *cobra.Command {
 	f.StringVar(&o.domain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
 	f.StringVarP(&o.output, "output", "o", string(manifest.YAML), "format: yaml or json")
 	f.StringVar(&o.scheduler, "gang-scheduler", "", "gang scheduler of the cluster: volcano or coscheduling")
+	f.StringVar(&o.framework, "framework", "", "framework of JobSets that do not tell theirs, and of TrainJobs whose runtime names none")
 	f.StringVar(&o.aliases, "aliases", string(blueprint.AliasesUsed), "former names of pods that keep resolving: used, all or none")
 	if err := cmd.MarkFlagRequired("filename"); err != nil {
 		panic(err) // the flag is declared above
@@ -52,7 +54,7 @@ func (o migrateOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 		return err
 	}
 	m := migrate.Migrator{Namespace: o.namespace, Config: gang.Config{ClusterDomain: o.domain},
-		Scheduler: origin.Scheduler(o.scheduler), Aliases: blueprint.Aliases(o.aliases)}
+		Scheduler: origin.Scheduler(o.scheduler), Aliases: blueprint.Aliases(o.aliases), Framework: o.framework}
 	result := m.Migrate(docs)
 	for _, r := range result.Reports {
 		fmt.Fprintf(stderr, "%s -> %v\n", r.Object, r.Into)
