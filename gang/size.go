@@ -28,6 +28,9 @@ func (p *parser) jobSize(spec *batchv1.JobSpec) {
 			"a gang has at least 1 rank; set parallelism and completions to the number of ranks, and spec.suspend: true to hold the Job back")
 		return
 	}
+	if p.tooMany(path.Child("parallelism"), parallelism) {
+		return
+	}
 	switch {
 	case spec.Completions == nil && spec.Parallelism != nil && parallelism > 1:
 		p.errs = append(p.errs, field.Required(path.Child("completions"), fmt.Sprintf(
@@ -48,8 +51,21 @@ func (p *parser) statefulSetSize() {
 		p.invalid(path.Child("replicas"), replicas, "a gang has at least 1 rank")
 		return
 	}
+	if p.tooMany(path.Child("replicas"), replicas) {
+		return
+	}
 	if spec.Ordinals != nil && spec.Ordinals.Start != 0 {
 		p.invalid(path.Child("ordinals", "start"), spec.Ordinals.Start,
 			"ranks are the pods' ordinals and start at 0; remove spec.ordinals")
 	}
+}
+
+// tooMany refuses a number of pods that no API server takes for an Indexed Job, before
+// anything is made that has a part for each.
+func (p *parser) tooMany(path *field.Path, pods int32) bool {
+	if pods <= maxPods {
+		return false
+	}
+	p.invalid(path, pods, fmt.Sprintf("a gang has at most %d pods in one workload", maxPods))
+	return true
 }

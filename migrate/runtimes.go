@@ -20,9 +20,8 @@ type runtimes struct {
 // trainingRuntime is one of them.
 type trainingRuntime struct {
 	object manifest.Object
-	// users are the reports of the TrainJobs that it went into.
-	users []string
-	into  []string
+	// users are the TrainJobs that were made of it, and into what those became.
+	users, into []string
 }
 
 // isRuntime reports whether the object is a runtime: no job, but what jobs are made of.

@@ -36,7 +36,7 @@ func (s *Set) failure() {
 	case "Recreate", "BlockingRecreate":
 		strategy.Carried("the new ranks begin when the old are gone")
 	case "InPlaceRestart":
-		strategy.Changed("restart of all ranks", "the pods are made anew, not their containers alone", "")
+		strategy.Changed("restart of all ranks", "the pods are made anew, not their containers alone", "take the agent that restarts containers in place out of the template: it waits for JobSet")
 	default:
 		strategy.Invalid("must be Recreate, BlockingRecreate or InPlaceRestart")
 	}
@@ -51,6 +51,7 @@ func (s *Set) rule(n ledger.Node) {
 	reasons := n.Get("onJobFailureReasons").Strings()
 	conditional := len(reasons) > 0 || len(n.Get("onJobFailureMessagePatterns").Items()) > 0 || len(n.Get("targetReplicatedJobs").Items()) > 0
 	n.Get("name").Ignore()
+	n.Only("name", "action", "onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
 	switch action := n.Get("action").String(); {
 	case action == "FailJobSet" && !conditional:
 		s.Blueprint.Keys[gang.AnnotationRestartPolicy] = string(gang.RestartNever)

@@ -96,7 +96,11 @@ func (s *Set) leave(j *Job, c *corev1.Container, e corev1.EnvVar, m meaning) boo
 			node.Remark(ledger.Carried, "set by Rollcall", "", "")
 			return true
 		}
-		node.Remark(ledger.Changed, "set by Rollcall", fmt.Sprintf("%s is the gang's own matter, and what its source holds cannot be known here", e.Name), "")
+		reason := "what its source holds cannot be known here, and Rollcall knows what it has to be"
+		if m == rank && indexOf(e) {
+			reason = "it was the index within the job, and ranks go through all parts of the gang"
+		}
+		node.Remark(ledger.Changed, "set by Rollcall", e.Name+": "+reason, "")
 		return true
 	}
 	if m == nproc {

@@ -129,6 +129,7 @@ func (s *Set) completions(j *Job) {
 func (s *Set) dependsOn(j *Job) {
 	for _, n := range j.Node.Get("dependsOn").Items() {
 		w := wait{name: n.Get("name").String(), complete: n.Get("status").String() == "Complete", node: n}
+		n.Only("name", "status")
 		if s.Job(w.name) == nil {
 			n.Get("name").Invalid("must be the name of a replicated job that stands before this one and has pods")
 			continue

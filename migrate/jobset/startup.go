@@ -30,6 +30,7 @@ func (s *Set) coordinator() {
 	if !n.Exists() {
 		return
 	}
+	n.Only("replicatedJob", "jobIndex", "podIndex")
 	c := s.coordinates()
 	switch {
 	case c == "":
@@ -44,6 +45,7 @@ func (s *Set) coordinator() {
 // startup accounts for the order in which jobs began.
 func (s *Set) startup() {
 	policy := s.Spec.Get("startupPolicy")
+	policy.Only("startupPolicyOrder")
 	switch policy.Get("startupPolicyOrder").String() {
 	case "", "AnyOrder":
 		policy.Carried("all begin at once")

@@ -16,6 +16,7 @@ func (s *Set) success() {
 		n.Lost("there is no gang whose end it could be: each Job ends by itself", "")
 		return
 	}
+	n.Only("operator", "targetReplicatedJobs")
 	targets, beside := s.targets(n.Get("targetReplicatedJobs"))
 	operator := n.Get("operator")
 	switch operator.String() {

@@ -289,7 +289,10 @@ func (n Node) unknown(err error) {
 	if _, quoted, ok := strings.Cut(name, `"`); ok {
 		name = strings.TrimSuffix(quoted, `"`)
 	}
-	n.ledger.enter(Entry{Path: n.Path() + "." + name, Outcome: Lost,
+	if !strings.HasPrefix(name, "[") {
+		name = "." + name
+	}
+	n.ledger.enter(Entry{Path: n.Path() + name, Outcome: Lost,
 		Reason: "Kubernetes has no such field here", Do: "see whether it is misspelt"})
 }
 

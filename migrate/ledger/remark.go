@@ -47,3 +47,13 @@ func (n Node) Retract() {
 	n.ledger.entries = slices.DeleteFunc(n.ledger.entries, func(e Entry) bool { return e.Path == path })
 	delete(n.ledger.settled, path)
 }
+
+// Only enters every field of the object but the given ones as lost, for a reader who will
+// account for the object as a whole.
+func (n Node) Only(known ...string) {
+	for _, child := range n.children() {
+		if name := child.path.String(); !slices.ContainsFunc(known, func(k string) bool { return name == n.Get(k).Path() }) {
+			n.ledger.Settle(child)
+		}
+	}
+}

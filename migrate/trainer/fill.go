@@ -137,6 +137,7 @@ func (r *reader) initializers() {
 		j.Variables = append(j.Variables, n.Get("env"))
 		if name := n.At("secretRef", "name").String(); name != "" {
 			c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
+			n.Get("secretRef").Only("name")
 			n.Get("secretRef").Carried("envFrom of container " + c.Name)
 		}
 	}

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,6 +40,11 @@ func (r *reader) mpi(n ledger.Node, nodes int32) {
 	}
 	if worker != nil && self {
 		r.Keys[gang.AnnotationLauncherRuns] = "true"
+		if slices.Index(r.set.Jobs, worker) < slices.Index(r.set.Jobs, launcher) {
+			n.Get("runLauncherAsNode").Remark(ledger.Changed, "rank 0 in the launcher's pod",
+				"the hostfile began with the workers, as the runtime does, and rank 0 ran in the first of them; it begins with the launcher now",
+				"look for what rank 0 writes, such as logs and files on its own disk, in the launcher's pod")
+		}
 	}
 	n.Get("runLauncherAsNode").Carried("annotation " + gang.AnnotationLauncherRuns)
 	n.Get("sshAuthMountPath").Changed("", "left out: each rank has keys of the gang's own and a configuration of ssh that names them, for any user and wherever its home is", "")

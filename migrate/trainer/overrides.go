@@ -51,6 +51,7 @@ func (r *reader) targets(n ledger.Node) []*jobset.Job {
 	}
 	var out []*jobset.Job
 	for _, t := range list.Items() {
+		t.Only("name")
 		if j := r.job(t.Get("name")); j != nil {
 			out = append(out, j)
 		}
@@ -163,10 +164,15 @@ func (r *reader) allowed(j *jobset.Job, n ledger.Node) (map[string]any, bool) {
 		return nil, false
 	}
 	var probe corev1.PodSpec
+	if !n.Into(&probe) {
+		return nil, false
+	}
 	patch := map[string]any{}
 	for _, field := range n.Keys() {
 		switch {
 		case field == "targetJobs": // beside the fields of the pod until 2.0
+			n.Get(field).Retract()
+			n.Get(field).Ignore()
 		case !slices.Contains(podFields, field):
 			pruned(n.Get(field))
 		case field == "containers" || field == "initContainers":
@@ -178,14 +184,6 @@ func (r *reader) allowed(j *jobset.Job, n ledger.Node) (map[string]any, bool) {
 				patch[field] = tree
 			}
 		}
-	}
-	text, err := json.Marshal(patch)
-	if err == nil {
-		err = json.Unmarshal(text, &probe)
-	}
-	if err != nil {
-		n.Invalid("cannot be read: " + strings.TrimPrefix(err.Error(), "json: "))
-		return nil, false
 	}
 	return patch, true
 }
@@ -220,5 +218,6 @@ func (r *reader) containers(j *jobset.Job, n ledger.Node, field string) []any {
 }
 
 func pruned(n ledger.Node) {
+	n.Retract() // said better here
 	n.Changed("", "left out: an override has no such field, and the API server dropped it", "set it on the new workload if it is what you want")
 }

@@ -40,6 +40,7 @@ func (r *reader) podGroup() {
 		timeout := co.Get("scheduleTimeoutSeconds")
 		wish.TimeoutSeconds = ptr.To(ptr.Deref(timeout.Int32(), coschedulingTimeout))
 		wish.Apply(r.Blueprint, origin.Coscheduling)
+		co.Only("scheduleTimeoutSeconds")
 		co.Carried(to)
 	} else {
 		wish.Queue = r.Annotations[queueAnnotation]
@@ -47,6 +48,7 @@ func (r *reader) podGroup() {
 			wish.NetworkTopology = tree
 		}
 		wish.Apply(r.Blueprint, origin.Volcano)
+		volcano.Only("networkTopology")
 		volcano.Carried(to)
 	}
 	if len(r.set.Jobs) > len(r.Roles) {

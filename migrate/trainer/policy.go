@@ -45,6 +45,7 @@ func (r *reader) policy() {
 	case named[0] == "mpi":
 		r.mpi(n.Get("mpi"), nodes)
 	default:
+		n.Get(named[0]).Only(map[string][]string{"torch": {"numProcPerNode", "elasticPolicy", "envInjection"}}[named[0]]...)
 		r.ranks(named[0], j, nodes)
 		n.Get(named[0]).Carried("label " + gang.LabelFramework + ": " + r.Framework)
 	}
@@ -147,6 +148,7 @@ func (r *reader) torch(j *jobset.Job) {
 	runtimes.Ignore() // overruled by the TrainJob, or said
 	r.runtime.At("spec", "mlPolicy", "torch", "elasticPolicy").Changed("", "left out: no release of the trainer acted on it",
 		"set "+gang.AnnotationElastic+" on the new workload for a gang whose size may change")
+	r.runtime.At("spec", "mlPolicy", "torch", "envInjection").Only("targets")
 	r.injection(j)
 	r.tune(j)
 }
@@ -238,6 +240,7 @@ func (r *reader) injection(j *jobset.Job) {
 				trained = append(trained, name)
 			}
 		}
+		target.Only("jobName", "containerNames")
 		target.Carried("annotation " + gang.AnnotationContainer + "; init containers get the variables anyway")
 	}
 	if len(trained) > 1 {

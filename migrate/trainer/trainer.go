@@ -222,6 +222,7 @@ func (r *reader) find() bool {
 	for _, field := range []string{"apiVersion", "kind", "metadata", "status"} {
 		r.runtime.Get(field).Ignore()
 	}
+	ref.Only("name", "kind", "apiGroup")
 	ref.Carried(kind + " " + name)
 	if shipped {
 		ref.Remark(ledger.Changed, "", fmt.Sprintf("the %s that Trainer %s installs was taken: none of this name is in the input", name, shippedVersion),
