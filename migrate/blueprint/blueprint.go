@@ -14,6 +14,9 @@ type Blueprint struct {
 	Name string
 	// Namespace is the one that the manifest named; empty when it named none.
 	Namespace string
+	// Node is the manifest's root; the account of what concerns the whole gang is entered
+	// below it.
+	Node ledger.Node
 	// Labels and Annotations are the user's, for each workload.
 	Labels, Annotations map[string]string
 	// Framework is the value of the label rollcall.training/framework.

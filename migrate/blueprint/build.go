@@ -17,6 +17,9 @@ import (
 	"rollcall.training/gang"
 )
 
+// labelQueue names the queue in which a workload waits (kueue, pkg/controller/constants).
+const labelQueue = "kueue.x-k8s.io/queue-name"
+
 // member is a workload to be built, and the roles that it stands for.
 type member struct {
 	Role
@@ -29,6 +32,10 @@ type member struct {
 // the order of their ranks. It enters where each role went.
 func (b *Blueprint) Build() []runtime.Object {
 	members := b.members()
+	if len(members) > 1 {
+		b.Node.At("metadata", "labels").Get(labelQueue).Note("to Kueue a gang of several workloads is several, and each is admitted by itself",
+			"use Kueue's waitForPodsReady where gangs could wait for each other's rest")
+	}
 	services := b.rename(members)
 	var out []runtime.Object
 	for _, s := range services {

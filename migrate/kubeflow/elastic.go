@@ -45,22 +45,24 @@ func (r *reader) bounds(n ledger.Node, worker *blueprint.Role) gang.Elastic {
 	r.blueprint.Keys[gang.AnnotationElastic] = b.String()
 	switch {
 	case b.Min < 1 || b.Min > b.Max:
-		cmpNode(least, most).Invalid("the smallest number of workers must be from 1 to the largest")
+		firstOf(least, most).Invalid("the smallest number of workers must be from 1 to the largest")
 		return b
 	case worker.Pods < b.Min || worker.Pods > b.Max:
-		cmpNode(least, most).Invalid(fmt.Sprintf("there are %d workers, which is not from %d to %d; change one of the three", worker.Pods, b.Min, b.Max))
+		firstOf(least, most).Invalid(fmt.Sprintf("there are %d workers, which is not from %d to %d; change one of the three", worker.Pods, b.Min, b.Max))
 		return b
 	}
 	least.Carried(to)
 	most.Carried(to)
 	if r.find("master") != nil {
 		n.Note("the operator tells torchrun of as many pods, the master among them; Rollcall counts workers, and the master comes on top", "")
+	} else {
+		n.Note("the operator took the job for done when one worker had ended well; all of them have to now", "set "+gang.AnnotationSuccessPolicy+": rank0 to have the first one decide")
 	}
 	return b
 }
 
-// cmpNode is the first of the nodes that is there.
-func cmpNode(nodes ...ledger.Node) ledger.Node {
+// firstOf is the first of the nodes that is there.
+func firstOf(nodes ...ledger.Node) ledger.Node {
 	for _, n := range nodes {
 		if n.Exists() {
 			return n

@@ -41,9 +41,12 @@ func (r *reader) replicas() {
 func (r *reader) replicaMap() []replica {
 	specs := r.spec.Get(r.job.replicas)
 	r.at = specs
+	sound := !specs.Mistaken()
 	keys := specs.Keys()
 	if len(keys) == 0 {
-		specs.Required("there is no gang without replicas; they are " + r.partNames())
+		if !sound || !specs.Mistaken() { // else it is of another type, and that was said
+			specs.Required("there is no gang without replicas; they are " + r.partNames())
+		}
 		return nil
 	}
 	var out []replica

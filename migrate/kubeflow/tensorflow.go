@@ -28,6 +28,13 @@ func tfVariables(r *reader, _ string) []string {
 }
 
 func readTensorFlow(r *reader) {
+	chief, master := r.find("chief"), r.find("master")
+	switch {
+	case chief != nil && master != nil:
+		r.at.Invalid("a TFJob has a Chief or a Master, not both; remove one")
+	case chief == nil && master == nil && r.find("worker") == nil:
+		r.at.Required("no Worker, Chief or Master is there, whose end would be the end of the job; add one")
+	}
 	r.chiefAlone()
 	if r.Version == v1alpha1 {
 		r.alpha()

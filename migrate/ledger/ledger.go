@@ -75,17 +75,21 @@ func (l *Ledger) Mistakes() field.ErrorList { return l.mistakes }
 // Mistake adds what is wrong with the manifest itself.
 func (l *Ledger) Mistake(err *field.Error) { l.mistakes = append(l.mistakes, err) }
 
-// Settle enters every value below the node that nobody accounted for as lost.
+// Settle enters every value below the node that nobody accounted for as lost. What is
+// empty wishes for nothing, and is not mentioned.
 func (l *Ledger) Settle(n Node) {
 	if !n.Exists() || l.settled[n.Path()] {
 		return
 	}
-	switch n.value.(type) {
-	case map[string]any, []any: // an empty one wishes nothing
+	switch v := n.value.(type) {
+	case map[string]any, []any:
 		for _, child := range n.children() {
 			l.Settle(child)
 		}
 	default:
+		if v == "" {
+			return
+		}
 		l.enter(Entry{Path: n.Path(), Outcome: Lost,
 			Reason: "this release does not know the field", Do: "see whether a Job or a StatefulSet has one for the same purpose"})
 	}

@@ -39,7 +39,7 @@ func TestSettle(t *testing.T) {
 	}{
 		{"values that nobody read are lost, each by itself", `{"a":1,"b":{"c":[true,"x"]}}`, func(ledger.Node) {},
 			[]string{"lost a", "lost b.c[0]", "lost b.c[1]"}},
-		{"null and what is empty wish for nothing", `{"a":null,"b":{},"c":[],"d":[{}]}`, func(ledger.Node) {}, nil},
+		{"null and what is empty wish for nothing", `{"a":null,"b":{},"c":[],"d":[{}],"e":""}`, func(ledger.Node) {}, nil},
 		{"an account of a value is one of all below it", `{"a":{"b":1,"c":2}}`, func(n ledger.Node) { n.Get("a").Carried("x") },
 			[]string{"carried a"}},
 		{"what is ignored is not mentioned", `{"a":{"b":1}}`, func(n ledger.Node) { n.Get("a").Ignore() }, nil},

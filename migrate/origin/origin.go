@@ -67,7 +67,7 @@ func (o Object) Namespace() string { return o.Root.At("metadata", "namespace").S
 func (o Object) Blueprint() *blueprint.Blueprint {
 	meta := o.Root.Get("metadata")
 	b := &blueprint.Blueprint{
-		Name: o.Name(), Namespace: o.Namespace(), Keys: map[string]string{},
+		Name: o.Name(), Namespace: o.Namespace(), Node: o.Root, Keys: map[string]string{},
 		Aliases: o.Around.Aliases, Texts: o.Around.Texts,
 	}
 	for _, name := range []string{"apiVersion", "kind", "status"} {
