@@ -12,6 +12,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/manifest"
 	"rollcall.training/migrate"
+	"rollcall.training/migrate/kubeflow"
 	"rollcall.training/migrate/ledger"
 	"rollcall.training/migrate/origin"
 )
@@ -40,11 +41,14 @@ func FuzzMigrate(f *testing.F) {
 
 func checkResult(t *testing.T, docs []*manifest.Document, result migrate.Result) {
 	t.Helper()
-	specs := map[int][]any{} // of each document that holds one object
+	// The specs of documents that hold one job of Kubeflow's operators. The other systems have
+	// fields that are names for their own use alone, such as a task's; their readers pass them
+	// by on purpose, and have tests of their own that none is lost.
+	specs := map[int][]any{}
 	for _, d := range docs {
 		objects := d.Objects()
 		var tree map[string]any
-		if len(objects) == 1 && objects[0].Decode(&tree) == nil {
+		if len(objects) == 1 && strings.HasPrefix(objects[0].APIVersion, kubeflow.Group+"/") && objects[0].Decode(&tree) == nil {
 			specs[d.Number] = append(specs[d.Number], tree["spec"])
 		}
 	}
