@@ -47,7 +47,7 @@ func (o Object) Line(path string) int {
 		}
 		line, node = at, next
 	}
-	return d.Start + line - 1
+	return d.lineOf(line)
 }
 
 // child finds a member of a mapping by its key, with the line of the key, and one of a

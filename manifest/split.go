@@ -83,7 +83,7 @@ func (d *Document) place(err error) *Error {
 	if found == nil {
 		e.Line = d.Start
 	} else if n, err := strconv.Atoi(found[1]); err == nil {
-		e.Line = d.Start + n - 1
+		e.Line = d.lineOf(n)
 	}
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "error converting YAML to JSON: "), "yaml: unmarshal errors:\n")
 	var reasons []string
@@ -94,4 +94,12 @@ func (d *Document) place(err error) *Error {
 	}
 	e.Err = errors.New(strings.Join(reasons, "; "))
 	return e
+}
+
+// lineOf makes a line of the document one of its source. Parsers of YAML take a lone
+// carriage return for the end of a line, which editors do not, and may speak of the line
+// behind the last.
+func (d *Document) lineOf(n int) int {
+	last := bytes.Count(bytes.TrimSuffix(d.raw, []byte("\n")), []byte("\n"))
+	return d.Start + min(max(n-1, 0), last)
 }
