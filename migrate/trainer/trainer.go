@@ -146,7 +146,7 @@ func (r *reader) steps() {
 		if !ok {
 			continue
 		}
-		j.Node.At("template", "metadata", "labels").Get(labelStep).Carried("the part of "+step)
+		j.Node.At("template", "metadata", "labels").Get(labelStep).Carried("the part of " + step)
 		delete(j.Template.Labels, labelStep)
 		if r.byStep[step] == nil {
 			r.byStep[step] = j
