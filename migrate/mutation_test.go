@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,12 +90,12 @@ func migrated(t *testing.T, trees []map[string]any) migrate.Result {
 	return migrate.Migrator{Namespace: "default", Config: config}.Migrate(docs)
 }
 
-// TestMutation puts values of every type in the place of each value of each manifest.
-// Whatever comes, a migration answers: each job has a report, and one without a mistake
-// has a result.
+// TestMutation puts values of every type in the place of each value of each TrainJob and
+// of each runtime, with the other beside it. Whatever comes, a migration answers: each job
+// has a report, and one without a mistake has a result.
 func TestMutation(t *testing.T) {
 	values := []any{nil, json.Number("-1"), json.Number("9999999999"), "", "$(x) \x00 é", true, []any{nil}, map[string]any{"name": nil}}
-	for file, trees := range cases(t, "jobset", "trainer") {
+	for file, trees := range cases(t, "trainer") {
 		t.Run(filepath.ToSlash(file), func(t *testing.T) {
 			t.Parallel()
 			for _, tree := range trees {
@@ -125,33 +124,6 @@ func mutate(t *testing.T, trees []map[string]any, tree map[string]any, values []
 			undo()
 		}
 	}
-}
-
-// FuzzSets migrates whatever can be read: no input ends in a panic.
-func FuzzSets(f *testing.F) {
-	for _, system := range []string{"jobset", "trainer"} {
-		files, err := filepath.Glob(filepath.Join("testdata", system, "*.yaml"))
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(string(text), "")
-			f.Add(string(text), "pytorch")
-		}
-	}
-	f.Fuzz(func(t *testing.T, text, framework string) {
-		docs, _ := manifest.Read("fuzz", strings.NewReader(text)) // those that can be read are still there
-		result := migrate.Migrator{Namespace: "default", Config: config, Framework: framework}.Migrate(docs)
-		for _, r := range result.Reports {
-			if r.Failed() && len(r.Into) > 0 {
-				t.Errorf("%s has a mistake and a result", r.Object)
-			}
-		}
-	})
 }
 
 // free are the objects in which users choose the names of the fields.

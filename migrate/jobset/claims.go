@@ -45,8 +45,12 @@ func (s *Set) claims() {
 		case "Retain":
 			keep.Carried("nothing deletes the claims")
 		case "", "Delete":
-			policy.Remark(ledger.Changed, "", "the claims went with the JobSet; now nothing deletes them", "delete them when their content is no longer needed")
-			keep.Ignore()
+			const reason, do = "left out: the claims went with the JobSet; now nothing deletes them", "delete them when their content is no longer needed"
+			if keep.Exists() {
+				keep.Changed("", reason, do)
+			} else {
+				policy.Remark(ledger.Changed, "", reason, do)
+			}
 		default:
 			keep.Invalid("must be Delete or Retain")
 		}

@@ -133,7 +133,7 @@ func (s *Set) holds() {
 	switch v := managed.String(); v {
 	case "":
 	case "jobset.sigs.k8s.io/jobset-controller":
-		managed.Ignore() // the controller's own name, its default
+		managed.Carried("the default")
 	default:
 		s.Blueprint.Job.ManagedBy = ptr.To(v)
 		managed.Carried("spec.managedBy of each Job")
@@ -167,6 +167,10 @@ func (s *Set) jobFields(j *Job, role *blueprint.Role) {
 	if from.PodReplacementPolicy != nil {
 		to.PodReplacementPolicy = from.PodReplacementPolicy
 		n.Get("podReplacementPolicy").Carried("spec.podReplacementPolicy")
+	}
+	if from.Scheduling != nil {
+		to.Scheduling = from.Scheduling
+		n.Get("scheduling").Carried("spec.scheduling")
 	}
 	for _, name := range []string{"selector", "manualSelector"} {
 		n.Get(name).Lost("the Job controller chooses the selector of a Job by itself", "")

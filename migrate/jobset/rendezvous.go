@@ -2,6 +2,7 @@ package jobset
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,9 @@ var given = map[string]map[string]meaning{
 	},
 }
 
+// meets are the variables that Rollcall does not set where one pod is the whole gang.
+var meets = []string{"TF_CONFIG", "WORKER_ADDRS", "WORKER_PORT"}
+
 // Lowest and highest port that a user can choose.
 const (
 	lowestPort  = 1024
@@ -79,6 +83,7 @@ func (s *Set) rendezvous(j *Job) {
 			kept := c.Env[:0:0]
 			for _, e := range c.Env {
 				m, ours := meanings[e.Name]
+				ours = ours && (s.total() > 1 || !slices.Contains(meets, e.Name))
 				if !ours || (m == nproc || m == port) != first || !s.leave(j, c, e, m) {
 					kept = append(kept, e)
 				}

@@ -94,8 +94,12 @@ func (s *Set) read(n ledger.Node) *Job {
 		n.Get("name").Invalid("another replicated job has this name")
 		return nil
 	}
-	n.Get("name").Ignore() // said by where its template goes
-	n.Get("groupName").Ignore()
+	n.Get("name").Carried("it tells the parts apart")
+	if j.groupName() == "default" {
+		n.Get("groupName").Carried("the default")
+	} else {
+		n.Get("groupName").Changed("", "left out: it went into labels that no pod has any more; variables that read them hold its value", "")
+	}
 	template := n.Get("template")
 	if !template.Get("spec").Get("template").Exists() {
 		template.At("spec", "template").Required("the pods are made from it")

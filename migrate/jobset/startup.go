@@ -56,8 +56,11 @@ func (s *Set) startup() {
 	}
 	for _, j := range s.Jobs {
 		for _, w := range j.waits {
-			if !w.complete {
+			switch on := s.Job(w.name); {
+			case !w.complete:
 				s.ready(j, w)
+			case on.Role != "":
+				w.node.Lost("the other is a part of the gang, whose ranks begin together", "let the program wait for what it needs")
 			}
 		}
 	}

@@ -53,10 +53,10 @@ func (r *reader) targets(n ledger.Node) []*jobset.Job {
 	for _, t := range list.Items() {
 		t.Only("name")
 		if j := r.job(t.Get("name")); j != nil {
+			t.Get("name").Carried("the pods of " + j.Name)
 			out = append(out, j)
 		}
 	}
-	list.Ignore()
 	return out
 }
 
@@ -73,13 +73,13 @@ func (r *reader) job(n ledger.Node) *jobset.Job {
 
 // patch applies one entry of runtimePatches.
 func (r *reader) patch(n ledger.Node) {
-	n.Get("time").Ignore() // the webhook writes it
+	n.Get("time").Changed("", "left out: the trainer's webhook wrote it", "")
 	manager := n.Get("manager")
 	if strings.HasPrefix(manager.String(), managerKueue) {
 		n.Changed("", "left out: Kueue wrote it when it admitted the TrainJob, and writes it again when it admits the Jobs", "")
 		return
 	}
-	manager.Ignore()
+	manager.Changed("", "left out: it told patches apart, which are applied once and for all now", "")
 	template := n.At("trainingRuntimeSpec", "template")
 	r.marks(template.Get("metadata"), &r.Labels, &r.Annotations, "each workload")
 	for _, patch := range template.At("spec", "replicatedJobs").Items() {
@@ -87,7 +87,7 @@ func (r *reader) patch(n ledger.Node) {
 		if j == nil {
 			continue
 		}
-		patch.Get("name").Ignore()
+		patch.Get("name").Carried("the pods of " + j.Name)
 		r.marks(patch.At("template", "metadata"), &j.Template.Labels, &j.Template.Annotations, "the workload of "+j.Name)
 		pod := patch.At("template", "spec", "template")
 		r.pod(j, pod.Get("metadata"), pod.Get("spec"))
@@ -171,8 +171,7 @@ func (r *reader) allowed(j *jobset.Job, n ledger.Node) (map[string]any, bool) {
 	for _, field := range n.Keys() {
 		switch {
 		case field == "targetJobs": // beside the fields of the pod until 2.0
-			n.Get(field).Retract()
-			n.Get(field).Ignore()
+			n.Get(field).Retract() // said by targets
 		case !slices.Contains(podFields, field):
 			pruned(n.Get(field))
 		case field == "containers" || field == "initContainers":

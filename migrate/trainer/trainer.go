@@ -146,7 +146,7 @@ func (r *reader) steps() {
 		if !ok {
 			continue
 		}
-		j.Node.At("template", "metadata", "labels").Get(labelStep).Ignore()
+		j.Node.At("template", "metadata", "labels").Get(labelStep).Carried("the part of " + step)
 		delete(j.Template.Labels, labelStep)
 		if r.byStep[step] == nil {
 			r.byStep[step] = j
@@ -189,7 +189,7 @@ func (r *reader) life() {
 	switch v := managed.String(); v {
 	case "":
 	case Group + "/trainjob-controller":
-		managed.Ignore() // the controller's own name, its default
+		managed.Carried("the default")
 	default:
 		r.Job.ManagedBy = ptr.To(v)
 		managed.Carried("spec.managedBy of each Job")
