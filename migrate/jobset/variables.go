@@ -1,6 +1,13 @@
 package jobset
 
-import "rollcall.training/migrate/ledger"
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/migrate/ledger"
+)
 
 // variable is where a variable of the job's containers stands in the manifest: the last
 // place that has it, since later ones win. It is the pod template itself where the
@@ -22,4 +29,22 @@ func (j *Job) variable(name string) ledger.Node {
 		}
 	}
 	return found
+}
+
+// Overwritten leaves out variables of a container that a controller set whatever the user
+// wrote: they never had an effect, and would have one now.
+func (j *Job) Overwritten(container string, names ...string) {
+	containers := j.Template.Spec.Template.Spec.Containers
+	for i := range containers {
+		if containers[i].Name != container {
+			continue
+		}
+		containers[i].Env = slices.DeleteFunc(containers[i].Env, func(e corev1.EnvVar) bool {
+			if !slices.Contains(names, e.Name) {
+				return false
+			}
+			j.variable(e.Name).Remark(ledger.Changed, "", fmt.Sprintf("left out: the trainer overwrote %s, so this value never reached the program, and Rollcall would heed it", e.Name), "")
+			return true
+		})
+	}
 }

@@ -17,6 +17,12 @@ import (
 // Open MPI alone, and its API has the others.
 var implementations = map[string]gang.MPI{"": gang.OpenMPI, "OpenMPI": gang.OpenMPI, "Intel": gang.IntelMPI, "MPICH": gang.MPICH}
 
+// overwritten are the variables of a launcher that the trainer sets in the place of the
+// runtime's own; a TrainJob may not name them at all.
+var overwritten = []string{
+	"OMPI_MCA_orte_default_hostfile", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_set_default_slots", "OMPI_MCA_plm_rsh_args",
+}
+
 // mpi makes a launcher and its workers (pkg/runtime/framework/plugins/mpi).
 func (r *reader) mpi(n ledger.Node, nodes int32) {
 	launcher, worker := r.set.Job(jobLauncher), r.set.Job(jobNode)
@@ -38,6 +44,7 @@ func (r *reader) mpi(n ledger.Node, nodes int32) {
 	if launcher.Container == "" {
 		launcher.Container = containerOf(launcher)
 	}
+	launcher.Overwritten(containerNode, overwritten...)
 	if worker != nil && self {
 		r.Keys[gang.AnnotationLauncherRuns] = "true"
 		if slices.Index(r.set.Jobs, worker) < slices.Index(r.set.Jobs, launcher) {

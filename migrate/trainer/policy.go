@@ -248,23 +248,12 @@ func (r *reader) injection(j *jobset.Job) {
 	}
 }
 
-// port keeps the trainer's port where something in the template names it: it is set on
-// all ranks, so that nothing else depends on it.
+// port keeps the trainer's port, which is one for all frameworks: programs and network
+// policies may name it.
 func (r *reader) port() {
-	if r.Framework == "" || r.Framework == "mpi" || r.Framework == "deepspeed" || r.Framework == "horovod" {
-		return
-	}
-	want := strconv.Itoa(trainerPort)
-	for _, j := range r.set.Jobs {
-		for _, c := range j.Template.Spec.Template.Spec.Containers {
-			words := slices.Concat(c.Command, c.Args)
-			for _, e := range c.Env {
-				words = append(words, e.Value)
-			}
-			declared := slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == trainerPort })
-			if j.Role != "" && (declared || strings.Contains(strings.Join(words, " "), want)) {
-				r.Keys[gang.AnnotationPort] = want
-			}
-		}
+	switch r.Framework {
+	case "", "mpi", "deepspeed", "horovod": // none of them meets there
+	default:
+		r.Keys[gang.AnnotationPort] = strconv.Itoa(trainerPort)
 	}
 }

@@ -95,21 +95,19 @@ func TestVariables(t *testing.T) {
 		want                  map[string]string
 	}{
 		{"torch: a number of processes", "torch-distributed", "numNodes: 3, numProcPerNode: 4", map[string]string{
-			"PET_NNODES": "3", "PET_NPROC_PER_NODE": "4", "PET_NODE_RANK": index, "PET_MASTER_ADDR": rank0, "PET_MASTER_PORT": "23456"}},
+			"PET_NNODES": "3", "PET_NPROC_PER_NODE": "4", "PET_NODE_RANK": index, "PET_MASTER_ADDR": rank0, "PET_MASTER_PORT": "29500"}},
 		{"torch: GPUs", "torch-distributed", "numNodes: 2, resourcesPerNode: {limits: {nvidia.com/gpu: 8, cpu: 32}}",
 			map[string]string{"PET_NPROC_PER_NODE": "8"}}, // auto, which torchrun makes 8 of
 		{"torch: CPUs that are requested come before those that are the limit", "torch-distributed", "resourcesPerNode: {requests: {cpu: 1500m}, limits: {cpu: 4}}",
 			map[string]string{"PET_NPROC_PER_NODE": "2"}},
 		{"torch: CPUs of the limit", "torch-distributed", "resourcesPerNode: {limits: {cpu: 4}}", map[string]string{"PET_NPROC_PER_NODE": "4"}},
 		{"torch: no resources", "torch-distributed", "numNodes: 1", map[string]string{"PET_NPROC_PER_NODE": "1", "PET_NNODES": "1"}},
-		{"torch: a text names the port", "torch-distributed", "numNodes: 2, command: [torchrun, --master-port=29500]",
-			map[string]string{"PET_MASTER_PORT": "29500"}},
 		{"torch: variables of the user's own", "torch-distributed", "numNodes: 2, env: [{name: A, value: b}, {name: MASTER_ADDR, value: train-node-0-0.train}]",
 			map[string]string{"A": "b", "MASTER_ADDR": rank0}},
 		{"jax", "jax-distributed", "numNodes: 3", map[string]string{
-			"JAX_NUM_PROCESSES": "3", "JAX_PROCESS_ID": index, "JAX_COORDINATOR_ADDRESS": rank0 + ":6666"}},
+			"JAX_NUM_PROCESSES": "3", "JAX_PROCESS_ID": index, "JAX_COORDINATOR_ADDRESS": rank0 + ":29500"}},
 		{"xgboost", "xgboost-distributed", "numNodes: 3", map[string]string{
-			"DMLC_NUM_WORKER": "3", "DMLC_TASK_ID": index, "DMLC_TRACKER_URI": rank0, "DMLC_TRACKER_PORT": "9999"}},
+			"DMLC_NUM_WORKER": "3", "DMLC_TASK_ID": index, "DMLC_TRACKER_URI": rank0, "DMLC_TRACKER_PORT": "29500"}},
 		{"mpi: the launcher", "mlx-distributed", "numNodes: 3, numProcPerNode: 2", map[string]string{"OMPI_MCA_orte_set_default_slots": "2",
 			"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10"}},
 		{"mpi: the GPUs of a node are its slots", "deepspeed-distributed", "numNodes: 3, resourcesPerNode: {limits: {nvidia.com/gpu: 4}}",
