@@ -22,8 +22,8 @@ const (
 	followPace = 300 * time.Millisecond
 	// reopenAfter is how long to wait before a log that broke off is opened again.
 	reopenAfter = time.Second
-	// lastLines is how long an ended gang's logs may take to end too: those of pods that
-	// its policy leaves running never do.
+	// lastLines is how long an ended gang's logs may be silent before they are left: those
+	// of pods that its policy leaves running never end.
 	lastLines = 5 * time.Second
 	// opening is how many logs are opened at once. Each is a request that the API server
 	// passes on to a node; as many may be open as there are ranks.
@@ -99,17 +99,39 @@ func (f *follower) until(ctx context.Context, watch func(context.Context) error)
 	}
 	rest := make(chan struct{})
 	go func() { f.wg.Wait(); close(rest) }()
-	timer := time.NewTimer(lastLines)
-	defer timer.Stop()
 	if err == nil {
-		select {
-		case <-rest:
-		case <-timer.C:
-		}
+		f.drain(ctx, rest)
 	}
 	stop(nil)
 	<-rest
 	return err
+}
+
+// drain waits until the logs of an ended gang have ended, or have nothing to say. A log
+// whose lines wait for a slow reader has.
+func (f *follower) drain(ctx context.Context, rest <-chan struct{}) {
+	for said := false; ; {
+		before := f.printer.printed.Load()
+		timer := time.NewTimer(lastLines)
+		select {
+		case <-rest:
+			timer.Stop()
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		switch {
+		case f.printer.waiting.Load() > 0:
+		case f.printer.printed.Load() == before:
+			f.printer.note("the gang has ended, and some of its pods still run and were silent for %s: their logs are not followed any further", lastLines)
+			return
+		case !said:
+			f.printer.note("the gang has ended, and some of its pods go on writing: interrupt to leave them")
+			said = true
+		}
+	}
 }
 
 // look begins with the logs that are new since the last look.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,9 @@ const longestLine = 1 << 20
 type printer struct {
 	out, notes io.Writer
 	color      bool
+
+	// printed counts the lines, waiting those that are being written.
+	printed, waiting atomic.Int64
 
 	mu sync.Mutex
 }
@@ -42,8 +46,11 @@ func (p *printer) prefix(s source) string {
 func (p *printer) line(prefix string, text []byte) error {
 	whole := make([]byte, 0, len(prefix)+len(text)+1)
 	whole = append(append(append(whole, prefix...), text...), '\n')
+	p.waiting.Add(1)
+	defer p.waiting.Add(-1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.printed.Add(1)
 	if _, err := p.out.Write(whole); err != nil {
 		return &outputError{err}
 	}

@@ -236,10 +236,39 @@ func TestLogsFollow(t *testing.T) {
 	case <-time.After(lastLines + 10*time.Second):
 		t.Fatal("a gang that ended is followed on")
 	}
+	if !strings.Contains(notes.text.String(), "are not followed any further") {
+		t.Errorf("it does not say that a log still goes on: %q", notes.text.String())
+	}
 	for _, once := range []string{"] one\n", "] two\n", "] also two\n", "] two more\n", "] three\n"} {
 		if n := strings.Count(out.text.String(), once); n != 1 {
 			t.Errorf("%q was printed %d times, want once", once, n)
 		}
+	}
+}
+
+// TestLogsSlowReader: what an ended gang has written is printed to the end, however long its reader takes.
+func TestLogsSlowReader(t *testing.T) {
+	t.Parallel()
+	job := liveJob(t, 1, gang.Succeeded)
+	reader, _ := logCluster(t, func(_ string, w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, line(0, "one")+line(1, "two")+line(2, "three"))
+	}, job, livePod(job, 0, 0))
+	from, to := io.Pipe()
+	var got []byte
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		time.Sleep(lastLines + time.Second)
+		got, _ = io.ReadAll(from)
+	}()
+	o := logsOptions{follow: true, tail: -1}
+	if err := o.run(t.Context(), reader, "train", nil, &printer{out: to, notes: io.Discard}); err != nil {
+		t.Error(err)
+	}
+	_ = to.Close()
+	<-read
+	if want := "[rank 0] one\n[rank 0] two\n[rank 0] three\n"; string(got) != want {
+		t.Errorf("%q was printed, want %q", got, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -29,17 +30,34 @@ import (
 // mostWrites is more than the life of any gang here needs: a test that gets there goes in circles.
 const mostWrites = 60
 
-// TestCrash kills the manager right after each of its writes in turn, before it hears of it, and starts it again. What
-// becomes of the gang must not tell. That is all there is to kill: between two writes, nothing moves that would be lost.
+// everyWrite is the environment variable that has the manager killed after every write, rather than after some of them.
+const everyWrite = "ROLLCALL_CRASH"
+
+// step is how many writes there are from one that the manager is killed after to the next.
+func step(t *testing.T) int {
+	t.Helper()
+	if os.Getenv(everyWrite) == "all" {
+		return 1
+	}
+	const some = 5
+	t.Logf("killed after each %dth write alone; %s=all has it killed after each one", some, everyWrite)
+	return some
+}
+
+// lives are those of gangs, which a crash must not alter.
+var lives = map[string]func(*testing.T, *plug, string){"Life": crashLife, "Failure": crashFailure}
+
+// TestCrash kills the manager right after one of its writes, before it hears of it, and starts it again; and then after
+// another one. What becomes of the gang must not tell. That is all there is to kill: between two writes, nothing moves
+// that would be lost.
 func TestCrash(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
 	m := &manager{installation.New(t, c)}
 	p := newPlug(t, m)
-	for name, life := range map[string]func(*testing.T, *plug, string){
-		"Life": crashLife, "Failure": crashFailure,
-	} {
+	for name, life := range lives {
 		t.Run(name, func(t *testing.T) {
-			for k := 1; k < mostWrites; k++ {
+			by := step(t)
+			for k := by; k < mostWrites; k += by {
 				done := false
 				t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
 					p.arm(k)
@@ -50,13 +68,63 @@ func TestCrash(t *testing.T) {
 					return
 				}
 				if done {
-					t.Logf("killed after each of %d writes", k-1)
+					t.Logf("killed after each of the writes up to %d, %d apart", k-by, by)
 					return
 				}
 			}
 			t.Errorf("more than %d writes", mostWrites)
 		})
 	}
+}
+
+// TestCrashOfLeader kills the leader of two managers right after one of its writes. The other one waits until the lease
+// is over, and goes on; what becomes of the gang must not tell either.
+func TestCrashOfLeader(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
+	other := &manager{installation.NewWithChart(t, c, []string{"--set", "replicas=2"}, "--leader-elect")}
+	for name, life := range lives {
+		t.Run(name, func(t *testing.T) {
+			points := []int{6} // the one by which the gang is stopped, or ended; the lease takes 15 s to be over
+			if os.Getenv(everyWrite) == "all" {
+				points = nil
+				for k := 1; k < mostWrites; k++ {
+					points = append(points, k)
+				}
+			} else {
+				t.Logf("killed after write %v alone; %s=all has it killed after each one", points, everyWrite)
+			}
+			for _, k := range points {
+				done := false
+				t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
+					other.Stop(t) // and so gives the lease away
+					p := newPlug(t, &manager{other.Replica(t)})
+					p.standby = true
+					p.leads(t)
+					other.Start(t)
+					p.arm(k)
+					life(t, p, other.namespace(t))
+					if done = !p.pulled(); !done {
+						t.Logf("killed after %.100s", p.writes[k-1])
+					}
+				})
+				if t.Failed() || done {
+					return
+				}
+			}
+		})
+	}
+}
+
+// leads waits until the manager behind the plug is the leader.
+func (p *plug) leads(t *testing.T) {
+	t.Helper()
+	eventually(t, "the leader", func(ctx context.Context) error {
+		lease, err := p.Client.CoordinationV1().Leases(installation.Namespace).Get(ctx, "rollcall", metav1.GetOptions{})
+		if err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
+			err = errors.New("nobody leads")
+		}
+		return err
+	})
 }
 
 // plug is a proxy between the manager and the API server that can be pulled.
@@ -71,6 +139,8 @@ type plug struct {
 	// out is true while it is pulled; was is true when it was since it was armed.
 	out, was bool
 	err      error
+	// standby is true when another manager goes on, and this one is not started again.
+	standby bool
 }
 
 func newPlug(t *testing.T, m *manager) *plug {
@@ -177,12 +247,12 @@ func (p *plug) mend(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
 	out, err := p.out, p.err
-	p.out = false
+	p.out = out && p.standby // what is left of it is refused
 	p.mu.Unlock()
 	if err != nil {
 		t.Fatalf("killing the manager: %v", err)
 	}
-	if out {
+	if out && !p.standby {
 		p.Start(t)
 	}
 }
