@@ -2,11 +2,9 @@ package migrate
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -68,8 +66,9 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	known.gather(docs)
 	consumed := map[int]manifest.Object{} // the reports of runtimes, which are known last
 	known.gather(m.Runtimes)
-	around := m.surroundings(docs)
-	around.Runtime = known.find(m.Namespace)
+	scripts := configMaps{}
+	scripts.gather(docs)
+	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework, Runtime: known.find(m.Namespace)}
 	for _, d := range docs {
 		if !slices.ContainsFunc(d.Objects(), ours) {
 			out.Documents = append(out.Documents, d)
@@ -86,6 +85,7 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				out.Reports = append(out.Reports, Report{})
 				continue
 			}
+			around.Texts = scripts.named(append(known.of(m.Namespace, objects[0]), objects[0].Text)...)
 			made, report := m.object(objects[0], around)
 			known.used(m.Namespace, objects[0], report)
 			out.Documents = append(out.Documents, made...)
@@ -105,23 +105,6 @@ func ours(o manifest.Object) bool {
 		return false // a Notebook, say
 	}
 	return Knows(gv.Group)
-}
-
-// surroundings gathers what readers may ask for beside their object.
-func (m Migrator) surroundings(docs []*manifest.Document) origin.Surroundings {
-	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework}
-	for _, d := range docs {
-		for _, o := range d.Objects() {
-			var c corev1.ConfigMap
-			if o.Kind != "ConfigMap" || o.Decode(&c) != nil {
-				continue
-			}
-			for _, key := range slices.Sorted(maps.Keys(c.Data)) {
-				around.Texts = append(around.Texts, c.Data[key])
-			}
-		}
-	}
-	return around
 }
 
 // object migrates one object.

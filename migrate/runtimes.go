@@ -74,6 +74,18 @@ func (r *runtimes) one(byDefault, kind, namespace, name string) *trainingRuntime
 	return r.all[at]
 }
 
+// of is the text of the runtime that a TrainJob names; empty for every other object.
+func (r *runtimes) of(byDefault string, by manifest.Object) [][]byte {
+	kind, name, ok := trainer.Ref(by.Text)
+	if !ok {
+		return nil
+	}
+	if one := r.one(byDefault, kind, by.Namespace, name); one != nil {
+		return [][]byte{one.object.Text}
+	}
+	return nil
+}
+
 // used notes that a TrainJob was made of a runtime.
 func (r *runtimes) used(byDefault string, by manifest.Object, report Report) {
 	kind, name, ok := trainer.Ref(by.Text)

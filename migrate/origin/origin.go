@@ -36,7 +36,7 @@ type Surroundings struct {
 	// Framework is the framework of jobs that do not say theirs, as the user named it;
 	// empty when it is to be told from the job.
 	Framework string
-	// Texts are the contents of the ConfigMaps that came with the object.
+	// Texts are the contents of the ConfigMaps that came with the object and that it names.
 	Texts []string
 }
 
