@@ -53,6 +53,8 @@ const (
 	AnnotationRestartPolicy = Prefix + "restart-policy"
 	// AnnotationMaxRestarts is how often a gang is restarted.
 	AnnotationMaxRestarts = Prefix + "max-restarts"
+	// AnnotationFinalCodes lists exit codes after which a gang does not start anew.
+	AnnotationFinalCodes = Prefix + "final-exit-codes"
 	// AnnotationSuccessPolicy says whose end is the end of the gang.
 	AnnotationSuccessPolicy = Prefix + "success-policy"
 	// AnnotationCleanPods says which pods of an ended gang are taken away.
@@ -153,6 +155,8 @@ func Keys() []Key {
 			Meaning: "When a rank fails: all ranks start anew together, the Job's own rules hold, or the gang has failed."},
 		{Name: AnnotationMaxRestarts, Kind: KindAnnotation, Live: true, Values: "a whole number from 0 to 1000", Default: "the Job's `backoffLimit` where it is neither 6 nor 2147483647, else 3",
 			Meaning: "How often the gang is restarted before it has failed. Ranks that fail together count once."},
+		{Name: AnnotationFinalCodes, Kind: KindAnnotation, Live: true, Values: "exit codes and ranges of them, separated by commas, such as `1-127`", Default: "none",
+			Meaning: "When the rank that fell first ended with one of them, the gang has failed and is not restarted."},
 		{Name: AnnotationSuccessPolicy, Kind: KindAnnotation, Values: "`all`, `rank0`, or a role of the gang", Default: "the framework's: the role that decides; the first worker of tensorflow; else `all`",
 			Meaning: "Whose end is the end of the gang."},
 		{Name: AnnotationCleanPods, Kind: KindAnnotation, Live: true, Values: "`running`, `all`, `none`", Default: "`running`",

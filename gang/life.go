@@ -93,7 +93,7 @@ func (s State) Next(l Lifecycle, see Sight) State {
 		return s.ended(v, see)
 	}
 	if s.Phase == Restarting {
-		return s.restarted(see)
+		return s.restarted(l, see)
 	}
 	if s.Phase == Suspended && !see.Roll.suspended() {
 		if see.Leaving {
@@ -159,7 +159,7 @@ func (s State) fallen(l Lifecycle, see Sight) *Fall {
 // fall decides what becomes of a gang that cannot go on.
 func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
 	s.Cause = f
-	if l.Restart == RestartNever || s.Attempt >= l.MaxRestarts || see.Roll.Spent() {
+	if l.Restart == RestartNever || l.Final.Has(f.ExitCode) || s.Attempt >= l.MaxRestarts || see.Roll.Spent() {
 		return s.enter(Failed, see.Now)
 	}
 	s.Attempt++
@@ -169,9 +169,11 @@ func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
 }
 
 // restarted lets a gang go that has stopped and waited.
-func (s State) restarted(see Sight) State {
+func (s State) restarted(l Lifecycle, see Sight) State {
 	s.Cause = Earlier(s.Cause, see.Fall) // the first to fall is not always the first to be reported
 	switch {
+	case s.Cause != nil && l.Final.Has(s.Cause.ExitCode):
+		return s.enter(Failed, see.Now)
 	case see.Roll.suspended():
 		s.NotBefore = time.Time{} // whoever lets it go decides when
 		return s.enter(Suspended, see.Now)
@@ -193,6 +195,8 @@ func (s State) Describe(l Lifecycle, r Roll) string {
 		return fmt.Sprintf("Attempt %d of %d: %s", s.Attempt, l.MaxRestarts, s.Cause)
 	case s.Phase == Failed && s.Cause != nil && r.Spent():
 		return fmt.Sprintf("The gang failed when some of its ranks were done, which Kubernetes never starts again: %s", s.Cause)
+	case s.Phase == Failed && s.Cause != nil && l.Final.Has(s.Cause.ExitCode):
+		return fmt.Sprintf("The gang failed for good with an exit code that is final: %s", s.Cause)
 	case s.Phase == Failed && s.Cause != nil:
 		return fmt.Sprintf("The gang failed after %s: %s", times(s.Attempt), s.Cause)
 	case s.Phase == Suspended:

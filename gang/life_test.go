@@ -62,6 +62,12 @@ func TestStateNext(t *testing.T) {
 	last.Attempt = 3
 	never := gangOf
 	never.Restart = gang.RestartNever
+	final := gangOf
+	final.Final, _ = gang.ParseExitCodes("1-127") // its errors have a test of their own
+	signal := func(s *gang.Sight) { fell(s); s.Fall.ExitCode = 137 }
+	early := func(s *gang.Sight) { fell(s); s.Fall.At = second(3) }
+	killed := restarting
+	killed.Cause = &gang.Fall{Rank: 0, Reason: "OOMKilled", ExitCode: 137, At: second(7)}
 	pod := gangOf
 	pod.Restart = gang.RestartPod
 	timed := gangOf
@@ -82,21 +88,25 @@ func TestStateNext(t *testing.T) {
 		"falls pending": {"a gang may fall before it was whole", gang.State{Phase: gang.Pending, Begun: begun}, gangOf, sight(gang.Observation{}, fell), gang.Restarting, 1, nil},
 		"falls again": {"the second restart waits", gang.State{Phase: gang.Running, Attempt: 1, Begun: begun}, gangOf, sight(ready, fell), gang.Restarting, 2,
 			wants("not before", second(20), notBefore)},
-		"falls at last":  {"", last, gangOf, sight(ready, fell), gang.Failed, 3, nil},
-		"never":          {"its user wants no restart", running, never, sight(ready, fell), gang.Failed, 0, nil},
-		"pod":            {"that is left to its workload", running, pod, sight(ready, fell), gang.Running, 0, nil},
-		"unseen":         {"the Job counts a pod that was gone before anybody looked", running, gangOf, sight(gang.Observation{Ready: 1, Present: 1, Fallen: 1}), gang.Restarting, 1, nil},
-		"counted before": {"a pod that the last attempt lost is no fall of this one", gang.State{Phase: gang.Running, Begun: begun, Counted: 1}, gangOf, sight(gang.Observation{Ready: 2, Present: 2, Fallen: 1}), gang.Running, 0, nil},
-		"done before":    {"Kubernetes never starts a rank again that is done", running, gangOf, sight(gang.Observation{Ready: 1, Present: 2, Done: 1}, fell), gang.Failed, 0, nil},
-		"ending":         {"its pods go since the Job has its verdict", running, gangOf, sight(gang.Observation{Ready: 1, Present: 2, Ending: true}, fell), gang.Running, 0, nil},
-		"verdict":        {"the Job's own verdict is final", running, gangOf, sight(gang.Observation{Failed: true}, fell), gang.Failed, 0, nil},
-		"late":           {"", gang.State{Phase: gang.Pending, Begun: begun}, timed, sight(gang.Observation{}), gang.Restarting, 1, nil},
-		"not late":       {"", gang.State{Phase: gang.Pending, Begun: begun}, timed, sight(gang.Observation{}, lookedAt(7)), gang.Pending, 0, nil},
-		"never late":     {"a gang that was whole once is not late", running, timed, sight(gang.Observation{Ready: 1, Present: 2}, lookedAt(99)), gang.Running, 0, nil},
-		"held, not late": {"nobody can start while the gang is held back", gang.State{Phase: gang.Pending, Begun: begun}, timed, sight(gang.Observation{Suspended: true}), gang.Suspended, 0, nil},
-		"pods left":      {"ranks of two attempts must not meet", restarting, gangOf, sight(held, lookedAt(60)), gang.Restarting, 2, nil},
-		"waits":          {"", restarting, gangOf, sight(held, stopped, lookedAt(17)), gang.Restarting, 2, nil},
-		"let go":         {"", restarting, gangOf, sight(gang.Observation{Suspended: true, Stopped: true, Fallen: 2}, stopped, lookedAt(18)), gang.Pending, 2, wants("counted", int32(2), counted)},
+		"falls at last":        {"", last, gangOf, sight(ready, fell), gang.Failed, 3, nil},
+		"never":                {"its user wants no restart", running, never, sight(ready, fell), gang.Failed, 0, nil},
+		"final":                {"its user knows that another try ends the same", running, final, sight(ready, fell), gang.Failed, 0, nil},
+		"not final":            {"a signal is no end by itself", running, final, sight(ready, signal), gang.Restarting, 1, nil},
+		"final, reported late": {"the first to fall ended with it, and others were reported before", killed, final, sight(held, early), gang.Failed, 2, nil},
+		"final, but later":     {"what ranks end with that are told to stop says nothing", killed, final, sight(held, fell), gang.Restarting, 2, nil},
+		"pod":                  {"that is left to its workload", running, pod, sight(ready, fell), gang.Running, 0, nil},
+		"unseen":               {"the Job counts a pod that was gone before anybody looked", running, gangOf, sight(gang.Observation{Ready: 1, Present: 1, Fallen: 1}), gang.Restarting, 1, nil},
+		"counted before":       {"a pod that the last attempt lost is no fall of this one", gang.State{Phase: gang.Running, Begun: begun, Counted: 1}, gangOf, sight(gang.Observation{Ready: 2, Present: 2, Fallen: 1}), gang.Running, 0, nil},
+		"done before":          {"Kubernetes never starts a rank again that is done", running, gangOf, sight(gang.Observation{Ready: 1, Present: 2, Done: 1}, fell), gang.Failed, 0, nil},
+		"ending":               {"its pods go since the Job has its verdict", running, gangOf, sight(gang.Observation{Ready: 1, Present: 2, Ending: true}, fell), gang.Running, 0, nil},
+		"verdict":              {"the Job's own verdict is final", running, gangOf, sight(gang.Observation{Failed: true}, fell), gang.Failed, 0, nil},
+		"late":                 {"", gang.State{Phase: gang.Pending, Begun: begun}, timed, sight(gang.Observation{}), gang.Restarting, 1, nil},
+		"not late":             {"", gang.State{Phase: gang.Pending, Begun: begun}, timed, sight(gang.Observation{}, lookedAt(7)), gang.Pending, 0, nil},
+		"never late":           {"a gang that was whole once is not late", running, timed, sight(gang.Observation{Ready: 1, Present: 2}, lookedAt(99)), gang.Running, 0, nil},
+		"held, not late":       {"nobody can start while the gang is held back", gang.State{Phase: gang.Pending, Begun: begun}, timed, sight(gang.Observation{Suspended: true}), gang.Suspended, 0, nil},
+		"pods left":            {"ranks of two attempts must not meet", restarting, gangOf, sight(held, lookedAt(60)), gang.Restarting, 2, nil},
+		"waits":                {"", restarting, gangOf, sight(held, stopped, lookedAt(17)), gang.Restarting, 2, nil},
+		"let go":               {"", restarting, gangOf, sight(gang.Observation{Suspended: true, Stopped: true, Fallen: 2}, stopped, lookedAt(18)), gang.Pending, 2, wants("counted", int32(2), counted)},
 		"let go, not counted": {"a Job that counts by rank counts what fell when it replaces it", restarting, gangOf,
 			sight(gang.Observation{Suspended: true, Stopped: true, Fallen: 2}, stopped, lookedAt(18), func(s *gang.Sight) { s.Uncounted = 3 }),
 			gang.Pending, 2, wants("counted", int32(5), counted)},

@@ -55,6 +55,8 @@ type Lifecycle struct {
 	Restart RestartPolicy
 	// MaxRestarts is how often a gang is restarted; 0 means that its first failure ends it.
 	MaxRestarts int32
+	// Final are the exit codes after which it is not; of the rank that fell first.
+	Final ExitCodes
 	// Success names whose end is the gang's: a role, [SuccessAll] or [SuccessRank0];
 	// empty leaves it to the framework.
 	Success string
@@ -69,12 +71,13 @@ func (p *parser) lifecycle(g Gang) Lifecycle {
 	l := Lifecycle{
 		Restart:      p.restartPolicy(g.Elastic != nil),
 		MaxRestarts:  p.maxRestarts(),
+		Final:        p.finalExitCodes(),
 		Success:      p.successPolicy(g),
 		Clean:        CleanPods(p.oneOf(AnnotationCleanPods, string(CleanRunning), string(CleanAll), string(CleanNone))),
 		StartTimeout: p.startTimeout(),
 	}
 	if l.Restart == RestartPod {
-		for _, key := range []string{AnnotationMaxRestarts, AnnotationStartTimeout} {
+		for _, key := range []string{AnnotationMaxRestarts, AnnotationFinalCodes, AnnotationStartTimeout} {
 			if _, ok := p.meta.Annotations[key]; ok {
 				p.warn(annotationsPath.Key(key), "has no effect: each rank is left to the rules of its workload; set "+AnnotationRestartPolicy+" to gang or never")
 			}

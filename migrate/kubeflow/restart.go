@@ -51,6 +51,11 @@ func (r *reader) restartPolicies() {
 			r.restartPolicy(role, s, never)
 		}
 	}
+	for _, s := range r.restarts {
+		if r.blueprint.Keys[gang.AnnotationFinalCodes] != "" && r.policy(s) != restartExitCode {
+			s.node.Note("a gang has one list of final exit codes: that of another part holds for these pods, too", "")
+		}
+	}
 	switch {
 	case named || never || r.elastic:
 	case r.relaunches:
@@ -110,8 +115,12 @@ func (r *reader) relaunched(role *blueprint.Role, s restart) {
 	s.node.Changed(toGang, "the operator leaves a worker that failed as it is; Rollcall restarts all ranks together", doPod)
 }
 
-// exitCode carries the rule that tells final codes from others. A StatefulSet has no
-// such rule, so the role is a Job.
+// exitCode carries the rule that tells final codes from others. Ranks of an elastic gang
+// come and go by their Job's own rules, so that is where it goes; a StatefulSet has none.
+//
+// A gang that restarts as one cannot have it there: the Job controller looks at pods that
+// are being stopped, too (kubernetes, pkg/controller/job, getFailJobMessage), and a rank
+// that ends with a code of its own when it is told to stop would end the gang instead.
 func (r *reader) exitCode(role *blueprint.Role, s restart) {
 	spec := &role.Template.Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
@@ -119,13 +128,14 @@ func (r *reader) exitCode(role *blueprint.Role, s restart) {
 		s.node.Lost("the workload is a StatefulSet for its autoscaler, and starts its pods anew whatever their exit code", "")
 		return
 	}
-	role.Set = false
-	role.PodFailurePolicy = permanentCodes(spec.Containers[trainer(spec, r.container)].Name)
 	if r.elastic {
+		role.Set = false
+		role.PodFailurePolicy = permanentCodes(spec.Containers[trainer(spec, r.container)].Name)
 		s.node.Carried("spec.podFailurePolicy; " + finalCodes + "the Job makes another pod")
 		return
 	}
-	s.node.Changed("spec.podFailurePolicy", finalCodes+"all ranks restart together, not the failed one alone", "")
+	r.blueprint.Keys[gang.AnnotationFinalCodes] = "1-127"
+	s.node.Changed("annotation "+gang.AnnotationFinalCodes, finalCodes+"all ranks restart together, not the failed one alone", "")
 }
 
 // permanentCodes is the rule of ExitCode: codes below 128, which are the program's own,

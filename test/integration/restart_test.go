@@ -40,6 +40,7 @@ func TestRestart(t *testing.T) {
 			"SetFails":           testRestartSetFails,
 			"PolicyPod":          testRestartPolicyPod,
 			"PolicyNever":        testRestartPolicyNever,
+			"FinalCode":          testRestartFinalCode,
 			"NoBackoff":          testRestartNoBackoff,
 			"Elastic":            testRestartElastic,
 			"Suspended":          testRestartSuspended,
