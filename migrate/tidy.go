@@ -16,6 +16,9 @@ func tidy(obj runtime.Object) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("writing %T: %w", obj, err)
 	}
 	delete(tree, "status")
+	if spec, ok := tree["spec"].(map[string]any); ok {
+		dropEmpty(spec, "updateStrategy")
+	}
 	if template, ok, _ := unstructured.NestedMap(tree, "spec", "template"); ok {
 		dropEmpty(template, "metadata")
 		spec, _ := template["spec"].(map[string]any)

@@ -225,9 +225,10 @@ func TestMigrateParameterServer(t *testing.T) {
 	if said == nil || !(number(t, said[2]) < number(t, said[1])) {
 		t.Errorf("worker 0 did not say that its loss fell:\n%s", logs["worker-0"])
 	}
+	// The author asked for cleanPodPolicy: None, so the servers stay, and are told of the end all the same.
 	if set, err := s.client.AppsV1().StatefulSets(ns).Get(t.Context(), "distributed-training-ps", metav1.GetOptions{}); err != nil ||
-		set.Labels[gang.LabelPhase] != string(gang.Succeeded) || *set.Spec.Replicas != 0 {
-		t.Errorf("the parameter servers outlive the workers: %v, %v", set, err)
+		set.Labels[gang.LabelPhase] != string(gang.Succeeded) {
+		t.Errorf("the parameter servers were not told: %v, %v", set, err)
 	}
 }
 
