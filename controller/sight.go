@@ -37,7 +37,7 @@ func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gan
 			p.roll.End(m.Meta().Name, pods, m.trains(), m.told())
 		}
 		g := &m.result.Gang
-		watch := p.watch(m, state)
+		watch := p.watch(m, pods, state)
 		see.Fall = gang.Earlier(see.Fall, gang.FirstFall(current(m.StatefulSet, pods), g.Offset, watch))
 		see.Lacking = append(see.Lacking, gang.Lacking(pods, g.Own(), g.Offset, watch.Trains)...)
 		see.Started = r.started(p, pods, now) || see.Started
@@ -52,14 +52,22 @@ func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gan
 
 // watch is what is known of the attempt whose falls are looked for among the pods of a
 // member. While the gang is being stopped for the next one, that is the one that fell.
-func (p *party) watch(m *member, state gang.State) gang.Watch {
+func (p *party) watch(m *member, pods []corev1.Pod, state gang.State) gang.Watch {
 	seen := gang.Observe(m.Workload)
 	w := gang.Watch{Attempt: state.Attempt, Fell: state.Fell, Begun: state.Begun, Trains: m.trains(),
-		Stopping: p.roll.HeldBack() || state.Phase.Terminal() || seen.Ending || seen.Failed || seen.Complete}
+		Stopping: p.roll.HeldBack() || state.Phase.Terminal() || seen.Ending || seen.Failed || seen.Complete || succeeds(m.Job, pods)}
 	if state.Phase == gang.Restarting {
 		w.Attempt, w.Fell, w.Stopping = state.Attempt-1, time.Time{}, true
 	}
 	return w
+}
+
+// succeeds reports whether a Job may be about to end by its successPolicy: it takes the
+// other pods away before it says so.
+func succeeds(job *batchv1.Job, pods []corev1.Pod) bool {
+	return job != nil && job.Spec.SuccessPolicy != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodSucceeded
+	})
 }
 
 // trains names the training containers.

@@ -49,15 +49,20 @@ func (m *manager) machines(t *testing.T, ns string, count int) *machines {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for beat := 0; ctx.Err() == nil; beat++ {
-			if beat%40 == 0 {
-				n.beat(ctx, count)
-			}
+		for ctx.Err() == nil {
 			n.look(ctx)
 			time.Sleep(50 * time.Millisecond)
 		}
 	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	beats := make(chan struct{})
+	go func() { // by itself: a node that is late for 40 s is taken for dead
+		defer close(beats)
+		for ctx.Err() == nil {
+			n.beat(ctx, count)
+			time.Sleep(2 * time.Second)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended; <-beats })
 	return n
 }
 
