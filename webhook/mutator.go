@@ -84,7 +84,7 @@ func bySpec(req admission.Request, fields []metav1.ManagedFieldsEntry) bool {
 	}
 	for _, f := range fields {
 		if f.Manager == options.FieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "" {
-			return f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.Raw, []byte(`"f:suspend"`))
+			return f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(`"f:suspend"`))
 		}
 	}
 	return true
