@@ -23,7 +23,7 @@ func TestHold(t *testing.T) {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", Labels: map[string]string{gang.LabelFramework: "pytorch"},
 		Annotations: map[string]string{gang.AnnotationStatus: text}}, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
 	applied := func(fields string) []metav1.ManagedFieldsEntry {
-		return []metav1.ManagedFieldsEntry{{Manager: "gitops", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}}
+		return []metav1.ManagedFieldsEntry{{Manager: "gitops", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)}}
 	}
 	for name, c := range map[string]struct {
 		reason  string

@@ -59,7 +59,9 @@ func testRestartLateRoot(t *testing.T, m *manager, ns string) {
 // holder is a finalizer that keeps a pod's object.
 const holder = "test.rollcall.training/holder"
 
-func (r *trainee) keeps(p corev1.Pod) { r.finalizers(p, `["`+holder+`","batch.kubernetes.io/job-tracking"]`) }
+func (r *trainee) keeps(p corev1.Pod) {
+	r.finalizers(p, `["`+holder+`","batch.kubernetes.io/job-tracking"]`)
+}
 
 func (r *trainee) lets(p corev1.Pod) { r.finalizers(p, `null`) }
 
