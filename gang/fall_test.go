@@ -136,6 +136,9 @@ func TestFirstFall(t *testing.T) {
 				p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(second(-60))
 				p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(second(12))), ptr.To[int64](0)
 			}))}, gang.Watch{Attempt: 1, Fell: second(6), Begun: second(10)}, nil},
+		"earlier attempt, deleted again": {"by force, from a node that does not answer", []corev1.Pod{rankPod(0, both(deleted(20), func(p *corev1.Pod) {
+			p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(second(-60))
+		}))}, running, nil},
 		"resumed by another": {"Kueue lets a Job go as it was, label included",
 			[]corev1.Pod{rankPod(1, both(ended(3, 20, false), func(p *corev1.Pod) { p.Labels[gang.LabelAttempt] = "0" }))}, running, fell(2, 3, "Error", 20)},
 		"of a StatefulSet": {"its pods bear no attempt", []corev1.Pod{rankPod(1, both(ended(3, 20, true), func(p *corev1.Pod) { delete(p.Labels, gang.LabelAttempt) }))},

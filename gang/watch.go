@@ -88,15 +88,17 @@ func podFall(pod *corev1.Pod, f *Fall) *Fall {
 // would take the pods of a StatefulSet for old ones that are made within the same
 // second, or by a clock that is behind ours.
 func (w Watch) past(pod *corev1.Pod) bool {
-	if n, ok := AttemptOf(pod); ok && n >= w.Attempt {
+	n, ok := AttemptOf(pod)
+	if ok && n >= w.Attempt {
 		return false
 	}
 	if d := pod.DeletionTimestamp; d != nil && !d.Add(-grace(pod)).After(w.Begun) {
 		return true
 	}
 	// From 1.37 on, the kubelet's last word about a pod that has ended moves its deletion
-	// to the present (apiserver, pkg/registry/rest/delete.go), which may be later.
-	return over(pod) && !w.Fell.IsZero() && !pod.CreationTimestamp.After(w.Fell)
+	// to the present (apiserver, pkg/registry/rest/delete.go), which may be later. So does
+	// whoever deletes it again by force, from a node that does not answer.
+	return (over(pod) || ok && pod.DeletionTimestamp != nil) && !w.Fell.IsZero() && !pod.CreationTimestamp.After(w.Fell)
 }
 
 // over reports whether nothing of a pod runs any more, nor will.

@@ -1,12 +1,12 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -84,7 +84,7 @@ func bySpec(req admission.Request, fields []metav1.ManagedFieldsEntry) bool {
 	}
 	for _, f := range fields {
 		if f.Manager == options.FieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "" {
-			return f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(`"f:suspend"`))
+			return f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:suspend"`)
 		}
 	}
 	return true

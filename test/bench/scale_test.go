@@ -19,10 +19,10 @@ import (
 
 // scaleSteps are gangs that are added one load after another: many small ones tell what a gang costs, large ones what a
 // pod does.
-var scaleSteps = []load{{Gangs: 500, Ranks: 2}, {Gangs: 100, Ranks: 50}, {Gangs: 50, Ranks: 100}}
+var scaleSteps = []load{{Gangs: 200, Ranks: 2}, {Gangs: 40, Ranks: 50}, {Gangs: 20, Ranks: 100}}
 
 // rests is how long the manager's CPU is measured when nothing happens.
-const rests = 20 * time.Second
+const rests = 10 * time.Second
 
 // held is what the manager holds after a step.
 type held struct {

@@ -113,13 +113,13 @@ func (n *machines) look(ctx context.Context) {
 	}
 }
 
-// onMachines has a gang's pods run on such nodes, one on each, and leave a silent one after a second.
+// onMachines has a gang's pods run on such nodes, one on each, and leave a silent one after some seconds: a node that is late once is not lost.
 func onMachines(w gang.Workload, ns string) gang.Workload {
 	spec := &w.Template().Spec
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
 	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: onlyHere, Operator: corev1.TolerationOpEqual, Value: ns})
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](1)})
+		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](6)})
 	}
 	spec.Affinity = &corev1.Affinity{
 		PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
@@ -181,6 +181,14 @@ func testRestartNodeLost(t *testing.T, m *manager, ns string) {
 	begin := time.Now()
 	r.within(2*time.Minute, gang.Running, 1)
 	t.Logf("running again %.1f s after that", time.Since(begin).Seconds())
+	t.Cleanup(func() {
+		if t.Failed() {
+			nodes, _ := m.Client.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
+			for _, node := range nodes.Items {
+				t.Logf("node %s (lost: %s): taints %v, conditions %+v", node.Name, lost.Spec.NodeName, node.Spec.Taints, node.Status.Conditions)
+			}
+		}
+	})
 	if p := r.pod("worker-1"); p.Spec.NodeName == lost.Spec.NodeName {
 		t.Errorf("rank 1 is on the lost node %s again", p.Spec.NodeName)
 	}
