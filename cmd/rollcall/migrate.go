@@ -101,6 +101,8 @@ func (o migrateOptions) check(args []string) error {
 		return errors.New("--filename and --from-cluster cannot be used together: run the command twice")
 	case !o.live && len(o.files) == 0:
 		return errors.New("nothing to migrate: name files with --filename, or a cluster with --from-cluster")
+	case o.cluster.all && slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "/") }):
+		return errors.New("a name goes with one namespace: leave out --all-namespaces, or the names")
 	case !o.live && len(args) > 0:
 		return fmt.Errorf("%q is no flag: name files with --filename; kinds and names go with --from-cluster", args[0])
 	}
@@ -109,11 +111,20 @@ func (o migrateOptions) check(args []string) error {
 
 func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 	stderr := cmd.ErrOrStderr()
-	docs, bad, err := o.read(cmd, args)
+	runtimes, bad, err := readManifests(o.runtimes, nil)
 	if err != nil {
 		return unusable(err)
 	}
-	runtimes, more, err := readManifests(o.runtimes, nil)
+	var docs []*manifest.Document
+	if o.live {
+		var live []*manifest.Document
+		docs, live, err = o.cluster.jobs(cmd.Context(), stderr, args)
+		runtimes = append(runtimes, live...)
+	} else {
+		var more []*manifest.Error
+		docs, more, err = readManifests(o.files, cmd.InOrStdin())
+		bad = append(more, bad...)
+	}
 	if err != nil {
 		return unusable(err)
 	}
@@ -125,7 +136,7 @@ func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 	if err := manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), result.Documents); err != nil {
 		return err
 	}
-	result.Reports = append(result.Reports, unread(append(bad, more...))...)
+	result.Reports = append(result.Reports, unread(bad)...)
 	if err := o.report(stderr, result.Reports); err != nil {
 		return err
 	}
@@ -139,14 +150,6 @@ func unread(errs []*manifest.Error) []migrate.Report {
 		out = append(out, migrate.Report{Source: err.Source, Document: err.Number, Mistakes: []string{err.Error()}})
 	}
 	return out
-}
-
-func (o migrateOptions) read(cmd *cobra.Command, args []string) ([]*manifest.Document, []*manifest.Error, error) {
-	if o.live {
-		docs, err := o.cluster.jobs(cmd.Context(), cmd.ErrOrStderr(), args)
-		return docs, nil, err
-	}
-	return readManifests(o.files, cmd.InOrStdin())
 }
 
 func (o migrateOptions) report(out io.Writer, reports []migrate.Report) error {

@@ -19,6 +19,7 @@ import (
 
 	"rollcall.training/manifest"
 	"rollcall.training/migrate"
+	"rollcall.training/migrate/trainer"
 )
 
 // resource is a kind that the cluster serves and that can be migrated.
@@ -29,32 +30,33 @@ type resource struct {
 
 // jobs reads the training jobs that live in the cluster: those that the arguments name,
 // as KIND or KIND/NAME, or all. Jobs that another object made, such as the JobSet of a
-// TrainJob, are left out, and named on stderr.
-func (c *clusterFlags) jobs(ctx context.Context, stderr io.Writer, args []string) ([]*manifest.Document, error) {
+// TrainJob, are left out, and named on stderr. The runtimes, of which jobs are made, come
+// by themselves.
+func (c *clusterFlags) jobs(ctx context.Context, stderr io.Writer, args []string) (jobs, runtimes []*manifest.Document, err error) {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.KubeConfig, flags.Context, flags.Namespace = &c.kubeconfig, &c.context, &c.namespace
 	config, err := flags.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
+		return nil, nil, fmt.Errorf("finding the cluster: %w", err)
 	}
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("finding the namespace: %w", err)
+		return nil, nil, fmt.Errorf("finding the namespace: %w", err)
 	}
 	if c.all {
 		namespace = ""
 	}
 	asked, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+		return nil, nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+		return nil, nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	kinds, err := served(asked)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	w := wanted{client: client, namespace: namespace, stderr: stderr}
 	return w.read(ctx, kinds, args)
@@ -89,28 +91,32 @@ type wanted struct {
 	stderr    io.Writer
 }
 
-func (w wanted) read(ctx context.Context, served []resource, args []string) ([]*manifest.Document, error) {
+func (w wanted) read(ctx context.Context, served []resource, args []string) (jobs, runtimes []*manifest.Document, err error) {
 	if len(served) == 0 {
-		return nil, errors.New("the cluster serves no kind that can be migrated: no operator of another system is installed")
+		return nil, nil, errors.New("the cluster serves no kind that can be migrated: no operator of another system is installed")
 	}
-	var docs []*manifest.Document
 	for _, r := range served {
 		names, asked := named(r, args)
-		if len(args) > 0 && !asked && !strings.HasSuffix(r.Kind, "Runtime") {
+		isRuntime := trainer.IsRuntime(r.Kind)
+		if len(args) > 0 && !asked && !isRuntime {
 			continue
 		}
 		found, err := w.list(ctx, r, names)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		docs = append(docs, found...)
+		if isRuntime {
+			runtimes = append(runtimes, found...)
+		} else {
+			jobs = append(jobs, found...)
+		}
 	}
 	for _, arg := range args {
 		if !slices.ContainsFunc(served, func(r resource) bool { _, ok := named(r, []string{arg}); return ok }) {
-			return docs, fmt.Errorf("the cluster serves no %q that can be migrated", strings.Split(arg, "/")[0])
+			return nil, nil, fmt.Errorf("the cluster serves no %q that can be migrated", strings.Split(arg, "/")[0])
 		}
 	}
-	return docs, nil
+	return jobs, runtimes, nil
 }
 
 // named are the names that the arguments give for a kind; none means all of them. It is

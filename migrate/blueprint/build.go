@@ -174,10 +174,11 @@ func (b *Blueprint) isSet(r Role) bool {
 }
 
 // JobsOnly reports whether something is asked of all workloads that a StatefulSet cannot
-// do: wait for a queue, or go away by itself. There are no StatefulSets then, whatever
+// do: wait for a queue, which takes a StatefulSet for a service and lets it hold its quota
+// until it is scaled to nothing, or go away by itself. There are no StatefulSets then, whatever
 // the roles say.
 func (b *Blueprint) JobsOnly() bool {
-	return ptr.Deref(b.Job.Suspend, false) || b.Job.TTLSecondsAfterFinished != nil || b.Job.ManagedBy != nil
+	return ptr.Deref(b.Job.Suspend, false) || b.Job.TTLSecondsAfterFinished != nil || b.Job.ManagedBy != nil || b.Labels[labelQueue] != ""
 }
 
 // meta is the metadata of one workload.

@@ -176,7 +176,7 @@ func reindex(m *member, part Role) {
 		part.Node.Changed(now, "read in the place of "+part.Former.IndexField+
 			"; in the one workload that stands for all parts it counts through all of them", "see whether the program expects the index within its own part")
 	case found:
-		part.Node.Changed(now, "read in the place of "+part.Former.IndexField+", which the new pods do not have; the value is the same", "")
+		part.Node.Changed(now, "read in the place of "+part.Former.IndexField+", which the new pods do not have; it counts the pods of the workload from 0", "")
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Set) beside(j *Job) {
 	}
 	j.account(where)
 	if !j.Alone {
-		j.Node.Remark(ledger.Changed, where, "it is no part of the gang: a plain Job without Rollcall's label, which ends by itself, neither restarts with the gang nor ends it", "")
+		j.Node.Remark(ledger.Changed, where, "it is no part of the gang: a plain Job without Rollcall's label, which neither restarts with the gang nor ends it; JobSet took it away when the set was done, and now it runs until it ends by itself", "")
 	}
 	if j.called && !j.Alone {
 		j.Node.Remark(ledger.Changed, fmt.Sprintf("service/%s-<Job>", j.place), "some text calls its pods by name; the name stands in a Service of its own now, and the texts were rewritten", "")

@@ -77,7 +77,7 @@ func (s *Set) backoff(policy bool) {
 		if limit == nil {
 			if !policy {
 				j.pod().Remark(ledger.Changed, "annotation "+gang.AnnotationRestartPolicy+": gang",
-					"when a pod failed it was started anew by itself, up to 6 times, while its peers hung or failed, and then the set had failed; now all ranks restart together, up to 3 times",
+					"when a pod failed it was started anew by itself, up to 6 times, while its peers hung or failed, and then the whole had failed; now all ranks restart together, up to 3 times",
 					"set "+gang.AnnotationMaxRestarts+" on the new workload for another number")
 			}
 			continue

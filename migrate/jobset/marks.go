@@ -66,7 +66,8 @@ func lostMark(n ledger.Node, key string) {
 	switch key {
 	case alphaPrefix + "exclusive-topology":
 		n.Lost("nothing gives each Job a topology domain of its own", fmt.Sprintf(
-			"let Kueue's topology-aware scheduling place the gang: annotation kueue.x-k8s.io/podset-required-topology: %q on the pod template", n.String()))
+			"let Kueue's topology-aware scheduling place the gang, by annotations of the pod template: kueue.x-k8s.io/podset-required-topology: %[1]q for one domain for all pods, "+
+				"or kueue.x-k8s.io/podset-slice-required-topology: %[1]q with kueue.x-k8s.io/podset-slice-size, the pods of one Job, for one domain each; neither keeps others out of it", n.String()))
 	case alphaPrefix + "node-selector":
 		n.Lost("it goes with exclusive-topology", "")
 	default:

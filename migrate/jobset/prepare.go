@@ -88,7 +88,7 @@ func (s *Set) waitFor(m, j *Job) {
 	}
 	s.mark(m, j, *volume)
 	node.Changed("init container "+label(waiting+j.Name),
-		fmt.Sprintf("the pods begin at once, hold what they ask for, and wait for a file on volume %s that the Job leaves when it is complete; if it fails they wait on", volume.Name),
+		fmt.Sprintf("the pods begin at once, hold what they ask for, and wait for a file on volume %s that the Job leaves when it is complete; if it fails they wait on. They mount the volume meanwhile: where it is one for one node at a time, the Job may never start", volume.Name),
 		fmt.Sprintf("see whether job/%s-0 is complete if they wait for long; delete the file to have the work done anew", j.place))
 }
 

@@ -1,6 +1,7 @@
 package kubeflow
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -47,6 +48,11 @@ func (r *reader) policies(name string, read func(ledger.Node)) {
 func (r *reader) cleanPods(n ledger.Node) {
 	switch v := n.String(); v {
 	case "":
+		// The operators for one framework differ in their defaults (tf-operator had Running).
+		if r.Version == "v1" || r.Version == v2beta1 {
+			r.at.Note("cleanPodPolicy is not set: the operator left the pods of an ended job alone, and Rollcall takes those away that still run",
+				"set "+gang.AnnotationCleanPods+": none for the former way")
+		}
 	case "None", "Running", "All":
 		r.blueprint.Keys[gang.AnnotationCleanPods] = strings.ToLower(v)
 		n.Carried("annotation " + gang.AnnotationCleanPods)
@@ -65,6 +71,9 @@ func (r *reader) backoffLimit(n ledger.Node) {
 	case limit == nil && r.relaunches:
 		const byDefault = 6 // of a Job, which the launcher was
 		r.blueprint.Keys[gang.AnnotationMaxRestarts] = strconv.Itoa(byDefault)
+	case limit == nil && r.blueprint.Keys[gang.AnnotationRestartPolicy] == "" && !r.elastic:
+		r.at.Note(fmt.Sprintf("backoffLimit is not set: the operator restarted pods without an end, and the gang restarts at most %d times", gang.DefaultMaxRestarts),
+			"set "+gang.AnnotationMaxRestarts+" for another number")
 	case limit == nil:
 	case *limit < 0:
 		n.Invalid("must not be negative")

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,6 +74,10 @@ func (w Wish) Apply(b *blueprint.Blueprint, s origin.Scheduler) bool {
 		}
 	default:
 		return false
+	}
+	if s == origin.Coscheduling && slices.ContainsFunc(b.Roles, func(r blueprint.Role) bool { return r.Template.Spec.SchedulerName == "" }) {
+		b.Node.Note("some pods name no scheduler, so the default one places them, which may know nothing of coscheduling",
+			"set schedulerName in the pod templates where coscheduling is a scheduler beside the default one")
 	}
 	for i := range b.Roles {
 		w.mark(&b.Roles[i].Template, b.Name, s)

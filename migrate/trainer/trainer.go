@@ -183,7 +183,7 @@ func (r *reader) life() {
 	}
 	if deadline := r.spec.Get("activeDeadlineSeconds"); deadline.Exists() {
 		r.Job.ActiveDeadlineSeconds = deadline.Int64()
-		deadline.Carried("spec.activeDeadlineSeconds of each Job")
+		deadline.Changed("spec.activeDeadlineSeconds of each Job", "it begins anew with each restart of the gang", "")
 	}
 	managed := r.spec.Get("managedBy")
 	switch v := managed.String(); v {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/migrate/ledger"
 	"rollcall.training/migrate/origin"
 	"rollcall.training/migrate/podgroup"
 )
@@ -81,6 +82,9 @@ func (r *reader) unscheduled() {
 	reason, do := "no gang scheduler is named that would heed it", "name yours with --gang-scheduler"
 	if r.spec.Get("schedulerName").Exists() {
 		reason, do = "nobody knows whether the scheduler of that name heeds PodGroups", "write schedulerName: volcano if it is Volcano under another name"
+	}
+	if !r.spec.Get("schedulerName").Exists() {
+		r.spec.Remark(ledger.Lost, "", "Volcano, which is the scheduler of a job that names none, placed the pods all at once; "+reason, do)
 	}
 	for _, field := range []string{"minAvailable", "queue", "networkTopology"} {
 		r.spec.Get(field).Lost(reason, do)

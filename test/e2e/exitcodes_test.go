@@ -12,9 +12,9 @@ import (
 )
 
 // stubborn ranks end with code 1 when they are told to stop, as torchrun does. The first
-// time, rank 1 is killed.
+// time, rank 1 ends as if it had been killed.
 const stubborn = `trap 'exit 1' TERM
-if [ "$ROLLCALL_ATTEMPT" = 0 ] && [ "$RANK" = 1 ]; then sleep 4; kill -9 $$; fi
+if [ "$ROLLCALL_ATTEMPT" = 0 ] && [ "$RANK" = 1 ]; then sleep 4; exit 137; fi
 i=0; while [ $i -lt 60 ]; do sleep 0.1; i=$((i+1)); done`
 
 // TestRestartFinalCodes: ranks that are stopped for a restart may end with codes that would
@@ -52,6 +52,9 @@ func TestRestartFinalCodes(t *testing.T) {
 			j, err := s.client.BatchV1().Jobs(ns).Get(t.Context(), "train", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if got := gang.StatusOf(gang.Workload{Job: j}); got.Attempt != 1 {
+				t.Errorf("the gang ended in attempt %d, so nothing was shown: %s", got.Attempt, got.Message)
 			}
 			t.Logf("%s: %s; conditions %v", name, gang.StatusOf(gang.Workload{Job: j}).Message, j.Status.Conditions)
 		})
