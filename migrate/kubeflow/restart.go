@@ -120,7 +120,7 @@ func (r *reader) relaunched(role *blueprint.Role, s restart) {
 //
 // A gang that restarts as one cannot have it there: the Job controller looks at pods that
 // are being stopped, too (kubernetes, pkg/controller/job, getFailJobMessage), and a rank
-// that ends with a code of its own when it is told to stop would end the gang instead.
+// that ends with a code of its own when it is told to stop would end the gang instead (docs/adr/0017).
 func (r *reader) exitCode(role *blueprint.Role, s restart) {
 	spec := &role.Template.Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
