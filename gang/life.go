@@ -193,6 +193,8 @@ func (s State) Describe(l Lifecycle, r Roll) string {
 	switch {
 	case s.Phase == Restarting:
 		return fmt.Sprintf("Attempt %d of %d: %s", s.Attempt, l.MaxRestarts, s.Cause)
+	case s.Phase == Pending && s.Attempt > 0 && r.HeldBack(): // by us, until this is written
+		return fmt.Sprintf("Attempt %d of %d begins", s.Attempt, l.MaxRestarts)
 	case s.Phase == Failed && s.Cause != nil && r.Spent():
 		return fmt.Sprintf("The gang failed when some of its ranks were done, which Kubernetes never starts again: %s", s.Cause)
 	case s.Phase == Failed && s.Cause != nil && l.Final.Has(s.Cause.ExitCode):

@@ -365,3 +365,13 @@ func TestNativeFailure(t *testing.T) {
 		})
 	}
 }
+
+// TestDescribeBegin: a gang that Rollcall lets go says that it begins, and not that it is
+// held back, which it is until that is written.
+func TestDescribeBegin(t *testing.T) {
+	see := sight(gang.Observation{Suspended: true, Stopped: true})
+	s := gang.State{Phase: gang.Pending, Attempt: 2}
+	if got, want := s.Describe(gangOf, see.Roll), "Attempt 2 of 3 begins"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
