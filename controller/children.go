@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -110,7 +109,7 @@ func (r *Reconciler) createService(ctx context.Context, p *party, want *corev1.S
 func (r *Reconciler) shareService(p *party, have *corev1.Service) error {
 	var err error
 	for _, m := range p.members {
-		if why := unfit(have, m.Workload); why != "" {
+		if why := gang.Unfit(have, m.Workload); why != "" {
 			r.warning(m.Workload, gang.ReasonServiceConflict, actionMakeChildren,
 				"The Service %s exists and %s; rename the workload, or name the gang with the label %s", have.Name, why, gang.LabelGang)
 			err = errServiceTaken
@@ -141,18 +140,4 @@ func (r *Reconciler) alignService(ctx context.Context, have, want *corev1.Servic
 		return fmt.Errorf("aligning the Service %s: %w", have.Name, err)
 	}
 	return nil
-}
-
-// unfit says why a Service cannot give w's pods their names; "" when it can. It
-// need not publish addresses of pods that are not ready: that is its owner's
-// choice, and the ranks then meet later.
-func unfit(s *corev1.Service, w gang.Workload) string {
-	pods := labels.Set(w.Template().Labels)
-	switch {
-	case s.Spec.ClusterIP != corev1.ClusterIPNone:
-		return "is not headless"
-	case len(s.Spec.Selector) == 0 || !labels.SelectorFromSet(s.Spec.Selector).Matches(pods):
-		return "does not select the gang's pods"
-	}
-	return ""
 }

@@ -14,11 +14,11 @@ import (
 // is its complete name (setHostnameAsFQDN).
 const linuxHostNameMax = 64
 
-// maxStatefulSetName leaves room for the dash and up to 10 characters of hash in the
+// MaxStatefulSetName leaves room for the dash and up to 10 characters of hash in the
 // pod label controller-revision-hash, a label value of at most 63 characters
 // (kubernetes pkg/controller/history, ControllerRevisionName). The API server takes
 // a longer name, and then no pod can be created.
-const maxStatefulSetName = 63 - 1 - 10
+const MaxStatefulSetName = 63 - 1 - 10
 
 var templateSpecPath = field.NewPath("spec", "template", "spec")
 
@@ -50,10 +50,10 @@ func (p *parser) derivedNames(g Gang) {
 			fqdn = last
 		}
 	}
-	if g.Kind == StatefulSet && len(g.Workload) > maxStatefulSetName {
+	if g.Kind == StatefulSet && len(g.Workload) > MaxStatefulSetName {
 		p.invalid(namePath, g.Workload, fmt.Sprintf(
 			"has %d characters; a StatefulSet's limit is %d, so that its pods can be labelled with its name and a revision; shorten the name by %d",
-			len(g.Workload), maxStatefulSetName, len(g.Workload)-maxStatefulSetName))
+			len(g.Workload), MaxStatefulSetName, len(g.Workload)-MaxStatefulSetName))
 	}
 	if len(fqdn) > validation.DNS1123SubdomainMaxLength {
 		p.invalid(namePath, g.Workload, fmt.Sprintf(

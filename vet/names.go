@@ -21,10 +21,6 @@ func ofNames() []Check {
 // such as -dev.
 const nearLimit = 5
 
-// maxStatefulSetName is the same limit as in package gang: it leaves room for a dash and
-// 10 characters of hash in the label controller-revision-hash.
-const maxStatefulSetName = validation.LabelValueMaxLength - 1 - 10
-
 func nameNearLimit(_ *input, m *member) []remark {
 	own, _ := m.pods()
 	host := fmt.Sprintf("%s-%d", m.gang.Workload, own-1)
@@ -37,7 +33,7 @@ func nameNearLimit(_ *input, m *member) []remark {
 		{"the name of the gang and its Service", m.gang.Service, "metadata.name", validation.DNS1035LabelMaxLength},
 	}
 	if m.written.StatefulSet != nil {
-		derived[0].what, derived[0].name, derived[0].limit = "the name of the StatefulSet", m.gang.Workload, maxStatefulSetName
+		derived[0].what, derived[0].name, derived[0].limit = "the name of the StatefulSet", m.gang.Workload, gang.MaxStatefulSetName
 	}
 	if _, ok := m.read.Labels[gang.LabelGang]; ok {
 		derived[2].field = "metadata.labels[" + gang.LabelGang + "]"

@@ -2,7 +2,6 @@ package vet
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"rollcall.training/gang"
 )
@@ -25,14 +24,8 @@ func serviceConflict(in *input, m *member) []remark {
 	if s.APIVersion != "v1" || s.Decode(&service) != nil {
 		return nil
 	}
-	selector := service.Spec.Selector
-	why := ""
-	switch {
-	case service.Spec.ClusterIP != corev1.ClusterIPNone:
-		why = "is not headless"
-	case len(selector) == 0 || !labels.SelectorFromSet(selector).Matches(labels.Set(m.admitted.Template().Labels)):
-		why = "does not select the gang's pods"
-	default:
+	why := gang.Unfit(&service, m.admitted)
+	if why == "" {
 		return nil
 	}
 	return say("metadata.name", "the Service %s (%s, line %d) has the name of the gang's Service, and %s", s.Name, s.Document.Source, s.Line("metadata.name"), why).

@@ -61,20 +61,12 @@ func (r *reader) cleanPods(n ledger.Node) {
 	}
 }
 
-// backoffLimit carries how often a job may fail. Where it says nothing, an elastic gang's
-// pods are replaced without an end, as before: a Job's own default is 6.
+// backoffLimit carries how often a job may fail.
 func (r *reader) backoffLimit(n ledger.Node) {
 	limit := n.Int32()
 	switch {
-	case limit == nil && r.elastic && !r.scaled && r.blueprint.Keys[gang.AnnotationRestartPolicy] == "":
-		r.blueprint.Job.BackoffLimit = ptr.To[int32](math.MaxInt32)
-	case limit == nil && r.relaunches:
-		const byDefault = 6 // of a Job, which the launcher was
-		r.blueprint.Keys[gang.AnnotationMaxRestarts] = strconv.Itoa(byDefault)
-	case limit == nil && r.blueprint.Keys[gang.AnnotationRestartPolicy] == "" && !r.elastic:
-		r.at.Note(fmt.Sprintf("backoffLimit is not set: the operator restarted pods without an end, and the gang restarts at most %d times", gang.DefaultMaxRestarts),
-			"set "+gang.AnnotationMaxRestarts+" for another number")
 	case limit == nil:
+		r.withoutLimit()
 	case *limit < 0:
 		n.Invalid("must not be negative")
 	case r.blueprint.Keys[gang.AnnotationRestartPolicy] == string(gang.RestartNever):
@@ -91,6 +83,21 @@ func (r *reader) backoffLimit(n ledger.Node) {
 			reason = "it was the number of times that the launcher is started anew; now it is that of all ranks together"
 		}
 		n.Changed("annotation "+gang.AnnotationMaxRestarts, reason, "")
+	}
+}
+
+// withoutLimit is for jobs that say nothing of it: the operators replaced pods without an
+// end, and the launchers that were Jobs were started anew as often as a Job does by default.
+func (r *reader) withoutLimit() {
+	const byDefault = 6 // of a Job (kubernetes pkg/apis/batch/v1/defaults.go)
+	switch restarts := r.blueprint.Keys[gang.AnnotationRestartPolicy] == ""; {
+	case r.relaunches:
+		r.blueprint.Keys[gang.AnnotationMaxRestarts] = strconv.Itoa(byDefault)
+	case restarts && r.elastic && !r.scaled:
+		r.blueprint.Job.BackoffLimit = ptr.To[int32](math.MaxInt32)
+	case restarts && !r.elastic:
+		r.at.Note(fmt.Sprintf("backoffLimit is not set: the operator restarted pods without an end, and the gang restarts at most %d times", gang.DefaultMaxRestarts),
+			"set "+gang.AnnotationMaxRestarts+" for another number")
 	}
 }
 

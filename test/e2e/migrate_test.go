@@ -206,6 +206,7 @@ print(f"{role} {index} of {len(config['cluster']['worker'])} loss {first} -> {la
 
 // TestMigrateParameterServer: one parameter server and two workers.
 func TestMigrateParameterServer(t *testing.T) {
+	slow(t)
 	s := here(t)
 	image, err := s.LoadImage(t.Context(), cluster.TensorFlow)
 	if err != nil {

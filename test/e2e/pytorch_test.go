@@ -162,27 +162,6 @@ func index(p corev1.Pod) string {
 	return cmp.Or(p.Labels[batchv1.JobCompletionIndexAnnotation], p.Labels[appsv1.PodIndexLabel])
 }
 
-// TestSeed runs the program and the shape of the document that this project began
-// with: two replicas of a PyTorchJob are one labelled Job.
-func TestSeed(t *testing.T) {
-	s := here(t)
-	from := readSeed(t)
-	ns := s.namespace(t)
-	s.program(t, ns, "demo.py", from.program)
-	s.job(t, ns, "torchrun-cpu", from.ranks, nil, s.podSpec(from.command...))
-	s.phase(t, ns, "torchrun-cpu", gang.Succeeded)
-	logs := s.logs(t, ns, "torchrun-cpu")
-	if len(logs) != int(from.ranks) {
-		t.Errorf("%d pods for %d ranks", len(logs), from.ranks)
-	}
-	for index, text := range logs {
-		want := fmt.Sprintf("rank %s world_size %d result tensor([%d])", index, from.ranks, from.ranks)
-		if !strings.Contains(text, want) {
-			t.Errorf("rank %s did not print %q:\n%s", index, want, text)
-		}
-	}
-}
-
 // TestExample applies the example as the README has it, but for the image.
 func TestExample(t *testing.T) {
 	s := here(t)
