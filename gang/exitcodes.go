@@ -44,6 +44,13 @@ func ParseExitCodes(text string) (ExitCodes, error) {
 	return out, nil
 }
 
+// final reports whether a fall, which may be nil, ended the gang for good: by the exit code
+// of a container that trains. What another ended with, an init container that could not
+// fetch its data, says nothing about the next time.
+func (l Lifecycle) final(f *Fall) bool {
+	return f != nil && f.Container != "" && !f.Helper && l.Final.Has(f.ExitCode)
+}
+
 // finalExitCodes reads the codes after which a gang does not start anew.
 func (p *parser) finalExitCodes() ExitCodes {
 	text, ok := p.meta.Annotations[AnnotationFinalCodes]

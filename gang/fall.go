@@ -26,6 +26,8 @@ type Fall struct {
 	Node string `json:"node,omitempty"`
 	// Container is the one that ended; empty when the pod was taken away.
 	Container string `json:"container,omitempty"`
+	// Helper is true when that container does not train: a sidecar, or an init container.
+	Helper bool `json:"helper,omitempty"`
 	// ExitCode is the container's; 0 when none ended.
 	ExitCode int32 `json:"exitCode,omitempty"`
 	// Reason is the kubelet's or the control plane's word, such as Error, OOMKilled,
@@ -75,8 +77,16 @@ func (f *Fall) outside() bool {
 // reasonOOM is the kubelet's word for a container that was killed for its memory.
 const reasonOOM = "OOMKilled"
 
+// killed reports whether a signal ended the container that is none of those by which it is
+// asked to end: peers of such a rank fail by errors of their own, within the same second.
+func (f *Fall) killed() bool {
+	const interrupted, terminated = 128 + 2, 128 + 15
+	return f.ExitCode > 128 && f.ExitCode != interrupted && f.ExitCode != terminated
+}
+
 // order compares falls by which of them led to the others: the earlier, where a fall
-// from outside counts as earlier by [lead], and then the lower rank. It is a total order, so
+// from outside counts as earlier by [lead]; of the same second one by a signal, and then
+// the lower rank. It is a total order, so
 // the first of many does not depend on the order in which they were reported.
 func (f *Fall) order(o *Fall) int {
 	when := func(f *Fall) time.Time {
@@ -89,10 +99,12 @@ func (f *Fall) order(o *Fall) int {
 		switch {
 		case f.outside():
 			return 0
-		case f.Rank >= 0:
+		case f.killed():
 			return 1
-		default: // nobody's
+		case f.Rank >= 0:
 			return 2
+		default: // nobody's
+			return 3
 		}
 	}
 	return cmp.Or(when(f).Compare(when(o)), cmp.Compare(last(f), last(o)), cmp.Compare(f.Rank, o.Rank))

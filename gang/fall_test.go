@@ -119,15 +119,17 @@ func TestFirstFall(t *testing.T) {
 		watch  gang.Watch
 		want   *gang.Fall
 	}{
-		"well":              {"nothing befell them", []corev1.Pod{rankPod(0, nil), rankPod(1, nil)}, running, nil},
-		"done":              {"a rank may end before the others", []corev1.Pod{rankPod(0, ended(0, 20, false)), rankPod(1, nil)}, running, nil},
-		"done and deleted":  {"a pod that is done may be taken away", []corev1.Pod{rankPod(0, both(ended(0, 20, false), deleted(25)))}, running, nil},
-		"ended":             {"", []corev1.Pod{rankPod(0, nil), rankPod(1, ended(3, 20, false))}, running, fell(2, 3, "Error", 20)},
-		"restarted in pod":  {"the rank lost its peers, though its pod never failed", []corev1.Pod{rankPod(1, ended(3, 20, true))}, running, fell(2, 3, "Error", 20)},
-		"first of several":  {"the others fell because of it", []corev1.Pod{rankPod(0, ended(1, 22, true)), rankPod(1, ended(9, 20, true)), rankPod(2, ended(1, 21, true))}, running, fell(2, 9, "Error", 20)},
-		"deleted":           {"the time is that of the request, not that of the end of the grace period", []corev1.Pod{rankPod(0, deleted(20))}, running, fell(1, 0, "Deleted", 20)},
-		"deleted, then out": {"the pod was told to end, which its exit code hides", []corev1.Pod{rankPod(0, both(deleted(20), ended(143, 21, false)))}, running, fell(1, 0, "Deleted", 20)},
-		"out, then deleted": {"it had ended by itself", []corev1.Pod{rankPod(0, both(ended(3, 19, false), deleted(20)))}, running, fell(1, 3, "Error", 19)},
+		"well":                     {"nothing befell them", []corev1.Pod{rankPod(0, nil), rankPod(1, nil)}, running, nil},
+		"done":                     {"a rank may end before the others", []corev1.Pod{rankPod(0, ended(0, 20, false)), rankPod(1, nil)}, running, nil},
+		"done and deleted":         {"a pod that is done may be taken away", []corev1.Pod{rankPod(0, both(ended(0, 20, false), deleted(25)))}, running, nil},
+		"ended":                    {"", []corev1.Pod{rankPod(0, nil), rankPod(1, ended(3, 20, false))}, running, fell(2, 3, "Error", 20)},
+		"restarted in pod":         {"the rank lost its peers, though its pod never failed", []corev1.Pod{rankPod(1, ended(3, 20, true))}, running, fell(2, 3, "Error", 20)},
+		"first of several":         {"the others fell because of it", []corev1.Pod{rankPod(0, ended(1, 22, true)), rankPod(1, ended(9, 20, true)), rankPod(2, ended(1, 21, true))}, running, fell(2, 9, "Error", 20)},
+		"killed among others":      {"a signal ended it, and its peers' errors of the same second follow from that", []corev1.Pod{rankPod(0, ended(1, 20, true)), rankPod(1, ended(139, 20, true)), rankPod(2, ended(1, 20, true))}, running, fell(2, 139, "Error", 20)},
+		"told to end among others": {"that is no end by itself", []corev1.Pod{rankPod(0, ended(1, 20, true)), rankPod(1, ended(143, 20, true))}, running, fell(1, 1, "Error", 20)},
+		"deleted":                  {"the time is that of the request, not that of the end of the grace period", []corev1.Pod{rankPod(0, deleted(20))}, running, fell(1, 0, "Deleted", 20)},
+		"deleted, then out":        {"the pod was told to end, which its exit code hides", []corev1.Pod{rankPod(0, both(deleted(20), ended(143, 21, false)))}, running, fell(1, 0, "Deleted", 20)},
+		"out, then deleted":        {"it had ended by itself", []corev1.Pod{rankPod(0, both(ended(3, 19, false), deleted(20)))}, running, fell(1, 3, "Error", 19)},
 		"earlier attempt": {"it is on its way out", []corev1.Pod{rankPod(0, both(ended(3, 5, false), func(p *corev1.Pod) {
 			p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(second(-60))
 		}))}, running, nil},
@@ -155,7 +157,7 @@ func TestFirstFall(t *testing.T) {
 		"out, then evicted": {"the rank had fallen before", []corev1.Pod{rankPod(0, both(ended(3, 19, true), taken(20)))}, running, fell(1, 3, "Error", 19)},
 		"a helper ends":     {"what is beside the training is no rank", []corev1.Pod{rankPod(0, helper(1, 20))}, training, nil},
 		"a helper ends, and fails the pod": {"the Job starts that rank alone", []corev1.Pod{rankPod(0, both(ended(0, 20, false), helper(1, 21), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))},
-			training, &gang.Fall{Rank: 1, Pod: "train-0-x", Node: "node-a", Container: "logs", ExitCode: 1, Reason: "Error", At: second(21)}},
+			training, &gang.Fall{Rank: 1, Pod: "train-0-x", Node: "node-a", Container: "logs", Helper: true, ExitCode: 1, Reason: "Error", At: second(21)}},
 		"a helper first": {"the rank's own end counts", []corev1.Pod{rankPod(0, both(helper(1, 10), ended(3, 20, true)))}, training, fell(1, 3, "Error", 20)},
 		"a native sidecar ends": {"it is started again, and is no rank", []corev1.Pod{rankPod(0, func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", RestartCount: 1,
@@ -164,7 +166,7 @@ func TestFirstFall(t *testing.T) {
 		"an init container fails": {"the pod never got to its training", []corev1.Pod{rankPod(0, func(p *corev1.Pod) {
 			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{{Name: "fetch",
 				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, FinishedAt: metav1.NewTime(second(20))}}}}}
-		})}, training, &gang.Fall{Rank: 1, Pod: "train-0-x", Node: "node-a", Container: "fetch", ExitCode: 2, Reason: "Error", At: second(20)}},
+		})}, training, &gang.Fall{Rank: 1, Pod: "train-0-x", Node: "node-a", Container: "fetch", Helper: true, ExitCode: 2, Reason: "Error", At: second(20)}},
 		"done, its helper is not, and deleted": {"a Job starts the pod again, and it alone", []corev1.Pod{rankPod(0, both(ended(0, 20, true), helper(-1, 0), deleted(25)))},
 			training, fell(1, 0, "Deleted", 25)},
 		"done in a set, its helper is not, and deleted": {"its rank is done", []corev1.Pod{rankPod(0, both(ended(0, 20, true), helper(-1, 0), deleted(25), ofSet))}, training, nil},

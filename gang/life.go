@@ -159,7 +159,7 @@ func (s State) fallen(l Lifecycle, see Sight) *Fall {
 // fall decides what becomes of a gang that cannot go on.
 func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
 	s.Cause = f
-	if l.Restart == RestartNever || l.Final.Has(f.ExitCode) || s.Attempt >= l.MaxRestarts || see.Roll.Spent() {
+	if l.Restart == RestartNever || l.final(f) || s.Attempt >= l.MaxRestarts || see.Roll.Spent() {
 		return s.enter(Failed, see.Now)
 	}
 	s.Attempt++
@@ -172,7 +172,7 @@ func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
 func (s State) restarted(l Lifecycle, see Sight) State {
 	s.Cause = Earlier(s.Cause, see.Fall) // the first to fall is not always the first to be reported
 	switch {
-	case s.Cause != nil && l.Final.Has(s.Cause.ExitCode):
+	case l.final(s.Cause):
 		return s.enter(Failed, see.Now)
 	case see.Roll.suspended():
 		s.NotBefore = time.Time{} // whoever lets it go decides when
@@ -197,7 +197,7 @@ func (s State) Describe(l Lifecycle, r Roll) string {
 		return fmt.Sprintf("Attempt %d of %d begins", s.Attempt, l.MaxRestarts)
 	case s.Phase == Failed && s.Cause != nil && r.Spent():
 		return fmt.Sprintf("The gang failed when some of its ranks were done, which Kubernetes never starts again: %s", s.Cause)
-	case s.Phase == Failed && s.Cause != nil && l.Final.Has(s.Cause.ExitCode):
+	case s.Phase == Failed && l.final(s.Cause):
 		return fmt.Sprintf("The gang failed for good with an exit code that is final: %s", s.Cause)
 	case s.Phase == Failed && s.Cause != nil:
 		return fmt.Sprintf("The gang failed after %s: %s", times(s.Attempt), s.Cause)

@@ -43,7 +43,9 @@ func among(a, b gang.Observation) gang.Sight {
 	return gang.Sight{Now: second(10), Roll: gang.Roll{{Here: true, Least: a.Size, Seen: a}, {Here: true, Least: b.Size, Seen: b}}}
 }
 
-func fell(s *gang.Sight)    { s.Fall = &gang.Fall{Rank: 1, Reason: "Error", ExitCode: 3, At: second(9)} }
+func fell(s *gang.Sight) {
+	s.Fall = &gang.Fall{Rank: 1, Container: "trainer", Reason: "Error", ExitCode: 3, At: second(9)}
+}
 func stopped(s *gang.Sight) { s.Stopped = true }
 func leaving(s *gang.Sight) { s.Leaving = true }
 func resumed(s *gang.Sight) { s.Resumed = true }
@@ -53,7 +55,7 @@ func lookedAt(n int) func(*gang.Sight) {
 
 func TestStateNext(t *testing.T) {
 	begun := second(0)
-	cause := &gang.Fall{Rank: 1, Reason: "Error", ExitCode: 3, At: second(9)}
+	cause := &gang.Fall{Rank: 1, Container: "trainer", Reason: "Error", ExitCode: 3, At: second(9)}
 	running := gang.State{Phase: gang.Running, Since: second(5), Begun: begun}
 	ready := gang.Observation{Ready: 2, Present: 2}
 	held := gang.Observation{Suspended: true, Stopped: true}
@@ -88,9 +90,11 @@ func TestStateNext(t *testing.T) {
 		"falls pending": {"a gang may fall before it was whole", gang.State{Phase: gang.Pending, Begun: begun}, gangOf, sight(gang.Observation{}, fell), gang.Restarting, 1, nil},
 		"falls again": {"the second restart waits", gang.State{Phase: gang.Running, Attempt: 1, Begun: begun}, gangOf, sight(ready, fell), gang.Restarting, 2,
 			wants("not before", second(20), notBefore)},
-		"falls at last":        {"", last, gangOf, sight(ready, fell), gang.Failed, 3, nil},
-		"never":                {"its user wants no restart", running, never, sight(ready, fell), gang.Failed, 0, nil},
-		"final":                {"its user knows that another try ends the same", running, final, sight(ready, fell), gang.Failed, 0, nil},
+		"falls at last": {"", last, gangOf, sight(ready, fell), gang.Failed, 3, nil},
+		"never":         {"its user wants no restart", running, never, sight(ready, fell), gang.Failed, 0, nil},
+		"final":         {"its user knows that another try ends the same", running, final, sight(ready, fell), gang.Failed, 0, nil},
+		"final, of a helper": {"an init container that could not fetch its data may do better", running, final,
+			sight(ready, func(s *gang.Sight) { fell(s); s.Fall.Container, s.Fall.Helper = "fetch", true }), gang.Restarting, 1, nil},
 		"not final":            {"a signal is no end by itself", running, final, sight(ready, signal), gang.Restarting, 1, nil},
 		"final, reported late": {"the first to fall ended with it, and others were reported before", killed, final, sight(held, early), gang.Failed, 2, nil},
 		"final, but later":     {"what ranks end with that are told to stop says nothing", killed, final, sight(held, fell), gang.Restarting, 2, nil},

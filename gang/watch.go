@@ -70,6 +70,9 @@ func podFall(pod *corev1.Pod, f *Fall) *Fall {
 	why := cmp.Or(disruption(pod), pod.Status.Reason)
 	if f == nil && why == "" { // one beside them, or one before them
 		f = containerFall(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), nil)
+		if f != nil {
+			f.Helper = true
+		}
 	}
 	switch {
 	case f == nil:
