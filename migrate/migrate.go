@@ -69,6 +69,8 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	scripts := configMaps{}
 	scripts.gather(docs)
 	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework, Runtime: known.find(m.Namespace)}
+	names := taken{}
+	names.gather(docs)
 	for _, d := range docs {
 		if !slices.ContainsFunc(d.Objects(), ours) {
 			out.Documents = append(out.Documents, d)
@@ -87,6 +89,7 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 			}
 			around.Texts = scripts.named(append(known.of(m.Namespace, objects[0]), objects[0].Text)...)
 			made, report := m.object(objects[0], around)
+			made, report = names.claim(made, report)
 			known.used(m.Namespace, objects[0], report)
 			out.Documents = append(out.Documents, made...)
 			out.Reports = append(out.Reports, report)

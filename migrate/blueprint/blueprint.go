@@ -34,6 +34,9 @@ type Blueprint struct {
 	// Job holds what each Job of the gang gets beside its size and its template, such as
 	// a deadline. StatefulSets have no such fields.
 	Job batchv1.JobSpec
+	// TimeToLive is where the manifest says how long the whole lives after its end; the
+	// value is in Job. See [Blueprint.Build].
+	TimeToLive ledger.Node
 	// Texts are further texts in which the pods' former names may stand, such as
 	// scripts in ConfigMaps of the same manifest.
 	Texts []string

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +17,10 @@ import (
 
 	"rollcall.training/gang"
 )
+
+// setLabels are the labels by which a StatefulSet may know its pods: the first that the
+// user does not have.
+var setLabels = []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "migrated.rollcall.training/statefulset"}
 
 // labelQueue names the queue in which a workload waits (kueue, pkg/controller/constants).
 const labelQueue = "kueue.x-k8s.io/queue-name"
@@ -30,7 +35,17 @@ type member struct {
 
 // Build returns the gang's objects: what its pods need first, then its workloads in
 // the order of their ranks. It enters where each role went.
+//
+// A gang of several workloads is given no time to live: that of a Job begins with its own
+// end, and the gang could not go on, nor be seen to its end, without the one that went
+// first. Behind a launcher none goes before the gang's end.
 func (b *Blueprint) Build() []runtime.Object {
+	launched := slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Name == gang.RoleLauncher })
+	if b.Job.TTLSecondsAfterFinished != nil && len(b.Roles) > 1 && !b.alike() && !launched {
+		b.Job.TTLSecondsAfterFinished = nil
+		b.TimeToLive.Retract()
+		b.TimeToLive.Lost("it would begin for each Job with its own end, and the gang has not ended then", "delete the gang when it has ended: kubectl delete -f with the new manifest")
+	}
 	members := b.members()
 	if len(members) > 1 {
 		b.Node.At("metadata", "labels").Get(labelQueue).Note("to Kueue a gang of several workloads is several, and each is admitted by itself",
@@ -234,9 +249,12 @@ func (b *Blueprint) job(m *member, all []member) *batchv1.Job {
 func (b *Blueprint) set(m *member, all []member) *appsv1.StatefulSet {
 	template := *m.Template.DeepCopy()
 	template.Spec.RestartPolicy = corev1.RestartPolicyAlways // the only one that a StatefulSet has
-	key := "app.kubernetes.io/name"
-	if _, taken := template.Labels[key]; taken {
-		key = "app.kubernetes.io/instance"
+	key := setLabels[len(setLabels)-1]
+	for _, k := range setLabels {
+		if _, taken := template.Labels[k]; !taken {
+			key = k
+			break
+		}
 	}
 	if template.Labels == nil {
 		template.Labels = map[string]string{}

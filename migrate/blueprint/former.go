@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,6 +47,34 @@ func inName(text string, at int) bool {
 	return at >= 0 && at < len(text) && strings.IndexByte("abcdefghijklmnopqrstuvwxyz0123456789-", text[at]) >= 0
 }
 
+// OfFile reports whether what stands there is part of a file's name or path rather than a
+// host's: /logs/train-worker-0, train-worker-0/out.log, train-worker-0.sh, run_train-worker-0.
+// A slash after two of them begins a host again: http://train-worker-0/.
+func OfFile(text string, start, end int) bool {
+	before, after := text[:start], text[end:]
+	if strings.HasSuffix(before, "//") {
+		return false
+	}
+	if strings.HasSuffix(before, "/") || strings.HasSuffix(before, "_") || strings.HasPrefix(after, "_") {
+		return true
+	}
+	if strings.HasPrefix(after, "/") && !strings.HasSuffix(before, "@") {
+		return true
+	}
+	ending, ok := strings.CutPrefix(after, ".")
+	if !ok {
+		return false
+	}
+	if i := strings.IndexFunc(ending, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }); i >= 0 {
+		ending = ending[:i]
+	}
+	return slices.Contains(fileEndings, ending)
+}
+
+// fileEndings are those of files that are named after pods; no domain of a gang is
+// called so.
+var fileEndings = []string{"sh", "py", "log", "txt", "json", "yaml", "yml", "pt", "pth", "ckpt", "csv", "out", "err", "tar", "gz"}
+
 // calls finds the places where a text calls one of the pods.
 func (f Former) calls(text string) []call {
 	var out []call
@@ -63,7 +92,10 @@ func (f Former) calls(text string) []call {
 			continue
 		}
 		if c, ok := f.call(text, start, from); ok {
-			out, from = append(out, c), c.end
+			from = c.end
+			if !OfFile(text, start, c.end) {
+				out = append(out, c)
+			}
 		}
 	}
 }

@@ -27,6 +27,10 @@ func TestCalls(t *testing.T) {
 		{"a pod without an index", single, "train-launcher:2,train-launcher", []call{{end: 14}, {start: 17, end: 31}}},
 		{"not one of its kin", single, "train-launcher-0 train-launchers", nil},
 		{"no name to be called by", Former{}, "anything", nil},
+		{"a folder, and a file in one", many, "--log=/logs/train-worker-0 --out=train-worker-0/out.log", nil},
+		{"a file", single, "bash /opt/train-launcher.sh train-launcher.log", nil},
+		{"a word of several", many, "run_train-worker-0 train-worker-0_b", nil},
+		{"a host in an address", many, "http://train-worker-0/x tcp://train-worker-1:23", []call{{start: 7, end: 21}, {start: 30, end: 44, index: 1}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/migrate/ledger"
 )
 
 // maxAliases bounds the Services that stand for names which a text puts together from
@@ -29,8 +31,10 @@ func (b *Blueprint) rename(members []member) []*corev1.Service {
 				services = append(services, b.aliases(members, m, part, first)...)
 			} else {
 				rewrite(members, m, part, first)
+				b.elsewhere(m, part, first)
 			}
 			reindex(m, part)
+			readsItself(m, part)
 			first += part.Pods
 		}
 	}
@@ -112,6 +116,21 @@ func (b *Blueprint) alias(m *member, name string, index int32) *corev1.Service {
 	}
 }
 
+// elsewhere names the texts beside the manifest that call pods by their former names,
+// which cannot be rewritten.
+func (b *Blueprint) elsewhere(m *member, part Role, first int32) {
+	if !part.Former.Single && part.Former.Prefix == m.workload+"-" && first == 0 {
+		return
+	}
+	for _, text := range b.Texts {
+		if len(part.Former.calls(text)) > 0 {
+			part.Node.Lost(fmt.Sprintf("a ConfigMap of the input calls pods by their former names, %s…, which they are no more", part.Former.Prefix),
+				fmt.Sprintf("call them %s-<index>.%s there, the first with index %d", m.workload, b.Name, first))
+			return
+		}
+	}
+}
+
 // rewrite puts the new names of a role's pods in the place of the former ones.
 func rewrite(members []member, m *member, part Role, first int32) {
 	prefix := m.workload + "-"
@@ -180,6 +199,29 @@ func reindex(m *member, part Role) {
 	}
 }
 
+// replicaType is the label by which operators told their pods the part that they play.
+const replicaType = "metadata.labels['training.kubeflow.org/replica-type']"
+
+// readsItself names what a container reads of its own pod that is another now.
+func readsItself(m *member, part Role) {
+	named, typed := false, false
+	fields(&m.Template.Spec, func(f *corev1.ObjectFieldSelector) {
+		named = named || f.FieldPath == "metadata.name"
+		typed = typed || strings.ReplaceAll(f.FieldPath, `"`, `'`) == replicaType
+	})
+	if named && part.Former.Prefix != "" {
+		now := m.workload + "-<index>-<five letters>, another at each restart"
+		if m.Set {
+			now = m.workload + "-<index>"
+		}
+		part.Node.Remark(ledger.Changed, "metadata.name", fmt.Sprintf("a container reads the name of its pod, which was %s and is %s", part.Former.name(0), now),
+			"for what shall outlive a restart, such as a folder of checkpoints, read the rank: $(ROLLCALL_RANK)")
+	}
+	if typed && len(m.parts) > 1 {
+		part.Node.Remark(ledger.Changed, replicaType, "a container reads its part from the label, and all pods of the one workload have the same", "tell the parts apart by the rank: $(ROLLCALL_RANK)")
+	}
+}
+
 // fields visits the fields of its own pod that a template reads.
 func fields(spec *corev1.PodSpec, visit func(*corev1.ObjectFieldSelector)) {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -223,16 +265,42 @@ func each(members []member, visit func(text *string)) {
 }
 
 // Texts visits the texts of a container that its user wrote to be read by programs: its
-// command, its arguments, and its variables' values. A visitor may change them.
+// command, its arguments, its variables' values, and what its probes and hooks run or
+// ask. A visitor may change them.
 func Texts(c *corev1.Container, visit func(text *string)) {
-	for i := range c.Command {
-		visit(&c.Command[i])
+	each := func(list []string) {
+		for i := range list {
+			visit(&list[i])
+		}
 	}
-	for i := range c.Args {
-		visit(&c.Args[i])
-	}
+	each(c.Command)
+	each(c.Args)
 	for i := range c.Env {
 		visit(&c.Env[i].Value)
+	}
+	ask := func(exec *corev1.ExecAction, get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) {
+		if exec != nil {
+			each(exec.Command)
+		}
+		if get != nil {
+			visit(&get.Host)
+		}
+		if socket != nil {
+			visit(&socket.Host)
+		}
+	}
+	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if p != nil {
+			ask(p.Exec, p.HTTPGet, p.TCPSocket)
+		}
+	}
+	if c.Lifecycle == nil {
+		return
+	}
+	for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+		if h != nil {
+			ask(h.Exec, h.HTTPGet, h.TCPSocket)
+		}
 	}
 }
 

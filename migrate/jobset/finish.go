@@ -126,7 +126,7 @@ func (s *Set) holds() {
 		suspend.Carried("spec.suspend of each Job")
 	}
 	if ttl := s.Spec.Get("ttlSecondsAfterFinished"); ttl.Exists() {
-		s.Blueprint.Job.TTLSecondsAfterFinished = ttl.Int32()
+		s.Blueprint.Job.TTLSecondsAfterFinished, s.Blueprint.TimeToLive = ttl.Int32(), ttl
 		ttl.Carried("spec.ttlSecondsAfterFinished of each Job")
 	}
 	managed := s.Spec.Get("managedBy")

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"rollcall.training/migrate/blueprint"
 	"rollcall.training/migrate/ledger"
 )
 
@@ -134,7 +135,7 @@ func (n *name) replace(text string) string {
 		begin, end := m[0], m[1]
 		inside := begin > 0 && word(rest[begin-1]) || end < len(rest) && word(rest[end])
 		host, ok := n.host(rest[m[2]:m[3]], rest[m[4]:m[5]])
-		if inside || !ok {
+		if inside || !ok || blueprint.OfFile(rest, begin, end) {
 			out.WriteString(rest[:end])
 			rest = rest[end:]
 			continue

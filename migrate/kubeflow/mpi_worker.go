@@ -26,7 +26,7 @@ func (r *reader) serve(worker *blueprint.Role) {
 	c, n := &spec.Containers[at], worker.Node.At("spec", "containers").Item(at)
 	if len(c.Command)+len(c.Args) > 0 {
 		if !idle(slices.Concat(c.Command, c.Args)) {
-			n.Note("it has a command of its own, which is kept, and the launcher reaches a worker by Rollcall's sshd alone",
+			n.Get("command").Remark(ledger.Lost, "", "the command is kept, and with it the launcher does not reach the worker: it waits for an sshd that has the gang's keys",
 				"end the command with: exec /bin/sh /etc/rollcall/ssh/sshd; or remove it, and Rollcall runs sshd")
 			return
 		}
@@ -68,7 +68,7 @@ func idle(words []string) bool {
 		if !ok {
 			return false
 		}
-		for _, statement := range strings.FieldsFunc(strings.ReplaceAll(script, "&&", ";"), func(c rune) bool { return c == ';' || c == '\n' || c == '&' }) {
+		for _, statement := range strings.FieldsFunc(strings.ReplaceAll(script, "&&", ";"), func(c rune) bool { return c == ';' || c == '\n' || c == '&' || c == '|' }) {
 			if !idleStatement(strings.Fields(statement)) {
 				return false
 			}
@@ -114,8 +114,6 @@ func idleStatement(words []string) bool {
 		return line == words[0]+" -A"
 	case "service", "ssh", "rc-service":
 		return strings.HasSuffix(line, "ssh start") || strings.HasSuffix(line, "sshd start") || line == "/etc/init.d/ssh start"
-	case "trap":
-		return true
 	}
 	return false
 }

@@ -147,6 +147,11 @@ func permanentCodes(container string) *batchv1.PodFailurePolicy {
 		codes = append(codes, code)
 	}
 	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+		// A pod that is drained or preempted ends with whatever its program ends with then.
+		Action: batchv1.PodFailurePolicyActionIgnore,
+		OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+	}, {
 		Action: batchv1.PodFailurePolicyActionFailJob,
 		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
 			ContainerName: ptr.To(container), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: codes,

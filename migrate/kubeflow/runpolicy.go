@@ -82,6 +82,9 @@ func (r *reader) backoffLimit(n ledger.Node) {
 		if r.relaunches {
 			reason = "it was the number of times that the launcher is started anew; now it is that of all ranks together"
 		}
+		if *limit > maxRestarts {
+			reason += fmt.Sprintf("; %d is the most", maxRestarts)
+		}
 		n.Changed("annotation "+gang.AnnotationMaxRestarts, reason, "")
 	}
 }
@@ -132,7 +135,7 @@ func (r *reader) ttl(n ledger.Node) {
 		n.Invalid("must not be negative")
 		return
 	}
-	r.blueprint.Job.TTLSecondsAfterFinished = seconds
+	r.blueprint.Job.TTLSecondsAfterFinished, r.blueprint.TimeToLive = seconds, n
 	n.Carried("spec.ttlSecondsAfterFinished of each Job")
 }
 

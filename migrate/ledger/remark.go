@@ -43,6 +43,9 @@ func (n Node) Drop(name string) {
 
 // Retract takes back what was entered for this value, for whoever knows better.
 func (n Node) Retract() {
+	if !n.Exists() {
+		return
+	}
 	path := n.Path()
 	n.ledger.entries = slices.DeleteFunc(n.ledger.entries, func(e Entry) bool { return e.Path == path })
 	delete(n.ledger.settled, path)

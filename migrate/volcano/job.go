@@ -94,7 +94,7 @@ func (r *reader) mistakes() {
 // end reads what happens to a job that has ended, or was stopped.
 func (r *reader) end() {
 	if ttl := r.spec.Get("ttlSecondsAfterFinished"); ttl.Exists() {
-		r.blueprint.Job.TTLSecondsAfterFinished = ttl.Int32()
+		r.blueprint.Job.TTLSecondsAfterFinished, r.blueprint.TimeToLive = ttl.Int32(), ttl
 		ttl.Carried("spec.ttlSecondsAfterFinished of each Job")
 	}
 	r.spec.Get("runningEstimate").Lost("it was a hint to the scheduler, not a limit, and a PodGroup has no place for it",
