@@ -48,7 +48,11 @@ func (r Report) text(out *strings.Builder, all bool) {
 		}
 		return
 	}
-	fmt.Fprintf(out, "%s (%s, document %d)", r.Object, r.Source, r.Document)
+	fmt.Fprintf(out, "%s (%s", r.Object, r.Source)
+	if r.Document > 0 {
+		fmt.Fprintf(out, ", document %d", r.Document)
+	}
+	out.WriteString(")")
 	if r.Failed() {
 		out.WriteString(": not migrated\n")
 		for _, m := range r.Mistakes {
@@ -56,7 +60,10 @@ func (r Report) text(out *strings.Builder, all bool) {
 		}
 		return
 	}
-	fmt.Fprintf(out, " -> %s\n", strings.Join(r.Into, ", "))
+	if len(r.Into) > 0 {
+		fmt.Fprintf(out, " -> %s", strings.Join(r.Into, ", "))
+	}
+	out.WriteString("\n")
 	for _, o := range []ledger.Outcome{ledger.Lost, ledger.Changed} {
 		for _, e := range r.Entries {
 			if e.Outcome == o {

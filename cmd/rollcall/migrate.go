@@ -116,10 +116,11 @@ func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 		return unusable(err)
 	}
 	var docs []*manifest.Document
+	var left []migrate.Report
 	if o.live {
-		var live []*manifest.Document
-		docs, live, err = o.cluster.jobs(cmd.Context(), stderr, args)
-		runtimes = append(runtimes, live...)
+		var found live
+		found, err = o.cluster.jobs(cmd.Context(), args)
+		docs, runtimes, left = found.jobs, append(runtimes, found.runtimes...), found.left
 	} else {
 		var more []*manifest.Error
 		docs, more, err = readManifests(o.files, cmd.InOrStdin())
@@ -136,7 +137,7 @@ func (o migrateOptions) run(cmd *cobra.Command, args []string) error {
 	if err := manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), result.Documents); err != nil {
 		return err
 	}
-	result.Reports = append(result.Reports, unread(bad)...)
+	result.Reports = slices.Concat(result.Reports, left, unread(bad))
 	if err := o.report(stderr, result.Reports); err != nil {
 		return err
 	}

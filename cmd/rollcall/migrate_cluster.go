@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -13,14 +12,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
 	"rollcall.training/manifest"
 	"rollcall.training/migrate"
+	"rollcall.training/migrate/ledger"
 	"rollcall.training/migrate/trainer"
 )
+
+// fromCluster is where reports say that live objects come from.
+const fromCluster = "the cluster"
 
 // resource is a kind that the cluster serves and that can be migrated.
 type resource struct {
@@ -28,38 +30,37 @@ type resource struct {
 	version schema.GroupVersion
 }
 
+// live is what a cluster holds of other systems.
+type live struct {
+	jobs, runtimes []*manifest.Document
+	// left reports what was left out, and why.
+	left []migrate.Report
+}
+
 // jobs reads the training jobs that live in the cluster: those that the arguments name,
 // as KIND or KIND/NAME, or all. Jobs that another object made, such as the JobSet of a
-// TrainJob, are left out, and named on stderr. The runtimes, of which jobs are made, come
+// TrainJob, are left out unless they are named. The runtimes, of which jobs are made, come
 // by themselves.
-func (c *clusterFlags) jobs(ctx context.Context, stderr io.Writer, args []string) (jobs, runtimes []*manifest.Document, err error) {
-	flags := genericclioptions.NewConfigFlags(true)
-	flags.KubeConfig, flags.Context, flags.Namespace = &c.kubeconfig, &c.context, &c.namespace
-	config, err := flags.ToRESTConfig()
+func (c *clusterFlags) jobs(ctx context.Context, args []string) (live, error) {
+	config, namespace, err := c.find()
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding the cluster: %w", err)
-	}
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, nil, fmt.Errorf("finding the namespace: %w", err)
-	}
-	if c.all {
-		namespace = ""
+		return live{}, err
 	}
 	asked, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connecting to the cluster: %w", err)
+		return live{}, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("connecting to the cluster: %w", err)
+		return live{}, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	kinds, err := served(asked)
 	if err != nil {
-		return nil, nil, err
+		return live{}, err
 	}
-	w := wanted{client: client, namespace: namespace, stderr: stderr}
-	return w.read(ctx, kinds, args)
+	w := wanted{client: client, namespace: namespace}
+	err = w.read(ctx, kinds, args)
+	return w.found, err
 }
 
 // served lists what the cluster serves of the systems that can be migrated from, each
@@ -88,12 +89,12 @@ func served(client discovery.DiscoveryInterface) ([]resource, error) {
 type wanted struct {
 	client    dynamic.Interface
 	namespace string
-	stderr    io.Writer
+	found     live
 }
 
-func (w wanted) read(ctx context.Context, served []resource, args []string) (jobs, runtimes []*manifest.Document, err error) {
+func (w *wanted) read(ctx context.Context, served []resource, args []string) error {
 	if len(served) == 0 {
-		return nil, nil, errors.New("the cluster serves no kind that can be migrated: no operator of another system is installed")
+		return errors.New("the cluster serves no kind that can be migrated: no operator of another system is installed")
 	}
 	for _, r := range served {
 		names, asked := named(r, args)
@@ -103,20 +104,26 @@ func (w wanted) read(ctx context.Context, served []resource, args []string) (job
 		}
 		found, err := w.list(ctx, r, names)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		if isRuntime {
-			runtimes = append(runtimes, found...)
+			w.found.runtimes = append(w.found.runtimes, found...)
 		} else {
-			jobs = append(jobs, found...)
+			w.found.jobs = append(w.found.jobs, found...)
 		}
 	}
 	for _, arg := range args {
 		if !slices.ContainsFunc(served, func(r resource) bool { _, ok := named(r, []string{arg}); return ok }) {
-			return nil, nil, fmt.Errorf("the cluster serves no %q that can be migrated", strings.Split(arg, "/")[0])
+			return fmt.Errorf("the cluster serves no %q that can be migrated", strings.Split(arg, "/")[0])
 		}
 	}
-	return jobs, runtimes, nil
+	return nil
+}
+
+// leave reports an object, or a kind, that is left out.
+func (w *wanted) leave(object, path, reason, do string) {
+	w.found.left = append(w.found.left, migrate.Report{Source: fromCluster, Object: object,
+		Entries: []ledger.Entry{{Path: path, Outcome: ledger.Changed, Reason: "left out: " + reason, Do: do}}})
 }
 
 // named are the names that the arguments give for a kind; none means all of them. It is
@@ -136,7 +143,7 @@ func named(r resource, args []string) (names []string, asked bool) {
 	return names, asked
 }
 
-func (w wanted) list(ctx context.Context, r resource, names []string) ([]*manifest.Document, error) {
+func (w *wanted) list(ctx context.Context, r resource, names []string) ([]*manifest.Document, error) {
 	var client dynamic.ResourceInterface = w.client.Resource(r.version.WithResource(r.Name))
 	if r.Namespaced {
 		client = w.client.Resource(r.version.WithResource(r.Name)).Namespace(w.namespace)
@@ -153,7 +160,7 @@ func (w wanted) list(ctx context.Context, r resource, names []string) ([]*manife
 		all, err := client.List(ctx, metav1.ListOptions{})
 		switch {
 		case apierrors.IsForbidden(err) || meta.IsNoMatchError(err):
-			fmt.Fprintf(w.stderr, "note: %s are left out: %v\n", r.Name, err)
+			w.leave(r.Kind, "metadata", err.Error(), "ask for the right to list "+r.Name)
 			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("listing %s: %w", r.Name, err)
@@ -163,11 +170,12 @@ func (w wanted) list(ctx context.Context, r resource, names []string) ([]*manife
 	var docs []*manifest.Document
 	for i := range items {
 		o := &items[i]
-		if owner := metav1.GetControllerOf(o); owner != nil {
-			fmt.Fprintf(w.stderr, "note: %s %s/%s is left out: %s %s made it\n", o.GetKind(), o.GetNamespace(), o.GetName(), owner.Kind, owner.Name)
+		if owner := metav1.GetControllerOf(o); owner != nil && len(names) == 0 {
+			w.leave(fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()), "metadata.ownerReferences",
+				fmt.Sprintf("%s %s made it, and would make it again", owner.Kind, owner.Name), "migrate that one, or name this one")
 			continue
 		}
-		d, err := manifest.Of("the cluster", o)
+		d, err := manifest.Of(fromCluster, o)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"rollcall.training/roster"
 )
@@ -30,13 +31,29 @@ func (c *clusterFlags) addAll(f *pflag.FlagSet) {
 	f.BoolVarP(&c.all, "all-namespaces", "A", false, "look in all namespaces")
 }
 
-// reader connects to the cluster.
-func (c *clusterFlags) reader() (roster.Reader, error) {
+// find finds the cluster, and the namespace to look in; empty for all.
+func (c *clusterFlags) find() (*rest.Config, string, error) {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.KubeConfig, flags.Context, flags.Namespace = &c.kubeconfig, &c.context, &c.namespace
 	config, err := flags.ToRESTConfig()
 	if err != nil {
-		return roster.Reader{}, fmt.Errorf("finding the cluster: %w", err)
+		return nil, "", fmt.Errorf("finding the cluster: %w", err)
+	}
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("finding the namespace: %w", err)
+	}
+	if c.all {
+		namespace = ""
+	}
+	return config, namespace, nil
+}
+
+// reader connects to the cluster.
+func (c *clusterFlags) reader() (roster.Reader, error) {
+	config, namespace, err := c.find()
+	if err != nil {
+		return roster.Reader{}, err
 	}
 	// What is asked is bounded here, and the API server has priority and fairness;
 	// client-go's 5 requests a second would make the logs of 100 ranks take 20 s to open.
@@ -44,13 +61,6 @@ func (c *clusterFlags) reader() (roster.Reader, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return roster.Reader{}, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return roster.Reader{}, fmt.Errorf("finding the namespace: %w", err)
-	}
-	if c.all {
-		namespace = ""
 	}
 	return roster.Reader{Client: client, Namespace: namespace}, nil
 }
