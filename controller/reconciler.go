@@ -194,7 +194,7 @@ func (l *look) again(d time.Duration) {
 func (l *look) met(err error) {
 	switch {
 	case err == nil:
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err), errors.Is(err, errRewound):
 		// The cache is behind; the write that it has not seen yet brings us back.
 	case errors.Is(err, errServiceTaken):
 		l.again(serviceRetry)

@@ -52,6 +52,9 @@ func (r *Reconciler) bring(ctx context.Context, p *party, m member, s gang.Statu
 		// the second, which would only be refused if it were made again.
 		return nil
 	}
+	if err := r.rewind(ctx, p, m, s); err != nil {
+		return err
+	}
 	before := m.told() // the writes change what was read
 	wrote, err := r.enact(ctx, p, m, s)
 	if err == nil && !wrote {
