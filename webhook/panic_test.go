@@ -29,7 +29,7 @@ func (panicking) Plan(gang.Gang) plan.Plan { panic("a bug") }
 // TestPanic sends requests over HTTP: a bug fails its own request and no other.
 func TestPanic(t *testing.T) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{})
-	webhook.Register(server, clientgoscheme.Scheme, injectors.New(injectors.Registry{panicking{}}, gang.Config{}))
+	webhook.Register(server, clientgoscheme.Scheme, injectors.New(injectors.Registry{panicking{}}, gang.Config{}), func() bool { return false })
 	endpoint := httptest.NewServer(server.WebhookMux())
 	defer endpoint.Close()
 	for range 2 { // the second finds the process alive

@@ -105,7 +105,7 @@ func newManager(ctx context.Context, o options, draining healthz.Checker) (manag
 	}
 	mgr.GetLogger().Info("Addressing ranks", "clusterDomain", domain, "restartInPlace", !old)
 	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: domain, NoRestartRules: old})
-	webhook.Register(mgr.GetWebhookServer(), scheme, engine)
+	webhook.Register(mgr.GetWebhookServer(), scheme, engine, func() bool { return draining(nil) != nil })
 	if err := controller.SetupWithManager(ctx, mgr, engine); err != nil {
 		return nil, err
 	}
