@@ -24,7 +24,7 @@ func (s *Set) rename() {
 	for _, j := range s.Jobs {
 		for _, c := range j.containers() {
 			names := s.names(j, c)
-			each(c, func(text *string) {
+			blueprint.Texts(c, func(text *string) {
 				for _, n := range names {
 					if next := n.replace(*text); next != *text {
 						*text = next
@@ -208,30 +208,4 @@ func (s *Set) renamed(j *Job, c *corev1.Container, text string) string {
 		text = n.replace(text)
 	}
 	return text
-}
-
-// each visits the commands, arguments and variables of a container, and what its probes
-// and hooks run.
-func each(c *corev1.Container, visit func(text *string)) {
-	lists := [][]string{c.Command, c.Args}
-	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
-		if p != nil && p.Exec != nil {
-			lists = append(lists, p.Exec.Command)
-		}
-	}
-	if c.Lifecycle != nil {
-		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
-			if h != nil && h.Exec != nil {
-				lists = append(lists, h.Exec.Command)
-			}
-		}
-	}
-	for _, list := range lists {
-		for i := range list {
-			visit(&list[i])
-		}
-	}
-	for i := range c.Env {
-		visit(&c.Env[i].Value)
-	}
 }
