@@ -104,7 +104,7 @@ func change(w gang.Workload, what wish, s *gang.Status, told gang.Status) bool {
 	case mark:
 		return number(w, s.Attempt)
 	case letGo:
-		if !told.Stopped || !heldBack(w) {
+		if !heldByUs(w, told) {
 			return false
 		}
 		s.Stopped = false
@@ -113,6 +113,9 @@ func change(w gang.Workload, what wish, s *gang.Status, told gang.Status) bool {
 		return false
 	}
 }
+
+// heldByUs reports whether a member is held back, and by Rollcall.
+func heldByUs(w gang.Workload, told gang.Status) bool { return told.Stopped && heldBack(w) }
 
 // stays reports whether a member counts as one that we stopped. One that another has
 // let go since does until its gang has heard of it.

@@ -21,7 +21,7 @@ var errRewound = errors.New("the Job's start was taken back; it is let go next")
 // does it (pkg/controller/jobs/job, Stop).
 func (r *Reconciler) rewind(ctx context.Context, p *party, m member, s gang.Status) error {
 	if m.Job == nil || m.Job.Status.StartTime == nil || m.Template().Labels[gang.LabelAttempt] == "" ||
-		wished(p, m, s.State()) != letGo || !m.told().Stopped || !heldBack(m.Workload) {
+		wished(p, m, s.State()) != letGo || !heldByUs(m.Workload, m.told()) {
 		return nil
 	}
 	changed := m.Job.DeepCopy()

@@ -15,7 +15,6 @@ func tidy(obj runtime.Object) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing %T: %w", obj, err)
 	}
-	delete(tree, "status")
 	if spec, ok := tree["spec"].(map[string]any); ok {
 		dropEmpty(spec, "updateStrategy")
 	}

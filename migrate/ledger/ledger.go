@@ -95,17 +95,6 @@ func (l *Ledger) Settle(n Node) {
 	}
 }
 
-// Worst is the worst outcome of all entries; Carried for an empty ledger.
-func (l *Ledger) Worst() Outcome {
-	worst := Carried
-	for _, e := range l.entries {
-		if e.Outcome == Lost || e.Outcome == Changed && worst == Carried {
-			worst = e.Outcome
-		}
-	}
-	return worst
-}
-
 // short cuts a value for a message, which is one line.
 func short(text string) string {
 	const longest = 80

@@ -76,25 +76,6 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestWorst(t *testing.T) {
-	var l ledger.Ledger
-	root := l.Root(tree(t, `{"a":1,"b":2,"c":3}`))
-	for _, step := range []struct {
-		enter func()
-		want  ledger.Outcome
-	}{
-		{func() {}, ledger.Carried},
-		{func() { root.Get("a").Carried("x") }, ledger.Carried},
-		{func() { root.Get("b").Changed("x", "y", "") }, ledger.Changed},
-		{func() { root.Get("c").Lost("y", "") }, ledger.Lost},
-	} {
-		step.enter()
-		if got := l.Worst(); got != step.want {
-			t.Errorf("worst of %v: %s, want %s", entries(&l), got, step.want)
-		}
-	}
-}
-
 func TestRead(t *testing.T) {
 	const text = `{"s":"x","b":true,"n":3,"f":1.5,"big":1e30,"list":["a","b"],"map":{"k":"v"},"null":null}`
 	tests := []struct {
