@@ -141,6 +141,11 @@ func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, por
 		// A node's name resolves nowhere.
 		"--kubelet-preferred-address-types=InternalIP",
 	}
+	if c.options.Nodes != Real {
+		// Without kube-proxy nobody takes care of a Service's address, and a webhook's call would leave the machine by
+		// its default route. This way the endpoints are called, of which there are none.
+		args = append(args, "--enable-aggregator-routing")
+	}
 	args = slices.Concat(args, c.featureGates(), c.options.APIServerFlags)
 	if err := c.start(program{name: "kube-apiserver", path: c.bin.kubernetes, args: args}); err != nil {
 		return err

@@ -37,6 +37,8 @@ func (c *Cluster) makeNetwork() error {
 		"link add " + bridge + " address " + bridgeMAC + " type bridge",
 		"addr add " + bridgeIP + "/16 dev " + bridge,
 		"link set " + bridge + " up",
+		// Until kube-proxy knows a Service, and once it has forgotten it, the default route would lead out of this machine.
+		"route add " + serviceCIDR + " dev " + bridge,
 	} {
 		if _, err := run("ip", strings.Fields(command)...); err != nil {
 			return fmt.Errorf("making the pods' network: %w", err)

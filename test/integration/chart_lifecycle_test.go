@@ -32,6 +32,7 @@ func testLifecycle(t *testing.T, c *cluster.Cluster) {
 	source, stop := runAsManager(t, c)
 	eventually(t, "ready", func(context.Context) error { return source.Ready(readinessProbe(t)) })
 	testOwners(t, client)
+	eventually(t, "trust in the CA that was made again", func(ctx context.Context) error { return trusted(ctx, t, client) })
 	testManagersDown(t, client)
 	t.Run("StatefulSets", func(t *testing.T) { testStatefulSetsDown(t, client) })
 
@@ -213,6 +214,25 @@ func runAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, stop 
 	}
 	t.Cleanup(stop)
 	return source, stop
+}
+
+// trusted says which webhook does not trust the CA of the Secret.
+func trusted(ctx context.Context, t *testing.T, client kubernetes.Interface) error {
+	t.Helper()
+	secret, err := client.CoreV1().Secrets(releaseNamespace).Get(ctx, "rollcall-ca", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	ca := strings.TrimSpace(string(secret.Data[corev1.TLSCertKey]))
+	if ca == "" {
+		return errors.New("the Secret is empty")
+	}
+	for name, bundle := range liveBundles(t, client) {
+		if !strings.Contains(bundle, ca) {
+			return fmt.Errorf("%s does not trust it yet", name)
+		}
+	}
+	return nil
 }
 
 // liveBundles returns the bundle of each of our webhooks, and fails if one has none.
