@@ -6,6 +6,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
@@ -31,11 +32,13 @@ func TestRewind(t *testing.T) {
 		"started":        {"the time is taken back first", gang.Pending, true, errRewound},
 		"taken back":     {"the Job can be let go", gang.Pending, false, nil},
 		"still stopping": {"it is not to be let go yet", gang.Restarting, true, nil},
+		"held":           {"its user can let it go at any time", gang.Suspended, true, errRewound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Annotations: map[string]string{gang.AnnotationStatus: text}},
 				Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
 			j.Spec.Template.Labels = map[string]string{gang.LabelAttempt: "0"}
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
 			if c.started {
 				j.Status.StartTime = ptr.To(metav1.NewTime(time.Unix(1, 0)))
 			}
