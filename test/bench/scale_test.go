@@ -24,6 +24,9 @@ var scaleSteps = []load{{Gangs: 200, Ranks: 2}, {Gangs: 40, Ranks: 50}, {Gangs: 
 // rests is how long the manager's CPU is measured when nothing happens.
 const rests = 10 * time.Second
 
+// slowest bounds the time for each pod of a load: two cores that do nothing else start about 70 pods in a second.
+const slowest = 200 * time.Millisecond
+
 // held is what the manager holds after a step.
 type held struct {
 	Gangs, Pods int
@@ -38,18 +41,31 @@ func TestScale(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: nodes})
 	m := installation.New(t, c, "--log-level=info")
 	g := newGround(t, c, nil)
+	all := g.scale(t, m, scaleSteps)
+	a, b := all[len(all)-2], all[len(all)-1]
+	t.Logf("\n%sOf the last step, for each pod: %.1f KiB resident, %.1f KiB of live heap.", scaleTable(all),
+		(b.Resident-a.Resident)*1024/float64(b.Pods-a.Pods), (b.Live-a.Live)*1024/float64(b.Pods-a.Pods))
+}
+
+// scale adds one load after another and returns what the manager holds before the first and after each.
+func (g *ground) scale(t *testing.T, m *installation.Manager, steps []load) []held {
+	t.Helper()
 	all := []held{manages(t, m, held{})}
-	for _, l := range scaleSteps {
+	for i, l := range steps {
 		last := all[len(all)-1]
 		h := held{Gangs: last.Gangs + l.Gangs, Pods: last.Pods + l.Gangs*l.Ranks}
 		before, begin := cpu(t)["manager"], time.Now()
-		g.adds(t, l)
+		g.adds(t, l, fmt.Sprintf("scale-%d", i))
 		h.Ready, h.CPU = time.Since(begin).Seconds(), cpu(t)["manager"]-before
 		time.Sleep(settled)
 		h = manages(t, m, h)
 		t.Logf("%+v", h)
 		all = append(all, h)
 	}
+	return all
+}
+
+func scaleTable(all []held) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "gangs\tpods\tresident, MiB\tlive heap, MiB\tuntil all run, s\tCPU of the manager, s\tCPU at rest, s/s\t")
@@ -57,17 +73,14 @@ func TestScale(t *testing.T) {
 		fmt.Fprintf(w, "%d\t%d\t%.0f\t%.1f\t%.0f\t%.1f\t%.4f\t\n", h.Gangs, h.Pods, h.Resident, h.Live, h.Ready, h.CPU, h.Rest)
 	}
 	_ = w.Flush()
-	a, b := all[len(all)-2], all[len(all)-1]
-	t.Logf("\n%sOf the last step, for each pod: %.1f KiB resident, %.1f KiB of live heap.", text.String(),
-		(b.Resident-a.Resident)*1024/float64(b.Pods-a.Pods), (b.Live-a.Live)*1024/float64(b.Pods-a.Pods))
+	return text.String()
 }
 
 // adds makes gangs and waits until all of them run.
-func (g *ground) adds(t *testing.T, l load) {
+func (g *ground) adds(t *testing.T, l load, namespace string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), max(limit, time.Duration(l.Gangs*l.Ranks)*slowest))
 	defer cancel()
-	namespace := fmt.Sprintf("scale-%dx%d", l.Gangs, l.Ranks)
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if _, err := g.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

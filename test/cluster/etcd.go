@@ -38,6 +38,8 @@ func (c *Cluster) startEtcd(ctx context.Context, ca *authority, client, peer int
 		"--peer-key-file=" + ca.keyFile("etcd-server"),
 		"--peer-client-cert-auth",
 		"--peer-trusted-ca-file=" + ca.certFile(ca.name),
+		// 100,000 pods, of which each is written five times between two compactions, do not fit in the 2 GiB by default.
+		"--quota-backend-bytes=8589934592",
 		// The data is worth nothing after the test: do not wait for the disk.
 		"--unsafe-no-fsync",
 	}})
