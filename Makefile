@@ -23,6 +23,7 @@ demo-down: ## Stop the demo's cluster
 test: ## Unit, golden, property and integration tests; the last against a real API server. Needs no root
 	go test ./...
 	cd test && go run ./cluster/cmd/cluster build
+	cd test && go run ./cluster/cmd/cluster build --nodes none --kubernetes floor
 	cd test && go test -timeout 20m ./cluster/... ./seeds/... ./integration/...
 
 .PHONY: e2e
@@ -33,6 +34,12 @@ e2e: ## Run gangs on a real node: containerd, kubelet, DNS, Helm. Needs root
 .PHONY: e2e-all
 e2e-all: export ROLLCALL_E2E := all
 e2e-all: e2e ## The same with every framework and implementation; the first run makes their images (about 30 minutes)
+
+.PHONY: floor
+floor: export ROLLCALL_TEST_KUBERNETES := floor
+floor: ## The integration tests, and gangs on a real node, with the oldest supported Kubernetes. Needs root (about 15 minutes)
+	cd test && go test -count=1 -timeout 30m ./integration/...
+	cd test && go test -count=1 -timeout 30m -v ./e2e/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz what reads input from outside, for a few minutes
@@ -50,6 +57,10 @@ bench-cluster: ## Measure gangs beside plain Jobs on simulated nodes: time until
 	cd test && go test -count=1 -timeout 60m -v ./bench/...
 
 ##@ Keep it in order
+
+.PHONY: bench-thousand
+bench-thousand: ## Measure the manager with 1,000 gangs of 100 simulated pods (about an hour, 15 GiB of memory)
+	cd test && ROLLCALL_BENCH_THOUSAND=true go test -count=1 -timeout 120m -v -run TestThousand ./bench/...
 
 .PHONY: lint
 lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Lint all modules

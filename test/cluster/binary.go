@@ -60,7 +60,7 @@ func (b Binary) Build(ctx context.Context, w io.Writer) (Image, error) {
 	built := filepath.Join(dir, "binary-"+program)
 	p := &progress{w: w}
 	err = p.do("building "+b.Package+" for the image "+b.Ref, func() error {
-		return goBuild(ctx, b.Dir, b.Package, strings.TrimSpace("-s -w "+b.LinkerFlags), built)
+		return goBuild(ctx, b.Dir, b.Package, built, "-ldflags="+strings.TrimSpace("-s -w "+b.LinkerFlags))
 	})
 	if err != nil {
 		return Image{}, err

@@ -65,8 +65,12 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 
 // prepare gets all programs, before anything runs that a failure would have to stop.
 func (c *Cluster) prepare(ctx context.Context) error {
+	kubernetes := kubernetesComponent
+	if c.options.Release == Floor {
+		kubernetes = floorComponent
+	}
 	var err error
-	if c.bin.kubernetes, err = kubernetesComponent.binary(ctx, c.progress); err != nil {
+	if c.bin.kubernetes, err = kubernetes.binary(ctx, c.progress); err != nil {
 		return err
 	}
 	if c.options.Nodes == Kwok {
@@ -133,7 +137,7 @@ func (c *Cluster) claim() error {
 		}
 	}
 	c.state = &state{
-		Name: c.options.Name, Nodes: c.options.Nodes, Created: time.Now().UTC(),
+		Name: c.options.Name, Nodes: c.options.Nodes, Release: c.options.Release, Created: time.Now().UTC(),
 		Detached: c.options.Detached, Owner: self(),
 	}
 	return c.state.save(c.dir)
@@ -187,7 +191,7 @@ func Attach(dir string) (*Cluster, error) {
 	}
 	c := &Cluster{
 		dir: dir, state: s, progress: &progress{w: os.Stderr},
-		options: Options{Nodes: s.Nodes, Name: s.Name, Detached: s.Detached},
+		options: Options{Nodes: s.Nodes, Release: s.Release, Name: s.Name, Detached: s.Detached},
 	}
 	if c.bin.kubernetes, err = os.Readlink(filepath.Join(dir, "bin", "kubectl")); err != nil {
 		return nil, fmt.Errorf("attaching to the cluster in %s, which did not start completely: %w", dir, err)
@@ -214,6 +218,9 @@ func stopProcesses(s *state, hooks map[string]func() error) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Release says which Kubernetes runs.
+func (c *Cluster) Release() Release { return c.state.Release }
 
 // Config returns a client configuration with all rights, and without a limit on the rate of requests. It is the
 // caller's own copy.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,6 +28,8 @@ type component struct {
 	pkg string
 	// cold says how long the build takes with an empty build cache, on two cores.
 	cold string
+	// variant names a second set of versions of the same program: <variant>.mod instead of go.mod, and the build tag.
+	variant string
 	// stamp are variables to set to the version by the linker.
 	stamp func(version string) []string
 }
@@ -33,6 +37,9 @@ type component struct {
 var (
 	kubernetesComponent = component{
 		name: "kubernetes", module: "k8s.io/kubernetes", pkg: ".", cold: "5 minutes", stamp: kubernetesStamp,
+	}
+	floorComponent = component{
+		name: "kubernetes", module: "k8s.io/kubernetes", pkg: ".", cold: "5 minutes", stamp: kubernetesStamp, variant: "floor",
 	}
 	corednsComponent = component{name: "coredns", module: "github.com/coredns/coredns", pkg: ".", cold: "1 minute"}
 	kwokComponent    = component{
@@ -64,7 +71,7 @@ func (c component) binary(ctx context.Context, p *progress) (string, error) {
 		return "", err
 	}
 	source = filepath.Join(source, "components", c.name)
-	version, err := requiredVersion(filepath.Join(source, "go.mod"), c.module)
+	version, err := requiredVersion(filepath.Join(source, c.modFile()), c.module)
 	if err != nil {
 		return "", err
 	}
@@ -74,13 +81,17 @@ func (c component) binary(ctx context.Context, p *progress) (string, error) {
 			flags += " -X " + variable
 		}
 	}
-	hash, err := sourceHash(source, c.pkg, flags, runtime.Version(), runtime.GOARCH)
+	hash, err := sourceHash(source, c.modFile(), c.pkg, flags, runtime.Version(), runtime.GOARCH)
 	if err != nil {
 		return "", err
 	}
 	bin, err := cacheDir("bin")
 	if err != nil {
 		return "", err
+	}
+	arguments := []string{"-ldflags=" + flags}
+	if c.variant != "" {
+		arguments = append(arguments, "-modfile="+c.modFile(), "-tags="+c.variant)
 	}
 	path := filepath.Join(bin, c.name+"-"+hash)
 	if _, err := os.Stat(path); err == nil {
@@ -95,13 +106,16 @@ func (c component) binary(ctx context.Context, p *progress) (string, error) {
 		return path, nil // Another process built it while we waited for the lock.
 	}
 	what := fmt.Sprintf("building %s %s (about %s cold)", c.name, version, c.cold)
-	return path, p.do(what, func() error { return goBuild(ctx, source, c.pkg, flags, path) })
+	return path, p.do(what, func() error { return goBuild(ctx, source, c.pkg, path, arguments...) })
 }
 
-// goBuild builds a static program. It appears at path whole or not at all.
-func goBuild(ctx context.Context, dir, pkg, linkerFlags, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+linkerFlags,
-		"-o", path+".new", pkg)
+// modFile returns the name of the file that has the versions.
+func (c component) modFile() string { return cmp.Or(c.variant, "go") + ".mod" }
+
+// goBuild builds a static program, with further arguments for go build. It appears at path whole or not at all.
+func goBuild(ctx context.Context, dir, pkg, path string, arguments ...string) error {
+	arguments = slices.Concat([]string{"build", "-trimpath", "-buildvcs=false", "-o", path + ".new"}, arguments, []string{pkg})
+	cmd := exec.CommandContext(ctx, "go", arguments...)
 	cmd.Dir = dir
 	// The user's flags and workspace are for the user's modules.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
@@ -148,13 +162,13 @@ func requiredVersion(path, module string) (string, error) {
 }
 
 // sourceHash returns a short hash of a module's own files and whatever else decides what is built from it.
-func sourceHash(dir string, more ...string) (string, error) {
+func sourceHash(dir, modFile string, more ...string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return "", fmt.Errorf("listing the source: %w", err)
 	}
 	hash := sha256.New()
-	for _, file := range append(files, filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")) {
+	for _, file := range append(files, filepath.Join(dir, modFile), filepath.Join(dir, strings.TrimSuffix(modFile, ".mod")+".sum")) {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return "", fmt.Errorf("reading the source: %w", err)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,23 @@ const (
 	Real Nodes = "real"
 )
 
+// Release says which Kubernetes a cluster runs.
+type Release string
+
+const (
+	// Newest is the release that Rollcall is built with.
+	Newest Release = "newest"
+	// Floor is the oldest release that Rollcall supports.
+	Floor Release = "floor"
+)
+
+// ReleaseEnv names the environment variable that chooses the Release where Options leave it open. With it, tests that
+// were written for the newest release run on the oldest.
+const ReleaseEnv = "ROLLCALL_TEST_KUBERNETES"
+
+// DefaultRelease is what a zero Options.Release means.
+func DefaultRelease() Release { return cmp.Or(Release(os.Getenv(ReleaseEnv)), Newest) }
+
 // defaultKwokNodes is small enough to be free and large enough for a gang to be spread.
 const defaultKwokNodes = 10
 
@@ -28,6 +46,8 @@ type Options struct {
 	Nodes Nodes
 	// KwokNodes is the number of simulated nodes; zero means 10. Only with Kwok.
 	KwokNodes int
+	// Release is which Kubernetes runs; zero means what ReleaseEnv says, and Newest where it says nothing.
+	Release Release
 	// Name is the name of the cluster and of its folder below the cache directory: lower case letters, digits and
 	// hyphens, at most 40. Zero means a new one. A name that a running cluster has is refused.
 	Name string
@@ -56,6 +76,11 @@ func (o Options) complete() (Options, error) {
 	case None, Kwok, Real:
 	default:
 		return o, fmt.Errorf("option Nodes: %q is not one of %q, %q, %q", o.Nodes, None, Kwok, Real)
+	}
+	switch o.Release = cmp.Or(o.Release, DefaultRelease()); o.Release {
+	case Newest, Floor:
+	default:
+		return o, fmt.Errorf("option Release, or %s: %q is not one of %q, %q", ReleaseEnv, o.Release, Newest, Floor)
 	}
 	if o.KwokNodes < 0 || (o.KwokNodes > 0 && o.Nodes != Kwok) {
 		return o, fmt.Errorf("option KwokNodes: %d nodes cannot be had with nodes of kind %q", o.KwokNodes, o.Nodes)

@@ -21,6 +21,7 @@ const stateFile = "state.json"
 type state struct {
 	Name     string    `json:"name"`
 	Nodes    Nodes     `json:"nodes"`
+	Release  Release   `json:"release"`
 	Created  time.Time `json:"created"`
 	Server   string    `json:"server"`
 	Detached bool      `json:"detached"`

@@ -101,7 +101,7 @@ func reuse(options Options) (*Cluster, error) {
 	}
 	special := len(options.APIServerFlags) + len(options.ControllerManagerFlags) + len(options.SchedulerFlags) +
 		len(options.FeatureGates)
-	if c.state.Nodes != options.Nodes || special > 0 {
+	if c.state.Nodes != options.Nodes || c.state.Release != options.Release || special > 0 {
 		return nil, nil
 	}
 	c.progress.w = options.Progress

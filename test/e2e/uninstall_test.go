@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/test/cluster"
 )
 
 // TestUninstall comes last by the order of the files of this package: it takes Rollcall away and
@@ -71,7 +72,11 @@ func TestUninstall(t *testing.T) {
 // clusterScoped lists the objects outside of namespaces that an installation could
 // leave.
 func (s *site) clusterScoped(ctx context.Context) ([]string, error) {
-	out, err := s.Kubectl(ctx, "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses,"+
-		"mutatingadmissionpolicies,mutatingadmissionpolicybindings,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
+	kinds := "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses," +
+		"validatingadmissionpolicies,validatingadmissionpolicybindings"
+	if s.Release() != cluster.Floor {
+		kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
+	}
+	out, err := s.Kubectl(ctx, "get", kinds, "-o", "name")
 	return strings.Fields(out), err
 }

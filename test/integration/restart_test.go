@@ -377,7 +377,11 @@ func testRestartWrites(t *testing.T, m *manager) {
 	few, many := restart(2), restart(16)
 	t.Logf("%v writes with 2 ranks, %v with 16", few, many)
 	// Suspended, told so, let go, Running, and the Events of three phases, and one that was refused.
-	if most := 9.0; many > most || few > most {
+	most := 9.0
+	if m.Cluster.Release() == cluster.Floor {
+		most++ // the start time that is taken back
+	}
+	if many > most || few > most {
 		t.Errorf("%v and %v writes, want at most %v", few, many, most)
 	}
 }

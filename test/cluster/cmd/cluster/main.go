@@ -42,31 +42,39 @@ func command() *cobra.Command {
 	return root
 }
 
+// releaseFlag adds the flag that chooses the Kubernetes to run.
+func releaseFlag(command *cobra.Command, release *string) {
+	command.Flags().StringVar(release, "kubernetes", "", fmt.Sprintf("which Kubernetes: %s, or %s, the oldest that is supported (default what %s says, else %s)",
+		cluster.Newest, cluster.Floor, cluster.ReleaseEnv, cluster.Newest))
+}
+
 func buildCommand() *cobra.Command {
 	var options cluster.Options
-	var nodes string
+	var nodes, release string
 	build := &cobra.Command{
 		Use:   "build",
 		Short: "Build what clusters need, minutes the first time, and start none",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options.Nodes = cluster.Nodes(nodes)
+			options.Nodes, options.Release = cluster.Nodes(nodes), cluster.Release(release)
 			return cluster.Build(cmd.Context(), options)
 		},
 	}
 	build.Flags().StringVar(&nodes, "nodes", string(cluster.Kwok), "kind of nodes: none, kwok or real")
+	releaseFlag(build, &release)
 	return build
 }
 
 func upCommand(target *named) *cobra.Command {
 	var options cluster.Options
-	var nodes string
+	var nodes, release string
 	up := &cobra.Command{
 		Use:   "up",
 		Short: "Start a cluster, which runs until it is stopped",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Name, options.Nodes, options.Detached = target.name, cluster.Nodes(nodes), true
+			options.Release = cluster.Release(release)
 			c, err := cluster.Up(cmd.Context(), options)
 			if err != nil {
 				return err
@@ -78,6 +86,7 @@ func upCommand(target *named) *cobra.Command {
 	}
 	flags := up.Flags()
 	flags.StringVar(&nodes, "nodes", string(cluster.None), "kind of nodes: none, kwok (simulated), or real (this machine; needs root)")
+	releaseFlag(up, &release)
 	flags.IntVar(&options.KwokNodes, "kwok-nodes", 0, "number of simulated nodes (default 10 with --nodes kwok)")
 	flags.IntVar(&options.Port, "port", 0, "port of the API server (default a free one)")
 	flags.StringArrayVar(&options.APIServerFlags, "apiserver-flag", nil, "a flag for kube-apiserver, such as --v=4; may be repeated")

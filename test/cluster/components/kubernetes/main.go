@@ -10,7 +10,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +20,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // Credential plugins, for kubectl.
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // Client metrics on each /metrics.
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info on each /metrics.
@@ -31,7 +29,6 @@ import (
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 // programs has each program by its usual name. Each builds its command only when it is called: building one
@@ -42,13 +39,12 @@ var programs = map[string]func() int{
 	"kube-controller-manager": func() int { return cli.Run(controllers.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 	"kube-proxy":              func() int { return cli.Run(proxy.NewProxyCommand()) },
-	"kubelet":                 func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
+	"kubelet":                 func() int { return cli.Run(newKubelet()) },
 	"kubectl":                 runKubectl,
 }
 
 func runKubectl() int {
-	// The verbosity must be set before the command exists: looking for plugins already logs.
-	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
+	beforeKubectl()
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
 	}

@@ -1,0 +1,32 @@
+package integration
+
+import (
+	"testing"
+
+	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
+)
+
+// TestFloor lets gangs live through the essentials on the oldest Kubernetes that Rollcall supports. Its Job controller
+// and API server differ where it matters most: a suspended Job keeps its start time, and with it its template; a failed
+// container fails its pod. "make floor" runs all tests there.
+func TestFloor(t *testing.T) {
+	m := &manager{installation.New(t, cluster.Start(t, cluster.Options{Nodes: cluster.None, Release: cluster.Floor}))}
+	t.Run("together", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *manager, string){
+			"Job":                testRestartJob,
+			"StatefulSet":        testRestartSet,
+			"MasterAndWorkers":   testRestartMaster,
+			"PodDeleted":         testRestartDeleted,
+			"MaxRestarts":        testRestartMax,
+			"Suspended":          testRestartSuspended,
+			"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
+			"ResumedByAnother":   testRestartResumed,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, m, m.namespace(t))
+			})
+		}
+	})
+}
