@@ -169,7 +169,7 @@ func (r *Reconciler) wake(p *party, s gang.State) {
 	if s.Phase == gang.Restarting && s.NotBefore.After(now) {
 		p.look.again(s.NotBefore.Sub(now))
 	}
-	if t := p.lifecycle().StartTimeout; t > 0 && p.lifecycle().Restart != gang.RestartPod && (s.Phase == gang.Pending || s.Phase == gang.Starting) && !s.Begun.IsZero() {
+	if t := p.lifecycle().StartTimeout; t > 0 && !s.WasWhole && p.lifecycle().Restart != gang.RestartPod && (s.Phase == gang.Pending || s.Phase == gang.Starting) && !s.Begun.IsZero() {
 		p.look.again(max(time.Second, s.Begun.Add(t).Sub(now)))
 	}
 }
