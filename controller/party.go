@@ -75,11 +75,13 @@ func (p *party) first() member {
 }
 
 // state is the gang's state as it was last written: that of its first member. It is
-// written to all of them, to that one first, and whoever comes later begins anew.
+// written to all of them, to that one first, and whoever comes later begins anew. The
+// phase is the annotation's, as all else: anybody can write the label, which is for
+// selectors, and stands alone before the first look.
 func (p *party) state() gang.State {
 	first := p.first()
 	s := first.told().State()
-	s.Phase = gang.PhaseOf(first.Workload)
+	s.Phase = cmp.Or(s.Phase, gang.PhaseOf(first.Workload))
 	if s.Begun.IsZero() {
 		s.Begun = first.Meta().CreationTimestamp.Time
 	}
