@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -48,7 +49,7 @@ func (v Validator[T]) ValidateUpdate(_ context.Context, oldObj, newObj T) (admis
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	warnings := relabelled(old, updated)
+	warnings := append(relabelled(old, updated), v.slips(old, updated)...)
 	if updated.StatefulSet == nil {
 		return append(warnings, tooLate(old, updated)...), nil
 	}
@@ -80,6 +81,13 @@ func relabelled(old, updated gang.Workload) admission.Warnings {
 	return nil
 }
 
+// slips warns of annotations that cannot be read any more, which is not worth a refusal: an
+// update of a Job is never refused, and a gang goes on without them.
+func (v Validator[T]) slips(old, updated gang.Workload) admission.Warnings {
+	before := v.engine.Slips(old)
+	return slices.DeleteFunc(v.engine.Slips(updated), func(s string) bool { return slices.Contains(before, s) })
+}
+
 // tooLate warns about changes to an existing Job that can have no effect.
 func tooLate(old, updated gang.Workload) admission.Warnings {
 	_, injected := updated.Meta().Annotations[gang.AnnotationInjected]
@@ -94,7 +102,11 @@ func tooLate(old, updated gang.Workload) admission.Warnings {
 	var out admission.Warnings
 	for _, k := range gang.Keys() {
 		before, after := keyValue(old, k), keyValue(updated, k)
-		if before != after && !k.Live && !gang.WrittenBack(k.Name) && k.Name != gang.LabelFramework {
+		switch leaves := k.Name == gang.LabelFramework && (before == "" || after == ""); { // or returns
+		case before == after || gang.WrittenBack(k.Name) || leaves:
+		case k.Name == gang.AnnotationRestartPolicy || k.Name == gang.AnnotationSuccessPolicy:
+			out = append(out, fmt.Sprintf("metadata.%ss[%s]: is heeded from now on, but what the Job's spec was given for it at its creation stays; to have all of it, delete the Job and create it anew", k.Kind, k.Name))
+		case !k.Live:
 			out = append(out, fmt.Sprintf("metadata.%ss[%s]: a change has no effect on an existing Job; delete the Job and create it anew", k.Kind, k.Name))
 		}
 	}
