@@ -36,7 +36,7 @@ const (
 func wished(p *party, m member, s gang.State) wish {
 	seen := gang.Observe(m.Workload)
 	switch {
-	case seen.Complete || seen.Failed:
+	case seen.Complete || seen.Failed || m.Foreign():
 		return asIs
 	case s.Phase == gang.Restarting:
 		return stop
