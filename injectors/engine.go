@@ -207,6 +207,14 @@ func tooLong(w gang.Workload, p plan.Plan) field.ErrorList {
 	return errs
 }
 
+// Another reports whether w bears the injection of another build of Rollcall, all of it as it
+// was put there. What this build would do instead is no fault of the workload then: while
+// managers are replaced by others, one of each may hear of the same request.
+func (e *Engine) Another(w gang.Workload) bool {
+	r, err := plan.ReadRecord(w)
+	return err == nil && r != nil && r.Build != "" && e.config.Build != "" && r.Build != e.config.Build && r.Whole(w)
+}
+
 // plan asks the framework's injector and adds what every gang gets.
 func (e *Engine) plan(g gang.Gang) (plan.Plan, error) {
 	inj, err := e.registry.find(g.Framework.Name)
@@ -214,7 +222,7 @@ func (e *Engine) plan(g gang.Gang) (plan.Plan, error) {
 		return plan.Plan{}, err
 	}
 	p := inj.Plan(g)
-	p.By = g.Framework.Name
+	p.By, p.Build = g.Framework.Name, e.config.Build
 	return plan.Merge(p, baseline(g))
 }
 

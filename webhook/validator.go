@@ -35,7 +35,7 @@ func (v Validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnin
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	result, err := v.engine.Admit(w.DeepCopy())
-	return nil, settled(w, result, err)
+	return nil, v.settled(w, result, err)
 }
 
 // ValidateUpdate holds a StatefulSet to the same. A Job, whose template cannot
@@ -54,7 +54,7 @@ func (v Validator[T]) ValidateUpdate(_ context.Context, oldObj, newObj T) (admis
 		return append(warnings, tooLate(old, updated)...), nil
 	}
 	result, err := v.engine.Readmit(old.StatefulSet, updated.DeepCopy().StatefulSet)
-	return warnings, settled(updated, result, err)
+	return warnings, v.settled(updated, result, err)
 }
 
 // ValidateDelete allows every deletion.
@@ -62,8 +62,12 @@ func (v Validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, er
 	return nil, nil
 }
 
-// settled is nil when another admission would change nothing.
-func settled(w gang.Workload, result injectors.Result, err error) error {
+// settled is nil when another admission would change nothing, or is not for this build to
+// judge.
+func (v Validator[T]) settled(w gang.Workload, result injectors.Result, err error) error {
+	if v.engine.Another(w) {
+		return nil
+	}
 	if err != nil || result.Reason != gang.ReasonInjected {
 		return err
 	}
