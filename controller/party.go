@@ -189,7 +189,9 @@ func (r *Reconciler) several(ctx context.Context, namespace, name string) bool {
 }
 
 // gather reads the workloads that a request names, without those that are going or
-// that are not ours.
+// that are not ours. One that is going and has its verdict still gives it: a Job with a time
+// to live of 0 is told to go in the moment in which it ends, and the rest of its gang would
+// never hear of that end.
 func (r *Reconciler) gather(ctx context.Context, req Request) ([]gang.Workload, error) {
 	var workloads []gang.Workload
 	if req.Gang != "" {
@@ -212,7 +214,8 @@ func (r *Reconciler) gather(ctx context.Context, req Request) ([]gang.Workload, 
 		workloads = append(workloads, w)
 	}
 	return slices.DeleteFunc(workloads, func(w gang.Workload) bool {
-		return !w.Labelled() || w.OptedOut() || w.Meta().DeletionTimestamp != nil
+		seen := gang.Observe(w)
+		return !w.Labelled() || w.OptedOut() || w.Meta().DeletionTimestamp != nil && !seen.Complete && !seen.Failed
 	}), nil
 }
 

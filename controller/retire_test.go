@@ -3,8 +3,12 @@ package controller
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
 )
@@ -39,5 +43,26 @@ func TestRetire(t *testing.T) {
 				t.Error("another look writes again")
 			}
 		})
+	}
+}
+
+// TestEndOfOneThatGoes: a launcher with a time to live of 0 is told to go when it ends, and its workers end with it; one that
+// is deleted before its end leaves them as they are.
+func TestEndOfOneThatGoes(t *testing.T) {
+	for ended, want := range map[bool]int32{true: 0, false: 3} {
+		going := launcher(t)
+		going.Finalizers, going.DeletionTimestamp = []string{metav1.FinalizerDeleteDependents}, ptr.To(metav1.NewTime(began))
+		if ended {
+			going.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		}
+		w := newWorld(t, going, worker(t))
+		w.look(t, train)
+		var workers appsv1.StatefulSet
+		if err := w.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "train-worker"}, &workers); err != nil {
+			t.Fatal(err)
+		}
+		if *workers.Spec.Replicas != want {
+			t.Errorf("the launcher had ended: %v; %d workers, want %d", ended, *workers.Spec.Replicas, want)
+		}
 	}
 }
