@@ -153,7 +153,7 @@ func (r *Reconciler) requests(ctx context.Context, o client.Object) []Request {
 	}
 	namespace, name := o.GetNamespace(), gang.NameOf(w, r.Engine.Frameworks())
 	out := []Request{{Namespace: namespace, Kind: w.Kind(), Name: o.GetName()}}
-	if w.Several() || r.several(ctx, namespace, name) {
+	if r.among(ctx, w) {
 		out[0] = Request{Namespace: namespace, Gang: name}
 	}
 	if other := gang.NamedFor(w, r.Engine.Frameworks()); other != "" && other != name && r.several(ctx, namespace, other) {
@@ -188,6 +188,18 @@ func (r *Reconciler) several(ctx context.Context, namespace, name string) bool {
 	return len(workloads) > 0
 }
 
+// among reports whether a workload is looked at together with those of a gang of several.
+func (r *Reconciler) among(ctx context.Context, w gang.Workload) bool {
+	return w.Several() || r.meant(w) && r.several(ctx, w.Meta().Namespace, gang.NameOf(w, r.Engine.Frameworks()))
+}
+
+// meant reports whether a workload would be a member of a gang of several that has its gang's
+// name: since it says so, or since it is named after a role. A gang of one workload that is
+// called alike is another: its end must not be that of theirs.
+func (r *Reconciler) meant(w gang.Workload) bool {
+	return w.Several() || gang.NamedFor(w, r.Engine.Frameworks()) == gang.NameOf(w, r.Engine.Frameworks())
+}
+
 // gather reads the workloads that a request names, without those that are going or
 // that are not ours. One that is going and has its verdict still gives it: a Job with a time
 // to live of 0 is told to go in the moment in which it ends, and the rest of its gang would
@@ -199,6 +211,7 @@ func (r *Reconciler) gather(ctx context.Context, req Request) ([]gang.Workload, 
 		if workloads, err = r.list(ctx, indexGang, req.Namespace, req.Gang); err != nil {
 			return nil, err
 		}
+		workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool { return !r.meant(w) })
 	} else {
 		w, ok := gang.NewWorkload(req.Kind)
 		if !ok {
@@ -208,7 +221,7 @@ func (r *Reconciler) gather(ctx context.Context, req Request) ([]gang.Workload, 
 		if err := r.Client.Get(ctx, key, w.Object().(client.Object)); err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		if r.several(ctx, req.Namespace, gang.NameOf(w, r.Engine.Frameworks())) {
+		if r.among(ctx, w) {
 			return nil, nil // it has become one of them, and they are looked at together
 		}
 		workloads = append(workloads, w)
