@@ -190,14 +190,8 @@ func (r *Reconciler) several(ctx context.Context, namespace, name string) bool {
 
 // among reports whether a workload is looked at together with those of a gang of several.
 func (r *Reconciler) among(ctx context.Context, w gang.Workload) bool {
-	return w.Several() || r.meant(w) && r.several(ctx, w.Meta().Namespace, gang.NameOf(w, r.Engine.Frameworks()))
-}
-
-// meant reports whether a workload would be a member of a gang of several that has its gang's
-// name: since it says so, or since it is named after a role. A gang of one workload that is
-// called alike is another: its end must not be that of theirs.
-func (r *Reconciler) meant(w gang.Workload) bool {
-	return w.Several() || gang.NamedFor(w, r.Engine.Frameworks()) == gang.NameOf(w, r.Engine.Frameworks())
+	fs := r.Engine.Frameworks()
+	return w.Several() || gang.Joins(w, fs) && r.several(ctx, w.Meta().Namespace, gang.NameOf(w, fs))
 }
 
 // gather reads the workloads that a request names, without those that are going or
@@ -211,7 +205,7 @@ func (r *Reconciler) gather(ctx context.Context, req Request) ([]gang.Workload, 
 		if workloads, err = r.list(ctx, indexGang, req.Namespace, req.Gang); err != nil {
 			return nil, err
 		}
-		workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool { return !r.meant(w) })
+		workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool { return !gang.Joins(w, r.Engine.Frameworks()) })
 	} else {
 		w, ok := gang.NewWorkload(req.Kind)
 		if !ok {
