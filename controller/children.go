@@ -20,8 +20,8 @@ var (
 	// errServiceTaken says that a Service which is not ours bears the name of the
 	// gang's and cannot serve.
 	errServiceTaken = errors.New("the name of the gang's Service is taken")
-	// errServiceGoing says that a Service of that name is being deleted.
-	errServiceGoing = errors.New("the gang's Service is being deleted")
+	// errServiceGoing says that a Service of that name is being deleted, or changed.
+	errServiceGoing = errors.New("the gang's Service is being deleted, or changed")
 )
 
 // serviceRetry is how often a Service that is in the way is looked at again.
@@ -136,7 +136,9 @@ func (r *Reconciler) alignService(ctx context.Context, have, want *corev1.Servic
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, have, patch, FieldOwner); err != nil {
+	if err := r.Client.Patch(ctx, have, patch, FieldOwner); apierrors.IsConflict(err) {
+		return errServiceGoing // changed this moment, which nobody tells us; look again
+	} else if err != nil {
 		return fmt.Errorf("aligning the Service %s: %w", have.Name, err)
 	}
 	return nil

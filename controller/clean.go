@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +23,8 @@ func (r *Reconciler) clean(ctx context.Context, p *party, s gang.State) error {
 		return nil // the end is told first
 	}
 	for _, m := range p.members {
-		if m.result == nil || m.pods == 0 {
-			continue
+		if m.Job == nil || m.result == nil || m.pods == 0 {
+			continue // a StatefulSet is scaled to 0, which takes all of its pods away
 		}
 		err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(m.Meta().Namespace), client.MatchingLabelsSelector{Selector: ownPods(m)})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -36,14 +35,11 @@ func (r *Reconciler) clean(ctx context.Context, p *party, s gang.State) error {
 	return nil
 }
 
-// ownPods selects the pods of one workload and of no other that bears the gang's name.
+// ownPods selects the pods of one Job and of no other that bears the gang's name.
 func ownPods(m member) labels.Selector {
 	set := labels.Set{gang.LabelGang: m.result.Gang.Name, gang.LabelRole: m.result.Gang.Role}
 	out := set.AsSelector()
-	of, err := labels.NewRequirement(appsv1.PodIndexLabel, selection.Exists, nil)
-	if m.Job != nil {
-		of, err = labels.NewRequirement(batchv1.ControllerUidLabel, selection.Equals, []string{string(m.Job.UID)})
-	}
+	of, err := labels.NewRequirement(batchv1.ControllerUidLabel, selection.Equals, []string{string(m.Job.UID)})
 	if err != nil {
 		return labels.Nothing() // a UID that is no label value
 	}

@@ -23,6 +23,7 @@
 // What is kept between two looks is little, in memory.go, and each look does without it.
 //
 // Each policy has a file of its own: children.go, keypair.go, resize.go, agreement.go,
-// status.go, onehost.go. What a gang does when a rank fails, and what is taken away when
-// it ends, will stand beside them.
+// status.go, onehost.go; what a look finds in sight.go and stuck.go, what a gang does when a
+// rank fails in enact.go and rewind.go, and what is taken away when it ends in clean.go. What
+// is decided is in the package gang, life.go.
 package controller

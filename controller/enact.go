@@ -36,7 +36,7 @@ const (
 func wished(p *party, m member, s gang.State) wish {
 	seen := gang.Observe(m.Workload)
 	switch {
-	case seen.Complete || seen.Failed:
+	case seen.Complete || seen.Failed || m.Foreign():
 		return asIs
 	case s.Phase == gang.Restarting:
 		return stop
@@ -162,12 +162,22 @@ func number(w gang.Workload, attempt int32) bool {
 // retire lets a Job be complete whose gang is done: it is to have no pods, and has that
 // many. An Indexed Job's number of completions may change with its parallelism (KEP-3715).
 // So its time to live begins, and whoever waits for it hears of its end.
+//
+// A successPolicy cannot change and names indexes, or a number of them, which the API server
+// wants to be below completions: a Job with one has no pods any more, and no end.
 func retire(w gang.Workload) bool {
 	spec := &w.Job.Spec
-	if ptr.Deref(spec.Completions, 1) == 0 && !ptr.Deref(spec.Suspend, false) {
+	completions := ptr.To[int32](0)
+	if spec.SuccessPolicy != nil {
+		completions = spec.Completions
+	}
+	if ptr.Deref(spec.Parallelism, 1) == 0 && ptr.Equal(spec.Completions, completions) && !ptr.Deref(spec.Suspend, false) {
 		return false
 	}
-	spec.Parallelism, spec.Completions, spec.Suspend = ptr.To[int32](0), ptr.To[int32](0), ptr.To(false)
+	spec.Parallelism, spec.Completions, spec.Suspend = ptr.To[int32](0), completions, ptr.To(false)
+	if spec.MaxFailedIndexes != nil {
+		spec.MaxFailedIndexes = ptr.To(min(*spec.MaxFailedIndexes, ptr.Deref(completions, 0))) // at most so many
+	}
 	return true
 }
 

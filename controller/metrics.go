@@ -44,6 +44,9 @@ func measure(framework string, s gang.Status, before gang.Phase) {
 	case gang.Restarting:
 		restarts.WithLabelValues(framework, cause(s.Cause)).Inc()
 	case gang.Running:
+		if s.WasWhole {
+			return // one that came back to it neither started nor restarted
+		}
 		if s.Attempt == 0 && !s.Begun.IsZero() {
 			secondsToRun.WithLabelValues(framework).Observe(s.Since.Sub(s.Begun).Seconds())
 		}

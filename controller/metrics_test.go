@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"rollcall.training/gang"
 )
@@ -20,6 +21,11 @@ func TestMeasure(t *testing.T) {
 	}
 	measure("measured", gang.Status{Phase: gang.Running, Begun: began, Since: began.Add(4 * time.Second)}, gang.Pending)
 	measure("measured", gang.Status{Phase: gang.Running, Attempt: 1, Begun: fell, Fell: fell, Since: fell.Add(7 * time.Second)}, gang.Starting)
+	starts := sampled(t, "rollcall_gang_start_seconds")
+	measure("measured", gang.Status{Phase: gang.Running, WasWhole: true, Begun: began, Since: began.Add(time.Hour)}, gang.Pending)
+	if n := sampled(t, "rollcall_gang_start_seconds"); n != starts {
+		t.Errorf("a gang that was ready before took %d samples of its start, not %d", n, starts)
+	}
 	for name, h := range map[string]struct {
 		got  int
 		want string
@@ -31,6 +37,22 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s: %s holds nothing", name, h.want)
 		}
 	}
+}
+
+// sampled is how often a histogram was observed.
+func sampled(t *testing.T, name string) uint64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
 }
 
 func TestCause(t *testing.T) {

@@ -75,11 +75,13 @@ func (p *party) first() member {
 }
 
 // state is the gang's state as it was last written: that of its first member. It is
-// written to all of them, to that one first, and whoever comes later begins anew.
+// written to all of them, to that one first, and whoever comes later begins anew. The
+// phase is the annotation's, as all else: anybody can write the label, which is for
+// selectors, and stands alone before the first look.
 func (p *party) state() gang.State {
 	first := p.first()
 	s := first.told().State()
-	s.Phase = gang.PhaseOf(first.Workload)
+	s.Phase = cmp.Or(s.Phase, gang.PhaseOf(first.Workload))
 	if s.Begun.IsZero() {
 		s.Begun = first.Meta().CreationTimestamp.Time
 	}
@@ -151,7 +153,7 @@ func (r *Reconciler) requests(ctx context.Context, o client.Object) []Request {
 	}
 	namespace, name := o.GetNamespace(), gang.NameOf(w, r.Engine.Frameworks())
 	out := []Request{{Namespace: namespace, Kind: w.Kind(), Name: o.GetName()}}
-	if w.Several() || r.several(ctx, namespace, name) {
+	if r.among(ctx, w) {
 		out[0] = Request{Namespace: namespace, Gang: name}
 	}
 	if other := gang.NamedFor(w, r.Engine.Frameworks()); other != "" && other != name && r.several(ctx, namespace, other) {
@@ -186,8 +188,16 @@ func (r *Reconciler) several(ctx context.Context, namespace, name string) bool {
 	return len(workloads) > 0
 }
 
+// among reports whether a workload is looked at together with those of a gang of several.
+func (r *Reconciler) among(ctx context.Context, w gang.Workload) bool {
+	fs := r.Engine.Frameworks()
+	return w.Several() || gang.Joins(w, fs) && r.several(ctx, w.Meta().Namespace, gang.NameOf(w, fs))
+}
+
 // gather reads the workloads that a request names, without those that are going or
-// that are not ours.
+// that are not ours. One that is going and has its verdict still gives it: a Job with a time
+// to live of 0 is told to go in the moment in which it ends, and the rest of its gang would
+// never hear of that end.
 func (r *Reconciler) gather(ctx context.Context, req Request) ([]gang.Workload, error) {
 	var workloads []gang.Workload
 	if req.Gang != "" {
@@ -195,6 +205,7 @@ func (r *Reconciler) gather(ctx context.Context, req Request) ([]gang.Workload, 
 		if workloads, err = r.list(ctx, indexGang, req.Namespace, req.Gang); err != nil {
 			return nil, err
 		}
+		workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool { return !gang.Joins(w, r.Engine.Frameworks()) })
 	} else {
 		w, ok := gang.NewWorkload(req.Kind)
 		if !ok {
@@ -204,13 +215,14 @@ func (r *Reconciler) gather(ctx context.Context, req Request) ([]gang.Workload, 
 		if err := r.Client.Get(ctx, key, w.Object().(client.Object)); err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		if r.several(ctx, req.Namespace, gang.NameOf(w, r.Engine.Frameworks())) {
+		if r.among(ctx, w) {
 			return nil, nil // it has become one of them, and they are looked at together
 		}
 		workloads = append(workloads, w)
 	}
 	return slices.DeleteFunc(workloads, func(w gang.Workload) bool {
-		return !w.Labelled() || w.OptedOut() || w.Meta().DeletionTimestamp != nil
+		seen := gang.Observe(w)
+		return !w.Labelled() || w.OptedOut() || w.Meta().DeletionTimestamp != nil && !seen.Complete && !seen.Failed
 	}), nil
 }
 

@@ -108,10 +108,18 @@ func (r *Reconciler) requestsOfPod(ctx context.Context, o client.Object) []Reque
 	if owner == nil || owner.Kind != string(gang.Job) && owner.Kind != string(gang.StatefulSet) {
 		return nil
 	}
-	if name := o.GetLabels()[gang.LabelGang]; r.several(ctx, o.GetNamespace(), name) {
-		return []Request{{Namespace: o.GetNamespace(), Gang: name}}
+	alone := Request{Namespace: o.GetNamespace(), Kind: gang.Kind(owner.Kind), Name: owner.Name}
+	name := o.GetLabels()[gang.LabelGang]
+	if !r.several(ctx, o.GetNamespace(), name) {
+		return []Request{alone}
 	}
-	return []Request{{Namespace: o.GetNamespace(), Kind: gang.Kind(owner.Kind), Name: owner.Name}}
+	if w, ok := gang.NewWorkload(alone.Kind); ok {
+		key := client.ObjectKey{Namespace: alone.Namespace, Name: alone.Name}
+		if r.Client.Get(ctx, key, w.Object().(client.Object)) == nil && !r.among(ctx, w) {
+			return []Request{alone} // of a gang that is called alike
+		}
+	}
+	return []Request{{Namespace: o.GetNamespace(), Gang: name}}
 }
 
 // overdue is how long after its grace period a pod is given up: its node does not

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -90,7 +91,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.requests)).
 		Watches(&corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsOfService), builder.WithPredicates(lost)).
 		Watches(&corev1.Pod{}, r.podEvents()).
-		WithOptions(controller.TypedOptions[Request]{MaxConcurrentReconciles: concurrency}).
+		WithOptions(controller.TypedOptions[Request]{MaxConcurrentReconciles: concurrency, RateLimiter: retries()}).
 		WithLogConstructor(func(req *Request) logr.Logger {
 			log := mgr.GetLogger().WithValues("controller", "gang")
 			switch {
@@ -106,6 +107,15 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		return fmt.Errorf("setting up the controller of gangs: %w", err)
 	}
 	return nil
+}
+
+// retries spaces the looks at a gang that fail. When one step does, such as a Service that a
+// quota forbids, the others are due all the same, and some by time alone: the end of a
+// back-off, a pod that is overdue. A look that failed loses when it wanted the next, so that
+// comes soon; controller-runtime's own bound of 1000 s would be the length of a back-off.
+func retries() workqueue.TypedRateLimiter[Request] {
+	const first, last = 5 * time.Millisecond, 30 * time.Second
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[Request](first, last)
 }
 
 // Reconcile brings one gang's children and phase up to date.
@@ -169,7 +179,7 @@ func (r *Reconciler) wake(p *party, s gang.State) {
 	if s.Phase == gang.Restarting && s.NotBefore.After(now) {
 		p.look.again(s.NotBefore.Sub(now))
 	}
-	if t := p.lifecycle().StartTimeout; t > 0 && p.lifecycle().Restart != gang.RestartPod && (s.Phase == gang.Pending || s.Phase == gang.Starting) && !s.Begun.IsZero() {
+	if t := p.lifecycle().StartTimeout; t > 0 && !s.WasWhole && p.lifecycle().Restart != gang.RestartPod && (s.Phase == gang.Pending || s.Phase == gang.Starting) && !s.Begun.IsZero() {
 		p.look.again(max(time.Second, s.Begun.Add(t).Sub(now)))
 	}
 }
@@ -196,6 +206,8 @@ func (l *look) met(err error) {
 	case err == nil:
 	case apierrors.IsConflict(err), errors.Is(err, errRewound):
 		// The cache is behind; the write that it has not seen yet brings us back.
+	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// So it is with what is gone by now, or goes.
 	case errors.Is(err, errServiceTaken):
 		l.again(serviceRetry)
 	case errors.Is(err, errServiceGoing):

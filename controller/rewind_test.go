@@ -26,19 +26,21 @@ func TestRewind(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason  string
 		phase   gang.Phase
+		attempt int32
 		started bool
 		want    error
 	}{
-		"started":        {"the time is taken back first", gang.Pending, true, errRewound},
-		"taken back":     {"the Job can be let go", gang.Pending, false, nil},
-		"still stopping": {"it is not to be let go yet", gang.Restarting, true, nil},
-		"held":           {"its user can let it go at any time", gang.Suspended, true, errRewound},
+		"started":        {"the time is taken back first", gang.Pending, 1, true, errRewound},
+		"taken back":     {"the Job can be let go", gang.Pending, 1, false, nil},
+		"still stopping": {"it is not to be let go yet", gang.Restarting, 1, true, nil},
+		"held":           {"the template is to have the number before its user lets it go", gang.Suspended, 1, true, errRewound},
+		"held as it was": {"old Job controllers could not begin it anew", gang.Suspended, 0, true, errRewound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Annotations: map[string]string{gang.AnnotationStatus: text}},
-				Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+				Spec:   batchv1.JobSpec{Suspend: ptr.To(true)},
+				Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}}}
 			j.Spec.Template.Labels = map[string]string{gang.LabelAttempt: "0"}
-			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
 			if c.started {
 				j.Status.StartTime = ptr.To(metav1.NewTime(time.Unix(1, 0)))
 			}
@@ -48,7 +50,7 @@ func TestRewind(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &party{look: &look{}, members: []member{{Workload: gang.Workload{Job: &have}}}}
-			err := r.rewind(t.Context(), p, p.members[0], gang.Status{Phase: c.phase, Attempt: 1})
+			err := r.rewind(t.Context(), p, p.members[0], gang.Status{Phase: c.phase, Attempt: c.attempt})
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Fatalf("error %v, want %v: %s", err, c.want, c.reason)
 			}

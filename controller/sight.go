@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +37,7 @@ func (r *Reconciler) sight(ctx context.Context, p *party, state gang.State) (gan
 		}
 		g := &m.result.Gang
 		watch := p.watch(m, pods, state)
-		see.Fall = gang.Earlier(see.Fall, gang.FirstFall(current(m.StatefulSet, pods), g.Offset, watch))
+		see.Fall = gang.Earlier(see.Fall, gang.FirstFall(current(m.Workload, pods), g.Offset, watch))
 		see.Lacking = append(see.Lacking, gang.Lacking(pods, g.Own(), g.Offset, watch.Trains)...)
 		see.Started = r.started(p, pods, now) || see.Started
 		r.stopping(p, m, pods, &see)
@@ -162,15 +161,20 @@ func (r *Reconciler) started(p *party, pods []corev1.Pod, now time.Time) bool {
 	return false
 }
 
-// current leaves out the pods of a StatefulSet that a rollout or a new size replaces:
-// they go because their user wanted it. Of a set whose ranks do not know its size yet,
-// none is left: it is about to roll, and to stop it meanwhile would bring it back with
+// current leaves out the pods that a rollout of a StatefulSet or a new size of a workload
+// replaces: they go because their user wanted it. Of a set whose ranks do not know its size
+// yet, none is left: it is about to roll, and to stop it meanwhile would bring it back with
 // the size that it had.
-func current(set *appsv1.StatefulSet, pods []corev1.Pod) []corev1.Pod {
-	if set == nil {
-		return pods // of a Job, whose template does not change
+func current(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
+	set := w.StatefulSet
+	if set == nil { // a Job, whose template does not change
+		beyond := func(pod corev1.Pod) bool { return gang.IndexOf(&pod) >= w.Ranks() }
+		if !slices.ContainsFunc(pods, beyond) {
+			return pods // mostly, and without a copy of all
+		}
+		return slices.DeleteFunc(slices.Clone(pods), beyond)
 	}
-	record, err := plan.ReadRecord(gang.Workload{StatefulSet: set})
+	record, err := plan.ReadRecord(w)
 	if err != nil || record == nil {
 		return pods
 	}

@@ -5,6 +5,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
 )
 
 // TestSucceeds: a Job takes its other pods away by its successPolicy before it says so.
@@ -28,5 +30,20 @@ func TestSucceeds(t *testing.T) {
 				t.Errorf("%s: %v", c.reason, got)
 			}
 		})
+	}
+}
+
+// TestScaledDown: the pods of an elastic Job that its user scales down go because of that.
+func TestScaledDown(t *testing.T) {
+	job := admit(t, &batchv1.Job{ObjectMeta: meta("train", "pytorch", "worker", ""), Spec: one()}).(*batchv1.Job)
+	var pods []corev1.Pod
+	for i := range 2 {
+		pods = append(pods, *podOf(job, i))
+	}
+	for size, want := range map[int32]int{0: 0, 1: 1, 2: 2} {
+		job.Spec.Parallelism = &size
+		if got := current(gang.Workload{Job: job}, pods); len(got) != want {
+			t.Errorf("of a Job of %d, %d pods can fall, want %d", size, len(got), want)
+		}
 	}
 }

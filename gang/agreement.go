@@ -35,6 +35,13 @@ func NamedFor(w Workload, fs Frameworks) string {
 	return ""
 }
 
+// Joins reports whether a workload would be a member of a gang of several that has the name
+// of its gang: since it says so, or since it is named after a role. A gang of one workload
+// that is called alike is another: its end must not be that of theirs.
+func Joins(w Workload, fs Frameworks) bool {
+	return w.Several() || NamedFor(w, fs) == NameOf(w, fs)
+}
+
 // Voice is what one workload says of the gang that it is in. Each was admitted alone,
 // and nobody but the reconciler hears all of them.
 type Voice struct {

@@ -18,6 +18,9 @@ type Config struct {
 	// NoRestartRules is true for an API server that knows no restart rules of
 	// containers, one older than 1.35.
 	NoRestartRules bool
+	// Build tells apart what may inject the same workload in another way: the program, and
+	// what it found of the API server. The zero value is not spoken of.
+	Build string
 }
 
 // Gang is a gang as one of its workloads tells it; most gangs have no other. It is

@@ -109,8 +109,8 @@ type Key struct {
 	Default string
 	// Meaning is one sentence for users.
 	Meaning string
-	// Live is true when a change is heeded while the gang runs. All others are read when
-	// a Job is created, and never again.
+	// Live is true when a change is heeded while the gang runs. What follows from all
+	// others is in the template of a Job, and stays.
 	Live bool
 }
 
@@ -151,13 +151,13 @@ func Keys() []Key {
 			Meaning: "Processes that the launcher starts on each host."},
 		{Name: AnnotationLauncherRuns, Kind: KindAnnotation, Values: "`true`, `false`", Default: "`false`; `true` for a launcher alone",
 			Meaning: "The launcher's own pod is one of the hosts, the first."},
-		{Name: AnnotationRestartPolicy, Kind: KindAnnotation, Values: "`gang`, `pod`, `never`", Default: "`gang`; `pod` for an elastic gang; `never` for a Job with `backoffLimit: 0`",
+		{Name: AnnotationRestartPolicy, Kind: KindAnnotation, Live: true, Values: "`gang`, `pod`, `never`", Default: "`gang`; `pod` for an elastic gang; `never` for a Job with `backoffLimit: 0`",
 			Meaning: "When a rank fails: all ranks start anew together, the Job's own rules hold, or the gang has failed."},
 		{Name: AnnotationMaxRestarts, Kind: KindAnnotation, Live: true, Values: "a whole number from 0 to 1000", Default: "the Job's `backoffLimit` where it is neither 6 nor 2147483647, else 3",
 			Meaning: "How often the gang is restarted before it has failed. Ranks that fail together count once."},
 		{Name: AnnotationFinalCodes, Kind: KindAnnotation, Live: true, Values: "exit codes and ranges of them, separated by commas, such as `1-127`", Default: "none",
 			Meaning: "When the rank that fell first ended with one of them, the gang has failed and is not restarted."},
-		{Name: AnnotationSuccessPolicy, Kind: KindAnnotation, Values: "`all`, `rank0`, or a role of the gang", Default: "the framework's: the role that decides; the first worker of tensorflow; else `all`",
+		{Name: AnnotationSuccessPolicy, Kind: KindAnnotation, Live: true, Values: "`all`, `rank0`, or a role of the gang", Default: "the framework's: the role that decides; the first worker of tensorflow; else `all`",
 			Meaning: "Whose end is the end of the gang."},
 		{Name: AnnotationCleanPods, Kind: KindAnnotation, Live: true, Values: "`running`, `all`, `none`", Default: "`running`",
 			Meaning: "Which pods of an ended gang are taken away: those that still run, all, or none."},

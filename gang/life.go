@@ -20,6 +20,9 @@ type State struct {
 	// Begun is when the present attempt's ranks were let go; the zero value means with
 	// the workload itself.
 	Begun time.Time
+	// WasWhole is true when all ranks of the present attempt were ready before, and not all
+	// have been since: its start is over, whatever becomes of it.
+	WasWhole bool
 	// NotBefore is when a gang that restarts may begin anew.
 	NotBefore time.Time
 	// Fell is when the last restart was decided; zero when there was none.
@@ -100,6 +103,7 @@ func (s State) Next(l Lifecycle, see Sight) State {
 			return s // they go since the gang was held back, and that is no fall
 		}
 		s.Begun, s.Counted = see.Now.UTC().Truncate(time.Second), see.Roll.Fallen()+see.Uncounted
+		s.WasWhole = false
 	}
 	if f := s.fallen(l, see); f != nil {
 		return s.fall(l, see, f)
@@ -133,6 +137,7 @@ func (s State) enter(p Phase, now time.Time) State {
 	if s.Phase == p {
 		return s
 	}
+	s.WasWhole = s.WasWhole || s.Phase == Running && (p == Pending || p == Starting)
 	s.Phase, s.Since = p, now.UTC().Truncate(time.Second)
 	return s
 }
@@ -149,7 +154,7 @@ func (s State) fallen(l Lifecycle, see Sight) *Fall {
 		return &Fall{Rank: -1, Reason: FallUnseen, At: see.Now.UTC().Truncate(time.Second),
 			Message: fmt.Sprintf("%d pods failed, or were taken away, and are gone", n-s.Counted)}
 	}
-	if l.StartTimeout > 0 && s.Phase != Running && !s.Begun.IsZero() && see.Now.Sub(s.Begun) >= l.StartTimeout {
+	if l.StartTimeout > 0 && s.Phase != Running && !s.WasWhole && !s.Begun.IsZero() && see.Now.Sub(s.Begun) >= l.StartTimeout {
 		return &Fall{Rank: -1, Reason: FallLate, At: see.Now.UTC().Truncate(time.Second),
 			Message: fmt.Sprintf("not all ranks were ready within %s: %s", l.StartTimeout, strings.Join(see.Lacking, "; "))}
 	}
@@ -162,7 +167,7 @@ func (s State) fall(l Lifecycle, see Sight, f *Fall) State {
 	if l.Restart == RestartNever || l.final(f) || s.Attempt >= l.MaxRestarts || see.Roll.Spent() {
 		return s.enter(Failed, see.Now)
 	}
-	s.Attempt++
+	s.Attempt, s.WasWhole = s.Attempt+1, false
 	s = s.enter(Restarting, see.Now)
 	s.Fell, s.NotBefore = s.Since, s.Since.Add(Backoff(s.Attempt))
 	return s

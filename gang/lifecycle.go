@@ -83,6 +83,9 @@ func (p *parser) lifecycle(g Gang) Lifecycle {
 			}
 		}
 	}
+	if p.workload.Foreign() {
+		l.Restart, l.Clean = RestartPod, CleanNone
+	}
 	return l
 }
 

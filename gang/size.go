@@ -39,8 +39,8 @@ func (p *parser) jobSize(spec *batchv1.JobSpec) {
 		p.invalid(path.Child("completions"), *spec.Completions, fmt.Sprintf(
 			"all ranks of a gang run at once: must equal parallelism (%d); set both to the number of ranks", parallelism))
 	}
-	if m := spec.ManagedBy; m != nil && *m != batchv1.JobControllerName {
-		p.warn(path.Child("managedBy"), fmt.Sprintf("%q runs this Job, not the Job controller; Rollcall injects and only watches", *m))
+	if p.workload.Foreign() {
+		p.warn(path.Child("managedBy"), fmt.Sprintf("%q runs this Job, not the Job controller; Rollcall injects and only watches", *spec.ManagedBy))
 	}
 }
 

@@ -12,10 +12,11 @@ type Status struct {
 	Phase   Phase  `json:"phase,omitempty"`
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
-	// Since, Attempt, Begun, NotBefore, Fell, Counted and Cause are those of [State].
+	// Since, Attempt, Begun, WasWhole, NotBefore, Fell, Counted and Cause are those of [State].
 	Since     time.Time `json:"since"`
 	Attempt   int32     `json:"attempt,omitempty"`
 	Begun     time.Time `json:"begun,omitzero"`
+	WasWhole  bool      `json:"wasWhole,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	Fell      time.Time `json:"fell,omitzero"`
 	Counted   int32     `json:"counted,omitempty"`
@@ -45,13 +46,13 @@ func (s Status) Text() (string, error) {
 
 // State is the state that a status holds.
 func (s Status) State() State {
-	return State{Phase: s.Phase, Since: s.Since, Attempt: s.Attempt, Begun: s.Begun, NotBefore: s.NotBefore, Fell: s.Fell, Counted: s.Counted, Cause: s.Cause}
+	return State{Phase: s.Phase, Since: s.Since, Attempt: s.Attempt, Begun: s.Begun, WasWhole: s.WasWhole, NotBefore: s.NotBefore, Fell: s.Fell, Counted: s.Counted, Cause: s.Cause}
 }
 
 // With returns the status with another state; reason, message and what concerns the
 // one member stay.
 func (s Status) With(state State) Status {
 	s.Phase, s.Since, s.Attempt, s.Begun = state.Phase, state.Since, state.Attempt, state.Begun
-	s.NotBefore, s.Fell, s.Counted, s.Cause = state.NotBefore, state.Fell, state.Counted, state.Cause
+	s.WasWhole, s.NotBefore, s.Fell, s.Counted, s.Cause = state.WasWhole, state.NotBefore, state.Fell, state.Counted, state.Cause
 	return s
 }

@@ -120,6 +120,13 @@ func (w Workload) Ranks() int32 {
 	return ptr.Deref(w.StatefulSet.Spec.Replicas, 1)
 }
 
+// Foreign reports whether another than the Job controller runs a Job, such as MultiKueue in
+// another cluster (KEP-4368). It is only watched: what suspends or ends it is theirs to say,
+// and its pods may be elsewhere.
+func (w Workload) Foreign() bool {
+	return w.Job != nil && ptr.Deref(w.Job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName
+}
+
 // Object returns the object itself.
 func (w Workload) Object() runtime.Object {
 	if w.Job != nil {

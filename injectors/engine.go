@@ -130,25 +130,6 @@ func becoming(old, updated *appsv1.StatefulSet) field.ErrorList {
 	return errs
 }
 
-// Describe reads w, which has been admitted before, as a gang and tells what its
-// children are, without changing it.
-func (e *Engine) Describe(w gang.Workload) (Result, error) {
-	g, warnings, errs := e.parse(w)
-	if len(errs) > 0 {
-		return Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}, invalid(w, errs)
-	}
-	// The pods bear the name that they were admitted under, whatever the workload's
-	// label says by now; the template of a Job cannot follow it.
-	if name := w.Template().Labels[gang.LabelGang]; name != "" {
-		g.Name = name
-	}
-	p, err := e.plan(g)
-	if err != nil {
-		return Result{Reason: gang.ReasonInternal}, apierrors.NewInternalError(err)
-	}
-	return Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}, nil
-}
-
 // parse reads a workload as a gang. A StatefulSet of no replicas is one that is
 // held back: it is read with the size that its ranks were told, and with what its
 // annotations say when they were never told any, which is put right when it is scaled up.
@@ -226,6 +207,14 @@ func tooLong(w gang.Workload, p plan.Plan) field.ErrorList {
 	return errs
 }
 
+// Another reports whether w bears the injection of another build of Rollcall, all of it as it
+// was put there. What this build would do instead is no fault of the workload then: while
+// managers are replaced by others, one of each may hear of the same request.
+func (e *Engine) Another(w gang.Workload) bool {
+	r, err := plan.ReadRecord(w)
+	return err == nil && r != nil && r.Build != "" && e.config.Build != "" && r.Build != e.config.Build && r.Whole(w)
+}
+
 // plan asks the framework's injector and adds what every gang gets.
 func (e *Engine) plan(g gang.Gang) (plan.Plan, error) {
 	inj, err := e.registry.find(g.Framework.Name)
@@ -233,7 +222,7 @@ func (e *Engine) plan(g gang.Gang) (plan.Plan, error) {
 		return plan.Plan{}, err
 	}
 	p := inj.Plan(g)
-	p.By = g.Framework.Name
+	p.By, p.Build = g.Framework.Name, e.config.Build
 	return plan.Merge(p, baseline(g))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/plan"
 )
 
 var rank = corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}}}}
@@ -71,6 +72,30 @@ func TestAppliedAgain(t *testing.T) {
 				t.Errorf("%s: warnings %q, want one with %q", c.reason, got, c.warns)
 			}
 		})
+	}
+}
+
+// TestReplacedWhileStopped: a manifest that was changed and replaces a set while its gang restarts makes no other gang of
+// it: Rollcall lets it go again, with the size that it had.
+func TestReplacedWhileStopped(t *testing.T) {
+	engine := injectors.New(injectors.Builtin(), gang.Config{})
+	live, manifest := stopped(t, engine, gang.Restarting)
+	manifest.Spec.Template.Spec.Containers[0].Image = "example.com/train:2"
+	if _, err := engine.Readmit(live, manifest); err != nil {
+		t.Fatal(err)
+	}
+	w := gang.Workload{StatefulSet: manifest}
+	if s := gang.StatusOf(w); s.Phase != gang.Restarting || !s.Stopped || *manifest.Spec.Replicas != 0 {
+		t.Errorf("it is %s, held by Rollcall: %v, with %d replicas", s.Phase, s.Stopped, *manifest.Spec.Replicas)
+	}
+	record, err := plan.ReadRecord(w)
+	if err != nil || record.Size != 2 {
+		t.Errorf("it comes back with %d ranks, %v", record.Size, err)
+	}
+	for _, e := range manifest.Spec.Template.Spec.Containers[0].Env {
+		if e.Name == "WORLD_SIZE" && e.Value != "2" {
+			t.Errorf("its ranks are told that they are %s", e.Value)
+		}
 	}
 }
 

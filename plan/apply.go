@@ -23,7 +23,7 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) ([]string, field.ErrorList) {
 		return nil, field.ErrorList{field.Invalid(path, w.Meta().Annotations[gang.AnnotationInjected],
 			"is written by Rollcall alone and cannot be read; remove the annotation")}
 	}
-	a := &applier{pod: newPod(w.Template()), gang: g, plan: p, record: Record{By: p.By}}
+	a := &applier{pod: newPod(w.Template()), gang: g, plan: p, record: Record{By: p.By, Build: p.Build}}
 	if w.Job != nil && p.RestartInPlace {
 		_, a.inPlace = inPlace(w.Job)
 	}

@@ -13,6 +13,8 @@ import (
 type Plan struct {
 	// By names the injector, for the record that stays on the workload.
 	By string
+	// Build is that of the engine; see [gang.Config].
+	Build string
 	// Env goes to every training container and to every init container, in this
 	// order. A value may refer by $(NAME) to a variable before it.
 	Env []Env
@@ -141,9 +143,7 @@ func Merge(plans ...Plan) (Plan, error) {
 		if err := p.claims(claim); err != nil {
 			return Plan{}, err
 		}
-		if out.By == "" {
-			out.By = p.By
-		}
+		out.By, out.Build = cmp.Or(out.By, p.By), cmp.Or(out.Build, p.Build)
 		out.Env = append(out.Env, p.Env...)
 		out.PodLabels = append(out.PodLabels, p.PodLabels...)
 		out.Volumes = append(out.Volumes, p.Volumes...)

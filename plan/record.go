@@ -18,6 +18,8 @@ import (
 type Record struct {
 	// By is the injector's name.
 	By string `json:"by"`
+	// Build is the build of Rollcall that did it, where it said (gang.Config).
+	Build string `json:"build,omitempty"`
 	// Env and Resources are by container and name, Mounts by container and path.
 	Env       map[string]digests `json:"env,omitempty"`
 	Mounts    map[string]digests `json:"mounts,omitempty"`
@@ -123,6 +125,11 @@ func (r *Record) intact(p *pod) map[slot]bool {
 	whole(slotRestart, r.Restarts)
 	whole(slotLastWords, r.LastWords)
 	return out
+}
+
+// Whole reports whether all recorded places of w still hold what was put there.
+func (r *Record) Whole(w gang.Workload) bool {
+	return len(r.intact(newPod(w.Template()))) == r.places()
 }
 
 // places counts the recorded places.

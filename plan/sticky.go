@@ -17,7 +17,8 @@ import (
 // the user's inputs stay the same: otherwise a new release of Rollcall would
 // restart a training run at the next reconciliation of whatever applies its
 // manifest. It reports whether it did; if not, the inputs have moved and the
-// plan has to be applied anew.
+// plan has to be applied anew, to the set of the same gang: it is told its size and its
+// state all the same.
 //
 // Clients differ in what they send: a patch arrives with the injection in place,
 // a replace without. Old and new object are compared by what remains without what
@@ -40,13 +41,14 @@ func Stick(old, updated *appsv1.StatefulSet) (bool, error) {
 	// No replicas means that the gang is held back, by a user or while it is
 	// restarted; it comes back as the same gang.
 	replicas := gang.Workload{StatefulSet: updated}.Ranks()
+	restore(old, updated)
 	if now != before || replicas != was.Size && replicas != 0 {
 		return false, nil
 	}
 	if !whole {
 		updated.Spec.Template = *old.Spec.Template.DeepCopy()
 	}
-	restore(old, updated)
+	updated.Annotations[gang.AnnotationInjected] = old.Annotations[gang.AnnotationInjected]
 	return true, nil
 }
 
@@ -55,12 +57,12 @@ func restore(old, updated *appsv1.StatefulSet) {
 	if updated.Annotations == nil {
 		updated.Annotations = map[string]string{}
 	}
-	updated.Annotations[gang.AnnotationInjected] = old.Annotations[gang.AnnotationInjected]
 	keep := func(was, now map[string]string, key string) {
 		if _, ok := now[key]; !ok && was[key] != "" {
 			now[key] = was[key]
 		}
 	}
+	keep(old.Annotations, updated.Annotations, gang.AnnotationInjected)
 	keep(old.Annotations, updated.Annotations, gang.AnnotationStatus)
 	keep(old.Labels, updated.Labels, gang.LabelPhase)
 }

@@ -55,7 +55,7 @@ func parties(engine *injectors.Engine, found []gang.Workload) []party {
 			continue
 		}
 		k := keyOf(w)
-		if !several[k] {
+		if !several[k] || !gang.Joins(w, engine.Frameworks()) {
 			k.kind, k.workload = w.Kind(), w.Meta().Name
 		}
 		p := byKey[k]

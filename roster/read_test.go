@@ -213,6 +213,28 @@ func TestGangs(t *testing.T) {
 	}
 }
 
+// TestGangsAlike: a gang of one that bears the name of a gang of several is another.
+func TestGangsAlike(t *testing.T) {
+	several := func(role string) func(*batchv1.Job) {
+		return func(j *batchv1.Job) {
+			j.Labels[gang.LabelRole], j.Annotations[gang.AnnotationRoles] = role, "master=1,worker=2"
+		}
+	}
+	r := Reader{Namespace: "team", Client: fake.NewClientset(admitted(t, "train", "pytorch", 2),
+		admitted(t, "train-master", "pytorch", 1, several("master")), admitted(t, "train-worker", "pytorch", 2, several("worker")))}
+	gangs, err := r.Gangs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[int]int{}
+	for _, g := range gangs {
+		sizes[len(g.Members)]++
+	}
+	if diff := cmp.Diff(map[int]int{1: 1, 2: 1}, sizes); diff != "" {
+		t.Errorf("gangs by their number of members (-want +got):\n%s", diff)
+	}
+}
+
 func TestNoGang(t *testing.T) {
 	r := Reader{Client: fake.NewClientset(admitted(t, "train", "pytorch", 3)), Namespace: "team"}
 	_, err := r.Gang(t.Context(), "trian")

@@ -83,6 +83,30 @@ func TestJobUpdates(t *testing.T) {
 				return merge(t, admitted(t), `{"metadata":{"annotations":{"rollcall.training/max-restarts":"10"}}}`)
 			},
 		},
+		"restarts garbled": {
+			reason: "the gang goes on as if nothing was said, and its user must hear it",
+			old:    admitted,
+			now: func(t *testing.T) []byte {
+				return merge(t, admitted(t), `{"metadata":{"annotations":{"rollcall.training/max-restarts":"many"}}}`)
+			},
+			want: "counts as absent",
+		},
+		"policy changed": {
+			reason: "the gang follows it, and what the Job was given for the former one stays",
+			old:    admitted,
+			now: func(t *testing.T) []byte {
+				return merge(t, admitted(t), `{"metadata":{"annotations":{"rollcall.training/restart-policy":"never"}}}`)
+			},
+			want: "is heeded from now on",
+		},
+		"framework changed": {
+			reason: "the template is of the former one",
+			old:    admitted,
+			now: func(t *testing.T) []byte {
+				return merge(t, admitted(t), `{"metadata":{"labels":{"rollcall.training/framework":"jax"}}}`)
+			},
+			want: "rollcall.training/framework]: a change has no effect",
+		},
 		"elastic, within bounds": {
 			reason: "such a gang takes ranks in and lets them go",
 			old:    elastic,

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -34,7 +35,7 @@ func (v Validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnin
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	result, err := v.engine.Admit(w.DeepCopy())
-	return nil, settled(w, result, err)
+	return nil, v.settled(w, result, err)
 }
 
 // ValidateUpdate holds a StatefulSet to the same. A Job, whose template cannot
@@ -48,12 +49,12 @@ func (v Validator[T]) ValidateUpdate(_ context.Context, oldObj, newObj T) (admis
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	warnings := relabelled(old, updated)
+	warnings := append(relabelled(old, updated), v.slips(old, updated)...)
 	if updated.StatefulSet == nil {
 		return append(warnings, tooLate(old, updated)...), nil
 	}
 	result, err := v.engine.Readmit(old.StatefulSet, updated.DeepCopy().StatefulSet)
-	return warnings, settled(updated, result, err)
+	return warnings, v.settled(updated, result, err)
 }
 
 // ValidateDelete allows every deletion.
@@ -61,8 +62,12 @@ func (v Validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, er
 	return nil, nil
 }
 
-// settled is nil when another admission would change nothing.
-func settled(w gang.Workload, result injectors.Result, err error) error {
+// settled is nil when another admission would change nothing, or is not for this build to
+// judge.
+func (v Validator[T]) settled(w gang.Workload, result injectors.Result, err error) error {
+	if v.engine.Another(w) {
+		return nil
+	}
 	if err != nil || result.Reason != gang.ReasonInjected {
 		return err
 	}
@@ -80,6 +85,13 @@ func relabelled(old, updated gang.Workload) admission.Warnings {
 	return nil
 }
 
+// slips warns of annotations that cannot be read any more, which is not worth a refusal: an
+// update of a Job is never refused, and a gang goes on without them.
+func (v Validator[T]) slips(old, updated gang.Workload) admission.Warnings {
+	before := v.engine.Slips(old)
+	return slices.DeleteFunc(v.engine.Slips(updated), func(s string) bool { return slices.Contains(before, s) })
+}
+
 // tooLate warns about changes to an existing Job that can have no effect.
 func tooLate(old, updated gang.Workload) admission.Warnings {
 	_, injected := updated.Meta().Annotations[gang.AnnotationInjected]
@@ -94,7 +106,11 @@ func tooLate(old, updated gang.Workload) admission.Warnings {
 	var out admission.Warnings
 	for _, k := range gang.Keys() {
 		before, after := keyValue(old, k), keyValue(updated, k)
-		if before != after && !k.Live && !gang.WrittenBack(k.Name) && k.Name != gang.LabelFramework {
+		switch leaves := k.Name == gang.LabelFramework && (before == "" || after == ""); { // or returns
+		case before == after || gang.WrittenBack(k.Name) || leaves:
+		case k.Name == gang.AnnotationRestartPolicy || k.Name == gang.AnnotationSuccessPolicy:
+			out = append(out, fmt.Sprintf("metadata.%ss[%s]: is heeded from now on, but what the Job's spec was given for it at its creation stays; to have all of it, delete the Job and create it anew", k.Kind, k.Name))
+		case !k.Live:
 			out = append(out, fmt.Sprintf("metadata.%ss[%s]: a change has no effect on an existing Job; delete the Job and create it anew", k.Kind, k.Name))
 		}
 	}

@@ -36,6 +36,21 @@ func TestClusterDomain(t *testing.T) {
 	}
 }
 
+// TestBuild: managers of one program that found different API servers are told apart, and others are not.
+func TestBuild(t *testing.T) {
+	names := map[string]int{}
+	for _, noRules := range []bool{true, false, true} {
+		name, err := build(noRules)
+		if err != nil || name == "" {
+			t.Fatalf("%q, %v", name, err)
+		}
+		names[name]++
+	}
+	if len(names) != 2 {
+		t.Errorf("two kinds of managers have the names %v", names)
+	}
+}
+
 func TestDrain(t *testing.T) {
 	signal, stop := context.WithCancel(t.Context())
 	defer stop()

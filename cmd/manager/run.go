@@ -103,8 +103,12 @@ func newManager(ctx context.Context, o options, draining healthz.Checker) (manag
 	if err != nil {
 		return nil, err
 	}
-	mgr.GetLogger().Info("Addressing ranks", "clusterDomain", domain, "restartInPlace", !old)
-	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: domain, NoRestartRules: old})
+	name, err := build(old)
+	if err != nil {
+		return nil, err
+	}
+	mgr.GetLogger().Info("Addressing ranks", "clusterDomain", domain, "restartInPlace", !old, "build", name)
+	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: domain, NoRestartRules: old, Build: name})
 	webhook.Register(mgr.GetWebhookServer(), scheme, engine, func() bool { return draining(nil) != nil })
 	if err := controller.SetupWithManager(ctx, mgr, engine); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,6 +35,7 @@ func testLifecycle(t *testing.T, c *cluster.Cluster) {
 	testOwners(t, client)
 	eventually(t, "trust in the CA that was made again", func(ctx context.Context) error { return trusted(ctx, t, client) })
 	testManagersDown(t, client)
+	t.Run("ServiceOwners", func(t *testing.T) { testServiceOwners(t, c, client) })
 	t.Run("StatefulSets", func(t *testing.T) { testStatefulSetsDown(t, client) })
 
 	before := liveBundles(t, client)
@@ -85,6 +87,39 @@ func testOwners(t *testing.T, client kubernetes.Interface) {
 		t.Fatal(err)
 	}
 	check("Secret that was made again", secret)
+}
+
+// testServiceOwners checks that the manager may have a Service owned by a member that comes later than the first.
+func testServiceOwners(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
+	config := rest.CopyConfig(c.Config())
+	config.Impersonate.UserName = "system:serviceaccount:" + releaseNamespace + ":" + chartRelease
+	services := kubernetes.NewForConfigOrDie(config).CoreV1().Services("default")
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "gang-"},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "chart"}},
+	}
+	for range 2 {
+		member, err := client.BatchV1().Jobs("default").Create(t.Context(), chartJob(nil), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := *metav1.NewControllerRef(member, batchv1.SchemeGroupVersion.WithKind("Job"))
+		owner.Controller = nil
+		service.OwnerReferences = append(service.OwnerReferences, owner)
+		if service.Name == "" {
+			if service, err = services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": service.OwnerReferences}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := services.Patch(t.Context(), service.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Errorf("The second member of a gang owns the Service too.\npatching it: %v", err)
+		}
+	}
 }
 
 // testManagersDown checks what can be done while no manager answers, as there are no nodes for any.
