@@ -21,7 +21,10 @@ var errRewound = errors.New("the Job's start was taken back; it is let go next")
 // does it (pkg/controller/jobs/job, Stop).
 func (r *Reconciler) rewind(ctx context.Context, p *party, m member, s gang.Status) error {
 	if m.Job == nil || m.Job.Status.StartTime == nil || m.Template().Labels[gang.LabelAttempt] == "" ||
-		wished(p, m, s.State()) != letGo || !heldByUs(m.Workload, m.told()) {
+		!heldByUs(m.Workload, m.told()) {
+		return nil
+	}
+	if what := wished(p, m, s.State()); what != letGo && what != handOver {
 		return nil
 	}
 	changed := m.Job.DeepCopy()

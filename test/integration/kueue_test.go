@@ -1,0 +1,377 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
+)
+
+// queueLabel names the queue of a Job, for Kueue.
+const queueLabel = "kueue.x-k8s.io/queue-name"
+
+// TestKueue lets Kueue queue gangs, and ranks of theirs fall.
+func TestKueue(t *testing.T) {
+	if os.Getenv("ROLLCALL_E2E") != "all" {
+		t.Skip("needs ROLLCALL_E2E=all: the first run builds Kueue")
+	}
+	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
+	if err := c.StartKueue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := &manager{installation.New(t, c)}
+	m.applies(t, "", `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: a100}, spec: {nodeLabels: {example.com/gpu: a100}}}`)
+	for _, p := range []string{"low", "high"} {
+		m.applies(t, "", fmt.Sprintf(`{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: %s}, value: %d}`, p, len(p)*100))
+	}
+	t.Run("together", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *manager, string){
+			"Admitted":      testKueueAdmitted,
+			"Waits":         testKueueWaits,
+			"Restart":       testKueueRestart,
+			"MaxRestarts":   testKueueMax,
+			"Preempted":     testKueuePreempted,
+			"Plain":         testKueuePlain,
+			"MasterWorkers": testKueueMaster,
+			"Deactivated":   testKueueDeactivated,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, m, m.namespace(t))
+			})
+		}
+	})
+}
+
+// applies applies a manifest.
+func (m *manager) applies(t *testing.T, ns, manifest string) {
+	t.Helper()
+	args := []string{"apply", "-f", "-"}
+	if ns != "" {
+		args = append(args, "-n", ns)
+	}
+	eventually(t, "the manifest to be applied", func(ctx context.Context) error {
+		_, err := m.Cluster.KubectlInput(ctx, manifest, args...)
+		return err
+	})
+}
+
+// queue makes a queue for a namespace, with a quota of GPUs.
+func (m *manager) queue(t *testing.T, ns string, gpus int) {
+	t.Helper()
+	m.applies(t, ns, fmt.Sprintf(`
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: %[1]s}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors: [{name: a100, resources: [{name: nvidia.com/gpu, nominalQuota: %[2]d}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team}
+spec: {clusterQueue: %[1]s}
+`, ns, gpus))
+}
+
+// queued has the Jobs of a gang wait in the queue of its namespace, for a GPU for each rank.
+func queued(name string, workloads ...gang.Workload) []gang.Workload {
+	for _, w := range workloads {
+		w.Job.Name = strings.Replace(w.Job.Name, "train", name, 1)
+		w.Job.Labels[queueLabel] = "team"
+		w.Job.Annotations[gang.AnnotationGPUs] = "1"
+	}
+	return workloads
+}
+
+// follows records how the Jobs of a namespace change, until the test ends.
+func (m *manager) follows(t *testing.T, ns string) *history {
+	t.Helper()
+	w, err := m.Client.BatchV1().Jobs(ns).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &history{last: map[string]string{}, suspended: map[string]int{}, began: time.Now()}
+	go func() {
+		for e := range w.ResultChan() {
+			if j, ok := e.Object.(*batchv1.Job); ok {
+				h.note(j)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		w.Stop()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		t.Logf("what became of the Jobs:\n%s", strings.Join(h.lines, "\n"))
+	})
+	return h
+}
+
+// history is how the Jobs of a namespace changed.
+type history struct {
+	mu        sync.Mutex
+	began     time.Time
+	last      map[string]string
+	suspended map[string]int
+	lines     []string
+}
+
+func (h *history) note(j *batchv1.Job) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := gang.StatusOf(gang.Workload{Job: j})
+	by := ""
+	for _, f := range j.ManagedFields {
+		if f.FieldsV1 != nil && strings.Contains(f.FieldsV1.String(), "f:suspend") {
+			by += f.Manager + " "
+		}
+	}
+	suspended := ptr.Deref(j.Spec.Suspend, false)
+	line := fmt.Sprintf("%s suspend=%t by %s stopped=%t %s attempt=%d label=%s active=%d terminating=%d failed=%d", j.Name, suspended, by, s.Stopped,
+		gang.PhaseOf(gang.Workload{Job: j}), s.Attempt, j.Spec.Template.Labels[gang.LabelAttempt], j.Status.Active, ptr.Deref(j.Status.Terminating, 0), j.Status.Failed)
+	if line == h.last[j.Name] {
+		return
+	}
+	if suspended && !strings.HasPrefix(h.last[j.Name], j.Name+" suspend=true") {
+		h.suspended[j.Name]++
+	}
+	h.last[j.Name] = line
+	h.lines = append(h.lines, fmt.Sprintf("%6.2f %s", time.Since(h.began).Seconds(), line))
+}
+
+// times is how often a Job was suspended, from its creation on.
+func (h *history) times(name string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.suspended[name]
+}
+
+// conditions waits until the workload of a Job has a condition for Kueue.
+func (m *manager) workloadIs(t *testing.T, ns, job, condition, status string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s of %s to be %s", condition, job, status), func(ctx context.Context) error {
+		out, err := m.Cluster.Kubectl(ctx, "-n", ns, "get", "workloads.v1beta2.kueue.x-k8s.io", "-o",
+			`jsonpath={range .items[*]}{.metadata.ownerReferences[0].name}{" "}{.status.conditions[?(@.type=="`+condition+`")].status}{"\n"}{end}`)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(out) {
+			if strings.TrimSpace(line) == strings.TrimSpace(job+" "+status) {
+				return nil
+			}
+		}
+		return fmt.Errorf("workloads: %q", out)
+	})
+}
+
+// uses waits until Kueue counts that many GPUs as in use by a namespace.
+func (m *manager) uses(t *testing.T, ns string, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d GPUs to be in use", want), func(ctx context.Context) error {
+		out, err := m.Cluster.Kubectl(ctx, "get", "clusterqueues.v1beta2.kueue.x-k8s.io", ns, "-o", `jsonpath={.status.flavorsReservation[0].resources[0].total}`)
+		if err == nil && out != strconv.Itoa(want) {
+			err = fmt.Errorf("%q are", out)
+		}
+		return err
+	})
+}
+
+func testKueueAdmitted(t *testing.T, m *manager, ns string) {
+	m.follows(t, ns)
+	m.node(t, ns, nil)
+	r := m.gangOf(t, ns, queued("train", training(3))...)
+	r.reaches(gang.Suspended, 0)
+	r.stays(time.Second)
+	m.queue(t, ns, 3)
+	r.reaches(gang.Running, 0)
+	for name, p := range r.alive() {
+		if p.Spec.NodeSelector["example.com/gpu"] != "a100" || env(p.Spec.Containers[0])["WORLD_SIZE"] != "3" {
+			t.Errorf("%s: node selector %v, WORLD_SIZE %q", name, p.Spec.NodeSelector, env(p.Spec.Containers[0])["WORLD_SIZE"])
+		}
+		if n := p.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"]; n.String() != "1" {
+			t.Errorf("%s has a limit of %s GPUs", name, n.String())
+		}
+	}
+	m.uses(t, ns, 3)
+	r.stays(time.Second)
+}
+
+func testKueueWaits(t *testing.T, m *manager, ns string) {
+	m.follows(t, ns)
+	m.node(t, ns, nil)
+	m.queue(t, ns, 3)
+	first := m.gangOf(t, ns, queued("first", training(2))...)
+	first.reaches(gang.Running, 0)
+	second := m.gangOf(t, ns, queued("second", training(2))...)
+	second.reaches(gang.Suspended, 0)
+	second.stays(2 * time.Second)
+	for _, p := range first.alive() {
+		first.ends(p)
+	}
+	first.reaches(gang.Succeeded, 0)
+	second.reaches(gang.Running, 0)
+	m.workloadIs(t, ns, "first", "Finished", "True")
+}
+
+func testKueueRestart(t *testing.T, m *manager, ns string) {
+	h := m.follows(t, ns)
+	m.queue(t, ns, 3)
+	r := m.trains(t, ns, queued("train", training(3))...)
+	before := r.alive()
+	at := h.times("train")
+	last := r.pod("worker-0")
+	r.keeps(last)
+	r.falls(r.pod("worker-1"), 3)
+	r.reaches(gang.Restarting, 1)
+	r.stays(2 * time.Second)
+	r.lets(last)
+	s := r.reaches(gang.Running, 1)
+	r.fresh(before, "1")
+	if s.Cause == nil || s.Cause.Rank != 1 {
+		t.Errorf("the cause is %+v", s.Cause)
+	}
+	r.stays(2 * time.Second)
+	begin := time.Now()
+	before = r.alive()
+	r.falls(r.pod("worker-2"), 4)
+	r.reaches(gang.Running, 2)
+	r.fresh(before, "2")
+	if took := time.Since(begin); took < gang.Backoff(2)-time.Second {
+		t.Errorf("the second restart took %s, less than its back-off", took)
+	}
+	if n := h.times("train") - at; n != 2 {
+		t.Errorf("the Job was suspended %d times for 2 restarts", n)
+	}
+	m.workloadIs(t, ns, "train", "Admitted", "True")
+	m.workloadIs(t, ns, "train", "Evicted", "")
+}
+
+func testKueueMax(t *testing.T, m *manager, ns string) {
+	m.follows(t, ns)
+	m.queue(t, ns, 2)
+	r := m.trains(t, ns, queued("train", training(2, gang.AnnotationMaxRestarts, "1"))...)
+	next := &trainee{manager: m, t: t, ns: ns, jobs: []string{m.createJob(t, ns, queued("next", training(2))[0].Job).Name}}
+	next.reaches(gang.Suspended, 0)
+	r.falls(r.pod("worker-0"), 9)
+	r.reaches(gang.Running, 1)
+	next.reaches(gang.Suspended, 0)
+	r.falls(r.pod("worker-1"), 5)
+	r.reaches(gang.Failed, 1)
+	r.jobFailed("train")
+	m.workloadIs(t, ns, "train", "Finished", "True")
+	next.reaches(gang.Running, 0)
+}
+
+func testKueuePreempted(t *testing.T, m *manager, ns string) {
+	m.follows(t, ns)
+	m.queue(t, ns, 3)
+	low := queued("low", training(3))
+	low[0].Job.Labels["kueue.x-k8s.io/priority-class"] = "low"
+	r := m.trains(t, ns, low...)
+	r.falls(r.pod("worker-1"), 3)
+	r.reaches(gang.Running, 1)
+	before := r.alive()
+	high := queued("high", training(1))
+	high[0].Job.Labels["kueue.x-k8s.io/priority-class"] = "high"
+	first := m.gangOf(t, ns, high...)
+	r.reaches(gang.Suspended, 1)
+	first.reaches(gang.Running, 0)
+	version := r.get("low").Generation
+	r.stays(2 * time.Second)
+	if now := r.get("low").Generation; now != version {
+		t.Errorf("the Job that waits changed %d times", now-version)
+	}
+	for _, p := range first.alive() {
+		first.ends(p)
+	}
+	first.reaches(gang.Succeeded, 0)
+	r.reaches(gang.Running, 1)
+	r.fresh(before, "1")
+	r.stays(2 * time.Second)
+}
+
+func testKueuePlain(t *testing.T, m *manager, ns string) {
+	m.follows(t, ns)
+	m.node(t, ns, nil)
+	m.queue(t, ns, 1)
+	j := job("plain", 1)
+	j.Labels = map[string]string{queueLabel: "team"}
+	j.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	m.createJob(t, ns, j)
+	eventually(t, "the plain Job to run", func(ctx context.Context) error {
+		j, err := m.Client.BatchV1().Jobs(ns).Get(ctx, "plain", metav1.GetOptions{})
+		if err == nil && ptr.Deref(j.Status.Ready, 0) != 1 {
+			err = errors.New("not ready")
+		}
+		if err == nil && len(j.Annotations) > 0 {
+			t.Errorf("annotations: %v", j.Annotations)
+		}
+		return err
+	})
+}
+
+func testKueueMaster(t *testing.T, m *manager, ns string) {
+	h := m.follows(t, ns)
+	m.queue(t, ns, 3)
+	r := m.trains(t, ns, queued("train", masterAndWorkers()...)...)
+	before := r.alive()
+	at := h.times("train-master") + h.times("train-worker")
+	r.falls(r.pod("worker-0"), 1)
+	r.reaches(gang.Running, 1)
+	r.fresh(before, "1")
+	r.stays(2 * time.Second)
+	if n := h.times("train-master") + h.times("train-worker") - at; n != 2 {
+		t.Errorf("the two Jobs were suspended %d times for one restart", n)
+	}
+	r.ends(r.pod("master-0"))
+	r.reaches(gang.Succeeded, 1)
+	r.gone("worker")
+	m.workloadIs(t, ns, "train-master", "Finished", "True")
+	// Kueue takes a Job that shrinks for another, and suspends it: it is complete all the same.
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train-worker", "--for=condition=Complete", "--timeout=20s"); err != nil {
+		t.Errorf("the workers' Job: %v", err)
+	}
+	m.uses(t, ns, 0)
+}
+
+func testKueueDeactivated(t *testing.T, m *manager, ns string) {
+	m.follows(t, ns)
+	m.queue(t, ns, 2)
+	r := m.trains(t, ns, queued("train", training(2))...)
+	out, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "get", "workloads.v1beta2.kueue.x-k8s.io", "-o", "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	active := func(value string) {
+		t.Helper()
+		if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "patch", strings.TrimSpace(out), "--type=merge", "-p", `{"spec":{"active":`+value+`}}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	active("false")
+	r.reaches(gang.Suspended, 0)
+	r.gone("worker")
+	r.stays(2 * time.Second)
+	active("true")
+	r.reaches(gang.Running, 0)
+	r.stays(2 * time.Second)
+}
