@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -23,7 +25,7 @@ import (
 )
 
 // queueLabel names the queue of a Job, for Kueue.
-const queueLabel = "kueue.x-k8s.io/queue-name"
+const queueLabel = gang.LabelQueue
 
 // TestKueue lets Kueue queue gangs, and ranks of theirs fall.
 func TestKueue(t *testing.T) {
@@ -49,6 +51,7 @@ func TestKueue(t *testing.T) {
 			"Plain":         testKueuePlain,
 			"MasterWorkers": testKueueMaster,
 			"Deactivated":   testKueueDeactivated,
+			"Evicted":       testKueueEvicted,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -56,6 +59,8 @@ func TestKueue(t *testing.T) {
 			})
 		}
 	})
+	t.Run("Killed", func(t *testing.T) { testKueueKilled(t, m, m.namespace(t)) })
+	t.Run("AfterRollcall", func(t *testing.T) { testKueueAfter(t, m, m.namespace(t)) })
 }
 
 // applies applies a manifest.
@@ -193,6 +198,18 @@ func (m *manager) uses(t *testing.T, ns string, want int) {
 		}
 		return err
 	})
+}
+
+// active has the one workload of a namespace queued, or not.
+func (m *manager) active(t *testing.T, ns string, is bool) {
+	t.Helper()
+	out, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "get", "workloads.v1beta2.kueue.x-k8s.io", "-o", "name")
+	if err == nil {
+		_, err = m.Cluster.Kubectl(t.Context(), "-n", ns, "patch", strings.TrimSpace(out), "--type=merge", "-p", fmt.Sprintf(`{"spec":{"active":%t}}`, is))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func testKueueAdmitted(t *testing.T, m *manager, ns string) {
@@ -357,21 +374,87 @@ func testKueueDeactivated(t *testing.T, m *manager, ns string) {
 	m.follows(t, ns)
 	m.queue(t, ns, 2)
 	r := m.trains(t, ns, queued("train", training(2))...)
-	out, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "get", "workloads.v1beta2.kueue.x-k8s.io", "-o", "name")
-	if err != nil {
-		t.Fatal(err)
-	}
-	active := func(value string) {
-		t.Helper()
-		if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "patch", strings.TrimSpace(out), "--type=merge", "-p", `{"spec":{"active":`+value+`}}`); err != nil {
-			t.Fatal(err)
-		}
-	}
-	active("false")
+	m.active(t, ns, false)
 	r.reaches(gang.Suspended, 0)
 	r.gone("worker")
 	r.stays(2 * time.Second)
-	active("true")
+	m.active(t, ns, true)
 	r.reaches(gang.Running, 0)
 	r.stays(2 * time.Second)
+}
+
+// testKueueEvicted: what is taken from a gang while it is stopped for a restart is not taken back by Rollcall.
+func testKueueEvicted(t *testing.T, m *manager, ns string) {
+	h := m.follows(t, ns)
+	m.queue(t, ns, 2)
+	r := m.trains(t, ns, queued("train", training(2))...)
+	before, at := r.alive(), h.times("train")
+	goes := r.stopping("worker-0", "worker-1")
+	m.active(t, ns, false)
+	m.workloadIs(t, ns, "train", "Evicted", "True")
+	goes()
+	r.reaches(gang.Suspended, 1)
+	r.gone("worker")
+	r.stays(2 * time.Second)
+	m.uses(t, ns, 0)
+	m.active(t, ns, true)
+	r.reaches(gang.Running, 1)
+	r.fresh(before, "1")
+	if n := h.times("train") - at; n != 1 {
+		t.Errorf("the Job was suspended %d times", n)
+	}
+	r.stays(2 * time.Second)
+}
+
+// testKueueKilled: a manager that is killed while it restarts a gang cannot be called when Kueue lets the gang go.
+func testKueueKilled(t *testing.T, m *manager, ns string) {
+	m.follows(t, ns)
+	m.queue(t, ns, 2)
+	r := m.trains(t, ns, queued("train", training(2))...)
+	before := r.alive()
+	goes := r.stopping("worker-0", "worker-1")
+	if err := m.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// Kueue looks at the Job when something of it moves.
+	if _, err := m.Client.BatchV1().Jobs(ns).Patch(t.Context(), "train", types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/touched":"1"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Kueue to let it go", func(context.Context) error {
+		if ptr.Deref(r.get("train").Spec.Suspend, false) {
+			return errors.New("still suspended")
+		}
+		return nil
+	})
+	goes()
+	m.Start(t)
+	s := r.reaches(gang.Running, 1)
+	if s.Attempt != 1 {
+		t.Errorf("attempt %d", s.Attempt)
+	}
+	for name, p := range r.alive() {
+		if p.UID == before[name].UID {
+			t.Errorf("%s was not started anew", name)
+		}
+	}
+	r.stays(2 * time.Second)
+}
+
+// testKueueAfter: Kueue's webhooks may as well come after Rollcall's, which are called in the order of their names.
+func testKueueAfter(t *testing.T, m *manager, ns string) {
+	const name = "kueue-mutating-webhook-configuration"
+	hooks := m.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	c, err := hooks.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "z-" + name}, Webhooks: c.Webhooks}
+	if _, err := hooks.Create(t.Context(), last, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := hooks.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // the API server hears of it
+	testKueueAdmitted(t, m, ns)
 }
