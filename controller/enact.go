@@ -50,16 +50,26 @@ func wished(p *party, m member, s gang.State) wish {
 		return end
 	case s.Phase == gang.Succeeded:
 		return rest
-	case s.Phase == gang.Suspended && seen.Queued && seen.Stopped && seen.Halted && !p.roll.Kept():
-		return handOver
-	case s.Phase == gang.Suspended && seen.Halted && !seen.Queued:
-		return mark
 	case s.Phase == gang.Suspended:
-		return asIs // whatever held it back lets it go
+		return heldMeanwhile(p, seen)
 	case seen.Queued && seen.Stopped:
 		return handOver
 	default:
 		return letGo
+	}
+}
+
+// heldMeanwhile is what a gang that another holds back asks of a member.
+func heldMeanwhile(p *party, seen gang.Observation) wish {
+	switch {
+	case !seen.Halted:
+		return asIs
+	case !seen.Queued:
+		return mark // whatever held it back lets it go
+	case seen.Stopped && !p.roll.Kept():
+		return handOver
+	default:
+		return asIs
 	}
 }
 

@@ -26,15 +26,18 @@ func TestRewind(t *testing.T) {
 		reason  string
 		phase   gang.Phase
 		started bool
+		queued  bool
 		want    error
 	}{
-		"started":        {"the time is taken back first", gang.Pending, true, errRewound},
-		"taken back":     {"the Job can be let go", gang.Pending, false, nil},
-		"still stopping": {"it is not to be let go yet", gang.Restarting, true, nil},
+		"started":        {"the time is taken back first", gang.Pending, true, false, errRewound},
+		"in a queue":     {"nor would it when it is handed over", gang.Suspended, true, true, errRewound},
+		"taken back":     {"the Job can be let go", gang.Pending, false, false, nil},
+		"still stopping": {"it is not to be let go yet", gang.Restarting, true, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Annotations: map[string]string{gang.AnnotationStatus: text}},
-				Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+				Spec:   batchv1.JobSpec{Suspend: ptr.To(true)},
+				Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: "True"}}}}
 			j.Spec.Template.Labels = map[string]string{gang.LabelAttempt: "0"}
 			if c.started {
 				j.Status.StartTime = ptr.To(metav1.NewTime(time.Unix(1, 0)))
@@ -44,7 +47,7 @@ func TestRewind(t *testing.T) {
 			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &have); err != nil {
 				t.Fatal(err)
 			}
-			p := &party{look: &look{}, members: []member{{Workload: gang.Workload{Job: &have}}}}
+			p := &party{look: &look{}, members: []member{{Workload: gang.Workload{Job: &have}, queued: c.queued}}}
 			err := r.rewind(t.Context(), p, p.members[0], gang.Status{Phase: c.phase, Attempt: 1})
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Fatalf("error %v, want %v: %s", err, c.want, c.reason)

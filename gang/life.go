@@ -205,13 +205,19 @@ func (s State) Describe(l Lifecycle, r Roll) string {
 		return fmt.Sprintf("The gang failed for good with an exit code that is final: %s", s.Cause)
 	case s.Phase == Failed && s.Cause != nil:
 		return fmt.Sprintf("The gang failed after %s: %s", times(s.Attempt), s.Cause)
-	case s.Phase == Suspended && s.Attempt > 0 && r.queued():
-		return fmt.Sprintf("Attempt %d of %d begins when its queue lets it", s.Attempt, l.MaxRestarts)
 	case s.Phase == Suspended:
-		return "Held back: no rank is to run"
+		return s.heldBack(l, r)
 	default:
 		return r.Describe(s.Phase)
 	}
+}
+
+// heldBack says whom a gang waits for, as far as that is known.
+func (s State) heldBack(l Lifecycle, r Roll) string {
+	if s.Attempt > 0 && r.queued() {
+		return fmt.Sprintf("Attempt %d of %d begins when its queue lets it", s.Attempt, l.MaxRestarts)
+	}
+	return "Held back: no rank is to run"
 }
 
 func times(n int32) string {

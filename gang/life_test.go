@@ -388,31 +388,3 @@ func TestDescribeBegin(t *testing.T) {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
-
-// TestDescribeQueue: one that waits for its queue says so.
-func TestDescribeQueue(t *testing.T) {
-	see := sight(gang.Observation{Suspended: true, Stopped: true, Queued: true})
-	s := gang.State{Phase: gang.Suspended, Attempt: 2}
-	if got, want := s.Describe(gangOf, see.Roll), "Attempt 2 of 3 begins when its queue lets it"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
-}
-
-// TestKept: a member that its user holds back keeps the others waiting, and one that a
-// queue or Rollcall holds back does not.
-func TestKept(t *testing.T) {
-	ours := gang.Observation{Size: 2, Suspended: true, Stopped: true}
-	for name, c := range map[string]struct {
-		other gang.Observation
-		want  bool
-	}{
-		"Rollcall": {ours, false},
-		"a queue":  {gang.Observation{Size: 2, Suspended: true, Queued: true}, false},
-		"its user": {gang.Observation{Size: 2, Suspended: true}, true},
-		"nobody":   {gang.Observation{Size: 2}, false},
-	} {
-		if got := among(ours, c.other).Roll.Kept(); got != c.want {
-			t.Errorf("%s holds the other back: kept is %v, want %v", name, got, c.want)
-		}
-	}
-}
