@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,9 +23,12 @@ const (
 	stop
 	// letGo lets a member that was stopped have pods again.
 	letGo
+	// handOver leaves it to the queue of a Job that was stopped to let it have pods again.
+	handOver
 	// end makes a Job fail for good, which takes its pods away.
 	end
-	// mark gives the pods of a Job that is held back the number of their attempt.
+	// mark gives the pods of a Job that is held back the number of their attempt. Those of
+	// one that waits in a queue get it at admission, when it is let go.
 	mark
 	// rest takes the pods of a member away whose gang is done without it.
 	rest
@@ -34,7 +36,7 @@ const (
 
 // wished is what the gang's state asks of a member.
 func wished(p *party, m member, s gang.State) wish {
-	seen := gang.Observe(m.Workload)
+	seen := m.observe()
 	switch {
 	case seen.Complete || seen.Failed || m.Foreign():
 		return asIs
@@ -48,12 +50,26 @@ func wished(p *party, m member, s gang.State) wish {
 		return end
 	case s.Phase == gang.Succeeded:
 		return rest
-	case s.Phase == gang.Suspended && seen.Halted:
-		return mark
 	case s.Phase == gang.Suspended:
-		return asIs // whatever held it back lets it go
+		return heldMeanwhile(p, seen)
+	case seen.Queued && seen.Stopped:
+		return handOver
 	default:
 		return letGo
+	}
+}
+
+// heldMeanwhile is what a gang that another holds back asks of a member.
+func heldMeanwhile(p *party, seen gang.Observation) wish {
+	switch {
+	case !seen.Halted:
+		return asIs
+	case !seen.Queued:
+		return mark // whatever held it back lets it go
+	case seen.Stopped && !p.roll.Kept():
+		return handOver
+	default:
+		return asIs
 	}
 }
 
@@ -89,6 +105,7 @@ func change(w gang.Workload, what wish, s *gang.Status, told gang.Status) bool {
 	switch what {
 	case rest:
 		if w.Job != nil {
+			s.Stopped = false
 			return retire(w)
 		}
 		fallthrough
@@ -102,13 +119,20 @@ func change(w gang.Workload, what wish, s *gang.Status, told gang.Status) bool {
 	case end:
 		return endFor(w, s)
 	case mark:
-		return number(w, s.Attempt)
+		return w.Number(s.Attempt)
 	case letGo:
 		if !heldByUs(w, told) {
 			return false
 		}
 		s.Stopped = false
 		return release(w, s.Attempt)
+	case handOver:
+		if !heldByUs(w, told) {
+			return false
+		}
+		s.Stopped = false
+		w.Number(s.Attempt)
+		return true
 	default:
 		return false
 	}
@@ -137,7 +161,7 @@ func hold(w gang.Workload) {
 func release(w gang.Workload, attempt int32) bool {
 	if w.Job != nil {
 		w.Job.Spec.Suspend = ptr.To(false)
-		number(w, attempt)
+		w.Number(attempt)
 		return true
 	}
 	record, err := plan.ReadRecord(w)
@@ -145,17 +169,6 @@ func release(w gang.Workload, attempt int32) bool {
 		return false // edited since; its user scales it up
 	}
 	w.StatefulSet.Spec.Replicas = ptr.To(record.Size)
-	return true
-}
-
-// number writes the number of an attempt to the pods of a Job that is suspended. It
-// reports whether it was another.
-func number(w gang.Workload, attempt int32) bool {
-	labels, text := w.Template().Labels, strconv.Itoa(int(attempt))
-	if w.Job == nil || labels[gang.LabelAttempt] == "" || labels[gang.LabelAttempt] == text {
-		return false
-	}
-	labels[gang.LabelAttempt] = text
 	return true
 }
 

@@ -46,8 +46,17 @@ type member struct {
 	result *injectors.Result
 	// unread says why it could not be read.
 	unread error
+	// queued is true when a queue lets it go once Rollcall holds it back no more.
+	queued bool
 	// pods is how many it has that nobody told to go.
 	pods int
+}
+
+// observe reads its status.
+func (m member) observe() gang.Observation {
+	seen := gang.Observe(m.Workload)
+	seen.Queued = m.queued
+	return seen
 }
 
 func (m member) injected() bool {
@@ -252,7 +261,7 @@ func (r *Reconciler) party(l *look, workloads []gang.Workload) (*party, bool) {
 	p.roll = gang.Call(lead.Gang, func(name string) (gang.Observation, bool) {
 		for _, m := range p.members {
 			if m.Meta().Name == name {
-				return gang.Observe(m.Workload), true
+				return m.observe(), true
 			}
 		}
 		return gang.Observation{}, false
@@ -262,7 +271,7 @@ func (r *Reconciler) party(l *look, workloads []gang.Workload) (*party, bool) {
 
 // read reads one workload.
 func (r *Reconciler) read(w gang.Workload) member {
-	m := member{Workload: w}
+	m := member{Workload: w, queued: r.queued(w)}
 	if !m.injected() {
 		return m
 	}
@@ -276,10 +285,9 @@ func (r *Reconciler) read(w gang.Workload) member {
 
 // alone is a gang of one workload.
 func (r *Reconciler) alone(ctx context.Context, l *look, w gang.Workload) *party {
-	p := &party{look: l, members: []member{{Workload: w}}}
-	seen := gang.Observe(w)
+	p := &party{look: l, members: []member{r.read(w)}}
+	seen := p.members[0].observe()
 	p.roll = gang.Alone(seen)
-	p.members[0] = r.read(w)
 	if err := p.members[0].unread; err != nil {
 		// Admitted by another release, or edited since: its children are made
 		// already, and trying again cannot help.

@@ -35,7 +35,7 @@ func (r *Reconciler) rewind(ctx context.Context, p *party, m member, s gang.Stat
 // rests reports whether a Job is suspended and about to be let go, by us or by another.
 func rests(p *party, m member, s gang.Status) bool {
 	switch wished(p, m, s.State()) {
-	case letGo:
+	case letGo, handOver:
 		return heldByUs(m.Workload, m.told()) && m.Template().Labels[gang.LabelAttempt] != ""
 	case mark:
 		return true

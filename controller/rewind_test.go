@@ -28,13 +28,15 @@ func TestRewind(t *testing.T) {
 		phase   gang.Phase
 		attempt int32
 		started bool
+		queued  bool
 		want    error
 	}{
-		"started":        {"the time is taken back first", gang.Pending, 1, true, errRewound},
-		"taken back":     {"the Job can be let go", gang.Pending, 1, false, nil},
-		"still stopping": {"it is not to be let go yet", gang.Restarting, 1, true, nil},
-		"held":           {"the template is to have the number before its user lets it go", gang.Suspended, 1, true, errRewound},
-		"held as it was": {"old Job controllers could not begin it anew", gang.Suspended, 0, true, errRewound},
+		"started":        {"the time is taken back first", gang.Pending, 1, true, false, errRewound},
+		"taken back":     {"the Job can be let go", gang.Pending, 1, false, false, nil},
+		"still stopping": {"it is not to be let go yet", gang.Restarting, 1, true, false, nil},
+		"held":           {"the template is to have the number before its user lets it go", gang.Suspended, 1, true, false, errRewound},
+		"in a queue":     {"nor would it when it is handed over", gang.Suspended, 1, true, true, errRewound},
+		"held as it was": {"old Job controllers could not begin it anew", gang.Suspended, 0, true, false, errRewound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Annotations: map[string]string{gang.AnnotationStatus: text}},
@@ -49,7 +51,7 @@ func TestRewind(t *testing.T) {
 			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &have); err != nil {
 				t.Fatal(err)
 			}
-			p := &party{look: &look{}, members: []member{{Workload: gang.Workload{Job: &have}}}}
+			p := &party{look: &look{}, members: []member{{Workload: gang.Workload{Job: &have}, queued: c.queued}}}
 			err := r.rewind(t.Context(), p, p.members[0], gang.Status{Phase: c.phase, Attempt: c.attempt})
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Fatalf("error %v, want %v: %s", err, c.want, c.reason)

@@ -187,6 +187,10 @@ func (s State) restarted(l Lifecycle, see Sight) State {
 	case !see.Resumed && (!see.Stopped || see.Now.Before(s.NotBefore)):
 		return s
 	}
+	if !see.Resumed && see.Roll.queued() {
+		s.NotBefore = time.Time{} // its queue lets it go, when it has room
+		return s.enter(Suspended, see.Now)
+	}
 	s = s.enter(Pending, see.Now)
 	s.Begun, s.NotBefore, s.Counted = s.Since, time.Time{}, see.Roll.Fallen()+see.Uncounted
 	return s
@@ -207,10 +211,18 @@ func (s State) Describe(l Lifecycle, r Roll) string {
 	case s.Phase == Failed && s.Cause != nil:
 		return fmt.Sprintf("The gang failed after %s: %s", times(s.Attempt), s.Cause)
 	case s.Phase == Suspended:
-		return "Held back: no rank is to run"
+		return s.heldBack(l, r)
 	default:
 		return r.Describe(s.Phase)
 	}
+}
+
+// heldBack says whom a gang waits for, as far as that is known.
+func (s State) heldBack(l Lifecycle, r Roll) string {
+	if s.Attempt > 0 && r.queued() {
+		return fmt.Sprintf("Attempt %d of %d begins when its queue lets it", s.Attempt, l.MaxRestarts)
+	}
+	return "Held back: no rank is to run"
 }
 
 func times(n int32) string {
@@ -247,6 +259,18 @@ func (r Roll) Spent() bool {
 func (r Roll) suspended() bool {
 	return slices.ContainsFunc(r, func(e Entry) bool {
 		return e.Here && !e.Seen.Stopped && (e.Seen.Suspended || e.Seen.Size == 0)
+	})
+}
+
+// queued reports whether a queue is to let a member go that Rollcall holds back.
+func (r Roll) queued() bool {
+	return slices.ContainsFunc(r, func(e Entry) bool { return e.Here && e.Seen.Stopped && e.Seen.Queued })
+}
+
+// Kept reports whether a user holds a member back; that a queue does is no such thing.
+func (r Roll) Kept() bool {
+	return slices.ContainsFunc(r, func(e Entry) bool {
+		return e.Here && !e.Seen.Stopped && !e.Seen.Queued && (e.Seen.Suspended || e.Seen.Size == 0)
 	})
 }
 

@@ -59,6 +59,7 @@ func TestStateNext(t *testing.T) {
 	running := gang.State{Phase: gang.Running, Since: second(5), Begun: begun}
 	ready := gang.Observation{Ready: 2, Present: 2}
 	held := gang.Observation{Suspended: true, Stopped: true}
+	inQueue := gang.Observation{Suspended: true, Stopped: true, Queued: true}
 	restarting := gang.State{Phase: gang.Restarting, Since: second(8), Attempt: 2, Begun: begun, Fell: second(8), NotBefore: second(18), Cause: cause}
 	last := running
 	last.Attempt = 3
@@ -114,8 +115,16 @@ func TestStateNext(t *testing.T) {
 		"let go, not counted": {"a Job that counts by rank counts what fell when it replaces it", restarting, gangOf,
 			sight(gang.Observation{Suspended: true, Stopped: true, Fallen: 2}, stopped, lookedAt(18), func(s *gang.Sight) { s.Uncounted = 3 }),
 			gang.Pending, 2, wants("counted", int32(5), counted)},
-		"falls meanwhile": {"what ends now was told to", restarting, gangOf, sight(held, fell), gang.Restarting, 2, nil},
-		"resumed":         {"Kueue let it go; to stop it again would be a quarrel", restarting, gangOf, sight(gang.Observation{Present: 2}, resumed), gang.Pending, 2, nil},
+		"falls meanwhile":        {"what ends now was told to", restarting, gangOf, sight(held, fell), gang.Restarting, 2, nil},
+		"in a queue":             {"its queue lets it go, and not Rollcall", restarting, gangOf, sight(inQueue, stopped, lookedAt(18)), gang.Suspended, 2, wants("not before", time.Time{}, notBefore)},
+		"in a queue, pods left":  {"the queue must not let it go yet", restarting, gangOf, sight(inQueue, lookedAt(60)), gang.Restarting, 2, nil},
+		"in a queue, waits":      {"the back-off is the gang's, and not the queue's", restarting, gangOf, sight(inQueue, stopped, lookedAt(17)), gang.Restarting, 2, nil},
+		"in a queue, one of two": {"the other waits with it", restarting, gangOf, func() gang.Sight { s := among(held, inQueue); s.Stopped, s.Now = true, second(18); return s }(), gang.Suspended, 2, nil},
+		"in a queue, let go":     {"", gang.State{Phase: gang.Suspended, Attempt: 2, Fell: second(1)}, gangOf, sight(gang.Observation{Queued: true, Fallen: 2}), gang.Pending, 2, wants("counted", int32(2), counted)},
+		"in a queue, no room":    {"", gang.State{Phase: gang.Suspended, Attempt: 2}, gangOf, sight(gang.Observation{Suspended: true, Queued: true}), gang.Suspended, 2, nil},
+		"in a queue, taken out":  {"what a queue takes away never fell", running, gangOf, sight(gang.Observation{Suspended: true, Queued: true}, fell), gang.Suspended, 0, nil},
+		"in a queue, resumed":    {"Rollcall could not be called", restarting, gangOf, sight(gang.Observation{Present: 2, Queued: true}, resumed), gang.Pending, 2, nil},
+		"resumed":                {"another let it go; to stop it again would be a quarrel", restarting, gangOf, sight(gang.Observation{Present: 2}, resumed), gang.Pending, 2, nil},
 		"resumed, old pods leave": {"their Job counts them as failed, which must not be another fall", restarting, gangOf,
 			sight(gang.Observation{Present: 2}, resumed, leaving), gang.Restarting, 2, nil},
 		"failed is final":   {"whatever its pods do then", failed, gangOf, sight(ready), gang.Failed, 3, nil},

@@ -79,6 +79,9 @@ type Observation struct {
 	Suspended bool
 	// Stopped is true when it is Rollcall that holds the workload back.
 	Stopped bool
+	// Queued is true when a queue lets the workload go, and holds it back when it has no
+	// room.
+	Queued bool
 	// Halted is true when a workload that is held back has heard of it, and wants no pod
 	// to run.
 	Halted bool
@@ -119,6 +122,7 @@ func Observe(w Workload) Observation {
 		Fallen:    w.Job.Status.Failed,
 		Done:      w.Job.Status.Succeeded,
 		Leaving:   ptr.Deref(w.Job.Status.Terminating, 0),
+		Queued:    w.Queue() != "",
 	}
 	o.Stopped = o.Suspended && StatusOf(w).Stopped
 	if u := w.Job.Status.UncountedTerminatedPods; u != nil { // counted by the next write

@@ -50,3 +50,14 @@ func AttemptOf(pod *corev1.Pod) (int32, bool) {
 	n, err := strconv.ParseInt(pod.Labels[LabelAttempt], 10, 32)
 	return int32(n), err == nil
 }
+
+// Number writes the number of an attempt to the pods of a Job that is suspended, which may
+// change then (KEP-2926). It reports whether it was another.
+func (w Workload) Number(attempt int32) bool {
+	labels, text := w.Template().Labels, strconv.Itoa(int(attempt))
+	if w.Job == nil || labels[LabelAttempt] == "" || labels[LabelAttempt] == text {
+		return false
+	}
+	labels[LabelAttempt] = text
+	return true
+}

@@ -19,7 +19,10 @@ const (
 	// ReasonTooLate: a Job that exists already was labelled; its template cannot
 	// change any more.
 	ReasonTooLate Reason = "TooLate"
-	// ReasonHeld: the user suspended a Job that Rollcall had suspended before.
+	// ReasonNumbered: a Job that its queue lets go got the number of its attempt.
+	ReasonNumbered Reason = "Numbered"
+	// ReasonHeld: the user suspended a Job that Rollcall had suspended before, or its queue let
+	// one go that Rollcall has stopped.
 	ReasonHeld Reason = "Held"
 	// ReasonInternal: a fault of Rollcall's own.
 	ReasonInternal Reason = "Internal"

@@ -37,8 +37,13 @@ func hold(old, updated *appsv1.StatefulSet) []string {
 // Hold notes that the user of a Job wants it suspended which Rollcall has suspended for a
 // restart. That changes nothing of the Job, so an update which changes nothing is taken for
 // it: the Job counts as held back by its user from then on, and is let go by its user
-// alone. Every other update stays as it is.
+// alone. One that waits in a queue is its queue's to hold back and to let go, and not
+// before Rollcall holds it back no more: it stays suspended until then. Every other update
+// stays as it is.
 func (e *Engine) Hold(old, updated *batchv1.Job) Result {
+	if (gang.Workload{Job: updated}).Queue() != "" {
+		return holdQueued(old, updated)
+	}
 	was := gang.StatusOf(gang.Workload{Job: old})
 	if was.Phase != gang.Restarting || !was.Stopped || !ptr.Deref(old.Spec.Suspend, false) || !unchanged(old, updated) {
 		return Result{Reason: gang.ReasonTooLate}
@@ -51,6 +56,29 @@ func (e *Engine) Hold(old, updated *batchv1.Job) Result {
 	updated.Annotations[gang.AnnotationStatus] = text
 	return Result{Reason: gang.ReasonHeld, Warnings: []string{
 		"spec.suspend: the gang was stopped for a restart; it is suspended now, and begins anew when you set this to false"}}
+}
+
+// holdQueued keeps a Job suspended that Rollcall has stopped, and that Kueue has admitted
+// and therefore lets go as soon as it finds it suspended. The update is not refused: Kueue
+// would try again, ever more rarely, and be late in the end.
+//
+// One that Rollcall does not hold gets the number of its attempt when it is let go. When
+// Kueue takes a Job's room away, it restores the template with which the Job began, at each
+// look, so the number would not stay if it were written before.
+func holdQueued(old, updated *batchv1.Job) Result {
+	now := gang.StatusOf(gang.Workload{Job: updated})
+	switch {
+	case !ptr.Deref(old.Spec.Suspend, false) || ptr.Deref(updated.Spec.Suspend, false) || now.Phase.Terminal():
+		return Result{Reason: gang.ReasonTooLate}
+	case !now.Stopped:
+		if old.Status.StartTime == nil && (gang.Workload{Job: updated}).Number(now.Attempt) {
+			return Result{Reason: gang.ReasonNumbered}
+		}
+		return Result{Reason: gang.ReasonTooLate}
+	}
+	updated.Spec.Suspend = ptr.To(true)
+	return Result{Reason: gang.ReasonHeld, Warnings: []string{
+		"spec.suspend: stays true until the pods of the attempt that fell are gone and the back-off is over; Rollcall hands the Job to its queue then"}}
 }
 
 // unchanged reports whether an update leaves a Job as it is, but for who wrote what.

@@ -208,3 +208,52 @@ func TestHold(t *testing.T) {
 		})
 	}
 }
+
+// TestHoldQueued: a Job in a queue of Kueue stays suspended for as long as Rollcall stops it,
+// and bears the number of its attempt when it is let go.
+func TestHoldQueued(t *testing.T) {
+	engine := injectors.New(injectors.Builtin(), gang.Config{})
+	stopped := gang.Status{Phase: gang.Restarting, Stopped: true, Attempt: 2}
+	waits := gang.Status{Phase: gang.Suspended, Attempt: 2}
+	for name, c := range map[string]struct {
+		reason    string
+		was, is   gang.Status
+		change    func(old, updated *batchv1.Job)
+		want      gang.Reason
+		suspended bool
+		attempt   string
+	}{
+		"let go by Kueue":    {"its old pods may be there yet", stopped, stopped, nil, gang.ReasonHeld, true, "1"},
+		"let go by Rollcall": {"where there is no Kueue", stopped, gang.Status{Phase: gang.Pending, Attempt: 2}, nil, gang.ReasonNumbered, false, "2"},
+		"admitted again":     {"Kueue restored the template with which the Job began", waits, waits, nil, gang.ReasonNumbered, false, "2"},
+		"started":            {"its template is immutable", waits, waits, func(o, _ *batchv1.Job) { o.Status.StartTime = &metav1.Time{} }, gang.ReasonTooLate, false, "1"},
+		"numbered":           {"", gang.Status{Attempt: 1}, gang.Status{Attempt: 1}, nil, gang.ReasonTooLate, false, "1"},
+		"nothing":            {"Kueue may write what is there already", stopped, stopped, func(_, u *batchv1.Job) { u.Spec.Suspend = ptr.To(true) }, gang.ReasonTooLate, true, "1"},
+		"runs":               {"", waits, waits, func(o, _ *batchv1.Job) { o.Spec.Suspend = nil }, gang.ReasonTooLate, false, "1"},
+		"ended":              {"that ends it, and takes its pods away", stopped, gang.Status{Phase: gang.Failed, Stopped: true}, nil, gang.ReasonTooLate, false, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := func(s gang.Status, suspend bool) *batchv1.Job {
+				text, err := s.Text()
+				if err != nil {
+					t.Fatal(err)
+				}
+				j := &batchv1.Job{ObjectMeta: labelled("train", map[string]string{gang.AnnotationStatus: text}), Spec: batchv1.JobSpec{Suspend: &suspend}}
+				j.Labels[gang.LabelQueue], j.Labels[gang.LabelPhase] = "team", string(s.Phase)
+				j.Spec.Template.Labels = map[string]string{gang.LabelAttempt: "1"}
+				return j
+			}
+			old, updated := job(c.was, true), job(c.is, false)
+			if c.change != nil {
+				c.change(old, updated)
+			}
+			r := engine.Hold(old, updated)
+			if r.Reason != c.want || (len(r.Warnings) > 0) != (c.want == gang.ReasonHeld) {
+				t.Errorf("%s: %s, warnings %q", c.reason, r.Reason, r.Warnings)
+			}
+			if got := updated.Spec.Template.Labels[gang.LabelAttempt]; *updated.Spec.Suspend != c.suspended || got != c.attempt {
+				t.Errorf("%s: suspended %v with attempt %s, want %v and %s", c.reason, *updated.Spec.Suspend, got, c.suspended, c.attempt)
+			}
+		})
+	}
+}

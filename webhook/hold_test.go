@@ -60,3 +60,29 @@ func TestHold(t *testing.T) {
 		})
 	}
 }
+
+// TestHoldQueue: Kueue's word that a Job may go is heard whoever owns the field, and does
+// not count before Rollcall holds the Job back no more.
+func TestHoldQueue(t *testing.T) {
+	text, err := gang.Status{Phase: gang.Restarting, Stopped: true, Attempt: 1}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default",
+		Labels:      map[string]string{gang.LabelFramework: "pytorch", gang.LabelQueue: "team"},
+		Annotations: map[string]string{gang.AnnotationStatus: text}}, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+	updated := j.DeepCopy()
+	updated.Spec.Suspend = ptr.To(false)
+	updated.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kueue", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{}`)}}
+	raw := marshal(t, updated)
+	req := request(admissionv1.Update, gang.Job, marshal(t, j), raw)
+	req.Options.Raw = []byte(`{"fieldManager":"kueue"}`)
+	r := webhook.NewMutator(engine()).Handle(t.Context(), req)
+	var got batchv1.Job
+	if err := json.Unmarshal(apply(t, raw, r), &got); err != nil || !r.Allowed {
+		t.Fatalf("allowed is %v, %v", r.Allowed, err)
+	}
+	if !ptr.Deref(got.Spec.Suspend, false) || len(r.Warnings) == 0 || !gang.StatusOf(gang.Workload{Job: &got}).Stopped {
+		t.Errorf("suspended %v, status %s, warnings %q", got.Spec.Suspend, got.Annotations[gang.AnnotationStatus], r.Warnings)
+	}
+}

@@ -62,7 +62,7 @@ func (m *Mutator) inject(req admission.Request, w gang.Workload) (injectors.Resu
 			return injectors.Result{Reason: gang.ReasonUndecodable}, apierrors.NewBadRequest(err.Error())
 		}
 		return m.engine.Readmit(old.StatefulSet, w.StatefulSet)
-	case req.Operation == admissionv1.Update && bySpec(req, w.Job.ManagedFields):
+	case req.Operation == admissionv1.Update && (w.Queue() != "" || bySpec(req, w.Job.ManagedFields)):
 		old, err := decode(req.Kind.Kind, req.OldObject.Raw)
 		if err != nil {
 			return injectors.Result{Reason: gang.ReasonUndecodable}, apierrors.NewBadRequest(err.Error())

@@ -22,9 +22,6 @@ import (
 // user does not have.
 var setLabels = []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "migrated.rollcall.training/statefulset"}
 
-// labelQueue names the queue in which a workload waits (kueue, pkg/controller/constants).
-const labelQueue = "kueue.x-k8s.io/queue-name"
-
 // member is a workload to be built, and the roles that it stands for.
 type member struct {
 	Role
@@ -48,7 +45,7 @@ func (b *Blueprint) Build() []runtime.Object {
 	}
 	members := b.members()
 	if len(members) > 1 {
-		b.Node.At("metadata", "labels").Get(labelQueue).Note("to Kueue a gang of several workloads is several, and each is admitted by itself",
+		b.Node.At("metadata", "labels").Get(gang.LabelQueue).Note("to Kueue a gang of several workloads is several, and each is admitted by itself",
 			"use Kueue's waitForPodsReady where gangs could wait for each other's rest")
 	}
 	services := b.rename(members)
@@ -193,7 +190,7 @@ func (b *Blueprint) isSet(r Role) bool {
 // until it is scaled to nothing, or go away by itself. There are no StatefulSets then, whatever
 // the roles say.
 func (b *Blueprint) JobsOnly() bool {
-	return ptr.Deref(b.Job.Suspend, false) || b.Job.TTLSecondsAfterFinished != nil || b.Job.ManagedBy != nil || b.Labels[labelQueue] != ""
+	return ptr.Deref(b.Job.Suspend, false) || b.Job.TTLSecondsAfterFinished != nil || b.Job.ManagedBy != nil || b.Labels[gang.LabelQueue] != ""
 }
 
 // meta is the metadata of one workload.

@@ -87,8 +87,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Build gets all programs that a cluster of the given options needs, and Helm, without starting anything. The first time
-// it takes minutes, of which Options.Progress tells; tests, whose output is shown at their end, are better run after it.
+// Build gets all programs that a cluster of the given options needs, Helm and Kueue, without starting anything. The first
+// time it takes minutes, of which Options.Progress tells; tests, whose output is shown at their end, are better run after it.
 func Build(ctx context.Context, options Options) error {
 	options, err := options.complete()
 	if err != nil {
@@ -98,8 +98,12 @@ func Build(ctx context.Context, options Options) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
-	_, err = helmComponent.binary(ctx, c.progress)
-	return err
+	for _, tool := range []component{helmComponent, kueueComponent} {
+		if _, err := tool.binary(ctx, c.progress); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // claim makes the cluster's folder and with it takes the cluster's name, and the machine for a Real one.

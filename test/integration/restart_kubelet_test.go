@@ -160,7 +160,7 @@ func (r *trainee) stays(d time.Duration) {
 	}
 }
 
-// alive returns the pods that were not told to go, by role and index.
+// alive returns the gang's pods that were not told to go, by role and index.
 func (r *trainee) alive() map[string]corev1.Pod {
 	r.t.Helper()
 	list, err := r.Client.CoreV1().Pods(r.ns).List(r.t.Context(), metav1.ListOptions{})
@@ -169,6 +169,10 @@ func (r *trainee) alive() map[string]corev1.Pod {
 	}
 	out := map[string]corev1.Pod{}
 	for _, p := range list.Items {
+		owner := metav1.GetControllerOf(&p)
+		if owner == nil || !slices.Contains(slices.Concat(r.jobs, r.sets), owner.Name) {
+			continue
+		}
 		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed {
 			out[fmt.Sprintf("%s-%d", p.Labels[gang.LabelRole], gang.IndexOf(&p))] = p
 		}

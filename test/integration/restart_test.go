@@ -47,6 +47,7 @@ func TestRestart(t *testing.T) {
 			"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
 			"OneSuspended":       testRestartOneSuspended,
 			"ResumedByAnother":   testRestartResumed,
+			"QueueWithoutKueue":  testRestartQueue,
 			"StartTimeout":       testRestartStartTimeout,
 			"DoneBefore":         testRestartDoneBefore,
 			"SuccessPolicy":      testRestartSuccessPolicy,
@@ -303,6 +304,18 @@ func testRestartResumed(t *testing.T, m *manager, ns string) {
 	if n != int(s.Attempt) {
 		t.Errorf("attempt %d, and the Job was suspended %d times", s.Attempt, n)
 	}
+}
+
+// testRestartQueue: where there is no Kueue, nobody but Rollcall lets a Job go that names a queue of it.
+func testRestartQueue(t *testing.T, m *manager, ns string) {
+	w := training(2)
+	w.Job.Labels[gang.LabelQueue] = "team"
+	r := m.trains(t, ns, w)
+	before := r.alive()
+	r.falls(r.pod("worker-1"), 3)
+	r.reaches(gang.Running, 1)
+	r.fresh(before, "1")
+	r.stays(2 * time.Second)
 }
 
 // testRestartStartTimeout: a gang that does not become whole begins anew.

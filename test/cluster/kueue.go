@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+var kueueComponent = component{name: "kueue", module: "sigs.k8s.io/kueue", pkg: ".", cold: "2 minutes"}
+
+// kueueLimit bounds the wait for its caches and its webhooks.
+const kueueLimit = time.Minute
+
+// kueueConfig is the configuration of Kueue: its webhook's port and folder of certificates, and the port of its probes.
+const kueueConfig = `apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+namespace: kueue-system
+webhook: {host: 127.0.0.1, port: %d, certDir: %s}
+health: {healthProbeBindAddress: "127.0.0.1:%d"}
+metrics: {bindAddress: "0"}
+leaderElection: {leaderElect: false}
+internalCertManagement: {enable: false}
+integrations: {frameworks: [batch/job]}
+`
+
+// kueueKinds are the resources of the objects that are taken from Kueue's manifests.
+var kueueKinds = map[string]schema.GroupVersionResource{
+	"CustomResourceDefinition":       {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
+	"ValidatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+}
+
+// StartKueue runs Kueue, for plain Jobs, as a process beside the cluster, and returns when it answers. Its definitions and
+// webhooks are those of its own manifests, except that the webhooks are called by URL. The first time, it is built. It
+// ends with the cluster.
+func (c *Cluster) StartKueue(ctx context.Context) error {
+	path, err := kueueComponent.binary(ctx, c.progress)
+	if err != nil {
+		return err
+	}
+	manifests, err := kueueManifests(ctx)
+	if err != nil {
+		return err
+	}
+	return c.progress.do("Kueue", func() error { return c.startKueue(ctx, path, manifests) })
+}
+
+func (c *Cluster) startKueue(ctx context.Context, path, manifests string) error {
+	ports, err := freePorts(loopback, 2)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(c.dir, "kueue")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("making Kueue's folder: %w", err)
+	}
+	ca, err := newAuthority(dir, "ca")
+	if err != nil {
+		return err
+	}
+	if err := ca.issue(identity{name: "tls", user: "kueue", hosts: []string{loopback}}); err != nil {
+		return err
+	}
+	bundle, err := os.ReadFile(ca.certFile(ca.name))
+	if err != nil {
+		return fmt.Errorf("reading the certificate of Kueue's authority: %w", err)
+	}
+	file := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, kueueConfig, ports[0], dir, ports[1]), 0o600); err != nil {
+		return fmt.Errorf("writing Kueue's configuration: %w", err)
+	}
+	server := "https://" + net.JoinHostPort(loopback, strconv.Itoa(ports[0]))
+	if err := c.installKueue(ctx, manifests, server, bundle); err != nil {
+		return err
+	}
+	if err := c.await(ctx, "kube-apiserver", kueueLimit, c.servesKueue); err != nil {
+		return err
+	}
+	if err := c.start(program{name: "kueue", path: path, args: []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()}}); err != nil {
+		return err
+	}
+	return c.await(ctx, "kueue", kueueLimit, func(ctx context.Context) error { return answers(ctx, ports[1], "/readyz") })
+}
+
+// kueueManifests returns the folder of Kueue's manifests, which its module holds.
+func kueueManifests(ctx context.Context) (string, error) {
+	source, err := sourceDir()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", kueueComponent.module)
+	cmd.Dir = filepath.Join(source, "components", kueueComponent.name)
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("finding Kueue's manifests: %w: %s", err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		return "", fmt.Errorf("finding Kueue's manifests: %w", err)
+	}
+	return filepath.Join(module.Dir, "config", "components"), nil
+}
+
+// installKueue creates Kueue's definitions, and those of its webhooks that the program serves.
+func (c *Cluster) installKueue(ctx context.Context, manifests, server string, bundle []byte) error {
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(manifests, "crd", "bases", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return errors.Join(err, fmt.Errorf("no definitions in %s", manifests))
+	}
+	for _, file := range append(files, filepath.Join(manifests, "webhook", "manifests.yaml")) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading Kueue's manifests: %w", err)
+		}
+		for text := range strings.SplitSeq(string(data), "\n---\n") {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+				return fmt.Errorf("reading %s: %w", file, err)
+			}
+			if len(o.Object) == 0 {
+				continue
+			}
+			if err := callKueue(o, server, bundle); err != nil {
+				return fmt.Errorf("reading %s: %w", file, err)
+			}
+			resource := client.Resource(kueueKinds[o.GetKind()])
+			if _, err := resource.Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("creating the %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// servesKueue returns nil when the API server serves all that Kueue defines.
+func (c *Cluster) servesKueue(ctx context.Context) error {
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	all, err := client.Resource(kueueKinds["CustomResourceDefinition"]).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, o := range all.Items {
+		conditions, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(conditions, func(condition any) bool {
+			c, ok := condition.(map[string]any)
+			return ok && c["type"] == "Established" && c["status"] == "True"
+		}) {
+			return fmt.Errorf("%s is not established", o.GetName())
+		}
+	}
+	return nil
+}
+
+// callKueue keeps those webhooks of a configuration that the program serves, and has them called by URL.
+func callKueue(o *unstructured.Unstructured, server string, bundle []byte) error {
+	hooks, found, err := unstructured.NestedSlice(o.Object, "webhooks")
+	if err != nil || !found {
+		return err
+	}
+	o.SetName("kueue-" + o.GetName())
+	var kept []any
+	for _, hook := range hooks {
+		hook := hook.(map[string]any)
+		path, _, err := unstructured.NestedString(hook, "clientConfig", "service", "path")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(path, "-kueue-x-k8s-io-") && !strings.HasSuffix(path, "-batch-v1-job") {
+			continue
+		}
+		hook["clientConfig"] = map[string]any{"url": server + path, "caBundle": base64.StdEncoding.EncodeToString(bundle)}
+		kept = append(kept, hook)
+	}
+	return unstructured.SetNestedSlice(o.Object, kept, "webhooks")
+}
+
+// answers returns nil when a program on this machine answers a plain request with 200.
+func answers(ctx context.Context, port int, path string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(loopback, strconv.Itoa(port))+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	return nil
+}
