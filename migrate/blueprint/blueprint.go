@@ -75,6 +75,9 @@ type Role struct {
 	// Set is true for a StatefulSet, where the role never ends by itself and nothing is
 	// asked of it that only a Job can do.
 	Set bool
+	// OnlyJob says what is asked of the role that only a Job can do, for a sentence that
+	// goes on with it; empty when nothing is, as far as the reader knows.
+	OnlyJob string
 	// PodFailurePolicy is for the role's Job; nil when there is none.
 	PodFailurePolicy *batchv1.PodFailurePolicy
 	// Claims are the volume claim templates of a StatefulSet.

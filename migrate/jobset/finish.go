@@ -152,10 +152,11 @@ func (s *Set) jobFields(j *Job, role *blueprint.Role) {
 			"the pods of %d Jobs are in one workload, whose indexes go through; there is no index of a Job any more", j.Replicas), "")
 	}
 	j.Node.Get("replicas").Carried("the workload's number of pods")
+	s.serves(j, role)
 	if mode := from.CompletionMode; mode != nil && *mode != batchv1.IndexedCompletion {
-		n.Get("completionMode").Changed("spec.completionMode: Indexed", "each rank has an index", "")
+		n.Get("completionMode").Changed("Indexed", "each rank has an index", "")
 	}
-	n.Get("completionMode").Carried("spec.completionMode")
+	n.Get("completionMode").Carried("each rank has an index")
 	s.limits(j, to)
 	if from.Suspend != nil {
 		n.Get("suspend").Changed("", "left out: the JobSet's own suspend overruled it", "")

@@ -161,8 +161,8 @@ func (r *reader) autoscaler(n ledger.Node, worker *blueprint.Role, bounds gang.E
 	if len(n.Items()) == 0 || !n.Into(&metrics) {
 		return
 	}
-	if r.blueprint.JobsOnly() {
-		n.Lost("an autoscaler needs a StatefulSet, and suspend, ttlSecondsAfterFinished and managedBy need a Job", "choose one of the two, and migrate again")
+	if why := r.blueprint.JobsOnly(); why != "" {
+		n.Lost("an autoscaler needs a StatefulSet, and "+why, "choose one of the two, and migrate again")
 		return
 	}
 	worker.Set, r.scaled = true, true
