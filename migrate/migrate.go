@@ -43,7 +43,8 @@ type Result struct {
 	// Documents are those that were given, with each training job replaced by its
 	// workloads. A job that could not be migrated is left out.
 	Documents []*manifest.Document
-	// Reports has one for each training job.
+	// Reports has one for each training job, and one for each other object in which
+	// something is to be done because of them.
 	Reports []Report
 }
 
@@ -71,15 +72,19 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework, Runtime: known.find(m.Namespace)}
 	names := taken{}
 	names.gather(docs)
+	through := passed{migrator: m}
+	var rest []manifest.Object
 	for _, d := range docs {
 		if !slices.ContainsFunc(d.Objects(), ours) {
 			out.Documents = append(out.Documents, d)
+			rest = append(rest, d.Objects()...)
 			continue
 		}
 		for _, part := range d.Parts() {
 			objects := part.Objects()
 			if len(objects) != 1 || !ours(objects[0]) {
 				out.Documents = append(out.Documents, part)
+				rest = append(rest, objects...)
 				continue
 			}
 			if isRuntime(objects[0]) {
@@ -88,15 +93,23 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				continue
 			}
 			around.Texts = scripts.named(append(known.of(m.Namespace, objects[0]), objects[0].Text)...)
-			made, report := m.object(objects[0], around)
+			made, labels, report := m.object(objects[0], around)
 			made, report = names.claim(made, report)
 			known.used(m.Namespace, objects[0], report)
+			if !report.Failed() {
+				through.gangs = append(through.gangs, migratedGang{labels, report.Into})
+			}
 			out.Documents = append(out.Documents, made...)
 			out.Reports = append(out.Reports, report)
 		}
 	}
 	for at, o := range consumed {
 		out.Reports[at] = known.report(o)
+	}
+	for _, o := range rest {
+		if report, is := through.report(o); is {
+			out.Reports = append(out.Reports, report)
+		}
 	}
 	return out
 }
@@ -111,13 +124,13 @@ func ours(o manifest.Object) bool {
 }
 
 // object migrates one object.
-func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*manifest.Document, Report) {
+func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*manifest.Document, blueprint.Labels, Report) {
 	d := from.Document
 	report := Report{Source: d.Source, Document: d.Number, Object: from.Kind}
 	var tree map[string]any
 	if err := from.Decode(&tree); err != nil {
 		report.Mistakes = []string{err.Error()}
-		return nil, report
+		return nil, blueprint.Labels{}, report
 	}
 	var account ledger.Ledger
 	gv, _ := schema.ParseGroupVersion(from.APIVersion) // parsed before, by ours
@@ -131,12 +144,13 @@ func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*m
 		report.Mistakes = append(report.Mistakes, err.Error())
 	}
 	if report.Failed() {
-		return nil, report
+		return nil, blueprint.Labels{}, report
 	}
 	objects := b.Build()
 	account.SettleAll(o.Root)
 	report.Entries = account.Entries()
-	return m.finish(d, objects, report)
+	made, report := m.finish(d, objects, report)
+	return made, b.Selection(), report
 }
 
 // name is an object's kind, namespace and name.

@@ -77,8 +77,8 @@ func (r Report) text(out *strings.Builder, all bool) {
 				line(out, e)
 			}
 		}
-	} else {
-		fmt.Fprintf(out, "  carried  %s\n", count(r.Count(ledger.Carried), "field"))
+	} else if n := r.Count(ledger.Carried); n > 0 || len(r.Into) > 0 {
+		fmt.Fprintf(out, "  carried  %s\n", count(n, "field"))
 	}
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", warning)

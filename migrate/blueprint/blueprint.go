@@ -37,6 +37,9 @@ type Blueprint struct {
 	// TimeToLive is where the manifest says how long the whole lives after its end; the
 	// value is in Job. See [Blueprint.Build].
 	TimeToLive ledger.Node
+	// Marks are the labels and annotations that the former system gave to the pods, by
+	// which they were selected.
+	Marks map[string]Mark
 	// Texts are further texts in which the pods' former names may stand, such as
 	// scripts in ConfigMaps of the same manifest.
 	Texts []string

@@ -55,6 +55,7 @@ func (b *Blueprint) Build() []runtime.Object {
 			"use Kueue's waitForPodsReady where gangs could wait for each other's rest")
 	}
 	services := b.rename(members)
+	b.reselect(members)
 	var out []runtime.Object
 	for _, s := range services {
 		out = append(out, s)

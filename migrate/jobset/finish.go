@@ -18,6 +18,7 @@ func (s *Set) Finish() {
 	if len(s.Jobs) == 0 || len(s.Root.Ledger().Mistakes()) > 0 {
 		return
 	}
+	s.Blueprint.Marks = podMarks()
 	s.holds()
 	s.network()
 	s.success()
@@ -80,7 +81,7 @@ func (s *Set) build(role string) blueprint.Role {
 			out.Pods += j.Replicas * j.Pods
 			continue
 		}
-		out = blueprint.Role{Name: role, Pods: s.pods(role), Template: j.Template.Spec.Template, Node: j.pod(), Keys: map[string]string{},
+		out = blueprint.Role{Name: role, Pods: s.pods(role), Template: j.Template.Spec.Template, Node: j.pod(), Keys: map[string]string{}, Former: s.labelled(role),
 			Labels: j.Template.Labels, Annotations: j.Template.Annotations}
 		out.Pods = j.Replicas * j.Pods
 		if _, said := s.Blueprint.Keys[gang.AnnotationContainer]; said {
