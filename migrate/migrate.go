@@ -69,7 +69,7 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	known.gather(m.Runtimes)
 	scripts := configMaps{}
 	scripts.gather(docs)
-	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework, Runtime: known.find(m.Namespace)}
+	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework, Runtime: known.find(m.Namespace), Alone: roleAlone}
 	names := taken{}
 	names.gather(docs)
 	through := passed{migrator: m}
@@ -112,6 +112,12 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 		}
 	}
 	return out
+}
+
+// roleAlone is the role that a framework gives to a workload alone.
+func roleAlone(framework string) string {
+	f, _ := injectors.Builtin().Frameworks().Find(framework)
+	return f.Role
 }
 
 // ours reports whether the object is of a system that can be migrated from.

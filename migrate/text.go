@@ -71,17 +71,22 @@ func (r Report) text(out *strings.Builder, all bool) {
 			}
 		}
 	}
-	if all {
-		for _, e := range r.Entries {
-			if e.Outcome == ledger.Carried {
-				line(out, e)
-			}
-		}
-	} else if n := r.Count(ledger.Carried); n > 0 || len(r.Into) > 0 {
-		fmt.Fprintf(out, "  carried  %s\n", count(n, "field"))
-	}
+	r.carried(out, all)
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", warning)
+	}
+}
+
+// carried writes the fields that were carried, each or how many.
+func (r Report) carried(out *strings.Builder, all bool) {
+	n := r.Count(ledger.Carried)
+	if !all && (n > 0 || len(r.Into) > 0) {
+		fmt.Fprintf(out, "  carried  %s\n", count(n, "field"))
+	}
+	for _, e := range r.Entries {
+		if all && e.Outcome == ledger.Carried {
+			line(out, e)
+		}
 	}
 }
 

@@ -37,6 +37,8 @@ type Blueprint struct {
 	// TimeToLive is where the manifest says how long the whole lives after its end; the
 	// value is in Job. See [Blueprint.Build].
 	TimeToLive ledger.Node
+	// Alone tells the role that a framework gives to a workload alone; nil knows of none.
+	Alone func(framework string) string
 	// Marks are the labels and annotations that the former system gave to the pods, by
 	// which they were selected.
 	Marks map[string]Mark

@@ -180,27 +180,52 @@ func (r reading) field(f *corev1.ObjectFieldSelector) (text string, ok bool) {
 	if !ok || !known || r.m.bears(kind, key) {
 		return "", false
 	}
-	shared, role := len(r.m.parts) > 1, r.b.roleOf(r.m)
-	const now = "metadata.labels['%s']"
+	switch mark.Says {
+	case SaysIndex: // by reindex
+		return "", false
+	case SaysWorkload:
+		if r.m.workload != firstOf(r.part.Former.Workloads) {
+			r.say(ledger.Changed, r.m.workload, fmt.Sprintf("%s reads the label %s, whose value is the name of the workload", r.by, key), "")
+		}
+		return "", false
+	case SaysGang:
+		if !mark.Kept {
+			r.point(f, key, gang.LabelGang)
+		}
+		return "", false
+	case SaysRole:
+		return r.role(f, mark, key)
+	case SaysNothing:
+	}
+	r.empty(key)
+	return "", false
+}
+
+// role is [reading.field] for the part that the pod plays.
+func (r reading) role(f *corev1.ObjectFieldSelector, mark Mark, key string) (text string, ok bool) {
+	shared, same := len(r.m.parts) > 1, r.b.roleOf(r.m) == r.part.Former.Part
 	switch {
-	case mark.Says == SaysIndex || mark.Says == SaysWorkload && r.m.workload == firstOf(r.part.Former.Workloads):
-	case mark.Says == SaysWorkload:
-		r.say(ledger.Changed, r.m.workload, fmt.Sprintf("%s reads the label %s, whose value is the name of the workload", r.by, key), "")
-	case mark.Says == SaysGang && mark.Kept:
-	case mark.Says == SaysGang:
-		f.FieldPath = fmt.Sprintf(now, gang.LabelGang)
-		r.say(ledger.Changed, f.FieldPath, fmt.Sprintf("%s read the label %s, which the new pods do not bear; this one has the same value", r.by, key), "")
-	case mark.Says == SaysRole && mark.Kept && (shared || role == r.part.Former.Part):
-	case mark.Says == SaysRole && !mark.Some && !shared && role == r.part.Former.Part:
-		f.FieldPath = fmt.Sprintf(now, gang.LabelRole)
-		r.say(ledger.Changed, f.FieldPath, fmt.Sprintf("%s read the label %s, which the new pods do not bear; this one has the same value", r.by, key), "")
-	case mark.Says == SaysRole && !mark.Some && !shared && !r.file && r.part.Former.Part != "":
+	case mark.Kept && (shared || same): // readsItself tells of what is shared
+	case mark.Some || shared || r.part.Former.Part == "" || !same && r.file:
+		r.empty(key)
+	case same:
+		r.point(f, key, gang.LabelRole)
+	default:
 		r.say(ledger.Changed, r.part.Former.Part, fmt.Sprintf("%s read the label %s, whose value is another now, or none; it holds the former one", r.by, key), "")
 		return r.part.Former.Part, true
-	default:
-		r.say(ledger.Lost, "", fmt.Sprintf("%s is empty: the new pods do not have the label %s", r.by, key), "read ROLLCALL_ROLE and ROLLCALL_RANK, or the label "+gang.LabelRole)
 	}
 	return "", false
+}
+
+// point lets it read another label.
+func (r reading) point(f *corev1.ObjectFieldSelector, was, label string) {
+	f.FieldPath = "metadata.labels['" + label + "']"
+	r.say(ledger.Changed, f.FieldPath, fmt.Sprintf("%s read the label %s, which the new pods do not bear; this one has the same value", r.by, was), "")
+}
+
+// empty says that it finds nothing.
+func (r reading) empty(key string) {
+	r.say(ledger.Lost, "", fmt.Sprintf("%s is empty: the new pods do not have the label %s", r.by, key), "read ROLLCALL_ROLE and ROLLCALL_RANK, or the label "+gang.LabelRole)
 }
 
 func firstOf(names []string) string {

@@ -11,7 +11,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors"
 )
 
 // Says is what a label of a pod told in its former system.
@@ -86,8 +85,10 @@ func (b *Blueprint) roleOf(m *member) string {
 	if m.Name != "" {
 		return m.Name
 	}
-	f, _ := injectors.Builtin().Frameworks().Find(b.Framework)
-	return f.Role // what a workload alone is given
+	if b.Alone == nil {
+		return ""
+	}
+	return b.Alone(b.Framework)
 }
 
 // Mark is what the system told by a label of the given value; false for labels that were
@@ -112,44 +113,54 @@ func (l Labels) Gone() []string {
 // is false where no one label tells them from others.
 func (l Labels) Now(key, value string) (nowKey, nowValue string, ok bool) {
 	m, known := l.Mark(key, value)
-	if !known {
+	switch {
+	case !known, m.Kept && m.Says == SaysGang:
 		return key, value, true
-	}
-	switch m.Says {
-	case SaysGang:
-		if m.Kept {
-			return key, value, true
-		}
+	case m.Says == SaysGang:
 		return gang.LabelGang, value, true
-	case SaysRole:
-		at := slices.IndexFunc(l.parts, func(p labelled) bool { return p.part != "" && strings.EqualFold(p.part, value) })
-		switch {
-		case at < 0:
-			return "", "", false
-		case m.Kept && !l.parts[at].shared && l.parts[at].role == value:
-			return key, value, true
-		}
-		return l.parts[at].alone()
-	case SaysIndex:
-		p := l.parts[0]
-		if slices.ContainsFunc(l.parts, func(o labelled) bool { return o.shared || o.place.Kind != p.place.Kind }) {
-			return "", "", false
-		}
-		return p.indexKey(), value, true
-	case SaysWorkload:
-		at := slices.IndexFunc(l.parts, func(p labelled) bool { return slices.Contains(p.workloads, value) })
-		switch {
-		case at < 0 || l.parts[at].place.Name == value:
-			return key, value, true // some other's, or the same
-		case len(l.parts[at].workloads) > 1:
-			return "", "", false
-		case l.parts[at].place.Kind == string(gang.Job):
-			return key, l.parts[at].place.Name, true
-		}
-		return l.parts[at].alone()
-	case SaysNothing:
+	case m.Says == SaysRole:
+		return l.part(m, key, value)
+	case m.Says == SaysIndex:
+		return l.index(value)
+	case m.Says == SaysWorkload:
+		return l.workload(key, value)
 	}
 	return "", "", false
+}
+
+// part is [Labels.Now] for the part that pods play.
+func (l Labels) part(m Mark, key, value string) (nowKey, nowValue string, ok bool) {
+	at := slices.IndexFunc(l.parts, func(p labelled) bool { return p.part != "" && strings.EqualFold(p.part, value) })
+	switch {
+	case at < 0:
+		return "", "", false
+	case m.Kept && !l.parts[at].shared && l.parts[at].role == value:
+		return key, value, true
+	}
+	return l.parts[at].alone()
+}
+
+// index is [Labels.Now] for the index in a part.
+func (l Labels) index(value string) (nowKey, nowValue string, ok bool) {
+	p := l.parts[0]
+	if slices.ContainsFunc(l.parts, func(o labelled) bool { return o.shared || o.place.Kind != p.place.Kind }) {
+		return "", "", false
+	}
+	return p.indexKey(), value, true
+}
+
+// workload is [Labels.Now] for the name of the Job that made the pods.
+func (l Labels) workload(key, value string) (nowKey, nowValue string, ok bool) {
+	at := slices.IndexFunc(l.parts, func(p labelled) bool { return slices.Contains(p.workloads, value) })
+	switch {
+	case at < 0 || l.parts[at].place.Name == value:
+		return key, value, true // some other's, or the same
+	case len(l.parts[at].workloads) > 1:
+		return "", "", false
+	case l.parts[at].place.Kind == string(gang.Job):
+		return key, l.parts[at].place.Name, true
+	}
+	return l.parts[at].alone()
 }
 
 // alone is the label that tells a part from the others.
