@@ -29,7 +29,7 @@ type migratedGang struct {
 
 // report says what is to be changed in an object by hand; it is nothing's where all holds.
 func (p passed) report(o manifest.Object) (Report, bool) {
-	r := Report{Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind + " " + o.Name}
+	r := Report{Source: o.Document.Source, Document: o.Document.Number, Object: strings.TrimSpace(o.Kind + " " + o.Name), Through: true}
 	if o.Namespace != "" {
 		r.Object = o.Kind + " " + o.Namespace + "/" + o.Name
 	}
@@ -71,10 +71,14 @@ func (p passed) look(r *Report, o manifest.Object, path string, value any) bool 
 		if last == "labels" || path == "metadata.annotations" || last == "managedFields" {
 			return false // these select nothing
 		}
+		if nested(r, path, v) {
+			return false
+		}
 		if p.selector(r, o, path, v) {
 			return false
 		}
 	case string:
+		within(r, path, v)
 		p.text(r, o, path, v)
 	}
 	return true

@@ -53,11 +53,18 @@ func (r Report) text(out *strings.Builder, all bool) {
 		fmt.Fprintf(out, ", document %d", r.Document)
 	}
 	out.WriteString(")")
+	switch {
+	case r.Through:
+		out.WriteString(": passed on as it was")
+	case r.Failed():
+		out.WriteString(": not migrated")
+	}
 	if r.Failed() {
-		out.WriteString(": not migrated\n")
-		for _, m := range r.Mistakes {
-			fmt.Fprintf(out, "  error    %s\n", m)
-		}
+		out.WriteByte('\n')
+		fmt.Fprintf(out, "  error    %s", strings.Join(r.Mistakes, "\n  error    "))
+	}
+	if r.Failed() && !r.Through {
+		out.WriteByte('\n')
 		return
 	}
 	if len(r.Into) > 0 {
