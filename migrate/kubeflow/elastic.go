@@ -119,6 +119,7 @@ func (r *reader) portNumber() int32 {
 func (r *reader) rendezvousConf(n ledger.Node) {
 	var pairs []string
 	for _, item := range n.Items() {
+		item.Only("key", "value")
 		pairs = append(pairs, item.Get("key").String()+"="+item.Get("value").String())
 	}
 	if len(pairs) > 0 {

@@ -70,6 +70,7 @@ func readPolicies(list ledger.Node) []policy {
 	var out []policy
 	actions := []string{abortJob, restartJob, restartTask, restartPod, restartPartition, terminateJob, completeJob, resumeJob}
 	for _, n := range list.Items() {
+		n.Only("action", "event", "events", "exitCode", "timeout")
 		p := policy{node: n, action: n.Get("action").String(), events: n.Get("events").Strings(), exitCode: n.Get("exitCode").Int32(), timeout: n.Get("timeout")}
 		if e := n.Get("event").String(); e != "" {
 			p.events = append(p.events, e)

@@ -99,7 +99,7 @@ func (r *reader) readTask(i int, n ledger.Node) (candidate, bool) {
 		return c, false
 	}
 	if c.role.Pods == 0 {
-		n.Lost("there are no pods of it", "")
+		n.Changed("", "left out: there are no pods of it", "")
 		return c, false
 	}
 	r.total += c.role.Pods
@@ -238,6 +238,10 @@ func byCommand(found []candidate) {
 // no variables for it either.
 func (r *reader) aside(c candidate) {
 	name := r.blueprint.Name + "-" + c.name
+	c.node.Only("name", "replicas", "minAvailable", "template", "policies", "topologyPolicy", "maxRetry", "dependsOn", "partitionPolicy")
+	for _, field := range []string{"policies", "maxRetry", "dependsOn"} {
+		c.node.Get(field).Lost("a Job beside the gang has rules of its own for its pods that fail, and waits for nobody", "see its backoffLimit and podFailurePolicy")
+	}
 	c.node.Changed("job.batch/"+name,
 		fmt.Sprintf("the task is no part of %s, so it is a Job of its own beside the gang: it does not end or restart with it, and nothing finds its pods by name", r.framework.name),
 		"see whether the gang needs it")
