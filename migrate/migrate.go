@@ -80,7 +80,8 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 			rest = append(rest, d.Objects()...)
 			continue
 		}
-		for _, part := range d.Parts() {
+		parts := d.Parts()
+		for i, part := range parts {
 			objects := part.Objects()
 			if len(objects) != 1 || !ours(objects[0]) {
 				out.Documents = append(out.Documents, part)
@@ -93,7 +94,7 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				continue
 			}
 			around.Texts = scripts.named(append(known.of(m.Namespace, objects[0]), objects[0].Text)...)
-			made, labels, report := m.object(objects[0], around)
+			made, labels, report := m.object(objects[0], lines(d, i, len(parts)), around)
 			made, report = names.claim(made, report)
 			known.used(m.Namespace, objects[0], report)
 			if !report.Failed() {
@@ -129,8 +130,23 @@ func ours(o manifest.Object) bool {
 	return Knows(gv.Group)
 }
 
-// object migrates one object.
-func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*manifest.Document, blueprint.Labels, Report) {
+// lines tells on which line of its source a field of one of a document's parts stands; 0
+// where that cannot be told.
+func lines(d *manifest.Document, part, parts int) func(path string) int {
+	objects := d.Objects()
+	if len(objects) != parts {
+		return func(string) int { return 0 } // some item of a list is no object
+	}
+	return func(path string) int {
+		if first, _, _ := strings.Cut(path, "."); strings.Contains(first, "/") {
+			return 0 // of a runtime, which stands elsewhere
+		}
+		return objects[part].Line(path)
+	}
+}
+
+// object migrates one object. Line tells where a field of it stands.
+func (m Migrator) object(from manifest.Object, line func(path string) int, around origin.Surroundings) ([]*manifest.Document, blueprint.Labels, Report) {
 	d := from.Document
 	report := Report{Source: d.Source, Document: d.Number, Object: from.Kind}
 	var tree map[string]any
@@ -144,7 +160,11 @@ func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*m
 	report.Object = name(o)
 	b, err := readers()[gv.Group](o)
 	for _, mistake := range account.Mistakes() {
-		report.Mistakes = append(report.Mistakes, mistake.Error())
+		text := mistake.Error()
+		if n := line(mistake.Field); n > 0 {
+			text = fmt.Sprintf("line %d: %s", n, text)
+		}
+		report.Mistakes = append(report.Mistakes, text)
 	}
 	if err != nil {
 		report.Mistakes = append(report.Mistakes, err.Error())

@@ -159,7 +159,7 @@ func TestInto(t *testing.T) {
 	}{
 		{"fields that the type has not are lost", `{"c":{"name":"x","imagePullPolice":"Always","ports":[{"port":1}]}}`, true,
 			[]string{"lost c.imagePullPolice", "lost c.ports[0].port"}, ""},
-		{"a value of the wrong type", `{"c":{"name":1}}`, false, nil, "c: Invalid value"},
+		{"a value of the wrong type", `{"c":{"name":1}}`, false, nil, "c.name: Invalid value: 1: it is a number, and has to be a string"},
 		{"nothing there", `{}`, false, nil, ""},
 	}
 	for _, tt := range tests {

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"rollcall.training/manifest/misfit"
 )
 
 // Node is a place in a manifest, there or not. Nodes are values; reading one that is
@@ -305,13 +308,47 @@ func (n Node) Into(to any) bool {
 	}
 	unknown, err := kjson.UnmarshalStrict(text, to)
 	if err != nil {
-		n.Invalid("cannot be read: " + short(strings.TrimPrefix(err.Error(), "json: ")))
+		n.misfits(text, reflect.New(reflect.TypeOf(to).Elem()).Interface(), err)
 		return false
 	}
 	for _, u := range unknown {
 		n.unknown(u)
 	}
 	return true
+}
+
+// misfits says which values below do not fit a type. The error is that of a decoder which
+// names no place; a fresh value of the type has another one say it.
+func (n Node) misfits(text []byte, fresh any, err error) {
+	found := misfit.Of(text, json.Unmarshal(text, fresh))
+	if len(found) == 0 {
+		n.Invalid("cannot be read: " + short(strings.TrimPrefix(err.Error(), "json: ")))
+	}
+	for _, m := range found {
+		detail := m.Message
+		if m.Fix != "" {
+			detail += "; " + m.Fix
+		}
+		n.below(m.Path).Invalid(detail)
+	}
+}
+
+// below is the node at a path within this one, or the nearest above it.
+func (n Node) below(path string) Node {
+	if n.path != nil {
+		path = n.Path() + "." + path
+	}
+	for at := n; ; {
+		children := at.children()
+		i := slices.IndexFunc(children, func(c Node) bool {
+			rest, ok := strings.CutPrefix(path, c.Path())
+			return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		})
+		if i < 0 {
+			return at
+		}
+		at = children[i]
+	}
 }
 
 // unknown enters a field that a Kubernetes type does not have, by the decoder's word
