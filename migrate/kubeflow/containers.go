@@ -60,6 +60,7 @@ func (r *reader) carryPort(n ledger.Node, port int32) {
 	if r.asked == 0 {
 		r.asked = port
 	}
+	r.ports = append(r.ports, n)
 	switch {
 	case port != r.asked:
 		n.Changed("annotation "+gang.AnnotationPort, fmt.Sprintf("a gang has one rendezvous port, and another part asks for %d", r.asked), "use one port")

@@ -143,6 +143,8 @@ type reader struct {
 	at ledger.Node
 	// asked is the rendezvous port that a part names; 0 while none has.
 	asked int32
+	// ports are where the manifest names it.
+	ports []ledger.Node
 	// restarts are the restart policies of the parts.
 	restarts []restart
 	// elastic is true for a gang whose number of pods may change while it runs.
