@@ -29,16 +29,38 @@ type migratedGang struct {
 
 // report says what is to be changed in an object by hand; it is nothing's where all holds.
 func (p passed) report(o manifest.Object) (Report, bool) {
-	r := Report{Source: o.Document.Source, Document: o.Document.Number, Object: strings.TrimSpace(o.Kind + " " + o.Name), Through: true}
+	l := look{near: p.near(o), gone: map[string]migratedGang{}, known: map[string]bool{}}
+	l.Report = Report{Source: o.Document.Source, Document: o.Document.Number, Object: strings.TrimSpace(o.Kind + " " + o.Name), Through: true}
 	if o.Namespace != "" {
-		r.Object = o.Kind + " " + o.Namespace + "/" + o.Name
+		l.Object = o.Kind + " " + o.Namespace + "/" + o.Name
 	}
 	var tree map[string]any
 	if o.Decode(&tree) != nil {
-		return r, false // no object that a cluster would take
+		return l.Report, false // no object that a cluster would take
 	}
-	walk("", tree, func(path string, value any) bool { return p.look(&r, o, path, value) })
-	return r, len(r.Entries)+len(r.Mistakes) > 0
+	for _, g := range l.near {
+		for _, key := range g.Keys() {
+			l.known[key] = true
+		}
+		for _, key := range g.Gone() {
+			if _, first := l.gone[key]; !first {
+				l.gone[key] = g
+			}
+		}
+	}
+	walk("", tree, l.value)
+	return l.Report, len(l.Entries)+len(l.Mistakes) > 0
+}
+
+// look is one object that passes through, with what was found in it.
+type look struct {
+	Report
+	// near are the gangs whose pods it can select.
+	near []migratedGang
+	// known are the labels of their former systems, and gone those that no pod has any more,
+	// each with the first gang that lost it.
+	known map[string]bool
+	gone  map[string]migratedGang
 }
 
 // walk visits the values of a tree, those that hold others first; it goes on below a value
@@ -63,23 +85,18 @@ func walk(path string, value any, visit func(path string, value any) bool) {
 	}
 }
 
-// look judges one value.
-func (p passed) look(r *Report, o manifest.Object, path string, value any) bool {
+// value judges one value.
+func (l *look) value(path string, value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		last := path[strings.LastIndexByte(path, '.')+1:]
 		if last == "labels" || path == "metadata.annotations" || last == "managedFields" {
 			return false // these select nothing
 		}
-		if nested(r, path, v) {
-			return false
-		}
-		if p.selector(r, o, path, v) {
-			return false
-		}
+		return !nested(&l.Report, path, v) && !l.selector(path, v)
 	case string:
-		within(r, path, v)
-		p.text(r, o, path, v)
+		within(&l.Report, path, v)
+		l.text(path, v)
 	}
 	return true
 }
@@ -123,11 +140,14 @@ func pairs(path string, v map[string]any) []pair {
 // selector judges the labels by which an object selects pods; it is false for what is no
 // selector, as far as any gang knows. Where it names no job, the gang is meant of which it
 // names most.
-func (p passed) selector(r *Report, o manifest.Object, path string, v map[string]any) bool {
-	named := pairs(path, v)
+func (l *look) selector(path string, v map[string]any) bool {
+	named := slices.DeleteFunc(pairs(path, v), func(one pair) bool { return !l.known[one.key] })
+	if len(named) == 0 {
+		return false
+	}
 	var best *migratedGang
 	most := 0
-	for _, g := range p.near(o) {
+	for _, g := range l.near {
 		n, others, its := 0, false, false
 		for _, one := range named {
 			m, ok := g.Mark(one.key, one.value)
@@ -150,13 +170,13 @@ func (p passed) selector(r *Report, o manifest.Object, path string, v map[string
 		return false
 	}
 	for _, one := range named {
-		p.enter(r, *best, one)
+		l.enter(*best, one)
 	}
 	return true
 }
 
 // enter says what a label of a selector has to be now, if it has to be another.
-func (p passed) enter(r *Report, g migratedGang, one pair) {
+func (l *look) enter(g migratedGang, one pair) {
 	if _, known := g.Mark(one.key, one.value); !known {
 		return
 	}
@@ -169,7 +189,7 @@ func (p passed) enter(r *Report, g migratedGang, one pair) {
 		do = fmt.Sprintf("write %s: %s in its place", key, quoted(value))
 	}
 	was := strings.TrimSuffix(one.key+": "+one.value, ": ")
-	r.Entries = append(r.Entries, ledger.Entry{Path: one.path, Outcome: ledger.Lost, Do: do,
+	l.Entries = append(l.Entries, ledger.Entry{Path: one.path, Outcome: ledger.Lost, Do: do,
 		Reason: fmt.Sprintf("it selects pods by %s, which does not tell those of %s", was, strings.Join(workloads(g.into), ", "))})
 }
 
@@ -189,15 +209,10 @@ func workloads(into []string) []string {
 }
 
 // text judges a text that may name labels, such as a command of kubectl or a query.
-func (p passed) text(r *Report, o manifest.Object, path, text string) {
-	seen := map[string]bool{}
-	for _, g := range p.near(o) {
-		for _, key := range g.Gone() {
-			if seen[key] || !names(text, key) {
-				continue
-			}
-			seen[key] = true
-			r.Entries = append(r.Entries, ledger.Entry{Path: path, Outcome: ledger.Lost, Do: g.Advice(),
+func (l *look) text(path, text string) {
+	for _, key := range slices.Sorted(maps.Keys(l.gone)) {
+		if g := l.gone[key]; names(text, key) {
+			l.Entries = append(l.Entries, ledger.Entry{Path: path, Outcome: ledger.Lost, Do: g.Advice(),
 				Reason: fmt.Sprintf("it names the label %s, which the pods of %s do not bear", key, strings.Join(workloads(g.into), ", "))})
 		}
 	}

@@ -98,10 +98,13 @@ func (l Labels) Mark(key, value string) (Mark, bool) {
 	return m, ok && (m.Value == "" || m.Value == value)
 }
 
+// Keys are the labels of the former system.
+func (l Labels) Keys() []string { return slices.Sorted(maps.Keys(l.marks)) }
+
 // Gone are the labels of the former system that the new pods do not have at all.
 func (l Labels) Gone() []string {
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(l.marks)) {
+	for _, key := range l.Keys() {
 		if m := l.marks[key]; !m.Kept && m.Says != SaysWorkload && m.Value == "" {
 			out = append(out, key)
 		}
