@@ -42,6 +42,8 @@ type Blueprint struct {
 	// Marks are the labels and annotations that the former system gave to the pods, by
 	// which they were selected.
 	Marks map[string]Mark
+	// Moved are Jobs outside of the gang that have another name now, by their former ones.
+	Moved map[string]string
 	// Texts are further texts in which the pods' former names may stand, such as
 	// scripts in ConfigMaps of the same manifest.
 	Texts []string

@@ -50,6 +50,7 @@ type Labels struct {
 	// named; empty when it named none.
 	Gang, Namespace string
 	marks           map[string]Mark
+	moved           map[string]string
 	parts           []labelled
 }
 
@@ -68,7 +69,7 @@ type labelled struct {
 
 // Selection is what [Labels] know of the gang's pods, by what the blueprint says so far.
 func (b *Blueprint) Selection() Labels {
-	l := Labels{Gang: b.Name, Namespace: b.Namespace, marks: b.Marks}
+	l := Labels{Gang: b.Name, Namespace: b.Namespace, marks: b.Marks, moved: b.Moved}
 	for _, m := range b.members() {
 		first := int32(0)
 		for _, part := range m.parts {
@@ -119,14 +120,16 @@ func (l Labels) Now(key, value string) (nowKey, nowValue string, ok bool) {
 	switch {
 	case !known, m.Kept && m.Says == SaysGang:
 		return key, value, true
+	case m.Says == SaysWorkload:
+		return l.workload(key, value)
+	case len(l.parts) == 0: // plain Jobs, which are no gang
+		return "", "", false
 	case m.Says == SaysGang:
 		return gang.LabelGang, value, true
 	case m.Says == SaysRole:
 		return l.part(m, key, value)
 	case m.Says == SaysIndex:
 		return l.index(value)
-	case m.Says == SaysWorkload:
-		return l.workload(key, value)
 	}
 	return "", "", false
 }
@@ -154,6 +157,9 @@ func (l Labels) index(value string) (nowKey, nowValue string, ok bool) {
 
 // workload is [Labels.Now] for the name of the Job that made the pods.
 func (l Labels) workload(key, value string) (nowKey, nowValue string, ok bool) {
+	if now, moved := l.moved[value]; moved {
+		return key, now, true
+	}
 	at := slices.IndexFunc(l.parts, func(p labelled) bool { return slices.Contains(p.workloads, value) })
 	switch {
 	case at < 0 || l.parts[at].place.Name == value:
@@ -187,6 +193,9 @@ func (p labelled) indexKey() string {
 
 // Advice says by which labels the pods can be told now, for people.
 func (l Labels) Advice() string {
+	if len(l.parts) == 0 {
+		return "select by " + batchv1.JobNameLabel
+	}
 	text := fmt.Sprintf("select by %s: %s", gang.LabelGang, l.Gang)
 	if len(l.parts) > 1 && !l.parts[0].shared {
 		return text + ", and " + gang.LabelRole

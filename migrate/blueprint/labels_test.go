@@ -46,6 +46,8 @@ func TestNow(t *testing.T) {
 		{"a Job that is a StatefulSet now", serving, false, "made-by", "js-w-0", "rollcall.training/role=worker"},
 		{"a Job of somebody else's", apart, false, "made-by", "other", "made-by=other"},
 		{"what nothing stands for", apart, false, "uid", "1", ""},
+		{"plain Jobs are no gang", nil, false, "job", "js", ""},
+		{"and have no parts", nil, false, "index", "1", ""},
 		{"a label of the user's", apart, false, "app", "js", "app=js"},
 	}
 	for _, tt := range tests {

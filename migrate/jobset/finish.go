@@ -53,6 +53,7 @@ func (s *Set) placed() {
 	for _, j := range s.Jobs {
 		switch {
 		case j.Role == "" && j.Alone:
+			s.Blueprint.Moved = map[string]string{fmt.Sprintf("%s-%s-0", s.Blueprint.Name, j.Name): s.Blueprint.Name}
 			j.place, j.domain = s.Blueprint.Name, s.Blueprint.Name
 		case j.Role == "":
 			j.place = s.Blueprint.Name + "-" + j.Name // an index follows for each of its Jobs

@@ -147,7 +147,10 @@ func (s *Set) others(j *Job) {
 		j.pod().Remark(ledger.Lost, "", "a volume shows labels of JobSet's, which no pod has any more", "write their values into the program or a variable")
 	}
 	if has([]any{j.spec().Affinity, j.spec().TopologySpreadConstraints}) {
-		j.pod().Remark(ledger.Lost, "", "a term selects pods by labels of JobSet's, which no pod has any more",
-			fmt.Sprintf("select the gang by %s: %s, and the pods of this Job by %s", gang.LabelGang, s.Blueprint.Name, batchv1.JobNameLabel))
+		do := "select the pods of this Job by " + batchv1.JobNameLabel
+		if len(s.members()) > 0 {
+			do += fmt.Sprintf(", and the gang by %s: %s", gang.LabelGang, s.Blueprint.Name)
+		}
+		j.pod().Remark(ledger.Lost, "", "a term selects pods by labels of JobSet's, which no pod has any more", do)
 	}
 }
