@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rollcall.training/manifest/misfit"
 )
 
 const listed = `# a comment
@@ -133,11 +135,11 @@ func TestFieldAt(t *testing.T) {
 			t.Errorf("%q gave %v", after, err)
 			continue
 		}
-		if got := o.FieldAt(e.Offset); got != want {
+		if got := misfit.FieldAt(o.Text, e.Offset); got != want {
 			t.Errorf("%q: field %q, want %q (offset %d of %s)", after, got, want, e.Offset, o.Text)
 		}
 	}
-	if got := object(t, listed, 0).FieldAt(1 << 40); got != "" {
+	if got := misfit.FieldAt(object(t, listed, 0).Text, 1<<40); got != "" {
 		t.Errorf("field %q beyond the end", got)
 	}
 }

@@ -47,6 +47,17 @@ func TestReadAll(t *testing.T) {
 			text:   "---\na: 1\n---\nb: 2\n",
 			docs:   []place{{Number: 1, Line: 1, Text: `{"a":1}`}, {Number: 2, Line: 4, Text: `{"b":2}`}},
 		},
+		"a chart's template": {
+			reason: "it is no manifest before Helm has made one of it",
+			text:   "a: 1\n---\nkind: Job\nmetadata:\n  name: {{ .Values.name }}\n---\n{{- if .Values.on }}\nb: 1\n{{- end }}\n",
+			docs:   []place{{Number: 1, Line: 1, Text: `{"a":1}`}},
+			errs:   []place{{Number: 2, Line: 5, Text: "run helm template first"}, {Number: 3, Line: 7, Text: "run helm template first"}},
+		},
+		"braces in a text": {
+			reason: "a manifest may hold them",
+			text:   "a: \"{{inputs.x}}\"\n",
+			docs:   []place{{Number: 1, Line: 1, Text: `{"a":"{{inputs.x}}"}`}},
+		},
 		"keys twice": {
 			reason: "each is told, and the first gives the line",
 			text:   "x: 1\n---\na: 1\na: 2\nb: 1\nb: 2\n",

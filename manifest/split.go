@@ -92,9 +92,18 @@ func (d *Document) place(err error) *Error {
 			reasons = append(reasons, reason)
 		}
 	}
+	if at := action.FindIndex(d.raw); at != nil {
+		if found == nil {
+			e.Line += bytes.Count(d.raw[:at[0]], []byte("\n"))
+		}
+		reasons = append(reasons, "it has the braces of a template: run helm template first, and use what that prints")
+	}
 	e.Err = errors.New(strings.Join(reasons, "; "))
 	return e
 }
+
+// action is what a template of Helm has where a manifest has a value, or a line of its own.
+var action = regexp.MustCompile(`\{\{.*\}\}`)
 
 // lineOf makes a line of the document one of its source. Parsers of YAML take a lone
 // carriage return for the end of a line, which editors do not, and may speak of the line

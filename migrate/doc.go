@@ -12,5 +12,7 @@
 //	document ─▶ reader ─▶ blueprint ─▶ workloads ─▶ engine ─▶ document
 //	               └──────────── ledger ──────────────┴─────▶ report
 //
-// What is no training job passes through as it is.
+// What is no training job passes through as it is. It is looked at for what the
+// migration of others breaks in it, such as a selector of pods by a label that they do
+// not have any more, and reported then.
 package migrate

@@ -71,11 +71,14 @@ func golden(t *testing.T, base string) {
 	again(t, result.Documents)
 }
 
-// again migrates what came out: there is nothing left to be migrated.
+// again migrates what came out: there is nothing left to be migrated but what stands within
+// other objects.
 func again(t *testing.T, docs []*manifest.Document) {
 	t.Helper()
-	if next := (migrate.Migrator{Config: config}).Migrate(docs); len(next.Reports) > 0 {
-		t.Errorf("the result was migrated again: %v", next.Reports)
+	for _, r := range (migrate.Migrator{Config: config}).Migrate(docs).Reports {
+		if !r.Through || len(r.Into) > 0 {
+			t.Errorf("the result was migrated again: %v", r)
+		}
 	}
 }
 

@@ -43,7 +43,8 @@ type Result struct {
 	// Documents are those that were given, with each training job replaced by its
 	// workloads. A job that could not be migrated is left out.
 	Documents []*manifest.Document
-	// Reports has one for each training job.
+	// Reports has one for each training job, and one for each other object in which
+	// something is to be done because of them.
 	Reports []Report
 }
 
@@ -68,18 +69,23 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	known.gather(m.Runtimes)
 	scripts := configMaps{}
 	scripts.gather(docs)
-	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework, Runtime: known.find(m.Namespace)}
+	around := origin.Surroundings{Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework, Runtime: known.find(m.Namespace), Alone: roleAlone}
 	names := taken{}
 	names.gather(docs)
+	through := passed{migrator: m}
+	var rest []manifest.Object
 	for _, d := range docs {
 		if !slices.ContainsFunc(d.Objects(), ours) {
 			out.Documents = append(out.Documents, d)
+			rest = append(rest, d.Objects()...)
 			continue
 		}
-		for _, part := range d.Parts() {
+		parts := d.Parts()
+		for i, part := range parts {
 			objects := part.Objects()
 			if len(objects) != 1 || !ours(objects[0]) {
 				out.Documents = append(out.Documents, part)
+				rest = append(rest, objects...)
 				continue
 			}
 			if isRuntime(objects[0]) {
@@ -88,9 +94,12 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 				continue
 			}
 			around.Texts = scripts.named(append(known.of(m.Namespace, objects[0]), objects[0].Text)...)
-			made, report := m.object(objects[0], around)
+			made, labels, report := m.object(objects[0], lines(d, i, len(parts)), around)
 			made, report = names.claim(made, report)
 			known.used(m.Namespace, objects[0], report)
+			if !report.Failed() {
+				through.gangs = append(through.gangs, migratedGang{labels, report.Into})
+			}
 			out.Documents = append(out.Documents, made...)
 			out.Reports = append(out.Reports, report)
 		}
@@ -98,7 +107,18 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	for at, o := range consumed {
 		out.Reports[at] = known.report(o)
 	}
+	for _, o := range rest {
+		if report, is := through.report(o); is {
+			out.Reports = append(out.Reports, report)
+		}
+	}
 	return out
+}
+
+// roleAlone is the role that a framework gives to a workload alone.
+func roleAlone(framework string) string {
+	f, _ := injectors.Builtin().Frameworks().Find(framework)
+	return f.Role
 }
 
 // ours reports whether the object is of a system that can be migrated from.
@@ -110,14 +130,29 @@ func ours(o manifest.Object) bool {
 	return Knows(gv.Group)
 }
 
-// object migrates one object.
-func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*manifest.Document, Report) {
+// lines tells on which line of its source a field of one of a document's parts stands; 0
+// where that cannot be told.
+func lines(d *manifest.Document, part, parts int) func(path string) int {
+	objects := d.Objects()
+	if len(objects) != parts {
+		return func(string) int { return 0 } // some item of a list is no object
+	}
+	return func(path string) int {
+		if first, _, _ := strings.Cut(path, "."); strings.Contains(first, "/") {
+			return 0 // of a runtime, which stands elsewhere
+		}
+		return objects[part].Line(path)
+	}
+}
+
+// object migrates one object. Line tells where a field of it stands.
+func (m Migrator) object(from manifest.Object, line func(path string) int, around origin.Surroundings) ([]*manifest.Document, blueprint.Labels, Report) {
 	d := from.Document
 	report := Report{Source: d.Source, Document: d.Number, Object: from.Kind}
 	var tree map[string]any
 	if err := from.Decode(&tree); err != nil {
 		report.Mistakes = []string{err.Error()}
-		return nil, report
+		return nil, blueprint.Labels{}, report
 	}
 	var account ledger.Ledger
 	gv, _ := schema.ParseGroupVersion(from.APIVersion) // parsed before, by ours
@@ -125,18 +160,23 @@ func (m Migrator) object(from manifest.Object, around origin.Surroundings) ([]*m
 	report.Object = name(o)
 	b, err := readers()[gv.Group](o)
 	for _, mistake := range account.Mistakes() {
-		report.Mistakes = append(report.Mistakes, mistake.Error())
+		text := mistake.Error()
+		if n := line(mistake.Field); n > 0 {
+			text = fmt.Sprintf("line %d: %s", n, text)
+		}
+		report.Mistakes = append(report.Mistakes, text)
 	}
 	if err != nil {
 		report.Mistakes = append(report.Mistakes, err.Error())
 	}
 	if report.Failed() {
-		return nil, report
+		return nil, blueprint.Labels{}, report
 	}
 	objects := b.Build()
 	account.SettleAll(o.Root)
 	report.Entries = account.Entries()
-	return m.finish(d, objects, report)
+	made, report := m.finish(d, objects, report)
+	return made, b.Selection(), report
 }
 
 // name is an object's kind, namespace and name.

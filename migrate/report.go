@@ -18,11 +18,13 @@ type Report struct {
 	Entries []ledger.Entry `json:"fields,omitempty"`
 	// Warnings are what the webhook will say about the result.
 	Warnings []string `json:"warnings,omitempty"`
-	// Mistakes say why the object was not migrated; empty when it was.
+	// Mistakes say why the object, or a job within it, was not migrated; empty when it was.
 	Mistakes []string `json:"mistakes,omitempty"`
+	// Through is true for an object that is no training job, and was passed on as it was.
+	Through bool `json:"through,omitempty"`
 }
 
-// Failed reports whether the object was not migrated.
+// Failed reports whether the object, or a job within it, was not migrated.
 func (r Report) Failed() bool { return len(r.Mistakes) > 0 }
 
 // Count is the number of fields with the given outcome.

@@ -53,11 +53,18 @@ func (r Report) text(out *strings.Builder, all bool) {
 		fmt.Fprintf(out, ", document %d", r.Document)
 	}
 	out.WriteString(")")
+	switch {
+	case r.Through:
+		out.WriteString(": passed on as it was")
+	case r.Failed():
+		out.WriteString(": not migrated")
+	}
 	if r.Failed() {
-		out.WriteString(": not migrated\n")
-		for _, m := range r.Mistakes {
-			fmt.Fprintf(out, "  error    %s\n", m)
-		}
+		out.WriteByte('\n')
+		fmt.Fprintf(out, "  error    %s", strings.Join(r.Mistakes, "\n  error    "))
+	}
+	if r.Failed() && !r.Through {
+		out.WriteByte('\n')
 		return
 	}
 	if len(r.Into) > 0 {
@@ -71,17 +78,22 @@ func (r Report) text(out *strings.Builder, all bool) {
 			}
 		}
 	}
-	if all {
-		for _, e := range r.Entries {
-			if e.Outcome == ledger.Carried {
-				line(out, e)
-			}
-		}
-	} else {
-		fmt.Fprintf(out, "  carried  %s\n", count(r.Count(ledger.Carried), "field"))
-	}
+	r.carried(out, all)
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", warning)
+	}
+}
+
+// carried writes the fields that were carried, each or how many.
+func (r Report) carried(out *strings.Builder, all bool) {
+	n := r.Count(ledger.Carried)
+	if !all && (n > 0 || len(r.Into) > 0) {
+		fmt.Fprintf(out, "  carried  %s\n", count(n, "field"))
+	}
+	for _, e := range r.Entries {
+		if all && e.Outcome == ledger.Carried {
+			line(out, e)
+		}
 	}
 }
 

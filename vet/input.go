@@ -1,15 +1,6 @@
 package vet
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/api/resource"
-)
+import "rollcall.training/manifest/misfit"
 
 func ofInput() []Check {
 	return []Check{
@@ -38,80 +29,15 @@ func undecodable(_ *input, s *subject) []remark {
 	if s.unread == nil || s.member == nil {
 		return nil
 	}
-	var tree map[string]any
-	if err := s.read.Decode(&tree); err != nil {
-		return say("", "%v", err).do("")
-	}
-	out := quantities("", "", tree)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(s.unread, &wrong):
-		have, want := jsonType(wrong.Value), goType(wrong)
-		r := remark{field: s.read.FieldAt(wrong.Offset), message: fmt.Sprintf("it is a %s, and has to be a %s", have, want)}
-		if want == "string" && (have == "number" || have == "boolean") {
-			r.fix = "put it in quotes"
-		}
-		out = append(out, r)
-	case len(out) == 0:
+	found := misfit.Of(s.read.Text, s.unread)
+	if len(found) == 0 {
 		return say("", "%v", s.unread).do("")
 	}
-	return out
-}
-
-// quantities finds what cannot be read as a quantity where one has to be: their type says
-// so itself, without a place.
-func quantities(path, parent string, v any) []remark {
-	var out []remark
-	switch v := v.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			at := strings.TrimPrefix(path+"."+key, ".")
-			if strings.ContainsAny(key, "./[]") {
-				at = path + "[" + key + "]"
-			}
-			text, isText := v[key].(string)
-			isQuantity := parent == "limits" || parent == "requests" || key == "sizeLimit"
-			if _, err := resource.ParseQuantity(text); isText && isQuantity && err != nil {
-				out = append(out, say(at, "%q is no quantity", text).do("write a number with one of the endings m, k, M, G, T, Ki, Mi, Gi, Ti, or none")...)
-			}
-			out = append(out, quantities(at, key, v[key])...)
-		}
-	case []any:
-		for i, item := range v {
-			out = append(out, quantities(fmt.Sprintf("%s[%d]", path, i), "", item)...)
-		}
+	out := make([]remark, len(found))
+	for i, m := range found {
+		out[i] = remark{field: m.Path, message: m.Message, fix: m.Fix}
 	}
 	return out
-}
-
-// jsonType names a value as users of YAML do.
-func jsonType(value string) string {
-	switch kind, _, _ := strings.Cut(value, " "); kind { // a number comes with its text
-	case "array":
-		return "list"
-	case "object":
-		return "mapping"
-	case "bool":
-		return "boolean"
-	default:
-		return kind
-	}
-}
-
-// goType names a type as users of YAML do.
-func goType(e *json.UnmarshalTypeError) string {
-	switch kind := e.Type.Kind().String(); kind {
-	case "int", "int32", "int64", "uint16", "uint32":
-		return "whole number"
-	case "slice":
-		return "list"
-	case "map", "struct":
-		return "mapping"
-	case "bool":
-		return "boolean, true or false"
-	default:
-		return kind
-	}
 }
 
 func duplicate(in *input, s *subject) []remark {

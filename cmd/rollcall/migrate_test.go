@@ -53,9 +53,19 @@ func TestMigrate(t *testing.T) {
 		"an unknown version": {reason: "it is named with those that are known", code: exitNotMigrated,
 			stdin: strings.Replace(former("train", ""), "kubeflow.org/v1", "kubeflow.org/v7", 1), stderr: []string{"v7"}},
 		"nothing to do": {reason: "what is no training job passes", stdin: settings, stdout: []string{settings}},
-		"no file":       {reason: "", code: exitNotMigrated, args: []string{"-f", "no-such-file.yaml"}, noReport: true},
-		"two sources":   {reason: "a file or a cluster", code: exitNotMigrated, args: []string{"--from-cluster"}, noReport: true},
-		"wrong flag":    {reason: "allowed values are named", code: exitNotMigrated, args: []string{"--gang-scheduler", "slurm"}, noReport: true},
+		"within another object": {reason: "it is printed as it was, and is not migrated", code: exitNotMigrated,
+			stdin:  "kind: Experiment\napiVersion: kubeflow.org/v1beta1\nmetadata: {name: tune}\nspec: {trialTemplate: {trialSpec: {kind: PyTorchJob, apiVersion: kubeflow.org/v1, spec: {}}}}\n",
+			stdout: []string{"trialSpec: {kind: PyTorchJob"},
+			stderr: []string{"Experiment tune (standard input, document 1): passed on as it was\n  error    spec.trialTemplate.trialSpec holds a PyTorchJob"}},
+		"selected from outside": {reason: "the selector stays, and is wrong", code: exitLost,
+			stdin:  former("train", "cleanPodPolicy: All") + "---\nkind: Service\napiVersion: v1\nmetadata: {name: first}\nspec: {selector: {training.kubeflow.org/replica-index: \"0\"}}\n",
+			stdout: []string{"training.kubeflow.org/replica-index"},
+			stderr: []string{"Service first (standard input, document 2): passed on as it was\n  lost     spec.selector\n", "to do: write batch.kubernetes.io/job-completion-index: \"0\" in its place\n"}},
+		"a chart": {reason: "it is no manifest yet", code: exitNotMigrated, stdin: "kind: PyTorchJob\nmetadata: {name: {{ .Release.Name }}}\n",
+			stderr: []string{"line 2", "run helm template first"}, noReport: true},
+		"no file":     {reason: "", code: exitNotMigrated, args: []string{"-f", "no-such-file.yaml"}, noReport: true},
+		"two sources": {reason: "a file or a cluster", code: exitNotMigrated, args: []string{"--from-cluster"}, noReport: true},
+		"wrong flag":  {reason: "allowed values are named", code: exitNotMigrated, args: []string{"--gang-scheduler", "slurm"}, noReport: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"migrate"}, c.args...)

@@ -37,6 +37,13 @@ type Blueprint struct {
 	// TimeToLive is where the manifest says how long the whole lives after its end; the
 	// value is in Job. See [Blueprint.Build].
 	TimeToLive ledger.Node
+	// Alone tells the role that a framework gives to a workload alone; nil knows of none.
+	Alone func(framework string) string
+	// Marks are the labels and annotations that the former system gave to the pods, by
+	// which they were selected.
+	Marks map[string]Mark
+	// Moved are Jobs outside of the gang that have another name now, by their former ones.
+	Moved map[string]string
 	// Texts are further texts in which the pods' former names may stand, such as
 	// scripts in ConfigMaps of the same manifest.
 	Texts []string
@@ -75,6 +82,9 @@ type Role struct {
 	// Set is true for a StatefulSet, where the role never ends by itself and nothing is
 	// asked of it that only a Job can do.
 	Set bool
+	// OnlyJob says what is asked of the role that only a Job can do, for a sentence that
+	// goes on with it; empty when nothing is, as far as the reader knows.
+	OnlyJob string
 	// PodFailurePolicy is for the role's Job; nil when there is none.
 	PodFailurePolicy *batchv1.PodFailurePolicy
 	// Claims are the volume claim templates of a StatefulSet.

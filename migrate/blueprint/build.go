@@ -22,6 +22,9 @@ import (
 // user does not have.
 var setLabels = []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "migrated.rollcall.training/statefulset"}
 
+// queued is why a workload that waits in a queue is a Job.
+const queued = "the queue of " + gang.LabelQueue + " takes a StatefulSet for a service, which holds its quota for good"
+
 // member is a workload to be built, and the roles that it stands for.
 type member struct {
 	Role
@@ -49,6 +52,7 @@ func (b *Blueprint) Build() []runtime.Object {
 			"use Kueue's waitForPodsReady where gangs could wait for each other's rest")
 	}
 	services := b.rename(members)
+	b.reselect(members)
 	var out []runtime.Object
 	for _, s := range services {
 		out = append(out, s)
@@ -59,7 +63,7 @@ func (b *Blueprint) Build() []runtime.Object {
 	for i := range members {
 		m := &members[i]
 		for _, part := range m.parts {
-			part.Node.Carried(m.place().String())
+			part.Node.Carried(m.place().String() + b.instead(part))
 			if len(m.parts) > 1 && part.Name == b.Decides {
 				part.Node.Note("the end of this part was the end of the job; where one workload stands for all parts, all ranks have to end well",
 					"set "+gang.AnnotationSuccessPolicy+": rank0 for the former way")
@@ -156,9 +160,9 @@ func (b *Blueprint) members() []member {
 	}
 	out := make([]member, len(b.Roles))
 	for i, r := range b.Roles {
-		r.Set = b.isSet(r)
-		r.Template = *r.Template.DeepCopy()
 		out[i] = member{Role: r, workload: b.Name + "-" + r.Name, parts: []Role{r}}
+		out[i].Set = b.isSet(r)
+		out[i].Template = *r.Template.DeepCopy()
 	}
 	return out
 }
@@ -179,18 +183,49 @@ func (b *Blueprint) alike() bool {
 }
 
 // isSet reports whether a role is a StatefulSet: whether it wants to be, and asks for
-// nothing that only a Job can do. Pods with a deadline of their own are refused in a
+// nothing that only a Job can do.
+func (b *Blueprint) isSet(r Role) bool { return r.Set && b.OnlyJob(r) == "" }
+
+// OnlyJob says what is asked of a role that only a Job can do, for a sentence that goes on
+// with it; empty when nothing is. Pods with a deadline of their own are refused in a
 // StatefulSet (kubernetes pkg/apis/apps/validation).
-func (b *Blueprint) isSet(r Role) bool {
-	return r.Set && !b.JobsOnly() && r.Template.Spec.ActiveDeadlineSeconds == nil
+func (b *Blueprint) OnlyJob(r Role) string {
+	own := r.OnlyJob
+	switch {
+	case own != "":
+	case r.Labels[gang.LabelQueue] != "":
+		own = queued
+	case r.Template.Spec.ActiveDeadlineSeconds != nil:
+		own = "activeDeadlineSeconds of the pods is for pods that end"
+	}
+	return cmp.Or(b.JobsOnly(), own)
 }
 
-// JobsOnly reports whether something is asked of all workloads that a StatefulSet cannot
-// do: wait for a queue, which takes a StatefulSet for a service and lets it hold its quota
-// until it is scaled to nothing, or go away by itself. There are no StatefulSets then, whatever
-// the roles say.
-func (b *Blueprint) JobsOnly() bool {
-	return ptr.Deref(b.Job.Suspend, false) || b.Job.TTLSecondsAfterFinished != nil || b.Job.ManagedBy != nil || b.Labels[gang.LabelQueue] != ""
+// instead tells of a role that is a Job only because something is asked that a StatefulSet
+// cannot do.
+func (b *Blueprint) instead(r Role) string {
+	if why := b.OnlyJob(r); r.Set && why != "" {
+		return ", and no StatefulSet: " + why
+	}
+	return ""
+}
+
+// JobsOnly says what is asked of all workloads that a StatefulSet cannot do: wait for a
+// queue, which takes a StatefulSet for a service and lets it hold its quota until it is
+// scaled to nothing, or go away by itself. There are no StatefulSets then, whatever the
+// roles say. It is empty when nothing is.
+func (b *Blueprint) JobsOnly() string {
+	switch {
+	case ptr.Deref(b.Job.Suspend, false):
+		return "suspend is for Jobs"
+	case b.Job.TTLSecondsAfterFinished != nil:
+		return "ttlSecondsAfterFinished is for Jobs"
+	case b.Job.ManagedBy != nil:
+		return "managedBy is for Jobs"
+	case b.Labels[gang.LabelQueue] != "":
+		return queued
+	}
+	return ""
 }
 
 // meta is the metadata of one workload.

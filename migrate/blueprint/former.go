@@ -20,6 +20,10 @@ type Former struct {
 	// metadata.labels['example.com/index'], where containers may read it; empty when
 	// there was none, or when the pods still have it.
 	IndexField string
+	// Part is the system's word for the role in its labels; empty when it had none.
+	Part string
+	// Workloads are the names of the Jobs that made the pods; nil where none did.
+	Workloads []string
 }
 
 // name is the former name of the pod with the given index.

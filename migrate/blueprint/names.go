@@ -10,8 +10,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"rollcall.training/migrate/ledger"
 )
 
 // maxAliases bounds the Services that stand for names which a text puts together from
@@ -35,6 +33,7 @@ func (b *Blueprint) rename(members []member) []*corev1.Service {
 			}
 			reindex(m, part)
 			readsItself(m, part)
+			b.reread(m, part)
 			first += part.Pods
 		}
 	}
@@ -173,76 +172,6 @@ func count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// reindex lets containers read the index of their pod where it is now.
-func reindex(m *member, part Role) {
-	if part.Former.IndexField == "" {
-		return
-	}
-	now := "metadata.labels['" + batchv1.JobCompletionIndexAnnotation + "']"
-	if m.Set {
-		now = "metadata.labels['" + appsv1.PodIndexLabel + "']"
-	}
-	found := false
-	fields(&m.Template.Spec, func(f *corev1.ObjectFieldSelector) {
-		if strings.ReplaceAll(f.FieldPath, `"`, `'`) == part.Former.IndexField {
-			f.FieldPath, found = now, true
-		}
-	})
-	switch {
-	case found && len(m.parts) > 1:
-		part.Node.Changed(now, "read in the place of "+part.Former.IndexField+
-			"; in the one workload that stands for all parts it counts through all of them", "see whether the program expects the index within its own part")
-	case found:
-		part.Node.Changed(now, "read in the place of "+part.Former.IndexField+", which the new pods do not have; it counts the pods of the workload from 0", "")
-	}
-}
-
-// replicaType is the label by which operators told their pods the part that they play.
-const replicaType = "metadata.labels['training.kubeflow.org/replica-type']"
-
-// readsItself names what a container reads of its own pod that is another now.
-func readsItself(m *member, part Role) {
-	named, typed := false, false
-	fields(&m.Template.Spec, func(f *corev1.ObjectFieldSelector) {
-		named = named || f.FieldPath == "metadata.name"
-		typed = typed || strings.ReplaceAll(f.FieldPath, `"`, `'`) == replicaType
-	})
-	if named && part.Former.Prefix != "" {
-		now := m.workload + "-<index>-<five letters>, another at each restart"
-		if m.Set {
-			now = m.workload + "-<index>"
-		}
-		part.Node.Remark(ledger.Changed, "metadata.name", fmt.Sprintf("a container reads the name of its pod, which was %s and is %s", part.Former.name(0), now),
-			"for what shall outlive a restart, such as a folder of checkpoints, read the rank: $(ROLLCALL_RANK)")
-	}
-	if typed && len(m.parts) > 1 {
-		part.Node.Remark(ledger.Changed, replicaType, "a container reads its part from the label, and all pods of the one workload have the same", "tell the parts apart by the rank: $(ROLLCALL_RANK)")
-	}
-}
-
-// fields visits the fields of its own pod that a template reads.
-func fields(spec *corev1.PodSpec, visit func(*corev1.ObjectFieldSelector)) {
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			for _, e := range containers[i].Env {
-				if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-					visit(e.ValueFrom.FieldRef)
-				}
-			}
-		}
-	}
-	for _, v := range spec.Volumes {
-		if v.DownwardAPI == nil {
-			continue
-		}
-		for _, item := range v.DownwardAPI.Items {
-			if item.FieldRef != nil {
-				visit(item.FieldRef)
-			}
-		}
-	}
 }
 
 // texts are all texts of the templates in which a pod may be called.

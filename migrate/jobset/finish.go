@@ -18,6 +18,7 @@ func (s *Set) Finish() {
 	if len(s.Jobs) == 0 || len(s.Root.Ledger().Mistakes()) > 0 {
 		return
 	}
+	s.Blueprint.Marks = podMarks()
 	s.holds()
 	s.network()
 	s.success()
@@ -52,6 +53,7 @@ func (s *Set) placed() {
 	for _, j := range s.Jobs {
 		switch {
 		case j.Role == "" && j.Alone:
+			s.Blueprint.Moved = map[string]string{fmt.Sprintf("%s-%s-0", s.Blueprint.Name, j.Name): s.Blueprint.Name}
 			j.place, j.domain = s.Blueprint.Name, s.Blueprint.Name
 		case j.Role == "":
 			j.place = s.Blueprint.Name + "-" + j.Name // an index follows for each of its Jobs
@@ -80,7 +82,7 @@ func (s *Set) build(role string) blueprint.Role {
 			out.Pods += j.Replicas * j.Pods
 			continue
 		}
-		out = blueprint.Role{Name: role, Pods: s.pods(role), Template: j.Template.Spec.Template, Node: j.pod(), Keys: map[string]string{},
+		out = blueprint.Role{Name: role, Pods: s.pods(role), Template: j.Template.Spec.Template, Node: j.pod(), Keys: map[string]string{}, Former: s.labelled(role),
 			Labels: j.Template.Labels, Annotations: j.Template.Annotations}
 		out.Pods = j.Replicas * j.Pods
 		if _, said := s.Blueprint.Keys[gang.AnnotationContainer]; said {
@@ -152,10 +154,11 @@ func (s *Set) jobFields(j *Job, role *blueprint.Role) {
 			"the pods of %d Jobs are in one workload, whose indexes go through; there is no index of a Job any more", j.Replicas), "")
 	}
 	j.Node.Get("replicas").Carried("the workload's number of pods")
+	s.serves(j, role)
 	if mode := from.CompletionMode; mode != nil && *mode != batchv1.IndexedCompletion {
-		n.Get("completionMode").Changed("spec.completionMode: Indexed", "each rank has an index", "")
+		n.Get("completionMode").Changed("Indexed", "each rank has an index", "")
 	}
-	n.Get("completionMode").Carried("spec.completionMode")
+	n.Get("completionMode").Carried("each rank has an index")
 	s.limits(j, to)
 	if from.Suspend != nil {
 		n.Get("suspend").Changed("", "left out: the JobSet's own suspend overruled it", "")

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
-
+	"rollcall.training/migrate/blueprint"
 	"rollcall.training/migrate/ledger"
 )
 
@@ -33,7 +35,9 @@ func (s *Set) literals(j *Job, at index) {
 		}
 		c.Env = kept
 	}
-	s.others(j)
+	if j.Role == "" {
+		s.others(j)
+	}
 }
 
 // literal is a variable that no longer reads a label of JobSet's; false where nothing can
@@ -82,30 +86,71 @@ func (s *Set) value(j *Job, label string, at index) (string, bool) {
 	return v, ok
 }
 
-// selected keeps terms of affinity and of topology spread that select pods by JobSet's
-// labels: those that are alike for all pods of the job are put on them.
-func (s *Set) selected(j *Job) {
-	spec := j.spec()
-	text, err := json.Marshal([]any{spec.Affinity, spec.TopologySpreadConstraints})
-	if err != nil {
-		return // it came from JSON
+// podMarks are the labels that JobSet gives to pods, and those that the Job controller does.
+func podMarks() map[string]blueprint.Mark {
+	out := map[string]blueprint.Mark{
+		prefix + "jobset-name": {Says: blueprint.SaysGang}, prefix + "replicatedjob-name": {Says: blueprint.SaysRole},
+		batchv1.JobNameLabel: {Says: blueprint.SaysWorkload}, "job-name": {Says: blueprint.SaysWorkload},
 	}
-	for _, label := range []string{"jobset-name", "replicatedjob-name", "group-name"} {
-		if !strings.Contains(string(text), prefix+label) {
+	for _, name := range []string{"jobset-uid", "job-key", "job-index", "job-global-index", "job-group-index", "replicatedjob-replicas", "global-replicas",
+		"group-name", "group-replicas", "restart-attempt", "job-restart-attempt", "coordinator"} {
+		out[prefix+name] = blueprint.Mark{}
+	}
+	return out
+}
+
+// labelled is how the pods of a role were known by their labels. Where several jobs play it,
+// none of their names tells it.
+func (s *Set) labelled(role string) blueprint.Former {
+	var out blueprint.Former
+	for _, j := range s.members() {
+		switch {
+		case j.Role != role:
+			continue
+		case out.Workloads == nil:
+			out.Part = j.Name
+		default:
+			out.Part = ""
+		}
+		for i := range min(j.Replicas, maxBeside) {
+			out.Workloads = append(out.Workloads, fmt.Sprintf("%s-%s-%d", s.Blueprint.Name, j.Name, i))
+		}
+	}
+	return out
+}
+
+// groups puts the label of JobSet's with a job's group on the pods, if a term selects by it.
+func (s *Set) groups() {
+	selects := slices.ContainsFunc(s.members(), func(j *Job) bool {
+		text, err := json.Marshal([]any{j.spec().Affinity, j.spec().TopologySpreadConstraints})
+		return err == nil && strings.Contains(string(text), prefix+"group-name")
+	})
+	for _, j := range s.members() {
+		if !selects || s.roleJob(j.Role).groupName() != j.groupName() {
 			continue
 		}
 		if j.Template.Spec.Template.Labels == nil {
 			j.Template.Spec.Template.Labels = map[string]string{}
 		}
-		j.Template.Spec.Template.Labels[prefix+label], _ = s.value(j, label, index{})
-		j.pod().Remark(ledger.Changed, "label "+prefix+label+" of the pods", "the pods are selected by it, and JobSet does not write it any more", "")
+		j.Template.Spec.Template.Labels[prefix+"group-name"] = j.groupName()
+		j.pod().Remark(ledger.Changed, "label "+prefix+"group-name of the pods", "pods are selected by it, and JobSet does not write it any more", "")
 	}
 }
 
-// others looks for labels of JobSet's that are read in other ways.
+// others looks for labels of JobSet's that what stands beside the gang reads in other ways.
 func (s *Set) others(j *Job) {
-	text, err := json.Marshal(j.spec().Volumes)
-	if err == nil && strings.Contains(string(text), prefix) {
+	has := func(v any) bool {
+		text, err := json.Marshal(v)
+		return err == nil && strings.Contains(string(text), prefix)
+	}
+	if has(j.spec().Volumes) {
 		j.pod().Remark(ledger.Lost, "", "a volume shows labels of JobSet's, which no pod has any more", "write their values into the program or a variable")
+	}
+	if has([]any{j.spec().Affinity, j.spec().TopologySpreadConstraints}) {
+		do := "select the pods of this Job by " + batchv1.JobNameLabel
+		if len(s.members()) > 0 {
+			do += fmt.Sprintf(", and the gang by %s: %s", gang.LabelGang, s.Blueprint.Name)
+		}
+		j.pod().Remark(ledger.Lost, "", "a term selects pods by labels of JobSet's, which no pod has any more", do)
 	}
 }

@@ -98,8 +98,8 @@ func (s *Set) labels() {
 			s.through(j)
 		}
 		s.literals(j, at)
-		s.selected(j)
 	}
+	s.groups()
 }
 
 // indexPath is the pod's index in its workload.

@@ -86,11 +86,13 @@ func (r *reader) alpha() {
 // termination carries whose end was the end of the job: the master's, unless it names
 // another pod.
 func (r *reader) termination(n ledger.Node) {
+	n.Only("chief", "master")
 	for _, who := range []string{"chief", "master"} {
 		chief := n.Get(who)
 		if !chief.Exists() {
 			continue
 		}
+		chief.Only("replicaName", "replicaIndex", "replicaRank")
 		role := strings.ToLower(cmp.Or(chief.Get("replicaName").String(), "master"))
 		index := cmp.Or(chief.Get("replicaIndex").IntOrString(), chief.Get("replicaRank").IntOrString(), "0")
 		switch {

@@ -25,7 +25,6 @@ func (r *reader) containers() {
 		at := trainer(&role.Template.Spec, r.container)
 		r.train(role, at)
 		r.rendezvousPort(role, &role.Template.Spec.Containers[at])
-		r.labels(role)
 		r.variables(role, at)
 	}
 }
@@ -61,6 +60,7 @@ func (r *reader) carryPort(n ledger.Node, port int32) {
 	if r.asked == 0 {
 		r.asked = port
 	}
+	r.ports = append(r.ports, n)
 	switch {
 	case port != r.asked:
 		n.Changed("annotation "+gang.AnnotationPort, fmt.Sprintf("a gang has one rendezvous port, and another part asks for %d", r.asked), "use one port")
@@ -146,32 +146,6 @@ func (r *reader) sidecars(role *blueprint.Role, at int, sets []string) {
 			role.Node.At("spec", "containers").Item(i).Note(
 				fmt.Sprintf("it reads %s, which the operator set in all containers, and Rollcall sets in the one that trains", strings.Join(read, ", ")),
 				fmt.Sprintf("set %s: %s,%s", gang.AnnotationContainer, spec.Containers[at].Name, spec.Containers[i].Name))
-		}
-	}
-}
-
-// labels tells of labels of its own pod that a container reads, and that the new pods do
-// not bear: all of the operator's but the job's name, the part, and the index, which is
-// read elsewhere now.
-func (r *reader) labels(role *blueprint.Role) {
-	gone := []string{"training.kubeflow.org/operator-name", "training.kubeflow.org/job-role"}
-	for _, list := range []string{"initContainers", "containers"} {
-		all := role.Template.Spec.Containers
-		if list == "initContainers" {
-			all = role.Template.Spec.InitContainers
-		}
-		for i := range all {
-			for j, e := range all[i].Env {
-				if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
-					continue
-				}
-				for _, label := range gone {
-					if strings.Contains(e.ValueFrom.FieldRef.FieldPath, label) {
-						role.Node.At("spec", list).Item(i).Get("env").Item(j).Lost(
-							fmt.Sprintf("%s is empty: the new pods do not have the label %s", e.Name, label), "read ROLLCALL_ROLE, or the label "+gang.LabelRole)
-					}
-				}
-			}
 		}
 	}
 }

@@ -86,6 +86,7 @@ func (r *reader) rendezvous(n ledger.Node) {
 		if p := port.Int32(); p != nil {
 			r.blueprint.Keys[gang.AnnotationPort] = strconv.Itoa(int(*p)) // before that of a container
 			port.Carried("PET_RDZV_ENDPOINT, by the annotation " + gang.AnnotationPort)
+			r.portsBeside(*p)
 		}
 	default:
 		number := ptr.Deref(port.Int32(), r.portNumber())
@@ -98,8 +99,23 @@ func (r *reader) rendezvous(n ledger.Node) {
 	r.rendezvousConf(n.Get("rdzvConf"))
 	if most := n.Get("maxRestarts"); most.Int32() != nil {
 		r.carryEnv(most, "PET_MAX_RESTARTS", most.IntOrString())
+	} else {
+		n.Note("maxRestarts is not set: torchrun ended when one of its processes failed, and begins anew with those that are there now, at most as often as PET_MAX_RESTARTS says, which Rollcall sets",
+			"write the variable PET_MAX_RESTARTS into the new template for another number")
 	}
 	r.standalone(n.Get("standalone"))
+}
+
+// portsBeside tells of container ports that are not the rendezvous', since rdzvPort is, as for
+// the operator.
+func (r *reader) portsBeside(port int32) {
+	for _, n := range r.ports {
+		if own := n.Get("containerPort").Int32(); own == nil || *own == port {
+			continue
+		}
+		n.Retract()
+		n.Changed("the container's port alone", fmt.Sprintf("the ranks meet at elasticPolicy.rdzvPort, %d, as before; the operator's Services had this one, and the gang's has that", port), "")
+	}
 }
 
 // own reports whether a host is one of the gang's, by its former name.
@@ -119,6 +135,7 @@ func (r *reader) portNumber() int32 {
 func (r *reader) rendezvousConf(n ledger.Node) {
 	var pairs []string
 	for _, item := range n.Items() {
+		item.Only("key", "value")
 		pairs = append(pairs, item.Get("key").String()+"="+item.Get("value").String())
 	}
 	if len(pairs) > 0 {
@@ -161,8 +178,8 @@ func (r *reader) autoscaler(n ledger.Node, worker *blueprint.Role, bounds gang.E
 	if len(n.Items()) == 0 || !n.Into(&metrics) {
 		return
 	}
-	if r.blueprint.JobsOnly() {
-		n.Lost("an autoscaler needs a StatefulSet, and suspend, ttlSecondsAfterFinished and managedBy need a Job", "choose one of the two, and migrate again")
+	if why := r.blueprint.JobsOnly(); why != "" {
+		n.Lost("an autoscaler needs a StatefulSet, and "+why, "choose one of the two, and migrate again")
 		return
 	}
 	worker.Set, r.scaled = true, true

@@ -116,7 +116,7 @@ func Read(o origin.Object) (*blueprint.Blueprint, error) {
 		return nil, fmt.Errorf("%s/%s of %s: %w; there are %s", Group, o.Version, o.Kind, origin.ErrUnknown, strings.Join(j.versions, ", "))
 	}
 	r := &reader{job: j, Object: o, spec: o.Root.Get("spec"), blueprint: o.Blueprint()}
-	r.blueprint.Framework = j.framework
+	r.blueprint.Framework, r.blueprint.Marks = j.framework, r.marks()
 	if o.Kind == "MPIJob" && o.Version == v1alpha1 {
 		r.mpiAlpha()
 	} else {
@@ -143,6 +143,8 @@ type reader struct {
 	at ledger.Node
 	// asked is the rendezvous port that a part names; 0 while none has.
 	asked int32
+	// ports are where the manifest names it.
+	ports []ledger.Node
 	// restarts are the restart policies of the parts.
 	restarts []restart
 	// elastic is true for a gang whose number of pods may change while it runs.

@@ -94,7 +94,7 @@ func (r *reader) formerHosts(launcher, worker *blueprint.Role) {
 	if r.Version == v1alpha1 {
 		return
 	}
-	launcher.Former = blueprint.Former{Prefix: r.blueprint.Name + "-launcher", Single: true}
+	launcher.Former = blueprint.Former{Prefix: r.blueprint.Name + "-launcher", Single: true, Part: gang.RoleLauncher}
 	if worker != nil {
 		worker.Former.Alone = false
 	}

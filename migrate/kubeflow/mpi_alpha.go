@@ -57,9 +57,9 @@ func (r *reader) mpiAlpha() {
 
 func (r *reader) alphaRole(name string, pods int32, like blueprint.Role) blueprint.Role {
 	role := blueprint.Role{Name: name, Pods: pods, Node: like.Node, Template: *like.Template.DeepCopy(), Keys: map[string]string{},
-		Former: blueprint.Former{Prefix: r.blueprint.Name + "-" + name + "-"}}
+		Former: blueprint.Former{Part: name, Prefix: r.blueprint.Name + "-" + name + "-"}}
 	if name == gang.RoleLauncher {
-		role.Former = blueprint.Former{} // its pod had a random name
+		role.Former.Prefix = "" // its pod had a random name
 	}
 	policy := like.Node.At("spec", "restartPolicy")
 	r.restarts = append(r.restarts, restart{role: name, node: policy})

@@ -133,9 +133,9 @@ func (r *reader) template(role *blueprint.Role, n ledger.Node) bool {
 // them.
 func (r *reader) former(p part) blueprint.Former {
 	if r.Version == v1alpha1 {
-		return blueprint.Former{}
+		return blueprint.Former{Part: strings.ToLower(p.name)}
 	}
-	f := blueprint.Former{Prefix: r.blueprint.Name + "-" + strings.ToLower(p.name) + "-", Alone: true}
+	f := blueprint.Former{Part: strings.ToLower(p.name), Prefix: r.blueprint.Name + "-" + strings.ToLower(p.name) + "-", Alone: true}
 	label := r.indexLabel
 	if r.Version == v1 || r.Version == v2beta1 {
 		label = "training.kubeflow.org/replica-index"

@@ -124,7 +124,7 @@ func (r *reader) relaunched(role *blueprint.Role, s restart) {
 func (r *reader) exitCode(role *blueprint.Role, s restart) {
 	spec := &role.Template.Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
-	if r.scaled {
+	if r.scaled && role.Set { // a master is a Job beside it
 		s.node.Lost("the workload is a StatefulSet for its autoscaler, and starts its pods anew whatever their exit code", "")
 		return
 	}

@@ -71,8 +71,11 @@ func (r *reader) backoffLimit(n ledger.Node) {
 		n.Invalid("must not be negative")
 	case r.blueprint.Keys[gang.AnnotationRestartPolicy] == string(gang.RestartNever):
 		n.Changed("", "left out: no part of the job restarts", "")
-	case r.scaled:
+	case r.scaled && len(r.blueprint.Roles) == 1:
 		n.Lost("the workload is a StatefulSet for its autoscaler, and starts its pods anew without an end", "")
+	case r.scaled:
+		r.blueprint.Job.BackoffLimit = limit
+		n.Changed("spec.backoffLimit of the master's Job", "the workers are a StatefulSet for their autoscaler, and start anew without an end", "")
 	case r.elastic:
 		r.blueprint.Job.BackoffLimit = limit
 		n.Changed("spec.backoffLimit of each Job", "the operator adds up the restarts of all containers that run; a Job counts those of its pods that failed", "")

@@ -40,6 +40,7 @@ type Entry struct {
 type Ledger struct {
 	entries  []Entry
 	settled  map[string]bool // paths that are accounted for, with all below them
+	read     map[string]bool // paths that a reader looked at
 	mistakes field.ErrorList
 	beside   []Node
 }
@@ -76,23 +77,21 @@ func (l *Ledger) Mistakes() field.ErrorList { return l.mistakes }
 func (l *Ledger) Mistake(err *field.Error) { l.mistakes = append(l.mistakes, err) }
 
 // Settle enters every value below the node that nobody accounted for as lost. What is
-// empty wishes for nothing, and is not mentioned.
+// empty wishes for nothing, and is not mentioned where a reader looked at it: it knows the
+// field.
 func (l *Ledger) Settle(n Node) {
 	if !n.Exists() || l.settled[n.Path()] {
 		return
 	}
-	switch v := n.value.(type) {
-	case map[string]any, []any:
-		for _, child := range n.children() {
-			l.Settle(child)
-		}
-	default:
-		if v == "" {
-			return
-		}
-		l.enter(Entry{Path: n.Path(), Outcome: Lost,
-			Reason: "this release does not know the field", Do: "see whether a Job or a StatefulSet has one for the same purpose"})
+	children := n.children()
+	for _, child := range children {
+		l.Settle(child)
 	}
+	if n.empty() && l.read[n.Path()] || len(children) > 0 {
+		return
+	}
+	l.enter(Entry{Path: n.Path(), Outcome: Lost,
+		Reason: "this release does not know the field", Do: "see whether a Job or a StatefulSet has one for the same purpose"})
 }
 
 // short cuts a value for a message, which is one line.

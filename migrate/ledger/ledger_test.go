@@ -39,7 +39,19 @@ func TestSettle(t *testing.T) {
 	}{
 		{"values that nobody read are lost, each by itself", `{"a":1,"b":{"c":[true,"x"]}}`, func(ledger.Node) {},
 			[]string{"lost a", "lost b.c[0]", "lost b.c[1]"}},
-		{"null and what is empty wish for nothing", `{"a":null,"b":{},"c":[],"d":[{}],"e":""}`, func(ledger.Node) {}, nil},
+		{"a field that nobody knows is named whatever it holds, but for null", `{"a":null,"b":{},"c":[],"d":[{}],"e":""}`, func(ledger.Node) {},
+			[]string{"lost b", "lost c", "lost d[0]", "lost e"}},
+		{"what is empty wishes for nothing, where somebody looked", `{"b":{},"c":[],"d":[{}],"e":"","f":[null]}`, func(n ledger.Node) {
+			n.At("b", "x").Bool()
+			n.Get("c").Items()
+			n.Get("d").Items()[0].Keys()
+			_ = n.Get("e").String()
+			n.Get("f").Items()
+		}, nil},
+		{"to look for known fields is to know no other", `{"a":{"b":1,"c":{}}}`, func(n ledger.Node) {
+			n.Get("a").Only("b")
+			n.Get("a").Carried("x")
+		}, []string{"carried a", "lost a.c"}},
 		{"an account of a value is one of all below it", `{"a":{"b":1,"c":2}}`, func(n ledger.Node) { n.Get("a").Carried("x") },
 			[]string{"carried a"}},
 		{"what is ignored is not mentioned", `{"a":{"b":1}}`, func(n ledger.Node) { n.Get("a").Ignore() }, nil},
@@ -147,7 +159,7 @@ func TestInto(t *testing.T) {
 	}{
 		{"fields that the type has not are lost", `{"c":{"name":"x","imagePullPolice":"Always","ports":[{"port":1}]}}`, true,
 			[]string{"lost c.imagePullPolice", "lost c.ports[0].port"}, ""},
-		{"a value of the wrong type", `{"c":{"name":1}}`, false, nil, "c: Invalid value"},
+		{"a value of the wrong type", `{"c":{"name":1}}`, false, nil, "c.name: Invalid value: 1: it is a number, and has to be a string"},
 		{"nothing there", `{}`, false, nil, ""},
 	}
 	for _, tt := range tests {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 )
 
 // Node is a place in a manifest, there or not. Nodes are values; reading one that is
@@ -40,6 +39,17 @@ func (n Node) Exists() bool { return n.value != nil }
 // Get is the field of the given name. A name with dots in it, such as that of an
 // annotation, stands in brackets in the path.
 func (n Node) Get(name string) Node {
+	n.look()
+	switch n.value.(type) {
+	case nil, map[string]any:
+	default:
+		n.wrongType("an object")
+	}
+	return n.child(name)
+}
+
+// child is the field of the given name, for whoever does not read it.
+func (n Node) child(name string) Node {
 	child := Node{ledger: n.ledger}
 	switch {
 	case n.path == nil:
@@ -49,14 +59,32 @@ func (n Node) Get(name string) Node {
 	default:
 		child.path = n.path.Child(name)
 	}
-	switch v := n.value.(type) {
-	case nil:
-	case map[string]any:
-		child.value = v[name]
-	default:
-		n.wrongType("an object")
+	if m, ok := n.value.(map[string]any); ok {
+		child.value = m[name]
 	}
 	return child
+}
+
+// look notes that a reader knows the field.
+func (n Node) look() {
+	if !n.empty() {
+		return // what holds something is accounted for by what becomes of that
+	}
+	if n.ledger.read == nil {
+		n.ledger.read = map[string]bool{}
+	}
+	n.ledger.read[n.Path()] = true
+}
+
+// empty reports whether the value holds nothing. An explicit null in it is nothing, too.
+func (n Node) empty() bool {
+	switch v := n.value.(type) {
+	case map[string]any, []any:
+		return len(n.children()) == 0
+	case string:
+		return v == ""
+	}
+	return false
 }
 
 // At is a field below, by the names on the way.
@@ -69,6 +97,7 @@ func (n Node) At(names ...string) Node {
 
 // Keys are the names of the node's fields, sorted; nil for what is no object.
 func (n Node) Keys() []string {
+	n.look()
 	m, ok := n.value.(map[string]any)
 	if !ok {
 		if n.value != nil {
@@ -91,11 +120,17 @@ func (n Node) Item(index int) Node {
 
 // Items are the elements of a list; nil for what is none.
 func (n Node) Items() []Node {
+	n.look()
+	if _, ok := n.value.([]any); !ok && n.value != nil {
+		n.wrongType("a list")
+	}
+	return n.items()
+}
+
+// items are the elements of a list, for whoever does not read it.
+func (n Node) items() []Node {
 	list, ok := n.value.([]any)
 	if !ok {
-		if n.value != nil {
-			n.wrongType("a list")
-		}
 		return nil
 	}
 	out := make([]Node, len(list))
@@ -107,19 +142,13 @@ func (n Node) Items() []Node {
 
 // children are all nodes right below that hold a value.
 func (n Node) children() []Node {
-	var out []Node
-	switch v := n.value.(type) {
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			child := n.Get(k)
-			if child.Exists() {
-				out = append(out, child)
-			}
+	out := n.items()
+	if m, ok := n.value.(map[string]any); ok {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			out = append(out, n.child(k))
 		}
-	case []any:
-		out = n.Items()
 	}
-	return out
+	return slices.DeleteFunc(out, func(child Node) bool { return !child.Exists() })
 }
 
 // Carried says that the value, and all below it, is in the result.
@@ -174,6 +203,7 @@ func (n Node) Required(detail string) { n.ledger.Mistake(field.Required(n.path, 
 
 // String is the text here; empty when there is none.
 func (n Node) String() string {
+	n.look()
 	switch v := n.value.(type) {
 	case nil:
 		return ""
@@ -260,44 +290,9 @@ func (n Node) Strings() []string {
 	return out
 }
 
-// Into decodes the value into a Kubernetes type. Fields that the type does not have
-// are entered as lost; a value of the wrong type is a mistake, and false.
-func (n Node) Into(to any) bool {
-	if !n.Exists() {
-		return false
-	}
-	text, err := json.Marshal(n.value)
-	if err != nil {
-		n.Invalid(err.Error())
-		return false
-	}
-	unknown, err := kjson.UnmarshalStrict(text, to)
-	if err != nil {
-		n.Invalid("cannot be read: " + short(strings.TrimPrefix(err.Error(), "json: ")))
-		return false
-	}
-	for _, u := range unknown {
-		n.unknown(u)
-	}
-	return true
-}
-
-// unknown enters a field that a Kubernetes type does not have, by the decoder's word
-// for it: unknown field "spec.name".
-func (n Node) unknown(err error) {
-	name := err.Error()
-	if _, quoted, ok := strings.Cut(name, `"`); ok {
-		name = strings.TrimSuffix(quoted, `"`)
-	}
-	if !strings.HasPrefix(name, "[") {
-		name = "." + name
-	}
-	n.ledger.enter(Entry{Path: n.Path() + name, Outcome: Lost,
-		Reason: "Kubernetes has no such field here", Do: "see whether it is misspelt"})
-}
-
 // Tree is a copy of the value, for what is passed on as it is.
 func (n Node) Tree() any {
+	n.look()
 	text, err := json.Marshal(n.value)
 	if err != nil {
 		return nil // it came from JSON

@@ -55,7 +55,7 @@ func (n Node) Retract() {
 // account for the object as a whole.
 func (n Node) Only(known ...string) {
 	for _, child := range n.children() {
-		if name := child.path.String(); !slices.ContainsFunc(known, func(k string) bool { return name == n.Get(k).Path() }) {
+		if name := child.path.String(); !slices.ContainsFunc(known, func(k string) bool { return name == n.child(k).Path() }) {
 			n.ledger.Settle(child)
 		}
 	}

@@ -36,6 +36,8 @@ type Surroundings struct {
 	// Framework is the framework of jobs that do not say theirs, as the user named it;
 	// empty when it is to be told from the job.
 	Framework string
+	// Alone tells the role that a framework gives to a workload alone; nil knows of none.
+	Alone func(framework string) string
 	// Texts are the contents of the ConfigMaps that came with the object and that it names.
 	Texts []string
 }
@@ -68,7 +70,7 @@ func (o Object) Blueprint() *blueprint.Blueprint {
 	meta := o.Root.Get("metadata")
 	b := &blueprint.Blueprint{
 		Name: o.Name(), Namespace: o.Namespace(), Node: o.Root, Keys: map[string]string{},
-		Aliases: o.Around.Aliases, Texts: o.Around.Texts,
+		Aliases: o.Around.Aliases, Texts: o.Around.Texts, Alone: o.Around.Alone,
 	}
 	for _, name := range []string{"apiVersion", "kind", "status"} {
 		o.Root.Get(name).Ignore()

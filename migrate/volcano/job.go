@@ -60,6 +60,7 @@ func Read(o origin.Object) (*blueprint.Blueprint, error) {
 		return nil, fmt.Errorf("version %q of %s is unknown; known are %s: %w", o.Version, o.Kind, strings.Join(versions, ", "), origin.ErrUnknown)
 	}
 	r := &reader{Object: o, spec: o.Root.Get("spec"), blueprint: o.Blueprint(), plugins: map[string]flags{}}
+	r.blueprint.Marks = marks()
 	r.readPlugins()
 	if !r.findFramework() {
 		return r.blueprint, nil

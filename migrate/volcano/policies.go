@@ -43,6 +43,9 @@ const (
 	resumeJob        = "ResumeJob"
 )
 
+// anEviction is the event [podEvicted] for people.
+const anEviction = "an eviction"
+
 // What an action does to a gang.
 type effect int
 
@@ -70,6 +73,7 @@ func readPolicies(list ledger.Node) []policy {
 	var out []policy
 	actions := []string{abortJob, restartJob, restartTask, restartPod, restartPartition, terminateJob, completeJob, resumeJob}
 	for _, n := range list.Items() {
+		n.Only("action", "event", "events", "exitCode", "timeout")
 		p := policy{node: n, action: n.Get("action").String(), events: n.Get("events").Strings(), exitCode: n.Get("exitCode").Int32(), timeout: n.Get("timeout")}
 		if e := n.Get("event").String(); e != "" {
 			p.events = append(p.events, e)
@@ -152,9 +156,9 @@ func (r *reader) account(p policy, t *task) {
 		case taskFailed:
 			r.accountTask(p)
 		case podEvicted:
-			r.accountFailure(p, "an eviction")
+			r.accountFailure(p, anEviction)
 		case anyEvent:
-			r.accountFailure(p, "a failure or an eviction")
+			r.accountFailure(p, "a failure or "+anEviction)
 			p.node.Note("other events, such as the end of a task, do nothing of the kind", "")
 		case taskCompleted:
 			r.accountSuccess(p, t)
@@ -201,10 +205,19 @@ func (r *reader) accountTask(p policy) {
 
 // ending is where it is said that something ends the gang.
 func (r *reader) ending(to, what string) string {
-	if r.blueprint.Keys[gang.AnnotationRestartPolicy] == string(gang.RestartNever) {
+	var by []string
+	switch {
+	case r.never():
 		return to + ": never"
+	case what != anEviction && r.blueprint.Keys[gang.AnnotationFinalCodes] != "":
+		by = append(by, "annotation "+gang.AnnotationFinalCodes)
+	case what != anEviction:
+		by = append(by, "spec.podFailurePolicy")
 	}
-	return "spec.podFailurePolicy: " + what + " ends the gang"
+	if strings.Contains(what, anEviction) && !slices.Contains(by, "spec.podFailurePolicy") {
+		by = append(by, "spec.podFailurePolicy")
+	}
+	return strings.Join(by, " and ") + ": " + what + " ends the gang"
 }
 
 func partOf(action string) string {

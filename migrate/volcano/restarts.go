@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,8 +45,8 @@ func (r *reader) fateOf(t task, policy corev1.RestartPolicy) fate {
 }
 
 // restarts decides whether and when the gang restarts. Volcano decides for each task, and
-// a gang restarts as a whole: where it does for one cause and not for another, the
-// Job's podFailurePolicy tells them apart.
+// a gang restarts as a whole: where it does for one cause and not for another, the gang's
+// final exit codes tell them apart, or the Job's podFailurePolicy where they cannot.
 func (r *reader) restarts() {
 	fates := make([]fate, len(r.tasks))
 	some := false
@@ -56,6 +57,9 @@ func (r *reader) restarts() {
 	}
 	if !some {
 		r.set(gang.AnnotationRestartPolicy, string(gang.RestartNever))
+	}
+	if some {
+		r.finalCodes(fates)
 	}
 	for i := range r.tasks {
 		role := &r.blueprint.Roles[i]
@@ -78,12 +82,16 @@ func (r *reader) never() bool {
 // restartPolicy accounts for what the pods themselves say.
 func (r *reader) restartPolicy(role *blueprint.Role, f fate, former corev1.RestartPolicy) {
 	n, to := role.Node.At("spec", "restartPolicy"), "annotation "+gang.AnnotationRestartPolicy
+	set, told := role.Set && r.blueprint.OnlyJob(*role) == "", f.said || len(f.codes) > 0
 	switch {
+	case set && told && former == corev1.RestartPolicyAlways: // and stays so
+	case set && told:
+		n.Changed("Always", "the only one that a StatefulSet has; what the policies say decides when a rank fails", "")
 	case former != corev1.RestartPolicyNever && role.Template.Spec.RestartPolicy == corev1.RestartPolicyNever:
 		n.Changed("Never", "the policies speak of pods that fail, and a pod whose containers are restarted never does", "")
 	case f.said && former == corev1.RestartPolicyAlways:
 		n.Changed("OnFailure", "a rank that ends well has ended", "")
-	case f.said || len(f.codes) > 0: // the policies decide, and the field is carried with its template
+	case told: // the policies decide, and the field is carried with its template
 	case role.Template.Spec.RestartPolicy != corev1.RestartPolicyNever:
 		n.Changed(to+": gang, its default", "Volcano leaves a container that fails to the kubelet, and its peers hang or fail; Rollcall restarts all ranks together",
 			"set "+gang.AnnotationRestartPolicy+": pod for the former way")
@@ -95,32 +103,85 @@ func (r *reader) restartPolicy(role *blueprint.Role, f fate, former corev1.Resta
 	}
 }
 
-// failurePolicy tells the causes apart for which a gang that restarts for others ends. A
+// finalCodes writes down the exit codes after which the gang does not restart, where they
+// are the same for all tasks: a gang has one list, and it counts for whichever rank falls
+// first. A pod that is taken away falls by no exit code (docs/adr/0017).
+func (r *reader) finalCodes(fates []fate) {
+	codes := fates[0].finalCodes()
+	if len(codes) == 0 || slices.ContainsFunc(fates, func(f fate) bool { return !slices.Equal(f.finalCodes(), codes) }) {
+		return
+	}
+	r.set(gang.AnnotationFinalCodes, ranges(codes))
+}
+
+// finalCodes are the exit codes that end the gang, sorted.
+func (f fate) finalCodes() []int32 {
+	if !f.final() {
+		return f.with(ends)
+	}
+	var out []int32
+	for code := int32(1); code <= highestCode; code++ {
+		if f.codes[code] != restarts {
+			out = append(out, code)
+		}
+	}
+	return out
+}
+
+// highestCode is the largest exit code.
+const highestCode = 255
+
+// final reports whether failures end the gang that no exit code of their own excepts. A
 // failure that no policy speaks of is a cause like the others: nobody wished its end.
+func (f fate) final() bool { return f.failure == ends && (f.said || len(f.codes) > 0) }
+
+// ranges writes sorted codes as the annotation has them: 1-2,4-255.
+func ranges(codes []int32) string {
+	var out []string
+	for i := 0; i < len(codes); {
+		last := i
+		for last+1 < len(codes) && codes[last+1] == codes[last]+1 {
+			last++
+		}
+		text := fmt.Sprint(codes[i])
+		if last > i {
+			text += fmt.Sprintf("-%d", codes[last])
+		}
+		out, i = append(out, text), last+1
+	}
+	return strings.Join(out, ",")
+}
+
+// failurePolicy tells the causes apart for which a gang that restarts for others ends, as
+// far as its final exit codes do not.
 func (r *reader) failurePolicy(role *blueprint.Role, f fate) {
 	var rules []batchv1.PodFailurePolicyRule
-	final := f.failure == ends && (f.said || len(f.codes) > 0)
+	coded := len(f.finalCodes()) > 0
+	byGang := r.blueprint.Keys[gang.AnnotationFinalCodes] != ""
 	switch {
 	case f.eviction == ends:
 		rules = append(rules, disruption(batchv1.PodFailurePolicyActionFailJob))
-	case final:
+	case f.final() && !byGang:
 		rules = append(rules, disruption(batchv1.PodFailurePolicyActionIgnore))
 	}
-	own := f.with(ends)
-	if final {
+	switch {
+	case !coded || byGang:
+	case f.final():
 		rules = append(rules, exits(batchv1.PodFailurePolicyOnExitCodesOpNotIn, append(f.with(restarts), stopped...)))
-	} else if len(own) > 0 {
-		rules = append(rules, exits(batchv1.PodFailurePolicyOnExitCodesOpIn, own))
+	default:
+		rules = append(rules, exits(batchv1.PodFailurePolicyOnExitCodesOpIn, f.with(ends)))
+	}
+	if coded || len(rules) > 0 {
+		role.Template.Spec.RestartPolicy = corev1.RestartPolicyNever // the API server takes no policy without
 	}
 	if len(rules) == 0 {
 		return
 	}
 	role.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: rules}
-	role.Set = false                                             // a StatefulSet has no such policy
-	role.Template.Spec.RestartPolicy = corev1.RestartPolicyNever // without which the API server takes none
-	if final || len(own) > 0 {
-		role.Node.Note("all ranks are stopped for a restart; one that ends with a code of its own then, which spec.podFailurePolicy has for final, ends the gang",
-			"remove spec.podFailurePolicy to restart after each failure, up to "+gang.AnnotationMaxRestarts)
+	role.OnlyJob = "podFailurePolicy is for Jobs"
+	if coded && !byGang {
+		role.Node.Note("parts of the gang differ in what exit codes mean, so spec.podFailurePolicy tells them; all ranks are stopped for a restart, and one that ends with a code of its own then, which is final there, ends the gang",
+			"remove spec.podFailurePolicy to restart after each failure, up to "+gang.AnnotationMaxRestarts+"; or set "+gang.AnnotationFinalCodes+", which looks at the rank that fell first alone, and is one for all parts")
 	}
 }
 

@@ -1,7 +1,9 @@
 package volcano
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,7 +82,7 @@ func (r *reader) readTask(i int, n ledger.Node) (candidate, bool) {
 		c.name = fmt.Sprintf("default%d", i) // as Volcano's webhook calls it
 	}
 	c.role = blueprint.Role{Node: n.Get("template"), Keys: map[string]string{},
-		Former: blueprint.Former{Prefix: r.blueprint.Name + "-" + c.name + "-"}}
+		Former: blueprint.Former{Part: c.name, Prefix: r.blueprint.Name + "-" + c.name + "-", IndexField: "metadata.labels['" + indexMark + "']"}}
 	replicas := n.Get("replicas")
 	c.role.Pods = ptr.Deref(replicas.Int32(), 0)
 	if c.role.Pods < 0 || c.role.Pods > mostPods {
@@ -97,7 +99,7 @@ func (r *reader) readTask(i int, n ledger.Node) (candidate, bool) {
 		return c, false
 	}
 	if c.role.Pods == 0 {
-		n.Lost("there are no pods of it", "")
+		n.Changed("", "left out: there are no pods of it", "")
 		return c, false
 	}
 	r.total += c.role.Pods
@@ -236,9 +238,22 @@ func byCommand(found []candidate) {
 // no variables for it either.
 func (r *reader) aside(c candidate) {
 	name := r.blueprint.Name + "-" + c.name
+	c.node.Only("name", "replicas", "minAvailable", "template", "policies", "topologyPolicy", "maxRetry", "dependsOn", "partitionPolicy")
+	for _, field := range []string{"policies", "maxRetry", "dependsOn"} {
+		c.node.Get(field).Lost("a Job beside the gang has rules of its own for its pods that fail, and waits for nobody", "see its backoffLimit and podFailurePolicy")
+	}
 	c.node.Changed("job.batch/"+name,
 		fmt.Sprintf("the task is no part of %s, so it is a Job of its own beside the gang: it does not end or restart with it, and nothing finds its pods by name", r.framework.name),
 		"see whether the gang needs it")
+	spec := c.role.Template.Spec
+	if text, err := json.Marshal([]any{spec.Affinity, spec.TopologySpreadConstraints, spec.Volumes, spec.Containers, spec.InitContainers}); err == nil {
+		for _, label := range slices.Sorted(maps.Keys(marks())) {
+			if strings.Contains(string(text), label) {
+				c.node.Get("template").Note(fmt.Sprintf("it names the label %s, which pods do not bear any more", label),
+					fmt.Sprintf("the gang's pods are told by %s: %s, and those of this Job by %s: %s", gang.LabelGang, r.blueprint.Name, batchv1.JobNameLabel, name))
+			}
+		}
+	}
 	job := &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.blueprint.Namespace},

@@ -1,7 +1,6 @@
 package volcano
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -25,7 +24,6 @@ func (r *reader) templates() {
 		r.overwritten(role)
 		r.identity(role)
 		r.containers(role)
-		r.selectors(role)
 		if role.Name == roleWorker && role.Set {
 			r.daemon(role)
 		}
@@ -138,20 +136,6 @@ func (r *reader) containers(role *blueprint.Role) {
 	}
 	role.Node.At("spec", "containers").Note(fmt.Sprintf("container %s is taken for the one that trains, and gets the variables of the framework alone", all[0].Name),
 		"name others with "+gang.AnnotationContainer)
-}
-
-// selectors finds terms that select pods by labels that Volcano gave them.
-func (r *reader) selectors(role *blueprint.Role) {
-	text, err := json.Marshal([]any{role.Template.Spec.Affinity, role.Template.Spec.TopologySpreadConstraints})
-	if err != nil {
-		return // it came from JSON
-	}
-	for _, label := range []string{"volcano.sh/job-name", "volcano.sh/task-spec", "volcano.sh/queue-name"} {
-		if strings.Contains(string(text), label) {
-			role.Node.Note(fmt.Sprintf("a term selects pods by the label %s, which pods do not bear any more", label),
-				fmt.Sprintf("select by %s: %s, and %s", gang.LabelGang, r.blueprint.Name, gang.LabelRole))
-		}
-	}
 }
 
 // daemonOnly are the statements of a command that does nothing but run sshd.
