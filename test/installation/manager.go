@@ -25,12 +25,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/test/cluster"
 )
 
 // Patience bounds each wait: far more than anything takes that works.
 const Patience = time.Minute
+
+// tokenLife is how long the manager may ask: longer than any test. In a pod, the kubelet renews its token.
+const tokenLife = 24 * time.Hour
 
 // shownLines is how much of the manager's log a failed test shows.
 const shownLines = 40
@@ -110,7 +114,9 @@ func NewWithChart(t testing.TB, c *cluster.Cluster, chart []string, flags ...str
 func (m *Manager) writeKubeconfig(t testing.TB) {
 	t.Helper()
 	token, err := m.Client.CoreV1().ServiceAccounts(Namespace).
-		CreateToken(t.Context(), Release, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		CreateToken(t.Context(), Release, &authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenLife.Seconds()))},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("getting a token for the manager: %v", err)
 	}
