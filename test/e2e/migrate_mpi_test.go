@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/test/cluster"
+)
+
+// mpiTrainJob is a TrainJob with a runtime of a launcher and its nodes.
+const mpiTrainJob = `
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: openmpi}
+spec:
+  mlPolicy: {numNodes: 1, mpi: {mpiImplementation: OpenMPI, numProcPerNode: 1}}
+  template:
+    spec:
+      successPolicy: {operator: All, targetReplicatedJobs: [launcher]}
+      replicatedJobs:
+        - name: launcher
+          template:
+            metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+            spec: {template: {spec: {containers: [{name: node, image: "example.com/mpi:1"}]}}}
+        - name: node
+          template:
+            spec: {template: {spec: {containers: [{name: node, image: "example.com/mpi:1", command: [/usr/sbin/sshd, -De]}]}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: sim}
+spec:
+  runtimeRef: {name: openmpi}
+  trainer: {numNodes: 2, command: [mpirun, python3, /program/hosts.py]}
+`
+
+// mpiJobSet is a launcher that names its hosts as JobSet calls them.
+const mpiJobSet = `
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: sim}
+spec:
+  successPolicy: {operator: All, targetReplicatedJobs: [launcher]}
+  replicatedJobs:
+    - name: worker
+      template:
+        spec:
+          parallelism: 2
+          completions: 2
+          template:
+            spec: {containers: [{name: mpi, image: "example.com/mpi:1", command: [/usr/sbin/sshd, -De]}]}
+    - name: launcher
+      dependsOn: [{name: worker, status: Ready}]
+      template:
+        spec:
+          template:
+            spec:
+              restartPolicy: Never
+              containers:
+                - name: mpi
+                  image: example.com/mpi:1
+                  command: [mpirun, --host, "sim-worker-0-0.sim,sim-worker-0-1.sim", python3, /program/hosts.py]
+`
+
+// TestMigrateLaunchers: a TrainJob and a JobSet whose launcher reaches its workers by ssh. The workers are a StatefulSet,
+// which rests when the launcher is done.
+func TestMigrateLaunchers(t *testing.T) {
+	slow(t)
+	s := here(t)
+	image, err := s.LoadImage(t.Context(), cluster.OpenMPI4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(filepath.Join(root, "examples", "mpi", "hosts.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"TrainJob": mpiTrainJob, "JobSet": mpiJobSet} {
+		t.Run(name, func(t *testing.T) {
+			ns := s.namespace(t)
+			s.program(t, ns, "hosts.py", string(program))
+			var manifests []string
+			for one := range strings.SplitSeq(text, "\n---\n") {
+				manifests = append(manifests, standIn(t, one, image, programIn))
+			}
+			s.migrates(t, ns, manifests...)
+			s.phase(t, ns, "sim-launcher", gang.Succeeded)
+			said := ""
+			for _, p := range s.pods(t, ns, "sim") {
+				if p.Labels[gang.LabelRole] == gang.RoleLauncher && p.Status.Phase == corev1.PodSucceeded {
+					said += s.podLog(t, p)
+				}
+			}
+			if want := "processes 2 sum 1 hosts sim-worker-0 sim-worker-1"; !strings.Contains(said, want) {
+				t.Errorf("the launcher did not print %q:\n%s", want, said)
+			}
+			set, err := s.client.AppsV1().StatefulSets(ns).Get(t.Context(), "sim-worker", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if set.Spec.Replicas == nil || *set.Spec.Replicas != 0 || set.Labels[gang.LabelPhase] != string(gang.Succeeded) {
+				t.Errorf("the workers still are %v, in phase %s", set.Spec.Replicas, set.Labels[gang.LabelPhase])
+			}
+		})
+	}
+}
