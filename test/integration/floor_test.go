@@ -21,7 +21,6 @@ func TestFloor(t *testing.T) {
 			"MaxRestarts":        testRestartMax,
 			"Suspended":          testRestartSuspended,
 			"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
-			"ResumedByAnother":   testRestartResumed,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

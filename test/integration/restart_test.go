@@ -259,6 +259,9 @@ func testRestartSuspended(t *testing.T, m *manager, ns string) {
 
 // testRestartResumed: a queue that lets its Jobs go whenever they are suspended is not fought with.
 func testRestartResumed(t *testing.T, m *manager, ns string) {
+	if m.Cluster.Release() == cluster.Floor {
+		t.Skip("a Job that is let go before its start time is taken back never has pods again: kubernetes#134521")
+	}
 	r := m.trains(t, ns, training(3))
 	ctx, cancel := context.WithCancel(t.Context())
 	resumed := make(chan int)
@@ -365,36 +368,5 @@ func testRestartCleanNone(t *testing.T, m *manager, ns string) {
 	r.stays(2 * time.Second)
 	if n := len(r.alive()); n != 3 {
 		t.Errorf("%d pods are left, want all 3", n)
-	}
-}
-
-// testRestartWrites: a restart costs as many writes whatever the size.
-func testRestartWrites(t *testing.T, m *manager) {
-	restart := func(ranks int32) float64 {
-		ns := m.namespace(t)
-		r := m.trains(t, ns, training(ranks))
-		time.Sleep(2 * time.Second) // Events are sent behind the writes
-		before := m.requests(t)
-		r.falls(r.pod("worker-0"), 3)
-		r.reaches(gang.Running, 1)
-		time.Sleep(2 * time.Second)
-		var n float64
-		for k, v := range m.requests(t) {
-			if v -= before[k]; v > 0 {
-				t.Logf("%d ranks: %v of %s", ranks, v, k)
-				n += v
-			}
-		}
-		return n
-	}
-	few, many := restart(2), restart(16)
-	t.Logf("%v writes with 2 ranks, %v with 16", few, many)
-	// Suspended, told so, let go, Running, and the Events of three phases, and one that was refused.
-	most := 9.0
-	if m.Cluster.Release() == cluster.Floor {
-		most++ // the start time that is taken back
-	}
-	if many > most || few > most {
-		t.Errorf("%v and %v writes, want at most %v", few, many, most)
 	}
 }
