@@ -97,7 +97,8 @@ func (c *Cluster) startKueue(ctx context.Context, path, manifests string) error 
 	if err := c.start(program{name: "kueue", path: path, args: []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()}}); err != nil {
 		return err
 	}
-	return c.await(ctx, "kueue", kueueLimit, func(ctx context.Context) error { return answers(ctx, ports[1], "/readyz") })
+	ready := "http://" + net.JoinHostPort(loopback, strconv.Itoa(ports[1])) + "/readyz"
+	return c.await(ctx, "kueue", kueueLimit, func(ctx context.Context) error { return probeHealth(ctx, http.DefaultClient, ready) })
 }
 
 // kueueManifests returns the folder of Kueue's manifests, which its module holds.
@@ -201,21 +202,4 @@ func callKueue(o *unstructured.Unstructured, server string, bundle []byte) error
 		kept = append(kept, hook)
 	}
 	return unstructured.SetNestedSlice(o.Object, kept, "webhooks")
-}
-
-// answers returns nil when a program on this machine answers a plain request with 200.
-func answers(ctx context.Context, port int, path string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(loopback, strconv.Itoa(port))+path, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", path, resp.Status)
-	}
-	return nil
 }
