@@ -33,6 +33,8 @@ type Fall struct {
 	// Reason is the kubelet's or the control plane's word, such as Error, OOMKilled,
 	// Evicted, EvictionByEvictionAPI, or one of those above.
 	Reason string `json:"reason"`
+	// Peer is true when its container's last words tell that it lost another rank.
+	Peer bool `json:"peer,omitempty"`
 	// Message is the end of the container's termination message or log.
 	Message string `json:"message,omitempty"`
 	// At is when it ended, to the second.
@@ -84,9 +86,17 @@ func (f *Fall) killed() bool {
 	return f.ExitCode > 128 && f.ExitCode != interrupted && f.ExitCode != terminated
 }
 
+// telling reports whether the program ended with a code of its own choice: 1 is the code of
+// all that nobody foresaw in Python and most other languages, which is how peers fail.
+func (f *Fall) telling() bool {
+	return f.ExitCode > 1 && f.ExitCode < 128
+}
+
 // order compares falls by which of them led to the others: the earlier, where a fall
-// from outside counts as earlier by [lead]; of the same second one by a signal, and then
-// the lower rank. It is a total order, so
+// from outside counts as earlier by [lead]. Kubernetes keeps times to the second, and most
+// peers of a rank fall within the same one. Of those a rank that says that it lost another is
+// the last, one by a signal comes before the rest, then one with a telling code, and then the
+// lower rank. It is a total order, so
 // the first of many does not depend on the order in which they were reported.
 func (f *Fall) order(o *Fall) int {
 	when := func(f *Fall) time.Time {
@@ -99,11 +109,15 @@ func (f *Fall) order(o *Fall) int {
 		switch {
 		case f.outside():
 			return 0
+		case f.Rank < 0: // nobody's
+			return 5
+		case f.Peer:
+			return 4
 		case f.killed():
 			return 1
-		case f.Rank >= 0:
+		case f.telling():
 			return 2
-		default: // nobody's
+		default:
 			return 3
 		}
 	}

@@ -13,6 +13,10 @@ func exits(rank int32, seconds int) *gang.Fall {
 	return &gang.Fall{Rank: rank, Container: "trainer", Reason: "Error", ExitCode: 1, At: second(seconds)}
 }
 
+func code(f *gang.Fall, code int32) *gang.Fall { f.ExitCode = code; return f }
+
+func peer(f *gang.Fall) *gang.Fall { f.Peer = true; return f }
+
 func killed(rank int32, seconds int) *gang.Fall {
 	return &gang.Fall{Rank: rank, Container: "trainer", Reason: "OOMKilled", ExitCode: 137, At: second(seconds)}
 }
@@ -34,6 +38,13 @@ func TestEarlier(t *testing.T) {
 		"one":                  {"", []*gang.Fall{nil, exits(1, 10)}, exits(1, 10)},
 		"by time":              {"", []*gang.Fall{exits(1, 11), exits(2, 10)}, exits(2, 10)},
 		"by rank":              {"nothing else tells them apart", []*gang.Fall{exits(2, 10), exits(1, 10)}, exits(1, 10)},
+		"a peer":               {"it lost the other, and says so", []*gang.Fall{peer(exits(1, 10)), exits(2, 10)}, exits(2, 10)},
+		"a peer, killed":       {"JAX aborts the ranks that lose one", []*gang.Fall{peer(code(exits(1, 10), 139)), exits(2, 10)}, exits(2, 10)},
+		"a peer, before":       {"it lost another one, which is not known yet", []*gang.Fall{peer(exits(1, 10)), exits(2, 11)}, peer(exits(1, 10))},
+		"a peer, unseen":       {"a rank that is known says more", []*gang.Fall{unseen, peer(exits(1, 10))}, peer(exits(1, 10))},
+		"a code":               {"chosen by the program, while 1 is anybody's", []*gang.Fall{exits(1, 10), code(exits(2, 10), 42)}, code(exits(2, 10), 42)},
+		"a signal, and a code": {"", []*gang.Fall{code(exits(1, 10), 42), code(exits(2, 10), 139)}, code(exits(2, 10), 139)},
+		"told to end":          {"143 is no word of the program", []*gang.Fall{exits(1, 10), code(exits(2, 10), 143)}, exits(1, 10)},
 		"memory":               {"its peers lost it within the same second", []*gang.Fall{exits(1, 10), killed(2, 10)}, killed(2, 10)},
 		"memory, a bit later":  {"the clocks of two nodes", []*gang.Fall{exits(1, 10), killed(2, 11)}, killed(2, 11)},
 		"memory, much later":   {"it is a consequence", []*gang.Fall{exits(1, 10), killed(2, 12)}, exits(1, 10)},
@@ -65,7 +76,7 @@ func TestEarlierAnyOrder(t *testing.T) {
 	for range 500 {
 		var falls []*gang.Fall
 		for rank := range int32(2 + r.IntN(5)) {
-			falls = append(falls, []*gang.Fall{exits(rank, r.IntN(4)), killed(rank, r.IntN(4)), takenAway(rank, r.IntN(4), "Evicted")}[r.IntN(3)])
+			falls = append(falls, []*gang.Fall{exits(rank, r.IntN(4)), code(exits(rank, r.IntN(4)), 42), peer(exits(rank, r.IntN(4))), killed(rank, r.IntN(4)), takenAway(rank, r.IntN(4), "Evicted")}[r.IntN(5)])
 		}
 		var want *gang.Fall
 		for try := range 5 {

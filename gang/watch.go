@@ -124,7 +124,7 @@ func containerFall(all []corev1.ContainerStatus, names []string) *Fall {
 		for _, t := range []*corev1.ContainerStateTerminated{c.LastTerminationState.Terminated, c.State.Terminated} {
 			if t != nil && t.ExitCode != 0 {
 				first = Earlier(first, &Fall{Container: c.Name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
-					Message: tail(t.Message), At: t.FinishedAt.Time})
+					Peer: lost(t.Message), Message: tail(t.Message), At: t.FinishedAt.Time})
 			}
 		}
 	}
