@@ -55,6 +55,9 @@ func (p *party) watch(m *member, pods []corev1.Pod, state gang.State) gang.Watch
 	seen := gang.Observe(m.Workload)
 	w := gang.Watch{Attempt: state.Attempt, Fell: state.Fell, Begun: state.Begun, Trains: m.trains(),
 		Stopping: p.roll.HeldBack() || state.Phase.Terminal() || seen.Ending || seen.Failed || seen.Complete || succeeds(m.Job, pods)}
+	if state.Phase == gang.Restarting || state.Phase == gang.Failed && state.Cause != nil {
+		w.Told = state.Since
+	}
 	if state.Phase == gang.Restarting {
 		w.Attempt, w.Fell, w.Stopping = state.Attempt-1, time.Time{}, true
 	}

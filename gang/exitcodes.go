@@ -47,9 +47,10 @@ func ParseExitCodes(text string) (ExitCodes, error) {
 // final reports whether a fall, which may be nil, ended the gang for good: by the exit code
 // of a container that trains. What another ended with, an init container that could not
 // fetch its data, says nothing about the next time. Neither does the code of a rank that
-// lost another one, whose own end may not have been reported yet.
+// lost another one, whose own end may not have been reported yet, or of one that may have
+// been told to end.
 func (l Lifecycle) final(f *Fall) bool {
-	return f != nil && f.Container != "" && !f.Helper && !f.Peer && l.Final.Has(f.ExitCode)
+	return f != nil && f.Container != "" && !f.Helper && !f.Peer && !f.Told && l.Final.Has(f.ExitCode)
 }
 
 // finalExitCodes reads the codes after which a gang does not start anew.

@@ -35,6 +35,9 @@ type Fall struct {
 	Reason string `json:"reason"`
 	// Peer is true when its container's last words tell that it lost another rank.
 	Peer bool `json:"peer,omitempty"`
+	// Told is true when it may have ended since it was told to: within the second in which
+	// its gang was stopped for another rank.
+	Told bool `json:"told,omitempty"`
 	// Message is the end of the container's termination message or log.
 	Message string `json:"message,omitempty"`
 	// At is when it ended, to the second.
@@ -95,9 +98,9 @@ func (f *Fall) telling() bool {
 // order compares falls by which of them led to the others: the earlier, where a fall
 // from outside counts as earlier by [lead]. Kubernetes keeps times to the second, and most
 // peers of a rank fall within the same one. Of those a rank that says that it lost another is
-// the last, one by a signal comes before the rest, then one with a telling code, and then the
-// lower rank. It is a total order, so
-// the first of many does not depend on the order in which they were reported.
+// the last, and one that may have been told to end the last but that; one by a signal comes
+// before the rest, then one with a telling code, and then the lower rank. It is a total order,
+// so the first of many does not depend on the order in which they were reported.
 func (f *Fall) order(o *Fall) int {
 	when := func(f *Fall) time.Time {
 		if f.outside() {
@@ -110,8 +113,10 @@ func (f *Fall) order(o *Fall) int {
 		case f.outside():
 			return 0
 		case f.Rank < 0: // nobody's
-			return 5
+			return 6
 		case f.Peer:
+			return 5
+		case f.Told:
 			return 4
 		case f.killed():
 			return 1

@@ -95,6 +95,55 @@ func drained(p *corev1.Pod) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
 }
 
+// TestFallBeforeStop: a gang is stopped within the second in which its ranks fall, and times
+// are kept to the second.
+func TestFallBeforeStop(t *testing.T) {
+	stopped := gang.Watch{Attempt: 1, Stopping: true, Told: second(20)}
+	held := gang.Watch{Attempt: 1, Stopping: true}
+	gone := func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(second(23))), ptr.To[int64](0)
+	}
+	fell, told := &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Container: "trainer", ExitCode: 1, Reason: "Error", Message: "last words", At: second(20)}, &gang.Fall{}
+	*told = *fell
+	told.Told = true
+	killed := *fell
+	killed.Reason = "OOMKilled"
+	later := *fell
+	later.At = second(21)
+	deletion := &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Reason: gang.FallDeleted, At: second(20)}
+	for name, c := range map[string]struct {
+		reason  string
+		changes []func(*corev1.Pod)
+		watch   gang.Watch
+		want    *gang.Fall
+	}{
+		"started again":               {"which no kubelet does with a pod that is to go", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, stopped, fell},
+		"started again, others' word": {"a user may have stopped it", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, held, fell},
+		"started again, and stopped":  {"what it ended with first counts", []func(*corev1.Pod){ended(1, 20, true), ended(137, 22, false), deleted(20)}, stopped, fell},
+		"ended":                       {"before it was told to, or since", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, stopped, told},
+		"ended, nobody falls":         {"the gang is held back for another reason", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, held, nil},
+		"ended, not deleted yet":      {"nobody told it", []func(*corev1.Pod){ended(1, 20, false)}, stopped, fell},
+		"ended after":                 {"it was told to", []func(*corev1.Pod){ended(1, 21, false), deleted(20)}, stopped, nil},
+		"ended after, its end confirmed": {"the kubelet's last word moves the time of the deletion", []func(*corev1.Pod){ended(1, 21, false), gone}, stopped,
+			func() *gang.Fall { f := later; f.Told = true; return &f }()},
+		"ended before, its end confirmed": {"", []func(*corev1.Pod){ended(1, 19, false), gone}, stopped, func() *gang.Fall { f := *fell; f.At = second(19); return &f }()},
+		"memory":                          {"no deletion leads to that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(20)}, stopped, &killed},
+		"deleted by another":              {"its end follows from that", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1}, deletion},
+		"deleted by another, anew":        {"it had been started again", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, gang.Watch{Attempt: 1}, fell},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := rankPod(0, func(p *corev1.Pod) {
+				for _, change := range c.changes {
+					change(p)
+				}
+			})
+			if diff := cmp.Diff(c.want, gang.FirstFall([]corev1.Pod{pod}, 0, c.watch)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
 func TestFirstFall(t *testing.T) {
 	running := gang.Watch{Attempt: 1, Fell: second(-10)}
 	training, stopping := running, running

@@ -17,6 +17,8 @@ func code(f *gang.Fall, code int32) *gang.Fall { f.ExitCode = code; return f }
 
 func peer(f *gang.Fall) *gang.Fall { f.Peer = true; return f }
 
+func told(f *gang.Fall) *gang.Fall { f.Told = true; return f }
+
 func killed(rank int32, seconds int) *gang.Fall {
 	return &gang.Fall{Rank: rank, Container: "trainer", Reason: "OOMKilled", ExitCode: 137, At: second(seconds)}
 }
@@ -45,6 +47,8 @@ func TestEarlier(t *testing.T) {
 		"a code":               {"chosen by the program, while 1 is anybody's", []*gang.Fall{exits(1, 10), code(exits(2, 10), 42)}, code(exits(2, 10), 42)},
 		"a signal, and a code": {"", []*gang.Fall{code(exits(1, 10), 42), code(exits(2, 10), 139)}, code(exits(2, 10), 139)},
 		"told to end":          {"143 is no word of the program", []*gang.Fall{exits(1, 10), code(exits(2, 10), 143)}, exits(1, 10)},
+		"told":                 {"it may have ended for that", []*gang.Fall{told(code(exits(1, 10), 137)), exits(2, 10)}, exits(2, 10)},
+		"told, and a peer":     {"which cannot be the first", []*gang.Fall{peer(exits(1, 10)), told(exits(2, 10))}, told(exits(2, 10))},
 		"memory":               {"its peers lost it within the same second", []*gang.Fall{exits(1, 10), killed(2, 10)}, killed(2, 10)},
 		"memory, a bit later":  {"the clocks of two nodes", []*gang.Fall{exits(1, 10), killed(2, 11)}, killed(2, 11)},
 		"memory, much later":   {"it is a consequence", []*gang.Fall{exits(1, 10), killed(2, 12)}, exits(1, 10)},
@@ -76,7 +80,7 @@ func TestEarlierAnyOrder(t *testing.T) {
 	for range 500 {
 		var falls []*gang.Fall
 		for rank := range int32(2 + r.IntN(5)) {
-			falls = append(falls, []*gang.Fall{exits(rank, r.IntN(4)), code(exits(rank, r.IntN(4)), 42), peer(exits(rank, r.IntN(4))), killed(rank, r.IntN(4)), takenAway(rank, r.IntN(4), "Evicted")}[r.IntN(5)])
+			falls = append(falls, []*gang.Fall{exits(rank, r.IntN(4)), code(exits(rank, r.IntN(4)), 42), peer(exits(rank, r.IntN(4))), told(exits(rank, r.IntN(4))), killed(rank, r.IntN(4)), takenAway(rank, r.IntN(4), "Evicted")}[r.IntN(6)])
 		}
 		var want *gang.Fall
 		for try := range 5 {

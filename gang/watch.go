@@ -22,6 +22,9 @@ type Watch struct {
 	// Stopping is true when pods are being taken away because the gang restarts, ends, or
 	// is held back. One that is told to go then did not fall by that.
 	Stopping bool
+	// Told is when Rollcall decided to stop the gang whose pods are taken away; zero when it
+	// did not. First causes are looked for until all are gone.
+	Told time.Time
 }
 
 // FirstFall returns the earliest fall among pods of a member of the gang; nil when all
@@ -44,16 +47,12 @@ func (w Watch) fallOf(pod *corev1.Pod) *Fall {
 	if w.past(pod) {
 		return nil // and on its way out
 	}
-	f, done := containerFall(pod.Status.ContainerStatuses, w.Trains), Done(pod, w.Trains)
-	if pod.DeletionTimestamp != nil && !done {
-		// What ends after that was told to.
-		asked := pod.DeletionTimestamp.Add(-grace(pod))
-		if f == nil || f.At.After(asked) || f.At.Equal(asked) && !f.outside() {
-			if w.Stopping && disruption(pod) == "" {
-				return nil
-			}
-			return &Fall{Reason: cmp.Or(disruption(pod), FallDeleted), At: asked}
+	f, done := w.trainingFall(pod), Done(pod, w.Trains)
+	if pod.DeletionTimestamp != nil && !done && (f == nil || f.Told) {
+		if why := disruption(pod); why != "" || !w.Stopping {
+			return &Fall{Reason: cmp.Or(why, FallDeleted), At: asked(pod)}
 		}
+		return f
 	}
 	switch {
 	case done:
@@ -64,12 +63,33 @@ func (w Watch) fallOf(pod *corev1.Pod) *Fall {
 	return f
 }
 
+// trainingFall is how the first of a pod's training containers fell that was not told to
+// end. One that was started again was not: a kubelet does so with no pod that is to go.
+func (w Watch) trainingFall(pod *corev1.Pod) *Fall {
+	again, now := containerFalls(pod.Status.ContainerStatuses, w.Trains)
+	if d := pod.DeletionTimestamp; now != nil && d != nil {
+		at := asked(pod)
+		// The kubelet's last word about a pod moves its deletion to the present (see past).
+		moved := grace(pod) == 0 && !now.At.Before(w.Told)
+		switch {
+		case now.At.After(at):
+			now = nil
+		case now.outside():
+		case w.Told.IsZero() && now.At.Equal(at):
+			now = nil
+		default:
+			now.Told = !w.Told.IsZero() && (now.At.Equal(at) || moved)
+		}
+	}
+	return Earlier(again, now)
+}
+
 // podFall is why a pod failed, of whose training containers the first fall is given: by
 // itself, or since its kubelet took it away, which ends its containers too.
 func podFall(pod *corev1.Pod, f *Fall) *Fall {
 	why := cmp.Or(disruption(pod), pod.Status.Reason)
 	if f == nil && why == "" { // one beside them, or one before them
-		f = containerFall(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), nil)
+		f = Earlier(containerFalls(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), nil))
 		if f != nil {
 			f.Helper = true
 		}
@@ -95,7 +115,7 @@ func (w Watch) past(pod *corev1.Pod) bool {
 	if ok && n >= w.Attempt {
 		return false
 	}
-	if d := pod.DeletionTimestamp; d != nil && !d.Add(-grace(pod)).After(w.Begun) {
+	if pod.DeletionTimestamp != nil && !asked(pod).After(w.Begun) {
 		return true
 	}
 	// From 1.37 on, the kubelet's last word about a pod that has ended moves its deletion
@@ -113,22 +133,24 @@ func over(pod *corev1.Pod) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
 }
 
-// containerFall looks at some of a pod's containers, at all if none are named, and at
-// how they ended before they were started again.
-func containerFall(all []corev1.ContainerStatus, names []string) *Fall {
-	var first *Fall
+// containerFalls looks at some of a pod's containers, at all if none are named: the first
+// fall of those that were started again, or wait for it, and of those that have ended.
+func containerFalls(all []corev1.ContainerStatus, names []string) (again, now *Fall) {
+	fall := func(name string, t *corev1.ContainerStateTerminated) *Fall {
+		if t == nil || t.ExitCode == 0 {
+			return nil
+		}
+		return &Fall{Container: name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
+			Peer: lost(t.Message), Message: tail(t.Message), At: t.FinishedAt.Time}
+	}
 	for _, c := range all {
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
 			continue
 		}
-		for _, t := range []*corev1.ContainerStateTerminated{c.LastTerminationState.Terminated, c.State.Terminated} {
-			if t != nil && t.ExitCode != 0 {
-				first = Earlier(first, &Fall{Container: c.Name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
-					Peer: lost(t.Message), Message: tail(t.Message), At: t.FinishedAt.Time})
-			}
-		}
+		again = Earlier(again, fall(c.Name, c.LastTerminationState.Terminated))
+		now = Earlier(now, fall(c.Name, c.State.Terminated))
 	}
-	return first
+	return again, now
 }
 
 // disruption is why the control plane took a pod away (KEP-3329); empty when it did not.
@@ -161,6 +183,9 @@ func changed(pod *corev1.Pod) time.Time {
 	}
 	return at
 }
+
+// asked is when the deletion of a pod was asked for that is being deleted.
+func asked(pod *corev1.Pod) time.Time { return pod.DeletionTimestamp.Add(-grace(pod)) }
 
 // grace is how long before its deletion timestamp a pod's deletion was asked for.
 func grace(pod *corev1.Pod) time.Duration {
