@@ -2,11 +2,15 @@ package controller
 
 import (
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 )
 
 // TestSucceeds: a Job takes its other pods away by its successPolicy before it says so.
@@ -45,5 +49,38 @@ func TestScaledDown(t *testing.T) {
 		if got := current(gang.Workload{Job: job}, pods); len(got) != want {
 			t.Errorf("of a Job of %d, %d pods can fall, want %d", size, len(got), want)
 		}
+	}
+}
+
+// TestFirstCauseWhileStopping: rank 0 is known to have lost another, and its gang is stopped
+// within the second in which that one fell, whose end is reported then.
+func TestFirstCauseWhileStopping(t *testing.T) {
+	job := admit(t, &batchv1.Job{ObjectMeta: meta("train", "pytorch", "worker", ""), Spec: one()}).(*batchv1.Job)
+	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	pod := *podOf(job, 1)
+	pod.CreationTimestamp = metav1.NewTime(at.Add(-time.Minute))
+	pod.Labels[gang.LabelAttempt] = "0"
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(at.Add(30*time.Second))), ptr.To[int64](30)
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "trainer", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: at}}}}
+	lost := &gang.Fall{Rank: 0, Container: "trainer", ExitCode: 1, Peer: true, At: at.Time}
+	m := member{Workload: gang.Workload{Job: job}, result: &injectors.Result{}}
+	for name, c := range map[string]struct {
+		state gang.State
+		want  int32
+	}{
+		"restarting": {gang.State{Phase: gang.Restarting, Attempt: 1, Since: at.Time, Fell: at.Time, Cause: lost}, 1},
+		"failed":     {gang.State{Phase: gang.Failed, Since: at.Time, Cause: lost}, 1},
+		"succeeded":  {gang.State{Phase: gang.Succeeded, Since: at.Time, Cause: lost}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &party{look: &look{}, members: []member{m}, roll: gang.Roll{{Here: true}}}
+			pods := []corev1.Pod{pod}
+			got := gang.Earlier(c.state.Cause, gang.FirstFall(pods, 0, p.watch(&m, pods, c.state)))
+			if got.Rank != c.want {
+				t.Errorf("the first cause is %+v", got)
+			}
+		})
 	}
 }

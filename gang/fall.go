@@ -69,8 +69,9 @@ func (f Fall) String() string {
 }
 
 // lead is how much earlier than it is dated a fall counts that befell a rank from
-// outside: times are kept to the second and come from different clocks, and peers that
-// lose such a rank fail within the same second, or the next.
+// outside, and how much later one that may be the work of another: times are kept to the
+// second and come from different clocks, peers that lose a rank fail within the same second,
+// or the next, and a program may take longer to end than its peers do to miss it.
 const lead = time.Second
 
 // outside reports whether the fall was none of the program's doing: no peer's failure
@@ -82,51 +83,61 @@ func (f *Fall) outside() bool {
 // reasonOOM is the kubelet's word for a container that was killed for its memory.
 const reasonOOM = "OOMKilled"
 
-// killed reports whether a signal ended the container that is none of those by which it is
-// asked to end: peers of such a rank fail by errors of their own, within the same second.
-func (f *Fall) killed() bool {
-	const interrupted, terminated = 128 + 2, 128 + 15
-	return f.ExitCode > 128 && f.ExitCode != interrupted && f.ExitCode != terminated
-}
+// Codes of containers that a signal ended: 128 and its number.
+const (
+	codeInterrupted = 128 + 2
+	codeAborted     = 128 + 6
+	codeTerminated  = 128 + 15
+)
+
+// toldTo reports whether the code is that of a signal by which a container is asked to end.
+func (f *Fall) toldTo() bool { return f.ExitCode == codeInterrupted || f.ExitCode == codeTerminated }
+
+// killed reports whether a signal ended the container from which peers of a rank do not end:
+// they are asked to, or abort by themselves, as those of NCCL and JAX do.
+func (f *Fall) killed() bool { return f.ExitCode > 128 && f.ExitCode != codeAborted && !f.toldTo() }
 
 // telling reports whether the program ended with a code of its own choice: 1 is the code of
 // all that nobody foresaw in Python and most other languages, which is how peers fail.
-func (f *Fall) telling() bool {
-	return f.ExitCode > 1 && f.ExitCode < 128
+func (f *Fall) telling() bool { return f.ExitCode > 1 && f.ExitCode < 128 }
+
+// order compares falls by which of them led to the others: the earlier, by [lead] and
+// class. Kubernetes keeps times to the second, and most peers of a rank fall within the same
+// one. It is a total order, so the first of many does not depend on the order in which they
+// were reported.
+func (f *Fall) order(o *Fall) int {
+	return cmp.Or(f.when().Compare(o.when()), cmp.Compare(f.class(), o.class()), cmp.Compare(f.Rank, o.Rank))
 }
 
-// order compares falls by which of them led to the others: the earlier, where a fall
-// from outside counts as earlier by [lead]. Kubernetes keeps times to the second, and most
-// peers of a rank fall within the same one. Of those a rank that says that it lost another is
-// the last, and one that may have been told to end the last but that; one by a signal comes
-// before the rest, then one with a telling code, and then the lower rank. It is a total order,
-// so the first of many does not depend on the order in which they were reported.
-func (f *Fall) order(o *Fall) int {
-	when := func(f *Fall) time.Time {
-		if f.outside() {
-			return f.At.Add(-lead)
-		}
-		return f.At
+// when is the time that counts.
+func (f *Fall) when() time.Time {
+	switch {
+	case f.outside():
+		return f.At.Add(-lead)
+	case f.Peer || f.Told:
+		return f.At.Add(lead)
 	}
-	last := func(f *Fall) int {
-		switch {
-		case f.outside():
-			return 0
-		case f.Rank < 0: // nobody's
-			return 6
-		case f.Peer:
-			return 5
-		case f.Told:
-			return 4
-		case f.killed():
-			return 1
-		case f.telling():
-			return 2
-		default:
-			return 3
-		}
+	return f.At
+}
+
+// class orders falls of one time: the likelier a fall led to the others, the lower.
+func (f *Fall) class() int {
+	switch {
+	case f.outside():
+		return 0
+	case f.Rank < 0: // nobody's: a rank that is known says more, unless it speaks of another
+		return 4
+	case f.Peer:
+		return 6
+	case f.Told:
+		return 5
+	case f.killed():
+		return 1
+	case f.telling():
+		return 2
+	default:
+		return 3
 	}
-	return cmp.Or(when(f).Compare(when(o)), cmp.Compare(last(f), last(o)), cmp.Compare(f.Rank, o.Rank))
 }
 
 // Same reports whether two falls, of which either may be nil, are one.
@@ -138,8 +149,9 @@ func (f *Fall) Same(o *Fall) bool {
 }
 
 // Earlier returns of two falls the one that led to the other, of which either may be
-// nil: the earlier, and of two within about a second the one that befell its rank from
-// outside, as a pod that was evicted or a container that was killed for its memory.
+// nil: the earlier. Of two within about a second it is the one that befell its rank from
+// outside, as a pod that was evicted or a container that was killed for its memory, and not
+// one that says that it lost another rank.
 func Earlier(a, b *Fall) *Fall {
 	switch {
 	case a == nil:

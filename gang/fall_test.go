@@ -91,6 +91,12 @@ func taken1(seconds int) *gang.Fall {
 
 func memory(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled" }
 
+// unknown is what a kubelet says of a container that it lost.
+func unknown(p *corev1.Pod) {
+	p.Status.ContainerStatuses[0].LastTerminationState.Terminated.FinishedAt = metav1.Time{}
+	p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(second(20))
+}
+
 func drained(p *corev1.Pod) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"})
 }
@@ -118,7 +124,7 @@ func TestFallBeforeStop(t *testing.T) {
 		want    *gang.Fall
 	}{
 		"started again":               {"which no kubelet does with a pod that is to go", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, stopped, fell},
-		"started again, others' word": {"a user may have stopped it", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, held, fell},
+		"started again, nobody falls": {"a Job with a successPolicy takes its pods away, and their kubelet may hear of it late", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, held, nil},
 		"started again, and stopped":  {"what it ended with first counts", []func(*corev1.Pod){ended(1, 20, true), ended(137, 22, false), deleted(20)}, stopped, fell},
 		"ended":                       {"before it was told to, or since", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, stopped, told},
 		"ended, nobody falls":         {"the gang is held back for another reason", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, held, nil},
@@ -126,7 +132,11 @@ func TestFallBeforeStop(t *testing.T) {
 		"ended after":                 {"it was told to", []func(*corev1.Pod){ended(1, 21, false), deleted(20)}, stopped, nil},
 		"ended after, its end confirmed": {"the kubelet's last word moves the time of the deletion", []func(*corev1.Pod){ended(1, 21, false), gone}, stopped,
 			func() *gang.Fall { f := later; f.Told = true; return &f }()},
-		"ended before, its end confirmed": {"", []func(*corev1.Pod){ended(1, 19, false), gone}, stopped, func() *gang.Fall { f := *fell; f.At = second(19); return &f }()},
+		"ended before, its end confirmed": {"as far as one can tell", []func(*corev1.Pod){ended(1, 19, false), gone}, stopped, func() *gang.Fall { f := *told; f.At = second(19); return &f }()},
+		"told to":                         {"and ended by that signal", []func(*corev1.Pod){ended(143, 20, false), deleted(20)}, stopped, nil},
+		"memory, confirmed":               {"while it saved its work", []func(*corev1.Pod){ended(1, 21, false), memory, gone}, stopped, nil},
+		"lost, and deleted":               {"the kubelet does not know how it ended", []func(*corev1.Pod){ended(137, 20, true), unknown, deleted(20)}, stopped, nil},
+		"lost":                            {"it says when it noticed", []func(*corev1.Pod){ended(1, 30, true), unknown}, stopped, fell},
 		"memory":                          {"no deletion leads to that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(20)}, stopped, &killed},
 		"deleted by another":              {"its end follows from that", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1}, deletion},
 		"deleted by another, anew":        {"it had been started again", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, gang.Watch{Attempt: 1}, fell},

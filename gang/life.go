@@ -126,7 +126,11 @@ func (s State) toward(see Sight) Phase {
 // ended is the state of a gang that has a verdict. A Job that failed by its own rules
 // says how many pods did, and not which, or why.
 func (s State) ended(v Phase, see Sight) State {
-	if f := see.Fall; v == Failed && s.Phase != Failed && f != nil && f.Reason != FallDeleted {
+	switch f := see.Fall; {
+	case v != Failed || s.Phase == Failed || f == nil || f.Reason == FallDeleted:
+	case s.Phase == Restarting:
+		s.Cause = Earlier(s.Cause, f) // it failed while it was stopped for that
+	default:
 		s.Cause = f
 	}
 	return s.enter(v, see.Now)

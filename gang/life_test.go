@@ -98,6 +98,7 @@ func TestStateNext(t *testing.T) {
 			sight(ready, func(s *gang.Sight) { fell(s); s.Fall.Container, s.Fall.Helper = "fetch", true }), gang.Restarting, 1, nil},
 		"final, of a peer": {"the rank that it lost may have ended by a signal, and be reported next", running, final,
 			sight(ready, func(s *gang.Sight) { fell(s); s.Fall.Peer = true }), gang.Restarting, 1, nil},
+		"final, told":          {"it may have been stopped for another", killed, final, sight(held, func(s *gang.Sight) { early(s); s.Fall.Told = true }), gang.Restarting, 2, nil},
 		"not final":            {"a signal is no end by itself", running, final, sight(ready, signal), gang.Restarting, 1, nil},
 		"final, reported late": {"the first to fall ended with it, and others were reported before", killed, final, sight(held, early), gang.Failed, 2, nil},
 		"final, but later":     {"what ranks end with that are told to stop says nothing", killed, final, sight(held, fell), gang.Restarting, 2, nil},

@@ -31,6 +31,7 @@ func takenAway(rank int32, seconds int, reason string) *gang.Fall {
 // order they are reported.
 func TestEarlier(t *testing.T) {
 	unseen := &gang.Fall{Rank: -1, Reason: gang.FallUnseen, At: second(10)}
+	late := &gang.Fall{Rank: -1, Reason: gang.FallLate, At: second(10)}
 	for name, c := range map[string]struct {
 		reason string
 		falls  []*gang.Fall
@@ -42,8 +43,12 @@ func TestEarlier(t *testing.T) {
 		"by rank":              {"nothing else tells them apart", []*gang.Fall{exits(2, 10), exits(1, 10)}, exits(1, 10)},
 		"a peer":               {"it lost the other, and says so", []*gang.Fall{peer(exits(1, 10)), exits(2, 10)}, exits(2, 10)},
 		"a peer, killed":       {"JAX aborts the ranks that lose one", []*gang.Fall{peer(code(exits(1, 10), 139)), exits(2, 10)}, exits(2, 10)},
-		"a peer, before":       {"it lost another one, which is not known yet", []*gang.Fall{peer(exits(1, 10)), exits(2, 11)}, peer(exits(1, 10))},
-		"a peer, unseen":       {"a rank that is known says more", []*gang.Fall{unseen, peer(exits(1, 10))}, peer(exits(1, 10))},
+		"a peer, before":       {"the first may take longer to end than its peers do to miss it", []*gang.Fall{peer(exits(1, 10)), exits(2, 11)}, exits(2, 11)},
+		"a peer, long before":  {"it lost another one, which is not known yet", []*gang.Fall{peer(exits(1, 10)), exits(2, 12)}, peer(exits(1, 10))},
+		"told, by two clocks":  {"", []*gang.Fall{told(exits(1, 10)), exits(2, 11)}, exits(2, 11)},
+		"told, and late":       {"nobody's fall has a reason of its own", []*gang.Fall{told(exits(1, 10)), late}, late},
+		"aborted":              {"as peers do by themselves", []*gang.Fall{exits(1, 10), code(exits(2, 10), 134)}, exits(1, 10)},
+		"a peer, unseen":       {"it may be the unseen that it lost", []*gang.Fall{unseen, peer(exits(1, 10))}, unseen},
 		"a code":               {"chosen by the program, while 1 is anybody's", []*gang.Fall{exits(1, 10), code(exits(2, 10), 42)}, code(exits(2, 10), 42)},
 		"a signal, and a code": {"", []*gang.Fall{code(exits(1, 10), 42), code(exits(2, 10), 139)}, code(exits(2, 10), 139)},
 		"told to end":          {"143 is no word of the program", []*gang.Fall{exits(1, 10), code(exits(2, 10), 143)}, exits(1, 10)},
@@ -80,8 +85,11 @@ func TestEarlierAnyOrder(t *testing.T) {
 	for range 500 {
 		var falls []*gang.Fall
 		for rank := range int32(2 + r.IntN(5)) {
-			falls = append(falls, []*gang.Fall{exits(rank, r.IntN(4)), code(exits(rank, r.IntN(4)), 42), peer(exits(rank, r.IntN(4))), told(exits(rank, r.IntN(4))), killed(rank, r.IntN(4)), takenAway(rank, r.IntN(4), "Evicted")}[r.IntN(6)])
+			at := r.IntN(4)
+			falls = append(falls, []*gang.Fall{exits(rank, at), code(exits(rank, at), 42), code(exits(rank, at), 139), peer(exits(rank, at)),
+				told(exits(rank, at)), killed(rank, at), takenAway(rank, at, "Evicted")}[r.IntN(7)])
 		}
+		falls = append(falls, &gang.Fall{Rank: -1, Reason: gang.FallUnseen, At: second(r.IntN(4))})
 		var want *gang.Fall
 		for try := range 5 {
 			r.Shuffle(len(falls), func(i, j int) { falls[i], falls[j] = falls[j], falls[i] })
@@ -112,6 +120,7 @@ func TestCauseReportedLate(t *testing.T) {
 		"root":             {"", gang.Restarting, killed(0, 9), killed(0, 9)},
 		"consequence":      {"", gang.Restarting, exits(0, 10), exits(2, 9)},
 		"nothing":          {"", gang.Restarting, nil, exits(2, 9)},
+		"told":             {"it may have been stopped", gang.Restarting, told(exits(0, 9)), exits(2, 9)},
 		"root of the last": {"the gang has failed, and its cause is what its user looks for", gang.Failed, killed(0, 9), killed(0, 9)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,6 +129,29 @@ func TestCauseReportedLate(t *testing.T) {
 			got := s.Next(gangOf, see)
 			if diff := cmp.Diff(c.want, got.Cause); diff != "" || got.Phase != c.from || got.Attempt != 1 {
 				t.Errorf("%s: %s of attempt %d, cause (-want +got):\n%s", c.reason, got.Phase, got.Attempt, diff)
+			}
+		})
+	}
+}
+
+// TestCauseOfJobThatFails: a Job that fails by its own rules while its gang is stopped for
+// another rank did so for that rank.
+func TestCauseOfJobThatFails(t *testing.T) {
+	failed := gang.Observation{Failed: true}
+	for name, c := range map[string]struct {
+		reason string
+		from   gang.Phase
+		late   *gang.Fall
+		want   *gang.Fall
+	}{
+		"stopped for it":    {"the pod of the first is gone, and others ended since they were told to", gang.Restarting, told(exits(0, 9)), exits(2, 9)},
+		"of its own accord": {"an earlier cause was that of an earlier attempt", gang.Running, exits(0, 30), exits(0, 30)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := gang.State{Phase: c.from, Since: second(9), Attempt: 1, Begun: second(0), Fell: second(9), Cause: exits(2, 9)}
+			got := s.Next(gangOf, sight(failed, func(s *gang.Sight) { s.Fall = c.late }))
+			if diff := cmp.Diff(c.want, got.Cause); diff != "" || got.Phase != gang.Failed {
+				t.Errorf("%s: %s, cause (-want +got):\n%s", c.reason, got.Phase, diff)
 			}
 		})
 	}

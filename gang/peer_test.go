@@ -27,15 +27,21 @@ func TestPeer(t *testing.T) {
 		"[LightGBM] [Warning] Connecting to rank 1 failed, waiting for 200 milliseconds\nValueError: x",
 		"tcp_utils.cc:132] Successfully connected to train-0.train.team.svc.cluster.local:55058\nValueError: x",
 		"torch.OutOfMemoryError: CUDA out of memory.",
+		"WARNING: read from the bucket failed, trying again: ConnectionResetError(104, 'Connection reset by peer')\nValueError: x",
+		"BrokenPipeError: [Errno 32] Broken pipe",
+		"UnavailableError: Collective ops is aborted by: Error invoking NCCL: unhandled cuda error",
 		"requests.exceptions.ConnectionError: [Errno 111] Connection refused",
 	}
 	for name, words := range map[string]string{
 		"PyTorch with Gloo": "[rank0]: RuntimeError: [./gloo/transport/tcp/pair.cc:534] Connection closed by peer [198.18.1.3]:25815",
 		"PyTorch with NCCL": "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+		"NCCL's sockets":    "Last error:\nsocketProgressOpt: Call to recv from 10.0.0.7<43210> failed : Connection reset by peer",
 		"NCCL":              "NCCL failure 6: remote process exited or there was a network error",
 		"Paddle with Gloo":  "RuntimeError: [/paddle/third_party/gloo/gloo/transport/tcp/pair.cc:584] TIMEOUT self_rank = 0 pair_rank = 1 peer_str = [198.18.1.8]:43170",
 		"XGBoost":           "- [allreduce.cc:135|22:09:15]: Ring Allreduce failed.\n- [socket.h:79|22:09:15]: Poll error condition:Success code:0\nStack trace:\n",
 		"LightGBM":          "lightgbm.basic.LightGBMError: Socket recv error, Connection reset by peer (code: 104)\n",
+		"LightGBM, sending": "lightgbm.basic.LightGBMError: Socket send error, Broken pipe (code: 32)\n",
+		"JAX, its service":  "Existing error: ABORTED: 1 unexpectedly tried to connect with a different incarnation. [type.googleapis.com/tensorflow.CoordinationServiceError='']",
 		"TensorFlow":        "Collective ops is aborted by: Error reported from /job:worker/task:1: The following tasks are unhealthy (stopped sending heartbeats):\n",
 		"JAX":               "Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that another task died; see the other task logs",
 	} {

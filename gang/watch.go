@@ -63,25 +63,40 @@ func (w Watch) fallOf(pod *corev1.Pod) *Fall {
 	return f
 }
 
-// trainingFall is how the first of a pod's training containers fell that was not told to
-// end. One that was started again was not: a kubelet does so with no pod that is to go.
+// trainingFall is how the first of a pod's training containers fell that was not told to end.
 func (w Watch) trainingFall(pod *corev1.Pod) *Fall {
-	again, now := containerFalls(pod.Status.ContainerStatuses, w.Trains)
-	if d := pod.DeletionTimestamp; now != nil && d != nil {
-		at := asked(pod)
-		// The kubelet's last word about a pod moves its deletion to the present (see past).
-		moved := grace(pod) == 0 && !now.At.Before(w.Told)
-		switch {
-		case now.At.After(at):
-			now = nil
-		case now.outside():
-		case w.Told.IsZero() && now.At.Equal(at):
-			now = nil
-		default:
-			now.Told = !w.Told.IsZero() && (now.At.Equal(at) || moved)
+	again, now := containerFalls(pod, pod.Status.ContainerStatuses, w.Trains)
+	if pod.DeletionTimestamp != nil {
+		// A kubelet that knows that a pod is to go starts nothing in it again.
+		if again != nil && w.Stopping && w.Told.IsZero() && !again.At.Before(asked(pod)) {
+			again = nil
 		}
+		now = w.byItself(pod, now)
 	}
 	return Earlier(again, now)
+}
+
+// byItself is a fall in a pod that is being deleted; nil when the deletion led to it. One of
+// the second in which a gang was stopped may be either. So may one of a pod that has no grace
+// left: the kubelet's last word about it moves its deletion to the present (see past).
+func (w Watch) byItself(pod *corev1.Pod, f *Fall) *Fall {
+	if f == nil || f.At.After(asked(pod)) {
+		return nil
+	}
+	stopped, unclear := !w.Told.IsZero(), f.At.Equal(asked(pod)) || grace(pod) == 0
+	switch {
+	case f.outside():
+		if stopped && unclear && f.At.After(w.Told) {
+			return nil
+		}
+	case !stopped && f.At.Equal(asked(pod)):
+		return nil
+	case stopped && unclear && f.toldTo():
+		return nil
+	default:
+		f.Told = stopped && unclear
+	}
+	return f
 }
 
 // podFall is why a pod failed, of whose training containers the first fall is given: by
@@ -89,9 +104,9 @@ func (w Watch) trainingFall(pod *corev1.Pod) *Fall {
 func podFall(pod *corev1.Pod, f *Fall) *Fall {
 	why := cmp.Or(disruption(pod), pod.Status.Reason)
 	if f == nil && why == "" { // one beside them, or one before them
-		f = Earlier(containerFalls(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), nil))
+		f = Earlier(containerFalls(pod, slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), nil))
 		if f != nil {
-			f.Helper = true
+			f.Helper, f.Peer = true, false // it talks to no rank
 		}
 	}
 	switch {
@@ -135,13 +150,20 @@ func over(pod *corev1.Pod) bool {
 
 // containerFalls looks at some of a pod's containers, at all if none are named: the first
 // fall of those that were started again, or wait for it, and of those that have ended.
-func containerFalls(all []corev1.ContainerStatus, names []string) (again, now *Fall) {
+func containerFalls(pod *corev1.Pod, all []corev1.ContainerStatus, names []string) (again, now *Fall) {
 	fall := func(name string, t *corev1.ContainerStateTerminated) *Fall {
 		if t == nil || t.ExitCode == 0 {
 			return nil
 		}
+		at := t.FinishedAt.Time
+		if at.IsZero() { // the kubelet lost the container (ContainerStatusUnknown)
+			if pod.DeletionTimestamp != nil {
+				return nil
+			}
+			at = changed(pod)
+		}
 		return &Fall{Container: name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
-			Peer: lost(t.Message), Message: tail(t.Message), At: t.FinishedAt.Time}
+			Peer: lost(t.Message), Message: tail(t.Message), At: at}
 	}
 	for _, c := range all {
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
