@@ -133,13 +133,23 @@ func TestFallBeforeStop(t *testing.T) {
 		"ended after, its end confirmed": {"the kubelet's last word moves the time of the deletion", []func(*corev1.Pod){ended(1, 21, false), gone}, stopped,
 			func() *gang.Fall { f := later; f.Told = true; return &f }()},
 		"ended before, its end confirmed": {"as far as one can tell", []func(*corev1.Pod){ended(1, 19, false), gone}, stopped, func() *gang.Fall { f := *told; f.At = second(19); return &f }()},
-		"told to":                         {"and ended by that signal", []func(*corev1.Pod){ended(143, 20, false), deleted(20)}, stopped, nil},
-		"memory, confirmed":               {"while it saved its work", []func(*corev1.Pod){ended(1, 21, false), memory, gone}, stopped, nil},
-		"lost, and deleted":               {"the kubelet does not know how it ended", []func(*corev1.Pod){ended(137, 20, true), unknown, deleted(20)}, stopped, nil},
-		"lost":                            {"it says when it noticed", []func(*corev1.Pod){ended(1, 30, true), unknown}, stopped, fell},
-		"memory":                          {"no deletion leads to that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(20)}, stopped, &killed},
-		"deleted by another":              {"its end follows from that", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1}, deletion},
-		"deleted by another, anew":        {"it had been started again", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, gang.Watch{Attempt: 1}, fell},
+		"drained": {"the control plane's word is not Rollcall's", []func(*corev1.Pod){ended(1, 20, false), deleted(20), drained}, stopped,
+			&gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Reason: "EvictionByEvictionAPI", At: second(20)}},
+		"another, before": {"which was not started again", []func(*corev1.Pod){ended(1, 21, true), helper(1, 20)}, stopped,
+			&gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Container: "logs", ExitCode: 1, Reason: "Error", At: second(20)}},
+		"before the training": {"it talks to no rank", []func(*corev1.Pod){func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "fetch", State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.NewTime(second(20)), Message: "gloo/transport/"}}}}
+		}}, gang.Watch{Attempt: 1}, &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Container: "fetch", Helper: true, ExitCode: 1, Reason: "Error", Message: "gloo/transport/", At: second(20)}},
+		"told to":                  {"and ended by that signal", []func(*corev1.Pod){ended(143, 20, false), deleted(20)}, stopped, nil},
+		"memory, confirmed":        {"while it saved its work", []func(*corev1.Pod){ended(1, 21, false), memory, gone}, stopped, nil},
+		"lost, and deleted":        {"the kubelet does not know how it ended", []func(*corev1.Pod){ended(137, 20, true), unknown, deleted(20)}, stopped, nil},
+		"lost":                     {"it says when it noticed", []func(*corev1.Pod){ended(1, 30, true), unknown}, stopped, fell},
+		"memory":                   {"no deletion leads to that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(20)}, stopped, &killed},
+		"deleted by another":       {"its end follows from that", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1}, deletion},
+		"deleted by another, anew": {"it had been started again", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, gang.Watch{Attempt: 1}, fell},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := rankPod(0, func(p *corev1.Pod) {
