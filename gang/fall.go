@@ -40,13 +40,12 @@ type Fall struct {
 	Told bool `json:"told,omitempty"`
 	// Message is the end of the container's termination message or log.
 	Message string `json:"message,omitempty"`
-	// At is when it ended, to the second.
+	// At is when it ended, to the second: the training, where its launcher tells, which may take
+	// much longer to end than what it launched.
 	At time.Time `json:"at"`
+	// Noticed is when that launcher noticed, to the millisecond; zero when none tells.
+	Noticed time.Time `json:"noticed,omitzero"`
 }
-
-// longestMessage bounds what is kept of a message. It stands in an annotation of each
-// member, and in Events, which hold 1 KiB.
-const longestMessage = 512
 
 // String says the cause in a sentence.
 func (f Fall) String() string {
@@ -106,10 +105,18 @@ func (f *Fall) telling() bool { return f.ExitCode > 1 && f.ExitCode < 128 }
 // one. It is a total order, so the first of many does not depend on the order in which they
 // were reported.
 func (f *Fall) order(o *Fall) int {
-	return cmp.Or(f.when().Compare(o.when()), cmp.Compare(f.class(), o.class()), cmp.Compare(f.Rank, o.Rank))
+	return cmp.Or(f.when().Compare(o.when()), cmp.Compare(f.class(), o.class()), f.noticed().Compare(o.noticed()), cmp.Compare(f.Rank, o.Rank))
 }
 
-// when is the time that counts.
+// noticed is when the fall was noticed, as far as is known: within its second.
+func (f *Fall) noticed() time.Time {
+	if f.Noticed.IsZero() {
+		return f.At.Add(time.Second)
+	}
+	return f.Noticed
+}
+
+// when is the time that counts, to the second.
 func (f *Fall) when() time.Time {
 	switch {
 	case f.outside():
@@ -161,18 +168,4 @@ func Earlier(a, b *Fall) *Fall {
 	default:
 		return b
 	}
-}
-
-// tail keeps the end of a text, where programs say why they fail, from the beginning
-// of a line if it can.
-func tail(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) <= longestMessage {
-		return text
-	}
-	text = strings.ToValidUTF8(text[len(text)-longestMessage:], "")
-	if _, rest, ok := strings.Cut(text, "\n"); ok && rest != "" {
-		text = rest
-	}
-	return "… " + text
 }

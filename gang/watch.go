@@ -152,7 +152,7 @@ func over(pod *corev1.Pod) bool {
 // fall of those that were started again, or wait for it, and of those that have ended.
 func containerFalls(pod *corev1.Pod, all []corev1.ContainerStatus, names []string) (again, now *Fall) {
 	fall := func(name string, t *corev1.ContainerStateTerminated) *Fall {
-		if t == nil || t.ExitCode == 0 {
+		if t == nil || t.ExitCode == 0 || pod.DeletionTimestamp != nil && agentTold.MatchString(t.Message) {
 			return nil
 		}
 		at := t.FinishedAt.Time
@@ -162,8 +162,12 @@ func containerFalls(pod *corev1.Pod, all []corev1.ContainerStatus, names []strin
 			}
 			at = changed(pod)
 		}
-		return &Fall{Container: name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
-			Peer: lost(t.Message), Message: tail(t.Message), At: at}
+		f := &Fall{Container: name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
+			Peer: lost(t.Message), Message: lastWords(t.Message), At: at}
+		if n := noticed(t.Message, at); !n.IsZero() {
+			f.At, f.Noticed = n.Truncate(time.Second), n
+		}
+		return f
 	}
 	for _, c := range all {
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
