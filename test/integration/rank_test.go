@@ -60,15 +60,26 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// awaitRanks waits until the API server, which learns of policies by a watch, gives ranks.
+// awaitRanks waits until the API server, which learns of each policy by a watch of its own,
+// gives ranks and refuses pods that can have none.
 func (m *manager) awaitRanks(t *testing.T, ns string) {
 	t.Helper()
 	eventually(t, "ranks to be given", func(ctx context.Context) error {
 		p, err := m.tryPod(ctx, ns, map[string]string{gang.LabelRankOffset: "1", appsv1.PodIndexLabel: "0"})
-		if err == nil && p.Labels[gang.LabelRank] != "1" {
-			err = errors.New("nothing of ours is in force yet") // neither what gives ranks nor what refuses pods without
+		if err != nil {
+			return err
 		}
-		return err
+		if p.Labels[gang.LabelRank] != "1" {
+			return errors.New("nothing of ours is in force yet") // neither what gives ranks nor what refuses pods without
+		}
+		_, err = m.tryPod(ctx, ns, map[string]string{gang.LabelRankOffset: "x", appsv1.PodIndexLabel: "0"})
+		if err == nil {
+			return errors.New("a pod that can have no rank is not refused yet")
+		}
+		if !apierrors.IsInvalid(err) {
+			return err
+		}
+		return nil
 	})
 }
 
