@@ -35,15 +35,15 @@ type Fall struct {
 	Reason string `json:"reason"`
 	// Peer is true when its container's last words tell that it lost another rank.
 	Peer bool `json:"peer,omitempty"`
-	// Told is true when it may have ended since it was told to: within the second in which
-	// its gang was stopped for another rank.
+	// Told is true when it may have ended since it was told to, or since another was: within
+	// the second in which its gang was stopped, or later.
 	Told bool `json:"told,omitempty"`
 	// Message is the end of the container's termination message or log.
 	Message string `json:"message,omitempty"`
-	// At is when it ended, to the second: the training, where its launcher tells, which may take
-	// much longer to end than what it launched.
+	// At is when it ended, to the second.
 	At time.Time `json:"at"`
-	// Noticed is when that launcher noticed, to the millisecond; zero when none tells.
+	// Noticed is when its launcher noticed that the training had ended, to the millisecond;
+	// zero when there is none that tells.
 	Noticed time.Time `json:"noticed,omitzero"`
 }
 
@@ -105,7 +105,8 @@ func (f *Fall) telling() bool { return f.ExitCode > 1 && f.ExitCode < 128 }
 // one. It is a total order, so the first of many does not depend on the order in which they
 // were reported.
 func (f *Fall) order(o *Fall) int {
-	return cmp.Or(f.when().Compare(o.when()), cmp.Compare(f.class(), o.class()), f.noticed().Compare(o.noticed()), cmp.Compare(f.Rank, o.Rank))
+	return cmp.Or(f.when().Compare(o.when()), cmp.Compare(f.class(), o.class()), f.noticed().Compare(o.noticed()),
+		cmp.Compare(f.Rank, o.Rank), cmp.Compare(f.Pod, o.Pod), cmp.Compare(f.Container, o.Container))
 }
 
 // noticed is when the fall was noticed, as far as is known: within its second.

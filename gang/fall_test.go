@@ -128,15 +128,27 @@ func TestFallBeforeStop(t *testing.T) {
 		"started again, and stopped":  {"what it ended with first counts", []func(*corev1.Pod){ended(1, 20, true), ended(137, 22, false), deleted(20)}, stopped, fell},
 		"ended":                       {"before it was told to, or since", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, stopped, told},
 		"ended, nobody falls":         {"the gang is held back for another reason", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, held, nil},
-		"ended, not deleted yet":      {"nobody told it", []func(*corev1.Pod){ended(1, 20, false)}, stopped, fell},
+		"ended, not deleted yet":      {"a peer that was told may be what it lost", []func(*corev1.Pod){ended(1, 20, false)}, stopped, told},
 		"ended after":                 {"it was told to", []func(*corev1.Pod){ended(1, 21, false), deleted(20)}, stopped, nil},
 		"ended after, its end confirmed": {"the kubelet's last word moves the time of the deletion", []func(*corev1.Pod){ended(1, 21, false), gone}, stopped,
 			func() *gang.Fall { f := later; f.Told = true; return &f }()},
-		"ended before, its end confirmed": {"as far as one can tell", []func(*corev1.Pod){ended(1, 19, false), gone}, stopped, func() *gang.Fall { f := *told; f.At = second(19); return &f }()},
+		"ended before, its end confirmed":        {"as far as one can tell", []func(*corev1.Pod){ended(1, 19, false), gone}, stopped, func() *gang.Fall { f := *told; f.At = second(19); return &f }()},
+		"started again, after":                   {"it lost one that was told", []func(*corev1.Pod){ended(1, 21, true)}, stopped, func() *gang.Fall { f := later; f.Told = true; return &f }()},
+		"ended before its own end was asked for": {"but after another's was", []func(*corev1.Pod){ended(1, 21, false), deleted(23)}, stopped, func() *gang.Fall { f := later; f.Told = true; return &f }()},
+		"ended long before, its end confirmed":   {"", []func(*corev1.Pod){ended(1, 18, false), gone}, stopped, func() *gang.Fall { f := *fell; f.At = second(18); return &f }()},
+		"started again before, nobody falls":     {"", []func(*corev1.Pod){ended(1, 19, true), deleted(20)}, held, func() *gang.Fall { f := *fell; f.At = second(19); return &f }()},
+		"ended before":                           {"and not since", []func(*corev1.Pod){ended(1, 19, false), deleted(20)}, stopped, func() *gang.Fall { f := *fell; f.At = second(19); return &f }()},
+		"ended, by another clock":                {"that of the manager is ahead", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1, Stopping: true, Told: second(22)}, told},
+		"told by another, before": {"a signal ended it, and nobody of ours sent that", []func(*corev1.Pod){ended(143, 18, false), deleted(20)}, stopped,
+			func() *gang.Fall { f := *fell; f.ExitCode, f.At = 143, second(18); return &f }()},
+		"interrupted": {"an image may have another signal", []func(*corev1.Pod){ended(130, 20, false), deleted(20)}, stopped, nil},
+		"node shut down": {"it was told by that", []func(*corev1.Pod){ended(143, 21, false), deleted(20), drained, func(p *corev1.Pod) {
+			p.Status.Conditions[len(p.Status.Conditions)-1].LastTransitionTime = metav1.NewTime(second(19))
+		}}, stopped, &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Reason: "EvictionByEvictionAPI", At: second(19)}},
 		"drained": {"the control plane's word is not Rollcall's", []func(*corev1.Pod){ended(1, 20, false), deleted(20), drained}, stopped,
 			&gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Reason: "EvictionByEvictionAPI", At: second(20)}},
 		"another, before": {"which was not started again", []func(*corev1.Pod){ended(1, 21, true), helper(1, 20)}, stopped,
-			&gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Container: "logs", ExitCode: 1, Reason: "Error", At: second(20)}},
+			&gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Container: "logs", ExitCode: 1, Reason: "Error", Told: true, At: second(20)}},
 		"before the training": {"it talks to no rank", []func(*corev1.Pod){func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodFailed
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{}

@@ -3,6 +3,7 @@ package gang_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,6 +17,13 @@ func exits(rank int32, seconds int) *gang.Fall {
 func code(f *gang.Fall, code int32) *gang.Fall { f.ExitCode = code; return f }
 
 func peer(f *gang.Fall) *gang.Fall { f.Peer = true; return f }
+
+func noticed(f *gang.Fall, ms int) *gang.Fall {
+	f.Noticed = f.At.Add(time.Duration(ms) * time.Millisecond)
+	return f
+}
+
+func podNamed(f *gang.Fall, name string) *gang.Fall { f.Pod = name; return f }
 
 func told(f *gang.Fall) *gang.Fall { f.Told = true; return f }
 
@@ -47,6 +55,8 @@ func TestEarlier(t *testing.T) {
 		"a peer, long before":  {"it lost another one, which is not known yet", []*gang.Fall{peer(exits(1, 10)), exits(2, 12)}, peer(exits(1, 10))},
 		"told, by two clocks":  {"", []*gang.Fall{told(exits(1, 10)), exits(2, 11)}, exits(2, 11)},
 		"told, and late":       {"nobody's fall has a reason of its own", []*gang.Fall{told(exits(1, 10)), late}, late},
+		"noticed":              {"by a launcher, to the millisecond", []*gang.Fall{noticed(exits(1, 10), 700), noticed(exits(2, 10), 300), exits(0, 10)}, noticed(exits(2, 10), 300)},
+		"two pods of a rank":   {"", []*gang.Fall{podNamed(exits(1, 10), "b"), podNamed(exits(1, 10), "a")}, podNamed(exits(1, 10), "a")},
 		"aborted":              {"as peers do by themselves", []*gang.Fall{exits(1, 10), code(exits(2, 10), 134)}, exits(1, 10)},
 		"a peer, unseen":       {"it may be the unseen that it lost", []*gang.Fall{unseen, peer(exits(1, 10))}, unseen},
 		"a code":               {"chosen by the program, while 1 is anybody's", []*gang.Fall{exits(1, 10), code(exits(2, 10), 42)}, code(exits(2, 10), 42)},

@@ -50,7 +50,7 @@ func (w Watch) fallOf(pod *corev1.Pod) *Fall {
 	f, done := w.trainingFall(pod), Done(pod, w.Trains)
 	if pod.DeletionTimestamp != nil && !done && (f == nil || f.Told) {
 		if why := disruption(pod); why != "" || !w.Stopping {
-			return &Fall{Reason: cmp.Or(why, FallDeleted), At: asked(pod)}
+			return &Fall{Reason: cmp.Or(why, FallDeleted), At: taken(pod)}
 		}
 		return f
 	}
@@ -64,38 +64,45 @@ func (w Watch) fallOf(pod *corev1.Pod) *Fall {
 }
 
 // trainingFall is how the first of a pod's training containers fell that was not told to end.
+// A kubelet that knows that a pod is to go starts nothing in it again.
 func (w Watch) trainingFall(pod *corev1.Pod) *Fall {
 	again, now := containerFalls(pod, pod.Status.ContainerStatuses, w.Trains)
-	if pod.DeletionTimestamp != nil {
-		// A kubelet that knows that a pod is to go starts nothing in it again.
-		if again != nil && w.Stopping && w.Told.IsZero() && !again.At.Before(asked(pod)) {
+	if again != nil {
+		if pod.DeletionTimestamp != nil && w.Stopping && w.Told.IsZero() && !again.At.Before(asked(pod)) {
 			again = nil
+		} else {
+			again.Told = again.Told || !w.Told.IsZero() && again.At.After(w.Told)
 		}
-		now = w.byItself(pod, now)
 	}
-	return Earlier(again, now)
+	return Earlier(again, w.byItself(pod, now))
 }
 
-// byItself is a fall in a pod that is being deleted; nil when the deletion led to it. One of
-// the second in which a gang was stopped may be either. So may one of a pod that has no grace
-// left: the kubelet's last word about it moves its deletion to the present (see past).
+// byItself is the fall of a container that was not started again; nil when the deletion of
+// its pod led to it. Since its gang was stopped, it may have lost a peer that was told before.
 func (w Watch) byItself(pod *corev1.Pod, f *Fall) *Fall {
-	if f == nil || f.At.After(asked(pod)) {
+	if f == nil {
 		return nil
 	}
-	stopped, unclear := !w.Told.IsZero(), f.At.Equal(asked(pod)) || grace(pod) == 0
-	switch {
-	case f.outside():
-		if stopped && unclear && f.At.After(w.Told) {
+	stopped := !w.Told.IsZero()
+	unclear := stopped && !f.At.Before(w.Told)
+	if pod.DeletionTimestamp != nil {
+		// The kubelet's last word about a pod moves its deletion to the present (see past).
+		moved := grace(pod) == 0 && !f.At.Before(w.Told.Add(-lead))
+		unclear = unclear || stopped && (f.At.Equal(asked(pod)) || moved)
+		switch {
+		case f.At.After(asked(pod)):
+			return nil
+		case f.outside():
+			if moved && stopped && f.At.After(w.Told) {
+				return nil
+			}
+		case !stopped && f.At.Equal(asked(pod)):
+			return nil
+		case unclear && (f.toldTo() || f.Told):
 			return nil
 		}
-	case !stopped && f.At.Equal(asked(pod)):
-		return nil
-	case stopped && unclear && f.toldTo():
-		return nil
-	default:
-		f.Told = stopped && unclear
 	}
+	f.Told = f.Told || unclear && !f.outside()
 	return f
 }
 
@@ -152,7 +159,7 @@ func over(pod *corev1.Pod) bool {
 // fall of those that were started again, or wait for it, and of those that have ended.
 func containerFalls(pod *corev1.Pod, all []corev1.ContainerStatus, names []string) (again, now *Fall) {
 	fall := func(name string, t *corev1.ContainerStateTerminated) *Fall {
-		if t == nil || t.ExitCode == 0 || pod.DeletionTimestamp != nil && agentTold.MatchString(t.Message) {
+		if t == nil || t.ExitCode == 0 {
 			return nil
 		}
 		at := t.FinishedAt.Time
@@ -162,12 +169,9 @@ func containerFalls(pod *corev1.Pod, all []corev1.ContainerStatus, names []strin
 			}
 			at = changed(pod)
 		}
-		f := &Fall{Container: name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
-			Peer: lost(t.Message), Message: lastWords(t.Message), At: at}
-		if n := noticed(t.Message, at); !n.IsZero() {
-			f.At, f.Noticed = n.Truncate(time.Second), n
-		}
-		return f
+		says := read(t.Message, at)
+		return &Fall{Container: name, ExitCode: t.ExitCode, Reason: cmp.Or(t.Reason, "Error"),
+			Peer: says.peer, Told: says.told, Noticed: says.noticed, Message: says.words, At: at}
 	}
 	for _, c := range all {
 		if len(names) > 0 && !slices.Contains(names, c.Name) {
@@ -208,6 +212,14 @@ func changed(pod *corev1.Pod) time.Time {
 		}
 	}
 	return at
+}
+
+// taken is when it was decided to take a pod away.
+func taken(pod *corev1.Pod) time.Time {
+	if at := disrupted(pod); !at.IsZero() && at.Before(asked(pod)) {
+		return at
+	}
+	return asked(pod)
 }
 
 // asked is when the deletion of a pod was asked for that is being deleted.
