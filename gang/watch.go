@@ -78,32 +78,47 @@ func (w Watch) trainingFall(pod *corev1.Pod) *Fall {
 }
 
 // byItself is the fall of a container that was not started again; nil when the deletion of
-// its pod led to it. Since its gang was stopped, it may have lost a peer that was told before.
+// its pod led to it.
 func (w Watch) byItself(pod *corev1.Pod, f *Fall) *Fall {
 	if f == nil {
 		return nil
 	}
-	stopped := !w.Told.IsZero()
-	unclear := stopped && !f.At.Before(w.Told)
-	if pod.DeletionTimestamp != nil {
-		// The kubelet's last word about a pod moves its deletion to the present (see past).
-		moved := grace(pod) == 0 && !f.At.Before(w.Told.Add(-lead))
-		unclear = unclear || stopped && (f.At.Equal(asked(pod)) || moved)
-		switch {
-		case f.At.After(asked(pod)):
-			return nil
-		case f.outside():
-			if moved && stopped && f.At.After(w.Told) {
-				return nil
-			}
-		case !stopped && f.At.Equal(asked(pod)):
-			return nil
-		case unclear && (f.toldTo() || f.Told):
-			return nil
-		}
+	unclear := w.unclear(pod, f)
+	if pod.DeletionTimestamp != nil && w.led(pod, f, unclear) {
+		return nil
 	}
 	f.Told = f.Told || unclear && !f.outside()
 	return f
+}
+
+// unclear reports whether a container may have ended since its gang was stopped: it was told
+// to, or lost a peer that was told before it.
+func (w Watch) unclear(pod *corev1.Pod, f *Fall) bool {
+	switch {
+	case w.Told.IsZero():
+		return false
+	case !f.At.Before(w.Told):
+		return true
+	case pod.DeletionTimestamp == nil:
+		return false
+	}
+	// The kubelet's last word about a pod moves its deletion to the present (see past).
+	moved := grace(pod) == 0 && !f.At.Before(w.Told.Add(-lead))
+	return moved || f.At.Equal(asked(pod))
+}
+
+// led reports whether the deletion of a pod led to a fall in it.
+func (w Watch) led(pod *corev1.Pod, f *Fall, unclear bool) bool {
+	switch {
+	case f.At.After(asked(pod)):
+		return true
+	case f.outside():
+		return grace(pod) == 0 && !w.Told.IsZero() && f.At.After(w.Told)
+	case w.Told.IsZero():
+		return f.At.Equal(asked(pod))
+	default:
+		return unclear && (f.toldTo() || f.Told)
+	}
 }
 
 // podFall is why a pod failed, of whose training containers the first fall is given: by
