@@ -141,7 +141,10 @@ func TestFallBeforeStop(t *testing.T) {
 		"ended, by another clock":                {"that of the manager is ahead", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1, Stopping: true, Told: second(22)}, told},
 		"told by another, before": {"a signal ended it, and nobody of ours sent that", []func(*corev1.Pod){ended(143, 18, false), deleted(20)}, stopped,
 			func() *gang.Fall { f := *fell; f.ExitCode, f.At = 143, second(18); return &f }()},
-		"interrupted": {"an image may have another signal", []func(*corev1.Pod){ended(130, 20, false), deleted(20)}, stopped, nil},
+		"interrupted":                              {"an image may have another signal", []func(*corev1.Pod){ended(130, 20, false), deleted(20)}, stopped, nil},
+		"ended before, not deleted yet":            {"", []func(*corev1.Pod){ended(1, 19, false)}, stopped, func() *gang.Fall { f := *fell; f.At = second(19); return &f }()},
+		"memory, before its own end was asked for": {"the others' end is no cause of that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(22)}, gang.Watch{Attempt: 1, Stopping: true, Told: second(18)}, &killed},
+		"memory, nobody falls":                     {"it may have taken its gang along", []func(*corev1.Pod){ended(1, 20, false), memory, gone}, held, &killed},
 		"node shut down": {"it was told by that", []func(*corev1.Pod){ended(143, 21, false), deleted(20), drained, func(p *corev1.Pod) {
 			p.Status.Conditions[len(p.Status.Conditions)-1].LastTransitionTime = metav1.NewTime(second(19))
 		}}, stopped, &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Reason: "EvictionByEvictionAPI", At: second(19)}},
