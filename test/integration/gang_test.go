@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -126,19 +127,29 @@ func (m *manager) setPods(t *testing.T, pods []corev1.Pod, phase corev1.PodPhase
 // event waits for an Event with a reason.
 func (m *manager) event(t *testing.T, ns string, reason gang.Reason) {
 	t.Helper()
-	eventually(t, "the Event "+string(reason), func(ctx context.Context) error {
+	m.events(t, ns, reason, 1)
+}
+
+// events waits for so many Events with a reason.
+func (m *manager) events(t *testing.T, ns string, reason gang.Reason, count int32) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d Events %s", count, reason), func(ctx context.Context) error {
 		list, err := m.Client.EventsV1().Events(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		var reasons []string
+		var n int32
 		for _, e := range list.Items {
 			if e.Reason == string(reason) {
-				return nil
+				n += max(1, ptr.Deref(e.Series, eventsv1.EventSeries{}).Count) // the same is told once, with a count
 			}
 			reasons = append(reasons, e.Reason)
 		}
-		return fmt.Errorf("reasons: %q", reasons)
+		if n < count {
+			return fmt.Errorf("reasons: %q", reasons)
+		}
+		return nil
 	})
 }
 

@@ -22,6 +22,8 @@ import (
 // TestRestart lets ranks fall beside real Job and StatefulSet controllers.
 func TestRestart(t *testing.T) {
 	m := &manager{installation.New(t, cluster.Start(t, cluster.Options{Nodes: cluster.None}))}
+	// First, since all that the manager writes is counted, and gangs of other tests outlive them.
+	t.Run("Writes", func(t *testing.T) { testRestartWrites(t, m) })
 	t.Run("together", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *manager, string){
 			"Job":                testRestartJob,
@@ -63,7 +65,6 @@ func TestRestart(t *testing.T) {
 			})
 		}
 	})
-	t.Run("Writes", func(t *testing.T) { testRestartWrites(t, m) })
 }
 
 // testRestartJob: all ranks start anew, the Job counts no failure, and the cause is told.
