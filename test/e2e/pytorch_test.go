@@ -174,7 +174,7 @@ func TestExample(t *testing.T) {
 		}
 	}
 	// Label, annotation, condition and Event tell the same.
-	if _, err := s.Kubectl(t.Context(), "--namespace", ns, "wait", "job/all-reduce", "--for=condition=GangSucceeded", "--timeout=5s"); err != nil {
+	if _, err := s.Kubectl(t.Context(), "--namespace", ns, "wait", "job/all-reduce", "--for=condition=GangSucceeded", "--timeout=60s"); err != nil {
 		t.Error(err)
 	}
 	events, err := s.Kubectl(t.Context(), "--namespace", ns, "get", "events", "--field-selector", "involvedObject.name=all-reduce", "-o", "jsonpath={.items[*].reason}")

@@ -173,7 +173,7 @@ func (m *manager) jobPhase(t *testing.T, ns string, phase gang.Phase, condition 
 		return j
 	}
 	m.event(t, ns, phase.Reason())
-	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition="+condition, "--timeout=5s"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition="+condition, "--timeout=60s"); err != nil {
 		t.Errorf("kubectl wait: %v", err)
 	}
 	return j

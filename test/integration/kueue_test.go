@@ -207,7 +207,7 @@ func testKueueMaster(t *testing.T, m *manager, ns string) {
 	r.gone("worker")
 	m.workloadIs(t, ns, "train-master", "Finished", "True")
 	// Kueue takes a Job that shrinks for another, and suspends it: it is complete all the same.
-	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train-worker", "--for=condition=Complete", "--timeout=20s"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train-worker", "--for=condition=Complete", "--timeout=60s"); err != nil {
 		t.Errorf("the workers' Job: %v", err)
 	}
 	m.uses(t, ns, 0)

@@ -189,7 +189,7 @@ func testMembersLife(t *testing.T, m *manager, ns string, backwards bool) {
 	m.told(t, ns, gang.Running, gang.ReasonGangRunning)
 	m.endLauncher(t, pods, "reached=2\n")
 	m.told(t, ns, gang.Succeeded, gang.ReasonGangSucceeded)
-	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train-launcher", "--for=condition=GangSucceeded", "--timeout=5s"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train-launcher", "--for=condition=GangSucceeded", "--timeout=60s"); err != nil {
 		t.Errorf("kubectl wait: %v", err)
 	}
 	// Its workers are taken away, and that does not matter any more.

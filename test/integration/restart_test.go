@@ -86,7 +86,7 @@ func testRestartJob(t *testing.T, m *manager, ns string) {
 	if j := all[0].Job; j.Status.Failed != 0 || ptr.Deref(j.Spec.Suspend, false) {
 		t.Errorf("the Job counts %d failures, suspended is %v", j.Status.Failed, j.Spec.Suspend)
 	}
-	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition=GangRunning", "--timeout=5s"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition=GangRunning", "--timeout=60s"); err != nil {
 		t.Errorf("kubectl wait: %v", err)
 	}
 	// The second time it waits, and what fell the first time does not count again.
@@ -182,7 +182,7 @@ func testRestartMax(t *testing.T, m *manager, ns string) {
 	r.jobFailed("train")
 	r.gone("worker")
 	r.stays(time.Second)
-	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition=GangFailed", "--timeout=5s"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition=GangFailed", "--timeout=60s"); err != nil {
 		t.Errorf("kubectl wait: %v", err)
 	}
 }
@@ -325,12 +325,12 @@ func testRestartQueue(t *testing.T, m *manager, ns string) {
 // testRestartStartTimeout: a gang that does not become whole begins anew.
 func testRestartStartTimeout(t *testing.T, m *manager, ns string) {
 	m.node(t, ns, pending)
-	r := m.gangOf(t, ns, training(2, gang.AnnotationStartTimeout, "4s"))
+	r := m.gangOf(t, ns, training(2, gang.AnnotationStartTimeout, "15s"))
 	s := r.reaches(gang.Running, 1)
 	if s.Cause == nil || s.Cause.Reason != gang.FallLate || !strings.Contains(s.Cause.Message, "rank 1") {
 		t.Errorf("the cause is %+v", s.Cause)
 	}
-	time.Sleep(4 * time.Second)
+	time.Sleep(15 * time.Second)
 	r.stays(time.Second)
 }
 
