@@ -161,12 +161,7 @@ func testMembersLife(t *testing.T, m *manager, ns string, backwards bool) {
 		m.service(t, ns, "train")
 		m.createStatefulSet(t, ns, worker(2))
 	}
-	eventually(t, "two owners", func(context.Context) error {
-		if owners := m.service(t, ns, "train").OwnerReferences; len(owners) != 2 {
-			return fmt.Errorf("%d owners", len(owners))
-		}
-		return nil
-	})
+	m.owned(t, ns, "train", 2)
 	testKeyPair(t, m, ns)
 	pods := m.pods(t, ns, "train", 3)
 	for i, p := range role(pods, "worker") {
@@ -182,7 +177,7 @@ func testMembersLife(t *testing.T, m *manager, ns string, backwards bool) {
 		}
 		return err
 	})
-	if all, err := m.members(t.Context(), ns); err != nil || gang.PhaseOf(all[1]) != gang.Pending {
+	if all, err := m.members(t.Context(), ns); err != nil || !waits(gang.PhaseOf(all[1])) {
 		t.Errorf("without its launcher, the gang is %s, %v", gang.PhaseOf(all[1]), err)
 	}
 	m.setPods(t, role(pods, "launcher"), corev1.PodRunning)
@@ -316,10 +311,7 @@ func testMemberElsewhere(t *testing.T, m *manager, ns string) {
 // testMembersDeleted: the children go with the last member.
 func testMembersDeleted(t *testing.T, m *manager, ns string) {
 	m.run(t, ns, 2)
-	before := m.service(t, ns, "train")
-	if len(before.OwnerReferences) != 2 {
-		t.Errorf("owners: %+v", before.OwnerReferences)
-	}
+	before := m.owned(t, ns, "train", 2)
 	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
 	if err := m.Client.BatchV1().Jobs(ns).Delete(t.Context(), "train-launcher", background); err != nil {
 		t.Fatal(err)

@@ -252,7 +252,7 @@ func testRestartSuspended(t *testing.T, m *manager, ns string) {
 	r.reaches(gang.Suspended, 0)
 	r.gone("worker")
 	r.stays(time.Second)
-	r.patchJob("train", `{"spec":{"suspend":false}}`)
+	r.resumes("train")
 	r.reaches(gang.Running, 0)
 	r.fresh(before, "0")
 	r.stays(2 * time.Second)
@@ -263,7 +263,8 @@ func testRestartResumed(t *testing.T, m *manager, ns string) {
 	if m.Cluster.Release() == cluster.Floor {
 		t.Skip("a Job that is let go before its start time is taken back never has pods again: kubernetes#134521")
 	}
-	r := m.trains(t, ns, training(3))
+	// Where the Job controller never sees that the Job is suspended, attempts are spent without a back-off.
+	r := m.trains(t, ns, training(3, gang.AnnotationMaxRestarts, "50"))
 	ctx, cancel := context.WithCancel(t.Context())
 	resumed := make(chan int)
 	go func() {
