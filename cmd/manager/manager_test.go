@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -52,24 +53,27 @@ func TestBuild(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	signal, stop := context.WithCancel(t.Context())
-	defer stop()
-	serving, ready := drain(signal, 50*time.Millisecond)
-	if err := ready(&http.Request{}); err != nil {
-		t.Errorf("not ready before any signal: %v", err)
-	}
-	stop()
-	if err := ready(&http.Request{}); !errors.Is(err, errDraining) {
-		t.Errorf("ready after the signal: %v", err)
-	}
-	if serving.Err() != nil {
-		t.Error("serving ended with the signal, without the delay")
-	}
-	select {
-	case <-serving.Done():
-	case <-time.After(time.Minute):
-		t.Error("serving does not end")
-	}
+	synctest.Test(t, func(t *testing.T) { // so that no time passes but where the test waits
+		signal, stop := context.WithCancel(t.Context())
+		defer stop()
+		serving, ready := drain(signal, 10*time.Second)
+		if err := ready(&http.Request{}); err != nil {
+			t.Errorf("not ready before any signal: %v", err)
+		}
+		stop()
+		if err := ready(&http.Request{}); !errors.Is(err, errDraining) {
+			t.Errorf("ready after the signal: %v", err)
+		}
+		time.Sleep(10*time.Second - 1)
+		if serving.Err() != nil {
+			t.Error("serving ended with the signal, without the delay")
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if serving.Err() == nil {
+			t.Error("serving does not end")
+		}
+	})
 }
 
 func TestOptions(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	"rollcall.training/gang"
 	"rollcall.training/roster"
@@ -104,6 +105,18 @@ func (o *output) await(t *testing.T, text string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("%q was not printed", text)
+}
+
+// awaitWatch waits until a kind is watched: the fake cluster tells nobody of what changed between the list and the watch.
+func awaitWatch(t *testing.T, client *fake.Clientset, kind string) {
+	t.Helper()
+	for range 1000 {
+		if slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", kind) }) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%s are not watched", kind)
 }
 
 func line(second int, text string) string {
@@ -212,6 +225,8 @@ func TestLogsFollow(t *testing.T) {
 		ended <- o.run(t.Context(), reader, "train", nil, &printer{out: &out, notes: &notes})
 	}()
 
+	awaitWatch(t, client, "pods")
+	awaitWatch(t, client, "jobs")
 	out.await(t, "[rank 0] also two\n")
 	_, err := client.CoreV1().Pods("team").Create(t.Context(), livePod(job, 1, 0), metav1.CreateOptions{})
 	if err != nil {

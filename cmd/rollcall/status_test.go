@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,21 +156,24 @@ func TestStatusWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := liveJob(t, 2, gang.Running)
 			client := fake.NewClientset(job, livePod(job, 0, 0), livePod(job, 1, 0))
-			go func() {
-				time.Sleep(300 * time.Millisecond)
+			var out output
+			var changing sync.WaitGroup
+			changing.Go(func() {
+				out.await(t, "\n")
+				awaitWatch(t, client, "jobs")
 				ended := job.DeepCopy()
 				enter(t, ended, c.end)
 				_, _ = client.BatchV1().Jobs("team").Update(t.Context(), ended, metav1.UpdateOptions{})
-			}()
+			})
 			o := testOptions()
 			o.watch, o.output = true, "json"
-			var out strings.Builder
 			err := o.run(t.Context(), roster.Reader{Client: client, Namespace: "team"}, "train", &out, nil)
+			changing.Wait()
 			if (err != nil) != c.fail {
 				t.Errorf("the exit code is the gang's: error %v", err)
 			}
 			var phases []gang.Phase
-			for line := range strings.Lines(out.String()) {
+			for line := range strings.Lines(out.text.String()) {
 				var g roster.Gang
 				if err := json.Unmarshal([]byte(line), &g); err != nil {
 					t.Fatalf("a line each: %v", err)

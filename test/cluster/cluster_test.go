@@ -66,11 +66,11 @@ func gang(name string, size int32, annotations map[string]string) *batchv1.Job {
 	}
 }
 
-// awaitJob waits until the Job is as wanted, and ends the test if that takes longer than half a minute.
+// awaitJob waits until the Job is as wanted, and ends the test if that takes longer than three minutes.
 func awaitJob(t *testing.T, client kubernetes.Interface, name, wanted string, as func(*batchv1.Job) bool) {
 	t.Helper()
 	var last batchv1.JobStatus
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		job, err := client.BatchV1().Jobs("default").Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err

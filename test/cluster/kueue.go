@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,9 +24,6 @@ import (
 )
 
 var kueueComponent = component{name: "kueue", module: "sigs.k8s.io/kueue", pkg: ".", cold: "2 minutes"}
-
-// kueueLimit bounds the wait for its caches and its webhooks.
-const kueueLimit = time.Minute
 
 // kueueConfig is the configuration of Kueue: its webhook's port and folder of certificates, and the port of its probes.
 const kueueConfig = `apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -91,14 +87,14 @@ func (c *Cluster) startKueue(ctx context.Context, path, manifests string) error 
 	if err := c.installKueue(ctx, manifests, server, bundle); err != nil {
 		return err
 	}
-	if err := c.await(ctx, "kube-apiserver", kueueLimit, c.servesKueue); err != nil {
+	if err := c.await(ctx, "kube-apiserver", startLimit, c.servesKueue); err != nil {
 		return err
 	}
 	if err := c.start(program{name: "kueue", path: path, args: []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()}}); err != nil {
 		return err
 	}
 	ready := "http://" + net.JoinHostPort(loopback, strconv.Itoa(ports[1])) + "/readyz"
-	return c.await(ctx, "kueue", kueueLimit, func(ctx context.Context) error { return probeHealth(ctx, http.DefaultClient, ready) })
+	return c.await(ctx, "kueue", startLimit, func(ctx context.Context) error { return probeHealth(ctx, http.DefaultClient, ready) })
 }
 
 // kueueManifests returns the folder of Kueue's manifests, which its module holds.

@@ -20,7 +20,7 @@ const (
 	// grace is how long a process may take to end when asked: the slowest, the API server, drains for a few seconds.
 	grace = 15 * time.Second
 	// killed is how long the kernel may take to remove a process that was killed outright.
-	killed = 5 * time.Second
+	killed = 30 * time.Second
 	// poll is the pause between two looks at something that changes within milliseconds to seconds.
 	poll = 25 * time.Millisecond
 )

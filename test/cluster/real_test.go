@@ -46,7 +46,7 @@ func runLasting(c *Cluster) error {
 	if _, err := c.Kubectl(context.Background(), "run", "lasting", "--image="+image, "--", "sleep"); err != nil {
 		return err
 	}
-	_, err = c.Kubectl(context.Background(), "wait", "--for=condition=Ready", "--timeout=30s", "pod/lasting")
+	_, err = c.Kubectl(context.Background(), "wait", "--for=condition=Ready", "--timeout=2m", "pod/lasting")
 	return err
 }
 

@@ -67,7 +67,7 @@ var trained = regexp.MustCompile(`(?m)^rank (\d+) world_size (\d+) loss (\S+) ->
 
 // trains runs an example to its end. The ranks have different rows, so they have one
 // model only if they met.
-func trains(t *testing.T, example, name string, recipe cluster.Recipe, ranks int) {
+func trains(t *testing.T, example, name string, recipe cluster.Recipe, ranks int, patches ...string) {
 	t.Helper()
 	s := here(t)
 	image, err := s.LoadImage(t.Context(), recipe)
@@ -75,7 +75,7 @@ func trains(t *testing.T, example, name string, recipe cluster.Recipe, ranks int
 		t.Fatal(err)
 	}
 	ns := s.namespace(t)
-	s.apply(t, ns, example, image, unprivileged...)
+	s.apply(t, ns, example, image, append(patches, unprivileged...)...)
 	s.phase(t, ns, name, gang.Succeeded)
 	logs := s.logs(t, ns, name)
 	if len(logs) != 2 {
@@ -112,8 +112,11 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// TestTensorFlow: the strategy reads TF_CONFIG.
-func TestTensorFlow(t *testing.T) { trains(t, "tensorflow", "train-tensorflow", cluster.TensorFlow, 2) }
+// TestTensorFlow: the strategy reads TF_CONFIG. The end of worker 0 would be the gang's, and take the other's log away.
+func TestTensorFlow(t *testing.T) {
+	trains(t, "tensorflow", "train-tensorflow", cluster.TensorFlow, 2,
+		`{op: add, path: /metadata/annotations, value: {rollcall.training/success-policy: all}}`)
+}
 
 // TestXGBoost: rank 0 starts the tracker at the address that it is given.
 func TestXGBoost(t *testing.T) { trains(t, "xgboost", "train-xgboost", cluster.Boosting, 2) }

@@ -79,7 +79,8 @@ func (s *site) install(ctx context.Context) error {
 	repository, tag, _ := strings.Cut(managerImage, ":")
 	_, err := s.Helm(ctx, "install", release, filepath.Join(root, "charts", "rollcall"),
 		"--namespace", releaseNamespace, "--create-namespace", "--wait", "--timeout", "3m",
-		"--set-string", "image.repository="+repository, "--set-string", "image.tag="+tag)
+		"--set-string", "image.repository="+repository, "--set-string", "image.tag="+tag,
+		"--set", "webhook.timeoutSeconds=30") // a machine that stalls is no failure of Rollcall's
 	if err != nil {
 		pods, _ := s.Kubectl(ctx, "--namespace", releaseNamespace, "get", "pods,events")
 		return fmt.Errorf("installing the chart: %w\n%s", err, pods)

@@ -48,7 +48,8 @@ func TestPyTorchMaster(t *testing.T) {
 	s := here(t)
 	ns := s.namespace(t)
 	s.program(t, ns, "meet.py", meet)
-	roles := map[string]string{gang.AnnotationRoles: "master=1,worker=2"}
+	// The master's end is the gang's: without the second, a worker that has not ended by then goes, and with it its log.
+	roles := map[string]string{gang.AnnotationRoles: "master=1,worker=2", gang.AnnotationCleanPods: "none"}
 	spec := s.podSpec("python3", "meet.py")
 	s.member(t, ns, "train", "worker", 2, roles, spec)
 	s.member(t, ns, "train", "master", 1, roles, spec)

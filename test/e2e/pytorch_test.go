@@ -174,18 +174,19 @@ func TestExample(t *testing.T) {
 		}
 	}
 	// Label, annotation, condition and Event tell the same.
-	if _, err := s.Kubectl(t.Context(), "--namespace", ns, "wait", "job/all-reduce", "--for=condition=GangSucceeded", "--timeout=5s"); err != nil {
+	if _, err := s.Kubectl(t.Context(), "--namespace", ns, "wait", "job/all-reduce", "--for=condition=GangSucceeded", "--timeout=60s"); err != nil {
 		t.Error(err)
 	}
-	events, err := s.Kubectl(t.Context(), "--namespace", ns, "get", "events", "--field-selector", "involvedObject.name=all-reduce", "-o", "jsonpath={.items[*].reason}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, reason := range []gang.Reason{gang.ReasonServiceCreated, gang.ReasonGangSucceeded} {
-		if !strings.Contains(events, string(reason)) {
-			t.Errorf("no Event %s among %q", reason, events)
+	var events string
+	eventually(t, "the Events", func(ctx context.Context) (err error) {
+		events, err = s.Kubectl(ctx, "--namespace", ns, "get", "events", "--field-selector", "involvedObject.name=all-reduce", "-o", "jsonpath={.items[*].reason}")
+		for _, reason := range []gang.Reason{gang.ReasonServiceCreated, gang.ReasonGangSucceeded} {
+			if err == nil && !strings.Contains(events, string(reason)) {
+				err = fmt.Errorf("no Event %s among %q", reason, events)
+			}
 		}
-	}
+		return err
+	})
 	if strings.Contains(events, string(gang.ReasonGangPending)) {
 		t.Errorf("the gang stepped back to Pending while its ranks ended: %q", events)
 	}

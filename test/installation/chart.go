@@ -135,11 +135,13 @@ func (m *Manager) install(t testing.TB) {
 		case *admissionv1.MutatingWebhookConfiguration:
 			for i := range o.Webhooks {
 				m.callByURL(&o.Webhooks[i].ClientConfig)
+				o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a machine that stalls is no failure of Rollcall's
 			}
 			must(m.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, o, options))
 		case *admissionv1.ValidatingWebhookConfiguration:
 			for i := range o.Webhooks {
 				m.callByURL(&o.Webhooks[i].ClientConfig)
+				o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a machine that stalls is no failure of Rollcall's
 			}
 			must(m.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, o, options))
 		default:

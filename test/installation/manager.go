@@ -31,7 +31,7 @@ import (
 )
 
 // Patience bounds each wait: far more than anything takes that works.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // tokenLife is how long the manager may ask: longer than any test. In a pod, the kubelet renews its token.
 const tokenLife = 24 * time.Hour
@@ -77,7 +77,7 @@ func New(t testing.TB, c *cluster.Cluster, flags ...string) *Manager {
 	return NewWithChart(t, c, nil, flags...)
 }
 
-// NewWithChart is New with arguments for helm, such as "--set", "webhook.timeoutSeconds=1".
+// NewWithChart is New with arguments for helm, such as "--set", "replicas=2".
 func NewWithChart(t testing.TB, c *cluster.Cluster, chart []string, flags ...string) *Manager {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())

@@ -68,9 +68,7 @@ func testBootstrap(t *testing.T, in *certsInstallation) {
 			t.Errorf("caBundle of %s is not the CA: -want, +got:\n%s", name, diff)
 		}
 	}
-	if err := in.call(t.Context()); err != nil {
-		t.Errorf("calling the webhooks when ready: %v", err)
-	}
+	eventually(t, "calls of the webhooks", in.call) // the API server has to see the bundles as well
 	in.checkOwnedFields(t)
 }
 
@@ -100,9 +98,7 @@ func testRotation(t *testing.T, in *certsInstallation) {
 			t.Errorf("caBundle of %s does not hold the former CA and the present one:\n%s", name, bundle)
 		}
 	}
-	if err := r.ready(t); err != nil {
-		t.Errorf("not ready after the rotation: %v", err)
-	}
+	in.awaitReady(t, r)
 }
 
 // testBundleTakenAway lets someone overwrite the bundle of one webhook, and then all bundles.
@@ -212,9 +208,8 @@ func testTwoReplicas(t *testing.T, in *certsInstallation) {
 	present := in.rotate(t, former)
 	in.awaitServed(t, first, present)
 	in.awaitServed(t, second, present)
-	if err := errors.Join(first.ready(t), second.ready(t)); err != nil {
-		t.Errorf("not ready after the rotation: %v", err)
-	}
+	in.awaitReady(t, first)
+	in.awaitReady(t, second)
 	if after := in.generation(t); after != before+1 {
 		t.Errorf("the configuration was changed %d times for one new CA", after-before)
 	}

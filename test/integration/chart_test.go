@@ -258,6 +258,7 @@ func testPod(t *testing.T, c *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	awaitAccount(t, client, namespace.Name)
 	pod.ServiceAccountName = ""
 	pod.AutomountServiceAccountToken = new(false)
 	_, err = client.CoreV1().Pods(namespace.Name).Create(t.Context(),

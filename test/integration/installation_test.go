@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"rollcall.training/test/installation"
 )
@@ -30,5 +31,15 @@ func (m *manager) namespace(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	awaitAccount(t, m.Client, ns.Name)
 	return ns.Name
+}
+
+// awaitAccount waits for the default ServiceAccount of a new namespace: until then, every pod in it is refused.
+func awaitAccount(t *testing.T, client kubernetes.Interface, ns string) {
+	t.Helper()
+	eventually(t, "the default ServiceAccount", func(ctx context.Context) error {
+		_, err := client.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -190,11 +191,14 @@ func (r *trainee) pod(name string) corev1.Pod {
 	return p
 }
 
-// report writes a pod's status.
+// report writes a pod's status, and nothing else of it: the Job controller may have taken its finalizer away meanwhile.
 func (r *trainee) report(p corev1.Pod) {
 	r.t.Helper()
-	p.ResourceVersion = ""
-	if _, err := r.Client.CoreV1().Pods(r.ns).UpdateStatus(r.t.Context(), &p, metav1.UpdateOptions{}); err != nil {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": p.Status})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.Client.CoreV1().Pods(r.ns).Patch(r.t.Context(), p.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		r.t.Fatalf("reporting the status of %s: %v", p.Name, err)
 	}
 }
@@ -211,10 +215,14 @@ func (r *trainee) mayFall(p corev1.Pod, code int32) {
 	p = fallen(p, code)
 	p.ResourceVersion = ""
 	_, err := r.Client.CoreV1().Pods(r.ns).UpdateStatus(r.t.Context(), &p, metav1.UpdateOptions{})
-	// Until 1.36, a pod that goes meanwhile is told as a conflict of UIDs.
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
+	if err != nil && !wentMeanwhile(err) {
 		r.t.Fatalf("reporting the status of %s: %v", p.Name, err)
 	}
+}
+
+// wentMeanwhile says of a write to a pod why it failed. Until 1.36, that is told as a conflict of UIDs.
+func wentMeanwhile(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err)
 }
 
 func fallen(p corev1.Pod, code int32) corev1.Pod {

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -30,6 +32,19 @@ func (r *trainee) get(name string) *batchv1.Job {
 	return j
 }
 
+// resumes lets a Job go that is suspended. Before Kubernetes 1.36, one never has pods again that is let go before its start
+// time is taken back: kubernetes#134521.
+func (r *trainee) resumes(name string) {
+	r.t.Helper()
+	eventually(r.t, "the start of "+name+" to be taken back", func(context.Context) error {
+		if at := r.get(name).Status.StartTime; at != nil {
+			return errors.New("it started at " + at.String())
+		}
+		return nil
+	})
+	r.patchJob(name, `{"spec":{"suspend":false}}`)
+}
+
 // testRestartSuspendedMeanwhile: a user who suspends a Job that Rollcall has suspended for a restart has it stay so, and
 // lets it begin anew when it pleases.
 func testRestartSuspendedMeanwhile(t *testing.T, m *manager, ns string) {
@@ -43,7 +58,7 @@ func testRestartSuspendedMeanwhile(t *testing.T, m *manager, ns string) {
 	if !ptr.Deref(r.get("train").Spec.Suspend, false) {
 		t.Error("the Job was let go")
 	}
-	r.patchJob("train", `{"spec":{"suspend":false}}`)
+	r.resumes("train")
 	s := r.reaches(gang.Running, 1)
 	r.fresh(before, "1")
 	if s.Cause == nil || s.Cause.Rank != 1 {
@@ -68,7 +83,7 @@ func testRestartOneSuspended(t *testing.T, m *manager, ns string) {
 			t.Errorf("%s was let go", name)
 		}
 	}
-	r.patchJob("train-worker", `{"spec":{"suspend":false}}`)
+	r.resumes("train-worker")
 	r.reaches(gang.Running, 1)
 	r.fresh(before, "1")
 	r.stays(2 * time.Second)

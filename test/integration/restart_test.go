@@ -22,6 +22,8 @@ import (
 // TestRestart lets ranks fall beside real Job and StatefulSet controllers.
 func TestRestart(t *testing.T) {
 	m := &manager{installation.New(t, cluster.Start(t, cluster.Options{Nodes: cluster.None}))}
+	// First, since all that the manager writes is counted, and gangs of other tests outlive them.
+	t.Run("Writes", func(t *testing.T) { testRestartWrites(t, m) })
 	t.Run("together", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *manager, string){
 			"Job":                testRestartJob,
@@ -63,7 +65,6 @@ func TestRestart(t *testing.T) {
 			})
 		}
 	})
-	t.Run("Writes", func(t *testing.T) { testRestartWrites(t, m) })
 }
 
 // testRestartJob: all ranks start anew, the Job counts no failure, and the cause is told.
@@ -85,7 +86,7 @@ func testRestartJob(t *testing.T, m *manager, ns string) {
 	if j := all[0].Job; j.Status.Failed != 0 || ptr.Deref(j.Spec.Suspend, false) {
 		t.Errorf("the Job counts %d failures, suspended is %v", j.Status.Failed, j.Spec.Suspend)
 	}
-	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition=GangRunning", "--timeout=5s"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition=GangRunning", "--timeout=60s"); err != nil {
 		t.Errorf("kubectl wait: %v", err)
 	}
 	// The second time it waits, and what fell the first time does not count again.
@@ -181,7 +182,7 @@ func testRestartMax(t *testing.T, m *manager, ns string) {
 	r.jobFailed("train")
 	r.gone("worker")
 	r.stays(time.Second)
-	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition=GangFailed", "--timeout=5s"); err != nil {
+	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition=GangFailed", "--timeout=60s"); err != nil {
 		t.Errorf("kubectl wait: %v", err)
 	}
 }
@@ -251,7 +252,7 @@ func testRestartSuspended(t *testing.T, m *manager, ns string) {
 	r.reaches(gang.Suspended, 0)
 	r.gone("worker")
 	r.stays(time.Second)
-	r.patchJob("train", `{"spec":{"suspend":false}}`)
+	r.resumes("train")
 	r.reaches(gang.Running, 0)
 	r.fresh(before, "0")
 	r.stays(2 * time.Second)
@@ -262,7 +263,8 @@ func testRestartResumed(t *testing.T, m *manager, ns string) {
 	if m.Cluster.Release() == cluster.Floor {
 		t.Skip("a Job that is let go before its start time is taken back never has pods again: kubernetes#134521")
 	}
-	r := m.trains(t, ns, training(3))
+	// Where the Job controller never sees that the Job is suspended, attempts are spent without a back-off.
+	r := m.trains(t, ns, training(3, gang.AnnotationMaxRestarts, "50"))
 	ctx, cancel := context.WithCancel(t.Context())
 	resumed := make(chan int)
 	go func() {
@@ -324,12 +326,12 @@ func testRestartQueue(t *testing.T, m *manager, ns string) {
 // testRestartStartTimeout: a gang that does not become whole begins anew.
 func testRestartStartTimeout(t *testing.T, m *manager, ns string) {
 	m.node(t, ns, pending)
-	r := m.gangOf(t, ns, training(2, gang.AnnotationStartTimeout, "4s"))
+	r := m.gangOf(t, ns, training(2, gang.AnnotationStartTimeout, "15s"))
 	s := r.reaches(gang.Running, 1)
 	if s.Cause == nil || s.Cause.Reason != gang.FallLate || !strings.Contains(s.Cause.Message, "rank 1") {
 		t.Errorf("the cause is %+v", s.Cause)
 	}
-	time.Sleep(4 * time.Second)
+	time.Sleep(15 * time.Second)
 	r.stays(time.Second)
 }
 

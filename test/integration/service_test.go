@@ -26,6 +26,19 @@ func (m *manager) service(t *testing.T, ns, name string) *corev1.Service {
 	return s
 }
 
+// owned waits until a Service has so many owners.
+func (m *manager) owned(t *testing.T, ns, name string, owners int) *corev1.Service {
+	t.Helper()
+	var s *corev1.Service
+	eventually(t, fmt.Sprintf("%d owners", owners), func(context.Context) error {
+		if s = m.service(t, ns, name); len(s.OwnerReferences) != owners {
+			return fmt.Errorf("%d owners", len(s.OwnerReferences))
+		}
+		return nil
+	})
+	return s
+}
+
 func testServiceRestored(t *testing.T, m *manager, ns string) {
 	m.createJob(t, ns, job("train", 2))
 	before := m.service(t, ns, "train").UID
@@ -84,14 +97,7 @@ func testServiceShared(t *testing.T, m *manager, ns string) {
 		j.Labels[gang.LabelGang] = "team"
 		m.createJob(t, ns, j)
 	}
-	var before *corev1.Service
-	installation.Eventually(t, "two owners", func(context.Context) error {
-		before = m.service(t, ns, "team")
-		if len(before.OwnerReferences) != 2 {
-			return fmt.Errorf("%d owners", len(before.OwnerReferences))
-		}
-		return nil
-	})
+	before := m.owned(t, ns, "team", 2)
 	if err := m.Client.BatchV1().Jobs(ns).Delete(t.Context(), "first", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}); err != nil {
 		t.Fatal(err)
 	}
