@@ -24,11 +24,7 @@ const queueLabel = gang.LabelQueue
 
 // TestKueue lets Kueue queue gangs, and ranks of theirs fall.
 func TestKueue(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{
-		Nodes: cluster.None,
-		// It fails pods without a node that take their time to go, as some here do: then the gang waits no longer for them.
-		ControllerManagerFlags: []string{"--controllers=*,-pod-garbage-collector-controller"},
-	})
+	c := cluster.Start(t, withoutPodGC)
 	if err := c.StartKueue(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,6 @@ func TestRestart(t *testing.T) {
 			"OwnBackoff":         testRestartOwnBackoff,
 			"Several":            testRestartSeveral,
 			"MaxRestarts":        testRestartMax,
-			"RootReportedLate":   testRestartLateRoot,
 			"Helper":             testRestartHelper,
 			"SetFails":           testRestartSetFails,
 			"PolicyPod":          testRestartPolicyPod,
@@ -46,8 +45,6 @@ func TestRestart(t *testing.T) {
 			"NoBackoff":          testRestartNoBackoff,
 			"Elastic":            testRestartElastic,
 			"Suspended":          testRestartSuspended,
-			"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
-			"OneSuspended":       testRestartOneSuspended,
 			"ResumedByAnother":   testRestartResumed,
 			"QueueWithoutKueue":  testRestartQueue,
 			"StartTimeout":       testRestartStartTimeout,
@@ -58,6 +55,27 @@ func TestRestart(t *testing.T) {
 			"NodeLostSet":        testRestartNodeLostSet,
 			"SetRank0":           testRestartSetRank0,
 			"Worker0":            testRestartWorker0,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, m, m.namespace(t))
+			})
+		}
+	})
+}
+
+// withoutPodGC leaves pods alone that have no node and take their time to go: the collection of pods fails them, every 20 s,
+// and a gang waits no longer for such.
+var withoutPodGC = cluster.Options{Nodes: cluster.None, ControllerManagerFlags: []string{"--controllers=*,-pod-garbage-collector-controller"}}
+
+// TestRestartStopping looks at gangs while they are being stopped.
+func TestRestartStopping(t *testing.T) {
+	m := &manager{installation.New(t, cluster.Start(t, withoutPodGC))}
+	t.Run("together", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *manager, string){
+			"RootReportedLate":   testRestartLateRoot,
+			"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
+			"OneSuspended":       testRestartOneSuspended,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
