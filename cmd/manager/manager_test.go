@@ -64,11 +64,11 @@ func TestDrain(t *testing.T) {
 		if err := ready(&http.Request{}); !errors.Is(err, errDraining) {
 			t.Errorf("ready after the signal: %v", err)
 		}
-		time.Sleep(10*time.Second - 1)
+		time.Sleep(10*time.Second - time.Nanosecond)
 		if serving.Err() != nil {
 			t.Error("serving ended with the signal, without the delay")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if serving.Err() == nil {
 			t.Error("serving does not end")
