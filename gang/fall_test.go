@@ -109,13 +109,15 @@ func TestFallBeforeStop(t *testing.T) {
 	gone := func(p *corev1.Pod) {
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(second(23))), ptr.To[int64](0)
 	}
-	fell, told := &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Container: "trainer", ExitCode: 1, Reason: "Error", Message: "last words", At: second(20)}, &gang.Fall{}
-	*told = *fell
-	told.Told = true
-	killed := *fell
-	killed.Reason = "OOMKilled"
-	later := *fell
-	later.At = second(21)
+	at := func(seconds int, change ...func(*gang.Fall)) *gang.Fall {
+		f := &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Container: "trainer", ExitCode: 1, Reason: "Error", Message: "last words", At: second(seconds)}
+		for _, c := range change {
+			c(f)
+		}
+		return f
+	}
+	told := func(f *gang.Fall) { f.Told = true }
+	killed := func(f *gang.Fall) { f.Reason = "OOMKilled" }
 	deletion := &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Reason: gang.FallDeleted, At: second(20)}
 	for name, c := range map[string]struct {
 		reason  string
@@ -123,28 +125,28 @@ func TestFallBeforeStop(t *testing.T) {
 		watch   gang.Watch
 		want    *gang.Fall
 	}{
-		"started again":               {"which no kubelet does with a pod that is to go", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, stopped, fell},
+		"started again":               {"which no kubelet does with a pod that is to go", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, stopped, at(20)},
 		"started again, nobody falls": {"a Job with a successPolicy takes its pods away, and their kubelet may hear of it late", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, held, nil},
-		"started again, and stopped":  {"what it ended with first counts", []func(*corev1.Pod){ended(1, 20, true), ended(137, 22, false), deleted(20)}, stopped, fell},
-		"ended":                       {"before it was told to, or since", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, stopped, told},
+		"started again, and stopped":  {"what it ended with first counts", []func(*corev1.Pod){ended(1, 20, true), ended(137, 22, false), deleted(20)}, stopped, at(20)},
+		"ended":                       {"before it was told to, or since", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, stopped, at(20, told)},
 		"ended, nobody falls":         {"the gang is held back for another reason", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, held, nil},
-		"ended, not deleted yet":      {"a peer that was told may be what it lost", []func(*corev1.Pod){ended(1, 20, false)}, stopped, told},
+		"ended, not deleted yet":      {"a peer that was told may be what it lost", []func(*corev1.Pod){ended(1, 20, false)}, stopped, at(20, told)},
 		"ended after":                 {"it was told to", []func(*corev1.Pod){ended(1, 21, false), deleted(20)}, stopped, nil},
 		"ended after, its end confirmed": {"the kubelet's last word moves the time of the deletion", []func(*corev1.Pod){ended(1, 21, false), gone}, stopped,
-			func() *gang.Fall { f := later; f.Told = true; return &f }()},
-		"ended before, its end confirmed":        {"as far as one can tell", []func(*corev1.Pod){ended(1, 19, false), gone}, stopped, func() *gang.Fall { f := *told; f.At = second(19); return &f }()},
-		"started again, after":                   {"it lost one that was told", []func(*corev1.Pod){ended(1, 21, true)}, stopped, func() *gang.Fall { f := later; f.Told = true; return &f }()},
-		"ended before its own end was asked for": {"but after another's was", []func(*corev1.Pod){ended(1, 21, false), deleted(23)}, stopped, func() *gang.Fall { f := later; f.Told = true; return &f }()},
-		"ended long before, its end confirmed":   {"", []func(*corev1.Pod){ended(1, 18, false), gone}, stopped, func() *gang.Fall { f := *fell; f.At = second(18); return &f }()},
-		"started again before, nobody falls":     {"", []func(*corev1.Pod){ended(1, 19, true), deleted(20)}, held, func() *gang.Fall { f := *fell; f.At = second(19); return &f }()},
-		"ended before":                           {"and not since", []func(*corev1.Pod){ended(1, 19, false), deleted(20)}, stopped, func() *gang.Fall { f := *fell; f.At = second(19); return &f }()},
-		"ended, by another clock":                {"that of the manager is ahead", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1, Stopping: true, Told: second(22)}, told},
+			at(21, told)},
+		"ended before, its end confirmed":        {"as far as one can tell", []func(*corev1.Pod){ended(1, 19, false), gone}, stopped, at(19, told)},
+		"started again, after":                   {"it lost one that was told", []func(*corev1.Pod){ended(1, 21, true)}, stopped, at(21, told)},
+		"ended before its own end was asked for": {"but after another's was", []func(*corev1.Pod){ended(1, 21, false), deleted(23)}, stopped, at(21, told)},
+		"ended long before, its end confirmed":   {"", []func(*corev1.Pod){ended(1, 18, false), gone}, stopped, at(18)},
+		"started again before, nobody falls":     {"", []func(*corev1.Pod){ended(1, 19, true), deleted(20)}, held, at(19)},
+		"ended before":                           {"and not since", []func(*corev1.Pod){ended(1, 19, false), deleted(20)}, stopped, at(19)},
+		"ended, by another clock":                {"that of the manager is ahead", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1, Stopping: true, Told: second(22)}, at(20, told)},
 		"told by another, before": {"a signal ended it, and nobody of ours sent that", []func(*corev1.Pod){ended(143, 18, false), deleted(20)}, stopped,
-			func() *gang.Fall { f := *fell; f.ExitCode, f.At = 143, second(18); return &f }()},
+			at(18, func(f *gang.Fall) { f.ExitCode = 143 })},
 		"interrupted":                              {"an image may have another signal", []func(*corev1.Pod){ended(130, 20, false), deleted(20)}, stopped, nil},
-		"ended before, not deleted yet":            {"", []func(*corev1.Pod){ended(1, 19, false)}, stopped, func() *gang.Fall { f := *fell; f.At = second(19); return &f }()},
-		"memory, before its own end was asked for": {"the others' end is no cause of that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(22)}, gang.Watch{Attempt: 1, Stopping: true, Told: second(18)}, &killed},
-		"memory, nobody falls":                     {"it may have taken its gang along", []func(*corev1.Pod){ended(1, 20, false), memory, gone}, held, &killed},
+		"ended before, not deleted yet":            {"", []func(*corev1.Pod){ended(1, 19, false)}, stopped, at(19)},
+		"memory, before its own end was asked for": {"the others' end is no cause of that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(22)}, gang.Watch{Attempt: 1, Stopping: true, Told: second(18)}, at(20, killed)},
+		"memory, nobody falls":                     {"it may have taken its gang along", []func(*corev1.Pod){ended(1, 20, false), memory, gone}, held, at(20, killed)},
 		"node shut down": {"it was told by that", []func(*corev1.Pod){ended(143, 21, false), deleted(20), drained, func(p *corev1.Pod) {
 			p.Status.Conditions[len(p.Status.Conditions)-1].LastTransitionTime = metav1.NewTime(second(19))
 		}}, stopped, &gang.Fall{Rank: 0, Pod: "train-0-x", Node: "node-a", Reason: "EvictionByEvictionAPI", At: second(19)}},
@@ -161,10 +163,10 @@ func TestFallBeforeStop(t *testing.T) {
 		"told to":                  {"and ended by that signal", []func(*corev1.Pod){ended(143, 20, false), deleted(20)}, stopped, nil},
 		"memory, confirmed":        {"while it saved its work", []func(*corev1.Pod){ended(1, 21, false), memory, gone}, stopped, nil},
 		"lost, and deleted":        {"the kubelet does not know how it ended", []func(*corev1.Pod){ended(137, 20, true), unknown, deleted(20)}, stopped, nil},
-		"lost":                     {"it says when it noticed", []func(*corev1.Pod){ended(1, 30, true), unknown}, stopped, fell},
-		"memory":                   {"no deletion leads to that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(20)}, stopped, &killed},
+		"lost":                     {"it says when it noticed", []func(*corev1.Pod){ended(1, 30, true), unknown}, stopped, at(20)},
+		"memory":                   {"no deletion leads to that", []func(*corev1.Pod){ended(1, 20, false), memory, deleted(20)}, stopped, at(20, killed)},
 		"deleted by another":       {"its end follows from that", []func(*corev1.Pod){ended(1, 20, false), deleted(20)}, gang.Watch{Attempt: 1}, deletion},
-		"deleted by another, anew": {"it had been started again", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, gang.Watch{Attempt: 1}, fell},
+		"deleted by another, anew": {"it had been started again", []func(*corev1.Pod){ended(1, 20, true), deleted(20)}, gang.Watch{Attempt: 1}, at(20)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := rankPod(0, func(p *corev1.Pod) {

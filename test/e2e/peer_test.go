@@ -10,10 +10,8 @@ import (
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/test/cluster"
@@ -111,15 +109,8 @@ func TestPeers(t *testing.T) {
 			spec := s.podSpec(append(c.command, "fall.py")...)
 			spec.Containers[0].Image = image
 			spec.Containers[0].Env = []corev1.EnvVar{{Name: "OMP_NUM_THREADS", Value: "1"}, {Name: "FALLS", Value: cmp.Or(c.falls, "1")}}
-			_, err = s.client.BatchV1().Jobs(ns).Create(t.Context(), &batchv1.Job{
-				ObjectMeta: metav1.ObjectMeta{Name: "train", Labels: map[string]string{gang.LabelFramework: c.framework},
-					Annotations: map[string]string{gang.AnnotationRestartPolicy: string(gang.RestartPod)}},
-				Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2), BackoffLimit: ptr.To[int32](100),
-					Template: corev1.PodTemplateSpec{Spec: spec}},
-			}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s.labelled(t, ns, "train", map[string]string{gang.LabelFramework: c.framework}, 2,
+				map[string]string{gang.AnnotationRestartPolicy: string(gang.RestartPod)}, spec)
 			pods := s.fallen(t, ns, "train", 2)
 			now := metav1.Now()
 			for _, p := range pods {

@@ -12,20 +12,13 @@ import (
 // container fails its pod. "make floor" runs all tests there.
 func TestFloor(t *testing.T) {
 	m := &manager{installation.New(t, cluster.Start(t, cluster.Options{Nodes: cluster.None, Release: cluster.Floor}))}
-	t.Run("together", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *manager, string){
-			"Job":                testRestartJob,
-			"StatefulSet":        testRestartSet,
-			"MasterAndWorkers":   testRestartMaster,
-			"PodDeleted":         testRestartDeleted,
-			"MaxRestarts":        testRestartMax,
-			"Suspended":          testRestartSuspended,
-			"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, m, m.namespace(t))
-			})
-		}
+	m.together(t, map[string]func(*testing.T, *manager, string){
+		"Job":                testRestartJob,
+		"StatefulSet":        testRestartSet,
+		"MasterAndWorkers":   testRestartMaster,
+		"PodDeleted":         testRestartDeleted,
+		"MaxRestarts":        testRestartMax,
+		"Suspended":          testRestartSuspended,
+		"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
 	})
 }

@@ -27,31 +27,24 @@ import (
 func TestGangs(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
 	m := &manager{installation.New(t, c)}
-	t.Run("together", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *manager, string){
-			"JobAdmitted":         testJobAdmitted,
-			"DryRun":              testDryRun,
-			"Denied":              testDenied,
-			"JobLabelledLate":     testJobLabelledLate,
-			"JobLife":             testJobLife,
-			"JobFails":            testJobFails,
-			"StatefulSetUpdates":  testStatefulSetUpdates,
-			"StatefulSetLabelled": testStatefulSetLabelled,
-			"StatefulSetLife":     testStatefulSetLife,
-			"ServiceRestored":     testServiceRestored,
-			"ServiceConflict":     testServiceConflict,
-			"ServiceShared":       testServiceShared,
-			"ServiceOfTheUser":    testServiceOfTheUser,
-			"AppliedAgain":        testAppliedAgain,
-			"AdmittedWithoutUs":   testAdmittedWithoutUs,
-			"Migrated":            testMigrated,
-			"MigratedLive":        testMigratedLive,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, m, m.namespace(t))
-			})
-		}
+	m.together(t, map[string]func(*testing.T, *manager, string){
+		"JobAdmitted":         testJobAdmitted,
+		"DryRun":              testDryRun,
+		"Denied":              testDenied,
+		"JobLabelledLate":     testJobLabelledLate,
+		"JobLife":             testJobLife,
+		"JobFails":            testJobFails,
+		"StatefulSetUpdates":  testStatefulSetUpdates,
+		"StatefulSetLabelled": testStatefulSetLabelled,
+		"StatefulSetLife":     testStatefulSetLife,
+		"ServiceRestored":     testServiceRestored,
+		"ServiceConflict":     testServiceConflict,
+		"ServiceShared":       testServiceShared,
+		"ServiceOfTheUser":    testServiceOfTheUser,
+		"AppliedAgain":        testAppliedAgain,
+		"AdmittedWithoutUs":   testAdmittedWithoutUs,
+		"Migrated":            testMigrated,
+		"MigratedLive":        testMigratedLive,
 	})
 	t.Run("Metrics", func(t *testing.T) { testMetrics(t, m) })
 	t.Run("Down", func(t *testing.T) { testDown(t, m, m.namespace(t)) })

@@ -35,6 +35,19 @@ func (m *manager) namespace(t *testing.T) string {
 	return ns.Name
 }
 
+// together runs cases side by side, each in a namespace of its own, and returns when all have ended.
+func (m *manager) together(t *testing.T, cases map[string]func(*testing.T, *manager, string)) {
+	t.Helper()
+	t.Run("together", func(t *testing.T) {
+		for name, test := range cases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, m, m.namespace(t))
+			})
+		}
+	})
+}
+
 // awaitAccount waits for the default ServiceAccount of a new namespace: until then, every pod in it is refused.
 func awaitAccount(t *testing.T, client kubernetes.Interface, ns string) {
 	t.Helper()

@@ -33,23 +33,16 @@ func TestKueue(t *testing.T) {
 	for _, p := range []string{"low", "high"} {
 		m.applies(t, "", fmt.Sprintf(`{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: %s}, value: %d}`, p, len(p)*100))
 	}
-	t.Run("together", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *manager, string){
-			"Admitted":      testKueueAdmitted,
-			"Waits":         testKueueWaits,
-			"Restart":       testKueueRestart,
-			"MaxRestarts":   testKueueMax,
-			"Preempted":     testKueuePreempted,
-			"Plain":         testKueuePlain,
-			"MasterWorkers": testKueueMaster,
-			"Deactivated":   testKueueDeactivated,
-			"Evicted":       testKueueEvicted,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, m, m.namespace(t))
-			})
-		}
+	m.together(t, map[string]func(*testing.T, *manager, string){
+		"Admitted":      testKueueAdmitted,
+		"Waits":         testKueueWaits,
+		"Restart":       testKueueRestart,
+		"MaxRestarts":   testKueueMax,
+		"Preempted":     testKueuePreempted,
+		"Plain":         testKueuePlain,
+		"MasterWorkers": testKueueMaster,
+		"Deactivated":   testKueueDeactivated,
+		"Evicted":       testKueueEvicted,
 	})
 	t.Run("Killed", func(t *testing.T) { testKueueKilled(t, m, m.namespace(t)) })
 	t.Run("AfterRollcall", func(t *testing.T) { testKueueAfter(t, m, m.namespace(t)) })

@@ -30,26 +30,19 @@ func TestMembers(t *testing.T) {
 	m.awaitRanks(t, m.namespace(t))
 	// First, since all that the manager writes is counted, and gangs of other tests outlive them.
 	t.Run("Writes", func(t *testing.T) { testMembersWrites(t, m) })
-	t.Run("together", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *manager, string){
-			"LauncherFirst":  func(t *testing.T, m *manager, ns string) { testMembersLife(t, m, ns, false) },
-			"LauncherLast":   func(t *testing.T, m *manager, ns string) { testMembersLife(t, m, ns, true) },
-			"OneHost":        testOneHost,
-			"OneHostOfMany":  testOneHostOfMany,
-			"Failed":         testMemberFails,
-			"Disagree":       testMembersDisagree,
-			"Missing":        testMemberMissing,
-			"Stray":          testMemberStray,
-			"Elsewhere":      testMemberElsewhere,
-			"Deleted":        testMembersDeleted,
-			"KeyPairOfOther": testKeyPairOfAnother,
-			"Rights":         testSecretRights,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, m, m.namespace(t))
-			})
-		}
+	m.together(t, map[string]func(*testing.T, *manager, string){
+		"LauncherFirst":  func(t *testing.T, m *manager, ns string) { testMembersLife(t, m, ns, false) },
+		"LauncherLast":   func(t *testing.T, m *manager, ns string) { testMembersLife(t, m, ns, true) },
+		"OneHost":        testOneHost,
+		"OneHostOfMany":  testOneHostOfMany,
+		"Failed":         testMemberFails,
+		"Disagree":       testMembersDisagree,
+		"Missing":        testMemberMissing,
+		"Stray":          testMemberStray,
+		"Elsewhere":      testMemberElsewhere,
+		"Deleted":        testMembersDeleted,
+		"KeyPairOfOther": testKeyPairOfAnother,
+		"Rights":         testSecretRights,
 	})
 }
 

@@ -39,19 +39,12 @@ func TestRanks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := &manager{installation.New(t, cluster.Start(t, options))}
 			m.awaitRanks(t, m.namespace(t))
-			t.Run("together", func(t *testing.T) {
-				for name, test := range map[string]func(*testing.T, *manager, string){
-					"Job":         testRanksOfJob,
-					"StatefulSet": testRanksOfStatefulSet,
-					"NotIndexed":  testRankWithoutIndex,
-					"Labels":      testRankLabels,
-					"Untouched":   testRankUntouched,
-				} {
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						test(t, m, m.namespace(t))
-					})
-				}
+			m.together(t, map[string]func(*testing.T, *manager, string){
+				"Job":         testRanksOfJob,
+				"StatefulSet": testRanksOfStatefulSet,
+				"NotIndexed":  testRankWithoutIndex,
+				"Labels":      testRankLabels,
+				"Untouched":   testRankUntouched,
 			})
 			t.Run("Metrics", func(t *testing.T) { testRankMetrics(t, m, name) })
 			t.Run("Down", func(t *testing.T) { testRankDown(t, m, m.namespace(t), name) })

@@ -24,43 +24,36 @@ func TestRestart(t *testing.T) {
 	m := &manager{installation.New(t, cluster.Start(t, cluster.Options{Nodes: cluster.None}))}
 	// First, since all that the manager writes is counted, and gangs of other tests outlive them.
 	t.Run("Writes", func(t *testing.T) { testRestartWrites(t, m) })
-	t.Run("together", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *manager, string){
-			"Job":                testRestartJob,
-			"StatefulSet":        testRestartSet,
-			"LauncherAndWorkers": testRestartLauncher,
-			"MasterAndWorkers":   testRestartMaster,
-			"PodDeleted":         testRestartDeleted,
-			"ManyPodsDeleted":    testRestartManyDeleted,
-			"OftenDeleted":       testRestartOftenDeleted,
-			"TooOftenDeleted":    testRestartTooOftenDeleted,
-			"OwnBackoff":         testRestartOwnBackoff,
-			"Several":            testRestartSeveral,
-			"MaxRestarts":        testRestartMax,
-			"Helper":             testRestartHelper,
-			"SetFails":           testRestartSetFails,
-			"PolicyPod":          testRestartPolicyPod,
-			"PolicyNever":        testRestartPolicyNever,
-			"FinalCode":          testRestartFinalCode,
-			"NoBackoff":          testRestartNoBackoff,
-			"Elastic":            testRestartElastic,
-			"Suspended":          testRestartSuspended,
-			"ResumedByAnother":   testRestartResumed,
-			"QueueWithoutKueue":  testRestartQueue,
-			"StartTimeout":       testRestartStartTimeout,
-			"DoneBefore":         testRestartDoneBefore,
-			"SuccessPolicy":      testRestartSuccessPolicy,
-			"CleanNone":          testRestartCleanNone,
-			"NodeLost":           testRestartNodeLost,
-			"NodeLostSet":        testRestartNodeLostSet,
-			"SetRank0":           testRestartSetRank0,
-			"Worker0":            testRestartWorker0,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, m, m.namespace(t))
-			})
-		}
+	m.together(t, map[string]func(*testing.T, *manager, string){
+		"Job":                testRestartJob,
+		"StatefulSet":        testRestartSet,
+		"LauncherAndWorkers": testRestartLauncher,
+		"MasterAndWorkers":   testRestartMaster,
+		"PodDeleted":         testRestartDeleted,
+		"ManyPodsDeleted":    testRestartManyDeleted,
+		"OftenDeleted":       testRestartOftenDeleted,
+		"TooOftenDeleted":    testRestartTooOftenDeleted,
+		"OwnBackoff":         testRestartOwnBackoff,
+		"Several":            testRestartSeveral,
+		"MaxRestarts":        testRestartMax,
+		"Helper":             testRestartHelper,
+		"SetFails":           testRestartSetFails,
+		"PolicyPod":          testRestartPolicyPod,
+		"PolicyNever":        testRestartPolicyNever,
+		"FinalCode":          testRestartFinalCode,
+		"NoBackoff":          testRestartNoBackoff,
+		"Elastic":            testRestartElastic,
+		"Suspended":          testRestartSuspended,
+		"ResumedByAnother":   testRestartResumed,
+		"QueueWithoutKueue":  testRestartQueue,
+		"StartTimeout":       testRestartStartTimeout,
+		"DoneBefore":         testRestartDoneBefore,
+		"SuccessPolicy":      testRestartSuccessPolicy,
+		"CleanNone":          testRestartCleanNone,
+		"NodeLost":           testRestartNodeLost,
+		"NodeLostSet":        testRestartNodeLostSet,
+		"SetRank0":           testRestartSetRank0,
+		"Worker0":            testRestartWorker0,
 	})
 }
 
@@ -71,17 +64,10 @@ var withoutPodGC = cluster.Options{Nodes: cluster.None, ControllerManagerFlags: 
 // TestRestartStopping looks at gangs while they are being stopped.
 func TestRestartStopping(t *testing.T) {
 	m := &manager{installation.New(t, cluster.Start(t, withoutPodGC))}
-	t.Run("together", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *manager, string){
-			"RootReportedLate":   testRestartLateRoot,
-			"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
-			"OneSuspended":       testRestartOneSuspended,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, m, m.namespace(t))
-			})
-		}
+	m.together(t, map[string]func(*testing.T, *manager, string){
+		"RootReportedLate":   testRestartLateRoot,
+		"SuspendedMeanwhile": testRestartSuspendedMeanwhile,
+		"OneSuspended":       testRestartOneSuspended,
 	})
 }
 
