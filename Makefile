@@ -1,4 +1,4 @@
-# Rollcall: see README.md for what it is, CONTRIBUTING.md for how to work on it.
+# README.md describes Rollcall. CONTRIBUTING.md describes the development workflow.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -6,85 +6,93 @@ SHELL := /bin/bash
 include make/cluster.mk
 
 GOLANGCI_LINT_VERSION := v2.15.0
+VALE_VERSION := v3.26.0
 
-##@ Try it
+##@ Demo
 
 .PHONY: demo
-demo: ## Start a cluster (or use KUBECONFIG), install Rollcall, run examples/pytorch
+demo: ## Start a cluster (or use KUBECONFIG), install Rollcall and run examples/pytorch
 	cd test && go run ./cmd/demo
 
 .PHONY: demo-down
-demo-down: ## Stop the demo's cluster
+demo-down: ## Stop the cluster of the demo
 	cd test && go run ./cluster/cmd/cluster --name demo down
 
-##@ Test it
+##@ Tests
 
 .PHONY: test
-test: ## Unit, golden, property and integration tests; the last against a real API server. Needs no root
+test: ## Run unit, golden, property and integration tests (needs no root)
 	go test ./...
 	cd test && go run ./cluster/cmd/cluster build
-	cd test && go run ./cluster/cmd/cluster build --nodes none --kubernetes floor
+	cd test && go run ./cluster/cmd/cluster build --nodes none --kubernetes oldest
 	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./integration/...
 
 .PHONY: e2e
-e2e: ## Run gangs on a real node: containerd, kubelet, DNS, Helm. Needs root
+e2e: ## Run end-to-end tests on a real node (needs root)
 	cd test && ROLLCALL_TEST_REAL=1 go test -count=1 -timeout 60m -v -p 1 -run Real ./cluster/...
 	cd test && go test -count=1 -timeout 30m -v ./e2e/...
 
 .PHONY: e2e-all
 e2e-all: export ROLLCALL_E2E := all
-e2e-all: e2e ## The same with every framework and implementation; the first run makes their images (about 30 minutes)
+e2e-all: e2e ## Run end-to-end tests of every framework (the first run builds their images: 30 minutes)
 
-.PHONY: floor
-floor: export ROLLCALL_TEST_KUBERNETES := floor
-floor: ## The integration tests, and gangs on a real node, with the oldest supported Kubernetes. Needs root (about 15 minutes)
+.PHONY: test-oldest
+test-oldest: export ROLLCALL_TEST_KUBERNETES := oldest
+test-oldest: ## Run integration and end-to-end tests on the oldest supported Kubernetes (15 minutes; needs root)
 	cd test && go test -count=1 -timeout 30m ./integration/...
 	cd test && go test -count=1 -timeout 30m -v ./e2e/...
 
 .PHONY: fuzz
-fuzz: ## Fuzz what reads input from outside, for a few minutes
+fuzz: ## Fuzz the code that reads external input (a few minutes)
 	go test ./injectors -run '^$$' -fuzz FuzzInject -fuzztime 60s
 	go test ./certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s -fuzzminimizetime 10x
-	go test ./manifest -run '^$$' -fuzz FuzzReadAll -fuzztime 30s -fuzzminimizetime 10x
-	go test ./vet -run '^$$' -fuzz FuzzRun -fuzztime 30s -fuzzminimizetime 10x
+	go test ./internal/manifest -run '^$$' -fuzz FuzzReadAll -fuzztime 30s -fuzzminimizetime 10x
+	go test ./internal/vet -run '^$$' -fuzz FuzzRun -fuzztime 30s -fuzzminimizetime 10x
 
 .PHONY: bench
 bench: ## Benchmark the engine on one core
 	go test ./injectors -run '^$$' -bench . -cpu 1
 
 .PHONY: bench-cluster
-bench-cluster: ## Measure gangs beside plain Jobs on simulated nodes: time until Running, API writes
+bench-cluster: ## Compare gangs with plain Jobs on simulated nodes
 	cd test && go test -count=1 -timeout 60m -v ./bench/...
 
-##@ Keep it in order
-
 .PHONY: bench-thousand
-bench-thousand: ## Measure the manager with 1,000 gangs of 100 simulated pods (about an hour, 15 GiB of memory)
-	cd test && ROLLCALL_BENCH_THOUSAND=true go test -count=1 -timeout 120m -v -run TestThousand ./bench/...
+bench-thousand: ## Measure the manager with 1,000 gangs of 100 simulated pods (1 hour, 15 GiB of memory)
+	cd test && ROLLCALL_BENCH_THOUSAND=true go test -count=1 -timeout 120m -v -run TestThousandGangs ./bench/...
+
+##@ Maintenance
 
 .PHONY: lint
-lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Lint all modules
+lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) bin/vale-$(VALE_VERSION) ## Lint the code of all modules, and all prose
 	$(CURDIR)/$< run ./...
 	cd test && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...
+	git ls-files '*.go' '*.md' | grep -v /testdata/ | xargs $(CURDIR)/bin/vale-$(VALE_VERSION) --output=line
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
-	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION) (about 3 minutes, once)"
+	@echo "Building golangci-lint $(GOLANGCI_LINT_VERSION) (3 minutes, only once)"
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv bin/golangci-lint $@
 
-.PHONY: golden
-golden: ## Rewrite the golden files and generated pages; read the difference before you commit
-	go test ./injectors ./docs/... -update
+bin/vale-$(VALE_VERSION):
+	@command -v cc > /dev/null || { echo "Vale needs a C compiler: apt-get install gcc libc6-dev" >&2; exit 1; }
+	@echo "Building Vale $(VALE_VERSION) (1 minute, only once)"
+	GOBIN=$(CURDIR)/bin go install github.com/vale-cli/vale/v3/cmd/vale@$(VALE_VERSION)
+	mv bin/vale $@
 
-# Each is a module of its own, with the operator's versions of everything.
+.PHONY: golden
+golden: ## Rewrite golden files and generated pages (review the diff)
+	go test ./injectors ./internal/migrate ./docs/... -update
+
+# Each operator has its own module, because it requires its own versions of the Kubernetes libraries.
 OPERATORS := training-operator mpi-operator trainer
 
 .PHONY: operators
-operators: ## Record anew what Kubeflow's operators and JobSet make of jobs; the first run compiles them (about 10 minutes)
+operators: ## Record the objects of Kubeflow operators and JobSet (the first run compiles them: 10 minutes)
 	for o in $(OPERATORS); do (cd test/operators/$$o && go run .); done
 
 .PHONY: operators-check
-operators-check: ## Fail if a recording of an operator is stale
+operators-check: ## Fail if a recording is stale
 	cd test/operators/recording && go test ./...
 	for o in $(OPERATORS); do (cd test/operators/$$o && go run . -check); done
 

@@ -9,56 +9,57 @@ import (
 	"time"
 )
 
-// maxAuthorities is the most CAs that a bundle keeps. Renewal at two thirds of a CA's life leaves two alive at a time;
-// the rest is for Secrets that are deleted again and again, which must not let a bundle (under 1 KiB for each CA, once
-// for each webhook) grow towards the 1.5 MiB that etcd accepts for one object.
+// maxAuthorities is the maximum number of CAs in a bundle. Renewal after two thirds of the validity
+// leaves at most two valid CAs. The remaining space is for Secrets that are deleted repeatedly. Without
+// a limit, the bundles (less than 1 KiB per CA and webhook) could exceed the 1.5 MiB that etcd accepts
+// per object.
 const maxAuthorities = 8
 
-const pemCertificate = "CERTIFICATE"
+const pemTypeCertificate = "CERTIFICATE"
 
-// merge returns the PEM bundle that vouches for the current CA and for all in existing that can still be needed, and
-// says of each thing which it left out why it did.
+// mergeBundles returns the PEM bundle of the current CA and of the existing CAs that may still be in
+// use. The result dropped contains a message for each part of the input that the bundle omits.
 //
-// The result is in canonical order, the newest first, without duplicates: it depends on the set of certificates in its
-// input and not on their order, so that replicas which merge the same sets agree to the byte. Left out are what is not
-// a certificate, what is not a CA, what has expired at now, and the oldest beyond maxAuthorities. The current CA is
-// never left out for its age. The result is empty when nothing remains.
-func merge(current, existing []byte, now time.Time) (bundle []byte, dropped []string) {
-	keep, dropped := authorities(current, now)
+// The bundle is in canonical order: the newest CA first, without duplicates. It depends only on the set
+// of certificates in the input, so all replicas write the same bytes. The bundle omits everything that
+// is not a CA certificate, CAs that expired before now, and the oldest CAs beyond maxAuthorities. It
+// never omits the current CA because of its age. The bundle is empty if the input contains no valid CA.
+func mergeBundles(current, existing []byte, now time.Time) (bundle []byte, dropped []string) {
+	kept, dropped := parseAuthorities(current, now)
 	isCurrent := map[string]bool{}
-	for _, c := range keep {
-		isCurrent[string(c.Raw)] = true
+	for _, ca := range kept {
+		isCurrent[string(ca.Raw)] = true
 	}
 
-	former, more := authorities(existing, now)
-	dropped = append(dropped, more...)
-	keep = append(keep, former...)
+	former, formerDropped := parseAuthorities(existing, now)
+	dropped = append(dropped, formerDropped...)
+	kept = append(kept, former...)
 
-	slices.SortFunc(keep, newestFirst)
-	keep = slices.CompactFunc(keep, (*x509.Certificate).Equal)
-	for i := len(keep) - 1; i >= 0 && len(keep) > maxAuthorities; i-- {
-		if !isCurrent[string(keep[i].Raw)] {
-			dropped = append(dropped, describe(keep[i])+": too many authorities")
-			keep = slices.Delete(keep, i, i+1)
+	slices.SortFunc(kept, compareNewestFirst)
+	kept = slices.CompactFunc(kept, (*x509.Certificate).Equal)
+	for i := len(kept) - 1; i >= 0 && len(kept) > maxAuthorities; i-- {
+		if !isCurrent[string(kept[i].Raw)] {
+			dropped = append(dropped, describeCertificate(kept[i])+": too many authorities")
+			kept = slices.Delete(kept, i, i+1)
 		}
 	}
 
-	for _, c := range keep {
-		bundle = append(bundle, pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: c.Raw})...)
+	for _, ca := range kept {
+		bundle = append(bundle, pem.EncodeToMemory(&pem.Block{Type: pemTypeCertificate, Bytes: ca.Raw})...)
 	}
 	return bundle, dropped
 }
 
-// authorities returns the CAs in a PEM bundle which are valid at now or later, in the bundle's order, and says of all
-// else why it is not among them.
-func authorities(bundle []byte, now time.Time) (cas []*x509.Certificate, dropped []string) {
+// parseAuthorities returns the CAs of a PEM bundle that are not expired at now, in the order of the
+// bundle. The result dropped contains a message for every other part of the bundle.
+func parseAuthorities(bundle []byte, now time.Time) (cas []*x509.Certificate, dropped []string) {
 	for {
 		block, rest := pem.Decode(bundle)
 		if block == nil {
 			break
 		}
 		bundle = rest
-		ca, reason := usable(block, now)
+		ca, reason := parseCA(block, now)
 		if reason != "" {
 			dropped = append(dropped, reason)
 			continue
@@ -71,9 +72,9 @@ func authorities(bundle []byte, now time.Time) (cas []*x509.Certificate, dropped
 	return cas, dropped
 }
 
-// usable returns the CA in a PEM block, or the reason why it must not be kept.
-func usable(block *pem.Block, now time.Time) (ca *x509.Certificate, reason string) {
-	if block.Type != pemCertificate {
+// parseCA returns the CA in a PEM block, or the reason to drop the block.
+func parseCA(block *pem.Block, now time.Time) (ca *x509.Certificate, reason string) {
+	if block.Type != pemTypeCertificate {
 		return nil, fmt.Sprintf("PEM block %q: not a certificate", block.Type)
 	}
 	ca, err := x509.ParseCertificate(block.Bytes)
@@ -81,23 +82,24 @@ func usable(block *pem.Block, now time.Time) (ca *x509.Certificate, reason strin
 	case err != nil:
 		return nil, fmt.Sprintf("certificate: %v", err)
 	case !ca.IsCA:
-		return nil, describe(ca) + ": not a CA"
+		return nil, describeCertificate(ca) + ": not a CA"
 	case now.After(ca.NotAfter):
-		return nil, describe(ca) + ": expired at " + ca.NotAfter.Format(time.RFC3339)
+		return nil, describeCertificate(ca) + ": expired at " + ca.NotAfter.Format(time.RFC3339)
 	}
 	return ca, ""
 }
 
-// newestFirst orders by the start of validity, which has a resolution of one second, and then by content, so that no
-// two different certificates are equal.
-func newestFirst(a, b *x509.Certificate) int {
+// compareNewestFirst compares by the start of validity, which has a resolution of one second, and then
+// by content. Only identical certificates are equal.
+func compareNewestFirst(a, b *x509.Certificate) int {
 	if c := b.NotBefore.Compare(a.NotBefore); c != 0 {
 		return c
 	}
 	return bytes.Compare(a.Raw, b.Raw)
 }
 
-// describe names a certificate in a message. Quoted, since its content may come from anyone.
-func describe(c *x509.Certificate) string {
-	return fmt.Sprintf("certificate %q, serial %x", c.Subject.String(), c.SerialNumber)
+// describeCertificate returns the name of a certificate for a message. The subject is quoted, because it
+// is untrusted input.
+func describeCertificate(certificate *x509.Certificate) string {
+	return fmt.Sprintf("certificate %q, serial %x", certificate.Subject.String(), certificate.SerialNumber)
 }

@@ -13,168 +13,181 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMerge(t *testing.T) {
-	old := newCA(t, "old", start)
-	present := newCA(t, "new", start.AddDate(0, 8, 0))
-	future := newCA(t, "future", start.AddDate(5, 0, 0))
-	server := newCA(t, "server", start, func(c *x509.Certificate) { c.IsCA = false })
-	now := start.AddDate(0, 9, 0)
+func TestMergeBundles(t *testing.T) {
+	former := newCA(t, "old", testStart)
+	current := newCA(t, "new", testStart.AddDate(0, 8, 0))
+	future := newCA(t, "future", testStart.AddDate(5, 0, 0))
+	server := newCA(t, "server", testStart, func(template *x509.Certificate) { template.IsCA = false })
+	now := testStart.AddDate(0, 9, 0)
+	formerExpires := testStart.AddDate(1, 0, 0)
 	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("secret")})
-	broken := pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: []byte("no DER")})
+	invalid := pem.EncodeToMemory(&pem.Block{Type: pemTypeCertificate, Bytes: []byte("no DER")})
 
-	cases := map[string]struct {
-		reason            string
+	for name, c := range map[string]struct {
 		current, existing []byte
 		now               time.Time
 		want              []byte
-		wantDropped       []string // One substring for each.
+		wantDropped       []string // a part of each message
 	}{
-		"Nothing": {
-			reason: "No certificates make no bundle.",
-			now:    now,
+		"no certificates": {
+			now: now,
 		},
-		"First": {
-			reason:  "A configuration without a bundle gets the current CA.",
-			current: bundleOf(present), now: now,
-			want: bundleOf(present),
+		"a configuration without a bundle gets the current CA": {
+			current: encodeBundle(current),
+			now:     now,
+			want:    encodeBundle(current),
 		},
-		"Rotation": {
-			reason:  "The former CA stays, behind the current one.",
-			current: bundleOf(present), existing: bundleOf(old), now: now,
-			want: bundleOf(present, old),
+		"the former CA follows the current CA": {
+			current:  encodeBundle(current),
+			existing: encodeBundle(former),
+			now:      now,
+			want:     encodeBundle(current, former),
 		},
-		"OrderOfInput": {
-			reason:  "Replicas that see the certificates in another order make the same bundle.",
-			current: bundleOf(old), existing: bundleOf(old, present), now: now,
-			want: bundleOf(present, old),
+		"the order of the input does not matter": {
+			current:  encodeBundle(former),
+			existing: encodeBundle(former, current),
+			now:      now,
+			want:     encodeBundle(current, former),
 		},
-		"Duplicates": {
-			reason:  "What several webhooks remember is there once.",
-			current: bundleOf(present), existing: bundleOf(old, present, old, present), now: now,
-			want: bundleOf(present, old),
+		"duplicates of several webhooks are merged": {
+			current:  encodeBundle(current),
+			existing: encodeBundle(former, current, former, current),
+			now:      now,
+			want:     encodeBundle(current, former),
 		},
-		"NoCurrent": {
-			reason:   "While the Secret is empty, what is known is kept.",
-			existing: bundleOf(old), now: now,
-			want: bundleOf(old),
+		"existing CAs remain while the Secret is empty": {
+			existing: encodeBundle(former),
+			now:      now,
+			want:     encodeBundle(former),
 		},
-		"Expired": {
-			reason:  "An expired CA vouches for nothing and goes.",
-			current: bundleOf(present), existing: bundleOf(old), now: start.AddDate(1, 0, 1),
-			want: bundleOf(present), wantDropped: []string{`CN=old", serial`},
+		"an expired CA is dropped": {
+			current:     encodeBundle(current),
+			existing:    encodeBundle(former),
+			now:         formerExpires.AddDate(0, 0, 1),
+			want:        encodeBundle(current),
+			wantDropped: []string{`CN=old", serial`},
 		},
-		"ExpiresNow": {
-			reason:  "NotAfter is the last moment of validity (RFC 5280, 4.1.2.5).",
-			current: bundleOf(present), existing: bundleOf(old), now: start.AddDate(1, 0, 0),
-			want: bundleOf(present, old),
+		"NotAfter is the last moment of validity (RFC 5280, 4.1.2.5)": {
+			current:  encodeBundle(current),
+			existing: encodeBundle(former),
+			now:      formerExpires,
+			want:     encodeBundle(current, former),
 		},
-		"NotYetValid": {
-			reason:  "A CA of a replica whose clock is ahead will be needed.",
-			current: bundleOf(present), existing: bundleOf(future), now: now,
-			want: bundleOf(future, present),
+		"a CA from a replica with a fast clock remains": {
+			current:  encodeBundle(current),
+			existing: encodeBundle(future),
+			now:      now,
+			want:     encodeBundle(future, current),
 		},
-		"NotCA": {
-			reason:  "A certificate that may not sign does not belong in a bundle.",
-			current: bundleOf(present), existing: bundleOf(server), now: now,
-			want: bundleOf(present), wantDropped: []string{"not a CA"},
+		"a certificate that is not a CA is dropped": {
+			current:     encodeBundle(current),
+			existing:    encodeBundle(server),
+			now:         now,
+			want:        encodeBundle(current),
+			wantDropped: []string{"not a CA"},
 		},
-		"PrivateKey": {
-			reason:  "A key that got into a bundle is not published any longer.",
-			current: append(slices.Clone(key), bundleOf(present)...), now: now,
-			want: bundleOf(present), wantDropped: []string{`PEM block "PRIVATE KEY"`},
+		"a private key is dropped": {
+			current:     append(slices.Clone(key), encodeBundle(current)...),
+			now:         now,
+			want:        encodeBundle(current),
+			wantDropped: []string{`PEM block "PRIVATE KEY"`},
 		},
-		"Unparsable": {
-			reason:  "A block without a certificate in it is left out, what follows is not.",
-			current: bundleOf(present), existing: append(slices.Clone(broken), bundleOf(old)...), now: now,
-			want: bundleOf(present, old), wantDropped: []string{"certificate: x509"},
+		"a certificate after an invalid block remains": {
+			current:     encodeBundle(current),
+			existing:    append(slices.Clone(invalid), encodeBundle(former)...),
+			now:         now,
+			want:        encodeBundle(current, former),
+			wantDropped: []string{"certificate: x509"},
 		},
-		"Garbage": {
-			reason:  "Text is left out.",
-			current: bundleOf(present), existing: []byte("Cg== \x00\xff"), now: now,
-			want: bundleOf(present), wantDropped: []string{"not PEM"},
+		"text that is not PEM is dropped": {
+			current:     encodeBundle(current),
+			existing:    []byte("Cg== \x00\xff"),
+			now:         now,
+			want:        encodeBundle(current),
+			wantDropped: []string{"not PEM"},
 		},
-		"Whitespace": {
-			reason:  "Blank lines between and around certificates are nothing to speak of.",
-			current: bundleOf(present), existing: slices.Concat([]byte("\n\n"), bundleOf(old), []byte("\n \n")), now: now,
-			want: bundleOf(present, old),
+		"blank lines are ignored": {
+			current:  encodeBundle(current),
+			existing: slices.Concat([]byte("\n\n"), encodeBundle(former), []byte("\n \n")),
+			now:      now,
+			want:     encodeBundle(current, former),
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
-			got, dropped := merge(tc.current, tc.existing, tc.now)
-			if diff := cmp.Diff(string(tc.want), string(got)); diff != "" {
-				t.Errorf("%s\nmerge(...): -want, +got:\n%s", tc.reason, diff)
+			got, dropped := mergeBundles(c.current, c.existing, c.now)
+			if diff := cmp.Diff(string(c.want), string(got)); diff != "" {
+				t.Errorf("the bundle differs (-want +got):\n%s", diff)
 			}
-			if len(dropped) != len(tc.wantDropped) {
-				t.Fatalf("%s\nmerge(...): dropped %q, want %q", tc.reason, dropped, tc.wantDropped)
+			if len(dropped) != len(c.wantDropped) {
+				t.Fatalf("dropped = %q, want %q", dropped, c.wantDropped)
 			}
-			for i, want := range tc.wantDropped {
+			for i, want := range c.wantDropped {
 				if !strings.Contains(dropped[i], want) {
-					t.Errorf("%s\nmerge(...): dropped %q, want one with %q", tc.reason, dropped[i], want)
+					t.Errorf("dropped[%d] = %q, want a message with %q", i, dropped[i], want)
 				}
 			}
 		})
 	}
 }
 
-// TestMergeLimit checks that a bundle does not grow without end, and that the current CA is safe from the limit even
-// if it looks like the oldest.
-func TestMergeLimit(t *testing.T) {
-	current := newCA(t, "current", start)
+// TestMergeBundlesLimit checks that the size of a bundle is limited, and that the bundle contains the
+// current CA even if it is the oldest.
+func TestMergeBundlesLimit(t *testing.T) {
+	current := newCA(t, "current", testStart)
 	var others []testCA
 	for i := range 2 * maxAuthorities {
-		others = append(others, newCA(t, fmt.Sprintf("other %d", i), start.Add(time.Duration(i+1)*time.Hour)))
+		others = append(others, newCA(t, fmt.Sprintf("other %d", i), testStart.Add(time.Duration(i+1)*time.Hour)))
 	}
 	newest := slices.Clone(others[maxAuthorities+1:])
 	slices.Reverse(newest)
 
-	got, dropped := merge(bundleOf(current), bundleOf(others...), start.AddDate(0, 1, 0))
-	if diff := cmp.Diff(string(bundleOf(append(newest, current)...)), string(got)); diff != "" {
-		t.Errorf("merge(...): want the newest and the current one: -want, +got:\n%s", diff)
+	got, dropped := mergeBundles(encodeBundle(current), encodeBundle(others...), testStart.AddDate(0, 1, 0))
+	if diff := cmp.Diff(string(encodeBundle(append(newest, current)...)), string(got)); diff != "" {
+		t.Errorf("the bundle must contain the newest CAs and the current CA (-want +got):\n%s", diff)
 	}
 	if want := maxAuthorities + 1; len(dropped) != want {
-		t.Errorf("merge(...): %d dropped, want %d: %q", len(dropped), want, dropped)
+		t.Errorf("%d certificates were dropped, want %d: %q", len(dropped), want, dropped)
 	}
 }
 
-// FuzzMerge checks what has to hold for any input whatever.
-func FuzzMerge(f *testing.F) {
-	a, b := newCA(f, "a", start), newCA(f, "b", start.AddDate(0, 8, 0))
-	f.Add(bundleOf(a), bundleOf(b, a))
-	f.Add(bundleOf(b), append(bundleOf(a), "text"...))
+// FuzzMergeBundles checks the guarantees of mergeBundles for arbitrary input.
+func FuzzMergeBundles(f *testing.F) {
+	a, b := newCA(f, "a", testStart), newCA(f, "b", testStart.AddDate(0, 8, 0))
+	f.Add(encodeBundle(a), encodeBundle(b, a))
+	f.Add(encodeBundle(b), append(encodeBundle(a), "text"...))
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), []byte(nil))
-	f.Add([]byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"), bundleOf(a, a, b))
-	now := start.AddDate(0, 9, 0)
+	f.Add([]byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"), encodeBundle(a, a, b))
+	now := testStart.AddDate(0, 9, 0)
 
 	f.Fuzz(func(t *testing.T, current, existing []byte) {
-		got, _ := merge(current, existing, now)
+		got, _ := mergeBundles(current, existing, now)
 
-		cas, dropped := authorities(got, now)
+		cas, dropped := parseAuthorities(got, now)
 		if len(dropped) > 0 {
-			t.Errorf("the result has parts that must be dropped: %q", dropped)
+			t.Errorf("the bundle contains parts that must be dropped: %q", dropped)
 		}
-		wanted, _ := authorities(current, now)
-		for _, ca := range wanted {
+		currentCAs, _ := parseAuthorities(current, now)
+		for _, ca := range currentCAs {
 			if !slices.ContainsFunc(cas, ca.Equal) {
-				t.Errorf("a current CA is missing: %s", ca.Subject)
+				t.Errorf("the current CA %s is missing", ca.Subject)
 			}
 		}
-		known, _ := authorities(existing, now)
-		known = append(known, wanted...)
+		inputCAs, _ := parseAuthorities(existing, now)
+		inputCAs = append(inputCAs, currentCAs...)
 		for _, ca := range cas {
-			if !slices.ContainsFunc(known, ca.Equal) {
-				t.Errorf("a CA came from nowhere: %s", ca.Subject)
+			if !slices.ContainsFunc(inputCAs, ca.Equal) {
+				t.Errorf("the CA %s is not in the input", ca.Subject)
 			}
 		}
-		if !slices.IsSortedFunc(cas, newestFirst) {
-			t.Error("not in canonical order")
+		if !slices.IsSortedFunc(cas, compareNewestFirst) {
+			t.Error("the bundle is not in canonical order")
 		}
-		if again, _ := merge(current, got, now); !bytes.Equal(again, got) {
-			t.Errorf("merging again changes the result:\n%s\nbecomes\n%s", got, again)
+		if again, _ := mergeBundles(current, got, now); !bytes.Equal(again, got) {
+			t.Errorf("a second merge changes the bundle:\n%s\nto\n%s", got, again)
 		}
-		if len(known) <= maxAuthorities {
-			if swapped, _ := merge(existing, current, now); !bytes.Equal(swapped, got) {
-				t.Errorf("the result depends on where a CA came from:\n%s\nor\n%s", got, swapped)
+		if len(inputCAs) <= maxAuthorities {
+			if swapped, _ := mergeBundles(existing, current, now); !bytes.Equal(swapped, got) {
+				t.Errorf("the bundle depends on the order of the parameters:\n%s\nor\n%s", got, swapped)
 			}
 		}
 	})

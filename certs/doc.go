@@ -1,34 +1,39 @@
-// Package certs gives the webhook server a certificate that the API servers trust, and keeps it that way, with nothing
-// else installed in the cluster.
+// Package certs provides the serving certificate of the webhook server, and keeps the CA bundles of the
+// webhook configurations up to date. It needs no other component in the cluster.
 //
 // # The idea
 //
-// An API server calls a webhook by TLS and believes only the CAs in that webhook's clientConfig.caBundle. So there are
-// two halves which have to agree at every moment: the certificate that we serve, and the bundle that the API servers
-// read. Most of the outages that this field knows come from changing the two in the wrong order. Here:
+// An API server calls a webhook over TLS, and trusts only the CAs in the clientConfig.caBundle of that
+// webhook. The serving certificate and the bundle must therefore match at any time. Most known outages
+// of webhooks result from a change of the two in the wrong order. This package works as follows:
 //
-//   - One CA, in one Secret, shared by all replicas. Whoever comes first makes it; it is made anew when two thirds of
-//     its life are over, and at once when it is deleted or damaged. This is cert-manager's DynamicAuthority.
-//   - One serving certificate for each replica, signed by that CA and held in memory only: cert-manager's
-//     DynamicSource. There is no file to mount, and so no wait for the kubelet to update one.
-//   - The keeper watches the CA and the webhook configurations, and sees to it that each caBundle holds the present CA
-//     and, until they expire, the former ones. The bundle in the cluster is itself the memory of the former CAs: a
-//     replica that starts knows no less than one which ran all along. It writes by server-side apply that one field,
-//     only when the field has to change, and leaves all the rest to whoever installed the configuration.
-//   - A certificate of a new CA is served only after that CA has been seen in every caBundle, and a while has passed in
-//     which each API server can have seen it too. Until then the old certificate, which the old CA in the bundle still
-//     vouches for, goes on serving. So a rotation has no moment at which a call can fail.
+//   - All replicas share one CA, which a Secret contains. The first replica creates the CA. A replica
+//     renews the CA after two thirds of its validity, and immediately if it is deleted or invalid. This is
+//     the DynamicAuthority of cert-manager.
+//   - Each replica has its own serving certificate, which the CA signs, and keeps it only in memory. This
+//     is the DynamicSource of cert-manager. No file is mounted, so there is no delay until the kubelet
+//     updates a file.
+//   - The bundle reconciler watches the CA and the webhook configurations. Each caBundle contains the
+//     current CA, and the former CAs until they expire. The bundles in the cluster are the only record of
+//     the former CAs, so a new replica has the same information as an old replica. The reconciler writes
+//     only this field, by server-side apply, and only if the field has to change.
+//   - A replica starts to serve a certificate of a new CA after that CA was observed in every caBundle,
+//     plus a delay in which every API server can observe the CA. Until then the replica serves the former
+//     certificate. The bundles still contain the CA of that certificate, so a rotation never makes a
+//     request fail.
 //
-// No leader is needed. All replicas do the same, and a write by one is what the others would have written.
+// The package needs no leader. All replicas do the same, and all of them write the same content.
 //
-// # Ready and alive
+// # Readiness and liveness
 //
-// [Source.Ready] is about certificates: one is loaded, the live webhook configurations trust it, and our own listener
-// answers with it. Liveness must have nothing to do with them: a restart repairs no certificate, and an API server that
-// cannot be reached for a while must not end processes that still answer.
+// [Source.Ready] checks the certificates: a certificate is loaded, the webhook configurations in the
+// cluster trust it, and the local listener responds with it. The liveness probe must not check
+// certificates, because a restart does not repair them. An unavailable API server must not terminate
+// processes that can still respond.
 //
-// # What is left behind
+// # Clean-up
 //
-// The Secret is made at run time, so what installed Rollcall does not know of it. The ServiceAccount that this process
-// runs as is made its owner (package owner), and with that account it goes.
+// The Secret is created at run time, so the tool that installed Rollcall does not delete it. Package
+// owner makes the ServiceAccount of the process the owner of the Secret. The garbage collector deletes
+// the Secret together with the ServiceAccount.
 package certs

@@ -8,36 +8,39 @@ import (
 	"time"
 )
 
-// dialTimeout is for a connection to ourselves, which takes milliseconds: longer means that we cannot answer. It has
-// to be shorter than the probe's timeout for its message to be seen.
+// dialTimeout limits the connection to the local listener, which normally takes milliseconds. It must be
+// shorter than the timeout of the probe. Otherwise the kubelet never receives the error message.
 const dialTimeout = 2 * time.Second
 
-// Ready is nil if a call by an API server can be expected to arrive: a certificate is loaded, every webhook of the
-// live configurations has a caBundle that vouches for it, and our own listener answers with a certificate that the
-// bundle vouches for. The configurations are known by a watch: no API call is made, and an API server that is away
-// changes nothing. It is a healthz.Checker, for the readiness probe; see the package documentation for why it is not
-// for the liveness probe.
+// Ready returns nil if API servers can call the webhooks: a certificate is loaded, the caBundle of every
+// webhook in the cluster contains its CA, and the local listener responds with a trusted certificate.
+// Ready uses the cache of a watch and makes no API request, so an unavailable API server does not change
+// the result.
+//
+// Ready is a healthz.Checker for the readiness probe. The documentation of the package explains why the
+// liveness probe must not use it.
 func (s *Source) Ready(r *http.Request) error {
-	leaf, err := s.leaf()
+	leaf, err := s.servingCertificate()
 	if err != nil {
-		// With no certificate, what holds it up is more useful to know than that there is none.
-		if _, trustErr := s.keeper.trust.roots(); trustErr != nil {
+		// The reason for the missing certificate is more useful than the fact that it is missing.
+		if _, trustErr := s.reconciler.trust.trustedRoots(); trustErr != nil {
 			return fmt.Errorf("waiting for the CA bundle: %w", trustErr)
 		}
 		return fmt.Errorf("waiting for a serving certificate: %w", err)
 	}
-	if _, err := s.keeper.trust.verify(leaf, s.options.DNSNames[0], time.Now()); err != nil {
+	if _, err := s.reconciler.trust.verifyLeaf(leaf, s.options.DNSNames[0], time.Now()); err != nil {
 		return err
 	}
-	return s.dial(r)
+	return s.dialListener(r)
 }
 
-// dial connects to our listener as an API server would, by a connection of its own each time.
-func (s *Source) dial(r *http.Request) error {
+// dialListener connects to the local listener as an API server does, with a new connection each time. It
+// does nothing if no address is configured.
+func (s *Source) dialListener(r *http.Request) error {
 	if s.options.Address == "" {
 		return nil
 	}
-	roots, err := s.keeper.trust.roots()
+	roots, err := s.reconciler.trust.trustedRoots()
 	if err != nil {
 		return err
 	}
@@ -47,10 +50,10 @@ func (s *Source) dial(r *http.Request) error {
 	}
 	connection, err := dialer.DialContext(r.Context(), "tcp", s.options.Address)
 	if err != nil {
-		return fmt.Errorf("connecting to our own webhook server: %w", err)
+		return fmt.Errorf("connecting to the local webhook server: %w", err)
 	}
 	if err := connection.Close(); err != nil {
-		return fmt.Errorf("closing the connection to our own webhook server: %w", err)
+		return fmt.Errorf("closing the connection to the local webhook server: %w", err)
 	}
 	return nil
 }

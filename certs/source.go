@@ -21,84 +21,90 @@ import (
 )
 
 const (
-	// DefaultCADuration is long because a rotation is the only time when bundle and certificate have to change
-	// together, and short enough that one happens (at two thirds: every eight months) before everyone has forgotten
-	// that it does.
+	// DefaultCADuration is the default validity of a CA. It is long because the bundle and the
+	// certificate change together only in a rotation. It is short enough that a rotation, every eight
+	// months, remains a known event.
 	DefaultCADuration = 365 * 24 * time.Hour
 
-	// DefaultLeafDuration is so long that the third of it which is left at renewal, 56 hours, outlasts a node that is
-	// suspended for two days: no expired certificate is served when it wakes. Renewal needs no API call.
+	// DefaultLeafDuration is the default validity of a serving certificate. After a renewal is due, a third
+	// of the validity remains: 56 hours. A node that is suspended for two days therefore does not serve an
+	// expired certificate when it resumes. A renewal needs no API request.
 	DefaultLeafDuration = 7 * 24 * time.Hour
 
-	// maxSettle is how long a CA has to be in every bundle before its certificates replace those of the former one.
-	// API servers read webhook configurations by a watch; its usual lag is well below a second. Waiting costs nothing,
-	// as the former certificate is good meanwhile.
-	maxSettle = 10 * time.Second
+	// maxPropagationDelay is the time for which a CA must be in every bundle before a replica serves
+	// certificates of that CA. API servers watch the webhook configurations, usually with a delay far below
+	// one second. The former certificate remains valid in the meantime.
+	maxPropagationDelay = 10 * time.Second
 
-	// settleFraction of a certificate's life is the most that is waited. At renewal a third is left, so half of that
-	// remains. It matters only where certificates live for less than a minute, as in tests.
-	settleFraction = 6
+	// propagationDelayDivisor limits the propagation delay to a sixth of the validity of a certificate. At
+	// renewal, a third of the validity remains, so the limit is half of that. It takes effect only for
+	// certificates that are valid for less than a minute, as in tests.
+	propagationDelayDivisor = 6
 
-	// retryInterval is how often a certificate that may not be served yet is asked for again. It costs a key each time,
-	// a millisecond of work, and is what a start lasts longer than it would have to.
+	// retryInterval is the interval between requests for a certificate that must not be served yet. Each
+	// request generates a key, which takes about a millisecond. The start of the manager can take longer by
+	// one interval.
 	retryInterval = 250 * time.Millisecond
 
-	// commonName of the CA's subject.
-	commonName = "rollcall-ca"
+	// caCommonName is the common name in the subject of the CA.
+	caCommonName = "rollcall-ca"
 )
 
-// expiry is registered by the first New.
+// registerMetrics registers expirationTimestamp once, in the first call of [NewSource].
 var (
-	expiry = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "rollcall_certificate_expiry_seconds",
-		Help: "When the serving certificate of this replica expires, in seconds since the Unix epoch; 0 before there is one.",
+	expirationTimestamp = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "rollcall_certificate_expiration_timestamp_seconds",
+		Help: "Expiration time of the serving certificate of this replica, in seconds since the Unix epoch; " +
+			"0 if there is no certificate yet.",
 	})
-	registerMetrics = sync.OnceValue(func() error { return metrics.Registry.Register(expiry) })
+	registerMetrics = sync.OnceValue(func() error { return metrics.Registry.Register(expirationTimestamp) })
 )
 
-// Options say where the certificates come from and who has to trust them.
+// Options configure a [Source].
 type Options struct {
-	// RESTConfig is how the API server is reached. Required.
+	// RESTConfig is the configuration of the client. Required.
 	RESTConfig *rest.Config
 
-	// Namespace and SecretName are where the CA is kept. The Secret is made when there is none, is filled when it is
-	// empty, and is overwritten when what it holds is not a CA with its key. Required.
+	// Namespace and SecretName identify the Secret with the CA. A missing Secret is created, an empty
+	// Secret is filled, and a Secret without a valid CA and key is overwritten. Required.
 	Namespace, SecretName string
 
-	// DNSNames are what the serving certificate is valid for. The first has to be the name that API servers call: for
-	// a webhook with clientConfig.service it is <service>.<namespace>.svc. Required.
+	// DNSNames are the names in the serving certificate. The first must be the name that API servers call:
+	// <service>.<namespace>.svc for a webhook with clientConfig.service. Required.
 	DNSNames []string
 
-	// MutatingConfiguration and ValidatingConfiguration are the names of the webhook configurations whose caBundles
-	// are kept. All webhooks of a configuration are ours. An empty name means that there is none of the kind; one of
-	// the two is required. They need not exist yet, and they are never created.
+	// MutatingConfiguration and ValidatingConfiguration are the names of the webhook configurations whose
+	// caBundles the source writes. All webhooks of these configurations must belong to this webhook
+	// server. An empty name means that there is no configuration of that kind. At least one is required.
+	// The configurations may be created later. The source never creates them.
 	MutatingConfiguration, ValidatingConfiguration string
 
-	// Address is the host:port of our own webhook listener, such as "127.0.0.1:9443", which Ready connects to. Empty:
-	// Ready does not.
+	// Address is the host:port of the local webhook listener that Ready connects to, for example
+	// "127.0.0.1:9443". If it is empty, Ready does not connect.
 	Address string
 
-	// CADuration is how long a CA is valid; a new one is made after two thirds of it. Zero: DefaultCADuration. It has
-	// to be at least three times LeafDuration, so that no certificate is cut short by the end of its CA.
+	// CADuration is the validity of a CA, which is renewed after two thirds. The zero value means
+	// DefaultCADuration. It must be at least three times LeafDuration, so that no certificate outlives its
+	// CA.
 	CADuration time.Duration
 
-	// LeafDuration is how long a serving certificate is valid; a new one is made after two thirds of it. Zero:
-	// DefaultLeafDuration.
+	// LeafDuration is the validity of a serving certificate, which is renewed after two thirds. The zero
+	// value means DefaultLeafDuration.
 	LeafDuration time.Duration
 }
 
-// Source is the source of the serving certificate, and of the API servers' trust in it. It is a controller-runtime
-// Runnable which needs no leader election, and its Ready is a healthz.Checker.
+// Source provides the serving certificate and makes the API servers trust it. It is a controller-runtime
+// Runnable without leader election, and its method Ready is a healthz.Checker.
 type Source struct {
-	options Options
-	keeper  *keeper
-	dynamic *servertls.DynamicSource
+	options       Options
+	reconciler    *bundleReconciler
+	dynamicSource *servertls.DynamicSource
 }
 
-// New returns a Source that does nothing until it is started. It fails if a required option is missing or if options
-// contradict each other; the API server is not contacted.
-func New(o Options) (*Source, error) {
-	o, err := o.complete()
+// NewSource returns a Source. The caller must start it. NewSource makes no API request. It returns an
+// error if a required option is missing or if options conflict.
+func NewSource(o Options) (*Source, error) {
+	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -107,32 +113,32 @@ func New(o Options) (*Source, error) {
 	}
 	client, err := kubernetes.NewForConfig(o.RESTConfig)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	s := &Source{options: o, keeper: newKeeper(client, o)}
-	s.dynamic = &servertls.DynamicSource{
+	s := &Source{options: o, reconciler: newBundleReconciler(client, o)}
+	s.dynamicSource = &servertls.DynamicSource{
 		DNSNames:      o.DNSNames,
 		RetryInterval: retryInterval,
-		Authority: &gate{
+		Authority: &trustGate{
 			Authority: &authority.DynamicAuthority{
 				SecretNamespace: o.Namespace,
 				SecretName:      o.SecretName,
 				RESTConfig:      o.RESTConfig,
-				CommonName:      commonName,
+				CommonName:      caCommonName,
 				CADuration:      o.CADuration,
 				LeafDuration:    o.LeafDuration,
 			},
-			trust:   s.keeper.trust,
-			dnsName: o.DNSNames[0],
-			settle:  min(maxSettle, o.LeafDuration/settleFraction),
-			serving: s.serving,
+			trust:               s.reconciler.trust,
+			dnsName:             o.DNSNames[0],
+			propagationDelay:    min(maxPropagationDelay, o.LeafDuration/propagationDelayDivisor),
+			hasValidCertificate: s.hasValidCertificate,
 		},
 	}
 	return s, nil
 }
 
-// complete returns the options with defaults filled in, or an error that names the option at fault.
-func (o Options) complete() (Options, error) {
+// withDefaults returns the options with default values, or an error that names the invalid option.
+func (o Options) withDefaults() (Options, error) {
 	if o.CADuration == 0 {
 		o.CADuration = DefaultCADuration
 	}
@@ -149,83 +155,87 @@ func (o Options) complete() (Options, error) {
 	case len(o.DNSNames) == 0:
 		return o, errors.New("option DNSNames: required")
 	case o.MutatingConfiguration == "" && o.ValidatingConfiguration == "":
-		return o, errors.New("options MutatingConfiguration, ValidatingConfiguration: one is required")
+		return o, errors.New("options MutatingConfiguration, ValidatingConfiguration: at least one is required")
 	case o.LeafDuration < 0:
-		return o, fmt.Errorf("option LeafDuration: %s is negative", o.LeafDuration)
+		return o, fmt.Errorf("option LeafDuration: %s must not be negative", o.LeafDuration)
 	case o.CADuration < 3*o.LeafDuration:
-		return o, fmt.Errorf("option CADuration: %s is less than three times LeafDuration, %s", o.CADuration, o.LeafDuration)
+		return o, fmt.Errorf("option CADuration: %s must be at least three times LeafDuration (%s)",
+			o.CADuration, o.LeafDuration)
 	}
 	return o, nil
 }
 
-// Start keeps CA, certificate and bundle until ctx is done, and then returns nil. What goes wrong on the way is logged
-// to ctx's logger and tried again, forever.
+// Start maintains the CA, the certificate and the bundles until ctx is done. It logs errors to the logger
+// of ctx and retries indefinitely. It returns nil after ctx is done.
 func (s *Source) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("certs")
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.keeper.run(ctx, logger) })
-	group.Go(func() error { return s.dynamic.Start(logr.NewContext(ctx, quiet(logger))) })
+	group.Go(func() error { return s.reconciler.runWorker(ctx, logger) })
+	group.Go(func() error { return s.dynamicSource.Start(logr.NewContext(ctx, demoteLogger(logger))) })
 	return group.Wait()
 }
 
-// NeedLeaderElection is false: each replica has a certificate of its own, and any may renew the CA.
+// NeedLeaderElection returns false, because every replica has its own certificate and may renew the CA.
 func (s *Source) NeedLeaderElection() bool { return false }
 
-// GetCertificate returns the serving certificate, or an error while there is none. It is meant for tls.Config.
+// GetCertificate returns the serving certificate, or an error if no certificate is loaded yet. It has the
+// signature of the field in tls.Config.
 func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.dynamic.GetCertificate(hello)
+	return s.dynamicSource.GetCertificate(hello)
 }
 
-// ConfigureTLS makes a server serve our certificate. It is meant for TLSOpts of controller-runtime's webhook.Options.
-func (s *Source) ConfigureTLS(c *tls.Config) {
-	c.GetCertificate = s.GetCertificate
-	// The only clients are API servers of a supported version, and ourselves: all speak 1.3.
-	c.MinVersion = tls.VersionTLS13
+// ConfigureTLS configures a server to serve the certificate. It has the signature of TLSOpts in
+// controller-runtime's webhook.Options.
+func (s *Source) ConfigureTLS(config *tls.Config) {
+	config.GetCertificate = s.GetCertificate
+	// The only clients are this process and supported API servers, which use TLS 1.3.
+	config.MinVersion = tls.VersionTLS13
 }
 
-// leaf returns the certificate that is being served.
-func (s *Source) leaf() (*x509.Certificate, error) {
-	c, err := s.GetCertificate(nil)
+// servingCertificate returns the parsed serving certificate, or an error if no certificate is loaded yet.
+func (s *Source) servingCertificate() (*x509.Certificate, error) {
+	certificate, err := s.GetCertificate(nil)
 	if err != nil {
 		return nil, err
 	}
-	if c.Leaf != nil { // tls.X509KeyPair sets it, unless GODEBUG=x509keypairleaf=0.
-		return c.Leaf, nil
+	if certificate.Leaf != nil { // tls.X509KeyPair sets the field, unless GODEBUG=x509keypairleaf=0
+		return certificate.Leaf, nil
 	}
-	return x509.ParseCertificate(c.Certificate[0])
+	return x509.ParseCertificate(certificate.Certificate[0])
 }
 
-// serving says whether there is a certificate whose replacement could do harm.
-func (s *Source) serving() bool {
-	leaf, err := s.leaf()
+// hasValidCertificate reports whether the source serves a certificate that has not expired.
+func (s *Source) hasValidCertificate() bool {
+	leaf, err := s.servingCertificate()
 	return err == nil && time.Now().Before(leaf.NotAfter)
 }
 
-// gate is an authority that signs only what API servers trust already.
-type gate struct {
+// trustGate is an authority that signs a certificate only after the API servers trust its CA.
+type trustGate struct {
 	servertls.Authority
 
-	trust   *trust
-	dnsName string
-	settle  time.Duration
-	serving func() bool
+	trust               *trustTracker
+	dnsName             string
+	propagationDelay    time.Duration
+	hasValidCertificate func() bool
 }
 
-// Sign signs template, or returns an error that wraps authority.ErrCertificateNotAvailable for as long as the result
-// should not be served. DynamicSource asks again soon, and keeps its former certificate meanwhile.
-func (g *gate) Sign(template *x509.Certificate) (*x509.Certificate, error) {
+// Sign returns the signed template. If the certificate must not be served yet, Sign returns an error that
+// wraps authority.ErrCertificateNotAvailable. DynamicSource then retries, and serves its former
+// certificate until Sign succeeds.
+func (g *trustGate) Sign(template *x509.Certificate) (*x509.Certificate, error) {
 	leaf, err := g.Authority.Sign(template)
 	if err != nil {
 		return nil, err
 	}
-	since, err := g.trust.verify(leaf, g.dnsName, time.Now())
+	since, err := g.trust.verifyLeaf(leaf, g.dnsName, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", authority.ErrCertificateNotAvailable, err)
 	}
-	if age := time.Since(since); age < g.settle && g.serving() {
+	if age := time.Since(since); age < g.propagationDelay && g.hasValidCertificate() {
 		return nil, fmt.Errorf("%w: its CA has been in the bundle for %s of %s",
-			authority.ErrCertificateNotAvailable, age.Round(time.Second), g.settle)
+			authority.ErrCertificateNotAvailable, age.Round(time.Second), g.propagationDelay)
 	}
-	expiry.Set(float64(leaf.NotAfter.Unix()))
+	expirationTimestamp.Set(float64(leaf.NotAfter.Unix()))
 	return leaf, nil
 }

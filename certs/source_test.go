@@ -28,208 +28,208 @@ var (
 	_ healthz.Checker                = (&Source{}).Ready
 )
 
-// options are complete ones, for an API server that nobody contacts.
-func options() Options {
+// newTestOptions returns valid options. No API server listens at the address.
+func newTestOptions() Options {
 	return Options{
 		RESTConfig:            &rest.Config{Host: "https://127.0.0.1:1"},
 		Namespace:             "rollcall-system",
 		SecretName:            "rollcall-ca",
-		DNSNames:              []string{dnsName},
+		DNSNames:              []string{testDNSName},
 		MutatingConfiguration: "rollcall",
 	}
 }
 
-func TestNew(t *testing.T) {
-	cases := map[string]struct {
-		reason  string
+func TestNewSource(t *testing.T) {
+	for name, c := range map[string]struct {
 		edit    func(*Options)
-		wantErr string
+		wantErr string // empty if the options are valid
 	}{
-		"Complete": {
-			reason: "The options that remain have defaults.",
-			edit:   func(*Options) {},
+		"all required options": {
+			edit: func(*Options) {},
 		},
-		"ValidatingOnly": {
-			reason: "One configuration is enough.",
-			edit: func(o *Options) {
-				o.MutatingConfiguration, o.ValidatingConfiguration = "", "rollcall"
-			},
+		"only a validating configuration": {
+			edit: func(o *Options) { o.MutatingConfiguration, o.ValidatingConfiguration = "", "rollcall" },
 		},
-		"NoConfig":        {"An API server is needed.", func(o *Options) { o.RESTConfig = nil }, "option RESTConfig: required"},
-		"NoNamespace":     {"The Secret has to be somewhere.", func(o *Options) { o.Namespace = "" }, "option Namespace: required"},
-		"NoSecret":        {"The Secret needs a name.", func(o *Options) { o.SecretName = "" }, "option SecretName: required"},
-		"NoNames":         {"A certificate is for names.", func(o *Options) { o.DNSNames = nil }, "option DNSNames: required"},
-		"NoConfiguration": {"Someone has to trust it.", func(o *Options) { o.MutatingConfiguration = "" }, "one is required"},
-		"ShortCA": {
-			reason:  "A CA renewed with a third of its life left has to outlive what it signed.",
+		"no client configuration": {
+			edit:    func(o *Options) { o.RESTConfig = nil },
+			wantErr: "option RESTConfig: required",
+		},
+		"no namespace": {
+			edit:    func(o *Options) { o.Namespace = "" },
+			wantErr: "option Namespace: required",
+		},
+		"no name of the Secret": {
+			edit:    func(o *Options) { o.SecretName = "" },
+			wantErr: "option SecretName: required",
+		},
+		"no DNS names": {
+			edit:    func(o *Options) { o.DNSNames = nil },
+			wantErr: "option DNSNames: required",
+		},
+		"no webhook configuration": {
+			edit:    func(o *Options) { o.MutatingConfiguration = "" },
+			wantErr: "one is required",
+		},
+		"a CA that can expire before its certificates": {
 			edit:    func(o *Options) { o.LeafDuration, o.CADuration = time.Hour, 2*time.Hour },
-			wantErr: "option CADuration: 2h0m0s is less than three times LeafDuration, 1h0m0s",
+			wantErr: "option CADuration: 2h0m0s must be at least three times LeafDuration (1h0m0s)",
 		},
-		"NegativeLeaf": {
-			reason:  "Time goes forward.",
+		"a negative duration": {
 			edit:    func(o *Options) { o.LeafDuration = -time.Hour },
-			wantErr: "option LeafDuration: -1h0m0s is negative",
+			wantErr: "option LeafDuration: -1h0m0s must not be negative",
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
-			o := options()
-			tc.edit(&o)
-			s, err := New(o)
-			if got := message(err); !strings.Contains(got, tc.wantErr) || (tc.wantErr == "") != (got == "") {
-				t.Fatalf("%s\nNew(...): error %q, want one with %q", tc.reason, got, tc.wantErr)
-			}
-			if (s == nil) != (tc.wantErr != "") {
-				t.Errorf("%s\nNew(...): %v", tc.reason, s)
+			o := newTestOptions()
+			c.edit(&o)
+			s, err := NewSource(o)
+			checkError(t, err, c.wantErr)
+			if (s == nil) != (c.wantErr != "") {
+				t.Errorf("NewSource returned %v", s)
 			}
 		})
 	}
 }
 
-func TestMetric(t *testing.T) {
-	if _, err := New(options()); err != nil {
+func TestExpirationMetric(t *testing.T) {
+	if _, err := NewSource(newTestOptions()); err != nil {
 		t.Fatal(err)
 	}
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range families {
-		if f.GetName() == "rollcall_certificate_expiry_seconds" {
+	for _, family := range families {
+		if family.GetName() == "rollcall_certificate_expiration_timestamp_seconds" {
 			return
 		}
 	}
-	t.Error("rollcall_certificate_expiry_seconds is not registered with controller-runtime's metrics")
+	t.Error("the registry of controller-runtime does not contain rollcall_certificate_expiration_timestamp_seconds")
 }
 
-func TestBeforeStart(t *testing.T) {
-	s, err := New(options())
+func TestSourceBeforeStart(t *testing.T) {
+	s, err := NewSource(newTestOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.NeedLeaderElection() {
-		t.Error("NeedLeaderElection(): a replica that is not the leader would have no certificate")
+		t.Error("NeedLeaderElection() = true, but every replica needs a certificate")
 	}
-	c := &tls.Config{}
-	s.ConfigureTLS(c)
-	if _, err := c.GetCertificate(nil); err == nil {
-		t.Error("GetCertificate(...): a certificate from nowhere")
+	config := &tls.Config{}
+	s.ConfigureTLS(config)
+	if _, err := config.GetCertificate(nil); err == nil {
+		t.Error("GetCertificate returned no error before the source was started")
 	}
 	want := "waiting for the CA bundle: MutatingWebhookConfiguration rollcall: not read yet"
-	if diff := cmp.Diff(want, message(s.Ready(probe(t)))); diff != "" {
-		t.Errorf("Ready(...): -want, +got:\n%s", diff)
+	if diff := cmp.Diff(want, errorMessage(s.Ready(newProbeRequest(t)))); diff != "" {
+		t.Errorf("Ready returned a different error (-want +got):\n%s", diff)
 	}
 }
 
-// TestDial checks the part of readiness that is about our own listener.
-func TestDial(t *testing.T) {
+// TestDialListener tests the part of readiness that concerns the local listener.
+func TestDialListener(t *testing.T) {
 	now := time.Now().Add(-time.Minute)
-	ours, theirs := newCA(t, "ca", now), newCA(t, "ca", now)
+	trusted, untrusted := newCA(t, "ca", now), newCA(t, "ca", now)
 
-	cases := map[string]struct {
-		reason  string
-		server  testCA
-		address func(listening string) string
-		wantErr string
+	for name, c := range map[string]struct {
+		serverCA testCA
+		address  func(listening string) string // nil means the address of the server
+		wantErr  string                        // empty if the listener is ready
 	}{
-		"Answers": {
-			reason: "A listener with a certificate that the bundle vouches for is ready.",
-			server: ours,
+		"listener has a trusted certificate": {
+			serverCA: trusted,
 		},
-		"OtherCertificate": {
-			reason: "A listener whose certificate the API servers would refuse is not.",
-			server: theirs, wantErr: "certificate signed by unknown authority",
+		"listener has an untrusted certificate": {
+			serverCA: untrusted,
+			wantErr:  "certificate signed by unknown authority",
 		},
-		"Nobody": {
-			reason: "Nor is one that does not listen.",
-			server: ours, address: func(string) string { return closedPort(t) }, wantErr: "connection refused",
+		"no process listens": {
+			serverCA: trusted,
+			address:  func(string) string { return closedAddress(t) },
+			wantErr:  "connection refused",
 		},
-		"NoAddress": {
-			reason: "Without an address nothing is asked.",
-			server: theirs, address: func(string) string { return "" },
+		"no address is configured": {
+			serverCA: untrusted,
+			address:  func(string) string { return "" },
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewUnstartedServer(http.NotFoundHandler())
-			server.TLS = &tls.Config{Certificates: []tls.Certificate{keyPair(t, tc.server, now)}}
+			server.TLS = &tls.Config{Certificates: []tls.Certificate{newTLSCertificate(t, c.serverCA, now)}}
 			server.StartTLS()
 			defer server.Close()
 
-			o := options()
+			o := newTestOptions()
 			o.Address = server.Listener.Addr().String()
-			if tc.address != nil {
-				o.Address = tc.address(o.Address)
+			if c.address != nil {
+				o.Address = c.address(o.Address)
 			}
-			s, err := New(o)
+			s, err := NewSource(o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.keeper.trust.observe("MutatingWebhookConfiguration rollcall", with(bundleOf(ours)), time.Now())
-			if got := message(s.dial(probe(t))); !strings.Contains(got, tc.wantErr) || (tc.wantErr == "") != (got == "") {
-				t.Errorf("%s\ndial(...): error %q, want one with %q", tc.reason, got, tc.wantErr)
-			}
+			state := newConfigState(encodeBundle(trusted))
+			s.reconciler.trust.recordConfig("MutatingWebhookConfiguration rollcall", state, time.Now())
+			checkError(t, s.dialListener(newProbeRequest(t)), c.wantErr)
 		})
 	}
 }
 
-// TestQuiet checks what of cert-manager's logging is seen.
-func TestQuiet(t *testing.T) {
+// TestDemoteLogger tests which messages of cert-manager are logged.
+func TestDemoteLogger(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "rollcall-ca", errors.New("modified"))
-	report := func(l logr.Logger) {
+	logMessages := func(l logr.Logger) {
 		l = l.WithName("source").WithValues("a", 1)
 		l.Info("progress")
 		l.V(1).Info("detail")
-		l.Error(conflict, "lost a race")
+		l.Error(conflict, "conflict")
 		l.Error(authority.ErrCertificateNotAvailable, "not yet")
-		l.Error(errors.New("disk full"), "trouble")
+		l.Error(errors.New("disk full"), "failure")
 	}
-	cases := map[string]struct {
-		reason    string
+	for name, c := range map[string]struct {
 		verbosity int
 		want      []string
 	}{
-		"Default": {
-			reason: "Only what someone has to look at.",
-			want:   []string{"trouble"},
+		"the default verbosity logs only unexpected errors": {
+			verbosity: 0,
+			want:      []string{"failure"},
 		},
-		"Verbose": {
-			reason: "All that cert-manager says at its own default.", verbosity: 1,
-			want: []string{"progress", "lost a race", "not yet", "trouble"},
+		"verbosity 1 logs the default messages of cert-manager": {
+			verbosity: 1,
+			want:      []string{"progress", "conflict", "not yet", "failure"},
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			base := funcr.New(func(_, args string) {
-				for _, m := range []string{"progress", "detail", "lost a race", "not yet", "trouble"} {
-					if strings.Contains(args, m) {
-						got = append(got, m)
+			logger := funcr.New(func(_, args string) {
+				for _, message := range []string{"progress", "detail", "conflict", "not yet", "failure"} {
+					if strings.Contains(args, `"msg"="`+message+`"`) {
+						got = append(got, message)
 					}
 				}
-			}, funcr.Options{Verbosity: tc.verbosity})
-			report(quiet(base))
-			report(quiet(logr.Discard())) // Has no sink, and must not panic.
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s\nquiet(...): -want, +got:\n%s", tc.reason, diff)
+			}, funcr.Options{Verbosity: c.verbosity})
+			logMessages(demoteLogger(logger))
+			logMessages(demoteLogger(logr.Discard())) // has no sink and must not panic
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("the messages differ (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// probe is a request as the kubelet makes it.
-func probe(t *testing.T) *http.Request {
+// newProbeRequest returns a request of the kubelet.
+func newProbeRequest(t *testing.T) *http.Request {
 	t.Helper()
 	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
 }
 
-// closedPort is an address at which nobody listens.
-func closedPort(t *testing.T) string {
+// closedAddress returns an address without a listener.
+func closedAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
 }

@@ -5,102 +5,125 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
 
-// fingerprint identifies a certificate.
+// fingerprint is the SHA-256 hash of a certificate in DER form.
 type fingerprint [sha256.Size]byte
 
-// trust is what we have seen of the API servers' side: which CAs every webhook of every configuration names, and since
-// when. It is safe for concurrent use.
-type trust struct {
+// trustTracker tracks the CAs that are in the caBundle of every webhook of every configuration, and the
+// time since when they are. It is safe for concurrent use.
+type trustTracker struct {
 	mu sync.RWMutex
-	// configurations has an entry for each configuration that is waited for, nil until it has been observed.
-	configurations map[string]*observation
-	// trusted are the CAs in all bundles, and when each was first seen in all of them.
+	// configStates contains the last observed state of each configuration, nil before the first
+	// observation.
+	configStates map[string]*configState
+	// trusted are the CAs that are in every bundle.
 	trusted map[fingerprint]trustedCA
-	// problem is why trusted is empty, nil if it is not.
-	problem error
+	// trustErr is the reason why trusted is empty. It is nil if trusted is not empty.
+	trustErr error
 }
 
+// trustedCA is a CA that is in every bundle.
 type trustedCA struct {
 	certificate *x509.Certificate
-	since       time.Time
+	// trustedSince is the time at which the CA was first observed in every bundle.
+	trustedSince time.Time
 }
 
-// observation is one look at one configuration.
-type observation struct {
+// configState is the observed state of a webhook configuration.
+type configState struct {
 	exists   bool
-	webhooks []webhook
+	webhooks []configuredWebhook
 }
 
-// newTrust returns a trust that trusts nothing until each of the named configurations has been observed.
-func newTrust(configurations ...string) *trust {
-	t := &trust{configurations: map[string]*observation{}}
+// newTrustTracker returns a tracker that trusts no CA until all of the named configurations are observed.
+func newTrustTracker(configurations ...string) *trustTracker {
+	t := &trustTracker{configStates: map[string]*configState{}}
 	for _, c := range configurations {
-		t.configurations[c] = nil
+		t.configStates[c] = nil
 	}
-	t.recompute(time.Time{})
+	t.recomputeTrusted(time.Time{})
 	return t
 }
 
-// observe records what a configuration holds at now.
-func (t *trust) observe(configuration string, o observation, now time.Time) {
+// recordConfig records the state of a configuration that was observed at now.
+func (t *trustTracker) recordConfig(configuration string, state configState, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.configurations[configuration] = &o
-	t.recompute(now)
+	t.configStates[configuration] = &state
+	t.recomputeTrusted(now)
 }
 
-// recompute derives trusted and problem from the configurations.
-func (t *trust) recompute(now time.Time) {
+// recomputeTrusted derives trusted and trustErr from configStates. A CA that was trusted before keeps its
+// time. The caller must hold mu.
+func (t *trustTracker) recomputeTrusted(now time.Time) {
 	former := t.trusted
-	t.trusted, t.problem = nil, nil
-	first := true
-	for name, o := range t.configurations {
+	t.trusted = nil
+	bundles, err := t.allBundles()
+	if err != nil {
+		t.trustErr = err
+		return
+	}
+	trusted := parseTrusted(bundles[0], now)
+	for _, bundle := range bundles[1:] {
+		other := parseTrusted(bundle, now)
+		maps.DeleteFunc(trusted, func(id fingerprint, _ trustedCA) bool {
+			_, ok := other[id]
+			return !ok
+		})
+	}
+	if len(trusted) == 0 {
+		t.trustErr = errors.New("no CA is in the caBundle of every webhook")
+		return
+	}
+	for id := range trusted {
+		if ca, ok := former[id]; ok {
+			trusted[id] = ca
+		}
+	}
+	t.trusted, t.trustErr = trusted, nil
+}
+
+// allBundles returns the caBundles of all webhooks, at least one. It returns an error if a configuration
+// was not observed, does not exist, or has no webhooks.
+func (t *trustTracker) allBundles() ([][]byte, error) {
+	var bundles [][]byte
+	for name, state := range t.configStates {
 		switch {
-		case o == nil:
-			t.problem = fmt.Errorf("%s: not read yet", name)
-		case !o.exists:
-			t.problem = fmt.Errorf("%s: does not exist", name)
-		case len(o.webhooks) == 0:
-			t.problem = fmt.Errorf("%s: has no webhooks", name)
+		case state == nil:
+			return nil, fmt.Errorf("%s: not read yet", name)
+		case !state.exists:
+			return nil, fmt.Errorf("%s: does not exist", name)
+		case len(state.webhooks) == 0:
+			return nil, fmt.Errorf("%s: has no webhooks", name)
 		}
-		if t.problem != nil {
-			t.trusted = nil
-			return
-		}
-		for _, w := range o.webhooks {
-			t.intersect(w.bundle, first, former, now)
-			first = false
+		for _, w := range state.webhooks {
+			bundles = append(bundles, w.caBundle)
 		}
 	}
-	if len(t.trusted) == 0 {
-		t.problem = errors.New("no CA is in the caBundle of every webhook")
+	if len(bundles) == 0 {
+		return nil, errors.New("no webhook configuration is tracked")
 	}
+	return bundles, nil
 }
 
-// intersect leaves in trusted what bundle holds too; the first bundle is taken as it is.
-func (t *trust) intersect(bundle []byte, first bool, former map[fingerprint]trustedCA, now time.Time) {
-	cas, _ := authorities(bundle, now)
-	both := map[fingerprint]trustedCA{}
+// parseTrusted returns the valid CAs of a bundle, trusted since now.
+func parseTrusted(bundle []byte, now time.Time) map[fingerprint]trustedCA {
+	cas, _ := parseAuthorities(bundle, now)
+	trusted := map[fingerprint]trustedCA{}
 	for _, ca := range cas {
-		id := fingerprint(sha256.Sum256(ca.Raw))
-		if _, ok := t.trusted[id]; !ok && !first {
-			continue
-		}
-		both[id] = trustedCA{certificate: ca, since: now}
-		if f, ok := former[id]; ok {
-			both[id] = f
-		}
+		trusted[sha256.Sum256(ca.Raw)] = trustedCA{certificate: ca, trustedSince: now}
 	}
-	t.trusted = both
+	return trusted
 }
 
-// verify returns since when API servers that call dnsName can have trusted leaf, or why they do not.
-func (t *trust) verify(leaf *x509.Certificate, dnsName string, now time.Time) (since time.Time, err error) {
-	roots, err := t.roots()
+// verifyLeaf returns the time since when API servers that call dnsName can trust leaf. It returns an error
+// if they do not trust leaf.
+func (t *trustTracker) verifyLeaf(leaf *x509.Certificate, dnsName string, now time.Time) (since time.Time, err error) {
+	roots, err := t.trustedRoots()
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -111,28 +134,28 @@ func (t *trust) verify(leaf *x509.Certificate, dnsName string, now time.Time) (s
 		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("verifying the serving certificate by the caBundle of every webhook: %w", err)
+		return time.Time{}, fmt.Errorf("verifying the serving certificate with the caBundle of every webhook: %w", err)
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, chain := range chains {
 		root := chain[len(chain)-1]
-		if ca, ok := t.trusted[sha256.Sum256(root.Raw)]; ok && (since.IsZero() || ca.since.Before(since)) {
-			since = ca.since
+		if ca, ok := t.trusted[sha256.Sum256(root.Raw)]; ok && (since.IsZero() || ca.trustedSince.Before(since)) {
+			since = ca.trustedSince
 		}
 	}
 	if since.IsZero() {
-		return time.Time{}, errors.New("the CA of the serving certificate has just left the caBundle of a webhook")
+		return time.Time{}, errors.New("the CA of the serving certificate was just removed from the caBundle of a webhook")
 	}
 	return since, nil
 }
 
-// roots returns the CAs that are in every bundle, or why there are none.
-func (t *trust) roots() (*x509.CertPool, error) {
+// trustedRoots returns the CAs that are in every bundle, or an error if there is no such CA.
+func (t *trustTracker) trustedRoots() (*x509.CertPool, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.problem != nil {
-		return nil, t.problem
+	if t.trustErr != nil {
+		return nil, t.trustErr
 	}
 	pool := x509.NewCertPool()
 	for _, ca := range t.trusted {

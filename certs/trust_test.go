@@ -13,122 +13,125 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-const dnsName = "rollcall.rollcall-system.svc"
+const testDNSName = "rollcall.rollcall-system.svc"
 
-// look is one observation in a test.
-type look struct {
-	configuration string
-	at            time.Time
-	observation
+// configUpdate is an observation of a configuration.
+type configUpdate struct {
+	config       string
+	observedTime time.Time
+	configState
 }
 
-// with is a configuration whose webhooks have these bundles.
-func with(bundles ...[]byte) observation {
-	o := observation{exists: true}
-	for _, b := range bundles {
-		o.webhooks = append(o.webhooks, webhook{name: "w", bundle: b})
+// newConfigState returns the state of a configuration with a webhook for each bundle.
+func newConfigState(bundles ...[]byte) configState {
+	state := configState{exists: true}
+	for _, bundle := range bundles {
+		state.webhooks = append(state.webhooks, configuredWebhook{name: "w", caBundle: bundle})
 	}
-	return o
+	return state
 }
 
-func TestTrustVerify(t *testing.T) {
-	old, present := newCA(t, "ca", start), newCA(t, "ca", start.Add(time.Hour))
-	t0 := start.Add(2 * time.Hour)
+func TestTrustTrackerVerifyLeaf(t *testing.T) {
+	former, current := newCA(t, "ca", testStart), newCA(t, "ca", testStart.Add(time.Hour))
+	t0 := testStart.Add(2 * time.Hour)
 	t1, t2, now := t0.Add(time.Minute), t0.Add(2*time.Minute), t0.Add(3*time.Minute)
-	leaf, _ := present.leaf(t, dnsName, t0)
-	foreign, _ := present.leaf(t, "other.rollcall-system.svc", t0)
-	expired, _ := present.leaf(t, dnsName, t0.AddDate(0, 0, -8))
+	leaf, _ := current.issueLeaf(t, testDNSName, t0)
+	otherName, _ := current.issueLeaf(t, "other.rollcall-system.svc", t0)
+	expired, _ := current.issueLeaf(t, testDNSName, t0.AddDate(0, 0, -8))
+	trusted := []configUpdate{
+		{"mutating", t0, newConfigState(encodeBundle(current))},
+		{"validating", t0, newConfigState(encodeBundle(current))},
+	}
 
-	cases := map[string]struct {
-		reason    string
-		looks     []look
+	for name, c := range map[string]struct {
+		updates   []configUpdate
 		leaf      *x509.Certificate
 		wantSince time.Time
 		wantErr   string
 	}{
-		"NotRead": {
-			reason:  "Without a look at all configurations nothing is known.",
-			looks:   []look{{"mutating", t0, with(bundleOf(present))}},
+		"a configuration was not read yet": {
+			updates: []configUpdate{{"mutating", t0, newConfigState(encodeBundle(current))}},
+			leaf:    leaf,
 			wantErr: "validating: not read yet",
 		},
-		"Missing": {
-			reason:  "A configuration that does not exist sends no calls here.",
-			looks:   []look{{"mutating", t0, with(bundleOf(present))}, {"validating", t0, observation{}}},
+		"a configuration does not exist": {
+			updates: []configUpdate{
+				{"mutating", t0, newConfigState(encodeBundle(current))},
+				{"validating", t0, configState{}},
+			},
+			leaf:    leaf,
 			wantErr: "validating: does not exist",
 		},
-		"Empty": {
-			reason:  "A configuration without webhooks does not either.",
-			looks:   []look{{"mutating", t0, with()}, {"validating", t0, with(bundleOf(present))}},
+		"a configuration has no webhooks": {
+			updates: []configUpdate{
+				{"mutating", t0, newConfigState()},
+				{"validating", t0, newConfigState(encodeBundle(current))},
+			},
+			leaf:    leaf,
 			wantErr: "mutating: has no webhooks",
 		},
-		"OneWebhookWithout": {
-			reason:  "One webhook without a bundle is one whose calls fail.",
-			looks:   []look{{"mutating", t0, with(bundleOf(present), nil)}, {"validating", t0, with(bundleOf(present))}},
+		"a webhook has no bundle": {
+			updates: []configUpdate{
+				{"mutating", t0, newConfigState(encodeBundle(current), nil)},
+				{"validating", t0, newConfigState(encodeBundle(current))},
+			},
+			leaf:    leaf,
 			wantErr: "no CA is in the caBundle of every webhook",
 		},
-		"OtherCA": {
-			reason:  "A bundle with another CA does not do, though their subjects are equal.",
-			looks:   []look{{"mutating", t0, with(bundleOf(old))}, {"validating", t0, with(bundleOf(present, old))}},
+		"the common CA has the same subject but a different key": {
+			updates: []configUpdate{
+				{"mutating", t0, newConfigState(encodeBundle(former))},
+				{"validating", t0, newConfigState(encodeBundle(current, former))},
+			},
+			leaf:    leaf,
 			wantErr: "certificate signed by unknown authority",
 		},
-		"SinceTheLast": {
-			reason:    "Trust begins with the last bundle that gets the CA.",
-			looks:     []look{{"mutating", t0, with(bundleOf(present))}, {"validating", t1, with(bundleOf(old, present))}},
+		"trust starts with the last bundle that gets the CA": {
+			updates: []configUpdate{
+				{"mutating", t0, newConfigState(encodeBundle(current))},
+				{"validating", t1, newConfigState(encodeBundle(former, current))},
+			},
+			leaf:      leaf,
 			wantSince: t1,
 		},
-		"SinceIsKept": {
-			reason: "A change of the bundle around a CA does not make the CA new.",
-			looks: []look{
-				{"mutating", t0, with(bundleOf(present))},
-				{"validating", t0, with(bundleOf(present))},
-				{"mutating", t1, with(bundleOf(present, old))},
-			},
+		"an additional CA does not change the time": {
+			updates:   append(trusted[:2:2], configUpdate{"mutating", t1, newConfigState(encodeBundle(current, former))}),
+			leaf:      leaf,
 			wantSince: t0,
 		},
-		"SinceAfterLoss": {
-			reason: "A CA that was taken away and put back is new.",
-			looks: []look{
-				{"mutating", t0, with(bundleOf(present))},
-				{"validating", t0, with(bundleOf(present))},
-				{"mutating", t1, with(nil)},
-				{"mutating", t2, with(bundleOf(present))},
-			},
+		"a CA that is removed and restored gets a new time": {
+			updates: append(trusted[:2:2],
+				configUpdate{"mutating", t1, newConfigState(nil)},
+				configUpdate{"mutating", t2, newConfigState(encodeBundle(current))}),
+			leaf:      leaf,
 			wantSince: t2,
 		},
-		"Name": {
-			reason:  "A certificate for another Service is of no use.",
-			looks:   []look{{"mutating", t0, with(bundleOf(present))}, {"validating", t0, with(bundleOf(present))}},
-			leaf:    foreign,
+		"the certificate has the name of another Service": {
+			updates: trusted,
+			leaf:    otherName,
 			wantErr: "certificate is valid for other.rollcall-system.svc",
 		},
-		"Expired": {
-			reason:  "Nor is one that has expired.",
-			looks:   []look{{"mutating", t0, with(bundleOf(present))}, {"validating", t0, with(bundleOf(present))}},
+		"the certificate has expired": {
+			updates: trusted,
 			leaf:    expired,
 			wantErr: "certificate has expired",
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
-			tr := newTrust("mutating", "validating")
-			for _, l := range tc.looks {
-				tr.observe(l.configuration, l.observation, l.at)
+			tracker := newTrustTracker("mutating", "validating")
+			for _, update := range c.updates {
+				tracker.recordConfig(update.config, update.configState, update.observedTime)
 			}
-			if tc.leaf == nil {
-				tc.leaf = leaf
+			since, err := tracker.verifyLeaf(c.leaf, testDNSName, now)
+			if !since.Equal(c.wantSince) {
+				t.Errorf("verifyLeaf returned the time %s, want %s", since, c.wantSince)
 			}
-			since, err := tr.verify(tc.leaf, dnsName, now)
-			if !since.Equal(tc.wantSince) {
-				t.Errorf("%s\nverify(...): since %s, want %s", tc.reason, since, tc.wantSince)
-			}
-			if got := message(err); !strings.Contains(got, tc.wantErr) || (tc.wantErr == "") != (got == "") {
-				t.Errorf("%s\nverify(...): error %q, want one with %q", tc.reason, got, tc.wantErr)
-			}
+			checkError(t, err, c.wantErr)
 		})
 	}
 }
 
-// fakeAuthority signs by returning a certificate that is ready.
+// fakeAuthority returns a prepared certificate instead of a signed template.
 type fakeAuthority struct {
 	*authority.DynamicAuthority
 
@@ -138,73 +141,83 @@ type fakeAuthority struct {
 
 func (a fakeAuthority) Sign(*x509.Certificate) (*x509.Certificate, error) { return a.leaf, a.err }
 
-func TestGateSign(t *testing.T) {
+func TestTrustGateSign(t *testing.T) {
 	now := time.Now()
-	old, present := newCA(t, "ca", now.Add(-time.Hour)), newCA(t, "ca", now.Add(-time.Minute))
-	leaf, _ := present.leaf(t, dnsName, now.Add(-time.Second))
+	former, current := newCA(t, "ca", now.Add(-time.Hour)), newCA(t, "ca", now.Add(-time.Minute))
+	leaf, _ := current.issueLeaf(t, testDNSName, now.Add(-time.Second))
 	errSign := errors.New("no key")
 
-	cases := map[string]struct {
-		reason  string
-		bundle  []byte
-		seen    time.Duration // How long ago the bundle was first seen.
-		serving bool
-		err     error
-		want    error
+	for name, c := range map[string]struct {
+		bundle              []byte
+		trustedFor          time.Duration
+		hasValidCertificate bool
+		signErr             error
+		wantErr             error
 	}{
-		"Trusted": {
-			reason: "What has been trusted for long may be served.",
-			bundle: bundleOf(present, old), seen: time.Minute, serving: true,
+		"a CA that was trusted for a minute": {
+			bundle:              encodeBundle(current, former),
+			trustedFor:          time.Minute,
+			hasValidCertificate: true,
 		},
-		"TooEarly": {
-			reason: "While the former certificate is good, all API servers get the time to see the new CA.",
-			bundle: bundleOf(present, old), seen: time.Second, serving: true,
-			want: authority.ErrCertificateNotAvailable,
+		"a new CA waits while the former certificate is valid": {
+			bundle:              encodeBundle(current, former),
+			trustedFor:          time.Second,
+			hasValidCertificate: true,
+			wantErr:             authority.ErrCertificateNotAvailable,
 		},
-		"NothingToLose": {
-			reason: "Without a former certificate waiting has no use.",
-			bundle: bundleOf(present), seen: 0,
+		"a new CA does not wait without a former certificate": {
+			bundle: encodeBundle(current),
 		},
-		"Untrusted": {
-			reason: "What is not in the bundle is not served, not even for want of better.",
-			bundle: bundleOf(old), seen: time.Minute,
-			want: authority.ErrCertificateNotAvailable,
+		"an untrusted CA waits even without a former certificate": {
+			bundle:     encodeBundle(former),
+			trustedFor: time.Minute,
+			wantErr:    authority.ErrCertificateNotAvailable,
 		},
-		"SignError": {
-			reason: "The authority's errors are passed on.",
-			bundle: bundleOf(present), seen: time.Minute, err: errSign,
-			want: errSign,
+		"errors of the authority are returned": {
+			bundle:     encodeBundle(current),
+			trustedFor: time.Minute,
+			signErr:    errSign,
+			wantErr:    errSign,
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
-			tr := newTrust("mutating")
-			tr.observe("mutating", with(tc.bundle), now.Add(-tc.seen))
-			g := &gate{
-				Authority: fakeAuthority{leaf: leaf, err: tc.err},
-				trust:     tr, dnsName: dnsName, settle: 10 * time.Second,
-				serving: func() bool { return tc.serving },
+			tracker := newTrustTracker("mutating")
+			tracker.recordConfig("mutating", newConfigState(c.bundle), now.Add(-c.trustedFor))
+			gate := &trustGate{
+				Authority:           fakeAuthority{leaf: leaf, err: c.signErr},
+				trust:               tracker,
+				dnsName:             testDNSName,
+				propagationDelay:    10 * time.Second,
+				hasValidCertificate: func() bool { return c.hasValidCertificate },
 			}
-			got, err := g.Sign(&x509.Certificate{})
-			if diff := cmp.Diff(tc.want, err, cmpopts.EquateErrors()); diff != "" {
-				t.Errorf("%s\nSign(...): -want error, +got error:\n%s", tc.reason, diff)
+			got, err := gate.Sign(&x509.Certificate{})
+			if diff := cmp.Diff(c.wantErr, err, cmpopts.EquateErrors()); diff != "" {
+				t.Errorf("Sign returned a different error (-want +got):\n%s", diff)
 			}
-			if (got == leaf) != (tc.want == nil) {
-				t.Errorf("%s\nSign(...): got certificate %v", tc.reason, got)
+			if (got == leaf) != (c.wantErr == nil) {
+				t.Errorf("Sign returned the certificate %v", got)
 			}
 		})
 	}
 }
 
-// keyPair is what a server needs to serve leaf.
-func keyPair(t *testing.T, ca testCA, notBefore time.Time) tls.Certificate {
+// newTLSCertificate returns a serving certificate that ca signed, together with its key.
+func newTLSCertificate(t *testing.T, ca testCA, notBefore time.Time) tls.Certificate {
 	t.Helper()
-	leaf, key := ca.leaf(t, dnsName, notBefore)
+	leaf, key := ca.issueLeaf(t, testDNSName, notBefore)
 	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
 }
 
-// message is the text of an error, empty if there is none.
-func message(err error) string {
+// checkError requires an error whose text contains want, or no error if want is empty.
+func checkError(t *testing.T, err error, want string) {
+	t.Helper()
+	if got := errorMessage(err); !strings.Contains(got, want) || (want == "") != (got == "") {
+		t.Errorf("the error is %q, want an error with %q", got, want)
+	}
+}
+
+// errorMessage returns the text of an error, empty if err is nil.
+func errorMessage(err error) string {
 	if err == nil {
 		return ""
 	}

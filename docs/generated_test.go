@@ -1,5 +1,4 @@
-// Package docs_test writes the pages that follow from the code, and fails when one
-// of them does not.
+// Package docs_test generates reference pages from the code and verifies that they are up to date.
 package docs_test
 
 import (
@@ -14,19 +13,19 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-var update = flag.Bool("update", false, "rewrite the generated pages")
+var updatePages = flag.Bool("update", false, "rewrite the generated pages")
 
-const notice = "<!-- Generated from the code: make golden. -->\n\n"
+const generatedNotice = "<!-- Generated from the code: make golden. -->\n\n"
 
-// check compares a page with what the code says, or rewrites it.
-func check(t *testing.T, path string, want []byte) {
+// checkPage compares a page with the generated text. With -update it writes the page first.
+func checkPage(t *testing.T, path string, want []byte) {
 	t.Helper()
-	if *update {
+	if *updatePages {
 		if os.Getenv("CI") != "" {
-			t.Fatal("pages are not rewritten under CI")
+			t.Fatal("-update is not allowed in CI")
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -40,13 +39,14 @@ func check(t *testing.T, path string, want []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the code says; run make golden", path)
+		t.Errorf("%s is out of date; run make golden", path)
 	}
 }
 
-func keyTable(writtenBack bool) string {
+// formatKeyTable returns the table of the keys that Rollcall sets, or of the keys that users set.
+func formatKeyTable(setByRollcall bool) string {
 	var out strings.Builder
-	if writtenBack {
+	if setByRollcall {
 		out.WriteString("| key | kind | meaning |\n|---|---|---|\n")
 	} else {
 		out.WriteString("| key | kind | values | default | meaning |\n|---|---|---|---|---|\n")
@@ -54,88 +54,89 @@ func keyTable(writtenBack bool) string {
 	for _, k := range gang.Keys() {
 		name := "`" + strings.TrimPrefix(k.Name, gang.Prefix) + "`"
 		switch {
-		case gang.WrittenBack(k.Name) != writtenBack:
-		case writtenBack:
-			fmt.Fprintf(&out, "| %s | %s | %s |\n", name, k.Kind, k.Meaning)
+		case gang.IsWrittenByRollcall(k.Name) != setByRollcall:
+		case setByRollcall:
+			fmt.Fprintf(&out, "| %s | %s | %s |\n", name, k.Kind, k.Description)
 		default:
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", name, k.Kind, k.Values, k.Default, k.Meaning)
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", name, k.Kind, k.Values, k.Default, k.Description)
 		}
 	}
 	return out.String()
 }
 
-func TestKeys(t *testing.T) {
-	page := "# Labels and annotations\n\n" + notice +
-		"All keys have the prefix `" + gang.Prefix + "` and stand in the metadata of the Job or StatefulSet itself, not of its pod template.\n\n" +
-		"## What you write\n\n" + keyTable(false) +
-		"\nA key under the prefix that is not in this table gets a warning with the nearest one that is.\n\n" +
-		"## What Rollcall writes back\n\n" + keyTable(true)
-	check(t, "reference/keys.md", []byte(page))
+// TestLabelsAndAnnotationsPage generates the reference page of all keys.
+func TestLabelsAndAnnotationsPage(t *testing.T) {
+	page := "# Labels and annotations\n\n" + generatedNotice +
+		"All keys have the prefix `" + gang.Prefix + "`. Set them in the metadata of the Job or\n" +
+		"StatefulSet itself, not in the metadata of its pod template.\n\n" +
+		"## Keys that you set\n\n" + formatKeyTable(false) +
+		"\nThe webhook warns about keys with this prefix that are not in the table, and suggests the most\n" +
+		"similar key.\n\n" +
+		"## Keys that Rollcall sets\n\n" + formatKeyTable(true)
+	checkPage(t, "reference/labels-and-annotations.md", []byte(page))
 }
 
-// TestReadme keeps the table of the README, between its two marks.
+// TestReadme verifies that the README links to the page of TestLabelsAndAnnotationsPage.
 func TestReadme(t *testing.T) {
-	const path, begin, end = "../README.md", "<!-- keys -->\n", "<!-- /keys -->\n"
-	text, err := os.ReadFile(path)
+	const page = "(docs/reference/labels-and-annotations.md)"
+	text, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, ok := strings.Cut(string(text), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks the marks %q and %q", path, begin, end)
+	if !strings.Contains(string(text), page) {
+		t.Errorf("README.md has no link to %s", page)
 	}
-	check(t, path, []byte(head+begin+keyTable(false)+end+tail))
 }
 
-func TestFrameworks(t *testing.T) {
-	for _, inj := range injectors.Builtin() {
-		f := inj.Framework()
+// TestFrameworkPages generates a reference page for each framework.
+func TestFrameworkPages(t *testing.T) {
+	for _, injector := range injectors.Builtin() {
+		f := injector.Framework()
 		samples, err := injectors.Builtin().Samples(f.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out strings.Builder
-		fmt.Fprintf(&out, "# %s\n\n%s", f.Name, notice)
-		fmt.Fprintf(&out, "Port: %d, or the annotation `%s`.\n\n%s\n", f.Port, gang.AnnotationPort, roleTable(f))
-		out.WriteString("The pods below have limits of 8 accelerators and 64 cores, in the namespace `team`.\n")
+		var page strings.Builder
+		fmt.Fprintf(&page, "# %s\n\n%s", f.Name, generatedNotice)
+		fmt.Fprintf(&page, "The default port is %d. The annotation `%s` overrides it.\n\n", f.Port, gang.AnnotationPort)
+		page.WriteString(formatRoleTable(f))
+		page.WriteString("\nThe examples use the namespace `team` and pods with limits of 8 accelerators and 64 cores.\n")
 		for _, s := range samples {
-			out.WriteString(section(s))
+			page.WriteString(formatSampleSection(s))
 		}
-		check(t, "frameworks/"+f.Name+".md", []byte(out.String()))
+		checkPage(t, "reference/frameworks/"+f.Name+".md", []byte(page.String()))
 	}
 }
 
-// roleTable says what the roles are, in the order of their ranks.
-func roleTable(f gang.Framework) string {
+// formatRoleTable returns the table of the roles in the order of their ranks.
+func formatRoleTable(f gang.Framework) string {
 	var out strings.Builder
-	out.WriteString("| role | pods | needs | its end |\n|---|---|---|---|\n")
+	out.WriteString("| role | pods | needs | on completion |\n|---|---|---|---|\n")
 	for _, r := range f.Roles {
-		name, pods, end := r.Name, "any number", "counts as one of all"
-		if r.Name == f.Role {
+		name, pods, completion := r.Name, "any number", "all must succeed"
+		if r.Name == f.DefaultRole {
 			name += " (default)"
 		}
-		if r.Max > 0 {
-			pods = strconv.Itoa(int(r.Max))
+		if r.MaxPods > 0 {
+			pods = strconv.Itoa(int(r.MaxPods))
 		}
 		switch {
-		case r.Decides:
-			end = "is the end of the gang"
-		case r.Serves:
-			end = "is not waited for"
+		case r.DeterminesCompletion:
+			completion = "completes the gang"
+		case r.LongRunning:
+			completion = "long-running"
 		}
 		needs := strings.Join(r.Requires, ", ")
 		if len(r.Excludes) > 0 {
 			needs = strings.TrimPrefix(needs+", no "+strings.Join(r.Excludes, ", no "), ", ")
 		}
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", name, pods, needs, end)
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", name, pods, needs, completion)
 	}
 	return out.String()
 }
 
-// section shows one workload.
-func section(s injectors.Sample) string {
-	var out strings.Builder
+// formatSampleSection returns the section of one workload with its injected fields.
+func formatSampleSection(s injectors.Sample) string {
 	title := fmt.Sprintf("A gang of %d", s.Gang.Size)
 	if s.Roles != "" {
 		title = fmt.Sprintf("The %s of `roles: %s`", s.Gang.Role, s.Roles)
@@ -143,52 +144,59 @@ func section(s injectors.Sample) string {
 	if s.Gang.Elastic != nil {
 		title += fmt.Sprintf(", `elastic: %s`", s.Gang.Elastic)
 	}
-	fmt.Fprintf(&out, "\n## %s\n\nThe Job `%s`.\n\n| variable | value | yours instead |\n|---|---|---|\n", title, s.Gang.Workload)
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n## %s\n\nVariables of the Job `%s`:\n\n", title, s.Gang.WorkloadName)
+	out.WriteString("| variable | value | if you set it |\n|---|---|---|\n")
 	for _, e := range s.Plan.Env {
-		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", e.Name, value(e), yours(e))
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", e.Name, formatValue(e), describeUserValue(e))
 	}
-	var also []string
-	for _, i := range s.Plan.Inits {
-		also = append(also, "the init container `"+i.Name+"`")
-	}
-	for _, v := range s.Plan.Volumes {
-		for _, m := range v.Mounts {
-			also = append(also, "`"+m.MountPath+"`")
-		}
-	}
-	if len(s.Plan.Command) > 0 {
-		also = append(also, "the command `"+strings.Join(s.Plan.Command, " ")+"`, unless it has one")
-	}
-	if s.Plan.Children.KeyPair != "" {
-		also = append(also, "the Secret `"+s.Plan.Children.KeyPair+"`")
-	}
-	if len(also) > 0 {
-		fmt.Fprintf(&out, "\nAlso: %s.\n", strings.Join(also, ", "))
+	if additions := describeAdditions(s.Plan); len(additions) > 0 {
+		fmt.Fprintf(&out, "\nRollcall also adds:\n\n- %s\n", strings.Join(additions, "\n- "))
 	}
 	return out.String()
 }
 
-// value shows a variable's value.
-func value(e plan.Env) string {
+// describeAdditions describes the fields and objects of a plan other than variables.
+func describeAdditions(p plan.Plan) []string {
+	var additions []string
+	for _, c := range p.InitContainers {
+		additions = append(additions, "the init container `"+c.Name+"`")
+	}
+	for _, v := range p.Volumes {
+		for _, m := range v.Mounts {
+			additions = append(additions, "a volume at `"+m.MountPath+"`")
+		}
+	}
+	if len(p.Command) > 0 {
+		additions = append(additions, "the command `"+strings.Join(p.Command, " ")+"`, if the container has no command")
+	}
+	if p.Children.KeyPairSecret != "" {
+		additions = append(additions, "the Secret `"+p.Children.KeyPairSecret+"`")
+	}
+	return additions
+}
+
+// formatValue returns the value of a variable for a table cell. A literal value is code.
+func formatValue(e plan.Env) string {
 	switch {
 	case e.ValueFrom == nil && e.Value == "":
 		return "empty"
 	case e.ValueFrom == nil:
-		return strings.ReplaceAll(e.Value, "|", "\\|")
+		return "`" + strings.ReplaceAll(e.Value, "|", "\\|") + "`"
 	case strings.Contains(e.ValueFrom.FieldRef.FieldPath, gang.LabelRank):
-		return "the rank: the index and the offset of the role"
+		return "rank of the pod (its index plus the rank offset of the role)"
 	default:
-		return "the pod's index"
+		return "index of the pod"
 	}
 }
 
-// yours says what becomes of a value that the user sets.
-func yours(e plan.Env) string {
-	if e.Policy != plan.Own {
-		return "stays"
+// describeUserValue describes how Rollcall treats a different value in the pod template.
+func describeUserValue(e plan.Env) string {
+	if e.Policy != plan.Required {
+		return "kept"
 	}
 	if e.Fix != "" {
-		return "refused: " + e.Fix
+		return "rejected: " + e.Fix
 	}
-	return "refused"
+	return "rejected"
 }

@@ -10,21 +10,21 @@ import (
 	"testing"
 
 	"rollcall.training/gang"
-	"rollcall.training/manifest"
-	"rollcall.training/migrate"
-	"rollcall.training/migrate/origin"
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate"
+	"rollcall.training/internal/migrate/source"
 )
 
-// marked is a place of a guide that shows a migration: of which manifest, and for which
-// gang scheduler, if for one.
-var marked = regexp.MustCompile(`(?s)<!-- migrated: (\S+)(?: for (\S+))? -->\n.*?<!-- /migrated -->\n`)
+// migratedBlockPattern matches a generated block of a guide. The groups are the manifest and the
+// optional gang scheduler.
+var migratedBlockPattern = regexp.MustCompile(`(?s)<!-- migrated: (\S+)(?: for (\S+))? -->\n.*?<!-- /migrated -->\n`)
 
-// TestMigrationGuides keeps what the guides show of migrations: a manifest, what rollcall
-// migrate makes of it, and its report.
+// TestMigrationGuides generates the examples of the migration guides. An example shows a manifest,
+// the output of rollcall migrate, and the report.
 func TestMigrationGuides(t *testing.T) {
-	pages, err := filepath.Glob("migration/*.md")
+	pages, err := filepath.Glob("tasks/migrate/*.md")
 	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d guides: %v", len(pages), err)
+		t.Fatalf("found %d guides: %v", len(pages), err)
 	}
 	shown := map[string]bool{}
 	for _, page := range pages {
@@ -33,28 +33,30 @@ func TestMigrationGuides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check(t, page, marked.ReplaceAllFunc(text, func(place []byte) []byte {
-				words := marked.FindSubmatch(place)
-				shown[string(words[1])] = true
-				return sideBySide(t, string(words[1]), origin.Scheduler(words[2]))
+			checkPage(t, page, migratedBlockPattern.ReplaceAllFunc(text, func(block []byte) []byte {
+				groups := migratedBlockPattern.FindSubmatch(block)
+				example, scheduler := string(groups[1]), source.Scheduler(groups[2])
+				shown[example] = true
+				return formatMigration(t, example, scheduler)
 			}))
 		})
 	}
-	examples, err := filepath.Glob("migration/examples/*.yaml")
+	examples, err := filepath.Glob("tasks/migrate/examples/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range examples {
 		if name := "examples/" + filepath.Base(e); !shown[name] {
-			t.Errorf("no guide shows %s", name)
+			t.Errorf("no guide contains %s", name)
 		}
 	}
 }
 
-// sideBySide is a table with a manifest and its migration, and the report below.
-func sideBySide(t *testing.T, file string, scheduler origin.Scheduler) []byte {
+// formatMigration returns a block with a table of the manifest before and after the migration,
+// followed by the report.
+func formatMigration(t *testing.T, file string, scheduler source.Scheduler) []byte {
 	t.Helper()
-	before, err := os.ReadFile(filepath.Join("migration", file))
+	before, err := os.ReadFile(filepath.Join("tasks", "migrate", file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,11 @@ func sideBySide(t *testing.T, file string, scheduler origin.Scheduler) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := migrate.Migrator{Config: gang.Config{ClusterDomain: gang.DefaultClusterDomain}, Scheduler: scheduler}.Migrate(docs)
+	migrator := migrate.Migrator{
+		Config:    gang.Config{ClusterDomain: gang.DefaultClusterDomain},
+		Scheduler: scheduler,
+	}
+	result := migrator.Migrate(docs)
 	var after bytes.Buffer
 	if err := manifest.Write(&after, manifest.YAML, result.Documents); err != nil {
 		t.Fatal(err)
@@ -76,8 +82,9 @@ func sideBySide(t *testing.T, file string, scheduler origin.Scheduler) []byte {
 		command, mark = command+" --gang-scheduler "+string(scheduler), mark+" for "+string(scheduler)
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "<!-- migrated: %s -->\n<table>\n<tr><th>before</th><th>after</th></tr>\n<tr valign=\"top\"><td>\n\n```yaml\n%s```\n\n</td><td>\n\n```yaml\n%s```\n\n</td></tr>\n</table>\n\n",
-		mark, before, after.Bytes())
+	fmt.Fprintf(&out, "<!-- migrated: %s -->\n<table>\n<tr><th>before</th><th>after</th></tr>\n", mark)
+	out.WriteString("<tr valign=\"top\"><td>\n\n")
+	fmt.Fprintf(&out, "```yaml\n%s```\n\n</td><td>\n\n```yaml\n%s```\n\n</td></tr>\n</table>\n\n", before, after.Bytes())
 	fmt.Fprintf(&out, "```console\n$ %s\n%s```\n<!-- /migrated -->\n", command, report.String())
 	return out.Bytes()
 }

@@ -5,77 +5,105 @@ import (
 	"strings"
 	"testing"
 
-	"rollcall.training/vet"
+	"rollcall.training/internal/vet"
 )
 
-const vetIntro = `` + "`rollcall vet -f FILE`" + ` says what is wrong or unwise in labelled workloads before anything is applied. It asks no
-cluster. ` + "`-f`" + ` takes files, directories and ` + "`-`" + ` for standard input, several times; give all files of a gang at once, and they
-are compared with each other.
+// vetIntro is the part of the page before the checks. A tilde stands for a backquote.
+const vetIntro = `~rollcall vet -f FILE~ checks labeled workloads for errors and bad practices before you
+apply them. It does not connect to a cluster. ~-f~ accepts files, directories and ~-~ for standard
+input, and you can repeat it. Give all files of a gang at once, so that ~vet~ compares its workloads
+with each other.
 
-` + "```sh" + `
+~~~sh
 rollcall vet -f job.yaml
-rollcall vet -f manifests/ --fail-on warning --disable NoMemoryLimit,FloatingImage
+rollcall vet -f manifests/ --fail-on warning --disable NoMemoryLimit,MutableImageTag
 kustomize build overlays/prod | rollcall vet -f - -o json | jq '.findings[].code'
-` + "```" + `
+~~~
 
 | severity | meaning |
 |---|---|
-| error | it will be refused, or cannot work |
-| warning | it will most likely not do what is meant |
-| advice | it works, and costs something that is easily had cheaper |
+| error | The webhook or the API server rejects the workload, or the workload cannot work. |
+| warning | The workload most likely does not do what you intend. |
+| info | The workload works, but has an avoidable cost or risk. |
 
-| exit code | when |
+| exit code | meaning |
 |---|---|
-| 0 | no finding reaches ` + "`--fail-on`" + ` (` + "`error`" + ` by default; ` + "`warning`, `advice`, `never`" + `) |
-| 1 | at least one does |
-| 2 | the command, a file, or a document of the input cannot be read. What can be read is vetted nevertheless |
+| 0 | No finding has the severity of ~--fail-on~ or a higher severity. |
+| 1 | At least one finding has the severity of ~--fail-on~ or a higher severity, or ~--require~ fails. |
+| 2 | The command is invalid, or a file or a document cannot be read. ~vet~ still checks the other documents. |
 
-The Jobs that a CronJob makes are looked at as the Job of one run. What is not looked at: workloads without the label, those with
-` + "`rollcall.training/inject: \"false\"`" + `, and what is in the cluster already. A check is silent where the text does not tell, such as for
-a command that only the image knows. Templates of Helm and patches of Kustomize are no manifests yet: give what is made of them, as above.
+The values of ~--fail-on~ are ~error~ (default), ~warning~, ~info~ and ~never~.
+
+If no object has the framework label, ~vet~ reports the objects that it found instead. With
+~--require~, the exit code is then 1, so that a lost label fails a CI job.
+
+~vet~ checks a CronJob as the Job of one run. It does not check:
+
+- workloads without the framework label, or with the label ~rollcall.training/inject: "false"~
+- objects that already exist in a cluster
+- details that are not in the manifest, such as the default command of an image
+
+Render Helm charts and Kustomize overlays first, as in the last example.
 
 ## JSON and SARIF
 
-` + "`-o json`" + ` prints one object. Fields are added in later releases, and none is renamed or taken away. ` + "`-o sarif`" + ` prints SARIF
-2.1.0, which hosts of code show beside the lines; advice has the level note there.
+~-o json~ prints one object. Later releases can add fields, but do not rename or remove any.
+~-o sarif~ prints SARIF 2.1.0, which code hosts show next to the lines. In SARIF, the severity
+~info~ has the level ~note~.
 
 | field | type | meaning |
 |---|---|---|
-| ` + "`workloads`" + ` | number | labelled workloads that were looked at |
-| ` + "`errors`, `warnings`, `advice`" + ` | number | findings of each severity |
-| ` + "`findings`" + ` | list | in the order of the input, those of one object by severity; empty when there is nothing to say |
-| ` + "`findings[].code`" + ` | text | one of the codes below |
-| ` + "`findings[].severity`" + ` | text | ` + "`error`, `warning` or `advice`" + ` |
-| ` + "`findings[].source`" + ` | text | the file, or ` + "`standard input`" + ` |
-| ` + "`findings[].document`" + ` | number | the document in the file, from 1; absent when the file as a whole cannot be read |
-| ` + "`findings[].line`" + ` | number | the line of the field, or of the nearest one above it, from 1; absent when it is not known |
-| ` + "`findings[].object`" + ` | text | ` + "`kind/name`, such as `job/train`" + `; absent when the document cannot be read |
-| ` + "`findings[].namespace`" + ` | text | the object's, or that of ` + "`--namespace`" + ` |
-| ` + "`findings[].field`" + ` | text | path of the field; absent when it is about the whole object |
-| ` + "`findings[].message`" + ` | text | what is wrong |
-| ` + "`findings[].fix`" + ` | text | what to do; absent where the message says it |
+| ~workloads~ | number | Number of checked workloads. |
+| ~unchecked~ | list | Objects that are not checked workloads, by kind. Absent if there are none. |
+| ~unchecked[].group~ | string | API group of the kind. Absent for the core group. |
+| ~unchecked[].kind~ | string | Kind, such as ~PyTorchJob~. |
+| ~unchecked[].count~ | number | Number of objects of this kind. |
+| ~unchecked[].migratable~ | boolean | True if ~rollcall migrate~ converts this kind, otherwise absent. |
+| ~errors~, ~warnings~, ~infos~ | number | Number of findings with this severity. |
+| ~findings~ | list | Findings in the order of the input, then by severity. Empty if there are none. |
+| ~findings[].code~ | string | Code of the check, from the table below. |
+| ~findings[].severity~ | string | ~error~, ~warning~ or ~info~. |
+| ~findings[].source~ | string | Name of the file, or ~standard input~. |
+| ~findings[].document~ | number | Position of the document in the file, from 1. Absent if the file cannot be read. |
+| ~findings[].line~ | number | Line of the field or of the nearest field above it, from 1. Absent if unknown. |
+| ~findings[].object~ | string | Kind and name, such as ~job/train~. Absent if the document cannot be read. |
+| ~findings[].namespace~ | string | Namespace of the object, or the value of ~--namespace~. |
+| ~findings[].field~ | string | Path of the field. Absent if the finding is about the entire object. |
+| ~findings[].message~ | string | The mistake and its consequence. |
+| ~findings[].fix~ | string | The remedy. Absent if the message contains it. |
 
+## Checks
+
+Codes are stable: they are never renamed, and never reused for a different check.
+~rollcall vet --list~ prints this table. ~rollcall vet --explain CODE~ prints the section of a check.
+
+| code | severity | finding |
+|---|---|---|
 `
 
-func TestVet(t *testing.T) {
-	var out strings.Builder
-	out.WriteString("# rollcall vet\n\n" + notice + vetIntro)
-	out.WriteString("## Checks\n\nCodes are stable: they are never renamed, and never used again for something else. `rollcall vet --list` prints this table, and\n`rollcall vet --explain CODE` one of the sections below.\n\n| code | severity | finding |\n|---|---|---|\n")
+// TestVetPage generates the reference page of rollcall vet from its checks.
+func TestVetPage(t *testing.T) {
+	var page strings.Builder
+	page.WriteString("# rollcall vet\n\n" + generatedNotice + strings.ReplaceAll(vetIntro, "~", "`"))
 	for _, c := range vet.Checks() {
-		fmt.Fprintf(&out, "| [%s](#%s) | %s | %s |\n", c.Code, strings.ToLower(string(c.Code)), c.Severity, c.Title)
+		fmt.Fprintf(&page, "| [%s](#%s) | %s | %s |\n", c.Code, strings.ToLower(string(c.Code)), c.Severity, c.Title)
 	}
 	for _, c := range vet.Checks() {
-		fmt.Fprintf(&out, "\n### %s\n\n%s: %s.\n\n%s\n\nFix: %s\n", c.Code, upper(string(c.Severity)), lower(c.Title), c.Why, c.Fix)
+		fmt.Fprintf(&page, "\n### %s\n\n%s: %s.\n\n%s\n\nFix: %s\n",
+			c.Code, capitalizeFirst(string(c.Severity)), lowercaseFirst(c.Title), c.Why, c.Fix)
 	}
-	check(t, "reference/vet.md", []byte(out.String()))
+	checkPage(t, "reference/vet.md", []byte(page.String()))
 }
 
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func capitalizeFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// lower begins a title in the middle of a sentence; a name keeps its capital.
-func lower(s string) string {
-	if first, _, _ := strings.Cut(s, " "); strings.ToLower(first[1:]) == first[1:] && !strings.HasPrefix(first, "Rollcall") {
-		return strings.ToLower(s[:1]) + s[1:]
+// lowercaseFirst returns a title in the form for the middle of a sentence. It keeps the capital
+// letter of acronyms and of Rollcall.
+func lowercaseFirst(title string) string {
+	first, _, _ := strings.Cut(title, " ")
+	isOrdinaryWord := strings.ToLower(first[1:]) == first[1:] && !strings.HasPrefix(first, "Rollcall")
+	if isOrdinaryWord {
+		return strings.ToLower(title[:1]) + title[1:]
 	}
-	return s
+	return title
 }

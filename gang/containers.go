@@ -9,65 +9,62 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// annotationDefaultContainer is kubectl's own marker for a pod's main container
-// (sigs.k8s.io/cli-utils, KEP-2227); whoever set it already said which one trains.
+// annotationDefaultContainer marks the main container of a pod for kubectl (KEP-2227).
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// containers finds the training containers: those the user names, else kubectl's
-// default container, else the first one. No container name has a meaning of its
-// own.
-func (p *parser) containers(gpus *GPUs) []Container {
+// parseContainers returns the training containers: the containers in [AnnotationContainers], else
+// kubectl's default container, else the first container. No container name has a special meaning.
+func (p *parser) parseContainers(gpus *GPUs) []Container {
 	template := p.workload.Template()
 	all := template.Spec.Containers
-	path := templateSpecPath.Child("containers")
 	if len(all) == 0 {
-		p.errs = append(p.errs, field.Required(path, "a gang needs a container that trains; add one"))
+		p.errs = append(p.errs, field.Required(templateSpecPath.Child("containers"),
+			"a gang needs a training container; add one"))
 		return nil
 	}
 	names := []string{all[0].Name}
-	if v, ok := p.meta.Annotations[AnnotationContainer]; ok {
-		names = p.named(annotationsPath.Key(AnnotationContainer), v)
-	} else if v, ok := template.Annotations[annotationDefaultContainer]; ok {
-		names = p.hinted(v, names)
+	if list, ok := p.meta.Annotations[AnnotationContainers]; ok {
+		names = p.parseContainerNames(annotationsPath.Key(AnnotationContainers), list)
+	} else if name, ok := template.Annotations[annotationDefaultContainer]; ok {
+		names = p.resolveDefaultContainer(name, names)
 	}
-	var targets []Container
+	var containers []Container
 	for i := range all {
-		for _, n := range names {
-			if all[i].Name == n {
-				targets = append(targets, containerOf(&all[i], gpus))
-			}
+		if slices.Contains(names, all[i].Name) {
+			containers = append(containers, newContainer(&all[i], gpus))
 		}
 	}
-	return targets
+	return containers
 }
 
-// hinted is kubectl's default container, if it is one that can train: the hint was
-// given for another purpose, and may name an init container too.
-func (p *parser) hinted(name string, otherwise []string) []string {
+// resolveDefaultContainer returns kubectl's default container if it can be a training container,
+// else fallback. The annotation has another purpose and can name an init container.
+func (p *parser) resolveDefaultContainer(name string, fallback []string) []string {
 	for _, c := range p.workload.Template().Spec.Containers {
 		if c.Name == name {
 			return []string{name}
 		}
 	}
-	p.warn(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
-		"%q is none of the containers, so %q trains; name another with the annotation %s", name, otherwise[0], AnnotationContainer))
-	return otherwise
+	p.addWarning(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
+		"%q is not a container of the pod, so %q is the training container; to choose another, set the annotation %s",
+		name, fallback[0], AnnotationContainers))
+	return fallback
 }
 
-// named reads a comma list of container names and checks it against the template.
-func (p *parser) named(path *field.Path, list string) []string {
-	var have, names []string
+// parseContainerNames parses a list of container names, separated by commas.
+func (p *parser) parseContainerNames(path *field.Path, list string) []string {
+	var allowed, names []string
 	for _, c := range p.workload.Template().Spec.Containers {
-		have = append(have, c.Name)
+		allowed = append(allowed, c.Name)
 	}
 	seen := map[string]bool{}
-	for raw := range strings.SplitSeq(list, ",") {
-		name := strings.TrimSpace(raw)
+	for item := range strings.SplitSeq(list, ",") {
+		name := strings.TrimSpace(item)
 		switch {
 		case seen[name]:
 			p.errs = append(p.errs, field.Duplicate(path, name))
-		case !slices.Contains(have, name):
-			p.unsupported(path, name, have)
+		case !slices.Contains(allowed, name):
+			p.addUnsupported(path, name, allowed)
 		default:
 			names = append(names, name)
 		}
@@ -76,16 +73,21 @@ func (p *parser) named(path *field.Path, list string) []string {
 	return names
 }
 
-func containerOf(c *corev1.Container, gpus *GPUs) Container {
-	out := Container{Name: c.Name, Accelerators: accelerators(c.Resources), Claims: len(c.Resources.Claims) > 0, TPU: hasTPU(c.Resources, gpus)}
+func newContainer(c *corev1.Container, gpus *GPUs) Container {
+	container := Container{
+		Name:              c.Name,
+		Accelerators:      countAccelerators(c.Resources),
+		HasResourceClaims: len(c.Resources.Claims) > 0,
+		HasTPU:            hasTPU(c.Resources, gpus),
+	}
 	if gpus != nil {
-		out.Accelerators = gpus.Count
+		container.Accelerators = gpus.Count
 	}
-	if q, ok := c.Resources.Limits[corev1.ResourceCPU]; ok {
-		out.CPU = q.Value() // rounds up: half a core still runs one process
+	if cpu, ok := c.Resources.Limits[corev1.ResourceCPU]; ok {
+		container.CPU = cpu.Value() // rounds up, because half a core still runs one process
 	}
-	if q, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
-		out.Memory = q.Value()
+	if memory, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+		container.Memory = memory.Value()
 	}
-	return out
+	return container
 }

@@ -1,31 +1,33 @@
-// Package gang reads a labelled Kubernetes workload as a gang: a set of pods
-// that compute one thing together, start together and end together.
+// Package gang parses a labeled Kubernetes workload as a gang: a set of pods that run one
+// computation together.
 //
 // # The idea
 //
-// A user writes a plain batch/v1 Job or apps/v1 StatefulSet and one label,
+// A user writes a plain batch/v1 Job or apps/v1 StatefulSet and one label:
 //
 //	metadata:
 //	  name: train
 //	  labels:
 //	    rollcall.training/framework: pytorch
 //
-// and everything else about the gang follows from the workload itself: its name
-// gives the gang's name, its parallelism or replicas the number of ranks, its
-// containers the processes a rank runs. Further labels and annotations under
-// [Prefix] adjust what cannot be derived. [Parse] turns the text into a [Gang],
-// a plain value that says who the ranks are and where they meet, or into a
-// field.ErrorList that says, for every mistake at once, which field holds which
-// value, what is allowed and what to do.
+// Everything else follows from the workload itself. The name of the workload gives the name of the
+// gang, parallelism or replicas the number of ranks, and the containers the number of processes of
+// a rank. More labels and annotations under [Prefix] adjust what cannot be derived.
 //
-// The package decides nothing about a framework's variables; that is the work of
-// the packages below injectors, which read a Gang and answer with a plan.Plan.
+// [Parse] returns a [Gang], a plain value with the ranks and their addresses. For an invalid
+// workload it returns a field.ErrorList with all mistakes: the path and the value of the field, the
+// rule, and the fix.
+//
+// [GroupWorkloads] determines which workloads form one gang, and [FindConflicts] checks that their
+// settings match.
+//
+// The package does not know the variables of frameworks. The packages below injectors translate a
+// Gang into a plan.Plan.
 //
 // # Purity
 //
-// Parse has no client, no clock, no random source and no memory. The webhook,
-// the command line and the reconciler call it with the same object and get the
-// same Gang, on every replica and in dry-run. Ranks are therefore never handed
-// out here: each pod learns its own from the index label that Kubernetes puts on
-// it (see [Workload.IndexLabel]).
+// Parse has no client, no clock, no random source and no state. The webhook, the command line and
+// the reconciler get the same Gang for the same object, on every replica and in a dry run. Ranks
+// are therefore not assigned here. Each pod reads its rank from the index label that Kubernetes
+// sets (see [Workload.IndexLabel]).
 package gang

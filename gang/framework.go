@@ -1,52 +1,56 @@
 package gang
 
-import "slices"
+import (
+	"cmp"
+	"slices"
 
-// Framework is what Parse has to know about a training framework: plain data
-// that its injector declares.
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Framework describes a training framework to [Parse]. It is plain data that an injector declares.
 type Framework struct {
 	// Name is the value of [LabelFramework].
 	Name string
-	// Roles are the roles that a workload may play, in the order of their ranks: the
-	// first pod of the first role that a gang has is its rank 0. At least one is
-	// required.
+	// Roles are the roles of workloads in the order of their ranks. Rank 0 is the first pod of the
+	// first role that a gang has. At least one role is required.
 	Roles []Role
-	// Role is the name of the role of a workload that names none, one of Roles.
-	Role string
-	// Port is the rendezvous port when the user names none.
+	// DefaultRole is the name of the role of a workload without [LabelRole], one of Roles.
+	DefaultRole string
+	// Port is the default port of the rendezvous.
 	Port int32
-	// PortName names that port on the headless Service; an IANA_SVC_NAME.
+	// PortName is the name of that port on the headless Service; an IANA_SVC_NAME.
 	PortName string
-	// Elastic names the role whose number of pods may change while the gang runs; the
-	// zero value means that the framework cannot do that.
-	Elastic string
-	// First names the role whose first pod's end is the end of a gang that has no role
-	// that decides; the zero value means that all have to end.
-	First string
-	// Launches is true when a launcher starts the processes of the other pods. The
-	// annotations about MPI mean nothing to other frameworks.
-	Launches bool
+	// ElasticRole is the name of the role whose number of pods can change while the gang runs; empty
+	// if the framework is not elastic.
+	ElasticRole string
+	// FirstPodCompletionRole is the name of the role whose first pod determines completion in a gang
+	// without a role that has DeterminesCompletion. Empty means that all ranks must succeed.
+	FirstPodCompletionRole string
+	// HasLauncher is true if a launcher starts the processes of the other pods. Only these frameworks
+	// use the annotations about MPI.
+	HasLauncher bool
 }
 
-// Role is a part that a workload can play in a gang.
+// Role is a role of a workload in a gang.
 type Role struct {
 	// Name is the value of [LabelRole].
 	Name string
-	// Max is the largest number of pods in the role; 0 when there is no limit.
-	Max int32
-	// Requires names the roles without which this one makes no sense.
+	// MaxPods is the maximum number of pods; 0 means that only the constant [MaxPods] limits it.
+	MaxPods int32
+	// Requires are the names of roles that a gang with this role must have.
 	Requires []string
-	// Excludes names the roles beside which this one makes no sense.
+	// Excludes are the names of roles that a gang with this role must not have.
 	Excludes []string
-	// Serves is true for a role that waits for the others to end, and never ends itself.
-	Serves bool
-	// Decides is true when the end of this role is the end of the gang. When no role of
-	// a gang decides, all have to end that do not serve.
-	Decides bool
+	// LongRunning is true for a role that serves the others and never terminates on its own, such as
+	// a parameter server.
+	LongRunning bool
+	// DeterminesCompletion is true if the gang succeeds when this role succeeds. Without such a role
+	// all roles that are not LongRunning must succeed.
+	DeterminesCompletion bool
 }
 
-// Find returns the role with the given name.
-func (f Framework) Find(role string) (Role, bool) {
+// FindRole returns the role with the given name.
+func (f Framework) FindRole(role string) (Role, bool) {
 	for _, r := range f.Roles {
 		if r.Name == role {
 			return r, true
@@ -55,9 +59,14 @@ func (f Framework) Find(role string) (Role, bool) {
 	return Role{}, false
 }
 
-// RoleNames returns the roles' names, the default first.
+// roleOf returns the name of a workload's role by its metadata. The framework need not have it.
+func (f Framework) roleOf(meta *metav1.ObjectMeta) string {
+	return cmp.Or(meta.Labels[LabelRole], f.DefaultRole)
+}
+
+// RoleNames returns the names of the roles, the default role first.
 func (f Framework) RoleNames() []string {
-	names := []string{f.Role}
+	names := []string{f.DefaultRole}
 	for _, r := range f.Roles {
 		if !slices.Contains(names, r.Name) {
 			names = append(names, r.Name)
@@ -66,14 +75,13 @@ func (f Framework) RoleNames() []string {
 	return names
 }
 
-// Together are the roles that a gang can have all at once: of roles that exclude each
-// other, the later.
-func (f Framework) Together() []Role {
+// CompatibleRoles returns roles that one gang can have together: the roles without Excludes.
+func (f Framework) CompatibleRoles() []Role {
 	return slices.DeleteFunc(slices.Clone(f.Roles), func(r Role) bool { return len(r.Excludes) > 0 })
 }
 
-// Frameworks is the set of frameworks that a build of Rollcall supports, in the
-// order in which they are listed to users.
+// Frameworks are the frameworks that a build of Rollcall supports, in the order of user-visible
+// lists.
 type Frameworks []Framework
 
 // Find returns the framework with the given name.
@@ -86,7 +94,7 @@ func (fs Frameworks) Find(name string) (Framework, bool) {
 	return Framework{}, false
 }
 
-// Names returns the frameworks' names in their order.
+// Names returns the names of the frameworks.
 func (fs Frameworks) Names() []string {
 	names := make([]string, len(fs))
 	for i, f := range fs {
@@ -95,11 +103,11 @@ func (fs Frameworks) Names() []string {
 	return names
 }
 
-// elastic returns the names of the frameworks that can be elastic.
-func (fs Frameworks) elastic() []string {
+// elasticNames returns the names of the elastic frameworks.
+func (fs Frameworks) elasticNames() []string {
 	var names []string
 	for _, f := range fs {
-		if f.Elastic != "" {
+		if f.ElasticRole != "" {
 			names = append(names, f.Name)
 		}
 	}

@@ -6,134 +6,133 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DefaultClusterDomain is the cluster domain of a cluster that does not say
-// otherwise (kubelet --cluster-domain as set up by kubeadm and the large clouds).
+// DefaultClusterDomain is the DNS domain of clusters that do not configure another domain (the
+// kubelet's --cluster-domain as set by kubeadm and the large cloud providers).
 const DefaultClusterDomain = "cluster.local"
 
-// Config is what a cluster's operator decides for all gangs.
+// Config is the configuration of a cluster for all gangs. The zero value is a cluster of a current
+// Kubernetes release with the default domain.
 type Config struct {
-	// ClusterDomain is the DNS suffix of Services; the zero value means
-	// [DefaultClusterDomain].
+	// ClusterDomain is the DNS domain of Services; empty means [DefaultClusterDomain].
 	ClusterDomain string
-	// NoRestartRules is true for an API server that knows no restart rules of
-	// containers, one older than 1.35.
-	NoRestartRules bool
-	// Build tells apart what may inject the same workload in another way: the program, and
-	// what it found of the API server. The zero value is not spoken of.
+	// DisableContainerRestartRules is true if the API server does not support restart rules of
+	// containers (see [SupportsContainerRestartRules]). The field is negative so that the zero value
+	// of Config enables the rules, as every supported release but the oldest does.
+	DisableContainerRestartRules bool
+	// Build identifies the program and the detected features of the API server. Two programs with
+	// the same value inject a workload in the same way. Empty means unknown.
 	Build string
 }
 
-// Gang is a gang as one of its workloads tells it; most gangs have no other. It is
-// a value: it holds no pointer into the workload it was parsed from.
+// Gang is a gang as parsed from one of its workloads. Most gangs have only one workload. A Gang is a
+// value: it does not share memory with the workload.
 type Gang struct {
-	// Name is the gang's name, a DNS-1035 label.
+	// Name is the name of the gang, a DNS-1035 label.
 	Name string
-	// Namespace is the workload's namespace.
+	// Namespace is the namespace of the workload.
 	Namespace string
-	// Framework is the framework that the gang runs.
+	// Framework is the framework of the gang.
 	Framework Framework
-	// Role is the part that this workload plays in it, one of Framework.Roles.
+	// Role is the name of the workload's role, one of Framework.Roles.
 	Role string
-	// Kind is the workload's kind.
+	// Kind is the kind of the workload.
 	Kind Kind
-	// Workload is the workload's name, from which pods get their hostnames.
-	Workload string
-	// Members are the gang's workloads in the order of their ranks, this one among
-	// them.
+	// WorkloadName is the name of the workload and the prefix of the hostnames of its pods.
+	WorkloadName string
+	// Members are all workloads of the gang, including this workload, in the order of their ranks.
 	Members []Member
 	// Size is the number of ranks of all members, at least 1.
 	Size int32
-	// Offset is the rank of this workload's first pod.
-	Offset int32
-	// IndexLabel is the pod label that holds a pod's index within this workload.
+	// RankOffset is the rank of the workload's first pod.
+	RankOffset int32
+	// IndexLabel is the pod label with the index of a pod within the workload.
 	IndexLabel string
-	// RankLabel is the pod label that holds a pod's rank: the index's own where this
-	// workload holds rank 0.
+	// RankLabel is the pod label with the rank of a pod. It is IndexLabel if RankOffset is 0, else
+	// [LabelRank].
 	RankLabel string
-	// Elastic are the bounds of a gang whose size may change; nil for all others.
-	Elastic *Elastic
-	// Service is the headless Service that gives the ranks their names.
-	Service string
-	// Domain is the cluster's DNS domain.
-	Domain string
+	// Elastic are the bounds of an elastic gang; nil if the size is fixed.
+	Elastic *ElasticBounds
+	// ServiceName is the name of the headless Service that publishes the addresses of the ranks.
+	ServiceName string
+	// ClusterDomain is the DNS domain of the cluster.
+	ClusterDomain string
 	// Port is the TCP port of the rendezvous.
 	Port int32
-	// Containers are the training containers, in the template's order.
+	// Containers are the training containers in the order of the pod template.
 	Containers []Container
 	// Processes is the number of training processes of each pod.
 	Processes Processes
-	// GPUs is what the user asked for by annotation; nil when nothing.
+	// GPUs are the accelerators that the user requested by annotation; nil without the annotation.
 	GPUs *GPUs
-	// Shm is the wish for /dev/shm.
+	// Shm is the requested /dev/shm.
 	Shm Shm
-	// Launch says how a launcher reaches the gang's hosts.
-	Launch Launch
-	// RestartRules is true when a container's own rules can restart it within its pod.
-	RestartRules bool
-	// Lifecycle is what the user wants of the gang's life.
-	Lifecycle Lifecycle
+	// Launcher describes how a launcher starts processes on the hosts of the gang.
+	Launcher Launcher
+	// ContainerRestartRules is true if the API server supports restart rules of containers.
+	ContainerRestartRules bool
+	// Policies are the restart, success and clean-up policies.
+	Policies Policies
 }
 
-// Container is a training container: what the injectors have to know of it.
+// Container is a training container with the properties that injectors need.
 type Container struct {
-	// Name is the container's name.
+	// Name is the name of the container.
 	Name string
-	// CPU is the CPU limit in cores, rounded up; 0 when there is none.
+	// CPU is the CPU limit in cores, rounded up; 0 without a limit.
 	CPU int64
-	// Memory is the memory limit in bytes; 0 when there is none.
+	// Memory is the memory limit in bytes; 0 without a limit.
 	Memory int64
-	// Accelerators is the number of accelerators of any vendor in its limits or
-	// requests, or in [Gang.GPUs] when that is set; 0 when there are none.
+	// Accelerators is the number of accelerators of any vendor in the limits or requests, or
+	// [Gang.GPUs] if set.
 	Accelerators int64
-	// Claims is true when the container has resource claims (DRA, KEP-4381), behind
-	// which there may be accelerators that nobody can count at admission.
-	Claims bool
-	// TPU is true when its accelerators are TPUs, which have conventions of their own.
-	TPU bool
+	// HasResourceClaims is true if the container has resource claims (DRA, KEP-4381). The number of
+	// accelerators behind a claim is not known at admission.
+	HasResourceClaims bool
+	// HasTPU is true if the accelerators are TPUs.
+	HasTPU bool
 }
 
-// GPUs is a number of accelerators for each training container.
+// GPUs is a number of accelerators of each training container.
 type GPUs struct {
-	// Resource is the extended resource.
+	// Resource is the name of the extended resource.
 	Resource string
 	// Count is at least 1.
 	Count int64
 }
 
-// Shm is the wish for /dev/shm. The zero value leaves the size to the injector.
+// Shm describes the volume at /dev/shm. The zero value leaves the size to the injector.
 type Shm struct {
-	// None is true when the user wants no volume there.
-	None bool
-	// Size is the user's size; nil when the user named none.
+	// Disabled is true if the user does not want a volume.
+	Disabled bool
+	// Size is the size that the user set; nil without a size.
 	Size *resource.Quantity
 }
 
-// Host returns the stable DNS name of the pod with the given rank, complete with
-// the cluster domain: with the usual ndots:5 a complete name costs a pod one
-// look-up where a short one costs up to three, and a pod finds its own in
-// /etc/hosts.
-func (g Gang) Host(rank int32) string {
+// RankFQDN returns the DNS name of the pod with the given rank; empty if the rank does not exist.
+// The name includes the cluster domain. With the usual ndots:5 a complete name costs one DNS query,
+// and a short name up to three. A pod resolves its own complete name from /etc/hosts.
+func (g Gang) RankFQDN(rank int32) string {
 	for _, m := range g.Members {
 		if rank < m.Size {
-			return g.HostOf(m, rank)
+			return g.PodFQDN(m, rank)
 		}
 		rank -= m.Size
 	}
 	return ""
 }
 
-// HostOf returns the DNS name of a member's pod by its index.
-func (g Gang) HostOf(m Member, index int32) string {
-	return fmt.Sprintf("%s-%d.%s", m.Workload, index, g.Subdomain())
+// PodFQDN returns the DNS name of a member's pod with the given index.
+func (g Gang) PodFQDN(m Member, index int32) string {
+	return fmt.Sprintf("%s-%d.%s", m.WorkloadName, index, g.ServiceFQDN())
 }
 
-// Subdomain is what follows a pod's hostname in its complete name.
-func (g Gang) Subdomain() string {
-	return fmt.Sprintf("%s.%s.svc.%s", g.Service, g.Namespace, g.Domain)
+// ServiceFQDN returns the DNS name of the headless Service, which is the domain of the pods.
+func (g Gang) ServiceFQDN() string {
+	return fmt.Sprintf("%s.%s.svc.%s", g.ServiceName, g.Namespace, g.ClusterDomain)
 }
 
-// Own returns this workload among the members.
-func (g Gang) Own() Member {
+// OwnMember returns the member of the parsed workload.
+func (g Gang) OwnMember() Member {
 	for _, m := range g.Members {
 		if m.Role == g.Role {
 			return m

@@ -10,101 +10,136 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// linuxHostNameMax is HOST_NAME_MAX of Linux, which bounds a pod whose hostname
-// is its complete name (setHostnameAsFQDN).
-const linuxHostNameMax = 64
+// maxLinuxHostnameLength is HOST_NAME_MAX of Linux. It limits pods with setHostnameAsFQDN, whose
+// hostname is their complete DNS name.
+const maxLinuxHostnameLength = 64
 
-// MaxStatefulSetName leaves room for the dash and up to 10 characters of hash in the
-// pod label controller-revision-hash, a label value of at most 63 characters
-// (kubernetes pkg/controller/history, ControllerRevisionName). The API server takes
-// a longer name, and then no pod can be created.
-const MaxStatefulSetName = 63 - 1 - 10
+// MaxStatefulSetNameLength is the maximum length of the name of a StatefulSet with pods. The pod
+// label controller-revision-hash is the name, a dash and a hash of up to 10 characters, and a label
+// value has at most 63 characters (kubernetes pkg/controller/history, ControllerRevisionName). The
+// API server accepts longer names, but then no pod can be created.
+const MaxStatefulSetNameLength = 63 - 1 - 10
 
 var templateSpecPath = field.NewPath("spec", "template", "spec")
 
-// service is the name of the headless Service: the user's own when the workload
-// names one, else the gang's. A StatefulSet names its Service in serviceName and
-// gives its pods that subdomain by itself.
-//
-// The workloads of a gang of several share one, which each has to know without
-// seeing the others: the gang's.
-func (p *parser) service(gang string, several bool) string {
+// parseName returns the name of the gang. It is the name of a Service, hence a DNS-1035 label. A
+// workload of a multi-workload gang is named after the gang and its role.
+func (p *parser) parseName(role string, multiWorkload bool) string {
+	namePath := field.NewPath("metadata", "name")
+	if p.meta.Name == "" {
+		p.errs = append(p.errs, field.Required(namePath,
+			"the address of every rank is derived from the name; set metadata.name instead of metadata.generateName"))
+		return ""
+	}
+	name, path := p.meta.Name, namePath
+	fix := "rename the workload, or set the name of the gang with the label " + LabelGang
+	if multiWorkload {
+		name, fix = strings.TrimSuffix(name, "-"+role), "rename the workload"
+	}
+	if label, ok := p.meta.Labels[LabelGang]; ok {
+		name, path, fix = label, labelsPath.Key(LabelGang), "choose another value"
+	}
+	if want := memberName(name, role); multiWorkload && p.meta.Name != want {
+		p.addInvalid(namePath, p.meta.Name, fmt.Sprintf(
+			"must be %q, the name of the gang and the role, so that the other workloads can derive its address; "+
+				"rename the workload", want))
+	}
+	if msgs := validation.IsDNS1035Label(name); len(msgs) > 0 {
+		p.addInvalid(path, name, fmt.Sprintf(
+			"is not a valid name for the gang's Service: %s; %s", strings.Join(msgs, "; "), fix))
+	}
+	return name
+}
+
+// parseServiceName returns the name of the headless Service. The default is the name of the gang. A
+// single workload can use another Service: a StatefulSet by serviceName, which becomes the subdomain
+// of its pods, and a Job by subdomain. The workloads of a multi-workload gang cannot, because each
+// of them must derive the name of the Service from its own metadata.
+func (p *parser) parseServiceName(gang string, multiWorkload bool) string {
 	service, path := p.workload.Template().Spec.Subdomain, templateSpecPath.Child("subdomain")
 	if set := p.workload.StatefulSet; set != nil && set.Spec.ServiceName != "" {
 		service, path = set.Spec.ServiceName, field.NewPath("spec", "serviceName")
 	}
-	if several && service != "" && service != gang {
-		p.invalid(path, service, fmt.Sprintf("must be %q: the workloads of a gang of several share the Service of its name; remove the field", gang))
+	if multiWorkload && service != "" && service != gang {
+		p.addInvalid(path, service, fmt.Sprintf(
+			"must be %q: all workloads of the gang share the Service with the gang's name; remove the field", gang))
 	}
 	return cmp.Or(service, gang)
 }
 
-// derivedNames checks every name that will be derived from the workload's, at the
-// highest index, before anything exists that would carry it.
-func (p *parser) derivedNames(g Gang) {
+// checkDerivedNames checks the names that are derived from the name of the workload, for the highest
+// index. Otherwise pods would fail only when they are created.
+func (p *parser) checkDerivedNames(g Gang) {
 	namePath := field.NewPath("metadata", "name")
-	fqdn := ""
+	longest := ""
 	for _, m := range g.Members {
-		p.hostname(namePath, g, m)
-		if last := g.HostOf(m, g.most(m)-1); len(last) > len(fqdn) {
-			fqdn = last
+		p.checkHostname(namePath, g, m)
+		if fqdn := g.PodFQDN(m, g.maxSize(m)-1); len(fqdn) > len(longest) {
+			longest = fqdn
 		}
 	}
-	if g.Kind == StatefulSet && len(g.Workload) > MaxStatefulSetName {
-		p.invalid(namePath, g.Workload, fmt.Sprintf(
-			"has %d characters; a StatefulSet's limit is %d, so that its pods can be labelled with its name and a revision; shorten the name by %d",
-			len(g.Workload), MaxStatefulSetName, len(g.Workload)-MaxStatefulSetName))
+	if g.Kind == StatefulSet && len(g.WorkloadName) > MaxStatefulSetNameLength {
+		p.addInvalid(namePath, g.WorkloadName, fmt.Sprintf(
+			"has %d characters; the maximum for a StatefulSet is %d, because its pods have a label with the name and a hash; "+
+				"shorten the name by %d",
+			len(g.WorkloadName), MaxStatefulSetNameLength, len(g.WorkloadName)-MaxStatefulSetNameLength))
 	}
-	if len(fqdn) > validation.DNS1123SubdomainMaxLength {
-		p.invalid(namePath, g.Workload, fmt.Sprintf(
-			"the longest address %q has %d characters, the limit is %d; shorten the name, the gang's or the namespace's",
-			fqdn, len(fqdn), validation.DNS1123SubdomainMaxLength))
+	if len(longest) > validation.DNS1123SubdomainMaxLength {
+		p.addInvalid(namePath, g.WorkloadName, fmt.Sprintf(
+			"the longest address %q has %d characters, the maximum is %d; "+
+				"shorten the name of the workload, the gang or the namespace",
+			longest, len(longest), validation.DNS1123SubdomainMaxLength))
 	}
-	if asFQDN := p.workload.Template().Spec.SetHostnameAsFQDN; asFQDN != nil && *asFQDN && len(fqdn) > linuxHostNameMax {
-		p.invalid(templateSpecPath.Child("setHostnameAsFQDN"), true, fmt.Sprintf(
-			"the longest hostname would be %q with %d characters, the limit of Linux is %d; remove the field or shorten the names",
-			fqdn, len(fqdn), linuxHostNameMax))
+	asFQDN := p.workload.Template().Spec.SetHostnameAsFQDN
+	if asFQDN != nil && *asFQDN && len(longest) > maxLinuxHostnameLength {
+		p.addInvalid(templateSpecPath.Child("setHostnameAsFQDN"), true, fmt.Sprintf(
+			"the longest hostname %q has %d characters, the maximum on Linux is %d; "+
+				"remove the field, or shorten the names",
+			longest, len(longest), maxLinuxHostnameLength))
 	}
 }
 
-// hostname checks the last pod of a member: this workload's own, and those of the
-// others too, since none of them could ever join.
-func (p *parser) hostname(path *field.Path, g Gang, m Member) {
-	host := fmt.Sprintf("%s-%d", m.Workload, g.most(m)-1)
+// checkHostname checks the hostname of the last pod of a member. It applies to all members: if the
+// pods of one cannot be created, the gang never starts.
+func (p *parser) checkHostname(path *field.Path, g Gang, m Member) {
+	host := fmt.Sprintf("%s-%d", m.WorkloadName, g.maxSize(m)-1)
 	if len(host) > validation.DNS1123LabelMaxLength {
-		p.invalid(path, g.Workload, fmt.Sprintf(
-			"the last rank's hostname %q has %d characters, the limit is %d; shorten the name by %d",
+		p.addInvalid(path, g.WorkloadName, fmt.Sprintf(
+			"the hostname %q of the last rank has %d characters, the maximum is %d; shorten the name by %d",
 			host, len(host), validation.DNS1123LabelMaxLength, len(host)-validation.DNS1123LabelMaxLength))
 	} else if msgs := validation.IsDNS1123Label(host); len(msgs) > 0 {
-		p.invalid(path, g.Workload, fmt.Sprintf(
-			"the last rank's hostname %q is not a DNS label: %s; rename the workload", host, strings.Join(msgs, "; ")))
+		p.addInvalid(path, g.WorkloadName, fmt.Sprintf(
+			"the hostname %q of the last rank is not a DNS label: %s; rename the workload",
+			host, strings.Join(msgs, "; ")))
 	}
 }
 
-// most is the largest number of pods that a member can have.
-func (g Gang) most(m Member) int32 {
-	if g.Elastic != nil && m.Role == g.Framework.Elastic {
+// maxSize returns the maximum number of pods of a member.
+func (g Gang) maxSize(m Member) int32 {
+	if g.Elastic != nil && m.Role == g.Framework.ElasticRole {
 		return g.Elastic.Max
 	}
 	return m.Size
 }
 
-// network checks the pod settings on which the ranks' names depend.
-func (p *parser) network() {
+// checkNetwork checks the settings of pods that affect the resolution of the ranks' names.
+func (p *parser) checkNetwork() {
 	spec := &p.workload.Template().Spec
 	if spec.Hostname != "" {
-		p.invalid(templateSpecPath.Child("hostname"), spec.Hostname,
-			"every rank has a hostname of its own, made of the workload's name and its index; remove the field")
+		p.addInvalid(templateSpecPath.Child("hostname"), spec.Hostname,
+			"every rank has its own hostname, made of the workload's name and the index; remove the field")
 	}
-	if set := p.workload.StatefulSet; set != nil && spec.Subdomain != "" && spec.Subdomain != cmp.Or(set.Spec.ServiceName, spec.Subdomain) {
-		p.invalid(templateSpecPath.Child("subdomain"), spec.Subdomain, fmt.Sprintf(
-			"must equal spec.serviceName (%q), which the StatefulSet controller gives its pods; remove the field", set.Spec.ServiceName))
+	if set := p.workload.StatefulSet; set != nil && set.Spec.ServiceName != "" &&
+		spec.Subdomain != "" && spec.Subdomain != set.Spec.ServiceName {
+		p.addInvalid(templateSpecPath.Child("subdomain"), spec.Subdomain, fmt.Sprintf(
+			"must equal spec.serviceName (%q), which the StatefulSet controller sets on pods; remove the field",
+			set.Spec.ServiceName))
 	}
+	const cannotResolve = "pods cannot resolve cluster DNS names with this policy; set "
 	if spec.HostNetwork && spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
-		p.warn(templateSpecPath.Child("dnsPolicy"),
-			"pods on the host's network resolve no cluster names with this policy; set ClusterFirstWithHostNet")
+		p.addWarning(templateSpecPath.Child("dnsPolicy"), cannotResolve+string(corev1.DNSClusterFirstWithHostNet))
 	}
 	if !spec.HostNetwork && spec.DNSPolicy == corev1.DNSDefault {
-		p.warn(templateSpecPath.Child("dnsPolicy"), "the node's resolver knows no cluster names, by which ranks meet; set ClusterFirst")
+		p.addWarning(templateSpecPath.Child("dnsPolicy"), cannotResolve+string(corev1.DNSClusterFirst))
 	}
 }

@@ -3,15 +3,13 @@ package gang
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Field paths of the workload's own metadata.
+// Field paths of labels and annotations.
 var (
 	labelsPath      = field.NewPath("metadata", "labels")
 	annotationsPath = field.NewPath("metadata", "annotations")
@@ -19,201 +17,154 @@ var (
 	templateAnnotationsPath = field.NewPath("spec", "template", "metadata", "annotations")
 )
 
-// The rendezvous runs as any user, so the port is above the privileged ones.
-const (
-	minPort = 1024
-	maxPort = 65535
-)
-
-// Parse reads a labelled workload as a gang of one of the given frameworks. It
-// reports every mistake that it finds, not the first alone; the Gang is usable
-// only when the list is empty. The warnings say what was understood but is
-// probably not meant, one line each.
+// Parse parses a labeled workload as a gang of one of the given frameworks. It reports all mistakes,
+// not only the first. The Gang is valid only if the list of errors is empty. Warnings are about
+// settings that are valid but probably a mistake.
 //
-// Parse expects what the API server hands to admission: kind-specific defaults
-// may be absent (a Job without parallelism has one rank), but the workload needs
-// a name, which is why generateName alone is refused: every rank's address is
-// derived from it.
-func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, []string, field.ErrorList) {
+// Parse expects a workload as the API server sends it to admission. Defaults of its kind can be
+// absent: a Job without parallelism has one rank. The name is required, so a workload with only
+// generateName is invalid: the address of every rank is derived from the name.
+func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, field.ErrorList) {
 	p := parser{workload: w, meta: w.Meta()}
 	g := Gang{
-		Namespace:  p.meta.Namespace,
-		Kind:       w.Kind(),
-		Workload:   p.meta.Name,
-		IndexLabel: w.IndexLabel(),
-		Domain:     cmp.Or(cfg.ClusterDomain, DefaultClusterDomain),
+		Namespace:     p.meta.Namespace,
+		Kind:          w.Kind(),
+		WorkloadName:  p.meta.Name,
+		IndexLabel:    w.IndexLabel(),
+		ClusterDomain: cmp.Or(cfg.ClusterDomain, DefaultClusterDomain),
 
-		RestartRules: !cfg.NoRestartRules,
+		ContainerRestartRules: !cfg.DisableContainerRestartRules,
 	}
-	p.unknownKeys()
-	p.injectLabel()
-	g.Framework = p.framework(frameworks)
-	role := p.role(g.Framework)
+	p.warnUnknownKeys()
+	p.checkInjectLabel()
+	g.Framework = p.parseFramework(frameworks)
+	role := p.parseRole(g.Framework)
 	g.Role = role.Name
-	g.Port = p.port(g.Framework)
-	p.size()
-	roles := p.roles(g.Framework, role)
-	if roles == nil {
-		p.alone(g.Framework, role)
+	g.Port = p.parsePort(g.Framework)
+	p.checkSize()
+	roles := p.parseRoles(g.Framework, role)
+	if !w.HasRoles() {
+		p.checkSingleWorkload(g.Framework, role)
 	}
-	g.Elastic = p.elastic(frameworks, g.Framework, role, roles)
-	g.Name = p.name(g.Role, roles != nil)
-	g.Service = p.service(g.Name, roles != nil)
-	g.Members = p.members(g, roles)
+	g.Elastic = p.parseElasticBounds(frameworks, g.Framework, role, roles)
+	g.Name = p.parseName(g.Role, roles != nil)
+	g.ServiceName = p.parseServiceName(g.Name, roles != nil)
+	g.Members = p.buildMembers(g, roles)
 	for _, m := range g.Members {
 		g.Size += m.Size
 	}
-	g.Offset = offset(g.Members, g.Role)
+	g.RankOffset = computeRankOffset(g.Members, g.Role)
 	g.RankLabel = g.IndexLabel
-	if g.Offset > 0 {
+	if g.RankOffset > 0 {
 		g.RankLabel = LabelRank
 	}
-	g.GPUs = p.gpus()
-	g.Containers = p.containers(g.GPUs)
-	g.Processes = p.processes(g.Containers)
-	g.Launch = p.launch(g)
-	g.Lifecycle = p.lifecycle(g)
-	g.Shm = p.shm()
-	p.network()
+	g.GPUs = p.parseGPUs()
+	g.Containers = p.parseContainers(g.GPUs)
+	g.Processes = p.parseProcesses(g.Containers)
+	g.Launcher = p.parseLauncher(g)
+	g.Policies = p.parsePolicies(g)
+	g.Shm = p.parseShm()
+	p.checkNetwork()
 	if len(p.errs) == 0 {
-		p.derivedNames(g)
+		p.checkDerivedNames(g)
 	}
 	return g, p.warnings, p.errs
 }
 
-// parser collects what is wrong with one workload.
+// parser collects the mistakes in one workload.
 type parser struct {
 	workload Workload
 	meta     *metav1.ObjectMeta
-	warnings []string
+	warnings Warnings
 	errs     field.ErrorList
 }
 
-func (p *parser) invalid(path *field.Path, value any, detail string) {
+func (p *parser) addInvalid(path *field.Path, value any, detail string) {
 	p.errs = append(p.errs, field.Invalid(path, value, detail))
 }
 
-// unsupported refuses a value that is none of the allowed ones, and names the one
-// that was probably meant. All of them are lower-case names.
-func (p *parser) unsupported(path *field.Path, value string, allowed []string) {
+// addUnsupported reports a value that is not one of the allowed values, and suggests the closest
+// one. All allowed values are lower-case.
+func (p *parser) addUnsupported(path *field.Path, value string, allowed []string) {
 	err := field.NotSupported(path, value, allowed)
-	if near := nearest(strings.ToLower(value), allowed); near != "" {
-		err.Detail += fmt.Sprintf("; did you mean %q?", near)
+	if suggestion := findClosestMatch(strings.ToLower(value), allowed); suggestion != "" {
+		err.Detail += fmt.Sprintf("; did you mean %q?", suggestion)
 	}
 	p.errs = append(p.errs, err)
 }
 
-func (p *parser) warn(path *field.Path, text string) {
-	p.warnings = append(p.warnings, path.String()+": "+text)
+func (p *parser) addWarning(path *field.Path, message string) {
+	p.warnings = append(p.warnings, NewWarning(path, message))
 }
 
-// injectLabel checks the switch itself: a value that is neither true nor false
-// would quietly mean true.
-func (p *parser) injectLabel() {
-	v, ok := p.meta.Labels[LabelInject]
-	if ok && v != "true" && v != "false" {
-		p.errs = append(p.errs, field.NotSupported(labelsPath.Key(LabelInject), v, []string{"true", "false"}))
+// checkInjectLabel checks the value of the opt-out, because any value other than "false" injects.
+func (p *parser) checkInjectLabel() {
+	if text, ok := p.meta.Labels[LabelInject]; ok {
+		p.parseBool(labelsPath.Key(LabelInject), text)
 	}
 }
 
-func (p *parser) framework(all Frameworks) Framework {
-	path := labelsPath.Key(LabelFramework)
+func (p *parser) parseFramework(frameworks Frameworks) Framework {
 	name := p.meta.Labels[LabelFramework]
-	f, ok := all.Find(name)
+	f, ok := frameworks.Find(name)
 	if !ok {
-		p.unsupported(path, name, all.Names())
+		p.addUnsupported(labelsPath.Key(LabelFramework), name, frameworks.Names())
 	}
 	return f
 }
 
-func (p *parser) port(f Framework) int32 {
-	v, ok := p.meta.Annotations[AnnotationPort]
-	if !ok {
-		return f.Port
+func (p *parser) parsePort(f Framework) int32 {
+	hint := ""
+	if f.Port != 0 {
+		hint = fmt.Sprintf("; remove the annotation to use %d, the default of %s", f.Port, f.Name)
 	}
-	n, err := strconv.ParseInt(v, 10, 32)
-	if err != nil || n < minPort || n > maxPort {
-		detail := fmt.Sprintf("must be a port number from %d to %d", minPort, maxPort)
-		if f.Port != 0 {
-			detail += fmt.Sprintf("; remove the annotation for %d, the default of %s", f.Port, f.Name)
-		}
-		p.invalid(annotationsPath.Key(AnnotationPort), v, detail)
-		return f.Port
-	}
-	return int32(n)
+	return int32(p.parseInt(AnnotationPort, MinPort, MaxPort, int64(f.Port), hint))
 }
 
-// name is the gang's name. It becomes a Service, hence DNS-1035. With roles, the
-// workload is named after it and its role.
-func (p *parser) name(role string, several bool) string {
-	namePath := field.NewPath("metadata", "name")
-	if p.meta.Name == "" {
-		p.errs = append(p.errs, field.Required(namePath,
-			"a gang needs a name at admission, because every rank's address is derived from it; replace metadata.generateName by a name"))
-		return ""
-	}
-	name, path, fix := p.meta.Name, namePath, "rename the workload, or name the gang with the label "+LabelGang
-	label, named := p.meta.Labels[LabelGang]
-	if several {
-		name, fix = strings.TrimSuffix(name, "-"+role), "rename the workload"
-	}
-	if named {
-		name, path, fix = label, labelsPath.Key(LabelGang), "choose another value"
-	}
-	if want := memberName(name, role); several && p.meta.Name != want {
-		p.invalid(namePath, p.meta.Name, fmt.Sprintf(
-			"must be %q: each workload of a gang of several is named after the gang and its role, so that the others know its address; rename it", want))
-	}
-	if msgs := validation.IsDNS1035Label(name); len(msgs) > 0 {
-		p.invalid(path, name, fmt.Sprintf("cannot name the gang's Service: %s; %s", strings.Join(msgs, "; "), fix))
-	}
-	return name
-}
-
-// unknownKeys warns about keys under our prefix that mean nothing here: most are
-// misspelt, and a misspelt key is a wish that would silently not come true.
-func (p *parser) unknownKeys() {
-	check := func(kind KeyKind, path *field.Path, got map[string]string) {
-		for _, name := range sortedKeys(got) {
+// warnUnknownKeys warns about keys under [Prefix] without an effect, most of which are misspelled.
+func (p *parser) warnUnknownKeys() {
+	warn := func(kind KeyKind, path *field.Path, values map[string]string) {
+		for _, name := range sortedKeys(values) {
 			if !strings.HasPrefix(name, Prefix) {
 				continue
 			}
-			if text := unknown(kind, name); text != "" {
-				p.warn(path.Key(name), text)
+			if problem := checkKey(kind, name); problem != "" {
+				p.addWarning(path.Key(name), problem)
 			}
 		}
 	}
-	check(KindLabel, labelsPath, p.meta.Labels)
-	check(KindAnnotation, annotationsPath, p.meta.Annotations)
+	warn(KeyKindLabel, labelsPath, p.meta.Labels)
+	warn(KeyKindAnnotation, annotationsPath, p.meta.Annotations)
 	for _, name := range sortedKeys(p.workload.Template().Annotations) {
 		if strings.HasPrefix(name, Prefix) {
-			p.warn(templateAnnotationsPath.Key(name), "has no effect on the pod template; move it to the metadata of the "+string(p.workload.Kind()))
+			p.addWarning(templateAnnotationsPath.Key(name),
+				"has no effect on the pod template; move it to the metadata of the "+string(p.workload.Kind()))
 		}
 	}
 }
 
-// unknown explains what is wrong with a key of the given kind; "" when nothing is.
-func unknown(kind KeyKind, name string) string {
+// checkKey returns what is wrong with a key of the given kind; empty if the key is valid.
+func checkKey(kind KeyKind, name string) string {
 	var names []string
-	for _, k := range Keys() {
+	for _, k := range keys {
 		if k.Name == name && k.Kind == kind {
 			return ""
 		}
 		if k.Name == name {
-			return fmt.Sprintf("has no effect: %q is read as %s %s", short(name), article(k.Kind), k.Kind)
+			return fmt.Sprintf("has no effect: %q must be %s %s", trimKeyPrefix(name), indefiniteArticle(k.Kind), k.Kind)
 		}
-		if !WrittenBack(k.Name) {
-			names = append(names, short(k.Name))
+		if !IsWrittenByRollcall(k.Name) {
+			names = append(names, trimKeyPrefix(k.Name))
 		}
 	}
-	if near := nearest(short(name), names); near != "" {
-		return fmt.Sprintf("unknown key, has no effect; did you mean %q?", Prefix+near)
+	if suggestion := findClosestMatch(trimKeyPrefix(name), names); suggestion != "" {
+		return fmt.Sprintf("unknown key, has no effect; did you mean %q?", Prefix+suggestion)
 	}
 	return "unknown key, has no effect; known: " + strings.Join(names, ", ")
 }
 
-func article(k KeyKind) string {
-	if k == KindAnnotation {
+func indefiniteArticle(k KeyKind) string {
+	if k == KeyKindAnnotation {
 		return "an"
 	}
 	return "a"

@@ -7,65 +7,72 @@ import (
 
 // Processes is the number of training processes in each pod.
 type Processes struct {
-	// Count is at least 1, or 0 when only the launcher inside the pod can tell
-	// (see Word).
+	// Count is at least 1, or 0 if only the launcher in the pod can determine the number (see
+	// Keyword).
 	Count int64
-	// Explicit is true when the user wrote a number. Only then does the world
-	// size count processes instead of pods, as PyTorchJob does
-	// (training-operator, pkg/controller.v1/pytorch/envvar.go).
+	// Explicit is true if the user set a number. Only then the world size counts processes instead of
+	// pods, as in PyTorchJob (training-operator, pkg/controller.v1/pytorch/envvar.go).
 	Explicit bool
-	// Word is "gpu", "cpu" or "auto" where the limits give no number; the launcher
-	// resolves it inside the pod.
-	Word string
+	// Keyword is "gpu", "cpu" or "auto" if the limits do not determine the number. The launcher
+	// resolves the keyword in the pod.
+	Keyword string
 }
 
-// String is the value for a launcher: the number, else the word.
+// String returns the value for a launcher: the number, else the keyword.
 func (n Processes) String() string {
 	if n.Count > 0 {
 		return strconv.FormatInt(n.Count, 10)
 	}
-	return n.Word
+	return n.Keyword
 }
 
-// processes reads nproc-per-node. "auto" follows the first training container:
-// its accelerators, else its CPU limit as Trainer v2 does, else 1. A container
-// with accelerators thus never gets a silent 1, and one without a CPU limit never
-// starts a process for every core of its host.
-func (p *parser) processes(cs []Container) Processes {
-	if len(cs) == 0 {
-		return Processes{} // said already
+// Keywords of [AnnotationNprocPerNode].
+const (
+	processesAuto = "auto"
+	processesGPU  = "gpu"
+	processesCPU  = "cpu"
+)
+
+// parseProcesses parses [AnnotationNprocPerNode] for the first training container. "auto" uses its
+// number of accelerators, else its CPU limit as Trainer v2 does, else 1. Therefore a container with
+// accelerators never gets only 1 process, and a container without a CPU limit never gets a process
+// for every core of the node.
+func (p *parser) parseProcesses(containers []Container) Processes {
+	if len(containers) == 0 {
+		return Processes{} // parseContainers has reported the error
 	}
-	c := cs[0]
-	v, ok := p.meta.Annotations[AnnotationNproc]
+	first := containers[0]
+	text, ok := p.meta.Annotations[AnnotationNprocPerNode]
+	switch {
+	case !ok || text == processesAuto:
+		return autoProcesses(first)
+	case text == processesGPU:
+		return newProcesses(first.Accelerators, text)
+	case text == processesCPU:
+		return newProcesses(first.CPU, text)
+	}
+	count, ok := parseIntInRange(text, 1, MaxProcessesPerPod)
 	if !ok {
-		v = "auto"
-	}
-	switch v {
-	case "auto":
-		switch {
-		case c.Accelerators > 0:
-			return Processes{Count: c.Accelerators}
-		case c.Claims:
-			return Processes{Word: v}
-		}
-		return Processes{Count: max(1, c.CPU)}
-	case "gpu":
-		return countOr(c.Accelerators, v)
-	case "cpu":
-		return countOr(c.CPU, v)
-	}
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 1 || n > maxPerPod {
-		p.invalid(annotationsPath.Key(AnnotationNproc), v,
-			fmt.Sprintf("must be auto, gpu, cpu, or a whole number from 1 to %d", maxPerPod))
+		p.addInvalid(annotationsPath.Key(AnnotationNprocPerNode), text, fmt.Sprintf(
+			"must be auto, gpu, cpu, or a whole number from 1 to %d", MaxProcessesPerPod))
 		return Processes{}
 	}
-	return Processes{Count: n, Explicit: true}
+	return Processes{Count: count, Explicit: true}
 }
 
-func countOr(n int64, word string) Processes {
-	if n > 0 {
-		return Processes{Count: n}
+func autoProcesses(c Container) Processes {
+	switch {
+	case c.Accelerators > 0:
+		return Processes{Count: c.Accelerators}
+	case c.HasResourceClaims:
+		return Processes{Keyword: processesAuto}
 	}
-	return Processes{Word: word}
+	return Processes{Count: max(1, c.CPU)}
+}
+
+func newProcesses(count int64, keyword string) Processes {
+	if count > 0 {
+		return Processes{Count: count}
+	}
+	return Processes{Keyword: keyword}
 }

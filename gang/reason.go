@@ -1,68 +1,71 @@
 package gang
 
-// Reason is a stable code for why something happened to a gang. The same codes
-// appear in Events, metrics, logs and on the command line.
+// Reason is a stable code for an admission, a phase or a problem of a gang. The same codes are in
+// Events, metrics, logs and the output of the command line.
 type Reason string
 
 // Reasons of an admission.
 const (
-	// ReasonInjected: the workload was changed.
+	// ReasonInjected means that admission changed the workload.
 	ReasonInjected Reason = "Injected"
-	// ReasonUnchanged: everything was there already.
+	// ReasonUnchanged means that the workload was already injected.
 	ReasonUnchanged Reason = "Unchanged"
-	// ReasonOptedOut: the label inject is "false".
+	// ReasonOptedOut means that the label inject is "false".
 	ReasonOptedOut Reason = "OptedOut"
-	// ReasonNotLabelled: the workload is not ours.
-	ReasonNotLabelled Reason = "NotLabelled"
-	// ReasonInvalid: the workload was denied.
+	// ReasonNotLabeled means that the workload does not have the framework label.
+	ReasonNotLabeled Reason = "NotLabeled"
+	// ReasonInvalid means that admission denied the workload.
 	ReasonInvalid Reason = "Invalid"
-	// ReasonTooLate: a Job that exists already was labelled; its template cannot
-	// change any more.
-	ReasonTooLate Reason = "TooLate"
-	// ReasonNumbered: a Job that its queue lets go got the number of its attempt.
-	ReasonNumbered Reason = "Numbered"
-	// ReasonHeld: the user suspended a Job that Rollcall had suspended before, or its queue let
-	// one go that Rollcall has stopped.
-	ReasonHeld Reason = "Held"
-	// ReasonInternal: a fault of Rollcall's own.
-	ReasonInternal Reason = "Internal"
-	// ReasonUndecodable: the request held no object that could be read.
-	ReasonUndecodable Reason = "Undecodable"
+	// ReasonImmutableTemplate means that the label was added to an existing Job, whose pod template is
+	// immutable.
+	ReasonImmutableTemplate Reason = "ImmutableTemplate"
+	// ReasonAttemptLabelSet means that a Job got the label of its attempt when its queue resumed it.
+	ReasonAttemptLabelSet Reason = "AttemptLabelSet"
+	// ReasonKeptSuspended means that a Job stays suspended: the user suspended a Job that Rollcall had
+	// suspended before, or a queue tried to resume a Job that Rollcall has suspended.
+	ReasonKeptSuspended Reason = "KeptSuspended"
+	// ReasonInternalError means a bug in Rollcall.
+	ReasonInternalError Reason = "InternalError"
+	// ReasonDecodeError means that the object of the request could not be decoded.
+	ReasonDecodeError Reason = "DecodeError"
 )
 
-// Reasons of a gang's life.
+// Reasons of a gang.
 const (
-	// ReasonServiceCreated: the headless Service was made.
+	// ReasonServiceCreated means that Rollcall created the headless Service.
 	ReasonServiceCreated Reason = "ServiceCreated"
-	// ReasonServiceConflict: a Service of that name exists and cannot serve.
+	// ReasonServiceConflict means that the existing Service of that name does not publish the gang's
+	// pods.
 	ReasonServiceConflict Reason = "ServiceConflict"
-	// ReasonKeyPairCreated: the Secret with the gang's key pair was made.
+	// ReasonKeyPairCreated means that Rollcall created the Secret with the key pair of the gang.
 	ReasonKeyPairCreated Reason = "KeyPairCreated"
-	// ReasonNotInjected: the workload carries the label but passed admission
-	// without Rollcall.
+	// ReasonNotInjected means that the workload has the framework label, but was admitted without
+	// Rollcall.
 	ReasonNotInjected Reason = "NotInjected"
-	// ReasonMembersMissing: the gang waits for workloads that are not there.
+	// ReasonMembersMissing means that members of the gang do not exist.
 	ReasonMembersMissing Reason = "MembersMissing"
-	// ReasonMembersDisagree: the workloads of the gang contradict each other.
-	ReasonMembersDisagree Reason = "MembersDisagree"
-	// ReasonRanksOnOneHost: the gang is done, and its launcher used few of its hosts, or
-	// none but its own.
-	ReasonRanksOnOneHost Reason = "RanksOnOneHost"
-	// ReasonPodStuck: the gang waits for a pod that was told to go, on a node that does not
-	// answer.
-	ReasonPodStuck Reason = "PodStuck"
-	// ReasonGangPending: not all ranks are ready.
+	// ReasonMemberConflict means that settings of the gang's workloads do not match.
+	ReasonMemberConflict Reason = "MemberConflict"
+	// ReasonWorkersNotReached means that the gang succeeded, but its launcher reached no other host or
+	// only some of the hosts.
+	ReasonWorkersNotReached Reason = "WorkersNotReached"
+	// ReasonResizeRejected means that the new size of a scaled StatefulSet is not valid for a gang.
+	ReasonResizeRejected Reason = "ResizeRejected"
+	// ReasonPodStuckTerminating means that a pod of the gang does not finish terminating because its
+	// node does not respond.
+	ReasonPodStuckTerminating Reason = "PodStuckTerminating"
+	// ReasonGangPending means that not all ranks are ready.
 	ReasonGangPending Reason = "GangPending"
-	// ReasonGangStarting: some ranks are ready.
+	// ReasonGangStarting means that some ranks are ready.
 	ReasonGangStarting Reason = "GangStarting"
-	// ReasonGangRestarting: the gang fell, and begins anew.
+	// ReasonGangRestarting means that the gang failed and is restarted.
 	ReasonGangRestarting Reason = "GangRestarting"
-	// ReasonGangSuspended: the gang is held back.
+	// ReasonGangSuspended means that the gang is suspended.
 	ReasonGangSuspended Reason = "GangSuspended"
-	// ReasonGangRunning: all ranks are ready.
+	// ReasonGangRunning means that all ranks are ready.
 	ReasonGangRunning Reason = "GangRunning"
-	// ReasonGangSucceeded: the gang is done.
+	// ReasonGangSucceeded means that the gang succeeded.
 	ReasonGangSucceeded Reason = "GangSucceeded"
-	// ReasonGangFailed: the gang failed for good.
+	// ReasonGangFailed means that the gang failed and is not restarted.
 	ReasonGangFailed Reason = "GangFailed"
 )

@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// restartRules is the first release that knows restart rules of containers without
-// being told to (KEP-5307, beta).
-var restartRules = version.MustParseGeneric("1.35.0")
+// minRestartRulesVersion is the first release that enables restart rules of containers by default
+// (KEP-5307, beta).
+var minRestartRulesVersion = version.MustParseGeneric("1.35.0")
 
-// NoRestartRules reports whether an API server of the given version, such as
-// "v1.34.2", is too old to know them: it would drop the fields in silence. The error
-// says that the text is no version.
-func NoRestartRules(kubernetes string) (bool, error) {
-	v, err := version.ParseGeneric(kubernetes)
+// SupportsContainerRestartRules reports whether an API server of the given version, such as
+// "v1.34.2", supports restart rules of containers. An older API server drops the fields silently.
+// The error is for text that is not a version.
+func SupportsContainerRestartRules(kubernetesVersion string) (bool, error) {
+	v, err := version.ParseGeneric(kubernetesVersion)
 	if err != nil {
-		return false, fmt.Errorf("reading the version of Kubernetes: %w; write it as 1.37 or v1.37.2", err)
+		return false, fmt.Errorf("parsing the Kubernetes version: %w; use a version such as 1.37 or v1.37.2", err)
 	}
-	return v.LessThan(restartRules), nil
+	return v.AtLeast(minRestartRulesVersion), nil
 }

@@ -13,17 +13,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Kind is the kind of a workload that can become a gang.
+// Kind is the kind of a workload that can be a gang.
 type Kind string
 
-// The workload kinds that Rollcall understands.
+// The supported kinds.
 const (
 	Job         Kind = "Job"
 	StatefulSet Kind = "StatefulSet"
 )
 
-// Workload is one view over the kinds that can carry a gang. It holds pointers
-// into the object it was made from: what is changed through it is changed there.
+// Workload is a view of a Job or a StatefulSet. It does not copy the object: changes through the view
+// change the object. Exactly one field is set.
 type Workload struct {
 	// Job is set when the workload is a Job.
 	Job *batchv1.Job
@@ -31,8 +31,7 @@ type Workload struct {
 	StatefulSet *appsv1.StatefulSet
 }
 
-// NewWorkload returns a view over a new, empty object of the given kind; false for a
-// kind that cannot be a gang.
+// NewWorkload returns a view of a new, empty object of the given kind; false for an unsupported kind.
 func NewWorkload(kind Kind) (Workload, bool) {
 	switch kind {
 	case Job:
@@ -44,8 +43,8 @@ func NewWorkload(kind Kind) (Workload, bool) {
 	}
 }
 
-// WorkloadOf views obj as a Workload. It returns an error for every type other
-// than *batchv1.Job and *appsv1.StatefulSet.
+// WorkloadOf returns a view of obj. It returns an error for every type other than *batchv1.Job and
+// *appsv1.StatefulSet.
 func WorkloadOf(obj runtime.Object) (Workload, error) {
 	switch o := obj.(type) {
 	case *batchv1.Job:
@@ -53,11 +52,12 @@ func WorkloadOf(obj runtime.Object) (Workload, error) {
 	case *appsv1.StatefulSet:
 		return Workload{StatefulSet: o}, nil
 	default:
-		return Workload{}, fmt.Errorf("viewing %T as a workload: only batch/v1 Job and apps/v1 StatefulSet can be a gang", obj)
+		return Workload{}, fmt.Errorf(
+			"converting %T to a workload: only batch/v1 Job and apps/v1 StatefulSet can be a gang", obj)
 	}
 }
 
-// Kind returns the workload's kind.
+// Kind returns the kind of the workload.
 func (w Workload) Kind() Kind {
 	if w.Job != nil {
 		return Job
@@ -89,11 +89,10 @@ func (w Workload) Template() *corev1.PodTemplateSpec {
 	return &w.StatefulSet.Spec.Template
 }
 
-// IndexLabel is the pod label from which a rank learns its index. Both labels
-// are GA and set by the workload's own controller: the completion index of an
-// Indexed Job (KEP-4017, GA in 1.32) and the ordinal of a StatefulSet (KEP-4017's
-// sibling, GA in 1.32). The variable JOB_COMPLETION_INDEX cannot serve: the Job
-// controller appends it after the template's env, too late for $(…) expansion.
+// IndexLabel returns the pod label with the index of a pod. The controller of the workload sets it:
+// the completion index of an Indexed Job, or the ordinal of a StatefulSet (both KEP-4017, GA in
+// 1.32). The variable JOB_COMPLETION_INDEX is not an alternative: the Job controller appends it to
+// the template's env, too late for $(…) expansion.
 func (w Workload) IndexLabel() string {
 	if w.Job != nil {
 		return batchv1.JobCompletionIndexAnnotation
@@ -101,18 +100,16 @@ func (w Workload) IndexLabel() string {
 	return appsv1.PodIndexLabel
 }
 
-// Labelled reports whether the workload opted in, that is, carries
-// [LabelFramework] with any value.
-func (w Workload) Labelled() bool {
+// HasFrameworkLabel reports whether the workload opted in by [LabelFramework] with any value.
+func (w Workload) HasFrameworkLabel() bool {
 	_, ok := w.Meta().Labels[LabelFramework]
 	return ok
 }
 
-// OptedOut reports whether [LabelInject] switches Rollcall off for the workload.
+// OptedOut reports whether [LabelInject] turns Rollcall off for the workload.
 func (w Workload) OptedOut() bool { return w.Meta().Labels[LabelInject] == "false" }
 
-// Ranks is the number of pods that the workload asks for: parallelism or replicas,
-// 1 where it is absent.
+// Ranks returns the desired number of pods: parallelism or replicas, 1 if absent.
 func (w Workload) Ranks() int32 {
 	if w.Job != nil {
 		return ptr.Deref(w.Job.Spec.Parallelism, 1)
@@ -120,14 +117,23 @@ func (w Workload) Ranks() int32 {
 	return ptr.Deref(w.StatefulSet.Spec.Replicas, 1)
 }
 
-// Foreign reports whether another than the Job controller runs a Job, such as MultiKueue in
-// another cluster (KEP-4368). It is only watched: what suspends or ends it is theirs to say,
-// and its pods may be elsewhere.
-func (w Workload) Foreign() bool {
+// IsSuspended reports whether the spec suspends the workload: a Job by spec.suspend, a StatefulSet by
+// replicas 0.
+func (w Workload) IsSuspended() bool {
+	if w.Job != nil {
+		return ptr.Deref(w.Job.Spec.Suspend, false)
+	}
+	return w.Ranks() == 0
+}
+
+// IsManagedExternally reports whether the workload is a Job that another controller than the Job
+// controller runs, such as MultiKueue in another cluster (KEP-4368). Rollcall only observes such a
+// Job: the other controller suspends and finishes it, and its pods can be in another cluster.
+func (w Workload) IsManagedExternally() bool {
 	return w.Job != nil && ptr.Deref(w.Job.Spec.ManagedBy, batchv1.JobControllerName) != batchv1.JobControllerName
 }
 
-// Object returns the object itself.
+// Object returns the Job or StatefulSet itself.
 func (w Workload) Object() runtime.Object {
 	if w.Job != nil {
 		return w.Job
@@ -135,21 +141,34 @@ func (w Workload) Object() runtime.Object {
 	return w.StatefulSet
 }
 
-// DeepCopy returns a view over a copy of the object.
+// DeepCopy returns a view of a copy of the object.
 func (w Workload) DeepCopy() Workload {
 	return Workload{Job: w.Job.DeepCopy(), StatefulSet: w.StatefulSet.DeepCopy()}
 }
 
-// Equal reports whether two workloads hold the same.
+// Equal reports whether two workloads are semantically equal.
 func (w Workload) Equal(o Workload) bool {
 	return equality.Semantic.DeepEqual(w.Object(), o.Object())
 }
 
-// Become overwrites the object with another of the same kind.
-func (w Workload) Become(o Workload) {
+// ReplaceWith overwrites the object with the object of o, which must have the same kind.
+func (w Workload) ReplaceWith(o Workload) {
 	if w.Job != nil {
 		*w.Job = *o.Job
 		return
 	}
 	*w.StatefulSet = *o.StatefulSet
+}
+
+// LabelQueueName is Kueue's label with the name of a workload's queue (kueue
+// pkg/controller/constants). Kueue suspends and resumes the workload.
+const LabelQueueName = "kueue.x-k8s.io/queue-name"
+
+// QueueName returns the queue of a Job; empty without a queue. It is always empty for a StatefulSet:
+// Kueue queues the pods of a StatefulSet individually and does not suspend the workload.
+func (w Workload) QueueName() string {
+	if w.Job == nil {
+		return ""
+	}
+	return w.Job.Labels[LabelQueueName]
 }

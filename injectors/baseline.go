@@ -7,75 +7,77 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"rollcall.training/gang"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Variables that every member of every gang gets.
+// Variables that the engine sets for every framework. An elastic gang has no EnvSize, because its
+// size changes while its ranks run.
 const (
 	EnvGang = "ROLLCALL_GANG"
 	EnvRole = "ROLLCALL_ROLE"
 	EnvRank = "ROLLCALL_RANK"
 	EnvSize = "ROLLCALL_SIZE"
-	// EnvAttempt is the number of restarts before this one; Jobs alone have it.
+	// EnvAttempt is the number of restarts before the current attempt. Only Jobs with the restart
+	// policy "gang" have the variable.
 	EnvAttempt = "ROLLCALL_ATTEMPT"
 )
 
-// Pod labels of training-operator (pkg/apis/kubeflow.org/v1/common_types.go), by
-// which users' selectors, dashboards and scripts find a job's pods.
+// Pod labels of training-operator (pkg/apis/kubeflow.org/v1/common_types.go). Selectors, dashboards
+// and scripts of users find the pods of a job by these labels.
 const (
 	labelJobName     = "training.kubeflow.org/job-name"
 	labelReplicaType = "training.kubeflow.org/replica-type"
 )
 
-// labelIstioInject keeps Istio's sidecar out: it would outlive the training
-// container (istio/istio#6324) and stand between ranks that speak raw TCP.
+// labelIstioInject disables the sidecar of Istio, which would keep running after the training
+// container (istio/istio#6324) and would intercept the TCP connections between ranks.
 const labelIstioInject = "sidecar.istio.io/inject"
 
-// The memory-backed /dev/shm, which the runtime's default of 64 MiB is too small
-// for data loaders and NCCL (kubernetes/kubernetes#28272).
+// The memory-backed volume at /dev/shm. The 64 MiB that container runtimes provide are too small for
+// data loaders and NCCL (kubernetes/kubernetes#28272).
 const (
-	shmVolume = "rollcall-shm"
-	shmPath   = "/dev/shm"
+	shmVolumeName = "rollcall-shm"
+	shmMountPath  = "/dev/shm"
 )
 
-// baseline is what every gang gets.
-func baseline(g gang.Gang) plan.Plan {
+// baselinePlan returns the needs of every gang, independent of its framework.
+func baselinePlan(g gang.Gang) plan.Plan {
 	p := plan.Plan{
-		By: "rollcall",
+		Injector: "rollcall",
 		Env: []plan.Env{
-			plan.Value(EnvGang, g.Name),
-			plan.Value(EnvRole, g.Role),
-			plan.FieldEnv(EnvRank, plan.PodLabelField(g.RankLabel)),
+			plan.LiteralEnv(EnvGang, g.Name),
+			plan.LiteralEnv(EnvRole, g.Role),
+			plan.FieldEnv(EnvRank, plan.PodLabelFieldPath(g.RankLabel)),
 		},
 		PodLabels: []plan.Label{
 			{Name: gang.LabelGang, Value: g.Name},
 			{Name: gang.LabelFramework, Value: g.Framework.Name},
 			{Name: gang.LabelRole, Value: g.Role},
-			{Name: labelJobName, Value: g.Name, Policy: plan.Yield},
-			{Name: labelReplicaType, Value: g.Role, Policy: plan.Yield},
-			{Name: labelIstioInject, Value: "false", Policy: plan.Yield},
+			{Name: labelJobName, Value: g.Name, Policy: plan.Fallback},
+			{Name: labelReplicaType, Value: g.Role, Policy: plan.Fallback},
+			{Name: labelIstioInject, Value: "false", Policy: plan.Fallback},
 		},
 		Children: plan.Children{Service: &plan.Service{
-			Name:     g.Service,
+			Name:     g.ServiceName,
 			PortName: g.Framework.PortName,
 			Port:     g.Port,
 			Selector: map[string]string{gang.LabelGang: g.Name},
 		}},
 	}
-	if g.Kind == gang.Job && g.Lifecycle.Restart == gang.RestartGang {
-		p.RestartInPlace, p.LiftLimits = g.RestartRules, true
-		p.Env = append(p.Env, plan.FieldEnv(EnvAttempt, plan.PodLabelField(gang.LabelAttempt)))
+	if g.Kind == gang.Job && g.Policies.RestartPolicy == gang.RestartPolicyGang {
+		p.RestartInPlace, p.UnlimitedBackoff = g.ContainerRestartRules, true
+		p.Env = append(p.Env, plan.FieldEnv(EnvAttempt, plan.PodLabelFieldPath(gang.LabelAttempt)))
 		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelAttempt, Value: "0"})
 	}
-	p.SuccessOfFirst = g.EndsWithFirst(g.Own()) && (g.Own().Size > 1 || g.Lifecycle.Success == gang.SuccessRank0)
-	if g.Elastic == nil { // the size of the others moves while they run
-		p.Env = append(p.Env, plan.Value(EnvSize, strconv.Itoa(int(g.Size))))
+	p.CompleteWithFirstPod = completesWithFirstPod(g)
+	if g.Elastic == nil {
+		p.Env = append(p.Env, plan.LiteralEnv(EnvSize, strconv.Itoa(int(g.Size))))
 	}
-	if g.Offset > 0 {
-		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelRankOffset, Value: strconv.Itoa(int(g.Offset))})
+	if g.RankOffset > 0 {
+		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelRankOffset, Value: strconv.Itoa(int(g.RankOffset))})
 	}
-	if v, ok := shm(g); ok {
-		p.Volumes = []plan.Volume{v}
+	if !g.Shm.Disabled {
+		p.Volumes = []plan.Volume{newSHMVolume(g)}
 	}
 	if g.GPUs != nil {
 		p.Resources = []plan.Resource{{Name: corev1.ResourceName(g.GPUs.Resource), Count: g.GPUs.Count}}
@@ -83,32 +85,42 @@ func baseline(g gang.Gang) plan.Plan {
 	return p
 }
 
-// shm is the volume at /dev/shm. What is written there counts to the containers'
-// memory, so half of the largest limit leaves the other half to the program; with
-// no limit the kernel's own bound for tmpfs, half of the node, holds.
-func shm(g gang.Gang) (plan.Volume, bool) {
-	if g.Shm.None {
-		return plan.Volume{}, false
-	}
-	size := g.Shm.Size
-	if size == nil {
-		var limit int64
-		for _, c := range g.Containers {
-			limit = max(limit, c.Memory)
-		}
-		if limit > 1 {
-			size = resource.NewQuantity(limit/2, resource.BinarySI)
-		}
-	}
+// completesWithFirstPod reports whether the Job needs a success policy. A Job of one pod completes with
+// its first pod anyway, so it gets the policy only if the user asks for rank0.
+func completesWithFirstPod(g gang.Gang) bool {
+	own := g.OwnMember()
+	return g.CompletesWithFirstPod(own) && (own.Size > 1 || g.Policies.SuccessPolicy == gang.SuccessPolicyRank0)
+}
+
+// newSHMVolume returns the volume at /dev/shm.
+func newSHMVolume(g gang.Gang) plan.Volume {
 	return plan.Volume{
 		Volume: corev1.Volume{
-			Name: shmVolume,
+			Name: shmVolumeName,
 			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 				Medium:    corev1.StorageMediumMemory,
-				SizeLimit: size,
+				SizeLimit: shmSize(g),
 			}},
 		},
-		Mounts: []corev1.VolumeMount{{MountPath: shmPath}},
-		Policy: plan.Yield,
-	}, true
+		Mounts: []corev1.VolumeMount{{MountPath: shmMountPath}},
+		Policy: plan.Fallback,
+	}
+}
+
+// shmSize returns the size of /dev/shm: the size that the user set, or half of the largest memory
+// limit of a training container. The content counts toward the memory of the containers, so the
+// other half remains for the program. The result is nil if no container has a limit. The kernel then
+// limits the tmpfs to half of the memory of the node.
+func shmSize(g gang.Gang) *resource.Quantity {
+	if g.Shm.Size != nil {
+		return g.Shm.Size
+	}
+	var limit int64
+	for _, c := range g.Containers {
+		limit = max(limit, c.Memory)
+	}
+	if limit <= 1 {
+		return nil
+	}
+	return resource.NewQuantity(limit/2, resource.BinarySI)
 }

@@ -7,32 +7,36 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// BenchmarkInject measures what an admission costs the engine: text in, patch out.
-// Run it with -cpu 1.
+// BenchmarkInject measures the cost of an admission, from the manifest to the patch. Run it with
+// -cpu 1.
 func BenchmarkInject(b *testing.B) {
 	for _, n := range []int{0, 50, 2000} {
-		b.Run(fmt.Sprintf("env=%d", n), func(b *testing.B) { benchmark(b, jobText(b, n, "")) })
-		b.Run(fmt.Sprintf("env=%d/first", n), func(b *testing.B) { benchmark(b, jobText(b, n, "$(RANK)")) })
+		b.Run(fmt.Sprintf("env=%d", n), func(b *testing.B) {
+			benchmarkInjection(b, marshalJobWithEnv(b, n, ""))
+		})
+		b.Run(fmt.Sprintf("env=%d/first", n), func(b *testing.B) {
+			benchmarkInjection(b, marshalJobWithEnv(b, n, "$(RANK)"))
+		})
 	}
 }
 
-// BenchmarkFrameworks measures the admission of each framework's gangs by their size.
-// A gang of 15,000 ranks that cannot be told to its ranks is denied, which has its
-// price as well; the names say which.
+// BenchmarkFrameworks measures the cost of an admission by framework and size. Some frameworks cannot
+// pass 15,000 addresses to their ranks, so the engine denies the gang. The names of the benchmarks
+// contain the outcome.
 func BenchmarkFrameworks(b *testing.B) {
 	for _, f := range injectors.Builtin().Frameworks() {
 		for _, ranks := range []int32{8, 1000, 15_000} {
-			job := sized(f, ranks)
+			job := newJobWithRanks(f, ranks)
 			outcome := "admitted"
-			if _, err := injectors.New(injectors.Builtin(), gang.Config{}).Inject(gang.Workload{Job: job.DeepCopy()}); injectors.IsDenied(err) {
+			engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+			if _, err := engine.Inject(gang.Workload{Job: job.DeepCopy()}); injectors.IsDenied(err) {
 				outcome = "denied"
 			} else if err != nil {
 				b.Fatal(err)
@@ -41,27 +45,36 @@ func BenchmarkFrameworks(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.Run(fmt.Sprintf("%s/ranks=%d/%s", f.Name, ranks, outcome), func(b *testing.B) { benchmark(b, raw) })
+			b.Run(fmt.Sprintf("%s/ranks=%d/%s", f.Name, ranks, outcome), func(b *testing.B) {
+				benchmarkInjection(b, raw)
+			})
 		}
 	}
 }
 
-// sized is the workload that knows of all ranks: the launcher where there is one.
-func sized(f gang.Framework, ranks int32) *batchv1.Job {
+// newJobWithRanks returns the workload that receives the addresses of all ranks: the launcher if the
+// framework has a launcher, otherwise a Job of all ranks.
+func newJobWithRanks(f gang.Framework, ranks int32) *batchv1.Job {
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Labels: map[string]string{gang.LabelFramework: f.Name}},
+		ObjectMeta: newLabeledMeta("train", nil),
 		Spec:       batchv1.JobSpec{Parallelism: &ranks, Completions: &ranks},
 	}
-	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "trainer", Image: "example.com/train:1", Command: []string{"train"}}}
-	if f.Role == gang.RoleLauncher {
+	job.Labels[gang.LabelFramework] = f.Name
+	job.Spec.Template.Spec.Containers = []corev1.Container{
+		{Name: "trainer", Image: "example.com/train:1", Command: []string{"train"}},
+	}
+	if f.DefaultRole == gang.RoleLauncher {
 		job.Name, job.Spec.Parallelism, job.Spec.Completions = "train-launcher", ptr.To[int32](1), ptr.To[int32](1)
-		job.Annotations = map[string]string{gang.AnnotationRoles: fmt.Sprintf("launcher=1,worker=%d", ranks), gang.AnnotationSlots: "8"}
+		job.Annotations = map[string]string{
+			gang.AnnotationRoles:          fmt.Sprintf("launcher=1,worker=%d", ranks),
+			gang.AnnotationSlotsPerWorker: "8",
+		}
 	}
 	return job
 }
 
-func benchmark(b *testing.B, raw []byte) {
-	engine := injectors.New(injectors.Builtin(), gang.Config{})
+func benchmarkInjection(b *testing.B, raw []byte) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
@@ -79,21 +92,23 @@ func benchmark(b *testing.B, raw []byte) {
 	}
 }
 
-// jobText is a Job with n variables of the user's, the last with the given value.
-func jobText(b *testing.B, n int, last string) []byte {
+// marshalJobWithEnv returns a Job with n variables of the user. The last variable has the value
+// lastValue, unless lastValue is empty.
+func marshalJobWithEnv(b *testing.B, n int, lastValue string) []byte {
 	b.Helper()
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		ObjectMeta: newLabeledMeta("train", nil),
 		Spec:       batchv1.JobSpec{Parallelism: ptr.To[int32](8), Completions: ptr.To[int32](8)},
 	}
-	c := corev1.Container{Name: "trainer", Image: "example.com/train:1"}
+	container := corev1.Container{Name: "trainer", Image: "example.com/train:1"}
 	for i := range n {
-		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("USER_VARIABLE_%d", i), Value: "some value of ordinary length"})
+		variable := corev1.EnvVar{Name: fmt.Sprintf("USER_VARIABLE_%d", i), Value: "some value of ordinary length"}
+		container.Env = append(container.Env, variable)
 	}
-	if n > 0 && last != "" {
-		c.Env[n-1].Value = last
+	if n > 0 && lastValue != "" {
+		container.Env[n-1].Value = lastValue
 	}
-	job.Spec.Template.Spec.Containers = []corev1.Container{c}
+	job.Spec.Template.Spec.Containers = []corev1.Container{container}
 	raw, err := json.Marshal(job)
 	if err != nil {
 		b.Fatal(err)

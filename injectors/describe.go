@@ -11,89 +11,94 @@ import (
 	"rollcall.training/gang"
 )
 
-// Describe reads w, which has been admitted before, as a gang and tells what its
-// children are, without changing it.
+// Describe returns the gang and the children of an admitted workload, without changing the workload.
 //
-// Nobody refuses what becomes of an admitted Job's annotations, and a gang shall not be
-// left alone in the midst of its life for a slip: one that cannot be read any more counts
-// as absent, and the warnings say so. The exception is the annotation roles, without which
-// the workload would be another gang.
+// Users can edit the annotations of an admitted Job, and no webhook rejects a mistake. A mistake must
+// not stop the reconciliation of a running gang, so Describe ignores an invalid annotation and
+// returns a warning. An invalid annotation rollcall.training/roles is an error, because the workload
+// would belong to a different gang without it.
 func (e *Engine) Describe(w gang.Workload) (Result, error) {
-	view := e.admitted(w)
-	g, warnings, errs := e.parse(view)
-	if slips := misread(view, errs); len(slips) > 0 {
-		for _, s := range slips {
-			warnings = append(warnings, s.String())
-			delete(view.Meta().Annotations, s.key)
+	view := e.admittedView(w)
+	g, warnings, errs := e.parseGang(view)
+	if ignored := findIgnoredAnnotations(view, errs); len(ignored) > 0 {
+		for _, annotation := range ignored {
+			warnings = append(warnings, annotation.toWarning())
+			delete(view.Meta().Annotations, annotation.key)
 		}
-		g, _, errs = e.parse(view)
+		g, _, errs = e.parseGang(view)
 	}
 	if len(errs) > 0 {
-		return Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}, invalid(w, errs)
+		return Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}, newInvalidError(w, errs)
 	}
-	// The pods bear the name that they were admitted under, whatever the workload's
-	// label says by now; the template of a Job cannot follow it.
+	// The pods keep the gang name of their template. The label of the workload may have changed since
+	// admission, but the template of a Job is immutable.
 	if name := w.Template().Labels[gang.LabelGang]; name != "" {
 		g.Name = name
 	}
-	p, err := e.plan(g)
+	p, err := e.buildPlan(g)
 	if err != nil {
-		return Result{Reason: gang.ReasonInternal}, apierrors.NewInternalError(err)
+		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)
 	}
 	return Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}, nil
 }
 
-// Slips lists the mistakes in annotations of an admitted workload for which they count as
-// absent; see [Engine.Describe].
-func (e *Engine) Slips(w gang.Workload) []string {
-	view := e.admitted(w)
-	_, _, errs := e.parse(view)
-	var out []string
-	for _, s := range misread(view, errs) {
-		out = append(out, s.String())
+// IgnoredAnnotations returns a warning for each annotation of an admitted workload that
+// [Engine.Describe] ignores.
+func (e *Engine) IgnoredAnnotations(w gang.Workload) gang.Warnings {
+	view := e.admittedView(w)
+	_, _, errs := e.parseGang(view)
+	var out gang.Warnings
+	for _, annotation := range findIgnoredAnnotations(view, errs) {
+		out = append(out, annotation.toWarning())
 	}
 	return out
 }
 
-func fresh(w gang.Workload) bool {
+// isInjected reports whether a workload has the annotation rollcall.training/injected.
+func isInjected(w gang.Workload) bool {
 	_, injected := w.Meta().Annotations[gang.AnnotationInjected]
-	return !injected
+	return injected
 }
 
-// slip is a mistake in one annotation.
-type slip struct {
+// ignoredAnnotation is an annotation with an invalid value, and the error about it.
+type ignoredAnnotation struct {
 	key string
 	err *field.Error
 }
 
-func (s slip) String() string { return s.err.Error() + "; it counts as absent" }
+func (a ignoredAnnotation) toWarning() gang.Warning {
+	return gang.Warning{Path: a.err.Field, Message: a.err.ErrorBody() + "; the annotation is ignored"}
+}
 
-// misread are the mistakes in an admitted workload that are gone with the annotation that
-// they are about.
-func misread(w gang.Workload, errs field.ErrorList) []slip {
-	if fresh(w) {
+// findIgnoredAnnotations returns the annotations of an admitted workload whose removal fixes one of
+// errs. It returns nil for a workload that was not injected.
+func findIgnoredAnnotations(w gang.Workload, errs field.ErrorList) []ignoredAnnotation {
+	if !isInjected(w) {
 		return nil
 	}
 	path := field.NewPath("metadata", "annotations")
-	var out []slip
+	var out []ignoredAnnotation
 	for _, key := range gang.Keys() {
-		if _, said := w.Meta().Annotations[key.Name]; !said || key.Kind != gang.KindAnnotation || key.Name == gang.AnnotationRoles {
+		_, isSet := w.Meta().Annotations[key.Name]
+		if !isSet || key.Kind != gang.KeyKindAnnotation || key.Name == gang.AnnotationRoles {
 			continue
 		}
 		for _, err := range errs {
 			if err.Field == path.Key(key.Name).String() {
-				out = append(out, slip{key.Name, err})
+				out = append(out, ignoredAnnotation{key: key.Name, err: err})
 			}
 		}
 	}
 	return out
 }
 
-// admitted is a copy of what the pods of a workload know of it. Those of a Job were made
-// from a template that cannot change: framework and role are as it has them, whatever the
-// Job's own labels say by now, and a Job that is told to have no pods, by its user or since
-// its gang is done, has the size that it had.
-func (e *Engine) admitted(w gang.Workload) gang.Workload {
+// admittedView returns a shallow copy of a workload with the settings that its pods were created with.
+// The caller may modify the annotations of the copy.
+//
+// The pods of a Job come from an immutable template. Framework and role are therefore those of the
+// template, even if the labels of the Job changed. A Job with 0 pods keeps its former size: its user
+// suspended it, or Rollcall finished it together with its gang.
+func (e *Engine) admittedView(w gang.Workload) gang.Workload {
 	if w.Job == nil {
 		view := *w.StatefulSet
 		view.Annotations = maps.Clone(view.Annotations)
@@ -101,13 +106,16 @@ func (e *Engine) admitted(w gang.Workload) gang.Workload {
 	}
 	view := *w.Job
 	view.Labels, view.Annotations = maps.Clone(view.Labels), maps.Clone(view.Annotations)
+	if !isInjected(w) {
+		return gang.Workload{Job: &view}
+	}
 	for _, key := range []string{gang.LabelFramework, gang.LabelRole} {
-		if v := w.Template().Labels[key]; v != "" && !fresh(w) {
+		if v := w.Template().Labels[key]; v != "" {
 			view.Labels[key] = v
 		}
 	}
-	if w.Ranks() == 0 && !fresh(w) {
-		size := cmp.Or(ptr.Deref(view.Spec.Completions, 0), gang.Asked(w, e.frameworks))
+	if w.Ranks() == 0 {
+		size := cmp.Or(ptr.Deref(view.Spec.Completions, 0), gang.DeclaredSize(w, e.frameworks))
 		view.Spec.Parallelism, view.Spec.Completions = &size, &size
 	}
 	return gang.Workload{Job: &view}

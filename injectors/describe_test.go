@@ -11,61 +11,88 @@ import (
 	"rollcall.training/injectors"
 )
 
-// TestDescribeEdited: nobody refuses what is written to the metadata of a Job that exists, and its gang stays the one
-// that was admitted.
-func TestDescribeEdited(t *testing.T) {
-	engine := injectors.New(injectors.Builtin(), gang.Config{})
+// TestDescribeEditedMetadata checks that edits of the metadata of an admitted Job neither change the
+// gang nor stop its reconciliation.
+func TestDescribeEditedMetadata(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	const admittedMaxRestarts, defaultMaxRestarts = 5, 3
 	for name, c := range map[string]struct {
-		reason string
-		edit   func(*batchv1.Job)
-		want   gang.Lifecycle
-		warns  string
+		edit            func(*batchv1.Job)
+		wantMaxRestarts int32
+		wantWarning     string // part of the warnings, empty if there must be no warning
 	}{
-		"not at all": {"", func(*batchv1.Job) {}, gang.Lifecycle{Restart: gang.RestartGang, MaxRestarts: 5, Clean: gang.CleanRunning}, ""},
-		"garbled": {"it goes on with the default, rather than alone", func(j *batchv1.Job) { j.Annotations[gang.AnnotationMaxRestarts] = "many" },
-			gang.Lifecycle{Restart: gang.RestartGang, MaxRestarts: 3, Clean: gang.CleanRunning}, gang.AnnotationMaxRestarts},
-		"several": {"", func(j *batchv1.Job) {
-			j.Annotations[gang.AnnotationMaxRestarts], j.Annotations[gang.AnnotationCleanPods], j.Annotations[gang.AnnotationPort] = "-1", "some", "http"
-		}, gang.Lifecycle{Restart: gang.RestartGang, MaxRestarts: 3, Clean: gang.CleanRunning}, gang.AnnotationPort},
-		"another framework": {"its pods were made for the one that it was", func(j *batchv1.Job) { j.Labels[gang.LabelFramework] = "jax" },
-			gang.Lifecycle{Restart: gang.RestartGang, MaxRestarts: 5, Clean: gang.CleanRunning}, ""},
-		"another role": {"", func(j *batchv1.Job) { j.Labels[gang.LabelRole] = "captain" },
-			gang.Lifecycle{Restart: gang.RestartGang, MaxRestarts: 5, Clean: gang.CleanRunning}, ""},
-		"held back": {"by its number of pods", func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](0) },
-			gang.Lifecycle{Restart: gang.RestartGang, MaxRestarts: 5, Clean: gang.CleanRunning}, ""},
+		"no edit": {
+			edit:            func(*batchv1.Job) {},
+			wantMaxRestarts: admittedMaxRestarts,
+		},
+		"an invalid annotation is ignored": {
+			edit:            func(j *batchv1.Job) { j.Annotations[gang.AnnotationMaxRestarts] = "many" },
+			wantMaxRestarts: defaultMaxRestarts,
+			wantWarning:     gang.AnnotationMaxRestarts,
+		},
+		"several invalid annotations are ignored": {
+			edit: func(j *batchv1.Job) {
+				j.Annotations[gang.AnnotationMaxRestarts] = "-1"
+				j.Annotations[gang.AnnotationCleanPodPolicy] = "some"
+				j.Annotations[gang.AnnotationPort] = "http"
+			},
+			wantMaxRestarts: defaultMaxRestarts,
+			wantWarning:     gang.AnnotationPort,
+		},
+		"the framework is that of the pod template": {
+			edit:            func(j *batchv1.Job) { j.Labels[gang.LabelFramework] = "jax" },
+			wantMaxRestarts: admittedMaxRestarts,
+		},
+		"the role is that of the pod template": {
+			edit:            func(j *batchv1.Job) { j.Labels[gang.LabelRole] = "captain" },
+			wantMaxRestarts: admittedMaxRestarts,
+		},
+		"a Job with 0 pods keeps its size": {
+			edit:            func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](0) },
+			wantMaxRestarts: admittedMaxRestarts,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := &batchv1.Job{ObjectMeta: labelled("train", map[string]string{gang.AnnotationMaxRestarts: "5"}),
-				Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2), Template: *rank.DeepCopy()}}
+			job := newJob(map[string]string{gang.AnnotationMaxRestarts: "5"}, 2)
 			if _, err := engine.Admit(gang.Workload{Job: job}); err != nil {
 				t.Fatal(err)
 			}
 			c.edit(job)
 			before := job.DeepCopy()
-			r, err := engine.Describe(gang.Workload{Job: job})
+			result, err := engine.Describe(gang.Workload{Job: job})
 			if err != nil {
-				t.Fatalf("%s: %v", c.reason, err)
+				t.Fatal(err)
 			}
-			l := r.Gang.Lifecycle
-			if l.Restart != c.want.Restart || l.MaxRestarts != c.want.MaxRestarts || l.Clean != c.want.Clean || r.Gang.Size != 2 || r.Gang.Framework.Name != "pytorch" {
-				t.Errorf("%s: it is a gang of %d of %s that lives by %+v", c.reason, r.Gang.Size, r.Gang.Framework.Name, l)
+			if result.Gang.Size != 2 || result.Gang.Framework.Name != "pytorch" {
+				t.Errorf("the gang has size %d and framework %s, want 2 and pytorch", result.Gang.Size, result.Gang.Framework.Name)
 			}
-			if got := strings.Join(engine.Slips(gang.Workload{Job: job}), "\n"); (got == "") != (c.warns == "") || !strings.Contains(got, c.warns) {
-				t.Errorf("%s: it warns %q, want %q", c.reason, got, c.warns)
+			policies := result.Gang.Policies
+			if policies.RestartPolicy != gang.RestartPolicyGang || policies.MaxRestarts != c.wantMaxRestarts ||
+				policies.CleanPodPolicy != gang.CleanPodPolicyRunning {
+				t.Errorf("policies = %+v, want gang, %d restarts, Running", policies, c.wantMaxRestarts)
+			}
+			warnings := strings.Join(engine.IgnoredAnnotations(gang.Workload{Job: job}).Strings(), "\n")
+			if (warnings == "") != (c.wantWarning == "") || !strings.Contains(warnings, c.wantWarning) {
+				t.Errorf("warnings = %q, want a warning with %q", warnings, c.wantWarning)
 			}
 			if !(gang.Workload{Job: job}).Equal(gang.Workload{Job: before}) {
-				t.Error("the Job was changed by a look")
+				t.Error("Describe changed the Job")
 			}
 		})
 	}
-	// Of a gang of several, a garbled annotation roles makes another gang, which it was not admitted as.
-	job := &batchv1.Job{ObjectMeta: labelled("train-worker", map[string]string{gang.AnnotationRoles: "master=1,worker=2"}),
-		Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2), Template: *rank.DeepCopy()}}
+}
+
+// TestDescribeInvalidRoles checks that a member without valid roles is not described as a gang of its
+// own.
+func TestDescribeInvalidRoles(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	job := newJob(map[string]string{gang.AnnotationRoles: "master=1,worker=2"}, 2)
+	job.Name = "train-worker"
 	if _, err := engine.Admit(gang.Workload{Job: job}); err != nil {
 		t.Fatal(err)
 	}
 	job.Annotations[gang.AnnotationRoles] = "many"
 	if _, err := engine.Describe(gang.Workload{Job: job}); err == nil {
-		t.Error("a member that says nothing of the others was read as a gang of its own")
+		t.Error("Describe accepted a member with invalid roles")
 	}
 }

@@ -1,17 +1,20 @@
-// Package injectors is the engine: it turns a labelled workload into a gang's
-// member, the same way for the webhook, the command line and the reconciler.
+// Package injectors is the injection engine. It turns a labeled workload into a member of a gang. The
+// webhook, the command line and the reconciler share the engine, so all of them give the same result.
 //
 // # The idea
 //
-// Each framework is one folder below this one. It declares what it is, as a
-// gang.Framework, and answers one question: what does a member of this gang need
-// (see [Injector])? The answer is a plan.Plan, data. What every gang needs,
-// whatever its framework, is planned here (see [Engine]). The applier of package
-// plan does the rest.
+// Each framework is one folder below this package. The folder declares the framework as a
+// gang.Framework, and plans the needs of a member of a gang (see [Injector]). The result is a
+// plan.Plan, which is data. The engine adds the needs of every gang (see [Engine]), and package plan
+// applies the merged plan.
 //
-// Adding a framework means one folder and one line in [Builtin]; CONTRIBUTING.md
-// has the steps, and package conformance the suite that each one passes.
+// The folder of a framework is the only place that states facts about the framework. Other packages
+// query the [Registry]: [Registry.Frameworks] returns the roles, launchers and ports, and
+// [Registry.Variables] the injected variables.
 //
-// The engine has no client, no clock, no logger and no memory. The same object
-// gives the same result on every replica, in dry-run, and offline.
+// A new framework needs a folder and a line in [Builtin]. CONTRIBUTING.md lists the steps, and package
+// conformance contains the test suite that every injector must pass.
+//
+// The engine has no client, clock, logger or state. The same object gives the same result on every
+// replica, in a dry run, and offline.
 package injectors

@@ -9,135 +9,144 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
-	"rollcall.training/plan"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/plan"
 )
 
-// Engine turns labelled workloads into members of gangs. Its zero value knows no
-// framework; use [New].
+// Engine turns labeled workloads into members of gangs. The zero value has no frameworks, so create an
+// engine with [NewEngine]. An Engine is immutable and safe for concurrent use.
 type Engine struct {
 	registry   Registry
 	frameworks gang.Frameworks
 	config     gang.Config
 }
 
-// New returns an engine over the given injectors.
-func New(r Registry, cfg gang.Config) *Engine {
-	return &Engine{registry: r, frameworks: r.Frameworks(), config: cfg}
+// NewEngine returns an engine that supports the frameworks of a registry.
+func NewEngine(registry Registry, config gang.Config) *Engine {
+	return &Engine{registry: registry, frameworks: registry.Frameworks(), config: config}
 }
 
-// Frameworks returns what the engine supports, in the order shown to users.
+// Frameworks returns the supported frameworks, in display order.
 func (e *Engine) Frameworks() gang.Frameworks { return e.frameworks }
 
-// Result says what became of one workload.
+// Result is the outcome for one workload.
 type Result struct {
 	// Reason is the stable code of the outcome.
 	Reason gang.Reason
-	// Gang is what the workload was read as; the zero value where it is none.
+	// Gang is the parsed gang. It is the zero value if the workload was not parsed.
 	Gang gang.Gang
-	// Children are the objects that the reconciler makes for the gang.
+	// Children are the objects that the reconciler must create for the gang.
 	Children plan.Children
-	// Warnings are for the user, one line each.
-	Warnings []string
+	// Warnings are messages for the user.
+	Warnings gang.Warnings
 }
 
-// Inject makes w, the manifest of a workload that is to be created, a member of its
-// gang. A workload without the label, or with rollcall.training/inject: "false", is
-// left alone. The error is an apierrors.StatusError of HTTP 422 and kind Invalid
-// that lists all mistakes at once; w is unchanged then.
+// Inject turns w, the manifest of a new workload, into a member of its gang. It changes w in place. It
+// does not change a workload without the label rollcall.training/framework, or with the annotation
+// rollcall.training/inject: "false".
 //
-// A phase that came with the manifest is taken away: manifests are copied from
-// live objects, and it is some other gang's.
+// A user error is an apierrors.StatusError with HTTP code 422 and reason Invalid, which lists all
+// mistakes. After an error, w is unchanged. [IsDenied] distinguishes user errors from internal errors.
+//
+// Inject removes the phase and the status of the manifest. They belong to a different gang if the
+// manifest was copied from a live object.
 func (e *Engine) Inject(w gang.Workload) (Result, error) {
-	return e.create(w, func(draft gang.Workload) { delete(draft.Meta().Labels, gang.LabelPhase) })
+	return e.injectNew(w, func(draft gang.Workload) { delete(draft.Meta().Labels, gang.LabelPhase) })
 }
 
-// Admit does what Inject does for a workload that is being created, and begins its
-// life: the first phase is free at admission, and costs a write later.
+// Admit does the same as [Engine.Inject] for a workload that is being created, and sets the phase
+// Pending. During admission the phase costs no additional write.
 func (e *Engine) Admit(w gang.Workload) (Result, error) {
-	return e.create(w, begin)
+	return e.injectNew(w, setPendingPhase)
 }
 
-func begin(w gang.Workload) { w.Meta().Labels[gang.LabelPhase] = string(gang.Pending) }
+func setPendingPhase(w gang.Workload) { w.Meta().Labels[gang.LabelPhase] = string(lifecycle.Pending) }
 
-func (e *Engine) create(w gang.Workload, phase func(gang.Workload)) (Result, error) {
-	if r, stop := e.skip(w); stop {
+func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Result, error) {
+	if r, skip := e.skipUnmanaged(w); skip {
 		return r, nil
 	}
-	return e.apply(w, func(draft gang.Workload) {
-		plan.Rename(draft)
-		revive(draft)
-		phase(draft)
-		delete(draft.Template().Labels, gang.LabelAttempt) // of the object that it was copied from
+	return e.applyPlan(w, func(draft gang.Workload) {
+		plan.ClearDerivedNames(draft)
+		revertSpecChanges(draft)
+		setPhase(draft)
+		// A copy of a live object contains the attempt and the status of that object.
+		delete(draft.Template().Labels, gang.LabelAttempt)
 		delete(draft.Meta().Annotations, gang.AnnotationStatus)
 	})
 }
 
-// Readmit does the same for a StatefulSet that is being updated. What was injected
-// before stays to the letter unless the user's inputs have moved.
-func (e *Engine) Readmit(old, updated *appsv1.StatefulSet) (Result, error) {
+// AdmitUpdate injects a StatefulSet that is being updated. It changes updated in place. The injected
+// values of old stay exactly as they are, unless the user changed an input of the injection. Errors
+// are those of [Engine.Inject].
+func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 	w := gang.Workload{StatefulSet: updated}
-	if r, stop := e.skip(w); stop {
+	if r, skip := e.skipUnmanaged(w); skip {
 		return r, nil
 	}
 	sent := w.DeepCopy()
-	warnings := hold(old, updated)
-	stuck, err := plan.Stick(old, updated)
+	warnings := preserveZeroReplicas(old, updated)
+	preserved, err := plan.PreserveAdmitted(old, updated)
 	if err != nil {
-		return Result{Reason: gang.ReasonInternal}, apierrors.NewInternalError(err)
+		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)
 	}
-	if stuck {
-		// Not parsed again: a newer release may read the same text more strictly,
-		// and must not refuse what it is not asked to change.
-		return Result{Reason: reason(sent, w), Warnings: warnings}, nil
+	if preserved {
+		// The workload is not parsed again. A newer release may have stricter rules, and must not deny
+		// an update that does not concern these rules.
+		return Result{Reason: changeReason(sent, w), Warnings: warnings}, nil
 	}
-	if errs := becoming(old, updated); len(errs) > 0 {
-		if (gang.Workload{StatefulSet: old}).Labelled() {
-			return Result{Reason: gang.ReasonTooLate}, nil // labelled while Rollcall was not there to refuse
+	if errs := validateAdoption(old, updated); len(errs) > 0 {
+		labeledWithoutWebhook := gang.Workload{StatefulSet: old}.HasFrameworkLabel()
+		if labeledWithoutWebhook {
+			return Result{Reason: gang.ReasonImmutableTemplate}, nil
 		}
-		return Result{Reason: gang.ReasonInvalid}, invalid(w, errs)
+		return Result{Reason: gang.ReasonInvalid}, newInvalidError(w, errs)
 	}
-	return e.apply(w, func(draft gang.Workload) {
-		if gang.PhaseOf(draft) == "" {
-			begin(draft)
+	return e.applyPlan(w, func(draft gang.Workload) {
+		if lifecycle.ReadPhase(draft) == "" {
+			setPendingPhase(draft)
 		}
 	})
 }
 
-// reason tells whether a workload was changed.
-func reason(before, after gang.Workload) gang.Reason {
+// changeReason returns ReasonUnchanged if the two workloads are equal, ReasonInjected otherwise.
+func changeReason(before, after gang.Workload) gang.Reason {
 	if before.Equal(after) {
 		return gang.ReasonUnchanged
 	}
 	return gang.ReasonInjected
 }
 
-// becoming refuses a StatefulSet that exists, is no gang yet, and cannot become
-// one since the fields in question are immutable.
-func becoming(old, updated *appsv1.StatefulSet) field.ErrorList {
-	if _, was := old.Annotations[gang.AnnotationInjected]; was {
+// validateAdoption returns errors for the label on an existing StatefulSet that was not injected and
+// cannot become a gang, because the required fields are immutable.
+func validateAdoption(old, updated *appsv1.StatefulSet) field.ErrorList {
+	if isInjected(gang.Workload{StatefulSet: old}) {
 		return nil
 	}
-	const fix = "; the field is immutable, so delete the StatefulSet and create it anew with the label"
+	const fix = "; the field is immutable, so recreate the StatefulSet with the label"
+	spec := field.NewPath("spec")
 	var errs field.ErrorList
-	if updated.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
-		errs = append(errs, field.NotSupported(field.NewPath("spec", "podManagementPolicy"), updated.Spec.PodManagementPolicy,
-			[]appsv1.PodManagementPolicyType{appsv1.ParallelPodManagement}))
-		errs[len(errs)-1].Detail += fix
+	if policy := updated.Spec.PodManagementPolicy; policy != appsv1.ParallelPodManagement {
+		err := field.NotSupported(spec.Child("podManagementPolicy"), policy,
+			[]appsv1.PodManagementPolicyType{appsv1.ParallelPodManagement})
+		err.Detail += fix
+		errs = append(errs, err)
 	}
 	if updated.Spec.ServiceName == "" {
-		errs = append(errs, field.Required(field.NewPath("spec", "serviceName"), "ranks find each other in a headless Service"+fix))
+		errs = append(errs, field.Required(spec.Child("serviceName"),
+			"the ranks find each other through a headless Service"+fix))
 	}
 	return errs
 }
 
-// parse reads a workload as a gang. A StatefulSet of no replicas is one that is
-// held back: it is read with the size that its ranks were told, and with what its
-// annotations say when they were never told any, which is put right when it is scaled up.
-func (e *Engine) parse(w gang.Workload) (gang.Gang, []string, field.ErrorList) {
+// parseGang parses a workload. A StatefulSet with 0 replicas is suspended. Its size is then the size
+// that was injected, or the size that its annotations declare if it was never injected. Scaling up
+// corrects a wrong declaration.
+func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, field.ErrorList) {
 	if set := w.StatefulSet; set != nil && w.Ranks() == 0 {
-		size := gang.Asked(w, e.frameworks)
-		if r, err := plan.ReadRecord(w); err == nil && r != nil && r.Size > 0 {
-			size = r.Size
+		size := gang.DeclaredSize(w, e.frameworks)
+		if record, err := plan.ReadRecord(w); err == nil && record != nil && record.Replicas > 0 {
+			size = record.Replicas
 		}
 		view := *set
 		view.Spec.Replicas = &size
@@ -146,99 +155,106 @@ func (e *Engine) parse(w gang.Workload) (gang.Gang, []string, field.ErrorList) {
 	return gang.Parse(w, e.frameworks, e.config)
 }
 
-func (e *Engine) skip(w gang.Workload) (Result, bool) {
+// skipUnmanaged returns the result and true for a workload that Rollcall does not manage.
+func (e *Engine) skipUnmanaged(w gang.Workload) (Result, bool) {
 	switch {
-	case !w.Labelled():
-		return Result{Reason: gang.ReasonNotLabelled}, true
+	case !w.HasFrameworkLabel():
+		return Result{Reason: gang.ReasonNotLabeled}, true
 	case w.OptedOut():
 		return Result{Reason: gang.ReasonOptedOut}, true
 	}
 	return Result{}, false
 }
 
-// apply works on a copy, so that a refused workload is left as it came. What
-// depends on whether the workload is new, prepare does.
-func (e *Engine) apply(w gang.Workload, prepare func(gang.Workload)) (Result, error) {
+// applyPlan plans and applies the injection of w. It works on a copy, so that a denied workload stays
+// unchanged. The function prepare makes the changes to the copy that precede parsing.
+func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result, error) {
 	draft := w.DeepCopy()
 	prepare(draft)
-	g, warnings, errs := e.parse(draft)
+	g, warnings, errs := e.parseGang(draft)
 	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}
 	if len(errs) > 0 {
-		return r, invalid(w, errs)
+		return r, newInvalidError(w, errs)
 	}
-	p, err := e.plan(g)
+	p, err := e.buildPlan(g)
 	if err != nil {
-		r.Reason = gang.ReasonInternal
+		r.Reason = gang.ReasonInternalError
 		return r, apierrors.NewInternalError(err)
 	}
-	if errs := tooLong(w, p); len(errs) > 0 {
-		return r, invalid(w, errs)
+	if errs := validateEnvLength(w, p); len(errs) > 0 {
+		return r, newInvalidError(w, errs)
 	}
-	applied, errs := plan.Apply(draft, g, p)
-	r.Warnings = append(r.Warnings, applied...)
+	applyWarnings, errs := plan.Apply(draft, g, p)
+	r.Warnings = append(r.Warnings, applyWarnings...)
 	if len(errs) > 0 {
-		return r, invalid(w, errs)
+		return r, newInvalidError(w, errs)
 	}
 	r.Children = p.Children
-	r.Reason = reason(w, draft)
-	w.Become(draft)
+	r.Reason = changeReason(w, draft)
+	w.ReplaceWith(draft)
 	return r, nil
 }
 
-// maxEnvString is MAX_ARG_STRLEN of Linux, 32 pages: the longest NAME=value that a
-// process can be started with, its closing zero byte included.
-const maxEnvString = 32 * 4096
+// maxEnvBytes is MAX_ARG_STRLEN of Linux: 32 pages. It limits the length of NAME=value, including the
+// terminating zero byte.
+const maxEnvBytes = 32 * 4096
 
-// tooLong refuses a gang whose ranks could not be told of each other by variables:
-// its containers would fail to start, with an error that names no variable.
-func tooLong(w gang.Workload, p plan.Plan) field.ErrorList {
+// validateEnvLength returns an error for each planned variable that exceeds maxEnvBytes. The containers
+// would fail to start, and the error of the runtime does not name the variable.
+func validateEnvLength(w gang.Workload, p plan.Plan) field.ErrorList {
 	path := field.NewPath("spec", "parallelism")
 	if w.StatefulSet != nil {
 		path = field.NewPath("spec", "replicas")
 	}
 	var errs field.ErrorList
 	for _, e := range p.Env {
-		if n := len(e.Name) + len("=") + len(e.Value) + 1; n > maxEnvString {
+		if n := len(e.Name) + len("=") + len(e.Value) + 1; n > maxEnvBytes {
 			errs = append(errs, field.Invalid(path, w.Ranks(), fmt.Sprintf(
-				"%s would take %d bytes, and Linux starts no process with a variable of more than %d; use fewer ranks with more processes each, or shorter names",
-				e.Name, n, maxEnvString)))
+				"the variable %s would have %d bytes, but Linux limits a variable to %d bytes; "+
+					"use fewer ranks with more processes each, or shorter names",
+				e.Name, n, maxEnvBytes)))
 		}
 	}
 	return errs
 }
 
-// Another reports whether w bears the injection of another build of Rollcall, all of it as it
-// was put there. What this build would do instead is no fault of the workload then: while
-// managers are replaced by others, one of each may hear of the same request.
-func (e *Engine) Another(w gang.Workload) bool {
-	r, err := plan.ReadRecord(w)
-	return err == nil && r != nil && r.Build != "" && e.config.Build != "" && r.Build != e.config.Build && r.Whole(w)
+// InjectedByOtherVersion reports whether w has the unmodified injection of another build of Rollcall.
+// Differences from the injection of this build are then not the user's fault: during a rolling update,
+// managers of both builds can handle the same request.
+func (e *Engine) InjectedByOtherVersion(w gang.Workload) bool {
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil {
+		return false
+	}
+	buildsKnown := record.Build != "" && e.config.Build != ""
+	return buildsKnown && record.Build != e.config.Build && record.IsUnmodified(w)
 }
 
-// plan asks the framework's injector and adds what every gang gets.
-func (e *Engine) plan(g gang.Gang) (plan.Plan, error) {
-	inj, err := e.registry.find(g.Framework.Name)
+// buildPlan merges the plan of the framework's injector with the needs of every gang.
+func (e *Engine) buildPlan(g gang.Gang) (plan.Plan, error) {
+	inj, err := e.registry.findInjector(g.Framework.Name)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	p := inj.Plan(g)
-	p.By, p.Build = g.Framework.Name, e.config.Build
-	return plan.Merge(p, baseline(g))
+	p.Injector, p.Build = g.Framework.Name, e.config.Build
+	return plan.Merge(p, baselinePlan(g))
 }
 
-func invalid(w gang.Workload, errs field.ErrorList) error {
+func newInvalidError(w gang.Workload, errs field.ErrorList) error {
 	return apierrors.NewInvalid(w.GroupKind(), w.Meta().Name, errs)
 }
 
-// IsDenied reports whether err tells of a workload that its user has to change,
-// as opposed to a fault of Rollcall's.
+// IsDenied reports whether err is a user error that a change of the workload can fix, as opposed to an
+// internal error.
 func IsDenied(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && apierrors.IsInvalid(err)
 }
 
-// Causes lists the mistakes that a denial names, each "field: what is wrong".
-func Causes(err error) []string {
+// DenialCauses returns the mistakes that a denial lists, each as "field: message". For any other error
+// it returns the text of the error.
+func DenialCauses(err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return []string{err.Error()}

@@ -12,24 +12,24 @@ import (
 
 func TestConformance(t *testing.T) {
 	for _, inj := range injectors.Builtin() {
-		t.Run(inj.Framework().Name, func(t *testing.T) { conformance.Suite(t, inj) })
+		t.Run(inj.Framework().Name, func(t *testing.T) { conformance.RunSuite(t, inj) })
 	}
 }
 
-// engineFront is the engine without any front end around it.
-func engineFront(t *testing.T, text []byte) conformance.Outcome {
+// injectWithEngine is a front end that calls the engine directly.
+func injectWithEngine(t *testing.T, text []byte) conformance.FrontEndResult {
 	t.Helper()
-	w := conformance.Workload(t, text)
+	w := conformance.ParseWorkload(t, text)
 	if w.Meta().Namespace == "" {
 		w.Meta().Namespace = "default"
 	}
-	result, err := injectors.New(injectors.Builtin(), gang.Config{}).Inject(w)
-	out := conformance.Outcome{Warnings: result.Warnings}
+	result, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w)
+	out := conformance.FrontEndResult{Warnings: result.Warnings.Strings()}
 	if err != nil {
 		if !injectors.IsDenied(err) {
-			t.Fatalf("a fault, not a denial: %v", err)
+			t.Fatalf("internal error: %v", err)
 		}
-		out.Denials = injectors.Causes(err)
+		out.Denials = injectors.DenialCauses(err)
 		return out
 	}
 	if out.Object, err = yaml.Marshal(w.Object()); err != nil {
@@ -38,4 +38,4 @@ func engineFront(t *testing.T, text []byte) conformance.Outcome {
 	return out
 }
 
-func TestGoldens(t *testing.T) { conformance.Goldens(t, engineFront) }
+func TestGoldens(t *testing.T) { conformance.RunGoldenCases(t, injectWithEngine) }

@@ -2,6 +2,7 @@ package injectors_test
 
 import (
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,17 +13,21 @@ import (
 	"rollcall.training/injectors"
 )
 
-// A labelled Job goes in; a member of a gang comes out, with the Service that the
-// reconciler makes for it.
+// A labeled Job becomes a member of a gang. The result also contains the Service that the reconciler
+// creates for the gang.
 func ExampleEngine_Inject() {
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      "train",
+			Namespace: "team",
+			Labels:    map[string]string{gang.LabelFramework: "pytorch"},
+		},
 		Spec: batchv1.JobSpec{
 			Parallelism: ptr.To[int32](4), Completions: ptr.To[int32](4),
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer"}}}},
 		},
 	}
-	engine := injectors.New(injectors.Builtin(), gang.Config{})
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	result, err := engine.Inject(gang.Workload{Job: job})
 	if err != nil {
 		fmt.Println(err)
@@ -32,7 +37,7 @@ func ExampleEngine_Inject() {
 	for _, e := range job.Spec.Template.Spec.Containers[0].Env[:5] {
 		fmt.Printf("%s=%s\n", e.Name, e.Value)
 	}
-	fmt.Println("service", result.Service().Name)
+	fmt.Println("service", result.BuildService().Name)
 	// Output:
 	// Injected Indexed
 	// PYTHONUNBUFFERED=1
@@ -43,16 +48,25 @@ func ExampleEngine_Inject() {
 	// service train
 }
 
-// A mistake is answered with its field, its value, what is allowed, and the fix.
-func ExampleCauses() {
+// A denial lists for each mistake the field, the value, the supported values and a fix.
+func ExampleDenialCauses() {
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Labels: map[string]string{gang.LabelFramework: "pytroch"}},
-		Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer"}}}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      "train",
+			Namespace: "team",
+			Labels:    map[string]string{gang.LabelFramework: "pytroch"},
+		},
+		Spec: batchv1.JobSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer"}}}},
+		},
 	}
-	_, err := injectors.New(injectors.Builtin()[:1], gang.Config{}).Inject(gang.Workload{Job: job})
-	for _, cause := range injectors.Causes(err) {
-		fmt.Println(cause)
+	_, err := injectors.NewEngine(injectors.Builtin()[:1], gang.Config{}).Inject(gang.Workload{Job: job})
+	for _, cause := range injectors.DenialCauses(err) {
+		path, message, _ := strings.Cut(cause, ": ")
+		fmt.Println(path)
+		fmt.Println(message)
 	}
 	// Output:
-	// metadata.labels[rollcall.training/framework]: Unsupported value: "pytroch": supported values: "pytorch"; did you mean "pytorch"?
+	// metadata.labels[rollcall.training/framework]
+	// Unsupported value: "pytroch": supported values: "pytorch"; did you mean "pytorch"?
 }

@@ -13,19 +13,21 @@ import (
 	"rollcall.training/injectors/pytorch"
 	"rollcall.training/injectors/tensorflow"
 	"rollcall.training/injectors/xgboost"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Injector knows one framework.
+// Injector plans the injection for one framework. Implementations are stateless and safe for
+// concurrent use.
 type Injector interface {
-	// Framework declares the framework. It returns the same value on each call.
+	// Framework returns the declaration of the framework. Every call returns an equal value.
 	Framework() gang.Framework
-	// Plan says what the members of g need beyond what every gang gets. It is a
-	// pure function of g.
+	// Plan returns the needs of a member of g that are specific to the framework. The needs of every
+	// gang are not included. Plan is a pure function of g.
 	Plan(g gang.Gang) plan.Plan
 }
 
-// Registry is the set of injectors of a build, in the order shown to users.
+// Registry is the list of injectors of a build, in display order. The names of the frameworks are
+// unique.
 type Registry []Injector
 
 // Builtin returns the injectors that Rollcall ships.
@@ -43,7 +45,7 @@ func Builtin() Registry {
 	}
 }
 
-// Frameworks returns what the injectors declare, in their order.
+// Frameworks returns the declarations of the injectors, in the order of the registry.
 func (r Registry) Frameworks() gang.Frameworks {
 	out := make(gang.Frameworks, len(r))
 	for i, inj := range r {
@@ -52,12 +54,13 @@ func (r Registry) Frameworks() gang.Frameworks {
 	return out
 }
 
-// find returns the injector of a framework; the name comes from Frameworks.
-func (r Registry) find(name string) (Injector, error) {
+// findInjector returns the injector of the framework with the given name, or an error if it is not
+// registered.
+func (r Registry) findInjector(framework string) (Injector, error) {
 	for _, inj := range r {
-		if inj.Framework().Name == name {
+		if inj.Framework().Name == framework {
 			return inj, nil
 		}
 	}
-	return nil, fmt.Errorf("finding the injector of %q: not registered", name)
+	return nil, fmt.Errorf("finding the injector of framework %q: not registered", framework)
 }

@@ -13,60 +13,60 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/conformance"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// admit does with a text what the webhook and the API server do: decode, inject,
-// compare, patch. It returns the patched text and the object that was meant.
-func admit(raw []byte, kind gang.Kind) (patched []byte, w gang.Workload, err error) {
-	w = empty(kind)
+// admitAndPatch handles a manifest as the webhook and the API server do: decode, inject, diff, patch. It
+// returns the patched manifest and the injected workload.
+func admitAndPatch(raw []byte, kind gang.Kind) (patched []byte, w gang.Workload, err error) {
+	w = newWorkload(kind)
 	if err := json.Unmarshal(raw, w.Object()); err != nil {
 		return nil, w, err
 	}
 	before := w.DeepCopy()
-	if _, err := injectors.New(injectors.Builtin(), gang.Config{}).Inject(w); err != nil {
+	if _, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w); err != nil {
 		return nil, before, err
 	}
 	text, err := json.Marshal(plan.Diff(raw, before.Object(), w.Object()))
 	if err != nil {
 		return nil, w, err
 	}
-	p, err := jsonpatch.DecodePatch(text)
+	patch, err := jsonpatch.DecodePatch(text)
 	if err != nil {
 		return nil, w, err
 	}
-	if patched, err = p.Apply(raw); err != nil {
-		return nil, w, fmt.Errorf("applying %s: %w", text, err)
+	if patched, err = patch.Apply(raw); err != nil {
+		return nil, w, fmt.Errorf("applying the patch %s: %w", text, err)
 	}
 	return patched, w, nil
 }
 
-func empty(kind gang.Kind) gang.Workload {
-	w, _ := gang.NewWorkload(kind) // the kinds here are constants
+func newWorkload(kind gang.Kind) gang.Workload {
+	w, _ := gang.NewWorkload(kind) // the callers pass valid kinds
 	return w
 }
 
-// TestUnknownFields strews fields that no Go type of ours knows over the golden
-// manifests, at every depth. Each must come out where it went in.
+// TestUnknownFields adds fields that no Go type has to the golden manifests, at every depth. The
+// patched manifest must contain every field at its original path.
 func TestUnknownFields(t *testing.T) {
 	admitted := 0
-	for _, c := range conformance.Cases(t) {
-		w := conformance.Workload(t, c.Manifest)
+	for _, c := range conformance.GoldenCases(t) {
+		w := conformance.ParseWorkload(t, c.Manifest)
 		if w.Meta().Annotations[gang.AnnotationInjected] != "" || w.Meta().Labels[gang.LabelPhase] != "" {
-			continue // carries what Rollcall writes, and may rewrite
+			continue // contains values that Rollcall wrote and may replace
 		}
 		for seed := range uint64(20) {
-			rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test that can be repeated
+			rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the test must be reproducible
 			var tree any
 			if err := yaml.Unmarshal(c.Manifest, &tree); err != nil {
 				t.Fatal(err)
 			}
-			strew(rng, tree)
+			addUnknownFields(rng, tree)
 			raw, err := json.Marshal(tree)
 			if err != nil {
 				t.Fatal(err)
 			}
-			patched, meant, err := admit(raw, w.Kind())
+			patched, injected, err := admitAndPatch(raw, w.Kind())
 			if injectors.IsDenied(err) {
 				continue
 			}
@@ -78,61 +78,61 @@ func TestUnknownFields(t *testing.T) {
 			if err := json.Unmarshal(patched, &got); err != nil {
 				t.Fatal(err)
 			}
-			if err := conformance.Additive(tree, got); err != nil {
+			if err := conformance.CheckAdditive(tree, got); err != nil {
 				t.Fatalf("%s, seed %d: %v", c.Name, seed, err)
 			}
-			again := empty(w.Kind())
-			if err := json.Unmarshal(patched, again.Object()); err != nil {
+			decoded := newWorkload(w.Kind())
+			if err := json.Unmarshal(patched, decoded.Object()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(meant.Object(), again.Object()); diff != "" {
-				t.Fatalf("%s, seed %d: the patch does not lead to the object (-object +patched):\n%s", c.Name, seed, diff)
+			if diff := cmp.Diff(injected.Object(), decoded.Object()); diff != "" {
+				t.Fatalf("%s, seed %d: the patched manifest differs (-injected +patched):\n%s", c.Name, seed, diff)
 			}
 		}
 	}
 	if admitted == 0 {
-		t.Fatal("no manifest was admitted, so nothing was tested")
+		t.Fatal("no manifest was admitted")
 	}
 }
 
-// strew adds an unknown field to about a third of all objects below v.
-func strew(rng *rand.Rand, v any) {
-	switch v := v.(type) {
+// addUnknownFields adds an unknown field to about a third of the objects in a tree.
+func addUnknownFields(rng *rand.Rand, tree any) {
+	switch node := tree.(type) {
 	case map[string]any:
-		for k, child := range v {
-			switch k {
+		for key, child := range node {
+			switch key {
 			case "labels", "annotations", "matchLabels", "limits", "requests", "data":
-				// maps from names to values have no fields
+				// These maps have user-defined keys instead of fields.
 			default:
-				strew(rng, child)
+				addUnknownFields(rng, child)
 			}
 		}
 		if rng.IntN(3) == 0 {
-			v["futureField"] = map[string]any{"id": float64(rng.IntN(1_000_000))}
+			node["futureField"] = map[string]any{"id": float64(rng.IntN(1_000_000))}
 		}
 	case []any:
-		for _, child := range v {
-			strew(rng, child)
+		for _, child := range node {
+			addUnknownFields(rng, child)
 		}
 	}
 }
 
-// FuzzInject holds the engine to its promises on whatever decodes to a workload.
+// FuzzInject checks the guarantees of the engine for every input that decodes to a workload.
 func FuzzInject(f *testing.F) {
-	for _, c := range conformance.Cases(f) {
+	for _, c := range conformance.GoldenCases(f) {
 		raw, err := yaml.YAMLToJSON(c.Manifest)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(raw, conformance.Workload(f, c.Manifest).Kind() == gang.StatefulSet)
+		f.Add(raw, conformance.ParseWorkload(f, c.Manifest).Kind() == gang.StatefulSet)
 	}
-	engine := injectors.New(injectors.Builtin(), gang.Config{})
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	f.Fuzz(func(t *testing.T, raw []byte, set bool) {
 		kind := gang.Job
 		if set {
 			kind = gang.StatefulSet
 		}
-		w := empty(kind)
+		w := newWorkload(kind)
 		if json.Unmarshal(raw, w.Object()) != nil {
 			return
 		}
@@ -140,43 +140,43 @@ func FuzzInject(f *testing.F) {
 		_, err := engine.Inject(w)
 		if err != nil {
 			if !injectors.IsDenied(err) {
-				t.Fatalf("a fault, not a denial: %v", err)
+				t.Fatalf("internal error: %v", err)
 			}
 			if diff := cmp.Diff(before.Object(), w.Object()); diff != "" {
-				t.Fatalf("a denial changed the workload:\n%s", diff)
+				t.Fatalf("the denied workload changed (-before +after):\n%s", diff)
 			}
 			return
 		}
 		twice := w.DeepCopy()
 		if _, err := engine.Inject(twice); err != nil {
-			t.Fatalf("what was admitted is refused the second time: %v", err)
+			t.Fatalf("the second injection was denied: %v", err)
 		}
 		if diff := cmp.Diff(w.Object(), twice.Object()); diff != "" {
-			t.Fatalf("the second injection changed (-once +twice):\n%s", diff)
+			t.Fatalf("the second injection changed the workload (-once +twice):\n%s", diff)
 		}
 		if before.Meta().Annotations[gang.AnnotationInjected] == "" {
-			additive(t, before, w)
+			requireAdditive(t, before, w)
 		}
 	})
 }
 
-func additive(t *testing.T, before, after gang.Workload) {
+func requireAdditive(t *testing.T, before, after gang.Workload) {
 	t.Helper()
-	for _, m := range []gang.Workload{before, after} {
-		delete(m.Meta().Labels, gang.LabelPhase)
-		delete(m.Meta().Annotations, gang.AnnotationStatus)
+	for _, w := range []gang.Workload{before, after} {
+		delete(w.Meta().Labels, gang.LabelPhase)
+		delete(w.Meta().Annotations, gang.AnnotationStatus)
 	}
 	var trees [2]any
 	for i, w := range []gang.Workload{before, after} {
 		text, err := json.Marshal(w.Object())
 		if err != nil {
-			return // a value that cannot be encoded came in
+			return // the input contains a value that cannot be encoded
 		}
 		if err := json.Unmarshal(text, &trees[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := conformance.Additive(trees[0], trees[1]); err != nil {
+	if err := conformance.CheckAdditive(trees[0], trees[1]); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,105 +11,118 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Sample is a workload of a made-up gang and what it receives: for the command line
-// and the reference, which thus say what the code does.
+// Sample is a workload of a sample gang together with its plan. The command line and the generated
+// reference print samples, so that both always match the code.
 type Sample struct {
-	// Gang is what the workload was read as.
+	// Gang is the parsed workload.
 	Gang gang.Gang
-	// Roles is its annotation of that name; empty for a gang of one workload.
+	// Roles is the annotation rollcall.training/roles. It is empty for a gang of one workload.
 	Roles string
-	// Plan is what its framework's injector gives it.
+	// Plan is the plan of the framework's injector.
 	Plan plan.Plan
 }
 
-// Samples are the workloads by which a framework is shown: one alone where there is
-// such a gang, one of each role of a gang of several, and an elastic one.
+// Samples returns the sample workloads of a framework: a gang of one workload if the default role
+// allows it, a workload for each role of a gang with several roles, and an elastic workload if the
+// framework is elastic. The error reports an unknown framework.
 func (r Registry) Samples(framework string) ([]Sample, error) {
-	inj, err := r.find(framework)
+	inj, err := r.findInjector(framework)
 	if err != nil {
 		return nil, err
 	}
 	f := inj.Framework()
 	var out []Sample
-	add := func(role gang.Role, annotations map[string]string) error {
-		s, err := sample(inj, role, annotations)
+	for _, w := range slices.Concat(singleWorkloadSamples(f), multiRoleSamples(f), elasticSamples(f)) {
+		s, err := newSample(inj, w.role, sampleSize(f, w.role), w.annotations)
+		if err != nil {
+			return nil, err
+		}
 		out = append(out, s)
-		return err
 	}
-	alone, _ := f.Find(f.Role)
-	if len(alone.Requires) == 0 {
-		err = add(alone, map[string]string{})
-	}
-	if roles := f.Together(); err == nil && len(roles) > 1 {
-		text := make([]string, len(roles))
-		for i, role := range roles {
-			text[i] = fmt.Sprintf("%s=%d", role.Name, sampleSize(f, role))
-		}
-		for _, role := range roles {
-			if err == nil {
-				err = add(role, map[string]string{gang.AnnotationRoles: strings.Join(text, ",")})
-			}
-		}
-	}
-	if err == nil && f.Elastic != "" {
-		elastic, _ := f.Find(f.Elastic)
-		annotations := map[string]string{gang.AnnotationElastic: "2:8"}
-		if len(elastic.Requires) > 0 { // shown by whom it follows
-			elastic, _ = f.Find(elastic.Requires[0])
-			annotations[gang.AnnotationRoles] = fmt.Sprintf("%s=1,%s=4", elastic.Name, f.Elastic)
-		}
-		err = add(elastic, annotations)
-	}
-	return out, err
+	return out, nil
 }
 
+// sampleWorkload is the input of a sample. Its annotations may be modified.
+type sampleWorkload struct {
+	role        gang.Role
+	annotations map[string]string
+}
+
+func singleWorkloadSamples(f gang.Framework) []sampleWorkload {
+	role, _ := f.FindRole(f.DefaultRole)
+	if len(role.Requires) > 0 {
+		return nil
+	}
+	return []sampleWorkload{{role: role, annotations: map[string]string{}}}
+}
+
+func multiRoleSamples(f gang.Framework) []sampleWorkload {
+	roles := f.CompatibleRoles()
+	if len(roles) < 2 {
+		return nil
+	}
+	sizes := make([]string, len(roles))
+	for i, role := range roles {
+		sizes[i] = fmt.Sprintf("%s=%d", role.Name, sampleSize(f, role))
+	}
+	out := make([]sampleWorkload, len(roles))
+	for i, role := range roles {
+		out[i] = sampleWorkload{role: role, annotations: map[string]string{gang.AnnotationRoles: strings.Join(sizes, ",")}}
+	}
+	return out
+}
+
+// elasticSamples returns a workload of the elastic role. If this role requires another role, such as a
+// launcher, the sample is a workload of the required role, which receives the list of hosts.
+func elasticSamples(f gang.Framework) []sampleWorkload {
+	if f.ElasticRole == "" {
+		return nil
+	}
+	role, _ := f.FindRole(f.ElasticRole)
+	annotations := map[string]string{gang.AnnotationElastic: "2:8"}
+	if len(role.Requires) > 0 {
+		role, _ = f.FindRole(role.Requires[0])
+		annotations[gang.AnnotationRoles] = fmt.Sprintf("%s=1,%s=4", role.Name, f.ElasticRole)
+	}
+	return []sampleWorkload{{role: role, annotations: annotations}}
+}
+
+// sampleSize returns the number of pods of a role in a sample gang.
 func sampleSize(f gang.Framework, role gang.Role) int32 {
 	switch {
-	case role.Max > 0:
-		return role.Max
-	case role.Name == f.Role || f.Launches:
+	case role.MaxPods > 0:
+		return role.MaxPods
+	case role.Name == f.DefaultRole || f.HasLauncher:
 		return 4
 	default:
 		return 1
 	}
 }
 
-// sample reads a Job with 8 accelerators and 64 cores in each pod.
-func sample(inj Injector, role gang.Role, annotations map[string]string) (Sample, error) {
+// newSample plans a Job of the given number of pods, with 8 accelerators and 64 cores in each pod.
+func newSample(inj Injector, role gang.Role, size int32, annotations map[string]string) (Sample, error) {
 	f, name := inj.Framework(), "train"
-	size := sampleSize(f, role)
 	if annotations[gang.AnnotationRoles] != "" {
 		name += "-" + role.Name
 	}
-	if f.Launches {
-		annotations[gang.AnnotationSlots] = "8"
+	if f.HasLauncher {
+		annotations[gang.AnnotationSlotsPerWorker] = "8"
 	}
 	w := gang.Workload{Job: &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "team", Annotations: annotations,
 			Labels: map[string]string{gang.LabelFramework: f.Name, gang.LabelRole: role.Name}},
 		Spec: batchv1.JobSpec{Parallelism: &size, Completions: &size},
 	}}
-	w.Template().Spec.Containers = []corev1.Container{{Name: "trainer", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("64"), "nvidia.com/gpu": resource.MustParse("8"),
-	}}}}
+	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64"), "nvidia.com/gpu": resource.MustParse("8")}
+	w.Template().Spec.Containers = []corev1.Container{
+		{Name: "trainer", Resources: corev1.ResourceRequirements{Limits: limits}},
+	}
 	g, _, errs := gang.Parse(w, gang.Frameworks{f}, gang.Config{})
 	if len(errs) > 0 {
-		return Sample{}, fmt.Errorf("reading a sample of %s: %w", f.Name, errs.ToAggregate())
+		return Sample{}, fmt.Errorf("parsing a sample workload of framework %s: %w", f.Name, errs.ToAggregate())
 	}
 	return Sample{Gang: g, Roles: annotations[gang.AnnotationRoles], Plan: inj.Plan(g)}, nil
-}
-
-// Variables are the names of what the framework's injector sets anywhere, sorted.
-func Variables(samples []Sample) []string {
-	var out []string
-	for _, s := range samples {
-		for _, e := range s.Plan.Env {
-			out = append(out, e.Name)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

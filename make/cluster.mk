@@ -1,18 +1,18 @@
-# A real cluster on this machine, to try things by hand: see test/cluster/doc.go.
+# A cluster on this machine for manual tests. See test/cluster/doc.go.
 CLUSTER_NODES ?= real
 CLUSTER = cd test && go run ./cluster/cmd/cluster
 
-##@ A cluster by hand
+##@ Manual cluster
 
 .PHONY: cluster-up cluster-down cluster-status cluster-clean
-cluster-up: ## Start a cluster that runs until it is stopped (CLUSTER_NODES=real|kwok|none; real needs root)
+cluster-up: ## Start a cluster (CLUSTER_NODES=real|kwok|none; real needs root)
 	$(CLUSTER) up --nodes $(CLUSTER_NODES)
 
-cluster-down: ## Stop the cluster, and take away what crashed ones left
+cluster-down: ## Stop the cluster
 	$(CLUSTER) down
 
-cluster-status: ## Show the clusters that run
+cluster-status: ## Show all clusters
 	$(CLUSTER) status
 
-cluster-clean: ## Take away what crashed clusters left, and nothing that runs
+cluster-clean: ## Remove the leftovers of crashed clusters
 	$(CLUSTER) clean

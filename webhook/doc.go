@@ -1,20 +1,20 @@
-// Package webhook puts the engine behind the API server's admission calls.
+// Package webhook adapts the injection engine to admission webhooks.
 //
 // # The idea
 //
-// Two endpoints share one engine. [Mutator] answers with the patch that makes a
-// labelled workload a member of its gang, with warnings, or with a denial of HTTP
-// 422 that names every mistake. [Validator] looks at the end of admission, after
-// all other webhooks, that nobody took the injection away again, and tells the
-// user of an existing Job that a label comes too late. A third endpoint has no need
-// of the engine: [Ranker] adds a pod's index and its workload's offset, where API
-// servers cannot do that by themselves.
+// The package serves three endpoints:
 //
-// Which objects reach them is not decided here: objectSelector and
-// namespaceSelector are part of the webhook configurations (charts/rollcall), so
-// that an object without the label is never sent, and a Rollcall that is down
-// blocks nobody else.
+//   - [Mutator] responds with the patch that turns a labeled workload into a member of its gang. It
+//     denies an invalid workload with HTTP code 422 and a list of all mistakes.
+//   - [Validator] runs after all mutating webhooks, and denies a workload whose injection was changed.
+//     It also warns the user of an existing Job about changes that have no effect.
+//   - [PodRankHandler] sets the rank label of a pod. Only API servers without
+//     MutatingAdmissionPolicy need this endpoint.
 //
-// All are pure: a call reads its request and nothing else, so a dry run is
-// exact, and any replica gives the same answer.
+// The webhook configurations (charts/rollcall) select the objects with objectSelector and
+// namespaceSelector. The API server never sends an object without the label, so an unavailable
+// Rollcall does not block other workloads.
+//
+// Every response depends only on the request. A dry run is therefore exact, and every replica gives
+// the same response.
 package webhook

@@ -11,153 +11,127 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/webhook"
 )
 
-const plainJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"default"},
+const unlabeledJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"default"},
 "spec":{"parallelism":2,"completions":2,"template":{"spec":{"containers":[{"name":"trainer"}]}}}}`
 
+func mergePatch(t *testing.T, raw []byte, patch string) []byte {
+	t.Helper()
+	out, err := jsonpatch.MergePatch(raw, []byte(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// admitJob returns a manifest after the mutating webhook.
+func admitJob(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	req := newRequest(admissionv1.Create, gang.Job, nil, raw)
+	return applyPatch(t, raw, webhook.NewMutator(newEngine()).Handle(t.Context(), req))
+}
+
+// TestJobUpdates checks that no update of a Job is denied or patched, and that an update without effect
+// gives a warning.
 func TestJobUpdates(t *testing.T) {
-	admitted := func(t *testing.T) []byte {
-		t.Helper()
-		raw := labelled(t, plainJob)
-		return apply(t, raw, webhook.NewMutator(engine()).Handle(t.Context(), request(admissionv1.Create, gang.Job, nil, raw)))
-	}
-	merge := func(t *testing.T, raw []byte, patch string) []byte {
-		t.Helper()
-		out, err := jsonpatch.MergePatch(raw, []byte(patch))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	elastic := func(t *testing.T) []byte {
-		t.Helper()
-		raw := merge(t, labelled(t, plainJob), `{"metadata":{"annotations":{"rollcall.training/elastic":"2:4"}}}`)
-		return apply(t, raw, webhook.NewMutator(engine()).Handle(t.Context(), request(admissionv1.Create, gang.Job, nil, raw)))
-	}
+	unlabeled, labeled := []byte(unlabeledJob), setFrameworkLabel(t, unlabeledJob)
+	admitted := admitJob(t, labeled)
+	elastic := admitJob(t, mergePatch(t, labeled, `{"metadata":{"annotations":{"rollcall.training/elastic":"2:4"}}}`))
 	for name, c := range map[string]struct {
-		reason   string
-		old, now func(t *testing.T) []byte
-		want     string // part of the one warning; empty for none
+		old         []byte
+		patch       string // merge patch of old
+		wantWarning string // part of the only warning, empty if there must be no warning
 	}{
-		"label comes late": {
-			reason: "a running Job's template cannot change, so the user must hear that the label does nothing",
-			old:    func(*testing.T) []byte { return []byte(plainJob) },
-			now:    func(t *testing.T) []byte { return labelled(t, plainJob) },
-			want:   "nothing was injected",
+		"label on an existing Job has no effect": {
+			old:         unlabeled,
+			patch:       `{"metadata":{"labels":{"rollcall.training/framework":"pytorch"}}}`,
+			wantWarning: "nothing was injected",
 		},
-		"label was late before": {
-			reason: "controllers update the Job many times; the warning is for the one who sets the label",
-			old:    func(t *testing.T) []byte { return labelled(t, plainJob) },
-			now:    func(t *testing.T) []byte { return labelled(t, plainJob) },
+		"controllers get no warning about an existing label": {
+			old:   labeled,
+			patch: `{}`,
 		},
-		"label removed": {
-			reason: "the injection stays but nobody follows the gang",
-			old:    admitted,
-			now: func(t *testing.T) []byte {
-				return merge(t, admitted(t), `{"metadata":{"labels":{"rollcall.training/framework":null}}}`)
-			},
-			want: "no longer follows",
+		"gang without the label is no longer managed": {
+			old:         admitted,
+			patch:       `{"metadata":{"labels":{"rollcall.training/framework":null}}}`,
+			wantWarning: "no longer manages",
 		},
-		"port changed": {
-			reason: "an annotation of an existing Job has no effect",
-			old:    admitted,
-			now: func(t *testing.T) []byte {
-				return merge(t, admitted(t), `{"metadata":{"annotations":{"rollcall.training/port":"29500"}}}`)
-			},
-			want: "rollcall.training/port",
+		"port of an existing Job cannot change": {
+			old:         admitted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/port":"29500"}}}`,
+			wantWarning: "rollcall.training/port",
 		},
-		"parallelism changed": {
-			reason: "the ranks know another size",
-			old:    admitted,
-			now: func(t *testing.T) []byte {
-				return merge(t, admitted(t), `{"spec":{"parallelism":3,"completions":3}}`)
-			},
-			want: "spec.parallelism",
+		"ranks are configured for the former size": {
+			old:         admitted,
+			patch:       `{"spec":{"parallelism":3,"completions":3}}`,
+			wantWarning: "spec.parallelism",
 		},
-		"restarts changed": {
-			reason: "what is heeded while the gang runs may change while it does",
-			old:    admitted,
-			now: func(t *testing.T) []byte {
-				return merge(t, admitted(t), `{"metadata":{"annotations":{"rollcall.training/max-restarts":"10"}}}`)
-			},
+		"max-restarts is mutable": {
+			old:   admitted,
+			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"10"}}}`,
 		},
-		"restarts garbled": {
-			reason: "the gang goes on as if nothing was said, and its user must hear it",
-			old:    admitted,
-			now: func(t *testing.T) []byte {
-				return merge(t, admitted(t), `{"metadata":{"annotations":{"rollcall.training/max-restarts":"many"}}}`)
-			},
-			want: "counts as absent",
+		"invalid max-restarts is ignored": {
+			old:         admitted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/max-restarts":"many"}}}`,
+			wantWarning: "the annotation is ignored",
 		},
-		"policy changed": {
-			reason: "the gang follows it, and what the Job was given for the former one stays",
-			old:    admitted,
-			now: func(t *testing.T) []byte {
-				return merge(t, admitted(t), `{"metadata":{"annotations":{"rollcall.training/restart-policy":"never"}}}`)
-			},
-			want: "is heeded from now on",
+		"new restart policy does not change the fields of the Job": {
+			old:         admitted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/restart-policy":"never"}}}`,
+			wantWarning: "takes effect from now on",
 		},
-		"framework changed": {
-			reason: "the template is of the former one",
-			old:    admitted,
-			now: func(t *testing.T) []byte {
-				return merge(t, admitted(t), `{"metadata":{"labels":{"rollcall.training/framework":"jax"}}}`)
-			},
-			want: "rollcall.training/framework]: a change has no effect",
+		"pod template keeps the former framework": {
+			old:         admitted,
+			patch:       `{"metadata":{"labels":{"rollcall.training/framework":"jax"}}}`,
+			wantWarning: "rollcall.training/framework]: a change has no effect",
 		},
-		"elastic, within bounds": {
-			reason: "such a gang takes ranks in and lets them go",
-			old:    elastic,
-			now:    func(t *testing.T) []byte { return merge(t, elastic(t), `{"spec":{"parallelism":4,"completions":4}}`) },
+		"elastic gang changes its size within its bounds": {
+			old:   elastic,
+			patch: `{"spec":{"parallelism":4,"completions":4}}`,
 		},
-		"elastic, out of bounds": {
-			reason: "the ranks were told the bounds",
-			old:    elastic,
-			now:    func(t *testing.T) []byte { return merge(t, elastic(t), `{"spec":{"parallelism":5,"completions":5}}`) },
-			want:   "not within 2:4",
+		"elastic gang exceeds its bounds": {
+			old:         elastic,
+			patch:       `{"spec":{"parallelism":5,"completions":5}}`,
+			wantWarning: "not within 2:4",
 		},
-		"suspended": {
-			reason: "suspend is how queues and restarts work",
-			old:    admitted,
-			now:    func(t *testing.T) []byte { return merge(t, admitted(t), `{"spec":{"suspend":true}}`) },
+		"queue suspends the Job": {
+			old:   admitted,
+			patch: `{"spec":{"suspend":true}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := request(admissionv1.Update, gang.Job, c.old(t), c.now(t))
-			if r := webhook.NewMutator(engine()).Handle(t.Context(), req); !r.Allowed || len(r.Patches) > 0 {
-				t.Errorf("%s: an existing Job was patched or refused: %+v", c.reason, r)
+			req := newRequest(admissionv1.Update, gang.Job, c.old, mergePatch(t, c.old, c.patch))
+			if r := webhook.NewMutator(newEngine()).Handle(t.Context(), req); !r.Allowed || len(r.Patches) > 0 {
+				t.Errorf("the mutator denied or patched an existing Job: %+v", r)
 			}
-			r := webhook.NewValidator(clientgoscheme.Scheme, engine()).Handle(t.Context(), req)
+			r := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).Handle(t.Context(), req)
 			if !r.Allowed {
-				t.Fatalf("%s: refused: %s", c.reason, r.Result.Message)
+				t.Fatalf("the validator denied the update: %s", r.Result.Message)
 			}
 			got := strings.Join(r.Warnings, "\n")
-			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
-				t.Errorf("%s: warnings %q, want one with %q", c.reason, got, c.want)
+			if (c.wantWarning == "") != (got == "") || !strings.Contains(got, c.wantWarning) {
+				t.Errorf("warnings = %q, want a warning with %q", got, c.wantWarning)
 			}
 		})
 	}
 }
 
-// TestPhaseBeginsAtAdmission: a new gang is Pending, whatever its manifest says.
-func TestPhaseBeginsAtAdmission(t *testing.T) {
-	for _, stale := range []string{"", "Succeeded"} {
-		raw := labelled(t, plainJob)
-		if stale != "" {
-			var err error
-			if raw, err = jsonpatch.MergePatch(raw, []byte(`{"metadata":{"labels":{"rollcall.training/phase":"`+stale+`"}}}`)); err != nil {
-				t.Fatal(err)
-			}
+// TestAdmissionSetsPendingPhase checks that a new gang is Pending, even if its manifest has a phase.
+func TestAdmissionSetsPendingPhase(t *testing.T) {
+	for _, manifestPhase := range []string{"", "Succeeded"} {
+		raw := setFrameworkLabel(t, unlabeledJob)
+		if manifestPhase != "" {
+			raw = mergePatch(t, raw, `{"metadata":{"labels":{"rollcall.training/phase":"`+manifestPhase+`"}}}`)
 		}
-		r := webhook.NewMutator(engine()).Handle(t.Context(), request(admissionv1.Create, gang.Job, nil, raw))
 		var job batchv1.Job
-		if err := json.Unmarshal(apply(t, raw, r), &job); err != nil {
+		if err := json.Unmarshal(admitJob(t, raw), &job); err != nil {
 			t.Fatal(err)
 		}
-		if got := job.Labels[gang.LabelPhase]; got != string(gang.Pending) {
-			t.Errorf("with %q in the manifest, the phase is %q", stale, got)
+		if got := job.Labels[gang.LabelPhase]; got != string(lifecycle.Pending) {
+			t.Errorf("with the phase %q in the manifest, the phase is %q, want Pending", manifestPhase, got)
 		}
 	}
 }

@@ -11,52 +11,57 @@ import (
 	"rollcall.training/injectors"
 )
 
-// injections counts answers of the mutating endpoint. Its labels have few values:
-// a framework that is not registered counts as "unknown", whatever the user wrote.
-var injections = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "rollcall_injections_total",
-	Help: "Admission requests for labelled workloads, by framework, workload kind, result (allowed, denied or error) and reason.",
+// admissionRequests counts the responses of the mutating endpoint. The label framework is "unknown" for
+// a framework that is not registered, so that users cannot create new time series.
+var admissionRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "rollcall_admission_requests_total",
+	Help: "Number of admission requests for labeled workloads, by framework, workload kind, " +
+		"result (allowed, denied or error) and reason.",
 }, []string{"framework", "kind", "result", "reason"})
 
-// ranks counts answers of the endpoint for pods. It stays at zero where API servers
-// give ranks by themselves.
-var ranks = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "rollcall_pod_ranks_total",
-	Help: "Admission requests for pods with a rank offset, by workload kind, result (allowed, denied or error) and reason.",
+// podRankRequests counts the responses of the endpoint for pods. It stays at 0 if the API servers set
+// the rank with a MutatingAdmissionPolicy.
+var podRankRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "rollcall_pod_rank_admission_requests_total",
+	Help: "Number of admission requests for pods with a rank offset, by workload kind, " +
+		"result (allowed, denied or error) and reason.",
 }, []string{"kind", "result", "reason"})
 
-func init() { metrics.Registry.MustRegister(injections, ranks) }
+func init() { metrics.Registry.MustRegister(admissionRequests, podRankRequests) }
 
-func observe(e *injectors.Engine, req admission.Request, framework string, reason gang.Reason) {
+// recordAdmission counts a response of the mutating endpoint.
+func recordAdmission(e *injectors.Engine, req admission.Request, framework string, reason gang.Reason) {
 	if _, ok := e.Frameworks().Find(framework); !ok {
 		framework = "unknown"
 	}
 	kind := "other"
-	if k := gang.Kind(req.Kind.Kind); k == gang.Job || k == gang.StatefulSet {
-		kind = string(k)
+	if requested := gang.Kind(req.Kind.Kind); requested == gang.Job || requested == gang.StatefulSet {
+		kind = string(requested)
 	}
-	injections.WithLabelValues(framework, kind, outcome(reason), string(reason)).Inc()
+	admissionRequests.WithLabelValues(framework, kind, resultLabel(reason), string(reason)).Inc()
 }
 
-// observeRank tells the kind of the pod's workload by the index label that it has.
-func observeRank(labels map[string]string, reason gang.Reason) {
+// recordPodRank counts a response of the endpoint for pods. It derives the kind of the pod's workload
+// from the index label of the pod.
+func recordPodRank(labels map[string]string, reason gang.Reason) {
 	kind := "other"
-	_, job := labels[batchv1.JobCompletionIndexAnnotation]
-	_, set := labels[appsv1.PodIndexLabel]
+	_, hasJobIndex := labels[batchv1.JobCompletionIndexAnnotation]
+	_, hasStatefulSetIndex := labels[appsv1.PodIndexLabel]
 	switch {
-	case job && !set:
+	case hasJobIndex && !hasStatefulSetIndex:
 		kind = string(gang.Job)
-	case set && !job:
+	case hasStatefulSetIndex && !hasJobIndex:
 		kind = string(gang.StatefulSet)
 	}
-	ranks.WithLabelValues(kind, outcome(reason), string(reason)).Inc()
+	podRankRequests.WithLabelValues(kind, resultLabel(reason), string(reason)).Inc()
 }
 
-func outcome(r gang.Reason) string {
-	switch r {
+// resultLabel returns the value of the label result.
+func resultLabel(reason gang.Reason) string {
+	switch reason {
 	case gang.ReasonInvalid:
 		return "denied"
-	case gang.ReasonUndecodable, gang.ReasonInternal:
+	case gang.ReasonDecodeError, gang.ReasonInternalError:
 		return "error"
 	default:
 		return "allowed"

@@ -17,95 +17,99 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Mutator injects labelled workloads. It is a handler of its own, rather than
-// controller-runtime's typed Defaulter, because that one can give no warnings and
-// compares lists by position (docs/adr/0003).
+// Mutator injects labeled workloads. It does not use controller-runtime's typed Defaulter, which cannot
+// return warnings and compares lists by position (docs/adr/0003).
 type Mutator struct {
 	engine *injectors.Engine
 }
 
 var _ admission.Handler = (*Mutator)(nil)
 
-// NewMutator returns a Mutator over an engine.
+// NewMutator returns a Mutator that uses the given engine.
 func NewMutator(e *injectors.Engine) *Mutator { return &Mutator{engine: e} }
 
-// Handle answers one admission request.
+// Handle responds to one admission request.
 func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.Response {
-	w, err := decode(req.Kind.Kind, req.Object.Raw)
+	w, err := decodeWorkload(req.Kind.Kind, req.Object.Raw)
 	if err != nil {
-		observe(m.engine, req, "", gang.ReasonUndecodable)
+		recordAdmission(m.engine, req, "", gang.ReasonDecodeError)
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	if w.Meta().Namespace == "" {
 		w.Meta().Namespace = req.Namespace
 	}
 	before := w.DeepCopy()
-	result, err := m.inject(req, w)
-	observe(m.engine, req, w.Meta().Labels[gang.LabelFramework], result.Reason)
-	log.FromContext(ctx).V(1).Info("Admitted workload", "reason", result.Reason, "denied", err != nil)
+	result, err := m.injectWorkload(req, w)
+	recordAdmission(m.engine, req, w.Meta().Labels[gang.LabelFramework], result.Reason)
+	log.FromContext(ctx).V(1).Info("Handled an admission request", "reason", result.Reason, "denied", err != nil)
 	if err != nil {
-		return denied(err).WithWarnings(result.Warnings...)
+		return newDenialResponse(err).WithWarnings(result.Warnings.Strings()...)
 	}
-	return patched(plan.Diff(req.Object.Raw, before.Object(), w.Object()), result)
+	return newPatchResponse(plan.Diff(req.Object.Raw, before.Object(), w.Object()), result)
 }
 
-func (m *Mutator) inject(req admission.Request, w gang.Workload) (injectors.Result, error) {
-	switch {
-	case req.Operation == admissionv1.Create:
+// injectWorkload injects w, the decoded object of the request. An update of a Job changes nothing but
+// the suspension: the template of a Job is immutable, so a patch of the template would block even the
+// removal of a finalizer (kubernetes/kubernetes#109164).
+func (m *Mutator) injectWorkload(req admission.Request, w gang.Workload) (injectors.Result, error) {
+	if req.Operation == admissionv1.Create {
 		return m.engine.Admit(w)
-	case req.Operation == admissionv1.Update && w.StatefulSet != nil:
-		old, err := decode(req.Kind.Kind, req.OldObject.Raw)
-		if err != nil {
-			return injectors.Result{Reason: gang.ReasonUndecodable}, apierrors.NewBadRequest(err.Error())
-		}
-		return m.engine.Readmit(old.StatefulSet, w.StatefulSet)
-	case req.Operation == admissionv1.Update && (w.Queue() != "" || bySpec(req, w.Job.ManagedFields)):
-		old, err := decode(req.Kind.Kind, req.OldObject.Raw)
-		if err != nil {
-			return injectors.Result{Reason: gang.ReasonUndecodable}, apierrors.NewBadRequest(err.Error())
-		}
-		return m.engine.Hold(old.Job, w.Job), nil
-	default:
-		// A Job's template is immutable; a patch here would block even the removal
-		// of a finalizer (kubernetes/kubernetes#109164).
-		return injectors.Result{Reason: gang.ReasonTooLate}, nil
 	}
+	if req.Operation != admissionv1.Update {
+		return injectors.Result{Reason: gang.ReasonImmutableTemplate}, nil
+	}
+	concernsSuspend := w.Job != nil && (w.QueueName() != "" || mayOwnSuspend(req, w.Job.ManagedFields))
+	if w.StatefulSet == nil && !concernsSuspend {
+		return injectors.Result{Reason: gang.ReasonImmutableTemplate}, nil
+	}
+	old, err := decodeWorkload(req.Kind.Kind, req.OldObject.Raw)
+	if err != nil {
+		return injectors.Result{Reason: gang.ReasonDecodeError}, apierrors.NewBadRequest(err.Error())
+	}
+	if w.StatefulSet != nil {
+		return m.engine.AdmitUpdate(old.StatefulSet, w.StatefulSet)
+	}
+	return m.engine.PreserveSuspend(old.Job, w.Job), nil
 }
 
-// bySpec reports whether an update may have named spec.suspend. Server-side apply says
-// so itself; of all else nobody can tell, and a patch looks like a replacement.
-func bySpec(req admission.Request, fields []metav1.ManagedFieldsEntry) bool {
+// mayOwnSuspend reports whether an update may contain spec.suspend. Server-side apply records the
+// fields of each manager. For other updates the result is true, because the API server does not
+// distinguish a patch from a replacement.
+func mayOwnSuspend(req admission.Request, fields []metav1.ManagedFieldsEntry) bool {
 	var options metav1.UpdateOptions
 	if err := json.Unmarshal(req.Options.Raw, &options); err != nil {
 		return false
 	}
-	for _, f := range fields {
-		if f.Manager == options.FieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "" {
-			return f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:suspend"`)
+	for _, entry := range fields {
+		isApply := entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+		if isApply && entry.Manager == options.FieldManager {
+			return entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:suspend"`)
 		}
 	}
 	return true
 }
 
-// decode reads a workload of one of the two kinds.
-func decode(kind string, raw []byte) (gang.Workload, error) {
+// decodeWorkload decodes a Job or a StatefulSet. Any other kind is an error.
+func decodeWorkload(kind string, raw []byte) (gang.Workload, error) {
 	w, ok := gang.NewWorkload(gang.Kind(kind))
 	if !ok {
-		return w, fmt.Errorf("reading the request: kind %q is no workload; the webhook's rules should name jobs and statefulsets alone", kind)
+		return w, fmt.Errorf("decoding the request: unsupported kind %q; "+
+			"the rules of the webhook must contain only jobs and statefulsets", kind)
 	}
 	if err := json.Unmarshal(raw, w.Object()); err != nil {
-		return w, fmt.Errorf("reading the %s of the request: %w", kind, err)
+		return w, fmt.Errorf("decoding the %s of the request: %w", kind, err)
 	}
 	return w, nil
 }
 
-// patched allows the request with the given changes.
-func patched(ops []jsonpatch.Operation, result injectors.Result) admission.Response {
+// newPatchResponse returns a response that allows the request with the given changes. The reason of
+// the result becomes an audit annotation.
+func newPatchResponse(ops []jsonpatch.Operation, result injectors.Result) admission.Response {
 	r := admission.Allowed("")
-	r.Warnings = result.Warnings
+	r.Warnings = result.Warnings.Strings()
 	r.AuditAnnotations = map[string]string{"reason": string(result.Reason)}
 	if len(ops) > 0 {
 		r.Patches = ops
@@ -115,9 +119,9 @@ func patched(ops []jsonpatch.Operation, result injectors.Result) admission.Respo
 	return r
 }
 
-// denied turns the engine's error into a response that keeps its HTTP code, kind
-// and causes.
-func denied(err error) admission.Response {
+// newDenialResponse returns a response with the HTTP code, the reason and the causes of an API error.
+// Any other error gives an HTTP code of 500.
+func newDenialResponse(err error) admission.Response {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return admission.Errored(http.StatusInternalServerError, err)

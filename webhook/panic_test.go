@@ -17,39 +17,42 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/pytorch"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 	"rollcall.training/webhook"
 )
 
-// panicking is an injector with a bug.
-type panicking struct{ pytorch.Injector }
+// panickingInjector is an injector with a bug.
+type panickingInjector struct{ pytorch.Injector }
 
-func (panicking) Plan(gang.Gang) plan.Plan { panic("a bug") }
+func (panickingInjector) Plan(gang.Gang) plan.Plan { panic("a bug") }
 
-// TestPanic sends requests over HTTP: a bug fails its own request and no other.
+// TestPanic checks over HTTP that a panic fails only its own request.
 func TestPanic(t *testing.T) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{})
-	webhook.Register(server, clientgoscheme.Scheme, injectors.New(injectors.Registry{panicking{}}, gang.Config{}), func() bool { return false })
+	engine := injectors.NewEngine(injectors.Registry{panickingInjector{}}, gang.Config{})
+	webhook.Register(server, clientgoscheme.Scheme, engine, func() bool { return false })
 	endpoint := httptest.NewServer(server.WebhookMux())
 	defer endpoint.Close()
-	for range 2 { // the second finds the process alive
-		r := post(t, endpoint.URL+webhook.MutatePath, labelled(t, plainJob))
+	for range 2 { // the second request requires that the process is still running
+		r := postReview(t, endpoint.URL+webhook.MutatePath, setFrameworkLabel(t, unlabeledJob))
 		if r.Allowed || r.Result.Code != http.StatusInternalServerError {
-			t.Errorf("want a failed request, got %+v", r)
+			t.Errorf("the response is %+v, want code 500", r)
 		}
 	}
-	if r := post(t, endpoint.URL+webhook.MutatePath, []byte(plainJob)); !r.Allowed {
-		t.Errorf("another request was not answered: %+v", r.Result)
+	if r := postReview(t, endpoint.URL+webhook.MutatePath, []byte(unlabeledJob)); !r.Allowed {
+		t.Errorf("a request without the label was not allowed: %+v", r.Result)
 	}
 }
 
-func post(t *testing.T, url string, object []byte) *admissionv1.AdmissionResponse {
+func postReview(t *testing.T, url string, object []byte) *admissionv1.AdmissionResponse {
 	t.Helper()
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			UID: "1", Operation: admissionv1.Create, Kind: metav1.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"},
-			Object: runtime.RawExtension{Raw: object},
+			UID:       "1",
+			Operation: admissionv1.Create,
+			Kind:      metav1.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"},
+			Object:    runtime.RawExtension{Raw: object},
 		},
 	})
 	if err != nil {
@@ -71,7 +74,7 @@ func post(t *testing.T, url string, object []byte) *admissionv1.AdmissionRespons
 	}
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(text, &review); err != nil || review.Response == nil {
-		t.Fatalf("no review came back: %v: %s", err, text)
+		t.Fatalf("decoding the review: %v: %s", err, text)
 	}
 	return review.Response
 }

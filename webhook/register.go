@@ -9,29 +9,30 @@ import (
 	"rollcall.training/injectors"
 )
 
-// Paths of the endpoints, as the webhook configurations name them.
+// Paths of the endpoints in the webhook configurations.
 const (
 	MutatePath    = "/mutate"
 	ValidatePath  = "/validate"
 	MutatePodPath = "/mutate-pod"
 )
 
-// Register serves all endpoints. A panic in one of them fails that one request:
-// controller-runtime recovers it and counts it in
-// controller_runtime_webhook_panics_total. Draining tells whether a shutdown has begun.
+// Register adds all endpoints to a server. A panic fails only its own request, because
+// controller-runtime recovers from the panic and counts it in controller_runtime_webhook_panics_total.
+// The function draining reports whether a shutdown has started. It must be safe for concurrent use.
 func Register(server ctrlwebhook.Server, scheme *runtime.Scheme, e *injectors.Engine, draining func() bool) {
 	for path, handler := range map[string]ctrlwebhook.AdmissionHandler{
-		MutatePath: NewMutator(e), ValidatePath: NewValidator(scheme, e), MutatePodPath: Ranker{},
+		MutatePath:    NewMutator(e),
+		ValidatePath:  NewValidator(scheme, e),
+		MutatePodPath: PodRankHandler{},
 	} {
-		server.Register(path, leaving(&ctrlwebhook.Admission{Handler: handler}, draining))
+		server.Register(path, closeWhileDraining(&ctrlwebhook.Admission{Handler: handler}, draining))
 	}
 }
 
-// leaving has each connection end with its next answer once a shutdown has begun. The API
-// server keeps connections, to a pod that is no endpoint any more, too; and a call that
-// it writes to one in the moment in which the server closes it is lost, since a POST is
-// not sent again.
-func leaving(h http.Handler, draining func() bool) http.Handler {
+// closeWhileDraining closes each connection with its next response after a shutdown has started. The API
+// server reuses connections, even to a pod that was removed from the endpoints. A request that it sends
+// while the server closes the connection is lost, because HTTP clients do not retry a POST.
+func closeWhileDraining(h http.Handler, draining func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining() {
 			w.Header().Set("Connection", "close")

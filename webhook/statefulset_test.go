@@ -10,177 +10,178 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/injectors/conformance"
 	"rollcall.training/injectors/pytorch"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 	"rollcall.training/webhook"
 )
 
-// TestStatefulSetUpdates plays the clients that update a StatefulSet.
+// TestStatefulSetUpdates sends the updates of different clients through both endpoints.
 func TestStatefulSetUpdates(t *testing.T) {
-	user := &appsv1.StatefulSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
-		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To[int32](2),
-			Template: conformance.Workload(t, []byte(plainJob)).Job.Spec.Template,
-		},
+	manifest := newStatefulSet(t)
+	olderRelease := injectors.NewEngine(injectors.Registry{olderPyTorch{}}, gang.Config{})
+	replaceWithManifest := func(_, manifest *appsv1.StatefulSet) *appsv1.StatefulSet { return manifest }
+	scaleTo := func(replicas int32) func(live, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+		return func(live, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+			live.Spec.Replicas = &replicas
+			return live
+		}
+	}
+	addLabel := func(live, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+		live.Labels["team"] = "a"
+		return live
 	}
 	for name, c := range map[string]struct {
-		reason string
-		first  *injectors.Engine // admits the creation; nil means this release
-		change func(fromLive, fromUser *appsv1.StatefulSet) *appsv1.StatefulSet
-		world  string // WORLD_SIZE afterwards
-		same   bool   // the pod template does not change
-		// reordered: it changes in the order of variables alone
-		reordered bool
+		creator       *injectors.Engine // admits the creation, nil means this release
+		update        func(live, manifest *appsv1.StatefulSet) *appsv1.StatefulSet
+		wantWorldSize string
+		// wantSame requires an unchanged pod template.
+		wantSame bool
+		// ignoreEnvOrder ignores the order of variables in that comparison.
+		ignoreEnvOrder bool
 	}{
-		"a label of the workload's own": {
-			reason: "nothing that injection reads has moved",
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet { l.Labels["team"] = "a"; return l },
-			world:  "2", same: true,
+		"label of the user is not an input of the injection": {
+			update:        addLabel,
+			wantWorldSize: "2",
+			wantSame:      true,
 		},
-		"replaced by the user's manifest": {
-			reason: "kubectl replace sends no injection",
-			change: func(_, u *appsv1.StatefulSet) *appsv1.StatefulSet { return u },
-			world:  "2", same: true,
+		"kubectl replace sends a manifest without injection": {
+			update:        replaceWithManifest,
+			wantWorldSize: "2",
+			wantSame:      true,
 		},
-		"scaled": {
-			reason: "every rank has to know the new size",
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet { l.Spec.Replicas = ptr.To[int32](3); return l },
-			world:  "3",
+		"every rank receives the new size": {
+			update:        scaleTo(3),
+			wantWorldSize: "3",
 		},
-		"scaled to nothing": {
-			reason: "a gang that is held back comes back as the same gang",
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet { l.Spec.Replicas = ptr.To[int32](0); return l },
-			world:  "2", same: true,
+		"gang that is scaled to 0 keeps its configuration": {
+			update:        scaleTo(0),
+			wantWorldSize: "2",
+			wantSame:      true,
 		},
-		"held back and edited": {
-			reason: "scale down, edit, scale up is how sets are changed",
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
-				l.Spec.Replicas, l.Spec.Template.Spec.Containers[0].Image = ptr.To[int32](0), "example.com/train:2"
-				return l
+		"gang is scaled to 0 and edited": {
+			update: func(live, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+				live.Spec.Replicas = ptr.To[int32](0)
+				live.Spec.Template.Spec.Containers[0].Image = "example.com/train:2"
+				return live
 			},
-			world: "2",
+			wantWorldSize: "2",
 		},
-		"a tunable edited and scaled": {
-			reason: "one edited place disowns that place and no other",
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
-				setEnv(l, "PYTHONUNBUFFERED", "0")
-				l.Spec.Replicas = ptr.To[int32](5)
-				return l
+		"user takes over a default and scales": {
+			update: func(live, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+				setEnv(live, "PYTHONUNBUFFERED", "0")
+				live.Spec.Replicas = ptr.To[int32](5)
+				return live
 			},
-			world: "5",
+			wantWorldSize: "5",
 		},
-		"a variable of ours deleted": {
-			reason: "what the ranks need comes back",
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
-				env := &l.Spec.Template.Spec.Containers[0].Env
+		"deleted required variable is restored": {
+			update: func(live, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+				env := &live.Spec.Template.Spec.Containers[0].Env
 				*env = slices.DeleteFunc(*env, func(e corev1.EnvVar) bool { return e.Name == "WORLD_SIZE" })
-				return l
+				return live
 			},
-			world: "2", same: true,
+			wantWorldSize: "2",
+			wantSame:      true,
 		},
-		"entries put in another order": {
-			reason: "the user's order is the user's",
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
-				env := l.Spec.Template.Spec.Containers[0].Env
-				l.Spec.Template.Spec.Containers[0].Env = append(slices.Clone(env[1:]), env[0])
-				return l
+		"order of the user is preserved": {
+			update: func(live, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
+				env := live.Spec.Template.Spec.Containers[0].Env
+				live.Spec.Template.Spec.Containers[0].Env = append(slices.Clone(env[1:]), env[0])
+				return live
 			},
-			world: "2", reordered: true,
+			wantWorldSize:  "2",
+			wantSame:       true,
+			ignoreEnvOrder: true,
 		},
-		"made by an older release": {
-			reason: "an upgrade of Rollcall must not restart a gang: what was injected stays, although this release would choose otherwise",
-			first:  injectors.New(injectors.Registry{olderPyTorch{}}, gang.Config{}),
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet { l.Labels["team"] = "b"; return l },
-			world:  "two", same: true,
+		"upgrade of Rollcall does not change a running gang": {
+			creator:       olderRelease,
+			update:        addLabel,
+			wantWorldSize: "two",
+			wantSame:      true,
 		},
-		"made by an older release and replaced": {
-			reason: "the same when the update brings no injection",
-			first:  injectors.New(injectors.Registry{olderPyTorch{}}, gang.Config{}),
-			change: func(_, u *appsv1.StatefulSet) *appsv1.StatefulSet { return u },
-			world:  "two", same: true,
+		"upgrade of Rollcall and an update without injection": {
+			creator:       olderRelease,
+			update:        replaceWithManifest,
+			wantWorldSize: "two",
+			wantSame:      true,
 		},
-		"made by an older release and scaled": {
-			reason: "the user's inputs moved, so this release decides anew",
-			first:  injectors.New(injectors.Registry{olderPyTorch{}}, gang.Config{}),
-			change: func(l, _ *appsv1.StatefulSet) *appsv1.StatefulSet { l.Spec.Replicas = ptr.To[int32](3); return l },
-			world:  "3",
+		"after a changed input, the new release injects": {
+			creator:       olderRelease,
+			update:        scaleTo(3),
+			wantWorldSize: "3",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := c.first
-			if first == nil {
-				first = engine()
+			creator := c.creator
+			if creator == nil {
+				creator = newEngine()
 			}
-			old := update(t, first, nil, user)
-			updated := update(t, engine(), old, c.change(old.DeepCopy(), user.DeepCopy()))
-			if _, stale := envOf(updated)["SINCE_REMOVED"]; stale && !c.same {
-				t.Errorf("%s: a variable of the older release is left", c.reason)
+			old := admitStatefulSet(t, creator, nil, manifest)
+			updated := admitStatefulSet(t, newEngine(), old, c.update(old.DeepCopy(), manifest.DeepCopy()))
+			if _, stale := envByName(updated)["SINCE_REMOVED"]; stale && (!c.wantSame || c.ignoreEnvOrder) {
+				t.Error("a variable of the older release remains")
 			}
-			if got := envOf(updated)["WORLD_SIZE"]; got != c.world {
-				t.Errorf("%s: WORLD_SIZE is %q, want %q", c.reason, got, c.world)
+			if got := envByName(updated)["WORLD_SIZE"]; got != c.wantWorldSize {
+				t.Errorf("WORLD_SIZE = %q, want %q", got, c.wantWorldSize)
 			}
-			if c.reordered {
+			if c.ignoreEnvOrder {
 				sortEnv(old)
 				sortEnv(updated)
-				c.same = true
 			}
-			if diff := cmp.Diff(old.Spec.Template, updated.Spec.Template); c.same != (diff == "") {
-				t.Errorf("%s: template changed is %v:\n%s", c.reason, diff != "", diff)
+			if diff := cmp.Diff(old.Spec.Template, updated.Spec.Template); c.wantSame != (diff == "") {
+				t.Errorf("the template changed: %t, want %t:\n%s", diff != "", !c.wantSame, diff)
 			}
 		})
 	}
 }
 
-func setEnv(s *appsv1.StatefulSet, name, value string) {
-	for i := range s.Spec.Template.Spec.Containers[0].Env {
-		if e := &s.Spec.Template.Spec.Containers[0].Env[i]; e.Name == name {
-			e.Value = value
+func setEnv(set *appsv1.StatefulSet, name, value string) {
+	env := set.Spec.Template.Spec.Containers[0].Env
+	for i := range env {
+		if env[i].Name == name {
+			env[i].Value = value
 		}
 	}
 }
 
-func sortEnv(s *appsv1.StatefulSet) {
-	slices.SortFunc(s.Spec.Template.Spec.Containers[0].Env, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+func sortEnv(set *appsv1.StatefulSet) {
+	slices.SortFunc(set.Spec.Template.Spec.Containers[0].Env, func(a, b corev1.EnvVar) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
-// TestReferrerAddedLater: kubectl apply puts a new variable before ours; ours move
-// before what refers to them.
-func TestReferrerAddedLater(t *testing.T) {
-	set := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
-		Spec:       appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2), Template: conformance.Workload(t, []byte(plainJob)).Job.Spec.Template},
-	}
-	live := update(t, engine(), nil, set)
+// TestEnvMovesBeforeReference checks that an injected variable moves before a variable of the user that
+// refers to it. kubectl apply inserts new variables at the start of the list.
+func TestEnvMovesBeforeReference(t *testing.T) {
+	live := admitStatefulSet(t, newEngine(), nil, newStatefulSet(t))
 	changed := live.DeepCopy()
 	env := &changed.Spec.Template.Spec.Containers[0].Env
 	*env = slices.Insert(*env, 0, corev1.EnvVar{Name: "RUN", Value: "run-$(RANK)"})
-	updated := update(t, engine(), live, changed)
+	updated := admitStatefulSet(t, newEngine(), live, changed)
 	index := func(name string) int {
-		return slices.IndexFunc(updated.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == name })
+		return slices.IndexFunc(updated.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool {
+			return e.Name == name
+		})
 	}
 	if rank, run := index("RANK"), index("RUN"); rank < 0 || rank > run {
-		t.Errorf("RANK stands at %d, RUN, which refers to it, at %d", rank, run)
+		t.Errorf("RANK has index %d and RUN, which refers to RANK, has index %d", rank, run)
 	}
 }
 
-func envOf(s *appsv1.StatefulSet) map[string]string {
+func envByName(set *appsv1.StatefulSet) map[string]string {
 	out := map[string]string{}
-	for _, e := range s.Spec.Template.Spec.Containers[0].Env {
+	for _, e := range set.Spec.Template.Spec.Containers[0].Env {
 		out[e.Name] = e.Value
 	}
 	return out
 }
 
-// olderPyTorch stands for a release that chose other variables and values.
+// olderPyTorch is the injector of a release with different variables and values.
 type olderPyTorch struct{ pytorch.Injector }
 
 func (olderPyTorch) Plan(gang.Gang) plan.Plan {
@@ -190,21 +191,22 @@ func (olderPyTorch) Plan(gang.Gang) plan.Plan {
 	}}
 }
 
-// update sends a StatefulSet through both endpoints; old is nil for a creation.
-func update(t *testing.T, e *injectors.Engine, old, s *appsv1.StatefulSet) *appsv1.StatefulSet {
+// admitStatefulSet sends a StatefulSet through both endpoints. The parameter old is nil for a creation.
+func admitStatefulSet(t *testing.T, e *injectors.Engine, old, set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	t.Helper()
-	op, oldRaw := admissionv1.Create, []byte(nil)
+	operation, oldRaw := admissionv1.Create, []byte(nil)
 	if old != nil {
-		op, oldRaw = admissionv1.Update, marshal(t, old)
+		operation, oldRaw = admissionv1.Update, marshalJSON(t, old)
 	}
-	raw := marshal(t, s)
-	r := webhook.NewMutator(e).Handle(t.Context(), request(op, gang.StatefulSet, oldRaw, raw))
+	raw := marshalJSON(t, set)
+	r := webhook.NewMutator(e).Handle(t.Context(), newRequest(operation, gang.StatefulSet, oldRaw, raw))
 	if !r.Allowed {
-		t.Fatalf("refused: %s", r.Result.Message)
+		t.Fatalf("the mutator denied the StatefulSet: %s", r.Result.Message)
 	}
-	raw = apply(t, raw, r)
-	if r := webhook.NewValidator(clientgoscheme.Scheme, e).Handle(t.Context(), request(op, gang.StatefulSet, oldRaw, raw)); !r.Allowed {
-		t.Fatalf("refused at the end: %s", r.Result.Message)
+	raw = applyPatch(t, raw, r)
+	req := newRequest(operation, gang.StatefulSet, oldRaw, raw)
+	if r := webhook.NewValidator(clientgoscheme.Scheme, e).Handle(t.Context(), req); !r.Allowed {
+		t.Fatalf("the validator denied the StatefulSet: %s", r.Result.Message)
 	}
 	out := &appsv1.StatefulSet{}
 	if err := json.Unmarshal(raw, out); err != nil {

@@ -16,7 +16,12 @@ import (
 	"rollcall.training/injectors"
 )
 
-// Validator looks at labelled workloads when all mutating webhooks have spoken.
+var (
+	labelsPath      = field.NewPath("metadata", "labels")
+	annotationsPath = field.NewPath("metadata", "annotations")
+)
+
+// Validator checks labeled workloads after all mutating webhooks.
 type Validator[T runtime.Object] struct {
 	engine *injectors.Engine
 }
@@ -26,20 +31,19 @@ var (
 	_ admission.Validator[*appsv1.StatefulSet] = Validator[*appsv1.StatefulSet]{}
 )
 
-// ValidateCreate refuses a workload that would start without its injection, or
-// with one that a later webhook spoiled: it would hold its accelerators and never
-// meet.
+// ValidateCreate denies a workload without injection, or with an injection that a later webhook
+// changed. Its ranks could not connect to each other, but would occupy their accelerators.
 func (v Validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnings, error) {
 	w, err := gang.WorkloadOf(obj)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	result, err := v.engine.Admit(w.DeepCopy())
-	return nil, v.settled(w, result, err)
+	return nil, v.requireInjected(w, result, err)
 }
 
-// ValidateUpdate holds a StatefulSet to the same. A Job, whose template cannot
-// change any more, is never refused: its controllers must be able to work.
+// ValidateUpdate denies a StatefulSet for the same reasons as ValidateCreate. It never denies an update
+// of a Job, because controllers must be able to update Jobs, and the pod template is immutable anyway.
 func (v Validator[T]) ValidateUpdate(_ context.Context, oldObj, newObj T) (admission.Warnings, error) {
 	old, err := gang.WorkloadOf(oldObj)
 	if err != nil {
@@ -49,12 +53,12 @@ func (v Validator[T]) ValidateUpdate(_ context.Context, oldObj, newObj T) (admis
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	warnings := append(relabelled(old, updated), v.slips(old, updated)...)
+	warnings := append(warnLabelRemoved(old, updated), v.warnIgnoredAnnotations(old, updated)...)
 	if updated.StatefulSet == nil {
-		return append(warnings, tooLate(old, updated)...), nil
+		return append(warnings, warnImmutable(old, updated)...).Strings(), nil
 	}
-	result, err := v.engine.Readmit(old.StatefulSet, updated.DeepCopy().StatefulSet)
-	return warnings, v.settled(updated, result, err)
+	result, err := v.engine.AdmitUpdate(old.StatefulSet, updated.DeepCopy().StatefulSet)
+	return warnings.Strings(), v.requireInjected(updated, result, err)
 }
 
 // ValidateDelete allows every deletion.
@@ -62,105 +66,142 @@ func (v Validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, er
 	return nil, nil
 }
 
-// settled is nil when another admission would change nothing, or is not for this build to
-// judge.
-func (v Validator[T]) settled(w gang.Workload, result injectors.Result, err error) error {
-	if v.engine.Another(w) {
+// requireInjected returns an error if another injection of w would change w. The parameters result and
+// err are the outcome of that injection. The injection of another build of Rollcall is accepted if it
+// is unmodified, because this build cannot validate it.
+func (v Validator[T]) requireInjected(w gang.Workload, result injectors.Result, err error) error {
+	if v.engine.InjectedByOtherVersion(w) {
 		return nil
 	}
 	if err != nil || result.Reason != gang.ReasonInjected {
 		return err
 	}
-	return apierrors.NewInvalid(w.GroupKind(), w.Meta().Name, field.ErrorList{field.Forbidden(field.NewPath("spec", "template"),
-		"is not as Rollcall injected it: either its mutating webhook was not called, or another webhook changed the result; "+
-			"see kubectl get mutatingwebhookconfigurations, and let Rollcall's be reinvoked (reinvocationPolicy: IfNeeded)")})
+	return apierrors.NewInvalid(w.GroupKind(), w.Meta().Name, field.ErrorList{field.Forbidden(
+		field.NewPath("spec", "template"),
+		"does not match the injection of Rollcall, because the mutating webhook of Rollcall was not called, "+
+			"or another webhook changed the result; check kubectl get mutatingwebhookconfigurations, "+
+			"and set reinvocationPolicy: IfNeeded for the webhook of Rollcall",
+	)})
 }
 
-// relabelled warns when a gang leaves Rollcall's care.
-func relabelled(old, updated gang.Workload) admission.Warnings {
-	if old.Labelled() && !updated.Labelled() {
-		return admission.Warnings{fmt.Sprintf(
-			"metadata.labels[%s]: removed; what was injected stays, and Rollcall no longer follows this gang", gang.LabelFramework)}
-	}
-	return nil
-}
-
-// slips warns of annotations that cannot be read any more, which is not worth a refusal: an
-// update of a Job is never refused, and a gang goes on without them.
-func (v Validator[T]) slips(old, updated gang.Workload) admission.Warnings {
-	before := v.engine.Slips(old)
-	return slices.DeleteFunc(v.engine.Slips(updated), func(s string) bool { return slices.Contains(before, s) })
-}
-
-// tooLate warns about changes to an existing Job that can have no effect.
-func tooLate(old, updated gang.Workload) admission.Warnings {
-	_, injected := updated.Meta().Annotations[gang.AnnotationInjected]
-	if !injected {
-		if !old.Labelled() && updated.Labelled() {
-			return admission.Warnings{fmt.Sprintf(
-				"metadata.labels[%s]: nothing was injected, because the pod template of an existing Job cannot change; delete the Job and create it anew with the label",
-				gang.LabelFramework)}
-		}
+// warnLabelRemoved warns that Rollcall no longer manages a workload.
+func warnLabelRemoved(old, updated gang.Workload) gang.Warnings {
+	if !old.HasFrameworkLabel() || updated.HasFrameworkLabel() {
 		return nil
 	}
-	var out admission.Warnings
-	for _, k := range gang.Keys() {
-		before, after := keyValue(old, k), keyValue(updated, k)
-		switch leaves := k.Name == gang.LabelFramework && (before == "" || after == ""); { // or returns
-		case before == after || gang.WrittenBack(k.Name) || leaves:
-		case k.Name == gang.AnnotationRestartPolicy || k.Name == gang.AnnotationSuccessPolicy:
-			out = append(out, fmt.Sprintf("metadata.%ss[%s]: is heeded from now on, but what the Job's spec was given for it at its creation stays; to have all of it, delete the Job and create it anew", k.Kind, k.Name))
-		case !k.Live:
-			out = append(out, fmt.Sprintf("metadata.%ss[%s]: a change has no effect on an existing Job; delete the Job and create it anew", k.Kind, k.Name))
-		}
+	return gang.Warnings{gang.NewWarning(labelsPath.Key(gang.LabelFramework),
+		"without this label, Rollcall no longer manages the gang; the injected values remain")}
+}
+
+// warnIgnoredAnnotations warns about annotations that an update made invalid. Rollcall ignores them
+// instead of denying the update.
+func (v Validator[T]) warnIgnoredAnnotations(old, updated gang.Workload) gang.Warnings {
+	before := v.engine.IgnoredAnnotations(old)
+	return slices.DeleteFunc(v.engine.IgnoredAnnotations(updated), func(warning gang.Warning) bool {
+		return slices.Contains(before, warning)
+	})
+}
+
+// warnImmutable warns about changes to an existing Job that have no effect on its pods.
+func warnImmutable(old, updated gang.Workload) gang.Warnings {
+	if _, injected := updated.Meta().Annotations[gang.AnnotationInjected]; !injected {
+		return warnLabeledTooLate(old, updated)
 	}
-	if a, b := old.Ranks(), updated.Ranks(); a != b && b != 0 {
-		out = append(out, resized(updated, a, b)...)
+	var out gang.Warnings
+	for _, key := range gang.Keys() {
+		out = append(out, warnKeyChanged(key, keyValue(old, key), keyValue(updated, key))...)
+	}
+	before, after := old.Ranks(), updated.Ranks()
+	if before != after && after != 0 {
+		out = append(out, warnResize(updated, before, after)...)
 	}
 	return out
 }
 
-// resized warns of a new number of pods, unless the gang is one that can have it.
-func resized(w gang.Workload, before, after int32) admission.Warnings {
-	bounds := w.Meta().Annotations[gang.AnnotationElastic]
-	if bounds == "" {
-		return admission.Warnings{fmt.Sprintf(
-			"spec.parallelism: the ranks were told that the gang has %d members; delete the Job and create it anew with %d", before, after)}
+// warnLabeledTooLate warns that a label on an existing Job has no effect.
+func warnLabeledTooLate(old, updated gang.Workload) gang.Warnings {
+	if old.HasFrameworkLabel() || !updated.HasFrameworkLabel() {
+		return nil
 	}
-	if e, err := gang.ParseElastic(bounds); err == nil && (after < e.Min || after > e.Max) {
-		return admission.Warnings{fmt.Sprintf("spec.parallelism: %d is not within %s, the bounds that the ranks were told", after, e)}
+	return gang.Warnings{gang.NewWarning(labelsPath.Key(gang.LabelFramework),
+		"nothing was injected, because the pod template of an existing Job is immutable; recreate the Job with the label")}
+}
+
+// warnKeyChanged warns about the new value of a label or annotation of an injected Job, unless the change
+// takes full effect.
+func warnKeyChanged(key gang.Key, before, after string) gang.Warnings {
+	if before == after || gang.IsWrittenByRollcall(key.Name) {
+		return nil
+	}
+	// warnLabelRemoved handles a label that is removed. A label that is restored needs no warning.
+	if key.Name == gang.LabelFramework && (before == "" || after == "") {
+		return nil
+	}
+	if key.Name == gang.AnnotationRestartPolicy || key.Name == gang.AnnotationSuccessPolicy {
+		return gang.Warnings{gang.NewWarning(keyPath(key),
+			"takes effect from now on, but fields that were set when the Job was created do not change; "+
+				"recreate the Job to apply it fully")}
+	}
+	if !key.Mutable {
+		return gang.Warnings{gang.NewWarning(keyPath(key),
+			"a change has no effect on an existing Job; recreate the Job to apply it")}
 	}
 	return nil
 }
 
-func keyValue(w gang.Workload, k gang.Key) string {
-	if k.Kind == gang.KindLabel {
-		return w.Meta().Labels[k.Name]
+// warnResize warns about a number of pods that the ranks of the gang are not configured for.
+func warnResize(w gang.Workload, before, after int32) gang.Warnings {
+	path := field.NewPath("spec", "parallelism")
+	text := w.Meta().Annotations[gang.AnnotationElastic]
+	if text == "" {
+		return gang.Warnings{gang.NewWarning(path, fmt.Sprintf(
+			"the ranks are configured for a gang size of %d; recreate the Job to change it to %d", before, after))}
 	}
-	return w.Meta().Annotations[k.Name]
+	bounds, err := gang.ParseElasticBounds(text)
+	if err == nil && (after < bounds.Min || after > bounds.Max) {
+		return gang.Warnings{gang.NewWarning(path, fmt.Sprintf(
+			"%d is not within %s, the elastic bounds of the ranks; recreate the Job to change the bounds", after, bounds))}
+	}
+	return nil
 }
 
-// byKind sends each request to the validator of its kind.
-type byKind struct {
+// keyPath returns the path of a label or annotation.
+func keyPath(key gang.Key) *field.Path {
+	if key.Kind == gang.KeyKindLabel {
+		return labelsPath.Key(key.Name)
+	}
+	return annotationsPath.Key(key.Name)
+}
+
+// keyValue returns the value of a label or annotation, empty if it is not set.
+func keyValue(w gang.Workload, key gang.Key) string {
+	if key.Kind == gang.KeyKindLabel {
+		return w.Meta().Labels[key.Name]
+	}
+	return w.Meta().Annotations[key.Name]
+}
+
+// kindRouter routes each request to the validator of its kind.
+type kindRouter struct {
 	job, statefulSet *admission.Webhook
 }
 
-// NewValidator returns the handler that validates both kinds.
+// NewValidator returns the handler that validates Jobs and StatefulSets.
 func NewValidator(scheme *runtime.Scheme, e *injectors.Engine) admission.Handler {
-	return byKind{
+	return kindRouter{
 		job:         admission.WithValidator(scheme, Validator[*batchv1.Job]{engine: e}),
 		statefulSet: admission.WithValidator(scheme, Validator[*appsv1.StatefulSet]{engine: e}),
 	}
 }
 
-// Handle passes the request on. What is no workload is let through: a rule that is
-// too wide must not block the objects that it caught.
-func (b byKind) Handle(ctx context.Context, req admission.Request) admission.Response {
+// Handle validates one admission request. It allows every other kind, because a webhook rule that is
+// too broad must not block unrelated objects.
+func (r kindRouter) Handle(ctx context.Context, req admission.Request) admission.Response {
 	switch gang.Kind(req.Kind.Kind) {
 	case gang.Job:
-		return b.job.Handler.Handle(ctx, req)
+		return r.job.Handler.Handle(ctx, req)
 	case gang.StatefulSet:
-		return b.statefulSet.Handler.Handle(ctx, req)
+		return r.statefulSet.Handler.Handle(ctx, req)
 	default:
 		return admission.Allowed("")
 	}

@@ -7,9 +7,11 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
@@ -19,12 +21,14 @@ import (
 	"rollcall.training/webhook"
 )
 
-func engine() *injectors.Engine { return injectors.New(injectors.Builtin(), gang.Config{}) }
+func newEngine() *injectors.Engine { return injectors.NewEngine(injectors.Builtin(), gang.Config{}) }
 
-// request wraps objects as the API server would; old is nil but for updates.
-func request(op admissionv1.Operation, kind gang.Kind, old, object []byte) admission.Request {
+// newRequest returns a request as the API server sends it. The parameter old is nil for a creation.
+func newRequest(operation admissionv1.Operation, kind gang.Kind, old, object []byte) admission.Request {
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: "1", Operation: op, Namespace: "default",
+		UID:       "1",
+		Operation: operation,
+		Namespace: "default",
 		Kind:      metav1.GroupVersionKind{Kind: string(kind)},
 		Object:    runtime.RawExtension{Raw: object},
 		OldObject: runtime.RawExtension{Raw: old},
@@ -40,8 +44,8 @@ func toJSON(t *testing.T, manifest []byte) []byte {
 	return raw
 }
 
-// apply does to the text what the API server does with a patch.
-func apply(t *testing.T, raw []byte, r admission.Response) []byte {
+// applyPatch applies the patch of a response, as the API server does.
+func applyPatch(t *testing.T, raw []byte, r admission.Response) []byte {
 	t.Helper()
 	if len(r.Patches) == 0 {
 		return raw
@@ -50,27 +54,27 @@ func apply(t *testing.T, raw []byte, r admission.Response) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := jsonpatch.DecodePatch(text)
+	patch, err := jsonpatch.DecodePatch(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := p.Apply(raw)
+	out, err := patch.Apply(raw)
 	if err != nil {
-		t.Fatalf("applying %s: %v", text, err)
+		t.Fatalf("applying the patch %s: %v", text, err)
 	}
 	return out
 }
 
 func TestGoldens(t *testing.T) {
-	conformance.Goldens(t, func(t *testing.T, manifest []byte) conformance.Outcome {
+	conformance.RunGoldenCases(t, func(t *testing.T, manifest []byte) conformance.FrontEndResult {
 		raw := toJSON(t, manifest)
-		w := conformance.Workload(t, manifest)
+		w := conformance.ParseWorkload(t, manifest)
 		if w.Meta().Namespace == "" { // the API server sets it before admission
 			w.Meta().Namespace = "default"
-			raw = withNamespace(t, raw)
+			raw = setDefaultNamespace(t, raw)
 		}
-		r := webhook.NewMutator(engine()).Handle(t.Context(), request(admissionv1.Create, w.Kind(), nil, raw))
-		out := conformance.Outcome{Warnings: r.Warnings}
+		r := webhook.NewMutator(newEngine()).Handle(t.Context(), newRequest(admissionv1.Create, w.Kind(), nil, raw))
+		out := conformance.FrontEndResult{Warnings: r.Warnings}
 		if !r.Allowed {
 			if r.Result.Code != http.StatusUnprocessableEntity || r.Result.Reason != metav1.StatusReasonInvalid {
 				t.Errorf("denied with %d %s, want 422 Invalid", r.Result.Code, r.Result.Reason)
@@ -80,35 +84,48 @@ func TestGoldens(t *testing.T) {
 			}
 			return out
 		}
-		out.Object = apply(t, raw, r)
-		validated := webhook.NewValidator(clientgoscheme.Scheme, engine()).
-			Handle(t.Context(), request(admissionv1.Create, w.Kind(), nil, out.Object))
+		out.Object = applyPatch(t, raw, r)
+		validated := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).
+			Handle(t.Context(), newRequest(admissionv1.Create, w.Kind(), nil, out.Object))
 		if !validated.Allowed {
-			t.Errorf("the validator refuses what the mutator made: %s", validated.Result.Message)
+			t.Errorf("the validator denied the result of the mutator: %s", validated.Result.Message)
 		}
 		return out
 	})
 }
 
-func withNamespace(t *testing.T, raw []byte) []byte {
+func setDefaultNamespace(t *testing.T, raw []byte) []byte {
 	t.Helper()
-	out, err := jsonpatch.MergePatch(raw, []byte(`{"metadata":{"namespace":"default"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return mergePatch(t, raw, `{"metadata":{"namespace":"default"}}`)
 }
 
-func labelled(t *testing.T, raw string) []byte {
+func setFrameworkLabel(t *testing.T, raw string) []byte {
 	t.Helper()
-	out, err := jsonpatch.MergePatch([]byte(raw), []byte(`{"metadata":{"labels":{"rollcall.training/framework":"pytorch"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return mergePatch(t, []byte(raw), `{"metadata":{"labels":{"rollcall.training/framework":"pytorch"}}}`)
 }
 
-func marshal(t *testing.T, obj any) []byte {
+// newStatefulSet returns the manifest of a labeled StatefulSet of two replicas.
+func newStatefulSet(t *testing.T) *appsv1.StatefulSet {
+	t.Helper()
+	return &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
+		ObjectMeta: newLabeledMeta(),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr.To[int32](2),
+			Template: conformance.ParseWorkload(t, []byte(unlabeledJob)).Job.Spec.Template,
+		},
+	}
+}
+
+func newLabeledMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:      "train",
+		Namespace: "default",
+		Labels:    map[string]string{gang.LabelFramework: "pytorch"},
+	}
+}
+
+func marshalJSON(t *testing.T, obj any) []byte {
 	t.Helper()
 	raw, err := json.Marshal(obj)
 	if err != nil {
@@ -119,15 +136,15 @@ func marshal(t *testing.T, obj any) []byte {
 
 func TestUnreadableRequests(t *testing.T) {
 	for name, req := range map[string]admission.Request{
-		"no object":      request(admissionv1.Create, gang.Job, nil, nil),
-		"another kind":   request(admissionv1.Create, "Pod", nil, []byte(`{}`)),
-		"wrong type":     request(admissionv1.Create, gang.Job, nil, []byte(`{"spec":{"parallelism":"two"}}`)),
-		"old unreadable": request(admissionv1.Update, gang.StatefulSet, []byte(`[`), []byte(`{}`)),
+		"no object":           newRequest(admissionv1.Create, gang.Job, nil, nil),
+		"unsupported kind":    newRequest(admissionv1.Create, "Pod", nil, []byte(`{}`)),
+		"field of wrong type": newRequest(admissionv1.Create, gang.Job, nil, []byte(`{"spec":{"parallelism":"two"}}`)),
+		"invalid old object":  newRequest(admissionv1.Update, gang.StatefulSet, []byte(`[`), []byte(`{}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := webhook.NewMutator(engine()).Handle(t.Context(), req)
+			r := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
 			if r.Allowed || r.Result.Code != http.StatusBadRequest {
-				t.Errorf("want 400, got %+v", r.Result)
+				t.Errorf("the response is %+v, want code 400", r.Result)
 			}
 		})
 	}

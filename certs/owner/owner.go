@@ -1,19 +1,22 @@
-// Package owner lets what Rollcall makes for itself at run time disappear with its installation.
+// Package owner makes the ServiceAccount of Rollcall the owner of the objects that Rollcall creates for
+// itself at run time. Uninstalling Rollcall then also deletes these objects.
 //
 // # The idea
 //
-// The Secret with the CA and the Lease of the leader election are made by the running program. Whatever installed it,
-// Helm or plain manifests, does not know of them and would leave them behind. Having the installer make them empty
-// does not help either: one that is deleted and made again at run time no longer carries the installer's marks, and
-// Helm (4.3, pkg/action/validate.go: verifyOwnershipBeforeDelete) does not delete what does not carry them.
+// The manager creates the Secret with the CA and the Lease of the leader election. The tool that
+// installed Rollcall, Helm or kubectl, does not know these objects and would not delete them. Empty
+// objects in the installation are not a solution. If such an object is deleted and recreated at run
+// time, it has no labels of the installer, and Helm does not delete it (Helm 4.3,
+// pkg/action/validate.go: verifyOwnershipBeforeDelete).
 //
-// So they get an owner which the installer does delete: the ServiceAccount that the program runs as. The garbage
-// collector takes away what is owned when the owner is gone, and with the account goes the program's right to make it
-// again. The account is found by asking the API server who we are (a SelfSubjectReview, open to everyone by
-// system:basic-user), so no name has to be configured and no right to read the account is needed.
+// The objects therefore get an owner that the installer deletes: the ServiceAccount of the manager. The
+// garbage collector deletes the objects after their owner. Without the ServiceAccount, the manager has no
+// permission to recreate them. A SelfSubjectReview returns the name and the UID of the ServiceAccount.
+// Every user may create a SelfSubjectReview (system:basic-user). So the name needs no configuration, and
+// the manager needs no permission to read ServiceAccounts.
 //
-// With the admission plugin OwnerReferencesPermissionEnforcement, changing an object's owners takes the right to delete
-// that object.
+// The admission plugin OwnerReferencesPermissionEnforcement requires permission to delete an object for
+// every change of its owners.
 package owner
 
 import (
@@ -34,86 +37,92 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// FieldManager is the name under which owner references are applied.
+// FieldManager is the field manager of the server-side apply that writes owner references.
 const FieldManager = "rollcall-owner"
 
-// ErrNotServiceAccount says that the client is not a ServiceAccount of the object's namespace, as when Rollcall runs
-// outside of the cluster. An owner has to be in the namespace of what it owns, so there is none then.
+// ErrNotServiceAccount means that the client does not authenticate as a ServiceAccount of the namespace of
+// the object, for example because Rollcall runs outside of the cluster. The object then gets no owner,
+// because an owner must be in the same namespace.
 var ErrNotServiceAccount = errors.New("not running as a ServiceAccount of the namespace")
 
-// serviceAccountPrefix is followed by "namespace:name" in the user name of every ServiceAccount (documented at
-// kubernetes.io/docs/reference/access-authn-authz/authentication/#service-account-tokens).
+// serviceAccountPrefix is the prefix of the user name of every ServiceAccount. "namespace:name" follows
+// (kubernetes.io/docs/reference/access-authn-authz/authentication/#service-account-tokens).
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// keepInterval is how often KeepLease looks. It only has to be shorter than a usual time between the loss of a Lease
-// and an uninstallation.
-const keepInterval = 10 * time.Minute
+// leaseCheckInterval is the interval at which KeepLeaseOwned applies the owner. An interval is sufficient
+// if it is shorter than the usual time between the deletion of a Lease and an uninstallation.
+const leaseCheckInterval = 10 * time.Minute
 
-// retryInterval is how soon KeepLease tries again after an error.
+// retryInterval is the delay after which KeepLeaseOwned retries after an error.
 const retryInterval = 10 * time.Second
 
-// Of returns the ServiceAccount of the namespace that client authenticates as, as an owner reference, or an error that
-// wraps ErrNotServiceAccount.
-func Of(ctx context.Context, client kubernetes.Interface, namespace string) (*metav1ac.OwnerReferenceApplyConfiguration, error) {
+// NewReference returns an owner reference to the ServiceAccount that client authenticates as. The error
+// wraps ErrNotServiceAccount if client does not authenticate as a ServiceAccount of the namespace.
+func NewReference(
+	ctx context.Context, client kubernetes.Interface, namespace string,
+) (*metav1ac.OwnerReferenceApplyConfiguration, error) {
 	review, err := client.AuthenticationV1().SelfSubjectReviews().
 		Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("asking for our own identity: %w", err)
+		return nil, fmt.Errorf("creating a SelfSubjectReview: %w", err)
 	}
 	user := review.Status.UserInfo
-	account, isAccount := strings.CutPrefix(user.Username, serviceAccountPrefix)
-	name, ours := strings.CutPrefix(account, namespace+":")
-	if !isAccount || !ours || user.UID == "" {
+	account, isServiceAccount := strings.CutPrefix(user.Username, serviceAccountPrefix)
+	name, inNamespace := strings.CutPrefix(account, namespace+":")
+	if !isServiceAccount || !inNamespace || user.UID == "" {
 		return nil, fmt.Errorf("%w: user %q, namespace %q", ErrNotServiceAccount, user.Username, namespace)
 	}
 	return metav1ac.OwnerReference().
 		WithAPIVersion("v1").WithKind("ServiceAccount").WithName(name).WithUID(types.UID(user.UID)), nil
 }
 
-// AdoptSecret makes our ServiceAccount the owner of secret, if it has no owner yet, and says whether it wrote. It does
-// not make a Secret that has been deleted again. Errors: those of Of and of the write.
+// AdoptSecret makes the ServiceAccount of this process the owner of a Secret that has no owner. It reports
+// whether it changed the Secret. It does not recreate a Secret that was deleted. The error is that of
+// [NewReference] or of the API request.
 func AdoptSecret(ctx context.Context, client kubernetes.Interface, secret *corev1.Secret) (bool, error) {
 	if len(secret.OwnerReferences) > 0 {
-		return false, nil // Ours, or someone's who knows better. A dead owner is the garbage collector's business.
+		// The garbage collector handles owners that no longer exist.
+		return false, nil
 	}
-	reference, err := Of(ctx, client, secret.Namespace)
+	reference, err := NewReference(ctx, client, secret.Namespace)
 	if err != nil {
 		return false, err
 	}
 	apply := corev1ac.Secret(secret.Name, secret.Namespace).
 		WithUID(secret.UID).WithResourceVersion(secret.ResourceVersion).WithOwnerReferences(reference)
-	if _, err := client.CoreV1().Secrets(secret.Namespace).Apply(ctx, apply, applyOptions()); err != nil {
+	if _, err := client.CoreV1().Secrets(secret.Namespace).Apply(ctx, apply, newApplyOptions()); err != nil {
 		return false, fmt.Errorf("setting the owner of Secret %s: %w", secret.Name, err)
 	}
 	return true, nil
 }
 
-// AdoptLease makes our ServiceAccount the owner of a Lease, and makes the Lease, held by nobody, if there is none.
-// Where it already is the owner, nothing is written. Errors: those of Of and of the write.
+// AdoptLease makes the ServiceAccount of this process the owner of a Lease. It creates a missing Lease
+// without a holder. A Lease that already has the owner does not change. The error is that of
+// [NewReference] or of the API request.
 func AdoptLease(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
-	reference, err := Of(ctx, client, namespace)
+	reference, err := NewReference(ctx, client, namespace)
 	if err != nil {
 		return err
 	}
 	apply := coordinationv1ac.Lease(name, namespace).WithOwnerReferences(reference)
-	if _, err := client.CoordinationV1().Leases(namespace).Apply(ctx, apply, applyOptions()); err != nil {
+	if _, err := client.CoordinationV1().Leases(namespace).Apply(ctx, apply, newApplyOptions()); err != nil {
 		return fmt.Errorf("setting the owner of Lease %s: %w", name, err)
 	}
 	return nil
 }
 
-// KeepLease does AdoptLease now and every ten minutes, since a Lease that is deleted to force an election is made
-// again by the election, without an owner. It returns nil when ctx is done; errors are logged and tried again. Outside
-// of a ServiceAccount it only waits.
-func KeepLease(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
+// KeepLeaseOwned calls AdoptLease now and every ten minutes. A repetition is necessary because the leader
+// election recreates a deleted Lease without an owner. KeepLeaseOwned logs errors and retries. It
+// returns nil after ctx is done. If the process does not run as a ServiceAccount, it only waits.
+func KeepLeaseOwned(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	logger := log.FromContext(ctx).WithName("owner")
 	for {
-		wait := keepInterval
+		wait := leaseCheckInterval
 		switch err := AdoptLease(ctx, client, namespace, name); {
 		case errors.Is(err, ErrNotServiceAccount):
-			logger.V(1).Info("the Lease stays without an owner", "lease", name, "reason", err.Error())
+			logger.V(1).Info("Left the Lease without an owner", "lease", name, "reason", err.Error())
 		case err != nil && ctx.Err() == nil:
-			logger.Error(err, "trying again", "lease", name)
+			logger.Error(err, "Setting the owner of the Lease failed, retrying", "lease", name)
 			wait = retryInterval
 		}
 		select {
@@ -124,7 +133,8 @@ func KeepLease(ctx context.Context, client kubernetes.Interface, namespace, name
 	}
 }
 
-// applyOptions force nothing: owner references are a set keyed by uid, so there is nobody to conflict with.
-func applyOptions() metav1.ApplyOptions {
+// newApplyOptions returns options without force. Owner references are a set with the key uid, so field
+// managers do not conflict.
+func newApplyOptions() metav1.ApplyOptions {
 	return metav1.ApplyOptions{FieldManager: FieldManager}
 }

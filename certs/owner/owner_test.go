@@ -14,10 +14,11 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-var errDown = errors.New("down")
+var errServerDown = errors.New("down")
 
-// clientAs returns a client whose API server says that we are user, or fails with err.
-func clientAs(user authenticationv1.UserInfo, err error) *fake.Clientset {
+// newClientAs returns a client that authenticates as user. If err is not nil, a SelfSubjectReview fails
+// with err.
+func newClientAs(user authenticationv1.UserInfo, err error) *fake.Clientset {
 	client := fake.NewClientset()
 	client.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &authenticationv1.SelfSubjectReview{
@@ -27,54 +28,49 @@ func clientAs(user authenticationv1.UserInfo, err error) *fake.Clientset {
 	return client
 }
 
-func TestOf(t *testing.T) {
-	cases := map[string]struct {
-		reason  string
-		user    authenticationv1.UserInfo
-		err     error
-		want    *metav1ac.OwnerReferenceApplyConfiguration
-		wantErr error
+func TestNewReference(t *testing.T) {
+	for name, c := range map[string]struct {
+		user      authenticationv1.UserInfo
+		reviewErr error
+		want      *metav1ac.OwnerReferenceApplyConfiguration
+		wantErr   error
 	}{
-		"ServiceAccount": {
-			reason: "In the cluster, the owner is the account of the Pod.",
-			user:   authenticationv1.UserInfo{Username: "system:serviceaccount:rollcall-system:rollcall", UID: "1-2-3"},
+		"ServiceAccount of the pod": {
+			user: authenticationv1.UserInfo{Username: "system:serviceaccount:rollcall-system:rollcall", UID: "1-2-3"},
 			want: metav1ac.OwnerReference().
 				WithAPIVersion("v1").WithKind("ServiceAccount").WithName("rollcall").WithUID("1-2-3"),
 		},
-		"OtherNamespace": {
-			reason:  "An owner cannot be in another namespace.",
+		"ServiceAccount of a different namespace": {
 			user:    authenticationv1.UserInfo{Username: "system:serviceaccount:default:rollcall", UID: "1-2-3"},
 			wantErr: ErrNotServiceAccount,
 		},
-		"NamespacePrefix": {
-			reason:  "A namespace whose name begins alike is another one.",
-			user:    authenticationv1.UserInfo{Username: "system:serviceaccount:rollcall-system-2:rollcall", UID: "1-2-3"},
+		"namespace with the same prefix": {
+			user: authenticationv1.UserInfo{
+				Username: "system:serviceaccount:rollcall-system-2:rollcall",
+				UID:      "1-2-3",
+			},
 			wantErr: ErrNotServiceAccount,
 		},
-		"User": {
-			reason:  "A person owns nothing.",
+		"user is not a ServiceAccount": {
 			user:    authenticationv1.UserInfo{Username: "admin", UID: "1-2-3"},
 			wantErr: ErrNotServiceAccount,
 		},
-		"NoUID": {
-			reason:  "A reference without a UID would be refused.",
+		"API server rejects a reference without a UID": {
 			user:    authenticationv1.UserInfo{Username: "system:serviceaccount:rollcall-system:rollcall"},
 			wantErr: ErrNotServiceAccount,
 		},
-		"Down": {
-			reason:  "An API server that does not answer is worth another try.",
-			err:     errDown,
-			wantErr: errDown,
+		"API server is unavailable": {
+			reviewErr: errServerDown,
+			wantErr:   errServerDown,
 		},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Of(t.Context(), clientAs(tc.user, tc.err), "rollcall-system")
-			if diff := cmp.Diff(tc.wantErr, err, cmpopts.EquateErrors()); diff != "" {
-				t.Errorf("%s\nOf(...): -want error, +got error:\n%s", tc.reason, diff)
+			got, err := NewReference(t.Context(), newClientAs(c.user, c.reviewErr), "rollcall-system")
+			if diff := cmp.Diff(c.wantErr, err, cmpopts.EquateErrors()); diff != "" {
+				t.Errorf("NewReference returned a different error (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s\nOf(...): -want, +got:\n%s", tc.reason, diff)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("the reference differs (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -82,8 +78,8 @@ func TestOf(t *testing.T) {
 
 func TestAdoptLease(t *testing.T) {
 	user := authenticationv1.UserInfo{Username: "system:serviceaccount:rollcall-system:rollcall", UID: "1-2-3"}
-	client := clientAs(user, nil)
-	for range 2 { // The second time nothing changes.
+	client := newClientAs(user, nil)
+	for range 2 { // the second call must not change the owners
 		if err := AdoptLease(t.Context(), client, "rollcall-system", "rollcall"); err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +90,6 @@ func TestAdoptLease(t *testing.T) {
 	}
 	want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: "rollcall", UID: "1-2-3"}}
 	if diff := cmp.Diff(want, lease.OwnerReferences); diff != "" {
-		t.Errorf("AdoptLease(...): owners: -want, +got:\n%s", diff)
+		t.Errorf("the owners differ (-want +got):\n%s", diff)
 	}
 }

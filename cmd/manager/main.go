@@ -1,4 +1,4 @@
-// Command manager serves Rollcall's admission webhook and follows its gangs.
+// Command manager serves the admission webhooks of Rollcall and reconciles gangs.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	if err := run(ctrl.SetupSignalHandler(), os.Args[1:], os.Stderr); err != nil {
+	if err := runManager(ctrl.SetupSignalHandler(), os.Args[1:], os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "rollcall manager:", err)
 		os.Exit(1)
 	}

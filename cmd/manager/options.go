@@ -12,71 +12,79 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// options are the manager's flags. The chart sets all of them.
+// options are the values of the flags. The chart sets every flag.
 type options struct {
-	webhookPort   int
-	metricsAddr   string
-	probeAddr     string
-	namespace     string
-	service       string
-	secret        string
-	mutating      string
-	validating    string
-	clusterDomain string
-	leaderElect   bool
-	shutdownDelay time.Duration
-	logLevel      string
+	webhookPort             int
+	metricsAddress          string
+	probeAddress            string
+	namespace               string
+	serviceName             string
+	secretName              string
+	mutatingConfiguration   string
+	validatingConfiguration string
+	clusterDomain           string
+	leaderElect             bool
+	shutdownDelay           time.Duration
+	logLevel                string
 }
 
-// parse reads the flags. Its error is for the one who wrote the command line.
-func parse(args []string, stderr io.Writer) (options, error) {
+// parseFlags parses and validates the flags. The error lists all invalid flags.
+func parseFlags(args []string, stderr io.Writer) (options, error) {
 	var o options
 	f := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook")
-	f.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
-	f.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace that Rollcall runs in; from POD_NAMESPACE when absent")
-	f.StringVar(&o.service, "service-name", "rollcall", "Service by which the API server calls the webhook")
-	f.StringVar(&o.secret, "secret-name", "rollcall-ca", "Secret that holds the certificate authority")
-	f.StringVar(&o.mutating, "mutating-webhook-configuration", "rollcall", "MutatingWebhookConfiguration to keep the CA bundle of")
-	f.StringVar(&o.validating, "validating-webhook-configuration", "rollcall", "ValidatingWebhookConfiguration to keep the CA bundle of")
-	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster; from /etc/resolv.conf when absent")
-	f.BoolVar(&o.leaderElect, "leader-elect", false, "follow gangs only while holding the lease; needed with several replicas")
-	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 10*time.Second, "how long to go on serving after SIGTERM, while readiness fails")
-	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint, 0 to disable it")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
+	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"),
+		"namespace of the manager, the Secret and the Lease (default: the environment variable POD_NAMESPACE)")
+	f.StringVar(&o.serviceName, "service-name", "rollcall",
+		"name of the Service through which API servers call the webhooks")
+	f.StringVar(&o.secretName, "secret-name", "rollcall-ca", "name of the Secret with the certificate authority")
+	f.StringVar(&o.mutatingConfiguration, "mutating-webhook-configuration", "rollcall",
+		"name of the MutatingWebhookConfiguration whose CA bundles the manager writes")
+	f.StringVar(&o.validatingConfiguration, "validating-webhook-configuration", "rollcall",
+		"name of the ValidatingWebhookConfiguration whose CA bundles the manager writes")
+	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
+	f.BoolVar(&o.leaderElect, "leader-elect", false,
+		"reconcile gangs only as the elected leader, required for several replicas")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 10*time.Second,
+		"time for which the manager serves requests after SIGTERM, while its readiness probe fails")
+	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	return o, o.check()
+	return o, o.validateFlags()
 }
 
-func (o options) check() error {
+// validateFlags returns an error that joins a message for each invalid flag.
+func (o options) validateFlags() error {
 	var errs []error
 	if o.namespace == "" {
-		errs = append(errs, errors.New("--namespace: required where POD_NAMESPACE is not set"))
+		errs = append(errs, errors.New("--namespace: required; set the flag or the environment variable POD_NAMESPACE"))
 	}
-	for _, msg := range validation.IsValidPortNum(o.webhookPort) {
-		errs = append(errs, fmt.Errorf("--webhook-port: %d %s", o.webhookPort, msg))
+	for _, message := range validation.IsValidPortNum(o.webhookPort) {
+		errs = append(errs, fmt.Errorf("--webhook-port: invalid value %d: %s", o.webhookPort, message))
 	}
 	if o.clusterDomain != "" {
-		for _, msg := range validation.IsDNS1123Subdomain(o.clusterDomain) {
-			errs = append(errs, fmt.Errorf("--cluster-domain: %q: %s", o.clusterDomain, msg))
+		for _, message := range validation.IsDNS1123Subdomain(o.clusterDomain) {
+			errs = append(errs, fmt.Errorf("--cluster-domain: invalid value %q: %s", o.clusterDomain, message))
 		}
 	}
 	if o.shutdownDelay < 0 {
-		errs = append(errs, fmt.Errorf("--shutdown-delay: %s is negative", o.shutdownDelay))
+		errs = append(errs, fmt.Errorf("--shutdown-delay: invalid value %s: must not be negative", o.shutdownDelay))
 	}
-	if _, err := o.level(); err != nil {
+	if _, err := o.parseLogLevel(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-func (o options) level() (slog.Level, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return l, fmt.Errorf("--log-level: %q is not debug, info, warn or error", o.logLevel)
+// parseLogLevel returns the level of the flag --log-level.
+func (o options) parseLogLevel() (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return level, fmt.Errorf("--log-level: invalid value %q: must be debug, info, warn or error", o.logLevel)
 	}
-	return l, nil
+	return level, nil
 }

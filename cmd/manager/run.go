@@ -31,28 +31,28 @@ import (
 
 	"rollcall.training/certs"
 	"rollcall.training/certs/owner"
-	"rollcall.training/controller"
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/controller"
 	"rollcall.training/webhook"
 )
 
-// leaseName is the Lease of the leader election; the chart grants rights to it by
-// this name.
+// leaseName is the name of the Lease of the leader election. The chart grants permissions for this name.
 const leaseName = "rollcall"
 
-// run serves until the signal context ends and the drain is over.
-func run(signal context.Context, args []string, stderr io.Writer) error {
-	o, err := parse(args, stderr)
+// runManager runs the manager until the context signal is done and the shutdown delay has elapsed. It
+// writes logs to stderr.
+func runManager(signal context.Context, args []string, stderr io.Writer) error {
+	o, err := parseFlags(args, stderr)
 	if err != nil {
-		return fmt.Errorf("reading the flags: %w", err)
+		return fmt.Errorf("parsing the flags: %w", err)
 	}
-	level, err := o.level()
+	level, err := o.parseLogLevel()
 	if err != nil {
 		return err
 	}
 	log.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})))
-	serving, draining := drain(signal, o.shutdownDelay)
+	serving, draining := delayShutdown(signal, o.shutdownDelay)
 	mgr, err := newManager(signal, o, draining)
 	if err != nil {
 		return err
@@ -63,21 +63,21 @@ func run(signal context.Context, args []string, stderr io.Writer) error {
 	return nil
 }
 
-// newManager puts the parts together: certificates, webhook, reconcilers, probes.
+// newManager returns a manager with certificates, webhooks, reconcilers and probes.
 func newManager(ctx context.Context, o options, draining healthz.Checker) (manager.Manager, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the API server: %w", err)
+		return nil, fmt.Errorf("loading the client configuration: %w", err)
 	}
-	source, err := certs.New(certs.Options{
+	source, err := certs.NewSource(certs.Options{
 		RESTConfig: config,
 		Namespace:  o.namespace,
-		SecretName: o.secret,
-		// The API server calls the Service; a manager that runs outside of its cluster, in
-		// development and in tests, is called by URL.
-		DNSNames:                []string{o.service + "." + o.namespace + ".svc", "localhost"},
-		MutatingConfiguration:   o.mutating,
-		ValidatingConfiguration: o.validating,
+		SecretName: o.secretName,
+		// API servers call the Service. In development and in tests, the manager runs outside of the
+		// cluster, and the API server calls localhost.
+		DNSNames:                []string{o.serviceName + "." + o.namespace + ".svc", "localhost"},
+		MutatingConfiguration:   o.mutatingConfiguration,
+		ValidatingConfiguration: o.validatingConfiguration,
 		Address:                 net.JoinHostPort("127.0.0.1", strconv.Itoa(o.webhookPort)),
 	})
 	if err != nil {
@@ -85,7 +85,7 @@ func newManager(ctx context.Context, o options, draining healthz.Checker) (manag
 	}
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	mgr, err := ctrl.NewManager(config, managerOptions(o, scheme, source))
+	mgr, err := ctrl.NewManager(config, newManagerOptions(o, scheme, source))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)
 	}
@@ -97,18 +97,23 @@ func newManager(ctx context.Context, o options, draining healthz.Checker) (manag
 	}
 	domain := o.clusterDomain
 	if domain == "" {
-		domain = clusterDomain("/etc/resolv.conf")
+		domain = detectClusterDomain("/etc/resolv.conf")
 	}
-	old, err := noRestartRules(config)
+	restartRules, err := detectContainerRestartRules(config)
 	if err != nil {
 		return nil, err
 	}
-	name, err := build(old)
+	version, err := computeVersion(restartRules)
 	if err != nil {
 		return nil, err
 	}
-	mgr.GetLogger().Info("Addressing ranks", "clusterDomain", domain, "restartInPlace", !old, "build", name)
-	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: domain, NoRestartRules: old, Build: name})
+	mgr.GetLogger().Info("Configured the injection engine",
+		"clusterDomain", domain, "containerRestartRules", restartRules, "version", version)
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{
+		ClusterDomain:                domain,
+		DisableContainerRestartRules: !restartRules,
+		Build:                        version,
+	})
 	webhook.Register(mgr.GetWebhookServer(), scheme, engine, func() bool { return draining(nil) != nil })
 	if err := controller.SetupWithManager(ctx, mgr, engine); err != nil {
 		return nil, err
@@ -116,20 +121,21 @@ func newManager(ctx context.Context, o options, draining healthz.Checker) (manag
 	return mgr, addProbes(mgr, source, draining)
 }
 
-func managerOptions(o options, scheme *runtime.Scheme, source *certs.Source) ctrl.Options {
-	// For calls in flight: the API server waits 5 s for each. The chart's
-	// terminationGracePeriodSeconds holds this and the shutdown delay.
-	grace := 30 * time.Second
+// newManagerOptions returns the options of controller-runtime's manager.
+func newManagerOptions(o options, scheme *runtime.Scheme, source *certs.Source) ctrl.Options {
+	// An API server waits at most 30 s for a webhook. The chart adds this period and the shutdown delay
+	// for terminationGracePeriodSeconds.
+	gracePeriod := 30 * time.Second
 	return ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(),
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddr},
-		HealthProbeBindAddress:        o.probeAddr,
+		Cache:                         newCacheOptions(),
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true, // the process ends right after Start returns
-		GracefulShutdownTimeout:       &grace,
+		LeaderElectionReleaseOnCancel: true, // safe, because the process exits after Start returns
+		GracefulShutdownTimeout:       &gracePeriod,
 		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
 			Port:    o.webhookPort,
 			TLSOpts: []func(*tls.Config){source.ConfigureTLS},
@@ -137,18 +143,19 @@ func managerOptions(o options, scheme *runtime.Scheme, source *certs.Source) ctr
 	}
 }
 
-// addLeaseOwner makes the Lease go with the installation. The Lease exists once
-// there is a leader, which is also when controller-runtime starts a RunnableFunc.
+// addLeaseOwner makes the ServiceAccount of the manager the owner of the Lease, so that the Lease is deleted
+// with the installation. controller-runtime starts a RunnableFunc after the election of a leader, so the
+// Lease exists by then.
 func addLeaseOwner(mgr manager.Manager, o options) error {
 	if !o.leaderElect {
 		return nil
 	}
 	client, err := kubernetes.NewForConfig(mgr.GetConfig())
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return owner.KeepLease(ctx, client, o.namespace, leaseName)
+		return owner.KeepLeaseOwned(ctx, client, o.namespace, leaseName)
 	}))
 	if err != nil {
 		return fmt.Errorf("adding the owner of the Lease: %w", err)
@@ -156,27 +163,27 @@ func addLeaseOwner(mgr manager.Manager, o options) error {
 	return nil
 }
 
-// cacheOptions keep the manager's memory to what is ours: labelled workloads and
-// the Services made for them, without the field ownership that nobody reads.
-func cacheOptions() cache.Options {
-	has := func(label string) labels.Selector {
-		r, err := labels.NewRequirement(label, selection.Exists, nil)
+// newCacheOptions returns options that limit the cache to labeled workloads, their pods and their
+// Services, without managedFields. This limits the memory of the manager.
+func newCacheOptions() cache.Options {
+	hasLabel := func(label string) labels.Selector {
+		requirement, err := labels.NewRequirement(label, selection.Exists, nil)
 		utilruntime.Must(err) // the labels are constants
-		return labels.NewSelector().Add(*r)
+		return labels.NewSelector().Add(*requirement)
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&batchv1.Job{}:        {Label: has(gang.LabelFramework)},
-			&appsv1.StatefulSet{}: {Label: has(gang.LabelFramework)},
-			&corev1.Service{}:     {Label: has(gang.LabelGang)},
-			&corev1.Pod{}:         {Label: has(gang.LabelGang), Transform: controller.Strip},
+			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework)},
+			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework)},
+			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang)},
+			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.TrimPod},
 		},
 	}
 }
 
-// addProbes: alive means that the process answers; ready means that the API server
-// can call the webhook and trusts what it finds, and that no shutdown has begun.
+// addProbes adds the liveness and readiness probes. The process is alive if it responds. It is ready if
+// API servers can call the webhooks and trust the certificate, and if no shutdown has started.
 func addProbes(mgr manager.Manager, source *certs.Source, draining healthz.Checker) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the liveness probe: %w", err)

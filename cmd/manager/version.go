@@ -13,38 +13,38 @@ import (
 	"rollcall.training/gang"
 )
 
-// noRestartRules asks the API server whether it knows restart rules of containers. It
-// is asked once, at start; after an upgrade of the cluster, managers start anew with
-// their nodes.
-func noRestartRules(config *rest.Config) (bool, error) {
+// detectContainerRestartRules reports whether the API server supports restart rules of containers. It
+// is called once at startup. An upgrade of the cluster also replaces nodes, which restarts the
+// manager.
+func detectContainerRestartRules(config *rest.Config) (bool, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return false, fmt.Errorf("making a client: %w", err)
+		return false, fmt.Errorf("creating a discovery client: %w", err)
 	}
 	info, err := client.ServerVersion()
 	if err != nil {
-		return false, fmt.Errorf("asking the API server for its version: %w", err)
+		return false, fmt.Errorf("requesting the version of the API server: %w", err)
 	}
-	return gang.NoRestartRules(info.GitVersion)
+	return gang.SupportsContainerRestartRules(info.GitVersion)
 }
 
-// build names this program and what it found of the API server, by which it may inject a
-// workload in another way than another manager that serves at the same time. A release's
-// version would not do: images are built of what is in between, too.
-func build(noRestartRules bool) (string, error) {
+// computeVersion returns an identifier of this executable and of the detected features of the API
+// server. Two managers with the same identifier inject a workload in the same way. The version of a
+// release is not sufficient, because images are also built from commits between releases.
+func computeVersion(containerRestartRules bool) (string, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("finding our own program: %w", err)
+		return "", fmt.Errorf("finding the executable: %w", err)
 	}
-	program, err := os.Open(path)
+	executable, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("reading our own program: %w", err)
+		return "", fmt.Errorf("opening the executable: %w", err)
 	}
-	defer func() { _ = program.Close() }() // it was read alone
-	sum := sha256.New()
-	if _, err := io.Copy(sum, program); err != nil {
-		return "", fmt.Errorf("reading our own program: %w", err)
+	defer func() { _ = executable.Close() }() // opened only for reading
+	hash := sha256.New()
+	if _, err := io.Copy(hash, executable); err != nil {
+		return "", fmt.Errorf("reading the executable: %w", err)
 	}
-	fmt.Fprint(sum, noRestartRules)
-	return hex.EncodeToString(sum.Sum(nil)[:4]), nil
+	fmt.Fprint(hash, containerRestartRules)
+	return hex.EncodeToString(hash.Sum(nil)[:4]), nil
 }

@@ -8,34 +8,34 @@ import (
 	"path/filepath"
 	"slices"
 
-	"rollcall.training/manifest"
+	"rollcall.training/internal/manifest"
 )
 
-// filesUsage explains the flag --filename.
-const filesUsage = "file or directory with manifests, - for standard input; may be given several times"
+// filenameUsage is the help of the flag --filename.
+const filenameUsage = "file or directory of manifests, or - for standard input; repeatable"
 
-// readManifests reads files, directories and standard input, as the flag --filename names
-// them. Documents that cannot be read do not keep the others from being read; the error is
-// for a file that is not there.
+// readManifests reads the files and directories of the flag --filename, and standard input for "-".
+// It reports documents that cannot be read and continues with the others. The error is that of a
+// file that cannot be opened.
 func readManifests(names []string, stdin io.Reader) ([]*manifest.Document, []*manifest.Error, error) {
 	var docs []*manifest.Document
 	var unreadable []*manifest.Error
 	for _, name := range names {
 		if name == "-" {
-			got, bad := manifest.ReadAll("standard input", stdin)
-			docs, unreadable = append(docs, got...), append(unreadable, bad...)
+			fileDocs, fileErrs := manifest.ReadAll("standard input", stdin)
+			docs, unreadable = append(docs, fileDocs...), append(unreadable, fileErrs...)
 			continue
 		}
-		paths, err := expand(name)
+		paths, err := listManifestFiles(name)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, path := range paths {
-			got, bad, err := readFile(path)
+			fileDocs, fileErrs, err := readFile(path)
 			if err != nil {
 				return nil, nil, err
 			}
-			docs, unreadable = append(docs, got...), append(unreadable, bad...)
+			docs, unreadable = append(docs, fileDocs...), append(unreadable, fileErrs...)
 		}
 	}
 	return docs, unreadable, nil
@@ -44,28 +44,30 @@ func readManifests(names []string, stdin io.Reader) ([]*manifest.Document, []*ma
 func readFile(path string) ([]*manifest.Document, []*manifest.Error, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening a manifest: %w", err)
+		return nil, nil, fmt.Errorf("opening manifest: %w", err)
 	}
-	docs, bad := manifest.ReadAll(path, f)
+	docs, unreadable := manifest.ReadAll(path, f)
 	if err := f.Close(); err != nil {
-		return nil, nil, fmt.Errorf("closing a manifest: %w", err)
+		return nil, nil, fmt.Errorf("closing manifest: %w", err)
 	}
-	return docs, bad, nil
+	return docs, unreadable, nil
 }
 
-// expand lists the manifests of a directory, by the endings that kubectl reads;
-// a file stands for itself whatever its name.
-func expand(name string) ([]string, error) {
+// listManifestFiles lists the files of a directory and its subdirectories that have an extension of
+// manifests. The extensions are those of kubectl. For a file it returns the file, whatever its
+// extension.
+func listManifestFiles(name string) ([]string, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, fmt.Errorf("opening a manifest: %w", err)
+		return nil, fmt.Errorf("opening manifest: %w", err)
 	}
 	if !info.IsDir() {
 		return []string{name}, nil
 	}
+	extensions := []string{".yaml", ".yml", ".json"}
 	var paths []string
-	err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && slices.Contains(extensions, filepath.Ext(path)) {
 			paths = append(paths, path)
 		}
 		return err
@@ -74,7 +76,7 @@ func expand(name string) ([]string, error) {
 		return nil, fmt.Errorf("listing manifests: %w", err)
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("listing manifests: %s holds no .yaml, .yml or .json file", name)
+		return nil, fmt.Errorf("listing manifests: directory %s has no .yaml, .yml or .json file", name)
 	}
 	return paths, nil
 }

@@ -11,11 +11,22 @@ import (
 	"rollcall.training/injectors"
 )
 
-func newFrameworks() *cobra.Command {
+const frameworksLong = `List the frameworks of this build with their roles, ports and environment
+variables. With a name, print the variables of each role in sample gangs of that
+framework.
+
+Exit codes:
+  0  success
+  1  the framework does not exist`
+
+func newFrameworksCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "frameworks [name]",
-		Short: "List the frameworks of this build, or what one of them gives to each role",
-		Args:  cobra.MaximumNArgs(1),
+		Use:   "frameworks [NAME]",
+		Short: "List the supported frameworks and the variables that they set",
+		Long:  frameworksLong,
+		Example: `  rollcall frameworks
+  rollcall frameworks pytorch`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return showFramework(cmd.OutOrStdout(), args[0])
@@ -30,48 +41,55 @@ func listFrameworks(out io.Writer) error {
 	fmt.Fprintln(w, "FRAMEWORK\tROLES\tPORT\tELASTIC\tVARIABLES")
 	registry := injectors.Builtin()
 	for _, f := range registry.Frameworks() {
-		samples, err := registry.Samples(f.Name)
+		variables, err := registry.Variables(f.Name)
 		if err != nil {
 			return err
 		}
+		names := make([]string, len(variables))
+		for i, v := range variables {
+			names[i] = v.Name
+		}
 		elastic := "no"
-		if f.Elastic != "" {
+		if f.ElasticRole != "" {
 			elastic = "yes"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", f.Name, strings.Join(f.RoleNames(), ","), f.Port, elastic,
-			strings.Join(injectors.Variables(samples), " "))
+			strings.Join(names, " "))
 	}
 	return w.Flush()
 }
 
-// showFramework prints what the workloads of sample gangs receive.
+// showFramework prints the variables of the sample gangs of a framework. Values from the downward API
+// are printed as the path of their field in angle brackets.
 func showFramework(out io.Writer, name string) error {
 	registry := injectors.Builtin()
 	if _, ok := registry.Frameworks().Find(name); !ok {
-		return fmt.Errorf("no framework %q in this build; there are %s", name, strings.Join(registry.Frameworks().Names(), ", "))
+		return fmt.Errorf("framework %q not found; supported frameworks: %s",
+			name, strings.Join(registry.Frameworks().Names(), ", "))
 	}
 	samples, err := registry.Samples(name)
 	if err != nil {
 		return err
 	}
-	for i, s := range samples {
+	for i, sample := range samples {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintf(out, "%s, %d of the gang's %d ranks", s.Gang.Role, s.Gang.Own().Size, s.Gang.Size)
-		if s.Roles != "" {
-			fmt.Fprintf(out, ", roles: %s", s.Roles)
+		g := sample.Gang
+		fmt.Fprintf(out, "%s, %d of %d ranks", g.Role, g.OwnMember().Size, g.Size)
+		if sample.Roles != "" {
+			fmt.Fprintf(out, ", roles: %s", sample.Roles)
 		}
-		if s.Gang.Elastic != nil {
-			fmt.Fprintf(out, ", elastic: %s", s.Gang.Elastic)
+		if g.Elastic != nil {
+			fmt.Fprintf(out, ", elastic: %s", g.Elastic)
 		}
 		fmt.Fprintln(out)
-		for _, e := range s.Plan.Env {
-			value := e.Value
-			if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-				value = "<" + e.ValueFrom.FieldRef.FieldPath + ">"
+		for _, variable := range sample.Plan.Env {
+			value := variable.Value
+			if variable.ValueFrom != nil && variable.ValueFrom.FieldRef != nil {
+				value = "<" + variable.ValueFrom.FieldRef.FieldPath + ">"
 			}
-			fmt.Fprintf(out, "  %s=%s\n", e.Name, value)
+			fmt.Fprintf(out, "  %s=%s\n", variable.Name, value)
 		}
 	}
 	return nil

@@ -14,11 +14,11 @@ import (
 	"rollcall.training/injectors/conformance"
 )
 
-// run executes the command line with the given standard input.
-func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
+// runCommand runs the command line with the given standard input and arguments.
+func runCommand(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	cmd := newRoot()
+	cmd := newRootCommand()
 	cmd.SetArgs(args)
 	cmd.SetIn(strings.NewReader(stdin))
 	cmd.SetOut(&out)
@@ -28,9 +28,9 @@ func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err
 }
 
 func TestGoldens(t *testing.T) {
-	conformance.Goldens(t, func(t *testing.T, manifest []byte) conformance.Outcome {
-		stdout, stderr, err := run(t, string(manifest), "inject", "-f", "-", "--children=false")
-		out := conformance.Outcome{Object: []byte(stdout)}
+	conformance.RunGoldenCases(t, func(t *testing.T, manifest []byte) conformance.FrontEndResult {
+		stdout, stderr, err := runCommand(t, string(manifest), "inject", "-f", "-", "--children=false")
+		out := conformance.FrontEndResult{Object: []byte(stdout)}
 		for line := range strings.Lines(stderr) {
 			_, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "): ")
 			switch {
@@ -41,19 +41,20 @@ func TestGoldens(t *testing.T) {
 			}
 		}
 		if (err != nil) != (len(out.Denials) > 0) {
-			t.Errorf("error %v with denials %q", err, out.Denials)
+			t.Errorf("error %v with denials %q, want both or neither", err, out.Denials)
 		}
 		if err != nil && stdout != "" {
 			t.Errorf("a denied manifest was printed:\n%s", stdout)
 		}
-		// As the other front ends see it.
-		if w := conformance.Workload(t, manifest); err == nil && w.Meta().Namespace == "" {
+		// The webhook, whose result this is compared with, always receives a namespace.
+		if w := conformance.ParseWorkload(t, manifest); err == nil && w.Meta().Namespace == "" {
 			out.Object = setNamespace(t, out.Object)
 		}
 		return out
 	})
 }
 
+// setNamespace sets the namespace default.
 func setNamespace(t *testing.T, manifest []byte) []byte {
 	t.Helper()
 	var obj map[string]any
@@ -68,7 +69,7 @@ func setNamespace(t *testing.T, manifest []byte) []byte {
 	return out
 }
 
-const labelledJob = `apiVersion: batch/v1
+const labeledJob = `apiVersion: batch/v1
 kind: Job
 metadata:
   name: train
@@ -82,129 +83,128 @@ spec:
       containers: [{name: trainer, futureField: kept}]
 `
 
-const configMap = `# a comment
+const configMapManifest = `# a comment
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings}   # another
 data: {a: "1"}
 `
 
-func TestManifests(t *testing.T) {
+// inNamespace returns the manifest labeledJob with a namespace.
+func inNamespace(namespace string) string {
+	return strings.Replace(labeledJob, "name: train\n", "name: train\n  namespace: "+namespace+"\n", 1)
+}
+
+func TestInjectManifests(t *testing.T) {
+	jsonJob := strings.TrimSpace(toJSON(labeledJob))
 	for name, c := range map[string]struct {
-		reason string
-		stdin  string
-		args   []string
-		want   []string // parts of the output, in order
-		not    []string // no parts of it
+		stdin string
+		args  []string
+		want  []string // parts of the output, in order
+		not   []string // absent from the output
 	}{
-		"unlabelled documents": {
-			reason: "what is not ours comes out as it went in",
-			stdin:  configMap + "---\n" + configMap,
-			want:   []string{configMap + "---\n" + configMap},
+		"documents without the label are unchanged": {
+			stdin: configMapManifest + "---\n" + configMapManifest,
+			want:  []string{configMapManifest + "---\n" + configMapManifest},
 		},
-		"several documents": {
-			reason: "order is kept, and the Service comes last",
-			stdin:  configMap + "---\n" + labelledJob,
-			want:   []string{"# a comment", "---\n", "name: MASTER_ADDR", "---\n", "kind: Service"},
+		"documents keep their order and the Service is last": {
+			stdin: configMapManifest + "---\n" + labeledJob,
+			want:  []string{"# a comment", "---\n", "name: MASTER_ADDR", "---\n", "kind: Service"},
 		},
-		"unknown fields": {
-			reason: "a field newer than this build is the user's all the same",
-			stdin:  labelledJob,
-			want:   []string{"futureField: kept", "futureField: kept"},
+		"fields that this build does not know are kept": {
+			stdin: labeledJob,
+			want:  []string{"futureField: kept", "futureField: kept"},
 		},
-		"list": {
-			reason: "items are injected where they are, and the list stays a list",
-			stdin:  "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(labelledJob), "\n", "\n  ") + "\n",
-			want:   []string{"kind: Job", "MASTER_ADDR", "kind: List", "kind: Service"},
+		"items of a list are injected within the list": {
+			stdin: "apiVersion: v1\nkind: List\nitems:\n- " +
+				strings.ReplaceAll(strings.TrimSpace(labeledJob), "\n", "\n  ") + "\n",
+			want: []string{"kind: Job", "MASTER_ADDR", "kind: List", "kind: Service"},
 		},
-		"JSON": {
-			reason: "kubectl get -o json is input too",
-			stdin:  toJSON(labelledJob),
-			want:   []string{"name: MASTER_ADDR"},
+		"JSON is accepted": {
+			stdin: toJSON(labeledJob),
+			want:  []string{"name: MASTER_ADDR"},
 		},
-		"JSON objects in a row": {
-			reason: "kubectl reads them, so do we",
-			stdin:  toJSON(configMap) + toJSON(labelledJob),
-			want:   []string{"kind: ConfigMap", "---\n", "name: MASTER_ADDR"},
+		"consecutive JSON objects are accepted": {
+			stdin: toJSON(configMapManifest) + toJSON(labeledJob),
+			want:  []string{"kind: ConfigMap", "---\n", "name: MASTER_ADDR"},
 		},
-		"JSON out": {
-			reason: "for jq and its like",
-			stdin:  labelledJob,
-			args:   []string{"-o", "json"},
-			want:   []string{`"name": "MASTER_ADDR"`, `"kind": "Service"`},
+		"JSON is printed on request": {
+			stdin: labeledJob,
+			args:  []string{"-o", "json"},
+			want:  []string{`"name": "MASTER_ADDR"`, `"kind": "Service"`},
 		},
-		"no children": {
-			reason: "a Service would be in the way of a diff against the workload alone",
-			stdin:  labelledJob,
-			args:   []string{"--children=false"},
-			want:   []string{"MASTER_ADDR"},
-			not:    []string{"kind: Service"},
+		"the Service is omitted on request": {
+			stdin: labeledJob,
+			args:  []string{"--children=false"},
+			want:  []string{"MASTER_ADDR"},
+			not:   []string{"kind: Service"},
 		},
-		"namespace and domain": {
-			reason: "addresses are complete",
-			stdin:  labelledJob,
-			args:   []string{"-n", "team", "--cluster-domain", "corp.example"},
-			want:   []string{"train-0.train.team.svc.corp.example"},
+		"addresses contain namespace and cluster domain": {
+			stdin: labeledJob,
+			args:  []string{"-n", "team", "--cluster-domain", "corp.example"},
+			want:  []string{"train-0.train.team.svc.corp.example"},
 		},
-		"list of lists": {
-			reason: "kubectl flattens them, we go down",
-			stdin:  `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[` + strings.TrimSpace(toJSON(labelledJob)) + `]}]}`,
-			want:   []string{"name: MASTER_ADDR", "kind: Service"},
+		"items of nested lists are injected": {
+			stdin: `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[` + jsonJob + `]}]}`,
+			want:  []string{"name: MASTER_ADDR", "kind: Service"},
 		},
-		"JobList": {
-			reason: "its items need not say what they are",
-			stdin:  `{"apiVersion":"batch/v1","kind":"JobList","items":[` + strings.Replace(strings.TrimSpace(toJSON(labelledJob)), `"apiVersion":"batch/v1","kind":"Job",`, "", 1) + `]}`,
-			want:   []string{"name: MASTER_ADDR"},
+		"items of a JobList need no type": {
+			stdin: `{"apiVersion":"batch/v1","kind":"JobList","items":[` +
+				strings.Replace(jsonJob, `"apiVersion":"batch/v1","kind":"Job",`, "", 1) + `]}`,
+			want: []string{"name: MASTER_ADDR"},
 		},
-		"YAML in flow style": {
-			reason: "a brace does not make it JSON",
-			stdin:  "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n" + labelledJob,
-			want:   []string{"{apiVersion: v1, kind: ConfigMap", "name: MASTER_ADDR"},
+		"a brace at the start does not make YAML JSON": {
+			stdin: "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n" + labeledJob,
+			want:  []string{"{apiVersion: v1, kind: ConfigMap", "name: MASTER_ADDR"},
 		},
-		"unlabelled and odd": {
-			reason: "what is not ours need not be what our types expect",
-			stdin:  "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {a: 1}}\n---\napiVersion: example.com/v1\nkind: Thing\nitems: {a: 1}\n",
-			want:   []string{"annotations: {a: 1}", "items: {a: 1}"},
+		"documents without the label are not decoded": {
+			stdin: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {a: 1}}\n---\n" +
+				"apiVersion: example.com/v1\nkind: Thing\nitems: {a: 1}\n",
+			want: []string{"annotations: {a: 1}", "items: {a: 1}"},
 		},
-		"one name in two namespaces": {
-			reason: "each gang has its Service beside it",
-			stdin:  strings.Replace(labelledJob, "name: train\n", "name: train\n  namespace: a\n", 1) + "---\n" + strings.Replace(labelledJob, "name: train\n", "name: train\n  namespace: b\n", 1),
-			want:   []string{"kind: Service", "namespace: a", "kind: Service", "namespace: b"},
+		"gangs of the same name in two namespaces have two Services": {
+			stdin: inNamespace("a") + "---\n" + inNamespace("b"),
+			want:  []string{"kind: Service", "namespace: a", "kind: Service", "namespace: b"},
 		},
-		"no phase": {
-			reason: "a manifest that is kept and applied again would set the phase back",
-			stdin:  labelledJob,
-			want:   []string{"kind: Job"},
-			not:    []string{"rollcall.training/phase", "namespace:"},
+		"the output has no phase because a second apply would reset the phase": {
+			stdin: labeledJob,
+			want:  []string{"kind: Job"},
+			not:   []string{"rollcall.training/phase", "namespace:"},
 		},
-		"comments alone": {
-			reason: "a document without content is no error",
-			stdin:  "# nothing here\n",
-			want:   []string{"# nothing here"},
+		"a document with only comments is kept": {
+			stdin: "# nothing here\n",
+			want:  []string{"# nothing here"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stdout, _, err := run(t, c.stdin, append([]string{"inject", "-f", "-"}, c.args...)...)
+			stdout, _, err := runCommand(t, c.stdin, append([]string{"inject", "-f", "-"}, c.args...)...)
 			if err != nil {
-				t.Fatalf("%s: %v", c.reason, err)
+				t.Fatal(err)
 			}
-			rest := stdout
-			for _, w := range c.want {
-				var ok bool
-				if _, rest, ok = strings.Cut(rest, w); !ok {
-					t.Errorf("%s: %q is missing, or out of order, in\n%s", c.reason, w, stdout)
-					break
-				}
-			}
-			for _, n := range c.not {
-				if strings.Contains(stdout, n) {
-					t.Errorf("%s: %q is in\n%s", c.reason, n, stdout)
+			checkOrder(t, stdout, c.want)
+			for _, not := range c.not {
+				if strings.Contains(stdout, not) {
+					t.Errorf("output contains %q:\n%s", not, stdout)
 				}
 			}
 		})
 	}
 }
 
+// checkOrder reports an error if the text does not contain all parts in the given order.
+func checkOrder(t *testing.T, text string, parts []string) {
+	t.Helper()
+	rest := text
+	for _, part := range parts {
+		var found bool
+		if _, rest, found = strings.Cut(rest, part); !found {
+			t.Errorf("%q is missing or out of order in:\n%s", part, text)
+			return
+		}
+	}
+}
+
+// toJSON converts a manifest to one line of JSON.
 func toJSON(manifest string) string {
 	text, err := yaml.YAMLToJSON([]byte(manifest))
 	if err != nil {
@@ -213,60 +213,84 @@ func toJSON(manifest string) string {
 	return string(text) + "\n"
 }
 
-func TestAgain(t *testing.T) {
-	once, _, err := run(t, labelledJob, "inject", "-f", "-")
+func TestInjectTwice(t *testing.T) {
+	once, _, err := runCommand(t, labeledJob, "inject", "-f", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice, _, err := run(t, once, "inject", "-f", "-")
+	twice, _, err := runCommand(t, once, "inject", "-f", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(once, twice); diff != "" {
-		t.Errorf("an injected manifest was injected again (-once +twice):\n%s", diff)
+		t.Errorf("the second injection changed the manifest (-once +twice):\n%s", diff)
 	}
 }
 
-func TestUnusableInput(t *testing.T) {
+func TestInjectInvalidInput(t *testing.T) {
 	for name, c := range map[string]struct {
-		reason string
-		stdin  string
-		args   []string
-		want   string
+		stdin string
+		args  []string
+		want  string // part of the error
 	}{
-		"broken YAML":       {reason: "the line is named", stdin: "a: [1\nb: 2\n", want: "line"},
-		"duplicate key":     {reason: "the last of two would win in silence", stdin: "kind: Job\nkind: Job\n", want: `key "kind" already set`},
-		"broken JSON":       {reason: "the place is named", stdin: `{"kind": `, want: "document 1"},
-		"key twice in JSON": {reason: "as in YAML", stdin: `{"kind": "Job", "kind": "Job"}`, want: `duplicate field "kind"`},
-		"wrong type":        {reason: "the field is named", stdin: strings.Replace(labelledJob, "parallelism: 2", "parallelism: two", 1), want: "spec.parallelism"},
-		"unknown format":    {reason: "the known ones are named", stdin: labelledJob, args: []string{"-o", "toml"}, want: "yaml or json"},
-		"no such file":      {reason: "the name is named", args: []string{"-f", "missing.yaml"}, want: "missing.yaml"},
-		"one of two denied": {
-			reason: "all or nothing: half of a manifest must not reach kubectl apply",
-			stdin:  labelledJob + "---\n" + strings.Replace(labelledJob, "pytorch", "torch", 1),
-			want:   "nothing was printed",
+		"invalid YAML is reported with its line": {
+			stdin: "a: [1\nb: 2\n",
+			want:  "line",
+		},
+		"a duplicate key is an error": {
+			stdin: "kind: Job\nkind: Job\n",
+			want:  `key "kind" already set`,
+		},
+		"invalid JSON is reported with its document": {
+			stdin: `{"kind": `,
+			want:  "document 1",
+		},
+		"a duplicate key in JSON is an error": {
+			stdin: `{"kind": "Job", "kind": "Job"}`,
+			want:  `duplicate field "kind"`,
+		},
+		"a value of the wrong type is reported with its field": {
+			stdin: strings.Replace(labeledJob, "parallelism: 2", "parallelism: two", 1),
+			want:  "spec.parallelism",
+		},
+		"an unsupported format is reported with the supported ones": {
+			stdin: labeledJob,
+			args:  []string{"-o", "toml"},
+			want:  "yaml or json",
+		},
+		"a missing file is reported with its name": {
+			args: []string{"-f", "missing.yaml"},
+			want: "missing.yaml",
+		},
+		"nothing is printed if one of two workloads is denied": {
+			stdin: labeledJob + "---\n" + strings.Replace(labeledJob, "pytorch", "torch", 1),
+			want:  "denied 1 workload; nothing was printed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stdout, _, err := run(t, c.stdin, append([]string{"inject", "-f", "-"}, c.args...)...)
+			stdout, _, err := runCommand(t, c.stdin, append([]string{"inject", "-f", "-"}, c.args...)...)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: error %v, want one with %q", c.reason, err, c.want)
+				t.Errorf("error %v, want an error that contains %q", err, c.want)
 			}
 			if stdout != "" {
-				t.Errorf("%s: printed\n%s", c.reason, stdout)
+				t.Errorf("unexpected output:\n%s", stdout)
 			}
 		})
 	}
 }
 
-func TestDirectory(t *testing.T) {
+func TestInjectDirectory(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"a.yaml": labelledJob, "b.json": toJSON(configMap), "README.md": "no manifest"} {
+	for name, text := range map[string]string{
+		"a.yaml":    labeledJob,
+		"b.json":    toJSON(configMapManifest),
+		"README.md": "no manifest",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stdout, _, err := run(t, "", "inject", "-f", dir, "-o", "json")
+	stdout, _, err := runCommand(t, "", "inject", "-f", dir, "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,17 +306,17 @@ func TestDirectory(t *testing.T) {
 	if diff := cmp.Diff([]string{"Job", "ConfigMap", "Service"}, kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
-	if _, _, err := run(t, "", "inject", "-f", t.TempDir()); err == nil {
-		t.Error("a directory without manifests gave no error")
+	if _, _, err := runCommand(t, "", "inject", "-f", t.TempDir()); err == nil {
+		t.Error("no error for a directory without manifests")
 	}
 }
 
 func TestFrameworks(t *testing.T) {
-	stdout, _, err := run(t, "", "frameworks")
+	stdout, _, err := runCommand(t, "", "frameworks")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(stdout, "pytorch") || !strings.Contains(stdout, "23456") {
-		t.Errorf("the list lacks pytorch and its port:\n%s", stdout)
+		t.Errorf("the list does not contain pytorch and its port:\n%s", stdout)
 	}
 }

@@ -8,191 +8,212 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"rollcall.training/roster"
+	"rollcall.training/internal/inspect"
 )
 
-// manyRanks is how many ranks may speak without being asked for by number: each that is
-// followed holds a connection to the API server and one from there to its node.
-const manyRanks = 50
+// maxRanksByDefault is the maximum number of ranks whose logs are printed without --rank or --all.
+// Each followed log needs a connection to the API server, which needs a connection to the node.
+const maxRanksByDefault = 50
 
 // logsOptions are the flags of rollcall logs.
 type logsOptions struct {
 	cluster   clusterFlags
 	ranks     string
-	all       bool
+	allRanks  bool
 	follow    bool
 	tail      int64
 	since     time.Duration
 	container string
 }
 
-func newLogs() *cobra.Command {
+const logsLong = `Print the logs of the ranks of a gang. Each line starts with its rank.
+
+Without --follow, the command prints the existing logs, rank by rank. With --follow,
+it continues until the gang succeeds or fails. It includes ranks that start later,
+and the ranks of the next attempt if the gang restarts.
+
+Exit codes:
+  0  all logs were printed
+  1  the gang does not exist, a flag is invalid, or a log could not be read`
+
+func newLogsCommand() *cobra.Command {
 	o := logsOptions{}
 	cmd := &cobra.Command{
 		Use:   "logs GANG",
-		Short: "Print what the ranks of a gang write, each line with its rank",
-		Long: `Print what the ranks of a gang write, each line with its rank.
-
-Without --follow it prints the logs that are there, rank by rank. With --follow it
-goes on with the ranks that start later, and with those of the next attempt when the
-gang restarts, until the gang ends.`,
+		Short: "Print the logs of the ranks of a gang",
+		Long:  logsLong,
 		Example: `  rollcall logs train --tail 20
   rollcall logs train --follow --rank 0
   rollcall logs train --rank 0,8-15 --since 10m`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			chosen, err := o.chosen()
+			selected, err := o.selectedRanks()
 			if err != nil {
 				return err
 			}
-			reader, err := o.cluster.reader()
+			reader, err := o.cluster.newReader()
 			if err != nil {
 				return err
 			}
-			_, _, isTerminal := terminal(cmd.OutOrStdout())
-			p := &printer{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), color: colored(isTerminal)}
-			return o.run(cmd.Context(), reader, args[0], chosen, p)
+			_, _, isTerminal := terminalSize(cmd.OutOrStdout())
+			p := &linePrinter{out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), color: useColor(isTerminal)}
+			return o.runLogs(cmd.Context(), reader, args[0], selected, p)
 		},
 	}
-	o.cluster.add(cmd.Flags())
-	f := cmd.Flags()
-	f.StringVar(&o.ranks, "rank", "", "ranks to print, such as 3 or 0,8-15, instead of all")
-	f.BoolVar(&o.all, "all", false, fmt.Sprintf("print all ranks of a gang of more than %d", manyRanks))
-	f.BoolVarP(&o.follow, "follow", "f", false, "go on until the gang ends")
-	f.Int64Var(&o.tail, "tail", -1, "lines to print of what each rank has written so far; -1 means all")
-	f.DurationVar(&o.since, "since", 0, "print what is not older than this, such as 10m; 0 means all")
-	f.StringVarP(&o.container, "container", "c", "", "container, instead of those that train")
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-// chosen are the ranks that the user named; nil stands for all.
-func (o *logsOptions) chosen() (roster.Ranges, error) {
+func (o *logsOptions) addFlags(f *pflag.FlagSet) {
+	o.cluster.addFlags(f)
+	f.StringVar(&o.ranks, "rank", "", "ranks and ranges of ranks, such as 3 or 0,8-15 (default: all ranks)")
+	f.BoolVar(&o.allRanks, "all", false, fmt.Sprintf("all ranks of a gang of more than %d ranks", maxRanksByDefault))
+	f.BoolVarP(&o.follow, "follow", "f", false, "new lines until the gang succeeds or fails")
+	f.Int64Var(&o.tail, "tail", -1, "number of latest lines of each rank; -1 means all lines")
+	f.DurationVar(&o.since, "since", 0, "maximum age of lines, such as 10m; 0 means all lines")
+	f.StringVarP(&o.container, "container", "c", "", "name of the container (default: all training containers)")
+}
+
+// selectedRanks parses --rank. It returns nil for all ranks.
+func (o *logsOptions) selectedRanks() (inspect.RankRanges, error) {
 	switch {
 	case o.ranks == "":
 		return nil, nil
-	case o.all:
-		return nil, errors.New("--rank names some ranks and --all means all: use one of them")
+	case o.allRanks:
+		return nil, errors.New("--rank and --all are mutually exclusive; use one of them")
 	}
-	return roster.ParseRanges(o.ranks)
+	return inspect.ParseRankRanges(o.ranks)
 }
 
-func (o *logsOptions) run(ctx context.Context, r roster.Reader, name string, chosen roster.Ranges, p *printer) error {
-	g, err := r.Gang(ctx, name)
+func (o *logsOptions) runLogs(
+	ctx context.Context, reader inspect.Reader, name string, selected inspect.RankRanges, p *linePrinter,
+) error {
+	g, err := reader.GetGang(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := o.bound(g, chosen); err != nil {
+	if err := o.validateRanks(g, selected); err != nil {
 		return err
 	}
-	f := newFollower(r.Client, g.Namespace, o.request(), p)
+	f := newLogFollower(reader.Client, g.Namespace, o.podLogOptions(), p)
 	if !o.follow {
-		return o.print(ctx, f, g, chosen)
+		return o.printLogs(ctx, f, g, selected)
 	}
-	return f.until(ctx, func(ctx context.Context) error {
-		return r.Follow(ctx, name, followPace, func(g roster.Gang) error {
-			f.look(ctx, o.sources(g, chosen))
+	return f.followUntil(ctx, func(ctx context.Context) error {
+		return reader.Watch(ctx, name, followInterval, func(g inspect.Gang) error {
+			f.startNewLogs(ctx, o.logSources(g, selected))
 			return nil
 		})
 	})
 }
 
-// bound refuses to print more ranks than anybody can read unless asked to, and ranks
-// that the gang does not have.
-func (o *logsOptions) bound(g roster.Gang, chosen roster.Ranges) error {
-	n := 0
-	for _, r := range g.Ranks {
-		if chosen == nil || chosen.Has(r.Rank) {
-			n++
+// isSelected reports whether a rank is selected. A nil selection contains all ranks.
+func isSelected(selected inspect.RankRanges, rank int32) bool {
+	return selected == nil || selected.Contains(rank)
+}
+
+// validateRanks returns an error if the gang has none of the selected ranks, or if it has more ranks
+// than [maxRanksByDefault] and the user did not select any.
+func (o *logsOptions) validateRanks(g inspect.Gang, selected inspect.RankRanges) error {
+	count := 0
+	for _, rank := range g.Ranks {
+		if isSelected(selected, rank.Rank) {
+			count++
 		}
 	}
 	switch {
-	case chosen != nil && n == 0:
-		return fmt.Errorf("the gang %s has %d ranks, numbered from 0, and none of %s", g.Name, len(g.Ranks), chosen)
-	case chosen == nil && n > manyRanks && !o.all:
-		return fmt.Errorf("the gang %s has %d ranks: choose some with --rank, such as --rank 0, or print all of them with --all", g.Name, n)
+	case selected != nil && count == 0:
+		return fmt.Errorf("--rank: gang %s has %d ranks, numbered from 0; it does not have rank %s",
+			g.Name, len(g.Ranks), selected)
+	case selected == nil && count > maxRanksByDefault && !o.allRanks:
+		return fmt.Errorf("gang %s has %d ranks; select ranks with --rank, such as --rank 0, or print all of them with --all",
+			g.Name, count)
 	}
 	return nil
 }
 
-// request is what is asked of the API server, but for the container.
-func (o *logsOptions) request() corev1.PodLogOptions {
-	out := corev1.PodLogOptions{Follow: o.follow}
+// podLogOptions returns the options of all requests. The container is not set.
+func (o *logsOptions) podLogOptions() corev1.PodLogOptions {
+	options := corev1.PodLogOptions{Follow: o.follow}
 	if o.tail >= 0 {
-		out.TailLines = ptr.To(o.tail)
+		options.TailLines = ptr.To(o.tail)
 	}
 	if o.since > 0 {
-		out.SinceSeconds = ptr.To(max(1, int64(o.since.Seconds())))
+		options.SinceSeconds = ptr.To(max(1, int64(o.since.Seconds())))
 	}
-	return out
+	return options
 }
 
-// sources are the containers whose logs there are, in the order of the ranks.
-func (o *logsOptions) sources(g roster.Gang, chosen roster.Ranges) []source {
-	var out []source
-	for _, r := range g.Ranks {
-		if r.Object == nil || chosen != nil && !chosen.Has(r.Rank) {
+// logSources returns the logs of the selected ranks that exist, in the order of the ranks.
+func (o *logsOptions) logSources(g inspect.Gang, selected inspect.RankRanges) []logSource {
+	var sources []logSource
+	for _, rank := range g.Ranks {
+		if rank.Object == nil || !isSelected(selected, rank.Rank) {
 			continue
 		}
-		names := o.containers(g, r)
-		for _, c := range names {
-			if s, ok := sourceOf(r, c); ok {
-				s.beside = len(names) > 1
-				out = append(out, s)
+		containers := o.selectContainers(g, rank)
+		for _, container := range containers {
+			if source, ok := newLogSource(rank, container); ok {
+				source.multiContainer = len(containers) > 1
+				sources = append(sources, source)
 			}
 		}
 	}
-	return out
+	return sources
 }
 
-// containers are those to print of a rank.
-func (o *logsOptions) containers(g roster.Gang, r roster.Rank) []string {
+// selectContainers returns the container of --container, or the training containers of a rank.
+func (o *logsOptions) selectContainers(g inspect.Gang, rank inspect.Rank) []string {
 	if o.container != "" {
 		return []string{o.container}
 	}
-	i := slices.IndexFunc(g.Members, func(m roster.Member) bool { return m.Name == r.Member })
+	i := slices.IndexFunc(g.Members, func(m inspect.Member) bool { return m.Name == rank.Member })
 	if i < 0 {
 		return nil
 	}
 	return g.Members[i].Containers
 }
 
-// print prints what is there, one rank after the other.
-func (o *logsOptions) print(ctx context.Context, f *follower, g roster.Gang, chosen roster.Ranges) error {
+// printLogs prints the existing logs, rank by rank. It prints a note for each rank without a log and
+// for each log that cannot be read, and returns an error for the latter.
+func (o *logsOptions) printLogs(
+	ctx context.Context, f *logFollower, g inspect.Gang, selected inspect.RankRanges,
+) error {
 	failed := 0
-	sources := o.sources(g, chosen)
-	for _, r := range g.Ranks {
-		if chosen != nil && !chosen.Has(r.Rank) {
+	sources := o.logSources(g, selected)
+	for _, rank := range g.Ranks {
+		if !isSelected(selected, rank.Rank) {
 			continue
 		}
-		mine := slices.Clone(sources)
-		mine = slices.DeleteFunc(mine, func(s source) bool { return s.rank != r.Rank })
-		if len(mine) == 0 {
-			f.printer.note("rank %d has written nothing: %s", r.Rank, why(r, o.container))
+		own := slices.DeleteFunc(slices.Clone(sources), func(s logSource) bool { return s.rank != rank.Rank })
+		if len(own) == 0 {
+			f.printer.printNote("rank %d has no logs: %s", rank.Rank, missingLogReason(rank, o.container))
 		}
-		for _, s := range mine {
-			if err := f.once(ctx, s); err != nil {
-				f.printer.note("%v", err)
+		for _, source := range own {
+			if err := f.printLog(ctx, source); err != nil {
+				f.printer.printNote("%v", err)
 				failed++
 			}
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("the logs of %d containers could not be read", failed)
+		return fmt.Errorf("reading the logs of %s failed", formatCount(failed, "container"))
 	}
 	return nil
 }
 
-// why says why a rank has no log.
-func why(r roster.Rank, container string) string {
+// missingLogReason returns the reason why a rank has no log. The container is that of --container.
+func missingLogReason(rank inspect.Rank, container string) string {
 	switch {
-	case r.Reason != "":
-		return r.Reason
-	case r.Object != nil && container != "":
-		return fmt.Sprintf("pod %s has no container %s that has started", r.Pod, container)
+	case rank.Reason != "":
+		return rank.Reason
+	case rank.Object != nil && container != "":
+		return fmt.Sprintf("pod %s has no container %s that has started", rank.Pod, container)
 	default:
-		return string(r.State)
+		return string(rank.State)
 	}
 }

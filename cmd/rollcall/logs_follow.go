@@ -14,107 +14,123 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"rollcall.training/roster"
+	"rollcall.training/internal/inspect"
 )
 
 const (
-	// followPace is how soon after a container has started its log is opened, at most.
-	followPace = 300 * time.Millisecond
-	// reopenAfter is how long to wait before a log that broke off is opened again.
-	reopenAfter = time.Second
-	// lastLines is how long an ended gang's logs may be silent before they are left: those
-	// of pods that its policy leaves running never end.
-	lastLines = 5 * time.Second
-	// opening is how many logs are opened at once. Each is a request that the API server
-	// passes on to a node; as many may be open as there are ranks.
-	opening = 16
+	// followInterval is the maximum time between the start of a container and the request of its log.
+	followInterval = 300 * time.Millisecond
+	// reopenDelay is the time before a log is requested again after its connection ended.
+	reopenDelay = time.Second
+	// drainTimeout is the time without a new line after which the logs of a finished gang are
+	// closed. If the gang's policy keeps pods running, their logs never end.
+	drainTimeout = 5 * time.Second
+	// maxConcurrentOpens is the maximum number of log requests that wait for a response. The API
+	// server forwards each of them to a node. The number of open logs has no limit.
+	maxConcurrentOpens = 16
 )
 
-// containerRun names one run of a container: a container that is started anew within its pod
-// writes another log.
+// containerRun identifies one run of a container. A container that is restarted within its pod
+// writes a new log.
 type containerRun struct {
-	pod       types.UID
+	podUID    types.UID
 	container string
 	restarts  int32
 }
 
-// source is a log.
-type source struct {
+// logSource is the log of one run of a container.
+type logSource struct {
 	containerRun
-	rank int32
-	name string // of the pod
-	// beside is true when the rank has other containers that train.
-	beside bool
-	// running is false when the container has ended, and its log with it.
+	rank    int32
+	podName string
+	// multiContainer is true if the rank has several containers whose logs are printed.
+	multiContainer bool
+	// running is true if the container is running, so that its log is not complete.
 	running bool
 }
 
-// sourceOf is the log of a rank's container; false when it has not started.
-func sourceOf(r roster.Rank, container string) (source, bool) {
-	statuses := slices.Concat(r.Object.Status.InitContainerStatuses, r.Object.Status.ContainerStatuses)
-	for _, c := range statuses {
+// newLogSource returns the log of a rank's container. It returns false if the container has not
+// started. A container that waits for its restart still has the log of its previous run.
+func newLogSource(rank inspect.Rank, container string) (logSource, bool) {
+	status := rank.Object.Status
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
 		if c.Name != container {
 			continue
 		}
-		s := source{rank: r.Rank, name: r.Pod, running: c.State.Running != nil,
-			containerRun: containerRun{r.Object.UID, container, c.RestartCount}}
-		// One that waits to be started anew still has the log of its last run.
-		return s, s.running || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
+		source := logSource{
+			containerRun: containerRun{podUID: rank.Object.UID, container: container, restarts: c.RestartCount},
+			rank:         rank.Rank,
+			podName:      rank.Pod,
+			running:      c.State.Running != nil,
+		}
+		hasRun := source.running || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
+		return source, hasRun
 	}
-	return source{}, false
+	return logSource{}, false
 }
 
-// follower prints logs as they are written.
-type follower struct {
+// logFollower prints logs. It follows any number of them concurrently.
+type logFollower struct {
 	client    kubernetes.Interface
 	namespace string
-	request   corev1.PodLogOptions
-	printer   *printer
+	options   corev1.PodLogOptions
+	printer   *linePrinter
 
-	slots chan struct{}
-	wg    sync.WaitGroup
+	// openLimiter has capacity maxConcurrentOpens.
+	openLimiter chan struct{}
+	wg          sync.WaitGroup
+	// cancel ends all logs. Its cause is an error of the output.
+	cancel context.CancelCauseFunc
 
 	mu sync.Mutex
-	// running are the runs that have been begun, and whether they still went on at the
-	// last look.
+	// running has an entry for each run whose log was started. The value reports whether the
+	// container was running when startNewLogs was last called.
 	running map[containerRun]bool
-	// stop ends everything, with an error of the output.
-	stop context.CancelCauseFunc
 }
 
-func newFollower(client kubernetes.Interface, namespace string, request corev1.PodLogOptions, p *printer) *follower {
-	return &follower{client: client, namespace: namespace, request: request, printer: p,
-		slots: make(chan struct{}, opening), running: map[containerRun]bool{}, stop: func(error) {}}
+func newLogFollower(
+	client kubernetes.Interface, namespace string, options corev1.PodLogOptions, p *linePrinter,
+) *logFollower {
+	return &logFollower{
+		client:      client,
+		namespace:   namespace,
+		options:     options,
+		printer:     p,
+		openLimiter: make(chan struct{}, maxConcurrentOpens),
+		cancel:      func(error) {},
+		running:     map[containerRun]bool{},
+	}
 }
 
-// until follows until watch returns, and then prints what is still to come.
-func (f *follower) until(ctx context.Context, watch func(context.Context) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	f.stop = stop
+// followUntil follows logs until watch returns. watch calls startNewLogs. Then followUntil prints the
+// remaining lines of the started logs, and returns the error of watch.
+func (f *logFollower) followUntil(ctx context.Context, watch func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f.cancel = cancel
 	err := watch(ctx)
-	if errors.Is(err, roster.ErrGone) {
-		f.printer.note("the gang was deleted")
+	if errors.Is(err, inspect.ErrDeleted) {
+		f.printer.printNote("the gang was deleted")
 		err = nil
 	}
-	rest := make(chan struct{})
-	go func() { f.wg.Wait(); close(rest) }()
+	allEnded := make(chan struct{})
+	go func() { f.wg.Wait(); close(allEnded) }()
 	if err == nil {
-		f.drain(ctx, rest)
+		f.drainLogs(ctx, allEnded)
 	}
-	stop(nil)
-	<-rest
+	cancel(nil)
+	<-allEnded
 	return err
 }
 
-// drain waits until the logs of an ended gang have ended, or have nothing to say. A log
-// whose lines wait for a slow reader has.
-func (f *follower) drain(ctx context.Context, rest <-chan struct{}) {
-	for said := false; ; {
-		before := f.printer.printed.Load()
-		timer := time.NewTimer(lastLines)
+// drainLogs waits until all logs of a finished gang have ended, or until none of them has had a new
+// line for drainTimeout. It waits longer if lines have been read that a slow output has not accepted.
+func (f *logFollower) drainLogs(ctx context.Context, allEnded <-chan struct{}) {
+	for reported := false; ; {
+		before := f.printer.printedLines.Load()
+		timer := time.NewTimer(drainTimeout)
 		select {
-		case <-rest:
+		case <-allEnded:
 			timer.Stop()
 			return
 		case <-ctx.Done():
@@ -123,66 +139,68 @@ func (f *follower) drain(ctx context.Context, rest <-chan struct{}) {
 		case <-timer.C:
 		}
 		switch {
-		case f.printer.waiting.Load() > 0:
-		case f.printer.printed.Load() == before:
-			f.printer.note("the gang has ended, and some of its pods still run and were silent for %s: their logs are not followed any further", lastLines)
+		case f.printer.pendingLines.Load() > 0:
+		case f.printer.printedLines.Load() == before:
+			f.printer.printNote("the gang has finished; some of its pods are still running, "+
+				"but their logs had no new lines for %s and are no longer followed", drainTimeout)
 			return
-		case !said:
-			f.printer.note("the gang has ended, and some of its pods go on writing: interrupt to leave them")
-			said = true
+		case !reported:
+			f.printer.printNote("the gang has finished; some of its pods still write logs; press Ctrl-C to stop")
+			reported = true
 		}
 	}
 }
 
-// look begins with the logs that are new since the last look.
-func (f *follower) look(ctx context.Context, sources []source) {
+// startNewLogs starts to follow the logs that were not in an earlier call. The sources must be all
+// current logs, because it also records which containers are running.
+func (f *logFollower) startNewLogs(ctx context.Context, sources []logSource) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for run := range f.running {
 		f.running[run] = false
 	}
-	for _, s := range sources {
-		_, begun := f.running[s.containerRun]
-		f.running[s.containerRun] = s.running
-		if !begun {
-			f.wg.Go(func() { f.follow(ctx, s) })
+	for _, source := range sources {
+		_, started := f.running[source.containerRun]
+		f.running[source.containerRun] = source.running
+		if !started {
+			f.wg.Go(func() { f.followLog(ctx, source) })
 		}
 	}
 }
 
-// goesOn reports whether a container's run went on at the last look.
-func (f *follower) goesOn(run containerRun) bool {
+// isRunning reports whether a container was running when startNewLogs was last called.
+func (f *logFollower) isRunning(run containerRun) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.running[run]
 }
 
-// follow prints one log until its container's run is over. A log that breaks off
-// before, with a connection or when the node rotates its files, is opened again.
-func (f *follower) follow(ctx context.Context, s source) {
-	var at place
-	told := false
+// followLog prints one log until its container terminates. It requests the log again if the
+// connection ends earlier, for example because the node rotates the log file.
+func (f *logFollower) followLog(ctx context.Context, source logSource) {
+	var position logPosition
+	reported := false
 	for {
-		err := f.copy(ctx, s, &at)
-		var output *outputError
+		err := f.streamLog(ctx, source, &position)
+		var outputErr *outputError
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.As(err, &output):
-			f.stop(err)
+		case errors.As(err, &outputErr):
+			f.cancel(err)
 			return
 		case apierrors.IsNotFound(err):
-			return // the pod is gone, and has said all
-		case err != nil && (apierrors.IsForbidden(err) || !f.goesOn(s.containerRun)):
-			f.printer.note("%v", err)
+			return // the pod was deleted, so its log has ended
+		case err != nil && (apierrors.IsForbidden(err) || !f.isRunning(source.containerRun)):
+			f.printer.printNote("%v", err)
 			return
-		case !f.goesOn(s.containerRun):
+		case !f.isRunning(source.containerRun):
 			return
-		case err != nil && !told:
-			f.printer.note("%v; trying on", err)
-			told = true
+		case err != nil && !reported:
+			f.printer.printNote("%v; retrying", err)
+			reported = true
 		}
-		timer := time.NewTimer(reopenAfter)
+		timer := time.NewTimer(reopenDelay)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -192,30 +210,31 @@ func (f *follower) follow(ctx context.Context, s source) {
 	}
 }
 
-// once prints what is there of one log.
-func (f *follower) once(ctx context.Context, s source) error {
-	var at place
-	return f.copy(ctx, s, &at)
+// printLog prints the existing lines of one log.
+func (f *logFollower) printLog(ctx context.Context, source logSource) error {
+	var position logPosition
+	return f.streamLog(ctx, source, &position)
 }
 
-// copy opens one log and prints it from a place on.
-func (f *follower) copy(ctx context.Context, s source, at *place) error {
-	request := f.request
-	request.Container, request.Timestamps = s.container, true
-	if !at.at.IsZero() {
-		request.TailLines, request.SinceSeconds = nil, nil
-		request.SinceTime = &metav1.Time{Time: at.at}
+// streamLog requests one log and prints it from the given position. It advances the position.
+func (f *logFollower) streamLog(ctx context.Context, source logSource, position *logPosition) error {
+	options := f.options
+	options.Container, options.Timestamps = source.container, true
+	if !position.lastTime.IsZero() {
+		options.TailLines, options.SinceSeconds = nil, nil
+		options.SinceTime = &metav1.Time{Time: position.lastTime}
 	}
 	select {
-	case f.slots <- struct{}{}:
+	case f.openLimiter <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	log, err := f.client.CoreV1().Pods(f.namespace).GetLogs(s.name, &request).Stream(ctx)
-	<-f.slots
+	log, err := f.client.CoreV1().Pods(f.namespace).GetLogs(source.podName, &options).Stream(ctx)
+	<-f.openLimiter
 	if err != nil {
-		return fmt.Errorf("opening the log of rank %d (pod %s, container %s): %w", s.rank, s.name, s.container, err)
+		return fmt.Errorf("opening the log of rank %d (pod %s, container %s): %w",
+			source.rank, source.podName, source.container, err)
 	}
 	defer log.Close()
-	return f.printer.copyLog(f.printer.prefix(s), log, at)
+	return f.printer.copyLog(f.printer.formatPrefix(source), log, position)
 }

@@ -11,119 +11,130 @@ import (
 	"time"
 )
 
-// longestLine is where a line is cut in two: a program that never ends one must not
-// fill the memory.
-const longestLine = 1 << 20
+// maxLineBytes is the length in bytes at which a line is split. It bounds the memory for the output
+// of a program that never ends a line.
+const maxLineBytes = 1 << 20
 
-// printer writes the lines of many ranks, each as a whole.
-type printer struct {
-	out, notes io.Writer
-	color      bool
+// linePrinter prints the lines of many ranks. It is safe for concurrent use.
+type linePrinter struct {
+	out, errOut io.Writer
+	color       bool
 
-	// printed counts the lines, waiting those that are being written.
-	printed, waiting atomic.Int64
+	// printedLines counts all lines. pendingLines counts the lines that wait for the output.
+	printedLines, pendingLines atomic.Int64
 
 	mu sync.Mutex
 }
 
-// prefixColors tell neighbouring ranks apart (ECMA-48).
+// prefixColors are the colors of prefixes (ECMA-48). Neighboring ranks have different colors.
 var prefixColors = []string{"36", "33", "32", "35", "34", "96"}
 
-// prefix is what stands before a rank's lines. The container is named where a rank has
-// several that train.
-func (p *printer) prefix(s source) string {
-	text := fmt.Sprintf("[rank %d]", s.rank)
-	if s.beside {
-		text = fmt.Sprintf("[rank %d %s]", s.rank, s.container)
+// formatPrefix returns the prefix of a rank's lines. It contains the name of the container if the
+// logs of several containers of the rank are printed.
+func (p *linePrinter) formatPrefix(source logSource) string {
+	text := fmt.Sprintf("[rank %d]", source.rank)
+	if source.multiContainer {
+		text = fmt.Sprintf("[rank %d %s]", source.rank, source.container)
 	}
 	if p.color {
-		text = "\x1b[" + prefixColors[int(s.rank)%len(prefixColors)] + "m" + text + "\x1b[0m"
+		text = "\x1b[" + prefixColors[int(source.rank)%len(prefixColors)] + "m" + text + "\x1b[0m"
 	}
 	return text + " "
 }
 
-// line writes one line, by one write: two ranks never share one.
-func (p *printer) line(prefix string, text []byte) error {
-	whole := make([]byte, 0, len(prefix)+len(text)+1)
-	whole = append(append(append(whole, prefix...), text...), '\n')
-	p.waiting.Add(1)
-	defer p.waiting.Add(-1)
+// printLine prints one line in a single write, so that a line never mixes the output of two ranks.
+// The error is an [*outputError].
+func (p *linePrinter) printLine(prefix string, text []byte) error {
+	line := make([]byte, 0, len(prefix)+len(text)+1)
+	line = append(line, prefix...)
+	line = append(line, text...)
+	line = append(line, '\n')
+	p.pendingLines.Add(1)
+	defer p.pendingLines.Add(-1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.printed.Add(1)
-	if _, err := p.out.Write(whole); err != nil {
+	p.printedLines.Add(1)
+	if _, err := p.out.Write(line); err != nil {
 		return &outputError{err}
 	}
 	return nil
 }
 
-// note says something about the logs, beside them.
-func (p *printer) note(format string, args ...any) {
+// printNote prints a note about the logs to standard error.
+func (p *linePrinter) printNote(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.notes, "note: "+format+"\n", args...)
+	fmt.Fprintf(p.errOut, "note: "+format+"\n", args...)
 }
 
-// outputError says that nobody reads any more.
+// outputError reports that the output does not accept lines, for example because its reader has
+// exited.
 type outputError struct{ err error }
 
+// Error returns the text of the write error.
 func (e *outputError) Error() string { return "printing: " + e.err.Error() }
+
+// Unwrap returns the write error.
 func (e *outputError) Unwrap() error { return e.err }
 
-// place is how far a log has been read: the time of the last line, and how many lines
-// bear it. The API server goes on from a second, not from a line.
-type place struct {
-	at   time.Time
-	seen int
+// logPosition is a position in a log: the time of the last printed line and the number of printed
+// lines with that time. The API server can continue a log at a second, but not at a line. The zero
+// value is the start of the log.
+type logPosition struct {
+	lastTime    time.Time
+	linesAtTime int
 }
 
-// copyLog prints a log of lines with timestamps from the place on, and moves it.
-func (p *printer) copyLog(prefix string, log io.Reader, at *place) error {
-	from, again := *at, 0
+// copyLog prints the lines of a log with timestamps that follow the given position. It advances the
+// position.
+func (p *linePrinter) copyLog(prefix string, log io.Reader, position *logPosition) error {
+	start, linesAtStart := *position, 0
 	in := bufio.NewReaderSize(log, 64<<10)
 	for {
-		raw, err := readLine(in)
-		if len(raw) == 0 && err != nil {
-			return ended(err)
+		line, readErr := readLine(in)
+		if len(line) == 0 && readErr != nil {
+			return wrapReadError(readErr)
 		}
-		when, text := stamp(bytes.TrimSuffix(raw, []byte("\n")))
+		timestamp, text := splitTimestamp(bytes.TrimSuffix(line, []byte("\n")))
 		switch {
-		case when.IsZero():
-		case when.Before(from.at):
+		case timestamp.IsZero():
+		case timestamp.Before(start.lastTime):
 			continue
-		case when.Equal(from.at):
-			if again++; again <= from.seen {
+		case timestamp.Equal(start.lastTime):
+			if linesAtStart++; linesAtStart <= start.linesAtTime {
 				continue
 			}
-			at.seen++
-		case when.Equal(at.at):
-			at.seen++
+			position.linesAtTime++
+		case timestamp.Equal(position.lastTime):
+			position.linesAtTime++
 		default:
-			*at = place{at: when, seen: 1}
+			*position = logPosition{lastTime: timestamp, linesAtTime: 1}
 		}
-		if err := p.line(prefix, text); err != nil {
+		if err := p.printLine(prefix, text); err != nil {
 			return err
 		}
-		if err != nil {
-			return ended(err)
+		if readErr != nil {
+			return wrapReadError(readErr)
 		}
 	}
 }
 
-func ended(err error) error {
+// wrapReadError returns nil at the end of the log.
+func wrapReadError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return fmt.Errorf("reading a log: %w", err)
 }
 
-// readLine reads up to the end of a line, or to the longest one.
+// readLine reads a line including its end. A line that is longer than maxLineBytes is returned in
+// parts. The last line of a log may be returned together with io.EOF.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) || len(line) >= longestLine {
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) >= maxLineBytes {
 			if errors.Is(err, bufio.ErrBufferFull) {
 				err = nil
 			}
@@ -132,13 +143,13 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// stamp takes the time from a line that the kubelet has put it before. A line without
-// one, as of a line that was cut in two, comes back whole.
-func stamp(line []byte) (time.Time, []byte) {
+// splitTimestamp separates the timestamp that the kubelet writes in front of a line. It returns the
+// zero time and the complete line if there is none, as in the second part of a split line.
+func splitTimestamp(line []byte) (time.Time, []byte) {
 	head, text, _ := bytes.Cut(line, []byte(" "))
-	when, err := time.Parse(time.RFC3339Nano, string(head))
+	timestamp, err := time.Parse(time.RFC3339Nano, string(head))
 	if err != nil {
 		return time.Time{}, line
 	}
-	return when, text
+	return timestamp, text
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -24,44 +23,48 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
-	"rollcall.training/gang"
-	"rollcall.training/roster"
+	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/lifecycle"
 )
 
-// withLogs is a fake cluster whose logs come from an HTTP server: client-go's fake has
-// the same line for all of them.
-type withLogs struct {
+// logClientset is a fake clientset that reads logs from an HTTP server. The fake of client-go returns
+// the same line for every log.
+type logClientset struct {
 	kubernetes.Interface
 	logs kubernetes.Interface
 }
 
-type coreWithLogs struct {
+type logCoreClient struct {
 	typedcorev1.CoreV1Interface
 	logs kubernetes.Interface
 }
 
-type podsWithLogs struct {
+type logPodClient struct {
 	typedcorev1.PodInterface
 	logs typedcorev1.PodInterface
 }
 
-// IsWatchListSemanticsUnSupported says for the fake what it says itself.
-func (withLogs) IsWatchListSemanticsUnSupported() bool { return true }
+// IsWatchListSemanticsUnSupported returns the value of the fake clientset, which the embedded
+// interface does not contain.
+func (logClientset) IsWatchListSemanticsUnSupported() bool { return true }
 
-func (c withLogs) CoreV1() typedcorev1.CoreV1Interface {
-	return coreWithLogs{c.Interface.CoreV1(), c.logs}
+func (c logClientset) CoreV1() typedcorev1.CoreV1Interface {
+	return logCoreClient{c.Interface.CoreV1(), c.logs}
 }
 
-func (c coreWithLogs) Pods(namespace string) typedcorev1.PodInterface {
-	return podsWithLogs{c.CoreV1Interface.Pods(namespace), c.logs.CoreV1().Pods(namespace)}
+func (c logCoreClient) Pods(namespace string) typedcorev1.PodInterface {
+	return logPodClient{c.CoreV1Interface.Pods(namespace), c.logs.CoreV1().Pods(namespace)}
 }
 
-func (p podsWithLogs) GetLogs(name string, o *corev1.PodLogOptions) *rest.Request {
-	return p.logs.GetLogs(name, o)
+func (p logPodClient) GetLogs(name string, options *corev1.PodLogOptions) *rest.Request {
+	return p.logs.GetLogs(name, options)
 }
 
-// logCluster serves logs by the name of the pod.
-func logCluster(t *testing.T, serve func(pod string, w http.ResponseWriter, r *http.Request), objects ...runtime.Object) (roster.Reader, *fake.Clientset) {
+// logHandler serves the log of the pod with the given name.
+type logHandler func(pod string, w http.ResponseWriter, r *http.Request)
+
+// newLogCluster returns a reader of a cluster with the given objects, whose logs come from serve.
+func newLogCluster(t *testing.T, serve logHandler, objects ...runtime.Object) (inspect.Reader, *fake.Clientset) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve(path.Base(path.Dir(r.URL.Path)), w, r)
@@ -72,34 +75,39 @@ func logCluster(t *testing.T, serve func(pod string, w http.ResponseWriter, r *h
 		t.Fatal(err)
 	}
 	client := fake.NewClientset(objects...)
-	return roster.Reader{Client: withLogs{client, logs}, Namespace: "team"}, client
+	return newReader(logClientset{client, logs}), client
 }
 
-// output collects what is printed, one write at a time.
-type output struct {
+// serveText serves the same text as the log of every pod.
+func serveText(text string) logHandler {
+	return func(_ string, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
+}
+
+// outputRecorder records the output and each write. It is safe for concurrent use.
+type outputRecorder struct {
 	mu     sync.Mutex
 	text   strings.Builder
 	writes []string
 }
 
-func (o *output) Write(p []byte) (int, error) {
+func (o *outputRecorder) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.writes = append(o.writes, string(p))
 	return o.text.Write(p)
 }
 
-func (o *output) has(text string) bool {
+func (o *outputRecorder) hasText(text string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.Contains(o.text.String(), text)
 }
 
-// await waits until something has been printed.
-func (o *output) await(t *testing.T, text string) {
+// awaitText waits up to ten seconds until the output contains a text.
+func (o *outputRecorder) awaitText(t *testing.T, text string) {
 	t.Helper()
 	for range 1000 {
-		if o.has(text) {
+		if o.hasText(text) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -107,275 +115,356 @@ func (o *output) await(t *testing.T, text string) {
 	t.Errorf("%q was not printed", text)
 }
 
-// awaitWatch waits until a kind is watched: the fake cluster tells nobody of what changed between the list and the watch.
-func awaitWatch(t *testing.T, client *fake.Clientset, kind string) {
+// awaitWatch waits until a resource is watched. The fake clientset does not send changes that were
+// made between the list and the watch.
+func awaitWatch(t *testing.T, client *fake.Clientset, resource string) {
 	t.Helper()
+	isWatched := func(action clienttesting.Action) bool { return action.Matches("watch", resource) }
 	for range 1000 {
-		if slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", kind) }) {
+		if slices.ContainsFunc(client.Actions(), isWatched) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%s are not watched", kind)
+	t.Errorf("%s were not watched", resource)
 }
 
-func line(second int, text string) string {
-	return noon.Add(time.Duration(second)*time.Second).Format(time.RFC3339Nano) + " " + text + "\n"
+// formatLogLine returns a line as the API server sends it, with a timestamp the given number of
+// seconds after testTime.
+func formatLogLine(second int, text string) string {
+	return testTime.Add(time.Duration(second)*time.Second).Format(time.RFC3339Nano) + " " + text + "\n"
 }
 
-func TestLogsOnce(t *testing.T) {
-	job := liveJob(t, 3, gang.Running)
+func TestLogsWithoutFollow(t *testing.T) {
+	job := newAdmittedJob(t, 3, lifecycle.Running)
 	var mu sync.Mutex
-	var asked []string
-	reader, _ := logCluster(t, func(pod string, w http.ResponseWriter, r *http.Request) {
+	var requests []string
+	reader, _ := newLogCluster(t, func(pod string, w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		asked = append(asked, pod+" "+r.URL.Query().Encode())
+		requests = append(requests, pod+" "+r.URL.Query().Encode())
 		mu.Unlock()
 		if pod == "train-1" {
-			http.Error(w, "the node does not answer", http.StatusInternalServerError)
+			http.Error(w, "the node does not respond", http.StatusInternalServerError)
 			return
 		}
-		_, _ = io.WriteString(w, line(1, "hello")+line(2, "world"))
-	}, job, livePod(job, 0, 0), livePod(job, 1, 0))
-	var out, notes output
+		_, _ = io.WriteString(w, formatLogLine(1, "hello")+formatLogLine(2, "world"))
+	}, job, newRunningPod(job, 0, 0), newRunningPod(job, 1, 0))
+	var out, notes outputRecorder
 	o := logsOptions{tail: 5, since: time.Minute}
-	err := o.run(t.Context(), reader, "train", nil, &printer{out: &out, notes: &notes})
+	err := o.runLogs(t.Context(), reader, "train", nil, &linePrinter{out: &out, errOut: &notes})
 	if err == nil {
-		t.Error("a log that could not be read gave no error")
+		t.Error("no error for a log that could not be read")
 	}
 	if diff := cmp.Diff("[rank 0] hello\n[rank 0] world\n", out.text.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("output (-want +got):\n%s", diff)
 	}
-	if !notes.has("rank 2 has written nothing: no pod") || !notes.has("opening the log of rank 1 (pod train-1, container trainer)") {
-		t.Errorf("not every silence is explained: %q", notes.text.String())
+	for _, note := range []string{
+		"rank 2 has no logs: missing",
+		"opening the log of rank 1 (pod train-1, container trainer)",
+	} {
+		if !notes.hasText(note) {
+			t.Errorf("notes %q do not contain %q", notes.text.String(), note)
+		}
 	}
-	if want := "train-0 container=trainer&sinceSeconds=60&tailLines=5&timestamps=true"; !slices.Contains(asked, want) {
-		t.Errorf("asked %q, want %q", asked, want)
+	want := "train-0 container=trainer&sinceSeconds=60&tailLines=5&timestamps=true"
+	if !slices.Contains(requests, want) {
+		t.Errorf("requests %q do not contain %q", requests, want)
 	}
 }
 
-func TestLogsBound(t *testing.T) {
-	job := liveJob(t, 60, gang.Running)
-	var objects []runtime.Object
-	for i := range 60 {
-		objects = append(objects, livePod(job, i, 0))
+func TestLogsRankLimit(t *testing.T) {
+	job := newAdmittedJob(t, 60, lifecycle.Running)
+	objects := []runtime.Object{job}
+	for rank := range 60 {
+		objects = append(objects, newRunningPod(job, rank, 0))
 	}
-	reader, _ := logCluster(t, func(_ string, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, line(0, "hello")) },
-		append(objects, job)...)
+	reader, _ := newLogCluster(t, serveText(formatLogLine(0, "hello")), objects...)
 	for name, c := range map[string]struct {
-		reason  string
-		options logsOptions
-		chosen  roster.Ranges
-		lines   int
-		want    string
+		options   logsOptions
+		selected  inspect.RankRanges
+		wantLines int
+		wantError string // part of the error
 	}{
-		"too many":   {reason: "nobody reads 60 logs by mistake", want: "has 60 ranks: choose some with --rank, such as --rank 0, or print all of them with --all"},
-		"all":        {reason: "asked for", options: logsOptions{all: true}, lines: 60},
-		"some":       {reason: "two ranges", chosen: roster.Ranges{{0, 0}, {58, 70}}, lines: 3},
-		"none there": {reason: "a rank that the gang does not have", chosen: roster.Ranges{{60, 60}}, want: "numbered from 0, and none of 60"},
+		"more than 50 ranks need a selection": {
+			wantError: "has 60 ranks; select ranks with --rank, such as --rank 0, or print all of them with --all",
+		},
+		"all ranks are printed on request": {
+			options:   logsOptions{allRanks: true},
+			wantLines: 60,
+		},
+		"only the selected ranks are printed": {
+			selected:  inspect.RankRanges{{0, 0}, {58, 70}},
+			wantLines: 3,
+		},
+		"a rank beyond the size of the gang is an error": {
+			selected:  inspect.RankRanges{{60, 60}},
+			wantError: "numbered from 0; it does not have rank 60",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.tail = -1
-			var out, notes output
-			err := c.options.run(t.Context(), reader, "train", c.chosen, &printer{out: &out, notes: &notes})
-			if got := strings.Count(out.text.String(), "\n"); got != c.lines {
-				t.Errorf("%s: %d lines, want %d", c.reason, got, c.lines)
+			var out, notes outputRecorder
+			err := c.options.runLogs(t.Context(), reader, "train", c.selected, &linePrinter{out: &out, errOut: &notes})
+			if got := strings.Count(out.text.String(), "\n"); got != c.wantLines {
+				t.Errorf("%d lines, want %d", got, c.wantLines)
 			}
-			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: error %v, want one with %q", c.reason, err, c.want)
+			if (err != nil) != (c.wantError != "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
+				t.Errorf("error %v, want an error that contains %q", err, c.wantError)
 			}
 		})
 	}
-	if _, err := (&logsOptions{ranks: "1", all: true}).chosen(); err == nil {
-		t.Error("some and all at once gave no error")
+	if _, err := (&logsOptions{ranks: "1", allRanks: true}).selectedRanks(); err == nil {
+		t.Error("no error for --rank together with --all")
 	}
 }
 
-// TestLogsFollow follows a gang of 2 through what befalls it: rank 1 starts later, the
-// connection to rank 0 breaks, rank 0 is started anew within its pod, and the gang ends.
-func TestLogsFollow(t *testing.T) {
-	job := liveJob(t, 2, gang.Running)
+// followedLogs serves the logs of TestLogsFollow. The log of rank 1 never ends. The connection to
+// rank 0 ends after three lines and can be continued from the second of the last line. The third
+// request is for the log of the restarted container.
+func followedLogs(t *testing.T) logHandler {
+	t.Helper()
+	firstLines := formatLogLine(1, "one") + formatLogLine(2, "two") + formatLogLine(2, "also two")
 	var mu sync.Mutex
-	opened := map[string]int{}
-	reader, client := logCluster(t, func(pod string, w http.ResponseWriter, r *http.Request) {
+	requests := map[string]int{}
+	return func(pod string, w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		opened[pod]++
-		n := opened[pod]
+		requests[pod]++
+		n := requests[pod]
 		mu.Unlock()
+		sinceTime := r.URL.Query().Get("sinceTime")
 		switch {
 		case pod == "train-1":
-			_, _ = io.WriteString(w, line(0, "late"))
+			_, _ = io.WriteString(w, formatLogLine(0, "late"))
 			w.(http.Flusher).Flush()
-			<-r.Context().Done() // a log that never ends
+			<-r.Context().Done()
 		case n == 1:
-			_, _ = io.WriteString(w, line(1, "one")+line(2, "two")+line(2, "also two"))
+			_, _ = io.WriteString(w, firstLines)
 		case n == 2:
-			if got := r.URL.Query().Get("sinceTime"); got != "2026-03-01T12:00:02Z" {
-				t.Errorf("opened again from %q", got)
+			if sinceTime != "2026-03-01T12:00:02Z" {
+				t.Errorf("sinceTime is %q, want the time of the last line", sinceTime)
 			}
-			_, _ = io.WriteString(w, line(1, "one")+line(2, "two")+line(2, "also two")+line(2, "two more")+line(3, "three"))
+			_, _ = io.WriteString(w, firstLines+formatLogLine(2, "two more")+formatLogLine(3, "three"))
 		default:
-			_, _ = io.WriteString(w, line(9, fmt.Sprint("anew, since ", r.URL.Query().Get("sinceTime"))))
+			_, _ = io.WriteString(w, formatLogLine(9, "restarted, sinceTime="+sinceTime))
 		}
-	}, job, livePod(job, 0, 0))
-	var out, notes output
+	}
+}
+
+// TestLogsFollow follows a gang of two ranks. Rank 1 starts later, the connection to rank 0 ends, the
+// container of rank 0 is restarted within its pod, and the gang succeeds.
+func TestLogsFollow(t *testing.T) {
+	job := newAdmittedJob(t, 2, lifecycle.Running)
+	reader, client := newLogCluster(t, followedLogs(t), job, newRunningPod(job, 0, 0))
+	var out, notes outputRecorder
 	o := logsOptions{follow: true, tail: -1}
-	ended := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
-		ended <- o.run(t.Context(), reader, "train", nil, &printer{out: &out, notes: &notes})
+		result <- o.runLogs(t.Context(), reader, "train", nil, &linePrinter{out: &out, errOut: &notes})
 	}()
 
 	awaitWatch(t, client, "pods")
 	awaitWatch(t, client, "jobs")
-	out.await(t, "[rank 0] also two\n")
-	_, err := client.CoreV1().Pods("team").Create(t.Context(), livePod(job, 1, 0), metav1.CreateOptions{})
-	if err != nil {
+	pods := client.CoreV1().Pods("team")
+	out.awaitText(t, "[rank 0] also two\n")
+	if _, err := pods.Create(t.Context(), newRunningPod(job, 1, 0), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	out.await(t, "[rank 1] late\n")
-	out.await(t, "[rank 0] three\n")
-	if _, err := client.CoreV1().Pods("team").Update(t.Context(), livePod(job, 0, 1), metav1.UpdateOptions{}); err != nil {
+	out.awaitText(t, "[rank 1] late\n")
+	out.awaitText(t, "[rank 0] three\n")
+	if _, err := pods.Update(t.Context(), newRunningPod(job, 0, 1), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	out.await(t, "[rank 0] anew, since \n")
-	done := job.DeepCopy()
-	enter(t, done, gang.Succeeded)
-	if _, err := client.BatchV1().Jobs("team").Update(t.Context(), done, metav1.UpdateOptions{}); err != nil {
+	out.awaitText(t, "[rank 0] restarted, sinceTime=\n")
+	succeeded := job.DeepCopy()
+	setPhase(t, succeeded, lifecycle.Succeeded)
+	if _, err := client.BatchV1().Jobs("team").Update(t.Context(), succeeded, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case err := <-ended:
+	case err := <-result:
 		if err != nil {
-			t.Errorf("the gang ended, and with it its logs: %v", err)
+			t.Errorf("error %v after the gang succeeded", err)
 		}
-	case <-time.After(lastLines + 10*time.Second):
-		t.Fatal("a gang that ended is followed on")
+	case <-time.After(drainTimeout + 10*time.Second):
+		t.Fatal("the logs of a gang that succeeded are still followed")
 	}
-	if !strings.Contains(notes.text.String(), "are not followed any further") {
-		t.Errorf("it does not say that a log still goes on: %q", notes.text.String())
+	if !strings.Contains(notes.text.String(), "are no longer followed") {
+		t.Errorf("notes %q do not report the log that did not end", notes.text.String())
 	}
-	for _, once := range []string{"] one\n", "] two\n", "] also two\n", "] two more\n", "] three\n"} {
-		if n := strings.Count(out.text.String(), once); n != 1 {
-			t.Errorf("%q was printed %d times, want once", once, n)
+	for _, line := range []string{"] one\n", "] two\n", "] also two\n", "] two more\n", "] three\n"} {
+		if n := strings.Count(out.text.String(), line); n != 1 {
+			t.Errorf("%q was printed %d times, want once", line, n)
 		}
 	}
 }
 
-// TestLogsSlowReader: what an ended gang has written is printed to the end, however long its reader takes.
+// TestLogsSlowReader checks that all lines of a finished gang are printed, even if the reader of the
+// output is slower than drainTimeout.
 func TestLogsSlowReader(t *testing.T) {
 	t.Parallel()
-	job := liveJob(t, 1, gang.Succeeded)
-	reader, _ := logCluster(t, func(_ string, w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, line(0, "one")+line(1, "two")+line(2, "three"))
-	}, job, livePod(job, 0, 0))
-	from, to := io.Pipe()
+	job := newAdmittedJob(t, 1, lifecycle.Succeeded)
+	lines := formatLogLine(0, "one") + formatLogLine(1, "two") + formatLogLine(2, "three")
+	reader, _ := newLogCluster(t, serveText(lines), job, newRunningPod(job, 0, 0))
+	pipeReader, pipeWriter := io.Pipe()
 	var got []byte
-	read := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(read)
-		time.Sleep(lastLines + time.Second)
-		got, _ = io.ReadAll(from)
+		defer close(done)
+		time.Sleep(drainTimeout + time.Second)
+		got, _ = io.ReadAll(pipeReader)
 	}()
 	o := logsOptions{follow: true, tail: -1}
-	if err := o.run(t.Context(), reader, "train", nil, &printer{out: to, notes: io.Discard}); err != nil {
+	err := o.runLogs(t.Context(), reader, "train", nil, &linePrinter{out: pipeWriter, errOut: io.Discard})
+	if err != nil {
 		t.Error(err)
 	}
-	_ = to.Close()
-	<-read
+	_ = pipeWriter.Close()
+	<-done
 	if want := "[rank 0] one\n[rank 0] two\n[rank 0] three\n"; string(got) != want {
-		t.Errorf("%q was printed, want %q", got, want)
+		t.Errorf("output %q, want %q", got, want)
 	}
 }
 
-func TestLogsOutputGone(t *testing.T) {
-	job := liveJob(t, 1, gang.Running)
-	reader, _ := logCluster(t, func(_ string, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, line(0, "hello")) },
-		job, livePod(job, 0, 0))
-	gone, writer := io.Pipe()
-	_ = gone.Close() // as head does
+// TestLogsOutputClosed checks that the command ends if the reader of its output has exited, as in
+// rollcall logs | head.
+func TestLogsOutputClosed(t *testing.T) {
+	job := newAdmittedJob(t, 1, lifecycle.Running)
+	reader, _ := newLogCluster(t, serveText(formatLogLine(0, "hello")), job, newRunningPod(job, 0, 0))
+	pipeReader, pipeWriter := io.Pipe()
+	_ = pipeReader.Close()
 	o := logsOptions{follow: true, tail: -1}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := o.run(ctx, reader, "train", nil, &printer{out: writer, notes: io.Discard}); err == nil || ctx.Err() != nil {
-		t.Errorf("nobody reads any more, and it went on: %v", err)
+	err := o.runLogs(ctx, reader, "train", nil, &linePrinter{out: pipeWriter, errOut: io.Discard})
+	if err == nil || ctx.Err() != nil {
+		t.Errorf("error %v, want an error of the output before the timeout", err)
 	}
 }
 
-func TestWholeLines(t *testing.T) {
-	var out output
-	p := &printer{out: &out, notes: io.Discard}
+// TestPrintLine checks that every write is one complete line while 20 ranks write.
+func TestPrintLine(t *testing.T) {
+	var out outputRecorder
+	p := &linePrinter{out: &out, errOut: io.Discard}
+	log := strings.Repeat(formatLogLine(0, strings.Repeat("x", 500)), 50)
 	var wg sync.WaitGroup
 	for rank := range int32(20) {
 		wg.Go(func() {
-			s := source{rank: rank}
-			if err := p.copyLog(p.prefix(s), strings.NewReader(strings.Repeat(line(0, strings.Repeat("x", 500)), 50)), &place{}); err != nil {
+			prefix := p.formatPrefix(logSource{rank: rank})
+			if err := p.copyLog(prefix, strings.NewReader(log), &logPosition{}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	for _, w := range out.writes {
-		if !strings.HasPrefix(w, "[rank ") || strings.Count(w, "\n") != 1 || !strings.HasSuffix(w, "x\n") {
-			t.Fatalf("not one whole line: %q", w)
+	for _, write := range out.writes {
+		if !strings.HasPrefix(write, "[rank ") || strings.Count(write, "\n") != 1 || !strings.HasSuffix(write, "x\n") {
+			t.Fatalf("write %q is not one complete line", write)
 		}
 	}
 }
 
 func TestCopyLog(t *testing.T) {
+	at := func(second, lines int) logPosition {
+		return logPosition{lastTime: testTime.Add(time.Duration(second) * time.Second), linesAtTime: lines}
+	}
 	for name, c := range map[string]struct {
-		reason string
-		log    string
-		from   place
-		want   string
-		to     place
+		log   string
+		start logPosition
+		want  string
+		end   logPosition
 	}{
-		"lines":      {reason: "their times are taken away", log: line(1, "a") + line(2, "b"), want: "> a\n> b\n", to: place{noon.Add(2 * time.Second), 1}},
-		"empty line": {reason: "it is one", log: line(1, ""), want: "> \n", to: place{noon.Add(time.Second), 1}},
-		"no end of line": {reason: "the last words of a program that was killed", log: strings.TrimSuffix(line(1, "a"), "\n"), want: "> a\n",
-			to: place{noon.Add(time.Second), 1}},
-		"from a place": {reason: "what was printed is not printed again", log: line(1, "a") + line(2, "b") + line(2, "c") + line(3, "d"),
-			from: place{noon.Add(2 * time.Second), 1}, want: "> c\n> d\n", to: place{noon.Add(3 * time.Second), 1}},
-		"nothing new": {reason: "the place stays", log: line(1, "a") + line(2, "b"), from: place{noon.Add(2 * time.Second), 1}, to: place{noon.Add(2 * time.Second), 1}},
-		"no time":     {reason: "a line of the kubelet's own is printed as it is", log: "unable to retrieve container logs\n", want: "> unable to retrieve container logs\n"},
+		"timestamps are removed": {
+			log:  formatLogLine(1, "a") + formatLogLine(2, "b"),
+			want: "> a\n> b\n",
+			end:  at(2, 1),
+		},
+		"an empty line is printed": {
+			log:  formatLogLine(1, ""),
+			want: "> \n",
+			end:  at(1, 1),
+		},
+		"the last line of a killed program has no end": {
+			log:  strings.TrimSuffix(formatLogLine(1, "a"), "\n"),
+			want: "> a\n",
+			end:  at(1, 1),
+		},
+		"printed lines are not printed again": {
+			log:   formatLogLine(1, "a") + formatLogLine(2, "b") + formatLogLine(2, "c") + formatLogLine(3, "d"),
+			start: at(2, 1),
+			want:  "> c\n> d\n",
+			end:   at(3, 1),
+		},
+		"the position stays if there are no new lines": {
+			log:   formatLogLine(1, "a") + formatLogLine(2, "b"),
+			start: at(2, 1),
+			end:   at(2, 1),
+		},
+		"a message of the kubelet has no timestamp": {
+			log:  "unable to retrieve container logs\n",
+			want: "> unable to retrieve container logs\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			place := c.from
-			if err := (&printer{out: &out}).copyLog("> ", strings.NewReader(c.log), &place); err != nil {
+			position := c.start
+			if err := (&linePrinter{out: &out}).copyLog("> ", strings.NewReader(c.log), &position); err != nil {
 				t.Fatal(err)
 			}
-			if out.String() != c.want || !place.at.Equal(c.to.at) || place.seen != c.to.seen {
-				t.Errorf("%s: printed %q up to %+v, want %q up to %+v", c.reason, out.String(), place, c.want, c.to)
+			samePosition := position.lastTime.Equal(c.end.lastTime) && position.linesAtTime == c.end.linesAtTime
+			if out.String() != c.want || !samePosition {
+				t.Errorf("printed %q up to %+v, want %q up to %+v", out.String(), position, c.want, c.end)
 			}
 		})
 	}
 }
 
-func TestLongLine(t *testing.T) {
-	var out output
-	text := strings.Repeat("x", 3*longestLine) + "\n"
-	if err := (&printer{out: &out}).copyLog("", strings.NewReader(text), &place{}); err != nil {
+func TestCopyLogLongLine(t *testing.T) {
+	var out outputRecorder
+	text := strings.Repeat("x", 3*maxLineBytes) + "\n"
+	if err := (&linePrinter{out: &out}).copyLog("", strings.NewReader(text), &logPosition{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.ReplaceAll(out.text.String(), "\n", ""); got != strings.TrimSuffix(text, "\n") || len(out.writes) < 3 {
-		t.Errorf("a line of 3 MiB came out as %d bytes in %d parts", len(got), len(out.writes))
+	got := strings.ReplaceAll(out.text.String(), "\n", "")
+	if got != strings.TrimSuffix(text, "\n") || len(out.writes) < 3 {
+		t.Errorf("a line of 3 MiB was printed as %d bytes in %d parts, want all bytes in at least 3 parts",
+			len(got), len(out.writes))
 	}
 }
 
-func TestPrefix(t *testing.T) {
-	for reason, c := range map[string]struct {
+func TestFormatPrefix(t *testing.T) {
+	for name, c := range map[string]struct {
 		color  bool
-		source source
+		source logSource
 		want   string
 	}{
-		"plain":                      {source: source{rank: 3}, want: "[rank 3] "},
-		"one of several containers":  {source: source{rank: 3, beside: true, containerRun: containerRun{container: "chief"}}, want: "[rank 3 chief] "},
-		"coloured for a terminal":    {color: true, source: source{rank: 0}, want: "\x1b[36m[rank 0]\x1b[0m "},
-		"colours come round":         {color: true, source: source{rank: 6}, want: "\x1b[36m[rank 6]\x1b[0m "},
-		"neighbours are told apart ": {color: true, source: source{rank: 1}, want: "\x1b[33m[rank 1]\x1b[0m "},
+		"the prefix contains the rank": {
+			source: logSource{rank: 3},
+			want:   "[rank 3] ",
+		},
+		"the prefix contains the container if there are several": {
+			source: logSource{rank: 3, multiContainer: true, containerRun: containerRun{container: "chief"}},
+			want:   "[rank 3 chief] ",
+		},
+		"a terminal gets colors": {
+			color:  true,
+			source: logSource{rank: 0},
+			want:   "\x1b[36m[rank 0]\x1b[0m ",
+		},
+		"colors repeat after six ranks": {
+			color:  true,
+			source: logSource{rank: 6},
+			want:   "\x1b[36m[rank 6]\x1b[0m ",
+		},
+		"neighboring ranks have different colors": {
+			color:  true,
+			source: logSource{rank: 1},
+			want:   "\x1b[33m[rank 1]\x1b[0m ",
+		},
 	} {
-		if got := (&printer{color: c.color}).prefix(c.source); got != c.want {
-			t.Errorf("%s: got %q, want %q", reason, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if got := (&linePrinter{color: c.color}).formatPrefix(c.source); got != c.want {
+				t.Errorf("formatPrefix() = %q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -1,5 +1,5 @@
-// Command rollcall is Rollcall's command line: what the webhook would do, told
-// without a cluster, and how gangs stand that live in one.
+// Command rollcall is the command line of Rollcall. It runs the engine of the admission webhook on
+// manifests without a cluster, and it shows the status and the logs of gangs in a cluster.
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 func main() {
-	if err := newRoot().Execute(); err != nil {
+	if err := newRootCommand().Execute(); err != nil {
 		if text := err.Error(); text != "" {
 			fmt.Fprintln(os.Stderr, "rollcall:", text)
 		}

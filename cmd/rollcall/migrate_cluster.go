@@ -15,167 +15,184 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
-	"rollcall.training/manifest"
-	"rollcall.training/migrate"
-	"rollcall.training/migrate/ledger"
-	"rollcall.training/migrate/trainer"
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate"
+	"rollcall.training/internal/migrate/source"
+	"rollcall.training/internal/migrate/trainer"
 )
 
-// fromCluster is where reports say that live objects come from.
-const fromCluster = "the cluster"
+// clusterSourceName is the source of live objects in reports.
+const clusterSourceName = "cluster"
 
-// resource is a kind that the cluster serves and that can be migrated.
-type resource struct {
+// servedKind is a kind that the cluster serves and that can be migrated.
+type servedKind struct {
 	metav1.APIResource
-	version schema.GroupVersion
+	groupVersion schema.GroupVersion
 }
 
-// live is what a cluster holds of other systems.
-type live struct {
+// clusterJobs holds the objects of a cluster that can be migrated, and their runtimes.
+type clusterJobs struct {
 	jobs, runtimes []*manifest.Document
-	// left reports what was left out, and why.
-	left []migrate.Report
+	// skipped reports the objects and kinds that are not migrated, and the reasons.
+	skipped []migrate.Report
 }
 
-// jobs reads the training jobs that live in the cluster: those that the arguments name,
-// as KIND or KIND/NAME, or all. Jobs that another object made, such as the JobSet of a
-// TrainJob, are left out unless they are named. The runtimes, of which jobs are made, come
-// by themselves.
-func (c *clusterFlags) jobs(ctx context.Context, args []string) (live, error) {
-	config, namespace, err := c.find()
+// readJobs reads the training jobs of the cluster. The arguments are KIND or KIND/NAME; without
+// arguments it reads all jobs. It skips jobs that another object created, such as the JobSet of a
+// TrainJob, unless an argument names them. It always reads all runtimes, because jobs refer to them.
+func (c *clusterFlags) readJobs(ctx context.Context, args []string) (clusterJobs, error) {
+	config, namespace, err := c.loadConfig()
 	if err != nil {
-		return live{}, err
+		return clusterJobs{}, err
 	}
-	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return live{}, fmt.Errorf("connecting to the cluster: %w", err)
+		return clusterJobs{}, fmt.Errorf("creating a discovery client of the cluster: %w", err)
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return live{}, fmt.Errorf("connecting to the cluster: %w", err)
+		return clusterJobs{}, fmt.Errorf("creating a client of the cluster: %w", err)
 	}
-	kinds, err := served(asked)
+	kinds, err := listServedKinds(discoveryClient)
 	if err != nil {
-		return live{}, err
+		return clusterJobs{}, err
 	}
-	w := wanted{client: client, namespace: namespace}
-	err = w.read(ctx, kinds, args)
-	return w.found, err
+	reader := clusterReader{client: client, namespace: namespace}
+	err = reader.readKinds(ctx, kinds, args)
+	return reader.result, err
 }
 
-// served lists what the cluster serves of the systems that can be migrated from, each
-// kind once.
-func served(client discovery.DiscoveryInterface) ([]resource, error) {
+// listServedKinds returns the kinds that the cluster serves and that can be migrated, each in its
+// preferred version. It ignores errors of API groups if any group could be read: an aggregated API
+// that is unavailable must not prevent a migration.
+func listServedKinds(client discovery.DiscoveryInterface) ([]servedKind, error) {
 	lists, err := discovery.ServerPreferredResources(client)
 	if err != nil && len(lists) == 0 {
-		return nil, fmt.Errorf("asking the cluster for its kinds: %w", err)
+		return nil, fmt.Errorf("listing the kinds of the cluster: %w", err)
 	}
-	var out []resource
+	var kinds []servedKind
 	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil || !migrate.Knows(gv.Group) {
+		groupVersion, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil || !migrate.SupportsGroup(groupVersion.Group) {
 			continue
 		}
-		for _, r := range list.APIResources {
-			if slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") {
-				out = append(out, resource{r, gv})
+		for _, resource := range list.APIResources {
+			isSubresource := strings.Contains(resource.Name, "/")
+			if slices.Contains(resource.Verbs, "list") && !isSubresource {
+				kinds = append(kinds, servedKind{APIResource: resource, groupVersion: groupVersion})
 			}
 		}
 	}
-	return out, nil
+	return kinds, nil
 }
 
-// wanted reads what a user asks for.
-type wanted struct {
+// clusterReader reads objects of one namespace, or of all namespaces if the namespace is empty, and
+// adds them to the result.
+type clusterReader struct {
 	client    dynamic.Interface
 	namespace string
-	found     live
+	result    clusterJobs
 }
 
-func (w *wanted) read(ctx context.Context, served []resource, args []string) error {
+// readKinds reads the objects of the served kinds that the arguments name.
+func (r *clusterReader) readKinds(ctx context.Context, served []servedKind, args []string) error {
 	if len(served) == 0 {
 		return errors.New("the cluster serves no kind that can be migrated: no operator of another system is installed")
 	}
-	for _, r := range served {
-		names, asked := named(r, args)
-		isRuntime := trainer.IsRuntime(r.Kind)
-		if len(args) > 0 && !asked && !isRuntime {
+	for _, kind := range served {
+		names, requested := matchArguments(kind, args)
+		isRuntime := trainer.IsRuntimeKind(kind.Kind)
+		if len(args) > 0 && !requested && !isRuntime {
 			continue
 		}
-		found, err := w.list(ctx, r, names)
+		docs, err := r.listObjects(ctx, kind, names)
 		if err != nil {
 			return err
 		}
 		if isRuntime {
-			w.found.runtimes = append(w.found.runtimes, found...)
+			r.result.runtimes = append(r.result.runtimes, docs...)
 		} else {
-			w.found.jobs = append(w.found.jobs, found...)
+			r.result.jobs = append(r.result.jobs, docs...)
 		}
 	}
 	for _, arg := range args {
-		if !slices.ContainsFunc(served, func(r resource) bool { _, ok := named(r, []string{arg}); return ok }) {
-			return fmt.Errorf("the cluster serves no %q that can be migrated", strings.Split(arg, "/")[0])
+		isServed := slices.ContainsFunc(served, func(kind servedKind) bool {
+			_, ok := matchArguments(kind, []string{arg})
+			return ok
+		})
+		if !isServed {
+			return fmt.Errorf("the cluster serves no kind %q that can be migrated", strings.Split(arg, "/")[0])
 		}
 	}
 	return nil
 }
 
-// leave reports an object, or a kind, that is left out.
-func (w *wanted) leave(object, path, reason, do string) {
-	w.found.left = append(w.found.left, migrate.Report{Source: fromCluster, Object: object,
-		Entries: []ledger.Entry{{Path: path, Outcome: ledger.Changed, Reason: "left out: " + reason, Do: do}}})
+// skipObject reports an object or a kind that is not migrated.
+func (r *clusterReader) skipObject(object, path, reason, action string) {
+	r.result.skipped = append(r.result.skipped, migrate.Report{
+		Source: clusterSourceName,
+		Object: object,
+		Entries: []source.Entry{
+			{Path: path, Outcome: source.Changed, Reason: "skipped: " + reason, Action: action},
+		},
+	})
 }
 
-// named are the names that the arguments give for a kind; none means all of them. It is
-// false when no argument names the kind.
-func named(r resource, args []string) (names []string, asked bool) {
+// matchArguments returns the names that the arguments contain for a kind, and whether any argument
+// contains the kind. An argument can contain the kind in all forms that kubectl accepts. No names
+// means all objects of the kind.
+func matchArguments(served servedKind, args []string) (names []string, requested bool) {
 	for _, arg := range args {
-		kind, name, one := strings.Cut(arg, "/")
+		kind, name, hasName := strings.Cut(arg, "/")
 		kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
-		if kind != r.Name && kind != r.SingularName && kind != strings.ToLower(r.Kind) && !slices.Contains(r.ShortNames, kind) {
+		forms := append([]string{served.Name, served.SingularName, strings.ToLower(served.Kind)}, served.ShortNames...)
+		if !slices.Contains(forms, kind) {
 			continue
 		}
-		asked = true
-		if one {
+		requested = true
+		if hasName {
 			names = append(names, name)
 		}
 	}
-	return names, asked
+	return names, requested
 }
 
-func (w *wanted) list(ctx context.Context, r resource, names []string) ([]*manifest.Document, error) {
-	var client dynamic.ResourceInterface = w.client.Resource(r.version.WithResource(r.Name))
-	if r.Namespaced {
-		client = w.client.Resource(r.version.WithResource(r.Name)).Namespace(w.namespace)
+// listObjects returns the objects of a kind with the given names, or all objects without names. It
+// skips a kind that the user may not list.
+func (r *clusterReader) listObjects(
+	ctx context.Context, kind servedKind, names []string,
+) ([]*manifest.Document, error) {
+	resources := r.client.Resource(kind.groupVersion.WithResource(kind.Name))
+	var client dynamic.ResourceInterface = resources
+	if kind.Namespaced {
+		client = resources.Namespace(r.namespace)
 	}
-	var items []unstructured.Unstructured
+	var objects []unstructured.Unstructured
 	for _, name := range names {
-		one, err := client.Get(ctx, name, metav1.GetOptions{})
+		object, err := client.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("reading %s/%s: %w", r.Name, name, err)
+			return nil, fmt.Errorf("reading %s/%s: %w", kind.Name, name, err)
 		}
-		items = append(items, *one)
+		objects = append(objects, *object)
 	}
 	if len(names) == 0 {
-		all, err := client.List(ctx, metav1.ListOptions{})
+		list, err := client.List(ctx, metav1.ListOptions{})
 		switch {
 		case apierrors.IsForbidden(err) || meta.IsNoMatchError(err):
-			w.leave(r.Kind, "metadata", err.Error(), "ask for the right to list "+r.Name)
+			r.skipObject(kind.Kind, "metadata", err.Error(), "request permission to list "+kind.Name)
 			return nil, nil
 		case err != nil:
-			return nil, fmt.Errorf("listing %s: %w", r.Name, err)
+			return nil, fmt.Errorf("listing %s: %w", kind.Name, err)
 		}
-		items = all.Items
+		objects = list.Items
 	}
 	var docs []*manifest.Document
-	for i := range items {
-		o := &items[i]
-		if owner := metav1.GetControllerOf(o); owner != nil && len(names) == 0 {
-			w.leave(fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()), "metadata.ownerReferences",
-				fmt.Sprintf("%s %s made it, and would make it again", owner.Kind, owner.Name), "migrate that one, or name this one")
+	for i := range objects {
+		if owner := metav1.GetControllerOf(&objects[i]); owner != nil && len(names) == 0 {
+			r.skipOwned(&objects[i], owner)
 			continue
 		}
-		d, err := manifest.Of(fromCluster, o)
+		d, err := manifest.NewDocument(clusterSourceName, &objects[i])
 		if err != nil {
 			return nil, err
 		}
@@ -183,4 +200,13 @@ func (w *wanted) list(ctx context.Context, r resource, names []string) ([]*manif
 		docs = append(docs, d)
 	}
 	return docs, nil
+}
+
+// skipOwned reports an object as skipped because its controller would recreate it.
+func (r *clusterReader) skipOwned(object *unstructured.Unstructured, owner *metav1.OwnerReference) {
+	r.skipObject(
+		fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName()),
+		"metadata.ownerReferences",
+		fmt.Sprintf("%s %s created it and would recreate it", owner.Kind, owner.Name),
+		fmt.Sprintf("migrate %s %s, or pass the name of this object", owner.Kind, owner.Name))
 }

@@ -13,11 +13,15 @@ import (
 	"k8s.io/utils/clock"
 
 	"rollcall.training/gang"
-	"rollcall.training/roster"
+	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/lifecycle"
 )
 
-// statusPace is how often a gang that is followed is drawn at most.
-const statusPace = time.Second
+// watchInterval is the minimum time between two updates of status --watch.
+const watchInterval = time.Second
+
+// outputJSON is the value of --output that selects JSON.
+const outputJSON = "json"
 
 // statusOptions are the flags of rollcall status.
 type statusOptions struct {
@@ -27,19 +31,27 @@ type statusOptions struct {
 	clock   clock.PassiveClock
 }
 
-func newStatus() *cobra.Command {
+const statusLong = `Show the gangs of a namespace with their phases, restarts and ready ranks.
+
+With a name, show one gang in detail: its members, the state of each rank, why ranks
+are not ready, the first failure, and the latest Events. The name is that of a gang
+or of one of its workloads.
+
+The command needs permission to list Jobs, StatefulSets and pods. It shows Events if
+you are allowed to list them.
+
+With --watch, the command follows one gang until the gang succeeds or fails.
+
+Exit codes:
+  0  success; with --watch, the gang succeeded
+  1  the gang does not exist, or the command failed; with --watch, the gang failed`
+
+func newStatusCommand() *cobra.Command {
 	o := statusOptions{clock: clock.RealClock{}}
 	cmd := &cobra.Command{
-		Use:   "status [gang]",
-		Short: "Show the gangs of a namespace, or one of them rank by rank",
-		Long: `Show the gangs of a namespace, or one of them rank by rank: its members, what each
-rank does and why some are not ready, why it restarted or failed, and its Events.
-
-It needs the right to list Jobs, StatefulSets and pods, and shows Events where those
-may be listed. A gang is named by its name or by that of one of its workloads.
-
-With --watch it follows one gang until that ends; the exit code is 0 when it
-succeeded and 1 when it failed.`,
+		Use:   "status [GANG]",
+		Short: "Show the gangs of a namespace, or the ranks of one gang",
+		Long:  statusLong,
 		Example: `  rollcall status
   rollcall status train --watch
   rollcall status train -o json | jq '.ranks[] | select(.state == "failed")'`,
@@ -49,113 +61,122 @@ succeeded and 1 when it failed.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			if err := o.check(name); err != nil {
+			if err := o.validateFlags(name); err != nil {
 				return err
 			}
-			reader, err := o.cluster.reader()
+			reader, err := o.cluster.newReader()
 			if err != nil {
 				return err
 			}
-			return o.run(cmd.Context(), reader, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.runStatus(cmd.Context(), reader, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.cluster.add(cmd.Flags())
-	o.cluster.addAll(cmd.Flags())
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "follow the gang until it ends")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "", "format: json, instead of a drawing")
+	o.cluster.addFlags(cmd.Flags())
+	o.cluster.addAllNamespacesFlag(cmd.Flags(), "gangs")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "updates until the gang succeeds or fails")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "output format: json (default: text)")
 	return cmd
 }
 
-func (o *statusOptions) check(name string) error {
+// validateFlags returns an error for flags that contradict each other or the name. An empty name
+// means all gangs.
+func (o *statusOptions) validateFlags(name string) error {
 	switch {
-	case o.output != "" && o.output != "json":
-		return fmt.Errorf("unknown output format %q: use json", o.output)
-	case name != "" && o.cluster.all:
-		return errors.New("a gang is in one namespace: name it with --namespace instead of --all-namespaces")
+	case o.output != "" && o.output != outputJSON:
+		return fmt.Errorf("--output: unsupported format %q; use json", o.output)
+	case name != "" && o.cluster.allNamespaces:
+		return errors.New("--all-namespaces: must not be set with the name of a gang; use --namespace")
 	case name == "" && o.watch:
-		return fmt.Errorf("--watch follows one gang: name it; kubectl get jobs -L %s --watch follows all", gang.LabelPhase)
+		return fmt.Errorf("--watch: requires the name of a gang; to watch all gangs, run kubectl get jobs -L %s --watch",
+			gang.LabelPhase)
 	}
 	return nil
 }
 
-func (o *statusOptions) run(ctx context.Context, r roster.Reader, name string, stdout, stderr io.Writer) error {
+func (o *statusOptions) runStatus(
+	ctx context.Context, reader inspect.Reader, name string, stdout, stderr io.Writer,
+) error {
 	switch {
 	case name == "":
-		return o.list(ctx, r, stdout, stderr)
+		return o.listGangs(ctx, reader, stdout, stderr)
 	case o.watch:
-		return o.follow(ctx, r, name, stdout)
+		return o.watchGang(ctx, reader, name, stdout)
 	}
-	g, err := r.Gang(ctx, name)
+	g, err := reader.GetGang(ctx, name)
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
+	if o.output == outputJSON {
 		return printJSON(stdout, g, "  ")
 	}
-	roster.Draw(stdout, o.style(stdout), g)
+	inspect.PrintGang(stdout, o.printOptions(stdout), g)
 	return nil
 }
 
-func (o *statusOptions) list(ctx context.Context, r roster.Reader, stdout, stderr io.Writer) error {
-	gangs, err := r.Gangs(ctx)
+func (o *statusOptions) listGangs(ctx context.Context, reader inspect.Reader, stdout, stderr io.Writer) error {
+	gangs, err := reader.ListGangs(ctx)
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
-		return printJSON(stdout, append([]roster.Gang{}, gangs...), "  ") // [] and not null
+	if o.output == outputJSON {
+		return printJSON(stdout, append([]inspect.Gang{}, gangs...), "  ") // [] instead of null
 	}
 	if len(gangs) == 0 {
-		where := "in the namespace " + r.Namespace
-		if o.cluster.all {
-			where = "in any namespace"
+		scope := "in namespace " + reader.Namespace
+		if o.cluster.allNamespaces {
+			scope = "in any namespace"
 		}
-		fmt.Fprintf(stderr, "no gangs %s: no Job or StatefulSet there has the label %s\n", where, gang.LabelFramework)
+		fmt.Fprintf(stderr, "no gangs found %s: no Job or StatefulSet has the label %s\n", scope, gang.LabelFramework)
 		return nil
 	}
-	roster.DrawList(stdout, o.style(stdout), gangs, o.cluster.all)
+	inspect.PrintGangs(stdout, o.printOptions(stdout), gangs, o.cluster.allNamespaces)
 	return nil
 }
 
-// follow draws a gang each time that it has changed, until it ends.
-func (o *statusOptions) follow(ctx context.Context, r roster.Reader, name string, stdout io.Writer) error {
-	var drawn []byte
-	return r.Follow(ctx, name, statusPace, func(g roster.Gang) error {
-		now, err := json.Marshal(g)
+// watchGang prints a gang after each change until it succeeds or fails. The error of a failed gang
+// results in exit code 1.
+func (o *statusOptions) watchGang(ctx context.Context, reader inspect.Reader, name string, stdout io.Writer) error {
+	var printed []byte
+	return reader.Watch(ctx, name, watchInterval, func(g inspect.Gang) error {
+		current, err := json.Marshal(g)
 		if err != nil {
-			return fmt.Errorf("printing the gang: %w", err)
+			return fmt.Errorf("encoding gang %s: %w", g.Name, err)
 		}
-		if bytes.Equal(now, drawn) { // something else moved in the namespace
+		if bytes.Equal(current, printed) { // a change of another workload in the namespace
 			return nil
 		}
-		first := drawn == nil
-		drawn = now
-		r.Events(ctx, &g)
-		if err := o.redraw(stdout, g, first); err != nil {
+		isFirst := printed == nil
+		printed = current
+		reader.AddEvents(ctx, &g)
+		if err := o.printUpdate(stdout, g, isFirst); err != nil {
 			return err
 		}
-		if g.Phase == gang.Failed {
-			return fmt.Errorf("the gang %s failed", g.Name)
+		if g.Phase == lifecycle.Failed {
+			return fmt.Errorf("gang %s failed", g.Name)
 		}
 		return nil
 	})
 }
 
-func (o *statusOptions) redraw(out io.Writer, g roster.Gang, first bool) error {
-	if o.output == "json" {
-		return printJSON(out, g, "") // a line each
+// printUpdate prints a gang as one line of JSON, over the previous update on a terminal, or after a
+// separator in a file or pipe.
+func (o *statusOptions) printUpdate(out io.Writer, g inspect.Gang, isFirst bool) error {
+	if o.output == outputJSON {
+		return printJSON(out, g, "")
 	}
 	var text bytes.Buffer
-	roster.Draw(&text, o.style(out), g)
-	if _, height, ok := terminal(out); ok {
-		return write(out, screen(text.Bytes(), height, first))
+	_, height, isTerminal := terminalSize(out)
+	if !isTerminal && !isFirst {
+		text.WriteString("\n---\n\n")
 	}
-	if !first {
-		text = *bytes.NewBuffer(append([]byte("\n---\n\n"), text.Bytes()...))
+	inspect.PrintGang(&text, o.printOptions(out), g)
+	if isTerminal {
+		return writeOutput(out, renderScreen(text.Bytes(), height, isFirst))
 	}
-	return write(out, text.Bytes())
+	return writeOutput(out, text.Bytes())
 }
 
-func write(out io.Writer, text []byte) error {
+func writeOutput(out io.Writer, text []byte) error {
 	if _, err := out.Write(text); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
@@ -170,19 +191,20 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// screen writes a text over the one before, line by line, which flickers less than
-// clearing first does. What does not fit is left out, since a terminal that scrolls
-// would keep the top of each drawing.
-func screen(text []byte, height int, first bool) []byte {
+// renderScreen returns the control sequences that replace the previous text on a terminal. It
+// overwrites each line instead of clearing the screen, which would flicker. It truncates a text that
+// is higher than the terminal, because a terminal that scrolls would keep the top of every update.
+// The height is a number of lines; 0 means that it is unknown.
+func renderScreen(text []byte, height int, isFirst bool) []byte {
 	var out bytes.Buffer
-	if first {
+	if isFirst {
 		out.WriteString(clearScreen)
 	}
 	out.WriteString(cursorHome)
 	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
 	if height > 2 && len(lines) > height-1 {
-		left := len(lines) - (height - 2)
-		lines = append(lines[:height-2:height-2], fmt.Appendf(nil, "… %d more lines", left))
+		omitted := len(lines) - (height - 2)
+		lines = append(lines[:height-2:height-2], fmt.Appendf(nil, "… %d more lines", omitted))
 	}
 	for _, line := range lines {
 		out.Write(line)
@@ -192,15 +214,15 @@ func screen(text []byte, height int, first bool) []byte {
 	return out.Bytes()
 }
 
-func (o *statusOptions) style(out io.Writer) roster.Style {
-	width, _, ok := terminal(out)
-	return roster.Style{Now: o.clock.Now(), Zone: time.Local, Color: colored(ok), Width: width}
+func (o *statusOptions) printOptions(out io.Writer) inspect.PrintOptions {
+	width, _, isTerminal := terminalSize(out)
+	return inspect.PrintOptions{Now: o.clock.Now(), TimeZone: time.Local, Color: useColor(isTerminal), Width: width}
 }
 
 func printJSON(out io.Writer, v any, indent string) error {
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(v); err != nil {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
 		return fmt.Errorf("printing JSON: %w", err)
 	}
 	return nil

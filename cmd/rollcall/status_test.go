@@ -14,195 +14,262 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/roster"
+	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/lifecycle"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// liveJob is a Job in a cluster, admitted, with a phase.
-func liveJob(t *testing.T, size int32, phase gang.Phase) *batchv1.Job {
+// newReader returns a reader of the namespace team.
+func newReader(client kubernetes.Interface) inspect.Reader {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	return inspect.Reader{Client: client, Engine: engine, Namespace: "team"}
+}
+
+// newAdmittedJob returns the Job train after admission, with a phase. Its training container is
+// trainer.
+func newAdmittedJob(t *testing.T, size int32, phase lifecycle.Phase) *batchv1.Job {
 	t.Helper()
 	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", UID: "uid-train", CreationTimestamp: metav1.NewTime(noon.Add(-time.Minute)),
-			Labels: map[string]string{gang.LabelFramework: "pytorch"}},
-		Spec: batchv1.JobSpec{Parallelism: &size, Completions: &size, Template: corev1.PodTemplateSpec{
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer"}, {Name: "sidecar"}}}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              "train",
+			Namespace:         "team",
+			UID:               "uid-train",
+			CreationTimestamp: metav1.NewTime(testTime.Add(-time.Minute)),
+			Labels:            map[string]string{gang.LabelFramework: "pytorch"},
+		},
+		Spec: batchv1.JobSpec{
+			Parallelism: &size,
+			Completions: &size,
+			Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer"}, {Name: "sidecar"}}},
+			},
+		},
 	}
-	if _, err := injectors.New(injectors.Builtin(), gang.Config{}).Admit(gang.Workload{Job: job}); err != nil {
+	if _, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Admit(gang.Workload{Job: job}); err != nil {
 		t.Fatal(err)
 	}
-	enter(t, job, phase)
+	setPhase(t, job, phase)
 	return job
 }
 
-func enter(t *testing.T, job *batchv1.Job, phase gang.Phase) {
+// setPhase sets the label and the annotation that the controller writes.
+func setPhase(t *testing.T, job *batchv1.Job, phase lifecycle.Phase) {
 	t.Helper()
-	text, err := gang.Status{Phase: phase, Reason: phase.Reason(), Message: "as it is", Since: noon}.Text()
+	text, err := lifecycle.Status{
+		Reason:  phase.Reason(),
+		Message: "message of the phase",
+		State:   lifecycle.State{Phase: phase, LastTransitionTime: testTime},
+	}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	job.Labels[gang.LabelPhase], job.Annotations[gang.AnnotationStatus] = string(phase), text
 }
 
-// livePod is a pod of it whose trainer runs for the nth time, from 0.
-func livePod(job *batchv1.Job, rank int, restarts int32) *corev1.Pod {
+// newRunningPod returns a ready pod whose container trainer has restarted the given number of times.
+func newRunningPod(job *batchv1.Job, rank int, restarts int32) *corev1.Pod {
 	name := fmt.Sprintf("train-%d", rank)
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "team", UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon),
-			Labels:          map[string]string{gang.LabelGang: "train", batchv1.JobCompletionIndexAnnotation: fmt.Sprint(rank)},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: job.Name, UID: job.UID, Controller: ptr.To(true)}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning,
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              name,
+			Namespace:         "team",
+			UID:               types.UID(name),
+			CreationTimestamp: metav1.NewTime(testTime),
+			Labels: map[string]string{
+				gang.LabelGang:                       "train",
+				batchv1.JobCompletionIndexAnnotation: fmt.Sprint(rank),
+			},
+			OwnerReferences: []metav1.OwnerReference{
+				{Kind: "Job", Name: job.Name, UID: job.UID, Controller: ptr.To(true)},
+			},
+		},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 			ContainerStatuses: []corev1.ContainerStatus{
-				{Name: "trainer", RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
-				{Name: "sidecar", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}},
+				{Name: "trainer", RestartCount: restarts, State: running},
+				{Name: "sidecar", State: running},
+			},
+		},
 	}
 }
 
-func testOptions() statusOptions {
-	return statusOptions{clock: clocktesting.NewFakePassiveClock(noon)}
+// newStatusOptions returns the default flags with the clock at testTime.
+func newStatusOptions() statusOptions {
+	return statusOptions{clock: clocktesting.NewFakePassiveClock(testTime)}
 }
 
 func TestStatusFlags(t *testing.T) {
 	for name, c := range map[string]struct {
-		reason string
-		args   []string
-		want   string
+		args []string
+		want string // part of the error
 	}{
-		"format":          {"the known one is named", []string{"-o", "yaml"}, "use json"},
-		"all of one":      {"two gangs may have one name", []string{"train", "-A"}, "--namespace"},
-		"watch all":       {"it is kubectl that can", []string{"-w"}, "kubectl get jobs -L rollcall.training/phase --watch"},
-		"no such context": {"the cluster is looked for as kubectl does", []string{"--context", "nowhere"}, "nowhere"},
+		"an unsupported format is reported with the supported one": {
+			args: []string{"-o", "yaml"},
+			want: "use json",
+		},
+		"a gang in all namespaces is ambiguous": {
+			args: []string{"train", "-A"},
+			want: "--namespace",
+		},
+		"watching all gangs is a task for kubectl": {
+			args: []string{"-w"},
+			want: "kubectl get jobs -L rollcall.training/phase --watch",
+		},
+		"a missing context is reported with its name": {
+			args: []string{"--context", "nowhere"},
+			want: "nowhere",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"status", "--kubeconfig", filepath.Join("testdata", "kubeconfig.yaml")}, c.args...)
-			if _, _, err := run(t, "", args...); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: error %v, want one with %q", c.reason, err, c.want)
+			if _, _, err := runCommand(t, "", args...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want an error that contains %q", err, c.want)
 			}
 		})
 	}
 }
 
 func TestStatusPrints(t *testing.T) {
-	job := liveJob(t, 2, gang.Running)
-	r := roster.Reader{Client: fake.NewClientset(job, livePod(job, 0, 0)), Namespace: "team"}
+	job := newAdmittedJob(t, 2, lifecycle.Running)
+	reader := newReader(fake.NewClientset(job, newRunningPod(job, 0, 0)))
 	for name, c := range map[string]struct {
-		reason string
-		gang   string
-		json   bool
-		want   []string
-		not    string
+		gangName string
+		output   string
+		want     []string // parts of the output, in order
+		not      string   // absent from the output
 	}{
-		"list": {reason: "a line each", want: []string{"GANG", "train", "pytorch", "Running", "0/3", "0/2", "60s", "as it is"}},
-		"gang": {reason: "no colours and no control sequences where there is no terminal", gang: "train",
-			want: []string{"team/train  pytorch  Running since", "Job train", "#.", "no pod"}, not: "\x1b"},
-		"list as JSON": {reason: "an array", json: true, want: []string{"[\n", `"phase": "Running"`}},
-		"gang as JSON": {reason: "with its ranks", gang: "train", json: true, want: []string{`"ranks": [`, `"state": "ready"`, `"state": "no pod"`}},
+		"a list has one line for each gang": {
+			want: []string{"GANG", "train", "pytorch", "Running", "0/3", "0/2", "60s", "message of the phase"},
+		},
+		"a gang is printed without control sequences if the output is not a terminal": {
+			gangName: "train",
+			want:     []string{"team/train  pytorch  Running since", "Job train", "#.", "missing"},
+			not:      "\x1b",
+		},
+		"a list in JSON is an array": {
+			output: "json",
+			want:   []string{"[\n", `"phase": "Running"`},
+		},
+		"a gang in JSON has ranks": {
+			gangName: "train",
+			output:   "json",
+			want:     []string{`"ranks": [`, `"state": "ready"`, `"state": "missing"`},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := testOptions()
-			if c.json {
-				o.output = "json"
-			}
-			var out, errs strings.Builder
-			if err := o.run(t.Context(), r, c.gang, &out, &errs); err != nil {
+			o := newStatusOptions()
+			o.output = c.output
+			var stdout, stderr strings.Builder
+			if err := o.runStatus(t.Context(), reader, c.gangName, &stdout, &stderr); err != nil {
 				t.Fatal(err)
 			}
-			rest := out.String()
-			for _, w := range c.want {
-				var ok bool
-				if _, rest, ok = strings.Cut(rest, w); !ok {
-					t.Errorf("%s: %q is missing, or out of order, in\n%s", c.reason, w, out.String())
-					break
-				}
-			}
-			if c.not != "" && strings.Contains(out.String(), c.not) {
-				t.Errorf("%s: %q is in\n%s", c.reason, c.not, out.String())
+			checkOrder(t, stdout.String(), c.want)
+			if c.not != "" && strings.Contains(stdout.String(), c.not) {
+				t.Errorf("output contains %q:\n%s", c.not, stdout.String())
 			}
 		})
 	}
 }
 
-func TestStatusOfNothing(t *testing.T) {
-	r := roster.Reader{Client: fake.NewClientset(), Namespace: "team"}
-	o := testOptions()
-	var out, errs strings.Builder
-	if err := o.run(t.Context(), r, "", &out, &errs); err != nil {
+func TestStatusWithoutGangs(t *testing.T) {
+	reader := newReader(fake.NewClientset())
+	o := newStatusOptions()
+	var stdout, stderr strings.Builder
+	if err := o.runStatus(t.Context(), reader, "", &stdout, &stderr); err != nil {
 		t.Fatal(err)
 	}
-	if out.String() != "" || !strings.Contains(errs.String(), "no gangs in the namespace team") {
-		t.Errorf("printed %q, said %q", out.String(), errs.String())
+	if stdout.String() != "" || !strings.Contains(stderr.String(), "no gangs found in namespace team") {
+		t.Errorf("output %q, standard error %q", stdout.String(), stderr.String())
 	}
-	o.output = "json"
-	if err := o.run(t.Context(), r, "", &out, &errs); err != nil || out.String() != "[]\n" {
-		t.Errorf("programs read an empty array: printed %q, error %v", out.String(), err)
+	o.output = outputJSON
+	if err := o.runStatus(t.Context(), reader, "", &stdout, &stderr); err != nil || stdout.String() != "[]\n" {
+		t.Errorf("output %q and error %v, want an empty array", stdout.String(), err)
 	}
 }
 
 func TestStatusWatch(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  gang.Phase
-		fail bool
+		lastPhase lifecycle.Phase
+		wantError bool
 	}{
-		"succeeded": {gang.Succeeded, false},
-		"failed":    {gang.Failed, true},
+		"a gang that succeeds is not an error": {lastPhase: lifecycle.Succeeded},
+		"a gang that fails is an error":        {lastPhase: lifecycle.Failed, wantError: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := liveJob(t, 2, gang.Running)
-			client := fake.NewClientset(job, livePod(job, 0, 0), livePod(job, 1, 0))
-			var out output
-			var changing sync.WaitGroup
-			changing.Go(func() {
-				out.await(t, "\n")
+			job := newAdmittedJob(t, 2, lifecycle.Running)
+			client := fake.NewClientset(job, newRunningPod(job, 0, 0), newRunningPod(job, 1, 0))
+			var out outputRecorder
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				out.awaitText(t, "\n")
 				awaitWatch(t, client, "jobs")
-				ended := job.DeepCopy()
-				enter(t, ended, c.end)
-				_, _ = client.BatchV1().Jobs("team").Update(t.Context(), ended, metav1.UpdateOptions{})
+				finished := job.DeepCopy()
+				setPhase(t, finished, c.lastPhase)
+				_, _ = client.BatchV1().Jobs("team").Update(t.Context(), finished, metav1.UpdateOptions{})
 			})
-			o := testOptions()
-			o.watch, o.output = true, "json"
-			err := o.run(t.Context(), roster.Reader{Client: client, Namespace: "team"}, "train", &out, nil)
-			changing.Wait()
-			if (err != nil) != c.fail {
-				t.Errorf("the exit code is the gang's: error %v", err)
+			o := newStatusOptions()
+			o.watch, o.output = true, outputJSON
+			err := o.runStatus(t.Context(), newReader(client), "train", &out, nil)
+			wg.Wait()
+			if (err != nil) != c.wantError {
+				t.Errorf("error %v, want an error: %t", err, c.wantError)
 			}
-			var phases []gang.Phase
+			var phases []lifecycle.Phase
 			for line := range strings.Lines(out.text.String()) {
-				var g roster.Gang
+				var g inspect.Gang
 				if err := json.Unmarshal([]byte(line), &g); err != nil {
-					t.Fatalf("a line each: %v", err)
+					t.Fatalf("decoding the line %q: %v", line, err)
 				}
 				phases = append(phases, g.Phase)
 			}
-			if diff := cmp.Diff([]gang.Phase{gang.Running, c.end}, phases); diff != "" {
-				t.Errorf("one line for each change (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]lifecycle.Phase{lifecycle.Running, c.lastPhase}, phases); diff != "" {
+				t.Errorf("phase of each line (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestScreen(t *testing.T) {
+func TestRenderScreen(t *testing.T) {
 	for name, c := range map[string]struct {
-		reason, text string
-		height       int
-		first        bool
-		want         string
+		text    string
+		height  int
+		isFirst bool
+		want    string
 	}{
-		"first": {reason: "what was there goes", text: "a\nb\n", height: 24, first: true, want: "\x1b[2J\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J"},
-		"again": {reason: "written over, without a flicker", text: "a\n", height: 24, want: "\x1b[Ha\x1b[K\n\x1b[J"},
-		"tall": {reason: "the top stays in sight, and what is left out is said", text: "1\n2\n3\n4\n5\n6\n", height: 5,
-			want: "\x1b[H1\x1b[K\n2\x1b[K\n3\x1b[K\n… 3 more lines\x1b[K\n\x1b[J"},
-		"unknown height": {reason: "all of it", text: "1\n2\n3\n", want: "\x1b[H1\x1b[K\n2\x1b[K\n3\x1b[K\n\x1b[J"},
+		"the first update clears the screen": {
+			text:    "a\nb\n",
+			height:  24,
+			isFirst: true,
+			want:    "\x1b[2J\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J",
+		},
+		"later updates overwrite the lines": {
+			text:   "a\n",
+			height: 24,
+			want:   "\x1b[Ha\x1b[K\n\x1b[J",
+		},
+		"a long text keeps its top and reports the omitted lines": {
+			text:   "1\n2\n3\n4\n5\n6\n",
+			height: 5,
+			want:   "\x1b[H1\x1b[K\n2\x1b[K\n3\x1b[K\n… 3 more lines\x1b[K\n\x1b[J",
+		},
+		"a terminal of unknown height gets all lines": {
+			text: "1\n2\n3\n",
+			want: "\x1b[H1\x1b[K\n2\x1b[K\n3\x1b[K\n\x1b[J",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, string(screen([]byte(c.text), c.height, c.first))); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			if diff := cmp.Diff(c.want, string(renderScreen([]byte(c.text), c.height, c.isFirst))); diff != "" {
+				t.Errorf("screen (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -8,126 +8,139 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"rollcall.training/gang"
-	"rollcall.training/injectors"
-	"rollcall.training/vet"
+	"rollcall.training/internal/vet"
 )
 
-// failNever is the threshold that nothing reaches.
-const failNever = "never"
+// failOnNever is the value of --fail-on that no severity reaches.
+const failOnNever = "never"
 
 // vetOptions are the flags of rollcall vet.
 type vetOptions struct {
-	files     []string
-	namespace string
-	domain    string
-	version   string
-	output    string
-	failOn    string
-	disable   []string
-	list      bool
-	explain   string
+	files   []string
+	engine  engineFlags
+	output  string
+	failOn  string
+	disable []string
+	require bool
+	list    bool
+	explain string
 }
 
-func newVet() *cobra.Command {
+const vetLong = `Check labeled workloads for errors and bad practices before you apply them. vet
+reports what the webhook would deny or warn about, with the same texts, and problems
+that the webhook cannot see. The command does not contact a cluster.
+
+Each finding has a severity and a code:
+  error    the workload would be denied, or cannot work
+  warning  the workload would probably not do what you intend
+  info     the workload can be improved
+--list lists all codes, and --explain explains one of them. To compare the members of a
+gang, pass all of its files in one call.
+
+Exit codes:
+  0  no finding has the severity of --fail-on or a higher one
+  1  at least one finding has the severity of --fail-on or a higher one, or --require is
+     set and no object has the framework label
+  2  the command is invalid, or a document cannot be read; vet checks all other documents`
+
+func newVetCommand() *cobra.Command {
 	o := vetOptions{}
 	cmd := &cobra.Command{
 		Use:   "vet -f FILE",
-		Short: "Say what is wrong or unwise in labelled workloads, before anything is applied",
-		Long: `Say what is wrong or unwise in labelled workloads, before anything is applied: what
-the webhook would refuse or warn about, in its own words, and what it cannot see.
-No cluster is asked.
-
-A finding is an error, which will be refused or cannot work; a warning, which will
-most likely not do what is meant; or advice, which costs something that is easily
-had cheaper. Each has a code; --list lists them, and --explain tells about one.
-Give all files of a gang at once, and they are compared with each other.
-
-The exit code is 0 when no finding reaches --fail-on, 1 when one does, and 2 when
-the command, or a document of the input, cannot be read. Documents that can be read
-are vetted nevertheless.`,
+		Short: "Check labeled workloads for errors and bad practices",
+		Long:  vetLong,
 		Example: `  rollcall vet -f job.yaml
-  rollcall vet -f manifests/ --fail-on warning --disable NoMemoryLimit,FloatingImage
+  rollcall vet -f manifests/ --fail-on warning --disable NoMemoryLimit,MutableImageTag
   kustomize build overlays/prod | rollcall vet -f - -o json | jq '.findings[].code'`,
-		Args: func(cmd *cobra.Command, args []string) error { return unusable(cobra.NoArgs(cmd, args)) },
+		Args: func(cmd *cobra.Command, args []string) error { return newUsageError(cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.InOrStdin(), cmd.OutOrStdout())
+			return o.runVet(cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unusable(err) })
-	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, filesUsage)
-	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the objects that name none")
-	f.StringVar(&o.domain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
-	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, such as 1.34; without it, the newest that Rollcall knows")
-	f.StringVarP(&o.output, "output", "o", "text", "format: text, json or sarif")
-	f.StringVar(&o.failOn, "fail-on", string(vet.Error), "the least severity that gives exit code 1: error, warning, advice or never")
-	f.StringSliceVar(&o.disable, "disable", nil, "codes of checks to leave out, separated by commas")
-	f.BoolVar(&o.list, "list", false, "list the checks instead")
-	f.StringVar(&o.explain, "explain", "", "tell about the check with this code instead")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return newUsageError(err) })
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-// errFound says that findings reached the threshold; they are on the screen.
-var errFound = coded{error: errors.New(""), code: 1}
+func (o *vetOptions) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.files, "filename", "f", nil, filenameUsage)
+	o.engine.addFlags(f)
+	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or sarif")
+	f.StringVar(&o.failOn, "fail-on", string(vet.Error),
+		"lowest severity that causes exit code 1: error, warning, info or never")
+	f.StringSliceVar(&o.disable, "disable", nil, "codes of disabled checks, separated by commas")
+	f.BoolVar(&o.require, "require", false, "failure if no object has the framework label")
+	f.BoolVar(&o.list, "list", false, "list of all checks instead of findings")
+	f.StringVar(&o.explain, "explain", "", "code of a check, for its explanation instead of findings")
+}
 
-func (o vetOptions) run(stdin io.Reader, stdout io.Writer) error {
+// errFindings is the error of findings with the severity of --fail-on. Its text is empty because the
+// findings are printed.
+var errFindings = exitError{error: errors.New(""), code: 1}
+
+func (o vetOptions) runVet(stdin io.Reader, stdout io.Writer) error {
 	switch {
 	case o.list && o.explain != "" || len(o.files) > 0 && (o.list || o.explain != ""):
-		return unusable(errors.New("--filename, --list and --explain are three commands: use one of them"))
+		return newUsageError(errors.New("--filename, --list and --explain are mutually exclusive; use one of them"))
 	case o.list:
 		return listChecks(stdout)
 	case o.explain != "":
-		return unusable(explainCheck(stdout, o.explain))
+		return newUsageError(explainCheck(stdout, o.explain))
 	case len(o.files) == 0:
-		return unusable(errors.New(`name the manifests with --filename; - stands for standard input`))
+		return newUsageError(errors.New("--filename: required; use - for standard input"))
 	}
-	return o.vet(stdin, stdout)
+	return o.vetFiles(stdin, stdout)
 }
 
-// vet looks at the files, prints what it finds, and returns an error that has the exit
-// code.
-func (o vetOptions) vet(stdin io.Reader, stdout io.Writer) error {
-	print, err := o.printer()
+// vetFiles checks the files and prints the findings. The error determines the exit code.
+func (o vetOptions) vetFiles(stdin io.Reader, stdout io.Writer) error {
+	printReport, err := o.selectPrinter()
 	if err != nil {
-		return unusable(err)
+		return newUsageError(err)
 	}
-	options, err := o.options()
+	options, err := o.runOptions()
 	if err != nil {
-		return unusable(err)
+		return newUsageError(err)
 	}
 	docs, unreadable, err := readManifests(o.files, stdin)
 	if err != nil {
-		return unusable(err)
+		return newUsageError(err)
 	}
 	report := vet.Run(docs, unreadable, options)
-	if err := print(stdout, report); err != nil {
-		return unusable(err)
+	if err := printReport(stdout, report); err != nil {
+		return newUsageError(err)
 	}
 	switch {
 	case len(unreadable) > 0:
-		return unusable(fmt.Errorf("%s cannot be read; the rest was vetted", count(len(unreadable), "document")))
-	case o.failOn != failNever && slices.ContainsFunc(report.Findings, func(f vet.Finding) bool { return f.Severity.AtLeast(vet.Severity(o.failOn)) }):
-		return errFound
+		return newUsageError(fmt.Errorf("%s could not be read; all others were checked",
+			formatCount(len(unreadable), "document")))
+	case slices.ContainsFunc(report.Findings, o.causesFailure):
+		return errFindings
+	case o.require && report.Workloads == 0:
+		return exitError{error: errors.New("--require: " + report.ExplainUnchecked()), code: 1}
 	}
 	return nil
 }
 
-func (o vetOptions) options() (vet.Options, error) {
-	if o.failOn != failNever && !slices.Contains(vet.Severities(), vet.Severity(o.failOn)) {
-		return vet.Options{}, fmt.Errorf("--fail-on is %q: use error, warning, advice or never", o.failOn)
+// causesFailure reports whether a finding reaches the severity of --fail-on.
+func (o vetOptions) causesFailure(f vet.Finding) bool {
+	return o.failOn != failOnNever && f.Severity.AtLeast(vet.Severity(o.failOn))
+}
+
+// runOptions returns the options of the checks. The error reports a flag with an unknown value.
+func (o vetOptions) runOptions() (vet.Options, error) {
+	if o.failOn != failOnNever && !slices.Contains(vet.Severities(), vet.Severity(o.failOn)) {
+		return vet.Options{}, fmt.Errorf("--fail-on: unsupported severity %q; use error, warning, info or never", o.failOn)
 	}
-	config := gang.Config{ClusterDomain: o.domain}
-	if o.version != "" {
-		var err error
-		if config.NoRestartRules, err = gang.NoRestartRules(o.version); err != nil {
-			return vet.Options{}, err
-		}
+	engine, err := o.engine.newEngine()
+	if err != nil {
+		return vet.Options{}, err
 	}
-	options := vet.Options{Engine: injectors.New(injectors.Builtin(), config), Namespace: o.namespace}
-	for _, name := range o.disable {
-		check, err := findCheck(strings.TrimSpace(name))
+	options := vet.Options{Engine: engine, Namespace: o.engine.namespace}
+	for _, code := range o.disable {
+		check, err := findCheck(strings.TrimSpace(code))
 		if err != nil {
 			return vet.Options{}, err
 		}
@@ -136,25 +149,26 @@ func (o vetOptions) options() (vet.Options, error) {
 	return options, nil
 }
 
-func (o vetOptions) printer() (func(io.Writer, vet.Report) error, error) {
+// selectPrinter returns the function that prints a report in the format of --output.
+func (o vetOptions) selectPrinter() (func(io.Writer, vet.Report) error, error) {
 	switch o.output {
 	case "text":
-		return func(w io.Writer, r vet.Report) error { return printReport(w, r, o.namespace) }, nil
-	case "json":
+		return func(w io.Writer, r vet.Report) error { return printVetReport(w, r, o.engine.namespace) }, nil
+	case outputJSON:
 		return vet.WriteJSON, nil
 	case "sarif":
-		return func(w io.Writer, r vet.Report) error { return vet.WriteSARIF(w, r, version()) }, nil
+		return func(w io.Writer, r vet.Report) error { return vet.WriteSARIF(w, r, buildVersion()) }, nil
 	default:
-		return nil, fmt.Errorf("unknown output format %q: use text, json or sarif", o.output)
+		return nil, fmt.Errorf("--output: unsupported format %q; use text, json or sarif", o.output)
 	}
 }
 
-// findCheck finds a check by its code, in whatever case that is written.
-func findCheck(name string) (vet.Check, error) {
-	for _, c := range vet.Checks() {
-		if strings.EqualFold(string(c.Code), name) {
-			return c, nil
+// findCheck returns the check with the given code, ignoring case.
+func findCheck(code string) (vet.Check, error) {
+	for _, check := range vet.Checks() {
+		if strings.EqualFold(string(check.Code), code) {
+			return check, nil
 		}
 	}
-	return vet.Check{}, fmt.Errorf("no check has the code %q; rollcall vet --list lists them", name)
+	return vet.Check{}, fmt.Errorf("check %q does not exist; run rollcall vet --list for all checks", code)
 }

@@ -6,36 +6,46 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"rollcall.training/vet"
+	"rollcall.training/internal/vet"
 )
 
-// printReport writes the findings for people: those about one object together, and no
-// more than a line when there are none.
-func printReport(out io.Writer, r vet.Report, namespace string) error {
-	workloads := count(r.Workloads, "workload")
-	if len(r.Findings) == 0 {
-		_, err := fmt.Fprintf(out, "%s, nothing to say\n", workloads)
+// printVetReport prints findings as text. Findings of one object share a heading. A heading shows the
+// namespace of an object only if it is not the given one. A report without findings is one line. If
+// the input has no labeled workloads, the last line describes its content instead.
+func printVetReport(out io.Writer, r vet.Report, namespace string) error {
+	workloads := formatCount(r.Workloads, "workload")
+	switch {
+	case len(r.Findings) == 0 && r.Workloads == 0:
+		_, err := fmt.Fprintln(out, r.ExplainUnchecked())
+		return err
+	case len(r.Findings) == 0:
+		_, err := fmt.Fprintf(out, "%s, no findings\n", workloads)
 		return err
 	}
 	var text strings.Builder
 	for rest := r.Findings; len(rest) > 0; {
+		heading := formatHeading(rest[0], namespace)
 		n := 1
-		for n < len(rest) && heading(rest[n], namespace) == heading(rest[0], namespace) {
+		for n < len(rest) && formatHeading(rest[n], namespace) == heading {
 			n++
 		}
-		fmt.Fprintln(&text, heading(rest[0], namespace))
+		fmt.Fprintln(&text, heading)
 		printFindings(&text, rest[:n])
 		fmt.Fprintln(&text)
 		rest = rest[n:]
 	}
-	fmt.Fprintf(&text, "%s: %s, %s, %d advice; rollcall vet --explain CODE tells more\n",
-		workloads, count(r.Count(vet.Error), "error"), count(r.Count(vet.Warning), "warning"), r.Count(vet.Advice))
+	fmt.Fprintf(&text, "%s: %s, %s, %d info; run rollcall vet --explain CODE for details\n",
+		workloads, formatCount(r.Count(vet.Error), "error"), formatCount(r.Count(vet.Warning), "warning"), r.Count(vet.Info))
+	if r.Workloads == 0 {
+		fmt.Fprintln(&text, r.ExplainUnchecked())
+	}
 	_, err := io.WriteString(out, text.String())
 	return err
 }
 
-// heading says what a finding is about.
-func heading(f vet.Finding, namespace string) string {
+// formatHeading returns the file and the object of a finding. For a document without an object it
+// returns the file and the number of the document.
+func formatHeading(f vet.Finding, namespace string) string {
 	text := f.Source
 	switch {
 	case f.Object != "":
@@ -49,22 +59,24 @@ func heading(f vet.Finding, namespace string) string {
 	return text
 }
 
-// printFindings puts what is said of a field below the severity, the code and the place.
+// printFindings prints the severity, code, line and field of each finding, and its message and fix
+// on the next lines. Codes are aligned.
 func printFindings(text *strings.Builder, findings []vet.Finding) {
 	const indent = "           "
-	codes := 0
+	codeWidth := 0
 	for _, f := range findings {
-		codes = max(codes, len(f.Code))
+		codeWidth = max(codeWidth, len(f.Code))
 	}
 	for _, f := range findings {
-		var at []string
+		var position []string
 		if f.Line > 0 {
-			at = append(at, fmt.Sprintf("line %d", f.Line))
+			position = append(position, fmt.Sprintf("line %d", f.Line))
 		}
 		if f.Field != "" {
-			at = append(at, f.Field)
+			position = append(position, f.Field)
 		}
-		fmt.Fprintf(text, "  %-7s  %s\n", f.Severity, strings.TrimSpace(fmt.Sprintf("%-*s  %s", codes, f.Code, strings.Join(at, ", "))))
+		summary := fmt.Sprintf("%-*s  %s", codeWidth, f.Code, strings.Join(position, ", "))
+		fmt.Fprintf(text, "  %-7s  %s\n", f.Severity, strings.TrimSpace(summary))
 		fmt.Fprintln(text, indent+f.Message)
 		if f.Fix != "" {
 			fmt.Fprintln(text, indent+"fix: "+f.Fix)
@@ -72,28 +84,31 @@ func printFindings(text *strings.Builder, findings []vet.Finding) {
 	}
 }
 
-// count writes a number of things.
-func count(n int, thing string) string {
+// formatCount returns a number and a noun in singular or plural.
+func formatCount(n int, noun string) string {
 	if n == 1 {
-		return "1 " + thing
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// listChecks prints a table of all checks.
 func listChecks(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CODE\tSEVERITY\tWHAT")
-	for _, c := range vet.Checks() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Code, c.Severity, c.Title)
+	fmt.Fprintln(w, "CODE\tSEVERITY\tTITLE")
+	for _, check := range vet.Checks() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", check.Code, check.Severity, check.Title)
 	}
 	return w.Flush()
 }
 
+// explainCheck prints the explanation of the check with the given code.
 func explainCheck(out io.Writer, code string) error {
-	c, err := findCheck(code)
+	check, err := findCheck(code)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s (%s): %s.\n\n%s\n\nFix: %s\n", c.Code, c.Severity, c.Title, c.Why, c.Fix)
+	_, err = fmt.Fprintf(out, "%s (%s): %s.\n\n%s\n\nFix: %s\n",
+		check.Code, check.Severity, check.Title, check.Why, check.Fix)
 	return err
 }

@@ -1,4 +1,4 @@
-"""A linear model, whose gradients Horovod averages over all processes."""
+"""A linear model. Horovod averages its gradients over all processes."""
 
 import hashlib
 
@@ -6,12 +6,12 @@ import horovod.torch as hvd
 import torch
 
 hvd.init()
-torch.manual_seed(hvd.rank())  # each process has rows, and first weights, of its own
+torch.manual_seed(hvd.rank())  # each process has its own rows and initial weights
 x = torch.randn(400, 4)
 y = x @ torch.tensor([[1.0], [-2.0], [3.0], [0.5]])
 
 model = torch.nn.Linear(4, 1)
-hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # and now those of the first
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)  # use the weights of rank 0
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05), named_parameters=model.named_parameters())
 losses = []
 for _ in range(40):
@@ -23,6 +23,6 @@ for _ in range(40):
 
 weights = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
 digest = hashlib.sha256(weights).hexdigest()[:16]
-# By one write: the processes of a pod share its output.
+# A single write: the processes of a pod share one log.
 print(f"rank {hvd.rank()} world_size {hvd.size()} loss {losses[0]:.3f} -> {losses[-1]:.3f} model {digest}\n", end="", flush=True)
 assert losses[-1] < losses[0] / 2, "the loss has to fall"

@@ -1,4 +1,4 @@
-"""jax.distributed.initialize() without arguments, and a sum over all processes."""
+"""A sum over all processes after jax.distributed.initialize() without arguments."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""LightGBM on several ranks: each has its share of the rows, and all end with the same model."""
+"""LightGBM on several ranks. Each rank has its own rows, and all ranks get the same model."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ if size > 1:
 
 
 def address(name, patience=300):
-    """Waits until a rank has its name in the DNS: they start in any order, and LightGBM knows numbers only."""
+    """Wait until the name of a rank is in the DNS: ranks start in any order, and LightGBM needs IP addresses."""
     end = time.monotonic() + patience
     while True:
         try:
@@ -32,12 +32,12 @@ x = rng.normal(size=(500, 4))
 y = x @ np.array([1.0, -2.0, 3.0, 0.5]) + rng.normal(scale=0.1, size=500)
 data = lgb.Dataset(x, y)
 
-# There is no rank among the parameters: LightGBM looks for its own address among the machines.
+# LightGBM has no parameter for the rank. It finds its own address in the list of machines.
 parameters = {
     "objective": "regression",
     "metric": "rmse",
-    "tree_learner": "data",  # the rows are divided, not the columns
-    "pre_partition": True,  # and are so already
+    "tree_learner": "data",  # distribute rows, not columns
+    "pre_partition": True,  # the rows are already distributed
     "machines": ",".join(f"{address(host)}:{port}" for host in hosts),
     "local_listen_port": port,
     "time_out": 5,  # minutes
@@ -47,7 +47,7 @@ history = {}
 model = lgb.train(parameters, data, num_boost_round=20, valid_sets=[data], valid_names=["train"],
                   callbacks=[lgb.record_evaluation(history)])
 
-loss = history["train"]["rmse"]  # over this rank's rows
+loss = history["train"]["rmse"]  # of the rows of this rank
 trees, _, _ = model.model_to_string().partition("end of trees")
 digest = hashlib.sha256(trees.encode()).hexdigest()[:16]
 print(f"rank {rank} world_size {size} loss {loss[0]:.3f} -> {loss[-1]:.3f} model {digest}")

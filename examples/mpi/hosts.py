@@ -1,4 +1,4 @@
-"""Every process says where it runs; the first prints all of them, and the sum of their ranks."""
+"""The first process prints the hosts of all processes and the sum of their ranks."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""A linear model, equal on all ranks: an all_reduce averages its gradients."""
+"""A linear model that stays equal on all ranks, because an all_reduce averages the gradients."""
 
 import hashlib
 
@@ -7,7 +7,7 @@ import paddle.distributed as dist
 
 dist.init_parallel_env()
 rank, world_size = dist.get_rank(), dist.get_world_size()
-paddle.seed(rank)  # each rank has rows of its own
+paddle.seed(rank)  # each rank has its own rows
 x = paddle.randn([400, 4])
 y = x @ paddle.to_tensor([[1.0], [-2.0], [3.0], [0.5]])
 

@@ -1,4 +1,4 @@
-"""Every rank contributes a one; every rank must see their sum."""
+"""Every rank contributes a one, and every rank prints the sum."""
 
 import datetime
 import os

@@ -1,4 +1,4 @@
-"""XGBoost on several ranks: each has its share of the rows, and all end with the same model."""
+"""XGBoost on several ranks. Each rank has its own rows, and all ranks get the same model."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ tracker_uri, tracker_port = os.environ["DMLC_TRACKER_URI"], int(os.environ["DMLC
 
 
 def address(name, patience=300):
-    """Waits until a rank has its name in the DNS: they start in any order, and XGBoost asks for it only once."""
+    """Wait until the name of a rank is in the DNS: ranks start in any order, and XGBoost resolves the name only once."""
     end = time.monotonic() + patience
     while True:
         try:
@@ -26,13 +26,13 @@ def address(name, patience=300):
             time.sleep(1)
 
 
-# Rank 0 is also the place where all meet.
+# Rank 0 also runs the tracker, to which all ranks connect.
 if rank == 0:
     tracker = RabitTracker(n_workers=size, host_ip=tracker_uri, port=tracker_port, sortby="task")
     tracker.start()
 
-# XGBoost does not read the environment by itself. It gives ranks in the order of the task ids, which it compares as
-# text, hence the zeros. 20 retries are some six minutes for rank 0 to start its tracker.
+# XGBoost does not read these variables itself. It assigns ranks in the order of the task IDs. It compares them as text,
+# so they need leading zeros. 20 retries give rank 0 about six minutes to start the tracker.
 meeting = collective.CommunicatorContext(
     dmlc_tracker_uri=address(tracker_uri), dmlc_tracker_port=tracker_port, dmlc_task_id=f"{rank:04}", dmlc_retry=20)
 
@@ -48,7 +48,7 @@ with meeting:
     model = xgb.train({"objective": "reg:squarederror"}, data, num_boost_round=20,
                       evals=[(data, "train")], evals_result=history, verbose_eval=False)
 
-loss = history["train"]["rmse"]  # over the rows of all ranks
+loss = history["train"]["rmse"]  # of the rows of all ranks
 digest = hashlib.sha256(model.save_raw()).hexdigest()[:16]
 print(f"rank {rank} world_size {size} loss {loss[0]:.3f} -> {loss[-1]:.3f} model {digest}")
 assert loss[-1] < loss[0] / 2, "the loss has to fall"

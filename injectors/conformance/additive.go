@@ -8,84 +8,87 @@ import (
 	"strings"
 )
 
-// shaped are the fields that an admission may change although they hold a value:
-// the API server fills them with a default before admission, so that a default
-// cannot be told from a wish.
-var shaped = []string{
+// defaultedFields are the fields that an injection may change although they have a value. The API server
+// sets their defaults before admission, so a default cannot be distinguished from a value of the user.
+var defaultedFields = []string{
 	"/spec/completionMode",
 	"/spec/podManagementPolicy",
 	"/spec/template/spec/enableServiceLinks",
 }
 
-// Additive returns an error when after lacks, or holds otherwise, anything that
-// before holds. Both are trees of decoded JSON. Elements of lists may gain
-// neighbours but keep their order.
-func Additive(before, after any) error { return additive("", before, after) }
+// CheckAdditive returns an error if after does not contain all values of before. Both are trees of decoded
+// JSON. A list may have additional elements, but the order of the existing elements must not change.
+func CheckAdditive(before, after any) error { return checkAdditive("", before, after) }
 
-func additive(path string, before, after any) error {
-	if slices.Contains(shaped, path) || strings.HasSuffix(path, "/terminationMessagePolicy") && before == "File" {
+func checkAdditive(path string, before, after any) error {
+	isDefault := strings.HasSuffix(path, "/terminationMessagePolicy") && before == "File"
+	if isDefault || slices.Contains(defaultedFields, path) {
 		return nil
 	}
-	switch b := before.(type) {
+	switch oldValue := before.(type) {
 	case map[string]any:
-		a, ok := after.(map[string]any)
+		newValue, ok := after.(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s: an object became %v", path, after)
+			return fmt.Errorf("%s: an object changed to %v", path, after)
 		}
-		for _, k := range slices.Sorted(maps.Keys(b)) {
-			v, ok := a[k]
-			if !ok && b[k] != nil {
-				return fmt.Errorf("%s/%s: lost", path, k)
-			}
-			if err := additive(path+"/"+k, b[k], v); err != nil {
-				return err
-			}
-		}
-		return nil
+		return checkAdditiveObject(path, oldValue, newValue)
 	case []any:
-		a, ok := after.([]any)
-		if !ok && len(b) > 0 {
-			return fmt.Errorf("%s: a list became %v", path, after)
+		newValue, ok := after.([]any)
+		if !ok && len(oldValue) > 0 {
+			return fmt.Errorf("%s: a list changed to %v", path, after)
 		}
-		return additiveList(path, b, a)
+		return checkAdditiveList(path, oldValue, newValue)
 	default:
-		if before == "" {
-			return nil // our types write an absent name so
-		}
-		if !reflect.DeepEqual(before, after) {
-			return fmt.Errorf("%s: %v became %v", path, before, after)
+		// The Go types encode a missing name as an empty string.
+		if before != "" && !reflect.DeepEqual(before, after) {
+			return fmt.Errorf("%s: %v changed to %v", path, before, after)
 		}
 		return nil
 	}
 }
 
-// additiveList finds each element of before in after, in order.
-func additiveList(path string, before, after []any) error {
-	next := 0
-	for i, b := range before {
-		at := fmt.Sprintf("%s/%d", path, i)
-		var last error
-		found := false
-		for ; next < len(after) && !found; next++ {
-			if !sameName(b, after[next]) {
-				continue
-			}
-			last = additive(at, b, after[next])
-			found = last == nil
+// checkAdditiveObject compares the fields of two objects.
+func checkAdditiveObject(path string, before, after map[string]any) error {
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		value, ok := after[key]
+		if !ok && before[key] != nil {
+			return fmt.Errorf("%s/%s: removed", path, key)
 		}
-		if !found && last != nil {
-			return last
-		}
-		if !found {
-			return fmt.Errorf("%s: lost, or out of order", at)
+		if err := checkAdditive(path+"/"+key, before[key], value); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// sameName reports whether two elements can be the same one.
-func sameName(a, b any) bool {
-	am, aok := a.(map[string]any)
-	bm, bok := b.(map[string]any)
-	return !aok || !bok || reflect.DeepEqual(am["name"], bm["name"])
+// checkAdditiveList searches for each element of before in after, in order.
+func checkAdditiveList(path string, before, after []any) error {
+	next := 0
+	for i, element := range before {
+		elementPath := fmt.Sprintf("%s/%d", path, i)
+		var lastErr error
+		found := false
+		for ; next < len(after) && !found; next++ {
+			if !haveSameName(element, after[next]) {
+				continue
+			}
+			lastErr = checkAdditive(elementPath, element, after[next])
+			found = lastErr == nil
+		}
+		if !found && lastErr != nil {
+			return lastErr
+		}
+		if !found {
+			return fmt.Errorf("%s: removed or reordered", elementPath)
+		}
+	}
+	return nil
+}
+
+// haveSameName reports whether two list elements can be the same element. Objects with different names
+// cannot.
+func haveSameName(a, b any) bool {
+	aObject, aOK := a.(map[string]any)
+	bObject, bOK := b.(map[string]any)
+	return !aOK || !bOK || reflect.DeepEqual(aObject["name"], bObject["name"])
 }

@@ -1,20 +1,16 @@
-// Package conformance is what every injector and every front end has to pass.
+// Package conformance tests every injector and every front end against the same rules.
 //
 // # The idea
 //
-// Two things are tested here once, for all.
+// [RunGoldenCases] tests a front end: the engine, the webhook, or the command line. A golden case
+// is a manifest NAME.yaml in a testdata directory. The file NAME.golden next to it contains the
+// expected warnings, denials and object. A manifest without a golden file is an error, and vice
+// versa. The following command rewrites the golden files and the generated pages:
 //
-// [Goldens] holds every front end (the engine itself, the webhook, the command
-// line) to the same files: a manifest NAME.yaml below some testdata folder, and
-// beside it NAME.golden with the warnings, the denials and the object that must
-// come out. A golden file without its manifest fails, as does a manifest without
-// its golden file. They are rewritten by
+//	make golden
 //
-//	go test ./injectors -update
+// A person must review the changes before a commit. CI rejects the command.
 //
-// and read by a person before they are committed; under CI the flag is refused.
-//
-// [Suite] holds every injector to the rules that make an injection trustworthy:
-// applied twice it changes nothing, it takes nothing away, a user's value wins or
-// is refused with its path, init containers are served too.
+// [RunSuite] tests an injector. A second injection changes nothing. An injection removes nothing. A value
+// of the user takes precedence, or is rejected with its path. Init containers get the variables as well.
 package conformance

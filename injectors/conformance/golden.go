@@ -15,61 +15,59 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var updateGoldens = flag.Bool("update", false, "rewrite the golden files")
 
-// Outcome is what a front end makes of one workload.
-type Outcome struct {
-	// Warnings and Denials are lines for the user.
+// FrontEndResult is the output of a front end for one workload.
+type FrontEndResult struct {
+	// Warnings and Denials are messages for the user, one line each.
 	Warnings, Denials []string
-	// Object is the admitted workload as YAML or JSON; ignored when there are
-	// denials.
+	// Object is the admitted workload as YAML or JSON. It is ignored if Denials is not empty.
 	Object []byte
 }
 
-// FrontEnd is a way to have a manifest injected. Objects that name no namespace
-// are in "default".
-type FrontEnd func(t *testing.T, manifest []byte) Outcome
+// FrontEnd injects a manifest. It must use the namespace "default" for a manifest without a namespace.
+type FrontEnd func(t *testing.T, manifest []byte) FrontEndResult
 
-// Case is one golden case.
-type Case struct {
-	// Name is the manifest's path below the injectors folder, without ending.
+// GoldenCase is one golden case.
+type GoldenCase struct {
+	// Name is the path of the manifest relative to package injectors, without an extension.
 	Name string
-	// Manifest is its text.
+	// Manifest is the content of the manifest.
 	Manifest []byte
 
-	golden string // path of the golden file
+	goldenPath string
 }
 
-// Root is the folder of package injectors.
-func Root() string {
+// InjectorsDir returns the directory of package injectors.
+func InjectorsDir() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(filepath.Dir(file))
 }
 
-// Cases returns all golden cases, and fails on stale golden files.
-func Cases(t testing.TB) []Case {
+// GoldenCases returns all golden cases. A golden file without a manifest is a test error.
+func GoldenCases(t testing.TB) []GoldenCase {
 	t.Helper()
-	var cases []Case
+	var cases []GoldenCase
 	expected := map[string]bool{}
-	manifests := glob(t, "*/testdata/*.yaml", "*/testdata/*/*.yaml")
-	for _, path := range manifests {
-		text, err := os.ReadFile(path)
+	for _, path := range globFiles(t, "*/testdata/*.yaml", "*/testdata/*/*.yaml") {
+		manifest, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		base := strings.TrimSuffix(path, ".yaml")
-		name, err := filepath.Rel(Root(), base)
+		name, err := filepath.Rel(InjectorsDir(), base)
 		if err != nil {
 			t.Fatal(err)
 		}
 		expected[base+".golden"] = true
-		cases = append(cases, Case{Name: filepath.ToSlash(name), Manifest: text, golden: base + ".golden"})
+		cases = append(cases, GoldenCase{Name: filepath.ToSlash(name), Manifest: manifest, goldenPath: base + ".golden"})
 	}
-	for _, path := range glob(t, "*/testdata/*.golden", "*/testdata/*/*.golden") {
+	for _, path := range globFiles(t, "*/testdata/*.golden", "*/testdata/*/*.golden") {
 		if !expected[path] {
-			t.Errorf("%s is stale: no manifest of that name; remove it", path)
+			t.Errorf("%s has no manifest; delete the golden file", path)
 		}
 	}
 	if len(cases) == 0 {
@@ -78,11 +76,12 @@ func Cases(t testing.TB) []Case {
 	return cases
 }
 
-func glob(t testing.TB, patterns ...string) []string {
+// globFiles returns the files below InjectorsDir that match one of the patterns.
+func globFiles(t testing.TB, patterns ...string) []string {
 	t.Helper()
 	var out []string
-	for _, p := range patterns {
-		paths, err := filepath.Glob(filepath.Join(Root(), filepath.FromSlash(p)))
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(filepath.Join(InjectorsDir(), filepath.FromSlash(pattern)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,77 +90,76 @@ func glob(t testing.TB, patterns ...string) []string {
 	return out
 }
 
-// Goldens runs every golden case through a front end.
-func Goldens(t *testing.T, front FrontEnd) {
-	for _, c := range Cases(t) {
+// RunGoldenCases tests a front end with every golden case.
+func RunGoldenCases(t *testing.T, frontEnd FrontEnd) {
+	for _, c := range GoldenCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
-			got := render(t, front(t, c.Manifest))
-			if *update {
-				rewrite(t, c.golden, got)
+			got := renderResult(t, frontEnd(t, c.Manifest))
+			if *updateGoldens {
+				rewriteGolden(t, c.goldenPath, got)
 			}
-			want, err := os.ReadFile(c.golden)
+			want, err := os.ReadFile(c.goldenPath)
 			if err != nil {
-				t.Fatalf("reading the golden file: %v; make it with go test ./injectors -update", err)
+				t.Fatalf("reading the golden file: %v; create it with make golden", err)
 			}
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("%s differs (-want +got):\n%s", c.golden, diff)
+				t.Errorf("%s differs (-want +got):\n%s", c.goldenPath, diff)
 			}
 		})
 	}
 }
 
-// rewrite refuses to work under CI, where a golden file that follows the code
-// would prove nothing.
-func rewrite(t *testing.T, path string, text []byte) {
+// rewriteGolden writes a golden file. It fails in CI, where a rewritten golden file would hide every
+// failure.
+func rewriteGolden(t *testing.T, path string, text []byte) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
-		t.Fatal("golden files are not rewritten under CI")
+		t.Fatal("golden files must not be rewritten in CI")
 	}
-	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // a file of the repository, readable by all
+	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // a file of the repository
 		t.Fatal(err)
 	}
 }
 
-// render writes an outcome as a golden file: the lines for the user first.
-func render(t *testing.T, o Outcome) []byte {
+// renderResult returns the content of a golden file: first the messages for the user, then the object.
+func renderResult(t *testing.T, result FrontEndResult) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	for _, w := range o.Warnings {
-		fmt.Fprintf(&out, "# warning: %s\n", w)
+	for _, warning := range result.Warnings {
+		fmt.Fprintf(&out, "# warning: %s\n", warning)
 	}
-	for _, d := range o.Denials {
-		fmt.Fprintf(&out, "# denied: %s\n", d)
+	for _, denial := range result.Denials {
+		fmt.Fprintf(&out, "# denied: %s\n", denial)
 	}
-	if len(o.Denials) > 0 {
+	if len(result.Denials) > 0 {
 		return out.Bytes()
 	}
-	// Through the Go type and back, so that front ends may differ in style. That a
-	// gang begins as Pending is the webhook's alone to say.
-	w := Workload(t, o.Object)
-	if w.Meta().Labels[gang.LabelPhase] == string(gang.Pending) {
+	// Decoding and encoding removes differences in formatting. Only the webhook sets the phase Pending.
+	w := ParseWorkload(t, result.Object)
+	if w.Meta().Labels[gang.LabelPhase] == string(lifecycle.Pending) {
 		delete(w.Meta().Labels, gang.LabelPhase)
 	}
 	text, err := yaml.Marshal(w.Object())
 	if err != nil {
-		t.Fatalf("writing the outcome: %v", err)
+		t.Fatalf("encoding the result: %v", err)
 	}
 	out.Write(text)
 	return out.Bytes()
 }
 
-// Workload reads a manifest of one workload.
-func Workload(t testing.TB, manifest []byte) gang.Workload {
+// ParseWorkload decodes the manifest of a Job or a StatefulSet.
+func ParseWorkload(t testing.TB, manifest []byte) gang.Workload {
 	t.Helper()
 	var meta metav1.TypeMeta
 	if err := yaml.Unmarshal(manifest, &meta); err != nil {
-		t.Fatalf("reading a manifest: %v", err)
+		t.Fatalf("decoding the manifest: %v", err)
 	}
 	w, ok := gang.NewWorkload(gang.Kind(meta.Kind))
 	if !ok {
-		t.Fatalf("a manifest of kind %q is no workload", meta.Kind)
+		t.Fatalf("the manifest has the unsupported kind %q", meta.Kind)
 	}
 	if err := yaml.Unmarshal(manifest, w.Object()); err != nil {
-		t.Fatalf("reading a manifest: %v", err)
+		t.Fatalf("decoding the manifest: %v", err)
 	}
 	return w
 }

@@ -14,31 +14,31 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// userValue is a value that no injector would choose.
+// userValue is a value that no injector sets.
 const userValue = "chosen-by-the-user"
 
-// Suite holds one injector to the rules for all injectors.
-func Suite(t *testing.T, inj injectors.Injector) {
+// RunSuite tests the rules for all injectors with one injector.
+func RunSuite(t *testing.T, inj injectors.Injector) {
 	f := inj.Framework()
-	if _, ok := f.Find(f.Role); !ok || f.Port == 0 || f.PortName == "" {
-		t.Fatalf("the framework %+v lacks its default role or its port", f)
+	if _, ok := f.FindRole(f.DefaultRole); !ok || f.Port == 0 || f.PortName == "" {
+		t.Fatalf("the framework %+v has no valid default role, port or port name", f)
 	}
-	if len(glob(t, f.Name+"/testdata/*.yaml")) == 0 {
-		t.Errorf("no golden cases in injectors/%s/testdata", f.Name)
+	if len(globFiles(t, f.Name+"/testdata/*.yaml")) == 0 {
+		t.Errorf("injectors/%s/testdata contains no golden cases", f.Name)
 	}
-	s := suite{engine: injectors.New(injectors.Registry{inj}, gang.Config{}), injector: inj}
-	for name, w := range s.workloads() {
+	s := suite{engine: injectors.NewEngine(injectors.Registry{inj}, gang.Config{}), injector: inj}
+	for name, w := range s.newWorkloads() {
 		t.Run(name, func(t *testing.T) {
-			t.Run("adds and nothing else", func(t *testing.T) { s.additive(t, w) })
-			t.Run("the second time changes nothing", func(t *testing.T) { s.idempotent(t, w) })
-			t.Run("the same text gives the same object", func(t *testing.T) { s.deterministic(t, w) })
-			t.Run("serves every training and init container", func(t *testing.T) { s.complete(t, w) })
-			t.Run("a user's value is kept or refused", func(t *testing.T) { s.userWins(t, w) })
-			t.Run("the members agree", func(t *testing.T) { s.agree(t, w) })
-			t.Run("a refused workload is left as it was", func(t *testing.T) { s.refusedUnchanged(t, w) })
+			t.Run("injection only adds values", func(t *testing.T) { s.testAdditive(t, w) })
+			t.Run("second injection changes nothing", func(t *testing.T) { s.testIdempotent(t, w) })
+			t.Run("injection is deterministic", func(t *testing.T) { s.testDeterministic(t, w) })
+			t.Run("training and init containers get variables", func(t *testing.T) { s.testEnvInContainers(t, w) })
+			t.Run("user values are preserved or denied", func(t *testing.T) { s.testUserValues(t, w) })
+			t.Run("members are consistent", func(t *testing.T) { s.testMemberConsistency(t, w) })
+			t.Run("denied workload is unchanged", func(t *testing.T) { s.testDenialHasNoEffect(t, w) })
 		})
 	}
 }
@@ -48,12 +48,16 @@ type suite struct {
 	injector injectors.Injector
 }
 
-func template() corev1.PodTemplateSpec {
+// newPodTemplate returns a template with an init container, a training container, a sidecar, limits and
+// variables of the user.
+func newPodTemplate() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "train"}},
 		Spec: corev1.PodSpec{
 			EnableServiceLinks: ptr.To(true),
-			InitContainers:     []corev1.Container{{Name: "prepare", Env: []corev1.EnvVar{{Name: "STAGE", Value: "prepare"}}}},
+			InitContainers: []corev1.Container{
+				{Name: "prepare", Env: []corev1.EnvVar{{Name: "STAGE", Value: "prepare"}}},
+			},
 			Containers: []corev1.Container{
 				{
 					Name: "trainer",
@@ -68,8 +72,8 @@ func template() corev1.PodTemplateSpec {
 	}
 }
 
-// inject injects a copy.
-func (s suite) inject(t *testing.T, w gang.Workload) gang.Workload {
+// injectCopy returns an injected copy of a workload.
+func (s suite) injectCopy(t *testing.T, w gang.Workload) gang.Workload {
 	t.Helper()
 	w = w.DeepCopy()
 	if _, err := s.engine.Inject(w); err != nil {
@@ -78,9 +82,9 @@ func (s suite) inject(t *testing.T, w gang.Workload) gang.Workload {
 	return w
 }
 
-func (s suite) additive(t *testing.T, w gang.Workload) {
-	got := s.inject(t, w)
-	if err := Additive(tree(t, w.Object()), tree(t, got.Object())); err != nil {
+func (s suite) testAdditive(t *testing.T, w gang.Workload) {
+	got := s.injectCopy(t, w)
+	if err := CheckAdditive(toJSONTree(t, w.Object()), toJSONTree(t, got.Object())); err != nil {
 		t.Error(err)
 	}
 	if w.Equal(got) {
@@ -88,53 +92,54 @@ func (s suite) additive(t *testing.T, w gang.Workload) {
 	}
 }
 
-func (s suite) idempotent(t *testing.T, w gang.Workload) {
-	once := s.inject(t, w)
+func (s suite) testIdempotent(t *testing.T, w gang.Workload) {
+	once := s.injectCopy(t, w)
 	twice := once.DeepCopy()
 	result, err := s.engine.Inject(twice)
 	if err != nil {
 		t.Fatalf("injecting again: %v", err)
 	}
 	if diff := cmp.Diff(once.Object(), twice.Object()); diff != "" {
-		t.Errorf("the second injection changed (-once +twice):\n%s", diff)
+		t.Errorf("the second injection changed the workload (-once +twice):\n%s", diff)
 	}
 	if result.Reason != gang.ReasonUnchanged {
-		t.Errorf("reason of the second injection is %s", result.Reason)
+		t.Errorf("the second injection has the reason %s, want %s", result.Reason, gang.ReasonUnchanged)
 	}
 	if len(result.Warnings) > 0 {
-		t.Errorf("our own values are warned about: %q", result.Warnings)
+		t.Errorf("the second injection warns about injected values: %q", result.Warnings)
 	}
 }
 
-func (s suite) deterministic(t *testing.T, w gang.Workload) {
-	first, err := json.Marshal(s.inject(t, w).Object())
+func (s suite) testDeterministic(t *testing.T, w gang.Workload) {
+	first, err := json.Marshal(s.injectCopy(t, w).Object())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		again, err := json.Marshal(s.inject(t, w).Object())
+		again, err := json.Marshal(s.injectCopy(t, w).Object())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if string(again) != string(first) {
-			t.Fatalf("two injections of one object differ:\n%s\n%s", first, again)
+			t.Fatalf("two injections of the same workload differ:\n%s\n%s", first, again)
 		}
 	}
 }
 
-func (s suite) complete(t *testing.T, w gang.Workload) {
-	got := s.inject(t, w).Template().Spec
-	for _, e := range s.plan(t, w).Env {
+func (s suite) testEnvInContainers(t *testing.T, w gang.Workload) {
+	got := s.injectCopy(t, w).Template().Spec
+	for _, e := range s.buildPlan(t, w).Env {
 		if !hasEnv(got.InitContainers[0], e.Name) || !hasEnv(got.Containers[0], e.Name) {
-			t.Errorf("%s is missing in a container", e.Name)
+			t.Errorf("the init container or the training container does not have %s", e.Name)
 		}
 		if hasEnv(got.Containers[1], e.Name) {
-			t.Errorf("%s reached a container that does not train", e.Name)
+			t.Errorf("the sidecar has %s", e.Name)
 		}
 	}
 }
 
-func (s suite) plan(t *testing.T, w gang.Workload) plan.Plan {
+// buildPlan returns the plan of the injector for a workload.
+func (s suite) buildPlan(t *testing.T, w gang.Workload) plan.Plan {
 	t.Helper()
 	g, _, errs := gang.Parse(w, s.engine.Frameworks(), gang.Config{})
 	if len(errs) > 0 {
@@ -152,56 +157,66 @@ func hasEnv(c corev1.Container, name string) bool {
 	return false
 }
 
-// userWins sets each variable by hand, one after the other.
-func (s suite) userWins(t *testing.T, w gang.Workload) {
-	for _, e := range s.plan(t, w).Env {
-		mine := w.DeepCopy()
-		c := &mine.Template().Spec.Containers[0]
+// testUserValues sets each variable of the plan to a value of the user. A variable with the policy Required
+// must be denied. Any other variable must keep the value, with a warning for the policy Default.
+func (s suite) testUserValues(t *testing.T, w gang.Workload) {
+	for _, e := range s.buildPlan(t, w).Env {
+		edited := w.DeepCopy()
+		c := &edited.Template().Spec.Containers[0]
 		c.Env = append(c.Env, corev1.EnvVar{Name: e.Name, Value: userValue})
 		path := fmt.Sprintf("spec.template.spec.containers[0].env[%d]", len(c.Env)-1)
-		result, err := s.engine.Inject(mine)
-		if e.Policy == plan.Own {
-			if !injectors.IsDenied(err) || !strings.Contains(err.Error(), path+".value") || !strings.Contains(err.Error(), userValue) {
-				t.Errorf("%s: want a denial that names %s and the value, got %v", e.Name, path, err)
+		result, err := s.engine.Inject(edited)
+		if e.Policy == plan.Required {
+			if !injectors.IsDenied(err) || !strings.Contains(err.Error(), path+".value") ||
+				!strings.Contains(err.Error(), userValue) {
+				t.Errorf("%s: the error is %v, want a denial with the path %s and the value", e.Name, err, path)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s: a tunable of the user's was refused: %v", e.Name, err)
+			t.Errorf("%s: the value of the user was denied: %v", e.Name, err)
 			continue
 		}
-		if warned := strings.Contains(strings.Join(result.Warnings, "\n"), path); warned != (e.Policy == plan.Default) {
-			t.Errorf("%s: warned is %v: %q", e.Name, warned, result.Warnings)
+		warned := strings.Contains(strings.Join(result.Warnings.Strings(), "\n"), path)
+		if warned != (e.Policy == plan.Default) {
+			t.Errorf("%s: a warning exists: %t, want %t: %q", e.Name, warned, e.Policy == plan.Default, result.Warnings)
 		}
-		n := 0
-		for _, have := range mine.Template().Spec.Containers[0].Env {
-			if have.Name == e.Name {
-				n++
-				if have.Value != userValue {
-					t.Errorf("%s: the user's value became %q", e.Name, have.Value)
-				}
-			}
-		}
-		if n != 1 {
-			t.Errorf("%s stands %d times", e.Name, n)
-		}
+		checkUserValue(t, edited.Template().Spec.Containers[0], e.Name)
 	}
 }
 
-func (s suite) refusedUnchanged(t *testing.T, w gang.Workload) {
-	bad := w.DeepCopy()
-	metav1.SetMetaDataAnnotation(bad.Meta(), gang.AnnotationPort, "0")
-	before := bad.DeepCopy()
-	if _, err := s.engine.Inject(bad); !injectors.IsDenied(err) {
-		t.Fatalf("want a denial, got %v", err)
+// checkUserValue requires that a container has a variable exactly once, with the value of the user.
+func checkUserValue(t *testing.T, c corev1.Container, name string) {
+	t.Helper()
+	count := 0
+	for _, e := range c.Env {
+		if e.Name != name {
+			continue
+		}
+		count++
+		if e.Value != userValue {
+			t.Errorf("%s: the value of the user changed to %q", name, e.Value)
+		}
 	}
-	if diff := cmp.Diff(before.Object(), bad.Object()); diff != "" {
-		t.Errorf("the denial changed the workload (-before +after):\n%s", diff)
+	if count != 1 {
+		t.Errorf("%s: the container has the variable %d times, want 1", name, count)
 	}
 }
 
-// tree is an object as decoded JSON.
-func tree(t testing.TB, obj any) any {
+func (s suite) testDenialHasNoEffect(t *testing.T, w gang.Workload) {
+	invalid := w.DeepCopy()
+	metav1.SetMetaDataAnnotation(invalid.Meta(), gang.AnnotationPort, "0")
+	before := invalid.DeepCopy()
+	if _, err := s.engine.Inject(invalid); !injectors.IsDenied(err) {
+		t.Fatalf("the error is %v, want a denial", err)
+	}
+	if diff := cmp.Diff(before.Object(), invalid.Object()); diff != "" {
+		t.Errorf("the denied workload changed (-before +after):\n%s", diff)
+	}
+}
+
+// toJSONTree returns an object as decoded JSON.
+func toJSONTree(t testing.TB, obj any) any {
 	t.Helper()
 	text, err := json.Marshal(obj)
 	if err != nil {

@@ -14,97 +14,104 @@ import (
 	"rollcall.training/gang"
 )
 
-// workloads are one of each kind, role and some sizes, alone where the role can be
-// alone, and as members of a gang of all roles that go together; each with an init
-// container, a sidecar, limits and variables of the user's own.
-func (s suite) workloads() map[string]gang.Workload {
+// newWorkloads returns Jobs and StatefulSets of every role in several sizes, by name. Each role is a gang of
+// one workload if possible, and a member of a gang with all compatible roles.
+func (s suite) newWorkloads() map[string]gang.Workload {
 	out := map[string]gang.Workload{}
 	f := s.injector.Framework()
-	add := func(name, workload string, r gang.Role, size int32, annotations map[string]string) {
-		if f.Launches {
-			annotations[gang.AnnotationSlots] = "2"
+	add := func(name, workloadName string, r gang.Role, size int32, annotations map[string]string) {
+		if f.HasLauncher {
+			annotations[gang.AnnotationSlotsPerWorker] = "2"
 		}
-		meta := metav1.ObjectMeta{Name: workload, Namespace: "team", Annotations: annotations,
-			Labels: map[string]string{gang.LabelFramework: f.Name, gang.LabelRole: r.Name}}
+		meta := metav1.ObjectMeta{
+			Name:        workloadName,
+			Namespace:   "team",
+			Labels:      map[string]string{gang.LabelFramework: f.Name, gang.LabelRole: r.Name},
+			Annotations: annotations,
+		}
 		out["Job "+name] = gang.Workload{Job: &batchv1.Job{
 			ObjectMeta: *meta.DeepCopy(),
-			Spec:       batchv1.JobSpec{Parallelism: &size, Completions: &size, Template: template()},
+			Spec:       batchv1.JobSpec{Parallelism: &size, Completions: &size, Template: newPodTemplate()},
 		}}
 		out["StatefulSet "+name] = gang.Workload{StatefulSet: &appsv1.StatefulSet{
 			ObjectMeta: *meta.DeepCopy(),
-			Spec:       appsv1.StatefulSetSpec{Replicas: &size, Template: template()},
+			Spec:       appsv1.StatefulSetSpec{Replicas: &size, Template: newPodTemplate()},
 		}}
 	}
 	for _, size := range []int32{1, 2, 1000} {
 		for _, r := range f.Roles {
-			if len(r.Requires) == 0 && (r.Max == 0 || size <= r.Max) {
+			if len(r.Requires) == 0 && (r.MaxPods == 0 || size <= r.MaxPods) {
 				add(fmt.Sprintf("of %d, %s", size, r.Name), "train", r, size, map[string]string{})
 			}
 		}
-		if together := f.Together(); len(together) > 1 {
-			text := sizes(together, size)
-			for _, r := range together {
-				add(fmt.Sprintf("%s of %s", r.Name, text), "train-"+r.Name, r, limited(r, size), map[string]string{gang.AnnotationRoles: text})
+		if roles := f.CompatibleRoles(); len(roles) > 1 {
+			text := formatRoles(roles, size)
+			for _, r := range roles {
+				annotations := map[string]string{gang.AnnotationRoles: text}
+				add(fmt.Sprintf("%s of %s", r.Name, text), "train-"+r.Name, r, limitSize(r, size), annotations)
 			}
 		}
 	}
-	if r, ok := f.Find(f.Elastic); ok && len(r.Requires) == 0 {
+	if r, ok := f.FindRole(f.ElasticRole); ok && len(r.Requires) == 0 {
 		add("elastic", "train", r, 3, map[string]string{gang.AnnotationElastic: "2:4"})
 	}
 	return out
 }
 
-// sizes is the annotation for as many pods of each role as it takes.
-func sizes(roles []gang.Role, size int32) string {
+// formatRoles returns the annotation for size pods of each role, or fewer if the role has a limit.
+func formatRoles(roles []gang.Role, size int32) string {
 	var items []string
 	for _, r := range roles {
-		items = append(items, fmt.Sprintf("%s=%d", r.Name, limited(r, size)))
+		items = append(items, fmt.Sprintf("%s=%d", r.Name, limitSize(r, size)))
 	}
 	return strings.Join(items, ",")
 }
 
-func limited(r gang.Role, size int32) int32 {
-	if r.Max > 0 {
-		return min(size, r.Max)
+// limitSize returns size, or the maximum number of pods of the role if that is less.
+func limitSize(r gang.Role, size int32) int32 {
+	if r.MaxPods > 0 {
+		return min(size, r.MaxPods)
 	}
 	return size
 }
 
-// agree has each other member of the gang read its own text, and compares what they
-// know of each other: the same hosts in the same order, and ranks without gap.
-func (s suite) agree(t *testing.T, w gang.Workload) {
+// testMemberConsistency parses every member of the gang of w. The members must have the same list of
+// members, and their ranks must be consecutive.
+func (s suite) testMemberConsistency(t *testing.T, w gang.Workload) {
 	text := w.Meta().Annotations[gang.AnnotationRoles]
 	if text == "" {
 		return // a gang of one workload
 	}
-	var next int32
-	var known gang.Gang
-	for i, r := range s.injector.Framework().Together() {
+	var nextRank int32
+	var first gang.Gang
+	for i, r := range s.injector.Framework().CompatibleRoles() {
 		other := w.DeepCopy()
 		other.Meta().Name, other.Meta().Labels[gang.LabelRole] = "train-"+r.Name, r.Name
-		g, _, errs := gang.Parse(resized(other, sizeIn(t, text, r.Name)), s.engine.Frameworks(), gang.Config{})
+		g, _, errs := gang.Parse(resizeWorkload(other, parseRoleSize(t, text, r.Name)), s.engine.Frameworks(), gang.Config{})
 		if len(errs) > 0 {
 			t.Fatal(errs.ToAggregate())
 		}
-		if g.Offset != next {
-			t.Errorf("%s begins at rank %d, want %d", r.Name, g.Offset, next)
+		if g.RankOffset != nextRank {
+			t.Errorf("%s starts at rank %d, want %d", r.Name, g.RankOffset, nextRank)
 		}
-		next += g.Own().Size
+		nextRank += g.OwnMember().Size
 		if i == 0 {
-			known = g
+			first = g
 			continue
 		}
-		if diff := cmp.Diff(known.Members, g.Members); diff != "" || known.Host(g.Offset) != g.HostOf(g.Own(), 0) || known.Size != g.Size {
-			t.Errorf("%s knows another gang than %s:\n%s", g.Role, known.Role, diff)
+		diff := cmp.Diff(first.Members, g.Members)
+		sameAddress := first.RankFQDN(g.RankOffset) == g.PodFQDN(g.OwnMember(), 0)
+		if diff != "" || !sameAddress || first.Size != g.Size {
+			t.Errorf("the gangs of %s and %s differ (-%[2]s +%[1]s):\n%[3]s", g.Role, first.Role, diff)
 		}
 	}
-	if next != known.Size {
-		t.Errorf("the members have %d ranks, and the gang %d", next, known.Size)
+	if nextRank != first.Size {
+		t.Errorf("the members have %d ranks, but the gang has %d", nextRank, first.Size)
 	}
 }
 
-// sizeIn is the number of pods that an annotation gives a role.
-func sizeIn(t *testing.T, text, role string) int32 {
+// parseRoleSize returns the number of pods of a role in the annotation text.
+func parseRoleSize(t *testing.T, text, role string) int32 {
 	t.Helper()
 	for item := range strings.SplitSeq(text, ",") {
 		if rest, ok := strings.CutPrefix(item, role+"="); ok {
@@ -115,11 +122,12 @@ func sizeIn(t *testing.T, text, role string) int32 {
 			return int32(n)
 		}
 	}
-	t.Fatalf("no %s in %q", role, text)
+	t.Fatalf("the annotation %q does not contain the role %s", text, role)
 	return 0
 }
 
-func resized(w gang.Workload, size int32) gang.Workload {
+// resizeWorkload sets the number of pods of w, which it also returns.
+func resizeWorkload(w gang.Workload, size int32) gang.Workload {
 	if w.Job != nil {
 		w.Job.Spec.Parallelism, w.Job.Spec.Completions = &size, &size
 		return w

@@ -5,40 +5,44 @@ import (
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Port is DeepSpeed's own default (deepspeed/constants.py,
-// TORCH_DISTRIBUTED_DEFAULT_PORT).
+// Port is the default of DeepSpeed (deepspeed/constants.py, TORCH_DISTRIBUTED_DEFAULT_PORT).
 const Port = 29500
 
-// jobPath is the folder in which the launcher looks for its hostfile.
-const jobPath = "/job"
+// hostfileDir is the directory in which the deepspeed command expects its hostfile.
+const hostfileDir = "/job"
 
-// Injector is the deepspeed injector; its zero value is ready.
+// Injector is the injector for DeepSpeed. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares deepspeed.
+// Framework returns the declaration of DeepSpeed.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "deepspeed",
 		Roles: []gang.Role{
-			{Name: gang.RoleLauncher, Max: 1, Requires: []string{"worker"}, Decides: true},
+			{Name: gang.RoleLauncher, MaxPods: 1, Requires: []string{"worker"}, DeterminesCompletion: true},
 			{Name: "worker"},
 		},
-		Role: "worker", Port: Port, PortName: "deepspeed", Launches: true,
+		DefaultRole: "worker",
+		Port:        Port,
+		PortName:    "deepspeed",
+		HasLauncher: true,
 	}
 }
 
-// Plan gives the ranks the variables of torch, or the launcher its hosts.
+// Plan returns the variables of torch for a gang without a launcher. For a gang with a launcher, it
+// returns the setup of ssh, and the hosts for the launcher.
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	if len(g.Members) == 1 {
-		// Without it init_distributed looks for the ranks by MPI, even where all else is
-		// set; torchrun gives each of its processes another.
-		return plan.Plan{Env: append(rendezvous.Torch(g), plan.Value("LOCAL_RANK", "0").As(plan.Default))}
+		// Without LOCAL_RANK, init_distributed discovers the ranks with MPI, even if all other variables are
+		// set. torchrun overrides the value for each of its processes.
+		localRank := plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.Default)
+		return plan.Plan{Env: append(rendezvous.TorchEnv(g), localRank)}
 	}
-	p := ssh.Plan(g, ssh.Options{Port: ssh.Port, Mounts: []string{jobPath}})
-	p.Env = []plan.Env{rendezvous.Unbuffered()}
+	p := ssh.Plan(g, ssh.Options{Port: ssh.Port, HostfileMountPaths: []string{hostfileDir}})
+	p.Env = []plan.Env{rendezvous.UnbufferedEnv()}
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}

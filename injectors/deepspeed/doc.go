@@ -1,13 +1,11 @@
-// Package deepspeed injects DeepSpeed programs, with or without its launcher.
+// Package deepspeed injects DeepSpeed programs, with or without the DeepSpeed launcher.
 //
 // # The idea
 //
-// Without a launcher a gang is one workload whose ranks have the variables of
-// torch.distributed, which deepspeed.init_distributed reads, and torchrun as well: see
-// package pytorch.
+// Without a launcher, a gang is a single workload. Its ranks get the variables of torch.distributed,
+// which deepspeed.init_distributed and torchrun read (see package pytorch).
 //
-// With one, the launcher's pod runs the deepspeed command, which starts the workers'
-// processes by ssh and gives them their variables itself. It looks for its hostfile at
-// /job/hostfile (deepspeed/launcher/runner.py, DLTS_HOSTFILE), so that is one more
-// place where it is.
+// With a launcher, the pod of the launcher runs the deepspeed command. The command starts the processes
+// of the workers by ssh and sets their variables. It reads its hostfile from /job/hostfile
+// (deepspeed/launcher/runner.py, DLTS_HOSTFILE), so the hostfile is mounted in /job as well.
 package deepspeed

@@ -1,14 +1,14 @@
-// Package horovod injects Horovod programs, started by horovodrun or by mpirun.
+// Package horovod injects Horovod programs that horovodrun or mpirun starts.
 //
 // # The idea
 //
-// Horovod is launched as MPI is: a launcher, workers with sshd, a hostfile (see
-// package mpi). horovodrun reads "host slots=n" whatever MPI it runs over, so that is
-// the form of its hostfile.
+// Horovod needs the same setup as MPI: a launcher, workers with sshd, and a hostfile (see package mpi).
+// horovodrun expects the format "host slots=n" for every MPI implementation, so the hostfile has this
+// format.
 //
-// An elastic run asks a script every second for the hosts that are there (horovod,
-// runner/elastic/driver.py). discover_hosts.sh asks the hosts themselves: each that
-// answers with the gang's key is printed as host:slots, in numeric order, up to the
-// largest size of the gang. mpi-operator's script was a ConfigMap, which reaches a
-// pod up to a minute late, and named no slots (kubeflow/mpi-operator#445).
+// An elastic run executes a script every second to list the available hosts (horovod,
+// runner/elastic/driver.py). The script discover_hosts.sh queries the hosts. It prints host:slots for
+// each host that responds with the key of the gang, in numeric order, up to the maximum size of the
+// gang. The script of mpi-operator was a ConfigMap, which reaches a pod with a delay of up to a minute,
+// and did not contain slots (kubeflow/mpi-operator#445).
 package horovod

@@ -5,28 +5,32 @@ import (
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Injector is the horovod injector; its zero value is ready.
+// Injector is the injector for Horovod. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares horovod.
+// Framework returns the declaration of Horovod.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "horovod",
 		Roles: []gang.Role{
-			{Name: gang.RoleLauncher, Max: 1, Decides: true},
+			{Name: gang.RoleLauncher, MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker", Requires: []string{gang.RoleLauncher}},
 		},
-		Role: gang.RoleLauncher, Port: ssh.Port, PortName: ssh.PortName, Elastic: "worker", Launches: true,
+		DefaultRole: gang.RoleLauncher,
+		Port:        ssh.Port,
+		PortName:    ssh.PortName,
+		ElasticRole: "worker",
+		HasLauncher: true,
 	}
 }
 
-// Plan gives all members ssh, and the launcher its hosts.
+// Plan returns the setup of ssh for all members, and the hosts for the launcher.
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	p := ssh.Plan(g, ssh.Options{})
-	p.Env = []plan.Env{rendezvous.Unbuffered()}
+	p.Env = []plan.Env{rendezvous.UnbufferedEnv()}
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}

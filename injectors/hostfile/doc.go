@@ -1,18 +1,15 @@
-// Package hostfile holds the variables by which MPI launchers find the list of a
-// gang's hosts.
+// Package hostfile plans the variables through which MPI launchers find the list of hosts.
 //
 // # The idea
 //
-// Every launcher reads its settings from variables with a prefix of its own, so the
-// variables of all of them stand side by side, and an image may change its MPI
-// without a word to Rollcall. Two forms of the file exist, and both are there:
-// "host slots=n" at [Path] for Open MPI, "host:n" at [HydraPath] for MPICH and Intel
-// MPI, which refuse the other.
+// Every MPI launcher reads its settings from variables with its own prefix. The plan contains the
+// variables of all launchers, so an image can change its MPI implementation without a change of the
+// workload. The list of hosts has two formats, and both files exist: "host slots=n" for Open MPI, and
+// "host:n" at [HydraPath] for MPICH and Intel MPI. Each implementation rejects the other format.
 //
-// Open MPI has two families of names. Up to version 4 its run-time is ORTE; from 5.0.6
-// on it is a PRRTE that no longer listens to ORTE's names, finds no hostfile, starts
-// all ranks on the launcher, and succeeds (kubeflow/trainer#4028). The names of hosts
-// are kept whole for the one, which would else connect to the first label alone, and
-// cut for the other, which would else not know itself (openpmix/prrte,
-// src/util/proc_info.c).
+// Open MPI has two families of variables. Up to version 4, its run-time system is ORTE. Version 5.0.6
+// and newer use a PRRTE that ignores the variables of ORTE. Without the variables of PRRTE, it finds no
+// hostfile, starts all ranks on the launcher, and succeeds (kubeflow/trainer#4028). ORTE must keep the
+// full names of the hosts, because it would otherwise connect to the first label. PRRTE must shorten the
+// names, because it would otherwise not recognize its own host (openpmix/prrte, src/util/proc_info.c).
 package hostfile

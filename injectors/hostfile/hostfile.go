@@ -4,62 +4,67 @@ import (
 	"strconv"
 
 	"rollcall.training/gang"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Where the launcher finds the list of hosts.
+// Paths of the list of hosts in the launcher.
 const (
-	// Path has the form of the gang's MPI implementation.
+	// Path has the format of the gang's MPI implementation.
 	Path = "/etc/mpi/hostfile"
-	// HydraPath has the form host:slots.
+	// HydraPath has the format "host:slots".
 	HydraPath = "/etc/mpi/hostfile.hydra"
-	// slotsPath has the form "host slots=n".
+	// slotsPath has the format "host slots=n".
 	slotsPath = "/etc/mpi/hostfile.slots"
 )
 
-// patience of ssh, for an ssh whose configuration the user mounted over ours. The Open
-// MPI from 5 on cannot have it: where its workers start workers, it hands the text on
-// without what follows the "=", and the daemons are lost (seen with 5.0.7).
-const patience = "-o ConnectionAttempts=10"
+// sshArgs are arguments of ssh. They take effect if the user replaces the injected configuration of ssh.
+// Open MPI 5 does not get them. If its workers start other workers, it passes the text on without the
+// part after "=", and the daemons fail to start (observed with 5.0.7).
+const sshArgs = "-o ConnectionAttempts=10"
 
-// Env tells every launcher of MPI where the hosts are. A user may well know better:
-// all of them are tunables.
+// Env returns the variables through which the launchers of all MPI implementations find the hosts. Every
+// variable has the policy Default, so the values of the user take precedence.
 func Env(g gang.Gang) []plan.Env {
-	slots := strconv.FormatInt(g.Launch.Slots, 10)
+	slots := strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)
 	env := []plan.Env{
-		// Open MPI up to 4.
-		tunable("OMPI_MCA_orte_default_hostfile", slotsPath),
-		tunable("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
-		tunable("OMPI_MCA_orte_set_default_slots", slots),
-		tunable("OMPI_MCA_plm_rsh_args", patience),
-		// Open MPI from 5 on.
-		tunable("PRTE_MCA_prte_default_hostfile", slotsPath),
-		tunable("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
-		tunable("PRTE_MCA_prte_set_default_slots", slots),
-		// Intel MPI, which ignores the numbers of the file without the last of these, and
-		// counts cores.
-		tunable("I_MPI_HYDRA_HOST_FILE", HydraPath),
-		tunable("I_MPI_HYDRA_BOOTSTRAP", "ssh"),
-		tunable("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", patience),
-		tunable("I_MPI_PERHOST", slots),
+		// Open MPI up to version 4.
+		defaultEnv("OMPI_MCA_orte_default_hostfile", slotsPath),
+		defaultEnv("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
+		defaultEnv("OMPI_MCA_orte_set_default_slots", slots),
+		defaultEnv("OMPI_MCA_plm_rsh_args", sshArgs),
+		// Open MPI from version 5 on.
+		defaultEnv("PRTE_MCA_prte_default_hostfile", slotsPath),
+		defaultEnv("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
+		defaultEnv("PRTE_MCA_prte_set_default_slots", slots),
+		// Intel MPI. Without I_MPI_PERHOST, it ignores the slots of the file and uses the number of cores.
+		defaultEnv("I_MPI_HYDRA_HOST_FILE", HydraPath),
+		defaultEnv("I_MPI_HYDRA_BOOTSTRAP", "ssh"),
+		defaultEnv("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", sshArgs),
+		defaultEnv("I_MPI_PERHOST", slots),
 		// MPICH.
-		tunable("HYDRA_HOST_FILE", HydraPath),
-		tunable("HYDRA_LAUNCHER_EXTRA_ARGS", patience),
-		// A container's root is no more than its container; as root both Open MPIs want to
-		// be told twice (ompi, orte/tools/orterun).
-		tunable("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-		tunable("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+		defaultEnv("HYDRA_HOST_FILE", HydraPath),
+		defaultEnv("HYDRA_LAUNCHER_EXTRA_ARGS", sshArgs),
+		// Open MPI requires both variables to run as root (ompi, orte/tools/orterun). The root user of a
+		// container has no permissions outside of the container.
+		defaultEnv("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+		defaultEnv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
 	}
-	return append(env, Blank(g)...)
+	return append(env, HideAccelerators(g)...)
 }
 
-// Blank hides accelerators that a launcher did not ask for: the container runtime of
-// NVIDIA shows all of them to an image that does not say otherwise.
-func Blank(g gang.Gang) []plan.Env {
-	if g.Launch.Self || len(g.Containers) == 0 || g.Containers[0].Accelerators > 0 || g.Containers[0].Claims {
+// HideAccelerators returns variables that hide the accelerators of the node from a launcher that requests
+// none. By default, the container runtime of NVIDIA exposes all accelerators to an image.
+func HideAccelerators(g gang.Gang) []plan.Env {
+	if g.Launcher.RunAsWorker || len(g.Containers) == 0 {
 		return nil
 	}
-	return []plan.Env{tunable("NVIDIA_VISIBLE_DEVICES", ""), tunable("NVIDIA_DRIVER_CAPABILITIES", "")}
+	usesAccelerators := g.Containers[0].Accelerators > 0 || g.Containers[0].HasResourceClaims
+	if usesAccelerators {
+		return nil
+	}
+	return []plan.Env{defaultEnv("NVIDIA_VISIBLE_DEVICES", ""), defaultEnv("NVIDIA_DRIVER_CAPABILITIES", "")}
 }
 
-func tunable(name, value string) plan.Env { return plan.Value(name, value).As(plan.Default) }
+func defaultEnv(name, value string) plan.Env {
+	return plan.LiteralEnv(name, value).WithPolicy(plan.Default)
+}

@@ -7,62 +7,72 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Port is JAXJob's default (training-operator, JAXJobDefaultPort of
+// Port is the default of JAXJob (training-operator, JAXJobDefaultPort in
 // pkg/apis/kubeflow.org/v1/jax_types.go).
 const Port = 6666
 
-// Injector is the jax injector; its zero value is ready.
+// Injector is the injector for JAX. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares jax.
+// Framework returns the declaration of JAX.
 func (Injector) Framework() gang.Framework {
-	return gang.Framework{Name: "jax", Roles: []gang.Role{{Name: "worker"}}, Role: "worker", Port: Port, PortName: "jax"}
+	return gang.Framework{
+		Name:        "jax",
+		Roles:       []gang.Role{{Name: "worker"}},
+		DefaultRole: "worker",
+		Port:        Port,
+		PortName:    "jax",
+	}
 }
 
-// Plan tells every process where the coordinator is, and which process it is.
+// Plan returns the address of the coordinator, the number of processes and the index of the process.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	host, port, size := g.Host(0), strconv.Itoa(int(g.Port)), int64(g.Size)
+	host, port, size := g.RankFQDN(0), strconv.Itoa(int(g.Port)), int64(g.Size)
 	return plan.Plan{Env: slices.Concat(
 		[]plan.Env{
-			rendezvous.Unbuffered(),
-			plan.Value("JAX_COORDINATOR_ADDRESS", host+":"+port).WithFix(rendezvous.FixPort),
-			rendezvous.Size("JAX_NUM_PROCESSES", size),
-			rendezvous.Rank(g, "JAX_PROCESS_ID"),
-			plan.Value("COORDINATOR_ADDRESS", host),
-			plan.Value("COORDINATOR_PORT", port).WithFix(rendezvous.FixPort),
-			rendezvous.Size("NUM_PROCESSES", size),
-			rendezvous.Rank(g, "PROCESS_ID"),
+			rendezvous.UnbufferedEnv(),
+			plan.LiteralEnv("JAX_COORDINATOR_ADDRESS", host+":"+port).WithFix(rendezvous.FixPort),
+			rendezvous.SizeEnv("JAX_NUM_PROCESSES", size),
+			rendezvous.RankEnv(g, "JAX_PROCESS_ID"),
+			plan.LiteralEnv("COORDINATOR_ADDRESS", host),
+			plan.LiteralEnv("COORDINATOR_PORT", port).WithFix(rendezvous.FixPort),
+			rendezvous.SizeEnv("NUM_PROCESSES", size),
+			rendezvous.RankEnv(g, "PROCESS_ID"),
 		},
-		launcher(g, host),
+		slurmEnv(g, host),
 	)}
 }
 
-// launcher is what JAX recognizes as Slurm (jax/_src/clusters/slurm_cluster.py).
-// JAX then also limits each process to the device of its local index, 0, unless
-// told which devices it has. Where they cannot be told, because they are behind
-// resource claims, there is no launcher, and initialize wants its arguments: that
-// is said aloud, one device of eight would not be. TPUs have a launcher of their
-// own, which must not be preceded by another.
-func launcher(g gang.Gang, host string) []plan.Env {
-	if len(g.Containers) == 0 || g.Containers[0].Claims || g.Containers[0].TPU {
+// slurmEnv returns the variables by which JAX detects Slurm (jax/_src/clusters/slurm_cluster.py).
+//
+// If JAX detects Slurm, it limits each process to the device with its local index, which is 0. The
+// variable JAX_LOCAL_DEVICE_IDS overrides this limit with a list of devices. The result is nil in
+// two cases:
+//
+//   - The pod has resource claims. Their devices are not known at admission, so they cannot be
+//     listed. Without the variables, a call of initialize without arguments fails. That is better
+//     than a process that silently uses one of eight devices.
+//   - The pod has TPUs. JAX must detect their own launcher.
+func slurmEnv(g gang.Gang, host string) []plan.Env {
+	if len(g.Containers) == 0 || g.Containers[0].HasResourceClaims || g.Containers[0].HasTPU {
 		return nil
 	}
 	env := []plan.Env{
-		plan.Value("SLURM_JOB_ID", "0"), // has to be a number, and is used for none
-		plan.Value("SLURM_STEP_NODELIST", host),
-		rendezvous.Size("SLURM_NTASKS", int64(g.Size)),
-		rendezvous.Rank(g, "SLURM_PROCID"),
-		plan.Value("SLURM_LOCALID", "0"),
+		plan.LiteralEnv("SLURM_JOB_ID", "0"), // must be a number, which JAX does not use
+		plan.LiteralEnv("SLURM_STEP_NODELIST", host),
+		rendezvous.SizeEnv("SLURM_NTASKS", int64(g.Size)),
+		rendezvous.RankEnv(g, "SLURM_PROCID"),
+		plan.LiteralEnv("SLURM_LOCALID", "0"),
 	}
 	if n := g.Containers[0].Accelerators; n > 0 {
 		ids := make([]string, n)
 		for i := range ids {
 			ids[i] = strconv.Itoa(i)
 		}
-		env = append(env, plan.Value("JAX_LOCAL_DEVICE_IDS", strings.Join(ids, ",")).As(plan.Default))
+		env = append(env, plan.LiteralEnv("JAX_LOCAL_DEVICE_IDS", strings.Join(ids, ",")).WithPolicy(plan.Default))
 	}
 	return env
 }

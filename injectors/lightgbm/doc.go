@@ -1,15 +1,14 @@
-// Package lightgbm gives LightGBM the addresses by which its ranks meet.
+// Package lightgbm plans the addresses through which the ranks of LightGBM connect to each other.
 //
 // # The idea
 //
-// LightGBM has no rendezvous: every rank needs the list of all machines before it
-// starts. training-operator ran it as an XGBoostJob, and its programs join
-// MASTER_ADDR and WORKER_ADDRS into LightGBM's parameter machines; so the
-// variables are the same. It compares machines with its own addresses as numbers, so
-// a program resolves the names first; examples/lightgbm does.
+// LightGBM has no rendezvous. Every rank needs the list of all machines before it starts. In
+// training-operator, LightGBM runs as an XGBoostJob, and the program builds the parameter machines of
+// LightGBM from MASTER_ADDR and WORKER_ADDRS. The variables are therefore those of package xgboost.
+// LightGBM compares the list with the IP addresses of its own host, so a program must resolve the names
+// first, as examples/lightgbm does.
 //
-// A gang with a master is done when the master is, as with XGBoostJob. One of workers
-// alone is done when all are: ranks are peers, each of which has the whole model at the
-// end, and none of them is known to be the one whose work counts. success-policy: rank0
-// says that it is the first.
+// A gang with a master completes with the master, as an XGBoostJob does. A gang without a master completes
+// when all workers succeed: each rank has the complete model at the end, and no rank is known to write
+// the result. The annotation success-policy: rank0 selects the first rank.
 package lightgbm

@@ -3,29 +3,29 @@ package lightgbm
 import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Port is XGBoostJob's default (training-operator, DefaultPort of
+// Port is the default of XGBoostJob (training-operator, DefaultPort in
 // pkg/apis/kubeflow.org/v1/xgboost_types.go).
 const Port = 9999
 
-// Injector is the lightgbm injector; its zero value is ready.
+// Injector is the injector for LightGBM. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares lightgbm.
+// Framework returns the declaration of LightGBM.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "lightgbm",
 		Roles: []gang.Role{
-			{Name: "master", Max: 1, Decides: true},
+			{Name: "master", MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker"},
 		},
-		Role: "worker", Port: Port, PortName: "lightgbm",
+		DefaultRole: "worker", Port: Port, PortName: "lightgbm",
 	}
 }
 
-// Plan tells every rank where all of them are.
+// Plan returns the addresses of all ranks.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	return plan.Plan{Env: rendezvous.Boosting(g)}
+	return plan.Plan{Env: rendezvous.GradientBoostingEnv(g)}
 }

@@ -1,14 +1,13 @@
-// Package mpi injects MPI programs of any implementation: Open MPI 4 and 5, MPICH and
-// Intel MPI.
+// Package mpi injects programs of Open MPI 4 and 5, MPICH and Intel MPI.
 //
 // # The idea
 //
-// A gang is a launcher, a Job of one pod that runs the user's mpirun, and workers, a
-// StatefulSet or Job whose pods run sshd until the launcher has ended. The two name
-// each other's sizes in the annotation roles, and that is all that they know of each
-// other. Packages hostfile and ssh do the rest. A launcher without workers runs its
-// processes in its own pod.
+// A gang consists of a launcher and workers. The launcher is a Job of one pod, which runs the mpirun of the
+// user. The workers are a StatefulSet or a Job, whose pods run sshd until the launcher finishes. The
+// annotation roles on each workload contains the sizes of both, so neither workload depends on the
+// other. Packages hostfile and ssh plan the setup. A launcher without workers runs its processes in its
+// own pod.
 //
-// The variable K_MPI_JOB_ROLE is mpi-operator's (pkg/controller/mpi_job_controller.go,
-// v2beta1), whose images' entry points read it.
+// The variable K_MPI_JOB_ROLE is a variable of mpi-operator (pkg/controller/mpi_job_controller.go,
+// v2beta1). The entry points of its images read it.
 package mpi

@@ -4,28 +4,31 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Injector is the mpi injector; its zero value is ready.
+// Injector is the injector for MPI. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares mpi.
+// Framework returns the declaration of MPI.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "mpi",
 		Roles: []gang.Role{
-			{Name: gang.RoleLauncher, Max: 1, Decides: true},
+			{Name: gang.RoleLauncher, MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker", Requires: []string{gang.RoleLauncher}},
 		},
-		Role: gang.RoleLauncher, Port: ssh.Port, PortName: ssh.PortName, Launches: true,
+		DefaultRole: gang.RoleLauncher,
+		Port:        ssh.Port,
+		PortName:    ssh.PortName,
+		HasLauncher: true,
 	}
 }
 
-// Plan gives all members ssh, and the launcher its hosts.
+// Plan returns the setup of ssh for all members, and the hosts for the launcher.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	p := ssh.Plan(g, ssh.Options{Hydra: g.Launch.MPI != gang.OpenMPI})
-	p.Env = []plan.Env{plan.Value("K_MPI_JOB_ROLE", g.Role).As(plan.Yield)}
+	p := ssh.Plan(g, ssh.Options{HydraHostfile: g.Launcher.MPI != gang.OpenMPI})
+	p.Env = []plan.Env{plan.LiteralEnv("K_MPI_JOB_ROLE", g.Role).WithPolicy(plan.Fallback)}
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}

@@ -2,10 +2,9 @@
 //
 // # The idea
 //
-// Paddle's launcher runs once in each pod, and the pods meet at PADDLE_MASTER. Which
-// of them becomes the master, each decides alone: the one whose own address, POD_IP,
-// is the host of PADDLE_MASTER (paddle/distributed/launch/controllers/master.py).
-// PaddleJob gave its first pod another value of PADDLE_MASTER than the others, its own
-// address. One template for all pods cannot do that, and need not: POD_IP may be a
-// name. It is the pod's own complete one, which on rank 0 is the master's.
+// The launcher of Paddle runs in each pod, and the launchers connect to each other at PADDLE_MASTER. A
+// launcher becomes the master if the host of PADDLE_MASTER is its own address, POD_IP
+// (paddle/distributed/launch/controllers/master.py). PaddleJob sets PADDLE_MASTER to a different value
+// in its first pod. A single template for all pods cannot do this. Instead, POD_IP is the full DNS name
+// of the pod, which the launcher accepts. On rank 0, this name equals the host of PADDLE_MASTER.
 package paddle

@@ -6,77 +6,76 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Port is PaddleJob's default (training-operator, PaddleJobDefaultPort of
+// Port is the default of PaddleJob (training-operator, PaddleJobDefaultPort in
 // pkg/apis/kubeflow.org/v1/paddlepaddle_types.go).
 const Port = 36543
 
-// roleMaster makes a gang one of parameter servers, as in PaddleJob.
+// roleMaster is the role of parameter servers, as in PaddleJob.
 const roleMaster = "master"
 
-// logDir is where the launcher writes what its processes print beyond the first. Its
-// default is the working directory, and where that cannot be written to, the launcher of
-// rank 0 hangs.
+// logDir is the directory for the output of all processes but the first. The default of the launcher is
+// the working directory. If it is not writable, the launcher of rank 0 hangs.
 const logDir = "/tmp/paddle"
 
-// indexEnv holds the pod's index by itself, for POD_IP to refer to.
+// indexEnv is the variable with the index of the pod. The value of POD_IP refers to it.
 const indexEnv = "PADDLE_POD_INDEX"
 
-// Injector is the paddle injector; its zero value is ready.
+// Injector is the injector for Paddle. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares paddle.
+// Framework returns the declaration of Paddle.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "paddle",
 		Roles: []gang.Role{
-			{Name: roleMaster, Requires: []string{"worker"}, Serves: true},
+			{Name: roleMaster, Requires: []string{"worker"}, LongRunning: true},
 			{Name: "worker"},
 		},
-		Role: "worker", Port: Port, PortName: "paddle",
+		DefaultRole: "worker", Port: Port, PortName: "paddle",
 	}
 }
 
-// Plan tells paddle.distributed.launch where its master is, or its servers and
-// trainers, and who it is itself. A gang of one meets nobody.
+// Plan returns the variables of paddle.distributed.launch: the address of the pod, and the address of the
+// master or the endpoints of all servers and trainers. A gang of one pod gets no addresses.
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	env := []plan.Env{
-		rendezvous.Unbuffered(),
-		plan.Value("PADDLE_JOB_ID", g.Name).As(plan.Default),
-		plan.Value("PADDLE_LOG_DIR", logDir).As(plan.Default),
+		rendezvous.UnbufferedEnv(),
+		plan.LiteralEnv("PADDLE_JOB_ID", g.Name).WithPolicy(plan.Default),
+		plan.LiteralEnv("PADDLE_LOG_DIR", logDir).WithPolicy(plan.Default),
 	}
 	if g.Size == 1 {
 		return plan.Plan{Env: env}
 	}
 	env = append(env,
-		plan.FieldEnv(indexEnv, plan.PodLabelField(g.IndexLabel)),
-		plan.Value("POD_IP", fmt.Sprintf("%s-$(%s).%s", g.Workload, indexEnv, g.Subdomain())),
+		plan.FieldEnv(indexEnv, plan.PodLabelFieldPath(g.IndexLabel)),
+		plan.LiteralEnv("POD_IP", fmt.Sprintf("%s-$(%s).%s", g.WorkloadName, indexEnv, g.ServiceFQDN())),
 	)
 	if len(g.Members) > 1 {
-		return plan.Plan{Env: append(env, servers(g)...)}
+		return plan.Plan{Env: append(env, parameterServerEnv(g)...)}
 	}
 	return plan.Plan{Env: append(env,
-		plan.Value("PADDLE_MASTER", fmt.Sprintf("%s:%d", g.Host(0), g.Port)).WithFix(rendezvous.FixPort),
-		rendezvous.Size("PADDLE_NNODES", int64(g.Size)),
-		rendezvous.Rank(g, "PADDLE_RANK"),
+		plan.LiteralEnv("PADDLE_MASTER", fmt.Sprintf("%s:%d", g.RankFQDN(0), g.Port)).WithFix(rendezvous.FixPort),
+		rendezvous.SizeEnv("PADDLE_NNODES", int64(g.Size)),
+		rendezvous.RankEnv(g, "PADDLE_RANK"),
 	)}
 }
 
-// servers are the endpoints of the mode of parameter servers. The launcher of each pod
-// runs those that begin with its own POD_IP. The numbers that PaddleJob gives instead
-// make every pod a server and a trainer, since 0 counts as 1 there
+// parameterServerEnv returns the endpoints for parameter server mode. The launcher of each pod starts the
+// endpoints that begin with its POD_IP. PaddleJob sets numbers of servers and trainers instead. They
+// make every pod a server and a trainer, because the launcher treats 0 as 1
 // (paddle/distributed/launch/controllers/ps.py).
-func servers(g gang.Gang) []plan.Env {
+func parameterServerEnv(g gang.Gang) []plan.Env {
 	endpoints := map[string][]string{}
 	for _, m := range g.Members {
 		for i := range m.Size {
-			endpoints[m.Role] = append(endpoints[m.Role], fmt.Sprintf("%s:%d", g.HostOf(m, i), g.Port))
+			endpoints[m.Role] = append(endpoints[m.Role], fmt.Sprintf("%s:%d", g.PodFQDN(m, i), g.Port))
 		}
 	}
 	return []plan.Env{
-		plan.Value("PADDLE_SERVERS_ENDPOINTS", strings.Join(endpoints[roleMaster], ",")).WithFix(rendezvous.FixSize),
-		plan.Value("PADDLE_TRAINERS_ENDPOINTS", strings.Join(endpoints["worker"], ",")).WithFix(rendezvous.FixSize),
+		plan.LiteralEnv("PADDLE_SERVERS_ENDPOINTS", strings.Join(endpoints[roleMaster], ",")).WithFix(rendezvous.FixSize),
+		plan.LiteralEnv("PADDLE_TRAINERS_ENDPOINTS", strings.Join(endpoints["worker"], ",")).WithFix(rendezvous.FixSize),
 	}
 }

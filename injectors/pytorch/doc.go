@@ -1,17 +1,14 @@
-// Package pytorch gives PyTorch what torch.distributed's env:// rendezvous and
-// torchrun read.
+// Package pytorch plans the variables of torch.distributed's env:// rendezvous and of torchrun.
 //
 // # The idea
 //
-// Every rank learns where rank 0 listens and which rank it is; no rank is a
-// master. Two families of variables say the same thing: RANK, WORLD_SIZE,
-// MASTER_ADDR and MASTER_PORT for a program that is started directly, and the
-// PET_ variables, which torchrun reads in place of its flags
-// (torch/distributed/argparse_util.py), for one that torchrun starts. torchrun
-// sets the first family anew for the processes that it starts, so both can stand
-// side by side.
+// Every rank gets the address of rank 0 and its own rank. A master role is not required. The plan contains
+// two families of variables with the same meaning. A program that is started directly reads RANK,
+// WORLD_SIZE, MASTER_ADDR and MASTER_PORT. torchrun reads the PET_ variables in place of its flags
+// (torch/distributed/argparse_util.py). torchrun overrides the first family for the processes that it
+// starts, so the two families do not conflict.
 //
-// Names and meanings follow training-operator's PyTorchJob
-// (pkg/controller.v1/pytorch/envvar.go), where programs were written for them;
-// docs/frameworks/pytorch.md lists the departures.
+// Names and meanings are those of training-operator's PyTorchJob
+// (pkg/controller.v1/pytorch/envvar.go), for which existing programs were written.
+// docs/reference/frameworks/pytorch.md contains the values for sample gangs.
 package pytorch

@@ -3,29 +3,29 @@ package pytorch
 import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Port is PyTorchJob's default (training-operator, DefaultPort of
+// Port is the default of PyTorchJob (training-operator, DefaultPort in
 // pkg/apis/kubeflow.org/v1/pytorch_types.go).
 const Port = 23456
 
-// Injector is the pytorch injector; its zero value is ready.
+// Injector is the injector for PyTorch. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares pytorch.
+// Framework returns the declaration of PyTorch.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "pytorch",
 		Roles: []gang.Role{
-			{Name: "master", Max: 1, Decides: true},
+			{Name: "master", MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker"},
 		},
-		Role: "worker", Port: Port, PortName: "pytorch", Elastic: "worker",
+		DefaultRole: "worker", Port: Port, PortName: "pytorch", ElasticRole: "worker",
 	}
 }
 
-// Plan gives every rank both families of rendezvous variables.
+// Plan returns both families of rendezvous variables.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	return plan.Plan{Env: rendezvous.Torch(g)}
+	return plan.Plan{Env: rendezvous.TorchEnv(g)}
 }

@@ -1,10 +1,10 @@
-// Package rendezvous holds the variables by which ranks find rank 0, as far as
-// several frameworks read the same ones.
+// Package rendezvous plans the variables through which ranks find rank 0, if several frameworks share
+// them.
 //
 // # The idea
 //
-// MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE began with torch.distributed and
-// were taken over by training-operator for gradient boosting, and by DeepSpeed.
-// Their values and their policies are the same wherever they appear, so they are
-// planned here once; what differs between frameworks, they say themselves.
+// torch.distributed introduced MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE. training-operator uses them
+// for gradient boosting as well, and DeepSpeed reads them. Their values and policies are the same for
+// every framework, so they are planned in this package. Variables that differ between frameworks are
+// planned in the package of the framework.
 package rendezvous

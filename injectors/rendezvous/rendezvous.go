@@ -5,68 +5,65 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"rollcall.training/gang"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// What a user does instead of setting a variable by hand.
+// Fixes for a user who sets an injected variable.
 const (
 	FixPort = "choose the port with the annotation " + gang.AnnotationPort
 	FixSize = "change the number of ranks of the workload"
 )
 
-// Unbuffered makes Python print at once: a rank that hangs would keep its last
-// lines to itself.
-func Unbuffered() plan.Env {
-	return plan.Env{EnvVar: corev1.EnvVar{Name: "PYTHONUNBUFFERED", Value: "1"}, Policy: plan.Default}
+// UnbufferedEnv returns the variable that disables the output buffer of Python. Otherwise the log of a rank
+// that hangs would not contain its last lines.
+func UnbufferedEnv() plan.Env {
+	return plan.LiteralEnv("PYTHONUNBUFFERED", "1").WithPolicy(plan.Default)
 }
 
-// Master is where rank 0 listens, on every rank, rank 0 included: a pod finds its
-// own complete name in /etc/hosts. The prefix goes before both names.
-func Master(g gang.Gang, prefix string) []plan.Env {
+// MasterEnv returns the address and the port of rank 0, in variables whose names start with prefix. The
+// values are the same on all ranks. Rank 0 resolves its own name with /etc/hosts.
+func MasterEnv(g gang.Gang, prefix string) []plan.Env {
 	return []plan.Env{
-		plan.Value(prefix+"MASTER_ADDR", g.Host(0)),
-		plan.Value(prefix+"MASTER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort),
+		plan.LiteralEnv(prefix+"MASTER_ADDR", g.RankFQDN(0)),
+		plan.LiteralEnv(prefix+"MASTER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort),
 	}
 }
 
-// Rank is the rank of the pod, under the given name.
-func Rank(g gang.Gang, name string) plan.Env {
-	return plan.FieldEnv(name, plan.PodLabelField(g.RankLabel))
+// RankEnv returns a variable with the rank of the pod.
+func RankEnv(g gang.Gang, name string) plan.Env {
+	return plan.FieldEnv(name, plan.PodLabelFieldPath(g.RankLabel))
 }
 
-// Size is a number of ranks, under the given name.
-func Size(name string, n int64) plan.Env {
-	return plan.Value(name, strconv.FormatInt(n, 10)).WithFix(FixSize)
+// SizeEnv returns a variable with a number n of ranks.
+func SizeEnv(name string, n int64) plan.Env {
+	return plan.LiteralEnv(name, strconv.FormatInt(n, 10)).WithFix(FixSize)
 }
 
-// Boosting is what training-operator's XGBoostJob gives its pods
-// (pkg/controller.v1/xgboost/xgboost.go), which LightGBM programs read too, and
-// what Trainer v2 adds, for programs to pass on to XGBoost's own tracker
-// (pkg/runtime/framework/plugins/xgboost).
+// GradientBoostingEnv returns the variables for XGBoost and LightGBM. The MASTER_ and WORKER_ variables are
+// those of training-operator's XGBoostJob (pkg/controller.v1/xgboost/xgboost.go), which programs of both
+// frameworks read. The DMLC_ variables are those of Trainer v2
+// (pkg/runtime/framework/plugins/xgboost). Programs pass them to the tracker of XGBoost.
 //
-// WORKER_ADDRS names all ranks but the first. A gang of one has no workers, and
-// gets neither list nor port.
-func Boosting(g gang.Gang) []plan.Env {
+// WORKER_ADDRS contains all ranks but the first. A gang of one pod gets no WORKER_ variables.
+func GradientBoostingEnv(g gang.Gang) []plan.Env {
 	env := slices.Concat(
-		[]plan.Env{Unbuffered()},
-		Master(g, ""),
-		[]plan.Env{Rank(g, "RANK"), Size("WORLD_SIZE", int64(g.Size))},
+		[]plan.Env{UnbufferedEnv()},
+		MasterEnv(g, ""),
+		[]plan.Env{RankEnv(g, "RANK"), SizeEnv("WORLD_SIZE", int64(g.Size))},
 	)
 	if g.Size > 1 {
 		workers := make([]string, 0, g.Size-1)
 		for i := range g.Size - 1 {
-			workers = append(workers, g.Host(i+1))
+			workers = append(workers, g.RankFQDN(i+1))
 		}
 		env = append(env,
-			plan.Value("WORKER_ADDRS", strings.Join(workers, ",")).WithFix(FixSize),
-			plan.Value("WORKER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort))
+			plan.LiteralEnv("WORKER_ADDRS", strings.Join(workers, ",")).WithFix(FixSize),
+			plan.LiteralEnv("WORKER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort))
 	}
 	return append(env,
-		plan.Value("DMLC_TRACKER_URI", g.Host(0)),
-		plan.Value("DMLC_TRACKER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort),
-		Size("DMLC_NUM_WORKER", int64(g.Size)),
-		Rank(g, "DMLC_TASK_ID"))
+		plan.LiteralEnv("DMLC_TRACKER_URI", g.RankFQDN(0)),
+		plan.LiteralEnv("DMLC_TRACKER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort),
+		SizeEnv("DMLC_NUM_WORKER", int64(g.Size)),
+		RankEnv(g, "DMLC_TASK_ID"))
 }

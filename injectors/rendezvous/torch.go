@@ -6,87 +6,88 @@ import (
 	"strconv"
 
 	"rollcall.training/gang"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Bounds of an elastic run, within which torchrun goes on.
+// Limits of torchrun in an elastic gang.
 const (
-	// maxRestarts is how often torchrun starts its processes anew after a failure. A pod
-	// that is taken away fails the processes of all others, so torchrun's own default of
-	// 0 would end the gang with its first pod.
-	maxRestarts = 3
-	// joinSeconds is how long the first ranks wait for the smallest number of them:
-	// nodes that are made on demand come within 15 minutes on the large clouds, and
-	// images of 20 GB within as many. torchrun's default is 10 minutes.
-	joinSeconds = 1800
+	// torchrunMaxRestarts is the number of times that torchrun restarts its processes after a failure. If a
+	// pod is deleted, the processes of all other pods fail. With torchrun's default of 0, the first
+	// deleted pod would fail the gang.
+	torchrunMaxRestarts = 3
+	// joinTimeoutSeconds is the time for which the first pods wait for the minimum number of pods. The
+	// large clouds create nodes on demand within 15 minutes, and a node pulls an image of 20 GB within
+	// another 15 minutes. torchrun's default is 10 minutes.
+	joinTimeoutSeconds = 1800
 )
 
-// Torch is what torch.distributed reads in a rank (MASTER_ADDR and its kin), and what
-// torchrun reads in a pod (PET_, torch/distributed/argparse_util.py).
+// TorchEnv returns the variables of torch.distributed (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE) and the
+// PET_ variables of torchrun (torch/distributed/argparse_util.py).
 //
-// An elastic gang has no fixed ranks: torchrun hands them out at each rendezvous, so
-// it is told where that is and how many pods may come.
-func Torch(g gang.Gang) []plan.Env {
-	env := []plan.Env{Unbuffered()}
+// An elastic gang has no fixed ranks, because torchrun assigns the ranks at each rendezvous. It gets the
+// address of the rendezvous and the bounds of its size.
+func TorchEnv(g gang.Gang) []plan.Env {
+	env := []plan.Env{UnbufferedEnv()}
 	if g.Elastic != nil {
-		env = append(env, elastic(g)...)
+		env = append(env, elasticEnv(g)...)
 	} else {
 		world := int64(g.Size)
 		if g.Processes.Explicit {
 			world *= g.Processes.Count
 		}
 		env = slices.Concat(env,
-			Master(g, ""),
-			[]plan.Env{Rank(g, "RANK"), Size("WORLD_SIZE", world)},
-			Master(g, "PET_"),
-			[]plan.Env{Rank(g, "PET_NODE_RANK"), Size("PET_NNODES", int64(g.Size))},
+			MasterEnv(g, ""),
+			[]plan.Env{RankEnv(g, "RANK"), SizeEnv("WORLD_SIZE", world)},
+			MasterEnv(g, "PET_"),
+			[]plan.Env{RankEnv(g, "PET_NODE_RANK"), SizeEnv("PET_NNODES", int64(g.Size))},
 		)
 	}
-	env = append(env, nproc(g))
-	if n := threads(g); n > 0 {
-		env = append(env, plan.Value("OMP_NUM_THREADS", strconv.FormatInt(n, 10)).As(plan.Default))
+	env = append(env, nprocPerNodeEnv(g))
+	if n := threadsPerProcess(g); n > 0 {
+		env = append(env, plan.LiteralEnv("OMP_NUM_THREADS", strconv.FormatInt(n, 10)).WithPolicy(plan.Default))
 	}
 	return env
 }
 
-// elastic is what PyTorchJob gives elastic gangs (training-operator,
-// pkg/controller.v1/pytorch/elastic.go). The rendezvous is kept by rank 0, which an
-// elastic gang cannot do without, unless its user names another backend and where that
-// is. Whoever sets one of torchrun's parameters has read of it there, so all but the
-// number of nodes give way without a word.
-func elastic(g gang.Gang) []plan.Env {
+// elasticEnv returns the variables that PyTorchJob sets for elastic gangs (training-operator,
+// pkg/controller.v1/pytorch/elastic.go). Rank 0 serves the rendezvous, so the gang cannot lose rank 0,
+// unless the user configures another backend and endpoint. All variables but PET_NNODES have the policy
+// Fallback: a user who sets a parameter of torchrun knows its meaning and needs no warning.
+func elasticEnv(g gang.Gang) []plan.Env {
 	nodes := *g.Elastic
 	for _, m := range g.Members {
-		if m.Role != g.Framework.Elastic { // a master, say, takes part as well
+		// The pods of other roles, such as a master, are nodes as well.
+		if m.Role != g.Framework.ElasticRole {
 			nodes.Min, nodes.Max = nodes.Min+m.Size, nodes.Max+m.Size
 		}
 	}
+	fallbackEnv := func(name, value string) plan.Env { return plan.LiteralEnv(name, value).WithPolicy(plan.Fallback) }
 	return []plan.Env{
-		plan.Value("PET_NNODES", nodes.String()).WithFix("choose the bounds with the annotation " + gang.AnnotationElastic),
-		plan.Value("PET_RDZV_BACKEND", "c10d").As(plan.Yield),
-		plan.Value("PET_RDZV_ENDPOINT", fmt.Sprintf("%s:%d", g.Host(0), g.Port)).As(plan.Yield),
-		plan.Value("PET_RDZV_ID", g.Name).As(plan.Yield),
-		plan.Value("PET_RDZV_CONF", fmt.Sprintf("join_timeout=%d", joinSeconds)).As(plan.Yield),
-		plan.Value("PET_MAX_RESTARTS", strconv.Itoa(maxRestarts)).As(plan.Yield),
+		plan.LiteralEnv("PET_NNODES", nodes.String()).
+			WithFix("choose the bounds with the annotation " + gang.AnnotationElastic),
+		fallbackEnv("PET_RDZV_BACKEND", "c10d"),
+		fallbackEnv("PET_RDZV_ENDPOINT", fmt.Sprintf("%s:%d", g.RankFQDN(0), g.Port)),
+		fallbackEnv("PET_RDZV_ID", g.Name),
+		fallbackEnv("PET_RDZV_CONF", fmt.Sprintf("join_timeout=%d", joinTimeoutSeconds)),
+		fallbackEnv("PET_MAX_RESTARTS", strconv.Itoa(torchrunMaxRestarts)),
 	}
 }
 
-// nproc lets the user set PET_NPROC_PER_NODE by hand, as long as no annotation
-// says otherwise: WORLD_SIZE was multiplied by the annotation's number.
-func nproc(g gang.Gang) plan.Env {
-	e := plan.Value("PET_NPROC_PER_NODE", g.Processes.String()).
-		WithFix("choose the number with the annotation " + gang.AnnotationNproc)
+// nprocPerNodeEnv returns PET_NPROC_PER_NODE. The user can override the variable, unless the annotation
+// nproc-per-node contains a number: WORLD_SIZE is then a multiple of that number.
+func nprocPerNodeEnv(g gang.Gang) plan.Env {
+	e := plan.LiteralEnv("PET_NPROC_PER_NODE", g.Processes.String()).
+		WithFix("choose the number with the annotation " + gang.AnnotationNprocPerNode)
 	if g.Processes.Explicit {
 		return e
 	}
-	return e.As(plan.Default)
+	return e.WithPolicy(plan.Default)
 }
 
-// threads shares the CPU limit out among the processes. Without the variable each
-// process starts a thread for every core of the host, and a pod of 8 processes
-// fights itself; torchrun's own default of 1 leaves cores idle. 0 means that
-// there is no limit to share.
-func threads(g gang.Gang) int64 {
+// threadsPerProcess returns the CPU limit divided by the number of processes, or 0 if there is no limit.
+// Without the variable OMP_NUM_THREADS, each process starts a thread for every core of the host, and
+// the processes of a pod compete for its CPU. torchrun's default of 1 leaves cores idle.
+func threadsPerProcess(g gang.Gang) int64 {
 	if len(g.Containers) == 0 || g.Containers[0].CPU == 0 {
 		return 0
 	}

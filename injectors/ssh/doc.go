@@ -1,23 +1,26 @@
-// Package ssh lets the launcher of a gang start processes in its other pods: by the
-// ssh of the image, with keys of the gang's own.
+// Package ssh lets the launcher of a gang start processes in the other pods of the gang. It uses the
+// ssh of the image, and a key pair that belongs to the gang.
 //
 // # The idea
 //
-// MPI, Horovod and DeepSpeed start a program on many hosts with nothing but a list
-// of them and ssh. The list is a matter of names, which are known at admission. The
-// rest fails in a container in a dozen small ways: keys that others may read, users
-// without a name, a daemon that wants to be root, a launcher that is there before
-// its workers.
+// MPI, Horovod and DeepSpeed start a program on many hosts. They only need a list of the hosts, and
+// ssh. The list follows from names that are known at admission. ssh itself fails in a container for
+// many small reasons: private keys that other users can read, users without a name, an sshd that
+// requires root, a launcher that starts before its workers.
 //
-// So an init container, of the training container's own image and running as its
-// user, makes all of it in a volume of the pod: keys that are that user's alone, a
-// passwd in which that user has a name, configurations of ssh and sshd, and the
-// hostfiles, written out from "train-worker, 0 to 14999" rather than stored, so that
-// their length meets no limit (docs/adr/0012). In the launcher it returns when every
-// host answers with the gang's key. A worker without a command runs sshd, as any
-// user, on a port above 1023.
+// An init container solves these problems. It uses the image and the user of the training container,
+// and writes into volumes of the pod:
 //
-// A second container beside the launcher counts the hosts that were reached. When
-// none was, all ranks ran in the launcher and nobody else would have noticed: Open
-// MPI does that when it finds no hostfile.
+//   - the keys, owned by the user and readable only by the user,
+//   - a passwd in which the user has a name,
+//   - the configurations of ssh and sshd,
+//   - the hostfiles. The pod template contains only "train-worker 0 14999", and the script prints the
+//     hosts, so that no size limit applies to the list (docs/adr/0012-ssh-setup-in-the-pod.md).
+//
+// In the launcher, the init container returns after the required hosts respond with the key of the
+// gang. A worker without a command runs sshd, as any user, on a port above 1023.
+//
+// A sidecar of the launcher counts the hosts that the launcher reached. If the launcher reached no
+// host, all ranks ran in the launcher, which happens if Open MPI does not find a hostfile. The
+// program succeeds in that case, so only the count reveals the mistake.
 package ssh

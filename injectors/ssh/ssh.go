@@ -13,158 +13,206 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Port is where the workers' sshd listens: not 22, which takes a right that a
-// container without privileges lacks. It is the port of mpi-operator's images.
+// Port is the default port of the workers' sshd, and the port of mpi-operator's images. Port 22
+// would need a capability that an unprivileged container does not have.
 const Port = 2222
 
-// PortName names it on the headless Service.
+// PortName is the name of [Port] on the headless Service.
 const PortName = "ssh"
 
-// Names of the containers that the plan adds.
+// Names of the injected containers.
 const (
-	// Prepare makes what ssh needs, and in the launcher waits for the hosts.
-	Prepare = "rollcall-ssh"
-	// Watch counts the hosts that the launcher reached; see [Reached].
-	Watch = "rollcall-watch"
+	// SetupContainerName is the init container that writes the files of ssh. In a launcher, it also
+	// waits for the hosts.
+	SetupContainerName = "rollcall-ssh-setup"
+	// MonitorContainerName is the sidecar that counts the hosts that the launcher reached. See
+	// [ParseReachedHosts].
+	MonitorContainerName = "rollcall-host-monitor"
 )
 
-// Keys of the Secret with a gang's key pair: those of the type kubernetes.io/ssh-auth,
-// and of mpi-operator.
+// Keys in the Secret with the key pair of a gang. The type kubernetes.io/ssh-auth defines the
+// first, mpi-operator the second.
 const (
 	PrivateKey = corev1.SSHAuthPrivateKey
 	PublicKey  = "ssh-publickey"
 )
 
-// Volumes and the paths at which containers see them.
+// Volumes and their paths in the containers. Only the setup container mounts configMountPath and
+// keyMountPath.
 const (
-	volume    = "rollcall-ssh"
-	etcVolume = "rollcall-etc"
-	keyVolume = "rollcall-ssh-key"
-	path      = "/etc/rollcall"
-	etcPath   = "/etc/rollcall-etc"
-	keyPath   = "/etc/rollcall-key"
+	sshVolumeName    = "rollcall-ssh"
+	configVolumeName = "rollcall-ssh-config"
+	keyVolumeName    = "rollcall-ssh-key"
+	sshMountPath     = "/etc/rollcall"
+	configMountPath  = "/etc/rollcall-config"
+	keyMountPath     = "/etc/rollcall-key"
 )
 
-// waitAtMost bounds the launcher's wait for its hosts. Nodes that are made on demand
-// come within 15 minutes on the large clouds, and images of 20 GB within as many.
-const waitAtMost = 30 * time.Minute
+// workerWaitTimeout limits how long the launcher waits for its hosts. The large clouds create nodes
+// on demand within 15 minutes, and a node pulls an image of 20 GB within another 15 minutes.
+const workerWaitTimeout = 30 * time.Minute
 
 var (
-	//go:embed prepare.sh
-	prepareScript string
+	//go:embed setup.sh
+	setupScript string
 	//go:embed wait.sh
 	waitScript string
-	//go:embed watch.sh
-	watchScript string
+	//go:embed monitor.sh
+	monitorScript string
 )
 
-// Options are what differs between frameworks.
+// Options are the settings that differ between frameworks.
 type Options struct {
-	// Hydra is true where /etc/mpi/hostfile has the form of Hydra, host:slots, and false
-	// for that of Open MPI, "host slots=n".
-	Hydra bool
-	// Port is where sshd listens; the zero value means the gang's port.
+	// HydraHostfile selects the format of /etc/mpi/hostfile: "host:slots" of Hydra if it is true,
+	// "host slots=n" of Open MPI otherwise.
+	HydraHostfile bool
+	// Port is the port of sshd. The zero value selects the port of the gang.
 	Port int32
-	// Mounts are further paths at which containers see the folder of the hostfile.
-	Mounts []string
+	// HostfileMountPaths are additional directories in which the training containers find the
+	// hostfile.
+	HostfileMountPaths []string
 }
 
-// Plan is what a member of g needs so that the launcher reaches the hosts.
+// Plan returns the volumes, containers and children that let the launcher of g reach its hosts. A
+// gang of one workload gets a hostfile, but neither keys nor sshd.
 func Plan(g gang.Gang, o Options) plan.Plan {
-	alone := len(g.Members) == 1
 	p := plan.Plan{
 		Volumes: []plan.Volume{{
-			Volume: corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-				EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}, // a key never comes to a disk
-			Mounts: mounts(o),
+			// The private key must never be written to a disk.
+			Volume: newMemoryVolume(sshVolumeName),
+			Mounts: newVolumeMounts(o),
 			Policy: plan.Default,
 		}},
-		Inits: []plan.Init{prepare(g, o, alone)},
+		InitContainers: []plan.InitContainer{newSetupContainer(g, o)},
 	}
-	if alone {
+	if isSingleWorkload(g) {
 		return p
 	}
-	p.Children.KeyPair = keyPair(g)
-	// What the container must not change lies apart: whoever can write passwd can become
-	// another user.
-	p.Volumes = append(p.Volumes, plan.Volume{
-		Volume: corev1.Volume{Name: etcVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+	p.Children.KeyPairSecret = keyPairSecretName(g)
+	p.Volumes = append(p.Volumes, newConfigVolume(), newKeyVolume(g))
+	// The proxies of Hydra connect to the launcher by its bare hostname.
+	p.DNSSearches = []string{g.ServiceFQDN()}
+	if g.Role == gang.RoleLauncher {
+		p.InitContainers = append(p.InitContainers, newMonitorContainer())
+	} else {
+		p.Command = []string{"/bin/sh", sshMountPath + "/ssh/sshd"}
+	}
+	return p
+}
+
+// isSingleWorkload reports whether a launcher without workers is the complete gang.
+func isSingleWorkload(g gang.Gang) bool { return len(g.Members) == 1 }
+
+// keyPairSecretName returns the name of the Secret with the key pair of a gang. The suffix prevents
+// collisions with Secrets of the user.
+func keyPairSecretName(g gang.Gang) string { return g.Name + "-rollcall-ssh" }
+
+func newMemoryVolume(name string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+	}}
+}
+
+// newConfigVolume returns the volume for the files that the training container must not change: a
+// process that can write passwd can become another user.
+func newConfigVolume() plan.Volume {
+	return plan.Volume{
+		Volume: newMemoryVolume(configVolumeName),
 		Policy: plan.Default,
 		Mounts: []corev1.VolumeMount{
 			{MountPath: "/etc/ssh/ssh_config", SubPath: "ssh_config", ReadOnly: true},
 			{MountPath: "/etc/ssh/sshd_config", SubPath: "sshd_config", ReadOnly: true},
 			{MountPath: "/etc/passwd", SubPath: "passwd", ReadOnly: true},
 		},
-	})
-	p.Volumes = append(p.Volumes, plan.Volume{Volume: corev1.Volume{Name: keyVolume, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{
-			SecretName: keyPair(g),
-			// Only the init container mounts it, which may run as any user.
-			DefaultMode: ptr.To[int32](0o444),
-		}}}})
-	// Hydra's proxies call the launcher back by its bare hostname.
-	p.Searches = []string{g.Subdomain()}
-	if g.Role == gang.RoleLauncher {
-		p.Inits = append(p.Inits, plan.Init{Name: Watch, Sidecar: true, Command: []string{"/bin/sh", "-c", bare(watchScript)},
-			Mounts: []corev1.VolumeMount{{Name: volume, MountPath: path}}})
-	} else {
-		p.Command = []string{"/bin/sh", path + "/ssh/sshd"}
 	}
-	return p
 }
 
-// keyPair is the name of the Secret, which nobody else would choose.
-func keyPair(g gang.Gang) string { return g.Name + "-rollcall-ssh" }
+// newKeyVolume returns the volume with the key pair. It has no mounts in training containers, so
+// that its mode can allow every user: the setup container runs as any user.
+func newKeyVolume(g gang.Gang) plan.Volume {
+	return plan.Volume{Volume: corev1.Volume{Name: keyVolumeName, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{
+			SecretName:  keyPairSecretName(g),
+			DefaultMode: ptr.To[int32](0o444),
+		},
+	}}}
+}
 
-func mounts(o Options) []corev1.VolumeMount {
-	out := []corev1.VolumeMount{{MountPath: path}}
-	for _, folder := range append([]string{"/etc/mpi"}, o.Mounts...) {
-		out = append(out, corev1.VolumeMount{MountPath: folder, SubPath: "mpi"})
+// newVolumeMounts returns the mounts of the ssh volume in the training containers.
+func newVolumeMounts(o Options) []corev1.VolumeMount {
+	out := []corev1.VolumeMount{{MountPath: sshMountPath}}
+	for _, dir := range append([]string{"/etc/mpi"}, o.HostfileMountPaths...) {
+		out = append(out, corev1.VolumeMount{MountPath: dir, SubPath: "mpi"})
 	}
 	return out
 }
 
-// prepare is the init container that makes the volume's content.
-func prepare(g gang.Gang, o Options, alone bool) plan.Init {
-	form := "slots"
-	if o.Hydra {
-		form = "hydra"
+// newSetupContainer returns the init container that runs setup.sh and, in the launcher of several
+// workloads, wait.sh.
+func newSetupContainer(g gang.Gang, o Options) plan.InitContainer {
+	waits := g.Role == gang.RoleLauncher && !isSingleWorkload(g)
+	script := stripComments(setupScript)
+	if waits {
+		script += stripComments(waitScript)
 	}
-	hosts := lasting(g)
-	script := bare(prepareScript)
-	env := []plan.Env{
-		plan.Value("ROLLCALL_HOSTS", lines(hosts)),
-		plan.Value("ROLLCALL_DOMAIN", g.Subdomain()),
-		plan.Value("ROLLCALL_SLOTS", strconv.FormatInt(g.Launch.Slots, 10)),
-		plan.Value("ROLLCALL_SELF", strconv.FormatBool(g.Launch.Self)),
-		plan.Value("ROLLCALL_HOSTFILE", form),
-		plan.Value("ROLLCALL_PORT", strconv.Itoa(int(cmp.Or(o.Port, g.Port)))),
-		plan.Value("ROLLCALL_NAMES", patterns(g)),
+	mounts := []corev1.VolumeMount{{Name: sshVolumeName, MountPath: sshMountPath}}
+	if !isSingleWorkload(g) {
+		mounts = append(mounts,
+			corev1.VolumeMount{Name: configVolumeName, MountPath: configMountPath},
+			corev1.VolumeMount{Name: keyVolumeName, MountPath: keyMountPath, ReadOnly: true})
 	}
-	if g.Elastic != nil {
-		env = append(env, plan.Value("ROLLCALL_CANDIDATES", lines(sized(g, hosts, g.Elastic.Max))))
+	return plan.InitContainer{
+		Name:    SetupContainerName,
+		Command: []string{"/bin/sh", "-c", script},
+		Env:     setupEnv(g, o, waits),
+		Mounts:  mounts,
 	}
-	if g.Role == gang.RoleLauncher && !alone {
-		script += bare(waitScript)
-		env = append(env,
-			plan.Value("ROLLCALL_WAIT_FOR", strconv.Itoa(int(Others(g)))),
-			plan.Value("ROLLCALL_WAIT", strconv.Itoa(int(waitAtMost.Seconds()))))
-	}
-	init := plan.Init{Name: Prepare, Command: []string{"/bin/sh", "-c", script}, Env: env,
-		Mounts: []corev1.VolumeMount{{Name: volume, MountPath: path}}}
-	if !alone {
-		init.Mounts = append(init.Mounts, corev1.VolumeMount{Name: etcVolume, MountPath: etcPath},
-			corev1.VolumeMount{Name: keyVolume, MountPath: keyPath, ReadOnly: true})
-	}
-	return init
 }
 
-// bare is a script without its comments, which are for those who read it here: every
-// pod of the gang carries it.
-func bare(script string) string {
+// setupEnv returns the input of setup.sh, and of wait.sh if waits is true.
+func setupEnv(g gang.Gang, o Options, waits bool) []plan.Env {
+	format := "slots"
+	if o.HydraHostfile {
+		format = "hydra"
+	}
+	hosts := guaranteedHosts(g)
+	env := []plan.Env{
+		plan.LiteralEnv("ROLLCALL_HOSTS", formatMembers(hosts)),
+		plan.LiteralEnv("ROLLCALL_DOMAIN", g.ServiceFQDN()),
+		plan.LiteralEnv("ROLLCALL_SLOTS_PER_WORKER", strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)),
+		plan.LiteralEnv("ROLLCALL_LAUNCHER_IS_HOST", strconv.FormatBool(g.Launcher.RunAsWorker)),
+		plan.LiteralEnv("ROLLCALL_HOSTFILE_FORMAT", format),
+		plan.LiteralEnv("ROLLCALL_PORT", strconv.Itoa(int(cmp.Or(o.Port, g.Port)))),
+		plan.LiteralEnv("ROLLCALL_HOST_PATTERNS", formatHostPatterns(g)),
+	}
+	if g.Elastic != nil {
+		maxHosts := withElasticSize(g, hosts, g.Elastic.Max)
+		env = append(env, plan.LiteralEnv("ROLLCALL_MAX_HOSTS", formatMembers(maxHosts)))
+	}
+	if waits {
+		env = append(env,
+			plan.LiteralEnv("ROLLCALL_MIN_HOSTS", strconv.Itoa(int(MinWorkerHosts(g)))),
+			plan.LiteralEnv("ROLLCALL_WAIT_SECONDS", strconv.Itoa(int(workerWaitTimeout.Seconds()))))
+	}
+	return env
+}
+
+// newMonitorContainer returns the sidecar that runs monitor.sh.
+func newMonitorContainer() plan.InitContainer {
+	return plan.InitContainer{
+		Name:    MonitorContainerName,
+		Sidecar: true,
+		Command: []string{"/bin/sh", "-c", stripComments(monitorScript)},
+		Mounts:  []corev1.VolumeMount{{Name: sshVolumeName, MountPath: sshMountPath}},
+	}
+}
+
+// stripComments returns a script without blank lines and comment lines. Every pod template of the
+// gang contains the script, and only readers of the source need the comments.
+func stripComments(script string) string {
 	var out strings.Builder
 	for line := range strings.Lines(script) {
 		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "# ") {
@@ -174,40 +222,40 @@ func bare(script string) string {
 	return out.String()
 }
 
-// Hosts are the members on whose pods the launcher starts processes, in the order in
-// which the hostfile has them.
+// Hosts returns the members on whose pods the launcher starts processes, in hostfile order.
 func Hosts(g gang.Gang) []gang.Member {
 	return slices.DeleteFunc(slices.Clone(g.Members), func(m gang.Member) bool {
-		return m.Role == gang.RoleLauncher && !g.Launch.Self
+		return m.Role == gang.RoleLauncher && !g.Launcher.RunAsWorker
 	})
 }
 
-// lasting are the hosts that an elastic gang always has, and all hosts of another. The
-// present number of an elastic gang's has no place in a template, which would roll with
-// each change of it.
-func lasting(g gang.Gang) []gang.Member {
+// guaranteedHosts returns the hosts that the gang always has: those of the minimum size if the gang
+// is elastic, all hosts otherwise. The current size of an elastic gang must not be part of a pod
+// template, because every resize would then roll out a new template.
+func guaranteedHosts(g gang.Gang) []gang.Member {
 	if g.Elastic == nil {
 		return Hosts(g)
 	}
-	return sized(g, Hosts(g), g.Elastic.Min)
+	return withElasticSize(g, Hosts(g), g.Elastic.Min)
 }
 
-// sized gives the elastic one of some members a size.
-func sized(g gang.Gang, members []gang.Member, size int32) []gang.Member {
+// withElasticSize returns a copy of members in which the member of the elastic role has the given
+// size.
+func withElasticSize(g gang.Gang, members []gang.Member, size int32) []gang.Member {
 	out := slices.Clone(members)
 	for i := range out {
-		if out[i].Role == g.Framework.Elastic {
+		if out[i].Role == g.Framework.ElasticRole {
 			out[i].Size = size
 		}
 	}
 	return out
 }
 
-// Others is the number of hosts, the launcher's own pod aside, without which the
-// launcher does not begin. Its own pod answers nobody.
-func Others(g gang.Gang) int32 {
+// MinWorkerHosts returns the number of hosts that must respond before the launcher starts. The pod
+// of the launcher does not count, because it runs no sshd.
+func MinWorkerHosts(g gang.Gang) int32 {
 	var n int32
-	for _, m := range lasting(g) {
+	for _, m := range guaranteedHosts(g) {
 		if m.Role != gang.RoleLauncher {
 			n += m.Size
 		}
@@ -215,30 +263,28 @@ func Others(g gang.Gang) int32 {
 	return n
 }
 
-// lines is the form in which the script reads members: "name from to".
-func lines(members []gang.Member) string {
-	var out strings.Builder
+// formatMembers returns one line per member for setup.sh: "<name> <first index> <last index>". A
+// list of all hosts would exceed the size limits of a pod template.
+func formatMembers(members []gang.Member) string {
+	lines := make([]string, len(members))
 	for i, m := range members {
-		if i > 0 {
-			out.WriteByte('\n')
-		}
-		fmt.Fprintf(&out, "%s 0 %d", m.Workload, m.Size-1)
+		lines[i] = fmt.Sprintf("%s 0 %d", m.WorkloadName, m.Size-1)
 	}
-	return out.String()
+	return strings.Join(lines, "\n")
 }
 
-// patterns match the bare hostnames of the gang, in the configuration of ssh.
-func patterns(g gang.Gang) string {
-	names := make([]string, len(g.Members))
+// formatHostPatterns returns the patterns of ssh_config that match the bare hostnames of the gang.
+func formatHostPatterns(g gang.Gang) string {
+	patterns := make([]string, len(g.Members))
 	for i, m := range g.Members {
-		names[i] = m.Workload + "-*"
+		patterns[i] = m.WorkloadName + "-*"
 	}
-	return strings.Join(names, " ")
+	return strings.Join(patterns, " ")
 }
 
-// Reached reads what [Watch] left as its termination message: how many hosts other
-// than its own the launcher connected to. It is false for a message that is not one.
-func Reached(message string) (int, bool) {
+// ParseReachedHosts parses the termination message of [MonitorContainerName]: the number of hosts
+// that the launcher connected to, without its own host. It returns false for any other message.
+func ParseReachedHosts(message string) (int, bool) {
 	text, ok := strings.CutPrefix(strings.TrimSpace(message), "reached=")
 	if !ok {
 		return 0, false

@@ -13,52 +13,58 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-const public = "ecdsa-sha2-nistp256 AAAApublic"
+const testPublicKey = "ecdsa-sha2-nistp256 AAAApublic"
 
-// launcher is the launcher of a gang with that many workers.
-func launcher(workers int32) gang.Gang {
+// newLauncherGang returns the launcher of a gang with the given number of workers.
+func newLauncherGang(workers int32) gang.Gang {
 	return gang.Gang{
-		Name: "train", Namespace: "team", Role: gang.RoleLauncher, Workload: "train-launcher",
-		Service: "train", Domain: "cluster.local", Port: ssh.Port,
+		Name: "train", Namespace: "team", Role: gang.RoleLauncher, WorkloadName: "train-launcher",
+		ServiceName: "train", ClusterDomain: "cluster.local", Port: ssh.Port,
 		Members: []gang.Member{
-			{Role: gang.RoleLauncher, Workload: "train-launcher", Size: 1},
-			{Role: "worker", Workload: "train-worker", Size: workers},
+			{Role: gang.RoleLauncher, WorkloadName: "train-launcher", Size: 1},
+			{Role: "worker", WorkloadName: "train-worker", Size: workers},
 		},
-		Launch: gang.Launch{MPI: gang.OpenMPI, Slots: 2},
+		Launcher: gang.Launcher{MPI: gang.OpenMPI, SlotsPerWorker: 2},
 	}
 }
 
-// prepare runs the init container's script as the kubelet would, but for the wait, and
-// returns the folder that it fills.
-func prepare(t *testing.T, p plan.Plan) string {
+// runSetupScript runs the script of the setup container as the kubelet does, without the part that
+// waits for hosts. It returns the directory that contains all output of the script.
+func runSetupScript(t *testing.T, p plan.Plan) string {
 	t.Helper()
 	dir, key := t.TempDir(), t.TempDir()
-	for name, text := range map[string]string{ssh.PrivateKey: "private\n", ssh.PublicKey: public + " train\n"} {
-		if err := os.WriteFile(filepath.Join(key, name), []byte(text), 0o444); err != nil { //nolint:gosec // as the kubelet mounts it
-			t.Fatal(err)
-		}
+	if p.Children.KeyPairSecret != "" {
+		writeKeyPair(t, key)
 	}
-	if p.Children.KeyPair == "" {
-		key = t.TempDir()
-	}
-	init := p.Inits[0]
-	// Without what follows in a launcher, which is to wait for hosts that are not there.
-	init.Command[2], _, _ = strings.Cut(init.Command[2], "if ! command -v ssh-keyscan")
-	cmd := exec.CommandContext(t.Context(), init.Command[0], init.Command[1:]...)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "ROLLCALL_DIR=" + dir, "ROLLCALL_ETC=" + dir, "ROLLCALL_KEY=" + key}
-	for _, e := range init.Env {
+	setup := p.InitContainers[0]
+	script, _, _ := strings.Cut(setup.Command[2], "if ! command -v ssh-keyscan")
+	cmd := exec.CommandContext(t.Context(), setup.Command[0], setup.Command[1], script)
+	cmd.Env = append(scriptDirEnv(dir, key), "PATH=/usr/bin:/bin")
+	for _, e := range setup.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("the script: %v\n%s", err, out)
+		t.Fatalf("running the setup script: %v\n%s", err, out)
 	}
 	return dir
 }
 
-func read(t *testing.T, parts ...string) string {
+// writeKeyPair writes the files of the key pair as the kubelet mounts them.
+func writeKeyPair(t *testing.T, dir string) {
+	t.Helper()
+	writeFile(t, filepath.Join(dir, ssh.PrivateKey), "private\n", 0o444)
+	writeFile(t, filepath.Join(dir, ssh.PublicKey), testPublicKey+" train\n", 0o444)
+}
+
+// scriptDirEnv returns the variables that redirect the output of the scripts to dir.
+func scriptDirEnv(dir, key string) []string {
+	return []string{"ROLLCALL_DIR=" + dir, "ROLLCALL_CONFIG_DIR=" + dir, "ROLLCALL_KEY_DIR=" + key}
+}
+
+func readFile(t *testing.T, parts ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(parts...))
 	if err != nil {
@@ -68,45 +74,60 @@ func read(t *testing.T, parts ...string) string {
 }
 
 func TestHostfiles(t *testing.T) {
-	line := func(form string, names ...string) string {
+	formatHosts := func(format string, names ...string) string {
 		var out strings.Builder
-		for _, n := range names {
-			if n != "train-launcher-0" { // which stands there by its bare hostname
-				n += ".train.team.svc.cluster.local"
+		for _, name := range names {
+			if name != "train-launcher-0" { // listed by its bare hostname
+				name += ".train.team.svc.cluster.local"
 			}
-			fmt.Fprintf(&out, form+"\n", n)
+			fmt.Fprintf(&out, format+"\n", name)
 		}
 		return out.String()
 	}
-	eleven := make([]string, 11)
-	for i := range eleven {
-		eleven[i] = fmt.Sprintf("train-worker-%d", i)
+	elevenWorkers := make([]string, 11)
+	for i := range elevenWorkers {
+		elevenWorkers[i] = fmt.Sprintf("train-worker-%d", i)
 	}
-	self := launcher(1)
-	self.Launch.Self = true
-	alone := launcher(1)
-	alone.Members, alone.Launch.Self = alone.Members[:1], true
+	launcherIsHost := newLauncherGang(1)
+	launcherIsHost.Launcher.RunAsWorker = true
+	launcherOnly := newLauncherGang(1)
+	launcherOnly.Members, launcherOnly.Launcher.RunAsWorker = launcherOnly.Members[:1], true
 	for name, c := range map[string]struct {
-		reason string
-		gang   gang.Gang
-		want   []string
+		gang gang.Gang
+		want []string
 	}{
-		"one":      {"the smallest", launcher(1), []string{"train-worker-0"}},
-		"eleven":   {"worker 10 comes after worker 9, not after worker 1", launcher(11), eleven},
-		"launcher": {"the launcher is the first host when it is one", self, []string{"train-launcher-0", "train-worker-0"}},
-		"alone":    {"a launcher alone has a hostfile too", alone, []string{"train-launcher-0"}},
+		"one worker": {
+			gang: newLauncherGang(1),
+			want: []string{"train-worker-0"},
+		},
+		"worker 10 follows worker 9 instead of worker 1": {
+			gang: newLauncherGang(11),
+			want: elevenWorkers,
+		},
+		"a launcher that is a host is the first host": {
+			gang: launcherIsHost,
+			want: []string{"train-launcher-0", "train-worker-0"},
+		},
+		"a launcher without workers has a hostfile as well": {
+			gang: launcherOnly,
+			want: []string{"train-launcher-0"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, hydra := range []bool{false, true} {
-				mpi := filepath.Join(prepare(t, ssh.Plan(c.gang, ssh.Options{Hydra: hydra})), "mpi")
-				slots, colon := line("%s slots=2", c.want...), line("%s:2", c.want...)
-				main := slots
+				dir := filepath.Join(runSetupScript(t, ssh.Plan(c.gang, ssh.Options{HydraHostfile: hydra})), "mpi")
+				slotsFormat, hydraFormat := formatHosts("%s slots=2", c.want...), formatHosts("%s:2", c.want...)
+				hostfile := slotsFormat
 				if hydra {
-					main = colon
+					hostfile = hydraFormat
 				}
-				for file, want := range map[string]string{"hostfile": main, "hostfile.slots": slots, "hostfile.hydra": colon} {
-					if diff := cmp.Diff(want, read(t, mpi, file)); diff != "" {
-						t.Errorf("%s: %s (-want +got):\n%s", c.reason, file, diff)
+				for file, want := range map[string]string{
+					"hostfile":       hostfile,
+					"hostfile.slots": slotsFormat,
+					"hostfile.hydra": hydraFormat,
+				} {
+					if diff := cmp.Diff(want, readFile(t, dir, file)); diff != "" {
+						t.Errorf("%s with HydraHostfile = %t differs (-want +got):\n%s", file, hydra, diff)
 					}
 				}
 			}
@@ -114,80 +135,95 @@ func TestHostfiles(t *testing.T) {
 	}
 }
 
-// TestHostfileWhole: a ConfigMap could not hold what a gang of this size needs, and
-// the script can.
-func TestHostfileWhole(t *testing.T) {
+// TestHostfileOfLargeGang writes a hostfile that would exceed the size limit of a ConfigMap.
+func TestHostfileOfLargeGang(t *testing.T) {
 	const ranks = 15_000
-	dir := prepare(t, ssh.Plan(launcher(ranks), ssh.Options{}))
-	lines := strings.Split(strings.TrimSuffix(read(t, dir, "mpi", "hostfile"), "\n"), "\n")
+	dir := runSetupScript(t, ssh.Plan(newLauncherGang(ranks), ssh.Options{}))
+	lines := strings.Split(strings.TrimSuffix(readFile(t, dir, "mpi", "hostfile"), "\n"), "\n")
 	if len(lines) != ranks {
-		t.Fatalf("%d lines for %d ranks", len(lines), ranks)
+		t.Fatalf("the hostfile has %d lines, want %d", len(lines), ranks)
 	}
-	for i, l := range lines {
-		if want := fmt.Sprintf("train-worker-%d.train.team.svc.cluster.local slots=2", i); l != want {
-			t.Fatalf("line %d is %q, want %q", i+1, l, want)
+	for i, line := range lines {
+		if want := fmt.Sprintf("train-worker-%d.train.team.svc.cluster.local slots=2", i); line != want {
+			t.Fatalf("line %d is %q, want %q", i+1, line, want)
 		}
 	}
 }
 
-func TestPrepareKeys(t *testing.T) {
-	dir := prepare(t, ssh.Plan(launcher(2), ssh.Options{}))
+func TestSetupKeys(t *testing.T) {
+	dir := runSetupScript(t, ssh.Plan(newLauncherGang(2), ssh.Options{}))
 	info, err := os.Stat(filepath.Join(dir, "ssh", "id"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info.Mode().Perm() != 0o600 {
-		t.Errorf("the private key has mode %v; ssh refuses one that others can read", info.Mode())
+		t.Errorf("the private key has mode %v, want 0600, because ssh rejects a key that others can read", info.Mode())
 	}
-	for file, want := range map[string]string{"ssh/id": "private\n", "ssh/authorized_keys": public + "\n", "ssh/known_hosts": "* " + public + "\n"} {
-		if got := read(t, dir, file); got != want {
+	for file, want := range map[string]string{
+		"ssh/id":              "private\n",
+		"ssh/authorized_keys": testPublicKey + "\n",
+		"ssh/known_hosts":     "* " + testPublicKey + "\n",
+	} {
+		if got := readFile(t, dir, file); got != want {
 			t.Errorf("%s is %q, want %q", file, got, want)
 		}
 	}
 	entry := regexp.MustCompile(fmt.Sprintf(`(?m)^rollcall:x:%d:%d:.*:/bin/sh$`, os.Getuid(), os.Getgid()))
-	if got := read(t, dir, "passwd"); len(entry.FindAllString(got, -1)) == 0 {
-		t.Errorf("passwd does not name the user %d:\n%s", os.Getuid(), got)
+	if got := readFile(t, dir, "passwd"); len(entry.FindAllString(got, -1)) == 0 {
+		t.Errorf("passwd has no entry rollcall of user %d:\n%s", os.Getuid(), got)
 	}
 	for file, want := range map[string]string{
-		"ssh_config": "Host *.train.team.svc.cluster.local train-launcher-* train-worker-*\n  Port 2222\n", "sshd_config": "Port 2222\n",
+		"ssh_config":  "Host *.train.team.svc.cluster.local train-launcher-* train-worker-*\n  Port 2222\n",
+		"sshd_config": "Port 2222\n",
 	} {
-		if got := read(t, dir, file); !strings.HasPrefix(got, want) {
-			t.Errorf("%s does not begin with %q:\n%s", file, want, got)
+		if got := readFile(t, dir, file); !strings.HasPrefix(got, want) {
+			t.Errorf("%s does not start with %q:\n%s", file, want, got)
 		}
 	}
 }
 
-// TestScriptsSurviveExpansion: the kubelet replaces $(NAME) of known variables in a
-// command, and $$ by $ (k8s.io/kubernetes/third_party/forked/golang/expansion).
+// TestScriptsSurviveExpansion checks for text that the kubelet would expand in a command: $(NAME) of
+// a known variable, and $$ (k8s.io/kubernetes/third_party/forked/golang/expansion).
 func TestScriptsSurviveExpansion(t *testing.T) {
-	p := ssh.Plan(launcher(2), ssh.Options{})
-	if len(p.Inits) != 2 {
-		t.Fatalf("%d init containers in a launcher, want 2", len(p.Inits))
+	p := ssh.Plan(newLauncherGang(2), ssh.Options{})
+	if len(p.InitContainers) != 2 {
+		t.Fatalf("a launcher has %d init containers, want 2", len(p.InitContainers))
 	}
-	for _, init := range p.Inits {
-		script := init.Command[2]
+	for _, container := range p.InitContainers {
+		script := container.Command[2]
 		if strings.Contains(script, "$$") {
-			t.Errorf("%s: the kubelet would make one $ of two", init.Name)
+			t.Errorf("%s: the script contains $$, which the kubelet replaces with $", container.Name)
 		}
-		for _, e := range init.Env {
+		for _, e := range container.Env {
 			if strings.Contains(script, "$("+e.Name+")") {
-				t.Errorf("%s: the kubelet would replace $(%s)", init.Name, e.Name)
+				t.Errorf("%s: the script contains $(%s), which the kubelet expands", container.Name, e.Name)
 			}
 		}
 	}
 }
 
-// TestWatch: what the sidecar leaves when it is told to end.
-func TestWatch(t *testing.T) {
+// TestMonitorScript checks the report that the sidecar writes on termination.
+func TestMonitorScript(t *testing.T) {
 	for name, c := range map[string]struct {
-		reason  string
 		reached string
 		want    int
 	}{
-		"none":      {"nobody was called", "", 0},
-		"twice":     {"a host that is called again is one host", "train-worker-0.x\ntrain-worker-1.x\ntrain-worker-0.x\n", 2},
-		"itself":    {"the launcher's own host is no other", hostname(t) + ".x\n" + hostname(t) + "\n", 0},
-		"two names": {"a host that is called by two names is one host", "train-worker-0.x\ntrain-worker-0\n", 1},
+		"the launcher connected to no host": {
+			reached: "",
+			want:    0,
+		},
+		"two connections to a host count once": {
+			reached: "train-worker-0.x\ntrain-worker-1.x\ntrain-worker-0.x\n",
+			want:    2,
+		},
+		"the launcher's own host does not count": {
+			reached: localHostname(t) + ".x\n" + localHostname(t) + "\n",
+			want:    0,
+		},
+		"a host with two names counts once": {
+			reached: "train-worker-0.x\ntrain-worker-0\n",
+			want:    1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -196,26 +232,24 @@ func TestWatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.reached != "" {
-				if err := os.WriteFile(filepath.Join(dir, "ssh", "reached"), []byte(c.reached), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				writeFile(t, filepath.Join(dir, "ssh", "reached"), c.reached, 0o600)
 			}
-			script := ssh.Plan(launcher(2), ssh.Options{}).Inits[1].Command[2]
-			// The script waits for its end in a loop; it is told before the loop begins.
-			script = strings.Replace(script, "while :; do", "kill -TERM $PPID_OF_SCRIPT\nwhile :; do", 1)
-			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "PPID_OF_SCRIPT=$$\n"+script)
+			script := ssh.Plan(newLauncherGang(2), ssh.Options{}).InitContainers[1].Command[2]
+			// The script sends the signal to itself, because it would otherwise wait in its loop.
+			script = strings.Replace(script, "while :; do", "kill -TERM $SCRIPT_PID\nwhile :; do", 1)
+			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "SCRIPT_PID=$$\n"+script)
 			cmd.Env = append(os.Environ(), "ROLLCALL_DIR="+dir, "ROLLCALL_REPORT="+report)
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("running the monitor script: %v\n%s", err, out)
 			}
-			if got, ok := ssh.Reached(read(t, report)); !ok || got != c.want {
-				t.Errorf("%s: reached %d (%v), want %d", c.reason, got, ok, c.want)
+			if got, ok := ssh.ParseReachedHosts(readFile(t, report)); !ok || got != c.want {
+				t.Errorf("ParseReachedHosts = %d, %t, want %d", got, ok, c.want)
 			}
 		})
 	}
 }
 
-func hostname(t *testing.T) string {
+func localHostname(t *testing.T) string {
 	t.Helper()
 	name, err := os.Hostname()
 	if err != nil {
@@ -224,15 +258,15 @@ func hostname(t *testing.T) string {
 	return name
 }
 
-func TestReached(t *testing.T) {
+func TestParseReachedHosts(t *testing.T) {
 	for message, want := range map[string]int{"reached=0\n": 0, "reached=12": 12} {
-		if got, ok := ssh.Reached(message); !ok || got != want {
-			t.Errorf("Reached(%q) = %d, %v", message, got, ok)
+		if got, ok := ssh.ParseReachedHosts(message); !ok || got != want {
+			t.Errorf("ParseReachedHosts(%q) = %d, %t, want %d", message, got, ok, want)
 		}
 	}
 	for _, message := range []string{"", "reached=", "reached=many", "Killed"} {
-		if got, ok := ssh.Reached(message); ok {
-			t.Errorf("Reached(%q) = %d, want none", message, got)
+		if got, ok := ssh.ParseReachedHosts(message); ok {
+			t.Errorf("ParseReachedHosts(%q) = %d, want an invalid message", message, got)
 		}
 	}
 }

@@ -1,31 +1,33 @@
-# Runs in the launcher, after prepare.sh: returns when all hosts of the hostfile answer, so that the launcher starts
-# once, and no user sees "Could not resolve hostname".
+# Runs in the launcher, after setup.sh. Returns when enough hosts of the hostfile respond, so that the launcher starts
+# only once and users do not see "Could not resolve hostname".
 if ! command -v ssh-keyscan >/dev/null; then
-  echo "rollcall: this image has no ssh-keyscan, so nobody waits for the workers; add the package openssh-client"
+  echo "rollcall: the image does not contain ssh-keyscan, so the launcher starts without waiting for the workers; install the package openssh-client"
   exit 0
 fi
 cp "$dir/mpi/hosts" "$dir/mpi/waiting"
-if [ "$ROLLCALL_SELF" = true ]; then # the launcher itself, which needs no sshd
+# The pod of the launcher runs no sshd.
+if [ "$ROLLCALL_LAUNCHER_IS_HOST" = true ]; then
   sed -i 1d "$dir/mpi/waiting"
 fi
-all=$(wc -l <"$dir/mpi/waiting") began=$(date +%s) said=0
+total=$(wc -l <"$dir/mpi/waiting") start=$(date +%s) reports=0
 while :; do
-  sh "$dir/ssh/answering" "$dir/mpi/waiting" >"$dir/mpi/answered" || :
-  awk 'FILENAME == ARGV[1] { there[$0]; next } !($0 in there)' "$dir/mpi/answered" "$dir/mpi/waiting" >"$dir/mpi/missing"
+  sh "$dir/ssh/responding" "$dir/mpi/waiting" >"$dir/mpi/responded" || :
+  awk 'FILENAME == ARGV[1] { responded[$0]; next } !($0 in responded)' "$dir/mpi/responded" "$dir/mpi/waiting" >"$dir/mpi/missing"
   mv "$dir/mpi/missing" "$dir/mpi/waiting"
-  missing=$(wc -l <"$dir/mpi/waiting") waited=$(($(date +%s) - began))
-  if [ $((all - missing)) -ge "$ROLLCALL_WAIT_FOR" ]; then
-    echo "rollcall: $((all - missing)) of $all hosts answer"
+  missing=$(wc -l <"$dir/mpi/waiting") elapsed=$(($(date +%s) - start))
+  if [ $((total - missing)) -ge "$ROLLCALL_MIN_HOSTS" ]; then
+    echo "rollcall: $((total - missing)) of $total hosts respond"
     exit 0
   fi
-  state="$missing of $all hosts do not answer after $waited s, the first: $(head -n 3 "$dir/mpi/waiting" | tr '\n' ' ')"
-  if [ "$waited" -ge "$ROLLCALL_WAIT" ]; then
+  state="$missing of $total hosts do not respond after $elapsed s, starting with: $(head -n 3 "$dir/mpi/waiting" | tr '\n' ' ')"
+  if [ "$elapsed" -ge "$ROLLCALL_WAIT_SECONDS" ]; then
     echo "rollcall: $state" | tee /dev/termination-log
     exit 1
   fi
-  if [ $((waited / 15)) -ge "$said" ]; then
+  # One line of progress every 15 seconds.
+  if [ $((elapsed / 15)) -ge "$reports" ]; then
     echo "rollcall: $state"
-    said=$((waited / 15 + 1))
+    reports=$((elapsed / 15 + 1))
   fi
   sleep 1
 done

@@ -1,19 +1,18 @@
-// Package tensorflow gives TensorFlow its TF_CONFIG.
+// Package tensorflow plans TF_CONFIG for TensorFlow.
 //
 // # The idea
 //
-// tf.distribute reads one variable, a JSON text with every task's address and the
-// task's own index (tensorflow/python/distribute/cluster_resolver). The addresses
-// are the same for all ranks; the index is the pod's, and stands in the text as a
-// reference to a variable before it, which the kubelet replaces:
+// tf.distribute reads a single variable: a JSON document with the addresses of all tasks and the index of
+// the task (tensorflow/python/distribute/cluster_resolver). The addresses are the same for all ranks.
+// The index differs, so the document refers to another variable, which the kubelet expands:
 //
 //	{"cluster":{"worker":["…:2222","…:2222"]},"task":{"type":"worker","index":$(TF_TASK_INDEX)},"environment":"cloud"}
 //
-// A gang of one gets none, as with TFJob: a program that finds TF_CONFIG waits for
-// others.
+// As with TFJob, a gang of one pod gets no TF_CONFIG, because a program with TF_CONFIG waits for other
+// tasks.
 //
-// A gang is done when its chief or master is, and without one when worker 0 is, which
-// then does the chief's work (training-operator, TFJob's default successPolicy). Other
-// workers, parameter servers and evaluators are stopped. The annotation success-policy
-// says otherwise: with all, each worker has to end.
+// A gang completes with its chief or master. Without both, it completes with worker 0, which then does the
+// work of the chief (training-operator, default successPolicy of TFJob). Rollcall then stops the other
+// workers, parameter servers and evaluators. With the annotation success-policy: all, every worker must
+// succeed.
 package tensorflow

@@ -7,72 +7,79 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Port is TFJob's default (training-operator, TFJobDefaultPort of
+// Port is the default of TFJob (training-operator, TFJobDefaultPort in
 // pkg/apis/kubeflow.org/v1/tensorflow_types.go).
 const Port = 2222
 
-// indexEnv holds the task's index by itself, for TF_CONFIG to refer to.
+// indexEnv is the variable with the index of the task. The value of TF_CONFIG refers to it.
 const indexEnv = "TF_TASK_INDEX"
 
-// roleEvaluator is the role that watches the training from outside.
+// roleEvaluator is the role that evaluates checkpoints and does not take part in the training.
 const roleEvaluator = "evaluator"
 
-// Injector is the tensorflow injector; its zero value is ready.
+// Injector is the injector for TensorFlow. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares tensorflow.
+// Framework returns the declaration of TensorFlow.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "tensorflow",
 		Roles: []gang.Role{
-			{Name: "master", Max: 1, Excludes: []string{"chief"}, Decides: true}, // the chief's name in TensorFlow 1
-			{Name: "chief", Max: 1, Decides: true},
+			// The name of the chief in TensorFlow 1.
+			{Name: "master", MaxPods: 1, Excludes: []string{"chief"}, DeterminesCompletion: true},
+			{Name: "chief", MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker"},
-			{Name: "ps", Requires: []string{"worker"}, Serves: true},
-			{Name: roleEvaluator, Requires: []string{"worker"}, Serves: true},
+			{Name: "ps", Requires: []string{"worker"}, LongRunning: true},
+			{Name: roleEvaluator, Requires: []string{"worker"}, LongRunning: true},
 		},
-		Role: "worker", First: "worker", Port: Port, PortName: "tensorflow",
+		DefaultRole:            "worker",
+		FirstPodCompletionRole: "worker",
+		Port:                   Port,
+		PortName:               "tensorflow",
 	}
 }
 
-// Plan gives every task the cluster and its own place in it.
+// Plan returns TF_CONFIG, unless the gang has only one pod.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	env := []plan.Env{rendezvous.Unbuffered()}
+	env := []plan.Env{rendezvous.UnbufferedEnv()}
 	if g.Size > 1 {
-		env = append(env, plan.FieldEnv(indexEnv, plan.PodLabelField(g.IndexLabel)), plan.Value("TF_CONFIG", config(g)).WithFix(rendezvous.FixSize))
+		env = append(env,
+			plan.FieldEnv(indexEnv, plan.PodLabelFieldPath(g.IndexLabel)),
+			plan.LiteralEnv("TF_CONFIG", formatTFConfig(g)).WithFix(rendezvous.FixSize))
 	}
 	return plan.Plan{Env: env}
 }
 
-// config is the text of TF_CONFIG. It is no valid JSON until the kubelet has put
-// the index in, so it is not made by a JSON encoder; names and addresses are DNS
-// names, which need no escaping.
+// formatTFConfig returns the value of TF_CONFIG. The value is valid JSON only after the kubelet has
+// expanded the index, so a JSON encoder cannot produce it. Names and addresses are DNS names, which
+// need no escaping.
 //
-// An evaluator has a task and is no member of the cluster (tf.estimator,
-// RunConfig: "evaluator is a special task"); TFJob lists it from 1.0 on, and users
-// were hurt by both (kubeflow/trainer#1139).
-func config(g gang.Gang) string {
+// An evaluator has a task, but is not part of the cluster (tf.estimator, RunConfig: "evaluator is a
+// special task"). TFJob includes the evaluator in the cluster since 1.0. Both ways caused problems for
+// users (kubeflow/trainer#1139).
+func formatTFConfig(g gang.Gang) string {
 	var jobs []string
 	for _, m := range g.Members {
 		if m.Role != roleEvaluator {
-			jobs = append(jobs, fmt.Sprintf("%q:[%s]", m.Role, addresses(g, m)))
+			jobs = append(jobs, fmt.Sprintf("%q:[%s]", m.Role, formatAddresses(g, m)))
 		}
 	}
 	return fmt.Sprintf(`{"cluster":{%s},"task":{"type":"%s","index":$(%s)},"environment":"cloud"}`,
 		strings.Join(jobs, ","), g.Role, indexEnv)
 }
 
-func addresses(g gang.Gang, m gang.Member) string {
-	var tasks strings.Builder
-	after := fmt.Sprintf(".%s:%d\"", g.Subdomain(), g.Port)
+// formatAddresses returns the quoted addresses of the pods of a member, separated by commas.
+func formatAddresses(g gang.Gang, m gang.Member) string {
+	var addresses strings.Builder
+	suffix := fmt.Sprintf(".%s:%d\"", g.ServiceFQDN(), g.Port)
 	for i := range m.Size {
 		if i > 0 {
-			tasks.WriteByte(',')
+			addresses.WriteByte(',')
 		}
-		tasks.WriteString(`"` + m.Workload + "-" + strconv.Itoa(int(i)) + after)
+		addresses.WriteString(`"` + m.WorkloadName + "-" + strconv.Itoa(int(i)) + suffix)
 	}
-	return tasks.String()
+	return addresses.String()
 }

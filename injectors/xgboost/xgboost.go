@@ -3,29 +3,29 @@ package xgboost
 import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
 )
 
-// Port is XGBoostJob's default (training-operator, DefaultPort of
+// Port is the default of XGBoostJob (training-operator, DefaultPort in
 // pkg/apis/kubeflow.org/v1/xgboost_types.go).
 const Port = 9999
 
-// Injector is the xgboost injector; its zero value is ready.
+// Injector is the injector for XGBoost. The zero value is ready to use.
 type Injector struct{}
 
-// Framework declares xgboost.
+// Framework returns the declaration of XGBoost.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
 		Name: "xgboost",
 		Roles: []gang.Role{
-			{Name: "master", Max: 1, Decides: true},
+			{Name: "master", MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker"},
 		},
-		Role: "worker", Port: Port, PortName: "xgboost",
+		DefaultRole: "worker", Port: Port, PortName: "xgboost",
 	}
 }
 
-// Plan tells every rank where all of them are.
+// Plan returns the addresses of all ranks.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	return plan.Plan{Env: rendezvous.Boosting(g)}
+	return plan.Plan{Env: rendezvous.GradientBoostingEnv(g)}
 }

@@ -15,26 +15,26 @@ import (
 	"rollcall.training/test/installation"
 )
 
-// rollcall is how the report calls the writer that this is about.
-const rollcall = "rollcall"
+// writerRollcall is the name of Rollcall in the report.
+const writerRollcall = "rollcall"
 
-// write is a kind of write.
-type write struct {
+// writeKind identifies a kind of write.
+type writeKind struct {
 	Writer string `json:"writer"`
 	Verb   string `json:"verb"`
-	// Resource has the subresource, if there is one: "jobs/status".
+	// Resource includes the subresource, if any, for example "jobs/status".
 	Resource string `json:"resource"`
-	// Refused is true when the API server did not do it, mostly since the writer had seen an older object.
-	Refused bool `json:"refused,omitempty"`
+	// Rejected is true if the API server rejected the write, in most cases because of a conflict.
+	Rejected bool `json:"rejected,omitempty"`
 }
 
-// auditLog is the API server's log of the writes to some namespaces.
+// auditLog reads the API server's log of the writes to some namespaces.
 type auditLog struct {
-	policy, path string
-	file         *os.File
+	policyPath, logPath string
+	file                *os.File
 }
 
-// auditEvent is what we read of an event of audit.k8s.io/v1.
+// auditEvent holds the fields of an audit.k8s.io/v1 Event that the benchmark reads.
 type auditEvent struct {
 	Verb string `json:"verb"`
 	User struct {
@@ -50,11 +50,12 @@ type auditEvent struct {
 	} `json:"responseStatus"`
 }
 
-// newAuditLog prepares a log of the writes to the namespaces. The cluster has to be started with its flags.
+// newAuditLog prepares a log of the writes to the namespaces. The caller must start the cluster
+// with apiServerFlags.
 func newAuditLog(t *testing.T, namespaces []string) *auditLog {
 	t.Helper()
 	dir := t.TempDir()
-	a := &auditLog{policy: filepath.Join(dir, "policy.yaml"), path: filepath.Join(dir, "audit.log")}
+	a := &auditLog{policyPath: filepath.Join(dir, "policy.yaml"), logPath: filepath.Join(dir, "audit.log")}
 	text, err := yaml.Marshal(map[string]any{
 		"apiVersion": "audit.k8s.io/v1",
 		"kind":       "Policy",
@@ -68,27 +69,27 @@ func newAuditLog(t *testing.T, namespaces []string) *auditLog {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(a.policy, text, 0o600); err != nil {
+	if err := os.WriteFile(a.policyPath, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if a.file, err = os.Create(a.path); err != nil {
+	if a.file, err = os.Create(a.logPath); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = a.file.Close() }) // only read
+	t.Cleanup(func() { _ = a.file.Close() }) // the file is only read
 	return a
 }
 
-func (a *auditLog) flags() []string {
+func (a *auditLog) apiServerFlags() []string {
 	return []string{
-		"--audit-policy-file=" + a.policy,
-		"--audit-log-path=" + a.path,
-		// In MB. A log that was rotated away in the middle would be read half.
+		"--audit-policy-file=" + a.policyPath,
+		"--audit-log-path=" + a.logPath,
+		// The maximum size in MB. A rotation during the test would lose events.
 		"--audit-log-maxsize=10000",
 	}
 }
 
-// quiet waits until nothing has been written for so long.
-func (a *auditLog) quiet(t *testing.T, d time.Duration) {
+// waitUntilQuiet waits until nothing has been written for the duration d.
+func (a *auditLog) waitUntilQuiet(t *testing.T, d time.Duration) {
 	t.Helper()
 	last, since := int64(-1), time.Now()
 	for time.Since(since) < d {
@@ -106,38 +107,44 @@ func (a *auditLog) quiet(t *testing.T, d time.Duration) {
 	}
 }
 
-// writes reads on and counts the writes to a namespace.
-func (a *auditLog) writes(t *testing.T, namespace string) map[write]int {
+// countWrites reads the new events and returns the number of writes of each kind to a namespace.
+func (a *auditLog) countWrites(t *testing.T, namespace string) map[writeKind]int {
 	t.Helper()
 	text, err := io.ReadAll(a.file)
 	if err != nil {
 		t.Fatalf("reading the audit log: %v", err)
 	}
-	counts := map[write]int{}
+	counts := map[writeKind]int{}
 	for line := range bytes.Lines(text) {
 		var e auditEvent
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("reading the audit log: %v: %s", err, line)
 		}
 		if e.ObjectRef.Namespace == namespace {
-			counts[e.write()]++
+			counts[e.toWriteKind()]++
 		}
 	}
 	return counts
 }
 
-func (e auditEvent) write() write {
-	w := write{Writer: writer(e.User.Username), Verb: e.Verb, Resource: e.ObjectRef.Resource, Refused: e.ResponseStatus.Code >= 400}
+func (e auditEvent) toWriteKind() writeKind {
+	w := writeKind{
+		Writer:   shortenUserName(e.User.Username),
+		Verb:     e.Verb,
+		Resource: e.ObjectRef.Resource,
+		Rejected: e.ResponseStatus.Code >= 400,
+	}
 	if e.ObjectRef.Subresource != "" {
 		w.Resource += "/" + e.ObjectRef.Subresource
 	}
 	return w
 }
 
-// writer shortens a user's name: "system:serviceaccount:kube-system:job-controller" is "job-controller".
-func writer(user string) string {
-	if user == installation.User {
-		return rollcall
+// shortenUserName returns the last part of a user name: "job-controller" for
+// "system:serviceaccount:kube-system:job-controller".
+func shortenUserName(user string) string {
+	if user == installation.ServiceAccountUser {
+		return writerRollcall
 	}
 	return user[strings.LastIndex(user, ":")+1:]
 }

@@ -16,59 +16,66 @@ import (
 )
 
 const (
-	// outEnv names the file for the result.
-	outEnv = "ROLLCALL_BENCH_OUT"
-	// partsEnv asks for what the environment and the Service cost by themselves.
-	partsEnv = "ROLLCALL_BENCH_PARTS"
+	// resultFileEnv is the environment variable with the path of the result file.
+	resultFileEnv = "ROLLCALL_BENCH_OUT"
+	// allVariantsEnv is the environment variable that adds variants to a benchmark. They separate
+	// the cost of the environment variables from the cost of the Service.
+	allVariantsEnv = "ROLLCALL_BENCH_ALL_VARIANTS"
 
-	// nodes are as many as a gang of 256 would have with 8 ranks on each.
-	nodes = 32
-	// rounds is how often each load is measured in each variant. The round before them warms up caches and is left out.
-	rounds = 3
+	// nodeCount is the number of nodes of a gang of 256 ranks with 8 ranks on each.
+	nodeCount = 32
+	// measuredRounds is the number of measurements of each load in each variant. A first round
+	// warms up caches and is not counted.
+	measuredRounds = 3
 )
 
-var loads = []load{{Gangs: 1, Ranks: 256}, {Gangs: 100, Ranks: 8}}
+var overheadLoads = []load{{Gangs: 1, Ranks: 256}, {Gangs: 100, Ranks: 8}}
 
-// measured is all runs of one load.
-type measured struct {
+// loadResult holds all runs of one load.
+type loadResult struct {
 	load
-	runs map[variant][]run
+	runs map[variant][]runResult
 }
 
-// TestBench measures; see the package's comment. Its result is in its log.
-func TestBench(t *testing.T) {
-	variants := []variant{plain, byHand, labelled}
-	if os.Getenv(partsEnv) == "true" {
-		variants = []variant{plain, injected, byHand, labelled}
+// TestLabelOverhead compares labeled gangs with plain Jobs. See the package comment. It logs the
+// result.
+func TestLabelOverhead(t *testing.T) {
+	variants := []variant{variantPlain, variantManual, variantLabeled}
+	if os.Getenv(allVariantsEnv) == "true" {
+		variants = []variant{variantPlain, variantInjectedOnly, variantManual, variantLabeled}
 	}
 	namespace := func(l load, v variant, round int) string {
 		return fmt.Sprintf("bench-%dx%d-%s-%d", l.Gangs, l.Ranks, v, round)
 	}
 	var namespaces []string
-	for _, l := range loads {
+	for _, l := range overheadLoads {
 		for _, v := range variants {
-			for round := range rounds + 1 {
+			for round := range measuredRounds + 1 {
 				namespaces = append(namespaces, namespace(l, v, round))
 			}
 		}
 	}
 	audit := newAuditLog(t, namespaces)
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: nodes, APIServerFlags: audit.flags()})
-	installation.New(t, c, "--log-level=info") // the default, where debug would cost time
-	g := newGround(t, c, audit)
+	c := cluster.Start(t, cluster.Options{
+		Nodes:          cluster.Kwok,
+		KwokNodes:      nodeCount,
+		APIServerFlags: audit.apiServerFlags(),
+	})
+	installation.New(t, c, "--log-level=info") // the default level: debug would cost time
+	g := newBenchCluster(t, c, audit)
 
-	var results []measured
-	for _, l := range loads {
-		m := measured{load: l, runs: map[variant][]run{}}
-		for round := range rounds + 1 {
+	var results []loadResult
+	for _, l := range overheadLoads {
+		m := loadResult{load: l, runs: map[variant][]runResult{}}
+		for round := range measuredRounds + 1 {
 			order := slices.Clone(variants)
 			if round%2 == 0 {
-				// Nobody shall always be the first, in a cluster that has had more rest.
+				// Alternate the order, so that no variant always runs first in a rested cluster.
 				slices.Reverse(order)
 			}
 			for _, v := range order {
-				r := g.run(t, l, v, namespace(l, v, round))
-				t.Logf("round %d: %s, %s: ready after %.2f s", round, l, v, r.Ready)
+				r := g.measureLoad(t, l, v, namespace(l, v, round))
+				t.Logf("round %d: %s, %s: ready after %.2f s", round, l, v, r.ReadySeconds)
 				checkWrites(t, l, v, r)
 				if round > 0 {
 					m.runs[v] = append(m.runs[v], r)
@@ -77,32 +84,34 @@ func TestBench(t *testing.T) {
 		}
 		results = append(results, m)
 	}
-	report(t, variants, results)
+	reportResults(t, variants, results)
 }
 
-func newGround(t *testing.T, c *cluster.Cluster, audit *auditLog) *ground {
+func newBenchCluster(t *testing.T, c *cluster.Cluster, audit *auditLog) *benchCluster {
 	t.Helper()
 	config := c.Config()
-	// The pods that we watch are many, and decoding them takes time from those who are measured.
-	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf"
+	// The benchmark watches many pods. Decoding them as JSON would take CPU time from the measured
+	// programs.
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = config.ContentType
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: "cluster.local"})
-	return &ground{client: client, audit: audit, engine: engine}
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{ClusterDomain: "cluster.local"})
+	return &benchCluster{client: client, audit: audit, engine: engine}
 }
 
-// report logs the result as tables, and writes it to the file that the environment names.
-func report(t *testing.T, variants []variant, results []measured) {
+// reportResults logs the result as tables and writes it to the file that resultFileEnv names.
+func reportResults(t *testing.T, variants []variant, results []loadResult) {
 	t.Helper()
-	summaries := make([]summary, 0, len(results))
+	summaries := make([]loadSummary, 0, len(results))
 	for _, m := range results {
-		s := m.summary(variants)
-		t.Logf("\n%s", s.table())
+		s := m.summarizeRuns(variants)
+		t.Logf("\n%s", s.formatTable())
 		summaries = append(summaries, s)
 	}
-	path := os.Getenv(outEnv)
+	path := os.Getenv(resultFileEnv)
 	if path == "" {
 		return
 	}

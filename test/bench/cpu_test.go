@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// cpu reads the seconds that each program of the cluster, and Rollcall's, has computed so far. All are children of
-// this process.
-func cpu(t *testing.T) map[string]float64 {
+// readCPUSeconds returns the CPU seconds that each component of the cluster and the manager have
+// used so far, by program name. All of them are children of this process.
+func readCPUSeconds(t *testing.T) map[string]float64 {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -21,9 +21,10 @@ func cpu(t *testing.T) map[string]float64 {
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has just ended
+			continue // the process has just exited
 		}
-		// What follows the name, which is in parentheses and may hold anything, is in proc_pid_stat(5).
+		// proc_pid_stat(5) describes the fields after the program name. The name is in parentheses
+		// and may contain any character.
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		const parent, user, system = 1, 11, 12
 		if len(fields) <= system || fields[parent] != strconv.Itoa(os.Getpid()) {
@@ -39,11 +40,12 @@ func cpu(t *testing.T) map[string]float64 {
 			if err != nil {
 				t.Fatalf("reading %s: %v", path, err)
 			}
-			seconds[filepath.Base(name)] += float64(ticks) / clockTicks
+			seconds[filepath.Base(name)] += float64(ticks) / clockTicksPerSecond
 		}
 	}
 	return seconds
 }
 
-// clockTicks is the kernel's USER_HZ, in which /proc counts: 100 on every architecture that Go runs on.
-const clockTicks = 100
+// clockTicksPerSecond is the kernel's USER_HZ, the unit of CPU times in /proc. It is 100 on every
+// architecture that Go supports.
+const clockTicksPerSecond = 100

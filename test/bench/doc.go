@@ -1,41 +1,48 @@
-// Package bench measures what the label costs: labelled Jobs beside the same Jobs without it, on simulated nodes.
+// Package bench measures the overhead of the label: it compares labeled Jobs with the same Jobs
+// without the label, on simulated nodes.
 //
 // # The idea
 //
-// No figure of another machine says anything here, and the same machine is not as fast now as it was a minute ago. So
-// both kinds of Jobs are run by turns in one cluster, and what is told is the ratio of their medians. Three things are
-// measured of each run, from the first creation on:
+// Absolute figures of other machines are meaningless here, and the speed of one machine changes
+// from minute to minute. So the benchmark alternates between both kinds of Jobs in one cluster, and
+// reports the ratio of their medians. It measures three things in each run, starting with the first
+// creation:
 //
-//   - Seconds until all pods are ready. Nobody asserts on them.
-//   - CPU seconds of each program until nothing is written any more. They move less than the clock's when something else
-//     runs on the machine, and say which program the time went to.
-//   - The API server's audit log: who wrote what, and what was refused. Each run has a namespace of its own, so that a
-//     write belongs to a run whenever it comes. Unlike the API server's counters, the log knows writers, and leaves out
-//     the nodes' leases, which have nothing to do with gangs.
+//   - The seconds until all pods are ready. No test asserts on them.
+//   - The CPU seconds of each program until writes stop. They vary less than elapsed time if other
+//     programs run on the machine, and they show which program used the time.
+//   - The API server's audit log: who wrote what, and which writes were rejected. Each run has its
+//     own namespace, so that late writes are attributed to the correct run. Unlike the API server's
+//     counters, the log records the writer and excludes the leases of nodes, which are unrelated to
+//     gangs.
 //
-// What holds whatever the time is asserted: every rank has its environment, every gang runs, and Rollcall writes the
-// same few times for a gang of 8 ranks as for one of 256.
+// The tests assert what does not depend on time: every rank has its environment, every gang runs,
+// and Rollcall needs the same number of writes for a gang of 8 ranks and for a gang of 256.
 //
-// Between the two stand the same gangs made by hand: plain Jobs to which the test adds what Rollcall would, environment
-// and headless Service. Beside plain Jobs, one sees what it costs to be a gang; beside these, what Rollcall costs.
+// A third variant consists of gangs that are made manually: plain Jobs to which the test adds the
+// environment and the headless Service of Rollcall. The comparison with plain Jobs shows the cost
+// of a gang. The comparison with manual gangs shows the cost of Rollcall.
 //
-// # Ranks that are sums
+// # Ranks with an offset
 //
-// TestRanks measures by the same means what it costs that each pod of a gang's later workloads gets a rank of offset plus
-// index when it is created. All ways to do that are in force at once, each in the namespaces that bear its name. Two things
-// are added: the API server's own counters, which say how long a creation took and where, and whom it asked; and one pod
-// after another by dry run, which moves least when something else runs.
+// TestRankOverhead measures in the same way the cost of assigning ranks of offset plus index to
+// pods at creation. All implementations are installed together, each for the namespaces with its
+// label. The test adds two measurements: the API server's counters of creation latency, admission
+// latency and webhook calls; and sequential dry runs of one pod, which vary least if other programs
+// run.
 //
-// # What the ratio is not
+// # Limits of the ratio
 //
-// A simulated kubelet starts a pod in no time, and all programs of the control plane share this machine's processors.
-// So the seconds are those of the control plane's own work, and the ratio is larger than any that a user sees, whose
-// pods take seconds to start however they were made.
+// A simulated kubelet starts a pod immediately, and all programs of the control plane share the
+// CPUs of this machine. So the seconds measure the work of the control plane only. The ratio is
+// larger than any ratio that users observe, because real pods take seconds to start in either
+// variant.
 //
 // # How to run it
 //
 //	make bench-cluster
 //
-// ROLLCALL_BENCH_OUT=<file> writes the result there, as JSON. ROLLCALL_BENCH_PARTS=true also runs the gangs made by hand
-// without their Service, which tells apart the two things that are added; and ranks in the ways that were not chosen.
+// ROLLCALL_BENCH_OUT=<file> writes the result to the file as JSON. ROLLCALL_BENCH_ALL_VARIANTS=true
+// adds manual gangs without the Service, which separates the cost of the environment from the cost
+// of the Service, and the rejected implementations of ranks.
 package bench

@@ -23,69 +23,78 @@ import (
 )
 
 const (
-	// restartGoal is how much longer Rollcall may take than the same pods stopped and started by hand.
-	restartGoal = 1.1
-	// patienceWithPlain is how long one waits for a plain Job to replace its pod.
-	patienceWithPlain = 2 * time.Minute
+	// restartTargetRatio is the maximum ratio of the times of a restart by Rollcall and of a manual
+	// restart of the same pods.
+	restartTargetRatio = 1.1
+	// plainJobTimeout bounds the wait for a plain Job to replace its pod.
+	plainJobTimeout = 2 * time.Minute
 )
 
-// restartLoads are gangs of a usual size and of a large one.
+// restartLoads are a gang of a large size and a gang of a common size.
 var restartLoads = []load{{Gangs: 1, Ranks: 256}, {Gangs: 1, Ranks: 8}}
 
-// restartRun is one restart.
-type restartRun struct {
-	// Ready is the time from the first rank's failure until all ranks are ready in new pods; of a plain Job, until the
-	// one pod that failed is replaced. Stopped is when the last of the old ones was gone.
-	Ready, Stopped float64
-	// writes are those meanwhile.
-	writes map[write]int
-	// CPU is what each program computed until nothing was written any more.
-	CPU map[string]float64
+// restartResult holds the measurements of one restart.
+type restartResult struct {
+	// ReadySeconds is the time from the failure of the first rank until all ranks are ready in new
+	// pods. For a plain Job, it is the time until the failed pod is replaced. PodsGoneSeconds is
+	// the time until the last old pod is deleted.
+	ReadySeconds, PodsGoneSeconds float64
+	// writes counts the writes during the restart.
+	writes map[writeKind]int
+	// CPUSeconds is the CPU time of each program until writes stop.
+	CPUSeconds map[string]float64
 }
 
-// TestRestart measures how long a gang is away when a rank fails: labelled, stopped and started by hand through the
-// same API, and as a plain Job, which does not bring the others back at all.
-func TestRestart(t *testing.T) {
-	variants := []variant{plain, byHand, labelled}
+// TestRestartOverhead measures how long a gang is unavailable after the failure of a rank. It
+// compares labeled gangs, manual restarts through the same API, and plain Jobs, which do not
+// restart the other ranks.
+func TestRestartOverhead(t *testing.T) {
+	variants := []variant{variantPlain, variantManual, variantLabeled}
 	namespace := func(l load, v variant, round int) string { return fmt.Sprintf("restart-%d-%s-%d", l.Ranks, v, round) }
 	var namespaces []string
 	for _, l := range restartLoads {
 		for _, v := range variants {
-			for round := range rounds + 1 {
+			for round := range measuredRounds + 1 {
 				namespaces = append(namespaces, namespace(l, v, round))
 			}
 		}
 	}
 	audit := newAuditLog(t, namespaces)
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: nodes, APIServerFlags: audit.flags()})
-	installation.New(t, c, "--log-level=info") // the default, where debug would cost time
-	g := newGround(t, c, audit)
+	c := cluster.Start(t, cluster.Options{
+		Nodes:          cluster.Kwok,
+		KwokNodes:      nodeCount,
+		APIServerFlags: audit.apiServerFlags(),
+	})
+	installation.New(t, c, "--log-level=info") // the default level: debug would cost time
+	g := newBenchCluster(t, c, audit)
 	var text strings.Builder
 	for _, l := range restartLoads {
-		runs := map[variant][]restartRun{}
-		for round := range rounds + 1 {
+		runs := map[variant][]restartResult{}
+		for round := range measuredRounds + 1 {
 			order := slices.Clone(variants)
 			if round%2 == 0 {
 				slices.Reverse(order)
 			}
 			for _, v := range order {
-				r := g.restart(t, l, v, namespace(l, v, round))
-				t.Logf("round %d: %s, %s: stopped after %.2f s, ready after %.2f s; CPU %v", round, l, v, r.Stopped, r.Ready, r.CPU)
+				r := g.measureRestart(t, l, v, namespace(l, v, round))
+				t.Logf("round %d: %s, %s: stopped after %.2f s, ready after %.2f s; CPU %v",
+					round, l, v, r.PodsGoneSeconds, r.ReadySeconds, r.CPUSeconds)
 				if round > 0 {
 					runs[v] = append(runs[v], r)
 				}
 			}
 		}
-		checkRestartWrites(t, l, runs[labelled])
-		text.WriteString(restartTable(l, variants, runs))
+		checkRestartWrites(t, l, runs[variantLabeled])
+		text.WriteString(formatRestartTable(l, variants, runs))
 	}
 	t.Logf("\n%s", text.String())
 }
 
-// restart makes a gang, lets its first rank fail when all are ready, and waits until they are again.
-func (g *ground) restart(t *testing.T, l load, v variant, namespace string) restartRun {
+// measureRestart creates a gang, waits until all ranks are ready, makes the first rank fail, and
+// waits until all ranks are ready again.
+func (g *benchCluster) measureRestart(t *testing.T, l load, v variant, namespace string) restartResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)
 	defer cancel()
 	must := func(err error) {
 		t.Helper()
@@ -96,96 +105,106 @@ func (g *ground) restart(t *testing.T, l load, v variant, namespace string) rest
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	_, err := g.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
 	must(err)
-	first, err := g.watch(ctx, namespace)
+	first, err := g.watchPods(ctx, namespace)
 	must(err)
-	must(g.create(ctx, l, v, namespace))
-	err = allReady(ctx, first, l.Ranks)
+	must(g.createJobs(ctx, l, v, namespace))
+	err = waitForReadyPods(ctx, first, l.Ranks)
 	first.Stop()
 	must(err)
-	if v == labelled {
-		must(g.running(ctx, namespace))
+	if v == variantLabeled {
+		must(g.waitForRunningGangs(ctx, namespace))
 	}
-	g.audit.quiet(t, settled)
-	_ = g.audit.writes(t, namespace) // those of its beginning
-	again, err := g.watch(ctx, namespace)
+	g.audit.waitUntilQuiet(t, quietPeriod)
+	_ = g.audit.countWrites(t, namespace) // discard the writes of the start
+	again, err := g.watchPods(ctx, namespace)
 	must(err)
 	old, err := g.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	must(err)
 	defer again.Stop()
-	before := cpu(t)
-	r := g.fell(t, ctx, l, v, namespace, old.Items, again)
-	if v == labelled {
-		must(g.running(ctx, namespace))
+	before := readCPUSeconds(t)
+	r := g.failFirstRank(t, ctx, l, v, namespace, old.Items, again)
+	if v == variantLabeled {
+		must(g.waitForRunningGangs(ctx, namespace))
 	}
-	g.audit.quiet(t, settled)
-	r.CPU = map[string]float64{}
-	for name, seconds := range cpu(t) {
-		r.CPU[name] = seconds - before[name]
+	g.audit.waitUntilQuiet(t, quietPeriod)
+	r.CPUSeconds = map[string]float64{}
+	for name, seconds := range readCPUSeconds(t) {
+		r.CPUSeconds[name] = seconds - before[name]
 	}
-	r.writes = g.audit.writes(t, namespace)
-	must(g.clear(ctx, namespace))
+	r.writes = g.audit.countWrites(t, namespace)
+	must(g.deleteGangs(ctx, namespace))
 	return r
 }
 
-// fell lets the first rank fail and follows what comes of it.
-func (g *ground) fell(t *testing.T, ctx context.Context, l load, v variant, namespace string, old []corev1.Pod, pods watch.Interface) restartRun {
+// failFirstRank makes the first rank fail and measures the restart.
+func (g *benchCluster) failFirstRank(
+	t *testing.T, ctx context.Context, l load, v variant, namespace string, old []corev1.Pod, pods watch.Interface,
+) restartResult {
 	t.Helper()
 	begin := time.Now()
-	w := restartWatch{begin: begin, old: map[string]bool{}, ready: map[string]bool{}}
+	w := replacementWatch{startTime: begin, oldPods: map[string]bool{}, readyPods: map[string]bool{}}
 	for _, p := range old {
-		w.old[p.Name] = true
+		w.oldPods[p.Name] = true
 	}
 	var err error
 	switch v {
-	case plain:
-		err = g.fails(ctx, old[0], true)
-	case labelled:
-		err = g.fails(ctx, old[0], false)
+	case variantPlain:
+		err = g.reportContainerFailure(ctx, old[0], true)
+	case variantLabeled:
+		err = g.reportContainerFailure(ctx, old[0], false)
 	default:
-		go g.restartByHand(ctx, t, namespace)
+		go g.restartManually(ctx, t, namespace)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := l.Ranks
-	if v == plain {
+	if v == variantPlain {
 		want = 1
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patienceWithPlain)
+		ctx, cancel = context.WithTimeout(ctx, plainJobTimeout)
 		defer cancel()
 	}
-	err = w.follow(ctx, pods, want)
-	if v == plain && errors.Is(err, context.DeadlineExceeded) {
-		return restartRun{Ready: patienceWithPlain.Seconds()}
+	err = w.waitForReplacements(ctx, pods, want)
+	if v == variantPlain && errors.Is(err, context.DeadlineExceeded) {
+		return restartResult{ReadySeconds: plainJobTimeout.Seconds()}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return restartRun{Ready: time.Since(begin).Seconds(), Stopped: w.stopped.Seconds()}
+	return restartResult{ReadySeconds: time.Since(begin).Seconds(), PodsGoneSeconds: w.podsGoneAfter.Seconds()}
 }
 
-// fails reports what a kubelet does when the container of a pod ends with an error: that the pod failed, or, where the
-// container starts anew in its place, that it did so once.
-func (g *ground) fails(ctx context.Context, p corev1.Pod, pod bool) error {
-	end := map[string]any{"terminated": map[string]any{"exitCode": 1, "reason": "Error", "finishedAt": time.Now().UTC().Format(time.RFC3339)}}
+// reportContainerFailure writes the status that a kubelet reports when the container of a pod
+// fails. If pod is true, the pod failed. Otherwise the kubelet restarted the container once.
+func (g *benchCluster) reportContainerFailure(ctx context.Context, p corev1.Pod, pod bool) error {
+	end := map[string]any{
+		"terminated": map[string]any{"exitCode": 1, "reason": "Error", "finishedAt": time.Now().UTC().Format(time.RFC3339)},
+	}
 	status := map[string]any{"containerStatuses": []map[string]any{{
-		"name": container, "image": p.Spec.Containers[0].Image, "imageID": "", "ready": true, "restartCount": 1, "lastState": end, "state": map[string]any{"running": map[string]any{}}}}}
+		"name": trainingContainer, "image": p.Spec.Containers[0].Image, "imageID": "",
+		"ready": true, "restartCount": 1, "lastState": end,
+		"state": map[string]any{"running": map[string]any{}}}}}
 	if pod {
 		status = map[string]any{"phase": corev1.PodFailed, "containerStatuses": []map[string]any{{
-			"name": container, "image": p.Spec.Containers[0].Image, "imageID": "", "ready": false, "restartCount": 0, "state": end}}}
+			"name": trainingContainer, "image": p.Spec.Containers[0].Image, "imageID": "",
+			"ready": false, "restartCount": 0, "state": end}}}
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		return fmt.Errorf("writing the failure of a pod: %w", err)
 	}
-	if _, err = g.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err = g.client.CoreV1().Pods(p.Namespace).Patch(
+		ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status",
+	); err != nil {
 		return fmt.Errorf("reporting the failure of %s: %w", p.Name, err)
 	}
 	return nil
 }
 
-// restartByHand is what a user with a script does: suspend, wait, resume.
-func (g *ground) restartByHand(ctx context.Context, t *testing.T, namespace string) {
+// restartManually restarts a gang as a script of a user does: it suspends the Job, waits, and
+// resumes it.
+func (g *benchCluster) restartManually(ctx context.Context, t *testing.T, namespace string) {
 	jobs := g.client.BatchV1().Jobs(namespace)
 	list, err := jobs.List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
@@ -194,7 +213,9 @@ func (g *ground) restartByHand(ctx context.Context, t *testing.T, namespace stri
 	}
 	name := list.Items[0].Name
 	set := func(suspend bool) error {
-		_, err := jobs.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"suspend":%v}}`, suspend), metav1.PatchOptions{})
+		_, err := jobs.Patch(
+			ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"suspend":%v}}`, suspend), metav1.PatchOptions{},
+		)
 		return err
 	}
 	w, err := jobs.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
@@ -208,7 +229,7 @@ func (g *ground) restartByHand(ctx context.Context, t *testing.T, namespace stri
 		return
 	}
 	for e := range w.ResultChan() {
-		if j, ok := e.Object.(*batchv1.Job); ok && halted(j) {
+		if j, ok := e.Object.(*batchv1.Job); ok && isFullySuspended(j) {
 			if err := set(false); err != nil {
 				t.Error(err)
 			}
@@ -218,67 +239,75 @@ func (g *ground) restartByHand(ctx context.Context, t *testing.T, namespace stri
 	t.Error("the watch of the Job ended")
 }
 
-func halted(j *batchv1.Job) bool {
+func isFullySuspended(j *batchv1.Job) bool {
 	suspended := slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
 	})
 	return suspended && j.Status.Active == 0 && j.Status.Terminating != nil && *j.Status.Terminating == 0
 }
 
-// restartWatch reads a watch of pods until enough new ones are ready.
-type restartWatch struct {
-	begin      time.Time
-	old, ready map[string]bool
-	stopped    time.Duration
+// replacementWatch reads a watch of pods until enough new pods are ready.
+type replacementWatch struct {
+	startTime          time.Time
+	oldPods, readyPods map[string]bool
+	podsGoneAfter      time.Duration
 }
 
-func (w *restartWatch) follow(ctx context.Context, pods watch.Interface, want int) error {
-	for len(w.ready) < want {
+func (w *replacementWatch) waitForReplacements(ctx context.Context, pods watch.Interface, want int) error {
+	for len(w.readyPods) < want {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %d new pods, of which %d are ready: %w", want, len(w.ready), ctx.Err())
+			return fmt.Errorf("waiting for %d new pods, of which %d are ready: %w", want, len(w.readyPods), ctx.Err())
 		case e, open := <-pods.ResultChan():
 			p, ok := e.Object.(*corev1.Pod)
 			switch {
 			case !open || !ok:
 				return fmt.Errorf("the watch of pods ended: %v", e.Object)
-			case w.old[p.Name] && e.Type == watch.Deleted:
-				w.stopped = time.Since(w.begin)
-			case !w.old[p.Name] && isReady(p):
-				w.ready[p.Name] = true
+			case w.oldPods[p.Name] && e.Type == watch.Deleted:
+				w.podsGoneAfter = time.Since(w.startTime)
+			case !w.oldPods[p.Name] && isPodReady(p):
+				w.readyPods[p.Name] = true
 			}
 		}
 	}
 	return nil
 }
 
-// checkRestartWrites: what Rollcall writes for a restart does not depend on the size.
-func checkRestartWrites(t *testing.T, l load, runs []restartRun) {
+// checkRestartWrites checks that the number of Rollcall's writes for a restart does not depend on
+// the size of the gang.
+func checkRestartWrites(t *testing.T, l load, runs []restartResult) {
 	t.Helper()
 	for _, r := range runs {
 		got := maps.Clone(r.writes)
-		maps.DeleteFunc(got, func(w write, _ int) bool { return w.Writer != rollcall || w.Refused })
-		spec, status := got[write{Writer: rollcall, Verb: "patch", Resource: "jobs"}], got[write{Writer: rollcall, Verb: "patch", Resource: "jobs/status"}]
-		// Suspended and let go; that it runs no more, and that it runs again. A gang that takes a while is said to
-		// start between the two.
+		maps.DeleteFunc(got, func(w writeKind, _ int) bool { return w.Writer != writerRollcall || w.Rejected })
+		spec, status := got[writeKind{Writer: writerRollcall, Verb: "patch", Resource: "jobs"}], got[writeKind{
+			Writer:   writerRollcall,
+			Verb:     "patch",
+			Resource: "jobs/status",
+		}]
+		// Two writes suspend and resume the Job. The status writes set the phases Restarting and
+		// Running, and Starting in between if the start takes longer.
 		if spec != 2 || status != 2 && status != 3 {
 			t.Errorf("%s: %d patches of the Job and %d of its status, want 2, and 2 or 3: %v", l, spec, status, got)
 		}
 	}
 }
 
-// restartTable shows the medians to people.
-func restartTable(l load, variants []variant, runs map[variant][]restartRun) string {
+// formatRestartTable returns a table with the medians.
+func formatRestartTable(l load, variants []variant, runs map[variant][]restartResult) string {
 	var text strings.Builder
-	middleOf := func(v variant, of func(restartRun) float64) float64 {
+	middleOf := func(v variant, of func(restartResult) float64) float64 {
 		var all []float64
 		for _, r := range runs[v] {
 			all = append(all, of(r))
 		}
-		return middle(all)
+		return computeMedian(all)
 	}
-	ready := func(r restartRun) float64 { return r.Ready }
-	fmt.Fprintf(&text, "=== %s, the first of which fails: labelled/by-hand %.2f (goal %.2f)\n", l, middleOf(labelled, ready)/middleOf(byHand, ready), restartGoal)
+	ready := func(r restartResult) float64 { return r.ReadySeconds }
+	fmt.Fprintf(
+		&text, "=== %s, the first of which fails: labeled/manual %.2f (target %.2f)\n",
+		l, middleOf(variantLabeled, ready)/middleOf(variantManual, ready), restartTargetRatio,
+	)
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "seconds, median of rounds\t")
 	for _, v := range variants {
@@ -290,19 +319,23 @@ func restartTable(l load, variants []variant, runs map[variant][]restartRun) str
 			fmt.Fprintf(w, "%.2f\t", of(v))
 		}
 	}
-	row("until the last old pod is gone", func(v variant) float64 { return middleOf(v, func(r restartRun) float64 { return r.Stopped }) })
+	row("until the last old pod is gone", func(v variant) float64 {
+		return middleOf(v, func(r restartResult) float64 { return r.PodsGoneSeconds })
+	})
 	row("until the new pods are ready", func(v variant) float64 { return middleOf(v, ready) })
-	for i := range rounds {
-		row(fmt.Sprintf("round %d", i+1), func(v variant) float64 { return runs[v][i].Ready })
+	for i := range measuredRounds {
+		row(fmt.Sprintf("round %d", i+1), func(v variant) float64 { return runs[v][i].ReadySeconds })
 	}
 	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "manager"} {
-		row("CPU seconds of "+program, func(v variant) float64 { return middleOf(v, func(r restartRun) float64 { return r.CPU[program] }) })
+		row("CPU seconds of "+program, func(v variant) float64 {
+			return middleOf(v, func(r restartResult) float64 { return r.CPUSeconds[program] })
+		})
 	}
 	for _, resource := range []string{"jobs", "jobs/status", "events"} {
 		row("Rollcall's writes to "+resource, func(v variant) float64 {
-			return middleOf(v, func(r restartRun) (n float64) {
+			return middleOf(v, func(r restartResult) (n float64) {
 				for k, count := range r.writes {
-					if k.Writer == rollcall && k.Resource == resource && !k.Refused {
+					if k.Writer == writerRollcall && k.Resource == resource && !k.Rejected {
 						n += float64(count)
 					}
 				}
@@ -312,6 +345,6 @@ func restartTable(l load, variants []variant, runs map[variant][]restartRun) str
 	}
 	fmt.Fprintln(w)
 	_ = w.Flush()
-	text.WriteString("A plain Job replaces the one pod; its other ranks are not started anew.\n")
+	text.WriteString("A plain Job replaces only the failed pod. Its other ranks are not restarted.\n")
 	return text.String()
 }

@@ -9,17 +9,18 @@ import (
 	"strings"
 )
 
-// aptSource is where this machine has its packages from.
-type aptSource struct {
+// hostAptSource is the package source of this machine.
+type hostAptSource struct {
 	mirror string
 	suite  string
 }
 
-// ownSource returns the mirror and suite of this Debian machine, from its own apt configuration.
-func ownSource() (aptSource, error) {
+// detectAptSource returns the mirror and the suite of this Debian machine from its apt
+// configuration.
+func detectAptSource() (hostAptSource, error) {
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return aptSource{}, fmt.Errorf("asking which distribution this is: %w", err)
+		return hostAptSource{}, fmt.Errorf("detecting the distribution: %w", err)
 	}
 	suite := ""
 	for line := range strings.Lines(string(release)) {
@@ -29,7 +30,7 @@ func ownSource() (aptSource, error) {
 	}
 	files, err := filepath.Glob("/etc/apt/sources.list.d/*")
 	if err != nil {
-		return aptSource{}, fmt.Errorf("listing apt's sources: %w", err)
+		return hostAptSource{}, fmt.Errorf("listing apt's sources: %w", err)
 	}
 	for _, file := range append([]string{"/etc/apt/sources.list"}, files...) {
 		data, err := os.ReadFile(file)
@@ -39,19 +40,22 @@ func ownSource() (aptSource, error) {
 		var mirror string
 		switch filepath.Ext(file) {
 		case ".list":
-			mirror = mirrorFromList(string(data), suite)
+			mirror = parseMirrorFromList(string(data), suite)
 		case ".sources":
-			mirror = mirrorFromSources(string(data), suite)
+			mirror = parseMirrorFromSources(string(data), suite)
 		}
 		if mirror != "" {
-			return aptSource{mirror: mirror, suite: suite}, nil
+			return hostAptSource{mirror: mirror, suite: suite}, nil
 		}
 	}
-	return aptSource{}, errors.New("apt's sources below /etc/apt name no mirror for the suite of this machine: is it Debian?")
+	return hostAptSource{}, errors.New(
+		"the apt sources in /etc/apt have no mirror for the suite of this machine: only Debian is supported",
+	)
 }
 
-// mirrorFromList finds the mirror of a suite in apt's one-line format: "deb [options] uri suite component...".
-func mirrorFromList(content, suite string) string {
+// parseMirrorFromList returns the mirror of a suite in apt's one-line format: "deb [options] uri
+// suite component...". It returns "" if there is none.
+func parseMirrorFromList(content, suite string) string {
 	for line := range strings.Lines(content) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] != "deb" {
@@ -69,8 +73,8 @@ func mirrorFromList(content, suite string) string {
 	return ""
 }
 
-// mirrorFromSources finds the mirror of a suite in apt's paragraph format.
-func mirrorFromSources(content, suite string) string {
+// parseMirrorFromSources returns the mirror of a suite in apt's paragraph format, or "".
+func parseMirrorFromSources(content, suite string) string {
 	for paragraph := range strings.SplitSeq(content, "\n\n") {
 		fields := map[string][]string{"enabled": {"yes"}}
 		for line := range strings.Lines(paragraph) {
@@ -79,7 +83,8 @@ func mirrorFromSources(content, suite string) string {
 			}
 		}
 		if slices.Contains(fields["types"], "deb") && slices.Contains(fields["suites"], suite) &&
-			slices.Contains(fields["components"], "main") && len(fields["uris"]) > 0 && !slices.Contains(fields["enabled"], "no") {
+			slices.Contains(fields["components"], "main") && len(fields["uris"]) > 0 &&
+			!slices.Contains(fields["enabled"], "no") {
 			return fields["uris"][0]
 		}
 	}

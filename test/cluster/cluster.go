@@ -14,31 +14,32 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster is a running cluster. Its methods may be called from several goroutines, except Down.
+// Cluster is a running cluster. Its methods are safe for concurrent use, except Down.
 type Cluster struct {
 	dir      string
 	options  Options
 	progress *progress
-	bin      programs
+	binaries binaryPaths
 	config   *rest.Config
-	state    *state
-	// loading keeps two images from being loaded at once: containerd would unpack shared layers twice.
-	loading sync.Mutex
+	state    *clusterState
+	// loadMutex serializes the loading of images. Otherwise containerd would unpack shared layers
+	// twice.
+	loadMutex sync.Mutex
 }
 
-// programs are the paths of what we built.
-type programs struct {
+// binaryPaths are the paths of the built programs.
+type binaryPaths struct {
 	kubernetes, coredns, kwok string
 }
 
-// Up starts a cluster and returns when it is ready to be used: the API server answers, every namespace gets its
-// default ServiceAccount, and all nodes are ready. If that fails, nothing keeps running.
+// Up starts a cluster and returns when it is ready: the API server responds, every namespace gets
+// its default ServiceAccount, and all nodes are ready. After an error, nothing keeps running.
 //
-// It first takes away what crashed processes left of former clusters. The first time it also builds the components,
-// which takes minutes; Options.Progress tells about that. Canceling ctx gives up the start, but does not stop the
-// cluster once Up has returned.
+// Up first removes the leftovers of crashed clusters. The first call also builds the components,
+// which takes minutes. Up reports its progress to Options.Progress. Canceling ctx aborts Up but
+// does not stop the cluster after Up has returned.
 func Up(ctx context.Context, options Options) (*Cluster, error) {
-	options, err := options.complete()
+	options, err := options.completeAndValidate()
 	if err != nil {
 		return nil, err
 	}
@@ -48,72 +49,74 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 			return nil, err
 		}
 	}
-	if err := c.reclaimCrashed(); err != nil {
+	if err := c.cleanUpBeforeStart(); err != nil {
 		return nil, err
 	}
-	if err := c.prepare(ctx); err != nil {
+	if err := c.ensurePrograms(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.claim(); err != nil {
+	if err := c.acquireNameAndMachine(); err != nil {
 		return nil, err
 	}
-	if err := c.bringUp(ctx); err != nil {
+	if err := c.startComponents(ctx); err != nil {
 		return nil, errors.Join(err, c.Down(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
 
-// prepare gets all programs, before anything runs that a failure would have to stop.
-func (c *Cluster) prepare(ctx context.Context) error {
+// ensurePrograms builds or installs all programs before Up starts anything.
+func (c *Cluster) ensurePrograms(ctx context.Context) error {
 	kubernetes := kubernetesComponent
-	if c.options.Release == Floor {
-		kubernetes = floorComponent
+	if c.options.Release == OldestSupported {
+		kubernetes = oldestKubernetesComponent
 	}
 	var err error
-	if c.bin.kubernetes, err = kubernetes.binary(ctx, c.progress); err != nil {
+	if c.binaries.kubernetes, err = kubernetes.ensureBinary(ctx, c.progress); err != nil {
 		return err
 	}
 	if c.options.Nodes == Kwok {
-		if c.bin.kwok, err = kwokComponent.binary(ctx, c.progress); err != nil {
+		if c.binaries.kwok, err = kwokComponent.ensureBinary(ctx, c.progress); err != nil {
 			return err
 		}
 	}
 	if c.options.Nodes == Real {
-		if c.bin.coredns, err = corednsComponent.binary(ctx, c.progress); err != nil {
+		if c.binaries.coredns, err = corednsComponent.ensureBinary(ctx, c.progress); err != nil {
 			return err
 		}
-		return requirePrograms(ctx, c.progress, nodePrograms)
+		return installMissingPrograms(ctx, c.progress, nodePrograms)
 	}
 	return nil
 }
 
-// Build gets all programs that a cluster of the given options needs, Helm and Kueue, without starting anything. The first
-// time it takes minutes, of which Options.Progress tells; tests, whose output is shown at their end, are better run after it.
+// Build builds all programs of a cluster with the given options, and Helm and Kueue, without
+// starting anything. The first call takes minutes and reports its progress to Options.Progress.
+// Call Build before tests, because their output is shown only when they end.
 func Build(ctx context.Context, options Options) error {
-	options, err := options.complete()
+	options, err := options.completeAndValidate()
 	if err != nil {
 		return err
 	}
 	c := &Cluster{options: options, progress: &progress{w: options.Progress}}
-	if err := c.prepare(ctx); err != nil {
+	if err := c.ensurePrograms(ctx); err != nil {
 		return err
 	}
 	for _, tool := range []component{helmComponent, kueueComponent} {
-		if _, err := tool.binary(ctx, c.progress); err != nil {
+		if _, err := tool.ensureBinary(ctx, c.progress); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// claim makes the cluster's folder and with it takes the cluster's name, and the machine for a Real one.
-func (c *Cluster) claim() error {
+// acquireNameAndMachine creates the directory of the cluster, which reserves its name. It also
+// reserves the machine for a Real cluster.
+func (c *Cluster) acquireNameAndMachine() error {
 	unlock, err := lockClusters()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	base, err := cacheDir("clusters")
+	base, err := ensureCacheDir("clusters")
 	if err != nil {
 		return err
 	}
@@ -124,46 +127,46 @@ func (c *Cluster) claim() error {
 			return err
 		}
 		defer unlock()
-		if err := claimMachine(c.dir); err != nil {
+		if err := acquireMachine(c.dir); err != nil {
 			return err
 		}
 	}
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		if errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("a cluster named %q is running already (its folder is %s): stop it first, or take another name",
+			return fmt.Errorf("cluster %q is already running in %s: stop it first, or use another name",
 				c.options.Name, c.dir)
 		}
-		return fmt.Errorf("making the cluster's folder: %w", err)
+		return fmt.Errorf("creating the directory of the cluster: %w", err)
 	}
 	for _, sub := range []string{c.pkiDir(), c.LogDir(), filepath.Join(c.dir, "bin")} {
 		if err := os.Mkdir(sub, 0o700); err != nil {
-			return fmt.Errorf("making the cluster's folder: %w", err)
+			return fmt.Errorf("creating the directory of the cluster: %w", err)
 		}
 	}
-	c.state = &state{
+	c.state = &clusterState{
 		Name: c.options.Name, Nodes: c.options.Nodes, Release: c.options.Release, Created: time.Now().UTC(),
-		Detached: c.options.Detached, Owner: self(),
+		Detached: c.options.Detached, Owner: currentProcess(),
 	}
-	return c.state.save(c.dir)
+	return c.state.saveTo(c.dir)
 }
 
-// bringUp starts everything, each once what it needs is ready.
-func (c *Cluster) bringUp(ctx context.Context) error {
+// startComponents starts the components in the order of their dependencies.
+func (c *Cluster) startComponents(ctx context.Context) error {
 	if c.options.Nodes == Real {
-		if err := c.progress.do("network bridge", c.makeNetwork); err != nil {
+		if err := c.progress.runStep("network bridge", c.createNetwork); err != nil {
 			return err
 		}
 	}
 	if err := c.startControlPlane(ctx); err != nil {
 		return err
 	}
-	if err := c.linkTools(); err != nil {
+	if err := c.linkKubectl(); err != nil {
 		return err
 	}
 	switch c.options.Nodes {
 	case Kwok:
 		what := fmt.Sprintf("%d simulated nodes", c.options.KwokNodes)
-		return c.progress.do(what, func() error { return c.startKwok(ctx) })
+		return c.progress.runStep(what, func() error { return c.startKwok(ctx) })
 	case Real:
 		if err := c.startNode(ctx); err != nil {
 			return err
@@ -177,18 +180,18 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	return nil
 }
 
-// Attach returns the running cluster in a folder, as Dir returns it, or the one of that name.
+// Attach returns a running cluster. The argument is its name, or its directory as Dir returns it.
 func Attach(dir string) (*Cluster, error) {
 	if !filepath.IsAbs(dir) {
-		base, err := cacheDir("clusters")
+		base, err := ensureCacheDir("clusters")
 		if err != nil {
 			return nil, err
 		}
 		dir = filepath.Join(base, dir)
 	}
 	s, err := loadState(dir)
-	if missing(err) {
-		return nil, fmt.Errorf("no cluster runs in %s", dir)
+	if isNotExist(err) {
+		return nil, fmt.Errorf("there is no running cluster in %s", dir)
 	}
 	if err != nil {
 		return nil, err
@@ -197,37 +200,40 @@ func Attach(dir string) (*Cluster, error) {
 		dir: dir, state: s, progress: &progress{w: os.Stderr},
 		options: Options{Nodes: s.Nodes, Release: s.Release, Name: s.Name, Detached: s.Detached},
 	}
-	if c.bin.kubernetes, err = os.Readlink(filepath.Join(dir, "bin", "kubectl")); err != nil {
+	if c.binaries.kubernetes, err = os.Readlink(filepath.Join(dir, "bin", "kubectl")); err != nil {
 		return nil, fmt.Errorf("attaching to the cluster in %s, which did not start completely: %w", dir, err)
 	}
 	return c, c.loadConfig()
 }
 
-// Down stops the cluster and returns when everything is gone. Only the logs of a failed test stay.
+// Down stops the cluster and returns when all its processes and files are removed. Only the logs of
+// a failed test are kept.
 func (c *Cluster) Down(ctx context.Context) error {
-	return c.progress.do("stopping the cluster "+c.state.Name, func() error { return stopCluster(ctx, c.dir, c.state) })
+	return c.progress.runStep("stopping the cluster "+c.state.Name, func() error {
+		return stopCluster(ctx, c.dir, c.state)
+	})
 }
 
-// stopProcesses ends a cluster's processes, the last started first, and waits for each: an API server that outlives
-// its etcd, say, holds its port and answers nothing. hook runs before the named process is stopped.
-func stopProcesses(s *state, hooks map[string]func() error) error {
+// stopProcesses terminates the processes of a cluster in reverse order of their start, and waits
+// for each. For example, an API server without etcd would hold its port but not respond. hooks run
+// before the named process is stopped.
+func stopProcesses(s *clusterState, hooks map[string]func() error) error {
 	var errs []error
 	for _, process := range slices.Backward(s.Processes) {
-		if hook := hooks[process.Name]; hook != nil && process.alive() {
+		if hook := hooks[process.Name]; hook != nil && process.isAlive() {
 			errs = append(errs, hook())
 		}
-		if err := process.stop(); err != nil {
+		if err := process.terminateProcess(); err != nil {
 			errs = append(errs, fmt.Errorf("stopping %s: %w", process.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Release says which Kubernetes runs.
+// Release returns the Kubernetes release of the cluster.
 func (c *Cluster) Release() Release { return c.state.Release }
 
-// Config returns a client configuration with all rights, and without a limit on the rate of requests. It is the
-// caller's own copy.
+// Config returns a new client configuration with all permissions and without a rate limit.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // loadConfig reads the administrator's kubeconfig.
@@ -236,28 +242,30 @@ func (c *Cluster) loadConfig() error {
 	if err != nil {
 		return fmt.Errorf("reading the cluster's kubeconfig: %w", err)
 	}
-	config.QPS = -1 // Tests measure the cluster, not the client's default of 5 requests a second.
+	config.QPS = -1 // tests measure the cluster, not the client's default limit of 5 requests per second
 	c.config = config
 	return nil
 }
 
-// Kubeconfig returns the path of a kubeconfig with all rights. It holds its certificates and may be copied.
+// Kubeconfig returns the path of a kubeconfig with all permissions. The file contains its
+// certificates and may be copied.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
-// Name returns the cluster's name.
+// Name returns the name of the cluster.
 func (c *Cluster) Name() string { return c.state.Name }
 
-// Nodes returns which kind of nodes the cluster has.
-func (c *Cluster) Nodes() Nodes { return c.state.Nodes }
+// Nodes returns the kind of the cluster's nodes.
+func (c *Cluster) Nodes() NodeKind { return c.state.Nodes }
 
-// Dir returns the cluster's folder. It goes when the cluster is stopped.
+// Dir returns the directory of the cluster. Down removes it.
 func (c *Cluster) Dir() string { return c.dir }
 
-// LogDir returns the folder with one log a component, <component>.log.
+// LogDir returns the directory with a log for each component, <component>.log.
 func (c *Cluster) LogDir() string { return filepath.Join(c.dir, "logs") }
 
-// HostIP returns the address at which pods reach this machine, and at which the API server reaches a webhook that runs
-// on it: the bridge's on Real nodes, otherwise the loopback address.
+// HostIP returns the address of this machine for pods, and for the API server's calls to webhooks
+// on this machine. It is the address of the bridge for Real nodes, and otherwise the loopback
+// address.
 func (c *Cluster) HostIP() string {
 	if c.state.Nodes == Real {
 		return bridgeIP

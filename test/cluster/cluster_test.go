@@ -16,31 +16,33 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"rollcall.training/test/wait"
 )
 
-// crashEnv makes the test program start a cluster and wait to be killed.
+// crashEnv is the environment variable that makes the test program start a cluster and wait to be
+// killed.
 const crashEnv = "ROLLCALL_TEST_CRASH"
 
 func TestMain(m *testing.M) {
 	if nodes := os.Getenv(crashEnv); nodes != "" {
-		startAndWait(Nodes(nodes))
+		startAndWait(NodeKind(nodes))
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// startAndWait starts a cluster, prints its folder, and waits for its end.
-func startAndWait(nodes Nodes) {
+// startAndWait starts a cluster, prints its directory, and waits indefinitely.
+func startAndWait(nodes NodeKind) {
 	c, err := Up(context.Background(), Options{Nodes: nodes})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	if nodes == Real {
-		// What a pod has on the machine must be found and removed too.
-		if err := runLasting(c); err != nil {
+		// The cleanup must also find and remove the resources of a pod.
+		if err := runLongRunningPod(c); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -49,7 +51,7 @@ func startAndWait(nodes Nodes) {
 	select {}
 }
 
-func gang(name string, size int32, annotations map[string]string) *batchv1.Job {
+func newJob(name string, size int32, annotations map[string]string) *batchv1.Job {
 	indexed, noRetries := batchv1.IndexedCompletion, int32(0)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -66,21 +68,16 @@ func gang(name string, size int32, annotations map[string]string) *batchv1.Job {
 	}
 }
 
-// awaitJob waits until the Job is as wanted, and ends the test if that takes longer than three minutes.
-func awaitJob(t *testing.T, client kubernetes.Interface, name, wanted string, as func(*batchv1.Job) bool) {
+// waitForJob waits until the Job satisfies as. wanted describes that state.
+func waitForJob(t *testing.T, client kubernetes.Interface, name, wanted string, as func(*batchv1.Job) bool) {
 	t.Helper()
-	var last batchv1.JobStatus
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+	wait.For(t, fmt.Sprintf("the Job %s to have %s", name, wanted), func(ctx context.Context) error {
 		job, err := client.BatchV1().Jobs("default").Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
+		if err == nil && !as(job) {
+			err = fmt.Errorf("its status is %+v", job.Status)
 		}
-		last = job.Status
-		return as(job), nil
+		return err
 	})
-	if err != nil {
-		t.Fatalf("waiting for the Job %s to have %s: %v; its status is %+v", name, wanted, err, last)
-	}
 }
 
 func hasCondition(wanted batchv1.JobConditionType) func(*batchv1.Job) bool {
@@ -94,34 +91,36 @@ func hasCondition(wanted batchv1.JobConditionType) func(*batchv1.Job) bool {
 	}
 }
 
-func TestNone(t *testing.T) {
+func TestControlPlaneOnly(t *testing.T) {
 	c := Start(t, Options{})
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.BatchV1().Jobs("default").Create(t.Context(), gang("gang", 3, nil), metav1.CreateOptions{}); err != nil {
+	if _, err := client.BatchV1().Jobs("default").Create(
+		t.Context(), newJob("gang", 3, nil), metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
-	awaitJob(t, client, "gang", "3 pods", func(job *batchv1.Job) bool { return job.Status.Active == 3 })
+	waitForJob(t, client, "gang", "3 pods", func(job *batchv1.Job) bool { return job.Status.Active == 3 })
 
 	out, err := c.Kubectl(t.Context(), "get", "pods", "--output=jsonpath={.items[*].status.phase}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out != "Pending Pending Pending" {
-		t.Errorf("without nodes pods are %q, want them Pending", out)
+	if out != strings.TrimSpace(strings.Repeat("Pending ", 3)) {
+		t.Errorf("the phases of pods without nodes are %q, want Pending", out)
 	}
 	if _, err := c.Kubectl(t.Context(), "get", "nonsense"); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("kubectl's complaint is lost: %v", err)
+		t.Errorf("the error of kubectl is lost: %v", err)
 	}
 
-	// A taken port, and a taken name, are refused by a message that names them; the first cluster is not harmed.
+	// A port or a name in use causes an error that contains it and does not harm the first cluster.
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(c.state.Server, "https://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, refused := range []struct {
+	for _, tc := range []struct {
 		reason  string
 		options Options
 		want    string
@@ -129,16 +128,16 @@ func TestNone(t *testing.T) {
 		{"the port of the API server is taken", Options{Port: mustAtoi(t, port)}, "port " + port},
 		{"the name is taken", Options{Name: c.Name()}, c.Name()},
 	} {
-		refused.options.Progress = io.Discard
-		if second, err := Up(t.Context(), refused.options); err == nil {
-			t.Errorf("%s: a second cluster started all the same", refused.reason)
+		tc.options.Progress = io.Discard
+		if second, err := Up(t.Context(), tc.options); err == nil {
+			t.Errorf("%s: a second cluster started", tc.reason)
 			_ = second.Down(context.Background())
-		} else if !strings.Contains(err.Error(), refused.want) {
-			t.Errorf("%s: the error does not say %q: %v", refused.reason, refused.want, err)
+		} else if !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: the error does not contain %q: %v", tc.reason, tc.want, err)
 		}
 	}
 	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
-		t.Errorf("after the refusals the first cluster does not answer: %v", err)
+		t.Errorf("the first cluster no longer responds: %v", err)
 	}
 }
 
@@ -151,35 +150,40 @@ func mustAtoi(t *testing.T, text string) int {
 	return number
 }
 
-func TestKwok(t *testing.T) {
+func TestKwokNodes(t *testing.T) {
 	c := Start(t, Options{Nodes: Kwok, KwokNodes: 10})
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, job := range []*batchv1.Job{
-		gang("lasting", 100, nil),
-		gang("succeeding", 2, map[string]string{RunForAnnotation: "1s"}),
-		gang("failing", 1, map[string]string{RunForAnnotation: "1s", ExitCodeAnnotation: "3"}),
+		newJob("lasting", 100, nil),
+		newJob("succeeding", 2, map[string]string{RunForAnnotation: "1s"}),
+		newJob("failing", 1, map[string]string{RunForAnnotation: "1s", ExitCodeAnnotation: "3"}),
 	} {
 		if _, err := client.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	awaitJob(t, client, "lasting", "100 ready pods", func(job *batchv1.Job) bool { return job.Status.Ready != nil && *job.Status.Ready == 100 })
-	awaitJob(t, client, "succeeding", "completed", hasCondition(batchv1.JobComplete))
-	awaitJob(t, client, "failing", "failed", hasCondition(batchv1.JobFailed))
-	pods, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=failing"})
+	waitForJob(t, client, "lasting", "100 ready pods", func(job *batchv1.Job) bool {
+		return job.Status.Ready != nil && *job.Status.Ready == 100
+	})
+	waitForJob(t, client, "succeeding", "completed", hasCondition(batchv1.JobComplete))
+	waitForJob(t, client, "failing", "failed", hasCondition(batchv1.JobFailed))
+	pods, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{
+		LabelSelector: "batch.kubernetes.io/job-name=failing",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(pods.Items) != 1 || pods.Items[0].Status.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
-		t.Errorf("the failed pod does not say that it exited with 3: %+v", pods.Items)
+		t.Errorf("the failed pod does not have the exit code 3: %+v", pods.Items)
 	}
 }
 
-// crash starts a cluster in another process, kills that, and returns the cluster's folder and processes.
-func crash(t *testing.T, nodes Nodes) (dir string, s *state) {
+// startAndCrash starts a cluster in another process, kills that process, and returns the directory
+// and the state of the cluster.
+func startAndCrash(t *testing.T, nodes NodeKind) (dir string, s *clusterState) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -197,36 +201,37 @@ func crash(t *testing.T, nodes Nodes) (dir string, s *state) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the other process started no cluster: %v", errors.Join(err, cmd.Wait()))
+		t.Fatalf("the other process did not start a cluster: %v", errors.Join(err, cmd.Wait()))
 	}
 	dir = strings.TrimSpace(line)
 	if s, err = loadState(dir); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.living()) != len(s.Processes) || len(s.Processes) < 4 {
-		t.Fatalf("only %v of the processes %v live", s.living(), s.Processes)
+	if len(s.runningProcesses()) != len(s.Processes) || len(s.Processes) < 4 {
+		t.Fatalf("only %v of the processes %v are running", s.runningProcesses(), s.Processes)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
-		t.Fatal("the killed process ended well")
+		t.Fatal("the killed process exited with code 0")
 	}
 	return dir, s
 }
 
-func TestCrash(t *testing.T) {
-	dir, s := crash(t, None)
-	// The kernel kills the components with their owner; nobody has to clean for that.
-	for end := time.Now().Add(killed); len(s.living()) > 0 && time.Now().Before(end); time.Sleep(poll) {
+func TestCleanAfterCrash(t *testing.T) {
+	dir, s := startAndCrash(t, NoNodes)
+	// The kernel kills the components with their owner, without a cleanup.
+	for end := time.Now().Add(killTimeout); len(s.runningProcesses()) > 0 &&
+		time.Now().Before(end); time.Sleep(pollInterval) {
 	}
-	if living := s.living(); len(living) > 0 {
-		t.Errorf("these outlive the process that started them: %v", living)
+	if living := s.runningProcesses(); len(living) > 0 {
+		t.Errorf("these processes outlive their owner: %v", living)
 	}
 	if err := Clean(t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(dir); !missing(err) {
-		t.Errorf("after cleaning the folder is still there: %v", err)
+	if _, err := os.Stat(dir); !isNotExist(err) {
+		t.Errorf("the directory still exists after Clean: %v", err)
 	}
 }

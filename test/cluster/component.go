@@ -19,41 +19,58 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// component is a program that is built from a module of its own below components/. The version is the one that its
-// go.mod requires.
+// component is a program with its own Go module below components/. The go.mod of that module
+// requires its version.
 type component struct {
 	name   string
 	module string
-	// pkg is the package to build.
-	pkg string
-	// cold says how long the build takes with an empty build cache, on two cores.
-	cold string
-	// variant names a second set of versions of the same program: <variant>.mod instead of go.mod, and the build tag.
+	// mainPackage is the package to build.
+	mainPackage string
+	// coldBuildTime is the duration of the build with an empty build cache on two cores.
+	coldBuildTime string
+	// variant selects other versions of the same program: the file <variant>.mod instead of go.mod,
+	// and the build tag of that name.
 	variant string
-	// stamp are variables to set to the version by the linker.
-	stamp func(version string) []string
+	// linkerVariables returns variables that the linker sets, as name=value. It may be nil.
+	linkerVariables func(version string) []string
 }
 
 var (
 	kubernetesComponent = component{
-		name: "kubernetes", module: "k8s.io/kubernetes", pkg: ".", cold: "5 minutes", stamp: kubernetesStamp,
+		name:            "kubernetes",
+		module:          "k8s.io/kubernetes",
+		mainPackage:     ".",
+		coldBuildTime:   "5 minutes",
+		linkerVariables: kubernetesVersionVariables,
 	}
-	floorComponent = component{
-		name: "kubernetes", module: "k8s.io/kubernetes", pkg: ".", cold: "5 minutes", stamp: kubernetesStamp, variant: "floor",
+	oldestKubernetesComponent = component{
+		name:            "kubernetes",
+		module:          "k8s.io/kubernetes",
+		mainPackage:     ".",
+		coldBuildTime:   "5 minutes",
+		linkerVariables: kubernetesVersionVariables,
+		variant:         "oldest",
 	}
-	corednsComponent = component{name: "coredns", module: "github.com/coredns/coredns", pkg: ".", cold: "1 minute"}
-	kwokComponent    = component{
-		name: "kwok", module: "sigs.k8s.io/kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", cold: "1 minute",
+	corednsComponent = component{
+		name:          "coredns",
+		module:        "github.com/coredns/coredns",
+		mainPackage:   ".",
+		coldBuildTime: "1 minute",
+	}
+	kwokComponent = component{
+		name: "kwok", module: "sigs.k8s.io/kwok", mainPackage: "sigs.k8s.io/kwok/cmd/kwok", coldBuildTime: "1 minute",
 	}
 	helmComponent = component{
-		name: "helm", module: "helm.sh/helm/v4", pkg: "helm.sh/helm/v4/cmd/helm", cold: "1 minute",
-		stamp: func(version string) []string { return []string{"helm.sh/helm/v4/internal/version.version=" + version} },
+		name: "helm", module: "helm.sh/helm/v4", mainPackage: "helm.sh/helm/v4/cmd/helm", coldBuildTime: "1 minute",
+		linkerVariables: func(version string) []string {
+			return []string{"helm.sh/helm/v4/internal/version.version=" + version}
+		},
 	}
 )
 
-// kubernetesStamp gives Kubernetes its version: built as a dependency, it takes itself for v0.0.0, and then compares
-// itself with the other components and turns features off.
-func kubernetesStamp(version string) []string {
+// kubernetesVersionVariables sets the version of Kubernetes. Built as a dependency, Kubernetes
+// would report v0.0.0, compare that with the other components and disable features.
+func kubernetesVersionVariables(version string) []string {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	var stamp []string
@@ -64,60 +81,63 @@ func kubernetesStamp(version string) []string {
 	return stamp
 }
 
-// binary returns the path of the component's program, and builds it if need be.
-func (c component) binary(ctx context.Context, p *progress) (string, error) {
-	source, err := sourceDir()
+// ensureBinary returns the path of the program and builds it if necessary.
+func (c component) ensureBinary(ctx context.Context, p *progress) (string, error) {
+	source, err := findSourceDir()
 	if err != nil {
 		return "", err
 	}
 	source = filepath.Join(source, "components", c.name)
-	version, err := requiredVersion(filepath.Join(source, c.modFile()), c.module)
+	version, err := readRequiredVersion(filepath.Join(source, c.modFileName()), c.module)
 	if err != nil {
 		return "", err
 	}
 	flags := "-s -w"
-	if c.stamp != nil {
-		for _, variable := range c.stamp(version) {
+	if c.linkerVariables != nil {
+		for _, variable := range c.linkerVariables(version) {
 			flags += " -X " + variable
 		}
 	}
-	hash, err := sourceHash(source, c.modFile(), c.pkg, flags, runtime.Version(), runtime.GOARCH)
+	hash, err := hashSource(source, c.modFileName(), c.mainPackage, flags, runtime.Version(), runtime.GOARCH)
 	if err != nil {
 		return "", err
 	}
-	bin, err := cacheDir("bin")
+	bin, err := ensureCacheDir("bin")
 	if err != nil {
 		return "", err
 	}
 	arguments := []string{"-ldflags=" + flags}
 	if c.variant != "" {
-		arguments = append(arguments, "-modfile="+c.modFile(), "-tags="+c.variant)
+		arguments = append(arguments, "-modfile="+c.modFileName(), "-tags="+c.variant)
 	}
 	path := filepath.Join(bin, c.name+"-"+hash)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	unlock, err := lock(filepath.Join(bin, c.name+".lock"))
+	unlock, err := acquireLock(filepath.Join(bin, c.name+".lock"))
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 	if _, err := os.Stat(path); err == nil {
-		return path, nil // Another process built it while we waited for the lock.
+		return path, nil // another process built it while this one waited for the lock
 	}
-	what := fmt.Sprintf("building %s %s (about %s cold)", c.name, version, c.cold)
-	return path, p.do(what, func() error { return goBuild(ctx, source, c.pkg, path, arguments...) })
+	what := fmt.Sprintf("building %s %s (about %s with an empty cache)", c.name, version, c.coldBuildTime)
+	return path, p.runStep(what, func() error { return buildGoProgram(ctx, source, c.mainPackage, path, arguments...) })
 }
 
-// modFile returns the name of the file that has the versions.
-func (c component) modFile() string { return cmp.Or(c.variant, "go") + ".mod" }
+// modFileName returns the name of the module file with the versions.
+func (c component) modFileName() string { return cmp.Or(c.variant, "go") + ".mod" }
 
-// goBuild builds a static program, with further arguments for go build. It appears at path whole or not at all.
-func goBuild(ctx context.Context, dir, pkg, path string, arguments ...string) error {
-	arguments = slices.Concat([]string{"build", "-trimpath", "-buildvcs=false", "-o", path + ".new"}, arguments, []string{pkg})
+// buildGoProgram builds a static program. arguments are further arguments of go build. The file at
+// path is replaced atomically.
+func buildGoProgram(ctx context.Context, dir, pkg, path string, arguments ...string) error {
+	arguments = slices.Concat([]string{
+		"build", "-trimpath", "-buildvcs=false", "-o", path + ".new",
+	}, arguments, []string{pkg})
 	cmd := exec.CommandContext(ctx, "go", arguments...)
 	cmd.Dir = dir
-	// The user's flags and workspace are for the user's modules.
+	// GOFLAGS and the workspace of the user do not apply to this module.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -125,17 +145,17 @@ func goBuild(ctx context.Context, dir, pkg, path string, arguments ...string) er
 		return fmt.Errorf("go build %s in %s: %w\n%s", pkg, dir, err, output.String())
 	}
 	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("keeping the program: %w", err)
+		return fmt.Errorf("renaming the program: %w", err)
 	}
 	return nil
 }
 
-// sourceDir returns the folder of this package's source.
-var sourceDir = sync.OnceValues(func() (string, error) {
+// findSourceDir returns the directory of this package's source.
+var findSourceDir = sync.OnceValues(func() (string, error) {
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
 		return filepath.Dir(file), nil
 	}
-	// Built with -trimpath: then this runs inside the module, as tests do.
+	// The program was built with -trimpath. Like tests, it must run inside the module.
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "rollcall.training/test/cluster").Output()
 	if err != nil {
 		return "", fmt.Errorf("finding the source of the components (run inside the module rollcall.training/test): %w", err)
@@ -143,8 +163,8 @@ var sourceDir = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// requiredVersion returns the version of a module in a go.mod.
-func requiredVersion(path, module string) (string, error) {
+// readRequiredVersion returns the version of a module in a go.mod file.
+func readRequiredVersion(path, module string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("reading a component's version: %w", err)
@@ -161,24 +181,27 @@ func requiredVersion(path, module string) (string, error) {
 	return "", fmt.Errorf("reading a component's version: %s does not require %s", path, module)
 }
 
-// sourceHash returns a short hash of a module's own files and whatever else decides what is built from it.
-func sourceHash(dir, modFile string, more ...string) (string, error) {
+// hashSource returns a short hash of a module's source files and of all other inputs of its build.
+func hashSource(dir, modFile string, more ...string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return "", fmt.Errorf("listing the source: %w", err)
 	}
 	hash := sha256.New()
-	for _, file := range append(files, filepath.Join(dir, modFile), filepath.Join(dir, strings.TrimSuffix(modFile, ".mod")+".sum")) {
+	for _, file := range append(
+		files, filepath.Join(dir, modFile), filepath.Join(dir, strings.TrimSuffix(modFile, ".mod")+".sum"),
+	) {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return "", fmt.Errorf("reading the source: %w", err)
 		}
-		_, _ = fmt.Fprintf(hash, "%s %d\n", filepath.Base(file), len(data)) // A hash never fails.
+		_, _ = fmt.Fprintf(hash, "%s %d\n", filepath.Base(file), len(data)) // a hash never fails
 		_, _ = hash.Write(data)
 	}
 	_, _ = io.WriteString(hash, strings.Join(more, "\n"))
-	return shortHash(hash.Sum(nil)), nil
+	return formatShortHash(hash.Sum(nil)), nil
 }
 
-// shortHash is 48 bits: enough for a handful of files, short enough for a name.
-func shortHash(sum []byte) string { return hex.EncodeToString(sum[:6]) }
+// formatShortHash returns the first 48 bits in hexadecimal. They are unique among a few files, and
+// short enough for a file name.
+func formatShortHash(sum []byte) string { return hex.EncodeToString(sum[:6]) }

@@ -14,15 +14,15 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// podStop is how long all pods together may take to be removed: each is killed at once, not asked to end.
-const podStop = time.Minute
+// podRemovalTimeout bounds the removal of all pods. Each pod is killed without a grace period.
+const podRemovalTimeout = time.Minute
 
-// containerdConfig is in the format that containerd 1.x and 2.x both read. Everything is in folders of ours, so that a
-// containerd of the machine is never met.
-var containerdConfig = template.Must(template.New("containerd").Parse(`version = 2
+// containerdConfigTemplate is in a format that containerd 1.x and 2.x support. All directories
+// belong to the cluster, so that it does not share any with another containerd of the machine.
+var containerdConfigTemplate = template.Must(template.New("containerd").Parse(`version = 2
 root = "{{ .Root }}"
 state = "{{ .State }}"
-# Of the runtime and of the kinds of storage, only what is used: others probe for what this machine lacks.
+# Unused plugins are disabled, because some probe for features that the machine does not have.
 disabled_plugins = [
   "io.containerd.snapshotter.v1.aufs",
   "io.containerd.snapshotter.v1.btrfs",
@@ -41,7 +41,7 @@ disabled_plugins = [
   sandbox_image = "{{ .Pause }}"
   # A container of this kind of machine may not raise its own priority, nor may we.
   restrict_oom_score_adj = true
-  # Below our folder, so that what a crash leaves is found.
+  # In the directory of the cluster, so that a cleanup after a crash finds it.
   netns_mounts_under_state_dir = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{{ .CNIBin }}"
@@ -56,9 +56,9 @@ disabled_plugins = [
         Root = "{{ .State }}/runc"
 `))
 
-func containerdState(dir string) string { return filepath.Join(dir, "containerd") }
+func containerdStateDir(dir string) string { return filepath.Join(dir, "containerd") }
 func containerdSocket(dir string) string {
-	return filepath.Join(containerdState(dir), "containerd.sock")
+	return filepath.Join(containerdStateDir(dir), "containerd.sock")
 }
 
 func (c *Cluster) startContainerd(ctx context.Context) error {
@@ -67,18 +67,23 @@ func (c *Cluster) startContainerd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("writing the configuration of containerd: %w", err)
 	}
-	err = containerdConfig.Execute(f, map[string]string{
-		"Root": c.state.Machine.ImageStore, "State": containerdState(c.dir), "Socket": containerdSocket(c.dir), "Pause": pauseImage,
+	err = containerdConfigTemplate.Execute(f, map[string]string{
+		"Root": c.state.Machine.ImageStore, "State": containerdStateDir(c.dir),
+		"Socket": containerdSocket(c.dir), "Pause": pauseImage,
 		"CNIBin": cniDir, "CNIConfig": c.cniConfigDir(),
 	})
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("writing the configuration of containerd: %w", err)
 	}
-	if err := c.start(program{name: "containerd", path: lookPath("containerd"), args: []string{"--config=" + path}}); err != nil {
+	if err := c.startProgram(program{
+		name: "containerd",
+		path: findProgram("containerd"),
+		args: []string{"--config=" + path},
+	}); err != nil {
 		return err
 	}
-	return c.await(ctx, "containerd", startLimit, func(ctx context.Context) error {
-		return withRuntime(c.dir, func(connection *grpc.ClientConn) error {
+	return c.waitUntilReady(ctx, "containerd", startTimeout, func(ctx context.Context) error {
+		return withRuntimeConnection(c.dir, func(connection *grpc.ClientConn) error {
 			response, err := cri.NewRuntimeServiceClient(connection).Status(ctx, &cri.StatusRequest{})
 			if err != nil {
 				return err
@@ -93,9 +98,11 @@ func (c *Cluster) startContainerd(ctx context.Context) error {
 	})
 }
 
-// withRuntime talks to the containerd of the cluster in dir, in the kubelet's own language.
-func withRuntime(dir string, talk func(*grpc.ClientConn) error) error {
-	connection, err := grpc.NewClient("unix:"+containerdSocket(dir), grpc.WithTransportCredentials(insecure.NewCredentials()))
+// withRuntimeConnection calls talk with a CRI connection to the containerd of the cluster in dir.
+func withRuntimeConnection(dir string, talk func(*grpc.ClientConn) error) error {
+	connection, err := grpc.NewClient(
+		"unix:"+containerdSocket(dir), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	)
 	if err != nil {
 		return fmt.Errorf("connecting to containerd: %w", err)
 	}
@@ -103,11 +110,12 @@ func withRuntime(dir string, talk func(*grpc.ClientConn) error) error {
 	return talk(connection)
 }
 
-// removePods stops and removes all pods, so that their networks, mounts and processes are taken away by who made them.
-func removePods(ctx context.Context, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, podStop)
+// removePodSandboxes stops and removes all pods by CRI, so that containerd removes their networks,
+// mounts and processes.
+func removePodSandboxes(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, podRemovalTimeout)
 	defer cancel()
-	return withRuntime(dir, func(connection *grpc.ClientConn) error {
+	return withRuntimeConnection(dir, func(connection *grpc.ClientConn) error {
 		runtime := cri.NewRuntimeServiceClient(connection)
 		pods, err := runtime.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
 		if err != nil {

@@ -16,23 +16,25 @@ import (
 )
 
 const (
-	// serviceCIDR is the range of Services: with podCIDR, the two halves of 198.18.0.0/15, which RFC 2544 reserves for
-	// testing networks. Private ranges are likely to be in use around a developer's machine; this is not.
+	// serviceCIDR is the range of Services. podCIDR and serviceCIDR are the halves of
+	// 198.18.0.0/15, which RFC 2544 reserves for tests of networks. Unlike private ranges, it is
+	// unlikely to be in use in a developer's network.
 	serviceCIDR = "198.19.0.0/16"
-	// apiServiceIP is the first of the range: the API server gives it to the Service kubernetes.default.
+	// apiServiceIP is the first address of serviceCIDR. The API server assigns it to the Service
+	// kubernetes.default.
 	apiServiceIP = "198.19.0.1"
-	// clusterDomain is what Kubernetes' own default is.
-	clusterDomain = "cluster.local"
-	issuer        = "https://kubernetes.default.svc." + clusterDomain
+	// clusterDomain is the default of Kubernetes.
+	clusterDomain        = "cluster.local"
+	serviceAccountIssuer = "https://kubernetes.default.svc." + clusterDomain
 )
 
-// clientRate lifts the limits that controllers put on themselves, for clusters of many tenants: on a cluster of one, a
-// test of a large gang would measure those.
-var clientRate = []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
+// clientRateFlags raise the rate limits of the controllers, which protect clusters of many tenants.
+// Otherwise tests of large gangs would measure these limits.
+var clientRateFlags = []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
 
 // startControlPlane starts etcd, the API server, the controllers and the scheduler.
 func (c *Cluster) startControlPlane(ctx context.Context) error {
-	ports, err := freePorts(loopback, 3)
+	ports, err := FindFreePorts(loopback, 3)
 	if err != nil {
 		return err
 	}
@@ -40,25 +42,31 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	if port == 0 {
 		port = ports[0]
 	}
-	if err := claimPort(c.HostIP(), port, "the API server"); err != nil {
+	if err := checkPortFree(c.HostIP(), port, "the API server"); err != nil {
 		return err
 	}
 	c.state.Server = "https://" + net.JoinHostPort(c.HostIP(), strconv.Itoa(port))
-	ca, etcdCA, err := c.makePKI()
+	ca, etcdCA, err := c.createPKI()
 	if err != nil {
 		return err
 	}
-	if err := c.progress.do("etcd", func() error { return c.startEtcd(ctx, etcdCA, ports[1], ports[2]) }); err != nil {
+	if err := c.progress.runStep("etcd", func() error {
+		return c.startEtcd(ctx, etcdCA, ports[1], ports[2])
+	}); err != nil {
 		return err
 	}
-	if err := c.progress.do("kube-apiserver", func() error { return c.startAPIServer(ctx, ca, etcdCA, port, ports[1]) }); err != nil {
+	if err := c.progress.runStep("kube-apiserver", func() error {
+		return c.startAPIServer(ctx, ca, etcdCA, port, ports[1])
+	}); err != nil {
 		return err
 	}
-	return c.progress.do("kube-controller-manager, kube-scheduler", func() error { return c.startControllers(ctx, ca) })
+	return c.progress.runStep("kube-controller-manager, kube-scheduler", func() error {
+		return c.startControllersAndScheduler(ctx, ca)
+	})
 }
 
-// makePKI makes all keys, certificates and kubeconfigs.
-func (c *Cluster) makePKI() (ca, etcdCA *authority, err error) {
+// createPKI creates all keys, certificates and kubeconfigs.
+func (c *Cluster) createPKI() (ca, etcdCA *authority, err error) {
 	if etcdCA, err = newAuthority(c.pkiDir(), "etcd-ca"); err != nil {
 		return nil, nil, err
 	}
@@ -66,14 +74,14 @@ func (c *Cluster) makePKI() (ca, etcdCA *authority, err error) {
 		{name: "etcd-server", user: "etcd", hosts: []string{loopback, "localhost"}},
 		{name: "etcd-client", user: "kube-apiserver"},
 	} {
-		if err := etcdCA.issue(id); err != nil {
+		if err := etcdCA.issueCertificate(id); err != nil {
 			return nil, nil, err
 		}
 	}
 	if ca, err = newAuthority(c.pkiDir(), "ca"); err != nil {
 		return nil, nil, err
 	}
-	if _, err := newKey(c.pkiDir(), "service-accounts"); err != nil {
+	if _, err := createKey(c.pkiDir(), "service-accounts"); err != nil {
 		return nil, nil, err
 	}
 	masters := []string{"system:masters"}
@@ -94,17 +102,22 @@ func (c *Cluster) makePKI() (ca, etcdCA *authority, err error) {
 		clients = append(clients, identity{name: "kwok", user: "kwok", groups: masters})
 	case Real:
 		clients = append(clients,
-			identity{name: "kubelet", user: "system:node:" + nodeName, groups: []string{"system:nodes"}, hosts: []string{bridgeIP, nodeName}},
+			identity{
+				name:   "kubelet",
+				user:   "system:node:" + nodeName,
+				groups: []string{"system:nodes"},
+				hosts:  []string{bridgeIP, nodeName},
+			},
 			identity{name: "kube-proxy", user: "system:kube-proxy"},
 			identity{name: "coredns", user: dnsUser})
 	}
 	for _, id := range slices.Concat(servers, clients) {
-		if err := ca.issue(id); err != nil {
+		if err := ca.issueCertificate(id); err != nil {
 			return nil, nil, err
 		}
 	}
 	for _, id := range clients {
-		if err := ca.writeKubeconfig(c.kubeconfigOf(id.name), c.state.Server, id.name); err != nil {
+		if err := ca.writeKubeconfig(c.kubeconfigFile(id.name), c.state.Server, id.name); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -112,7 +125,7 @@ func (c *Cluster) makePKI() (ca, etcdCA *authority, err error) {
 }
 
 func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, port, etcdPort int) error {
-	reconciler := "none" // An endpoint on the loopback address is invalid, and without real pods nobody needs it.
+	reconciler := "none" // an endpoint on the loopback address is invalid, and only real pods need it
 	if c.options.Nodes == Real {
 		reconciler = "lease"
 	}
@@ -132,22 +145,23 @@ func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, por
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged",
 		"--service-cluster-ip-range=" + serviceCIDR,
-		"--service-account-issuer=" + issuer,
+		"--service-account-issuer=" + serviceAccountIssuer,
 		"--service-account-key-file=" + ca.keyFile("service-accounts"),
 		"--service-account-signing-key-file=" + ca.keyFile("service-accounts"),
 		"--kubelet-client-certificate=" + ca.certFile("kubelet-client"),
 		"--kubelet-client-key=" + ca.keyFile("kubelet-client"),
 		"--kubelet-certificate-authority=" + ca.certFile(ca.name),
-		// A node's name resolves nowhere.
+		// The name of the node is not in DNS.
 		"--kubelet-preferred-address-types=InternalIP",
 	}
 	if c.options.Nodes != Real {
-		// Without kube-proxy nobody takes care of a Service's address, and a webhook's call would leave the machine by
-		// its default route. This way the endpoints are called, of which there are none.
+		// Without kube-proxy, the addresses of Services are not routed, and calls of webhooks would
+		// leave the machine through the default route. With this flag, the API server calls the
+		// endpoints directly. There are none.
 		args = append(args, "--enable-aggregator-routing")
 	}
-	args = slices.Concat(args, c.featureGates(), c.options.APIServerFlags)
-	if err := c.start(program{name: "kube-apiserver", path: c.bin.kubernetes, args: args}); err != nil {
+	args = slices.Concat(args, c.featureGateFlags(), c.options.APIServerFlags)
+	if err := c.startProgram(program{name: "kube-apiserver", path: c.binaries.kubernetes, args: args}); err != nil {
 		return err
 	}
 	if err := c.loadConfig(); err != nil {
@@ -155,24 +169,24 @@ func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, por
 	}
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
-	return c.await(ctx, "kube-apiserver", startLimit, func(ctx context.Context) error {
+	return c.waitUntilReady(ctx, "kube-apiserver", startTimeout, func(ctx context.Context) error {
 		var code int
 		result := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&code)
 		if err := result.Error(); err != nil {
 			return err
 		}
 		if code != http.StatusOK {
-			return fmt.Errorf("/readyz answers %d", code)
+			return fmt.Errorf("/readyz returned status %d", code)
 		}
 		return nil
 	})
 }
 
-func (c *Cluster) startControllers(ctx context.Context, ca *authority) error {
+func (c *Cluster) startControllersAndScheduler(ctx context.Context, ca *authority) error {
 	args := slices.Concat([]string{
-		"--kubeconfig=" + c.kubeconfigOf("kube-controller-manager"),
+		"--kubeconfig=" + c.kubeconfigFile("kube-controller-manager"),
 		"--root-ca-file=" + ca.certFile(ca.name),
 		"--service-account-private-key-file=" + ca.keyFile("service-accounts"),
 		"--use-service-account-credentials",
@@ -180,31 +194,35 @@ func (c *Cluster) startControllers(ctx context.Context, ca *authority) error {
 		"--cluster-signing-key-file=" + ca.keyFile(ca.name),
 		"--leader-elect=false",
 		"--secure-port=0",
-	}, clientRate, c.featureGates(), c.options.ControllerManagerFlags)
-	if err := c.start(program{name: "kube-controller-manager", path: c.bin.kubernetes, args: args}); err != nil {
+	}, clientRateFlags, c.featureGateFlags(), c.options.ControllerManagerFlags)
+	if err := c.startProgram(program{
+		name: "kube-controller-manager",
+		path: c.binaries.kubernetes,
+		args: args,
+	}); err != nil {
 		return err
 	}
 	args = slices.Concat([]string{
-		"--kubeconfig=" + c.kubeconfigOf("kube-scheduler"),
+		"--kubeconfig=" + c.kubeconfigFile("kube-scheduler"),
 		"--leader-elect=false",
 		"--secure-port=0",
-	}, clientRate, c.featureGates(), c.options.SchedulerFlags)
-	if err := c.start(program{name: "kube-scheduler", path: c.bin.kubernetes, args: args}); err != nil {
+	}, clientRateFlags, c.featureGateFlags(), c.options.SchedulerFlags)
+	if err := c.startProgram(program{name: "kube-scheduler", path: c.binaries.kubernetes, args: args}); err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
-	// Until a namespace has its default ServiceAccount, every pod in it is refused.
-	return c.await(ctx, "kube-controller-manager", startLimit, func(ctx context.Context) error {
+	// Until a namespace has its default ServiceAccount, the API server rejects every pod in it.
+	return c.waitUntilReady(ctx, "kube-controller-manager", startTimeout, func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
 }
 
-// featureGates returns the flag for Options.FeatureGates, if there are any.
-func (c *Cluster) featureGates() []string {
+// featureGateFlags returns the flag for Options.FeatureGates, or nil.
+func (c *Cluster) featureGateFlags() []string {
 	var gates []string
 	for _, name := range slices.Sorted(maps.Keys(c.options.FeatureGates)) {
 		gates = append(gates, fmt.Sprintf("%s=%t", name, c.options.FeatureGates[name]))
@@ -215,9 +233,9 @@ func (c *Cluster) featureGates() []string {
 	return []string{"--feature-gates=" + strings.Join(gates, ",")}
 }
 
-// linkTools puts the cluster's kubectl, and a name for every other component, into the folder bin.
-func (c *Cluster) linkTools() error {
-	if err := symlink(c.bin.kubernetes, filepath.Join(c.dir, "bin", "kubectl")); err != nil {
+// linkKubectl links kubectl into the directory bin of the cluster.
+func (c *Cluster) linkKubectl() error {
+	if err := replaceSymlink(c.binaries.kubernetes, filepath.Join(c.dir, "bin", "kubectl")); err != nil {
 		return fmt.Errorf("linking kubectl: %w", err)
 	}
 	return nil

@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// dnsUser is whom CoreDNS is to the API server.
+// dnsUser is the user name of CoreDNS for the API server.
 const dnsUser = "rollcall-test-coredns"
 
-// corefile answers for the cluster's names and says of every other that it does not exist: a test must not depend on
-// what the world's DNS says, and a refusal would make resolvers try again. Nothing is cached, so that a name is there
-// as soon as the pod is.
-const corefile = `%[1]s in-addr.arpa {
+// corefileTemplate answers queries for names of the cluster, and NXDOMAIN for all other names:
+// tests must not depend on external DNS, and resolvers would retry refused queries. CoreDNS caches
+// nothing, so that a name exists as soon as its pod does.
+const corefileTemplate = `%[1]s in-addr.arpa {
 	bind %[2]s
 	errors
 	kubernetes %[1]s in-addr.arpa {
@@ -36,23 +36,28 @@ const corefile = `%[1]s in-addr.arpa {
 }
 `
 
-// startDNS runs CoreDNS on this machine instead of in a pod: one image less to make, and it is there before the node.
+// startDNS runs CoreDNS as a process of this machine instead of a pod. It needs no image, and it is
+// ready before the node.
 func (c *Cluster) startDNS(ctx context.Context) error {
-	if err := c.permitDNS(ctx); err != nil {
+	if err := c.grantDNSAccess(ctx); err != nil {
 		return err
 	}
 	path := filepath.Join(c.dir, "Corefile")
-	content := fmt.Sprintf(corefile, clusterDomain, bridgeIP, c.kubeconfigOf("coredns"))
+	content := fmt.Sprintf(corefileTemplate, clusterDomain, bridgeIP, c.kubeconfigFile("coredns"))
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		return fmt.Errorf("writing the configuration of CoreDNS: %w", err)
 	}
-	if err := c.start(program{name: "coredns", path: c.bin.coredns, args: []string{"-conf=" + path}}); err != nil {
+	if err := c.startProgram(program{
+		name: "coredns",
+		path: c.binaries.coredns,
+		args: []string{"-conf=" + path},
+	}); err != nil {
 		return err
 	}
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(bridgeIP, "53"))
 	}}
-	return c.await(ctx, "coredns", startLimit, func(ctx context.Context) error {
+	return c.waitUntilReady(ctx, "coredns", startTimeout, func(ctx context.Context) error {
 		addresses, err := resolver.LookupHost(ctx, "kubernetes.default.svc."+clusterDomain+".")
 		if err != nil {
 			return err
@@ -64,11 +69,11 @@ func (c *Cluster) startDNS(ctx context.Context) error {
 	})
 }
 
-// permitDNS gives CoreDNS the rights that its kubernetes plugin asks for.
-func (c *Cluster) permitDNS(ctx context.Context) error {
+// grantDNSAccess grants CoreDNS the permissions of its kubernetes plugin.
+func (c *Cluster) grantDNSAccess(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	watch := []string{"list", "watch"}
 	role := &rbacv1.ClusterRole{
@@ -79,7 +84,7 @@ func (c *Cluster) permitDNS(ctx context.Context) error {
 		},
 	}
 	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("giving CoreDNS its rights: %w", err)
+		return fmt.Errorf("granting permissions to CoreDNS: %w", err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: dnsUser},
@@ -87,7 +92,7 @@ func (c *Cluster) permitDNS(ctx context.Context) error {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: dnsUser}},
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("giving CoreDNS its rights: %w", err)
+		return fmt.Errorf("granting permissions to CoreDNS: %w", err)
 	}
 	return nil
 }

@@ -1,22 +1,24 @@
-// Package cluster starts, uses and stops a real Kubernetes cluster on one machine, with no container engine and no
-// image registry.
+// Package cluster starts, uses and stops a real Kubernetes cluster on one machine, without a
+// container engine or an image registry.
 //
 // # The idea
 //
-// Rollcall changes objects on their way into an API server and then depends on what Kubernetes' own controllers do
-// with them. Neither can be faked honestly, so the tests run the real programs. What a test needs beyond the control
-// plane differs, and so does what it may cost:
+// Rollcall changes objects during admission and depends on the behavior of the Kubernetes
+// controllers. Fakes of either would prove little, so the tests run the real programs. Tests differ
+// in what they need in addition to the control plane, and in the cost that is acceptable:
 //
-//   - [None]: etcd, kube-apiserver, kube-controller-manager and kube-scheduler. No node: pods are created and stay
-//     Pending. No root needed, and ready in seconds.
-//   - [Kwok]: the same, and as many simulated nodes as wanted. Pods are scheduled, run and are deleted, but there are
-//     no processes in them: for scale. No root needed.
-//   - [Real]: the same, and this machine as a node: kubelet, containerd, runc, a pod network, kube-proxy, CoreDNS.
-//     Containers run. Needs root, and there is at most one on a machine.
+//   - [NoNodes]: etcd, kube-apiserver, kube-controller-manager and kube-scheduler. There are no
+//     nodes, so pods stay Pending. It needs no root and is ready in seconds.
+//   - [Kwok]: a control plane and any number of simulated nodes. Pods are scheduled, run and deleted,
+//     but have no processes. It is for tests of scale and needs no root.
+//   - [Real]: a control plane with this machine as a node: kubelet, containerd, runc, a pod network,
+//     kube-proxy and CoreDNS. Containers run. It needs root, and a machine can have only one Real
+//     cluster.
 //
-// All programs are built from their Go modules by the go command, each in a module of its own below components/, and
-// kept in the user's cache directory. What a node needs beyond that comes from Debian packages. Images are made here
-// too: of a static Go program ([Binary]), or of Debian packages ([Recipe]).
+// The go command builds all programs. Each has its own Go module below components/, and the
+// programs are stored in the user's cache directory. Other programs of a node come from Debian
+// packages. The package also builds images: of a static Go program ([Binary]), of Debian packages
+// ([Recipe]), or of an image and more files ([Overlay]).
 //
 // # In a test
 //
@@ -26,12 +28,14 @@
 //		...
 //	}
 //
-// The cluster ends with the test. A package whose tests share one cluster starts it in TestMain by [Main].
+// The cluster stops at the end of the test. Packages whose tests share a cluster start it in
+// TestMain with [Main].
 //
-// # What stays behind
+// # Cleanup
 //
-// Nothing that runs. A cluster's processes die with the process that started it (unless it is detached, as those of
-// the command are), and it records all that outlives a process (mounts, containers, bridge, packet filter rules) before
-// making it. So after a crash the next start, or [Clean], takes away what is left. Files stay only in the cache
-// directory: programs, images, the containers' image store, and the logs of clusters whose test failed.
+// No processes remain. The processes of a cluster die with the process that started it, unless the
+// cluster is detached like those of the command. Before a cluster creates anything that outlives a
+// process (mounts, containers, the bridge, packet filter rules), it records that in its state.
+// After a crash, the next start or [Clean] removes the leftovers. Files remain only in the cache
+// directory: programs, images, the image store of containerd, and the logs of failed tests.
 package cluster

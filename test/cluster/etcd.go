@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// startLimit is how long any one component may take to become ready: the slowest takes 2 to 5 s on two
-// cores, and a machine that compiles at the same time is many times slower.
-const startLimit = 2 * time.Minute
+// startTimeout bounds the start of a component. The slowest component takes 2 to 5 s on two cores,
+// and many times longer if the machine compiles at the same time.
+const startTimeout = 2 * time.Minute
 
-// startEtcd starts the store. Who reaches it owns the cluster, and on a real node that means root: so it is guarded by
-// certificates of an authority of its own, even on the loopback address.
+// startEtcd starts etcd. Access to etcd means control of the cluster, and root access with a real
+// node. So it requires certificates of its own CA, even on the loopback address.
 func (c *Cluster) startEtcd(ctx context.Context, ca *authority, client, peer int) error {
 	endpoint := "https://" + net.JoinHostPort(loopback, strconv.Itoa(client))
 	peerURL := "https://" + net.JoinHostPort(loopback, strconv.Itoa(peer))
-	err := c.start(program{name: "etcd", path: c.bin.kubernetes, args: []string{
+	err := c.startProgram(program{name: "etcd", path: c.binaries.kubernetes, args: []string{
 		"--name=test",
 		"--data-dir=" + filepath.Join(c.dir, "etcd"),
 		"--listen-client-urls=" + endpoint,
@@ -38,36 +38,36 @@ func (c *Cluster) startEtcd(ctx context.Context, ca *authority, client, peer int
 		"--peer-key-file=" + ca.keyFile("etcd-server"),
 		"--peer-client-cert-auth",
 		"--peer-trusted-ca-file=" + ca.certFile(ca.name),
-		// 100,000 pods, of which each is written five times between two compactions, do not fit in the 2 GiB by default.
+		// 100,000 pods with five writes each between two compactions exceed the default of 2 GiB.
 		"--quota-backend-bytes=8589934592",
-		// The data is worth nothing after the test: do not wait for the disk.
+		// The data is temporary, so etcd need not wait for the disk.
 		"--unsafe-no-fsync",
 	}})
 	if err != nil {
 		return err
 	}
-	probe, err := ca.client("etcd-client")
+	probe, err := ca.newHTTPClient("etcd-client")
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, "etcd", startLimit, func(ctx context.Context) error {
-		return probeHealth(ctx, probe, endpoint+"/health")
+	return c.waitUntilReady(ctx, "etcd", startTimeout, func(ctx context.Context) error {
+		return checkHealth(ctx, probe, endpoint+"/health")
 	})
 }
 
-// client returns an HTTP client that shows the certificate of that name and trusts this authority.
-func (a *authority) client(name string) (*http.Client, error) {
+// newHTTPClient returns an HTTP client with the certificate of that name. It trusts this authority.
+func (a *authority) newHTTPClient(name string) (*http.Client, error) {
 	pair, err := tls.LoadX509KeyPair(a.certFile(name), a.keyFile(name))
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate of %s: %w", name, err)
 	}
 	pem, err := os.ReadFile(a.certFile(a.name))
 	if err != nil {
-		return nil, fmt.Errorf("reading the authority %s: %w", a.name, err)
+		return nil, fmt.Errorf("reading the CA %s: %w", a.name, err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("reading the authority %s: no certificate in it", a.name)
+		return nil, fmt.Errorf("reading the CA %s: there is no certificate in the file", a.name)
 	}
 	return &http.Client{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}},
@@ -75,7 +75,7 @@ func (a *authority) client(name string) (*http.Client, error) {
 	}, nil
 }
 
-func probeHealth(ctx context.Context, client *http.Client, url string) error {
+func checkHealth(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

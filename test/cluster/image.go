@@ -20,26 +20,30 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// imageRepository begins the names of our images. There is no such registry: an image is loaded, or it is not there.
+// imageRepository is the prefix of the names of all built images. The registry does not exist:
+// images must be loaded into a node.
 const imageRepository = "rollcall.training/"
 
-// imageFormat is part of each hash: raise it when the same recipe or program shall give another image.
-const imageFormat = 1
+// imageFormatVersion is part of each image hash. Increase it if the same recipe or program must
+// result in another image.
+const imageFormatVersion = 1
 
-// Image is a container image in a file, as "docker save" writes it.
+// Image is a container image in a file in the format of "docker save".
 type Image struct {
-	// Ref is its full name with tag, such as "rollcall.training/torch:1". A pod that names it, with the pull policy
-	// IfNotPresent, which is the default for every tag but "latest", finds it without a registry.
+	// Ref is the full name with tag, for example "rollcall.training/torch:1". Pods need the pull
+	// policy IfNotPresent, the default for every tag except "latest", to use the loaded image
+	// without a registry.
 	Ref string
-	// Path is the file's.
+	// Path is the path of the file.
 	Path string
 }
 
-// ImageSource is what an image can be had from: an Image, a Binary, a Recipe or an Overlay.
+// ImageSource builds an image. Implementations are Image, Binary, Recipe and Overlay.
 type ImageSource interface {
-	// Reference returns the image's full name with tag, without making the image.
+	// Reference returns the full name of the image with tag, without building the image.
 	Reference() (string, error)
-	// Build returns the image, made if need be. progress receives a line for each step that takes long.
+	// Build returns the image and builds it if necessary. progress receives a line for each long
+	// step.
 	Build(ctx context.Context, progress io.Writer) (Image, error)
 }
 
@@ -54,8 +58,8 @@ func (i Image) Build(context.Context, io.Writer) (Image, error) {
 	return i, nil
 }
 
-// LoadImage makes an image ready to be used by pods and returns its name. It is built first if need be, and not loaded
-// again when the node has exactly that. Without real nodes nobody looks at images, and nothing is done.
+// LoadImage loads an image into the node and returns its name. It builds the image if necessary. It
+// does nothing if the node already has the same image, or if the nodes are not real.
 func (c *Cluster) LoadImage(ctx context.Context, source ImageSource) (string, error) {
 	if c.state.Nodes != Real {
 		return source.Reference()
@@ -64,29 +68,32 @@ func (c *Cluster) LoadImage(ctx context.Context, source ImageSource) (string, er
 	if err != nil {
 		return "", err
 	}
-	id, err := image.id()
+	id, err := image.readConfigDigest()
 	if err != nil {
 		return "", err
 	}
-	c.loading.Lock()
-	defer c.loading.Unlock()
+	c.loadMutex.Lock()
+	defer c.loadMutex.Unlock()
 	if present, err := c.hasImage(ctx, image.Ref, id); err != nil || present {
 		return image.Ref, err
 	}
-	return image.Ref, c.progress.do("loading the image "+image.Ref, func() error { return c.importImage(ctx, image, id) })
+	return image.Ref, c.progress.runStep("loading the image "+image.Ref, func() error {
+		return c.importImage(ctx, image, id)
+	})
 }
 
-// importTimeout is for the largest image that we can think of, at 20 MB/s.
+// importTimeout is sufficient for an image of 6 GB at 20 MB/s.
 const importTimeout = 5 * time.Minute
 
 func (c *Cluster) importImage(ctx context.Context, image Image, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
-	// "k8s.io" is the namespace of containerd that the kubelet's images are in.
-	if _, err := run("ctr", "--address="+containerdSocket(c.dir), "--namespace=k8s.io", "images", "import", image.Path); err != nil {
+	// The kubelet uses containerd's namespace "k8s.io".
+	if _, err := runCommand("ctr",
+		"--address="+containerdSocket(c.dir), "--namespace=k8s.io", "images", "import", image.Path); err != nil {
 		return fmt.Errorf("loading the image %s: %w", image.Ref, err)
 	}
-	// The part of containerd that the kubelet asks hears of it a little later.
+	// containerd's CRI plugin observes the image after a short delay.
 	for {
 		present, err := c.hasImage(ctx, image.Ref, id)
 		if err != nil || present {
@@ -94,21 +101,21 @@ func (c *Cluster) importImage(ctx context.Context, image Image, id string) error
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("loading the image %s: containerd does not show it: %w", image.Ref, ctx.Err())
-		case <-time.After(poll):
+			return fmt.Errorf("loading the image %s: it is missing in containerd: %w", image.Ref, ctx.Err())
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// hasImage tells whether the node has an image of that name with just that configuration.
+// hasImage reports whether the node has an image with that name and that configuration digest.
 func (c *Cluster) hasImage(ctx context.Context, ref, id string) (bool, error) {
 	present := false
-	err := withRuntime(c.dir, func(connection *grpc.ClientConn) error {
+	err := withRuntimeConnection(c.dir, func(connection *grpc.ClientConn) error {
 		response, err := cri.NewImageServiceClient(connection).ImageStatus(ctx, &cri.ImageStatusRequest{
 			Image: &cri.ImageSpec{Image: ref},
 		})
 		if err != nil {
-			return fmt.Errorf("asking for the image %s: %w", ref, err)
+			return fmt.Errorf("getting the image %s: %w", ref, err)
 		}
 		present = response.Image != nil && response.Image.Id == id
 		return nil
@@ -116,8 +123,8 @@ func (c *Cluster) hasImage(ctx context.Context, ref, id string) (bool, error) {
 	return present, err
 }
 
-// id returns the digest of the image's configuration, which is its identity.
-func (i Image) id() (string, error) {
+// readConfigDigest returns the digest of the image's configuration, which identifies the image.
+func (i Image) readConfigDigest() (string, error) {
 	tag, err := name.NewTag(i.Ref, name.StrictValidation)
 	if err != nil {
 		return "", fmt.Errorf("reading the image %s: %w", i.Ref, err)
@@ -135,31 +142,31 @@ func (i Image) id() (string, error) {
 
 // writeImage writes an image of one layer.
 func writeImage(image Image, layer tarball.Opener, config v1.Config) error {
-	content, err := newPlainLayer(layer)
+	content, err := newUncompressedLayer(layer)
 	if err != nil {
-		return fmt.Errorf("making the image %s: %w", image.Ref, err)
+		return fmt.Errorf("building the image %s: %w", image.Ref, err)
 	}
 	made, err := mutate.AppendLayers(empty.Image, content)
 	if err != nil {
-		return fmt.Errorf("making the image %s: %w", image.Ref, err)
+		return fmt.Errorf("building the image %s: %w", image.Ref, err)
 	}
 	file, err := made.ConfigFile()
 	if err != nil {
-		return fmt.Errorf("making the image %s: %w", image.Ref, err)
+		return fmt.Errorf("building the image %s: %w", image.Ref, err)
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture, file.Config = "linux", goarch, config
 	if made, err = mutate.ConfigFile(made, file); err != nil {
-		return fmt.Errorf("making the image %s: %w", image.Ref, err)
+		return fmt.Errorf("building the image %s: %w", image.Ref, err)
 	}
 	return saveImage(image, made)
 }
 
-// saveImage writes an image to its file, which appears whole or not at all.
+// saveImage writes an image to its file atomically.
 func saveImage(image Image, made v1.Image) error {
 	tag, err := name.NewTag(image.Ref, name.StrictValidation)
 	if err != nil {
-		return fmt.Errorf("making the image %s: %w", image.Ref, err)
+		return fmt.Errorf("building the image %s: %w", image.Ref, err)
 	}
 	if err := tarball.WriteToFile(image.Path+".new", tag, made); err != nil {
 		return errors.Join(fmt.Errorf("writing the image %s: %w", image.Ref, err), os.Remove(image.Path+".new"))
@@ -170,9 +177,9 @@ func saveImage(image Image, made v1.Image) error {
 	return nil
 }
 
-// Images returns the files of all images that have been made, for a person to look at or remove.
-func Images() ([]string, error) {
-	dir, err := cacheDir("images")
+// ListImages returns the paths of all built images.
+func ListImages() ([]string, error) {
+	dir, err := ensureCacheDir("images")
 	if err != nil {
 		return nil, err
 	}

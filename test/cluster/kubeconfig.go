@@ -9,11 +9,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// contextName is the name of cluster, user and context in the kubeconfigs that we write.
+// contextName is the name of the cluster, the user and the context in all kubeconfigs.
 const contextName = "rollcall-test"
 
-// writeKubeconfig writes a kubeconfig for a user whose certificate exists. Everything is in it, so that it can be
-// copied; that also means that whoever may read it is that user.
+// writeKubeconfig writes a kubeconfig for a user with an existing certificate. The file contains
+// the key, so it can be copied and must be protected.
 func (a *authority) writeKubeconfig(path, server, user string) error {
 	config := clientcmdapi.NewConfig()
 	var data [3][]byte
@@ -33,7 +33,7 @@ func (a *authority) writeKubeconfig(path, server, user string) error {
 	return nil
 }
 
-func (c *Cluster) kubeconfigOf(user string) string {
+func (c *Cluster) kubeconfigFile(user string) string {
 	return filepath.Join(c.pkiDir(), user+".kubeconfig")
 }
 

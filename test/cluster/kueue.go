@@ -23,10 +23,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var kueueComponent = component{name: "kueue", module: "sigs.k8s.io/kueue", pkg: ".", cold: "2 minutes"}
+var kueueComponent = component{name: "kueue", module: "sigs.k8s.io/kueue", mainPackage: ".", coldBuildTime: "2 minutes"}
 
-// kueueConfig is the configuration of Kueue: its webhook's port and folder of certificates, and the port of its probes.
-const kueueConfig = `apiVersion: config.kueue.x-k8s.io/v1beta2
+// kueueConfigTemplate is the configuration of Kueue with the port and the certificate directory of
+// its webhook, and the port of its probes.
+const kueueConfigTemplate = `apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 namespace: kueue-system
 webhook: {host: 127.0.0.1, port: %d, certDir: %s}
@@ -37,69 +38,87 @@ internalCertManagement: {enable: false}
 integrations: {frameworks: [batch/job]}
 `
 
-// kueueKinds are the resources of the objects that are taken from Kueue's manifests.
-var kueueKinds = map[string]schema.GroupVersionResource{
-	"CustomResourceDefinition":       {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
-	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
-	"ValidatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+// kueueResources are the resources of the objects that are installed from Kueue's manifests.
+var kueueResources = map[string]schema.GroupVersionResource{
+	"CustomResourceDefinition": {
+		Group:    "apiextensions.k8s.io",
+		Version:  "v1",
+		Resource: "customresourcedefinitions",
+	},
+	"MutatingWebhookConfiguration": {
+		Group:    "admissionregistration.k8s.io",
+		Version:  "v1",
+		Resource: "mutatingwebhookconfigurations",
+	},
+	"ValidatingWebhookConfiguration": {
+		Group:    "admissionregistration.k8s.io",
+		Version:  "v1",
+		Resource: "validatingwebhookconfigurations",
+	},
 }
 
-// StartKueue runs Kueue, for plain Jobs, as a process beside the cluster, and returns when it answers. Its definitions and
-// webhooks are those of its own manifests, except that the webhooks are called by URL. The first time, it is built. It
-// ends with the cluster.
+// StartKueue runs Kueue for plain Jobs as a process of this machine, and returns when it is ready.
+// The first call builds Kueue. It installs the CustomResourceDefinitions and webhooks of Kueue's
+// manifests, with the webhooks called by URL. Kueue stops with the cluster.
 func (c *Cluster) StartKueue(ctx context.Context) error {
-	path, err := kueueComponent.binary(ctx, c.progress)
+	path, err := kueueComponent.ensureBinary(ctx, c.progress)
 	if err != nil {
 		return err
 	}
-	manifests, err := kueueManifests(ctx)
+	manifests, err := findKueueManifests(ctx)
 	if err != nil {
 		return err
 	}
-	return c.progress.do("Kueue", func() error { return c.startKueue(ctx, path, manifests) })
+	return c.progress.runStep("Kueue", func() error { return c.installAndRunKueue(ctx, path, manifests) })
 }
 
-func (c *Cluster) startKueue(ctx context.Context, path, manifests string) error {
-	ports, err := freePorts(loopback, 2)
+func (c *Cluster) installAndRunKueue(ctx context.Context, path, manifests string) error {
+	ports, err := FindFreePorts(loopback, 2)
 	if err != nil {
 		return err
 	}
 	dir := filepath.Join(c.dir, "kueue")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fmt.Errorf("making Kueue's folder: %w", err)
+		return fmt.Errorf("creating the directory of Kueue: %w", err)
 	}
 	ca, err := newAuthority(dir, "ca")
 	if err != nil {
 		return err
 	}
-	if err := ca.issue(identity{name: "tls", user: "kueue", hosts: []string{loopback}}); err != nil {
+	if err := ca.issueCertificate(identity{name: "tls", user: "kueue", hosts: []string{loopback}}); err != nil {
 		return err
 	}
 	bundle, err := os.ReadFile(ca.certFile(ca.name))
 	if err != nil {
-		return fmt.Errorf("reading the certificate of Kueue's authority: %w", err)
+		return fmt.Errorf("reading the certificate of Kueue's CA: %w", err)
 	}
 	file := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, kueueConfig, ports[0], dir, ports[1]), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, kueueConfigTemplate, ports[0], dir, ports[1]), 0o600); err != nil {
 		return fmt.Errorf("writing Kueue's configuration: %w", err)
 	}
 	server := "https://" + net.JoinHostPort(loopback, strconv.Itoa(ports[0]))
 	if err := c.installKueue(ctx, manifests, server, bundle); err != nil {
 		return err
 	}
-	if err := c.await(ctx, "kube-apiserver", startLimit, c.servesKueue); err != nil {
+	if err := c.waitUntilReady(ctx, "kube-apiserver", startTimeout, c.checkKueueCRDsEstablished); err != nil {
 		return err
 	}
-	if err := c.start(program{name: "kueue", path: path, args: []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()}}); err != nil {
+	if err := c.startProgram(program{
+		name: "kueue",
+		path: path,
+		args: []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()},
+	}); err != nil {
 		return err
 	}
 	ready := "http://" + net.JoinHostPort(loopback, strconv.Itoa(ports[1])) + "/readyz"
-	return c.await(ctx, "kueue", startLimit, func(ctx context.Context) error { return probeHealth(ctx, http.DefaultClient, ready) })
+	return c.waitUntilReady(ctx, "kueue", startTimeout, func(ctx context.Context) error {
+		return checkHealth(ctx, http.DefaultClient, ready)
+	})
 }
 
-// kueueManifests returns the folder of Kueue's manifests, which its module holds.
-func kueueManifests(ctx context.Context) (string, error) {
-	source, err := sourceDir()
+// findKueueManifests returns the directory of the manifests in Kueue's module.
+func findKueueManifests(ctx context.Context) (string, error) {
+	source, err := findSourceDir()
 	if err != nil {
 		return "", err
 	}
@@ -117,15 +136,15 @@ func kueueManifests(ctx context.Context) (string, error) {
 	return filepath.Join(module.Dir, "config", "components"), nil
 }
 
-// installKueue creates Kueue's definitions, and those of its webhooks that the program serves.
+// installKueue creates Kueue's CustomResourceDefinitions, and its webhooks that the program serves.
 func (c *Cluster) installKueue(ctx context.Context, manifests, server string, bundle []byte) error {
 	client, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	files, err := filepath.Glob(filepath.Join(manifests, "crd", "bases", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		return errors.Join(err, fmt.Errorf("no definitions in %s", manifests))
+		return errors.Join(err, fmt.Errorf("there are no CustomResourceDefinitions in %s", manifests))
 	}
 	for _, file := range append(files, filepath.Join(manifests, "webhook", "manifests.yaml")) {
 		data, err := os.ReadFile(file)
@@ -140,10 +159,10 @@ func (c *Cluster) installKueue(ctx context.Context, manifests, server string, bu
 			if len(o.Object) == 0 {
 				continue
 			}
-			if err := callKueue(o, server, bundle); err != nil {
+			if err := rewriteKueueWebhooks(o, server, bundle); err != nil {
 				return fmt.Errorf("reading %s: %w", file, err)
 			}
-			resource := client.Resource(kueueKinds[o.GetKind()])
+			resource := client.Resource(kueueResources[o.GetKind()])
 			if _, err := resource.Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 				return fmt.Errorf("creating the %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
@@ -152,13 +171,14 @@ func (c *Cluster) installKueue(ctx context.Context, manifests, server string, bu
 	return nil
 }
 
-// servesKueue returns nil when the API server serves all that Kueue defines.
-func (c *Cluster) servesKueue(ctx context.Context) error {
+// checkKueueCRDsEstablished returns nil if the API server serves all of Kueue's
+// CustomResourceDefinitions.
+func (c *Cluster) checkKueueCRDsEstablished(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
-	all, err := client.Resource(kueueKinds["CustomResourceDefinition"]).List(ctx, metav1.ListOptions{})
+	all, err := client.Resource(kueueResources["CustomResourceDefinition"]).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -177,8 +197,9 @@ func (c *Cluster) servesKueue(ctx context.Context) error {
 	return nil
 }
 
-// callKueue keeps those webhooks of a configuration that the program serves, and has them called by URL.
-func callKueue(o *unstructured.Unstructured, server string, bundle []byte) error {
+// rewriteKueueWebhooks removes the webhooks that the program does not serve, and replaces the
+// Service of the others by a URL.
+func rewriteKueueWebhooks(o *unstructured.Unstructured, server string, bundle []byte) error {
 	hooks, found, err := unstructured.NestedSlice(o.Object, "webhooks")
 	if err != nil || !found {
 		return err

@@ -15,18 +15,20 @@ import (
 )
 
 const (
-	// RunForAnnotation is set on a pod of a simulated node to say how long its containers run, such as "5s". Without it
-	// they run until the pod is deleted. A test can also write a pod's status itself: no stage undoes that.
+	// RunForAnnotation sets how long the containers of a pod on a simulated node run, for example
+	// "5s". Without it, they run until the pod is deleted. Tests may also write the status of a
+	// pod, which the simulation does not revert.
 	RunForAnnotation = "test.rollcall.training/run-for"
-	// ExitCodeAnnotation is the code that they then exit with; "0" when absent.
+	// ExitCodeAnnotation sets the exit code of the containers. The default is "0".
 	ExitCodeAnnotation = "test.rollcall.training/exit-code"
 )
 
 //go:embed kwok_stages.yaml
 var kwokStages []byte
 
-// kwokCapacity is what a simulated node has: a large training machine, with room for many pods without GPUs.
-var kwokCapacity = corev1.ResourceList{
+// kwokNodeCapacity is the capacity of a simulated node: a large training machine that has room for
+// many pods without GPUs.
+var kwokNodeCapacity = corev1.ResourceList{
 	corev1.ResourceCPU:              resource.MustParse("256"),
 	corev1.ResourceMemory:           resource.MustParse("2Ti"),
 	corev1.ResourceEphemeralStorage: resource.MustParse("10Ti"),
@@ -34,41 +36,42 @@ var kwokCapacity = corev1.ResourceList{
 	"nvidia.com/gpu":                resource.MustParse("8"),
 }
 
-// nodesPerMinute bounds how long the simulated nodes may take to become ready; they come at some hundreds a second.
-const nodesPerMinute = 2000
+// kwokNodesPerMinute bounds the time until the simulated nodes are ready. Some hundreds become
+// ready per second.
+const kwokNodesPerMinute = 2000
 
-// startKwok starts kwok and makes the nodes.
+// startKwok starts kwok and creates the nodes.
 func (c *Cluster) startKwok(ctx context.Context) error {
 	stages := filepath.Join(c.dir, "kwok.yaml")
 	if err := os.WriteFile(stages, kwokStages, 0o600); err != nil {
 		return fmt.Errorf("writing the stages of kwok: %w", err)
 	}
-	if err := c.start(program{name: "kwok", path: c.bin.kwok, args: []string{
-		"--kubeconfig=" + c.kubeconfigOf("kwok"),
+	if err := c.startProgram(program{name: "kwok", path: c.binaries.kwok, args: []string{
+		"--kubeconfig=" + c.kubeconfigFile("kwok"),
 		"--config=" + stages,
 		"--manage-all-nodes",
 		"--cidr=" + podCIDR,
 		"--node-ip=" + bridgeIP,
-		"--node-lease-duration-seconds=40", // As a kubelet's.
+		"--node-lease-duration-seconds=40", // as for a kubelet
 	}}); err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	for i := range c.options.KwokNodes {
-		if _, err := client.CoreV1().Nodes().Create(ctx, kwokNode(i), metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().Nodes().Create(ctx, newKwokNode(i), metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating a simulated node: %w", err)
 		}
 	}
-	limit := startLimit + time.Duration(c.options.KwokNodes)*time.Minute/nodesPerMinute
-	return c.await(ctx, "kwok", limit, func(ctx context.Context) error {
-		return nodesReady(ctx, client, c.options.KwokNodes)
+	limit := startTimeout + time.Duration(c.options.KwokNodes)*time.Minute/kwokNodesPerMinute
+	return c.waitUntilReady(ctx, "kwok", limit, func(ctx context.Context) error {
+		return checkNodesReady(ctx, client, c.options.KwokNodes)
 	})
 }
 
-func kwokNode(index int) *corev1.Node {
+func newKwokNode(index int) *corev1.Node {
 	name := fmt.Sprintf("kwok-%d", index)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -78,14 +81,14 @@ func kwokNode(index int) *corev1.Node {
 			},
 		},
 		Status: corev1.NodeStatus{
-			Capacity: kwokCapacity, Allocatable: kwokCapacity,
+			Capacity: kwokNodeCapacity, Allocatable: kwokNodeCapacity,
 			NodeInfo: corev1.NodeSystemInfo{Architecture: goarch, OperatingSystem: "linux", KubeletVersion: "kwok"},
 		},
 	}
 }
 
-// nodesReady returns nil when that many nodes are ready and none is kept from taking pods.
-func nodesReady(ctx context.Context, client kubernetes.Interface, want int) error {
+// checkNodesReady returns nil if the given number of nodes are ready and have no taints.
+func checkNodesReady(ctx context.Context, client kubernetes.Interface, want int) error {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -93,7 +96,7 @@ func nodesReady(ctx context.Context, client kubernetes.Interface, want int) erro
 	ready := 0
 	for _, node := range nodes.Items {
 		for _, condition := range node.Status.Conditions {
-			// The not-ready taint goes only a moment after the condition has come.
+			// The not-ready taint is removed only after the condition is set.
 			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue && len(node.Spec.Taints) == 0 {
 				ready++
 			}

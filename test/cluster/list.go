@@ -9,39 +9,39 @@ import (
 	"path/filepath"
 )
 
-// Status is what is known of a cluster from outside.
+// Status is the externally visible state of a cluster.
 type Status struct {
 	Name   string
 	Dir    string
-	Nodes  Nodes
+	Nodes  NodeKind
 	Server string
-	// Running is false for one whose owner crashed: Clean removes it.
+	// Running is false if the owner crashed. Clean removes such a cluster.
 	Running bool
-	// Processes are the components that run, and Ended those that have ended, by name.
-	Processes, Ended []string
+	// Processes and Exited are the names of the running and the exited components.
+	Processes, Exited []string
 }
 
 // List returns all clusters of this user.
 func List() ([]Status, error) {
-	dirs, err := clusters()
+	dirs, err := listClusterDirs()
 	if err != nil {
 		return nil, err
 	}
 	var list []Status
 	for _, dir := range dirs {
 		s, err := loadState(dir)
-		if missing(err) {
-			continue // It is being made, or removed, at this moment.
+		if isNotExist(err) {
+			continue // another process is creating or removing it
 		}
 		if err != nil {
 			return nil, err
 		}
-		status := Status{Name: s.Name, Dir: dir, Nodes: s.Nodes, Server: s.Server, Running: s.running()}
+		status := Status{Name: s.Name, Dir: dir, Nodes: s.Nodes, Server: s.Server, Running: s.isInUse()}
 		for _, process := range s.Processes {
-			if process.alive() {
+			if process.isAlive() {
 				status.Processes = append(status.Processes, process.Name)
 			} else {
-				status.Ended = append(status.Ended, process.Name)
+				status.Exited = append(status.Exited, process.Name)
 			}
 		}
 		list = append(list, status)
@@ -49,16 +49,17 @@ func List() ([]Status, error) {
 	return list, nil
 }
 
-// Down stops the cluster of that name, also one that never became ready, and returns when it is gone.
+// Down stops the cluster of that name, even if it never became ready, and returns when it is
+// removed. It reports its progress to w.
 func Down(ctx context.Context, name string, w io.Writer) error {
-	base, err := cacheDir("clusters")
+	base, err := ensureCacheDir("clusters")
 	if err != nil {
 		return err
 	}
 	dir := filepath.Join(base, name)
 	s, err := loadState(dir)
-	if missing(err) {
-		return fmt.Errorf("no cluster is named %s", name)
+	if isNotExist(err) {
+		return fmt.Errorf("cluster %s does not exist", name)
 	}
 	if err != nil {
 		return err
@@ -67,23 +68,24 @@ func Down(ctx context.Context, name string, w io.Writer) error {
 	return c.Down(ctx)
 }
 
-// Purge removes everything that is kept between runs: programs, images, logs. It refuses while a cluster is there.
+// Purge removes all cached files: programs, images and logs. It returns an error if a cluster
+// exists.
 func Purge(w io.Writer) error {
 	list, err := List()
 	if err != nil {
 		return err
 	}
 	if len(list) > 0 {
-		return fmt.Errorf("the cluster %s is still there: stop it first", list[0].Name)
+		return fmt.Errorf("cluster %s still exists: stop it first", list[0].Name)
 	}
 	p := &progress{w: w}
 	var errs []error
 	for _, sub := range []string{"bin", "images", "containerd", "failed"} {
-		dir, err := cacheDir(sub)
+		dir, err := ensureCacheDir(sub)
 		if err != nil {
 			return err
 		}
-		errs = append(errs, p.do("removing "+dir, func() error { return os.RemoveAll(dir) }))
+		errs = append(errs, p.runStep("removing "+dir, func() error { return os.RemoveAll(dir) }))
 	}
 	return errors.Join(errs...)
 }

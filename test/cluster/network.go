@@ -11,67 +11,68 @@ import (
 )
 
 const (
-	// podCIDR is the other half of the testing range: see serviceCIDR.
+	// podCIDR is the range of pods. See serviceCIDR.
 	podCIDR = "198.18.0.0/16"
-	// bridgeIP is this machine on the pods' network: the node's address, and where API server and DNS listen. A loopback
-	// address is refused for a node.
+	// bridgeIP is the address of this machine on the pod network: the address of the node, of the
+	// API server and of DNS. Kubernetes rejects a loopback address for a node.
 	bridgeIP = "198.18.0.1"
-	// bridge is the network that the pods are plugged into.
-	bridge = "rollcall-test"
-	// bridgeMAC is fixed because a bridge otherwise takes over that of a port, and changes it as pods come and go. It is
-	// of the locally administered range, and ends in the bridge's address.
+	// bridgeName is the name of the pod network's bridge.
+	bridgeName = "rollcall-test"
+	// bridgeMAC is fixed, because a bridge otherwise uses the address of a port and changes it with
+	// its pods. It is a locally administered address that ends with bridgeIP.
 	bridgeMAC = "02:00:c6:12:00:01"
 )
 
-// makeNetwork makes the bridge, which must have its address before anything can listen there.
-func (c *Cluster) makeNetwork() error {
-	store, err := cacheDir("containerd")
+// createNetwork creates the bridge. It must have its address before any component listens on it.
+func (c *Cluster) createNetwork() error {
+	store, err := ensureCacheDir("containerd")
 	if err != nil {
 		return err
 	}
 	c.state.Machine = &machineState{ImageStore: store, Sysctls: map[string]string{}}
-	if err := c.state.save(c.dir); err != nil {
+	if err := c.state.saveTo(c.dir); err != nil {
 		return err
 	}
 	for _, command := range []string{
-		"link add " + bridge + " address " + bridgeMAC + " type bridge",
-		"addr add " + bridgeIP + "/16 dev " + bridge,
-		"link set " + bridge + " up",
-		// Until kube-proxy knows a Service, and once it has forgotten it, the default route would lead out of this machine.
-		"route add " + serviceCIDR + " dev " + bridge,
+		"link add " + bridgeName + " address " + bridgeMAC + " type bridge",
+		"addr add " + bridgeIP + "/16 dev " + bridgeName,
+		"link set " + bridgeName + " up",
+		// Addresses of unknown Services must not leave the machine through the default route.
+		"route add " + serviceCIDR + " dev " + bridgeName,
 	} {
-		if _, err := run("ip", strings.Fields(command)...); err != nil {
-			return fmt.Errorf("making the pods' network: %w", err)
+		if _, err := runCommand("ip", strings.Fields(command)...); err != nil {
+			return fmt.Errorf("creating the pod network: %w", err)
 		}
 	}
-	// A firewall of the machine, or a container engine, may drop what it does not know.
+	// A firewall or a container engine of the machine may drop packets of unknown networks.
 	for _, chain := range []string{"INPUT", "FORWARD"} {
-		if _, err := run("iptables", "-I", chain, "-i", bridge, "-j", "ACCEPT"); err != nil {
-			return fmt.Errorf("letting the pods' packets through: %w", err)
+		if _, err := runCommand("iptables", "-I", chain, "-i", bridgeName, "-j", "ACCEPT"); err != nil {
+			return fmt.Errorf("accepting packets of the pod network: %w", err)
 		}
 	}
-	// Services are routed by this machine, from one pod to another.
+	// This machine routes packets between pods through Services.
 	if err := c.setSysctls(map[string]string{"net/ipv4/ip_forward": "1"}); err != nil {
 		return err
 	}
-	return c.writeCNI()
+	return c.writeCNIConfig()
 }
 
-// writeCNI writes what containerd's CNI plugins do for each pod: an interface on the bridge, an address of the range,
-// and a default route to this machine. The bridge is ours, so the plugin need not configure it.
-func (c *Cluster) writeCNI() error {
+// writeCNIConfig writes the configuration of the CNI plugins: an interface on the bridge for each
+// pod, an address of podCIDR, and a default route to this machine. The bridge already exists, so
+// the plugin does not configure it.
+func (c *Cluster) writeCNIConfig() error {
 	config := map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       "rollcall-test",
 		"plugins": []any{map[string]any{
 			"type":   "bridge",
-			"bridge": bridge,
+			"bridge": bridgeName,
 			// A pod must reach itself through a Service.
 			"hairpinMode": true,
 			"ipam": map[string]any{
 				"type":    "host-local",
 				"dataDir": filepath.Join(c.dir, "cni", "addresses"),
-				// The first 255 addresses are left to this machine.
+				// The first 255 addresses are reserved for this machine.
 				"ranges": []any{[]any{map[string]any{"subnet": podCIDR, "rangeStart": "198.18.1.0", "gateway": bridgeIP}}},
 				"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
 			},
@@ -92,21 +93,26 @@ func (c *Cluster) writeCNI() error {
 
 func (c *Cluster) cniConfigDir() string { return filepath.Join(c.dir, "cni", "config") }
 
-// run runs a command of the machine and returns its output; the error holds what it says on standard error.
-func run(name string, args ...string) (string, error) { return runInput("", name, args...) }
+// runCommand runs a program of the machine and returns its standard output. The error contains its
+// standard error.
+func runCommand(name string, args ...string) (string, error) {
+	return runCommandWithInput("", name, args...)
+}
 
-func runInput(input, name string, args ...string) (string, error) {
+func runCommandWithInput(input, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command(lookPath(name), args...)
+	cmd := exec.Command(findProgram(name), args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return stdout.String(), fmt.Errorf("%s %s: %w: %s",
+			name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }
 
-// lookPath finds a program also where root's are, which a user's PATH may lack.
-func lookPath(name string) string {
+// findProgram returns the path of a program. It also searches the directories of root, which may be
+// missing in PATH.
+func findProgram(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}

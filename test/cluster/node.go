@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// nodeName is the name of the one real node.
+	// nodeName is the name of the only real node.
 	nodeName = "rollcall-test"
-	// kubeletPort is where the API server asks for logs and for commands to be run. It is Kubernetes' usual one.
+	// kubeletPort is the port for logs and exec. It is the default of Kubernetes.
 	kubeletPort = 10250
-	// maxPods is limited by the machine's memory long before.
+	// maxPods is higher than the memory of the machine permits.
 	maxPods = 500
 )
 
-// startNode makes this machine a node: container runtime, kubelet, service proxy and DNS.
+// startNode makes this machine a node: container runtime, kubelet, kube-proxy and DNS.
 func (c *Cluster) startNode(ctx context.Context) error {
 	ca := &authority{dir: c.pkiDir(), name: "ca"}
 	steps := []struct {
@@ -29,7 +29,7 @@ func (c *Cluster) startNode(ctx context.Context) error {
 		{"containerd", c.startContainerd},
 		{"coredns", c.startDNS},
 		{"pause image", func(ctx context.Context) error {
-			pause, err := pauseBinary()
+			pause, err := newPauseBinary()
 			if err != nil {
 				return err
 			}
@@ -37,11 +37,12 @@ func (c *Cluster) startNode(ctx context.Context) error {
 			return err
 		}},
 		{"kubelet", func(ctx context.Context) error { return c.startKubelet(ctx, ca) }},
-		// After the node is there: it waits half a minute for it, and ends when its address changes from none to one.
-		{"kube-proxy", c.startProxy},
+		// kube-proxy starts after the node exists. Otherwise it would wait half a minute for it,
+		// and exit when the node gets an address.
+		{"kube-proxy", c.startKubeProxy},
 	}
 	for _, s := range steps {
-		if err := c.progress.do(s.what, func() error { return s.step(ctx) }); err != nil {
+		if err := c.progress.runStep(s.what, func() error { return s.step(ctx) }); err != nil {
 			return err
 		}
 	}
@@ -55,9 +56,9 @@ func (c *Cluster) startKubelet(ctx context.Context, ca *authority) error {
 	if err != nil {
 		return err
 	}
-	if err := c.start(program{name: "kubelet", path: c.bin.kubernetes, args: []string{
+	if err := c.startProgram(program{name: "kubelet", path: c.binaries.kubernetes, args: []string{
 		"--config=" + config,
-		"--kubeconfig=" + c.kubeconfigOf("kubelet"),
+		"--kubeconfig=" + c.kubeconfigFile("kubelet"),
 		"--root-dir=" + root,
 		"--cert-dir=" + filepath.Join(root, "pki"),
 		"--hostname-override=" + nodeName,
@@ -67,29 +68,33 @@ func (c *Cluster) startKubelet(ctx context.Context, ca *authority) error {
 	}
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
-	return c.await(ctx, "kubelet", startLimit, func(ctx context.Context) error {
-		return nodesReady(ctx, client, 1)
+	return c.waitUntilReady(ctx, "kubelet", startTimeout, func(ctx context.Context) error {
+		return checkNodesReady(ctx, client, 1)
 	})
 }
 
-// configureKubelet writes the kubelet's configuration and returns its path.
+// configureKubelet writes the configuration of the kubelet and returns its path.
 func (c *Cluster) configureKubelet(ca *authority, root string) (string, error) {
-	// What the pods' resolv.conf is made of. Ours is empty: no name outside of the cluster shall be asked for.
+	// The kubelet derives the resolv.conf of pods from this file. It is empty, so that pods do not
+	// resolve external names.
 	resolv := filepath.Join(c.dir, "resolv.conf")
 	if err := os.WriteFile(resolv, nil, 0o600); err != nil {
 		return "", fmt.Errorf("writing resolv.conf: %w", err)
 	}
-	return c.writeConfig("kubelet.yaml", map[string]any{
-		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
-		"kind":                     "KubeletConfiguration",
-		"address":                  bridgeIP,
-		"port":                     kubeletPort,
-		"healthzPort":              0,
-		"tlsCertFile":              ca.certFile("kubelet"),
-		"tlsPrivateKeyFile":        ca.keyFile("kubelet"),
-		"authentication":           map[string]any{"anonymous": map[string]any{"enabled": false}, "x509": map[string]any{"clientCAFile": ca.certFile(ca.name)}},
+	return c.writeConfigFile("kubelet.yaml", map[string]any{
+		"apiVersion":        "kubelet.config.k8s.io/v1beta1",
+		"kind":              "KubeletConfiguration",
+		"address":           bridgeIP,
+		"port":              kubeletPort,
+		"healthzPort":       0,
+		"tlsCertFile":       ca.certFile("kubelet"),
+		"tlsPrivateKeyFile": ca.keyFile("kubelet"),
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"x509":      map[string]any{"clientCAFile": ca.certFile(ca.name)},
+		},
 		"authorization":            map[string]any{"mode": "Webhook"},
 		"clusterDNS":               []string{bridgeIP},
 		"clusterDomain":            clusterDomain,
@@ -98,15 +103,15 @@ func (c *Cluster) configureKubelet(ca *authority, root string) (string, error) {
 		"podLogsDir":               filepath.Join(c.dir, "pods"),
 		"volumePluginDir":          filepath.Join(root, "volume-plugins"),
 		"maxPods":                  maxPods,
-		// Machines of continuous integration often still have version 1, and no systemd to drive it.
+		// CI machines often have cgroup v1 without systemd.
 		"failCgroupV1":           false,
 		"cgroupDriver":           "cgroupfs",
 		"enforceNodeAllocatable": []string{},
 		"failSwapOn":             false,
-		// kube-proxy's rules do for this node.
+		// The rules of kube-proxy are sufficient for this node.
 		"makeIPTablesUtilChains": false,
-		// There is no registry to get an image from again, and a developer's disk is always nearly full: so no image is
-		// removed and no pod evicted for the disk's sake.
+		// There is no registry to pull images again, and disks of developers are often almost full.
+		// So the kubelet must not remove images or evict pods because of the disk.
 		"imageGCHighThresholdPercent": 100,
 		"evictionHard": map[string]string{
 			"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
@@ -116,8 +121,9 @@ func (c *Cluster) configureKubelet(ca *authority, root string) (string, error) {
 	})
 }
 
-// writeConfig writes a component's configuration into the cluster's folder and returns its path.
-func (c *Cluster) writeConfig(name string, config map[string]any) (string, error) {
+// writeConfigFile writes the configuration of a component to the directory of the cluster and
+// returns its path.
+func (c *Cluster) writeConfigFile(name string, config map[string]any) (string, error) {
 	data, err := yaml.Marshal(config)
 	if err != nil {
 		return "", fmt.Errorf("encoding %s: %w", name, err)

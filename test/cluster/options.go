@@ -8,82 +8,88 @@ import (
 	"regexp"
 )
 
-// Nodes says which kind of nodes a cluster has.
-type Nodes string
+// NodeKind is a kind of nodes of a cluster.
+type NodeKind string
 
 const (
-	// None is a control plane without nodes. It is what the zero value of Options means.
-	None Nodes = "none"
-	// Kwok has simulated nodes, whose pods run without processes.
-	Kwok Nodes = "kwok"
-	// Real has this machine as its one node. Needs root.
-	Real Nodes = "real"
+	// NoNodes means a control plane without nodes. It is the default.
+	NoNodes NodeKind = "none"
+	// Kwok means simulated nodes, whose pods run without processes.
+	Kwok NodeKind = "kwok"
+	// Real means this machine as the only node. It needs root.
+	Real NodeKind = "real"
 )
 
-// Release says which Kubernetes a cluster runs.
+// Release is a Kubernetes release that a cluster can run.
 type Release string
 
 const (
-	// Newest is the release that Rollcall is built with.
-	Newest Release = "newest"
-	// Floor is the oldest release that Rollcall supports.
-	Floor Release = "floor"
+	// Latest is the release that Rollcall is built with.
+	Latest Release = "latest"
+	// OldestSupported is the oldest release that Rollcall supports.
+	OldestSupported Release = "oldest"
 )
 
-// ReleaseEnv names the environment variable that chooses the Release where Options leave it open. With it, tests that
-// were written for the newest release run on the oldest.
+// ReleaseEnv is the environment variable with the default of Options.Release. It runs the same
+// tests on another release.
 const ReleaseEnv = "ROLLCALL_TEST_KUBERNETES"
 
-// DefaultRelease is what a zero Options.Release means.
-func DefaultRelease() Release { return cmp.Or(Release(os.Getenv(ReleaseEnv)), Newest) }
+// DefaultRelease returns the release for a zero Options.Release: the value of ReleaseEnv, or
+// Latest.
+func DefaultRelease() Release { return cmp.Or(Release(os.Getenv(ReleaseEnv)), Latest) }
 
-// defaultKwokNodes is small enough to be free and large enough for a gang to be spread.
+// defaultKwokNodes is small enough to be fast and large enough to spread a gang.
 const defaultKwokNodes = 10
 
-// Options says what cluster to start. The zero value is a control plane without nodes.
+// Options configures a cluster. The zero value is a control plane without nodes.
 type Options struct {
-	// Nodes is the kind of nodes; zero means None.
-	Nodes Nodes
-	// KwokNodes is the number of simulated nodes; zero means 10. Only with Kwok.
+	// Nodes is the kind of nodes. The zero value means NoNodes.
+	Nodes NodeKind
+	// KwokNodes is the number of simulated nodes. The zero value means 10. It is valid only with
+	// Kwok.
 	KwokNodes int
-	// Release is which Kubernetes runs; zero means what ReleaseEnv says, and Newest where it says nothing.
+	// Release is the Kubernetes release. The zero value means DefaultRelease.
 	Release Release
-	// Name is the name of the cluster and of its folder below the cache directory: lower case letters, digits and
-	// hyphens, at most 40. Zero means a new one. A name that a running cluster has is refused.
+	// Name is the name of the cluster and of its directory below the cache directory: at most 40
+	// lower-case letters, digits and hyphens. The zero value means a generated name. The name of a
+	// running cluster is an error.
 	Name string
-	// Port is the API server's; zero means a free one. A port that is taken is refused.
+	// Port is the port of the API server. The zero value means a free port. A port in use is an
+	// error.
 	Port int
-	// FeatureGates are given to every component of Kubernetes.
+	// FeatureGates are set on every component of Kubernetes.
 	FeatureGates map[string]bool
-	// APIServerFlags, ControllerManagerFlags and SchedulerFlags come after our own flags, such as "--v=4", and so
-	// prevail over them.
+	// APIServerFlags, ControllerManagerFlags and SchedulerFlags are additional flags, for example
+	// "--v=4". They follow the default flags and override them.
 	APIServerFlags, ControllerManagerFlags, SchedulerFlags []string
-	// Images are loaded into a Real cluster before it is handed out.
+	// Images are loaded into a Real cluster before Up returns.
 	Images []ImageSource
-	// Detached lets the cluster outlive this process: it runs until it is stopped by Down or "cluster down".
+	// Detached lets the cluster outlive this process. It runs until Down or "cluster down" stops
+	// it.
 	Detached bool
-	// Progress receives a line for each step, with the time that it took; zero means os.Stderr.
+	// Progress receives a line for each step with its duration. The zero value means os.Stderr.
 	Progress io.Writer
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// complete returns the options with all defaults filled in, or an error that names the field at fault.
-func (o Options) complete() (Options, error) {
+// completeAndValidate returns the options with all defaults set, or an error that names the invalid
+// field.
+func (o Options) completeAndValidate() (Options, error) {
 	switch o.Nodes {
 	case "":
-		o.Nodes = None
-	case None, Kwok, Real:
+		o.Nodes = NoNodes
+	case NoNodes, Kwok, Real:
 	default:
-		return o, fmt.Errorf("option Nodes: %q is not one of %q, %q, %q", o.Nodes, None, Kwok, Real)
+		return o, fmt.Errorf("option Nodes: %q is not one of %q, %q, %q", o.Nodes, NoNodes, Kwok, Real)
 	}
 	switch o.Release = cmp.Or(o.Release, DefaultRelease()); o.Release {
-	case Newest, Floor:
+	case Latest, OldestSupported:
 	default:
-		return o, fmt.Errorf("option Release, or %s: %q is not one of %q, %q", ReleaseEnv, o.Release, Newest, Floor)
+		return o, fmt.Errorf("option Release, or %s: %q is not one of %q, %q", ReleaseEnv, o.Release, Latest, OldestSupported)
 	}
 	if o.KwokNodes < 0 || (o.KwokNodes > 0 && o.Nodes != Kwok) {
-		return o, fmt.Errorf("option KwokNodes: %d nodes cannot be had with nodes of kind %q", o.KwokNodes, o.Nodes)
+		return o, fmt.Errorf("option KwokNodes: %d simulated nodes require the kind %q, not %q", o.KwokNodes, Kwok, o.Nodes)
 	}
 	if o.Nodes == Kwok && o.KwokNodes == 0 {
 		o.KwokNodes = defaultKwokNodes
@@ -92,10 +98,10 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("option Port: %d is not between 0 and 65535", o.Port)
 	}
 	if o.Name == "" {
-		o.Name = newName(o.Nodes)
+		o.Name = generateName(o.Nodes)
 	}
-	if !validName.MatchString(o.Name) {
-		return o, fmt.Errorf("option Name: %q is not 1 to 40 lower case letters, digits and hyphens", o.Name)
+	if !namePattern.MatchString(o.Name) {
+		return o, fmt.Errorf("option Name: %q must be 1 to 40 lower-case letters, digits and hyphens", o.Name)
 	}
 	if o.Progress == nil {
 		o.Progress = os.Stderr

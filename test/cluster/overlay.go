@@ -18,23 +18,23 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Overlay is an image with some more files in it, as a Dockerfile of FROM and COPY makes it.
+// Overlay is an image with additional files, like the result of a Dockerfile with FROM and COPY.
 type Overlay struct {
-	// Name is the image's, below "rollcall.training/".
+	// Name is the name of the image below "rollcall.training/".
 	Name string
-	// Base is the image below.
+	// Base is the base image.
 	Base ImageSource
-	// Files are the contents of files by their absolute paths.
+	// Files maps absolute paths to the contents of the files.
 	Files map[string]string
 }
 
-// Reference returns the image's name, whose tag is a hash of what it is made of.
+// Reference returns the name of the image. Its tag is a hash of the base image and the files.
 func (o Overlay) Reference() (string, error) {
-	image, err := o.image()
+	image, err := o.resolveImage()
 	return image.Ref, err
 }
 
-func (o Overlay) image() (Image, error) {
+func (o Overlay) resolveImage() (Image, error) {
 	base, err := o.Base.Reference()
 	if err != nil {
 		return Image{}, err
@@ -44,17 +44,17 @@ func (o Overlay) image() (Image, error) {
 		return Image{}, fmt.Errorf("naming the image %s: %w", o.Name, err)
 	}
 	sum := sha256.Sum256(text)
-	dir, err := cacheDir("images")
+	dir, err := ensureCacheDir("images")
 	if err != nil {
 		return Image{}, err
 	}
-	hash := shortHash(sum[:])
+	hash := formatShortHash(sum[:])
 	return Image{Ref: imageRepository + o.Name + ":" + hash, Path: filepath.Join(dir, o.Name+"-"+hash+".tar")}, nil
 }
 
-// Build makes the image, and the one below if need be.
+// Build builds the image, and the base image if necessary.
 func (o Overlay) Build(ctx context.Context, w io.Writer) (Image, error) {
-	image, err := o.image()
+	image, err := o.resolveImage()
 	if err != nil || isFile(image.Path) {
 		return image, err
 	}
@@ -70,23 +70,25 @@ func (o Overlay) Build(ctx context.Context, w io.Writer) (Image, error) {
 	if err != nil {
 		return Image{}, fmt.Errorf("reading the image %s: %w", below.Ref, err)
 	}
-	content, err := o.layer()
+	content, err := o.buildLayer()
 	if err != nil {
-		return Image{}, fmt.Errorf("making the image %s: %w", image.Ref, err)
+		return Image{}, fmt.Errorf("building the image %s: %w", image.Ref, err)
 	}
-	layer, err := newPlainLayer(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+	layer, err := newUncompressedLayer(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)), nil
+	})
 	if err != nil {
-		return Image{}, fmt.Errorf("making the image %s: %w", image.Ref, err)
+		return Image{}, fmt.Errorf("building the image %s: %w", image.Ref, err)
 	}
 	made, err := mutate.AppendLayers(base, layer)
 	if err != nil {
-		return Image{}, fmt.Errorf("making the image %s: %w", image.Ref, err)
+		return Image{}, fmt.Errorf("building the image %s: %w", image.Ref, err)
 	}
 	return image, saveImage(image, made)
 }
 
-// layer is a tar of the files, with the folders that they need.
-func (o Overlay) layer() ([]byte, error) {
+// buildLayer returns a tar of the files and their directories.
+func (o Overlay) buildLayer() ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, path := range slices.Sorted(maps.Keys(o.Files)) {

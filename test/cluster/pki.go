@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	// validity outlasts every cluster: one that lives for a year is no test ground any more.
-	validity = 365 * 24 * time.Hour
-	// backdate allows for clocks that differ: pods and machine share one, and still a clock may be set back.
-	backdate = time.Hour
+	// certificateValidity is longer than the lifetime of any cluster.
+	certificateValidity = 365 * 24 * time.Hour
+	// clockSkewAllowance backdates certificates in case the clock is set back.
+	clockSkewAllowance = time.Hour
 )
 
-// authority signs the certificates of one cluster. Its own is in <name>.crt of its folder.
+// authority is a CA that signs the certificates of a cluster. Its own certificate is <name>.crt in
+// its directory.
 type authority struct {
 	dir  string
 	name string
@@ -31,33 +32,33 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// identity is whom a certificate speaks for. With hosts it is a server's too.
+// identity is the subject of a certificate. With hosts, the certificate is also valid for a server.
 type identity struct {
-	// name is of the files: <name>.crt and <name>.key.
+	// name is the base name of the files <name>.crt and <name>.key.
 	name string
 	user string
-	// groups are what Kubernetes takes a certificate's organizations for.
+	// groups are the organizations of the certificate, which Kubernetes uses as groups.
 	groups []string
 	hosts  []string
 }
 
 func newAuthority(dir, name string) (*authority, error) {
-	template, err := newTemplate("rollcall-test-" + name)
+	template, err := newCertificateTemplate("rollcall-test-" + name)
 	if err != nil {
 		return nil, err
 	}
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	a := &authority{dir: dir, name: name, cert: template}
-	if a.key, err = newKey(dir, name); err != nil {
+	if a.key, err = createKey(dir, name); err != nil {
 		return nil, err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
 	if err != nil {
-		return nil, fmt.Errorf("signing the certificate of the authority %s: %w", name, err)
+		return nil, fmt.Errorf("signing the certificate of the CA %s: %w", name, err)
 	}
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		return nil, fmt.Errorf("reading the certificate of the authority %s: %w", name, err)
+		return nil, fmt.Errorf("reading the certificate of the CA %s: %w", name, err)
 	}
 	return a, writePEM(a.certFile(name), "CERTIFICATE", der)
 }
@@ -65,9 +66,9 @@ func newAuthority(dir, name string) (*authority, error) {
 func (a *authority) certFile(name string) string { return filepath.Join(a.dir, name+".crt") }
 func (a *authority) keyFile(name string) string  { return filepath.Join(a.dir, name+".key") }
 
-// issue writes a key and a certificate for the identity.
-func (a *authority) issue(id identity) error {
-	template, err := newTemplate(id.user)
+// issueCertificate writes a key and a certificate for the identity.
+func (a *authority) issueCertificate(id identity) error {
+	template, err := newCertificateTemplate(id.user)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (a *authority) issue(id identity) error {
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	key, err := newKey(a.dir, id.name)
+	key, err := createKey(a.dir, id.name)
 	if err != nil {
 		return err
 	}
@@ -95,8 +96,8 @@ func (a *authority) issue(id identity) error {
 	return writePEM(a.certFile(id.name), "CERTIFICATE", der)
 }
 
-func newTemplate(commonName string) (*x509.Certificate, error) {
-	// 127 random bits: unique without a register, and positive, as RFC 5280 demands.
+func newCertificateTemplate(commonName string) (*x509.Certificate, error) {
+	// 127 random bits are unique in practice, and positive as RFC 5280 requires.
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, fmt.Errorf("choosing a serial number: %w", err)
@@ -105,18 +106,18 @@ func newTemplate(commonName string) (*x509.Certificate, error) {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: commonName},
-		NotBefore:    now.Add(-backdate),
-		NotAfter:     now.Add(validity),
+		NotBefore:    now.Add(-clockSkewAllowance),
+		NotAfter:     now.Add(certificateValidity),
 	}, nil
 }
 
-// newKey makes a key and writes it to <name>.key.
-func newKey(dir, name string) (crypto.Signer, error) {
+// createKey creates a key and writes it to <name>.key.
+func createKey(dir, name string) (crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making the key %s: %w", name, err)
+		return nil, fmt.Errorf("generating the key %s: %w", name, err)
 	}
-	// In the older of two formats, which is the one that the API server also reads a public key from.
+	// The API server also reads public keys from this format (SEC 1), but not from PKCS #8.
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the key %s: %w", name, err)

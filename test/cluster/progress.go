@@ -8,59 +8,61 @@ import (
 )
 
 const (
-	// quiet is how long a step may take before it is announced: what takes less is only reported when done.
-	quiet = 2 * time.Second
-	// heartbeat is the pause between two signs of life of a long step. Automation takes a silent job for hung.
-	heartbeat = 15 * time.Second
+	// announceDelay is how long a step runs before it is announced. Shorter steps are reported only
+	// when they finish.
+	announceDelay = 2 * time.Second
+	// heartbeatInterval is the interval of progress lines of a long step. Without them, CI systems
+	// consider the job hung.
+	heartbeatInterval = 15 * time.Second
 )
 
-// progress tells a person what is being done, line by line, so that it reads the same on a terminal and in a log.
+// progress reports steps line by line, which is readable both on a terminal and in a log.
 type progress struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-// do runs one step and reports it.
-func (p *progress) do(what string, step func() error) error {
+// runStep runs one step and reports its duration.
+func (p *progress) runStep(what string, step func() error) error {
 	begin := time.Now()
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		p.signsOfLife(what, begin, stop)
+		p.printHeartbeats(what, begin, stop)
 	}()
 	err := step()
 	close(stop)
-	<-stopped // A line after the end of a test would be a panic.
+	<-stopped // testing panics if a goroutine logs after the test
 	if err != nil {
-		p.line("%s: failed after %s", what, seconds(begin))
+		p.printLine("%s: failed after %s", what, formatElapsed(begin))
 		return err
 	}
-	p.line("%s: %s", what, seconds(begin))
+	p.printLine("%s: %s", what, formatElapsed(begin))
 	return nil
 }
 
-func (p *progress) signsOfLife(what string, begin time.Time, stop <-chan struct{}) {
-	next := time.NewTimer(quiet)
+func (p *progress) printHeartbeats(what string, begin time.Time, stop <-chan struct{}) {
+	next := time.NewTimer(announceDelay)
 	defer next.Stop()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-next.C:
-			p.line("%s ... %s", what, seconds(begin))
-			next.Reset(heartbeat)
+			p.printLine("%s ... %s", what, formatElapsed(begin))
+			next.Reset(heartbeatInterval)
 		}
 	}
 }
 
-func (p *progress) line(format string, args ...any) {
+func (p *progress) printLine(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Nobody to tell is no reason to stop.
+	// A failed write must not abort the step.
 	_, _ = fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-func seconds(begin time.Time) string {
+func formatElapsed(begin time.Time) string {
 	elapsed := time.Since(begin)
 	if elapsed < 10*time.Second {
 		return fmt.Sprintf("%.1f s", elapsed.Seconds())

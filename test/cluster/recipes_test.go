@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRecipeUnusedFields: what a recipe does not use is no part of its hash, so that a new field leaves images valid.
+// TestRecipeUnusedFields checks that unused fields do not change the hash of a recipe. So new
+// fields keep existing images valid.
 func TestRecipeUnusedFields(t *testing.T) {
 	data, err := json.Marshal(Recipe{Name: "a"})
 	if err != nil {
@@ -22,7 +23,7 @@ func TestRecipeUnusedFields(t *testing.T) {
 	}
 }
 
-// TestRecipes: no two recipes have one name, and what they let a shell do is something that a shell can read.
+// TestRecipes checks that recipes have different names, and that a shell can parse their commands.
 func TestRecipes(t *testing.T) {
 	if len(Recipes) != 11 {
 		t.Errorf("%d recipes have names of their own, want 11", len(Recipes))
@@ -30,12 +31,12 @@ func TestRecipes(t *testing.T) {
 	for name, recipe := range Recipes {
 		commands := slices.Concat(recipe.Setup, recipe.SourcePatches)
 		if len(recipe.Wheels) > 0 {
-			commands = append(commands, wheelHook(recipe.Wheels))
+			commands = append(commands, formatWheelHook(recipe.Wheels))
 		}
 		if len(recipe.Sources) > 0 {
-			commands = append(commands, recipe.sourceHook())
+			commands = append(commands, recipe.formatSourceHook())
 		} else if len(recipe.SourceEnv)+len(recipe.SourcePatches)+len(recipe.BuildPackages) > 0 {
-			t.Errorf("%s: it says how to build sources, and has none", name)
+			t.Errorf("%s: it has build settings but no sources", name)
 		}
 		for _, command := range commands {
 			if output, err := exec.CommandContext(t.Context(), "sh", "-nc", command).CombinedOutput(); err != nil {
@@ -45,15 +46,19 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// TestRecipeSourceHook: what a recipe says reaches the commands as it is, whatever a shell would make of it.
+// TestRecipeSourceHook checks that special characters in a recipe are quoted.
 func TestRecipeSourceHook(t *testing.T) {
 	hook := Recipe{
 		Sources: []string{"a==1; exit"}, SourceEnv: []string{"FLAGS=it's -w"}, SourcePatches: []string{"cd a", "rm 'b c'"},
 		BuildPackages: []string{"g++"},
-	}.sourceHook()
-	for _, part := range []string{" 'a==1; exit'\n", "install python3-pip 'g++' \n", shellQuote("(cd a)\n(rm 'b c')\nenv 'FLAGS=it'\\''s -w' pip3 ")} {
+	}.formatSourceHook()
+	for _, part := range []string{
+		" 'a==1; exit'\n",
+		"install python3-pip 'g++' \n",
+		quoteForShell("(cd a)\n(rm 'b c')\nenv 'FLAGS=it'\\''s -w' pip3 "),
+	} {
 		if part = strings.Trim(part, "'"); !strings.Contains(hook, part) {
-			t.Errorf("the hook is without %q:\n%s", part, hook)
+			t.Errorf("the hook does not contain %q:\n%s", part, hook)
 		}
 	}
 }

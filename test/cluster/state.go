@@ -14,65 +14,69 @@ import (
 	"time"
 )
 
-// stateFile is the file in a cluster's folder which says what runs, so that any process can use and stop it.
-const stateFile = "state.json"
+// stateFileName is the file in the directory of a cluster that records its processes, so that any
+// process can use and stop the cluster.
+const stateFileName = "state.json"
 
-// state is all that must be known to use, stop, or clean away a cluster, from any process and at any time.
-type state struct {
+// clusterState is the information that any process needs to use, stop or clean up a cluster.
+type clusterState struct {
 	Name     string    `json:"name"`
-	Nodes    Nodes     `json:"nodes"`
+	Nodes    NodeKind  `json:"nodes"`
 	Release  Release   `json:"release"`
 	Created  time.Time `json:"created"`
 	Server   string    `json:"server"`
 	Detached bool      `json:"detached"`
-	// Owner is the process that started the cluster. Without Detached the cluster ends with it.
+	// Owner is the process that started the cluster. The cluster ends with it unless Detached is
+	// set.
 	Owner processID `json:"owner"`
 	// Processes are in the order of their start.
-	Processes []record `json:"processes"`
-	// Machine is what a Real cluster changes outside of its folder. It is set before the change.
+	Processes []processRecord `json:"processes"`
+	// Machine records the changes of a Real cluster outside of its directory. It is saved before
+	// the changes.
 	Machine *machineState `json:"machine,omitempty"`
 }
 
-// machineState is what a Real cluster changes on the machine, as it was before.
+// machineState records the machine's original settings that a Real cluster changes.
 type machineState struct {
-	// ImageStore is where containerd keeps its images. It outlives the cluster, unless that crashes.
+	// ImageStore is the directory of containerd's images. It outlives the cluster unless the
+	// cluster crashes.
 	ImageStore string `json:"imageStore"`
-	// Sysctls are kernel settings by their path below /proc/sys, with their former value.
+	// Sysctls are the original values of changed kernel settings by their path below /proc/sys.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 }
 
-// record is one process of a cluster.
-type record struct {
+// processRecord is one process of a cluster.
+type processRecord struct {
 	processID
 	Name string `json:"name"`
 	Log  string `json:"log"`
 }
 
-// cacheDir returns the directory of everything that we keep between runs, made if need be.
-func cacheDir(sub string) (string, error) {
+// ensureCacheDir creates and returns a subdirectory of the cache directory.
+func ensureCacheDir(sub string) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("finding the user's cache directory: %w", err)
 	}
 	dir := filepath.Join(base, "rollcall", sub)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("making the cache directory: %w", err)
+		return "", fmt.Errorf("creating the cache directory: %w", err)
 	}
 	return dir, nil
 }
 
-// newName returns a name that no other cluster has.
-func newName(nodes Nodes) string {
+// generateName returns a random name of a cluster.
+func generateName(nodes NodeKind) string {
 	return fmt.Sprintf("%s-%d-%s", nodes, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
 
-func (s *state) save(dir string) error {
+func (s *clusterState) saveTo(dir string) error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding the cluster's state: %w", err)
 	}
-	// Renamed into place: a reader, or a crash, must never meet half a file.
-	path := filepath.Join(dir, stateFile)
+	// Rename the file into place, so that a reader or a crash never leaves a partial file.
+	path := filepath.Join(dir, stateFileName)
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		return fmt.Errorf("writing the cluster's state: %w", err)
 	}
@@ -82,40 +86,41 @@ func (s *state) save(dir string) error {
 	return nil
 }
 
-func loadState(dir string) (*state, error) {
-	data, err := os.ReadFile(filepath.Join(dir, stateFile))
+func loadState(dir string) (*clusterState, error) {
+	data, err := os.ReadFile(filepath.Join(dir, stateFileName))
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's state: %w", err)
 	}
-	s := &state{}
+	s := &clusterState{}
 	if err := json.Unmarshal(data, s); err != nil {
 		return nil, fmt.Errorf("reading the cluster's state in %s: %w", dir, err)
 	}
 	return s, nil
 }
 
-// running tells whether the cluster is in use: its owner lives, or it is detached and a process of it lives.
-func (s *state) running() bool {
-	if s.Owner.alive() {
+// isInUse reports whether the cluster is in use: its owner is alive, or it is detached and one of
+// its processes is alive.
+func (s *clusterState) isInUse() bool {
+	if s.Owner.isAlive() {
 		return true
 	}
-	return s.Detached && len(s.living()) > 0
+	return s.Detached && len(s.runningProcesses()) > 0
 }
 
-// living returns the processes which still run.
-func (s *state) living() []record {
-	var living []record
+// runningProcesses returns the processes that are alive.
+func (s *clusterState) runningProcesses() []processRecord {
+	var living []processRecord
 	for _, process := range s.Processes {
-		if process.alive() {
+		if process.isAlive() {
 			living = append(living, process)
 		}
 	}
 	return living
 }
 
-// clusters returns the folders of all clusters of this user, running or left behind.
-func clusters() ([]string, error) {
-	base, err := cacheDir("clusters")
+// listClusterDirs returns the directories of all clusters of this user, including crashed ones.
+func listClusterDirs() ([]string, error) {
+	base, err := ensureCacheDir("clusters")
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +137,9 @@ func clusters() ([]string, error) {
 	return dirs, nil
 }
 
-// lock makes what it guards happen once at a time on this machine. It ends by unlock or with the process.
-func lock(path string) (unlock func(), err error) {
+// acquireLock acquires an exclusive lock for all processes of this machine. unlock or the end of
+// the process releases it.
+func acquireLock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening a lock: %w", err)
@@ -145,12 +151,13 @@ func lock(path string) (unlock func(), err error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("taking the lock %s: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("acquiring the lock %s: %w", path, err), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }
 
-// keepNewest removes all but the files and folders which were changed last, of those that the pattern matches.
+// keepNewest removes all files and directories that match the pattern, except the most recently
+// changed ones.
 func keepNewest(pattern string, keep int) error {
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
@@ -170,5 +177,5 @@ func keepNewest(pattern string, keep int) error {
 	return errors.Join(errs...)
 }
 
-// missing tells that an error means "there is no such file".
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// isNotExist reports whether an error means that a file does not exist.
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

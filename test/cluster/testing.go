@@ -10,28 +10,31 @@ import (
 )
 
 const (
-	// ExistingEnv names a kubeconfig of a running cluster, as "cluster kubeconfig" prints it. Start then uses that
-	// cluster if it has the wanted nodes, and leaves it running.
-	ExistingEnv = "ROLLCALL_TEST_CLUSTER"
+	// ExistingClusterEnv is the environment variable with the kubeconfig of a running cluster, as
+	// "cluster kubeconfig" prints it. Start uses that cluster if it has the wanted nodes, and keeps
+	// it running.
+	ExistingClusterEnv = "ROLLCALL_TEST_CLUSTER"
 
-	// shownLines is how much of each log a failed test shows. The whole is kept.
-	shownLines = 15
-	// keptFailures is how many failed tests' logs are kept: a day's work, at some MB each.
-	keptFailures = 20
+	// shownLogLines is the number of lines of each log that a failed test shows. The complete logs
+	// are kept.
+	shownLogLines = 15
+	// maxFailedLogDirs is the number of failed tests whose logs are kept, at a few MB each.
+	maxFailedLogDirs = 20
 )
 
-// Start returns a running cluster for a test. It ends with the test; when the test has failed by then, the end of each
-// component's log is shown, and the logs are kept and their place is told. A cluster that does not start ends the test.
+// Start returns a running cluster for a test. The cluster stops at the end of the test. If the test
+// failed, Start shows the end of each component's log and the directory with the complete logs. If
+// the cluster does not start, Start ends the test.
 //
-// A test that needs Real nodes asks CanRunReal first, and skips with its answer.
+// Tests with Real nodes must call CanRunReal first and skip with its error.
 func Start(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	if options.Progress == nil {
 		options.Progress = t.Output()
 	}
-	existing, err := reuse(options)
+	existing, err := attachExisting(options)
 	if err != nil {
-		t.Fatalf("using the cluster named by %s: %v", ExistingEnv, err)
+		t.Fatalf("using the cluster of %s: %v", ExistingClusterEnv, err)
 	}
 	if existing != nil {
 		return existing
@@ -42,9 +45,9 @@ func Start(t testing.TB, options Options) *Cluster {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			c.report()
+			c.reportLogs()
 		}
-		// Not the test's context: that one is canceled before cleanup.
+		// The test's context is canceled before its cleanup functions run.
 		if err := c.Down(context.Background()); err != nil {
 			t.Errorf("stopping the cluster: %v", err)
 		}
@@ -52,7 +55,7 @@ func Start(t testing.TB, options Options) *Cluster {
 	return c
 }
 
-// Main runs the tests of a package with one cluster for all of them, and returns the exit code:
+// Main runs the tests of a package with one shared cluster, and returns the exit code:
 //
 //	var shared *cluster.Cluster
 //
@@ -60,9 +63,9 @@ func Start(t testing.TB, options Options) *Cluster {
 //		os.Exit(cluster.Main(m, cluster.Options{}, func(c *cluster.Cluster) { shared = c }))
 //	}
 func Main(m *testing.M, options Options, use func(*Cluster)) int {
-	c, err := reuse(options)
+	c, err := attachExisting(options)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "using the cluster named by %s: %v\n", ExistingEnv, err)
+		fmt.Fprintf(os.Stderr, "using the cluster of %s: %v\n", ExistingClusterEnv, err)
 		return 1
 	}
 	if c != nil {
@@ -76,7 +79,7 @@ func Main(m *testing.M, options Options, use func(*Cluster)) int {
 	use(c)
 	code := m.Run()
 	if code != 0 {
-		c.report()
+		c.reportLogs()
 	}
 	if err := c.Down(context.Background()); err != nil {
 		fmt.Fprintf(os.Stderr, "stopping the cluster: %v\n", err)
@@ -85,13 +88,14 @@ func Main(m *testing.M, options Options, use func(*Cluster)) int {
 	return code
 }
 
-// reuse returns the cluster that the environment names, if there is one and it will do.
-func reuse(options Options) (*Cluster, error) {
-	kubeconfig := os.Getenv(ExistingEnv)
+// attachExisting returns the cluster of ExistingClusterEnv if it is set and the cluster meets the
+// options. Otherwise it returns nil.
+func attachExisting(options Options) (*Cluster, error) {
+	kubeconfig := os.Getenv(ExistingClusterEnv)
 	if kubeconfig == "" {
 		return nil, nil
 	}
-	options, err := options.complete()
+	options, err := options.completeAndValidate()
 	if err != nil {
 		return nil, err
 	}
@@ -113,26 +117,27 @@ func reuse(options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// report shows the end of each log and keeps the logs.
-func (c *Cluster) report() {
+// reportLogs shows the end of each log and keeps the logs.
+func (c *Cluster) reportLogs() {
 	for _, process := range c.state.Processes {
 		ended := ""
-		if !process.alive() {
-			ended = " (it has ended)"
+		if !process.isAlive() {
+			ended = " (exited)"
 		}
-		c.progress.line("--- the end of the log of %s%s\n%s", process.Name, ended, tail(process.Log, shownLines))
+		c.progress.printLine("--- end of the log of %s%s\n%s", process.Name, ended, ReadLastLines(process.Log, shownLogLines))
 	}
 	kept, err := c.keepLogs()
 	if err != nil {
-		c.progress.line("the logs are lost: %v", err)
+		c.progress.printLine("the logs could not be kept: %v", err)
 		return
 	}
-	c.progress.line("--- all logs: %s", kept)
+	c.progress.printLine("--- all logs: %s", kept)
 }
 
-// keepLogs moves the logs to where they outlive the cluster. The components go on writing to them.
+// keepLogs moves the logs to a directory that outlives the cluster. The components continue to
+// write to them.
 func (c *Cluster) keepLogs() (string, error) {
-	base, err := cacheDir("failed")
+	base, err := ensureCacheDir("failed")
 	if err != nil {
 		return "", err
 	}
@@ -140,5 +145,5 @@ func (c *Cluster) keepLogs() (string, error) {
 	if err := os.Rename(c.LogDir(), kept); err != nil {
 		return "", fmt.Errorf("keeping the logs: %w", err)
 	}
-	return kept, keepNewest(filepath.Join(base, "*"), keptFailures)
+	return kept, keepNewest(filepath.Join(base, "*"), maxFailedLogDirs)
 }

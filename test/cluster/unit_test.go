@@ -23,24 +23,24 @@ func TestOptions(t *testing.T) {
 	for _, test := range []struct {
 		reason  string
 		options Options
-		// field is what the error must name; "" when there must be none.
+		// field is the name that the error must contain. It is empty if there must be no error.
 		field string
 	}{
 		{"the zero value is a cluster without nodes", Options{}, ""},
 		{"simulated nodes have a default number", Options{Nodes: Kwok}, ""},
-		{"an unknown kind of nodes is refused", Options{Nodes: "docker"}, "Nodes"},
+		{"an unknown kind of nodes is rejected", Options{Nodes: "docker"}, "Nodes"},
 		{"simulated nodes need their kind", Options{KwokNodes: 3}, "KwokNodes"},
-		{"real nodes cannot be many", Options{Nodes: Real, KwokNodes: 3}, "KwokNodes"},
-		{"a negative number is refused", Options{Nodes: Kwok, KwokNodes: -1}, "KwokNodes"},
-		{"a name is a folder's, so it may not lead elsewhere", Options{Name: "../other"}, "Name"},
+		{"real nodes have no number", Options{Nodes: Real, KwokNodes: 3}, "KwokNodes"},
+		{"a negative number is rejected", Options{Nodes: Kwok, KwokNodes: -1}, "KwokNodes"},
+		{"a name must not be a path", Options{Name: "../other"}, "Name"},
 		{"a port has 16 bits", Options{Port: 65536}, "Port"},
 	} {
-		completed, err := test.options.complete()
+		completed, err := test.options.completeAndValidate()
 		switch {
 		case test.field == "" && err != nil:
 			t.Errorf("%s: %v", test.reason, err)
 		case test.field == "" && (completed.Name == "" || completed.Nodes == "" || completed.Progress == nil):
-			t.Errorf("%s: the defaults are not filled in: %+v", test.reason, completed)
+			t.Errorf("%s: the defaults are not set: %+v", test.reason, completed)
 		case test.field != "" && (err == nil || !strings.Contains(err.Error(), "option "+test.field+":")):
 			t.Errorf("%s: the error does not name %s: %v", test.reason, test.field, err)
 		}
@@ -52,90 +52,105 @@ func TestProcessIdentity(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	start, _, err := procStat(cmd.Process.Pid)
+	start, _, err := readProcStat(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := processID{PID: cmd.Process.Pid, Start: start}
 	recycled := processID{PID: id.PID, Start: id.Start - 1}
-	if !id.alive() {
-		t.Error("a running process is not seen")
+	if !id.isAlive() {
+		t.Error("a running process is not alive")
 	}
-	if recycled.alive() {
-		t.Error("a process with the number of an earlier one is taken for that one")
+	if recycled.isAlive() {
+		t.Error("a process with a reused PID counts as the earlier process")
 	}
-	if err := recycled.stop(); err != nil || !id.alive() {
-		t.Errorf("stopping an earlier process (error %v) must not touch the one that has its number now (alive: %t)", err, id.alive())
+	if err := recycled.terminateProcess(); err != nil || !id.isAlive() {
+		t.Errorf("terminating an earlier process (error %v) must not affect the process with the same PID (alive: %t)",
+			err, id.isAlive())
 	}
-	// Nobody waits for the child until after stop: it is a zombie then, and must count as gone.
+	// The child is a zombie until Wait is called, and must count as exited.
 	begin := time.Now()
-	if err := id.stop(); err != nil || time.Since(begin) > grace {
+	if err := id.terminateProcess(); err != nil || time.Since(begin) > terminationGracePeriod {
 		t.Errorf("stopping took %s: %v", time.Since(begin), err)
 	}
 	if err := cmd.Wait(); err == nil {
-		t.Error("the stopped process ended by itself")
+		t.Error("the terminated process exited with code 0")
 	}
 }
 
 func TestState(t *testing.T) {
 	dir := t.TempDir()
-	owner := self()
-	saved := &state{
+	owner := currentProcess()
+	saved := &clusterState{
 		Name: "a", Nodes: Real, Created: time.Now().UTC().Round(0), Server: "https://127.0.0.1:1", Owner: owner,
-		Processes: []record{{processID: processID{PID: 1 << 30, Start: 1}, Name: "etcd", Log: "l"}},
+		Processes: []processRecord{{processID: processID{PID: 1 << 30, Start: 1}, Name: "etcd", Log: "l"}},
 		Machine:   &machineState{Sysctls: map[string]string{"net/ipv4/ip_forward": "0"}},
 	}
-	if err := saved.save(dir); err != nil {
+	if err := saved.saveTo(dir); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := loadState(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(saved, loaded, cmp.AllowUnexported(record{})); diff != "" {
-		t.Errorf("what is loaded differs from what was saved (-saved +loaded):\n%s", diff)
+	if diff := cmp.Diff(saved, loaded, cmp.AllowUnexported(processRecord{})); diff != "" {
+		t.Errorf("the loaded state differs from the saved state (-saved +loaded):\n%s", diff)
 	}
 	gone := processID{PID: owner.PID, Start: owner.Start + 1}
 	for _, test := range []struct {
 		reason string
-		state  state
+		state  clusterState
 		want   bool
 	}{
-		{"the owner lives", state{Owner: owner}, true},
-		{"the owner is gone, and so the cluster", state{Owner: gone, Processes: []record{{processID: owner}}}, false},
-		{"a detached cluster lives by its processes", state{Owner: gone, Detached: true, Processes: []record{{processID: owner}}}, true},
-		{"a detached cluster without processes is over", state{Owner: gone, Detached: true, Processes: []record{{processID: gone}}}, false},
+		{"a cluster with a live owner is in use", clusterState{Owner: owner}, true},
+		{
+			"a cluster with a dead owner is not in use",
+			clusterState{Owner: gone, Processes: []processRecord{{processID: owner}}},
+			false,
+		},
+		{
+			"a detached cluster with a live process is in use",
+			clusterState{Owner: gone, Detached: true, Processes: []processRecord{{processID: owner}}},
+			true,
+		},
+		{
+			"a detached cluster without live processes is not in use",
+			clusterState{Owner: gone, Detached: true, Processes: []processRecord{{processID: gone}}},
+			false,
+		},
 	} {
-		if got := test.state.running(); got != test.want {
-			t.Errorf("%s: running is %t, want %t", test.reason, got, test.want)
+		if got := test.state.isInUse(); got != test.want {
+			t.Errorf("%s: in use is %t, want %t", test.reason, got, test.want)
 		}
 	}
-	if _, err := loadState(t.TempDir()); !missing(err) {
-		t.Errorf("a folder without state gives %v, want one that says so", err)
+	if _, err := loadState(t.TempDir()); !isNotExist(err) {
+		t.Errorf("a directory without a state returned the error %v, want a NotExist error", err)
 	}
 }
 
 func TestPorts(t *testing.T) {
-	ports, err := freePorts(loopback, 5)
+	ports, err := FindFreePorts(loopback, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if slices.Sort(ports); len(slices.Compact(slices.Clone(ports))) != 5 {
-		t.Errorf("the ports %v are not five different ones", ports)
+		t.Errorf("the ports %v are not five different ports", ports)
 	}
 	listener, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	taken := listener.Addr().(*net.TCPAddr).Port
-	if err := claimPort(loopback, taken, "the thing"); err == nil || !strings.Contains(err.Error(), fmt.Sprint(taken)) || !strings.Contains(err.Error(), "the thing") {
-		t.Errorf("a taken port gives %v, want an error that names it and who wants it", err)
+	if err := checkPortFree(loopback, taken, "the purpose"); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprint(taken)) ||
+		!strings.Contains(err.Error(), "the purpose") {
+		t.Errorf("a port in use returned %v, want an error with the port and its purpose", err)
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := claimPort(loopback, taken, "the thing"); err != nil {
-		t.Errorf("a free port is refused: %v", err)
+	if err := checkPortFree(loopback, taken, "the purpose"); err != nil {
+		t.Errorf("a free port was rejected: %v", err)
 	}
 }
 
@@ -152,7 +167,7 @@ func TestPKI(t *testing.T) {
 		{name: "server", user: "server", hosts: []string{loopback, "localhost"}},
 		{name: "client", user: "admin", groups: []string{"system:masters"}},
 	} {
-		if err := ca.issue(id); err != nil {
+		if err := ca.issueCertificate(id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,22 +181,27 @@ func TestPKI(t *testing.T) {
 		verify x509.VerifyOptions
 		valid  bool
 	}{
-		{"a server by its address", server, x509.VerifyOptions{Roots: roots, DNSName: loopback}, true},
-		{"a server by its name", server, x509.VerifyOptions{Roots: roots, DNSName: "localhost"}, true},
-		{"a server by another name", server, x509.VerifyOptions{Roots: roots, DNSName: "elsewhere"}, false},
-		{"a server for those who trust another authority", server, x509.VerifyOptions{Roots: strangers}, false},
-		{"a client", client, x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true},
-		{"a client that poses as a server", client, x509.VerifyOptions{Roots: roots}, false},
+		{"the address of a server is valid", server, x509.VerifyOptions{Roots: roots, DNSName: loopback}, true},
+		{"the name of a server is valid", server, x509.VerifyOptions{Roots: roots, DNSName: "localhost"}, true},
+		{"another name of a server is invalid", server, x509.VerifyOptions{Roots: roots, DNSName: "elsewhere"}, false},
+		{"a server is invalid for another CA", server, x509.VerifyOptions{Roots: strangers}, false},
+		{
+			"a client",
+			client,
+			x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
+			true,
+		},
+		{"a client certificate is invalid for a server", client, x509.VerifyOptions{Roots: roots}, false},
 	} {
 		if _, err := test.cert.Verify(test.verify); (err == nil) != test.valid {
 			t.Errorf("%s: valid should be %t: %v", test.reason, test.valid, err)
 		}
 	}
 	if client.Subject.CommonName != "admin" || !slices.Equal(client.Subject.Organization, []string{"system:masters"}) {
-		t.Errorf("the client's certificate speaks for %v", client.Subject)
+		t.Errorf("the subject of the client certificate is %v", client.Subject)
 	}
 	if info, err := os.Stat(ca.keyFile("client")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the key is readable by others: %v, %v", info.Mode(), err)
+		t.Errorf("other users can read the key: %v, %v", info.Mode(), err)
 	}
 }
 
@@ -189,22 +209,24 @@ func TestRemovalScript(t *testing.T) {
 	for _, test := range []struct {
 		reason, saved, want string
 	}{
-		{"a machine without Kubernetes is left alone", "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j DROP\nCOMMIT\n", ""},
+		{"a machine without Kubernetes stays unchanged", "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j DROP\nCOMMIT\n", ""},
 		{
-			"the bridge's rules go, those of a longer name stay",
+			"rules of the bridge are removed, rules of a longer name stay",
 			"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -i rollcall-test -j ACCEPT\n-A INPUT -i rollcall-test2 -j ACCEPT\nCOMMIT\n",
 			"*filter\n-D INPUT -i rollcall-test -j ACCEPT\nCOMMIT\n",
 		},
 		{
-			"our chains go, with the rules that lead to them; others stay",
+			"Kubernetes chains are removed with the rules that jump to them",
 			"# made by iptables-save\n*filter\n:INPUT ACCEPT [3:4]\n:KUBE-SERVICES - [0:0]\n:OTHER - [0:0]\n" +
-				"-A INPUT -m comment --comment \"to KUBE-SERVICES\" -j KUBE-SERVICES\n-A INPUT -j OTHER\n-A KUBE-SERVICES -j ACCEPT\nCOMMIT\n" +
+				"-A INPUT -m comment --comment \"to KUBE-SERVICES\" -j KUBE-SERVICES\n" +
+				"-A INPUT -j OTHER\n-A KUBE-SERVICES -j ACCEPT\nCOMMIT\n" +
 				"*nat\n:KUBE-SVC-A - [0:0]\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -j KUBE-SVC-A\nCOMMIT\n",
-			"*filter\n:KUBE-SERVICES - [0:0]\n-D INPUT -m comment --comment \"to KUBE-SERVICES\" -j KUBE-SERVICES\n-X KUBE-SERVICES\nCOMMIT\n" +
+			"*filter\n:KUBE-SERVICES - [0:0]\n" +
+				"-D INPUT -m comment --comment \"to KUBE-SERVICES\" -j KUBE-SERVICES\n-X KUBE-SERVICES\nCOMMIT\n" +
 				"*nat\n:KUBE-SVC-A - [0:0]\n-D OUTPUT -j KUBE-SVC-A\n-X KUBE-SVC-A\nCOMMIT\n",
 		},
 	} {
-		if diff := cmp.Diff(test.want, removalScript(test.saved)); diff != "" {
+		if diff := cmp.Diff(test.want, buildRemovalScript(test.saved)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.reason, diff)
 		}
 	}
@@ -217,7 +239,7 @@ func TestRecipeHash(t *testing.T) {
 		reason string
 		recipe Recipe
 	}{
-		{"the base", base},
+		{"base recipe", base},
 		{"another name", Recipe{Name: "b", Packages: []string{"p"}}},
 		{"another package", Recipe{Name: "a", Packages: []string{"q"}}},
 		{"one more package", Recipe{Name: "a", Packages: []string{"p", "q"}}},
@@ -238,22 +260,49 @@ func TestRecipeHash(t *testing.T) {
 		}
 		seen[hash] = test.reason
 		if again, err := test.recipe.Hash(); err != nil || again != hash {
-			t.Errorf("%s: hashed again it is %s, not %s (%v)", test.reason, again, hash, err)
+			t.Errorf("%s: the second hash is %s, not %s (%v)", test.reason, again, hash, err)
 		}
 	}
 }
 
-func TestMirror(t *testing.T) {
+func TestParseAptMirror(t *testing.T) {
 	for _, test := range []struct {
 		reason, content, want string
 		find                  func(content, suite string) string
 	}{
-		{"a line with options", "# deb http://no.example/ bookworm main\ndeb [arch=amd64 signed-by=/k] http://a.example/debian bookworm main contrib\n", "http://a.example/debian", mirrorFromList},
-		{"a line of another repository", "deb http://other.example/tools tools-bookworm main\n", "", mirrorFromList},
-		{"security updates are not the suite", "deb http://a.example/security bookworm-security main\n", "", mirrorFromList},
-		{"a paragraph", "Types: deb\n# comment: yes\nURIs: http://a.example/debian\nSuites: bookworm bookworm-updates\nComponents: main\n", "http://a.example/debian", mirrorFromSources},
-		{"the second paragraph", "Types: deb\nURIs: http://s.example/\nSuites: bookworm-security\nComponents: main\n\nTypes: deb\nURIs: http://b.example/\nSuites: bookworm\nComponents: main\n", "http://b.example/", mirrorFromSources},
-		{"a paragraph that is switched off", "Enabled: no\nTypes: deb\nURIs: http://a.example/debian\nSuites: bookworm\nComponents: main\n", "", mirrorFromSources},
+		{
+			"one-line format with options",
+			"# deb http://no.example/ bookworm main\n" +
+				"deb [arch=amd64 signed-by=/k] http://a.example/debian bookworm main contrib\n",
+			"http://a.example/debian",
+			parseMirrorFromList,
+		},
+		{
+			"line of another repository is ignored",
+			"deb http://other.example/tools tools-bookworm main\n",
+			"",
+			parseMirrorFromList,
+		},
+		{"security suite is ignored", "deb http://a.example/security bookworm-security main\n", "", parseMirrorFromList},
+		{
+			"paragraph format",
+			"Types: deb\n# comment: yes\nURIs: http://a.example/debian\nSuites: bookworm bookworm-updates\nComponents: main\n",
+			"http://a.example/debian",
+			parseMirrorFromSources,
+		},
+		{
+			"suite in the second paragraph",
+			"Types: deb\nURIs: http://s.example/\nSuites: bookworm-security\nComponents: main\n\n" +
+				"Types: deb\nURIs: http://b.example/\nSuites: bookworm\nComponents: main\n",
+			"http://b.example/",
+			parseMirrorFromSources,
+		},
+		{
+			"disabled paragraph is ignored",
+			"Enabled: no\nTypes: deb\nURIs: http://a.example/debian\nSuites: bookworm\nComponents: main\n",
+			"",
+			parseMirrorFromSources,
+		},
 	} {
 		if got := test.find(test.content, "bookworm"); got != test.want {
 			t.Errorf("%s: found %q, want %q", test.reason, got, test.want)
@@ -265,26 +314,26 @@ func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{w: &out}
 	want := errors.New("broken")
-	if err := p.do("first", func() error { return nil }); err != nil {
+	if err := p.runStep("first", func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.do("second", func() error { return want }); !errors.Is(err, want) {
-		t.Errorf("the step's error became %v", err)
+	if err := p.runStep("second", func() error { return want }); !errors.Is(err, want) {
+		t.Errorf("runStep returned the error %v", err)
 	}
 	if got := out.String(); !regexp.MustCompile(`^first: \d+\.\d s\nsecond: failed after \d+\.\d s\n`).MatchString(got) {
-		t.Errorf("the progress reads %q", got)
+		t.Errorf("the progress output is %q", got)
 	}
 }
 
 func TestBinaryImage(t *testing.T) {
-	// The go command's cache is kept: with an empty one it would compile the standard library.
+	// The build needs the existing build cache. Otherwise it would compile the standard library.
 	goCache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("GOCACHE", strings.TrimSpace(string(goCache)))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	source, err := pauseBinary()
+	source, err := newPauseBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +341,7 @@ func TestBinaryImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := first.id()
+	id, err := first.readConfigDigest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,8 +352,8 @@ func TestBinaryImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := second.id(); err != nil || again != id || second != first {
-		t.Errorf("made again, the image %+v with id %s is %+v with id %s (%v)", first, id, second, again, err)
+	if again, err := second.readConfigDigest(); err != nil || again != id || second != first {
+		t.Errorf("the second build of the image %+v with ID %s returned %+v with ID %s (%v)", first, id, second, again, err)
 	}
 	if filepath.Ext(first.Path) != ".tar" || first.Ref != pauseImage {
 		t.Errorf("the image is %+v", first)
@@ -333,7 +382,7 @@ func TestKeepNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{filepath.Join(dir, "newer"), filepath.Join(dir, "newest")}, left); diff != "" {
-		t.Errorf("what is left is not what was changed last (-want +got):\n%s", diff)
+		t.Errorf("the remaining files are not the newest files (-want +got):\n%s", diff)
 	}
 }
 
@@ -345,7 +394,7 @@ func readCertificate(t *testing.T, path string) *x509.Certificate {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		t.Fatalf("%s holds no PEM block", path)
+		t.Fatalf("%s does not contain a PEM block", path)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package e2e tries Rollcall as its users have it: on a real node, installed by
-// Helm, with training programs that meet over the pod network.
+// Package e2e tests Rollcall as users run it: on a real node, installed by Helm, with training
+// programs that communicate over the pod network.
 //
 // # The idea
 //
-// One cluster serves all tests; TestMain starts it, builds the manager's image and
-// installs the chart. What a test asserts is what a user would look at: the ranks'
-// output, the gang's phase, what is left afterwards. Without root there is no real
-// node, and the tests are skipped with that reason.
+// One cluster serves all tests. TestMain starts the cluster, builds the image of the manager and
+// installs the chart. The tests assert on what users see: the output of the ranks, the phase of the
+// gang, and the remaining objects. A real node needs root. Without root, the tests are skipped with
+// that reason.
 package e2e

@@ -9,33 +9,34 @@ import (
 	"strings"
 	"testing"
 
-	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 )
 
-// apply applies an example as the README has it, but for the image, and for more
-// JSON patches of its Job if need be.
-func (s *site) apply(t *testing.T, ns, example, image string, patches ...string) {
+// applyExample applies an example as its README describes, with another image and optional JSON
+// patches of its Job.
+func (s *testCluster) applyExample(t *testing.T, ns, example, image string, patches ...string) {
 	t.Helper()
-	s.applyTo(t, ns, example, image, "", patches...)
+	s.applyExampleWithPatches(t, ns, example, image, "", patches...)
 }
 
-// applyTo does the same with patches that are for one Job alone.
-func (s *site) applyTo(t *testing.T, ns, example, image, job string, patches ...string) {
+// applyExampleWithPatches is applyExample with patches for only one Job of the example.
+func (s *testCluster) applyExampleWithPatches(t *testing.T, ns, example, image, job string, patches ...string) {
 	t.Helper()
-	base, err := filepath.Abs(filepath.Join(root, "examples", example))
+	base, err := filepath.Abs(filepath.Join(repositoryRoot, "examples", example))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	rel, err := filepath.Rel(dir, base) // kustomize takes no absolute path
+	rel, err := filepath.Rel(dir, base) // kustomize rejects absolute paths
 	if err != nil {
 		t.Fatal(err)
 	}
 	overlay := fmt.Sprintf("namespace: %s\nresources: [%s]\npatches:\n", ns, rel)
-	overlay += patch("", fmt.Sprintf(`{op: replace, path: /spec/template/spec/containers/0/image, value: %q}`, image))
+	overlay += formatKustomizePatch("",
+		fmt.Sprintf(`{op: replace, path: /spec/template/spec/containers/0/image, value: %q}`, image))
 	if len(patches) > 0 {
-		overlay += patch(job, patches...)
+		overlay += formatKustomizePatch(job, patches...)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
 		t.Fatal(err)
@@ -45,8 +46,9 @@ func (s *site) applyTo(t *testing.T, ns, example, image, job string, patches ...
 	}
 }
 
-// patch is an entry of a kustomization: JSON patches for one Job, or for all.
-func patch(job string, patches ...string) string {
+// formatKustomizePatch returns an entry of a kustomization with JSON patches for one Job, or for
+// all Jobs if job is empty.
+func formatKustomizePatch(job string, patches ...string) string {
 	target := "kind: Job"
 	if job != "" {
 		target += ", name: " + job
@@ -54,46 +56,47 @@ func patch(job string, patches ...string) string {
 	return fmt.Sprintf("- target: {%s}\n  patch: |-\n    - %s\n", target, strings.Join(patches, "\n    - "))
 }
 
-// unprivileged are patches that let an example run as podSpec lets its programs: as
-// the restricted pod security standard wants it. The examples leave that out, to be
-// short.
-var unprivileged = []string{
-	`{op: add, path: /spec/template/spec/securityContext, value: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}}`,
-	`{op: add, path: /spec/template/spec/containers/0/securityContext, value: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}`,
+// restrictedPatches make an example comply with the restricted pod security standard, like
+// newPodSpec. The examples omit these fields to be short.
+var restrictedPatches = []string{
+	`{op: add, path: /spec/template/spec/securityContext, ` +
+		`value: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}}`,
+	`{op: add, path: /spec/template/spec/containers/0/securityContext, ` +
+		`value: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}`,
 }
 
-// trained is the line in which a rank of an example says how it ended.
-var trained = regexp.MustCompile(`(?m)^rank (\d+) world_size (\d+) loss (\S+) -> (\S+) model (\w+)$`)
+// trainingResultPattern matches the last line of each rank of an example.
+var trainingResultPattern = regexp.MustCompile(`(?m)^rank (\d+) world_size (\d+) loss (\S+) -> (\S+) model (\w+)$`)
 
-// trains runs an example to its end. The ranks have different rows, so they have one
-// model only if they met.
-func trains(t *testing.T, example, name string, recipe cluster.Recipe, ranks int, patches ...string) {
+// runTrainingExample runs an example until it succeeds. The ranks have different data, so they end
+// with the same model only if they communicated.
+func runTrainingExample(t *testing.T, example, name string, recipe cluster.Recipe, ranks int, patches ...string) {
 	t.Helper()
-	s := here(t)
+	s := requireCluster(t)
 	image, err := s.LoadImage(t.Context(), recipe)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns := s.namespace(t)
-	s.apply(t, ns, example, image, append(patches, unprivileged...)...)
-	s.phase(t, ns, name, gang.Succeeded)
-	logs := s.logs(t, ns, name)
+	ns := s.createNamespace(t)
+	s.applyExample(t, ns, example, image, append(patches, restrictedPatches...)...)
+	s.waitForTerminalPhase(t, ns, name, lifecycle.Succeeded)
+	logs := s.readLogsByIndex(t, ns, name)
 	if len(logs) != 2 {
-		t.Errorf("%d pods for 2", len(logs))
+		t.Errorf("%d pods, want 2", len(logs))
 	}
 	seen, models := map[string]bool{}, map[string]bool{}
 	for index, text := range logs {
-		said := trained.FindAllStringSubmatch(text, -1)
-		if len(said) != ranks/2 {
-			t.Errorf("pod %s did not say %d times how it ended:\n%s", index, ranks/2, text)
+		results := trainingResultPattern.FindAllStringSubmatch(text, -1)
+		if len(results) != ranks/2 {
+			t.Errorf("pod %s did not print %d result lines:\n%s", index, ranks/2, text)
 		}
-		for _, line := range said {
+		for _, line := range results {
 			t.Log(line[0])
-			if rank := number(t, line[1]); strconv.Itoa(int(rank)/(ranks/2)) != index || line[2] != strconv.Itoa(ranks) {
-				t.Errorf("pod %s holds rank %s of %s", index, line[1], line[2])
+			if rank := parseFloat(t, line[1]); strconv.Itoa(int(rank)/(ranks/2)) != index || line[2] != strconv.Itoa(ranks) {
+				t.Errorf("pod %s has rank %s of %s", index, line[1], line[2])
 			}
-			if first, last := number(t, line[3]), number(t, line[4]); !(last < first) { // so that NaN is no fall
-				t.Errorf("rank %s: the loss did not fall: %v -> %v", line[1], first, last)
+			if first, last := parseFloat(t, line[3]), parseFloat(t, line[4]); !(last < first) { // the negation also catches NaN
+				t.Errorf("rank %s: the loss did not decrease: %v -> %v", line[1], first, last)
 			}
 			seen[line[1]], models[line[5]] = true, true
 		}
@@ -103,7 +106,7 @@ func trains(t *testing.T, example, name string, recipe cluster.Recipe, ranks int
 	}
 }
 
-func number(t *testing.T, text string) float64 {
+func parseFloat(t *testing.T, text string) float64 {
 	t.Helper()
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -112,35 +115,42 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// TestTensorFlow: the strategy reads TF_CONFIG. The end of worker 0 would be the gang's, and take the other's log away.
+// TestTensorFlow checks that the strategy reads TF_CONFIG. Without the success policy, the success
+// of worker 0 would complete the gang and delete the other pod with its log.
 func TestTensorFlow(t *testing.T) {
-	trains(t, "tensorflow", "train-tensorflow", cluster.TensorFlow, 2,
+	runTrainingExample(t, "tensorflow", "train-tensorflow", cluster.TensorFlow, 2,
 		`{op: add, path: /metadata/annotations, value: {rollcall.training/success-policy: all}}`)
 }
 
-// TestXGBoost: rank 0 starts the tracker at the address that it is given.
-func TestXGBoost(t *testing.T) { trains(t, "xgboost", "train-xgboost", cluster.Boosting, 2) }
+// TestXGBoost checks that rank 0 starts the tracker at the injected address.
+func TestXGBoost(t *testing.T) {
+	runTrainingExample(t, "xgboost", "train-xgboost", cluster.GradientBoosting, 2)
+}
 
-// TestLightGBM: every rank makes the list of machines.
-func TestLightGBM(t *testing.T) { trains(t, "lightgbm", "train-lightgbm", cluster.Boosting, 2) }
+// TestLightGBM checks that every rank builds the list of machines.
+func TestLightGBM(t *testing.T) {
+	runTrainingExample(t, "lightgbm", "train-lightgbm", cluster.GradientBoosting, 2)
+}
 
-// TestPyTorchLinear: torchrun starts two processes in each of two pods.
-func TestPyTorchLinear(t *testing.T) { trains(t, "pytorch/linear", "linear", cluster.Torch, 4) }
+// TestPyTorchLinear runs torchrun with two processes in each of two pods.
+func TestPyTorchLinear(t *testing.T) {
+	runTrainingExample(t, "pytorch/linear", "linear", cluster.Torch, 4)
+}
 
-// TestPyTorchCNN: one process in each pod, without a launcher.
+// TestPyTorchCNN runs one process per pod without a launcher.
 func TestPyTorchCNN(t *testing.T) {
-	slow(t)
-	trains(t, "pytorch/cnn", "cnn", cluster.Torch, 2)
+	skipUnlessFullRun(t)
+	runTrainingExample(t, "pytorch/cnn", "cnn", cluster.Torch, 2)
 }
 
-// TestPaddle: one template for the pod that becomes the master and for the other.
+// TestPaddle runs two pods with the same template. One of them becomes the master.
 func TestPaddle(t *testing.T) {
-	slow(t)
-	trains(t, "paddle", "train-paddle", cluster.Paddle, 2)
+	skipUnlessFullRun(t)
+	runTrainingExample(t, "paddle", "train-paddle", cluster.Paddle, 2)
 }
 
-// TestDeepSpeed: without a launcher, by the variables of torch.
+// TestDeepSpeed runs DeepSpeed without a launcher, with the environment of PyTorch.
 func TestDeepSpeed(t *testing.T) {
-	slow(t)
-	trains(t, "deepspeed", "train-deepspeed", cluster.DeepSpeed, 2)
+	skipUnlessFullRun(t)
+	runTrainingExample(t, "deepspeed", "train-deepspeed", cluster.DeepSpeed, 2)
 }

@@ -14,47 +14,57 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/wait"
 )
 
-// Users as whom the containers of a launched gang run. ssh cares about it in more
-// ways than any other program.
+// The users of the containers of a gang with a launcher. ssh is more sensitive to its user than
+// other programs are.
 var (
-	asRoot []string // as the image has it
+	rootUserPatches []string // rootUserPatches keep the user of the image
 
-	// asMember is a user of no name in the image, whose volumes belong to its group.
-	asMember = securityContext(`{runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000, seccompProfile: {type: RuntimeDefault}}`)
+	// fsGroupUserPatches set a user that the image does not name, with volumes owned by its group.
+	fsGroupUserPatches = securityContextPatches(
+		`{runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000, seccompProfile: {type: RuntimeDefault}}`,
+	)
 
-	// asAnybody is what OpenShift gives a namespace: a large number, and no group of its own.
-	asAnybody = securityContext(`{runAsNonRoot: true, runAsUser: 1000680000, runAsGroup: 0, seccompProfile: {type: RuntimeDefault}}`)
+	// openShiftUserPatches set the user that OpenShift assigns to a namespace: a large number
+	// without its own group.
+	openShiftUserPatches = securityContextPatches(
+		`{runAsNonRoot: true, runAsUser: 1000680000, runAsGroup: 0, seccompProfile: {type: RuntimeDefault}}`,
+	)
 )
 
-func securityContext(pod string) []string {
+func securityContextPatches(pod string) []string {
 	return []string{
 		`{op: add, path: /spec/template/spec/securityContext, value: ` + pod + `}`,
-		`{op: add, path: /spec/template/spec/containers/0/securityContext, value: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}`,
+		`{op: add, path: /spec/template/spec/containers/0/securityContext, ` +
+			`value: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}`,
 	}
 }
 
-// launched applies an example with a launcher and two workers, waits until its gang
-// has succeeded, and returns what the launcher printed.
-func launched(t *testing.T, example, name string, recipe cluster.Recipe, patches ...string) (ns, text string) {
+// runLauncherExample applies an example with a launcher and two workers, waits until its gang
+// succeeds, and returns the namespace and the log of the launcher.
+func runLauncherExample(
+	t *testing.T, example, name string, recipe cluster.Recipe, patches ...string,
+) (ns, text string) {
 	t.Helper()
-	s := here(t)
+	s := requireCluster(t)
 	image, err := s.LoadImage(t.Context(), recipe)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns = s.namespace(t)
-	s.apply(t, ns, example, image, patches...)
-	s.phase(t, ns, name+"-launcher", gang.Succeeded)
-	// The members speak for the gang, each of them.
-	s.phase(t, ns, name+"-worker", gang.Succeeded)
-	return ns, s.launcherLog(t, ns, name)
+	ns = s.createNamespace(t)
+	s.applyExample(t, ns, example, image, patches...)
+	s.waitForTerminalPhase(t, ns, name+"-launcher", lifecycle.Succeeded)
+	// Each member has the status of the gang.
+	s.waitForTerminalPhase(t, ns, name+"-worker", lifecycle.Succeeded)
+	return ns, s.readLauncherLog(t, ns, name)
 }
 
-// launcherLog is what the launcher printed; it started once.
-func (s *site) launcherLog(t *testing.T, ns, name string) string {
+// readLauncherLog returns the log of the launcher. It fails the test if the launcher was restarted.
+func (s *testCluster) readLauncherLog(t *testing.T, ns, name string) string {
 	t.Helper()
 	pods, err := s.client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("%s=%s,%s=%s", gang.LabelGang, name, gang.LabelRole, gang.RoleLauncher)})
@@ -62,9 +72,11 @@ func (s *site) launcherLog(t *testing.T, ns, name string) string {
 		t.Fatal(err)
 	}
 	if len(pods.Items) != 1 {
-		t.Fatalf("the launcher had %d pods; it starts when its workers answer, so one is enough", len(pods.Items))
+		t.Fatalf("the launcher had %d pods, want 1: it starts when its workers are reachable", len(pods.Items))
 	}
-	text, err := s.client.CoreV1().Pods(ns).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{Container: "trainer"}).DoRaw(t.Context())
+	text, err := s.client.CoreV1().Pods(ns).GetLogs(
+		pods.Items[0].Name, &corev1.PodLogOptions{Container: "trainer"},
+	).DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,30 +88,32 @@ func (s *site) launcherLog(t *testing.T, ns, name string) string {
 	return string(text)
 }
 
-// TestMPI: each implementation sees both workers, and no other host.
+// TestMPI checks for each MPI implementation that the processes run on both workers and on no other
+// host.
 func TestMPI(t *testing.T) {
 	for _, c := range []struct {
 		recipe cluster.Recipe
-		mpi    gang.MPI
+		mpi    gang.MPIImplementation
 		user   string
 		as     []string
 		slow   bool
 	}{
-		{cluster.OpenMPI5, gang.OpenMPI, "root", asRoot, false},
-		{cluster.OpenMPI5, gang.OpenMPI, "member", asMember, true},
-		{cluster.OpenMPI5, gang.OpenMPI, "anybody", asAnybody, false},
-		{cluster.OpenMPI4, gang.OpenMPI, "root", asRoot, true},
-		{cluster.OpenMPI4, gang.OpenMPI, "member", asMember, true},
-		{cluster.MPICH, gang.MPICH, "anybody", asAnybody, true},
-		{cluster.IntelMPI, gang.IntelMPI, "member", asMember, true},
+		{cluster.OpenMPI5, gang.OpenMPI, "root", rootUserPatches, false},
+		{cluster.OpenMPI5, gang.OpenMPI, "member", fsGroupUserPatches, true},
+		{cluster.OpenMPI5, gang.OpenMPI, "anybody", openShiftUserPatches, false},
+		{cluster.OpenMPI4, gang.OpenMPI, "root", rootUserPatches, true},
+		{cluster.OpenMPI4, gang.OpenMPI, "member", fsGroupUserPatches, true},
+		{cluster.MPICH, gang.MPICH, "anybody", openShiftUserPatches, true},
+		{cluster.IntelMPI, gang.IntelMPI, "member", fsGroupUserPatches, true},
 	} {
 		t.Run(c.recipe.Name+" as "+c.user, func(t *testing.T) {
 			if c.slow {
-				slow(t)
+				skipUnlessFullRun(t)
 			}
 			patches := append([]string{
-				`{op: add, path: /metadata/annotations/rollcall.training~1mpi-implementation, value: ` + string(c.mpi) + `}`}, c.as...)
-			_, text := launched(t, "mpi", "hosts", c.recipe, patches...)
+				`{op: add, path: /metadata/annotations/rollcall.training~1mpi-implementation, value: ` +
+					string(c.mpi) + `}`}, c.as...)
+			_, text := runLauncherExample(t, "mpi", "hosts", c.recipe, patches...)
 			if want := "processes 4 sum 6 hosts hosts-worker-0 hosts-worker-1"; !strings.Contains(text, want) {
 				t.Errorf("the launcher did not print %q:\n%s", want, text)
 			}
@@ -107,28 +121,34 @@ func TestMPI(t *testing.T) {
 	}
 }
 
-// TestMPITree has Open MPI's workers start workers, as it does by itself in gangs of
-// more than 64 hosts: they need the keys, and names that they cut to the first label.
-func TestMPITree(t *testing.T) {
-	slow(t)
+// TestMPITreeLaunch makes the workers of Open MPI start other workers. Open MPI does so by default
+// in gangs of more than 64 hosts. The workers need the ssh keys, and resolve host names that are
+// cut to the first label.
+func TestMPITreeLaunch(t *testing.T) {
+	skipUnlessFullRun(t)
 	for _, recipe := range []cluster.Recipe{cluster.OpenMPI4, cluster.OpenMPI5} {
 		t.Run(recipe.Name, func(t *testing.T) {
-			s := here(t)
+			s := requireCluster(t)
 			image, err := s.LoadImage(t.Context(), recipe)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ns := s.namespace(t)
+			ns := s.createNamespace(t)
 			for role, size := range map[string]int32{gang.RoleLauncher: 1, "worker": 5} {
-				spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "trainer", Image: image}}}
-				if role == gang.RoleLauncher {
-					spec.Containers[0].Command = []string{"env", "PRTE_MCA_rml_base_radix=2", "OMPI_MCA_routed_radix=2", "mpirun", "-np", "5", "hostname"}
+				spec := corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever,
+					Containers:    []corev1.Container{{Name: "trainer", Image: image}},
 				}
-				s.labelled(t, ns, "tree-"+role, map[string]string{gang.LabelFramework: "mpi", gang.LabelRole: role}, size,
-					map[string]string{gang.AnnotationRoles: "launcher=1,worker=5", gang.AnnotationSlots: "1"}, spec)
+				if role == gang.RoleLauncher {
+					spec.Containers[0].Command = []string{
+						"env", "PRTE_MCA_rml_base_radix=2", "OMPI_MCA_routed_radix=2", "mpirun", "-np", "5", "hostname",
+					}
+				}
+				s.createLabeledJob(t, ns, "tree-"+role, map[string]string{gang.LabelFramework: "mpi", gang.LabelRole: role}, size,
+					map[string]string{gang.AnnotationRoles: "launcher=1,worker=5", gang.AnnotationSlotsPerWorker: "1"}, spec)
 			}
-			s.phase(t, ns, "tree-launcher", gang.Succeeded)
-			text := s.launcherLog(t, ns, "tree")
+			s.waitForTerminalPhase(t, ns, "tree-launcher", lifecycle.Succeeded)
+			text := s.readLauncherLog(t, ns, "tree")
 			for i := range 5 {
 				if want := fmt.Sprintf("tree-worker-%d\n", i); !strings.Contains(text, want) {
 					t.Errorf("no process on tree-worker-%d:\n%s", i, text)
@@ -138,18 +158,22 @@ func TestMPITree(t *testing.T) {
 	}
 }
 
-// TestMPISelf lets the launcher be a host: its processes run in its own pod, beside
-// those of the workers.
-func TestMPISelf(t *testing.T) {
-	slow(t)
+// TestMPILauncherAsWorker makes the launcher a host: some processes run in its own pod.
+func TestMPILauncherAsWorker(t *testing.T) {
+	skipUnlessFullRun(t)
 	for _, c := range []struct {
 		recipe cluster.Recipe
-		mpi    gang.MPI
-	}{{cluster.OpenMPI4, gang.OpenMPI}, {cluster.OpenMPI5, gang.OpenMPI}, {cluster.MPICH, gang.MPICH}, {cluster.IntelMPI, gang.IntelMPI}} {
+		mpi    gang.MPIImplementation
+	}{
+		{cluster.OpenMPI4, gang.OpenMPI},
+		{cluster.OpenMPI5, gang.OpenMPI},
+		{cluster.MPICH, gang.MPICH},
+		{cluster.IntelMPI, gang.IntelMPI},
+	} {
 		t.Run(c.recipe.Name, func(t *testing.T) {
-			_, text := launched(t, "mpi", "hosts", c.recipe,
+			_, text := runLauncherExample(t, "mpi", "hosts", c.recipe,
 				`{op: add, path: /metadata/annotations/rollcall.training~1mpi-implementation, value: `+string(c.mpi)+`}`,
-				`{op: add, path: /metadata/annotations/rollcall.training~1launcher-runs-worker, value: "true"}`)
+				`{op: add, path: /metadata/annotations/rollcall.training~1run-launcher-as-worker, value: "true"}`)
 			if want := "hosts hosts-launcher-0 hosts-worker-0"; !strings.Contains(text, want) {
 				t.Errorf("the launcher did not print %q:\n%s", want, text)
 			}
@@ -157,20 +181,23 @@ func TestMPISelf(t *testing.T) {
 	}
 }
 
-// TestTorchOverMPI: PyTorch's mpi backend has its ranks from mpirun.
+// TestTorchOverMPI checks that PyTorch's mpi backend gets its ranks from mpirun.
 func TestTorchOverMPI(t *testing.T) {
-	slow(t)
-	s := here(t)
-	image, err := s.LoadImage(t.Context(), cluster.Horovod) // it has PyTorch and Open MPI
+	skipUnlessFullRun(t)
+	s := requireCluster(t)
+	image, err := s.LoadImage(t.Context(), cluster.Horovod) // the image contains PyTorch and Open MPI
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns := s.namespace(t)
-	program := `import socket, torch, torch.distributed as dist; dist.init_process_group("mpi"); t = torch.ones(1); dist.all_reduce(t); ` +
+	ns := s.createNamespace(t)
+	program := `import socket, torch, torch.distributed as dist; dist.init_process_group("mpi"); ` +
+		`t = torch.ones(1); dist.all_reduce(t); ` +
 		`print("rank", dist.get_rank(), "sum", int(t.item()), "on", socket.gethostname(), flush=True)`
-	s.applyTo(t, ns, "mpi", image, "hosts-launcher", commandOf("mpirun", "-np", "4", "python3", "-c", program))
-	s.phase(t, ns, "hosts-launcher", gang.Succeeded)
-	text := s.launcherLog(t, ns, "hosts")
+	s.applyExampleWithPatches(
+		t, ns, "mpi", image, "hosts-launcher", formatCommandPatch("mpirun", "-np", "4", "python3", "-c", program),
+	)
+	s.waitForTerminalPhase(t, ns, "hosts-launcher", lifecycle.Succeeded)
+	text := s.readLauncherLog(t, ns, "hosts")
 	for rank := range 4 {
 		if want := fmt.Sprintf("rank %d sum 4 on hosts-worker-%d", rank, rank/2); !strings.Contains(text, want) {
 			t.Errorf("the launcher did not print %q:\n%s", want, text)
@@ -178,43 +205,44 @@ func TestTorchOverMPI(t *testing.T) {
 	}
 }
 
-// TestMPIOnOneHost takes the hostfile from an Open MPI that then runs all ranks on the
-// launcher, and ends well. The gang says so.
-func TestMPIOnOneHost(t *testing.T) {
-	s := here(t)
-	command := commandOf("env", "-u", "PRTE_MCA_prte_default_hostfile", "mpirun", "-np", "2", "--oversubscribe", "python3", "/program/hosts.py")
+// TestMPIWorkersNotReached removes the hostfile from Open MPI, which then runs all ranks on the
+// launcher and succeeds. The gang must report it.
+func TestMPIWorkersNotReached(t *testing.T) {
+	s := requireCluster(t)
+	command := formatCommandPatch("env",
+		"-u", "PRTE_MCA_prte_default_hostfile", "mpirun", "-np", "2", "--oversubscribe", "python3", "/program/hosts.py")
 	image, err := s.LoadImage(t.Context(), cluster.OpenMPI5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns := s.namespace(t)
-	s.applyTo(t, ns, "mpi", image, "hosts-launcher", command)
-	s.phase(t, ns, "hosts-launcher", gang.Succeeded)
-	if text := s.launcherLog(t, ns, "hosts"); !strings.Contains(text, "processes 2 sum 1 hosts hosts-launcher-0") {
-		t.Fatalf("the ranks are not on the launcher, so there is nothing to be found:\n%s", text)
+	ns := s.createNamespace(t)
+	s.applyExampleWithPatches(t, ns, "mpi", image, "hosts-launcher", command)
+	s.waitForTerminalPhase(t, ns, "hosts-launcher", lifecycle.Succeeded)
+	if text := s.readLauncherLog(t, ns, "hosts"); !strings.Contains(text, "processes 2 sum 1 hosts hosts-launcher-0") {
+		t.Fatalf("the ranks are not on the launcher, so there is nothing to report:\n%s", text)
 	}
-	eventually(t, "the report", func(ctx context.Context) error {
+	wait.For(t, "the Event", func(ctx context.Context) error {
 		events, err := s.Kubectl(ctx, "--namespace", ns, "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {end}")
-		if err == nil && !strings.Contains(events, string(gang.ReasonRanksOnOneHost)) {
-			err = fmt.Errorf("no Event %s among %q", gang.ReasonRanksOnOneHost, events)
+		if err == nil && !strings.Contains(events, string(gang.ReasonWorkersNotReached)) {
+			err = fmt.Errorf("no Event %s among %q", gang.ReasonWorkersNotReached, events)
 		}
 		return err
 	})
 }
 
-// said is the line of an example among those of a launcher, which puts a prefix before
-// each.
-var said = regexp.MustCompile(`rank (\d+) world_size (\d+) loss (\S+) -> (\S+) model (\w+)`)
+// launcherResultPattern matches the result line of a rank in the log of a launcher, which adds a
+// prefix.
+var launcherResultPattern = regexp.MustCompile(`rank (\d+) world_size (\d+) loss (\S+) -> (\S+) model (\w+)`)
 
-// launchedTraining runs an example whose launcher prints what its ranks print.
-func launchedTraining(t *testing.T, example, name string, recipe cluster.Recipe, ranks int, patches ...string) {
+// runLauncherTraining runs an example whose launcher prints the output of its ranks.
+func runLauncherTraining(t *testing.T, example, name string, recipe cluster.Recipe, ranks int, patches ...string) {
 	t.Helper()
-	_, text := launched(t, example, name, recipe, patches...)
+	_, text := runLauncherExample(t, example, name, recipe, patches...)
 	seen, models := map[string]bool{}, map[string]bool{}
-	for _, line := range said.FindAllStringSubmatch(text, -1) {
+	for _, line := range launcherResultPattern.FindAllStringSubmatch(text, -1) {
 		t.Log(line[0])
-		if first, last := number(t, line[3]), number(t, line[4]); !(last < first) || line[2] != strconv.Itoa(ranks) {
-			t.Errorf("rank %s of %s: the loss went %v -> %v", line[1], line[2], first, last)
+		if first, last := parseFloat(t, line[3]), parseFloat(t, line[4]); !(last < first) || line[2] != strconv.Itoa(ranks) {
+			t.Errorf("rank %s of %s: the loss did not decrease: %v -> %v", line[1], line[2], first, last)
 		}
 		seen[line[1]], models[line[5]] = true, true
 	}
@@ -223,40 +251,46 @@ func launchedTraining(t *testing.T, example, name string, recipe cluster.Recipe,
 	}
 }
 
-// commandOf replaces the launcher's command.
-func commandOf(command ...string) string {
+// formatCommandPatch returns a JSON patch that replaces the command of the launcher.
+func formatCommandPatch(command ...string) string {
 	text, err := json.Marshal(command)
 	if err != nil {
-		panic(err) // a list of strings
+		panic(err) // a slice of strings always marshals
 	}
 	return `{op: replace, path: /spec/template/spec/containers/0/command, value: ` + string(text) + `}`
 }
 
-// TestHorovod: by horovodrun over Gloo, as a user without a name, and by mpirun.
+// TestHorovod runs horovodrun over Gloo with a user without a name, and mpirun.
 func TestHorovod(t *testing.T) {
-	slow(t)
+	skipUnlessFullRun(t)
 	t.Run("horovodrun", func(t *testing.T) {
-		// It keeps what it finds out about its hosts in its home, which a user without a name does not have.
+		// horovodrun stores data about its hosts in the home directory, which a user without a name
+		// does not have.
 		home := `{op: add, path: /spec/template/spec/containers/0/env, value: [{name: HOME, value: /tmp}]}`
-		launchedTraining(t, "horovod", "train-horovod", cluster.Horovod, 4, append([]string{home}, asAnybody...)...)
+		runLauncherTraining(
+			t, "horovod", "train-horovod", cluster.Horovod, 4, append([]string{home}, openShiftUserPatches...)...,
+		)
 	})
 	t.Run("mpirun", func(t *testing.T) {
-		s := here(t)
+		s := requireCluster(t)
 		image, err := s.LoadImage(t.Context(), cluster.Horovod)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ns := s.namespace(t)
-		s.applyTo(t, ns, "horovod", image, "train-horovod-launcher", commandOf("mpirun", "-np", "4", "python3", "/program/train.py"))
-		s.phase(t, ns, "train-horovod-launcher", gang.Succeeded)
-		if lines := said.FindAllString(s.launcherLog(t, ns, "train-horovod"), -1); len(lines) != 4 {
+		ns := s.createNamespace(t)
+		s.applyExampleWithPatches(
+			t, ns, "horovod", image, "train-horovod-launcher", formatCommandPatch("mpirun",
+				"-np", "4", "python3", "/program/train.py"),
+		)
+		s.waitForTerminalPhase(t, ns, "train-horovod-launcher", lifecycle.Succeeded)
+		if lines := launcherResultPattern.FindAllString(s.readLauncherLog(t, ns, "train-horovod"), -1); len(lines) != 4 {
 			t.Errorf("%d ranks ended: %q", len(lines), lines)
 		}
 	})
 }
 
-// TestDeepSpeedLauncher: the deepspeed command finds its hostfile by itself.
+// TestDeepSpeedLauncher checks that the deepspeed command finds its hostfile.
 func TestDeepSpeedLauncher(t *testing.T) {
-	slow(t)
-	launchedTraining(t, "deepspeed/launcher", "deepspeed", cluster.DeepSpeed, 4)
+	skipUnlessFullRun(t)
+	runLauncherTraining(t, "deepspeed/launcher", "deepspeed", cluster.DeepSpeed, 4)
 }

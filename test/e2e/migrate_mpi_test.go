@@ -10,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 )
 
-// mpiTrainJob is a TrainJob with a runtime of a launcher and its nodes.
-const mpiTrainJob = `
+// mpiTrainJobManifest has a TrainJob, and a runtime with a launcher and nodes.
+const mpiTrainJobManifest = `
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: ClusterTrainingRuntime
 metadata: {name: openmpi}
@@ -30,7 +31,9 @@ spec:
             spec: {template: {spec: {containers: [{name: node, image: "example.com/mpi:1"}]}}}
         - name: node
           template:
-            spec: {template: {spec: {containers: [{name: node, image: "example.com/mpi:1", command: [/usr/sbin/sshd, -De]}]}}}
+            spec:
+              template:
+                spec: {containers: [{name: node, image: "example.com/mpi:1", command: [/usr/sbin/sshd, -De]}]}
 ---
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
@@ -40,8 +43,8 @@ spec:
   trainer: {numNodes: 2, command: [mpirun, python3, /program/hosts.py]}
 `
 
-// mpiJobSet is a launcher that names its hosts as JobSet calls them.
-const mpiJobSet = `
+// mpiJobSetManifest has a launcher that uses JobSet's host names.
+const mpiJobSetManifest = `
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata: {name: sim}
@@ -68,44 +71,45 @@ spec:
                   command: [mpirun, --host, "sim-worker-0-0.sim,sim-worker-0-1.sim", python3, /program/hosts.py]
 `
 
-// TestMigrateLaunchers: a TrainJob and a JobSet whose launcher reaches its workers by ssh. The workers are a StatefulSet,
-// which rests when the launcher is done.
+// TestMigrateLaunchers migrates a TrainJob and a JobSet whose launcher reaches its workers by ssh.
+// The workers become a StatefulSet, which is scaled to zero when the launcher has succeeded.
 func TestMigrateLaunchers(t *testing.T) {
-	slow(t)
-	s := here(t)
+	skipUnlessFullRun(t)
+	s := requireCluster(t)
 	image, err := s.LoadImage(t.Context(), cluster.OpenMPI4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile(filepath.Join(root, "examples", "mpi", "hosts.py"))
+	program, err := os.ReadFile(filepath.Join(repositoryRoot, "examples", "mpi", "hosts.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"TrainJob": mpiTrainJob, "JobSet": mpiJobSet} {
+	for name, text := range map[string]string{"TrainJob": mpiTrainJobManifest, "JobSet": mpiJobSetManifest} {
 		t.Run(name, func(t *testing.T) {
-			ns := s.namespace(t)
-			s.program(t, ns, "hosts.py", string(program))
+			ns := s.createNamespace(t)
+			s.createProgram(t, ns, "hosts.py", string(program))
 			var manifests []string
 			for one := range strings.SplitSeq(text, "\n---\n") {
-				manifests = append(manifests, standIn(t, one, image, programIn))
+				manifests = append(manifests, adaptManifest(t, one, image, mountProgram))
 			}
-			s.migrates(t, ns, manifests...)
-			s.phase(t, ns, "sim-launcher", gang.Succeeded)
-			said := ""
-			for _, p := range s.pods(t, ns, "sim") {
+			s.migrateAndApply(t, ns, manifests...)
+			s.waitForTerminalPhase(t, ns, "sim-launcher", lifecycle.Succeeded)
+			output := ""
+			for _, p := range s.listPods(t, ns, "sim") {
 				if p.Labels[gang.LabelRole] == gang.RoleLauncher && p.Status.Phase == corev1.PodSucceeded {
-					said += s.podLog(t, p)
+					output += s.readPodLog(t, p)
 				}
 			}
-			if want := "processes 2 sum 1 hosts sim-worker-0 sim-worker-1"; !strings.Contains(said, want) {
-				t.Errorf("the launcher did not print %q:\n%s", want, said)
+			if want := "processes 2 sum 1 hosts sim-worker-0 sim-worker-1"; !strings.Contains(output, want) {
+				t.Errorf("the launcher did not print %q:\n%s", want, output)
 			}
 			set, err := s.client.AppsV1().StatefulSets(ns).Get(t.Context(), "sim-worker", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if set.Spec.Replicas == nil || *set.Spec.Replicas != 0 || set.Labels[gang.LabelPhase] != string(gang.Succeeded) {
-				t.Errorf("the workers still are %v, in phase %s", set.Spec.Replicas, set.Labels[gang.LabelPhase])
+			if set.Spec.Replicas == nil || *set.Spec.Replicas != 0 ||
+				set.Labels[gang.LabelPhase] != string(lifecycle.Succeeded) {
+				t.Errorf("the workers have %v replicas and the phase %s", set.Spec.Replicas, set.Labels[gang.LabelPhase])
 			}
 		})
 	}

@@ -18,16 +18,17 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/seeds"
 )
 
-// document reads one of the documents that the project began with.
-func document(t *testing.T, prefix string) seeds.Seed {
+// readSeed reads one of the seed documents.
+func readSeed(t *testing.T, prefix string) seeds.Seed {
 	t.Helper()
 	all, err := seeds.Read()
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the documents are not beside the repository: %v", err)
+		t.Skipf("the documents do not exist next to the repository: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -37,23 +38,23 @@ func document(t *testing.T, prefix string) seeds.Seed {
 			return s
 		}
 	}
-	t.Fatalf("there is no document %s", prefix)
+	t.Fatalf("document %s does not exist", prefix)
 	return seeds.Seed{}
 }
 
-// manifestOf cuts a manifest out of a document.
-func manifestOf(t *testing.T, s seeds.Seed, kind, name string) string {
+// extractManifest returns a manifest of a document.
+func extractManifest(t *testing.T, s seeds.Seed, kind, name string) string {
 	t.Helper()
-	text := s.Named(kind, name)
+	text := s.FindManifest(kind, name)
 	if text == "" {
-		t.Fatalf("%s holds no %s %s", s.Name, kind, name)
+		t.Fatalf("%s does not contain %s %s", s.Name, kind, name)
 	}
 	return text
 }
 
-// containers visits the containers of all pod templates in a manifest, of whatever kind
-// it is, with the spec that each is in.
-func containers(tree any, visit func(spec, container map[string]any)) {
+// visitContainers visits the containers of all pod templates of a manifest of any kind, each with
+// its pod spec.
+func visitContainers(tree any, visit func(spec, container map[string]any)) {
 	switch v := tree.(type) {
 	case map[string]any:
 		if list, ok := v["containers"].([]any); ok {
@@ -64,28 +65,28 @@ func containers(tree any, visit func(spec, container map[string]any)) {
 			}
 		}
 		for _, child := range v {
-			containers(child, visit)
+			visitContainers(child, visit)
 		}
 	case []any:
 		for _, child := range v {
-			containers(child, visit)
+			visitContainers(child, visit)
 		}
 	}
 }
 
-// standIn lets a manifest run here: with an image that is here, and what else visit
-// changes. The rest of it is as its author wrote it.
-func standIn(t *testing.T, manifest, image string, visit func(spec, container map[string]any)) string {
+// adaptManifest adapts a manifest to this cluster: it replaces the image and calls visit for each
+// container. Everything else stays as the author wrote it.
+func adaptManifest(t *testing.T, manifest, image string, visit func(spec, container map[string]any)) string {
 	t.Helper()
 	var tree map[string]any
 	if err := yaml.Unmarshal([]byte(manifest), &tree); err != nil {
 		t.Fatal(err)
 	}
-	containers(tree, func(spec, c map[string]any) {
+	visitContainers(tree, func(spec, c map[string]any) {
 		if _, has := c["image"]; has {
 			c["image"] = image
 		}
-		delete(spec, "imagePullSecrets") // of a registry that is not here
+		delete(spec, "imagePullSecrets") // they belong to a registry that is not available
 		if visit != nil {
 			visit(spec, c)
 		}
@@ -97,19 +98,19 @@ func standIn(t *testing.T, manifest, image string, visit func(spec, container ma
 	return string(text)
 }
 
-// programIn puts the ConfigMap "program" into a pod, as its working directory.
-func programIn(spec, c map[string]any) {
+// mountProgram mounts the ConfigMap "program" as the working directory of a container.
+func mountProgram(spec, c map[string]any) {
 	c["workingDir"] = "/program"
 	c["volumeMounts"] = []any{map[string]any{"name": "program", "mountPath": "/program"}}
 	spec["volumes"] = []any{map[string]any{"name": "program", "configMap": map[string]any{"name": "program"}}}
 }
 
-// migrates pipes manifests through rollcall migrate into kubectl apply, as a user does.
-func (s *site) migrates(t *testing.T, ns string, manifests ...string) {
+// migrateAndApply pipes manifests through rollcall migrate into kubectl apply, as a user does.
+func (s *testCluster) migrateAndApply(t *testing.T, ns string, manifests ...string) {
 	t.Helper()
 	commandLine := filepath.Join(t.TempDir(), "rollcall")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", commandLine, "./cmd/rollcall")
-	build.Dir = root
+	build.Dir = repositoryRoot
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the command line: %v\n%s", err, out)
 	}
@@ -130,23 +131,25 @@ func (s *site) migrates(t *testing.T, ns string, manifests ...string) {
 	}
 }
 
-// TestMigratePyTorchJob: two replicas of one template that sum a tensor.
+// TestMigratePyTorchJob migrates two replicas of one template that sum a tensor.
 func TestMigratePyTorchJob(t *testing.T) {
-	s := here(t)
-	from := document(t, "000_")
-	ns := s.namespace(t)
-	s.program(t, ns, "demo.py", from.Program("init_process_group"))
-	s.migrates(t, ns, standIn(t, manifestOf(t, from, "PyTorchJob", "torchrun-cpu"), s.training, programIn))
-	s.phase(t, ns, "torchrun-cpu", gang.Succeeded)
-	for index, text := range s.logs(t, ns, "torchrun-cpu") {
+	s := requireCluster(t)
+	from := readSeed(t, "000_")
+	ns := s.createNamespace(t)
+	s.createProgram(t, ns, "demo.py", from.FindProgram("init_process_group"))
+	s.migrateAndApply(
+		t, ns, adaptManifest(t, extractManifest(t, from, "PyTorchJob", "torchrun-cpu"), s.trainingImage, mountProgram),
+	)
+	s.waitForTerminalPhase(t, ns, "torchrun-cpu", lifecycle.Succeeded)
+	for index, text := range s.readLogsByIndex(t, ns, "torchrun-cpu") {
 		if want := "rank " + index + " world_size 2 result tensor([2])"; !strings.Contains(text, want) {
 			t.Errorf("rank %s did not print %q:\n%s", index, want, text)
 		}
 	}
 }
 
-// backend stands in for a program that takes the backend as an argument.
-const backend = `
+// backendProgram replaces a program that takes the backend as an argument.
+const backendProgram = `
 import argparse, socket, torch, torch.distributed as dist
 p = argparse.ArgumentParser()
 p.add_argument("--backend")
@@ -157,29 +160,31 @@ print(f"process {dist.get_rank()} of {dist.get_world_size()} sum {t.item()} on {
 dist.barrier()
 `
 
-// TestMigrateMaster: a Master and two Workers, over gloo.
-func TestMigrateMaster(t *testing.T) {
-	s := here(t)
-	ns := s.namespace(t)
+// TestMigratePyTorchMaster migrates a Master and two Workers that use gloo.
+func TestMigratePyTorchMaster(t *testing.T) {
+	s := requireCluster(t)
+	ns := s.createNamespace(t)
 	const name = "pytorch-dist-mnist-gloo"
-	s.program(t, ns, "mnist.py", backend)
-	s.migrates(t, ns, standIn(t, manifestOf(t, document(t, "004_"), "PyTorchJob", name), s.training, func(spec, c map[string]any) {
-		programIn(spec, c)
-		c["command"] = []any{"python3", "mnist.py"} // the image's own program
+	s.createProgram(t, ns, "mnist.py", backendProgram)
+	s.migrateAndApply(t, ns, adaptManifest(t, extractManifest(
+		t, readSeed(t, "004_"), "PyTorchJob", name,
+	), s.trainingImage, func(spec, c map[string]any) {
+		mountProgram(spec, c)
+		c["command"] = []any{"python3", "mnist.py"} // use the program of the image
 	}))
-	s.phase(t, ns, name, gang.Succeeded)
-	logs := s.logs(t, ns, name)
+	s.waitForTerminalPhase(t, ns, name, lifecycle.Succeeded)
+	logs := s.readLogsByIndex(t, ns, name)
 	for rank := range 3 {
-		if want := fmt.Sprintf("process %d of 3 sum 3 on %s-%d", rank, name, rank); !strings.Contains(logs[fmt.Sprint(rank)], want) {
+		if want := fmt.Sprintf("process %d of 3 sum 3 on %s-%d",
+			rank, name, rank); !strings.Contains(logs[fmt.Sprint(rank)], want) {
 			t.Errorf("rank %d did not print %q:\n%s", rank, want, logs[fmt.Sprint(rank)])
 		}
 	}
 }
 
-// parameterServer is how programs of TensorFlow 1 train, which TensorFlow 2 still
-// understands: parameter servers hold the variables and serve for ever, and each worker
-// takes steps.
-const parameterServer = `
+// parameterServerProgram trains as programs of TensorFlow 1 do, which TensorFlow 2 still supports.
+// Parameter servers hold the variables and run indefinitely, and each worker takes steps.
+const parameterServerProgram = `
 import json, os
 import tensorflow.compat.v1 as tf
 tf.disable_eager_execution()
@@ -201,67 +206,79 @@ with tf.train.MonitoredTrainingSession(master=server.target, is_chief=index == 0
     while not session.should_stop():
         _, last = session.run([train, loss])
         first = last if first is None else first
-print(f"{role} {index} of {len(config['cluster']['worker'])} loss {first} -> {last} variables on {w.device}", flush=True)
+workers = len(config["cluster"]["worker"])
+print(f"{role} {index} of {workers} loss {first} -> {last} variables on {w.device}", flush=True)
 `
 
-// TestMigrateParameterServer: one parameter server and two workers.
+// TestMigrateParameterServer migrates one parameter server and two workers.
 func TestMigrateParameterServer(t *testing.T) {
-	slow(t)
-	s := here(t)
+	skipUnlessFullRun(t)
+	s := requireCluster(t)
 	image, err := s.LoadImage(t.Context(), cluster.TensorFlow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns := s.namespace(t)
-	s.program(t, ns, "train.py", parameterServer)
-	// The document has a namespace of its own, and the test has another.
-	text := strings.Replace(manifestOf(t, document(t, "004_"), "TFJob", "distributed-training"), `namespace: "kubeflow"`, "namespace: "+ns, 1)
-	s.migrates(t, ns, standIn(t, text, image, func(spec, c map[string]any) {
-		programIn(spec, c)
+	ns := s.createNamespace(t)
+	s.createProgram(t, ns, "train.py", parameterServerProgram)
+	// The namespace of the document is replaced by the namespace of the test.
+	text := strings.Replace(
+		extractManifest(
+			t, readSeed(t, "004_"), "TFJob", "distributed-training",
+		), `namespace: "kubeflow"`, "namespace: "+ns, 1,
+	)
+	s.migrateAndApply(t, ns, adaptManifest(t, text, image, func(spec, c map[string]any) {
+		mountProgram(spec, c)
 		c["command"] = []any{"python3", "train.py"}
 	}))
-	s.phase(t, ns, "distributed-training-worker", gang.Succeeded)
-	logs := s.roleLogs(t, ns, "distributed-training")
-	said := regexp.MustCompile(`worker 0 of 2 loss (\S+) -> (\S+) variables on /job:ps`).FindStringSubmatch(logs["worker-0"])
-	if said == nil || !(number(t, said[2]) < number(t, said[1])) {
-		t.Errorf("worker 0 did not say that its loss fell:\n%s", logs["worker-0"])
+	s.waitForTerminalPhase(t, ns, "distributed-training-worker", lifecycle.Succeeded)
+	logs := s.readLogsByRole(t, ns, "distributed-training")
+	loss := regexp.MustCompile(
+		`worker 0 of 2 loss (\S+) -> (\S+) variables on /job:ps`,
+	).FindStringSubmatch(logs["worker-0"])
+	if loss == nil || !(parseFloat(t, loss[2]) < parseFloat(t, loss[1])) {
+		t.Errorf("worker 0 did not print its loss:\n%s", logs["worker-0"])
 	}
-	// The author asked for cleanPodPolicy: None, so the servers stay, and are told of the end all the same.
-	if set, err := s.client.AppsV1().StatefulSets(ns).Get(t.Context(), "distributed-training-ps", metav1.GetOptions{}); err != nil ||
-		set.Labels[gang.LabelPhase] != string(gang.Succeeded) {
-		t.Errorf("the parameter servers were not told: %v, %v", set, err)
+	// The author set cleanPodPolicy: None, so the servers keep running. Their status must still
+	// report the success.
+	if set, err := s.client.AppsV1().StatefulSets(ns).Get(
+		t.Context(), "distributed-training-ps", metav1.GetOptions{},
+	); err != nil ||
+		set.Labels[gang.LabelPhase] != string(lifecycle.Succeeded) {
+		t.Errorf("the parameter servers do not report the success: %v, %v", set, err)
 	}
 }
 
-// TestMigrateMPIJob: mpirun with the author's flags, and cleanPodPolicy Running.
+// TestMigrateMPIJob migrates an mpirun with the author's flags and cleanPodPolicy Running.
 func TestMigrateMPIJob(t *testing.T) {
-	s := here(t)
-	image, err := s.LoadImage(t.Context(), cluster.OpenMPI4) // the flags are those of that time
+	s := requireCluster(t)
+	image, err := s.LoadImage(t.Context(), cluster.OpenMPI4) // the flags require this version
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns := s.namespace(t)
-	text, err := os.ReadFile(filepath.Join(root, "examples", "mpi", "hosts.py"))
+	ns := s.createNamespace(t)
+	text, err := os.ReadFile(filepath.Join(repositoryRoot, "examples", "mpi", "hosts.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.program(t, ns, "hosts.py", string(text))
+	s.createProgram(t, ns, "hosts.py", string(text))
 	const name = "tensorflow-benchmarks"
-	s.migrates(t, ns, standIn(t, manifestOf(t, document(t, "004_"), "MPIJob", name), image, func(spec, c map[string]any) {
-		programIn(spec, c)
+	s.migrateAndApply(t, ns, adaptManifest(t, extractManifest(
+		t, readSeed(t, "004_"), "MPIJob", name,
+	), image, func(spec, c map[string]any) {
+		mountProgram(spec, c)
 		command, _ := c["command"].([]any)
 		for i, word := range command {
-			if word == "python" { // what follows is the author's program and its flags
+			if word == "python" { // the author's program and its flags follow
 				c["command"] = append(command[:i:i], "python3", "/program/hosts.py")
 				break
 			}
 		}
 	}))
-	s.phase(t, ns, name+"-launcher", gang.Succeeded)
+	s.waitForTerminalPhase(t, ns, name+"-launcher", lifecycle.Succeeded)
 	launcher := ""
-	for _, p := range s.pods(t, ns, name) {
+	for _, p := range s.listPods(t, ns, name) {
 		if p.Labels[gang.LabelRole] == gang.RoleLauncher {
-			launcher = s.podLog(t, p)
+			launcher = s.readPodLog(t, p)
 		} else if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
 			t.Logf("%s still runs", p.Name)
 		}
@@ -271,37 +288,41 @@ func TestMigrateMPIJob(t *testing.T) {
 	}
 }
 
-// TestMigrateTrainJob: a runtime, and TrainJobs that bring their program by a ConfigMap,
-// by a path of the host, and in the image.
+// TestMigrateTrainJob migrates a runtime with TrainJobs whose program is in a ConfigMap, on a path
+// of the host, or in the image.
 func TestMigrateTrainJob(t *testing.T) {
-	s := here(t)
-	from := document(t, "003_")
-	program := from.Program("DistributedDataParallel")
-	runtime := manifestOf(t, from, "ClusterTrainingRuntime", "training-runtime-demo")
-	light := func(tree map[string]any) { // two nodes of one core each are more than this machine has
+	s := requireCluster(t)
+	from := readSeed(t, "003_")
+	program := from.FindProgram("DistributedDataParallel")
+	runtime := extractManifest(t, from, "ClusterTrainingRuntime", "training-runtime-demo")
+	light := func(tree map[string]any) { // this machine does not have two nodes of one core each
 		maps.Copy(tree, map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "256Mi"}})
 	}
 	for _, c := range []struct {
 		name  string
 		slow  bool
-		adapt func(t *testing.T, ns string, text string) (string, string) // the TrainJob, and the image of the runtime
+		adapt func(t *testing.T, ns string, text string) (string, string) // returns the TrainJob and the image of the runtime
 	}{
 		{"configmap", false, func(t *testing.T, ns, text string) (string, string) {
 			file := filepath.Join(t.TempDir(), "pytorch-demo.py")
 			if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Kubectl(t.Context(), "--namespace", ns, "create", "configmap", "pytorch-demo-script", "--from-file="+file); err != nil {
+			if _, err := s.Kubectl(
+				t.Context(), "--namespace", ns, "create", "configmap", "pytorch-demo-script", "--from-file="+file,
+			); err != nil {
 				t.Fatal(err)
 			}
-			return text, s.training
+			return text, s.trainingImage
 		}},
 		{"hostpath", true, func(t *testing.T, ns, text string) (string, string) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "pytorch-demo.py"), []byte(program), 0o644); err != nil { //nolint:gosec // pods read it
+			if err := os.WriteFile(
+				filepath.Join(dir, "pytorch-demo.py"), []byte(program), 0o644,
+			); err != nil { //nolint:gosec // pods read it
 				t.Fatal(err)
 			}
-			return strings.Replace(text, "/data/kubeflow-training/scripts", dir, 1), s.training
+			return strings.Replace(text, "/data/kubeflow-training/scripts", dir, 1), s.trainingImage
 		}},
 		{"image", true, func(t *testing.T, ns, text string) (string, string) {
 			image, err := s.LoadImage(t.Context(), cluster.Overlay{Name: "pytorch-demo", Base: cluster.Torch,
@@ -314,11 +335,11 @@ func TestMigrateTrainJob(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.slow {
-				slow(t)
+				skipUnlessFullRun(t)
 			}
-			ns := s.namespace(t)
+			ns := s.createNamespace(t)
 			name := "trainjob-demo-with-" + c.name
-			text, image := c.adapt(t, ns, manifestOf(t, from, "TrainJob", name))
+			text, image := c.adapt(t, ns, extractManifest(t, from, "TrainJob", name))
 			var job map[string]any
 			if err := yaml.Unmarshal([]byte(text), &job); err != nil {
 				t.Fatal(err)
@@ -329,10 +350,10 @@ func TestMigrateTrainJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.migrates(t, ns, standIn(t, runtime, image, nil), string(adapted))
-			s.phase(t, ns, name, gang.Succeeded)
+			s.migrateAndApply(t, ns, adaptManifest(t, runtime, image, nil), string(adapted))
+			s.waitForTerminalPhase(t, ns, name, lifecycle.Succeeded)
 			all := ""
-			for _, text := range s.logs(t, ns, name) {
+			for _, text := range s.readLogsByIndex(t, ns, name) {
 				all += text
 			}
 			for rank := range 4 { // two nodes with two processes each
@@ -341,7 +362,7 @@ func TestMigrateTrainJob(t *testing.T) {
 				}
 			}
 			if !strings.Contains(all, "Epoch [5/5]") {
-				t.Errorf("nobody came to the last epoch:\n%s", all)
+				t.Errorf("no rank reached the last epoch:\n%s", all)
 			}
 		})
 	}

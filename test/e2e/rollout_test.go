@@ -12,28 +12,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
 )
 
-func labelledJob() *batchv1.Job {
+func newLabeledJob() *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}}}}},
+			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{
+				{Name: "trainer", Image: "example.com/train:1"},
+			}}}},
 	}
 }
 
-// TestRollout replaces all of Rollcall's pods, twice, while Jobs are admitted: no
-// call may be lost, and none let through without its injection.
+// TestRollout replaces all pods of Rollcall twice while Jobs are created. Every call must succeed,
+// and every Job must be injected.
 func TestRollout(t *testing.T) {
-	s := here(t)
-	ns := s.namespace(t)
+	s := requireCluster(t)
+	ns := s.createNamespace(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var calls, failures atomic.Int32
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(50 * time.Millisecond) // 20 a second
+		tick := time.NewTicker(50 * time.Millisecond) // 20 per second
 		defer tick.Stop()
 		for {
 			select {
@@ -41,7 +45,9 @@ func TestRollout(t *testing.T) {
 				return
 			case <-tick.C:
 			}
-			job, err := s.client.BatchV1().Jobs(ns).Create(context.WithoutCancel(ctx), labelledJob(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			job, err := s.client.BatchV1().Jobs(ns).Create(context.WithoutCancel(ctx), newLabeledJob(), metav1.CreateOptions{
+				DryRun: []string{metav1.DryRunAll},
+			})
 			calls.Add(1)
 			if err != nil || job.Annotations[gang.AnnotationInjected] == "" {
 				failures.Add(1)
@@ -51,16 +57,18 @@ func TestRollout(t *testing.T) {
 	}()
 	for range 2 {
 		for _, args := range [][]string{
-			{"rollout", "restart", "deployment/" + release},
-			{"rollout", "status", "deployment/" + release, "--timeout=3m"},
+			{"rollout", "restart", "deployment/" + installation.Release},
+			{"rollout", "status", "deployment/" + installation.Release, "--timeout=3m"},
 		} {
-			if _, err := s.Kubectl(t.Context(), append([]string{"--namespace", releaseNamespace}, args...)...); err != nil {
+			if _, err := s.Kubectl(t.Context(), append([]string{
+				"--namespace", installation.Namespace,
+			}, args...)...); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	eventually(t, "the end of the old pods", func(ctx context.Context) error {
-		pods, err := s.client.CoreV1().Pods(releaseNamespace).List(ctx, metav1.ListOptions{})
+	wait.For(t, "the deletion of the old pods", func(ctx context.Context) error {
+		pods, err := s.client.CoreV1().Pods(installation.Namespace).List(ctx, metav1.ListOptions{})
 		if err == nil && len(pods.Items) != 2 {
 			err = fmt.Errorf("%d pods", len(pods.Items))
 		}

@@ -12,44 +12,48 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
 )
 
-// TestUninstall comes last by the order of the files of this package: it takes Rollcall away and
-// looks for anything that is left.
+// TestUninstall uninstalls Rollcall and checks that no objects remain. It must run last, so its
+// file must be the last of this package by name.
 func TestUninstall(t *testing.T) {
-	s := here(t)
-	ns := s.namespace(t)
-	if _, err := s.Helm(t.Context(), "uninstall", release, "--namespace", releaseNamespace, "--wait"); err != nil {
+	s := requireCluster(t)
+	ns := s.createNamespace(t)
+	if _, err := s.Helm(
+		t.Context(), "uninstall", installation.Release, "--namespace", installation.Namespace, "--wait",
+	); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.install(context.Background()); err != nil {
+		if err := s.installChart(context.Background()); err != nil {
 			t.Errorf("installing again: %v", err)
 		}
 	})
-	eventually(t, "nothing to be left", func(ctx context.Context) error {
+	wait.For(t, "the deletion of all objects", func(ctx context.Context) error {
 		kinds, err := s.Kubectl(ctx, "api-resources", "--verbs=list", "--namespaced", "-o", "name")
 		if err != nil {
 			return err
 		}
 		list := strings.Join(strings.Fields(kinds), ",")
-		inside, err := s.Kubectl(ctx, "--namespace", releaseNamespace, "get", list, "-o", "name", "--ignore-not-found")
+		inside, err := s.Kubectl(ctx, "--namespace", installation.Namespace, "get", list, "-o", "name", "--ignore-not-found")
 		if err != nil {
 			return err
 		}
-		outside, err := s.clusterScoped(ctx)
+		outside, err := s.listClusterScopedObjects(ctx)
 		if err != nil {
 			return err
 		}
 		var left []string
 		for _, name := range strings.Fields(inside) {
-			// What every namespace has, and Events, which go by themselves.
+			// Every namespace has these objects. Events expire.
 			if name != "serviceaccount/default" && name != "configmap/kube-root-ca.crt" && !strings.HasPrefix(name, "event") {
 				left = append(left, name)
 			}
 		}
 		for _, name := range outside {
-			if !slices.Contains(s.before, name) {
+			if !slices.Contains(s.objectsBeforeInstall, name) {
 				left = append(left, name)
 			}
 		}
@@ -58,23 +62,23 @@ func TestUninstall(t *testing.T) {
 		}
 		return nil
 	})
-	job := labelledJob()
+	job := newLabeledJob()
 	job.Spec.Suspend = ptr.To(true)
 	plain, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), job, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatalf("a labelled Job cannot be created without Rollcall: %v", err)
+		t.Fatalf("a labeled Job cannot be created without Rollcall: %v", err)
 	}
 	if plain.Annotations[gang.AnnotationInjected] != "" {
-		t.Error("somebody still injects")
+		t.Error("the Job was still injected")
 	}
 }
 
-// clusterScoped lists the objects outside of namespaces that an installation could
-// leave.
-func (s *site) clusterScoped(ctx context.Context) ([]string, error) {
-	kinds := "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings,customresourcedefinitions,priorityclasses," +
+// listClusterScopedObjects lists the cluster-scoped objects that an installation could leave.
+func (s *testCluster) listClusterScopedObjects(ctx context.Context) ([]string, error) {
+	kinds := "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings," +
+		"customresourcedefinitions,priorityclasses," +
 		"validatingadmissionpolicies,validatingadmissionpolicybindings"
-	if s.Release() != cluster.Floor {
+	if s.Release() != cluster.OldestSupported {
 		kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
 	}
 	out, err := s.Kubectl(ctx, "get", kinds, "-o", "name")

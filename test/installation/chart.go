@@ -27,16 +27,20 @@ import (
 )
 
 const (
-	// Release is the chart's release. With that name, objects have the chart's own.
+	// Release is the name of the Helm release. Its objects have the default names of the chart.
 	Release = "rollcall"
-	// Namespace is the release's.
+	// Namespace is the namespace of the release.
 	Namespace = "rollcall-system"
-	// User is what the API server calls Rollcall.
-	User = "system:serviceaccount:" + Namespace + ":" + Release
+	// ServiceAccountUser is the user name of the manager for the API server.
+	ServiceAccountUser = "system:serviceaccount:" + Namespace + ":" + Release
+	// RankWebhook is the name of the webhook that assigns ranks to pods.
+	RankWebhook = "pod-rank.rollcall.training"
+	// RankPolicy is the name of the admission policies that assign ranks to pods, and of their bindings.
+	RankPolicy = Release + "-rank"
 )
 
-// root finds the repository's root from wherever a test of this module runs.
-var root = sync.OnceValues(func() (string, error) {
+// findRepositoryRoot returns the path of the repository.
+var findRepositoryRoot = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "rollcall.training").Output()
 	if err != nil {
 		return "", fmt.Errorf("finding the module rollcall.training: %w", err)
@@ -44,16 +48,16 @@ var root = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// Render returns the objects of the chart as "helm install" would make them in the cluster, strictly decoded: an unknown
-// field is an error.
+// Render returns the objects of the chart as "helm install" would create them in the cluster. args
+// are further arguments of helm. It decodes strictly: an unknown field fails the test.
 func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 	t.Helper()
-	dir, err := root()
+	dir, err := findRepositoryRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"), "--namespace", Namespace}
-	manifests, err := c.Helm(t.Context(), slices.Concat(command, capabilities(t, c), args)...)
+	manifests, err := c.Helm(t.Context(), slices.Concat(command, formatAPIVersionArgs(t, c), args)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,17 +79,18 @@ func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 	return objects
 }
 
-// capabilities tells "helm template", which asks no cluster, what this one's admission API has.
-func capabilities(t testing.TB, c *cluster.Cluster) []string {
+// formatAPIVersionArgs returns arguments that pass the cluster's admission API to "helm template",
+// which does not connect to a cluster.
+func formatAPIVersionArgs(t testing.TB, c *cluster.Cluster) []string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
-		t.Fatalf("making a client: %v", err)
+		t.Fatalf("creating a client: %v", err)
 	}
 	version := admissionv1.SchemeGroupVersion.String()
 	served, err := client.Discovery().ServerResourcesForGroupVersion(version)
 	if err != nil {
-		t.Fatalf("asking what the cluster serves: %v", err)
+		t.Fatalf("listing the API resources of the cluster: %v", err)
 	}
 	var args []string
 	for _, r := range served.APIResources {
@@ -94,8 +99,9 @@ func capabilities(t testing.TB, c *cluster.Cluster) []string {
 	return args
 }
 
-// One returns the only object of its kind.
-func One[T runtime.Object](t testing.TB, objects []runtime.Object) T {
+// SingleObject returns the only object of type T. It fails the test if there is none or more than
+// one.
+func SingleObject[T runtime.Object](t testing.TB, objects []runtime.Object) T {
 	t.Helper()
 	var found []T
 	for _, o := range objects {
@@ -109,8 +115,9 @@ func One[T runtime.Object](t testing.TB, objects []runtime.Object) T {
 	return found[0]
 }
 
-// install creates what the chart has, but for what runs the manager's pods and leads to them.
-func (m *Manager) install(t testing.TB) {
+// installChart creates the objects of the chart, except the Deployment of the manager and its
+// Service.
+func (m *Manager) installChart(t testing.TB) {
 	t.Helper()
 	ctx, options := t.Context(), metav1.CreateOptions{}
 	must := func(_ any, err error) {
@@ -119,8 +126,10 @@ func (m *Manager) install(t testing.TB) {
 			t.Fatalf("installing Rollcall: %v", err)
 		}
 	}
-	must(m.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}, options))
-	for _, object := range Render(t, m.Cluster, m.chart...) {
+	must(m.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: Namespace},
+	}, options))
+	for _, object := range Render(t, m.Cluster, m.chartArgs...) {
 		switch o := object.(type) {
 		case *corev1.ServiceAccount:
 			must(m.Client.CoreV1().ServiceAccounts(Namespace).Create(ctx, o, options))
@@ -134,14 +143,14 @@ func (m *Manager) install(t testing.TB) {
 			must(m.Client.RbacV1().RoleBindings(Namespace).Create(ctx, o, options))
 		case *admissionv1.MutatingWebhookConfiguration:
 			for i := range o.Webhooks {
-				m.callByURL(&o.Webhooks[i].ClientConfig)
-				o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a machine that stalls is no failure of Rollcall's
+				m.replaceServiceByURL(&o.Webhooks[i].ClientConfig)
+				o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a slow machine must not fail the tests
 			}
 			must(m.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, o, options))
 		case *admissionv1.ValidatingWebhookConfiguration:
 			for i := range o.Webhooks {
-				m.callByURL(&o.Webhooks[i].ClientConfig)
-				o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a machine that stalls is no failure of Rollcall's
+				m.replaceServiceByURL(&o.Webhooks[i].ClientConfig)
+				o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a slow machine must not fail the tests
 			}
 			must(m.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, o, options))
 		default:
@@ -150,7 +159,7 @@ func (m *Manager) install(t testing.TB) {
 	}
 }
 
-// installPolicy creates the object if it is an admission policy or a binding of one.
+// installPolicy creates the object if it is an admission policy or a binding of a policy.
 func (m *Manager) installPolicy(ctx context.Context, object runtime.Object) (err error) {
 	api, options := m.Client.AdmissionregistrationV1(), metav1.CreateOptions{}
 	switch o := object.(type) {
@@ -166,8 +175,9 @@ func (m *Manager) installPolicy(ctx context.Context, object runtime.Object) (err
 	return err
 }
 
-// callByURL replaces the chart's Service, behind which there are no pods here.
-func (m *Manager) callByURL(c *admissionv1.WebhookClientConfig) {
-	c.URL = ptr.To("https://" + net.JoinHostPort("localhost", strconv.Itoa(m.webhook)) + *c.Service.Path)
+// replaceServiceByURL replaces the Service of the chart, which has no pods, with the address of the
+// manager's process.
+func (m *Manager) replaceServiceByURL(c *admissionv1.WebhookClientConfig) {
+	c.URL = ptr.To("https://" + net.JoinHostPort("localhost", strconv.Itoa(m.webhookPort)) + *c.Service.Path)
 	c.Service = nil
 }

@@ -1,7 +1,6 @@
 package installation
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,45 +20,48 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/wait"
 )
 
-// Patience bounds each wait: far more than anything takes that works.
-const Patience = 3 * time.Minute
+// loopback is the address of all ports of the manager.
+const loopback = "127.0.0.1"
 
-// tokenLife is how long the manager may ask: longer than any test. In a pod, the kubelet renews its token.
-const tokenLife = 24 * time.Hour
+// tokenLifetime is the lifetime of the manager's token. It is longer than any test. In a pod, the
+// kubelet renews the token.
+const tokenLifetime = 24 * time.Hour
 
-// shownLines is how much of the manager's log a failed test shows.
-const shownLines = 40
+// shownLogLines is the number of lines of the manager's log that a failed test shows.
+const shownLogLines = 40
 
-// Manager is Rollcall's own program, run beside a cluster.
+// Manager is Rollcall's own program, installed in a cluster.
 type Manager struct {
-	// Cluster is what it is installed in.
+	// Cluster is the cluster of the installation.
 	Cluster *cluster.Cluster
-	// Client has all rights there. It is the test's, not the manager's.
+	// Client is the client of the test. It has all permissions in the cluster. The manager does not
+	// use it.
 	Client kubernetes.Interface
 
-	program, kubeconfig      string
-	chart, flags             []string
-	webhook, probes, metrics int
-	log                      *os.File
+	binaryPath, kubeconfigPath          string
+	chartArgs, managerFlags             []string
+	webhookPort, probePort, metricsPort int
+	logFile                             *os.File
 
 	mu      sync.Mutex
 	process *exec.Cmd
-	ended   chan struct{}
+	exited  chan struct{}
 }
 
-// build builds the manager. All but the linking is in the go command's cache from the last time.
-func build(t testing.TB, path string) {
+// buildManager builds the manager. Only linking takes time if the go command has cached the
+// packages.
+func buildManager(t testing.TB, path string) {
 	t.Helper()
-	source, err := root()
+	source, err := findRepositoryRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,52 +72,66 @@ func build(t testing.TB, path string) {
 	}
 }
 
-// New installs Rollcall, starts its manager and waits until it is ready. The manager ends with the test; the end of
-// its log is shown if the test fails. The flags come after our own, and so prevail over them.
+// New installs Rollcall, starts its manager and waits until it is ready. flags follow the default
+// flags of the manager and override them. The manager stops at the end of the test. If the test
+// fails, it shows the end of the manager's log.
 func New(t testing.TB, c *cluster.Cluster, flags ...string) *Manager {
 	t.Helper()
 	return NewWithChart(t, c, nil, flags...)
 }
 
-// NewWithChart is New with arguments for helm, such as "--set", "replicas=2".
+// NewWithChart is like New with further arguments for helm, for example "--set", "replicas=2".
 func NewWithChart(t testing.TB, c *cluster.Cluster, chart []string, flags ...string) *Manager {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
-		t.Fatalf("making a client: %v", err)
+		t.Fatalf("creating a client: %v", err)
 	}
-	dir := t.TempDir()
 	m := &Manager{
-		Cluster: c, Client: client, chart: chart, flags: flags,
-		program: filepath.Join(dir, "manager"), kubeconfig: filepath.Join(dir, "kubeconfig"),
-		webhook: freePort(t), probes: freePort(t), metrics: freePort(t),
+		Cluster:      c,
+		Client:       client,
+		chartArgs:    chart,
+		managerFlags: flags,
+		binaryPath:   filepath.Join(t.TempDir(), "manager"),
 	}
-	if m.log, err = os.Create(filepath.Join(c.LogDir(), "rollcall-manager.log")); err != nil {
-		t.Fatalf("making the manager's log: %v", err)
-	}
-	t.Cleanup(func() {
-		m.Stop(t)
-		if t.Failed() {
-			text, _ := os.ReadFile(m.log.Name())
-			t.Logf("the manager's log:\n%s", tail(text, shownLines))
-		}
-		if err := m.log.Close(); err != nil {
-			t.Errorf("closing the manager's log: %v", err)
-		}
-	})
-	build(t, m.program)
-	m.install(t)
+	m.prepareProcess(t, "rollcall-manager.log")
+	buildManager(t, m.binaryPath)
+	m.installChart(t)
 	m.writeKubeconfig(t)
 	m.Start(t)
 	return m
 }
 
-// writeKubeconfig lets the manager be who it is in a pod of the chart's.
+// prepareProcess chooses the ports, the kubeconfig file and the log file of the process. It stops the
+// process at the end of the test, and shows the end of the log if the test failed.
+func (m *Manager) prepareProcess(t testing.TB, logName string) {
+	t.Helper()
+	m.kubeconfigPath = filepath.Join(t.TempDir(), "kubeconfig")
+	ports, err := cluster.FindFreePorts(loopback, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.webhookPort, m.probePort, m.metricsPort = ports[0], ports[1], ports[2]
+	if m.logFile, err = os.Create(filepath.Join(m.Cluster.LogDir(), logName)); err != nil {
+		t.Fatalf("creating the log of the manager: %v", err)
+	}
+	t.Cleanup(func() {
+		m.Stop(t)
+		if t.Failed() {
+			t.Logf("end of %s:\n%s", logName, cluster.ReadLastLines(m.logFile.Name(), shownLogLines))
+		}
+		if err := m.logFile.Close(); err != nil {
+			t.Errorf("closing the log of the manager: %v", err)
+		}
+	})
+}
+
+// writeKubeconfig writes a kubeconfig with the ServiceAccount of the chart.
 func (m *Manager) writeKubeconfig(t testing.TB) {
 	t.Helper()
 	token, err := m.Client.CoreV1().ServiceAccounts(Namespace).
 		CreateToken(t.Context(), Release, &authenticationv1.TokenRequest{
-			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenLife.Seconds()))},
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenLifetime.Seconds()))},
 		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("getting a token for the manager: %v", err)
@@ -126,46 +142,47 @@ func (m *Manager) writeKubeconfig(t testing.TB) {
 	config.AuthInfos[Release] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	config.Contexts[Release] = &clientcmdapi.Context{Cluster: Release, AuthInfo: Release}
 	config.CurrentContext = Release
-	if err := clientcmd.WriteToFile(*config, m.kubeconfig); err != nil {
+	if err := clientcmd.WriteToFile(*config, m.kubeconfigPath); err != nil {
 		t.Fatalf("writing the manager's kubeconfig: %v", err)
 	}
 }
 
-// Start runs the manager after a Stop, and waits until it is ready.
+// Start starts the manager after Stop or Kill, and waits until it is ready.
 func (m *Manager) Start(t testing.TB) {
 	t.Helper()
-	if err := m.run(); err != nil {
+	if err := m.startProcess(); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "the manager to be ready", func(ctx context.Context) error {
-		return get(ctx, m.probes, "/readyz", io.Discard)
+	wait.For(t, "the manager to be ready", func(ctx context.Context) error {
+		return fetchHTTP(ctx, m.probePort, "/readyz", io.Discard)
 	})
 }
 
-func (m *Manager) run() error {
+func (m *Manager) startProcess() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	cmd := exec.Command(m.program, slices.Concat([]string{
+	cmd := exec.Command(m.binaryPath, slices.Concat([]string{
 		"--namespace=" + Namespace,
-		"--webhook-port=" + strconv.Itoa(m.webhook),
-		"--health-probe-bind-address=" + local(m.probes),
-		"--metrics-bind-address=" + local(m.metrics),
+		"--webhook-port=" + strconv.Itoa(m.webhookPort),
+		"--health-probe-bind-address=" + formatLoopbackAddress(m.probePort),
+		"--metrics-bind-address=" + formatLoopbackAddress(m.metricsPort),
 		"--shutdown-delay=0s",
 		"--log-level=debug",
-	}, m.flags)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.kubeconfig)
-	cmd.Stdout, cmd.Stderr = m.log, m.log
+	}, m.managerFlags)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.kubeconfigPath)
+	cmd.Stdout, cmd.Stderr = m.logFile, m.logFile
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the manager: %w", err)
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	m.process, m.ended = cmd, ended
+	m.process, m.exited = cmd, ended
 	return nil
 }
 
-// Stop ends the manager and waits for its end. It does nothing when none runs.
+// Stop terminates the manager and waits until it has exited. It does nothing if the manager is not
+// running.
 func (m *Manager) Stop(t testing.TB) {
 	t.Helper()
 	m.mu.Lock()
@@ -177,35 +194,22 @@ func (m *Manager) Stop(t testing.TB) {
 		t.Errorf("stopping the manager: %v", err)
 	}
 	select {
-	case <-m.ended:
-	case <-time.After(Patience):
-		t.Error("the manager did not end after SIGTERM")
+	case <-m.exited:
+	case <-time.After(wait.Timeout):
+		t.Error("the manager did not exit after SIGTERM")
 		_ = m.process.Process.Kill()
-		<-m.ended
+		<-m.exited
 	}
 	m.process = nil
 }
 
-// Metrics writes the manager's metrics, in Prometheus' text format, to w.
-func (m *Manager) Metrics(ctx context.Context, w io.Writer) error {
-	return get(ctx, m.metrics, "/metrics", w)
+// WriteMetrics writes the metrics of the manager to w, in the text format of Prometheus.
+func (m *Manager) WriteMetrics(ctx context.Context, w io.Writer) error {
+	return fetchHTTP(ctx, m.metricsPort, "/metrics", w)
 }
 
-// Eventually waits until check gives nil, and ends the test if that takes longer than Patience.
-func Eventually(t testing.TB, what string, check func(context.Context) error) {
-	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("waiting for %s: %v; last: %v", what, err, last)
-	}
-}
-
-func get(ctx context.Context, port int, path string, to io.Writer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+local(port)+path, nil)
+func fetchHTTP(ctx context.Context, port int, path string, to io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+formatLoopbackAddress(port)+path, nil)
 	if err != nil {
 		return err
 	}
@@ -225,19 +229,4 @@ func get(ctx context.Context, port int, path string, to io.Writer) error {
 	return err
 }
 
-func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", local(0))
-	if err != nil {
-		t.Fatalf("finding a free port: %v", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-func tail(text []byte, lines int) []byte {
-	all := bytes.Split(text, []byte("\n"))
-	return bytes.Join(all[max(0, len(all)-lines):], []byte("\n"))
-}
+func formatLoopbackAddress(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

@@ -1,35 +1,19 @@
 package installation
 
-import (
-	"os"
-	"path/filepath"
-	"testing"
-)
+import "testing"
 
-// Replica is another manager of the same installation, with ports of its own, which has yet to be started. The API server
-// calls the webhook of the first one alone.
-func (m *Manager) Replica(t testing.TB) *Manager {
+// NewReplica returns a second manager of the same installation, with its own ports and log. The
+// caller must start it. The API server calls the webhooks of the first manager only.
+func (m *Manager) NewReplica(t testing.TB) *Manager {
 	t.Helper()
-	dir := t.TempDir()
 	r := &Manager{
-		Cluster: m.Cluster, Client: m.Client, chart: m.chart, flags: m.flags,
-		program: m.program, kubeconfig: filepath.Join(dir, "kubeconfig"),
-		webhook: freePort(t), probes: freePort(t), metrics: freePort(t),
+		Cluster:      m.Cluster,
+		Client:       m.Client,
+		chartArgs:    m.chartArgs,
+		managerFlags: m.managerFlags,
+		binaryPath:   m.binaryPath,
 	}
-	var err error
-	if r.log, err = os.Create(filepath.Join(m.Cluster.LogDir(), "rollcall-replica.log")); err != nil {
-		t.Fatalf("making the manager's log: %v", err)
-	}
-	t.Cleanup(func() {
-		r.Stop(t)
-		if t.Failed() {
-			text, _ := os.ReadFile(r.log.Name())
-			t.Logf("the replica's log:\n%s", tail(text, shownLines))
-		}
-		if err := r.log.Close(); err != nil {
-			t.Errorf("closing the manager's log: %v", err)
-		}
-	})
+	r.prepareProcess(t, "rollcall-replica.log")
 	r.writeKubeconfig(t)
 	return r
 }

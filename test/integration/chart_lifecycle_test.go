@@ -23,49 +23,55 @@ import (
 
 	"rollcall.training/certs"
 	"rollcall.training/certs/owner"
+	"rollcall.training/gang"
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
 )
 
-// testLifecycle installs the chart, does what the manager does with the manager's own rights, upgrades and uninstalls.
-func testLifecycle(t *testing.T, c *cluster.Cluster) {
+// testChartLifecycle installs the chart, acts as the manager with its own permissions, and upgrades
+// and uninstalls the chart.
+func testChartLifecycle(t *testing.T, c *cluster.Cluster) {
 	client := kubernetes.NewForConfigOrDie(c.Config())
-	runHelm(t, c, "install", chartRelease, chartDir, "--namespace", releaseNamespace, "--create-namespace")
-	source, stop := runAsManager(t, c)
-	eventually(t, "ready", func(context.Context) error { return source.Ready(readinessProbe(t)) })
-	testOwners(t, client)
-	eventually(t, "trust in the CA that was made again", func(ctx context.Context) error { return trusted(ctx, t, client) })
-	testManagersDown(t, client)
+	runHelm(t, c, "install", installation.Release, chartDir, "--namespace", installation.Namespace, "--create-namespace")
+	source, stop := runCertsAsManager(t, c)
+	wait.For(t, "ready", func(context.Context) error { return source.Ready(newReadinessRequest(t)) })
+	testOwnerReferences(t, client)
+	wait.For(t, "trust in the recreated CA", func(ctx context.Context) error { return checkCATrusted(ctx, t, client) })
+	testAdmissionWithoutManager(t, client)
 	t.Run("ServiceOwners", func(t *testing.T) { testServiceOwners(t, c, client) })
-	t.Run("StatefulSets", func(t *testing.T) { testStatefulSetsDown(t, client) })
+	t.Run("StatefulSets", func(t *testing.T) { testStatefulSetsWithoutManager(t, client) })
 
-	before := liveBundles(t, client)
-	runHelm(t, c, "upgrade", chartRelease, chartDir, "--namespace", releaseNamespace,
+	before := readLiveCABundles(t, client)
+	runHelm(t, c, "upgrade", installation.Release, chartDir, "--namespace", installation.Namespace,
 		"--set", "webhook.timeoutSeconds=7", "--set", "logLevel=debug")
-	if diff := cmp.Diff(before, liveBundles(t, client)); diff != "" {
+	if diff := cmp.Diff(before, readLiveCABundles(t, client)); diff != "" {
 		t.Errorf("helm upgrade changed the bundles: -before, +after:\n%s", diff)
 	}
-	if hasPolicy(c) {
+	if supportsMutatingPolicies(c) {
 		testRankModeChanges(t, c, before)
 	}
 
-	// The order is the worst: managers still run while what they made is taken away.
-	runHelm(t, c, "uninstall", chartRelease, "--namespace", releaseNamespace)
-	eventually(t, "nothing left behind", func(context.Context) error { return leftBehind(t, client) })
+	// This is the worst order: managers still run while Helm deletes their objects.
+	runHelm(t, c, "uninstall", installation.Release, "--namespace", installation.Namespace)
+	wait.For(t, "the deletion of all objects", func(context.Context) error { return checkNothingLeft(t, client) })
 	stop()
-	if err := leftBehind(t, client); err != nil {
-		t.Errorf("after the managers' end: %v", err)
+	if err := checkNothingLeft(t, client); err != nil {
+		t.Errorf("after the managers stopped: %v", err)
 	}
 }
 
-// testOwners checks that what was made at run time will go with the release.
-func testOwners(t *testing.T, client kubernetes.Interface) {
-	account, err := client.CoreV1().ServiceAccounts(releaseNamespace).Get(t.Context(), chartRelease, metav1.GetOptions{})
+// testOwnerReferences checks that the objects created at run time are deleted with the release.
+func testOwnerReferences(t *testing.T, client kubernetes.Interface) {
+	account, err := client.CoreV1().ServiceAccounts(installation.Namespace).Get(
+		t.Context(), installation.Release, metav1.GetOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID}}
 	check := func(kind string, get func() (metav1.Object, error)) {
-		eventually(t, "the owner of the "+kind, func(context.Context) error {
+		wait.For(t, "the owner of the "+kind, func(context.Context) error {
 			o, err := get()
 			if err != nil {
 				return err
@@ -77,29 +83,32 @@ func testOwners(t *testing.T, client kubernetes.Interface) {
 		})
 	}
 	secret := func() (metav1.Object, error) {
-		return client.CoreV1().Secrets(releaseNamespace).Get(t.Context(), "rollcall-ca", metav1.GetOptions{})
+		return client.CoreV1().Secrets(installation.Namespace).Get(t.Context(), "rollcall-ca", metav1.GetOptions{})
 	}
 	check("Secret", secret)
 	check("Lease", func() (metav1.Object, error) {
-		return client.CoordinationV1().Leases(releaseNamespace).Get(t.Context(), "rollcall", metav1.GetOptions{})
+		return client.CoordinationV1().Leases(installation.Namespace).Get(t.Context(), "rollcall", metav1.GetOptions{})
 	})
-	if err := client.CoreV1().Secrets(releaseNamespace).Delete(t.Context(), "rollcall-ca", metav1.DeleteOptions{}); err != nil {
+	if err := client.CoreV1().Secrets(installation.Namespace).Delete(
+		t.Context(), "rollcall-ca", metav1.DeleteOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
-	check("Secret that was made again", secret)
+	check("recreated Secret", secret)
 }
 
-// testServiceOwners checks that the manager may have a Service owned by a member that comes later than the first.
+// testServiceOwners checks that the manager has the permission to make a later member an owner of
+// the Service.
 func testServiceOwners(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
 	config := rest.CopyConfig(c.Config())
-	config.Impersonate.UserName = "system:serviceaccount:" + releaseNamespace + ":" + chartRelease
+	config.Impersonate.UserName = installation.ServiceAccountUser
 	services := kubernetes.NewForConfigOrDie(config).CoreV1().Services("default")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "gang-"},
 		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "chart"}},
 	}
 	for range 2 {
-		member, err := client.BatchV1().Jobs("default").Create(t.Context(), chartJob(nil), metav1.CreateOptions{})
+		member, err := client.BatchV1().Jobs("default").Create(t.Context(), newChartJob(nil), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,60 +125,63 @@ func testServiceOwners(t *testing.T, c *cluster.Cluster, client kubernetes.Inter
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := services.Patch(t.Context(), service.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Errorf("The second member of a gang owns the Service too.\npatching it: %v", err)
+		if _, err := services.Patch(
+			t.Context(), service.Name, types.MergePatchType, patch, metav1.PatchOptions{},
+		); err != nil {
+			t.Errorf("making the second member an owner of the Service: %v", err)
 		}
 	}
 }
 
-// testManagersDown checks what can be done while no manager answers, as there are no nodes for any.
-func testManagersDown(t *testing.T, client kubernetes.Interface) {
-	injected := map[string]string{frameworkLabel: "pytorch"}
+// testAdmissionWithoutManager checks which requests succeed while no manager is available. There
+// are no nodes to run any.
+func testAdmissionWithoutManager(t *testing.T, client kubernetes.Interface) {
+	injected := map[string]string{gang.LabelFramework: "pytorch"}
+	optedOut := map[string]string{gang.LabelFramework: "pytorch", gang.LabelInject: "false"}
 	cases := map[string]struct {
-		reason    string
 		namespace string
 		labels    map[string]string
 		wantErr   string
 	}{
-		"Labelled":     {"What would have become a gang is refused.", "default", injected, "inject.rollcall.training"},
-		"Unlabelled":   {"Others are not concerned.", "default", nil, ""},
-		"SwitchedOff":  {"Nor is what was exempted.", "default", map[string]string{frameworkLabel: "pytorch", "rollcall.training/inject": "false"}, ""},
-		"System":       {"Nor are the cluster's own.", "kube-system", injected, ""},
-		"OurNamespace": {"Nor is the release's namespace.", releaseNamespace, injected, ""},
+		"labeled Job is denied":     {namespace: "default", labels: injected, wantErr: "inject.rollcall.training"},
+		"unlabeled Job is admitted": {namespace: "default"},
+		"opted-out Job is admitted": {namespace: "default", labels: optedOut},
+		"kube-system is excluded":   {namespace: "kube-system", labels: injected},
+		"own namespace is excluded": {namespace: installation.Namespace, labels: injected},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := client.BatchV1().Jobs(tc.namespace).Create(t.Context(), chartJob(tc.labels), metav1.CreateOptions{})
+			_, err := client.BatchV1().Jobs(tc.namespace).Create(t.Context(), newChartJob(tc.labels), metav1.CreateOptions{})
 			if tc.wantErr == "" && err != nil {
-				t.Errorf("%s\ncreating a Job: %v", tc.reason, err)
+				t.Errorf("creating a Job: %v", err)
 			}
 			if tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
-				t.Errorf("%s\ncreating a Job: error %v, want one with %q", tc.reason, err, tc.wantErr)
+				t.Errorf("creating a Job: error %v, want an error with %q", err, tc.wantErr)
 			}
 		})
 	}
-	t.Run("UpdateJob", func(t *testing.T) {
+	t.Run("update of a Job is admitted", func(t *testing.T) {
 		jobs := client.BatchV1().Jobs("default")
-		j, err := jobs.Create(t.Context(), chartJob(nil), metav1.CreateOptions{})
+		j, err := jobs.Create(t.Context(), newChartJob(nil), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		patch := []byte(`{"metadata":{"labels":{"` + frameworkLabel + `":"pytorch"}},"spec":{"suspend":false}}`)
+		patch := []byte(`{"metadata":{"labels":{"` + gang.LabelFramework + `":"pytorch"}},"spec":{"suspend":false}}`)
 		if _, err := jobs.Patch(t.Context(), j.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Errorf("An update of a Job is never refused.\npatching a Job: %v", err)
+			t.Errorf("patching a Job: %v", err)
 		}
 	})
 }
 
-// testStatefulSetsDown checks that without managers a labelled StatefulSet cannot be changed, but can go: what takes its
-// finalizers away is an update too.
-func testStatefulSetsDown(t *testing.T, client kubernetes.Interface) {
+// testStatefulSetsWithoutManager checks that labeled StatefulSets cannot be changed without a
+// manager, but can be deleted. The removal of their finalizers is an update too.
+func testStatefulSetsWithoutManager(t *testing.T, client kubernetes.Interface) {
 	sets := client.AppsV1().StatefulSets("default")
 	labels := map[string]string{"app": "chart"}
 	set, err := sets.Create(t.Context(), &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: "chart-",
-			Labels:       map[string]string{frameworkLabel: "pytorch", "rollcall.training/inject": "false"},
+			Labels:       map[string]string{gang.LabelFramework: "pytorch", "rollcall.training/inject": "false"},
 			Finalizers:   []string{"chart.test/finalizer"},
 		},
 		Spec: appsv1.StatefulSetSpec{
@@ -187,17 +199,17 @@ func testStatefulSetsDown(t *testing.T, client kubernetes.Interface) {
 	optIn := []byte(`{"metadata":{"labels":{"rollcall.training/inject":null},"finalizers":null}}`)
 	_, err = sets.Patch(t.Context(), set.Name, types.MergePatchType, optIn, metav1.PatchOptions{})
 	if err == nil || !strings.Contains(err.Error(), "rollcall.training") {
-		t.Errorf("patching a labelled StatefulSet: error %v, want one that names a webhook", err)
+		t.Errorf("patching a labeled StatefulSet: error %v, want one that names a webhook", err)
 	}
 	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sets.Patch(t.Context(), set.Name, types.MergePatchType, optIn, metav1.PatchOptions{}); err != nil {
-		t.Errorf("patching a labelled StatefulSet that is being deleted: %v", err)
+		t.Errorf("patching a labeled StatefulSet that is being deleted: %v", err)
 	}
 }
 
-func chartJob(labels map[string]string) *batchv1.Job {
+func newChartJob(labels map[string]string) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "chart-", Labels: labels},
 		Spec: batchv1.JobSpec{
@@ -210,21 +222,22 @@ func chartJob(labels map[string]string) *batchv1.Job {
 	}
 }
 
-// runAsManager does what concerns certificates and owners in the manager, as the chart's ServiceAccount.
-func runAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, stop func()) {
+// runCertsAsManager runs the manager's code for certificates and owners with the ServiceAccount of
+// the chart.
+func runCertsAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, stop func()) {
 	t.Helper()
 	admin := kubernetes.NewForConfigOrDie(c.Config())
-	token, err := admin.CoreV1().ServiceAccounts(releaseNamespace).
-		CreateToken(t.Context(), chartRelease, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := admin.CoreV1().ServiceAccounts(installation.Namespace).
+		CreateToken(t.Context(), installation.Release, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := rest.AnonymousClientConfig(c.Config())
 	config.BearerToken = token.Status.Token
 	client := kubernetes.NewForConfigOrDie(config)
-	source, err = certs.New(certs.Options{
+	source, err = certs.NewSource(certs.Options{
 		RESTConfig:              config,
-		Namespace:               releaseNamespace,
+		Namespace:               installation.Namespace,
 		SecretName:              "rollcall-ca",
 		DNSNames:                []string{"rollcall.rollcall-system.svc"},
 		MutatingConfiguration:   "rollcall",
@@ -241,7 +254,7 @@ func runAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, stop 
 		}
 	})
 	running.Go(func() {
-		if err := owner.KeepLease(ctx, client, releaseNamespace, "rollcall"); err != nil {
+		if err := owner.KeepLeaseOwned(ctx, client, installation.Namespace, "rollcall"); err != nil {
 			t.Errorf("KeepLease(...): %v", err)
 		}
 	})
@@ -253,10 +266,10 @@ func runAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, stop 
 	return source, stop
 }
 
-// trusted says which webhook does not trust the CA of the Secret.
-func trusted(ctx context.Context, t *testing.T, client kubernetes.Interface) error {
+// checkCATrusted returns an error that names a webhook without the CA of the Secret.
+func checkCATrusted(ctx context.Context, t *testing.T, client kubernetes.Interface) error {
 	t.Helper()
-	secret, err := client.CoreV1().Secrets(releaseNamespace).Get(ctx, "rollcall-ca", metav1.GetOptions{})
+	secret, err := client.CoreV1().Secrets(installation.Namespace).Get(ctx, "rollcall-ca", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -264,7 +277,7 @@ func trusted(ctx context.Context, t *testing.T, client kubernetes.Interface) err
 	if ca == "" {
 		return errors.New("the Secret is empty")
 	}
-	for name, bundle := range liveBundles(t, client) {
+	for name, bundle := range readLiveCABundles(t, client) {
 		if !strings.Contains(bundle, ca) {
 			return fmt.Errorf("%s does not trust it yet", name)
 		}
@@ -272,19 +285,19 @@ func trusted(ctx context.Context, t *testing.T, client kubernetes.Interface) err
 	return nil
 }
 
-// liveBundles returns the bundle of each of our webhooks, and fails if one has none.
-func liveBundles(t *testing.T, client kubernetes.Interface) map[string]string {
+// readLiveCABundles returns the bundle of each webhook. It fails the test if a webhook has none.
+func readLiveCABundles(t *testing.T, client kubernetes.Interface) map[string]string {
 	t.Helper()
 	bundles := map[string]string{}
 	api := client.AdmissionregistrationV1()
-	mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), chartRelease, metav1.GetOptions{})
+	mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), installation.Release, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range mutating.Webhooks {
 		bundles[w.Name] = string(w.ClientConfig.CABundle)
 	}
-	validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), chartRelease, metav1.GetOptions{})
+	validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), installation.Release, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,21 +312,21 @@ func liveBundles(t *testing.T, client kubernetes.Interface) map[string]string {
 	return bundles
 }
 
-// leftBehind says what there still is of the release.
-func leftBehind(t *testing.T, client kubernetes.Interface) error {
+// checkNothingLeft returns an error that lists the remaining objects of the release.
+func checkNothingLeft(t *testing.T, client kubernetes.Interface) error {
 	t.Helper()
 	ctx, all := t.Context(), metav1.ListOptions{}
 	var left []error
 	note := func(kind string, name string) { left = append(left, fmt.Errorf("%s %s is left", kind, name)) }
 
-	secrets, err := client.CoreV1().Secrets(releaseNamespace).List(ctx, all)
+	secrets, err := client.CoreV1().Secrets(installation.Namespace).List(ctx, all)
 	if err != nil {
 		return err
 	}
 	for _, o := range secrets.Items {
 		note("Secret", o.Name)
 	}
-	leases, err := client.CoordinationV1().Leases(releaseNamespace).List(ctx, all)
+	leases, err := client.CoordinationV1().Leases(installation.Namespace).List(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -334,7 +347,7 @@ func leftBehind(t *testing.T, client kubernetes.Interface) error {
 	for _, o := range validating.Items {
 		note("ValidatingWebhookConfiguration", o.Name)
 	}
-	policies, err := policiesLeft(ctx, client)
+	policies, err := findLeftoverPolicies(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -344,15 +357,15 @@ func leftBehind(t *testing.T, client kubernetes.Interface) error {
 		return err
 	}
 	for _, o := range roles.Items {
-		if strings.Contains(o.Name, chartRelease) {
+		if strings.Contains(o.Name, installation.Release) {
 			note("ClusterRole", o.Name)
 		}
 	}
 	return errors.Join(left...)
 }
 
-// readinessProbe is a request as the kubelet makes it.
-func readinessProbe(t *testing.T) *http.Request {
+// newReadinessRequest returns a request like the kubelet's.
+func newReadinessRequest(t *testing.T) *http.Request {
 	t.Helper()
 	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
 }

@@ -17,20 +17,15 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
 )
 
-const (
-	// rankWebhook is the webhook for pods.
-	rankWebhook = "rank.rollcall.training"
-	// rankPolicy is the name of the policies for pods, and of their bindings.
-	rankPolicy = chartRelease + "-rank"
-)
-
-// renderedPolicies returns what each of the chart's policies is evaluated for, by kind.
-func renderedPolicies(t *testing.T, c *cluster.Cluster, args ...string) map[string]*admissionv1.MatchResources {
+// renderPolicies returns the match constraints of the chart's policies by kind.
+func renderPolicies(t *testing.T, c *cluster.Cluster, args ...string) map[string]*admissionv1.MatchResources {
 	t.Helper()
 	matches := map[string]*admissionv1.MatchResources{}
-	for _, o := range render(t, c, args...) {
+	for _, o := range renderChart(t, c, args...) {
 		switch policy := o.(type) {
 		case *admissionv1.MutatingAdmissionPolicy:
 			matches["MutatingAdmissionPolicy"] = policy.Spec.MatchConstraints
@@ -41,41 +36,47 @@ func renderedPolicies(t *testing.T, c *cluster.Cluster, args ...string) map[stri
 	return matches
 }
 
-// hasPolicy says whether a cluster has MutatingAdmissionPolicy, which is on since Kubernetes 1.36.
-func hasPolicy(c *cluster.Cluster) bool { return c.Release() != cluster.Floor }
+// supportsMutatingPolicies reports whether a cluster has MutatingAdmissionPolicy, which Kubernetes
+// 1.36 enables by default.
+func supportsMutatingPolicies(c *cluster.Cluster) bool { return c.Release() != cluster.OldestSupported }
 
-// testRankModes checks who gives ranks. In each case it is somebody, and not two; and the check at the end is always there.
+// testRankModes checks that either the policy or the webhook assigns ranks, and that the chart
+// always installs the final check.
 func testRankModes(t *testing.T, c *cluster.Cluster) {
 	for name, tc := range map[string]struct {
-		reason   string
 		args     []string
 		byPolicy bool
 	}{
-		"Auto":    {"The policy is taken where the cluster has its API.", nil, hasPolicy(c)},
-		"Policy":  {"It can be asked for where no cluster is asked.", []string{"--set", "rankOffset.mode=policy"}, true},
-		"Webhook": {"It can be asked for anywhere.", []string{"--set", "rankOffset.mode=webhook"}, false},
+		"auto uses the policy if the cluster has its API": {byPolicy: supportsMutatingPolicies(c)},
+		"policy needs no cluster": {
+			args:     []string{"--set", "rankOffset.mode=policy"},
+			byPolicy: true,
+		},
+		"webhook works on every cluster": {args: []string{"--set", "rankOffset.mode=webhook"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			policies := renderedPolicies(t, c, tc.args...)
+			policies := renderPolicies(t, c, tc.args...)
 			_, byPolicy := policies["MutatingAdmissionPolicy"]
-			called := len(renderedWebhooks(t, c, tc.args...)[rankWebhook].Rules) > 0
+			called := len(renderWebhooks(t, c, tc.args...)[installation.RankWebhook].Rules) > 0
 			if byPolicy != tc.byPolicy || called == tc.byPolicy {
-				t.Errorf("%s\npolicy: %v, webhook: %v", tc.reason, byPolicy, called)
+				t.Errorf("policy: %v, webhook: %v", byPolicy, called)
 			}
 			if _, ok := policies["ValidatingAdmissionPolicy"]; !ok {
-				t.Errorf("%s\nnobody looks whether a rank was given", tc.reason)
+				t.Error("the chart has no policy that checks ranks")
 			}
 		})
 	}
-	// Without a cluster to ask, as "helm template" is: what works on all of them.
-	out := runHelm(t, c, "template", chartRelease, chartDir, "--namespace", releaseNamespace)
+	// Without a cluster, "helm template" must render manifests that work on every supported
+	// version.
+	out := runHelm(t, c, "template", installation.Release, chartDir, "--namespace", installation.Namespace)
 	if strings.Contains(out, "MutatingAdmissionPolicy\n") {
-		t.Error("helm template takes a policy for granted that clusters before Kubernetes 1.36 do not know")
+		t.Error("helm template renders a policy that Kubernetes before 1.36 does not have")
 	}
 }
 
-// testRankModeChanges upgrades from policy to webhook and back while pods are made without a pause and no manager answers.
-// The webhook keeps its bundle all the time, and at no time is there a pod without its rank.
+// testRankModeChanges upgrades from policy to webhook and back, while pods are created continuously
+// and no manager is available. The webhook keeps its bundle, and no pod is created without its
+// rank.
 func testRankModeChanges(t *testing.T, c *cluster.Cluster, bundles map[string]string) {
 	client := kubernetes.NewForConfigOrDie(c.Config())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -83,33 +84,39 @@ func testRankModeChanges(t *testing.T, c *cluster.Cluster, bundles map[string]st
 	var running sync.WaitGroup
 	running.Go(func() {
 		for ; ctx.Err() == nil; tries++ {
-			if strings.Contains(refusedRank(ctx, t, client), `must be "3"`) {
+			if strings.Contains(findRankDenialReason(ctx, t, client), `must be "3"`) {
 				inBetween++
 			}
 		}
 	})
 	for _, step := range []struct{ mode, want string }{
-		{"auto", ""}, {"webhook", `failed calling webhook "` + rankWebhook}, {"policy", ""}, {"webhook", rankWebhook}, {"auto", ""},
+		{"auto", ""}, {
+			"webhook", `failed calling webhook "` + installation.RankWebhook,
+		}, {"policy", ""}, {"webhook", installation.RankWebhook}, {"auto", ""},
 	} {
-		runHelm(t, c, "upgrade", chartRelease, chartDir, "--namespace", releaseNamespace, "--set", "rankOffset.mode="+step.mode)
-		eventually(t, "mode "+step.mode, func(ctx context.Context) error {
-			got := refusedRank(ctx, t, client)
+		runHelm(
+			t, c, "upgrade", installation.Release, chartDir,
+			"--namespace", installation.Namespace, "--set", "rankOffset.mode="+step.mode,
+		)
+		wait.For(t, "mode "+step.mode, func(ctx context.Context) error {
+			got := findRankDenialReason(ctx, t, client)
 			if (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
-				return fmt.Errorf("refused with %q, want %q", got, step.want)
+				return fmt.Errorf("denied with %q, want %q", got, step.want)
 			}
 			return nil
 		})
-		if diff := cmp.Diff(bundles, liveBundles(t, client)); diff != "" {
+		if diff := cmp.Diff(bundles, readLiveCABundles(t, client)); diff != "" {
 			t.Errorf("mode %s: bundles: -before, +after:\n%s", step.mode, diff)
 		}
 	}
 	cancel()
 	running.Wait()
-	t.Logf("%d pods tried, of which %d met neither policy nor webhook and were refused", tries, inBetween)
+	t.Logf("%d pods tried; %d were denied because neither policy nor webhook was active", tries, inBetween)
 }
 
-// refusedRank makes a pod of rank 3 by a dry run and returns why it was refused, if it was.
-func refusedRank(ctx context.Context, t *testing.T, client kubernetes.Interface) string {
+// findRankDenialReason creates a pod with rank 3 by a dry run and returns the reason of a denial,
+// or "".
+func findRankDenialReason(ctx context.Context, t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	p, err := client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -121,17 +128,17 @@ func refusedRank(ctx context.Context, t *testing.T, client kubernetes.Interface)
 		return err.Error()
 	}
 	if got := p.Labels[gang.LabelRank]; got != "3" {
-		t.Errorf("a pod was let through with the rank %q", got)
+		t.Errorf("a pod was admitted with the rank %q", got)
 	}
 	return ""
 }
 
-// policiesLeft says which policies there are.
-func policiesLeft(ctx context.Context, client kubernetes.Interface) ([]error, error) {
+// findLeftoverPolicies returns an error for each remaining policy.
+func findLeftoverPolicies(ctx context.Context, client kubernetes.Interface) ([]error, error) {
 	var left []error
 	api, all := client.AdmissionregistrationV1(), metav1.ListOptions{}
 	mutating, err := api.MutatingAdmissionPolicies().List(ctx, all)
-	if err != nil && !apierrors.IsNotFound(err) { // Before Kubernetes 1.36 there is no such kind.
+	if err != nil && !apierrors.IsNotFound(err) { // Kubernetes before 1.36 does not have the kind.
 		return nil, err
 	}
 	for _, o := range mutating.Items {

@@ -24,29 +24,27 @@ import (
 )
 
 const (
-	chartDir         = "../../charts/rollcall"
-	chartRelease     = installation.Release
-	releaseNamespace = installation.Namespace
-	frameworkLabel   = "rollcall.training/framework"
+	chartDir = "../../charts/rollcall"
 )
 
-// TestChart renders the chart, installs it in a cluster without nodes, and takes it away again.
+// TestChart renders the chart, installs it in a cluster without nodes, and uninstalls it.
 func TestChart(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{
-		Nodes: cluster.None,
-		// With it, setting owners takes rights which the chart has to grant. Some distributions have it on.
+		Nodes: cluster.NoNodes,
+		// With this plugin, the chart must grant the permission to set owner references. Some
+		// distributions enable it.
 		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 	})
 	for name, test := range map[string]func(*testing.T, *cluster.Cluster){
-		"Lint":      testLint,
-		"Selectors": testSelectors,
-		"Rules":     testRules,
+		"Lint":      testHelmLint,
+		"Selectors": testWebhookSelectors,
+		"Rules":     testWebhookRules,
 		"RankModes": testRankModes,
-		"RBAC":      testRBAC,
-		"Replicas":  testReplicas,
-		"Pod":       testPod,
-		"Schema":    testSchema,
-		"Lifecycle": testLifecycle,
+		"RBAC":      testChartRBAC,
+		"Replicas":  testPodDisruptionBudget,
+		"Pod":       testManagerPod,
+		"Schema":    testValuesSchema,
+		"Lifecycle": testChartLifecycle,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,25 +53,23 @@ func TestChart(t *testing.T) {
 	}
 }
 
-func testLint(t *testing.T, c *cluster.Cluster) {
+func testHelmLint(t *testing.T, c *cluster.Cluster) {
 	if out, err := c.Helm(t.Context(), "lint", "--strict", chartDir); err != nil {
 		t.Errorf("helm lint: %v\n%s", err, out)
 	}
 }
 
-// testSelectors checks that no API server calls us for what is not ours, whatever the values are.
-func testSelectors(t *testing.T, c *cluster.Cluster) {
+// testWebhookSelectors checks that no API server calls the webhooks for unrelated objects,
+// regardless of the values.
+func testWebhookSelectors(t *testing.T, c *cluster.Cluster) {
 	cases := map[string]struct {
-		reason string
-		args   []string
-		want   metav1.LabelSelector
+		args []string
+		want metav1.LabelSelector
 	}{
-		"Default": {
-			reason: "The cluster's own namespace and that of the release are left out.",
-			want:   metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notInOurNamespaces()}},
+		"kube-system and the release namespace are excluded by default": {
+			want: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{excludeSystemNamespaces()}},
 		},
-		"Values": {
-			reason: "What the values say is added.",
+		"values add requirements": {
 			args: []string{
 				"--set", "webhook.namespaceSelector.matchLabels.team=ml",
 				"--set-json", `webhook.namespaceSelector.matchExpressions=[{"key":"env","operator":"Exists"}]`,
@@ -81,80 +77,85 @@ func testSelectors(t *testing.T, c *cluster.Cluster) {
 			want: metav1.LabelSelector{
 				MatchLabels: map[string]string{"team": "ml"},
 				MatchExpressions: []metav1.LabelSelectorRequirement{
-					notInOurNamespaces(), {Key: "env", Operator: metav1.LabelSelectorOpExists},
+					excludeSystemNamespaces(), {Key: "env", Operator: metav1.LabelSelectorOpExists},
 				},
 			},
 		},
 	}
 	workloads := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: frameworkLabel, Operator: metav1.LabelSelectorOpExists},
+		{Key: gang.LabelFramework, Operator: metav1.LabelSelectorOpExists},
 		{Key: "rollcall.training/inject", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"false"}},
 	}}
 	pods := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: gang.LabelRankOffset, Operator: metav1.LabelSelectorOpExists},
 	}}
 	wantObjects := map[string]metav1.LabelSelector{
-		"inject.rollcall.training": workloads, "validate.rollcall.training": workloads, "update.rollcall.training": workloads, "hold.rollcall.training": workloads,
-		rankWebhook: pods,
+		"inject.rollcall.training":          workloads,
+		"validate.rollcall.training":        workloads,
+		"validate-update.rollcall.training": workloads,
+		"suspend.rollcall.training":         workloads,
+		installation.RankWebhook:            pods,
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			for kind, m := range renderedPolicies(t, c, tc.args...) {
+			for kind, m := range renderPolicies(t, c, tc.args...) {
 				if diff := cmp.Diff(&pods, m.ObjectSelector); diff != "" {
 					t.Errorf("%s: objectSelector: -want, +got:\n%s", kind, diff)
 				}
 				if diff := cmp.Diff(&tc.want, m.NamespaceSelector); diff != "" {
-					t.Errorf("%s\n%s: namespaceSelector: -want, +got:\n%s", tc.reason, kind, diff)
+					t.Errorf("%s: namespaceSelector: -want, +got:\n%s", kind, diff)
 				}
 			}
-			webhooks := renderedWebhooks(t, c, tc.args...)
+			webhooks := renderWebhooks(t, c, tc.args...)
 			for _, name := range slices.Sorted(maps.Keys(webhooks)) {
 				w := webhooks[name]
 				if diff := cmp.Diff(ptr.To(wantObjects[name]), w.ObjectSelector); diff != "" {
 					t.Errorf("%s: objectSelector: -want, +got:\n%s", name, diff)
 				}
 				if diff := cmp.Diff(&tc.want, w.NamespaceSelector); diff != "" {
-					t.Errorf("%s\n%s: namespaceSelector: -want, +got:\n%s", tc.reason, name, diff)
+					t.Errorf("%s: namespaceSelector: -want, +got:\n%s", name, diff)
 				}
 				if w.ClientConfig.CABundle != nil {
-					t.Errorf("%s: the chart names caBundle, which is the manager's", name)
+					t.Errorf("%s: the chart sets caBundle, which the manager owns", name)
 				}
 			}
 		})
 	}
 }
 
-func notInOurNamespaces() metav1.LabelSelectorRequirement {
+func excludeSystemNamespaces() metav1.LabelSelectorRequirement {
 	return metav1.LabelSelectorRequirement{
 		Key:      corev1.LabelMetadataName,
 		Operator: metav1.LabelSelectorOpNotIn,
-		Values:   []string{metav1.NamespaceSystem, releaseNamespace},
+		Values:   []string{metav1.NamespaceSystem, installation.Namespace},
 	}
 }
 
-// testRules checks what each webhook is called for, and what happens without an answer. The names are part of it: one
-// that changes makes upgrades fail, since server-side apply cannot take away an entry in which the manager owns a field.
-func testRules(t *testing.T, c *cluster.Cluster) {
-	checkRules(t, c, "pods:CREATE", "--set", "rankOffset.mode=webhook")
-	checkRules(t, c, "", "--set", "rankOffset.mode=policy")
-	// The values' failurePolicy is for workloads: they can be made again, where pods would start with a wrong rank.
-	webhooks := renderedWebhooks(t, c, "--set", "webhook.failurePolicy=Ignore")
-	if got := *webhooks[rankWebhook].FailurePolicy; got != admissionv1.Fail {
-		t.Errorf("%s has the failurePolicy %s", rankWebhook, got)
+// testWebhookRules checks the rules of each webhook and its failurePolicy. The names are part of
+// the contract: a changed name makes upgrades fail, because server-side apply cannot delete an
+// entry with fields that the manager owns.
+func testWebhookRules(t *testing.T, c *cluster.Cluster) {
+	checkWebhookRules(t, c, "pods:CREATE", "--set", "rankOffset.mode=webhook")
+	checkWebhookRules(t, c, "", "--set", "rankOffset.mode=policy")
+	// The failurePolicy of the values applies to workloads, which users can recreate. Pods would
+	// start with a wrong rank.
+	webhooks := renderWebhooks(t, c, "--set", "webhook.failurePolicy=Ignore")
+	if got := *webhooks[installation.RankWebhook].FailurePolicy; got != admissionv1.Fail {
+		t.Errorf("%s has the failurePolicy %s", installation.RankWebhook, got)
 	}
 }
 
-func checkRules(t *testing.T, c *cluster.Cluster, ofPods string, args ...string) {
+func checkWebhookRules(t *testing.T, c *cluster.Cluster, ofPods string, args ...string) {
 	t.Helper()
 	want := map[string]string{
-		"inject.rollcall.training":   "/mutate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
-		"validate.rollcall.training": "/validate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
-		"update.rollcall.training":   "/validate Ignore 1s jobs:UPDATE",
-		"hold.rollcall.training":     "/mutate Ignore 1s jobs:UPDATE",
-		rankWebhook:                  strings.TrimSpace("/mutate-pod Fail 5s " + ofPods),
+		"inject.rollcall.training":          "/mutate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
+		"validate.rollcall.training":        "/validate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
+		"validate-update.rollcall.training": "/validate Ignore 1s jobs:UPDATE",
+		"suspend.rollcall.training":         "/mutate Ignore 1s jobs:UPDATE",
+		installation.RankWebhook:            strings.TrimSpace("/mutate-pod Fail 5s " + ofPods),
 	}
 	got := map[string]string{}
-	for name, w := range renderedWebhooks(t, c, args...) {
+	for name, w := range renderWebhooks(t, c, args...) {
 		got[name] = fmt.Sprintf("%s %s %ds", *w.ClientConfig.Service.Path, *w.FailurePolicy, *w.TimeoutSeconds)
 		for _, r := range w.Rules {
 			var operations []string
@@ -169,9 +170,9 @@ func checkRules(t *testing.T, c *cluster.Cluster, ofPods string, args ...string)
 	}
 }
 
-// testRBAC checks that rights are few.
-func testRBAC(t *testing.T, c *cluster.Cluster) {
-	objects := render(t, c)
+// testChartRBAC checks that the permissions are minimal.
+func testChartRBAC(t *testing.T, c *cluster.Cluster) {
+	objects := renderChart(t, c)
 	var everywhere, inNamespace []rbacv1.PolicyRule
 	for _, o := range objects {
 		switch role := o.(type) {
@@ -179,13 +180,13 @@ func testRBAC(t *testing.T, c *cluster.Cluster) {
 			everywhere = append(everywhere, role.Rules...)
 		case *rbacv1.Role:
 			inNamespace = append(inNamespace, role.Rules...)
-			if role.Namespace != releaseNamespace {
+			if role.Namespace != installation.Namespace {
 				t.Errorf("Role %s is in namespace %q", role.Name, role.Namespace)
 			}
 		}
 	}
 	if len(everywhere) == 0 || len(inNamespace) == 0 {
-		t.Fatalf("%d rules of ClusterRoles and %d of Roles: nothing was checked", len(everywhere), len(inNamespace))
+		t.Fatalf("%d rules of ClusterRoles and %d of Roles: want both", len(everywhere), len(inNamespace))
 	}
 	for _, rule := range slices.Concat(everywhere, inNamespace) {
 		if slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames), "*") {
@@ -209,48 +210,48 @@ func testRBAC(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// testReplicas checks what depends on there being more than one manager.
-func testReplicas(t *testing.T, c *cluster.Cluster) {
+// testPodDisruptionBudget checks that the chart has a budget only if there is more than one
+// manager.
+func testPodDisruptionBudget(t *testing.T, c *cluster.Cluster) {
 	cases := map[string]struct {
-		reason string
-		args   []string
-		want   int
+		args []string
+		want int
 	}{
-		"Two":      {"By default a drain leaves one manager.", nil, 1},
-		"One":      {"A budget of a single manager would forbid drains.", []string{"--set", "replicas=1"}, 0},
-		"Disabled": {"The values can do without.", []string{"--set", "podDisruptionBudget.enabled=false"}, 0},
+		"default has a budget for drains":           {want: 1},
+		"single replica has none, to permit drains": {args: []string{"--set", "replicas=1"}, want: 0},
+		"values disable the budget":                 {args: []string{"--set", "podDisruptionBudget.enabled=false"}, want: 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := 0
-			for _, o := range render(t, c, tc.args...) {
+			for _, o := range renderChart(t, c, tc.args...) {
 				if _, ok := o.(*policyv1.PodDisruptionBudget); ok {
 					got++
 				}
 			}
 			if got != tc.want {
-				t.Errorf("%s\n%d PodDisruptionBudgets, want %d", tc.reason, got, tc.want)
+				t.Errorf("%d PodDisruptionBudgets, want %d", got, tc.want)
 			}
 		})
 	}
 }
 
-// testPod checks that the Pod is as restricted as can be, and has the time to end.
-func testPod(t *testing.T, c *cluster.Cluster) {
-	deployment := installation.One[*appsv1.Deployment](t, render(t, c,
+// testManagerPod checks that the pod is restricted, and that it has enough time to shut down.
+func testManagerPod(t *testing.T, c *cluster.Cluster) {
+	deployment := installation.SingleObject[*appsv1.Deployment](t, renderChart(t, c,
 		"--set", "shutdownDelaySeconds=30,webhook.timeoutSeconds=7,image.digest=sha256:"+strings.Repeat("a", 64)))
 	if got := deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.String(); got != "0" {
-		t.Errorf("maxUnavailable %s: a rollout may leave nobody to answer", got)
+		t.Errorf("maxUnavailable %s: a rollout can make the webhook unavailable", got)
 	}
 	pod := deployment.Spec.Template.Spec
 	if got := *pod.TerminationGracePeriodSeconds; got <= 30+7 {
-		t.Errorf("terminationGracePeriodSeconds %d: calls at the end of the delay are cut off", got)
+		t.Errorf("terminationGracePeriodSeconds %d: calls at the end of the shutdown delay are aborted", got)
 	}
 	if want, got := "rollcall/manager@sha256:"+strings.Repeat("a", 64), pod.Containers[0].Image; got != want {
 		t.Errorf("image %q, want %q", got, want)
 	}
 
-	// The API server has the last word on what is restricted.
+	// The API server decides which pods are restricted.
 	client := kubernetes.NewForConfigOrDie(c.Config())
 	namespace, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "restricted-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
@@ -258,52 +259,54 @@ func testPod(t *testing.T, c *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitAccount(t, client, namespace.Name)
+	waitForServiceAccount(t, client, namespace.Name)
 	pod.ServiceAccountName = ""
 	pod.AutomountServiceAccountToken = new(false)
 	_, err = client.CoreV1().Pods(namespace.Name).Create(t.Context(),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "manager"}, Spec: pod}, metav1.CreateOptions{})
 	if err != nil {
-		t.Errorf("creating the Pod where only restricted ones are allowed: %v", err)
+		t.Errorf("creating the pod in a namespace that enforces the restricted profile: %v", err)
 	}
 }
 
-// testSchema checks that mistakes in values are found before anything is installed.
-func testSchema(t *testing.T, c *cluster.Cluster) {
+// testValuesSchema checks that Helm rejects invalid values before it installs anything.
+func testValuesSchema(t *testing.T, c *cluster.Cluster) {
 	cases := map[string]struct {
-		reason, set, want string
+		set, want string
 	}{
-		"Unknown":       {"A misspelt value would be ignored.", "replica=3", "'replica'"},
-		"UnknownNested": {"So would one further down.", "webhook.timeout=3", "'timeout'"},
-		"Policy":        {"The API knows two policies.", "webhook.failurePolicy=Maybe", "/webhook/failurePolicy"},
-		"Timeout":       {"The API allows 30 s.", "webhook.timeoutSeconds=31", "/webhook/timeoutSeconds"},
-		"Digest":        {"A digest is not a tag.", "image.digest=latest", "/image/digest"},
-		"RankMode":      {"There are three.", "rankOffset.mode=both", "/rankOffset/mode"},
-		"HealthPort":    {"The port of the probes is taken.", "webhook.port=8081", "/webhook/port"},
-		"SamePort":      {"One port cannot be two.", "webhook.port=8080", "webhook.port and metrics.port are both 8080"},
+		"unknown value":               {set: "replica=3", want: "'replica'"},
+		"unknown nested value":        {set: "webhook.timeout=3", want: "'timeout'"},
+		"unknown failurePolicy":       {set: "webhook.failurePolicy=Maybe", want: "/webhook/failurePolicy"},
+		"timeout above 30 s":          {set: "webhook.timeoutSeconds=31", want: "/webhook/timeoutSeconds"},
+		"tag as digest":               {set: "image.digest=latest", want: "/image/digest"},
+		"unknown rank mode":           {set: "rankOffset.mode=both", want: "/rankOffset/mode"},
+		"webhook on the probe port":   {set: "webhook.port=8081", want: "/webhook/port"},
+		"webhook on the metrics port": {set: "webhook.port=8080", want: "metrics.port: must differ from webhook.port (8080)"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := c.Helm(t.Context(), "template", chartRelease, chartDir, "--namespace", releaseNamespace, "--set", tc.set)
+			_, err := c.Helm(
+				t.Context(), "template", installation.Release, chartDir, "--namespace", installation.Namespace, "--set", tc.set,
+			)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%s\nhelm template --set %s: error %v, want one with %q", tc.reason, tc.set, err, tc.want)
+				t.Errorf("helm template --set %s: error %v, want an error with %q", tc.set, err, tc.want)
 			}
 		})
 	}
 }
 
-// render returns the objects of the chart.
-func render(t *testing.T, c *cluster.Cluster, args ...string) []runtime.Object {
+// renderChart returns the objects of the chart.
+func renderChart(t *testing.T, c *cluster.Cluster, args ...string) []runtime.Object {
 	t.Helper()
 	return installation.Render(t, c, args...)
 }
 
-// renderedWebhooks returns the webhooks of both configurations by name. The mutating ones are shown as validating ones,
-// which have all their fields but one.
-func renderedWebhooks(t *testing.T, c *cluster.Cluster, args ...string) map[string]admissionv1.ValidatingWebhook {
+// renderWebhooks returns the webhooks of both configurations by name. Mutating webhooks are
+// returned as validating webhooks, which have all of their fields except one.
+func renderWebhooks(t *testing.T, c *cluster.Cluster, args ...string) map[string]admissionv1.ValidatingWebhook {
 	t.Helper()
 	webhooks := map[string]admissionv1.ValidatingWebhook{}
-	for _, o := range render(t, c, args...) {
+	for _, o := range renderChart(t, c, args...) {
 		switch configuration := o.(type) {
 		case *admissionv1.MutatingWebhookConfiguration:
 			for _, w := range configuration.Webhooks {

@@ -23,46 +23,54 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
 )
 
-// mostWrites is more than the life of any gang here needs: a test that gets there goes in circles.
-const mostWrites = 60
+// maxWrites is more than the writes of any gang in this test. A test that reaches it is in an
+// endless loop.
+const maxWrites = 60
 
-// everyWrite is the environment variable that has the manager killed after every write, rather than after some of them.
-const everyWrite = "ROLLCALL_CRASH"
+// crashWritesEnv is the environment variable that makes the test crash the manager after every
+// write. Without it, the test crashes the manager after some writes.
+const crashWritesEnv = "ROLLCALL_TEST_CRASH_WRITES"
 
-// step is how many writes there are from one that the manager is killed after to the next.
-func step(t *testing.T) int {
+// crashInterval returns the number of writes between two crash points.
+func crashInterval(t *testing.T) int {
 	t.Helper()
-	if os.Getenv(everyWrite) == "all" {
+	if os.Getenv(crashWritesEnv) == "all" {
 		return 1
 	}
 	const some = 5
-	t.Logf("killed after each %dth write alone; %s=all has it killed after each one", some, everyWrite)
+	t.Logf("crash after every %dth write only; set %s=all to crash after every write", some, crashWritesEnv)
 	return some
 }
 
-// lives are those of gangs, which a crash must not alter.
-var lives = map[string]func(*testing.T, *plug, string){"Life": crashLife, "Failure": crashFailure}
+// crashScenarios are the histories of gangs. A crash must not change their result.
+var crashScenarios = map[string]func(*testing.T, *crashProxy, string){
+	"Restart": runRestartScenario,
+	"Failure": runFailureScenario,
+}
 
-// TestCrash kills the manager right after one of its writes, before it hears of it, and starts it again; and then after
-// another one. What becomes of the gang must not tell. That is all there is to kill: between two writes, nothing moves
-// that would be lost.
-func TestCrash(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
+// TestManagerCrash kills the manager right after a write, before the manager receives the response,
+// and starts it again. It repeats this for each crash point. The result of the gang must be the
+// same each time. Crashes between two writes need no test, because the manager has no other state
+// to lose.
+func TestManagerCrash(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
-	p := newPlug(t, m)
-	for name, life := range lives {
+	p := newCrashProxy(t, m)
+	for name, life := range crashScenarios {
 		t.Run(name, func(t *testing.T) {
-			by := step(t)
-			for k := by; k < mostWrites; k += by {
+			by := crashInterval(t)
+			for k := by; k < maxWrites; k += by {
 				done := false
 				t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
-					p.arm(k)
-					life(t, p, m.namespace(t))
-					done = !p.pulled()
+					p.scheduleCrash(k)
+					life(t, p, m.createNamespace(t))
+					done = !p.hasCrashed()
 				})
 				if t.Failed() {
 					return
@@ -72,38 +80,38 @@ func TestCrash(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("more than %d writes", mostWrites)
+			t.Errorf("more than %d writes", maxWrites)
 		})
 	}
 }
 
-// TestCrashOfLeader kills the leader of two managers right after one of its writes. The other one waits until the lease
-// is over, and goes on; what becomes of the gang must not tell either.
-func TestCrashOfLeader(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
+// TestLeaderCrash kills the leader of two managers right after one of its writes. The other manager
+// takes over when the lease expires. The result of the gang must be the same.
+func TestLeaderCrash(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
 	other := &manager{installation.NewWithChart(t, c, []string{"--set", "replicas=2"}, "--leader-elect")}
-	for name, life := range lives {
+	for name, life := range crashScenarios {
 		t.Run(name, func(t *testing.T) {
-			points := []int{6} // the one by which the gang is stopped, or ended; the lease takes 15 s to be over
-			if os.Getenv(everyWrite) == "all" {
+			points := []int{6} // the write that stops or ends the gang; the lease expires after 15 s
+			if os.Getenv(crashWritesEnv) == "all" {
 				points = nil
-				for k := 1; k < mostWrites; k++ {
+				for k := 1; k < maxWrites; k++ {
 					points = append(points, k)
 				}
 			} else {
-				t.Logf("killed after write %v alone; %s=all has it killed after each one", points, everyWrite)
+				t.Logf("crash after write %v only; set %s=all to crash after every write", points, crashWritesEnv)
 			}
 			for _, k := range points {
 				done := false
 				t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
-					other.Stop(t) // and so gives the lease away
-					p := newPlug(t, &manager{other.Replica(t)})
-					p.standby = true
-					p.leads(t)
+					other.Stop(t) // this releases the lease
+					p := newCrashProxy(t, &manager{other.NewReplica(t)})
+					p.hasStandby = true
+					p.waitForLeadership(t)
 					other.Start(t)
-					p.arm(k)
-					life(t, p, other.namespace(t))
-					if done = !p.pulled(); !done {
+					p.scheduleCrash(k)
+					life(t, p, other.createNamespace(t))
+					if done = !p.hasCrashed(); !done {
 						t.Logf("killed after %.100s", p.writes[k-1])
 					}
 				})
@@ -115,35 +123,38 @@ func TestCrashOfLeader(t *testing.T) {
 	}
 }
 
-// leads waits until the manager behind the plug is the leader.
-func (p *plug) leads(t *testing.T) {
+// waitForLeadership waits until the manager behind the proxy is the leader.
+func (p *crashProxy) waitForLeadership(t *testing.T) {
 	t.Helper()
-	eventually(t, "the leader", func(ctx context.Context) error {
+	wait.For(t, "the leader", func(ctx context.Context) error {
 		lease, err := p.Client.CoordinationV1().Leases(installation.Namespace).Get(ctx, "rollcall", metav1.GetOptions{})
 		if err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
-			err = errors.New("nobody leads")
+			err = errors.New("there is no leader")
 		}
 		return err
 	})
 }
 
-// plug is a proxy between the manager and the API server that can be pulled.
-type plug struct {
+// crashProxy is a proxy between the manager and the API server that kills the manager after a given
+// write.
+type crashProxy struct {
 	*manager
 	proxy *httputil.ReverseProxy
 
 	mu sync.Mutex
-	// at is the number of the write after which it is pulled, 0 for never; writes are those so far.
-	at     int
-	writes []string
-	// out is true while it is pulled; was is true when it was since it was armed.
-	out, was bool
-	err      error
-	// standby is true when another manager goes on, and this one is not started again.
-	standby bool
+	// crashAtWrite is the number of the write to crash after, or 0. writes lists the writes so far.
+	crashAtWrite int
+	writes       []string
+	// disconnected is true while the proxy drops requests. crashed is true if the manager was
+	// killed since the last call of scheduleCrash.
+	disconnected, crashed bool
+	killErr               error
+	// hasStandby is true if another manager takes over. Then the killed manager is not started
+	// again.
+	hasStandby bool
 }
 
-func newPlug(t *testing.T, m *manager) *plug {
+func newCrashProxy(t *testing.T, m *manager) *crashProxy {
 	t.Helper()
 	config := m.Cluster.Config()
 	server, err := url.Parse(config.Host)
@@ -152,29 +163,29 @@ func newPlug(t *testing.T, m *manager) *plug {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(config.CAData)
-	p := &plug{manager: m}
+	p := &crashProxy{manager: m}
 	p.proxy = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(server) },
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
-		FlushInterval: -1, // watches
+		FlushInterval: -1, // needed for watches
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	s := httptest.NewTLSServer(p) // clients keep their tokens to themselves without TLS
+	s := httptest.NewTLSServer(p) // clients do not send tokens without TLS
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	m.Stop(t)
-	m.Through(t, s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	m.UseAPIServer(t, s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 	m.Start(t)
-	// The proxy ends before the manager does, which would wait for it.
+	// Kill the manager before the proxy closes: the proxy would wait for its connections.
 	t.Cleanup(func() { _ = m.Kill() })
 	return p
 }
 
-// ServeHTTP lets a request pass; the answer to the last one never arrives.
-func (p *plug) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if p.isOut() {
+// ServeHTTP forwards a request. It drops the response of the write to crash after.
+func (p *crashProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.isDisconnected() {
 		panic(http.ErrAbortHandler)
 	}
-	if !counts(r) {
+	if !isGangWrite(r) {
 		p.proxy.ServeHTTP(w, r)
 		return
 	}
@@ -185,121 +196,127 @@ func (p *plug) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := httptest.NewRecorder()
 	p.proxy.ServeHTTP(answer, r)
-	if p.write(fmt.Sprintf("%s %s: %d: %s", r.Method, r.URL.Path, answer.Code, body)) {
+	if p.recordWrite(fmt.Sprintf("%s %s: %d: %s", r.Method, r.URL.Path, answer.Code, body)) {
 		panic(http.ErrAbortHandler)
 	}
 	for k, v := range answer.Header() {
 		w.Header()[k] = v
 	}
 	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes()) // to one that may be dead
+	_, _ = w.Write(answer.Body.Bytes()) // the client may be dead
 }
 
-// counts tells the writes to gangs from those about Rollcall itself, and from Events, which nobody reads again.
-func counts(r *http.Request) bool {
-	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/team-") && !strings.HasSuffix(r.URL.Path, "/events")
+// isGangWrite reports whether a request writes to a gang. It excludes Rollcall's own objects, and
+// Events, which no program reads.
+func isGangWrite(r *http.Request) bool {
+	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/team-") &&
+		!strings.HasSuffix(r.URL.Path, "/events")
 }
 
-func (p *plug) isOut() bool {
+func (p *crashProxy) isDisconnected() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.out
+	return p.disconnected
 }
 
-// write notes a write, and kills the manager when it is the one. It reports whether it did.
-func (p *plug) write(what string) bool {
+// recordWrite records a write, and kills the manager after write crashAtWrite. It reports whether
+// it killed the manager.
+func (p *crashProxy) recordWrite(what string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.writes = append(p.writes, what)
-	if p.was || len(p.writes) != p.at {
-		return p.out
+	if p.crashed || len(p.writes) != p.crashAtWrite {
+		return p.disconnected
 	}
-	p.out, p.was = true, true
-	p.err = p.Kill()
+	p.disconnected, p.crashed = true, true
+	p.killErr = p.Kill()
 	return true
 }
 
-// arm has the manager killed after its kth write from now on.
-func (p *plug) arm(k int) {
+// scheduleCrash schedules a crash after the kth write from now on.
+func (p *crashProxy) scheduleCrash(k int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.was, p.writes = k, false, nil
+	p.crashAtWrite, p.crashed, p.writes = k, false, nil
 }
 
-func (p *plug) pulled() bool {
+func (p *crashProxy) hasCrashed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.was
+	return p.crashed
 }
 
-func (p *plug) disarm(t *testing.T) {
+func (p *crashProxy) cancelCrash(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at = 0
+	p.crashAtWrite = 0
 	if t.Failed() {
 		t.Logf("the manager's writes:\n%s", strings.Join(p.writes, "\n"))
 	}
 }
 
-// mend starts the manager again when it was killed.
-func (p *plug) mend(t *testing.T) {
+// restartIfCrashed starts the manager again if it was killed.
+func (p *crashProxy) restartIfCrashed(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
-	out, err := p.out, p.err
-	p.out = out && p.standby // what is left of it is refused
+	out, err := p.disconnected, p.killErr
+	p.disconnected = out && p.hasStandby // requests of the killed manager are rejected
 	p.mu.Unlock()
 	if err != nil {
 		t.Fatalf("killing the manager: %v", err)
 	}
-	if out && !p.standby {
+	if out && !p.hasStandby {
 		p.Start(t)
 	}
 }
 
-// until waits for check, and for the manager when it was killed.
-func (p *plug) until(t *testing.T, what string, check func(context.Context) error) {
+// waitThroughCrash waits for check, and restarts the manager if it was killed.
+func (p *crashProxy) waitThroughCrash(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	eventually(t, what, func(ctx context.Context) error {
-		p.mend(t)
+	wait.For(t, what, func(ctx context.Context) error {
+		p.restartIfCrashed(t)
 		return check(ctx)
 	})
 }
 
-// runs creates the gang of launcher and workers, though Rollcall may be down meanwhile, and waits until it runs.
-func (p *plug) runs(t *testing.T, ns string, restarts string) *trainee {
+// startLauncherGangThroughCrash creates a gang of launcher and workers and waits until it runs.
+// Rollcall may be unavailable in between.
+func (p *crashProxy) startLauncherGangThroughCrash(t *testing.T, ns string, restarts string) *testGang {
 	t.Helper()
-	t.Cleanup(func() { p.disarm(t) })
-	r := &trainee{manager: p.manager, t: t, ns: ns}
-	p.node(t, ns, nil)
-	for _, w := range launcherAndWorkers(2) {
+	t.Cleanup(func() { p.cancelCrash(t) })
+	r := &testGang{manager: p.manager, t: t, ns: ns}
+	p.runFakeKubelet(t, ns, nil)
+	for _, w := range newLauncherAndWorkers(2) {
 		w.Meta().Annotations[gang.AnnotationMaxRestarts] = restarts
-		p.until(t, "the creation of "+w.Meta().Name, func(ctx context.Context) (err error) {
+		p.waitThroughCrash(t, "the creation of "+w.Meta().Name, func(ctx context.Context) (err error) {
 			if w.Job != nil {
 				_, err = p.Client.BatchV1().Jobs(ns).Create(ctx, w.Job, metav1.CreateOptions{})
 				r.jobs = []string{w.Job.Name}
 			} else {
 				_, err = p.Client.AppsV1().StatefulSets(ns).Create(ctx, w.StatefulSet, metav1.CreateOptions{})
-				r.sets = []string{w.StatefulSet.Name}
+				r.statefulSets = []string{w.StatefulSet.Name}
 			}
 			return err
 		})
 	}
-	p.until(t, "Running", r.are(gang.Running, 0))
+	p.waitThroughCrash(t, "Running", r.checkPhase(lifecycle.Running, 0))
 	return r
 }
 
-// same fails the test unless the gang is where every gang is that nobody interrupted, and stays there.
-func (p *plug) same(t *testing.T, r *trainee, children int) {
+// checkUnaffectedByCrash fails the test unless the gang has the state that it has without crashes,
+// and stays in it.
+func (p *crashProxy) checkUnaffectedByCrash(t *testing.T, r *testGang, children int) {
 	t.Helper()
-	all, err := r.workloads(t.Context())
+	all, err := r.getWorkloads(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := gang.StatusOf(all[0])
+	first := lifecycle.ReadStatus(all[0])
 	for _, w := range all[1:] {
-		if s := gang.StatusOf(w); s.Message != first.Message || s.Attempt != first.Attempt || !s.Since.Equal(first.Since) {
-			t.Errorf("%s says %+v, the first member %+v", w.Meta().Name, s, first)
+		if s := lifecycle.ReadStatus(w); s.Message != first.Message || s.Restarts != first.Restarts ||
+			!s.LastTransitionTime.Equal(first.LastTransitionTime) {
+			t.Errorf("%s has the status %+v, the first member %+v", w.Meta().Name, s, first)
 		}
 	}
 	services, err := p.Client.CoreV1().Services(r.ns).List(t.Context(), metav1.ListOptions{})
@@ -318,55 +335,55 @@ func (p *plug) same(t *testing.T, r *trainee, children int) {
 			t.Errorf("the Service %s has %d owners, want %d", s.Name, len(s.OwnerReferences), len(all))
 		}
 	}
-	r.stays(time.Second)
+	r.checkPhaseStable(time.Second)
 }
 
-// crashLife is the life of a gang that falls once.
-func crashLife(t *testing.T, p *plug, ns string) {
-	r := p.runs(t, ns, "3")
-	before := r.alive()
-	r.falls(r.pod("worker-1"), 3)
-	p.until(t, "Running again", r.are(gang.Running, 1))
-	r.fresh(before, "1")
-	p.same(t, r, 2)
-	p.endLauncher(t, []corev1.Pod{r.pod("launcher-0")}, "reached=2\n")
-	p.until(t, "Succeeded", r.are(gang.Succeeded, 1))
-	p.until(t, "the workers' rest", func(ctx context.Context) error {
-		all, err := r.workloads(ctx)
+// runRestartScenario runs a gang that restarts once.
+func runRestartScenario(t *testing.T, p *crashProxy, ns string) {
+	r := p.startLauncherGangThroughCrash(t, ns, "3")
+	before := r.listActivePods()
+	r.failContainer(r.getActivePod("worker-1"), 3)
+	p.waitThroughCrash(t, "Running again", r.checkPhase(lifecycle.Running, 1))
+	r.checkPodsReplaced(before, "1")
+	p.checkUnaffectedByCrash(t, r, 2)
+	p.succeedLauncher(t, []corev1.Pod{r.getActivePod("launcher-0")}, "reached=2\n")
+	p.waitThroughCrash(t, "Succeeded", r.checkPhase(lifecycle.Succeeded, 1))
+	p.waitThroughCrash(t, "the workers to stop", func(ctx context.Context) error {
+		all, err := r.getWorkloads(ctx)
 		if err == nil && (all[1].StatefulSet.Status.Replicas != 0 || *all[1].StatefulSet.Spec.Replicas != 0) {
-			err = errors.New("they run")
+			err = errors.New("they still run")
 		}
 		return err
 	})
-	p.same(t, r, 2)
+	p.checkUnaffectedByCrash(t, r, 2)
 }
 
-// crashFailure is that of one that falls for good.
-func crashFailure(t *testing.T, p *plug, ns string) {
-	r := p.runs(t, ns, "0")
-	r.falls(r.pod("worker-1"), 3)
-	p.until(t, "Failed", r.are(gang.Failed, 0))
-	p.until(t, "the end of the members", func(ctx context.Context) error {
-		all, err := r.workloads(ctx)
+// runFailureScenario runs a gang that fails permanently.
+func runFailureScenario(t *testing.T, p *crashProxy, ns string) {
+	r := p.startLauncherGangThroughCrash(t, ns, "0")
+	r.failContainer(r.getActivePod("worker-1"), 3)
+	p.waitThroughCrash(t, "Failed", r.checkPhase(lifecycle.Failed, 0))
+	p.waitThroughCrash(t, "the members to end", func(ctx context.Context) error {
+		all, err := r.getWorkloads(ctx)
 		if err == nil && (all[1].StatefulSet.Status.Replicas != 0 || all[0].Job.Status.Failed != 1) {
 			err = fmt.Errorf("%d workers, launcher %+v", all[1].StatefulSet.Status.Replicas, all[0].Job.Status)
 		}
-		if c := gang.StatusOf(all[0]).Cause; c == nil || c.Rank != 2 || c.ExitCode != 3 {
-			t.Fatalf("the cause is %+v", c)
+		if c := lifecycle.ReadStatus(all[0]).FirstFailure; c == nil || c.Rank != 2 || c.ExitCode != 3 {
+			t.Fatalf("the first failure is %+v", c)
 		}
 		return err
 	})
-	p.until(t, "the condition", func(ctx context.Context) error {
-		all, err := r.workloads(ctx)
-		if err == nil && !settledJob(all[0]) {
+	p.waitThroughCrash(t, "the condition", func(ctx context.Context) error {
+		all, err := r.getWorkloads(ctx)
+		if err == nil && !hasGangFailedCondition(all[0]) {
 			err = fmt.Errorf("%+v", all[0].Job.Status.Conditions)
 		}
 		return err
 	})
-	p.same(t, r, 2)
+	p.checkUnaffectedByCrash(t, r, 2)
 }
 
-func settledJob(w gang.Workload) bool {
+func hasGangFailedCondition(w gang.Workload) bool {
 	for _, c := range w.Job.Status.Conditions {
 		if c.Type == "GangFailed" && c.Status == corev1.ConditionTrue {
 			return true

@@ -18,39 +18,41 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
 )
 
-// TestGangs runs Rollcall's own program beside a real API server and real Job and
-// StatefulSet controllers. There are no nodes: pods are made ready by hand.
+// TestGangs runs the manager with a real API server and real Job and StatefulSet controllers. There
+// are no nodes, so the tests report the status of pods.
 func TestGangs(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.None})
+	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
-	m.together(t, map[string]func(*testing.T, *manager, string){
-		"JobAdmitted":         testJobAdmitted,
-		"DryRun":              testDryRun,
-		"Denied":              testDenied,
-		"JobLabelledLate":     testJobLabelledLate,
-		"JobLife":             testJobLife,
-		"JobFails":            testJobFails,
-		"StatefulSetUpdates":  testStatefulSetUpdates,
-		"StatefulSetLabelled": testStatefulSetLabelled,
-		"StatefulSetLife":     testStatefulSetLife,
-		"ServiceRestored":     testServiceRestored,
-		"ServiceConflict":     testServiceConflict,
-		"ServiceShared":       testServiceShared,
-		"ServiceOfTheUser":    testServiceOfTheUser,
-		"AppliedAgain":        testAppliedAgain,
-		"AdmittedWithoutUs":   testAdmittedWithoutUs,
-		"Migrated":            testMigrated,
-		"MigratedLive":        testMigratedLive,
+	m.runParallel(t, map[string]func(*testing.T, *manager, string){
+		"JobAdmitted":             testJobAdmitted,
+		"DryRun":                  testDryRun,
+		"Denied":                  testJobDenied,
+		"JobLabeledAfterCreation": testJobLabeledAfterCreation,
+		"JobSucceeds":             testJobSucceeds,
+		"JobFails":                testJobFails,
+		"StatefulSetUpdates":      testStatefulSetUpdates,
+		"StatefulSetLabelled":     testStatefulSetLabeledAfterCreation,
+		"StatefulSetPhases":       testStatefulSetPhases,
+		"ServiceRestored":         testServiceRestored,
+		"ServiceConflict":         testServiceConflict,
+		"ServiceShared":           testServiceShared,
+		"UserService":             testUserService,
+		"ApplyIdempotent":         testApplyIdempotent,
+		"JobOptedOut":             testJobOptedOut,
+		"Migrated":                testMigratedManifests,
+		"MigrateFromCluster":      testMigrateFromCluster,
 	})
-	t.Run("Metrics", func(t *testing.T) { testMetrics(t, m) })
-	t.Run("Down", func(t *testing.T) { testDown(t, m, m.namespace(t)) })
+	t.Run("Metrics", func(t *testing.T) { testAdmissionMetrics(t, m) })
+	t.Run("WithoutManager", func(t *testing.T) { testWithoutManager(t, m, m.createNamespace(t)) })
 }
 
-func job(name string, ranks int32) *batchv1.Job {
+func newJob(name string, ranks int32) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{gang.LabelFramework: "pytorch"}},
 		Spec: batchv1.JobSpec{
@@ -72,11 +74,11 @@ func (m *manager) createJob(t *testing.T, ns string, j *batchv1.Job) *batchv1.Jo
 	return out
 }
 
-// pods waits for the pods of a gang and returns them by rank.
-func (m *manager) pods(t *testing.T, ns, name string, ranks int) []corev1.Pod {
+// waitForPods waits for the pods of a gang and returns them by rank.
+func (m *manager) waitForPods(t *testing.T, ns, name string, ranks int) []corev1.Pod {
 	t.Helper()
 	var pods []corev1.Pod
-	eventually(t, "the pods of "+name, func(ctx context.Context) error {
+	wait.For(t, "the pods of "+name, func(ctx context.Context) error {
 		list, err := m.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: gang.LabelGang + "=" + name})
 		if err != nil {
 			return err
@@ -87,28 +89,31 @@ func (m *manager) pods(t *testing.T, ns, name string, ranks int) []corev1.Pod {
 		pods = list.Items
 		return nil
 	})
-	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(hostname(a), hostname(b)) })
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(podHostname(a), podHostname(b)) })
 	return pods
 }
 
-func hostname(p corev1.Pod) string { return p.Spec.Hostname }
+func podHostname(p corev1.Pod) string { return p.Spec.Hostname }
 
-// setPods does what a kubelet would: it reports a phase for pods.
-func (m *manager) setPods(t *testing.T, pods []corev1.Pod, phase corev1.PodPhase) {
+// setPodPhases reports a phase for pods, as a kubelet does.
+func (m *manager) setPodPhases(t *testing.T, pods []corev1.Pod, phase corev1.PodPhase) {
 	t.Helper()
 	for _, p := range pods {
-		if err := m.setPod(t.Context(), p, phase); err != nil {
+		if err := m.setPodPhase(t.Context(), p, phase); err != nil {
 			t.Fatalf("reporting the phase of a pod: %v", err)
 		}
 	}
 }
 
-func (m *manager) setPod(ctx context.Context, p corev1.Pod, phase corev1.PodPhase) error {
+func (m *manager) setPodPhase(ctx context.Context, p corev1.Pod, phase corev1.PodPhase) error {
 	ready := corev1.ConditionFalse
 	if phase == corev1.PodRunning {
 		ready = corev1.ConditionTrue
 	}
-	p.Status = corev1.PodStatus{Phase: phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}}}
+	p.Status = corev1.PodStatus{
+		Phase:      phase,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}},
+	}
 	if phase != corev1.PodRunning {
 		code := int32(0)
 		if phase == corev1.PodFailed {
@@ -117,21 +122,21 @@ func (m *manager) setPod(ctx context.Context, p corev1.Pod, phase corev1.PodPhas
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "trainer", State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()}}}}
 	}
-	p.ResourceVersion = "" // the scheduler writes to it as well
+	p.ResourceVersion = "" // the scheduler writes to the pod as well
 	_, err := m.Client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, &p, metav1.UpdateOptions{})
 	return err
 }
 
-// event waits for an Event with a reason.
-func (m *manager) event(t *testing.T, ns string, reason gang.Reason) {
+// waitForEvent waits for an Event with a reason.
+func (m *manager) waitForEvent(t *testing.T, ns string, reason gang.Reason) {
 	t.Helper()
-	m.events(t, ns, reason, 1)
+	m.waitForEvents(t, ns, reason, 1)
 }
 
-// events waits for so many Events with a reason.
-func (m *manager) events(t *testing.T, ns string, reason gang.Reason, count int32) {
+// waitForEvents waits for the given number of Events with a reason.
+func (m *manager) waitForEvents(t *testing.T, ns string, reason gang.Reason, count int32) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d Events %s", count, reason), func(ctx context.Context) error {
+	wait.For(t, fmt.Sprintf("%d Events %s", count, reason), func(ctx context.Context) error {
 		list, err := m.Client.EventsV1().Events(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -140,7 +145,7 @@ func (m *manager) events(t *testing.T, ns string, reason gang.Reason, count int3
 		var n int32
 		for _, e := range list.Items {
 			if e.Reason == string(reason) {
-				n += max(1, ptr.Deref(e.Series, eventsv1.EventSeries{}).Count) // the same is told once, with a count
+				n += max(1, ptr.Deref(e.Series, eventsv1.EventSeries{}).Count) // repeated Events are one object with a count
 			}
 			reasons = append(reasons, e.Reason)
 		}
@@ -151,53 +156,60 @@ func (m *manager) events(t *testing.T, ns string, reason gang.Reason, count int3
 	})
 }
 
-// waits says of a phase that ranks are missing. It is Starting where some were ready for long enough.
-func waits(phase gang.Phase) bool { return phase == gang.Pending || phase == gang.Starting }
+// isPendingOrStarting reports whether the phase means that some ranks are not ready. The phase is
+// Starting if some ranks have been ready for a while.
+func isPendingOrStarting(phase lifecycle.Phase) bool {
+	return phase == lifecycle.Pending || phase == lifecycle.Starting
+}
 
-// jobPhase waits until a Job is in a phase, by label, annotation and condition.
-func (m *manager) jobPhase(t *testing.T, ns string, phase gang.Phase, condition string) *batchv1.Job {
+// waitForJobPhase waits until the label, the annotation and the condition of a Job have the phase.
+// It returns the Job.
+func (m *manager) waitForJobPhase(t *testing.T, ns string, phase lifecycle.Phase, condition string) *batchv1.Job {
 	t.Helper()
 	var j *batchv1.Job
-	eventually(t, "phase "+string(phase), func(ctx context.Context) (err error) {
+	wait.For(t, "phase "+string(phase), func(ctx context.Context) (err error) {
 		if j, err = m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{}); err != nil {
 			return err
 		}
-		if phase == gang.Pending && waits(gang.Phase(j.Labels[gang.LabelPhase])) {
-			return nil // set at admission
+		if phase == lifecycle.Pending && isPendingOrStarting(lifecycle.Phase(j.Labels[gang.LabelPhase])) {
+			return nil // admission sets it
 		}
-		if j.Labels[gang.LabelPhase] != string(phase) || !strings.Contains(j.Annotations[gang.AnnotationStatus], `"phase":"`+string(phase)+`"`) {
+		if j.Labels[gang.LabelPhase] != string(phase) ||
+			!strings.Contains(j.Annotations[gang.AnnotationStatus], `"phase":"`+string(phase)+`"`) {
 			return fmt.Errorf("label %q, status %q", j.Labels[gang.LabelPhase], j.Annotations[gang.AnnotationStatus])
 		}
 		return nil
 	})
-	if phase == gang.Pending {
+	if phase == lifecycle.Pending {
 		return j
 	}
-	m.event(t, ns, phase.Reason())
-	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "wait", "job/train", "--for=condition="+condition, "--timeout=60s"); err != nil {
+	m.waitForEvent(t, ns, phase.Reason())
+	if _, err := m.Cluster.Kubectl(
+		t.Context(), "-n", ns, "wait", "job/train", "--for=condition="+condition, "--timeout=60s",
+	); err != nil {
 		t.Errorf("kubectl wait: %v", err)
 	}
 	return j
 }
 
-// testJobLife follows a gang to its good end.
-func testJobLife(t *testing.T, m *manager, ns string) {
-	m.createJob(t, ns, job("train", 2))
-	m.jobPhase(t, ns, gang.Pending, "")
-	pods := m.pods(t, ns, "train", 2)
-	m.setPods(t, pods[:1], corev1.PodRunning)
-	eventually(t, "the first rank", func(ctx context.Context) error {
+// testJobSucceeds runs a gang that succeeds.
+func testJobSucceeds(t *testing.T, m *manager, ns string) {
+	m.createJob(t, ns, newJob("train", 2))
+	m.waitForJobPhase(t, ns, lifecycle.Pending, "")
+	pods := m.waitForPods(t, ns, "train", 2)
+	m.setPodPhases(t, pods[:1], corev1.PodRunning)
+	wait.For(t, "the first rank to be ready", func(ctx context.Context) error {
 		j, err := m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{})
 		if err == nil && ptr.Deref(j.Status.Ready, 0) != 1 {
 			err = fmt.Errorf("%d ready", ptr.Deref(j.Status.Ready, 0))
 		}
 		return err
 	})
-	m.jobPhase(t, ns, gang.Pending, "")
-	m.setPods(t, pods[1:], corev1.PodRunning)
-	m.jobPhase(t, ns, gang.Running, "GangRunning")
-	m.setPods(t, pods, corev1.PodSucceeded)
-	done := m.jobPhase(t, ns, gang.Succeeded, "GangSucceeded")
+	m.waitForJobPhase(t, ns, lifecycle.Pending, "")
+	m.setPodPhases(t, pods[1:], corev1.PodRunning)
+	m.waitForJobPhase(t, ns, lifecycle.Running, "GangRunning")
+	m.setPodPhases(t, pods, corev1.PodSucceeded)
+	done := m.waitForJobPhase(t, ns, lifecycle.Succeeded, "GangSucceeded")
 	types := map[batchv1.JobConditionType]corev1.ConditionStatus{}
 	for _, c := range done.Status.Conditions {
 		types[c.Type] = c.Status
@@ -216,65 +228,70 @@ func testJobLife(t *testing.T, m *manager, ns string) {
 	}
 }
 
-// testJobFails follows one to its bad end.
+// testJobFails runs a gang that fails.
 func testJobFails(t *testing.T, m *manager, ns string) {
-	m.createJob(t, ns, job("train", 2))
-	pods := m.pods(t, ns, "train", 2)
-	m.setPods(t, pods, corev1.PodRunning)
-	m.jobPhase(t, ns, gang.Running, "GangRunning")
-	m.setPods(t, pods[:1], corev1.PodFailed)
-	if err := m.setPod(t.Context(), pods[1], corev1.PodFailed); err != nil && !wentMeanwhile(err) {
-		t.Fatal(err) // the Job controller may have taken it away for the first
+	m.createJob(t, ns, newJob("train", 2))
+	pods := m.waitForPods(t, ns, "train", 2)
+	m.setPodPhases(t, pods, corev1.PodRunning)
+	m.waitForJobPhase(t, ns, lifecycle.Running, "GangRunning")
+	m.setPodPhases(t, pods[:1], corev1.PodFailed)
+	if err := m.setPodPhase(t.Context(), pods[1], corev1.PodFailed); err != nil && !isPodGone(err) {
+		t.Fatal(err) // the Job controller may have deleted the pod after the first failure
 	}
-	failed := m.jobPhase(t, ns, gang.Failed, "GangFailed")
-	if status := failed.Annotations[gang.AnnotationStatus]; !strings.Contains(status, "exit code 3") {
-		t.Errorf("the status does not say why: %s", status)
+	failed := m.waitForJobPhase(t, ns, lifecycle.Failed, "GangFailed")
+	if status := failed.Annotations[gang.AnnotationStatus]; !strings.Contains(status, "exited with code 3") {
+		t.Errorf("the status does not contain the exit code: %s", status)
 	}
 }
 
-// testMetrics: admissions are counted by few labels, and none of them a name.
-func testMetrics(t *testing.T, m *manager) {
+// testAdmissionMetrics checks that the metrics of admission have few labels, and no label with the
+// name of an object.
+func testAdmissionMetrics(t *testing.T, m *manager) {
 	var text bytes.Buffer
-	if err := m.Metrics(t.Context(), &text); err != nil {
+	if err := m.WriteMetrics(t.Context(), &text); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`rollcall_injections_total{framework="pytorch",kind="Job",reason="Injected",result="allowed"}`,
-		`rollcall_injections_total{framework="unknown",kind="Job",reason="Invalid",result="denied"}`,
-		`rollcall_injections_total{framework="pytorch",kind="StatefulSet",reason="Unchanged",result="allowed"}`,
-		"rollcall_certificate_expiry_seconds",
+		`rollcall_admission_requests_total{framework="pytorch",kind="Job",reason="Injected",result="allowed"}`,
+		`rollcall_admission_requests_total{framework="unknown",kind="Job",reason="Invalid",result="denied"}`,
+		`rollcall_admission_requests_total{framework="pytorch",kind="StatefulSet",reason="Unchanged",result="allowed"}`,
+		"rollcall_certificate_expiration_timestamp_seconds",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%s is missing", want)
 		}
 	}
 	for line := range strings.Lines(text.String()) {
-		if strings.HasPrefix(line, "rollcall_") && strings.Contains(line, "train") && !strings.Contains(line, "rollcall.training") {
-			t.Errorf("a metric is labelled by an object's name: %s", line)
+		if strings.HasPrefix(line, "rollcall_") && strings.Contains(line, "train") &&
+			!strings.Contains(line, "rollcall.training") {
+			t.Errorf("a metric has the name of an object as a label: %s", line)
 		}
 	}
 }
 
-// testDown: without Rollcall, what is not ours works as ever; what is ours waits.
-func testDown(t *testing.T, m *manager, ns string) {
-	existing := m.createJob(t, ns, job("existing", 1))
+// testWithoutManager checks that unrelated objects are not affected while Rollcall is unavailable,
+// and that labeled workloads are denied.
+func testWithoutManager(t *testing.T, m *manager, ns string) {
+	existing := m.createJob(t, ns, newJob("existing", 1))
 	m.Stop(t)
-	plain := job("plain", 1)
+	plain := newJob("plain", 1)
 	plain.Labels = nil
 	m.createJob(t, ns, plain)
-	unlabelled := statefulSet("plain", 1)
-	unlabelled.Labels = nil
-	m.createStatefulSet(t, ns, unlabelled)
-	if _, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), job("train", 1), metav1.CreateOptions{}); err == nil {
-		t.Error("a labelled Job was let through without its injection")
+	unlabeled := newStatefulSet("plain", 1)
+	unlabeled.Labels = nil
+	m.createStatefulSet(t, ns, unlabeled)
+	if _, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), newJob("train", 1), metav1.CreateOptions{}); err == nil {
+		t.Error("a labeled Job was admitted without injection")
 	}
-	// The controllers of an existing gang must be able to work.
+	// The controllers of an existing gang must be able to update it.
 	patch := []byte(`{"spec":{"suspend":true}}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := m.Client.BatchV1().Jobs(ns).Patch(ctx, existing.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := m.Client.BatchV1().Jobs(ns).Patch(
+		ctx, existing.Name, types.MergePatchType, patch, metav1.PatchOptions{},
+	); err != nil {
 		t.Errorf("suspending an existing Job: %v", err)
 	}
 	m.Start(t)
-	m.createJob(t, ns, job("train", 1))
+	m.createJob(t, ns, newJob("train", 1))
 }

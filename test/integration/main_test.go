@@ -7,15 +7,16 @@ import (
 	"testing"
 )
 
-// atOnce is how many cases run at once. They wait for back-offs and for controllers, and hardly compute.
-const atOnce = 12
+// maxParallelCases is the number of parallel cases. They mostly wait for back-offs and controllers
+// and use little CPU.
+const maxParallelCases = 12
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if !asked {
-		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		if err := flag.Set("test.parallel", strconv.Itoa(maxParallelCases)); err != nil {
 			panic(err)
 		}
 	}

@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 
-	"rollcall.training/gang"
-	"rollcall.training/manifest"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/manifest"
 )
 
-// testMigrated offers everything that the golden files of rollcall migrate hold to the
-// API server, with its strictest validation and through the webhook, and keeps nothing.
-func testMigrated(t *testing.T, m *manager, ns string) {
+// testMigratedManifests creates all manifests of the golden files of rollcall migrate by dry run,
+// with strict validation and through the webhook.
+func testMigratedManifests(t *testing.T, m *manager, ns string) {
 	groups, err := restmapper.GetAPIGroupResources(m.Client.Discovery())
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,8 @@ func testMigrated(t *testing.T, m *manager, ns string) {
 		t.Fatal(err)
 	}
 	taken, unknown := 0, map[string]int{}
-	err = filepath.WalkDir(filepath.Join("..", "..", "migrate", "testdata"), func(path string, e fs.DirEntry, err error) error {
+	testdata := filepath.Join("..", "..", "internal", "migrate", "testdata")
+	err = filepath.WalkDir(testdata, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".out.yaml") {
 			return err
 		}
@@ -48,14 +49,14 @@ func testMigrated(t *testing.T, m *manager, ns string) {
 		for _, d := range docs {
 			for _, o := range d.Objects() {
 				obj := &unstructured.Unstructured{}
-				if err := obj.UnmarshalJSON(o.Text); err != nil {
+				if err := obj.UnmarshalJSON(o.JSON); err != nil {
 					t.Errorf("%s: %v", d, err)
 					continue
 				}
 				gvk := obj.GroupVersionKind()
 				mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 				if meta.IsNoMatchError(err) {
-					unknown[gvk.String()]++ // of a scheduler that is not here
+					unknown[gvk.String()]++ // the kind belongs to a scheduler that is not installed
 					continue
 				}
 				if err != nil {
@@ -76,11 +77,12 @@ func testMigrated(t *testing.T, m *manager, ns string) {
 	if err != nil || taken == 0 {
 		t.Fatalf("%d objects: %v", taken, err)
 	}
-	t.Logf("%d objects taken; not looked at, since the cluster has no such kind: %v", taken, unknown)
+	t.Logf("%d objects accepted; skipped because the cluster does not have their kinds: %v", taken, unknown)
 }
 
-// definition is as much of training-operator's as an API server needs to keep PyTorchJobs.
-const definition = `apiVersion: apiextensions.k8s.io/v1
+// pyTorchJobCRD is the part of training-operator's CustomResourceDefinition that an API server
+// needs to store PyTorchJobs.
+const pyTorchJobCRD = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: pytorchjobs.kubeflow.org}
 spec:
@@ -94,8 +96,8 @@ spec:
       schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// testMigratedLive migrates a PyTorchJob that lives in the cluster, and lets it live there as a gang.
-func testMigratedLive(t *testing.T, m *manager, ns string) {
+// testMigrateFromCluster migrates a PyTorchJob from the cluster and runs the result as a gang.
+func testMigrateFromCluster(t *testing.T, m *manager, ns string) {
 	apply := func(text string, args ...string) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "object.yaml")
@@ -106,13 +108,16 @@ func testMigratedLive(t *testing.T, m *manager, ns string) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	apply(definition)
-	if out, err := m.Cluster.Kubectl(t.Context(), "wait", "--for=condition=Established", "crd/pytorchjobs.kubeflow.org", "--timeout=30s"); err != nil {
+	apply(pyTorchJobCRD)
+	if out, err := m.Cluster.Kubectl(
+		t.Context(), "wait", "--for=condition=Established", "crd/pytorchjobs.kubeflow.org", "--timeout=30s",
+	); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const replica = `{replicas: 1, template: {spec: {containers: [{name: pytorch, image: "example.com/train:1"}]}}}`
 	for _, name := range []string{"train", "other"} {
-		apply("{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: "+name+"}, spec: {pytorchReplicaSpecs: {Master: "+replica+", Worker: "+replica+"}}}",
+		apply("{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: "+name+"}, "+
+			"spec: {pytorchReplicaSpecs: {Master: "+replica+", Worker: "+replica+"}}}",
 			"--namespace", ns)
 	}
 	program := filepath.Join(t.TempDir(), "rollcall")
@@ -122,16 +127,19 @@ func testMigratedLive(t *testing.T, m *manager, ns string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var out, report bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), program, "migrate", "--from-cluster", "--kubeconfig", m.Cluster.Kubeconfig(), "-n", ns, "pytorchjob/train")
+	cmd := exec.CommandContext(
+		t.Context(), program, "migrate", "--from-cluster", "--kubeconfig", m.Cluster.Kubeconfig(),
+		"-n", ns, "pytorchjob/train",
+	)
 	cmd.Stdout, cmd.Stderr = &out, &report
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, report.String())
 	}
-	if strings.Contains(out.String(), "other") || strings.Contains(report.String(), "lost") {
-		t.Errorf("more was migrated than was asked for, or less:\n%s\n%s", out.String(), report.String())
+	if strings.Contains(out.String(), "other") || strings.Contains(report.String(), "dropped") {
+		t.Errorf("the migrated objects differ from the requested objects:\n%s\n%s", out.String(), report.String())
 	}
 	apply(out.String())
-	pods := m.pods(t, ns, "train", 2)
-	m.setPods(t, pods, corev1.PodRunning)
-	m.jobPhase(t, ns, gang.Running, "GangRunning")
+	pods := m.waitForPods(t, ns, "train", 2)
+	m.setPodPhases(t, pods, corev1.PodRunning)
+	m.waitForJobPhase(t, ns, lifecycle.Running, "GangRunning")
 }

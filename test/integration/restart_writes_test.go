@@ -4,25 +4,28 @@ import (
 	"testing"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 )
 
-// testRestartWrites: a restart costs as many writes whatever the size.
+// testRestartWrites checks that the number of writes of a restart does not depend on the size of
+// the gang.
 func testRestartWrites(t *testing.T, m *manager) {
 	restart := func(ranks int32) float64 {
-		ns := m.namespace(t)
-		r := m.trains(t, ns, training(ranks))
-		m.events(t, ns, gang.ReasonGangRunning, 1)
-		before := m.writes(t)
-		r.falls(r.pod("worker-0"), 3)
-		r.reaches(gang.Running, 1)
-		m.events(t, ns, gang.ReasonGangRunning, 2)
-		return m.writesSince(t, before)
+		ns := m.createNamespace(t)
+		r := m.startGang(t, ns, newTrainingWorkload(ranks))
+		m.waitForEvents(t, ns, gang.ReasonGangRunning, 1)
+		before := m.countWrites(t)
+		r.failContainer(r.getActivePod("worker-0"), 3)
+		r.waitForPhase(lifecycle.Running, 1)
+		m.waitForEvents(t, ns, gang.ReasonGangRunning, 2)
+		return m.countWritesSince(t, before)
 	}
-	// Suspended, told so, let go, Running, and the Events of three phases; where it takes long, Starting and its Event.
+	// The writes suspend the Job, update its status, resume it, set the phase Running, and create
+	// the Events of three phases. A slow start adds the phase Starting and its Event.
 	most := 9.0
-	if m.Cluster.Release() == cluster.Floor {
-		most++ // the start time that is taken back
+	if m.Cluster.Release() == cluster.OldestSupported {
+		most++ // clearing the start time
 	}
 	for _, ranks := range []int32{2, 16} {
 		if n := restart(ranks); n > most {

@@ -16,9 +16,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/test/wait"
 )
 
-func statefulSet(name string, ranks int32) *appsv1.StatefulSet {
+func newStatefulSet(name string, ranks int32) *appsv1.StatefulSet {
 	labels := map[string]string{"app": name}
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{gang.LabelFramework: "pytorch"}},
@@ -41,11 +43,11 @@ func (m *manager) createStatefulSet(t *testing.T, ns string, s *appsv1.StatefulS
 	return out
 }
 
-// testStatefulSetUpdates sends the updates of real clients.
+// testStatefulSetUpdates updates a StatefulSet with different clients.
 func testStatefulSetUpdates(t *testing.T, m *manager, ns string) {
-	first := m.createStatefulSet(t, ns, statefulSet("train", 2))
+	first := m.createStatefulSet(t, ns, newStatefulSet("train", 2))
 	if first.Spec.PodManagementPolicy != appsv1.ParallelPodManagement || first.Spec.ServiceName != "train" {
-		t.Fatalf("the set cannot be a gang: %s, Service %q", first.Spec.PodManagementPolicy, first.Spec.ServiceName)
+		t.Fatalf("the StatefulSet cannot be a gang: %s, Service %q", first.Spec.PodManagementPolicy, first.Spec.ServiceName)
 	}
 	sets := m.Client.AppsV1().StatefulSets(ns)
 	check := func(what, world string, same bool) {
@@ -54,7 +56,7 @@ func testStatefulSetUpdates(t *testing.T, m *manager, ns string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := env(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"]; got != world {
+		if got := envByName(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"]; got != world {
 			t.Errorf("%s: WORLD_SIZE is %q, want %q", what, got, world)
 		}
 		if diff := cmp.Diff(first.Spec.Template, now.Spec.Template); same != (diff == "") {
@@ -67,9 +69,13 @@ func testStatefulSetUpdates(t *testing.T, m *manager, ns string) {
 			t.Fatal(err)
 		}
 	}
-	must(sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"a"}}}`), metav1.PatchOptions{}))
-	check("labelled", "2", true)
-	must(sets.Update(t.Context(), statefulSet("train", 2), metav1.UpdateOptions{}))
+	must(
+		sets.Patch(
+			t.Context(), "train", types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"a"}}}`), metav1.PatchOptions{},
+		),
+	)
+	check("labeled", "2", true)
+	must(sets.Update(t.Context(), newStatefulSet("train", 2), metav1.UpdateOptions{}))
 	check("replaced", "2", true)
 	must(sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}))
 	check("scaled to nothing", "2", true)
@@ -80,68 +86,76 @@ func testStatefulSetUpdates(t *testing.T, m *manager, ns string) {
 	if _, err := m.Cluster.Kubectl(t.Context(), "-n", ns, "scale", "statefulset/train", "--replicas=5"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the size that kubectl scale set", func(ctx context.Context) error {
+	wait.For(t, "the size of kubectl scale", func(ctx context.Context) error {
 		now, err := sets.Get(ctx, "train", metav1.GetOptions{})
-		if got := env(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"]; err == nil && got != "5" {
+		if got := envByName(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"]; err == nil && got != "5" {
 			err = fmt.Errorf("WORLD_SIZE is %q", got)
 		}
 		return err
 	})
 	_, err := sets.Patch(t.Context(), "train", types.StrategicMergePatchType,
-		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"trainer","env":[{"name":"WORLD_SIZE","value":"7"}]}]}}}}`), metav1.PatchOptions{})
+		[]byte(
+			`{"spec":{"template":{"spec":{"containers":[{"name":"trainer","env":[{"name":"WORLD_SIZE","value":"7"}]}]}}}}`,
+		), metav1.PatchOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(fmt.Sprint(err), "WORLD_SIZE must be") {
-		t.Errorf("a wrong WORLD_SIZE was not refused: %v", err)
+		t.Errorf("a wrong WORLD_SIZE was not rejected: %v", err)
 	}
 }
 
-// testStatefulSetLabelled: an existing set becomes a gang only if it can.
-func testStatefulSetLabelled(t *testing.T, m *manager, ns string) {
+// testStatefulSetLabeledAfterCreation checks that an existing StatefulSet becomes a gang only if
+// its immutable fields allow it.
+func testStatefulSetLabeledAfterCreation(t *testing.T, m *manager, ns string) {
 	label := []byte(`{"metadata":{"labels":{"` + gang.LabelFramework + `":"pytorch"}}}`)
-	ordered := statefulSet("ordered", 2)
+	ordered := newStatefulSet("ordered", 2)
 	ordered.Labels = nil
 	m.createStatefulSet(t, ns, ordered)
-	_, err := m.Client.AppsV1().StatefulSets(ns).Patch(t.Context(), "ordered", types.MergePatchType, label, metav1.PatchOptions{})
+	_, err := m.Client.AppsV1().StatefulSets(ns).Patch(
+		t.Context(), "ordered", types.MergePatchType, label, metav1.PatchOptions{},
+	)
 	if !apierrors.IsInvalid(err) || !strings.Contains(fmt.Sprint(err), "immutable") {
 		t.Errorf("want a denial that names the immutable fields, got %v", err)
 	}
-	parallel := statefulSet("parallel", 2)
+	parallel := newStatefulSet("parallel", 2)
 	parallel.Labels = nil
 	parallel.Spec.PodManagementPolicy, parallel.Spec.ServiceName = appsv1.ParallelPodManagement, "parallel"
 	m.createStatefulSet(t, ns, parallel)
-	now, err := m.Client.AppsV1().StatefulSets(ns).Patch(t.Context(), "parallel", types.MergePatchType, label, metav1.PatchOptions{})
+	now, err := m.Client.AppsV1().StatefulSets(ns).Patch(
+		t.Context(), "parallel", types.MergePatchType, label, metav1.PatchOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"] != "2" {
-		t.Error("the set was not injected")
+	if envByName(now.Spec.Template.Spec.Containers[0])["WORLD_SIZE"] != "2" {
+		t.Error("the StatefulSet was not injected")
 	}
-	m.service(t, ns, "parallel")
+	m.waitForService(t, ns, "parallel")
 }
 
-// testStatefulSetLife: a set runs when all its ranks are ready.
-func testStatefulSetLife(t *testing.T, m *manager, ns string) {
-	m.createStatefulSet(t, ns, statefulSet("train", 2))
-	phase := func(want gang.Phase) {
+// testStatefulSetPhases checks that a StatefulSet is Running when all ranks are ready.
+func testStatefulSetPhases(t *testing.T, m *manager, ns string) {
+	m.createStatefulSet(t, ns, newStatefulSet("train", 2))
+	phase := func(want lifecycle.Phase) {
 		t.Helper()
-		eventually(t, "phase "+string(want), func(ctx context.Context) error {
+		wait.For(t, "phase "+string(want), func(ctx context.Context) error {
 			s, err := m.Client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
-			if got := gang.Phase(s.Labels[gang.LabelPhase]); err == nil && got != want && (!waits(got) || !waits(want)) {
+			if got := lifecycle.Phase(s.Labels[gang.LabelPhase]); err == nil && got != want &&
+				(!isPendingOrStarting(got) || !isPendingOrStarting(want)) {
 				err = fmt.Errorf("label %q", s.Labels[gang.LabelPhase])
 			}
 			return err
 		})
 	}
-	phase(gang.Pending)
-	pods := m.pods(t, ns, "train", 2)
-	m.setPods(t, pods, corev1.PodRunning)
-	phase(gang.Running)
-	m.setPods(t, pods[:1], corev1.PodPending)
-	phase(gang.Pending)
+	phase(lifecycle.Pending)
+	pods := m.waitForPods(t, ns, "train", 2)
+	m.setPodPhases(t, pods, corev1.PodRunning)
+	phase(lifecycle.Running)
+	m.setPodPhases(t, pods[:1], corev1.PodPending)
+	phase(lifecycle.Pending)
 }
 
-// testAppliedAgain: what applies manifests over and over, as GitOps tools do, sees
-// a settled object.
-func testAppliedAgain(t *testing.T, m *manager, ns string) {
+// testApplyIdempotent checks that repeatedly applying a manifest, as GitOps tools do, does not
+// change the object.
+func testApplyIdempotent(t *testing.T, m *manager, ns string) {
 	manifest := `
 apiVersion: apps/v1
 kind: StatefulSet
@@ -156,14 +170,17 @@ spec:
 	for _, mode := range []string{"--server-side=false", "--server-side=true"} {
 		apply := func() int64 {
 			t.Helper()
-			if _, err := m.Cluster.KubectlInput(t.Context(), manifest, "-n", ns, "apply", mode, "--force-conflicts="+strings.TrimPrefix(mode, "--server-side="), "-f", "-"); err != nil {
+			if _, err := m.Cluster.KubectlWithInput(
+				t.Context(), manifest, "-n", ns, "apply", mode,
+				"--force-conflicts="+strings.TrimPrefix(mode, "--server-side="), "-f", "-",
+			); err != nil {
 				t.Fatal(err)
 			}
 			s, err := m.Client.AppsV1().StatefulSets(ns).Get(t.Context(), "train", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := env(s.Spec.Template.Spec.Containers[0])["RUN"]; got != "run-$(RANK)" {
+			if got := envByName(s.Spec.Template.Spec.Containers[0])["RUN"]; got != "run-$(RANK)" {
 				t.Errorf("RUN is %q", got)
 			}
 			return s.Generation
@@ -171,16 +188,18 @@ spec:
 		first := apply()
 		for range 3 {
 			if again := apply(); again != first {
-				t.Errorf("%s: applying the same text again changed the object: generation %d, then %d", mode, first, again)
+				t.Errorf("%s: applying the same manifest again changed the object: generation %d, then %d", mode, first, again)
 			}
 		}
-		if err := m.Client.AppsV1().StatefulSets(ns).Delete(t.Context(), "train", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
+		if err := m.Client.AppsV1().StatefulSets(ns).Delete(t.Context(), "train", metav1.DeleteOptions{
+			PropagationPolicy: ptr.To(metav1.DeletePropagationForeground),
+		}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the end of the set", func(ctx context.Context) error {
+		wait.For(t, "the deletion of the StatefulSet", func(ctx context.Context) error {
 			_, err := m.Client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
 			if err == nil {
-				return errors.New("still there")
+				return errors.New("it still exists")
 			}
 			if apierrors.IsNotFound(err) {
 				return nil

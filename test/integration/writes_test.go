@@ -12,47 +12,50 @@ import (
 	"time"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/test/wait"
 )
 
-// testMembersWrites: a gang of many ranks costs as many writes as one of few.
+// testMembersWrites checks that the number of writes does not depend on the number of ranks.
 func testMembersWrites(t *testing.T, m *manager) {
 	life := func(workers int32) float64 {
-		before := m.writes(t)
-		ns := m.namespace(t)
-		m.endLauncher(t, m.run(t, ns, workers), fmt.Sprintf("reached=%d\n", workers))
-		m.told(t, ns, gang.Succeeded, gang.ReasonGangSucceeded)
-		m.events(t, ns, gang.ReasonGangSucceeded, 2)
-		return m.writesSince(t, before)
+		before := m.countWrites(t)
+		ns := m.createNamespace(t)
+		m.succeedLauncher(t, m.startLauncherGang(t, ns, workers), fmt.Sprintf("reached=%d\n", workers))
+		m.waitForMemberStatus(t, ns, lifecycle.Succeeded, gang.ReasonGangSucceeded)
+		m.waitForEvents(t, ns, gang.ReasonGangSucceeded, 2)
+		return m.countWritesSince(t, before)
 	}
 	few, many := life(2), life(16)
-	// Service, Secret, a second owner, Running and Succeeded on both, an Event for each but the owner, and where it takes
-	// long, Starting and its Event on both. The look at the launcher's pod is no write.
+	// The writes are the Service, the Secret, a second owner, Running and Succeeded on both
+	// members, and an Event for each except the owner. A slow start adds Starting and its Event on
+	// both. Reading the launcher's pod is not a write.
 	const slow = 4
 	if most := 3.0 + 4 + 6 + slow; many > most || many > few+slow {
 		t.Errorf("%v writes for 16 workers, %v for 2, want at most %v", many, few, most)
 	}
 }
 
-// writes counts the manager's writes by method and code, when it made none for a second: Events are sent by themselves, and
-// counted when they were answered.
-func (m *manager) writes(t *testing.T) map[string]float64 {
+// countWrites returns the manager's writes by method and code. It first waits for a second without
+// writes, because Events are sent asynchronously and counted when answered.
+func (m *manager) countWrites(t *testing.T) map[string]float64 {
 	t.Helper()
-	now := m.requests(t)
-	eventually(t, "the end of the writes", func(context.Context) error {
+	now := m.readWriteRequests(t)
+	wait.For(t, "the writes to stop", func(context.Context) error {
 		before := now
 		time.Sleep(time.Second)
-		if now = m.requests(t); !maps.Equal(before, now) {
-			return errors.New("they go on")
+		if now = m.readWriteRequests(t); !maps.Equal(before, now) {
+			return errors.New("they continue")
 		}
 		return nil
 	})
 	return now
 }
 
-func (m *manager) requests(t *testing.T) map[string]float64 {
+func (m *manager) readWriteRequests(t *testing.T) map[string]float64 {
 	t.Helper()
 	var text bytes.Buffer
-	if err := m.Metrics(t.Context(), &text); err != nil {
+	if err := m.WriteMetrics(t.Context(), &text); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]float64{}
@@ -71,11 +74,11 @@ func (m *manager) requests(t *testing.T) map[string]float64 {
 	return out
 }
 
-// writesSince adds up the writes since an earlier look, but for those that were refused because the cache was behind:
-// how many it takes to get one through is a matter of luck.
-func (m *manager) writesSince(t *testing.T, before map[string]float64) (sum float64) {
+// countWritesSince returns the number of writes since before. It excludes writes that were rejected
+// because the cache was stale, because the number of retries depends on timing.
+func (m *manager) countWritesSince(t *testing.T, before map[string]float64) (sum float64) {
 	t.Helper()
-	for k, n := range m.writes(t) {
+	for k, n := range m.countWrites(t) {
 		if n -= before[k]; n == 0 {
 			continue
 		}

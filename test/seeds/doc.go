@@ -1,10 +1,9 @@
-// Package seeds reads the documents that the project began with: tutorials, as their
-// readers find them, with manifests for other systems and the programs that those
-// run.
+// Package seeds reads the seed documents of the project: tutorials for other systems with manifests
+// and training programs.
 //
 // # The idea
 //
-// They are real input, written by people who did not know of Rollcall. They stand
-// beside the repository, in ../shared/seeds, and are never part of it: tests cut out
-// of them what they need when they run, and say so where the documents are missing.
+// The documents are real input, written by people who did not know Rollcall. They are not part of
+// the repository but stored next to it, in ../shared/seeds. Tests read the manifests and programs
+// that they need at run time. They are skipped if the documents are missing.
 package seeds

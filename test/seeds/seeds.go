@@ -12,39 +12,39 @@ import (
 
 // Seed is one document.
 type Seed struct {
-	// Name is its file name.
+	// Name is the file name.
 	Name string
-	// Blocks are its fenced blocks, in their order.
+	// Blocks are the fenced blocks in the order of the document.
 	Blocks []string
 }
 
-// dir is where the documents stand, from this file.
-func dir() string {
+// seedsDir returns the directory of the documents, relative to this source file.
+func seedsDir() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..", "..", "shared", "seeds")
 }
 
-// Read reads all documents. The error wraps fs.ErrNotExist where they are missing.
+// Read reads all documents. The error wraps fs.ErrNotExist if they are missing.
 func Read() ([]Seed, error) {
-	entries, err := os.ReadDir(dir())
+	entries, err := os.ReadDir(seedsDir())
 	if err != nil {
 		return nil, fmt.Errorf("reading the seeds: %w", err)
 	}
 	var out []Seed
 	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(dir(), e.Name()))
+		text, err := os.ReadFile(filepath.Join(seedsDir(), e.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("reading the seeds: %w", err)
 		}
-		out = append(out, Seed{Name: e.Name(), Blocks: blocks(string(text))})
+		out = append(out, Seed{Name: e.Name(), Blocks: parseFencedBlocks(string(text))})
 	}
 	return out, nil
 }
 
-// blocks are the fenced blocks of a text, without the word that names their language.
-func blocks(text string) []string {
-	// One of the documents was encoded twice on its way, which left control characters in
-	// its comments that no YAML may have.
+// parseFencedBlocks returns the fenced blocks of a text without their language.
+func parseFencedBlocks(text string) []string {
+	// One document was encoded twice. Its comments contain control characters that YAML does not
+	// permit.
 	text = strings.Map(func(r rune) rune {
 		if r >= 0x80 && r < 0xa0 {
 			return '?'
@@ -63,36 +63,37 @@ func blocks(text string) []string {
 	return out
 }
 
-// kind finds the kind of a manifest.
-var kind = regexp.MustCompile(`(?m)^kind: *"?(\w+)"?`)
+// kindPattern matches the kind of a manifest.
+var kindPattern = regexp.MustCompile(`(?m)^kind: *"?(\w+)"?`)
 
-// Manifests are the document's blocks that hold Kubernetes objects.
+// Manifests returns the blocks that contain Kubernetes objects.
 func (s Seed) Manifests() []string {
 	var out []string
 	for _, b := range s.Blocks {
-		if strings.Contains(b, "apiVersion:") && kind.MatchString(b) {
+		if strings.Contains(b, "apiVersion:") && kindPattern.MatchString(b) {
 			out = append(out, b)
 		}
 	}
 	return out
 }
 
-// Kinds counts the objects of the document by their kind.
-func (s Seed) Kinds() map[string]int {
+// CountKinds returns the number of objects of each kind.
+func (s Seed) CountKinds() map[string]int {
 	out := map[string]int{}
 	for _, m := range s.Manifests() {
-		for _, found := range kind.FindAllStringSubmatch(m, -1) {
+		for _, found := range kindPattern.FindAllStringSubmatch(m, -1) {
 			out[found[1]]++
 		}
 	}
 	return out
 }
 
-// Named is the manifest of a kind and a name; empty when there is none.
-func (s Seed) Named(want, name string) string {
+// FindManifest returns the manifest of an object, or "" if it does not exist.
+func (s Seed) FindManifest(want, name string) string {
 	at := slices.IndexFunc(s.Manifests(), func(m string) bool {
-		found := kind.FindStringSubmatch(m)
-		return found != nil && found[1] == want && regexp.MustCompile(`(?m)^  name: *"?`+regexp.QuoteMeta(name)+`"?$`).MatchString(m)
+		found := kindPattern.FindStringSubmatch(m)
+		return found != nil && found[1] == want &&
+			regexp.MustCompile(`(?m)^  name: *"?`+regexp.QuoteMeta(name)+`"?$`).MatchString(m)
 	})
 	if at < 0 {
 		return ""
@@ -100,10 +101,10 @@ func (s Seed) Named(want, name string) string {
 	return s.Manifests()[at]
 }
 
-// Program is the first block that contains a word; empty when there is none.
-func (s Seed) Program(word string) string {
+// FindProgram returns the first block that contains word, or "" if there is none.
+func (s Seed) FindProgram(word string) string {
 	for _, b := range s.Blocks {
-		if strings.Contains(b, word) && !kind.MatchString(b) {
+		if strings.Contains(b, word) && !kindPattern.MatchString(b) {
 			return b
 		}
 	}

@@ -8,22 +8,22 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/manifest"
-	"rollcall.training/migrate"
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate"
 	"rollcall.training/test/seeds"
 )
 
-// TestMigrate migrates every manifest of every document: all of them become gangs that
-// the webhook takes without a warning.
-func TestMigrate(t *testing.T) {
+// TestMigrateSeeds migrates every manifest of every document. Each must become a gang that the
+// webhook accepts without warnings.
+func TestMigrateSeeds(t *testing.T) {
 	all, err := seeds.Read()
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the documents are not beside the repository: %v", err)
+		t.Skipf("the documents do not exist next to the repository: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := injectors.New(injectors.Builtin(), gang.Config{ClusterDomain: gang.DefaultClusterDomain})
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{ClusterDomain: gang.DefaultClusterDomain})
 	jobs := 0
 	for _, s := range all {
 		t.Run(s.Name, func(t *testing.T) {
@@ -33,13 +33,13 @@ func TestMigrate(t *testing.T) {
 			}
 			result := migrate.Migrator{Namespace: "default"}.Migrate(docs)
 			for _, r := range result.Reports {
-				t.Logf("%s: %v", r.Object, r.Into)
+				t.Logf("%s: %v", r.Object, r.Outputs)
 				if r.Failed() || len(r.Warnings) > 0 {
-					t.Errorf("%s: mistakes %q, warnings %q", r.Object, r.Mistakes, r.Warnings)
+					t.Errorf("%s: errors %q, warnings %q", r.Object, r.Errors, r.Warnings)
 				}
 			}
 			want := 0
-			for kind, n := range s.Kinds() {
+			for kind, n := range s.CountKinds() {
 				if strings.HasSuffix(kind, "Job") {
 					want += n
 				}
@@ -64,6 +64,6 @@ func TestMigrate(t *testing.T) {
 		})
 	}
 	if len(all) > 0 && jobs == 0 {
-		t.Error("the documents hold no job at all")
+		t.Error("the documents contain no jobs")
 	}
 }

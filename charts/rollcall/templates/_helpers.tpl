@@ -1,4 +1,5 @@
-{{/* The name of all objects. 50 characters leave room for suffixes in names that are limited to 63. */}}
+{{/* rollcall.fullname is the name of all objects. It has at most 50 of the permitted 63 characters,
+because some names have a suffix. */}}
 {{- define "rollcall.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
@@ -12,13 +13,15 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The name of objects that belong to no namespace. They are the release's, so two releases of one name in two
-namespaces would meet in them: Helm refuses the second, which is right, as both would inject into the same workloads. */}}
+{{/* rollcall.clusterName is the name of cluster-scoped objects. Helm rejects a second release with
+the same name in another namespace, because these objects belong to the first release. Two releases
+would inject the same workloads. */}}
 {{- define "rollcall.clusterName" -}}
 {{- include "rollcall.fullname" . -}}
 {{- end -}}
 
-{{/* Labels that select the Pods. They never change: a Deployment's selector is immutable. */}}
+{{/* rollcall.selectorLabels are the labels that select the pods. They must never change, because
+the selector of a Deployment is immutable. */}}
 {{- define "rollcall.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -40,7 +43,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret with the CA, and the Lease of the leader election. Both are made by the manager. */}}
+{{/* rollcall.secretName is the Secret with the CA, rollcall.leaseName the Lease of the leader
+election. The manager creates both. */}}
 {{- define "rollcall.secretName" -}}
 {{- printf "%s-ca" (include "rollcall.fullname" .) -}}
 {{- end -}}
@@ -49,8 +53,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 rollcall
 {{- end -}}
 
-{{/* The namespaces that Rollcall works in. The cluster's own workloads and this release can always start. What the values
-say is added, never put in place. */}}
+{{/* rollcall.namespaceSelector selects the namespaces that Rollcall manages. It excludes the
+workloads of the cluster and of this release, so that they can start while Rollcall is unavailable.
+The values can only add conditions. */}}
 {{- define "rollcall.namespaceSelector" -}}
 {{- with .Values.webhook.namespaceSelector.matchLabels -}}
 matchLabels:
@@ -65,14 +70,16 @@ matchExpressions:
   {{- end }}
 {{- end -}}
 
-{{/* The pods whose rank is not their index. Rollcall puts the label on the pod template. */}}
+{{/* rollcall.rankSelector selects the pods whose rank differs from their index. Rollcall sets the
+label on the pod template. */}}
 {{- define "rollcall.rankSelector" -}}
 matchExpressions:
   - key: rollcall.training/rank-offset
     operator: Exists
 {{- end -}}
 
-{{/* Who gives those pods their rank: "policy" or "webhook". See docs/adr/0011-rank-offset.md. */}}
+{{/* rollcall.rankMode is the component that sets the rank of these pods: "policy" or "webhook"
+(docs/adr/0011-rank-offset.md). */}}
 {{- define "rollcall.rankMode" -}}
 {{- if ne .Values.rankOffset.mode "auto" -}}
 {{- .Values.rankOffset.mode -}}
@@ -87,13 +94,14 @@ webhook
 {{- printf "%s-rank" (include "rollcall.clusterName" .) -}}
 {{- end -}}
 
-{{/* What the webhooks for workloads have in common, to be indented by 4. There is no caBundle: the manager writes it, by server-side
-apply of that field alone. Helm never names the field, and so an upgrade leaves it as it is. */}}
+{{/* rollcall.webhook contains the common fields of the webhooks for workloads, for an indentation
+of 4. It contains no caBundle. The manager writes only that field, by server-side apply. Helm does
+not manage the field, so an upgrade does not change it. */}}
 {{- define "rollcall.webhook" -}}
 admissionReviewVersions: [v1]
 sideEffects: None
 matchPolicy: Equivalent
-# The label is the opt-in. An API server does not call Rollcall, up or down, for anything without it.
+# The label enables Rollcall. API servers never call Rollcall for an object without the label.
 objectSelector:
   matchExpressions:
     - key: rollcall.training/framework
@@ -103,7 +111,8 @@ objectSelector:
       values: ["false"]
 namespaceSelector:
   {{- include "rollcall.namespaceSelector" . | nindent 2 }}
-# The garbage collector takes finalizers away by an UPDATE. Nothing may come between it and an object that is going.
+# The garbage collector removes finalizers with an UPDATE. A webhook must never prevent the deletion
+# of an object.
 matchConditions:
   - name: not-being-deleted
     expression: request.operation == 'CREATE' || !has(object.metadata.deletionTimestamp)

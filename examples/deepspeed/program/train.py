@@ -1,4 +1,4 @@
-"""A linear model under ZeRO stage 1: each rank keeps its share of the optimizer's state."""
+"""A linear model with ZeRO stage 1: each rank stores a part of the state of the optimizer."""
 
 import hashlib
 
@@ -21,7 +21,7 @@ engine, _, _, _ = deepspeed.initialize(
     },
 )
 
-torch.manual_seed(rank)  # each rank has rows of its own
+torch.manual_seed(rank)  # each rank has its own rows
 x = torch.randn(50, 4)
 y = x @ torch.tensor([[1.0], [-2.0], [3.0], [0.5]])
 losses = []

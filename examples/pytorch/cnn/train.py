@@ -1,4 +1,4 @@
-"""A convolutional network learns ten kinds of 28 x 28 pictures, which are made here: nothing is downloaded."""
+"""A convolutional network learns ten classes of generated 28 x 28 images. It downloads nothing."""
 
 import hashlib
 
@@ -11,8 +11,8 @@ dist.init_process_group("gloo")
 rank, world_size = dist.get_rank(), dist.get_world_size()
 
 torch.manual_seed(3)
-kinds = torch.rand(10, 1, 28, 28)  # what the ten kinds look like, the same on all ranks
-torch.manual_seed(1000 + rank)  # and each rank has pictures of its own
+kinds = torch.rand(10, 1, 28, 28)  # the patterns of the ten classes, the same on all ranks
+torch.manual_seed(1000 + rank)  # each rank has its own images
 
 
 def pictures(count):

@@ -1,4 +1,4 @@
-"""Steps that go on when ranks come and go: torchrun starts the processes anew, and they take up where the furthest was."""
+"""Elastic training: when ranks are added or removed, torchrun restarts the processes, which continue from the latest step."""
 
 import os
 import pathlib
@@ -8,19 +8,19 @@ import torch
 import torch.distributed as dist
 
 STEPS = int(os.environ.get("STEPS", "60"))
-# Steps count only with so many processes at work; for a test that waits until the gang has grown.
+# Steps count only with at least this number of processes, for a test that adds a pod.
 FULL = int(os.environ.get("FULL", "0"))
-checkpoint = pathlib.Path("/tmp/step")  # a real program would keep its model in a volume that all ranks share
+checkpoint = pathlib.Path("/tmp/step")  # a real program stores its model in a volume that all ranks share
 
 dist.init_process_group("gloo")
 rank, world_size = dist.get_rank(), dist.get_world_size()
 step = torch.tensor([int(checkpoint.read_text()) if checkpoint.exists() else 0])
 dist.all_reduce(step, op=dist.ReduceOp.MAX)
-print(f"rank {rank} world_size {world_size} goes on from step {step.item()}", flush=True)
+print(f"rank {rank} world_size {world_size} continues from step {step.item()}", flush=True)
 
 while step.item() < STEPS:
     ones = torch.ones(1)
-    dist.all_reduce(ones)  # fails when a rank is gone, and torchrun starts anew
+    dist.all_reduce(ones)  # fails if a rank terminated; torchrun then restarts all processes
     assert ones.item() == world_size
     if world_size >= FULL:
         step += 1

@@ -1,8 +1,8 @@
-"""ParameterServerStrategy: the chief deals out steps to the workers, whose variables are on the parameter servers."""
+"""ParameterServerStrategy: the chief schedules steps on the workers. The parameter servers store the variables."""
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is loaded
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before the import of TensorFlow
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ if cluster.task_type in ("worker", "ps"):
         cluster.cluster_spec(), job_name=cluster.task_type, task_index=cluster.task_id, protocol="grpc", start=True
     )
     print(f"{cluster.task_type} {cluster.task_id} serves")
-    server.join()  # until the gang has ended
+    server.join()  # runs until the gang succeeds
 
 strategy = tf.distribute.ParameterServerStrategy(cluster)
 coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
@@ -38,7 +38,7 @@ def step():
 
 first = coordinator.fetch(coordinator.schedule(step))
 for _ in range(80):
-    coordinator.schedule(step)  # to whichever worker is free
+    coordinator.schedule(step)  # on any idle worker
 coordinator.join()
 last = coordinator.fetch(coordinator.schedule(step))
 workers = len(cluster.cluster_spec().job_tasks("worker"))

@@ -1,5 +1,6 @@
-// Command pause holds a pod's network open while its containers come and go, and collects the pod's orphaned
-// processes when it shares one process namespace. It is all that the image of every pod's first container holds.
+// Command pause keeps the network of a pod open while its containers restart. It also reaps
+// orphaned processes if the containers of the pod share a process namespace. It is the only program
+// in the pause image.
 package main
 
 import (
@@ -16,7 +17,7 @@ func main() {
 			return
 		}
 		for {
-			// Signals of several children may have come as one.
+			// One signal may stand for several children.
 			if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != nil || pid <= 0 {
 				break
 			}

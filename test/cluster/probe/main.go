@@ -1,6 +1,6 @@
-// Command probe tries, from inside a pod, what every pod of a real cluster must be able to do: it looks names up and
-// connects to addresses, given as "name" and as "host:port", again and again until each has worked or half a minute
-// is over. It prints what it found, and with "sleep" as its last argument it then waits to be killed.
+// Command probe checks the connectivity of a pod. It resolves names and connects to addresses,
+// given as "name" and "host:port", and retries each for up to 30 s. It prints the results. If the
+// last argument is "sleep", it then waits to be killed.
 package main
 
 import (
@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// limit is generous for a pod that is still being started, and short enough for a test.
-const limit = 30 * time.Second
+// probeTimeout is long enough for the start of a pod and short enough for a test.
+const probeTimeout = 30 * time.Second
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	for _, target := range os.Args[1:] {
 		if target == "sleep" {
 			select {}
 		}
-		if err := try(ctx, target); err != nil {
+		if err := probeUntilSuccess(ctx, target); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", target, err)
 			os.Exit(1)
 		}
 	}
 }
 
-func try(ctx context.Context, target string) error {
+func probeUntilSuccess(ctx context.Context, target string) error {
 	for {
-		found, err := once(ctx, target)
+		found, err := probeTarget(ctx, target)
 		if err == nil {
 			fmt.Println(target, found)
 			return nil
@@ -44,7 +44,7 @@ func try(ctx context.Context, target string) error {
 	}
 }
 
-func once(ctx context.Context, target string) (string, error) {
+func probeTarget(ctx context.Context, target string) (string, error) {
 	if !strings.Contains(target, ":") {
 		addresses, err := net.DefaultResolver.LookupHost(ctx, target)
 		return strings.Join(addresses, " "), err

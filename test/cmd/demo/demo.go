@@ -16,71 +16,70 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/plan"
+	"rollcall.training/internal/plan"
+	"rollcall.training/test/installation"
 )
 
 const (
-	// root is the repository, seen from the module that make runs this in.
-	root = ".."
+	// repositoryRoot is the path of the repository from the module in which make runs this program.
+	repositoryRoot = ".."
 
-	release          = "rollcall"
-	releaseNamespace = "rollcall-system"
-	example          = "examples/pytorch"
-	exampleJob       = "all-reduce"
-	// exampleImage is the image that the example names.
+	examplePath = "examples/pytorch"
+	exampleJob  = "all-reduce"
+	// exampleImage is the image in the manifest of the example.
 	exampleImage = "rollcall.training/pytorch-cpu"
 )
 
-// run is the whole demo.
-func run(ctx context.Context, w io.Writer) error {
+// runDemo runs all steps of the demo and prints how to continue.
+func runDemo(ctx context.Context, w io.Writer) error {
 	started := time.Now()
-	find := ownPlace
+	find := startDemoCluster
 	if os.Getenv(kubeconfigEnv) != "" {
-		find = func(ctx context.Context, _ io.Writer) (*place, error) { return givenPlace(ctx) }
+		find = func(ctx context.Context, _ io.Writer) (*demoCluster, error) { return useExistingCluster(ctx) }
 	}
 	p, err := find(ctx, w)
 	if err != nil {
 		return err
 	}
-	d := demo{place: p, w: w}
+	d := demo{demoCluster: p, w: w}
 	for _, step := range []struct {
 		title string
 		do    func(context.Context) error
 	}{
-		{"Installing the chart", d.install},
-		{"Applying " + example + ", a plain Job with one label", d.apply},
-		{"Waiting for the gang", d.await},
-		{"What the ranks say", d.logs},
-		{"The gang's phase", d.phase},
-		{"What was injected", d.injected},
+		{"Installing the chart", d.installChart},
+		{"Applying " + examplePath + ", a plain Job with one label", d.applyExample},
+		{"Waiting for the gang", d.waitForSuccess},
+		{"Output of the ranks", d.printLogs},
+		{"Phase of the gang", d.printPhase},
+		{"Injected fields", d.printInjectedFields},
 	} {
 		fmt.Fprintf(w, "\n== %s\n", step.title)
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", strings.ToLower(step.title[:1])+step.title[1:], err)
 		}
 	}
-	fmt.Fprintf(w, "\nDone in %s. Look around:\n\n", time.Since(started).Round(time.Second))
-	for _, line := range append(p.around,
+	fmt.Fprintf(w, "\nDone in %s. Inspect it:\n\n", time.Since(started).Round(time.Second))
+	for _, line := range append(p.exploreCommands,
 		"kubectl get jobs -L "+gang.LabelPhase,
 		"kubectl describe job "+exampleJob,
-		"go run ./cmd/rollcall inject -f "+example+"/job.yaml") {
+		"go run ./cmd/rollcall inject -f "+examplePath+"/job.yaml") {
 		fmt.Fprintln(w, "  "+line)
 	}
-	fmt.Fprintf(w, "\nStop it:\n\n  %s\n", strings.Join(p.stop, "\n  "))
+	fmt.Fprintf(w, "\nStop it:\n\n  %s\n", strings.Join(p.stopCommands, "\n  "))
 	return nil
 }
 
 type demo struct {
-	*place
+	*demoCluster
 	w io.Writer
 }
 
-func (d demo) install(ctx context.Context) error {
-	if d.manager == "" {
-		fmt.Fprintln(d.w, "installed already; left as it is")
+func (d demo) installChart(ctx context.Context) error {
+	if d.managerImage == "" {
+		fmt.Fprintln(d.w, "Rollcall is already installed and stays unchanged")
 		return nil
 	}
-	image, err := name.ParseReference(d.manager)
+	image, err := name.ParseReference(d.managerImage)
 	if err != nil {
 		return fmt.Errorf("reading the image of the manager: %w", err)
 	}
@@ -88,12 +87,14 @@ func (d demo) install(ctx context.Context) error {
 	if _, ok := image.(name.Digest); ok {
 		version = "image.digest="
 	}
-	out, err := d.helm(ctx, "upgrade", "--install", release, filepath.Join(root, "charts", "rollcall"),
-		"--namespace", releaseNamespace, "--create-namespace", "--wait", "--timeout", "3m",
+	out, err := d.runHelm(ctx, "upgrade", "--install", installation.Release, filepath.Join(
+		repositoryRoot, "charts", "rollcall",
+	),
+		"--namespace", installation.Namespace, "--create-namespace", "--wait", "--timeout", "3m",
 		"--set-string", "image.repository="+image.Context().Name(), "--set-string", version+image.Identifier(),
-		"--set-string", "podAnnotations.build="+d.build)
+		"--set-string", "podAnnotations.build="+d.managerBuildID)
 	if err != nil {
-		pods, _ := d.kubectl(ctx, "--namespace", releaseNamespace, "get", "pods,events")
+		pods, _ := d.runKubectl(ctx, "--namespace", installation.Namespace, "get", "pods,events")
 		return fmt.Errorf("%w\n%s", err, pods)
 	}
 	first, _, _ := strings.Cut(out, "NOTES:")
@@ -101,21 +102,21 @@ func (d demo) install(ctx context.Context) error {
 	return nil
 }
 
-// apply applies the example as it stands, but for the image, which is the place's.
-func (d demo) apply(ctx context.Context) error {
-	base, err := filepath.Abs(filepath.Join(root, example))
+// applyExample applies the unmodified example with the training image of the cluster.
+func (d demo) applyExample(ctx context.Context) error {
+	base, err := filepath.Abs(filepath.Join(repositoryRoot, examplePath))
 	if err != nil {
 		return fmt.Errorf("finding the example: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "rollcall-demo-")
 	if err != nil {
-		return fmt.Errorf("making an overlay: %w", err)
+		return fmt.Errorf("creating an overlay: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a few bytes in the folder for such things
+	defer os.RemoveAll(dir) //nolint:errcheck // a few bytes in the directory for temporary files
 	if base, err = filepath.Rel(dir, base); err != nil {
-		return fmt.Errorf("making an overlay: %w", err)
+		return fmt.Errorf("creating an overlay: %w", err)
 	}
-	image, err := name.ParseReference(d.training)
+	image, err := name.ParseReference(d.trainingImage)
 	if err != nil {
 		return fmt.Errorf("reading the training image: %w", err)
 	}
@@ -126,42 +127,43 @@ func (d demo) apply(ctx context.Context) error {
 	overlay := fmt.Sprintf("resources: [%s]\nimages: [{name: %s, newName: %s, %s: %q}]\n",
 		base, exampleImage, image.Context().Name(), version, image.Identifier())
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
-		return fmt.Errorf("making an overlay: %w", err)
+		return fmt.Errorf("creating an overlay: %w", err)
 	}
-	if _, err := d.kubectl(ctx, "delete", "-k", dir, "--ignore-not-found", "--timeout=2m"); err != nil {
+	if _, err := d.runKubectl(ctx, "delete", "-k", dir, "--ignore-not-found", "--timeout=2m"); err != nil {
 		return err
 	}
-	out, err := d.kubectl(ctx, "apply", "-k", dir)
+	out, err := d.runKubectl(ctx, "apply", "-k", dir)
 	fmt.Fprint(d.w, out)
 	return err
 }
 
-func (d demo) await(ctx context.Context) error {
+func (d demo) waitForSuccess(ctx context.Context) error {
 	began := time.Now()
 	const condition = "GangSucceeded"
-	if _, err := d.kubectl(ctx, "wait", "job/"+exampleJob, "--for=condition="+condition, "--timeout=5m"); err != nil {
-		events, _ := d.kubectl(ctx, "get", "pods,events")
+	if _, err := d.runKubectl(ctx, "wait", "job/"+exampleJob, "--for=condition="+condition, "--timeout=5m"); err != nil {
+		events, _ := d.runKubectl(ctx, "get", "pods,events")
 		return fmt.Errorf("%w\n%s", err, events)
 	}
 	fmt.Fprintf(d.w, "%s after %s\n", condition, time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
-func (d demo) logs(ctx context.Context) error {
-	out, err := d.kubectl(ctx, "logs", "--selector", gang.LabelGang+"="+exampleJob, "--prefix", "--tail=-1")
+func (d demo) printLogs(ctx context.Context) error {
+	out, err := d.runKubectl(ctx, "logs", "--selector", gang.LabelGang+"="+exampleJob, "--prefix", "--tail=-1")
 	fmt.Fprint(d.w, out)
 	return err
 }
 
-func (d demo) phase(ctx context.Context) error {
-	out, err := d.kubectl(ctx, "get", "job", exampleJob, "-L", gang.LabelFramework, "-L", gang.LabelPhase)
+func (d demo) printPhase(ctx context.Context) error {
+	out, err := d.runKubectl(ctx, "get", "job", exampleJob, "-L", gang.LabelFramework, "-L", gang.LabelPhase)
 	fmt.Fprint(d.w, out)
 	return err
 }
 
-// injected lists the variables of the training container that Rollcall added.
-func (d demo) injected(ctx context.Context) error {
-	out, err := d.kubectl(ctx, "get", "job", exampleJob, "-o", "json")
+// printInjectedFields prints the environment variables, fields and volumes that Rollcall added to
+// the Job.
+func (d demo) printInjectedFields(ctx context.Context) error {
+	out, err := d.runKubectl(ctx, "get", "job", exampleJob, "-o", "json")
 	if err != nil {
 		return err
 	}
@@ -174,7 +176,7 @@ func (d demo) injected(ctx context.Context) error {
 		return err
 	}
 	if record == nil {
-		return fmt.Errorf("the Job has no annotation %s: nothing was injected", gang.AnnotationInjected)
+		return fmt.Errorf("the Job has no annotation %s: Rollcall did not inject it", gang.AnnotationInjected)
 	}
 	c := job.Spec.Template.Spec.Containers[0]
 	ours := record.Env[c.Name]

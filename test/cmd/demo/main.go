@@ -1,5 +1,5 @@
-// Command demo shows Rollcall at work: a real cluster, the chart, a labelled Job,
-// its ranks' logs. The README tells of it as make demo.
+// Command demo demonstrates Rollcall: it starts a real cluster, installs the chart, applies a
+// labeled Job, and prints the logs of its ranks. Run it with make demo.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout)
+	err := runDemo(ctx, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)

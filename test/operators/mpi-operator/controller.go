@@ -26,11 +26,12 @@ import (
 	"rollcall.training/test/operators/recording"
 )
 
-// poll is how often to look whether the controller is done.
-const poll = 10 * time.Millisecond
+// pollInterval is the pause between two checks of the controller's progress.
+const pollInterval = 10 * time.Millisecond
 
-// run lets the controller work on a job and reads what it made.
-func run(ctx context.Context, job *v2beta1.MPIJob) (*recording.Recording, error) {
+// runController runs the controller on a job and returns a recording of the objects that it
+// created.
+func runController(ctx context.Context, job *v2beta1.MPIJob) (*recording.Recording, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	kube, mpi := fake.NewClientset(), mpifake.NewClientset(job)
@@ -40,12 +41,12 @@ func run(ctx context.Context, job *v2beta1.MPIJob) (*recording.Recording, error)
 	c, err := controller.NewMPIJobController(ctx, kube, mpi, nil, nil,
 		core.ConfigMaps(), core.Secrets(), core.Services(), kubeInformers.Batch().V1().Jobs(), core.Pods(),
 		kubeInformers.Scheduling().V1().PriorityClasses(), mpiInformers.Kubeflow().V2beta1().MPIJobs(),
-		// What its flags default to.
+		// The defaults of the controller's flags.
 		&options.ServerOption{Threadiness: 2, ControllerRateLimit: 10, ControllerBurst: 100})
 	if err != nil {
 		return nil, err
 	}
-	watched := watches(kube)
+	watched := trackWatches(kube)
 	kubeInformers.Start(ctx.Done())
 	mpiInformers.Start(ctx.Done())
 	if err := watched(ctx); err != nil {
@@ -53,18 +54,18 @@ func run(ctx context.Context, job *v2beta1.MPIJob) (*recording.Recording, error)
 	}
 	done := make(chan error, 1)
 	go func() { done <- c.Run(2, ctx.Done()) }()
-	r, err := observe(ctx, kube, job)
+	r, err := recordOnceStarted(ctx, kube, job)
 	stop()
 	return r, errors.Join(err, <-done)
 }
 
-// resources are what the controller watches of Kubernetes' own.
-var resources = []string{"configmaps", "secrets", "services", "jobs", "pods", "priorityclasses"}
+// watchedResources are the Kubernetes resources that the controller watches.
+var watchedResources = []string{"configmaps", "secrets", "services", "jobs", "pods", "priorityclasses"}
 
-// watches returns a function that waits until each of resources is watched. A
-// clientset in memory has no history: what is created between an informer's list
-// and its watch would never be seen by the controller.
-func watches(kube *fake.Clientset) func(context.Context) error {
+// trackWatches returns a function that waits until each of watchedResources is watched. A clientset
+// in memory has no history: the controller would never observe objects that are created between the
+// list and the watch of an informer.
+func trackWatches(kube *fake.Clientset) func(context.Context) error {
 	started := make(chan string, 16)
 	kube.PrependWatchReactor("*", func(action testing.Action) (bool, watch.Interface, error) {
 		w, err := kube.Tracker().Watch(action.GetResource(), action.GetNamespace())
@@ -74,7 +75,7 @@ func watches(kube *fake.Clientset) func(context.Context) error {
 		return true, w, err
 	})
 	return func(ctx context.Context) error {
-		missing := sets.New(resources...)
+		missing := sets.New(watchedResources...)
 		for missing.Len() > 0 {
 			select {
 			case r := <-started:
@@ -87,9 +88,11 @@ func watches(kube *fake.Clientset) func(context.Context) error {
 	}
 }
 
-func observe(ctx context.Context, kube kubernetes.Interface, job *v2beta1.MPIJob) (*recording.Recording, error) {
+func recordOnceStarted(
+	ctx context.Context, kube kubernetes.Interface, job *v2beta1.MPIJob,
+) (*recording.Recording, error) {
 	launcher := job.Name + "-launcher"
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		_, err := kube.BatchV1().Jobs(job.Namespace).Get(ctx, launcher, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
@@ -97,17 +100,18 @@ func observe(ctx context.Context, kube kubernetes.Interface, job *v2beta1.MPIJob
 		return err == nil, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("waiting for the launcher (%s): %w", events(kube, job.Namespace), err)
+		return nil, fmt.Errorf("waiting for the launcher (%s): %w", formatEvents(kube, job.Namespace), err)
 	}
 	if err := runPods(ctx, kube, job.Namespace); err != nil {
 		return nil, err
 	}
-	return read(ctx, kube, job.Namespace)
+	return recordObjects(ctx, kube, job.Namespace)
 }
 
-// events are what the controller has to say about a job that doesn't start.
-func events(kube kubernetes.Interface, namespace string) string {
-	// The caller's context may have ended; the clientset is memory anyway.
+// formatEvents returns the notes of the Events of a namespace. They explain why a job does not
+// start.
+func formatEvents(kube kubernetes.Interface, namespace string) string {
+	// The context of the caller may be canceled. The clientset is in memory and does not block.
 	list, err := kube.CoreV1().Events(namespace).List(context.TODO(), metav1.ListOptions{})
 	if err != nil {
 		return err.Error()
@@ -119,8 +123,8 @@ func events(kube kubernetes.Interface, namespace string) string {
 	return strings.Join(messages, "; ")
 }
 
-// runPods reports all workers as running, as kubelets would, and waits until
-// the controller has listed each of them in the script that discovers hosts.
+// runPods reports all workers as running, as kubelets do. It waits until the controller has listed
+// all of them in the host discovery script.
 func runPods(ctx context.Context, kube kubernetes.Interface, namespace string) error {
 	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -128,14 +132,14 @@ func runPods(ctx context.Context, kube kubernetes.Interface, namespace string) e
 	}
 	for i := range pods.Items {
 		pods.Items[i].Status.Phase = corev1.PodRunning
-		// The controller ignores an update that leaves the version as it was, and
-		// a clientset in memory counts no versions.
+		// The controller ignores an update with the same resource version, and a clientset in
+		// memory does not set it.
 		pods.Items[i].ResourceVersion = "2"
 		if _, err := kube.CoreV1().Pods(namespace).UpdateStatus(ctx, &pods.Items[i], metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 	}
-	err = wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		maps, err := kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil || len(maps.Items) != 1 {
 			return false, err
@@ -154,8 +158,8 @@ func runPods(ctx context.Context, kube kubernetes.Interface, namespace string) e
 	return nil
 }
 
-// read records what the controller has created.
-func read(ctx context.Context, kube kubernetes.Interface, namespace string) (*recording.Recording, error) {
+// recordObjects records the objects that the controller created.
+func recordObjects(ctx context.Context, kube kubernetes.Interface, namespace string) (*recording.Recording, error) {
 	pods, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err

@@ -1,9 +1,8 @@
-// Mpi-operator records what github.com/kubeflow/mpi-operator makes of MPIJobs of
+// Mpi-operator records the objects that github.com/kubeflow/mpi-operator creates for MPIJobs of
 // kubeflow.org/v2beta1.
 //
-// Its controller runs, with flags at their defaults, on clientsets in memory,
-// until the launcher exists and every worker, once it runs, is in the list of
-// hosts to discover.
+// It runs the controller with the defaults of its flags on clientsets in memory, until the launcher
+// exists and the host discovery script lists every running worker.
 package main
 
 import (
@@ -23,9 +22,9 @@ import (
 
 const module = "github.com/kubeflow/mpi-operator"
 
-// patience is how long the controller may take for one job. It takes
-// milliseconds; one that it refuses never comes.
-const patience = 20 * time.Second
+// timeout is how long the controller may take for one job. It takes milliseconds. For a job that it
+// rejects, it would take forever.
+const timeout = 20 * time.Second
 
 func main() {
 	ctx := context.Background()
@@ -51,9 +50,9 @@ func main() {
 		if err := recording.Strict(objects[0], job); err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		return run(ctx, job)
+		return runController(ctx, job)
 	}
 	recording.Main(ctx, record, "mpijob-v2beta1")
 }

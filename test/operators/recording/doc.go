@@ -1,18 +1,17 @@
-// Package recording writes down what an operator makes of a manifest.
+// Package recording records the objects that an operator creates for a manifest.
 //
-// Whoever moves a PyTorchJob, an MPIJob or a TrainJob to plain Jobs wants to
-// know that each rank still sees the environment that the operator gave it.
-// The operator's own code is the only witness that cannot be mistaken, so the
-// programs beside this package run it, on objects in memory, and keep what it
-// made as a file next to the manifest: a recording. Tests of the migration read
-// recordings and never need the operator.
+// # The idea
 //
-// A recording holds what a training program or a person can see: pods with
-// their containers and variables in order, Jobs, Services, ConfigMaps, and which
-// keys a Secret has. Nothing in it depends on chance or time, so a recording
-// that differs from its file is stale, and Main says so.
+// A migrated PyTorchJob, MPIJob or TrainJob must give each rank the environment that the operator
+// gave it. Only the code of the operator defines that environment. The programs next to this
+// package run this code on objects in memory and store the created objects in a file next to the
+// manifest: a recording. The tests of the migration read recordings and do not need the operator.
 //
-// Each program lives in a module of its own, because operators pin versions of
-// the Kubernetes libraries that exclude one another. This module asks for the
-// oldest of them; every program raises them to what its operator needs.
+// A recording contains what a training program or a user can observe: pods with their containers
+// and variables in order, Jobs, Services, ConfigMaps, and the keys of Secrets. It does not depend
+// on time or randomness. So a recording that differs from its file is stale, and Main reports it.
+//
+// Each program is a Go module of its own, because the operators require incompatible versions of
+// the Kubernetes libraries. This module requires the oldest of these versions, and each program
+// raises them to the version of its operator.
 package recording

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// completionIndex is label and annotation of a pod of an Indexed Job.
+	// completionIndex is a label and an annotation of the pods of an Indexed Job.
 	completionIndex = "batch.kubernetes.io/job-completion-index"
-	// completionIndexEnv is the variable that such a pod's containers get.
+	// completionIndexEnv is the variable of their containers.
 	completionIndexEnv = "JOB_COMPLETION_INDEX"
 )
 
-// Job is a batch/v1 Job as the operator creates it.
+// Job is a batch/v1 Job that the operator created.
 type Job struct {
 	Name                  string            `json:"name"`
 	Labels                map[string]string `json:"labels,omitempty"`
@@ -31,10 +31,10 @@ type Job struct {
 	Suspend               *bool             `json:"suspend,omitempty"`
 }
 
-// AddJob records a Job and the pods that the Job controller of Kubernetes makes
-// of it. That controller's part is small and stable, and written out here: names,
-// the labels that name the Job, and, if the Job is Indexed, host name, index and
-// the variable that holds it.
+// AddJob records a Job and the pods that the Job controller of Kubernetes creates for it. The
+// relevant part of that controller is small and stable, and it is implemented here: the names, the
+// labels with the name of the Job, and for an Indexed Job the host name, the index and its
+// variable.
 func (r *Recording) AddJob(j *batchv1.Job) {
 	job := Job{
 		Name:                  j.Name,
@@ -59,9 +59,9 @@ func (r *Recording) AddJob(j *batchv1.Job) {
 	}
 }
 
-// PodCount is how many pods of the Job run at once.
+// PodCount returns the number of pods of the Job that run at the same time.
 func PodCount(j *batchv1.Job) int32 {
-	n := int32(1) // the API server's default
+	n := int32(1) // the default of the API server
 	if j.Spec.Parallelism != nil {
 		n = *j.Spec.Parallelism
 	}
@@ -93,7 +93,7 @@ func jobPod(j *batchv1.Job, index int) Pod {
 			addCompletionIndex(&template.Spec.Containers[i])
 		}
 	}
-	p := pod(name, labels, annotations, &template.Spec)
+	p := newPod(name, labels, annotations, &template.Spec)
 	p.Job = j.Name
 	return p
 }

@@ -19,11 +19,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// uid stands for the UID that an API server would give. Operators copy it into
-// labels and owner references.
+// uid replaces the UID of an API server. Operators copy it into labels and owner references.
 const uid = types.UID("00000000-0000-0000-0000-000000000001")
 
-// ReadManifest reads the objects of a YAML file and gives each a fixed UID.
+// ReadManifest reads the objects of a YAML file and gives each of them the same UID.
 func ReadManifest(file string) ([]*unstructured.Unstructured, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -45,8 +44,8 @@ func ReadManifest(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Strict converts an object to the operator's Go type. A field that the type
-// doesn't know is an error: the API server would prune it without a word.
+// Strict converts an object to the operator's Go type. A field that the type does not have is an
+// error. The API server would prune it silently.
 func Strict(o *unstructured.Unstructured, into any) error {
 	data, err := yaml.Marshal(o.Object)
 	if err != nil {
@@ -58,11 +57,11 @@ func Strict(o *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// Definitions are CustomResourceDefinitions, which carry defaults that an API
-// server applies before the operator sees an object.
+// Definitions are CustomResourceDefinitions. The API server applies their defaults before the
+// operator observes an object.
 type Definitions map[string]*structuralschema.Structural
 
-// ReadDefinitions reads the definitions that match the glob pattern.
+// ReadDefinitions reads the definitions in the files that match the glob pattern.
 func ReadDefinitions(pattern string) (Definitions, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -83,7 +82,9 @@ func ReadDefinitions(pattern string) (Definitions, error) {
 				continue
 			}
 			var internal apiextensions.JSONSchemaProps
-			err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil)
+			err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+				v.Schema.OpenAPIV3Schema, &internal, nil,
+			)
 			if err != nil {
 				return nil, fmt.Errorf("converting the schema of %s: %w", crd.Name, err)
 			}
@@ -106,7 +107,7 @@ func (d Definitions) Default(o *unstructured.Unstructured) error {
 	if s == nil {
 		return fmt.Errorf("no CustomResourceDefinition for %s %s", o.GetAPIVersion(), o.GetKind())
 	}
-	// The defaulter wants the value types of JSON as the API server decodes it.
+	// The defaulter requires the Go types of decoded JSON.
 	o.Object = runtime.DeepCopyJSON(o.Object)
 	defaulting.Default(o.Object, s)
 	return nil

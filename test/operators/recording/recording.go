@@ -8,34 +8,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Recording is what an operator made of one manifest.
+// Recording holds the objects that an operator created for one manifest.
 type Recording struct {
-	// Operator is the Go module and version whose code ran.
+	// Operator is the path and version of the operator's Go module.
 	Operator string `json:"operator"`
-	// Warnings are those of the operator's admission webhooks.
+	// Warnings are the warnings of the operator's admission webhooks.
 	Warnings []string `json:"warnings,omitempty"`
-	// Pods are all pods that would exist once everything has started, those of
-	// a Job included; ordered by Job, role, index and name.
+	// Pods are all pods that exist after everything has started, including the pods of Jobs. They
+	// are ordered by Job, role, index and name.
 	Pods []Pod `json:"pods"`
-	// Jobs are the batch/v1 Jobs that the operator creates, if it does.
+	// Jobs are the batch/v1 Jobs that the operator created.
 	Jobs []Job `json:"jobs,omitempty"`
 	// Services are ordered by name.
 	Services []Service `json:"services,omitempty"`
-	// ConfigMaps has the data of each ConfigMap by name.
+	// ConfigMaps holds the data of each ConfigMap by name.
 	ConfigMaps map[string]map[string]string `json:"configMaps,omitempty"`
-	// Secrets has the keys of each Secret by name, never a value.
+	// Secrets holds the keys of each Secret by name, but no values.
 	Secrets map[string][]string `json:"secrets,omitempty"`
 }
 
-// Pod is one pod. Where a Job creates it, Name lacks the random suffix.
+// Pod is one pod. The name of a Job's pod has no random suffix.
 type Pod struct {
 	Name string `json:"name"`
-	// Job is the batch/v1 Job that creates the pod, or empty if the operator
-	// does so itself.
+	// Job is the batch/v1 Job that created the pod. It is empty if the operator created the pod.
 	Job string `json:"job,omitempty"`
-	// Role is the operator's word for the kind of replica.
+	// Role is the operator's name of the replica type.
 	Role string `json:"role"`
-	// Index is the index within the role, or within the Job.
+	// Index is the index within the role or within the Job.
 	Index         int               `json:"index"`
 	Hostname      string            `json:"hostname,omitempty"`
 	Subdomain     string            `json:"subdomain,omitempty"`
@@ -45,7 +44,7 @@ type Pod struct {
 	Account       string            `json:"serviceAccountName,omitempty"`
 	DNSSearches   []string          `json:"dnsSearches,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
-	// Annotations include the completion index, which fieldRefs may point at.
+	// Annotations include the completion index, because fieldRefs may refer to it.
 	Annotations    map[string]string          `json:"annotations,omitempty"`
 	InitContainers []Container                `json:"initContainers,omitempty"`
 	Containers     []Container                `json:"containers"`
@@ -68,11 +67,11 @@ type Container struct {
 	Security       *corev1.SecurityContext      `json:"securityContext,omitempty"`
 }
 
-// Env is one entry of a container's env, in the order and as often as the
-// operator left it: of entries with the same name, the last one counts.
+// Env is one entry of a container's env. Entries keep the order and the duplicates of the operator.
+// The last entry of a name takes effect.
 type Env struct {
 	Name string `json:"name"`
-	// Value is literal: $(VAR) is not expanded.
+	// Value is literal. $(VAR) is not expanded.
 	Value *string `json:"value,omitempty"`
 	// FieldRef is the path of a downward API reference.
 	FieldRef string `json:"fieldRef,omitempty"`
@@ -80,7 +79,7 @@ type Env struct {
 	From *corev1.EnvVarSource `json:"from,omitempty"`
 }
 
-// Service is a Service, which in all these operators is headless.
+// Service is a Service. In all these operators it is headless.
 type Service struct {
 	Name                     string               `json:"name"`
 	ClusterIP                string               `json:"clusterIP"`
@@ -89,7 +88,7 @@ type Service struct {
 	PublishNotReadyAddresses bool                 `json:"publishNotReadyAddresses"`
 }
 
-// New makes a recording of pods and services that the operator created itself.
+// New returns a recording of the pods and services that the operator created itself.
 func New(operator string, pods []corev1.Pod, services []corev1.Service) *Recording {
 	r := &Recording{Operator: operator}
 	for i := range pods {
@@ -103,7 +102,7 @@ func New(operator string, pods []corev1.Pod, services []corev1.Service) *Recordi
 
 // AddPod records a pod.
 func (r *Recording) AddPod(p *corev1.Pod) {
-	r.Pods = append(r.Pods, pod(p.Name, p.Labels, p.Annotations, &p.Spec))
+	r.Pods = append(r.Pods, newPod(p.Name, p.Labels, p.Annotations, &p.Spec))
 }
 
 // AddService records a Service.
@@ -127,7 +126,7 @@ func (r *Recording) AddConfigMap(c *corev1.ConfigMap) {
 	r.ConfigMaps[c.Name] = c.Data
 }
 
-// AddSecret records which keys a Secret has.
+// AddSecret records the keys of a Secret.
 func (r *Recording) AddSecret(s *corev1.Secret) {
 	if r.Secrets == nil {
 		r.Secrets = map[string][]string{}
@@ -140,8 +139,8 @@ func (r *Recording) AddSecret(s *corev1.Secret) {
 	r.Secrets[s.Name] = keys
 }
 
-// sort puts everything into the order that Recording promises.
-func (r *Recording) sort() {
+// sortAll sorts all objects into the documented order.
+func (r *Recording) sortAll() {
 	slices.SortFunc(r.Pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Role, b.Role),
 			cmp.Compare(a.Index, b.Index), cmp.Compare(a.Name, b.Name))
@@ -151,17 +150,17 @@ func (r *Recording) sort() {
 	slices.Sort(r.Warnings)
 }
 
-// roleLabels are where operators write the role of a pod, first match first.
+// roleLabels are the labels with the role of a pod. The first match counts.
 var roleLabels = []string{
 	"training.kubeflow.org/replica-type",
 	"training.kubeflow.org/job-role",
 	"jobset.sigs.k8s.io/replicatedjob-name",
 }
 
-// indexLabels are where the index of a pod is written, first match first.
+// indexLabels are the labels with the index of a pod. The first match counts.
 var indexLabels = []string{completionIndex, "training.kubeflow.org/replica-index"}
 
-func pod(name string, labels, annotations map[string]string, spec *corev1.PodSpec) Pod {
+func newPod(name string, labels, annotations map[string]string, spec *corev1.PodSpec) Pod {
 	p := Pod{
 		Name:          name,
 		Hostname:      spec.Hostname,
@@ -190,15 +189,15 @@ func pod(name string, labels, annotations map[string]string, spec *corev1.PodSpe
 		}
 	}
 	for i := range spec.InitContainers {
-		p.InitContainers = append(p.InitContainers, container(&spec.InitContainers[i]))
+		p.InitContainers = append(p.InitContainers, newContainer(&spec.InitContainers[i]))
 	}
 	for i := range spec.Containers {
-		p.Containers = append(p.Containers, container(&spec.Containers[i]))
+		p.Containers = append(p.Containers, newContainer(&spec.Containers[i]))
 	}
 	return p
 }
 
-func container(c *corev1.Container) Container {
+func newContainer(c *corev1.Container) Container {
 	out := Container{
 		Name:           c.Name,
 		Image:          c.Image,
@@ -214,12 +213,12 @@ func container(c *corev1.Container) Container {
 		out.Resources = &c.Resources
 	}
 	for _, e := range c.Env {
-		out.Env = append(out.Env, env(e))
+		out.Env = append(out.Env, newEnv(e))
 	}
 	return out
 }
 
-func env(e corev1.EnvVar) Env {
+func newEnv(e corev1.EnvVar) Env {
 	switch {
 	case e.ValueFrom == nil:
 		return Env{Name: e.Name, Value: &e.Value}

@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// echo is an operator that makes one pod, named like its job.
+// echo is a Recorder of an operator that creates one pod with the name of the job.
 func echo(_ context.Context, objects []*unstructured.Unstructured) (*Recording, error) {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: objects[0].GetName()}}
 	return New("echo", []corev1.Pod{p}, nil), nil
 }
 
-func TestRecords(t *testing.T) {
+func TestRecordDirectory(t *testing.T) {
 	write := func(t *testing.T, file, content string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -28,37 +28,56 @@ func TestRecords(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		name, reason string
-		change       func(t *testing.T, dir string)
-		want         string
+		name   string
+		change func(t *testing.T, dir string)
+		want   string
 	}{
-		{"fresh", "nothing has changed", func(*testing.T, string) {}, ""},
-		{"manifest changed", "the operator makes something else of it", func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "a.yaml"), "metadata: {name: other}")
-		}, "a.recorded.json is stale"},
-		{"recording changed", "no operator has written it", func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "a.recorded.json"), "{}")
-		}, "a.recorded.json is stale"},
-		{"no recording", "a new case", func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "b.yaml"), "metadata: {name: b}")
-		}, "b.recorded.json is stale"},
-		{"no manifest", "a case that was removed by half", func(t *testing.T, dir string) {
-			write(t, filepath.Join(dir, "c.recorded.json"), "{}")
-		}, "c.recorded.json has no manifest"},
+		{
+			name:   "unchanged recording is not stale",
+			change: func(*testing.T, string) {},
+		},
+		{
+			name: "changed manifest makes the recording stale",
+			change: func(t *testing.T, dir string) {
+				write(t, filepath.Join(dir, "a.yaml"), "metadata: {name: other}")
+			},
+			want: "a.recorded.json is stale",
+		},
+		{
+			name: "changed recording is stale",
+			change: func(t *testing.T, dir string) {
+				write(t, filepath.Join(dir, "a.recorded.json"), "{}")
+			},
+			want: "a.recorded.json is stale",
+		},
+		{
+			name: "missing recording is stale",
+			change: func(t *testing.T, dir string) {
+				write(t, filepath.Join(dir, "b.yaml"), "metadata: {name: b}")
+			},
+			want: "b.recorded.json is stale",
+		},
+		{
+			name: "recording without a manifest is an error",
+			change: func(t *testing.T, dir string) {
+				write(t, filepath.Join(dir, "c.recorded.json"), "{}")
+			},
+			want: "c.recorded.json has no manifest",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "a.yaml"), "metadata: {name: a}")
-			if err := records(context.Background(), echo, dir, false); err != nil {
+			if err := recordDirectory(context.Background(), echo, dir, false); err != nil {
 				t.Fatal(err)
 			}
 			tt.change(t, dir)
-			err := records(context.Background(), echo, dir, true)
+			err := recordDirectory(context.Background(), echo, dir, true)
 			switch {
 			case tt.want == "" && err != nil:
-				t.Errorf("%s: got %v", tt.reason, err)
+				t.Errorf("got %v", err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-				t.Errorf("%s: got %v, want %q", tt.reason, err, tt.want)
+				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
 	}

@@ -25,9 +25,9 @@ import (
 	"rollcall.training/test/operators/recording/standin"
 )
 
-// runJobSet lets the JobSet controller work on a JobSet until it creates no more
-// Jobs, and records them. Between its turns each new Job starts, or ends if
-// another part of the JobSet waits for that.
+// runJobSet runs the JobSet controller on a JobSet until it creates no more Jobs, and records the
+// Jobs. Between two passes of the controller, each new Job starts. It succeeds instead if another
+// part of the JobSet depends on that.
 func (o *operators) runJobSet(ctx context.Context, jobSet *unstructured.Unstructured, r *recording.Recording) error {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -41,7 +41,7 @@ func (o *operators) runJobSet(ctx context.Context, jobSet *unstructured.Unstruct
 	if err := webhooks.Setup(manager); err != nil {
 		return fmt.Errorf("setting up webhooks: %w", err)
 	}
-	warnings, err := create(ctx, c, manager, o.jobSet, jobSet)
+	warnings, err := createObject(ctx, c, manager, o.jobSet, jobSet)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func reconcileAll(ctx context.Context, c client.Client, name types.NamespacedNam
 	}
 }
 
-// startJobs plays API server and Job controller for Jobs that are new: sizes
-// default, and all pods are ready, or have succeeded.
+// startJobs acts as API server and Job controller for new Jobs: it sets default sizes, and reports
+// all pods as ready or succeeded.
 func startJobs(ctx context.Context, c client.Client, jobSet *jobsetapi.JobSet, started sets.Set[string]) error {
 	ends := sets.New[string]()
 	for _, r := range jobSet.Spec.ReplicatedJobs {
@@ -132,7 +132,7 @@ func startJobs(ctx context.Context, c client.Client, jobSet *jobsetapi.JobSet, s
 	return nil
 }
 
-// indexer gives indexes to a client that is being built.
+// indexer adds indexes to the builder of a client.
 type indexer struct{ *fake.ClientBuilder }
 
 // IndexField adds an index.

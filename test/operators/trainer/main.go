@@ -1,10 +1,9 @@
-// Trainer records what github.com/kubeflow/trainer makes of TrainJobs, and what
-// sigs.k8s.io/jobset makes of JobSets.
+// Trainer records the objects that github.com/kubeflow/trainer creates for TrainJobs, and that
+// sigs.k8s.io/jobset creates for JobSets.
 //
-// Both are in one program because the first makes JobSets and leaves the rest to
-// the second: a TrainJob is recorded by running one after the other. Webhooks and
-// reconcilers are the projects' own, with flags and feature gates at their
-// defaults, on objects in memory.
+// One program records both, because trainer creates a JobSet for each TrainJob: the program runs
+// trainer and then JobSet. It runs the webhooks and reconcilers of both projects on objects in
+// memory, with the defaults of their flags and feature gates.
 package main
 
 import (
@@ -37,7 +36,7 @@ func main() {
 	recording.Main(ctx, o.record, "trainjob", "jobset")
 }
 
-// operators is what both projects ship beside their code.
+// operators holds the manifests that both projects ship.
 type operators struct {
 	trainer, jobSet recording.Definitions
 	// runtimes are the ClusterTrainingRuntimes that trainer installs.
@@ -54,10 +53,14 @@ func newOperators(ctx context.Context) (*operators, error) {
 		return nil, err
 	}
 	o := &operators{}
-	if o.trainer, err = recording.ReadDefinitions(filepath.Join(trainerDir, "manifests/base/crds/trainer.kubeflow.org_*.yaml")); err != nil {
+	if o.trainer, err = recording.ReadDefinitions(
+		filepath.Join(trainerDir, "manifests/base/crds/trainer.kubeflow.org_*.yaml"),
+	); err != nil {
 		return nil, err
 	}
-	if o.jobSet, err = recording.ReadDefinitions(filepath.Join(jobSetDir, "config/components/crd/bases/*.yaml")); err != nil {
+	if o.jobSet, err = recording.ReadDefinitions(
+		filepath.Join(jobSetDir, "config/components/crd/bases/*.yaml"),
+	); err != nil {
 		return nil, err
 	}
 	for _, pattern := range []string{"*.yaml", "*/*.yaml", "*/*/*.yaml"} {
@@ -78,13 +81,12 @@ func newOperators(ctx context.Context) (*operators, error) {
 		}
 	}
 	if len(o.runtimes) == 0 {
-		return nil, errors.New("trainer ships no runtime where they were expected")
+		return nil, errors.New("trainer contains no runtimes in the expected directory")
 	}
 	return o, nil
 }
 
-// record records a manifest that has one TrainJob and perhaps its runtime, or
-// one JobSet.
+// record records a manifest with one TrainJob and optionally its runtime, or with one JobSet.
 func (o *operators) record(ctx context.Context, objects []*unstructured.Unstructured) (*recording.Recording, error) {
 	if len(objects) == 1 && objects[0].GetKind() == "JobSet" {
 		r := recording.New(recording.Operator(jobSetModule), nil, nil)

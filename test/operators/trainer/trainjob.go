@@ -23,30 +23,34 @@ import (
 	"rollcall.training/test/operators/recording/standin"
 )
 
-// snapshotSuffix ends the name of the ConfigMap in which trainer keeps a copy of
-// the runtime for itself.
+// snapshotSuffix is the suffix of the ConfigMap in which trainer stores a copy of the runtime for
+// its own use.
 const snapshotSuffix = "-runtime-snapshot"
 
-// runTrainJob lets trainer work on a TrainJob, records what it creates beside
-// the JobSet, and returns the JobSet.
-func (o *operators) runTrainJob(ctx context.Context, job *unstructured.Unstructured, runtimes []*unstructured.Unstructured, r *recording.Recording) (*unstructured.Unstructured, error) {
+// runTrainJob runs trainer on a TrainJob, records the objects that it creates in addition to the
+// JobSet, and returns the JobSet.
+func (o *operators) runTrainJob(
+	ctx context.Context, job *unstructured.Unstructured, runtimes []*unstructured.Unstructured, r *recording.Recording,
+) (*unstructured.Unstructured, error) {
 	builder := trainertesting.NewClientBuilder().WithStatusSubresource(&trainerapi.TrainJob{})
-	// Runtimes ask for their indexes once, at construction, and a client in
-	// memory wants to know them before it exists: hence twice.
-	if _, err := core.New(ctx, trainertesting.NewClientBuilder().Build(), trainertesting.AsIndex(builder), &configapi.Configuration{}); err != nil {
+	// The runtimes register their indexes once, in their constructor. A client in memory needs the
+	// indexes before it is built. So the runtimes are created twice.
+	if _, err := core.New(
+		ctx, trainertesting.NewClientBuilder().Build(), trainertesting.AsIndex(builder), &configapi.Configuration{},
+	); err != nil {
 		return nil, fmt.Errorf("collecting indexes: %w", err)
 	}
 	c := builder.Build()
 	plugins, err := core.New(ctx, c, ignoreIndexes{}, &configapi.Configuration{})
 	if err != nil {
-		return nil, fmt.Errorf("making the runtimes: %w", err)
+		return nil, fmt.Errorf("creating the runtimes: %w", err)
 	}
 	manager := standin.NewManager(c)
 	if kind, err := webhooks.Setup(manager, plugins); err != nil {
 		return nil, fmt.Errorf("setting up the webhook of %s: %w", kind, err)
 	}
 	for _, object := range append(runtimes[:len(runtimes):len(runtimes)], job) {
-		warnings, err := create(ctx, c, manager, o.trainer, object.DeepCopy())
+		warnings, err := createObject(ctx, c, manager, o.trainer, object.DeepCopy())
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +61,7 @@ func (o *operators) runTrainJob(ctx context.Context, job *unstructured.Unstructu
 	if _, err := reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: name}); err != nil {
 		return nil, err
 	}
-	if err := recordBeside(ctx, c, r); err != nil {
+	if err := recordConfigMapsAndSecrets(ctx, c, r); err != nil {
 		return nil, err
 	}
 	jobSet := &unstructured.Unstructured{}
@@ -71,8 +75,8 @@ func (o *operators) runTrainJob(ctx context.Context, job *unstructured.Unstructu
 	return jobSet, nil
 }
 
-// recordBeside records ConfigMaps and Secrets.
-func recordBeside(ctx context.Context, c client.Client, r *recording.Recording) error {
+// recordConfigMapsAndSecrets records ConfigMaps and Secrets.
+func recordConfigMapsAndSecrets(ctx context.Context, c client.Client, r *recording.Recording) error {
 	var configMaps corev1.ConfigMapList
 	var secrets corev1.SecretList
 	if err := c.List(ctx, &configMaps); err != nil {
@@ -92,9 +96,11 @@ func recordBeside(ctx context.Context, c client.Client, r *recording.Recording) 
 	return nil
 }
 
-// create does what an API server does with a new object: defaults of its
-// definition, webhooks, and no field that its type lacks.
-func create(ctx context.Context, c client.Client, m *standin.Manager, d recording.Definitions, o *unstructured.Unstructured) ([]string, error) {
+// createObject creates an object as an API server does: it applies the defaults of its definition,
+// calls the webhooks, and rejects fields that its type does not have.
+func createObject(
+	ctx context.Context, c client.Client, m *standin.Manager, d recording.Definitions, o *unstructured.Unstructured,
+) ([]string, error) {
 	if err := d.Default(o); err != nil {
 		return nil, err
 	}
@@ -119,7 +125,7 @@ func create(ctx context.Context, c client.Client, m *standin.Manager, d recordin
 	return warnings, nil
 }
 
-// ignoreIndexes is a FieldIndexer for a client that has its indexes.
+// ignoreIndexes is a FieldIndexer for a client that already has its indexes.
 type ignoreIndexes struct{}
 
 // IndexField does nothing.

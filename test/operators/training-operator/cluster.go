@@ -27,8 +27,8 @@ import (
 	"rollcall.training/test/operators/recording/standin"
 )
 
-// cluster is an API server in memory. The operator reads through one client and
-// writes through another; both see the same objects.
+// cluster is an API server in memory. The operator reads with one client and writes with another.
+// Both access the same objects.
 type cluster struct {
 	client    client.Client
 	clientset *kubernetesfake.Clientset
@@ -48,7 +48,7 @@ func newCluster(job client.Object) *cluster {
 	}
 }
 
-// runPods reports every pod as running, as a kubelet would.
+// runPods reports every pod as running, as a kubelet does.
 func (c *cluster) runPods(ctx context.Context) error {
 	var pods corev1.PodList
 	if err := c.client.List(ctx, &pods); err != nil {
@@ -64,7 +64,7 @@ func (c *cluster) runPods(ctx context.Context) error {
 	return nil
 }
 
-// newReconciler makes the operator's reconciler for a kind, writing to c.
+// newReconciler returns the operator's reconciler for a kind. It writes to c.
 func newReconciler(kind string, m *standin.Manager, c *cluster) reconcile.Reconciler {
 	gang := common.GenNonGangSchedulerSetupFunc()
 	var r reconcile.Reconciler

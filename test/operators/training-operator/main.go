@@ -1,11 +1,9 @@
-// Training-operator records what github.com/kubeflow/training-operator v1 makes
-// of PyTorchJobs, TFJobs, MPIJobs of kubeflow.org/v1, XGBoostJobs, PaddleJobs and
-// JAXJobs.
+// Training-operator records the objects that github.com/kubeflow/training-operator v1 creates for
+// PyTorchJobs, TFJobs, MPIJobs of kubeflow.org/v1, XGBoostJobs, PaddleJobs and JAXJobs.
 //
-// It runs the operator's own webhooks and one Reconcile, with flags at their
-// defaults and no gang scheduler, against objects in memory. An MPIJob is
-// reconciled again once its workers run, since its list of hosts to discover
-// follows them.
+// It runs the operator's webhooks and one reconcile pass on objects in memory, with the defaults of
+// its flags and without a gang scheduler. It reconciles an MPIJob again when the workers run,
+// because the host discovery script depends on them.
 package main
 
 import (
@@ -37,13 +35,13 @@ func main() {
 	ctx := context.Background()
 	logrus.SetOutput(io.Discard)
 	log.SetLogger(logr.Discard())
-	// What the operator's flags default to.
+	// The defaults of the operator's flags.
 	config.Config.PyTorchInitContainerTemplateFile = config.PyTorchInitContainerTemplateFileDefault
 	config.Config.PyTorchInitContainerImage = config.PyTorchInitContainerImageDefault
 	config.Config.PyTorchInitContainerMaxTries = config.PyTorchInitContainerMaxTriesDefault
 	config.Config.MPIKubectlDeliveryImage = config.MPIKubectlDeliveryImageDefault
 
-	definitions, err := definitions(ctx)
+	definitions, err := readDefinitions(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -52,12 +50,12 @@ func main() {
 		if len(objects) != 1 {
 			return nil, fmt.Errorf("want one object, got %d", len(objects))
 		}
-		return run(ctx, definitions, objects[0])
+		return runOperator(ctx, definitions, objects[0])
 	}
 	recording.Main(ctx, record, "pytorchjob", "tfjob", "mpijob-v1", "xgboostjob", "paddlejob", "jaxjob")
 }
 
-func definitions(ctx context.Context) (recording.Definitions, error) {
+func readDefinitions(ctx context.Context) (recording.Definitions, error) {
 	dir, err := recording.ModuleDir(ctx, module)
 	if err != nil {
 		return nil, err
@@ -65,11 +63,13 @@ func definitions(ctx context.Context) (recording.Definitions, error) {
 	return recording.ReadDefinitions(filepath.Join(dir, "manifests/base/crds/kubeflow.org_*.yaml"))
 }
 
-func run(ctx context.Context, definitions recording.Definitions, o *unstructured.Unstructured) (*recording.Recording, error) {
+func runOperator(
+	ctx context.Context, definitions recording.Definitions, o *unstructured.Unstructured,
+) (*recording.Recording, error) {
 	if err := definitions.Default(o); err != nil {
 		return nil, err
 	}
-	job, err := typed(o)
+	job, err := convertToTyped(o)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func run(ctx context.Context, definitions recording.Definitions, o *unstructured
 			return nil, err
 		}
 	}
-	r, err := c.recording(ctx)
+	r, err := c.recordObjects(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func run(ctx context.Context, definitions recording.Definitions, o *unstructured
 	return r, nil
 }
 
-// typed converts the object to the operator's type for its kind.
-func typed(o *unstructured.Unstructured) (client.Object, error) {
+// convertToTyped converts the object to the operator's type for its kind.
+func convertToTyped(o *unstructured.Unstructured) (client.Object, error) {
 	scheme := runtime.NewScheme()
 	if err := kubeflowv1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func typed(o *unstructured.Unstructured) (client.Object, error) {
 	return job, recording.Strict(o, job)
 }
 
-// recording reads from the cluster what the operator has put there.
-func (c *cluster) recording(ctx context.Context) (*recording.Recording, error) {
+// recordObjects returns a recording of the objects in the cluster.
+func (c *cluster) recordObjects(ctx context.Context) (*recording.Recording, error) {
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	var configMaps corev1.ConfigMapList

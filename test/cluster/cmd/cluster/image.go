@@ -12,15 +12,15 @@ import (
 	"rollcall.training/test/cluster"
 )
 
-func imageCommand() *cobra.Command {
+func newImageCommand() *cobra.Command {
 	known := strings.Join(slices.Sorted(maps.Keys(cluster.Recipes)), ", ")
 	return &cobra.Command{
 		Use:   "image [recipe]",
-		Short: "Make the image of a recipe and print its name and file, or list the images; recipes: " + known,
+		Short: "Build the image of a recipe and print its name and file, or list the images; recipes:  " + known,
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				files, err := cluster.Images()
+				files, err := cluster.ListImages()
 				if err != nil {
 					return err
 				}
@@ -29,7 +29,7 @@ func imageCommand() *cobra.Command {
 			}
 			recipe, ok := cluster.Recipes[args[0]]
 			if !ok {
-				return fmt.Errorf("no recipe is named %q; there are: %s", args[0], known)
+				return fmt.Errorf("unknown recipe %q; must be one of: %s", args[0], known)
 			}
 			image, err := recipe.Build(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
@@ -41,18 +41,18 @@ func imageCommand() *cobra.Command {
 	}
 }
 
-func loadImageCommand(target *named) *cobra.Command {
+func newLoadImageCommand(target *clusterRef) *cobra.Command {
 	return &cobra.Command{
 		Use:   "load-image recipe | file image-name",
-		Short: "Make an image ready for the pods of a real cluster: of a recipe, or from a file as docker save writes it",
+		Short: "Load an image into a real cluster, from a recipe or from a file of docker save",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := target.attach()
+			c, err := target.attachCluster()
 			if err != nil {
 				return err
 			}
 			if c.Nodes() != cluster.Real {
-				return fmt.Errorf("the cluster %s has nodes of kind %q, which have no images", c.Name(), c.Nodes())
+				return fmt.Errorf("cluster %s has nodes of kind %q, which do not use images", c.Name(), c.Nodes())
 			}
 			var source cluster.ImageSource
 			if len(args) == 2 {
@@ -64,7 +64,7 @@ func loadImageCommand(target *named) *cobra.Command {
 			} else {
 				recipe, ok := cluster.Recipes[args[0]]
 				if !ok {
-					return fmt.Errorf("%q is not a recipe; for a file, give the image's name too", args[0])
+					return fmt.Errorf("%q is not a recipe; to load a file, add the name of the image", args[0])
 				}
 				source = recipe
 			}

@@ -1,4 +1,5 @@
-// Command cluster starts, uses and stops a real Kubernetes cluster on this machine. See the package rollcall.training/test/cluster.
+// Command cluster starts, uses and stops a real Kubernetes cluster on this machine. See package
+// rollcall.training/test/cluster.
 package main
 
 import (
@@ -15,7 +16,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
+	err := newRootCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
@@ -23,13 +24,13 @@ func main() {
 	}
 }
 
-// named is what all commands on one cluster share.
-type named struct{ name string }
+// clusterRef identifies the cluster of a command.
+type clusterRef struct{ name string }
 
-func (n *named) attach() (*cluster.Cluster, error) { return cluster.Attach(n.name) }
+func (n *clusterRef) attachCluster() (*cluster.Cluster, error) { return cluster.Attach(n.name) }
 
-func command() *cobra.Command {
-	target := &named{}
+func newRootCommand() *cobra.Command {
+	target := &clusterRef{}
 	root := &cobra.Command{
 		Use:           "cluster",
 		Short:         "Start, use and stop a real Kubernetes cluster on this machine",
@@ -37,67 +38,88 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&target.name, "name", "default", "name of the cluster")
-	root.AddCommand(buildCommand(), upCommand(target), downCommand(target), statusCommand(), logsCommand(target), loadImageCommand(target),
-		imageCommand(), kubeconfigCommand(target), envCommand(target), kubectlCommand(target), helmCommand(target), cleanCommand())
+	root.AddCommand(
+		newBuildCommand(),
+		newUpCommand(target),
+		newDownCommand(target),
+		newStatusCommand(),
+		newLogsCommand(target),
+		newLoadImageCommand(target),
+		newImageCommand(),
+		newKubeconfigCommand(target),
+		newEnvCommand(target),
+		newKubectlCommand(target),
+		newHelmCommand(target),
+		newCleanCommand(),
+	)
 	return root
 }
 
-// releaseFlag adds the flag that chooses the Kubernetes to run.
-func releaseFlag(command *cobra.Command, release *string) {
-	command.Flags().StringVar(release, "kubernetes", "", fmt.Sprintf("which Kubernetes: %s, or %s, the oldest that is supported (default what %s says, else %s)",
-		cluster.Newest, cluster.Floor, cluster.ReleaseEnv, cluster.Newest))
+// addReleaseFlag adds the flag for the Kubernetes release.
+func addReleaseFlag(command *cobra.Command, release *string) {
+	command.Flags().StringVar(release, "kubernetes", "", fmt.Sprintf(
+		"Kubernetes release: %s, or %s for the oldest supported release (default the value of %s, or %s)",
+		cluster.Latest, cluster.OldestSupported, cluster.ReleaseEnv, cluster.Latest))
 }
 
-func buildCommand() *cobra.Command {
+func newBuildCommand() *cobra.Command {
 	var options cluster.Options
 	var nodes, release string
 	build := &cobra.Command{
 		Use:   "build",
-		Short: "Build what clusters need, minutes the first time, and start none",
+		Short: "Build the components of a cluster without starting it",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options.Nodes, options.Release = cluster.Nodes(nodes), cluster.Release(release)
+			options.Nodes, options.Release = cluster.NodeKind(nodes), cluster.Release(release)
 			return cluster.Build(cmd.Context(), options)
 		},
 	}
 	build.Flags().StringVar(&nodes, "nodes", string(cluster.Kwok), "kind of nodes: none, kwok or real")
-	releaseFlag(build, &release)
+	addReleaseFlag(build, &release)
 	return build
 }
 
-func upCommand(target *named) *cobra.Command {
+func newUpCommand(target *clusterRef) *cobra.Command {
 	var options cluster.Options
 	var nodes, release string
 	up := &cobra.Command{
 		Use:   "up",
-		Short: "Start a cluster, which runs until it is stopped",
+		Short: "Start a cluster that runs until it is stopped",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options.Name, options.Nodes, options.Detached = target.name, cluster.Nodes(nodes), true
+			options.Name, options.Nodes, options.Detached = target.name, cluster.NodeKind(nodes), true
 			options.Release = cluster.Release(release)
 			c, err := cluster.Up(cmd.Context(), options)
 			if err != nil {
 				return err
 			}
-			cmd.PrintErrf("ready. To use it with kubectl and tests: eval \"$(cluster env --name %s)\"\n", target.name)
+			cmd.PrintErrf("The cluster is ready. To use it with kubectl and tests:  eval \"$(cluster env --name %s)\"\n",
+				target.name)
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), c.Kubeconfig())
 			return err
 		},
 	}
 	flags := up.Flags()
-	flags.StringVar(&nodes, "nodes", string(cluster.None), "kind of nodes: none, kwok (simulated), or real (this machine; needs root)")
-	releaseFlag(up, &release)
+	flags.StringVar(
+		&nodes, "nodes", string(cluster.NoNodes), "kind of nodes: none, kwok (simulated), or real (this machine; needs root)",
+	)
+	addReleaseFlag(up, &release)
 	flags.IntVar(&options.KwokNodes, "kwok-nodes", 0, "number of simulated nodes (default 10 with --nodes kwok)")
 	flags.IntVar(&options.Port, "port", 0, "port of the API server (default a free one)")
-	flags.StringArrayVar(&options.APIServerFlags, "apiserver-flag", nil, "a flag for kube-apiserver, such as --v=4; may be repeated")
-	flags.StringArrayVar(&options.ControllerManagerFlags, "controller-manager-flag", nil, "a flag for kube-controller-manager; may be repeated")
+	flags.StringArrayVar(
+		&options.APIServerFlags, "apiserver-flag", nil, "additional flag of kube-apiserver, for example --v=4 (repeatable)",
+	)
+	flags.StringArrayVar(
+		&options.ControllerManagerFlags, "controller-manager-flag", nil,
+		"additional flag of kube-controller-manager (repeatable)",
+	)
 	return up
 }
 
-func downCommand(target *named) *cobra.Command {
+func newDownCommand(target *clusterRef) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Stop a cluster, wait until it is gone, and take away what crashed ones left",
+		Short: "Stop a cluster, or remove the leftovers of crashed clusters if it is not running",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			running, err := cluster.List()
@@ -109,17 +131,17 @@ func downCommand(target *named) *cobra.Command {
 					return cluster.Down(cmd.Context(), target.name, cmd.ErrOrStderr())
 				}
 			}
-			cmd.PrintErrf("no cluster named %s runs\n", target.name)
+			cmd.PrintErrf("cluster %s is not running\n", target.name)
 			return cluster.Clean(cmd.ErrOrStderr())
 		},
 	}
 }
 
-func cleanCommand() *cobra.Command {
+func newCleanCommand() *cobra.Command {
 	var everything bool
 	clean := &cobra.Command{
 		Use:   "clean",
-		Short: "Take away what crashed clusters left: processes, containers, mounts, network, files",
+		Short: "Remove the leftovers of crashed clusters: processes, containers, mounts, network, files",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cluster.Clean(cmd.ErrOrStderr()); err != nil || !everything {
@@ -128,6 +150,6 @@ func cleanCommand() *cobra.Command {
 			return cluster.Purge(cmd.ErrOrStderr())
 		},
 	}
-	clean.Flags().BoolVar(&everything, "cache", false, "remove the built programs, images and kept logs as well")
+	clean.Flags().BoolVar(&everything, "cache", false, "also remove the cached programs, images and logs")
 	return clean
 }

@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with just what a cluster's own names need: the stock program links some fifty plugins,
-// among them the clients of three clouds.
+// Command coredns is CoreDNS with only the plugins for names of the cluster. The standard program
+// links about fifty plugins, including the clients of three clouds.
 package main
 
 import (

@@ -1,12 +1,12 @@
-// Command kubernetes is a whole Kubernetes in one program: the control plane, the node's two daemons, kubectl, and
-// the etcd that stores it all. Which of them runs is decided by the name it is called by, or else by its first
-// argument, as busybox does it:
+// Command kubernetes is a complete Kubernetes in one program: the control plane, the two daemons of
+// a node, kubectl, and etcd. The name of the program or else its first argument selects the
+// component, as in busybox:
 //
 //	ln -s kubernetes kubectl && ./kubectl version
 //	./kubernetes kube-apiserver --version
 //
-// One program instead of eight because they share nearly all of their code: linked together they take a fifth of the
-// space, and one link instead of eight is what makes the build bearable on two cores.
+// The components share most of their code. One program needs a fifth of the space of eight
+// programs. It is linked only once, which keeps the build short on two cores.
 package main
 
 import (
@@ -31,8 +31,9 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// programs has each program by its usual name. Each builds its command only when it is called: building one
-// registers flags and metrics globally, and those of two programs would collide.
+// programs maps the usual name of each program to its main function. Each function creates its
+// command only when it is called. Commands register flags and metrics globally, and those of two
+// programs would conflict.
 var programs = map[string]func() int{
 	"etcd":                    func() int { etcdmain.Main(os.Args); return 0 },
 	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
@@ -63,7 +64,7 @@ func main() {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		fmt.Fprintf(os.Stderr, "call me by one of these names, or give one first: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(os.Stderr, "the name or the first argument must be one of: %s\n", strings.Join(names, ", "))
 		os.Exit(2)
 	}
 	os.Exit(run())

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Writes this module's go.mod and go.sum for another version of Kubernetes: ./upgrade.sh v1.37.0
-# Or floor.mod and floor.sum, for the oldest that is supported: ./upgrade.sh v1.33.0 floor
+# Write go.mod and go.sum of this module for another version of Kubernetes: ./upgrade.sh v1.37.0
+# To write oldest.mod and oldest.sum, for the oldest supported version: ./upgrade.sh v1.33.0 oldest
 #
-# k8s.io/kubernetes names its own staging modules (k8s.io/api and the like) in the version v0.0.0 and replaces them by
-# folders of its repository. A replace line counts in the main module alone, so whoever builds it as a dependency
-# must say it again, with the published version of the same release: v1.X.Y is v0.X.Y.
+# k8s.io/kubernetes requires its staging modules (for example k8s.io/api) in version v0.0.0 and replaces them with
+# directories of its repository. Go uses replace directives only of the main module. So a module that depends on
+# k8s.io/kubernetes must replace them with the published version of the same release: v1.X.Y is v0.X.Y.
 set -eu
-version=${1:?give a version of Kubernetes, such as v1.37.0}
+version=${1:?the first argument must be a version of Kubernetes, for example v1.37.0}
 name=${2:-go}
 cd "$(dirname "$0")"
 theirs=$(go mod download -json "k8s.io/kubernetes@$version" | awk -F'"' '$2 == "GoMod" { print $4 }')
@@ -24,6 +24,6 @@ rm -f $name.mod $name.sum
 	awk -v version="v0.${version#v1.}" '$2 == "=>" { print "\t" $1, "=>", $1, version }' "$theirs"
 	echo ")"
 } > $name.mod
-# etcd exactly as this release was tested with it: the server is not a direct dependency of Kubernetes.
+# The etcd server is not a direct dependency of Kubernetes. Require the version that the release was tested with.
 go mod edit -require="$(awk '$1 == "go.etcd.io/etcd/server/v3" { print $1 "@" $2 }' "$theirs")" $name.mod
 go mod tidy -modfile=$name.mod

@@ -1,6 +1,6 @@
-// Command kueue is Kueue's manager with what queues plain Jobs: its own controllers, scheduler and webhooks, and of its
-// integrations that for Jobs. The stock program links sixteen, with the clients of Ray, Kubeflow, JobSet and others, and
-// serves an API of its own.
+// Command kueue is Kueue's manager for plain Jobs: its controllers, scheduler and webhooks, and
+// only the integration for Jobs. The standard program links sixteen integrations, with the clients
+// of Ray, Kubeflow, JobSet and others, and serves an additional API.
 package main
 
 import (
@@ -45,7 +45,9 @@ func main() {
 
 func run(ctx context.Context, file string) error {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kueue.AddToScheme, configapi.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, kueue.AddToScheme, configapi.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return err
 		}
@@ -57,7 +59,7 @@ func run(ctx context.Context, file string) error {
 	config.AddWebhookSettingsTo(&options, &cfg)
 	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), options)
 	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
+		return fmt.Errorf("creating the manager: %w", err)
 	}
 	if err := setup(ctx, mgr, &cfg); err != nil {
 		return err
@@ -65,7 +67,7 @@ func run(ctx context.Context, file string) error {
 	return mgr.Start(ctx)
 }
 
-// setup has the order of the stock program.
+// setup initializes the parts in the order of the standard program.
 func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) error {
 	if err := mgr.AddReadyzCheck("readyz", mgr.GetWebhookServer().StartedChecker()); err != nil {
 		return err
@@ -82,11 +84,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) 
 		func() error { return indexer.Setup(ctx, mgr.GetFieldIndexer()) },
 		func() error { return tasindexer.SetupIndexes(ctx, mgr.GetFieldIndexer()) },
 		func() error {
-			return jobframework.SetupIndexes(ctx, mgr.GetFieldIndexer(), jobframework.WithEnabledFrameworks(sets.List(frameworks)))
+			return jobframework.SetupIndexes(ctx, mgr.GetFieldIndexer(),
+				jobframework.WithEnabledFrameworks(sets.List(frameworks)))
 		},
 	} {
 		if err := index(); err != nil {
-			return fmt.Errorf("making the indexes: %w", err)
+			return fmt.Errorf("creating the indexes: %w", err)
 		}
 	}
 	client, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
@@ -95,7 +98,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) 
 	}
 	version := kubeversion.NewServerVersionFetcher(client)
 	if err := version.FetchServerVersion(); err != nil {
-		return fmt.Errorf("asking for the version of Kubernetes: %w", err)
+		return fmt.Errorf("getting the version of Kubernetes: %w", err)
 	}
 	if failed, err := core.SetupControllers(mgr, queues, cache, cfg, role); err != nil {
 		return fmt.Errorf("setting up the controller of %s: %w", failed, err)

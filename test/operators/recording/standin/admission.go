@@ -17,16 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// Admit sends the creation of an object through the mutating and then the
-// validating webhook that are registered for its kind, and keeps what they
-// change. It returns their warnings, or an error if they deny the object. A
-// kind without webhooks passes.
+// Admit sends an object through the mutating and then the validating webhook that are registered
+// for its kind, and keeps their changes. It returns their warnings, or an error if a webhook denies
+// the object. An object without webhooks is admitted.
 func Admit(ctx context.Context, server webhook.Server, o *unstructured.Unstructured) ([]string, error) {
 	gvk := o.GroupVersionKind()
 	suffix := fmt.Sprintf("-%s-%s-%s", strings.ReplaceAll(gvk.Group, ".", "-"), gvk.Version, strings.ToLower(gvk.Kind))
 	var warnings []string
 	for _, path := range []string{"/mutate" + suffix, "/validate" + suffix} {
-		response, err := review(ctx, server.WebhookMux(), path, o)
+		response, err := sendReview(ctx, server.WebhookMux(), path, o)
 		if err != nil {
 			return nil, err
 		}
@@ -37,14 +36,16 @@ func Admit(ctx context.Context, server webhook.Server, o *unstructured.Unstructu
 			return nil, fmt.Errorf("%s %s is denied: %s", gvk.Kind, o.GetName(), response.Result.Message)
 		}
 		warnings = append(warnings, response.Warnings...)
-		if err := apply(response.Patch, o); err != nil {
+		if err := applyPatch(response.Patch, o); err != nil {
 			return nil, fmt.Errorf("applying the patch of %s: %w", path, err)
 		}
 	}
 	return warnings, nil
 }
 
-func review(ctx context.Context, mux *http.ServeMux, path string, o *unstructured.Unstructured) (*admissionv1.AdmissionResponse, error) {
+func sendReview(
+	ctx context.Context, mux *http.ServeMux, path string, o *unstructured.Unstructured,
+) (*admissionv1.AdmissionResponse, error) {
 	if mux == nil {
 		return nil, nil
 	}
@@ -77,15 +78,15 @@ func review(ctx context.Context, mux *http.ServeMux, path string, o *unstructure
 	handler.ServeHTTP(answer, request)
 	var out admissionv1.AdmissionReview
 	if err := json.Unmarshal(answer.Body.Bytes(), &out); err != nil {
-		return nil, fmt.Errorf("reading the answer of %s: %w", path, err)
+		return nil, fmt.Errorf("reading the response of %s: %w", path, err)
 	}
 	if out.Response == nil {
-		return nil, fmt.Errorf("%s answered without a response", path)
+		return nil, fmt.Errorf("%s returned no response", path)
 	}
 	return out.Response, nil
 }
 
-func apply(patch []byte, o *unstructured.Unstructured) error {
+func applyPatch(patch []byte, o *unstructured.Unstructured) error {
 	if len(patch) == 0 {
 		return nil
 	}

@@ -1,8 +1,7 @@
-// Package standin lets an operator's code run without an API server.
+// Package standin runs the code of an operator without an API server.
 //
-// An operator that is built on controller-runtime takes what it needs from a
-// Manager: a client, a scheme, a recorder of events, a server for its webhooks.
-// Manager answers these from memory. Admit then sends an object through the
-// webhooks that the operator has registered, in the order of an API server,
-// over the same HTTP handlers.
+// An operator that uses controller-runtime needs a Manager with a client, a scheme, an Event
+// recorder and a webhook server. [Manager] provides them in memory. [Admit] sends an object through
+// the webhooks that the operator registered, in the order of an API server and over the same HTTP
+// handlers.
 package standin

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// Manager has those parts of a manager that constructors of reconcilers and
-// webhooks ask for. Any other method panics.
+// Manager implements the methods of a manager that constructors of reconcilers and webhooks use.
+// Any other method panics.
 type Manager struct {
 	manager.Manager
 	client client.Client
@@ -27,23 +27,23 @@ func NewManager(c client.Client) *Manager {
 // GetClient returns the client.
 func (m *Manager) GetClient() client.Client { return m.client }
 
-// GetAPIReader returns the client too.
+// GetAPIReader returns the same client.
 func (m *Manager) GetAPIReader() client.Reader { return m.client }
 
 // GetScheme returns the client's scheme.
 func (m *Manager) GetScheme() *runtime.Scheme { return m.client.Scheme() }
 
-// GetConfig returns a configuration that leads nowhere.
+// GetConfig returns an empty configuration.
 func (m *Manager) GetConfig() *rest.Config { return &rest.Config{} }
 
 // GetWebhookServer returns a server that is never started.
 func (m *Manager) GetWebhookServer() webhook.Server { return m.server }
 
-// GetLogger returns a logger that discards.
+// GetLogger returns a logger that discards everything.
 func (m *Manager) GetLogger() logr.Logger { return logr.Discard() }
 
-// GetEventRecorderFor returns a recorder that discards.
+// GetEventRecorderFor returns a recorder that discards everything.
 func (m *Manager) GetEventRecorderFor(string) record.EventRecorder { return &record.FakeRecorder{} }
 
-// GetEventRecorder returns a recorder that discards.
+// GetEventRecorder returns a recorder that discards everything.
 func (m *Manager) GetEventRecorder(string) events.EventRecorder { return &events.FakeRecorder{} }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+)
+
+// engineFlags are the flags of commands that run the injection engine without a cluster.
+type engineFlags struct {
+	namespace         string
+	clusterDomain     string
+	kubernetesVersion string
+}
+
+func (e *engineFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVarP(&e.namespace, "namespace", "n", "default", "namespace of objects that do not specify one")
+	f.StringVar(&e.clusterDomain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
+	f.StringVar(&e.kubernetesVersion, "kubernetes-version", "",
+		"version of the cluster, such as 1.34 (default: the newest that Rollcall supports)")
+}
+
+// newEngine returns an engine with the built-in injectors. The error reports an invalid version.
+func (e *engineFlags) newEngine() (*injectors.Engine, error) {
+	config := gang.Config{ClusterDomain: e.clusterDomain}
+	if e.kubernetesVersion != "" {
+		supported, err := gang.SupportsContainerRestartRules(e.kubernetesVersion)
+		if err != nil {
+			return nil, err
+		}
+		config.DisableContainerRestartRules = !supported
+	}
+	return injectors.NewEngine(injectors.Builtin(), config), nil
+}

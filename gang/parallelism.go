@@ -1,0 +1,74 @@
+package gang
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// checkSize checks the number of pods. All ranks need an index and must run at the same time, so a
+// Job must be convertible to an Indexed Job with completions equal to parallelism.
+func (p *parser) checkSize() {
+	if p.workload.Job != nil {
+		p.checkJobSize(&p.workload.Job.Spec)
+		return
+	}
+	p.checkStatefulSetSize()
+}
+
+func (p *parser) checkJobSize(spec *batchv1.JobSpec) {
+	path := field.NewPath("spec")
+	// Absent fields get the defaults of the API server: parallelism is 1, and completions is 1 if
+	// both are absent.
+	parallelism := p.workload.Ranks()
+	if parallelism < 1 {
+		p.addInvalid(path.Child("parallelism"), parallelism,
+			"must be at least 1; set parallelism and completions to the number of ranks, "+
+				"and to keep the Job from starting, set spec.suspend: true")
+		return
+	}
+	if p.rejectTooManyPods(path.Child("parallelism"), parallelism) {
+		return
+	}
+	switch {
+	case spec.Completions == nil && spec.Parallelism != nil && parallelism > 1:
+		p.errs = append(p.errs, field.Required(path.Child("completions"), fmt.Sprintf(
+			"without completions the Job is a work queue, whose pods have no index and therefore no rank; "+
+				"set completions: %d", parallelism)))
+	case spec.Completions != nil && *spec.Completions != parallelism:
+		p.addInvalid(path.Child("completions"), *spec.Completions, fmt.Sprintf(
+			"must equal parallelism (%d), because all ranks run at the same time; set both to the number of ranks",
+			parallelism))
+	}
+	if p.workload.IsManagedExternally() {
+		p.addWarning(path.Child("managedBy"), fmt.Sprintf(
+			"%q runs this Job instead of the Job controller; Rollcall injects the Job and only observes it",
+			*spec.ManagedBy))
+	}
+}
+
+func (p *parser) checkStatefulSetSize() {
+	spec, path := &p.workload.StatefulSet.Spec, field.NewPath("spec")
+	replicas := p.workload.Ranks()
+	if replicas < 1 {
+		p.addInvalid(path.Child("replicas"), replicas, "must be at least 1; set replicas to the number of ranks")
+		return
+	}
+	if p.rejectTooManyPods(path.Child("replicas"), replicas) {
+		return
+	}
+	if spec.Ordinals != nil && spec.Ordinals.Start != 0 {
+		p.addInvalid(path.Child("ordinals", "start"), spec.Ordinals.Start,
+			"must be 0, because ranks are the ordinals of pods; remove spec.ordinals")
+	}
+}
+
+// rejectTooManyPods reports a size above [MaxPods], before memory is allocated for each pod.
+func (p *parser) rejectTooManyPods(path *field.Path, pods int32) bool {
+	if pods <= MaxPods {
+		return false
+	}
+	p.addInvalid(path, pods, fmt.Sprintf("must be at most %d, the maximum of an Indexed Job; use fewer pods", MaxPods))
+	return true
+}

@@ -1,0 +1,64 @@
+package gang
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// RankSucceeded reports whether a rank has succeeded. A pod of a Job succeeds if all of its containers
+// do. A pod of a StatefulSet succeeds if its training containers have succeeded at least once,
+// because the kubelet restarts them. No names mean that all containers are training containers.
+func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	if _, isStatefulSetPod := pod.Labels[appsv1.PodIndexLabel]; !isStatefulSetPod {
+		trainingContainers = nil
+	}
+	succeeded := 0
+	for _, c := range pod.Status.ContainerStatuses {
+		if len(trainingContainers) > 0 && !slices.Contains(trainingContainers, c.Name) {
+			continue
+		}
+		terminated := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		if terminated == nil || terminated.ExitCode != 0 {
+			return false
+		}
+		succeeded++
+	}
+	return succeeded > 0
+}
+
+// PodIndex returns the index of a pod within its workload; 0 without a valid index label.
+func PodIndex(pod *corev1.Pod) int32 {
+	text := cmp.Or(pod.Labels[batchv1.JobCompletionIndexAnnotation], pod.Labels[appsv1.PodIndexLabel])
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+// PodAttempt returns the restart count of the gang when the pod was created; false without a valid
+// [LabelAttempt].
+func PodAttempt(pod *corev1.Pod) (int32, bool) {
+	n, err := strconv.ParseInt(pod.Labels[LabelAttempt], 10, 32)
+	return int32(n), err == nil
+}
+
+// SetAttempt sets [LabelAttempt] in the pod template of a Job, and reports whether the value changed.
+// The template of a suspended Job is mutable (KEP-2926). A template without the label stays
+// unchanged.
+func (w Workload) SetAttempt(attempt int32) bool {
+	labels, value := w.Template().Labels, strconv.Itoa(int(attempt))
+	if w.Job == nil || labels[LabelAttempt] == "" || labels[LabelAttempt] == value {
+		return false
+	}
+	labels[LabelAttempt] = value
+	return true
+}

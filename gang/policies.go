@@ -1,0 +1,205 @@
+package gang
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+)
+
+// RestartPolicy is the reaction to a failed rank.
+type RestartPolicy string
+
+// The restart policies.
+const (
+	// RestartPolicyGang restarts all ranks together. It is the default, because ranks that lost a
+	// peer cannot continue.
+	RestartPolicyGang RestartPolicy = "gang"
+	// RestartPolicyPod leaves restarts to the controller of the workload, pod by pod.
+	RestartPolicyPod RestartPolicy = "pod"
+	// RestartPolicyNever fails the gang.
+	RestartPolicyNever RestartPolicy = "never"
+)
+
+// CleanPodPolicy determines which pods are deleted after the gang finishes.
+type CleanPodPolicy string
+
+// The clean-up policies.
+const (
+	// CleanPodPolicyRunning deletes the running pods. Terminated pods stay, with their logs.
+	CleanPodPolicyRunning CleanPodPolicy = "running"
+	// CleanPodPolicyAll deletes all pods.
+	CleanPodPolicyAll CleanPodPolicy = "all"
+	// CleanPodPolicyNone deletes no pods.
+	CleanPodPolicyNone CleanPodPolicy = "none"
+)
+
+// Success policies. The name of a role is also a success policy.
+const (
+	// SuccessPolicyAll requires all ranks to succeed.
+	SuccessPolicyAll = "all"
+	// SuccessPolicyRank0 requires only rank 0 to succeed.
+	SuccessPolicyRank0 = "rank0"
+)
+
+// DefaultMaxRestarts is the default of [AnnotationMaxRestarts].
+const DefaultMaxRestarts = 3
+
+// Policies determine how a gang restarts and finishes.
+type Policies struct {
+	// RestartPolicy is the reaction to a failed rank.
+	RestartPolicy RestartPolicy
+	// MaxRestarts is the maximum number of restarts; with 0 the first failure fails the gang.
+	MaxRestarts int32
+	// NonRetriableExitCodes are exit codes of the first failure after which the gang fails.
+	NonRetriableExitCodes ExitCodes
+	// SuccessPolicy is the name of a role, [SuccessPolicyAll] or [SuccessPolicyRank0]; empty means the
+	// default of the framework.
+	SuccessPolicy string
+	// CleanPodPolicy determines which pods are deleted after the gang finishes.
+	CleanPodPolicy CleanPodPolicy
+	// StartTimeout is the maximum time until all ranks are ready; 0 means no limit.
+	StartTimeout time.Duration
+}
+
+// parsePolicies parses the annotations for the lifecycle of the gang.
+func (p *parser) parsePolicies(g Gang) Policies {
+	policies := Policies{
+		RestartPolicy:         p.parseRestartPolicy(g.Elastic != nil),
+		MaxRestarts:           p.parseMaxRestarts(),
+		NonRetriableExitCodes: p.parseNonRetriableExitCodes(),
+		SuccessPolicy:         p.parseSuccessPolicy(g),
+		CleanPodPolicy: CleanPodPolicy(p.parseEnum(AnnotationCleanPodPolicy,
+			string(CleanPodPolicyRunning), string(CleanPodPolicyAll), string(CleanPodPolicyNone))),
+		StartTimeout: p.parseStartTimeout(),
+	}
+	if policies.RestartPolicy == RestartPolicyPod {
+		for _, key := range []string{AnnotationMaxRestarts, AnnotationNonRetriableExitCodes, AnnotationStartTimeout} {
+			if _, ok := p.meta.Annotations[key]; ok {
+				p.addWarning(annotationsPath.Key(key),
+					"has no effect: the workload controller restarts pods individually; set "+
+						AnnotationRestartPolicy+" to gang or never")
+			}
+		}
+	}
+	if p.workload.IsManagedExternally() {
+		policies.RestartPolicy, policies.CleanPodPolicy = RestartPolicyPod, CleanPodPolicyNone
+	}
+	return policies
+}
+
+// parseEnum parses an annotation with a fixed set of values. The first value is the default.
+func (p *parser) parseEnum(key string, values ...string) string {
+	text, ok := p.meta.Annotations[key]
+	switch {
+	case !ok:
+		return values[0]
+	case !slices.Contains(values, text):
+		p.addUnsupported(annotationsPath.Key(key), text, values)
+		return values[0]
+	}
+	return text
+}
+
+// parseRestartPolicy parses the annotation. Two kinds of workloads have another default than "gang":
+// an elastic gang keeps training without the failed rank, until the framework admits its
+// replacement. And a user who sets backoffLimit: 0, which is never the API server's default, does
+// not want restarts.
+func (p *parser) parseRestartPolicy(elastic bool) RestartPolicy {
+	if _, ok := p.meta.Annotations[AnnotationRestartPolicy]; !ok {
+		switch job := p.workload.Job; {
+		case elastic:
+			return RestartPolicyPod
+		case job != nil && ptr.Deref(job.Spec.BackoffLimit, 1) == 0:
+			return RestartPolicyNever
+		}
+	}
+	return RestartPolicy(p.parseEnum(AnnotationRestartPolicy,
+		string(RestartPolicyGang), string(RestartPolicyPod), string(RestartPolicyNever)))
+}
+
+func (p *parser) parseMaxRestarts() int32 {
+	return int32(p.parseInt(AnnotationMaxRestarts, 0, MaxRestarts, int64(p.defaultMaxRestarts()),
+		"; 0 means that the first failure fails the gang"))
+}
+
+// defaultMaxRestarts returns the Job's backoffLimit if the user has set it. The limit counts failed
+// pods, and in a gang a failed pod causes a restart.
+func (p *parser) defaultMaxRestarts() int32 {
+	if job := p.workload.Job; job != nil && !IsDefaultBackoffLimit(job.Spec.BackoffLimit) {
+		return min(max(*job.Spec.BackoffLimit, 0), MaxRestarts)
+	}
+	return DefaultMaxRestarts
+}
+
+// Defaults of a Job's backoffLimit (kubernetes pkg/apis/batch/v1/defaults.go).
+const (
+	defaultBackoffLimit int32 = 6
+	// UnlimitedBackoffLimit is the backoffLimit of a Job that does not fail because of failed pods. It
+	// is the default of the API server for a Job with backoffLimitPerIndex.
+	UnlimitedBackoffLimit int32 = math.MaxInt32
+)
+
+// IsDefaultBackoffLimit reports whether a Job's backoffLimit is absent or can be a default of the API
+// server: 6 or [UnlimitedBackoffLimit]. After defaulting, a value of the user cannot be distinguished.
+func IsDefaultBackoffLimit(limit *int32) bool {
+	return limit == nil || *limit == defaultBackoffLimit || *limit == UnlimitedBackoffLimit
+}
+
+// parseSuccessPolicy parses the annotation. It returns an empty string without a valid value.
+func (p *parser) parseSuccessPolicy(g Gang) string {
+	text, ok := p.meta.Annotations[AnnotationSuccessPolicy]
+	if !ok || text == SuccessPolicyAll || text == SuccessPolicyRank0 || len(g.Members) == 0 {
+		return text
+	}
+	allowed := []string{SuccessPolicyAll, SuccessPolicyRank0}
+	for _, m := range g.Members {
+		if m.Role == text {
+			return text
+		}
+		allowed = append(allowed, m.Role)
+	}
+	p.addUnsupported(annotationsPath.Key(AnnotationSuccessPolicy), text, allowed)
+	return ""
+}
+
+func (p *parser) parseStartTimeout() time.Duration {
+	text, ok := p.meta.Annotations[AnnotationStartTimeout]
+	if !ok {
+		return 0
+	}
+	timeout, err := time.ParseDuration(text)
+	if err != nil || timeout < time.Second {
+		detail := "must be a duration of at least 1s, such as 30m or 2h"
+		if isNumber := text != "" && strings.Trim(text, "0123456789") == ""; isNumber {
+			detail += fmt.Sprintf("; for seconds, set %ss", text)
+		}
+		p.addInvalid(annotationsPath.Key(AnnotationStartTimeout), text, detail)
+		return 0
+	}
+	return timeout
+}
+
+// CompletesWithFirstPod reports whether the success of a member's first pod is the success of the
+// gang, regardless of the member's other pods.
+func (g Gang) CompletesWithFirstPod(m Member) bool {
+	switch g.Policies.SuccessPolicy {
+	case SuccessPolicyRank0:
+		return m.Role == g.Members[0].Role
+	case "":
+		return m.Role == g.Framework.FirstPodCompletionRole && !g.hasCompletionRole()
+	default:
+		return false
+	}
+}
+
+// hasCompletionRole reports whether a member's role determines completion.
+func (g Gang) hasCompletionRole() bool {
+	return slices.ContainsFunc(g.Members, func(m Member) bool {
+		role, _ := g.Framework.FindRole(m.Role)
+		return role.DeterminesCompletion
+	})
+}

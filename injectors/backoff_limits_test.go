@@ -1,0 +1,154 @@
+package injectors_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+)
+
+// jobLimits are the limits of a Job on failed pods, and the restarts that the gang derives from them.
+type jobLimits struct {
+	BackoffLimit, BackoffLimitPerIndex, MaxFailedIndexes *int32
+	MaxRestarts                                          int32
+}
+
+func readJobLimits(t *testing.T, engine *injectors.Engine, job *batchv1.Job) jobLimits {
+	t.Helper()
+	result, err := engine.Describe(gang.Workload{Job: job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobLimits{
+		BackoffLimit:         job.Spec.BackoffLimit,
+		BackoffLimitPerIndex: job.Spec.BackoffLimitPerIndex,
+		MaxFailedIndexes:     job.Spec.MaxFailedIndexes,
+		MaxRestarts:          result.Gang.Policies.MaxRestarts,
+	}
+}
+
+// TestLimits checks that a Job whose gang restarts has no limit on failed pods, unless its user set a
+// limit. A second injection changes neither the limits nor the number of restarts.
+func TestLimits(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	unlimited, apiServerDefault := ptr.To(gang.UnlimitedBackoffLimit), ptr.To[int32](6)
+	zero, two, four := ptr.To[int32](0), ptr.To[int32](2), ptr.To[int32](4)
+	setRestartPolicy := func(j *batchv1.Job, policy gang.RestartPolicy) {
+		j.Annotations[gang.AnnotationRestartPolicy] = string(policy)
+	}
+	for name, c := range map[string]struct {
+		change func(*batchv1.Job)
+		want   jobLimits
+	}{
+		"manifest without the defaults of the API server": {
+			change: func(*batchv1.Job) {},
+			want:   jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: unlimited, MaxRestarts: 3},
+		},
+		"default of the API server": {
+			change: func(j *batchv1.Job) { j.Spec.BackoffLimit = apiServerDefault },
+			want:   jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: unlimited, MaxRestarts: 3},
+		},
+		"backoffLimit of the user sets the number of restarts": {
+			change: func(j *batchv1.Job) { j.Spec.BackoffLimit = four },
+			want:   jobLimits{BackoffLimit: four, BackoffLimitPerIndex: unlimited, MaxRestarts: 4},
+		},
+		"next to backoffLimitPerIndex, a backoffLimit of 6 is not a default": {
+			change: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = apiServerDefault, two },
+			want:   jobLimits{BackoffLimit: apiServerDefault, BackoffLimitPerIndex: two, MaxRestarts: 3},
+		},
+		"next to backoffLimitPerIndex, the default of the API server is unlimited": {
+			change: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = unlimited, two },
+			want:   jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: two, MaxRestarts: 3},
+		},
+		"maxFailedIndexes is preserved": {
+			change: func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex, j.Spec.MaxFailedIndexes = two, four },
+			want:   jobLimits{BackoffLimitPerIndex: two, MaxFailedIndexes: four, MaxRestarts: 3},
+		},
+		"pods that restart in place cannot have backoffLimitPerIndex": {
+			change: func(j *batchv1.Job) {
+				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+				j.Spec.BackoffLimit = apiServerDefault
+			},
+			want: jobLimits{BackoffLimit: unlimited, MaxRestarts: 3},
+		},
+		"the annotation max-restarts sets the number of restarts": {
+			change: func(j *batchv1.Job) {
+				j.Spec.BackoffLimit = apiServerDefault
+				j.Annotations[gang.AnnotationMaxRestarts] = "9"
+			},
+			want: jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: unlimited, MaxRestarts: 9},
+		},
+		"restart policy pod keeps the limits of the Job": {
+			change: func(j *batchv1.Job) {
+				setRestartPolicy(j, gang.RestartPolicyPod)
+				j.Spec.BackoffLimit = apiServerDefault
+			},
+			want: jobLimits{BackoffLimit: apiServerDefault, MaxRestarts: 3},
+		},
+		"restart policy never keeps the limits of the Job": {
+			change: func(j *batchv1.Job) {
+				setRestartPolicy(j, gang.RestartPolicyNever)
+				j.Spec.BackoffLimit = apiServerDefault
+			},
+			want: jobLimits{BackoffLimit: apiServerDefault, MaxRestarts: 3},
+		},
+		"a backoffLimit of 0 allows no restart": {
+			change: func(j *batchv1.Job) { j.Spec.BackoffLimit = zero },
+			want:   jobLimits{BackoffLimit: zero, MaxRestarts: 0},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newJob(map[string]string{}, 4)
+			c.change(job)
+			if _, err := engine.Admit(gang.Workload{Job: job}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, readJobLimits(t, engine, job)); diff != "" {
+				t.Errorf("limits after the first injection (-want +got):\n%s", diff)
+			}
+			result, err := engine.Admit(gang.Workload{Job: job})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Reason != gang.ReasonUnchanged {
+				t.Errorf("the second injection has the reason %s, want %s", result.Reason, gang.ReasonUnchanged)
+			}
+			if diff := cmp.Diff(c.want, readJobLimits(t, engine, job)); diff != "" {
+				t.Errorf("limits after the second injection (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLimitsReverted checks that a saved manifest with a new restart policy does not keep the limits
+// that the engine set for the former policy.
+func TestLimitsReverted(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	job := newJob(map[string]string{}, 4)
+	admit := func() jobLimits {
+		t.Helper()
+		if _, err := engine.Admit(gang.Workload{Job: job}); err != nil {
+			t.Fatal(err)
+		}
+		return readJobLimits(t, engine, job)
+	}
+	admit()
+	job.Annotations[gang.AnnotationRestartPolicy] = string(gang.RestartPolicyPod)
+	if diff := cmp.Diff(jobLimits{MaxRestarts: 3}, admit()); diff != "" {
+		t.Errorf("restart policy pod (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(jobLimits{MaxRestarts: 3}, admit()); diff != "" {
+		t.Errorf("restart policy pod, second injection (-want +got):\n%s", diff)
+	}
+	job.Annotations[gang.AnnotationRestartPolicy] = string(gang.RestartPolicyGang)
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	want := jobLimits{BackoffLimit: ptr.To(gang.UnlimitedBackoffLimit), MaxRestarts: 3}
+	if diff := cmp.Diff(want, admit()); diff != "" {
+		t.Errorf("restart policy gang with pods that restart in place (-want +got):\n%s", diff)
+	}
+}

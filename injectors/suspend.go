@@ -1,0 +1,146 @@
+package injectors
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/plan"
+)
+
+var (
+	replicasPath = field.NewPath("spec", "replicas")
+	suspendPath  = field.NewPath("spec", "suspend")
+)
+
+// preserveZeroReplicas keeps a StatefulSet at 0 replicas that Rollcall scaled to 0, if an update
+// applies the original manifest again. Otherwise a GitOps tool would start a finished gang on every
+// sync. An update to any other number of replicas is a request to scale, and stays. The result is the
+// warnings for the user, nil if the update stays as it is.
+func preserveZeroReplicas(old, updated *appsv1.StatefulSet) gang.Warnings {
+	record, err := plan.ReadRecord(gang.Workload{StatefulSet: old})
+	if err != nil || record == nil {
+		return nil
+	}
+	status := lifecycle.ReadStatus(gang.Workload{StatefulSet: old})
+	requested := ptr.Deref(updated.Spec.Replicas, 1)
+	scaledDownByRollcall := status.SuspendedByRollcall && ptr.Deref(old.Spec.Replicas, 1) == 0
+	originalSize := requested == record.Replicas
+	if !scaledDownByRollcall || !originalSize || isResumedByRollcall(updated) {
+		return nil
+	}
+	updated.Spec.Replicas = ptr.To[int32](0)
+	message := fmt.Sprintf("kept at 0 while the gang is %s", status.Phase)
+	if status.Phase.Terminal() {
+		message = fmt.Sprintf("kept at 0 because the gang is %s; to run it again, "+
+			"recreate the StatefulSet or run kubectl scale statefulset/%s --replicas=%d", status.Phase, old.Name, requested)
+	}
+	return gang.Warnings{gang.NewWarning(replicasPath, message)}
+}
+
+// isResumedByRollcall reports whether an update of a suspended StatefulSet comes from Rollcall. The
+// reconciler writes the replicas and a status that does not claim the suspension in one request.
+func isResumedByRollcall(updated *appsv1.StatefulSet) bool {
+	_, hasStatus := updated.Annotations[gang.AnnotationStatus]
+	return hasStatus && !lifecycle.ReadStatus(gang.Workload{StatefulSet: updated}).SuspendedByRollcall
+}
+
+// PreserveSuspend decides who controls the suspension of a Job after an update. It changes updated in
+// three cases. Every other update stays as it is.
+//
+//   - A user confirms the suspension of a restarting Job. The Job is suspended already, so an update
+//     that changes nothing is the only signal. The user controls the suspension from then on.
+//   - A queue resumes a Job that Rollcall suspends. The Job stays suspended until Rollcall has
+//     finished the restart.
+//   - A queue resumes a Job that Rollcall does not suspend. The pod template gets the number of the
+//     attempt.
+func (e *Engine) PreserveSuspend(old, updated *batchv1.Job) Result {
+	if (gang.Workload{Job: updated}).QueueName() != "" {
+		return preserveQueuedSuspend(old, updated)
+	}
+	status := lifecycle.ReadStatus(gang.Workload{Job: old})
+	suspendedForRestart := status.Phase == lifecycle.Restarting && status.SuspendedByRollcall &&
+		ptr.Deref(old.Spec.Suspend, false)
+	if !suspendedForRestart || !isUnchanged(old, updated) {
+		return Result{Reason: gang.ReasonImmutableTemplate}
+	}
+	status.SuspendedByRollcall = false
+	text, err := status.Encode()
+	if err != nil {
+		return Result{Reason: gang.ReasonInternalError}
+	}
+	updated.Annotations[gang.AnnotationStatus] = text
+	return Result{Reason: gang.ReasonKeptSuspended, Warnings: gang.Warnings{gang.NewWarning(suspendPath,
+		"the gang was restarting and is now suspended; set spec.suspend to false to resume it")}}
+}
+
+// preserveQueuedSuspend handles an update of a Job that Kueue manages. Kueue resumes an admitted Job
+// whenever it finds the Job suspended. While Rollcall restarts the gang, the function reverts the
+// change instead of denying it: Kueue would retry a denied update with increasing delays, and resume
+// the Job too late.
+func preserveQueuedSuspend(old, updated *batchv1.Job) Result {
+	status := lifecycle.ReadStatus(gang.Workload{Job: updated})
+	resumed := ptr.Deref(old.Spec.Suspend, false) && !ptr.Deref(updated.Spec.Suspend, false)
+	if !resumed || status.Phase.Terminal() {
+		return Result{Reason: gang.ReasonImmutableTemplate}
+	}
+	if !status.SuspendedByRollcall {
+		return setAttemptOnResume(old, updated, status.Restarts)
+	}
+	updated.Spec.Suspend = ptr.To(true)
+	return Result{Reason: gang.ReasonKeptSuspended, Warnings: gang.Warnings{gang.NewWarning(suspendPath,
+		"kept true until the pods of the failed attempt have terminated and the back-off has elapsed; "+
+			"the queue can then resume the Job")}}
+}
+
+// setAttemptOnResume writes the number of the attempt into the pod template of a Job that Kueue
+// resumes. An earlier write would not last, because Kueue restores the original template of an
+// evicted Job in every pass. The template is immutable once status.startTime is set.
+func setAttemptOnResume(old, updated *batchv1.Job, attempt int32) Result {
+	if old.Status.StartTime == nil && (gang.Workload{Job: updated}).SetAttempt(attempt) {
+		return Result{Reason: gang.ReasonAttemptLabelSet}
+	}
+	return Result{Reason: gang.ReasonImmutableTemplate}
+}
+
+// isUnchanged reports whether an update changes nothing but the ownership of fields.
+func isUnchanged(old, updated *batchv1.Job) bool {
+	before, after := old.DeepCopy(), updated.DeepCopy()
+	before.ManagedFields, after.ManagedFields = nil, nil
+	return equality.Semantic.DeepEqual(before, after)
+}
+
+// revertSpecChanges restores the spec of a workload whose manifest was copied from a live object.
+// The copy contains the changes that Rollcall made to suspend or to finish the original gang.
+func revertSpecChanges(w gang.Workload) {
+	status := lifecycle.ReadStatus(w)
+	if w.StatefulSet != nil {
+		revertZeroReplicas(w, status)
+		return
+	}
+	spec := &w.Job.Spec
+	if status.SuspendedByRollcall && ptr.Deref(spec.Suspend, false) {
+		spec.Suspend = ptr.To(false)
+	}
+	failedByRollcall := status.Phase == lifecycle.Failed && status.FirstFailure != nil &&
+		spec.ActiveDeadlineSeconds != nil && *spec.ActiveDeadlineSeconds == 0
+	if failedByRollcall {
+		spec.ActiveDeadlineSeconds = nil
+	}
+}
+
+func revertZeroReplicas(w gang.Workload, status lifecycle.Status) {
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil {
+		return
+	}
+	if status.SuspendedByRollcall && w.Ranks() == 0 && record.Replicas > 0 {
+		w.StatefulSet.Spec.Replicas = ptr.To(record.Replicas)
+	}
+}

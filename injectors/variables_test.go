@@ -1,0 +1,120 @@
+package injectors_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/plan"
+)
+
+// TestRegistryVariables compares the variables of a framework with a list that people maintain by
+// hand. The list is a second opinion: no command rewrites it, so that a changed policy does not
+// pass as one of many differences in generated files.
+func TestRegistryVariables(t *testing.T) {
+	for name, c := range map[string]struct {
+		framework string
+		want      []injectors.Variable
+	}{
+		"address and size are required, Python buffering is not": {
+			framework: "jax",
+			want: []injectors.Variable{
+				{Name: "COORDINATOR_ADDRESS"},
+				{Name: "COORDINATOR_PORT"},
+				{Name: "JAX_COORDINATOR_ADDRESS"},
+				{Name: "JAX_LOCAL_DEVICE_IDS", Policy: plan.Default},
+				{Name: "JAX_NUM_PROCESSES"},
+				{Name: "JAX_PROCESS_ID"},
+				{Name: "NUM_PROCESSES"},
+				{Name: "PROCESS_ID"},
+				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
+				{Name: "SLURM_JOB_ID"},
+				{Name: "SLURM_LOCALID"},
+				{Name: "SLURM_NTASKS"},
+				{Name: "SLURM_PROCID"},
+				{Name: "SLURM_STEP_NODELIST"},
+			},
+		},
+		"TF_CONFIG needs several pods": {
+			framework: "tensorflow",
+			want: []injectors.Variable{
+				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
+				{Name: "TF_CONFIG", MultiPodOnly: true},
+				{Name: "TF_TASK_INDEX", MultiPodOnly: true},
+			},
+		},
+		"variables of collective mode and of parameter servers": {
+			framework: "paddle",
+			want: []injectors.Variable{
+				{Name: "PADDLE_JOB_ID", Policy: plan.Default},
+				{Name: "PADDLE_LOG_DIR", Policy: plan.Default},
+				{Name: "PADDLE_MASTER", MultiPodOnly: true},
+				{Name: "PADDLE_NNODES", MultiPodOnly: true},
+				{Name: "PADDLE_POD_INDEX", MultiPodOnly: true},
+				{Name: "PADDLE_RANK", MultiPodOnly: true},
+				{Name: "PADDLE_SERVERS_ENDPOINTS", MultiPodOnly: true},
+				{Name: "PADDLE_TRAINERS_ENDPOINTS", MultiPodOnly: true},
+				{Name: "POD_IP", MultiPodOnly: true},
+				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
+			},
+		},
+		"elastic variables are included, with the strictest policy": {
+			framework: "pytorch",
+			want: []injectors.Variable{
+				{Name: "MASTER_ADDR"},
+				{Name: "MASTER_PORT"},
+				{Name: "OMP_NUM_THREADS", Policy: plan.Default},
+				{Name: "PET_MASTER_ADDR"},
+				{Name: "PET_MASTER_PORT"},
+				{Name: "PET_MAX_RESTARTS", Policy: plan.Fallback, MultiPodOnly: true},
+				{Name: "PET_NNODES"},
+				{Name: "PET_NODE_RANK"},
+				{Name: "PET_NPROC_PER_NODE", Policy: plan.Default},
+				{Name: "PET_RDZV_BACKEND", Policy: plan.Fallback, MultiPodOnly: true},
+				{Name: "PET_RDZV_CONF", Policy: plan.Fallback, MultiPodOnly: true},
+				{Name: "PET_RDZV_ENDPOINT", Policy: plan.Fallback, MultiPodOnly: true},
+				{Name: "PET_RDZV_ID", Policy: plan.Fallback, MultiPodOnly: true},
+				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
+				{Name: "RANK"},
+				{Name: "WORLD_SIZE"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := injectors.Builtin().Variables(c.framework)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("Variables(%q) differs (-want +got):\n%s", c.framework, diff)
+			}
+		})
+	}
+}
+
+// TestRegistryDescribesEveryFramework covers what other packages read from the registry instead
+// of keeping a copy.
+func TestRegistryDescribesEveryFramework(t *testing.T) {
+	registry := injectors.Builtin()
+	for _, f := range registry.Frameworks() {
+		t.Run(f.Name, func(t *testing.T) {
+			if f.Port == 0 || f.PortName == "" {
+				t.Errorf("port %d and port name %q must be set", f.Port, f.PortName)
+			}
+			if _, ok := f.FindRole(f.DefaultRole); !ok {
+				t.Errorf("the default role %q is not in Roles", f.DefaultRole)
+			}
+			if _, ok := f.FindRole(gang.RoleLauncher); ok != f.HasLauncher {
+				t.Errorf("HasLauncher = %t, but a launcher role exists: %t", f.HasLauncher, ok)
+			}
+			if variables, err := registry.Variables(f.Name); err != nil || len(variables) == 0 {
+				t.Errorf("Variables(%q) = %v, %v, want at least one variable", f.Name, variables, err)
+			}
+		})
+	}
+	if _, err := registry.Variables("unknown"); err == nil {
+		t.Error(`Variables("unknown") returned no error`)
+	}
+}

@@ -1,0 +1,264 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/plan"
+)
+
+// action is a change of the spec of a member. It has no effect on a member that is in the desired
+// state.
+type action int
+
+const (
+	// actionNone leaves the spec as it is.
+	actionNone action = iota
+	// actionSuspend suspends the member, which terminates its pods.
+	actionSuspend
+	// actionResume resumes a member that Rollcall suspended.
+	actionResume
+	// actionReleaseToQueue makes the queue of a Job responsible for resuming it.
+	actionReleaseToQueue
+	// actionFail fails a Job, or suspends a StatefulSet.
+	actionFail
+	// actionSetAttempt sets the attempt label in the template of a Job that somebody else suspended.
+	// For a Job in a queue, admission sets the label when the queue resumes the Job.
+	actionSetAttempt
+	// actionComplete terminates the pods of a member whose gang finished while it was running.
+	actionComplete
+)
+
+// actionFunc applies an action to a workload. It returns whether it changed the spec. If it did, it
+// also sets SuspendedByRollcall of the status that is written with the spec. last is the status that
+// was last written to the workload.
+type actionFunc func(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool
+
+var actionFuncs = map[action]actionFunc{
+	actionSuspend:        suspendMember,
+	actionResume:         resumeMember,
+	actionReleaseToQueue: releaseMemberToQueue,
+	actionFail:           failMember,
+	actionSetAttempt:     setMemberAttempt,
+	actionComplete:       completeMember,
+}
+
+// desiredAction returns the action that brings a member to the state of its gang.
+func desiredAction(g *observedGang, m member, s lifecycle.State) action {
+	observed := m.observeStatus()
+	switch {
+	case observed.Complete || observed.Failed || m.IsManagedExternally():
+		return actionNone
+	case s.Phase.Terminal():
+		return desiredActionAfterFinish(g, s)
+	case s.Phase == lifecycle.Restarting:
+		return actionSuspend
+	case s.Phase == lifecycle.Suspended:
+		return desiredActionWhileSuspended(g, observed)
+	case observed.ManagedByQueue && observed.SuspendedByRollcall:
+		return actionReleaseToQueue
+	default:
+		return actionResume
+	}
+}
+
+// desiredActionAfterFinish returns the action for a member that has not finished although its gang
+// has. A gang that Rollcall failed is always terminated. If the controller of a workload ended the
+// gang, the user may keep the other pods.
+func desiredActionAfterFinish(g *observedGang, s lifecycle.State) action {
+	switch {
+	case s.Phase == lifecycle.Failed && s.FirstFailure != nil:
+		return actionFail
+	case g.gangPolicies().CleanPodPolicy == gang.CleanPodPolicyNone:
+		return actionNone
+	case s.Phase == lifecycle.Failed:
+		return actionFail
+	default:
+		return actionComplete
+	}
+}
+
+// desiredActionWhileSuspended returns the action for a member of a gang that a user or a queue
+// suspended.
+func desiredActionWhileSuspended(g *observedGang, observed lifecycle.Observation) action {
+	switch {
+	case !observed.SuspensionObserved:
+		return actionNone
+	case !observed.ManagedByQueue:
+		return actionSetAttempt
+	case observed.SuspendedByRollcall && !g.memberStates.AnySuspendedByUser():
+		return actionReleaseToQueue
+	default:
+		return actionNone
+	}
+}
+
+// applyAction changes the spec of a member and writes the status by the same patch, so that a manager
+// that takes over after a crash finds either both or neither. It reports whether there was something
+// to write.
+func (r *Reconciler) applyAction(ctx context.Context, m member, a action, status lifecycle.Status) (bool, error) {
+	changed := m.DeepCopy()
+	if !mutateWorkload(changed, a, &status, m.lastStatus()) {
+		return false, nil
+	}
+	if err := setStatusMetadata(changed, status); err != nil {
+		return false, err
+	}
+	patch := client.MergeFromWithOptions(m.clientObject(), client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, changed.Object().(client.Object), patch, FieldOwner); err != nil {
+		return false, fmt.Errorf("updating %s for phase %s: %w", m.Meta().Name, status.Phase, err)
+	}
+	log.FromContext(ctx).Info("Updated the spec of a member", "phase", status.Phase, "restarts", status.Restarts,
+		"member", m.Meta().Name, "suspendedByRollcall", status.SuspendedByRollcall)
+	return true, nil
+}
+
+// mutateWorkload applies an action to a workload and sets SuspendedByRollcall of the status. It
+// reports whether it changed the spec.
+func mutateWorkload(w gang.Workload, a action, status *lifecycle.Status, last lifecycle.Status) bool {
+	status.SuspendedByRollcall = staysSuspendedByRollcall(w, last, status.Phase)
+	apply, ok := actionFuncs[a]
+	return ok && apply(w, status, last)
+}
+
+// isSuspendedByRollcall reports whether a workload is suspended and Rollcall suspended it.
+func isSuspendedByRollcall(w gang.Workload, last lifecycle.Status) bool {
+	return last.SuspendedByRollcall && w.IsSuspended()
+}
+
+// staysSuspendedByRollcall reports whether the status continues to record that Rollcall suspended a
+// workload. If somebody else resumed the workload, the record stays until the gang has left the phase
+// for which it was suspended.
+func staysSuspendedByRollcall(w gang.Workload, last lifecycle.Status, phase lifecycle.Phase) bool {
+	return last.SuspendedByRollcall && (w.IsSuspended() || phase == lifecycle.Restarting || phase.Terminal())
+}
+
+// suspendMember suspends a workload. It does not suspend a workload that somebody else resumed,
+// because the two controllers would otherwise change the workload alternately.
+func suspendMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
+	if w.IsSuspended() || last.SuspendedByRollcall {
+		return false
+	}
+	status.SuspendedByRollcall = true
+	suspendWorkload(w)
+	return true
+}
+
+// resumeMember resumes a workload that Rollcall suspended. The number of restarts is the number of
+// the attempt that starts.
+func resumeMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
+	if !isSuspendedByRollcall(w, last) {
+		return false
+	}
+	status.SuspendedByRollcall = false
+	return resumeWorkload(w, status.Restarts)
+}
+
+// releaseMemberToQueue leaves a Job suspended and no longer records that Rollcall suspended it. The
+// queue can then resume the Job. The number of restarts is the number of the attempt that starts.
+func releaseMemberToQueue(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
+	if !isSuspendedByRollcall(w, last) {
+		return false
+	}
+	status.SuspendedByRollcall = false
+	w.SetAttempt(status.Restarts)
+	return true
+}
+
+// setMemberAttempt sets the attempt label of a Job that somebody else will resume. The number of
+// restarts is the number of the attempt that starts.
+func setMemberAttempt(w gang.Workload, status *lifecycle.Status, _ lifecycle.Status) bool {
+	return w.SetAttempt(status.Restarts)
+}
+
+// completeMember completes a Job, or suspends a StatefulSet, which cannot complete.
+func completeMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
+	if w.Job == nil {
+		return suspendMember(w, status, last)
+	}
+	status.SuspendedByRollcall = false
+	return completeJobWithoutPods(w)
+}
+
+// failMember fails a Job, or suspends a StatefulSet, which cannot fail.
+func failMember(w gang.Workload, status *lifecycle.Status, _ lifecycle.Status) bool {
+	if w.Job != nil {
+		status.SuspendedByRollcall = false
+		return failJob(w)
+	}
+	if w.IsSuspended() {
+		return false
+	}
+	status.SuspendedByRollcall = true
+	suspendWorkload(w)
+	return true
+}
+
+// suspendWorkload suspends a Job or scales a StatefulSet to 0.
+func suspendWorkload(w gang.Workload) {
+	if w.Job != nil {
+		w.Job.Spec.Suspend = ptr.To(true)
+		return
+	}
+	w.StatefulSet.Spec.Replicas = ptr.To[int32](0)
+}
+
+// resumeWorkload resumes a Job or scales a StatefulSet to its recorded size. It sets the attempt label
+// of the Job's pods: the labels of its template may change while the Job is suspended (KEP-2926). It
+// does not resume a StatefulSet without a recorded size, which its user edited.
+func resumeWorkload(w gang.Workload, attempt int32) bool {
+	if w.Job != nil {
+		w.Job.Spec.Suspend = ptr.To(false)
+		w.SetAttempt(attempt)
+		return true
+	}
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil || record.Replicas == 0 {
+		return false
+	}
+	w.StatefulSet.Spec.Replicas = ptr.To(record.Replicas)
+	return true
+}
+
+// completeJobWithoutPods sets parallelism and completions of a Job to 0, which completes the Job. The
+// completions of an Indexed Job may change with its parallelism (KEP-3715). The Job controller then
+// adds the condition Complete, and the time to live of the Job starts.
+//
+// A successPolicy is immutable and names indexes, or a number of indexes, which must be lower than
+// completions (kubernetes pkg/apis/batch/validation). A Job with a successPolicy therefore keeps its
+// completions. It has no pods any more, but it does not complete.
+func completeJobWithoutPods(w gang.Workload) bool {
+	spec := &w.Job.Spec
+	completions := ptr.To[int32](0)
+	if spec.SuccessPolicy != nil {
+		completions = spec.Completions
+	}
+	isSuspended := ptr.Deref(spec.Suspend, false)
+	if ptr.Deref(spec.Parallelism, 1) == 0 && ptr.Equal(spec.Completions, completions) && !isSuspended {
+		return false
+	}
+	spec.Parallelism, spec.Completions, spec.Suspend = ptr.To[int32](0), completions, ptr.To(false)
+	if spec.MaxFailedIndexes != nil {
+		// The API server requires at most completions.
+		spec.MaxFailedIndexes = ptr.To(min(*spec.MaxFailedIndexes, ptr.Deref(completions, 0)))
+	}
+	return true
+}
+
+// failJob sets activeDeadlineSeconds of a Job to 0, which fails the Job with the reason
+// DeadlineExceeded. This is the only way that needs neither a failed pod nor a second write. The
+// condition GangFailed contains the real reason.
+func failJob(w gang.Workload) bool {
+	spec := &w.Job.Spec
+	if ptr.Deref(spec.ActiveDeadlineSeconds, 1) == 0 && !ptr.Deref(spec.Suspend, false) {
+		return false
+	}
+	spec.ActiveDeadlineSeconds, spec.Suspend = ptr.To[int64](0), ptr.To(false)
+	return true
+}

@@ -1,0 +1,152 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/lifecycle"
+)
+
+var (
+	// errServiceConflict means that a Service of the user has the name of the gang's Service and does
+	// not resolve the names of the ranks.
+	errServiceConflict = errors.New("the name of the Service is already in use")
+	// errServiceChanging means that the Service is being deleted or was changed during the pass.
+	errServiceChanging = errors.New("the Service is being deleted or changed")
+)
+
+// serviceRetryInterval is the interval at which a conflicting Service is read again. Services of users
+// are not watched, which keeps the cache small. A user who deletes the conflicting Service waits for
+// half of the interval on average.
+const serviceRetryInterval = 30 * time.Second
+
+// ensureChildren creates the objects to which the workloads refer. All members own them, so that they
+// are deleted with the last member.
+func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next lifecycle.Phase) error {
+	first := g.firstResult()
+	if first == nil {
+		return nil
+	}
+	service, err := r.ensureService(ctx, g, *first)
+	if err != nil || first.Children.KeyPairSecret == "" {
+		return err
+	}
+	return r.ensureKeyPair(ctx, g, next, service)
+}
+
+// setOwners makes all injected members owners of an object.
+func (r *Reconciler) setOwners(g *observedGang, o client.Object) error {
+	for _, m := range g.members {
+		if !m.isInjected() {
+			continue
+		}
+		err := controllerutil.SetOwnerReference(m.clientObject(), o, r.Client.Scheme(),
+			controllerutil.WithBlockOwnerDeletion(true))
+		if err != nil {
+			return fmt.Errorf("setting the owners of %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// ensureService creates or updates the headless Service of the gang and returns it; nil if the gang
+// needs no Service. Gangs of the same name, such as the runs of a CronJob, share the Service.
+func (r *Reconciler) ensureService(
+	ctx context.Context, g *observedGang, result injectors.Result,
+) (*corev1.Service, error) {
+	want := result.BuildService()
+	if want == nil {
+		return nil, nil
+	}
+	if err := r.setOwners(g, want); err != nil {
+		return nil, err
+	}
+	have := &corev1.Service{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		// The cache contains only Services of Rollcall, and the user may have created the Service.
+		err = r.APIReader.Get(ctx, client.ObjectKeyFromObject(want), have)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return want, r.createService(ctx, g, want)
+	case err != nil:
+		return nil, fmt.Errorf("reading the Service %s: %w", want.Name, err)
+	case have.DeletionTimestamp != nil:
+		return nil, errServiceChanging
+	}
+	if !isGangService(have, want) {
+		return have, r.acceptUserService(g, have)
+	}
+	return have, r.updateService(ctx, have, want)
+}
+
+// isGangService reports whether Rollcall, and not a user, created the Service.
+func isGangService(have, want *corev1.Service) bool {
+	return have.Labels[gang.LabelGang] == want.Labels[gang.LabelGang]
+}
+
+// createService creates the Service. It returns [errServiceChanging] if somebody created a Service of
+// the name during the pass.
+func (r *Reconciler) createService(ctx context.Context, g *observedGang, want *corev1.Service) error {
+	err := r.Client.Create(ctx, want, FieldOwner)
+	if apierrors.IsAlreadyExists(err) {
+		return errServiceChanging
+	}
+	if err != nil {
+		return fmt.Errorf("creating the Service %s: %w", want.Name, err)
+	}
+	r.recordNormal(g.primaryMember().Workload, gang.ReasonServiceCreated, eventActionCreateChildren,
+		"Rollcall created the headless Service %s", want.Name)
+	return nil
+}
+
+// acceptUserService reports a conflict on each member for which a Service of the user does not resolve
+// the names of the ranks. It never changes the Service.
+func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) error {
+	var err error
+	for _, m := range g.members {
+		if mismatch := gang.ServiceMismatch(have, m.Workload); mismatch != "" {
+			r.recordWarning(m.Workload, gang.ReasonServiceConflict, eventActionCreateChildren,
+				"The Service %s exists and %s. Rename the workload, or name the gang with the label %s",
+				have.Name, mismatch, gang.LabelGang)
+			err = errServiceConflict
+		}
+	}
+	return err
+}
+
+// updateService updates owners, selector and ports of a Service of Rollcall. It does not remove owners,
+// because gangs of the same name share the Service.
+func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Service) error {
+	before := have.DeepCopy()
+	for _, owner := range want.OwnerReferences {
+		if !slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+			have.OwnerReferences = append(have.OwnerReferences, owner)
+		}
+	}
+	have.Spec.Selector, have.Spec.Ports = want.Spec.Selector, want.Spec.Ports
+	have.Spec.PublishNotReadyAddresses = want.Spec.PublishNotReadyAddresses
+	if equality.Semantic.DeepEqual(before, have) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, have, patch, FieldOwner); apierrors.IsConflict(err) {
+		return errServiceChanging // the Service may not be watched, so no event follows
+	} else if err != nil {
+		return fmt.Errorf("updating the Service %s: %w", have.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// cleanUpPods deletes all pods of a finished gang, including those that have exited, if its
+// clean-pod-policy is all. It makes one request per member. Pods that were running are already
+// terminated, or are terminating; see [desiredAction].
+func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecycle.State) error {
+	if !s.Phase.Terminal() || g.gangPolicies().CleanPodPolicy != gang.CleanPodPolicyAll {
+		return nil
+	}
+	if g.lastState().Phase != s.Phase {
+		return nil // the result, which is read from the pods, must be written before they are deleted
+	}
+	for _, m := range g.members {
+		if m.Job == nil || m.result == nil || m.nonTerminatingPods == 0 {
+			continue // the pods of a StatefulSet are deleted when it is scaled to 0
+		}
+		err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(m.Meta().Namespace),
+			client.MatchingLabelsSelector{Selector: jobPodSelector(m)})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting the pods of %s: %w", m.Meta().Name, err)
+		}
+		log.FromContext(ctx).Info("Deleted the pods of a finished gang",
+			"member", m.Meta().Name, "pods", m.nonTerminatingPods)
+	}
+	return nil
+}
+
+// jobPodSelector returns a selector of the pods of one Job. Jobs of other gangs can have the same gang
+// name. A UID that is not a valid label value selects nothing.
+func jobPodSelector(m member) labels.Selector {
+	selector := labels.Set{gang.LabelGang: m.result.Gang.Name, gang.LabelRole: m.result.Gang.Role}.AsSelector()
+	ownedByJob, err := labels.NewRequirement(batchv1.ControllerUidLabel, selection.Equals, []string{string(m.Job.UID)})
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector.Add(*ownedByJob)
+}

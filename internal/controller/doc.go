@@ -1,0 +1,78 @@
+// Package controller reconciles admitted gangs: it creates the objects that their workloads refer to,
+// writes their phase, and restarts, completes and cleans them up.
+//
+// # The idea
+//
+// Admission completes a workload except for the objects that need its UID: the headless Service by
+// which ranks find each other, and for some frameworks the Secret with SSH keys. The [Reconciler]
+// parses the workload with the engine of the webhook and creates these objects with the workload as
+// their owner. Then it observes workloads and pods and writes the phase of the gang.
+//
+// The members of a multi-workload gang are reconciled together ([Request]), whichever member changed.
+// All members own the child objects, and each member has the phase of the gang. Admission validates
+// each member separately. The reconciler compares the members and reports conflicts on all of them.
+//
+// A pass writes nothing if nothing changed. Otherwise the number of its writes depends on the
+// members of the gang, and not on the ranks. One patch of the status subresource writes the phase
+// to a label, an annotation and, on a Job, conditions. The subresource accepts metadata too, and no
+// admission webhook intercepts the patch (docs/adr/0006-phase-in-status-patch.md). If a phase
+// requires a change of the spec, one patch of the spec writes the change, the label and the
+// annotation. Such a patch cannot write conditions, so the next pass writes them.
+//
+// # The writes of a restart
+//
+// A restart makes these writes, in this order. Steps 1 and 2 are one pass, and each further step is
+// a later pass:
+//
+//  1. Each member: the spec is suspended, and the phase becomes Restarting (actions.go, status.go).
+//     The Event GangRestarting follows.
+//  2. pods/status of one drained pod per Job, in the same pass and only if pods were deleted: the
+//     pod is untracked, so that its Job cannot complete (drained_pods.go).
+//  3. jobs/status of each Job that has the condition GangRunning: the condition becomes False.
+//  4. jobs/status of each Job, when all pods have terminated and the back-off has elapsed, only if
+//     the start time or completed indexes remain: both are cleared (job_status.go).
+//  5. Each member: the spec is resumed, on a Job with the label of the attempt, and the phase
+//     becomes Pending. The Event GangPending follows.
+//  6. The status of each member, when all ranks are ready: the phase becomes Running, and on a Job
+//     the condition GangRunning becomes True. The Event GangRunning follows.
+//
+// The phase Starting, an earlier failure that is reported later, and a stuck pod each add one write
+// per member. If a queue manages a Job, step 5 has two writes. Rollcall releases the Job to the
+// queue with the phase Suspended, and it writes the phase Pending after the queue has resumed the
+// Job.
+//
+// The reconciler keeps little between two passes (session.go), and each pass works without it.
+//
+// # Files
+//
+// Package lifecycle decides the next state of a gang. The files of this package observe and apply it:
+//
+// When a pass runs, and for which workloads:
+//
+//   - reconciler.go: watches, and the steps of a pass
+//   - index.go: indexes of the cache, and the gangs that an event affects
+//   - throttle.go: the delay of passes that events of pods cause
+//   - pod_cache.go: the fields of pods that the cache keeps
+//   - session.go: facts that the reconciler keeps between two passes
+//   - members.go: a gang and its members
+//
+// What a pass observes:
+//
+//   - observe.go: the snapshot of a gang and its pods
+//   - lost_ranks.go: ranks that completed and have no pod
+//   - stuck_pods.go: pods whose termination is overdue
+//   - queue.go: whether a queue resumes a workload
+//   - membership.go: missing members, and members with different settings
+//   - launcher_hosts.go: whether a launcher reached its workers
+//
+// What a pass changes:
+//
+//   - drained_pods.go: untracks a drained pod, so that its Job does not complete
+//   - actions.go: suspends, resumes, completes and fails members
+//   - job_status.go: resets the status of a Job before the Job is resumed
+//   - resize.go: injects a StatefulSet again after it was scaled
+//   - clean_pods.go: deletes the pods of a finished gang
+//   - children.go, keypair.go: the Service and the Secret of a gang
+//   - status.go: phase, annotation and conditions
+//   - events.go, metrics.go: Events and metrics
+package controller

@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// removeTrackingFinalizer is a patch that keeps the other finalizers of a pod.
+var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
+	[]byte(`{"metadata":{"$deleteFromPrimitiveList/finalizers":["`+batchv1.JobTrackingFinalizer+`"]}}`))
+
+// untrackDeletedPod keeps the Job of a member from completing by pods that somebody else deleted.
+//
+// A program that saves a checkpoint on SIGTERM and exits with code 0 succeeds as far as the Job
+// controller can see. If all ranks of a Job are drained, the Job completes and cannot run again. A pod
+// without the finalizer batch.kubernetes.io/job-tracking is not counted, so one untracked pod keeps
+// its Job incomplete, and the restart resets the other completed indexes (see resetJobStatus). The Job
+// controller removes the finalizer in the same way from the pods that it deletes when a Job is
+// suspended (kubernetes pkg/controller/job, deleteJobPods).
+//
+// A pod is untracked once, after the phase Restarting or Failed was written. An untracked pod may
+// disappear at once, and its failure would be forgotten if the write were rejected. In the phase
+// Failed, the Job must fail (see failJob). If it completed first, it would report a success that never
+// happened.
+func (r *Reconciler) untrackDeletedPod(ctx context.Context, m member, last, next lifecycle.Phase) error {
+	isFailing := next == lifecycle.Restarting || next == lifecycle.Failed
+	pod := m.firstDeletedPod
+	if !isFailing || last == next || pod == nil {
+		return nil
+	}
+	target := &corev1.Pod{}
+	target.Namespace, target.Name = pod.Namespace, pod.Name
+	err := r.Client.Status().Patch(ctx, target, removeTrackingFinalizer, FieldOwner)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("untracking the pod %s: %w", pod.Name, err)
+	}
+	log.FromContext(ctx).Info("Removed the tracking finalizer of a deleted pod", "pod", pod.Name)
+	return nil
+}
+
+// findFirstDeletedPod returns the pod of a Job with the lowest index that is being deleted and that
+// the Job has not counted; nil if there is none, and for a StatefulSet. The caller makes sure that
+// somebody else than Rollcall and the Job controller deletes the pods. The lowest index matters for
+// a Job that completes with its first pod.
+func findFirstDeletedPod(w gang.Workload, pods []corev1.Pod) *corev1.Pod {
+	if w.Job == nil {
+		return nil
+	}
+	var first *corev1.Pod
+	for i := range pods {
+		pod := &pods[i]
+		if pod.DeletionTimestamp == nil || !isTracked(pod) {
+			continue
+		}
+		if first == nil || gang.PodIndex(pod) < gang.PodIndex(first) {
+			first = pod
+		}
+	}
+	return first
+}

@@ -1,0 +1,91 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/podtest"
+)
+
+// tracked adds the finalizer of the Job controller and another finalizer.
+func tracked(p *corev1.Pod) {
+	p.Namespace = "team"
+	p.Finalizers = []string{batchv1.JobTrackingFinalizer, "example.com/keep"}
+}
+
+// drained is a change of a pod that is tracked and being deleted.
+func drained(p *corev1.Pod) {
+	tracked(p)
+	podtest.Deleted(10)(p)
+}
+
+func TestFindFirstDeletedPod(t *testing.T) {
+	job := gang.Workload{Job: &batchv1.Job{}}
+	pods := []corev1.Pod{
+		podtest.RankPod(3, drained),
+		podtest.RankPod(0, tracked),
+		podtest.RankPod(1, podtest.Deleted(9)),
+		podtest.RankPod(2, drained),
+	}
+	if got := findFirstDeletedPod(job, pods); got == nil || gang.PodIndex(got) != 2 {
+		t.Errorf("the pod is %v, want index 2", got)
+	}
+	if got := findFirstDeletedPod(job, pods[1:3]); got != nil {
+		t.Errorf("the pod is %s, want none", got.Name)
+	}
+}
+
+// patchMetadata applies a patch of the status to the object: the API server changes finalizers by such a
+// patch, and the fake client does not.
+func patchMetadata(
+	ctx context.Context, c client.Client, _ string, o client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption,
+) error {
+	return c.Patch(ctx, o, patch)
+}
+
+// TestUntrackDeletedPod checks that one deleted pod does not count when its gang starts to restart or
+// fails, and that its other finalizers stay.
+func TestUntrackDeletedPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		last, next lifecycle.Phase
+		untracked  bool
+	}{
+		"gang decides to restart": {last: lifecycle.Running, next: lifecycle.Restarting, untracked: true},
+		"gang fails":              {last: lifecycle.Running, next: lifecycle.Failed, untracked: true},
+		"gang is restarting":      {last: lifecycle.Restarting, next: lifecycle.Restarting},
+		"gang keeps running":      {last: lifecycle.Running, next: lifecycle.Running},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := podtest.RankPod(1, drained)
+			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&pod).
+				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: patchMetadata}).Build()}
+			err := r.untrackDeletedPod(t.Context(), member{firstDeletedPod: &pod}, c.last, c.next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var have corev1.Pod
+			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(&pod), &have); err != nil {
+				t.Fatal(err)
+			}
+			want := slices.Clone(pod.Finalizers)
+			if c.untracked {
+				want = []string{"example.com/keep"}
+			}
+			if diff := cmp.Diff(want, have.Finalizers); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,39 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// The actions of Events, which the Events API defines as what the reporting controller did.
+const (
+	eventActionCreateChildren = "CreateChildren"
+	eventActionUpdatePhase    = "UpdatePhase"
+	eventActionCheckInjection = "CheckInjection"
+	eventActionResize         = "Resize"
+)
+
+// maxNoteLength is the maximum length of the note of an Event in bytes
+// (kubernetes pkg/apis/core/validation, noteLengthLimit).
+const maxNoteLength = 1024
+
+func (r *Reconciler) recordNormal(w gang.Workload, reason gang.Reason, eventAction, note string, args ...any) {
+	r.recordEvent(w, corev1.EventTypeNormal, reason, eventAction, fmt.Sprintf(note, args...))
+}
+
+func (r *Reconciler) recordWarning(w gang.Workload, reason gang.Reason, eventAction, note string, args ...any) {
+	r.recordEvent(w, corev1.EventTypeWarning, reason, eventAction, fmt.Sprintf(note, args...))
+}
+
+// recordEvent records an Event on a workload. It truncates a note that is too long. The status contains
+// the complete text.
+func (r *Reconciler) recordEvent(w gang.Workload, eventType string, reason gang.Reason, eventAction, note string) {
+	if len(note) > maxNoteLength {
+		note = strings.ToValidUTF8(note[:maxNoteLength-len("...")], "") + "..."
+	}
+	r.Recorder.Eventf(w.Object(), nil, eventType, string(reason), eventAction, "%s", note)
+}

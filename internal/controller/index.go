@@ -1,0 +1,179 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/gang"
+)
+
+// The indexes of the cache.
+const (
+	// indexGang finds workloads by the name of their gang.
+	indexGang = "rollcall.gang"
+	// indexMultiWorkload finds the workloads with roles by the name of their gang. Only members of
+	// multi-workload gangs have roles.
+	indexMultiWorkload = "rollcall.gang.multi-workload"
+	// indexPodOwner finds pods by the UID of their workload.
+	indexPodOwner = "rollcall.pod-owner"
+)
+
+// registerIndexes registers the indexes, so that the members of a gang and the pods of a member are
+// found without a search through all objects.
+func (r *Reconciler) registerIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodOwner, podOwnerKeys); err != nil {
+		return fmt.Errorf("indexing pods by their owner: %w", err)
+	}
+	gangNameIf := func(isIndexed func(gang.Workload) bool) client.IndexerFunc {
+		return func(o client.Object) []string {
+			if w, err := gang.WorkloadOf(o); err == nil && isIndexed(w) {
+				return []string{gang.ResolveName(w, r.Engine.Frameworks())}
+			}
+			return nil
+		}
+	}
+	for name, isIndexed := range map[string]func(gang.Workload) bool{
+		indexGang:          func(gang.Workload) bool { return true },
+		indexMultiWorkload: gang.Workload.HasRoles,
+	} {
+		for _, o := range []client.Object{&batchv1.Job{}, &appsv1.StatefulSet{}} {
+			if err := indexer.IndexField(ctx, o, name, gangNameIf(isIndexed)); err != nil {
+				return fmt.Errorf("indexing %T by %s: %w", o, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// podOwnerKeys returns the keys of a pod in [indexPodOwner].
+func podOwnerKeys(o client.Object) []string {
+	if c := metav1.GetControllerOf(o); c != nil {
+		return []string{string(c.UID)}
+	}
+	return nil
+}
+
+// listWorkloads lists the workloads with the name of a gang in an index of the cache. An empty
+// namespace stands for all namespaces.
+func (r *Reconciler) listWorkloads(ctx context.Context, index, namespace, name string) ([]gang.Workload, error) {
+	var jobs batchv1.JobList
+	var sets appsv1.StatefulSetList
+	var out []gang.Workload
+	options := []client.ListOption{client.InNamespace(namespace), client.MatchingFields{index: name}}
+	if err := r.Client.List(ctx, &jobs, options...); err != nil {
+		return nil, fmt.Errorf("listing the Jobs of the gang %s: %w", name, err)
+	}
+	for i := range jobs.Items {
+		out = append(out, gang.Workload{Job: &jobs.Items[i]})
+	}
+	if err := r.Client.List(ctx, &sets, options...); err != nil {
+		return nil, fmt.Errorf("listing the StatefulSets of the gang %s: %w", name, err)
+	}
+	for i := range sets.Items {
+		out = append(out, gang.Workload{StatefulSet: &sets.Items[i]})
+	}
+	return out, nil
+}
+
+// listPods lists the pods of a workload in the cache. The caller must not change them.
+func (r *Reconciler) listPods(ctx context.Context, namespace string, owner types.UID) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := r.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{indexPodOwner: string(owner)},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of a gang: %w", err)
+	}
+	return pods.Items, nil
+}
+
+// hasMultiWorkloadGang reports whether a multi-workload gang of the name exists.
+func (r *Reconciler) hasMultiWorkloadGang(ctx context.Context, namespace, name string) bool {
+	workloads, err := r.listWorkloads(ctx, indexMultiWorkload, namespace, name)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the members of a gang")
+	}
+	return len(workloads) > 0
+}
+
+// isInMultiWorkloadGang reports whether a workload is reconciled as a member of a multi-workload gang.
+func (r *Reconciler) isInMultiWorkloadGang(ctx context.Context, w gang.Workload) bool {
+	if w.HasRoles() {
+		return true
+	}
+	frameworks := r.Engine.Frameworks()
+	return gang.IsMultiWorkloadMember(w, frameworks) &&
+		r.hasMultiWorkloadGang(ctx, w.Meta().Namespace, gang.ResolveName(w, frameworks))
+}
+
+// requestsForWorkload returns the gangs that are affected by an event of a workload: its own gang, and
+// the multi-workload gang of which it may be a misconfigured member according to its name.
+func (r *Reconciler) requestsForWorkload(ctx context.Context, o client.Object) []Request {
+	w, err := gang.WorkloadOf(o)
+	if err != nil {
+		return nil // other kinds are not watched
+	}
+	frameworks := r.Engine.Frameworks()
+	namespace, name := o.GetNamespace(), gang.ResolveName(w, frameworks)
+	own := Request{Namespace: namespace, Kind: w.Kind(), Name: o.GetName()}
+	if r.isInMultiWorkloadGang(ctx, w) {
+		own = Request{Namespace: namespace, Gang: name}
+	}
+	out := []Request{own}
+	derived := gang.DeriveName(w, frameworks)
+	if derived != "" && derived != name && r.hasMultiWorkloadGang(ctx, namespace, derived) {
+		out = append(out, Request{Namespace: namespace, Gang: derived})
+	}
+	return out
+}
+
+// requestsForService returns the gangs that are affected by an event of their Service.
+func (r *Reconciler) requestsForService(ctx context.Context, o client.Object) []Request {
+	workloads, err := r.listWorkloads(ctx, indexGang, o.GetNamespace(), o.GetLabels()[gang.LabelGang])
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the gang of a Service")
+	}
+	var out []Request
+	for _, w := range workloads {
+		for _, req := range r.requestsForWorkload(ctx, w.Object().(client.Object)) {
+			if !slices.Contains(out, req) {
+				out = append(out, req)
+			}
+		}
+	}
+	return out
+}
+
+// requestsForPod returns the gang that is affected by an event of a pod.
+func (r *Reconciler) requestsForPod(ctx context.Context, o client.Object) []Request {
+	owner := metav1.GetControllerOf(o)
+	if owner == nil || owner.Kind != string(gang.Job) && owner.Kind != string(gang.StatefulSet) {
+		return nil
+	}
+	namespace, name := o.GetNamespace(), o.GetLabels()[gang.LabelGang]
+	singleWorkload := Request{Namespace: namespace, Kind: gang.Kind(owner.Kind), Name: owner.Name}
+	if !r.hasMultiWorkloadGang(ctx, namespace, name) || r.isInOtherGang(ctx, singleWorkload) {
+		return []Request{singleWorkload}
+	}
+	return []Request{{Namespace: namespace, Gang: name}}
+}
+
+// isInOtherGang reports whether the workload of a request exists and is not in a multi-workload gang.
+// Its gang can have the same name as a multi-workload gang.
+func (r *Reconciler) isInOtherGang(ctx context.Context, req Request) bool {
+	w, ok := gang.NewWorkload(req.Kind)
+	if !ok {
+		return false
+	}
+	key := client.ObjectKey{Namespace: req.Namespace, Name: req.Name}
+	err := r.Client.Get(ctx, key, w.Object().(client.Object))
+	return err == nil && !r.isInMultiWorkloadGang(ctx, w)
+}

@@ -1,0 +1,135 @@
+package controller
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// TestResetJobStatus checks that start time and completed indexes of a suspended Job are cleared before
+// it is resumed. Before Kubernetes 1.36 the Job controller keeps the start time, and the API server
+// rejects changes of the template.
+func TestResetJobStatus(t *testing.T) {
+	text, err := lifecycle.Status{
+		State: lifecycle.State{
+			Phase:       lifecycle.Restarting,
+			Restarts:    1,
+			Bookkeeping: lifecycle.Bookkeeping{SuspendedByRollcall: true},
+		},
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		phase    lifecycle.Phase
+		restarts int32
+		started  bool
+		queued   bool
+		// succeeded is the number of completed indexes, uncounted the number of pods that are not
+		// counted yet.
+		succeeded, uncounted int
+		want                 error
+	}{
+		"started Job is about to be resumed": {
+			phase:    lifecycle.Pending,
+			restarts: 1,
+			started:  true,
+			want:     errJobStatusReset,
+		},
+		"ranks completed in the last attempt": {
+			phase:     lifecycle.Pending,
+			restarts:  1,
+			succeeded: 2,
+			want:      errJobStatusReset,
+		},
+		"a completed rank is not counted yet": {
+			phase:     lifecycle.Pending,
+			restarts:  1,
+			started:   true,
+			succeeded: 1,
+			uncounted: 1,
+			want:      errJobStatusPending,
+		},
+		"start time was cleared before":      {phase: lifecycle.Pending, restarts: 1},
+		"restarting gang is not resumed yet": {phase: lifecycle.Restarting, restarts: 1, started: true},
+		"Job will be resumed by its user": {
+			phase:    lifecycle.Suspended,
+			restarts: 1,
+			started:  true,
+			want:     errJobStatusReset,
+		},
+		"Job will be resumed by its queue": {
+			phase:    lifecycle.Suspended,
+			restarts: 1,
+			started:  true,
+			queued:   true,
+			want:     errJobStatusReset,
+		},
+		"Job keeps its attempt": {phase: lifecycle.Suspended, started: true, want: errJobStatusReset},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := &batchv1.Job{
+				ObjectMeta: metav1.ObjectMeta{
+					Name:        "train",
+					Namespace:   "team",
+					Annotations: map[string]string{gang.AnnotationStatus: text},
+				},
+				Spec: batchv1.JobSpec{Suspend: ptr.To(true)},
+				Status: batchv1.JobStatus{
+					Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}},
+				},
+			}
+			j.Spec.Template.Labels = map[string]string{gang.LabelAttempt: "0"}
+			if c.succeeded > 0 {
+				j.Status.Succeeded, j.Status.CompletedIndexes = int32(c.succeeded), "0-1"
+			}
+			if c.uncounted > 0 {
+				j.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}}
+			}
+			if c.started {
+				j.Status.StartTime = ptr.To(metav1.NewTime(time.Unix(1, 0)))
+			}
+			r := &Reconciler{
+				Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(j).WithStatusSubresource(j).Build(),
+			}
+			var have batchv1.Job
+			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &have); err != nil {
+				t.Fatal(err)
+			}
+			p := &observedGang{pass: &pass{}, members: []member{{Workload: gang.Workload{Job: &have}, managedByQueue: c.queued}}}
+			err := r.resetJobStatus(t.Context(), p.members[0], desiredAction(p, p.members[0], lifecycle.State{
+				Phase:    c.phase,
+				Restarts: c.restarts,
+			}))
+			if !errors.Is(err, c.want) || c.want == nil && err != nil {
+				t.Fatalf("error %v, want %v", err, c.want)
+			}
+			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &have); err != nil {
+				t.Fatal(err)
+			}
+			wantReset := errors.Is(c.want, errJobStatusReset)
+			wantSucceeded := int32(c.succeeded)
+			if wantReset {
+				wantSucceeded = 0
+			}
+			if have.Status.Succeeded != wantSucceeded || wantReset && have.Status.CompletedIndexes != "" {
+				t.Errorf("%d ranks completed: %q", have.Status.Succeeded, have.Status.CompletedIndexes)
+			}
+			if got := have.Status.StartTime != nil; got != (c.started && !wantReset) || !*have.Spec.Suspend {
+				t.Errorf("start time present %v, suspended %v", got, *have.Spec.Suspend)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/lifecycle"
+)
+
+// missingMemberGracePeriod is how long a missing member is not reported. Users create and delete the
+// workloads of a gang one after the other, and each report costs a write per member.
+const missingMemberGracePeriod = 5 * time.Second
+
+// checkMembership returns reason and message if members of a multi-workload gang are missing or have
+// conflicting settings; the zero value if there is no problem. It returns false if a member has been
+// missing only briefly and the gang must not be written.
+func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (lifecycle.Status, bool) {
+	missing := g.memberStates.Missing()
+	if delay := r.missingMemberDelay(g, len(missing) > 0); delay > 0 {
+		g.pass.requeueAfter(delay)
+		return lifecycle.Status{}, false
+	}
+	specs := g.memberSpecs()
+	if len(missing) > 0 {
+		specs = append(specs, r.findMisplacedMembers(ctx, g, missing)...)
+	}
+	if conflicts := gang.FindConflicts(specs); len(conflicts) > 0 {
+		return lifecycle.Status{
+			Reason:  gang.ReasonMemberConflict,
+			Message: "The workloads of the gang have conflicting settings: " + strings.Join(conflicts, "; "),
+		}, true
+	}
+	if len(missing) > 0 {
+		return lifecycle.Status{Reason: gang.ReasonMembersMissing, Message: g.memberStates.Describe(lifecycle.Pending)}, true
+	}
+	return lifecycle.Status{}, true
+}
+
+// missingMemberDelay records since when members are missing. It returns how long to wait before the
+// missing members are reported; 0 if they are due or none is missing.
+func (r *Reconciler) missingMemberDelay(g *observedGang, anyMissing bool) time.Duration {
+	s := r.sessions.forRequest(g.pass.request)
+	if !anyMissing {
+		s.missingSince = time.Time{}
+		return 0
+	}
+	if s.missingSince.IsZero() {
+		s.missingSince = r.Clock.Now()
+	}
+	return max(0, missingMemberGracePeriod-r.Clock.Since(s.missingSince))
+}
+
+// memberSpecs returns the settings of the gang in each existing workload.
+func (g *observedGang) memberSpecs() []gang.MemberSpec {
+	var out []gang.MemberSpec
+	for _, m := range g.members {
+		out = append(out, m.memberSpec())
+	}
+	return out
+}
+
+// memberSpec returns the settings of the gang in the workload, or the reason why there are none.
+func (m member) memberSpec() gang.MemberSpec {
+	spec := gang.MemberSpec{Kind: m.Kind(), WorkloadName: m.Meta().Name}
+	switch {
+	case m.result != nil:
+		spec.Gang = m.result.Gang
+	case m.readErr != nil:
+		spec.Problem = "cannot be parsed: " + strings.Join(injectors.DenialCauses(m.readErr), "; ")
+	default:
+		spec.Problem = "was admitted without Rollcall; delete and recreate it"
+	}
+	return spec
+}
+
+// findMisplacedMembers returns workloads that are probably missing members: workloads of the right name
+// that are in no gang or in another gang, or members in another namespace.
+func (r *Reconciler) findMisplacedMembers(
+	ctx context.Context, g *observedGang, missing []gang.Member,
+) []gang.MemberSpec {
+	var out []gang.MemberSpec
+	for _, m := range missing {
+		for _, kind := range []gang.Kind{gang.Job, gang.StatefulSet} {
+			w, _ := gang.NewWorkload(kind)
+			key := client.ObjectKey{Namespace: g.pass.request.Namespace, Name: m.WorkloadName}
+			err := r.Client.Get(ctx, key, w.Object().(client.Object)) // the cache returns only NotFound
+			if err != nil || w.Meta().DeletionTimestamp != nil {
+				continue
+			}
+			spec := r.readMember(w).memberSpec()
+			if w.OptedOut() {
+				spec.Problem = fmt.Sprintf("has the label %s: \"false\"; remove the label and recreate the workload",
+					gang.LabelInject)
+			}
+			out = append(out, spec)
+		}
+	}
+	if len(out) == 0 {
+		out = r.findInOtherNamespaces(ctx, g, missing)
+	}
+	return out
+}
+
+// findInOtherNamespaces returns missing members that exist in another namespace. The workloads there
+// must describe the same gang and must all be missing here, so that two teams with gangs of the same
+// name do not see each other. A workload in another namespace does not cause a pass, so the search is
+// repeated.
+func (r *Reconciler) findInOtherNamespaces(
+	ctx context.Context, g *observedGang, missing []gang.Member,
+) []gang.MemberSpec {
+	own := g.firstResult().Gang
+	g.pass.requeueAfter(retryInterval(r.Clock.Since(g.primaryMember().Meta().CreationTimestamp.Time)))
+	workloads, err := r.listWorkloads(ctx, indexMultiWorkload, "", own.Name)
+	if err != nil {
+		return nil
+	}
+	byNamespace := map[string][]gang.Workload{}
+	for _, w := range workloads {
+		if namespace := w.Meta().Namespace; namespace != own.Namespace && w.Meta().DeletionTimestamp == nil {
+			byNamespace[namespace] = append(byNamespace[namespace], w)
+		}
+	}
+	var out []gang.MemberSpec
+	for namespace, others := range byNamespace {
+		if slices.ContainsFunc(others, func(w gang.Workload) bool { return !r.isMissingMember(w, own, missing) }) {
+			continue
+		}
+		for _, w := range others {
+			out = append(out, gang.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name, Problem: fmt.Sprintf(
+				"is in the namespace %s, and the rest of the gang in %s; create all workloads of a gang in one namespace",
+				namespace, own.Namespace)})
+		}
+	}
+	slices.SortFunc(out, func(a, b gang.MemberSpec) int { return cmp.Compare(a.Problem, b.Problem) })
+	return out
+}
+
+// isMissingMember reports whether a workload in another namespace would be one of the missing members
+// of the gang.
+func (r *Reconciler) isMissingMember(w gang.Workload, own gang.Gang, missing []gang.Member) bool {
+	if !slices.ContainsFunc(missing, func(m gang.Member) bool { return m.WorkloadName == w.Meta().Name }) {
+		return false
+	}
+	spec := r.readMember(w).memberSpec()
+	return spec.Problem == "" && len(gang.FindConflicts([]gang.MemberSpec{{Gang: own}, spec})) == 0
+}

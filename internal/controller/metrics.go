@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+)
+
+// The metrics of gangs. No label has values that users choose, so the number of series is bounded.
+var (
+	restartsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rollcall_gang_restarts_total",
+		Help: "Restarts of gangs, by framework and reason " +
+			"(container_exit, oom_killed, evicted, deleted, start_timeout, unobserved or other).",
+	}, []string{"framework", "reason"})
+	// The buckets range from 1 second, for a node that has the image, to 34 minutes, for nodes that are
+	// created on demand and large images.
+	durationBuckets = prometheus.ExponentialBuckets(1, 2, 12)
+	startupDuration = newHistogram("rollcall_gang_startup_duration_seconds",
+		"Time from the creation or resumption of a gang until all ranks were ready.")
+	recoveryDuration = newHistogram("rollcall_gang_recovery_duration_seconds",
+		"Time from the first failure until all ranks were ready again.")
+
+	gangsDesc = prometheus.NewDesc("rollcall_gangs", "Gangs, by framework and phase.", []string{"framework", "phase"}, nil)
+)
+
+func newHistogram(name, help string) *prometheus.HistogramVec {
+	options := prometheus.HistogramOpts{Name: name, Help: help, Buckets: durationBuckets}
+	return prometheus.NewHistogramVec(options, []string{"framework"})
+}
+
+func init() { metrics.Registry.MustRegister(restartsTotal, startupDuration, recoveryDuration) }
+
+// recordTransition updates the metrics when a gang enters a phase. It does nothing if the phase did not
+// change.
+func recordTransition(framework string, s lifecycle.Status, previous lifecycle.Phase) {
+	if s.Phase == previous {
+		return
+	}
+	switch s.Phase {
+	case lifecycle.Restarting:
+		restartsTotal.WithLabelValues(framework, restartReason(s.FirstFailure)).Inc()
+	case lifecycle.Running:
+		if s.StartCompleted {
+			return // a rank became ready again within an attempt
+		}
+		if s.Restarts == 0 && !s.AttemptStartTime.IsZero() {
+			startupDuration.WithLabelValues(framework).Observe(s.LastTransitionTime.Sub(s.AttemptStartTime).Seconds())
+		}
+		if s.Restarts > 0 && !s.LastRestartTime.IsZero() {
+			recoveryDuration.WithLabelValues(framework).Observe(s.LastTransitionTime.Sub(s.LastRestartTime).Seconds())
+		}
+	}
+}
+
+// restartReason returns the value of the label reason. Reasons of failures have no bound, because any
+// controller may evict pods, so the label has a class of reasons.
+func restartReason(f *failure.Failure) string {
+	switch {
+	case f == nil:
+		return "other"
+	case f.IsOOMKilled():
+		return "oom_killed"
+	case f.Container != "":
+		return "container_exit"
+	case f.IsEviction():
+		return "evicted"
+	}
+	switch f.Reason {
+	case failure.ReasonPodDeleted:
+		return "deleted"
+	case failure.ReasonStartTimeout:
+		return "start_timeout"
+	case failure.ReasonRankLost, failure.ReasonUnobserved:
+		return "unobserved"
+	default:
+		return "other"
+	}
+}
+
+// gangCollector counts the gangs in the cache on each scrape, so that no counter has to follow them.
+type gangCollector struct{ reader client.Reader }
+
+// Describe implements [prometheus.Collector].
+func (c gangCollector) Describe(out chan<- *prometheus.Desc) { out <- gangsDesc }
+
+// Collect counts each gang by the workload that contains its rank 0. It returns nothing if the cache
+// cannot be read, as before its first synchronization.
+func (c gangCollector) Collect(out chan<- prometheus.Metric) {
+	// The interface of Prometheus has no context.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above
+	defer cancel()
+	type key struct{ framework, phase string }
+	count := map[key]int{}
+	add := func(w gang.Workload) {
+		phase, labels := lifecycle.ReadPhase(w), w.Template().Labels
+		framework, hasRank0 := labels[gang.LabelFramework], labels[gang.LabelRankOffset] == ""
+		if phase != "" && framework != "" && hasRank0 {
+			count[key{framework, string(phase)}]++
+		}
+	}
+	var jobs batchv1.JobList
+	var sets appsv1.StatefulSetList
+	for _, list := range []client.ObjectList{&jobs, &sets} {
+		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			log.Log.V(1).Info("Failed to count gangs", "error", err.Error())
+			return
+		}
+	}
+	for i := range jobs.Items {
+		add(gang.Workload{Job: &jobs.Items[i]})
+	}
+	for i := range sets.Items {
+		add(gang.Workload{StatefulSet: &sets.Items[i]})
+	}
+	for k, n := range count {
+		out <- prometheus.MustNewConstMetric(gangsDesc, prometheus.GaugeValue, float64(n), k.framework, k.phase)
+	}
+}

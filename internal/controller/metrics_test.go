@@ -1,0 +1,121 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+)
+
+func TestRecordTransition(t *testing.T) {
+	failed := testStartTime.Add(time.Minute)
+	before := testutil.ToFloat64(restartsTotal.WithLabelValues("measured", "oom_killed"))
+	recordTransition("measured", lifecycle.Status{
+		State: lifecycle.State{
+			Phase:        lifecycle.Restarting,
+			FirstFailure: &failure.Failure{Reason: "OOMKilled", Container: "trainer", ExitCode: 137},
+		},
+	}, lifecycle.Running)
+	recordTransition("measured", lifecycle.Status{
+		State: lifecycle.State{Phase: lifecycle.Restarting, FirstFailure: &failure.Failure{Reason: "OOMKilled"}},
+	}, lifecycle.Restarting) // the phase does not change
+	if n := testutil.ToFloat64(restartsTotal.WithLabelValues("measured", "oom_killed")) - before; n != 1 {
+		t.Errorf("one restart counts as %v", n)
+	}
+	recordTransition("measured", lifecycle.Status{
+		State: lifecycle.State{
+			Phase:              lifecycle.Running,
+			LastTransitionTime: testStartTime.Add(4 * time.Second),
+			Bookkeeping:        lifecycle.Bookkeeping{AttemptStartTime: testStartTime},
+		},
+	}, lifecycle.Pending)
+	recordTransition("measured", lifecycle.Status{
+		State: lifecycle.State{
+			Phase:              lifecycle.Running,
+			Restarts:           1,
+			LastRestartTime:    failed,
+			LastTransitionTime: failed.Add(7 * time.Second),
+			Bookkeeping:        lifecycle.Bookkeeping{AttemptStartTime: failed},
+		},
+	}, lifecycle.Starting)
+	starts := histogramSampleCount(t, "rollcall_gang_startup_duration_seconds")
+	recordTransition("measured", lifecycle.Status{
+		State: lifecycle.State{
+			Phase:              lifecycle.Running,
+			LastTransitionTime: testStartTime.Add(time.Hour),
+			Bookkeeping:        lifecycle.Bookkeeping{StartCompleted: true, AttemptStartTime: testStartTime},
+		},
+	}, lifecycle.Pending)
+	if n := histogramSampleCount(t, "rollcall_gang_startup_duration_seconds"); n != starts {
+		t.Errorf("%d startup samples after a gang became ready again, want %d", n, starts)
+	}
+	for name, h := range map[string]struct {
+		got  int
+		want string
+	}{
+		"first start": {
+			got:  testutil.CollectAndCount(startupDuration),
+			want: "rollcall_gang_startup_duration_seconds",
+		},
+		"restart": {
+			got:  testutil.CollectAndCount(recoveryDuration),
+			want: "rollcall_gang_recovery_duration_seconds",
+		},
+	} {
+		if h.got == 0 {
+			t.Errorf("%s: %s has no samples", name, h.want)
+		}
+	}
+}
+
+// histogramSampleCount returns the number of samples of a histogram.
+func histogramSampleCount(t *testing.T, name string) uint64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	t.Fatalf("%s is not registered", name)
+	return 0
+}
+
+func TestRestartReason(t *testing.T) {
+	for want, f := range map[string]*failure.Failure{
+		"other": nil, "oom_killed": {
+			Reason:    "OOMKilled",
+			Container: "trainer",
+		}, "container_exit": {Reason: "Error", Container: "trainer"},
+		"deleted": {
+			Reason: failure.ReasonPodDeleted,
+		}, "start_timeout": {
+			Reason: failure.ReasonStartTimeout,
+		}, "unobserved": {Reason: failure.ReasonRankLost}, "evicted": {Reason: "EvictionByEvictionAPI"},
+	} {
+		if got := restartReason(f); got != want {
+			t.Errorf("reason of %+v: %q, want %q", f, got, want)
+		}
+	}
+}
+
+func TestGangCollector(t *testing.T) {
+	w := newTestCluster(t, newLauncherJob(t), newWorkerStatefulSet(t))
+	w.reconcileOnce(t, trainRequest)
+	want := `
+# HELP rollcall_gangs Gangs, by framework and phase.
+# TYPE rollcall_gangs gauge
+rollcall_gangs{framework="mpi",phase="Pending"} 1
+`
+	if err := testutil.CollectAndCompare(gangCollector{w.Client}, strings.NewReader(want)); err != nil {
+		t.Errorf("a gang of two workloads must count once: %v", err)
+	}
+}

@@ -1,0 +1,309 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/plan"
+)
+
+// startingGracePeriod is how long a rank must be ready before its gang is Starting. In most gangs all
+// ranks are ready by then, so the gang goes directly to Running and saves a write per member.
+const startingGracePeriod = 3 * time.Second
+
+// takeSnapshot observes all members of a gang and their pods. It merges the observations into the
+// snapshot and into the gang.
+func (r *Reconciler) takeSnapshot(
+	ctx context.Context, g *observedGang, state lifecycle.State,
+) (lifecycle.Snapshot, error) {
+	snapshot := lifecycle.Snapshot{
+		Members:           g.memberStates,
+		Now:               r.Clock.Now(),
+		AllPodsTerminated: g.memberStates.AllSuspended(),
+	}
+	for i := range g.members {
+		m := &g.members[i]
+		if m.result == nil {
+			continue
+		}
+		pods, err := r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
+		if err != nil {
+			return snapshot, err
+		}
+		g.mergeObservation(m, g.observeMember(*m, pods, state, snapshot.Now), &snapshot)
+	}
+	return snapshot, nil
+}
+
+// memberObservation is what one pass observes of a member and its pods.
+type memberObservation struct {
+	podCount           int
+	nonTerminatingPods int
+	// statefulSetComplete is true if the pods of a StatefulSet show that it is complete.
+	statefulSetComplete bool
+	firstFailure        *failure.Failure
+	notReadyRanks       []string
+	partiallyReady      bool
+	termination         podTermination
+	uncountedFailures   int32
+	// lostRanks is the number of ranks that their Job counts as completed and that have no pod.
+	lostRanks int32
+	// firstDeletedPod is the result of findFirstDeletedPod; nil if Rollcall or the Job controller
+	// terminates the pods.
+	firstDeletedPod   *corev1.Pod
+	resumedExternally bool
+	// stuckPod is a pod whose termination is overdue; nil if there is none.
+	stuckPod *corev1.Pod
+	// nextCheckTime is when time alone changes the observation; zero if it does not.
+	nextCheckTime time.Time
+}
+
+// observeMember observes a member whose workload was parsed. It does not change the gang.
+func (g *observedGang) observeMember(
+	m member, pods []corev1.Pod, state lifecycle.State, now time.Time,
+) memberObservation {
+	parsed, last := m.result.Gang, m.lastStatus()
+	failureContext := g.failureContext(m, pods, state)
+	currentPods := excludeReplacedPods(m.Workload, pods)
+	out := memberObservation{
+		podCount:            len(pods),
+		nonTerminatingPods:  countNonTerminating(pods),
+		statefulSetComplete: g.isStatefulSetComplete(m, pods, last.Phase),
+		firstFailure:        failure.First(currentPods, parsed.RankOffset, failureContext),
+		notReadyRanks:       lifecycle.NotReadyRanks(pods, parsed.OwnMember(), parsed.RankOffset, m.trainingContainers()),
+		termination:         observeTermination(lifecycle.Observe(m.Workload), pods, now),
+		uncountedFailures:   countUncountedFailures(m.Job, pods),
+		lostRanks:           countLostRanks(m.Workload, pods),
+		resumedExternally:   last.SuspendedByRollcall && !m.IsSuspended(),
+	}
+	if !failureContext.Terminating {
+		out.firstDeletedPod = findFirstDeletedPod(m.Workload, currentPods)
+	}
+	var readinessCheck, stuckCheck time.Time
+	out.partiallyReady, readinessCheck = observePartialReadiness(pods, now)
+	out.stuckPod, stuckCheck = m.findStuckPod(pods, state.Phase, now)
+	out.nextCheckTime = earliestTime(readinessCheck, stuckCheck, out.termination.nextTimeout)
+	return out
+}
+
+// mergeObservation adds the observation of a member to the snapshot and to the gang, and schedules the
+// next pass.
+func (g *observedGang) mergeObservation(m *member, observed memberObservation, snapshot *lifecycle.Snapshot) {
+	g.pass.podCount += observed.podCount
+	m.nonTerminatingPods, m.firstDeletedPod = observed.nonTerminatingPods, observed.firstDeletedPod
+	if observed.statefulSetComplete {
+		g.memberStates[g.memberStates.IndexOf(m.Meta().Name)].Observed.Complete = true
+	}
+	if pod := observed.stuckPod; pod != nil && (g.stuckPod == nil || pod.Name < g.stuckPod.Name) {
+		g.stuckPod, g.blocksReplacement = pod, m.waitsForPodDeletion()
+	}
+	snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, observed.firstFailure)
+	snapshot.NotReadyRanks = append(snapshot.NotReadyRanks, observed.notReadyRanks...)
+	snapshot.PartiallyReady = snapshot.PartiallyReady || observed.partiallyReady
+	snapshot.AllPodsTerminated = snapshot.AllPodsTerminated && observed.termination.allTerminated
+	snapshot.PodsTerminating = snapshot.PodsTerminating || observed.termination.anyTerminating
+	snapshot.UncountedFailures += observed.uncountedFailures
+	snapshot.LostRanks += observed.lostRanks
+	snapshot.ResumedExternally = snapshot.ResumedExternally || observed.resumedExternally
+	if !observed.nextCheckTime.IsZero() {
+		g.pass.requeueAfter(observed.nextCheckTime.Sub(snapshot.Now))
+	}
+}
+
+// earliestTime returns the earliest of the times that are not zero, or the zero value if all are.
+func earliestTime(times ...time.Time) time.Time {
+	var out time.Time
+	for _, t := range times {
+		if !t.IsZero() && (out.IsZero() || t.Before(out)) {
+			out = t
+		}
+	}
+	return out
+}
+
+func (g *observedGang) isStatefulSetComplete(m member, pods []corev1.Pod, lastPhase lifecycle.Phase) bool {
+	i := g.memberStates.IndexOf(m.Meta().Name)
+	if m.StatefulSet == nil || i < 0 {
+		return false
+	}
+	return g.memberStates[i].IsStatefulSetComplete(pods, m.trainingContainers(), lastPhase)
+}
+
+// failureContext returns the context in which the failures of a member's pods are attributed. While
+// the gang restarts, it describes the attempt that failed. Restarts is then already the number of
+// the next attempt.
+func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecycle.State) failure.Context {
+	out := failure.Context{
+		Attempt:            state.Restarts,
+		LastRestartTime:    state.LastRestartTime,
+		AttemptStartTime:   state.AttemptStartTime,
+		TrainingContainers: m.trainingContainers(),
+		Terminating:        g.isTerminating(m, pods, state),
+	}
+	if state.Phase == lifecycle.Restarting || state.Phase == lifecycle.Failed && state.FirstFailure != nil {
+		out.TerminationStartTime = state.LastTransitionTime
+	}
+	if state.Phase == lifecycle.Restarting {
+		out.Attempt, out.LastRestartTime, out.Terminating = state.Restarts-1, time.Time{}, true
+	}
+	return out
+}
+
+// isTerminating reports whether the pods of a member are deleted because its gang is suspended or has
+// finished, or because the member itself has finished.
+func (g *observedGang) isTerminating(m member, pods []corev1.Pod, state lifecycle.State) bool {
+	observed := lifecycle.Observe(m.Workload)
+	return g.memberStates.AnySuspended() || state.Phase.Terminal() ||
+		observed.Finishing || observed.Failed || observed.Complete || mayMeetSuccessPolicy(m.Job, pods, state.Restarts)
+}
+
+// mayMeetSuccessPolicy reports whether a Job may complete by its successPolicy in an attempt. The Job
+// controller deletes the other pods before it adds the condition.
+func mayMeetSuccessPolicy(job *batchv1.Job, pods []corev1.Pod, attempt int32) bool {
+	return job != nil && job.Spec.SuccessPolicy != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		podAttempt, hasAttempt := gang.PodAttempt(&pod)
+		isEarlierAttempt := hasAttempt && podAttempt < attempt
+		return pod.Status.Phase == corev1.PodSucceeded && !isEarlierAttempt
+	})
+}
+
+// trainingContainers returns the names of the training containers.
+func (m member) trainingContainers() []string {
+	var out []string
+	for _, c := range m.result.Gang.Containers {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// podTermination describes whether pods of a member still prevent the next attempt of the gang.
+type podTermination struct {
+	// allTerminated is true if no pod prevents the next attempt.
+	allTerminated bool
+	// anyTerminating is true if a pod is being deleted and its termination is not overdue.
+	anyTerminating bool
+	// nextTimeout is when the termination of the next pod is overdue; zero if no pod terminates.
+	nextTimeout time.Time
+}
+
+// observeTermination observes the termination of the pods of a workload.
+func observeTermination(workload lifecycle.Observation, pods []corev1.Pod, now time.Time) podTermination {
+	out := podTermination{allTerminated: true}
+	var overduePods int32
+	for i := range pods {
+		pod := &pods[i]
+		switch {
+		case isPodTerminal(pod):
+		case isTerminationOverdue(pod, now):
+			overduePods++
+		case pod.DeletionTimestamp != nil:
+			out.allTerminated, out.anyTerminating = false, true
+			out.nextTimeout = earliestTime(out.nextTimeout, terminationDeadline(pod))
+		default:
+			out.allTerminated = false
+		}
+	}
+	// The Job may count pods that the cache does not contain yet.
+	if workload.TerminatingPods > overduePods {
+		out.allTerminated = false
+	}
+	return out
+}
+
+// countNonTerminating returns the number of pods that are not being deleted.
+func countNonTerminating(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// countUncountedFailures returns the number of failed or deleted pods that are missing from
+// Observation.FailedPods; 0 for a nil Job. The pods have the finalizer of the Job controller
+// (kubernetes pkg/controller/job). Pods that status.uncountedTerminatedPods.failed contains are
+// part of FailedPods, so the result excludes them. With backoffLimitPerIndex, the Job counts a pod
+// only when it replaces the pod, which happens in the next attempt.
+func countUncountedFailures(job *batchv1.Job, pods []corev1.Pod) int32 {
+	if job == nil {
+		return 0
+	}
+	var counted []types.UID
+	if uncounted := job.Status.UncountedTerminatedPods; uncounted != nil {
+		counted = uncounted.Failed // part of Observation.FailedPods
+	}
+	var n int32
+	for i := range pods {
+		pod := &pods[i]
+		hasFailed := pod.Status.Phase == corev1.PodFailed
+		isDeleted := pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded
+		if (hasFailed || isDeleted) && isTracked(pod) && !slices.Contains(counted, pod.UID) {
+			n++
+		}
+	}
+	return n
+}
+
+// observePartialReadiness reports whether a pod has been ready for [startingGracePeriod]. If no pod
+// has, nextCheckTime is when the first ready pod will have been; zero if no pod is ready.
+func observePartialReadiness(pods []corev1.Pod, now time.Time) (partiallyReady bool, nextCheckTime time.Time) {
+	for i := range pods {
+		for _, c := range pods[i].Status.Conditions {
+			if c.Type != corev1.PodReady || c.Status != corev1.ConditionTrue {
+				continue
+			}
+			due := c.LastTransitionTime.Add(startingGracePeriod)
+			if !due.After(now) {
+				return true, time.Time{}
+			}
+			nextCheckTime = earliestTime(nextCheckTime, due)
+		}
+	}
+	return false, nextCheckTime
+}
+
+// excludeReplacedPods returns the pods whose failure counts. It excludes pods that a rollout of a
+// StatefulSet or a resize deletes, because the user requested their deletion.
+func excludeReplacedPods(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
+	if w.StatefulSet != nil {
+		return excludePodsOfRollout(w, pods)
+	}
+	isScaledDown := func(pod corev1.Pod) bool { return gang.PodIndex(&pod) >= w.Ranks() }
+	if !slices.ContainsFunc(pods, isScaledDown) {
+		return pods // avoids a copy in the usual case
+	}
+	return slices.DeleteFunc(slices.Clone(pods), isScaledDown)
+}
+
+// excludePodsOfRollout excludes the pods of a StatefulSet that a rollout or a resize deletes. If the
+// set was resized and not injected again, it excludes all pods: the rollout follows soon, and a
+// restart in between would restore the previous size.
+func excludePodsOfRollout(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil {
+		return pods
+	}
+	size := record.Replicas
+	if requested := ptr.Deref(w.StatefulSet.Spec.Replicas, 0); requested > 0 { // else it is suspended
+		size = requested
+	}
+	if size != record.Replicas {
+		return nil
+	}
+	status := w.StatefulSet.Status
+	isRollingOut := status.ObservedGeneration < w.StatefulSet.Generation || status.CurrentRevision != status.UpdateRevision
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
+		return gang.PodIndex(&pod) >= size || pod.DeletionTimestamp != nil && isRollingOut
+	})
+}

@@ -1,0 +1,137 @@
+package controller
+
+import (
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/gang"
+)
+
+// terminationTimeout is how long after its grace period a terminating pod is ignored. A pod on an
+// unreachable node may never disappear, and its gang must not wait for the node. Processes that still
+// run there cannot join the next attempt, because the addresses of the ranks belong to the new pods.
+const terminationTimeout = time.Minute
+
+// cachedLabels are the labels of pods that are read from the cache.
+var cachedLabels = []string{
+	gang.LabelGang, gang.LabelRole, gang.LabelAttempt, batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel,
+}
+
+// jobTrackingFinalizers is the finalizer list of all pods in the cache that their Job has not counted.
+var jobTrackingFinalizers = []string{batchv1.JobTrackingFinalizer}
+
+// runningState is the state of all running containers in the cache. Only its presence is read.
+var runningState = &corev1.ContainerStateRunning{}
+
+// TrimPod is a transform function of the cache. It returns a pod with the fields that the reconciler
+// reads: rank, attempt, phase, why the pod is not ready, and how its containers exited. It does not
+// change its argument. With 100,000 pods in the cache, each unused field would cost as much memory as
+// all gangs. Objects of other types are returned unchanged.
+func TrimPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil // a tombstone
+	}
+	out := &corev1.Pod{
+		ObjectMeta: trimMetadata(pod),
+		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates},
+		Status: corev1.PodStatus{
+			Phase:                 pod.Status.Phase,
+			Reason:                pod.Status.Reason,
+			Message:               pod.Status.Message,
+			ContainerStatuses:     trimContainerStatuses(pod.Status.ContainerStatuses),
+			InitContainerStatuses: trimContainerStatuses(pod.Status.InitContainerStatuses),
+		},
+	}
+	for _, c := range pod.Status.Conditions {
+		switch c.Type {
+		case corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget:
+			c.LastProbeTime = metav1.Time{}
+			out.Status.Conditions = append(out.Status.Conditions, c)
+		}
+	}
+	return out, nil
+}
+
+func trimMetadata(pod *corev1.Pod) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{
+		Namespace:                  pod.Namespace,
+		Name:                       pod.Name,
+		UID:                        pod.UID,
+		ResourceVersion:            pod.ResourceVersion,
+		CreationTimestamp:          pod.CreationTimestamp,
+		DeletionTimestamp:          pod.DeletionTimestamp,
+		DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+		Labels:                     map[string]string{},
+	}
+	for _, key := range cachedLabels {
+		if value, ok := pod.Labels[key]; ok {
+			out.Labels[key] = value
+		}
+	}
+	if isTracked(pod) {
+		out.Finalizers = jobTrackingFinalizers
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		out.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: owner.Controller,
+		}}
+	}
+	return out
+}
+
+// trimContainerStatuses keeps how containers exited, what they wait for, and whether they are ready.
+func trimContainerStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for _, c := range statuses {
+		trimmed := corev1.ContainerStatus{
+			Name: c.Name, RestartCount: c.RestartCount, Ready: c.Ready, Started: c.Started,
+			State: corev1.ContainerState{
+				Waiting:    c.State.Waiting,
+				Terminated: trimTerminatedState(c.State.Terminated),
+			},
+			LastTerminationState: corev1.ContainerState{
+				Terminated: trimTerminatedState(c.LastTerminationState.Terminated),
+			},
+		}
+		if c.State.Running != nil {
+			trimmed.State.Running = runningState
+		}
+		out = append(out, trimmed)
+	}
+	return out
+}
+
+func trimTerminatedState(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+	if t == nil {
+		return nil
+	}
+	return &corev1.ContainerStateTerminated{
+		ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message, FinishedAt: t.FinishedAt,
+	}
+}
+
+// isTracked reports whether the Job of a pod has not counted the pod yet.
+func isTracked(pod *corev1.Pod) bool {
+	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
+}
+
+// isPodTerminal reports whether a pod succeeded or failed.
+func isPodTerminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// isTerminationOverdue reports whether a pod is being deleted and exceeded its termination deadline.
+func isTerminationOverdue(pod *corev1.Pod, now time.Time) bool {
+	return pod.DeletionTimestamp != nil && !now.Before(terminationDeadline(pod))
+}
+
+// terminationDeadline returns when a pod that is being deleted is ignored.
+func terminationDeadline(pod *corev1.Pod) time.Time {
+	return pod.DeletionTimestamp.Add(terminationTimeout)
+}

@@ -1,0 +1,163 @@
+package controller
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+)
+
+// newLargePod returns a pod of a large gang as the API server returns it.
+func newLargePod(index int) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: fmt.Sprintf("train-%d-abcde", index),
+			UID: "12345678-1234-1234-1234-123456789012", ResourceVersion: "123456",
+			Labels: map[string]string{
+				gang.LabelGang:                       "train",
+				gang.LabelRole:                       "worker",
+				gang.LabelFramework:                  "pytorch",
+				gang.LabelAttempt:                    "0",
+				batchv1.JobCompletionIndexAnnotation: fmt.Sprint(index),
+				batchv1.ControllerUidLabel:           "12345678-1234-1234-1234-123456789012",
+				"batch.kubernetes.io/job-name":       "train",
+			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "batch/v1",
+				Kind:       "Job",
+				Name:       "train",
+				UID:        "12345678-1234-1234-1234-123456789012",
+				Controller: ptr.To(true),
+			}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager:  "kubelet",
+				FieldsV1: metav1.NewFieldsV1(`{"f:status":"` + strings.Repeat("x", 3000) + `"}`),
+			}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:   "node-a",
+			Containers: []corev1.Container{{Name: "trainer", Image: "registry.example.com/team/train:1"}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "198.18.0.1", HostIP: "198.18.0.2",
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+				{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+				{
+					Type:   corev1.ContainersReady,
+					Status: corev1.ConditionTrue,
+				},
+				{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
+			},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{
+					Name:        "trainer",
+					Image:       "registry.example.com/team/train:1",
+					ImageID:     "sha256:0123456789",
+					ContainerID: "containerd://0123456789",
+					State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+					Ready:       true,
+				},
+			},
+		},
+	}
+	for i := range 40 {
+		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{
+			Name:  fmt.Sprintf("VARIABLE_%d", i),
+			Value: "some value of ordinary length",
+		})
+	}
+	return p
+}
+
+// TestTrimPod checks that a trimmed pod contains what the reconciler reads.
+func TestTrimPod(t *testing.T) {
+	pod := newLargePod(3)
+	pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+		ExitCode:   3,
+		Reason:     "Error",
+		Message:    "last words",
+		FinishedAt: metav1.NewTime(testStartTime),
+	}
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(testStartTime)), ptr.To[int64](30)
+	before, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := TrimPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := o.(*corev1.Pod)
+	if after, err := json.Marshal(pod); err != nil || string(after) != string(before) {
+		t.Error("TrimPod changed its argument")
+	}
+	if want := failure.First(
+		[]corev1.Pod{*pod},
+		0,
+		failure.Context{},
+	); *failure.First([]corev1.Pod{*got}, 0, failure.Context{}) != *want {
+		t.Errorf("the failure of the trimmed pod differs from %v", want)
+	}
+	running := newLargePod(4)
+	running.Status.Conditions, running.Status.ContainerStatuses[0].Ready = nil, false
+	trimmed, err := TrimPod(running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantState, wantReason := lifecycle.DescribeRank(running, nil)
+	gotState, gotReason := lifecycle.DescribeRank(trimmed.(*corev1.Pod), nil)
+	if gotState != wantState || gotReason != wantReason || wantReason != "container trainer is running but not ready" {
+		t.Errorf("the trimmed pod is %s: %s, want %s: %s", gotState, gotReason, wantState, wantReason)
+	}
+	if gang.PodIndex(got) != 3 || got.Spec.NodeName != "node-a" ||
+		!got.DeletionTimestamp.Equal(pod.DeletionTimestamp) || len(podOwnerKeys(got)) != 1 {
+		t.Errorf("fields are missing: %+v", got)
+	}
+	if got.Spec.Containers != nil || got.ManagedFields != nil || got.Status.PodIP != "" {
+		t.Error("unused fields remain")
+	}
+	if tombstone, err := TrimPod("deleted"); err != nil || tombstone != "deleted" {
+		t.Errorf("object of another type became %v, %v", tombstone, err)
+	}
+}
+
+// BenchmarkTrimPod reports the memory of a pod in the cache before and after it is trimmed.
+func BenchmarkTrimPod(b *testing.B) {
+	measure := func(name string, keep func(*corev1.Pod) any) {
+		b.Run(name, func(b *testing.B) {
+			const pods = 20_000
+			for b.Loop() {
+				var before, after runtime.MemStats
+				all := make([]any, 0, pods)
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				for i := range pods {
+					all = append(all, keep(newLargePod(i)))
+				}
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/pods, "B/pod")
+				runtime.KeepAlive(all)
+			}
+		})
+	}
+	measure("complete", func(p *corev1.Pod) any { return p })
+	measure("trimmed", func(p *corev1.Pod) any {
+		o, err := TrimPod(p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return o
+	})
+}

@@ -1,0 +1,24 @@
+package controller
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// kueueWorkloadKind is the kind of the objects in the queues of Kueue. If the API server does not
+// serve the kind, Kueue is not installed, and nothing resumes a Job that names a queue.
+var kueueWorkloadKind = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Workload"}
+
+// isManagedByQueue reports whether a queue resumes a workload. Kueue resumes an admitted Job
+// immediately and leaves an evicted Job suspended. Rollcall does not know which case applies, so it
+// leaves the decision to Kueue. The lookup of the kind may cost a request, so it is made only for Jobs
+// that Rollcall suspended.
+func (r *Reconciler) isManagedByQueue(w gang.Workload) bool {
+	if w.QueueName() == "" || !lifecycle.ReadStatus(w).SuspendedByRollcall {
+		return w.QueueName() != ""
+	}
+	_, err := r.Client.RESTMapper().RESTMapping(kueueWorkloadKind)
+	return err == nil
+}

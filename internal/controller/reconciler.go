@@ -1,0 +1,261 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/lifecycle"
+)
+
+// FieldOwner is the field manager of all writes of the reconciler.
+const FieldOwner = client.FieldOwner("rollcall-controller")
+
+// maxConcurrentReconciles is the number of gangs that are reconciled at the same time. A pass consists
+// of reads of the cache and rare writes, so two workers are enough.
+const maxConcurrentReconciles = 2
+
+// Reconciler reconciles gangs. Its exported fields are required.
+type Reconciler struct {
+	// Client reads from the manager's cache and writes to the API server.
+	Client client.Client
+	// APIReader reads from the API server. It is used for objects that the cache does not contain: the
+	// cache contains only Services of Rollcall and trimmed pods.
+	APIReader client.Reader
+	// Engine parses workloads into gangs.
+	Engine *injectors.Engine
+	// Recorder records Events on workloads.
+	Recorder events.EventRecorder
+	// Clock provides the times of phases.
+	Clock clock.PassiveClock
+
+	sessions sessions
+	throttle podEventThrottle
+}
+
+// Request identifies the workloads that are reconciled together: a gang of one workload by the kind and
+// the name of the workload, or a multi-workload gang by its name. The runs of a CronJob have the same
+// gang name, and each run is a gang.
+type Request struct {
+	// Namespace is the namespace of the workloads.
+	Namespace string
+	// Gang is the name of a multi-workload gang; empty for a gang of one workload.
+	Gang string
+	// Kind and Name identify the workload of a gang of one workload.
+	Kind gang.Kind
+	Name string
+}
+
+// SetupWithManager registers the gang controller and its metrics with a manager.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine) error {
+	r := &Reconciler{
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Engine:    e,
+		Recorder:  mgr.GetEventRecorder("rollcall"),
+		Clock:     clock.RealClock{},
+	}
+	if err := r.registerIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	err := metrics.Registry.Register(gangCollector{r.Client})
+	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
+		return fmt.Errorf("registering the gang collector: %w", err)
+	}
+	err = builder.TypedControllerManagedBy[Request](mgr).
+		Named("gang").
+		Watches(&batchv1.Job{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForWorkload)).
+		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForWorkload)).
+		Watches(&corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForService),
+			builder.WithPredicates(deletions)).
+		Watches(&corev1.Pod{}, r.podEventHandler()).
+		WithOptions(controller.TypedOptions[Request]{
+			MaxConcurrentReconciles: maxConcurrentReconciles,
+			RateLimiter:             newRateLimiter(),
+		}).
+		WithLogConstructor(newLogConstructor(mgr.GetLogger())).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the gang controller: %w", err)
+	}
+	return nil
+}
+
+// deletions ignores all events but deletions. The other events of a Service do not affect its gang.
+var deletions = predicate.Funcs{
+	CreateFunc:  ignoreEvent[event.CreateEvent],
+	UpdateFunc:  ignoreEvent[event.UpdateEvent],
+	GenericFunc: ignoreEvent[event.GenericEvent],
+}
+
+func ignoreEvent[E any](E) bool { return false }
+
+// newLogConstructor returns a function that creates the logger of a request; nil for the logger of the
+// controller.
+func newLogConstructor(base logr.Logger) func(*Request) logr.Logger {
+	return func(req *Request) logr.Logger {
+		log := base.WithValues("controller", "gang")
+		switch {
+		case req == nil:
+			return log
+		case req.Gang != "":
+			return log.WithValues("namespace", req.Namespace, "gang", req.Gang)
+		}
+		return log.WithValues("namespace", req.Namespace, "kind", req.Kind, "name", req.Name)
+	}
+}
+
+// newRateLimiter limits the retry back-off to 30 seconds. A failed pass loses its RequeueAfter, but
+// steps that depend on time still have to run: the end of a back-off, and a pod that exceeds its grace
+// period. controller-runtime's default maximum of 1000 seconds would delay these steps too long.
+func newRateLimiter() workqueue.TypedRateLimiter[Request] {
+	const initialDelay, maxDelay = 5 * time.Millisecond, 30 * time.Second
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[Request](initialDelay, maxDelay)
+}
+
+// Reconcile brings the child objects and the status of the gangs of a request up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, error) {
+	groups, err := r.listGangs(ctx, req)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(groups) == 0 {
+		r.sessions.forgetGang(req)
+		r.throttle.forgetGang(req)
+		return ctrl.Result{}, nil
+	}
+	p := &pass{request: req}
+	var gangs []*observedGang
+	for _, group := range groups {
+		gangs = append(gangs, r.observeGangs(ctx, p, group)...)
+	}
+	if !gangs[0].multiWorkload {
+		r.sessions.forgetGang(req)
+	}
+	for _, g := range gangs {
+		r.reconcileGang(ctx, g)
+	}
+	if err := errors.Join(p.errs...); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.requeueDelay}, nil
+}
+
+// reconcileGang brings the child objects and the status of one gang up to date. The status is written
+// even if another step fails, and an error of one member does not affect the others, so that users
+// always see the current phase.
+func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
+	for _, m := range g.members {
+		if !m.isInjected() {
+			g.pass.handleError(r.reportNotInjected(ctx, m.Workload))
+		}
+	}
+	state := g.lastState()
+	snapshot, err := r.takeSnapshot(ctx, g, state)
+	if err != nil {
+		g.pass.handleError(err)
+		return
+	}
+	r.throttle.recordPass(g.pass.request, g.pass.podCount, snapshot.Now)
+	next := state.Next(g.gangPolicies(), snapshot)
+	if !next.Phase.Terminal() {
+		r.prepareWorkloads(ctx, g, next.Phase)
+	}
+	r.scheduleNextPass(g, next)
+	r.syncState(ctx, g, next)
+	g.pass.handleError(r.cleanUpPods(ctx, g, next))
+}
+
+// prepareWorkloads provides what the pods of a gang need in a phase that is not terminal.
+func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.Phase) {
+	for _, m := range g.members {
+		if m.isInjected() && next != lifecycle.Restarting {
+			g.pass.handleError(r.reinjectAfterResize(ctx, m.Workload))
+		}
+	}
+	g.pass.handleError(r.ensureChildren(ctx, g, next))
+}
+
+// scheduleNextPass schedules a pass for the time at which the back-off elapses or the start timeout
+// expires, because no event marks these times.
+func (r *Reconciler) scheduleNextPass(g *observedGang, next lifecycle.State) {
+	now := r.Clock.Now()
+	if next.Phase == lifecycle.Restarting && next.NextRestartTime.After(now) {
+		g.pass.requeueAfter(next.NextRestartTime.Sub(now))
+	}
+	if policies := g.gangPolicies(); isStartTimeoutPending(policies, next) {
+		g.pass.requeueAfter(max(time.Second, next.AttemptStartTime.Add(policies.StartTimeout).Sub(now)))
+	}
+}
+
+// isStartTimeoutPending reports whether the start timeout of a gang can still expire.
+func isStartTimeoutPending(policies gang.Policies, s lifecycle.State) bool {
+	isStarting := s.Phase == lifecycle.Pending || s.Phase == lifecycle.Starting
+	return policies.StartTimeout > 0 && policies.RestartPolicy != gang.RestartPolicyPod &&
+		isStarting && !s.StartCompleted && !s.AttemptStartTime.IsZero()
+}
+
+// pass collects the results of one pass over the gangs of a request.
+type pass struct {
+	request Request
+	// requeueDelay is the delay before the next pass; 0 if only an event causes the next pass.
+	requeueDelay time.Duration
+	// errs contains the errors for which the pass is retried.
+	errs []error
+	// podCount is the number of pods that the pass read.
+	podCount int
+}
+
+// requeueAfter schedules the next pass after a delay, unless an earlier pass is scheduled.
+func (p *pass) requeueAfter(delay time.Duration) {
+	if p.requeueDelay == 0 || delay < p.requeueDelay {
+		p.requeueDelay = delay
+	}
+}
+
+// handleError records the error of a step, which may be nil. Errors that the next event or a scheduled
+// pass resolves are not recorded.
+func (p *pass) handleError(err error) {
+	switch {
+	case err == nil:
+	case isResolvedByNextEvent(err):
+	case errors.Is(err, errServiceConflict):
+		p.requeueAfter(serviceRetryInterval)
+	case errors.Is(err, errServiceChanging):
+		p.requeueAfter(time.Second)
+	default:
+		p.errs = append(p.errs, err)
+	}
+}
+
+// isResolvedByNextEvent reports whether a change of an object, whose event causes the next pass,
+// resolves an error:
+//
+//   - The cache is stale: the object was changed or deleted, or its namespace is terminating.
+//   - The pass reset the status of a Job ([errJobStatusReset]). The next pass resumes the Job.
+//   - The Job controller has to write the status of a Job first ([errJobStatusPending]).
+func isResolvedByNextEvent(err error) bool {
+	return apierrors.IsConflict(err) || errors.Is(err, errJobStatusReset) || errors.Is(err, errJobStatusPending) ||
+		apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

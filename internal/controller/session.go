@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// sessions keeps what the reconciler knows about multi-workload gangs between two passes: facts that
+// it has no permission to read, and facts that are not worth a write. A manager works without them
+// after a restart. The zero value is empty and ready for use. Its methods are safe for concurrent use.
+type sessions struct {
+	mu        sync.Mutex
+	byRequest map[Request]*session
+}
+
+// session belongs to one gang. Only one pass of a gang runs at a time, so it needs no lock.
+type session struct {
+	// missingSince is when a member was first observed as missing; zero if none is missing.
+	missingSince time.Time
+	keyPair      keyPairRetry
+	// writtenVersions contains the resource version of each member over which its status was last
+	// written. If the cache still contains that version, it does not contain the write.
+	writtenVersions map[types.UID]string
+	// hostReportReads is the number of times that the pod of the launcher was read for its host report.
+	hostReportReads int
+}
+
+// forRequest returns the session of a gang. The caller may change it.
+func (s *sessions) forRequest(req Request) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byRequest == nil {
+		s.byRequest = map[Request]*session{}
+	}
+	if s.byRequest[req] == nil {
+		s.byRequest[req] = &session{}
+	}
+	return s.byRequest[req]
+}
+
+// forgetGang drops the session of a gang that no longer exists.
+func (s *sessions) forgetGang(req Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byRequest, req)
+}
+
+// recordWrite records that the status of a member was written over a resource version.
+func (s *session) recordWrite(uid types.UID, version string) {
+	if s.writtenVersions == nil {
+		s.writtenVersions = map[types.UID]string{}
+	}
+	s.writtenVersions[uid] = version
+}
+
+// retryInterval returns the delay before the next attempt of an operation for a gang of an age. The
+// delay grows with the age, from 2 seconds to 5 minutes, because an obstacle that has lasted for an
+// hour is unlikely to disappear within seconds.
+func retryInterval(age time.Duration) time.Duration {
+	return min(max(age/4, 2*time.Second), 5*time.Minute)
+}

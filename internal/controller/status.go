@@ -1,0 +1,290 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// The conditions of a Job for kubectl wait. A condition is added when its phase is first reached.
+// docs/adr/0020-public-names.md explains why the types have no domain.
+const (
+	ConditionRunning   batchv1.JobConditionType = "GangRunning"
+	ConditionSucceeded batchv1.JobConditionType = "GangSucceeded"
+	ConditionFailed    batchv1.JobConditionType = "GangFailed"
+)
+
+// syncState writes the state of a gang to its members. The next pass reads the state from the first
+// member, so the other members are written only if the write to the first member succeeds.
+func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecycle.State) {
+	status, ok := r.desiredStatus(ctx, g, next)
+	if !ok {
+		return
+	}
+	for _, m := range g.members {
+		if !m.isInjected() {
+			continue
+		}
+		if err := r.syncMember(ctx, g, m, status); err != nil {
+			g.pass.handleError(err)
+			if g.isPrimaryMember(m) {
+				return
+			}
+		}
+	}
+}
+
+// syncMember writes a status to one member. If the state requires a change of the spec, one patch
+// writes both.
+func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, status lifecycle.Status) error {
+	uid, version := m.Meta().UID, m.Meta().ResourceVersion
+	if g.multiWorkload && r.sessions.forRequest(g.pass.request).writtenVersions[uid] == version {
+		// The write to the first member caused this pass, and the cache does not contain the write to
+		// this member yet. The API server would reject a repeated write.
+		return nil
+	}
+	a := desiredAction(g, m, status.State)
+	if err := r.resetJobStatus(ctx, m, a); err != nil {
+		return err
+	}
+	last := m.lastStatus() // the writes change the workload in memory
+	wrote, err := r.applyAction(ctx, m, a, status)
+	if err == nil && !wrote {
+		wrote, err = r.writeStatusIfChanged(ctx, m, status)
+	}
+	if err != nil || !wrote {
+		return err
+	}
+	if err := r.untrackDeletedPod(ctx, m, last.Phase, status.Phase); err != nil {
+		g.pass.handleError(err)
+	}
+	if g.multiWorkload {
+		r.sessions.forRequest(g.pass.request).recordWrite(uid, version)
+	}
+	r.recordPhaseChange(ctx, m, last, status)
+	if g.isPrimaryMember(m) {
+		recordTransition(m.Template().Labels[gang.LabelFramework], status, last.Phase)
+	}
+	return nil
+}
+
+// desiredStatus returns the status of a gang in its next state. It returns false if the gang must not
+// be written in this pass, because a problem may disappear within seconds. SuspendedByRollcall is
+// different for each member and is not set.
+func (r *Reconciler) desiredStatus(
+	ctx context.Context, g *observedGang, next lifecycle.State,
+) (lifecycle.Status, bool) {
+	status, ok := lifecycle.Status{}, true
+	switch {
+	case g.multiWorkload && next.Phase == lifecycle.Succeeded:
+		status, ok = r.checkWorkersReached(ctx, g)
+	case g.multiWorkload && isActive(next.Phase):
+		status, ok = r.checkMembership(ctx, g)
+	}
+	if status.Reason == "" {
+		status = g.stuckPodStatus(next)
+	}
+	if status.Reason == "" {
+		status.Reason, status.Message = next.Phase.Reason(), next.Describe(g.gangPolicies(), g.memberStates)
+	}
+	status.State = next
+	return status, ok
+}
+
+// isActive reports whether ranks run or are expected to run in a phase.
+func isActive(phase lifecycle.Phase) bool {
+	return phase == lifecycle.Pending || phase == lifecycle.Starting || phase == lifecycle.Running
+}
+
+// writeStatusIfChanged writes a status to one member unless the member has it.
+func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next lifecycle.Status) (bool, error) {
+	label, last := lifecycle.ReadPhase(m.Workload), m.lastStatus()
+	next.SuspendedByRollcall = staysSuspendedByRollcall(m.Workload, last, next.Phase)
+	isSamePhase := label == next.Phase && last.Phase == next.Phase
+	if isSamePhase && overridesPhaseReason(last.Reason) != overridesPhaseReason(next.Reason) {
+		next.LastTransitionTime = last.LastTransitionTime
+	}
+	if label == next.Phase && isSameStatus(last, next) && hasCurrentConditions(m.Workload, next) {
+		return false, nil
+	}
+	return true, r.writeStatus(ctx, m.Workload, next)
+}
+
+// isSameStatus reports whether a member with the status last needs no write to have the status next,
+// given that its label has the phase. Reasons and messages of the phase itself are not compared: they
+// are absent after admission, and the message may come from another release.
+func isSameStatus(last, next lifecycle.Status) bool {
+	bothDescribePhase := !overridesPhaseReason(last.Reason) && !overridesPhaseReason(next.Reason)
+	isSameMessage := last.Reason == next.Reason && last.Message == next.Message
+	return (bothDescribePhase || isSameMessage) &&
+		last.Restarts == next.Restarts &&
+		last.SuspendedByRollcall == next.SuspendedByRollcall &&
+		last.FirstFailure.Equal(next.FirstFailure)
+}
+
+// needsEvent reports whether a change from the status last to the status next is reported as an Event
+// and in the log.
+func needsEvent(last, next lifecycle.Status) bool {
+	if last.Phase != next.Phase || last.Restarts != next.Restarts {
+		return true
+	}
+	// A stuck pod that was deleted ends PodStuckTerminating, but the restart was reported already.
+	isRestartReportedAgain := next.Phase == lifecycle.Restarting && !overridesPhaseReason(next.Reason)
+	return last.Reason != next.Reason && !isRestartReportedAgain
+}
+
+// overridesPhaseReason reports whether a reason describes a problem and not the phase.
+func overridesPhaseReason(reason gang.Reason) bool {
+	switch reason {
+	case gang.ReasonMemberConflict, gang.ReasonMembersMissing,
+		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating:
+		return true
+	default:
+		return false
+	}
+}
+
+// recordPhaseChange writes an Event and a log line about a changed status, if the change needs them.
+func (r *Reconciler) recordPhaseChange(ctx context.Context, m member, last, next lifecycle.Status) {
+	if !needsEvent(last, next) {
+		return
+	}
+	log.FromContext(ctx).Info("Gang entered phase", "phase", next.Phase, "previousPhase", last.Phase,
+		"reason", next.Reason, "restarts", next.Restarts, "member", m.Meta().Name)
+	if isWarning(next) {
+		r.recordWarning(m.Workload, next.Reason, eventActionUpdatePhase, "%s", next.Message)
+	} else {
+		r.recordNormal(m.Workload, next.Reason, eventActionUpdatePhase, "%s", next.Message)
+	}
+}
+
+// isWarning reports whether the Event about a status is a warning. Missing members are not, because
+// users create the workloads of a gang one after the other.
+func isWarning(s lifecycle.Status) bool {
+	return s.Phase == lifecycle.Failed || s.Phase == lifecycle.Restarting ||
+		overridesPhaseReason(s.Reason) && s.Reason != gang.ReasonMembersMissing
+}
+
+// reportNotInjected reports once that a workload has the Rollcall label but was admitted without
+// injection. Rollcall does not inject the workload afterward, because the template of a Job is
+// immutable and a running gang must not be changed.
+func (r *Reconciler) reportNotInjected(ctx context.Context, w gang.Workload) error {
+	status := lifecycle.Status{
+		Reason: gang.ReasonNotInjected,
+		Message: "The workload has the Rollcall label but was admitted without injection. " +
+			"Delete and recreate it in a namespace that the Rollcall webhook covers.",
+		State: lifecycle.State{LastTransitionTime: r.Clock.Now().UTC().Truncate(time.Second)},
+	}
+	if lifecycle.ReadStatus(w).Reason == status.Reason {
+		return nil
+	}
+	if err := r.writeStatus(ctx, w, status); err != nil {
+		return err
+	}
+	r.recordWarning(w, status.Reason, eventActionCheckInjection, "%s", status.Message)
+	return nil
+}
+
+// writeStatus writes label, annotation and conditions by one patch of the status subresource. The
+// patch contains the resource version of the cache: if the cache is stale, the API server rejects the
+// patch, and the next pass decides again.
+func (r *Reconciler) writeStatus(ctx context.Context, w gang.Workload, status lifecycle.Status) error {
+	before := w.DeepCopy()
+	if err := setStatusMetadata(w, status); err != nil {
+		return err
+	}
+	if w.Job != nil {
+		w.Job.Status.Conditions = buildConditions(w.Job.Status.Conditions, status)
+	}
+	patch := client.MergeFromWithOptions(before.Object().(client.Object), client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, w.Object().(client.Object), patch, FieldOwner); err != nil {
+		return fmt.Errorf("writing the status of %s: %w", w.Meta().Name, err)
+	}
+	return nil
+}
+
+// setStatusMetadata sets the annotation and the label of a status. A status without a phase does not
+// change the label.
+func setStatusMetadata(w gang.Workload, status lifecycle.Status) error {
+	text, err := status.Encode()
+	if err != nil {
+		return err
+	}
+	meta := w.Meta()
+	if meta.Annotations == nil {
+		meta.Annotations = map[string]string{}
+	}
+	meta.Annotations[gang.AnnotationStatus] = text
+	if status.Phase != "" {
+		meta.Labels[gang.LabelPhase] = string(status.Phase)
+	}
+	return nil
+}
+
+// hasCurrentConditions reports whether the conditions of a workload match a status.
+func hasCurrentConditions(w gang.Workload, status lifecycle.Status) bool {
+	if w.Job == nil {
+		return true
+	}
+	have := w.Job.Status.Conditions
+	want := buildConditions(have, status)
+	return len(have) == len(want) && !slices.ContainsFunc(want, func(c batchv1.JobCondition) bool {
+		return !slices.ContainsFunc(have, func(h batchv1.JobCondition) bool {
+			return h.Type == c.Type && h.Status == c.Status
+		})
+	})
+}
+
+// buildConditions returns the conditions of a Job with those of the gang updated. The condition of the
+// phase becomes true. GangRunning becomes false in all other phases.
+func buildConditions(have []batchv1.JobCondition, status lifecycle.Status) []batchv1.JobCondition {
+	running := corev1.ConditionFalse
+	if status.Phase == lifecycle.Running {
+		running = corev1.ConditionTrue
+	}
+	out := setCondition(slices.Clone(have), ConditionRunning, running, status)
+	switch status.Phase {
+	case lifecycle.Succeeded:
+		out = setCondition(out, ConditionSucceeded, corev1.ConditionTrue, status)
+	case lifecycle.Failed:
+		out = setCondition(out, ConditionFailed, corev1.ConditionTrue, status)
+	}
+	return out
+}
+
+// setCondition sets one condition and returns the conditions. A condition that is false and absent
+// stays absent. A condition that does not change keeps its message, except GangFailed: the first
+// failure may be reported after the gang failed.
+func setCondition(
+	conditions []batchv1.JobCondition, t batchv1.JobConditionType, value corev1.ConditionStatus, status lifecycle.Status,
+) []batchv1.JobCondition {
+	changed := batchv1.JobCondition{
+		Type:               t,
+		Status:             value,
+		Reason:             string(status.Reason),
+		Message:            status.Message,
+		LastProbeTime:      metav1.NewTime(status.LastTransitionTime),
+		LastTransitionTime: metav1.NewTime(status.LastTransitionTime),
+	}
+	i := slices.IndexFunc(conditions, func(c batchv1.JobCondition) bool { return c.Type == t })
+	switch {
+	case i < 0 && value == corev1.ConditionTrue:
+		return append(conditions, changed)
+	case i < 0:
+	case conditions[i].Status != value:
+		conditions[i] = changed
+	case value == corev1.ConditionTrue && t == ConditionFailed:
+		conditions[i].Message = status.Message
+	}
+	return conditions
+}

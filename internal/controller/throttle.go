@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+)
+
+// podEventThrottle limits the frequency of the passes that events of pods cause. While a large gang
+// starts or terminates, each of its pods changes several times, and each pass reads all of its pods. A
+// pass for each event would cost the square of the size, while the control plane is busiest. The first
+// event after a quiet period causes a pass immediately. The zero value is ready for use. Its methods
+// are safe for concurrent use.
+type podEventThrottle struct {
+	mu         sync.Mutex
+	lastPasses map[Request]lastPass
+}
+
+// lastPass is the time of the last pass of a gang and the number of pods that it read.
+type lastPass struct {
+	passTime time.Time
+	podCount int
+}
+
+// The delay between two passes that events of pods cause is proportional to the number of pods. The
+// maximum is not noticeable for a gang of that size.
+const (
+	delayPerPod      = 500 * time.Microsecond
+	maxPodEventDelay = 200 * time.Millisecond
+)
+
+// recordPass records a pass of a gang.
+func (t *podEventThrottle) recordPass(req Request, pods int, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lastPasses == nil {
+		t.lastPasses = map[Request]lastPass{}
+	}
+	t.lastPasses[req] = lastPass{now, pods}
+}
+
+// remainingDelay returns how long the next pass must wait; 0 if it may start now.
+func (t *podEventThrottle) remainingDelay(req Request, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last, ok := t.lastPasses[req]
+	if !ok {
+		return 0
+	}
+	delay := min(time.Duration(last.podCount)*delayPerPod, maxPodEventDelay)
+	return max(0, last.passTime.Add(delay).Sub(now))
+}
+
+// forgetGang drops the record of a gang that no longer exists.
+func (t *podEventThrottle) forgetGang(req Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.lastPasses, req)
+}
+
+// podEventHandler returns the event handler for pods.
+func (r *Reconciler) podEventHandler() handler.TypedEventHandler[client.Object, Request] {
+	type queue = workqueue.TypedRateLimitingInterface[Request]
+	enqueue := func(ctx context.Context, o client.Object, q queue) {
+		for _, req := range r.requestsForPod(ctx, o) {
+			if delay := r.throttle.remainingDelay(req, r.Clock.Now()); delay > 0 {
+				q.AddAfter(req, delay) // the queue merges requests that are added during the delay
+			} else {
+				q.Add(req)
+			}
+		}
+	}
+	return handler.TypedFuncs[client.Object, Request]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
+	}
+}

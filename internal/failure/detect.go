@@ -1,0 +1,395 @@
+package failure
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// Context contains what [First] must know about a gang to attribute the failures of its pods. The
+// zero value describes the first attempt of a gang that nobody terminates.
+type Context struct {
+	// Attempt is the number of the current attempt. Pods of earlier attempts are ignored.
+	Attempt int32
+	// LastRestartTime is when the last restart was decided; zero if there was none.
+	LastRestartTime time.Time
+	// AttemptStartTime is when the ranks of the current attempt were resumed. The two times identify
+	// the attempt of pods without the label rollcall.training/attempt.
+	AttemptStartTime time.Time
+	// TrainingContainers names the training containers. An empty list stands for all containers. The
+	// exit of another container is a failure of the rank only if the pod fails by it.
+	TrainingContainers []string
+	// Terminating is true if pods are deleted because the gang restarts, finishes or is suspended.
+	// The deletion of a pod is not a failure then.
+	Terminating bool
+	// TerminationStartTime is when Rollcall decided to terminate the gang. It is zero if something
+	// else terminates the gang. Rollcall looks for the first failure until all pods have terminated.
+	TerminationStartTime time.Time
+}
+
+// First returns the earliest failure among the pods of one member of a gang. It returns nil if no
+// pod failed. The rank of the member's first pod is offset.
+func First(pods []corev1.Pod, offset int32, c Context) *Failure {
+	var first *Failure
+	for i := range pods {
+		f := c.podFailure(&pods[i])
+		if f == nil {
+			continue
+		}
+		f.Rank = offset + gang.PodIndex(&pods[i])
+		f.Pod, f.Node = pods[i].Name, pods[i].Spec.NodeName
+		first = EarlierOf(first, f)
+	}
+	return first
+}
+
+// podClass determines where the failure of a pod is looked for.
+type podClass int
+
+const (
+	// podActive is a pod that nobody deletes and that has not failed.
+	podActive podClass = iota
+	// podFailed is a pod in the phase Failed that nobody deletes.
+	podFailed
+	// podDeletedExternally is a pod that somebody deletes for another reason than its gang.
+	podDeletedExternally
+	// podTerminatingWithGang is a pod that is deleted because its gang restarts, finishes or is
+	// suspended.
+	podTerminatingWithGang
+	// podSucceeded is a pod whose rank succeeded, whether it is being deleted or not.
+	podSucceeded
+	// podOfEarlierAttempt is a pod that remains from an earlier attempt.
+	podOfEarlierAttempt
+)
+
+// classifyPod returns the class of a pod.
+func (c Context) classifyPod(pod *corev1.Pod) podClass {
+	switch {
+	case c.isFromEarlierAttempt(pod):
+		return podOfEarlierAttempt
+	case gang.RankSucceeded(pod, c.TrainingContainers) && !c.exitedOnDeletion(pod):
+		return podSucceeded
+	case pod.DeletionTimestamp != nil && (!c.Terminating || isDisrupted(pod)):
+		return podDeletedExternally
+	case pod.DeletionTimestamp != nil:
+		return podTerminatingWithGang
+	case pod.Status.Phase == corev1.PodFailed:
+		return podFailed
+	default:
+		return podActive
+	}
+}
+
+// exitedOnDeletion reports whether the training containers of a pod, which exited with code 0,
+// still ran when the deletion of the pod was decided. Programs that save a checkpoint on SIGTERM
+// exit with code 0, and have not finished their work. The events of a deletion have this order:
+//
+//  1. Somebody decides to delete the pod; see terminationDecisionTime. An eviction records the time
+//     in the condition DisruptionTarget. Without the condition, the decision is the request to
+//     delete.
+//  2. The request sets the deletion timestamp, which is the time of the request plus the grace
+//     period.
+//  3. The containers receive SIGTERM and exit.
+//  4. The kubelet confirms the deletion; see hasConfirmedDeletion. The confirmation moves the
+//     deletion timestamp to the present, so the time of the request is lost.
+//
+// After step 4, the decision is known only if the pod has the condition. Otherwise the exit seems
+// to precede the decision, and the rank counts as succeeded.
+func (c Context) exitedOnDeletion(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp == nil {
+		return false
+	}
+	var lastExit time.Time
+	for _, s := range pod.Status.ContainerStatuses {
+		terminated := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)
+		isTraining := len(c.TrainingContainers) == 0 || slices.Contains(c.TrainingContainers, s.Name)
+		if isTraining && terminated != nil && terminated.FinishedAt.After(lastExit) {
+			lastExit = terminated.FinishedAt.Time
+		}
+	}
+	return !lastExit.Before(terminationDecisionTime(pod))
+}
+
+// podFailure returns the failure of one pod without its rank and name; nil if there is none.
+func (c Context) podFailure(pod *corev1.Pod) *Failure {
+	class := c.classifyPod(pod)
+	if class == podOfEarlierAttempt || class == podSucceeded {
+		return nil // the status already contains the failure of an earlier attempt
+	}
+	containerFailure := c.trainingContainerFailure(pod)
+	failedBeforeDeletion := containerFailure != nil && !containerFailure.MaybeTerminated
+	switch class {
+	case podDeletedExternally:
+		// The peers lost the rank by the deletion, unless a container certainly failed before.
+		if !failedBeforeDeletion {
+			return deletionFailure(pod)
+		}
+		return failureOfPhase(pod, containerFailure)
+	case podTerminatingWithGang:
+		// The pod fails because the gang terminates, unless a container certainly failed before.
+		if !failedBeforeDeletion {
+			return containerFailure
+		}
+		return failureOfPhase(pod, containerFailure)
+	case podFailed:
+		// The kubelet or a sidecar may have failed the pod before its training containers exited.
+		return attributeFailedPod(pod, containerFailure)
+	default:
+		// A container may have failed while its pod stays active.
+		return containerFailure
+	}
+}
+
+// deletionFailure returns the failure of a pod that is being deleted.
+func deletionFailure(pod *corev1.Pod) *Failure {
+	reason, _ := findDisruption(pod)
+	return &Failure{Reason: cmp.Or(reason, ReasonPodDeleted), Time: terminationDecisionTime(pod)}
+}
+
+// failureOfPhase returns the failure of a pod, in the phase Failed or not, whose training container
+// failed.
+func failureOfPhase(pod *corev1.Pod, containerFailure *Failure) *Failure {
+	if pod.Status.Phase == corev1.PodFailed {
+		return attributeFailedPod(pod, containerFailure)
+	}
+	return containerFailure
+}
+
+// attributeFailedPod returns the failure of a pod in the phase Failed. containerFailure is the first
+// failure of its training containers and may be nil. A container that exits after the pod was
+// evicted exits because of the eviction.
+func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
+	disruptionReason, disruptionTime := findDisruption(pod)
+	reason := cmp.Or(disruptionReason, pod.Status.Reason)
+	if containerFailure == nil && reason == "" {
+		containerFailure = auxiliaryContainerFailure(pod)
+	}
+	message := TruncateMessage(pod.Status.Message)
+	switch {
+	case containerFailure == nil:
+		return &Failure{Reason: cmp.Or(reason, ReasonPodFailed), Message: message, Time: lastConditionTransitionTime(pod)}
+	case reason == "" || containerFailure.Time.Before(disruptionTime):
+		return containerFailure
+	default:
+		return &Failure{Reason: reason, Message: message, Time: containerFailure.Time}
+	}
+}
+
+// auxiliaryContainerFailure returns the earliest failure of any container of a pod whose training
+// containers did not fail; nil if there is none.
+func auxiliaryContainerFailure(pod *corev1.Pod) *Failure {
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	f := EarlierOf(containerFailures(pod, statuses, nil))
+	if f != nil {
+		f.Auxiliary, f.LostPeer = true, false // an auxiliary container has no peers
+	}
+	return f
+}
+
+// trainingContainerFailure returns the earliest failure of a training container that the termination
+// of its own pod did not cause; nil if there is none.
+func (c Context) trainingContainerFailure(pod *corev1.Pod) *Failure {
+	previous, current := containerFailures(pod, pod.Status.ContainerStatuses, c.TrainingContainers)
+	return EarlierOf(c.attributePreviousExit(pod, previous), c.attributeCurrentExit(pod, current))
+}
+
+// attributePreviousExit returns the failure of a container that the kubelet restarted, or will
+// restart; nil if the deletion of its pod caused the failure. The kubelet does not restart
+// containers of a pod that it knows to be deleted. If something else than Rollcall terminates the
+// gang, the kubelet may observe the deletion late, so only the times are compared.
+func (c Context) attributePreviousExit(pod *corev1.Pod, f *Failure) *Failure {
+	switch {
+	case f == nil:
+		return nil
+	case !c.TerminationStartTime.IsZero():
+		return f.markMaybeTerminated(f.Time.After(c.TerminationStartTime))
+	case pod.DeletionTimestamp != nil && c.Terminating && !f.Time.Before(deletionRequestTime(pod)):
+		return nil
+	default:
+		return f
+	}
+}
+
+// attributeCurrentExit returns the failure of a container that was not restarted; nil if the
+// deletion of its pod caused the failure.
+func (c Context) attributeCurrentExit(pod *corev1.Pod, f *Failure) *Failure {
+	if f == nil || pod.DeletionTimestamp != nil && c.isCausedByDeletion(pod, f) {
+		return nil
+	}
+	return f.markMaybeTerminated(!f.isExternallyCaused() && c.mayFollowTermination(pod, f))
+}
+
+// markMaybeTerminated returns a copy of the failure. MaybeTerminated is set if the argument is true.
+func (f Failure) markMaybeTerminated(maybeTerminated bool) *Failure {
+	f.MaybeTerminated = f.MaybeTerminated || maybeTerminated
+	return &f
+}
+
+// isCausedByDeletion reports whether the deletion of a pod caused the failure of its container.
+func (c Context) isCausedByDeletion(pod *corev1.Pod, f *Failure) bool {
+	requested := deletionRequestTime(pod)
+	switch {
+	case f.Time.After(requested):
+		return true
+	case f.isExternallyCaused():
+		// The deletion timestamp has moved, so only the decision of Rollcall can be compared.
+		return hasConfirmedDeletion(pod) && !c.TerminationStartTime.IsZero() && f.Time.After(c.TerminationStartTime)
+	case c.TerminationStartTime.IsZero():
+		return f.Time.Equal(requested)
+	default:
+		return c.mayFollowTermination(pod, f) && (f.hasTerminationExitCode() || f.MaybeTerminated)
+	}
+}
+
+// mayFollowTermination reports whether a container may have exited because Rollcall terminated the
+// gang: the container itself received SIGTERM, or it lost a peer that did.
+func (c Context) mayFollowTermination(pod *corev1.Pod, f *Failure) bool {
+	switch {
+	case c.TerminationStartTime.IsZero():
+		return false
+	case !f.Time.Before(c.TerminationStartTime):
+		return true
+	case pod.DeletionTimestamp == nil:
+		return false
+	}
+	return f.Time.Equal(deletionRequestTime(pod)) ||
+		hasConfirmedDeletion(pod) && !f.Time.Before(c.TerminationStartTime.Add(-clockTolerance))
+}
+
+// hasConfirmedDeletion reports whether the grace period of a pod that is being deleted is 0. From
+// Kubernetes 1.37, the kubelet confirms the termination of a pod by a deletion with that grace
+// period, and the API server moves the deletion timestamp to the present
+// (apiserver, pkg/registry/rest/delete.go). A forced deletion has the same effect.
+func hasConfirmedDeletion(pod *corev1.Pod) bool { return gracePeriod(pod) == 0 }
+
+// isFromEarlierAttempt reports whether a pod belongs to an earlier attempt.
+//
+// A running pod that is not being deleted always belongs to the current attempt: Rollcall starts an
+// attempt only after all pods of the previous attempt have terminated. If another controller
+// resumed the Job early, the label of its pods has the number of the previous attempt, and Rollcall
+// did not start a new attempt. The creation time alone does not identify the attempt of a running
+// pod. A StatefulSet may create its pods within the second of the restart, or by a clock that is
+// behind.
+func (c Context) isFromEarlierAttempt(pod *corev1.Pod) bool {
+	attempt, hasAttempt := gang.PodAttempt(pod)
+	isDeleting := pod.DeletionTimestamp != nil
+	if hasAttempt && attempt >= c.Attempt {
+		return false
+	}
+	if isDeleting && !deletionRequestTime(pod).After(c.AttemptStartTime) {
+		return true
+	}
+	// The deletion timestamp may have moved to the present, see hasConfirmedDeletion.
+	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
+	return isEnding && !c.LastRestartTime.IsZero() && !pod.CreationTimestamp.After(c.LastRestartTime)
+}
+
+// allContainersTerminated reports whether no container of a pod is running or waiting. A pod without
+// container statuses has not started.
+func allContainersTerminated(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	statuses := pod.Status.ContainerStatuses
+	return len(statuses) > 0 && !slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated == nil
+	})
+}
+
+// containerFailures returns the earliest failures of the named containers, or of all containers if
+// there are no names. previous is a failure after which the kubelet restarted the container, or will
+// restart it. current is a failure of a container that is terminated now. Either may be nil.
+func containerFailures(
+	pod *corev1.Pod, statuses []corev1.ContainerStatus, names []string,
+) (previous, current *Failure) {
+	for _, c := range statuses {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
+			continue
+		}
+		previous = EarlierOf(previous, containerFailure(pod, c.Name, c.LastTerminationState.Terminated))
+		current = EarlierOf(current, containerFailure(pod, c.Name, c.State.Terminated))
+	}
+	return previous, current
+}
+
+// containerFailure returns the failure that a terminated state describes. It returns nil for a nil
+// state and for exit code 0.
+func containerFailure(pod *corev1.Pod, name string, terminated *corev1.ContainerStateTerminated) *Failure {
+	if terminated == nil || terminated.ExitCode == 0 {
+		return nil
+	}
+	finished := terminated.FinishedAt.Time
+	if finished.IsZero() { // the kubelet lost the container and reports ContainerStatusUnknown
+		if pod.DeletionTimestamp != nil {
+			return nil
+		}
+		finished = lastConditionTransitionTime(pod)
+	}
+	details := parseTerminationMessage(terminated.Message, finished)
+	return &Failure{
+		Container:       name,
+		ExitCode:        terminated.ExitCode,
+		Reason:          cmp.Or(terminated.Reason, "Error"),
+		LostPeer:        details.lostPeer,
+		MaybeTerminated: details.receivedSIGTERM,
+		DetectedTime:    details.detectedTime,
+		Message:         details.message,
+		Time:            finished,
+	}
+}
+
+// findDisruption returns reason and time of the condition by which the control plane announces that
+// it terminates a pod (KEP-3329). Both are zero if the pod does not have the condition.
+func findDisruption(pod *corev1.Pod) (reason string, decided time.Time) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c.Reason, c.LastTransitionTime.Time
+		}
+	}
+	return "", time.Time{}
+}
+
+func isDisrupted(pod *corev1.Pod) bool {
+	reason, _ := findDisruption(pod)
+	return reason != ""
+}
+
+// lastConditionTransitionTime returns the latest time at which a condition of the pod changed, or
+// the creation time of a pod without conditions.
+func lastConditionTransitionTime(pod *corev1.Pod) time.Time {
+	latest := pod.CreationTimestamp.Time
+	for _, c := range pod.Status.Conditions {
+		if c.LastTransitionTime.After(latest) {
+			latest = c.LastTransitionTime.Time
+		}
+	}
+	return latest
+}
+
+// terminationDecisionTime returns when the deletion of a pod was decided. A disruption is decided
+// before the deletion is requested.
+func terminationDecisionTime(pod *corev1.Pod) time.Time {
+	requested := deletionRequestTime(pod)
+	if _, decided := findDisruption(pod); !decided.IsZero() && decided.Before(requested) {
+		return decided
+	}
+	return requested
+}
+
+// deletionRequestTime returns when the deletion of a pod was requested. The pod must have a deletion
+// timestamp, which is the end of the grace period.
+func deletionRequestTime(pod *corev1.Pod) time.Time {
+	return pod.DeletionTimestamp.Add(-gracePeriod(pod))
+}
+
+// gracePeriod returns the grace period of a pod that is being deleted.
+func gracePeriod(pod *corev1.Pod) time.Duration {
+	if pod.DeletionGracePeriodSeconds == nil {
+		return 0
+	}
+	return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+}

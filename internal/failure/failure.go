@@ -1,0 +1,208 @@
+package failure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Reasons of a failure that neither the kubelet nor the control plane gives.
+const (
+	// ReasonPodDeleted means that somebody deleted the pod, and no disruption condition gives a reason.
+	ReasonPodDeleted = "PodDeleted"
+	// ReasonPodFailed means that the pod failed, and that neither its status nor a container gives a
+	// reason.
+	ReasonPodFailed = "PodFailed"
+	// ReasonUnobserved means that the workload counts a failed pod that was deleted before Rollcall
+	// observed it.
+	ReasonUnobserved = "Unobserved"
+	// ReasonRankLost means that the Job counts a rank as completed whose pod was deleted, so that no
+	// new pod is created for the rank.
+	ReasonRankLost = "RankLost"
+	// ReasonStartTimeout means that not all ranks were ready within the start timeout of the gang.
+	ReasonStartTimeout = "StartTimeout"
+)
+
+// reasonOOMKilled is the reason of the kubelet for a container that exceeded its memory limit.
+const reasonOOMKilled = "OOMKilled"
+
+// evictionReasons are the reasons of pods that the kubelet or the control plane evicted: the pod
+// reason Evicted, and the reasons of the condition DisruptionTarget (KEP-3329).
+var evictionReasons = []string{
+	"Evicted", "EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
+	"TerminationByKubelet",
+}
+
+// Exit codes of containers that a signal terminated: 128 plus the number of the signal.
+const (
+	exitCodeSIGINT  = 128 + 2
+	exitCodeSIGABRT = 128 + 6
+	exitCodeSIGTERM = 128 + 15
+)
+
+// clockTolerance is the precision with which the times of two failures can be compared. Kubernetes
+// keeps times to the second, the clocks of two nodes differ, and a failing program may exit later
+// than the peers that lose it. An externally caused failure therefore counts as earlier by this
+// duration, and a failure that may be a consequence counts as later by it.
+const clockTolerance = time.Second
+
+// Failure is the failure of one rank, or of a gang if no rank can be named. It is part of the
+// status annotation; docs/reference/status.md describes its fields for users.
+type Failure struct {
+	// Rank is the rank in the gang. It is -1 if no rank can be named.
+	Rank int32 `json:"rank"`
+	// Pod and Node are the names of the pod and of the node on which the rank ran.
+	Pod  string `json:"pod,omitempty"`
+	Node string `json:"node,omitempty"`
+	// Container is the name of the container that exited. It is empty if the pod was deleted or
+	// evicted.
+	Container string `json:"container,omitempty"`
+	// Auxiliary is true if Container is a sidecar or an init container.
+	Auxiliary bool `json:"auxiliary,omitempty"`
+	// ExitCode is the exit code of Container; 0 if no container exited.
+	ExitCode int32 `json:"exitCode,omitempty"`
+	// Reason is the reason of the kubelet or the control plane, such as Error, OOMKilled, Evicted or
+	// EvictionByEvictionAPI, or one of the constants of this package.
+	Reason string `json:"reason"`
+	// LostPeer is true if the termination message of the container reports that it lost a peer.
+	LostPeer bool `json:"lostPeer,omitempty"`
+	// MaybeTerminated is true if the container may have exited because the gang was terminated: it
+	// received SIGTERM, or it exited in or after the second of the decision.
+	MaybeTerminated bool `json:"maybeTerminated,omitempty"`
+	// Message is the end of the termination message or of the log, as [TruncateMessage] shortens it.
+	Message string `json:"message,omitempty"`
+	// Time is when the rank failed, to the second.
+	Time time.Time `json:"time"`
+	// DetectedTime is when torchrun detected the failure, to the millisecond. It is zero without a
+	// report of torchrun.
+	DetectedTime time.Time `json:"detectedTime,omitzero"`
+}
+
+// String returns the failure as a phrase for users, which starts with the rank if it is known.
+func (f Failure) String() string {
+	var out strings.Builder
+	if f.Rank >= 0 {
+		fmt.Fprintf(&out, "rank %d (pod %s", f.Rank, f.Pod)
+		if f.Node != "" {
+			fmt.Fprintf(&out, " on node %s", f.Node)
+		}
+		out.WriteString("): ")
+	}
+	out.WriteString(f.Reason)
+	if f.Container != "" {
+		fmt.Fprintf(&out, ", container %s exited with code %d", f.Container, f.ExitCode)
+	}
+	if f.Message != "" {
+		fmt.Fprintf(&out, ": %s", f.Message)
+	}
+	return out.String()
+}
+
+// Equal reports whether two failures are the same. Either may be nil. Fields that Rollcall may learn
+// later, such as LostPeer, are not compared.
+func (f *Failure) Equal(o *Failure) bool {
+	if f == nil || o == nil {
+		return f == o
+	}
+	return f.Rank == o.Rank && f.Pod == o.Pod && f.Container == o.Container && f.Reason == o.Reason && f.Time.Equal(o.Time)
+}
+
+// IsOOMKilled reports whether a container exceeded its memory limit.
+func (f *Failure) IsOOMKilled() bool { return f.Reason == reasonOOMKilled }
+
+// IsEviction reports whether the kubelet or the control plane evicted the pod of the rank.
+func (f *Failure) IsEviction() bool {
+	return f.Container == "" && slices.Contains(evictionReasons, f.Reason)
+}
+
+// EarlierOf returns the failure that is the likelier cause of the other. Either may be nil; the
+// result is nil only if both are. Of two failures within about a second, an eviction, a deletion or
+// an OOM kill comes first, and a rank that reports a lost peer comes last. The order is total.
+func EarlierOf(a, b *Failure) *Failure {
+	switch {
+	case a == nil:
+		return b
+	case b == nil || a.compareTo(b) <= 0:
+		return a
+	default:
+		return b
+	}
+}
+
+// compareTo orders failures by time and by the priority of their causes. The names of rank, pod and
+// container complete the order, so that the first of many failures does not depend on the order in
+// which they were reported.
+func (f *Failure) compareTo(o *Failure) int {
+	return cmp.Or(
+		f.effectiveTime().Compare(o.effectiveTime()),
+		cmp.Compare(f.causePriority(), o.causePriority()),
+		f.effectiveDetectedTime().Compare(o.effectiveDetectedTime()),
+		cmp.Compare(f.Rank, o.Rank),
+		cmp.Compare(f.Pod, o.Pod),
+		cmp.Compare(f.Container, o.Container),
+	)
+}
+
+// effectiveTime returns the time of the failure, moved by [clockTolerance] according to its cause.
+func (f *Failure) effectiveTime() time.Time {
+	switch {
+	case f.isExternallyCaused():
+		return f.Time.Add(-clockTolerance)
+	case f.LostPeer || f.MaybeTerminated:
+		return f.Time.Add(clockTolerance)
+	}
+	return f.Time
+}
+
+// effectiveDetectedTime returns DetectedTime or, if it is unknown, the end of the second in which
+// the rank failed.
+func (f *Failure) effectiveDetectedTime() time.Time {
+	if f.DetectedTime.IsZero() {
+		return f.Time.Add(time.Second)
+	}
+	return f.DetectedTime
+}
+
+// causePriority orders failures of the same effective time. A lower number is a likelier cause.
+func (f *Failure) causePriority() int {
+	switch {
+	case f.isExternallyCaused():
+		return 0
+	case f.Rank < 0: // less useful than a known rank, unless that rank failed as a consequence
+		return 4
+	case f.LostPeer:
+		return 6
+	case f.MaybeTerminated:
+		return 5
+	case f.wasKilledBySignal():
+		return 1
+	case f.hasSpecificExitCode():
+		return 2
+	default:
+		return 3
+	}
+}
+
+// isExternallyCaused reports whether the program did not cause the failure. The failure of a peer
+// cannot be the cause of an external failure.
+func (f *Failure) isExternallyCaused() bool {
+	return f.Container == "" && f.Rank >= 0 || f.IsOOMKilled()
+}
+
+// hasTerminationExitCode reports whether the container exited by a signal that requests termination.
+func (f *Failure) hasTerminationExitCode() bool {
+	return f.ExitCode == exitCodeSIGINT || f.ExitCode == exitCodeSIGTERM
+}
+
+// wasKilledBySignal reports whether the container exited by a signal that a lost peer does not
+// cause. Termination signals and SIGABRT are excluded, because NCCL and JAX abort when they lose a
+// peer.
+func (f *Failure) wasKilledBySignal() bool {
+	return f.ExitCode > 128 && f.ExitCode != exitCodeSIGABRT && !f.hasTerminationExitCode()
+}
+
+// hasSpecificExitCode reports whether the program chose its exit code. Python and most other
+// languages exit with 1 after any unhandled error, so 1 is also the exit code of lost peers.
+func (f *Failure) hasSpecificExitCode() bool { return f.ExitCode > 1 && f.ExitCode < 128 }

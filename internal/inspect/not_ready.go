@@ -1,0 +1,106 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// maxNotReadyRows is the maximum number of rows in the table of ranks that are not ready.
+const maxNotReadyRows = 15
+
+// notReadyGroup is one row of that table: ranks of one member that are not ready for one reason.
+type notReadyGroup struct {
+	state  RankState
+	reason string
+	ranks  []Rank
+}
+
+// groupNotReady groups the ranks that are neither ready nor succeeded by member, state and reason.
+// The groups are in the order of their first ranks.
+func groupNotReady(ranks []Rank) []notReadyGroup {
+	type key struct {
+		member string
+		state  RankState
+		reason string
+	}
+	var groups []notReadyGroup
+	indexes := map[key]int{}
+	for _, rank := range ranks {
+		if rank.State == RankReady || rank.State == RankSucceeded {
+			continue
+		}
+		k := key{member: rank.Member, state: rank.State, reason: rank.Reason}
+		i, ok := indexes[k]
+		if !ok {
+			i = len(groups)
+			indexes[k] = i
+			groups = append(groups, notReadyGroup{state: rank.State, reason: rank.Reason})
+		}
+		groups[i].ranks = append(groups[i].ranks, rank)
+	}
+	return groups
+}
+
+// printNotReady prints the table of ranks that are not ready. It prints nothing if all are.
+func printNotReady(out io.Writer, o PrintOptions, ranks []Rank) {
+	groups := groupNotReady(ranks)
+	if len(groups) == 0 {
+		return
+	}
+	rows := [][]string{{"RANK", "STATE", "POD", "NODE", "REASON"}}
+	for _, g := range groups[:min(len(groups), maxNotReadyRows)] {
+		rows = append(rows, []string{
+			g.formatRanks(), string(g.state), g.formatPods(), g.formatNodes(), joinLines(g.reason),
+		})
+	}
+	fmt.Fprintln(out)
+	o.printTable(out, rows)
+	if more := len(groups) - maxNotReadyRows; more > 0 {
+		fmt.Fprintf(out, "and %d more rows; -o json prints all ranks\n", more)
+	}
+}
+
+// formatRanks returns the ranks as ranges, followed by their number if there are several.
+func (g notReadyGroup) formatRanks() string {
+	var ranks []int32
+	for _, rank := range g.ranks {
+		ranks = append(ranks, rank.Rank)
+	}
+	text := NewRankRanges(ranks).String()
+	if len(ranks) > 1 {
+		text += fmt.Sprintf(" (%d)", len(ranks))
+	}
+	return text
+}
+
+// formatPods returns the name of the first pod and the number of the others.
+func (g notReadyGroup) formatPods() string {
+	first := g.ranks[0].Pod
+	if first == "" {
+		return "-"
+	}
+	if n := len(g.ranks); n > 1 {
+		return fmt.Sprintf("%s +%d", first, n-1)
+	}
+	return first
+}
+
+// formatNodes returns the names of up to two nodes, or the number of nodes if there are more.
+func (g notReadyGroup) formatNodes() string {
+	var names []string
+	for _, rank := range g.ranks {
+		if rank.Node != "" && !slices.Contains(names, rank.Node) {
+			names = append(names, rank.Node)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return "-"
+	case len(names) > 2:
+		return fmt.Sprintf("%d nodes", len(names))
+	default:
+		return strings.Join(names, ",")
+	}
+}

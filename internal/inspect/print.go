@@ -1,0 +1,170 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"rollcall.training/internal/lifecycle"
+)
+
+// PrintGangs prints one line for each gang. If showNamespace is true, the first column is the
+// namespace.
+func PrintGangs(out io.Writer, o PrintOptions, gangs []Gang, showNamespace bool) {
+	header := []string{"GANG", "FRAMEWORK", "PHASE", "RESTARTS", "RANKS", "AGE", "MESSAGE"}
+	if showNamespace {
+		header = append([]string{"NAMESPACE"}, header...)
+	}
+	rows := [][]string{header}
+	for _, g := range gangs {
+		row := []string{
+			g.Name, g.Framework, cmp.Or(string(g.Phase), "-"), g.formatRestarts(),
+			formatReadyCount(g.Ready, g.Succeeded, g.Size), o.formatAge(g.CreationTimestamp), joinLines(g.Message),
+		}
+		if showNamespace {
+			row = append([]string{g.Namespace}, row...)
+		}
+		rows = append(rows, row)
+	}
+	o.printTable(out, rows)
+}
+
+// formatRestarts returns the number of restarts and their maximum, such as 1/3.
+func (g Gang) formatRestarts() string {
+	if g.MaxRestarts == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", g.Restarts, *g.MaxRestarts)
+}
+
+// formatReadyCount returns the number of ready ranks and the size, such as 2/4. Ranks that succeeded
+// are no longer ready, so it adds their number: 1/4, 3 succeeded.
+func formatReadyCount(ready, succeeded, size int32) string {
+	text := fmt.Sprintf("%d/%d", ready, size)
+	if succeeded > 0 {
+		text += fmt.Sprintf(", %d succeeded", succeeded)
+	}
+	return text
+}
+
+// PrintGang prints the phase of one gang, its members, its ranks, its first failure and its Events.
+func PrintGang(out io.Writer, o PrintOptions, g Gang) {
+	printHeader(out, o, g)
+	printMembers(out, o, g)
+	printRanks(out, o, g)
+	printNotReady(out, o, g.Ranks)
+	printFirstFailure(out, o, g)
+	printEvents(out, o, g.Events)
+	for _, warning := range g.Warnings {
+		fmt.Fprintf(out, "\nwarning: %s\n", joinLines(warning))
+	}
+}
+
+// phaseColors match the colors of the rank states in the grid.
+var phaseColors = map[lifecycle.Phase]string{
+	lifecycle.Pending:    colorYellow,
+	lifecycle.Starting:   colorYellow,
+	lifecycle.Restarting: colorYellow,
+	lifecycle.Running:    colorGreen,
+	lifecycle.Succeeded:  colorCyan,
+	lifecycle.Failed:     colorRed,
+}
+
+func printHeader(out io.Writer, o PrintOptions, g Gang) {
+	fmt.Fprintf(out, "%s/%s  %s  %s", g.Namespace, g.Name, g.Framework,
+		o.applyColor(phaseColors[g.Phase], cmp.Or(string(g.Phase), "unknown")))
+	if g.LastTransitionTime != nil {
+		fmt.Fprintf(out, " since %s (%s)", o.formatTime(*g.LastTransitionTime), o.formatAge(*g.LastTransitionTime))
+	}
+	if g.MaxRestarts != nil {
+		fmt.Fprintf(out, "  restarts %s", g.formatRestarts())
+	}
+	fmt.Fprintln(out)
+	if g.Message != "" {
+		fmt.Fprintln(out, o.truncateLine(joinLines(g.Message)))
+	}
+	if next := g.NextRestartTime; next != nil && next.After(o.Now) {
+		fmt.Fprintf(out, "Next restart at %s, in %s\n", o.formatTime(*next), duration.HumanDuration(next.Sub(o.Now)))
+	}
+}
+
+func printMembers(out io.Writer, o PrintOptions, g Gang) {
+	rows := [][]string{{"MEMBER", "ROLE", "RANKS", "READY"}}
+	for _, m := range g.Members {
+		name := strings.TrimSpace(string(m.Kind) + " " + m.Name)
+		ready := formatReadyCount(m.Ready, m.Succeeded, m.Size)
+		switch {
+		case m.Missing:
+			ready = "missing"
+		case m.Suspended:
+			ready += ", suspended"
+		}
+		rows = append(rows, []string{name, cmp.Or(m.Role, "-"), m.formatRanks(), ready})
+	}
+	fmt.Fprintln(out)
+	o.printTable(out, rows)
+}
+
+// formatRanks returns the ranks of the member as a range.
+func (m Member) formatRanks() string {
+	if m.Size == 0 {
+		return "-"
+	}
+	return RankRanges{{m.Offset, m.Offset + m.Size - 1}}.String()
+}
+
+// printRanks prints the legend and the grid. If the gang has several members, each of them has a
+// grid with its role as the heading.
+func printRanks(out io.Writer, o PrintOptions, g Gang) {
+	if len(g.Ranks) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%s\n", formatLegend(o, g.Ranks))
+	for i := 0; i < len(g.Ranks); {
+		j := i
+		for j < len(g.Ranks) && g.Ranks[j].Member == g.Ranks[i].Member {
+			j++
+		}
+		if len(g.Members) > 1 {
+			fmt.Fprintf(out, "  %s\n", cmp.Or(g.Ranks[i].Role, g.Ranks[i].Member))
+		}
+		printGrid(out, o, g.Ranks[i:j])
+		i = j
+	}
+}
+
+// maxFailureLines is the maximum number of lines of a failure's message. The last lines are printed.
+const maxFailureLines = 8
+
+func printFirstFailure(out io.Writer, o PrintOptions, g Gang) {
+	if g.FirstFailure == nil {
+		return
+	}
+	fmt.Fprintf(out, "\nFirst failure at %s\n", o.formatTime(g.FirstFailure.Time))
+	summary := *g.FirstFailure
+	summary.Message = ""
+	fmt.Fprintln(out, o.truncateLine("  "+joinLines(summary.String())))
+	lines := splitLines(g.FirstFailure.Message)
+	for _, line := range lines[max(0, len(lines)-maxFailureLines):] {
+		fmt.Fprintln(out, o.truncateLine("    "+line))
+	}
+}
+
+func printEvents(out io.Writer, o PrintOptions, events []Event) {
+	if len(events) == 0 {
+		return
+	}
+	rows := [][]string{{"AGE", "TYPE", "REASON", "OBJECT", "MESSAGE"}}
+	for _, e := range events {
+		age := o.formatAge(e.Time)
+		if e.Count > 1 {
+			age += fmt.Sprintf(" (x%d)", e.Count)
+		}
+		rows = append(rows, []string{age, e.Type, e.Reason, e.Object, joinLines(e.Message)})
+	}
+	fmt.Fprintln(out)
+	o.printTable(out, rows)
+}

@@ -1,0 +1,143 @@
+package inspect
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+)
+
+// newRestartingGang returns an MPI gang of three members with a value in every field that is
+// printed.
+func newRestartingGang() Gang {
+	return Gang{
+		Name: "train", Namespace: "team", Framework: "mpi",
+		Phase:              lifecycle.Restarting,
+		LastTransitionTime: ptr.To(testTime.Add(-90 * time.Second)),
+		Restarts:           2,
+		MaxRestarts:        ptr.To[int32](3),
+		NextRestartTime:    ptr.To(testTime.Add(8 * time.Second)),
+		Message:            "Restart 2 of 3: rank 2",
+		Size:               3,
+		Ready:              2,
+		FirstFailure: &failure.Failure{
+			Rank: 2, Pod: "train-worker-1", Node: "node-b", Container: "worker", ExitCode: 137, Reason: "OOMKilled",
+			Message: "step 41\nCUDA out of memory",
+			Time:    testTime.Add(-91 * time.Second),
+		},
+		Members: []Member{
+			{Kind: gang.Job, Name: "train-launcher", Role: "launcher", Size: 1, Ready: 1},
+			{Kind: gang.StatefulSet, Name: "train-worker", Role: "worker", Offset: 1, Size: 2, Ready: 1, Suspended: true},
+			{Name: "train-chief", Role: "chief", Offset: 3, Size: 1, Missing: true},
+		},
+		Ranks: []Rank{
+			{Rank: 0, State: RankReady, Member: "train-launcher", Role: "launcher", Pod: "train-0"},
+			{Rank: 1, State: RankReady, Member: "train-worker", Role: "worker", Pod: "train-worker-0"},
+			{
+				Rank: 2, State: RankFailed, Member: "train-worker", Role: "worker",
+				Pod: "train-worker-1", Node: "node-b", Reason: "OOMKilled",
+			},
+		},
+		Events: []Event{{
+			Time: testTime.Add(-time.Minute), Type: "Warning", Reason: "GangRestarting",
+			Object: "Job/train-launcher", Message: "Restart 2 of 3", Count: 3,
+		}},
+		Warnings: []string{"Job other is another gang with the same name"},
+	}
+}
+
+func TestPrintGang(t *testing.T) {
+	want := `team/train  mpi  Restarting since 11:58:30 (90s)  restarts 2/3
+Restart 2 of 3: rank 2
+Next restart at 12:00:08, in 8s
+
+MEMBER                    ROLE      RANKS  READY
+Job train-launcher        launcher  0      1/1
+StatefulSet train-worker  worker    1-2    1/2, suspended
+train-chief               chief     3      missing
+
+# 2 ready   x 1 failed
+  launcher
+      0  #
+  worker
+      1  #x
+
+RANK  STATE   POD             NODE    REASON
+2     failed  train-worker-1  node-b  OOMKilled
+
+First failure at 11:58:29
+  rank 2 (pod train-worker-1 on node node-b): OOMKilled, container worker exited with code 137
+    step 41
+    CUDA out of memory
+
+AGE       TYPE     REASON          OBJECT              MESSAGE
+60s (x3)  Warning  GangRestarting  Job/train-launcher  Restart 2 of 3
+
+warning: Job other is another gang with the same name
+`
+	var out strings.Builder
+	PrintGang(&out, PrintOptions{Now: testTime}, newRestartingGang())
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+func TestPrintGangTruncatesLines(t *testing.T) {
+	var out strings.Builder
+	PrintGang(&out, PrintOptions{Now: testTime, Width: 40}, newRestartingGang())
+	for line := range strings.Lines(out.String()) {
+		isTruncated := !strings.HasPrefix(line, "team/") && !strings.HasPrefix(line, "warning:")
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 40 && isTruncated {
+			t.Errorf("%q has %d columns, want at most 40", line, n)
+		}
+	}
+}
+
+func TestPrintGangs(t *testing.T) {
+	gangs := []Gang{
+		{
+			Name: "old", Namespace: "a", Framework: "jax", CreationTimestamp: testTime.Add(-3 * time.Hour),
+			Phase: lifecycle.Succeeded, Size: 4, Succeeded: 4, Message: "The gang succeeded",
+		},
+		{
+			Name: "train", Namespace: "b", Framework: "pytorch", CreationTimestamp: testTime.Add(-time.Minute),
+			Phase: lifecycle.Running, Size: 8, Ready: 8, Restarts: 1, MaxRestarts: ptr.To[int32](3),
+			Message: "All 8 ranks are ready",
+		},
+		{Name: "unseen", Namespace: "b", Framework: "pytorch", Size: 2},
+	}
+	for name, c := range map[string]struct {
+		showNamespace bool
+		want          string
+	}{
+		"gangs without a phase or a maximum of restarts have dashes": {
+			want: `GANG    FRAMEWORK  PHASE      RESTARTS  RANKS             AGE        MESSAGE
+old     jax        Succeeded  -         0/4, 4 succeeded  3h         The gang succeeded
+train   pytorch    Running    1/3       8/8               60s        All 8 ranks are ready
+unseen  pytorch    -          -         0/2               <unknown>
+`,
+		},
+		"the namespace is the first column": {
+			showNamespace: true,
+			want: `NAMESPACE  GANG    FRAMEWORK  PHASE      RESTARTS  RANKS             AGE        MESSAGE
+a          old     jax        Succeeded  -         0/4, 4 succeeded  3h         The gang succeeded
+b          train   pytorch    Running    1/3       8/8               60s        All 8 ranks are ready
+b          unseen  pytorch    -          -         0/2               <unknown>
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			PrintGangs(&out, PrintOptions{Now: testTime}, gangs, c.showNamespace)
+			if diff := cmp.Diff(c.want, out.String()); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

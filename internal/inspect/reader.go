@@ -1,0 +1,191 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+)
+
+// maxEvents is the maximum number of Events of a gang. The latest are kept.
+const maxEvents = 10
+
+// reasonPodCreated is the reason of the Events that report the creation of a pod. They are omitted:
+// a gang has as many of them as pods, and its ranks show the pods anyway.
+const reasonPodCreated = "SuccessfulCreate"
+
+// Reader reads gangs from a cluster with the permissions of its client. It must be allowed to list
+// Jobs, StatefulSets and pods. Events are optional. A Reader is safe for concurrent use.
+type Reader struct {
+	// Client is the connection to the API server.
+	Client kubernetes.Interface
+	// Engine parses workloads. It must have the frameworks of the webhook that admitted them.
+	Engine *injectors.Engine
+	// Namespace is the namespace of the gangs. Empty means all namespaces, which only
+	// [Reader.ListGangs] supports.
+	Namespace string
+}
+
+// NotFoundError reports that a gang does not exist, and which gangs do.
+type NotFoundError struct {
+	// Name and Namespace identify the missing gang.
+	Name, Namespace string
+	// OtherGangs are the names of the gangs in the namespace.
+	OtherGangs []string
+}
+
+// Error returns a message that names the other gangs.
+func (e *NotFoundError) Error() string {
+	if len(e.OtherGangs) == 0 {
+		return fmt.Sprintf("gang %q not found: namespace %s has no Job or StatefulSet with the label %s",
+			e.Name, e.Namespace, gang.LabelFramework)
+	}
+	return fmt.Sprintf("gang %q not found in namespace %s; existing gangs: %s",
+		e.Name, e.Namespace, summarizeNames(e.OtherGangs, 10))
+}
+
+// ListGangs returns all gangs, ordered by namespace and name. They have no ranks and no Events.
+func (r Reader) ListGangs(ctx context.Context) ([]Gang, error) {
+	workloads, err := r.listWorkloads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var gangs []Gang
+	for _, group := range groupWorkloads(r.Engine, workloads) {
+		gangs = append(gangs, group.buildGang())
+	}
+	return gangs, nil
+}
+
+// GetGang returns one gang with its ranks and Events. The name is that of the gang or of one of its
+// workloads. If several gangs have the name, GetGang returns the latest and adds a warning. The error
+// is a [*NotFoundError] if no gang has the name.
+func (r Reader) GetGang(ctx context.Context, name string) (Gang, error) {
+	g, err := r.readGang(ctx, name)
+	if err == nil {
+		r.AddEvents(ctx, &g)
+	}
+	return g, err
+}
+
+// readGang returns one gang without its Events.
+func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
+	workloads, err := r.listWorkloads(ctx)
+	if err != nil {
+		return Gang{}, err
+	}
+	group, warnings, ok := selectGang(groupWorkloads(r.Engine, workloads), name)
+	if !ok {
+		return Gang{}, r.newNotFoundError(workloads, name)
+	}
+	options := metav1.ListOptions{LabelSelector: podSelector(group.name)}
+	pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, options)
+	if err != nil {
+		return Gang{}, fmt.Errorf("listing pods of gang %s: %w", group.name, err)
+	}
+	g := group.buildGang()
+	g.addRanks(pods.Items)
+	g.Warnings = warnings
+	return g, nil
+}
+
+func (r Reader) newNotFoundError(workloads []gang.Workload, name string) error {
+	err := &NotFoundError{Name: name, Namespace: r.Namespace}
+	for _, group := range groupWorkloads(r.Engine, workloads) {
+		if !slices.Contains(err.OtherGangs, group.name) {
+			err.OtherGangs = append(err.OtherGangs, group.name)
+		}
+	}
+	return err
+}
+
+// listWorkloads returns the Jobs and StatefulSets with the framework label.
+func (r Reader) listWorkloads(ctx context.Context) ([]gang.Workload, error) {
+	labeled := metav1.ListOptions{LabelSelector: gang.LabelFramework}
+	jobs, err := r.Client.BatchV1().Jobs(r.Namespace).List(ctx, labeled)
+	if err != nil {
+		return nil, fmt.Errorf("listing Jobs: %w", err)
+	}
+	statefulSets, err := r.Client.AppsV1().StatefulSets(r.Namespace).List(ctx, labeled)
+	if err != nil {
+		return nil, fmt.Errorf("listing StatefulSets: %w", err)
+	}
+	var workloads []gang.Workload
+	for i := range jobs.Items {
+		workloads = append(workloads, gang.Workload{Job: &jobs.Items[i]})
+	}
+	for i := range statefulSets.Items {
+		workloads = append(workloads, gang.Workload{StatefulSet: &statefulSets.Items[i]})
+	}
+	return workloads, nil
+}
+
+// podSelector returns the label selector of the pods of a gang.
+func podSelector(gangName string) string { return gang.LabelGang + "=" + gangName }
+
+// AddEvents sets the latest Events of the members. Events only explain the other fields, so
+// AddEvents adds a warning instead of an error if it cannot read them.
+func (r Reader) AddEvents(ctx context.Context, g *Gang) {
+	var events []Event
+	for _, m := range g.Members {
+		if m.Missing {
+			continue
+		}
+		// The API server stores Events of both API groups as the same objects, and core/v1 is the
+		// group that has a field selector for the object.
+		list, err := r.Client.CoreV1().Events(r.Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", m.uid).String()})
+		if err != nil {
+			warning := "Events could not be read: " + err.Error()
+			if apierrors.IsForbidden(err) {
+				warning = "Events are not shown: you are not allowed to list them in this namespace"
+			}
+			g.Warnings = append(g.Warnings, warning)
+			return
+		}
+		for i := range list.Items {
+			if list.Items[i].Reason != reasonPodCreated {
+				events = append(events, convertEvent(&list.Items[i]))
+			}
+		}
+	}
+	slices.SortStableFunc(events, func(a, b Event) int {
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Object, b.Object))
+	})
+	g.Events = events[max(0, len(events)-maxEvents):]
+}
+
+// convertEvent converts an Event of either API group. Writers of events.k8s.io/v1 set eventTime and
+// series, writers of core/v1 set firstTimestamp, lastTimestamp and count.
+func convertEvent(e *corev1.Event) Event {
+	out := Event{
+		Type:    e.Type,
+		Reason:  e.Reason,
+		Object:  e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name,
+		Message: e.Message,
+		Count:   e.Count,
+	}
+	times := []time.Time{
+		e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time, e.CreationTimestamp.Time,
+	}
+	if series := e.Series; series != nil {
+		times, out.Count = append([]time.Time{series.LastObservedTime.Time}, times...), series.Count
+	}
+	for _, t := range times {
+		if !t.IsZero() {
+			out.Time = t
+			break
+		}
+	}
+	return out
+}

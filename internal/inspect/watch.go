@@ -1,0 +1,180 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+)
+
+// ErrDeleted is returned by [Reader.Watch] if the gang is deleted.
+var ErrDeleted = errors.New("the gang was deleted")
+
+// Watch calls handle with the current gang, and again after each change of its workloads or pods.
+// Two calls are at least interval apart, so several changes can result in one call.
+//
+// Watch returns nil after it has called handle with a terminal phase. It returns [ErrDeleted] if the
+// gang is deleted, the error of handle, or the cause of the end of ctx. Watch does not observe
+// Events, because they report nothing that the workloads and pods do not show. To read Events, use
+// [Reader.AddEvents].
+func (r Reader) Watch(ctx context.Context, name string, interval time.Duration, handle func(Gang) error) error {
+	// A list request returns a clearer error than a watch, for example if the gang does not exist.
+	g, err := r.readGang(ctx, name)
+	if err != nil {
+		return err
+	}
+	if len(g.Members) == 1 {
+		name = g.Members[0].Name // excludes later runs of a CronJob, which have the same gang name
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := r.startWatch(ctx, cancel, g.Name)
+	if !cache.WaitForCacheSync(ctx.Done(), w.jobs.HasSynced, w.statefulSets.HasSynced, w.pods.HasSynced) {
+		return fmt.Errorf("watching gang %s: %w", name, context.Cause(ctx))
+	}
+	for {
+		g, ok := w.readGang(name)
+		if !ok {
+			return fmt.Errorf("watching gang %s: %w", name, ErrDeleted)
+		}
+		if err := handle(g); err != nil {
+			return err
+		}
+		if g.Phase.Terminal() {
+			return nil
+		}
+		if !w.waitForChange(ctx, interval) {
+			return fmt.Errorf("watching gang %s: %w", name, context.Cause(ctx))
+		}
+	}
+}
+
+// gangWatch caches the workloads of a namespace and the pods of one gang.
+type gangWatch struct {
+	engine                   *injectors.Engine
+	jobs, statefulSets, pods cache.SharedIndexInformer
+	// changed has capacity 1. It holds a token if a cache has changed since the last waitForChange.
+	changed chan struct{}
+}
+
+// waitForChange waits for the interval, and then until a cache has changed. It returns false if ctx
+// ends first.
+func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration) bool {
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-w.changed:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// startWatch starts the informers. They run until ctx ends.
+func (r Reader) startWatch(ctx context.Context, cancel context.CancelCauseFunc, gangName string) *gangWatch {
+	w := &gangWatch{engine: r.Engine, changed: make(chan struct{}, 1)}
+	start := func(object runtime.Object, selector string, list listFunc, watch watchFunc) cache.SharedIndexInformer {
+		informer := r.newInformer(object, selector, list, watch)
+		w.startInformer(ctx, cancel, informer)
+		return informer
+	}
+	jobs := r.Client.BatchV1().Jobs(r.Namespace)
+	w.jobs = start(&batchv1.Job{}, gang.LabelFramework,
+		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return jobs.List(ctx, o) }, jobs.Watch)
+	sets := r.Client.AppsV1().StatefulSets(r.Namespace)
+	w.statefulSets = start(&appsv1.StatefulSet{}, gang.LabelFramework,
+		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return sets.List(ctx, o) }, sets.Watch)
+	pods := r.Client.CoreV1().Pods(r.Namespace)
+	w.pods = start(&corev1.Pod{}, podSelector(gangName),
+		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) }, pods.Watch)
+	return w
+}
+
+type (
+	listFunc  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
+)
+
+// newInformer returns an informer of the objects that a label selector matches.
+func (r Reader) newInformer(
+	object runtime.Object, selector string, list listFunc, watchObjects watchFunc,
+) cache.SharedIndexInformer {
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			return list(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return watchObjects(ctx, o)
+		},
+	}
+	// The wrapper passes on whether the client supports watch-lists, which fake clients do not.
+	return cache.NewSharedIndexInformer(
+		cache.ToListWatcherWithWatchListSemantics(lw, r.Client), object, 0, cache.Indexers{})
+}
+
+// startInformer runs an informer until ctx ends. It cancels ctx if the API server denies the watch.
+// An informer would retry such a watch indefinitely.
+func (w *gangWatch) startInformer(
+	ctx context.Context, cancel context.CancelCauseFunc, informer cache.SharedIndexInformer,
+) {
+	signalChange := func() {
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+	// Neither call can fail on an informer that has not started.
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { signalChange() },
+		UpdateFunc: func(any, any) { signalChange() },
+		DeleteFunc: func(any) { signalChange() },
+	})
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			cancel(err)
+		}
+	})
+	go informer.RunWithContext(ctx)
+}
+
+// readGang returns the gang from the caches. The result is false if the gang does not exist.
+func (w *gangWatch) readGang(name string) (Gang, bool) {
+	var workloads []gang.Workload
+	for _, object := range w.jobs.GetStore().List() {
+		workloads = append(workloads, gang.Workload{Job: object.(*batchv1.Job)})
+	}
+	for _, object := range w.statefulSets.GetStore().List() {
+		workloads = append(workloads, gang.Workload{StatefulSet: object.(*appsv1.StatefulSet)})
+	}
+	group, warnings, ok := selectGang(groupWorkloads(w.engine, workloads), name)
+	if !ok {
+		return Gang{}, false
+	}
+	var pods []corev1.Pod
+	for _, object := range w.pods.GetStore().List() {
+		pods = append(pods, *object.(*corev1.Pod))
+	}
+	g := group.buildGang()
+	g.addRanks(pods)
+	g.Warnings = warnings
+	return g, true
+}

@@ -1,0 +1,26 @@
+package lifecycle
+
+import "time"
+
+// The back-off doubles with each restart, as the Job controller's back-off for pods does
+// (kubernetes pkg/controller/job, DefaultJobPodFailureBackOff). Its maximum is half of that
+// controller's maximum, because a waiting gang occupies more nodes than a pod.
+const (
+	initialBackoff = 10 * time.Second
+	maxBackoff     = 5 * time.Minute
+)
+
+// Backoff returns how long a gang waits before its nth restart, counted from 1. The first restart has
+// no delay, because most failures are caused by a node and not by the program.
+func Backoff(n int32) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	d := initialBackoff
+	for range n - 2 {
+		if d *= 2; d >= maxBackoff {
+			return maxBackoff
+		}
+	}
+	return d
+}

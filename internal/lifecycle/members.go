@@ -1,0 +1,181 @@
+package lifecycle
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// Members contains the states of all members of a gang, in any order. A gang has one phase, which
+// does not depend on the order.
+type Members []MemberState
+
+// MemberState is the state of one member.
+type MemberState struct {
+	// Member identifies the member. The zero value stands for the only member of a gang whose
+	// workload could not be parsed.
+	gang.Member
+	// Exists is false if the workload does not exist. Observed is the zero value then.
+	Exists bool
+	// MinReady is the number of ranks that must be ready for the gang to run.
+	MinReady int32
+	// DeterminesCompletion is true if the gang finishes when this member finishes.
+	DeterminesCompletion bool
+	// CompletesWithFirstPod is true if the member completes when its first pod succeeds.
+	CompletesWithFirstPod bool
+	// LongRunning is true if the gang can finish while this member runs.
+	LongRunning bool
+	// Observed is what the workload itself shows.
+	Observed Observation
+}
+
+// NewSingleMember returns the members of a gang of one workload that could not be parsed.
+func NewSingleMember(observed Observation) Members {
+	return Members{{Exists: true, MinReady: observed.Size, Observed: observed}}
+}
+
+// ObserveMembers returns the states of all members of g. The function find returns the observation of
+// a workload by its name, and false if the workload does not exist.
+func ObserveMembers(g gang.Gang, find func(workload string) (Observation, bool)) Members {
+	var out Members
+	for _, m := range g.Members {
+		role, _ := g.Framework.FindRole(m.Role)
+		s := MemberState{
+			Member:                m,
+			MinReady:              m.Size,
+			DeterminesCompletion:  determinesCompletion(g, m, role),
+			CompletesWithFirstPod: g.CompletesWithFirstPod(m),
+			LongRunning:           role.LongRunning,
+		}
+		if observed, ok := find(m.WorkloadName); ok {
+			s.Exists, s.Observed, s.MinReady = true, observed, observed.Size
+		}
+		if g.Elastic != nil && m.Role == g.Framework.ElasticRole {
+			s.MinReady = min(s.MinReady, g.Elastic.Min)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// determinesCompletion reports whether the gang finishes when a member finishes. The success policy
+// of the user overrides the framework.
+func determinesCompletion(g gang.Gang, m gang.Member, role gang.Role) bool {
+	switch g.Policies.SuccessPolicy {
+	case "":
+		return role.DeterminesCompletion || g.CompletesWithFirstPod(m)
+	case gang.SuccessPolicyAll:
+		return false
+	case gang.SuccessPolicyRank0:
+		return m.Role == g.Members[0].Role
+	default:
+		return m.Role == g.Policies.SuccessPolicy
+	}
+}
+
+// IsStatefulSetComplete reports whether a StatefulSet has completed: each of its ranks succeeded, or
+// its first rank did if the member completes with it. The status of a StatefulSet does not contain
+// this, so the result is known only while the pods exist. Pods that exit while their gang restarts
+// do not count, because Rollcall terminates them.
+func (s MemberState) IsStatefulSetComplete(pods []corev1.Pod, trainingContainers []string, phase Phase) bool {
+	if !s.Observed.IsStatefulSet || s.Observed.Size == 0 || phase == Restarting {
+		return false
+	}
+	succeeded := map[int32]bool{}
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil && gang.RankSucceeded(&pods[i], trainingContainers) {
+			succeeded[gang.PodIndex(&pods[i])] = true
+		}
+	}
+	return int32(len(succeeded)) >= s.Observed.Size || s.CompletesWithFirstPod && succeeded[0]
+}
+
+// isSuspended reports whether the spec of an existing member requests no pods: the workload is
+// suspended, or its size is 0, such as a Job with parallelism 0.
+func (s MemberState) isSuspended() bool {
+	return s.Exists && (s.Observed.Suspended || s.Observed.Size == 0)
+}
+
+// isSuspendedExternally reports whether somebody else than Rollcall suspended the member.
+func (s MemberState) isSuspendedExternally() bool {
+	return s.isSuspended() && !s.Observed.SuspendedByRollcall
+}
+
+// IndexOf returns the index of the member of a workload, and -1 if there is none. The only member of a
+// gang of one workload has any name.
+func (m Members) IndexOf(workload string) int {
+	return slices.IndexFunc(m, func(s MemberState) bool { return s.WorkloadName == workload || len(m) == 1 })
+}
+
+// Missing returns the members that do not exist.
+func (m Members) Missing() []gang.Member {
+	var out []gang.Member
+	for _, s := range m {
+		if !s.Exists {
+			out = append(out, s.Member)
+		}
+	}
+	return out
+}
+
+// AnySuspended reports whether anybody suspended a member. A member of size 0 counts as suspended.
+func (m Members) AnySuspended() bool { return slices.ContainsFunc(m, MemberState.isSuspended) }
+
+// anySuspendedExternally reports whether somebody else than Rollcall suspended a member.
+func (m Members) anySuspendedExternally() bool {
+	return slices.ContainsFunc(m, MemberState.isSuspendedExternally)
+}
+
+// AnySuspendedByUser reports whether a user suspended a member. A queue does not count.
+func (m Members) AnySuspendedByUser() bool {
+	return slices.ContainsFunc(m, func(s MemberState) bool {
+		return s.isSuspendedExternally() && !s.Observed.ManagedByQueue
+	})
+}
+
+// anyAwaitingQueue reports whether Rollcall suspended a member that its queue has to resume.
+func (m Members) anyAwaitingQueue() bool {
+	return slices.ContainsFunc(m, func(s MemberState) bool {
+		return s.Exists && s.Observed.SuspendedByRollcall && s.Observed.ManagedByQueue
+	})
+}
+
+// AllSuspended reports whether all members are suspended and their controllers have observed it.
+func (m Members) AllSuspended() bool {
+	return m.allMatch(func(s MemberState) bool { return s.Exists && s.Observed.SuspensionObserved })
+}
+
+// FailedPods returns the number of failed or deleted pods that all workloads count.
+func (m Members) FailedPods() int32 {
+	var n int32
+	for _, s := range m {
+		n += s.Observed.FailedPods
+	}
+	return n
+}
+
+// AnyFinishing reports whether a member has a result and waits for its pods to terminate.
+func (m Members) AnyFinishing() bool {
+	return slices.ContainsFunc(m, func(s MemberState) bool { return s.Exists && s.Observed.Finishing })
+}
+
+// anyJobComplete reports whether a Job of the gang is complete.
+func (m Members) anyJobComplete() bool {
+	return slices.ContainsFunc(m, func(s MemberState) bool {
+		return s.Exists && s.Observed.Complete && !s.Observed.IsStatefulSet
+	})
+}
+
+// rankCounts returns the number of ranks, and the number of ranks that must be ready.
+func (m Members) rankCounts() (size, minReady int32) {
+	for _, s := range m {
+		size, minReady = size+s.Observed.Size, minReady+s.MinReady
+	}
+	return size, minReady
+}
+
+func (m Members) allMatch(matches func(MemberState) bool) bool {
+	return !slices.ContainsFunc(m, func(s MemberState) bool { return !matches(s) })
+}

@@ -1,0 +1,145 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"rollcall.training/gang"
+)
+
+// Describe returns a sentence about the state for users. It contains no value that changes within a
+// phase, because each change of the message costs a write per member.
+func (s State) Describe(policies gang.Policies, members Members) string {
+	switch s.Phase {
+	case Restarting:
+		return fmt.Sprintf("Restart %d of %d: %s", s.Restarts, policies.MaxRestarts, s.FirstFailure)
+	case Suspended:
+		return s.describeSuspension(policies, members)
+	case Pending:
+		if s.Restarts > 0 && members.AnySuspended() { // Rollcall resumes the members by the same write
+			return fmt.Sprintf("Restart %d of %d starts", s.Restarts, policies.MaxRestarts)
+		}
+	case Failed:
+		if s.FirstFailure != nil {
+			return s.describeFailure(policies, members)
+		}
+	}
+	return members.Describe(s.Phase)
+}
+
+// describeSuspension describes what a suspended gang waits for, as far as it is known.
+func (s State) describeSuspension(policies gang.Policies, members Members) string {
+	if s.Restarts > 0 && members.anyAwaitingQueue() {
+		return fmt.Sprintf("Restart %d of %d waits for admission by its queue", s.Restarts, policies.MaxRestarts)
+	}
+	return suspendedMessage
+}
+
+// describeFailure describes why a gang with a first failure failed instead of restarting.
+func (s State) describeFailure(policies gang.Policies, members Members) string {
+	switch {
+	case members.anyJobComplete():
+		return fmt.Sprintf("The gang cannot restart because one of its Jobs is complete: %s", s.FirstFailure)
+	case isNonRetriable(policies, s.FirstFailure):
+		return fmt.Sprintf("The first failure has a non-retriable exit code: %s", s.FirstFailure)
+	default:
+		return fmt.Sprintf("The gang failed after %s: %s", formatRestarts(s.Restarts), s.FirstFailure)
+	}
+}
+
+// suspendedMessage describes a gang that its user or a queue suspended.
+const suspendedMessage = "The gang is suspended"
+
+// Describe returns a sentence about the phase for users. It contains no count that changes within
+// the phase.
+func (m Members) Describe(phase Phase) string {
+	switch phase {
+	case Running:
+		return m.runningMessage()
+	case Succeeded:
+		return "The gang succeeded"
+	case Failed:
+		return m.failedMessage()
+	}
+	if missing := m.Missing(); len(missing) > 0 {
+		return "Waiting for " + formatMembers(missing)
+	}
+	if m.AnySuspended() {
+		return suspendedMessage
+	}
+	return m.waitingMessage()
+}
+
+func (m Members) runningMessage() string {
+	size, minReady := m.rankCounts()
+	if minReady < size {
+		return fmt.Sprintf("At least %d ranks are ready", minReady)
+	}
+	return fmt.Sprintf("All %d ranks are ready", size)
+}
+
+func (m Members) waitingMessage() string {
+	size, minReady := m.rankCounts()
+	if minReady < size {
+		return fmt.Sprintf("Waiting for at least %d ranks to be ready", minReady)
+	}
+	return fmt.Sprintf("Waiting for all %d ranks to be ready", size)
+}
+
+// failedMessage describes the first failed member. It names the member if there are several.
+func (m Members) failedMessage() string {
+	failed := m.firstFailedMember()
+	switch {
+	case failed == nil:
+		return "The gang failed"
+	case len(m) > 1:
+		return fmt.Sprintf("The gang failed: %s: %s", failed.WorkloadName, failed.Observed.Message)
+	default:
+		return "The gang failed: " + failed.Observed.Message
+	}
+}
+
+// unobservedMessage describes pods that a workload counts as failed and that no longer exist.
+func unobservedMessage(pods int32) string {
+	if pods == 1 {
+		return "1 pod failed or was deleted before Rollcall observed it"
+	}
+	return fmt.Sprintf("%d pods failed or were deleted before Rollcall observed them", pods)
+}
+
+// lostRanksMessage describes ranks that exited with code 0 when their pods were deleted.
+func lostRanksMessage(ranks int32) string {
+	if ranks == 1 {
+		return "1 rank completed when its pod was deleted"
+	}
+	return fmt.Sprintf("%d ranks completed when their pods were deleted", ranks)
+}
+
+// startTimeoutMessage describes the ranks that were not ready in time.
+func startTimeoutMessage(timeout time.Duration, notReadyRanks []string) string {
+	return fmt.Sprintf("not all ranks were ready within %s: %s", timeout, strings.Join(notReadyRanks, "; "))
+}
+
+func formatRestarts(n int32) string {
+	switch n {
+	case 0:
+		return "no restart"
+	case 1:
+		return "1 restart"
+	default:
+		return fmt.Sprintf("%d restarts", n)
+	}
+}
+
+func formatMembers(members []gang.Member) string {
+	var out []string
+	for _, m := range members {
+		pods := "pods"
+		if m.Size == 1 {
+			pods = "pod"
+		}
+		out = append(out, fmt.Sprintf("%s (role %s, %d %s)", m.WorkloadName, m.Role, m.Size, pods))
+	}
+	return strings.Join(out, " and ")
+}

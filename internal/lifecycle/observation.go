@@ -1,0 +1,107 @@
+package lifecycle
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// Observation is what the spec and the status of one workload contain about its ranks.
+type Observation struct {
+	// IsStatefulSet is true for a StatefulSet, which has no condition for completion or failure.
+	IsStatefulSet bool
+	// Size is the number of ranks that the spec asks for.
+	Size int32
+	// ReadyPods is the number of ready pods.
+	ReadyPods int32
+	// ActiveOrSucceededPods is the number of ranks that have a pod that has not failed, or that have
+	// succeeded. A rank that succeeded is not ready any more, so ReadyPods alone cannot distinguish a
+	// gang that finishes from a gang that lost a rank.
+	ActiveOrSucceededPods int32
+	// Suspended is true if the spec suspends the workload; see [gang.Workload.IsSuspended].
+	Suspended bool
+	// SuspendedByRollcall is true if Rollcall suspended the workload.
+	SuspendedByRollcall bool
+	// ManagedByQueue is true if a queue suspends and resumes the workload.
+	ManagedByQueue bool
+	// SuspensionObserved is true if the workload is suspended, its controller has observed that,
+	// and its status counts no active pod. Pods of a Job may still be terminating.
+	SuspensionObserved bool
+	// TerminatingPods is the number of terminating pods that a Job counts. Pods on an unreachable node
+	// may stay terminating indefinitely.
+	TerminatingPods int32
+	// FailedPods is the number of failed or deleted pods that a Job counts: status.failed and the
+	// failed pods of status.uncountedTerminatedPods.
+	FailedPods int32
+	// Finishing is true if a Job has a result and waits for its pods to terminate.
+	Finishing bool
+	// Complete and Failed are the results of the workload.
+	Complete, Failed bool
+	// Message is the reason and the message of a failed Job.
+	Message string
+	// FinishTime is when the workload completed or failed, to the second.
+	FinishTime time.Time
+}
+
+// Observe reads the spec and the status of a workload. ManagedByQueue is true if the workload names a
+// queue, whether the cluster has a controller for the queue or not.
+func Observe(w gang.Workload) Observation {
+	var o Observation
+	if w.StatefulSet != nil {
+		o = observeStatefulSet(w)
+	} else {
+		o = observeJob(w)
+	}
+	o.Suspended = w.IsSuspended()
+	o.SuspensionObserved = o.SuspensionObserved && o.Suspended
+	o.SuspendedByRollcall = o.Suspended && ReadStatus(w).SuspendedByRollcall
+	return o
+}
+
+// observeStatefulSet ignores a status that is older than the spec, because it counts the ranks of
+// another size.
+func observeStatefulSet(w gang.Workload) Observation {
+	o := Observation{IsStatefulSet: true, Size: w.Ranks()}
+	if status := w.StatefulSet.Status; status.ObservedGeneration >= w.StatefulSet.Generation {
+		o.ReadyPods, o.ActiveOrSucceededPods = status.ReadyReplicas, status.ReadyReplicas
+		o.SuspensionObserved = status.Replicas == 0
+	}
+	return o
+}
+
+func observeJob(w gang.Workload) Observation {
+	status := w.Job.Status
+	o := Observation{
+		Size:                  w.Ranks(),
+		ReadyPods:             ptr.Deref(status.Ready, 0),
+		ActiveOrSucceededPods: status.Active + status.Succeeded,
+		FailedPods:            status.Failed,
+		TerminatingPods:       ptr.Deref(status.Terminating, 0),
+		ManagedByQueue:        w.QueueName() != "",
+	}
+	if uncounted := status.UncountedTerminatedPods; uncounted != nil {
+		// The next write of the Job controller adds them to the counts.
+		o.ActiveOrSucceededPods += int32(len(uncounted.Succeeded))
+		o.FailedPods += int32(len(uncounted.Failed))
+	}
+	for _, c := range status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case batchv1.JobSuspended:
+			o.SuspensionObserved = status.Active == 0
+		case batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget:
+			o.Finishing = true
+		case batchv1.JobComplete:
+			o.Complete, o.FinishTime = true, c.LastTransitionTime.Time
+		case batchv1.JobFailed:
+			o.Failed, o.Message, o.FinishTime = true, c.Reason+": "+c.Message, c.LastTransitionTime.Time
+		}
+	}
+	return o
+}

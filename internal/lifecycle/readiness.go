@@ -1,0 +1,206 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+)
+
+// RankState is the state of one rank, as its pod shows it.
+type RankState string
+
+// The states of a rank.
+const (
+	// RankReady means that the pod of the rank is ready.
+	RankReady RankState = "ready"
+	// RankPending means that the pod waits for a node, an image or a probe, or that it starts.
+	RankPending RankState = "pending"
+	// RankFailed means that the pod or one of its training containers failed.
+	RankFailed RankState = "failed"
+	// RankSucceeded means that the rank succeeded, as [gang.RankSucceeded] defines it.
+	RankSucceeded RankState = "succeeded"
+	// RankTerminating means that the pod is being deleted.
+	RankTerminating RankState = "terminating"
+	// RankMissing means that the rank has no pod.
+	RankMissing RankState = "missing"
+)
+
+// maxListedRanks is the number of ranks for which [NotReadyRanks] gives a reason. The list is part
+// of the status of the gang, which must stay short.
+const maxListedRanks = 3
+
+// NotReadyRanks lists the ranks of a member that are neither ready nor succeeded, each with the
+// reason. It lists the first [maxListedRanks] ranks and counts the others. The rank of the
+// member's first pod is offset. No names of training containers stands for all containers.
+func NotReadyRanks(pods []corev1.Pod, m gang.Member, offset int32, trainingContainers []string) []string {
+	byIndex := map[int32]*corev1.Pod{}
+	for i := range pods {
+		index := gang.PodIndex(&pods[i])
+		if current := byIndex[index]; current == nil || current.CreationTimestamp.Before(&pods[i].CreationTimestamp) {
+			byIndex[index] = &pods[i] // a pod that succeeded in an earlier attempt remains
+		}
+	}
+	var out []string
+	notReady := 0
+	for i := range m.Size {
+		pod := byIndex[i]
+		state := classifyRank(pod, trainingContainers)
+		if state == RankReady || state == RankSucceeded {
+			continue
+		}
+		if notReady++; notReady <= maxListedRanks {
+			reason := cmp.Or(failure.TruncateMessage(notReadyReason(state, pod, trainingContainers)), "has no pod")
+			out = append(out, fmt.Sprintf("rank %d: %s", offset+i, reason))
+		}
+	}
+	if notReady > maxListedRanks {
+		out = append(out, fmt.Sprintf("and %d more", notReady-maxListedRanks))
+	}
+	return out
+}
+
+// DescribeRank returns the state of the rank of a pod and the reason for which the rank is not
+// ready. A nil pod stands for a rank that has no pod. The reason is empty for a rank that is ready,
+// succeeded or missing.
+func DescribeRank(pod *corev1.Pod, trainingContainers []string) (RankState, string) {
+	state := classifyRank(pod, trainingContainers)
+	return state, notReadyReason(state, pod, trainingContainers)
+}
+
+// classifyRank returns the state of the rank of a pod, which may be nil. A terminating pod is never
+// ready, because the conditions of a pod on a lost node stay as they are.
+func classifyRank(pod *corev1.Pod, trainingContainers []string) RankState {
+	switch {
+	case pod == nil:
+		return RankMissing
+	case pod.Status.Phase == corev1.PodSucceeded:
+		return RankSucceeded
+	case pod.DeletionTimestamp != nil:
+		return RankTerminating
+	case isPodReady(pod):
+		return RankReady
+	case pod.Status.Phase == corev1.PodFailed || anyTrainingContainerFailed(pod, trainingContainers):
+		return RankFailed
+	case gang.RankSucceeded(pod, trainingContainers):
+		return RankSucceeded
+	default:
+		return RankPending
+	}
+}
+
+func isPodReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// anyTrainingContainerFailed reports whether a training container failed and does not run again yet.
+func anyTrainingContainerFailed(pod *corev1.Pod, trainingContainers []string) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		terminated := c.State.Terminated
+		if terminated == nil && c.State.Waiting != nil {
+			terminated = c.LastTerminationState.Terminated
+		}
+		return terminated != nil && terminated.ExitCode != 0 && isTrainingContainer(c.Name, trainingContainers)
+	})
+}
+
+func isTrainingContainer(name string, trainingContainers []string) bool {
+	return len(trainingContainers) == 0 || slices.Contains(trainingContainers, name)
+}
+
+// notReadyReason returns the reason for a state that [classifyRank] returned for the same pod.
+func notReadyReason(state RankState, pod *corev1.Pod, trainingContainers []string) string {
+	switch state {
+	case RankFailed:
+		return failureReason(pod, trainingContainers)
+	case RankPending:
+		return pendingReason(pod)
+	case RankTerminating:
+		return terminatingReason(pod)
+	default:
+		return ""
+	}
+}
+
+// failureReason returns the text of the failure that the gang would record for the pod, without
+// its rank.
+func failureReason(pod *corev1.Pod, trainingContainers []string) string {
+	f := failure.First([]corev1.Pod{*pod}, 0, failure.Context{TrainingContainers: trainingContainers})
+	if f == nil {
+		return cmp.Or(pod.Status.Reason, string(pod.Status.Phase))
+	}
+	f.Rank = -1 // callers print the rank
+	return f.String()
+}
+
+// pendingReason returns what a pod waits for: a node, a container, or the kubelet.
+func pendingReason(pod *corev1.Pod) string {
+	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
+		// The condition PodScheduled does not contain the name of the gate.
+		return "blocked by the scheduling gate " + gates[0].Name
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return joinNonEmpty(c.Reason, c.Message)
+		}
+	}
+	if reason := containerPendingReason(pod); reason != "" {
+		return reason
+	}
+	switch {
+	case pod.Spec.NodeName == "":
+		return "not scheduled yet"
+	case pod.Status.Phase == corev1.PodUnknown:
+		return "the node does not report the status of the pod"
+	default:
+		return "starting"
+	}
+}
+
+// containerPendingReason names the first container that keeps a pod from being ready. It returns
+// the empty string if no container does.
+func containerPendingReason(pod *corev1.Pod) string {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if waiting := c.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" {
+			return joinNonEmpty("container "+c.Name, waiting.Reason, waiting.Message)
+		}
+	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.State.Running != nil && (c.Started == nil || !*c.Started) {
+			return "init container " + c.Name + " is running"
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Running != nil && !c.Ready {
+			return "container " + c.Name + " is running but not ready"
+		}
+	}
+	return ""
+}
+
+// terminatingReason returns why a pod is being deleted, the end of its grace period, and its
+// finalizers. A pod on a lost node exists beyond its grace period.
+func terminatingReason(pod *corev1.Pod) string {
+	reason := "deletion due by " + pod.DeletionTimestamp.UTC().Format("15:04:05 UTC")
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			reason = joinNonEmpty(c.Reason, reason)
+		}
+	}
+	if len(pod.Finalizers) > 0 {
+		reason += "; finalizers " + strings.Join(pod.Finalizers, ", ")
+	}
+	return reason
+}
+
+// joinNonEmpty joins the parts that are not empty with colons.
+func joinNonEmpty(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
+}

@@ -1,0 +1,40 @@
+package lifecycle
+
+import (
+	"time"
+
+	"rollcall.training/internal/failure"
+)
+
+// Snapshot is the state of a gang in the cluster, as one pass observes it.
+type Snapshot struct {
+	// Members contains the members of the gang and the status of their workloads.
+	Members Members
+	// FirstFailure is the first failure among the pods of the current attempt; nil if there is none.
+	// While the gang restarts, it is the first failure of the attempt that failed.
+	FirstFailure *failure.Failure
+	// NotReadyRanks lists ranks that are not ready with the reason; see [NotReadyRanks].
+	NotReadyRanks []string
+	// PartiallyReady is true if some rank has been ready for a while.
+	PartiallyReady bool
+	// AllPodsTerminated is true if all members are suspended and no pod of the gang is running.
+	AllPodsTerminated bool
+	// UncountedFailures is the number of failed or deleted pods that [Observation.FailedPods] does
+	// not contain yet, but will. FailedPods contains the failed pods in
+	// status.uncountedTerminatedPods of a Job already: the Job controller has observed them.
+	// UncountedFailures contains the pods that the Job controller has not observed.
+	UncountedFailures int32
+	// LostRanks is the number of ranks that their Job counts as completed and that have no pod, because
+	// the pod was deleted and its program exited with code 0.
+	LostRanks int32
+	// PodsTerminating is true if a pod of the gang is being deleted and is still running.
+	PodsTerminating bool
+	// ResumedExternally is true if somebody else than Rollcall, such as Kueue, resumed a member that
+	// Rollcall had suspended.
+	ResumedExternally bool
+	// Now is the time of the pass.
+	Now time.Time
+}
+
+// statusTime returns the time of the pass to the second, which is the precision of the status.
+func (s Snapshot) statusTime() time.Time { return s.Now.UTC().Truncate(time.Second) }

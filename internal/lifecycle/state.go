@@ -1,0 +1,211 @@
+package lifecycle
+
+import (
+	"time"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+)
+
+// State is the state of a gang. [Status] stores it on each member, and nothing else is stored. A
+// manager that takes over reads from the state what was decided and what is left to do.
+type State struct {
+	// Phase is the phase of the gang. The zero value means that no manager has reconciled it.
+	Phase Phase `json:"phase,omitempty"`
+	// LastTransitionTime is when the gang entered the phase, to the second.
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+	// Restarts is the number of restarts decided so far. It is also the number of the current
+	// attempt, because the first attempt has the number 0. From the decision to restart until the
+	// ranks are resumed, it is the number of the next attempt.
+	Restarts int32 `json:"restarts"`
+	// LastRestartTime is when the last restart was decided; zero if there was none.
+	LastRestartTime time.Time `json:"lastRestartTime,omitzero"`
+	// NextRestartTime is the end of the back-off of a restarting gang; zero in other phases.
+	NextRestartTime time.Time `json:"nextRestartTime,omitzero"`
+	// FirstFailure is the failure that caused the last restart or failed the gang. It is nil if there
+	// was none, and if the workload's own controller failed the gang without a failed pod.
+	FirstFailure *failure.Failure `json:"firstFailure,omitempty"`
+	// Bookkeeping is not meant for users and may change in any release.
+	Bookkeeping `json:"internal,omitzero"`
+}
+
+// Bookkeeping is the part of a state that only Rollcall reads.
+type Bookkeeping struct {
+	// AttemptStartTime is when the ranks of the current attempt were resumed. The zero value stands
+	// for the creation of the workload.
+	AttemptStartTime time.Time `json:"attemptStartTime,omitzero"`
+	// StartCompleted is true if all ranks of the current attempt were ready once and at least one is
+	// not ready now. The start timeout no longer applies then.
+	StartCompleted bool `json:"startCompleted,omitempty"`
+	// FailedPodsBaseline is the number of failed pods that the workloads counted at the start of the
+	// current attempt. A higher count is a failure, whether a pod was observed or not.
+	FailedPodsBaseline int32 `json:"failedPodsBaseline,omitempty"`
+	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
+	// suspended. It describes only the member that carries the status, not the gang.
+	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
+}
+
+// Next returns the state of the gang after a snapshot. It is a pure function, and a second call with
+// the same snapshot does not change the state. The only exception is a restart that finds nothing to
+// terminate, which the second call completes.
+func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
+	if s.Phase.Terminal() {
+		return s.fromTerminal(policies, snapshot)
+	}
+	if phase := snapshot.Members.terminalPhase(s.Phase); phase != "" {
+		return s.enterTerminalPhase(phase, snapshot)
+	}
+	switch s.Phase {
+	case Restarting:
+		return s.fromRestarting(policies, snapshot)
+	case Suspended:
+		return s.fromSuspended(policies, snapshot)
+	default:
+		return s.fromActive(policies, snapshot)
+	}
+}
+
+// fromTerminal returns the next state of a gang in a terminal phase. The gang stays in the phase
+// unless its user starts it again.
+func (s State) fromTerminal(policies gang.Policies, snapshot Snapshot) State {
+	if isScaledUpAgain(snapshot) {
+		startedAgain := State{Bookkeeping: Bookkeeping{AttemptStartTime: snapshot.statusTime()}}
+		return startedAgain.fromActive(policies, snapshot)
+	}
+	if s.isFailedByRollcall() {
+		s.FirstFailure = failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure)
+		return s
+	}
+	if phase := snapshot.Members.terminalPhase(s.Phase); phase != "" {
+		return s.enterTerminalPhase(phase, snapshot)
+	}
+	// The user recreated the member that succeeded or failed.
+	return s.fromActive(policies, snapshot)
+}
+
+// isScaledUpAgain reports whether a user scaled up a StatefulSet that Rollcall had scaled to 0 when
+// its gang finished. The StatefulSet starts a new gang.
+func isScaledUpAgain(snapshot Snapshot) bool {
+	return snapshot.ResumedExternally && snapshot.Members.terminalPhase("") == ""
+}
+
+// isFailedByRollcall reports whether Rollcall, and not the controller of a workload, failed the gang.
+// The status is then the only record of the decision.
+func (s State) isFailedByRollcall() bool { return s.Phase == Failed && s.FirstFailure != nil }
+
+// fromRestarting returns the next state of a gang that is restarting. The gang starts its next
+// attempt when its pods have terminated and the back-off has elapsed.
+func (s State) fromRestarting(policies gang.Policies, snapshot Snapshot) State {
+	// The kubelets do not report failures in the order in which the ranks failed.
+	s.FirstFailure = failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure)
+	switch {
+	case isNonRetriable(policies, s.FirstFailure):
+		return s.transitionTo(Failed, snapshot)
+	case snapshot.Members.anySuspendedExternally():
+		return s.enterSuspended(snapshot)
+	case isWaitingForPods(snapshot) || s.isInBackoff(snapshot):
+		return s
+	case isWaitingForQueue(snapshot):
+		return s.enterSuspended(snapshot)
+	default:
+		return s.transitionTo(Pending, snapshot).startAttempt(snapshot)
+	}
+}
+
+// isWaitingForPods reports whether the next attempt must wait for pods of the previous one. If
+// somebody else resumed the gang, new pods exist already. The terminating pods still have to
+// disappear, because their Job counts them as failed only then.
+func isWaitingForPods(snapshot Snapshot) bool {
+	if snapshot.ResumedExternally {
+		return snapshot.PodsTerminating
+	}
+	return !snapshot.AllPodsTerminated
+}
+
+// isInBackoff reports whether the back-off has not elapsed. It does not apply if somebody else
+// resumed the gang.
+func (s State) isInBackoff(snapshot Snapshot) bool {
+	return !snapshot.ResumedExternally && snapshot.Now.Before(s.NextRestartTime)
+}
+
+// isWaitingForQueue reports whether a queue, and not Rollcall, resumes a member.
+func isWaitingForQueue(snapshot Snapshot) bool {
+	return !snapshot.ResumedExternally && snapshot.Members.anyAwaitingQueue()
+}
+
+// fromSuspended returns the next state of a gang that a user or a queue suspended. The gang starts
+// an attempt when all members are resumed.
+func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
+	if snapshot.Members.anySuspendedExternally() {
+		return s.fromActive(policies, snapshot)
+	}
+	if snapshot.PodsTerminating {
+		return s // the pods terminate because of the suspension, which is not a failure
+	}
+	return s.startAttempt(snapshot).fromActive(policies, snapshot)
+}
+
+// fromActive returns the next state of a gang whose ranks run or are expected to run.
+func (s State) fromActive(policies gang.Policies, snapshot Snapshot) State {
+	if f := s.detectFailure(policies, snapshot); f != nil {
+		return s.handleFailure(policies, snapshot, f)
+	}
+	return s.transitionTo(s.nonTerminalPhase(snapshot), snapshot)
+}
+
+// nonTerminalPhase returns the phase of a gang that has neither finished nor failed.
+func (s State) nonTerminalPhase(snapshot Snapshot) Phase {
+	members := snapshot.Members
+	phase := members.Phase(s.Phase)
+	switch {
+	case phase != Pending:
+		return phase
+	case members.anySuspendedExternally() && len(members.Missing()) == 0:
+		return Suspended
+	case snapshot.PartiallyReady || s.Phase == Starting:
+		return Starting
+	default:
+		return Pending
+	}
+}
+
+// startAttempt resets the bookkeeping for an attempt whose ranks are resumed now.
+func (s State) startAttempt(snapshot Snapshot) State {
+	s.AttemptStartTime, s.NextRestartTime = snapshot.statusTime(), time.Time{}
+	s.FailedPodsBaseline = snapshot.Members.FailedPods() + snapshot.UncountedFailures
+	s.StartCompleted = false
+	return s
+}
+
+// enterSuspended moves a restarting gang to the phase Suspended. The user or the queue that resumes
+// the gang determines the time of the next attempt.
+func (s State) enterSuspended(snapshot Snapshot) State {
+	s.NextRestartTime = time.Time{}
+	return s.transitionTo(Suspended, snapshot)
+}
+
+// enterTerminalPhase moves to the terminal phase that the members determine. The condition of a
+// failed Job contains the number of its failed pods, but neither names nor reasons. The state
+// therefore records the first failure among the pods, unless the Job itself deleted the pod.
+func (s State) enterTerminalPhase(phase Phase, snapshot Snapshot) State {
+	f := snapshot.FirstFailure
+	if phase == Failed && s.Phase != Failed && f != nil && f.Reason != failure.ReasonPodDeleted {
+		if s.Phase == Restarting {
+			// The Job failed because of the failure for which the gang restarts.
+			f = failure.EarlierOf(s.FirstFailure, f)
+		}
+		s.FirstFailure = f
+	}
+	return s.transitionTo(phase, snapshot)
+}
+
+// transitionTo moves to a phase. A gang that is in the phase keeps its transition time.
+func (s State) transitionTo(phase Phase, snapshot Snapshot) State {
+	if s.Phase == phase {
+		return s
+	}
+	isNotReadyAgain := s.Phase == Running && (phase == Pending || phase == Starting)
+	s.StartCompleted = s.StartCompleted || isNotReadyAgain
+	s.Phase, s.LastTransitionTime = phase, snapshot.statusTime()
+	return s
+}

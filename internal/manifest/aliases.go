@@ -1,0 +1,64 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// checkAliasSize returns an error if a document has more than [MaxBytes] bytes after its aliases
+// (*name) are expanded, or if an alias contains itself. The YAML parser limits the number of values
+// that aliases expand to, but not their size: many aliases of one long text pass.
+func checkAliasSize(raw []byte) error {
+	if !bytes.Contains(raw, []byte("&")) || !bytes.Contains(raw, []byte("*")) {
+		return nil
+	}
+	var tree yaml.Node // keeps aliases as nodes
+	if err := yaml.Unmarshal(raw, &tree); err != nil {
+		return nil //nolint:nilerr // parseYAML reports syntax errors
+	}
+	sizes := aliasSizes{computed: map[*yaml.Node]int{}, inProgress: map[*yaml.Node]bool{}}
+	size, err := sizes.sizeOf(&tree)
+	if err == nil && size > MaxBytes {
+		err = fmt.Errorf("yaml: the document has more than %d MiB after its aliases are expanded; use fewer aliases",
+			MaxBytes>>20)
+	}
+	return err
+}
+
+// aliasSizes holds the size of each value in bytes after expansion. The size of a value is computed
+// once, so the total time is linear in the length of the text.
+type aliasSizes struct {
+	computed   map[*yaml.Node]int
+	inProgress map[*yaml.Node]bool
+}
+
+var errSelfReference = errors.New("contains itself")
+
+// sizeOf returns the size of a value. Sizes above 2*[MaxBytes] are truncated to that, so that sums do
+// not overflow.
+func (s aliasSizes) sizeOf(n *yaml.Node) (int, error) {
+	if n.Kind == yaml.AliasNode {
+		if s.inProgress[n.Alias] {
+			return 0, fmt.Errorf("yaml: line %d: the value of anchor &%s %w", n.Line, n.Value, errSelfReference)
+		}
+		return s.sizeOf(n.Alias)
+	}
+	if size, ok := s.computed[n]; ok {
+		return size, nil
+	}
+	s.inProgress[n] = true
+	size := len(n.Value) + len(`"",`)
+	for _, child := range n.Content {
+		childSize, err := s.sizeOf(child)
+		if err != nil {
+			return 0, err
+		}
+		size = min(size+childSize, 2*MaxBytes)
+	}
+	delete(s.inProgress, n)
+	s.computed[n] = size
+	return size, nil
+}

@@ -1,0 +1,103 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	jsonpatch2 "gomodules.xyz/jsonpatch/v2"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/plan"
+)
+
+// Injection is the result of the injection of one object.
+type Injection struct {
+	injectors.Result
+	// Object identifies the object as kind/name, with the kind in lower case.
+	Object string
+	// Namespace is the namespace in the manifest. It is empty if the manifest has none.
+	Namespace string
+	// Err is the denial. It is nil if the object was injected or needs no injection.
+	Err error
+}
+
+// Inject injects every labeled workload of the document, including items of lists. A workload without
+// a namespace is injected as if it were in the given namespace, but its manifest remains without one.
+// A denied workload remains unchanged, and its denial is in the result. The error reports a labeled
+// object that cannot be decoded.
+func (d *Document) Inject(engine *injectors.Engine, namespace string) ([]Injection, error) {
+	var injections []Injection
+	for object := range d.rawObjects() {
+		w, err := decodeLabeled(object)
+		if err != nil {
+			return injections, fmt.Errorf("reading %s: %w", d, err)
+		}
+		if w == nil {
+			continue
+		}
+		injection := Injection{
+			Object:    strings.ToLower(string(w.Kind())) + "/" + w.Meta().Name,
+			Namespace: w.Meta().Namespace,
+		}
+		if injection.Namespace == "" {
+			w.Meta().Namespace = namespace
+		}
+		before := w.DeepCopy()
+		injection.Result, injection.Err = engine.Inject(*w)
+		injections = append(injections, injection)
+		err = d.applyPatch(object.pointer, plan.Diff(object.text, before.Object(), w.Object()))
+		if err != nil {
+			return injections, fmt.Errorf("patching %s: %w", d, err)
+		}
+	}
+	return injections, nil
+}
+
+// decodeLabeled decodes a labeled workload. It returns nil for all other objects without decoding
+// them, because they need not be valid.
+func decodeLabeled(object rawObject) (*gang.Workload, error) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Metadata   struct {
+			Labels map[string]json.RawMessage `json:"labels"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(object.text, &head); err != nil || head.Metadata.Labels[gang.LabelFramework] == nil {
+		return nil, nil //nolint:nilerr // an object that is not a gang need not be valid
+	}
+	w, ok := newWorkload(object.kind, head.APIVersion)
+	if !ok {
+		return nil, nil
+	}
+	if err := json.Unmarshal(object.text, w.Object()); err != nil {
+		return nil, fmt.Errorf("decoding %s: %w", object.kind, err)
+	}
+	return &w, nil
+}
+
+// applyPatch applies JSON patch operations to the document. Their paths are relative to the object at
+// the given JSON pointer.
+func (d *Document) applyPatch(pointer string, ops []jsonpatch2.Operation) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	for i := range ops {
+		ops[i].Path = pointer + ops[i].Path
+	}
+	text, err := json.Marshal(ops)
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return fmt.Errorf("decoding the patch: %w", err)
+	}
+	if d.jsonText, err = patch.Apply(d.jsonText); err != nil {
+		return fmt.Errorf("applying the patch: %w", err)
+	}
+	d.modified = true
+	return nil
+}

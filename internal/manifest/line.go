@@ -1,0 +1,102 @@
+package manifest
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Line returns the line of a field in the source file, from 1. The path has the syntax of field
+// errors, such as spec.template.spec.containers[0].image. An empty path means the object. If the field
+// does not exist, Line returns the line of its nearest existing parent. It returns 0 for an object that
+// was not read from a file.
+func (o Object) Line(path string) int {
+	d := o.Document
+	if d.StartLine == 0 {
+		return 0
+	}
+	if d.yamlTree == nil {
+		d.yamlTree = &yaml.Node{}
+		// The text is valid for the parser that read it. If this parser rejects the text, the tree
+		// remains empty, and the result is the first line of the document.
+		_ = yaml.Unmarshal(d.raw, d.yamlTree)
+	}
+	if len(d.yamlTree.Content) == 0 {
+		return d.StartLine
+	}
+	node := d.yamlTree.Content[0]
+	line := node.Line
+	for _, step := range append(splitPointer(o.jsonPointer), splitFieldPath(path)...) {
+		for node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+		childLine, child := findChild(node, step)
+		if child == nil {
+			break
+		}
+		line, node = childLine, child
+	}
+	return d.sourceLine(line)
+}
+
+// splitPointer returns the parts of a JSON pointer to an item of a list. They contain no escapes.
+func splitPointer(pointer string) []string {
+	var steps []string
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if step != "" {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// findChild returns a child of a mapping or a list, and its line. The step is a key of the mapping,
+// or the index or the name of an item. For a child of a mapping, the line is that of the key. It
+// returns nil if the child does not exist.
+func findChild(n *yaml.Node, step string) (int, *yaml.Node) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == step {
+				return n.Content[i].Line, n.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i].Line, n.Content[i]
+		}
+		for _, item := range n.Content {
+			if item.Kind != yaml.MappingNode {
+				continue
+			}
+			if _, name := findChild(item, "name"); name != nil && name.Value == step {
+				return item.Line, item
+			}
+		}
+	}
+	return 0, nil
+}
+
+// splitFieldPath returns the parts of a field path: names, and the contents of brackets, which may
+// contain dots.
+func splitFieldPath(path string) []string {
+	var steps []string
+	for path != "" {
+		if path[0] == '[' {
+			key, rest, _ := strings.Cut(path[1:], "]")
+			steps, path = append(steps, key), rest
+			continue
+		}
+		path = strings.TrimPrefix(path, ".")
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			end = len(path)
+		}
+		if end > 0 {
+			steps = append(steps, path[:end])
+		}
+		path = path[end:]
+	}
+	return steps
+}

@@ -1,0 +1,114 @@
+// Package typeerror explains why a manifest does not match a Go type.
+//
+// # The idea
+//
+// A JSON decoder stops at the first value whose type differs from that of the Go field. Its error
+// contains the path in Go names, or only an offset. Users know neither. [Explain] converts the error
+// to the path in the manifest, the type of the value, and the required type.
+package typeerror
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Mismatch is a value that does not match its type.
+type Mismatch struct {
+	// Path is the path of the value, such as spec.containers[0].image.
+	Path string
+	// Message describes the value and the required type.
+	Message string
+	// Fix is an instruction. It is empty if the message is sufficient.
+	Fix string
+}
+
+// Explain returns the values because of which a JSON text could not be decoded to a Kubernetes type.
+// err is the error of encoding/json. The result is empty if the error has no position and all
+// quantities are valid.
+func Explain(text []byte, err error) []Mismatch {
+	var tree any
+	if json.Unmarshal(text, &tree) != nil {
+		return nil
+	}
+	mismatches := findInvalidQuantities("", "", tree)
+	var typeErr *json.UnmarshalTypeError
+	if !errors.As(err, &typeErr) {
+		return mismatches
+	}
+	got, want := jsonTypeName(typeErr.Value), goTypeName(typeErr)
+	mismatch := Mismatch{
+		Path:    PathAtOffset(text, typeErr.Offset),
+		Message: fmt.Sprintf("must be of type %s, not %s", want, got),
+	}
+	if want == "string" && (got == "number" || got == "boolean") {
+		mismatch.Fix = "put the value in quotes"
+	}
+	return append(mismatches, mismatch)
+}
+
+// findInvalidQuantities returns the strings in fields for quantities that are not quantities. The type
+// Quantity decodes itself, and its errors have no position. parent is the key of the value.
+func findInvalidQuantities(path, parent string, value any) []Mismatch {
+	var mismatches []Mismatch
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			childPath := strings.TrimPrefix(path+"."+key, ".")
+			if strings.ContainsAny(key, "./[]") {
+				childPath = path + "[" + key + "]"
+			}
+			text, isString := value[key].(string)
+			isQuantity := parent == "limits" || parent == "requests" || key == "sizeLimit"
+			if _, err := resource.ParseQuantity(text); isString && isQuantity && err != nil {
+				mismatches = append(mismatches, Mismatch{
+					Path:    childPath,
+					Message: fmt.Sprintf("%q is not a quantity", text),
+					Fix:     "use a number with an optional suffix: m, k, M, G, T, Ki, Mi, Gi or Ti",
+				})
+			}
+			mismatches = append(mismatches, findInvalidQuantities(childPath, key, value[key])...)
+		}
+	case []any:
+		for i, item := range value {
+			mismatches = append(mismatches, findInvalidQuantities(fmt.Sprintf("%s[%d]", path, i), "", item)...)
+		}
+	}
+	return mismatches
+}
+
+// jsonTypeName returns the name of a JSON type in the terms of YAML. The value is that of a
+// [json.UnmarshalTypeError], which contains the digits of a number after the type.
+func jsonTypeName(value string) string {
+	switch kind, _, _ := strings.Cut(value, " "); kind {
+	case "array":
+		return "list"
+	case "object":
+		return "mapping"
+	case "bool":
+		return "boolean"
+	default:
+		return kind
+	}
+}
+
+// goTypeName returns the name of the required Go type in the terms of YAML.
+func goTypeName(err *json.UnmarshalTypeError) string {
+	switch kind := err.Type.Kind().String(); kind {
+	case "int", "int32", "int64", "uint16", "uint32":
+		return "integer"
+	case "slice":
+		return "list"
+	case "map", "struct":
+		return "mapping"
+	case "bool":
+		return "boolean"
+	default:
+		return kind
+	}
+}

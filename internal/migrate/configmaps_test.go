@@ -1,0 +1,49 @@
+package migrate_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate"
+)
+
+// TestConfigMapTexts checks that a former name in a script counts only for jobs that mount the script.
+func TestConfigMapTexts(t *testing.T) {
+	const manifests = `kind: ConfigMap
+apiVersion: v1
+metadata: {name: scripts}
+data: {run.sh: "ping train-worker-0"}
+---
+kind: PyTorchJob
+apiVersion: kubeflow.org/v1
+metadata: {name: train}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      template:
+        spec:
+          containers: [{name: pytorch, image: x}]
+          volumes: [{name: v, configMap: {name: MOUNTED}}]
+`
+	tests := map[string]struct {
+		mounted string
+		want    bool
+	}{
+		"job mounts the script":            {mounted: "scripts", want: true},
+		"job mounts a different ConfigMap": {mounted: "others"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			docs, err := manifest.Read("x.yaml", strings.NewReader(strings.ReplaceAll(manifests, "MOUNTED", tt.mounted)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := migrate.Migrator{}.Migrate(docs).Reports[0]
+			if got := slices.Contains(report.Outputs, "service/train-worker-0"); got != tt.want {
+				t.Errorf("outputs contain the Service: %v, want %v: %v", got, tt.want, report.Outputs)
+			}
+		})
+	}
+}

@@ -1,0 +1,15 @@
+// Package migrate converts training jobs of other systems to labeled Jobs and StatefulSets.
+//
+// # The idea
+//
+// Each manifest passes three stages. A reader, one package for each system, describes the job in
+// terms that are independent of the system ([ir.Gang]) and records the outcome of each field
+// ([source.Recorder]). The Gang builds workloads. The engine of the webhook checks the workloads,
+// so that migrate never prints a workload that a cluster would reject.
+//
+//	document ─▶ reader ─▶ ir.Gang ─▶ workloads ─▶ engine ─▶ document
+//	               └──────────── source.Recorder ────────────┴─────▶ report
+//
+// All other objects pass through unchanged. Migrate reports what the migration breaks in them, for
+// example a selector by a label that the new pods do not have.
+package migrate

@@ -1,0 +1,283 @@
+package ir
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// statefulSetSelectorKeys are candidates for the selector of a StatefulSet. Build uses the first one
+// that the template does not define.
+var statefulSetSelectorKeys = []string{
+	"app.kubernetes.io/name", "app.kubernetes.io/instance", "migrated.rollcall.training/statefulset",
+}
+
+// queueRequiresJob explains why a workload in a queue is a Job.
+const queueRequiresJob = "with " + gang.LabelQueueName + ", a StatefulSet keeps its quota until it is deleted"
+
+// plannedWorkload is a workload to be built. The fields of Role are those of the workload.
+type plannedWorkload struct {
+	Role
+	workloadName string
+	// roles are the roles in the workload, in the order of their indexes.
+	roles []Role
+}
+
+// Build returns the objects of the gang: first the objects that its pods need, then the workloads in
+// the order of their ranks. It records the workload of each role.
+//
+// Gangs of several workloads get no TTL: the TTL of each Job starts when that Job finishes, and the
+// gang cannot continue without the Job that is deleted first. Gangs with a launcher get one, because
+// no workload finishes before the launcher.
+func (b *Gang) Build() []runtime.Object {
+	launched := slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Name == gang.RoleLauncher })
+	if b.JobSpec.TTLSecondsAfterFinished != nil && len(b.Roles) > 1 && !b.fitsOneWorkload() && !launched {
+		b.JobSpec.TTLSecondsAfterFinished = nil
+		b.TTLField.DiscardEntries()
+		b.TTLField.MarkDropped("the TTL of each Job starts when that Job finishes, which is before the gang finishes",
+			"delete the gang after it finishes: kubectl delete -f with the new manifest")
+	}
+	workloads := b.planWorkloads()
+	if len(workloads) > 1 {
+		b.Source.At("metadata", "labels").Get(gang.LabelQueueName).AddNote(
+			"Kueue admits each workload of the gang separately",
+			"enable waitForPodsReady in Kueue if gangs can wait for each other")
+	}
+	services := b.replaceSourceNames(workloads)
+	b.rewriteSelectors(workloads)
+	var out []runtime.Object
+	for _, s := range services {
+		out = append(out, s)
+	}
+	out = append(out, b.AdditionalObjects...)
+	for i := range workloads {
+		w := &workloads[i]
+		for _, role := range w.roles {
+			role.Source.MarkPreserved(w.workloadRef().String() + b.explainJobInstead(role))
+			if len(w.roles) > 1 && role.Name == b.CompletionRole {
+				role.Source.AddNote("the success of this role completed the job; now all ranks of the workload must succeed",
+					"set "+gang.AnnotationSuccessPolicy+": rank0 for the previous behavior")
+			}
+		}
+		if w.StatefulSet {
+			out = append(out, b.buildStatefulSet(w, workloads))
+		} else {
+			out = append(out, b.buildJob(w, workloads))
+		}
+	}
+	return out
+}
+
+// String returns the name as kubectl prints it: job.batch/train.
+func (r WorkloadRef) String() string {
+	group := batchv1.GroupName
+	if r.Kind == string(gang.StatefulSet) {
+		group = appsv1.GroupName
+	}
+	return strings.ToLower(r.Kind) + "." + group + "/" + r.Name
+}
+
+func (w *plannedWorkload) workloadRef() WorkloadRef {
+	if w.StatefulSet {
+		return WorkloadRef{string(gang.StatefulSet), w.workloadName}
+	}
+	return WorkloadRef{string(gang.Job), w.workloadName}
+}
+
+// LocateRole returns the workload of a role and the index of the role's first pod in it, for the
+// roles that b has so far. It returns zero values for other roles.
+func (b *Gang) LocateRole(role string) (WorkloadRef, int32) {
+	for _, w := range b.planWorkloads() {
+		first := int32(0)
+		for _, r := range w.roles {
+			if r.Name == role {
+				return w.workloadRef(), first
+			}
+			first += r.Pods
+		}
+	}
+	return WorkloadRef{}, 0
+}
+
+// HostNames returns the hostnames of a role's pods within the namespace, for the roles that b has so
+// far.
+func (b *Gang) HostNames(role string) []string {
+	at, first := b.LocateRole(role)
+	var out []string
+	for _, r := range b.Roles {
+		if r.Name != role {
+			continue
+		}
+		for i := range r.Pods {
+			out = append(out, fmt.Sprintf("%s-%d.%s", at.Name, first+i, b.Name))
+		}
+	}
+	return out
+}
+
+// planWorkloads groups the roles into workloads.
+func (b *Gang) planWorkloads() []plannedWorkload {
+	if len(b.Roles) == 0 {
+		return nil
+	}
+	if b.fitsOneWorkload() {
+		first := b.Roles[0]
+		w := plannedWorkload{Role: first, workloadName: b.Name, roles: b.Roles}
+		w.Pods, w.RollcallAnnotations = 0, map[string]string{}
+		for _, r := range b.Roles {
+			w.Pods += r.Pods
+			maps.Copy(w.RollcallAnnotations, r.RollcallAnnotations)
+		}
+		w.Template = *first.Template.DeepCopy()
+		w.Name = "" // the default role of the framework
+		w.StatefulSet = b.isStatefulSet(first)
+		return []plannedWorkload{w}
+	}
+	out := make([]plannedWorkload, len(b.Roles))
+	for i, r := range b.Roles {
+		out[i] = plannedWorkload{Role: r, workloadName: b.Name + "-" + r.Name, roles: []Role{r}}
+		out[i].StatefulSet = b.isStatefulSet(r)
+		out[i].Template = *r.Template.DeepCopy()
+	}
+	return out
+}
+
+// fitsOneWorkload reports whether all roles can share one workload.
+func (b *Gang) fitsOneWorkload() bool {
+	first := b.Roles[0]
+	for _, r := range b.Roles[1:] {
+		if !b.Homogeneous || first.StatefulSet != r.StatefulSet ||
+			!equality.Semantic.DeepEqual(first.Template, r.Template) ||
+			!equality.Semantic.DeepEqual(first.PodFailurePolicy, r.PodFailurePolicy) ||
+			!equality.Semantic.DeepEqual(first.VolumeClaimTemplates, r.VolumeClaimTemplates) {
+			return false
+		}
+	}
+	return true
+}
+
+// isStatefulSet reports whether a role becomes a StatefulSet.
+func (b *Gang) isStatefulSet(r Role) bool { return r.StatefulSet && b.RoleJobReason(r) == "" }
+
+// RoleJobReason names the feature of Jobs that a role requires, or returns "". StatefulSets reject
+// pods with a deadline (kubernetes pkg/apis/apps/validation).
+func (b *Gang) RoleJobReason(r Role) string {
+	reason := r.JobReason
+	switch {
+	case reason != "":
+	case r.Labels[gang.LabelQueueName] != "":
+		reason = queueRequiresJob
+	case r.Template.Spec.ActiveDeadlineSeconds != nil:
+		reason = "StatefulSets reject pods with activeDeadlineSeconds"
+	}
+	return cmp.Or(b.GangJobReason(), reason)
+}
+
+// explainJobInstead explains why a role that requests a StatefulSet becomes a Job.
+func (b *Gang) explainJobInstead(r Role) string {
+	if reason := b.RoleJobReason(r); r.StatefulSet && reason != "" {
+		return " instead of a StatefulSet: " + reason
+	}
+	return ""
+}
+
+// GangJobReason names the feature that all workloads of the gang require and that StatefulSets do not
+// have, or returns "". With such a feature, all roles become Jobs.
+func (b *Gang) GangJobReason() string {
+	switch {
+	case ptr.Deref(b.JobSpec.Suspend, false):
+		return "only Jobs have suspend"
+	case b.JobSpec.TTLSecondsAfterFinished != nil:
+		return "only Jobs have ttlSecondsAfterFinished"
+	case b.JobSpec.ManagedBy != nil:
+		return "only Jobs have managedBy"
+	case b.Labels[gang.LabelQueueName] != "":
+		return queueRequiresJob
+	}
+	return ""
+}
+
+// buildObjectMeta returns the metadata of a workload.
+func (b *Gang) buildObjectMeta(w *plannedWorkload, all []plannedWorkload) metav1.ObjectMeta {
+	labels, annotations := map[string]string{}, map[string]string{}
+	maps.Copy(labels, b.Labels)
+	maps.Copy(labels, w.Labels)
+	labels[gang.LabelFramework] = b.Framework
+	if w.Name != "" {
+		labels[gang.LabelRole] = w.Name
+	}
+	for _, from := range []map[string]string{b.Annotations, w.Annotations, b.RollcallAnnotations, w.RollcallAnnotations} {
+		maps.Copy(annotations, from)
+	}
+	if len(all) > 1 {
+		sizes := make([]string, len(all))
+		for i := range all {
+			sizes[i] = fmt.Sprintf("%s=%d", all[i].Name, all[i].Pods)
+		}
+		annotations[gang.AnnotationRoles] = strings.Join(sizes, ",")
+	}
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	return metav1.ObjectMeta{Name: w.workloadName, Namespace: b.Namespace, Labels: labels, Annotations: annotations}
+}
+
+func (b *Gang) buildJob(w *plannedWorkload, all []plannedWorkload) *batchv1.Job {
+	spec := *b.JobSpec.DeepCopy()
+	if w.JobSpec != nil {
+		spec = *w.JobSpec.DeepCopy()
+	}
+	spec.Parallelism, spec.Completions = ptr.To(w.Pods), ptr.To(w.Pods)
+	spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+	spec.PodFailurePolicy = w.PodFailurePolicy
+	spec.Template = *w.Template.DeepCopy()
+	// Jobs permit OnFailure and Never. Always is the default of pod templates.
+	if p := spec.Template.Spec.RestartPolicy; p != corev1.RestartPolicyNever {
+		spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	}
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: string(gang.Job)},
+		ObjectMeta: b.buildObjectMeta(w, all),
+		Spec:       spec,
+	}
+}
+
+func (b *Gang) buildStatefulSet(w *plannedWorkload, all []plannedWorkload) *appsv1.StatefulSet {
+	template := *w.Template.DeepCopy()
+	template.Spec.RestartPolicy = corev1.RestartPolicyAlways // the only policy that StatefulSets permit
+	key := statefulSetSelectorKeys[len(statefulSetSelectorKeys)-1]
+	for _, k := range statefulSetSelectorKeys {
+		if _, defined := template.Labels[k]; !defined {
+			key = k
+			break
+		}
+	}
+	if template.Labels == nil {
+		template.Labels = map[string]string{}
+	}
+	template.Labels[key] = w.workloadName
+	return &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: string(gang.StatefulSet)},
+		ObjectMeta: b.buildObjectMeta(w, all),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:             ptr.To(w.Pods),
+			ServiceName:          cmp.Or(template.Spec.Subdomain, b.Name),
+			PodManagementPolicy:  appsv1.ParallelPodManagement,
+			Selector:             &metav1.LabelSelector{MatchLabels: map[string]string{key: w.workloadName}},
+			Template:             template,
+			VolumeClaimTemplates: w.VolumeClaimTemplates,
+		},
+	}
+}

@@ -1,0 +1,14 @@
+// Package ir is the intermediate representation of a migration: a gang without the terms of the
+// system that it comes from.
+//
+// # The idea
+//
+// PyTorchJob, MPIJob, TrainJob, JobSet and similar kinds describe the same facts in different
+// words: the number of pods of each role, their template, when the job is complete, and the names
+// under which pods find each other. A reader turns a manifest into a [Gang], and [Gang.Build] turns
+// every Gang into labeled Jobs and StatefulSets in the same way. Roles with equal templates share
+// one workload. Former host names are replaced by the new ones or preserved by a Service.
+//
+// Build rewrites references to labels of the former system only if they name the gang or a role.
+// It reports all others.
+package ir

@@ -1,0 +1,215 @@
+package jobset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+)
+
+// BuildGang fills in the Gang after the roles of the jobs are set.
+func (s *Reader) BuildGang() {
+	if len(s.Jobs) == 0 || len(s.Root.Recorder().Errors()) > 0 {
+		return
+	}
+	s.Gang.SourceLabels = listSourceLabels(s.Gang.Name)
+	s.convertSuspendAndTTL()
+	s.convertNetwork()
+	s.convertSuccessPolicy()
+	s.convertFailurePolicy()
+	s.createVolumeClaims()
+	s.removeJobSetMetadata()
+	s.assignWorkloads()
+	for _, j := range s.Jobs {
+		s.replaceConstantLabels(j)
+	}
+	for _, j := range s.listGangJobs() {
+		s.rejectPerJobIndex(j)
+		s.convertWorkerCommand(j)
+		s.removeInjectedVars(j)
+	}
+	s.inferSlotsPerWorker()
+	s.rewriteHostnames()
+	s.convertCoordinator()
+	s.convertStartupOrder()
+	for _, role := range s.listRoles() {
+		s.Gang.Roles = append(s.Gang.Roles, s.buildRole(role))
+	}
+	for _, j := range s.Jobs {
+		if j.Role == "" {
+			s.addStandaloneJobs(j)
+		}
+	}
+}
+
+// assignWorkloads sets the workload, the first index and the Service of each job's pods.
+func (s *Reader) assignWorkloads() {
+	roles, next := s.listRoles(), map[string]int32{}
+	for _, j := range s.Jobs {
+		switch {
+		case j.Role == "" && j.NamedAfterJobSet:
+			j.workloadName, j.serviceName = s.Gang.Name, s.Gang.Name
+		case j.Role == "":
+			j.workloadName = s.Gang.Name + "-" + j.Name // followed by the index of each Job
+		default:
+			j.workloadName, j.serviceName = s.Gang.Name, s.Gang.Name
+			if len(roles) > 1 {
+				j.workloadName += "-" + j.Role
+			} else if sub := j.podSpec().Subdomain; sub != "" {
+				j.serviceName = sub
+			}
+			j.firstIndex = next[j.Role]
+			next[j.Role] += j.Replicas * j.PodsPerJob
+		}
+	}
+}
+
+// buildRole builds the role of all jobs with the given role. Their templates are equal.
+func (s *Reader) buildRole(role string) ir.Role {
+	first := s.findJobByRole(role)
+	out := ir.Role{
+		Name: role, Pods: s.countPods()[role], Template: first.Template.Spec.Template, Source: first.podTemplateField(),
+		RollcallAnnotations: map[string]string{}, SourceNames: s.collectSourceNames(role),
+		Labels: first.Template.Labels, Annotations: first.Template.Annotations,
+	}
+	containers := out.Template.Spec.Containers
+	isTraining := func(c corev1.Container) bool { return c.Name == first.TrainingContainer }
+	if _, ok := s.Gang.RollcallAnnotations[gang.AnnotationContainers]; ok {
+		moveContainerFirst(containers, first.TrainingContainer)
+	} else if slices.ContainsFunc(containers[min(1, len(containers)):], isTraining) {
+		out.RollcallAnnotations[gang.AnnotationContainers] = first.TrainingContainer
+	}
+	s.convertJobFields(first, &out)
+	for _, j := range s.listGangJobs() {
+		if j.Role == role && j != first {
+			j.podTemplateField().MarkPreserved("the same workload as " + first.Name)
+		}
+	}
+	return out
+}
+
+// moveContainerFirst moves a container to the front. The first of several training containers
+// determines the number of processes.
+func moveContainerFirst(all []corev1.Container, name string) {
+	slices.SortStableFunc(all, func(a, b corev1.Container) int {
+		switch {
+		case a.Name == name && b.Name != name:
+			return -1
+		case b.Name == name && a.Name != name:
+			return 1
+		}
+		return 0
+	})
+}
+
+func (s *Reader) convertSuspendAndTTL() {
+	s.Gang.ConvertSuspend(s.Spec.Get("suspend"))
+	s.Gang.ConvertTTL(s.Spec.Get("ttlSecondsAfterFinished"))
+	s.Gang.ConvertManagedBy(s.Spec.Get("managedBy"), controllerDomain)
+}
+
+// convertNetwork converts the settings of the headless Service.
+func (s *Reader) convertNetwork() {
+	network := s.Spec.Get("network")
+	for _, setting := range []struct{ name, always string }{
+		{"enableDNSHostnames", "the ranks always have hostnames"},
+		{"publishNotReadyAddresses", "the Service of the gang always publishes them"},
+	} {
+		field := network.Get(setting.name)
+		switch on := field.Bool(); {
+		case on != nil && !*on:
+			field.MarkChanged(setting.always, "ranks connect by hostname before they are ready", "")
+		case on != nil:
+			field.MarkPreserved(setting.always)
+		}
+	}
+	subdomain := network.Get("subdomain")
+	roles := s.listRoles()
+	switch v := subdomain.String(); {
+	case v == "":
+	case len(roles) == 1:
+		for _, j := range s.listGangJobs() {
+			j.podSpec().Subdomain = v
+		}
+		subdomain.MarkPreserved("spec.template.spec.subdomain")
+	case len(roles) > 1:
+		subdomain.MarkChanged("Service "+s.Gang.Name,
+			"all workloads of the gang share the Service with the name of the gang", "")
+	default:
+		subdomain.MarkDropped("there is no gang with a Service", "")
+	}
+	for _, j := range s.Jobs {
+		// The controller overwrites it (jobset_controller.go, constructJob).
+		if j.podSpec().Subdomain != "" && j.podSpec().Subdomain != subdomain.String() {
+			j.podSpec().Subdomain = ""
+			j.podTemplateField().At("spec", "subdomain").MarkLeftOut("JobSet overwrote it")
+		}
+	}
+}
+
+// convertJobFields converts the Job template of a role.
+func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
+	field, from, to := j.Source.At("template", "spec"), &j.Template.Spec, s.Gang.JobSpec.DeepCopy()
+	for _, name := range []string{"parallelism", "completions"} {
+		field.Get(name).MarkPreserved("the number of pods of the workload")
+	}
+	if j.Replicas > 1 {
+		j.Source.Get("replicas").MarkChanged("the number of pods of the workload",
+			fmt.Sprintf("one workload has the pods of all %d Jobs, with one index instead of two", j.Replicas), "")
+	}
+	j.Source.Get("replicas").MarkPreserved("the number of pods of the workload")
+	s.convertWorkerKind(j, role)
+	if mode := from.CompletionMode; mode != nil && *mode != batchv1.IndexedCompletion {
+		field.Get("completionMode").MarkChanged("Indexed", "each rank has an index", "")
+	}
+	field.Get("completionMode").MarkPreserved("each rank has an index")
+	s.convertTimeLimits(j, to)
+	if from.Suspend != nil {
+		field.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
+	}
+	if from.ManagedBy != nil {
+		to.ManagedBy = cmp.Or(to.ManagedBy, from.ManagedBy)
+		field.Get("managedBy").MarkPreserved("spec.managedBy")
+	}
+	if from.PodReplacementPolicy != nil {
+		to.PodReplacementPolicy = from.PodReplacementPolicy
+		field.Get("podReplacementPolicy").MarkPreserved("spec.podReplacementPolicy")
+	}
+	if from.Scheduling != nil {
+		to.Scheduling = from.Scheduling
+		field.Get("scheduling").MarkPreserved("spec.scheduling")
+	}
+	for _, name := range []string{"selector", "manualSelector"} {
+		field.Get(name).MarkDropped("the Job controller generates the selector of each Job", "")
+	}
+	role.PodFailurePolicy = from.PodFailurePolicy
+	s.recordPodFailurePolicy(j)
+	for _, name := range []string{"backoffLimitPerIndex", "maxFailedIndexes"} {
+		field.Get(name).MarkDropped("all ranks of a gang restart together", "see "+gang.AnnotationMaxRestarts)
+	}
+	field.Get("successPolicy").MarkDropped("indexes of a Job do not complete a gang", "see "+gang.AnnotationSuccessPolicy)
+	role.JobSpec = to
+}
+
+// convertTimeLimits converts the deadline and the TTL of a Job.
+func (s *Reader) convertTimeLimits(j *ReplicatedJob, to *batchv1.JobSpec) {
+	field, from := j.Source.At("template", "spec"), &j.Template.Spec
+	if from.ActiveDeadlineSeconds != nil {
+		to.ActiveDeadlineSeconds = from.ActiveDeadlineSeconds
+		field.Get("activeDeadlineSeconds").MarkPreserved("spec.activeDeadlineSeconds")
+	}
+	if from.TTLSecondsAfterFinished == nil {
+		return
+	}
+	if to.TTLSecondsAfterFinished != nil {
+		field.Get("ttlSecondsAfterFinished").MarkLeftOut("the TTL of the JobSet overrides it")
+		return
+	}
+	to.TTLSecondsAfterFinished = from.TTLSecondsAfterFinished
+	field.Get("ttlSecondsAfterFinished").MarkPreserved("spec.ttlSecondsAfterFinished")
+}

@@ -1,0 +1,208 @@
+package jobset
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// computedIndex matches an index that a shell, the kubelet or a program inserts.
+const computedIndex = `\$\{[^{}]*\}|\$\([^()]*\)|\$[A-Za-z_][A-Za-z0-9_]*|\{[^{}]*\}|%[ds]`
+
+// rewriteHostnames replaces the former hostnames of pods in all texts.
+//
+// The hostname of a pod of a JobSet is <set>-<job>-<index of the Job>-<index of the pod>, in the
+// subdomain of the set (JobSet pkg/controllers/jobset_controller.go, GenPodName).
+func (s *Reader) rewriteHostnames() {
+	changed := map[*ReplicatedJob]int{}
+	for _, j := range s.Jobs {
+		for _, c := range ir.ListContainers(j.podSpec()) {
+			matchers := s.newHostMatchers(c)
+			ir.VisitTexts(c, func(text *string) {
+				for _, m := range matchers {
+					if after := m.replaceHosts(*text); after != *text {
+						*text = after
+						changed[m.job]++
+					}
+				}
+			})
+		}
+	}
+	for _, j := range s.Jobs {
+		if j.isRenamed() && changed[j] > 0 {
+			j.podTemplateField().AddNoteWithOutcome(source.Changed, fmt.Sprintf("%s-<index>.%s", j.workloadName, j.serviceName),
+				fmt.Sprintf("the pods have new names; %s was replaced in %s",
+					s.describeFormerName(j), ir.FormatCount(changed[j], "text")), "")
+		}
+	}
+	s.recordExternalReferences()
+}
+
+// isRenamed reports whether the pods of a job get new names. Jobs outside the gang keep theirs.
+func (j *ReplicatedJob) isRenamed() bool { return j.Role != "" || j.NamedAfterJobSet }
+
+// describeFormerName describes the former names of a job's pods.
+func (s *Reader) describeFormerName(j *ReplicatedJob) string {
+	if j.Replicas == 1 {
+		return fmt.Sprintf("%s-%s-0-<index>", s.Gang.Name, j.Name)
+	}
+	return fmt.Sprintf("%s-%s-<Job>-<index>", s.Gang.Name, j.Name)
+}
+
+// recordExternalReferences reports former hostnames in ConfigMaps, which are not rewritten.
+func (s *Reader) recordExternalReferences() {
+	for _, m := range s.newHostMatchers(&corev1.Container{}) {
+		for _, text := range s.Context.ConfigMapTexts {
+			if m.job.isRenamed() && m.replaceHosts(text) != text {
+				m.job.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
+					"a ConfigMap of the input contains former names of pods, "+s.describeFormerName(m.job),
+					fmt.Sprintf("replace them by %s-<index>.%s", m.job.workloadName, m.job.serviceName))
+				break
+			}
+		}
+	}
+}
+
+// hostMatcher replaces the former hostnames of a job's pods.
+type hostMatcher struct {
+	job           *ReplicatedJob
+	setName       string
+	podPattern    *regexp.Regexp
+	domainPattern *regexp.Regexp
+	// unmappableRecorded is true after a hostname without a replacement was reported.
+	unmappableRecorded bool
+}
+
+// newHostMatchers returns the matchers of all jobs for the texts of a container. A variable of the
+// container can hold the name of the JobSet.
+func (s *Reader) newHostMatchers(c *corev1.Container) []*hostMatcher {
+	set, domain := regexp.QuoteMeta(s.Gang.Name), regexp.QuoteMeta(s.subdomainOrDefault())
+	for _, e := range c.Env {
+		if e.Value == s.Gang.Name && e.Name != "" {
+			name := regexp.QuoteMeta(e.Name)
+			references := `|\$\{` + name + `\}|\$\(` + name + `\)|\$` + name + `\b`
+			set += references
+			if s.subdomainOrDefault() == s.Gang.Name {
+				domain += references
+			}
+		}
+	}
+	const index = `-([0-9]+|` + computedIndex + `)`
+	var out []*hostMatcher
+	for _, j := range s.Jobs {
+		out = append(out, &hostMatcher{
+			job: j, setName: s.Gang.Name,
+			podPattern:    regexp.MustCompile(`(?:` + set + `)-` + regexp.QuoteMeta(j.Name) + index + index),
+			domainPattern: regexp.MustCompile(`^\.(?:` + domain + `)`),
+		})
+	}
+	return out
+}
+
+// subdomainOrDefault returns the former subdomain of the pods.
+func (s *Reader) subdomainOrDefault() string {
+	if subdomain := s.Spec.At("network", "subdomain").String(); subdomain != "" {
+		return subdomain
+	}
+	return s.Gang.Name
+}
+
+// replaceHosts returns the text with the new hostnames.
+func (m *hostMatcher) replaceHosts(text string) string {
+	var out strings.Builder
+	rest := text
+	for {
+		match := m.podPattern.FindStringSubmatchIndex(rest)
+		if match == nil {
+			return out.String() + rest
+		}
+		start, end := match[0], match[1]
+		longer := start > 0 && isHostnameByte(rest[start-1]) || end < len(rest) && isHostnameByte(rest[end])
+		var host string
+		if !longer && !ir.IsInFilePath(rest, start, end) {
+			host = m.mapHost(rest[match[2]:match[3]], rest[match[4]:match[5]])
+		}
+		if host == "" {
+			out.WriteString(rest[:end])
+			rest = rest[end:]
+			continue
+		}
+		out.WriteString(rest[:start] + host)
+		rest = rest[end:]
+		if d := m.domainPattern.FindString(rest); d != "" && (len(d) == len(rest) || !isHostnameByte(rest[len(d)])) {
+			m.job.addressReferenced = true
+			out.WriteString("." + m.job.serviceOfHost(host))
+			rest = rest[len(d):]
+		}
+	}
+}
+
+// serviceOfHost returns the Service in whose domain a pod of the job has its hostname. Each Job
+// outside the gang has its own Service.
+func (j *ReplicatedJob) serviceOfHost(host string) string {
+	if j.serviceName != "" {
+		return j.serviceName
+	}
+	return host[:strings.LastIndexByte(host, '-')]
+}
+
+// isHostnameByte reports whether a byte can be part of a hostname.
+func isHostnameByte(b byte) bool {
+	return b == '-' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+// mapHost returns the new name of a pod for its two former indexes. The name is empty if the pod does
+// not exist. It returns false if the new index cannot be computed from the former ones.
+func (j *ReplicatedJob) mapHost(job, pod string) (host string, ok bool) {
+	if !j.isRenamed() {
+		return fmt.Sprintf("%s-%s-%s", j.workloadName, job, pod), true
+	}
+	jobIndex, jobErr := strconv.Atoi(job)
+	podIndex, podErr := strconv.Atoi(pod)
+	if jobErr != nil && j.Replicas == 1 {
+		jobIndex, jobErr = 0, nil // the only Job
+	}
+	start := int(j.firstIndex) + jobIndex*int(j.PodsPerJob)
+	switch {
+	case jobErr == nil && podErr == nil:
+		if jobIndex >= int(j.Replicas) || podIndex >= int(j.PodsPerJob) {
+			return "", true
+		}
+		return fmt.Sprintf("%s-%d", j.workloadName, start+podIndex), true
+	case jobErr == nil && start == 0:
+		return j.workloadName + "-" + pod, true
+	case jobErr != nil && j.PodsPerJob == 1 && j.firstIndex == 0 && podIndex == 0: // the only pod of each Job
+		return j.workloadName + "-" + job, true
+	}
+	return "", false
+}
+
+// mapHost returns the new name of a pod, or "". It reports a name that cannot be rewritten, once for
+// each job.
+func (m *hostMatcher) mapHost(job, pod string) string {
+	j := m.job
+	host, ok := j.mapHost(job, pod)
+	if !ok && !m.unmappableRecorded {
+		m.unmappableRecorded = true
+		j.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
+			fmt.Sprintf("a text computes the name %s-%s-%s-%s, from whose indexes the new one cannot be computed",
+				m.setName, j.Name, job, pod),
+			fmt.Sprintf("use the new names of the pods: %s-<index>, where index = %d + Job x %d + pod",
+				j.workloadName, j.firstIndex, j.PodsPerJob))
+	}
+	return host
+}
+
+// rewriteText returns a text of a container with the new hostnames.
+func (s *Reader) rewriteText(c *corev1.Container, text string) string {
+	for _, m := range s.newHostMatchers(c) {
+		text = m.replaceHosts(text)
+	}
+	return text
+}

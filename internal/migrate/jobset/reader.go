@@ -1,0 +1,278 @@
+package jobset
+
+import (
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// Group is the API group of JobSet.
+const Group = "jobset.x-k8s.io"
+
+// supportedVersion is the only released version.
+const supportedVersion = "v1alpha2"
+
+// maxStandaloneJobs bounds the plain Jobs of one replicated job. A driver or a server has one Job, so
+// hundreds of Jobs outside the gang are a mistake.
+const maxStandaloneJobs = 64
+
+// Reader converts a JobSet. [NewReader] reads its jobs, the caller or
+// [Reader.ChooseFrameworkAndRoles] sets their roles, and [Reader.BuildGang] fills in Gang.
+type Reader struct {
+	source.Object
+	// Gang is the result. Its Framework must be set before [Reader.BuildGang]. Without a
+	// framework there is no gang, and all jobs become plain Jobs.
+	Gang *ir.Gang
+	// Spec is the spec of the JobSet.
+	Spec source.Field
+	// Jobs are the replicated jobs that have pods, in the order of the manifest.
+	Jobs []*ReplicatedJob
+}
+
+// ReplicatedJob is a replicated job.
+type ReplicatedJob struct {
+	// Name is the name within the JobSet.
+	Name string
+	// Source is the place in the manifest.
+	Source source.Field
+	// Replicas is the number of Jobs, and PodsPerJob the number of pods of each. Both are at
+	// least 1.
+	Replicas, PodsPerJob int32
+	// Template is the template of the Jobs.
+	Template batchv1.JobTemplateSpec
+	// Role is the role in the gang, or empty for a job outside the gang.
+	Role string
+	// TrainingContainer is the name of the training container, or empty for the first container.
+	TrainingContainer string
+	// NamedAfterJobSet is true for the only job of a JobSet without a gang. The plain Job gets the
+	// name of the JobSet.
+	NamedAfterJobSet bool
+	// EnvFields are further places of variables of the containers.
+	EnvFields []source.Field
+
+	dependencies      []dependency
+	workloadName      string
+	firstIndex        int32  // the index of its first pod in the workload
+	serviceName       string // the Service with the hostnames of its pods
+	addressReferenced bool   // a text contains a hostname of its pods
+}
+
+// dependency is an entry of dependsOn.
+type dependency struct {
+	name               string
+	requiresCompletion bool
+	field              source.Field
+}
+
+// Read converts a JobSet. Errors of the manifest are in the Recorder. The returned error is for a
+// kind or a version that cannot be migrated.
+func Read(o source.Object) (*ir.Gang, error) {
+	if o.Kind != "JobSet" {
+		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
+	}
+	if o.Version != supportedVersion {
+		return nil, fmt.Errorf("version %q of JobSet is not %s: %w", o.Version, supportedVersion, source.ErrUnsupported)
+	}
+	s := NewReader(o, ir.NewGang(o), o.Root.Get("spec"))
+	s.ChooseFrameworkAndRoles()
+	s.BuildGang()
+	return s.Gang, nil
+}
+
+// NewReader reads the replicated jobs of a JobSet.
+func NewReader(o source.Object, b *ir.Gang, spec source.Field) *Reader {
+	s := &Reader{Object: o, Gang: b, Spec: spec}
+	list := spec.Get("replicatedJobs")
+	if len(list.Items()) == 0 {
+		list.MarkRequired("a gang needs at least one job")
+	}
+	for _, f := range list.Items() {
+		if j := s.readReplicatedJob(f); j != nil {
+			s.Jobs = append(s.Jobs, j)
+		}
+	}
+	return s
+}
+
+// readReplicatedJob returns nil for a job that has no pods or is invalid.
+func (s *Reader) readReplicatedJob(f source.Field) *ReplicatedJob {
+	j := &ReplicatedJob{Name: f.Get("name").String(), Source: f, Replicas: ptr.Deref(f.Get("replicas").Int32(), 1)}
+	if j.Name == "" {
+		f.Get("name").MarkRequired("it identifies the job")
+		return nil
+	}
+	if s.FindJob(j.Name) != nil {
+		f.Get("name").MarkInvalid("must be unique")
+		return nil
+	}
+	f.Get("name").MarkPreserved("identifies the job")
+	if group := f.Get("groupName"); group.String() == "default" {
+		group.MarkPreserved("the default")
+	} else {
+		group.MarkLeftOut("it was only the value of a label, which the new pods do not have")
+	}
+	template := f.Get("template")
+	if !template.Get("spec").Get("template").Exists() {
+		template.At("spec", "template").MarkRequired("it describes the pods")
+		return nil
+	}
+	if !template.Decode(&j.Template) {
+		return nil
+	}
+	j.PodsPerJob = ptr.Deref(j.Template.Spec.Parallelism, 1)
+	if j.Replicas < 0 || j.PodsPerJob < 0 || int64(j.Replicas)*int64(j.PodsPerJob) > gang.MaxPods {
+		f.MarkInvalid(fmt.Sprintf("replicas x parallelism is %d x %d; must be from 0 to %d pods",
+			j.Replicas, j.PodsPerJob, gang.MaxPods))
+		return nil
+	}
+	if j.Replicas == 0 || j.PodsPerJob == 0 {
+		f.MarkLeftOut("it has no pods")
+		return nil
+	}
+	if c := j.Template.Spec.Completions; c != nil && *c < j.PodsPerJob {
+		j.PodsPerJob = max(*c, 1) // a Job never runs more pods than have to complete
+	}
+	s.readDependencies(j)
+	return j
+}
+
+func (s *Reader) readDependencies(j *ReplicatedJob) {
+	for _, f := range j.Source.Get("dependsOn").Items() {
+		d := dependency{name: f.Get("name").String(), requiresCompletion: f.Get("status").String() == "Complete", field: f}
+		f.ReportUnreadExcept("name", "status")
+		if s.FindJob(d.name) == nil {
+			f.Get("name").MarkInvalid("must be the name of a replicated job before this one that has pods")
+			continue
+		}
+		j.dependencies = append(j.dependencies, d)
+	}
+}
+
+// FindJob returns the replicated job of the given name, or nil.
+func (s *Reader) FindJob(name string) *ReplicatedJob {
+	if i := slices.IndexFunc(s.Jobs, func(j *ReplicatedJob) bool { return j.Name == name }); i >= 0 {
+		return s.Jobs[i]
+	}
+	return nil
+}
+
+// findJobByRole returns the first job of a role, or nil.
+func (s *Reader) findJobByRole(role string) *ReplicatedJob {
+	if i := slices.IndexFunc(s.Jobs, func(j *ReplicatedJob) bool { return j.Role == role }); i >= 0 {
+		return s.Jobs[i]
+	}
+	return nil
+}
+
+// listGangJobs returns the jobs of the gang.
+func (s *Reader) listGangJobs() []*ReplicatedJob {
+	return slices.DeleteFunc(slices.Clone(s.Jobs), func(j *ReplicatedJob) bool { return j.Role == "" })
+}
+
+// framework returns the framework of the gang, or the zero value if Rollcall does not support it.
+func (s *Reader) framework() gang.Framework {
+	f, _ := s.Context.Frameworks.Find(s.Gang.Framework)
+	return f
+}
+
+// hasLauncher reports whether a launcher starts the processes of the gang's other pods.
+func (s *Reader) hasLauncher() bool { return s.framework().HasLauncher }
+
+// listRoles returns the roles of the gang in the order of their ranks.
+func (s *Reader) listRoles() []string {
+	var out []string
+	for _, role := range s.framework().Roles {
+		if s.findJobByRole(role.Name) != nil {
+			out = append(out, role.Name)
+		}
+	}
+	for _, j := range s.listGangJobs() {
+		if !slices.Contains(out, j.Role) {
+			out = append(out, j.Role)
+		}
+	}
+	return out
+}
+
+// countPods returns the number of pods of each role.
+func (s *Reader) countPods() map[string]int32 {
+	out := map[string]int32{}
+	for _, j := range s.listGangJobs() {
+		out[j.Role] += j.Replicas * j.PodsPerJob
+	}
+	return out
+}
+
+// countGangPods returns the number of pods of the gang.
+func (s *Reader) countGangPods() int32 {
+	var n int32
+	for _, pods := range s.countPods() {
+		n += pods
+	}
+	return n
+}
+
+// podTemplateField returns the place of the pod template.
+func (j *ReplicatedJob) podTemplateField() source.Field {
+	return j.Source.At("template", "spec", "template")
+}
+
+func (j *ReplicatedJob) podSpec() *corev1.PodSpec { return &j.Template.Spec.Template.Spec }
+
+// trainingContainer returns the training container, or nil if there are no containers.
+func (j *ReplicatedJob) trainingContainer() *corev1.Container {
+	all := j.podSpec().Containers
+	for i := range all {
+		if all[i].Name == j.TrainingContainer {
+			return &all[i]
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[0]
+}
+
+// findEnvField returns the place of a variable of the job's containers. Of several places, the last
+// one has the effective value. It returns the pod template if no place has the variable.
+func (j *ReplicatedJob) findEnvField(name string) source.Field {
+	found := j.podTemplateField()
+	lists := []source.Field{}
+	for _, field := range []string{"initContainers", "containers"} {
+		for _, c := range found.Get("spec").Get(field).Items() {
+			lists = append(lists, c.Get("env"))
+		}
+	}
+	for _, list := range append(lists, j.EnvFields...) {
+		for _, e := range list.Items() {
+			if e.Get("name").String() == name {
+				found = e
+			}
+		}
+	}
+	return found
+}
+
+// RemoveOverwrittenVars removes variables of a container that a controller overwrote. They had no
+// effect before, and would have one after the migration.
+func (j *ReplicatedJob) RemoveOverwrittenVars(container string, names ...string) {
+	for _, c := range ir.ListContainers(j.podSpec()) {
+		if c.Name != container {
+			continue
+		}
+		c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool {
+			if !slices.Contains(names, e.Name) {
+				return false
+			}
+			j.findEnvField(e.Name).AddNote("left out: the controller overwrote "+e.Name+", and Rollcall would not", "")
+			return true
+		})
+	}
+}

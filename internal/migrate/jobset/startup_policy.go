@@ -1,0 +1,87 @@
+package jobset
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// resolveCoordinator returns the new hostname of the JobSet's coordinator pod, or "".
+func (s *Reader) resolveCoordinator() string {
+	field := s.Spec.Get("coordinator")
+	j := s.FindJob(field.Get("replicatedJob").String())
+	if j == nil {
+		return ""
+	}
+	job, pod := ptr.Deref(field.Get("jobIndex").Int32(), 0), ptr.Deref(field.Get("podIndex").Int32(), 0)
+	host, _ := j.mapHost(fmt.Sprint(job), fmt.Sprint(pod))
+	if host == "" {
+		return ""
+	}
+	return host + "." + j.serviceOfHost(host)
+}
+
+// convertCoordinator converts the coordinator, whose address JobSet writes into a label of all pods.
+func (s *Reader) convertCoordinator() {
+	field := s.Spec.Get("coordinator")
+	if !field.Exists() {
+		return
+	}
+	field.ReportUnreadExcept("replicatedJob", "jobIndex", "podIndex")
+	switch host := s.resolveCoordinator(); {
+	case host == "":
+		field.MarkInvalid("must name an existing pod")
+	case len(s.listRoles()) > 0 && s.isRank0Host(host):
+		field.MarkPreserved("rank 0, the address of the rendezvous: " + host)
+	default:
+		field.MarkChanged("the value of variables that read it: "+host, "the ranks connect to rank 0", "")
+	}
+}
+
+// convertStartupOrder converts startupPolicy and dependsOn. All roles of a gang start together.
+func (s *Reader) convertStartupOrder() {
+	policy := s.Spec.Get("startupPolicy")
+	policy.ReportUnreadExcept("startupPolicyOrder")
+	const together = "all roles start together"
+	switch order := policy.Get("startupPolicyOrder"); order.String() {
+	case "", "AnyOrder":
+		policy.MarkPreserved(together)
+	case "InOrder":
+		policy.MarkChanged(together,
+			"a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
+	default:
+		order.MarkInvalid("must be AnyOrder or InOrder")
+	}
+	for _, j := range s.Jobs {
+		for _, d := range j.dependencies {
+			on := s.FindJob(d.name)
+			switch {
+			case d.requiresCompletion && on.Role == "":
+				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", on.completionAdvice())
+			case d.requiresCompletion:
+				d.field.MarkDropped("the other job is a role of the gang, and "+together, "let the program wait for the other role")
+			case on.Role == "" || j.Role == "":
+				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready",
+					"let the program retry until it is")
+			case j.Role == gang.RoleLauncher:
+				d.field.MarkPreserved("the launcher waits for all hosts")
+			default:
+				d.field.MarkChanged(together, "ranks wait for each other in the rendezvous", "")
+			}
+		}
+	}
+}
+
+// completionAdvice describes how to start other workloads after a job outside the gang is complete.
+func (j *ReplicatedJob) completionAdvice() string {
+	names := make([]string, 0, j.Replicas)
+	for i := range min(j.Replicas, maxStandaloneJobs) {
+		names = append(names, "job/"+j.jobName(i))
+	}
+	return fmt.Sprintf(
+		"apply %s first, run kubectl wait --for=condition=Complete --timeout=1h %s, and then apply the other workloads",
+		strings.Join(names, ", "), strings.Join(names, " "))
+}

@@ -1,0 +1,139 @@
+package kubeflow
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// defaultContainerAnnotation is kubectl's annotation for the main container of a pod. Rollcall uses
+// that container as training container.
+const defaultContainerAnnotation = "kubectl.kubernetes.io/default-container"
+
+// configureContainers selects the training container of each role, and converts its port and its
+// variables.
+func (r *reader) configureContainers() {
+	for i := range r.gang.Roles {
+		role := &r.gang.Roles[i]
+		training := findContainer(&role.Template.Spec, r.containerName)
+		r.setTrainingContainer(role, training)
+		for j, port := range role.Template.Spec.Containers[training].Ports {
+			if r.portName != "" && port.Name == r.portName {
+				ports := role.Source.At("spec", "containers").Item(training).Get("ports")
+				r.convertPort(ports.Item(j), port.ContainerPort)
+			}
+		}
+		r.removeInjectedVars(role, training)
+	}
+}
+
+// findContainer returns the index of the container with the given name, or 0 if there is none. The
+// operators select the training container in this way.
+func findContainer(spec *corev1.PodSpec, name string) int {
+	return max(0, slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name }))
+}
+
+// setTrainingContainer sets the annotation for the training container if Rollcall would select
+// another container.
+func (r *reader) setTrainingContainer(role *ir.Role, training int) {
+	name := role.Template.Spec.Containers[training].Name
+	selected, annotated := role.Template.Annotations[defaultContainerAnnotation]
+	if annotated && selected != name || !annotated && training > 0 {
+		role.RollcallAnnotations[gang.AnnotationContainers] = name
+	}
+}
+
+// convertPort converts the rendezvous port of a role. The first port applies to the gang.
+func (r *reader) convertPort(f source.Field, port int32) {
+	if r.rendezvousPort == 0 {
+		r.rendezvousPort = port
+	}
+	r.portFields = append(r.portFields, f)
+	switch {
+	case port != r.rendezvousPort:
+		f.MarkChanged("annotation "+gang.AnnotationPort,
+			fmt.Sprintf("a gang has one rendezvous port, and another role uses %d", r.rendezvousPort),
+			"use the same port in all roles")
+	case port == r.framework.Port:
+		f.MarkPreserved("the default port of the framework")
+	default:
+		r.gang.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
+		f.MarkPreserved("annotation " + gang.AnnotationPort)
+	}
+}
+
+// removeInjectedVars removes variables of the user that the operator overwrote, and variables that
+// Rollcall sets and does not accept from users.
+func (r *reader) removeInjectedVars(role *ir.Role, training int) {
+	spec, f := &role.Template.Spec, role.Source.Get("spec")
+	required := r.gang.RequiredVars(r.Context, role.Name)
+	var overwritten []string
+	if r.operatorVars != nil {
+		overwritten = r.operatorVars(r, role)
+	}
+	isInjected := func(name string) bool { return slices.Contains(overwritten, name) || slices.Contains(required, name) }
+	remove := func(c *corev1.Container, f source.Field, reason func(name string) string) {
+		kept := c.Env[:0:0]
+		for i, e := range c.Env {
+			if !isInjected(e.Name) {
+				kept = append(kept, e)
+				continue
+			}
+			action := ""
+			if !slices.Contains(required, e.Name) {
+				action = "set it again on the new workload if the value is intended"
+			}
+			f.Get("env").Item(i).MarkChanged("", "left out: "+reason(e.Name), action)
+		}
+		c.Env = kept
+	}
+	remove(&spec.Containers[training], f.Get("containers").Item(training), func(name string) string {
+		if slices.Contains(overwritten, name) {
+			return fmt.Sprintf("the operator overwrote %s, so this value had no effect", name)
+		}
+		return fmt.Sprintf("Rollcall sets %s to the addresses and ranks of the gang", name)
+	})
+	for i := range spec.InitContainers {
+		remove(&spec.InitContainers[i], f.Get("initContainers").Item(i), func(name string) string {
+			return fmt.Sprintf("Rollcall sets %s in init containers too", name)
+		})
+	}
+	if r.operatorVarsInAllContainers {
+		r.reportSidecarReads(role, training, overwritten)
+	}
+}
+
+// envReference matches a reference to a variable as the kubelet, $(NAME), and shells write it.
+var envReference = regexp.MustCompile(`\$[({]?([A-Za-z_][A-Za-z0-9_]*)`)
+
+// reportSidecarReads reports sidecars that read a variable of the operator. Rollcall sets the
+// variables only in the training container.
+func (r *reader) reportSidecarReads(role *ir.Role, training int, operatorVars []string) {
+	containers := role.Template.Spec.Containers
+	for i := range containers {
+		if i == training {
+			continue
+		}
+		var read []string
+		ir.VisitTexts(&containers[i], func(text *string) {
+			for _, match := range envReference.FindAllStringSubmatch(*text, -1) {
+				if slices.Contains(operatorVars, match[1]) && !slices.Contains(read, match[1]) {
+					read = append(read, match[1])
+				}
+			}
+		})
+		if len(read) > 0 {
+			role.Source.At("spec", "containers").Item(i).AddNote(
+				fmt.Sprintf("the sidecar reads %s; the operator set the variables in all containers, and Rollcall sets "+
+					"them only in the training container", strings.Join(read, ", ")),
+				fmt.Sprintf("set %s: %s,%s", gang.AnnotationContainers, containers[training].Name, containers[i].Name))
+		}
+	}
+}

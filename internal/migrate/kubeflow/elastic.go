@@ -1,0 +1,170 @@
+package kubeflow
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// convertElasticPolicy converts the policy of a PyTorchJob whose number of workers can change
+// (training-operator, pkg/controller.v1/pytorch/elastic.go and hpa.go).
+func (r *reader) convertElasticPolicy(policy source.Field) {
+	if !policy.Exists() {
+		return
+	}
+	worker := r.findRole(roleWorker)
+	if worker == nil {
+		policy.MarkInvalid("elasticPolicy applies to workers, and there are none; add a Worker, or remove elasticPolicy")
+		return
+	}
+	r.elastic = true
+	r.gang.Homogeneous = false // a master is not one of the workers that can be removed
+	r.convertElasticBounds(policy, worker)
+	r.convertRendezvous(policy)
+	policy.Get("metrics").MarkDropped("a HorizontalPodAutoscaler can scale a StatefulSet, but not a Job",
+		"let the workers be a StatefulSet, and create a HorizontalPodAutoscaler for it with these metrics")
+}
+
+// convertElasticBounds converts the minimum and maximum number of workers. A missing bound is equal to
+// the other one. Both default to the number of workers (pytorch_defaults.go, setElasticPolicy).
+func (r *reader) convertElasticBounds(policy source.Field, worker *ir.Role) {
+	const to = "annotation " + gang.AnnotationElastic
+	minField, maxField := policy.Get("minReplicas"), policy.Get("maxReplicas")
+	low, high := minField.Int32(), maxField.Int32()
+	bounds := gang.ElasticBounds{
+		Min: ptr.Deref(cmp.Or(low, high), worker.Pods),
+		Max: ptr.Deref(cmp.Or(high, low), worker.Pods),
+	}
+	r.gang.SetAnnotation(gang.AnnotationElastic, bounds.String())
+	invalid := minField
+	if !minField.Exists() && maxField.Exists() {
+		invalid = maxField
+	}
+	switch {
+	case bounds.Min < 1 || bounds.Min > bounds.Max:
+		invalid.MarkInvalid("the minimum number of workers must be from 1 to the maximum")
+		return
+	case worker.Pods < bounds.Min || worker.Pods > bounds.Max:
+		invalid.MarkInvalid(fmt.Sprintf("there are %d workers, which is not from %d to %d; change one of the three numbers",
+			worker.Pods, bounds.Min, bounds.Max))
+		return
+	}
+	minField.MarkPreserved(to)
+	maxField.MarkPreserved(to)
+	if r.findRole(roleMaster) != nil {
+		policy.AddNote("the bounds count only workers; the operator configured torchrun with the same bounds for "+
+			"workers and master together", "")
+	} else {
+		policy.AddNote("the operator completed the job when one worker succeeded; now all workers must succeed",
+			"set "+gang.AnnotationSuccessPolicy+": rank0 to complete when the first worker succeeds")
+	}
+}
+
+// convertRendezvous converts the parameters of torchrun. Parameters that differ from Rollcall's become
+// variables of the user, which Rollcall does not change.
+func (r *reader) convertRendezvous(policy source.Field) {
+	backend, host, port := policy.Get("rdzvBackend"), policy.Get("rdzvHost"), policy.Get("rdzvPort")
+	if name := backend.String(); name != "" && name != "c10d" {
+		r.convertToEnv(backend, "PET_RDZV_BACKEND", name)
+	} else {
+		backend.MarkPreserved("PET_RDZV_BACKEND, which is c10d by default")
+	}
+	if name := host.String(); name == "" || r.isGangHost(name) {
+		host.MarkPreserved("PET_RDZV_ENDPOINT, which names rank 0 by default")
+		if number := port.Int32(); number != nil {
+			// It takes precedence over the port of a container, as in the operator.
+			r.gang.SetAnnotation(gang.AnnotationPort, strconv.Itoa(int(*number)))
+			port.MarkPreserved("PET_RDZV_ENDPOINT, with the annotation " + gang.AnnotationPort)
+			r.reportOtherPorts(*number)
+		}
+	} else {
+		endpoint := fmt.Sprintf("%s:%d", name, ptr.Deref(port.Int32(), r.rendezvousPortOrDefault()))
+		r.convertToEnv(host, "PET_RDZV_ENDPOINT", endpoint)
+		port.MarkPreserved("variable PET_RDZV_ENDPOINT")
+	}
+	if id := policy.Get("rdzvId"); id.String() != "" {
+		r.convertToEnv(id, "PET_RDZV_ID", id.String())
+	}
+	r.convertRendezvousConf(policy.Get("rdzvConf"))
+	if restarts := policy.Get("maxRestarts"); restarts.Int32() != nil {
+		r.convertToEnv(restarts, "PET_MAX_RESTARTS", restarts.IntOrString())
+	} else {
+		policy.AddNote("maxRestarts is not set: torchrun exited when a process failed; now it restarts its processes, "+
+			"up to the number in PET_MAX_RESTARTS, which Rollcall sets",
+			"set the variable PET_MAX_RESTARTS in the new template for a different number")
+	}
+	r.convertStandalone(policy.Get("standalone"))
+}
+
+// reportOtherPorts reports container ports that differ from rdzvPort.
+func (r *reader) reportOtherPorts(port int32) {
+	for _, f := range r.portFields {
+		if own := f.Get("containerPort").Int32(); own == nil || *own == port {
+			continue
+		}
+		f.DiscardEntries()
+		f.MarkChanged("only the port of the container", fmt.Sprintf("the ranks use elasticPolicy.rdzvPort, %d, as before; "+
+			"the Services of the operator had the port of the container, and the Service of the gang has rdzvPort", port), "")
+	}
+}
+
+// isGangHost reports whether a host is the former name of the first worker or the master.
+func (r *reader) isGangHost(host string) bool {
+	host, _, _ = strings.Cut(host, ".")
+	return host == r.gang.Name+"-worker-0" || host == r.gang.Name+"-master-0"
+}
+
+// rendezvousPortOrDefault returns the rendezvous port of the gang.
+func (r *reader) rendezvousPortOrDefault() int32 {
+	if port, err := strconv.ParseInt(r.gang.RollcallAnnotations[gang.AnnotationPort], 10, 32); err == nil {
+		return int32(port)
+	}
+	return r.framework.Port
+}
+
+func (r *reader) convertRendezvousConf(f source.Field) {
+	var pairs []string
+	for _, item := range f.Items() {
+		item.ReportUnreadExcept("key", "value")
+		pairs = append(pairs, item.Get("key").String()+"="+item.Get("value").String())
+	}
+	if len(pairs) > 0 {
+		r.convertToEnv(f, "PET_RDZV_CONF", strings.Join(pairs, ","))
+	}
+}
+
+// convertStandalone converts the option of torchrun. The operator set the variable to an empty value,
+// which torchrun cannot parse as a number (torch, distributed/argparse_util.py, check_env).
+func (r *reader) convertStandalone(f source.Field) {
+	if !ptr.Deref(f.Bool(), false) {
+		f.MarkPreserved("the default")
+		return
+	}
+	r.addEnvVar("PET_STANDALONE", "1")
+	f.MarkChanged("variable PET_STANDALONE",
+		"the operator set an empty value, which torchrun rejects; now each pod trains separately",
+		"remove the variable if the pods must train together")
+}
+
+// convertToEnv converts a field to a variable.
+func (r *reader) convertToEnv(f source.Field, name, value string) {
+	r.addEnvVar(name, value)
+	f.MarkPreserved("variable " + name)
+}
+
+// addEnvVar adds a variable to the training container of each pod.
+func (r *reader) addEnvVar(name, value string) {
+	for i := range r.gang.Roles {
+		spec := &r.gang.Roles[i].Template.Spec
+		c := &spec.Containers[findContainer(spec, r.containerName)]
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
+	}
+}

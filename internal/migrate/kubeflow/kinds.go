@@ -1,0 +1,202 @@
+package kubeflow
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// Group is the API group of all job kinds of Kubeflow except TrainJob.
+const Group = "kubeflow.org"
+
+// The supported versions of the group. All kinds have v1. Only MPIJob has v2beta1.
+const (
+	v1      = "v1"
+	v2beta1 = "v2beta1"
+)
+
+// Roles that the readers of several kinds need.
+const (
+	roleMaster = "master"
+	roleWorker = "worker"
+)
+
+// kindSpec describes a job kind.
+type kindSpec struct {
+	// frameworkName is the value of the label rollcall.training/framework.
+	frameworkName string
+	// replicaSpecsKey is the field of the spec that maps replica types to replica specs.
+	replicaSpecsKey string
+	// containerName is the name of the training container. If it is empty, or if the template
+	// has no container of that name, the first container is the training container.
+	containerName string
+	// portName is the name of the container port of the rendezvous. It is empty if the
+	// operator does not use a port of the container.
+	portName string
+	// defaultRestartPolicy is the restart policy of a replica spec without one.
+	defaultRestartPolicy string
+	// operatorVars returns the variables that the operator sets in the training container of a
+	// role, whatever the user wrote. Nil means none.
+	operatorVars func(r *reader, role *ir.Role) []string
+	// operatorVarsInAllContainers is true if the operator sets them in the sidecars too.
+	operatorVarsInAllContainers bool
+	// assignRoles renames roles whose name in a gang differs from their replica type. Nil means
+	// none.
+	assignRoles func(r *reader)
+	// readKindFields reads the fields that only this kind has. Nil means none.
+	readKindFields func(r *reader)
+}
+
+// kindSpecs returns the supported kinds.
+func kindSpecs() map[string]kindSpec {
+	return map[string]kindSpec{
+		"PyTorchJob": {
+			frameworkName: "pytorch", replicaSpecsKey: "pytorchReplicaSpecs",
+			containerName: "pytorch", portName: "pytorchjob-port", defaultRestartPolicy: restartOnFailure,
+			operatorVars: pytorchOperatorVars, operatorVarsInAllContainers: true,
+			readKindFields: readPyTorch,
+		},
+		"TFJob": {
+			frameworkName: "tensorflow", replicaSpecsKey: "tfReplicaSpecs",
+			containerName: "tensorflow", portName: "tfjob-port", defaultRestartPolicy: restartNever,
+			operatorVars: tfOperatorVars,
+			assignRoles:  assignTFRoles, readKindFields: readTensorFlow,
+		},
+		"MPIJob": {
+			frameworkName: "mpi", replicaSpecsKey: "mpiReplicaSpecs",
+			defaultRestartPolicy: restartNever,
+			operatorVars:         mpiOperatorVars,
+			readKindFields:       readMPI,
+		},
+		"XGBoostJob": {
+			frameworkName: "xgboost", replicaSpecsKey: "xgbReplicaSpecs",
+			containerName: "xgboost", portName: "xgboostjob-port", defaultRestartPolicy: restartNever,
+			operatorVars: xgboostOperatorVars, operatorVarsInAllContainers: true,
+			readKindFields: readXGBoost,
+		},
+		"PaddleJob": {
+			frameworkName: "paddle", replicaSpecsKey: "paddleReplicaSpecs",
+			containerName: "paddle", portName: "master", defaultRestartPolicy: restartOnFailure,
+			operatorVars: paddleOperatorVars, operatorVarsInAllContainers: true,
+			assignRoles: assignPaddleRoles, readKindFields: readPaddle,
+		},
+		"JAXJob": {
+			frameworkName: "jax", replicaSpecsKey: "jaxReplicaSpecs",
+			containerName: "jax", portName: "jaxjob-port", defaultRestartPolicy: restartNever,
+			operatorVars: jaxOperatorVars, operatorVarsInAllContainers: true,
+		},
+	}
+}
+
+// kindMXJob is the kind without a successor.
+const kindMXJob = "MXJob"
+
+// errMXNet is the error for an MXJob. MXNet moved to the Apache Attic in September 2023, and
+// kubeflow/trainer#2150 removed the kind.
+var errMXNet = errors.New("an MXJob has no successor: Apache MXNet was retired in September 2023, " +
+	"training-operator 1.9 removed the kind, and Rollcall does not support the framework; " +
+	"port the program to a maintained framework such as PyTorch, and run this job with training-operator 1.8 until then")
+
+// IsJobKind reports whether the kind is one of this package. The group has kinds that are not
+// training jobs, for example Notebook.
+func IsJobKind(kind string) bool {
+	_, ok := kindSpecs()[kind]
+	return ok || kind == kindMXJob
+}
+
+// checkVersion returns an error that wraps [source.ErrUnsupported] unless this package can read the
+// kind and its version.
+func checkVersion(o source.Object) error {
+	kinds := kindSpecs()
+	if _, ok := kinds[o.Kind]; !ok {
+		return fmt.Errorf("kind %s of %s: %w; the supported kinds are %s",
+			o.Kind, Group, source.ErrUnsupported, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	}
+	versions := []string{v1}
+	if o.Kind == "MPIJob" {
+		versions = append(versions, v2beta1)
+	}
+	if !slices.Contains(versions, o.Version) {
+		return fmt.Errorf("%s/%s of %s: %w; the oldest supported version is %s, so convert the manifest to %s first",
+			Group, o.Version, o.Kind, source.ErrUnsupported, v1, strings.Join(versions, " or "))
+	}
+	return nil
+}
+
+// Read returns the description of a job. Mistakes in the manifest are in the Recorder of the object.
+// The error is for a kind or a version that cannot be migrated.
+func Read(o source.Object) (*ir.Gang, error) {
+	if o.Kind == kindMXJob {
+		return nil, errMXNet
+	}
+	if err := checkVersion(o); err != nil {
+		return nil, err
+	}
+	r := &reader{kindSpec: kindSpecs()[o.Kind], Object: o, spec: o.Root.Get("spec"), gang: ir.NewGang(o)}
+	framework, ok := o.Context.Frameworks.Find(r.frameworkName)
+	if !ok {
+		return nil, fmt.Errorf("framework %s: %w", r.frameworkName, source.ErrUnsupported)
+	}
+	r.framework, r.gang.Framework, r.gang.SourceLabels = framework, framework.Name, r.listSourceLabels()
+	r.readReplicas()
+	if len(r.gang.Roles) == 0 {
+		return r.gang, nil
+	}
+	if r.assignRoles != nil {
+		r.assignRoles(r)
+	}
+	r.configureContainers()
+	r.convertSuspendAndTTL()
+	if r.readKindFields != nil {
+		r.readKindFields(r)
+	}
+	r.convertRestartPolicies()
+	r.convertLimitsAndCleanup()
+	return r.gang, nil
+}
+
+// reader reads one object.
+type reader struct {
+	kindSpec
+	source.Object
+	spec source.Field
+	gang *ir.Gang
+	// framework has the roles in the order of their ranks, and the default port.
+	framework gang.Framework
+	// replicaSpecs is the map of replica specs.
+	replicaSpecs source.Field
+	// restartPolicies are the restart policies in the order of the roles of the gang.
+	restartPolicies []source.Field
+	// rendezvousPort is the first port of the rendezvous in the manifest; 0 means none.
+	rendezvousPort int32
+	// portFields are the fields with such ports.
+	portFields []source.Field
+	// elastic is true for a gang whose number of pods can change at run time.
+	elastic bool
+	// launcherIsJob is true if the operator created a Job for the launcher. A Job restarts its
+	// pod whatever the restart policy of the replica spec is.
+	launcherIsJob bool
+}
+
+// findRole returns the role with the given name, or nil.
+func (r *reader) findRole(name string) *ir.Role {
+	return r.findRoleFunc(func(role ir.Role) bool { return role.Name == name })
+}
+
+// findReplicaType returns the role that the manifest describes as the given replica type, or nil.
+func (r *reader) findReplicaType(name string) *ir.Role {
+	return r.findRoleFunc(func(role ir.Role) bool { return role.SourceNames.Role == name })
+}
+
+func (r *reader) findRoleFunc(match func(ir.Role) bool) *ir.Role {
+	if i := slices.IndexFunc(r.gang.Roles, match); i >= 0 {
+		return &r.gang.Roles[i]
+	}
+	return nil
+}

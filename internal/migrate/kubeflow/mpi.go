@@ -1,0 +1,221 @@
+package kubeflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// readMPI reads the fields of an MPIJob.
+func readMPI(r *reader) {
+	r.gang.CompletionRole = gang.RoleLauncher
+	launcher, worker := r.findRole(gang.RoleLauncher), r.findRole(roleWorker)
+	if launcher == nil {
+		r.replicaSpecs.MarkRequired("an MPIJob needs a Launcher, which starts all processes; add one")
+		return
+	}
+	r.launcherIsJob = r.Version == v2beta1
+	r.setSourceNames(launcher, worker)
+	if commandContains(launcher, "horovodrun") {
+		r.gang.Framework = "horovod"
+	}
+	if commandContains(launcher, "--host-discovery-script") {
+		r.replicaSpecs.AddNote(
+			"horovodrun discovers its hosts at run time, but a gang of fixed size restarts when a host fails",
+			"set "+gang.AnnotationElastic+": min:max, the numbers of workers with which the run can continue")
+	}
+	r.convertSlotsPerWorker()
+	r.convertMPIImplementation()
+	r.convertRunLauncherAsWorker(launcher, worker)
+	policy := r.spec.Get("launcherCreationPolicy")
+	switch policy.String() {
+	case "", "WaitForWorkersReady":
+		policy.MarkPreserved("the launcher always waits until all workers answer")
+	case "AtStartup":
+		policy.MarkLeftOut("the launcher always waits until all workers answer")
+	default:
+		policy.MarkInvalid("must be AtStartup or WaitForWorkersReady")
+	}
+	if worker != nil {
+		r.convertMainContainer(worker)
+		r.convertWorkerCommand(worker)
+	}
+	r.convertLauncherTransport(launcher, worker)
+}
+
+// setSourceNames sets the former names of the pods. Since v2beta1 they are hosts in the subdomain of
+// the job. In v1 they are names for kubectl exec. The launcher had no index.
+func (r *reader) setSourceNames(launcher, worker *ir.Role) {
+	launcher.SourceNames = ir.SourceNames{Prefix: r.gang.Name + "-launcher", SinglePod: true, Role: gang.RoleLauncher}
+	if worker != nil {
+		worker.SourceNames.PerPodService = false
+	}
+	if r.Version == v1 {
+		return
+	}
+	for i := range r.gang.Roles { // the same changes as in the operator
+		spec, f := &r.gang.Roles[i].Template.Spec, r.gang.Roles[i].Source.Get("spec")
+		if spec.HostNetwork {
+			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+		}
+		spec.Hostname, spec.Subdomain = "", ""
+		for _, key := range []string{"hostname", "subdomain"} {
+			f.Get(key).MarkLeftOut("the operator overwrote it")
+		}
+	}
+}
+
+// commandContains reports whether the command of the first container contains a word.
+func commandContains(role *ir.Role, word string) bool {
+	found := false
+	ir.VisitTexts(&role.Template.Spec.Containers[0], func(text *string) { found = found || strings.Contains(*text, word) })
+	return found
+}
+
+// convertSlotsPerWorker converts the number of processes on each host. The annotation is set even for
+// the default, because Rollcall's default depends on nproc-per-node.
+func (r *reader) convertSlotsPerWorker() {
+	f := r.spec.Get("slotsPerWorker")
+	slots := ptr.Deref(f.Int32(), 1)
+	if slots < 1 {
+		f.MarkInvalid("must be 1 or more")
+		return
+	}
+	r.gang.SetAnnotation(gang.AnnotationSlotsPerWorker, fmt.Sprint(slots))
+	f.MarkPreserved("annotation " + gang.AnnotationSlotsPerWorker)
+}
+
+func (r *reader) convertMPIImplementation() {
+	f := r.spec.Get("mpiImplementation")
+	var implementation gang.MPIImplementation
+	switch f.String() {
+	case "":
+		return
+	case "OpenMPI":
+		implementation = gang.OpenMPI
+	case "Intel":
+		implementation = gang.IntelMPI
+	case "MPICH":
+		implementation = gang.MPICH
+	default:
+		f.MarkInvalid("must be OpenMPI, Intel or MPICH")
+		return
+	}
+	if implementation != gang.OpenMPI {
+		r.gang.SetAnnotation(gang.AnnotationMPIImplementation, string(implementation))
+	}
+	f.MarkPreserved("annotation " + gang.AnnotationMPIImplementation)
+}
+
+// convertRunLauncherAsWorker converts whether processes run in the pod of the launcher too. In v1 they
+// did if the launcher had a GPU (training-operator, newConfigMap and isGPULauncher).
+func (r *reader) convertRunLauncherAsWorker(launcher, worker *ir.Role) {
+	const to = "annotation " + gang.AnnotationRunLauncherAsWorker
+	f := r.spec.Get("runLauncherAsWorker")
+	runs := ptr.Deref(f.Bool(), false)
+	if r.Version == v1 && worker != nil && hasGPU(&launcher.Template.Spec) {
+		runs = true
+		launcherContainer(launcher).Get("resources").MarkPreserved(to + " too: a launcher with a GPU was one of the hosts")
+	}
+	switch {
+	case worker == nil:
+		f.MarkPreserved("without workers, the launcher runs all processes")
+	case runs:
+		r.gang.SetAnnotation(gang.AnnotationRunLauncherAsWorker, "true")
+		f.MarkPreserved(to)
+	default:
+		f.MarkPreserved(to + ", which is false by default")
+	}
+}
+
+// hasGPU reports whether a pod has a GPU, by the rule of the operator.
+func hasGPU(spec *corev1.PodSpec) bool {
+	for i := range spec.Containers {
+		for name := range spec.Containers[i].Resources.Limits {
+			if strings.Contains(string(name), "gpu") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// convertMainContainer converts the name of the container in which kubectl exec started the
+// processes.
+func (r *reader) convertMainContainer(worker *ir.Role) {
+	f := r.spec.Get("mainContainer")
+	name := f.String()
+	if name == "" {
+		return
+	}
+	training := findContainer(&worker.Template.Spec, name)
+	if worker.Template.Spec.Containers[training].Name != name {
+		f.MarkLeftOut("no container of the workers has this name, so the first is the training container")
+		return
+	}
+	r.setTrainingContainer(worker, training)
+	f.MarkPreserved("the training container of the workers")
+}
+
+// convertWorkerCommand removes a command of the workers that only waits or runs sshd, because a worker
+// without a command runs Rollcall's sshd.
+func (r *reader) convertWorkerCommand(worker *ir.Role) {
+	training := findContainer(&worker.Template.Spec, worker.RollcallAnnotations[gang.AnnotationContainers])
+	c, f := &worker.Template.Spec.Containers[training], worker.Source.At("spec", "containers").Item(training)
+	if words := slices.Concat(c.Command, c.Args); len(words) > 0 {
+		if !ir.IsIdleCommand(words) {
+			f.Get("command").AddNoteWithOutcome(source.Dropped, "",
+				"the command is kept, so the launcher cannot connect to the worker: it needs an sshd with the keys of the gang",
+				"end the command with: exec /bin/sh /etc/rollcall/ssh/sshd; or remove it, so that the worker runs Rollcall's sshd")
+			return
+		}
+		ir.RemoveIdleCommand(c, f)
+	}
+	ir.RedirectSSHProbes(c, f, r.Context.Frameworks)
+}
+
+// convertLauncherTransport reports how the launcher starts the processes of the workers.
+func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {
+	r.spec.Get("sshAuthMountPath").MarkChanged("",
+		"left out: Rollcall creates the keys, and ssh finds them with /etc/ssh/ssh_config for every user",
+		"remove options that name a key file from your commands")
+	if r.Version == v2beta1 || worker == nil {
+		return
+	}
+	r.replicaSpecs.AddNote("the launcher connects to the workers with ssh instead of kubectl exec",
+		"install the packages openssh-client and openssh-server in the images of both")
+	r.removeKubexecOptions(launcher)
+}
+
+// removeKubexecOptions removes options that name the script for kubectl exec from the command of the
+// launcher.
+func (r *reader) removeKubexecOptions(launcher *ir.Role) {
+	const script, agent = "kubexec.sh", "plm_rsh_agent"
+	c := &launcher.Template.Spec.Containers[0]
+	for _, list := range []*[]string{&c.Command, &c.Args} {
+		for i := 0; i+2 < len(*list); {
+			words := (*list)[i:]
+			if strings.TrimLeft(words[0], "-") != "mca" || words[1] != agent || !strings.Contains(words[2], script) {
+				i++
+				continue
+			}
+			*list = append((*list)[:i:i], words[3:]...)
+			launcherContainer(launcher).AddNote("-mca "+agent+" is removed from the command, because ssh replaces "+script, "")
+		}
+	}
+	if commandContains(launcher, script) {
+		launcherContainer(launcher).MarkDropped("the command names /etc/mpi/"+script+", which does not exist",
+			"remove the option; mpirun uses ssh by default")
+	}
+}
+
+func launcherContainer(launcher *ir.Role) source.Field {
+	return launcher.Source.At("spec", "containers").Item(0)
+}

@@ -1,0 +1,157 @@
+package kubeflow
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/podgroup"
+	"rollcall.training/internal/migrate/source"
+)
+
+// convertSuspendAndTTL converts the fields that only Jobs have. They decide which roles can be
+// StatefulSets, so they are converted first.
+func (r *reader) convertSuspendAndTTL() {
+	r.convertRunPolicyField("suspend", r.gang.ConvertSuspend)
+	r.convertRunPolicyField("ttlSecondsAfterFinished", r.gang.ConvertTTL)
+	r.convertRunPolicyField("managedBy", func(f source.Field) { r.gang.ConvertManagedBy(f, Group) })
+}
+
+// convertLimitsAndCleanup converts the fields that finish the job and delete its pods.
+func (r *reader) convertLimitsAndCleanup() {
+	r.convertRunPolicyField("cleanPodPolicy", r.convertCleanPodPolicy)
+	r.convertRunPolicyField("backoffLimit", r.convertBackoffLimit)
+	r.convertRunPolicyField("activeDeadlineSeconds", r.convertDeadline)
+	r.convertRunPolicyField("schedulingPolicy", r.convertSchedulingPolicy)
+}
+
+// convertRunPolicyField converts a field of the run policy. The operators before training-operator
+// had the fields in the spec. MPIJob has some of them in both places.
+func (r *reader) convertRunPolicyField(name string, convert func(source.Field)) {
+	policy, flat := r.spec.At("runPolicy", name), r.spec.Get(name)
+	if !policy.Exists() {
+		convert(flat)
+		return
+	}
+	convert(policy)
+	flat.MarkLeftOut("the field of runPolicy takes precedence")
+}
+
+func (r *reader) convertCleanPodPolicy(f source.Field) {
+	switch policy := f.String(); policy {
+	case "":
+		r.replicaSpecs.AddNote(
+			"cleanPodPolicy is not set: the operator kept the pods of a finished job, and Rollcall deletes running pods",
+			"set "+gang.AnnotationCleanPodPolicy+": none for the previous behavior")
+	case "None", "Running", "All":
+		r.gang.SetAnnotation(gang.AnnotationCleanPodPolicy, strings.ToLower(policy))
+		f.MarkPreserved("annotation " + gang.AnnotationCleanPodPolicy)
+	default:
+		f.MarkInvalid("must be None, Running or All")
+	}
+}
+
+func (r *reader) convertBackoffLimit(f source.Field) {
+	const differentCount = "the operator counts the restarts of all running containers; "
+	const jobField = "spec.backoffLimit of each Job"
+	limit := f.Int32()
+	switch {
+	case limit == nil:
+		r.applyDefaultBackoffLimit()
+	case *limit < 0:
+		f.MarkInvalid("must be 0 or more")
+	case r.gang.NeverRestarts():
+		f.MarkLeftOut("no role restarts")
+	case r.elastic:
+		r.gang.JobSpec.BackoffLimit = limit
+		f.MarkChanged(jobField, differentCount+"a Job counts failed pods", "")
+	default:
+		r.gang.SetAnnotation(gang.AnnotationMaxRestarts, strconv.Itoa(int(min(*limit, gang.MaxRestarts))))
+		reason := differentCount + "Rollcall counts restarts of the gang, one for all ranks that fail together"
+		if r.launcherIsJob {
+			reason = "the operator limits restarts of the launcher, and Rollcall limits restarts of the gang"
+		}
+		if *limit > gang.MaxRestarts {
+			reason += fmt.Sprintf("; the maximum is %d", gang.MaxRestarts)
+		}
+		f.MarkChanged("annotation "+gang.AnnotationMaxRestarts, reason, "")
+	}
+}
+
+// defaultBackoffLimit is the default of a Job (kubernetes pkg/apis/batch/v1/defaults.go).
+const defaultBackoffLimit = 6
+
+// applyDefaultBackoffLimit converts an absent backoffLimit. The operators replaced pods without a
+// limit, and a launcher that was a Job had the limit of a Job.
+func (r *reader) applyDefaultBackoffLimit() {
+	switch {
+	case r.launcherIsJob:
+		r.gang.SetAnnotation(gang.AnnotationMaxRestarts, strconv.Itoa(defaultBackoffLimit))
+	case r.gang.NeverRestarts():
+	case r.elastic:
+		r.gang.JobSpec.BackoffLimit = ptr.To[int32](math.MaxInt32)
+	default:
+		r.replicaSpecs.AddNote(
+			fmt.Sprintf("backoffLimit is not set: the operator restarted pods without a limit, and Rollcall restarts the gang "+
+				"at most %d times", gang.DefaultMaxRestarts),
+			"set "+gang.AnnotationMaxRestarts+" for a different limit")
+	}
+}
+
+// convertDeadline converts the time limit of the job. The limit of a Job restarts when the gang
+// restarts, because a restart suspends the Job.
+func (r *reader) convertDeadline(f source.Field) {
+	seconds := f.Int64()
+	const jobField = "spec.activeDeadlineSeconds of each Job"
+	switch {
+	case seconds == nil:
+		return
+	case *seconds < 1:
+		f.MarkInvalid("must be 1 or more")
+		return
+	case r.gang.NeverRestarts() || r.elastic:
+		f.MarkPreserved(jobField)
+	default:
+		f.MarkChanged(jobField, "the deadline of a Job restarts when the gang restarts", "")
+	}
+	r.gang.JobSpec.ActiveDeadlineSeconds = seconds
+}
+
+// convertSchedulingPolicy converts the request to a gang scheduler. A flag of the operator selected
+// the scheduler. With that flag the operator created a PodGroup for each job, even without a
+// schedulingPolicy.
+func (r *reader) convertSchedulingPolicy(f source.Field) {
+	minAvailable, queue, class := f.Get("minAvailable"), f.Get("queue"), f.Get("priorityClass")
+	minResources, timeout := f.Get("minResources"), f.Get("scheduleTimeoutSeconds")
+	request := podgroup.Spec{
+		MinMember: minAvailable.Int32(), Queue: queue.String(), PriorityClassName: class.String(),
+		ScheduleTimeoutSeconds: timeout.Int32(),
+	}
+	minResources.Decode(&request.MinResources)
+	if f.HasErrors() {
+		return
+	}
+	if !request.Apply(r.gang, r.Context.Scheduler) {
+		if len(f.Keys()) > 0 {
+			f.MarkDropped("the gang scheduler of the cluster is not known", "name it with --gang-scheduler")
+		}
+		return
+	}
+	group := "PodGroup " + r.gang.Name
+	minAvailable.MarkPreserved(group)
+	minResources.MarkPreserved(group)
+	if r.Context.Scheduler == source.SchedulerCoscheduling {
+		queue.MarkDropped("coscheduling has no queues", "")
+		class.MarkPreserved("spec.priorityClassName of the pods")
+		timeout.MarkPreserved(group)
+		return
+	}
+	class.MarkPreserved(group)
+	queue.MarkPreserved(group)
+	timeout.MarkDropped("Volcano has no such field",
+		"set "+gang.AnnotationStartTimeout+" to restart a gang that is not ready in time")
+}

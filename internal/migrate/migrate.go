@@ -1,0 +1,271 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/jobset"
+	"rollcall.training/internal/migrate/kubeflow"
+	"rollcall.training/internal/migrate/source"
+	"rollcall.training/internal/migrate/trainer"
+	"rollcall.training/internal/migrate/volcano"
+)
+
+// Migrator converts training jobs to labeled workloads. Its zero value is ready.
+type Migrator struct {
+	// Namespace is that of objects that name none. Empty means default.
+	Namespace string
+	// Config is that of the webhook that will admit the result.
+	Config gang.Config
+	// Scheduler is the gang scheduler of the cluster.
+	Scheduler source.Scheduler
+	// Aliases selects the former pod names that get a Service.
+	Aliases source.AliasPolicy
+	// Runtimes are further documents with runtimes of TrainJobs. They are not migrated.
+	Runtimes []*manifest.Document
+	// Framework is that of JobSets whose framework cannot be detected and of TrainJobs whose
+	// runtime names none. If it is empty, each of them has to name its framework.
+	Framework string
+}
+
+// Result is the result of a migration.
+type Result struct {
+	// Documents are those of the input, with each training job replaced by its workloads. Jobs
+	// that could not be migrated are omitted.
+	Documents []*manifest.Document
+	// Reports has one element for each training job, and one for each other object that the
+	// migration affects.
+	Reports []Report
+}
+
+// readersByGroup returns the reader of each API group.
+func readersByGroup() map[string]func(source.Object) (*ir.Gang, error) {
+	return map[string]func(source.Object) (*ir.Gang, error){
+		kubeflow.Group: kubeflow.Read,
+		jobset.Group:   jobset.Read,
+		trainer.Group:  trainer.Read,
+		volcano.Group:  volcano.Read,
+	}
+}
+
+// SupportsGroup reports whether objects of the API group can be migrated.
+func SupportsGroup(group string) bool { return readersByGroup()[group] != nil }
+
+// Migrate replaces each training job in the documents by its workloads. An error in one object does
+// not affect the others. A list that contains a training job is split into its items.
+func (m Migrator) Migrate(docs []*manifest.Document) Result {
+	run := migration{
+		Migrator: m, names: outputNames{}, scripts: configMapTexts{},
+		runtimes: runtimeCatalog{namespace: m.Namespace}, runtimeReports: map[int]manifest.Object{},
+	}
+	run.runtimes.addDocuments(docs)
+	run.runtimes.addDocuments(m.Runtimes)
+	run.scripts.addDocuments(docs)
+	run.names.addPassthrough(docs)
+	for _, d := range docs {
+		if !slices.ContainsFunc(d.Objects(), isMigratable) {
+			run.passThrough(d)
+			continue
+		}
+		parts := d.SplitList()
+		for i, part := range parts {
+			if objects := part.Objects(); len(objects) != 1 || !isMigratable(objects[0]) {
+				run.passThrough(part)
+			} else {
+				run.migrateDocument(objects[0], newLineLookup(d, i, len(parts)))
+			}
+		}
+	}
+	for i, o := range run.runtimeReports {
+		run.result.Reports[i] = run.runtimes.reportRuntime(o)
+	}
+	for _, o := range run.passedThrough {
+		if report, affected := m.checkReferences(run.gangs, o); affected {
+			run.result.Reports = append(run.result.Reports, report)
+		}
+	}
+	return run.result
+}
+
+// migration is one call of [Migrator.Migrate].
+type migration struct {
+	Migrator
+	result   Result
+	names    outputNames
+	scripts  configMapTexts
+	runtimes runtimeCatalog
+	// runtimeReports are the runtimes of the input by the index of their reports, which are
+	// complete only after all TrainJobs are migrated.
+	runtimeReports map[int]manifest.Object
+	gangs          []migratedGang
+	passedThrough  []manifest.Object
+}
+
+func (m *migration) passThrough(d *manifest.Document) {
+	m.result.Documents = append(m.result.Documents, d)
+	m.passedThrough = append(m.passedThrough, d.Objects()...)
+}
+
+// migrateDocument migrates the only object of a document.
+func (m *migration) migrateDocument(o manifest.Object, line func(path string) int) {
+	if isRuntime(o) {
+		m.runtimeReports[len(m.result.Reports)] = o
+		m.result.Reports = append(m.result.Reports, Report{})
+		return
+	}
+	texts := [][]byte{o.JSON}
+	if used := m.runtimes.findUsed(o); used != nil {
+		texts = append(texts, used.object.JSON)
+	}
+	docs, labels, report := m.migrateObject(o, line, source.Context{
+		Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework,
+		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
+		RequiredVars: m.requiredVars, ConfigMapTexts: m.scripts.findReferenced(texts...),
+	})
+	docs, report = m.names.claimNames(docs, report)
+	m.runtimes.recordUse(o, report)
+	if !report.Failed() {
+		m.gangs = append(m.gangs, newMigratedGang(labels, report.Outputs))
+	}
+	m.result.Documents = append(m.result.Documents, docs...)
+	m.result.Reports = append(m.result.Reports, report)
+}
+
+// isMigratable reports whether the object is a job of another system. Other kinds of the same API
+// groups, such as Notebook, are not.
+func isMigratable(o manifest.Object) bool {
+	gv, err := schema.ParseGroupVersion(o.APIVersion)
+	if err != nil || gv.Group == kubeflow.Group && !kubeflow.IsJobKind(o.Kind) {
+		return false
+	}
+	return SupportsGroup(gv.Group)
+}
+
+// newLineLookup returns a function that returns the line of a field in the source of a document, or
+// 0 if it is unknown. The fields are those of one of the document's parts.
+func newLineLookup(d *manifest.Document, part, parts int) func(path string) int {
+	objects := d.Objects()
+	if len(objects) != parts {
+		return func(string) int { return 0 } // the list has an item that is not an object
+	}
+	return func(path string) int {
+		if first, _, _ := strings.Cut(path, "."); strings.Contains(first, "/") {
+			return 0 // a field of a runtime, which is in another document
+		}
+		return objects[part].Line(path)
+	}
+}
+
+// migrateObject converts one object.
+func (m Migrator) migrateObject(
+	o manifest.Object, line func(path string) int, ctx source.Context,
+) ([]*manifest.Document, ir.LabelMapping, Report) {
+	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind}
+	var tree map[string]any
+	if err := o.Decode(&tree); err != nil {
+		report.Errors = []string{err.Error()}
+		return nil, ir.LabelMapping{}, report
+	}
+	var recorder source.Recorder
+	gv, _ := schema.ParseGroupVersion(o.APIVersion) // isMigratable parsed it
+	from := source.Object{
+		Group: gv.Group, Version: gv.Version, Kind: o.Kind, Root: recorder.Root(tree), Context: ctx,
+	}
+	report.Object = objectName(from)
+	b, err := readersByGroup()[gv.Group](from)
+	for _, fieldErr := range recorder.Errors() {
+		text := fieldErr.Error()
+		if n := line(fieldErr.Field); n > 0 {
+			text = fmt.Sprintf("line %d: %s", n, text)
+		}
+		report.Errors = append(report.Errors, text)
+	}
+	if err != nil {
+		report.Errors = append(report.Errors, err.Error())
+	}
+	if report.Failed() {
+		return nil, ir.LabelMapping{}, report
+	}
+	objects := b.Build()
+	recorder.ReportAllUnread(from.Root)
+	report.Entries = recorder.Entries()
+	docs, report := m.buildDocuments(o.Document, objects, report)
+	return docs, b.LabelMapping(), report
+}
+
+// objectName returns kind, namespace and name of an object.
+func objectName(o source.Object) string {
+	if ns := o.Namespace(); ns != "" {
+		return o.Kind + " " + ns + "/" + o.Name()
+	}
+	return strings.TrimSpace(o.Kind + " " + o.Name())
+}
+
+// buildDocuments encodes the objects and checks the workloads with the engine of the webhook.
+func (m Migrator) buildDocuments(
+	from *manifest.Document, objects []runtime.Object, report Report,
+) ([]*manifest.Document, Report) {
+	engine := injectors.NewEngine(injectors.Builtin(), m.Config)
+	var out []*manifest.Document
+	for _, obj := range objects {
+		tree, err := pruneEmptyFields(obj)
+		if err != nil {
+			report.Errors = append(report.Errors, err.Error())
+			continue
+		}
+		doc, err := manifest.NewDocument(from.Source, tree)
+		if err != nil {
+			report.Errors = append(report.Errors, err.Error())
+			continue
+		}
+		doc.Number = from.Number
+		out = append(out, doc)
+		report.Outputs = append(report.Outputs, kubectlName(obj))
+		if w, err := gang.WorkloadOf(obj); err == nil {
+			m.checkAdmission(engine, w, &report)
+		}
+	}
+	if report.Failed() {
+		report.Outputs = nil
+		return nil, report
+	}
+	return out, report
+}
+
+// checkAdmission adds the warnings and errors of the webhook for a workload.
+func (m Migrator) checkAdmission(engine *injectors.Engine, w gang.Workload, report *Report) {
+	draft := w.DeepCopy()
+	if draft.Meta().Namespace == "" {
+		draft.Meta().Namespace = m.Namespace
+	}
+	result, err := engine.Inject(draft)
+	report.Warnings = append(report.Warnings, result.Warnings.Strings()...)
+	if err != nil {
+		for _, cause := range injectors.DenialCauses(err) {
+			report.Errors = append(report.Errors,
+				fmt.Sprintf("the webhook would reject %s/%s: %s", w.Kind(), w.Meta().Name, cause))
+		}
+	}
+}
+
+// kubectlName returns the name of an object as kubectl prints it: job.batch/train.
+func kubectlName(obj runtime.Object) string {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	kind := strings.ToLower(gvk.Kind)
+	if gvk.Group != "" {
+		kind += "." + gvk.Group
+	}
+	named, ok := obj.(interface{ GetName() string })
+	if !ok {
+		return kind
+	}
+	return kind + "/" + named.GetName()
+}

@@ -1,0 +1,102 @@
+package migrate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// WriteJSON writes the reports as a JSON list.
+func WriteJSON(w io.Writer, reports []Report) error {
+	if reports == nil {
+		reports = []Report{}
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(reports); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// WriteText writes the reports for people: first dropped fields, then changed fields, then the
+// number of preserved fields. With all, it lists the preserved fields instead.
+func WriteText(w io.Writer, reports []Report, all bool) error {
+	var out strings.Builder
+	for i, r := range reports {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		r.writeText(&out, all)
+	}
+	if _, err := io.WriteString(w, out.String()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+// detailIndent is the width of the outcome column.
+const detailIndent = "            "
+
+func (r Report) writeText(out *strings.Builder, all bool) {
+	if r.Object == "" {
+		for _, m := range r.Errors {
+			fmt.Fprintf(out, "error: %s\n", m)
+		}
+		return
+	}
+	fmt.Fprintf(out, "%s (%s", r.Object, r.Source)
+	if r.Document > 0 {
+		fmt.Fprintf(out, ", document %d", r.Document)
+	}
+	out.WriteString(")")
+	switch {
+	case r.Passthrough:
+		out.WriteString(": passed through")
+	case r.Failed():
+		out.WriteString(": not migrated")
+	case len(r.Outputs) > 0:
+		fmt.Fprintf(out, " -> %s", strings.Join(r.Outputs, ", "))
+	}
+	out.WriteByte('\n')
+	for _, m := range r.Errors {
+		fmt.Fprintf(out, "  error     %s\n", m)
+	}
+	if r.Failed() && !r.Passthrough {
+		return
+	}
+	for _, outcome := range []source.Outcome{source.Dropped, source.Changed} {
+		r.writeEntries(out, outcome)
+	}
+	if n := r.Count(source.Preserved); all {
+		r.writeEntries(out, source.Preserved)
+	} else if n > 0 || len(r.Outputs) > 0 {
+		fmt.Fprintf(out, "  preserved %s\n", ir.FormatCount(n, "field"))
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(out, "  warning   %s\n", warning)
+	}
+}
+
+func (r Report) writeEntries(out *strings.Builder, outcome source.Outcome) {
+	for _, e := range r.Entries {
+		if e.Outcome != outcome {
+			continue
+		}
+		fmt.Fprintf(out, "  %-9s %s", e.Outcome, e.Path)
+		if e.To != "" {
+			fmt.Fprintf(out, " -> %s", e.To)
+		}
+		out.WriteByte('\n')
+		if e.Reason != "" {
+			fmt.Fprintf(out, "%s%s\n", detailIndent, e.Reason)
+		}
+		if e.Action != "" {
+			fmt.Fprintf(out, "%saction: %s\n", detailIndent, e.Action)
+		}
+	}
+}

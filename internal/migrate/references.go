@@ -1,0 +1,233 @@
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// migratedGang is a gang with the labels that its pods had and have.
+type migratedGang struct {
+	ir.LabelMapping
+	// workloads are the names of its Jobs and StatefulSets as kubectl prints them.
+	workloads string
+}
+
+func newMigratedGang(mapping ir.LabelMapping, outputs []string) migratedGang {
+	isWorkload := func(name string) bool {
+		return strings.HasPrefix(name, "job.") || strings.HasPrefix(name, "statefulset.")
+	}
+	workloads := slices.DeleteFunc(slices.Clone(outputs), func(name string) bool { return !isWorkload(name) })
+	return migratedGang{mapping, strings.Join(workloads, ", ")}
+}
+
+// objectScan scans an object that passes through for references to migrated jobs. It embeds the
+// report of the object.
+type objectScan struct {
+	Report
+	// gangs are those whose pods the object can select.
+	gangs []migratedGang
+}
+
+// checkReferences reports the fields of an object that the migration of the gangs breaks. It
+// returns false if there are none.
+func (m Migrator) checkReferences(gangs []migratedGang, o manifest.Object) (Report, bool) {
+	scan := objectScan{gangs: m.selectableGangs(gangs, o), Report: Report{
+		Source: o.Document.Source, Document: o.Document.Number, Passthrough: true,
+		Object: strings.TrimSpace(o.Kind + " " + o.Name),
+	}}
+	if o.Namespace != "" {
+		scan.Object = o.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	var tree map[string]any
+	if o.Decode(&tree) != nil {
+		return scan.Report, false // the API server rejects the object
+	}
+	walkTree("", tree, scan.checkValue)
+	return scan.Report, len(scan.Entries)+len(scan.Errors) > 0
+}
+
+// selectableGangs returns the gangs whose pods an object can select: those of its namespace, and all
+// if the object selects namespaces.
+func (m Migrator) selectableGangs(gangs []migratedGang, o manifest.Object) []migratedGang {
+	if strings.Contains(string(o.JSON), `"namespaceSelector"`) {
+		return gangs
+	}
+	effective := func(namespace string) string { return cmp.Or(namespace, m.Namespace, "default") }
+	return slices.DeleteFunc(slices.Clone(gangs), func(g migratedGang) bool {
+		return effective(g.Namespace) != effective(o.Namespace)
+	})
+}
+
+// walkTree visits the values of a tree in the order of their names, parents first. It skips the
+// children of a value if visit returns false.
+func walkTree(path string, value any, visit func(path string, value any) bool) {
+	if !visit(path, value) {
+		return
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			child := strings.TrimPrefix(path+"."+key, ".")
+			if strings.ContainsAny(key, "./[]") {
+				child = path + "[" + key + "]"
+			}
+			walkTree(child, v[key], visit)
+		}
+	case []any:
+		for i, item := range v {
+			walkTree(fmt.Sprintf("%s[%d]", path, i), item, visit)
+		}
+	}
+}
+
+func (s *objectScan) checkValue(path string, value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		last := path[strings.LastIndexByte(path, '.')+1:]
+		if last == "labels" || path == "metadata.annotations" || last == "managedFields" {
+			return false // not selectors
+		}
+		return !reportNestedObject(&s.Report, path, v) && !s.checkSelector(path, v)
+	case string:
+		reportEmbeddedManifests(&s.Report, path, v)
+		s.checkText(path, v)
+	}
+	return true
+}
+
+// selectorTerm is a label that a selector requires. The value is empty if only the key matters.
+type selectorTerm struct{ path, key, value string }
+
+// parseSelector returns the terms of a value that may be a label selector or a map of labels.
+func parseSelector(path string, tree map[string]any) []selectorTerm {
+	var out []selectorTerm
+	labels, labelsPath := tree, path
+	if matchLabels, ok := tree["matchLabels"].(map[string]any); ok {
+		labels, labelsPath = matchLabels, path+".matchLabels"
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if value, ok := labels[key].(string); ok {
+			out = append(out, selectorTerm{labelsPath, key, value})
+		}
+	}
+	path = strings.TrimSuffix(path, ".matchLabels")
+	expressions, _ := tree["matchExpressions"].([]any)
+	for i, item := range expressions {
+		e, _ := item.(map[string]any)
+		key, _ := e["key"].(string)
+		at := fmt.Sprintf("%s.matchExpressions[%d]", path, i)
+		values, _ := e["values"].([]any)
+		if len(values) == 0 {
+			out = append(out, selectorTerm{at, key, ""})
+		}
+		for _, value := range values {
+			if text, ok := value.(string); ok {
+				out = append(out, selectorTerm{at, key, text})
+			}
+		}
+	}
+	return out
+}
+
+// checkSelector reports the labels of a selector that the new pods do not have. It returns false if
+// the value does not select pods of any gang. Of several gangs, it prefers one whose labels replace
+// all terms.
+func (s *objectScan) checkSelector(path string, tree map[string]any) bool {
+	terms := parseSelector(path, tree)
+	i := slices.IndexFunc(s.gangs, func(g migratedGang) bool { return g.isSelectedBy(terms) && g.translatesAll(terms) })
+	if i < 0 {
+		i = slices.IndexFunc(s.gangs, func(g migratedGang) bool { return g.isSelectedBy(terms) })
+	}
+	if i < 0 {
+		return false
+	}
+	for _, term := range terms {
+		s.reportTerm(s.gangs[i], term)
+	}
+	return true
+}
+
+// translatesAll reports whether labels of the new pods can replace all terms.
+func (g migratedGang) translatesAll(terms []selectorTerm) bool {
+	return !slices.ContainsFunc(terms, func(term selectorTerm) bool {
+		_, _, ok := g.Translate(term.key, term.value)
+		return !ok
+	})
+}
+
+// isSelectedBy reports whether the terms contain labels of the gang's former system and none of
+// another job.
+func (g migratedGang) isSelectedBy(terms []selectorTerm) bool {
+	selected, others := false, false
+	for _, term := range terms {
+		label, known := g.FindSourceLabel(term.key, term.value)
+		switch {
+		case !known:
+		case term.value != "" && label.Meaning == ir.MeaningGang:
+			if term.value == g.Gang {
+				return true
+			}
+			others = true
+		case term.value == "" && label.Preserved: // the name of any Job
+		default:
+			selected = true
+		}
+	}
+	return selected && !others
+}
+
+// reportTerm reports a label that the new pods do not have.
+func (s *objectScan) reportTerm(g migratedGang, term selectorTerm) {
+	key, value, ok := g.Translate(term.key, term.value)
+	if ok && key == term.key && value == term.value {
+		return
+	}
+	action := g.SelectorHint()
+	if ok && value != "" {
+		action = fmt.Sprintf("replace it by %s: %s", key, value)
+	}
+	s.Entries = append(s.Entries, source.Entry{
+		Path: term.path, Outcome: source.Dropped, Action: action,
+		Reason: fmt.Sprintf("selects pods by %s, which does not select the pods of %s",
+			strings.TrimSuffix(term.key+": "+term.value, ": "), g.workloads),
+	})
+}
+
+// checkText reports labels in a text, such as a kubectl command or a query, that no new pod has.
+func (s *objectScan) checkText(path, text string) {
+	seen := map[string]bool{}
+	for _, g := range s.gangs {
+		for _, key := range g.RemovedLabels() {
+			if seen[key] || !mentionsLabel(text, key) {
+				continue
+			}
+			seen[key] = true
+			s.Entries = append(s.Entries, source.Entry{
+				Path: path, Outcome: source.Dropped, Action: g.SelectorHint(),
+				Reason: fmt.Sprintf("contains the label %s, which the pods of %s do not have", key, g.workloads),
+			})
+		}
+	}
+}
+
+// mentionsLabel reports whether a text contains a label, and not a longer one. A key without a
+// domain can be any word, so it counts only if it is compared with a value.
+func mentionsLabel(text, key string) bool {
+	if !strings.Contains(text, key) {
+		return false
+	}
+	const boundary = `[^-_./A-Za-z0-9]`
+	next := `($|` + boundary + `)`
+	if !strings.Contains(key, "/") {
+		next = `( *=| *!=| +in \()`
+	}
+	return regexp.MustCompile(`(^|` + boundary + `)` + regexp.QuoteMeta(key) + next).MatchString(text)
+}

@@ -1,0 +1,40 @@
+package migrate
+
+import "rollcall.training/internal/migrate/source"
+
+// Report describes what happened to one object.
+type Report struct {
+	// Source names the file.
+	Source string `json:"source,omitempty"`
+	// Document is the number of the document in the file, from 1. It is 0 for a file that cannot
+	// be read.
+	Document int `json:"document,omitempty"`
+	// Object names the object, for example PyTorchJob team/train, without a namespace if the
+	// manifest has none. It is empty for a document that cannot be read.
+	Object string `json:"object,omitempty"`
+	// Outputs names the new objects as kubectl prints them. It is empty if the object was not
+	// migrated.
+	Outputs []string `json:"outputs,omitempty"`
+	// Entries are the outcomes of the fields, by path.
+	Entries []source.Entry `json:"fields,omitempty"`
+	// Warnings are those of the webhook for the new objects.
+	Warnings []string `json:"warnings,omitempty"`
+	// Errors explain why the object, or a job within it, was not migrated. It is empty otherwise.
+	Errors []string `json:"errors,omitempty"`
+	// Passthrough is true for an object that is not a training job and is unchanged.
+	Passthrough bool `json:"passthrough,omitempty"`
+}
+
+// Failed reports whether the object, or a job within it, was not migrated.
+func (r Report) Failed() bool { return len(r.Errors) > 0 }
+
+// Count returns the number of fields with the given outcome.
+func (r Report) Count(o source.Outcome) int {
+	n := 0
+	for _, e := range r.Entries {
+		if e.Outcome == o {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,120 @@
+package migrate
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate/source"
+	"rollcall.training/internal/migrate/trainer"
+)
+
+// runtimeCatalog holds the runtimes that TrainJobs may name: first those of the input, then those
+// of [Migrator.Runtimes]. The first runtime of a name is used.
+type runtimeCatalog struct {
+	runtimes []*trainingRuntime
+	// namespace is that of objects that name none.
+	namespace string
+}
+
+// trainingRuntime is a runtime of the catalog.
+type trainingRuntime struct {
+	object manifest.Object
+	// trainJobs are the TrainJobs that use the runtime, and outputs the workloads of these.
+	trainJobs, outputs []string
+}
+
+// isRuntime reports whether the object is a TrainingRuntime or a ClusterTrainingRuntime.
+func isRuntime(o manifest.Object) bool {
+	gv, err := schema.ParseGroupVersion(o.APIVersion)
+	return err == nil && gv.Group == trainer.Group && trainer.IsRuntimeKind(o.Kind)
+}
+
+func (c *runtimeCatalog) addDocuments(docs []*manifest.Document) {
+	for _, d := range docs {
+		for _, o := range d.Objects() {
+			if isRuntime(o) {
+				c.runtimes = append(c.runtimes, &trainingRuntime{object: o})
+			}
+		}
+	}
+}
+
+// findTree implements [source.Context.FindRuntime].
+func (c *runtimeCatalog) findTree(kind, namespace, name string) map[string]any {
+	if found := c.find(kind, namespace, name); found != nil {
+		var tree map[string]any
+		if found.object.Decode(&tree) == nil {
+			return tree
+		}
+	}
+	return nil
+}
+
+func (c *runtimeCatalog) find(kind, namespace, name string) *trainingRuntime {
+	effectiveNamespace := func(ns string) string {
+		switch {
+		case kind == trainer.KindClusterTrainingRuntime:
+			return ""
+		case ns == "":
+			return c.namespace
+		}
+		return ns
+	}
+	i := slices.IndexFunc(c.runtimes, func(t *trainingRuntime) bool {
+		return t.object.Kind == kind && t.object.Name == name &&
+			effectiveNamespace(t.object.Namespace) == effectiveNamespace(namespace)
+	})
+	if i < 0 {
+		return nil
+	}
+	return c.runtimes[i]
+}
+
+// findUsed returns the runtime that a TrainJob names; nil for all other objects.
+func (c *runtimeCatalog) findUsed(job manifest.Object) *trainingRuntime {
+	kind, name, ok := trainer.ParseRuntimeRef(job.JSON)
+	if !ok {
+		return nil
+	}
+	return c.find(kind, job.Namespace, name)
+}
+
+// recordUse records that a TrainJob with the given report used its runtime.
+func (c *runtimeCatalog) recordUse(job manifest.Object, report Report) {
+	used := c.findUsed(job)
+	if used == nil || report.Failed() {
+		return
+	}
+	used.trainJobs = append(used.trainJobs, report.Object)
+	for _, output := range report.Outputs {
+		if !slices.Contains(used.outputs, output) {
+			used.outputs = append(used.outputs, output)
+		}
+	}
+}
+
+// reportRuntime returns the report of a runtime of the input. Its fields are in the reports of the
+// TrainJobs that use it.
+func (c *runtimeCatalog) reportRuntime(o manifest.Object) Report {
+	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind + " " + o.Name}
+	i := slices.IndexFunc(c.runtimes, func(t *trainingRuntime) bool {
+		return t.object.Document == o.Document && t.object.Kind == o.Kind &&
+			t.object.Namespace == o.Namespace && t.object.Name == o.Name
+	})
+	if i < 0 || len(c.runtimes[i].trainJobs) == 0 {
+		report.Entries = []source.Entry{{
+			Path: "spec", Outcome: source.Changed, Reason: "left out: no TrainJob of the input uses the runtime",
+			Action: "keep the file, and pass it with --runtimes when you migrate TrainJobs that use the runtime",
+		}}
+		return report
+	}
+	report.Outputs = c.runtimes[i].outputs
+	for _, job := range c.runtimes[i].trainJobs {
+		report.Entries = append(report.Entries, source.Entry{
+			Path: "spec", Outcome: source.Preserved, To: "see the report of " + job,
+		})
+	}
+	return report
+}

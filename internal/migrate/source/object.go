@@ -1,0 +1,88 @@
+package source
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// ErrUnsupported is wrapped by errors about kinds and versions that cannot be migrated.
+var ErrUnsupported = errors.New("not supported by this release")
+
+// Object is a custom resource to be migrated.
+type Object struct {
+	// Group, Version and Kind are those of its apiVersion and kind.
+	Group, Version, Kind string
+	// Root is the manifest. Its Recorder holds the outcomes.
+	Root Field
+	// Context is what the reader knows in addition to the manifest.
+	Context Context
+}
+
+// Context is what a reader knows in addition to the manifest. Its zero value is valid and knows
+// nothing.
+type Context struct {
+	// FindRuntime returns a TrainingRuntime or a ClusterTrainingRuntime as decoded JSON, or nil
+	// if it does not exist. The namespace is empty for a ClusterTrainingRuntime.
+	FindRuntime func(kind, namespace, name string) map[string]any
+	// Scheduler is the gang scheduler of the cluster. The former operators had a flag for it.
+	Scheduler Scheduler
+	// Aliases selects the former pod names that get a Service.
+	Aliases AliasPolicy
+	// Framework is the framework that the user chose for jobs that do not name one. Readers
+	// detect the framework if it is empty.
+	Framework string
+	// Frameworks are the frameworks that Rollcall supports.
+	Frameworks gang.Frameworks
+	// RequiredVars returns the variables that Rollcall sets in the training containers of a
+	// workload and that must not have another value. A nil function means no variables.
+	RequiredVars func(Workload) []corev1.EnvVar
+	// ConfigMapTexts are the contents of the ConfigMaps of the input that the object names.
+	ConfigMapTexts []string
+}
+
+// Workload describes a workload of a gang for [Context.RequiredVars].
+type Workload struct {
+	// Gang and Namespace name the gang.
+	Gang, Namespace string
+	// Framework and Role are the values of Rollcall's labels. The role of a workload without
+	// other workloads is ignored.
+	Framework, Role string
+	// Pods is the number of pods of each role.
+	Pods map[string]int32
+	// Annotations are Rollcall's annotations of the workload.
+	Annotations map[string]string
+	// Subdomain is the subdomain of the pods, or empty for the default.
+	Subdomain string
+}
+
+// AliasPolicy selects the former pod names that get a Service.
+type AliasPolicy string
+
+// The values of [AliasPolicy].
+const (
+	// AliasUsed creates a Service for each name that a text of the manifest contains. The zero
+	// value has the same meaning.
+	AliasUsed AliasPolicy = "used"
+	// AliasAll creates a Service for each pod.
+	AliasAll AliasPolicy = "all"
+	// AliasNone creates no Services.
+	AliasNone AliasPolicy = "none"
+)
+
+// Scheduler is a scheduler that places all pods of a gang together.
+type Scheduler string
+
+// The gang schedulers. The zero value means that the cluster has no gang scheduler.
+const (
+	SchedulerVolcano      Scheduler = "volcano"
+	SchedulerCoscheduling Scheduler = "coscheduling"
+)
+
+// Name returns metadata.name, or "" if it is absent.
+func (o Object) Name() string { return o.Root.At("metadata", "name").String() }
+
+// Namespace returns metadata.namespace, or "" if it is absent.
+func (o Object) Namespace() string { return o.Root.At("metadata", "namespace").String() }

@@ -1,0 +1,128 @@
+package source
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Outcome is what happened to a field.
+type Outcome string
+
+// The outcomes.
+const (
+	// Preserved fields have the same meaning in the result.
+	Preserved Outcome = "preserved"
+	// Changed fields have another meaning in the result, or reach the same end by other means.
+	Changed Outcome = "changed"
+	// Dropped fields are not in the result.
+	Dropped Outcome = "dropped"
+)
+
+// Entry records the outcome of a field, including all values below it.
+type Entry struct {
+	// Path is the field as users write it, for example spec.runPolicy.backoffLimit.
+	Path string `json:"path"`
+	// Outcome is what happened to the field.
+	Outcome Outcome `json:"outcome"`
+	// To describes its place in the result. It is empty if there is none.
+	To string `json:"to,omitempty"`
+	// Reason explains why the field was changed or dropped. It is empty for preserved fields.
+	Reason string `json:"reason,omitempty"`
+	// Action is what the user can do. It is empty if nothing has to be done.
+	Action string `json:"action,omitempty"`
+}
+
+// Recorder collects the outcomes and errors of one manifest. Its zero value is ready.
+type Recorder struct {
+	entries    []Entry
+	accounted  map[string]bool // paths with an outcome, which covers all values below
+	readPaths  map[string]bool // paths of empty values that a reader accessed
+	errors     field.ErrorList
+	extraRoots []Field
+}
+
+// Root returns the manifest, decoded from JSON, as a Field.
+func (r *Recorder) Root(tree map[string]any) Field { return Field{value: tree, recorder: r} }
+
+// AddRoot returns another object that belongs to the manifest, such as a runtime. Its paths start
+// with the given name. [Recorder.ReportAllUnread] includes it.
+func (r *Recorder) AddRoot(name string, tree map[string]any) Field {
+	root := Field{path: field.NewPath(name), value: tree, recorder: r}
+	r.extraRoots = append(r.extraRoots, root)
+	return root
+}
+
+// recordEntry adds an entry that settles its path. A path may have several entries: a field can be
+// preserved in one respect and changed in another.
+func (r *Recorder) recordEntry(e Entry) {
+	r.markAccounted(e.Path)
+	r.appendEntry(e)
+}
+
+func (r *Recorder) markAccounted(path string) {
+	if r.accounted == nil {
+		r.accounted = map[string]bool{}
+	}
+	r.accounted[path] = true
+}
+
+// appendEntry adds an entry that does not settle its path.
+func (r *Recorder) appendEntry(e Entry) {
+	if !slices.Contains(r.entries, e) {
+		r.entries = append(r.entries, e)
+	}
+}
+
+// Entries returns the entries in the order of their paths. Call it after [Recorder.ReportUnread].
+func (r *Recorder) Entries() []Entry {
+	out := slices.Clone(r.entries)
+	slices.SortStableFunc(out, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// Errors returns the errors of the manifest in the order in which they were found.
+func (r *Recorder) Errors() field.ErrorList { return r.errors }
+
+// AddError adds an error of the manifest.
+func (r *Recorder) AddError(err *field.Error) { r.errors = append(r.errors, err) }
+
+// ReportAllUnread calls [Recorder.ReportUnread] for the manifest and for all objects of
+// [Recorder.AddRoot].
+func (r *Recorder) ReportAllUnread(root Field) {
+	r.ReportUnread(root)
+	for _, extra := range r.extraRoots {
+		r.ReportUnread(extra)
+	}
+}
+
+// ReportUnread records each value below f that has no outcome as dropped. It ignores empty values
+// of fields that a reader accessed, because the reader knows these fields.
+func (r *Recorder) ReportUnread(f Field) {
+	if !f.Exists() || r.accounted[f.Path()] {
+		return
+	}
+	children := f.presentChildren()
+	for _, child := range children {
+		r.ReportUnread(child)
+	}
+	if f.isEmpty() && r.readPaths[f.Path()] || len(children) > 0 {
+		return
+	}
+	r.recordEntry(Entry{
+		Path: f.Path(), Outcome: Dropped,
+		Reason: "this release does not know the field", Action: "check if a Job or a StatefulSet has an equivalent field",
+	})
+}
+
+// truncateValue shortens a value for a message of one line.
+func truncateValue(text string) string {
+	const longest = 80
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > longest {
+		return text[:longest] + "…"
+	}
+	return text
+}

@@ -1,0 +1,252 @@
+package trainer
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/jobset"
+	"rollcall.training/internal/migrate/source"
+)
+
+// convertMLPolicy sets the framework of the gang, its roles and their numbers of pods.
+func (r *reader) convertMLPolicy() {
+	j := r.trainerJob()
+	if j == nil {
+		return
+	}
+	policy := r.runtime.At("spec", "mlPolicy")
+	var named []string
+	for _, policyKind := range []string{"torch", "mpi", "jax", "xgboost", "flux"} {
+		if policy.Get(policyKind).Exists() {
+			named = append(named, policyKind)
+		}
+	}
+	if len(named) > 1 {
+		policy.MarkInvalid("must have only one of " + strings.Join(named, " and "))
+		return
+	}
+	nodes := r.resolveNumNodes(policy)
+	if nodes < 1 {
+		return
+	}
+	switch {
+	case len(named) == 0:
+		r.convertWithoutPolicy(j, nodes)
+	case named[0] == "flux":
+		policy.Get("flux").MarkHandled()
+		policy.Get("flux").MarkInvalid("Rollcall does not start Flux instances; " +
+			"if the program needs only its processes started, use policy mpi")
+	case named[0] == "mpi":
+		r.convertMPI(policy.Get("mpi"), nodes)
+	default:
+		field, known := policy.Get(named[0]), []string{}
+		if named[0] == "torch" {
+			known = []string{"numProcPerNode", "elasticPolicy", "envInjection"}
+		}
+		field.ReportUnreadExcept(known...)
+		r.assignWorkerRole(named[0], j, nodes)
+		field.MarkPreserved("label " + gang.LabelFramework + ": " + r.Framework)
+	}
+}
+
+// overridden returns the field of the TrainJob if it has a value, and otherwise that of the runtime.
+func overridden(own, runtime source.Field) source.Field {
+	if own.Exists() {
+		runtime.MarkHandled()
+		return own
+	}
+	return runtime
+}
+
+// resolveNumNodes returns the number of nodes, or 0 if it is invalid.
+func (r *reader) resolveNumNodes(policy source.Field) int32 {
+	field := overridden(r.spec.At("trainer", "numNodes"), policy.Get("numNodes"))
+	nodes := ptr.Deref(field.Int32(), 1)
+	if !field.Exists() && !policy.Exists() {
+		nodes = r.trainerJob().PodsPerJob // without a policy, the runtime has the number
+	}
+	if nodes < 1 {
+		field.MarkInvalid("must be at least 1")
+		return 0
+	}
+	field.MarkPreserved("the number of pods of the workload")
+	return nodes
+}
+
+// assignWorkerRole makes a gang of one role.
+func (r *reader) assignWorkerRole(policyKind string, j *jobset.ReplicatedJob, nodes int32) {
+	j.Role = "worker"
+	r.setPodCount(j, nodes)
+	if policyKind == "torch" {
+		r.Framework = "pytorch"
+		r.convertTorch(j)
+		return
+	}
+	r.Framework = policyKind
+	r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it with policy " + policyKind)
+	if gpus := r.countGPUs(j); policyKind == "xgboost" && gpus > 1 {
+		r.nodeResourcesField(j).AddNoteWithOutcome(source.Changed, "DMLC_NUM_WORKER",
+			fmt.Sprintf("Trainer counted a worker for each of %d GPUs, %d in total; Rollcall counts the pods, %d",
+				gpus, int64(gpus)*int64(nodes), nodes),
+			"if the program starts a process for each GPU, set the number in the program")
+	}
+}
+
+// setPodCount sets the number of pods of a job.
+func (r *reader) setPodCount(j *jobset.ReplicatedJob, pods int32) {
+	spec := &j.Template.Spec
+	for name, before := range map[string]*int32{"parallelism": spec.Parallelism, "completions": spec.Completions} {
+		if before != nil && *before != pods {
+			j.Source.At("template", "spec", name).MarkLeftOut("numNodes overrides it")
+		}
+	}
+	j.PodsPerJob = pods
+	spec.Parallelism, spec.Completions = ptr.To(pods), ptr.To(pods)
+}
+
+// convertWithoutPolicy makes a plain Job if no framework is known, because the variables of a
+// framework could affect the program.
+func (r *reader) convertWithoutPolicy(j *jobset.ReplicatedJob, nodes int32) {
+	r.setPodCount(j, nodes)
+	r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it without a policy")
+	if r.Context.Framework != "" {
+		r.Framework, j.Role = r.Context.Framework, "worker"
+		return
+	}
+	j.NamedAfterJobSet = true
+	r.spec.Get("runtimeRef").AddNoteWithOutcome(source.Changed, "a plain Indexed Job",
+		"mlPolicy of the runtime does not name a framework; Rollcall does not manage the Job: "+
+			"no variables, no /dev/shm, no restart of all ranks, no phase",
+		"to make it a gang, name a framework with --framework")
+}
+
+// convertTorch converts the number of processes of each pod.
+func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
+	torch := r.runtime.At("spec", "mlPolicy", "torch")
+	field := overridden(r.spec.At("trainer", "numProcPerNode"), torch.Get("numProcPerNode")) // the latter until 2.1
+	value := field.IntOrString()
+	if value == "" || value == "auto" {
+		r.resolveAutoProcesses(j)
+		field.MarkPreserved("auto is the default")
+	} else {
+		if n, err := strconv.Atoi(value); value != "gpu" && value != "cpu" && (err != nil || n < 1) {
+			field.MarkInvalid("must be auto, gpu, cpu or a number from 1")
+			return
+		}
+		r.SetAnnotation(gang.AnnotationNprocPerNode, value)
+		field.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
+	}
+	torch.Get("elasticPolicy").MarkChanged("", "left out: no release of Trainer uses it",
+		"if the size of the gang may change, set "+gang.AnnotationElastic+" on the new workload")
+	torch.Get("envInjection").ReportUnreadExcept("targets")
+	r.convertEnvInjection(j)
+	r.completeTorchTuneCommand(j)
+}
+
+// resolveAutoProcesses sets the number of processes if Trainer and Rollcall count differently: Trainer
+// counts requested CPUs before limits (pkg/runtime/framework/plugins/torch/torch.go).
+func (r *reader) resolveAutoProcesses(j *jobset.ReplicatedJob) {
+	c := findContainer(j, j.TrainingContainer)
+	if c == nil || r.countGPUs(j) > 0 {
+		return
+	}
+	resources := r.nodeResources(c)
+	cpus := func(list corev1.ResourceList) int64 { q := list[corev1.ResourceCPU]; return q.Value() }
+	count := cpus(resources.Requests)
+	if count == 0 {
+		count = cpus(resources.Limits)
+	}
+	hasDevices := slices.ContainsFunc(resourceNames(c.Resources.Limits), func(name string) bool {
+		return strings.Contains(name, ".") && strings.Contains(name, "/")
+	})
+	if count = max(1, count); !hasDevices && count != max(1, cpus(c.Resources.Limits)) {
+		r.SetAnnotation(gang.AnnotationNprocPerNode, strconv.FormatInt(count, 10))
+		r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved,
+			fmt.Sprintf("annotation %s: %d, the requested CPUs, as in Trainer", gang.AnnotationNprocPerNode, count), "", "")
+	}
+}
+
+// resourceNames returns the sorted names of a list.
+func resourceNames(list corev1.ResourceList) []string {
+	var out []string
+	for name := range list {
+		out = append(out, string(name))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// nodeResources returns the resources that Trainer counts: those of the TrainJob if it has any, and
+// otherwise those of the runtime.
+func (r *reader) nodeResources(c *corev1.Container) corev1.ResourceRequirements {
+	var own corev1.ResourceRequirements
+	if field := r.spec.At("trainer", "resourcesPerNode"); field.Exists() && field.Decode(&own) {
+		return own
+	}
+	return c.Resources
+}
+
+// nodeResourcesField returns the place of these resources in the manifest.
+func (r *reader) nodeResourcesField(j *jobset.ReplicatedJob) source.Field {
+	if field := r.spec.At("trainer", "resourcesPerNode"); field.Exists() {
+		return field
+	}
+	return j.Source.At("template", "spec", "template")
+}
+
+// countGPUs returns the number of GPUs as Trainer counts them: the first resource whose name contains
+// gpu, requests before limits (pkg/runtime/runtime.go, GetNumGPUPerNode).
+func (r *reader) countGPUs(j *jobset.ReplicatedJob) int32 {
+	c := findContainer(j, containerNode)
+	if c == nil {
+		return 0
+	}
+	resources := r.nodeResources(c)
+	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
+		for _, name := range resourceNames(list) {
+			if q := list[corev1.ResourceName(name)]; strings.Contains(strings.ToLower(name), "gpu") && q.Sign() > 0 {
+				return int32(min(q.Value(), 1<<20)) //nolint:gosec // bounded by min
+			}
+		}
+	}
+	return 0
+}
+
+// convertEnvInjection converts the further containers that get variables (since 2.3). Init containers
+// get them in any case.
+func (r *reader) convertEnvInjection(j *jobset.ReplicatedJob) {
+	containers := []string{}
+	if j.TrainingContainer != "" {
+		containers = append(containers, j.TrainingContainer)
+	}
+	for _, target := range r.runtime.At("spec", "mlPolicy", "torch", "envInjection", "targets").Items() {
+		if r.jobSet.FindJob(target.Get("jobName").String()) != j {
+			target.MarkDropped("a Job outside the gang does not get the variables of the gang", "set the variables in the Job")
+			continue
+		}
+		for _, name := range target.Get("containerNames").Strings() {
+			if findContainer(j, name) != nil {
+				containers = append(containers, name)
+			}
+		}
+		target.ReportUnreadExcept("jobName", "containerNames")
+		target.MarkPreserved("annotation " + gang.AnnotationContainers + "; init containers always get the variables")
+	}
+	if len(containers) > 1 {
+		r.SetAnnotation(gang.AnnotationContainers, strings.Join(containers, ","))
+	}
+}
+
+// preservePort sets the port of Trainer, which is the same for all frameworks. Programs and network
+// policies can contain it.
+func (r *reader) preservePort() {
+	if f, ok := r.Context.Frameworks.Find(r.Framework); ok && !f.HasLauncher {
+		r.SetAnnotation(gang.AnnotationPort, strconv.Itoa(trainerPort))
+	}
+}

@@ -1,0 +1,241 @@
+package trainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/jobset"
+	"rollcall.training/internal/migrate/source"
+)
+
+// Group is the API group of TrainJob and its runtimes.
+const Group = "trainer.kubeflow.org"
+
+// The kinds of runtimes.
+const (
+	// KindTrainingRuntime is a runtime for the TrainJobs of its namespace.
+	KindTrainingRuntime = "TrainingRuntime"
+	// KindClusterTrainingRuntime is a runtime for all TrainJobs.
+	KindClusterTrainingRuntime = "ClusterTrainingRuntime"
+)
+
+// supportedVersion is the only released version.
+const supportedVersion = "v1alpha1"
+
+// Names with a meaning for Trainer (pkg/constants).
+const (
+	labelStep      = "trainer.kubeflow.org/trainjob-ancestor-step"
+	labelFramework = "trainer.kubeflow.org/framework"
+	stepTrainer    = "trainer"
+	stepDataset    = "dataset-initializer"
+	stepModel      = "model-initializer"
+	jobNode        = "node"
+	jobLauncher    = "launcher"
+	containerNode  = "node"
+	trainerPort    = 29500
+)
+
+// IsRuntimeKind reports whether a kind of the group is a runtime.
+func IsRuntimeKind(kind string) bool {
+	return kind == KindTrainingRuntime || kind == KindClusterTrainingRuntime
+}
+
+// ParseRuntimeRef returns the runtime that a TrainJob, encoded as JSON, names. It returns false if
+// the TrainJob names none.
+func ParseRuntimeRef(text []byte) (kind, name string, ok bool) {
+	var job struct {
+		Spec struct {
+			RuntimeRef struct {
+				Kind string `json:"kind"`
+				Name string `json:"name"`
+			} `json:"runtimeRef"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal(text, &job) != nil || job.Spec.RuntimeRef.Name == "" {
+		return "", "", false
+	}
+	ref := job.Spec.RuntimeRef
+	if ref.Kind == "" {
+		ref.Kind = KindClusterTrainingRuntime
+	}
+	return ref.Kind, ref.Name, true
+}
+
+// Read converts a TrainJob. Errors of the manifest are in the Recorder. The returned error is for a
+// kind or a version that cannot be migrated.
+func Read(o source.Object) (*ir.Gang, error) {
+	if o.Kind != "TrainJob" {
+		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
+	}
+	if o.Version != supportedVersion {
+		return nil, fmt.Errorf("version %q of TrainJob is not %s: %w", o.Version, supportedVersion, source.ErrUnsupported)
+	}
+	r := &reader{Object: o, Gang: ir.NewGang(o), spec: o.Root.Get("spec")}
+	if !r.findRuntime() {
+		return r.Gang, nil
+	}
+	r.jobSet = jobset.NewReader(o, r.Gang, r.jobSetTemplate().Get("spec"))
+	if len(r.jobSet.Jobs) == 0 {
+		return r.Gang, nil
+	}
+	r.applyRuntimeMetadata()
+	r.indexJobsByStep()
+	r.applyOverrides()
+	r.applyTrainer()
+	r.applyInitializers()
+	r.convertMLPolicy()
+	r.preservePort()
+	r.convertSuspendAndDeadline()
+	r.jobSet.BuildGang()
+	r.convertPodGroupPolicy()
+	return r.Gang, nil
+}
+
+// reader converts one TrainJob.
+type reader struct {
+	source.Object
+	*ir.Gang
+	spec    source.Field
+	runtime source.Field
+	jobSet  *jobset.Reader
+	// jobByStep are the jobs of the runtime by the value of their label labelStep.
+	jobByStep map[string]*jobset.ReplicatedJob
+}
+
+func (r *reader) jobSetTemplate() source.Field { return r.runtime.At("spec", "template") }
+
+// applyRuntimeMetadata merges the labels and annotations that Trainer gives to the JobSet: those of
+// the runtime, and those of spec of the TrainJob (until 2.1).
+func (r *reader) applyRuntimeMetadata() {
+	meta := r.jobSetTemplate().Get("metadata")
+	for _, name := range []string{"labels", "annotations"} {
+		to := &r.Labels
+		if name == "annotations" {
+			to = &r.Annotations
+		}
+		all := map[string]string{}
+		for _, field := range []source.Field{meta.Get(name), r.spec.Get(name)} {
+			maps.Copy(all, field.StringMap())
+			field.MarkPreserved(name + " of each workload")
+		}
+		maps.Copy(all, *to)
+		if len(all) > 0 {
+			*to = all
+		}
+	}
+	for _, name := range meta.Keys() {
+		if name != "labels" && name != "annotations" {
+			meta.Get(name).MarkLeftOut("Trainer uses only labels and annotations of the metadata")
+		}
+	}
+}
+
+// indexJobsByStep finds the jobs to which the TrainJob applies.
+func (r *reader) indexJobsByStep() {
+	r.jobByStep = map[string]*jobset.ReplicatedJob{}
+	for _, j := range r.jobSet.Jobs {
+		step, ok := j.Template.Labels[labelStep]
+		if !ok {
+			continue
+		}
+		j.Source.At("template", "metadata", "labels").Get(labelStep).MarkPreserved("the step " + step)
+		delete(j.Template.Labels, labelStep)
+		if r.jobByStep[step] == nil {
+			r.jobByStep[step] = j
+		}
+		if j.Replicas != 1 {
+			j.Source.Get("replicas").MarkChanged("1", "Trainer always starts one Job", "")
+			j.Replicas = 1
+		}
+	}
+	if r.jobByStep[stepTrainer] != nil {
+		return
+	}
+	if j := r.jobSet.FindJob(jobNode); j != nil {
+		r.jobByStep[stepTrainer] = j
+		return
+	}
+	jobs := r.jobSetTemplate().At("spec", "replicatedJobs")
+	jobs.MarkHandled()
+	jobs.MarkRequired(fmt.Sprintf("one job must train; give it the label %s: %s", labelStep, stepTrainer))
+}
+
+// trainerJob returns the job to which spec.trainer applies, or nil.
+func (r *reader) trainerJob() *jobset.ReplicatedJob { return r.jobByStep[stepTrainer] }
+
+func (r *reader) convertSuspendAndDeadline() {
+	spec := r.jobSetTemplate().Get("spec")
+	spec.Get("suspend").MarkLeftOut("suspend of the TrainJob overrides it")
+	spec.DeleteKey("suspend")
+	r.ConvertSuspend(r.spec.Get("suspend"))
+	r.ConvertManagedBy(r.spec.Get("managedBy"), Group)
+	if deadline := r.spec.Get("activeDeadlineSeconds"); deadline.Exists() {
+		r.JobSpec.ActiveDeadlineSeconds = deadline.Int64()
+		deadline.MarkChanged("spec.activeDeadlineSeconds of each Job", "the time restarts when the gang restarts", "")
+	}
+}
+
+// findRuntime finds the runtime of the TrainJob and reports whether it exists.
+func (r *reader) findRuntime() bool {
+	ref := r.spec.Get("runtimeRef")
+	name, kind := ref.Get("name").String(), ref.Get("kind").String()
+	if name == "" {
+		ref.Get("name").MarkRequired("the runtime describes the pods")
+		return false
+	}
+	if kind == "" {
+		kind = KindClusterTrainingRuntime
+	}
+	if g := ref.Get("apiGroup").String(); g != "" && g != Group || !IsRuntimeKind(kind) {
+		ref.MarkHandled()
+		ref.MarkInvalid(fmt.Sprintf("must be a %s or a %s of %s", KindTrainingRuntime, KindClusterTrainingRuntime, Group))
+		return false
+	}
+	tree, isBundled := r.lookUpRuntime(kind, name)
+	if tree == nil {
+		ref.Get("name").MarkInvalid(r.describeMissingRuntime(kind, name))
+		return false
+	}
+	r.runtime = r.Root.Recorder().AddRoot(kind+"/"+name, tree)
+	for _, field := range []string{"apiVersion", "kind", "metadata", "status"} {
+		r.runtime.Get(field).MarkHandled()
+	}
+	ref.ReportUnreadExcept("name", "kind", "apiGroup")
+	ref.MarkPreserved(kind + " " + name)
+	if isBundled {
+		ref.AddNote(fmt.Sprintf("the input does not contain the runtime, so the one of Trainer %s was used",
+			bundledRuntimesVersion),
+			"if the runtime of your cluster differs, for example in its image, pass it with --runtimes")
+	}
+	return true
+}
+
+// describeMissingRuntime describes where the reader looked for a runtime, and how to pass it.
+func (r *reader) describeMissingRuntime(kind, name string) string {
+	where := "the input, the files of --runtimes"
+	if kind == KindClusterTrainingRuntime {
+		where += " and the runtimes of Trainer " + bundledRuntimesVersion
+	} else {
+		where += fmt.Sprintf(" (namespace %q)", r.Object.Namespace())
+	}
+	return fmt.Sprintf("there is no such %s in %s; "+
+		"write it to a file with kubectl get %s %s -o yaml, and pass the file with --runtimes",
+		kind, where, strings.ToLower(kind), name)
+}
+
+// lookUpRuntime returns a runtime, and whether it is one of those that Trainer installs.
+func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundled bool) {
+	if r.Context.FindRuntime != nil {
+		if tree := r.Context.FindRuntime(kind, r.Object.Namespace(), name); tree != nil {
+			return tree, false
+		}
+	}
+	if kind != KindClusterTrainingRuntime || !slices.Contains(BundledRuntimes(), name) {
+		return nil, false
+	}
+	return readBundledRuntime(name), true
+}

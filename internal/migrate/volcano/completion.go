@@ -1,0 +1,140 @@
+package volcano
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+)
+
+// convertSuccess determines the roles whose success completes the gang. In Volcano, policies name the
+// tasks, and without such a policy all pods must succeed.
+func (r *reader) convertSuccess() {
+	f, completing := r.spec.Get("minSuccess"), r.listCompletingRoles()
+	minSuccess := f.Int32()
+	switch {
+	case len(completing) > 0:
+		r.setCompletionRole(r.selectCompletionRole(completing))
+		f.MarkDropped("a task or a number of pods completes the job, and Rollcall supports only one of the two", "")
+	case minSuccess == nil || *minSuccess >= r.podCount:
+		f.MarkPreserved("all ranks must succeed")
+		r.requireAllRanks()
+	case r.isSingleWorkload():
+		r.gang.Roles[0].StatefulSet = false
+		rules := []batchv1.SuccessPolicyRule{{SucceededCount: ptr.To(*minSuccess)}}
+		r.gang.JobSpec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: rules}
+		f.MarkPreserved("spec.successPolicy of the Job")
+	default:
+		f.MarkDropped("the gang has several workloads, and a Job counts only its own pods",
+			"name the role that determines completion with "+gang.AnnotationSuccessPolicy)
+		r.requireAllRanks()
+	}
+}
+
+// listCompletingRoles returns the roles whose completion completes the job.
+func (r *reader) listCompletingRoles() []string {
+	var roles []string
+	for i, t := range r.tasks {
+		if r.actionForEvent(t, eventTaskCompleted) == actionCompleteJob {
+			roles = append(roles, r.gang.Roles[i].Name)
+		}
+	}
+	return roles
+}
+
+// determinesCompletion reports whether the framework completes a gang when the role completes.
+func (r *reader) determinesCompletion(role string) bool {
+	frameworkRole, _ := r.framework.FindRole(role)
+	return frameworkRole.DeterminesCompletion
+}
+
+// hasCompletionRole reports whether the gang has a role for which determinesCompletion is true.
+func (r *reader) hasCompletionRole() bool {
+	return slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool { return r.determinesCompletion(role.Name) })
+}
+
+// requireAllRanks makes all ranks determine completion. The workers of a launcher never finish.
+func (r *reader) requireAllRanks() {
+	if !r.isSingleWorkload() && !r.framework.HasLauncher && r.hasCompletionRole() {
+		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
+	}
+}
+
+// selectCompletionRole returns the role that determines completion: the framework's, or the one with
+// rank 0.
+func (r *reader) selectCompletionRole(roles []string) string {
+	if i := slices.IndexFunc(roles, r.determinesCompletion); i >= 0 {
+		return roles[i]
+	}
+	return roles[0]
+}
+
+// setCompletionRole makes the completion of a role complete the gang.
+func (r *reader) setCompletionRole(name string) {
+	if r.gang.Roles[0].Name != name {
+		r.gang.Homogeneous = false // in one workload, only rank 0 can determine completion
+	}
+	finishing, finishes := 0, false
+	for i, role := range r.gang.Roles {
+		if role.Name == name {
+			r.gang.Roles[i].StatefulSet = false // a StatefulSet does not complete
+		}
+		if frameworkRole, _ := r.framework.FindRole(role.Name); !frameworkRole.LongRunning {
+			finishing++
+			finishes = finishes || role.Name == name
+		}
+	}
+	isOnlyFinishingRole := finishes && finishing == 1 && !r.hasCompletionRole()
+	switch {
+	case len(r.gang.Roles) == 1 || r.determinesCompletion(name) && !r.isSingleWorkload():
+	case r.isSingleWorkload():
+		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyRank0)
+	case !isOnlyFinishingRole:
+		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, name)
+	}
+}
+
+// isSingleWorkload reports whether one workload has all roles.
+func (r *reader) isSingleWorkload() bool {
+	first, _ := r.gang.LocateRole(r.gang.Roles[0].Name)
+	last, _ := r.gang.LocateRole(r.gang.Roles[len(r.gang.Roles)-1].Name)
+	return first == last
+}
+
+// reportCompletionPolicy records the outcome of a policy for the completion of a task, or of every
+// task if the task is nil.
+func (r *reader) reportCompletionPolicy(p lifecyclePolicy, t *task) {
+	if p.action != actionCompleteJob {
+		p.field.MarkDropped("the completion of a role can complete the gang, but not cause "+p.action, "")
+		return
+	}
+	completing := r.listCompletingRoles()
+	if len(completing) == 0 {
+		p.field.MarkDropped("another policy of the task takes precedence", "")
+		return
+	}
+	name := r.selectCompletionRole(completing)
+	to := fmt.Sprintf("the completion of %s completes the gang", name)
+	if policy := r.gang.RollcallAnnotations[gang.AnnotationSuccessPolicy]; policy != "" {
+		to = fmt.Sprintf("annotation %s: %s", gang.AnnotationSuccessPolicy, policy)
+	}
+	if len(completing) == 1 || t != nil && r.findTaskRole(*t) == name {
+		p.field.MarkPreserved(to)
+		return
+	}
+	p.field.MarkChanged(to, fmt.Sprintf("in Volcano each of %s completes the job, and only one role completes a gang",
+		strings.Join(completing, ", ")), "name another role with "+gang.AnnotationSuccessPolicy)
+}
+
+// findTaskRole returns the role of a task, or "".
+func (r *reader) findTaskRole(t task) string {
+	if i := slices.IndexFunc(r.tasks, func(other task) bool { return other.name == t.name }); i >= 0 {
+		return r.gang.Roles[i].Name
+	}
+	return ""
+}

@@ -1,0 +1,274 @@
+package volcano
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+)
+
+// candidate is a task whose role is not known yet.
+type candidate struct {
+	task
+	role ir.Role
+}
+
+// homogeneousFrameworks are the frameworks whose roles can share one workload.
+var homogeneousFrameworks = []string{"pytorch", "xgboost", "lightgbm"}
+
+// readTasks returns the tasks that have pods.
+func (r *reader) readTasks() []candidate {
+	var candidates []candidate
+	for i := range r.spec.Get("tasks").Items() {
+		if c, ok := r.readTask(i); ok {
+			candidates = append(candidates, c)
+		}
+	}
+	return candidates
+}
+
+// readTask reads one task. It returns false for a task without pods or with mistakes.
+func (r *reader) readTask(index int) (candidate, bool) {
+	f := r.spec.Get("tasks").Item(index)
+	c := candidate{task: task{name: f.Get("name").String(), field: f}}
+	if c.name == "" {
+		c.name = fmt.Sprintf("default%d", index) // the name that Volcano's webhook sets
+	}
+	c.role = ir.Role{
+		Source: f.Get("template"), RollcallAnnotations: map[string]string{},
+		SourceNames: ir.SourceNames{
+			Role: c.name, Prefix: r.gang.Name + "-" + c.name + "-",
+			IndexField: "metadata.labels['" + taskIndexLabel + "']",
+		},
+	}
+	replicas := f.Get("replicas")
+	c.role.Pods = ptr.Deref(replicas.Int32(), 0)
+	if c.role.Pods < 0 || c.role.Pods > gang.MaxPods {
+		replicas.MarkInvalid(fmt.Sprintf("must be a number of pods from 0 to %d", gang.MaxPods))
+		return c, false
+	}
+	replicas.MarkPreserved("the number of pods of the workload")
+	c.policies = readPolicies(f.Get("policies"))
+	if !c.role.Source.Exists() {
+		c.role.Source.MarkRequired("the pods are created from it")
+		return c, false
+	}
+	if !c.role.Source.Decode(&c.role.Template) {
+		return c, false
+	}
+	r.texts = append(r.texts, collectTexts(&c.role.Template.Spec)...)
+	if c.role.Pods == 0 {
+		f.MarkLeftOut("it has no pods")
+		return c, false
+	}
+	r.podCount += c.role.Pods
+	c.role.Template.Name = "" // Volcano overwrites it
+	convertTaskFields(&c)
+	return c, true
+}
+
+// numaPolicyAnnotation is the pod annotation that Volcano sets for topologyPolicy. Its scheduler reads
+// the annotation.
+const numaPolicyAnnotation = "volcano.sh/numa-topology-policy"
+
+// convertTaskFields converts the fields of a task other than its pods.
+func convertTaskFields(c *candidate) {
+	minAvailable := c.field.Get("minAvailable")
+	if v := minAvailable.Int32(); v != nil && *v < c.role.Pods {
+		minAvailable.MarkDropped("a gang needs all of its ranks, and a PodGroup has no minimum for each role", "")
+	} else {
+		minAvailable.MarkPreserved("the number of pods of the workload")
+	}
+	if policy := c.field.Get("topologyPolicy"); policy.String() != "" && policy.String() != "none" {
+		metav1.SetMetaDataAnnotation(&c.role.Template.ObjectMeta, numaPolicyAnnotation, policy.String())
+		policy.MarkPreserved("annotation " + numaPolicyAnnotation + " of the pods")
+	} else {
+		policy.MarkHandled()
+	}
+	c.field.Get("partitionPolicy").MarkDropped("a gang is scheduled and restarted as a unit",
+		"create a gang for each partition if the partitions do not communicate")
+}
+
+// assignTasks makes roles of the tasks, in the order of their ranks. A task without a role becomes a
+// Job outside the gang.
+func (r *reader) assignTasks(candidates []candidate) {
+	if len(candidates) == 0 {
+		r.spec.Get("tasks").MarkRequired("a gang needs at least one pod")
+		return
+	}
+	r.assignRoles(candidates)
+	for _, role := range r.framework.Roles {
+		players := slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.role.Name != role.Name })
+		switch {
+		case len(players) == 0:
+		case len(players) > 1:
+			players[1].field.Get("name").MarkInvalid(fmt.Sprintf(
+				"has the role %s of %s, like task %s; a gang has each role once, so merge the tasks",
+				role.Name, r.framework.Name, players[0].name))
+		case role.MaxPods == 1 && players[0].role.Pods > 1:
+			players[0].field.Get("replicas").MarkInvalid(fmt.Sprintf(
+				"must be 1, because %s has one %s; move the other pods to another task, or name another task %s",
+				r.framework.Name, role.Name, role.Name))
+		default:
+			r.addRole(role, players[0])
+		}
+	}
+	for _, c := range candidates {
+		if c.role.Name == "" {
+			r.addStandaloneJob(c)
+		}
+	}
+	r.gang.Homogeneous = slices.Contains(homogeneousFrameworks, r.framework.Name) && !r.hasPlugin("env")
+}
+
+// addRole adds a task to the gang. Workers of a launcher run until they are stopped.
+func (r *reader) addRole(role gang.Role, c candidate) {
+	c.role.StatefulSet = role.LongRunning || role.Name == roleWorker && r.hasRole(gang.RoleLauncher)
+	c.field.Get("name").MarkPreserved("the role " + role.Name)
+	r.gang.Roles = append(r.gang.Roles, c.role)
+	r.tasks = append(r.tasks, c.task)
+}
+
+// assignRoles sets the role of each task. With a plugin, the names of the tasks decide, and other
+// tasks have no role. Without a plugin, the roles are inferred from the names, then from the commands.
+// The remaining tasks are workers.
+func (r *reader) assignRoles(candidates []candidate) {
+	if roles := r.rolesFromPlugin(); roles != nil {
+		for i := range candidates {
+			candidates[i].role.Name = roles[candidates[i].name]
+		}
+		return
+	}
+	if len(candidates) == 1 {
+		candidates[0].role.Name = r.framework.DefaultRole
+		return
+	}
+	for i := range candidates {
+		candidates[i].role.Name = inferRole(r.framework, candidates[i].name)
+	}
+	if r.framework.HasLauncher {
+		r.assignLauncherByCommand(candidates)
+	}
+	for i := range candidates {
+		if candidates[i].role.Name == "" {
+			candidates[i].role.Name = roleWorker
+		}
+	}
+}
+
+// volcanoSSHPort is the default port of the plugins mpi and ssh.
+const volcanoSSHPort = 22
+
+// rolesFromPlugin returns the roles by the names of tasks, according to the flags of the framework's
+// plugin. It returns nil without a plugin.
+func (r *reader) rolesFromPlugin() map[string]string {
+	flags, ok := r.plugins[r.framework.Name]
+	if !ok {
+		return nil
+	}
+	roles := map[string]string{}
+	assign := func(flag, role string) {
+		roles[flags.stringOrDefault(flag, flag)] = role
+		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role))
+	}
+	switch r.framework.Name {
+	case "pytorch":
+		assign("master", roleMaster)
+		assign("worker", roleWorker)
+		r.convertPort(flags)
+		for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
+			flags.fieldOf(flag).MarkChanged("", "left out: torch waits for the master in its rendezvous, and the name of the "+
+				"master resolves before the master is ready", "")
+		}
+	case "tensorflow":
+		for _, name := range []string{"ps", "worker", "chief", "evaluator"} {
+			assign(name, name)
+		}
+		r.convertPort(flags)
+	case "mpi":
+		assign("master", gang.RoleLauncher)
+		assign("worker", roleWorker)
+		if flags.isSet("port") {
+			flags.portOrDefault("port", volcanoSSHPort)
+			flags.fieldOf("port").MarkChanged("", fmt.Sprintf("Rollcall's sshd listens on port %d, and ssh is configured for it",
+				ir.SSHDPort(r.Context.Frameworks)), "")
+		}
+	}
+	return roles
+}
+
+// convertPort converts the rendezvous port of a plugin.
+func (r *reader) convertPort(flags parsedFlags) {
+	port, f := flags.portOrDefault("port", r.framework.Port), flags.fieldOf("port")
+	const defaultPort = "the default port of the framework"
+	switch {
+	case port == r.framework.Port:
+		f.MarkPreserved(defaultPort)
+	case port < gang.MinPort:
+		f.MarkChanged(defaultPort, fmt.Sprintf("ports below %d require a privileged container", gang.MinPort), "")
+	default:
+		r.gang.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
+		f.MarkPreserved("annotation " + gang.AnnotationPort)
+	}
+}
+
+// assignLauncherByCommand finds the launcher by its command. If the commands of exactly one task start
+// a launcher, the other tasks are workers.
+func (r *reader) assignLauncherByCommand(candidates []candidate) {
+	var launchers []int
+	for i := range candidates {
+		if r.startsLauncher(strings.Join(collectTexts(&candidates[i].role.Template.Spec), "\n")) {
+			launchers = append(launchers, i)
+		}
+	}
+	if len(launchers) != 1 {
+		return
+	}
+	for i := range candidates {
+		candidates[i].role.Name = roleWorker
+	}
+	candidates[launchers[0]].role.Name = gang.RoleLauncher
+}
+
+// startsLauncher reports whether a text contains the command of a launcher.
+func (r *reader) startsLauncher(text string) bool {
+	return slices.ContainsFunc(frameworkHints, func(hint frameworkHint) bool {
+		framework, _ := r.Context.Frameworks.Find(hint.framework)
+		return framework.HasLauncher && hint.commandPattern.MatchString(text)
+	})
+}
+
+// addStandaloneJob makes a Job outside the gang of a task that has no role. The plugin has no
+// variables for the task either.
+func (r *reader) addStandaloneJob(c candidate) {
+	name := r.gang.Name + "-" + c.name
+	c.field.ReportUnreadExcept("name", "replicas", "minAvailable", "template", "policies", "topologyPolicy",
+		"maxRetry", "dependsOn", "partitionPolicy")
+	for _, field := range []string{"policies", "maxRetry", "dependsOn"} {
+		c.field.Get(field).MarkDropped("a Job outside the gang handles failed pods by its own rules and does not wait",
+			"check its backoffLimit and podFailurePolicy")
+	}
+	c.field.MarkChanged("job.batch/"+name,
+		fmt.Sprintf("the task has no role in %s, so it becomes a Job outside the gang: it does not finish or restart with "+
+			"the gang, and its pods have neither hostnames nor Volcano's labels", r.framework.Name),
+		fmt.Sprintf("check if the gang needs it; select its pods by %s: %s", batchv1.JobNameLabel, name))
+	job := &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.gang.Namespace},
+		Spec: batchv1.JobSpec{
+			Parallelism: ptr.To(c.role.Pods), Completions: ptr.To(c.role.Pods),
+			CompletionMode: ptr.To(batchv1.IndexedCompletion), Template: c.role.Template,
+		},
+	}
+	if job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	}
+	r.gang.AdditionalObjects = append(r.gang.AdditionalObjects, job)
+}

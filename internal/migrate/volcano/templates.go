@@ -1,0 +1,182 @@
+package volcano
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
+)
+
+// convertTemplates applies the changes that Volcano makes to the pods, and removes what the pods of a
+// gang cannot have.
+func (r *reader) convertTemplates() {
+	for i := range r.gang.Roles {
+		role := &r.gang.Roles[i]
+		spec := &role.Template.Spec
+		r.removePodNames(role)
+		r.removeVars(role)
+		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
+			role.Source.At("spec", "containers").AddNote(
+				fmt.Sprintf("container %s is the training container, and only it gets the variables of the framework",
+					spec.Containers[0].Name),
+				"select others with "+gang.AnnotationContainers)
+		}
+		if role.Name == roleWorker && role.StatefulSet {
+			r.convertWorkerCommand(role)
+		}
+		if spec.HostNetwork && spec.DNSPolicy == "" { // the same change as in Volcano's webhook
+			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+		}
+		reportDependencies(r.tasks[i], role)
+	}
+}
+
+// removePodNames removes names that a template gives to all of its pods.
+func (r *reader) removePodNames(role *ir.Role) {
+	spec, f := &role.Template.Spec, role.Source.Get("spec")
+	if spec.Hostname != "" {
+		f.Get("hostname").MarkDropped("every rank has its own hostname",
+			fmt.Sprintf("replace %s in the manifest by the hostnames of the pods", spec.Hostname))
+	}
+	if spec.Subdomain != "" && spec.Subdomain != r.gang.Name {
+		f.Get("subdomain").MarkDropped("the ranks are hosts in the Service of the gang",
+			fmt.Sprintf("replace .%s after hostnames in the manifest by .%s", spec.Subdomain, r.gang.Name))
+	}
+	spec.Hostname, spec.Subdomain = "", ""
+}
+
+// listPluginVars returns the variables that the plugins set in the pods of a role. They overwrite those
+// of the user.
+func (r *reader) listPluginVars(role string) []string {
+	var names []string
+	if r.hasPlugin("env") {
+		names = append(names, taskIndexVars...)
+	}
+	if r.hostsInEnv {
+		for _, t := range r.tasks {
+			names = append(names, hostsVarName(t.name), numVarName(t.name))
+		}
+	}
+	if !r.hasPlugin(r.framework.Name) {
+		return names
+	}
+	switch r.framework.Name {
+	case "mpi":
+		if role == gang.RoleLauncher {
+			names = append(names, mpiHostVar)
+		}
+	case "pytorch":
+		names = append(names, "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+	case "tensorflow":
+		names = append(names, "TF_CONFIG")
+	}
+	return names
+}
+
+// removeVars removes variables that a plugin overwrote, and variables that Rollcall sets and does not
+// accept from users.
+func (r *reader) removeVars(role *ir.Role) {
+	overwritten, required := r.listPluginVars(role.Name), r.gang.RequiredVars(r.Context, role.Name)
+	remove := func(c *corev1.Container, f source.Field) {
+		kept := c.Env[:0:0]
+		for _, e := range c.Env {
+			switch {
+			case slices.Contains(overwritten, e.Name):
+				f.Get("env").AddNote(
+					fmt.Sprintf("%s: left out: Volcano's plugin overwrote it, so this value had no effect", e.Name),
+					"set it again on the new workload if the value is intended")
+			case slices.Contains(required, e.Name):
+				action := ""
+				switch e.Name {
+				case "MASTER_PORT":
+					r.adoptPort(e.Value)
+				case "WORLD_SIZE":
+					action = "set " + gang.AnnotationNprocPerNode + " if the value is a number of processes instead of pods"
+				}
+				f.Get("env").AddNote(fmt.Sprintf("%s: left out: Rollcall sets it in every rank", e.Name), action)
+			default:
+				kept = append(kept, e)
+			}
+		}
+		c.Env = kept
+	}
+	for i := range role.Template.Spec.InitContainers {
+		remove(&role.Template.Spec.InitContainers[i], role.Source.At("spec", "initContainers").Item(i))
+	}
+	for i := range role.Template.Spec.Containers {
+		remove(&role.Template.Spec.Containers[i], role.Source.At("spec", "containers").Item(i))
+	}
+}
+
+// adoptPort uses the value of a variable as rendezvous port.
+func (r *reader) adoptPort(value string) {
+	port, err := strconv.ParseInt(value, 10, 32)
+	valid := err == nil && port >= gang.MinPort && port <= gang.MaxPort
+	if valid && int32(port) != r.framework.Port && r.gang.RollcallAnnotations[gang.AnnotationPort] == "" {
+		r.gang.SetAnnotation(gang.AnnotationPort, value)
+	}
+}
+
+// sshdPortFlag matches a command that starts sshd with an explicit port. The command of the launcher
+// can name the same port.
+var sshdPortFlag = regexp.MustCompile(`\bsshd\s[^;&|\n]*-p\b`)
+
+// convertWorkerCommand removes a command of the workers that only runs sshd, because a worker without
+// a command runs Rollcall's sshd, which has the keys of the gang.
+func (r *reader) convertWorkerCommand(worker *ir.Role) {
+	if len(worker.Template.Spec.Containers) == 0 {
+		return
+	}
+	c, f := &worker.Template.Spec.Containers[0], worker.Source.At("spec", "containers").Item(0)
+	words := slices.Concat(c.Command, c.Args)
+	switch {
+	case len(words) > 0 && !ir.StartsSSHD(words):
+		return
+	case len(words) > 0 && (!ir.IsIdleCommand(words) || sshdPortFlag.MatchString(strings.Join(words, " "))):
+		f.AddNote("the command starts sshd, and more; that sshd uses the configuration of the gang, including the port, "+
+			"unless its options override the configuration",
+			"remove the command if the worker needs only sshd")
+		return
+	case len(words) > 0:
+		ir.RemoveIdleCommand(c, f)
+	}
+	ir.RedirectSSHProbes(c, f, r.Context.Frameworks)
+}
+
+// reportDependencies reports the tasks that had to start before another task.
+func reportDependencies(t task, role *ir.Role) {
+	f := t.field.Get("dependsOn")
+	if role.Name == gang.RoleLauncher {
+		f.MarkChanged("", "all pods start together; the command of the launcher starts when all workers answer", "")
+		return
+	}
+	f.MarkDropped("all pods of a gang start together and meet in the rendezvous of the framework",
+		"wait in the program for what it needs")
+}
+
+// collectTexts returns the commands and variables of a pod. The words of a command are joined, because
+// patterns match several of them: [torchrun, train.py].
+func collectTexts(spec *corev1.PodSpec) []string {
+	var texts []string
+	for _, c := range ir.ListContainers(spec) {
+		texts = append(texts, strings.Join(slices.Concat(c.Command, c.Args), " "))
+		for _, e := range c.Env {
+			texts = append(texts, e.Name+"="+e.Value)
+		}
+	}
+	return texts
+}
+
+// forEachTemplate calls visit for the templates of all roles.
+func (r *reader) forEachTemplate(visit func(t *corev1.PodTemplateSpec)) {
+	for i := range r.gang.Roles {
+		visit(&r.gang.Roles[i].Template)
+	}
+}

@@ -1,0 +1,192 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Plan is the result of one or more injectors for a workload. The zero value changes nothing.
+type Plan struct {
+	// Injector is the name of the injector for the [Record].
+	Injector string
+	// Build is the build of the engine; see gang.Config.
+	Build string
+	// Env are the variables of every training container and every init container, in this order. A
+	// value can refer to an earlier variable by $(NAME).
+	Env []Env
+	// PodLabels are labels of the pod template.
+	PodLabels []Label
+	// Volumes are volumes of the pod template and their mounts in the training containers.
+	Volumes []Volume
+	// InitContainers are appended to the existing init containers.
+	InitContainers []InitContainer
+	// Command is the command of the first training container if the user has set neither a command nor
+	// arguments; empty means the command of the image.
+	Command []string
+	// RestartInPlace restarts failed training containers of a Job within their pods.
+	RestartInPlace bool
+	// UnlimitedBackoff removes the limits of a Job on failed pods, because Rollcall counts restarts of
+	// the gang. Limits of the user are kept.
+	UnlimitedBackoff bool
+	// CompleteWithFirstPod completes a Job when its first pod succeeds, unless the user has set a
+	// successPolicy (KEP-3998, GA in 1.33).
+	CompleteWithFirstPod bool
+	// DNSSearches are DNS search domains of the pods.
+	DNSSearches []string
+	// Resources are extended resources of the training containers, as limit and request.
+	Resources []Resource
+	// Children are the objects that the reconciler creates for the gang.
+	Children Children
+}
+
+// ConflictPolicy determines what happens if the user has set a different value.
+type ConflictPolicy int
+
+const (
+	// Required is for values that the gang needs, such as ranks and addresses. A different value is an
+	// error. It is the zero value, so that an omitted policy is strict.
+	Required ConflictPolicy = iota
+	// Default is for tunable values. The user's value is kept with a warning.
+	Default
+	// Fallback is for optional values. The user's value is kept without a warning.
+	Fallback
+)
+
+// Env is a variable.
+type Env struct {
+	corev1.EnvVar
+	Policy ConflictPolicy
+	// Fix is an alternative to the removal of a [Required] variable, for the error message; can be
+	// empty.
+	Fix string
+}
+
+// Label is a label on the pod template.
+type Label struct {
+	Name, Value string
+	Policy      ConflictPolicy
+}
+
+// Volume is a volume with its mounts in the training containers. A volume without mounts is for init
+// containers.
+type Volume struct {
+	corev1.Volume
+	// Mounts need no volume name; [Apply] sets it.
+	Mounts []corev1.VolumeMount
+	// Policy applies if a container has another volume at the path of a mount.
+	Policy ConflictPolicy
+}
+
+// InitContainer is an init container. It has the image, the security context, the CPU and the memory
+// of the first training container, which are known to exist and to be allowed.
+type InitContainer struct {
+	Name    string
+	Command []string
+	// Env are the only variables of the container.
+	Env    []Env
+	Mounts []corev1.VolumeMount
+	// Sidecar is true for a container that runs until the other containers terminate (KEP-753, GA in
+	// 1.33).
+	Sidecar bool
+}
+
+// Resource is an amount of an extended resource.
+type Resource struct {
+	Name  corev1.ResourceName
+	Count int64
+}
+
+// Children are the objects that a gang needs in addition to its workloads. Admission must not have
+// side effects, so the reconciler creates them.
+type Children struct {
+	// Service is the headless Service; nil if the gang does not need a Service.
+	Service *Service
+	// KeyPairSecret is the name of the Secret with the SSH key pair of the gang; empty if the gang does
+	// not need keys.
+	KeyPairSecret string
+}
+
+// Service is a headless Service. It publishes the DNS names of ranks before they are ready, because
+// ranks need each other to become ready.
+type Service struct {
+	Name     string
+	PortName string
+	Port     int32
+	// Selector selects the gang's pods.
+	Selector map[string]string
+}
+
+// Merge combines plans. It returns an error if two plans set the same variable, label, volume or
+// resource, which is a bug in an injector.
+func Merge(plans ...Plan) (Plan, error) {
+	var merged Plan
+	claimedBy := map[string]string{}
+	claim := func(kind, name, injector string) error {
+		key := kind + " " + name
+		if other, claimed := claimedBy[key]; claimed {
+			return fmt.Errorf("merging plans: %s %s is claimed by %s and by %s", kind, name, other, injector)
+		}
+		claimedBy[key] = injector
+		return nil
+	}
+	for _, p := range plans {
+		if err := p.registerClaims(claim); err != nil {
+			return Plan{}, err
+		}
+		merged.Injector, merged.Build = cmp.Or(merged.Injector, p.Injector), cmp.Or(merged.Build, p.Build)
+		merged.Env = append(merged.Env, p.Env...)
+		merged.PodLabels = append(merged.PodLabels, p.PodLabels...)
+		merged.Volumes = append(merged.Volumes, p.Volumes...)
+		merged.Resources = append(merged.Resources, p.Resources...)
+		merged.InitContainers = append(merged.InitContainers, p.InitContainers...)
+		merged.DNSSearches = append(merged.DNSSearches, p.DNSSearches...)
+		merged.Command = append(merged.Command, p.Command...)
+		merged.RestartInPlace = merged.RestartInPlace || p.RestartInPlace
+		merged.UnlimitedBackoff = merged.UnlimitedBackoff || p.UnlimitedBackoff
+		merged.CompleteWithFirstPod = merged.CompleteWithFirstPod || p.CompleteWithFirstPod
+		merged.Children.KeyPairSecret = cmp.Or(merged.Children.KeyPairSecret, p.Children.KeyPairSecret)
+		if p.Children.Service != nil {
+			merged.Children.Service = p.Children.Service
+		}
+	}
+	return merged, nil
+}
+
+// registerClaims calls claim for everything that the plan sets.
+func (p Plan) registerClaims(claim func(kind, name, injector string) error) error {
+	var errs []error
+	claimAll := func(kind string, names ...string) {
+		for _, name := range names {
+			errs = append(errs, claim(kind, name, p.Injector))
+		}
+	}
+	for _, e := range p.Env {
+		claimAll("variable", e.Name)
+	}
+	for _, l := range p.PodLabels {
+		claimAll("label", l.Name)
+	}
+	for _, v := range p.Volumes {
+		claimAll("volume", v.Name)
+	}
+	for _, i := range p.InitContainers {
+		claimAll("init container", i.Name)
+	}
+	for _, r := range p.Resources {
+		claimAll("resource", string(r.Name))
+	}
+	claimAll("search domain", p.DNSSearches...)
+	if len(p.Command) > 0 {
+		claimAll("command", "")
+	}
+	if p.Children.KeyPairSecret != "" {
+		claimAll("key pair", p.Children.KeyPairSecret)
+	}
+	if s := p.Children.Service; s != nil {
+		claimAll("service", s.Name)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var podLabelTargets = targetKind{
+	planned: (*applier).plannedPodLabelTargets,
+	apply:   (*applier).applyPodLabels,
+	recorded: func(r *Record, add func(target, string)) {
+		for name, digest := range r.Labels {
+			add(podLabelTarget{name}, digest)
+		}
+	},
+}
+
+// podLabelTarget is a label of the pod template.
+type podLabelTarget struct{ name string }
+
+func (t podLabelTarget) currentValue(p *podTemplate) any {
+	if value, ok := p.template.Labels[t.name]; ok {
+		return value
+	}
+	return nil
+}
+
+func (t podLabelTarget) removeFrom(p *podTemplate) { delete(p.template.Labels, t.name) }
+
+func (t podLabelTarget) recordDigest(r *Record, digest string) { r.Labels.set(t.name, digest) }
+
+func (a *applier) plannedPodLabelTargets() []target {
+	var targets []target
+	for _, l := range a.plan.PodLabels {
+		targets = append(targets, podLabelTarget{l.Name})
+	}
+	return targets
+}
+
+func (a *applier) applyPodLabels() {
+	for _, l := range a.plan.PodLabels {
+		t := podLabelTarget{l.Name}
+		path := templatePath.Child("metadata", "labels").Key(l.Name)
+		existing, exists := a.pod.template.Labels[l.Name]
+		switch {
+		case !exists || a.owned[t]:
+			if a.pod.template.Labels == nil {
+				a.pod.template.Labels = map[string]string{}
+			}
+			a.pod.template.Labels[l.Name] = l.Value
+			a.applied = append(a.applied, t)
+		case existing == l.Value || l.Policy == Fallback:
+		case l.Policy == Default:
+			a.addWarning(path, "keeping your value %q; Rollcall would set %q", existing, l.Value)
+		default:
+			a.errs = append(a.errs, field.Invalid(path, existing, fmt.Sprintf(
+				"must be %q, because Rollcall finds the pods of the gang by the label; remove the label", l.Value)))
+		}
+	}
+}

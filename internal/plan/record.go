@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"rollcall.training/gang"
+)
+
+// Record is the content of the annotation [gang.AnnotationInjected]. It documents what admission
+// injected. The next admission of the object uses it to determine what Rollcall owns.
+//
+// Each target has a digest of the injected value. If the current value has another digest, somebody
+// has edited the value, and it belongs to the user.
+type Record struct {
+	// Injector is the name of the injector.
+	Injector string `json:"injector"`
+	// Build is the build of Rollcall that injected the workload, if known (gang.Config).
+	Build string `json:"build,omitempty"`
+	// Env and Resources are by container and name, Mounts by container and path.
+	Env       map[string]digestsByName `json:"env,omitempty"`
+	Mounts    map[string]digestsByName `json:"mounts,omitempty"`
+	Resources map[string]digestsByName `json:"resources,omitempty"`
+	// InitContainers, Commands, RestartRules and TerminationMessagePolicies are by container.
+	InitContainers             digestsByName `json:"initContainers,omitempty"`
+	Commands                   digestsByName `json:"commands,omitempty"`
+	RestartRules               digestsByName `json:"restartRules,omitempty"`
+	TerminationMessagePolicies digestsByName `json:"terminationMessagePolicies,omitempty"`
+	// Volumes, Labels and DNSSearches belong to the pod template and are by name.
+	Volumes     digestsByName `json:"volumes,omitempty"`
+	Labels      digestsByName `json:"labels,omitempty"`
+	DNSSearches digestsByName `json:"dnsSearches,omitempty"`
+	// Fields are values below spec by path.
+	Fields map[string]string `json:"fields,omitempty"`
+	// Replicas is the last size of a StatefulSet above 0, which its ranks were injected with.
+	Replicas int32 `json:"replicas,omitempty"`
+}
+
+// digestsByName are digests of values by name.
+type digestsByName map[string]string
+
+// ReadRecord returns the record of an earlier admission, or nil without the annotation. The error is
+// for an annotation that is not a record.
+func ReadRecord(w gang.Workload) (*Record, error) {
+	text, ok := w.Meta().Annotations[gang.AnnotationInjected]
+	if !ok {
+		return nil, nil
+	}
+	var r Record
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return nil, fmt.Errorf("decoding the annotation %s: %w", gang.AnnotationInjected, err)
+	}
+	return &r, nil
+}
+
+func (r *Record) writeTo(w gang.Workload) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding the annotation %s: %w", gang.AnnotationInjected, err)
+	}
+	meta := w.Meta()
+	if meta.Annotations == nil {
+		meta.Annotations = map[string]string{}
+	}
+	meta.Annotations[gang.AnnotationInjected] = string(text)
+	return nil
+}
+
+// digestsByTarget returns the digests of the recorded targets.
+func (r *Record) digestsByTarget() map[target]string {
+	digests := map[target]string{}
+	for _, kind := range targetKinds {
+		kind.recorded(r, func(t target, digest string) { digests[t] = digest })
+	}
+	return digests
+}
+
+// unmodifiedTargets returns the recorded targets that still have the recorded values.
+func (r *Record) unmodifiedTargets(p *podTemplate) map[target]bool {
+	unmodified := map[target]bool{}
+	for t, digest := range r.digestsByTarget() {
+		if digestTarget(p, t) == digest {
+			unmodified[t] = true
+		}
+	}
+	return unmodified
+}
+
+// IsUnmodified reports whether all recorded targets of w still have the recorded values.
+func (r *Record) IsUnmodified(w gang.Workload) bool {
+	return len(r.unmodifiedTargets(newPodTemplate(w.Template()))) == len(r.digestsByTarget())
+}
+
+func (r *Record) isEqual(o *Record) bool { return reflect.DeepEqual(r, o) }
+
+// set stores a digest in a map that can be nil.
+func (d *digestsByName) set(name, digest string) {
+	if *d == nil {
+		*d = digestsByName{}
+	}
+	(*d)[name] = digest
+}
+
+// setByContainer stores a digest in a map that can be nil.
+func setByContainer(digests *map[string]digestsByName, container, name, digest string) {
+	if *digests == nil {
+		*digests = map[string]digestsByName{}
+	}
+	ofContainer := (*digests)[container]
+	ofContainer.set(name, digest)
+	(*digests)[container] = ofContainer
+}
+
+// eachByContainer calls add for each digest.
+func eachByContainer(
+	digests map[string]digestsByName, newTarget func(container, name string) target, add func(target, string),
+) {
+	for container, ofContainer := range digests {
+		for name, digest := range ofContainer {
+			add(newTarget(container, name), digest)
+		}
+	}
+}

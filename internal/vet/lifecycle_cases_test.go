@@ -1,0 +1,126 @@
+package vet_test
+
+import (
+	"strings"
+
+	"rollcall.training/internal/vet"
+)
+
+func lifecycleCases() map[vet.Code][]checkCase {
+	return map[vet.Code][]checkCase{
+		vet.CodeDeadlineBeforeStart: {
+			{
+				name: "deadline before the start timeout",
+				manifest: testJob{
+					annotations: restartAnnotation + ", rollcall.training/start-timeout: 30m",
+					spec:        "activeDeadlineSeconds: 600",
+				}.String(),
+				want: []string{"spec.activeDeadlineSeconds"},
+			},
+			{
+				name: "deadline after the start timeout",
+				manifest: testJob{
+					annotations: restartAnnotation + ", rollcall.training/start-timeout: 30m",
+					spec:        "activeDeadlineSeconds: 86400",
+				}.String(),
+			},
+			{name: "no start timeout", manifest: testJob{spec: "activeDeadlineSeconds: 600"}.String()},
+		},
+		vet.CodeBackoffLimitZero: {
+			{
+				name:     "restart policy gang",
+				manifest: testJob{annotations: restartAnnotation, spec: "backoffLimit: 0"}.String(),
+				want:     []string{"spec.backoffLimit"},
+			},
+			{
+				name: "annotation allows five restarts",
+				manifest: testJob{
+					annotations: restartAnnotation + ", rollcall.training/max-restarts: '5'",
+					spec:        "backoffLimit: 0",
+				}.String(),
+				want: []string{"spec.backoffLimit"},
+			},
+			{
+				name: "annotation allows no restarts",
+				manifest: testJob{
+					annotations: restartAnnotation + ", rollcall.training/max-restarts: '0'",
+					spec:        "backoffLimit: 0",
+				}.String(),
+			},
+			{name: "restart policy never", manifest: testJob{annotations: "no-restart: a", spec: "backoffLimit: 0"}.String()},
+			{name: "backoffLimit above 0", manifest: testJob{annotations: restartAnnotation, spec: "backoffLimit: 2"}.String()},
+		},
+		vet.CodeShortTTL: {
+			{
+				name:     "TTL of 0",
+				manifest: testJob{spec: "ttlSecondsAfterFinished: 0"}.String(),
+				want:     []string{"spec.ttlSecondsAfterFinished"},
+			},
+			{name: "TTL of a minute", manifest: testJob{spec: "ttlSecondsAfterFinished: 60"}.String()},
+			{name: "no TTL", manifest: testJob{}.String()},
+		},
+		vet.CodeMutableImageTag: {
+			{name: "tag latest", manifest: testJob{image: "train:latest"}.String(), want: []string{containerPath + ".image"}},
+			{
+				name:     "no tag",
+				manifest: testJob{image: "registry.example.com:5000/train"}.String(),
+				want:     []string{containerPath + ".image"},
+			},
+			{name: "fixed tag", manifest: testJob{image: "registry.example.com:5000/train:1"}.String()},
+			{
+				name:     "digest",
+				manifest: testJob{image: "train@sha256:0123456789012345678901234567890123456789012345678901234567890123"}.String(),
+			},
+			{name: "gang of one pod", manifest: testJob{ranks: 1, image: "train"}.String()},
+		},
+		vet.CodeFailJobOnExitCode: {
+			{
+				name:     "exit code 1",
+				manifest: testJob{annotations: restartAnnotation, spec: failJobRule("In", "1, 42", "")}.String(),
+				want:     []string{"spec.podFailurePolicy.rules[0].onExitCodes"},
+			},
+			{
+				name:     "all exit codes except one",
+				manifest: testJob{annotations: restartAnnotation, spec: failJobRule("NotIn", "42", "trainer")}.String(),
+				want:     []string{"spec.podFailurePolicy.rules[0].onExitCodes"},
+			},
+			{
+				name:     "signal",
+				manifest: testJob{annotations: restartAnnotation, spec: failJobRule("In", "143", "")}.String(),
+				want:     []string{"spec.podFailurePolicy.rules[0].onExitCodes"},
+			},
+			{
+				name:     "exit code of the program itself",
+				manifest: testJob{annotations: restartAnnotation, spec: failJobRule("In", "42", "")}.String(),
+			},
+			{
+				name:     "container that does not train",
+				manifest: testJob{annotations: restartAnnotation, spec: failJobRule("In", "1", "sidecar")}.String(),
+			},
+			{
+				name: "rule that ignores failures",
+				manifest: testJob{
+					annotations: restartAnnotation,
+					spec:        strings.Replace(failJobRule("In", "1", ""), "FailJob", "Ignore", 1),
+				}.String(),
+			},
+			{name: "restart policy never", manifest: testJob{spec: failJobRule("In", "1", "")}.String()},
+			{
+				name:     "restart policy pod",
+				manifest: testJob{annotations: "rollcall.training/restart-policy: pod", spec: failJobRule("In", "1", "")}.String(),
+			},
+			{name: "no podFailurePolicy", manifest: testJob{annotations: restartAnnotation}.String()},
+		},
+	}
+}
+
+// failJobRule returns a podFailurePolicy with one rule for exit codes. An empty container name means
+// all containers.
+func failJobRule(operator, codes, container string) string {
+	name := ""
+	if container != "" {
+		name = "containerName: " + container + ", "
+	}
+	return "podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {" + name + "operator: " + operator +
+		", values: [" + codes + "]}}]}"
+}

@@ -1,0 +1,183 @@
+package vet_test
+
+import "rollcall.training/internal/vet"
+
+func rankCases() map[vet.Code][]checkCase {
+	return map[vet.Code][]checkCase{
+		vet.CodeLoopbackRendezvous: {
+			{
+				name: "flag of accelerate",
+				manifest: testJob{
+					container: "command: [accelerate, launch, --num_machines=2, --main_process_ip, localhost, train.py]",
+				}.String(),
+				want: []string{commandPath},
+			},
+			{
+				name:     "exported variable in a script",
+				manifest: testJob{container: `command: [bash, -ec, "export MASTER_ADDR=localhost\ntorchrun train.py"]`}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "variable before a command",
+				manifest: testJob{container: `command: [bash, -c, "MASTER_ADDR=127.0.0.1 python train.py"]`}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "torchrun flag with the address",
+				manifest: testJob{container: "command: [torchrun, --master_addr, localhost, train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name: "torchrun flag with the endpoint",
+				manifest: testJob{
+					annotations: elasticAnnotation,
+					container:   "command: [torchrun, '--rdzv-endpoint=localhost:29400', train.py]",
+				}.String(),
+				want: []string{commandPath},
+			},
+			{
+				name: "variable that the webhook admits",
+				manifest: testJob{
+					annotations: elasticAnnotation,
+					container:   "env: [{name: PET_RDZV_ENDPOINT, value: 'localhost:0'}]",
+				}.String(),
+				want: []string{containerPath + ".env[0].value"},
+			},
+			{
+				name:     "variable that the webhook rejects is reported once",
+				manifest: testJob{container: "env: [{name: MASTER_ADDR, value: localhost}]"}.String(),
+			},
+			{
+				name: "localhost for other purposes",
+				manifest: testJob{
+					container: "command: [python, train.py, --master_addr=localhost], env: [{name: REDIS, value: 'localhost:6379'}]",
+				}.String(),
+			},
+			{
+				name:     "injected variable in the command",
+				manifest: testJob{container: `command: [bash, -c, "torchrun --master_addr=$MASTER_ADDR train.py"]`}.String(),
+			},
+			{
+				name:     "injected variable in the syntax of Kubernetes",
+				manifest: testJob{container: "command: [torchrun, --master_addr=$(MASTER_ADDR), train.py]"}.String(),
+			},
+			{
+				name:     "gang of one pod",
+				manifest: testJob{ranks: 1, container: "command: [torchrun, --master_addr, localhost, train.py]"}.String(),
+			},
+			{
+				name:     "script with invalid syntax",
+				manifest: testJob{container: `command: [bash, -c, "export MASTER_ADDR=localhost; if"]`}.String(),
+			},
+		},
+		vet.CodeHardcodedRank: {
+			{
+				name:     "environment variable",
+				manifest: testJob{container: "env: [{name: NODE_RANK, value: '0'}]"}.String(),
+				want:     []string{containerPath + ".env[0].value"},
+			},
+			{
+				name:     "exported variable in a script",
+				manifest: testJob{container: `command: [bash, -c, "export RANK=0 WORLD_SIZE=2; python train.py"]`}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "rank of the pod",
+				manifest: testJob{container: "env: [{name: NODE_RANK, value: $(ROLLCALL_RANK)}]"}.String(),
+			},
+			{name: "gang of one pod", manifest: testJob{ranks: 1, container: "env: [{name: NODE_RANK, value: '0'}]"}.String()},
+			{
+				name:     "role with a single pod",
+				manifest: mpiMemberYAML("launcher", testJob{container: "env: [{name: NODE_RANK, value: '0'}]"}),
+			},
+			{
+				name:     "local rank is the same in all pods",
+				manifest: testJob{container: "env: [{name: LOCAL_RANK, value: '0'}]"}.String(),
+			},
+		},
+		vet.CodeUnresolvableRendezvous: {
+			{
+				name:     "pod of another workload",
+				manifest: testJob{container: "command: [torchrun, --master_addr, foo-0.bar, train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "hostname without the Service",
+				manifest: testJob{container: "command: [torchrun, '--rdzv-endpoint=train-0:29500', train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "pod of a different Service",
+				manifest: testJob{container: "command: [torchrun, --master_addr=train-0.other.default.svc, train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name: "variable in a script",
+				manifest: testJob{
+					container: `command: [bash, -cx, "MASTER_ADDR=train-worker-0.train torchrun train.py"]`,
+				}.String(),
+				want: []string{commandPath},
+			},
+			{
+				name:     "flag of accelerate",
+				manifest: testJob{container: "command: [accelerate, launch, --main_process_ip=foo-0.bar, train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name:     "short address of rank 0",
+				manifest: testJob{container: "command: [torchrun, --master_addr, train-0.train, train.py]"}.String(),
+			},
+			{
+				name: "complete address of rank 0",
+				manifest: testJob{
+					container: "command: [torchrun, '--rdzv-endpoint=train-0.train.default.svc.cluster.local:29500', train.py]",
+				}.String(),
+			},
+			{
+				name: "rank 0 of a Job with its own subdomain",
+				manifest: testJob{
+					pod:       "subdomain: ddp",
+					container: "command: [torchrun, --master_addr=train-0.ddp, a.py]",
+				}.String(),
+			},
+			{
+				name: "pod of another workload in the input",
+				manifest: joinDocuments(
+					testJob{container: "command: [torchrun, '--rdzv-endpoint=etcd-0.etcd:2379', train.py]"}.String(),
+					testJob{kind: "StatefulSet", name: "etcd", framework: "none"}.String(),
+				),
+			},
+			{
+				name: "name of a Service",
+				manifest: joinDocuments(
+					testJob{container: "command: [torchrun, --master_addr=train-0, train.py]"}.String(),
+					serviceYAML("train-0", "selector: {batch.kubernetes.io/job-completion-index: '0'}"),
+				),
+			},
+			{
+				name:     "Service that may be in the cluster",
+				manifest: testJob{container: "command: [torchrun, '--rdzv-endpoint=etcd:2379', train.py]"}.String(),
+			},
+			{
+				name:     "IP address",
+				manifest: testJob{container: "command: [torchrun, --master_addr=192.0.2.1, train.py]"}.String(),
+			},
+			{
+				name:     "host outside the cluster",
+				manifest: testJob{container: "command: [torchrun, --master_addr=node-1.example.com, train.py]"}.String(),
+			},
+			{
+				name:     "host of a private domain",
+				manifest: testJob{container: "command: [torchrun, --master_addr=node-1.internal, train.py]"}.String(),
+			},
+			{
+				name:     "injected variable",
+				manifest: testJob{container: "command: [torchrun, --master_addr=$(MASTER_ADDR), train.py]"}.String(),
+			},
+			{
+				name:     "gang of one pod",
+				manifest: testJob{ranks: 1, container: "command: [torchrun, --master_addr=foo-0.bar, train.py]"}.String(),
+			},
+		},
+	}
+}

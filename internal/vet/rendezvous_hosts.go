@@ -1,0 +1,97 @@
+package vet
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"rollcall.training/gang"
+)
+
+func checkUnresolvableRendezvous(in *input, w *labeledWorkload) []issue {
+	hasCustomNames := len(w.admitted.Template().Spec.HostAliases) > 0
+	if !w.hasMultiplePods() || hasCustomNames {
+		return nil
+	}
+	var issues []issue
+	w.visitRendezvousHosts(func(field, name, address string) {
+		if reason := in.explainUnresolvableHost(w, hostOf(address)); reason != "" {
+			issues = append(issues, issue{
+				field:   field,
+				message: fmt.Sprintf("%s is %s, but %s", name, address, reason),
+				fix:     fixForRendezvousHost(name),
+			})
+		}
+	})
+	return issues
+}
+
+// hostOf returns the host of an address with an optional scheme and port.
+func hostOf(address string) string {
+	if _, rest, ok := strings.Cut(address, "://"); ok {
+		address = rest
+	}
+	if strings.Count(address, ":") == 1 {
+		address, _, _ = strings.Cut(address, ":")
+	}
+	return strings.TrimSuffix(strings.ToLower(address), ".")
+}
+
+// podHostnamePattern matches hostnames that end with the index of a pod.
+var podHostnamePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?-[0-9]+$`)
+
+// privateDomains are top-level domains of hosts outside the cluster.
+var privateDomains = []string{"internal", "local", "lan", "home", "corp", "intranet", "localdomain"}
+
+// explainUnresolvableHost returns why a host cannot be a pod of the gang. It returns an empty
+// string if the host may resolve, for example because it is the name of another Service.
+func (in *input) explainUnresolvableHost(w *labeledWorkload, host string) string {
+	labels := strings.Split(host, ".")
+	if _, err := netip.ParseAddr(host); err == nil || !podHostnamePattern.MatchString(labels[0]) {
+		return ""
+	}
+	if len(labels) == 1 {
+		return in.explainBareHostname(w, host)
+	}
+	isPodAddress := len(labels) == 2 && !slices.Contains(privateDomains, labels[1]) ||
+		len(labels) == 3 && labels[2] == w.namespace || len(labels) > 3 && labels[3] == "svc"
+	isInGang := w.hasHostname(labels[0]) && strings.HasPrefix(labels[0]+"."+w.gang.ServiceFQDN()+".", host+".")
+	if !isPodAddress || isInGang || in.hasPodsNamed(labels[0]) && !w.hasHostname(labels[0]) {
+		return ""
+	}
+	return fmt.Sprintf("no pod of the gang has this address; rank 0 is %s.%s",
+		hostnameOfRank0(w.gang), w.gang.ServiceName)
+}
+
+// explainBareHostname returns why the hostname of a pod of the gang does not resolve without its Service.
+// It returns an empty string if the name may resolve.
+func (in *input) explainBareHostname(w *labeledWorkload, host string) string {
+	dns := w.admitted.Template().Spec.DNSConfig
+	isSearched := dns != nil && slices.Contains(dns.Searches, w.gang.ServiceFQDN())
+	isService := in.findObject("Service", w.namespace, host) != nil
+	if !w.hasHostname(host) || isSearched || isService {
+		return ""
+	}
+	return fmt.Sprintf("the address of this pod is %s.%s", host, w.gang.ServiceName)
+}
+
+// hasHostname reports whether a pod of the gang can have the hostname.
+func (w *labeledWorkload) hasHostname(hostname string) bool {
+	return slices.ContainsFunc(w.gang.Members, func(m gang.Member) bool {
+		return strings.TrimRight(hostname, "0123456789") == m.WorkloadName+"-"
+	})
+}
+
+// hasPodsNamed reports whether the hostname belongs to a workload of the input.
+func (in *input) hasPodsNamed(hostname string) bool {
+	return slices.ContainsFunc(in.objects, func(o *inputObject) bool {
+		return strings.TrimRight(hostname, "0123456789") == o.Name+"-"
+	})
+}
+
+func hostnameOfRank0(g *gang.Gang) string {
+	hostname, _, _ := strings.Cut(g.RankFQDN(0), ".")
+	return hostname
+}

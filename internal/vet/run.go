@@ -1,0 +1,259 @@
+package vet
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/manifest"
+)
+
+// Options configures a run.
+type Options struct {
+	// Engine is the injection engine of the webhook. It is required.
+	Engine *injectors.Engine
+	// Namespace is the namespace of objects without a namespace. The zero value means "default".
+	Namespace string
+	// Disabled are the codes of checks that do not run.
+	Disabled []Code
+}
+
+// Run runs all enabled checks on the documents of one input. It reports the documents that could
+// not be parsed with CodeUnreadable. It does not modify its arguments.
+func Run(docs []*manifest.Document, unreadable []*manifest.Error, opts Options) Report {
+	in := readInput(docs, opts)
+	var r Report
+	for _, check := range Checks() {
+		if slices.Contains(opts.Disabled, check.Code) {
+			continue
+		}
+		if check.Code == CodeUnreadable {
+			for _, e := range unreadable {
+				r.Findings = append(r.Findings, Finding{
+					Code:     check.Code,
+					Severity: check.Severity,
+					Source:   e.Source,
+					Document: e.Number,
+					Line:     e.Line,
+					Message:  e.Err.Error(),
+				})
+			}
+		}
+		for _, o := range in.objects {
+			for _, found := range check.run(in, o) {
+				r.Findings = append(r.Findings, newFinding(check, o, found))
+			}
+		}
+	}
+	for _, o := range in.objects {
+		if o.labeled != nil {
+			r.Workloads++
+		}
+	}
+	r.Unchecked = in.countUnchecked()
+	r.sortFindings(listSources(docs, unreadable))
+	return r
+}
+
+// run runs the check on an object if the check applies to it. The paths of the issues are paths in
+// the object of the input.
+func (c Check) run(in *input, o *inputObject) []issue {
+	if c.checkObject != nil {
+		return c.checkObject(in, o)
+	}
+	var issues []issue
+	switch {
+	case c.checkWorkload != nil && o.labeled != nil && o.decodeError == nil:
+		issues = c.checkWorkload(in, o.labeled)
+	case c.checkGang != nil && o.labeled != nil && o.labeled.gang != nil:
+		issues = c.checkGang(in, o.labeled)
+	}
+	for i := range issues {
+		issues[i].field = o.fieldPath(issues[i].field)
+	}
+	return issues
+}
+
+func newFinding(c Check, o *inputObject, found issue) Finding {
+	return Finding{
+		Code:      c.Code,
+		Severity:  c.Severity,
+		Source:    o.Document.Source,
+		Document:  o.Document.Number,
+		Line:      o.Line(found.field),
+		Object:    o.displayName(),
+		Namespace: o.namespace,
+		Field:     found.field,
+		Message:   found.message,
+		Fix:       found.fix,
+	}
+}
+
+// listSources returns the files of the input in the given order, without duplicates.
+func listSources(docs []*manifest.Document, unreadable []*manifest.Error) []string {
+	var sources []string
+	for _, d := range docs {
+		if !slices.Contains(sources, d.Source) {
+			sources = append(sources, d.Source)
+		}
+	}
+	for _, e := range unreadable {
+		if !slices.Contains(sources, e.Source) {
+			sources = append(sources, e.Source)
+		}
+	}
+	return sources
+}
+
+// input is the decoded input of a run.
+type input struct {
+	objects []*inputObject
+	engine  *injectors.Engine
+	// objectsByKey has the first object of each kind, namespace and name.
+	objectsByKey map[string]*inputObject
+	// labeledByGangName has the labeled workloads that could be decoded, by namespace and gang name.
+	// Different gangs can have the same name.
+	labeledByGangName map[string][]*labeledWorkload
+}
+
+// inputObject is an object of the input.
+type inputObject struct {
+	manifest.Object
+	// namespace is the namespace of the object or the default namespace. It is empty for a Namespace.
+	namespace string
+	// target is the object that the checks read. For a CronJob it is the Job of one run.
+	target    manifest.Object
+	isCronJob bool
+	// workload is the decoded target. It is nil if the target is neither a Job nor a StatefulSet, or
+	// cannot be decoded.
+	workload *gang.Workload
+	// decodeError is the error of decoding a Job or StatefulSet.
+	decodeError error
+	// unknownFields are the paths of the fields of the target that its type does not have.
+	unknownFields []string
+	// labeled is set for a workload that has the framework label and does not opt out of injection.
+	labeled *labeledWorkload
+}
+
+// displayName returns kind/name with the kind in lower case.
+func (o *inputObject) displayName() string { return strings.ToLower(o.Kind) + "/" + o.Name }
+
+// labeledWorkload is a workload that the webhook would inject. Only inputObject is set if the
+// workload cannot be decoded.
+type labeledWorkload struct {
+	*inputObject
+	// denial is the error with which the webhook would reject the workload, or nil.
+	denial error
+	// result is the result of the injection.
+	result injectors.Result
+	// admitted is the workload as the webhook would admit it. It is the workload as written if the
+	// webhook would reject it.
+	admitted gang.Workload
+	// gang is the gang of the workload. It is nil if the gang cannot be parsed.
+	gang *gang.Gang
+	// group contains the workloads of the gang. It is nil if the workload cannot be decoded.
+	group *workloadGroup
+}
+
+// workloadGroup is a gang of the input.
+type workloadGroup struct {
+	gang.Group
+	// members are the workloads of the group in the order of the input.
+	members []*labeledWorkload
+}
+
+func readInput(docs []*manifest.Document, opts Options) *input {
+	in := &input{
+		engine:            opts.Engine,
+		objectsByKey:      map[string]*inputObject{},
+		labeledByGangName: map[string][]*labeledWorkload{},
+	}
+	for _, d := range docs {
+		for _, object := range d.Objects() {
+			o := in.readObject(object, opts.Namespace)
+			in.objects = append(in.objects, o)
+			if in.findObject(o.Kind, o.namespace, o.Name) == nil {
+				in.objectsByKey[objectKey(o.Kind, o.namespace, o.Name)] = o
+			}
+		}
+	}
+	in.groupWorkloads()
+	return in
+}
+
+// groupWorkloads groups the labeled workloads that could be decoded into gangs.
+func (in *input) groupWorkloads() {
+	var workloads []gang.Workload
+	labeledByObject := map[runtime.Object]*labeledWorkload{}
+	for _, o := range in.objects {
+		if o.labeled != nil && o.decodeError == nil {
+			workloads = append(workloads, o.labeled.admitted)
+			labeledByObject[o.labeled.admitted.Object()] = o.labeled
+		}
+	}
+	for _, g := range gang.GroupWorkloads(workloads, in.engine.Frameworks()) {
+		group := &workloadGroup{Group: g}
+		for _, w := range g.Workloads {
+			labeled := labeledByObject[w.Object()]
+			labeled.group, group.members = group, append(group.members, labeled)
+		}
+		key := gangNameKey(g)
+		in.labeledByGangName[key] = append(in.labeledByGangName[key], group.members...)
+	}
+}
+
+func gangNameKey(g gang.Group) string { return g.Namespace + "/" + g.Name }
+
+// readObject decodes an object and simulates its admission.
+func (in *input) readObject(object manifest.Object, defaultNamespace string) *inputObject {
+	o := &inputObject{Object: object, namespace: cmp.Or(object.Namespace, defaultNamespace, "default")}
+	if o.Kind == "Namespace" {
+		o.namespace = ""
+	}
+	o.target, o.isCronJob = jobFromCronJob(object)
+	w, unknownFields, isWorkload, err := o.target.DecodeWorkload()
+	switch {
+	case !isWorkload:
+	case err != nil:
+		o.decodeError = err
+		if o.target.HasFrameworkLabel() {
+			o.labeled = &labeledWorkload{inputObject: o}
+		}
+	default:
+		w.Meta().Namespace = o.namespace
+		o.workload, o.unknownFields = &w, unknownFields
+		o.labeled = in.admitWorkload(o, w)
+	}
+	return o
+}
+
+// admitWorkload simulates the webhook. It returns nil if the webhook would not inject the workload.
+func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledWorkload {
+	if !workload.HasFrameworkLabel() || workload.OptedOut() {
+		return nil
+	}
+	w := &labeledWorkload{inputObject: o, admitted: workload.DeepCopy()}
+	w.result, w.denial = in.engine.Inject(w.admitted)
+	if w.denial == nil {
+		w.gang = &w.result.Gang
+	} else if description, err := in.engine.Describe(workload); err == nil {
+		// The webhook can reject a workload whose gang is valid, for example for a single variable.
+		w.gang = &description.Gang
+	}
+	return w
+}
+
+// gangMembers returns the workloads of the gang of w, including w, in the order of the input.
+func (in *input) gangMembers(w *labeledWorkload) []*labeledWorkload { return w.group.members }
+
+func objectKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+// findObject returns the first object with the given kind, namespace and name. It returns nil if
+// the input does not contain the object.
+func (in *input) findObject(kind, namespace, name string) *inputObject {
+	return in.objectsByKey[objectKey(kind, namespace, name)]
+}

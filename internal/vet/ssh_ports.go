@@ -1,0 +1,160 @@
+package vet
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+func checkSSHPort(_ *input, w *labeledWorkload) []issue {
+	if !w.hasSSHHosts() {
+		return nil
+	}
+	var issues []issue
+	for _, c := range w.trainingContainers() {
+		if w.gang.Role == gang.RoleLauncher {
+			issues = append(issues, w.checkLauncherSSHPort(c)...)
+		} else {
+			issues = append(issues, w.checkWorkerSSHPort(c)...)
+		}
+	}
+	return issues
+}
+
+// defaultSSHPort is the port of SSH without Rollcall.
+const defaultSSHPort = "22"
+
+// checkWorkerSSHPort finds probes and hooks that wait for port 22.
+func (w *labeledWorkload) checkWorkerSSHPort(c trainingContainer) []issue {
+	if w.sshPort() == 22 {
+		return nil
+	}
+	var issues []issue
+	add := func(field, subject string) {
+		issues = append(issues, issue{
+			field:   c.path + "." + field,
+			message: fmt.Sprintf("%s waits for port 22, but sshd listens on port %d", subject, w.sshPort()),
+			fix:     fmt.Sprintf("use port %d", w.sshPort()),
+		})
+	}
+	for _, probe := range []struct {
+		name  string
+		probe *corev1.Probe
+	}{{"readinessProbe", c.ReadinessProbe}, {"livenessProbe", c.LivenessProbe}, {"startupProbe", c.StartupProbe}} {
+		switch {
+		case probe.probe == nil:
+		case probe.probe.TCPSocket != nil && c.resolvePort(probe.probe.TCPSocket.Port.String()) == defaultSSHPort:
+			add(probe.name+".tcpSocket.port", "the probe")
+		case probe.probe.Exec != nil && connectsToPort22(probe.probe.Exec.Command):
+			add(probe.name+".exec.command", "the probe")
+		}
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
+		hook := c.Lifecycle.PostStart
+		switch {
+		case hook.Exec != nil && connectsToPort22(hook.Exec.Command):
+			add("lifecycle.postStart.exec.command", "the hook")
+		case hook.TCPSocket != nil && c.resolvePort(hook.TCPSocket.Port.String()) == defaultSSHPort:
+			add("lifecycle.postStart.tcpSocket.port", "the hook")
+		}
+	}
+	return issues
+}
+
+// resolvePort returns the number of a port that is given as a number or as the name of a port of
+// the container.
+func (c trainingContainer) resolvePort(port string) string {
+	for _, p := range c.Ports {
+		if p.Name == port {
+			return strconv.Itoa(int(p.ContainerPort))
+		}
+	}
+	return port
+}
+
+// port22Pattern matches connections to port 22 of this pod in a script.
+var port22Pattern = regexp.MustCompile(`/dev/tcp/[^/\s]+/22\b|\b(nc|ncat|netcat)\b[^;|&]*\s22\b|\bssh\b[^;|&]*-p ?22\b`)
+
+func connectsToPort22(command []string) bool {
+	return port22Pattern.MatchString(strings.Join(command, " "))
+}
+
+// sshPortOption matches the options of ssh that set the port.
+var sshPortOption = regexp.MustCompile(`(?:^|\s)(?:-p ?|-o ?[Pp]ort[= ])([0-9]+)\b`)
+
+// rshArgsVars are variables with which Open MPI passes options to ssh.
+var rshArgsVars = []string{"OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args"}
+
+// checkLauncherSSHPort finds ports that commands of a launcher pass to ssh.
+func (w *labeledWorkload) checkLauncherSSHPort(c trainingContainer) []issue {
+	var issues []issue
+	check := func(field, name, options string) {
+		match := sshPortOption.FindStringSubmatch(options)
+		if match == nil || match[1] == strconv.Itoa(int(w.sshPort())) {
+			return
+		}
+		issues = append(issues, issue{
+			field:   field,
+			message: fmt.Sprintf("%s uses SSH port %s, but sshd of the workers listens on port %d", name, match[1], w.sshPort()),
+			fix:     "remove the port, because the configuration of ssh contains it",
+		})
+	}
+	w.visitAssignments(c, rshArgsVars, check)
+	for _, p := range c.parseCommand().programs {
+		check(c.commandPath(), p.name, p.sshOptions())
+	}
+	return issues
+}
+
+// sshOptions returns the options that a program passes to ssh, separated by spaces. It returns an
+// empty string if there are none.
+func (p program) sshOptions() string {
+	var options []string
+	switch p.name {
+	case "ssh":
+		options = p.leadingSSHOptions()
+	case "mpirun", "mpiexec":
+		for i, a := range p.args {
+			if i > 0 && slices.Contains([]string{"plm_rsh_args", "plm_ssh_args"}, p.args[i-1].text) {
+				options = append(options, a.text)
+			}
+		}
+	case "horovodrun":
+		for i, a := range p.args {
+			name, value, hasInlineValue := strings.Cut(a.text, "=")
+			switch {
+			case name != "-p" && name != "--ssh-port":
+			case hasInlineValue:
+				options = append(options, "-p", value)
+			case i+1 < len(p.args):
+				options = append(options, "-p", p.args[i+1].text)
+			}
+		}
+	}
+	return strings.Join(options, " ")
+}
+
+// leadingSSHOptions returns the options of ssh before its host.
+func (p program) leadingSSHOptions() []string {
+	var options []string
+	for i := 0; i < len(p.args) && strings.HasPrefix(p.args[i].text, "-"); i++ {
+		options = append(options, p.args[i].text)
+		if hasSeparateSSHValue(p.args[i].text) && i+1 < len(p.args) {
+			i++
+			options = append(options, p.args[i].text)
+		}
+	}
+	return options
+}
+
+// hasSeparateSSHValue reports whether the value of an option of ssh is the next argument (ssh(1)).
+func hasSeparateSSHValue(option string) bool {
+	const optionsWithValue = "BbcDEeFIiJLlmOopQRSWw"
+	return len(option) == 2 && strings.Contains(optionsWithValue, option[1:])
+}

@@ -1,0 +1,277 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/lifecycle"
+)
+
+const (
+	// runTimeout bounds each wait of a run. It is far longer than any successful wait takes.
+	runTimeout = 5 * time.Minute
+	// quietPeriod is the time without writes after which a run is over. The Job controller is the
+	// slowest writer: it batches changes for one second.
+	quietPeriod = 2 * time.Second
+	// trainingContainer is the name of the training container.
+	trainingContainer = "trainer"
+)
+
+// variant is one way to create the same gangs.
+type variant string
+
+const (
+	// variantPlain creates plain Jobs without the label.
+	variantPlain variant = "plain"
+	// variantInjectedOnly creates Jobs that have the injected fields but no label. Rollcall ignores
+	// them.
+	variantInjectedOnly variant = "injected"
+	// variantManual creates Jobs that have the injected fields, and the headless Service: a gang
+	// without Rollcall.
+	variantManual variant = "manual"
+	// variantLabeled creates plain Jobs with the label.
+	variantLabeled variant = "labeled"
+)
+
+// load is a number of gangs of one size.
+type load struct {
+	Gangs int `json:"gangs"`
+	Ranks int `json:"ranks"`
+}
+
+func (l load) String() string {
+	if l.Gangs == 1 {
+		return fmt.Sprintf("1 gang of %d ranks", l.Ranks)
+	}
+	return fmt.Sprintf("%d gangs of %d ranks", l.Gangs, l.Ranks)
+}
+
+// runResult holds the measurements of one run of a load.
+type runResult struct {
+	// ReadySeconds is the time from the first creation until all pods are ready.
+	ReadySeconds float64 `json:"readySeconds"`
+	// CreateSeconds is the total time of all creations. They are sequential.
+	CreateSeconds float64 `json:"createSeconds"`
+	// RunningSeconds is the time until all gangs are in phase Running. It is set for labeled gangs
+	// only.
+	RunningSeconds float64 `json:"runningSeconds,omitempty"`
+	// CPUSeconds is the CPU time of each program until writes stop.
+	CPUSeconds map[string]float64 `json:"cpuSeconds"`
+
+	writes map[writeKind]int
+}
+
+// benchCluster is the cluster of all runs.
+type benchCluster struct {
+	client kubernetes.Interface
+	audit  *auditLog
+	engine *injectors.Engine
+}
+
+// measureLoad creates the load in its own namespace, measures it, checks it and deletes it.
+func (g *benchCluster) measureLoad(t *testing.T, l load, v variant, namespace string) runResult {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)
+	defer cancel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s, %s: %v", l, v, err)
+		}
+	}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	_, err := g.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
+	must(err)
+	pods, err := g.watchPods(ctx, namespace)
+	must(err)
+	defer pods.Stop()
+
+	var r runResult
+	before, begin := readCPUSeconds(t), time.Now()
+	must(g.createJobs(ctx, l, v, namespace))
+	r.CreateSeconds = time.Since(begin).Seconds()
+	must(waitForReadyPods(ctx, pods, l.Gangs*l.Ranks))
+	r.ReadySeconds = time.Since(begin).Seconds()
+	if v == variantLabeled {
+		must(g.waitForRunningGangs(ctx, namespace))
+		r.RunningSeconds = time.Since(begin).Seconds()
+	}
+	g.audit.waitUntilQuiet(t, quietPeriod)
+	r.CPUSeconds = map[string]float64{}
+	for name, seconds := range readCPUSeconds(t) {
+		r.CPUSeconds[name] = seconds - before[name]
+	}
+	r.writes = g.audit.countWrites(t, namespace)
+	must(g.checkPodEnv(ctx, l, v, namespace))
+	must(g.deleteGangs(ctx, namespace))
+	return r
+}
+
+// createJobs creates the Jobs sequentially, as kubectl does.
+func (g *benchCluster) createJobs(ctx context.Context, l load, v variant, namespace string) error {
+	for i := range l.Gangs {
+		j := newJob(fmt.Sprintf("train-%03d", i), namespace, int32(l.Ranks))
+		var service *corev1.Service
+		if v != variantPlain {
+			j.Labels = map[string]string{gang.LabelFramework: "pytorch"}
+		}
+		if v == variantInjectedOnly || v == variantManual {
+			result, err := g.engine.Inject(gang.Workload{Job: j})
+			if err != nil {
+				return fmt.Errorf("injecting %s: %w", j.Name, err)
+			}
+			// The labels must not be empty: the API server copies the labels of the template to a
+			// Job without labels, and they include the framework label.
+			j.Labels = map[string]string{"app": j.Name}
+			if v == variantManual {
+				service = result.BuildService()
+			}
+		}
+		made, err := g.client.BatchV1().Jobs(namespace).Create(ctx, j, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("creating %s: %w", j.Name, err)
+		}
+		if service == nil {
+			continue
+		}
+		service.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(made, batchv1.SchemeGroupVersion.WithKind("Job")),
+		}
+		if _, err := g.client.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating the Service of %s: %w", j.Name, err)
+		}
+	}
+	return nil
+}
+
+// newJob returns a plain Job whose pods have indexes.
+func newJob(name, namespace string, ranks int32) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: batchv1.JobSpec{
+			CompletionMode: ptr.To(batchv1.IndexedCompletion),
+			Parallelism:    &ranks, Completions: &ranks,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{
+					Name: trainingContainer, Image: "example.com/train:1", Command: []string{"torchrun", "train.py"},
+				}},
+			}},
+		},
+	}
+}
+
+// watchPods watches the pods of a namespace from now on. It restarts the watch when the API server
+// closes it, which happens under load.
+func (g *benchCluster) watchPods(ctx context.Context, namespace string) (watch.Interface, error) {
+	pods := g.client.CoreV1().Pods(namespace)
+	none, err := pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods: %w", err)
+	}
+	begin := func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) }
+	w, err := watchtools.NewRetryWatcherWithContext(
+		ctx, none.ResourceVersion, &cache.ListWatch{WatchFuncWithContext: begin},
+	)
+	if err != nil {
+		return nil, fmt.Errorf("watching the pods: %w", err)
+	}
+	return w, nil
+}
+
+// waitForReadyPods reads a watch until the wanted number of pods is ready.
+func waitForReadyPods(ctx context.Context, pods watch.Interface, want int) error {
+	ready := map[string]bool{}
+	for len(ready) < want {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %d pods, of which %d are ready: %w", want, len(ready), ctx.Err())
+		case e, open := <-pods.ResultChan():
+			if !open || e.Type == watch.Error {
+				return fmt.Errorf("the watch of pods ended: %v", e.Object)
+			}
+			if p, ok := e.Object.(*corev1.Pod); ok && e.Type != watch.Deleted && isPodReady(p) {
+				ready[p.Name] = true
+			}
+		}
+	}
+	return nil
+}
+
+func isPodReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// pollUntil polls at an interval that does not load the API server.
+func pollUntil(ctx context.Context, what string, check func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w; last error: %w", what, err, last)
+	}
+	return nil
+}
+
+// waitForRunningGangs waits until every gang is in phase Running.
+func (g *benchCluster) waitForRunningGangs(ctx context.Context, namespace string) error {
+	others := metav1.ListOptions{LabelSelector: gang.LabelPhase + "!=" + string(lifecycle.Running)}
+	return pollUntil(ctx, "phase Running of all gangs", func(ctx context.Context) error {
+		list, err := g.client.BatchV1().Jobs(namespace).List(ctx, others)
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d gangs are not Running, for example %s: %q",
+				len(list.Items), list.Items[0].Name, list.Items[0].Labels[gang.LabelPhase])
+		}
+		return err
+	})
+}
+
+// deleteGangs deletes the gangs and waits until all their objects are deleted.
+func (g *benchCluster) deleteGangs(ctx context.Context, namespace string) error {
+	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	if err := g.client.BatchV1().Jobs(namespace).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("deleting the Jobs: %w", err)
+	}
+	one := metav1.ListOptions{Limit: 1}
+	return pollUntil(ctx, "the deletion of all objects", func(ctx context.Context) error {
+		for what, list := range map[string]func() (runtime.Object, error){
+			"pods":     func() (runtime.Object, error) { return g.client.CoreV1().Pods(namespace).List(ctx, one) },
+			"jobs":     func() (runtime.Object, error) { return g.client.BatchV1().Jobs(namespace).List(ctx, one) },
+			"services": func() (runtime.Object, error) { return g.client.CoreV1().Services(namespace).List(ctx, one) },
+			"endpointslices": func() (runtime.Object, error) {
+				return g.client.DiscoveryV1().EndpointSlices(namespace).List(ctx, one)
+			},
+		} {
+			found, err := list()
+			if err != nil {
+				return err
+			}
+			if meta.LenList(found) > 0 {
+				return errors.New(what + " still exist")
+			}
+		}
+		return nil
+	})
+}

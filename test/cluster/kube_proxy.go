@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// proxyHealthPort reports whether the rules are installed. Both ports are the defaults of
+	// Kubernetes.
+	proxyHealthPort  = 10256
+	proxyMetricsPort = 10249
+)
+
+// startKubeProxy starts kube-proxy. It routes the addresses of Services for pods and for processes
+// of this machine, so that the API server reaches a webhook by its Service.
+func (c *Cluster) startKubeProxy(ctx context.Context) error {
+	config, err := c.writeConfigFile("kube-proxy.yaml", map[string]any{
+		"apiVersion":         "kubeproxy.config.k8s.io/v1alpha1",
+		"kind":               "KubeProxyConfiguration",
+		"clientConnection":   map[string]any{"kubeconfig": c.kubeconfigFile("kube-proxy")},
+		"hostnameOverride":   nodeName,
+		"bindAddress":        bridgeIP,
+		"healthzBindAddress": net.JoinHostPort(bridgeIP, strconv.Itoa(proxyHealthPort)),
+		"metricsBindAddress": net.JoinHostPort(bridgeIP, strconv.Itoa(proxyMetricsPort)),
+		"mode":               "iptables",
+		"clusterCIDR":        podCIDR,
+		"nodePortAddresses":  []string{"primary"},
+		"iptables": map[string]any{
+			// Pods share one bridge. Without masquerading, the response of a Service's pod would go
+			// directly to the client pod, with an unexpected source address. Not every kernel can
+			// filter bridged packets to prevent that.
+			"masqueradeAll":      true,
+			"localhostNodePorts": false,
+			// Tests wait for every change. The default of 1 s is for large clusters.
+			"minSyncPeriod": "20ms",
+		},
+		// Keep the connection tracking settings of the machine, which may not be writable.
+		"conntrack": map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.startProgram(program{
+		name: "kube-proxy",
+		path: c.binaries.kubernetes,
+		args: []string{"--config=" + config},
+	}); err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: time.Second}
+	health := fmt.Sprintf("http://%s/livez", net.JoinHostPort(bridgeIP, strconv.Itoa(proxyHealthPort)))
+	return c.waitUntilReady(ctx, "kube-proxy", startTimeout, func(ctx context.Context) error {
+		return checkHealth(ctx, client, health)
+	})
+}

@@ -1,0 +1,92 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/test/wait"
+)
+
+// beginRestart makes a rank fail and returns while the gang terminates. One pod keeps terminating
+// until the returned function is called.
+func (r *testGang) beginRestart(falls, lasts string) func() {
+	r.t.Helper()
+	p := r.getActivePod(lasts)
+	r.addFinalizer(p)
+	r.failContainer(r.getActivePod(falls), 3)
+	r.waitForPhase(lifecycle.Restarting, 1)
+	return func() { r.removeFinalizers(p) }
+}
+
+func (r *testGang) getJob(name string) *batchv1.Job {
+	r.t.Helper()
+	j, err := r.Client.BatchV1().Jobs(r.ns).Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return j
+}
+
+// resumeJob resumes a suspended Job. It first waits until the start time is cleared: before
+// Kubernetes 1.36, a Job that is resumed earlier never gets pods again (kubernetes#134521).
+func (r *testGang) resumeJob(name string) {
+	r.t.Helper()
+	wait.For(r.t, "the start of "+name+" to be cleared", func(context.Context) error {
+		if at := r.getJob(name).Status.StartTime; at != nil {
+			return errors.New("its start time is " + at.String())
+		}
+		return nil
+	})
+	r.patchJob(name, `{"spec":{"suspend":false}}`)
+}
+
+// testSuspendDuringRestart checks that a Job stays suspended if its user suspends it during a
+// restart, and that the restart continues when the user resumes it.
+func testSuspendDuringRestart(t *testing.T, m *manager, ns string) {
+	r := m.startGang(t, ns, newTrainingWorkload(3))
+	before := r.listActivePods()
+	goes := r.beginRestart("worker-1", "worker-0")
+	r.patchJob("train", `{"spec":{"suspend":true}}`)
+	r.waitForPhase(lifecycle.Suspended, 1)
+	goes()
+	r.checkPhaseStable(4 * time.Second)
+	if !ptr.Deref(r.getJob("train").Spec.Suspend, false) {
+		t.Error("the Job was resumed")
+	}
+	r.resumeJob("train")
+	s := r.waitForPhase(lifecycle.Running, 1)
+	r.checkPodsReplaced(before, "1")
+	if s.FirstFailure == nil || s.FirstFailure.Rank != 1 {
+		t.Errorf("the first failure is %+v", s.FirstFailure)
+	}
+	r.checkPhaseStable(2 * time.Second)
+	r.failContainer(r.getActivePod("worker-2"), 3)
+	r.waitForPhase(lifecycle.Running, 2)
+}
+
+// testRestartOneMemberSuspended checks that one suspended member keeps all members suspended.
+func testRestartOneMemberSuspended(t *testing.T, m *manager, ns string) {
+	r := m.startGang(t, ns, newMasterAndWorkers()...)
+	before := r.listActivePods()
+	goes := r.beginRestart("worker-1", "worker-0")
+	r.patchJob("train-worker", `{"spec":{"suspend":true}}`)
+	r.waitForPhase(lifecycle.Suspended, 1)
+	goes()
+	r.checkPhaseStable(4 * time.Second)
+	for _, name := range r.jobs {
+		if !ptr.Deref(r.getJob(name).Spec.Suspend, false) {
+			t.Errorf("%s was resumed", name)
+		}
+	}
+	r.resumeJob("train-worker")
+	r.waitForPhase(lifecycle.Running, 1)
+	r.checkPodsReplaced(before, "1")
+	r.checkPhaseStable(2 * time.Second)
+}

@@ -1,0 +1,36 @@
+// Package wait polls for conditions of a cluster in tests.
+//
+//	wait.For(t, "the pod to be ready", func(ctx context.Context) error { ... })
+package wait
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// Timeout bounds each call of For. It is far longer than any successful wait takes.
+	Timeout = 3 * time.Minute
+
+	// interval is the pause between two calls of a check.
+	interval = 50 * time.Millisecond
+)
+
+// For calls check until it returns nil. It fails and ends the test with the last error of check if
+// that takes longer than Timeout or if the context of the test is canceled. what completes the
+// sentence "waiting for ..." in the failure message. For must run in the goroutine of the test.
+func For(t testing.TB, what string, check func(context.Context) error) {
+	t.Helper()
+	last := errors.New("not checked yet")
+	err := wait.PollUntilContextTimeout(t.Context(), interval, Timeout, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("waiting for %s: %v; last error: %v", what, err, last)
+	}
+}
