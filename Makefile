@@ -6,7 +6,7 @@ SHELL := /bin/bash
 include make/cluster.mk
 
 GOLANGCI_LINT_VERSION := v2.15.0
-VALE_VERSION := v3.26.0
+VALE_VERSION := v3.22.0
 
 ##@ Demo
 
