@@ -132,6 +132,9 @@ func formatRoleTable(f gang.Framework) string {
 		}
 		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", name, pods, needs, completion)
 	}
+	if f.AnyRoles {
+		out.WriteString("| any other DNS label | any number | | all must succeed |\n")
+	}
 	return out.String()
 }
 

@@ -8,6 +8,8 @@ const (
 	// maximum for the parallelism of an Indexed Job (kubernetes pkg/apis/batch/validation,
 	// maxParallelismForIndexedJob).
 	MaxPods = 100_000
+	// MaxRoles is the maximum number of roles of a gang. Each role is a workload that a person writes.
+	MaxRoles = 64
 	// MaxProcessesPerPod is the maximum number of accelerators, training processes or slots of a
 	// pod. The largest coherent machines on sale have 72 accelerators in one domain. A number more
 	// than ten times as large is a mistake, such as bytes instead of devices.

@@ -33,7 +33,7 @@ var sharedSettings = []struct {
 }{
 	{LabelGang, func(g Gang) string { return g.Name }},
 	{LabelFramework, func(g Gang) string { return g.Framework.Name }},
-	{AnnotationRoles, formatRoleSizes},
+	{AnnotationRoles, Gang.FormatRoles},
 	{AnnotationElastic, func(g Gang) string {
 		if g.Elastic == nil {
 			return "no value"
@@ -43,9 +43,9 @@ var sharedSettings = []struct {
 	{AnnotationPort, func(g Gang) string { return strconv.Itoa(int(g.Port)) }},
 }
 
-// formatRoleSizes returns the canonical value of [AnnotationRoles]. The elastic role is written with
-// its bounds, because its size can change.
-func formatRoleSizes(g Gang) string {
+// FormatRoles returns the canonical value of [AnnotationRoles]. The elastic role is written with its
+// bounds, because its size can change. A gang of one workload has one role.
+func (g Gang) FormatRoles() string {
 	var roles []string
 	for _, m := range g.Members {
 		size := strconv.Itoa(int(m.Size))

@@ -2,9 +2,12 @@ package gang
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Framework describes a training framework to [Parse]. It is plain data that an injector declares.
@@ -14,6 +17,9 @@ type Framework struct {
 	// Roles are the roles of workloads in the order of their ranks. Rank 0 is the first pod of the
 	// first role that a gang has. At least one role is required.
 	Roles []Role
+	// AnyRoles is true if a gang can have roles other than Roles, with any DNS label as the name. The
+	// order of the ranks is then the order of [AnnotationRoles], and Roles are examples.
+	AnyRoles bool
 	// DefaultRole is the name of the role of a workload without [LabelRole], one of Roles.
 	DefaultRole string
 	// Port is the default port of the rendezvous.
@@ -26,6 +32,8 @@ type Framework struct {
 	// FirstPodCompletionRole is the name of the role whose first pod determines completion in a gang
 	// without a role that has DeterminesCompletion. Empty means that all ranks must succeed.
 	FirstPodCompletionRole string
+	// HasHostfile is true if the framework supports [AnnotationHostfile].
+	HasHostfile bool
 	// HasLauncher is true if a launcher starts the processes of the other pods. Only these frameworks
 	// use the annotations about MPI.
 	HasLauncher bool
@@ -49,14 +57,48 @@ type Role struct {
 	DeterminesCompletion bool
 }
 
-// FindRole returns the role with the given name.
+// FindRole returns the role with the given name. With AnyRoles, every valid name is a role.
 func (f Framework) FindRole(role string) (Role, bool) {
-	for _, r := range f.Roles {
-		if r.Name == role {
-			return r, true
-		}
+	if i := f.roleIndex(role); i >= 0 {
+		return f.Roles[i], true
+	}
+	if f.AnyRoles && describeRoleNameProblem(role) == "" {
+		return Role{Name: role}, true
 	}
 	return Role{}, false
+}
+
+// roleIndex returns the position of a role in Roles, or -1.
+func (f Framework) roleIndex(role string) int {
+	return slices.IndexFunc(f.Roles, func(r Role) bool { return r.Name == role })
+}
+
+// CompareRoles compares two roles by the order of their ranks, for a stable sort. With AnyRoles, all
+// roles are equal, which keeps the order of the user. Roles that the framework does not have are last.
+func (f Framework) CompareRoles(a, b string) int {
+	if f.AnyRoles {
+		return 0
+	}
+	position := func(role string) int {
+		if i := f.roleIndex(role); i >= 0 {
+			return i
+		}
+		return len(f.Roles)
+	}
+	return cmp.Compare(position(a), position(b))
+}
+
+// describeRoleNameProblem returns why a name cannot be the name of a role; empty if it can. The name
+// is part of the names of pods, and a success policy.
+func describeRoleNameProblem(name string) string {
+	if name == SuccessPolicyAll || name == SuccessPolicyRank0 {
+		return fmt.Sprintf("is reserved for the annotation %s; rename the role", AnnotationSuccessPolicy)
+	}
+	if msgs := validation.IsDNS1123Label(name); len(msgs) > 0 {
+		return fmt.Sprintf("must be a DNS label, because it is part of the names of the pods: %s; rename the role",
+			strings.Join(msgs, "; "))
+	}
+	return ""
 }
 
 // roleOf returns the name of a workload's role by its metadata. The framework need not have it.

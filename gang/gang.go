@@ -68,6 +68,8 @@ type Gang struct {
 	Shm Shm
 	// Launcher describes how a launcher starts processes on the hosts of the gang.
 	Launcher Launcher
+	// Hostfile is the path of the file with the addresses of all ranks; empty without the file.
+	Hostfile string
 	// ContainerRestartRules is true if the API server supports restart rules of containers.
 	ContainerRestartRules bool
 	// Policies are the restart, success and clean-up policies.

@@ -43,6 +43,8 @@ const (
 	AnnotationSlotsPerWorker = Prefix + "slots-per-worker"
 	// AnnotationRunLauncherAsWorker makes the launcher's own pod one of the hosts.
 	AnnotationRunLauncherAsWorker = Prefix + "run-launcher-as-worker"
+	// AnnotationHostfile is the path of a file with the addresses of all ranks.
+	AnnotationHostfile = Prefix + "hostfile"
 )
 
 // Annotations for the lifecycle of a gang.
@@ -133,7 +135,7 @@ func workloadKeys() []Key {
 		},
 		{
 			Name: LabelRole, Kind: KeyKindLabel,
-			Values:      "a role of the framework",
+			Values:      "a role of the framework; for `generic`, any DNS label",
 			Default:     "the default role of the framework",
 			Description: "The role of this workload in the gang.",
 		},
@@ -221,6 +223,13 @@ func launcherKeys() []Key {
 			Values:      "`true`, `false`",
 			Default:     "`false`; `true` for a launcher without workers",
 			Description: "Runs training processes in the launcher's own pod, as the first host.",
+		},
+		{
+			Name: AnnotationHostfile, Kind: KeyKindAnnotation,
+			Values:  "an absolute path, such as `/etc/hostfile`",
+			Default: "no file",
+			Description: "A file in the training containers with the address of each rank, one in each line, in the " +
+				"order of the ranks. Only for `generic`. An init container writes the file with the shell of the image.",
 		},
 	}
 }

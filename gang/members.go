@@ -28,12 +28,21 @@ func (p *parser) parseRole(f Framework) Role {
 	name := f.roleOf(p.meta)
 	if label, ok := p.meta.Labels[LabelRole]; ok {
 		if _, known := f.FindRole(label); !known {
-			p.addUnsupported(labelsPath.Key(LabelRole), label, f.RoleNames())
+			p.addUnknownRole(f, labelsPath.Key(LabelRole), label)
 			name = f.DefaultRole
 		}
 	}
 	role, _ := f.FindRole(name)
 	return role
+}
+
+// addUnknownRole reports a name that is not a role of the framework.
+func (p *parser) addUnknownRole(f Framework, path *field.Path, name string) {
+	if f.AnyRoles {
+		p.addInvalid(path, name, describeRoleNameProblem(name))
+		return
+	}
+	p.addUnsupported(path, name, f.RoleNames())
 }
 
 // parseRoles parses the sizes of all roles and returns members without names in the order of their
@@ -44,6 +53,10 @@ func (p *parser) parseRoles(f Framework, own Role) []Member {
 		return nil
 	}
 	path, errsBefore := annotationsPath.Key(AnnotationRoles), len(p.errs)
+	if n := strings.Count(text, ",") + 1; n > MaxRoles {
+		p.errs = append(p.errs, field.TooMany(path, n, MaxRoles))
+		return nil
+	}
 	var members []Member
 	for item := range strings.SplitSeq(text, ",") {
 		if m, ok := p.parseRoleSize(f, path, strings.TrimSpace(item)); ok {
@@ -56,9 +69,7 @@ func (p *parser) parseRoles(f Framework, own Role) []Member {
 	if len(p.errs) > errsBefore {
 		return nil
 	}
-	slices.SortStableFunc(members, func(a, b Member) int {
-		return cmp.Compare(f.roleIndex(a.Role), f.roleIndex(b.Role))
-	})
+	slices.SortStableFunc(members, func(a, b Member) int { return f.CompareRoles(a.Role, b.Role) })
 	p.checkRoleConstraints(f, path, text, members)
 	if !hasRole(members, own.Name) {
 		p.addInvalid(path, text, fmt.Sprintf(
@@ -75,11 +86,6 @@ func hasRole(members []Member, role string) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.Role == role })
 }
 
-// roleIndex returns the position of a role in the order of ranks.
-func (f Framework) roleIndex(role string) int {
-	return slices.IndexFunc(f.Roles, func(r Role) bool { return r.Name == role })
-}
-
 // parseRoleSize parses "role=pods".
 func (p *parser) parseRoleSize(f Framework, path *field.Path, item string) (Member, bool) {
 	name, number, ok := strings.Cut(item, "=")
@@ -89,7 +95,7 @@ func (p *parser) parseRoleSize(f Framework, path *field.Path, item string) (Memb
 	}
 	role, known := f.FindRole(name)
 	if !known {
-		p.addUnsupported(path, name, f.RoleNames())
+		p.addUnknownRole(f, path, name)
 		return Member{}, false
 	}
 	limit := cmp.Or(role.MaxPods, MaxPods)
@@ -160,7 +166,7 @@ func (p *parser) buildMembers(g Gang, roles []Member) []Member {
 	}
 	members := make([]Member, 0, len(roles))
 	for _, m := range roles {
-		m.WorkloadName = memberName(g.Name, m.Role)
+		m.WorkloadName = MemberName(g.Name, m.Role)
 		if m.Role == g.Role {
 			if isElasticRole := g.Elastic != nil && g.Framework.ElasticRole == m.Role; isElasticRole {
 				m.Size = ranks // parseElasticBounds has checked the bounds
@@ -176,10 +182,10 @@ func (p *parser) buildMembers(g Gang, roles []Member) []Member {
 	return members
 }
 
-// memberName returns the name of the workload with a role in a multi-workload gang. Each member can
+// MemberName returns the name of the workload with a role in a multi-workload gang. Each member can
 // therefore derive the addresses of the others. Pods have the same names as with training-operator,
 // such as train-worker-0.
-func memberName(gang, role string) string { return gang + "-" + role }
+func MemberName(gang, role string) string { return gang + "-" + role }
 
 // computeRankOffset returns the rank of the first pod of the workload.
 func computeRankOffset(members []Member, role string) int32 {

@@ -39,7 +39,7 @@ func (p *parser) parseName(role string, multiWorkload bool) string {
 	if label, ok := p.meta.Labels[LabelGang]; ok {
 		name, path, fix = label, labelsPath.Key(LabelGang), "choose another value"
 	}
-	if want := memberName(name, role); multiWorkload && p.meta.Name != want {
+	if want := MemberName(name, role); multiWorkload && p.meta.Name != want {
 		p.addInvalid(namePath, p.meta.Name, fmt.Sprintf(
 			"must be %q, the name of the gang and the role, so that the other workloads can derive its address; "+
 				"rename the workload", want))

@@ -62,6 +62,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, field
 	g.Containers = p.parseContainers(g.GPUs)
 	g.Processes = p.parseProcesses(g.Containers)
 	g.Launcher = p.parseLauncher(g)
+	g.Hostfile = p.parseHostfile(g.Framework)
 	g.Policies = p.parsePolicies(g)
 	g.Shm = p.parseShm()
 	p.checkNetwork()

@@ -5,6 +5,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/deepspeed"
+	"rollcall.training/injectors/generic"
 	"rollcall.training/injectors/horovod"
 	"rollcall.training/injectors/jax"
 	"rollcall.training/injectors/lightgbm"
@@ -42,6 +43,7 @@ func Builtin() Registry {
 		lightgbm.Injector{},
 		paddle.Injector{},
 		deepspeed.Injector{},
+		generic.Injector{},
 	}
 }
 

@@ -1,6 +1,7 @@
 package injectors_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +36,16 @@ func TestRegistryVariables(t *testing.T) {
 				{Name: "SLURM_NTASKS"},
 				{Name: "SLURM_PROCID"},
 				{Name: "SLURM_STEP_NODELIST"},
+			},
+		},
+		"a generic gang has required variables only, and none of a framework": {
+			framework: "generic",
+			want: []injectors.Variable{
+				{Name: "ROLLCALL_ADDR_FORMAT"},
+				{Name: "ROLLCALL_INDEX"},
+				{Name: "ROLLCALL_MASTER_ADDR"},
+				{Name: "ROLLCALL_MASTER_PORT"},
+				{Name: "ROLLCALL_ROLES"},
 			},
 		},
 		"TF_CONFIG needs several pods": {
@@ -106,8 +117,9 @@ func TestRegistryDescribesEveryFramework(t *testing.T) {
 			if _, ok := f.FindRole(f.DefaultRole); !ok {
 				t.Errorf("the default role %q is not in Roles", f.DefaultRole)
 			}
-			if _, ok := f.FindRole(gang.RoleLauncher); ok != f.HasLauncher {
-				t.Errorf("HasLauncher = %t, but a launcher role exists: %t", f.HasLauncher, ok)
+			declaresLauncher := slices.ContainsFunc(f.Roles, func(r gang.Role) bool { return r.Name == gang.RoleLauncher })
+			if declaresLauncher != f.HasLauncher {
+				t.Errorf("HasLauncher = %t, but a launcher role exists: %t", f.HasLauncher, declaresLauncher)
 			}
 			if variables, err := registry.Variables(f.Name); err != nil || len(variables) == 0 {
 				t.Errorf("Variables(%q) = %v, %v, want at least one variable", f.Name, variables, err)

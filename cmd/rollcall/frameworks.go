@@ -53,7 +53,11 @@ func listFrameworks(out io.Writer) error {
 		if f.ElasticRole != "" {
 			elastic = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", f.Name, strings.Join(f.RoleNames(), ","), f.Port, elastic,
+		roles := strings.Join(f.RoleNames(), ",")
+		if f.AnyRoles {
+			roles = "any"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", f.Name, roles, f.Port, elastic,
 			strings.Join(names, " "))
 	}
 	return w.Flush()

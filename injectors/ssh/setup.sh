@@ -1,6 +1,7 @@
 # Runs in an init container of every rank, as the user of the training container. Writes the files that ssh requires to
 # belong to this user into $dir, and the system-wide files that the training container must not change into $config.
-# The environment names the hosts of the gang. Only tests set ROLLCALL_DIR, ROLLCALL_CONFIG_DIR and ROLLCALL_KEY_DIR.
+# The environment names the hosts of the gang. The function print_hosts of package hostfile precedes the script. Only
+# tests set ROLLCALL_DIR, ROLLCALL_CONFIG_DIR and ROLLCALL_KEY_DIR.
 set -eu
 umask 022
 dir=${ROLLCALL_DIR:-/etc/rollcall} config=${ROLLCALL_CONFIG_DIR:-/etc/rollcall-config} key=${ROLLCALL_KEY_DIR:-/etc/rollcall-key}
@@ -8,16 +9,6 @@ dir=${ROLLCALL_DIR:-/etc/rollcall} config=${ROLLCALL_CONFIG_DIR:-/etc/rollcall-c
 export TMPDIR="$dir"
 mkdir -p "$dir/ssh" "$dir/mpi"
 
-# Prints the hosts in rank order, one per line. Each line of the argument is "<name> <first index> <last index>" of a
-# workload.
-print_hosts() {
-  printf '%s\n' "$1" | while read -r name index last; do
-    while [ "$index" -le "$last" ]; do
-      echo "$name-$index.$ROLLCALL_DOMAIN"
-      index=$((index + 1))
-    done
-  done
-}
 print_hosts "$ROLLCALL_HOSTS" >"$dir/mpi/hosts"
 # A launcher that is a host is listed by its bare hostname, because every MPI implementation recognizes its own host by
 # that name. With a longer name, MPICH and Intel MPI would connect to the launcher by ssh, and PRRTE would not find the

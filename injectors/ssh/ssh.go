@@ -3,7 +3,6 @@ package ssh
 import (
 	"cmp"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors/hostfile"
 	"rollcall.training/internal/plan"
 )
 
@@ -154,7 +154,7 @@ func newVolumeMounts(o Options) []corev1.VolumeMount {
 // workloads, wait.sh.
 func newSetupContainer(g gang.Gang, o Options) plan.InitContainer {
 	waits := g.Role == gang.RoleLauncher && !isSingleWorkload(g)
-	script := stripComments(setupScript)
+	script := hostfile.PrintHostsFunction + stripComments(setupScript)
 	if waits {
 		script += stripComments(waitScript)
 	}
@@ -180,7 +180,7 @@ func setupEnv(g gang.Gang, o Options, waits bool) []plan.Env {
 	}
 	hosts := guaranteedHosts(g)
 	env := []plan.Env{
-		plan.LiteralEnv("ROLLCALL_HOSTS", formatMembers(hosts)),
+		plan.LiteralEnv("ROLLCALL_HOSTS", hostfile.FormatMembers(hosts)),
 		plan.LiteralEnv("ROLLCALL_DOMAIN", g.ServiceFQDN()),
 		plan.LiteralEnv("ROLLCALL_SLOTS_PER_WORKER", strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)),
 		plan.LiteralEnv("ROLLCALL_LAUNCHER_IS_HOST", strconv.FormatBool(g.Launcher.RunAsWorker)),
@@ -190,7 +190,7 @@ func setupEnv(g gang.Gang, o Options, waits bool) []plan.Env {
 	}
 	if g.Elastic != nil {
 		maxHosts := withElasticSize(g, hosts, g.Elastic.Max)
-		env = append(env, plan.LiteralEnv("ROLLCALL_MAX_HOSTS", formatMembers(maxHosts)))
+		env = append(env, plan.LiteralEnv("ROLLCALL_MAX_HOSTS", hostfile.FormatMembers(maxHosts)))
 	}
 	if waits {
 		env = append(env,
@@ -261,16 +261,6 @@ func MinWorkerHosts(g gang.Gang) int32 {
 		}
 	}
 	return n
-}
-
-// formatMembers returns one line per member for setup.sh: "<name> <first index> <last index>". A
-// list of all hosts would exceed the size limits of a pod template.
-func formatMembers(members []gang.Member) string {
-	lines := make([]string, len(members))
-	for i, m := range members {
-		lines[i] = fmt.Sprintf("%s 0 %d", m.WorkloadName, m.Size-1)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // formatHostPatterns returns the patterns of ssh_config that match the bare hostnames of the gang.

@@ -293,7 +293,7 @@ var horovodHostOptions = []string{
 }
 
 func checkHorovodWithoutHosts(_ *input, w *labeledWorkload) []issue {
-	if w.gang.Role != gang.RoleLauncher || len(w.gang.Members) < 2 {
+	if !w.hasSSHHosts() || w.gang.Role != gang.RoleLauncher {
 		return nil
 	}
 	var issues []issue

@@ -123,7 +123,7 @@ func checkMemoryLimit(_ *input, w *labeledWorkload) []issue {
 
 // isIdleLauncher reports whether the workload is a launcher that only waits for its workers.
 func (w *labeledWorkload) isIdleLauncher() bool {
-	return w.gang.Role == gang.RoleLauncher && len(w.gang.Members) > 1 && !w.gang.Launcher.RunAsWorker
+	return w.hasSSHHosts() && w.gang.Role == gang.RoleLauncher && !w.gang.Launcher.RunAsWorker
 }
 
 func checkFewCPUs(_ *input, w *labeledWorkload) []issue {
