@@ -42,7 +42,9 @@ type plannedWorkload struct {
 // gang cannot continue without the Job that is deleted first. Gangs with a launcher get one, because
 // no workload finishes before the launcher.
 func (b *Gang) Build() []runtime.Object {
-	launched := slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Name == gang.RoleLauncher })
+	framework, _ := b.Frameworks.Find(b.Framework)
+	launched := framework.HasLauncher &&
+		slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Name == gang.RoleLauncher })
 	if b.JobSpec.TTLSecondsAfterFinished != nil && len(b.Roles) > 1 && !b.fitsOneWorkload() && !launched {
 		b.JobSpec.TTLSecondsAfterFinished = nil
 		b.TTLField.DiscardEntries()

@@ -43,18 +43,22 @@ var frameworkHints = []frameworkHint{
 }
 
 // ChooseFrameworkAndRoles sets the framework of the gang and the roles of the jobs. The label on the
-// JobSet has precedence over the option of the user, and the option over detection.
+// JobSet has precedence over the option of the user, and the option over detection. Programs of no known
+// framework form a generic gang.
 func (s *Reader) ChooseFrameworkAndRoles() {
 	if len(s.Jobs) == 0 {
 		return
 	}
-	if !s.applyExplicitFramework() && !s.detectFramework() {
-		s.Spec.Get("replicatedJobs").MarkHandled()
-		s.Spec.Get("replicatedJobs").MarkRequired("the framework cannot be detected from variables and commands; " +
-			"name it with --framework, or with the label " + gang.LabelFramework + " on the JobSet")
+	if s.applyExplicitFramework() || s.detectFramework() {
+		s.assignRoles()
 		return
 	}
+	s.Gang.Framework = ir.GenericFramework
 	s.assignRoles()
+	s.listGangJobs()[0].podTemplateField().AddNoteWithOutcome(source.Changed,
+		"label "+gang.LabelFramework+": "+ir.GenericFramework,
+		"no variable or command belongs to a framework; every pod gets its rank and the addresses of all roles",
+		"for the variables of a framework, name it with --framework")
 }
 
 // applyExplicitFramework sets the framework that the user named and reports whether there is one.
@@ -135,6 +139,10 @@ func (s *Reader) assignRoles() {
 		jobs[0].Role = "worker"
 		return
 	}
+	if s.framework().AnyRoles {
+		s.assignNamesAsRoles(jobs)
+		return
+	}
 	for _, j := range jobs {
 		j.Role = s.findFrameworkRole(inferRole(j.Name))
 		if j.Role == "" {
@@ -147,8 +155,19 @@ func (s *Reader) assignRoles() {
 	s.checkDuplicateRoles(jobs)
 }
 
+// assignNamesAsRoles makes the name of each job its role.
+func (s *Reader) assignNamesAsRoles(jobs []*ReplicatedJob) {
+	for _, j := range jobs {
+		j.Role = j.Name
+		if _, ok := s.framework().FindRole(j.Role); !ok {
+			j.Source.Get("name").MarkInvalid("cannot be the name of a role; rename the job")
+		}
+	}
+}
+
 // findTrainingJobs returns the jobs whose program matches the framework or whose name suggests a role,
-// or all jobs if there are none. Jobs that must be complete before others start are excluded.
+// or all jobs if there are none. Jobs that must be complete before others start are excluded. All jobs of
+// a framework with any roles take part.
 func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 	hint := slices.IndexFunc(frameworkHints, func(h frameworkHint) bool { return h.framework == s.Gang.Framework })
 	var known, all []*ReplicatedJob
@@ -161,7 +180,7 @@ func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 			known = append(known, j)
 		}
 	}
-	if len(known) > 1 || len(known) == 1 && !s.hasLauncher() {
+	if !s.framework().AnyRoles && (len(known) > 1 || len(known) == 1 && !s.hasLauncher()) {
 		return known
 	}
 	return all // a launcher needs workers

@@ -188,16 +188,12 @@ func (s *Reader) hasLauncher() bool { return s.framework().HasLauncher }
 // listRoles returns the roles of the gang in the order of their ranks.
 func (s *Reader) listRoles() []string {
 	var out []string
-	for _, role := range s.framework().Roles {
-		if s.findJobByRole(role.Name) != nil {
-			out = append(out, role.Name)
-		}
-	}
 	for _, j := range s.listGangJobs() {
 		if !slices.Contains(out, j.Role) {
 			out = append(out, j.Role)
 		}
 	}
+	slices.SortStableFunc(out, s.framework().CompareRoles)
 	return out
 }
 

@@ -41,17 +41,25 @@ func (s *Reader) convertCoordinator() {
 	}
 }
 
+// retryAdvice is the action for a program that starts before another program is ready.
+const retryAdvice = "let the program retry until it is"
+
 // convertStartupOrder converts startupPolicy and dependsOn. All roles of a gang start together.
 func (s *Reader) convertStartupOrder() {
 	policy := s.Spec.Get("startupPolicy")
 	policy.ReportUnreadExcept("startupPolicyOrder")
 	const together = "all roles start together"
+	hasRendezvous := !s.framework().AnyRoles
 	switch order := policy.Get("startupPolicyOrder"); order.String() {
 	case "", "AnyOrder":
 		policy.MarkPreserved(together)
 	case "InOrder":
-		policy.MarkChanged(together,
-			"a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
+		if hasRendezvous {
+			policy.MarkChanged(together,
+				"a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
+		} else {
+			policy.MarkChanged(together, "a program can start before another role is ready", retryAdvice)
+		}
 	default:
 		order.MarkInvalid("must be AnyOrder or InOrder")
 	}
@@ -64,10 +72,11 @@ func (s *Reader) convertStartupOrder() {
 			case d.requiresCompletion:
 				d.field.MarkDropped("the other job is a role of the gang, and "+together, "let the program wait for the other role")
 			case on.Role == "" || j.Role == "":
-				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready",
-					"let the program retry until it is")
-			case j.Role == gang.RoleLauncher:
+				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready", retryAdvice)
+			case s.hasLauncher() && j.Role == gang.RoleLauncher:
 				d.field.MarkPreserved("the launcher waits for all hosts")
+			case !hasRendezvous:
+				d.field.MarkChanged(together, "the program can start before the other role is ready", retryAdvice)
 			default:
 				d.field.MarkChanged(together, "ranks wait for each other in the rendezvous", "")
 			}

@@ -61,7 +61,8 @@ func (s *Reader) requireTargets(policy source.Field, targets, roles []string, ha
 		s.setSuccessPolicy(targets, roles)
 		policy.MarkChanged(to, "only the ranks complete the gang; Jobs outside the gang complete separately", "")
 	case len(targets) == 0 || len(targets) == len(roles):
-		if len(roles) > 1 && !s.hasLauncher() { // the success of a launcher includes that of its hosts
+		// The success of a launcher includes that of its hosts. With any roles, all is the default.
+		if len(roles) > 1 && !s.hasLauncher() && !s.framework().AnyRoles {
 			s.Gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
 		}
 		policy.MarkPreserved("the success of all ranks")
@@ -80,7 +81,7 @@ func (s *Reader) setSuccessPolicy(targets, roles []string) {
 	case len(roles) < 2:
 	case len(targets) > 1:
 		s.Gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
-	case targets[0] != gang.RoleLauncher: // the default of gangs with a launcher
+	case targets[0] != gang.RoleLauncher || !s.hasLauncher(): // the default of gangs with a launcher
 		s.Gang.SetAnnotation(gang.AnnotationSuccessPolicy, targets[0])
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
 )
 
 // frameworkPlugins are the plugins that set up a framework. Rollcall's framework has the same name.
@@ -65,8 +66,8 @@ var frameworkHints = []frameworkHint{
 	{framework: "lightgbm", roleAliases: masterAliases, commandPattern: regexp.MustCompile(`\blightgbm\b`)},
 }
 
-// chooseFramework determines the framework by the plugin, by the user's choice or by the commands. It
-// returns false after it recorded a mistake.
+// chooseFramework determines the framework by the plugin, by the user's choice or by the commands.
+// Programs of no known framework form a generic gang. It returns false after it recorded a mistake.
 func (r *reader) chooseFramework() bool {
 	plugins := r.spec.Get("plugins")
 	known := strings.Join(slices.Sorted(slices.Values(r.Context.Frameworks.Names())), ", ")
@@ -88,13 +89,14 @@ func (r *reader) chooseFramework() bool {
 		return true
 	}
 	name, match := detectFramework(r.texts)
-	if !r.setFramework(name) {
-		plugins.MarkRequired("no plugin or command determines the framework; set --framework to one of " + known)
-		return false
+	if name == "" {
+		r.spec.AddNote(fmt.Sprintf("the framework is %s, because no plugin or command belongs to a framework; every pod "+
+			"gets its rank and the addresses of all roles", ir.GenericFramework), "for the variables of a framework, set --framework")
+		return r.setFramework(ir.GenericFramework)
 	}
 	r.spec.AddNote(fmt.Sprintf("the framework is %s, because the manifest contains %q", name, match),
 		"set --framework for another framework")
-	return true
+	return r.setFramework(name)
 }
 
 // setFramework sets the framework of the gang. It returns false if Rollcall does not support it.

@@ -104,10 +104,12 @@ func (r *reader) assignTasks(candidates []candidate) {
 		return
 	}
 	r.assignRoles(candidates)
-	for _, role := range r.framework.Roles {
-		players := slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.role.Name != role.Name })
+	for _, name := range r.listRoles(candidates) {
+		role, ok := r.framework.FindRole(name)
+		players := slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.role.Name != name })
 		switch {
-		case len(players) == 0:
+		case !ok:
+			players[0].field.Get("name").MarkInvalid("cannot be the name of a role; rename the task")
 		case len(players) > 1:
 			players[1].field.Get("name").MarkInvalid(fmt.Sprintf(
 				"has the role %s of %s, like task %s; a gang has each role once, so merge the tasks",
@@ -128,9 +130,22 @@ func (r *reader) assignTasks(candidates []candidate) {
 	r.gang.Homogeneous = slices.Contains(homogeneousFrameworks, r.framework.Name) && !r.hasPlugin("env")
 }
 
+// listRoles returns the roles of the tasks in the order of their ranks.
+func (r *reader) listRoles(candidates []candidate) []string {
+	var out []string
+	for _, c := range candidates {
+		if c.role.Name != "" && !slices.Contains(out, c.role.Name) {
+			out = append(out, c.role.Name)
+		}
+	}
+	slices.SortStableFunc(out, r.framework.CompareRoles)
+	return out
+}
+
 // addRole adds a task to the gang. Workers of a launcher run until they are stopped.
 func (r *reader) addRole(role gang.Role, c candidate) {
-	c.role.StatefulSet = role.LongRunning || role.Name == roleWorker && r.hasRole(gang.RoleLauncher)
+	c.role.StatefulSet = role.LongRunning ||
+		r.framework.HasLauncher && role.Name == roleWorker && r.hasRole(gang.RoleLauncher)
 	c.field.Get("name").MarkPreserved("the role " + role.Name)
 	r.gang.Roles = append(r.gang.Roles, c.role)
 	r.tasks = append(r.tasks, c.task)
@@ -151,7 +166,11 @@ func (r *reader) assignRoles(candidates []candidate) {
 		return
 	}
 	for i := range candidates {
-		candidates[i].role.Name = inferRole(r.framework, candidates[i].name)
+		if r.framework.AnyRoles {
+			candidates[i].role.Name = candidates[i].name
+		} else {
+			candidates[i].role.Name = inferRole(r.framework, candidates[i].name)
+		}
 	}
 	if r.framework.HasLauncher {
 		r.assignLauncherByCommand(candidates)

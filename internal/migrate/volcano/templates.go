@@ -34,7 +34,7 @@ func (r *reader) convertTemplates() {
 		if spec.HostNetwork && spec.DNSPolicy == "" { // the same change as in Volcano's webhook
 			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 		}
-		reportDependencies(r.tasks[i], role)
+		r.reportDependencies(r.tasks[i], role)
 	}
 }
 
@@ -151,14 +151,13 @@ func (r *reader) convertWorkerCommand(worker *ir.Role) {
 }
 
 // reportDependencies reports the tasks that had to start before another task.
-func reportDependencies(t task, role *ir.Role) {
+func (r *reader) reportDependencies(t task, role *ir.Role) {
 	f := t.field.Get("dependsOn")
-	if role.Name == gang.RoleLauncher {
+	if r.framework.HasLauncher && role.Name == gang.RoleLauncher {
 		f.MarkChanged("", "all pods start together; the command of the launcher starts when all workers answer", "")
 		return
 	}
-	f.MarkDropped("all pods of a gang start together and meet in the rendezvous of the framework",
-		"wait in the program for what it needs")
+	f.MarkDropped("all pods of a gang start together", "wait in the program for what it needs")
 }
 
 // collectTexts returns the commands and variables of a pod. The words of a command are joined, because

@@ -100,7 +100,7 @@ func TestFramework(t *testing.T) {
 			spec: job("command: [python, -c, 'import xgboost'], env: [{name: MASTER_ADDR, value: x}]"),
 		},
 		{name: "only a variable of several frameworks", want: "pytorch", spec: job("env: [{name: MASTER_ADDR, value: x}]")},
-		{name: "no framework", mistake: "set --framework to one of", spec: job("command: [run]")},
+		{name: "no framework", want: "generic", spec: job("command: [run]")},
 		{
 			name: "unknown framework", chosen: "caffe", mistake: "--framework=caffe is not supported",
 			spec: job("command: [run]"),
