@@ -108,10 +108,15 @@ func TestFrameworkPages(t *testing.T) {
 	}
 }
 
-// formatRoleTable returns the table of the roles in the order of their ranks.
+// formatRoleTable returns the table of the roles in the order of their ranks, or one row for a framework
+// with any roles.
 func formatRoleTable(f gang.Framework) string {
 	var out strings.Builder
 	out.WriteString("| role | pods | needs | on completion |\n|---|---|---|---|\n")
+	if f.AnyRoles {
+		fmt.Fprintf(&out, "| any DNS label, by default %s | any number |  | all must succeed |\n", f.DefaultRole)
+		return out.String()
+	}
 	for _, r := range f.Roles {
 		name, pods, completion := r.Name, "any number", "all must succeed"
 		if r.Name == f.DefaultRole {
@@ -131,9 +136,6 @@ func formatRoleTable(f gang.Framework) string {
 			needs = strings.TrimPrefix(needs+", no "+strings.Join(r.Excludes, ", no "), ", ")
 		}
 		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", name, pods, needs, completion)
-	}
-	if f.AnyRoles {
-		out.WriteString("| any other DNS label | any number | | all must succeed |\n")
 	}
 	return out.String()
 }

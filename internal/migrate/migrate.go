@@ -31,8 +31,9 @@ type Migrator struct {
 	Aliases source.AliasPolicy
 	// Runtimes are further documents with runtimes of TrainJobs. They are not migrated.
 	Runtimes []*manifest.Document
-	// Framework is that of JobSets whose framework cannot be detected and of TrainJobs whose
-	// runtime names none. If it is empty, each of them has to name its framework.
+	// Framework is that of JobSets and Volcano Jobs that do not name their framework, and of TrainJobs
+	// whose runtime names none. If it is empty, JobSets and Volcano Jobs have the framework that their
+	// commands suggest, or the framework generic, and TrainJobs have to name their framework.
 	Framework string
 }
 
