@@ -45,11 +45,15 @@ func TestAddresses(t *testing.T) {
 		workload, role, roles string
 		pods                  int32
 	}{
-		"a gang of one workload":                       {workload: "sim", role: "worker", pods: 11},
-		"a role that is not the default":               {workload: "sim", role: "simulator", pods: 2},
-		"roles whose order is not alphabetical":        {workload: "sim-b", role: "b", roles: "c=1,b=12,a=3", pods: 12},
-		"a role with a dash, and a gang with a dash":   {workload: "my-sim-data-loader", role: "data-loader", roles: "x=2,data-loader=1", pods: 1},
-		"a role named launcher that starts no process": {workload: "sim-launcher", role: "launcher", roles: "launcher=1,worker=2", pods: 1},
+		"a gang of one workload":                {workload: "sim", role: "worker", pods: 11},
+		"a role that is not the default":        {workload: "sim", role: "simulator", pods: 2},
+		"roles whose order is not alphabetical": {workload: "sim-b", role: "b", roles: "c=1,b=12,a=3", pods: 12},
+		"a gang and a role with dashes": {
+			workload: "my-sim-data-loader", role: "data-loader", roles: "x=2,data-loader=1", pods: 1,
+		},
+		"a role named launcher that starts no process": {
+			workload: "sim-launcher", role: "launcher", roles: "launcher=1,worker=2", pods: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := parseGang(t, c.workload, c.role, c.roles, c.pods)
@@ -62,7 +66,8 @@ func TestAddresses(t *testing.T) {
 			for _, e := range p.Env {
 				variables[e.Name] = e.Value
 			}
-			if diff := cmp.Diff(want, computeAddresses(t, variables["ROLLCALL_ROLES"], variables["ROLLCALL_ADDR_FORMAT"])); diff != "" {
+			computed := computeAddresses(t, variables["ROLLCALL_ROLES"], variables["ROLLCALL_ADDR_FORMAT"])
+			if diff := cmp.Diff(want, computed); diff != "" {
 				t.Errorf("the addresses by ROLLCALL_ROLES and ROLLCALL_ADDR_FORMAT differ (-want +got):\n%s", diff)
 			}
 			if variables["ROLLCALL_MASTER_ADDR"] != want[0] {

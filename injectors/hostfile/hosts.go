@@ -13,6 +13,8 @@ import (
 // PrintHostsFunction is a shell function that prints the hosts of its argument in the order of their
 // ranks, one in each line. The argument has the format of [FormatMembers]. ROLLCALL_DOMAIN is the domain
 // of the hosts.
+//
+//nolint:dupword // the loops of a shell end with done
 const PrintHostsFunction = `print_hosts() {
   printf '%s\n' "$1" | while read -r name index last; do
     while [ "$index" -le "$last" ]; do
@@ -43,7 +45,9 @@ const (
 // NewVolume returns the volume with the file of [gang.Gang.Hostfile]. The mount is read-only.
 func NewVolume(g gang.Gang) plan.Volume {
 	return plan.Volume{
-		Volume: corev1.Volume{Name: volumeName, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		Volume: corev1.Volume{Name: volumeName, VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{},
+		}},
 		Mounts: []corev1.VolumeMount{{MountPath: g.Hostfile, SubPath: hostsFile, ReadOnly: true}},
 	}
 }

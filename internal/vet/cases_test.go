@@ -153,6 +153,13 @@ func mpiMemberYAML(role string, j testJob) string {
 	return j.String()
 }
 
+// genericLauncherYAML returns the role launcher of a generic gang, which has no special meaning.
+func genericLauncherYAML(j testJob) string {
+	launcher := mpiMemberYAML("launcher", j)
+	return strings.NewReplacer("framework: mpi", "framework: generic", "rollcall.training/slots-per-worker: '4', ", "").
+		Replace(launcher)
+}
+
 // horovodLauncherYAML returns the launcher of a Horovod gang with two workers.
 func horovodLauncherYAML(container string) string {
 	launcher := mpiMemberYAML("launcher", testJob{container: container})

@@ -206,6 +206,10 @@ func launcherCases() map[vet.Code][]checkCase {
 			},
 			{name: "mpirun reads a variable", manifest: horovodLauncherYAML("command: [mpirun, python, a.py]")},
 			{
+				name:     "role named launcher of a generic gang",
+				manifest: genericLauncherYAML(testJob{container: "command: [horovodrun, -np, '8', python, a.py]"}),
+			},
+			{
 				name: "launcher without workers",
 				manifest: testJob{
 					framework: "horovod",

@@ -243,7 +243,19 @@ func storageCases() map[vet.Code][]checkCase {
 				name:     "limit of the pod",
 				manifest: testJob{resources: "limits: {nvidia.com/gpu: 1}", pod: "resources: {limits: {memory: 1Gi}}"}.String(),
 			},
-			{name: "launcher that does not train", manifest: mpiMemberYAML("launcher", testJob{resources: "limits: {cpu: 1}"})},
+			{
+				name: "launcher that does not train",
+				manifest: mpiMemberYAML("launcher", testJob{
+					resources: "requests: {memory: 1Gi}, limits: {nvidia.com/gpu: 1}",
+				}),
+			},
+			{
+				name: "role named launcher of a generic gang",
+				manifest: genericLauncherYAML(testJob{
+					resources: "requests: {memory: 1Gi}, limits: {nvidia.com/gpu: 1}",
+				}),
+				want: []string{containerPath + ".resources"},
+			},
 		},
 		vet.CodeFewCPUs: {
 			{

@@ -76,7 +76,8 @@ func (s *testCluster) killPod(t *testing.T, ns, name, role string, index int32) 
 		if p.Labels[gang.LabelRole] != role || gang.PodIndex(&p) != index || p.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		err := s.client.CoreV1().Pods(ns).Delete(t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+		immediately := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+		err := s.client.CoreV1().Pods(ns).Delete(t.Context(), p.Name, immediately)
 		if err != nil {
 			t.Fatal(err)
 		}

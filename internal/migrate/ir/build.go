@@ -47,6 +47,11 @@ func (b *Gang) Build() []runtime.Object {
 		slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Name == gang.RoleLauncher })
 	if b.JobSpec.TTLSecondsAfterFinished != nil && len(b.Roles) > 1 && !b.fitsOneWorkload() && !launched {
 		b.JobSpec.TTLSecondsAfterFinished = nil
+		for i := range b.Roles {
+			if spec := b.Roles[i].JobSpec; spec != nil {
+				spec.TTLSecondsAfterFinished = nil
+			}
+		}
 		b.TTLField.DiscardEntries()
 		b.TTLField.MarkDropped("the TTL of each Job starts when that Job finishes, which is before the gang finishes",
 			"delete the gang after it finishes: kubectl delete -f with the new manifest")

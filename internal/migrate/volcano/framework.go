@@ -91,7 +91,8 @@ func (r *reader) chooseFramework() bool {
 	name, match := detectFramework(r.texts)
 	if name == "" {
 		r.spec.AddNote(fmt.Sprintf("the framework is %s, because no plugin or command belongs to a framework; every pod "+
-			"gets its rank and the addresses of all roles", ir.GenericFramework), "for the variables of a framework, set --framework")
+			"gets its rank and the addresses of all roles", ir.GenericFramework),
+			"for the variables of a framework, set --framework")
 		return r.setFramework(ir.GenericFramework)
 	}
 	r.spec.AddNote(fmt.Sprintf("the framework is %s, because the manifest contains %q", name, match),
