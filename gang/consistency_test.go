@@ -62,6 +62,16 @@ func TestFindConflicts(t *testing.T) {
 			},
 			want: []string{conflictingRoles + "launcher=1,worker=2" + fix},
 		},
+		"different order of roles gives the pods other ranks": {
+			specs: []gang.MemberSpec{
+				launcher,
+				edit(worker, func(s *gang.MemberSpec) {
+					s.Gang.Members = withWorkers(4)
+					slices.Reverse(s.Gang.Members)
+				}),
+			},
+			want: []string{conflictingRoles + "worker=4,launcher=1" + fix},
+		},
 		"different sizes and ports are both reported": {
 			specs: []gang.MemberSpec{
 				launcher,
