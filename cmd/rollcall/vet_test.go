@@ -225,7 +225,7 @@ func TestVetText(t *testing.T) {
 
 standard input: job/train in team
   error    Denied  line 8, metadata.labels[rollcall.training/framework]
-           Unsupported value: "torch": supported values: "pytorch", "tensorflow", "mpi", "horovod", "jax", "xgboost", "lightgbm", "paddle", "deepspeed"; did you mean "pytorch"?
+           Unsupported value: "torch": supported values: "pytorch", "tensorflow", "mpi", "horovod", "jax", "xgboost", "lightgbm", "paddle", "deepspeed", "generic"; did you mean "pytorch"?
 
 standard input: job/train
   info     MutableImageTag  line 35, spec.template.spec.containers[0].image
