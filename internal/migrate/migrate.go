@@ -130,6 +130,9 @@ func (m *migration) migrateDocument(o manifest.Object, line func(path string) in
 		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
 		RequiredVars: m.requiredVars, ConfigMapTexts: m.scripts.findReferenced(texts...),
 	})
+	if hint := o.Document.TemplateHint(); hint != "" && report.Failed() {
+		report.Errors = append([]string{hint}, slices.DeleteFunc(report.Errors, manifest.HasTemplateVariable)...)
+	}
 	docs, report = m.names.claimNames(docs, report)
 	m.runtimes.recordUse(o, report)
 	if !report.Failed() {
