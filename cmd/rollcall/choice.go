@@ -44,9 +44,21 @@ func addChoiceFlag(cmd *cobra.Command, target *string, name, shorthand, usage st
 
 // completeFlag makes the shell complete a flag with the given values.
 func completeFlag(cmd *cobra.Command, name string, values []string) {
-	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	mustComplete(cmd, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// mustComplete sets the completion of a flag that exists.
+func mustComplete(cmd *cobra.Command, name string, complete cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
-		panic(err) // the flag exists, and it has no other completion
+		panic(err)
+	}
+}
+
+// mustMarkFilename makes the shell complete a flag that exists with files of the given extensions, or
+// with all files.
+func mustMarkFilename(cmd *cobra.Command, name string, extensions ...string) {
+	if err := cmd.MarkFlagFilename(name, extensions...); err != nil {
+		panic(err)
 	}
 }
 

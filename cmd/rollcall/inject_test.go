@@ -23,7 +23,7 @@ func runCommand(t *testing.T, stdin string, args ...string) (stdout, stderr stri
 	cmd.SetIn(strings.NewReader(stdin))
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	err = cmd.Execute()
+	err = executeCommand(cmd)
 	return out.String(), errs.String(), err
 }
 

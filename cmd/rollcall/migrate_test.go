@@ -103,7 +103,7 @@ func TestMigrate(t *testing.T) {
 		"a Helm template is reported with its line": {
 			stdin:    "kind: PyTorchJob\nmetadata: {name: {{ .Release.Name }}}\n",
 			wantCode: exitNotMigrated,
-			stderr:   []string{"line 2", "run helm template first"},
+			stderr:   []string{"line 2", "the document is a template; render it first"},
 			noOutput: true,
 		},
 		"a missing file is an error": {

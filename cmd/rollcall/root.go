@@ -44,3 +44,19 @@ func rejectFileArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q; specify files with --filename: %s -f %s",
 		args[0], cmd.CommandPath(), strings.Join(args, " -f "))
 }
+
+// allowOneArgument is the validation of a command with one optional name.
+func allowOneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%s accepts one name, not %d", cmd.CommandPath(), len(args))
+	}
+	return nil
+}
+
+// requireOneArgument is the validation of a command with one name.
+func requireOneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s requires a name", cmd.CommandPath())
+	}
+	return allowOneArgument(cmd, args)
+}

@@ -197,6 +197,10 @@ func (m Migrator) migrateObject(
 	if report.Failed() {
 		return nil, ir.LabelMapping{}, report
 	}
+	if m.Framework != "" && m.Framework != b.Framework {
+		report.Warnings = append(report.Warnings, fmt.Sprintf(
+			"the requested framework %s has no effect, because the %s defines the framework %s", m.Framework, o.Kind, b.Framework))
+	}
 	objects := b.Build()
 	recorder.ReportAllUnread(from.Root)
 	report.Entries = recorder.Entries()
