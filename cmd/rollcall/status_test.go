@@ -165,10 +165,17 @@ func TestStatusPrints(t *testing.T) {
 			output:   "json",
 			want:     []string{`"ranks": [`, `"state": "ready"`, `"state": "missing"`},
 		},
+		"a gang in YAML has the fields of JSON": {
+			gangName: "train",
+			output:   "yaml",
+			want:     []string{"ranks:\n", "  state: ready\n", "  state: missing\n"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newStatusOptions()
-			o.output = c.output
+			if c.output != "" {
+				o.output = c.output
+			}
 			var stdout, stderr strings.Builder
 			if err := o.runStatus(t.Context(), reader, c.gangName, &stdout, &stderr); err != nil {
 				t.Fatal(err)
