@@ -47,6 +47,7 @@ func TestGangs(t *testing.T) {
 		"JobOptedOut":             testJobOptedOut,
 		"Migrated":                testMigratedManifests,
 		"MigrateFromCluster":      testMigrateFromCluster,
+		"Corpus":                  testCorpus,
 	})
 	t.Run("Metrics", func(t *testing.T) { testAdmissionMetrics(t, m) })
 	t.Run("WithoutManager", func(t *testing.T) { testWithoutManager(t, m, m.createNamespace(t)) })
