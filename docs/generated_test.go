@@ -100,7 +100,8 @@ func TestFrameworkPages(t *testing.T) {
 		fmt.Fprintf(&page, "# %s\n\n%s", f.Name, generatedNotice)
 		fmt.Fprintf(&page, "The default port is %d. The annotation `%s` overrides it.\n\n", f.Port, gang.AnnotationPort)
 		page.WriteString(formatRoleTable(f))
-		fmt.Fprintf(&page, "\nThe [image requirements](../image-requirements.md#%s) list the programs of the image.\n", f.Name)
+		fmt.Fprintf(&page,
+			"\nThe [image requirements](../image-requirements.md#%s) list the programs of the image.\n", f.Name)
 		page.WriteString("\nThe examples use the namespace `team` and pods with limits of 8 accelerators and 64 cores.\n")
 		for _, s := range samples {
 			page.WriteString(formatSampleSection(s))

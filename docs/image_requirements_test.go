@@ -24,12 +24,13 @@ The packages are those of Debian. In Alpine, BusyBox contains all of them except
 var frameworkPrograms = map[string]string{
 	"pytorch":    "Python with `torch`. The command is `python`, `torchrun`, or a launcher that starts one of them.",
 	"tensorflow": "Python with `tensorflow`. The command is `python`.",
-	"mpi":        "Open MPI, MPICH or Intel MPI, with the same version on all hosts. The command of the launcher is `mpirun`.",
-	"horovod":    "Python with `horovod`. The command of the launcher is `horovodrun`, or `mpirun` with an MPI.",
-	"jax":        "Python with `jax`. The command is `python`.",
-	"xgboost":    "Python with `xgboost`. The command is `python`.",
-	"lightgbm":   "Python with `lightgbm`. The command is `python`.",
-	"paddle":     "Python with `paddlepaddle`. The command is `python -m paddle.distributed.launch`.",
+	"mpi": "Open MPI, MPICH or Intel MPI, with the same version on all hosts. " +
+		"The command of the launcher is `mpirun`.",
+	"horovod":  "Python with `horovod`. The command of the launcher is `horovodrun`, or `mpirun` with an MPI.",
+	"jax":      "Python with `jax`. The command is `python`.",
+	"xgboost":  "Python with `xgboost`. The command is `python`.",
+	"lightgbm": "Python with `lightgbm`. The command is `python`.",
+	"paddle":   "Python with `paddlepaddle`. The command is `python -m paddle.distributed.launch`.",
 	"deepspeed": "Python with `deepspeed`. Without a launcher, the command of the workers is `torchrun` or `python`. " +
 		"The command of a launcher is `deepspeed`.",
 }

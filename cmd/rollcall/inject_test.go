@@ -323,7 +323,8 @@ func TestInjectCost(t *testing.T) {
 	newJobs := func(n int) []string {
 		jobs := make([]string, n)
 		for i := range jobs {
-			jobs[i] = strings.TrimSpace(toJSON(strings.Replace(labeledJob, "name: train\n", fmt.Sprintf("name: train-%d\n", i), 1)))
+			name := fmt.Sprintf("name: train-%d\n", i)
+			jobs[i] = strings.TrimSpace(toJSON(strings.Replace(labeledJob, "name: train\n", name, 1)))
 		}
 		return jobs
 	}

@@ -17,12 +17,14 @@ func TestUsageErrors(t *testing.T) {
 		args []string
 		want string // part of the error
 	}{
-		"an unknown command":                 {args: []string{"injekt"}, want: "inject"},
-		"an unknown flag of inject":          {args: []string{"inject", "--file", "a.yaml"}, want: "--file"},
-		"an unknown flag of status":          {args: []string{"status", "--form"}, want: "--form"},
-		"inject without a file":              {args: []string{"inject"}, want: "--filename"},
-		"inject with a missing file":         {args: []string{"inject", "-f", "missing.yaml"}, want: "missing.yaml"},
-		"inject with a file as an argument":  {args: []string{"inject", "a.yaml", "b.yaml"}, want: "rollcall inject -f a.yaml -f b.yaml"},
+		"an unknown command":         {args: []string{"injekt"}, want: "inject"},
+		"an unknown flag of inject":  {args: []string{"inject", "--file", "a.yaml"}, want: "--file"},
+		"an unknown flag of status":  {args: []string{"status", "--form"}, want: "--form"},
+		"inject without a file":      {args: []string{"inject"}, want: "--filename"},
+		"inject with a missing file": {args: []string{"inject", "-f", "missing.yaml"}, want: "missing.yaml"},
+		"inject with files as arguments": {
+			args: []string{"inject", "a.yaml", "b.yaml"}, want: "rollcall inject -f a.yaml -f b.yaml",
+		},
 		"vet with a file as an argument":     {args: []string{"vet", "a.yaml"}, want: "rollcall vet -f a.yaml"},
 		"migrate with a file as an argument": {args: []string{"migrate", "a.yaml"}, want: "rollcall migrate -f a.yaml"},
 		"migrate to an unknown framework": {
@@ -57,8 +59,12 @@ func TestUnlabeledInput(t *testing.T) {
 		command, stdin string
 		want           string // part of standard error
 	}{
-		"inject reports the Jobs without the label":  {command: "inject", stdin: unlabeledJob, want: missing + "; found 1 Job"},
-		"inject suggests a migration":                {command: "inject", stdin: pytorchJob, want: "convert with rollcall migrate"},
+		"inject reports the Jobs without the label": {
+			command: "inject", stdin: unlabeledJob, want: missing + "; found 1 Job",
+		},
+		"inject suggests a migration": {
+			command: "inject", stdin: pytorchJob, want: "convert with rollcall migrate",
+		},
 		"inject reports an empty input":              {command: "inject", want: "the input contains no object"},
 		"migrate reports objects that are not jobs":  {command: "migrate", stdin: configMapManifest, want: "1 ConfigMap"},
 		"migrate reports an empty input":             {command: "migrate", want: "the input contains no object"},
@@ -94,8 +100,11 @@ func TestPlugin(t *testing.T) {
 		},
 		"a plugin is a command of kubectl": {
 			args: []string{"/bin/kubectl-rollcall", "vet", "--help"},
-			want: []string{"  kubectl rollcall vet -f FILE [flags]", "  kubectl rollcall vet -f job.yaml", "| kubectl rollcall vet -f - -o json"},
-			not:  "\n  rollcall vet",
+			want: []string{
+				"  kubectl rollcall vet -f FILE [flags]", "  kubectl rollcall vet -f job.yaml",
+				"| kubectl rollcall vet -f - -o json",
+			},
+			not: "\n  rollcall vet",
 		},
 		"a plugin on Windows is a command of kubectl": {
 			args: []string{"kubectl-rollcall.exe", "--help"},
@@ -126,6 +135,7 @@ func TestPlugin(t *testing.T) {
 // and offers files only for flags that read files.
 func TestCompletion(t *testing.T) {
 	const noFiles, onlyExtensions = ":4\n", ":8\n" // ShellCompDirective of cobra
+	const kubeconfig = "--kubeconfig=testdata/kubeconfig.yaml"
 	for name, c := range map[string]struct {
 		args []string
 		want []string
@@ -136,9 +146,9 @@ func TestCompletion(t *testing.T) {
 		"severities":             {args: []string{"vet", "--fail-on", ""}, want: []string{"error\n", "never\n", noFiles}},
 		"checks":                 {args: []string{"vet", "--explain", "NoMem"}, want: []string{"NoMemoryLimit\n", noFiles}},
 		"target frameworks":      {args: []string{"migrate", "--framework", "j"}, want: []string{"jax\n", noFiles}},
-		"contexts":               {args: []string{"status", "--kubeconfig=testdata/kubeconfig.yaml", "--context", ""}, want: []string{"none\n", noFiles}},
+		"contexts":               {args: []string{"status", kubeconfig, "--context", ""}, want: []string{"none\n", noFiles}},
 		"files of manifests":     {args: []string{"inject", "-f", ""}, want: []string{"yaml\n", onlyExtensions}},
-		"a gang without cluster": {args: []string{"status", "--kubeconfig=testdata/kubeconfig.yaml", ""}, want: []string{noFiles}},
+		"a gang without cluster": {args: []string{"status", kubeconfig, ""}, want: []string{noFiles}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, _, err := runCommand(t, "", append([]string{"__complete"}, c.args...)...)

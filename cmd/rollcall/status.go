@@ -155,8 +155,8 @@ func (o *statusOptions) watchGang(ctx context.Context, reader inspect.Reader, na
 	})
 }
 
-// printUpdate prints a gang as one line of JSON, as a document of YAML, over the previous update on a terminal, or after a
-// separator in a file or pipe.
+// printUpdate prints a gang as one line of JSON or as a document of YAML. As text, it prints the gang
+// over the previous update on a terminal, or after a separator in a file or pipe.
 func (o *statusOptions) printUpdate(out io.Writer, g inspect.Gang, isFirst bool) error {
 	switch o.output {
 	case outputJSON:

@@ -36,7 +36,8 @@ func (o vetOptions) printText(out io.Writer, r vet.Report) error {
 		rest = rest[n:]
 	}
 	fmt.Fprintf(&text, "%s: %s, %s, %d info; run %s --explain CODE for details\n",
-		workloads, formatCount(r.Count(vet.Error), "error"), formatCount(r.Count(vet.Warning), "warning"), r.Count(vet.Info), o.commandPath)
+		workloads, formatCount(r.Count(vet.Error), "error"), formatCount(r.Count(vet.Warning), "warning"),
+		r.Count(vet.Info), o.commandPath)
 	if r.Workloads == 0 {
 		fmt.Fprintln(&text, r.ExplainUnchecked())
 	}

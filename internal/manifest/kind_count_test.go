@@ -10,7 +10,8 @@ import (
 func TestCountKinds(t *testing.T) {
 	const text = `{kind: List, items: [
   {kind: Service}, {kind: Job, apiVersion: batch/v1}, {kind: Service},
-  {kind: Job, apiVersion: batch.volcano.sh/v1alpha1}, {kind: NetworkPolicy}, {kind: NetworkPolicy}, {kind: Ingress}, {kind: Ingress}
+  {kind: Job, apiVersion: batch.volcano.sh/v1alpha1}, {kind: NetworkPolicy}, {kind: NetworkPolicy},
+  {kind: Ingress}, {kind: Ingress}
 ]}`
 	docs, err := Read("a.yaml", strings.NewReader(text))
 	if err != nil {

@@ -19,7 +19,8 @@ var (
 )
 
 const (
-	templateActionHint   = "the document is a template; render it first, for example with helm template, and use the output"
+	templateActionHint = "the document is a template; " +
+		"render it first, for example with helm template, and use the output"
 	templateVariableHint = "the document is a template with variables such as %s; " +
 		"substitute them first, for example with envsubst"
 )

@@ -48,6 +48,7 @@ func TestGangs(t *testing.T) {
 		"Migrated":                testMigratedManifests,
 		"MigrateFromCluster":      testMigrateFromCluster,
 		"Corpus":                  testCorpus,
+		"UserRights":              testUserRights,
 	})
 	t.Run("Metrics", func(t *testing.T) { testAdmissionMetrics(t, m) })
 	t.Run("WithoutManager", func(t *testing.T) { testWithoutManager(t, m, m.createNamespace(t)) })
