@@ -32,7 +32,9 @@ func (c *clusterFlags) completeGang(cmd *cobra.Command, args []string, _ string)
 }
 
 // completeNamespace completes the name of a namespace.
-func (c *clusterFlags) completeNamespace(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c *clusterFlags) completeNamespace(
+	cmd *cobra.Command, _ []string, _ string,
+) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
 	config, _, err := c.loadConfig()
 	if err != nil {

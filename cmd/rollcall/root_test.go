@@ -65,10 +65,10 @@ func TestUnlabeledInput(t *testing.T) {
 		"inject suggests a migration": {
 			command: "inject", stdin: pytorchJob, want: "convert with rollcall migrate",
 		},
-		"inject reports an empty input":              {command: "inject", want: "the input contains no object"},
-		"migrate reports objects that are not jobs":  {command: "migrate", stdin: configMapManifest, want: "1 ConfigMap"},
-		"migrate reports an empty input":             {command: "migrate", want: "the input contains no object"},
-		"migrate reports a text that is no manifest": {command: "migrate", stdin: "hello world\n", want: "no object"},
+		"inject reports an empty input":             {command: "inject", want: "the input contains no object"},
+		"migrate reports objects that are not jobs": {command: "migrate", stdin: configMapManifest, want: "1 ConfigMap"},
+		"migrate reports an empty input":            {command: "migrate", want: "the input contains no object"},
+		"migrate reports a text without an object":  {command: "migrate", stdin: "hello world\n", want: "no object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, err := runCommand(t, c.stdin, c.command, "-f", "-")

@@ -199,7 +199,8 @@ func (m Migrator) migrateObject(
 	}
 	if m.Framework != "" && m.Framework != b.Framework {
 		report.Warnings = append(report.Warnings, fmt.Sprintf(
-			"the requested framework %s has no effect, because the %s defines the framework %s", m.Framework, o.Kind, b.Framework))
+			"the requested framework %s has no effect, because the %s defines the framework %s",
+			m.Framework, o.Kind, b.Framework))
 	}
 	objects := b.Build()
 	recorder.ReportAllUnread(from.Root)

@@ -50,7 +50,9 @@ func testUserRights(t *testing.T, m *manager, ns string) {
 	if out, err := runStatus(); err != nil || !strings.Contains(out, "train  pytorch") {
 		t.Errorf("with the Role: error %v, want the gang\n%s", err, out)
 	}
-	for _, right := range []string{"watch jobs", "watch statefulsets", "watch pods", "list events", "get pods --subresource=log"} {
+	for _, right := range []string{
+		"watch jobs", "watch statefulsets", "watch pods", "list events", "get pods --subresource=log",
+	} {
 		args := append([]string{"auth", "can-i"}, strings.Fields(right)...)
 		out, err := m.Cluster.Kubectl(t.Context(), append(args, "--as", "researcher", "--namespace", ns)...)
 		if err != nil {
