@@ -100,6 +100,8 @@ func TestFrameworkPages(t *testing.T) {
 		fmt.Fprintf(&page, "# %s\n\n%s", f.Name, generatedNotice)
 		fmt.Fprintf(&page, "The default port is %d. The annotation `%s` overrides it.\n\n", f.Port, gang.AnnotationPort)
 		page.WriteString(formatRoleTable(f))
+		fmt.Fprintf(&page,
+			"\nThe [image requirements](../image-requirements.md#%s) list the programs of the image.\n", f.Name)
 		page.WriteString("\nThe examples use the namespace `team` and pods with limits of 8 accelerators and 64 cores.\n")
 		for _, s := range samples {
 			page.WriteString(formatSampleSection(s))
@@ -155,30 +157,13 @@ func formatSampleSection(s injectors.Sample) string {
 	for _, e := range s.Plan.Env {
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", e.Name, formatValue(e), describeUserValue(e))
 	}
-	if additions := describeAdditions(s.Plan); len(additions) > 0 {
-		fmt.Fprintf(&out, "\nRollcall also adds:\n\n- %s\n", strings.Join(additions, "\n- "))
-	}
-	return out.String()
-}
-
-// describeAdditions describes the fields and objects of a plan other than variables.
-func describeAdditions(p plan.Plan) []string {
-	var additions []string
-	for _, c := range p.InitContainers {
-		additions = append(additions, "the init container `"+c.Name+"`")
-	}
-	for _, v := range p.Volumes {
-		for _, m := range v.Mounts {
-			additions = append(additions, "a volume at `"+m.MountPath+"`")
+	if additions := s.Additions(); len(additions) > 0 {
+		out.WriteString("\nRollcall also adds:\n\n")
+		for _, a := range additions {
+			fmt.Fprintf(&out, "- %s `%s`\n", a.Kind, a.Name)
 		}
 	}
-	if len(p.Command) > 0 {
-		additions = append(additions, "the command `"+strings.Join(p.Command, " ")+"`, if the container has no command")
-	}
-	if p.Children.KeyPairSecret != "" {
-		additions = append(additions, "the Secret `"+p.Children.KeyPairSecret+"`")
-	}
-	return additions
+	return out.String()
 }
 
 // formatValue returns the value of a variable for a table cell. A literal value is code.

@@ -26,3 +26,16 @@ func TestSupportsContainerRestartRules(t *testing.T) {
 		}
 	}
 }
+
+func TestValidateKubernetesVersion(t *testing.T) {
+	for _, version := range []string{gang.MinKubernetesVersion, "v1.33.0", "v1.37.2+k3s1", "2.0"} {
+		if err := gang.ValidateKubernetesVersion(version); err != nil {
+			t.Errorf("ValidateKubernetesVersion(%q) = %v, want no error", version, err)
+		}
+	}
+	for _, version := range []string{"1.32", "v1.20.15", "newest"} {
+		if err := gang.ValidateKubernetesVersion(version); err == nil {
+			t.Errorf("ValidateKubernetesVersion(%q) returned no error", version)
+		}
+	}
+}

@@ -45,6 +45,37 @@ func (r Registry) Samples(framework string) ([]Sample, error) {
 	return out, nil
 }
 
+// Addition is a part of a sample other than a variable.
+type Addition struct {
+	// Kind describes the addition, such as "init container" or "volume at".
+	Kind string
+	// Name is the name, the path or the command of the addition.
+	Name string
+}
+
+// Additions returns the fields and objects that the injector adds to the sample in addition to
+// variables.
+func (s Sample) Additions() []Addition {
+	var additions []Addition
+	for _, c := range s.Plan.InitContainers {
+		additions = append(additions, Addition{Kind: "init container", Name: c.Name})
+	}
+	for _, v := range s.Plan.Volumes {
+		for _, m := range v.Mounts {
+			additions = append(additions, Addition{Kind: "volume at", Name: m.MountPath})
+		}
+	}
+	if len(s.Plan.Command) > 0 {
+		additions = append(additions, Addition{
+			Kind: "command of a container without a command:", Name: strings.Join(s.Plan.Command, " "),
+		})
+	}
+	if name := s.Plan.Children.KeyPairSecret; name != "" {
+		additions = append(additions, Addition{Kind: "Secret", Name: name})
+	}
+	return additions
+}
+
 // sampleWorkload is the input of a sample. Its annotations may be modified.
 type sampleWorkload struct {
 	role        gang.Role

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -23,10 +24,14 @@ type clusterFlags struct {
 	allNamespaces                  bool
 }
 
-func (c *clusterFlags) addFlags(f *pflag.FlagSet) {
+func (c *clusterFlags) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&c.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG or ~/.kube/config)")
 	f.StringVar(&c.context, "context", "", "context of the kubeconfig file (default: the current context)")
 	f.StringVarP(&c.namespace, "namespace", "n", "", "namespace (default: the namespace of the context)")
+	mustMarkFilename(cmd, "kubeconfig")
+	mustComplete(cmd, "context", c.completeContext)
+	mustComplete(cmd, "namespace", c.completeNamespace)
 }
 
 // addAllNamespacesFlag adds --all-namespaces for a command that lists objects of the given kind.

@@ -1,7 +1,9 @@
 package main
 
 import (
-	"github.com/spf13/pflag"
+	"fmt"
+
+	"github.com/spf13/cobra"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -14,7 +16,8 @@ type engineFlags struct {
 	kubernetesVersion string
 }
 
-func (e *engineFlags) addFlags(f *pflag.FlagSet) {
+func (e *engineFlags) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVarP(&e.namespace, "namespace", "n", "default", "namespace of objects that do not specify one")
 	f.StringVar(&e.clusterDomain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
 	f.StringVar(&e.kubernetesVersion, "kubernetes-version", "",
@@ -25,6 +28,9 @@ func (e *engineFlags) addFlags(f *pflag.FlagSet) {
 func (e *engineFlags) newEngine() (*injectors.Engine, error) {
 	config := gang.Config{ClusterDomain: e.clusterDomain}
 	if e.kubernetesVersion != "" {
+		if err := gang.ValidateKubernetesVersion(e.kubernetesVersion); err != nil {
+			return nil, fmt.Errorf("--kubernetes-version: %w", err)
+		}
 		supported, err := gang.SupportsContainerRestartRules(e.kubernetesVersion)
 		if err != nil {
 			return nil, err

@@ -7,12 +7,28 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"rollcall.training/internal/manifest"
 )
 
 // filenameUsage is the help of the flag --filename.
 const filenameUsage = "file or directory of manifests, or - for standard input; repeatable"
+
+// manifestExtensions are the extensions of the files that are read from a directory, as in kubectl.
+var manifestExtensions = []string{".yaml", ".yml", ".json"}
+
+// addFilenameFlag adds the flag --filename, or another flag for manifests.
+func addFilenameFlag(cmd *cobra.Command, target *[]string, name, shorthand, usage string) {
+	cmd.Flags().StringArrayVarP(target, name, shorthand, nil, usage)
+	var extensions []string
+	for _, e := range manifestExtensions {
+		extensions = append(extensions, strings.TrimPrefix(e, "."))
+	}
+	mustMarkFilename(cmd, name, extensions...)
+}
 
 // readManifests reads the files and directories of the flag --filename, and standard input for "-".
 // It reports documents that cannot be read and continues with the others. The error is that of a
@@ -54,8 +70,7 @@ func readFile(path string) ([]*manifest.Document, []*manifest.Error, error) {
 }
 
 // listManifestFiles lists the files of a directory and its subdirectories that have an extension of
-// manifests. The extensions are those of kubectl. For a file it returns the file, whatever its
-// extension.
+// manifests. For a file it returns the file, whatever its extension.
 func listManifestFiles(name string) ([]string, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -64,10 +79,9 @@ func listManifestFiles(name string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{name}, nil
 	}
-	extensions := []string{".yaml", ".yml", ".json"}
 	var paths []string
 	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains(extensions, filepath.Ext(path)) {
+		if err == nil && !entry.IsDir() && slices.Contains(manifestExtensions, filepath.Ext(path)) {
 			paths = append(paths, path)
 		}
 		return err

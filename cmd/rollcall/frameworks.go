@@ -8,47 +8,52 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/plan"
 )
 
-const frameworksLong = `List the frameworks of this build with their roles, ports and environment
-variables. With a name, print the variables of each role in sample gangs of that
-framework.
+const frameworksLong = `List the frameworks of this build with their roles and ports. With a name, print the
+variables and all other additions of each role in sample gangs of that framework.
 
 Exit codes:
   0  success
-  1  the framework does not exist`
+  2  the framework does not exist, or the command is invalid`
 
 func newFrameworksCommand() *cobra.Command {
-	return &cobra.Command{
+	output := outputText
+	cmd := &cobra.Command{
 		Use:   "frameworks [NAME]",
 		Short: "List the supported frameworks and the variables that they set",
 		Long:  frameworksLong,
 		Example: `  rollcall frameworks
-  rollcall frameworks pytorch`,
-		Args: cobra.MaximumNArgs(1),
+  rollcall frameworks pytorch
+  rollcall frameworks -o json | jq '.[] | select(.elastic).name'`,
+		Args:      allowOneArgument,
+		ValidArgs: injectors.Builtin().Frameworks().Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return showFramework(cmd.OutOrStdout(), args[0])
+			out := cmd.OutOrStdout()
+			switch {
+			case len(args) == 1:
+				return showFramework(out, output, args[0])
+			case output == outputText:
+				return listFrameworks(out)
 			}
-			return listFrameworks(cmd.OutOrStdout())
+			descriptions, err := describeFrameworks()
+			if err != nil {
+				return err
+			}
+			return printObject(out, output, descriptions)
 		},
 	}
+	addChoiceFlag(cmd, &output, "output", "o", "output format", outputText, outputJSON, outputYAML)
+	return cmd
 }
 
 func listFrameworks(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FRAMEWORK\tROLES\tPORT\tELASTIC\tVARIABLES")
-	registry := injectors.Builtin()
-	for _, f := range registry.Frameworks() {
-		variables, err := registry.Variables(f.Name)
-		if err != nil {
-			return err
-		}
-		names := make([]string, len(variables))
-		for i, v := range variables {
-			names[i] = v.Name
-		}
+	fmt.Fprintln(w, "FRAMEWORK\tROLES\tPORT\tELASTIC")
+	for _, f := range injectors.Builtin().Frameworks() {
 		elastic := "no"
 		if f.ElasticRole != "" {
 			elastic = "yes"
@@ -57,19 +62,79 @@ func listFrameworks(out io.Writer) error {
 		if f.AnyRoles {
 			roles = "any"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", f.Name, roles, f.Port, elastic,
-			strings.Join(names, " "))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", f.Name, roles, f.Port, elastic)
 	}
 	return w.Flush()
 }
 
-// showFramework prints the variables of the sample gangs of a framework. Values from the downward API
-// are printed as the path of their field in angle brackets.
-func showFramework(out io.Writer, name string) error {
+// frameworkDescription is the JSON of a framework.
+type frameworkDescription struct {
+	Name      string                `json:"name"`
+	Port      int32                 `json:"port"`
+	Elastic   bool                  `json:"elastic"`
+	Roles     []roleDescription     `json:"roles"`
+	Variables []variableDescription `json:"variables"`
+}
+
+type roleDescription struct {
+	Name    string `json:"name"`
+	Default bool   `json:"default,omitempty"`
+	// MaxPods is 0 if the framework does not limit the role.
+	MaxPods  int32    `json:"maxPods,omitempty"`
+	Requires []string `json:"requires,omitempty"`
+	Excludes []string `json:"excludes,omitempty"`
+}
+
+type variableDescription struct {
+	Name string `json:"name"`
+	// Required is true if admission rejects a different value of the user.
+	Required bool `json:"required,omitempty"`
+	// MultiPodOnly is true if a gang of one pod does not get the variable.
+	MultiPodOnly bool `json:"multiPodOnly,omitempty"`
+}
+
+func describeFrameworks() ([]frameworkDescription, error) {
+	var descriptions []frameworkDescription
+	for _, f := range injectors.Builtin().Frameworks() {
+		d, err := describeFramework(f)
+		if err != nil {
+			return nil, err
+		}
+		descriptions = append(descriptions, d)
+	}
+	return descriptions, nil
+}
+
+func describeFramework(f gang.Framework) (frameworkDescription, error) {
+	d := frameworkDescription{Name: f.Name, Port: f.Port, Elastic: f.ElasticRole != ""}
+	for _, r := range f.Roles {
+		d.Roles = append(d.Roles, roleDescription{
+			Name: r.Name, Default: r.Name == f.DefaultRole, MaxPods: r.MaxPods, Requires: r.Requires, Excludes: r.Excludes,
+		})
+	}
+	variables, err := injectors.Builtin().Variables(f.Name)
+	for _, v := range variables {
+		d.Variables = append(d.Variables, variableDescription{
+			Name: v.Name, Required: v.Policy == plan.Required, MultiPodOnly: v.MultiPodOnly,
+		})
+	}
+	return d, err
+}
+
+// showFramework prints one framework in the given format.
+func showFramework(out io.Writer, format, name string) error {
 	registry := injectors.Builtin()
-	if _, ok := registry.Frameworks().Find(name); !ok {
-		return fmt.Errorf("framework %q not found; supported frameworks: %s",
-			name, strings.Join(registry.Frameworks().Names(), ", "))
+	f, ok := registry.Frameworks().Find(name)
+	if !ok {
+		return newUsageError(fmt.Errorf("framework %q does not exist; use %s",
+			name, joinAlternatives(registry.Frameworks().Names())))
+	}
+	if format != outputText {
+		description, err := describeFramework(f)
+		if err != nil {
+			return err
+		}
+		return printObject(out, format, description)
 	}
 	samples, err := registry.Samples(name)
 	if err != nil {
@@ -79,22 +144,38 @@ func showFramework(out io.Writer, name string) error {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		g := sample.Gang
-		fmt.Fprintf(out, "%s, %d of %d ranks", g.Role, g.OwnMember().Size, g.Size)
-		if sample.Roles != "" {
-			fmt.Fprintf(out, ", roles: %s", sample.Roles)
-		}
-		if g.Elastic != nil {
-			fmt.Fprintf(out, ", elastic: %s", g.Elastic)
-		}
-		fmt.Fprintln(out)
-		for _, variable := range sample.Plan.Env {
-			value := variable.Value
-			if variable.ValueFrom != nil && variable.ValueFrom.FieldRef != nil {
-				value = "<" + variable.ValueFrom.FieldRef.FieldPath + ">"
-			}
-			fmt.Fprintf(out, "  %s=%s\n", variable.Name, value)
-		}
+		printSample(out, sample)
 	}
 	return nil
+}
+
+// printSample prints the additions to one sample workload. Values from the downward API are printed as
+// the path of their field in angle brackets.
+func printSample(out io.Writer, sample injectors.Sample) {
+	g := sample.Gang
+	fmt.Fprintf(out, "%s, %d of %d ranks", g.Role, g.OwnMember().Size, g.Size)
+	if sample.Roles != "" {
+		fmt.Fprintf(out, ", roles: %s", sample.Roles)
+	}
+	if g.Elastic != nil {
+		fmt.Fprintf(out, ", elastic: %s", g.Elastic)
+	}
+	fmt.Fprintln(out)
+	for _, variable := range sample.Plan.Env {
+		value := variable.Value
+		if variable.ValueFrom != nil && variable.ValueFrom.FieldRef != nil {
+			value = "<" + variable.ValueFrom.FieldRef.FieldPath + ">"
+		}
+		fmt.Fprintf(out, "  %s=%s\n", variable.Name, value)
+	}
+	for _, addition := range sample.Additions() {
+		fmt.Fprintf(out, "  %s %s\n", addition.Kind, addition.Name)
+	}
+	var programs []string
+	for _, program := range sample.Plan.Programs {
+		programs = append(programs, program.Name)
+	}
+	if len(programs) > 0 {
+		fmt.Fprintf(out, "  programs of the image: %s\n", strings.Join(programs, " "))
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/vet"
 )
 
 // injectOptions are the flags of rollcall inject.
@@ -17,6 +18,7 @@ type injectOptions struct {
 	engine          engineFlags
 	output          string
 	includeChildren bool
+	require         bool
 }
 
 const injectLong = `Print manifests as the webhook would admit them, together with the objects that the
@@ -30,12 +32,16 @@ output, omit the Service with --children=false.
 If any workload is denied, the command prints only the reasons. A pipe into kubectl
 apply therefore receives all documents or none.
 
+If no document has the label, a note on standard error names the kinds of the input.
+
 Exit codes:
   0  all documents were printed
-  1  a workload was denied, or a document or flag is invalid`
+  1  a workload was denied, or --require is set and no document has the label; no
+     document was printed
+  2  the command is invalid, or a document cannot be read; no document was printed`
 
 func newInjectCommand() *cobra.Command {
-	o := injectOptions{}
+	o := injectOptions{output: outputYAML}
 	cmd := &cobra.Command{
 		Use:   "inject -f FILE",
 		Short: "Print manifests as the webhook would admit them",
@@ -43,76 +49,103 @@ func newInjectCommand() *cobra.Command {
 		Example: `  rollcall inject -f job.yaml
   rollcall inject -f manifests/ -o json
   rollcall inject -f job.yaml --children=false | kubectl diff -f -`,
-		Args: cobra.NoArgs,
+		Args: rejectFileArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.runInject(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, filenameUsage)
-	o.engine.addFlags(f)
-	f.StringVarP(&o.output, "output", "o", string(manifest.YAML), "output format: yaml or json")
-	f.BoolVar(&o.includeChildren, "children", true, "objects that the controller would create")
-	if err := cmd.MarkFlagRequired("filename"); err != nil {
-		panic(err) // the flag is declared above
-	}
+	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
+	o.engine.addFlags(cmd)
+	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputYAML, outputJSON)
+	cmd.Flags().BoolVar(&o.includeChildren, "children", true, "objects that the controller would create")
+	cmd.Flags().BoolVar(&o.require, "require", false, requireUsage)
 	return cmd
 }
 
 // runInject reads all documents before it prints any, so that its output is complete or empty.
 func (o injectOptions) runInject(stdin io.Reader, stdout, stderr io.Writer) error {
-	format := manifest.Format(o.output)
-	if format != manifest.YAML && format != manifest.JSON {
-		return fmt.Errorf("--output: unsupported format %q; use yaml or json", o.output)
-	}
-	docs, unreadable, err := readManifests(o.files, stdin)
-	if err != nil {
-		return err
-	}
-	if len(unreadable) > 0 {
-		return unreadable[0]
+	if len(o.files) == 0 {
+		return newUsageError(errNoFiles)
 	}
 	engine, err := o.engine.newEngine()
 	if err != nil {
+		return newUsageError(err)
+	}
+	docs, unreadable, err := readManifests(o.files, stdin)
+	if err != nil {
+		return newUsageError(err)
+	}
+	if len(unreadable) > 0 {
+		return newUsageError(unreadable[0])
+	}
+	out, err := o.injectDocuments(docs, engine, stderr)
+	if err != nil {
 		return err
 	}
-	denied := 0
+	return manifest.Write(stdout, manifest.Format(o.output), out)
+}
+
+// injectDocuments injects the documents and prints warnings and denials to stderr. It returns the
+// documents and the Services of their gangs. The error determines the exit code.
+func (o injectOptions) injectDocuments(
+	docs []*manifest.Document, engine *injectors.Engine, stderr io.Writer,
+) ([]*manifest.Document, error) {
+	workloads, denied := 0, 0
 	out := docs
+	objects := manifest.NewObjectSet(docs)
 	for _, d := range docs {
 		injections, err := d.Inject(engine, o.engine.namespace)
 		if err != nil {
-			return err
+			return nil, newUsageError(addTemplateHint(err, d))
 		}
+		workloads += len(injections)
 		for _, injection := range injections {
 			printInjection(stderr, d, injection)
 			if injection.Err != nil {
 				denied++
 			}
-			if out, err = o.appendService(out, injection); err != nil {
-				return err
+			if out, err = o.appendService(out, objects, injection); err != nil {
+				return nil, err
 			}
 		}
 	}
-	if denied > 0 {
-		return fmt.Errorf("denied %s; nothing was printed", formatCount(denied, "workload"))
+	switch {
+	case denied > 0:
+		return nil, fmt.Errorf("denied %s; nothing was printed", formatCount(denied, "workload"))
+	case workloads == 0:
+		missing := vet.Run(docs, nil, vet.Options{Engine: engine}).ExplainUnchecked()
+		if o.require {
+			return nil, fmt.Errorf("--require: %s", missing)
+		}
+		fmt.Fprintln(stderr, "note:", missing)
 	}
-	return manifest.Write(stdout, format, out)
+	return out, nil
 }
 
-// appendService appends the Service of the gang. It returns docs unchanged if they already have the
-// Service, because the members of a gang share it and because the input may be the output of an
-// earlier injection.
+// addTemplateHint adds an instruction to the error of a document that is a template.
+func addTemplateHint(err error, d *manifest.Document) error {
+	if hint := d.TemplateHint(); hint != "" {
+		return fmt.Errorf("%w; %s", err, hint)
+	}
+	return err
+}
+
+// appendService appends the Service of the gang. It returns docs unchanged if the objects of the
+// documents already include the Service, because the members of a gang share it and because the input
+// may be the output of an earlier injection.
 func (o injectOptions) appendService(
-	docs []*manifest.Document, injection manifest.Injection,
+	docs []*manifest.Document, objects manifest.ObjectSet, injection manifest.Injection,
 ) ([]*manifest.Document, error) {
 	service := injection.BuildService()
-	if service == nil || !o.includeChildren ||
-		manifest.ContainsObject(docs, service.Kind, injection.Namespace, service.Name) {
+	if service == nil || !o.includeChildren {
 		return docs, nil
 	}
 	// The manifest of the workload may have no namespace. Then kubectl determines the namespace of
 	// both objects.
 	service.Namespace = injection.Namespace
+	if !objects.Add(manifest.ObjectKey{Kind: service.Kind, Namespace: service.Namespace, Name: service.Name}) {
+		return docs, nil
+	}
 	child, err := manifest.NewDocument("service/"+service.Name, service)
 	return append(docs, child), err
 }
@@ -126,6 +159,9 @@ func printInjection(stderr io.Writer, d *manifest.Document, injection manifest.I
 	if injection.Err != nil {
 		for _, cause := range injectors.DenialCauses(injection.Err) {
 			fmt.Fprintf(stderr, "error: %s (%s): %s\n", d, injection.Object, cause)
+		}
+		if hint := d.TemplateHint(); hint != "" {
+			fmt.Fprintf(stderr, "note: %s (%s): %s\n", d, injection.Object, hint)
 		}
 		return
 	}

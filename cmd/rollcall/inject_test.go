@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -23,7 +25,7 @@ func runCommand(t *testing.T, stdin string, args ...string) (stdout, stderr stri
 	cmd.SetIn(strings.NewReader(stdin))
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	err = cmd.Execute()
+	err = executeCommand(cmd)
 	return out.String(), errs.String(), err
 }
 
@@ -262,6 +264,10 @@ func TestInjectInvalidInput(t *testing.T) {
 			args: []string{"-f", "missing.yaml"},
 			want: "missing.yaml",
 		},
+		"a variable of envsubst is reported as a template": {
+			stdin: strings.Replace(labeledJob, "parallelism: 2", "parallelism: $NUM_NODES", 1),
+			want:  "variables such as $NUM_NODES; substitute them first",
+		},
 		"nothing is printed if one of two workloads is denied": {
 			stdin: labeledJob + "---\n" + strings.Replace(labeledJob, "pytorch", "torch", 1),
 			want:  "denied 1 workload; nothing was printed",
@@ -311,12 +317,38 @@ func TestInjectDirectory(t *testing.T) {
 	}
 }
 
-func TestFrameworks(t *testing.T) {
-	stdout, _, err := runCommand(t, "", "frameworks")
-	if err != nil {
-		t.Fatal(err)
+// TestInjectCost verifies that the cost of an object does not depend on the number of objects.
+// Allocated bytes are a measure of the cost that does not depend on the machine.
+func TestInjectCost(t *testing.T) {
+	newJobs := func(n int) []string {
+		jobs := make([]string, n)
+		for i := range jobs {
+			name := fmt.Sprintf("name: train-%d\n", i)
+			jobs[i] = strings.TrimSpace(toJSON(strings.Replace(labeledJob, "name: train\n", name, 1)))
+		}
+		return jobs
 	}
-	if !strings.Contains(stdout, "pytorch") || !strings.Contains(stdout, "23456") {
-		t.Errorf("the list does not contain pytorch and its port:\n%s", stdout)
+	for name, join := range map[string]func(jobs []string) string{
+		"documents": func(jobs []string) string { return strings.Join(jobs, "\n") },
+		"items of a list": func(jobs []string) string {
+			return `{"kind": "List", "apiVersion": "v1", "items": [` + strings.Join(jobs, ",") + "]}"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			allocate := func(n int) float64 {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				if _, _, err := runCommand(t, join(newJobs(n)), "inject", "-f", "-"); err != nil {
+					t.Fatal(err)
+				}
+				runtime.ReadMemStats(&after)
+				return float64(after.TotalAlloc - before.TotalAlloc)
+			}
+			const n, factor = 50, 6
+			allocate(1) // initializes caches
+			if ratio := allocate(factor*n) / allocate(n); ratio > 1.5*factor {
+				t.Errorf("%d objects allocate %.1f times as much as %d objects, want about %d", factor*n, ratio, n, factor)
+			}
+		})
 	}
 }

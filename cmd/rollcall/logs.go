@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -38,7 +37,8 @@ and the ranks of the next attempt if the gang restarts.
 
 Exit codes:
   0  all logs were printed
-  1  the gang does not exist, a flag is invalid, or a log could not be read`
+  1  the gang does not exist, or a log could not be read
+  2  the command is invalid`
 
 func newLogsCommand() *cobra.Command {
 	o := logsOptions{}
@@ -49,11 +49,11 @@ func newLogsCommand() *cobra.Command {
 		Example: `  rollcall logs train --tail 20
   rollcall logs train --follow --rank 0
   rollcall logs train --rank 0,8-15 --since 10m`,
-		Args: cobra.ExactArgs(1),
+		Args: requireOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			selected, err := o.selectedRanks()
 			if err != nil {
-				return err
+				return newUsageError(err)
 			}
 			reader, err := o.cluster.newReader()
 			if err != nil {
@@ -64,12 +64,14 @@ func newLogsCommand() *cobra.Command {
 			return o.runLogs(cmd.Context(), reader, args[0], selected, p)
 		},
 	}
-	o.addFlags(cmd.Flags())
+	cmd.ValidArgsFunction = o.cluster.completeGang
+	o.addFlags(cmd)
 	return cmd
 }
 
-func (o *logsOptions) addFlags(f *pflag.FlagSet) {
-	o.cluster.addFlags(f)
+func (o *logsOptions) addFlags(cmd *cobra.Command) {
+	o.cluster.addFlags(cmd)
+	f := cmd.Flags()
 	f.StringVar(&o.ranks, "rank", "", "ranks and ranges of ranks, such as 3 or 0,8-15 (default: all ranks)")
 	f.BoolVar(&o.allRanks, "all", false, fmt.Sprintf("all ranks of a gang of more than %d ranks", maxRanksByDefault))
 	f.BoolVarP(&o.follow, "follow", "f", false, "new lines until the gang succeeds or fails")

@@ -8,7 +8,7 @@ import (
 )
 
 func main() {
-	if err := newRootCommand().Execute(); err != nil {
+	if err := executeCommand(newProgram(os.Args)); err != nil {
 		if text := err.Error(); text != "" {
 			fmt.Fprintln(os.Stderr, "rollcall:", text)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -23,7 +23,7 @@ const (
 	exitDropped = 1
 	// exitNotMigrated means that an object or a document could not be migrated, or that the command
 	// is invalid.
-	exitNotMigrated = 2
+	exitNotMigrated = exitUsage
 )
 
 // migrateOptions are the flags of rollcall migrate.
@@ -34,7 +34,7 @@ type migrateOptions struct {
 	clusterDomain, output  string
 	gangScheduler, aliases string
 	framework              string
-	verbose                bool
+	require, verbose       bool
 }
 
 const migrateLong = `Convert training jobs of other systems to labeled Jobs and StatefulSets. All other
@@ -50,14 +50,18 @@ The command writes a report of every field to standard error. An outcome is one 
   changed    the field has another meaning, or the same effect by other means
   dropped    the field has no equivalent
 
+With -o json, standard output contains the objects as a sequence of JSON documents,
+and standard error contains the report as a list.
+
 Exit codes:
   0  all objects were migrated, and no field was dropped
-  1  all objects were migrated, and at least one field was dropped
+  1  all objects were migrated, and at least one field was dropped; or --require is
+     set and no object can be migrated
   2  an object or document could not be migrated, or the command is invalid; everything
      else is printed`
 
 func newMigrateCommand() *cobra.Command {
-	o := migrateOptions{}
+	o := migrateOptions{output: outputYAML, aliases: string(source.AliasUsed)}
 	cmd := &cobra.Command{
 		Use:   "migrate (-f FILE | --from-cluster [KIND[/NAME]...])",
 		Short: "Convert training jobs of other systems to labeled Jobs",
@@ -65,6 +69,12 @@ func newMigrateCommand() *cobra.Command {
 		Example: `  rollcall migrate -f pytorchjob.yaml | kubectl apply -f -
   rollcall migrate -f manifests/ --runtimes runtimes.yaml -o json >migrated.json
   rollcall migrate --from-cluster -n research pytorchjob/train`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.fromCluster {
+				return nil
+			}
+			return rejectFileArguments(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validateFlags(args); err != nil {
 				return newUsageError(err)
@@ -72,49 +82,33 @@ func newMigrateCommand() *cobra.Command {
 			return o.runMigrate(cmd, args)
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return newUsageError(err) })
-	o.addFlags(cmd.Flags())
+	o.addFlags(cmd)
 	return cmd
 }
 
-func (o *migrateOptions) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.files, "filename", "f", nil, filenameUsage)
+func (o *migrateOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
 	f.BoolVar(&o.fromCluster, "from-cluster", false,
 		"jobs of a cluster instead of files; all jobs, or those of the given kinds and names")
-	o.cluster.addFlags(f)
+	o.cluster.addFlags(cmd)
 	o.cluster.addAllNamespacesFlag(f, "jobs")
-	f.StringArrayVar(&o.runtimes, "runtimes", nil,
+	addFilenameFlag(cmd, &o.runtimes, "runtimes", "",
 		"file or directory of the TrainingRuntimes that TrainJobs refer to; repeatable")
 	f.StringVar(&o.clusterDomain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
-	f.StringVarP(&o.output, "output", "o", string(manifest.YAML),
-		"output format: yaml with a text report, or json with a JSON report")
-	f.StringVar(&o.gangScheduler, "gang-scheduler", "",
-		"gang scheduler of the cluster: volcano or coscheduling (default: none)")
-	f.StringVar(&o.framework, "framework", "",
-		"framework of jobs that do not specify one, such as JobSets; rollcall frameworks lists all names")
-	f.StringVar(&o.aliases, "aliases", string(source.AliasUsed),
-		"former pod names that get a Service: used (names that the manifests contain), all or none")
+	addChoiceFlag(cmd, &o.output, "output", "o", "output format of manifests and report", outputYAML, outputJSON)
+	addChoiceFlag(cmd, &o.gangScheduler, "gang-scheduler", "", "gang scheduler of the cluster (default: none)",
+		string(source.SchedulerVolcano), string(source.SchedulerCoscheduling))
+	addChoiceFlag(cmd, &o.framework, "framework", "", "framework of jobs that do not specify one, such as JobSets",
+		injectors.Builtin().Frameworks().Names()...)
+	addChoiceFlag(cmd, &o.aliases, "aliases", "", "former pod names that get a Service (used: names in the manifests)",
+		string(source.AliasUsed), string(source.AliasAll), string(source.AliasNone))
+	f.BoolVar(&o.require, "require", false, "failure if no object can be migrated")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "preserved fields in the report")
 }
 
-// validateFlags returns an error for a flag with an unknown value, and for flags and arguments that
-// contradict each other.
+// validateFlags returns an error for flags and arguments that contradict each other.
 func (o migrateOptions) validateFlags(args []string) error {
-	schedulers := []string{"", string(source.SchedulerVolcano), string(source.SchedulerCoscheduling)}
-	for _, c := range []struct {
-		flag, value string
-		supported   []string
-	}{
-		{"--output", o.output, []string{string(manifest.YAML), string(manifest.JSON)}},
-		{"--framework", o.framework, append([]string{""}, injectors.Builtin().Frameworks().Names()...)},
-		{"--gang-scheduler", o.gangScheduler, schedulers},
-		{"--aliases", o.aliases, []string{string(source.AliasUsed), string(source.AliasAll), string(source.AliasNone)}},
-	} {
-		if !slices.Contains(c.supported, c.value) {
-			names := slices.DeleteFunc(c.supported, func(name string) bool { return name == "" })
-			return fmt.Errorf("%s: unsupported value %q; use %s", c.flag, c.value, strings.Join(names, " or "))
-		}
-	}
 	hasName := slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "/") })
 	switch {
 	case o.fromCluster && len(o.files) > 0:
@@ -123,9 +117,6 @@ func (o migrateOptions) validateFlags(args []string) error {
 		return errors.New("--filename or --from-cluster is required")
 	case o.cluster.allNamespaces && hasName:
 		return errors.New("--all-namespaces: must not be set with the name of a job; use --namespace")
-	case !o.fromCluster && len(args) > 0:
-		return fmt.Errorf("unexpected argument %q; specify files with --filename, or kinds and names with --from-cluster",
-			args[0])
 	}
 	return nil
 }
@@ -151,7 +142,40 @@ func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 	if err := o.writeReports(cmd.ErrOrStderr(), reports); err != nil {
 		return newUsageError(err)
 	}
-	return o.outcomeError(reports)
+	if err := o.outcomeError(reports, len(result.Documents)); err != nil {
+		return err
+	}
+	return o.checkUnmigrated(cmd.ErrOrStderr(), input.docs, reports)
+}
+
+// checkUnmigrated prints a note if no object was migrated. With --require, it returns an error
+// instead. In JSON format, standard error contains nothing but JSON.
+func (o migrateOptions) checkUnmigrated(stderr io.Writer, docs []*manifest.Document, reports []migrate.Report) error {
+	isMigrated := func(r migrate.Report) bool { return len(r.Outputs) > 0 }
+	if slices.ContainsFunc(reports, isMigrated) {
+		return nil
+	}
+	text := "no object can be migrated; the input contains " + describeKinds(docs)
+	switch {
+	case o.require:
+		return o.hideTextInJSON(exitError{error: errors.New("--require: " + text), code: exitDropped})
+	case o.output != outputJSON:
+		fmt.Fprintln(stderr, "note:", text)
+	}
+	return nil
+}
+
+// describeKinds returns the kinds of all objects, such as "1 ConfigMap, 2 Services".
+func describeKinds(docs []*manifest.Document) string {
+	var objects []manifest.Object
+	for _, d := range docs {
+		objects = append(objects, d.Objects()...)
+	}
+	var kinds []string
+	for _, c := range manifest.CountKinds(objects) {
+		kinds = append(kinds, c.String())
+	}
+	return cmp.Or(strings.Join(kinds, ", "), "no object")
 }
 
 // migrateInput is the input of a migration.
@@ -195,15 +219,15 @@ func reportUnreadable(errs []*manifest.Error) []migrate.Report {
 
 // writeReports writes the reports in the format of the output.
 func (o migrateOptions) writeReports(out io.Writer, reports []migrate.Report) error {
-	if o.output == string(manifest.JSON) {
+	if o.output == outputJSON {
 		return migrate.WriteJSON(out, reports)
 	}
 	return migrate.WriteText(out, reports, o.verbose)
 }
 
-// outcomeError returns an error with the exit code of the migration. In JSON format its text is
-// empty, so that standard error contains nothing but JSON.
-func (o migrateOptions) outcomeError(reports []migrate.Report) error {
+// outcomeError returns an error with the exit code of the migration. outputs is the number of documents
+// that were printed.
+func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) error {
 	failed, dropped := 0, 0
 	for _, report := range reports {
 		if report.Failed() {
@@ -211,16 +235,25 @@ func (o migrateOptions) outcomeError(reports []migrate.Report) error {
 		}
 		dropped += report.Count(source.Dropped)
 	}
-	var err exitError
 	switch {
+	case failed > 0 && outputs == 0:
+		return o.hideTextInJSON(exitError{error: fmt.Errorf("not migrated: %d", failed), code: exitNotMigrated})
 	case failed > 0:
-		err = exitError{error: fmt.Errorf("not migrated: %d; everything else was printed", failed), code: exitNotMigrated}
+		return o.hideTextInJSON(exitError{
+			error: fmt.Errorf("not migrated: %d; everything else was printed", failed), code: exitNotMigrated,
+		})
 	case dropped > 0:
-		err = exitError{error: fmt.Errorf("all objects were migrated; fields dropped: %d", dropped), code: exitDropped}
-	default:
-		return nil
+		return o.hideTextInJSON(exitError{
+			error: fmt.Errorf("all objects were migrated; fields dropped: %d", dropped), code: exitDropped,
+		})
 	}
-	if o.output == string(manifest.JSON) {
+	return nil
+}
+
+// hideTextInJSON removes the text of an error in JSON format, so that standard error contains nothing
+// but JSON.
+func (o migrateOptions) hideTextInJSON(err exitError) error {
+	if o.output == outputJSON {
 		err.error = errors.New("")
 	}
 	return err

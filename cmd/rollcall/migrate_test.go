@@ -46,6 +46,8 @@ func TestMigrate(t *testing.T) {
 		not      []string // absent from standard output
 		stderr   []string // parts of standard error
 		noOutput bool     // standard output is empty
+		wantErr  string   // the complete error
+		notErr   string   // absent from standard error
 	}{
 		"preserved and changed fields are not an error": {
 			stdin:  newPyTorchJob("train", "cleanPodPolicy: All"),
@@ -72,6 +74,23 @@ func TestMigrate(t *testing.T) {
 			stderr: []string{
 				"PyTorchJob bad (standard input, document 2): not migrated", "spec.runPolicy.backoffLimit", "document 4, line ",
 			},
+		},
+		"nothing else is printed if the only job is invalid": {
+			stdin:    newPyTorchJob("bad", "backoffLimit: many"),
+			wantCode: exitNotMigrated,
+			noOutput: true,
+			wantErr:  "not migrated: 1",
+		},
+		"a variable of envsubst is reported as a template": {
+			stdin:    newPyTorchJob("train", "backoffLimit: $RETRIES"),
+			wantCode: exitNotMigrated,
+			stderr:   []string{"variables such as $RETRIES; substitute them first"},
+			notErr:   "spec.runPolicy.backoffLimit",
+		},
+		"a framework that the kind defines cannot be overridden": {
+			args:   []string{"--framework", "mpi"},
+			stdin:  newPyTorchJob("train", ""),
+			stderr: []string{"the requested framework mpi has no effect, because the PyTorchJob defines the framework pytorch"},
 		},
 		"an unsupported version is reported": {
 			stdin:    strings.Replace(newPyTorchJob("train", ""), "kubeflow.org/v1", "kubeflow.org/v7", 1),
@@ -103,7 +122,7 @@ func TestMigrate(t *testing.T) {
 		"a Helm template is reported with its line": {
 			stdin:    "kind: PyTorchJob\nmetadata: {name: {{ .Release.Name }}}\n",
 			wantCode: exitNotMigrated,
-			stderr:   []string{"line 2", "run helm template first"},
+			stderr:   []string{"line 2", "the document is a template; render it first"},
 			noOutput: true,
 		},
 		"a missing file is an error": {
@@ -157,6 +176,12 @@ func TestMigrate(t *testing.T) {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("standard error does not contain %q:\n%s", want, stderr)
 				}
+			}
+			if c.wantErr != "" && err.Error() != c.wantErr {
+				t.Errorf("error %q, want %q", err, c.wantErr)
+			}
+			if c.notErr != "" && strings.Contains(stderr, c.notErr) {
+				t.Errorf("standard error contains %q:\n%s", c.notErr, stderr)
 			}
 			if c.noOutput && stdout != "" {
 				t.Errorf("unexpected standard output:\n%s", stdout)

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"runtime/debug"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -16,28 +17,46 @@ status and logs read gangs from a cluster with your permissions.
 Exit codes:
   0  success
   1  failure
+  2  the command or its input is invalid
 
 The help of each command lists its exit codes.`
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "rollcall",
+		Use:           programName,
 		Short:         "Check, convert and inspect distributed training gangs",
 		Long:          rootLong,
 		SilenceErrors: true, // main prints the error
 		SilenceUsage:  true, // most errors, such as a denied manifest, are not errors of usage
 		Version:       buildVersion(),
 	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),
-		newStatusCommand(), newLogsCommand())
+		newStatusCommand(), newLogsCommand(), newVersionCommand())
 	return root
 }
 
-// buildVersion returns the module version that the go command recorded in the binary. It returns
-// (devel) if there is none.
-func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+// rejectFileArguments is the validation of a command whose files are in --filename, as in kubectl.
+func rejectFileArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
-	return "(devel)"
+	return fmt.Errorf("unexpected argument %q; specify files with --filename: %s -f %s",
+		args[0], cmd.CommandPath(), strings.Join(args, " -f "))
+}
+
+// allowOneArgument is the validation of a command with one optional name.
+func allowOneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%s accepts one name, not %d", cmd.CommandPath(), len(args))
+	}
+	return nil
+}
+
+// requireOneArgument is the validation of a command with one name.
+func requireOneArgument(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s requires a name", cmd.CommandPath())
+	}
+	return allowOneArgument(cmd, args)
 }

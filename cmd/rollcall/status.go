@@ -20,9 +20,6 @@ import (
 // watchInterval is the minimum time between two updates of status --watch.
 const watchInterval = time.Second
 
-// outputJSON is the value of --output that selects JSON.
-const outputJSON = "json"
-
 // statusOptions are the flags of rollcall status.
 type statusOptions struct {
 	cluster clusterFlags
@@ -44,10 +41,11 @@ With --watch, the command follows one gang until the gang succeeds or fails.
 
 Exit codes:
   0  success; with --watch, the gang succeeded
-  1  the gang does not exist, or the command failed; with --watch, the gang failed`
+  1  the gang does not exist, or the command failed; with --watch, the gang failed
+  2  the command is invalid`
 
 func newStatusCommand() *cobra.Command {
-	o := statusOptions{clock: clock.RealClock{}}
+	o := statusOptions{clock: clock.RealClock{}, output: outputText}
 	cmd := &cobra.Command{
 		Use:   "status [GANG]",
 		Short: "Show the gangs of a namespace, or the ranks of one gang",
@@ -55,14 +53,14 @@ func newStatusCommand() *cobra.Command {
 		Example: `  rollcall status
   rollcall status train --watch
   rollcall status train -o json | jq '.ranks[] | select(.state == "failed")'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: allowOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
 			if len(args) == 1 {
 				name = args[0]
 			}
 			if err := o.validateFlags(name); err != nil {
-				return err
+				return newUsageError(err)
 			}
 			reader, err := o.cluster.newReader()
 			if err != nil {
@@ -71,10 +69,11 @@ func newStatusCommand() *cobra.Command {
 			return o.runStatus(cmd.Context(), reader, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.cluster.addFlags(cmd.Flags())
+	cmd.ValidArgsFunction = o.cluster.completeGang
+	o.cluster.addFlags(cmd)
 	o.cluster.addAllNamespacesFlag(cmd.Flags(), "gangs")
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "updates until the gang succeeds or fails")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "", "output format: json (default: text)")
+	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputYAML)
 	return cmd
 }
 
@@ -82,8 +81,6 @@ func newStatusCommand() *cobra.Command {
 // means all gangs.
 func (o *statusOptions) validateFlags(name string) error {
 	switch {
-	case o.output != "" && o.output != outputJSON:
-		return fmt.Errorf("--output: unsupported format %q; use json", o.output)
 	case name != "" && o.cluster.allNamespaces:
 		return errors.New("--all-namespaces: must not be set with the name of a gang; use --namespace")
 	case name == "" && o.watch:
@@ -106,8 +103,8 @@ func (o *statusOptions) runStatus(
 	if err != nil {
 		return err
 	}
-	if o.output == outputJSON {
-		return printJSON(stdout, g, "  ")
+	if o.output != outputText {
+		return printObject(stdout, o.output, g)
 	}
 	inspect.PrintGang(stdout, o.printOptions(stdout), g)
 	return nil
@@ -118,8 +115,8 @@ func (o *statusOptions) listGangs(ctx context.Context, reader inspect.Reader, st
 	if err != nil {
 		return err
 	}
-	if o.output == outputJSON {
-		return printJSON(stdout, append([]inspect.Gang{}, gangs...), "  ") // [] instead of null
+	if o.output != outputText {
+		return printObject(stdout, o.output, append([]inspect.Gang{}, gangs...)) // [] instead of null
 	}
 	if len(gangs) == 0 {
 		scope := "in namespace " + reader.Namespace
@@ -158,11 +155,17 @@ func (o *statusOptions) watchGang(ctx context.Context, reader inspect.Reader, na
 	})
 }
 
-// printUpdate prints a gang as one line of JSON, over the previous update on a terminal, or after a
-// separator in a file or pipe.
+// printUpdate prints a gang as one line of JSON or as a document of YAML. As text, it prints the gang
+// over the previous update on a terminal, or after a separator in a file or pipe.
 func (o *statusOptions) printUpdate(out io.Writer, g inspect.Gang, isFirst bool) error {
-	if o.output == outputJSON {
+	switch o.output {
+	case outputJSON:
 		return printJSON(out, g, "")
+	case outputYAML:
+		if err := writeOutput(out, []byte("---\n")); err != nil {
+			return err
+		}
+		return printObject(out, outputYAML, g)
 	}
 	var text bytes.Buffer
 	_, height, isTerminal := terminalSize(out)
@@ -174,13 +177,6 @@ func (o *statusOptions) printUpdate(out io.Writer, g inspect.Gang, isFirst bool)
 		return writeOutput(out, renderScreen(text.Bytes(), height, isFirst))
 	}
 	return writeOutput(out, text.Bytes())
-}
-
-func writeOutput(out io.Writer, text []byte) error {
-	if _, err := out.Write(text); err != nil {
-		return fmt.Errorf("printing: %w", err)
-	}
-	return nil
 }
 
 // Control sequences of terminals (ECMA-48).
@@ -217,13 +213,4 @@ func renderScreen(text []byte, height int, isFirst bool) []byte {
 func (o *statusOptions) printOptions(out io.Writer) inspect.PrintOptions {
 	width, _, isTerminal := terminalSize(out)
 	return inspect.PrintOptions{Now: o.clock.Now(), TimeZone: time.Local, Color: useColor(isTerminal), Width: width}
-}
-
-func printJSON(out io.Writer, v any, indent string) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", indent)
-	if err := encoder.Encode(v); err != nil {
-		return fmt.Errorf("printing JSON: %w", err)
-	}
-	return nil
 }

@@ -105,7 +105,7 @@ func newRunningPod(job *batchv1.Job, rank int, restarts int32) *corev1.Pod {
 
 // newStatusOptions returns the default flags with the clock at testTime.
 func newStatusOptions() statusOptions {
-	return statusOptions{clock: clocktesting.NewFakePassiveClock(testTime)}
+	return statusOptions{output: outputText, clock: clocktesting.NewFakePassiveClock(testTime)}
 }
 
 func TestStatusFlags(t *testing.T) {
@@ -113,9 +113,9 @@ func TestStatusFlags(t *testing.T) {
 		args []string
 		want string // part of the error
 	}{
-		"an unsupported format is reported with the supported one": {
-			args: []string{"-o", "yaml"},
-			want: "use json",
+		"an unsupported format is reported with the supported ones": {
+			args: []string{"-o", "table"},
+			want: "use text, json or yaml",
 		},
 		"a gang in all namespaces is ambiguous": {
 			args: []string{"train", "-A"},
@@ -165,10 +165,17 @@ func TestStatusPrints(t *testing.T) {
 			output:   "json",
 			want:     []string{`"ranks": [`, `"state": "ready"`, `"state": "missing"`},
 		},
+		"a gang in YAML has the fields of JSON": {
+			gangName: "train",
+			output:   "yaml",
+			want:     []string{"ranks:\n", "  state: ready\n", "  state: missing\n"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newStatusOptions()
-			o.output = c.output
+			if c.output != "" {
+				o.output = c.output
+			}
 			var stdout, stderr strings.Builder
 			if err := o.runStatus(t.Context(), reader, c.gangName, &stdout, &stderr); err != nil {
 				t.Fatal(err)

@@ -8,9 +8,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"rollcall.training/internal/vet"
+)
+
+// Values of --output that only vet has.
+const (
+	outputText  = "text"
+	outputSARIF = "sarif"
 )
 
 // failOnNever is the value of --fail-on that no severity reaches.
@@ -26,6 +31,9 @@ type vetOptions struct {
 	require bool
 	list    bool
 	explain string
+
+	// commandPath is the command that messages refer to: "rollcall vet" or "kubectl rollcall vet".
+	commandPath string
 }
 
 const vetLong = `Check labeled workloads for errors and bad practices before you apply them. vet
@@ -46,7 +54,7 @@ Exit codes:
   2  the command is invalid, or a document cannot be read; vet checks all other documents`
 
 func newVetCommand() *cobra.Command {
-	o := vetOptions{}
+	o := vetOptions{output: outputText, failOn: string(vet.Error)}
 	cmd := &cobra.Command{
 		Use:   "vet -f FILE",
 		Short: "Check labeled workloads for errors and bad practices",
@@ -54,26 +62,33 @@ func newVetCommand() *cobra.Command {
 		Example: `  rollcall vet -f job.yaml
   rollcall vet -f manifests/ --fail-on warning --disable NoMemoryLimit,MutableImageTag
   kustomize build overlays/prod | rollcall vet -f - -o json | jq '.findings[].code'`,
-		Args: func(cmd *cobra.Command, args []string) error { return newUsageError(cobra.NoArgs(cmd, args)) },
+		Args: rejectFileArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.commandPath = cmd.CommandPath()
 			return o.runVet(cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return newUsageError(err) })
-	o.addFlags(cmd.Flags())
+	o.addFlags(cmd)
 	return cmd
 }
 
-func (o *vetOptions) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.files, "filename", "f", nil, filenameUsage)
-	o.engine.addFlags(f)
-	f.StringVarP(&o.output, "output", "o", "text", "output format: text, json or sarif")
-	f.StringVar(&o.failOn, "fail-on", string(vet.Error),
-		"lowest severity that causes exit code 1: error, warning, info or never")
+func (o *vetOptions) addFlags(cmd *cobra.Command) {
+	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
+	o.engine.addFlags(cmd)
+	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputSARIF)
+	severities := []string{string(vet.Error), string(vet.Warning), string(vet.Info), failOnNever}
+	addChoiceFlag(cmd, &o.failOn, "fail-on", "", "lowest severity that causes exit code 1", severities...)
+	f := cmd.Flags()
 	f.StringSliceVar(&o.disable, "disable", nil, "codes of disabled checks, separated by commas")
-	f.BoolVar(&o.require, "require", false, "failure if no object has the framework label")
+	f.BoolVar(&o.require, "require", false, requireUsage)
 	f.BoolVar(&o.list, "list", false, "list of all checks instead of findings")
 	f.StringVar(&o.explain, "explain", "", "code of a check, for its explanation instead of findings")
+	var codes []string
+	for _, check := range vet.Checks() {
+		codes = append(codes, string(check.Code))
+	}
+	completeFlag(cmd, "disable", codes)
+	completeFlag(cmd, "explain", codes)
 }
 
 // errFindings is the error of findings with the severity of --fail-on. Its text is empty because the
@@ -87,19 +102,15 @@ func (o vetOptions) runVet(stdin io.Reader, stdout io.Writer) error {
 	case o.list:
 		return listChecks(stdout)
 	case o.explain != "":
-		return newUsageError(explainCheck(stdout, o.explain))
+		return newUsageError(o.explainCheck(stdout))
 	case len(o.files) == 0:
-		return newUsageError(errors.New("--filename: required; use - for standard input"))
+		return newUsageError(errNoFiles)
 	}
 	return o.vetFiles(stdin, stdout)
 }
 
 // vetFiles checks the files and prints the findings. The error determines the exit code.
 func (o vetOptions) vetFiles(stdin io.Reader, stdout io.Writer) error {
-	printReport, err := o.selectPrinter()
-	if err != nil {
-		return newUsageError(err)
-	}
 	options, err := o.runOptions()
 	if err != nil {
 		return newUsageError(err)
@@ -109,7 +120,7 @@ func (o vetOptions) vetFiles(stdin io.Reader, stdout io.Writer) error {
 		return newUsageError(err)
 	}
 	report := vet.Run(docs, unreadable, options)
-	if err := printReport(stdout, report); err != nil {
+	if err := o.printReport(stdout, report); err != nil {
 		return newUsageError(err)
 	}
 	switch {
@@ -131,16 +142,13 @@ func (o vetOptions) causesFailure(f vet.Finding) bool {
 
 // runOptions returns the options of the checks. The error reports a flag with an unknown value.
 func (o vetOptions) runOptions() (vet.Options, error) {
-	if o.failOn != failOnNever && !slices.Contains(vet.Severities(), vet.Severity(o.failOn)) {
-		return vet.Options{}, fmt.Errorf("--fail-on: unsupported severity %q; use error, warning, info or never", o.failOn)
-	}
 	engine, err := o.engine.newEngine()
 	if err != nil {
 		return vet.Options{}, err
 	}
 	options := vet.Options{Engine: engine, Namespace: o.engine.namespace}
 	for _, code := range o.disable {
-		check, err := findCheck(strings.TrimSpace(code))
+		check, err := o.findCheck(strings.TrimSpace(code))
 		if err != nil {
 			return vet.Options{}, err
 		}
@@ -149,26 +157,24 @@ func (o vetOptions) runOptions() (vet.Options, error) {
 	return options, nil
 }
 
-// selectPrinter returns the function that prints a report in the format of --output.
-func (o vetOptions) selectPrinter() (func(io.Writer, vet.Report) error, error) {
+// printReport prints a report in the format of --output.
+func (o vetOptions) printReport(out io.Writer, r vet.Report) error {
 	switch o.output {
-	case "text":
-		return func(w io.Writer, r vet.Report) error { return printVetReport(w, r, o.engine.namespace) }, nil
 	case outputJSON:
-		return vet.WriteJSON, nil
-	case "sarif":
-		return func(w io.Writer, r vet.Report) error { return vet.WriteSARIF(w, r, buildVersion()) }, nil
+		return vet.WriteJSON(out, r)
+	case outputSARIF:
+		return vet.WriteSARIF(out, r, buildVersion())
 	default:
-		return nil, fmt.Errorf("--output: unsupported format %q; use text, json or sarif", o.output)
+		return o.printText(out, r)
 	}
 }
 
 // findCheck returns the check with the given code, ignoring case.
-func findCheck(code string) (vet.Check, error) {
+func (o vetOptions) findCheck(code string) (vet.Check, error) {
 	for _, check := range vet.Checks() {
 		if strings.EqualFold(string(check.Code), code) {
 			return check, nil
 		}
 	}
-	return vet.Check{}, fmt.Errorf("check %q does not exist; run rollcall vet --list for all checks", code)
+	return vet.Check{}, fmt.Errorf("check %q does not exist; run %s --list for all checks", code, o.commandPath)
 }

@@ -9,10 +9,11 @@ import (
 	"rollcall.training/internal/vet"
 )
 
-// printVetReport prints findings as text. Findings of one object share a heading. A heading shows the
-// namespace of an object only if it is not the given one. A report without findings is one line. If
+// printText prints findings as text. Findings of one object share a heading. A heading shows the
+// namespace of an object only if it is not that of --namespace. A report without findings is one line. If
 // the input has no labeled workloads, the last line describes its content instead.
-func printVetReport(out io.Writer, r vet.Report, namespace string) error {
+func (o vetOptions) printText(out io.Writer, r vet.Report) error {
+	namespace := o.engine.namespace
 	workloads := formatCount(r.Workloads, "workload")
 	switch {
 	case len(r.Findings) == 0 && r.Workloads == 0:
@@ -34,8 +35,9 @@ func printVetReport(out io.Writer, r vet.Report, namespace string) error {
 		fmt.Fprintln(&text)
 		rest = rest[n:]
 	}
-	fmt.Fprintf(&text, "%s: %s, %s, %d info; run rollcall vet --explain CODE for details\n",
-		workloads, formatCount(r.Count(vet.Error), "error"), formatCount(r.Count(vet.Warning), "warning"), r.Count(vet.Info))
+	fmt.Fprintf(&text, "%s: %s, %s, %d info; run %s --explain CODE for details\n",
+		workloads, formatCount(r.Count(vet.Error), "error"), formatCount(r.Count(vet.Warning), "warning"),
+		r.Count(vet.Info), o.commandPath)
 	if r.Workloads == 0 {
 		fmt.Fprintln(&text, r.ExplainUnchecked())
 	}
@@ -102,9 +104,9 @@ func listChecks(out io.Writer) error {
 	return w.Flush()
 }
 
-// explainCheck prints the explanation of the check with the given code.
-func explainCheck(out io.Writer, code string) error {
-	check, err := findCheck(code)
+// explainCheck prints the explanation of the check of --explain.
+func (o vetOptions) explainCheck(out io.Writer) error {
+	check, err := o.findCheck(o.explain)
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,7 @@ func Plan(g gang.Gang, o Options) plan.Plan {
 			Policy: plan.Default,
 		}},
 		InitContainers: []plan.InitContainer{newSetupContainer(g, o)},
+		Programs:       requiredPrograms(g),
 	}
 	if isSingleWorkload(g) {
 		return p

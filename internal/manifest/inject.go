@@ -30,6 +30,7 @@ type Injection struct {
 // object that cannot be decoded.
 func (d *Document) Inject(engine *injectors.Engine, namespace string) ([]Injection, error) {
 	var injections []Injection
+	var ops []jsonpatch2.Operation
 	for object := range d.rawObjects() {
 		w, err := decodeLabeled(object)
 		if err != nil {
@@ -48,10 +49,13 @@ func (d *Document) Inject(engine *injectors.Engine, namespace string) ([]Injecti
 		before := w.DeepCopy()
 		injection.Result, injection.Err = engine.Inject(*w)
 		injections = append(injections, injection)
-		err = d.applyPatch(object.pointer, plan.Diff(object.text, before.Object(), w.Object()))
-		if err != nil {
-			return injections, fmt.Errorf("patching %s: %w", d, err)
+		for _, op := range plan.Diff(object.text, before.Object(), w.Object()) {
+			op.Path = object.pointer + op.Path
+			ops = append(ops, op)
 		}
+	}
+	if err := d.applyPatch(ops); err != nil {
+		return injections, fmt.Errorf("patching %s: %w", d, err)
 	}
 	return injections, nil
 }
@@ -78,14 +82,11 @@ func decodeLabeled(object rawObject) (*gang.Workload, error) {
 	return &w, nil
 }
 
-// applyPatch applies JSON patch operations to the document. Their paths are relative to the object at
-// the given JSON pointer.
-func (d *Document) applyPatch(pointer string, ops []jsonpatch2.Operation) error {
+// applyPatch applies JSON patch operations to the document. One call with the operations of all
+// objects of a list decodes the list once.
+func (d *Document) applyPatch(ops []jsonpatch2.Operation) error {
 	if len(ops) == 0 {
 		return nil
-	}
-	for i := range ops {
-		ops[i].Path = pointer + ops[i].Path
 	}
 	text, err := json.Marshal(ops)
 	if err != nil {

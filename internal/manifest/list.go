@@ -5,8 +5,6 @@ import (
 	"iter"
 	"strconv"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // rawObject is an object of a document before it is decoded.
@@ -58,21 +56,6 @@ func yieldObjects(object rawObject, yield func(rawObject) bool) bool {
 		}
 	}
 	return true
-}
-
-// ContainsObject reports whether one of the documents has an object of the given kind, namespace and
-// name. An empty namespace matches only objects without a namespace.
-func ContainsObject(docs []*Document, kind, namespace, name string) bool {
-	for _, d := range docs {
-		for object := range d.rawObjects() {
-			var meta metav1.PartialObjectMetadata
-			if object.kind == kind && json.Unmarshal(object.text, &meta) == nil &&
-				meta.Name == name && meta.Namespace == namespace {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // SplitList returns one document for each object of a list, including objects of nested lists. It

@@ -55,9 +55,21 @@ func TestReadAll(t *testing.T) {
 			text: "a: 1\n---\nkind: Job\nmetadata:\n  name: {{ .Values.name }}\n---\n{{- if .Values.on }}\nb: 1\n{{- end }}\n",
 			docs: []documentPosition{{Number: 1, Line: 1, Text: `{"a":1}`}},
 			errs: []documentPosition{
-				{Number: 2, Line: 5, Text: "run helm template first"},
-				{Number: 3, Line: 7, Text: "run helm template first"},
+				{Number: 2, Line: 5, Text: "the document is a template; render it first"},
+				{Number: 3, Line: 7, Text: "the document is a template; render it first"},
 			},
+		},
+		"a key that is a mapping has a reason without Go syntax": {
+			text: "a:\n  {b}: 1\n",
+			errs: []documentPosition{{Number: 1, Line: 1, Text: "a key must not be a mapping"}},
+		},
+		"a variable of envsubst in flow style is an error with an instruction": {
+			text: "a: 1\nb: {c: ${D}}\n",
+			errs: []documentPosition{{Number: 1, Line: 1, Text: "variables such as ${D}; substitute them first"}},
+		},
+		"actions of Jinja are an error with an instruction": {
+			text: "a: 1\n{% if b %}\nc: 2\n{% endif %}\n",
+			errs: []documentPosition{{Number: 1, Line: 2, Text: "the document is a template; render it first"}},
 		},
 		"a string can contain two braces": {
 			text: "a: \"{{inputs.x}}\"\n",
@@ -98,7 +110,7 @@ func TestReadAll(t *testing.T) {
 		},
 		"a tab in the indentation is reported with its line": {
 			text: "a:\n\tb: 1\n",
-			errs: []documentPosition{{Number: 1, Line: 2, Text: "cannot start any token"}},
+			errs: []documentPosition{{Number: 1, Line: 2, Text: "the indentation contains a tab; use spaces"}},
 		},
 		"consecutive JSON objects have lines": {
 			text: "{\"a\": 1}\n\n{\"b\":\n 2}{\"c\": 3}\n",

@@ -85,33 +85,34 @@ const yamlErrorPrefix = "error converting YAML to JSON: "
 // a line in front of each of them.
 var yamlLinePattern = regexp.MustCompile(`(?m)^(?:` + yamlErrorPrefix + `)?(?:yaml: )?\s*line (\d+): `)
 
-// templateActionPattern matches an action of a Go template, which Helm charts contain in place of
-// values or lines.
-var templateActionPattern = regexp.MustCompile(`\{\{.*\}\}`)
+// goMapKeyReason is the start of the reason for a mapping as a key, such as {{ .Values.name }}. The rest
+// is the mapping in the syntax of Go.
+const goMapKeyReason = "invalid map key: "
 
 // newError converts an error of a YAML parser, whose lines are those of the document, to an error with
 // the line of the source. It joins several reasons to one line.
 func (d *Document) newError(err error) *Error {
 	e := &Error{Source: d.Source, Number: d.Number, Line: d.StartLine}
 	text := err.Error()
-	match := yamlLinePattern.FindStringSubmatch(text)
-	if match != nil {
+	if match := yamlLinePattern.FindStringSubmatch(text); match != nil {
 		if line, err := strconv.Atoi(match[1]); err == nil {
 			e.Line = d.sourceLine(line)
 		}
+	} else if action := templateActionPattern.FindIndex(d.raw); action != nil {
+		e.Line += bytes.Count(d.raw[:action[0]], []byte("\n"))
 	}
 	text = strings.TrimPrefix(strings.TrimPrefix(text, yamlErrorPrefix), "yaml: unmarshal errors:\n")
 	var reasons []string
 	for _, reason := range yamlLinePattern.Split(text, -1) {
-		if reason = strings.TrimPrefix(strings.TrimSpace(reason), "yaml: "); reason != "" {
+		reason = strings.TrimPrefix(strings.TrimSpace(reason), "yaml: ")
+		if reason != "" && !strings.HasPrefix(reason, goMapKeyReason) {
 			reasons = append(reasons, reason)
 		}
 	}
-	if action := templateActionPattern.FindIndex(d.raw); action != nil {
-		if match == nil {
-			e.Line += bytes.Count(d.raw[:action[0]], []byte("\n"))
-		}
-		reasons = append(reasons, "the document is a template; run helm template first and use its output")
+	if hint := d.explainSyntaxError(e.Line - d.StartLine + 1); hint != "" {
+		reasons = append(reasons, hint)
+	} else if len(reasons) == 0 {
+		reasons = append(reasons, "a key must not be a mapping")
 	}
 	e.Err = errors.New(strings.Join(reasons, "; "))
 	return e

@@ -131,6 +131,9 @@ func (m *migration) migrateDocument(o manifest.Object, line func(path string) in
 		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
 		RequiredVars: m.requiredVars, ConfigMapTexts: m.scripts.findReferenced(texts...),
 	})
+	if hint := o.Document.TemplateHint(); hint != "" && report.Failed() {
+		report.Errors = append([]string{hint}, slices.DeleteFunc(report.Errors, manifest.HasTemplateVariable)...)
+	}
 	docs, report = m.names.claimNames(docs, report)
 	m.runtimes.recordUse(o, report)
 	if !report.Failed() {
@@ -194,6 +197,11 @@ func (m Migrator) migrateObject(
 	}
 	if report.Failed() {
 		return nil, ir.LabelMapping{}, report
+	}
+	if m.Framework != "" && m.Framework != b.Framework {
+		report.Warnings = append(report.Warnings, fmt.Sprintf(
+			"the requested framework %s has no effect, because the %s defines the framework %s",
+			m.Framework, o.Kind, b.Framework))
 	}
 	objects := b.Build()
 	recorder.ReportAllUnread(from.Root)

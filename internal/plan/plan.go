@@ -38,6 +38,9 @@ type Plan struct {
 	DNSSearches []string
 	// Resources are extended resources of the training containers, as limit and request.
 	Resources []Resource
+	// Programs are the programs that the image must contain. They document the plan: Apply cannot read
+	// an image.
+	Programs []Program
 	// Children are the objects that the reconciler creates for the gang.
 	Children Children
 }
@@ -99,6 +102,15 @@ type Resource struct {
 	Count int64
 }
 
+// Program is a program that the injected containers run from the user's image.
+type Program struct {
+	Name string
+	// Package is the package of Debian that contains the program.
+	Package string
+	// Absence is the consequence of an image without the program.
+	Absence string
+}
+
 // Children are the objects that a gang needs in addition to its workloads. Admission must not have
 // side effects, so the reconciler creates them.
 type Children struct {
@@ -144,6 +156,7 @@ func Merge(plans ...Plan) (Plan, error) {
 		merged.InitContainers = append(merged.InitContainers, p.InitContainers...)
 		merged.DNSSearches = append(merged.DNSSearches, p.DNSSearches...)
 		merged.Command = append(merged.Command, p.Command...)
+		merged.Programs = append(merged.Programs, p.Programs...)
 		merged.RestartInPlace = merged.RestartInPlace || p.RestartInPlace
 		merged.UnlimitedBackoff = merged.UnlimitedBackoff || p.UnlimitedBackoff
 		merged.CompleteWithFirstPod = merged.CompleteWithFirstPod || p.CompleteWithFirstPod

@@ -22,7 +22,7 @@ func allCases() map[vet.Code][]checkCase {
 	all := map[vet.Code][]checkCase{}
 	for _, cases := range []map[vet.Code][]checkCase{
 		admissionCases(), labelCases(), memberCases(), storageCases(), networkCases(), lifecycleCases(),
-		rankCases(), torchrunCases(), launcherCases(), containerCases(),
+		rankCases(), torchrunCases(), launcherCases(), containerCases(), templateCases(),
 	} {
 		maps.Copy(all, cases)
 	}

@@ -32,6 +32,7 @@ type Check struct {
 func Checks() []Check {
 	return slices.Concat(
 		inputChecks(),
+		templateChecks(),
 		admissionChecks(),
 		labelChecks(),
 		containerChecks(),

@@ -10,6 +10,12 @@ const (
 	CodeDuplicateObject Code = "DuplicateObject"
 )
 
+// Codes of checks of manifests that are not complete.
+const (
+	CodeTemplateVariable   Code = "TemplateVariable"
+	CodeInvalidPodTemplate Code = "InvalidPodTemplate"
+)
+
 // Codes of checks that predict the responses of the webhook and the API server.
 const (
 	CodeDenied            Code = "Denied"

@@ -2,21 +2,16 @@ package vet
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/manifest"
 )
 
 // KindCount is the number of objects of one kind.
 type KindCount struct {
-	// Group is the API group of the kind. It is empty for the core group.
-	Group string `json:"group,omitempty"`
-	// Kind is the kind of the objects, such as PyTorchJob.
-	Kind string `json:"kind"`
-	// Count is at least 1.
-	Count int `json:"count"`
+	manifest.KindCount
 	// Migratable is true if rollcall migrate converts objects of this kind.
 	Migratable bool `json:"migratable,omitempty"`
 }
@@ -33,22 +28,19 @@ var migratableGroups = map[string][]string{
 // countUnchecked counts the objects that are no labeled workloads, by kind. Jobs that rollcall
 // migrate converts come first, then workloads without a label, then all others.
 func (in *input) countUnchecked() []KindCount {
-	var counts []KindCount
+	var unchecked []manifest.Object
 	areWorkloads := map[string]bool{}
 	for _, o := range in.objects {
-		if o.labeled != nil || o.Kind == "" {
-			continue
+		if o.labeled == nil {
+			unchecked = append(unchecked, o.Object)
+			areWorkloads[o.Kind] = areWorkloads[o.Kind] || o.isWorkload()
 		}
-		kind := KindCount{Group: o.apiGroup(), Kind: o.Kind}
-		areWorkloads[kind.Kind] = areWorkloads[kind.Kind] || o.isWorkload()
-		i := slices.IndexFunc(counts, func(c KindCount) bool { return c.Group == kind.Group && c.Kind == kind.Kind })
-		if i < 0 {
-			i = len(counts)
-			kinds, isMigratable := migratableGroups[kind.Group]
-			kind.Migratable = isMigratable && (len(kinds) == 0 || slices.Contains(kinds, kind.Kind))
-			counts = append(counts, kind)
-		}
-		counts[i].Count++
+	}
+	var counts []KindCount
+	for _, c := range manifest.CountKinds(unchecked) {
+		kinds, isMigratable := migratableGroups[c.Group]
+		isMigratable = isMigratable && (len(kinds) == 0 || slices.Contains(kinds, c.Kind))
+		counts = append(counts, KindCount{KindCount: c, Migratable: isMigratable})
 	}
 	order := func(c KindCount) int {
 		switch {
@@ -59,19 +51,8 @@ func (in *input) countUnchecked() []KindCount {
 		}
 		return 2
 	}
-	slices.SortFunc(counts, func(a, b KindCount) int {
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group))
-	})
+	slices.SortStableFunc(counts, func(a, b KindCount) int { return cmp.Compare(order(a), order(b)) })
 	return counts
-}
-
-// apiGroup returns the API group of the object. It is empty for the core group.
-func (o *inputObject) apiGroup() string {
-	group, _, ok := strings.Cut(o.APIVersion, "/")
-	if !ok {
-		return ""
-	}
-	return group
 }
 
 // ExplainUnchecked describes what the input contains instead of labeled workloads, in one line. It
@@ -82,7 +63,7 @@ func (r Report) ExplainUnchecked() string {
 	}
 	const missing = "no object has the label " + gang.LabelFramework
 	if len(r.Unchecked) == 0 {
-		return missing + ", and the input is empty"
+		return missing + ", and the input contains no object"
 	}
 	var found []string
 	for _, c := range r.Unchecked {
@@ -93,23 +74,4 @@ func (r Report) ExplainUnchecked() string {
 		text += "; convert with rollcall migrate"
 	}
 	return text
-}
-
-// String returns the count and the kind, such as "2 PyTorchJobs". It names the API group of a Job
-// that is not a Job of Kubernetes.
-func (c KindCount) String() string {
-	kind := c.Kind
-	switch {
-	case c.Count == 1:
-	case strings.HasSuffix(kind, "s"):
-		kind += "es"
-	case strings.HasSuffix(kind, "y"):
-		kind = strings.TrimSuffix(kind, "y") + "ies"
-	default:
-		kind += "s"
-	}
-	if c.Kind == string(gang.Job) && c.Group != "batch" {
-		kind += " of " + c.Group
-	}
-	return fmt.Sprintf("%d %s", c.Count, kind)
 }

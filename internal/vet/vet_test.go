@@ -105,7 +105,7 @@ func TestUnchecked(t *testing.T) {
 	)
 	unlabeled := testJob{framework: "none", annotations: "a: b"}.String()
 	for _, c := range []struct{ name, manifest, want string }{
-		{name: "empty input", want: missing + ", and the input is empty"},
+		{name: "empty input", want: missing + ", and the input contains no object"},
 		{
 			name:     "job of another system",
 			manifest: joinDocuments(serviceYAML("a", ""), pyTorchJob, pyTorchJob),

@@ -47,6 +47,8 @@ func TestGangs(t *testing.T) {
 		"JobOptedOut":             testJobOptedOut,
 		"Migrated":                testMigratedManifests,
 		"MigrateFromCluster":      testMigrateFromCluster,
+		"Corpus":                  testCorpus,
+		"UserRights":              testUserRights,
 	})
 	t.Run("Metrics", func(t *testing.T) { testAdmissionMetrics(t, m) })
 	t.Run("WithoutManager", func(t *testing.T) { testWithoutManager(t, m, m.createNamespace(t)) })

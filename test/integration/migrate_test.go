@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -20,21 +21,49 @@ import (
 	"rollcall.training/internal/manifest"
 )
 
-// testMigratedManifests creates all manifests of the golden files of rollcall migrate by dry run,
-// with strict validation and through the webhook.
-func testMigratedManifests(t *testing.T, m *manager, ns string) {
+// dryRunner creates objects of any kind by dry run, with strict validation and through the webhook.
+type dryRunner struct {
+	client dynamic.Interface
+	mapper meta.RESTMapper
+}
+
+func newDryRunner(t *testing.T, m *manager) dryRunner {
+	t.Helper()
 	groups, err := restmapper.GetAPIGroupResources(m.Client.Discovery())
 	if err != nil {
 		t.Fatal(err)
 	}
-	mapper := restmapper.NewDiscoveryRESTMapper(groups)
 	client, err := dynamic.NewForConfig(m.Cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dryRunner{client: client, mapper: restmapper.NewDiscoveryRESTMapper(groups)}
+}
+
+// create creates an object in a namespace. The error is a no-match error for a kind that the cluster
+// does not have.
+func (r dryRunner) create(ctx context.Context, namespace string, o manifest.Object) error {
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(o.JSON); err != nil {
+		return err
+	}
+	gvk := obj.GroupVersionKind()
+	mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return err
+	}
+	obj.SetNamespace(namespace)
+	_, err = r.client.Resource(mapping.Resource).Namespace(namespace).Create(ctx, obj,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	return err
+}
+
+// testMigratedManifests creates all manifests of the golden files of rollcall migrate by dry run.
+func testMigratedManifests(t *testing.T, m *manager, ns string) {
+	runner := newDryRunner(t, m)
 	taken, unknown := 0, map[string]int{}
 	testdata := filepath.Join("..", "..", "internal", "migrate", "testdata")
-	err = filepath.WalkDir(testdata, func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(testdata, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".out.yaml") {
 			return err
 		}
@@ -48,26 +77,13 @@ func testMigratedManifests(t *testing.T, m *manager, ns string) {
 		}
 		for _, d := range docs {
 			for _, o := range d.Objects() {
-				obj := &unstructured.Unstructured{}
-				if err := obj.UnmarshalJSON(o.JSON); err != nil {
-					t.Errorf("%s: %v", d, err)
-					continue
-				}
-				gvk := obj.GroupVersionKind()
-				mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+				err := runner.create(t.Context(), ns, o)
 				if meta.IsNoMatchError(err) {
-					unknown[gvk.String()]++ // the kind belongs to a scheduler that is not installed
+					unknown[o.APIVersion+"/"+o.Kind]++ // the kind belongs to a scheduler that is not installed
 					continue
 				}
 				if err != nil {
-					t.Errorf("%s: %v", d, err)
-					continue
-				}
-				obj.SetNamespace(ns)
-				_, err = client.Resource(mapping.Resource).Namespace(ns).Create(t.Context(), obj,
-					metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
-				if err != nil {
-					t.Errorf("%s: %s %s: %v", path, obj.GetKind(), obj.GetName(), err)
+					t.Errorf("%s: %s %s: %v", path, o.Kind, o.Name, err)
 				}
 				taken++
 			}
@@ -78,6 +94,18 @@ func testMigratedManifests(t *testing.T, m *manager, ns string) {
 		t.Fatalf("%d objects: %v", taken, err)
 	}
 	t.Logf("%d objects accepted; skipped because the cluster does not have their kinds: %v", taken, unknown)
+}
+
+// buildCommand builds the command rollcall and returns its path.
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "rollcall")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/rollcall")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
 }
 
 // pyTorchJobCRD is the part of training-operator's CustomResourceDefinition that an API server
@@ -120,12 +148,7 @@ func testMigrateFromCluster(t *testing.T, m *manager, ns string) {
 			"spec: {pytorchReplicaSpecs: {Master: "+replica+", Worker: "+replica+"}}}",
 			"--namespace", ns)
 	}
-	program := filepath.Join(t.TempDir(), "rollcall")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/rollcall")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildCommand(t)
 	var out, report bytes.Buffer
 	cmd := exec.CommandContext(
 		t.Context(), program, "migrate", "--from-cluster", "--kubeconfig", m.Cluster.Kubeconfig(),
