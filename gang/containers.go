@@ -48,14 +48,13 @@ func (p *parser) chooseContainer(all []corev1.Container) string {
 	}
 	name, reason := findTrainingContainer(all)
 	chosen := p.resolveDefaultContainer(all, name)
-	path := annotationsPath.Key(AnnotationContainers)
 	switch {
 	case chosen != name && reason != "" && explainTraining(findContainer(all, chosen)) == "":
-		p.addWarning(path, fmt.Sprintf(
-			"is not set, so the default container %q of kubectl is the training container, but container %q %s; "+
-				"if it trains, set the annotation to %s", chosen, name, reason, name))
+		p.addWarning(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
+			"%q is the training container, but container %q %s; if it trains, set the annotation %s: %s",
+			chosen, name, reason, AnnotationContainers, name))
 	case chosen == name && name != all[0].Name && reason != "" && !p.hasDefaultContainer():
-		p.addWarning(path, fmt.Sprintf(
+		p.addWarning(annotationsPath.Key(AnnotationContainers), fmt.Sprintf(
 			"is not set; container %q is the training container, because it %s; to choose another, set the annotation",
 			name, reason))
 	}

@@ -29,6 +29,9 @@ func (p *parser) parseName(role string, multiWorkload bool) string {
 	if p.meta.Name == "" {
 		p.errs = append(p.errs, field.Required(namePath,
 			"the address of every rank is derived from the name; set metadata.name instead of metadata.generateName"))
+		if prefix := strings.TrimRight(p.meta.GenerateName, "-."); prefix != "" {
+			p.setFix(NewSetFix(namePath, prefix))
+		}
 		return ""
 	}
 	name, path := p.meta.Name, namePath
