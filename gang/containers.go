@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -14,7 +15,7 @@ import (
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
 // parseContainers returns the training containers: the containers in [AnnotationContainers], else the
-// container that [parser.chooseContainer] finds. No container name has a special meaning.
+// container that [FindTrainingContainer] finds. No container name has a special meaning.
 func (p *parser) parseContainers(gpus *GPUs) []Container {
 	template := p.workload.Template()
 	all := template.Spec.Containers
@@ -38,10 +39,20 @@ func (p *parser) parseContainers(gpus *GPUs) []Container {
 	return containers
 }
 
-// chooseContainer returns the name of the training container of a workload without
-// [AnnotationContainers]: kubectl's default container, else the first container that runs a launcher,
-// else the first container with accelerators, else the first container. It warns if the result is
-// surprising: another container than the first, or a default container that seems not to train.
+// FindTrainingContainer returns the name of the training container of a pod template if no annotation
+// of Rollcall names it: kubectl's default container, else the first container that runs a launcher,
+// else the first container with accelerators, else the first container. It is empty for a template
+// without containers.
+func FindTrainingContainer(template *corev1.PodTemplateSpec) string {
+	p := parser{workload: Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Template: *template}}}}
+	if len(template.Spec.Containers) == 0 {
+		return ""
+	}
+	return p.chooseContainer(template.Spec.Containers)
+}
+
+// chooseContainer returns the result of [FindTrainingContainer]. It warns if the result is surprising:
+// another container than the first, or a default container that seems not to train.
 func (p *parser) chooseContainer(all []corev1.Container) string {
 	if len(all) == 1 {
 		return p.resolveDefaultContainer(all, all[0].Name)

@@ -28,15 +28,24 @@ type EnvValue struct {
 	Known bool
 }
 
-// maxExpandedBytes limits the text that references add to the values of a container. References to
-// references grow exponentially. Values beyond the limit are not known.
-const maxExpandedBytes = 1 << 18
+// Limits of the values that are resolved. Other values are not known.
+const (
+	// maxExpandedBytes limits the text that references add to the values of a container. References to
+	// references grow exponentially.
+	maxExpandedBytes = 1 << 18
+	// maxResolvedEnv limits the variables of a container. People and charts write a few hundred.
+	maxResolvedEnv = 4096
+)
 
 // ResolveEnv returns the values of the variables of a container, in order. It expands $(NAME) as the
 // kubelet does: only references to earlier entries, and $$(NAME) stays. The values in injected precede
 // the entries of the container. In a Job, $(JOB_COMPLETION_INDEX) is known without an entry, because
 // admission adds the entry.
 func (w Workload) ResolveEnv(c *corev1.Container, injected map[string]EnvValue) []EnvValue {
+	values := make([]EnvValue, len(c.Env))
+	if len(c.Env) > maxResolvedEnv {
+		return values
+	}
 	r := envResolver{known: make(map[string]EnvValue, len(c.Env)+len(injected)+1), hasEnvFrom: len(c.EnvFrom) > 0}
 	if w.Job != nil {
 		r.known[EnvCompletionIndex] = EnvValue{Text: IndexPlaceholder, Known: true}
@@ -44,7 +53,6 @@ func (w Workload) ResolveEnv(c *corev1.Container, injected map[string]EnvValue) 
 	for name, value := range injected {
 		r.known[name] = value
 	}
-	values := make([]EnvValue, len(c.Env))
 	for i := range c.Env {
 		e := &c.Env[i]
 		if e.ValueFrom != nil {

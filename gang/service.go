@@ -29,12 +29,16 @@ func ServiceMismatch(s *corev1.Service, w Workload) string {
 const addressPattern = `(?i:addr|address|endpoint|host|uri|url|coordinator|master|ip)["']?[=\s]\s*["']?(?:[a-z]+://)?` +
 	`NAME-0\.([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)(?:[.:"'\s]|$)`
 
+// maxScannedBytes limits the text of a command that is searched for addresses.
+const maxScannedBytes = 1 << 16
+
 // findServiceInAddress returns the name of the Service in the first address of the workload's first pod
 // in its variables and commands; empty if there is none. Without spec.subdomain, this address resolves
 // only if the Service becomes the subdomain.
 func findServiceInAddress(w Workload) string {
 	var pattern *regexp.Regexp
 	find := func(text string) string {
+		text = text[:min(len(text), maxScannedBytes)]
 		if !strings.Contains(text, w.Meta().Name+"-0.") {
 			return ""
 		}
@@ -49,12 +53,16 @@ func findServiceInAddress(w Workload) string {
 	spec := &w.Template().Spec
 	for _, containers := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {
-			for j, value := range w.ResolveEnv(&containers[i], nil) {
-				if service := find(containers[i].Env[j].Name + "=" + value.Text); service != "" {
-					return service
+			c := &containers[i]
+			mayHaveAddress := func(e corev1.EnvVar) bool { return strings.Contains(e.Value, "-0.") }
+			if slices.ContainsFunc(c.Env, mayHaveAddress) {
+				for j, value := range w.ResolveEnv(c, nil) {
+					if service := find(c.Env[j].Name + "=" + value.Text); service != "" {
+						return service
+					}
 				}
 			}
-			command := strings.Join(slices.Concat(containers[i].Command, containers[i].Args), "\n")
+			command := strings.Join(slices.Concat(c.Command, c.Args), "\n")
 			if service := find(command); service != "" {
 				return service
 			}

@@ -60,7 +60,7 @@ func (a *adopter) adoptFrom(c *corev1.Container) {
 			comparer := newEnvComparer(a.workload, a.gang, a.plan, a.plan.Env, c)
 			values = &comparer
 		}
-		if user := values.user[i]; user.Known && !values.hasSameMeaning(i, e) {
+		if user := values.user[i]; user.Known {
 			a.adoptPort(*values, user.Text, e)
 			a.adoptProcesses(c, *values, user.Text, e)
 		}
@@ -98,7 +98,8 @@ func (a *adopter) adoptPort(values envComparer, text string, planned *Env) {
 		}
 	}
 	if n, err := strconv.Atoi(port); err == nil && n >= gang.MinPort && n <= gang.MaxPort {
-		a.gang.Port, a.portAdopted, a.changed = int32(n), true, true
+		a.changed = a.changed || a.gang.Port != int32(n)
+		a.gang.Port, a.portAdopted = int32(n), true
 	}
 }
 
@@ -129,8 +130,11 @@ var processCountVars = []string{
 	"PET_NPROC_PER_NODE", "NPROC_PER_NODE", "GPUS_PER_NODE", "NUM_GPUS_PER_NODE", "LOCAL_WORLD_SIZE",
 }
 
-// processCountFlag matches the flag of torchrun, paddle and colossalai.
-var processCountFlag = regexp.MustCompile(`--nproc[-_]per[-_]node[=\s]+["']?([0-9]+)`)
+// processCountFlag matches the flag of torchrun and colossalai with a number or a variable.
+var processCountFlag = regexp.MustCompile(`--nproc[-_]per[-_]node[=\s]+["']?(?:([0-9]+)|\$[({]?([A-Za-z_][A-Za-z0-9_]*))`)
+
+// maxFlags limits the flags that are read of one command.
+const maxFlags = 8
 
 // processCounts returns the numbers of processes that the manifest indicates: the accelerators of the
 // container, its variables, and the flags of its command.
@@ -146,18 +150,24 @@ func (a *adopter) processCounts(c *corev1.Container, values envComparer) []int64
 			counts = append(counts, parsed.Accelerators)
 		}
 	}
+	vars := slices.Clone(processCountVars)
+	for _, match := range processCountFlag.FindAllStringSubmatch(joinCommand(c), maxFlags) {
+		add(match[1])
+		vars = append(vars, match[2])
+	}
 	for i := range c.Env {
-		if slices.Contains(processCountVars, c.Env[i].Name) && values.user[i].Known {
+		if slices.Contains(vars, c.Env[i].Name) && values.user[i].Known {
 			add(values.user[i].Text)
 		}
-	}
-	for _, match := range processCountFlag.FindAllStringSubmatch(joinCommand(c), -1) {
-		add(match[1])
 	}
 	return counts
 }
 
-// joinCommand returns the command line of a container with one argument in each line.
+// maxCommandBytes limits the text of a command that is searched for flags.
+const maxCommandBytes = 1 << 16
+
+// joinCommand returns the beginning of the command line of a container with one argument in each line.
 func joinCommand(c *corev1.Container) string {
-	return strings.Join(slices.Concat(c.Command, c.Args), "\n")
+	text := strings.Join(slices.Concat(c.Command, c.Args), "\n")
+	return text[:min(len(text), maxCommandBytes)]
 }

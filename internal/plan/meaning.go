@@ -87,8 +87,10 @@ func (m envComparer) isSame(user, planned string, meaning Meaning) bool {
 	case Switch:
 		return user != ""
 	case Address:
-		host, _, hasPort := strings.Cut(planned, ":")
-		return hasPort && user == host // The program adds the port.
+		plannedHost, plannedPort, _ := strings.Cut(planned, ":")
+		host, port, _ := strings.Cut(user, ":")
+		// A program that reads only one of the two forms adds or removes the port.
+		return host == plannedHost && (port == "" || plannedPort == "" || port == plannedPort)
 	case PodCount:
 		return user == planned+":"+planned
 	case ProcessCount:
@@ -98,12 +100,18 @@ func (m envComparer) isSame(user, planned string, meaning Meaning) bool {
 	return isSameJSON(user, planned)
 }
 
+// maxComparedBytes is the maximum length of a variable on Linux (MAX_ARG_STRLEN).
+const maxComparedBytes = 32 * 4096
+
 // hostPattern matches the hosts in a text, and words that could be hosts.
 var hostPattern = regexp.MustCompile(`[A-Za-z0-9{}-]+(\.[A-Za-z0-9{}-]+)*\.?`)
 
 // completeNames replaces the names of pods in a text by their complete names, and the placeholder of
 // the index by the index if the workload has only one pod.
 func (m envComparer) completeNames(text string) string {
+	if len(text) > maxComparedBytes {
+		return text
+	}
 	text = strings.ReplaceAll(text, gang.IndexPlaceholder, m.index)
 	text = strings.ReplaceAll(text, "<status.podIP>", m.podIP)
 	return hostPattern.ReplaceAllStringFunc(text, func(host string) string {
