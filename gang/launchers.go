@@ -22,7 +22,9 @@ var (
 		"torch_xla.distributed.xla_spawn": "torch_xla.distributed.xla_spawn",
 	}
 	// textPrograms only print, find or install what their arguments name.
-	textPrograms = []string{"#", "echo", "printf", "which", "command", "type", "pip", "pip3", "uv", "apt", "apt-get", "conda"}
+	textPrograms = []string{
+		"echo", "printf", "which", "command", "type", "pip", "pip3", "uv", "apt", "apt-get", "conda",
+	}
 )
 
 // FindLauncher returns the name of the first launcher that the command of a container runs; empty if

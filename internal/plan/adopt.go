@@ -131,7 +131,8 @@ var processCountVars = []string{
 }
 
 // processCountFlag matches the flag of torchrun and colossalai with a number or a variable.
-var processCountFlag = regexp.MustCompile(`--nproc[-_]per[-_]node[=\s]+["']?(?:([0-9]+)|\$[({]?([A-Za-z_][A-Za-z0-9_]*))`)
+var processCountFlag = regexp.MustCompile(
+	`--nproc[-_]per[-_]node[=\s]+["']?(?:([0-9]+)|\$[({]?([A-Za-z_][A-Za-z0-9_]*))`)
 
 // maxFlags limits the flags that are read of one command.
 const maxFlags = 8

@@ -2,7 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,12 +62,8 @@ func (a *applier) explainConflict(c envConflict) (detail string, fix gang.Fix) {
 				a.otherWorkload(), gang.AnnotationRoles, roles),
 			gang.NewAnnotationFix(a.workload, gang.AnnotationRoles, roles)
 	}
-	if pods := a.podsOfSeparateJobs(c); pods > 0 {
-		size := field.NewPath("spec")
-		return fmt.Sprintf("the gang of this Job has 1 pod; instead of %d Jobs with a rank each, "+
-				"create one Job with parallelism and completions %d, without %s", pods, pods, e.Name),
-			append(append(gang.NewSetFix(size.Child("parallelism"), pods), gang.NewSetFix(size.Child("completions"), pods)...),
-				gang.NewRemoveFix(c.path())...)
+	if a.isSeparateJob(c) {
+		return a.explainSeparateJob(c)
 	}
 	if processes := processesOfWorld(a.gang, text); e.Meaning == WorldSize && processes > 0 && !a.gang.Processes.Explicit {
 		number := strconv.FormatInt(processes, 10)
@@ -102,31 +98,47 @@ func (a *applier) explainAddress(e *Env, text string) string {
 	return ""
 }
 
-// rankPattern matches the rank of a single process.
-var rankPattern = regexp.MustCompile(`^[0-9]+$`)
-
-// podsOfSeparateJobs returns the number of Jobs of one pod that their author starts as one gang, each
-// with its own rank; 0 if there is no indication. A literal rank and a world size indicate them.
-func (a *applier) podsOfSeparateJobs(c envConflict) int32 {
-	if a.workload.Job == nil || a.gang.Size != 1 || c.planned.Meaning != Rank && c.planned.Meaning != WorldSize {
-		return 0
+// isSeparateJob reports whether the workload seems to be one of several Jobs of one pod that their author
+// starts as one gang, each with its own rank. A rank above 0, or any rank beside a larger world, indicates
+// them.
+func (a *applier) isSeparateJob(c envConflict) bool {
+	isRankOrSize := c.planned.Meaning == Rank || c.planned.Meaning == WorldSize || c.planned.Meaning == PodCount
+	if a.workload.Job == nil || a.gang.Size != 1 || !isRankOrSize {
+		return false
 	}
-	hasRank, size := false, int32(0)
-	for i, e := range c.container.Env {
-		planned, value := a.findPlannedEnv(e.Name), c.comparer.user[i]
-		if planned == nil || !value.Known || !rankPattern.MatchString(value.Text) {
+	ranks, sizes := a.literalNumbers(c, Rank), a.literalNumbers(c, WorldSize, PodCount)
+	return len(ranks) > 0 && (slices.Max(ranks) > 0 || len(sizes) > 0 && slices.Max(sizes) > 1)
+}
+
+// explainSeparateJob returns the remedy for several Jobs of one pod.
+func (a *applier) explainSeparateJob(c envConflict) (detail string, fix gang.Fix) {
+	const reason = "the gang of this Job has 1 pod; instead of one Job for each rank, create one Job with " +
+		"parallelism and completions "
+	sizes := a.literalNumbers(c, WorldSize, PodCount)
+	if len(sizes) == 0 {
+		return reason + "equal to the number of ranks, without " + c.planned.Name, nil
+	}
+	spec, pods := field.NewPath("spec"), slices.Max(sizes)
+	return fmt.Sprintf("%s%d, without %s", reason, pods, c.planned.Name), slices.Concat(
+		gang.NewSetFix(spec.Child("parallelism"), pods),
+		gang.NewSetFix(spec.Child("completions"), pods),
+		gang.NewRemoveFix(c.path()))
+}
+
+// literalNumbers returns the numbers of the container's variables with one of the meanings.
+func (a *applier) literalNumbers(c envConflict, meanings ...Meaning) []int64 {
+	var numbers []int64
+	for i := range c.container.Env {
+		planned := a.findPlannedEnv(c.container.Env[i].Name)
+		if planned == nil || !slices.Contains(meanings, planned.Meaning) {
 			continue
 		}
-		n, err := strconv.ParseInt(value.Text, 10, 32)
-		hasRank = hasRank || planned.Meaning == Rank
-		if isSize := planned.Meaning == WorldSize || planned.Meaning == PodCount; isSize && err == nil && n <= gang.MaxPods {
-			size = max(size, int32(n))
+		n, err := strconv.ParseInt(c.comparer.user[i].Text, 10, 32)
+		if err == nil && n >= 0 && n <= gang.MaxPods {
+			numbers = append(numbers, n)
 		}
 	}
-	if !hasRank || size < 2 {
-		return 0
-	}
-	return size
+	return numbers
 }
 
 // findPlannedEnv returns the planned variable with the given name, or nil.
