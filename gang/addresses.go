@@ -16,7 +16,7 @@ import (
 func (g Gang) CompleteHost(host string, searches []string) string {
 	name, isAbsolute := strings.CutSuffix(strings.ToLower(host), ".")
 	pod, domain, _ := strings.Cut(name, ".")
-	isBareName := domain == "" && !isAbsolute && slices.Contains(searches, g.ServiceFQDN())
+	isBareName := domain == "" && !isAbsolute && len(searches) > 0 && slices.Contains(searches, g.ServiceFQDN())
 	switch {
 	case g.isOnlyPodRank0() && isLoopback(name), g.Size == 1 && g.isServiceDomain(name, isAbsolute):
 		return g.RankFQDN(0)
@@ -41,8 +41,10 @@ func (g Gang) isOnlyPodRank0() bool {
 // search in their namespace, in svc, and in the domain of the cluster (dnsPolicy ClusterFirst). They do
 // not search for absolute names.
 func (g Gang) isServiceDomain(name string, isAbsolute bool) bool {
-	complete := g.ServiceFQDN()
-	return name == complete || !isAbsolute && slices.Contains([]string{
+	if !strings.HasPrefix(name, g.ServiceName) {
+		return false
+	}
+	return name == g.ServiceFQDN() || !isAbsolute && slices.Contains([]string{
 		g.ServiceName, g.ServiceName + "." + g.Namespace, g.ServiceName + "." + g.Namespace + ".svc",
 	}, name)
 }

@@ -28,12 +28,13 @@ type EnvValue struct {
 	Known bool
 }
 
-// Limits of the values that are resolved. Other values are not known.
+// Limits of the values that are resolved.
 const (
-	// maxExpandedBytes limits the text that references add to the values of a container. References to
-	// references grow exponentially.
+	// maxExpandedBytes limits the text that references add to the values of a container, because
+	// references to references grow exponentially. Values beyond the limit are not known.
 	maxExpandedBytes = 1 << 18
-	// maxResolvedEnv limits the variables of a container. People and charts write a few hundred.
+	// maxResolvedEnv limits the variables of a container whose references are expanded. People and
+	// charts write a few hundred.
 	maxResolvedEnv = 4096
 )
 
@@ -44,6 +45,9 @@ const (
 func (w Workload) ResolveEnv(c *corev1.Container, injected map[string]EnvValue) []EnvValue {
 	values := make([]EnvValue, len(c.Env))
 	if len(c.Env) > maxResolvedEnv {
+		for i := range c.Env {
+			values[i] = EnvValue{Text: c.Env[i].Value, Known: c.Env[i].ValueFrom == nil}
+		}
 		return values
 	}
 	r := envResolver{known: make(map[string]EnvValue, len(c.Env)+len(injected)+1), hasEnvFrom: len(c.EnvFrom) > 0}

@@ -29,7 +29,7 @@ func ServiceMismatch(s *corev1.Service, w Workload) string {
 const addressPattern = `(?i:addr|address|endpoint|host|uri|url|coordinator|master|ip)["']?[=\s]\s*["']?(?:[a-z]+://)?` +
 	`NAME-0\.([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)(?:[.:"'\s]|$)`
 
-// maxScannedBytes limits the text of a command that is searched for addresses.
+// maxScannedBytes limits the text of a workload that is searched for addresses.
 const maxScannedBytes = 1 << 16
 
 // findServiceInAddress returns the name of the Service in the first address of the workload's first pod
@@ -37,11 +37,13 @@ const maxScannedBytes = 1 << 16
 // only if the Service becomes the subdomain.
 func findServiceInAddress(w Workload) string {
 	var pattern *regexp.Regexp
+	budget := maxScannedBytes
 	find := func(text string) string {
-		text = text[:min(len(text), maxScannedBytes)]
+		text = text[:min(len(text), budget)]
 		if !strings.Contains(text, w.Meta().Name+"-0.") {
 			return ""
 		}
+		budget -= len(text)
 		if pattern == nil {
 			pattern = regexp.MustCompile(strings.Replace(addressPattern, "NAME", regexp.QuoteMeta(w.Meta().Name), 1))
 		}

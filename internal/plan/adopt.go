@@ -18,7 +18,7 @@ import (
 // A world size alone is not evidence. Its quotient must also be the number of accelerators, or a number
 // of processes in a flag or a variable (see [processCounts]).
 func Adopt(w gang.Workload, g gang.Gang, p Plan) (gang.Gang, bool) {
-	a := adopter{workload: w, gang: g, plan: p}
+	a := adopter{workload: w, gang: g, plan: p, budget: maxComparedBytes}
 	_, hasPort := w.Meta().Annotations[gang.AnnotationPort]
 	_, hasProcesses := w.Meta().Annotations[gang.AnnotationNprocPerNode]
 	a.portAdopted, a.processesAdopted = hasPort, hasProcesses || g.Elastic != nil
@@ -40,6 +40,8 @@ type adopter struct {
 	plan     Plan
 	// portAdopted and processesAdopted are true if a value is set and no other is adopted.
 	portAdopted, processesAdopted, changed bool
+	// budget is that of envComparer.
+	budget int
 	// owned are the targets of an earlier injection; nil until needed.
 	owned map[target]bool
 }
@@ -57,7 +59,7 @@ func (a *adopter) adoptFrom(c *corev1.Container) {
 			continue
 		}
 		if values == nil {
-			comparer := newEnvComparer(a.workload, a.gang, a.plan, a.plan.Env, c)
+			comparer := newEnvComparer(a.workload, a.gang, a.plan, a.plan.Env, c, &a.budget)
 			values = &comparer
 		}
 		if user := values.user[i]; user.Known {
@@ -78,6 +80,9 @@ func (a *adopter) isOwned(container, name string) bool {
 	return a.owned[envTarget{container, name}]
 }
 
+// maxPortOffset limits the text that is searched for the first port. A host has at most 253 characters.
+const maxPortOffset = 1024
+
 // portPattern matches the port of an address.
 var portPattern = regexp.MustCompile(`:([0-9]+)`)
 
@@ -88,7 +93,7 @@ func (a *adopter) adoptPort(values envComparer, text string, planned *Env) {
 	}
 	own, port := strconv.Itoa(int(a.gang.Port)), text
 	if planned.Meaning != Port {
-		match := portPattern.FindStringSubmatch(text)
+		match := portPattern.FindStringSubmatch(text[:min(len(text), maxPortOffset)])
 		if match == nil {
 			return
 		}

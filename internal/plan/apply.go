@@ -26,7 +26,7 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, gang.Denials) {
 		}}
 	}
 	a := &applier{
-		workload: w, pod: newPodTemplate(w.Template()), gang: g, plan: p,
+		workload: w, pod: newPodTemplate(w.Template()), gang: g, plan: p, budget: maxComparedBytes,
 		record: Record{Injector: p.Injector, Build: p.Build},
 	}
 	if w.Job != nil && p.RestartInPlace {
@@ -63,8 +63,10 @@ type applier struct {
 	// exitCodesWithoutRestart are the exit codes for which containers do not restart in place; nil if
 	// containers never restart in place.
 	exitCodesWithoutRestart []int32
-	warnings                gang.Warnings
-	denials                 gang.Denials
+	// budget is that of envComparer.
+	budget   int
+	warnings gang.Warnings
+	denials  gang.Denials
 }
 
 // removeStale clears the owned targets that the plan does not fill.
@@ -127,6 +129,9 @@ func (a *applier) addWarning(path *field.Path, format string, args ...any) {
 func (a *applier) addReserved(path *field.Path, name, object string) {
 	a.deny(field.Invalid(path, name, "is reserved by Rollcall; rename the "+object), nil)
 }
+
+// maxConflicts limits the denials and the warnings about variables. A person fixes a few at a time.
+const maxConflicts = 20
 
 // deny reports a mistake of the user and its remedy.
 func (a *applier) deny(err *field.Error, fix gang.Fix) {

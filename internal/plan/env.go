@@ -144,8 +144,11 @@ func (a *applier) checkUserEnv(c *container, planned []Env) {
 			continue
 		}
 		if values == nil {
-			comparer := newEnvComparer(a.workload, a.gang, a.plan, planned, c.Container)
+			comparer := newEnvComparer(a.workload, a.gang, a.plan, planned, c.Container, &a.budget)
 			values = &comparer
+		}
+		if len(a.denials) >= maxConflicts || len(a.warnings) >= maxConflicts {
+			return
 		}
 		if !values.hasSameMeaning(i, e) {
 			conflict := envConflict{comparer: values, container: c, index: i, planned: e}

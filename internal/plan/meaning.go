@@ -45,15 +45,19 @@ type envComparer struct {
 	index, podIP string
 	// planned are the planned values by name.
 	planned map[string]gang.EnvValue
+	// budget is the number of bytes in which names are still completed.
+	budget *int
 	// user are the values of the container's variables, in order.
 	user []gang.EnvValue
 }
 
-func newEnvComparer(w gang.Workload, g gang.Gang, p Plan, env []Env, c *corev1.Container) envComparer {
+func newEnvComparer(
+	w gang.Workload, g gang.Gang, p Plan, env []Env, c *corev1.Container, budget *int,
+) envComparer {
 	spec := &w.Template().Spec
 	m := envComparer{
 		gang: g, searches: p.DNSSearches, index: gang.IndexPlaceholder, podIP: "<status.podIP>",
-		planned: map[string]gang.EnvValue{},
+		planned: map[string]gang.EnvValue{}, budget: budget,
 	}
 	if spec.DNSConfig != nil {
 		m.searches = slices.Concat(m.searches, spec.DNSConfig.Searches)
@@ -100,8 +104,9 @@ func (m envComparer) isSame(user, planned string, meaning Meaning) bool {
 	return isSameJSON(user, planned)
 }
 
-// maxComparedBytes is the maximum length of a variable on Linux (MAX_ARG_STRLEN).
-const maxComparedBytes = 32 * 4096
+// maxComparedBytes limits the text in which names are completed for one workload. It is twice the maximum
+// length of a variable on Linux (MAX_ARG_STRLEN).
+const maxComparedBytes = 2 * 32 * 4096
 
 // hostPattern matches the hosts in a text, and words that could be hosts.
 var hostPattern = regexp.MustCompile(`[A-Za-z0-9{}-]+(\.[A-Za-z0-9{}-]+)*\.?`)
@@ -109,7 +114,7 @@ var hostPattern = regexp.MustCompile(`[A-Za-z0-9{}-]+(\.[A-Za-z0-9{}-]+)*\.?`)
 // completeNames replaces the names of pods in a text by their complete names, and the placeholder of
 // the index by the index if the workload has only one pod.
 func (m envComparer) completeNames(text string) string {
-	if len(text) > maxComparedBytes {
+	if *m.budget -= len(text); *m.budget < 0 {
 		return text
 	}
 	text = strings.ReplaceAll(text, gang.IndexPlaceholder, m.index)
