@@ -182,10 +182,14 @@ func formatValue(e plan.Env) string {
 
 // describeUserValue describes how Rollcall treats a different value in the pod template.
 func describeUserValue(e plan.Env) string {
-	if e.Policy != plan.Required {
+	switch {
+	case e.Policy != plan.Required:
 		return "kept"
-	}
-	if e.Fix != "" {
+	case e.Meaning == plan.Port:
+		return "becomes the port of the gang"
+	case e.Meaning == plan.WorldSize:
+		return "rejected, unless it counts the processes"
+	case e.Fix != "":
 		return "rejected: " + e.Fix
 	}
 	return "rejected"

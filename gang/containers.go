@@ -1,10 +1,12 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -12,8 +14,8 @@ import (
 // annotationDefaultContainer marks the main container of a pod for kubectl (KEP-2227).
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// parseContainers returns the training containers: the containers in [AnnotationContainers], else
-// kubectl's default container, else the first container. No container name has a special meaning.
+// parseContainers returns the training containers: the containers in [AnnotationContainers], else the
+// container that [FindTrainingContainer] finds. No container name has a special meaning.
 func (p *parser) parseContainers(gpus *GPUs) []Container {
 	template := p.workload.Template()
 	all := template.Spec.Containers
@@ -22,11 +24,11 @@ func (p *parser) parseContainers(gpus *GPUs) []Container {
 			"a gang needs a training container; add one"))
 		return nil
 	}
-	names := []string{all[0].Name}
+	var names []string
 	if list, ok := p.meta.Annotations[AnnotationContainers]; ok {
 		names = p.parseContainerNames(annotationsPath.Key(AnnotationContainers), list)
-	} else if name, ok := template.Annotations[annotationDefaultContainer]; ok {
-		names = p.resolveDefaultContainer(name, names)
+	} else {
+		names = []string{p.chooseContainer(all)}
 	}
 	var containers []Container
 	for i := range all {
@@ -37,17 +39,92 @@ func (p *parser) parseContainers(gpus *GPUs) []Container {
 	return containers
 }
 
+// FindTrainingContainer returns the name of the training container of a pod template if no annotation
+// of Rollcall names it: kubectl's default container, else the first container that runs a launcher,
+// else the first container with accelerators, else the first container. It is empty for a template
+// without containers.
+func FindTrainingContainer(template *corev1.PodTemplateSpec) string {
+	p := parser{workload: Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Template: *template}}}}
+	if len(template.Spec.Containers) == 0 {
+		return ""
+	}
+	return p.chooseContainer(template.Spec.Containers)
+}
+
+// chooseContainer returns the result of [FindTrainingContainer]. It warns if the result is surprising:
+// another container than the first, or a default container that seems not to train.
+func (p *parser) chooseContainer(all []corev1.Container) string {
+	if len(all) == 1 {
+		return p.resolveDefaultContainer(all, all[0].Name)
+	}
+	name, reason := findTrainingContainer(all)
+	chosen := p.resolveDefaultContainer(all, name)
+	switch {
+	case chosen != name && reason != "" && explainTraining(findContainer(all, chosen)) == "":
+		p.addWarning(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
+			"%q is the training container, but container %q %s; if it trains, set the annotation %s: %s",
+			chosen, name, reason, AnnotationContainers, name))
+	case chosen == name && name != all[0].Name && reason != "" && !p.hasDefaultContainer():
+		p.addWarning(annotationsPath.Key(AnnotationContainers), fmt.Sprintf(
+			"is not set; container %q is the training container, because it %s; to choose another, set the annotation",
+			name, reason))
+	}
+	return chosen
+}
+
+// findTrainingContainer returns the name of the container that seems to train, and why. Without an
+// indication, it returns the first container and no reason.
+func findTrainingContainer(all []corev1.Container) (name, reason string) {
+	for _, explain := range []func(*corev1.Container) string{explainLauncher, explainAccelerators} {
+		for i := range all {
+			if reason := explain(&all[i]); reason != "" {
+				return all[i].Name, reason
+			}
+		}
+	}
+	return all[0].Name, ""
+}
+
+// explainTraining returns why a container seems to train; empty without an indication.
+func explainTraining(c *corev1.Container) string {
+	return cmp.Or(explainLauncher(c), explainAccelerators(c))
+}
+
+func explainLauncher(c *corev1.Container) string {
+	if launcher := FindLauncher(c); launcher != "" {
+		return "runs " + launcher
+	}
+	return ""
+}
+
+func explainAccelerators(c *corev1.Container) string {
+	if countAccelerators(c.Resources) > 0 {
+		return "requests accelerators"
+	}
+	return ""
+}
+
+func findContainer(all []corev1.Container, name string) *corev1.Container {
+	i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name })
+	return &all[i]
+}
+
+func (p *parser) hasDefaultContainer() bool {
+	_, ok := p.workload.Template().Annotations[annotationDefaultContainer]
+	return ok
+}
+
 // resolveDefaultContainer returns kubectl's default container if it can be a training container,
 // else fallback. The annotation has another purpose and can name an init container.
-func (p *parser) resolveDefaultContainer(name string, fallback []string) []string {
-	for _, c := range p.workload.Template().Spec.Containers {
-		if c.Name == name {
-			return []string{name}
-		}
+func (p *parser) resolveDefaultContainer(all []corev1.Container, fallback string) string {
+	name, ok := p.workload.Template().Annotations[annotationDefaultContainer]
+	isContainer := func(c corev1.Container) bool { return c.Name == name }
+	if !ok || slices.ContainsFunc(all, isContainer) {
+		return cmp.Or(name, fallback)
 	}
 	p.addWarning(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
 		"%q is not a container of the pod, so %q is the training container; to choose another, set the annotation %s",
-		name, fallback[0], AnnotationContainers))
+		name, fallback, AnnotationContainers))
 	return fallback
 }
 

@@ -101,9 +101,28 @@ func describeRoleNameProblem(name string) string {
 	return ""
 }
 
-// roleOf returns the name of a workload's role by its metadata. The framework need not have it.
+// LeaderRole returns the name of the role of one pod that determines completion beside workers, such as
+// the master of pytorch; empty if the framework has no such role.
+func (f Framework) LeaderRole() string {
+	for _, r := range f.Roles {
+		if r.MaxPods == 1 && r.DeterminesCompletion && len(r.Excludes) == 0 && r.Name != f.DefaultRole {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// roleOf returns the name of a workload's role by its metadata. The framework need not have it. A
+// member of a multi-workload gang is named after its role, so the name is enough.
 func (f Framework) roleOf(meta *metav1.ObjectMeta) string {
-	return cmp.Or(meta.Labels[LabelRole], f.DefaultRole)
+	role := meta.Labels[LabelRole]
+	for _, r := range f.Roles {
+		_, hasRoles := meta.Annotations[AnnotationRoles]
+		if role == "" && hasRoles && strings.HasSuffix(meta.Name, "-"+r.Name) {
+			role = r.Name
+		}
+	}
+	return cmp.Or(role, f.DefaultRole)
 }
 
 // RoleNames returns the names of the roles, the default role first.

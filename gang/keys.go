@@ -154,8 +154,9 @@ func workloadKeys() []Key {
 		},
 		{
 			Name: AnnotationContainers, Kind: KeyKindAnnotation,
-			Values:      "container names, separated by commas",
-			Default:     "`kubectl.kubernetes.io/default-container` of the pod template, else the first container",
+			Values: "container names, separated by commas",
+			Default: "`kubectl.kubernetes.io/default-container` of the pod template, else the first container " +
+				"that runs a launcher such as torchrun, else the first with accelerators, else the first",
 			Description: "The training containers. Init containers always get the environment, too.",
 		},
 	}

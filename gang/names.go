@@ -29,6 +29,9 @@ func (p *parser) parseName(role string, multiWorkload bool) string {
 	if p.meta.Name == "" {
 		p.errs = append(p.errs, field.Required(namePath,
 			"the address of every rank is derived from the name; set metadata.name instead of metadata.generateName"))
+		if prefix := strings.TrimRight(p.meta.GenerateName, "-."); prefix != "" {
+			p.setFix(NewSetFix(namePath, prefix))
+		}
 		return ""
 	}
 	name, path := p.meta.Name, namePath
@@ -53,8 +56,9 @@ func (p *parser) parseName(role string, multiWorkload bool) string {
 
 // parseServiceName returns the name of the headless Service. The default is the name of the gang. A
 // single workload can use another Service: a StatefulSet by serviceName, which becomes the subdomain
-// of its pods, and a Job by subdomain. The workloads of a multi-workload gang cannot, because each
-// of them must derive the name of the Service from its own metadata.
+// of its pods, and a Job by subdomain. Without both fields, it is the Service in an address of the
+// workload's first pod, such as MASTER_ADDR=train-0.train-svc. The workloads of a multi-workload gang
+// cannot, because each of them must derive the name of the Service from its own metadata.
 func (p *parser) parseServiceName(gang string, multiWorkload bool) string {
 	service, path := p.workload.Template().Spec.Subdomain, templateSpecPath.Child("subdomain")
 	if set := p.workload.StatefulSet; set != nil && set.Spec.ServiceName != "" {
@@ -63,6 +67,10 @@ func (p *parser) parseServiceName(gang string, multiWorkload bool) string {
 	if multiWorkload && service != "" && service != gang {
 		p.addInvalid(path, service, fmt.Sprintf(
 			"must be %q: all workloads of the gang share the Service with the gang's name; remove the field", gang))
+		p.setFix(NewRemoveFix(path))
+	}
+	if service == "" && !multiWorkload && gang != "" {
+		service = findServiceInAddress(p.workload)
 	}
 	return cmp.Or(service, gang)
 }
@@ -128,12 +136,14 @@ func (p *parser) checkNetwork() {
 	if spec.Hostname != "" {
 		p.addInvalid(templateSpecPath.Child("hostname"), spec.Hostname,
 			"every rank has its own hostname, made of the workload's name and the index; remove the field")
+		p.setFix(NewRemoveFix(templateSpecPath.Child("hostname")))
 	}
 	if set := p.workload.StatefulSet; set != nil && set.Spec.ServiceName != "" &&
 		spec.Subdomain != "" && spec.Subdomain != set.Spec.ServiceName {
 		p.addInvalid(templateSpecPath.Child("subdomain"), spec.Subdomain, fmt.Sprintf(
 			"must equal spec.serviceName (%q), which the StatefulSet controller sets on pods; remove the field",
 			set.Spec.ServiceName))
+		p.setFix(NewRemoveFix(templateSpecPath.Child("subdomain")))
 	}
 	const cannotResolve = "pods cannot resolve cluster DNS names with this policy; set "
 	if spec.HostNetwork && spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet {

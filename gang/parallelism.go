@@ -19,8 +19,7 @@ func (p *parser) checkSize() {
 
 func (p *parser) checkJobSize(spec *batchv1.JobSpec) {
 	path := field.NewPath("spec")
-	// Absent fields get the defaults of the API server: parallelism is 1, and completions is 1 if
-	// both are absent.
+	// The API server sets an absent parallelism to 1. Admission sets absent completions.
 	parallelism := p.workload.Ranks()
 	if parallelism < 1 {
 		p.addInvalid(path.Child("parallelism"), parallelism,
@@ -31,15 +30,14 @@ func (p *parser) checkJobSize(spec *batchv1.JobSpec) {
 	if p.rejectTooManyPods(path.Child("parallelism"), parallelism) {
 		return
 	}
-	switch {
-	case spec.Completions == nil && spec.Parallelism != nil && parallelism > 1:
-		p.errs = append(p.errs, field.Required(path.Child("completions"), fmt.Sprintf(
-			"without completions the Job is a work queue, whose pods have no index and therefore no rank; "+
-				"set completions: %d", parallelism)))
-	case spec.Completions != nil && *spec.Completions != parallelism:
+	if spec.Completions != nil && *spec.Completions != parallelism {
+		name, size := "parallelism", *spec.Completions
+		if size < parallelism {
+			name, size = "completions", parallelism
+		}
 		p.addInvalid(path.Child("completions"), *spec.Completions, fmt.Sprintf(
-			"must equal parallelism (%d), because all ranks run at the same time; set both to the number of ranks",
-			parallelism))
+			"must equal parallelism (%d), because all ranks run at the same time; set %s to %d", parallelism, name, size))
+		p.setFix(NewSetFix(path.Child(name), size))
 	}
 	if p.workload.IsManagedExternally() {
 		p.addWarning(path.Child("managedBy"), fmt.Sprintf(
@@ -61,6 +59,7 @@ func (p *parser) checkStatefulSetSize() {
 	if spec.Ordinals != nil && spec.Ordinals.Start != 0 {
 		p.addInvalid(path.Child("ordinals", "start"), spec.Ordinals.Start,
 			"must be 0, because ranks are the ordinals of pods; remove spec.ordinals")
+		p.setFix(NewRemoveFix(path.Child("ordinals")))
 	}
 }
 

@@ -18,13 +18,13 @@ var (
 )
 
 // Parse parses a labeled workload as a gang of one of the given frameworks. It reports all mistakes,
-// not only the first. The Gang is valid only if the list of errors is empty. Warnings are about
-// settings that are valid but probably a mistake.
+// not only the first. The Gang is valid only if there are no denials. Warnings are about settings that
+// are valid but probably a mistake.
 //
 // Parse expects a workload as the API server sends it to admission. Defaults of its kind can be
 // absent: a Job without parallelism has one rank. The name is required, so a workload with only
 // generateName is invalid: the address of every rank is derived from the name.
-func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, field.ErrorList) {
+func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denials) {
 	p := parser{workload: w, meta: w.Meta()}
 	g := Gang{
 		Namespace:     p.meta.Namespace,
@@ -69,7 +69,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, field
 	if len(p.errs) == 0 {
 		p.checkDerivedNames(g)
 	}
-	return g, p.warnings, p.errs
+	return g, p.warnings, p.denials()
 }
 
 // parser collects the mistakes in one workload.
@@ -78,6 +78,24 @@ type parser struct {
 	meta     *metav1.ObjectMeta
 	warnings Warnings
 	errs     field.ErrorList
+	// fixes are the remedies of errs.
+	fixes map[*field.Error]Fix
+}
+
+// setFix sets the remedy of the latest error.
+func (p *parser) setFix(fix Fix) {
+	if p.fixes == nil {
+		p.fixes = map[*field.Error]Fix{}
+	}
+	p.fixes[p.errs[len(p.errs)-1]] = fix
+}
+
+func (p *parser) denials() Denials {
+	var denials Denials
+	for _, err := range p.errs {
+		denials = append(denials, Denial{Error: err, Fix: p.fixes[err]})
+	}
+	return denials
 }
 
 func (p *parser) addInvalid(path *field.Path, value any, detail string) {

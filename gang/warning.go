@@ -9,6 +9,9 @@ type Warning struct {
 	Path string
 	// Message describes the problem and the fix.
 	Message string
+	// Advice is true if the setting works as its author intends, and Rollcall only recommends another.
+	// Admission does not print it.
+	Advice bool
 }
 
 // NewWarning returns a warning about a field.
@@ -27,11 +30,13 @@ func (w Warning) String() string {
 // Warnings are the warnings about one workload in the order in which its fields were checked.
 type Warnings []Warning
 
-// Strings returns one line for each warning; nil if there are no warnings.
+// Strings returns one line for each warning that is not advice; nil if there are no such warnings.
 func (ws Warnings) Strings() []string {
 	var lines []string
 	for _, w := range ws {
-		lines = append(lines, w.String())
+		if !w.Advice {
+			lines = append(lines, w.String())
+		}
 	}
 	return lines
 }

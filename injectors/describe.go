@@ -19,23 +19,24 @@ import (
 // would belong to a different gang without it.
 func (e *Engine) Describe(w gang.Workload) (Result, error) {
 	view := e.admittedView(w)
-	g, warnings, errs := e.parseGang(view)
-	if ignored := findIgnoredAnnotations(view, errs); len(ignored) > 0 {
+	g, warnings, denials := e.parseGang(view)
+	if ignored := findIgnoredAnnotations(view, denials); len(ignored) > 0 {
 		for _, annotation := range ignored {
 			warnings = append(warnings, annotation.toWarning())
 			delete(view.Meta().Annotations, annotation.key)
 		}
-		g, _, errs = e.parseGang(view)
+		g, _, denials = e.parseGang(view)
 	}
-	if len(errs) > 0 {
-		return Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}, newInvalidError(w, errs)
+	if len(denials) > 0 {
+		r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings, Denials: denials}
+		return r, newInvalidError(w, denials.ErrorList())
 	}
 	// The pods keep the gang name of their template. The label of the workload may have changed since
 	// admission, but the template of a Job is immutable.
 	if name := w.Template().Labels[gang.LabelGang]; name != "" {
 		g.Name = name
 	}
-	p, err := e.buildPlan(g)
+	g, p, err := e.planGang(view, g)
 	if err != nil {
 		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)
 	}
@@ -46,9 +47,9 @@ func (e *Engine) Describe(w gang.Workload) (Result, error) {
 // [Engine.Describe] ignores.
 func (e *Engine) IgnoredAnnotations(w gang.Workload) gang.Warnings {
 	view := e.admittedView(w)
-	_, _, errs := e.parseGang(view)
+	_, _, denials := e.parseGang(view)
 	var out gang.Warnings
-	for _, annotation := range findIgnoredAnnotations(view, errs) {
+	for _, annotation := range findIgnoredAnnotations(view, denials) {
 		out = append(out, annotation.toWarning())
 	}
 	return out
@@ -71,8 +72,8 @@ func (a ignoredAnnotation) toWarning() gang.Warning {
 }
 
 // findIgnoredAnnotations returns the annotations of an admitted workload whose removal fixes one of
-// errs. It returns nil for a workload that was not injected.
-func findIgnoredAnnotations(w gang.Workload, errs field.ErrorList) []ignoredAnnotation {
+// denials. It returns nil for a workload that was not injected.
+func findIgnoredAnnotations(w gang.Workload, denials gang.Denials) []ignoredAnnotation {
 	if !isInjected(w) {
 		return nil
 	}
@@ -83,9 +84,9 @@ func findIgnoredAnnotations(w gang.Workload, errs field.ErrorList) []ignoredAnno
 		if !isSet || key.Kind != gang.KeyKindAnnotation || key.Name == gang.AnnotationRoles {
 			continue
 		}
-		for _, err := range errs {
-			if err.Field == path.Key(key.Name).String() {
-				out = append(out, ignoredAnnotation{key: key.Name, err: err})
+		for _, d := range denials {
+			if d.Field == path.Key(key.Name).String() {
+				out = append(out, ignoredAnnotation{key: key.Name, err: d.Error})
 			}
 		}
 	}

@@ -39,6 +39,8 @@ type Result struct {
 	Children plan.Children
 	// Warnings are messages for the user.
 	Warnings gang.Warnings
+	// Denials are the mistakes with their remedies, if the error is a user error.
+	Denials gang.Denials
 }
 
 // Inject turns w, the manifest of a new workload, into a member of its gang. It changes w in place. It
@@ -142,7 +144,7 @@ func validateAdoption(old, updated *appsv1.StatefulSet) field.ErrorList {
 // parseGang parses a workload. A StatefulSet with 0 replicas is suspended. Its size is then the size
 // that was injected, or the size that its annotations declare if it was never injected. Scaling up
 // corrects a wrong declaration.
-func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, field.ErrorList) {
+func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, gang.Denials) {
 	if set := w.StatefulSet; set != nil && w.Ranks() == 0 {
 		size := gang.DeclaredSize(w, e.frameworks)
 		if record, err := plan.ReadRecord(w); err == nil && record != nil && record.Replicas > 0 {
@@ -171,12 +173,13 @@ func (e *Engine) skipUnmanaged(w gang.Workload) (Result, bool) {
 func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result, error) {
 	draft := w.DeepCopy()
 	prepare(draft)
-	g, warnings, errs := e.parseGang(draft)
-	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings}
-	if len(errs) > 0 {
-		return r, newInvalidError(w, errs)
+	g, warnings, denials := e.parseGang(draft)
+	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings, Denials: denials}
+	if len(denials) > 0 {
+		return r, newInvalidError(w, denials.ErrorList())
 	}
-	p, err := e.buildPlan(g)
+	g, p, err := e.planGang(draft, g)
+	r.Gang = g
 	if err != nil {
 		r.Reason = gang.ReasonInternalError
 		return r, apierrors.NewInternalError(err)
@@ -184,10 +187,10 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	if errs := validateEnvLength(w, p); len(errs) > 0 {
 		return r, newInvalidError(w, errs)
 	}
-	applyWarnings, errs := plan.Apply(draft, g, p)
-	r.Warnings = append(r.Warnings, applyWarnings...)
-	if len(errs) > 0 {
-		return r, newInvalidError(w, errs)
+	applyWarnings, denials := plan.Apply(draft, g, p)
+	r.Warnings, r.Denials = append(r.Warnings, applyWarnings...), denials
+	if len(denials) > 0 {
+		return r, newInvalidError(w, denials.ErrorList())
 	}
 	r.Children = p.Children
 	r.Reason = changeReason(w, draft)
@@ -228,6 +231,21 @@ func (e *Engine) InjectedByOtherVersion(w gang.Workload) bool {
 	}
 	buildsKnown := record.Build != "" && e.config.Build != ""
 	return buildsKnown && record.Build != e.config.Build && record.IsUnmodified(w)
+}
+
+// planGang plans the injection of a workload. It returns the gang with the settings that the plan is
+// based on: those of the annotations, else those that the variables of the user contain (plan.Adopt).
+func (e *Engine) planGang(w gang.Workload, g gang.Gang) (gang.Gang, plan.Plan, error) {
+	p, err := e.buildPlan(g)
+	if err != nil {
+		return g, p, err
+	}
+	adopted, changed := plan.Adopt(w, g, p)
+	if !changed {
+		return g, p, nil
+	}
+	p, err = e.buildPlan(adopted)
+	return adopted, p, err
 }
 
 // buildPlan merges the plan of the framework's injector with the needs of every gang.

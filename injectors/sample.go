@@ -153,7 +153,7 @@ func newSample(inj Injector, role gang.Role, size int32, annotations map[string]
 	}
 	g, _, errs := gang.Parse(w, gang.Frameworks{f}, gang.Config{})
 	if len(errs) > 0 {
-		return Sample{}, fmt.Errorf("parsing a sample workload of framework %s: %w", f.Name, errs.ToAggregate())
+		return Sample{}, fmt.Errorf("parsing a sample workload of framework %s: %w", f.Name, errs.ErrorList().ToAggregate())
 	}
 	return Sample{Gang: g, Roles: annotations[gang.AnnotationRoles], Plan: inj.Plan(g)}, nil
 }

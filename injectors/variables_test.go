@@ -25,6 +25,7 @@ func TestRegistryVariables(t *testing.T) {
 				{Name: "COORDINATOR_ADDRESS"},
 				{Name: "COORDINATOR_PORT"},
 				{Name: "JAX_COORDINATOR_ADDRESS"},
+				{Name: "JAX_COORDINATOR_PORT"},
 				{Name: "JAX_LOCAL_DEVICE_IDS", Policy: plan.Default},
 				{Name: "JAX_NUM_PROCESSES"},
 				{Name: "JAX_PROCESS_ID"},

@@ -153,7 +153,7 @@ func (o injectOptions) appendService(
 // printInjection prints the warnings of one workload, the omitted Secret, and the reasons of a
 // denial.
 func printInjection(stderr io.Writer, d *manifest.Document, injection manifest.Injection) {
-	for _, warning := range injection.Warnings {
+	for _, warning := range injection.Warnings.Strings() {
 		fmt.Fprintf(stderr, "warning: %s (%s): %s\n", d, injection.Object, warning)
 	}
 	if injection.Err != nil {

@@ -89,7 +89,7 @@ func (s suite) testMemberConsistency(t *testing.T, w gang.Workload) {
 		other.Meta().Name, other.Meta().Labels[gang.LabelRole] = "train-"+r.Name, r.Name
 		g, _, errs := gang.Parse(resizeWorkload(other, parseRoleSize(t, text, r.Name)), s.engine.Frameworks(), gang.Config{})
 		if len(errs) > 0 {
-			t.Fatal(errs.ToAggregate())
+			t.Fatal(errs.ErrorList().ToAggregate())
 		}
 		if g.RankOffset != nextRank {
 			t.Errorf("%s starts at rank %d, want %d", r.Name, g.RankOffset, nextRank)

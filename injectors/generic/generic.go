@@ -31,7 +31,7 @@ func (Injector) Framework() gang.Framework {
 // [gang.Gang.Hostfile] it also returns the container that writes the file.
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	p := plan.Plan{Env: append(rendezvous.MasterEnv(g, "ROLLCALL_"),
-		plan.LiteralEnv("ROLLCALL_ROLES", g.FormatRoles()).WithFix(rendezvous.FixSize),
+		plan.LiteralEnv("ROLLCALL_ROLES", g.FormatRoles()),
 		plan.FieldEnv("ROLLCALL_INDEX", plan.PodLabelFieldPath(g.IndexLabel)),
 		plan.LiteralEnv("ROLLCALL_ADDR_FORMAT", formatAddresses(g)),
 	)}

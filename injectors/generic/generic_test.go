@@ -33,7 +33,7 @@ func parseGang(t *testing.T, workload, role, roles string, pods int32) gang.Gang
 	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "program", Image: "example.com/program:1"}}
 	g, _, errs := gang.Parse(gang.Workload{Job: job}, gang.Frameworks{generic.Injector{}.Framework()}, gang.Config{})
 	if len(errs) > 0 {
-		t.Fatal(errs.ToAggregate())
+		t.Fatal(errs.ErrorList().ToAggregate())
 	}
 	return g
 }

@@ -30,16 +30,17 @@ func (Injector) Framework() gang.Framework {
 
 // Plan returns the address of the coordinator, the number of processes and the index of the process.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	host, port, size := g.RankFQDN(0), strconv.Itoa(int(g.Port)), int64(g.Size)
+	host, port := g.RankFQDN(0), strconv.Itoa(int(g.Port))
 	return plan.Plan{Env: slices.Concat(
 		[]plan.Env{
 			rendezvous.UnbufferedEnv(),
-			plan.LiteralEnv("JAX_COORDINATOR_ADDRESS", host+":"+port).WithFix(rendezvous.FixPort),
-			rendezvous.SizeEnv("JAX_NUM_PROCESSES", size),
+			plan.LiteralEnv("JAX_COORDINATOR_ADDRESS", host+":"+port).WithMeaning(plan.Address),
+			rendezvous.PortEnv(g, "JAX_COORDINATOR_PORT"),
+			rendezvous.SizeEnv(g, "JAX_NUM_PROCESSES"),
 			rendezvous.RankEnv(g, "JAX_PROCESS_ID"),
-			plan.LiteralEnv("COORDINATOR_ADDRESS", host),
-			plan.LiteralEnv("COORDINATOR_PORT", port).WithFix(rendezvous.FixPort),
-			rendezvous.SizeEnv("NUM_PROCESSES", size),
+			plan.LiteralEnv("COORDINATOR_ADDRESS", host).WithMeaning(plan.Address),
+			rendezvous.PortEnv(g, "COORDINATOR_PORT"),
+			rendezvous.SizeEnv(g, "NUM_PROCESSES"),
 			rendezvous.RankEnv(g, "PROCESS_ID"),
 		},
 		slurmEnv(g, host),
@@ -63,7 +64,7 @@ func slurmEnv(g gang.Gang, host string) []plan.Env {
 	env := []plan.Env{
 		plan.LiteralEnv("SLURM_JOB_ID", "0"), // must be a number, which JAX does not use
 		plan.LiteralEnv("SLURM_STEP_NODELIST", host),
-		rendezvous.SizeEnv("SLURM_NTASKS", int64(g.Size)),
+		rendezvous.SizeEnv(g, "SLURM_NTASKS"),
 		rendezvous.RankEnv(g, "SLURM_PROCID"),
 		plan.LiteralEnv("SLURM_LOCALID", "0"),
 	}

@@ -57,8 +57,8 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 		return plan.Plan{Env: append(env, parameterServerEnv(g)...)}
 	}
 	return plan.Plan{Env: append(env,
-		plan.LiteralEnv("PADDLE_MASTER", fmt.Sprintf("%s:%d", g.RankFQDN(0), g.Port)).WithFix(rendezvous.FixPort),
-		rendezvous.SizeEnv("PADDLE_NNODES", int64(g.Size)),
+		plan.LiteralEnv("PADDLE_MASTER", fmt.Sprintf("%s:%d", g.RankFQDN(0), g.Port)).WithMeaning(plan.Address),
+		rendezvous.SizeEnv(g, "PADDLE_NNODES"),
 		rendezvous.RankEnv(g, "PADDLE_RANK"),
 	)}
 }
@@ -75,7 +75,7 @@ func parameterServerEnv(g gang.Gang) []plan.Env {
 		}
 	}
 	return []plan.Env{
-		plan.LiteralEnv("PADDLE_SERVERS_ENDPOINTS", strings.Join(endpoints[roleMaster], ",")).WithFix(rendezvous.FixSize),
-		plan.LiteralEnv("PADDLE_TRAINERS_ENDPOINTS", strings.Join(endpoints["worker"], ",")).WithFix(rendezvous.FixSize),
+		plan.LiteralEnv("PADDLE_SERVERS_ENDPOINTS", strings.Join(endpoints[roleMaster], ",")),
+		plan.LiteralEnv("PADDLE_TRAINERS_ENDPOINTS", strings.Join(endpoints["worker"], ",")),
 	}
 }

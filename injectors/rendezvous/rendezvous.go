@@ -9,35 +9,34 @@ import (
 	"rollcall.training/internal/plan"
 )
 
-// Fixes for a user who sets an injected variable.
-const (
-	FixPort = "choose the port with the annotation " + gang.AnnotationPort
-	FixSize = "change the number of ranks of the workload"
-)
-
 // UnbufferedEnv returns the variable that disables the output buffer of Python. Otherwise the log of a rank
 // that hangs would not contain its last lines.
 func UnbufferedEnv() plan.Env {
-	return plan.LiteralEnv("PYTHONUNBUFFERED", "1").WithPolicy(plan.Default)
+	return plan.LiteralEnv("PYTHONUNBUFFERED", "1").WithPolicy(plan.Default).WithMeaning(plan.Switch)
 }
 
 // MasterEnv returns the address and the port of rank 0, in variables whose names start with prefix. The
 // values are the same on all ranks. Rank 0 resolves its own name with /etc/hosts.
 func MasterEnv(g gang.Gang, prefix string) []plan.Env {
 	return []plan.Env{
-		plan.LiteralEnv(prefix+"MASTER_ADDR", g.RankFQDN(0)),
-		plan.LiteralEnv(prefix+"MASTER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort),
+		plan.LiteralEnv(prefix+"MASTER_ADDR", g.RankFQDN(0)).WithMeaning(plan.Address),
+		PortEnv(g, prefix+"MASTER_PORT"),
 	}
 }
 
 // RankEnv returns a variable with the rank of the pod.
 func RankEnv(g gang.Gang, name string) plan.Env {
-	return plan.FieldEnv(name, plan.PodLabelFieldPath(g.RankLabel))
+	return plan.FieldEnv(name, plan.PodLabelFieldPath(g.RankLabel)).WithMeaning(plan.Rank)
 }
 
-// SizeEnv returns a variable with a number n of ranks.
-func SizeEnv(name string, n int64) plan.Env {
-	return plan.LiteralEnv(name, strconv.FormatInt(n, 10)).WithFix(FixSize)
+// PortEnv returns a variable with the port of the rendezvous.
+func PortEnv(g gang.Gang, name string) plan.Env {
+	return plan.LiteralEnv(name, strconv.Itoa(int(g.Port))).WithMeaning(plan.Port)
+}
+
+// SizeEnv returns a variable with the number of pods of the gang.
+func SizeEnv(g gang.Gang, name string) plan.Env {
+	return plan.LiteralEnv(name, strconv.Itoa(int(g.Size))).WithMeaning(plan.PodCount)
 }
 
 // GradientBoostingEnv returns the variables for XGBoost and LightGBM. The MASTER_ and WORKER_ variables are
@@ -50,7 +49,7 @@ func GradientBoostingEnv(g gang.Gang) []plan.Env {
 	env := slices.Concat(
 		[]plan.Env{UnbufferedEnv()},
 		MasterEnv(g, ""),
-		[]plan.Env{RankEnv(g, "RANK"), SizeEnv("WORLD_SIZE", int64(g.Size))},
+		[]plan.Env{RankEnv(g, "RANK"), SizeEnv(g, "WORLD_SIZE")},
 	)
 	if g.Size > 1 {
 		workers := make([]string, 0, g.Size-1)
@@ -58,12 +57,12 @@ func GradientBoostingEnv(g gang.Gang) []plan.Env {
 			workers = append(workers, g.RankFQDN(i+1))
 		}
 		env = append(env,
-			plan.LiteralEnv("WORKER_ADDRS", strings.Join(workers, ",")).WithFix(FixSize),
-			plan.LiteralEnv("WORKER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort))
+			plan.LiteralEnv("WORKER_ADDRS", strings.Join(workers, ",")),
+			PortEnv(g, "WORKER_PORT"))
 	}
 	return append(env,
-		plan.LiteralEnv("DMLC_TRACKER_URI", g.RankFQDN(0)),
-		plan.LiteralEnv("DMLC_TRACKER_PORT", strconv.Itoa(int(g.Port))).WithFix(FixPort),
-		SizeEnv("DMLC_NUM_WORKER", int64(g.Size)),
+		plan.LiteralEnv("DMLC_TRACKER_URI", g.RankFQDN(0)).WithMeaning(plan.Address),
+		PortEnv(g, "DMLC_TRACKER_PORT"),
+		SizeEnv(g, "DMLC_NUM_WORKER"),
 		RankEnv(g, "DMLC_TASK_ID"))
 }

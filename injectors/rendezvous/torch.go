@@ -37,9 +37,12 @@ func TorchEnv(g gang.Gang) []plan.Env {
 		}
 		env = slices.Concat(env,
 			MasterEnv(g, ""),
-			[]plan.Env{RankEnv(g, "RANK"), SizeEnv("WORLD_SIZE", world)},
+			[]plan.Env{
+				RankEnv(g, "RANK"),
+				plan.LiteralEnv("WORLD_SIZE", strconv.FormatInt(world, 10)).WithMeaning(plan.WorldSize),
+			},
 			MasterEnv(g, "PET_"),
-			[]plan.Env{RankEnv(g, "PET_NODE_RANK"), SizeEnv("PET_NNODES", int64(g.Size))},
+			[]plan.Env{RankEnv(g, "PET_NODE_RANK"), SizeEnv(g, "PET_NNODES")},
 		)
 	}
 	env = append(env, nprocPerNodeEnv(g))
@@ -77,7 +80,7 @@ func elasticEnv(g gang.Gang) []plan.Env {
 // nproc-per-node contains a number: WORLD_SIZE is then a multiple of that number.
 func nprocPerNodeEnv(g gang.Gang) plan.Env {
 	e := plan.LiteralEnv("PET_NPROC_PER_NODE", g.Processes.String()).
-		WithFix("choose the number with the annotation " + gang.AnnotationNprocPerNode)
+		WithMeaning(plan.ProcessCount).WithFix("choose the number with the annotation " + gang.AnnotationNprocPerNode)
 	if g.Processes.Explicit {
 		return e
 	}

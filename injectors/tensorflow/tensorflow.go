@@ -47,8 +47,8 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 	env := []plan.Env{rendezvous.UnbufferedEnv()}
 	if g.Size > 1 {
 		env = append(env,
-			plan.FieldEnv(indexEnv, plan.PodLabelFieldPath(g.IndexLabel)),
-			plan.LiteralEnv("TF_CONFIG", formatTFConfig(g)).WithFix(rendezvous.FixSize))
+			plan.FieldEnv(indexEnv, plan.PodLabelFieldPath(g.IndexLabel)).WithMeaning(plan.Rank),
+			plan.LiteralEnv("TF_CONFIG", formatTFConfig(g)))
 	}
 	return plan.Plan{Env: env}
 }

@@ -13,17 +13,20 @@ import (
 // also gets the variables, because preparation can depend on the rank.
 //
 // The warnings name the values of the user that differ from the plan and are kept. If Apply returns
-// errors, the state of w is undefined: apply the plan to a copy.
-func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, field.ErrorList) {
+// denials, the state of w is undefined: apply the plan to a copy.
+func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, gang.Denials) {
 	annotationsPath := field.NewPath("metadata", "annotations")
 	old, err := ReadRecord(w)
 	if err != nil {
-		return nil, field.ErrorList{field.Invalid(annotationsPath.Key(gang.AnnotationInjected),
-			w.Meta().Annotations[gang.AnnotationInjected],
-			"is not a record of Rollcall, and only Rollcall writes this annotation; remove the annotation")}
+		path := annotationsPath.Key(gang.AnnotationInjected)
+		return nil, gang.Denials{{
+			Error: field.Invalid(path, w.Meta().Annotations[gang.AnnotationInjected],
+				"is not a record of Rollcall, and only Rollcall writes this annotation; remove the annotation"),
+			Fix: gang.NewRemoveFix(path),
+		}}
 	}
 	a := &applier{
-		pod: newPodTemplate(w.Template()), gang: g, plan: p,
+		workload: w, pod: newPodTemplate(w.Template()), gang: g, plan: p, budget: maxComparedBytes,
 		record: Record{Injector: p.Injector, Build: p.Build},
 	}
 	if w.Job != nil && p.RestartInPlace {
@@ -37,21 +40,22 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, field.ErrorList
 		kind.apply(a)
 	}
 	a.applyWorkloadFields(w, old)
-	if len(a.errs) > 0 {
-		return a.warnings, a.errs
+	if len(a.denials) > 0 {
+		return a.warnings, a.denials
 	}
 	if err := a.writeRecord(w, old); err != nil {
-		return a.warnings, field.ErrorList{field.InternalError(annotationsPath, err)}
+		return a.warnings, gang.Denials{{Error: field.InternalError(annotationsPath, err)}}
 	}
 	return a.warnings, nil
 }
 
 // applier is the state of one application of a plan.
 type applier struct {
-	pod    *podTemplate
-	gang   gang.Gang
-	plan   Plan
-	record Record
+	workload gang.Workload
+	pod      *podTemplate
+	gang     gang.Gang
+	plan     Plan
+	record   Record
 	// owned are the targets that an earlier admission filled and nobody has edited since; applied are
 	// the targets that this admission has filled.
 	owned   map[target]bool
@@ -59,8 +63,10 @@ type applier struct {
 	// exitCodesWithoutRestart are the exit codes for which containers do not restart in place; nil if
 	// containers never restart in place.
 	exitCodesWithoutRestart []int32
-	warnings                gang.Warnings
-	errs                    field.ErrorList
+	// budget is that of envComparer.
+	budget   int
+	warnings gang.Warnings
+	denials  gang.Denials
 }
 
 // removeStale clears the owned targets that the plan does not fill.
@@ -109,13 +115,27 @@ func (a *applier) firstTrainingContainer() *container {
 	return a.pod.containersByName[a.gang.Containers[0].Name]
 }
 
+// addAdvice adds a remark about a value of the user that works.
+func (a *applier) addAdvice(path *field.Path, format string, args ...any) {
+	a.addWarning(path, format, args...)
+	a.warnings[len(a.warnings)-1].Advice = true
+}
+
 func (a *applier) addWarning(path *field.Path, format string, args ...any) {
 	a.warnings = append(a.warnings, gang.NewWarning(path, fmt.Sprintf(format, args...)))
 }
 
 // addReserved reports that the user has taken a name that the plan needs.
 func (a *applier) addReserved(path *field.Path, name, object string) {
-	a.errs = append(a.errs, field.Invalid(path, name, "is reserved by Rollcall; rename the "+object))
+	a.deny(field.Invalid(path, name, "is reserved by Rollcall; rename the "+object), nil)
+}
+
+// maxConflicts limits the denials and the warnings about variables. A person fixes a few at a time.
+const maxConflicts = 20
+
+// deny reports a mistake of the user and its remedy.
+func (a *applier) deny(err *field.Error, fix gang.Fix) {
+	a.denials = append(a.denials, gang.Denial{Error: err, Fix: fix})
 }
 
 // writeRecord writes the record after all values are in place. An unchanged record is not written.

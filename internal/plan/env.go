@@ -1,12 +1,13 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
 )
 
 var envTargets = targetKind{
@@ -56,14 +57,27 @@ func (a *applier) plannedEnvTargets() []target {
 func (a *applier) receivesEnv(c *container) bool { return c.isInit || a.isTrainingContainer(c.Name) }
 
 // plannedEnv returns the variables of a container. An init container of the plan gets only its own
-// variables.
+// variables. The completion index precedes the variables of a container that refers to it.
 func (a *applier) plannedEnv(c *container) []Env {
 	for i := range a.plan.InitContainers {
 		if c.isInit && a.plan.InitContainers[i].Name == c.Name {
 			return a.plan.InitContainers[i].Env
 		}
 	}
-	return a.plan.Env
+	if !a.refersToCompletionIndex(c) {
+		return a.plan.Env
+	}
+	index := FieldEnv(gang.EnvCompletionIndex, PodLabelFieldPath(a.gang.IndexLabel)).WithPolicy(Fallback)
+	return append([]Env{index}, a.plan.Env...)
+}
+
+// refersToCompletionIndex reports whether a value of the user refers to the variable that the Job
+// controller appends to the container, too late for the reference. Programs then get the text of the
+// reference instead of the rank.
+func (a *applier) refersToCompletionIndex(c *container) bool {
+	return a.workload.Job != nil && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+		return strings.Contains(e.Value, "$("+gang.EnvCompletionIndex+")")
+	})
 }
 
 func (a *applier) applyEnv() {
@@ -75,15 +89,15 @@ func (a *applier) applyEnv() {
 }
 
 func (a *applier) applyContainerEnv(c *container) {
-	inFront := a.refersToPlan(c)
-	next := 0 // index of the next variable if inFront
 	planned := a.plannedEnv(c)
+	inFront := a.refersToPlan(c, planned)
+	a.checkUserEnv(c, planned) // before insertions change the indexes
+	next := 0                  // index of the next variable if inFront
 	for i := range planned {
 		e := &planned[i]
 		t := envTarget{c.Name, e.Name}
 		existing, exists := c.findEnv(e.Name)
 		if exists && !a.owned[t] {
-			a.checkUserEnv(c, e)
 			continue
 		}
 		switch {
@@ -102,13 +116,13 @@ func (a *applier) applyContainerEnv(c *container) {
 
 // refersToPlan reports whether a value of the user refers to a variable of the plan. The kubelet
 // expands $(NAME) only if the variable is an earlier entry, and else keeps the text.
-func (a *applier) refersToPlan(c *container) bool {
+func (a *applier) refersToPlan(c *container, planned []Env) bool {
 	for i := range c.Env {
 		if !strings.Contains(c.Env[i].Value, "$(") || a.owned[envTarget{c.Name, c.Env[i].Name}] {
 			continue
 		}
-		for j := range a.plan.Env {
-			if strings.Contains(c.Env[i].Value, "$("+a.plan.Env[j].Name+")") {
+		for j := range planned {
+			if strings.Contains(c.Env[i].Value, "$("+planned[j].Name+")") {
 				return true
 			}
 		}
@@ -116,70 +130,29 @@ func (a *applier) refersToPlan(c *container) bool {
 	return false
 }
 
-// checkUserEnv checks all entries of the user with the name of a planned variable. A name can occur
+// checkUserEnv checks the entries of the user with the names of planned variables. A name can occur
 // more than once.
-func (a *applier) checkUserEnv(c *container, planned *Env) {
+func (a *applier) checkUserEnv(c *container, planned []Env) {
+	byName := make(map[string]*Env, len(planned))
+	for i := range planned {
+		byName[planned[i].Name] = &planned[i]
+	}
+	var values *envComparer
 	for i := range c.Env {
-		existing := &c.Env[i]
-		if existing.Name != planned.Name || sameEnvValue(existing, &planned.EnvVar) {
+		e := byName[c.Env[i].Name]
+		if e == nil || a.owned[envTarget{c.Name, e.Name}] || equality.Semantic.DeepEqual(c.Env[i], e.EnvVar) {
 			continue
 		}
-		path := c.path.Child("env").Index(i)
-		switch {
-		case planned.Policy == Fallback:
-		case planned.Policy == Default:
-			a.addWarning(path, "%s: keeping your value; Rollcall would set %s",
-				planned.Name, formatEnvValue(&planned.EnvVar))
-		case existing.ValueFrom != nil:
-			a.addWarning(path.Child("valueFrom"),
-				"%s: keeping your source, whose value is not known at admission; Rollcall would set %s",
-				planned.Name, formatEnvValue(&planned.EnvVar))
-		default:
-			a.errs = append(a.errs, field.Invalid(path.Child("value"), existing.Value, explainRequiredEnv(planned)))
+		if values == nil {
+			comparer := newEnvComparer(a.workload, a.gang, a.plan, planned, c.Container, &a.budget)
+			values = &comparer
+		}
+		if len(a.denials) >= maxConflicts || len(a.warnings) >= maxConflicts {
+			return
+		}
+		if !values.hasSameMeaning(i, e) {
+			conflict := envConflict{comparer: values, container: c, index: i, planned: e}
+			a.addEnvConflict(conflict)
 		}
 	}
-}
-
-// explainRequiredEnv returns the required value of a variable and how to get another value.
-func explainRequiredEnv(e *Env) string {
-	detail := e.Name + " must be " + formatEnvValue(&e.EnvVar) + " for this gang; remove the entry"
-	if e.Fix != "" {
-		detail += ", or " + e.Fix
-	}
-	return detail
-}
-
-// formatEnvValue returns the value of a variable for a message.
-func formatEnvValue(e *corev1.EnvVar) string {
-	if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-		return "the field " + e.ValueFrom.FieldRef.FieldPath
-	}
-	const maxLength = 80 // the API server truncates warnings after 256 characters
-	if len(e.Value) > maxLength {
-		return `"` + e.Value[:maxLength] + `…"`
-	}
-	return `"` + e.Value + `"`
-}
-
-// sameEnvValue reports whether two entries have the same value. The completion index is in an
-// annotation (since 1.21) and in a label of the pod, so both sources are the same.
-func sameEnvValue(a, b *corev1.EnvVar) bool {
-	if equality.Semantic.DeepEqual(a.ValueFrom, b.ValueFrom) && a.Value == b.Value {
-		return true
-	}
-	pathA, pathB := normalizedFieldPath(a), normalizedFieldPath(b)
-	return pathA != "" && pathA == pathB
-}
-
-// normalizedFieldPath returns the pod field that an entry reads; empty for other sources. The
-// annotation with the completion index is replaced by the label.
-func normalizedFieldPath(e *corev1.EnvVar) string {
-	if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
-		return ""
-	}
-	p := e.ValueFrom.FieldRef.FieldPath
-	if p == "metadata.annotations['"+batchv1.JobCompletionIndexAnnotation+"']" {
-		return PodLabelFieldPath(batchv1.JobCompletionIndexAnnotation)
-	}
-	return p
 }

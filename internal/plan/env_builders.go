@@ -24,6 +24,12 @@ func (e Env) WithPolicy(p ConflictPolicy) Env {
 	return e
 }
 
+// WithMeaning returns a copy of the variable with another meaning.
+func (e Env) WithMeaning(m Meaning) Env {
+	e.Meaning = m
+	return e
+}
+
 // WithFix returns a copy of the variable with a fix for users who set it.
 func (e Env) WithFix(fix string) Env {
 	e.Fix = fix

@@ -52,7 +52,7 @@ const (
 	// Required is for values that the gang needs, such as ranks and addresses. A different value is an
 	// error. It is the zero value, so that an omitted policy is strict.
 	Required ConflictPolicy = iota
-	// Default is for tunable values. The user's value is kept with a warning.
+	// Default is for tunable values. The user's value is kept with an advice (gang.Warning).
 	Default
 	// Fallback is for optional values. The user's value is kept without a warning.
 	Fallback
@@ -62,6 +62,8 @@ const (
 type Env struct {
 	corev1.EnvVar
 	Policy ConflictPolicy
+	// Meaning determines which other values of the user are accepted as the same.
+	Meaning Meaning
 	// Fix is an alternative to the removal of a [Required] variable, for the error message; can be
 	// empty.
 	Fix string

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
 )
 
 var podLabelTargets = targetKind{
@@ -54,8 +56,9 @@ func (a *applier) applyPodLabels() {
 		case l.Policy == Default:
 			a.addWarning(path, "keeping your value %q; Rollcall would set %q", existing, l.Value)
 		default:
-			a.errs = append(a.errs, field.Invalid(path, existing, fmt.Sprintf(
-				"must be %q, because Rollcall finds the pods of the gang by the label; remove the label", l.Value)))
+			a.deny(field.Invalid(path, existing, fmt.Sprintf(
+				"must be %q, because Rollcall finds the pods of the gang by the label; remove the label", l.Value)),
+				gang.NewRemoveFix(path))
 		}
 	}
 }

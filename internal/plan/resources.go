@@ -74,8 +74,8 @@ func (a *applier) applyResource(c *container, name corev1.ResourceName, amount r
 		}
 		if existing.Cmp(amount) != 0 {
 			path := c.path.Child("resources", fieldName).Key(string(name))
-			a.errs = append(a.errs, field.Invalid(path, existing.String(), fmt.Sprintf(
-				"must equal the annotation, which requests %s for each pod; change or remove one of them", amount.String())))
+			a.deny(field.Invalid(path, existing.String(), fmt.Sprintf(
+				"must equal the annotation, which requests %s for each pod; change or remove one of them", amount.String())), nil)
 		}
 		if limited {
 			return

@@ -122,8 +122,8 @@ func (a *applier) applyMount(c *container, planned corev1.VolumeMount, policy Co
 	mountPath := c.path.Child("volumeMounts").Index(i).Child("mountPath")
 	switch policy {
 	case Required:
-		a.errs = append(a.errs, field.Invalid(mountPath, existing.MountPath,
-			"the path is reserved for a Rollcall volume; use another mountPath"))
+		a.deny(field.Invalid(mountPath, existing.MountPath,
+			"the path is reserved for a Rollcall volume; use another mountPath"), nil)
 	case Default:
 		a.addWarning(mountPath, "keeping your volume %s; Rollcall would mount %s", existing.Name, planned.Name)
 	}

@@ -32,9 +32,8 @@ func admissionChecks() []Check {
 		{
 			Code: CodeDefaultOverridden, Severity: Info, checkWorkload: checkOverriddenDefaults,
 			Title: "A variable has a different value than the default of Rollcall",
-			Why: "Rollcall keeps the value, and the webhook admits the workload with a warning. " +
-				"The default suits most programs.",
-			Fix: "Remove the variable, unless the program needs the value.",
+			Why:   "Rollcall keeps the value, and the default suits most programs.",
+			Fix:   "Remove the variable, unless the program needs the value.",
 		},
 		{
 			Code: CodeUnknownField, Severity: Warning, checkWorkload: checkUnknownFields,
@@ -77,10 +76,15 @@ func checkDenied(_ *input, w *labeledWorkload) []issue {
 	return issues
 }
 
-func checkAdmissionWarnings(_ *input, w *labeledWorkload) []issue {
+func checkAdmissionWarnings(_ *input, w *labeledWorkload) []issue { return admissionIssues(w, false) }
+
+// admissionIssues returns the warnings of the webhook, or its advice.
+func admissionIssues(w *labeledWorkload, advice bool) []issue {
 	var issues []issue
 	for _, warning := range w.result.Warnings {
-		issues = append(issues, issue{field: warning.Path, message: warning.Message})
+		if warning.Advice == advice {
+			issues = append(issues, issue{field: warning.Path, message: warning.Message})
+		}
 	}
 	return issues
 }

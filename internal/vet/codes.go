@@ -77,6 +77,7 @@ const (
 const (
 	CodeMutableImageTag        Code = "MutableImageTag"
 	CodeWrongTrainingContainer Code = "WrongTrainingContainer"
+	CodeTrainingContainerFound Code = "TrainingContainerFound"
 	CodeHardcodedRank          Code = "HardcodedRank"
 	CodeTorchrunFlagConflict   Code = "TorchrunFlagConflict"
 	CodeTorchLaunchDeprecated  Code = "TorchLaunchDeprecated"

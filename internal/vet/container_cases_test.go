@@ -7,54 +7,74 @@ import (
 )
 
 func containerCases() map[vet.Code][]checkCase {
-	const secondContainer = "spec.template.spec.containers[1]"
+	const torchrun = `{name: main, image: "a:1", command: [torchrun, a.py]}`
+	const found = "metadata.annotations[rollcall.training/containers]"
+	const defaultContainer = "spec.template.metadata.annotations[kubectl.kubernetes.io/default-container]"
+	defaultTo := func(name string) string {
+		return "annotations: {kubectl.kubernetes.io/default-container: " + name + "}"
+	}
 	return map[vet.Code][]checkCase{
 		vet.CodeWrongTrainingContainer: {
 			{
-				name: "second container runs torchrun and requests accelerators",
+				name: "default container of kubectl does not train",
 				manifest: twoContainers(
-					testJob{},
-					`{name: main, image: "a:1", command: [torchrun, a.py], resources: {limits: {nvidia.com/gpu: 8}}}`,
-				),
-				want: []string{secondContainer},
-			},
-			{
-				name:     "second container requests accelerators",
-				manifest: twoContainers(testJob{}, `{name: main, image: "a:1", resources: {limits: {nvidia.com/gpu: 8}}}`),
-				want:     []string{secondContainer},
-			},
-			{
-				name: "accelerators of the annotation go to the first container",
-				manifest: twoContainers(
-					testJob{annotations: "rollcall.training/gpus: '8'"},
-					`{name: main, image: "a:1", command: [bash, -c, "accelerate launch a.py"]}`,
-				),
-				want: []string{secondContainer},
-			},
-			{
-				name: "default container of kubectl",
-				manifest: twoContainers(
-					testJob{
-						template:  "annotations: {kubectl.kubernetes.io/default-container: main}",
-						container: "command: [torchrun, a.py]",
-					},
+					testJob{template: defaultTo("main"), container: "command: [torchrun, a.py]"},
 					`{name: main, image: "a:1"}`,
 				),
-				want: []string{containerPath},
+				want: []string{defaultContainer},
 			},
 			{
-				name: "annotation names the second container",
+				name: "default container of kubectl requests no accelerators",
 				manifest: twoContainers(
-					testJob{annotations: "rollcall.training/containers: main"},
-					`{name: main, image: "a:1", command: [torchrun, a.py]}`,
+					testJob{template: defaultTo("trainer")},
+					`{name: main, image: "a:1", resources: {limits: {nvidia.com/gpu: 8}}}`,
 				),
+				want: []string{defaultContainer},
+			},
+			{
+				name:     "default container of kubectl does not exist",
+				manifest: testJob{template: defaultTo("main")}.String(),
+				want:     []string{defaultContainer},
+			},
+			{
+				name:     "default container of kubectl trains",
+				manifest: twoContainers(testJob{template: defaultTo("main")}, torchrun),
 			},
 			{
 				name: "annotation names the first container",
 				manifest: twoContainers(
-					testJob{annotations: "rollcall.training/containers: trainer"},
-					`{name: main, image: "a:1", command: [torchrun, a.py]}`,
+					testJob{annotations: "rollcall.training/containers: trainer", template: defaultTo("trainer")}, torchrun),
+			},
+			{
+				name: "network device is not an accelerator",
+				manifest: twoContainers(
+					testJob{template: defaultTo("trainer")},
+					`{name: proxy, image: "a:1", resources: {limits: {vpc.amazonaws.com/efa: 1}}}`,
 				),
+			},
+		},
+		vet.CodeTrainingContainerFound: {
+			{
+				name:     "second container runs torchrun",
+				manifest: twoContainers(testJob{}, torchrun),
+				want:     []string{found},
+			},
+			{
+				name:     "second container requests accelerators",
+				manifest: twoContainers(testJob{}, `{name: main, image: "a:1", resources: {limits: {nvidia.com/gpu: 8}}}`),
+				want:     []string{found},
+			},
+			{
+				name: "script of the second container runs a launcher",
+				manifest: twoContainers(
+					testJob{annotations: "rollcall.training/gpus: '8'"},
+					`{name: main, image: "a:1", command: [bash, -c, "accelerate launch a.py"]}`,
+				),
+				want: []string{found},
+			},
+			{
+				name:     "annotation names the second container",
+				manifest: twoContainers(testJob{annotations: "rollcall.training/containers: main"}, torchrun),
 			},
 			{
 				name: "both containers request accelerators",
@@ -69,10 +89,6 @@ func containerCases() map[vet.Code][]checkCase {
 					testJob{container: "command: [torchrun, a.py]"},
 					`{name: monitor, image: "a:1", command: [python, monitor.py]}`,
 				),
-			},
-			{
-				name:     "network device is not an accelerator",
-				manifest: twoContainers(testJob{}, `{name: proxy, image: "a:1", resources: {limits: {vpc.amazonaws.com/efa: 1}}}`),
 			},
 			{name: "one container", manifest: testJob{}.String()},
 		},

@@ -108,7 +108,7 @@ func rankCases() map[vet.Code][]checkCase {
 			},
 			{
 				name:     "pod of a different Service",
-				manifest: testJob{container: "command: [torchrun, --master_addr=train-0.other.default.svc, train.py]"}.String(),
+				manifest: testJob{container: "command: [torchrun, --master_addr=train-1.other.default.svc, train.py]"}.String(),
 				want:     []string{commandPath},
 			},
 			{

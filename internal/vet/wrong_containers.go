@@ -1,100 +1,42 @@
 package vet
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"rollcall.training/gang"
 )
 
 func containerChecks() []Check {
 	return []Check{{
-		Code: CodeWrongTrainingContainer, Severity: Warning, checkGang: checkWrongTrainingContainer,
+		Code: CodeWrongTrainingContainer, Severity: Warning, checkWorkload: checkWrongTrainingContainer,
 		Title: "Another container than the training container seems to train",
 		Why: "Without the annotation `" + gang.AnnotationContainers + "`, the training container is the default container " +
-			"of kubectl, or else the first container. Only the training container gets the injected variables. " +
+			"of kubectl. Only the training container gets the injected variables. " +
 			"If a different container runs the training program, each pod trains separately, and the Job can still succeed.",
 		Fix: "List the training container in the annotation `" + gang.AnnotationContainers + "`.",
+	}, {
+		Code: CodeTrainingContainerFound, Severity: Info, checkWorkload: checkTrainingContainerFound,
+		Title: "The training container is not the first container",
+		Why: "Without the annotation `" + gang.AnnotationContainers + "` and without a default container of kubectl, " +
+			"the training container is the first container that runs a launcher or requests accelerators.",
+		Fix: "If the container is wrong, set the annotation `" + gang.AnnotationContainers + "`.",
 	}}
 }
 
+// Paths of the warnings of the webhook about the choice of the training container.
+const (
+	defaultContainerPath = "spec.template.metadata.annotations[kubectl.kubernetes.io/default-container]"
+	containersPath       = "metadata.annotations[" + gang.AnnotationContainers + "]"
+)
+
 func checkWrongTrainingContainer(in *input, w *labeledWorkload) []issue {
-	_, isExplicit := w.target.Annotations[gang.AnnotationContainers]
-	containers := w.workload.Template().Spec.Containers
-	if isExplicit || len(containers) < 2 || len(w.gang.Containers) == 0 {
-		return nil
-	}
-	chosen := w.gang.Containers[0].Name
-	requested := in.acceleratorContainers(w)
-	var issues []issue
-	for i := range containers {
-		c := &containers[i]
-		reason := ""
-		launcher := parseCommand(c.Command, c.Args).launcher()
-		switch {
-		case launcher != "":
-			reason = "runs " + launcher
-		case slices.Contains(requested, c.Name):
-			reason = "requests accelerators"
-		default:
-			continue
-		}
-		if c.Name == chosen {
-			return nil
-		}
-		issues = append(issues, issue{
-			field: fmt.Sprintf("%s.containers[%d]", podSpecPath, i),
-			message: fmt.Sprintf("container %s %s, but the variables of Rollcall are only in container %s",
-				c.Name, reason, chosen),
-			fix: fmt.Sprintf("set %s: %s", gang.AnnotationContainers, c.Name),
-		})
-	}
-	return issues
+	return selectIssues(checkAdmissionWarnings(in, w), defaultContainerPath)
 }
 
-// launcher returns the name of the first launcher that the command runs. It returns an empty string
-// if there is none.
-func (c command) launcher() string {
-	for _, p := range c.programs {
-		if slices.Contains(launcherPrograms, p.name) {
-			return p.name
-		}
-		if _, _, isTorchrun := p.parseTorchrun(); isTorchrun {
-			return "torchrun"
-		}
-		if _, isAccelerate := p.parseAccelerate(); isAccelerate {
-			return "accelerate"
-		}
-	}
-	return ""
+func checkTrainingContainerFound(in *input, w *labeledWorkload) []issue {
+	return selectIssues(checkAdmissionWarnings(in, w), containersPath)
 }
 
-// acceleratorContainers returns the names of the containers that request accelerators themselves,
-// and not with an annotation.
-func (in *input) acceleratorContainers(w *labeledWorkload) []string {
-	described := w.workload.DeepCopy()
-	var names []string
-	for _, c := range described.Template().Spec.Containers {
-		names = append(names, c.Name)
-	}
-	annotations := described.Meta().Annotations
-	if annotations == nil {
-		annotations = map[string]string{}
-		described.Meta().Annotations = annotations
-	}
-	annotations[gang.AnnotationContainers] = strings.Join(names, ",")
-	delete(annotations, gang.AnnotationGPUs)
-	delete(annotations, gang.AnnotationGPUResource)
-	result, err := in.engine.Describe(described)
-	if err != nil {
-		return nil
-	}
-	var requested []string
-	for _, c := range result.Gang.Containers {
-		if c.Accelerators > 0 {
-			requested = append(requested, c.Name)
-		}
-	}
-	return requested
+func selectIssues(issues []issue, field string) []issue {
+	return slices.DeleteFunc(issues, func(i issue) bool { return i.field != field })
 }

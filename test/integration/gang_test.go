@@ -43,6 +43,8 @@ func TestGangs(t *testing.T) {
 		"ServiceConflict":         testServiceConflict,
 		"ServiceShared":           testServiceShared,
 		"UserService":             testUserService,
+		"ExistingJob":             testExistingJob,
+		"ServiceFromAddress":      testServiceFromAddress,
 		"ApplyIdempotent":         testApplyIdempotent,
 		"JobOptedOut":             testJobOptedOut,
 		"Migrated":                testMigratedManifests,

@@ -1,0 +1,143 @@
+package plan
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// Meaning is what a variable contains. It determines which other texts of a user mean the same as the
+// planned value, and which settings of the gang the text of a user contains (see [Adopt]).
+type Meaning int
+
+const (
+	// Text is compared with names of pods in their complete form. It is the zero value.
+	Text Meaning = iota
+	// Switch is turned on by any text but the empty.
+	Switch
+	// Rank is the rank of the pod.
+	Rank
+	// Address is the host of rank 0, or the host and the port of the rendezvous.
+	Address
+	// Port is the port of the rendezvous.
+	Port
+	// PodCount is the number of pods of the gang. A range with equal bounds is the same.
+	PodCount
+	// WorldSize is the number of pods, or of processes if the user has set their number.
+	WorldSize
+	// ProcessCount is the number of processes of each pod.
+	ProcessCount
+)
+
+// envComparer compares the variables of a container with planned variables.
+type envComparer struct {
+	gang gang.Gang
+	// searches are the DNS search domains of the pods.
+	searches []string
+	// index and podIP are the index and a name of the only pod of the workload, else placeholders.
+	index, podIP string
+	// planned are the planned values by name.
+	planned map[string]gang.EnvValue
+	// budget is the number of bytes in which names are still completed.
+	budget *int
+	// user are the values of the container's variables, in order.
+	user []gang.EnvValue
+}
+
+func newEnvComparer(
+	w gang.Workload, g gang.Gang, p Plan, env []Env, c *corev1.Container, budget *int,
+) envComparer {
+	spec := &w.Template().Spec
+	m := envComparer{
+		gang: g, searches: p.DNSSearches, index: gang.IndexPlaceholder, podIP: "<status.podIP>",
+		planned: map[string]gang.EnvValue{}, budget: budget,
+	}
+	if spec.DNSConfig != nil {
+		m.searches = slices.Concat(m.searches, spec.DNSConfig.Searches)
+	}
+	if own := g.OwnMember(); own.Size == 1 && g.Elastic == nil {
+		m.index, m.podIP = "0", g.PodFQDN(own, 0)
+	}
+	container := corev1.Container{Env: make([]corev1.EnvVar, len(env))}
+	for i := range env {
+		container.Env[i] = env[i].EnvVar
+	}
+	for i, value := range w.ResolveEnv(&container, nil) {
+		m.planned[env[i].Name] = value
+	}
+	m.user = w.ResolveEnv(c, m.planned)
+	return m
+}
+
+// hasSameMeaning reports whether the i-th variable of the user means the same as the planned variable.
+func (m envComparer) hasSameMeaning(i int, planned *Env) bool {
+	value := m.planned[planned.Name]
+	return m.user[i].Known && value.Known && m.isSame(m.user[i].Text, value.Text, planned.Meaning)
+}
+
+func (m envComparer) isSame(user, planned string, meaning Meaning) bool {
+	user, planned = m.completeNames(user), m.completeNames(planned)
+	if user == planned {
+		return true
+	}
+	switch meaning {
+	case Switch:
+		return user != ""
+	case Address:
+		plannedHost, plannedPort, _ := strings.Cut(planned, ":")
+		host, port, _ := strings.Cut(user, ":")
+		// A program that reads only one of the two forms adds or removes the port.
+		return host == plannedHost && (port == "" || plannedPort == "" || port == plannedPort)
+	case PodCount:
+		return user == planned+":"+planned
+	case ProcessCount:
+		countsAccelerators := user == "gpu" || user == "auto"
+		return countsAccelerators && planned == strconv.FormatInt(m.gang.Containers[0].Accelerators, 10)
+	}
+	return isSameJSON(user, planned)
+}
+
+// maxComparedBytes limits the text in which names are completed for one workload. It is twice the maximum
+// length of a variable on Linux (MAX_ARG_STRLEN).
+const maxComparedBytes = 2 * 32 * 4096
+
+// hostPattern matches the hosts in a text, and words that could be hosts.
+var hostPattern = regexp.MustCompile(`[A-Za-z0-9{}-]+(\.[A-Za-z0-9{}-]+)*\.?`)
+
+// completeNames replaces the names of pods in a text by their complete names, and the placeholder of
+// the index by the index if the workload has only one pod.
+func (m envComparer) completeNames(text string) string {
+	if *m.budget -= len(text); *m.budget < 0 {
+		return text
+	}
+	text = strings.ReplaceAll(text, gang.IndexPlaceholder, m.index)
+	text = strings.ReplaceAll(text, "<status.podIP>", m.podIP)
+	return hostPattern.ReplaceAllStringFunc(text, func(host string) string {
+		return m.gang.CompleteHost(host, m.searches)
+	})
+}
+
+// isSameJSON reports whether two texts are the same JSON objects, except for the key environment of
+// TF_CONFIG, which only the removed tf.estimator reads. An index can be a number or a string.
+func isSameJSON(a, b string) bool {
+	if !strings.HasPrefix(a, "{") || !strings.HasPrefix(b, "{") {
+		return false
+	}
+	decode := func(text string) (object map[string]any, err error) {
+		quoted := `"` + gang.IndexPlaceholder + `"`
+		text = strings.ReplaceAll(strings.ReplaceAll(text, quoted, gang.IndexPlaceholder), gang.IndexPlaceholder, quoted)
+		err = json.Unmarshal([]byte(text), &object)
+		delete(object, "environment")
+		return object, err
+	}
+	objectA, errA := decode(a)
+	objectB, errB := decode(b)
+	return errA == nil && errB == nil && reflect.DeepEqual(objectA, objectB)
+}
