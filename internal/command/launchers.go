@@ -105,23 +105,26 @@ func (p Program) Launch() (Launch, bool) {
 }
 
 // Flags returns the flags before the training program by name. Names have no leading dashes, and
-// dashes instead of underscores. The value of a flag without a value is an unknown argument. Flags
-// after an argument that is a variable are missing, because the variable can contain the program.
-// The flags of Mpirun and Horovodrun have other forms, so the result is empty for them.
-func (l Launch) Flags() map[string]Argument {
-	flags := map[string]Argument{}
+// dashes instead of underscores. The value of a flag without a value is an unknown argument. The
+// result is incomplete if a variable precedes the training program, because the variable can contain
+// flags. The flags of Mpirun and Horovodrun have other forms, so the result is empty for them.
+func (l Launch) Flags() (flags map[string]Argument, complete bool) {
+	flags = map[string]Argument{}
 	if len(l.switches) == 0 {
-		return flags
+		return flags, false
 	}
-	for i := 0; i < len(l.Args) && strings.HasPrefix(l.Args[i].Text, "-"); i++ {
+	for i := 0; i < len(l.Args); i++ {
 		arg := l.Args[i]
+		if !strings.HasPrefix(arg.Text, "-") {
+			return flags, arg.Known
+		}
 		name, value, hasInlineValue := strings.Cut(strings.TrimLeft(arg.Text, "-"), "=")
 		name = strings.ReplaceAll(name, "_", "-")
 		switch {
 		case hasInlineValue:
 			flags[name] = Argument{Text: value, Known: arg.Known}
 		case !arg.Known:
-			return flags
+			return flags, false
 		case slices.Contains(l.switches, name) || i+1 == len(l.Args):
 			flags[name] = Argument{}
 		default:
@@ -129,5 +132,5 @@ func (l Launch) Flags() map[string]Argument {
 			flags[name] = l.Args[i]
 		}
 	}
-	return flags
+	return flags, true
 }

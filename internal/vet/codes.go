@@ -49,6 +49,7 @@ const (
 	CodeVolumeNotReadWriteMany Code = "VolumeNotReadWriteMany"
 	CodeDefaultShmSize         Code = "DefaultShmSize"
 	CodeShmExceedsMemory       Code = "ShmExceedsMemory"
+	CodeShmWithoutSizeLimit    Code = "ShmWithoutSizeLimit"
 	CodeNoMemoryLimit          Code = "NoMemoryLimit"
 	CodeFewCPUs                Code = "FewCPUs"
 )
@@ -77,14 +78,15 @@ const (
 const (
 	CodeMutableImageTag        Code = "MutableImageTag"
 	CodeWrongTrainingContainer Code = "WrongTrainingContainer"
+	CodeSidecarNeverExits      Code = "SidecarNeverExits"
 	CodeHardcodedRank          Code = "HardcodedRank"
-	CodeTorchrunFlagConflict   Code = "TorchrunFlagConflict"
+	CodeLauncherFlagConflict   Code = "LauncherFlagConflict"
 	CodeTorchLaunchDeprecated  Code = "TorchLaunchDeprecated"
 	CodeSingleProcessCommand   Code = "SingleProcessCommand"
+	CodeWorldSizeCountsPods    Code = "WorldSizeCountsPods"
 	CodeElasticWithoutTorchrun Code = "ElasticWithoutTorchrun"
 	CodeWorkerWithoutSSHD      Code = "WorkerWithoutSSHD"
 	CodeSSHPortMismatch        Code = "SSHPortMismatch"
 	CodeTooManyProcesses       Code = "TooManyProcesses"
-	CodeHorovodWithoutHosts    Code = "HorovodWithoutHosts"
-	CodeDeepSpeedWithoutHosts  Code = "DeepSpeedWithoutHosts"
+	CodeLauncherWithoutHosts   Code = "LauncherWithoutHosts"
 )

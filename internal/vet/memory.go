@@ -27,6 +27,14 @@ func memoryChecks() []Check {
 				"Or remove the annotation to get half of the limit.",
 		},
 		{
+			Code: CodeShmWithoutSizeLimit, Severity: Info, checkGang: checkShmWithoutSizeLimit,
+			Title: "The volume at /dev/shm has no sizeLimit",
+			Why: "A memory-backed emptyDir without `sizeLimit` is as large as the memory limit of the pod (KEP-1967). " +
+				"Its files count toward the memory limit of the container that writes them, " +
+				"so the kernel can kill the program before the volume is full.",
+			Fix: "Remove the volume, because Rollcall adds one with half of the memory limit. Or set its `sizeLimit`.",
+		},
+		{
 			Code: CodeNoMemoryLimit, Severity: Info, checkGang: checkMemoryLimit,
 			Title: "A training container that shares its node has no memory limit",
 			Why: "A memory leak can then exhaust the memory of the node, and the kernel may kill processes of other gangs. " +
@@ -89,6 +97,25 @@ func checkShmExceedsMemory(_ *input, w *labeledWorkload) []issue {
 			message: fmt.Sprintf("/dev/shm can grow to %s, which counts toward the memory limit of container %s (%s)",
 				size, c.Name, limit.String()),
 			fix: "set a size below the limit, or remove it to get half of the limit",
+		})
+	}
+	return issues
+}
+
+func checkShmWithoutSizeLimit(_ *input, w *labeledWorkload) []issue {
+	var issues []issue
+	for _, c := range w.trainingContainers() {
+		volume := w.volumeMountedAt(c.Container, shmPath)
+		isMemory := volume != nil && volume.EmptyDir != nil && volume.EmptyDir.Medium == corev1.StorageMediumMemory
+		if !isMemory || volume.EmptyDir.SizeLimit != nil || c.parsed.Memory == 0 {
+			continue
+		}
+		limit := c.Resources.Limits[corev1.ResourceMemory]
+		issues = append(issues, issue{
+			field: podSpecPath + ".volumes[" + volume.Name + "].emptyDir",
+			message: fmt.Sprintf("has no sizeLimit, so /dev/shm can use all memory of container %s (%s)",
+				c.Name, limit.String()),
+			fix: "remove the volume, because Rollcall adds one with half of the limit, or set sizeLimit",
 		})
 	}
 	return issues

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
 )
 
 func containerChecks() []Check {
@@ -31,10 +32,10 @@ func checkWrongTrainingContainer(in *input, w *labeledWorkload) []issue {
 	for i := range containers {
 		c := &containers[i]
 		reason := ""
-		launcher := parseCommand(c.Command, c.Args).launcher()
+		launchers := launcherNames(command.Parse(c.Command, c.Args))
 		switch {
-		case launcher != "":
-			reason = "runs " + launcher
+		case len(launchers) > 0:
+			reason = "runs " + launchers[0]
 		case slices.Contains(requested, c.Name):
 			reason = "requests accelerators"
 		default:
@@ -51,23 +52,6 @@ func checkWrongTrainingContainer(in *input, w *labeledWorkload) []issue {
 		})
 	}
 	return issues
-}
-
-// launcher returns the name of the first launcher that the command runs. It returns an empty string
-// if there is none.
-func (c command) launcher() string {
-	for _, p := range c.programs {
-		if slices.Contains(launcherPrograms, p.name) {
-			return p.name
-		}
-		if _, _, isTorchrun := p.parseTorchrun(); isTorchrun {
-			return "torchrun"
-		}
-		if _, isAccelerate := p.parseAccelerate(); isAccelerate {
-			return "accelerate"
-		}
-	}
-	return ""
 }
 
 // acceleratorContainers returns the names of the containers that request accelerators themselves,
