@@ -210,6 +210,14 @@ func launcherFlagCases() map[vet.Code][]checkCase {
 				}.String(),
 			},
 			{
+				name: "accelerate with a fixed rank in an elastic gang",
+				manifest: testJob{
+					annotations: elasticAnnotation,
+					container:   "command: [accelerate, launch, --num_machines=2, --machine_rank=0, a.py]",
+				}.String(),
+				want: []string{commandPath, commandPath},
+			},
+			{
 				name: "accelerate in an elastic gang",
 				manifest: testJob{
 					annotations: elasticAnnotation,

@@ -97,7 +97,7 @@ func (f *flagChecker) checkLaunch(l command.Launch) {
 // rendezvous backends but static assign the ranks themselves.
 func (f *flagChecker) checkRank(name, display, fix string) {
 	backend, setsBackend := f.flags["rdzv-backend"]
-	assignsRanks := f.gang.Elastic != nil || setsBackend && backend.Text != "static"
+	assignsRanks := setsBackend && backend.Text != "static"
 	if rank, ok := f.number(name); ok && f.gang.Size > 1 && !assignsRanks {
 		f.add(fix, "--%s=%d is the same in all %d pods of the gang", display, rank, f.gang.Size)
 	}
@@ -117,7 +117,9 @@ func (f *flagChecker) checkTorchrun() {
 		}
 		f.add(fix, "--nnodes=%s, but the gang has %s pods", nodes.Text, formatNodes(f.gang))
 	}
-	f.checkRank("node-rank", "node-rank", removeFlag)
+	if f.gang.Elastic == nil { // The injected backend of an elastic gang is c10d.
+		f.checkRank("node-rank", "node-rank", removeFlag)
+	}
 	if processes := f.flags["nproc-per-node"]; processes.Known {
 		f.checkProcesses("nproc-per-node", processes.Text)
 	}

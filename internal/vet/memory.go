@@ -39,7 +39,7 @@ func memoryChecks() []Check {
 			Title: "A training container that shares its node has no memory limit",
 			Why: "A memory leak can then exhaust the memory of the node, and the kernel may kill processes of other gangs. " +
 				"The memory-backed /dev/shm is limited only by the memory of the node. " +
-				"vet reports containers with 1 to 7 accelerators. Pods with more accelerators or with hostNetwork " +
+				"vet reports containers with 1 to 3 accelerators. Pods with more accelerators or with hostNetwork " +
 				"usually do not share their node. " +
 				"With a limit, Rollcall sets the size of /dev/shm to half of the limit.",
 			Fix: "Set `resources.limits.memory`. The request defaults to the limit.",
@@ -121,8 +121,14 @@ func checkShmWithoutSizeLimit(_ *input, w *labeledWorkload) []issue {
 	return issues
 }
 
-// acceleratorsOfNode is the number of accelerators of the usual nodes for training.
-const acceleratorsOfNode = 8
+// acceleratorsOfNode is the number of accelerators of the smallest usual nodes for training, such as
+// those with GB200. Others have 8.
+const acceleratorsOfNode = 4
+
+// usesWholeNode reports whether no other training pod fits on the node of the container.
+func (c trainingContainer) usesWholeNode() bool {
+	return c.parsed.Accelerators >= acceleratorsOfNode || c.parsed.HasTPU
+}
 
 func checkMemoryLimit(_ *input, w *labeledWorkload) []issue {
 	if resources := w.admitted.Template().Spec.Resources; resources != nil {
@@ -135,7 +141,7 @@ func checkMemoryLimit(_ *input, w *labeledWorkload) []issue {
 	}
 	var issues []issue
 	for _, c := range w.trainingContainers() {
-		sharesNode := c.parsed.Accelerators > 0 && c.parsed.Accelerators < acceleratorsOfNode && !c.parsed.HasTPU
+		sharesNode := c.parsed.Accelerators > 0 && !c.usesWholeNode()
 		if sharesNode && c.parsed.Memory == 0 {
 			issues = append(issues, issue{
 				field: c.path + ".resources",

@@ -260,6 +260,10 @@ func storageCases() map[vet.Code][]checkCase {
 		},
 		vet.CodeNoMemoryLimit: {
 			{
+				name:     "four accelerators are a whole node with GB200",
+				manifest: testJob{resources: "limits: {nvidia.com/gpu: 4}"}.String(),
+			},
+			{
 				name:     "accelerator and a request without a limit",
 				manifest: testJob{resources: "requests: {memory: 1Gi}, limits: {nvidia.com/gpu: 1}"}.String(),
 				want:     []string{containerPath + ".resources"},
