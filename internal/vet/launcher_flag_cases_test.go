@@ -2,7 +2,7 @@ package vet_test
 
 import "rollcall.training/internal/vet"
 
-// machineFlags are the flags that accelerate needs beside a number of machines.
+// machineFlags are the flags that accelerate needs with a number of machines.
 const machineFlags = `"--machine_rank=$(ROLLCALL_RANK)", "--main_process_ip=$(MASTER_ADDR)", `
 
 func launcherFlagCases() map[vet.Code][]checkCase {

@@ -188,7 +188,7 @@ func (f *flagChecker) checkAccelerateProcesses(machines int64) {
 	}
 }
 
-// checkAccelerateMachines reports flags that are missing beside --num_machines.
+// checkAccelerateMachines reports flags that are missing with --num_machines.
 func (f *flagChecker) checkAccelerateMachines(machines int64) {
 	var missing []string
 	for _, required := range []struct{ flag, value string }{

@@ -12,7 +12,7 @@ import (
 func sidecarChecks() []Check {
 	return []Check{{
 		Code: CodeSidecarNeverExits, Severity: Warning, checkGang: checkSidecarNeverExits,
-		Title: "A container beside the training container never exits",
+		Title: "A container other than the training container never exits",
 		Why: "A pod succeeds when all of its containers have exited. If a container sleeps indefinitely, " +
 			"the Job never completes, although the training has finished. " +
 			"The kubelet terminates sidecar containers, which are init containers with `restartPolicy: Always`, " +
