@@ -180,7 +180,8 @@ func TestLaunch(t *testing.T) {
 			flags: map[string]command.Argument{"no-ssh": {}, "node-rank": known("0")}},
 		{name: "horovodrun", line: "horovodrun -np 8 a.py", want: command.Horovodrun, incomplete: true,
 			flags: map[string]command.Argument{}},
-		{name: "mpiexec", line: "mpiexec -n 8 a.py", want: command.Mpirun, incomplete: true, flags: map[string]command.Argument{}},
+		{name: "mpiexec", line: "mpiexec -n 8 a.py", want: command.Mpirun, incomplete: true,
+			flags: map[string]command.Argument{}},
 		{name: "program of the user", line: "python train.py"},
 		{name: "module of the user", line: "python -m composer.datasets"},
 	} {

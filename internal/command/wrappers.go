@@ -111,34 +111,45 @@ func (w wrapper) appliesTo(args []Argument) bool {
 
 var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// unwrap returns the command line of the program that the wrapper starts. An unknown argument before
-// the program counts as an operand of a wrapper with operands, and as flags of other wrappers.
+// unwrap returns the command line of the program that the wrapper starts. It returns nil if there is
+// none.
 func (w wrapper) unwrap(args []Argument) []Argument {
 	if w.subcommands != "" {
 		args = args[1:]
 	}
-	valueFlags := strings.Fields(w.valueFlags)
 	for len(args) > 0 {
-		text := args[0].Text
-		flag := strings.TrimLeft(text, "-")
-		isFlag := strings.HasPrefix(text, "-") && flag != ""
-		isModule := flag == "m" || flag == "module"
+		flag, isFlag := strings.CutPrefix(args[0].Text, "-")
+		flag = strings.TrimPrefix(flag, "-")
+		isModule := w.runsPython && isFlag && (flag == "m" || flag == "module")
 		switch {
-		case args[0].Known && text == "--":
-			return w.skipOperands(args[1:])
-		case !isFlag && !args[0].Known && w.operands > 0:
-			return w.skipOperands(args)
-		case isFlag && isModule && w.runsPython:
+		case isModule:
 			return append([]Argument{{Text: "python", Known: true}, {Text: "-m", Known: true}}, args[1:]...)
-		case isFlag && slices.Contains(valueFlags, flag) && len(args) > 1:
-			args = args[2:]
-		case isFlag, !args[0].Known, w.setsVariables && variablePattern.MatchString(text):
+		case isFlag && flag == "": // "--", or "-" for standard input
+			return w.skipOperands(args[1:])
+		case isFlag:
+			args = args[w.countFlagWords(flag, args):]
+		case w.isSkipped(args[0]):
 			args = args[1:]
 		default:
 			return w.skipOperands(args)
 		}
 	}
 	return nil
+}
+
+// countFlagWords returns 2 for a flag with its value in a separate argument, otherwise 1.
+func (w wrapper) countFlagWords(flag string, args []Argument) int {
+	if len(args) > 1 && slices.Contains(strings.Fields(w.valueFlags), flag) {
+		return 2
+	}
+	return 1
+}
+
+// isSkipped reports whether an argument before the program is neither an operand nor the program:
+// a variable of the environment, or a shell variable. A shell variable counts as flags, unless the
+// wrapper has operands.
+func (w wrapper) isSkipped(a Argument) bool {
+	return !a.Known && w.operands == 0 || w.setsVariables && variablePattern.MatchString(a.Text)
 }
 
 // skipOperands returns the command line after the operands of the wrapper.

@@ -206,7 +206,8 @@ func launcherFlagCases() map[vet.Code][]checkCase {
 			{
 				name: "accelerate starts DeepSpeed without SSH",
 				manifest: testJob{
-					container: `command: [accelerate, launch, --use_deepspeed, --num_machines=2, ` + machineFlags + `--deepspeed_multinode_launcher=standard, a.py]`,
+					container: `command: [accelerate, launch, --use_deepspeed, --num_machines=2, ` + machineFlags +
+						`--deepspeed_multinode_launcher=standard, a.py]`,
 				}.String(),
 			},
 			{
