@@ -182,6 +182,8 @@ func TestLaunch(t *testing.T) {
 			flags: map[string]command.Argument{}},
 		{name: "mpiexec", line: "mpiexec -n 8 a.py", want: command.Mpirun, incomplete: true,
 			flags: map[string]command.Argument{}},
+		{name: "module of paddle", line: "python -m paddle.distributed.launch a.py", want: command.Paddle,
+			incomplete: true, flags: map[string]command.Argument{}},
 		{name: "program of the user", line: "python train.py"},
 		{name: "module of the user", line: "python -m composer.datasets"},
 	} {

@@ -17,6 +17,7 @@ const (
 	DeepSpeed  Launcher = "deepspeed"
 	Horovodrun Launcher = "horovodrun"
 	Mpirun     Launcher = "mpirun"
+	Paddle     Launcher = "paddle.distributed.launch"
 )
 
 // launcher describes how a launcher is called.
@@ -57,6 +58,7 @@ var launchers = []launcher{
 	},
 	{name: Horovodrun, programs: []string{"horovodrun"}, modules: []string{"horovod.runner.launch"}},
 	{name: Mpirun, programs: []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"}},
+	{name: Paddle, modules: []string{"paddle.distributed.launch"}},
 }
 
 // deprecatedModule is the module that torchrun replaced.
@@ -107,7 +109,7 @@ func (p Program) Launch() (Launch, bool) {
 // Flags returns the flags before the training program by name. Names have no leading dashes, and
 // dashes instead of underscores. The value of a flag without a value is an unknown argument. The
 // result is incomplete if a variable precedes the training program, because the variable can contain
-// flags. The flags of Mpirun and Horovodrun have other forms, so the result is empty for them.
+// flags. The flags of Mpirun, Horovodrun and Paddle are not parsed, so the result is empty for them.
 func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 	flags = map[string]Argument{}
 	if len(l.switches) == 0 {
