@@ -77,6 +77,7 @@ func TestRegistryVariables(t *testing.T) {
 			want: []injectors.Variable{
 				{Name: "MASTER_ADDR"},
 				{Name: "MASTER_PORT"},
+				{Name: "NODE_RANK", Policy: plan.Fallback},
 				{Name: "OMP_NUM_THREADS", Policy: plan.Default},
 				{Name: "PET_MASTER_ADDR"},
 				{Name: "PET_MASTER_PORT"},

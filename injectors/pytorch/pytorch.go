@@ -25,7 +25,7 @@ func (Injector) Framework() gang.Framework {
 	}
 }
 
-// Plan returns both families of rendezvous variables.
+// Plan returns both families of rendezvous variables, and the ranks for launchers without flags.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	return plan.Plan{Env: rendezvous.TorchEnv(g)}
+	return plan.Plan{Env: append(rendezvous.TorchEnv(g), rendezvous.LocalRankEnv(g)...)}
 }

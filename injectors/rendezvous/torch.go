@@ -42,7 +42,7 @@ func TorchEnv(g gang.Gang) []plan.Env {
 				plan.LiteralEnv("WORLD_SIZE", strconv.FormatInt(world, 10)).WithMeaning(plan.WorldSize),
 			},
 			MasterEnv(g, "PET_"),
-			[]plan.Env{RankEnv(g, "PET_NODE_RANK"), SizeEnv(g, "PET_NNODES")},
+			[]plan.Env{RankEnv(g, "PET_NODE_RANK"), SizeEnv(g, "PET_NNODES"), nodeRankEnv(g)},
 		)
 	}
 	env = append(env, nprocPerNodeEnv(g))
@@ -50,6 +50,24 @@ func TorchEnv(g gang.Gang) []plan.Env {
 		env = append(env, plan.LiteralEnv("OMP_NUM_THREADS", strconv.FormatInt(n, 10)).WithPolicy(plan.Default))
 	}
 	return env
+}
+
+// nodeRankEnv returns NODE_RANK, which Lightning (lightning_fabric/plugins/environments/lightning.py) and
+// composer (composer/cli/launcher.py) read if they start the processes of a pod themselves. Without the
+// variable, Lightning gives the same ranks to all pods. A user who sets it knows its meaning.
+func nodeRankEnv(g gang.Gang) plan.Env { return RankEnv(g, "NODE_RANK").WithPolicy(plan.Fallback) }
+
+// LocalRankEnv returns LOCAL_RANK for pods with a single process. Without the variable, accelerate and
+// the Trainer of transformers ignore RANK and WORLD_SIZE, so each pod trains separately
+// (accelerate/state.py). The result is empty if the program may start several processes in each pod:
+// Lightning starts none if the variable is set. torchrun overrides the value for each of its processes.
+func LocalRankEnv(g gang.Gang) []plan.Env {
+	hasOneAccelerator := len(g.Containers) > 0 && g.Containers[0].Accelerators == 1
+	hasOneProcess := g.Processes.Count == 1 && (g.Processes.Explicit || hasOneAccelerator)
+	if g.Elastic != nil || g.Size < 2 || !hasOneProcess {
+		return nil
+	}
+	return []plan.Env{plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.Fallback)}
 }
 
 // elasticEnv returns the variables that PyTorchJob sets for elastic gangs (training-operator,

@@ -22,7 +22,8 @@ func allCases() map[vet.Code][]checkCase {
 	all := map[vet.Code][]checkCase{}
 	for _, cases := range []map[vet.Code][]checkCase{
 		admissionCases(), labelCases(), memberCases(), storageCases(), networkCases(), lifecycleCases(),
-		rankCases(), torchrunCases(), launcherCases(), containerCases(), templateCases(),
+		rankCases(), launcherFlagCases(), processCases(), launcherHostCases(), launcherCases(), containerCases(),
+		templateCases(),
 	} {
 		maps.Copy(all, cases)
 	}

@@ -36,6 +36,7 @@ func Checks() []Check {
 		admissionChecks(),
 		labelChecks(),
 		containerChecks(),
+		sidecarChecks(),
 		memberChecks(),
 		serviceChecks(),
 		volumeChecks(),
@@ -46,7 +47,9 @@ func Checks() []Check {
 		lifecycleChecks(),
 		imageChecks(),
 		rankChecks(),
-		torchrunChecks(),
+		launcherFlagChecks(),
+		processChecks(),
+		launcherHostChecks(),
 		launcherChecks(),
 	)
 }

@@ -92,6 +92,46 @@ func containerCases() map[vet.Code][]checkCase {
 			},
 			{name: "one container", manifest: testJob{}.String()},
 		},
+		vet.CodeSidecarNeverExits: {
+			{
+				name:     "container sleeps",
+				manifest: twoContainers(testJob{}, `{name: debug, image: "a:1", command: [sleep, infinity]}`),
+				want:     []string{"spec.template.spec.containers[1].command"},
+			},
+			{
+				name: "container follows a file at the end of a script",
+				manifest: twoContainers(
+					testJob{},
+					`{name: logs, image: "a:1", command: [sh, -c], args: ["touch /log; exec tail -n 0 -F /log"]}`,
+				),
+				want: []string{"spec.template.spec.containers[1].command"},
+			},
+			{
+				name:     "container sleeps for some time",
+				manifest: twoContainers(testJob{}, `{name: debug, image: "a:1", command: [sleep, "60"]}`),
+			},
+			{
+				name: "script that terminates the program",
+				manifest: twoContainers(
+					testJob{},
+					`{name: logs, image: "a:1", command: [sh, -c, "tail -f /log & wait-for-trainer; kill $!"]}`,
+				),
+			},
+			{
+				name: "sidecar container",
+				manifest: testJob{
+					pod: `initContainers: [{name: logs, image: "a:1", restartPolicy: Always, command: [tail, -f, /log]}]`,
+				}.String(),
+			},
+			{
+				name:     "training container sleeps",
+				manifest: testJob{container: "command: [sleep, infinity]"}.String(),
+			},
+			{
+				name:     "pods of a StatefulSet run indefinitely",
+				manifest: twoContainers(testJob{kind: "StatefulSet"}, `{name: debug, image: "a:1", command: [sleep, inf]}`),
+			},
+		},
 	}
 }
 

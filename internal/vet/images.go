@@ -30,12 +30,14 @@ func checkMutableImageTag(_ *input, w *labeledWorkload) []issue {
 }
 
 // hasMutableTag reports whether an image reference has neither a digest nor a tag other than
-// latest. It returns false for an empty reference.
+// latest. It returns false for an empty reference, and for a variable of a template that can contain
+// the tag.
 func hasMutableTag(image string) bool {
-	if image == "" || strings.Contains(image, "@") {
+	// A colon before the last slash separates the port of a registry.
+	name := image[strings.LastIndex(image, "/")+1:]
+	if image == "" || strings.Contains(image, "@") || strings.Contains(name, "$") {
 		return false
 	}
-	// A colon before the last slash separates the port of a registry.
-	_, tag, hasTag := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	_, tag, hasTag := strings.Cut(name, ":")
 	return !hasTag || tag == "latest"
 }

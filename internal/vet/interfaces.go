@@ -68,8 +68,8 @@ func (w *labeledWorkload) interfaceSettings() []interfaceSetting {
 				add(c.envPath(i), e.Name, value)
 			}
 		}
-		for _, a := range c.parseCommand().assignments {
-			add(c.commandPath(), a.name, a.value)
+		for _, a := range c.parseCommand().Assignments {
+			add(c.commandPath(), a.Name, a.Value)
 		}
 	}
 	return settings

@@ -1,10 +1,6 @@
 package vet_test
 
-import (
-	"strings"
-
-	"rollcall.training/internal/vet"
-)
+import "rollcall.training/internal/vet"
 
 func launcherCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
@@ -184,40 +180,6 @@ func launcherCases() map[vet.Code][]checkCase {
 				manifest: mpiMemberYAML("launcher", testJob{container: "command: [mpirun, --new, -np, '9', ./a]"}),
 			},
 		},
-		vet.CodeHorovodWithoutHosts: {
-			{
-				name:     "no hosts",
-				manifest: horovodLauncherYAML("command: [horovodrun, -np, '8', python, a.py]"),
-				want:     []string{commandPath},
-			},
-			{
-				name:     "hostfile",
-				manifest: horovodLauncherYAML("command: [horovodrun, -np, '8', --hostfile=/etc/mpi/hostfile, python, a.py]"),
-			},
-			{
-				name: "discovery script",
-				manifest: horovodLauncherYAML(
-					"command: [horovodrun, -np, '8', --host-discovery-script, /etc/mpi/discover_hosts.sh, python, a.py]",
-				),
-			},
-			{
-				name:     "options in a variable",
-				manifest: horovodLauncherYAML(`command: [bash, -c, "horovodrun $OPTIONS python a.py"]`),
-			},
-			{name: "mpirun reads a variable", manifest: horovodLauncherYAML("command: [mpirun, python, a.py]")},
-			{
-				name:     "role named launcher of a generic gang",
-				manifest: genericLauncherYAML(testJob{container: "command: [horovodrun, -np, '8', python, a.py]"}),
-			},
-			{
-				name: "launcher without workers",
-				manifest: testJob{
-					framework: "horovod",
-					ranks:     1,
-					container: "command: [horovodrun, -np, '2', python, a.py]",
-				}.String(),
-			},
-		},
 		vet.CodeSSHPortMismatch: {
 			{
 				name:     "probe at port 22",
@@ -307,43 +269,6 @@ func launcherCases() map[vet.Code][]checkCase {
 			{
 				name:     "framework without a launcher",
 				manifest: testJob{container: "readinessProbe: {tcpSocket: {port: 22}}"}.String(),
-			},
-		},
-		vet.CodeDeepSpeedWithoutHosts: {
-			{
-				name:     "workers without a launcher",
-				manifest: testJob{framework: "deepspeed", container: "command: [deepspeed, train.py]"}.String(),
-				want:     []string{commandPath},
-			},
-			{
-				name:     "options before the program",
-				manifest: testJob{container: "command: [deepspeed, --num_gpus=8, train.py, --deepspeed, ds.json]"}.String(),
-				want:     []string{commandPath},
-			},
-			{
-				name:     "hostfile",
-				manifest: testJob{container: "command: [deepspeed, --hostfile=/hosts, train.py]"}.String(),
-			},
-			{
-				name:     "rank for each node",
-				manifest: testJob{container: "command: [deepspeed, --no_ssh, '--node_rank=$(ROLLCALL_RANK)', train.py]"}.String(),
-			},
-			{
-				name:     "torchrun",
-				manifest: testJob{framework: "deepspeed", container: "command: [torchrun, train.py]"}.String(),
-			},
-			{
-				name:     "gang of one pod",
-				manifest: testJob{ranks: 1, container: "command: [deepspeed, train.py]"}.String(),
-			},
-			{
-				name: "launcher of a gang",
-				manifest: strings.Replace(
-					mpiMemberYAML("launcher", testJob{container: "command: [deepspeed, train.py]"}),
-					"framework: mpi",
-					"framework: deepspeed",
-					1,
-				),
 			},
 		},
 	}

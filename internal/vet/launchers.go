@@ -11,6 +11,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/ssh"
+	"rollcall.training/internal/command"
 )
 
 func launcherChecks() []Check {
@@ -43,26 +44,11 @@ func launcherChecks() []Check {
 			Fix: "Set `-np` to the number of worker pods times `" + gang.AnnotationSlotsPerWorker + "`. " +
 				"Or omit it, and mpirun uses all slots.",
 		},
-		{
-			Code: CodeHorovodWithoutHosts, Severity: Warning, checkGang: checkHorovodWithoutHosts,
-			Title: "horovodrun has no hosts",
-			Why: "Unlike mpirun, horovodrun reads no variable for its hostfile. Without hosts it uses localhost " +
-				"(runner/launch.py of Horovod). All processes then run in the pod of the launcher, and the workers are idle.",
-			Fix: "Add `--hostfile " + hostfile.Path + "`. " +
-				"For an elastic gang, add `--host-discovery-script /etc/mpi/discover_hosts.sh`.",
-		},
-		{
-			Code: CodeDeepSpeedWithoutHosts, Severity: Warning, checkGang: checkDeepSpeedWithoutHosts,
-			Title: "The deepspeed launcher runs in each pod of a gang without a launcher",
-			Why: "Without a hostfile, the program `deepspeed` starts processes on its own host only " +
-				"(deepspeed/launcher/runner.py), and overrides the injected variables. Each pod then trains separately.",
-			Fix: "Start the program with `torchrun`. Or use the framework deepspeed with the roles launcher and worker.",
-		},
 	}
 }
 
-// programsWithoutSSHD are programs that never start an SSH server.
-var programsWithoutSSHD = slices.Concat(launcherPrograms, []string{"sleep", "tail", "true"})
+// programsWithoutSSHD are programs that never start an SSH server. Launchers do not either.
+var programsWithoutSSHD = []string{"sleep", "tail", "true"}
 
 // hasSSHHosts reports whether the launcher of the gang reaches the workers over SSH.
 func (w *labeledWorkload) hasSSHHosts() bool {
@@ -75,7 +61,7 @@ func checkWorkerWithoutSSHD(_ *input, w *labeledWorkload) []issue {
 	}
 	var issues []issue
 	for _, c := range w.trainingContainers() {
-		programs := c.parseCommand().programs
+		programs := c.parseCommand().Programs
 		if !w.setsCommand(c.Name) || len(programs) == 0 {
 			continue
 		}
@@ -92,19 +78,19 @@ func checkWorkerWithoutSSHD(_ *input, w *labeledWorkload) []issue {
 
 // explainMissingSSHD returns why the launcher cannot reach a worker that runs the programs. It
 // returns an empty string if one of the programs may be an SSH server that the launcher can reach.
-func explainMissingSSHD(programs []program, port int32) string {
+func explainMissingSSHD(programs []command.Program, port int32) string {
 	last := programs[len(programs)-1]
-	if !slices.ContainsFunc(programs, program.mayStartSSHD) {
-		return fmt.Sprintf("the worker runs %s, but the launcher waits for its sshd", last.name)
+	if !slices.ContainsFunc(programs, mayStartSSHD) {
+		return fmt.Sprintf("the worker runs %s, but the launcher waits for its sshd", last.Name)
 	}
 	for _, p := range programs {
-		if option, ok := p.conflictingSSHDOption(port); ok {
+		if option, ok := findSSHDConflict(p, port); ok {
 			return fmt.Sprintf("sshd runs with %s, but the launcher expects the sshd_config of Rollcall with port %d",
 				option, port)
 		}
 	}
-	if last.startsSSHDInBackground() {
-		return fmt.Sprintf("%s starts sshd in the background and is the last program, so the container exits", last.name)
+	if startsSSHDInBackground(last) {
+		return fmt.Sprintf("%s starts sshd in the background and is the last program, so the container exits", last.Name)
 	}
 	return ""
 }
@@ -122,25 +108,25 @@ const sshdOptionsWithValue = "CEbcfghkopu"
 
 // parseSSHD returns the options of sshd by letter. The value of an option without a value is empty.
 // It returns false for other programs.
-func (p program) parseSSHD() (map[byte]argument, bool) {
-	if p.name != "sshd" {
+func parseSSHD(p command.Program) (map[byte]command.Argument, bool) {
+	if p.Name != "sshd" {
 		return nil, false
 	}
-	options := map[byte]argument{}
-	for i := 0; i < len(p.args); i++ {
-		letters, isOption := strings.CutPrefix(p.args[i].text, "-")
+	options := map[byte]command.Argument{}
+	for i := 0; i < len(p.Args); i++ {
+		letters, isOption := strings.CutPrefix(p.Args[i].Text, "-")
 		for isOption && letters != "" {
 			letter, rest := letters[0], letters[1:]
 			letters = rest
 			switch {
 			case !strings.ContainsRune(sshdOptionsWithValue, rune(letter)):
-				options[letter] = argument{known: true}
+				options[letter] = command.Argument{Known: true}
 			case rest != "":
-				options[letter] = argument{text: rest, known: p.args[i].known}
+				options[letter] = command.Argument{Text: rest, Known: p.Args[i].Known}
 				letters = ""
-			case i+1 < len(p.args):
+			case i+1 < len(p.Args):
 				i++
-				options[letter] = p.args[i]
+				options[letter] = p.Args[i]
 			}
 		}
 	}
@@ -150,30 +136,30 @@ func (p program) parseSSHD() (map[byte]argument, bool) {
 // sshdConfigPath is the file that Rollcall mounts, and that sshd reads by default.
 const sshdConfigPath = "/etc/ssh/sshd_config"
 
-// conflictingSSHDOption returns the option with which sshd does not listen on the given port with
+// findSSHDConflict returns the option with which sshd does not listen on the given port with
 // the keys of the gang.
-func (p program) conflictingSSHDOption(port int32) (string, bool) {
-	options, _ := p.parseSSHD()
-	if file, ok := options['f']; ok && file.known && file.text != sshdConfigPath {
-		return "-f " + file.text, true
+func findSSHDConflict(p command.Program, port int32) (string, bool) {
+	options, _ := parseSSHD(p)
+	if file, ok := options['f']; ok && file.Known && file.Text != sshdConfigPath {
+		return "-f " + file.Text, true
 	}
 	value, ok := options['p']
-	return "-p " + value.text, ok && value.known && value.text != strconv.Itoa(int(port))
+	return "-p " + value.Text, ok && value.Known && value.Text != strconv.Itoa(int(port))
 }
 
 // startsSSHDInBackground reports whether the program starts an SSH server and exits.
-func (p program) startsSSHDInBackground() bool {
-	if options, ok := p.parseSSHD(); ok {
+func startsSSHDInBackground(p command.Program) bool {
+	if options, ok := parseSSHD(p); ok {
 		for _, letter := range []byte("Ddit") {
 			if _, staysInForeground := options[letter]; staysInForeground {
 				return false
 			}
 		}
-		return !slices.ContainsFunc(p.args, func(a argument) bool { return !a.known })
+		return !slices.ContainsFunc(p.Args, func(a command.Argument) bool { return !a.Known })
 	}
-	words := []string{p.name}
-	for _, a := range p.args {
-		words = append(words, a.text)
+	words := []string{p.Name}
+	for _, a := range p.Args {
+		words = append(words, a.Text)
 	}
 	switch strings.Join(words, " ") {
 	case "service ssh start", "service sshd start", "ssh start", "systemctl start ssh", "systemctl start sshd":
@@ -192,12 +178,13 @@ func (w *labeledWorkload) setsCommand(container string) bool {
 
 // mayStartSSHD reports whether the program could be or start an SSH server. A script that a shell
 // sources could.
-func (p program) mayStartSSHD() bool {
-	_, script, _, isPython := p.parsePython()
-	runsPythonScript := isPython && strings.HasSuffix(script, ".py")
-	sourcesScript := p.name == "source" || p.name == "."
-	isAuxiliary := slices.Contains(auxiliaryPrograms, p.name) && !sourcesScript
-	return !slices.Contains(programsWithoutSSHD, p.name) && !runsPythonScript && !isAuxiliary
+func mayStartSSHD(p command.Program) bool {
+	python, _ := p.Python()
+	runsPythonScript := strings.HasSuffix(python.Script, ".py")
+	_, isLaunch := p.Launch()
+	sourcesScript := p.Name == "source" || p.Name == "."
+	isAuxiliary := slices.Contains(auxiliaryPrograms, p.Name) && !sourcesScript
+	return !slices.Contains(programsWithoutSSHD, p.Name) && !isLaunch && !runsPythonScript && !isAuxiliary
 }
 
 func checkTooManyProcesses(_ *input, w *labeledWorkload) []issue {
@@ -213,12 +200,12 @@ func checkTooManyProcesses(_ *input, w *labeledWorkload) []issue {
 	slots := hosts * w.gang.Launcher.SlotsPerWorker
 	var issues []issue
 	for _, c := range w.trainingContainers() {
-		for _, p := range c.parseCommand().programs {
-			if processes, ok := p.processCount(w.gang.Launcher.MPI); ok && processes > slots {
+		for _, l := range c.parseCommand().Launches() {
+			if processes, ok := countProcesses(l, w.gang.Launcher.MPI); ok && processes > slots {
 				issues = append(issues, issue{
 					field: c.commandPath(),
 					message: fmt.Sprintf("%s starts %d processes, but %d hosts with %d slots each have only %d slots",
-						p.name, processes, hosts, w.gang.Launcher.SlotsPerWorker, slots),
+						l.Program, processes, hosts, w.gang.Launcher.SlotsPerWorker, slots),
 					fix: fmt.Sprintf("start %d processes, or raise %s", slots, gang.AnnotationSlotsPerWorker),
 				})
 			}
@@ -240,16 +227,16 @@ var optionArity = map[string]int{
 
 // parseOptions returns the options of mpirun or horovodrun by name without dashes. It returns false
 // if an option is unknown or contains a variable.
-func (p program) parseOptions() (map[string]string, bool) {
+func parseOptions(l command.Launch) (map[string]string, bool) {
 	options := map[string]string{}
-	for i := 0; i < len(p.args) && strings.HasPrefix(p.args[i].text, "-"); i++ {
-		name, value, hasInlineValue := strings.Cut(strings.TrimLeft(p.args[i].text, "-"), "=")
+	for i := 0; i < len(l.Args) && strings.HasPrefix(l.Args[i].Text, "-"); i++ {
+		name, value, hasInlineValue := strings.Cut(strings.TrimLeft(l.Args[i].Text, "-"), "=")
 		arity, ok := optionArity[name]
-		if !p.args[i].known || !ok {
+		if !l.Args[i].Known || !ok {
 			return nil, false
 		}
-		if !hasInlineValue && arity > 0 && i+arity < len(p.args) {
-			value = p.args[i+1].text
+		if !hasInlineValue && arity > 0 && i+arity < len(l.Args) {
+			value = l.Args[i+1].Text
 			i += arity
 		}
 		options[name] = value
@@ -257,11 +244,11 @@ func (p program) parseOptions() (map[string]string, bool) {
 	return options, true
 }
 
-// processCount returns the number of processes that a launcher starts. It returns false if the
+// countProcesses returns the number of processes that a launcher starts. It returns false if the
 // number is unknown, or if the launcher does not respect the slots of the injected hostfile.
-func (p program) processCount(mpi gang.MPIImplementation) (int64, bool) {
-	options, ok := p.parseOptions()
-	if !ok || !p.respectsSlots(mpi, options) {
+func countProcesses(l command.Launch, mpi gang.MPIImplementation) (int64, bool) {
+	options, ok := parseOptions(l)
+	if !ok || !respectsSlots(l, mpi, options) {
 		return 0, false
 	}
 	for _, name := range []string{"np", "n", "c", "num-proc"} {
@@ -274,76 +261,15 @@ func (p program) processCount(mpi gang.MPIImplementation) (int64, bool) {
 
 // respectsSlots reports whether a launcher uses the injected hostfile and never starts more
 // processes than its slots.
-func (p program) respectsSlots(mpi gang.MPIImplementation, options map[string]string) bool {
+func respectsSlots(l command.Launch, mpi gang.MPIImplementation, options map[string]string) bool {
 	hosts, setsHosts := options["hostfile"]
 	switch {
 	case strings.Contains(strings.ToLower(options["map-by"]), "oversubscribe"):
 		return false
-	case p.name == "horovodrun":
+	case l.Launcher == command.Horovodrun:
 		return hosts == hostfile.Path // horovodrun reads no hostfile by default.
-	case p.name == "mpirun" || p.name == "mpiexec":
+	case l.Launcher == command.Mpirun:
 		return mpi == gang.OpenMPI && !setsHosts // Hydra continues with the first host when all slots are used.
 	}
 	return false
-}
-
-// horovodHostOptions are the options with which horovodrun gets its hosts or does not need any.
-var horovodHostOptions = []string{
-	"H", "hosts", "hostfile", "host-discovery-script", "config-file", "cb", "check-build", "h", "help",
-}
-
-func checkHorovodWithoutHosts(_ *input, w *labeledWorkload) []issue {
-	if !w.hasSSHHosts() || w.gang.Role != gang.RoleLauncher {
-		return nil
-	}
-	var issues []issue
-	for _, c := range w.trainingContainers() {
-		for _, p := range c.parseCommand().programs {
-			if p.name != "horovodrun" || slices.ContainsFunc(p.args, argument.maySetHorovodHosts) {
-				continue
-			}
-			issues = append(issues, issue{
-				field:   c.commandPath(),
-				message: "horovodrun has no hosts, so all processes run in the pod of the launcher",
-				fix:     "add --hostfile " + hostfile.Path,
-			})
-		}
-	}
-	return issues
-}
-
-// maySetHorovodHosts reports whether the argument is an option for hosts, or is unknown.
-func (a argument) maySetHorovodHosts() bool {
-	name, _, _ := strings.Cut(strings.TrimLeft(a.text, "-"), "=")
-	return !a.known || strings.HasPrefix(a.text, "-") && slices.Contains(horovodHostOptions, name)
-}
-
-// deepSpeedHostOptions are the options with which deepspeed does not use only its own host.
-var deepSpeedHostOptions = []string{"H", "hostfile", "no-ssh", "node-rank", "launcher", "h", "help", "autotuning"}
-
-func checkDeepSpeedWithoutHosts(_ *input, w *labeledWorkload) []issue {
-	if !w.usesTorchrunVars() || !w.hasMultiplePods() {
-		return nil
-	}
-	var issues []issue
-	for _, c := range w.trainingContainers() {
-		for _, p := range c.parseCommand().programs {
-			if p.name != "deepspeed" || slices.ContainsFunc(p.args, argument.maySetDeepSpeedHosts) {
-				continue
-			}
-			issues = append(issues, issue{
-				field:   c.commandPath(),
-				message: fmt.Sprintf("deepspeed uses only its own host, so each of the %d pods trains separately", w.gang.Size),
-				fix:     "use torchrun, or add a workload with the role launcher",
-			})
-		}
-	}
-	return issues
-}
-
-// maySetDeepSpeedHosts reports whether the argument is an option for hosts, or is unknown.
-func (a argument) maySetDeepSpeedHosts() bool {
-	name, _, _ := strings.Cut(strings.TrimLeft(a.text, "-"), "=")
-	isHostOption := slices.Contains(deepSpeedHostOptions, strings.ReplaceAll(name, "_", "-"))
-	return !a.known || strings.HasPrefix(a.text, "-") && isHostOption
 }

@@ -67,6 +67,7 @@ func lifecycleCases() map[vet.Code][]checkCase {
 				want:     []string{containerPath + ".image"},
 			},
 			{name: "fixed tag", manifest: testJob{image: "registry.example.com:5000/train:1"}.String()},
+			{name: "tag in a variable of envsubst", manifest: testJob{image: "${REGISTRY}${IMAGE}${TAG}"}.String()},
 			{
 				name:     "digest",
 				manifest: testJob{image: "train@sha256:0123456789012345678901234567890123456789012345678901234567890123"}.String(),

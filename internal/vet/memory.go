@@ -27,11 +27,19 @@ func memoryChecks() []Check {
 				"Or remove the annotation to get half of the limit.",
 		},
 		{
+			Code: CodeShmWithoutSizeLimit, Severity: Info, checkGang: checkShmWithoutSizeLimit,
+			Title: "The volume at /dev/shm has no sizeLimit",
+			Why: "A memory-backed emptyDir without `sizeLimit` is as large as the memory limit of the pod (KEP-1967). " +
+				"Its files count toward the memory limit of the container that writes them, " +
+				"so the kernel can kill the program before the volume is full.",
+			Fix: "Remove the volume, because Rollcall adds one with half of the memory limit. Or set its `sizeLimit`.",
+		},
+		{
 			Code: CodeNoMemoryLimit, Severity: Info, checkGang: checkMemoryLimit,
 			Title: "A training container that shares its node has no memory limit",
 			Why: "A memory leak can then exhaust the memory of the node, and the kernel may kill processes of other gangs. " +
 				"The memory-backed /dev/shm is limited only by the memory of the node. " +
-				"vet reports containers with 1 to 7 accelerators. Pods with more accelerators or with hostNetwork " +
+				"vet reports containers with 1 to 3 accelerators. Pods with more accelerators or with hostNetwork " +
 				"usually do not share their node. " +
 				"With a limit, Rollcall sets the size of /dev/shm to half of the limit.",
 			Fix: "Set `resources.limits.memory`. The request defaults to the limit.",
@@ -94,8 +102,33 @@ func checkShmExceedsMemory(_ *input, w *labeledWorkload) []issue {
 	return issues
 }
 
-// acceleratorsOfNode is the number of accelerators of the usual nodes for training.
-const acceleratorsOfNode = 8
+func checkShmWithoutSizeLimit(_ *input, w *labeledWorkload) []issue {
+	var issues []issue
+	for _, c := range w.trainingContainers() {
+		volume := w.volumeMountedAt(c.Container, shmPath)
+		isMemory := volume != nil && volume.EmptyDir != nil && volume.EmptyDir.Medium == corev1.StorageMediumMemory
+		if !isMemory || volume.EmptyDir.SizeLimit != nil || c.parsed.Memory == 0 {
+			continue
+		}
+		limit := c.Resources.Limits[corev1.ResourceMemory]
+		issues = append(issues, issue{
+			field: podSpecPath + ".volumes[" + volume.Name + "].emptyDir",
+			message: fmt.Sprintf("has no sizeLimit, so /dev/shm can use all memory of container %s (%s)",
+				c.Name, limit.String()),
+			fix: "remove the volume, because Rollcall adds one with half of the limit, or set sizeLimit",
+		})
+	}
+	return issues
+}
+
+// acceleratorsOfNode is the number of accelerators of the smallest usual nodes for training, such as
+// those with GB200. Others have 8.
+const acceleratorsOfNode = 4
+
+// usesWholeNode reports whether no other training pod fits on the node of the container.
+func (c trainingContainer) usesWholeNode() bool {
+	return c.parsed.Accelerators >= acceleratorsOfNode || c.parsed.HasTPU
+}
 
 func checkMemoryLimit(_ *input, w *labeledWorkload) []issue {
 	if resources := w.admitted.Template().Spec.Resources; resources != nil {
@@ -108,7 +141,7 @@ func checkMemoryLimit(_ *input, w *labeledWorkload) []issue {
 	}
 	var issues []issue
 	for _, c := range w.trainingContainers() {
-		sharesNode := c.parsed.Accelerators > 0 && c.parsed.Accelerators < acceleratorsOfNode && !c.parsed.HasTPU
+		sharesNode := c.parsed.Accelerators > 0 && !c.usesWholeNode()
 		if sharesNode && c.parsed.Memory == 0 {
 			issues = append(issues, issue{
 				field: c.path + ".resources",

@@ -116,6 +116,19 @@ func networkCases() map[vet.Code][]checkCase {
 		},
 		vet.CodeHostNetworkPort: {
 			{
+				name:     "pods that share their nodes",
+				manifest: testJob{pod: hostNetwork, resources: "limits: {memory: 1Gi, nvidia.com/gpu: 2}"}.String(),
+				want:     []string{"spec.template.spec.hostNetwork"},
+			},
+			{
+				name:     "pods that use whole nodes",
+				manifest: testJob{pod: hostNetwork, resources: "limits: {memory: 1Gi, nvidia.com/gpu: 4}"}.String(),
+			},
+			{
+				name:     "launcher that only connects to the port",
+				manifest: mpiMemberYAML("launcher", testJob{pod: hostNetwork}),
+			},
+			{
 				name:     "undeclared port",
 				manifest: testJob{pod: hostNetwork}.String(),
 				want:     []string{"spec.template.spec.hostNetwork"},

@@ -17,7 +17,8 @@ func networkChecks() []Check {
 			Title: "The pods use the host network, but do not declare the rendezvous port",
 			Why: "With hostNetwork, the rendezvous port is a port of the node. " +
 				"If two pods on a node listen on the same port, the second one fails with \"address already in use\". " +
-				"The scheduler keeps pods with the same declared port on different nodes.",
+				"The scheduler keeps pods with the same declared port on different nodes. " +
+				"vet does not report pods with 4 or more accelerators, which usually do not share their node.",
 			Fix: "Declare the port in `ports` of the training container. " +
 				"Or choose a different port for each gang with the annotation `" + gang.AnnotationPort + "`.",
 		},
@@ -43,7 +44,8 @@ func networkChecks() []Check {
 
 func checkHostNetworkPort(_ *input, w *labeledWorkload) []issue {
 	spec := w.admitted.Template().Spec
-	if !spec.HostNetwork || !w.hasMultiplePods() {
+	sharesNode := !slices.ContainsFunc(w.trainingContainers(), trainingContainer.usesWholeNode)
+	if !spec.HostNetwork || !w.hasMultiplePods() || !sharesNode || w.isIdleLauncher() {
 		return nil
 	}
 	isRendezvousPort := func(p corev1.ContainerPort) bool {

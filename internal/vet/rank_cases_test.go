@@ -13,6 +13,18 @@ func rankCases() map[vet.Code][]checkCase {
 				want: []string{commandPath},
 			},
 			{
+				name:     "flag of composer",
+				manifest: testJob{container: "command: [composer, --master_addr=127.0.0.1, train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name: "flag of deepspeed",
+				manifest: testJob{
+					container: "command: [deepspeed, --no_ssh, --hostfile=/h, --master_addr, localhost, train.py]",
+				}.String(),
+				want: []string{commandPath},
+			},
+			{
 				name:     "exported variable in a script",
 				manifest: testJob{container: `command: [bash, -ec, "export MASTER_ADDR=localhost\ntorchrun train.py"]`}.String(),
 				want:     []string{commandPath},

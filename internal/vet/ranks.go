@@ -44,9 +44,6 @@ var rank0AddressVars = []string{
 	"COORDINATOR_ADDRESS", "PADDLE_MASTER", "DMLC_TRACKER_URI", "DMLC_PS_ROOT_URI", "MAIN_PROCESS_IP",
 }
 
-// rank0AddressFlags are the flags of torchrun that contain the host of rank 0.
-var rank0AddressFlags = []string{"master-addr", "rdzv-endpoint"}
-
 // accelerateAddressFlag is the flag of accelerate launch that contains the host of rank 0.
 const accelerateAddressFlag = "--main_process_ip"
 
@@ -92,18 +89,7 @@ func checkLoopbackRendezvous(_ *input, w *labeledWorkload) []issue {
 func (w *labeledWorkload) visitRendezvousHosts(visit func(field, name, host string)) {
 	for _, c := range w.trainingContainers() {
 		w.visitAssignments(c, rank0AddressVars, visit)
-		for _, p := range c.parseCommand().programs {
-			flags, _, _ := p.parseTorchrun()
-			for _, name := range rank0AddressFlags {
-				if value := flags[name]; value.known && value.text != "" {
-					visit(c.commandPath(), "--"+name, value.text)
-				}
-			}
-			flags, _ = p.parseAccelerate()
-			if value := flags["main-process-ip"]; value.known && value.text != "" {
-				visit(c.commandPath(), accelerateAddressFlag, value.text)
-			}
-		}
+		visitRank0Flags(c.parseCommand(), func(name, host string) { visit(c.commandPath(), name, host) })
 	}
 }
 
@@ -147,9 +133,9 @@ func (w *labeledWorkload) visitAssignments(
 			}
 		}
 	}
-	for _, a := range c.parseCommand().assignments {
-		if slices.Contains(variables, a.name) {
-			visit(c.commandPath(), a.name, a.value)
+	for _, a := range c.parseCommand().Assignments {
+		if slices.Contains(variables, a.Name) {
+			visit(c.commandPath(), a.Name, a.Value)
 		}
 	}
 }

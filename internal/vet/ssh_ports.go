@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
 )
 
 func checkSSHPort(_ *input, w *labeledWorkload) []issue {
@@ -106,34 +107,34 @@ func (w *labeledWorkload) checkLauncherSSHPort(c trainingContainer) []issue {
 		})
 	}
 	w.visitAssignments(c, rshArgsVars, check)
-	for _, p := range c.parseCommand().programs {
-		check(c.commandPath(), p.name, p.sshOptions())
+	for _, p := range c.parseCommand().Programs {
+		check(c.commandPath(), p.Name, sshOptions(p))
 	}
 	return issues
 }
 
 // sshOptions returns the options that a program passes to ssh, separated by spaces. It returns an
 // empty string if there are none.
-func (p program) sshOptions() string {
+func sshOptions(p command.Program) string {
 	var options []string
-	switch p.name {
+	switch p.Name {
 	case "ssh":
-		options = p.leadingSSHOptions()
+		options = leadingSSHOptions(p)
 	case "mpirun", "mpiexec":
-		for i, a := range p.args {
-			if i > 0 && slices.Contains([]string{"plm_rsh_args", "plm_ssh_args"}, p.args[i-1].text) {
-				options = append(options, a.text)
+		for i, a := range p.Args {
+			if i > 0 && slices.Contains([]string{"plm_rsh_args", "plm_ssh_args"}, p.Args[i-1].Text) {
+				options = append(options, a.Text)
 			}
 		}
 	case "horovodrun":
-		for i, a := range p.args {
-			name, value, hasInlineValue := strings.Cut(a.text, "=")
+		for i, a := range p.Args {
+			name, value, hasInlineValue := strings.Cut(a.Text, "=")
 			switch {
 			case name != "-p" && name != "--ssh-port":
 			case hasInlineValue:
 				options = append(options, "-p", value)
-			case i+1 < len(p.args):
-				options = append(options, "-p", p.args[i+1].text)
+			case i+1 < len(p.Args):
+				options = append(options, "-p", p.Args[i+1].Text)
 			}
 		}
 	}
@@ -141,13 +142,13 @@ func (p program) sshOptions() string {
 }
 
 // leadingSSHOptions returns the options of ssh before its host.
-func (p program) leadingSSHOptions() []string {
+func leadingSSHOptions(p command.Program) []string {
 	var options []string
-	for i := 0; i < len(p.args) && strings.HasPrefix(p.args[i].text, "-"); i++ {
-		options = append(options, p.args[i].text)
-		if hasSeparateSSHValue(p.args[i].text) && i+1 < len(p.args) {
+	for i := 0; i < len(p.Args) && strings.HasPrefix(p.Args[i].Text, "-"); i++ {
+		options = append(options, p.Args[i].Text)
+		if hasSeparateSSHValue(p.Args[i].Text) && i+1 < len(p.Args) {
 			i++
-			options = append(options, p.args[i].text)
+			options = append(options, p.Args[i].Text)
 		}
 	}
 	return options

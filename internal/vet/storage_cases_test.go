@@ -225,7 +225,44 @@ func storageCases() map[vet.Code][]checkCase {
 				}.String(),
 			},
 		},
+		vet.CodeShmWithoutSizeLimit: {
+			{
+				name: "volume of the user",
+				manifest: testJob{
+					container: "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
+					pod:       "volumes: [{name: shm, emptyDir: {medium: Memory}}]",
+				}.String(),
+				want: []string{"spec.template.spec.volumes[shm].emptyDir"},
+			},
+			{
+				name: "container without a memory limit",
+				manifest: testJob{
+					resources: "limits: {cpu: 1}",
+					container: "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
+					pod:       "volumes: [{name: shm, emptyDir: {medium: Memory}}]",
+				}.String(),
+			},
+			{
+				name: "volume with a size",
+				manifest: testJob{
+					container: "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
+					pod:       "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 512Mi}}]",
+				}.String(),
+			},
+			{
+				name: "volume on the disk of the node",
+				manifest: testJob{
+					container: "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
+					pod:       "volumes: [{name: shm, emptyDir: {}}]",
+				}.String(),
+			},
+			{name: "volume of Rollcall", manifest: testJob{}.String()},
+		},
 		vet.CodeNoMemoryLimit: {
+			{
+				name:     "four accelerators are a whole node with GB200",
+				manifest: testJob{resources: "limits: {nvidia.com/gpu: 4}"}.String(),
+			},
 			{
 				name:     "accelerator and a request without a limit",
 				manifest: testJob{resources: "requests: {memory: 1Gi}, limits: {nvidia.com/gpu: 1}"}.String(),

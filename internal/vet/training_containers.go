@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
 )
 
 // trainingContainer is a training container as the webhook would admit it.
@@ -27,7 +28,7 @@ func (c trainingContainer) commandPath() string { return c.path + ".command" }
 func (c trainingContainer) envPath(i int) string { return fmt.Sprintf("%s.env[%d].value", c.path, i) }
 
 // parseCommand parses the command and arguments of the container.
-func (c trainingContainer) parseCommand() command { return parseCommand(c.Command, c.Args) }
+func (c trainingContainer) parseCommand() command.Command { return command.Parse(c.Command, c.Args) }
 
 // trainingContainers returns the training containers of the workload in the order of the pod spec.
 func (w *labeledWorkload) trainingContainers() []trainingContainer {
@@ -89,7 +90,7 @@ func (w *labeledWorkload) volumeMountedAt(c *corev1.Container, mountPath string)
 // literalValue returns the value of a variable. It returns false if the value is empty, has another
 // source, or refers to other variables.
 func literalValue(e corev1.EnvVar) (string, bool) {
-	return e.Value, e.ValueFrom == nil && e.Value != "" && !hasEnvReference(e.Value)
+	return e.Value, e.ValueFrom == nil && e.Value != "" && !command.HasEnvReference(e.Value)
 }
 
 // sortedResourceNames returns the names of the resources in alphabetical order.

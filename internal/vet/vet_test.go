@@ -143,7 +143,7 @@ func TestElasticFix(t *testing.T) {
 			container:   "command: [torchrun, --nnodes=" + nodes + ", a.py]",
 		}
 		for _, f := range runVet(t, manifest.String()).Findings {
-			if f.Code == vet.CodeTorchrunFlagConflict && f.Fix != want {
+			if f.Code == vet.CodeLauncherFlagConflict && f.Fix != want {
 				t.Errorf("--nnodes=%s: fix is %q, want %q", nodes, f.Fix, want)
 			}
 		}

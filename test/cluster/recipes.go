@@ -106,6 +106,26 @@ var Horovod = Recipe{
 	Setup:         slices.Concat(Torch.Setup, sshSetupCommands, []string{compilePythonCommand}),
 }
 
+// TorchLaunchers is the PyTorch of Torch with accelerate and Lightning. Both packages depend on the
+// torch of PyPI, which is built for CUDA. Sources installs them without their dependencies.
+var TorchLaunchers = Recipe{
+	Name: "torch-launchers",
+	Packages: slices.Concat(Torch.Packages, []string{
+		"python3", "python3-numpy", "python3-packaging", "python3-psutil", "python3-yaml",
+	}),
+	Suites:  Torch.Suites,
+	Wheels:  []string{"huggingface-hub==0.36.0", "lightning-utilities==0.15.2", "safetensors==0.6.2"},
+	Sources: []string{"accelerate==1.15.0", "pytorch-lightning==2.6.6", "torchmetrics==1.8.2"},
+	Env:     Torch.Env,
+	Setup: slices.Concat(Torch.Setup, []string{
+		compilePythonCommand,
+		// Debian builds PyTorch with MPI, and accelerate prefers MPI to gloo on CPUs. PyPI's torch has no MPI.
+		"cd /usr/lib/python3/dist-packages/torch/distributed && " +
+			"sed -i 's/^_MPI_AVAILABLE = True$/_MPI_AVAILABLE = False/' distributed_c10d.py && " +
+			"python3 -m compileall -q -f distributed_c10d.py",
+	}),
+}
+
 // compilePythonCommand compiles the packages that pip installed. It uses the hash of the source,
 // because files of the image have no times. Without it, each process takes seconds to import a
 // large framework if its user cannot write there.
@@ -114,6 +134,7 @@ const compilePythonCommand = "python3 -m compileall -q /usr/local/lib/python3*/d
 // Recipes maps names to recipes for the command.
 var Recipes = indexRecipesByName(
 	Torch, GradientBoosting, TensorFlow, JAX, OpenMPI4, OpenMPI5, MPICH, IntelMPI, Paddle, DeepSpeed, Horovod,
+	TorchLaunchers,
 )
 
 func indexRecipesByName(recipes ...Recipe) map[string]Recipe {

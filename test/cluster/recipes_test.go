@@ -25,8 +25,8 @@ func TestRecipeUnusedFields(t *testing.T) {
 
 // TestRecipes checks that recipes have different names, and that a shell can parse their commands.
 func TestRecipes(t *testing.T) {
-	if len(Recipes) != 11 {
-		t.Errorf("%d recipes have names of their own, want 11", len(Recipes))
+	if len(Recipes) != 12 {
+		t.Errorf("%d recipes have names of their own, want 12", len(Recipes))
 	}
 	for name, recipe := range Recipes {
 		commands := slices.Concat(recipe.Setup, recipe.SourcePatches)

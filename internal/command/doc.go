@@ -1,0 +1,17 @@
+// Package command finds the programs that the command of a container runs.
+//
+// # The idea
+//
+// The command of a training container rarely is the training program. A shell runs a script, the
+// script sets variables, a profiler or a tool for environments starts a launcher, and the launcher
+// starts the program. [Parse] follows the command like a shell would, and returns every [Program]
+// with its arguments. [Program.Launch] recognizes launchers, such as torchrun, in all of their
+// spellings.
+//
+// Two tables contain the knowledge about programs as data: the wrappers that start another program,
+// and the launchers. To support a further program, add a line.
+//
+// The result is incomplete by nature. Values of shell variables and the output of commands are
+// unknown, and so are entry points of images. A caller must not conclude anything from the absence
+// of a program, unless it knows all programs of the command.
+package command

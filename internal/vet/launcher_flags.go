@@ -1,0 +1,302 @@
+package vet
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/command"
+)
+
+func launcherFlagChecks() []Check {
+	return []Check{{
+		Code: CodeLauncherFlagConflict, Severity: Warning, checkGang: checkLauncherFlagConflict,
+		Title: "A flag of a launcher conflicts with the gang",
+		Why: "Rollcall configures launchers with variables, and a flag overrides its variable. " +
+			"A number of nodes or a rank in the command does not follow changes of the workload. " +
+			"If it is wrong, the ranks wait for each other until they time out, or the launcher exits. " +
+			"The check reads the flags of torchrun, accelerate, composer and deepspeed, " +
+			"and `trainer.num_nodes` of programs with Lightning.",
+		Fix: "Remove the flag. [Launchers](launchers.md) contains the command for each launcher. " +
+			"If the command runs a gang of fixed size, remove `" + gang.AnnotationElastic + "` instead.",
+	}}
+}
+
+// usesTorchrunVars reports whether the pods get the variables of torchrun.
+func (w *labeledWorkload) usesTorchrunVars() bool {
+	framework := w.gang.Framework.Name
+	return framework == "pytorch" || framework == "deepspeed" && len(w.gang.Members) == 1
+}
+
+func checkLauncherFlagConflict(_ *input, w *labeledWorkload) []issue {
+	if !w.usesTorchrunVars() {
+		return nil
+	}
+	var issues []issue
+	for _, c := range w.trainingContainers() {
+		for _, p := range c.parseCommand().Programs {
+			f := flagChecker{gang: w.gang, container: c.parsed, field: c.commandPath()}
+			f.checkTrainerNodes(p)
+			if l, ok := p.Launch(); ok {
+				f.checkLaunch(l)
+			}
+			issues = append(issues, f.issues...)
+		}
+	}
+	return issues
+}
+
+// flagChecker finds the flags of one call of a launcher that contradict the gang or the container.
+type flagChecker struct {
+	gang      *gang.Gang
+	container gang.Container
+	flags     map[string]command.Argument
+	// complete is false if the command contains flags that are unknown.
+	complete bool
+	// field is the path of the command.
+	field  string
+	issues []issue
+}
+
+func (f *flagChecker) add(fix, format string, args ...any) {
+	f.issues = append(f.issues, issue{field: f.field, message: fmt.Sprintf(format, args...), fix: fix})
+}
+
+// number returns the value of a flag. It returns false if the flag is absent or no known number.
+func (f *flagChecker) number(name string) (int64, bool) {
+	value := f.flags[name]
+	n, err := strconv.ParseInt(value.Text, 10, 32)
+	return n, err == nil && value.Known
+}
+
+func (f *flagChecker) has(name string) bool {
+	_, ok := f.flags[name]
+	return ok
+}
+
+const removeFlag = "remove the flag, because Rollcall configures the launcher with variables"
+
+func (f *flagChecker) checkLaunch(l command.Launch) {
+	f.flags, f.complete = l.Flags()
+	switch l.Launcher {
+	case command.Torchrun:
+		f.checkTorchrun()
+	case command.Accelerate:
+		f.checkAccelerate()
+	case command.Composer:
+		f.checkComposer()
+	case command.DeepSpeed:
+		f.checkRank("node-rank", "node_rank", "use --node_rank=$(ROLLCALL_RANK)")
+	}
+}
+
+// checkRank reports a flag for the rank of a node that has the same number in all pods. All
+// rendezvous backends but static assign the ranks themselves.
+func (f *flagChecker) checkRank(name, display, fix string) {
+	backend, setsBackend := f.flags["rdzv-backend"]
+	assignsRanks := setsBackend && backend.Text != "static"
+	if rank, ok := f.number(name); ok && f.gang.Size > 1 && !assignsRanks {
+		f.add(fix, "--%s=%d is the same in all %d pods of the gang", display, rank, f.gang.Size)
+	}
+}
+
+// displayFlag returns the name of a flag in the spelling of all launchers but torchrun.
+func displayFlag(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+func (f *flagChecker) checkTorchrun() {
+	if f.has("standalone") && f.gang.Size > 1 {
+		f.add(removeFlag, "--standalone makes each of the %d pods train separately", f.gang.Size)
+	}
+	if nodes := f.flags["nnodes"]; nodes.Known && !nodesFitGang(f.gang, nodes.Text) {
+		fix := removeFlag
+		if f.gang.Elastic != nil {
+			fix = fixForFixedNodes(f.gang, nodes.Text)
+		}
+		f.add(fix, "--nnodes=%s, but the gang has %s pods", nodes.Text, formatNodes(f.gang))
+	}
+	if f.gang.Elastic == nil { // The injected backend of an elastic gang is c10d.
+		f.checkRank("node-rank", "node-rank", removeFlag)
+	}
+	if processes := f.flags["nproc-per-node"]; processes.Known {
+		f.checkProcesses("nproc-per-node", processes.Text)
+	}
+}
+
+// checkProcesses reports a number of processes in each pod that contradicts the gang or the container.
+func (f *flagChecker) checkProcesses(flag, value string) {
+	count, err := strconv.ParseInt(value, 10, 32)
+	switch {
+	case f.gang.Processes.Explicit && value != f.gang.Processes.String():
+		f.add(removeFlag, "--%s=%s, but %s sets %s processes in each pod",
+			flag, value, gang.AnnotationNprocPerNode, f.gang.Processes)
+	case err == nil && f.container.Accelerators > 0 && count > f.container.Accelerators:
+		f.add(removeFlag, "--%s=%d, but the container %s has only %d accelerators",
+			flag, count, f.container.Name, f.container.Accelerators)
+	}
+}
+
+// fixForFixedNodes returns the remedy for an elastic gang whose command has a fixed number of
+// nodes. Without the flag, an autoscaler could start more pods than the author expects.
+func fixForFixedNodes(g *gang.Gang, nodes string) string {
+	if nodes == strconv.Itoa(int(g.Size)) {
+		return fmt.Sprintf("remove %s, because the command runs a gang of fixed size", gang.AnnotationElastic)
+	}
+	return fmt.Sprintf("for a gang of fixed size, remove %s; for an elastic gang, remove the flag", gang.AnnotationElastic)
+}
+
+// checkAccelerate reports flags of accelerate launch. A single machine is correct in a gang of
+// several pods, because accelerate then starts torchrun or the program with the injected variables.
+func (f *flagChecker) checkAccelerate() {
+	machines, _ := f.number("num-machines")
+	fitsGang := strconv.FormatInt(machines, 10) == formatNodes(f.gang)
+	switch {
+	case machines > 1 && !fitsGang:
+		fix := "set it to " + formatNodes(f.gang)
+		if f.gang.Elastic != nil {
+			fix = fixForFixedNodes(f.gang, strconv.FormatInt(machines, 10))
+		}
+		f.add(fix, "--num_machines=%d, but the gang has %s pods", machines, formatNodes(f.gang))
+	case f.gang.Elastic != nil && f.complete && !f.has("rdzv-backend"):
+		f.add("start the program with torchrun, or remove "+gang.AnnotationElastic,
+			"accelerate uses the rendezvous static, but the gang has %s pods", formatNodes(f.gang))
+	}
+	f.checkRank("machine-rank", "machine_rank", "use --machine_rank=$(ROLLCALL_RANK)")
+	f.checkAccelerateProcesses(machines)
+	if machines > 1 && fitsGang && f.complete && !f.has("config-file") {
+		f.checkAccelerateMachines(machines)
+	}
+}
+
+// checkAccelerateProcesses reports a wrong --num_processes, which counts the processes of all
+// machines, or those of one pod without a number of machines.
+func (f *flagChecker) checkAccelerateProcesses(machines int64) {
+	processes, ok := f.number("num-processes")
+	accelerators := f.container.Accelerators
+	isUnknown := f.has("num-machines") && machines == 0 || f.has("config-file") || f.has("cpu")
+	switch {
+	case !ok || isUnknown:
+	case machines > 1 && processes < machines:
+		f.add(fmt.Sprintf("set it to %d", machines*max(1, accelerators)),
+			"--num_processes=%d is the total of %d machines, so some machines have no process", processes, machines)
+	case accelerators > 0 && processes > accelerators*max(1, machines):
+		f.add("remove it, because accelerate starts a process for each accelerator",
+			"--num_processes=%d starts %d processes in each pod, but the container %s has only %d accelerators",
+			processes, processes/max(1, machines), f.container.Name, accelerators)
+	}
+}
+
+// checkAccelerateMachines reports flags that are missing with --num_machines.
+func (f *flagChecker) checkAccelerateMachines(machines int64) {
+	var missing []string
+	for _, required := range []struct{ flag, value string }{
+		{flag: "machine-rank", value: "$(ROLLCALL_RANK)"},
+		{flag: "main-process-ip", value: "$(MASTER_ADDR)"},
+	} {
+		if !f.has(required.flag) {
+			missing = append(missing, "--"+displayFlag(required.flag)+"="+required.value)
+		}
+	}
+	if len(missing) > 0 {
+		f.add("remove --num_machines and --num_processes, because Rollcall sets variables for them, or add "+
+			strings.Join(missing, " "),
+			"--num_machines=%d needs the rank of the machine and the address of rank 0", machines)
+	}
+	multiNode := f.flags["deepspeed-multinode-launcher"]
+	usesSSH := !f.has("deepspeed-multinode-launcher") || multiNode.Known && multiNode.Text == "pdsh"
+	if f.has("use-deepspeed") && usesSSH {
+		f.add("add --deepspeed_multinode_launcher=standard",
+			"--use_deepspeed with --num_machines=%d starts processes over SSH, which the pods do not serve", machines)
+	}
+}
+
+func (f *flagChecker) checkComposer() {
+	f.checkRank("node-rank", "node_rank", removeFlag)
+	f.checkRank("base-rank", "base_rank", removeFlag)
+	processes, ok := f.number("nproc")
+	if !ok {
+		processes, ok = f.number("n")
+	}
+	if ok {
+		f.checkProcesses("nproc", strconv.FormatInt(processes, 10))
+	} else {
+		processes = f.gang.Processes.Count
+	}
+	world := processes * int64(f.gang.Size)
+	if size, ok := f.number("world-size"); ok && world > 0 && size != world {
+		f.add(removeFlag, "--world_size=%d, but the gang has %d pods with %d processes each",
+			size, f.gang.Size, processes)
+	}
+}
+
+// trainerNodesPattern matches the number of nodes of the Trainer of Lightning in the syntax of
+// LightningCLI and of Hydra.
+var trainerNodesPattern = regexp.MustCompile(`^(?:--|\+{0,2})trainer\.num_nodes=([0-9]+)$`)
+
+// checkTrainerNodes reports a number of nodes of Lightning that contradicts the gang.
+func (f *flagChecker) checkTrainerNodes(p command.Program) {
+	if f.gang.Elastic != nil {
+		return
+	}
+	texts := make([]string, 0, len(p.Args))
+	for _, a := range p.Args {
+		if !a.Known {
+			a.Text = ""
+		}
+		texts = append(texts, a.Text)
+	}
+	for i, text := range texts {
+		if text == "--trainer.num_nodes" && i+1 < len(texts) {
+			text += "=" + texts[i+1]
+		}
+		match := trainerNodesPattern.FindStringSubmatch(text)
+		if match != nil && match[1] != formatNodes(f.gang) {
+			f.add("set it to "+formatNodes(f.gang), "trainer.num_nodes=%s, but the gang has %s pods",
+				match[1], formatNodes(f.gang))
+		}
+	}
+}
+
+// nodesFitGang reports whether a value of --nnodes, a number or a range, includes the size of the
+// gang. An elastic gang needs a range.
+func nodesFitGang(g *gang.Gang, nodes string) bool {
+	bounds, err := gang.ParseElasticBounds(nodes)
+	if g.Elastic != nil {
+		return err == nil
+	}
+	return nodes == formatNodes(g) || err == nil && bounds.Min <= g.Size && g.Size <= bounds.Max
+}
+
+// formatNodes returns the number of pods in the format of --nnodes.
+func formatNodes(g *gang.Gang) string {
+	if g.Elastic != nil {
+		return g.Elastic.String()
+	}
+	return strconv.Itoa(int(g.Size))
+}
+
+// rank0AddressFlags are the flags of launchers that contain the host of rank 0.
+var rank0AddressFlags = map[command.Launcher][]string{
+	command.Torchrun:   {"master-addr", "rdzv-endpoint"},
+	command.Accelerate: {"main-process-ip"},
+	command.Composer:   {"master-addr"},
+	command.DeepSpeed:  {"master-addr"},
+}
+
+// visitRank0Flags calls visit for each flag of a launcher that contains a literal host of rank 0.
+func visitRank0Flags(c command.Command, visit func(name, host string)) {
+	for _, l := range c.Launches() {
+		flags, _ := l.Flags()
+		for _, name := range rank0AddressFlags[l.Launcher] {
+			value := flags[name]
+			if !value.Known || value.Text == "" {
+				continue
+			}
+			if l.Launcher != command.Torchrun {
+				name = displayFlag(name)
+			}
+			visit("--"+name, value.Text)
+		}
+	}
+}
