@@ -57,8 +57,11 @@ func (p *parser) parseContainerNames(path *field.Path, list string) []string {
 	for _, c := range p.workload.Template().Spec.Containers {
 		allowed = append(allowed, c.Name)
 	}
-	seen := map[string]bool{}
+	seen, errsBefore := map[string]bool{}, len(p.errs)
 	for item := range strings.SplitSeq(list, ",") {
+		if p.hasMaxErrors(errsBefore) {
+			break
+		}
 		name := strings.TrimSpace(item)
 		switch {
 		case seen[name]:

@@ -27,11 +27,11 @@ func (w Warning) String() string {
 // Warnings are the warnings about one workload in the order in which its fields were checked.
 type Warnings []Warning
 
-// Strings returns one line for each warning; nil if there are no warnings.
+// Strings returns one line of at most 1024 bytes for each warning; nil if there are no warnings.
 func (ws Warnings) Strings() []string {
 	var lines []string
 	for _, w := range ws {
-		lines = append(lines, w.String())
+		lines = append(lines, ShortenText(w.String()))
 	}
 	return lines
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -24,7 +23,11 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, field.ErrorList
 	}
 	a := &applier{
 		pod: newPodTemplate(w.Template()), gang: g, plan: p,
-		record: Record{Injector: p.Injector, Build: p.Build},
+		record:        Record{Injector: p.Injector, Build: p.Build},
+		trainingNames: map[string]bool{},
+	}
+	for _, c := range g.Containers {
+		a.trainingNames[c.Name] = true
 	}
 	if w.Job != nil && p.RestartInPlace {
 		a.exitCodesWithoutRestart = findExitCodesWithoutRestart(w.Job)
@@ -59,6 +62,7 @@ type applier struct {
 	// exitCodesWithoutRestart are the exit codes for which containers do not restart in place; nil if
 	// containers never restart in place.
 	exitCodesWithoutRestart []int32
+	trainingNames           map[string]bool
 	warnings                gang.Warnings
 	errs                    field.ErrorList
 }
@@ -83,7 +87,7 @@ func (a *applier) removeStale() {
 }
 
 func (a *applier) isTrainingContainer(name string) bool {
-	return slices.ContainsFunc(a.gang.Containers, func(c gang.Container) bool { return c.Name == name })
+	return a.trainingNames[name]
 }
 
 // forEachTrainingContainer returns one target for each training container.
