@@ -25,6 +25,12 @@ const (
 	// MaxContainers is the maximum number of containers and init containers of a pod template. A pod
 	// with more containers does not start on any node.
 	MaxContainers = 500
+	// MaxTemplateBytes is the maximum size of a pod template by [MeasureTemplate]. Every manager has a copy
+	// of the pod templates of all gangs in memory.
+	MaxTemplateBytes = 512 << 10
+	// MaxCachedText is the length in bytes to which a manager truncates a value, an argument or a command
+	// of a pod template that exceeds MaxTemplateBytes otherwise. A longer text is a script or data.
+	MaxCachedText = 1024
 	// MaxAnnotationLength is the maximum length in bytes of an annotation that users set.
 	MaxAnnotationLength = 4096
 	// MaxWrittenAnnotationLength is the maximum length in bytes of an annotation that only Rollcall

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// annotationDefaultContainer marks the main container of a pod for kubectl (KEP-2227).
-const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
+// AnnotationDefaultContainer marks the main container of a pod for kubectl (KEP-2227).
+const AnnotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
 // parseContainers returns the training containers: the containers in [AnnotationContainers], else
 // kubectl's default container, else the first container. No container name has a special meaning.
@@ -25,7 +25,7 @@ func (p *parser) parseContainers(gpus *GPUs) []Container {
 	names := []string{all[0].Name}
 	if list, ok := p.meta.Annotations[AnnotationContainers]; ok {
 		names = p.parseContainerNames(annotationsPath.Key(AnnotationContainers), list)
-	} else if name, ok := template.Annotations[annotationDefaultContainer]; ok {
+	} else if name, ok := template.Annotations[AnnotationDefaultContainer]; ok {
 		names = p.resolveDefaultContainer(name, names)
 	}
 	var containers []Container
@@ -45,7 +45,7 @@ func (p *parser) resolveDefaultContainer(name string, fallback []string) []strin
 			return []string{name}
 		}
 	}
-	p.addWarning(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
+	p.addWarning(templateAnnotationsPath.Key(AnnotationDefaultContainer), fmt.Sprintf(
 		"%q is not a container of the pod, so %q is the training container; to choose another, set the annotation %s",
 		name, fallback[0], AnnotationContainers))
 	return fallback

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -36,7 +37,44 @@ func checkLimits(w Workload) field.ErrorList {
 		err.Detail += " including init containers; remove containers"
 		errs = append(errs, err)
 	}
+	if n := MeasureTemplate(w.Template(), MaxCachedText); n > MaxTemplateBytes {
+		errs = append(errs, field.Invalid(templateSpecPath, fmt.Sprintf("%d bytes", n), fmt.Sprintf(
+			"the containers must have at most %d bytes, where a text counts as at most %d; "+
+				"move data from variables and arguments to a ConfigMap or a volume",
+			MaxTemplateBytes, MaxCachedText)))
+	}
 	return errs
+}
+
+// MeasureTemplate returns the approximate number of bytes that a pod template needs in the cache of a
+// manager: the texts of labels, names, commands and variables, and the Go types around them. A text that
+// is longer than maxText counts as maxText.
+func MeasureTemplate(template *corev1.PodTemplateSpec, maxText int) int {
+	const perContainer, perVariable, perText = 400, 64, 16
+	size := 0
+	add := func(overhead int, texts ...string) {
+		size += overhead
+		for _, text := range texts {
+			size += min(len(text), maxText) + perText
+		}
+	}
+	for key, value := range template.Labels {
+		add(0, key, value)
+	}
+	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			add(perContainer, c.Name)
+			add(0, c.Command...)
+			add(0, c.Args...)
+			for j := range c.Env {
+				add(perVariable, c.Env[j].Name, c.Env[j].Value)
+			}
+			size += perVariable * (len(c.EnvFrom) + len(c.Resources.Limits) + len(c.Resources.Requests) +
+				len(c.Resources.Claims))
+		}
+	}
+	return size
 }
 
 // maxAnnotationLength returns the maximum length of an annotation in bytes.

@@ -174,8 +174,8 @@ func newCacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework)},
-			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework)},
+			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
+			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
 			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang)},
 			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.TrimPod},
 		},
