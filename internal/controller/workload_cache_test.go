@@ -238,3 +238,28 @@ func (c *countingReader) Get(
 	c.reads++
 	return c.Reader.Get(ctx, key, o, options...)
 }
+
+// TestDescribeCost checks that no workload in the cache is expensive to trim and to parse, even if its user
+// changed the annotations after its admission. Objects beyond 1.5 MiB do not fit into etcd.
+func TestDescribeCost(t *testing.T) {
+	const maxStoredBytes, maxAllocated = 3 << 19, 64 << 20
+	for _, input := range conformance.AdversarialInputs() {
+		w, _ := gang.NewWorkload(input.Kind)
+		if len(input.Object) > maxStoredBytes || json.Unmarshal([]byte(input.Object), w.Object()) != nil {
+			continue
+		}
+		if w.Meta().Annotations == nil {
+			w.Meta().Annotations = map[string]string{}
+		}
+		w.Meta().Annotations[gang.AnnotationInjected] = "{}"
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := testEngine.Describe(trimCopy(t, w))
+		runtime.ReadMemStats(&after)
+		allocated := after.TotalAlloc - before.TotalAlloc
+		t.Logf("%s: %.1f MiB, error %v", input.Name, float64(allocated)/(1<<20), err != nil)
+		if allocated > maxAllocated {
+			t.Errorf("%s: %d bytes were allocated, want at most %d", input.Name, allocated, maxAllocated)
+		}
+	}
+}
