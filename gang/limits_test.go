@@ -91,7 +91,8 @@ func TestAllowedValues(t *testing.T) {
 	job := newTestJob(12)
 	job.Annotations[AnnotationContainers] = "zzzz"
 	_, _, errs := Parse(Workload{Job: job}, testFrameworks, Config{})
-	if len(errs) != 1 || !strings.HasSuffix(errs[0].Error(), " and 2 more") || strings.Count(errs[0].Detail, `"`) != 2*maxListedValues {
+	if len(errs) != 1 || !strings.HasSuffix(errs[0].Error(), " and 2 more") ||
+		strings.Count(errs[0].Detail, `"`) != 2*maxListedValues {
 		t.Errorf("errors %v, want 10 values and the number of the others", errs)
 	}
 }

@@ -104,7 +104,8 @@ func (l *limiter) acquireSlot(ctx context.Context) bool {
 // readBody reads a request of up to maxRequestBytes. After an error it returns what it has read.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	// A slow client must not keep its slot. Not every writer supports a deadline.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) //nolint:forbidigo // a deadline of the network
+	deadline := time.Now().Add(bodyTimeout) //nolint:forbidigo // a deadline of the network
+	_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), maxRequestBytes)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequestBytes))
@@ -113,45 +114,63 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // checkText returns which bound a JSON text exceeds; empty if it exceeds none. The text need not be valid.
 func checkText(text []byte) string {
-	var elements [maxDepth]int // of the lists and objects that contain the current position
-	depth, values, digits, inString := 0, 0, 0, false
+	var s textScanner
 	for i := 0; i < len(text); i++ {
 		c := text[i]
-		if c >= '0' && c <= '9' {
-			if digits++; digits > maxDigits {
-				return fmt.Sprintf("a number of more than %d digits", maxDigits)
-			}
+		if s.inString && c == '\\' {
+			i++ // the next character is not a delimiter
 			continue
 		}
-		if c != '.' {
-			digits = 0
+		if s.countDigit(c); s.digits > maxDigits {
+			return fmt.Sprintf("a number of more than %d digits", maxDigits)
+		}
+		if c == '"' {
+			s.inString = !s.inString
+		} else if !s.inString {
+			s.countDelimiter(c)
 		}
 		switch {
-		case c == '\\' && inString:
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			if depth++; depth >= maxDepth {
-				return fmt.Sprintf("more than %d nested lists and objects", maxDepth)
-			}
-			elements[depth] = 1
-			values++
-		case c == '}' || c == ']':
-			depth = max(depth-1, 0)
-		case c == ',':
-			values++
-			elements[depth]++
-		}
-		if values > maxValues {
+		case s.depth == maxDepth-1:
+			return fmt.Sprintf("%d nested lists and objects", s.depth)
+		case s.values > maxValues:
 			return fmt.Sprintf("more than %d values", maxValues)
-		}
-		if elements[depth] > maxElements {
+		case s.elements[s.depth] > maxElements:
 			return fmt.Sprintf("a list or an object with more than %d elements", maxElements)
 		}
 	}
 	return ""
+}
+
+// textScanner counts the values of a JSON text.
+type textScanner struct {
+	inString              bool
+	depth, values, digits int
+	// elements is the number of elements of each list or object that contains the current position.
+	elements [maxDepth]int
+}
+
+// countDigit counts consecutive digits. A decimal point does not end a number.
+func (s *textScanner) countDigit(c byte) {
+	if c >= '0' && c <= '9' {
+		s.digits++
+	} else if c != '.' {
+		s.digits = 0
+	}
+}
+
+// countDelimiter counts lists, objects and their elements.
+func (s *textScanner) countDelimiter(c byte) {
+	switch c {
+	case '{', '[':
+		s.depth++
+		s.values++
+		s.elements[s.depth] = 1
+	case '}', ']':
+		s.depth = max(s.depth-1, 0)
+	case ',':
+		s.values++
+		s.elements[s.depth]++
+	}
 }
 
 func newTooManyRequests() metav1.Status {

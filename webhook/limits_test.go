@@ -93,18 +93,36 @@ func TestQueuedRequest(t *testing.T) {
 // TestCheckText checks the bounds of the text of a request.
 func TestCheckText(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"ordinary object":             {text: `{"a":[1,2,{"b":"x"}]}`},
-		"delimiters in a string":      {text: `{"a":"` + strings.Repeat("[,{", maxValues) + `"}`},
-		"escaped quote in a string":   {text: `{"a":"\"` + strings.Repeat("[,{", maxValues) + `"}`},
-		"more closing brackets":       {text: strings.Repeat("]", 2*maxDepth)},
-		"list of the maximum length":  {text: "[" + strings.Repeat("0,", maxElements-1) + "0]"},
-		"list that is too long":       {text: "[" + strings.Repeat("0,", maxElements) + "0]", want: "a list or an object with more than 5000 elements"},
-		"object that is too large":    {text: "{" + strings.Repeat(`"a":0,`, maxElements) + `"a":0}`, want: "a list or an object with more than 5000 elements"},
-		"many short lists":            {text: "[" + strings.Repeat("["+strings.Repeat("0,", 99)+"0],", maxValues/100) + "0]", want: "more than 50000 values"},
-		"deep nesting":                {text: strings.Repeat("[", maxDepth), want: "more than 100 nested lists and objects"},
-		"long number in a string":     {text: `{"cpu":"` + strings.Repeat("9", maxDigits+1) + `"}`, want: "a number of more than 1000 digits"},
-		"long number with a fraction": {text: "9." + strings.Repeat("9", maxDigits), want: "a number of more than 1000 digits"},
-		"many short numbers":          {text: strings.Repeat("9 ", maxDigits+1)},
+		"ordinary object":            {text: `{"a":[1,2,{"b":"x"}]}`},
+		"delimiters in a string":     {text: `{"a":"` + strings.Repeat("[,{", maxValues) + `"}`},
+		"escaped quote in a string":  {text: `{"a":"\"` + strings.Repeat("[,{", maxValues) + `"}`},
+		"more closing brackets":      {text: strings.Repeat("]", 2*maxDepth)},
+		"list of the maximum length": {text: "[" + strings.Repeat("0,", maxElements-1) + "0]"},
+		"list that is too long": {
+			text: "[" + strings.Repeat("0,", maxElements) + "0]",
+			want: "a list or an object with more than 5000 elements",
+		},
+		"object that is too large": {
+			text: "{" + strings.Repeat(`"a":0,`, maxElements) + "}",
+			want: "a list or an object with more than 5000 elements",
+		},
+		"many short lists": {
+			text: "[" + strings.Repeat("["+strings.Repeat("0,", 99)+"0],", maxValues/100) + "0]",
+			want: "more than 50000 values",
+		},
+		"deep nesting": {
+			text: strings.Repeat("[", maxDepth-1),
+			want: "99 nested lists and objects",
+		},
+		"long number in a string": {
+			text: `{"cpu":"` + strings.Repeat("9", maxDigits+1) + `"}`,
+			want: "a number of more than 1000 digits",
+		},
+		"long number with a fraction": {
+			text: "9." + strings.Repeat("9", maxDigits),
+			want: "a number of more than 1000 digits",
+		},
+		"many short numbers": {text: strings.Repeat("9 ", maxDigits+1)},
 	} {
 		if diff := cmp.Diff(c.want, checkText([]byte(c.text))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

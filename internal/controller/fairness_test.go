@@ -103,7 +103,8 @@ func TestRestartFairness(t *testing.T) {
 	alone := measureRestart(t, newRequestQueue, maxConcurrentReconciles, 0)
 	fair := measureRestart(t, newRequestQueue, maxConcurrentReconciles, 1000)
 	fifo := measureRestart(t, newFIFOQueue, 2, 1000)
-	t.Logf("a restart takes %v alone, %v (%.1f times) with 1,000 restarting gangs, and %v (%.0f times) with the former queue",
+	t.Logf("a restart takes %v alone, %v (%.1f times) with 1,000 restarting gangs, "+
+		"and %v (%.0f times) with the former queue",
 		alone, fair, fair.Seconds()/alone.Seconds(), fifo, fifo.Seconds()/alone.Seconds())
 	if fair > 2*alone {
 		t.Errorf("a restart takes %v, want at most twice %v", fair, alone)

@@ -77,7 +77,8 @@ func newLargeJob(t testing.TB, index int) *batchv1.Job {
 	}
 	for i := range 50 {
 		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: strings.Repeat("v", 30)})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: fmt.Sprintf("v%d", i), MountPath: fmt.Sprintf("/m%d", i)})
+		c.VolumeMounts = append(c.VolumeMounts,
+			corev1.VolumeMount{Name: fmt.Sprintf("v%d", i), MountPath: fmt.Sprintf("/m%d", i)})
 	}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
@@ -204,7 +205,9 @@ func TestTooLargeWorkload(t *testing.T) {
 
 // TestUserServiceReads checks that a Service of a user is read once in each interval.
 func TestUserServiceReads(t *testing.T) {
-	job := admitObject(t, &batchv1.Job{ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""), Spec: singlePodJobSpec()})
+	job := admitObject(t, &batchv1.Job{
+		ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""), Spec: singlePodJobSpec(),
+	})
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train"},
 		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{gang.LabelGang: "train"}},

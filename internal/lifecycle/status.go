@@ -29,7 +29,8 @@ type Status struct {
 func ReadStatus(w gang.Workload) Status {
 	var s Status
 	text := w.Meta().Annotations[gang.AnnotationStatus]
-	if len(text) > gang.MaxWrittenAnnotationLength || json.Unmarshal([]byte(text), &s) != nil || s.Version != StatusVersion {
+	isTooLong := len(text) > gang.MaxWrittenAnnotationLength
+	if isTooLong || json.Unmarshal([]byte(text), &s) != nil || s.Version != StatusVersion {
 		return Status{}
 	}
 	return s

@@ -40,7 +40,8 @@ func testTooLargeWorkload(t *testing.T, m *manager, ns string) {
 			corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: "x"})
 	}
 	_, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), job, metav1.CreateOptions{})
-	const want = "the request contains a list or an object with more than 5000 elements, which exceeds a bound of Rollcall; " +
+	const want = "the request contains a list or an object with more than 5000 elements, " +
+		"which exceeds a bound of Rollcall; " +
 		"move data from the pod template and from annotations to a ConfigMap or to a volume"
 	if !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
@@ -96,7 +97,8 @@ func sendIncompleteRequest(t *testing.T, endpoint *url.URL) func() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
 		endpoint.Path, endpoint.Host)
 	if err != nil {
 		t.Fatal(err)
