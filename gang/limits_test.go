@@ -59,7 +59,7 @@ func TestLimits(t *testing.T) {
 			want:   []string{"spec.template.spec.containers"},
 		},
 		"list of mistakes ends": {
-			change: func(j *batchv1.Job) { j.Annotations[AnnotationRoles] = strings.Repeat(",", 100) },
+			change: func(j *batchv1.Job) { j.Annotations[AnnotationRoles] = strings.Repeat(",", 50) },
 			want:   slicesRepeat("metadata.annotations[rollcall.training/roles]", MaxErrors),
 		},
 	} {
