@@ -45,6 +45,7 @@ test-oldest: ## Run integration and end-to-end tests on the oldest supported Kub
 .PHONY: fuzz
 fuzz: ## Fuzz the code that reads external input (a few minutes)
 	go test ./injectors -run '^$$' -fuzz FuzzInject -fuzztime 60s
+	go test ./webhook -run '^$$' -fuzz FuzzAdmissionCost -fuzztime 30s
 	go test ./certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s -fuzzminimizetime 10x
 	go test ./internal/manifest -run '^$$' -fuzz FuzzReadAll -fuzztime 30s -fuzzminimizetime 10x
 	go test ./internal/vet -run '^$$' -fuzz FuzzRun -fuzztime 30s -fuzzminimizetime 10x

@@ -22,4 +22,30 @@ const (
 	// MaxRestarts is the maximum value of [AnnotationMaxRestarts]. A gang that failed that often
 	// never succeeds.
 	MaxRestarts = 1000
+	// MaxContainers is the maximum number of containers and init containers of a pod template. A pod
+	// with more containers does not start on any node.
+	MaxContainers = 500
+	// MaxTemplateBytes is the maximum size of a pod template by [MeasureTemplate]. Every manager has a copy
+	// of the pod templates of all gangs in memory.
+	MaxTemplateBytes = 512 << 10
+	// MaxCachedText is the length in bytes to which a manager truncates a value, an argument or a command
+	// of a pod template that exceeds MaxTemplateBytes otherwise. A longer text is a script or data.
+	MaxCachedText = 1024
+	// MaxAnnotationLength is the maximum length in bytes of an annotation that users set.
+	MaxAnnotationLength = 4096
+	// MaxWrittenAnnotationLength is the maximum length in bytes of an annotation that only Rollcall
+	// writes. It is the API server's maximum for all annotations of an object (k8s.io/apimachinery
+	// pkg/api/validation, TotalAnnotationSizeLimitB).
+	MaxWrittenAnnotationLength = 256 << 10
+)
+
+// Bounds of what users read. An object of 3 MiB can contain a million mistakes, and each of them would
+// be repeated in the response.
+const (
+	// MaxErrors is the maximum number of errors of an object, and of warnings about unknown keys.
+	MaxErrors = 20
+	// maxListedValues is the maximum number of allowed values in an error.
+	maxListedValues = 10
+	// maxShownLength is the maximum length in bytes of a value, a path or a detail in an error.
+	maxShownLength = 1024
 )

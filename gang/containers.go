@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// annotationDefaultContainer marks the main container of a pod for kubectl (KEP-2227).
-const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
+// AnnotationDefaultContainer marks the main container of a pod for kubectl (KEP-2227).
+const AnnotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
 // parseContainers returns the training containers: the containers in [AnnotationContainers], else the
 // container that [FindTrainingContainer] finds. No container name has a special meaning.
@@ -61,7 +61,7 @@ func (p *parser) chooseContainer(all []corev1.Container) string {
 	chosen := p.resolveDefaultContainer(all, name)
 	switch {
 	case chosen != name && reason != "" && explainTraining(findContainer(all, chosen)) == "":
-		p.addWarning(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
+		p.addWarning(templateAnnotationsPath.Key(AnnotationDefaultContainer), fmt.Sprintf(
 			"%q is the training container, but container %q %s; if it trains, set the annotation %s: %s",
 			chosen, name, reason, AnnotationContainers, name))
 	case chosen == name && name != all[0].Name && reason != "" && !p.hasDefaultContainer():
@@ -110,19 +110,19 @@ func findContainer(all []corev1.Container, name string) *corev1.Container {
 }
 
 func (p *parser) hasDefaultContainer() bool {
-	_, ok := p.workload.Template().Annotations[annotationDefaultContainer]
+	_, ok := p.workload.Template().Annotations[AnnotationDefaultContainer]
 	return ok
 }
 
 // resolveDefaultContainer returns kubectl's default container if it can be a training container,
 // else fallback. The annotation has another purpose and can name an init container.
 func (p *parser) resolveDefaultContainer(all []corev1.Container, fallback string) string {
-	name, ok := p.workload.Template().Annotations[annotationDefaultContainer]
+	name, ok := p.workload.Template().Annotations[AnnotationDefaultContainer]
 	isContainer := func(c corev1.Container) bool { return c.Name == name }
 	if !ok || slices.ContainsFunc(all, isContainer) {
 		return cmp.Or(name, fallback)
 	}
-	p.addWarning(templateAnnotationsPath.Key(annotationDefaultContainer), fmt.Sprintf(
+	p.addWarning(templateAnnotationsPath.Key(AnnotationDefaultContainer), fmt.Sprintf(
 		"%q is not a container of the pod, so %q is the training container; to choose another, set the annotation %s",
 		name, fallback, AnnotationContainers))
 	return fallback
@@ -134,8 +134,11 @@ func (p *parser) parseContainerNames(path *field.Path, list string) []string {
 	for _, c := range p.workload.Template().Spec.Containers {
 		allowed = append(allowed, c.Name)
 	}
-	seen := map[string]bool{}
+	seen, errsBefore := map[string]bool{}, len(p.errs)
 	for item := range strings.SplitSeq(list, ",") {
+		if p.hasMaxErrors(errsBefore) {
+			break
+		}
 		name := strings.TrimSpace(item)
 		switch {
 		case seen[name]:

@@ -31,6 +31,15 @@ func (ds Denials) ErrorList() field.ErrorList {
 	return errs
 }
 
+// newDenials returns the mistakes without remedies.
+func newDenials(errs field.ErrorList) Denials {
+	var ds Denials
+	for _, err := range errs {
+		ds = append(ds, Denial{Error: err})
+	}
+	return ds
+}
+
 // NewRemoveFix returns the fix that removes a field.
 func NewRemoveFix(path *field.Path) Fix {
 	return Fix{jsonpatch.NewOperation("remove", jsonPointer(path), nil)}

@@ -59,6 +59,9 @@ func (p *parser) parseRoles(f Framework, own Role) []Member {
 	}
 	var members []Member
 	for item := range strings.SplitSeq(text, ",") {
+		if p.hasMaxErrors(errsBefore) {
+			break
+		}
 		if m, ok := p.parseRoleSize(f, path, strings.TrimSpace(item)); ok {
 			if hasRole(members, m.Role) {
 				p.errs = append(p.errs, field.Duplicate(path, m.Role))

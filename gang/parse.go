@@ -24,7 +24,13 @@ var (
 // Parse expects a workload as the API server sends it to admission. Defaults of its kind can be
 // absent: a Job without parallelism has one rank. The name is required, so a workload with only
 // generateName is invalid: the address of every rank is derived from the name.
+//
+// Parse does not read a workload that exceeds a bound, such as [MaxContainers] or
+// [MaxAnnotationLength]. The errors are then only those of the bounds, and the Gang is the zero value.
 func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denials) {
+	if errs := checkLimits(w); len(errs) > 0 {
+		return Gang{}, nil, newDenials(errs)
+	}
 	p := parser{workload: w, meta: w.Meta()}
 	g := Gang{
 		Namespace:     p.meta.Namespace,
@@ -52,6 +58,10 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.Members = p.buildMembers(g, roles)
 	for _, m := range g.Members {
 		g.Size += m.Size
+	}
+	if g.Size > MaxPods && roles != nil {
+		p.addInvalid(annotationsPath.Key(AnnotationRoles), p.meta.Annotations[AnnotationRoles], fmt.Sprintf(
+			"the gang has %d pods, the maximum is %d; reduce the sizes", g.Size, MaxPods))
 	}
 	g.RankOffset = computeRankOffset(g.Members, g.Role)
 	g.RankLabel = g.IndexLabel
@@ -105,12 +115,20 @@ func (p *parser) addInvalid(path *field.Path, value any, detail string) {
 // addUnsupported reports a value that is not one of the allowed values, and suggests the closest
 // one. All allowed values are lower-case.
 func (p *parser) addUnsupported(path *field.Path, value string, allowed []string) {
-	err := field.NotSupported(path, value, allowed)
+	listed := allowed[:min(len(allowed), maxListedValues)]
+	err := field.NotSupported(path, value, listed)
+	if omitted := len(allowed) - len(listed); omitted > 0 {
+		err.Detail += fmt.Sprintf(" and %d more", omitted)
+	}
 	if suggestion := findClosestMatch(strings.ToLower(value), allowed); suggestion != "" {
 		err.Detail += fmt.Sprintf("; did you mean %q?", suggestion)
 	}
 	p.errs = append(p.errs, err)
 }
+
+// hasMaxErrors reports whether a list has as many errors as users read. The parameter is the number of
+// errors before the list.
+func (p *parser) hasMaxErrors(errsBefore int) bool { return len(p.errs)-errsBefore >= MaxErrors }
 
 func (p *parser) addWarning(path *field.Path, message string) {
 	p.warnings = append(p.warnings, NewWarning(path, message))
@@ -144,7 +162,7 @@ func (p *parser) parsePort(f Framework) int32 {
 func (p *parser) warnUnknownKeys() {
 	warn := func(kind KeyKind, path *field.Path, values map[string]string) {
 		for _, name := range sortedKeys(values) {
-			if !strings.HasPrefix(name, Prefix) {
+			if !strings.HasPrefix(name, Prefix) || len(p.warnings) >= MaxErrors {
 				continue
 			}
 			if problem := checkKey(kind, name); problem != "" {
@@ -155,7 +173,7 @@ func (p *parser) warnUnknownKeys() {
 	warn(KeyKindLabel, labelsPath, p.meta.Labels)
 	warn(KeyKindAnnotation, annotationsPath, p.meta.Annotations)
 	for _, name := range sortedKeys(p.workload.Template().Annotations) {
-		if strings.HasPrefix(name, Prefix) {
+		if strings.HasPrefix(name, Prefix) && len(p.warnings) < MaxErrors {
 			p.addWarning(templateAnnotationsPath.Key(name),
 				"has no effect on the pod template; move it to the metadata of the "+string(p.workload.Kind()))
 		}

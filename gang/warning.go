@@ -30,12 +30,13 @@ func (w Warning) String() string {
 // Warnings are the warnings about one workload in the order in which its fields were checked.
 type Warnings []Warning
 
-// Strings returns one line for each warning that is not advice; nil if there are no such warnings.
+// Strings returns one line of at most 1024 bytes for each warning that is not advice; nil if there are
+// no such warnings.
 func (ws Warnings) Strings() []string {
 	var lines []string
 	for _, w := range ws {
 		if !w.Advice {
-			lines = append(lines, w.String())
+			lines = append(lines, ShortenText(w.String()))
 		}
 	}
 	return lines

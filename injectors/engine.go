@@ -260,7 +260,7 @@ func (e *Engine) buildPlan(g gang.Gang) (plan.Plan, error) {
 }
 
 func newInvalidError(w gang.Workload, errs field.ErrorList) error {
-	return apierrors.NewInvalid(w.GroupKind(), w.Meta().Name, errs)
+	return apierrors.NewInvalid(w.GroupKind(), gang.ShortenText(w.Meta().Name), gang.LimitErrors(errs))
 }
 
 // IsDenied reports whether err is a user error that a change of the workload can fix, as opposed to an

@@ -27,7 +27,13 @@ var podRankRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		"result (allowed, denied or error) and reason.",
 }, []string{"kind", "result", "reason"})
 
-func init() { metrics.Registry.MustRegister(admissionRequests, podRankRequests) }
+// refusedRequests counts the requests that were refused without being decoded.
+var refusedRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "rollcall_admission_refused_requests_total",
+	Help: "Number of admission requests that exceeded a bound, by reason (TooManyRequests or RequestEntityTooLarge).",
+}, []string{"reason"})
+
+func init() { metrics.Registry.MustRegister(admissionRequests, podRankRequests, refusedRequests) }
 
 // recordAdmission counts a response of the mutating endpoint.
 func recordAdmission(e *injectors.Engine, req admission.Request, framework string, reason gang.Reason) {

@@ -16,16 +16,19 @@ const (
 	MutatePodPath = "/mutate-pod"
 )
 
-// Register adds all endpoints to a server. A panic fails only its own request, because
+// Register adds all endpoints to a server. They refuse requests that are too large, and requests that
+// arrive faster than they can be handled. A panic fails only its own request, because
 // controller-runtime recovers from the panic and counts it in controller_runtime_webhook_panics_total.
 // The function draining reports whether a shutdown has started. It must be safe for concurrent use.
 func Register(server ctrlwebhook.Server, scheme *runtime.Scheme, e *injectors.Engine, draining func() bool) {
+	l := newLimiter(maxConcurrentRequests)
 	for path, handler := range map[string]ctrlwebhook.AdmissionHandler{
 		MutatePath:    NewMutator(e),
 		ValidatePath:  NewValidator(scheme, e),
 		MutatePodPath: PodRankHandler{},
 	} {
-		server.Register(path, closeWhileDraining(&ctrlwebhook.Admission{Handler: handler}, draining))
+		limited := l.limitRequests(&ctrlwebhook.Admission{Handler: handler})
+		server.Register(path, closeWhileDraining(limited, draining))
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -52,6 +54,7 @@ func runManager(signal context.Context, args []string, stderr io.Writer) error {
 		return err
 	}
 	log.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})))
+	reserveMemory()
 	serving, draining := delayShutdown(signal, o.shutdownDelay)
 	mgr, err := newManager(signal, o, draining)
 	if err != nil {
@@ -61,6 +64,15 @@ func runManager(signal context.Context, args []string, stderr io.Writer) error {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
+}
+
+// reserveMemory reduces the limit of the environment variable GOMEMLIMIT by a tenth. The chart sets the
+// variable to the limit of the container, which also includes memory that the Go runtime does not
+// manage.
+func reserveMemory() {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		debug.SetMemoryLimit(limit - limit/10)
+	}
 }
 
 // newManager returns a manager with certificates, webhooks, reconcilers and probes.
@@ -174,8 +186,8 @@ func newCacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework)},
-			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework)},
+			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
+			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
 			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang)},
 			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.TrimPod},
 		},

@@ -61,25 +61,33 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 // special task"). TFJob includes the evaluator in the cluster since 1.0. Both ways caused problems for
 // users (kubeflow/trainer#1139).
 func formatTFConfig(g gang.Gang) string {
-	var jobs []string
+	var config strings.Builder
+	config.WriteString(`{"cluster":{`)
+	separator := ""
 	for _, m := range g.Members {
 		if m.Role != roleEvaluator {
-			jobs = append(jobs, fmt.Sprintf("%q:[%s]", m.Role, formatAddresses(g, m)))
+			fmt.Fprintf(&config, "%s%q:[", separator, m.Role)
+			writeAddresses(&config, g, m)
+			config.WriteByte(']')
+			separator = ","
 		}
 	}
-	return fmt.Sprintf(`{"cluster":{%s},"task":{"type":"%s","index":$(%s)},"environment":"cloud"}`,
-		strings.Join(jobs, ","), g.Role, indexEnv)
+	fmt.Fprintf(&config, `},"task":{"type":"%s","index":$(%s)},"environment":"cloud"}`, g.Role, indexEnv)
+	return config.String()
 }
 
-// formatAddresses returns the quoted addresses of the pods of a member, separated by commas.
-func formatAddresses(g gang.Gang, m gang.Member) string {
-	var addresses strings.Builder
-	suffix := fmt.Sprintf(".%s:%d\"", g.ServiceFQDN(), g.Port)
+// writeAddresses writes the quoted addresses of the pods of a member, separated by commas. A gang can
+// have so many pods that the text is too long for a variable, so the function makes no copies.
+func writeAddresses(out *strings.Builder, g gang.Gang, m gang.Member) {
+	prefix, suffix := `"`+m.WorkloadName+"-", fmt.Sprintf(".%s:%d\"", g.ServiceFQDN(), g.Port)
+	const maxIndexLength = len("99999,")
+	out.Grow(int(m.Size) * (len(prefix) + maxIndexLength + len(suffix)))
 	for i := range m.Size {
 		if i > 0 {
-			addresses.WriteByte(',')
+			out.WriteByte(',')
 		}
-		addresses.WriteString(`"` + m.WorkloadName + "-" + strconv.Itoa(int(i)) + suffix)
+		out.WriteString(prefix)
+		out.WriteString(strconv.Itoa(int(i)))
+		out.WriteString(suffix)
 	}
-	return addresses.String()
 }

@@ -77,7 +77,7 @@ func (r *Reconciler) ensureService(
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if apierrors.IsNotFound(err) {
 		// The cache contains only Services of Rollcall, and the user may have created the Service.
-		err = r.APIReader.Get(ctx, client.ObjectKeyFromObject(want), have)
+		have, err = r.readUserService(ctx, client.ObjectKeyFromObject(want))
 	}
 	switch {
 	case apierrors.IsNotFound(err):

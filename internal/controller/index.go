@@ -97,11 +97,19 @@ func (r *Reconciler) listPods(ctx context.Context, namespace string, owner types
 
 // hasMultiWorkloadGang reports whether a multi-workload gang of the name exists.
 func (r *Reconciler) hasMultiWorkloadGang(ctx context.Context, namespace, name string) bool {
-	workloads, err := r.listWorkloads(ctx, indexMultiWorkload, namespace, name)
+	options := []client.ListOption{
+		client.InNamespace(namespace), client.MatchingFields{indexMultiWorkload: name}, client.UnsafeDisableDeepCopy,
+	}
+	var jobs batchv1.JobList
+	var sets appsv1.StatefulSetList
+	err := r.Client.List(ctx, &jobs, options...)
+	if err == nil && len(jobs.Items) == 0 {
+		err = r.Client.List(ctx, &sets, options...)
+	}
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to list the members of a gang")
 	}
-	return len(workloads) > 0
+	return len(jobs.Items)+len(sets.Items) > 0
 }
 
 // isInMultiWorkloadGang reports whether a workload is reconciled as a member of a multi-workload gang.

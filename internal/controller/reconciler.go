@@ -33,8 +33,8 @@ import (
 const FieldOwner = client.FieldOwner("rollcall-controller")
 
 // maxConcurrentReconciles is the number of gangs that are reconciled at the same time. A pass consists
-// of reads of the cache and rare writes, so two workers are enough.
-const maxConcurrentReconciles = 2
+// of reads of the cache and rare writes. While some passes wait for a slow write, others continue.
+const maxConcurrentReconciles = 10
 
 // Reconciler reconciles gangs. Its exported fields are required.
 type Reconciler struct {
@@ -50,8 +50,9 @@ type Reconciler struct {
 	// Clock provides the times of phases.
 	Clock clock.PassiveClock
 
-	sessions sessions
-	throttle podEventThrottle
+	sessions     sessions
+	throttle     podEventThrottle
+	userServices userServices
 }
 
 // Request identifies the workloads that are reconciled together: a gang of one workload by the kind and
@@ -93,6 +94,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		WithOptions(controller.TypedOptions[Request]{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             newRateLimiter(),
+			NewQueue:                newRequestQueue,
 		}).
 		WithLogConstructor(newLogConstructor(mgr.GetLogger())).
 		Complete(r)
@@ -167,7 +169,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 // always see the current phase.
 func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	for _, m := range g.members {
-		if !m.isInjected() {
+		if isTooLarge(m.Workload) {
+			r.reportTooLarge(m.Workload)
+		} else if !m.isInjected() {
 			g.pass.handleError(r.reportNotInjected(ctx, m.Workload))
 		}
 	}

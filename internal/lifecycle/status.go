@@ -28,7 +28,9 @@ type Status struct {
 // there is none, if it cannot be decoded, or if it has another version.
 func ReadStatus(w gang.Workload) Status {
 	var s Status
-	if json.Unmarshal([]byte(w.Meta().Annotations[gang.AnnotationStatus]), &s) != nil || s.Version != StatusVersion {
+	text := w.Meta().Annotations[gang.AnnotationStatus]
+	isTooLong := len(text) > gang.MaxWrittenAnnotationLength
+	if isTooLong || json.Unmarshal([]byte(text), &s) != nil || s.Version != StatusVersion {
 		return Status{}
 	}
 	return s

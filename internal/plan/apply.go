@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -27,7 +26,11 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, gang.Denials) {
 	}
 	a := &applier{
 		workload: w, pod: newPodTemplate(w.Template()), gang: g, plan: p, budget: maxComparedBytes,
-		record: Record{Injector: p.Injector, Build: p.Build},
+		record:        Record{Injector: p.Injector, Build: p.Build},
+		trainingNames: map[string]bool{},
+	}
+	for _, c := range g.Containers {
+		a.trainingNames[c.Name] = true
 	}
 	if w.Job != nil && p.RestartInPlace {
 		a.exitCodesWithoutRestart = findExitCodesWithoutRestart(w.Job)
@@ -63,6 +66,7 @@ type applier struct {
 	// exitCodesWithoutRestart are the exit codes for which containers do not restart in place; nil if
 	// containers never restart in place.
 	exitCodesWithoutRestart []int32
+	trainingNames           map[string]bool
 	// budget is that of envComparer.
 	budget   int
 	warnings gang.Warnings
@@ -89,7 +93,7 @@ func (a *applier) removeStale() {
 }
 
 func (a *applier) isTrainingContainer(name string) bool {
-	return slices.ContainsFunc(a.gang.Containers, func(c gang.Container) bool { return c.Name == name })
+	return a.trainingNames[name]
 }
 
 // forEachTrainingContainer returns one target for each training container.

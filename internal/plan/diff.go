@@ -23,14 +23,23 @@ import (
 //
 // Diff compares the Go values and encodes only the differences.
 func Diff(original []byte, before, after runtime.Object) []jsonpatch.Operation {
-	d := differ{original: original}
+	d := differ{original: original, values: map[string]originalValue{}}
 	d.diffStructs(location{}, reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 	return d.ops
 }
 
 type differ struct {
 	original []byte
-	ops      []jsonpatch.Operation
+	// values contains the values of original that were looked up, by JSON pointer. Each lookup searches
+	// only the parent, so that the original text is not searched once for each container.
+	values map[string]originalValue
+	ops    []jsonpatch.Operation
+}
+
+// originalValue is a value of the original text. The elements of a list are decoded once.
+type originalValue struct {
+	gjson.Result
+	elements []gjson.Result
 }
 
 // location is the JSON pointer of a value in the patched object and in the original text. Indexes
@@ -58,9 +67,31 @@ func (d *differ) emitRemove(at location) {
 
 // existsInOriginal reports whether the original text has a value at the location of a struct.
 func (d *differ) existsInOriginal(at location) bool {
-	path := strings.ReplaceAll(strings.TrimPrefix(at.original, "/"), "/", ".")
-	value := gjson.GetBytes(d.original, path)
+	value := d.findOriginal(at.original)
 	return value.Exists() && value.Type != gjson.Null
+}
+
+// findOriginal returns the value at a JSON pointer in the original text.
+func (d *differ) findOriginal(pointer string) originalValue {
+	if value, ok := d.values[pointer]; ok {
+		return value
+	}
+	var value originalValue
+	if i := strings.LastIndexByte(pointer, '/'); i < 0 {
+		value.Result = gjson.ParseBytes(d.original)
+	} else {
+		parent, token := d.findOriginal(pointer[:i]), pointer[i+1:]
+		if index, err := strconv.Atoi(token); err == nil && index < len(parent.elements) {
+			value.Result = parent.elements[index]
+		} else {
+			value.Result = parent.Get(token)
+		}
+	}
+	if value.IsArray() {
+		value.elements = value.Array()
+	}
+	d.values[pointer] = value
+	return value
 }
 
 // diffStructs compares two structs by their JSON fields.

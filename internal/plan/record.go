@@ -47,11 +47,35 @@ func ReadRecord(w gang.Workload) (*Record, error) {
 	if !ok {
 		return nil, nil
 	}
+	if len(text) > gang.MaxWrittenAnnotationLength {
+		return nil, fmt.Errorf("decoding the annotation %s: it has %d bytes", gang.AnnotationInjected, len(text))
+	}
 	var r Record
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return nil, fmt.Errorf("decoding the annotation %s: %w", gang.AnnotationInjected, err)
 	}
+	if n := r.maxTargets(); n > maxRecordedTargets {
+		return nil, fmt.Errorf("decoding the annotation %s: it contains %d values of one kind", gang.AnnotationInjected, n)
+	}
 	return &r, nil
+}
+
+// maxRecordedTargets is the maximum number of recorded values of one kind in a container or in a pod
+// template. Injectors set about 30. A user could list any number of the user's own values, and the
+// removal of each costs as much as their number.
+const maxRecordedTargets = 200
+
+// maxTargets returns the largest number of recorded values of one kind in a container or in the pod
+// template. Some kinds have one value for each container, of which there are at most
+// [gang.MaxContainers].
+func (r *Record) maxTargets() int {
+	n := max(len(r.InitContainers), len(r.Volumes), len(r.Labels), len(r.DNSSearches))
+	for _, byContainer := range []map[string]digestsByName{r.Env, r.Mounts, r.Resources} {
+		for _, digests := range byContainer {
+			n = max(n, len(digests))
+		}
+	}
+	return n
 }
 
 func (r *Record) writeTo(w gang.Workload) error {

@@ -1,0 +1,118 @@
+package gang
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// checkLimits returns an error for each part of a workload that is too large to be parsed. Admission
+// runs before the API server validates the object, so a name can have megabytes.
+func checkLimits(w Workload) field.ErrorList {
+	var errs field.ErrorList
+	check := func(path *field.Path, text string, limit int) {
+		if len(text) > limit {
+			errs = append(errs, newTooLongError(path, len(text), limit))
+		}
+	}
+	meta, spec := w.Meta(), &w.Template().Spec
+	check(field.NewPath("metadata", "name"), meta.Name, validation.DNS1123SubdomainMaxLength)
+	check(field.NewPath("metadata", "namespace"), meta.Namespace, validation.DNS1123LabelMaxLength)
+	for _, k := range keys {
+		if k.Kind == KeyKindLabel {
+			check(labelsPath.Key(k.Name), meta.Labels[k.Name], validation.LabelValueMaxLength)
+		} else {
+			check(annotationsPath.Key(k.Name), meta.Annotations[k.Name], maxAnnotationLength(k.Name))
+		}
+	}
+	check(templateSpecPath.Child("subdomain"), spec.Subdomain, validation.DNS1123LabelMaxLength)
+	if w.StatefulSet != nil {
+		check(field.NewPath("spec", "serviceName"), w.StatefulSet.Spec.ServiceName, validation.DNS1123SubdomainMaxLength)
+	}
+	if n := len(spec.Containers) + len(spec.InitContainers); n > MaxContainers {
+		err := field.TooMany(templateSpecPath.Child("containers"), n, MaxContainers)
+		err.Detail += " including init containers; remove containers"
+		errs = append(errs, err)
+	}
+	if n := MeasureTemplate(w.Template(), MaxCachedText); n > MaxTemplateBytes {
+		errs = append(errs, field.Invalid(templateSpecPath, fmt.Sprintf("%d bytes", n), fmt.Sprintf(
+			"the containers must have at most %d bytes, where a text counts as at most %d; "+
+				"move data from variables and arguments to a ConfigMap or a volume",
+			MaxTemplateBytes, MaxCachedText)))
+	}
+	return errs
+}
+
+// MeasureTemplate returns the approximate number of bytes that a pod template needs in the cache of a
+// manager: the texts of labels, names, commands and variables, and the Go types around them. A text that
+// is longer than maxText counts as maxText.
+func MeasureTemplate(template *corev1.PodTemplateSpec, maxText int) int {
+	const perContainer, perVariable, perText = 400, 64, 16
+	size := 0
+	add := func(overhead int, texts ...string) {
+		size += overhead
+		for _, text := range texts {
+			size += min(len(text), maxText) + perText
+		}
+	}
+	for key, value := range template.Labels {
+		add(0, key, value)
+	}
+	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			add(perContainer, c.Name)
+			add(0, c.Command...)
+			add(0, c.Args...)
+			for j := range c.Env {
+				add(perVariable, c.Env[j].Name, c.Env[j].Value)
+			}
+			size += perVariable * (len(c.EnvFrom) + len(c.Resources.Limits) + len(c.Resources.Requests) +
+				len(c.Resources.Claims))
+		}
+	}
+	return size
+}
+
+// maxAnnotationLength returns the maximum length of an annotation in bytes.
+func maxAnnotationLength(key string) int {
+	if IsWrittenByRollcall(key) {
+		return MaxWrittenAnnotationLength
+	}
+	return MaxAnnotationLength
+}
+
+func newTooLongError(path *field.Path, length, limit int) *field.Error {
+	err := field.TooLong(path, "", limit)
+	err.Detail += fmt.Sprintf(" and has %d; shorten the value", length)
+	return err
+}
+
+// LimitErrors returns at most [MaxErrors] errors, without long texts of the user. The last error states
+// how many errors it leaves out. It does not change its argument.
+func LimitErrors(errs field.ErrorList) field.ErrorList {
+	var out field.ErrorList
+	for _, err := range errs[:min(len(errs), MaxErrors)] {
+		short := *err
+		short.Field, short.Detail = ShortenText(err.Field), ShortenText(err.Detail)
+		if text, ok := err.BadValue.(string); ok {
+			short.BadValue = ShortenText(text)
+		}
+		out = append(out, &short)
+	}
+	if omitted := len(errs) - len(out); omitted > 0 {
+		out[len(out)-1].Detail += fmt.Sprintf("; the list omits %d more errors", omitted)
+	}
+	return out
+}
+
+// ShortenText returns at most 1024 bytes of a text for a message.
+func ShortenText(text string) string {
+	if len(text) <= maxShownLength {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxShownLength], "") + "…"
+}

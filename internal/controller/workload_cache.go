@@ -1,0 +1,149 @@
+package controller
+
+import (
+	"math"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/gang"
+)
+
+// annotationTooLarge marks a workload in the cache that is too large to be followed. The API server
+// rejects the key because of the space, so users cannot set it.
+const annotationTooLarge = gang.Prefix + "too large"
+
+// TrimWorkload is a transform function of the cache. It returns a Job or a StatefulSet without the fields
+// that the reconciler does not read: volumes, probes, scheduling, and annotations of others. A workload
+// that is still larger than gang.MaxTemplateBytes loses its containers and is not followed. TrimWorkload
+// does not change its argument. Objects of other types are returned unchanged.
+func TrimWorkload(o any) (any, error) {
+	switch workload := o.(type) {
+	case *batchv1.Job:
+		out := *workload
+		out.ObjectMeta = trimWorkloadMetadata(&workload.ObjectMeta)
+		out.Spec.Template = trimTemplate(&workload.Spec.Template, &out.ObjectMeta)
+		return &out, nil
+	case *appsv1.StatefulSet:
+		out := *workload
+		out.ObjectMeta = trimWorkloadMetadata(&workload.ObjectMeta)
+		out.Spec.VolumeClaimTemplates = nil
+		out.Spec.Template = trimTemplate(&workload.Spec.Template, &out.ObjectMeta)
+		return &out, nil
+	default:
+		return o, nil // a tombstone
+	}
+}
+
+// trimWorkloadMetadata returns metadata without managedFields and without annotations of others.
+func trimWorkloadMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
+	out := *meta
+	out.ManagedFields = nil
+	out.Annotations = selectKeys(meta.Annotations)
+	return out
+}
+
+// selectKeys returns the annotations that the reconciler reads; nil if there are none.
+func selectKeys(annotations map[string]string) map[string]string {
+	var out map[string]string
+	for key, value := range annotations {
+		if strings.HasPrefix(key, gang.Prefix) || key == gang.AnnotationDefaultContainer {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// trimTemplate returns a pod template with the fields that parsing reads. If the template is too large,
+// it removes the containers and marks the metadata of the workload.
+func trimTemplate(template *corev1.PodTemplateSpec, meta *metav1.ObjectMeta) corev1.PodTemplateSpec {
+	spec := &template.Spec
+	out := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: template.Labels, Annotations: selectKeys(template.Annotations)},
+		Spec: corev1.PodSpec{
+			RestartPolicy:     spec.RestartPolicy,
+			Hostname:          spec.Hostname,
+			Subdomain:         spec.Subdomain,
+			SetHostnameAsFQDN: spec.SetHostnameAsFQDN,
+			HostNetwork:       spec.HostNetwork,
+			DNSPolicy:         spec.DNSPolicy,
+			SchedulingGates:   spec.SchedulingGates,
+			ResourceClaims:    spec.ResourceClaims,
+			Containers:        trimContainers(spec.Containers),
+			InitContainers:    trimContainers(spec.InitContainers),
+		},
+	}
+	if gang.MeasureTemplate(&out, math.MaxInt) > gang.MaxTemplateBytes {
+		shortenTexts(out.Spec.Containers)
+		shortenTexts(out.Spec.InitContainers)
+	}
+	if gang.MeasureTemplate(&out, gang.MaxCachedText) > gang.MaxTemplateBytes {
+		out.Spec.Containers, out.Spec.InitContainers = nil, nil
+		annotations := map[string]string{annotationTooLarge: ""}
+		if status, ok := meta.Annotations[gang.AnnotationStatus]; ok {
+			annotations[gang.AnnotationStatus] = status
+		}
+		meta.Annotations = annotations
+	}
+	return out
+}
+
+// trimContainers keeps names, resources, commands and variables.
+func trimContainers(containers []corev1.Container) []corev1.Container {
+	var out []corev1.Container
+	for i := range containers {
+		c := &containers[i]
+		out = append(out, corev1.Container{
+			Name:          c.Name,
+			Command:       c.Command,
+			Args:          c.Args,
+			Env:           c.Env,
+			EnvFrom:       c.EnvFrom,
+			Resources:     c.Resources,
+			RestartPolicy: c.RestartPolicy,
+		})
+	}
+	return out
+}
+
+// shortenTexts truncates the long texts of containers. It copies the lists, which the original shares.
+func shortenTexts(containers []corev1.Container) {
+	shorten := func(texts []string) []string {
+		out := make([]string, len(texts))
+		for i, text := range texts {
+			out[i] = strings.Clone(text[:min(len(text), gang.MaxCachedText)]) // a part would keep the whole text in memory
+		}
+		return out
+	}
+	for i := range containers {
+		c := &containers[i]
+		c.Command, c.Args = shorten(c.Command), shorten(c.Args)
+		env := make([]corev1.EnvVar, len(c.Env))
+		for j := range c.Env {
+			env[j] = c.Env[j]
+			env[j].Value = shorten([]string{c.Env[j].Value})[0]
+		}
+		c.Env = env
+	}
+}
+
+// isTooLarge reports whether a workload of the cache is too large to be followed.
+func isTooLarge(w gang.Workload) bool {
+	_, marked := w.Meta().Annotations[annotationTooLarge]
+	return marked
+}
+
+// reportTooLarge records that Rollcall does not follow a workload. Admission denies such a workload, so
+// the workload was created while no webhook was called.
+func (r *Reconciler) reportTooLarge(w gang.Workload) {
+	r.recordWarning(w, gang.ReasonTooLarge, eventActionCheckInjection,
+		"Rollcall does not follow the workload because its pod template is larger than %d KiB. "+
+			"Move data from variables and arguments to a ConfigMap or a volume, and recreate the workload",
+		gang.MaxTemplateBytes>>10)
+}

@@ -1,0 +1,268 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/lifecycle"
+)
+
+// trimCopy returns a workload as the cache contains it.
+func trimCopy(t testing.TB, w gang.Workload) gang.Workload {
+	t.Helper()
+	trimmed, err := TrimWorkload(w.DeepCopy().Object())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := gang.WorkloadOf(trimmed.(client.Object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestTrimWorkload checks with all golden cases that the reconciler reads the same gang, status and
+// record from a workload of the cache as from the whole workload.
+func TestTrimWorkload(t *testing.T) {
+	admitted := 0
+	for _, c := range conformance.GoldenCases(t) {
+		w := conformance.ParseWorkload(t, c.Manifest)
+		w.Meta().Namespace = "team"
+		if _, err := testEngine.Admit(w); err != nil || w.Meta().Annotations[gang.AnnotationInjected] == "" {
+			continue
+		}
+		admitted++
+		before := w.DeepCopy()
+		trimmed := trimCopy(t, w)
+		want, wantErr := testEngine.Describe(w)
+		got, gotErr := testEngine.Describe(trimmed)
+		if diff := cmp.Diff(want, got); diff != "" || (wantErr == nil) != (gotErr == nil) {
+			t.Errorf("%s: errors %v and %v, gang (-whole +trimmed):\n%s", c.Name, wantErr, gotErr, diff)
+		}
+		if diff := cmp.Diff(lifecycle.Observe(w), lifecycle.Observe(trimmed)); diff != "" {
+			t.Errorf("%s: observation (-whole +trimmed):\n%s", c.Name, diff)
+		}
+		if diff := cmp.Diff(before.Object(), w.Object()); diff != "" {
+			t.Errorf("%s: the argument changed (-before +after):\n%s", c.Name, diff)
+		}
+	}
+	if admitted == 0 {
+		t.Fatal("no golden case was admitted")
+	}
+}
+
+// newLargeJob returns an admitted Job with everything that teams put into a pod template.
+func newLargeJob(t testing.TB, index int) *batchv1.Job {
+	t.Helper()
+	c := corev1.Container{
+		Name: "trainer", Image: "registry.example.com/team/train:1",
+		Args: []string{strings.Repeat("x", 100_000)},
+		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			Exec: &corev1.ExecAction{Command: []string{strings.Repeat("x", 1000)}},
+		}},
+	}
+	for i := range 50 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: strings.Repeat("v", 30)})
+		c.VolumeMounts = append(c.VolumeMounts,
+			corev1.VolumeMount{Name: fmt.Sprintf("v%d", i), MountPath: fmt.Sprintf("/m%d", i)})
+	}
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: fmt.Sprintf("train-%d", index),
+			Labels:      map[string]string{gang.LabelFramework: "pytorch"},
+			Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 110_000)},
+			ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:a":"` + strings.Repeat("x", 5000) + `"}`),
+			}},
+		},
+		Spec: batchv1.JobSpec{
+			Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}},
+		},
+	}
+	for i := range 50 {
+		job.Spec.Template.Spec.Volumes = append(job.Spec.Template.Spec.Volumes, corev1.Volume{
+			Name: fmt.Sprintf("v%d", i),
+			VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("c%d", i)},
+			}},
+		})
+	}
+	return job
+}
+
+// TestWorkloadMemory measures the memory of Jobs in the cache. A Job of 3 MiB must not need more than a
+// little more than gang.MaxTemplateBytes.
+func TestWorkloadMemory(t *testing.T) {
+	measure := func(t *testing.T, newJob func(int) *batchv1.Job) (whole, trimmed uint64) {
+		t.Helper()
+		const count = 10
+		for _, transform := range []func(any) (any, error){func(o any) (any, error) { return o, nil }, TrimWorkload} {
+			var before, after runtime.MemStats
+			collectGarbage()
+			runtime.ReadMemStats(&before)
+			objects := make([]any, count)
+			for i := range objects {
+				text, err := json.Marshal(newJob(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				job := &batchv1.Job{} // decoded, so that the Jobs share no memory
+				if err := json.Unmarshal(text, job); err != nil {
+					t.Fatal(err)
+				}
+				if objects[i], err = transform(job); err != nil {
+					t.Fatal(err)
+				}
+			}
+			collectGarbage()
+			runtime.ReadMemStats(&after)
+			runtime.KeepAlive(objects)
+			whole, trimmed = trimmed, (after.HeapAlloc-before.HeapAlloc)/count
+		}
+		return whole, trimmed
+	}
+	for name, c := range map[string]struct {
+		newJob func(int) *batchv1.Job
+		most   uint64
+	}{
+		"Job with a script of 100 kB and 50 volumes": {
+			newJob: func(i int) *batchv1.Job { return newLargeJob(t, i) }, most: 120_000,
+		},
+		"Job with arguments of 1 MB": { // the texts are truncated
+			newJob: func(i int) *batchv1.Job {
+				job := newLargeJob(t, i)
+				job.Spec.Template.Spec.Containers[0].Args = []string{strings.Repeat("x", 1_000_000)}
+				return job
+			},
+			most: 20_000,
+		},
+		"Job with 60,000 variables": { // the Job is not followed
+			newJob: func(i int) *batchv1.Job {
+				job := newLargeJob(t, i)
+				job.Spec.Template.Spec.Containers[0].Env = make([]corev1.EnvVar, 60_000)
+				return job
+			},
+			most: 10_000,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole, trimmed := measure(t, c.newJob)
+			t.Logf("%d kB without and %d kB with the transform", whole/1000, trimmed/1000)
+			if trimmed > c.most {
+				t.Errorf("a Job needs %d bytes, want at most %d", trimmed, c.most)
+			}
+		})
+	}
+}
+
+// collectGarbage frees all garbage. Pools are emptied by the second collection.
+func collectGarbage() {
+	runtime.GC()
+	runtime.GC()
+}
+
+// TestTooLargeWorkload checks that a workload that is too large gets an Event and no child objects.
+func TestTooLargeWorkload(t *testing.T) {
+	job := admitObject(t, newLargeJob(t, 0)).(*batchv1.Job)
+	job.Spec.Template.Spec.Containers[0].Env = make([]corev1.EnvVar, 60_000)
+	w := newTestCluster(t, trimCopy(t, gang.Workload{Job: job}).Job)
+	w.reconcileOnce(t, Request{Namespace: "team", Kind: gang.Job, Name: job.Name})
+	select {
+	case event := <-w.Recorder.(*events.FakeRecorder).Events:
+		if !strings.Contains(event, string(gang.ReasonTooLarge)) {
+			t.Errorf("the Event is %q", event)
+		}
+	default:
+		t.Error("there is no Event")
+	}
+	var services corev1.ServiceList
+	if err := w.List(t.Context(), &services); err != nil || len(services.Items) > 0 {
+		t.Errorf("the Services are %v, error %v", services.Items, err)
+	}
+	live := &batchv1.Job{}
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(job), live); err != nil {
+		t.Fatal(err)
+	}
+	if status := live.Annotations[gang.AnnotationStatus]; status != "" {
+		t.Errorf("the status is %s", status)
+	}
+}
+
+// TestUserServiceReads checks that a Service of a user is read once in each interval.
+func TestUserServiceReads(t *testing.T) {
+	job := admitObject(t, &batchv1.Job{
+		ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""), Spec: singlePodJobSpec(),
+	})
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train"},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{gang.LabelGang: "train"}},
+	}
+	w := newTestCluster(t, job)
+	reader := &countingReader{Reader: newTestCluster(t, service).Client}
+	w.APIReader = reader
+	request := Request{Namespace: "team", Kind: gang.Job, Name: "train"}
+	for range 10 {
+		w.reconcileOnce(t, request)
+	}
+	if reader.reads != 1 {
+		t.Errorf("%d reads within the interval, want 1", reader.reads)
+	}
+	w.clock.SetTime(w.clock.Now().Add(serviceRetryInterval))
+	w.reconcileOnce(t, request)
+	if reader.reads != 2 {
+		t.Errorf("%d reads after the interval, want 2", reader.reads)
+	}
+}
+
+// countingReader counts the reads of single objects.
+type countingReader struct {
+	client.Reader
+	reads int
+}
+
+func (c *countingReader) Get(
+	ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption,
+) error {
+	c.reads++
+	return c.Reader.Get(ctx, key, o, options...)
+}
+
+// TestDescribeCost checks that no workload in the cache is expensive to trim and to parse, even if its user
+// changed the annotations after its admission. Objects beyond 1.5 MiB do not fit into etcd.
+func TestDescribeCost(t *testing.T) {
+	const maxStoredBytes, maxAllocated = 3 << 19, 64 << 20
+	for _, input := range conformance.AdversarialInputs() {
+		w, _ := gang.NewWorkload(input.Kind)
+		if len(input.Object) > maxStoredBytes || json.Unmarshal([]byte(input.Object), w.Object()) != nil {
+			continue
+		}
+		if w.Meta().Annotations == nil {
+			w.Meta().Annotations = map[string]string{}
+		}
+		w.Meta().Annotations[gang.AnnotationInjected] = "{}"
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := testEngine.Describe(trimCopy(t, w))
+		runtime.ReadMemStats(&after)
+		allocated := after.TotalAlloc - before.TotalAlloc
+		t.Logf("%s: %.1f MiB, error %v", input.Name, float64(allocated)/(1<<20), err != nil)
+		if allocated > maxAllocated {
+			t.Errorf("%s: %d bytes were allocated, want at most %d", input.Name, allocated, maxAllocated)
+		}
+	}
+}

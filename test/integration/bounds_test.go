@@ -1,0 +1,174 @@
+package integration
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
+)
+
+// TestBounds checks how an API server and its clients handle the bounds of the webhooks.
+func TestBounds(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	m := &manager{installation.New(t, c)}
+	t.Run("TooLarge", func(t *testing.T) { testTooLargeWorkload(t, m, m.createNamespace(t)) })
+	t.Run("TooManyRequests", func(t *testing.T) { testTooManyRequests(t, m, m.createNamespace(t)) })
+	t.Run("Chart", func(t *testing.T) { testChartBounds(t, c) })
+}
+
+// testTooLargeWorkload checks that users read why a workload is denied.
+func testTooLargeWorkload(t *testing.T, m *manager, ns string) {
+	job := newJob("train", 1)
+	for i := range 6000 {
+		job.Spec.Template.Spec.Containers[0].Env = append(job.Spec.Template.Spec.Containers[0].Env,
+			corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: "x"})
+	}
+	_, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), job, metav1.CreateOptions{})
+	const want = "the request contains a list or an object with more than 5000 elements, " +
+		"which exceeds a bound of Rollcall; " +
+		"move data from the pod template and from annotations to a ConfigMap or to a volume"
+	if !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
+
+// testTooManyRequests occupies the manager with requests that do not arrive completely. An API server
+// then returns an error that clients of Kubernetes retry.
+func testTooManyRequests(t *testing.T, m *manager, ns string) {
+	configuration, err := m.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(
+		t.Context(), installation.Release, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint, err := url.Parse(*configuration.Webhooks[0].ClientConfig.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(m.Cluster.Config())
+	config.QPS = -1
+	client := kubernetes.NewForConfigOrDie(config)
+	wait.For(t, "a refused request", func(ctx context.Context) error {
+		for range 8 {
+			defer sendIncompleteRequest(t, endpoint)()
+		}
+		err := client.BatchV1().RESTClient().Post().Namespace(ns).Resource("jobs").MaxRetries(0).
+			Body(newJob("refused", 1)).Do(ctx).Error()
+		if !apierrors.IsTooManyRequests(err) {
+			return fmt.Errorf("error %w, want the code 429", err)
+		}
+		if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 1 {
+			t.Errorf("the delay is %d s, want 1 s", seconds)
+		}
+		const want = `admission webhook "inject.rollcall.training" denied the request: Rollcall handles 8 other requests; ` +
+			"nothing is wrong with the object, so try again"
+		if err.Error() != want {
+			t.Errorf("error %q, want %q", err, want)
+		}
+		// The same client with its default number of retries.
+		if _, err := client.BatchV1().Jobs(ns).Create(ctx, newJob("retried", 1), metav1.CreateOptions{}); err != nil {
+			t.Errorf("creating a Job with retries: %v", err)
+		}
+		return nil
+	})
+}
+
+// sendIncompleteRequest sends the beginning of a request and returns a function that closes the
+// connection.
+func sendIncompleteRequest(t *testing.T, endpoint *url.URL) func() {
+	t.Helper()
+	//nolint:gosec // the test does not verify the certificate
+	conn, err := tls.Dial("tcp", endpoint.Host, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+		endpoint.Path, endpoint.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = conn.Close() }
+}
+
+// testChartBounds checks what the chart installs to bound the managers.
+func testChartBounds(t *testing.T, c *cluster.Cluster) {
+	client := kubernetes.NewForConfigOrDie(c.Config())
+	ctx, dryRun := t.Context(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	objects := renderChart(t, c, "--set", "networkPolicy.enabled=true",
+		"--set-json", `networkPolicy.apiServerCIDRs=["192.0.2.0/28"]`,
+		"--set-json", `networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"team":"monitoring"}}}]`)
+
+	policy := installation.SingleObject[*networkingv1.NetworkPolicy](t, objects)
+	policy.Namespace = "default"
+	if _, err := client.NetworkingV1().NetworkPolicies("default").Create(ctx, policy, dryRun); err != nil {
+		t.Errorf("creating the NetworkPolicy: %v", err)
+	}
+	if n := len(policy.Spec.Ingress); n != 3 || policy.Spec.Ingress[0].From[0].IPBlock.CIDR != "192.0.2.0/28" {
+		t.Errorf("the NetworkPolicy allows %+v", policy.Spec.Ingress)
+	}
+	for _, o := range renderChart(t, c, "--set", "flowSchema.enabled=false") {
+		switch o.(type) {
+		case *networkingv1.NetworkPolicy, *flowcontrolv1.FlowSchema:
+			t.Errorf("the chart contains a %T that the values disable", o)
+		}
+	}
+
+	env := installation.SingleObject[*appsv1.Deployment](t, objects).Spec.Template.Spec.Containers[0].Env
+	if last := env[len(env)-1]; last.Name != "GOMEMLIMIT" || last.ValueFrom.ResourceFieldRef.Resource != "limits.memory" {
+		t.Errorf("the last variable is %+v, want GOMEMLIMIT", last)
+	}
+	unlimited := renderChart(t, c, "--set", "resources.limits=null")
+	for _, e := range installation.SingleObject[*appsv1.Deployment](t, unlimited).Spec.Template.Spec.Containers[0].Env {
+		if e.Name == "GOMEMLIMIT" {
+			t.Error("GOMEMLIMIT is set without a memory limit; it would be the memory of the node")
+		}
+	}
+	checkFlowSchema(t, c, client, installation.SingleObject[*flowcontrolv1.FlowSchema](t, objects))
+}
+
+// checkFlowSchema installs a FlowSchema and checks that it applies to requests of the managers.
+func checkFlowSchema(t *testing.T, c *cluster.Cluster, client kubernetes.Interface, schema *flowcontrolv1.FlowSchema) {
+	t.Helper()
+	created, err := client.FlowcontrolV1().FlowSchemas().Create(t.Context(), schema, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating the FlowSchema: %v", err)
+	}
+	config := rest.CopyConfig(c.Config())
+	config.Impersonate.UserName = "system:serviceaccount:" + installation.Namespace + ":" +
+		schema.Spec.Rules[0].Subjects[0].ServiceAccount.Name
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the FlowSchema to apply to the managers", func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/apis/batch/v1/jobs?limit=1", nil)
+		if err != nil {
+			return err
+		}
+		response, err := transport.Do(r)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if uid := response.Header.Get("X-Kubernetes-PF-FlowSchema-UID"); uid != string(created.UID) {
+			return fmt.Errorf("the request has the FlowSchema %q, want %q", uid, created.UID)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,221 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/tidwall/gjson"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/gang"
+)
+
+// The bounds of a request. They apply to its text, before it is decoded: the Go types of a decoded list
+// need up to 200 times as much memory as its text.
+const (
+	// maxRequestBytes is the maximum length of a request. API servers accept up to 3 MiB
+	// (k8s.io/apiserver pkg/server, MaxRequestBodyBytes), and etcd stores up to 1.5 MiB of an object. An
+	// update contains the object twice.
+	maxRequestBytes = 2 << 20
+	// headBytes is the length of the beginning of a request that contains the UID, the kind and the
+	// operation. They precede the object (k8s.io/api/admission/v1, AdmissionRequest).
+	headBytes = 4 << 10
+	// maxValues is the maximum number of JSON values in a request. A StatefulSet with 2,000 variables has
+	// 28,000, including managedFields and the previous object.
+	maxValues = 50_000
+	// maxElements is the maximum number of elements of one list or object.
+	maxElements = 5000
+	// maxDigits is the maximum number of consecutive digits. The time to decode a resource quantity grows
+	// faster than the number of its digits: a million digits take seconds.
+	maxDigits = 1000
+	// maxDepth is the maximum nesting of lists and objects. A pod template needs less than 30.
+	maxDepth = 100
+)
+
+// The bounds of concurrency. A handler never waits, so more requests at the same time would only need
+// more memory.
+const (
+	// maxConcurrentRequests is the number of requests that are handled at the same time.
+	maxConcurrentRequests = 8
+	// maxQueueTime is how long a request waits for its turn. API servers wait at least one second.
+	maxQueueTime = 500 * time.Millisecond
+	// bodyTimeout is how long the body of a request may take to arrive.
+	bodyTimeout = 2 * time.Second
+	// retryAfterSeconds is the delay after which clients send a refused request again.
+	retryAfterSeconds = 1
+)
+
+// limiter refuses requests that exceed a bound. All endpoints of a server share one limiter.
+type limiter struct {
+	slots chan struct{}
+}
+
+func newLimiter(concurrency int) *limiter { return &limiter{slots: make(chan struct{}, concurrency)} }
+
+// limitRequests returns a handler that passes on the requests within the bounds. It refuses the other
+// requests with the HTTP code 413 or 429.
+func (l *limiter) limitRequests(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !l.acquireSlot(r.Context()) {
+			head, _ := io.ReadAll(io.LimitReader(r.Body, headBytes)) // an incomplete head has no UID
+			refuseRequest(w, r, head, newTooManyRequests())
+			return
+		}
+		defer func() { <-l.slots }()
+		body, err := readBody(w, r)
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			refuseRequest(w, r, body, newTooLarge(fmt.Sprintf("more than %d bytes", maxRequestBytes)))
+			return
+		} else if err != nil {
+			http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if problem := checkText(body); problem != "" {
+			refuseRequest(w, r, body, newTooLarge(problem))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		h.ServeHTTP(w, r)
+	})
+}
+
+// acquireSlot waits for one of the slots. It returns false if none is free in time, or if the client no
+// longer waits for the response.
+func (l *limiter) acquireSlot(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, maxQueueTime)
+	defer cancel()
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// readBody reads a request of up to maxRequestBytes. After an error it returns what it has read.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	// A slow client must not keep its slot. Not every writer supports a deadline.
+	deadline := time.Now().Add(bodyTimeout) //nolint:forbidigo // a deadline of the network
+	_ = http.NewResponseController(w).SetReadDeadline(deadline)
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), maxRequestBytes)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequestBytes))
+	return body.Bytes(), err
+}
+
+// checkText returns which bound a JSON text exceeds; empty if it exceeds none. The text need not be valid.
+func checkText(text []byte) string {
+	var s textScanner
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if s.inString && c == '\\' {
+			i++ // the next character is not a delimiter
+			continue
+		}
+		if s.countDigit(c); s.digits > maxDigits {
+			return fmt.Sprintf("a number of more than %d digits", maxDigits)
+		}
+		if c == '"' {
+			s.inString = !s.inString
+		} else if !s.inString {
+			s.countDelimiter(c)
+		}
+		switch {
+		case s.depth == maxDepth-1:
+			return fmt.Sprintf("%d nested lists and objects", s.depth)
+		case s.values > maxValues:
+			return fmt.Sprintf("more than %d values", maxValues)
+		case s.elements[s.depth] > maxElements:
+			return fmt.Sprintf("a list or an object with more than %d elements", maxElements)
+		}
+	}
+	return ""
+}
+
+// textScanner counts the values of a JSON text.
+type textScanner struct {
+	inString              bool
+	depth, values, digits int
+	// elements is the number of elements of each list or object that contains the current position.
+	elements [maxDepth]int
+}
+
+// countDigit counts consecutive digits. A decimal point does not end a number.
+func (s *textScanner) countDigit(c byte) {
+	if c >= '0' && c <= '9' {
+		s.digits++
+	} else if c != '.' {
+		s.digits = 0
+	}
+}
+
+// countDelimiter counts lists, objects and their elements.
+func (s *textScanner) countDelimiter(c byte) {
+	switch c {
+	case '{', '[':
+		s.depth++
+		s.values++
+		s.elements[s.depth] = 1
+	case '}', ']':
+		s.depth = max(s.depth-1, 0)
+	case ',':
+		s.values++
+		s.elements[s.depth]++
+	}
+}
+
+func newTooManyRequests() metav1.Status {
+	return metav1.Status{
+		Status: metav1.StatusFailure,
+		Code:   http.StatusTooManyRequests,
+		Reason: metav1.StatusReasonTooManyRequests,
+		Message: fmt.Sprintf("Rollcall handles %d other requests; nothing is wrong with the object, so try again",
+			maxConcurrentRequests),
+		// The API server sends the header Retry-After, and clients of Kubernetes send the request again.
+		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds},
+	}
+}
+
+func newTooLarge(problem string) metav1.Status {
+	return metav1.Status{
+		Status: metav1.StatusFailure,
+		Code:   http.StatusRequestEntityTooLarge,
+		Reason: metav1.StatusReasonRequestEntityTooLarge,
+		Message: "the request contains " + problem + ", which exceeds a bound of Rollcall; " +
+			"move data from the pod template and from annotations to a ConfigMap or to a volume",
+	}
+}
+
+// refuseRequest denies a request. The parameter text is the beginning of the request.
+//
+// The denial is an admission response if possible, because its code and message reach the user. An
+// update of a Job gets an HTTP error instead. The webhooks for these updates have the failure policy
+// Ignore, so the API server continues without them: a denial could block the removal of a finalizer.
+func refuseRequest(w http.ResponseWriter, r *http.Request, text []byte, status metav1.Status) {
+	// A client that is still sending may not read the response.
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxRequestBytes))
+	refusedRequests.WithLabelValues(string(status.Reason)).Inc()
+	fields := gjson.GetManyBytes(text, "request.uid", "request.kind.kind", "request.operation")
+	uid, kind, operation := fields[0].String(), gang.Kind(fields[1].String()), admissionv1.Operation(fields[2].String())
+	if uid == "" || kind == gang.Job && operation == admissionv1.Update {
+		http.Error(w, status.Message, int(status.Code))
+		return
+	}
+	review := admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Response: &admissionv1.AdmissionResponse{UID: types.UID(uid), Result: &status},
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(review); err != nil {
+		log.FromContext(r.Context()).Error(err, "Failed to write a response")
+	}
+}

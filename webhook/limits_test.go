@@ -1,0 +1,151 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// newTestReview returns a request for a Job with the given object.
+func newTestReview(operation admissionv1.Operation, object string) string {
+	return fmt.Sprintf(`{"request":{"uid":"u-1","kind":{"group":"batch","version":"v1","kind":"Job"},`+
+		`"operation":%q,"object":%s}}`, operation, object)
+}
+
+// sendReview sends a request to a handler.
+func sendReview(ctx context.Context, h http.Handler, review string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, MutatePath, strings.NewReader(review)))
+	return w
+}
+
+// TestTooManyRequests checks the response to a request that gets no slot.
+func TestTooManyRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		operation admissionv1.Operation
+		wantCode  int
+	}{
+		"a creation is denied with a code that makes clients retry": {
+			operation: admissionv1.Create, wantCode: http.StatusOK,
+		},
+		"an update of a Job fails, so that the API server ignores the webhook": {
+			operation: admissionv1.Update, wantCode: http.StatusTooManyRequests,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(1)
+				proceed := make(chan struct{})
+				h := l.limitRequests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-proceed }))
+				go sendReview(t.Context(), h, newTestReview(admissionv1.Create, "{}"))
+				synctest.Wait()
+				w := sendReview(t.Context(), h, newTestReview(c.operation, "{}"))
+				close(proceed)
+				if w.Code != c.wantCode {
+					t.Fatalf("code %d, want %d: %s", w.Code, c.wantCode, w.Body)
+				}
+				if c.wantCode != http.StatusOK {
+					return
+				}
+				var review admissionv1.AdmissionReview
+				if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil {
+					t.Fatal(err)
+				}
+				r := review.Response
+				if r.Allowed || r.UID != "u-1" || r.Result.Code != http.StatusTooManyRequests ||
+					r.Result.Details.RetryAfterSeconds != retryAfterSeconds {
+					t.Errorf("the response is %+v", r)
+				}
+			})
+		})
+	}
+}
+
+// TestQueuedRequest checks that a request gets the slot of another request that ends in time, and that
+// a request whose client has gone away is not handled.
+func TestQueuedRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(1)
+		l.slots <- struct{}{}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if l.acquireSlot(ctx) {
+			t.Error("a request without a client got a slot")
+		}
+		acquired := make(chan bool)
+		go func() { acquired <- l.acquireSlot(t.Context()) }()
+		synctest.Wait()
+		<-l.slots
+		if !<-acquired {
+			t.Error("the second request got no slot")
+		}
+	})
+}
+
+// TestCheckText checks the bounds of the text of a request.
+func TestCheckText(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"ordinary object":            {text: `{"a":[1,2,{"b":"x"}]}`},
+		"delimiters in a string":     {text: `{"a":"` + strings.Repeat("[,{", maxValues) + `"}`},
+		"escaped quote in a string":  {text: `{"a":"\"` + strings.Repeat("[,{", maxValues) + `"}`},
+		"more closing brackets":      {text: strings.Repeat("]", 2*maxDepth)},
+		"list of the maximum length": {text: "[" + strings.Repeat("0,", maxElements-1) + "0]"},
+		"list that is too long": {
+			text: "[" + strings.Repeat("0,", maxElements) + "0]",
+			want: "a list or an object with more than 5000 elements",
+		},
+		"object that is too large": {
+			text: "{" + strings.Repeat(`"a":0,`, maxElements) + "}",
+			want: "a list or an object with more than 5000 elements",
+		},
+		"many short lists": {
+			text: "[" + strings.Repeat("["+strings.Repeat("0,", 99)+"0],", maxValues/100) + "0]",
+			want: "more than 50000 values",
+		},
+		"deep nesting": {
+			text: strings.Repeat("[", maxDepth-1),
+			want: "99 nested lists and objects",
+		},
+		"long number in a string": {
+			text: `{"cpu":"` + strings.Repeat("9", maxDigits+1) + `"}`,
+			want: "a number of more than 1000 digits",
+		},
+		"long number with a fraction": {
+			text: "9." + strings.Repeat("9", maxDigits),
+			want: "a number of more than 1000 digits",
+		},
+		"many short numbers": {text: strings.Repeat("9 ", maxDigits+1)},
+	} {
+		if diff := cmp.Diff(c.want, checkText([]byte(c.text))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestTooLargeRequest checks that a request beyond the bound is denied before it is decoded.
+func TestTooLargeRequest(t *testing.T) {
+	h := newLimiter(1).limitRequests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the request was handled")
+	}))
+	for name, object := range map[string]string{
+		"long string": `"` + strings.Repeat("x", maxRequestBytes) + `"`,
+		"long list":   "[" + strings.Repeat("0,", maxElements) + "0]",
+	} {
+		w := sendReview(t.Context(), h, newTestReview(admissionv1.Create, object))
+		var review admissionv1.AdmissionReview
+		if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if r := review.Response; r.Allowed || r.UID != "u-1" || r.Result.Code != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: the response is %+v", name, r)
+		}
+	}
+}
