@@ -302,7 +302,7 @@ func TestMemberRecreated(t *testing.T) {
 	}
 }
 
-// TestNewRunWithRemainingStatefulSet checks that a gang whose Job is recreated starts anew with the
+// TestNewRunWithRemainingStatefulSet checks that a gang whose Job is recreated runs again with the
 // StatefulSet that Rollcall scaled to 0 when the earlier run failed.
 func TestNewRunWithRemainingStatefulSet(t *testing.T) {
 	launcher, workers := newLauncherJob(t), newWorkerStatefulSet(t)

@@ -124,7 +124,8 @@ func (r *Reconciler) describeMisplacedMember(w gang.Workload) (gang.MemberSpec, 
 	spec := m.memberSpec()
 	switch {
 	case w.OptedOut():
-		spec.Problem = fmt.Sprintf("has the label %s: \"false\"; remove the label and recreate the workload", gang.LabelInject)
+		spec.Problem = fmt.Sprintf("has the label %s: \"false\"; remove the label and recreate the workload",
+			gang.LabelInject)
 	case w.IsManagedExternally():
 		spec.Problem = "has spec.managedBy, so Rollcall does not manage it; remove the field and recreate the workload"
 	}

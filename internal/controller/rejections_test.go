@@ -22,7 +22,7 @@ import (
 // TestIsRejected checks which errors are reported to the user, because nothing but a change of a rule or
 // of the object resolves them.
 func TestIsRejected(t *testing.T) {
-	jobs := batchv1.Resource("jobs")
+	jobs, kind := batchv1.Resource("jobs"), batchv1.SchemeGroupVersion.WithKind("Job").GroupKind()
 	terminating := apierrors.NewForbidden(jobs, "train", errors.New("the namespace is terminating"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, c := range map[string]struct {
@@ -31,7 +31,7 @@ func TestIsRejected(t *testing.T) {
 	}{
 		"no error":                 {},
 		"quota":                    {err: apierrors.NewForbidden(jobs, "train", errors.New("exceeded quota")), want: true},
-		"policy":                   {err: apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), "train", nil), want: true},
+		"policy":                   {err: apierrors.NewInvalid(kind, "train", nil), want: true},
 		"webhook":                  {err: apierrors.NewBadRequest("admission webhook denied the request"), want: true},
 		"namespace is terminating": {err: terminating},
 		"stale cache":              {err: apierrors.NewConflict(jobs, "train", nil)},

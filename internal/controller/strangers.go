@@ -84,6 +84,6 @@ func (r *Reconciler) reportEarlierRun(g *observedGang) {
 
 // describeEarlierRun describes why a finished workload is not a member of the current run.
 func (m member) describeEarlierRun() string {
-	return fmt.Sprintf("The %s finished before other workloads of the gang were created, so it belongs to an earlier run. "+
-		"Delete it, and recreate it if the gang needs it", m.memberSpec())
+	return fmt.Sprintf("The %s finished before other workloads of the gang were created, "+
+		"so it belongs to an earlier run. Delete it, and recreate it if the gang needs it", m.memberSpec())
 }

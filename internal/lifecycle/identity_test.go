@@ -130,7 +130,9 @@ func TestIdentify(t *testing.T) {
 			wantConflict: gang.AnnotationRoles,
 		},
 		"recorded member that cannot be parsed is a conflict": {
-			candidates:   []lifecycle.Candidate{newCandidate(gang.Job, "worker", "w", withRecord("m", "w"), withProblem), master},
+			candidates: []lifecycle.Candidate{
+				newCandidate(gang.Job, "worker", "w", withRecord("m", "w"), withProblem), master,
+			},
 			want:         lifecycle.Identity{Members: []int{0, 1}},
 			wantConflict: "cannot be parsed",
 		},
