@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,8 +21,11 @@ import (
 //
 // A namespace that the cache does not contain yet is not managed. Its event causes the passes later.
 func (r *Reconciler) isManagedNamespace(ctx context.Context, name string) (bool, error) {
-	if r.Namespaces == nil {
+	switch {
+	case r.Namespaces == nil:
 		return true, nil
+	case !r.readsNamespaces():
+		return r.Namespaces.Matches(labels.Set{corev1.LabelMetadataName: name}), nil
 	}
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -33,6 +37,19 @@ func (r *Reconciler) isManagedNamespace(ctx context.Context, name string) (bool,
 		return false, fmt.Errorf("reading the namespace %s: %w", name, err)
 	}
 	return r.Namespaces.Matches(labels.Set(namespace.Labels)), nil
+}
+
+// readsNamespaces reports whether the selector needs the labels of namespaces. The label
+// kubernetes.io/metadata.name is always the name, so a selector of names needs no permission to read
+// namespaces.
+func (r *Reconciler) readsNamespaces() bool {
+	if r.Namespaces == nil {
+		return false
+	}
+	requirements, _ := r.Namespaces.Requirements()
+	return slices.ContainsFunc(requirements, func(requirement labels.Requirement) bool {
+		return requirement.Key() != corev1.LabelMetadataName
+	})
 }
 
 // requestsForNamespace returns the gangs of a namespace whose labels changed. It returns nil for a

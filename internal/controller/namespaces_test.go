@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"rollcall.training/gang"
 )
@@ -64,6 +67,23 @@ func TestExcludedNamespace(t *testing.T) {
 		w.Namespaces = selector
 		if managed, err := w.isManagedNamespace(t.Context(), "team"); managed || err != nil {
 			t.Errorf("managed: %v, %v", managed, err)
+		}
+	})
+	t.Run("selector of names reads no namespaces", func(t *testing.T) {
+		w := newTestCluster(t)
+		w.Namespaces, err = labels.Parse("kubernetes.io/metadata.name notin (kube-system)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return errors.New("the manager has no permission")
+			},
+		})
+		for namespace, want := range map[string]bool{"team": true, "kube-system": false} {
+			if got, err := w.isManagedNamespace(t.Context(), namespace); got != want || err != nil {
+				t.Errorf("%s: %v, %v", namespace, got, err)
+			}
 		}
 	})
 }

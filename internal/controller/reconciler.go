@@ -90,22 +90,23 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 		return fmt.Errorf("registering the gang collector: %w", err)
 	}
-	err = builder.TypedControllerManagedBy[Request](mgr).
+	b := builder.TypedControllerManagedBy[Request](mgr).
 		Named("gang").
 		Watches(&batchv1.Job{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForWorkload)).
 		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForWorkload)).
 		Watches(&corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForService),
 			builder.WithPredicates(deletions)).
 		Watches(&corev1.Pod{}, r.podEventHandler()).
-		Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForNamespace),
-			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(controller.TypedOptions[Request]{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
 			RateLimiter:             newRateLimiter(),
 		}).
-		WithLogConstructor(newLogConstructor(mgr.GetLogger())).
-		Complete(r)
-	if err != nil {
+		WithLogConstructor(newLogConstructor(mgr.GetLogger()))
+	if r.readsNamespaces() {
+		b = b.Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForNamespace),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("setting up the gang controller: %w", err)
 	}
 	return nil
