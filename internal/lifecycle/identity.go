@@ -19,6 +19,8 @@ type Candidate struct {
 	CreationTime time.Time
 	// FinishTime is when the workload finished; zero if it has not. See [FinishTime].
 	FinishTime time.Time
+	// Active is true if neither the workload nor the gang in its status has finished.
+	Active bool
 	// Recorded contains the UIDs of the gang's members as the status of the workload records them;
 	// empty without a status.
 	Recorded []types.UID
@@ -26,12 +28,14 @@ type Candidate struct {
 
 // NewCandidate returns the candidate of a workload with the gang that it describes.
 func NewCandidate(w gang.Workload, spec gang.MemberSpec) Candidate {
+	status, finishTime := ReadStatus(w), FinishTime(w)
 	return Candidate{
 		MemberSpec:   spec,
 		UID:          w.Meta().UID,
 		CreationTime: w.Meta().CreationTimestamp.Time,
-		FinishTime:   FinishTime(w),
-		Recorded:     ReadStatus(w).MemberUIDs,
+		FinishTime:   finishTime,
+		Active:       finishTime.IsZero() && !status.Phase.Terminal(),
+		Recorded:     status.MemberUIDs,
 	}
 }
 
@@ -57,8 +61,7 @@ func FinishTime(w gang.Workload) time.Time {
 type Identity struct {
 	// Members are the workloads over which Rollcall decides, in the order of the candidates.
 	Members []int
-	// EarlierRun are workloads that finished before another candidate was created. They do not
-	// belong to the current run.
+	// EarlierRun are workloads of an earlier run.
 	EarlierRun []int
 	// Strangers are workloads that have the name of the gang, but no place in it.
 	Strangers []int
@@ -72,7 +75,8 @@ type Identity struct {
 // Identify determines which candidates are the gang. The candidates are in the order of their ranks,
 // and at least one is required. docs/adr/0029-gang-identity.md gives the reasons of these rules:
 //
-//  1. A workload that finished before another candidate was created belongs to an earlier run.
+//  1. A workload that finished before another candidate was created belongs to an earlier run, unless
+//     an active member records it.
 //  2. The UIDs in the status of the gang are its members. Another workload joins the gang only if it
 //     has the place of a missing member and the same settings.
 //  3. Before a status is written, all candidates are members.
@@ -111,10 +115,17 @@ func Identify(candidates []Candidate) Identity {
 
 // isOfEarlierRun reports whether a candidate finished before another candidate was created. The times
 // have a resolution of one second, so a workload that was created in the same second belongs to the
-// same run.
+// same run. A member that finished early belongs to the run of the members that are still active,
+// whatever is created afterward.
 func isOfEarlierRun(candidates []Candidate, i int) bool {
 	finished := candidates[i].FinishTime
-	return !finished.IsZero() && slices.ContainsFunc(candidates, func(c Candidate) bool {
+	if finished.IsZero() {
+		return false
+	}
+	isRecordedByActive := slices.ContainsFunc(candidates, func(c Candidate) bool {
+		return c.Active && slices.Contains(c.Recorded, candidates[i].UID)
+	})
+	return !isRecordedByActive && slices.ContainsFunc(candidates, func(c Candidate) bool {
 		return c.CreationTime.After(finished)
 	})
 }

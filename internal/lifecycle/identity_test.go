@@ -62,6 +62,8 @@ func withWorkers(size int32) func(*lifecycle.Candidate) {
 	}
 }
 
+func active(c *lifecycle.Candidate) { c.Active = true }
+
 func withProblem(c *lifecycle.Candidate) { c.Problem, c.Gang = "cannot be parsed", gang.Gang{} }
 
 func TestIdentify(t *testing.T) {
@@ -93,6 +95,22 @@ func TestIdentify(t *testing.T) {
 				newCandidate(gang.Job, "worker", "w", createdAt(5)),
 			},
 			want: lifecycle.Identity{Members: []int{0, 1}, StateSource: -1},
+		},
+		"member that finished early stays a member whatever is created later": {
+			candidates: []lifecycle.Candidate{
+				newCandidate(gang.Job, "master", "m", withRecord("m", "w"), active),
+				newCandidate(gang.Job, "worker", "w", withRecord("m", "w"), finishedAt(5)),
+				newCandidate(gang.StatefulSet, "worker", "stranger", createdAt(9)),
+			},
+			want: lifecycle.Identity{Members: []int{0, 1}, Strangers: []int{2}},
+		},
+		"members of a gang that finished are of an earlier run": {
+			candidates: []lifecycle.Candidate{
+				newCandidate(gang.StatefulSet, "master", "m", withRecord("m", "old")),
+				newCandidate(gang.Job, "worker", "old", withRecord("m", "old"), finishedAt(5)),
+				newCandidate(gang.Job, "worker", "w", createdAt(9)),
+			},
+			want: lifecycle.Identity{Members: []int{0, 2}, EarlierRun: []int{1}},
 		},
 		"workload of another kind with the name of a recorded member is a stranger": {
 			candidates: []lifecycle.Candidate{master, worker, newCandidate(gang.StatefulSet, "worker", "evil", withWorkers(1))},
@@ -172,6 +190,13 @@ func newIdentifiedMembers(uids ...types.UID) lifecycle.Members {
 	return out
 }
 
+// completeFirst returns members of which the first is a complete Job, which does not complete the gang.
+func completeFirst(uids ...types.UID) lifecycle.Members {
+	out := newIdentifiedMembers(uids...)
+	out[0].Observed.Complete, out[0].Observed.ReadyPods = true, 0
+	return out
+}
+
 // TestMemberRecreated checks what a gang does with a member that its state does not record.
 func TestMemberRecreated(t *testing.T) {
 	newIdentifiedState := func(phase lifecycle.Phase) lifecycle.State {
@@ -223,6 +248,10 @@ func TestMemberRecreated(t *testing.T) {
 		"recreated member joins a gang whose workloads restart their pods": {
 			state: newIdentifiedState(lifecycle.Running), policies: pod, members: newIdentifiedMembers("m", "w2"),
 			wantPhase: lifecycle.Running, wantUIDs: []types.UID{"m", "w2"},
+		},
+		"recreated member joins a gang that cannot restart because a Job is complete": {
+			state: newIdentifiedState(lifecycle.Running), policies: defaultPolicies, members: completeFirst("m", "w2"),
+			wantPhase: lifecycle.Pending, wantUIDs: []types.UID{"m", "w2"},
 		},
 		"recreated member of a gang that failed starts a new run": {
 			state: failed, policies: defaultPolicies, members: newIdentifiedMembers("m", "w2"),
