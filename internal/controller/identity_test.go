@@ -186,6 +186,29 @@ func TestStranger(t *testing.T) {
 	}
 }
 
+// TestLongConflict checks that a report that is too long for a status is written once.
+func TestLongConflict(t *testing.T) {
+	master, worker := newMasterAndWorkers(t)
+	objects := []client.Object{master, worker}
+	for i := range 30 {
+		// Its name is not that of a member, so it cannot be parsed.
+		other := worker.DeepCopy()
+		other.Name = "other-" + strings.Repeat("x", 40) + string(rune('a'+i%26)) + string(rune('a'+i/26))
+		other.UID = types.UID(other.Name)
+		objects = append(objects, other)
+	}
+	w := newTestCluster(t, objects...)
+	w.reconcileOnce(t, trainRequest)
+	before, status := w.getJob(t, "train-master")
+	if status.Reason != gang.ReasonMemberConflict || !strings.HasSuffix(status.Message, "...") {
+		t.Fatalf("a message of %d bytes: %+v", len(status.Message), status)
+	}
+	w.reconcileOnce(t, trainRequest)
+	if after, _ := w.getJob(t, "train-master"); after.ResourceVersion != before.ResourceVersion {
+		t.Error("another pass wrote the report again")
+	}
+}
+
 // TestGangRestartsDespiteStranger checks that a stranger does not prevent the restart of a gang either.
 func TestGangRestartsDespiteStranger(t *testing.T) {
 	master, worker := newMasterAndWorkers(t)
@@ -329,45 +352,6 @@ func TestNewRunWithRemainingStatefulSet(t *testing.T) {
 	}
 	if job, _ := w.getJob(t, "train-launcher"); !isUntouched(job, 1) {
 		t.Errorf("the new Job was changed: %+v", job.Spec)
-	}
-}
-
-// TestForgedSize checks that the manager does not scale a StatefulSet to a size that its user wrote into
-// the record of the injection.
-func TestForgedSize(t *testing.T) {
-	for name, c := range map[string]struct {
-		size string
-		want int32
-	}{
-		"size of the injection":                         {size: `"replicas":2`, want: 2},
-		"size that the template does not contain":       {size: `"replicas":5000`, want: 0},
-		"negative size":                                 {size: `"replicas":-1`, want: 0},
-		"size that is lower than the size of the ranks": {size: `"replicas":1`, want: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			set := admitObject(t, &appsv1.StatefulSet{ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""),
-				Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2), Template: *podTemplate.DeepCopy()},
-			}).(*appsv1.StatefulSet)
-			set.Spec.Replicas = ptr.To[int32](0)
-			record := set.Annotations[gang.AnnotationInjected]
-			set.Annotations[gang.AnnotationInjected] = strings.Replace(record, `"replicas":2`, c.size, 1)
-			status := lifecycle.Status{State: lifecycle.State{
-				Phase: lifecycle.Restarting, Restarts: 1, Bookkeeping: lifecycle.Bookkeeping{SuspendedByRollcall: true},
-			}}
-			if err := setStatusMetadata(gang.Workload{StatefulSet: set}, status); err != nil {
-				t.Fatal(err)
-			}
-			w := newTestCluster(t, set)
-			for range 2 {
-				w.reconcileOnce(t, Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"})
-			}
-			if err := w.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
-				t.Fatal(err)
-			}
-			if *set.Spec.Replicas != c.want {
-				t.Errorf("%d replicas, want %d", *set.Spec.Replicas, c.want)
-			}
-		})
 	}
 }
 

@@ -124,6 +124,7 @@ func isActive(phase lifecycle.Phase) bool {
 func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next lifecycle.Status) (bool, error) {
 	label, last := lifecycle.ReadPhase(m.Workload), m.lastStatus()
 	next.SuspendedByRollcall = staysSuspendedByRollcall(m.Workload, last, next.Phase)
+	next.Message = lifecycle.TruncateMessage(next.Message) // as it was written last
 	isSamePhase := label == next.Phase && last.Phase == next.Phase
 	if isSamePhase && overridesPhaseReason(last.Reason) != overridesPhaseReason(next.Reason) {
 		next.LastTransitionTime = last.LastTransitionTime

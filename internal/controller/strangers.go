@@ -58,9 +58,13 @@ func (g *observedGang) describeStrangers() string {
 	if len(g.strangers) == 0 {
 		return ""
 	}
+	const maxNames = 5
 	var names []string
-	for _, m := range g.strangers {
+	for _, m := range g.strangers[:min(len(g.strangers), maxNames)] {
 		names = append(names, m.memberSpec().String())
+	}
+	if len(g.strangers) > maxNames {
+		names = append(names, fmt.Sprintf("and %d more", len(g.strangers)-maxNames))
 	}
 	return fmt.Sprintf("Not a member of the gang, although the gang name is the same: %s. "+
 		"Delete what does not belong to the gang, or recreate it with another name and another label %s",

@@ -81,11 +81,14 @@ type Identity struct {
 //     has the place of a missing member and the same settings.
 //  3. Before a status is written, all candidates are members.
 //  4. Members with different settings, and two workloads in one place, are a conflict.
+//
+// The cost is linear in the number of candidates, because anybody can create workloads.
 func Identify(candidates []Candidate) Identity {
 	id := Identity{StateSource: -1}
+	isOfEarlierRun := newEarlierRunFilter(candidates)
 	var current []int
 	for i := range candidates {
-		if isOfEarlierRun(candidates, i) {
+		if isOfEarlierRun(candidates[i]) {
 			id.EarlierRun = append(id.EarlierRun, i)
 		} else {
 			current = append(current, i)
@@ -96,9 +99,10 @@ func Identify(candidates []Candidate) Identity {
 	if id.StateSource >= 0 {
 		known, others = splitByUID(candidates, current, candidates[id.StateSource].Recorded)
 	}
-	id.Members = known
+	id.Members = slices.Clone(known)
+	isStranger := newStrangerFilter(candidates, known)
 	for _, i := range others {
-		if isStranger(candidates, known, i) {
+		if isStranger(candidates[i]) {
 			id.Strangers = append(id.Strangers, i)
 		} else {
 			id.Members = append(id.Members, i)
@@ -113,21 +117,27 @@ func Identify(candidates []Candidate) Identity {
 	return id
 }
 
-// isOfEarlierRun reports whether a candidate finished before another candidate was created. The times
-// have a resolution of one second, so a workload that was created in the same second belongs to the
-// same run. A member that finished early belongs to the run of the members that are still active,
-// whatever is created afterward.
-func isOfEarlierRun(candidates []Candidate, i int) bool {
-	finished := candidates[i].FinishTime
-	if finished.IsZero() {
-		return false
+// newEarlierRunFilter returns a function that reports whether a candidate finished before another
+// candidate was created. The times have a resolution of one second, so a workload that was created in
+// the same second belongs to the same run. A member that finished early belongs to the run of the
+// members that are still active, whatever is created afterward.
+func newEarlierRunFilter(candidates []Candidate) func(Candidate) bool {
+	recordedByActive := map[types.UID]bool{}
+	var lastCreation time.Time
+	for _, c := range candidates {
+		if c.CreationTime.After(lastCreation) {
+			lastCreation = c.CreationTime
+		}
+		if !c.Active {
+			continue
+		}
+		for _, uid := range c.Recorded {
+			recordedByActive[uid] = true
+		}
 	}
-	isRecordedByActive := slices.ContainsFunc(candidates, func(c Candidate) bool {
-		return c.Active && slices.Contains(c.Recorded, candidates[i].UID)
-	})
-	return !isRecordedByActive && slices.ContainsFunc(candidates, func(c Candidate) bool {
-		return c.CreationTime.After(finished)
-	})
+	return func(c Candidate) bool {
+		return !c.FinishTime.IsZero() && !recordedByActive[c.UID] && lastCreation.After(c.FinishTime)
+	}
 }
 
 // findStateSource returns the index of the candidate whose status is the state of the gang; -1 if there
@@ -135,11 +145,20 @@ func isOfEarlierRun(candidates []Candidate, i int) bool {
 // in between, the status that records most of the existing workloads is the newest. If several record
 // the same number, the first is.
 func findStateSource(candidates []Candidate, current []int) int {
+	exists := map[types.UID]bool{}
+	for _, i := range current {
+		exists[candidates[i].UID] = true
+	}
 	source, most := -1, 0
 	for _, i := range current {
-		known, _ := splitByUID(candidates, current, candidates[i].Recorded)
-		if len(known) > most {
-			source, most = i, len(known)
+		recorded := 0
+		for _, uid := range candidates[i].Recorded {
+			if exists[uid] {
+				recorded++
+			}
+		}
+		if recorded > most {
+			source, most = i, recorded
 		}
 	}
 	return source
@@ -147,8 +166,12 @@ func findStateSource(candidates []Candidate, current []int) int {
 
 // splitByUID splits the indexes of candidates into those whose UID is recorded, and the others.
 func splitByUID(candidates []Candidate, indexes []int, recorded []types.UID) (known, others []int) {
+	isRecorded := map[types.UID]bool{}
+	for _, uid := range recorded {
+		isRecorded[uid] = true
+	}
 	for _, i := range indexes {
-		if slices.Contains(recorded, candidates[i].UID) {
+		if isRecorded[candidates[i].UID] {
 			known = append(known, i)
 		} else {
 			others = append(others, i)
@@ -157,20 +180,24 @@ func splitByUID(candidates []Candidate, indexes []int, recorded []types.UID) (kn
 	return known, others
 }
 
-// isStranger reports whether the known members leave no place for a candidate: its place is taken, or
-// none of the members expects a workload of its name. If no known member can be parsed, their
-// expectations are unknown, and the result is false.
-func isStranger(candidates []Candidate, known []int, i int) bool {
-	name := candidates[i].WorkloadName
-	isExpected, anyParsed := false, false
-	for _, k := range known {
-		member := candidates[k]
-		if member.WorkloadName == name {
-			return true
+// newStrangerFilter returns a function that reports whether the known members leave no place for a
+// candidate: its place is taken, or none of the members expects a workload of its name. If no known
+// member can be parsed, their expectations are unknown, and nobody is a stranger unless its place is
+// taken.
+func newStrangerFilter(candidates []Candidate, known []int) func(Candidate) bool {
+	isTaken, isExpected, anyParsed := map[string]bool{}, map[string]bool{}, false
+	for _, i := range known {
+		c := candidates[i]
+		isTaken[c.WorkloadName] = true
+		if c.Problem != "" {
+			continue
 		}
-		anyParsed = anyParsed || member.Problem == ""
-		isExpected = isExpected || member.Problem == "" && slices.ContainsFunc(member.Gang.Members,
-			func(m gang.Member) bool { return m.WorkloadName == name })
+		anyParsed = true
+		for _, m := range c.Gang.Members {
+			isExpected[m.WorkloadName] = true
+		}
 	}
-	return anyParsed && !isExpected
+	return func(c Candidate) bool {
+		return isTaken[c.WorkloadName] || anyParsed && !isExpected[c.WorkloadName]
+	}
 }

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,25 @@ func TestIdentify(t *testing.T) {
 				t.Errorf("conflicts %q, want %q", conflicts, c.wantConflict)
 			}
 		})
+	}
+}
+
+// TestIdentifyManyCandidates checks that the result for thousands of workloads with the name of a gang is
+// short, and that they do not join the gang.
+func TestIdentifyManyCandidates(t *testing.T) {
+	const strangers = 2_000
+	var candidates []lifecycle.Candidate
+	for i := range strangers {
+		c := newCandidate(gang.Job, fmt.Sprint("x", i), types.UID(fmt.Sprint(i)), withProblem)
+		candidates = append(candidates, c)
+	}
+	if got := lifecycle.Identify(candidates); len(got.Conflicts) != 21 {
+		t.Errorf("%d conflicts without a status, want 20 and the number of the others", len(got.Conflicts))
+	}
+	candidates = append(candidates, newCandidate(gang.Job, "master", "m", withRecord("m", "w")))
+	got := lifecycle.Identify(candidates)
+	if len(got.Members) != 1 || len(got.Strangers) != strangers || len(got.Conflicts) > 0 {
+		t.Errorf("%d members, %d strangers, conflicts %q", len(got.Members), len(got.Strangers), got.Conflicts)
 	}
 }
 

@@ -52,15 +52,21 @@ func ReadStatus(w gang.Workload) Status {
 
 // Encode returns the JSON of the annotation. A message of more than 4 KiB is truncated.
 func (s Status) Encode() (string, error) {
-	s.Version = StatusVersion
-	if len(s.Message) > maxMessageBytes {
-		s.Message = strings.ToValidUTF8(s.Message[:maxMessageBytes-len("...")], "") + "..."
-	}
+	s.Version, s.Message = StatusVersion, TruncateMessage(s.Message)
 	text, err := json.Marshal(s)
 	if err != nil {
 		return "", fmt.Errorf("encoding the annotation %s: %w", gang.AnnotationStatus, err)
 	}
 	return string(text), nil
+}
+
+// TruncateMessage returns the message of a status as [Status.Encode] writes it.
+func TruncateMessage(message string) string {
+	const ellipsis = "..."
+	if len(message) <= maxMessageBytes {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessageBytes-len(ellipsis)], "") + ellipsis
 }
 
 // ReadPhase returns the phase in the label of a workload. It returns the empty phase if the label is
