@@ -118,7 +118,9 @@ func TestMemberOfEarlierRun(t *testing.T) {
 				LastTransitionTime: metav1.NewTime(testStartTime.Add(-time.Minute)),
 			}}}
 			worker := newMemberJob(t, "tensorflow", "worker", c.roles, 3)
-			w := newTestCluster(t, chief, worker)
+			other := newMemberJob(t, "tensorflow", "chief", "chief=1,worker=3", 1) // of another team
+			other.Namespace = "payroll"
+			w := newTestCluster(t, chief, worker, other)
 			for range 3 {
 				w.reconcileOnce(t, trainRequest)
 				w.clock.SetTime(w.clock.Now().Add(time.Minute))

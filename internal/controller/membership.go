@@ -108,7 +108,7 @@ func (r *Reconciler) findMisplacedMembers(
 			out = append(out, spec)
 		}
 	}
-	if len(out) > 0 {
+	if len(out) > 0 || len(g.earlierRun) > 0 { // a member of an earlier run explains why one is missing
 		return out, nil
 	}
 	return r.findInOtherNamespaces(ctx, g, missing)
