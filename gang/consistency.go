@@ -59,7 +59,8 @@ func (g Gang) FormatRoles() string {
 
 // FindConflicts returns one message for each setting that differs between the workloads of a gang,
 // and for each workload that cannot be parsed. A message names the workloads, their values and the
-// fix. The result does not depend on the order of specs; nil means that the workloads match.
+// fix. The result does not depend on the order of specs; nil means that the workloads match. It has at
+// most 20 messages, and the number of the others.
 func FindConflicts(specs []MemberSpec) []string {
 	specs = slices.Clone(specs)
 	slices.SortFunc(specs, func(a, b MemberSpec) int {
@@ -69,6 +70,22 @@ func FindConflicts(specs []MemberSpec) []string {
 			cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Problem, b.Problem))
 	})
+	return limitConflicts(findConflicts(specs))
+}
+
+// maxConflicts is the maximum number of messages that FindConflicts returns. A gang has few members, but
+// anybody can create workloads with its name.
+const maxConflicts = 20
+
+// limitConflicts replaces the messages beyond [maxConflicts] by their number.
+func limitConflicts(conflicts []string) []string {
+	if len(conflicts) <= maxConflicts {
+		return conflicts
+	}
+	return append(conflicts[:maxConflicts:maxConflicts], fmt.Sprintf("and %d more", len(conflicts)-maxConflicts))
+}
+
+func findConflicts(specs []MemberSpec) []string {
 	conflicts := findDuplicateNames(specs)
 	var parsed []MemberSpec
 	for _, s := range specs {
@@ -102,10 +119,13 @@ func FindConflicts(specs []MemberSpec) []string {
 // findDuplicateNames reports a Job and a StatefulSet with the same name. Their pods would have the
 // same ranks and addresses.
 func findDuplicateNames(specs []MemberSpec) []string {
+	isStatefulSet := map[string]bool{}
+	for _, s := range specs {
+		isStatefulSet[s.WorkloadName] = isStatefulSet[s.WorkloadName] || s.Kind == StatefulSet
+	}
 	var conflicts []string
 	for _, s := range specs {
-		isDuplicate := func(o MemberSpec) bool { return o.Kind == StatefulSet && o.WorkloadName == s.WorkloadName }
-		if s.Kind == Job && slices.ContainsFunc(specs, isDuplicate) {
+		if s.Kind == Job && isStatefulSet[s.WorkloadName] {
 			conflicts = append(conflicts, fmt.Sprintf(
 				"a Job and a StatefulSet are both named %s, so their pods would have the same ranks; delete one of the two",
 				s.WorkloadName))

@@ -37,6 +37,9 @@ const (
 	// ReasonServiceConflict means that the existing Service of that name does not publish the gang's
 	// pods.
 	ReasonServiceConflict Reason = "ServiceConflict"
+	// ReasonServiceShared means that several gangs share the Service and have different ports. The
+	// Service keeps its port.
+	ReasonServiceShared Reason = "ServiceShared"
 	// ReasonKeyPairCreated means that Rollcall created the Secret with the key pair of the gang.
 	ReasonKeyPairCreated Reason = "KeyPairCreated"
 	// ReasonNotInjected means that the workload has the framework label, but was admitted without
@@ -46,8 +49,14 @@ const (
 	ReasonTooLarge Reason = "TooLarge"
 	// ReasonMembersMissing means that members of the gang do not exist.
 	ReasonMembersMissing Reason = "MembersMissing"
-	// ReasonMemberConflict means that settings of the gang's workloads do not match.
+	// ReasonMemberConflict means that settings of the gang's workloads do not match, or that a workload
+	// has the name of the gang but no place in it.
 	ReasonMemberConflict Reason = "MemberConflict"
+	// ReasonMemberOfEarlierRun means that a workload finished before other workloads of the gang were
+	// created, so that it is not a member of the current run.
+	ReasonMemberOfEarlierRun Reason = "MemberOfEarlierRun"
+	// ReasonRequestRejected means that a quota, a policy or a webhook rejected a request of Rollcall.
+	ReasonRequestRejected Reason = "RequestRejected"
 	// ReasonWorkersNotReached means that the gang succeeded, but its launcher reached no other host or
 	// only some of the hosts.
 	ReasonWorkersNotReached Reason = "WorkersNotReached"

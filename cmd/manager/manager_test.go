@@ -132,6 +132,18 @@ func TestParseFlags(t *testing.T) {
 			args:    []string{"--namespace=a", "--log-level=loud"},
 			wantErr: "debug, info, warn or error",
 		},
+		"namespace selector": {
+			args: []string{"--namespace=a", `--namespace-selector={"matchLabels":{"team":"a"}}`},
+		},
+		"namespace selector with an unknown field": {
+			args:    []string{"--namespace=a", `--namespace-selector={"matchlabel":{"team":"a"}}`},
+			wantErr: "must be a LabelSelector as JSON",
+		},
+		"namespace selector with an invalid operator": {
+			args: []string{"--namespace=a",
+				`--namespace-selector={"matchExpressions":[{"key":"team","operator":"Equals"}]}`},
+			wantErr: "--namespace-selector",
+		},
 		"unknown flag": {
 			args:    []string{"--namespace=a", "--no-such-flag"},
 			wantErr: "--no-such-flag",

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -23,6 +27,7 @@ type options struct {
 	mutatingConfiguration   string
 	validatingConfiguration string
 	clusterDomain           string
+	namespaceSelector       string
 	leaderElect             bool
 	shutdownDelay           time.Duration
 	logLevel                string
@@ -46,6 +51,8 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.validatingConfiguration, "validating-webhook-configuration", "rollcall",
 		"name of the ValidatingWebhookConfiguration whose CA bundles the manager writes")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
+	f.StringVar(&o.namespaceSelector, "namespace-selector", "{}",
+		"LabelSelector of the namespaces whose gangs are reconciled, as JSON; the selector of the webhooks")
 	f.BoolVar(&o.leaderElect, "leader-elect", false,
 		"reconcile gangs only as the elected leader, required for several replicas")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 10*time.Second,
@@ -71,6 +78,9 @@ func (o options) validateFlags() error {
 			errs = append(errs, fmt.Errorf("--cluster-domain: invalid value %q: %s", o.clusterDomain, message))
 		}
 	}
+	if _, err := o.parseNamespaceSelector(); err != nil {
+		errs = append(errs, err)
+	}
 	if o.shutdownDelay < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay: invalid value %s: must not be negative", o.shutdownDelay))
 	}
@@ -78,6 +88,23 @@ func (o options) validateFlags() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// parseNamespaceSelector returns the selector of the flag --namespace-selector. Unknown fields are errors:
+// an ignored condition would select more namespaces than its author intended.
+func (o options) parseNamespaceSelector() (labels.Selector, error) {
+	var selector metav1.LabelSelector
+	decoder := json.NewDecoder(strings.NewReader(o.namespaceSelector))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&selector); err != nil {
+		return nil, fmt.Errorf("--namespace-selector: invalid value %q: must be a LabelSelector as JSON: %w",
+			o.namespaceSelector, err)
+	}
+	out, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		return nil, fmt.Errorf("--namespace-selector: invalid value %q: %w", o.namespaceSelector, err)
+	}
+	return out, nil
 }
 
 // parseLogLevel returns the level of the flag --log-level.

@@ -127,7 +127,11 @@ func newManager(ctx context.Context, o options, draining healthz.Checker) (manag
 		Build:                        version,
 	})
 	webhook.Register(mgr.GetWebhookServer(), scheme, engine, func() bool { return draining(nil) != nil })
-	if err := controller.SetupWithManager(ctx, mgr, engine); err != nil {
+	namespaces, err := o.parseNamespaceSelector()
+	if err != nil {
+		return nil, err
+	}
+	if err := controller.SetupWithManager(ctx, mgr, engine, namespaces); err != nil {
 		return nil, err
 	}
 	return mgr, addProbes(mgr, source, draining)

@@ -3,12 +3,14 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/plan"
 )
@@ -218,12 +220,36 @@ func resumeWorkload(w gang.Workload, attempt int32) bool {
 		w.SetAttempt(attempt)
 		return true
 	}
-	record, err := plan.ReadRecord(w)
-	if err != nil || record == nil || record.Replicas == 0 {
+	size := recordedReplicas(w)
+	if size == 0 {
 		return false
 	}
-	w.StatefulSet.Spec.Replicas = ptr.To(record.Replicas)
+	w.StatefulSet.Spec.Replicas = ptr.To(size)
 	return true
+}
+
+// recordedReplicas returns the size to which a StatefulSet is resumed; 0 if it is not known. Users can
+// edit the record. A size that exceeds the gang size in the environment of the pods is therefore not
+// known: the record and the template were injected together. The environment of an elastic gang
+// contains no size.
+func recordedReplicas(w gang.Workload) int32 {
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil || record.Replicas < 0 || record.Replicas > injectedGangSize(w) {
+		return 0
+	}
+	return record.Replicas
+}
+
+// injectedGangSize returns the gang size in the environment of the pods, or [gang.MaxPods] without one.
+func injectedGangSize(w gang.Workload) int32 {
+	for _, c := range w.Template().Spec.Containers {
+		for _, e := range c.Env {
+			if size, err := strconv.ParseInt(e.Value, 10, 32); e.Name == injectors.EnvSize && err == nil {
+				return int32(min(size, gang.MaxPods))
+			}
+		}
+	}
+	return gang.MaxPods
 }
 
 // completeJobWithoutPods sets parallelism and completions of a Job to 0, which completes the Job. The

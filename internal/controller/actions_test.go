@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 )
 
 // TestCompleteJobWithoutPods checks that the API server accepts the completed Job (kubernetes
@@ -85,5 +87,44 @@ func TestCompletionOfDeletedLauncher(t *testing.T) {
 		if *workers.Spec.Replicas != want {
 			t.Errorf("launcher completed %v: %d workers, want %d", completed, *workers.Spec.Replicas, want)
 		}
+	}
+}
+
+// TestForgedSize checks that the manager does not scale a StatefulSet to a size that its user wrote into
+// the record of the injection.
+func TestForgedSize(t *testing.T) {
+	for name, c := range map[string]struct {
+		size string
+		want int32
+	}{
+		"size of the injection":                         {size: `"replicas":2`, want: 2},
+		"size that the template does not contain":       {size: `"replicas":5000`, want: 0},
+		"negative size":                                 {size: `"replicas":-1`, want: 0},
+		"size that is lower than the size of the ranks": {size: `"replicas":1`, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := admitObject(t, &appsv1.StatefulSet{ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""),
+				Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2), Template: *podTemplate.DeepCopy()},
+			}).(*appsv1.StatefulSet)
+			set.Spec.Replicas = ptr.To[int32](0)
+			record := set.Annotations[gang.AnnotationInjected]
+			set.Annotations[gang.AnnotationInjected] = strings.Replace(record, `"replicas":2`, c.size, 1)
+			status := lifecycle.Status{State: lifecycle.State{
+				Phase: lifecycle.Restarting, Restarts: 1, Bookkeeping: lifecycle.Bookkeeping{SuspendedByRollcall: true},
+			}}
+			if err := setStatusMetadata(gang.Workload{StatefulSet: set}, status); err != nil {
+				t.Fatal(err)
+			}
+			w := newTestCluster(t, set)
+			for range 2 {
+				w.reconcileOnce(t, Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"})
+			}
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+				t.Fatal(err)
+			}
+			if *set.Spec.Replicas != c.want {
+				t.Errorf("%d replicas, want %d", *set.Spec.Replicas, c.want)
+			}
+		})
 	}
 }

@@ -90,6 +90,7 @@ func (r *Reconciler) ensureService(
 	if !isGangService(have, want) {
 		return have, r.acceptUserService(g, have)
 	}
+	r.keepSharedPorts(g, have, want)
 	return have, r.updateService(ctx, have, want)
 }
 
@@ -126,6 +127,26 @@ func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) er
 		}
 	}
 	return err
+}
+
+// keepSharedPorts keeps the ports of a Service that other gangs of the same name own, too. Otherwise
+// the gangs would overwrite the ports alternately. The Service is headless, so its ports affect only
+// SRV records: ranks connect to the port of their own gang.
+func (r *Reconciler) keepSharedPorts(g *observedGang, have, want *corev1.Service) {
+	isOwnedByGang := func(o metav1.OwnerReference) bool {
+		return slices.ContainsFunc(want.OwnerReferences, func(own metav1.OwnerReference) bool { return own.UID == o.UID })
+	}
+	isShared := slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool { return !isOwnedByGang(o) })
+	if !isShared || equality.Semantic.DeepEqual(have.Spec.Ports, want.Spec.Ports) {
+		return
+	}
+	want.Spec.Ports = have.Spec.Ports
+	if r.sessions.forRequest(g.pass.request).recordReport("shared Service " + have.Name) {
+		r.recordWarning(g.primaryMember().Workload, gang.ReasonServiceShared, eventActionCreateChildren,
+			"The Service %s belongs to other gangs, too, and keeps their port. "+
+				"Set the same annotation %s, or choose another gang name with the label %s",
+			have.Name, gang.AnnotationPort, gang.LabelGang)
+	}
 }
 
 // updateService updates owners, selector and ports of a Service of Rollcall. It does not remove owners,

@@ -10,7 +10,9 @@
 //
 // The members of a multi-workload gang are reconciled together ([Request]), whichever member changed.
 // All members own the child objects, and each member has the phase of the gang. Admission validates
-// each member separately. The reconciler compares the members and reports conflicts on all of them.
+// each member separately. The reconciler determines which workloads are the gang
+// (docs/adr/0029-gang-identity.md). If their settings conflict, it reports that on all of them and
+// changes nothing else.
 //
 // A pass writes nothing if nothing changed. Otherwise the number of its writes depends on the
 // members of the gang, and not on the ranks. One patch of the status subresource writes the phase
@@ -54,6 +56,7 @@
 //   - throttle.go: the delay of passes that events of pods cause
 //   - pod_cache.go: the fields of pods that the cache keeps
 //   - session.go: facts that the reconciler keeps between two passes
+//   - namespaces.go: the namespaces whose gangs are reconciled
 //   - members.go: a gang and its members
 //
 // What a pass observes:
@@ -62,7 +65,8 @@
 //   - lost_ranks.go: ranks that completed and have no pod
 //   - stuck_pods.go: pods whose termination is overdue
 //   - queue.go: whether a queue resumes a workload
-//   - membership.go: missing members, and members with different settings
+//   - membership.go: missing members
+//   - strangers.go: members with different settings, and workloads that are not members
 //   - launcher_hosts.go: whether a launcher reached its workers
 //
 // What a pass changes:
@@ -73,6 +77,7 @@
 //   - resize.go: injects a StatefulSet again after it was scaled
 //   - clean_pods.go: deletes the pods of a finished gang
 //   - children.go, keypair.go: the Service and the Secret of a gang
+//   - rejections.go: reports requests that the API server rejects
 //   - status.go: phase, annotation and conditions
 //   - events.go, metrics.go: Events and metrics
 package controller

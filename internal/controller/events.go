@@ -14,6 +14,7 @@ const (
 	eventActionCreateChildren = "CreateChildren"
 	eventActionUpdatePhase    = "UpdatePhase"
 	eventActionCheckInjection = "CheckInjection"
+	eventActionCheckMembers   = "CheckMembers"
 	eventActionResize         = "Resize"
 )
 

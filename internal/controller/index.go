@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -65,18 +64,36 @@ func podOwnerKeys(o client.Object) []string {
 // listWorkloads lists the workloads with the name of a gang in an index of the cache. An empty
 // namespace stands for all namespaces.
 func (r *Reconciler) listWorkloads(ctx context.Context, index, namespace, name string) ([]gang.Workload, error) {
+	out, err := r.listMatchingWorkloads(ctx, client.InNamespace(namespace), client.MatchingFields{index: name})
+	if err != nil {
+		return nil, fmt.Errorf("listing the members of the gang %s: %w", name, err)
+	}
+	return out, nil
+}
+
+// listWorkloadsInNamespace lists the workloads of a namespace in the cache.
+func (r *Reconciler) listWorkloadsInNamespace(ctx context.Context, namespace string) ([]gang.Workload, error) {
+	out, err := r.listMatchingWorkloads(ctx, client.InNamespace(namespace))
+	if err != nil {
+		return nil, fmt.Errorf("listing the workloads of the namespace %s: %w", namespace, err)
+	}
+	return out, nil
+}
+
+func (r *Reconciler) listMatchingWorkloads(
+	ctx context.Context, options ...client.ListOption,
+) ([]gang.Workload, error) {
 	var jobs batchv1.JobList
 	var sets appsv1.StatefulSetList
 	var out []gang.Workload
-	options := []client.ListOption{client.InNamespace(namespace), client.MatchingFields{index: name}}
 	if err := r.Client.List(ctx, &jobs, options...); err != nil {
-		return nil, fmt.Errorf("listing the Jobs of the gang %s: %w", name, err)
+		return nil, fmt.Errorf("listing Jobs: %w", err)
 	}
 	for i := range jobs.Items {
 		out = append(out, gang.Workload{Job: &jobs.Items[i]})
 	}
 	if err := r.Client.List(ctx, &sets, options...); err != nil {
-		return nil, fmt.Errorf("listing the StatefulSets of the gang %s: %w", name, err)
+		return nil, fmt.Errorf("listing StatefulSets: %w", err)
 	}
 	for i := range sets.Items {
 		out = append(out, gang.Workload{StatefulSet: &sets.Items[i]})
@@ -149,15 +166,7 @@ func (r *Reconciler) requestsForService(ctx context.Context, o client.Object) []
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to list the gang of a Service")
 	}
-	var out []Request
-	for _, w := range workloads {
-		for _, req := range r.requestsForWorkload(ctx, w.Object().(client.Object)) {
-			if !slices.Contains(out, req) {
-				out = append(out, req)
-			}
-		}
-	}
-	return out
+	return r.requestsForWorkloads(ctx, workloads)
 }
 
 // requestsForPod returns the gang that is affected by an event of a pod.

@@ -29,6 +29,16 @@ type observedGang struct {
 	blocksReplacement bool
 	// multiWorkload is true for a gang of several workloads.
 	multiWorkload bool
+	// stateSource is the member whose status is the state of the gang; nil for the primary member.
+	stateSource *member
+	// earlierRun and strangers are workloads with the name of the gang that are not members; see
+	// [lifecycle.Identity].
+	earlierRun, strangers []member
+	// conflicts is not empty if the members do not form a gang. Nobody may act on them then.
+	conflicts []string
+	// rejection is the last request of the gang's children that the API server rejected in this pass;
+	// empty if there is none.
+	rejection string
 }
 
 // member is an existing workload of a gang.
@@ -99,11 +109,14 @@ func (g *observedGang) isPrimaryMember(m member) bool {
 // lastState returns the state of the gang that was last written. The phase is that of the annotation,
 // because anybody can write the label. Only before the first pass is the label the only source.
 func (g *observedGang) lastState() lifecycle.State {
-	primary := g.primaryMember()
-	state := primary.lastStatus().State
-	state.Phase = cmp.Or(state.Phase, lifecycle.ReadPhase(primary.Workload))
+	source := g.primaryMember()
+	if g.stateSource != nil {
+		source = *g.stateSource
+	}
+	state := source.lastStatus().State
+	state.Phase = cmp.Or(state.Phase, lifecycle.ReadPhase(source.Workload))
 	if state.AttemptStartTime.IsZero() {
-		state.AttemptStartTime = primary.Meta().CreationTimestamp.Time
+		state.AttemptStartTime = source.Meta().CreationTimestamp.Time
 	}
 	return state
 }
@@ -119,7 +132,8 @@ func (g *observedGang) gangPolicies() gang.Policies {
 
 // listGangs lists the workloads of a request and groups them into gangs. It excludes workloads that
 // are being deleted and have not finished. A Job with a time to live of 0 is deleted as soon as it
-// finishes, and the other members of its gang still need its result.
+// finishes, and the other members of its gang still need its result. It also excludes Jobs of another
+// controller, which writes their status, and whose pods can be in another cluster.
 func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]gang.Group, error) {
 	list := r.listSingleWorkload
 	if req.Gang != "" {
@@ -131,7 +145,8 @@ func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]gang.Group, 
 	}
 	workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool {
 		observed := lifecycle.Observe(w)
-		return w.Meta().DeletionTimestamp != nil && !observed.Complete && !observed.Failed
+		isDeleted := w.Meta().DeletionTimestamp != nil && !observed.Complete && !observed.Failed
+		return isDeleted || w.IsManagedExternally()
 	})
 	return gang.GroupWorkloads(workloads, r.Engine.Frameworks()), nil
 }
@@ -166,53 +181,79 @@ func (r *Reconciler) listSingleWorkload(ctx context.Context, req Request) ([]gan
 
 // observeGangs returns the gangs of a group. A group is one gang, unless no member of a multi-workload
 // gang can be parsed. Then each workload is a gang of its own.
-func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group gang.Group) []*observedGang {
-	if group.MultiWorkload {
-		if g, ok := r.newMultiWorkloadGang(p, group.Workloads); ok {
-			return []*observedGang{g}
+func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group gang.Group) ([]*observedGang, error) {
+	var members []member
+	for _, w := range group.Workloads {
+		m, err := r.readMember(w)
+		if err != nil {
+			return nil, err
 		}
+		members = append(members, m)
+	}
+	if group.MultiWorkload {
+		g := newMultiWorkloadGang(p, members)
+		if g.firstResult() != nil {
+			return []*observedGang{g}, nil
+		}
+		members = g.members
 	}
 	var out []*observedGang
-	for _, w := range group.Workloads {
-		out = append(out, r.newSingleWorkloadGang(ctx, p, w))
+	for _, m := range members {
+		out = append(out, newSingleWorkloadGang(ctx, p, m))
 	}
-	return out
+	return out, nil
 }
 
-// newMultiWorkloadGang returns the gang of several workloads. It returns false if no workload can be
-// parsed.
-func (r *Reconciler) newMultiWorkloadGang(p *pass, workloads []gang.Workload) (*observedGang, bool) {
-	g := &observedGang{pass: p, multiWorkload: true}
-	for _, w := range workloads {
-		g.members = append(g.members, r.readMember(w))
-	}
-	slices.SortFunc(g.members, func(a, b member) int {
+// newMultiWorkloadGang returns the gang of several workloads with the same gang name. Workloads that
+// are not members of the gang are kept separately.
+func newMultiWorkloadGang(p *pass, workloads []member) *observedGang {
+	slices.SortFunc(workloads, func(a, b member) int {
 		return cmp.Or(
 			cmp.Compare(a.rankOffset(), b.rankOffset()),
 			cmp.Compare(a.Meta().Name, b.Meta().Name),
 			cmp.Compare(a.Kind(), b.Kind()),
 		)
 	})
-	first := g.firstResult()
-	if first == nil {
-		return nil, false
+	var candidates []lifecycle.Candidate
+	for _, m := range workloads {
+		candidates = append(candidates, lifecycle.NewCandidate(m.Workload, m.memberSpec()))
 	}
-	g.memberStates = lifecycle.ObserveMembers(first.Gang, func(name string) (lifecycle.Observation, bool) {
-		for _, m := range g.members {
-			if m.Meta().Name == name {
-				return m.observeStatus(), true
-			}
+	id := lifecycle.Identify(candidates)
+	selectMembers := func(indexes []int) []member {
+		var out []member
+		for _, i := range indexes {
+			out = append(out, workloads[i])
 		}
-		return lifecycle.Observation{}, false
-	})
-	return g, true
+		return out
+	}
+	g := &observedGang{
+		pass: p, multiWorkload: true, members: selectMembers(id.Members), conflicts: id.Conflicts,
+		earlierRun: selectMembers(id.EarlierRun), strangers: selectMembers(id.Strangers),
+	}
+	if id.StateSource >= 0 {
+		g.stateSource = &workloads[id.StateSource]
+	}
+	if first := g.firstResult(); first != nil {
+		g.memberStates = lifecycle.ObserveMembers(first.Gang, g.observeWorkload)
+	}
+	return g
+}
+
+// observeWorkload returns the observation of the member with the name of a workload, and false if there
+// is none.
+func (g *observedGang) observeWorkload(name string) (lifecycle.Observation, bool) {
+	for _, m := range g.members {
+		if m.Meta().Name == name {
+			return m.observeStatus(), true
+		}
+	}
+	return lifecycle.Observation{}, false
 }
 
 // newSingleWorkloadGang returns the gang of one workload. If an injected workload cannot be parsed,
 // another release admitted it or a user edited it. Its child objects exist already, and a retry does
 // not help.
-func (r *Reconciler) newSingleWorkloadGang(ctx context.Context, p *pass, w gang.Workload) *observedGang {
-	m := r.readMember(w)
+func newSingleWorkloadGang(ctx context.Context, p *pass, m member) *observedGang {
 	observed := m.observeStatus()
 	g := &observedGang{pass: p, members: []member{m}, memberStates: lifecycle.NewSingleMember(observed)}
 	if m.readErr != nil {
@@ -225,17 +266,24 @@ func (r *Reconciler) newSingleWorkloadGang(ctx context.Context, p *pass, w gang.
 	return g
 }
 
-// readMember parses one workload.
-func (r *Reconciler) readMember(w gang.Workload) member {
-	m := member{Workload: w, managedByQueue: r.isManagedByQueue(w)}
-	if !m.isInjected() {
-		return m
+// readMember parses one workload. An error is temporary; readErr of the result is not.
+func (r *Reconciler) readMember(w gang.Workload) (member, error) {
+	managedByQueue, err := r.isManagedByQueue(w)
+	if err != nil {
+		return member{}, err
 	}
+	m := member{Workload: w, managedByQueue: managedByQueue}
+	if m.isInjected() {
+		m.result, m.readErr = r.describeWorkload(w)
+	}
+	return m, nil
+}
+
+// describeWorkload returns the gang and the children of an admitted workload.
+func (r *Reconciler) describeWorkload(w gang.Workload) (*injectors.Result, error) {
 	result, err := r.Engine.Describe(w)
 	if err != nil {
-		m.readErr = err
-		return m
+		return nil, err
 	}
-	m.result = &result
-	return m
+	return &result, nil
 }

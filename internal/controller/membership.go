@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,29 +18,36 @@ import (
 // workloads of a gang one after the other, and each report costs a write per member.
 const missingMemberGracePeriod = 5 * time.Second
 
-// checkMembership returns reason and message if members of a multi-workload gang are missing or have
-// conflicting settings; the zero value if there is no problem. It returns false if a member has been
-// missing only briefly and the gang must not be written.
+// checkMembership returns reason and message if members of a multi-workload gang are missing; the zero
+// value if there is no problem. If a workload exists that is probably meant to be a missing member, the
+// reason is MemberConflict. It returns false if a member has been missing only briefly and the gang must
+// not be written.
 func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (lifecycle.Status, bool) {
 	missing := g.memberStates.Missing()
 	if delay := r.missingMemberDelay(g, len(missing) > 0); delay > 0 {
 		g.pass.requeueAfter(delay)
 		return lifecycle.Status{}, false
 	}
-	specs := g.memberSpecs()
-	if len(missing) > 0 {
-		specs = append(specs, r.findMisplacedMembers(ctx, g, missing)...)
+	if len(missing) == 0 {
+		return lifecycle.Status{}, true
 	}
-	if conflicts := gang.FindConflicts(specs); len(conflicts) > 0 {
-		return lifecycle.Status{
-			Reason:  gang.ReasonMemberConflict,
-			Message: "The workloads of the gang have conflicting settings: " + strings.Join(conflicts, "; "),
-		}, true
+	specs, err := r.findMisplacedMembers(ctx, g, missing)
+	if err != nil {
+		g.pass.handleError(err)
+		return lifecycle.Status{}, false
 	}
-	if len(missing) > 0 {
-		return lifecycle.Status{Reason: gang.ReasonMembersMissing, Message: g.memberStates.Describe(lifecycle.Pending)}, true
+	if conflicts := gang.FindConflicts(append(g.memberSpecs(), specs...)); len(conflicts) > 0 {
+		return lifecycle.Status{Reason: gang.ReasonMemberConflict, Message: conflictMessage(conflicts)}, true
 	}
-	return lifecycle.Status{}, true
+	message := g.memberStates.Describe(lifecycle.Pending)
+	for _, m := range g.earlierRun {
+		message += ". " + m.describeEarlierRun()
+	}
+	return lifecycle.Status{Reason: gang.ReasonMembersMissing, Message: message}, true
+}
+
+func conflictMessage(conflicts []string) string {
+	return "The workloads of the gang have conflicting settings: " + strings.Join(conflicts, "; ")
 }
 
 // missingMemberDelay records since when members are missing. It returns how long to wait before the
@@ -85,42 +91,59 @@ func (m member) memberSpec() gang.MemberSpec {
 // that are in no gang or in another gang, or members in another namespace.
 func (r *Reconciler) findMisplacedMembers(
 	ctx context.Context, g *observedGang, missing []gang.Member,
-) []gang.MemberSpec {
+) ([]gang.MemberSpec, error) {
 	var out []gang.MemberSpec
 	for _, m := range missing {
 		for _, kind := range []gang.Kind{gang.Job, gang.StatefulSet} {
 			w, _ := gang.NewWorkload(kind)
 			key := client.ObjectKey{Namespace: g.pass.request.Namespace, Name: m.WorkloadName}
 			err := r.Client.Get(ctx, key, w.Object().(client.Object)) // the cache returns only NotFound
-			if err != nil || w.Meta().DeletionTimestamp != nil {
+			if err != nil || w.Meta().DeletionTimestamp != nil || g.isOfEarlierRun(w) {
 				continue
 			}
-			spec := r.readMember(w).memberSpec()
-			if w.OptedOut() {
-				spec.Problem = fmt.Sprintf("has the label %s: \"false\"; remove the label and recreate the workload",
-					gang.LabelInject)
+			spec, err := r.describeMisplacedMember(w)
+			if err != nil {
+				return nil, err
 			}
 			out = append(out, spec)
 		}
 	}
-	if len(out) == 0 {
-		out = r.findInOtherNamespaces(ctx, g, missing)
+	if len(out) > 0 || len(g.earlierRun) > 0 { // a member of an earlier run explains why one is missing
+		return out, nil
 	}
-	return out
+	return r.findInOtherNamespaces(ctx, g, missing)
+}
+
+// describeMisplacedMember returns the settings of the gang in a workload that has the name of a missing
+// member, or the reason why it is not the member.
+func (r *Reconciler) describeMisplacedMember(w gang.Workload) (gang.MemberSpec, error) {
+	m, err := r.readMember(w)
+	if err != nil {
+		return gang.MemberSpec{}, err
+	}
+	spec := m.memberSpec()
+	switch {
+	case w.OptedOut():
+		spec.Problem = fmt.Sprintf("has the label %s: \"false\"; remove the label and recreate the workload",
+			gang.LabelInject)
+	case w.IsManagedExternally():
+		spec.Problem = "has spec.managedBy, so Rollcall does not manage it; remove the field and recreate the workload"
+	}
+	return spec, nil
 }
 
 // findInOtherNamespaces returns missing members that exist in another namespace. The workloads there
 // must describe the same gang and must all be missing here, so that two teams with gangs of the same
-// name do not see each other. A workload in another namespace does not cause a pass, so the search is
-// repeated.
+// name do not see each other. The result does not name the namespace, which can belong to another
+// tenant. A workload in another namespace does not cause a pass, so the search is repeated.
 func (r *Reconciler) findInOtherNamespaces(
 	ctx context.Context, g *observedGang, missing []gang.Member,
-) []gang.MemberSpec {
+) ([]gang.MemberSpec, error) {
 	own := g.firstResult().Gang
 	g.pass.requeueAfter(retryInterval(r.Clock.Since(g.primaryMember().Meta().CreationTimestamp.Time)))
 	workloads, err := r.listWorkloads(ctx, indexMultiWorkload, "", own.Name)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	byNamespace := map[string][]gang.Workload{}
 	for _, w := range workloads {
@@ -129,18 +152,19 @@ func (r *Reconciler) findInOtherNamespaces(
 		}
 	}
 	var out []gang.MemberSpec
-	for namespace, others := range byNamespace {
+	for _, others := range byNamespace {
 		if slices.ContainsFunc(others, func(w gang.Workload) bool { return !r.isMissingMember(w, own, missing) }) {
 			continue
 		}
 		for _, w := range others {
-			out = append(out, gang.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name, Problem: fmt.Sprintf(
-				"is in the namespace %s, and the rest of the gang in %s; create all workloads of a gang in one namespace",
-				namespace, own.Namespace)})
+			spec := gang.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name,
+				Problem: "is in another namespace; create all workloads of a gang in one namespace"}
+			if !slices.ContainsFunc(out, func(o gang.MemberSpec) bool { return o.String() == spec.String() }) {
+				out = append(out, spec)
+			}
 		}
 	}
-	slices.SortFunc(out, func(a, b gang.MemberSpec) int { return cmp.Compare(a.Problem, b.Problem) })
-	return out
+	return out, nil
 }
 
 // isMissingMember reports whether a workload in another namespace would be one of the missing members
@@ -149,6 +173,10 @@ func (r *Reconciler) isMissingMember(w gang.Workload, own gang.Gang, missing []g
 	if !slices.ContainsFunc(missing, func(m gang.Member) bool { return m.WorkloadName == w.Meta().Name }) {
 		return false
 	}
-	spec := r.readMember(w).memberSpec()
-	return spec.Problem == "" && len(gang.FindConflicts([]gang.MemberSpec{{Gang: own}, spec})) == 0
+	result, err := r.describeWorkload(w)
+	if err != nil {
+		return false
+	}
+	other := gang.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name, Gang: result.Gang}
+	return len(gang.FindConflicts([]gang.MemberSpec{{Gang: own}, other})) == 0
 }

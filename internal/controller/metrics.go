@@ -77,7 +77,7 @@ func restartReason(f *failure.Failure) string {
 		return "evicted"
 	}
 	switch f.Reason {
-	case failure.ReasonPodDeleted:
+	case failure.ReasonPodDeleted, failure.ReasonMemberRecreated:
 		return "deleted"
 	case failure.ReasonStartTimeout:
 		return "start_timeout"
@@ -89,7 +89,11 @@ func restartReason(f *failure.Failure) string {
 }
 
 // gangCollector counts the gangs in the cache on each scrape, so that no counter has to follow them.
-type gangCollector struct{ reader client.Reader }
+type gangCollector struct {
+	reader client.Reader
+	// isManagedNamespace reports whether the gangs of a namespace are counted.
+	isManagedNamespace func(ctx context.Context, namespace string) (bool, error)
+}
 
 // Describe implements [prometheus.Collector].
 func (c gangCollector) Describe(out chan<- *prometheus.Desc) { out <- gangsDesc }
@@ -101,11 +105,17 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above
 	defer cancel()
 	type key struct{ framework, phase string }
-	count := map[key]int{}
+	count, managed := map[key]int{}, map[string]bool{}
+	isManaged := func(namespace string) bool {
+		if _, known := managed[namespace]; !known {
+			managed[namespace], _ = c.isManagedNamespace(ctx, namespace)
+		}
+		return managed[namespace]
+	}
 	add := func(w gang.Workload) {
 		phase, labels := lifecycle.ReadPhase(w), w.Template().Labels
 		framework, hasRank0 := labels[gang.LabelFramework], labels[gang.LabelRankOffset] == ""
-		if phase != "" && framework != "" && hasRank0 {
+		if phase != "" && framework != "" && hasRank0 && isManaged(w.Meta().Namespace) {
 			count[key{framework, string(phase)}]++
 		}
 	}

@@ -115,7 +115,8 @@ func TestGangCollector(t *testing.T) {
 # TYPE rollcall_gangs gauge
 rollcall_gangs{framework="mpi",phase="Pending"} 1
 `
-	if err := testutil.CollectAndCompare(gangCollector{w.Client}, strings.NewReader(want)); err != nil {
+	collector := gangCollector{w.Client, w.isManagedNamespace}
+	if err := testutil.CollectAndCompare(collector, strings.NewReader(want)); err != nil {
 		t.Errorf("a gang of two workloads must count once: %v", err)
 	}
 }

@@ -62,7 +62,7 @@ func TestPhaseLabelIsRestored(t *testing.T) {
 			LastTransitionTime: testStartTime,
 			Restarts:           2,
 			LastRestartTime:    testStartTime,
-			NextRestartTime:    testStartTime.Add(time.Hour),
+			NextRestartTime:    testStartTime.Add(time.Minute),
 			FirstFailure:       firstFailure,
 			Bookkeeping:        lifecycle.Bookkeeping{AttemptStartTime: testStartTime, SuspendedByRollcall: true},
 		},

@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"rollcall.training/gang"
@@ -15,10 +18,16 @@ var kueueWorkloadKind = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Workloa
 // immediately and leaves an evicted Job suspended. Rollcall does not know which case applies, so it
 // leaves the decision to Kueue. The lookup of the kind may cost a request, so it is made only for Jobs
 // that Rollcall suspended.
-func (r *Reconciler) isManagedByQueue(w gang.Workload) bool {
+//
+// An API that cannot be discovered may exist. The error is temporary, because Rollcall would otherwise
+// resume the Job without quota.
+func (r *Reconciler) isManagedByQueue(w gang.Workload) (bool, error) {
 	if w.QueueName() == "" || !lifecycle.ReadStatus(w).SuspendedByRollcall {
-		return w.QueueName() != ""
+		return w.QueueName() != "", nil
 	}
 	_, err := r.Client.RESTMapper().RESTMapping(kueueWorkloadKind)
-	return err == nil
+	if err != nil && !meta.IsNoMatchError(err) {
+		return false, fmt.Errorf("discovering %s: %w", kueueWorkloadKind, err)
+	}
+	return err == nil, nil
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -48,19 +49,33 @@ func TestIsManagedByQueue(t *testing.T) {
 	served := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{kueueWorkloadKind.WithVersion("v1beta2").GroupVersion()})
 	served.Add(kueueWorkloadKind.WithVersion("v1beta2"), apimeta.RESTScopeNamespace)
 	for name, c := range map[string]struct {
-		queue  string
-		mapper apimeta.RESTMapper
-		want   bool
+		queue   string
+		mapper  apimeta.RESTMapper
+		want    bool
+		wantErr bool
 	}{
 		"Job in a queue of Kueue": {queue: "team", mapper: served, want: true},
 		"Job without a queue":     {mapper: served},
 		"cluster without Kueue":   {queue: "team", mapper: apimeta.NewDefaultRESTMapper(nil)},
+		"API that cannot be discovered may be Kueue": {
+			queue:   "team",
+			mapper:  undiscoverable{apimeta.NewDefaultRESTMapper(nil)},
+			wantErr: true,
+		},
 	} {
 		r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRESTMapper(c.mapper).Build()}
-		if got := r.isManagedByQueue(gang.Workload{Job: newSuspendedJob(t, c.queue)}); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		got, err := r.isManagedByQueue(gang.Workload{Job: newSuspendedJob(t, c.queue)})
+		if got != c.want || (err != nil) != c.wantErr {
+			t.Errorf("%s: %v, %v; want %v, error %v", name, got, err, c.want, c.wantErr)
 		}
 	}
+}
+
+// undiscoverable is a mapper whose discovery fails, as with an unavailable aggregated API.
+type undiscoverable struct{ apimeta.RESTMapper }
+
+func (undiscoverable) RESTMapping(schema.GroupKind, ...string) (*apimeta.RESTMapping, error) {
+	return nil, errors.New("the server is currently unable to handle the request")
 }
 
 // TestReleaseToQueue checks the action for a Job in a queue that Rollcall suspended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -12,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -36,7 +38,7 @@ const FieldOwner = client.FieldOwner("rollcall-controller")
 // of reads of the cache and rare writes. While some passes wait for a slow write, others continue.
 const maxConcurrentReconciles = 10
 
-// Reconciler reconciles gangs. Its exported fields are required.
+// Reconciler reconciles gangs. Its exported fields except Namespaces are required.
 type Reconciler struct {
 	// Client reads from the manager's cache and writes to the API server.
 	Client client.Client
@@ -49,6 +51,9 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Clock provides the times of phases.
 	Clock clock.PassiveClock
+	// Namespaces selects the namespaces by their labels. The reconciler reads no gangs and writes no
+	// objects in any other namespace. Nil selects all namespaces.
+	Namespaces labels.Selector
 
 	sessions     sessions
 	throttle     podEventThrottle
@@ -68,23 +73,25 @@ type Request struct {
 	Name string
 }
 
-// SetupWithManager registers the gang controller and its metrics with a manager.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine) error {
+// SetupWithManager registers the gang controller and its metrics with a manager. The controller
+// reconciles only gangs in the selected namespaces.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine, namespaces labels.Selector) error {
 	r := &Reconciler{
-		Client:    mgr.GetClient(),
-		APIReader: mgr.GetAPIReader(),
-		Engine:    e,
-		Recorder:  mgr.GetEventRecorder("rollcall"),
-		Clock:     clock.RealClock{},
+		Client:     mgr.GetClient(),
+		APIReader:  mgr.GetAPIReader(),
+		Engine:     e,
+		Recorder:   mgr.GetEventRecorder("rollcall"),
+		Clock:      clock.RealClock{},
+		Namespaces: namespaces,
 	}
 	if err := r.registerIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	err := metrics.Registry.Register(gangCollector{r.Client})
+	err := metrics.Registry.Register(gangCollector{r.Client, r.isManagedNamespace})
 	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 		return fmt.Errorf("registering the gang collector: %w", err)
 	}
-	err = builder.TypedControllerManagedBy[Request](mgr).
+	b := builder.TypedControllerManagedBy[Request](mgr).
 		Named("gang").
 		Watches(&batchv1.Job{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForWorkload)).
 		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForWorkload)).
@@ -96,9 +103,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 			RateLimiter:             newRateLimiter(),
 			NewQueue:                newRequestQueue,
 		}).
-		WithLogConstructor(newLogConstructor(mgr.GetLogger())).
-		Complete(r)
-	if err != nil {
+		WithLogConstructor(newLogConstructor(mgr.GetLogger()))
+	if r.readsNamespaces() {
+		b = b.Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForNamespace),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("setting up the gang controller: %w", err)
 	}
 	return nil
@@ -138,9 +148,15 @@ func newRateLimiter() workqueue.TypedRateLimiter[Request] {
 
 // Reconcile brings the child objects and the status of the gangs of a request up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, error) {
-	groups, err := r.listGangs(ctx, req)
+	managed, err := r.isManagedNamespace(ctx, req.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	var groups []gang.Group
+	if managed {
+		if groups, err = r.listGangs(ctx, req); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	if len(groups) == 0 {
 		r.sessions.forgetGang(req)
@@ -150,10 +166,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 	p := &pass{request: req}
 	var gangs []*observedGang
 	for _, group := range groups {
-		gangs = append(gangs, r.observeGangs(ctx, p, group)...)
-	}
-	if !gangs[0].multiWorkload {
-		r.sessions.forgetGang(req)
+		observed, err := r.observeGangs(ctx, p, group)
+		p.handleError(err)
+		gangs = append(gangs, observed...)
 	}
 	for _, g := range gangs {
 		r.reconcileGang(ctx, g)
@@ -168,12 +183,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 // even if another step fails, and an error of one member does not affect the others, so that users
 // always see the current phase.
 func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
-	for _, m := range g.members {
+	for _, m := range slices.Concat(g.members, g.strangers) {
 		if isTooLarge(m.Workload) {
 			r.reportTooLarge(m.Workload)
 		} else if !m.isInjected() {
 			g.pass.handleError(r.reportNotInjected(ctx, m.Workload))
 		}
+	}
+	r.reportEarlierRun(g)
+	if len(g.conflicts) > 0 {
+		r.freezeGang(ctx, g)
+		return
 	}
 	state := g.lastState()
 	snapshot, err := r.takeSnapshot(ctx, g, state)
@@ -188,7 +208,10 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	}
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
-	g.pass.handleError(r.cleanUpPods(ctx, g, next))
+	r.reportStrangers(ctx, g)
+	err = r.cleanUpPods(ctx, g, next)
+	g.pass.handleError(err)
+	r.recordRejection(g, err)
 }
 
 // prepareWorkloads provides what the pods of a gang need in a phase that is not terminal.
@@ -198,15 +221,15 @@ func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next
 			g.pass.handleError(r.reinjectAfterResize(ctx, m.Workload))
 		}
 	}
-	g.pass.handleError(r.ensureChildren(ctx, g, next))
+	g.pass.handleError(r.ensureChildrenOrReport(ctx, g, next))
 }
 
 // scheduleNextPass schedules a pass for the time at which the back-off elapses or the start timeout
 // expires, because no event marks these times.
 func (r *Reconciler) scheduleNextPass(g *observedGang, next lifecycle.State) {
 	now := r.Clock.Now()
-	if next.Phase == lifecycle.Restarting && next.NextRestartTime.After(now) {
-		g.pass.requeueAfter(next.NextRestartTime.Sub(now))
+	if remaining := next.RemainingBackoff(now); next.Phase == lifecycle.Restarting && remaining > 0 {
+		g.pass.requeueAfter(remaining)
 	}
 	if policies := g.gangPolicies(); isStartTimeoutPending(policies, next) {
 		g.pass.requeueAfter(max(time.Second, next.AttemptStartTime.Add(policies.StartTimeout).Sub(now)))
@@ -258,8 +281,10 @@ func (p *pass) handleError(err error) {
 //
 //   - The cache is stale: the object was changed or deleted, or its namespace is terminating.
 //   - The pass reset the status of a Job ([errJobStatusReset]). The next pass resumes the Job.
+//   - The member reports a rejected change, and the pass is repeated later ([errUpdateRejected]).
 //   - The Job controller has to write the status of a Job first ([errJobStatusPending]).
 func isResolvedByNextEvent(err error) bool {
 	return apierrors.IsConflict(err) || errors.Is(err, errJobStatusReset) || errors.Is(err, errJobStatusPending) ||
+		errors.Is(err, errUpdateRejected) ||
 		apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

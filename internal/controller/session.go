@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// sessions keeps what the reconciler knows about multi-workload gangs between two passes: facts that
+// sessions keeps what the reconciler knows about gangs between two passes: facts that
 // it has no permission to read, and facts that are not worth a write. A manager works without them
 // after a restart. The zero value is empty and ready for use. Its methods are safe for concurrent use.
 type sessions struct {
@@ -25,6 +25,10 @@ type session struct {
 	writtenVersions map[types.UID]string
 	// hostReportReads is the number of times that the pod of the launcher was read for its host report.
 	hostReportReads int
+	// rejection is the last rejected child of the gang.
+	rejection childRejection
+	// reports contains the facts that this process reported by an Event only.
+	reports map[string]bool
 }
 
 // forRequest returns the session of a gang. The caller may change it.
@@ -53,6 +57,22 @@ func (s *session) recordWrite(uid types.UID, version string) {
 		s.writtenVersions = map[types.UID]string{}
 	}
 	s.writtenVersions[uid] = version
+}
+
+// maxReports limits the number of facts that a session remembers. Beyond it, a fact may be reported
+// again, and the Events API merges repeated Events.
+const maxReports = 100
+
+// recordReport records that a fact is reported now. It returns false if it was reported before.
+func (s *session) recordReport(fact string) bool {
+	if s.reports[fact] {
+		return false
+	}
+	if s.reports == nil || len(s.reports) >= maxReports {
+		s.reports = map[string]bool{}
+	}
+	s.reports[fact] = true
+	return true
 }
 
 // retryInterval returns the delay before the next attempt of an operation for a gang of an age. The

@@ -37,6 +37,7 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 		}
 		if err := r.syncMember(ctx, g, m, status); err != nil {
 			g.pass.handleError(err)
+			r.recordRejection(g, err)
 			if g.isPrimaryMember(m) {
 				return
 			}
@@ -59,6 +60,9 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	}
 	last := m.lastStatus() // the writes change the workload in memory
 	wrote, err := r.applyAction(ctx, m, a, status)
+	if isRejected(err) {
+		return r.reportRejectedUpdate(ctx, g, m, err)
+	}
 	if err == nil && !wrote {
 		wrote, err = r.writeStatusIfChanged(ctx, m, status)
 	}
@@ -91,11 +95,21 @@ func (r *Reconciler) desiredStatus(
 	case g.multiWorkload && isActive(next.Phase):
 		status, ok = r.checkMembership(ctx, g)
 	}
+	if status.Reason == "" && g.rejection != "" && isActive(next.Phase) {
+		status = lifecycle.Status{Reason: gang.ReasonRequestRejected, Message: g.rejection}
+	}
 	if status.Reason == "" {
 		status = g.stuckPodStatus(next)
 	}
 	if status.Reason == "" {
 		status.Reason, status.Message = next.Phase.Reason(), next.Describe(g.gangPolicies(), g.memberStates)
+	}
+	if strangers := g.describeStrangers(); strangers != "" {
+		if next.Phase == lifecycle.Restarting || next.Phase == lifecycle.Failed {
+			status.Message += ". " + strangers // the failure is more important
+		} else {
+			status.Reason, status.Message = gang.ReasonMemberConflict, strangers
+		}
 	}
 	status.State = next
 	return status, ok
@@ -110,6 +124,7 @@ func isActive(phase lifecycle.Phase) bool {
 func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next lifecycle.Status) (bool, error) {
 	label, last := lifecycle.ReadPhase(m.Workload), m.lastStatus()
 	next.SuspendedByRollcall = staysSuspendedByRollcall(m.Workload, last, next.Phase)
+	next.Message = lifecycle.TruncateMessage(next.Message) // as it was written last
 	isSamePhase := label == next.Phase && last.Phase == next.Phase
 	if isSamePhase && overridesPhaseReason(last.Reason) != overridesPhaseReason(next.Reason) {
 		next.LastTransitionTime = last.LastTransitionTime
@@ -146,7 +161,7 @@ func needsEvent(last, next lifecycle.Status) bool {
 // overridesPhaseReason reports whether a reason describes a problem and not the phase.
 func overridesPhaseReason(reason gang.Reason) bool {
 	switch reason {
-	case gang.ReasonMemberConflict, gang.ReasonMembersMissing,
+	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected,
 		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating:
 		return true
 	default:
@@ -183,7 +198,7 @@ func (r *Reconciler) reportNotInjected(ctx context.Context, w gang.Workload) err
 		Reason: gang.ReasonNotInjected,
 		Message: "The workload has the Rollcall label but was admitted without injection. " +
 			"Delete and recreate it in a namespace that the Rollcall webhook covers.",
-		State: lifecycle.State{LastTransitionTime: r.Clock.Now().UTC().Truncate(time.Second)},
+		State: lifecycle.State{LastTransitionTime: r.statusTime()},
 	}
 	if lifecycle.ReadStatus(w).Reason == status.Reason {
 		return nil
@@ -194,6 +209,9 @@ func (r *Reconciler) reportNotInjected(ctx context.Context, w gang.Workload) err
 	r.recordWarning(w, status.Reason, eventActionCheckInjection, "%s", status.Message)
 	return nil
 }
+
+// statusTime returns the current time to the second, which is the precision of the status.
+func (r *Reconciler) statusTime() time.Time { return r.Clock.Now().UTC().Truncate(time.Second) }
 
 // writeStatus writes label, annotation and conditions by one patch of the status subresource. The
 // patch contains the resource version of the cache: if the cache is stale, the API server rejects the

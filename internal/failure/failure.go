@@ -21,6 +21,8 @@ const (
 	// ReasonRankLost means that the Job counts a rank as completed whose pod was deleted, so that no
 	// new pod is created for the rank.
 	ReasonRankLost = "RankLost"
+	// ReasonMemberRecreated means that a workload of the gang was deleted and recreated.
+	ReasonMemberRecreated = "MemberRecreated"
 	// ReasonStartTimeout means that not all ranks were ready within the start timeout of the gang.
 	ReasonStartTimeout = "StartTimeout"
 )

@@ -7,6 +7,11 @@
 // restarts, and the time before which no new attempt may start. Next is a pure function without clock
 // and client. Nothing else in the repository decides whether a gang restarts.
 //
+// # Which workloads are the gang
+//
+// Names are reused, so several workloads can have the name of a gang. [Identify] determines its
+// members before anything is decided, by the UIDs in the status.
+//
 // # When a gang restarts or fails
 //
 // The conditions of the workloads determine whether the gang succeeded, or failed by the rules of a
@@ -15,7 +20,8 @@
 //  1. a failure of a pod, see [rollcall.training/internal/failure.First]
 //  2. a failed pod that a Job counts and that was not observed
 //  3. a rank that its Job counts as completed and that has no pod, before all ranks were ready
-//  4. the end of the start timeout
+//  4. a member that was deleted and recreated after all ranks were ready
+//  5. the end of the start timeout
 //
 // Package controller selects the pods and the context of the first rule (observe.go): pods of earlier
 // attempts, of a rollout, and of a gang that is suspended or has finished do not count. After a

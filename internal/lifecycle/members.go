@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
 )
@@ -145,6 +146,17 @@ func (m Members) anyAwaitingQueue() bool {
 // AllSuspended reports whether all members are suspended and their controllers have observed it.
 func (m Members) AllSuspended() bool {
 	return m.allMatch(func(s MemberState) bool { return s.Exists && s.Observed.SuspensionObserved })
+}
+
+// uids returns the UIDs of the existing members; nil if none has a UID.
+func (m Members) uids() []types.UID {
+	var out []types.UID
+	for _, s := range m {
+		if s.Exists && s.Observed.UID != "" {
+			out = append(out, s.Observed.UID)
+		}
+	}
+	return out
 }
 
 // FailedPods returns the number of failed or deleted pods that all workloads count.

@@ -116,6 +116,21 @@ func lostRanksMessage(ranks int32) string {
 	return fmt.Sprintf("%d ranks completed when their pods were deleted", ranks)
 }
 
+// memberRecreatedMessage names the members that were deleted and recreated.
+func (s State) memberRecreatedMessage(members Members) string {
+	var names []string
+	for _, m := range members {
+		if s.isNewMember(m) {
+			names = append(names, m.WorkloadName)
+		}
+	}
+	verb := "was"
+	if len(names) > 1 {
+		verb = "were"
+	}
+	return fmt.Sprintf("%s %s deleted and recreated", strings.Join(names, " and "), verb)
+}
+
 // startTimeoutMessage describes the ranks that were not ready in time.
 func startTimeoutMessage(timeout time.Duration, notReadyRanks []string) string {
 	return fmt.Sprintf("not all ranks were ready within %s: %s", timeout, strings.Join(notReadyRanks, "; "))

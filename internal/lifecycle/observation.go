@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -12,6 +13,8 @@ import (
 
 // Observation is what the spec and the status of one workload contain about its ranks.
 type Observation struct {
+	// UID is the UID of the workload; empty if it is not known.
+	UID types.UID
 	// IsStatefulSet is true for a StatefulSet, which has no condition for completion or failure.
 	IsStatefulSet bool
 	// Size is the number of ranks that the spec asks for.
@@ -56,7 +59,7 @@ func Observe(w gang.Workload) Observation {
 	} else {
 		o = observeJob(w)
 	}
-	o.Suspended = w.IsSuspended()
+	o.UID, o.Suspended = w.Meta().UID, w.IsSuspended()
 	o.SuspensionObserved = o.SuspensionObserved && o.Suspended
 	o.SuspendedByRollcall = o.Suspended && ReadStatus(w).SuspendedByRollcall
 	return o

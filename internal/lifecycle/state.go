@@ -1,7 +1,10 @@
 package lifecycle
 
 import (
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
@@ -43,12 +46,47 @@ type Bookkeeping struct {
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
 	// suspended. It describes only the member that carries the status, not the gang.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
+	// MemberUIDs contains the UIDs of the members, in the order of their ranks. It is the identity of
+	// the gang: a workload with the same name and another UID is another workload. It is empty if no
+	// status was written since the members were created.
+	MemberUIDs []types.UID `json:"memberUIDs,omitempty"`
 }
 
 // Next returns the state of the gang after a snapshot. It is a pure function, and a second call with
 // the same snapshot does not change the state. The only exception is a restart that finds nothing to
 // terminate, which the second call completes.
 func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
+	if s.hasNewMember(snapshot.Members) {
+		s = s.admitNewMembers(snapshot)
+	}
+	next := s.nextState(policies, snapshot)
+	next.MemberUIDs = snapshot.Members.uids()
+	return next
+}
+
+// hasNewMember reports whether the gang has a member that the state does not record, because it was
+// created or recreated since.
+func (s State) hasNewMember(members Members) bool {
+	return len(s.MemberUIDs) > 0 && slices.ContainsFunc(members, s.isNewMember)
+}
+
+func (s State) isNewMember(m MemberState) bool {
+	return m.Exists && m.Observed.UID != "" && !slices.Contains(s.MemberUIDs, m.Observed.UID)
+}
+
+// admitNewMembers prepares the state for members that it does not record. In a gang that has finished,
+// a new member starts a new run. In all other phases, the failed pods that a new member counts belong
+// to the current attempt, and those of a deleted member are not counted any more.
+func (s State) admitNewMembers(snapshot Snapshot) State {
+	if s.Phase.Terminal() {
+		return State{Bookkeeping: Bookkeeping{AttemptStartTime: snapshot.statusTime()}}
+	}
+	remaining := slices.DeleteFunc(slices.Clone(snapshot.Members), s.isNewMember)
+	s.FailedPodsBaseline = min(s.FailedPodsBaseline, remaining.FailedPods())
+	return s
+}
+
+func (s State) nextState(policies gang.Policies, snapshot Snapshot) State {
 	if s.Phase.Terminal() {
 		return s.fromTerminal(policies, snapshot)
 	}
@@ -125,7 +163,17 @@ func isWaitingForPods(snapshot Snapshot) bool {
 // isInBackoff reports whether the back-off has not elapsed. It does not apply if somebody else
 // resumed the gang.
 func (s State) isInBackoff(snapshot Snapshot) bool {
-	return !snapshot.ResumedExternally && snapshot.Now.Before(s.NextRestartTime)
+	return !snapshot.ResumedExternally && s.RemainingBackoff(snapshot.Now) > 0
+}
+
+// RemainingBackoff returns how long a restarting gang has to wait before its next attempt; 0 if the
+// back-off has elapsed. A time beyond the maximum back-off is not from Rollcall, and does not count.
+func (s State) RemainingBackoff(now time.Time) time.Duration {
+	remaining := s.NextRestartTime.Sub(now)
+	if remaining < 0 || remaining > maxBackoff {
+		return 0
+	}
+	return remaining
 }
 
 // isWaitingForQueue reports whether a queue, and not Rollcall, resumes a member.

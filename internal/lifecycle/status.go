@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"rollcall.training/gang"
 )
@@ -24,26 +25,48 @@ type Status struct {
 	State
 }
 
+// The limits of a status. Rollcall writes less. A user with permission to patch the workload could
+// write more, and Rollcall copies parts of a status to other members, conditions and Events.
+const (
+	maxStatusBytes  = 64 * 1024
+	maxMessageBytes = 4 * 1024
+)
+
 // ReadStatus returns the status that was last written to a workload. It returns the zero value if
-// there is none, if it cannot be decoded, or if it has another version.
+// there is none, if it cannot be decoded or exceeds 64 KiB, if it has another version, or if it was
+// copied from another object. Numbers are limited to the values that Rollcall writes.
 func ReadStatus(w gang.Workload) Status {
+	text, uid := w.Meta().Annotations[gang.AnnotationStatus], w.Meta().UID
 	var s Status
-	text := w.Meta().Annotations[gang.AnnotationStatus]
-	isTooLong := len(text) > gang.MaxWrittenAnnotationLength
-	if isTooLong || json.Unmarshal([]byte(text), &s) != nil || s.Version != StatusVersion {
+	if len(text) > maxStatusBytes || json.Unmarshal([]byte(text), &s) != nil || s.Version != StatusVersion {
 		return Status{}
 	}
+	isCopy := uid != "" && len(s.MemberUIDs) > 0 && !slices.Contains(s.MemberUIDs, uid)
+	if isCopy {
+		return Status{}
+	}
+	s.Restarts = min(max(s.Restarts, 0), gang.MaxRestarts)
+	s.FailedPodsBaseline = max(s.FailedPodsBaseline, 0)
 	return s
 }
 
-// Encode returns the JSON of the annotation.
+// Encode returns the JSON of the annotation. A message of more than 4 KiB is truncated.
 func (s Status) Encode() (string, error) {
-	s.Version = StatusVersion
+	s.Version, s.Message = StatusVersion, TruncateMessage(s.Message)
 	text, err := json.Marshal(s)
 	if err != nil {
 		return "", fmt.Errorf("encoding the annotation %s: %w", gang.AnnotationStatus, err)
 	}
 	return string(text), nil
+}
+
+// TruncateMessage returns the message of a status as [Status.Encode] writes it.
+func TruncateMessage(message string) string {
+	const ellipsis = "..."
+	if len(message) <= maxMessageBytes {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessageBytes-len(ellipsis)], "") + ellipsis
 }
 
 // ReadPhase returns the phase in the label of a workload. It returns the empty phase if the label is

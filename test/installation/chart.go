@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -141,6 +142,8 @@ func (m *Manager) installChart(t testing.TB) {
 			must(m.Client.RbacV1().Roles(Namespace).Create(ctx, o, options))
 		case *rbacv1.RoleBinding:
 			must(m.Client.RbacV1().RoleBindings(Namespace).Create(ctx, o, options))
+		case *appsv1.Deployment:
+			m.namespaceSelectorFlag = findFlag(t, o, "--namespace-selector=")
 		case *admissionv1.MutatingWebhookConfiguration:
 			for i := range o.Webhooks {
 				m.replaceServiceByURL(&o.Webhooks[i].ClientConfig)
@@ -157,6 +160,18 @@ func (m *Manager) installChart(t testing.TB) {
 			must(nil, m.installPolicy(ctx, object))
 		}
 	}
+}
+
+// findFlag returns the flag of the manager's Deployment with a prefix.
+func findFlag(t testing.TB, d *appsv1.Deployment, prefix string) string {
+	t.Helper()
+	for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
+		if strings.HasPrefix(arg, prefix) {
+			return arg
+		}
+	}
+	t.Fatalf("the manager has no flag %s", prefix)
+	return ""
 }
 
 // installPolicy creates the object if it is an admission policy or a binding of a policy.

@@ -49,6 +49,7 @@ type Manager struct {
 
 	binaryPath, kubeconfigPath          string
 	chartArgs, managerFlags             []string
+	namespaceSelectorFlag               string
 	webhookPort, probePort, metricsPort int
 	logFile                             *os.File
 
@@ -168,6 +169,7 @@ func (m *Manager) startProcess() error {
 		"--metrics-bind-address=" + formatLoopbackAddress(m.metricsPort),
 		"--shutdown-delay=0s",
 		"--log-level=debug",
+		m.namespaceSelectorFlag,
 	}, m.managerFlags)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.kubeconfigPath)
 	cmd.Stdout, cmd.Stderr = m.logFile, m.logFile

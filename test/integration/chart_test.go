@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,6 +107,9 @@ func testWebhookSelectors(t *testing.T, c *cluster.Cluster) {
 					t.Errorf("%s: namespaceSelector: -want, +got:\n%s", kind, diff)
 				}
 			}
+			if got := renderNamespaceSelectorFlag(t, c, tc.args...); !cmp.Equal(tc.want, got) {
+				t.Errorf("the flag of the manager differs: -want, +got:\n%s", cmp.Diff(tc.want, got))
+			}
 			webhooks := renderWebhooks(t, c, tc.args...)
 			for _, name := range slices.Sorted(maps.Keys(webhooks)) {
 				w := webhooks[name]
@@ -121,6 +125,21 @@ func testWebhookSelectors(t *testing.T, c *cluster.Cluster) {
 			}
 		})
 	}
+}
+
+// renderNamespaceSelectorFlag returns the selector in the flag --namespace-selector of the manager.
+func renderNamespaceSelectorFlag(t *testing.T, c *cluster.Cluster, args ...string) metav1.LabelSelector {
+	t.Helper()
+	var out metav1.LabelSelector
+	deployment := installation.SingleObject[*appsv1.Deployment](t, renderChart(t, c, args...))
+	for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
+		if text, ok := strings.CutPrefix(arg, "--namespace-selector="); ok {
+			if err := json.Unmarshal([]byte(text), &out); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return out
 }
 
 func excludeSystemNamespaces() metav1.LabelSelectorRequirement {

@@ -44,6 +44,12 @@ func TestMembers(t *testing.T) {
 		"Missing":                testMemberMissing,
 		"MemberWithoutRoles":     testMemberWithoutRoles,
 		"MemberInOtherNamespace": testMemberInOtherNamespace,
+		"MemberRecreated":        testMemberRecreated,
+		"MemberOfEarlierRun":     testMemberOfEarlierRun,
+		"Stranger":               testStranger,
+		"RequestRejected":        testRequestRejected,
+		"SuspensionRejected":     testSuspensionRejected,
+		"ExcludedNamespace":      testExcludedNamespace,
 		"Deleted":                testMembersDeleted,
 		"KeyPairOfOther":         testKeyPairReplaced,
 		"Rights":                 testSecretPermissions,
@@ -337,10 +343,14 @@ func testMemberInOtherNamespace(t *testing.T, m *manager, ns string) {
 			return err
 		}
 		for i, want := range []string{
-			"StatefulSet train-worker is in the namespace " + there,
-			"Job train-launcher is in the namespace " + ns,
+			"StatefulSet train-worker is in another namespace",
+			"Job train-launcher is in another namespace",
 		} {
-			if s := parseReportedStatus(all[i]); !strings.Contains(s.Message, want) {
+			s := parseReportedStatus(all[i])
+			if strings.Contains(s.Message, ns) || strings.Contains(s.Message, there) {
+				t.Fatalf("the status names a namespace: %+v", s)
+			}
+			if !strings.Contains(s.Message, want) {
 				return fmt.Errorf("%+v", s)
 			}
 		}

@@ -1,0 +1,203 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"rollcall.training/gang"
+)
+
+// Candidate is an existing workload with the name of a multi-workload gang. It may be a member of the
+// gang, a remainder of an earlier run, or a workload of somebody else.
+type Candidate struct {
+	// MemberSpec is the gang as the workload describes it.
+	gang.MemberSpec
+	// UID and CreationTime identify the object.
+	UID          types.UID
+	CreationTime time.Time
+	// FinishTime is when the workload finished; zero if it has not. See [FinishTime].
+	FinishTime time.Time
+	// Active is true if neither the workload nor the gang in its status has finished.
+	Active bool
+	// Recorded contains the UIDs of the gang's members as the status of the workload records them;
+	// empty without a status.
+	Recorded []types.UID
+}
+
+// NewCandidate returns the candidate of a workload with the gang that it describes.
+func NewCandidate(w gang.Workload, spec gang.MemberSpec) Candidate {
+	status, finishTime := ReadStatus(w), FinishTime(w)
+	return Candidate{
+		MemberSpec:   spec,
+		UID:          w.Meta().UID,
+		CreationTime: w.Meta().CreationTimestamp.Time,
+		FinishTime:   finishTime,
+		Active:       finishTime.IsZero() && !status.Phase.Terminal(),
+		Recorded:     status.MemberUIDs,
+	}
+}
+
+// FinishTime returns when a Job finished: when it completed or failed, or when Rollcall removed its
+// pods because its gang had finished. A Job with a successPolicy does not complete in the second case.
+// FinishTime returns the zero value for a Job that has not finished, and for a StatefulSet, which
+// never finishes: it runs again when it is scaled up.
+func FinishTime(w gang.Workload) time.Time {
+	if w.Job == nil {
+		return time.Time{}
+	}
+	if observed := Observe(w); observed.Complete || observed.Failed {
+		return observed.FinishTime
+	}
+	if status := ReadStatus(w); status.Phase.Terminal() && w.Ranks() == 0 {
+		return status.LastTransitionTime
+	}
+	return time.Time{}
+}
+
+// Identity determines which of the workloads with the name of a gang are the gang. The values are
+// indexes of the candidates of [Identify].
+type Identity struct {
+	// Members are the workloads over which Rollcall decides, in the order of the candidates.
+	Members []int
+	// EarlierRun are workloads of an earlier run.
+	EarlierRun []int
+	// Strangers are workloads that have the name of the gang, but no place in it.
+	Strangers []int
+	// Conflicts describes why the members do not form a gang; see [gang.FindConflicts]. If it is not
+	// empty, Members contains all workloads that may be members, and nobody may act on any of them.
+	Conflicts []string
+	// StateSource is the member whose status is the state of the gang; -1 if no member has a status.
+	StateSource int
+}
+
+// Identify determines which candidates are the gang. The candidates are in the order of their ranks,
+// and at least one is required. docs/adr/0029-gang-identity.md gives the reasons of these rules:
+//
+//  1. A workload that finished before another candidate was created belongs to an earlier run, unless
+//     an active member records it.
+//  2. The UIDs in the status of the gang are its members. Another workload joins the gang only if it
+//     has the place of a missing member and the same settings.
+//  3. Before a status is written, all candidates are members.
+//  4. Members with different settings, and two workloads in one place, are a conflict.
+//
+// The cost is linear in the number of candidates, because anybody can create workloads.
+func Identify(candidates []Candidate) Identity {
+	id := Identity{StateSource: -1}
+	isOfEarlierRun := newEarlierRunFilter(candidates)
+	var current []int
+	for i := range candidates {
+		if isOfEarlierRun(candidates[i]) {
+			id.EarlierRun = append(id.EarlierRun, i)
+		} else {
+			current = append(current, i)
+		}
+	}
+	id.StateSource = findStateSource(candidates, current)
+	known, others := current, []int(nil)
+	if id.StateSource >= 0 {
+		known, others = splitByUID(candidates, current, candidates[id.StateSource].Recorded)
+	}
+	id.Members = slices.Clone(known)
+	isStranger := newStrangerFilter(candidates, known)
+	for _, i := range others {
+		if isStranger(candidates[i]) {
+			id.Strangers = append(id.Strangers, i)
+		} else {
+			id.Members = append(id.Members, i)
+		}
+	}
+	slices.Sort(id.Members)
+	var specs []gang.MemberSpec
+	for _, i := range id.Members {
+		specs = append(specs, candidates[i].MemberSpec)
+	}
+	id.Conflicts = gang.FindConflicts(specs)
+	return id
+}
+
+// newEarlierRunFilter returns a function that reports whether a candidate finished before another
+// candidate was created. The times have a resolution of one second, so a workload that was created in
+// the same second belongs to the same run. A member that finished early belongs to the run of the
+// members that are still active, whatever is created afterward.
+func newEarlierRunFilter(candidates []Candidate) func(Candidate) bool {
+	recordedByActive := map[types.UID]bool{}
+	var lastCreation time.Time
+	for _, c := range candidates {
+		if c.CreationTime.After(lastCreation) {
+			lastCreation = c.CreationTime
+		}
+		if !c.Active {
+			continue
+		}
+		for _, uid := range c.Recorded {
+			recordedByActive[uid] = true
+		}
+	}
+	return func(c Candidate) bool {
+		return !c.FinishTime.IsZero() && !recordedByActive[c.UID] && lastCreation.After(c.FinishTime)
+	}
+}
+
+// findStateSource returns the index of the candidate whose status is the state of the gang; -1 if there
+// is none. Rollcall writes the members one after the other, in the order of their ranks. After a crash
+// in between, the status that records most of the existing workloads is the newest. If several record
+// the same number, the first is.
+func findStateSource(candidates []Candidate, current []int) int {
+	exists := map[types.UID]bool{}
+	for _, i := range current {
+		exists[candidates[i].UID] = true
+	}
+	source, most := -1, 0
+	for _, i := range current {
+		recorded := 0
+		for _, uid := range candidates[i].Recorded {
+			if exists[uid] {
+				recorded++
+			}
+		}
+		if recorded > most {
+			source, most = i, recorded
+		}
+	}
+	return source
+}
+
+// splitByUID splits the indexes of candidates into those whose UID is recorded, and the others.
+func splitByUID(candidates []Candidate, indexes []int, recorded []types.UID) (known, others []int) {
+	isRecorded := map[types.UID]bool{}
+	for _, uid := range recorded {
+		isRecorded[uid] = true
+	}
+	for _, i := range indexes {
+		if isRecorded[candidates[i].UID] {
+			known = append(known, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	return known, others
+}
+
+// newStrangerFilter returns a function that reports whether the known members leave no place for a
+// candidate: its place is taken, or none of the members expects a workload of its name. If no known
+// member can be parsed, their expectations are unknown, and nobody is a stranger unless its place is
+// taken.
+func newStrangerFilter(candidates []Candidate, known []int) func(Candidate) bool {
+	isTaken, isExpected, anyParsed := map[string]bool{}, map[string]bool{}, false
+	for _, i := range known {
+		c := candidates[i]
+		isTaken[c.WorkloadName] = true
+		if c.Problem != "" {
+			continue
+		}
+		anyParsed = true
+		for _, m := range c.Gang.Members {
+			isExpected[m.WorkloadName] = true
+		}
+	}
+	return func(c Candidate) bool {
+		return isTaken[c.WorkloadName] || anyParsed && !isExpected[c.WorkloadName]
+	}
+}
