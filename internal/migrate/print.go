@@ -55,6 +55,8 @@ func (r Report) writeText(out *strings.Builder, all bool) {
 	}
 	out.WriteString(")")
 	switch {
+	case r.Note != "":
+		fmt.Fprintf(out, ": %s", r.Note)
 	case r.Passthrough:
 		out.WriteString(": passed through")
 	case r.Failed():
@@ -66,7 +68,7 @@ func (r Report) writeText(out *strings.Builder, all bool) {
 	for _, m := range r.Errors {
 		fmt.Fprintf(out, "  error     %s\n", m)
 	}
-	if r.Failed() && !r.Passthrough {
+	if r.Failed() && !r.Passthrough || r.Note != "" {
 		return
 	}
 	for _, outcome := range []source.Outcome{source.Dropped, source.Changed} {

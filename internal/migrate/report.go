@@ -1,6 +1,12 @@
 package migrate
 
-import "rollcall.training/internal/migrate/source"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/internal/migrate/source"
+)
 
 // Report describes what happened to one object.
 type Report struct {
@@ -23,6 +29,8 @@ type Report struct {
 	Errors []string `json:"errors,omitempty"`
 	// Passthrough is true for an object that is not a training job and is unchanged.
 	Passthrough bool `json:"passthrough,omitempty"`
+	// Note explains why a Job or a StatefulSet is unchanged, or why the object is not in the output.
+	Note string `json:"note,omitempty"`
 }
 
 // Failed reports whether the object, or a job within it, was not migrated.
@@ -37,4 +45,15 @@ func (r Report) Count(o source.Outcome) int {
 		}
 	}
 	return n
+}
+
+// addErrors adds the errors of a manifest, with the lines of their fields.
+func (r *Report) addErrors(errs field.ErrorList, line func(path string) int) {
+	for _, err := range errs {
+		text := err.Error()
+		if n := line(err.Field); n > 0 {
+			text = fmt.Sprintf("line %d: %s", n, text)
+		}
+		r.Errors = append(r.Errors, text)
+	}
 }

@@ -57,6 +57,7 @@ type ReplicatedJob struct {
 	// EnvFields are further places of variables of the containers.
 	EnvFields []source.Field
 
+	podTemplate       source.Field // the place of the pod template
 	dependencies      []dependency
 	workloadName      string
 	firstIndex        int32  // the index of its first pod in the workload
@@ -103,7 +104,10 @@ func NewReader(o source.Object, b *ir.Gang, spec source.Field) *Reader {
 
 // readReplicatedJob returns nil for a job that has no pods or is invalid.
 func (s *Reader) readReplicatedJob(f source.Field) *ReplicatedJob {
-	j := &ReplicatedJob{Name: f.Get("name").String(), Source: f, Replicas: ptr.Deref(f.Get("replicas").Int32(), 1)}
+	j := &ReplicatedJob{
+		Name: f.Get("name").String(), Source: f, podTemplate: f.At("template", "spec", "template"),
+		Replicas: ptr.Deref(f.Get("replicas").Int32(), 1),
+	}
 	if j.Name == "" {
 		f.Get("name").MarkRequired("it identifies the job")
 		return nil
@@ -216,25 +220,9 @@ func (s *Reader) countGangPods() int32 {
 }
 
 // podTemplateField returns the place of the pod template.
-func (j *ReplicatedJob) podTemplateField() source.Field {
-	return j.Source.At("template", "spec", "template")
-}
+func (j *ReplicatedJob) podTemplateField() source.Field { return j.podTemplate }
 
 func (j *ReplicatedJob) podSpec() *corev1.PodSpec { return &j.Template.Spec.Template.Spec }
-
-// trainingContainer returns the training container, or nil if there are no containers.
-func (j *ReplicatedJob) trainingContainer() *corev1.Container {
-	all := j.podSpec().Containers
-	for i := range all {
-		if all[i].Name == j.TrainingContainer {
-			return &all[i]
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return &all[0]
-}
 
 // findEnvField returns the place of a variable of the job's containers. Of several places, the last
 // one has the effective value. It returns the pod template if no place has the variable.

@@ -47,6 +47,15 @@ func (s *Reader) trainingContainers(j *ReplicatedJob) []*corev1.Container {
 	for i := range j.podSpec().InitContainers {
 		out = append(out, &j.podSpec().InitContainers[i])
 	}
+	if list := s.Gang.RollcallAnnotations[gang.AnnotationContainers]; list != "" {
+		names := strings.Split(strings.ReplaceAll(list, " ", ""), ",")
+		for i := range j.podSpec().Containers {
+			if c := &j.podSpec().Containers[i]; slices.Contains(names, c.Name) {
+				out = append(out, c)
+			}
+		}
+		return out
+	}
 	if c := j.trainingContainer(); c != nil {
 		out = append(out, c)
 	}
@@ -56,16 +65,21 @@ func (s *Reader) trainingContainers(j *ReplicatedJob) []*corev1.Container {
 // requiredVars returns the variables that Rollcall sets in the pods of a job, by name.
 func (s *Reader) requiredVars(j *ReplicatedJob) map[string]corev1.EnvVar {
 	out := map[string]corev1.EnvVar{}
-	if s.Context.RequiredVars == nil {
-		return out
-	}
-	for _, e := range s.Context.RequiredVars(source.Workload{
-		Gang: s.Gang.Name, Namespace: s.Gang.Namespace, Framework: s.Gang.Framework, Role: j.Role,
-		Pods: s.countPods(), Annotations: s.Gang.RollcallAnnotations, Subdomain: j.podSpec().Subdomain,
-	}) {
+	for _, e := range s.plan(j).RequiredVars {
 		out[e.Name] = e
 	}
 	return out
+}
+
+// plan returns what Rollcall injects into the pods of a job.
+func (s *Reader) plan(j *ReplicatedJob) source.Plan {
+	if s.Context.Plan == nil {
+		return source.Plan{}
+	}
+	return s.Context.Plan(source.Workload{
+		Gang: s.Gang.Name, Namespace: s.Gang.Namespace, Framework: s.Gang.Framework, Role: j.Role,
+		Pods: s.countPods(), Annotations: s.Gang.RollcallAnnotations, Template: j.Template.Spec.Template,
+	})
 }
 
 // adoptNumbers sets the annotations for the number of processes and the port of the rendezvous.

@@ -160,7 +160,7 @@ func (r *reader) convertMainContainer(worker *ir.Role) {
 		f.MarkLeftOut("no container of the workers has this name, so the first is the training container")
 		return
 	}
-	r.setTrainingContainer(worker, training)
+	r.gang.SetTrainingContainer(r.Context, worker, name)
 	f.MarkPreserved("the training container of the workers")
 }
 

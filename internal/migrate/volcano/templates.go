@@ -83,7 +83,7 @@ func (r *reader) listPluginVars(role string) []string {
 // removeVars removes variables that a plugin overwrote, and variables that Rollcall sets and does not
 // accept from users.
 func (r *reader) removeVars(role *ir.Role) {
-	overwritten, required := r.listPluginVars(role.Name), r.gang.RequiredVars(r.Context, role.Name)
+	overwritten, required := r.listPluginVars(role.Name), r.gang.RequiredVars(r.Context, role)
 	remove := func(c *corev1.Container, f source.Field) {
 		kept := c.Env[:0:0]
 		for _, e := range c.Env {
