@@ -80,7 +80,9 @@ func checkGolden(t *testing.T, base string) {
 func checkNothingLeft(t *testing.T, docs []*manifest.Document) {
 	t.Helper()
 	docs = slices.DeleteFunc(slices.Clone(docs), func(d *manifest.Document) bool {
-		return slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool { return o.Kind == "Job" && !o.HasFrameworkLabel() })
+		return slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool {
+			return o.Kind == "Job" && !o.HasFrameworkLabel()
+		})
 	})
 	for _, r := range (migrate.Migrator{Config: webhookConfig}).Migrate(docs).Reports {
 		if !r.Passthrough || len(r.Outputs) > 0 {

@@ -90,6 +90,7 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 		}
 	}
 	run.removeServices()
+	run.addFindings()
 	for i, o := range run.runtimeReports {
 		run.result.Reports[i] = run.runtimes.reportRuntime(o)
 	}

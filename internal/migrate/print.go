@@ -49,6 +49,29 @@ func (r Report) writeText(out *strings.Builder, all bool) {
 		}
 		return
 	}
+	r.writeHeader(out)
+	for _, m := range r.Errors {
+		fmt.Fprintf(out, "  error     %s\n", m)
+	}
+	if r.Failed() && !r.Passthrough || r.Note != "" {
+		return
+	}
+	for _, outcome := range []source.Outcome{source.Dropped, source.Changed} {
+		r.writeEntries(out, outcome)
+	}
+	if n := r.Count(source.Preserved); all {
+		r.writeEntries(out, source.Preserved)
+	} else if n > 0 || len(r.Outputs) > 0 {
+		fmt.Fprintf(out, "  preserved %s\n", ir.FormatCount(n, "field"))
+	}
+	r.writeFindings(out)
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(out, "  warning   %s\n", warning)
+	}
+}
+
+// writeHeader writes the line with the object and its result.
+func (r Report) writeHeader(out *strings.Builder) {
 	fmt.Fprintf(out, "%s (%s", r.Object, r.Source)
 	if r.Document > 0 {
 		fmt.Fprintf(out, ", document %d", r.Document)
@@ -65,22 +88,14 @@ func (r Report) writeText(out *strings.Builder, all bool) {
 		fmt.Fprintf(out, " -> %s", strings.Join(r.Outputs, ", "))
 	}
 	out.WriteByte('\n')
-	for _, m := range r.Errors {
-		fmt.Fprintf(out, "  error     %s\n", m)
-	}
-	if r.Failed() && !r.Passthrough || r.Note != "" {
-		return
-	}
-	for _, outcome := range []source.Outcome{source.Dropped, source.Changed} {
-		r.writeEntries(out, outcome)
-	}
-	if n := r.Count(source.Preserved); all {
-		r.writeEntries(out, source.Preserved)
-	} else if n > 0 || len(r.Outputs) > 0 {
-		fmt.Fprintf(out, "  preserved %s\n", ir.FormatCount(n, "field"))
-	}
-	for _, warning := range r.Warnings {
-		fmt.Fprintf(out, "  warning   %s\n", warning)
+}
+
+func (r Report) writeFindings(out *strings.Builder) {
+	for _, f := range r.Findings {
+		fmt.Fprintf(out, "  %-9s %s %s\n%s%s\n", f.Code, f.Object, f.Field, detailIndent, f.Message)
+		if f.Fix != "" {
+			fmt.Fprintf(out, "%saction: %s\n", detailIndent, f.Fix)
+		}
 	}
 }
 

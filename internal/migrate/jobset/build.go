@@ -30,7 +30,7 @@ func (s *Reader) BuildGang() {
 	for _, j := range s.listGangJobs() {
 		s.chooseTrainingContainer(j)
 		s.rejectPerJobIndex(j)
-		s.convertWorkerCommand(j)
+		s.convertSSH(j)
 		s.removeInjectedVars(j)
 	}
 	s.inferSlotsPerWorker()
