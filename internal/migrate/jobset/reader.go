@@ -63,6 +63,7 @@ type ReplicatedJob struct {
 	firstIndex        int32  // the index of its first pod in the workload
 	serviceName       string // the Service with the hostnames of its pods
 	addressReferenced bool   // a text contains a hostname of its pods
+	readsCoordinator  bool   // a variable reads the address of the coordinator
 }
 
 // dependency is an entry of dependsOn.
@@ -79,12 +80,22 @@ func Read(o source.Object) (*ir.Gang, error) {
 		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
 	}
 	if o.Version != supportedVersion {
-		return nil, fmt.Errorf("version %q of JobSet is not %s: %w", o.Version, supportedVersion, source.ErrUnsupported)
+		return nil, fmt.Errorf("JobSet %s: %w; use %s", o.Version, source.ErrUnsupported, supportedVersion)
 	}
 	s := NewReader(o, ir.NewGang(o), o.Root.Get("spec"))
 	s.ChooseFrameworkAndRoles()
+	for _, j := range s.listGangJobs() {
+		s.reportJoinedPods(j)
+	}
 	s.BuildGang()
 	return s.Gang, nil
+}
+
+// reportJoinedPods reports a torchrun that did not use the other pods of the gang.
+func (s *Reader) reportJoinedPods(j *ReplicatedJob) {
+	if s.Gang.Framework == "pytorch" {
+		ir.ReportJoinedPods(j.podSpec(), j.podTemplateField(), s.countGangPods())
+	}
 }
 
 // NewReader reads the replicated jobs of a JobSet.

@@ -17,6 +17,8 @@ import (
 const (
 	processesVar = "PET_NPROC_PER_NODE"
 	worldSizeVar = "WORLD_SIZE"
+	// jaxPortVar is a variable of MaxText. Rollcall does not set it.
+	jaxPortVar = "JAX_COORDINATOR_PORT"
 )
 
 // removeInjectedVars removes the variables that Rollcall sets. It first sets the annotations for a port
@@ -87,8 +89,12 @@ func (s *Reader) adoptNumbers(j *ReplicatedJob, containers []*corev1.Container) 
 	injected := s.requiredVars(j)
 	for _, c := range containers {
 		for _, e := range c.Env {
-			if e.Name == processesVar && e.ValueFrom == nil {
+			switch {
+			case e.ValueFrom != nil:
+			case e.Name == processesVar:
 				s.adoptProcesses(e.Value)
+			case e.Name == jaxPortVar && s.Gang.Framework == "jax":
+				s.adoptPort(e.Value)
 			}
 		}
 	}

@@ -23,7 +23,8 @@ import (
 func ConvertWorkload(o source.Object, w gang.Workload) error {
 	o.Root.MarkHandled() // all other fields stay
 	s, j := newWorkloadReader(o, w)
-	if !w.HasFrameworkLabel() {
+	isLabeled := w.HasFrameworkLabel()
+	if !isLabeled {
 		if reason := s.explainNoGang(w, j); reason != "" {
 			return fmt.Errorf("%w: %s", source.ErrNoGang, reason)
 		}
@@ -40,6 +41,9 @@ func ConvertWorkload(o source.Object, w gang.Workload) error {
 		j.Role = s.framework().DefaultRole
 	}
 	setCompletions(o, w)
+	if !isLabeled {
+		s.reportJoinedPods(j)
+	}
 	s.chooseTrainingContainer(j)
 	if !w.HasRoles() || !s.hasLauncher() { // a launcher passes its variables to the other ranks
 		s.removeInjectedVars(j)

@@ -20,6 +20,9 @@ func (r *reader) convertTemplates() {
 		role := &r.gang.Roles[i]
 		spec := &role.Template.Spec
 		r.removePodNames(role)
+		if r.framework.Name == "pytorch" {
+			ir.ReportJoinedPods(spec, role.Source, r.gang.PodCount())
+		}
 		r.removeVars(role)
 		if chosen := r.gang.PlanRole(r.Context, role).TrainingContainers; len(spec.Containers) > 1 && len(chosen) > 0 {
 			// The plugins set the variables in all containers.
