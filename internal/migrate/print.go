@@ -62,12 +62,12 @@ func (r Report) writeText(out *strings.Builder, all bool) {
 		r.writeEntries(out, outcome, all)
 	}
 	r.writeTopics(out, all)
+	r.writeFindings(out)
 	if n := r.Count(source.Preserved); all {
 		r.writeEntries(out, source.Preserved, all)
 	} else if n > 0 || len(r.Outputs) > 0 {
 		fmt.Fprintf(out, "  preserved %s\n", ir.FormatCount(n, "field"))
 	}
-	r.writeFindings(out)
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(out, "  warning   %s\n", warning)
 	}

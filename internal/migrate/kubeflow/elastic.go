@@ -121,7 +121,10 @@ func (r *reader) convertRendezvous(policy source.Field) {
 		r.convertToEnv(id, "PET_RDZV_ID", id.String())
 	}
 	r.convertRendezvousConf(policy.Get("rdzvConf"))
-	if restarts := policy.Get("maxRestarts"); restarts.Int32() != nil {
+	usesRank0 := backend.String() == "" || backend.String() == "c10d"
+	if restarts := policy.Get("maxRestarts"); !r.elastic && usesRank0 {
+		restarts.MarkLeftOut("torchrun exits if a process fails, and Rollcall restarts all ranks together")
+	} else if restarts.Int32() != nil {
 		r.convertToEnv(restarts, "PET_MAX_RESTARTS", restarts.IntOrString())
 	} else if r.elastic {
 		policy.AddNote("maxRestarts is not set: torchrun exited when a process failed; now it restarts its processes, "+

@@ -161,7 +161,7 @@ func cutLastName(path string) (object, name string, ok bool) {
 
 // recordPruned records a field that does not exist, and suggests the field that its name resembles.
 func (r *Recorder) recordPruned(path, name string, siblings []string) {
-	action := "remove the field"
+	action := ""
 	if closest := gang.FindClosestMatch(name, siblings); closest != "" {
 		action = fmt.Sprintf("did you mean %s?", closest)
 	}
