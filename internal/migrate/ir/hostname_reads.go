@@ -12,8 +12,8 @@ import (
 
 // hostnameRead matches the ways in which shells and Python read the hostname of the pod.
 var hostnameRead = regexp.MustCompile(
-	"[$]\\(\\s*hostname\\b[^)]*\\)|`hostname\\b|\\bhostname\\s*[|>]|[$]\\{?HOSTNAME\\b|[$]\\(HOSTNAME\\)|/etc/hostname\\b" +
-		`|\bgethostname\b|\buname -n\b|\bplatform\.node\b`)
+	"[$]\\(\\s*hostname\\b[^)]*\\)|`hostname\\b|\\bhostname\\s*[|>]|[$]\\{?HOSTNAME\\b|[$]\\(HOSTNAME\\)" +
+		`|/etc/hostname\b|\bgethostname\b|\buname -n\b|\bplatform\.node\b`)
 
 // ReportHostnameReads reports that a program reads the hostname of its pod, which the migration changes.
 // It looks at the containers and at further texts, such as mounted scripts.
@@ -31,7 +31,8 @@ func ReportHostnameReads(spec *corev1.PodSpec, texts []string, template source.F
 		find(text)
 	}
 	if found != "" {
-		template.AddNote(fmt.Sprintf("a text reads the hostname of the pod with %q, which was %s and is %s", found, former, now),
+		template.AddNote(
+			fmt.Sprintf("a text reads the hostname of the pod with %q, which was %s and is %s", found, former, now),
 			"check what the program does with the name; the rank is in ROLLCALL_RANK")
 	}
 }

@@ -40,7 +40,9 @@ func TestReportHostnameReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &corev1.PodSpec{Containers: []corev1.Container{{Command: []string{"sh", "-c", c.text}}}}
-			inPod := recordReasons(func(root source.Field) { ir.ReportHostnameReads(spec, nil, root, "train-worker-0", "train-1") })
+			inPod := recordReasons(func(root source.Field) {
+				ir.ReportHostnameReads(spec, nil, root, "train-worker-0", "train-1")
+			})
 			inScript := recordReasons(func(root source.Field) {
 				ir.ReportHostnameReads(&corev1.PodSpec{}, []string{c.text}, root, "train-worker-0", "train-1")
 			})
@@ -63,11 +65,15 @@ func TestReportJoinedPods(t *testing.T) {
 		want    bool
 	}{
 		"torchrun without a number of nodes": {command: []string{"torchrun", "train.py"}, pods: 4, want: true},
-		"module of torch":                    {command: []string{"python", "-m", "torch.distributed.run", "x"}, pods: 2, want: true},
-		"one pod":                            {command: []string{"torchrun", "train.py"}, pods: 1},
-		"number of nodes":                    {command: []string{"torchrun", "--nnodes=4", "train.py"}, pods: 4},
-		"request for separate pods":          {command: []string{"torchrun", "--standalone", "train.py"}, pods: 4},
-		"number of nodes in a variable":      {command: []string{"torchrun", "x"}, env: []corev1.EnvVar{{Name: "PET_NNODES"}}, pods: 4},
+		"module of torch": {
+			command: []string{"python", "-m", "torch.distributed.run", "x"}, pods: 2, want: true,
+		},
+		"one pod":                   {command: []string{"torchrun", "train.py"}, pods: 1},
+		"number of nodes":           {command: []string{"torchrun", "--nnodes=4", "train.py"}, pods: 4},
+		"request for separate pods": {command: []string{"torchrun", "--standalone", "train.py"}, pods: 4},
+		"number of nodes in a variable": {
+			command: []string{"torchrun", "x"}, env: []corev1.EnvVar{{Name: "PET_NNODES"}}, pods: 4,
+		},
 		"program that does not use torchrun": {command: []string{"python", "train.py"}, pods: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,9 +90,11 @@ func TestReportIdentityFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		command, mountPath, want string
 	}{
-		"option of ssh":                     {command: "ssh -i /root/.ssh/id_rsa worker-0", want: "/root/.ssh/id_rsa"},
-		"home directory of the shell":       {command: "cp ~/.ssh/id_ed25519 /tmp", want: "~/.ssh/id_ed25519"},
-		"option with an equals sign":        {command: "mpirun -o IdentityFile=/home/mpi/.ssh/id_rsa", want: "/home/mpi/.ssh/id_rsa"},
+		"option of ssh":               {command: "ssh -i /root/.ssh/id_rsa worker-0", want: "/root/.ssh/id_rsa"},
+		"home directory of the shell": {command: "cp ~/.ssh/id_ed25519 /tmp", want: "~/.ssh/id_ed25519"},
+		"option with an equals sign": {
+			command: "mpirun -o IdentityFile=/home/mpi/.ssh/id_rsa", want: "/home/mpi/.ssh/id_rsa",
+		},
 		"a volume of the user has the file": {command: "ssh -i /root/.ssh/id_rsa worker-0", mountPath: "/root/.ssh"},
 		"a configuration is no key":         {command: "cat /root/.ssh/config"},
 	} {

@@ -153,8 +153,8 @@ func (s *Reader) assignRoles() {
 		j.Role = s.findFrameworkRole(inferRole(j.Name))
 		if j.Role == "" {
 			j.Source.Get("name").MarkInvalid(fmt.Sprintf(
-				"must suggest a role of %s, because several jobs train; name the job worker or after another role of the framework, "+
-					"or take it out of the JobSet if it does not train",
+				"must suggest a role of %s, because several jobs train; name the job worker or after another role of the "+
+					"framework, or take it out of the JobSet if it does not train",
 				s.Gang.Framework))
 			return
 		}

@@ -87,17 +87,7 @@ func (s *Reader) plan(j *ReplicatedJob) source.Plan {
 // adoptNumbers sets the annotations for the number of processes and the port of the rendezvous.
 func (s *Reader) adoptNumbers(j *ReplicatedJob, containers []*corev1.Container) {
 	injected := s.requiredVars(j)
-	for _, c := range containers {
-		for _, e := range c.Env {
-			switch {
-			case e.ValueFrom != nil:
-			case e.Name == processesVar:
-				s.adoptProcesses(e.Value)
-			case e.Name == jaxPortVar && s.Gang.Framework == "jax":
-				s.adoptPort(e.Value)
-			}
-		}
-	}
+	s.adoptOtherNumbers(containers)
 	for _, c := range containers {
 		for _, e := range c.Env {
 			now, ok := injected[e.Name]
@@ -113,6 +103,21 @@ func (s *Reader) adoptNumbers(j *ReplicatedJob, containers []*corev1.Container) 
 			isPort := nowPort == strconv.Itoa(int(s.framework().Port)) && (host == "") == (nowHost == "")
 			if isPort && (host == "" || s.isRank0Host(host)) {
 				s.adoptPort(port)
+			}
+		}
+	}
+}
+
+// adoptOtherNumbers sets the annotations for variables that have no equal in the injected ones.
+func (s *Reader) adoptOtherNumbers(containers []*corev1.Container) {
+	for _, c := range containers {
+		for _, e := range c.Env {
+			switch {
+			case e.ValueFrom != nil:
+			case e.Name == processesVar:
+				s.adoptProcesses(e.Value)
+			case e.Name == jaxPortVar && s.Gang.Framework == "jax":
+				s.adoptPort(e.Value)
 			}
 		}
 	}

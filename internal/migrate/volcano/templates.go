@@ -127,7 +127,7 @@ func (r *reader) adoptPort(value string) {
 // convertSSH converts the command of a worker that a launcher starts, and reports key files that the
 // launcher names.
 func (r *reader) convertSSH(role *ir.Role) {
-	if len(role.Template.Spec.Containers) == 0 || !r.hasRole(gang.RoleLauncher) {
+	if len(role.Template.Spec.Containers) == 0 || !r.framework.HasLauncher || !r.hasRole(gang.RoleLauncher) {
 		return
 	}
 	c, f := &role.Template.Spec.Containers[0], role.Source.At("spec", "containers").Item(0)
