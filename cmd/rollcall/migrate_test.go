@@ -33,7 +33,8 @@ func newPyTorchJob(name, policy string) string {
 // newPlainJob returns a Job of two pods with the given program.
 func newPlainJob(program string) string {
 	return "kind: Job\napiVersion: batch/v1\nmetadata: {name: train}\n" +
-		"spec: {parallelism: 2, completions: 2, template: {spec: {subdomain: hosts, restartPolicy: Never, containers: [{name: main, image: x, command: [" + program + ", t.py]}]}}}\n"
+		"spec: {parallelism: 2, completions: 2, template: {spec: " +
+		"{subdomain: hosts, restartPolicy: Never, containers: [{name: main, image: x, command: [" + program + ", t.py]}]}}}\n"
 }
 
 func TestMigrate(t *testing.T) {
