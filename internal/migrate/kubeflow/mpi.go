@@ -165,7 +165,7 @@ func (r *reader) convertMainContainer(worker *ir.Role) {
 
 // convertWorkerCommand converts the command of the workers' training container.
 func (r *reader) convertWorkerCommand(worker *ir.Role) {
-	training := findContainer(&worker.Template.Spec, worker.RollcallAnnotations[gang.AnnotationContainers])
+	training := r.gang.TrainingContainer(r.Context, worker)
 	c, f := &worker.Template.Spec.Containers[training], worker.Source.At("spec", "containers").Item(training)
 	ir.ConvertWorkerCommand(c, f, r.Context.Frameworks)
 }

@@ -24,10 +24,10 @@ func (r *reader) convertTemplates() {
 			ir.ReportJoinedPods(spec, role.Source, r.gang.PodCount())
 		}
 		r.removeVars(role)
-		if chosen := r.gang.PlanRole(r.Context, role).TrainingContainers; len(spec.Containers) > 1 && len(chosen) > 0 {
-			// The plugins set the variables in all containers.
+		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
 			role.Source.At("spec", "containers").AddNote(
-				fmt.Sprintf("container %s is the training container, and only it gets the variables of the framework", chosen[0]),
+				fmt.Sprintf("container %s is the training container, and only it gets the variables of the framework",
+					spec.Containers[r.gang.TrainingContainer(r.Context, role)].Name),
 				"select others with "+gang.AnnotationContainers)
 		}
 		r.convertSSH(role)
@@ -130,7 +130,8 @@ func (r *reader) convertSSH(role *ir.Role) {
 	if len(role.Template.Spec.Containers) == 0 || !r.framework.HasLauncher || !r.hasRole(gang.RoleLauncher) {
 		return
 	}
-	c, f := &role.Template.Spec.Containers[0], role.Source.At("spec", "containers").Item(0)
+	training := r.gang.TrainingContainer(r.Context, role)
+	c, f := &role.Template.Spec.Containers[training], role.Source.At("spec", "containers").Item(training)
 	if role.Name == gang.RoleLauncher {
 		ir.ReportIdentityFiles(c, f)
 	} else if role.StatefulSet {
