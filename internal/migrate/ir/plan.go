@@ -45,12 +45,24 @@ func (b *Gang) RequiredVars(context source.Context, role *Role) []string {
 	return names
 }
 
-// SetTrainingContainer sets the annotation for the training container of a role if Rollcall would
-// choose another one.
+// defaultContainerAnnotation is kubectl's annotation for the main container of a pod. Rollcall uses
+// that container as training container.
+const defaultContainerAnnotation = "kubectl.kubernetes.io/default-container"
+
+// IsDefaultTrainingContainer reports whether a container is the training container without an
+// annotation of Rollcall: the plan contains it, and it is the first container or kubectl's default.
+func IsDefaultTrainingContainer(p source.Plan, template corev1.PodTemplateSpec, name string) bool {
+	containers := template.Spec.Containers
+	return slices.Equal(p.TrainingContainers, []string{name}) &&
+		(containers[0].Name == name || template.Annotations[defaultContainerAnnotation] == name)
+}
+
+// SetTrainingContainer sets the annotation for the training container of a role if it is not the
+// default.
 func (b *Gang) SetTrainingContainer(context source.Context, role *Role, name string) {
 	delete(role.RollcallAnnotations, gang.AnnotationContainers)
-	chosen := b.PlanRole(context, role).TrainingContainers
-	if len(role.Template.Spec.Containers) > 1 && !slices.Equal(chosen, []string{name}) {
+	if len(role.Template.Spec.Containers) > 1 &&
+		!IsDefaultTrainingContainer(b.PlanRole(context, role), role.Template, name) {
 		role.RollcallAnnotations[gang.AnnotationContainers] = name
 	}
 }
