@@ -15,12 +15,12 @@ const (
 	maxSuggestions      = 100
 )
 
-// findClosestMatch returns the most similar candidate of a misspelled word; empty if no candidate is
+// FindClosestMatch returns the most similar candidate of a misspelled word; empty if no candidate is
 // similar. Similar means at most two edits, or a third of the length for a long word, which covers
 // typing mistakes and plurals. A candidate that starts with the word and a dash also matches, such
 // as nproc-per-node for nproc. A candidate at a distance of one edit precedes it, such as gpus for gpu.
 // The result is empty for more than maxSuggestions candidates.
-func findClosestMatch(word string, candidates []string) string {
+func FindClosestMatch(word string, candidates []string) string {
 	if len(word) > maxSuggestionLength || len(candidates) > maxSuggestions {
 		return ""
 	}

@@ -19,7 +19,8 @@ import (
 
 // Exit codes of rollcall migrate.
 const (
-	// exitDropped means that all objects were migrated, but a field has no equivalent.
+	// exitDropped means that all objects were migrated, but a field has no equivalent, or a gang does
+	// not train yet.
 	exitDropped = 1
 	// exitNotMigrated means that an object or a document could not be migrated, or that the command
 	// is invalid.
@@ -41,9 +42,10 @@ const migrateLong = `Convert training jobs of other systems to labeled Jobs and 
 objects of the manifests are printed unchanged.
 
 Supported kinds are PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob of
-Kubeflow, TrainJob with its runtimes, JobSet, and Job of Volcano. With --from-cluster,
-the command reads jobs from a cluster, but it does not change any object. Without it,
-the command does not contact a cluster.
+Kubeflow, TrainJob with its runtimes, JobSet, Job of Volcano, and Jobs and StatefulSets
+that are gangs without Rollcall. With --from-cluster, the command reads jobs of these
+systems from a cluster, but it does not change any object. Without it, the command
+does not contact a cluster.
 
 The command writes a report of every field to standard error. An outcome is one of:
   preserved  the field has the same meaning
@@ -55,8 +57,9 @@ and standard error contains the report as a list.
 
 Exit codes:
   0  all objects were migrated, and no field was dropped
-  1  all objects were migrated, and at least one field was dropped; or --require is
-     set and no object can be migrated
+  1  all objects were migrated, and at least one field was dropped, or a check of
+     rollcall vet finds that a gang cannot train; or --require is set and no object
+     can be migrated
   2  an object or document could not be migrated, or the command is invalid; everything
      else is printed`
 
@@ -228,12 +231,13 @@ func (o migrateOptions) writeReports(out io.Writer, reports []migrate.Report) er
 // outcomeError returns an error with the exit code of the migration. outputs is the number of documents
 // that were printed.
 func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) error {
-	failed, dropped := 0, 0
+	failed, dropped, findings := 0, 0, 0
 	for _, report := range reports {
 		if report.Failed() {
 			failed++
 		}
 		dropped += report.Count(source.Dropped)
+		findings += len(report.Findings)
 	}
 	switch {
 	case failed > 0 && outputs == 0:
@@ -242,10 +246,8 @@ func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) erro
 		return o.hideTextInJSON(exitError{
 			error: fmt.Errorf("not migrated: %d; everything else was printed", failed), code: exitNotMigrated,
 		})
-	case dropped > 0:
-		return o.hideTextInJSON(exitError{
-			error: fmt.Errorf("all objects were migrated; fields dropped: %d", dropped), code: exitDropped,
-		})
+	case dropped+findings > 0:
+		return o.hideTextInJSON(exitError{error: describeDropped(dropped, findings), code: exitDropped})
 	}
 	return nil
 }
@@ -257,4 +259,16 @@ func (o migrateOptions) hideTextInJSON(err exitError) error {
 		err.error = errors.New("")
 	}
 	return err
+}
+
+// describeDropped returns the error for dropped fields and findings.
+func describeDropped(dropped, findings int) error {
+	var parts []string
+	if dropped > 0 {
+		parts = append(parts, fmt.Sprintf("fields dropped: %d", dropped))
+	}
+	if findings > 0 {
+		parts = append(parts, fmt.Sprintf("findings that prevent training: %d", findings))
+	}
+	return fmt.Errorf("all objects were migrated; %s", strings.Join(parts, ", "))
 }

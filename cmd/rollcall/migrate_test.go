@@ -30,6 +30,13 @@ func newPyTorchJob(name, policy string) string {
 	return strings.NewReplacer("NAME", name, "POLICY", policy).Replace(pytorchJob)
 }
 
+// newPlainJob returns a Job of two pods with the given program.
+func newPlainJob(program string) string {
+	return "kind: Job\napiVersion: batch/v1\nmetadata: {name: train}\n" +
+		"spec: {parallelism: 2, completions: 2, template: {spec: " +
+		"{subdomain: hosts, restartPolicy: Never, containers: [{name: main, image: x, command: [" + program + ", t.py]}]}}}\n"
+}
+
 func TestMigrate(t *testing.T) {
 	const (
 		configMap  = "# kept\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: settings}\n"
@@ -96,6 +103,7 @@ func TestMigrate(t *testing.T) {
 			stdin:    strings.Replace(newPyTorchJob("train", ""), "kubeflow.org/v1", "kubeflow.org/v7", 1),
 			wantCode: exitNotMigrated,
 			stderr:   []string{"v7"},
+			wantErr:  "not migrated: 1",
 		},
 		"other objects are printed unchanged": {
 			stdin:  configMap,
@@ -124,6 +132,27 @@ func TestMigrate(t *testing.T) {
 			wantCode: exitNotMigrated,
 			stderr:   []string{"line 2", "the document is a template; render it first"},
 			noOutput: true,
+		},
+		"a hand-written Job becomes a gang, and its Service is left out": {
+			stdin: newPlainJob("torchrun, --nnodes=2") +
+				"---\nkind: Service\napiVersion: v1\nmetadata: {name: hosts}\n" +
+				"spec: {clusterIP: None, selector: {job-name: train}}\n",
+			stdout: []string{"rollcall.training/framework: pytorch"},
+			not:    []string{"subdomain", "kind: Service"},
+			stderr: []string{"Job train (standard input, document 1) -> job.batch/train",
+				"Service hosts (standard input, document 2): left out, because Rollcall creates the headless Service of the gang"},
+		},
+		"a Job that is not a gang is printed unchanged": {
+			stdin:  newPlainJob("python"),
+			stdout: []string{newPlainJob("python")},
+			stderr: []string{"Job train (standard input, document 1): not a gang: no variable or command implies a framework"},
+		},
+		"a gang that cannot train sets the exit code": {
+			stdin:    newPlainJob("torchrun, --nnodes=3"),
+			wantCode: exitDropped,
+			stdout:   []string{"kind: Job"},
+			stderr:   []string{"TorchrunFlagConflict job/train"},
+			wantErr:  "all objects were migrated; findings that prevent training: 1",
 		},
 		"a missing file is an error": {
 			args:     []string{"-f", "no-such-file.yaml"},

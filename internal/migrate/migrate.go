@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,19 +73,24 @@ func (m Migrator) Migrate(docs []*manifest.Document) Result {
 	run.scripts.addDocuments(docs)
 	run.names.addPassthrough(docs)
 	for _, d := range docs {
-		if !slices.ContainsFunc(d.Objects(), isMigratable) {
+		if !slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool { return isMigratable(o) || isWorkload(o) }) {
 			run.passThrough(d)
 			continue
 		}
 		parts := d.SplitList()
 		for i, part := range parts {
-			if objects := part.Objects(); len(objects) != 1 || !isMigratable(objects[0]) {
-				run.passThrough(part)
-			} else {
+			switch objects := part.Objects(); {
+			case len(objects) == 1 && isMigratable(objects[0]):
 				run.migrateDocument(objects[0], newLineLookup(d, i, len(parts)))
+			case len(objects) == 1 && isWorkload(objects[0]):
+				run.migrateWorkload(objects[0], newLineLookup(d, i, len(parts)))
+			default:
+				run.passThrough(part)
 			}
 		}
 	}
+	run.removeServices()
+	run.addFindings()
 	for i, o := range run.runtimeReports {
 		run.result.Reports[i] = run.runtimes.reportRuntime(o)
 	}
@@ -107,7 +113,9 @@ type migration struct {
 	// complete only after all TrainJobs are migrated.
 	runtimeReports map[int]manifest.Object
 	gangs          []migratedGang
-	passedThrough  []manifest.Object
+	// services are those that Rollcall creates for the gangs.
+	services      []gangService
+	passedThrough []manifest.Object
 }
 
 func (m *migration) passThrough(d *manifest.Document) {
@@ -122,15 +130,7 @@ func (m *migration) migrateDocument(o manifest.Object, line func(path string) in
 		m.result.Reports = append(m.result.Reports, Report{})
 		return
 	}
-	texts := [][]byte{o.JSON}
-	if used := m.runtimes.findUsed(o); used != nil {
-		texts = append(texts, used.object.JSON)
-	}
-	docs, labels, report := m.migrateObject(o, line, source.Context{
-		Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework,
-		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
-		RequiredVars: m.requiredVars, ConfigMapTexts: m.scripts.findReferenced(texts...),
-	})
+	docs, labels, report := m.migrateObject(o, line)
 	if hint := o.Document.TemplateHint(); hint != "" && report.Failed() {
 		report.Errors = append([]string{hint}, slices.DeleteFunc(report.Errors, manifest.HasTemplateVariable)...)
 	}
@@ -141,6 +141,19 @@ func (m *migration) migrateDocument(o manifest.Object, line func(path string) in
 	}
 	m.result.Documents = append(m.result.Documents, docs...)
 	m.result.Reports = append(m.result.Reports, report)
+}
+
+// newContext returns the context of an object's reader.
+func (m *migration) newContext(o manifest.Object) source.Context {
+	texts := [][]byte{o.JSON}
+	if used := m.runtimes.findUsed(o); used != nil {
+		texts = append(texts, used.object.JSON)
+	}
+	return source.Context{
+		Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework,
+		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
+		Plan: m.planRole, PlanWorkload: m.planWorkload, ConfigMapTexts: m.scripts.findReferenced(texts...),
+	}
 }
 
 // isMigratable reports whether the object is a job of another system. Other kinds of the same API
@@ -169,10 +182,10 @@ func newLineLookup(d *manifest.Document, part, parts int) func(path string) int 
 }
 
 // migrateObject converts one object.
-func (m Migrator) migrateObject(
-	o manifest.Object, line func(path string) int, ctx source.Context,
+func (m *migration) migrateObject(
+	o manifest.Object, line func(path string) int,
 ) ([]*manifest.Document, ir.LabelMapping, Report) {
-	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind}
+	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o)}
 	var tree map[string]any
 	if err := o.Decode(&tree); err != nil {
 		report.Errors = []string{err.Error()}
@@ -181,17 +194,10 @@ func (m Migrator) migrateObject(
 	var recorder source.Recorder
 	gv, _ := schema.ParseGroupVersion(o.APIVersion) // isMigratable parsed it
 	from := source.Object{
-		Group: gv.Group, Version: gv.Version, Kind: o.Kind, Root: recorder.Root(tree), Context: ctx,
+		Group: gv.Group, Version: gv.Version, Kind: o.Kind, Root: recorder.Root(tree), Context: m.newContext(o),
 	}
-	report.Object = objectName(from)
 	b, err := readersByGroup()[gv.Group](from)
-	for _, fieldErr := range recorder.Errors() {
-		text := fieldErr.Error()
-		if n := line(fieldErr.Field); n > 0 {
-			text = fmt.Sprintf("line %d: %s", n, text)
-		}
-		report.Errors = append(report.Errors, text)
-	}
+	report.addErrors(recorder.Errors(), line)
 	if err != nil {
 		report.Errors = append(report.Errors, err.Error())
 	}
@@ -210,19 +216,11 @@ func (m Migrator) migrateObject(
 	return docs, b.LabelMapping(), report
 }
 
-// objectName returns kind, namespace and name of an object.
-func objectName(o source.Object) string {
-	if ns := o.Namespace(); ns != "" {
-		return o.Kind + " " + ns + "/" + o.Name()
-	}
-	return strings.TrimSpace(o.Kind + " " + o.Name())
-}
-
 // buildDocuments encodes the objects and checks the workloads with the engine of the webhook.
-func (m Migrator) buildDocuments(
+func (m *migration) buildDocuments(
 	from *manifest.Document, objects []runtime.Object, report Report,
 ) ([]*manifest.Document, Report) {
-	engine := injectors.NewEngine(injectors.Builtin(), m.Config)
+	engine := m.newEngine()
 	var out []*manifest.Document
 	for _, obj := range objects {
 		tree, err := pruneEmptyFields(obj)
@@ -249,12 +247,14 @@ func (m Migrator) buildDocuments(
 	return out, report
 }
 
+// newEngine returns the engine of the webhook.
+func (m Migrator) newEngine() *injectors.Engine {
+	return injectors.NewEngine(injectors.Builtin(), m.Config)
+}
+
 // checkAdmission adds the warnings and errors of the webhook for a workload.
-func (m Migrator) checkAdmission(engine *injectors.Engine, w gang.Workload, report *Report) {
-	draft := w.DeepCopy()
-	if draft.Meta().Namespace == "" {
-		draft.Meta().Namespace = m.Namespace
-	}
+func (m *migration) checkAdmission(engine *injectors.Engine, w gang.Workload, report *Report) {
+	draft := m.inNamespace(w)
 	result, err := engine.Inject(draft)
 	report.Warnings = append(report.Warnings, result.Warnings.Strings()...)
 	if err != nil {
@@ -262,7 +262,21 @@ func (m Migrator) checkAdmission(engine *injectors.Engine, w gang.Workload, repo
 			report.Errors = append(report.Errors,
 				fmt.Sprintf("the webhook would reject %s/%s: %s", w.Kind(), w.Meta().Name, cause))
 		}
+		return
 	}
+	m.services = append(m.services, gangService{name: result.Gang.ServiceName, workload: draft})
+}
+
+// inNamespace returns a copy of a workload with the namespace into which it is applied.
+func (m Migrator) inNamespace(w gang.Workload) gang.Workload {
+	w = w.DeepCopy()
+	w.Meta().Namespace = m.namespaceOrDefault(w.Meta().Namespace)
+	return w
+}
+
+// namespaceOrDefault returns the namespace into which an object is applied.
+func (m Migrator) namespaceOrDefault(namespace string) string {
+	return cmp.Or(namespace, m.Namespace, "default")
 }
 
 // kubectlName returns the name of an object as kubectl prints it: job.batch/train.

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -41,11 +40,8 @@ type objectScan struct {
 func (m Migrator) checkReferences(gangs []migratedGang, o manifest.Object) (Report, bool) {
 	scan := objectScan{gangs: m.selectableGangs(gangs, o), Report: Report{
 		Source: o.Document.Source, Document: o.Document.Number, Passthrough: true,
-		Object: strings.TrimSpace(o.Kind + " " + o.Name),
+		Object: describeObject(o),
 	}}
-	if o.Namespace != "" {
-		scan.Object = o.Kind + " " + o.Namespace + "/" + o.Name
-	}
 	var tree map[string]any
 	if o.Decode(&tree) != nil {
 		return scan.Report, false // the API server rejects the object
@@ -54,15 +50,22 @@ func (m Migrator) checkReferences(gangs []migratedGang, o manifest.Object) (Repo
 	return scan.Report, len(scan.Entries)+len(scan.Errors) > 0
 }
 
+// describeObject returns kind, namespace and name of an object.
+func describeObject(o manifest.Object) string {
+	if o.Namespace != "" {
+		return o.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	return strings.TrimSpace(o.Kind + " " + o.Name)
+}
+
 // selectableGangs returns the gangs whose pods an object can select: those of its namespace, and all
 // if the object selects namespaces.
 func (m Migrator) selectableGangs(gangs []migratedGang, o manifest.Object) []migratedGang {
 	if strings.Contains(string(o.JSON), `"namespaceSelector"`) {
 		return gangs
 	}
-	effective := func(namespace string) string { return cmp.Or(namespace, m.Namespace, "default") }
 	return slices.DeleteFunc(slices.Clone(gangs), func(g migratedGang) bool {
-		return effective(g.Namespace) != effective(o.Namespace)
+		return m.namespaceOrDefault(g.Namespace) != m.namespaceOrDefault(o.Namespace)
 	})
 }
 

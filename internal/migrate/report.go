@@ -1,6 +1,13 @@
 package migrate
 
-import "rollcall.training/internal/migrate/source"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/internal/migrate/source"
+	"rollcall.training/internal/vet"
+)
 
 // Report describes what happened to one object.
 type Report struct {
@@ -19,10 +26,27 @@ type Report struct {
 	Entries []source.Entry `json:"fields,omitempty"`
 	// Warnings are those of the webhook for the new objects.
 	Warnings []string `json:"warnings,omitempty"`
+	// Findings are those of rollcall vet for the new objects that prevent the gang from training.
+	Findings []Finding `json:"findings,omitempty"`
 	// Errors explain why the object, or a job within it, was not migrated. It is empty otherwise.
 	Errors []string `json:"errors,omitempty"`
 	// Passthrough is true for an object that is not a training job and is unchanged.
 	Passthrough bool `json:"passthrough,omitempty"`
+	// Note explains why a Job or a StatefulSet is unchanged, or why the object is not in the output.
+	Note string `json:"note,omitempty"`
+}
+
+// Finding is a finding of rollcall vet.
+type Finding struct {
+	// Code is the code of the check: rollcall vet --explain describes it.
+	Code vet.Code `json:"code"`
+	// Object is kind/name of the new object.
+	Object string `json:"object"`
+	// Field is the path of the field, or empty for the entire object.
+	Field string `json:"field,omitempty"`
+	// Message describes the problem, and Fix the remedy.
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
 }
 
 // Failed reports whether the object, or a job within it, was not migrated.
@@ -37,4 +61,15 @@ func (r Report) Count(o source.Outcome) int {
 		}
 	}
 	return n
+}
+
+// addErrors adds the errors of a manifest, with the lines of their fields.
+func (r *Report) addErrors(errs field.ErrorList, line func(path string) int) {
+	for _, err := range errs {
+		text := err.Error()
+		if n := line(err.Field); n > 0 {
+			text = fmt.Sprintf("line %d: %s", n, text)
+		}
+		r.Errors = append(r.Errors, text)
+	}
 }

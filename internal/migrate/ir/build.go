@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/source"
 )
 
 // statefulSetSelectorKeys are candidates for the selector of a StatefulSet. Build uses the first one
@@ -74,7 +75,8 @@ func (b *Gang) Build() []runtime.Object {
 		for _, role := range w.roles {
 			role.Source.MarkPreserved(w.workloadRef().String() + b.explainJobInstead(role))
 			if len(w.roles) > 1 && role.Name == b.CompletionRole {
-				role.Source.AddNote("the success of this role completed the job; now all ranks of the workload must succeed",
+				role.Source.AddNoteOnAllJobs(source.TopicCompletion,
+					"the success of this role completed the job; now all ranks of the workload must succeed",
 					"set "+gang.AnnotationSuccessPolicy+": rank0 for the previous behavior")
 			}
 		}

@@ -21,18 +21,53 @@ func SSHDPort(frameworks gang.Frameworks) int32 {
 	return mpi.Port
 }
 
-// RemoveIdleCommand removes the command of a worker, so that the worker runs Rollcall's sshd. The
-// command must be idle; see [IsIdleCommand].
-func RemoveIdleCommand(c *corev1.Container, f source.Field) {
-	for _, name := range []string{"command", "args"} {
-		f.Get(name).MarkLeftOut("it only waits or runs sshd, and a worker without a command runs Rollcall's sshd")
+// ConvertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
+// a worker without a command runs Rollcall's sshd. Another command stays. Rollcall vet reports the
+// commands with which the launcher does not reach the worker.
+func ConvertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
+	words := slices.Concat(c.Command, c.Args)
+	switch {
+	case len(words) > 0 && !IsIdleCommand(words) && StartsSSHD(words):
+		f.AddNote("the command is kept: its sshd has the port and the keys of the gang, unless options override them, "+
+			"but the processes that the launcher starts do not have the variables of the container",
+			"remove the command if the worker needs only sshd")
+		return
+	case len(words) > 0 && !IsIdleCommand(words):
+		f.AddNote("the command is kept, and the launcher connects to the worker only if the command starts sshd",
+			"end the command with: exec /bin/sh /etc/rollcall/ssh/sshd; or remove it, so that the worker runs Rollcall's sshd")
+		return
+	case len(words) > 0:
+		f.Get("args").MarkHandled()
+		at := f.Get("command")
+		if !at.Exists() {
+			at = f.Get("args")
+		}
+		at.MarkLeftOut("it only waits or runs sshd, and a worker without a command runs Rollcall's sshd")
+		c.Command, c.Args = nil, nil
 	}
-	c.Command, c.Args = nil, nil
+	redirectSSHProbes(c, f, frameworks)
 }
 
-// RedirectSSHProbes points the TCP probes of a worker without a command to Rollcall's sshd, which is
+// identityFile matches the path of a private key of ssh.
+var identityFile = regexp.MustCompile(`[^\s"'=:,;]*/\.ssh/id_[a-z0-9]+`)
+
+// ReportIdentityFiles reports key files of the former system that the texts of a launcher name.
+func ReportIdentityFiles(c *corev1.Container, f source.Field) {
+	VisitTexts(c, func(text *string) {
+		file := identityFile.FindString(*text)
+		isMounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return strings.HasPrefix(file, m.MountPath+"/")
+		})
+		if file != "" && !isMounted {
+			f.AddNoteWithOutcome(source.Dropped, "", "a text names the key file "+file+", which the pods do not have",
+				"remove the option or the copy: ssh finds the keys of the gang with /etc/ssh/ssh_config for every user")
+		}
+	})
+}
+
+// redirectSSHProbes points the TCP probes of a worker without a command to Rollcall's sshd, which is
 // the only server in the container.
-func RedirectSSHProbes(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
+func redirectSSHProbes(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
 	probes := []struct {
 		name  string
 		probe *corev1.Probe

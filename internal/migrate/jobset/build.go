@@ -3,10 +3,8 @@ package jobset
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
@@ -28,9 +26,11 @@ func (s *Reader) BuildGang() {
 	for _, j := range s.Jobs {
 		s.replaceConstantLabels(j)
 	}
+	s.rejectTPUSlices()
 	for _, j := range s.listGangJobs() {
+		s.chooseTrainingContainer(j)
 		s.rejectPerJobIndex(j)
-		s.convertWorkerCommand(j)
+		s.convertSSH(j)
 		s.removeInjectedVars(j)
 	}
 	s.inferSlotsPerWorker()
@@ -77,11 +77,10 @@ func (s *Reader) buildRole(role string) ir.Role {
 		RollcallAnnotations: map[string]string{}, SourceNames: s.collectSourceNames(role),
 		Labels: first.Template.Labels, Annotations: first.Template.Annotations,
 	}
-	containers := out.Template.Spec.Containers
-	isTraining := func(c corev1.Container) bool { return c.Name == first.TrainingContainer }
 	if _, ok := s.Gang.RollcallAnnotations[gang.AnnotationContainers]; ok {
-		moveContainerFirst(containers, first.TrainingContainer)
-	} else if slices.ContainsFunc(containers[min(1, len(containers)):], isTraining) {
+		moveContainerFirst(out.Template.Spec.Containers, first.TrainingContainer)
+	} else if plan := s.plan(first); len(plan.TrainingContainers) > 0 && len(out.Template.Spec.Containers) > 1 &&
+		!ir.IsDefaultTrainingContainer(plan, out.Template, first.TrainingContainer) {
 		out.RollcallAnnotations[gang.AnnotationContainers] = first.TrainingContainer
 	}
 	s.convertJobFields(first, &out)
@@ -91,20 +90,6 @@ func (s *Reader) buildRole(role string) ir.Role {
 		}
 	}
 	return out
-}
-
-// moveContainerFirst moves a container to the front. The first of several training containers
-// determines the number of processes.
-func moveContainerFirst(all []corev1.Container, name string) {
-	slices.SortStableFunc(all, func(a, b corev1.Container) int {
-		switch {
-		case a.Name == name && b.Name != name:
-			return -1
-		case b.Name == name && a.Name != name:
-			return 1
-		}
-		return 0
-	})
 }
 
 func (s *Reader) convertSuspendAndTTL() {

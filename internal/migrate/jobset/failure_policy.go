@@ -81,7 +81,7 @@ func (s *Reader) convertBackoffLimits(hasPolicy bool) {
 		switch {
 		case limit == nil && hasPolicy:
 		case limit == nil:
-			j.podTemplateField().AddNoteWithOutcome(source.Changed, "annotation "+gang.AnnotationRestartPolicy+": gang",
+			j.podTemplateField().AddNoteOnAllJobs(source.TopicFailedPods,
 				fmt.Sprintf("the Job restarted only the pod that failed, up to 6 times; "+
 					"now all ranks restart together, up to %d times", gang.DefaultMaxRestarts),
 				"set "+gang.AnnotationMaxRestarts+" on the new workload for another number")

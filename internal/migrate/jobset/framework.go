@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"rollcall.training/gang"
@@ -87,7 +88,7 @@ func (s *Reader) detectFramework() bool {
 			if evidence := hint.findEvidence(j); evidence != "" {
 				s.Gang.Framework = hint.framework
 				j.podTemplateField().AddNoteWithOutcome(source.Changed, "label "+gang.LabelFramework+": "+hint.framework,
-					"a JobSet does not name a framework; it was detected from "+evidence,
+					"no label names the framework; it was detected from "+evidence,
 					"if it is wrong, name the framework with --framework")
 				return true
 			}
@@ -104,12 +105,17 @@ func (h frameworkHint) findEvidence(j *ReplicatedJob) string {
 				return "the variable " + e.Name
 			}
 		}
-		command := strings.Join(slices.Concat(c.Command, c.Args), " ") + " "
-		if word := strings.Trim(h.commandPattern.FindString(command), " \t\n;/&("); word != "" {
+		if word := h.findCommand(c); word != "" {
 			return "the word " + word + " in the command"
 		}
 	}
 	return ""
+}
+
+// findCommand returns the word of a container's command that matches the hint, or "".
+func (h frameworkHint) findCommand(c *corev1.Container) string {
+	command := strings.Join(slices.Concat(c.Command, c.Args), " ") + " "
+	return strings.Trim(h.commandPattern.FindString(command), " \t\n;/&(")
 }
 
 // roleAliases maps common names of jobs, in the singular, to roles.
@@ -147,7 +153,8 @@ func (s *Reader) assignRoles() {
 		j.Role = s.findFrameworkRole(inferRole(j.Name))
 		if j.Role == "" {
 			j.Source.Get("name").MarkInvalid(fmt.Sprintf(
-				"must suggest a role of %s, because several jobs train; name the job worker or after another role of the framework",
+				"must suggest a role of %s, because several jobs train; name the job worker or after another role of the "+
+					"framework, or take it out of the JobSet if it does not train",
 				s.Gang.Framework))
 			return
 		}

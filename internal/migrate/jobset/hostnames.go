@@ -40,8 +40,28 @@ func (s *Reader) rewriteHostnames() {
 				fmt.Sprintf("the pods have new names; %s was replaced in %s",
 					s.describeFormerName(j), ir.FormatCount(changed[j], "text")), "")
 		}
+		if j.isRenamed() {
+			now, _ := j.mapHost("0", "0")
+			ir.ReportHostnameReads(j.podSpec(), s.Context.ConfigMapTexts, j.podTemplateField(),
+				fmt.Sprintf("%s-%s-0-0", s.Gang.Name, j.Name), now)
+			s.reportHostnamePrefixes(j)
+		}
 	}
 	s.recordExternalReferences()
+}
+
+// reportHostnamePrefixes reports variables with the beginning of former hostnames.
+func (s *Reader) reportHostnamePrefixes(j *ReplicatedJob) {
+	prefix := s.Gang.Name + "-" + j.Name + "-"
+	for _, c := range ir.ListContainers(j.podSpec()) {
+		for _, e := range c.Env {
+			if rest, ok := strings.CutPrefix(e.Value, prefix); ok && strings.Trim(rest, "0123456789-") == "" {
+				j.findEnvField(e.Name).AddNote(
+					fmt.Sprintf("%s is %s, the beginning of the former hostnames; the pods are %s-<index>",
+						e.Name, e.Value, j.workloadName), "change the variable and the program that completes the name")
+			}
+		}
+	}
 }
 
 // isRenamed reports whether the pods of a job get new names. Jobs outside the gang keep theirs.

@@ -22,7 +22,8 @@ func newTestReader(jobs ...*ReplicatedJob) *Reader {
 		Spec:   root.Get("spec"), Jobs: jobs,
 	}
 	for _, j := range jobs {
-		j.Replicas, j.PodsPerJob, j.Source = max(j.Replicas, 1), max(j.PodsPerJob, 1), root
+		j.Replicas, j.PodsPerJob = max(j.Replicas, 1), max(j.PodsPerJob, 1)
+		j.Source, j.podTemplate = root, root
 	}
 	s.assignWorkloads()
 	return s

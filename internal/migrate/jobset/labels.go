@@ -146,6 +146,32 @@ func (s *Reader) rejectPerJobIndex(j *ReplicatedJob) {
 	}
 }
 
+// rejectTPUSlices rejects several Jobs of TPU pods. GKE assigns each Job of a JobSet to a slice, and sets
+// TPU_WORKER_ID, TPU_WORKER_HOSTNAMES and MEGASCALE_* from its indexes. One Job has one slice.
+func (s *Reader) rejectTPUSlices() {
+	jobs := int32(0)
+	for _, j := range s.listGangJobs() {
+		if slices.ContainsFunc(j.podSpec().Containers, usesTPU) {
+			jobs += j.Replicas
+		}
+	}
+	if jobs < 2 {
+		return
+	}
+	field := s.Spec.Get("replicatedJobs")
+	field.MarkInvalid(fmt.Sprintf(
+		"must have one Job of TPU pods: GKE assigns each of the %d Jobs to a slice, and one Job cannot have several slices; "+
+			"keep the JobSet for several slices, or set replicas to 1 for one slice", jobs))
+}
+
+// usesTPU reports whether a container requests TPUs.
+func usesTPU(c corev1.Container) bool {
+	const resource = "google.com/tpu"
+	_, limited := c.Resources.Limits[resource]
+	_, requested := c.Resources.Requests[resource]
+	return limited || requested
+}
+
 // replaceConstantLabels gives variables that read labels of JobSet the values that these labels had in
 // all pods of the job. Package ir reports the other labels in the gang; in jobs outside the gang, this
 // function does.
@@ -172,6 +198,7 @@ func (s *Reader) replaceConstantLabels(j *ReplicatedJob) {
 				continue
 			}
 			e.Value, e.ValueFrom = values[match[1]], nil
+			j.readsCoordinator = j.readsCoordinator || match[1] == "coordinator"
 			if _, ok := injected[e.Name]; !ok { // removeInjectedVars reports it otherwise
 				j.findEnvField(e.Name).AddNoteWithOutcome(source.Changed, e.Value,
 					e.Name+" read the label "+labelPrefix+match[1]+", which the new pods do not have; it now has the former value", "")

@@ -58,22 +58,18 @@ func atoiOrOne(text string) int {
 	return n
 }
 
-// convertWorkerCommand removes a worker's command that only waits or runs sshd. A worker without a
-// command runs the sshd of the gang, which has its keys and its port.
-func (s *Reader) convertWorkerCommand(j *ReplicatedJob) {
+// convertSSH converts the command of a worker, and reports key files that a launcher names.
+func (s *Reader) convertSSH(j *ReplicatedJob) {
 	c := j.trainingContainer()
-	if c == nil || j.Role != "worker" || !s.hasLauncher() || len(s.listRoles()) < 2 {
+	if c == nil || !s.hasLauncher() || len(s.listRoles()) < 2 {
 		return
 	}
 	index := slices.IndexFunc(j.podSpec().Containers, func(other corev1.Container) bool { return other.Name == c.Name })
-	f, words := j.podTemplateField().At("spec", "containers").Item(index), slices.Concat(c.Command, c.Args)
-	switch {
-	case len(words) == 0 || ir.IsIdleCommand(words):
-		ir.RemoveIdleCommand(c, f)
-		ir.RedirectSSHProbes(c, f, s.Context.Frameworks)
-	case ir.StartsSSHD(words):
-		f.AddNote("the worker's command runs sshd without the keys and the port of the gang",
-			"remove the command; a worker without a command runs the sshd of the gang")
+	f := j.podTemplateField().At("spec", "containers").Item(index)
+	if j.Role == gang.RoleLauncher {
+		ir.ReportIdentityFiles(c, f)
+	} else {
+		ir.ConvertWorkerCommand(c, f, s.Context.Frameworks)
 	}
 }
 

@@ -57,11 +57,13 @@ type ReplicatedJob struct {
 	// EnvFields are further places of variables of the containers.
 	EnvFields []source.Field
 
+	podTemplate       source.Field // the place of the pod template
 	dependencies      []dependency
 	workloadName      string
 	firstIndex        int32  // the index of its first pod in the workload
 	serviceName       string // the Service with the hostnames of its pods
 	addressReferenced bool   // a text contains a hostname of its pods
+	readsCoordinator  bool   // a variable reads the address of the coordinator
 }
 
 // dependency is an entry of dependsOn.
@@ -78,12 +80,22 @@ func Read(o source.Object) (*ir.Gang, error) {
 		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
 	}
 	if o.Version != supportedVersion {
-		return nil, fmt.Errorf("version %q of JobSet is not %s: %w", o.Version, supportedVersion, source.ErrUnsupported)
+		return nil, fmt.Errorf("JobSet %s: %w; use %s", o.Version, source.ErrUnsupported, supportedVersion)
 	}
 	s := NewReader(o, ir.NewGang(o), o.Root.Get("spec"))
 	s.ChooseFrameworkAndRoles()
+	for _, j := range s.listGangJobs() {
+		s.reportJoinedPods(j)
+	}
 	s.BuildGang()
 	return s.Gang, nil
+}
+
+// reportJoinedPods reports a torchrun that did not use the other pods of the gang.
+func (s *Reader) reportJoinedPods(j *ReplicatedJob) {
+	if s.Gang.Framework == "pytorch" {
+		ir.ReportJoinedPods(j.podSpec(), j.podTemplateField(), s.countGangPods())
+	}
 }
 
 // NewReader reads the replicated jobs of a JobSet.
@@ -103,7 +115,10 @@ func NewReader(o source.Object, b *ir.Gang, spec source.Field) *Reader {
 
 // readReplicatedJob returns nil for a job that has no pods or is invalid.
 func (s *Reader) readReplicatedJob(f source.Field) *ReplicatedJob {
-	j := &ReplicatedJob{Name: f.Get("name").String(), Source: f, Replicas: ptr.Deref(f.Get("replicas").Int32(), 1)}
+	j := &ReplicatedJob{
+		Name: f.Get("name").String(), Source: f, podTemplate: f.At("template", "spec", "template"),
+		Replicas: ptr.Deref(f.Get("replicas").Int32(), 1),
+	}
 	if j.Name == "" {
 		f.Get("name").MarkRequired("it identifies the job")
 		return nil
@@ -216,25 +231,9 @@ func (s *Reader) countGangPods() int32 {
 }
 
 // podTemplateField returns the place of the pod template.
-func (j *ReplicatedJob) podTemplateField() source.Field {
-	return j.Source.At("template", "spec", "template")
-}
+func (j *ReplicatedJob) podTemplateField() source.Field { return j.podTemplate }
 
 func (j *ReplicatedJob) podSpec() *corev1.PodSpec { return &j.Template.Spec.Template.Spec }
-
-// trainingContainer returns the training container, or nil if there are no containers.
-func (j *ReplicatedJob) trainingContainer() *corev1.Container {
-	all := j.podSpec().Containers
-	for i := range all {
-		if all[i].Name == j.TrainingContainer {
-			return &all[i]
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return &all[0]
-}
 
 // findEnvField returns the place of a variable of the job's containers. Of several places, the last
 // one has the effective value. It returns the pod template if no place has the variable.

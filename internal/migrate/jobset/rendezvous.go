@@ -17,6 +17,8 @@ import (
 const (
 	processesVar = "PET_NPROC_PER_NODE"
 	worldSizeVar = "WORLD_SIZE"
+	// jaxPortVar is a variable of MaxText. Rollcall does not set it.
+	jaxPortVar = "JAX_COORDINATOR_PORT"
 )
 
 // removeInjectedVars removes the variables that Rollcall sets. It first sets the annotations for a port
@@ -47,6 +49,15 @@ func (s *Reader) trainingContainers(j *ReplicatedJob) []*corev1.Container {
 	for i := range j.podSpec().InitContainers {
 		out = append(out, &j.podSpec().InitContainers[i])
 	}
+	if list := s.Gang.RollcallAnnotations[gang.AnnotationContainers]; list != "" {
+		names := strings.Split(strings.ReplaceAll(list, " ", ""), ",")
+		for i := range j.podSpec().Containers {
+			if c := &j.podSpec().Containers[i]; slices.Contains(names, c.Name) {
+				out = append(out, c)
+			}
+		}
+		return out
+	}
 	if c := j.trainingContainer(); c != nil {
 		out = append(out, c)
 	}
@@ -56,28 +67,27 @@ func (s *Reader) trainingContainers(j *ReplicatedJob) []*corev1.Container {
 // requiredVars returns the variables that Rollcall sets in the pods of a job, by name.
 func (s *Reader) requiredVars(j *ReplicatedJob) map[string]corev1.EnvVar {
 	out := map[string]corev1.EnvVar{}
-	if s.Context.RequiredVars == nil {
-		return out
-	}
-	for _, e := range s.Context.RequiredVars(source.Workload{
-		Gang: s.Gang.Name, Namespace: s.Gang.Namespace, Framework: s.Gang.Framework, Role: j.Role,
-		Pods: s.countPods(), Annotations: s.Gang.RollcallAnnotations, Subdomain: j.podSpec().Subdomain,
-	}) {
+	for _, e := range s.plan(j).RequiredVars {
 		out[e.Name] = e
 	}
 	return out
 }
 
+// plan returns what Rollcall injects into the pods of a job.
+func (s *Reader) plan(j *ReplicatedJob) source.Plan {
+	if s.Context.Plan == nil {
+		return source.Plan{}
+	}
+	return s.Context.Plan(source.Workload{
+		Gang: s.Gang.Name, Namespace: s.Gang.Namespace, Framework: s.Gang.Framework, Role: j.Role,
+		Pods: s.countPods(), Annotations: s.Gang.RollcallAnnotations, Template: j.Template.Spec.Template,
+	})
+}
+
 // adoptNumbers sets the annotations for the number of processes and the port of the rendezvous.
 func (s *Reader) adoptNumbers(j *ReplicatedJob, containers []*corev1.Container) {
 	injected := s.requiredVars(j)
-	for _, c := range containers {
-		for _, e := range c.Env {
-			if e.Name == processesVar && e.ValueFrom == nil {
-				s.adoptProcesses(e.Value)
-			}
-		}
-	}
+	s.adoptOtherNumbers(containers)
 	for _, c := range containers {
 		for _, e := range c.Env {
 			now, ok := injected[e.Name]
@@ -93,6 +103,21 @@ func (s *Reader) adoptNumbers(j *ReplicatedJob, containers []*corev1.Container) 
 			isPort := nowPort == strconv.Itoa(int(s.framework().Port)) && (host == "") == (nowHost == "")
 			if isPort && (host == "" || s.isRank0Host(host)) {
 				s.adoptPort(port)
+			}
+		}
+	}
+}
+
+// adoptOtherNumbers sets the annotations for variables that have no equal in the injected ones.
+func (s *Reader) adoptOtherNumbers(containers []*corev1.Container) {
+	for _, c := range containers {
+		for _, e := range c.Env {
+			switch {
+			case e.ValueFrom != nil:
+			case e.Name == processesVar:
+				s.adoptProcesses(e.Value)
+			case e.Name == jaxPortVar && s.Gang.Framework == "jax":
+				s.adoptPort(e.Value)
 			}
 		}
 	}

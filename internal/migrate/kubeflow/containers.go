@@ -13,17 +13,13 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
-// defaultContainerAnnotation is kubectl's annotation for the main container of a pod. Rollcall uses
-// that container as training container.
-const defaultContainerAnnotation = "kubectl.kubernetes.io/default-container"
-
 // configureContainers selects the training container of each role, and converts its port and its
 // variables.
 func (r *reader) configureContainers() {
 	for i := range r.gang.Roles {
 		role := &r.gang.Roles[i]
 		training := findContainer(&role.Template.Spec, r.containerName)
-		r.setTrainingContainer(role, training)
+		r.gang.SetTrainingContainer(r.Context, role, role.Template.Spec.Containers[training].Name)
 		for j, port := range role.Template.Spec.Containers[training].Ports {
 			if r.portName != "" && port.Name == r.portName {
 				ports := role.Source.At("spec", "containers").Item(training).Get("ports")
@@ -38,16 +34,6 @@ func (r *reader) configureContainers() {
 // operators select the training container in this way.
 func findContainer(spec *corev1.PodSpec, name string) int {
 	return max(0, slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name }))
-}
-
-// setTrainingContainer sets the annotation for the training container if Rollcall would select
-// another container.
-func (r *reader) setTrainingContainer(role *ir.Role, training int) {
-	name := role.Template.Spec.Containers[training].Name
-	selected, annotated := role.Template.Annotations[defaultContainerAnnotation]
-	if annotated && selected != name || !annotated && training > 0 {
-		role.RollcallAnnotations[gang.AnnotationContainers] = name
-	}
 }
 
 // convertPort converts the rendezvous port of a role. The first port applies to the gang.
@@ -73,7 +59,7 @@ func (r *reader) convertPort(f source.Field, port int32) {
 // Rollcall sets and does not accept from users.
 func (r *reader) removeInjectedVars(role *ir.Role, training int) {
 	spec, f := &role.Template.Spec, role.Source.Get("spec")
-	required := r.gang.RequiredVars(r.Context, role.Name)
+	required := r.gang.RequiredVars(r.Context, role)
 	var overwritten []string
 	if r.operatorVars != nil {
 		overwritten = r.operatorVars(r, role)

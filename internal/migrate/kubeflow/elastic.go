@@ -3,6 +3,8 @@ package kubeflow
 import (
 	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,12 +27,35 @@ func (r *reader) convertElasticPolicy(policy source.Field) {
 		policy.MarkInvalid("elasticPolicy applies to workers, and there are none; add a Worker, or remove elasticPolicy")
 		return
 	}
+	if flag := r.findFixedSizeFlag(worker); flag != "" {
+		r.convertFixedSize(policy, flag)
+		return
+	}
 	r.elastic = true
 	r.gang.Homogeneous = false // a master is not one of the workers that can be removed
 	r.convertElasticBounds(policy, worker)
 	r.convertRendezvous(policy)
 	policy.Get("metrics").MarkDropped("a HorizontalPodAutoscaler can scale a StatefulSet, but not a Job",
 		"let the workers be a StatefulSet, and create a HorizontalPodAutoscaler for it with these metrics")
+}
+
+// fixedSizeFlag matches a flag of torchrun or accelerate with a single number of nodes.
+var fixedSizeFlag = regexp.MustCompile(`--(?:nnodes|num[-_]machines)[=\s]+["']?[0-9]+(?:[^0-9:]|$)`)
+
+// findFixedSizeFlag returns the flag that fixes the number of nodes, or "". It takes precedence over the
+// variable PET_NNODES of the operator.
+func (r *reader) findFixedSizeFlag(worker *ir.Role) string {
+	c := &worker.Template.Spec.Containers[findContainer(&worker.Template.Spec, r.containerName)]
+	flag := fixedSizeFlag.FindString(strings.Join(slices.Concat(c.Command, c.Args), " "))
+	return strings.Join(strings.Fields(strings.TrimRight(flag, " \t\n\\\"';&|")), " ")
+}
+
+// convertFixedSize converts the policy of a job whose command runs a fixed number of nodes.
+func (r *reader) convertFixedSize(policy source.Field, flag string) {
+	for _, name := range []string{"minReplicas", "maxReplicas", "metrics"} {
+		policy.Get(name).MarkLeftOut("the command sets " + flag + ", so the number of workers could not change")
+	}
+	r.convertRendezvous(policy)
 }
 
 // convertElasticBounds converts the minimum and maximum number of workers. A missing bound is equal to
@@ -74,8 +99,10 @@ func (r *reader) convertRendezvous(policy source.Field) {
 	backend, host, port := policy.Get("rdzvBackend"), policy.Get("rdzvHost"), policy.Get("rdzvPort")
 	if name := backend.String(); name != "" && name != "c10d" {
 		r.convertToEnv(backend, "PET_RDZV_BACKEND", name)
-	} else {
+	} else if r.elastic {
 		backend.MarkPreserved("PET_RDZV_BACKEND, which is c10d by default")
+	} else {
+		backend.MarkChanged("PET_MASTER_ADDR", "the ranks of a gang of fixed size connect to rank 0", "")
 	}
 	if name := host.String(); name == "" || r.isGangHost(name) {
 		host.MarkPreserved("PET_RDZV_ENDPOINT, which names rank 0 by default")
@@ -94,9 +121,12 @@ func (r *reader) convertRendezvous(policy source.Field) {
 		r.convertToEnv(id, "PET_RDZV_ID", id.String())
 	}
 	r.convertRendezvousConf(policy.Get("rdzvConf"))
-	if restarts := policy.Get("maxRestarts"); restarts.Int32() != nil {
+	usesRank0 := backend.String() == "" || backend.String() == "c10d"
+	if restarts := policy.Get("maxRestarts"); !r.elastic && usesRank0 {
+		restarts.MarkLeftOut("torchrun exits if a process fails, and Rollcall restarts all ranks together")
+	} else if restarts.Int32() != nil {
 		r.convertToEnv(restarts, "PET_MAX_RESTARTS", restarts.IntOrString())
-	} else {
+	} else if r.elastic {
 		policy.AddNote("maxRestarts is not set: torchrun exited when a process failed; now it restarts its processes, "+
 			"up to the number in PET_MAX_RESTARTS, which Rollcall sets",
 			"set the variable PET_MAX_RESTARTS in the new template for a different number")

@@ -2,7 +2,6 @@ package kubeflow
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,25 +159,15 @@ func (r *reader) convertMainContainer(worker *ir.Role) {
 		f.MarkLeftOut("no container of the workers has this name, so the first is the training container")
 		return
 	}
-	r.setTrainingContainer(worker, training)
+	r.gang.SetTrainingContainer(r.Context, worker, name)
 	f.MarkPreserved("the training container of the workers")
 }
 
-// convertWorkerCommand removes a command of the workers that only waits or runs sshd, because a worker
-// without a command runs Rollcall's sshd.
+// convertWorkerCommand converts the command of the workers' training container.
 func (r *reader) convertWorkerCommand(worker *ir.Role) {
-	training := findContainer(&worker.Template.Spec, worker.RollcallAnnotations[gang.AnnotationContainers])
+	training := r.gang.TrainingContainer(r.Context, worker)
 	c, f := &worker.Template.Spec.Containers[training], worker.Source.At("spec", "containers").Item(training)
-	if words := slices.Concat(c.Command, c.Args); len(words) > 0 {
-		if !ir.IsIdleCommand(words) {
-			f.Get("command").AddNoteWithOutcome(source.Dropped, "",
-				"the command is kept, so the launcher cannot connect to the worker: it needs an sshd with the keys of the gang",
-				"end the command with: exec /bin/sh /etc/rollcall/ssh/sshd; or remove it, so that the worker runs Rollcall's sshd")
-			return
-		}
-		ir.RemoveIdleCommand(c, f)
-	}
-	ir.RedirectSSHProbes(c, f, r.Context.Frameworks)
+	ir.ConvertWorkerCommand(c, f, r.Context.Frameworks)
 }
 
 // convertLauncherTransport reports how the launcher starts the processes of the workers.
@@ -186,6 +175,7 @@ func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {
 	r.spec.Get("sshAuthMountPath").MarkChanged("",
 		"left out: Rollcall creates the keys, and ssh finds them with /etc/ssh/ssh_config for every user",
 		"remove options that name a key file from your commands")
+	ir.ReportIdentityFiles(&launcher.Template.Spec.Containers[0], launcherContainer(launcher))
 	if r.Version == v2beta1 || worker == nil {
 		return
 	}

@@ -54,9 +54,9 @@ func (r *reader) convertRestartPolicies() {
 	switch {
 	case explicit || never || r.elastic:
 	case r.launcherIsJob:
-		r.replicaSpecs.AddNote(reasonLauncherRestart, actionKeepPodRestart)
+		r.replicaSpecs.AddNoteOnAllJobs(source.TopicFailedPods, reasonLauncherRestart, actionKeepPodRestart)
 	default:
-		r.replicaSpecs.AddNote(reasonGangRestart, actionKeepPodRestart)
+		r.replicaSpecs.AddNoteOnAllJobs(source.TopicFailedPods, reasonGangRestart, actionKeepPodRestart)
 	}
 }
 
@@ -82,7 +82,8 @@ func (r *reader) convertRestartPolicy(role *ir.Role, f source.Field, policy stri
 			f.MarkChanged("spec.template.spec.restartPolicy", "the Job replaces a failed pod, and the gang does not fail", "")
 		default:
 			f.MarkChanged(targetGangRestart,
-				"a gang has one restart policy, and another role restarts; if one of these pods fails, all ranks restart", "")
+				"the policy Never of this role is lost: a gang has one policy, and another role restarts, "+
+					"so all ranks restart if one of these pods fails", "")
 		}
 	case restartOnFailure, restartAlways:
 		*restartPolicy = corev1.RestartPolicyOnFailure
@@ -92,7 +93,7 @@ func (r *reader) convertRestartPolicy(role *ir.Role, f source.Field, policy stri
 		case r.elastic:
 			f.MarkPreserved(targetPodRestart)
 		default:
-			f.MarkChanged(targetGangRestart, reasonGangRestart, actionKeepPodRestart)
+			f.MarkChangedInAllJobs(source.TopicFailedPods, targetGangRestart, reasonGangRestart, actionKeepPodRestart)
 		}
 	case restartExitCode:
 		*restartPolicy = corev1.RestartPolicyNever
@@ -108,7 +109,7 @@ func reportLauncherJobRestart(role *ir.Role, f source.Field) {
 	if role.Name != gang.RoleLauncher {
 		reason = "the operator does not replace a failed worker; Rollcall restarts all ranks together"
 	}
-	f.MarkChanged(targetGangRestart, reason, actionKeepPodRestart)
+	f.MarkChangedInAllJobs(source.TopicFailedPods, targetGangRestart, reason, actionKeepPodRestart)
 }
 
 // convertExitCodePolicy converts the policy ExitCode: codes below 128, which are the program's own,

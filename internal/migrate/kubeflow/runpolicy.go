@@ -44,7 +44,7 @@ func (r *reader) convertRunPolicyField(name string, convert func(source.Field)) 
 func (r *reader) convertCleanPodPolicy(f source.Field) {
 	switch policy := f.String(); policy {
 	case "":
-		r.replicaSpecs.AddNote(
+		r.replicaSpecs.AddNoteOnAllJobs(source.TopicCleanup,
 			"cleanPodPolicy is not set: the operator kept the pods of a finished job, and Rollcall deletes running pods",
 			"set "+gang.AnnotationCleanPodPolicy+": none for the previous behavior")
 	case "None", "Running", "All":
@@ -95,7 +95,7 @@ func (r *reader) applyDefaultBackoffLimit() {
 	case r.elastic:
 		r.gang.JobSpec.BackoffLimit = ptr.To[int32](math.MaxInt32)
 	default:
-		r.replicaSpecs.AddNote(
+		r.replicaSpecs.AddNoteOnAllJobs(source.TopicRestartLimit,
 			fmt.Sprintf("backoffLimit is not set: the operator restarted pods without a limit, and Rollcall restarts the gang "+
 				"at most %d times", gang.DefaultMaxRestarts),
 			"set "+gang.AnnotationMaxRestarts+" for a different limit")

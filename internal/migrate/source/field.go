@@ -40,7 +40,9 @@ func (f Field) Exists() bool { return f.value != nil }
 func (f Field) Get(name string) Field {
 	f.markRead()
 	switch f.value.(type) {
-	case nil, map[string]any:
+	case nil:
+	case map[string]any:
+		f.recorder.markKnown(f.Path(), name)
 	default:
 		f.reportWrongType("an object")
 	}
@@ -159,6 +161,11 @@ func (f Field) MarkChanged(to, reason, action string) {
 	f.recordEntry(Entry{Outcome: Changed, To: to, Reason: reason, Action: action})
 }
 
+// MarkChangedInAllJobs is [Field.MarkChanged] for a change that applies to all jobs of the system.
+func (f Field) MarkChangedInAllJobs(topic Topic, to, reason, action string) {
+	f.recordEntry(Entry{Outcome: Changed, To: to, Reason: reason, Action: action, Topic: topic})
+}
+
 // MarkLeftOut records that the value is not in the result, and that it had no effect or needs none.
 func (f Field) MarkLeftOut(reason string) { f.MarkChanged("", "left out: "+reason, "") }
 
@@ -181,6 +188,13 @@ func (f Field) AddNote(reason, action string) { f.AddNoteWithOutcome(Changed, ""
 func (f Field) AddNoteWithOutcome(o Outcome, to, reason, action string) {
 	if f.Exists() {
 		f.recorder.appendEntry(Entry{Path: f.Path(), Outcome: o, To: to, Reason: reason, Action: action})
+	}
+}
+
+// AddNoteOnAllJobs is [Field.AddNote] for a change that applies to all jobs of the system.
+func (f Field) AddNoteOnAllJobs(topic Topic, reason, action string) {
+	if f.Exists() {
+		f.recorder.appendEntry(Entry{Path: f.Path(), Outcome: Changed, Reason: reason, Action: action, Topic: topic})
 	}
 }
 

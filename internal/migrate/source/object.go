@@ -8,6 +8,9 @@ import (
 	"rollcall.training/gang"
 )
 
+// ErrNoGang is wrapped by errors about workloads that are not gangs. They pass through.
+var ErrNoGang = errors.New("not a gang")
+
 // ErrUnsupported is wrapped by errors about kinds and versions that cannot be migrated.
 var ErrUnsupported = errors.New("not supported by this release")
 
@@ -36,14 +39,24 @@ type Context struct {
 	Framework string
 	// Frameworks are the frameworks that Rollcall supports.
 	Frameworks gang.Frameworks
-	// RequiredVars returns the variables that Rollcall sets in the training containers of a
-	// workload and that must not have another value. A nil function means no variables.
-	RequiredVars func(Workload) []corev1.EnvVar
+	// Plan returns what Rollcall injects into a workload. PlanWorkload does so for an existing Job
+	// or StatefulSet with Rollcall's label. Nil functions mean nothing.
+	Plan         func(Workload) Plan
+	PlanWorkload func(gang.Workload) Plan
 	// ConfigMapTexts are the contents of the ConfigMaps of the input that the object names.
 	ConfigMapTexts []string
 }
 
-// Workload describes a workload of a gang for [Context.RequiredVars].
+// Plan is what Rollcall injects into a workload. The zero value is that of a workload that the webhook
+// rejects.
+type Plan struct {
+	// RequiredVars are the variables of the training containers that must not have another value.
+	RequiredVars []corev1.EnvVar
+	// TrainingContainers are the names of the containers that get the variables.
+	TrainingContainers []string
+}
+
+// Workload describes a workload of a gang for [Context.Plan].
 type Workload struct {
 	// Gang and Namespace name the gang.
 	Gang, Namespace string
@@ -54,8 +67,8 @@ type Workload struct {
 	Pods map[string]int32
 	// Annotations are Rollcall's annotations of the workload.
 	Annotations map[string]string
-	// Subdomain is the subdomain of the pods, or empty for the default.
-	Subdomain string
+	// Template is the template of its pods.
+	Template corev1.PodTemplateSpec
 }
 
 // AliasPolicy selects the former pod names that get a Service.

@@ -2,10 +2,14 @@ package source
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
 )
 
 // Outcome is what happened to a field.
@@ -33,13 +37,28 @@ type Entry struct {
 	Reason string `json:"reason,omitempty"`
 	// Action is what the user can do. It is empty if nothing has to be done.
 	Action string `json:"action,omitempty"`
+	// Topic names a change that applies to all jobs of the system. It is empty for a change that is
+	// specific to this job.
+	Topic Topic `json:"topic,omitempty"`
 }
+
+// Topic is the subject of a change that applies to all jobs of a system.
+type Topic string
+
+// The topics.
+const (
+	TopicFailedPods   Topic = "failed pods"
+	TopicRestartLimit Topic = "restart limit"
+	TopicCompletion   Topic = "completion"
+	TopicCleanup      Topic = "cleanup"
+)
 
 // Recorder collects the outcomes and errors of one manifest. Its zero value is ready.
 type Recorder struct {
 	entries    []Entry
-	accounted  map[string]bool // paths with an outcome, which covers all values below
-	readPaths  map[string]bool // paths of empty values that a reader accessed
+	accounted  map[string]bool            // paths with an outcome, which covers all values below
+	readPaths  map[string]bool            // paths of empty values that a reader accessed
+	knownNames map[string]map[string]bool // names of fields that readers accessed, by the path of the object
 	errors     field.ErrorList
 	extraRoots []Field
 }
@@ -67,6 +86,17 @@ func (r *Recorder) markAccounted(path string) {
 		r.accounted = map[string]bool{}
 	}
 	r.accounted[path] = true
+}
+
+// markKnown records the name of a field that a reader accessed.
+func (r *Recorder) markKnown(object, name string) {
+	if r.knownNames == nil {
+		r.knownNames = map[string]map[string]bool{}
+	}
+	if r.knownNames[object] == nil {
+		r.knownNames[object] = map[string]bool{}
+	}
+	r.knownNames[object][name] = true
 }
 
 // appendEntry adds an entry that does not settle its path.
@@ -111,9 +141,33 @@ func (r *Recorder) ReportUnread(f Field) {
 	if f.isEmpty() && r.readPaths[f.Path()] || len(children) > 0 {
 		return
 	}
+	parent, name, ok := cutLastName(f.Path())
+	if siblings := slices.Sorted(maps.Keys(r.knownNames[parent])); ok && gang.FindClosestMatch(name, siblings) != "" {
+		r.recordPruned(f.Path(), name, siblings)
+		return
+	}
 	r.recordEntry(Entry{
 		Path: f.Path(), Outcome: Dropped,
 		Reason: "this release does not know the field", Action: "check if a Job or a StatefulSet has an equivalent field",
+	})
+}
+
+// cutLastName splits the path of a field into the path of its object and its name. It returns false for
+// an item of a list and for a name in brackets.
+func cutLastName(path string) (object, name string, ok bool) {
+	at := strings.LastIndexByte(path, '.')
+	return path[:max(at, 0)], path[at+1:], !strings.HasSuffix(path, "]")
+}
+
+// recordPruned records a field that does not exist, and suggests the field that its name resembles.
+func (r *Recorder) recordPruned(path, name string, siblings []string) {
+	action := ""
+	if closest := gang.FindClosestMatch(name, siblings); closest != "" {
+		action = fmt.Sprintf("did you mean %s?", closest)
+	}
+	r.recordEntry(Entry{
+		Path: path, Outcome: Changed, Action: action,
+		Reason: "left out: the API does not have this field, so the API server dropped it",
 	})
 }
 

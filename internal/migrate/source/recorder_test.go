@@ -252,10 +252,10 @@ func TestDecode(t *testing.T) {
 		wantEntries []string
 		wantError   string
 	}{
-		"fields that the type does not have are dropped": {
+		"fields that the type does not have are left out": {
 			text:        `{"c":{"name":"x","imagePullPolice":"Always","ports":[{"port":1}]}}`,
 			want:        true,
-			wantEntries: []string{"dropped c.imagePullPolice", "dropped c.ports[0].port"},
+			wantEntries: []string{"changed c.imagePullPolice", "changed c.ports[0].port"},
 		},
 		"a value of the wrong type is an error": {
 			text:      `{"c":{"name":1}}`,

@@ -72,7 +72,7 @@ func Read(o source.Object) (*ir.Gang, error) {
 		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
 	}
 	if o.Version != supportedVersion {
-		return nil, fmt.Errorf("version %q of TrainJob is not %s: %w", o.Version, supportedVersion, source.ErrUnsupported)
+		return nil, fmt.Errorf("TrainJob %s: %w; use %s", o.Version, source.ErrUnsupported, supportedVersion)
 	}
 	r := &reader{Object: o, Gang: ir.NewGang(o), spec: o.Root.Get("spec")}
 	if !r.findRuntime() {

@@ -66,6 +66,9 @@ var frameworkHints = []frameworkHint{
 	{framework: "lightgbm", roleAliases: masterAliases, commandPattern: regexp.MustCompile(`\blightgbm\b`)},
 }
 
+// mxnetPattern matches programs and variables of MXNet. XGBoost reads other variables with DMLC_.
+var mxnetPattern = regexp.MustCompile(`\bmxnet\b|\bDMLC_(PS_ROOT_[A-Z]+|NUM_SERVER)\b`)
+
 // chooseFramework determines the framework by the plugin, by the user's choice or by the commands.
 // Programs of no known framework form a generic gang. It returns false after it recorded a mistake.
 func (r *reader) chooseFramework() bool {
@@ -87,6 +90,11 @@ func (r *reader) chooseFramework() bool {
 			return false
 		}
 		return true
+	}
+	if slices.ContainsFunc(r.texts, mxnetPattern.MatchString) {
+		r.spec.MarkInvalid("trains with Apache MXNet, which was retired in September 2023, and Rollcall does not support " +
+			"MXNet; port the program to a maintained framework such as PyTorch, or set --framework if the program is another one")
+		return false
 	}
 	name, match := detectFramework(r.texts)
 	if name == "" {

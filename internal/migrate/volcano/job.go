@@ -60,11 +60,13 @@ type task struct {
 // The error is for a kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
 	if o.Kind != jobKind {
-		return nil, fmt.Errorf("kind %s of %s: %w; migrate the Job in it", o.Kind, Group, source.ErrUnsupported)
+		return nil, fmt.Errorf("kind %s of %s: %w; migrate the Job of its template, "+
+			"and put the result into a CronJob of batch/v1",
+			o.Kind, Group, source.ErrUnsupported)
 	}
 	if !slices.Contains(supportedVersions, o.Version) {
-		return nil, fmt.Errorf("version %q of %s: %w; the supported versions are %s",
-			o.Version, o.Kind, source.ErrUnsupported, strings.Join(supportedVersions, ", "))
+		return nil, fmt.Errorf("%s %s: %w; use %s",
+			o.Kind, o.Version, source.ErrUnsupported, strings.Join(supportedVersions, " or "))
 	}
 	r := &reader{Object: o, spec: o.Root.Get("spec"), gang: ir.NewGang(o), plugins: map[string]parsedFlags{}}
 	r.gang.SourceLabels = listSourceLabels()

@@ -2,7 +2,6 @@ package volcano
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,16 +20,17 @@ func (r *reader) convertTemplates() {
 		role := &r.gang.Roles[i]
 		spec := &role.Template.Spec
 		r.removePodNames(role)
+		if r.framework.Name == "pytorch" {
+			ir.ReportJoinedPods(spec, role.Source, r.gang.PodCount())
+		}
 		r.removeVars(role)
 		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
 			role.Source.At("spec", "containers").AddNote(
 				fmt.Sprintf("container %s is the training container, and only it gets the variables of the framework",
-					spec.Containers[0].Name),
+					spec.Containers[r.gang.TrainingContainer(r.Context, role)].Name),
 				"select others with "+gang.AnnotationContainers)
 		}
-		if role.Name == roleWorker && role.StatefulSet {
-			r.convertWorkerCommand(role)
-		}
+		r.convertSSH(role)
 		if spec.HostNetwork && spec.DNSPolicy == "" { // the same change as in Volcano's webhook
 			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 		}
@@ -83,7 +83,7 @@ func (r *reader) listPluginVars(role string) []string {
 // removeVars removes variables that a plugin overwrote, and variables that Rollcall sets and does not
 // accept from users.
 func (r *reader) removeVars(role *ir.Role) {
-	overwritten, required := r.listPluginVars(role.Name), r.gang.RequiredVars(r.Context, role.Name)
+	overwritten, required := r.listPluginVars(role.Name), r.gang.RequiredVars(r.Context, role)
 	remove := func(c *corev1.Container, f source.Field) {
 		kept := c.Env[:0:0]
 		for _, e := range c.Env {
@@ -124,30 +124,19 @@ func (r *reader) adoptPort(value string) {
 	}
 }
 
-// sshdPortFlag matches a command that starts sshd with an explicit port. The command of the launcher
-// can name the same port.
-var sshdPortFlag = regexp.MustCompile(`\bsshd\s[^;&|\n]*-p\b`)
-
-// convertWorkerCommand removes a command of the workers that only runs sshd, because a worker without
-// a command runs Rollcall's sshd, which has the keys of the gang.
-func (r *reader) convertWorkerCommand(worker *ir.Role) {
-	if len(worker.Template.Spec.Containers) == 0 {
+// convertSSH converts the command of a worker that a launcher starts, and reports key files that the
+// launcher names.
+func (r *reader) convertSSH(role *ir.Role) {
+	if len(role.Template.Spec.Containers) == 0 || !r.framework.HasLauncher || !r.hasRole(gang.RoleLauncher) {
 		return
 	}
-	c, f := &worker.Template.Spec.Containers[0], worker.Source.At("spec", "containers").Item(0)
-	words := slices.Concat(c.Command, c.Args)
-	switch {
-	case len(words) > 0 && !ir.StartsSSHD(words):
-		return
-	case len(words) > 0 && (!ir.IsIdleCommand(words) || sshdPortFlag.MatchString(strings.Join(words, " "))):
-		f.AddNote("the command starts sshd, and more; that sshd uses the configuration of the gang, including the port, "+
-			"unless its options override the configuration",
-			"remove the command if the worker needs only sshd")
-		return
-	case len(words) > 0:
-		ir.RemoveIdleCommand(c, f)
+	training := r.gang.TrainingContainer(r.Context, role)
+	c, f := &role.Template.Spec.Containers[training], role.Source.At("spec", "containers").Item(training)
+	if role.Name == gang.RoleLauncher {
+		ir.ReportIdentityFiles(c, f)
+	} else if role.StatefulSet {
+		ir.ConvertWorkerCommand(c, f, r.Context.Frameworks)
 	}
-	ir.RedirectSSHProbes(c, f, r.Context.Frameworks)
 }
 
 // reportDependencies reports the tasks that had to start before another task.

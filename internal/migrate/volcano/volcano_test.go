@@ -315,9 +315,10 @@ func TestRemoveSSHDCommand(t *testing.T) {
 		{name: "without a shell", command: `command: [/usr/sbin/sshd, -D]`, dropped: true},
 		{name: "script as argument", command: `command: [sh, -c], args: ["/usr/sbin/sshd; sleep infinity"]`, dropped: true},
 		{name: "no command", command: `workingDir: /home`},
-		{name: "another program", command: `command: [sleep, infinity]`},
+		{name: "a command that waits", command: `command: [sleep, infinity]`, dropped: true},
 		{name: "more than sshd", command: `command: [sh, -c, "pip install x; /usr/sbin/sshd -D"]`},
-		{name: "sshd with an explicit port", command: `command: [/usr/sbin/sshd, -D, -p, "22"]`},
+		{name: "sshd with an explicit port", command: `command: [/usr/sbin/sshd, -D, -p, "22"]`, dropped: true},
+		{name: "another program", command: `command: [python, serve.py]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,14 +1,12 @@
 package migrate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -18,16 +16,10 @@ import (
 	"rollcall.training/internal/plan"
 )
 
-// requiredVars implements [source.Context.RequiredVars]. It plans a Job of the same gang with the
-// injector of the framework.
-func (m Migrator) requiredVars(from source.Workload) []corev1.EnvVar {
-	registry := injectors.Builtin()
-	i := slices.IndexFunc(registry, func(inj injectors.Injector) bool { return inj.Framework().Name == from.Framework })
-	if i < 0 {
-		return nil
-	}
+// planRole implements [source.Context.Plan]. It plans a Job of the same gang.
+func (m Migrator) planRole(from source.Workload) source.Plan {
 	meta := metav1.ObjectMeta{
-		Name: from.Gang, Namespace: cmp.Or(from.Namespace, m.Namespace, "default"),
+		Name: from.Gang, Namespace: m.namespaceOrDefault(from.Namespace),
 		Labels: map[string]string{gang.LabelFramework: from.Framework}, Annotations: maps.Clone(from.Annotations),
 	}
 	if len(from.Pods) > 1 {
@@ -42,18 +34,30 @@ func (m Migrator) requiredVars(from source.Workload) []corev1.EnvVar {
 	pods := from.Pods[from.Role]
 	w := gang.Workload{Job: &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
 		Parallelism: ptr.To(pods), Completions: ptr.To(pods), CompletionMode: ptr.To(batchv1.IndexedCompletion),
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			Subdomain: from.Subdomain, Containers: []corev1.Container{{Name: "main"}},
-		}},
+		Template: from.Template,
 	}}}
-	g, _, errs := gang.Parse(w, registry.Frameworks(), m.Config)
-	if len(errs) > 0 {
-		return nil // the webhook rejects the gang, and the report contains its errors
+	return m.planWorkload(w)
+}
+
+// planWorkload implements [source.Context.PlanWorkload] with the injector of the framework. It does not
+// modify the workload.
+func (m Migrator) planWorkload(w gang.Workload) source.Plan {
+	registry, framework := injectors.Builtin(), w.Meta().Labels[gang.LabelFramework]
+	i := slices.IndexFunc(registry, func(inj injectors.Injector) bool { return inj.Framework().Name == framework })
+	if i < 0 {
+		return source.Plan{}
 	}
-	var out []corev1.EnvVar
+	g, _, errs := gang.Parse(m.inNamespace(w), registry.Frameworks(), m.Config)
+	if len(errs) > 0 {
+		return source.Plan{} // the webhook rejects the gang, and the report contains its errors
+	}
+	var out source.Plan
+	for _, c := range g.Containers {
+		out.TrainingContainers = append(out.TrainingContainers, c.Name)
+	}
 	for _, e := range registry[i].Plan(g).Env {
 		if e.Policy == plan.Required {
-			out = append(out, e.EnvVar)
+			out.RequiredVars = append(out.RequiredVars, e.EnvVar)
 		}
 	}
 	return out
