@@ -10,7 +10,7 @@ import (
 // blockingWarnings are the warnings of vet with which a gang starts and does not train: the ranks do not
 // find each other, or train separately.
 var blockingWarnings = []vet.Code{
-	vet.CodeHardcodedRank, vet.CodeLoopbackRendezvous, vet.CodeSSHPortMismatch, vet.CodeTorchrunFlagConflict,
+	vet.CodeHardcodedRank, vet.CodeLoopbackRendezvous, vet.CodeSSHPortMismatch, vet.CodeLauncherFlagConflict,
 	vet.CodeUnresolvableRendezvous, vet.CodeWorkerWithoutSSHD, vet.CodeWrongTrainingContainer,
 }
 
