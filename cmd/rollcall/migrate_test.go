@@ -151,7 +151,7 @@ func TestMigrate(t *testing.T) {
 			stdin:    newPlainJob("torchrun, --nnodes=3"),
 			wantCode: exitDropped,
 			stdout:   []string{"kind: Job"},
-			stderr:   []string{"TorchrunFlagConflict job/train"},
+			stderr:   []string{"LauncherFlagConflict job/train"},
 			wantErr:  "all objects were migrated; findings that prevent training: 1",
 		},
 		"a missing file is an error": {

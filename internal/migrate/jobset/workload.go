@@ -50,7 +50,9 @@ func ConvertWorkload(o source.Object, w gang.Workload) error {
 	}
 	s.setAnnotations(w)
 	*w.Template() = j.Template.Spec.Template
-	s.removeSubdomain(w, j)
+	if !isLabeled {
+		s.removeSubdomain(w, j)
+	}
 	return nil
 }
 
@@ -133,7 +135,7 @@ func (s *Reader) setAnnotations(w gang.Workload) {
 }
 
 // removeSubdomain removes the subdomain of the pods if no text contains it, because Rollcall sets one
-// with the name of the gang.
+// with the name of the gang. A labeled workload keeps it: the Service of the gang then has its name.
 func (s *Reader) removeSubdomain(w gang.Workload, j *ReplicatedJob) {
 	spec := &w.Template().Spec
 	if spec.Subdomain == "" || w.StatefulSet != nil {
