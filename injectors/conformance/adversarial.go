@@ -38,13 +38,13 @@ const onlyContainer = `"containers":[{"name":"trainer","image":"i"}]`
 // newKeyInputs returns workloads with many keys and with records of many values.
 func newKeyInputs() []AdversarialInput {
 	return []AdversarialInput{
-		newJobInput("5,000 unknown keys", repeat(5000, ",", `"rollcall.training/nprocs-%d":"x"`), onlyContainer),
-		newJobInput("5,000 annotations", repeat(5000, ",", `"example.com/%d":"x"`), onlyContainer),
+		newJobInput("5,000 unknown keys", repeat(5000, `"rollcall.training/nprocs-%d":"x"`), onlyContainer),
+		newJobInput("5,000 annotations", repeat(5000, `"example.com/%d":"x"`), onlyContainer),
 		newJobInput("record of 4,900 variables of 4,900", quoteAnnotation(gang.AnnotationInjected,
-			`{"injector":"pytorch","env":{"trainer":{`+repeat(4900, ",", `"V%d":"2d7119fb"`)+`}}}`),
+			`{"injector":"pytorch","env":{"trainer":{`+repeat(4900, `"V%d":"2d7119fb"`)+`}}}`),
 			`"containers":[{"name":"trainer",`+list("env", 4900, `{"name":"V%d","value":"v"}`)+`}]`),
 		newJobInput("record of 4,900 mounts of 4,900", quoteAnnotation(gang.AnnotationInjected,
-			`{"injector":"pytorch","mounts":{"trainer":{`+repeat(4900, ",", `"/m%d":"2d7119fb"`)+`}}}`),
+			`{"injector":"pytorch","mounts":{"trainer":{`+repeat(4900, `"/m%d":"2d7119fb"`)+`}}}`),
 			`"containers":[{"name":"trainer",`+list("volumeMounts", 4900, `{"name":"v","mountPath":"/m%d"}`)+`}]`),
 	}
 }
@@ -53,20 +53,20 @@ func newKeyInputs() []AdversarialInput {
 func newProductInputs() []AdversarialInput {
 	return []AdversarialInput{
 		newJobInput("1,000 unknown training containers of 1,001",
-			quoteAnnotation(gang.AnnotationContainers, repeat(1000, ",", "zzzz%d")), list("containers", 1001, containerFormat)),
+			quoteAnnotation(gang.AnnotationContainers, repeat(1000, "zzzz%d")), list("containers", 1001, containerFormat)),
 		newJobInput("2,500 unknown training containers of 2,501",
-			quoteAnnotation(gang.AnnotationContainers, repeat(2500, ",", "zzzz%d")), list("containers", 2501, containerFormat)),
+			quoteAnnotation(gang.AnnotationContainers, repeat(2500, "zzzz%d")), list("containers", 2501, containerFormat)),
 		newJobInput("one unknown training container, and a container with a name of 2,000,000 bytes",
 			quoteAnnotation(gang.AnnotationContainers, strings.Repeat("z", 4000)),
 			`"containers":[{"name":"`+strings.Repeat("y", adversarialBytes)+`"}]`),
 		newJobInput("400 containers, each with conflicting variables",
-			quoteAnnotation(gang.AnnotationContainers, repeat(400, ",", "c%d")),
+			quoteAnnotation(gang.AnnotationContainers, repeat(400, "c%d")),
 			list("containers", 400, `{"name":"c%d","image":"i","env":[{"name":"RANK","value":"x"},`+
 				`{"name":"MASTER_ADDR","value":"x"},`+
 				`{"name":"WORLD_SIZE","value":"x"},{"name":"MASTER_PORT","value":"x"}]}`)),
 		newJobInput("400 training containers that get resources, with long images",
 			quoteAnnotation(gang.AnnotationGPUs, "8")+","+
-				quoteAnnotation(gang.AnnotationContainers, repeat(400, ",", "c%d")),
+				quoteAnnotation(gang.AnnotationContainers, repeat(400, "c%d")),
 			list("containers", 400, `{"name":"c%d","image":"`+strings.Repeat("i", 4500)+`"}`)),
 	}
 }
@@ -95,12 +95,12 @@ func newListInputs() []AdversarialInput {
 		newJobInput("500 containers with 30 arguments each", "",
 			list("containers", 500, `{"name":"c%d","image":"i","args":[`+separate(30, `"a"`)+`]}`)),
 		newJobInput("9 containers with 1,700 variables each",
-			quoteAnnotation(gang.AnnotationContainers, repeat(9, ",", "c%d")),
+			quoteAnnotation(gang.AnnotationContainers, repeat(9, "c%d")),
 			list("containers", 9, `{"name":"c%d","image":"i","env":[`+separate(1700, `{"name":"V","value":"$(RANK)"}`)+`]}`)),
 		newJobInput("5,000 volumes", "", onlyContainer+`,`+list("volumes", 5000, `{"name":"v%d","emptyDir":{}}`)),
 		newJobInput("700,000 arguments", "", `"containers":[{"name":"trainer","args":[`+separate(700_000, `""`)+`]}]`),
 		newJobInput("5,000 resources", "", `"containers":[{"name":"trainer","resources":{"limits":{`+
-			repeat(5000, ",", `"nvidia.com/mig-%d":"1"`)+`}}}]`),
+			repeat(5000, `"nvidia.com/mig-%d":"1"`)+`}}}]`),
 	}
 }
 
@@ -142,7 +142,7 @@ func newMetadataInputs() []AdversarialInput {
 			quoteAnnotation(gang.LabelGang, strings.Repeat("a", adversarialBytes)), "", onlyContainer),
 		newAdversarialJob("framework of 2,000,000 bytes",
 			quoteAnnotation(gang.LabelFramework, strings.Repeat("a", adversarialBytes)), "", onlyContainer),
-		newAdversarialJob("4,900 labels", repeat(4900, ",", `"example.com/%d":"x"`), "", onlyContainer),
+		newAdversarialJob("4,900 labels", repeat(4900, `"example.com/%d":"x"`), "", onlyContainer),
 		AdversarialInput{Name: "name of 2,000,000 bytes", Kind: gang.Job,
 			Object: `{"metadata":{"name":"` + strings.Repeat("a", adversarialBytes) +
 				`","labels":{"rollcall.training/framework":"pytorch"}},"spec":{"template":{"spec":{` + onlyContainer + `}}}}`},
@@ -215,15 +215,15 @@ func quoteAnnotation(key, value string) string {
 
 // list returns a list with n elements. The format contains the index of the element as %d.
 func list(name string, n int, format string) string {
-	return `"` + name + `":[` + repeat(n, ",", format) + `]`
+	return `"` + name + `":[` + repeat(n, format) + `]`
 }
 
-// repeat returns n elements. The format contains the index of the element as %d.
-func repeat(n int, separator, format string) string {
+// repeat returns n elements, separated by commas. The format contains the index of the element as %d.
+func repeat(n int, format string) string {
 	var out strings.Builder
 	for i := range n {
 		if i > 0 {
-			out.WriteString(separator)
+			out.WriteByte(',')
 		}
 		fmt.Fprintf(&out, format, i)
 	}

@@ -92,8 +92,8 @@ func (r *reader) chooseFramework() bool {
 		return true
 	}
 	if slices.ContainsFunc(r.texts, mxnetPattern.MatchString) {
-		r.spec.MarkInvalid("trains with Apache MXNet, which was retired in September 2023, and Rollcall does not support " +
-			"MXNet; port the program to a maintained framework such as PyTorch, or set --framework if the program is another one")
+		r.spec.MarkInvalid("trains with Apache MXNet, which was retired in September 2023, and Rollcall does not " +
+			"support MXNet; port the program to a maintained framework such as PyTorch, or set --framework if it is another one")
 		return false
 	}
 	name, match := detectFramework(r.texts)
