@@ -76,7 +76,7 @@ func (p *parser) parseContainerNames(path *field.Path, list string) []string {
 func newContainer(c *corev1.Container, gpus *GPUs) Container {
 	container := Container{
 		Name:              c.Name,
-		Accelerators:      countAccelerators(c.Resources),
+		Accelerators:      CountAccelerators(c.Resources),
 		HasResourceClaims: len(c.Resources.Claims) > 0,
 		HasTPU:            hasTPU(c.Resources, gpus),
 	}

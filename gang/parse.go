@@ -87,7 +87,7 @@ func (p *parser) addInvalid(path *field.Path, value any, detail string) {
 // one. All allowed values are lower-case.
 func (p *parser) addUnsupported(path *field.Path, value string, allowed []string) {
 	err := field.NotSupported(path, value, allowed)
-	if suggestion := findClosestMatch(strings.ToLower(value), allowed); suggestion != "" {
+	if suggestion := FindClosestMatch(strings.ToLower(value), allowed); suggestion != "" {
 		err.Detail += fmt.Sprintf("; did you mean %q?", suggestion)
 	}
 	p.errs = append(p.errs, err)
@@ -157,7 +157,7 @@ func checkKey(kind KeyKind, name string) string {
 			names = append(names, trimKeyPrefix(k.Name))
 		}
 	}
-	if suggestion := findClosestMatch(trimKeyPrefix(name), names); suggestion != "" {
+	if suggestion := FindClosestMatch(trimKeyPrefix(name), names); suggestion != "" {
 		return fmt.Sprintf("unknown key, has no effect; did you mean %q?", Prefix+suggestion)
 	}
 	return "unknown key, has no effect; known: " + strings.Join(names, ", ")

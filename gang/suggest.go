@@ -8,11 +8,11 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// findClosestMatch returns the most similar candidate of a misspelled word; empty if no candidate is
+// FindClosestMatch returns the most similar candidate of a misspelled word; empty if no candidate is
 // similar. Similar means at most two edits, or a third of the length for a long word, which covers
 // typing mistakes and plurals. A candidate that starts with the word and a dash also matches, such
 // as nproc-per-node for nproc.
-func findClosestMatch(word string, candidates []string) string {
+func FindClosestMatch(word string, candidates []string) string {
 	for _, c := range candidates {
 		if word != "" && strings.HasPrefix(c, word+"-") {
 			return c
