@@ -98,7 +98,7 @@ func explainLauncher(c *corev1.Container) string {
 }
 
 func explainAccelerators(c *corev1.Container) string {
-	if countAccelerators(c.Resources) > 0 {
+	if CountAccelerators(c.Resources) > 0 {
 		return "requests accelerators"
 	}
 	return ""
@@ -156,7 +156,7 @@ func (p *parser) parseContainerNames(path *field.Path, list string) []string {
 func newContainer(c *corev1.Container, gpus *GPUs) Container {
 	container := Container{
 		Name:              c.Name,
-		Accelerators:      countAccelerators(c.Resources),
+		Accelerators:      CountAccelerators(c.Resources),
 		HasResourceClaims: len(c.Resources.Claims) > 0,
 		HasTPU:            hasTPU(c.Resources, gpus),
 	}

@@ -35,10 +35,10 @@ func isAccelerator(name corev1.ResourceName) bool {
 	return false
 }
 
-// countAccelerators returns the number of accelerators of all vendors in the limits of a container.
+// CountAccelerators returns the number of accelerators of all vendors in the limits of a container.
 // A request counts if the resource has no limit. The API server requires the limit and the request
 // of an extended resource to be equal, so no resource counts twice.
-func countAccelerators(r corev1.ResourceRequirements) int64 {
+func CountAccelerators(r corev1.ResourceRequirements) int64 {
 	var count int64
 	for name, limit := range r.Limits {
 		if isAccelerator(name) {

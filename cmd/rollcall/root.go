@@ -32,7 +32,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),
-		newStatusCommand(), newLogsCommand(), newVersionCommand())
+		newStatusCommand(), newLogsCommand(), newPolicyCommand(), newVersionCommand())
 	return root
 }
 

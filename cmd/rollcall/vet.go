@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"rollcall.training/internal/vet"
 )
@@ -28,6 +29,7 @@ type vetOptions struct {
 	output  string
 	failOn  string
 	disable []string
+	policy  string
 	require bool
 	list    bool
 	explain string
@@ -80,6 +82,8 @@ func (o *vetOptions) addFlags(cmd *cobra.Command) {
 	addChoiceFlag(cmd, &o.failOn, "fail-on", "", "lowest severity that causes exit code 1", severities...)
 	f := cmd.Flags()
 	f.StringSliceVar(&o.disable, "disable", nil, "codes of disabled checks, separated by commas")
+	f.StringVar(&o.policy, "policy", "", "policy file whose limits the gangs must satisfy")
+	mustMarkFilename(cmd, "policy", "yaml", "yml")
 	f.BoolVar(&o.require, "require", false, requireUsage)
 	f.BoolVar(&o.list, "list", false, "list of all checks instead of findings")
 	f.StringVar(&o.explain, "explain", "", "code of a check, for its explanation instead of findings")
@@ -146,7 +150,12 @@ func (o vetOptions) runOptions() (vet.Options, error) {
 	if err != nil {
 		return vet.Options{}, err
 	}
-	options := vet.Options{Engine: engine, Namespace: o.engine.namespace}
+	options := vet.Options{Engine: engine, Namespace: o.engine.namespace, Now: clock.RealClock{}.Now()}
+	if o.policy != "" {
+		if options.Policy, err = requirePolicy(o.policy); err != nil {
+			return vet.Options{}, err
+		}
+	}
 	for _, code := range o.disable {
 		check, err := o.findCheck(strings.TrimSpace(code))
 		if err != nil {

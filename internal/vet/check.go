@@ -34,6 +34,7 @@ func Checks() []Check {
 		inputChecks(),
 		templateChecks(),
 		admissionChecks(),
+		policyChecks(),
 		labelChecks(),
 		containerChecks(),
 		sidecarChecks(),

@@ -24,6 +24,7 @@ const (
 	CodeUnknownField      Code = "UnknownField"
 	CodePodRestartPolicy  Code = "PodRestartPolicy"
 	CodeExtendedResource  Code = "ExtendedResource"
+	CodePolicyViolated    Code = "PolicyViolated"
 )
 
 // Codes of checks that find workloads without injection that were probably meant to be a gang.

@@ -96,4 +96,5 @@ func (r *Report) sortFindings(sources []string) {
 // The fields have the meaning of the fields of Finding with the same names.
 type issue struct {
 	field, message, fix string
+	severity            Severity // that of the check if empty
 }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/policy"
 )
 
 // Options configures a run.
@@ -18,6 +20,10 @@ type Options struct {
 	Engine *injectors.Engine
 	// Namespace is the namespace of objects without a namespace. The zero value means "default".
 	Namespace string
+	// Policy is the policy that gangs must satisfy; nil means no policy.
+	Policy *policy.Policy
+	// Now is the time at which exemptions of the policy must hold.
+	Now time.Time
 	// Disabled are the codes of checks that do not run.
 	Disabled []Code
 }
@@ -81,7 +87,7 @@ func (c Check) run(in *input, o *inputObject) []issue {
 func newFinding(c Check, o *inputObject, found issue) Finding {
 	return Finding{
 		Code:      c.Code,
-		Severity:  c.Severity,
+		Severity:  cmp.Or(found.severity, c.Severity),
 		Source:    o.Document.Source,
 		Document:  o.Document.Number,
 		Line:      o.Line(found.field),
@@ -113,6 +119,8 @@ func listSources(docs []*manifest.Document, unreadable []*manifest.Error) []stri
 type input struct {
 	objects []*inputObject
 	engine  *injectors.Engine
+	policy  *policy.Policy
+	now     time.Time
 	// objectsByKey has the first object of each kind, namespace and name.
 	objectsByKey map[string]*inputObject
 	// labeledByGangName has the labeled workloads that could be decoded, by namespace and gang name.
@@ -169,6 +177,8 @@ type workloadGroup struct {
 func readInput(docs []*manifest.Document, opts Options) *input {
 	in := &input{
 		engine:            opts.Engine,
+		policy:            opts.Policy,
+		now:               opts.Now,
 		objectsByKey:      map[string]*inputObject{},
 		labeledByGangName: map[string][]*labeledWorkload{},
 	}

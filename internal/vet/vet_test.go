@@ -10,6 +10,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/policy"
 	"rollcall.training/internal/vet"
 )
 
@@ -17,10 +18,12 @@ import (
 func runVet(t testing.TB, text string, disabled ...vet.Code) vet.Report {
 	t.Helper()
 	docs, unreadable := manifest.ReadAll("a.yaml", strings.NewReader(text))
-	return vet.Run(docs, unreadable, vet.Options{
-		Engine:   injectors.NewEngine(injectors.Builtin(), gang.Config{}),
-		Disabled: disabled,
-	})
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	p, problems := policy.Read("policy.yaml", []byte(testPolicy), engine.Frameworks())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return vet.Run(docs, unreadable, vet.Options{Engine: engine, Policy: p, Disabled: disabled})
 }
 
 // findingFields returns the fields of the findings with the given code.

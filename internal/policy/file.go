@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The type of the file. Nothing with this type exists in the API of the cluster.
+const (
+	APIVersion = "policy.rollcall.training/v1alpha1"
+	Kind       = "GangPolicy"
+)
+
+// ClusterScope is the scope of limits and rules that hold in every namespace. No profile has the name.
+const ClusterScope = "cluster"
+
+// File is the content of a policy file. [Read] returns it inside of a [Policy].
+type File struct {
+	// APIVersion is [APIVersion].
+	APIVersion string `json:"apiVersion"`
+	// Kind is [Kind].
+	Kind string `json:"kind"`
+	// Mode is the mode of every limit and rule that sets none. The default is [ModeEnforce].
+	Mode Mode `json:"mode,omitempty"`
+	// Contact says whom to ask for an exemption, such as a chat channel or a URL. Every finding
+	// contains it.
+	Contact string `json:"contact,omitempty"`
+	// Cluster holds in every namespace.
+	Cluster Scope `json:"cluster,omitempty"`
+	// Profiles are sets of limits and rules for namespaces. The first profile that matches a namespace
+	// is the profile of the namespace. Its limits hold in addition to those of Cluster.
+	Profiles []Profile `json:"profiles,omitempty"`
+	// Exemptions are the gangs that may violate a limit or rule until a date.
+	Exemptions []Exemption `json:"exemptions,omitempty"`
+}
+
+// Scope is a set of limits and rules that hold together.
+type Scope struct {
+	// Limits are bounds on single facts of a gang.
+	Limits Limits `json:"limits,omitempty"`
+	// Rules are conditions in CEL, for what no limit can say.
+	Rules []Rule `json:"rules,omitempty"`
+}
+
+// Profile is a scope that holds in the matching namespaces.
+type Profile struct {
+	// Name identifies the profile in findings. It is a DNS label.
+	Name string `json:"name"`
+	// Mode is the mode of the profile's limits and rules that set none. The default is the mode of the
+	// file.
+	Mode Mode `json:"mode,omitempty"`
+	// Namespaces selects the namespaces of the profile.
+	Namespaces NamespaceMatcher `json:"namespaces"`
+	Scope      `json:",inline"`
+}
+
+// NamespaceMatcher matches a namespace by name or by labels. It must set at least one field. A
+// namespace that matches one of the fields matches.
+type NamespaceMatcher struct {
+	// Names are patterns in which * stands for any text, such as "research-*".
+	Names []string `json:"names,omitempty"`
+	// Selector selects namespaces by their labels. Tenants must not be able to change these labels.
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// Exemption allows gangs to violate a limit or rule.
+type Exemption struct {
+	// Rule is the name of the limit or rule, as in findings: scope/name, such as "research/gpus".
+	Rule string `json:"rule"`
+	// Namespace is the namespace of the gangs.
+	Namespace string `json:"namespace"`
+	// Gangs are patterns for the names of the gangs, in which * stands for any text.
+	Gangs []string `json:"gangs"`
+	// Until is the last day of the exemption in UTC, such as 2027-03-31.
+	Until string `json:"until"`
+	// Reason says why, such as the number of a ticket.
+	Reason string `json:"reason"`
+}
+
+// Mode is the consequence of a violation.
+type Mode string
+
+// The modes, strictest first.
+const (
+	// ModeEnforce denies the gang.
+	ModeEnforce Mode = "enforce"
+	// ModeWarn admits the gang with a warning and an Event.
+	ModeWarn Mode = "warn"
+	// ModeAudit admits the gang. Only metrics, the audit log of the API server, and rollcall policy
+	// audit show the violation.
+	ModeAudit Mode = "audit"
+	// ModeOff disables the limit or rule.
+	ModeOff Mode = "off"
+)
+
+// Modes returns all modes, strictest first.
+func Modes() []Mode { return []Mode{ModeEnforce, ModeWarn, ModeAudit, ModeOff} }
+
+// UnmarshalJSON implements [json.Unmarshaler]. YAML 1.1 reads off without quotes as the boolean false.
+func (m *Mode) UnmarshalJSON(text []byte) error {
+	if string(text) == "false" {
+		*m = ModeOff
+		return nil
+	}
+	return json.Unmarshal(text, (*string)(m))
+}

@@ -1,0 +1,74 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Finding is a limit or rule that a gang violates, or may violate.
+type Finding struct {
+	// Rule is scope/name: the scope is "cluster" or the name of a profile, the name is the key of a
+	// limit or the name of a rule.
+	Rule string `json:"rule"`
+	// Mode is the consequence. It is not [ModeOff].
+	Mode Mode `json:"mode"`
+	// Field is the path of the field that the user wrote.
+	Field string `json:"field"`
+	// Value is the value of the field; empty if the field is absent.
+	Value string `json:"value,omitempty"`
+	// Message says what the value means for the gang, the limit, the fix, and whom to ask.
+	Message string `json:"message"`
+	// Unknown is true if the workload does not show whether the gang violates the limit.
+	Unknown bool `json:"unknown,omitempty"`
+
+	// excess orders violations of the same limit by the distance from the limit.
+	excess float64
+}
+
+// String returns the finding in one line, as users see it.
+func (f Finding) String() string { return f.Field + ": " + f.Message }
+
+// violation is a finding without the rule that it violates.
+type violation struct {
+	field, value, message string
+	unknown               bool
+	excess                float64
+}
+
+// Worst returns the strictest mode of the findings, or [ModeOff] without findings. What is not known
+// does not count.
+func Worst(findings []Finding) Mode {
+	worst := len(Modes()) - 1
+	for _, f := range findings {
+		if !f.Unknown {
+			worst = min(worst, slices.Index(Modes(), f.Mode))
+		}
+	}
+	return Modes()[worst]
+}
+
+// Worsened returns the findings after an update that the update introduced or made worse. Both lists
+// are findings of the same policy.
+func Worsened(before, after []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(after), func(f Finding) bool {
+		return slices.ContainsFunc(before, func(old Finding) bool {
+			return old.Rule == f.Rule && old.Unknown == f.Unknown && old.excess >= f.excess &&
+				(old.Field == f.Field || f.excess > 0)
+		})
+	})
+}
+
+// sortFindings sorts findings by consequence, then by rule and field.
+func sortFindings(findings []Finding) {
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(Modes(), a.Mode), slices.Index(Modes(), b.Mode)),
+			strings.Compare(a.Rule, b.Rule),
+			strings.Compare(a.Field, b.Field),
+		)
+	})
+}
+
+func formatInt(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,191 @@
+package policy
+
+import (
+	"regexp"
+	"time"
+
+	"rollcall.training/gang"
+)
+
+// Limits are bounds on single facts of a gang. A limit that is nil does not hold.
+type Limits struct {
+	// Size bounds the number of ranks. An elastic gang counts with its maximum size.
+	Size *SizeLimit `json:"size,omitempty"`
+	// GPUs bounds the accelerators of all pods of the gang, of any vendor.
+	GPUs *GPULimit `json:"gpus,omitempty"`
+	// WholeNodes requires pods with accelerators to use all accelerators of a node.
+	WholeNodes *WholeNodesLimit `json:"wholeNodes,omitempty"`
+	// GPUHours bounds the accelerators of the gang multiplied by its maximum runtime.
+	GPUHours *GPUHoursLimit `json:"gpuHours,omitempty"`
+	// Frameworks restricts the label rollcall.training/framework.
+	Frameworks *FrameworksLimit `json:"frameworks,omitempty"`
+	// Runtime bounds spec.activeDeadlineSeconds of a Job.
+	Runtime *DurationLimit `json:"runtime,omitempty"`
+	// TTL bounds spec.ttlSecondsAfterFinished of a Job.
+	TTL *DurationLimit `json:"ttl,omitempty"`
+	// Restarts bounds the restarts of the gang.
+	Restarts *RestartsLimit `json:"restarts,omitempty"`
+	// Labels requires and forbids labels of the workload.
+	Labels *LabelsLimit `json:"labels,omitempty"`
+	// Images restricts the images of all containers.
+	Images *ImagesLimit `json:"images,omitempty"`
+	// PriorityClass restricts the priority class of the pods.
+	PriorityClass *NameLimit `json:"priorityClass,omitempty"`
+	// Queue restricts the label kueue.x-k8s.io/queue-name.
+	Queue *NameLimit `json:"queue,omitempty"`
+	// HiddenGPUs forbids the variable NVIDIA_VISIBLE_DEVICES in containers without accelerators. With
+	// the variable, the NVIDIA container runtime exposes accelerators that no quota counts.
+	HiddenGPUs *HiddenGPUsLimit `json:"hiddenGPUs,omitempty"`
+}
+
+// limit is one key of [Limits].
+type limit interface {
+	// validate reports the mistakes of the limit itself, and prepares it for check.
+	validate(r *reader, path string)
+	// check returns the violations of a gang.
+	check(f Facts) []violation
+	// mode returns the mode that the limit sets, or an empty string.
+	mode() Mode
+}
+
+// namedLimit is a limit with its key in the file.
+type namedLimit struct {
+	key string
+	limit
+}
+
+// list returns the limits that are set, in the order of the documentation.
+func (l Limits) list() []namedLimit {
+	var limits []namedLimit
+	add := func(key string, set bool, item limit) {
+		if set {
+			limits = append(limits, namedLimit{key: key, limit: item})
+		}
+	}
+	add("size", l.Size != nil, l.Size)
+	add("gpus", l.GPUs != nil, l.GPUs)
+	add("wholeNodes", l.WholeNodes != nil, l.WholeNodes)
+	add("gpuHours", l.GPUHours != nil, l.GPUHours)
+	add("frameworks", l.Frameworks != nil, l.Frameworks)
+	add("runtime", l.Runtime != nil, runtimeLimit{l.Runtime})
+	add("ttl", l.TTL != nil, ttlLimit{l.TTL})
+	add("restarts", l.Restarts != nil, l.Restarts)
+	add("labels", l.Labels != nil, l.Labels)
+	add("images", l.Images != nil, l.Images)
+	add("priorityClass", l.PriorityClass != nil, priorityClassLimit{l.PriorityClass})
+	add("queue", l.Queue != nil, queueLimit{l.Queue})
+	add("hiddenGPUs", l.HiddenGPUs != nil, l.HiddenGPUs)
+	return limits
+}
+
+// LimitMode is the mode of a limit.
+type LimitMode struct {
+	// Mode is the mode of the limit. The default is the mode of the profile or of the file.
+	Mode Mode `json:"mode,omitempty"`
+}
+
+func (m LimitMode) mode() Mode { return m.Mode }
+
+// SizeLimit bounds a number of ranks.
+type SizeLimit struct {
+	LimitMode `json:",inline"`
+	// Min and Max are inclusive; nil means no bound.
+	Min *int64 `json:"min,omitempty"`
+	Max *int64 `json:"max,omitempty"`
+}
+
+// GPULimit bounds a number of accelerators.
+type GPULimit struct {
+	LimitMode `json:",inline"`
+	// Max is inclusive; nil means no bound. With 0, gangs have no accelerators.
+	Max *int64 `json:"max,omitempty"`
+	// MultipleOf divides the number; 0 means no requirement.
+	MultipleOf int64 `json:"multipleOf,omitempty"`
+	// In lists the allowed numbers; empty means no requirement. A gang without accelerators is
+	// always allowed.
+	In []int64 `json:"in,omitempty"`
+}
+
+// WholeNodesLimit requires pods to use whole nodes.
+type WholeNodesLimit struct {
+	LimitMode `json:",inline"`
+	// GPUsPerNode is the number of accelerators of a node.
+	GPUsPerNode int64 `json:"gpusPerNode"`
+	// FromPods is the smallest number of ranks for which the limit holds. The default is 2.
+	FromPods *int64 `json:"fromPods,omitempty"`
+}
+
+// GPUHoursLimit bounds accelerators multiplied by hours.
+type GPUHoursLimit struct {
+	LimitMode `json:",inline"`
+	// Max is inclusive. A gang with accelerators and without a maximum runtime violates the limit.
+	Max int64 `json:"max"`
+}
+
+// FrameworksLimit restricts frameworks.
+type FrameworksLimit struct {
+	LimitMode `json:",inline"`
+	// Allow lists the allowed frameworks.
+	Allow []string `json:"allow"`
+}
+
+// DurationLimit bounds a duration.
+type DurationLimit struct {
+	LimitMode `json:",inline"`
+	// Required forbids workloads without the field.
+	Required bool `json:"required,omitempty"`
+	// Max is inclusive; nil means no bound.
+	Max *Duration `json:"max,omitempty"`
+}
+
+// RestartsLimit bounds restarts.
+type RestartsLimit struct {
+	LimitMode `json:",inline"`
+	// Max is inclusive.
+	Max int64 `json:"max"`
+}
+
+// LabelsLimit requires and forbids labels.
+type LabelsLimit struct {
+	LimitMode `json:",inline"`
+	// Require contains regular expressions (RE2) by label. A workload must have each label, and the
+	// entire value must match.
+	Require map[string]string `json:"require,omitempty"`
+	// Forbid lists labels that a workload must not have.
+	Forbid []string `json:"forbid,omitempty"`
+
+	patterns map[string]*regexp.Regexp // of Require; validate sets it
+}
+
+// ImagesLimit restricts images.
+type ImagesLimit struct {
+	LimitMode `json:",inline"`
+	// Allow contains the allowed registries or repositories by framework. The key "*" holds for the
+	// frameworks that have no key. An entry matches entire components of a path:
+	// registry.example.com/hpc matches registry.example.com/hpc/osu:1, and not
+	// registry.example.com/hpc-old/osu:1.
+	Allow map[string][]string `json:"allow,omitempty"`
+	// Digests requires images with a digest.
+	Digests bool `json:"digests,omitempty"`
+}
+
+// NameLimit restricts a name.
+type NameLimit struct {
+	LimitMode `json:",inline"`
+	// Required forbids workloads without the name.
+	Required bool `json:"required,omitempty"`
+	// Allow lists the allowed names; empty means any name.
+	Allow []string `json:"allow,omitempty"`
+}
+
+// HiddenGPUsLimit has no parameters other than its mode.
+type HiddenGPUsLimit struct {
+	LimitMode `json:",inline"`
+}
+
+// MaxCount is the maximum of every number in a file. The largest gang has [gang.MaxPods] ranks with
+// [gang.MaxProcessesPerPod] accelerators each.
+const MaxCount = int64(gang.MaxPods) * gang.MaxProcessesPerPod
+
+// maxDuration is the maximum of every duration in a file: ten years.
+const maxDuration = 10 * 365 * 24 * time.Hour

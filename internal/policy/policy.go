@@ -1,0 +1,265 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"rollcall.training/gang"
+)
+
+// Policy is a valid policy file. It is immutable and safe for concurrent use. A nil Policy has no
+// limits.
+type Policy struct {
+	file   File
+	digest string
+	scopes []scope // cluster first, then the profiles in their order
+}
+
+// scope is a compiled [Scope].
+type scope struct {
+	name      string
+	matches   func(Namespace) bool
+	checks    []check
+	namespace NamespaceMatcher
+}
+
+// check is a limit or rule together with its mode.
+type check struct {
+	name string // scope/name
+	mode Mode
+	run  func(Input) []violation
+}
+
+// Namespace identifies the namespace of a gang.
+type Namespace struct {
+	// Name is the name of the namespace.
+	Name string
+	// Labels are the labels of the namespace. Only selectors of profiles read them.
+	Labels map[string]string
+}
+
+// Input is what a policy judges.
+type Input struct {
+	// Facts are the facts of the gang.
+	Facts Facts
+	// Namespace is the namespace of the gang.
+	Namespace Namespace
+	// Workload is the admitted workload, for rules that read it.
+	Workload gang.Workload
+	// Now is the time at which exemptions must hold.
+	Now time.Time
+}
+
+// compile prepares the scopes. The file is valid.
+func (p *Policy) compile(r *reader) {
+	text, err := json.Marshal(p.file)
+	if err != nil {
+		r.add("", "cannot be written: %v", err)
+		return
+	}
+	sum := sha256.Sum256(text)
+	p.digest = hex.EncodeToString(sum[:6])
+	p.scopes = append(p.scopes, p.compileScope(ClusterScope, p.file.Mode, p.file.Cluster))
+	for _, profile := range p.file.Profiles {
+		compiled := p.compileScope(profile.Name, defaultMode(profile.Mode, p.file.Mode), profile.Scope)
+		compiled.namespace = profile.Namespaces
+		p.scopes = append(p.scopes, compiled)
+	}
+}
+
+func (p *Policy) compileScope(name string, mode Mode, s Scope) scope {
+	compiled := scope{name: name}
+	add := func(key string, own Mode, run func(Input) []violation) {
+		if effective := defaultMode(own, defaultMode(mode, ModeEnforce)); effective != ModeOff {
+			compiled.checks = append(compiled.checks, check{name: name + "/" + key, mode: effective, run: run})
+		}
+	}
+	for _, l := range s.Limits.list() {
+		add(l.key, l.mode(), func(in Input) []violation { return l.check(in.Facts) })
+	}
+	for _, rule := range s.Rules {
+		add(rule.Name, rule.Mode, rule.check)
+	}
+	return compiled
+}
+
+func defaultMode(own, inherited Mode) Mode {
+	if own != "" {
+		return own
+	}
+	return inherited
+}
+
+// Digest identifies the content of the file. It is the same for files that differ in comments only.
+func (p *Policy) Digest() string { return p.digest }
+
+// File returns the content of the file. The caller must not change it.
+func (p *Policy) File() File { return p.file }
+
+// ProfileOf returns the profile of a namespace; false if no profile matches.
+func (p *Policy) ProfileOf(ns Namespace) (Profile, bool) {
+	if p == nil {
+		return Profile{}, false
+	}
+	for _, profile := range p.file.Profiles {
+		if profile.Namespaces.Matches(ns) {
+			return profile, true
+		}
+	}
+	return Profile{}, false
+}
+
+// Matches reports whether a namespace has one of the names, or the labels of the selector.
+func (m NamespaceMatcher) Matches(ns Namespace) bool {
+	if matchesAny(m.Names, ns.Name) {
+		return true
+	}
+	if m.Selector == nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(m.Selector)
+	return err == nil && selector.Matches(labels.Set(ns.Labels))
+}
+
+// matchesAny reports whether a name matches one of the patterns, in which * stands for any text.
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return err == nil && ok
+	})
+}
+
+// Evaluate returns the findings for a gang, strictest first. They contain all violations of the
+// cluster's scope and of the namespace's profile, without those that are exempt.
+func (p *Policy) Evaluate(in Input) []Finding {
+	if p == nil {
+		return nil
+	}
+	profile, hasProfile := p.ProfileOf(in.Namespace)
+	var findings []Finding
+	for _, s := range p.scopes {
+		if s.name != ClusterScope && (!hasProfile || s.name != profile.Name) {
+			continue
+		}
+		for _, c := range s.checks {
+			if p.isExempt(c.name, in) {
+				continue
+			}
+			for _, v := range c.run(in) {
+				findings = append(findings, p.newFinding(c, v))
+			}
+		}
+	}
+	sortFindings(findings)
+	return findings
+}
+
+// newFinding completes a violation. The message ends with whom to ask and the name of the rule.
+func (p *Policy) newFinding(c check, v violation) Finding {
+	message := v.message
+	if p.file.Contact != "" && !v.unknown {
+		message += ", or ask " + p.file.Contact
+	}
+	return Finding{
+		Rule:    c.name,
+		Mode:    c.mode,
+		Field:   v.field,
+		Value:   v.value,
+		Message: fmt.Sprintf("%s (policy %s)", message, c.name),
+		Unknown: v.unknown,
+		excess:  v.excess,
+	}
+}
+
+// isExempt reports whether an exemption covers a rule for a gang.
+func (p *Policy) isExempt(rule string, in Input) bool {
+	return slices.ContainsFunc(p.file.Exemptions, func(e Exemption) bool {
+		return e.Rule == rule && e.Namespace == in.Facts.Namespace && matchesAny(e.Gangs, in.Facts.Name) && !e.hasExpired(in.Now)
+	})
+}
+
+// hasExpired reports whether the last day of the exemption is over.
+func (e Exemption) hasExpired(now time.Time) bool {
+	last, err := time.Parse(time.DateOnly, e.Until)
+	return err != nil || !now.Before(last.AddDate(0, 0, 1))
+}
+
+// Expired returns the exemptions whose last day is over.
+func (p *Policy) Expired(now time.Time) []Exemption {
+	var expired []Exemption
+	for _, e := range p.file.Exemptions {
+		if e.hasExpired(now) {
+			expired = append(expired, e)
+		}
+	}
+	return expired
+}
+
+func (r *reader) validateNamespaces(path string, m NamespaceMatcher) {
+	if len(m.Names) == 0 && m.Selector == nil {
+		r.add(path, `matches no namespace; write names: ["*"] for all`)
+	}
+	for i, pattern := range m.Names {
+		r.checkGlob(fmt.Sprintf("%s.names[%d]", path, i), pattern)
+	}
+	if m.Selector != nil {
+		if _, err := metav1.LabelSelectorAsSelector(m.Selector); err != nil {
+			r.add(path+".selector", "%v", err)
+		}
+	}
+}
+
+// checkGlob reports a pattern that is not valid.
+func (r *reader) checkGlob(fieldPath, pattern string) {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+		r.add(fieldPath, "%q is not a pattern; * stands for any text", pattern)
+	}
+}
+
+func (r *reader) validateExemption(path string, file File, e Exemption) {
+	if !slices.Contains(listRules(file), e.Rule) {
+		r.add(path+".rule", "%q does not exist; a rule is scope/name, such as %s/gpus", e.Rule, ClusterScope)
+	}
+	for _, message := range validation.IsDNS1123Label(e.Namespace) {
+		r.add(path+".namespace", "%q: %s", e.Namespace, message)
+	}
+	if len(e.Gangs) == 0 {
+		r.add(path+".gangs", `is required; write ["*"] for all gangs of the namespace`)
+	}
+	for i, pattern := range e.Gangs {
+		r.checkGlob(fmt.Sprintf("%s.gangs[%d]", path, i), pattern)
+	}
+	if _, err := time.Parse(time.DateOnly, e.Until); err != nil {
+		r.add(path+".until", "%q must be a date, such as 2027-03-31", e.Until)
+	}
+	if e.Reason == "" {
+		r.add(path+".reason", "is required, such as the number of a ticket")
+	}
+}
+
+// listRules returns the names of all limits and rules.
+func listRules(file File) []string {
+	var names []string
+	add := func(scope string, s Scope) {
+		for _, l := range s.Limits.list() {
+			names = append(names, scope+"/"+l.key)
+		}
+		for _, rule := range s.Rules {
+			names = append(names, scope+"/"+rule.Name)
+		}
+	}
+	add(ClusterScope, file.Cluster)
+	for _, p := range file.Profiles {
+		add(p.Name, p.Scope)
+	}
+	return names
+}

@@ -1,0 +1,310 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	kjson "sigs.k8s.io/json"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/manifest/typeerror"
+)
+
+// Bounds of a file.
+const (
+	// MaxFileBytes is the maximum size of a file. A ConfigMap has at most 1 MiB.
+	MaxFileBytes = 512 << 10
+	// MaxProfiles is the maximum number of profiles.
+	MaxProfiles = 256
+	// MaxRules is the maximum number of rules of all scopes.
+	MaxRules = 1024
+	// maxPatternBytes is the maximum size of a regular expression.
+	maxPatternBytes = 256
+	// maxProblems is the maximum number of problems of a file. More do not help anybody.
+	maxProblems = 50
+)
+
+// Problem is a mistake in a policy file.
+type Problem struct {
+	// Source is the name of the file.
+	Source string
+	// Line and Column are the position in the file, from 1. They are 0 if they are unknown.
+	Line, Column int
+	// Path is the path of the field; empty for the entire file.
+	Path string
+	// Message describes the mistake and the fix.
+	Message string
+	// Advice is true if the file is valid, but has a part without an effect.
+	Advice bool
+}
+
+// String returns source:line:column: path: message, without the parts that are unknown.
+func (p Problem) String() string {
+	var text strings.Builder
+	text.WriteString(p.Source)
+	for _, position := range []int{p.Line, p.Column} {
+		if position > 0 {
+			fmt.Fprintf(&text, ":%d", position)
+		}
+	}
+	text.WriteString(": ")
+	if p.Path != "" {
+		text.WriteString(p.Path + ": ")
+	}
+	return text.String() + p.Message
+}
+
+// Read reads a policy file. The source is its name in problems. An empty file is a policy without
+// limits. The policy is nil if a problem is not only advice. The frameworks are those that limits may
+// name.
+func Read(source string, text []byte, frameworks gang.Frameworks) (*Policy, []Problem) {
+	r := &reader{source: source, frameworks: frameworks.Names()}
+	file, ok := r.decode(text)
+	if ok {
+		r.validateFile(&file)
+	}
+	policy := &Policy{file: file}
+	if ok && !r.failed() {
+		policy.compile(r)
+	}
+	if r.failed() {
+		return nil, r.problems
+	}
+	return policy, r.problems
+}
+
+// reader collects the problems of a file.
+type reader struct {
+	source     string
+	frameworks []string
+	object     manifest.Object
+	problems   []Problem
+}
+
+func (r *reader) failed() bool {
+	return slices.ContainsFunc(r.problems, func(p Problem) bool { return !p.Advice })
+}
+
+// add reports a mistake in a field.
+func (r *reader) add(path, format string, args ...any) {
+	r.append(Problem{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// advise reports a part without an effect.
+func (r *reader) advise(path, format string, args ...any) {
+	r.append(Problem{Path: path, Message: fmt.Sprintf(format, args...), Advice: true})
+}
+
+func (r *reader) append(p Problem) {
+	if len(r.problems) >= maxProblems {
+		return
+	}
+	p.Source = r.source
+	if p.Line == 0 && r.object.Document != nil {
+		p.Line = r.object.Line(p.Path)
+	}
+	r.problems = append(r.problems, p)
+}
+
+// decode returns the content of the file, or false after it reported why it cannot be read.
+func (r *reader) decode(text []byte) (File, bool) {
+	if len(text) > MaxFileBytes {
+		r.add("", "has %d bytes; at most %d are allowed", len(text), MaxFileBytes)
+		return File{}, false
+	}
+	docs, unreadable := manifest.ReadAll(r.source, bytes.NewReader(text))
+	for _, e := range unreadable {
+		r.append(Problem{Line: e.Line, Column: e.Column, Message: e.Err.Error()})
+	}
+	if len(unreadable) > 0 {
+		return File{}, false
+	}
+	var objects []manifest.Object
+	for _, d := range docs {
+		objects = append(objects, d.Objects()...)
+	}
+	switch {
+	case len(objects) > 1:
+		r.append(Problem{Line: objects[1].Document.StartLine, Message: "a second document; one is expected"})
+		return File{}, false
+	case len(objects) == 0 && len(bytes.TrimSpace(text)) == 0:
+		return File{APIVersion: APIVersion, Kind: Kind}, true
+	case len(objects) == 0:
+		r.add("", "has no kind; write kind: %s", Kind)
+		return File{}, false
+	}
+	r.object = objects[0]
+	if r.object.Kind != Kind || r.object.APIVersion != APIVersion {
+		r.add("apiVersion", "is %s %s; this release reads %s %s", r.object.APIVersion, r.object.Kind, APIVersion, Kind)
+		return File{}, false
+	}
+	return r.decodeObject()
+}
+
+// decodeObject decodes the object of the file strictly.
+func (r *reader) decodeObject() (File, bool) {
+	var file File
+	strictErrs, err := kjson.UnmarshalStrict(r.object.JSON, &file, kjson.DisallowUnknownFields)
+	if err != nil {
+		r.explainTypeError(err)
+		return File{}, false
+	}
+	for _, strictErr := range strictErrs {
+		//nolint:errorlint // kjson returns its errors without wrapping them
+		if e, ok := strictErr.(kjson.FieldError); ok {
+			r.add(e.FieldPath(), "unknown field%s", suggestField(e.FieldPath()))
+		}
+	}
+	return file, len(strictErrs) == 0
+}
+
+// explainTypeError reports a value of the wrong type.
+func (r *reader) explainTypeError(err error) {
+	var discarded File
+	var typeErr *json.UnmarshalTypeError
+	typed := json.Unmarshal(r.object.JSON, &discarded)
+	if errors.As(typed, &typeErr) {
+		for _, m := range typeerror.Explain(r.object.JSON, typed) {
+			r.add(m.Path, "%s", strings.Join(slices.DeleteFunc([]string{m.Message, m.Fix}, isEmpty), "; "))
+		}
+	}
+	if !r.failed() {
+		r.add("", "%s", err.Error())
+	}
+}
+
+func isEmpty(s string) bool { return s == "" }
+
+// validateFile reports the mistakes of a decoded file.
+func (r *reader) validateFile(file *File) {
+	r.checkMode("mode", file.Mode)
+	if strings.ContainsAny(file.Contact, "\n\r") {
+		r.add("contact", "must be one line")
+	}
+	if len(file.Profiles) > MaxProfiles {
+		r.add("profiles", "has %d profiles; at most %d are allowed", len(file.Profiles), MaxProfiles)
+		return
+	}
+	r.validateScope("cluster.", &file.Cluster)
+	rules := len(file.Cluster.Rules)
+	for i := range file.Profiles {
+		r.validateProfile(fmt.Sprintf("profiles[%d].", i), file, i)
+		rules += len(file.Profiles[i].Rules)
+	}
+	if rules > MaxRules {
+		r.add("", "has %d rules; at most %d are allowed", rules, MaxRules)
+	}
+	for i, e := range file.Exemptions {
+		r.validateExemption(fmt.Sprintf("exemptions[%d]", i), *file, e)
+	}
+}
+
+func (r *reader) validateScope(prefix string, s *Scope) {
+	names := map[string]bool{}
+	for _, l := range s.Limits.list() {
+		names[l.key] = true
+		r.checkMode(prefix+"limits."+l.key+".mode", l.mode())
+		l.validate(r, prefix+"limits."+l.key)
+	}
+	for i := range s.Rules {
+		rule := &s.Rules[i]
+		path := fmt.Sprintf("%srules[%d]", prefix, i)
+		r.checkName(path+".name", rule.Name)
+		if names[rule.Name] {
+			r.add(path+".name", "%s is used twice in this scope", rule.Name)
+		}
+		names[rule.Name] = true
+		r.checkMode(path+".mode", rule.Mode)
+		r.validateRule(path, rule)
+	}
+}
+
+func (r *reader) validateProfile(prefix string, file *File, i int) {
+	p := &file.Profiles[i]
+	r.checkName(prefix+"name", p.Name)
+	if p.Name == ClusterScope {
+		r.add(prefix+"name", "%s is the name of the scope for all namespaces", ClusterScope)
+	}
+	for _, earlier := range file.Profiles[:i] {
+		if earlier.Name == p.Name {
+			r.add(prefix+"name", "%s is the name of an earlier profile", p.Name)
+		}
+		if slices.Contains(earlier.Namespaces.Names, "*") {
+			r.add(prefix+"namespaces", "is never used: profile %s matches all namespaces before", earlier.Name)
+		}
+	}
+	r.checkMode(prefix+"mode", p.Mode)
+	r.validateNamespaces(prefix+"namespaces", p.Namespaces)
+	r.validateScope(prefix, &p.Scope)
+	r.adviseLooserLimits(prefix, *file, *p)
+}
+
+// adviseLooserLimits reports limits that cannot be reached, because the cluster has a stricter one.
+func (r *reader) adviseLooserLimits(prefix string, file File, p Profile) {
+	report := func(key string, cluster, profile *int64) {
+		if cluster != nil && profile != nil && *profile > *cluster {
+			r.advise(prefix+"limits."+key+".max", "has no effect above %d, the limit of the cluster", *cluster)
+		}
+	}
+	if c, l := file.Cluster.Limits.Size, p.Limits.Size; c != nil && l != nil {
+		report("size", c.Max, l.Max)
+	}
+	if c, l := file.Cluster.Limits.GPUs, p.Limits.GPUs; c != nil && l != nil {
+		report("gpus", c.Max, l.Max)
+	}
+	if c, l := file.Cluster.Limits.Restarts, p.Limits.Restarts; c != nil && l != nil {
+		report("restarts", &c.Max, &l.Max)
+	}
+}
+
+// checkMode reports a mode that does not exist.
+func (r *reader) checkMode(path string, m Mode) {
+	if m != "" && !slices.Contains(Modes(), m) {
+		r.add(path, "%q is not a mode; use enforce, warn, audit or off", m)
+	}
+}
+
+// checkName reports a name that is not a DNS label.
+func (r *reader) checkName(path, name string) {
+	if name == "" {
+		r.add(path, "is required")
+		return
+	}
+	for _, message := range validation.IsDNS1123Label(name) {
+		r.add(path, "%q: %s", name, message)
+	}
+}
+
+// checkCount reports a number outside of 0 to [MaxCount].
+func (r *reader) checkCount(path string, n *int64) {
+	if n != nil && (*n < 0 || *n > MaxCount) {
+		r.add(path, "%d must be a whole number from 0 to %d", *n, MaxCount)
+	}
+}
+
+// checkFramework reports a framework that does not exist.
+func (r *reader) checkFramework(path, name string) {
+	if !slices.Contains(r.frameworks, name) {
+		r.add(path, "%q is not a framework; frameworks are %s", name, joinNames(r.frameworks))
+	}
+}
+
+// compilePattern returns the expression for an entire value, or nil after it reported a mistake.
+func (r *reader) compilePattern(path, pattern string) *regexp.Regexp {
+	if len(pattern) > maxPatternBytes {
+		r.add(path, "has %d bytes; at most %d are allowed", len(pattern), maxPatternBytes)
+		return nil
+	}
+	compiled, err := regexp.Compile(`^(?:` + pattern + `)$`)
+	if err != nil {
+		r.add(path, "is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return compiled
+}

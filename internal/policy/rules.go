@@ -1,0 +1,279 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// Rule is a condition in CEL, in the dialect of ValidatingAdmissionPolicies. Expressions read three
+// variables: gang has the [Facts], object is the workload, and namespaceObject has the metadata.name
+// and metadata.labels of its namespace.
+type Rule struct {
+	// Name identifies the rule in its scope. It is a DNS label.
+	Name string `json:"name"`
+	// Mode is the mode of the rule. The default is the mode of the profile or of the file.
+	Mode Mode `json:"mode,omitempty"`
+	// When restricts the rule to the gangs for which it is true; empty means all gangs.
+	When string `json:"when,omitempty"`
+	// Expression is true for the gangs that satisfy the rule.
+	Expression string `json:"expression"`
+	// Message says what the rule requires, in one line. The default is the expression.
+	Message string `json:"message,omitempty"`
+	// Field is the path of the field that a user must change. The default is metadata.
+	Field string `json:"field,omitempty"`
+
+	when, expression cel.Program // validateRule sets them
+}
+
+// celVersion is the version of the dialect: the oldest supported release of Kubernetes.
+var celVersion = version.MajorMinor(1, 33)
+
+// newRuleEnvironment returns the CEL environment of rules. All policies share one, because building it
+// takes longer than compiling a rule.
+var newRuleEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+	gangType := newGangType()
+	namespaceType := newObjectType("rollcall.Namespace", map[string]*apiservercel.DeclType{
+		"metadata": newObjectType("rollcall.NamespaceMetadata", map[string]*apiservercel.DeclType{
+			"name":   apiservercel.StringType,
+			"labels": apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1),
+		}),
+	})
+	set, err := environment.MustBaseEnvSet(celVersion).Extend(environment.VersionedOptions{
+		IntroducedVersion: celVersion,
+		EnvOptions: []cel.EnvOption{
+			cel.Variable("gang", gangType.CelType()),
+			cel.Variable("namespaceObject", namespaceType.CelType()),
+			cel.Variable("object", cel.DynType),
+		},
+		DeclTypes: []*apiservercel.DeclType{gangType, namespaceType},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the CEL environment: %w", err)
+	}
+	return set.NewExpressionsEnv(), nil
+})
+
+// optionalGangFields are the fields of the variable gang that can be absent.
+var optionalGangFields = []string{"runtime", "ttl"}
+
+// newGangType returns the type of the variable gang. Its fields are those of [newGangValue].
+func newGangType() *apiservercel.DeclType {
+	text, number := apiservercel.StringType, apiservercel.IntType
+	t := newObjectType("rollcall.Gang", map[string]*apiservercel.DeclType{
+		"name": text, "namespace": text, "framework": text, "role": text, "kind": text,
+		"queue": text, "priorityClass": text,
+		"size": number, "minSize": number, "gpus": number, "gpusPerPod": number, "restarts": number,
+		"elastic": apiservercel.BoolType,
+		"runtime": apiservercel.DurationType, "ttl": apiservercel.DurationType,
+		"labels": apiservercel.NewMapType(text, text, -1),
+		"images": apiservercel.NewListType(text, -1),
+	})
+	for _, name := range optionalGangFields {
+		t.Fields[name].Required = false
+	}
+	return t
+}
+
+func newObjectType(name string, fields map[string]*apiservercel.DeclType) *apiservercel.DeclType {
+	declared := map[string]*apiservercel.DeclField{}
+	for field, t := range fields {
+		declared[field] = apiservercel.NewDeclField(field, t, true, nil, nil)
+	}
+	return apiservercel.NewObjectType(name, declared)
+}
+
+// newGangValue returns the value of the variable gang.
+func newGangValue(f Facts) map[string]any {
+	images := make([]string, 0, len(f.Images))
+	for _, image := range f.Images {
+		images = append(images, image.Name)
+	}
+	labels := f.Labels
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	value := map[string]any{
+		"name": f.Name, "namespace": f.Namespace, "framework": f.Framework, "role": f.Role, "kind": string(f.Kind),
+		"queue": f.Queue, "priorityClass": f.PriorityClass,
+		"size": f.Size, "minSize": f.MinSize, "gpus": f.GPUs, "gpusPerPod": f.GPUsPerPod, "restarts": f.Restarts,
+		"elastic": f.Elastic, "labels": labels, "images": images,
+	}
+	if f.Runtime != nil {
+		value["runtime"] = *f.Runtime
+	}
+	if f.TTL != nil {
+		value["ttl"] = *f.TTL
+	}
+	return value
+}
+
+// validateRule reports the mistakes of a rule and compiles its expressions.
+func (r *reader) validateRule(path string, rule *Rule) {
+	if rule.Expression == "" {
+		r.add(path+".expression", "is required")
+		return
+	}
+	if strings.ContainsAny(rule.Message, "\n\r") {
+		r.add(path+".message", "must be one line")
+	}
+	rule.expression = r.compileExpression(path+".expression", rule.Expression)
+	if rule.When != "" {
+		rule.when = r.compileExpression(path+".when", rule.When)
+	}
+	if r.failed() {
+		return
+	}
+	// An expression that fails on a gang without labels would deny such gangs without a reason.
+	if _, err := rule.evaluate(newMinimalInput()); err != nil {
+		r.add(path, "fails for a gang without any labels: %v; "+
+			"read optional values as in gang.labels[?'team'].orValue('')", err)
+	}
+}
+
+// newMinimalInput returns the input for a Job that sets no optional field.
+func newMinimalInput() Input {
+	return Input{Workload: gang.Workload{Job: &batchv1.Job{
+		Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1)},
+	}}}
+}
+
+// compileExpression returns the program of an expression, or nil after it reported a mistake.
+func (r *reader) compileExpression(path, expression string) cel.Program {
+	env, err := newRuleEnvironment()
+	if err != nil {
+		r.add(path, "%v", err)
+		return nil
+	}
+	ast, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		for _, e := range issues.Errors() {
+			r.add(path, "column %d: %s", e.Location.Column()+1, e.Message)
+		}
+		return nil
+	}
+	if ast.OutputType() != cel.BoolType {
+		r.add(path, "must be true or false, and is of the type %s", ast.OutputType())
+		return nil
+	}
+	program, err := env.Program(ast,
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost, cel.OptPartialEval),
+		cel.CostLimit(celconfig.PerCallLimit),
+		cel.CostTracking(&library.CostEstimator{}),
+		cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	if err != nil {
+		r.add(path, "%v", err)
+	}
+	return program
+}
+
+// verdict is the result of a rule.
+type verdict int
+
+const (
+	satisfied verdict = iota
+	violated
+	unknown
+)
+
+// check returns the violations of a gang. A rule that fails is violated: its author did not consider
+// this gang.
+func (rule Rule) check(in Input) []violation {
+	path, message := rule.Field, rule.Message
+	if path == "" {
+		path = "metadata"
+	}
+	if message == "" {
+		message = "does not satisfy " + rule.Expression
+	}
+	switch result, err := rule.evaluate(in); {
+	case err != nil:
+		return []violation{{field: path, message: fmt.Sprintf("cannot be judged: %v", err), excess: 1}}
+	case result == violated:
+		return []violation{{field: path, message: message, excess: 1}}
+	case result == unknown:
+		return []violation{{field: path, message: message + ": not known until all members exist", unknown: true}}
+	}
+	return nil
+}
+
+func (rule Rule) evaluate(in Input) (verdict, error) {
+	variables, err := newVariables(in)
+	if err != nil {
+		return unknown, err
+	}
+	if rule.when != nil {
+		applies, err := evaluateProgram(rule.when, variables)
+		if err != nil || applies == violated {
+			return satisfied, err
+		}
+		if applies == unknown {
+			return unknown, nil
+		}
+	}
+	return evaluateProgram(rule.expression, variables)
+}
+
+// newVariables returns the variables of an expression. The accelerators are unknown if the facts only
+// have a lower bound.
+func newVariables(in Input) (cel.PartialActivation, error) {
+	namespaceLabels := in.Namespace.Labels
+	if namespaceLabels == nil {
+		namespaceLabels = map[string]string{}
+	}
+	values := map[string]any{
+		"gang": newGangValue(in.Facts),
+		"namespaceObject": map[string]any{
+			"metadata": map[string]any{"name": in.Namespace.Name, "labels": namespaceLabels},
+		},
+		"object": func() any { return convertWorkload(in) },
+	}
+	var unknowns []*cel.AttributePatternType
+	if in.Facts.GPUsUnknown {
+		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("gpus"))
+	}
+	variables, err := cel.PartialVars(values, unknowns...)
+	if err != nil {
+		return nil, fmt.Errorf("preparing variables: %w", err)
+	}
+	return variables, nil
+}
+
+// convertWorkload returns the workload as a tree. Only expressions that read the object need it.
+func convertWorkload(in Input) any {
+	if in.Workload.Job == nil && in.Workload.StatefulSet == nil {
+		return map[string]any{}
+	}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(in.Workload.Object())
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return tree
+}
+
+func evaluateProgram(program cel.Program, variables cel.PartialActivation) (verdict, error) {
+	value, _, err := program.Eval(variables)
+	switch {
+	case err != nil:
+		return unknown, err
+	case types.IsUnknown(value):
+		return unknown, nil
+	case ref.Val(types.True).Equal(value) == types.True:
+		return satisfied, nil
+	}
+	return violated, nil
+}
