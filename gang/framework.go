@@ -101,7 +101,7 @@ func describeRoleNameProblem(name string) string {
 	return ""
 }
 
-// LeaderRole returns the name of the role of one pod that determines completion beside workers, such as
+// LeaderRole returns the name of the role of one pod that determines completion next to workers, such as
 // the master of pytorch; empty if the framework has no such role.
 func (f Framework) LeaderRole() string {
 	for _, r := range f.Roles {

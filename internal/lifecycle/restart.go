@@ -51,7 +51,7 @@ func (s State) hasLostRanks(snapshot Snapshot) bool {
 // isMemberRecreated reports whether a member was deleted and recreated after all ranks of the attempt
 // were ready. Its ranks are lost for the other members, as if their pods were deleted. Before all ranks
 // were ready, the other ranks still wait for their peers, and find those of the new member. A gang with
-// a complete Job cannot restart, and the recreation of another member is no reason to fail it.
+// a complete Job cannot restart, and the recreation of another member does not fail it.
 func (s State) isMemberRecreated(members Members) bool {
 	wereAllReady := s.Phase == Running || s.StartCompleted
 	return wereAllReady && s.hasNewMember(members) && len(members.Missing()) == 0 && !members.anyJobComplete()

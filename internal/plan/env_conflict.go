@@ -99,7 +99,7 @@ func (a *applier) explainAddress(e *Env, text string) string {
 }
 
 // isSeparateJob reports whether the workload seems to be one of several Jobs of one pod that their author
-// starts as one gang, each with its own rank. A rank above 0, or any rank beside a larger world, indicates
+// starts as one gang, each with its own rank. A rank above 0, or any rank next to a larger world, indicates
 // them.
 func (a *applier) isSeparateJob(c envConflict) bool {
 	isRankOrSize := c.planned.Meaning == Rank || c.planned.Meaning == WorldSize || c.planned.Meaning == PodCount
@@ -152,7 +152,7 @@ func (a *applier) findPlannedEnv(name string) *Env {
 }
 
 // suggestRoles returns the value of [gang.AnnotationRoles] for a workload that seems to be one of two
-// workloads of a gang: train-worker beside train-master, or the reverse. It is empty without an
+// workloads of a gang: train-worker next to train-master, or the reverse. It is empty without an
 // indication: an address in the other workload, or a world size that includes its pods.
 func (a *applier) suggestRoles(c envConflict) string {
 	single, many := a.gang.Framework.LeaderRole(), a.gang.Framework.DefaultRole

@@ -11,7 +11,7 @@
 // in the namespace, and returns one [Finding] for each violation. A finding names the field that the
 // user wrote, its effect, the limit, the largest value that fits, and the rule.
 //
-// The limits of the cluster hold in every namespace. At most one profile holds beside them, so the
+// The limits of the cluster hold in every namespace. At most one profile holds in addition, so the
 // order of limits and rules never matters, and an additional rule never admits a gang that was
 // denied before. An exemption is the only exception: it names its rule, gangs, end date and reason.
 //

@@ -117,8 +117,9 @@ func TestEvaluate(t *testing.T) {
 			policy: "cluster: {limits: {gpus: {max: 768, multipleOf: 8}, size: {max: 96}, wholeNodes: {gpusPerNode: 8}}}",
 		},
 		"a mode of a limit replaces the mode of the file": {
-			policy:   "mode: audit\ncluster: {limits: {size: {max: 64, mode: warn}}}",
-			findings: []string{"warn cluster/size spec.parallelism: makes a gang of 96 pods, at most 64 are allowed (policy cluster/size)"},
+			policy: "mode: audit\ncluster: {limits: {size: {max: 64, mode: warn}}}",
+			findings: []string{"warn cluster/size spec.parallelism: makes a gang of 96 pods, at most 64 are allowed " +
+				"(policy cluster/size)"},
 		},
 		"a limit that is off has no findings": {policy: "cluster: {limits: {size: {max: 64, mode: off}}}"},
 		"the cluster and the profile hold together": {
@@ -135,7 +136,8 @@ func TestEvaluate(t *testing.T) {
 		},
 		"a gang without a maximum runtime violates a required runtime": {
 			policy: "cluster: {limits: {runtime: {required: true, max: 72h}}}",
-			findings: []string{"enforce cluster/runtime spec.activeDeadlineSeconds: is required: the maximum runtime in seconds, " +
+			findings: []string{"enforce cluster/runtime spec.activeDeadlineSeconds: is required: the maximum runtime in " +
+				"seconds, " +
 				"at most 259200 (72h) (policy cluster/runtime)"},
 		},
 		"GPU-hours are accelerators multiplied by the runtime": {
@@ -146,12 +148,14 @@ func TestEvaluate(t *testing.T) {
 		},
 		"the default number of restarts counts": {
 			policy: "cluster: {limits: {restarts: {max: 1}}}",
-			findings: []string{"enforce cluster/restarts metadata.annotations[rollcall.training/max-restarts]: allows 3 restarts of the gang, " +
+			findings: []string{"enforce cluster/restarts metadata.annotations[rollcall.training/max-restarts]: allows 3 " +
+				"restarts of the gang, " +
 				`at most 1 are allowed; set rollcall.training/max-restarts: "1" (policy cluster/restarts)`},
 		},
 		"an image matches entire components of a path": {
 			policy: "cluster: {limits: {images: {allow: {'*': [registry.example.com/py]}}}}",
-			findings: []string{"enforce cluster/images spec.template.spec.containers[0].image: is registry.example.com/pytorch/train, " +
+			findings: []string{"enforce cluster/images spec.template.spec.containers[0].image: is " +
+				"registry.example.com/pytorch/train, " +
 				"which is not allowed; allowed are registry.example.com/py (policy cluster/images)"},
 		},
 		"a short image name stands for Docker Hub": {
@@ -159,8 +163,9 @@ func TestEvaluate(t *testing.T) {
 			replace: []string{"registry.example.com/pytorch/train:1", "python:3"},
 		},
 		"a required label must match as a whole": {
-			policy:   "cluster: {limits: {labels: {require: {team: '[a-z]+'}}}}",
-			findings: []string{"enforce cluster/labels metadata.labels[team]: is required; the value must match [a-z]+ (policy cluster/labels)"},
+			policy: "cluster: {limits: {labels: {require: {team: '[a-z]+'}}}}",
+			findings: []string{"enforce cluster/labels metadata.labels[team]: is required; the value must match [a-z]+ " +
+				"(policy cluster/labels)"},
 		},
 		"the accelerators of other members are not known": {
 			job:    memberJob,
@@ -171,27 +176,35 @@ func TestEvaluate(t *testing.T) {
 		"one member alone can violate the limit of the gang": {
 			job:    memberJob,
 			policy: "cluster: {limits: {gpus: {max: 16}}}",
-			findings: []string{"enforce cluster/gpus metadata.annotations[rollcall.training/roles]: makes a gang of at least 32 accelerators " +
+			findings: []string{"enforce cluster/gpus metadata.annotations[rollcall.training/roles]: makes a gang of at " +
+				"least 32 accelerators " +
 				"(4 pods x 8), at most 16 are allowed; use at most 2 pods (policy cluster/gpus)"},
 		},
 		"a variable that exposes accelerators is found in a container without accelerators": {
 			policy: "cluster: {limits: {hiddenGPUs: {}}}",
 			replace: []string{"        resources: {limits: {nvidia.com/gpu: 8}}",
 				"        env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]"},
-			findings: []string{"enforce cluster/hiddenGPUs spec.template.spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES exposes " +
-				"accelerators that the container does not request; remove it, and request them in resources.limits (policy cluster/hiddenGPUs)"},
+			findings: []string{"enforce cluster/hiddenGPUs spec.template.spec.containers[0].env[0].value: " +
+				"NVIDIA_VISIBLE_DEVICES exposes " +
+				"accelerators that the container does not request; remove it, and request them in resources.limits (policy " +
+				"cluster/hiddenGPUs)"},
 		},
 		"a rule reads the gang, the object and the namespace": {
-			policy: "cluster: {rules: [{name: short, when: gang.gpus > 512, message: large gangs need a runtime of at most 72h, " +
-				"expression: \"gang.elastic || (has(gang.runtime) && gang.runtime <= duration('72h'))\", field: spec.activeDeadlineSeconds}, " +
-				"{name: object, expression: 'object.spec.parallelism == gang.size && namespaceObject.metadata.name == gang.namespace'}]}",
-			findings: []string{"enforce cluster/short spec.activeDeadlineSeconds: large gangs need a runtime of at most 72h (policy cluster/short)"},
+			policy: "cluster: {rules: [{name: short, when: gang.gpus > 512, message: large gangs need a runtime of at most " +
+				"72h, " +
+				"expression: \"gang.elastic || (has(gang.runtime) && gang.runtime <= duration('72h'))\", field: " +
+				"spec.activeDeadlineSeconds}, " +
+				"{name: object, expression: 'object.spec.parallelism == gang.size && namespaceObject.metadata.name == " +
+				"gang.namespace'}]}",
+			findings: []string{"enforce cluster/short spec.activeDeadlineSeconds: large gangs need a runtime of at most " +
+				"72h (policy cluster/short)"},
 		},
 		"a rule about accelerators that are not known is unknown only if it depends on them": {
 			job: memberJob,
 			policy: "cluster: {rules: [{name: a, when: gang.size > 8, expression: gang.gpus <= 1}, " +
 				"{name: b, expression: gang.gpus <= 1000, message: too large}]}",
-			findings: []string{"unknown enforce cluster/b metadata: too large: not known until all members exist (policy cluster/b)"},
+			findings: []string{"unknown enforce cluster/b metadata: too large: not known until all members exist (policy " +
+				"cluster/b)"},
 		},
 		"an exemption holds until the end of its last day": {
 			policy: "cluster: {limits: {size: {max: 64}, gpus: {max: 8, mode: audit}}}\nexemptions: [{rule: cluster/size, " +
@@ -234,7 +247,8 @@ func TestWorsened(t *testing.T) {
 	}{
 		"an update that changes nothing is not worse":               {after: before},
 		"a smaller gang that still violates the limit is not worse": {after: evaluate(": 96", ": 80")},
-		"a larger gang is worse":                                    {after: evaluate(": 96", ": 97"), rules: []string{"cluster/size"}},
+		"a larger gang is worse": {after: evaluate(": 96", ": "+
+			"97"), rules: []string{"cluster/size"}},
 		"an update that satisfies one of two rules is not worse": {
 			after: evaluate("{rollcall.training/framework: pytorch}", "{rollcall.training/framework: pytorch, team: x}"),
 		},
@@ -262,7 +276,8 @@ func TestWorst(t *testing.T) {
 			findings: []policy.Finding{{Mode: policy.ModeAudit}, {Mode: policy.ModeEnforce}}, want: policy.ModeEnforce,
 		},
 		"what is not known does not count": {
-			findings: []policy.Finding{{Mode: policy.ModeEnforce, Unknown: true}, {Mode: policy.ModeWarn}}, want: policy.ModeWarn,
+			findings: []policy.Finding{{Mode: policy.ModeEnforce, Unknown: true}, {Mode: policy.ModeWarn}},
+			want:     policy.ModeWarn,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

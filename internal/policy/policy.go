@@ -26,10 +26,8 @@ type Policy struct {
 
 // scope is a compiled [Scope].
 type scope struct {
-	name      string
-	matches   func(Namespace) bool
-	checks    []check
-	namespace NamespaceMatcher
+	name   string
+	checks []check
 }
 
 // check is a limit or rule together with its mode.
@@ -70,9 +68,7 @@ func (p *Policy) compile(r *reader) {
 	p.digest = hex.EncodeToString(sum[:6])
 	p.scopes = append(p.scopes, p.compileScope(ClusterScope, p.file.Mode, p.file.Cluster))
 	for _, profile := range p.file.Profiles {
-		compiled := p.compileScope(profile.Name, defaultMode(profile.Mode, p.file.Mode), profile.Scope)
-		compiled.namespace = profile.Namespaces
-		p.scopes = append(p.scopes, compiled)
+		p.scopes = append(p.scopes, p.compileScope(profile.Name, defaultMode(profile.Mode, p.file.Mode), profile.Scope))
 	}
 }
 
@@ -183,7 +179,8 @@ func (p *Policy) newFinding(c check, v violation) Finding {
 // isExempt reports whether an exemption covers a rule for a gang.
 func (p *Policy) isExempt(rule string, in Input) bool {
 	return slices.ContainsFunc(p.file.Exemptions, func(e Exemption) bool {
-		return e.Rule == rule && e.Namespace == in.Facts.Namespace && matchesAny(e.Gangs, in.Facts.Name) && !e.hasExpired(in.Now)
+		isMatch := e.Rule == rule && e.Namespace == in.Facts.Namespace && matchesAny(e.Gangs, in.Facts.Name)
+		return isMatch && !e.hasExpired(in.Now)
 	})
 }
 

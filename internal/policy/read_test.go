@@ -55,7 +55,8 @@ func TestReadProblems(t *testing.T) {
 			want: "p.yaml:5: profiles[1].namespaces: is never used: profile all matches all namespaces before",
 		},
 		"a limit that the cluster makes useless is advice": {
-			text: "cluster: {limits: {size: {max: 4}}}\nprofiles: [{name: a, namespaces: {names: [a]}, limits: {size: {max: 8}}}]",
+			text: "cluster: {limits: {size: {max: 4}}}\nprofiles: [{name: a, namespaces: {names: [a]}, limits: {size: " +
+				"{max: 8}}}]",
 			want: "p.yaml:4: profiles[0].limits.size.max: has no effect above 4, the limit of the cluster",
 		},
 		"a profile that matches no namespace": {
@@ -64,7 +65,8 @@ func TestReadProblems(t *testing.T) {
 		},
 		"a framework that does not exist": {
 			text: "cluster: {limits: {frameworks: {allow: [torch]}}}",
-			want: `p.yaml:3: cluster.limits.frameworks.allow[0]: "torch" is not a framework; frameworks are ` + strings.Join(engine.Frameworks().Names(), ", "),
+			want: `p.yaml:3: cluster.limits.frameworks.allow[0]: "torch" is not a framework; frameworks are ` +
+				strings.Join(engine.Frameworks().Names(), ", "),
 		},
 		"a regular expression that is not valid": {
 			text: "cluster: {limits: {labels: {require: {team: '('}}}}",
@@ -88,7 +90,8 @@ func TestReadProblems(t *testing.T) {
 			want: `p.yaml:3: exemptions[0].rule: "cluster/gpus" does not exist; a rule is scope/name, such as cluster/gpus`,
 		},
 		"an exemption without an end": {
-			text: "cluster: {limits: {size: {max: 1}}}\nexemptions: [{rule: cluster/size, namespace: a, gangs: ['*'], reason: r}]",
+			text: "cluster: {limits: {size: {max: 1}}}\nexemptions: [{rule: cluster/size, namespace: a, gangs: ['*'], " +
+				"reason: r}]",
 			want: `p.yaml:4: exemptions[0].until: "" must be a date, such as 2027-03-31`,
 		},
 	} {

@@ -192,15 +192,15 @@ const (
 
 // check returns the violations of a gang. A rule that fails is violated: its author did not consider
 // this gang.
-func (rule Rule) check(in Input) []violation {
-	path, message := rule.Field, rule.Message
+func (r Rule) check(in Input) []violation {
+	path, message := r.Field, r.Message
 	if path == "" {
 		path = "metadata"
 	}
 	if message == "" {
-		message = "does not satisfy " + rule.Expression
+		message = "does not satisfy " + r.Expression
 	}
-	switch result, err := rule.evaluate(in); {
+	switch result, err := r.evaluate(in); {
 	case err != nil:
 		return []violation{{field: path, message: fmt.Sprintf("cannot be judged: %v", err), excess: 1}}
 	case result == violated:
@@ -211,13 +211,13 @@ func (rule Rule) check(in Input) []violation {
 	return nil
 }
 
-func (rule Rule) evaluate(in Input) (verdict, error) {
+func (r Rule) evaluate(in Input) (verdict, error) {
 	variables, err := newVariables(in)
 	if err != nil {
 		return unknown, err
 	}
-	if rule.when != nil {
-		applies, err := evaluateProgram(rule.when, variables)
+	if r.when != nil {
+		applies, err := evaluateProgram(r.when, variables)
 		if err != nil || applies == violated {
 			return satisfied, err
 		}
@@ -225,7 +225,7 @@ func (rule Rule) evaluate(in Input) (verdict, error) {
 			return unknown, nil
 		}
 	}
-	return evaluateProgram(rule.expression, variables)
+	return evaluateProgram(r.expression, variables)
 }
 
 // newVariables returns the variables of an expression. The accelerators are unknown if the facts only
