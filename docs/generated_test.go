@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,6 +109,33 @@ func TestFrameworkPages(t *testing.T) {
 		}
 		checkPage(t, "reference/frameworks/"+f.Name+".md", []byte(page.String()))
 	}
+}
+
+// commandVariables are variables that contain a program or its options. Their values do not depend on
+// the size of a gang, so the managers never need to change them.
+var commandVariables = []string{
+	"HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+	"OMPI_MCA_plm_rsh_args",
+}
+
+// TestChartVariables generates the names of the variables that the managers may change when they inject
+// a resized StatefulSet again: those of the frameworks, and those of injectors/ssh that contain hosts.
+func TestChartVariables(t *testing.T) {
+	names := []string{injectors.EnvSize, "ROLLCALL_HOSTS", "ROLLCALL_MAX_HOSTS", "ROLLCALL_MIN_HOSTS"}
+	for _, injector := range injectors.Builtin() {
+		variables, err := injectors.Builtin().Variables(injector.Framework().Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range variables {
+			if !slices.Contains(commandVariables, v.Name) {
+				names = append(names, v.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	list := strings.Join(slices.Compact(names), "\n") + "\n"
+	checkPage(t, "../charts/rollcall/files/variables.txt", []byte(list))
 }
 
 // formatRoleTable returns the table of the roles in the order of their ranks, or one row for a framework

@@ -144,6 +144,13 @@ func TestParseFlags(t *testing.T) {
 				`--namespace-selector={"matchExpressions":[{"key":"team","operator":"Equals"}]}`},
 			wantErr: "--namespace-selector",
 		},
+		"namespaces": {
+			args: []string{"--namespace=a", "--namespaces=team-a,team-b"},
+		},
+		"namespace with an invalid name": {
+			args:    []string{"--namespace=a", "--namespaces=team-a,Team_B"},
+			wantErr: `--namespaces: invalid value "Team_B"`,
+		},
 		"unknown flag": {
 			args:    []string{"--namespace=a", "--no-such-flag"},
 			wantErr: "--no-such-flag",

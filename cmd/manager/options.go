@@ -28,7 +28,9 @@ type options struct {
 	validatingConfiguration string
 	clusterDomain           string
 	namespaceSelector       string
+	namespaces              []string
 	leaderElect             bool
+	leaseName               string
 	shutdownDelay           time.Duration
 	logLevel                string
 }
@@ -55,6 +57,9 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 		"LabelSelector of the namespaces whose gangs are reconciled, as JSON; the selector of the webhooks")
 	f.BoolVar(&o.leaderElect, "leader-elect", false,
 		"reconcile gangs only as the elected leader, required for several replicas")
+	f.StringVar(&o.leaseName, "lease-name", "rollcall", "name of the Lease of the leader election")
+	f.StringSliceVar(&o.namespaces, "namespaces", nil,
+		"namespaces whose gangs are reconciled, separated by commas (default: all namespaces)")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 10*time.Second,
 		"time for which the manager serves requests after SIGTERM, while its readiness probe fails")
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
@@ -80,6 +85,11 @@ func (o options) validateFlags() error {
 	}
 	if _, err := o.parseNamespaceSelector(); err != nil {
 		errs = append(errs, err)
+	}
+	for _, namespace := range o.namespaces {
+		for _, message := range validation.IsDNS1123Label(namespace) {
+			errs = append(errs, fmt.Errorf("--namespaces: invalid value %q: %s", namespace, message))
+		}
 	}
 	if o.shutdownDelay < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay: invalid value %s: must not be negative", o.shutdownDelay))

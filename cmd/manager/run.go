@@ -39,9 +39,6 @@ import (
 	"rollcall.training/webhook"
 )
 
-// leaseName is the name of the Lease of the leader election. The chart grants permissions for this name.
-const leaseName = "rollcall"
-
 // runManager runs the manager until the context signal is done and the shutdown delay has elapsed. It
 // writes logs to stderr.
 func runManager(signal context.Context, args []string, stderr io.Writer) error {
@@ -144,11 +141,11 @@ func newManagerOptions(o options, scheme *runtime.Scheme, source *certs.Source) 
 	gracePeriod := 30 * time.Second
 	return ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         newCacheOptions(),
+		Cache:                         newCacheOptions(o.namespaces),
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              leaseName,
+		LeaderElectionID:              o.leaseName,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true, // safe, because the process exits after Start returns
 		GracefulShutdownTimeout:       &gracePeriod,
@@ -171,7 +168,7 @@ func addLeaseOwner(mgr manager.Manager, o options) error {
 		return fmt.Errorf("creating a client: %w", err)
 	}
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return owner.KeepLeaseOwned(ctx, client, o.namespace, leaseName)
+		return owner.KeepLeaseOwned(ctx, client, o.namespace, o.leaseName)
 	}))
 	if err != nil {
 		return fmt.Errorf("adding the owner of the Lease: %w", err)
@@ -180,15 +177,24 @@ func addLeaseOwner(mgr manager.Manager, o options) error {
 }
 
 // newCacheOptions returns options that limit the cache to labeled workloads, their pods and their
-// Services, without managedFields. This limits the memory of the manager.
-func newCacheOptions() cache.Options {
+// Services, without managedFields. This limits the memory of the manager. With a list of namespaces, the
+// cache does not read any other namespace, for which the manager then needs no permission.
+func newCacheOptions(namespaces []string) cache.Options {
 	hasLabel := func(label string) labels.Selector {
 		requirement, err := labels.NewRequirement(label, selection.Exists, nil)
 		utilruntime.Must(err) // the labels are constants
 		return labels.NewSelector().Add(*requirement)
 	}
+	var byNamespace map[string]cache.Config // nil selects all namespaces
+	if len(namespaces) > 0 {
+		byNamespace = map[string]cache.Config{}
+	}
+	for _, namespace := range namespaces {
+		byNamespace[namespace] = cache.Config{}
+	}
 	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultNamespaces: byNamespace,
+		DefaultTransform:  cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
 			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},

@@ -38,9 +38,16 @@ chmod 755 "$dir/mpi/discover_hosts.sh"
 # ssh rejects a private key that other users can read, and a user without a name.
 rm -f "$dir/ssh/id"
 (umask 077 && cat "$key/ssh-privatekey" >"$dir/ssh/id")
-public=$(cut -d ' ' -f 1,2 "$key/ssh-publickey")
-echo "$public" >"$dir/ssh/authorized_keys"
-echo "* $public" >"$dir/ssh/known_hosts"
+# Anybody who may create Secrets can create one with the predictable name before Rollcall does. So its text is never part
+# of a script, and becomes part of a configuration only if it is a public key and nothing else.
+LC_ALL=C awk 'NR == 1 && $1 == "ecdsa-sha2-nistp256" && $2 ~ /^[A-Za-z0-9+\/]+=*$/ { print $1, $2 }' "$key/ssh-publickey" >"$dir/ssh/public"
+if [ ! -s "$dir/ssh/public" ]; then
+  echo "rollcall: the ssh-publickey of the Secret is not a key that Rollcall created; delete the Secret, and Rollcall creates another one" | tee /dev/termination-log >&2
+  exit 1
+fi
+# The key permits commands with a terminal, and no forwarding of any kind.
+sed 's/^/restrict,pty /' "$dir/ssh/public" >"$dir/ssh/authorized_keys"
+sed 's/^/* /' "$dir/ssh/public" >"$dir/ssh/known_hosts"
 # A user without a home directory can write to /tmp.
 home=${HOME:-/}
 [ "$home" != / ] || home=/tmp
@@ -83,6 +90,12 @@ StrictModes no
 UsePAM no
 PasswordAuthentication no
 PermitRootLogin prohibit-password
+AllowTcpForwarding no
+AllowStreamLocalForwarding no
+AllowAgentForwarding no
+X11Forwarding no
+PermitTunnel no
+PermitUserRC no
 MaxStartups 1024
 MaxSessions 1024
 ClientAliveInterval 30
@@ -114,7 +127,8 @@ END
 # Prints those hosts of a file that respond with the key of the gang, in the order of the file. awk filters the hosts,
 # because implementations of grep disagree on the meaning of an empty pattern list.
 cat >"$dir/ssh/responding" <<END
-ssh-keyscan -T 3 -p $ROLLCALL_PORT -t ecdsa -f "\$1" 2>/dev/null | awk -v key="$public" '
+ssh-keyscan -T 3 -p $ROLLCALL_PORT -t ecdsa -f "\$1" 2>/dev/null | awk '
+  FILENAME == ARGV[1] { key = \$0; next }
   FILENAME == "-" { if (index(\$0, " " key)) { sub(/^\\[/, "", \$1); sub(/\\]*:.*/, "", \$1); responding[\$1] } next }
-  \$0 in responding' - "\$1"
+  \$0 in responding' $dir/ssh/public - "\$1"
 END

@@ -37,26 +37,37 @@ func runSetupScript(t *testing.T, p plan.Plan) string {
 	t.Helper()
 	dir, key := t.TempDir(), t.TempDir()
 	if p.Children.KeyPairSecret != "" {
-		writeKeyPair(t, key)
+		writeKeyPair(t, key, testPublicKey+" train\n")
 	}
-	setup := p.InitContainers[0]
-	script, _, _ := strings.Cut(setup.Command[2], "if ! command -v ssh-keyscan")
-	cmd := exec.CommandContext(t.Context(), setup.Command[0], setup.Command[1], script)
-	cmd.Env = append(scriptDirEnv(dir, key), "PATH=/usr/bin:/bin")
-	for _, e := range setup.Env {
-		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := newSetupCommand(t, p, "/usr/bin:/bin", dir, key).CombinedOutput(); err != nil {
 		t.Fatalf("running the setup script: %v\n%s", err, out)
 	}
 	return dir
 }
 
+// newSetupCommand returns the command of the setup container without the part that waits for hosts.
+// path is the search path for programs; dir and key are the directories of the output and of the keys.
+func newSetupCommand(t *testing.T, p plan.Plan, path, dir, key string) *exec.Cmd {
+	t.Helper()
+	setup := p.InitContainers[0]
+	script, _, _ := strings.Cut(setup.Command[2], "if ! command -v ssh-keyscan")
+	shell, err := exec.LookPath(filepath.Join(strings.Split(path, ":")[0], "sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), shell, setup.Command[1], script)
+	cmd.Env = append(scriptDirEnv(dir, key), "PATH="+path)
+	for _, e := range setup.Env {
+		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+	}
+	return cmd
+}
+
 // writeKeyPair writes the files of the key pair as the kubelet mounts them.
-func writeKeyPair(t *testing.T, dir string) {
+func writeKeyPair(t *testing.T, dir, publicKey string) {
 	t.Helper()
 	writeFile(t, filepath.Join(dir, ssh.PrivateKey), "private\n", 0o444)
-	writeFile(t, filepath.Join(dir, ssh.PublicKey), testPublicKey+" train\n", 0o444)
+	writeFile(t, filepath.Join(dir, ssh.PublicKey), publicKey, 0o444)
 }
 
 // scriptDirEnv returns the variables that redirect the output of the scripts to dir.
@@ -161,7 +172,7 @@ func TestSetupKeys(t *testing.T) {
 	}
 	for file, want := range map[string]string{
 		"ssh/id":              "private\n",
-		"ssh/authorized_keys": testPublicKey + "\n",
+		"ssh/authorized_keys": "restrict,pty " + testPublicKey + "\n",
 		"ssh/known_hosts":     "* " + testPublicKey + "\n",
 	} {
 		if got := readFile(t, dir, file); got != want {
@@ -178,6 +189,66 @@ func TestSetupKeys(t *testing.T) {
 	} {
 		if got := readFile(t, dir, file); !strings.HasPrefix(got, want) {
 			t.Errorf("%s does not start with %q:\n%s", file, want, got)
+		}
+	}
+}
+
+// TestForeignPublicKey checks that only a public key of the type that Rollcall creates becomes part of
+// the configuration. Anybody who may create Secrets can write the text.
+func TestForeignPublicKey(t *testing.T) {
+	marker := filepath.Join(t.TempDir(), "executed")
+	for name, publicKey := range map[string]string{
+		"command substitution in the key":      "ecdsa-sha2-nistp256 AAAA$(touch${IFS}" + marker + ")\n",
+		"quoted command substitution":          `ecdsa-sha2-nistp256 AAAA"$(touch${IFS}` + marker + `)"` + "\n",
+		"command substitution in the type":     "$(touch${IFS}" + marker + ") AAAA\n",
+		"options of authorized_keys":           `command="touch ` + marker + `" ecdsa-sha2-nistp256 AAAA` + "\n",
+		"a key in the second line":             "\n" + testPublicKey + "\n",
+		"another type":                         "ssh-ed25519 AAAA\n",
+		"a type without a key":                 "ecdsa-sha2-nistp256\n",
+		"an empty file":                        "",
+		"a carriage return that hides the key": "ecdsa-sha2-nistp256 AAAA\r#\n",
+	} {
+		for shell, path := range shellSearchPaths(t) {
+			t.Run(name+" in the "+shell, func(t *testing.T) {
+				dir, key := t.TempDir(), t.TempDir()
+				writeKeyPair(t, key, publicKey)
+				cmd := newSetupCommand(t, ssh.Plan(newLauncherGang(2), ssh.Options{}), path, dir, key)
+				if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "delete the Secret") {
+					t.Errorf("error %v, want one with the advice to delete the Secret:\n%s", err, out)
+				}
+				for _, file := range []string{"authorized_keys", "known_hosts", "responding"} {
+					if text, err := os.ReadFile(filepath.Join(dir, "ssh", file)); err == nil {
+						t.Errorf("%s exists:\n%s", file, text)
+					}
+				}
+				if _, err := os.Stat(marker); err == nil {
+					t.Error("the text of the Secret was executed")
+				}
+			})
+		}
+	}
+}
+
+// TestSecretInNoScript checks that even a valid key is data of the scripts and not part of them.
+func TestSecretInNoScript(t *testing.T) {
+	dir := filepath.Join(runSetupScript(t, ssh.Plan(newLauncherGang(2), ssh.Options{})), "ssh")
+	for _, script := range []string{"responding", "sshd", "session"} {
+		if text := readFile(t, dir, script); strings.Contains(text, "AAAApublic") {
+			t.Errorf("%s contains the public key:\n%s", script, text)
+		}
+	}
+}
+
+// TestServerForwardsNothing checks that sshd starts the processes of a gang and is no way into the
+// network of its pods.
+func TestServerForwardsNothing(t *testing.T) {
+	config := readFile(t, runSetupScript(t, ssh.Plan(newLauncherGang(2), ssh.Options{})), "sshd_config")
+	for _, option := range []string{
+		"AllowTcpForwarding", "AllowStreamLocalForwarding", "AllowAgentForwarding", "X11Forwarding", "PermitTunnel",
+		"PermitUserRC", "PasswordAuthentication",
+	} {
+		if !strings.Contains(config, "\n"+option+" no\n") {
+			t.Errorf("sshd_config does not contain %q:\n%s", option+" no", config)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestWaitScript(t *testing.T) {
 			t.Run(shell+"/"+name, func(t *testing.T) {
 				dir, key, bin := t.TempDir(), t.TempDir(), t.TempDir()
 				writeFile(t, filepath.Join(bin, "ssh-keyscan"), fakeSSHKeyscan, 0o755)
-				writeKeyPair(t, key)
+				writeKeyPair(t, key, testPublicKey+" train\n")
 				calls := filepath.Join(dir, "calls")
 				setup := ssh.Plan(newLauncherGang(c.workers), ssh.Options{}).InitContainers[0]
 				script := strings.ReplaceAll(setup.Command[2], "/dev/termination-log", filepath.Join(dir, "termination-log"))

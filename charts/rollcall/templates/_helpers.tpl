@@ -14,8 +14,7 @@ because some names have a suffix. */}}
 {{- end -}}
 
 {{/* rollcall.clusterName is the name of cluster-scoped objects. Helm rejects a second release with
-the same name in another namespace, because these objects belong to the first release. Two releases
-would inject the same workloads. */}}
+the same name in another namespace, because these objects belong to the first release. */}}
 {{- define "rollcall.clusterName" -}}
 {{- include "rollcall.fullname" . -}}
 {{- end -}}
@@ -50,7 +49,7 @@ election. The manager creates both. */}}
 {{- end -}}
 
 {{- define "rollcall.leaseName" -}}
-rollcall
+{{- include "rollcall.fullname" . -}}
 {{- end -}}
 
 {{/* rollcall.namespaceSelector selects the namespaces that Rollcall manages. It excludes the
@@ -64,7 +63,12 @@ matchLabels:
 matchExpressions:
   - key: kubernetes.io/metadata.name
     operator: NotIn
-    values: {{ list "kube-system" .Release.Namespace | uniq | toJson }}
+    values: {{ include "rollcall.excludedNamespaces" . }}
+  {{- with .Values.namespaces }}
+  - key: kubernetes.io/metadata.name
+    operator: In
+    values: {{ toJson . }}
+  {{- end }}
   {{- with .Values.webhook.namespaceSelector.matchExpressions }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -124,4 +128,84 @@ service:
   namespace: {{ .root.Release.Namespace }}
   port: 443
   path: {{ .path }}
+{{- end -}}
+
+{{/* rollcall.managerUser is the user name of the managers for API servers. */}}
+{{- define "rollcall.managerUser" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rollcall.fullname" .) -}}
+{{- end -}}
+
+{{/* rollcall.binding binds a ValidatingAdmissionPolicy of this release. Its argument is a list of the
+root context and the name of the policy. */}}
+{{- define "rollcall.binding" -}}
+{{- $root := index . 0 -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ index . 1 }}
+  labels:
+    {{- include "rollcall.labels" $root | nindent 4 }}
+spec:
+  policyName: {{ index . 1 }}
+  validationActions: [Deny]
+{{- end -}}
+
+{{/* rollcall.fromManager is the matchConditions of a policy that applies only to the managers. */}}
+{{- define "rollcall.fromManager" -}}
+- name: from-manager
+  expression: request.userInfo.username == '{{ include "rollcall.managerUser" . }}'
+{{- end -}}
+
+{{/* rollcall.excludedNamespaces are the namespaces in which Rollcall never acts, as a CEL list. */}}
+{{- define "rollcall.excludedNamespaces" -}}
+{{- list "kube-system" .Release.Namespace | uniq | toJson -}}
+{{- end -}}
+
+{{/* rollcall.changedKeys is a CEL expression: the keys whose values differ between two maps or objects.
+Its argument is a list of two CEL expressions, the new value first. dyn() permits the iteration over
+the fields of an object, also over those that this version of the chart does not know. */}}
+{{- define "rollcall.changedKeys" -}}
+{{- $new := printf "dyn(%s)" (index . 0) -}}
+{{- $old := printf "dyn(%s)" (index . 1) -}}
+({{ $new }}.filter(key, {{ $old }}[?key] != optional.of({{ $new }}[key])) + {{ $old }}.filter(key, !(key in {{ $new }})))
+{{- end -}}
+
+{{/* rollcall.variablePattern is a regular expression for the names of the variables that admission may
+change if a StatefulSet is resized. The list is generated from the code. */}}
+{{- define "rollcall.variablePattern" -}}
+^({{ .Files.Lines "files/variables.txt" | compact | join "|" }})$
+{{- end -}}
+
+{{/* rollcall.validateRelease fails if another release manages one of the namespaces of this release.
+Both would inject the same workloads, and the managers of both would restart the same gangs. "helm
+template" has no cluster, so it finds no other release. */}}
+{{- define "rollcall.validateRelease" -}}
+{{- $own := include "rollcall.clusterName" . -}}
+{{- $namespaces := .Values.namespaces -}}
+{{- range $namespace := $namespaces -}}
+{{- if has $namespace (include "rollcall.excludedNamespaces" $ | fromJsonArray) -}}
+{{- fail (printf "namespaces: %s: Rollcall never manages kube-system and its own namespace; remove the namespace from the list, or install the release in another namespace" $namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- range (lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "").items -}}
+{{- $other := .metadata.name -}}
+{{- range .webhooks -}}
+{{- if and (eq .name "inject.rollcall.training") (ne $other $own) -}}
+{{- $managed := list -}}
+{{- range .namespaceSelector.matchExpressions -}}
+{{- if and (eq .key "kubernetes.io/metadata.name") (eq .operator "In") -}}
+{{- $managed = .values -}}
+{{- end -}}
+{{- end -}}
+{{- $shared := $managed -}}
+{{- if and $managed $namespaces -}}
+{{- $shared = list -}}
+{{- range $managed }}{{ if has . $namespaces }}{{ $shared = append $shared . }}{{ end }}{{ end -}}
+{{- end -}}
+{{- if or $shared (not $managed) (not $namespaces) -}}
+{{- fail (printf "the release of MutatingWebhookConfiguration %s manages the same namespaces; uninstall it, or set disjoint lists of namespaces in both releases (value namespaces)" $other) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
