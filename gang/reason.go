@@ -42,6 +42,9 @@ const (
 	ReasonServiceShared Reason = "ServiceShared"
 	// ReasonKeyPairCreated means that Rollcall created the Secret with the key pair of the gang.
 	ReasonKeyPairCreated Reason = "KeyPairCreated"
+	// ReasonKeyPairConflict means that somebody else created the Secret with the name of the gang's key
+	// pair.
+	ReasonKeyPairConflict Reason = "KeyPairConflict"
 	// ReasonNotInjected means that the workload has the framework label, but was admitted without
 	// Rollcall.
 	ReasonNotInjected Reason = "NotInjected"

@@ -23,19 +23,36 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
+const (
+	// keyPairMountTimeout is how long a scheduled pod may wait before the Secret is created again. The
+	// Secret may have been deleted, and Rollcall cannot read it.
+	keyPairMountTimeout = 20 * time.Second
+	// foreignKeyPairGracePeriod is how long an existing Secret is not reported. The Secret of a deleted
+	// gang of the same name disappears within seconds, when its owner has been garbage-collected.
+	foreignKeyPairGracePeriod = 30 * time.Second
+	// newOwnerAge is the maximum age of an owner for which this process created or observed everything.
+	// A Secret that exists before such an owner's first create request is not from another manager.
+	newOwnerAge = 10 * time.Second
+)
+
 // keyPairRetry determines when the Secret with the key pair of a gang is created. The zero value is due
 // for the first owner.
 //
 // Rollcall may create Secrets but not read them. It cannot determine whether an existing Secret
-// belongs to this gang or to a deleted gang of the same name that is still being garbage-collected.
-// It therefore repeats the create request with increasing delays, once for each owner and attempt.
-// After a restart of the manager, the retry starts from the beginning, which costs a rejected request.
+// belongs to this gang, to a deleted gang of the same name that is still being garbage-collected, or to
+// somebody else. It therefore repeats the create request with increasing delays, once for each owner
+// and attempt, and while a pod waits for its volumes. After a restart of the manager, the retry starts
+// from the beginning, which costs a rejected request.
 type keyPairRetry struct {
 	owner   types.UID
 	attempt int32
+	// created is true if this process created the Secret.
 	created bool
 	// nextTime is when the create request is repeated.
 	nextTime time.Time
+	// foreignSince is when the Secret existed before the first create request for a new owner; zero if
+	// the Secret may belong to the gang.
+	foreignSince time.Time
 }
 
 // forOwner returns the retry for an owner and an attempt of the gang. It starts from the beginning if
@@ -44,26 +61,46 @@ func (k keyPairRetry) forOwner(owner types.UID, attempt int32) keyPairRetry {
 	if k.owner == owner && k.attempt == attempt {
 		return k
 	}
-	return keyPairRetry{owner: owner, attempt: attempt}
+	next := keyPairRetry{owner: owner, attempt: attempt}
+	if k.owner == owner {
+		next.foreignSince = k.foreignSince
+	}
+	return next
 }
 
-// remainingDelay returns how long to wait before the create request, or 0 if it is due. It must not be
-// called after the Secret was created.
+// remainingDelay returns how long to wait before the create request, or 0 if it is due.
 func (k keyPairRetry) remainingDelay(now time.Time) time.Duration { return max(0, k.nextTime.Sub(now)) }
 
-// recordCreated records that this process created the Secret.
-func (k *keyPairRetry) recordCreated() { k.created = true }
+// recordCreated records that this process created the Secret at now.
+func (k *keyPairRetry) recordCreated(now time.Time) {
+	k.created, k.foreignSince, k.nextTime = true, time.Time{}, now.Add(keyPairMountTimeout)
+}
 
 // recordExists records that a Secret of the name exists, and returns the delay before the next create
 // request. The delay depends on the age of the owner.
 func (k *keyPairRetry) recordExists(now, ownerCreated time.Time) time.Duration {
-	delay := retryInterval(now.Sub(ownerCreated))
+	age := now.Sub(ownerCreated)
+	isFirstRequest := k.nextTime.IsZero()
+	if isFirstRequest && age < newOwnerAge && k.foreignSince.IsZero() {
+		k.foreignSince = now
+	}
+	delay := retryInterval(age)
 	k.nextTime = now.Add(delay)
 	return delay
 }
 
+// isForeign reports whether somebody else created the Secret. reported is true if that is already in
+// the status of the gang, from which a manager that was restarted learns it.
+func (k keyPairRetry) isForeign(now time.Time, reported bool) bool {
+	if k.created {
+		return false
+	}
+	return reported || !k.foreignSince.IsZero() && now.Sub(k.foreignSince) >= foreignKeyPairGracePeriod
+}
+
 // ensureKeyPair creates the Secret with the key pair of the gang, which its pods mount. It retries
-// until all ranks run, because they do not run without their keys.
+// until all ranks run, because they do not run without their keys, and again whenever a pod waits long
+// for its volumes.
 //
 // The owner of the Secret is the Service of the gang, which is deleted with the last member. A gang
 // that is recreated while its old Service exists keeps both Service and Secret. If the Service
@@ -71,7 +108,7 @@ func (k *keyPairRetry) recordExists(now, ownerCreated time.Time) time.Duration {
 func (r *Reconciler) ensureKeyPair(
 	ctx context.Context, g *observedGang, next lifecycle.Phase, service *corev1.Service,
 ) error {
-	if next == lifecycle.Running || g.memberStates.AnySuspended() {
+	if g.memberStates.AnySuspended() {
 		return nil
 	}
 	owner := g.primaryMember().Meta()
@@ -81,12 +118,9 @@ func (r *Reconciler) ensureKeyPair(
 	}
 	retry, now := &r.sessions.forRequest(g.pass.request).keyPair, r.Clock.Now()
 	*retry = retry.forOwner(owner.UID, g.lastState().Restarts)
-	if retry.created {
-		return nil
-	}
-	if delay := retry.remainingDelay(now); delay > 0 {
-		g.pass.requeueAfter(delay)
-		return nil
+	due, err := r.isKeyPairDue(ctx, g, next, *retry)
+	if !due || err != nil {
+		return err
 	}
 	secret, err := buildKeyPairSecret(*g.firstResult())
 	if err != nil {
@@ -108,10 +142,100 @@ func (r *Reconciler) ensureKeyPair(
 	case err != nil:
 		return fmt.Errorf("creating the Secret %s: %w", secret.Name, err)
 	}
-	retry.recordCreated()
+	retry.recordCreated(now)
 	r.recordNormal(g.primaryMember().Workload, gang.ReasonKeyPairCreated, eventActionCreateChildren,
 		"Rollcall created the Secret %s with the SSH keys of the gang", secret.Name)
 	return nil
+}
+
+// isKeyPairDue reports whether the Secret must be created now. Otherwise it schedules the pass in which
+// the answer may differ.
+func (r *Reconciler) isKeyPairDue(
+	ctx context.Context, g *observedGang, next lifecycle.Phase, retry keyPairRetry,
+) (bool, error) {
+	now := r.Clock.Now()
+	isExpected := retry.created || next == lifecycle.Running
+	if isExpected && retry.foreignSince.IsZero() {
+		waiting, delay, err := r.findPodWithoutVolumes(ctx, g, now)
+		if err != nil || !waiting {
+			if delay > 0 {
+				g.pass.requeueAfter(delay)
+			}
+			return false, err
+		}
+	}
+	if delay := retry.remainingDelay(now); delay > 0 {
+		g.pass.requeueAfter(delay)
+		return false, nil
+	}
+	return true, nil
+}
+
+// findPodWithoutVolumes reports whether the setup container of a pod has not started for
+// [keyPairMountTimeout] since the pod was scheduled. Otherwise the result contains the delay after
+// which a pod of the gang will have waited that long; 0 if no pod waits.
+func (r *Reconciler) findPodWithoutVolumes(
+	ctx context.Context, g *observedGang, now time.Time,
+) (waiting bool, delay time.Duration, err error) {
+	for _, m := range g.members {
+		pods, err := r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
+		if err != nil {
+			return false, 0, err
+		}
+		for i := range pods {
+			since, waits := waitsForVolumesSince(&pods[i])
+			if !waits {
+				continue
+			}
+			remaining := since.Add(keyPairMountTimeout).Sub(now)
+			if remaining <= 0 {
+				return true, 0, nil
+			}
+			if delay == 0 || remaining < delay {
+				delay = remaining
+			}
+		}
+	}
+	return false, delay, nil
+}
+
+// waitsForVolumesSince returns when a pod was scheduled whose setup container has not started. The
+// kubelet starts the container after it has mounted all volumes of the pod.
+func waitsForVolumesSince(pod *corev1.Pod) (time.Time, bool) {
+	if pod.DeletionTimestamp != nil || isPodTerminal(pod) {
+		return time.Time{}, false
+	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.Name == ssh.SetupContainerName && c.State.Waiting == nil {
+			return time.Time{}, false
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// keyPairStatus returns the reason KeyPairConflict if somebody else created the Secret of the gang, who
+// then knows the private key of its ranks; the zero value otherwise.
+func (r *Reconciler) keyPairStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
+	first := g.firstResult()
+	if first == nil || first.Children.KeyPairSecret == "" || !isActive(next.Phase) {
+		return lifecycle.Status{}
+	}
+	retry := r.sessions.forRequest(g.pass.request).keyPair
+	reported := g.primaryMember().lastStatus().Reason == gang.ReasonKeyPairConflict
+	if !retry.isForeign(r.Clock.Now(), reported) {
+		return lifecycle.Status{}
+	}
+	return lifecycle.Status{
+		Reason: gang.ReasonKeyPairConflict,
+		Message: fmt.Sprintf("The Secret %s existed before the gang, so somebody else knows its private key. "+
+			"Delete the Secret, and Rollcall creates another one. Then delete the pods that mounted it",
+			first.Children.KeyPairSecret),
+	}
 }
 
 // buildKeyPairSecret returns the Secret with a new key pair and without an owner.
@@ -138,9 +262,6 @@ func buildKeyPairSecret(result injectors.Result) (*corev1.Secret, error) {
 
 // generateKeyPair returns a new private key and its public key in the formats of OpenSSH. The key is an
 // ECDSA key on P-256, which FIPS 186-5 approves. Older releases of OpenSSH in FIPS mode reject Ed25519.
-// generateKeyPair makes a private key and the public key that belongs to it, in the forms
-// of OpenSSH. It is an ECDSA key on P-256, which FIPS 186-5 approves: hosts that run in
-// FIPS mode refuse Ed25519 in their older releases.
 func generateKeyPair() (privateKey, publicKey []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -99,6 +99,9 @@ func (r *Reconciler) desiredStatus(
 		status = lifecycle.Status{Reason: gang.ReasonRequestRejected, Message: g.rejection}
 	}
 	if status.Reason == "" {
+		status = r.keyPairStatus(g, next)
+	}
+	if status.Reason == "" {
 		status = g.stuckPodStatus(next)
 	}
 	if status.Reason == "" {
@@ -161,7 +164,7 @@ func needsEvent(last, next lifecycle.Status) bool {
 // overridesPhaseReason reports whether a reason describes a problem and not the phase.
 func overridesPhaseReason(reason gang.Reason) bool {
 	switch reason {
-	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected,
+	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected, gang.ReasonKeyPairConflict,
 		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating:
 		return true
 	default:
