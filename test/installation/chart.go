@@ -139,9 +139,9 @@ func (m *Manager) installChart(t testing.TB) {
 		case *rbacv1.ClusterRoleBinding:
 			must(m.Client.RbacV1().ClusterRoleBindings().Create(ctx, o, options))
 		case *rbacv1.Role:
-			must(m.Client.RbacV1().Roles(Namespace).Create(ctx, o, options))
+			must(m.Client.RbacV1().Roles(o.Namespace).Create(ctx, o, options))
 		case *rbacv1.RoleBinding:
-			must(m.Client.RbacV1().RoleBindings(Namespace).Create(ctx, o, options))
+			must(m.Client.RbacV1().RoleBindings(o.Namespace).Create(ctx, o, options))
 		case *appsv1.Deployment:
 			m.namespaceSelectorFlag = findFlag(t, o, "--namespace-selector=")
 		case *admissionv1.MutatingWebhookConfiguration:

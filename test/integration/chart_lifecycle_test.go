@@ -13,13 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"rollcall.training/certs"
 	"rollcall.training/certs/owner"
@@ -41,6 +39,8 @@ func testChartLifecycle(t *testing.T, c *cluster.Cluster) {
 	testAdmissionWithoutManager(t, client)
 	t.Run("ServiceOwners", func(t *testing.T) { testServiceOwners(t, c, client) })
 	t.Run("StatefulSets", func(t *testing.T) { testStatefulSetsWithoutManager(t, client) })
+
+	t.Run("SecondRelease", func(t *testing.T) { testSecondRelease(t, c) })
 
 	before := readLiveCABundles(t, client)
 	runHelm(t, c, "upgrade", installation.Release, chartDir, "--namespace", installation.Namespace,
@@ -97,15 +97,25 @@ func testOwnerReferences(t *testing.T, client kubernetes.Interface) {
 	check("recreated Secret", secret)
 }
 
+// testSecondRelease checks that a second release in the cluster is rejected, because both would inject
+// and restart the same gangs.
+func testSecondRelease(t *testing.T, c *cluster.Cluster) {
+	_, err := c.Helm(t.Context(), "install", "second", chartDir, "--namespace", "second", "--create-namespace",
+		"--dry-run=server", "--set-json", `namespaces=["default"]`)
+	want := "the release of MutatingWebhookConfiguration rollcall manages the same namespaces"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("helm install: error %v, want %q", err, want)
+	}
+}
+
 // testServiceOwners checks that the manager has the permission to make a later member an owner of
 // the Service.
 func testServiceOwners(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
-	config := rest.CopyConfig(c.Config())
-	config.Impersonate.UserName = installation.ServiceAccountUser
-	services := kubernetes.NewForConfigOrDie(config).CoreV1().Services("default")
+	services := kubernetes.NewForConfigOrDie(newManagerConfig(t, c.Config())).CoreV1().Services("default")
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "gang-"},
-		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "chart"}},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "gang-", Labels: map[string]string{
+			"app.kubernetes.io/managed-by": "rollcall", gang.LabelGang: "chart"}},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{gang.LabelGang: "chart"}},
 	}
 	for range 2 {
 		member, err := client.BatchV1().Jobs("default").Create(t.Context(), newChartJob(nil), metav1.CreateOptions{})
@@ -226,16 +236,9 @@ func newChartJob(labels map[string]string) *batchv1.Job {
 // the chart.
 func runCertsAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, stop func()) {
 	t.Helper()
-	admin := kubernetes.NewForConfigOrDie(c.Config())
-	token, err := admin.CoreV1().ServiceAccounts(installation.Namespace).
-		CreateToken(t.Context(), installation.Release, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := rest.AnonymousClientConfig(c.Config())
-	config.BearerToken = token.Status.Token
+	config := newManagerConfig(t, c.Config())
 	client := kubernetes.NewForConfigOrDie(config)
-	source, err = certs.NewSource(certs.Options{
+	source, err := certs.NewSource(certs.Options{
 		RESTConfig:              config,
 		Namespace:               installation.Namespace,
 		SecretName:              "rollcall-ca",

@@ -21,7 +21,7 @@ import (
 	"rollcall.training/test/wait"
 )
 
-// renderPolicies returns the match constraints of the chart's policies by kind.
+// renderPolicies returns the match constraints of the chart's policies for ranks by kind.
 func renderPolicies(t *testing.T, c *cluster.Cluster, args ...string) map[string]*admissionv1.MatchResources {
 	t.Helper()
 	matches := map[string]*admissionv1.MatchResources{}
@@ -30,7 +30,9 @@ func renderPolicies(t *testing.T, c *cluster.Cluster, args ...string) map[string
 		case *admissionv1.MutatingAdmissionPolicy:
 			matches["MutatingAdmissionPolicy"] = policy.Spec.MatchConstraints
 		case *admissionv1.ValidatingAdmissionPolicy:
-			matches["ValidatingAdmissionPolicy"] = policy.Spec.MatchConstraints
+			if policy.Name == installation.RankPolicy {
+				matches["ValidatingAdmissionPolicy"] = policy.Spec.MatchConstraints
+			}
 		}
 	}
 	return matches

@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -42,6 +41,7 @@ func TestChart(t *testing.T) {
 		"Rules":     testWebhookRules,
 		"RankModes": testRankModes,
 		"RBAC":      testChartRBAC,
+		"RBACTable": testPermissionTable,
 		"Replicas":  testPodDisruptionBudget,
 		"Pod":       testManagerPod,
 		"Schema":    testValuesSchema,
@@ -189,46 +189,6 @@ func checkWebhookRules(t *testing.T, c *cluster.Cluster, ofPods string, args ...
 	}
 }
 
-// testChartRBAC checks that the permissions are minimal.
-func testChartRBAC(t *testing.T, c *cluster.Cluster) {
-	objects := renderChart(t, c)
-	var everywhere, inNamespace []rbacv1.PolicyRule
-	for _, o := range objects {
-		switch role := o.(type) {
-		case *rbacv1.ClusterRole:
-			everywhere = append(everywhere, role.Rules...)
-		case *rbacv1.Role:
-			inNamespace = append(inNamespace, role.Rules...)
-			if role.Namespace != installation.Namespace {
-				t.Errorf("Role %s is in namespace %q", role.Name, role.Namespace)
-			}
-		}
-	}
-	if len(everywhere) == 0 || len(inNamespace) == 0 {
-		t.Fatalf("%d rules of ClusterRoles and %d of Roles: want both", len(everywhere), len(inNamespace))
-	}
-	for _, rule := range slices.Concat(everywhere, inNamespace) {
-		if slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames), "*") {
-			t.Errorf("a wildcard: %v", rule)
-		}
-	}
-	for _, rule := range everywhere {
-		for _, resource := range rule.Resources {
-			switch {
-			case resource == "secrets" && !slices.Equal(rule.Verbs, []string{"create"}), resource == "pods/exec":
-				t.Errorf("%s in the whole cluster: %v", resource, rule)
-			case strings.HasSuffix(resource, "webhookconfigurations") && len(rule.ResourceNames) == 0:
-				t.Errorf("%s of any name: %v", resource, rule)
-			}
-		}
-	}
-	for _, rule := range inNamespace {
-		if len(rule.ResourceNames) == 0 && !slices.Equal(rule.Verbs, []string{"create"}) {
-			t.Errorf("%v of any name: %v", rule.Verbs, rule)
-		}
-	}
-}
-
 // testPodDisruptionBudget checks that the chart has a budget only if there is more than one
 // manager.
 func testPodDisruptionBudget(t *testing.T, c *cluster.Cluster) {
@@ -299,6 +259,9 @@ func testValuesSchema(t *testing.T, c *cluster.Cluster) {
 		"timeout above 30 s":          {set: "webhook.timeoutSeconds=31", want: "/webhook/timeoutSeconds"},
 		"tag as digest":               {set: "image.digest=latest", want: "/image/digest"},
 		"unknown rank mode":           {set: "rankOffset.mode=both", want: "/rankOffset/mode"},
+		"own namespace in the list":   {set: "namespaces={rollcall-system}", want: "namespaces: rollcall-system"},
+		"invalid namespace":           {set: "namespaces={Team_A}", want: "/namespaces/0"},
+		"unknown permission":          {set: "permissions.readSecrets=true", want: "'readSecrets'"},
 		"webhook on the probe port":   {set: "webhook.port=8081", want: "/webhook/port"},
 		"webhook on the metrics port": {set: "webhook.port=8080", want: "metrics.port: must differ from webhook.port (8080)"},
 	}

@@ -23,5 +23,7 @@ func TestOldestSupportedKubernetes(t *testing.T) {
 		"MaxRestarts":        testRestartMaxRestarts,
 		"Suspended":          testSuspendAndResume,
 		"SuspendedMeanwhile": testSuspendDuringRestart,
+		"ManagerPolicies":    testManagerPolicies,
+		"WrittenKeysPolicy":  testWrittenKeysPolicy,
 	})
 }

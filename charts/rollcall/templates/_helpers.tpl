@@ -170,12 +170,6 @@ the fields of an object, also over those that this version of the chart does not
 ({{ $new }}.filter(key, {{ $old }}[?key] != optional.of({{ $new }}[key])) + {{ $old }}.filter(key, !(key in {{ $new }})))
 {{- end -}}
 
-{{/* rollcall.variablePattern is a regular expression for the names of the variables that admission may
-change if a StatefulSet is resized. The list is generated from the code. */}}
-{{- define "rollcall.variablePattern" -}}
-^({{ .Files.Lines "files/variables.txt" | compact | join "|" }})$
-{{- end -}}
-
 {{/* rollcall.validateRelease fails if another release manages one of the namespaces of this release.
 Both would inject the same workloads, and the managers of both would restart the same gangs. "helm
 template" has no cluster, so it finds no other release. */}}
