@@ -198,15 +198,14 @@ func TestSetupKeys(t *testing.T) {
 func TestForeignPublicKey(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "executed")
 	for name, publicKey := range map[string]string{
-		"command substitution in the key":      "ecdsa-sha2-nistp256 AAAA$(touch${IFS}" + marker + ")\n",
-		"quoted command substitution":          `ecdsa-sha2-nistp256 AAAA"$(touch${IFS}` + marker + `)"` + "\n",
-		"command substitution in the type":     "$(touch${IFS}" + marker + ") AAAA\n",
-		"options of authorized_keys":           `command="touch ` + marker + `" ecdsa-sha2-nistp256 AAAA` + "\n",
-		"a key in the second line":             "\n" + testPublicKey + "\n",
-		"another type":                         "ssh-ed25519 AAAA\n",
-		"a type without a key":                 "ecdsa-sha2-nistp256\n",
-		"an empty file":                        "",
-		"a carriage return that hides the key": "ecdsa-sha2-nistp256 AAAA\r#\n",
+		"command substitution in the key":  "ecdsa-sha2-nistp256 AAAA$(touch${IFS}" + marker + ")\n",
+		"quoted command substitution":      `ecdsa-sha2-nistp256 AAAA"$(touch${IFS}` + marker + `)"` + "\n",
+		"command substitution in the type": "$(touch${IFS}" + marker + ") AAAA\n",
+		"options of authorized_keys":       `command="touch ` + marker + `" ecdsa-sha2-nistp256 AAAA` + "\n",
+		"a key in the second line":         "\n" + testPublicKey + "\n",
+		"another type":                     "ssh-ed25519 AAAA\n",
+		"a type without a key":             "ecdsa-sha2-nistp256\n",
+		"an empty file":                    "",
 	} {
 		for shell, path := range shellSearchPaths(t) {
 			t.Run(name+" in the "+shell, func(t *testing.T) {

@@ -94,9 +94,11 @@ func (r *Reconciler) ensureService(
 	return have, r.updateService(ctx, have, want)
 }
 
-// isGangService reports whether Rollcall, and not a user, created the Service.
+// isGangService reports whether Rollcall, and not a user, created the Service. A user's Service can have
+// the label of the gang, too, and the policy of the chart protects it (docs/adr/0030-manager-policies.md).
 func isGangService(have, want *corev1.Service) bool {
-	return have.Labels[gang.LabelGang] == want.Labels[gang.LabelGang]
+	const managedBy = "app.kubernetes.io/managed-by"
+	return have.Labels[gang.LabelGang] == want.Labels[gang.LabelGang] && have.Labels[managedBy] == want.Labels[managedBy]
 }
 
 // createService creates the Service. It returns [errServiceChanging] if somebody created a Service of

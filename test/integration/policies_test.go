@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,8 +57,11 @@ func requireDenied(t *testing.T, attempts map[string]attempt) {
 		t.Run(name, func(t *testing.T) {
 			wait.For(t, "the denial", func(ctx context.Context) error {
 				err := a.send(ctx)
-				if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+a.policy+"'") {
-					return fmt.Errorf("error %v, want one that names the policy %s", err, a.policy)
+				if err == nil {
+					return errors.New("the request was permitted")
+				}
+				if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+a.policy+"'") {
+					return fmt.Errorf("the policy %s did not deny the request: %w", a.policy, err)
 				}
 				return nil
 			})
