@@ -178,7 +178,7 @@ func testWorkloadAttempts(t *testing.T, a managerAttempts) {
 		"ServiceAccount of a StatefulSet of no gang": a.patchStatefulSet("other", otherAccount),
 		"Secret volume in a StatefulSet of no gang":  a.patchStatefulSet("other", secretVolume),
 		"replicas of a StatefulSet of no gang":       a.patchStatefulSet("other", `{"spec":{"replicas":0}}`),
-		"label on a StatefulSet of no gang": a.patchStatefulSet("other",
+		"label on a Job of no gang": a.patchJob("other",
 			`{"metadata":{"labels":{"rollcall.training/framework":"pytorch"}}}`),
 		"image of a gang":                  a.patchStatefulSet("ranks", otherImage),
 		"command of a gang":                a.patchStatefulSet("ranks", otherCommand),
