@@ -171,7 +171,7 @@ func testWorkloadAttempts(t *testing.T, a managerAttempts) {
 		initContainer = `{"spec":{"template":{"spec":{"initContainers":[{"name":"evil","image":"example.com/evil:1"}]}}}}`
 		hostNetwork   = `{"spec":{"template":{"spec":{"hostNetwork":true}}}}`
 		annotation    = `{"spec":{"template":{"metadata":{"annotations":{"vault.hashicorp.com/agent-inject":"true"}}}}}`
-		completed     = `{"status":{"conditions":[{"type":"Complete","status":"True"}]}}`
+		gangStatus    = `{"metadata":{"annotations":{"rollcall.training/status":"{}"}}}`
 	)
 	requireDenied(t, map[string]attempt{
 		"image of a StatefulSet of no gang":          a.patchStatefulSet("other", otherImage),
@@ -194,10 +194,10 @@ func testWorkloadAttempts(t *testing.T, a managerAttempts) {
 			`{"metadata":{"labels":{"rollcall.training/framework":null}}}`),
 		"owner of a gang": a.patchStatefulSet("ranks",
 			`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`),
-		"status of a StatefulSet":        a.patchStatefulSet("ranks", `{"status":{"readyReplicas":2}}`, "status"),
+		"status of a StatefulSet":        a.patchStatefulSet("ranks", `{"status":{"currentRevision":"evil"}}`, "status"),
 		"suspension of a Job of no gang": a.patchJob("other", `{"spec":{"suspend":true}}`),
 		"deadline of a Job of no gang":   a.patchJob("other", `{"spec":{"activeDeadlineSeconds":0}}`),
-		"status of a Job of no gang":     a.patchJob("other", completed, "status"),
+		"status of a Job of no gang":     a.patchJob("other", gangStatus, "status"),
 		"parallelism of a gang":          a.patchJob("train", `{"spec":{"parallelism":50,"completions":50}}`),
 		"time to live of a gang":         a.patchJob("train", `{"spec":{"ttlSecondsAfterFinished":0}}`),
 		"finalizer of a gang": a.patchJob("train",
