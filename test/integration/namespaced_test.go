@@ -72,11 +72,14 @@ func TestDisabledPermissions(t *testing.T) {
 	})
 }
 
-// testKeyPairForbidden checks that a gang with a launcher has its Service and its phases without the
-// permission to create its Secret, which the user creates.
+// testKeyPairForbidden checks that a gang with a launcher reports that Rollcall may not create its
+// Secret, and runs when its pods do, for example with a Secret of the user.
 func testKeyPairForbidden(t *testing.T, m *manager, ns string) {
-	m.startLauncherGang(t, ns, 2)
-	m.waitForService(t, ns, "train")
+	m.createJob(t, ns, newLauncher(2))
+	m.createStatefulSet(t, ns, newWorkers(2))
+	m.waitForMemberStatus(t, ns, lifecycle.Pending, gang.ReasonRequestRejected)
+	m.setPodPhases(t, m.waitForPods(t, ns, "train", 3), corev1.PodRunning)
+	m.waitForMemberStatus(t, ns, lifecycle.Running, gang.ReasonGangRunning)
 	_, err := m.Client.CoreV1().Secrets(ns).Get(t.Context(), "train-rollcall-ssh", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("reading the Secret: %v, want that it does not exist", err)
@@ -84,7 +87,7 @@ func testKeyPairForbidden(t *testing.T, m *manager, ns string) {
 }
 
 // testPodDeletionForbidden checks that a gang with clean-pod-policy all succeeds without the permission
-// to delete its pods.
+// to delete its pods, and that an Event reports the pods that remain.
 func testPodDeletionForbidden(t *testing.T, m *manager, ns string) {
 	job := newJob("train", 2)
 	job.Annotations = map[string]string{gang.AnnotationCleanPodPolicy: "all"}
@@ -94,6 +97,7 @@ func testPodDeletionForbidden(t *testing.T, m *manager, ns string) {
 	m.waitForJobPhase(t, ns, lifecycle.Running, "GangRunning")
 	m.setPodPhases(t, pods, corev1.PodSucceeded)
 	m.waitForJobPhase(t, ns, lifecycle.Succeeded, "GangSucceeded")
+	m.waitForEvent(t, ns, gang.ReasonRequestRejected)
 	m.waitForPods(t, ns, "train", 2)
 }
 
