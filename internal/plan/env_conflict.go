@@ -72,8 +72,12 @@ func (a *applier) explainConflict(c envConflict) (detail string, fix gang.Fix) {
 		), gang.NewAnnotationFix(a.workload, gang.AnnotationNprocPerNode, number)
 	}
 	detail = e.Name + " must be " + formatEnvValue(&e.EnvVar) + " for this gang"
-	if reason := a.explainAddress(e, text); reason != "" {
+	_, recorded := a.recorded[envTarget{c.container.Name, e.Name}]
+	switch reason := a.explainAddress(e, text); {
+	case reason != "":
 		detail += ", but " + reason
+	case recorded:
+		detail += ", but was changed after Rollcall injected it"
 	}
 	detail += "; remove the entry"
 	if e.Fix != "" {
