@@ -138,7 +138,7 @@ func (a *applier) addReserved(path *field.Path, name, object string) {
 // addChanged reports a value of Rollcall that was changed after the injection. Removing the object at
 // objectPath lets Rollcall add it again.
 func (a *applier) addChanged(path *field.Path, value string, objectPath *field.Path, object string) {
-	a.deny(field.Invalid(path, gang.ShortenText(value), fmt.Sprintf(
+	a.deny(field.Invalid(path, shortenValue(value), fmt.Sprintf(
 		"was changed after Rollcall injected it, by an edit or by another webhook; remove the %s from the manifest, "+
 			"or exclude it from the other webhook", object)), gang.NewRemoveFix(objectPath))
 }

@@ -199,9 +199,15 @@ func formatEnvValue(e *corev1.EnvVar) string {
 	if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 		return "the field " + e.ValueFrom.FieldRef.FieldPath
 	}
-	const maxLength = 80 // the API server truncates warnings after 256 characters
-	if len(e.Value) > maxLength {
-		return `"` + e.Value[:maxLength] + `…"`
+	return `"` + shortenValue(e.Value) + `"`
+}
+
+// shortenValue returns the beginning of a value for a message. The API server truncates warnings after
+// 256 characters.
+func shortenValue(text string) string {
+	const maxLength = 80
+	if len(text) <= maxLength {
+		return text
 	}
-	return `"` + e.Value + `"`
+	return strings.ToValidUTF8(text[:maxLength], "") + "…"
 }
