@@ -244,27 +244,34 @@ func testOtherWebhook(t *testing.T, m *manager, ns string, check func(*testing.T
 		t.Fatal(err)
 	}
 	checkSameTemplate(t, "an update of a label", set, updated)
+	again := m.recreateSavedJob(t, ns, job)
+	check(t, &again.Spec.Template)
+	before, after := job.Annotations[gang.AnnotationInjected], again.Annotations[gang.AnnotationInjected]
+	if before != after {
+		t.Errorf("the record of a saved manifest changed:\n%s", cmp.Diff(before, after))
+	}
+}
+
+// recreateSavedJob deletes a Job, and creates it again from the manifest of the live object.
+func (m *manager) recreateSavedJob(t *testing.T, ns string, job *batchv1.Job) *batchv1.Job {
+	t.Helper()
 	saved := job.DeepCopy()
-	saved.ObjectMeta = metav1.ObjectMeta{Name: "train-launcher", Labels: job.Labels, Annotations: job.Annotations}
+	saved.ObjectMeta = metav1.ObjectMeta{Name: job.Name, Labels: job.Labels, Annotations: job.Annotations}
 	saved.Spec.Selector = nil
 	for _, label := range []string{"controller-uid", batchv1.ControllerUidLabel, "job-name", batchv1.JobNameLabel} {
 		delete(saved.Spec.Template.Labels, label)
 	}
-	if err := m.Client.BatchV1().Jobs(ns).Delete(t.Context(), job.Name, metav1.DeleteOptions{
-		PropagationPolicy: ptr.To(metav1.DeletePropagationBackground),
-	}); err != nil {
+	jobs := m.Client.BatchV1().Jobs(ns)
+	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	if err := jobs.Delete(t.Context(), job.Name, background); err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "the Job to be created again", func(ctx context.Context) error {
-		again, err := m.Client.BatchV1().Jobs(ns).Create(ctx, saved, metav1.CreateOptions{})
-		if err == nil {
-			check(t, &again.Spec.Template)
-			if diff := cmp.Diff(job.Annotations[gang.AnnotationInjected], again.Annotations[gang.AnnotationInjected]); diff != "" {
-				t.Errorf("the record of a saved manifest changed (-before +after):\n%s", diff)
-			}
-		}
+	var created *batchv1.Job
+	wait.For(t, "the Job to be created again", func(ctx context.Context) (err error) {
+		created, err = jobs.Create(ctx, saved, metav1.CreateOptions{})
 		return err
 	})
+	return created
 }
 
 func checkSameTemplate(t *testing.T, what string, before, after *appsv1.StatefulSet) {
