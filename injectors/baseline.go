@@ -33,6 +33,10 @@ const (
 // container (istio/istio#6324) and would intercept the TCP connections between ranks.
 const labelIstioInject = "sidecar.istio.io/inject"
 
+// istioPrefixes are prefixes of labels and annotations that configure the sidecar of Istio, such as the
+// label istio.io/rev (istio.io/latest/docs/reference/config/annotations).
+var istioPrefixes = []string{"istio.io/", "sidecar.istio.io/", "proxy.istio.io/", "traffic.sidecar.istio.io/"}
+
 // The memory-backed volume at /dev/shm. The 64 MiB that container runtimes provide are too small for
 // data loaders and NCCL (kubernetes/kubernetes#28272).
 const (
@@ -55,7 +59,10 @@ func baselinePlan(g gang.Gang) plan.Plan {
 			{Name: gang.LabelRole, Value: g.Role},
 			{Name: labelJobName, Value: g.Name, Policy: plan.Fallback},
 			{Name: labelReplicaType, Value: g.Role, Policy: plan.Fallback},
-			{Name: labelIstioInject, Value: "false", Policy: plan.Fallback},
+			{
+				Name: labelIstioInject, Value: "false", Policy: plan.Fallback,
+				Disables: "the sidecar of Istio", DisabledPrefixes: istioPrefixes,
+			},
 		},
 		Children: plan.Children{Service: &plan.Service{
 			Name:     g.ServiceName,

@@ -3,6 +3,8 @@ package injectors
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -154,7 +156,31 @@ func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, gang.Deni
 		view.Spec.Replicas = &size
 		w = gang.Workload{StatefulSet: &view}
 	}
-	return gang.Parse(w, e.frameworks, e.config)
+	return gang.Parse(preferRecordedContainers(w), e.frameworks, e.config)
+}
+
+// preferRecordedContainers returns a copy of w in which an annotation names the training containers of
+// an earlier injection, if only their position would select another container. Other webhooks insert
+// sidecars as the first container.
+func preferRecordedContainers(w gang.Workload) gang.Workload {
+	template := w.Template()
+	_, named := w.Meta().Annotations[gang.AnnotationContainers]
+	_, hasDefault := template.Annotations[gang.AnnotationDefaultContainer]
+	if named || hasDefault || len(template.Spec.Containers) < 2 {
+		return w
+	}
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil {
+		return w
+	}
+	names := record.TrainingContainers(template)
+	found := gang.FindTrainingContainer(template)
+	if len(names) == 0 || slices.Contains(names, found) || found != template.Spec.Containers[0].Name {
+		return w
+	}
+	view := w.DeepCopy()
+	view.Meta().Annotations[gang.AnnotationContainers] = strings.Join(names, ",")
+	return view
 }
 
 // skipUnmanaged returns the result and true for a workload that Rollcall does not manage.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -38,8 +39,9 @@ func (v Validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnin
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	result, err := v.engine.Admit(w.DeepCopy())
-	return nil, v.requireInjected(w, result, err)
+	injected := w.DeepCopy()
+	_, err = v.engine.Admit(injected)
+	return nil, v.requireInjected(w, injected, err)
 }
 
 // ValidateUpdate denies a StatefulSet for the same reasons as ValidateCreate. It never denies an update
@@ -57,8 +59,9 @@ func (v Validator[T]) ValidateUpdate(_ context.Context, oldObj, newObj T) (admis
 	if updated.StatefulSet == nil {
 		return append(warnings, warnImmutable(old, updated)...).Strings(), nil
 	}
-	result, err := v.engine.AdmitUpdate(old.StatefulSet, updated.DeepCopy().StatefulSet)
-	return warnings.Strings(), v.requireInjected(updated, result, err)
+	injected := updated.DeepCopy()
+	_, err = v.engine.AdmitUpdate(old.StatefulSet, injected.StatefulSet)
+	return warnings.Strings(), v.requireInjected(updated, injected, err)
 }
 
 // ValidateDelete allows every deletion.
@@ -66,20 +69,26 @@ func (v Validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, er
 	return nil, nil
 }
 
-// requireInjected returns an error if another injection of w would change w. The parameters result and
-// err are the outcome of that injection. The injection of another build of Rollcall is accepted if it
+// requireInjected returns an error if another injection of w would change more than its record. The
+// parameters injected and err are the outcome of that injection. The record differs if another webhook
+// changed a value that Rollcall accepts. The injection of another build of Rollcall is accepted if it
 // is unmodified, because this build cannot validate it.
-func (v Validator[T]) requireInjected(w gang.Workload, result injectors.Result, err error) error {
+func (v Validator[T]) requireInjected(w, injected gang.Workload, err error) error {
 	if v.engine.InjectedByOtherVersion(w) {
 		return nil
 	}
-	if err != nil || result.Reason != gang.ReasonInjected {
+	if err != nil {
 		return err
+	}
+	changes := listChanges(w, injected)
+	if len(changes) == 0 {
+		return nil
 	}
 	return apierrors.NewInvalid(w.GroupKind(), w.Meta().Name, field.ErrorList{field.Forbidden(
 		field.NewPath("spec", "template"),
-		"does not match the injection of Rollcall, because the mutating webhook of Rollcall was not called, "+
-			"or another webhook changed the result; check kubectl get mutatingwebhookconfigurations, "+
+		"does not match the injection of Rollcall in "+strings.Join(changes, ", ")+
+			", because the mutating webhook of Rollcall was not called, or another webhook changed the result; "+
+			"check kubectl get mutatingwebhookconfigurations, "+
 			"and set reinvocationPolicy: IfNeeded for the webhook of Rollcall",
 	)})
 }

@@ -134,6 +134,15 @@ func marshalJSON(t *testing.T, obj any) []byte {
 	return raw
 }
 
+func decodeWorkload(t *testing.T, kind gang.Kind, raw []byte) gang.Workload {
+	t.Helper()
+	w, _ := gang.NewWorkload(kind)
+	if err := json.Unmarshal(raw, w.Object()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 func TestUnreadableRequests(t *testing.T) {
 	for name, req := range map[string]admission.Request{
 		"no object":           newRequest(admissionv1.Create, gang.Job, nil, nil),

@@ -36,7 +36,7 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, gang.Denials) {
 		a.exitCodesWithoutRestart = findExitCodesWithoutRestart(w.Job)
 	}
 	if old != nil {
-		a.owned = old.unmodifiedTargets(a.pod)
+		a.recorded, a.owned = old.digestsByTarget(), old.unmodifiedTargets(a.pod)
 	}
 	a.removeStale()
 	for _, kind := range targetKinds {
@@ -59,10 +59,11 @@ type applier struct {
 	gang     gang.Gang
 	plan     Plan
 	record   Record
-	// owned are the targets that an earlier admission filled and nobody has edited since; applied are
-	// the targets that this admission has filled.
-	owned   map[target]bool
-	applied []target
+	// recorded are the targets that an earlier admission filled, with their digests. owned are those
+	// that nobody has edited since. applied are the targets that this admission has filled.
+	recorded map[target]string
+	owned    map[target]bool
+	applied  []target
 	// exitCodesWithoutRestart are the exit codes for which containers do not restart in place; nil if
 	// containers never restart in place.
 	exitCodesWithoutRestart []int32
@@ -132,6 +133,14 @@ func (a *applier) addWarning(path *field.Path, format string, args ...any) {
 // addReserved reports that the user has taken a name that the plan needs.
 func (a *applier) addReserved(path *field.Path, name, object string) {
 	a.deny(field.Invalid(path, name, "is reserved by Rollcall; rename the "+object), nil)
+}
+
+// addChanged reports a value of Rollcall that was changed after the injection. Removing the object at
+// objectPath lets Rollcall add it again.
+func (a *applier) addChanged(path *field.Path, value string, objectPath *field.Path, object string) {
+	a.deny(field.Invalid(path, shortenValue(value), fmt.Sprintf(
+		"was changed after Rollcall injected it, by an edit or by another webhook; remove the %s from the manifest, "+
+			"or exclude it from the other webhook", object)), gang.NewRemoveFix(objectPath))
 }
 
 // maxConflicts limits the denials and the warnings about variables. A person fixes a few at a time.

@@ -8,7 +8,8 @@
 // once:
 //
 //   - Applying a plan twice has the same result as applying it once.
-//   - Rollcall changes or removes only values that Rollcall has set.
+//   - Rollcall changes or removes only values that Rollcall has set. Other webhooks can add values to
+//     the same containers and volumes (docs/adr/0031).
 //   - Rollcall never overrides a value of the user silently. A different value is an error with its
 //     path and the fix if the gang needs the planned value (see [Required]). Otherwise the user's
 //     value is kept with a warning (see [Default]).

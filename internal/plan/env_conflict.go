@@ -72,8 +72,12 @@ func (a *applier) explainConflict(c envConflict) (detail string, fix gang.Fix) {
 		), gang.NewAnnotationFix(a.workload, gang.AnnotationNprocPerNode, number)
 	}
 	detail = e.Name + " must be " + formatEnvValue(&e.EnvVar) + " for this gang"
-	if reason := a.explainAddress(e, text); reason != "" {
+	_, recorded := a.recorded[envTarget{c.container.Name, e.Name}]
+	switch reason := a.explainAddress(e, text); {
+	case reason != "":
 		detail += ", but " + reason
+	case recorded:
+		detail += ", but was changed after Rollcall injected it"
 	}
 	detail += "; remove the entry"
 	if e.Fix != "" {
@@ -195,9 +199,15 @@ func formatEnvValue(e *corev1.EnvVar) string {
 	if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 		return "the field " + e.ValueFrom.FieldRef.FieldPath
 	}
-	const maxLength = 80 // the API server truncates warnings after 256 characters
-	if len(e.Value) > maxLength {
-		return `"` + e.Value[:maxLength] + `…"`
+	return `"` + shortenValue(e.Value) + `"`
+}
+
+// shortenValue returns the beginning of a value for a message. The API server truncates warnings after
+// 256 characters.
+func shortenValue(text string) string {
+	const maxLength = 80
+	if len(text) <= maxLength {
+		return text
 	}
-	return `"` + e.Value + `"`
+	return strings.ToValidUTF8(text[:maxLength], "") + "…"
 }

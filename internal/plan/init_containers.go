@@ -2,10 +2,10 @@ package plan
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 )
 
@@ -16,17 +16,21 @@ var initContainerTargets = targetKind{
 		for name, digest := range r.InitContainers {
 			add(initContainerTarget{name}, digest)
 		}
+		eachByContainer(r.Inherited, func(container, field string) target { return inheritedTarget{container, field} }, add)
 	},
 }
 
-// initContainerTarget is an init container without its variables, which are targets of their own.
+// initContainerTarget is the command and the restart policy of an init container. Its variables, its
+// mounts and the values that it inherits are targets of their own. Other webhooks can therefore add
+// values of any kind.
 type initContainerTarget struct{ name string }
 
 func (t initContainerTarget) currentValue(p *podTemplate) any {
-	if c := p.containersByName[t.name]; c != nil {
-		return withoutEnvAndPullPolicy(c.Container)
+	c := p.containersByName[t.name]
+	if c == nil || !c.isInit {
+		return nil
 	}
-	return nil
+	return newInitContainerValue(c.Container)
 }
 
 func (t initContainerTarget) removeFrom(p *podTemplate) {
@@ -39,10 +43,27 @@ func (t initContainerTarget) recordDigest(r *Record, digest string) {
 	r.InitContainers.set(t.name, digest)
 }
 
+// initContainerValue is the value of an initContainerTarget.
+type initContainerValue struct {
+	Command       []string                       `json:"command"`
+	Args          []string                       `json:"args,omitempty"`
+	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy,omitempty"`
+}
+
+func newInitContainerValue(c *corev1.Container) initContainerValue {
+	return initContainerValue{Command: c.Command, Args: c.Args, RestartPolicy: c.RestartPolicy}
+}
+
 func (a *applier) plannedInitContainerTargets() []target {
 	var targets []target
 	for _, i := range a.plan.InitContainers {
 		targets = append(targets, initContainerTarget{i.Name})
+		for _, f := range inheritedFields {
+			targets = append(targets, inheritedTarget{i.Name, f.name})
+		}
+		for _, m := range i.Mounts {
+			targets = append(targets, mountTarget{i.Name, m.MountPath})
+		}
 	}
 	return targets
 }
@@ -51,6 +72,7 @@ func (a *applier) plannedInitContainerTargets() []target {
 func (a *applier) applyInitContainers() {
 	for i := range a.plan.InitContainers {
 		planned := a.buildInitContainer(&a.plan.InitContainers[i])
+		value := newInitContainerValue(&planned)
 		t := initContainerTarget{planned.Name}
 		existing := a.pod.containersByName[planned.Name]
 		switch {
@@ -58,31 +80,61 @@ func (a *applier) applyInitContainers() {
 			spec := &a.pod.template.Spec
 			spec.InitContainers = append(spec.InitContainers, planned)
 			a.pod.rebuildIndex()
-		case a.owned[t] || existing.isInit && sameInitContainer(existing.Container, &planned):
-			planned.Env = existing.Env
-			*existing.Container = planned
+		case a.owned[t] || existing.isInit && equality.Semantic.DeepEqual(t.currentValue(a.pod), value):
+			existing.Command, existing.Args, existing.RestartPolicy = value.Command, value.Args, value.RestartPolicy
 		default:
-			object := "container"
-			if existing.isInit {
-				object = "init container"
-			}
-			a.addReserved(existing.path.Child("name"), planned.Name, object)
+			a.denyInitContainer(t, existing, &planned)
 			continue
 		}
 		a.applied = append(a.applied, t)
+		c := a.pod.containersByName[planned.Name]
+		a.applyInherited(c, &planned)
+		for _, m := range planned.VolumeMounts {
+			a.applyInitContainerMount(c, m)
+		}
 	}
 }
 
-func sameInitContainer(a, b *corev1.Container) bool {
-	return equality.Semantic.DeepEqual(withoutEnvAndPullPolicy(a), withoutEnvAndPullPolicy(b))
+// denyInitContainer reports a container with the name of a planned init container.
+func (a *applier) denyInitContainer(t initContainerTarget, existing *container, planned *corev1.Container) {
+	if _, recorded := a.recorded[t]; !recorded || !existing.isInit {
+		object := "container"
+		if existing.isInit {
+			object = "init container"
+		}
+		a.addReserved(existing.path.Child("name"), planned.Name, object)
+		return
+	}
+	for _, f := range []struct {
+		name            string
+		current, wanted []string
+	}{
+		{name: "command", current: existing.Command, wanted: planned.Command},
+		{name: "args", current: existing.Args, wanted: planned.Args},
+	} {
+		if !slices.Equal(f.current, f.wanted) {
+			a.addChanged(existing.path.Child(f.name), strings.Join(f.current, " "), existing.path, "init container")
+			return
+		}
+	}
+	a.addChanged(existing.path.Child("restartPolicy"), string(ptr.Deref(existing.RestartPolicy, "")),
+		existing.path, "init container")
 }
 
-// withoutEnvAndPullPolicy returns a container without its variables, and without the pull policy,
-// whose default depends on the tag of the image.
-func withoutEnvAndPullPolicy(c *corev1.Container) corev1.Container {
-	stripped := *c
-	stripped.Env, stripped.ImagePullPolicy = nil, ""
-	return stripped
+// applyInitContainerMount adds a mount of the plan to an init container of the plan.
+func (a *applier) applyInitContainerMount(c *container, planned corev1.VolumeMount) {
+	t := mountTarget{c.Name, planned.MountPath}
+	i := slices.IndexFunc(c.VolumeMounts, t.matchesMount)
+	switch {
+	case i < 0:
+		c.VolumeMounts = append(c.VolumeMounts, planned)
+	case a.owned[t] || newMountValue(&c.VolumeMounts[i]) == newMountValue(&planned):
+		setMount(&c.VolumeMounts[i], &planned)
+	default:
+		a.addChanged(c.path.Child("volumeMounts").Index(i), c.VolumeMounts[i].Name, c.path, "init container")
+		return
+	}
+	a.applied = append(a.applied, t)
 }
 
 // buildInitContainer sets the defaults of the API server, so that a second admission sees no
@@ -96,7 +148,7 @@ func (a *applier) buildInitContainer(i *InitContainer) corev1.Container {
 		VolumeMounts:             i.Mounts,
 		ImagePullPolicy:          training.ImagePullPolicy,
 		SecurityContext:          training.SecurityContext.DeepCopy(),
-		Resources:                selectCPUAndMemory(training.Resources),
+		Resources:                selectResources(training.Resources),
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 	}
@@ -106,37 +158,4 @@ func (a *applier) buildInitContainer(i *InitContainer) corev1.Container {
 		c.Resources = minimalResources(training.Resources)
 	}
 	return c
-}
-
-// selectCPUAndMemory returns the CPU and memory of a container, without accelerators. An init
-// container with these resources does not increase the resources of its pod, because Kubernetes uses
-// the maximum of init containers and containers.
-func selectCPUAndMemory(r corev1.ResourceRequirements) corev1.ResourceRequirements {
-	selectFrom := func(list corev1.ResourceList) corev1.ResourceList {
-		var selected corev1.ResourceList
-		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			if amount, ok := list[name]; ok {
-				setQuantity(&selected, name, amount.DeepCopy())
-			}
-		}
-		return selected
-	}
-	return corev1.ResourceRequirements{Limits: selectFrom(r.Limits), Requests: selectFrom(r.Requests)}
-}
-
-// minimalResources returns the resources of a mostly idle container. It has the same limits and
-// requests as the model, because a quota requires them for all containers, and a pod of the QoS class
-// Guaranteed has equal limits and requests.
-func minimalResources(model corev1.ResourceRequirements) corev1.ResourceRequirements {
-	minimum := corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse("10m"),
-		corev1.ResourceMemory: resource.MustParse("16Mi"),
-	}
-	resources := selectCPUAndMemory(model)
-	for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
-		for name := range list {
-			list[name] = minimum[name].DeepCopy()
-		}
-	}
-	return resources
 }

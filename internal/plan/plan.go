@@ -73,6 +73,10 @@ type Env struct {
 type Label struct {
 	Name, Value string
 	Policy      ConflictPolicy
+	// Disables describes what the label disables, for a warning, if the labels or annotations of the pod
+	// template have one of the prefixes in DisabledPrefixes. Can be empty.
+	Disables         string
+	DisabledPrefixes []string
 }
 
 // Volume is a volume with its mounts in the training containers. A volume without mounts is for init

@@ -2,6 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -47,6 +50,10 @@ func (a *applier) applyPodLabels() {
 		existing, exists := a.pod.template.Labels[l.Name]
 		switch {
 		case !exists || a.owned[t]:
+			if key := a.findDisabledKey(l); !exists && key != nil {
+				a.addWarning(path, "Rollcall sets %q, which disables %s, although the pods have %s; "+
+					"to keep it, set the label yourself", l.Value, l.Disables, key)
+			}
 			if a.pod.template.Labels == nil {
 				a.pod.template.Labels = map[string]string{}
 			}
@@ -61,4 +68,25 @@ func (a *applier) applyPodLabels() {
 				gang.NewRemoveFix(path))
 		}
 	}
+}
+
+// findDisabledKey returns the path of the first label or annotation of the pod template that asks for what
+// a planned label disables; nil without one.
+func (a *applier) findDisabledKey(l Label) *field.Path {
+	template := a.pod.template
+	for _, m := range []struct {
+		name string
+		keys map[string]string
+	}{
+		{name: "labels", keys: template.Labels},
+		{name: "annotations", keys: template.Annotations},
+	} {
+		for _, key := range slices.Sorted(maps.Keys(m.keys)) {
+			hasPrefix := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+			if slices.ContainsFunc(l.DisabledPrefixes, hasPrefix) {
+				return templatePath.Child("metadata", m.name).Key(key)
+			}
+		}
+	}
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 )
 
@@ -22,13 +24,16 @@ type Record struct {
 	Env       map[string]digestsByName `json:"env,omitempty"`
 	Mounts    map[string]digestsByName `json:"mounts,omitempty"`
 	Resources map[string]digestsByName `json:"resources,omitempty"`
+	// Inherited is by container and field.
+	Inherited map[string]digestsByName `json:"inherited,omitempty"`
 	// InitContainers, Commands, RestartRules and TerminationMessagePolicies are by container.
 	InitContainers             digestsByName `json:"initContainers,omitempty"`
 	Commands                   digestsByName `json:"commands,omitempty"`
 	RestartRules               digestsByName `json:"restartRules,omitempty"`
 	TerminationMessagePolicies digestsByName `json:"terminationMessagePolicies,omitempty"`
-	// Volumes, Labels and DNSSearches belong to the pod template and are by name.
+	// Volumes, SizeLimits, Labels and DNSSearches belong to the pod template and are by name.
 	Volumes     digestsByName `json:"volumes,omitempty"`
+	SizeLimits  digestsByName `json:"sizeLimits,omitempty"`
 	Labels      digestsByName `json:"labels,omitempty"`
 	DNSSearches digestsByName `json:"dnsSearches,omitempty"`
 	// Fields are values below spec by path.
@@ -69,8 +74,8 @@ const maxRecordedTargets = 200
 // template. Some kinds have one value for each container, of which there are at most
 // [gang.MaxContainers].
 func (r *Record) maxTargets() int {
-	n := max(len(r.InitContainers), len(r.Volumes), len(r.Labels), len(r.DNSSearches))
-	for _, byContainer := range []map[string]digestsByName{r.Env, r.Mounts, r.Resources} {
+	n := max(len(r.InitContainers), len(r.Volumes), len(r.SizeLimits), len(r.Labels), len(r.DNSSearches))
+	for _, byContainer := range []map[string]digestsByName{r.Env, r.Mounts, r.Resources, r.Inherited} {
 		for _, digests := range byContainer {
 			n = max(n, len(digests))
 		}
@@ -89,6 +94,18 @@ func (r *Record) writeTo(w gang.Workload) error {
 	}
 	meta.Annotations[gang.AnnotationInjected] = string(text)
 	return nil
+}
+
+// TrainingContainers returns the names of the containers of a pod template that have recorded variables,
+// in the order of the template. Init containers are not included.
+func (r *Record) TrainingContainers(template *corev1.PodTemplateSpec) []string {
+	var names []string
+	for i := range template.Spec.Containers {
+		if name := template.Spec.Containers[i].Name; len(r.Env[name]) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // digestsByTarget returns the digests of the recorded targets.

@@ -17,16 +17,19 @@ var volumeTargets = targetKind{
 		for name, digest := range r.Volumes {
 			add(volumeTarget{name}, digest)
 		}
+		for name, digest := range r.SizeLimits {
+			add(sizeLimitTarget{name}, digest)
+		}
 		eachByContainer(r.Mounts, func(container, path string) target { return mountTarget{container, path} }, add)
 	},
 }
 
-// volumeTarget is a volume of the pod.
+// volumeTarget is a volume of the pod without the size limit, which is a target of its own.
 type volumeTarget struct{ name string }
 
 func (t volumeTarget) currentValue(p *podTemplate) any {
 	if v := p.findVolume(t.name); v != nil {
-		return *v
+		return withoutSizeLimit(v)
 	}
 	return nil
 }
@@ -48,7 +51,7 @@ func (t mountTarget) currentValue(p *podTemplate) any {
 	}
 	for _, m := range c.VolumeMounts {
 		if t.matchesMount(m) {
-			return m
+			return newMountValue(&m)
 		}
 	}
 	return nil
@@ -68,10 +71,27 @@ func (t mountTarget) matchesMount(m corev1.VolumeMount) bool {
 	return path.Clean(m.MountPath) == t.path
 }
 
+// mountValue contains the fields of a mount that a plan sets. Other webhooks can set others.
+type mountValue struct {
+	Name      string `json:"name"`
+	ReadOnly  bool   `json:"readOnly,omitempty"`
+	MountPath string `json:"mountPath"`
+	SubPath   string `json:"subPath,omitempty"`
+}
+
+func newMountValue(m *corev1.VolumeMount) mountValue {
+	return mountValue{Name: m.Name, ReadOnly: m.ReadOnly, MountPath: path.Clean(m.MountPath), SubPath: m.SubPath}
+}
+
+// setMount sets the fields of mountValue.
+func setMount(m, planned *corev1.VolumeMount) {
+	m.Name, m.MountPath, m.SubPath, m.ReadOnly = planned.Name, planned.MountPath, planned.SubPath, planned.ReadOnly
+}
+
 func (a *applier) plannedVolumeTargets() []target {
 	var targets []target
 	for _, v := range a.plan.Volumes {
-		targets = append(targets, volumeTarget{v.Name})
+		targets = append(targets, volumeTarget{v.Name}, sizeLimitTarget{v.Name})
 		for _, m := range v.Mounts {
 			targets = append(targets,
 				a.forEachTrainingContainer(func(name string) target { return mountTarget{name, m.MountPath} })...)
@@ -113,7 +133,7 @@ func (a *applier) applyMount(c *container, planned corev1.VolumeMount, policy Co
 	}
 	existing := &c.VolumeMounts[i]
 	if a.owned[t] {
-		*existing = planned
+		setMount(existing, &planned)
 		a.applied = append(a.applied, t)
 	}
 	if existing.Name == planned.Name {
@@ -133,16 +153,25 @@ func (a *applier) applyMount(c *container, planned corev1.VolumeMount, policy Co
 func (a *applier) applyVolume(v *Volume) {
 	t := volumeTarget{v.Name}
 	existing := a.pod.findVolume(v.Name)
+	_, recorded := a.recorded[t]
+	volumePath := templatePath.Child("spec", "volumes").Key(v.Name)
 	switch {
 	case existing == nil:
 		a.pod.template.Spec.Volumes = append(a.pod.template.Spec.Volumes, v.Volume)
-		a.applied = append(a.applied, t)
+		existing = a.pod.findVolume(v.Name)
 	case a.owned[t]:
+		limit := sizeLimit(existing)
+		*existing = *v.DeepCopy()
+		setSizeLimit(existing, limit)
+	case !recorded:
 		if !equality.Semantic.DeepEqual(*existing, v.Volume) {
-			*existing = v.Volume
+			a.addReserved(volumePath, v.Name, "volume")
 		}
-		a.applied = append(a.applied, t)
-	case !equality.Semantic.DeepEqual(*existing, v.Volume):
-		a.addReserved(templatePath.Child("spec", "volumes").Key(v.Name), v.Name, "volume")
+		return // the volume belongs to the user
+	case !equality.Semantic.DeepEqual(withoutSizeLimit(existing), withoutSizeLimit(&v.Volume)):
+		a.addChanged(volumePath, v.Name, volumePath, "volume")
+		return
 	}
+	a.applied = append(a.applied, t)
+	a.applySizeLimit(existing, sizeLimit(&v.Volume))
 }
