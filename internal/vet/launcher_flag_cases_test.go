@@ -84,6 +84,37 @@ func launcherFlagCases() map[vet.Code][]checkCase {
 				want:     []string{commandPath},
 			},
 			{
+				name: "rank of another pod in a role of one pod",
+				manifest: testJob{
+					name:        "train-worker",
+					ranks:       1,
+					labels:      "rollcall.training/role: worker",
+					annotations: "rollcall.training/roles: 'master=1,worker=1'",
+					container:   "command: [torchrun, --nnodes=2, --node_rank=0, train.py]",
+				}.String(),
+				want: []string{commandPath},
+			},
+			{
+				name: "same node rank in all pods of a role",
+				manifest: testJob{
+					name:        "train-worker",
+					labels:      "rollcall.training/role: worker",
+					annotations: "rollcall.training/roles: 'master=1,worker=2'",
+					container:   "command: [torchrun, --nnodes=3, --node_rank=1, train.py]",
+				}.String(),
+				want: []string{commandPath},
+			},
+			{
+				name: "rank of the only pod of a role",
+				manifest: testJob{
+					name:        "train-master",
+					ranks:       1,
+					labels:      "rollcall.training/role: master",
+					annotations: "rollcall.training/roles: 'master=1,worker=2'",
+					container:   "command: [torchrun, --nnodes=3, --node_rank=0, train.py]",
+				}.String(),
+			},
+			{
 				name:     "standalone in a gang of two pods",
 				manifest: testJob{container: "command: [python3, -u, -m, torch.distributed.run, --standalone, train.py]"}.String(),
 				want:     []string{commandPath},

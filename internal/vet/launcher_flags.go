@@ -92,13 +92,22 @@ func (f *flagChecker) checkLaunch(l command.Launch) {
 	}
 }
 
-// checkRank reports a flag for the rank of a node that has the same number in all pods. All
-// rendezvous backends but static assign the ranks themselves.
+// checkRank reports a flag for the rank of a node that has the same number in all pods, or that is not
+// the rank of the only pod of the workload. The leader of a JobSet, for example, may have --node_rank=0.
+// All rendezvous backends but static assign the ranks themselves.
 func (f *flagChecker) checkRank(name, display, fix string) {
 	backend, setsBackend := f.flags["rdzv-backend"]
 	assignsRanks := setsBackend && backend.Text != "static"
-	if rank, ok := f.number(name); ok && f.gang.Size > 1 && !assignsRanks {
-		f.add(fix, "--%s=%d is the same in all %d pods of the gang", display, rank, f.gang.Size)
+	rank, ok := f.number(name)
+	if !ok || f.gang.Size == 1 || assignsRanks {
+		return
+	}
+	countsProcesses := name == "base-rank"
+	switch pods := f.gang.OwnMember().Size; {
+	case pods > 1:
+		f.add(fix, "--%s=%d is the same in all %d pods of the workload", display, rank, pods)
+	case rank != int64(f.gang.RankOffset) && !countsProcesses:
+		f.add(fix, "--%s=%d, but the rank of the pod is %d", display, rank, f.gang.RankOffset)
 	}
 }
 

@@ -238,6 +238,13 @@ var launcherResultPattern = regexp.MustCompile(`rank (\d+) world_size (\d+) loss
 func runLauncherTraining(t *testing.T, example, name string, recipe cluster.Recipe, ranks int, patches ...string) {
 	t.Helper()
 	_, text := runLauncherExample(t, example, name, recipe, patches...)
+	checkTrainingResults(t, text, ranks)
+}
+
+// checkTrainingResults checks that a text contains the result of each rank, and that all ranks have
+// the same model and a lower loss than at the beginning.
+func checkTrainingResults(t *testing.T, text string, ranks int) {
+	t.Helper()
 	seen, models := map[string]bool{}, map[string]bool{}
 	for _, line := range launcherResultPattern.FindAllStringSubmatch(text, -1) {
 		t.Log(line[0])

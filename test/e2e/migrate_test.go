@@ -126,7 +126,9 @@ func (s *testCluster) migrateAndApply(t *testing.T, ns string, manifests ...stri
 	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := s.Kubectl(t.Context(), "--namespace", ns, "apply", "-f", file); err != nil {
+	if text, err := s.Kubectl(
+		t.Context(), "--namespace", ns, "apply", "--server-side", "--validate=strict", "-f", file,
+	); err != nil {
 		t.Fatalf("%v\n%s\n%s", err, text, out.String())
 	}
 }
@@ -183,24 +185,33 @@ func TestMigratePyTorchMaster(t *testing.T) {
 }
 
 // parameterServerProgram trains as programs of TensorFlow 1 do, which TensorFlow 2 still supports.
-// Parameter servers hold the variables and run indefinitely, and each worker takes steps.
+// Parameter servers hold the variables and run indefinitely, and the chief and each worker take steps.
+// An evaluator is not in the cluster: it reads the checkpoint after the last step in /model.
 const parameterServerProgram = `
-import json, os
+import json, os, time
 import tensorflow.compat.v1 as tf
 tf.disable_eager_execution()
 config = json.loads(os.environ["TF_CONFIG"])
 role, index = config["task"]["type"], config["task"]["index"]
+roles = ",".join(sorted(config["cluster"]))
+if role == "evaluator":
+    while not (path := tf.train.latest_checkpoint("/model")) or tf.train.load_variable(path, "global_step") < 60:
+        time.sleep(1)
+    print(role, index, "of", roles, "loss", (tf.train.load_variable(path, "w") - 3.0) ** 2, flush=True)
+    raise SystemExit
 cluster = tf.train.ClusterSpec(config["cluster"])
+chief = "chief" if "chief" in config["cluster"] else "worker"
 server = tf.distribute.Server(cluster, job_name=role, task_index=index)
 if role == "ps":
     print("ps", index, "serves", flush=True)
     server.join()
-with tf.device(tf.train.replica_device_setter(worker_device=f"/job:worker/task:{index}", cluster=cluster)):
+with tf.device(tf.train.replica_device_setter(worker_device=f"/job:{role}/task:{index}", cluster=cluster)):
     w = tf.get_variable("w", shape=[], initializer=tf.zeros_initializer())
     loss = tf.square(w - 3.0)
     step = tf.train.get_or_create_global_step()
     train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
-with tf.train.MonitoredTrainingSession(master=server.target, is_chief=index == 0,
+with tf.train.MonitoredTrainingSession(master=server.target, is_chief=(role, index) == (chief, 0),
+                                       checkpoint_dir="/model" if os.path.isdir("/model") else None,
                                        hooks=[tf.train.StopAtStepHook(last_step=60)]) as session:
     first = last = None
     while not session.should_stop():
