@@ -143,10 +143,10 @@ func newMetadataInputs() []AdversarialInput {
 		newAdversarialJob("framework of 2,000,000 bytes",
 			quoteAnnotation(gang.LabelFramework, strings.Repeat("a", adversarialBytes)), "", onlyContainer),
 		newAdversarialJob("4,900 labels", repeat(4900, `"example.com/%d":"x"`), "", onlyContainer),
-		AdversarialInput{Name: "name of 2,000,000 bytes", Kind: gang.Job,
+		{Name: "name of 2,000,000 bytes", Kind: gang.Job,
 			Object: `{"metadata":{"name":"` + strings.Repeat("a", adversarialBytes) +
 				`","labels":{"rollcall.training/framework":"pytorch"}},"spec":{"template":{"spec":{` + onlyContainer + `}}}}`},
-		AdversarialInput{Name: "5,000 managed fields", Kind: gang.Job,
+		{Name: "5,000 managed fields", Kind: gang.Job,
 			Object: `{"metadata":{"name":"train","labels":{"rollcall.training/framework":"pytorch"},"managedFields":[` +
 				separate(5000, `{"manager":"m","fieldsV1":{"f:a":{}},"time":"2026-01-01T00:00:00Z"}`) +
 				`]},"spec":{"template":{"spec":{` + onlyContainer + `}}}}`},

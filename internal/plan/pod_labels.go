@@ -71,9 +71,13 @@ func (a *applier) applyPodLabels() {
 }
 
 // findDisabledKey returns the path of the first label or annotation of the pod template that asks for what
-// a planned label disables; nil without one.
+// a planned label disables; nil without one, and if an annotation with the name and the value of the label
+// disables it, too.
 func (a *applier) findDisabledKey(l Label) *field.Path {
 	template := a.pod.template
+	if template.Annotations[l.Name] == l.Value {
+		return nil
+	}
 	for _, m := range []struct {
 		name string
 		keys map[string]string

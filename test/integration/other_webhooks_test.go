@@ -313,7 +313,7 @@ func checkHardened(t *testing.T, template *corev1.PodTemplateSpec) {
 	want := template.DeepCopy()
 	hardenTemplate(want)
 	if diff := cmp.Diff(want, template); diff != "" {
-		t.Errorf("the template lacks changes of the other webhook (-want +got):\n%s", diff)
+		t.Errorf("the template does not have changes of the other webhook (-want +got):\n%s", diff)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestReportIdentityFiles(t *testing.T) {
 			command: "mpirun -o IdentityFile=/home/mpi/.ssh/id_rsa", want: "/home/mpi/.ssh/id_rsa",
 		},
 		"a volume of the user has the file": {command: "ssh -i /root/.ssh/id_rsa worker-0", mountPath: "/root/.ssh"},
-		"a configuration is not a key":         {command: "cat /root/.ssh/config"},
+		"a configuration is not a key":      {command: "cat /root/.ssh/config"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			container := &corev1.Container{Command: []string{"sh", "-c", c.command}}
