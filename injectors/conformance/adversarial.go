@@ -150,11 +150,11 @@ func newMetadataInputs() []AdversarialInput {
 			Object: `{"metadata":{"name":"train","labels":{"rollcall.training/framework":"pytorch"},"managedFields":[` +
 				separate(5000, `{"manager":"m","fieldsV1":{"f:a":{}},"time":"2026-01-01T00:00:00Z"}`) +
 				`]},"spec":{"template":{"spec":{` + onlyContainer + `}}}}`},
-		AdversarialInput{Name: "5,000 volume claim templates", Kind: gang.StatefulSet,
+		{Name: "5,000 volume claim templates", Kind: gang.StatefulSet,
 			Object: `{"metadata":{"name":"train","labels":{"rollcall.training/framework":"pytorch"}},` +
 				`"spec":{"template":{"spec":{` +
 				onlyContainer + `}},"volumeClaimTemplates":[` + separate(5000, "{}") + `]}}`},
-		AdversarialInput{Name: "900,000 volume claim templates", Kind: gang.StatefulSet,
+		{Name: "900,000 volume claim templates", Kind: gang.StatefulSet,
 			Object: `{"metadata":{"name":"train","labels":{"rollcall.training/framework":"pytorch"}},` +
 				`"spec":{"template":{"spec":{` +
 				onlyContainer + `}},"volumeClaimTemplates":[` + separate(900_000, "{}") + `]}}`},
