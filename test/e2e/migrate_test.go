@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,7 @@ import (
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/seeds"
+	"rollcall.training/test/wait"
 )
 
 // readSeed reads one of the seed documents.
@@ -251,12 +253,13 @@ func TestMigrateParameterServer(t *testing.T) {
 	}
 	// The author set cleanPodPolicy: None, so the servers keep running. Their status must still
 	// report the success.
-	if set, err := s.client.AppsV1().StatefulSets(ns).Get(
-		t.Context(), "distributed-training-ps", metav1.GetOptions{},
-	); err != nil ||
-		set.Labels[gang.LabelPhase] != string(lifecycle.Succeeded) {
-		t.Errorf("the parameter servers do not report the success: %v, %v", set, err)
-	}
+	wait.For(t, "the success of the parameter servers", func(ctx context.Context) error {
+		set, err := s.client.AppsV1().StatefulSets(ns).Get(ctx, "distributed-training-ps", metav1.GetOptions{})
+		if phase := set.Labels[gang.LabelPhase]; err == nil && phase != string(lifecycle.Succeeded) {
+			return fmt.Errorf("phase %s", phase)
+		}
+		return err
+	})
 }
 
 // TestMigrateMPIJob migrates an mpirun with the author's flags and cleanPodPolicy Running.
