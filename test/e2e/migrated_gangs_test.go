@@ -145,9 +145,9 @@ func TestMigratedEvaluator(t *testing.T) {
 	}
 	s.migrateAndApply(t, ns, manifests...)
 	s.waitForTerminalPhase(t, ns, "estimate-chief", lifecycle.Succeeded)
-	for _, text := range []string{
-		"chief 0 of 1 loss", "worker 0 of 1 loss", "ps 0 serves", "evaluator 0 of chief,ps,worker loss",
-	} {
+	// The success of the chief is that of the gang. A worker that joins after the last step waits for a
+	// chief that has exited, so it need not print a loss.
+	for _, text := range []string{"chief 0 of 1 loss", "ps 0 serves", "evaluator 0 of chief,ps,worker loss"} {
 		s.waitForLogText(t, ns, "estimate", text, 1)
 	}
 	logs := s.readLogsByRole(t, ns, "estimate")
