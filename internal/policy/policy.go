@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/google/cel-go/cel"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -34,7 +36,19 @@ type scope struct {
 type check struct {
 	name string // scope/name
 	mode Mode
-	run  func(Input) []violation
+	run  func(*evaluation) []violation
+}
+
+// evaluation is the judgment of one input. All rules read the same variables.
+type evaluation struct {
+	Input
+	variables func() (cel.PartialActivation, error) // prepared for the first rule
+}
+
+func newEvaluation(in Input) *evaluation {
+	return &evaluation{Input: in, variables: sync.OnceValues(func() (cel.PartialActivation, error) {
+		return newVariables(in)
+	})}
 }
 
 // Namespace identifies the namespace of a gang.
@@ -74,13 +88,13 @@ func (p *Policy) compile(r *reader) {
 
 func (p *Policy) compileScope(name string, mode Mode, s Scope) scope {
 	compiled := scope{name: name}
-	add := func(key string, own Mode, run func(Input) []violation) {
+	add := func(key string, own Mode, run func(*evaluation) []violation) {
 		if effective := defaultMode(own, defaultMode(mode, ModeEnforce)); effective != ModeOff {
 			compiled.checks = append(compiled.checks, check{name: name + "/" + key, mode: effective, run: run})
 		}
 	}
 	for _, l := range s.Limits.list() {
-		add(l.key, l.mode(), func(in Input) []violation { return l.check(in.Facts) })
+		add(l.key, l.mode(), func(e *evaluation) []violation { return l.check(e.Facts) })
 	}
 	for _, rule := range s.Rules {
 		add(rule.Name, rule.Mode, rule.check)
@@ -141,6 +155,7 @@ func (p *Policy) Evaluate(in Input) []Finding {
 		return nil
 	}
 	profile, hasProfile := p.ProfileOf(in.Namespace)
+	e := newEvaluation(in)
 	var findings []Finding
 	for _, s := range p.scopes {
 		if s.name != ClusterScope && (!hasProfile || s.name != profile.Name) {
@@ -150,7 +165,7 @@ func (p *Policy) Evaluate(in Input) []Finding {
 			if p.isExempt(c.name, in) {
 				continue
 			}
-			for _, v := range c.run(in) {
+			for _, v := range c.run(e) {
 				findings = append(findings, p.newFinding(c, v))
 			}
 		}

@@ -139,7 +139,7 @@ func (r *reader) validateRule(path string, rule *Rule) {
 		return
 	}
 	// An expression that fails on a gang without labels would deny such gangs without a reason.
-	if _, err := rule.evaluate(newMinimalInput()); err != nil {
+	if _, err := rule.evaluate(newEvaluation(newMinimalInput())); err != nil {
 		r.add(path, "fails for a gang without any labels: %v; "+
 			"read optional values as in gang.labels[?'team'].orValue('')", err)
 	}
@@ -192,7 +192,7 @@ const (
 
 // check returns the violations of a gang. A rule that fails is violated: its author did not consider
 // this gang.
-func (r Rule) check(in Input) []violation {
+func (r Rule) check(e *evaluation) []violation {
 	path, message := r.Field, r.Message
 	if path == "" {
 		path = "metadata"
@@ -200,7 +200,7 @@ func (r Rule) check(in Input) []violation {
 	if message == "" {
 		message = "does not satisfy " + r.Expression
 	}
-	switch result, err := r.evaluate(in); {
+	switch result, err := r.evaluate(e); {
 	case err != nil:
 		return []violation{{field: path, message: fmt.Sprintf("cannot be judged: %v", err), excess: 1}}
 	case result == violated:
@@ -211,8 +211,8 @@ func (r Rule) check(in Input) []violation {
 	return nil
 }
 
-func (r Rule) evaluate(in Input) (verdict, error) {
-	variables, err := newVariables(in)
+func (r Rule) evaluate(e *evaluation) (verdict, error) {
+	variables, err := e.variables()
 	if err != nil {
 		return unknown, err
 	}
@@ -240,7 +240,7 @@ func newVariables(in Input) (cel.PartialActivation, error) {
 		"namespaceObject": map[string]any{
 			"metadata": map[string]any{"name": in.Namespace.Name, "labels": namespaceLabels},
 		},
-		"object": func() any { return convertWorkload(in) },
+		"object": sync.OnceValue(func() any { return convertWorkload(in) }),
 	}
 	var unknowns []*cel.AttributePatternType
 	if in.Facts.GPUsUnknown {

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,19 +14,16 @@ import (
 // number of processes. It gets the framework label and nothing else.
 func TestExistingJob(t *testing.T) {
 	s := requireCluster(t)
-	program, err := os.ReadFile(filepath.Join(repositoryRoot, "examples", "pytorch", "linear", "linear_regression.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	ns := s.createNamespace(t)
-	s.createProgram(t, ns, "linear_regression.py", string(program))
+	s.createExampleProgram(t, ns, "pytorch/linear/linear_regression.py")
 	for i, manifest := range s.readMigratedManifests(t, "job.yaml", cluster.Torch) {
 		if isJob := i == 1; isJob {
-			manifest, err = s.KubectlWithInput(
+			labeled, err := s.KubectlWithInput(
 				t.Context(), manifest, "label", "--local", "-f", "-", "rollcall.training/framework=pytorch", "-o", "yaml")
 			if err != nil {
 				t.Fatal(err)
 			}
+			manifest = labeled
 		}
 		if _, err := s.KubectlWithInput(t.Context(), manifest, "--namespace", ns, "apply", "-f", "-"); err != nil {
 			t.Fatal(err)

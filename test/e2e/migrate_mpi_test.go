@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -80,14 +78,10 @@ func TestMigrateLaunchers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile(filepath.Join(repositoryRoot, "examples", "mpi", "hosts.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, text := range map[string]string{"TrainJob": mpiTrainJobManifest, "JobSet": mpiJobSetManifest} {
 		t.Run(name, func(t *testing.T) {
 			ns := s.createNamespace(t)
-			s.createProgram(t, ns, "hosts.py", string(program))
+			s.createExampleProgram(t, ns, "mpi/hosts.py")
 			var manifests []string
 			for one := range strings.SplitSeq(text, "\n---\n") {
 				manifests = append(manifests, adaptManifest(t, one, image, mountProgram))

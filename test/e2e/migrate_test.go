@@ -270,11 +270,7 @@ func TestMigrateMPIJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	ns := s.createNamespace(t)
-	text, err := os.ReadFile(filepath.Join(repositoryRoot, "examples", "mpi", "hosts.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.createProgram(t, ns, "hosts.py", string(text))
+	s.createExampleProgram(t, ns, "mpi/hosts.py")
 	const name = "tensorflow-benchmarks"
 	s.migrateAndApply(t, ns, adaptManifest(t, extractManifest(
 		t, readSeed(t, "004_"), "MPIJob", name,

@@ -91,12 +91,8 @@ func TestMigratedGangs(t *testing.T) {
 				skipUnlessFullRun(t)
 			}
 			s := requireCluster(t)
-			program, err := os.ReadFile(filepath.Join(repositoryRoot, "examples", filepath.FromSlash(c.program)))
-			if err != nil {
-				t.Fatal(err)
-			}
 			ns := s.createNamespace(t)
-			s.createProgram(t, ns, filepath.Base(c.program), string(program))
+			s.createExampleProgram(t, ns, c.program)
 			s.migrateAndApply(t, ns, s.readMigratedManifests(t, c.manifest, c.recipe)...)
 			s.waitForTerminalPhase(t, ns, c.job, lifecycle.Succeeded)
 			logs := s.readLogsByRole(t, ns, c.gang)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,6 +51,16 @@ func (s *testCluster) createProgram(t *testing.T, ns, file, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// createExampleProgram creates the ConfigMap of createProgram from a file in examples.
+func (s *testCluster) createExampleProgram(t *testing.T, ns, path string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repositoryRoot, "examples", filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.createProgram(t, ns, filepath.Base(path), string(text))
 }
 
 func (s *testCluster) createJob(
