@@ -1,16 +1,35 @@
-// Command manager serves the admission webhooks of Rollcall and reconciles gangs.
+// Command manager runs the two parts of Rollcall: "manager webhook" serves the admission webhooks, and
+// "manager controller" reconciles gangs. Each part is a process, so that a failure of one of them does not
+// affect the other (docs/adr/0032-separate-webhook.md).
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
-	if err := runManager(ctrl.SetupSignalHandler(), os.Args[1:], os.Stderr); err != nil {
+	if err := newRootCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "rollcall manager:", err)
 		os.Exit(1)
 	}
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "manager",
+		Short:         "Run a part of Rollcall in a cluster",
+		SilenceErrors: true, // main prints the error
+		SilenceUsage:  true, // most errors are not errors of usage
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("a part is required: webhook or controller")
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(newWebhookCommand(), newControllerCommand())
+	return root
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 )
 
 func TestDetectClusterDomain(t *testing.T) {
@@ -103,77 +106,149 @@ func TestDelayShutdown(t *testing.T) {
 	})
 }
 
+// flagParser parses and validates the flags of one part.
+type flagParser interface {
+	addFlags(f *pflag.FlagSet)
+	validateFlags() error
+}
+
+func parseFlags(o flagParser, args ...string) error {
+	f := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	o.addFlags(f)
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	return o.validateFlags()
+}
+
 func TestParseFlags(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	for name, c := range map[string]struct {
+		options flagParser
 		args    []string
 		wantErr string // part of the error, empty if the flags are valid
 	}{
-		"only required flags": {
-			args: []string{"--namespace=rollcall-system"},
+		"only required flags of the webhook": {
+			options: &webhookOptions{},
+			args:    []string{"--namespace=rollcall-system"},
 		},
-		"no namespace": {
-			args:    nil,
+		"only required flags of the controller": {
+			options: &controllerOptions{},
+			args:    []string{"--namespace=rollcall-system"},
+		},
+		"no namespace of the webhook": {
+			options: &webhookOptions{},
+			wantErr: "--namespace",
+		},
+		"no namespace of the controller": {
+			options: &controllerOptions{},
 			wantErr: "--namespace",
 		},
 		"port out of range": {
-			args:    []string{"--namespace=a", "--webhook-port=70000"},
-			wantErr: "--webhook-port",
+			options: &webhookOptions{},
+			args:    []string{"--namespace=a", "--port=70000"},
+			wantErr: "--port",
 		},
 		"invalid cluster domain": {
+			options: &webhookOptions{},
 			args:    []string{"--namespace=a", "--cluster-domain=Not A Domain"},
 			wantErr: "--cluster-domain",
 		},
 		"negative delay": {
+			options: &webhookOptions{},
 			args:    []string{"--namespace=a", "--shutdown-delay=-1s"},
 			wantErr: "--shutdown-delay",
 		},
 		"invalid log level": {
+			options: &controllerOptions{},
 			args:    []string{"--namespace=a", "--log-level=loud"},
 			wantErr: "debug, info, warn or error",
 		},
 		"namespace selector": {
-			args: []string{"--namespace=a", `--namespace-selector={"matchLabels":{"team":"a"}}`},
+			options: &controllerOptions{},
+			args:    []string{"--namespace=a", `--namespace-selector={"matchLabels":{"team":"a"}}`},
 		},
 		"namespace selector with an unknown field": {
+			options: &controllerOptions{},
 			args:    []string{"--namespace=a", `--namespace-selector={"matchlabel":{"team":"a"}}`},
 			wantErr: "must be a LabelSelector as JSON",
 		},
 		"namespace selector with an invalid operator": {
+			options: &controllerOptions{},
 			args: []string{"--namespace=a",
 				`--namespace-selector={"matchExpressions":[{"key":"team","operator":"Equals"}]}`},
 			wantErr: "--namespace-selector",
 		},
 		"namespaces": {
-			args: []string{"--namespace=a", "--namespaces=team-a,team-b"},
+			options: &controllerOptions{},
+			args:    []string{"--namespace=a", "--namespaces=team-a,team-b"},
 		},
 		"namespace with an invalid name": {
+			options: &controllerOptions{},
 			args:    []string{"--namespace=a", "--namespaces=team-a,Team_B"},
 			wantErr: `--namespaces: invalid value "Team_B"`,
 		},
-		"unknown flag": {
-			args:    []string{"--namespace=a", "--no-such-flag"},
-			wantErr: "--no-such-flag",
+		"a flag of the controller on the webhook": {
+			options: &webhookOptions{},
+			args:    []string{"--namespace=a", "--leader-elect"},
+			wantErr: "--leader-elect",
 		},
 		"all errors are reported": {
-			args:    []string{"--log-level=loud"},
-			wantErr: "--namespace",
+			options: &webhookOptions{},
+			args:    []string{"--log-level=loud", "--port=0"},
+			wantErr: "--port",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parseFlags(c.args, io.Discard)
-			switch {
-			case c.wantErr == "" && err != nil:
-				t.Errorf("parseFlags returned the error %v", err)
-			case c.wantErr != "" && (err == nil || !strings.Contains(err.Error(), c.wantErr)):
-				t.Errorf("parseFlags returned the error %v, want an error with %q", err, c.wantErr)
-			}
+			checkError(t, parseFlags(c.options, c.args...), c.wantErr)
 		})
 	}
 	t.Setenv("POD_NAMESPACE", "from-the-pod")
-	if o, err := parseFlags(nil, io.Discard); err != nil || o.namespace != "from-the-pod" {
+	o := &controllerOptions{}
+	if err := parseFlags(o); err != nil || o.namespace != "from-the-pod" {
 		t.Errorf("the namespace is %q with the error %v, want the value of POD_NAMESPACE", o.namespace, err)
 	}
+}
+
+// checkError requires an error with a part of its text, or no error if want is empty.
+func checkError(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("the error is %v, want none", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("the error is %v, want an error with %q", err, want)
+	}
+}
+
+// TestRootCommand checks that the program requires the name of a part.
+func TestRootCommand(t *testing.T) {
+	for name, c := range map[string]struct {
+		args    []string
+		wantErr string
+	}{
+		"no part":                       {args: []string{}, wantErr: "webhook or controller"},
+		"an unknown part":               {args: []string{"scheduler"}, wantErr: `"scheduler"`},
+		"a flag without a part":         {args: []string{"--log-level=info"}, wantErr: "--log-level"},
+		"an invalid flag of the part":   {args: []string{"webhook", "--port=0", "--namespace=a"}, wantErr: "--port"},
+		"an argument without a meaning": {args: []string{"controller", "gangs"}, wantErr: `"gangs"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newRootCommand()
+			root.SetArgs(c.args)
+			root.SetOut(io.Discard)
+			root.SetErr(io.Discard)
+			checkError(t, root.ExecuteContext(t.Context()), c.wantErr)
+		})
+	}
+}
+
+// TestCacheCheck checks that the controller is ready only after its cache has been filled.
+func TestCacheCheck(t *testing.T) {
+	probe := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
+	checkError(t, newCacheCheck(&informertest.FakeInformers{Synced: new(true)})(probe), "")
+	checkError(t, newCacheCheck(&informertest.FakeInformers{Synced: new(false)})(probe), "waiting for the cache")
 }
 
 // TestChartLogLevels checks that the schema of the chart accepts exactly the log levels of the flag.
@@ -196,7 +271,7 @@ func TestChartLogLevels(t *testing.T) {
 		t.Errorf("the log levels of the schema differ (-want +got):\n%s", diff)
 	}
 	for _, level := range schema.Properties.LogLevel.Enum {
-		if _, err := parseFlags([]string{"--namespace=a", "--log-level=" + level}, io.Discard); err != nil {
+		if err := parseFlags(&webhookOptions{}, "--namespace=a", "--log-level="+level); err != nil {
 			t.Errorf("the flag --log-level rejects %q: %v", level, err)
 		}
 	}

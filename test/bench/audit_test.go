@@ -143,7 +143,7 @@ func (e auditEvent) toWriteKind() writeKind {
 // shortenUserName returns the last part of a user name: "job-controller" for
 // "system:serviceaccount:kube-system:job-controller".
 func shortenUserName(user string) string {
-	if user == installation.ServiceAccountUser {
+	if user == installation.ControllerUser || user == installation.WebhookUser {
 		return writerRollcall
 	}
 	return user[strings.LastIndex(user, ":")+1:]

@@ -109,7 +109,7 @@ func measureManagerUsage(t *testing.T, m *installation.Manager, h managerUsage) 
 	time.Sleep(idlePeriod)
 	h.IdleCPURate = (readCPUSeconds(t)["manager"] - before) / idlePeriod.Seconds()
 	var text bytes.Buffer
-	if err := m.WriteMetrics(t.Context(), &text); err != nil {
+	if err := m.Controller.WriteMetrics(t.Context(), &text); err != nil {
 		t.Fatal(err)
 	}
 	const mib = 1 << 20

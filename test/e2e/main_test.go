@@ -127,7 +127,8 @@ func (s *testCluster) dumpState(t *testing.T, ns string) {
 	for _, args := range [][]string{
 		{"get", "all,events", "-o", "wide"},
 		{"logs", "--selector", "rollcall.training/gang", "--prefix", "--tail=20"},
-		{"logs", "--namespace=" + installation.Namespace, "deployment/" + installation.Release, "--tail=30"},
+		{"logs", "--namespace=" + installation.Namespace, "deployment/" + installation.WebhookName, "--tail=30"},
+		{"logs", "--namespace=" + installation.Namespace, "deployment/" + installation.ControllerName, "--tail=30"},
 	} {
 		out, err := s.Kubectl(context.Background(), append([]string{"--namespace", ns}, args...)...)
 		t.Logf("kubectl %s:\n%s%v", strings.Join(args, " "), out, err)

@@ -57,8 +57,8 @@ func TestRollout(t *testing.T) {
 	}()
 	for range 2 {
 		for _, args := range [][]string{
-			{"rollout", "restart", "deployment/" + installation.Release},
-			{"rollout", "status", "deployment/" + installation.Release, "--timeout=3m"},
+			{"rollout", "restart", "deployment"},
+			{"rollout", "status", "deployment", "--timeout=3m"},
 		} {
 			if _, err := s.Kubectl(t.Context(), append([]string{
 				"--namespace", installation.Namespace,
@@ -69,7 +69,7 @@ func TestRollout(t *testing.T) {
 	}
 	wait.For(t, "the deletion of the old pods", func(ctx context.Context) error {
 		pods, err := s.client.CoreV1().Pods(installation.Namespace).List(ctx, metav1.ListOptions{})
-		if err == nil && len(pods.Items) != 2 {
+		if err == nil && len(pods.Items) != 4 {
 			err = fmt.Errorf("%d pods", len(pods.Items))
 		}
 		return err

@@ -32,8 +32,12 @@ const (
 	Release = "rollcall"
 	// Namespace is the namespace of the release.
 	Namespace = "rollcall-system"
-	// ServiceAccountUser is the user name of the manager for the API server.
-	ServiceAccountUser = "system:serviceaccount:" + Namespace + ":" + Release
+	// WebhookName and ControllerName are the names of the two Deployments and of their ServiceAccounts.
+	WebhookName    = Release + "-webhook"
+	ControllerName = Release + "-controller"
+	// WebhookUser and ControllerUser are the user names of the two parts for the API server.
+	WebhookUser    = "system:serviceaccount:" + Namespace + ":" + WebhookName
+	ControllerUser = "system:serviceaccount:" + Namespace + ":" + ControllerName
 	// RankWebhook is the name of the webhook that assigns ranks to pods.
 	RankWebhook = "pod-rank.rollcall.training"
 	// RankPolicy is the name of the admission policies that assign ranks to pods, and of their bindings.
@@ -116,8 +120,20 @@ func SingleObject[T runtime.Object](t testing.TB, objects []runtime.Object) T {
 	return found[0]
 }
 
-// installChart creates the objects of the chart, except the Deployment of the manager and its
-// Service.
+// FindDeployment returns the Deployment with a name. It fails the test if there is none.
+func FindDeployment(t testing.TB, objects []runtime.Object, name string) *appsv1.Deployment {
+	t.Helper()
+	for _, o := range objects {
+		if d, ok := o.(*appsv1.Deployment); ok && d.Name == name {
+			return d
+		}
+	}
+	t.Fatalf("the chart has no Deployment %s", name)
+	return nil
+}
+
+// installChart creates the objects of the chart, except the Deployments and the Services. The processes
+// get the arguments of the Deployments.
 func (m *Manager) installChart(t testing.TB) {
 	t.Helper()
 	ctx, options := t.Context(), metav1.CreateOptions{}
@@ -143,7 +159,11 @@ func (m *Manager) installChart(t testing.TB) {
 		case *rbacv1.RoleBinding:
 			must(m.Client.RbacV1().RoleBindings(o.Namespace).Create(ctx, o, options))
 		case *appsv1.Deployment:
-			m.namespaceSelectorFlag = findFlag(t, o, "--namespace-selector=")
+			if o.Name == WebhookName {
+				m.Webhook.args = o.Spec.Template.Spec.Containers[0].Args
+			} else {
+				m.Controller.args = o.Spec.Template.Spec.Containers[0].Args
+			}
 		case *admissionv1.MutatingWebhookConfiguration:
 			for i := range o.Webhooks {
 				m.replaceServiceByURL(&o.Webhooks[i].ClientConfig)
@@ -160,18 +180,6 @@ func (m *Manager) installChart(t testing.TB) {
 			must(nil, m.installPolicy(ctx, object))
 		}
 	}
-}
-
-// findFlag returns the flag of the manager's Deployment with a prefix.
-func findFlag(t testing.TB, d *appsv1.Deployment, prefix string) string {
-	t.Helper()
-	for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
-		if strings.HasPrefix(arg, prefix) {
-			return arg
-		}
-	}
-	t.Fatalf("the manager has no flag %s", prefix)
-	return ""
 }
 
 // installPolicy creates the object if it is an admission policy or a binding of a policy.
@@ -191,8 +199,8 @@ func (m *Manager) installPolicy(ctx context.Context, object runtime.Object) (err
 }
 
 // replaceServiceByURL replaces the Service of the chart, which has no pods, with the address of the
-// manager's process.
+// webhook's process.
 func (m *Manager) replaceServiceByURL(c *admissionv1.WebhookClientConfig) {
-	c.URL = ptr.To("https://" + net.JoinHostPort("localhost", strconv.Itoa(m.webhookPort)) + *c.Service.Path)
+	c.URL = ptr.To("https://" + net.JoinHostPort("localhost", strconv.Itoa(m.Webhook.webhookPort)) + *c.Service.Path)
 	c.Service = nil
 }

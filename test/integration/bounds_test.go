@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -114,13 +114,30 @@ func testChartBounds(t *testing.T, c *cluster.Cluster) {
 		"--set-json", `networkPolicy.apiServerCIDRs=["192.0.2.0/28"]`,
 		"--set-json", `networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"team":"monitoring"}}}]`)
 
-	policy := installation.SingleObject[*networkingv1.NetworkPolicy](t, objects)
-	policy.Namespace = "default"
-	if _, err := client.NetworkingV1().NetworkPolicies("default").Create(ctx, policy, dryRun); err != nil {
-		t.Errorf("creating the NetworkPolicy: %v", err)
+	ports := map[string][]string{}
+	for _, o := range objects {
+		policy, ok := o.(*networkingv1.NetworkPolicy)
+		if !ok {
+			continue
+		}
+		policy.Namespace = "default"
+		if _, err := client.NetworkingV1().NetworkPolicies("default").Create(ctx, policy, dryRun); err != nil {
+			t.Errorf("creating the NetworkPolicy %s: %v", policy.Name, err)
+		}
+		for _, rule := range policy.Spec.Ingress {
+			port := rule.Ports[0].Port.String()
+			ports[policy.Name] = append(ports[policy.Name], port)
+			if port == "webhook" && rule.From[0].IPBlock.CIDR != "192.0.2.0/28" {
+				t.Errorf("the webhook port allows %+v", rule.From)
+			}
+		}
 	}
-	if n := len(policy.Spec.Ingress); n != 3 || policy.Spec.Ingress[0].From[0].IPBlock.CIDR != "192.0.2.0/28" {
-		t.Errorf("the NetworkPolicy allows %+v", policy.Spec.Ingress)
+	wantPorts := map[string][]string{
+		installation.WebhookName:    {"webhook", "health", "metrics"},
+		installation.ControllerName: {"health", "metrics"},
+	}
+	if diff := cmp.Diff(wantPorts, ports); diff != "" {
+		t.Errorf("open ports: -want, +got:\n%s", diff)
 	}
 	for _, o := range renderChart(t, c, "--set", "flowSchema.enabled=false") {
 		switch o.(type) {
@@ -129,34 +146,44 @@ func testChartBounds(t *testing.T, c *cluster.Cluster) {
 		}
 	}
 
-	env := installation.SingleObject[*appsv1.Deployment](t, objects).Spec.Template.Spec.Containers[0].Env
-	if last := env[len(env)-1]; last.Name != "GOMEMLIMIT" || last.ValueFrom.ResourceFieldRef.Resource != "limits.memory" {
-		t.Errorf("the last variable is %+v, want GOMEMLIMIT", last)
-	}
-	unlimited := renderChart(t, c, "--set", "resources.limits=null")
-	for _, e := range installation.SingleObject[*appsv1.Deployment](t, unlimited).Spec.Template.Spec.Containers[0].Env {
-		if e.Name == "GOMEMLIMIT" {
-			t.Error("GOMEMLIMIT is set without a memory limit; it would be the memory of the node")
+	unlimited := renderChart(t, c, "--set", "webhook.resources.limits=null,controller.resources.limits=null")
+	for _, name := range []string{installation.WebhookName, installation.ControllerName} {
+		container := installation.FindDeployment(t, objects, name).Spec.Template.Spec.Containers[0]
+		last := container.Env[len(container.Env)-1]
+		if last.Name != "GOMEMLIMIT" || last.ValueFrom.ResourceFieldRef.Resource != "limits.memory" ||
+			last.ValueFrom.ResourceFieldRef.ContainerName != container.Name {
+			t.Errorf("%s: the last variable is %+v, want GOMEMLIMIT", name, last)
+		}
+		for _, e := range installation.FindDeployment(t, unlimited, name).Spec.Template.Spec.Containers[0].Env {
+			if e.Name == "GOMEMLIMIT" {
+				t.Errorf("%s: GOMEMLIMIT is set without a memory limit; it would be the memory of the node", name)
+			}
 		}
 	}
 	checkFlowSchema(t, c, client, installation.SingleObject[*flowcontrolv1.FlowSchema](t, objects))
 }
 
-// checkFlowSchema installs a FlowSchema and checks that it applies to requests of the managers.
+// checkFlowSchema installs a FlowSchema and checks that it applies to the requests of both parts.
 func checkFlowSchema(t *testing.T, c *cluster.Cluster, client kubernetes.Interface, schema *flowcontrolv1.FlowSchema) {
 	t.Helper()
 	created, err := client.FlowcontrolV1().FlowSchemas().Create(t.Context(), schema, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating the FlowSchema: %v", err)
 	}
+	for _, user := range []string{installation.WebhookUser, installation.ControllerUser} {
+		checkFlowSchemaOfUser(t, c, user, created)
+	}
+}
+
+func checkFlowSchemaOfUser(t *testing.T, c *cluster.Cluster, user string, created *flowcontrolv1.FlowSchema) {
+	t.Helper()
 	config := rest.CopyConfig(c.Config())
-	config.Impersonate.UserName = "system:serviceaccount:" + installation.Namespace + ":" +
-		schema.Spec.Rules[0].Subjects[0].ServiceAccount.Name
+	config.Impersonate.UserName = user
 	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait.For(t, "the FlowSchema to apply to the managers", func(ctx context.Context) error {
+	wait.For(t, "the FlowSchema to apply to "+user, func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/apis/batch/v1/jobs?limit=1", nil)
 		if err != nil {
 			return err

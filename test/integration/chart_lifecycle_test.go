@@ -63,14 +63,13 @@ func testChartLifecycle(t *testing.T, c *cluster.Cluster) {
 
 // testOwnerReferences checks that the objects created at run time are deleted with the release.
 func testOwnerReferences(t *testing.T, client kubernetes.Interface) {
-	account, err := client.CoreV1().ServiceAccounts(installation.Namespace).Get(
-		t.Context(), installation.Release, metav1.GetOptions{},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID}}
-	check := func(kind string, get func() (metav1.Object, error)) {
+	check := func(kind, accountName string, get func() (metav1.Object, error)) {
+		account, err := client.CoreV1().ServiceAccounts(installation.Namespace).
+			Get(t.Context(), accountName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID}}
 		wait.For(t, "the owner of the "+kind, func(context.Context) error {
 			o, err := get()
 			if err != nil {
@@ -85,8 +84,8 @@ func testOwnerReferences(t *testing.T, client kubernetes.Interface) {
 	secret := func() (metav1.Object, error) {
 		return client.CoreV1().Secrets(installation.Namespace).Get(t.Context(), "rollcall-ca", metav1.GetOptions{})
 	}
-	check("Secret", secret)
-	check("Lease", func() (metav1.Object, error) {
+	check("Secret", installation.WebhookName, secret)
+	check("Lease", installation.ControllerName, func() (metav1.Object, error) {
 		return client.CoordinationV1().Leases(installation.Namespace).Get(t.Context(), "rollcall", metav1.GetOptions{})
 	})
 	if err := client.CoreV1().Secrets(installation.Namespace).Delete(
@@ -94,7 +93,7 @@ func testOwnerReferences(t *testing.T, client kubernetes.Interface) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	check("recreated Secret", secret)
+	check("recreated Secret", installation.WebhookName, secret)
 }
 
 // testSecondRelease checks that a second release in the cluster is rejected, because both would inject
@@ -108,10 +107,10 @@ func testSecondRelease(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// testServiceOwners checks that the manager has the permission to make a later member an owner of
+// testServiceOwners checks that the controller has the permission to make a later member an owner of
 // the Service.
 func testServiceOwners(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
-	services := kubernetes.NewForConfigOrDie(newManagerConfig(t, c.Config())).CoreV1().Services("default")
+	services := kubernetes.NewForConfigOrDie(newManagerConfig(t, c.Config(), installation.ControllerName)).CoreV1().Services("default")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "gang-", Labels: map[string]string{
 			"app.kubernetes.io/managed-by": "rollcall", gang.LabelGang: "chart"}},
@@ -232,14 +231,12 @@ func newChartJob(labels map[string]string) *batchv1.Job {
 	}
 }
 
-// runCertsAsManager runs the manager's code for certificates and owners with the ServiceAccount of
-// the chart.
+// runCertsAsManager runs the code for certificates and owners with the ServiceAccounts of the chart.
 func runCertsAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, stop func()) {
 	t.Helper()
-	config := newManagerConfig(t, c.Config())
-	client := kubernetes.NewForConfigOrDie(config)
+	controller := kubernetes.NewForConfigOrDie(newManagerConfig(t, c.Config(), installation.ControllerName))
 	source, err := certs.NewSource(certs.Options{
-		RESTConfig:              config,
+		RESTConfig:              newManagerConfig(t, c.Config(), installation.WebhookName),
 		Namespace:               installation.Namespace,
 		SecretName:              "rollcall-ca",
 		DNSNames:                []string{"rollcall.rollcall-system.svc"},
@@ -257,7 +254,7 @@ func runCertsAsManager(t *testing.T, c *cluster.Cluster) (source *certs.Source, 
 		}
 	})
 	running.Go(func() {
-		if err := owner.KeepLeaseOwned(ctx, client, installation.Namespace, "rollcall"); err != nil {
+		if err := owner.KeepLeaseOwned(ctx, controller, installation.Namespace, "rollcall"); err != nil {
 			t.Errorf("KeepLease(...): %v", err)
 		}
 	})

@@ -17,26 +17,47 @@ import (
 // securityPage is the page with the table of permissions.
 const securityPage = "../../docs/reference/security.md"
 
-// chartRules are the rules that the chart grants to the managers, by scope.
+// chartRules are the rules that the chart grants to one part of Rollcall, by scope.
 type chartRules struct {
 	clusterWide []rbacv1.PolicyRule
 	// byNamespace contains the rules of Roles by their namespace.
 	byNamespace map[string][]rbacv1.PolicyRule
 }
 
-func renderRules(t *testing.T, c *cluster.Cluster, args ...string) chartRules {
+// renderRules returns the rules of each ServiceAccount of the chart. It follows the bindings.
+func renderRules(t *testing.T, c *cluster.Cluster, args ...string) map[string]chartRules {
 	t.Helper()
-	rules := chartRules{byNamespace: map[string][]rbacv1.PolicyRule{}}
-	for _, o := range renderChart(t, c, args...) {
+	objects := renderChart(t, c, args...)
+	roles := map[string][]rbacv1.PolicyRule{}
+	for _, o := range objects {
 		switch role := o.(type) {
 		case *rbacv1.ClusterRole:
-			rules.clusterWide = append(rules.clusterWide, role.Rules...)
+			roles["ClusterRole/"+role.Name] = role.Rules
 		case *rbacv1.Role:
-			rules.byNamespace[role.Namespace] = append(rules.byNamespace[role.Namespace], role.Rules...)
+			roles[role.Namespace+"/Role/"+role.Name] = role.Rules
 		}
 	}
-	if len(rules.clusterWide) == 0 || len(rules.byNamespace[installation.Namespace]) == 0 {
-		t.Fatalf("rules %+v: want some in the cluster and some in the namespace of the release", rules)
+	rules := map[string]chartRules{
+		installation.WebhookName:    {byNamespace: map[string][]rbacv1.PolicyRule{}},
+		installation.ControllerName: {byNamespace: map[string][]rbacv1.PolicyRule{}},
+	}
+	bound := 0
+	for _, o := range objects {
+		switch binding := o.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			of := rules[binding.Subjects[0].Name]
+			of.clusterWide = append(of.clusterWide, roles["ClusterRole/"+binding.RoleRef.Name]...)
+			rules[binding.Subjects[0].Name] = of
+			bound++
+		case *rbacv1.RoleBinding:
+			of := rules[binding.Subjects[0].Name]
+			of.byNamespace[binding.Namespace] = append(of.byNamespace[binding.Namespace],
+				roles[binding.Namespace+"/"+binding.RoleRef.Kind+"/"+binding.RoleRef.Name]...)
+			bound++
+		}
+	}
+	if bound != len(roles) || len(rules) != 2 {
+		t.Fatalf("%d bindings for %d roles and %d accounts", bound, len(roles), len(rules))
 	}
 	return rules
 }
@@ -54,7 +75,16 @@ func verbs(rules []rbacv1.PolicyRule, resource string) []string {
 
 // testChartRBAC checks that the permissions are minimal, and that they drop with the features.
 func testChartRBAC(t *testing.T, c *cluster.Cluster) {
-	rules := renderRules(t, c)
+	all := renderRules(t, c)
+	for account, rules := range all {
+		t.Run(account, func(t *testing.T) { testMinimalRules(t, rules) })
+	}
+	testSeparateRules(t, all)
+	testDroppedPermissions(t, c, all[installation.ControllerName])
+}
+
+// testMinimalRules checks that there are no rules for all objects of a kind if names are possible.
+func testMinimalRules(t *testing.T, rules chartRules) {
 	own := rules.byNamespace[installation.Namespace]
 	if len(rules.byNamespace) != 1 {
 		t.Errorf("Roles in %d namespaces, want only the namespace of the release", len(rules.byNamespace))
@@ -79,17 +109,46 @@ func testChartRBAC(t *testing.T, c *cluster.Cluster) {
 			t.Errorf("%v of any name: %v", rule.Verbs, rule)
 		}
 	}
+}
+
+// testSeparateRules checks that the webhook has no permissions on gangs, and that the controller has none
+// on certificates.
+func testSeparateRules(t *testing.T, all map[string]chartRules) {
+	webhook, controller := all[installation.WebhookName], all[installation.ControllerName]
+	for _, rule := range slices.Concat(webhook.clusterWide, webhook.byNamespace[installation.Namespace]) {
+		for _, resource := range rule.Resources {
+			if resource != "secrets" && !strings.HasSuffix(resource, "webhookconfigurations") {
+				t.Errorf("the webhook may %v %s", rule.Verbs, resource)
+			}
+		}
+	}
+	if len(verbs(webhook.clusterWide, "secrets")) > 0 {
+		t.Error("the webhook may access Secrets in the whole cluster")
+	}
+	for _, rule := range controller.clusterWide {
+		if slices.Contains(rule.APIGroups, "admissionregistration.k8s.io") {
+			t.Errorf("the controller may %v %v", rule.Verbs, rule.Resources)
+		}
+	}
+	if v := verbs(controller.byNamespace[installation.Namespace], "secrets"); len(v) > 0 {
+		t.Errorf("the controller may %v Secrets in the namespace of the release", v)
+	}
+}
+
+// testDroppedPermissions checks that values drop permissions of the controller.
+func testDroppedPermissions(t *testing.T, c *cluster.Cluster, rules chartRules) {
+	t.Helper()
 	for feature, dropped := range map[string]struct{ resource, verb string }{
 		"createKeyPairs": {resource: "secrets", verb: "create"},
 		"deletePods":     {resource: "pods", verb: "deletecollection"},
 		"untrackPods":    {resource: "pods/status", verb: "patch"},
 	} {
 		if !slices.Contains(verbs(rules.clusterWide, dropped.resource), dropped.verb) {
-			t.Errorf("the managers must not %s %s by default", dropped.verb, dropped.resource)
+			t.Errorf("the controller must not %s %s by default", dropped.verb, dropped.resource)
 		}
-		without := renderRules(t, c, "--set", "permissions."+feature+"=false")
+		without := renderRules(t, c, "--set", "permissions."+feature+"=false")[installation.ControllerName]
 		if slices.Contains(verbs(without.clusterWide, dropped.resource), dropped.verb) {
-			t.Errorf("without %s, the managers may still %s %s", feature, dropped.verb, dropped.resource)
+			t.Errorf("without %s, the controller may still %s %s", feature, dropped.verb, dropped.resource)
 		}
 	}
 }
@@ -97,27 +156,25 @@ func testChartRBAC(t *testing.T, c *cluster.Cluster) {
 // testPermissionTable checks that the table of the security page contains each rule of the chart and
 // nothing else.
 func testPermissionTable(t *testing.T, c *cluster.Cluster) {
-	rules := renderRules(t, c)
+	all := renderRules(t, c)
 	var want []string
-	add := func(scope string, rules []rbacv1.PolicyRule) {
+	add := func(part, scope string, rules []rbacv1.PolicyRule) {
 		for _, rule := range rules {
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {
 					if group == "events.k8s.io" {
 						continue // a second API of the same objects
 					}
-					want = append(want, fmt.Sprintf("| %s | %s | %s |", scope, resource, strings.Join(rule.Verbs, ", ")))
+					want = append(want, fmt.Sprintf("| %s | %s | %s | %s |", part, scope, resource, strings.Join(rule.Verbs, ", ")))
 				}
 			}
 		}
 	}
-	add("gangs", slices.DeleteFunc(slices.Clone(rules.clusterWide), func(r rbacv1.PolicyRule) bool {
-		return len(r.ResourceNames) > 0 || slices.Contains(r.Resources, "namespaces")
-	}))
-	add("cluster", slices.DeleteFunc(slices.Clone(rules.clusterWide), func(r rbacv1.PolicyRule) bool {
-		return len(r.ResourceNames) == 0 && !slices.Contains(r.Resources, "namespaces")
-	}))
-	add("own namespace", rules.byNamespace[installation.Namespace])
+	webhook, controller := all[installation.WebhookName], all[installation.ControllerName]
+	add("webhook", "cluster", webhook.clusterWide)
+	add("webhook", "own namespace", webhook.byNamespace[installation.Namespace])
+	add("controller", "gangs", controller.clusterWide)
+	add("controller", "own namespace", controller.byNamespace[installation.Namespace])
 	page, err := os.ReadFile(securityPage)
 	if err != nil {
 		t.Fatal(err)
@@ -125,8 +182,8 @@ func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 	var got []string
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(line, "|")
-		if len(cells) > 4 && slices.Contains([]string{"gangs", "cluster", "own namespace"}, strings.TrimSpace(cells[1])) {
-			got = append(got, strings.Join(cells[:4], "|")+"|")
+		if len(cells) > 5 && slices.Contains([]string{"webhook", "controller"}, strings.TrimSpace(cells[1])) {
+			got = append(got, strings.Join(cells[:5], "|")+"|")
 		}
 	}
 	slices.Sort(want)
@@ -134,12 +191,12 @@ func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("permissions in %s: -want, +got:\n%s", securityPage, diff)
 	}
-	withNamespaces := renderRules(t, c, "--set", "namespaces={a,b}")
+	withNamespaces := renderRules(t, c, "--set", "namespaces={a,b}")[installation.ControllerName]
+	if len(withNamespaces.clusterWide) > 0 {
+		t.Errorf("with a list of namespaces, the controller has permissions in the whole cluster: %v", withNamespaces.clusterWide)
+	}
 	for _, namespace := range []string{"a", "b"} {
-		ofGangs := slices.DeleteFunc(slices.Clone(rules.clusterWide), func(r rbacv1.PolicyRule) bool {
-			return len(r.ResourceNames) > 0 || slices.Contains(r.Resources, "namespaces")
-		})
-		if diff := cmp.Diff(ofGangs, withNamespaces.byNamespace[namespace]); diff != "" {
+		if diff := cmp.Diff(controller.clusterWide, withNamespaces.byNamespace[namespace]); diff != "" {
 			t.Errorf("permissions in the namespace %s: -want, +got:\n%s", namespace, diff)
 		}
 	}

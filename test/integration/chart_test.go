@@ -43,7 +43,7 @@ func TestChart(t *testing.T) {
 		"RBAC":      testChartRBAC,
 		"RBACTable": testPermissionTable,
 		"Replicas":  testPodDisruptionBudget,
-		"Pod":       testManagerPod,
+		"Pods":      testManagerPods,
 		"Schema":    testValuesSchema,
 		"Lifecycle": testChartLifecycle,
 	} {
@@ -108,7 +108,7 @@ func testWebhookSelectors(t *testing.T, c *cluster.Cluster) {
 				}
 			}
 			if got := renderNamespaceSelectorFlag(t, c, tc.args...); !cmp.Equal(tc.want, got) {
-				t.Errorf("the flag of the manager differs: -want, +got:\n%s", cmp.Diff(tc.want, got))
+				t.Errorf("the flag of the controller differs: -want, +got:\n%s", cmp.Diff(tc.want, got))
 			}
 			webhooks := renderWebhooks(t, c, tc.args...)
 			for _, name := range slices.Sorted(maps.Keys(webhooks)) {
@@ -120,18 +120,18 @@ func testWebhookSelectors(t *testing.T, c *cluster.Cluster) {
 					t.Errorf("%s: namespaceSelector: -want, +got:\n%s", name, diff)
 				}
 				if w.ClientConfig.CABundle != nil {
-					t.Errorf("%s: the chart sets caBundle, which the manager owns", name)
+					t.Errorf("%s: the chart sets caBundle, which the webhook owns", name)
 				}
 			}
 		})
 	}
 }
 
-// renderNamespaceSelectorFlag returns the selector in the flag --namespace-selector of the manager.
+// renderNamespaceSelectorFlag returns the selector in the flag --namespace-selector of the controller.
 func renderNamespaceSelectorFlag(t *testing.T, c *cluster.Cluster, args ...string) metav1.LabelSelector {
 	t.Helper()
 	var out metav1.LabelSelector
-	deployment := installation.SingleObject[*appsv1.Deployment](t, renderChart(t, c, args...))
+	deployment := installation.FindDeployment(t, renderChart(t, c, args...), installation.ControllerName)
 	for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
 		if text, ok := strings.CutPrefix(arg, "--namespace-selector="); ok {
 			if err := json.Unmarshal([]byte(text), &out); err != nil {
@@ -189,42 +189,72 @@ func checkWebhookRules(t *testing.T, c *cluster.Cluster, ofPods string, args ...
 	}
 }
 
-// testPodDisruptionBudget checks that the chart has a budget only if there is more than one
-// manager.
+// testPodDisruptionBudget checks that the chart has a budget only for a Deployment with more than one
+// pod.
 func testPodDisruptionBudget(t *testing.T, c *cluster.Cluster) {
 	cases := map[string]struct {
 		args []string
-		want int
+		want []string
 	}{
-		"default has a budget for drains":           {want: 1},
-		"single replica has none, to permit drains": {args: []string{"--set", "replicas=1"}, want: 0},
-		"values disable the budget":                 {args: []string{"--set", "podDisruptionBudget.enabled=false"}, want: 0},
+		"default has budgets for drains": {
+			want: []string{installation.ControllerName, installation.WebhookName},
+		},
+		"single webhook has none, to permit drains": {
+			args: []string{"--set", "webhook.replicas=1"},
+			want: []string{installation.ControllerName},
+		},
+		"single controller has none, to permit drains": {
+			args: []string{"--set", "controller.replicas=1"},
+			want: []string{installation.WebhookName},
+		},
+		"values disable the budgets": {
+			args: []string{"--set", "podDisruptionBudget.enabled=false"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := 0
+			var got []string
 			for _, o := range renderChart(t, c, tc.args...) {
-				if _, ok := o.(*policyv1.PodDisruptionBudget); ok {
-					got++
+				budget, ok := o.(*policyv1.PodDisruptionBudget)
+				if !ok {
+					continue
+				}
+				got = append(got, budget.Name)
+				deployment := installation.FindDeployment(t, renderChart(t, c, tc.args...), budget.Name)
+				if diff := cmp.Diff(deployment.Spec.Selector, budget.Spec.Selector); diff != "" {
+					t.Errorf("selector of %s: -Deployment, +budget:\n%s", budget.Name, diff)
 				}
 			}
-			if got != tc.want {
-				t.Errorf("%d PodDisruptionBudgets, want %d", got, tc.want)
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("PodDisruptionBudgets: -want, +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// testManagerPod checks that the pod is restricted, and that it has enough time to shut down.
-func testManagerPod(t *testing.T, c *cluster.Cluster) {
-	deployment := installation.SingleObject[*appsv1.Deployment](t, renderChart(t, c,
-		"--set", "shutdownDelaySeconds=30,webhook.timeoutSeconds=7,image.digest=sha256:"+strings.Repeat("a", 64)))
+// testManagerPods checks that the pods of both Deployments are restricted, and that they have enough
+// time to shut down.
+func testManagerPods(t *testing.T, c *cluster.Cluster) {
+	objects := renderChart(t, c,
+		"--set", "shutdownDelaySeconds=30,webhook.timeoutSeconds=7,image.digest=sha256:"+strings.Repeat("a", 64))
+	for name, minGracePeriod := range map[string]int64{
+		installation.WebhookName:    30 + 7, // the shutdown delay and the timeout of the API servers
+		installation.ControllerName: 30,     // the grace period of the process
+	} {
+		t.Run(name, func(t *testing.T) {
+			testManagerPod(t, c, installation.FindDeployment(t, objects, name), minGracePeriod)
+		})
+	}
+}
+
+func testManagerPod(t *testing.T, c *cluster.Cluster, deployment *appsv1.Deployment, minGracePeriod int64) {
 	if got := deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.String(); got != "0" {
-		t.Errorf("maxUnavailable %s: a rollout can make the webhook unavailable", got)
+		t.Errorf("maxUnavailable %s: a rollout can make the pods unavailable", got)
 	}
 	pod := deployment.Spec.Template.Spec
-	if got := *pod.TerminationGracePeriodSeconds; got <= 30+7 {
-		t.Errorf("terminationGracePeriodSeconds %d: calls at the end of the shutdown delay are aborted", got)
+	if got := *pod.TerminationGracePeriodSeconds; got <= minGracePeriod {
+		t.Errorf("terminationGracePeriodSeconds %d: requests at the end of the shutdown are aborted", got)
 	}
 	if want, got := "rollcall/manager@sha256:"+strings.Repeat("a", 64), pod.Containers[0].Image; got != want {
 		t.Errorf("image %q, want %q", got, want)
@@ -253,17 +283,21 @@ func testValuesSchema(t *testing.T, c *cluster.Cluster) {
 	cases := map[string]struct {
 		set, want string
 	}{
-		"unknown value":               {set: "replica=3", want: "'replica'"},
-		"unknown nested value":        {set: "webhook.timeout=3", want: "'timeout'"},
-		"unknown failurePolicy":       {set: "webhook.failurePolicy=Maybe", want: "/webhook/failurePolicy"},
-		"timeout above 30 s":          {set: "webhook.timeoutSeconds=31", want: "/webhook/timeoutSeconds"},
-		"tag as digest":               {set: "image.digest=latest", want: "/image/digest"},
-		"unknown rank mode":           {set: "rankOffset.mode=both", want: "/rankOffset/mode"},
-		"own namespace in the list":   {set: "namespaces={rollcall-system}", want: "namespaces: rollcall-system"},
-		"invalid namespace":           {set: "namespaces={Team_A}", want: "/namespaces/0"},
-		"unknown permission":          {set: "permissions.readSecrets=true", want: "'readSecrets'"},
-		"webhook on the probe port":   {set: "webhook.port=8081", want: "/webhook/port"},
-		"webhook on the metrics port": {set: "webhook.port=8080", want: "metrics.port: must differ from webhook.port (8080)"},
+		"unknown value": {set: "replica=3", want: "'replica'"},
+		"replicas of both Deployments": {set: "replicas=3",
+			want: "replicas: the webhook and the controller are separate Deployments; " +
+				"set webhook.replicas and controller.replicas"},
+		"resources of both Deployments": {set: "resources.limits.memory=1Gi", want: "set webhook.resources and controller.resources"},
+		"unknown nested value":          {set: "webhook.timeout=3", want: "'timeout'"},
+		"unknown failurePolicy":         {set: "webhook.failurePolicy=Maybe", want: "/webhook/failurePolicy"},
+		"timeout above 30 s":            {set: "webhook.timeoutSeconds=31", want: "/webhook/timeoutSeconds"},
+		"tag as digest":                 {set: "image.digest=latest", want: "/image/digest"},
+		"unknown rank mode":             {set: "rankOffset.mode=both", want: "/rankOffset/mode"},
+		"own namespace in the list":     {set: "namespaces={rollcall-system}", want: "namespaces: rollcall-system"},
+		"invalid namespace":             {set: "namespaces={Team_A}", want: "/namespaces/0"},
+		"unknown permission":            {set: "permissions.readSecrets=true", want: "'readSecrets'"},
+		"webhook on the probe port":     {set: "webhook.port=8081", want: "/webhook/port"},
+		"webhook on the metrics port":   {set: "webhook.port=8080", want: "metrics.port: must differ from webhook.port (8080)"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -54,14 +54,14 @@ var crashScenarios = map[string]func(*testing.T, *crashProxy, string){
 	"Failure": runFailureScenario,
 }
 
-// TestManagerCrash kills the manager right after a write, before the manager receives the response,
+// TestManagerCrash kills the controller right after a write, before the controller receives the response,
 // and starts it again. It repeats this for each crash point. The result of the gang must be the
-// same each time. Crashes between two writes need no test, because the manager has no other state
+// same each time. Crashes between two writes need no test, because the controller has no other state
 // to lose.
 func TestManagerCrash(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
-	p := newCrashProxy(t, m)
+	p := newCrashProxy(t, m, m.Controller)
 	for name, life := range crashScenarios {
 		t.Run(name, func(t *testing.T) {
 			by := crashInterval(t)
@@ -85,11 +85,11 @@ func TestManagerCrash(t *testing.T) {
 	}
 }
 
-// TestLeaderCrash kills the leader of two managers right after one of its writes. The other manager
+// TestLeaderCrash kills the leader of two controllers right after one of its writes. The other one
 // takes over when the lease expires. The result of the gang must be the same.
 func TestLeaderCrash(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
-	other := &manager{installation.NewWithChart(t, c, []string{"--set", "replicas=2"}, "--leader-elect")}
+	m := &manager{installation.NewWithLeaderElection(t, c)}
 	for name, life := range crashScenarios {
 		t.Run(name, func(t *testing.T) {
 			points := []int{6} // the write that stops or ends the gang; the lease expires after 15 s
@@ -104,13 +104,13 @@ func TestLeaderCrash(t *testing.T) {
 			for _, k := range points {
 				done := false
 				t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
-					other.Stop(t) // this releases the lease
-					p := newCrashProxy(t, &manager{other.NewReplica(t)})
+					m.Controller.Stop(t) // this releases the lease
+					p := newCrashProxy(t, m, m.NewController(t))
 					p.hasStandby = true
 					p.waitForLeadership(t)
-					other.Start(t)
+					m.Controller.Start(t)
 					p.scheduleCrash(k)
-					life(t, p, other.createNamespace(t))
+					life(t, p, m.createNamespace(t))
 					if done = !p.hasCrashed(); !done {
 						t.Logf("killed after %.100s", p.writes[k-1])
 					}
@@ -123,7 +123,7 @@ func TestLeaderCrash(t *testing.T) {
 	}
 }
 
-// waitForLeadership waits until the manager behind the proxy is the leader.
+// waitForLeadership waits until the controller behind the proxy is the leader.
 func (p *crashProxy) waitForLeadership(t *testing.T) {
 	t.Helper()
 	wait.For(t, "the leader", func(ctx context.Context) error {
@@ -135,26 +135,27 @@ func (p *crashProxy) waitForLeadership(t *testing.T) {
 	})
 }
 
-// crashProxy is a proxy between the manager and the API server that kills the manager after a given
-// write.
+// crashProxy is a proxy between a controller and the API server that kills the controller after a
+// given write.
 type crashProxy struct {
 	*manager
-	proxy *httputil.ReverseProxy
+	controller *installation.Process
+	proxy      *httputil.ReverseProxy
 
 	mu sync.Mutex
 	// crashAtWrite is the number of the write to crash after, or 0. writes lists the writes so far.
 	crashAtWrite int
 	writes       []string
-	// disconnected is true while the proxy drops requests. crashed is true if the manager was
+	// disconnected is true while the proxy drops requests. crashed is true if the controller was
 	// killed since the last call of scheduleCrash.
 	disconnected, crashed bool
 	killErr               error
-	// hasStandby is true if another manager takes over. Then the killed manager is not started
+	// hasStandby is true if another controller takes over. Then the killed one is not started
 	// again.
 	hasStandby bool
 }
 
-func newCrashProxy(t *testing.T, m *manager) *crashProxy {
+func newCrashProxy(t *testing.T, m *manager, controller *installation.Process) *crashProxy {
 	t.Helper()
 	config := m.Cluster.Config()
 	server, err := url.Parse(config.Host)
@@ -163,7 +164,7 @@ func newCrashProxy(t *testing.T, m *manager) *crashProxy {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(config.CAData)
-	p := &crashProxy{manager: m}
+	p := &crashProxy{manager: m, controller: controller}
 	p.proxy = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(server) },
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
@@ -172,11 +173,11 @@ func newCrashProxy(t *testing.T, m *manager) *crashProxy {
 	}
 	s := httptest.NewTLSServer(p) // clients do not send tokens without TLS
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	m.Stop(t)
-	m.UseAPIServer(t, s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
-	m.Start(t)
-	// Kill the manager before the proxy closes: the proxy would wait for its connections.
-	t.Cleanup(func() { _ = m.Kill() })
+	controller.Stop(t)
+	controller.UseAPIServer(t, s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	controller.Start(t)
+	// Kill the controller before the proxy closes: the proxy would wait for its connections.
+	t.Cleanup(func() { _ = controller.Kill() })
 	return p
 }
 
@@ -219,8 +220,8 @@ func (p *crashProxy) isDisconnected() bool {
 	return p.disconnected
 }
 
-// recordWrite records a write, and kills the manager after write crashAtWrite. It reports whether
-// it killed the manager.
+// recordWrite records a write, and kills the controller after write crashAtWrite. It reports whether
+// it killed the controller.
 func (p *crashProxy) recordWrite(what string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,7 +230,7 @@ func (p *crashProxy) recordWrite(what string) bool {
 		return p.disconnected
 	}
 	p.disconnected, p.crashed = true, true
-	p.killErr = p.Kill()
+	p.killErr = p.controller.Kill()
 	return true
 }
 
@@ -252,26 +253,26 @@ func (p *crashProxy) cancelCrash(t *testing.T) {
 	defer p.mu.Unlock()
 	p.crashAtWrite = 0
 	if t.Failed() {
-		t.Logf("the manager's writes:\n%s", strings.Join(p.writes, "\n"))
+		t.Logf("the controller's writes:\n%s", strings.Join(p.writes, "\n"))
 	}
 }
 
-// restartIfCrashed starts the manager again if it was killed.
+// restartIfCrashed starts the controller again if it was killed.
 func (p *crashProxy) restartIfCrashed(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
 	out, err := p.disconnected, p.killErr
-	p.disconnected = out && p.hasStandby // requests of the killed manager are rejected
+	p.disconnected = out && p.hasStandby // requests of the killed controller are rejected
 	p.mu.Unlock()
 	if err != nil {
-		t.Fatalf("killing the manager: %v", err)
+		t.Fatalf("killing the controller: %v", err)
 	}
 	if out && !p.hasStandby {
-		p.Start(t)
+		p.controller.Start(t)
 	}
 }
 
-// waitThroughCrash waits for check, and restarts the manager if it was killed.
+// waitThroughCrash waits for check, and restarts the controller if it was killed.
 func (p *crashProxy) waitThroughCrash(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	wait.For(t, what, func(ctx context.Context) error {
@@ -281,7 +282,7 @@ func (p *crashProxy) waitThroughCrash(t *testing.T, what string, check func(cont
 }
 
 // startLauncherGangThroughCrash creates a gang of launcher and workers and waits until it runs.
-// Rollcall may be unavailable in between.
+// The controller may be unavailable in between.
 func (p *crashProxy) startLauncherGangThroughCrash(t *testing.T, ns string, restarts string) *testGang {
 	t.Helper()
 	t.Cleanup(func() { p.cancelCrash(t) })

@@ -254,7 +254,7 @@ func testJobFails(t *testing.T, m *manager, ns string) {
 // name of an object.
 func testAdmissionMetrics(t *testing.T, m *manager) {
 	var text bytes.Buffer
-	if err := m.WriteMetrics(t.Context(), &text); err != nil {
+	if err := m.Webhook.WriteMetrics(t.Context(), &text); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

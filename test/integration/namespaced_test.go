@@ -27,8 +27,7 @@ func TestNamespacedInstallation(t *testing.T) {
 		}
 		waitForServiceAccount(t, client, ns)
 	}
-	m := &manager{installation.NewWithChart(t, c, []string{"--set", "namespaces={team-a,team-b}"},
-		"--namespaces=team-a,team-b")}
+	m := &manager{installation.NewWithChart(t, c, []string{"--set", "namespaces={team-a,team-b}"})}
 	t.Run("gangs run in each namespace of the list", func(t *testing.T) {
 		for _, ns := range []string{"team-a", "team-b"} {
 			m.createJob(t, ns, newJob("train", 2))
@@ -42,7 +41,7 @@ func TestNamespacedInstallation(t *testing.T) {
 			t.Error("the webhook injected the Job")
 		}
 	})
-	t.Run("the managers have no permission elsewhere", func(t *testing.T) {
+	t.Run("the controller has no permission elsewhere", func(t *testing.T) {
 		for _, a := range []authorizationv1.ResourceAttributes{
 			{Verb: "list", Group: "batch", Resource: "jobs"},
 			{Verb: "patch", Group: "apps", Resource: "statefulsets"},
@@ -101,12 +100,12 @@ func testPodDeletionForbidden(t *testing.T, m *manager, ns string) {
 	m.waitForPods(t, ns, "train", 2)
 }
 
-// isAllowed reports whether the managers have a permission.
+// isAllowed reports whether the controller has a permission.
 func (m *manager) isAllowed(t *testing.T, a authorizationv1.ResourceAttributes) bool {
 	t.Helper()
 	review, err := m.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
 		&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: installation.ServiceAccountUser, ResourceAttributes: &a,
+			User: installation.ControllerUser, ResourceAttributes: &a,
 		}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -30,11 +30,11 @@ const (
 	keysPolicy      = installation.Release + "-written-keys"
 )
 
-// newManagerConfig returns a client configuration with the credentials of the managers.
-func newManagerConfig(t *testing.T, admin *rest.Config) *rest.Config {
+// newManagerConfig returns a client configuration with the credentials of a ServiceAccount of the chart.
+func newManagerConfig(t *testing.T, admin *rest.Config, account string) *rest.Config {
 	t.Helper()
 	token, err := kubernetes.NewForConfigOrDie(admin).CoreV1().ServiceAccounts(installation.Namespace).
-		CreateToken(t.Context(), installation.Release, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +123,16 @@ func (a managerAttempts) patchWebhooks(patch string) attempt {
 // would give more rights than Rollcall needs.
 func testManagerPolicies(t *testing.T, m *manager, ns string) {
 	createVictims(t, m, ns)
-	a := managerAttempts{kubernetes.NewForConfigOrDie(newManagerConfig(t, m.Cluster.Config())), ns}
-	t.Run("Workloads", func(t *testing.T) { testWorkloadAttempts(t, a) })
-	t.Run("Pods", func(t *testing.T) { testPodAttempts(t, a) })
-	t.Run("Services", func(t *testing.T) { testServiceAttempts(t, a) })
-	t.Run("Secrets", func(t *testing.T) { testSecretAttempts(t, a) })
-	t.Run("Webhooks", func(t *testing.T) { testWebhookAttempts(t, a) })
+	newAttempts := func(account string) managerAttempts {
+		return managerAttempts{kubernetes.NewForConfigOrDie(newManagerConfig(t, m.Cluster.Config(), account)), ns}
+	}
+	controller, webhook := newAttempts(installation.ControllerName), newAttempts(installation.WebhookName)
+	t.Run("Workloads", func(t *testing.T) { testWorkloadAttempts(t, controller) })
+	t.Run("Pods", func(t *testing.T) { testPodAttempts(t, controller) })
+	t.Run("Services", func(t *testing.T) { testServiceAttempts(t, controller) })
+	t.Run("Secrets", func(t *testing.T) { testSecretAttempts(t, controller) })
+	t.Run("Authority", func(t *testing.T) { testAuthorityAttempts(t, controller, webhook) })
+	t.Run("Webhooks", func(t *testing.T) { testWebhookAttempts(t, webhook) })
 }
 
 // createVictims creates a gang of a Job and one of a StatefulSet, and objects of no gang.
@@ -274,14 +278,25 @@ func testSecretAttempts(t *testing.T, a managerAttempts) {
 		"key pair that is never deleted":        a.createSecret(a.ns, ownerless),
 		"key pair that can be changed":          a.createSecret(a.ns, mutable),
 		"any Secret in the manager's namespace": a.createSecret(installation.Namespace, keyPair),
-		"deletion of the manager's CA": {secretsPolicy, func(ctx context.Context) error {
-			return a.client.CoreV1().Secrets(installation.Namespace).Delete(ctx, "rollcall-ca", dryRunDelete)
-		}},
 	})
 	t.Run("the key pair of a gang is permitted", func(t *testing.T) {
 		if _, err := a.client.CoreV1().Secrets(a.ns).Create(t.Context(), &keyPair, dryRunCreate); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// testAuthorityAttempts checks that the webhook cannot delete its certificate authority and cannot create
+// other Secrets, and that the controller cannot replace the authority while it does not exist.
+func testAuthorityAttempts(t *testing.T, controller, webhook managerAttempts) {
+	authority := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "rollcall-ca"}}
+	other := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	requireDenied(t, map[string]attempt{
+		"authority of the controller":   controller.createSecret(installation.Namespace, authority),
+		"another Secret of the webhook": webhook.createSecret(installation.Namespace, other),
+		"deletion of the authority": {secretsPolicy, func(ctx context.Context) error {
+			return webhook.client.CoreV1().Secrets(installation.Namespace).Delete(ctx, "rollcall-ca", dryRunDelete)
+		}},
 	})
 }
 

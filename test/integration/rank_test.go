@@ -268,7 +268,7 @@ func testRankLabelUnchanged(t *testing.T, m *manager, ns string) {
 // testRankMetrics checks that the API server calls the manager for pods only in the mode webhook.
 func testRankMetrics(t *testing.T, m *manager, mode string) {
 	var text strings.Builder
-	if err := m.WriteMetrics(t.Context(), &text); err != nil {
+	if err := m.Webhook.WriteMetrics(t.Context(), &text); err != nil {
 		t.Fatal(err)
 	}
 	lines := slices.Collect(strings.Lines(text.String()))

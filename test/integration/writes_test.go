@@ -55,7 +55,7 @@ func (m *manager) countWrites(t *testing.T) map[string]float64 {
 func (m *manager) readWriteRequests(t *testing.T) map[string]float64 {
 	t.Helper()
 	var text bytes.Buffer
-	if err := m.WriteMetrics(t.Context(), &text); err != nil {
+	if err := m.Controller.WriteMetrics(t.Context(), &text); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]float64{}

@@ -19,8 +19,17 @@ the same name in another namespace, because these objects belong to the first re
 {{- include "rollcall.fullname" . -}}
 {{- end -}}
 
-{{/* rollcall.selectorLabels are the labels that select the pods. They must never change, because
-the selector of a Deployment is immutable. */}}
+{{/* rollcall.webhookName and rollcall.controllerName are the names of the objects of one component: its
+Deployment, ServiceAccount, Roles, PodDisruptionBudget and NetworkPolicy. */}}
+{{- define "rollcall.webhookName" -}}
+{{- printf "%s-webhook" (include "rollcall.fullname" .) -}}
+{{- end -}}
+
+{{- define "rollcall.controllerName" -}}
+{{- printf "%s-controller" (include "rollcall.fullname" .) -}}
+{{- end -}}
+
+{{/* rollcall.selectorLabels are the labels that select all pods of the release. */}}
 {{- define "rollcall.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -33,6 +42,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{/* rollcall.componentSelectorLabels are the labels that select the pods of one component. They must
+never change, because the selector of a Deployment is immutable. Its argument is a list of the root
+context and the name of the component, as for rollcall.componentLabels. */}}
+{{- define "rollcall.componentSelectorLabels" -}}
+{{ include "rollcall.selectorLabels" (index . 0) }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "rollcall.componentLabels" -}}
+{{ include "rollcall.labels" (index . 0) }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
 {{- define "rollcall.image" -}}
 {{- $tag := default .Chart.AppVersion .Values.image.tag -}}
 {{- if .Values.image.digest -}}
@@ -42,8 +64,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{/* rollcall.secretName is the Secret with the CA, rollcall.leaseName the Lease of the leader
-election. The manager creates both. */}}
+{{/* rollcall.secretName is the Secret with the CA, which the webhook creates. rollcall.leaseName is the
+Lease of the leader election, which the controller creates. */}}
 {{- define "rollcall.secretName" -}}
 {{- printf "%s-ca" (include "rollcall.fullname" .) -}}
 {{- end -}}
@@ -99,7 +121,7 @@ webhook
 {{- end -}}
 
 {{/* rollcall.webhook contains the common fields of the webhooks for workloads, for an indentation
-of 4. It contains no caBundle. The manager writes only that field, by server-side apply. Helm does
+of 4. It contains no caBundle. The webhook writes only that field, by server-side apply. Helm does
 not manage the field, so an upgrade does not change it. */}}
 {{- define "rollcall.webhook" -}}
 admissionReviewVersions: [v1]
@@ -130,9 +152,14 @@ service:
   path: {{ .path }}
 {{- end -}}
 
-{{/* rollcall.managerUser is the user name of the managers for API servers. */}}
-{{- define "rollcall.managerUser" -}}
-{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rollcall.fullname" .) -}}
+{{/* rollcall.webhookUser and rollcall.controllerUser are the user names of the components for API
+servers. */}}
+{{- define "rollcall.webhookUser" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rollcall.webhookName" .) -}}
+{{- end -}}
+
+{{- define "rollcall.controllerUser" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rollcall.controllerName" .) -}}
 {{- end -}}
 
 {{/* rollcall.binding binds a ValidatingAdmissionPolicy of this release. Its argument is a list of the
@@ -150,10 +177,11 @@ spec:
   validationActions: [Deny]
 {{- end -}}
 
-{{/* rollcall.fromManager is the matchConditions of a policy that applies only to the managers. */}}
+{{/* rollcall.fromManager is the matchConditions of a policy that applies only to the managers, which
+are the webhook and the controller. */}}
 {{- define "rollcall.fromManager" -}}
 - name: from-manager
-  expression: request.userInfo.username == '{{ include "rollcall.managerUser" . }}'
+  expression: request.userInfo.username in ['{{ include "rollcall.webhookUser" . }}', '{{ include "rollcall.controllerUser" . }}']
 {{- end -}}
 
 {{/* rollcall.excludedNamespaces are the namespaces in which Rollcall never acts, as a CEL list. */}}
@@ -168,6 +196,18 @@ the fields of an object, also over those that this version of the chart does not
 {{- $new := printf "dyn(%s)" (index . 0) -}}
 {{- $old := printf "dyn(%s)" (index . 1) -}}
 ({{ $new }}.filter(key, {{ $old }}[?key] != optional.of({{ $new }}[key])) + {{ $old }}.filter(key, !(key in {{ $new }})))
+{{- end -}}
+
+{{/* rollcall.validateValues fails if values conflict, or if they contain a key of an earlier version. */}}
+{{- define "rollcall.validateValues" -}}
+{{- range $key := list "replicas" "resources" -}}
+{{- if hasKey $.Values $key -}}
+{{- fail (printf "%s: the webhook and the controller are separate Deployments; set webhook.%s and controller.%s" $key $key $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.metrics.enabled (eq (int .Values.webhook.port) (int .Values.metrics.port)) -}}
+{{- fail (printf "metrics.port: must differ from webhook.port (%d); choose another port" (int .Values.webhook.port)) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* rollcall.validateRelease fails if another release manages one of the namespaces of this release.

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"rollcall.training/certs/owner"
+	"rollcall.training/gang"
+	"rollcall.training/internal/controller"
+)
+
+// controllerOptions are the values of the flags of the controller. The chart sets every flag.
+type controllerOptions struct {
+	commonOptions
+	namespaceSelector string
+	namespaces        []string
+	leaderElect       bool
+	leaseName         string
+}
+
+func newControllerCommand() *cobra.Command {
+	var o controllerOptions
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Reconcile gangs",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validateFlags(); err != nil {
+				return fmt.Errorf("parsing the flags: %w", err)
+			}
+			return runController(cmd.Context(), o, cmd.ErrOrStderr())
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// addFlags adds the flags of the controller to f.
+func (o *controllerOptions) addFlags(f *pflag.FlagSet) {
+	o.commonOptions.addFlags(f)
+	f.StringVar(&o.namespaceSelector, "namespace-selector", "{}",
+		"LabelSelector of the namespaces whose gangs are reconciled, as JSON; the selector of the webhooks")
+	f.StringSliceVar(&o.namespaces, "namespaces", nil,
+		"namespaces whose gangs are reconciled, separated by commas (default: all namespaces)")
+	f.BoolVar(&o.leaderElect, "leader-elect", false,
+		"reconcile gangs only as the elected leader, required for several replicas")
+	f.StringVar(&o.leaseName, "lease-name", "rollcall", "name of the Lease of the leader election")
+}
+
+// validateFlags returns an error that joins a message for each invalid flag.
+func (o *controllerOptions) validateFlags() error {
+	errs := []error{o.commonOptions.validateFlags()}
+	if _, err := o.parseNamespaceSelector(); err != nil {
+		errs = append(errs, err)
+	}
+	for _, namespace := range o.namespaces {
+		for _, message := range validation.IsDNS1123Label(namespace) {
+			errs = append(errs, fmt.Errorf("--namespaces: invalid value %q: %s", namespace, message))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// parseNamespaceSelector returns the selector of the flag --namespace-selector. Unknown fields are errors:
+// an ignored condition would select more namespaces than its author intended.
+func (o *controllerOptions) parseNamespaceSelector() (labels.Selector, error) {
+	var selector metav1.LabelSelector
+	decoder := json.NewDecoder(strings.NewReader(o.namespaceSelector))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&selector); err != nil {
+		return nil, fmt.Errorf("--namespace-selector: invalid value %q: must be a LabelSelector as JSON: %w",
+			o.namespaceSelector, err)
+	}
+	out, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		return nil, fmt.Errorf("--namespace-selector: invalid value %q: %w", o.namespaceSelector, err)
+	}
+	return out, nil
+}
+
+// runController reconciles gangs until ctx is done. It returns an error if the process loses the Lease.
+// It writes logs to stderr.
+func runController(ctx context.Context, o controllerOptions, stderr io.Writer) error {
+	if err := o.setUpProcess(stderr); err != nil {
+		return err
+	}
+	mgr, err := newControllerManager(ctx, o)
+	if err != nil {
+		return err
+	}
+	return startManager(ctx, mgr)
+}
+
+// newControllerManager returns a manager with reconcilers and probes.
+func newControllerManager(ctx context.Context, o controllerOptions) (manager.Manager, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("loading the client configuration: %w", err)
+	}
+	options := o.newManagerOptions()
+	options.Cache = newCacheOptions(o.namespaces)
+	options.LeaderElection = o.leaderElect
+	options.LeaderElectionID = o.leaseName
+	options.LeaderElectionNamespace = o.namespace
+	options.LeaderElectionReleaseOnCancel = true // safe, because the process exits after Start returns
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the manager: %w", err)
+	}
+	if err := addLeaseOwner(mgr, o); err != nil {
+		return nil, err
+	}
+	engine, err := o.newEngine(config)
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := o.parseNamespaceSelector()
+	if err != nil {
+		return nil, err
+	}
+	if err := controller.SetupWithManager(ctx, mgr, engine, namespaces); err != nil {
+		return nil, err
+	}
+	return mgr, addProbes(mgr, map[string]healthz.Checker{"cache": newCacheCheck(mgr.GetCache())})
+}
+
+// newCacheCheck returns a check that fails until the cache contains the gangs. During a rollout, the next
+// leader then reconciles as soon as it is elected.
+func newCacheCheck(c cache.Cache) healthz.Checker {
+	return func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second) // shorter than the timeout of the probe
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("waiting for the cache: the workloads and pods of gangs are not read yet")
+		}
+		return nil
+	}
+}
+
+// addLeaseOwner makes the ServiceAccount of the process the owner of the Lease, so that the Lease is deleted
+// with the installation. controller-runtime starts a RunnableFunc after the election of a leader, so the
+// Lease exists by then.
+func addLeaseOwner(mgr manager.Manager, o controllerOptions) error {
+	if !o.leaderElect {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		return owner.KeepLeaseOwned(ctx, client, o.namespace, o.leaseName)
+	}))
+	if err != nil {
+		return fmt.Errorf("adding the owner of the Lease: %w", err)
+	}
+	return nil
+}
+
+// newCacheOptions returns options that limit the cache to labeled workloads, their pods and their
+// Services, without managedFields. This limits the memory of the controller. With a list of namespaces,
+// the cache does not read any other namespace, for which the controller then needs no permission.
+func newCacheOptions(namespaces []string) cache.Options {
+	hasLabel := func(label string) labels.Selector {
+		requirement, err := labels.NewRequirement(label, selection.Exists, nil)
+		utilruntime.Must(err) // the labels are constants
+		return labels.NewSelector().Add(*requirement)
+	}
+	var byNamespace map[string]cache.Config // nil selects all namespaces
+	if len(namespaces) > 0 {
+		byNamespace = map[string]cache.Config{}
+	}
+	for _, namespace := range namespaces {
+		byNamespace[namespace] = cache.Config{}
+	}
+	return cache.Options{
+		DefaultNamespaces: byNamespace,
+		DefaultTransform:  cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
+			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
+			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang)},
+			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.TrimPod},
+		},
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"rollcall.training/certs"
+	"rollcall.training/webhook"
+)
+
+// webhookOptions are the values of the flags of the webhook. The chart sets every flag.
+type webhookOptions struct {
+	commonOptions
+	port                    int
+	serviceName             string
+	secretName              string
+	mutatingConfiguration   string
+	validatingConfiguration string
+	shutdownDelay           time.Duration
+}
+
+func newWebhookCommand() *cobra.Command {
+	var o webhookOptions
+	cmd := &cobra.Command{
+		Use:   "webhook",
+		Short: "Serve the admission webhooks and manage their certificates",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validateFlags(); err != nil {
+				return fmt.Errorf("parsing the flags: %w", err)
+			}
+			return runWebhook(cmd.Context(), o, cmd.ErrOrStderr())
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// addFlags adds the flags of the webhook to f.
+func (o *webhookOptions) addFlags(f *pflag.FlagSet) {
+	o.commonOptions.addFlags(f)
+	f.IntVar(&o.port, "port", 9443, "port of the admission webhooks")
+	f.StringVar(&o.serviceName, "service-name", "rollcall",
+		"name of the Service through which API servers call the webhooks")
+	f.StringVar(&o.secretName, "secret-name", "rollcall-ca", "name of the Secret with the certificate authority")
+	f.StringVar(&o.mutatingConfiguration, "mutating-webhook-configuration", "rollcall",
+		"name of the MutatingWebhookConfiguration whose CA bundles the webhook writes")
+	f.StringVar(&o.validatingConfiguration, "validating-webhook-configuration", "rollcall",
+		"name of the ValidatingWebhookConfiguration whose CA bundles the webhook writes")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 10*time.Second,
+		"time for which the webhook serves requests after SIGTERM, while its readiness probe fails")
+}
+
+// validateFlags returns an error that joins a message for each invalid flag.
+func (o *webhookOptions) validateFlags() error {
+	errs := []error{o.commonOptions.validateFlags()}
+	for _, message := range validation.IsValidPortNum(o.port) {
+		errs = append(errs, fmt.Errorf("--port: invalid value %d: %s", o.port, message))
+	}
+	if o.shutdownDelay < 0 {
+		errs = append(errs, fmt.Errorf("--shutdown-delay: invalid value %s: must not be negative", o.shutdownDelay))
+	}
+	return errors.Join(errs...)
+}
+
+// runWebhook serves the webhooks until the context signal is done and the shutdown delay has elapsed. It
+// writes logs to stderr.
+func runWebhook(signal context.Context, o webhookOptions, stderr io.Writer) error {
+	if err := o.setUpProcess(stderr); err != nil {
+		return err
+	}
+	serving, draining := delayShutdown(signal, o.shutdownDelay)
+	mgr, err := newWebhookManager(o, draining)
+	if err != nil {
+		return err
+	}
+	return startManager(serving, mgr)
+}
+
+// newWebhookManager returns a manager with certificates, webhooks and probes. It has no leader election
+// and no cache: the webhooks read only the request, so they respond as soon as there is a certificate.
+func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Manager, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("loading the client configuration: %w", err)
+	}
+	source, err := certs.NewSource(certs.Options{
+		RESTConfig: config,
+		Namespace:  o.namespace,
+		SecretName: o.secretName,
+		// API servers call the Service. In development and in tests, the webhook runs outside of the
+		// cluster, and the API server calls localhost.
+		DNSNames:                []string{o.serviceName + "." + o.namespace + ".svc", "localhost"},
+		MutatingConfiguration:   o.mutatingConfiguration,
+		ValidatingConfiguration: o.validatingConfiguration,
+		Address:                 net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up certificates: %w", err)
+	}
+	options := o.newManagerOptions()
+	options.WebhookServer = ctrlwebhook.NewServer(ctrlwebhook.Options{
+		Port:    o.port,
+		TLSOpts: []func(*tls.Config){source.ConfigureTLS},
+	})
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the manager: %w", err)
+	}
+	if err := mgr.Add(source); err != nil {
+		return nil, fmt.Errorf("adding the certificates: %w", err)
+	}
+	engine, err := o.newEngine(config)
+	if err != nil {
+		return nil, err
+	}
+	webhook.Register(mgr.GetWebhookServer(), options.Scheme, engine, func() bool { return draining(nil) != nil })
+	// The webhook is ready if API servers can call it and trust its certificate, and if no shutdown has
+	// started.
+	return mgr, addProbes(mgr, map[string]healthz.Checker{"certificates": source.Ready, "serving": draining})
+}
