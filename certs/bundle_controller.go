@@ -3,7 +3,6 @@ package certs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,8 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-
-	"rollcall.training/certs/owner"
 )
 
 // Delays between retries of a failed write, which increase exponentially. The first delay is sufficient
@@ -30,17 +27,20 @@ const (
 // space, so they differ.
 const secretQueueKey = "Secret"
 
-// bundleReconciler keeps the bundles of the webhook configurations up to date. The desired bundle is the
-// merge of the CA in the Secret with the bundles that the configuration already contains.
+// bundleReconciler keeps the CA in the Secret valid, and the bundles of the webhook configurations up to
+// date. The desired bundle is the merge of the CA in the Secret with the bundles that the configuration
+// already contains.
 type bundleReconciler struct {
 	client         kubernetes.Interface
 	secretInformer cache.SharedIndexInformer
 	configs        map[string]*webhookConfig
+	authority      *secretAuthority
 	trust          *trustTracker
 	queue          workqueue.TypedRateLimitingInterface[string]
 
-	// namespace and secretName identify the Secret with the CA.
+	// namespace and secretName identify the Secret with the CA, which is valid for caDuration.
 	namespace, secretName string
+	caDuration            time.Duration
 }
 
 func newBundleReconciler(client kubernetes.Interface, o Options) *bundleReconciler {
@@ -48,6 +48,8 @@ func newBundleReconciler(client kubernetes.Interface, o Options) *bundleReconcil
 		client:     client,
 		namespace:  o.Namespace,
 		secretName: o.SecretName,
+		caDuration: o.CADuration,
+		authority:  &secretAuthority{leafDuration: o.LeafDuration},
 		configs:    map[string]*webhookConfig{},
 		secretInformer: coreinformers.NewFilteredSecretInformer(
 			client, o.Namespace, resyncPeriod, cache.Indexers{}, selectByName(o.SecretName)),
@@ -142,7 +144,7 @@ func (r *bundleReconciler) processNextItem(ctx context.Context, log logr.Logger)
 
 func (r *bundleReconciler) reconcileKey(ctx context.Context, log logr.Logger, key string) error {
 	if key == secretQueueKey {
-		return r.reconcileOwner(ctx, log)
+		return r.reconcileSecret(ctx, log, time.Now())
 	}
 	return r.reconcileBundle(ctx, log, r.configs[key])
 }
@@ -153,6 +155,7 @@ func (r *bundleReconciler) reconcileBundle(ctx context.Context, log logr.Logger,
 	now := time.Now()
 	webhooks, resourceVersion, exists := config.cachedWebhooks()
 	r.trust.recordConfig(config.queueKey, configState{exists: exists, webhooks: webhooks}, now)
+	config.reportExistence(log, exists)
 	secret := r.cachedSecret()
 	if len(webhooks) == 0 || secret == nil {
 		return nil
@@ -190,23 +193,6 @@ func joinBundles(webhooks []configuredWebhook) []byte {
 		all = append(all, '\n')
 	}
 	return all
-}
-
-// reconcileOwner makes the ServiceAccount of this process the owner of the Secret.
-func (r *bundleReconciler) reconcileOwner(ctx context.Context, log logr.Logger) error {
-	secret := r.cachedSecret()
-	if secret == nil {
-		return nil
-	}
-	changed, err := owner.AdoptSecret(ctx, r.client, secret)
-	if errors.Is(err, owner.ErrNotServiceAccount) {
-		log.V(1).Info("Left the CA Secret without an owner", "secret", r.secretName, "reason", err.Error())
-		return nil
-	}
-	if err == nil && changed {
-		log.Info("Set the owner of the CA Secret", "secret", r.secretName)
-	}
-	return err
 }
 
 // cachedSecret returns the Secret with the CA from the cache, nil if it does not exist.

@@ -50,14 +50,16 @@ const (
 	caCommonName = "rollcall-ca"
 )
 
-// registerMetrics registers expirationTimestamp once, in the first call of [NewSource].
+// registerMetrics registers the metrics once, in the first call of [NewSource].
 var (
 	expirationTimestamp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "rollcall_certificate_expiration_timestamp_seconds",
 		Help: "Expiration time of the serving certificate of this replica, in seconds since the Unix epoch; " +
 			"0 if there is no certificate yet.",
 	})
-	registerMetrics = sync.OnceValue(func() error { return metrics.Registry.Register(expirationTimestamp) })
+	registerMetrics = sync.OnceValue(func() error {
+		return errors.Join(metrics.Registry.Register(expirationTimestamp), metrics.Registry.Register(missingConfigurations))
+	})
 )
 
 // Options configure a [Source].
@@ -120,14 +122,7 @@ func NewSource(o Options) (*Source, error) {
 		DNSNames:      o.DNSNames,
 		RetryInterval: retryInterval,
 		Authority: &trustGate{
-			Authority: &authority.DynamicAuthority{
-				SecretNamespace: o.Namespace,
-				SecretName:      o.SecretName,
-				RESTConfig:      o.RESTConfig,
-				CommonName:      caCommonName,
-				CADuration:      o.CADuration,
-				LeafDuration:    o.LeafDuration,
-			},
+			Authority:           s.reconciler.authority,
 			trust:               s.reconciler.trust,
 			dnsName:             o.DNSNames[0],
 			propagationDelay:    min(maxPropagationDelay, o.LeafDuration/propagationDelayDivisor),

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,8 +15,8 @@ import (
 // fingerprint is the SHA-256 hash of a certificate in DER form.
 type fingerprint [sha256.Size]byte
 
-// trustTracker tracks the CAs that are in the caBundle of every webhook of every configuration, and the
-// time since when they are. It is safe for concurrent use.
+// trustTracker tracks the CAs that are in the caBundle of every webhook of every existing configuration, and
+// the time since when they are. It is safe for concurrent use.
 type trustTracker struct {
 	mu sync.RWMutex
 	// configStates contains the last observed state of each configuration, nil before the first
@@ -88,15 +90,18 @@ func (t *trustTracker) recomputeTrusted(now time.Time) {
 }
 
 // allBundles returns the caBundles of all webhooks, at least one. It returns an error if a configuration
-// was not observed, does not exist, or has no webhooks.
+// was not observed, if none exists, or if one has no webhooks. It ignores a configuration that does not
+// exist, because API servers do not call its webhooks. The accidental deletion of one configuration must
+// not affect the webhooks of the other one.
 func (t *trustTracker) allBundles() ([][]byte, error) {
 	var bundles [][]byte
+	var missing []string
 	for name, state := range t.configStates {
 		switch {
 		case state == nil:
 			return nil, fmt.Errorf("%s: not read yet", name)
 		case !state.exists:
-			return nil, fmt.Errorf("%s: does not exist", name)
+			missing = append(missing, name)
 		case len(state.webhooks) == 0:
 			return nil, fmt.Errorf("%s: has no webhooks", name)
 		}
@@ -105,7 +110,8 @@ func (t *trustTracker) allBundles() ([][]byte, error) {
 		}
 	}
 	if len(bundles) == 0 {
-		return nil, errors.New("no webhook configuration is tracked")
+		slices.Sort(missing)
+		return nil, fmt.Errorf("%s: does not exist", strings.Join(missing, ", "))
 	}
 	return bundles, nil
 }

@@ -54,13 +54,33 @@ func TestTrustTrackerVerifyLeaf(t *testing.T) {
 			leaf:    leaf,
 			wantErr: "validating: not read yet",
 		},
-		"a configuration does not exist": {
+		"a configuration that does not exist is ignored": {
 			updates: []configUpdate{
 				{"mutating", t0, newConfigState(encodeBundle(current))},
 				{"validating", t0, configState{}},
 			},
+			leaf:      leaf,
+			wantSince: t0,
+		},
+		"a configuration that was deleted does not change the time": {
+			updates:   append(trusted[:2:2], configUpdate{"mutating", t1, configState{}}),
+			leaf:      leaf,
+			wantSince: t0,
+		},
+		"a recreated configuration without a bundle": {
+			updates: append(trusted[:2:2],
+				configUpdate{"mutating", t1, configState{}},
+				configUpdate{"mutating", t2, newConfigState(nil)}),
 			leaf:    leaf,
-			wantErr: "validating: does not exist",
+			wantErr: "no CA is in the caBundle of every webhook",
+		},
+		"no configuration exists": {
+			updates: []configUpdate{
+				{"mutating", t0, configState{}},
+				{"validating", t0, configState{}},
+			},
+			leaf:    leaf,
+			wantErr: "mutating, validating: does not exist",
 		},
 		"a configuration has no webhooks": {
 			updates: []configUpdate{
@@ -133,7 +153,7 @@ func TestTrustTrackerVerifyLeaf(t *testing.T) {
 
 // fakeAuthority returns a prepared certificate instead of a signed template.
 type fakeAuthority struct {
-	*authority.DynamicAuthority
+	*secretAuthority
 
 	leaf *x509.Certificate
 	err  error

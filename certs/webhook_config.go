@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,6 +19,11 @@ import (
 // managedFields of the configurations, it owns only the caBundle of each webhook.
 const FieldManager = "rollcall-certs"
 
+const (
+	kindMutating   = "MutatingWebhookConfiguration"
+	kindValidating = "ValidatingWebhookConfiguration"
+)
+
 // resyncPeriod is the interval at which unchanged objects are reconciled to remove expired CAs from the
 // bundles. The removal is not urgent, because an expired CA validates no certificate.
 const resyncPeriod = 10 * time.Minute
@@ -27,8 +34,16 @@ type configuredWebhook struct {
 	caBundle []byte
 }
 
+// missingConfigurations reports deleted configurations. Its label has two values.
+var missingConfigurations = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "rollcall_webhook_configuration_missing",
+	Help: "1 if the webhook configuration of this kind does not exist, so that API servers do not call its webhooks; " +
+		"otherwise 0.",
+}, []string{"kind"})
+
 // webhookConfig is the common view of mutating and validating webhook configurations.
 type webhookConfig struct {
+	kind string
 	// queueKey identifies the configuration in the queue and in messages: "<kind> <name>".
 	queueKey string
 	informer cache.SharedIndexInformer
@@ -38,6 +53,18 @@ type webhookConfig struct {
 	// the object has changed. The caller must name all webhooks, because server-side apply removes fields
 	// that their manager no longer includes.
 	applyBundle func(ctx context.Context, resourceVersion string, webhooks []string, bundle []byte) error
+}
+
+// reportExistence records in a metric whether the configuration exists, and logs that it does not exist.
+// Nothing recreates it: its absence is permanent after an uninstallation, and the tool that installed
+// Rollcall is the only one that has the complete object.
+func (c *webhookConfig) reportExistence(log logr.Logger, exists bool) {
+	if exists {
+		missingConfigurations.WithLabelValues(c.kind).Set(0)
+		return
+	}
+	missingConfigurations.WithLabelValues(c.kind).Set(1)
+	log.Info("Found no webhook configuration, so API servers do not call its webhooks", "configuration", c.queueKey)
 }
 
 // selectByName restricts a list and a watch to one object. RBAC can then grant both by resourceNames.
@@ -56,7 +83,8 @@ func newApplyOptions() metav1.ApplyOptions {
 // newMutatingConfig returns the view of the MutatingWebhookConfiguration with the given name.
 func newMutatingConfig(client kubernetes.Interface, name string) *webhookConfig {
 	return &webhookConfig{
-		queueKey: "MutatingWebhookConfiguration " + name,
+		kind:     kindMutating,
+		queueKey: kindMutating + " " + name,
 		informer: admissioninformers.NewFilteredMutatingWebhookConfigurationInformer(
 			client, resyncPeriod, cache.Indexers{}, selectByName(name)),
 		readWebhooks: func(object any) ([]configuredWebhook, string) {
@@ -83,7 +111,8 @@ func newMutatingConfig(client kubernetes.Interface, name string) *webhookConfig 
 // newValidatingConfig returns the view of the ValidatingWebhookConfiguration with the given name.
 func newValidatingConfig(client kubernetes.Interface, name string) *webhookConfig {
 	return &webhookConfig{
-		queueKey: "ValidatingWebhookConfiguration " + name,
+		kind:     kindValidating,
+		queueKey: kindValidating + " " + name,
 		informer: admissioninformers.NewFilteredValidatingWebhookConfigurationInformer(
 			client, resyncPeriod, cache.Indexers{}, selectByName(name)),
 		readWebhooks: func(object any) ([]configuredWebhook, string) {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,30 +30,7 @@ func newLabeledJob() *batchv1.Job {
 func TestRollout(t *testing.T) {
 	s := requireCluster(t)
 	ns := s.createNamespace(t)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var calls, failures atomic.Int32
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(50 * time.Millisecond) // 20 per second
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			job, err := s.client.BatchV1().Jobs(ns).Create(context.WithoutCancel(ctx), newLabeledJob(), metav1.CreateOptions{
-				DryRun: []string{metav1.DryRunAll},
-			})
-			calls.Add(1)
-			if err != nil || job.Annotations[gang.AnnotationInjected] == "" {
-				failures.Add(1)
-				t.Errorf("call %d: %v", calls.Load(), err)
-			}
-		}
-	}()
+	stop := s.callContinuously(t, ns)
 	for range 2 {
 		for _, args := range [][]string{
 			{"rollout", "restart", "deployment"},
@@ -75,9 +51,43 @@ func TestRollout(t *testing.T) {
 		return err
 	})
 	stop()
-	<-ended
-	t.Logf("%d calls, %d failed", calls.Load(), failures.Load())
-	if calls.Load() == 0 {
-		t.Error("no call was made, so nothing was tested")
+}
+
+// callContinuously creates labeled Jobs as dry runs, 20 per second, until the returned function is called.
+// That function fails the test if there was no call, or if a Job was rejected or not injected.
+func (s *testCluster) callContinuously(t *testing.T, ns string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	calls, failures := 0, 0
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			job, err := s.client.BatchV1().Jobs(ns).Create(context.WithoutCancel(ctx), newLabeledJob(), metav1.CreateOptions{
+				DryRun: []string{metav1.DryRunAll},
+			})
+			calls++
+			if err != nil || job.Annotations[gang.AnnotationInjected] == "" {
+				failures++
+				t.Errorf("call %d: %v", calls, err)
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return func() {
+		t.Helper()
+		cancel()
+		<-ended
+		t.Logf("%d calls, %d failed", calls, failures)
+		if calls == 0 {
+			t.Error("no call was made, so nothing was tested")
+		}
 	}
 }

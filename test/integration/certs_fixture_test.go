@@ -139,6 +139,12 @@ func (r *certsReplica) checkReady(t *testing.T) error {
 
 func (in *certsFixture) createConfigurations(t *testing.T, r *certsReplica) {
 	t.Helper()
+	in.createMutatingConfiguration(t, r)
+	in.createValidatingConfiguration(t, r)
+}
+
+func (in *certsFixture) createMutatingConfiguration(t *testing.T, r *certsReplica) {
+	t.Helper()
 	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: in.name}}
 	for i := range webhooksPerConfiguration {
 		configuration.Webhooks = append(configuration.Webhooks, admissionv1.MutatingWebhook{
@@ -155,7 +161,6 @@ func (in *certsFixture) createConfigurations(t *testing.T, r *certsReplica) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = api.Delete(context.Background(), in.name, metav1.DeleteOptions{}) })
-	in.createValidatingConfiguration(t, r)
 }
 
 func (in *certsFixture) createValidatingConfiguration(t *testing.T, r *certsReplica) {

@@ -171,33 +171,51 @@ func testWebhookAdded(t *testing.T, in *certsFixture) {
 	in.waitUntilReady(t, r)
 }
 
-// testConfigurationDeleted checks that Rollcall does not recreate a deleted configuration, for
-// example after an uninstallation, and that a recreated configuration gets its bundle.
+// testConfigurationDeleted deletes each configuration, as somebody may do by accident. The webhooks of the
+// other configuration must not be affected. Rollcall does not recreate the configuration, because it may
+// have been uninstalled. A recreated configuration gets its bundle at once.
 func testConfigurationDeleted(t *testing.T, in *certsFixture) {
 	r := in.startReplica(t)
 	in.createConfigurations(t, r)
 	in.waitUntilReady(t, r)
-	validating := in.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	if err := validating.Delete(t.Context(), in.name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	api := in.client.AdmissionregistrationV1()
+	for name, c := range map[string]struct {
+		remove func(context.Context, string, metav1.DeleteOptions) error
+		create func(*testing.T, *certsReplica)
+	}{
+		"validating": {api.ValidatingWebhookConfigurations().Delete, in.createValidatingConfiguration},
+		"mutating":   {api.MutatingWebhookConfigurations().Delete, in.createMutatingConfiguration},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wait.For(t, "calls of the webhooks", in.callWebhooks)
+			former, err := in.readCA(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := in.callWebhooksContinuously(t)
+			if err := c.remove(t.Context(), in.name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			present := in.rotateCA(t, former)
+			in.waitForServedCA(t, r, present) // only if the deleted configuration does not have to trust the CA
+			if err := r.checkReady(t); err != nil {
+				t.Errorf("not ready without the %s configuration: %v", name, err)
+			}
+			calls, failures := stop()
+			if len(failures) > 0 || calls == 0 {
+				t.Errorf("%d of %d calls failed: %v", len(failures), calls, errors.Join(failures...))
+			}
+			if err := c.remove(t.Context(), in.name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("deleting the deleted configuration: %v, want a NotFound error", err)
+			}
+			begin := time.Now()
+			c.create(t, r)
+			wait.For(t, "calls of the webhooks", in.callWebhooks)
+			t.Logf("%d calls without the configuration, and the first call %s after its recreation",
+				calls, time.Since(begin).Round(time.Millisecond))
+			in.waitUntilReady(t, r)
+		})
 	}
-	wait.For(t, "not ready", func(context.Context) error {
-		if r.checkReady(t) == nil {
-			return errors.New("ready without a ValidatingWebhookConfiguration")
-		}
-		return nil
-	})
-
-	former, err := in.readCA(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.rotateCA(t, former) // causes a write
-	if _, err := validating.Get(t.Context(), in.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("getting the deleted configuration: %v, want a NotFound error", err)
-	}
-	in.createValidatingConfiguration(t, r)
-	in.waitUntilReady(t, r)
 }
 
 // testCertsTwoReplicas checks that two replicas write each change only once.

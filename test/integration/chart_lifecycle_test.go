@@ -48,6 +48,7 @@ func testChartLifecycle(t *testing.T, c *cluster.Cluster) {
 	if diff := cmp.Diff(before, readLiveCABundles(t, client)); diff != "" {
 		t.Errorf("helm upgrade changed the bundles: -before, +after:\n%s", diff)
 	}
+	testConfigurationRestored(t, c, client, before)
 	if supportsMutatingPolicies(c) {
 		testRankModeChanges(t, c, before)
 	}
@@ -59,6 +60,30 @@ func testChartLifecycle(t *testing.T, c *cluster.Cluster) {
 	if err := checkNothingLeft(t, client); err != nil {
 		t.Errorf("after the managers stopped: %v", err)
 	}
+}
+
+// testConfigurationRestored checks that "helm upgrade" with unchanged values recreates a webhook
+// configuration that was deleted by accident, and that its bundles return.
+func testConfigurationRestored(t *testing.T, c *cluster.Cluster, client kubernetes.Interface, before map[string]string) {
+	t.Helper()
+	if err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+		Delete(t.Context(), installation.Release, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	runHelm(t, c, "upgrade", installation.Release, chartDir, "--namespace", installation.Namespace, "--reuse-values")
+	wait.For(t, "the bundles of the recreated configuration", func(context.Context) error {
+		configuration, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+			Get(t.Context(), installation.Release, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, w := range configuration.Webhooks {
+			if string(w.ClientConfig.CABundle) != before[w.Name] {
+				return fmt.Errorf("caBundle of %s is\n%s", w.Name, w.ClientConfig.CABundle)
+			}
+		}
+		return nil
+	})
 }
 
 // testOwnerReferences checks that the objects created at run time are deleted with the release.

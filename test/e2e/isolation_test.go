@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
+)
+
+// TestIsolation checks that admission does not depend on the controller: no call fails while the
+// controller is scaled to 0, is killed because of its memory again and again, or loses its Lease.
+func TestIsolation(t *testing.T) {
+	s := requireCluster(t)
+	ns := s.createNamespace(t)
+	t.Cleanup(func() {
+		s.patchController(t, `{"spec":{"replicas":2,"template":{"spec":{"containers":[`+
+			`{"name":"controller","resources":{"limits":{"memory":"1Gi"}}}]}}}}`)
+		if _, err := s.Kubectl(context.Background(), "--namespace", installation.Namespace, "rollout", "status",
+			"deployment/"+installation.ControllerName, "--timeout=3m"); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, c := range []struct {
+		name string
+		fail func(*testing.T)
+	}{
+		{"LeaseLost", s.stealLease},
+		{"OutOfMemory", s.killControllerByMemory},
+		{"ScaledToZero", s.scaleControllerToZero},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			stop := s.callContinuously(t, ns)
+			c.fail(t)
+			time.Sleep(5 * time.Second)
+			stop()
+		})
+	}
+}
+
+// stealLease gives the Lease to another holder, and waits until a container of the controller exits.
+func (s *testCluster) stealLease(t *testing.T) {
+	before, err := s.countControllerRestarts(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := fmt.Sprintf(`{"spec":{"holderIdentity":"thief","renewTime":%q}}`,
+		time.Now().UTC().Format(metav1.RFC3339Micro))
+	if _, err := s.client.CoordinationV1().Leases(installation.Namespace).Patch(t.Context(), installation.Release,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the exit of the leader", func(ctx context.Context) error {
+		after, err := s.countControllerRestarts(ctx, "")
+		if err == nil && after <= before {
+			err = errors.New("no container has exited")
+		}
+		return err
+	})
+}
+
+// killControllerByMemory limits the memory of the controller below what it needs, and waits until its
+// containers were killed several times.
+func (s *testCluster) killControllerByMemory(t *testing.T) {
+	s.patchController(t, `{"spec":{"replicas":2,"strategy":{"rollingUpdate":{"maxUnavailable":2}},"template":{"spec":`+
+		`{"containers":[{"name":"controller","resources":{"limits":{"memory":"12Mi"},"requests":{"memory":"12Mi"}}}]}}}}`)
+	wait.For(t, "killed containers", func(ctx context.Context) error {
+		n, err := s.countControllerRestarts(ctx, "OOMKilled")
+		if err == nil && n < 3 {
+			err = fmt.Errorf("%d restarts because of memory", n)
+		}
+		return err
+	})
+}
+
+func (s *testCluster) scaleControllerToZero(t *testing.T) {
+	s.patchController(t, `{"spec":{"replicas":0}}`)
+	wait.For(t, "no controller", func(ctx context.Context) error {
+		pods, err := s.listControllerPods(ctx)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("%d pods", len(pods))
+		}
+		return err
+	})
+}
+
+func (s *testCluster) patchController(t *testing.T, patch string) {
+	t.Helper()
+	if _, err := s.client.AppsV1().Deployments(installation.Namespace).Patch(context.Background(), installation.ControllerName,
+		types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *testCluster) listControllerPods(ctx context.Context) ([]corev1.Pod, error) {
+	pods, err := s.client.CoreV1().Pods(installation.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
+	if err != nil {
+		return nil, err
+	}
+	return pods.Items, nil
+}
+
+// countControllerRestarts returns the number of restarts of the containers whose last termination has a
+// reason. An empty reason counts all restarts.
+func (s *testCluster) countControllerRestarts(ctx context.Context, reason string) (restarts int32, err error) {
+	pods, err := s.listControllerPods(ctx)
+	for _, pod := range pods {
+		for _, status := range pod.Status.ContainerStatuses {
+			last := status.LastTerminationState.Terminated
+			if last != nil && strings.Contains(last.Reason, reason) {
+				restarts += status.RestartCount
+			}
+		}
+	}
+	return restarts, err
+}
