@@ -94,8 +94,9 @@ func (s *testCluster) scaleControllerToZero(t *testing.T) {
 
 func (s *testCluster) patchController(t *testing.T, patch string) {
 	t.Helper()
-	if _, err := s.client.AppsV1().Deployments(installation.Namespace).Patch(context.Background(), installation.ControllerName,
-		types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	_, err := s.client.AppsV1().Deployments(installation.Namespace).Patch(context.Background(),
+		installation.ControllerName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -32,11 +32,13 @@ const (
 	Release = "rollcall"
 	// Namespace is the namespace of the release.
 	Namespace = "rollcall-system"
-	// WebhookName and ControllerName are the names of the two Deployments and of their ServiceAccounts.
-	WebhookName    = Release + "-webhook"
+	// WebhookName is the name of the Deployment of the webhook and of its ServiceAccount.
+	WebhookName = Release + "-webhook"
+	// ControllerName is the name of the Deployment of the controller and of its ServiceAccount.
 	ControllerName = Release + "-controller"
-	// WebhookUser and ControllerUser are the user names of the two parts for the API server.
-	WebhookUser    = "system:serviceaccount:" + Namespace + ":" + WebhookName
+	// WebhookUser is the user name of the webhook for the API server.
+	WebhookUser = "system:serviceaccount:" + Namespace + ":" + WebhookName
+	// ControllerUser is the user name of the controller for the API server.
 	ControllerUser = "system:serviceaccount:" + Namespace + ":" + ControllerName
 	// RankWebhook is the name of the webhook that assigns ranks to pods.
 	RankWebhook = "pod-rank.rollcall.training"

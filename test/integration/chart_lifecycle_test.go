@@ -64,7 +64,9 @@ func testChartLifecycle(t *testing.T, c *cluster.Cluster) {
 
 // testConfigurationRestored checks that "helm upgrade" with unchanged values recreates a webhook
 // configuration that was deleted by accident, and that its bundles return.
-func testConfigurationRestored(t *testing.T, c *cluster.Cluster, client kubernetes.Interface, before map[string]string) {
+func testConfigurationRestored(
+	t *testing.T, c *cluster.Cluster, client kubernetes.Interface, before map[string]string,
+) {
 	t.Helper()
 	if err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
 		Delete(t.Context(), installation.Release, metav1.DeleteOptions{}); err != nil {
@@ -135,7 +137,8 @@ func testSecondRelease(t *testing.T, c *cluster.Cluster) {
 // testServiceOwners checks that the controller has the permission to make a later member an owner of
 // the Service.
 func testServiceOwners(t *testing.T, c *cluster.Cluster, client kubernetes.Interface) {
-	services := kubernetes.NewForConfigOrDie(newManagerConfig(t, c.Config(), installation.ControllerName)).CoreV1().Services("default")
+	controller := kubernetes.NewForConfigOrDie(newManagerConfig(t, c.Config(), installation.ControllerName))
+	services := controller.CoreV1().Services("default")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "gang-", Labels: map[string]string{
 			"app.kubernetes.io/managed-by": "rollcall", gang.LabelGang: "chart"}},

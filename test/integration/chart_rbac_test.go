@@ -193,7 +193,8 @@ func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 	}
 	withNamespaces := renderRules(t, c, "--set", "namespaces={a,b}")[installation.ControllerName]
 	if len(withNamespaces.clusterWide) > 0 {
-		t.Errorf("with a list of namespaces, the controller has permissions in the whole cluster: %v", withNamespaces.clusterWide)
+		t.Errorf("with a list of namespaces, the controller has permissions in the whole cluster: %v",
+			withNamespaces.clusterWide)
 	}
 	for _, namespace := range []string{"a", "b"} {
 		if diff := cmp.Diff(controller.clusterWide, withNamespaces.byNamespace[namespace]); diff != "" {

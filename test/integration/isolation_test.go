@@ -33,7 +33,7 @@ func TestIsolation(t *testing.T) {
 			wait.For(t, "an answer of the webhook", func(ctx context.Context) error { return m.callWebhook(ctx, ns) })
 			stop := m.callWebhookContinuously(t, ns)
 			fail(t, m)
-			time.Sleep(time.Second)
+			time.Sleep(3 * time.Second)
 			calls, failures := stop()
 			t.Logf("%d calls, %d failed", calls, len(failures))
 			if len(failures) > 0 {
@@ -51,7 +51,7 @@ func TestIsolation(t *testing.T) {
 // stopController stops the controller, as "kubectl scale --replicas=0" does.
 func stopController(t *testing.T, m *manager) { m.Controller.Stop(t) }
 
-// crashController kills the controller several times while it starts, as a lack of memory does.
+// crashController kills the controller several times while it starts, as a limit of memory does.
 func crashController(t *testing.T, m *manager) {
 	for range 5 {
 		if err := m.Controller.Kill(); err != nil {
