@@ -112,6 +112,15 @@ func testWebhookStartsAlone(t *testing.T, m *manager, ns string) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Logf("the first answer after %s", time.Since(begin).Round(time.Millisecond))
+	var text strings.Builder
+	if err := m.Webhook.WriteMetrics(t.Context(), &text); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if strings.HasPrefix(line, "process_resident_memory_bytes") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
 }
 
 // callWebhook creates a labeled Job as a dry run. It returns an error if the webhook did not inject it.
