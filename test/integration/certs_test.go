@@ -179,43 +179,43 @@ func testConfigurationDeleted(t *testing.T, in *certsFixture) {
 	in.createConfigurations(t, r)
 	in.waitUntilReady(t, r)
 	api := in.client.AdmissionregistrationV1()
-	for name, c := range map[string]struct {
-		remove func(context.Context, string, metav1.DeleteOptions) error
-		create func(*testing.T, *certsReplica)
-	}{
-		"validating": {api.ValidatingWebhookConfigurations().Delete, in.createValidatingConfiguration},
-		"mutating":   {api.MutatingWebhookConfigurations().Delete, in.createMutatingConfiguration},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wait.For(t, "calls of the webhooks", in.callWebhooks)
-			former, err := in.readCA(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			stop := in.callWebhooksContinuously(t)
-			if err := c.remove(t.Context(), in.name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			present := in.rotateCA(t, former)
-			in.waitForServedCA(t, r, present) // only if the deleted configuration does not have to trust the CA
-			if err := r.checkReady(t); err != nil {
-				t.Errorf("not ready without the %s configuration: %v", name, err)
-			}
-			calls, failures := stop()
-			if len(failures) > 0 || calls == 0 {
-				t.Errorf("%d of %d calls failed: %v", len(failures), calls, errors.Join(failures...))
-			}
-			if err := c.remove(t.Context(), in.name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("deleting the deleted configuration: %v, want a NotFound error", err)
-			}
-			begin := time.Now()
-			c.create(t, r)
-			wait.For(t, "calls of the webhooks", in.callWebhooks)
-			t.Logf("%d calls without the configuration, and the first call %s after its recreation",
-				calls, time.Since(begin).Round(time.Millisecond))
-			in.waitUntilReady(t, r)
-		})
+	in.deleteConfiguration(t, r, api.ValidatingWebhookConfigurations().Delete, in.createValidatingConfiguration)
+	in.deleteConfiguration(t, r, api.MutatingWebhookConfigurations().Delete, in.createMutatingConfiguration)
+}
+
+// deleteConfiguration deletes one configuration while the CA changes, and creates it again.
+func (in *certsFixture) deleteConfiguration(
+	t *testing.T, r *certsReplica,
+	remove func(context.Context, string, metav1.DeleteOptions) error, create func(*testing.T, *certsReplica),
+) {
+	t.Helper()
+	wait.For(t, "calls of the webhooks", in.callWebhooks)
+	former, err := in.readCA(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	stop := in.callWebhooksContinuously(t)
+	if err := remove(t.Context(), in.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	present := in.rotateCA(t, former)
+	in.waitForServedCA(t, r, present) // only if the deleted configuration does not have to trust the CA
+	if err := r.checkReady(t); err != nil {
+		t.Errorf("not ready without one configuration: %v", err)
+	}
+	calls, failures := stop()
+	if len(failures) > 0 || calls == 0 {
+		t.Errorf("%d of %d calls failed: %v", len(failures), calls, errors.Join(failures...))
+	}
+	if err := remove(t.Context(), in.name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("deleting the deleted configuration: %v, want a NotFound error", err)
+	}
+	begin := time.Now()
+	create(t, r)
+	wait.For(t, "calls of the webhooks", in.callWebhooks)
+	t.Logf("%d calls without the configuration, and the first call %s after its recreation",
+		calls, time.Since(begin).Round(time.Millisecond))
+	in.waitUntilReady(t, r)
 }
 
 // testCertsTwoReplicas checks that two replicas write each change only once.
