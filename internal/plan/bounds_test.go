@@ -50,7 +50,7 @@ func TestOriginalLookups(t *testing.T) {
 		"/spec/containers/3/resources": false,
 		"/status":                      false,
 	} {
-		if got := d.existsInOriginal(location{original: pointer}); got != want {
+		if got := d.existsInOriginal(pointer); got != want {
 			t.Errorf("%s exists: %v, want %v", pointer, got, want)
 		}
 	}

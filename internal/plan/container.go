@@ -16,7 +16,10 @@ type container struct {
 }
 
 func (c *container) rebuildEnvIndex() {
-	c.envIndex = make(map[string]int, len(c.Env))
+	if c.envIndex == nil {
+		c.envIndex = make(map[string]int, len(c.Env))
+	}
+	clear(c.envIndex)
 	for i := range c.Env {
 		c.envIndex[c.Env[i].Name] = i
 	}

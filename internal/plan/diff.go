@@ -24,12 +24,15 @@ import (
 // Diff compares the Go values and encodes only the differences.
 func Diff(original []byte, before, after runtime.Object) []jsonpatch.Operation {
 	d := differ{original: original, values: map[string]originalValue{}}
-	d.diffStructs(location{}, reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
+	d.diffStructs(reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 	return d.ops
 }
 
 type differ struct {
 	original []byte
+	// path leads to the values that are compared. Few of them differ, so the path is encoded only for
+	// operations.
+	path []step
 	// values contains the values of original that were looked up, by JSON pointer. Each lookup searches
 	// only the parent, so that the original text is not searched once for each container.
 	values map[string]originalValue
@@ -42,32 +45,60 @@ type originalValue struct {
 	elements []gjson.Result
 }
 
-// location is the JSON pointer of a value in the patched object and in the original text. Indexes
-// differ after an element was added or removed.
-type location struct{ patched, original string }
-
-func (at location) childField(name string) location {
-	name = "/" + escapePointerToken(name)
-	return location{at.patched + name, at.original + name}
+// step is a reference token of a JSON pointer: a field, or an element of a list.
+type step struct {
+	field     string
+	isElement bool
+	// The index of an element in the patched list and in the original text. Indexes differ after an
+	// element was added or removed.
+	patched, original int
 }
 
-func (at location) listElement(patched, original int) location {
-	return location{at.patched + "/" + strconv.Itoa(patched), at.original + "/" + strconv.Itoa(original)}
+// enterField and enterElement extend the path, and leave removes its last step.
+func (d *differ) enterField(name string) { d.path = append(d.path, step{field: name}) }
+
+func (d *differ) enterElement(patched, original int) {
+	d.path = append(d.path, step{isElement: true, patched: patched, original: original})
+}
+
+func (d *differ) leave() { d.path = d.path[:len(d.path)-1] }
+
+// encodePath returns the JSON pointer of the path in the patched object.
+func (d *differ) encodePath() string {
+	return encodePointer(d.path, func(s step) int { return s.patched })
+}
+
+// encodeOriginalPath returns the JSON pointer of the path in the original text.
+func (d *differ) encodeOriginalPath() string {
+	return encodePointer(d.path, func(s step) int { return s.original })
+}
+
+func encodePointer(path []step, index func(step) int) string {
+	var pointer []byte
+	for _, s := range path {
+		pointer = append(pointer, '/')
+		if s.isElement {
+			pointer = strconv.AppendInt(pointer, int64(index(s)), 10)
+		} else {
+			pointer = append(pointer, escapePointerToken(s.field)...)
+		}
+	}
+	return string(pointer)
 }
 
 // emitAdd sets a value. In an object, add replaces an existing value (RFC 6902, section 4.1). In a
 // list, add inserts an element.
-func (d *differ) emitAdd(at location, v reflect.Value) {
-	d.ops = append(d.ops, jsonpatch.NewOperation("add", at.patched, v.Interface()))
+func (d *differ) emitAdd(v reflect.Value) {
+	d.ops = append(d.ops, jsonpatch.NewOperation("add", d.encodePath(), v.Interface()))
 }
 
-func (d *differ) emitRemove(at location) {
-	d.ops = append(d.ops, jsonpatch.NewOperation("remove", at.patched, nil))
+func (d *differ) emitRemove() {
+	d.ops = append(d.ops, jsonpatch.NewOperation("remove", d.encodePath(), nil))
 }
 
-// existsInOriginal reports whether the original text has a value at the location of a struct.
-func (d *differ) existsInOriginal(at location) bool {
-	value := d.findOriginal(at.original)
+// existsInOriginal reports whether the original text has a value at a JSON pointer.
+func (d *differ) existsInOriginal(pointer string) bool {
+	value := d.findOriginal(pointer)
 	return value.Exists() && value.Type != gjson.Null
 }
 
@@ -95,44 +126,44 @@ func (d *differ) findOriginal(pointer string) originalValue {
 }
 
 // diffStructs compares two structs by their JSON fields.
-func (d *differ) diffStructs(at location, before, after reflect.Value) {
+func (d *differ) diffStructs(before, after reflect.Value) {
 	for _, f := range jsonFieldsOf(before.Type()) {
 		fieldBefore, fieldAfter := before.Field(f.index), after.Field(f.index)
 		if f.scalar && fieldBefore.Equal(fieldAfter) {
-			continue // the common case, without the cost of a location
+			continue // the common case
 		}
 		if f.inline {
-			d.diffStructs(at, fieldBefore, fieldAfter)
+			d.diffStructs(fieldBefore, fieldAfter)
 			continue
 		}
-		if fieldAfter.IsZero() && f.omitZero {
-			if !fieldBefore.IsZero() {
-				d.emitRemove(at.childField(f.name))
-			}
-			continue
+		d.enterField(f.name)
+		if !fieldAfter.IsZero() || !f.omitZero {
+			d.diffValues(fieldBefore, fieldAfter)
+		} else if !fieldBefore.IsZero() {
+			d.emitRemove()
 		}
-		d.diffValues(at.childField(f.name), fieldBefore, fieldAfter)
+		d.leave()
 	}
 }
 
 // diffValues compares the values of a field.
-func (d *differ) diffValues(at location, before, after reflect.Value) {
+func (d *differ) diffValues(before, after reflect.Value) {
 	if before.Kind() == reflect.Pointer && !before.IsNil() && !after.IsNil() {
 		before, after = before.Elem(), after.Elem()
 	}
 	switch {
 	case isPlainStruct(before):
-		if before.IsZero() && !after.IsZero() && !d.existsInOriginal(at) {
-			d.emitAdd(at, after)
+		if before.IsZero() && !after.IsZero() && !d.existsInOriginal(d.encodeOriginalPath()) {
+			d.emitAdd(after)
 			return
 		}
-		d.diffStructs(at, before, after)
+		d.diffStructs(before, after)
 	case before.Kind() == reflect.Map && before.Len() > 0 && after.Len() > 0:
-		d.diffMaps(at, before, after)
+		d.diffMaps(before, after)
 	case before.Kind() == reflect.Slice && before.Len() > 0 && after.Len() > 0:
-		d.diffLists(at, before, after)
+		d.diffLists(before, after)
 	case !equalValues(before, after):
-		d.emitAdd(at, after)
+		d.emitAdd(after)
 	}
 }
 
@@ -143,15 +174,19 @@ func equalValues(a, b reflect.Value) bool {
 	return equality.Semantic.DeepEqual(a.Interface(), b.Interface())
 }
 
-func (d *differ) diffMaps(at location, before, after reflect.Value) {
+func (d *differ) diffMaps(before, after reflect.Value) {
 	for _, k := range sortedMapKeys(before) {
 		if !after.MapIndex(k).IsValid() {
-			d.emitRemove(at.childField(k.String()))
+			d.enterField(k.String())
+			d.emitRemove()
+			d.leave()
 		}
 	}
 	for _, k := range sortedMapKeys(after) {
 		if v := before.MapIndex(k); !v.IsValid() || !equalValues(v, after.MapIndex(k)) {
-			d.emitAdd(at.childField(k.String()), after.MapIndex(k))
+			d.enterField(k.String())
+			d.emitAdd(after.MapIndex(k))
+			d.leave()
 		}
 	}
 }
@@ -165,7 +200,7 @@ func sortedMapKeys(m reflect.Value) []reflect.Value {
 // diffLists removes elements that are not in after, from the end so that indexes stay valid. Then it
 // walks over after and inserts missing elements. An element that comes later than in after is removed
 // and inserted again. The applier moves only variables of Rollcall.
-func (d *differ) diffLists(at location, before, after reflect.Value) {
+func (d *differ) diffLists(before, after reflect.Value) {
 	keysAfter := elementKeys(after)
 	inAfter := make(map[string]bool, len(keysAfter))
 	for _, key := range keysAfter {
@@ -182,31 +217,41 @@ func (d *differ) diffLists(at location, before, after reflect.Value) {
 			current = append(current, element{keysBefore[i], i})
 			continue
 		}
-		d.emitRemove(at.listElement(i, i))
+		d.removeElement(i)
 	}
 	slices.Reverse(current)
 	for i, key := range keysAfter {
 		if i < len(current) && current[i].key == key {
 			originalIndex := current[i].originalIndex
-			d.diffElement(at.listElement(i, originalIndex), before.Index(originalIndex), after.Index(i))
+			d.enterElement(i, originalIndex)
+			d.diffElement(before.Index(originalIndex), after.Index(i))
+			d.leave()
 			continue
 		}
 		moved := slices.IndexFunc(current, func(e element) bool { return e.key == key })
 		if moved >= 0 {
-			d.emitRemove(at.listElement(moved, moved))
+			d.removeElement(moved)
 			current = slices.Delete(current, moved, moved+1)
 		}
-		d.emitAdd(at.listElement(i, i), after.Index(i))
+		d.enterElement(i, i)
+		d.emitAdd(after.Index(i))
+		d.leave()
 		current = slices.Insert(current, i, element{key, -1})
 	}
 }
 
-func (d *differ) diffElement(at location, before, after reflect.Value) {
+func (d *differ) removeElement(index int) {
+	d.enterElement(index, index)
+	d.emitRemove()
+	d.leave()
+}
+
+func (d *differ) diffElement(before, after reflect.Value) {
 	switch {
 	case isPlainStruct(before):
-		d.diffStructs(at, before, after)
+		d.diffStructs(before, after)
 	case !equalValues(before, after):
-		d.ops = append(d.ops, jsonpatch.NewOperation("replace", at.patched, after.Interface()))
+		d.ops = append(d.ops, jsonpatch.NewOperation("replace", d.encodePath(), after.Interface()))
 	}
 }
 
