@@ -21,9 +21,10 @@ import (
 // Policy is a valid policy file. It is immutable and safe for concurrent use. A nil Policy has no
 // limits.
 type Policy struct {
-	file   File
-	digest string
-	scopes []scope // cluster first, then the profiles in their order
+	file    File
+	digest  string
+	scopes  []scope // cluster first, then the profiles in their order
+	ceiling Mode    // the strictest mode of findings; empty for no ceiling
 }
 
 // scope is a compiled [Scope].
@@ -151,7 +152,7 @@ func matchesAny(patterns []string, name string) bool {
 // Evaluate returns the findings for a gang, strictest first. They contain all violations of the
 // cluster's scope and of the namespace's profile, without those that are exempt.
 func (p *Policy) Evaluate(in Input) []Finding {
-	if p == nil {
+	if p == nil || p.ceiling == ModeOff {
 		return nil
 	}
 	profile, hasProfile := p.ProfileOf(in.Namespace)
@@ -182,7 +183,7 @@ func (p *Policy) newFinding(c check, v violation) Finding {
 	}
 	return Finding{
 		Rule:    c.name,
-		Mode:    c.mode,
+		Mode:    p.limitMode(c.mode),
 		Field:   v.field,
 		Value:   v.value,
 		Message: fmt.Sprintf("%s (policy %s)", message, c.name),
