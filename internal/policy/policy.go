@@ -44,6 +44,7 @@ type check struct {
 type evaluation struct {
 	Input
 	variables func() (cel.PartialActivation, error) // prepared for the first rule
+	cost      uint64                                // of the rules that were evaluated
 }
 
 func newEvaluation(in Input) *evaluation {

@@ -217,7 +217,7 @@ func (r Rule) evaluate(e *evaluation) (verdict, error) {
 		return unknown, err
 	}
 	if r.when != nil {
-		applies, err := evaluateProgram(r.when, variables)
+		applies, err := e.evaluateProgram(r.when, variables)
 		if err != nil || applies == violated {
 			return satisfied, err
 		}
@@ -225,7 +225,7 @@ func (r Rule) evaluate(e *evaluation) (verdict, error) {
 			return unknown, nil
 		}
 	}
-	return evaluateProgram(r.expression, variables)
+	return e.evaluateProgram(r.expression, variables)
 }
 
 // newVariables returns the variables of an expression. The accelerators are unknown if the facts only
@@ -265,8 +265,20 @@ func convertWorkload(in Input) any {
 	return tree
 }
 
-func evaluateProgram(program cel.Program, variables cel.PartialActivation) (verdict, error) {
-	value, _, err := program.Eval(variables)
+// errCostExceeded means that the rules of a policy together are too expensive for one gang. API servers
+// have the same limit for the policies of one request.
+var errCostExceeded = fmt.Errorf("the rules exceed the cost of %d units for one gang", celconfig.RuntimeCELCostBudget)
+
+// evaluateProgram evaluates one expression. Together, the expressions of an evaluation have a limit:
+// users determine the size of the object that the expressions read.
+func (e *evaluation) evaluateProgram(program cel.Program, variables cel.PartialActivation) (verdict, error) {
+	if e.cost > celconfig.RuntimeCELCostBudget {
+		return unknown, errCostExceeded
+	}
+	value, details, err := program.Eval(variables)
+	if details != nil {
+		e.cost += ptr.Deref(details.ActualCost(), 0)
+	}
 	switch {
 	case err != nil:
 		return unknown, err
