@@ -65,6 +65,8 @@ const (
 	ReasonWorkersNotReached Reason = "WorkersNotReached"
 	// ReasonResizeRejected means that the new size of a scaled StatefulSet is not valid for a gang.
 	ReasonResizeRejected Reason = "ResizeRejected"
+	// ReasonPolicyViolated means that the gang violates the policy of the cluster.
+	ReasonPolicyViolated Reason = "PolicyViolated"
 	// ReasonPodStuckTerminating means that a pod of the gang does not finish terminating because its
 	// node does not respond.
 	ReasonPodStuckTerminating Reason = "PodStuckTerminating"
@@ -82,4 +84,13 @@ const (
 	ReasonGangSucceeded Reason = "GangSucceeded"
 	// ReasonGangFailed means that the gang failed and is not restarted.
 	ReasonGangFailed Reason = "GangFailed"
+)
+
+// Reasons of the ConfigMap with the policy of the cluster.
+const (
+	// ReasonPolicyLoaded means that the policy is in force.
+	ReasonPolicyLoaded Reason = "PolicyLoaded"
+	// ReasonPolicyRejected means that the policy has a mistake, and that the last valid policy stays in
+	// force.
+	ReasonPolicyRejected Reason = "PolicyRejected"
 )

@@ -8,7 +8,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -42,7 +41,7 @@ func TestListedChanges(t *testing.T) {
 			w := decodeWorkload(t, gang.Job, admitJob(t, setFrameworkLabel(t, unlabeledJob)))
 			c.change(w.Job)
 			req := newRequest(admissionv1.Create, gang.Job, nil, marshalJSON(t, w.Object()))
-			r := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).Handle(t.Context(), req)
+			r := webhook.NewValidator(newEngine(), nil).Handle(t.Context(), req)
 			if r.Allowed || !strings.Contains(r.Result.Message, c.want) {
 				t.Errorf("the message is %q, want %q", r.Result.Message, c.want)
 			}
@@ -78,7 +77,7 @@ func TestOutdatedRecord(t *testing.T) {
 			w = decodeWorkload(t, gang.Job, admitJob(t, marshalJSON(t, w.Object())))
 			c.change(w.Job)
 			req := newRequest(admissionv1.Create, gang.Job, nil, marshalJSON(t, w.Object()))
-			r := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).Handle(t.Context(), req)
+			r := webhook.NewValidator(newEngine(), nil).Handle(t.Context(), req)
 			if r.Allowed != c.wantAllowed {
 				t.Errorf("allowed = %t, want %t: %s", r.Allowed, c.wantAllowed, r.Result.Message)
 			}
@@ -138,7 +137,7 @@ func TestChangedInjection(t *testing.T) {
 			c.change(w.Template())
 			req := newRequest(admissionv1.Create, gang.Job, nil, marshalJSON(t, w.Object()))
 			mutated := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
-			validated := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).Handle(t.Context(), req)
+			validated := webhook.NewValidator(newEngine(), nil).Handle(t.Context(), req)
 			if mutated.Allowed || validated.Allowed {
 				t.Fatal("the change was allowed")
 			}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"rollcall.training/gang"
@@ -30,7 +29,7 @@ const maxAllocatedBytes = 64 << 20
 func newEndpoints() http.Handler {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{})
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
-	webhook.Register(server, clientgoscheme.Scheme, engine, func() bool { return false })
+	webhook.Register(server, webhook.Options{Engine: engine, Draining: func() bool { return false }})
 	return server.WebhookMux()
 }
 

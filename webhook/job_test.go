@@ -8,7 +8,6 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -18,7 +17,7 @@ import (
 const unlabeledJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"default"},
 "spec":{"parallelism":2,"completions":2,"template":{"spec":{"containers":[{"name":"trainer"}]}}}}`
 
-func mergePatch(t *testing.T, raw []byte, patch string) []byte {
+func mergePatch(t testing.TB, raw []byte, patch string) []byte {
 	t.Helper()
 	out, err := jsonpatch.MergePatch(raw, []byte(patch))
 	if err != nil {
@@ -107,7 +106,7 @@ func TestJobUpdates(t *testing.T) {
 			if r := webhook.NewMutator(newEngine()).Handle(t.Context(), req); !r.Allowed || len(r.Patches) > 0 {
 				t.Errorf("the mutator denied or patched an existing Job: %+v", r)
 			}
-			r := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).Handle(t.Context(), req)
+			r := webhook.NewValidator(newEngine(), nil).Handle(t.Context(), req)
 			if !r.Allowed {
 				t.Fatalf("the validator denied the update: %s", r.Result.Message)
 			}

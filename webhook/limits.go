@@ -200,13 +200,15 @@ func newTooLarge(problem string) metav1.Status {
 // The denial is an admission response if possible, because its code and message reach the user. An
 // update of a Job gets an HTTP error instead. The webhooks for these updates have the failure policy
 // Ignore, so the API server continues without them: a denial could block the removal of a finalizer.
+// JudgeUpdatePath gets a denial, because it receives only updates that change a judged field.
 func refuseRequest(w http.ResponseWriter, r *http.Request, text []byte, status metav1.Status) {
 	// A client that is still sending may not read the response.
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxRequestBytes))
 	refusedRequests.WithLabelValues(string(status.Reason)).Inc()
 	fields := gjson.GetManyBytes(text, "request.uid", "request.kind.kind", "request.operation")
 	uid, kind, operation := fields[0].String(), gang.Kind(fields[1].String()), admissionv1.Operation(fields[2].String())
-	if uid == "" || kind == gang.Job && operation == admissionv1.Update {
+	isJobUpdate := kind == gang.Job && operation == admissionv1.Update
+	if uid == "" || isJobUpdate && r.URL.Path != JudgeUpdatePath {
 		http.Error(w, status.Message, int(status.Code))
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/policy"
 )
 
 // admissionRequests counts the responses of the mutating endpoint. The label framework is "unknown" for
@@ -33,7 +34,47 @@ var refusedRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Number of admission requests that exceeded a bound, by reason (TooManyRequests or RequestEntityTooLarge).",
 }, []string{"reason"})
 
-func init() { metrics.Registry.MustRegister(admissionRequests, podRankRequests, refusedRequests) }
+// policyFindings counts what the policy finds. Rules have names that administrators choose, and a policy
+// has at most policy.MaxRules of them. [ForgetRules] removes those of an earlier policy.
+var policyFindings = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "rollcall_policy_findings_total",
+	Help: "Number of findings of the policy in admission requests, by rule, mode, and result " +
+		"(violated, existing if an update did not introduce the violation, or unknown).",
+}, []string{"rule", "mode", "result"})
+
+// policyEvaluationDuration has buckets from 10 microseconds, for a few limits, to 0.7 seconds.
+var policyEvaluationDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
+	Name:    "rollcall_policy_evaluation_duration_seconds",
+	Help:    "Time to compare one workload with the policy.",
+	Buckets: prometheus.ExponentialBuckets(10e-6, 4, 9),
+})
+
+func init() {
+	metrics.Registry.MustRegister(
+		admissionRequests, podRankRequests, refusedRequests, policyFindings, policyEvaluationDuration)
+}
+
+// recordFindings counts the findings of a verdict.
+func (v verdict) recordFindings() {
+	count := func(findings []policy.Finding, result string) {
+		for _, f := range findings {
+			if f.Unknown {
+				policyFindings.WithLabelValues(f.Rule, string(f.Mode), "unknown").Inc()
+				continue
+			}
+			policyFindings.WithLabelValues(f.Rule, string(f.Mode), result).Inc()
+		}
+	}
+	count(v.introduced, "violated")
+	count(v.existing, "existing")
+}
+
+// ForgetRules removes the series of rules that a policy no longer contains.
+func ForgetRules(rules []string) {
+	for _, rule := range rules {
+		policyFindings.DeletePartialMatch(prometheus.Labels{"rule": rule})
+	}
+}
 
 // recordAdmission counts a response of the mutating endpoint.
 func recordAdmission(e *injectors.Engine, req admission.Request, framework string, reason gang.Reason) {

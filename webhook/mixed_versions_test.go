@@ -7,7 +7,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -75,7 +74,7 @@ func TestMixedVersions(t *testing.T) {
 				c.modify(&job)
 			}
 			req = newRequest(admissionv1.Create, gang.Job, nil, marshalJSON(t, &job))
-			r := webhook.NewValidator(clientgoscheme.Scheme, c.validating).Handle(t.Context(), req)
+			r := webhook.NewValidator(c.validating, nil).Handle(t.Context(), req)
 			if r.Allowed != c.wantAllowed {
 				t.Errorf("allowed = %t, want %t: %+v", r.Allowed, c.wantAllowed, r.Result)
 			}

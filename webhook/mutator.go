@@ -33,13 +33,10 @@ func NewMutator(e *injectors.Engine) *Mutator { return &Mutator{engine: e} }
 
 // Handle responds to one admission request.
 func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.Response {
-	w, err := decodeWorkload(req.Kind.Kind, req.Object.Raw)
+	w, err := decodeNewWorkload(req)
 	if err != nil {
 		recordAdmission(m.engine, req, "", gang.ReasonDecodeError)
 		return admission.Errored(http.StatusBadRequest, err)
-	}
-	if w.Meta().Namespace == "" {
-		w.Meta().Namespace = req.Namespace
 	}
 	before := w.DeepCopy()
 	result, err := m.injectWorkload(req, w)
@@ -103,6 +100,24 @@ func decodeWorkload(kind string, raw []byte) (gang.Workload, error) {
 		return w, fmt.Errorf("decoding the %s of the request: %w", kind, err)
 	}
 	return w, nil
+}
+
+// decodeNewWorkload decodes the workload of a creation. The object of a request can lack its namespace.
+func decodeNewWorkload(req admission.Request) (gang.Workload, error) {
+	w, err := decodeWorkload(req.Kind.Kind, req.Object.Raw)
+	if err == nil && w.Meta().Namespace == "" {
+		w.Meta().Namespace = req.Namespace
+	}
+	return w, err
+}
+
+// decodeUpdate decodes both workloads of an update.
+func decodeUpdate(req admission.Request) (old, updated gang.Workload, err error) {
+	if old, err = decodeWorkload(req.Kind.Kind, req.OldObject.Raw); err != nil {
+		return old, updated, err
+	}
+	updated, err = decodeWorkload(req.Kind.Kind, req.Object.Raw)
+	return old, updated, err
 }
 
 // newPatchResponse returns a response that allows the request with the given changes. The reason of

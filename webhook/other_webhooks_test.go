@@ -10,7 +10,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -188,7 +187,7 @@ func (c admissionChain) admit(old, raw []byte) []byte {
 			c.t.Fatalf("a third call changed the object (-before +after):\n%s", diff)
 		}
 	}
-	r := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).
+	r := webhook.NewValidator(newEngine(), nil).
 		Handle(c.t.Context(), newRequest(operationOf(old), c.kind, old, raw))
 	if !r.Allowed {
 		c.t.Fatalf("the validating webhook denied the object: %s", r.Result.Message)

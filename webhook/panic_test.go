@@ -11,7 +11,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"rollcall.training/gang"
@@ -30,7 +29,7 @@ func (panickingInjector) Plan(gang.Gang) plan.Plan { panic("a bug") }
 func TestPanic(t *testing.T) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{})
 	engine := injectors.NewEngine(injectors.Registry{panickingInjector{}}, gang.Config{})
-	webhook.Register(server, clientgoscheme.Scheme, engine, func() bool { return false })
+	webhook.Register(server, webhook.Options{Engine: engine, Draining: func() bool { return false }})
 	endpoint := httptest.NewServer(server.WebhookMux())
 	defer endpoint.Close()
 	for range 2 { // the second request requires that the process is still running

@@ -3,8 +3,8 @@ package webhook
 import (
 	"net/http"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"rollcall.training/injectors"
 )
@@ -14,21 +14,41 @@ const (
 	MutatePath    = "/mutate"
 	ValidatePath  = "/validate"
 	MutatePodPath = "/mutate-pod"
+	// JudgeUpdatePath compares updates of Jobs with the policy of the cluster.
+	JudgeUpdatePath = "/judge-update"
+	// PolicyFilePath validates the ConfigMap with the policy.
+	PolicyFilePath = "/validate-policy-file"
 )
+
+// Options are the parts of the endpoints.
+type Options struct {
+	// Engine injects and parses workloads. Required.
+	Engine *injectors.Engine
+	// Judge compares workloads with the policy of the cluster; nil for no policy.
+	Judge *Judge
+	// PolicyFile validates the policy; nil for no policy.
+	PolicyFile admission.Handler
+	// Draining reports whether a shutdown has started. Required, and safe for concurrent use.
+	Draining func() bool
+}
 
 // Register adds all endpoints to a server. They refuse requests that are too large, and requests that
 // arrive faster than they can be handled. A panic fails only its own request, because
 // controller-runtime recovers from the panic and counts it in controller_runtime_webhook_panics_total.
-// The function draining reports whether a shutdown has started. It must be safe for concurrent use.
-func Register(server ctrlwebhook.Server, scheme *runtime.Scheme, e *injectors.Engine, draining func() bool) {
-	l := newLimiter(maxConcurrentRequests)
-	for path, handler := range map[string]ctrlwebhook.AdmissionHandler{
-		MutatePath:    NewMutator(e),
-		ValidatePath:  NewValidator(scheme, e),
+func Register(server ctrlwebhook.Server, o Options) {
+	handlers := map[string]ctrlwebhook.AdmissionHandler{
+		MutatePath:    NewMutator(o.Engine),
+		ValidatePath:  NewValidator(o.Engine, o.Judge),
 		MutatePodPath: PodRankHandler{},
-	} {
+	}
+	if o.Judge != nil {
+		handlers[JudgeUpdatePath] = NewJobUpdateJudge(o.Engine, o.Judge)
+		handlers[PolicyFilePath] = o.PolicyFile
+	}
+	l := newLimiter(maxConcurrentRequests)
+	for path, handler := range handlers {
 		limited := l.limitRequests(&ctrlwebhook.Admission{Handler: handler})
-		server.Register(path, closeWhileDraining(limited, draining))
+		server.Register(path, closeWhileDraining(limited, o.Draining))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -205,7 +204,7 @@ func admitStatefulSet(t *testing.T, e *injectors.Engine, old, set *appsv1.Statef
 	}
 	raw = applyPatch(t, raw, r)
 	req := newRequest(operation, gang.StatefulSet, oldRaw, raw)
-	if r := webhook.NewValidator(clientgoscheme.Scheme, e).Handle(t.Context(), req); !r.Allowed {
+	if r := webhook.NewValidator(e, nil).Handle(t.Context(), req); !r.Allowed {
 		t.Fatalf("the validator denied the StatefulSet: %s", r.Result.Message)
 	}
 	out := &appsv1.StatefulSet{}

@@ -3,13 +3,12 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
+	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -23,57 +22,80 @@ var (
 )
 
 // Validator checks labeled workloads after all mutating webhooks.
-type Validator[T runtime.Object] struct {
+type Validator struct {
 	engine *injectors.Engine
+	judge  *Judge
 }
 
-var (
-	_ admission.Validator[*batchv1.Job]        = Validator[*batchv1.Job]{}
-	_ admission.Validator[*appsv1.StatefulSet] = Validator[*appsv1.StatefulSet]{}
-)
+var _ admission.Handler = (*Validator)(nil)
 
-// ValidateCreate denies a workload without injection, or with an injection that a later webhook
-// changed. Its ranks could not connect to each other, but would occupy their accelerators.
-func (v Validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnings, error) {
-	w, err := gang.WorkloadOf(obj)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+// NewValidator returns the handler that validates Jobs and StatefulSets. A nil judge has no policy.
+func NewValidator(e *injectors.Engine, judge *Judge) *Validator {
+	return &Validator{engine: e, judge: judge}
+}
+
+// Handle validates one admission request. It allows every other kind, because a webhook rule that is
+// too broad must not block unrelated objects. It allows every deletion.
+func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
+	switch gang.Kind(req.Kind.Kind) {
+	case gang.Job, gang.StatefulSet:
+	default:
+		return admission.Allowed("")
 	}
+	switch req.Operation {
+	case admissionv1.Create:
+		w, err := decodeNewWorkload(req)
+		if err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		return v.validateCreate(ctx, w)
+	case admissionv1.Update:
+		old, updated, err := decodeUpdate(req)
+		if err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		return v.validateUpdate(ctx, old, updated)
+	}
+	return admission.Allowed("")
+}
+
+// validateCreate denies a workload without injection, or with an injection that a later webhook
+// changed. Its ranks could not connect to each other, but would occupy their accelerators. It also
+// denies a gang that violates the policy of the cluster.
+func (v *Validator) validateCreate(ctx context.Context, w gang.Workload) admission.Response {
 	injected := w.DeepCopy()
-	_, err = v.engine.Admit(injected)
-	return nil, v.requireInjected(w, injected, err)
+	result, err := v.engine.Admit(injected)
+	if denial := v.requireInjected(w, injected, err); denial != nil {
+		return newDenialResponse(denial)
+	}
+	if err != nil { // the injection of another build, which this build cannot repeat
+		result, err = v.engine.Describe(w)
+	}
+	return v.judge.judgeNew(ctx, subject{workload: w, result: result, err: err})
 }
 
-// ValidateUpdate denies a StatefulSet for the same reasons as ValidateCreate. It never denies an update
-// of a Job, because controllers must be able to update Jobs, and the pod template is immutable anyway.
-func (v Validator[T]) ValidateUpdate(_ context.Context, oldObj, newObj T) (admission.Warnings, error) {
-	old, err := gang.WorkloadOf(oldObj)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	updated, err := gang.WorkloadOf(newObj)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
+// validateUpdate denies a StatefulSet for the same reasons as validateCreate, but of the violations only
+// those that the update makes worse. It never denies an update of a Job, because controllers must be
+// able to update Jobs, and the pod template is immutable anyway. [JobUpdateJudge] judges these updates.
+func (v *Validator) validateUpdate(ctx context.Context, old, updated gang.Workload) admission.Response {
 	warnings := append(warnLabelRemoved(old, updated), v.warnIgnoredAnnotations(old, updated)...)
 	if updated.StatefulSet == nil {
-		return append(warnings, warnImmutable(old, updated)...).Strings(), nil
+		warnings = append(warnings, warnImmutable(old, updated)...)
+		return admission.Allowed("").WithWarnings(warnings.Strings()...)
 	}
 	injected := updated.DeepCopy()
-	_, err = v.engine.AdmitUpdate(old.StatefulSet, injected.StatefulSet)
-	return warnings.Strings(), v.requireInjected(updated, injected, err)
-}
-
-// ValidateDelete allows every deletion.
-func (v Validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {
-	return nil, nil
+	_, err := v.engine.AdmitUpdate(old.StatefulSet, injected.StatefulSet)
+	if denial := v.requireInjected(updated, injected, err); denial != nil {
+		return newDenialResponse(denial).WithWarnings(warnings.Strings()...)
+	}
+	return v.judge.judgeUpdate(ctx, v.engine, old, updated).WithWarnings(warnings.Strings()...)
 }
 
 // requireInjected returns an error if another injection of w would change more than its record. The
 // parameters injected and err are the outcome of that injection. The record differs if another webhook
 // changed a value that Rollcall accepts. The injection of another build of Rollcall is accepted if it
 // is unmodified, because this build cannot validate it.
-func (v Validator[T]) requireInjected(w, injected gang.Workload, err error) error {
+func (v *Validator) requireInjected(w, injected gang.Workload, err error) error {
 	if v.engine.InjectedByOtherVersion(w) {
 		return nil
 	}
@@ -104,7 +126,7 @@ func warnLabelRemoved(old, updated gang.Workload) gang.Warnings {
 
 // warnIgnoredAnnotations warns about annotations that an update made invalid. Rollcall ignores them
 // instead of denying the update.
-func (v Validator[T]) warnIgnoredAnnotations(old, updated gang.Workload) gang.Warnings {
+func (v *Validator) warnIgnoredAnnotations(old, updated gang.Workload) gang.Warnings {
 	before := v.engine.IgnoredAnnotations(old)
 	return slices.DeleteFunc(v.engine.IgnoredAnnotations(updated), func(warning gang.Warning) bool {
 		return slices.Contains(before, warning)
@@ -188,30 +210,4 @@ func keyValue(w gang.Workload, key gang.Key) string {
 		return w.Meta().Labels[key.Name]
 	}
 	return w.Meta().Annotations[key.Name]
-}
-
-// kindRouter routes each request to the validator of its kind.
-type kindRouter struct {
-	job, statefulSet *admission.Webhook
-}
-
-// NewValidator returns the handler that validates Jobs and StatefulSets.
-func NewValidator(scheme *runtime.Scheme, e *injectors.Engine) admission.Handler {
-	return kindRouter{
-		job:         admission.WithValidator(scheme, Validator[*batchv1.Job]{engine: e}),
-		statefulSet: admission.WithValidator(scheme, Validator[*appsv1.StatefulSet]{engine: e}),
-	}
-}
-
-// Handle validates one admission request. It allows every other kind, because a webhook rule that is
-// too broad must not block unrelated objects.
-func (r kindRouter) Handle(ctx context.Context, req admission.Request) admission.Response {
-	switch gang.Kind(req.Kind.Kind) {
-	case gang.Job:
-		return r.job.Handler.Handle(ctx, req)
-	case gang.StatefulSet:
-		return r.statefulSet.Handler.Handle(ctx, req)
-	default:
-		return admission.Allowed("")
-	}
 }

@@ -7,7 +7,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"rollcall.training/gang"
 	"rollcall.training/webhook"
@@ -18,7 +17,7 @@ import (
 func TestValidatorRejectsStrippedUpdate(t *testing.T) {
 	set := newStatefulSet(t)
 	live := admitStatefulSet(t, newEngine(), nil, set)
-	r := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).
+	r := webhook.NewValidator(newEngine(), nil).
 		Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, marshalJSON(t, live), marshalJSON(t, set)))
 	if r.Allowed {
 		t.Error("an update without injection was allowed")
@@ -31,7 +30,7 @@ func TestValidatorRejectsLostInjection(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := newRequest(admissionv1.Create, gang.Job, nil, marshalJSON(t, job))
-	r := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).Handle(t.Context(), req)
+	r := webhook.NewValidator(newEngine(), nil).Handle(t.Context(), req)
 	if r.Allowed || r.Result.Code != http.StatusUnprocessableEntity {
 		t.Errorf("the response for a labeled Job without injection is %+v, want code 422", r)
 	}

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
@@ -45,7 +44,7 @@ func toJSON(t *testing.T, manifest []byte) []byte {
 }
 
 // applyPatch applies the patch of a response, as the API server does.
-func applyPatch(t *testing.T, raw []byte, r admission.Response) []byte {
+func applyPatch(t testing.TB, raw []byte, r admission.Response) []byte {
 	t.Helper()
 	if len(r.Patches) == 0 {
 		return raw
@@ -85,7 +84,7 @@ func TestGoldens(t *testing.T) {
 			return out
 		}
 		out.Object = applyPatch(t, raw, r)
-		validated := webhook.NewValidator(clientgoscheme.Scheme, newEngine()).
+		validated := webhook.NewValidator(newEngine(), nil).
 			Handle(t.Context(), newRequest(admissionv1.Create, w.Kind(), nil, out.Object))
 		if !validated.Allowed {
 			t.Errorf("the validator denied the result of the mutator: %s", validated.Result.Message)

@@ -68,6 +68,7 @@
 //   - membership.go: missing members
 //   - strangers.go: members with different settings, and workloads that are not members
 //   - launcher_hosts.go: whether a launcher reached its workers
+//   - policy.go: violations of the policy of the cluster
 //
 // What a pass changes:
 //

@@ -39,6 +39,8 @@ type observedGang struct {
 	// rejection is the last request of the gang's children that the API server rejected in this pass;
 	// empty if there is none.
 	rejection string
+	// violation describes how the gang violates the policy of the cluster; empty if it does not.
+	violation string
 }
 
 // member is an existing workload of a gang.

@@ -32,6 +32,9 @@ var (
 		"Time from the first failure until all ranks were ready again.")
 
 	gangsDesc = prometheus.NewDesc("rollcall_gangs", "Gangs, by framework and phase.", []string{"framework", "phase"}, nil)
+	// Administrators choose the names of rules. A policy has at most policy.MaxRules of them.
+	violatingGangsDesc = prometheus.NewDesc("rollcall_policy_violating_gangs",
+		"Unfinished gangs that violate a limit or rule of the policy, by rule and mode.", []string{"rule", "mode"}, nil)
 )
 
 func newHistogram(name, help string) *prometheus.HistogramVec {
@@ -93,14 +96,22 @@ type gangCollector struct {
 	reader client.Reader
 	// isManagedNamespace reports whether the gangs of a namespace are counted.
 	isManagedNamespace func(ctx context.Context, namespace string) (bool, error)
+	// countViolations returns the number of gangs that violate each rule of the policy.
+	countViolations func() map[violatedRule]int
 }
 
 // Describe implements [prometheus.Collector].
-func (c gangCollector) Describe(out chan<- *prometheus.Desc) { out <- gangsDesc }
+func (c gangCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- gangsDesc
+	out <- violatingGangsDesc
+}
 
 // Collect counts each gang by the workload that contains its rank 0. It returns nothing if the cache
 // cannot be read, as before its first synchronization.
 func (c gangCollector) Collect(out chan<- prometheus.Metric) {
+	for rule, n := range c.countViolations() {
+		out <- prometheus.MustNewConstMetric(violatingGangsDesc, prometheus.GaugeValue, float64(n), rule.name, string(rule.mode))
+	}
 	// The interface of Prometheus has no context.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above
 	defer cancel()

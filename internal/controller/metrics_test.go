@@ -115,7 +115,7 @@ func TestGangCollector(t *testing.T) {
 # TYPE rollcall_gangs gauge
 rollcall_gangs{framework="mpi",phase="Pending"} 1
 `
-	collector := gangCollector{w.Client, w.isManagedNamespace}
+	collector := gangCollector{w.Client, w.isManagedNamespace, w.verdicts.countGangs}
 	if err := testutil.CollectAndCompare(collector, strings.NewReader(want)); err != nil {
 		t.Errorf("a gang of two workloads must count once: %v", err)
 	}

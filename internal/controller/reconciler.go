@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -38,7 +39,8 @@ const FieldOwner = client.FieldOwner("rollcall-controller")
 // of reads of the cache and rare writes. While some passes wait for a slow write, others continue.
 const maxConcurrentReconciles = 10
 
-// Reconciler reconciles gangs. Its exported fields except Namespaces are required.
+// Reconciler reconciles gangs. Its exported fields except Namespaces and Policies are
+// required.
 type Reconciler struct {
 	// Client reads from the manager's cache and writes to the API server.
 	Client client.Client
@@ -54,8 +56,11 @@ type Reconciler struct {
 	// Namespaces selects the namespaces by their labels. The reconciler reads no gangs and writes no
 	// objects in any other namespace. Nil selects all namespaces.
 	Namespaces labels.Selector
+	// Policies provides the policy of the cluster. Nil means that there is no policy.
+	Policies Policies
 
 	sessions     sessions
+	verdicts     policyVerdicts
 	throttle     podEventThrottle
 	userServices userServices
 }
@@ -74,8 +79,10 @@ type Request struct {
 }
 
 // SetupWithManager registers the gang controller and its metrics with a manager. The controller
-// reconciles only gangs in the selected namespaces.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine, namespaces labels.Selector) error {
+// reconciles only gangs in the selected namespaces. Nil policies mean that there is no policy.
+func SetupWithManager(
+	ctx context.Context, mgr ctrl.Manager, e *injectors.Engine, namespaces labels.Selector, policies Policies,
+) error {
 	r := &Reconciler{
 		Client:     mgr.GetClient(),
 		APIReader:  mgr.GetAPIReader(),
@@ -83,11 +90,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		Recorder:   mgr.GetEventRecorder("rollcall"),
 		Clock:      clock.RealClock{},
 		Namespaces: namespaces,
+		Policies:   policies,
 	}
 	if err := r.registerIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	err := metrics.Registry.Register(gangCollector{r.Client, r.isManagedNamespace})
+	err := metrics.Registry.Register(gangCollector{r.Client, r.isManagedNamespace, r.verdicts.countGangs})
 	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 		return fmt.Errorf("registering the gang collector: %w", err)
 	}
@@ -107,6 +115,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	if r.readsNamespaces() {
 		b = b.Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForNamespace),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	}
+	if policies != nil {
+		b = b.WatchesRawSource(source.TypedFunc[Request](r.watchPolicy))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("setting up the gang controller: %w", err)
@@ -161,6 +172,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 	if len(groups) == 0 {
 		r.sessions.forgetGang(req)
 		r.throttle.forgetGang(req)
+		r.verdicts.record(req, nil)
 		return ctrl.Result{}, nil
 	}
 	p := &pass{request: req}
@@ -170,6 +182,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 		p.handleError(err)
 		gangs = append(gangs, observed...)
 	}
+	r.judgeGangs(ctx, req, gangs)
 	for _, g := range gangs {
 		r.reconcileGang(ctx, g)
 	}

@@ -105,6 +105,9 @@ func (r *Reconciler) desiredStatus(
 		status = g.stuckPodStatus(next)
 	}
 	if status.Reason == "" {
+		status = g.policyStatus(next.Phase)
+	}
+	if status.Reason == "" {
 		status.Reason, status.Message = next.Phase.Reason(), next.Describe(g.gangPolicies(), g.memberStates)
 	}
 	if strangers := g.describeStrangers(); strangers != "" {
@@ -156,6 +159,9 @@ func needsEvent(last, next lifecycle.Status) bool {
 	if last.Phase != next.Phase || last.Restarts != next.Restarts {
 		return true
 	}
+	if next.Reason == gang.ReasonPolicyViolated && last.Message != next.Message {
+		return true // another policy, or another violation
+	}
 	// A stuck pod that was deleted ends PodStuckTerminating, but the restart was reported already.
 	isRestartReportedAgain := next.Phase == lifecycle.Restarting && !overridesPhaseReason(next.Reason)
 	return last.Reason != next.Reason && !isRestartReportedAgain
@@ -165,7 +171,7 @@ func needsEvent(last, next lifecycle.Status) bool {
 func overridesPhaseReason(reason gang.Reason) bool {
 	switch reason {
 	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected, gang.ReasonKeyPairConflict,
-		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating:
+		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating, gang.ReasonPolicyViolated:
 		return true
 	default:
 		return false

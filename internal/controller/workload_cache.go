@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"math"
 	"strings"
 
@@ -36,6 +37,39 @@ func TrimWorkload(o any) (any, error) {
 	default:
 		return o, nil // a tombstone
 	}
+}
+
+// KeepWorkload is a transform function of the cache for clusters with a policy, whose rules can read each
+// field of a workload. It returns a Job or a StatefulSet without managedFields and without the copy of the
+// manifest that kubectl keeps. A workload whose template is larger than gang.MaxTemplateBytes is trimmed
+// as [TrimWorkload] does. KeepWorkload does not change its argument.
+func KeepWorkload(o any) (any, error) {
+	switch workload := o.(type) {
+	case *batchv1.Job:
+		if gang.MeasureTemplate(&workload.Spec.Template, math.MaxInt) <= gang.MaxTemplateBytes {
+			out := *workload
+			out.ObjectMeta = keepWorkloadMetadata(&workload.ObjectMeta)
+			return &out, nil
+		}
+	case *appsv1.StatefulSet:
+		if gang.MeasureTemplate(&workload.Spec.Template, math.MaxInt) <= gang.MaxTemplateBytes {
+			out := *workload
+			out.ObjectMeta = keepWorkloadMetadata(&workload.ObjectMeta)
+			return &out, nil
+		}
+	}
+	return TrimWorkload(o)
+}
+
+// keepWorkloadMetadata returns metadata without managedFields and the manifest of kubectl apply.
+func keepWorkloadMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
+	out := *meta
+	out.ManagedFields = nil
+	if _, ok := meta.Annotations[corev1.LastAppliedConfigAnnotation]; ok {
+		out.Annotations = maps.Clone(meta.Annotations)
+		delete(out.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	return out
 }
 
 // trimWorkloadMetadata returns metadata without managedFields and without annotations of others.

@@ -1,0 +1,216 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/policy"
+)
+
+// Policies provides the policy of the cluster. Its methods must be safe for concurrent use.
+type Policies interface {
+	// Current returns the policy in force; nil for no policy. It returns an error until a policy is
+	// loaded.
+	Current() (*policy.Policy, error)
+	// DescribeNamespace returns what the policy reads of a namespace.
+	DescribeNamespace(ctx context.Context, name string) (policy.Namespace, error)
+	// Subscribe returns a channel that receives a value after the policy changed.
+	Subscribe() <-chan struct{}
+}
+
+// policyVerdict is the result of comparing a gang with the policy.
+type policyVerdict struct {
+	// key identifies what was compared. If the key is equal, so is the result.
+	key string
+	// message describes the violations in the modes enforce and warn; empty if there are none.
+	message string
+	// rules are the rules that the gang violates, in any mode.
+	rules []violatedRule
+}
+
+// violatedRule is a limit or rule that a gang violates.
+type violatedRule struct {
+	name string
+	mode policy.Mode
+}
+
+// policyVerdicts keeps the verdict of each gang, so that a pass without a change compares nothing. The
+// zero value is empty. Its methods are safe for concurrent use.
+type policyVerdicts struct {
+	mu        sync.Mutex
+	byRequest map[Request]map[types.UID]policyVerdict // by the UID of the primary member
+}
+
+// find returns the verdict of a gang.
+func (v *policyVerdicts) find(req Request, uid types.UID) policyVerdict {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.byRequest[req][uid]
+}
+
+// record replaces the verdicts of all gangs of a request.
+func (v *policyVerdicts) record(req Request, verdicts map[types.UID]policyVerdict) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(verdicts) == 0 {
+		delete(v.byRequest, req)
+		return
+	}
+	if v.byRequest == nil {
+		v.byRequest = map[Request]map[types.UID]policyVerdict{}
+	}
+	v.byRequest[req] = verdicts
+}
+
+// countGangs returns the number of violating gangs by rule.
+func (v *policyVerdicts) countGangs() map[violatedRule]int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	count := map[violatedRule]int{}
+	for _, verdicts := range v.byRequest {
+		for _, verdict := range verdicts {
+			for _, rule := range verdict.rules {
+				count[rule]++
+			}
+		}
+	}
+	return count
+}
+
+// judgeGangs compares the gangs of a request with the policy. Admission has judged each workload. The
+// reconciler judges again, because it knows all members, and because the policy can change. It reports
+// violations and never stops a gang for them.
+func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*observedGang) {
+	if r.Policies == nil {
+		return
+	}
+	current, err := r.Policies.Current()
+	if err != nil || current == nil {
+		return // the readiness probe reports the error
+	}
+	namespace, err := r.Policies.DescribeNamespace(ctx, req.Namespace)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to read a namespace for the policy")
+		return
+	}
+	verdicts := map[types.UID]policyVerdict{}
+	for _, g := range gangs {
+		if len(g.conflicts) > 0 || g.lastState().Phase.Terminal() {
+			continue
+		}
+		uid, key := g.primaryMember().Meta().UID, r.policyKey(current, namespace, g)
+		verdict := r.verdicts.find(req, uid)
+		if verdict.key != key {
+			verdict = r.judgeGang(current, namespace, g)
+			verdict.key = key
+		}
+		verdicts[uid] = verdict
+		g.violation = verdict.message
+	}
+	r.verdicts.record(req, verdicts)
+}
+
+// policyKey identifies the policy, the members and the day, on which exemptions depend.
+func (r *Reconciler) policyKey(current *policy.Policy, namespace policy.Namespace, g *observedGang) string {
+	var key strings.Builder
+	fmt.Fprint(&key, current.Digest(), r.Clock.Now().UTC().Format(time.DateOnly), namespace.Labels)
+	for _, m := range g.members {
+		fmt.Fprint(&key, " ", m.Meta().UID, ":", m.Meta().ResourceVersion)
+	}
+	return key.String()
+}
+
+// maxReportedFindings limits the findings in the status of a gang.
+const maxReportedFindings = 5
+
+// judgeGang returns the verdict of one gang. Each rule is in the verdict once, with the finding of the
+// first member that violates it.
+func (r *Reconciler) judgeGang(current *policy.Policy, namespace policy.Namespace, g *observedGang) policyVerdict {
+	var facts []policy.Facts
+	var members []member
+	for _, m := range g.members {
+		if m.result != nil {
+			facts, members = append(facts, policy.NewFacts(m.result.Gang, m.Workload)), append(members, m)
+		}
+	}
+	var verdict policyVerdict
+	var lines []string
+	for i, m := range members {
+		for _, f := range current.Evaluate(policy.Input{
+			Facts: facts[i].WithMembers(facts), Namespace: namespace, Workload: m.Workload, Now: r.Clock.Now(),
+		}) {
+			rule := violatedRule{name: f.Rule, mode: f.Mode}
+			if f.Unknown || slices.Contains(verdict.rules, rule) {
+				continue
+			}
+			verdict.rules = append(verdict.rules, rule)
+			if f.Mode != policy.ModeAudit {
+				lines = append(lines, m.Meta().Name+": "+f.String())
+			}
+		}
+	}
+	if more := len(lines) - maxReportedFindings; more > 0 {
+		lines = append(lines[:maxReportedFindings], fmt.Sprintf("and %d more", more))
+	}
+	if len(lines) > 0 {
+		verdict.message = "The gang violates the policy of the cluster: " + strings.Join(lines, "; ")
+	}
+	return verdict
+}
+
+// policyStatus returns the reason and the message of a gang that violates the policy; the zero value if
+// it does not. A gang that ends or restarts has a more important reason.
+func (g *observedGang) policyStatus(phase lifecycle.Phase) lifecycle.Status {
+	if g.violation == "" || !isActive(phase) && phase != lifecycle.Suspended {
+		return lifecycle.Status{}
+	}
+	return lifecycle.Status{Reason: gang.ReasonPolicyViolated, Message: g.violation}
+}
+
+// watchPolicy schedules a pass for every gang after the policy changed, and at midnight in UTC if an
+// exemption can expire. It has the signature of source.TypedFunc.
+func (r *Reconciler) watchPolicy(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
+	changed := r.Policies.Subscribe()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			case <-time.After(r.untilExemptionsExpire()):
+			}
+			r.requestAllGangs(ctx, queue)
+		}
+	}()
+	return nil
+}
+
+// untilExemptionsExpire returns the time until the day changes.
+func (r *Reconciler) untilExemptionsExpire() time.Duration {
+	const day = 24 * time.Hour
+	return r.Clock.Now().UTC().Truncate(day).Add(day + time.Second).Sub(r.Clock.Now())
+}
+
+// requestAllGangs schedules a pass for every gang in the cache.
+func (r *Reconciler) requestAllGangs(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Request]) {
+	workloads, err := r.listMatchingWorkloads(ctx, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the gangs after the policy changed")
+	}
+	requests := r.requestsForWorkloads(ctx, workloads)
+	for _, req := range requests {
+		queue.Add(req)
+	}
+	log.FromContext(ctx).Info("Scheduled the comparison of all gangs with the policy", "gangs", len(requests))
+}

@@ -1,0 +1,205 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/policy"
+)
+
+// testPolicies provides one policy, which a test can change.
+type testPolicies struct{ policy *policy.Policy }
+
+func (p *testPolicies) Current() (*policy.Policy, error) { return p.policy, nil }
+func (p *testPolicies) Subscribe() <-chan struct{}       { return nil }
+
+func (p *testPolicies) DescribeNamespace(_ context.Context, name string) (policy.Namespace, error) {
+	return policy.Namespace{Name: name}, nil
+}
+
+// readPolicy returns the policy with the given content after apiVersion and kind.
+func readPolicy(t *testing.T, text string) *policy.Policy {
+	t.Helper()
+	text = "apiVersion: " + policy.APIVersion + "\nkind: " + policy.Kind + "\n" + text
+	p, problems := policy.Read("policy.yaml", []byte(text), testEngine.Frameworks())
+	if p == nil {
+		t.Fatal(problems)
+	}
+	return p
+}
+
+func newGPUJob(t *testing.T, name, role, roles string, pods int32) *batchv1.Job {
+	t.Helper()
+	job := &batchv1.Job{ObjectMeta: newObjectMeta(name, "pytorch", role, ""), Spec: singlePodJobSpec()}
+	if role == "" {
+		delete(job.Labels, gang.LabelRole)
+	}
+	if roles != "" {
+		job.Annotations = map[string]string{gang.AnnotationRoles: roles}
+	}
+	job.Spec.Parallelism, job.Spec.Completions = ptr.To(pods), ptr.To(pods)
+	job.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+	job.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
+	return admitObject(t, job).(*batchv1.Job)
+}
+
+// readStatus returns the status of a Job.
+func (w *testCluster) readStatus(t *testing.T, name string) lifecycle.Status {
+	t.Helper()
+	var job batchv1.Job
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, &job); err != nil {
+		t.Fatal(err)
+	}
+	return lifecycle.ReadStatus(gang.Workload{Job: &job})
+}
+
+// TestPolicyOfExistingGang checks that a policy that becomes stricter is reported, and that nothing else
+// happens to the gang.
+func TestPolicyOfExistingGang(t *testing.T) {
+	w := newTestCluster(t, newGPUJob(t, "train", "", "", 4))
+	policies := &testPolicies{policy: readPolicy(t, "cluster: {limits: {gpus: {max: 32}}}")}
+	w.Policies = policies
+	req := Request{Namespace: "team", Kind: gang.Job, Name: "train"}
+	w.reconcileOnce(t, req)
+	if s := w.readStatus(t, "train"); s.Reason == gang.ReasonPolicyViolated {
+		t.Fatalf("a gang within the limits has the status %+v", s)
+	}
+	drainEvents(w.Recorder.(*events.FakeRecorder))
+
+	policies.policy = readPolicy(t, "cluster: {limits: {gpus: {max: 16}, size: {max: 2, mode: audit}}}")
+	w.reconcileOnce(t, req)
+	want := "The gang violates the policy of the cluster: train: spec.parallelism: makes a gang of 32 accelerators " +
+		"(4 pods x 8), at most 16 are allowed; use at most 2 pods (policy cluster/gpus)"
+	s := w.readStatus(t, "train")
+	if s.Reason != gang.ReasonPolicyViolated || s.Message != want || s.Phase != lifecycle.Pending {
+		t.Errorf("the status is %+v, want Pending and the message %q", s, want)
+	}
+	if got := drainEvents(w.Recorder.(*events.FakeRecorder)); len(got) != 1 ||
+		!strings.HasPrefix(got[0], "Warning PolicyViolated The gang violates") {
+		t.Errorf("Events: %q, want one PolicyViolated", got)
+	}
+	wantCount := map[violatedRule]int{{"cluster/gpus", policy.ModeEnforce}: 1, {"cluster/size", policy.ModeAudit}: 1}
+	if diff := cmp.Diff(wantCount, w.verdicts.countGangs(), cmp.AllowUnexported(violatedRule{})); diff != "" {
+		t.Error("violating gangs (-want +got):\n" + diff)
+	}
+	var job batchv1.Job
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "train"}, &job); err != nil {
+		t.Fatal(err)
+	}
+	if ptr.Deref(job.Spec.Suspend, false) || ptr.Deref(job.Spec.Parallelism, 0) != 4 {
+		t.Errorf("the spec of the Job changed: %+v", job.Spec)
+	}
+	version := job.ResourceVersion
+	w.reconcileOnce(t, req)
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(&job), &job); err != nil || job.ResourceVersion != version {
+		t.Errorf("another pass wrote to the Job, %v", err)
+	}
+
+	policies.policy = readPolicy(t, "")
+	w.reconcileOnce(t, req)
+	if s := w.readStatus(t, "train"); s.Reason != gang.ReasonGangPending || len(w.verdicts.countGangs()) != 0 {
+		t.Errorf("after the policy was removed, the status is %+v", s)
+	}
+}
+
+func drainEvents(recorder *events.FakeRecorder) []string {
+	var out []string
+	for {
+		select {
+		case e := <-recorder.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+// TestPolicyOfSeveralMembers checks that the accelerators of all members count as soon as all exist. At
+// admission, each member is within the limit.
+func TestPolicyOfSeveralMembers(t *testing.T) {
+	const roles = "master=1,worker=4"
+	master, worker := newGPUJob(t, "train-master", "master", roles, 1), newGPUJob(t, "train-worker", "worker", roles, 4)
+	limit := &testPolicies{policy: readPolicy(t, "cluster: {limits: {gpus: {max: 32}}}")}
+	req := Request{Namespace: "team", Gang: "train"}
+
+	w := newTestCluster(t, worker.DeepCopy())
+	w.Policies = limit
+	w.reconcileOnce(t, req)
+	if s := w.readStatus(t, "train-worker"); s.Reason == gang.ReasonPolicyViolated {
+		t.Errorf("before all members exist, the status is %+v", s)
+	}
+
+	w = newTestCluster(t, worker, master)
+	w.Policies = limit
+	w.reconcileOnce(t, req)
+	for _, name := range []string{"train-master", "train-worker"} {
+		s := w.readStatus(t, name)
+		if s.Reason != gang.ReasonPolicyViolated || !strings.Contains(s.Message, "40 accelerators") {
+			t.Errorf("%s has the status %+v, want PolicyViolated with 40 accelerators", name, s)
+		}
+	}
+}
+
+// TestUntilExemptionsExpire checks that the gangs are compared again after each day.
+func TestUntilExemptionsExpire(t *testing.T) {
+	w := newTestCluster(t)
+	w.clock.SetTime(time.Date(2027, 3, 31, 23, 59, 0, 0, time.UTC))
+	if got, want := w.untilExemptionsExpire(), time.Minute+time.Second; got != want {
+		t.Errorf("untilExemptionsExpire() = %s, want %s", got, want)
+	}
+}
+
+// TestKeepWorkload checks with all golden cases that a policy has the same findings for a workload of the
+// cache as for the workload that was admitted.
+func TestKeepWorkload(t *testing.T) {
+	p := readPolicy(t, "cluster: {limits: {images: {allow: {'*': [none.example.com]}}, priorityClass: {required: true}, "+
+		"hiddenGPUs: {}, labels: {require: {team: '.+'}}, size: {max: 0}}, "+
+		"rules: [{name: volumes, expression: '!has(object.spec.template.spec.volumes)'}, "+
+		"{name: annotations, expression: '!has(object.metadata.annotations) || "+
+		"object.metadata.annotations.all(key, key.startsWith(\"rollcall\"))'}]}")
+	compared := 0
+	for _, c := range conformance.GoldenCases(t) {
+		w := conformance.ParseWorkload(t, c.Manifest)
+		w.Meta().Namespace = "team"
+		if _, err := testEngine.Admit(w); err != nil {
+			continue
+		}
+		evaluate := func(w gang.Workload) []policy.Finding {
+			result, err := testEngine.Describe(w)
+			if err != nil {
+				return nil
+			}
+			return p.Evaluate(policy.Input{
+				Facts: policy.NewFacts(result.Gang, w), Namespace: policy.Namespace{Name: "team"}, Workload: w, Now: testStartTime,
+			})
+		}
+		kept, err := KeepWorkload(w.DeepCopy().Object())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cached, err := gang.WorkloadOf(kept.(client.Object))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(evaluate(w), evaluate(cached), cmp.AllowUnexported(policy.Finding{})); diff != "" {
+			t.Errorf("%s: findings (-admitted +cached):\n%s", c.Name, diff)
+		}
+		compared++
+	}
+	if compared == 0 {
+		t.Error("no golden case was compared")
+	}
+}

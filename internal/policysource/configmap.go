@@ -1,0 +1,102 @@
+package policysource
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/policy"
+)
+
+// FileKey is the key of the ConfigMap with the policy file.
+const FileKey = "policy.yaml"
+
+// FileReader reads policy files for this process.
+type FileReader struct {
+	// Frameworks are those that limits can name.
+	Frameworks gang.Frameworks
+	// ReadsNamespaces is true if the process may read the labels of namespaces. Otherwise a policy must
+	// not select namespaces by their labels.
+	ReadsNamespaces bool
+}
+
+// Read returns the policy of a file. It is nil if a problem is not only advice.
+func (r FileReader) Read(text string) (*policy.Policy, []policy.Problem) {
+	p, problems := policy.Read(FileKey, []byte(text), r.Frameworks)
+	if p.SelectsLabels() && !r.ReadsNamespaces {
+		return nil, append(problems, policy.Problem{
+			Source: FileKey, Path: "profiles",
+			Message: "a profile selects namespaces by their labels, which Rollcall may not read; " +
+				"set the value policy.readNamespaces of the chart, or select namespaces by their names",
+		})
+	}
+	return p, problems
+}
+
+// listMistakes returns the problems that make a file invalid, and those that are only advice.
+func listMistakes(problems []policy.Problem) (mistakes, advice []policy.Problem) {
+	for _, p := range problems {
+		if p.Advice {
+			advice = append(advice, p)
+		} else {
+			mistakes = append(mistakes, p)
+		}
+	}
+	return mistakes, advice
+}
+
+// FileHandler validates the ConfigMap with the policy when somebody writes it.
+type FileHandler struct {
+	// Name is the name of the ConfigMap. Every other ConfigMap is allowed.
+	Name string
+	// Reader reads the file.
+	Reader FileReader
+}
+
+var _ admission.Handler = FileHandler{}
+
+// Handle denies a ConfigMap with an invalid file. The causes of the denial contain line and column.
+// Advice becomes warnings.
+func (h FileHandler) Handle(_ context.Context, req admission.Request) admission.Response {
+	if req.Name != h.Name || req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+		return admission.Allowed("")
+	}
+	var m corev1.ConfigMap
+	if err := json.Unmarshal(req.Object.Raw, &m); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	path := field.NewPath("data").Key(FileKey)
+	text, ok := m.Data[FileKey]
+	if !ok {
+		return newDenial(h.Name, field.ErrorList{field.Required(path, "Rollcall reads the policy from this key")})
+	}
+	p, problems := h.Reader.Read(text)
+	mistakes, advice := listMistakes(problems)
+	var warnings []string
+	for _, a := range advice {
+		warnings = append(warnings, gang.ShortenText(a.String()))
+	}
+	if p == nil {
+		var errs field.ErrorList
+		for _, mistake := range mistakes {
+			errs = append(errs, &field.Error{
+				Type: field.ErrorTypeForbidden, Field: path.String(), BadValue: "", Detail: mistake.String(),
+			})
+		}
+		return newDenial(h.Name, gang.LimitErrors(errs)).WithWarnings(warnings...)
+	}
+	return admission.Allowed("").WithWarnings(warnings...)
+}
+
+func newDenial(name string, errs field.ErrorList) admission.Response {
+	status := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, name, errs).Status()
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+}
