@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -35,7 +37,7 @@ var refusedRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 }, []string{"reason"})
 
 // policyFindings counts what the policy finds. Rules have names that administrators choose, and a policy
-// has at most policy.MaxRules of them. [ForgetRules] removes those of an earlier policy.
+// has at most policy.MaxRules of them. forgetRules removes those of an earlier policy.
 var policyFindings = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "rollcall_policy_findings_total",
 	Help: "Number of findings of the policy in admission requests, by rule, mode, and result " +
@@ -69,10 +71,12 @@ func (v verdict) recordFindings() {
 	count(v.existing, "existing")
 }
 
-// ForgetRules removes the series of rules that a policy no longer contains.
-func ForgetRules(rules []string) {
-	for _, rule := range rules {
-		policyFindings.DeletePartialMatch(prometheus.Labels{"rule": rule})
+// forgetRules removes the series of the rules that are in the last policy and not in the current policy.
+func forgetRules(last, current []string) {
+	for _, rule := range last {
+		if !slices.Contains(current, rule) {
+			policyFindings.DeletePartialMatch(prometheus.Labels{"rule": rule})
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,8 @@ type Policies interface {
 type Judge struct {
 	policies Policies
 	clock    clock.PassiveClock
+	// last is the policy of the last request.
+	last atomic.Pointer[policy.Policy]
 }
 
 // NewJudge returns a Judge. The clock determines which exemptions have expired.
@@ -114,6 +117,9 @@ func (j *Judge) prepare(ctx context.Context, w gang.Workload) (*policy.Policy, p
 	current, err := j.policies.Current()
 	if err != nil {
 		return nil, policy.Namespace{}, apierrors.NewServiceUnavailable("the policy of the cluster: " + err.Error())
+	}
+	if last := j.last.Swap(current); last != current {
+		forgetRules(last.Rules(), current.Rules())
 	}
 	namespace, err := j.policies.DescribeNamespace(ctx, w.Meta().Namespace)
 	if err != nil {

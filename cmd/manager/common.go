@@ -40,6 +40,7 @@ type commonOptions struct {
 	probeAddress   string
 	clusterDomain  string
 	logLevel       string
+	policy         policyOptions
 }
 
 // addFlags adds the flags of both parts to f.
@@ -50,6 +51,7 @@ func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
+	o.policy.addFlags(f)
 }
 
 // validateFlags returns an error that joins a message for each invalid flag of both parts.
@@ -66,6 +68,7 @@ func (o *commonOptions) validateFlags() error {
 	if _, err := o.parseLogLevel(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, o.policy.validateFlags())
 	return errors.Join(errs...)
 }
 

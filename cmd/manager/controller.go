@@ -30,6 +30,7 @@ import (
 	"rollcall.training/certs/owner"
 	"rollcall.training/gang"
 	"rollcall.training/internal/controller"
+	"rollcall.training/internal/policysource"
 )
 
 // controllerOptions are the values of the flags of the controller. The chart sets every flag.
@@ -121,7 +122,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 		return nil, fmt.Errorf("loading the client configuration: %w", err)
 	}
 	options := o.newManagerOptions()
-	options.Cache = newCacheOptions(o.namespaces)
+	options.Cache = newCacheOptions(o.namespaces, o.policy.configMap != "")
 	options.LeaderElection = o.leaderElect
 	options.LeaderElectionID = o.leaseName
 	options.LeaderElectionNamespace = o.namespace
@@ -141,10 +142,23 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 	if err != nil {
 		return nil, err
 	}
-	if err := controller.SetupWithManager(ctx, mgr, engine, namespaces); err != nil {
+	readiness := map[string]healthz.Checker{"cache": newCacheCheck(mgr.GetCache())}
+	source, err := o.policy.addPolicySource(mgr, o.namespace, engine.Frameworks())
+	if err != nil {
 		return nil, err
 	}
-	return mgr, addProbes(mgr, map[string]healthz.Checker{"cache": newCacheCheck(mgr.GetCache())})
+	var policies controller.Policies // nil without a policy
+	if source != nil {
+		policies, readiness["policy"] = source, source.Ready
+		err := mgr.Add(&policysource.Keeper{Source: source, Recorder: mgr.GetEventRecorder("rollcall")})
+		if err != nil {
+			return nil, fmt.Errorf("adding the keeper of the policy: %w", err)
+		}
+	}
+	if err := controller.SetupWithManager(ctx, mgr, engine, namespaces, policies); err != nil {
+		return nil, err
+	}
+	return mgr, addProbes(mgr, readiness)
 }
 
 // newCacheCheck returns a check that fails until the cache contains the gangs. During a rollout, the next
@@ -182,8 +196,13 @@ func addLeaseOwner(mgr manager.Manager, o controllerOptions) error {
 
 // newCacheOptions returns options that limit the cache to labeled workloads, their pods and their
 // Services, without managedFields. This limits the memory of the controller. With a list of namespaces,
-// the cache does not read any other namespace, for which the controller then needs no permission.
-func newCacheOptions(namespaces []string) cache.Options {
+// the cache does not read any other namespace, for which the controller then needs no permission. With a
+// policy, the cache keeps whole workloads, because rules can read each field.
+func newCacheOptions(namespaces []string, hasPolicy bool) cache.Options {
+	transformWorkload := controller.TrimWorkload
+	if hasPolicy {
+		transformWorkload = controller.KeepWorkload
+	}
 	hasLabel := func(label string) labels.Selector {
 		requirement, err := labels.NewRequirement(label, selection.Exists, nil)
 		utilruntime.Must(err) // the labels are constants
@@ -200,8 +219,8 @@ func newCacheOptions(namespaces []string) cache.Options {
 		DefaultNamespaces: byNamespace,
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
-			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: controller.TrimWorkload},
+			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
+			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
 			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang)},
 			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.TrimPod},
 		},

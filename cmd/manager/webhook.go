@@ -13,12 +13,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"rollcall.training/certs"
+	"rollcall.training/internal/policysource"
 	"rollcall.training/webhook"
 )
 
@@ -92,7 +94,8 @@ func runWebhook(signal context.Context, o webhookOptions, stderr io.Writer) erro
 }
 
 // newWebhookManager returns a manager with certificates, webhooks and probes. It has no leader election
-// and no cache: the webhooks read only the request, so they respond as soon as there is a certificate.
+// and reads no gangs: the webhooks read only the request and the policy, so they respond as soon as there
+// is a certificate.
 func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Manager, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -128,8 +131,21 @@ func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Mana
 	if err != nil {
 		return nil, err
 	}
-	webhook.Register(mgr.GetWebhookServer(), options.Scheme, engine, func() bool { return draining(nil) != nil })
-	// The webhook is ready if API servers can call it and trust its certificate, and if no shutdown has
-	// started.
-	return mgr, addProbes(mgr, map[string]healthz.Checker{"certificates": source.Ready, "serving": draining})
+	// The webhook is ready if API servers can call it and trust its certificate, if it has a policy or
+	// needs none, and if no shutdown has started.
+	readiness := map[string]healthz.Checker{"certificates": source.Ready, "serving": draining}
+	endpoints := webhook.Options{Engine: engine, Draining: func() bool { return draining(nil) != nil }}
+	policies, err := o.policy.addPolicySource(mgr, o.namespace, engine.Frameworks())
+	if err != nil {
+		return nil, err
+	}
+	if policies != nil {
+		endpoints.Judge = webhook.NewJudge(policies, clock.RealClock{})
+		endpoints.PolicyFile = policysource.FileHandler{
+			Name: o.policy.configMap, Reader: o.policy.newFileReader(engine.Frameworks()),
+		}
+		readiness["policy"] = policies.Ready
+	}
+	webhook.Register(mgr.GetWebhookServer(), endpoints)
+	return mgr, addProbes(mgr, readiness)
 }

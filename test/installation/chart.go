@@ -152,6 +152,8 @@ func (m *Manager) installChart(t testing.TB) {
 		switch o := object.(type) {
 		case *corev1.ServiceAccount:
 			must(m.Client.CoreV1().ServiceAccounts(Namespace).Create(ctx, o, options))
+		case *corev1.ConfigMap:
+			must(m.Client.CoreV1().ConfigMaps(Namespace).Create(ctx, o, options))
 		case *rbacv1.ClusterRole:
 			must(m.Client.RbacV1().ClusterRoles().Create(ctx, o, options))
 		case *rbacv1.ClusterRoleBinding:

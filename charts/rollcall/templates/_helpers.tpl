@@ -198,6 +198,42 @@ the fields of an object, also over those that this version of the chart does not
 ({{ $new }}.filter(key, {{ $old }}[?key] != optional.of({{ $new }}[key])) + {{ $old }}.filter(key, !(key in {{ $new }})))
 {{- end -}}
 
+{{/* rollcall.policyName is the ConfigMap with the policy for gangs. */}}
+{{- define "rollcall.policyName" -}}
+{{- default (printf "%s-policy" (include "rollcall.fullname" .)) .Values.policy.existingConfigMap -}}
+{{- end -}}
+
+{{/* rollcall.policyFile is the policy file of the values, with the type of the file. */}}
+{{- define "rollcall.policyFile" -}}
+{{- $type := dict "apiVersion" "policy.rollcall.training/v1alpha1" "kind" "GangPolicy" -}}
+{{- merge (dict) .Values.policy.file $type | toYaml -}}
+{{- end -}}
+
+{{/* rollcall.policyReadsNamespaces is "true" if the policy may select namespaces by their labels. */}}
+{{- define "rollcall.policyReadsNamespaces" -}}
+{{- $reads := .Values.policy.readNamespaces -}}
+{{- range .Values.policy.file.profiles -}}
+{{- $reads = or $reads (hasKey .namespaces "selector") -}}
+{{- end -}}
+{{- if and .Values.policy.enabled $reads }}true{{ end -}}
+{{- end -}}
+
+{{/* rollcall.policyRules are the permissions of both components for the policy. RBAC grants list and watch
+by name, because the components select by metadata.name. */}}
+{{- define "rollcall.policyRules" }}
+  {{- if .Values.policy.enabled }}
+  # The policy for gangs, and the last valid policy.
+  - apiGroups: [""]
+    resources: [configmaps]
+    resourceNames: [{{ include "rollcall.policyName" . }}]
+    verbs: [get, list, watch]
+  - apiGroups: [""]
+    resources: [configmaps]
+    resourceNames: [{{ include "rollcall.policyName" . }}-accepted]
+    verbs: [get]
+  {{- end }}
+{{- end -}}
+
 {{/* rollcall.validateValues fails if values conflict, or if they contain a key of an earlier version. */}}
 {{- define "rollcall.validateValues" -}}
 {{- range $key := list "replicas" "resources" -}}
@@ -207,6 +243,12 @@ the fields of an object, also over those that this version of the chart does not
 {{- end -}}
 {{- if and .Values.metrics.enabled (eq (int .Values.webhook.port) (int .Values.metrics.port)) -}}
 {{- fail (printf "metrics.port: must differ from webhook.port (%d); choose another port" (int .Values.webhook.port)) -}}
+{{- end -}}
+{{- if and .Values.policy.existingConfigMap .Values.policy.file -}}
+{{- fail "policy.existingConfigMap: the ConfigMap contains the policy, so policy.file has no effect; remove one of them" -}}
+{{- end -}}
+{{- if and (not .Values.policy.enabled) (or .Values.policy.existingConfigMap .Values.policy.file) -}}
+{{- fail "policy.enabled: must be true, otherwise the policy has no effect; set policy.enabled=true, or remove the policy" -}}
 {{- end -}}
 {{- end -}}
 

@@ -63,6 +63,13 @@ tolerations:
 - --cluster-domain={{ . }}
 {{- end }}
 - --log-level={{ .Values.logLevel }}
+{{- if .Values.policy.enabled }}
+- --policy-configmap={{ include "rollcall.policyName" . }}
+- --policy-ceiling={{ ternary "off" .Values.policy.ceiling (eq (toString .Values.policy.ceiling) "false") }}
+{{- if include "rollcall.policyReadsNamespaces" . }}
+- --policy-read-namespaces
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "rollcall.container" -}}
