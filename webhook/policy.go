@@ -16,6 +16,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/plan"
 	"rollcall.training/internal/policy"
 )
 
@@ -95,7 +96,7 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 	if current == nil {
 		return admission.Allowed("")
 	}
-	before, after := describeSubject(e, old), describeSubject(e, updated)
+	before, after := describeSubject(e, withAdmittedReplicas(old)), describeSubject(e, updated)
 	wasJudged := before.err == nil && before.isGang()
 	if after.err != nil {
 		// Otherwise two updates could replace a valid gang by a gang that violates the policy.
@@ -109,6 +110,22 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 		v.ignoreExisting(j.evaluate(current, namespace, before))
 	}
 	return v.respond(updated)
+}
+
+// withAdmittedReplicas returns a StatefulSet with the size that admission has judged. The scale
+// subresource changes the size without admission. The controller then sends an empty patch
+// (docs/adr/0009-scale-subresource.md), in which both objects have the new size.
+func withAdmittedReplicas(w gang.Workload) gang.Workload {
+	if w.StatefulSet == nil || w.Ranks() == 0 {
+		return w // a size of 0 is a suspension
+	}
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil || record.Replicas == 0 {
+		return w
+	}
+	admitted := *w.StatefulSet
+	admitted.Spec.Replicas = &record.Replicas
+	return gang.Workload{StatefulSet: &admitted}
 }
 
 // prepare returns the policy in force and the namespace of a workload. The error is a denial: a

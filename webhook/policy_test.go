@@ -52,7 +52,8 @@ func readPolicy(t testing.TB, text string) *policy.Policy {
 }
 
 const gpuJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"default",` +
-	`"labels":{"rollcall.training/framework":"pytorch","team":"llm"},"annotations":{"rollcall.training/max-restarts":"2"}},` +
+	`"labels":{"rollcall.training/framework":"pytorch","team":"llm"},` +
+	`"annotations":{"rollcall.training/max-restarts":"2"}},` +
 	`"spec":{"completionMode":"Indexed","completions":8,"parallelism":8,"activeDeadlineSeconds":3600,` +
 	`"ttlSecondsAfterFinished":60,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"trainer",` +
 	`"image":"registry.example.com/train:1","resources":{"limits":{"nvidia.com/gpu":"8"}}}]}}}}`
@@ -143,8 +144,8 @@ func TestPolicyOfNewWorkload(t *testing.T) {
 		"a Job of another controller is judged, too": {
 			policy: "cluster: {limits: {gpus: {max: 32}}}",
 			job:    strings.Replace(gpuJob, `"spec":{`, `"spec":{"managedBy":"example.com/other",`, 1),
-			causes: []string{"spec.parallelism: Invalid value: 8: makes a gang of 64 accelerators (8 pods x 8), at most 32 are " +
-				"allowed; use at most 4 pods (policy cluster/gpus)"},
+			causes: []string{"spec.parallelism: Invalid value: 8: makes a gang of 64 accelerators (8 pods x 8), at most 32 " +
+				"are allowed; use at most 4 pods (policy cluster/gpus)"},
 			audit: map[string]string{"policy": "cluster", "violations": "cluster/gpus=enforce"},
 		},
 	} {
@@ -179,8 +180,8 @@ func TestPolicyOfNewWorkload(t *testing.T) {
 // TestPolicyOfJobUpdate checks the ways around a limit by updates of a Job, and that an update that does
 // not make a violation worse is never denied.
 func TestPolicyOfJobUpdate(t *testing.T) {
-	const limits = "cluster: {limits: {restarts: {max: 2}, runtime: {required: true, max: 1h}, ttl: {required: true, max: 1m}, " +
-		"gpus: {max: 64}, labels: {require: {team: llm}}, size: {max: 8}}}"
+	const limits = "cluster: {limits: {restarts: {max: 2}, runtime: {required: true, max: 1h}, " +
+		"ttl: {required: true, max: 1m}, gpus: {max: 64}, labels: {require: {team: llm}}, size: {max: 8}}}"
 	const strict = "cluster: {limits: {restarts: {max: 0}, size: {max: 1}, gpus: {max: 1}, runtime: {max: 1s}}}"
 	for name, test := range map[string]struct {
 		policy string // limits by default
@@ -272,27 +273,39 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 
 func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 	set := marshalJSON(t, newStatefulSet(t))
+	const large, scaled = `{"spec":{"replicas":8}}`, `{"spec":{"replicas":9}}`
 	for name, test := range map[string]struct {
-		before, after string
-		allowed       bool
+		created string // changes of the StatefulSet before its creation
+		scaled  string // changes without admission, as by the scale subresource
+		updated string
+		denied  bool
 	}{
-		"a larger gang violates the limit":                          {`{}`, `{"spec":{"replicas":5}}`, false},
-		"a gang within the limit is admitted":                       {`{}`, `{"spec":{"replicas":4}}`, true},
-		"a gang that violates the limit becomes smaller":            {`{"spec":{"replicas":8}}`, `{"spec":{"replicas":6}}`, true},
-		"a gang that violates the limit becomes larger":             {`{"spec":{"replicas":8}}`, `{"spec":{"replicas":9}}`, false},
-		"a gang that violates the limit is suspended":               {`{"spec":{"replicas":8}}`, `{"spec":{"replicas":0}}`, true},
-		"a gang that violates the limit gets a label of its author": {`{"spec":{"replicas":8}}`, `{"metadata":{"labels":{"a":"b"}}}`, true},
+		"a larger gang violates the limit":                    {updated: `{"spec":{"replicas":5}}`, denied: true},
+		"a gang within the limit is admitted":                 {updated: `{"spec":{"replicas":4}}`},
+		"a gang that violates the limit becomes smaller":      {created: large, updated: `{"spec":{"replicas":6}}`},
+		"a gang that violates the limit becomes larger":       {created: large, updated: scaled, denied: true},
+		"a gang that violates the limit is suspended":         {created: large, updated: `{"spec":{"replicas":0}}`},
+		"a gang that violates the limit gets a label":         {created: large, updated: `{"metadata":{"labels":{"a":"b"}}}`},
+		"the empty patch after scaling":                       {scaled: `{"spec":{"replicas":5}}`, updated: `{}`, denied: true},
+		"the empty patch after scaling within the limit":      {scaled: `{"spec":{"replicas":4}}`, updated: `{}`},
+		"a gang that was scaled beyond the limit is reverted": {scaled: scaled, updated: `{"spec":{"replicas":2}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live := admit(t, gang.StatefulSet, string(mergePatch(t, set, test.before)))
-			changed := mergePatch(t, live, test.after)
+			patch := func(raw []byte, patch string) []byte {
+				if patch == "" {
+					return raw
+				}
+				return mergePatch(t, raw, patch)
+			}
+			live := patch(admit(t, gang.StatefulSet, string(patch(set, test.created))), test.scaled)
+			changed := patch(live, test.updated)
 			update := newRequest(admissionv1.Update, gang.StatefulSet, live, changed)
 			changed = applyPatch(t, changed, webhook.NewMutator(newEngine()).Handle(t.Context(), update))
 			judge := newJudge(&testPolicies{policy: readPolicy(t, "cluster: {limits: {size: {max: 4}}}")})
 			r := webhook.NewValidator(newEngine(), judge).
 				Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, changed))
-			if r.Allowed != test.allowed {
-				t.Errorf("allowed: %t, want %t: %+v", r.Allowed, test.allowed, r.Result)
+			if r.Allowed == test.denied {
+				t.Errorf("allowed: %t, want %t: %+v", r.Allowed, !test.denied, r.Result)
 			}
 		})
 	}

@@ -110,7 +110,8 @@ func (c gangCollector) Describe(out chan<- *prometheus.Desc) {
 // cannot be read, as before its first synchronization.
 func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 	for rule, n := range c.countViolations() {
-		out <- prometheus.MustNewConstMetric(violatingGangsDesc, prometheus.GaugeValue, float64(n), rule.name, string(rule.mode))
+		out <- prometheus.MustNewConstMetric(
+			violatingGangsDesc, prometheus.GaugeValue, float64(n), rule.name, string(rule.mode))
 	}
 	// The interface of Prometheus has no context.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above

@@ -86,10 +86,11 @@ func startSourceWithClient(t *testing.T, leader bool, client kubernetes.Interfac
 // waitFor waits until a condition holds.
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for range 3000 {
 		if condition() {
 			return
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("%s: the condition does not hold after 30 s", what)
 }
@@ -121,7 +122,9 @@ func TestFailures(t *testing.T) {
 		inForce string // the file in force; empty for none
 		mistake string // part of the mistake; empty for none
 	}{
-		"a valid file is in force": {objects: []*corev1.ConfigMap{newConfigMap("rollcall-policy", validFile)}, inForce: validFile},
+		"a valid file is in force": {
+			objects: []*corev1.ConfigMap{newConfigMap("rollcall-policy", validFile)}, inForce: validFile,
+		},
 		"a process that starts with an invalid file takes the last valid policy": {
 			objects: []*corev1.ConfigMap{newConfigMap("rollcall-policy", invalidFile), newConfigMap(accepted, otherFile)},
 			inForce: otherFile, mistake: "policy.yaml:3: cluster.limits.sizes: unknown field",
@@ -193,7 +196,8 @@ func TestReload(t *testing.T) {
 	waitForEvent(t, s, "Normal PolicyLoaded")
 
 	s.write(t, newConfigMap("rollcall-policy", invalidFile))
-	waitForEvent(t, s, "Warning PolicyRejected Rollcall rejected the policy, and the last valid policy stays in force: policy.yaml:3")
+	waitForEvent(t, s, "Warning PolicyRejected Rollcall rejected the policy, and the last valid policy stays in force: "+
+		"policy.yaml:3")
 	if !s.hasDigest(otherFile) || readAccepted()[FileKey] != otherFile {
 		t.Error("an invalid file replaced the policy")
 	}

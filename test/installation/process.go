@@ -201,6 +201,11 @@ func (p *Process) Kill() error {
 	return nil
 }
 
+// CheckReadiness returns the error of one check of the readiness probe.
+func (p *Process) CheckReadiness(ctx context.Context, check string) error {
+	return fetchHTTP(ctx, p.probePort, "/readyz/"+check, io.Discard)
+}
+
 // WriteMetrics writes the metrics of the process to w, in the text format of Prometheus.
 func (p *Process) WriteMetrics(ctx context.Context, w io.Writer) error {
 	return fetchHTTP(ctx, p.metricsPort, "/metrics", w)
