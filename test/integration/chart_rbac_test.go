@@ -156,7 +156,7 @@ func testDroppedPermissions(t *testing.T, c *cluster.Cluster, rules chartRules) 
 // testPermissionTable checks that the table of the security page contains each rule of the chart and
 // nothing else.
 func testPermissionTable(t *testing.T, c *cluster.Cluster) {
-	all := renderRules(t, c)
+	all := renderRules(t, c, "--set", "policy.enabled=true")
 	var want []string
 	add := func(part, scope string, rules []rbacv1.PolicyRule) {
 		for _, rule := range rules {

@@ -95,8 +95,10 @@ func testWebhookSelectors(t *testing.T, c *cluster.Cluster) {
 		"validate.rollcall.training":        workloads,
 		"validate-update.rollcall.training": workloads,
 		"suspend.rollcall.training":         workloads,
+		"judge-update.rollcall.training":    workloads,
 		installation.RankWebhook:            pods,
 	}
+	ownNamespace := metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: installation.Namespace}}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			for kind, m := range renderPolicies(t, c, tc.args...) {
@@ -113,6 +115,12 @@ func testWebhookSelectors(t *testing.T, c *cluster.Cluster) {
 			webhooks := renderWebhooks(t, c, tc.args...)
 			for _, name := range slices.Sorted(maps.Keys(webhooks)) {
 				w := webhooks[name]
+				if name == policyFileWebhook { // receives only ConfigMaps of the release
+					if diff := cmp.Diff(&ownNamespace, w.NamespaceSelector); diff != "" {
+						t.Errorf("%s: namespaceSelector: -want, +got:\n%s", name, diff)
+					}
+					continue
+				}
 				if diff := cmp.Diff(ptr.To(wantObjects[name]), w.ObjectSelector); diff != "" {
 					t.Errorf("%s: objectSelector: -want, +got:\n%s", name, diff)
 				}
@@ -154,8 +162,12 @@ func excludeSystemNamespaces() metav1.LabelSelectorRequirement {
 // the contract: a changed name makes upgrades fail, because server-side apply cannot delete an
 // entry with fields that the manager owns.
 func testWebhookRules(t *testing.T, c *cluster.Cluster) {
-	checkWebhookRules(t, c, "pods:CREATE", "--set", "rankOffset.mode=webhook")
-	checkWebhookRules(t, c, "", "--set", "rankOffset.mode=policy")
+	checkWebhookRules(t, c, nil, "--set", "rankOffset.mode=policy")
+	checkWebhookRules(t, c, map[string]string{installation.RankWebhook: " pods:CREATE"},
+		"--set", "rankOffset.mode=webhook")
+	checkWebhookRules(t, c, map[string]string{
+		"judge-update.rollcall.training": " jobs:UPDATE", policyFileWebhook: " configmaps:CREATE,UPDATE",
+	}, "--set", "rankOffset.mode=policy", "--set", "policy.enabled=true")
 	// The failurePolicy of the values applies to workloads, which users can recreate. Pods would
 	// start with a wrong rank.
 	webhooks := renderWebhooks(t, c, "--set", "webhook.failurePolicy=Ignore")
@@ -164,14 +176,24 @@ func testWebhookRules(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-func checkWebhookRules(t *testing.T, c *cluster.Cluster, ofPods string, args ...string) {
+// policyFileWebhook is the webhook for the ConfigMap with the policy.
+const policyFileWebhook = "policy-file.rollcall.training"
+
+// checkWebhookRules checks the rules of all webhooks. The parameter optional contains the rules of the
+// webhooks that have none by default.
+func checkWebhookRules(t *testing.T, c *cluster.Cluster, optional map[string]string, args ...string) {
 	t.Helper()
 	want := map[string]string{
 		"inject.rollcall.training":          "/mutate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
 		"validate.rollcall.training":        "/validate Fail 5s jobs:CREATE statefulsets:CREATE,UPDATE",
 		"validate-update.rollcall.training": "/validate Ignore 1s jobs:UPDATE",
 		"suspend.rollcall.training":         "/mutate Ignore 1s jobs:UPDATE",
-		installation.RankWebhook:            strings.TrimSpace("/mutate-pod Fail 5s " + ofPods),
+		"judge-update.rollcall.training":    "/judge-update Fail 5s",
+		policyFileWebhook:                   "/validate-policy-file Ignore 5s",
+		installation.RankWebhook:            "/mutate-pod Fail 5s",
+	}
+	for name, rules := range optional {
+		want[name] += rules
 	}
 	got := map[string]string{}
 	for name, w := range renderWebhooks(t, c, args...) {
@@ -300,6 +322,13 @@ func testValuesSchema(t *testing.T, c *cluster.Cluster) {
 		"webhook on the probe port": {set: "webhook.port=8081", want: "/webhook/port"},
 		"webhook on the metrics port": {set: "webhook.port=8080",
 			want: "metrics.port: must differ from webhook.port (8080)"},
+		"misspelled key of the policy": {
+			set: "policy.enabled=true,policy.file.cluster.limits.gpu.max=1", want: "'gpu'"},
+		"policy that is not enabled": {
+			set: "policy.file.cluster.limits.gpus.max=1", want: "policy.enabled: must be true"},
+		"two policies": {set: "policy.enabled=true,policy.existingConfigMap=a,policy.file.mode=warn",
+			want: "policy.existingConfigMap: the ConfigMap contains the policy"},
+		"unknown ceiling": {set: "policy.ceiling=deny", want: "/policy/ceiling"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
