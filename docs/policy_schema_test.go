@@ -77,7 +77,7 @@ func describeFields(t *testing.T, of reflect.Type, properties map[string]any, re
 }
 
 // TestPolicySchema checks that the schema of the chart for the value policy.file is that of the type of
-// the file. The chart sets apiVersion and kind if the value lacks them.
+// the file. The chart adds apiVersion and kind.
 func TestPolicySchema(t *testing.T) {
 	schema := describeType(t, reflect.TypeFor[policy.File]())
 	delete(schema, "required")

@@ -102,7 +102,8 @@ func decodeWorkload(kind string, raw []byte) (gang.Workload, error) {
 	return w, nil
 }
 
-// decodeNewWorkload decodes the workload of a creation. The object of a request can lack its namespace.
+// decodeNewWorkload decodes the workload of a creation. The namespace can be missing in the object
+// of a request.
 func decodeNewWorkload(req admission.Request) (gang.Workload, error) {
 	w, err := decodeWorkload(req.Kind.Kind, req.Object.Raw)
 	if err == nil && w.Meta().Namespace == "" {

@@ -19,7 +19,7 @@ func TestWithCeiling(t *testing.T) {
 		"warn limits enforce and keeps audit": {ceiling: policy.ModeWarn, modes: []policy.Mode{"warn", "audit"}},
 		"audit limits all":                    {ceiling: policy.ModeAudit, modes: []policy.Mode{"audit", "audit"}},
 		"off has no findings":                 {ceiling: policy.ModeOff},
-		"an empty ceiling is no ceiling":      {modes: []policy.Mode{"enforce", "audit"}},
+		"an empty ceiling changes nothing":    {modes: []policy.Mode{"enforce", "audit"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var modes []policy.Mode

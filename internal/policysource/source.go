@@ -109,8 +109,8 @@ func (s *Source) DescribeNamespace(ctx context.Context, name string) (policy.Nam
 	return s.options.DescribeNamespace(ctx, name)
 }
 
-// Ready returns an error until a policy is loaded. A mistake in a later version of the file is no
-// reason to stop serving.
+// Ready returns an error until a policy is loaded. A mistake in a later version of the file does not
+// make the process unready.
 func (s *Source) Ready(*http.Request) error {
 	if _, err := s.Current(); err != nil {
 		return fmt.Errorf("the policy is not loaded: %w", err)
