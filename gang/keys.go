@@ -80,6 +80,10 @@ const (
 const (
 	// LabelPhase is the phase of the gang, for kubectl get -L.
 	LabelPhase = Prefix + "phase"
+	// LabelSize is the number of ranks of the gang; the maximum if it is elastic.
+	LabelSize = Prefix + "size"
+	// LabelAccelerators is the number of accelerators of all pods of the workload.
+	LabelAccelerators = Prefix + "accelerators"
 	// AnnotationStatus is the status of the gang as JSON.
 	AnnotationStatus = Prefix + "status"
 	// AnnotationInjected records what admission injected.
@@ -283,6 +287,11 @@ func lifecycleKeys() []Key {
 func writtenKeys() []Key {
 	return []Key{
 		{Name: LabelPhase, Kind: KeyKindLabel, Description: "The phase of the gang, for `kubectl get jobs -L`."},
+		{Name: LabelSize, Kind: KeyKindLabel,
+			Description: "The number of ranks of the gang; the maximum if it is elastic. Policy engines can select it."},
+		{Name: LabelAccelerators, Kind: KeyKindLabel,
+			Description: "The number of accelerators of all pods of the workload. " +
+				"It is not set if resource claims determine the number."},
 		{Name: AnnotationStatus, Kind: KeyKindAnnotation, Description: "The status of the gang as JSON."},
 		{Name: AnnotationInjected, Kind: KeyKindAnnotation,
 			Description: "What admission injected, and the injector that requested it."},
@@ -298,7 +307,7 @@ func trimKeyPrefix(key string) string { return strings.TrimPrefix(key, Prefix) }
 
 // IsWrittenByRollcall reports whether only Rollcall writes the key to workloads.
 func IsWrittenByRollcall(name string) bool {
-	return name == LabelPhase || name == AnnotationStatus || name == AnnotationInjected
+	return slices.ContainsFunc(writtenKeys(), func(k Key) bool { return k.Name == name })
 }
 
 // IsMutable reports whether a changed value of the key has an effect while the gang runs.

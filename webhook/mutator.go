@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -53,7 +54,16 @@ func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.R
 // removal of a finalizer (kubernetes/kubernetes#109164).
 func (m *Mutator) injectWorkload(req admission.Request, w gang.Workload) (injectors.Result, error) {
 	if req.Operation == admissionv1.Create {
-		return m.engine.Admit(w)
+		sent := maps.Clone(w.Meta().Labels)
+		var old map[string]string
+		if _, wasInjected := w.Meta().Annotations[gang.AnnotationInjected]; wasInjected {
+			old = sent // a second call, or a copy of another object
+		}
+		result, err := m.engine.Admit(w)
+		if err == nil {
+			setFactLabels(result.Gang, w, sent, old)
+		}
+		return result, err
 	}
 	if req.Operation != admissionv1.Update {
 		return injectors.Result{Reason: gang.ReasonImmutableTemplate}, nil
@@ -67,7 +77,12 @@ func (m *Mutator) injectWorkload(req admission.Request, w gang.Workload) (inject
 		return injectors.Result{Reason: gang.ReasonDecodeError}, apierrors.NewBadRequest(err.Error())
 	}
 	if w.StatefulSet != nil {
-		return m.engine.AdmitUpdate(old.StatefulSet, w.StatefulSet)
+		sent := maps.Clone(w.Meta().Labels)
+		result, err := m.engine.AdmitUpdate(old.StatefulSet, w.StatefulSet)
+		if err == nil && w.HasFrameworkLabel() && !w.OptedOut() {
+			setFactLabels(result.Gang, w, sent, old.Meta().Labels)
+		}
+		return result, err
 	}
 	return m.engine.PreserveSuspend(old.Job, w.Job), nil
 }

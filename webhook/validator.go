@@ -68,6 +68,9 @@ func (v *Validator) validateCreate(ctx context.Context, w gang.Workload) admissi
 	if denial := v.requireInjected(w, injected, err); denial != nil {
 		return newDenialResponse(denial)
 	}
+	if denial := checkFactLabels(result.Gang, w, nil); err == nil && denial != nil {
+		return newDenialResponse(denial)
+	}
 	if err != nil { // the injection of another build, which this build cannot repeat
 		result, err = v.engine.Describe(w)
 	}
@@ -84,11 +87,32 @@ func (v *Validator) validateUpdate(ctx context.Context, old, updated gang.Worklo
 		return admission.Allowed("").WithWarnings(warnings.Strings()...)
 	}
 	injected := updated.DeepCopy()
-	_, err := v.engine.AdmitUpdate(old.StatefulSet, injected.StatefulSet)
-	if denial := v.requireInjected(updated, injected, err); denial != nil {
+	result, err := v.engine.AdmitUpdate(old.StatefulSet, injected.StatefulSet)
+	denial := v.requireInjected(updated, injected, err)
+	if denial == nil && err == nil {
+		denial = v.checkUpdatedFactLabels(result.Gang, old, updated)
+	}
+	if denial != nil {
 		return newDenialResponse(denial).WithWarnings(warnings.Strings()...)
 	}
 	return v.judge.judgeUpdate(ctx, v.engine, old, updated).WithWarnings(warnings.Strings()...)
+}
+
+// checkUpdatedFactLabels returns a denial if an update changes a label with a fact to another value. The
+// gang is the zero value if the update does not change the injection.
+func (v *Validator) checkUpdatedFactLabels(g gang.Gang, old, updated gang.Workload) error {
+	isUnchanged := func(key string) bool { return old.Meta().Labels[key] == updated.Meta().Labels[key] }
+	if !slices.ContainsFunc(factKeys, func(key string) bool { return !isUnchanged(key) }) {
+		return nil
+	}
+	if g.Name == "" {
+		described, err := v.engine.Describe(updated)
+		if err != nil {
+			return nil // another build injected the workload
+		}
+		g = described.Gang
+	}
+	return checkFactLabels(g, updated, old.Meta().Labels)
 }
 
 // requireInjected returns an error if another injection of w would change more than its record. The

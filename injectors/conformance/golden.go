@@ -134,8 +134,11 @@ func renderResult(t *testing.T, result FrontEndResult) []byte {
 	if len(result.Denials) > 0 {
 		return out.Bytes()
 	}
-	// Decoding and encoding removes differences in formatting. Only the webhook sets the phase Pending.
+	// Decoding and encoding removes differences in formatting. Only the webhook sets the phase Pending and
+	// the labels with facts.
 	w := ParseWorkload(t, result.Object)
+	delete(w.Meta().Labels, gang.LabelSize)
+	delete(w.Meta().Labels, gang.LabelAccelerators)
 	if w.Meta().Labels[gang.LabelPhase] == string(lifecycle.Pending) {
 		delete(w.Meta().Labels, gang.LabelPhase)
 	}

@@ -151,6 +151,10 @@ func (f *Facts) addAccelerators(g gang.Gang, spec corev1.PodSpec) {
 	f.GPUsUnknown = f.members > 1 || f.hasClaims
 }
 
+// WorkloadGPUs returns the number of accelerators of all pods of the workload. It returns false if
+// resource claims determine the number.
+func (f Facts) WorkloadGPUs() (int64, bool) { return f.Pods * f.GPUsPerPod, !f.hasClaims }
+
 // WithMembers returns the facts with the accelerators of all members, if the list contains the facts of
 // all members and none has resource claims. The list can contain f itself.
 func (f Facts) WithMembers(members []Facts) Facts {

@@ -340,6 +340,7 @@ func testWrittenKeysPolicy(t *testing.T, m *manager, ns string) {
 	forgedRestart := `{"version":1,"phase":"Restarting","restarts":-1000000,"internal":{"suspendedByRollcall":true}}`
 	requireDenied(t, map[string]attempt{
 		"phase of a Job":          patchJob(`{"metadata":{"labels":{"rollcall.training/phase":"Succeeded"}}}`),
+		"size of a Job":           patchJob(`{"metadata":{"labels":{"rollcall.training/size":"1"}}}`),
 		"status of a Job":         patchJob(annotate(gang.AnnotationStatus, forgedRestart)),
 		"status in jobs/status":   patchJob(annotate(gang.AnnotationStatus, forgedRestart), "status"),
 		"record of a Job":         patchJob(annotate(gang.AnnotationInjected, `{"injector":"pytorch"}`)),
