@@ -273,20 +273,21 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 
 func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 	set := marshalJSON(t, newStatefulSet(t))
-	const large, scaled = `{"spec":{"replicas":8}}`, `{"spec":{"replicas":9}}`
+	const large, scaled, grown = `{"spec":{"replicas":8}}`, `{"spec":{"replicas":9}}`, `{"spec":{"replicas":5}}`
 	for name, test := range map[string]struct {
 		created string // changes of the StatefulSet before its creation
 		scaled  string // changes without admission, as by the scale subresource
 		updated string
 		denied  bool
 	}{
-		"a larger gang violates the limit":                    {updated: `{"spec":{"replicas":5}}`, denied: true},
-		"a gang within the limit is admitted":                 {updated: `{"spec":{"replicas":4}}`},
-		"a gang that violates the limit becomes smaller":      {created: large, updated: `{"spec":{"replicas":6}}`},
-		"a gang that violates the limit becomes larger":       {created: large, updated: scaled, denied: true},
-		"a gang that violates the limit is suspended":         {created: large, updated: `{"spec":{"replicas":0}}`},
-		"a gang that violates the limit gets a label":         {created: large, updated: `{"metadata":{"labels":{"a":"b"}}}`},
-		"the empty patch after scaling":                       {scaled: `{"spec":{"replicas":5}}`, updated: `{}`, denied: true},
+		"a larger gang violates the limit":               {updated: grown, denied: true},
+		"a gang within the limit is admitted":            {updated: `{"spec":{"replicas":4}}`},
+		"a gang that violates the limit becomes smaller": {created: large, updated: `{"spec":{"replicas":6}}`},
+		"a gang that violates the limit becomes larger":  {created: large, updated: scaled, denied: true},
+		"a gang that violates the limit is suspended":    {created: large, updated: `{"spec":{"replicas":0}}`},
+		"a gang that violates the limit gets a label":    {created: large, updated: `{"metadata":{"labels":{"a":"b"}}}`},
+
+		"the empty patch after the scale subresource":         {scaled: grown, updated: `{}`, denied: true},
 		"the empty patch after scaling within the limit":      {scaled: `{"spec":{"replicas":4}}`, updated: `{}`},
 		"a gang that was scaled beyond the limit is reverted": {scaled: scaled, updated: `{"spec":{"replicas":2}}`},
 	} {
