@@ -65,6 +65,16 @@ type Policies struct {
 	StartTimeout time.Duration
 }
 
+// failuresPerAttempt is how often a rank may fail in each attempt, before its Job fails.
+const failuresPerAttempt = 4
+
+// JobFailureLimit returns how often in a row a rank may fail before the Job fails by itself. While a
+// manager runs, each failure of a rank costs the gang an attempt, so the gang fails first. While no
+// manager runs, the Job replaces a failed pod without the others. A manager that starts again counts
+// all of these failures as one, so the limit is a multiple of the attempts
+// (docs/adr/0033-limits-without-managers.md).
+func (p Policies) JobFailureLimit() int32 { return failuresPerAttempt * (p.MaxRestarts + 1) }
+
 // parsePolicies parses the annotations for the lifecycle of the gang.
 func (p *parser) parsePolicies(g Gang) Policies {
 	policies := Policies{

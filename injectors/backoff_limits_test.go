@@ -32,12 +32,15 @@ func readJobLimits(t *testing.T, engine *injectors.Engine, job *batchv1.Job) job
 	}
 }
 
-// TestLimits checks that a Job whose gang restarts has no limit on failed pods, unless its user set a
-// limit. A second injection changes neither the limits nor the number of restarts.
+// TestLimits checks that the limits of a Job on failed pods exceed the restarts of its gang and are
+// finite, unless its user set a limit. A second injection changes neither the limits nor the number of
+// restarts.
 func TestLimits(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	unlimited, apiServerDefault := ptr.To(gang.UnlimitedBackoffLimit), ptr.To[int32](6)
-	zero, two, four := ptr.To[int32](0), ptr.To[int32](2), ptr.To[int32](4)
+	zero, two, four, five := ptr.To[int32](0), ptr.To[int32](2), ptr.To[int32](4), ptr.To[int32](5)
+	// Four failures in a row of a rank for each of its attempts.
+	attempts := func(n int32) *int32 { return ptr.To(4 * n) }
 	setRestartPolicy := func(j *batchv1.Job, policy gang.RestartPolicy) {
 		j.Annotations[gang.AnnotationRestartPolicy] = string(policy)
 	}
@@ -47,15 +50,21 @@ func TestLimits(t *testing.T) {
 	}{
 		"manifest without the defaults of the API server": {
 			change: func(*batchv1.Job) {},
-			want:   jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: unlimited, MaxRestarts: 3},
+			want: jobLimits{
+				BackoffLimit: unlimited, BackoffLimitPerIndex: attempts(4), MaxFailedIndexes: zero, MaxRestarts: 3,
+			},
 		},
 		"default of the API server": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit = apiServerDefault },
-			want:   jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: unlimited, MaxRestarts: 3},
+			want: jobLimits{
+				BackoffLimit: unlimited, BackoffLimitPerIndex: attempts(4), MaxFailedIndexes: zero, MaxRestarts: 3,
+			},
 		},
 		"backoffLimit of the user sets the number of restarts": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit = four },
-			want:   jobLimits{BackoffLimit: four, BackoffLimitPerIndex: unlimited, MaxRestarts: 4},
+			want: jobLimits{
+				BackoffLimit: four, BackoffLimitPerIndex: attempts(5), MaxFailedIndexes: zero, MaxRestarts: 4,
+			},
 		},
 		"next to backoffLimitPerIndex, a backoffLimit of 6 is not a default": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = apiServerDefault, two },
@@ -65,23 +74,53 @@ func TestLimits(t *testing.T) {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = unlimited, two },
 			want:   jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: two, MaxRestarts: 3},
 		},
+		"maxFailedIndexes is preserved without backoffLimitPerIndex": {
+			change: func(j *batchv1.Job) { j.Spec.MaxFailedIndexes = four },
+			want: jobLimits{
+				BackoffLimit: unlimited, BackoffLimitPerIndex: attempts(4), MaxFailedIndexes: four, MaxRestarts: 3,
+			},
+		},
 		"maxFailedIndexes is preserved": {
 			change: func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex, j.Spec.MaxFailedIndexes = two, four },
 			want:   jobLimits{BackoffLimitPerIndex: two, MaxFailedIndexes: four, MaxRestarts: 3},
 		},
-		"pods that restart in place cannot have backoffLimitPerIndex": {
+		"pods that restart in place have a limit for the sum of all ranks": {
 			change: func(j *batchv1.Job) {
 				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 				j.Spec.BackoffLimit = apiServerDefault
 			},
-			want: jobLimits{BackoffLimit: unlimited, MaxRestarts: 3},
+			want: jobLimits{BackoffLimit: attempts(4 * 4), MaxRestarts: 3},
+		},
+		"limit for the sum of all ranks of a gang without restarts": {
+			change: func(j *batchv1.Job) {
+				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+				j.Annotations[gang.AnnotationMaxRestarts] = "0"
+			},
+			want: jobLimits{BackoffLimit: attempts(4), MaxRestarts: 0},
+		},
+		"limit for the sum of all ranks does not exceed the range of the field": {
+			change: func(j *batchv1.Job) {
+				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+				j.Spec.Parallelism, j.Spec.Completions = ptr.To[int32](10_000), ptr.To[int32](10_000)
+				j.Annotations[gang.AnnotationMaxRestarts] = "1000"
+			},
+			want: jobLimits{BackoffLimit: attempts(10_010_000), MaxRestarts: 1000},
+		},
+		"pods that restart in place keep the backoffLimit of the user": {
+			change: func(j *batchv1.Job) {
+				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+				j.Spec.BackoffLimit = five
+			},
+			want: jobLimits{BackoffLimit: five, MaxRestarts: 5},
 		},
 		"the annotation max-restarts sets the number of restarts": {
 			change: func(j *batchv1.Job) {
 				j.Spec.BackoffLimit = apiServerDefault
 				j.Annotations[gang.AnnotationMaxRestarts] = "9"
 			},
-			want: jobLimits{BackoffLimit: unlimited, BackoffLimitPerIndex: unlimited, MaxRestarts: 9},
+			want: jobLimits{
+				BackoffLimit: unlimited, BackoffLimitPerIndex: attempts(10), MaxFailedIndexes: zero, MaxRestarts: 9,
+			},
 		},
 		"restart policy pod keeps the limits of the Job": {
 			change: func(j *batchv1.Job) {
@@ -147,8 +186,31 @@ func TestLimitsReverted(t *testing.T) {
 	}
 	job.Annotations[gang.AnnotationRestartPolicy] = string(gang.RestartPolicyGang)
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	want := jobLimits{BackoffLimit: ptr.To(gang.UnlimitedBackoffLimit), MaxRestarts: 3}
+	want := jobLimits{BackoffLimit: ptr.To[int32](4 * 4 * 4), MaxRestarts: 3}
 	if diff := cmp.Diff(want, admit()); diff != "" {
 		t.Errorf("restart policy gang with pods that restart in place (-want +got):\n%s", diff)
+	}
+}
+
+// TestLimitsOfOlderBuild checks a saved manifest of a build that recorded unlimited values. The limits of
+// this build replace them.
+func TestLimitsOfOlderBuild(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	job := newJob(map[string]string{}, 4)
+	unlimited := gang.UnlimitedBackoffLimit
+	job.Spec.BackoffLimit, job.Spec.BackoffLimitPerIndex = &unlimited, &unlimited
+	job.Annotations[gang.AnnotationInjected] = `{"injector":"pytorch","fields":` +
+		`{"backoffLimit":"2147483647","backoffLimitPerIndex":"2147483647"}}`
+	if got := readJobLimits(t, engine, job); got.MaxRestarts != gang.DefaultMaxRestarts {
+		t.Errorf("the running Job of the older build has %d restarts, want %d", got.MaxRestarts, gang.DefaultMaxRestarts)
+	}
+	if _, err := engine.Admit(gang.Workload{Job: job}); err != nil {
+		t.Fatal(err)
+	}
+	want := jobLimits{
+		BackoffLimit: &unlimited, BackoffLimitPerIndex: ptr.To[int32](16), MaxFailedIndexes: ptr.To[int32](0), MaxRestarts: 3,
+	}
+	if diff := cmp.Diff(want, readJobLimits(t, engine, job)); diff != "" {
+		t.Errorf("limits after the injection (-want +got):\n%s", diff)
 	}
 }

@@ -72,7 +72,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 		}},
 	}
 	if g.Kind == gang.Job && g.Policies.RestartPolicy == gang.RestartPolicyGang {
-		p.RestartInPlace, p.UnlimitedBackoff = g.ContainerRestartRules, true
+		p.RestartInPlace, p.JobFailureLimit = g.ContainerRestartRules, g.Policies.JobFailureLimit()
 		p.Env = append(p.Env, plan.FieldEnv(EnvAttempt, plan.PodLabelFieldPath(gang.LabelAttempt)))
 		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelAttempt, Value: "0"})
 	}

@@ -156,6 +156,9 @@ func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, gang.Deni
 		view.Spec.Replicas = &size
 		w = gang.Workload{StatefulSet: &view}
 	}
+	if w.Job != nil {
+		w.Job = plan.WithoutOwnBackoffLimit(w.Job)
+	}
 	return gang.Parse(preferRecordedContainers(w), e.frameworks, e.config)
 }
 

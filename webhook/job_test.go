@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,6 +40,13 @@ func TestJobUpdates(t *testing.T) {
 	unlabeled, labeled := []byte(unlabeledJob), setFrameworkLabel(t, unlabeledJob)
 	admitted := admitJob(t, labeled)
 	elastic := admitJob(t, mergePatch(t, labeled, `{"metadata":{"annotations":{"rollcall.training/elastic":"2:4"}}}`))
+	neverRestarted := admitJob(t, mergePatch(t, labeled, `{"spec":{"template":{"spec":{"restartPolicy":"Never"}}}}`))
+	const restarting = `"phase":"Restarting","reason":"GangRestarting","message":"","restarts":1`
+	suspend := func(status string) []byte {
+		return mergePatch(t, admitted, `{"spec":{"suspend":true},"metadata":{"annotations":{"rollcall.training/status":`+
+			strconv.Quote(`{"version":1,`+status+`}`)+`}}}`)
+	}
+	suspendedByRollcall := suspend(restarting + `,"internal":{"suspendedByRollcall":true}`)
 	for name, c := range map[string]struct {
 		old         []byte
 		patch       string // merge patch of old
@@ -58,6 +66,30 @@ func TestJobUpdates(t *testing.T) {
 			patch:       `{"metadata":{"labels":{"rollcall.training/framework":null}}}`,
 			wantWarning: "no longer manages",
 		},
+		"gang without the label stays suspended": {
+			old:         suspendedByRollcall,
+			patch:       `{"metadata":{"labels":{"rollcall.training/framework":null}}}`,
+			wantWarning: "does not resume it any more; run rollcall detach",
+		},
+		"gang that opts out is no longer managed": {
+			old:         admitted,
+			patch:       `{"metadata":{"labels":{"rollcall.training/inject":"false"}}}`,
+			wantWarning: "nobody restarts the ranks together",
+		},
+		"gang that opts out stays suspended": {
+			old:         suspendedByRollcall,
+			patch:       `{"metadata":{"labels":{"rollcall.training/inject":"false"}}}`,
+			wantWarning: "does not resume it any more; run rollcall detach",
+		},
+		"gang that opts out while its user suspends it": {
+			old:         suspend(restarting),
+			patch:       `{"metadata":{"labels":{"rollcall.training/inject":"false"}}}`,
+			wantWarning: "nobody restarts the ranks together",
+		},
+		"gang that opts in again": {
+			old:   mergePatch(t, admitted, `{"metadata":{"labels":{"rollcall.training/inject":"false"}}}`),
+			patch: `{"metadata":{"labels":{"rollcall.training/inject":null}}}`,
+		},
 		"port of an existing Job cannot change": {
 			old:         admitted,
 			patch:       `{"metadata":{"annotations":{"rollcall.training/port":"29500"}}}`,
@@ -71,6 +103,15 @@ func TestJobUpdates(t *testing.T) {
 		"max-restarts is mutable": {
 			old:   admitted,
 			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"10"}}}`,
+		},
+		"max-restarts exceeds the limit of the Job": {
+			old:         neverRestarted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/max-restarts":"17"}}}`,
+			wantWarning: "fails more than 16 times in a row",
+		},
+		"max-restarts reaches the limit of the Job": {
+			old:   neverRestarted,
+			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"16"}}}`,
 		},
 		"invalid max-restarts is ignored": {
 			old:         admitted,

@@ -81,7 +81,7 @@ func (v *Validator) validateCreate(ctx context.Context, w gang.Workload) admissi
 // those that the update makes worse. It never denies an update of a Job, because controllers must be
 // able to update Jobs, and the pod template is immutable anyway. [JobUpdateJudge] judges these updates.
 func (v *Validator) validateUpdate(ctx context.Context, old, updated gang.Workload) admission.Response {
-	warnings := append(warnLabelRemoved(old, updated), v.warnIgnoredAnnotations(old, updated)...)
+	warnings := append(warnUnmanaged(old, updated), v.warnIgnoredAnnotations(old, updated)...)
 	if updated.StatefulSet == nil {
 		warnings = append(warnings, warnImmutable(old, updated)...)
 		return admission.Allowed("").WithWarnings(warnings.Strings()...)
@@ -138,15 +138,6 @@ func (v *Validator) requireInjected(w, injected gang.Workload, err error) error 
 	)})
 }
 
-// warnLabelRemoved warns that Rollcall no longer manages a workload.
-func warnLabelRemoved(old, updated gang.Workload) gang.Warnings {
-	if !old.HasFrameworkLabel() || updated.HasFrameworkLabel() {
-		return nil
-	}
-	return gang.Warnings{gang.NewWarning(labelsPath.Key(gang.LabelFramework),
-		"without this label, Rollcall no longer manages the gang; the injected values remain")}
-}
-
 // warnIgnoredAnnotations warns about annotations that an update made invalid. Rollcall ignores them
 // instead of denying the update.
 func (v *Validator) warnIgnoredAnnotations(old, updated gang.Workload) gang.Warnings {
@@ -163,7 +154,7 @@ func warnImmutable(old, updated gang.Workload) gang.Warnings {
 	}
 	var out gang.Warnings
 	for _, key := range gang.Keys() {
-		out = append(out, warnKeyChanged(key, keyValue(old, key), keyValue(updated, key))...)
+		out = append(out, warnKeyChanged(key, updated, keyValue(old, key), keyValue(updated, key))...)
 	}
 	before, after := old.Ranks(), updated.Ranks()
 	if before != after && after != 0 {
@@ -181,28 +172,6 @@ func warnLabeledTooLate(old, updated gang.Workload) gang.Warnings {
 		"nothing was injected, because the pod template of an existing Job is immutable; recreate the Job with the label")}
 }
 
-// warnKeyChanged warns about the new value of a label or annotation of an injected Job, unless the change
-// takes full effect.
-func warnKeyChanged(key gang.Key, before, after string) gang.Warnings {
-	if before == after || gang.IsWrittenByRollcall(key.Name) {
-		return nil
-	}
-	// warnLabelRemoved handles a label that is removed. A label that is restored needs no warning.
-	if key.Name == gang.LabelFramework && (before == "" || after == "") {
-		return nil
-	}
-	if key.Name == gang.AnnotationRestartPolicy || key.Name == gang.AnnotationSuccessPolicy {
-		return gang.Warnings{gang.NewWarning(keyPath(key),
-			"takes effect from now on, but fields that were set when the Job was created do not change; "+
-				"recreate the Job to apply it fully")}
-	}
-	if !key.Mutable {
-		return gang.Warnings{gang.NewWarning(keyPath(key),
-			"a change has no effect on an existing Job; recreate the Job to apply it")}
-	}
-	return nil
-}
-
 // warnResize warns about a number of pods that the ranks of the gang are not configured for.
 func warnResize(w gang.Workload, before, after int32) gang.Warnings {
 	path := field.NewPath("spec", "parallelism")
@@ -217,20 +186,4 @@ func warnResize(w gang.Workload, before, after int32) gang.Warnings {
 			"%d is not within %s, the elastic bounds of the ranks; recreate the Job to change the bounds", after, bounds))}
 	}
 	return nil
-}
-
-// keyPath returns the path of a label or annotation.
-func keyPath(key gang.Key) *field.Path {
-	if key.Kind == gang.KeyKindLabel {
-		return labelsPath.Key(key.Name)
-	}
-	return annotationsPath.Key(key.Name)
-}
-
-// keyValue returns the value of a label or annotation, empty if it is not set.
-func keyValue(w gang.Workload, key gang.Key) string {
-	if key.Kind == gang.KeyKindLabel {
-		return w.Meta().Labels[key.Name]
-	}
-	return w.Meta().Annotations[key.Name]
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -10,46 +11,92 @@ import (
 	"rollcall.training/gang"
 )
 
-// applyBackoffLimits removes the limits of a Job on failed pods (docs/adr/0015). Restart rules prevent
-// failed pods, but not deleted or evicted pods. A Job counts those as well: it fails after
-// backoffLimit pods, and the delay before replacement pods grows with the count. With
-// backoffLimitPerIndex the delay of a rank depends only on its own pods. The field requires
-// restartPolicy Never.
+// applyBackoffLimits replaces the limits of a Job on failed pods (docs/adr/0015, docs/adr/0033). The
+// limits must not fail a gang that has restarts left, and must end a gang that fails while no manager
+// runs.
 //
-// Limits that an earlier admission removed are restored if the plan does not remove them. For
-// example, a saved manifest can have a new restart-policy. Otherwise the Job would retry
-// indefinitely.
+// Restart rules prevent failed pods, but not deleted or evicted pods. A Job counts those as well: it
+// fails after backoffLimit pods, and the delay before replacement pods grows with the count. With
+// backoffLimitPerIndex, delay and limit of a rank depend only on its own pods. The first rank that
+// reaches its limit fails the Job, because its peers cannot continue.
+//
+// backoffLimitPerIndex requires restartPolicy Never. Otherwise backoffLimit contains the sum for all
+// ranks. It limits failed pods, and restarts of the containers in running pods.
+//
+// Limits of an earlier admission are removed if the plan has none. For example, a saved manifest can
+// have a new restart-policy.
 func (a *applier) applyBackoffLimits(job *batchv1.Job, fields map[string]string) {
 	spec := &job.Spec
 	userPerIndex := spec.BackoffLimitPerIndex != nil &&
-		!isUnlimited(fields, fieldBackoffLimitPerIndex, spec.BackoffLimitPerIndex)
-	// The default of backoffLimit is not 6 in a Job with backoffLimitPerIndex, so 6 is from the user.
-	unlimited := a.plan.UnlimitedBackoff && !userPerIndex
-	podsNeverRestart := spec.Template.Spec.RestartPolicy == corev1.RestartPolicyNever
+		!isOwnLimit(fields, fieldBackoffLimitPerIndex, spec.BackoffLimitPerIndex)
+	userTotal := !isOwnLimit(fields, fieldBackoffLimit, spec.BackoffLimit) && !gang.IsDefaultBackoffLimit(spec.BackoffLimit)
+	userMaxFailed := spec.MaxFailedIndexes != nil && !isOwnLimit(fields, fieldMaxFailedIndexes, spec.MaxFailedIndexes)
 
-	spec.BackoffLimit = updateLimit(fields, fieldBackoffLimit, spec.BackoffLimit,
-		unlimited && gang.IsDefaultBackoffLimit(spec.BackoffLimit))
-	spec.BackoffLimitPerIndex = updateLimit(fields, fieldBackoffLimitPerIndex, spec.BackoffLimitPerIndex,
-		unlimited && podsNeverRestart)
+	var total, perIndex, maxFailed *int32
+	// The default of backoffLimit is not 6 in a Job with backoffLimitPerIndex, so 6 is from the user.
+	if limit := a.plan.JobFailureLimit; limit > 0 && !userPerIndex {
+		total = ptr.To(gang.UnlimitedBackoffLimit)
+		if spec.Template.Spec.RestartPolicy == corev1.RestartPolicyNever {
+			perIndex, maxFailed = ptr.To(limit), ptr.To[int32](0)
+		} else {
+			total = ptr.To(multiplyLimit(limit, a.gang))
+		}
+	}
+	if userTotal {
+		total = nil
+	}
+	if userMaxFailed {
+		maxFailed = nil
+	}
+	spec.BackoffLimit = updateLimit(fields, fieldBackoffLimit, spec.BackoffLimit, total)
+	spec.BackoffLimitPerIndex = updateLimit(fields, fieldBackoffLimitPerIndex, spec.BackoffLimitPerIndex, perIndex)
+	spec.MaxFailedIndexes = updateLimit(fields, fieldMaxFailedIndexes, spec.MaxFailedIndexes, maxFailed)
 }
 
-// updateLimit returns the new value of a limit and records it in fields.
-func updateLimit(fields map[string]string, name string, limit *int32, unlimited bool) *int32 {
-	wasUnlimited := isUnlimited(fields, name, limit)
+// multiplyLimit returns a limit for the sum of all ranks of the workload, at its largest size.
+func multiplyLimit(limit int32, g gang.Gang) int32 {
+	size := g.OwnMember().Size
+	if g.Elastic != nil {
+		size = max(size, g.Elastic.Max)
+	}
+	return int32(min(int64(limit)*int64(size), math.MaxInt32-1))
+}
+
+// updateLimit returns the new value of a limit and records it in fields. A planned value of nil keeps the
+// value of the user and removes a recorded value.
+func updateLimit(fields map[string]string, name string, limit, planned *int32) *int32 {
+	isOwn := isOwnLimit(fields, name, limit)
 	delete(fields, name)
 	switch {
-	case unlimited:
-		fields[name] = unlimitedText()
-		return ptr.To(gang.UnlimitedBackoffLimit)
-	case wasUnlimited:
+	case planned != nil:
+		fields[name] = formatLimit(*planned)
+		return planned
+	case isOwn:
 		return nil
 	}
 	return limit
 }
 
-// isUnlimited reports whether an earlier admission removed the limit and nobody has edited it since.
-func isUnlimited(fields map[string]string, name string, limit *int32) bool {
-	return fields[name] == unlimitedText() && ptr.Deref(limit, 0) == gang.UnlimitedBackoffLimit
+// isOwnLimit reports whether an earlier admission set the limit and nobody has edited it since.
+func isOwnLimit(fields map[string]string, name string, limit *int32) bool {
+	return limit != nil && fields[name] == formatLimit(*limit)
 }
 
-func unlimitedText() string { return strconv.Itoa(int(gang.UnlimitedBackoffLimit)) }
+func formatLimit(limit int32) string { return strconv.Itoa(int(limit)) }
+
+// WithoutOwnBackoffLimit returns a Job without the backoffLimit that an earlier admission set, as its
+// user wrote it. It returns job itself if there is nothing to remove, and a shallow copy otherwise. The
+// backoffLimit of a user is the default of the number of restarts.
+func WithoutOwnBackoffLimit(job *batchv1.Job) *batchv1.Job {
+	isPerIndex := job.Spec.Template.Spec.RestartPolicy == corev1.RestartPolicyNever
+	if isPerIndex || gang.IsDefaultBackoffLimit(job.Spec.BackoffLimit) {
+		return job // the usual case, in which the record need not be read
+	}
+	record, err := ReadRecord(gang.Workload{Job: job})
+	if err != nil || record == nil || !isOwnLimit(record.Fields, fieldBackoffLimit, job.Spec.BackoffLimit) {
+		return job
+	}
+	view := *job
+	view.Spec.BackoffLimit = nil
+	return &view
+}

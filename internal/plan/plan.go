@@ -28,9 +28,10 @@ type Plan struct {
 	Command []string
 	// RestartInPlace restarts failed training containers of a Job within their pods.
 	RestartInPlace bool
-	// UnlimitedBackoff removes the limits of a Job on failed pods, because Rollcall counts restarts of
-	// the gang. Limits of the user are kept.
-	UnlimitedBackoff bool
+	// JobFailureLimit is how often in a row a rank of a Job may fail (gang.Policies). It replaces the
+	// limits of the Job, because Rollcall counts restarts of the gang. Limits of the user are kept. 0
+	// keeps all limits.
+	JobFailureLimit int32
 	// CompleteWithFirstPod completes a Job when its first pod succeeds, unless the user has set a
 	// successPolicy (KEP-3998, GA in 1.33).
 	CompleteWithFirstPod bool
@@ -164,7 +165,7 @@ func Merge(plans ...Plan) (Plan, error) {
 		merged.Command = append(merged.Command, p.Command...)
 		merged.Programs = append(merged.Programs, p.Programs...)
 		merged.RestartInPlace = merged.RestartInPlace || p.RestartInPlace
-		merged.UnlimitedBackoff = merged.UnlimitedBackoff || p.UnlimitedBackoff
+		merged.JobFailureLimit = max(merged.JobFailureLimit, p.JobFailureLimit)
 		merged.CompleteWithFirstPod = merged.CompleteWithFirstPod || p.CompleteWithFirstPod
 		merged.Children.KeyPairSecret = cmp.Or(merged.Children.KeyPairSecret, p.Children.KeyPairSecret)
 		if p.Children.Service != nil {

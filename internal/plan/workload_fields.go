@@ -16,6 +16,7 @@ import (
 const (
 	fieldBackoffLimit         = "backoffLimit"
 	fieldBackoffLimitPerIndex = "backoffLimitPerIndex"
+	fieldMaxFailedIndexes     = "maxFailedIndexes"
 	fieldCompletionMode       = "completionMode"
 	fieldCompletions          = "completions"
 	fieldParallelism          = "parallelism"

@@ -1,0 +1,98 @@
+package webhook
+
+import (
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// warnUnmanaged warns that an update makes Rollcall ignore a workload, and what remains of the gang.
+func warnUnmanaged(old, updated gang.Workload) gang.Warnings {
+	wasManaged := old.HasFrameworkLabel() && !old.OptedOut()
+	switch {
+	case !wasManaged:
+		return nil
+	case !updated.HasFrameworkLabel():
+		return gang.Warnings{gang.NewWarning(labelsPath.Key(gang.LabelFramework),
+			"without this label, Rollcall no longer manages the gang; "+describeRemains(updated))}
+	case updated.OptedOut():
+		return gang.Warnings{gang.NewWarning(labelsPath.Key(gang.LabelInject),
+			"with this label, Rollcall no longer manages the gang; "+describeRemains(updated))}
+	}
+	return nil
+}
+
+// describeRemains describes what remains of a workload that Rollcall does not manage any more.
+func describeRemains(w gang.Workload) string {
+	status := lifecycle.ReadStatus(w)
+	if !status.SuspendedByRollcall || !w.IsSuspended() || status.Phase.Terminal() {
+		return "the injected values and the limits remain, and nobody restarts the ranks together"
+	}
+	if w.StatefulSet != nil {
+		return "Rollcall scaled the StatefulSet to 0 for a restart and does not scale it up any more; run rollcall detach " +
+			"instead, or scale the StatefulSet to its size"
+	}
+	return "Rollcall suspended the Job for a restart and does not resume it any more; run rollcall detach instead, " +
+		"or set spec.suspend to false"
+}
+
+// warnKeyChanged warns about the new value of a label or annotation of an injected Job, unless the change
+// takes full effect.
+func warnKeyChanged(key gang.Key, updated gang.Workload, before, after string) gang.Warnings {
+	if before == after || gang.IsWrittenByRollcall(key.Name) {
+		return nil
+	}
+	switch key.Name {
+	case gang.LabelFramework:
+		// warnUnmanaged handles a label that is removed. A label that is restored needs no warning.
+		if before == "" || after == "" {
+			return nil
+		}
+	case gang.LabelInject:
+		return nil // warnUnmanaged
+	case gang.AnnotationMaxRestarts:
+		return warnFailureLimit(key, updated, after)
+	case gang.AnnotationRestartPolicy, gang.AnnotationSuccessPolicy:
+		return gang.Warnings{gang.NewWarning(keyPath(key),
+			"takes effect from now on, but fields that were set when the Job was created do not change; "+
+				"recreate the Job to apply it fully")}
+	}
+	if !key.Mutable {
+		return gang.Warnings{gang.NewWarning(keyPath(key),
+			"a change has no effect on an existing Job; recreate the Job to apply it")}
+	}
+	return nil
+}
+
+// warnFailureLimit warns that a Job fails before its gang has restarted as often as requested. The limit
+// of a rank is immutable.
+func warnFailureLimit(key gang.Key, w gang.Workload, maxRestarts string) gang.Warnings {
+	limit := ptr.Deref(w.Job.Spec.BackoffLimitPerIndex, gang.UnlimitedBackoffLimit)
+	if n, err := strconv.ParseInt(maxRestarts, 10, 32); err != nil || n <= int64(limit) {
+		return nil
+	}
+	return gang.Warnings{gang.NewWarning(keyPath(key), fmt.Sprintf(
+		"takes effect from now on, but the Job fails if one rank fails more than %d times in a row "+
+			"(spec.backoffLimitPerIndex, which is immutable); recreate the Job to raise this limit", limit))}
+}
+
+// keyPath returns the path of a label or annotation.
+func keyPath(key gang.Key) *field.Path {
+	if key.Kind == gang.KeyKindLabel {
+		return labelsPath.Key(key.Name)
+	}
+	return annotationsPath.Key(key.Name)
+}
+
+// keyValue returns the value of a label or annotation, empty if it is not set.
+func keyValue(w gang.Workload, key gang.Key) string {
+	if key.Kind == gang.KeyKindLabel {
+		return w.Meta().Labels[key.Name]
+	}
+	return w.Meta().Annotations[key.Name]
+}
