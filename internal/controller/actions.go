@@ -3,16 +3,14 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors"
+	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/plan"
 )
 
 // action is a change of the spec of a member. It has no effect on a member that is in the desired
@@ -148,7 +146,7 @@ func suspendMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Sta
 		return false
 	}
 	status.SuspendedByRollcall = true
-	suspendWorkload(w)
+	attempt.Suspend(w)
 	return true
 }
 
@@ -159,7 +157,7 @@ func resumeMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Stat
 		return false
 	}
 	status.SuspendedByRollcall = false
-	return resumeWorkload(w, status.Restarts)
+	return attempt.Resume(w, status.Restarts)
 }
 
 // releaseMemberToQueue leaves a Job suspended and no longer records that Rollcall suspended it. The
@@ -198,58 +196,8 @@ func failMember(w gang.Workload, status *lifecycle.Status, _ lifecycle.Status) b
 		return false
 	}
 	status.SuspendedByRollcall = true
-	suspendWorkload(w)
+	attempt.Suspend(w)
 	return true
-}
-
-// suspendWorkload suspends a Job or scales a StatefulSet to 0.
-func suspendWorkload(w gang.Workload) {
-	if w.Job != nil {
-		w.Job.Spec.Suspend = ptr.To(true)
-		return
-	}
-	w.StatefulSet.Spec.Replicas = ptr.To[int32](0)
-}
-
-// resumeWorkload resumes a Job or scales a StatefulSet to its recorded size. It sets the attempt label
-// of the Job's pods: the labels of its template may change while the Job is suspended (KEP-2926). It
-// does not resume a StatefulSet without a recorded size, which its user edited.
-func resumeWorkload(w gang.Workload, attempt int32) bool {
-	if w.Job != nil {
-		w.Job.Spec.Suspend = ptr.To(false)
-		w.SetAttempt(attempt)
-		return true
-	}
-	size := recordedReplicas(w)
-	if size == 0 {
-		return false
-	}
-	w.StatefulSet.Spec.Replicas = ptr.To(size)
-	return true
-}
-
-// recordedReplicas returns the size to which a StatefulSet is resumed; 0 if it is not known. Users can
-// edit the record. A size that exceeds the gang size in the environment of the pods is therefore not
-// known: the record and the template were injected together. The environment of an elastic gang
-// contains no size.
-func recordedReplicas(w gang.Workload) int32 {
-	record, err := plan.ReadRecord(w)
-	if err != nil || record == nil || record.Replicas < 0 || record.Replicas > injectedGangSize(w) {
-		return 0
-	}
-	return record.Replicas
-}
-
-// injectedGangSize returns the gang size in the environment of the pods, or [gang.MaxPods] without one.
-func injectedGangSize(w gang.Workload) int32 {
-	for _, c := range w.Template().Spec.Containers {
-		for _, e := range c.Env {
-			if size, err := strconv.ParseInt(e.Value, 10, 32); e.Name == injectors.EnvSize && err == nil {
-				return int32(min(size, gang.MaxPods))
-			}
-		}
-	}
-	return gang.MaxPods
 }
 
 // completeJobWithoutPods sets parallelism and completions of a Job to 0, which completes the Job. The

@@ -20,6 +20,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/ssh"
+	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -202,7 +203,7 @@ func (r *Reconciler) findPodWithoutVolumes(
 // waitsForVolumesSince returns when a pod was scheduled whose setup container has not started. The
 // kubelet starts the container after it has mounted all volumes of the pod.
 func waitsForVolumesSince(pod *corev1.Pod) (time.Time, bool) {
-	if pod.DeletionTimestamp != nil || isPodTerminal(pod) {
+	if pod.DeletionTimestamp != nil || attempt.IsPodTerminal(pod) {
 		return time.Time{}, false
 	}
 	for _, c := range pod.Status.InitContainerStatuses {

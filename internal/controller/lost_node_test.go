@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
@@ -68,11 +69,11 @@ func TestLostNode(t *testing.T) {
 	}
 	req := Request{Namespace: "team", Kind: gang.Job, Name: "train"}
 	w.clock.SetTime(testStartTime.Add(gracePeriod))
-	if after := w.reconcileOnce(t, req); after != terminationTimeout {
-		t.Errorf("the next pass is due in %s, want %s", after, terminationTimeout)
+	if after := w.reconcileOnce(t, req); after != attempt.TerminationTimeout {
+		t.Errorf("the next pass is due in %s, want %s", after, attempt.TerminationTimeout)
 	}
 	expectPhase(lifecycle.Restarting)
-	w.clock.SetTime(testStartTime.Add(gracePeriod + terminationTimeout))
+	w.clock.SetTime(testStartTime.Add(gracePeriod + attempt.TerminationTimeout))
 	w.reconcileOnce(t, req)
 	expectPhase(lifecycle.Pending)
 	if now := (&batchv1.Job{}); w.Get(

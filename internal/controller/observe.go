@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/plan"
@@ -202,12 +203,12 @@ func observeTermination(workload lifecycle.Observation, pods []corev1.Pod, now t
 	for i := range pods {
 		pod := &pods[i]
 		switch {
-		case isPodTerminal(pod):
-		case isTerminationOverdue(pod, now):
+		case attempt.IsPodTerminal(pod):
+		case attempt.IsTerminationOverdue(pod, now):
 			overduePods++
 		case pod.DeletionTimestamp != nil:
 			out.allTerminated, out.anyTerminating = false, true
-			out.nextTimeout = earliestTime(out.nextTimeout, terminationDeadline(pod))
+			out.nextTimeout = earliestTime(out.nextTimeout, attempt.TerminationDeadline(pod))
 		default:
 			out.allTerminated = false
 		}

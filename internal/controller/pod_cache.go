@@ -2,7 +2,6 @@ package controller
 
 import (
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -11,11 +10,6 @@ import (
 
 	"rollcall.training/gang"
 )
-
-// terminationTimeout is how long after its grace period a terminating pod is ignored. A pod on an
-// unreachable node may never disappear, and its gang must not wait for the node. Processes that still
-// run there cannot join the next attempt, because the addresses of the ranks belong to the new pods.
-const terminationTimeout = time.Minute
 
 // cachedLabels are the labels of pods that are read from the cache.
 var cachedLabels = []string{
@@ -119,19 +113,4 @@ func trimTerminatedState(t *corev1.ContainerStateTerminated) *corev1.ContainerSt
 // isTracked reports whether the Job of a pod has not counted the pod yet.
 func isTracked(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
-}
-
-// isPodTerminal reports whether a pod succeeded or failed.
-func isPodTerminal(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-// isTerminationOverdue reports whether a pod is being deleted and exceeded its termination deadline.
-func isTerminationOverdue(pod *corev1.Pod, now time.Time) bool {
-	return pod.DeletionTimestamp != nil && !now.Before(terminationDeadline(pod))
-}
-
-// terminationDeadline returns when a pod that is being deleted is ignored.
-func terminationDeadline(pod *corev1.Pod) time.Time {
-	return pod.DeletionTimestamp.Add(terminationTimeout)
 }

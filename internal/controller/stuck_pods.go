@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -28,7 +29,7 @@ func (m member) findStuckPod(
 	}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.DeletionTimestamp == nil || isPodTerminal(pod) || pod.Spec.NodeName == "" {
+		if pod.DeletionTimestamp == nil || attempt.IsPodTerminal(pod) || pod.Spec.NodeName == "" {
 			continue
 		}
 		if due := pod.DeletionTimestamp.Add(stuckPodGracePeriod); due.After(now) {
