@@ -1,6 +1,6 @@
 // Command manager runs the two parts of Rollcall: "manager webhook" serves the admission webhooks, and
 // "manager controller" reconciles gangs. Each part is a process, so that a failure of one of them does not
-// affect the other (docs/adr/0032-separate-webhook.md).
+// affect the other (docs/adr/0032-separate-webhook.md). "manager detach" ends the management of all gangs.
 package main
 
 import (
@@ -30,6 +30,6 @@ func newRootCommand() *cobra.Command {
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newWebhookCommand(), newControllerCommand())
+	root.AddCommand(newWebhookCommand(), newControllerCommand(), newDetachCommand())
 	return root
 }

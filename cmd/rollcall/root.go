@@ -12,7 +12,8 @@ in a cluster.
 
 inject, vet, migrate and frameworks run the engine of Rollcall's admission webhook
 without a cluster. They show the result of admission before you apply anything.
-status and logs read gangs from a cluster with your permissions.
+status and logs read gangs from a cluster with your permissions. detach ends the
+management of gangs by Rollcall.
 
 Exit codes:
   0  success
@@ -32,7 +33,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),
-		newStatusCommand(), newLogsCommand(), newPolicyCommand(), newVersionCommand())
+		newStatusCommand(), newLogsCommand(), newDetachCommand(), newPolicyCommand(), newVersionCommand())
 	return root
 }
 

@@ -1,0 +1,309 @@
+package detach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/attempt"
+	"rollcall.training/internal/lifecycle"
+)
+
+// FieldManager is the field manager of all writes.
+const FieldManager = "rollcall-detach"
+
+// pollInterval is the time between two looks at a gang whose pods are terminating.
+const pollInterval = time.Second
+
+// Detacher detaches gangs from Rollcall. All fields except Gangs and DryRun are required.
+type Detacher struct {
+	// Client is the connection to the API server. It must be allowed to list and patch Jobs, their
+	// status and StatefulSets, and to list pods.
+	Client kubernetes.Interface
+	// Engine parses workloads. It must have the frameworks of the webhook that admitted them.
+	Engine *injectors.Engine
+	// Namespaces are the namespaces of the gangs. An empty name means all namespaces.
+	Namespaces []string
+	// Gangs are the names of the gangs, or of workloads in them. Nil means all gangs.
+	Gangs []string
+	// DryRun reports what Run would do and writes nothing.
+	DryRun bool
+	// Clock provides the time for the deadlines of pods, and waits.
+	Clock clock.Clock
+}
+
+// Outcome is what happened to a workload.
+type Outcome string
+
+// The outcomes.
+const (
+	// Detached means that the workload was running or suspended by its user, and stays so.
+	Detached Outcome = "detached"
+	// Resumed means that Rollcall had suspended the workload, which is resumed now.
+	Resumed Outcome = "resumed"
+	// ReleasedToQueue means that Rollcall had suspended the Job, and that Kueue resumes it.
+	ReleasedToQueue Outcome = "released to its queue"
+	// NotDetached means that the workload was not changed because of an error.
+	NotDetached Outcome = "not detached"
+)
+
+// Result is the result for one workload.
+type Result struct {
+	Kind            gang.Kind
+	Namespace, Name string
+	Outcome         Outcome
+	// Notes describe what the user has to know or to do.
+	Notes []string
+	// Err is the reason for NotDetached.
+	Err error
+}
+
+// Run detaches the gangs, and passes the result of each workload to report. It waits for terminating
+// pods until the context is done. The error is about the gangs as a whole; errors of single workloads
+// are in the results. Workloads that have finished are skipped.
+func (d Detacher) Run(ctx context.Context, report func(Result)) error {
+	groups, err := d.listGroups(ctx)
+	if err != nil {
+		return err
+	}
+	kueueInstalled, err := d.isKueueInstalled()
+	if err != nil {
+		return err
+	}
+	for len(groups) > 0 {
+		groups = slices.DeleteFunc(groups, func(g *group) bool {
+			d.advance(ctx, g, kueueInstalled, report)
+			return len(g.workloads) == 0
+		})
+		if len(groups) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			reportUnfinished(groups, report)
+			return nil
+		case <-d.Clock.After(pollInterval):
+		}
+	}
+	return nil
+}
+
+// reportUnfinished reports the workloads that still wait when the context is done.
+func reportUnfinished(groups []*group, report func(Result)) {
+	for _, g := range groups {
+		for _, w := range g.workloads {
+			report(newResult(w.Workload, NotDetached, w.waiting))
+		}
+	}
+}
+
+// group is a gang with the workloads that are not detached yet.
+type group struct {
+	namespace, podGang string
+	// workloadUIDs identify the owners of the pods, including workloads that are detached.
+	workloadUIDs []string
+	workloads    []*pending
+}
+
+// pending is a workload that is not detached yet.
+type pending struct {
+	gang.Workload
+	// waiting is what the workload waits for; nil before the first attempt to detach it.
+	waiting error
+}
+
+// listGroups returns the gangs with workloads that Rollcall manages and that have not finished.
+func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
+	var groups []*group
+	found := map[string]bool{}
+	for _, namespace := range d.Namespaces {
+		workloads, err := d.listWorkloads(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range gang.GroupWorkloads(workloads, d.Engine.Frameworks()) {
+			if !d.selects(g, found) {
+				continue
+			}
+			out := &group{namespace: g.Namespace}
+			for _, w := range g.Workloads {
+				out.workloadUIDs = append(out.workloadUIDs, string(w.Meta().UID))
+				if !isFinished(w) {
+					out.podGang = w.Template().Labels[gang.LabelGang]
+					out.workloads = append(out.workloads, &pending{Workload: w})
+				}
+			}
+			if len(out.workloads) > 0 {
+				groups = append(groups, out)
+			}
+		}
+	}
+	for _, name := range d.Gangs {
+		if !found[name] {
+			return nil, fmt.Errorf("gang %q not found: no Job or StatefulSet of the gang has the label %s, or it opted out by %s",
+				name, gang.LabelFramework, gang.LabelInject)
+		}
+	}
+	return groups, nil
+}
+
+// selects reports whether a gang is to be detached, and records the names by which it was selected.
+func (d Detacher) selects(g gang.Group, found map[string]bool) bool {
+	if len(d.Gangs) == 0 {
+		return true
+	}
+	names := []string{g.Name}
+	for _, w := range g.Workloads {
+		names = append(names, w.Meta().Name)
+	}
+	selected := false
+	for _, name := range names {
+		if slices.Contains(d.Gangs, name) {
+			found[name], selected = true, true
+		}
+	}
+	return selected
+}
+
+// isFinished reports whether a workload needs no manager: it has finished, nothing was injected, or
+// another controller manages it.
+func isFinished(w gang.Workload) bool {
+	_, injected := w.Meta().Annotations[gang.AnnotationInjected]
+	observed := lifecycle.Observe(w)
+	return !injected || observed.Complete || observed.Failed || w.IsManagedExternally() ||
+		lifecycle.ReadStatus(w).Phase.Terminal() || w.Meta().DeletionTimestamp != nil
+}
+
+// advance detaches the workloads of a gang that are ready for it, and removes them from the gang.
+func (d Detacher) advance(ctx context.Context, g *group, kueueInstalled bool, report func(Result)) {
+	g.workloads = slices.DeleteFunc(g.workloads, func(p *pending) bool {
+		result, err := d.detachWorkload(ctx, g, p, kueueInstalled)
+		var wait waitError
+		switch {
+		case err == nil:
+			report(result)
+			return true
+		case errors.As(err, &wait) && ctx.Err() == nil:
+			p.waiting = err
+			return false
+		case apierrors.IsNotFound(err):
+			return true // deleted meanwhile
+		default:
+			report(newResult(p.Workload, NotDetached, err))
+			return true
+		}
+	})
+}
+
+// waitError is the reason why a workload cannot be detached yet.
+type waitError struct{ reason string }
+
+func (e waitError) Error() string { return e.reason }
+
+// detachWorkload detaches one workload. The error is a [waitError] if it has to be repeated.
+func (d Detacher) detachWorkload(ctx context.Context, g *group, p *pending, kueueInstalled bool) (Result, error) {
+	w := p.Workload
+	if p.waiting != nil { // the list is not current any more
+		current, err := d.getWorkload(ctx, w)
+		if err != nil {
+			return Result{}, err
+		}
+		if current.OptedOut() || isFinished(current) {
+			return newResult(current, Detached, nil), nil
+		}
+		p.Workload, w = current, current
+	}
+	status := lifecycle.ReadStatus(w)
+	outcome := Detached
+	changed := w.DeepCopy()
+	if status.SuspendedByRollcall && w.IsSuspended() {
+		if !d.DryRun {
+			if err := d.prepareResume(ctx, g, w); err != nil {
+				return Result{}, err
+			}
+		}
+		var err error
+		if outcome, err = resume(changed, status, kueueInstalled); err != nil {
+			return Result{}, err
+		}
+	}
+	optOut(changed)
+	result := newResult(w, outcome, nil)
+	result.Notes = d.limit(changed)
+	if d.DryRun {
+		return result, nil
+	}
+	return result, d.patch(ctx, w, changed)
+}
+
+// resume resumes a workload, or prepares a Job for the queue that resumes it.
+func resume(w gang.Workload, status lifecycle.Status, kueueInstalled bool) (Outcome, error) {
+	if w.QueueName() != "" && kueueInstalled {
+		w.SetAttempt(status.Restarts)
+		return ReleasedToQueue, nil
+	}
+	if !attempt.Resume(w, status.Restarts) {
+		return NotDetached, errors.New("its size is not known; scale it up, then detach it")
+	}
+	return Resumed, nil
+}
+
+// optOut makes Rollcall ignore a workload, and removes the phase, which nobody updates any more. The
+// annotation with the status stays, for a manager that manages the gang again.
+func optOut(w gang.Workload) {
+	w.Meta().Labels[gang.LabelInject] = "false"
+	delete(w.Meta().Labels, gang.LabelPhase)
+}
+
+// prepareResume waits until the last attempt of a gang has ended, and resets the status of a Job. It
+// returns a [waitError] until the workload can be resumed.
+func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) error {
+	if !lifecycle.Observe(w).SuspensionObserved {
+		return waitError{"its controller has not observed the suspension"}
+	}
+	pods, err := d.Client.CoreV1().Pods(g.namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: gang.LabelGang + "=" + g.podGang})
+	if err != nil {
+		return fmt.Errorf("listing the pods of gang %s: %w", g.podGang, err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; g.ownsPod(pod) && !attempt.IsPodTerminal(pod) &&
+			!attempt.IsTerminationOverdue(pod, d.Clock.Now()) {
+			return waitError{"pod " + pod.Name + " of the last attempt is terminating"}
+		}
+	}
+	if w.Job == nil {
+		return nil
+	}
+	if attempt.HasLabel(w) && attempt.HasUncountedPods(w.Job) {
+		return waitError{"the Job controller has not counted all pods"}
+	}
+	reset := w.DeepCopy()
+	if !attempt.ResetJobStatus(reset.Job) {
+		return nil
+	}
+	if err := d.patchStatus(ctx, w, reset); err != nil {
+		return err
+	}
+	return waitError{"its status was reset"}
+}
+
+// ownsPod reports whether a workload of the gang owns a pod. Other gangs can have the same name.
+func (g *group) ownsPod(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && slices.Contains(g.workloadUIDs, string(owner.UID))
+}
+
+func newResult(w gang.Workload, outcome Outcome, err error) Result {
+	return Result{Kind: w.Kind(), Namespace: w.Meta().Namespace, Name: w.Meta().Name, Outcome: outcome, Err: err}
+}
