@@ -102,7 +102,7 @@ func (d Detacher) Run(ctx context.Context, report func(Result)) error {
 func reportUnfinished(groups []*group, report func(Result)) {
 	for _, g := range groups {
 		for _, w := range g.workloads {
-			report(newResult(w.Workload, NotDetached, w.waiting))
+			report(w.unfinishedResult())
 		}
 	}
 }
@@ -120,6 +120,8 @@ type pending struct {
 	gang.Workload
 	// waiting is what the workload waits for; nil before the first attempt to detach it.
 	waiting error
+	// resumed is the result of a workload that is detached and whose pods do not exist yet.
+	resumed *Result
 }
 
 // listGroups returns the gangs with workloads that Rollcall manages and that have not finished.
@@ -199,10 +201,22 @@ func (d Detacher) advance(ctx context.Context, g *group, kueueInstalled bool, re
 		case apierrors.IsNotFound(err):
 			return true // deleted meanwhile
 		default:
-			report(newResult(p.Workload, NotDetached, err))
+			p.waiting = err
+			report(p.unfinishedResult())
 			return true
 		}
 	})
+}
+
+// unfinishedResult returns the result of a workload that cannot be detached, or whose pods do not exist
+// in time.
+func (p *pending) unfinishedResult() Result {
+	if p.resumed == nil {
+		return newResult(p.Workload, NotDetached, p.waiting)
+	}
+	result := *p.resumed
+	result.Err = p.waiting
+	return result
 }
 
 // waitError is the reason why a workload cannot be detached yet.
@@ -218,10 +232,13 @@ func (d Detacher) detachWorkload(ctx context.Context, g *group, p *pending, kueu
 		if err != nil {
 			return Result{}, err
 		}
-		if current.OptedOut() || isFinished(current) {
-			return newResult(current, Detached, nil), nil
-		}
 		p.Workload, w = current, current
+		switch {
+		case p.resumed != nil:
+			return *p.resumed, waitForPods(w)
+		case w.OptedOut() || isFinished(w):
+			return newResult(w, Detached, nil), nil
+		}
 	}
 	status := lifecycle.ReadStatus(w)
 	outcome := Detached
@@ -243,7 +260,32 @@ func (d Detacher) detachWorkload(ctx context.Context, g *group, p *pending, kueu
 	if d.DryRun {
 		return result, nil
 	}
-	return result, d.patch(ctx, w, changed)
+	if err := d.patch(ctx, w, changed); err != nil {
+		return Result{}, err
+	}
+	if outcome == Resumed && needsRankAdmission(w) {
+		p.resumed = &result
+		return result, waitForPods(w)
+	}
+	return result, nil
+}
+
+// needsRankAdmission reports whether admission sets the rank of the pods of a workload. Pods that are
+// created after Rollcall is uninstalled have no rank.
+func needsRankAdmission(w gang.Workload) bool { return w.Template().Labels[gang.LabelRankOffset] != "" }
+
+// waitForPods returns a [waitError] unless all pods of a resumed workload exist.
+func waitForPods(w gang.Workload) error {
+	existing := int32(0)
+	if w.Job != nil {
+		existing = w.Job.Status.Active + w.Job.Status.Succeeded
+	} else if w.StatefulSet.Status.ObservedGeneration >= w.StatefulSet.Generation {
+		existing = w.StatefulSet.Status.Replicas
+	}
+	if w.IsSuspended() || existing < w.Ranks() {
+		return waitError{"its pods are not created yet, and pods that are created without Rollcall have no rank"}
+	}
+	return nil
 }
 
 // resume resumes a workload, or prepares a Job for the queue that resumes it.

@@ -347,6 +347,40 @@ func TestDetachRetriesConflict(t *testing.T) {
 	})
 }
 
+// TestDetachWaitsForRanks checks that a member whose ranks admission sets is detached when its pods exist.
+func TestDetachWaitsForRanks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := newRestartingJob(t)
+		job.Spec.Template.Labels[gang.LabelRankOffset] = "1"
+		client := fake.NewClientset(job)
+		got, _ := runDetach(t, client, detach.Detacher{})
+		if got.Outcome != detach.Resumed || !strings.Contains(got.Err, "its pods are not created yet") {
+			t.Errorf("without pods, the result is %+v", got)
+		}
+		job = newRestartingJob(t)
+		job.Spec.Template.Labels[gang.LabelRankOffset] = "1"
+		client = fake.NewClientset(job)
+		time.AfterFunc(10*time.Second, func() {
+			resumed, err := client.BatchV1().Jobs("team").Get(t.Context(), "train", metav1.GetOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resumed.Status.Active = 2
+			if err := client.Tracker().Update(batchv1.SchemeGroupVersion.WithResource("jobs"), resumed, "team"); err != nil {
+				t.Error(err)
+			}
+		})
+		start := time.Now()
+		if got, _ = runDetach(t, client, detach.Detacher{}); got.Outcome != detach.Resumed || got.Err != "" {
+			t.Errorf("with pods, the result is %+v", got)
+		}
+		if waited := time.Since(start).Round(time.Second); waited < 10*time.Second || waited > 12*time.Second {
+			t.Errorf("the command waited %s, want 10 s", waited)
+		}
+	})
+}
+
 // TestDetachNames checks the selection of gangs by name.
 func TestDetachNames(t *testing.T) {
 	client := fake.NewClientset(newRunningJob(t))

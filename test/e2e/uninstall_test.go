@@ -2,25 +2,29 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"
 )
 
-// TestUninstall uninstalls Rollcall and checks that no objects remain. It must run last, so its
-// file must be the last of this package by name.
+// TestUninstall uninstalls Rollcall while gangs run and restart. It checks that no objects of Rollcall
+// remain, and that the gangs run. It must run last, so its file must be the last of this package by name.
 func TestUninstall(t *testing.T) {
 	s := requireCluster(t)
 	ns := s.createNamespace(t)
+	gangs := s.startGangsBeforeUninstall(t)
 	if _, err := s.Helm(
 		t.Context(), "uninstall", installation.Release, "--namespace", installation.Namespace, "--wait",
 	); err != nil {
@@ -62,6 +66,7 @@ func TestUninstall(t *testing.T) {
 		}
 		return nil
 	})
+	gangs.check(t)
 	job := newLabeledJob()
 	job.Spec.Suspend = ptr.To(true)
 	plain, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), job, metav1.CreateOptions{})
@@ -70,6 +75,93 @@ func TestUninstall(t *testing.T) {
 	}
 	if plain.Annotations[gang.AnnotationInjected] != "" {
 		t.Error("the Job was still injected")
+	}
+}
+
+// uninstallGangs are gangs that exist while Rollcall is uninstalled.
+type uninstallGangs struct {
+	// restarting are a Job and a StatefulSet in the back-off of their third restart.
+	running    *terminableGang
+	restarting []*terminableGang
+}
+
+// startGangsBeforeUninstall starts a running gang, and two that restart. The third restart has a back-off
+// of 20 s, in which the gangs are suspended.
+func (s *testCluster) startGangsBeforeUninstall(t *testing.T) uninstallGangs {
+	t.Helper()
+	gangs := uninstallGangs{
+		running: s.createTerminableGangs(t, false, false)[0],
+		restarting: []*terminableGang{
+			s.createTerminableGangs(t, false, true)[0], s.createTerminableGangs(t, true, false)[0],
+		},
+	}
+	for _, g := range gangs.restarting {
+		// A restart that repairs a lost rank counts as well.
+		kind := "job"
+		if g.statefulSet {
+			kind = "statefulset"
+		}
+		if _, err := s.Kubectl(t.Context(), "--namespace", g.namespace, "annotate", kind, g.name,
+			gang.AnnotationMaxRestarts+"=10"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gangs.running.pods = gangs.running.waitForRunningRanks(t, 0)
+	const restarts = 3
+	for restart := range int32(restarts) {
+		for _, g := range gangs.restarting {
+			g.pods = g.waitForRunningRanks(t, restart)
+		}
+		for _, g := range gangs.restarting {
+			if err := s.deletePod(t.Context(), g.pods[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, g := range gangs.restarting {
+		wait.For(t, "the restart of "+g.name, func(ctx context.Context) error {
+			w, err := g.read(ctx)
+			if status := lifecycle.ReadStatus(w); err == nil && (status.Restarts < restarts || !w.IsSuspended()) {
+				err = fmt.Errorf("%s with %d restarts", status.Phase, status.Restarts)
+			}
+			return err
+		})
+	}
+	return gangs
+}
+
+// check checks that the running gang was not disturbed, and that the restarting gangs were resumed. All
+// Jobs have limits.
+func (g uninstallGangs) check(t *testing.T) {
+	t.Helper()
+	for _, restarting := range g.restarting {
+		wait.For(t, "the ranks of "+restarting.namespace+"/"+restarting.name, func(ctx context.Context) error {
+			w, err := restarting.read(ctx)
+			if err == nil && w.IsSuspended() {
+				err = errors.New("it is suspended")
+			}
+			if err == nil && lifecycle.Observe(w).ReadyPods != drainedRanks {
+				err = fmt.Errorf("%d ranks are ready", lifecycle.Observe(w).ReadyPods)
+			}
+			return err
+		})
+	}
+	for _, pod := range g.running.listPods(t, g.running.namespace, g.running.name) {
+		if pod.UID != g.running.pods[gang.PodIndex(&pod)].UID || pod.Status.Phase != corev1.PodRunning {
+			t.Errorf("pod %s of the running gang was replaced, or is %s", pod.Name, pod.Status.Phase)
+		}
+	}
+	for _, each := range append(g.restarting, g.running) {
+		w, err := each.read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Job != nil && (*w.Job.Spec.BackoffLimitPerIndex > 1000 || *w.Job.Spec.MaxFailedIndexes != 0) {
+			t.Errorf("the limits of %s are %d and %d", each.name, *w.Job.Spec.BackoffLimitPerIndex, *w.Job.Spec.MaxFailedIndexes)
+		}
+		if !w.OptedOut() {
+			t.Errorf("%s has the labels %v", each.name, w.Meta().Labels)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -147,6 +148,9 @@ func createVictims(t *testing.T, m *manager, ns string) {
 	}
 	m.createJob(t, ns, newJob("train", 2))
 	m.createStatefulSet(t, ns, newStatefulSet("ranks", 2))
+	limited := newJob("limited", 2)
+	limited.Spec.BackoffLimit = ptr.To[int32](3)
+	m.createJob(t, ns, limited)
 	unlabeledJob, unlabeledSet := newJob("other", 1), newStatefulSet("other", 1)
 	unlabeledJob.Labels, unlabeledSet.Labels = nil, nil
 	m.createJob(t, ns, unlabeledJob)
@@ -204,6 +208,7 @@ func testWorkloadAttempts(t *testing.T, a managerAttempts) {
 		"status of a Job of no gang":     a.patchJob("other", gangStatus, "status"),
 		"parallelism of a gang":          a.patchJob("train", `{"spec":{"parallelism":50,"completions":50}}`),
 		"time to live of a gang":         a.patchJob("train", `{"spec":{"ttlSecondsAfterFinished":0}}`),
+		"limit of a gang":                a.patchJob("limited", `{"spec":{"backoffLimit":4}}`),
 		"finalizer of a gang": a.patchJob("train",
 			`{"metadata":{"finalizers":["example.com/blocks-deletion"]}}`),
 		"completion of a gang": a.patchJob("train", `{"status":{"failed":2}}`, "status"),

@@ -58,6 +58,8 @@ func TestRestart(t *testing.T) {
 		"NodeLostSet":          testRestartStatefulSetNodeLost,
 		"StatefulSetRank0":     testStatefulSetRank0Succeeds,
 		"TensorFlowWorker0":    testTensorFlowWorker0Succeeds,
+		"Detach":               testDetachRestarting,
+		"LimitWithoutManager":  testLimitWithoutManager,
 	})
 }
 
