@@ -56,14 +56,32 @@ func isResumedByRollcall(updated *appsv1.StatefulSet) bool {
 //
 //   - A user confirms the suspension of a restarting Job. The Job is suspended already, so an update
 //     that changes nothing is the only signal. The user controls the suspension from then on.
-//   - A queue resumes a Job that Rollcall suspends. The Job stays suspended until Rollcall has
-//     finished the restart.
+//   - Somebody else resumes a Job that Rollcall suspends: Kueue, or a GitOps tool that applies a
+//     manifest with suspend: false again. The Job stays suspended until Rollcall has finished the
+//     restart, or because the gang has finished.
 //   - A queue resumes a Job that Rollcall does not suspend. The pod template gets the number of the
 //     attempt.
 func (e *Engine) PreserveSuspend(old, updated *batchv1.Job) Result {
-	if (gang.Workload{Job: updated}).QueueName() != "" {
-		return preserveQueuedSuspend(old, updated)
+	if r, skip := e.skipUnmanaged(gang.Workload{Job: updated}); skip {
+		return r // the update ends the management, and can resume the Job (rollcall detach)
 	}
+	status := lifecycle.ReadStatus(gang.Workload{Job: updated})
+	resumed := ptr.Deref(old.Spec.Suspend, false) && !ptr.Deref(updated.Spec.Suspend, false)
+	isQueued := (gang.Workload{Job: updated}).QueueName() != ""
+	switch {
+	case resumed && status.SuspendedByRollcall: // the reconciler changes both in one request
+		return keepSuspended(updated, status.Phase, isQueued)
+	case resumed && isQueued && !status.Phase.Terminal():
+		return setAttemptOnResume(old, updated, status.Restarts)
+	case isQueued:
+		return Result{Reason: gang.ReasonImmutableTemplate}
+	}
+	return confirmSuspend(old, updated)
+}
+
+// confirmSuspend makes a user control the suspension of a Job that Rollcall suspended, if the update
+// changes nothing.
+func confirmSuspend(old, updated *batchv1.Job) Result {
 	status := lifecycle.ReadStatus(gang.Workload{Job: old})
 	suspendedForRestart := status.Phase == lifecycle.Restarting && status.SuspendedByRollcall &&
 		ptr.Deref(old.Spec.Suspend, false)
@@ -80,23 +98,20 @@ func (e *Engine) PreserveSuspend(old, updated *batchv1.Job) Result {
 		"the gang was restarting and is now suspended; set spec.suspend to false to resume it")}}
 }
 
-// preserveQueuedSuspend handles an update of a Job that Kueue manages. Kueue resumes an admitted Job
-// whenever it finds the Job suspended. While Rollcall restarts the gang, the function reverts the
-// change instead of denying it: Kueue would retry a denied update with increasing delays, and resume
-// the Job too late.
-func preserveQueuedSuspend(old, updated *batchv1.Job) Result {
-	status := lifecycle.ReadStatus(gang.Workload{Job: updated})
-	resumed := ptr.Deref(old.Spec.Suspend, false) && !ptr.Deref(updated.Spec.Suspend, false)
-	if !resumed || status.Phase.Terminal() {
-		return Result{Reason: gang.ReasonImmutableTemplate}
-	}
-	if !status.SuspendedByRollcall {
-		return setAttemptOnResume(old, updated, status.Restarts)
-	}
+// keepSuspended reverts an update that resumes a Job, instead of denying it: Kueue would retry a denied
+// update with increasing delays, and resume the Job too late. A GitOps tool would report a failed sync.
+func keepSuspended(updated *batchv1.Job, phase lifecycle.Phase, isQueued bool) Result {
 	updated.Spec.Suspend = ptr.To(true)
-	return Result{Reason: gang.ReasonKeptSuspended, Warnings: gang.Warnings{gang.NewWarning(suspendPath,
-		"kept true until the pods of the failed attempt have terminated and the back-off has elapsed; "+
-			"the queue can then resume the Job")}}
+	message := "kept true until the pods of the failed attempt have terminated and the back-off has elapsed; "
+	switch {
+	case phase.Terminal():
+		message = fmt.Sprintf("kept true because the gang is %s; to run it again, recreate the Job", phase)
+	case isQueued:
+		message += "the queue can then resume the Job"
+	default:
+		message += "Rollcall then resumes the Job"
+	}
+	return Result{Reason: gang.ReasonKeptSuspended, Warnings: gang.Warnings{gang.NewWarning(suspendPath, message)}}
 }
 
 // setAttemptOnResume writes the number of the attempt into the pod template of a Job that Kueue

@@ -228,8 +228,8 @@ func TestPreserveSuspend(t *testing.T) {
 			change: func(_, updated *batchv1.Job) { updated.Labels["a"] = "b" },
 			want:   gang.ReasonImmutableTemplate,
 		},
-		"the user resumes the Job": {
-			status: restarting,
+		"the user resumes the Job after confirming its suspension": {
+			status: alreadyKept,
 			change: func(_, updated *batchv1.Job) { updated.Spec.Suspend = ptr.To(false) },
 			want:   gang.ReasonImmutableTemplate,
 		},
@@ -288,10 +288,7 @@ func TestPreserveQueuedSuspend(t *testing.T) {
 		Restarts:    2,
 		Bookkeeping: lifecycle.Bookkeeping{SuspendedByRollcall: true},
 	}}
-	failed := lifecycle.Status{State: lifecycle.State{
-		Phase:       lifecycle.Failed,
-		Bookkeeping: lifecycle.Bookkeeping{SuspendedByRollcall: true},
-	}}
+	failed := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Failed}}
 	queued := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Suspended, Restarts: 2}}
 	pending := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Pending, Restarts: 2}}
 	firstRestart := lifecycle.Status{State: lifecycle.State{Restarts: 1}}

@@ -68,7 +68,7 @@ func (m *Mutator) injectWorkload(req admission.Request, w gang.Workload) (inject
 	if req.Operation != admissionv1.Update {
 		return injectors.Result{Reason: gang.ReasonImmutableTemplate}, nil
 	}
-	concernsSuspend := w.Job != nil && (w.QueueName() != "" || mayOwnSuspend(req, w.Job.ManagedFields))
+	concernsSuspend := w.Job != nil && (!w.IsSuspended() || w.QueueName() != "" || mayOwnSuspend(req, w.Job.ManagedFields))
 	if w.StatefulSet == nil && !concernsSuspend {
 		return injectors.Result{Reason: gang.ReasonImmutableTemplate}, nil
 	}

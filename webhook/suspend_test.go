@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -89,25 +90,56 @@ func TestPreserveSuspend(t *testing.T) {
 	}
 }
 
-// TestPreserveQueuedSuspend checks that the webhook handles an update of Kueue regardless of the owner
-// of spec.suspend, and that the Job stays suspended while Rollcall restarts the gang.
-func TestPreserveQueuedSuspend(t *testing.T) {
-	job := newRestartingJob(t)
-	job.Labels[gang.LabelQueueName] = "team"
-	updated := job.DeepCopy()
-	updated.Spec.Suspend = ptr.To(false)
-	updated.ManagedFields = newApplyEntry("kueue", `{}`)
-	raw := marshalJSON(t, updated)
-	req := newRequest(admissionv1.Update, gang.Job, marshalJSON(t, job), raw)
-	req.Options.Raw = []byte(`{"fieldManager":"kueue"}`)
-	r := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
-	var got batchv1.Job
-	if err := json.Unmarshal(applyPatch(t, raw, r), &got); err != nil || !r.Allowed {
-		t.Fatalf("allowed = %t, error %v", r.Allowed, err)
-	}
-	suspendedByRollcall := lifecycle.ReadStatus(gang.Workload{Job: &got}).SuspendedByRollcall
-	if !ptr.Deref(got.Spec.Suspend, false) || len(r.Warnings) == 0 || !suspendedByRollcall {
-		t.Errorf("suspend = %v, status = %s, warnings = %q, want a suspended Job and a warning",
-			got.Spec.Suspend, got.Annotations[gang.AnnotationStatus], r.Warnings)
+// TestKeepSuspended checks that an update that resumes a Job has no effect while Rollcall suspends the Job,
+// regardless of the owner of spec.suspend.
+func TestKeepSuspended(t *testing.T) {
+	for name, c := range map[string]struct {
+		change      func(job *batchv1.Job)
+		wantWarning string // empty if the Job is resumed
+	}{
+		"Kueue resumes a Job in its queue": {
+			change:      func(job *batchv1.Job) { job.Labels[gang.LabelQueueName] = "team" },
+			wantWarning: "the queue can then resume the Job",
+		},
+		"GitOps tool applies suspend: false again": {
+			change:      func(*batchv1.Job) {},
+			wantWarning: "Rollcall then resumes the Job",
+		},
+		"GitOps tool applies suspend: false to a gang that has finished": {
+			change: func(job *batchv1.Job) {
+				job.Annotations[gang.AnnotationStatus] = strings.ReplaceAll(job.Annotations[gang.AnnotationStatus],
+					"Restarting", "Succeeded")
+			},
+			wantWarning: "kept true because the gang is Succeeded",
+		},
+		"reconciler resumes the Job": {
+			change: func(job *batchv1.Job) { job.Annotations[gang.AnnotationStatus] = `{"version":1,"phase":"Pending"}` },
+		},
+		"detached Job is resumed": {
+			change: func(job *batchv1.Job) { job.Labels[gang.LabelInject] = "false" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newRestartingJob(t)
+			updated := job.DeepCopy()
+			updated.Spec.Suspend = ptr.To(false)
+			updated.ManagedFields = newApplyEntry("gitops", `{}`)
+			c.change(updated)
+			raw := marshalJSON(t, updated)
+			req := newRequest(admissionv1.Update, gang.Job, marshalJSON(t, job), raw)
+			req.Options.Raw = []byte(`{"fieldManager":"gitops"}`)
+			r := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
+			var got batchv1.Job
+			if err := json.Unmarshal(applyPatch(t, raw, r), &got); err != nil || !r.Allowed {
+				t.Fatalf("allowed = %t, error %v", r.Allowed, err)
+			}
+			if got.Annotations[gang.AnnotationStatus] != updated.Annotations[gang.AnnotationStatus] {
+				t.Errorf("the status changed to %s", got.Annotations[gang.AnnotationStatus])
+			}
+			text := strings.Join(r.Warnings, "\n")
+			if *got.Spec.Suspend != (c.wantWarning != "") || !strings.Contains(text, c.wantWarning) {
+				t.Errorf("suspend = %t, warnings = %q, want a warning with %q", *got.Spec.Suspend, text, c.wantWarning)
+			}
+		})
 	}
 }

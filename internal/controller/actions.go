@@ -177,9 +177,11 @@ func setMemberAttempt(w gang.Workload, status *lifecycle.Status, _ lifecycle.Sta
 	return w.SetAttempt(status.Restarts)
 }
 
-// completeMember completes a Job, or suspends a StatefulSet, which cannot complete.
+// completeMember completes a Job, or suspends a workload that cannot complete: a StatefulSet, or a Job
+// with a successPolicy. The policy is immutable and names indexes, or a number of indexes, which must be
+// lower than completions (kubernetes pkg/apis/batch/validation).
 func completeMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
-	if w.Job == nil {
+	if w.Job == nil || w.Job.Spec.SuccessPolicy != nil {
 		return suspendMember(w, status, last)
 	}
 	status.SuspendedByRollcall = false
@@ -203,24 +205,15 @@ func failMember(w gang.Workload, status *lifecycle.Status, _ lifecycle.Status) b
 // completeJobWithoutPods sets parallelism and completions of a Job to 0, which completes the Job. The
 // completions of an Indexed Job may change with its parallelism (KEP-3715). The Job controller then
 // adds the condition Complete, and the time to live of the Job starts.
-//
-// A successPolicy is immutable and names indexes, or a number of indexes, which must be lower than
-// completions (kubernetes pkg/apis/batch/validation). A Job with a successPolicy therefore keeps its
-// completions. It has no pods any more, but it does not complete.
 func completeJobWithoutPods(w gang.Workload) bool {
-	spec := &w.Job.Spec
-	completions := ptr.To[int32](0)
-	if spec.SuccessPolicy != nil {
-		completions = spec.Completions
-	}
+	spec, none := &w.Job.Spec, ptr.To[int32](0)
 	isSuspended := ptr.Deref(spec.Suspend, false)
-	if ptr.Deref(spec.Parallelism, 1) == 0 && ptr.Equal(spec.Completions, completions) && !isSuspended {
+	if ptr.Deref(spec.Parallelism, 1) == 0 && ptr.Equal(spec.Completions, none) && !isSuspended {
 		return false
 	}
-	spec.Parallelism, spec.Completions, spec.Suspend = ptr.To[int32](0), completions, ptr.To(false)
+	spec.Parallelism, spec.Completions, spec.Suspend = none, none, ptr.To(false)
 	if spec.MaxFailedIndexes != nil {
-		// The API server requires at most completions.
-		spec.MaxFailedIndexes = ptr.To(min(*spec.MaxFailedIndexes, ptr.Deref(completions, 0)))
+		spec.MaxFailedIndexes = none // the API server requires at most completions
 	}
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,52 +16,35 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// TestCompleteJobWithoutPods checks that the API server accepts the completed Job (kubernetes
-// pkg/apis/batch/validation): maxFailedIndexes is at most completions, and the indexes of a
-// successPolicy are lower than completions.
-func TestCompleteJobWithoutPods(t *testing.T) {
+// TestCompleteMember checks the spec of a member whose gang succeeded. Its pods are not needed any more. The
+// API server requires (kubernetes pkg/apis/batch/validation) that maxFailedIndexes is at most completions,
+// and that the indexes of a successPolicy are lower than completions.
+func TestCompleteMember(t *testing.T) {
 	policy := &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("0-1")}}}
-	for name, c := range map[string]struct {
-		job                  batchv1.JobSpec
-		wantCompletions      int32
-		wantMaxFailedIndexes *int32
-	}{
-		"Job without options":      {job: batchv1.JobSpec{}},
-		"suspended Job is resumed": {job: batchv1.JobSpec{Suspend: ptr.To(true)}},
-		"maxFailedIndexes is limited to completions": {
-			job:                  batchv1.JobSpec{MaxFailedIndexes: ptr.To[int32](2)},
-			wantMaxFailedIndexes: ptr.To[int32](0),
-		},
-		"completions are kept with a successPolicy": {
-			job:             batchv1.JobSpec{SuccessPolicy: policy},
-			wantCompletions: 4,
-		},
-		"successPolicy and maxFailedIndexes are kept": {
-			job:                  batchv1.JobSpec{SuccessPolicy: policy, MaxFailedIndexes: ptr.To[int32](2)},
-			wantCompletions:      4,
-			wantMaxFailedIndexes: ptr.To[int32](2),
+	zero, four := ptr.To[int32](0), ptr.To[int32](4)
+	complete := batchv1.JobSpec{Parallelism: zero, Completions: zero, Suspend: ptr.To(false)}
+	limited := complete
+	limited.MaxFailedIndexes = zero
+	for name, c := range map[string]struct{ job, want batchv1.JobSpec }{
+		"Job without options completes":                    {want: complete},
+		"suspended Job completes":                          {job: batchv1.JobSpec{Suspend: ptr.To(true)}, want: complete},
+		"maxFailedIndexes does not exceed the completions": {job: batchv1.JobSpec{MaxFailedIndexes: ptr.To[int32](2)}, want: limited},
+		"Job with a successPolicy is suspended, because it cannot complete": {
+			job:  batchv1.JobSpec{SuccessPolicy: policy},
+			want: batchv1.JobSpec{SuccessPolicy: policy, Parallelism: four, Completions: four, Suspend: ptr.To(true)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.job.Parallelism, c.job.Completions = ptr.To[int32](4), ptr.To[int32](4)
+			c.job.Parallelism, c.job.Completions = four, four
 			w := gang.Workload{Job: &batchv1.Job{Spec: c.job}}
-			if !completeJobWithoutPods(w) {
+			status, last := lifecycle.Status{}, lifecycle.Status{}
+			if !completeMember(w, &status, last) {
 				t.Fatal("the Job was not changed")
 			}
-			spec := w.Job.Spec
-			if *spec.Parallelism != 0 || *spec.Completions != c.wantCompletions || *spec.Suspend || !ptr.Equal(
-				spec.MaxFailedIndexes,
-				c.wantMaxFailedIndexes,
-			) {
-				t.Errorf(
-					"parallelism %d, completions %d, suspended %v, maxFailedIndexes %v",
-					*spec.Parallelism,
-					*spec.Completions,
-					*spec.Suspend,
-					spec.MaxFailedIndexes,
-				)
+			if diff := cmp.Diff(c.want, w.Job.Spec); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			if completeJobWithoutPods(w) {
+			if completeMember(w, &lifecycle.Status{}, status) {
 				t.Error("a second pass changes the Job again")
 			}
 		})
