@@ -19,6 +19,9 @@ type Config struct {
 	// containers (see [SupportsContainerRestartRules]). The field is negative so that the zero value
 	// of Config enables the rules, as every supported release but the oldest does.
 	DisableContainerRestartRules bool
+	// OmitFailureOutput keeps the output of failed programs out of the status of all gangs. The field is
+	// negative so that the zero value of Config is the default.
+	OmitFailureOutput bool
 	// Build identifies the program and the detected features of the API server. Two programs with
 	// the same value inject a workload in the same way. Empty means unknown.
 	Build string

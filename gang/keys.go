@@ -61,6 +61,8 @@ const (
 	AnnotationCleanPodPolicy = Prefix + "clean-pod-policy"
 	// AnnotationStartTimeout is the maximum time until all ranks are ready.
 	AnnotationStartTimeout = Prefix + "start-timeout"
+	// AnnotationFailureOutput determines whether the status contains the output of a failed program.
+	AnnotationFailureOutput = Prefix + "failure-output"
 )
 
 // Labels of the pods of a gang, in addition to the labels of its workloads.
@@ -280,6 +282,13 @@ func lifecycleKeys() []Key {
 			Default: "off",
 			Description: "The maximum time until all ranks are ready. " +
 				"After that the gang is restarted, or fails if no restart is left.",
+		},
+		{
+			Name: AnnotationFailureOutput, Kind: KeyKindAnnotation, Mutable: true,
+			Values:  "`true`, `false`",
+			Default: "`true`, unless an administrator turned the output off for all gangs",
+			Description: "Whether the status, conditions and Events of the gang contain the last lines of the output of " +
+				"the first rank that failed.",
 		},
 	}
 }

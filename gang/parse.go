@@ -73,7 +73,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.Processes = p.parseProcesses(g.Containers)
 	g.Launcher = p.parseLauncher(g)
 	g.Hostfile = p.parseHostfile(g.Framework)
-	g.Policies = p.parsePolicies(g)
+	g.Policies = p.parsePolicies(g, cfg)
 	g.Shm = p.parseShm()
 	p.checkNetwork()
 	if len(p.errs) == 0 {

@@ -63,6 +63,8 @@ type Policies struct {
 	CleanPodPolicy CleanPodPolicy
 	// StartTimeout is the maximum time until all ranks are ready; 0 means no limit.
 	StartTimeout time.Duration
+	// FailureOutput is true if the status may contain the output of a failed program.
+	FailureOutput bool
 }
 
 // failuresPerAttempt is how often a rank may fail in each attempt, before its Job fails.
@@ -76,7 +78,7 @@ const failuresPerAttempt = 4
 func (p Policies) JobFailureLimit() int32 { return failuresPerAttempt * (p.MaxRestarts + 1) }
 
 // parsePolicies parses the annotations for the lifecycle of the gang.
-func (p *parser) parsePolicies(g Gang) Policies {
+func (p *parser) parsePolicies(g Gang, cfg Config) Policies {
 	policies := Policies{
 		RestartPolicy:         p.parseRestartPolicy(g.Elastic != nil),
 		MaxRestarts:           p.parseMaxRestarts(),
@@ -84,7 +86,8 @@ func (p *parser) parsePolicies(g Gang) Policies {
 		SuccessPolicy:         p.parseSuccessPolicy(g),
 		CleanPodPolicy: CleanPodPolicy(p.parseEnum(AnnotationCleanPodPolicy,
 			string(CleanPodPolicyRunning), string(CleanPodPolicyAll), string(CleanPodPolicyNone))),
-		StartTimeout: p.parseStartTimeout(),
+		StartTimeout:  p.parseStartTimeout(),
+		FailureOutput: p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
 	}
 	if policies.RestartPolicy == RestartPolicyPod {
 		for _, key := range []string{AnnotationMaxRestarts, AnnotationNonRetriableExitCodes, AnnotationStartTimeout} {

@@ -40,6 +40,7 @@ type commonOptions struct {
 	probeAddress   string
 	clusterDomain  string
 	logLevel       string
+	failureOutput  bool
 	policy         policyOptions
 }
 
@@ -51,6 +52,8 @@ func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
+	f.BoolVar(&o.failureOutput, "failure-output", true,
+		"copy the last lines of the output of a failed program to status, conditions and Events")
 	o.policy.addFlags(f)
 }
 
@@ -134,6 +137,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 	return injectors.NewEngine(injectors.Builtin(), gang.Config{
 		ClusterDomain:                domain,
 		DisableContainerRestartRules: !restartRules,
+		OmitFailureOutput:            !o.failureOutput,
 		Build:                        version,
 	}), nil
 }

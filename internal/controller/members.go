@@ -116,6 +116,9 @@ func (g *observedGang) lastState() lifecycle.State {
 		source = *g.stateSource
 	}
 	state := source.lastStatus().State
+	if !g.gangPolicies().FailureOutput { // an earlier manager may have recorded output
+		state.FirstFailure = state.FirstFailure.WithoutOutput()
+	}
 	state.Phase = cmp.Or(state.Phase, lifecycle.ReadPhase(source.Workload))
 	if state.AttemptStartTime.IsZero() {
 		state.AttemptStartTime = source.Meta().CreationTimestamp.Time

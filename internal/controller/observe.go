@@ -149,6 +149,7 @@ func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecyc
 		AttemptStartTime:   state.AttemptStartTime,
 		TrainingContainers: m.trainingContainers(),
 		Terminating:        g.isTerminating(m, pods, state),
+		OmitOutput:         !g.gangPolicies().FailureOutput,
 	}
 	if state.Phase == lifecycle.Restarting || state.Phase == lifecycle.Failed && state.FirstFailure != nil {
 		out.TerminationStartTime = state.LastTransitionTime

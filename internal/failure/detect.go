@@ -29,6 +29,8 @@ type Context struct {
 	// TerminationStartTime is when Rollcall decided to terminate the gang. It is zero if something
 	// else terminates the gang. Rollcall looks for the first failure until all pods have terminated.
 	TerminationStartTime time.Time
+	// OmitOutput leaves out the output of programs. Rollcall still reads it to find the first failure.
+	OmitOutput bool
 }
 
 // First returns the earliest failure among the pods of one member of a gang. It returns nil if no
@@ -42,6 +44,9 @@ func First(pods []corev1.Pod, offset int32, c Context) *Failure {
 		}
 		f.Rank = offset + gang.PodIndex(&pods[i])
 		f.Pod, f.Node = pods[i].Name, pods[i].Spec.NodeName
+		if c.OmitOutput {
+			f = f.WithoutOutput()
+		}
 		first = EarlierOf(first, f)
 	}
 	return first

@@ -102,6 +102,17 @@ func (f Failure) String() string {
 	return out.String()
 }
 
+// WithoutOutput returns the failure without the output of the program; nil for nil. The message of a
+// failure without a container is from the kubelet or the control plane, and stays.
+func (f *Failure) WithoutOutput() *Failure {
+	if f == nil || f.Container == "" {
+		return f
+	}
+	out := *f
+	out.Message = ""
+	return &out
+}
+
 // Equal reports whether two failures are the same. Either may be nil. Fields that Rollcall may learn
 // later, such as LostPeer, are not compared.
 func (f *Failure) Equal(o *Failure) bool {

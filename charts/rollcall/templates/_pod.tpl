@@ -63,6 +63,7 @@ tolerations:
 - --cluster-domain={{ . }}
 {{- end }}
 - --log-level={{ .Values.logLevel }}
+- --failure-output={{ .Values.failureOutput }}
 {{- if .Values.policy.enabled }}
 - --policy-configmap={{ include "rollcall.policyName" . }}
 - --policy-ceiling={{ ternary "off" .Values.policy.ceiling (eq (toString .Values.policy.ceiling) "false") }}
