@@ -85,6 +85,10 @@ bin/vale-$(VALE_VERSION):
 golden: ## Rewrite golden files and generated pages (review the diff)
 	go test ./injectors ./internal/migrate ./docs/... -update
 
+.PHONY: gitops
+gitops: ## Compare gangs with their manifests as Argo CD does (the first run compiles it: 3 minutes)
+	cd test && ROLLCALL_TEST_ARGOCD=true go test -count=1 -v -run 'TestRestartWhileTerminating/parallel/ArgoCD' ./integration/...
+
 # Each operator has its own module, because it requires its own versions of the Kubernetes libraries.
 OPERATORS := training-operator mpi-operator trainer
 

@@ -77,6 +77,8 @@ func TestRestartWhileTerminating(t *testing.T) {
 		"RootReportedLate":   testFirstFailureReportedLate,
 		"SuspendedMeanwhile": testSuspendDuringRestart,
 		"OneSuspended":       testRestartOneMemberSuspended,
+		"Flux":               testGitOps(func(*testing.T) gitOpsTool { return flux{} }),
+		"ArgoCD":             testGitOps(newArgoCD),
 	})
 }
 
