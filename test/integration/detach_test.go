@@ -19,6 +19,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/detach"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"
 )
 
@@ -27,7 +28,7 @@ import (
 func (r *testGang) runDetach() []detach.Result {
 	r.t.Helper()
 	d := detach.Detacher{
-		Client:     kubernetes.NewForConfigOrDie(newManagerConfig(r.t, r.Cluster.Config())),
+		Client:     kubernetes.NewForConfigOrDie(newManagerConfig(r.t, r.Cluster.Config(), installation.ControllerName)),
 		Engine:     injectors.NewEngine(injectors.Builtin(), gang.Config{}),
 		Namespaces: []string{r.ns},
 		Clock:      clock.RealClock{},
