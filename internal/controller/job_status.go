@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/internal/attempt"
@@ -16,8 +19,8 @@ import (
 var errJobStatusReset = errors.New("status of the Job was reset")
 
 // errJobStatusPending skips a member whose Job controller still has to count pods before the Job is
-// resumed. The pass continues as for [errJobStatusReset]. The event of the write of the Job
-// controller causes the next pass.
+// resumed. The pass continues as for [errJobStatusReset]. The events of the writes of the Job
+// controller to the Job and its pods cause the next pass.
 var errJobStatusPending = errors.New("status of the Job is incomplete")
 
 // resetJobStatus resets what the status of a suspended Job records about the last attempt, before
@@ -27,7 +30,7 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 	if m.Job == nil || !m.isAboutToResume(a) {
 		return nil
 	}
-	if attempt.HasLabel(m.Workload) && attempt.HasUncountedPods(m.Job) {
+	if attempt.HasLabel(m.Workload) && (attempt.HasUncountedPods(m.Job) || m.hasUncountedSuccess) {
 		return errJobStatusPending
 	}
 	changed := m.Job.DeepCopy()
@@ -39,6 +42,18 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 		return fmt.Errorf("resetting the status of %s: %w", m.Meta().Name, err)
 	}
 	return errJobStatusReset
+}
+
+// hasUncountedSuccess reports whether a pod of a Job has succeeded and the Job has not counted the
+// pod; false for a StatefulSet. The Job controller adds the index of the pod to the completed indexes
+// and then removes the finalizer of the pod (kubernetes pkg/controller/job,
+// trackJobStatusAndRemoveFinalizers), also while the Job is suspended. If the completed indexes were
+// cleared before, the next attempt would lose the rank. Failed pods do not count: with
+// backoffLimitPerIndex, they keep the finalizer until the next attempt replaces them.
+func hasUncountedSuccess(job *batchv1.Job, pods []corev1.Pod) bool {
+	return job != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodSucceeded && isTracked(&pod)
+	})
 }
 
 // isAboutToResume reports whether Rollcall resumes a suspended Job by the action, or prepares the Job

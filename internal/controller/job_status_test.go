@@ -16,6 +16,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/podtest"
 )
 
 // TestResetJobStatus checks that start time and completed indexes of a suspended Job are cleared before
@@ -132,4 +133,72 @@ func TestResetJobStatus(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestResumeWaitsForUncountedSuccess checks that a Job is neither reset nor resumed before the Job
+// controller has counted a drained pod that succeeded. A Job controller that is slow would otherwise
+// count the pod in the next attempt, which would lose the rank.
+func TestResumeWaitsForUncountedSuccess(t *testing.T) {
+	for name, c := range map[string]struct {
+		change     func(*corev1.Pod)
+		wantResume bool
+	}{
+		"pod succeeded and is not counted": {change: tracked},
+		"pod succeeded and is counted":     {change: func(*corev1.Pod) {}, wantResume: true},
+		"failed pod keeps its finalizer until it is replaced": {change: func(p *corev1.Pod) {
+			tracked(p)
+			p.Status.Phase = corev1.PodFailed
+		}, wantResume: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newRestartingJob(t)
+			job.Status.Succeeded, job.Status.CompletedIndexes = 1, "0"
+			pod := podtest.RankPod(1, podtest.Terminated(0, 20, false))
+			pod.Namespace, pod.Labels[gang.LabelAttempt] = "team", "0"
+			pod.OwnerReferences = []metav1.OwnerReference{
+				*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job")),
+			}
+			c.change(&pod)
+			w := newTestCluster(t, job, &pod)
+			for range 2 { // the first pass resets the status, the second resumes the Job
+				w.reconcileOnce(t, Request{Namespace: "team", Kind: gang.Job, Name: "train"})
+			}
+			var have batchv1.Job
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(job), &have); err != nil {
+				t.Fatal(err)
+			}
+			gotReset, gotResume := have.Status.CompletedIndexes == "", !*have.Spec.Suspend
+			if gotReset != c.wantResume || gotResume != c.wantResume {
+				t.Errorf("reset %v, resumed %v, want %v", gotReset, gotResume, c.wantResume)
+			}
+		})
+	}
+}
+
+// newRestartingJob returns a Job of two ranks that Rollcall has suspended for its first restart. The Job
+// controller has observed that.
+func newRestartingJob(t *testing.T) *batchv1.Job {
+	t.Helper()
+	about := newObjectMeta("train", "pytorch", "", "")
+	delete(about.Labels, gang.LabelRole)
+	spec := singlePodJobSpec()
+	spec.Parallelism, spec.Completions = ptr.To[int32](2), ptr.To[int32](2)
+	job := admitObject(t, &batchv1.Job{ObjectMeta: about, Spec: spec}).(*batchv1.Job)
+	text, err := lifecycle.Status{
+		Reason: gang.ReasonGangRestarting,
+		State: lifecycle.State{
+			Phase:              lifecycle.Restarting,
+			LastTransitionTime: testStartTime,
+			Restarts:           1,
+			LastRestartTime:    testStartTime,
+			Bookkeeping:        lifecycle.Bookkeeping{AttemptStartTime: testStartTime, SuspendedByRollcall: true},
+		},
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Annotations[gang.AnnotationStatus], job.Labels[gang.LabelPhase] = text, string(lifecycle.Restarting)
+	job.Spec.Suspend = ptr.To(true)
+	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
+	return job
 }

@@ -12,33 +12,13 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/attempt"
-	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
 // TestLostNode checks that a restart waits for terminating pods, but not for a node that does not
 // respond.
 func TestLostNode(t *testing.T) {
-	about := newObjectMeta("train", "pytorch", "", "")
-	delete(about.Labels, gang.LabelRole)
-	job := admitObject(t, &batchv1.Job{ObjectMeta: about, Spec: singlePodJobSpec()}).(*batchv1.Job)
-	text, err := lifecycle.Status{
-		Reason: gang.ReasonGangRestarting,
-		State: lifecycle.State{
-			Phase:              lifecycle.Restarting,
-			LastTransitionTime: testStartTime,
-			Restarts:           1,
-			LastRestartTime:    testStartTime,
-			FirstFailure:       &failure.Failure{Reason: failure.ReasonPodDeleted, Time: testStartTime},
-			Bookkeeping:        lifecycle.Bookkeeping{AttemptStartTime: testStartTime, SuspendedByRollcall: true},
-		},
-	}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	job.Annotations[gang.AnnotationStatus], job.Labels[gang.LabelPhase] = text, string(lifecycle.Restarting)
-	job.Spec.Suspend = ptr.To(true)
-	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
+	job := newRestartingJob(t)
 	job.Status.Terminating = ptr.To[int32](1)
 	const gracePeriod = 30 * time.Second
 	pod := &corev1.Pod{

@@ -60,8 +60,9 @@ type memberObservation struct {
 	lostRanks int32
 	// firstDeletedPod is the result of findFirstDeletedPod; nil if Rollcall or the Job controller
 	// terminates the pods.
-	firstDeletedPod   *corev1.Pod
-	resumedExternally bool
+	firstDeletedPod     *corev1.Pod
+	hasUncountedSuccess bool
+	resumedExternally   bool
 	// stuckPod is a pod whose termination is overdue; nil if there is none.
 	stuckPod *corev1.Pod
 	// nextCheckTime is when time alone changes the observation; zero if it does not.
@@ -84,6 +85,7 @@ func (g *observedGang) observeMember(
 		termination:         observeTermination(lifecycle.Observe(m.Workload), pods, now),
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
 		lostRanks:           countLostRanks(m.Workload, pods),
+		hasUncountedSuccess: hasUncountedSuccess(m.Job, pods),
 		resumedExternally:   last.SuspendedByRollcall && !m.IsSuspended(),
 	}
 	if !failureContext.Terminating {
@@ -101,6 +103,7 @@ func (g *observedGang) observeMember(
 func (g *observedGang) mergeObservation(m *member, observed memberObservation, snapshot *lifecycle.Snapshot) {
 	g.pass.podCount += observed.podCount
 	m.nonTerminatingPods, m.firstDeletedPod = observed.nonTerminatingPods, observed.firstDeletedPod
+	m.hasUncountedSuccess = observed.hasUncountedSuccess
 	if observed.statefulSetComplete {
 		g.memberStates[g.memberStates.IndexOf(m.Meta().Name)].Observed.Complete = true
 	}

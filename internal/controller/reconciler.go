@@ -295,7 +295,7 @@ func (p *pass) handleError(err error) {
 //   - The cache is stale: the object was changed or deleted, or its namespace is terminating.
 //   - The pass reset the status of a Job ([errJobStatusReset]). The next pass resumes the Job.
 //   - The member reports a rejected change, and the pass is repeated later ([errUpdateRejected]).
-//   - The Job controller has to write the status of a Job first ([errJobStatusPending]).
+//   - The Job controller has to count the pods of a Job first ([errJobStatusPending]).
 func isResolvedByNextEvent(err error) bool {
 	return apierrors.IsConflict(err) || errors.Is(err, errJobStatusReset) || errors.Is(err, errJobStatusPending) ||
 		errors.Is(err, errUpdateRejected) ||

@@ -152,10 +152,7 @@ func (g *terminableGang) waitForRunningRanks(t *testing.T, restarts int32) map[i
 			return err
 		}
 		status := lifecycle.ReadStatus(w)
-		// If the Job controller counts a pod after Rollcall has cleared the completed ranks, RankLost repairs
-		// the next attempt, which costs one more restart (docs/adr/0024).
-		wasRepaired := restarts > 0 && status.Restarts == restarts+1
-		if status.Phase.Terminal() || status.Restarts > restarts && !wasRepaired {
+		if status.Phase.Terminal() || status.Restarts > restarts {
 			t.Fatalf("%s is %s after %d restarts: %s", g.name, status.Phase, status.Restarts, status.Message)
 		}
 		if status.Phase != lifecycle.Running || status.Restarts < restarts {
@@ -169,9 +166,6 @@ func (g *terminableGang) waitForRunningRanks(t *testing.T, restarts int32) map[i
 		}
 		if len(pods) != drainedRanks {
 			return fmt.Errorf("%d ranks run, want %d", len(pods), drainedRanks)
-		}
-		if wasRepaired {
-			t.Logf("%s: RankLost cost one more restart", g.name)
 		}
 		return nil
 	})
