@@ -48,7 +48,7 @@ type Gang struct {
 	Ranks []Rank `json:"ranks,omitempty"`
 	// Events are the latest Events of the members. The latest is the last.
 	Events []Event `json:"events,omitempty"`
-	// Warnings report what could not be read, and other gangs of the same name.
+	// Warnings report what could not be read, and other gangs and workloads of the same name.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

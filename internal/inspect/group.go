@@ -20,6 +20,11 @@ import (
 type workloadGroup struct {
 	namespace, name string
 	workloads       []workload
+	// stateSource is the workload whose status is the state of the gang; nil if it is not known.
+	stateSource *workload
+	// leftOut are workloads with the name of the gang that are not members. warnings describes them.
+	leftOut  []workload
+	warnings []string
 }
 
 // workload is a workload of a cluster together with the gang that it declares.
@@ -28,6 +33,8 @@ type workload struct {
 	// parsedGang is nil if the workload is not valid. Such a workload was admitted without
 	// Rollcall, or by a release with other rules.
 	parsedGang *gang.Gang
+	// parseErr is the reason if the workload is not valid.
+	parseErr error
 }
 
 func (w workload) isInjected() bool {
@@ -44,13 +51,10 @@ func groupWorkloads(engine *injectors.Engine, found []gang.Workload) []workloadG
 		for _, w := range g.Workloads {
 			p.workloads = append(p.workloads, parseWorkload(engine, w))
 		}
-		slices.SortFunc(p.workloads, func(a, b workload) int {
-			return cmp.Or(
-				cmp.Compare(a.rankOffset(), b.rankOffset()),
-				cmp.Compare(a.Meta().Name, b.Meta().Name),
-				cmp.Compare(a.Kind(), b.Kind()),
-			)
-		})
+		slices.SortFunc(p.workloads, compareRanks)
+		if g.MultiWorkload {
+			p.identifyMembers()
+		}
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b workloadGroup) int {
@@ -62,10 +66,11 @@ func groupWorkloads(engine *injectors.Engine, found []gang.Workload) []workloadG
 
 // parseWorkload parses a workload with the rules of admission.
 func parseWorkload(engine *injectors.Engine, w gang.Workload) workload {
-	if result, err := engine.Describe(w); err == nil {
-		return workload{w, &result.Gang}
+	result, err := engine.Describe(w)
+	if err != nil {
+		return workload{Workload: w, parseErr: err}
 	}
-	return workload{w, nil}
+	return workload{Workload: w, parsedGang: &result.Gang}
 }
 
 // rankOffset returns the rank of the workload's first pod.
@@ -90,10 +95,9 @@ func (g workloadGroup) creationTime() time.Time {
 	return oldest
 }
 
-// buildGang returns the gang without its ranks. The first injected workload is the source of the
-// status, which the controller writes to all members.
+// buildGang returns the gang without its ranks.
 func (g workloadGroup) buildGang() Gang {
-	first := g.workloads[max(0, slices.IndexFunc(g.workloads, workload.isInjected))]
+	first := g.statusSource()
 	status := lifecycle.ReadStatus(first.Workload)
 	out := Gang{
 		Name:              g.name,
@@ -106,6 +110,7 @@ func (g workloadGroup) buildGang() Gang {
 		FirstFailure:      status.FirstFailure,
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),
+		Warnings:          slices.Clone(g.warnings),
 	}
 	if !status.LastTransitionTime.IsZero() {
 		out.LastTransitionTime = &status.LastTransitionTime
@@ -281,8 +286,8 @@ func isNewerPod(a, b *corev1.Pod) bool {
 func selectGang(groups []workloadGroup, name string) (workloadGroup, []string, bool) {
 	var matches []workloadGroup
 	for _, g := range groups {
-		hasWorkload := slices.ContainsFunc(g.workloads, func(w workload) bool { return w.Meta().Name == name })
-		if hasWorkload && len(g.workloads) == 1 {
+		hasWorkload := g.hasWorkload(name)
+		if hasWorkload && len(g.workloads)+len(g.leftOut) == 1 {
 			return g, nil, true
 		}
 		if hasWorkload || g.name == name {

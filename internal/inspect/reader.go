@@ -95,7 +95,7 @@ func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
 	}
 	g := group.buildGang()
 	g.addRanks(pods.Items)
-	g.Warnings = warnings
+	g.Warnings = append(g.Warnings, warnings...)
 	return g, nil
 }
 

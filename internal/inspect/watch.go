@@ -175,6 +175,6 @@ func (w *gangWatch) readGang(name string) (Gang, bool) {
 	}
 	g := group.buildGang()
 	g.addRanks(pods)
-	g.Warnings = warnings
+	g.Warnings = append(g.Warnings, warnings...)
 	return g, true
 }
