@@ -40,7 +40,8 @@ type Observation struct {
 	// FailedPods is the number of failed or deleted pods that a Job counts: status.failed and the
 	// failed pods of status.uncountedTerminatedPods.
 	FailedPods int32
-	// Finishing is true if a Job has a result and waits for its pods to terminate.
+	// Finishing is true if a Job has a result and waits for its pods to terminate. It is false after the
+	// Job has finished.
 	Finishing bool
 	// Complete and Failed are the results of the workload.
 	Complete, Failed bool
@@ -106,5 +107,7 @@ func observeJob(w gang.Workload) Observation {
 			o.Failed, o.Message, o.FinishTime = true, c.Reason+": "+c.Message, c.LastTransitionTime.Time
 		}
 	}
+	// A Job that has finished keeps the conditions SuccessCriteriaMet and FailureTarget.
+	o.Finishing = o.Finishing && !o.Complete && !o.Failed
 	return o
 }
