@@ -203,13 +203,13 @@ type podTermination struct {
 // observeTermination observes the termination of the pods of a workload.
 func observeTermination(workload lifecycle.Observation, pods []corev1.Pod, now time.Time) podTermination {
 	out := podTermination{allTerminated: true}
-	var overduePods int32
+	var ignoredPods int32
 	for i := range pods {
 		pod := &pods[i]
 		switch {
 		case attempt.IsPodTerminal(pod):
-		case attempt.IsTerminationOverdue(pod, now):
-			overduePods++
+		case attempt.IsDeletionConfirmed(pod), attempt.IsTerminationOverdue(pod, now):
+			ignoredPods++
 		case pod.DeletionTimestamp != nil:
 			out.allTerminated, out.anyTerminating = false, true
 			out.nextTimeout = earliestTime(out.nextTimeout, attempt.TerminationDeadline(pod))
@@ -218,7 +218,7 @@ func observeTermination(workload lifecycle.Observation, pods []corev1.Pod, now t
 		}
 	}
 	// The Job may count pods that the cache does not contain yet.
-	if workload.TerminatingPods > overduePods {
+	if workload.TerminatingPods > ignoredPods {
 		out.allTerminated = false
 	}
 	return out

@@ -32,6 +32,9 @@ func (m member) findStuckPod(
 		if pod.DeletionTimestamp == nil || attempt.IsPodTerminal(pod) || pod.Spec.NodeName == "" {
 			continue
 		}
+		if isDeletionConfirmed(pod) && !m.waitsForPodDeletion() {
+			continue // nobody waits for the pod
+		}
 		if due := pod.DeletionTimestamp.Add(stuckPodGracePeriod); due.After(now) {
 			nextCheckTime = earliestTime(nextCheckTime, due)
 		} else if stuck == nil || pod.Name < stuck.Name {

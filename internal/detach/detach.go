@@ -320,7 +320,7 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; g.ownsPod(pod) && !attempt.IsPodTerminal(pod) &&
-			!attempt.IsTerminationOverdue(pod, d.Clock.Now()) {
+			!attempt.IsDeletionConfirmed(pod) && !attempt.IsTerminationOverdue(pod, d.Clock.Now()) {
 			return waitError{"pod " + pod.Name + " of the last attempt is terminating"}
 		}
 	}
