@@ -8,13 +8,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/plan"
 )
 
 // startingGracePeriod is how long a rank must be ready before its gang is Starting. In most gangs all
@@ -31,6 +29,8 @@ func (r *Reconciler) takeSnapshot(
 		Now:               r.Clock.Now(),
 		AllPodsTerminated: g.memberStates.AllSuspended(),
 	}
+	var statefulSetPods []corev1.Pod
+	missesPods := false
 	for i := range g.members {
 		m := &g.members[i]
 		if m.result == nil {
@@ -40,7 +40,13 @@ func (r *Reconciler) takeSnapshot(
 		if err != nil {
 			return snapshot, err
 		}
-		g.mergeObservation(m, g.observeMember(*m, pods, state, snapshot.Now), &snapshot)
+		observed := g.observeMember(*m, pods, state, snapshot.Now)
+		g.mergeObservation(m, observed, &snapshot)
+		statefulSetPods = append(statefulSetPods, observed.statefulSetPods...)
+		missesPods = missesPods || observed.missesPods
+	}
+	if len(statefulSetPods) > 0 && !missesPods {
+		snapshot.StatefulSetPods = lifecycle.IdentifyPods(statefulSetPods)
 	}
 	return snapshot, nil
 }
@@ -67,6 +73,10 @@ type memberObservation struct {
 	stuckPod *corev1.Pod
 	// nextCheckTime is when time alone changes the observation; zero if it does not.
 	nextCheckTime time.Time
+	// statefulSetPods and missesPods are the results of selectStatefulSetPods. rollingOut is the result of
+	// isRollingOut.
+	statefulSetPods        []corev1.Pod
+	missesPods, rollingOut bool
 }
 
 // observeMember observes a member whose workload was parsed. It does not change the gang.
@@ -86,11 +96,13 @@ func (g *observedGang) observeMember(
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
 		lostRanks:           countLostRanks(m.Workload, pods),
 		hasUncountedSuccess: hasUncountedSuccess(m.Job, pods),
+		rollingOut:          isRollingOut(m.Workload),
 		resumedExternally:   last.SuspendedByRollcall && !m.IsSuspended(),
 	}
 	if !failureContext.Terminating {
 		out.firstDeletedPod = findFirstDeletedPod(m.Workload, currentPods)
 	}
+	out.statefulSetPods, out.missesPods = selectStatefulSetPods(m.Workload, pods)
 	var readinessCheck, stuckCheck time.Time
 	out.partiallyReady, readinessCheck = observePartialReadiness(pods, now)
 	out.stuckPod, stuckCheck = m.findStuckPod(pods, state.Phase, now)
@@ -118,6 +130,7 @@ func (g *observedGang) mergeObservation(m *member, observed memberObservation, s
 	snapshot.UncountedFailures += observed.uncountedFailures
 	snapshot.LostRanks += observed.lostRanks
 	snapshot.ResumedExternally = snapshot.ResumedExternally || observed.resumedExternally
+	snapshot.RollingOut = snapshot.RollingOut || observed.rollingOut
 	if !observed.nextCheckTime.IsZero() {
 		g.pass.requeueAfter(observed.nextCheckTime.Sub(snapshot.Now))
 	}
@@ -289,26 +302,4 @@ func excludeReplacedPods(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
 		return pods // avoids a copy in the usual case
 	}
 	return slices.DeleteFunc(slices.Clone(pods), isScaledDown)
-}
-
-// excludePodsOfRollout excludes the pods of a StatefulSet that a rollout or a resize deletes. If the
-// set was resized and not injected again, it excludes all pods: the rollout follows soon, and a
-// restart in between would restore the previous size.
-func excludePodsOfRollout(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
-	record, err := plan.ReadRecord(w)
-	if err != nil || record == nil {
-		return pods
-	}
-	size := record.Replicas
-	if requested := ptr.Deref(w.StatefulSet.Spec.Replicas, 0); requested > 0 { // else it is suspended
-		size = requested
-	}
-	if size != record.Replicas {
-		return nil
-	}
-	status := w.StatefulSet.Status
-	isRollingOut := status.ObservedGeneration < w.StatefulSet.Generation || status.CurrentRevision != status.UpdateRevision
-	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
-		return gang.PodIndex(&pod) >= size || pod.DeletionTimestamp != nil && isRollingOut
-	})
 }

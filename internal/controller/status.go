@@ -150,6 +150,7 @@ func isSameStatus(last, next lifecycle.Status) bool {
 	return (bothDescribePhase || isSameMessage) &&
 		last.Restarts == next.Restarts &&
 		last.SuspendedByRollcall == next.SuspendedByRollcall &&
+		last.StatefulSetPods == next.StatefulSetPods &&
 		last.FirstFailure.Equal(next.FirstFailure)
 }
 

@@ -16,7 +16,7 @@ const (
 	// reason.
 	ReasonPodFailed = "PodFailed"
 	// ReasonUnobserved means that the workload counts a failed pod that was deleted before Rollcall
-	// observed it.
+	// observed it, or that a StatefulSet replaced a pod in the meantime.
 	ReasonUnobserved = "Unobserved"
 	// ReasonRankLost means that the Job counts a rank as completed whose pod was deleted, so that no
 	// new pod is created for the rank.

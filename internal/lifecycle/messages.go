@@ -108,6 +108,9 @@ func unobservedMessage(pods int32) string {
 	return fmt.Sprintf("%d pods failed or were deleted before Rollcall observed them", pods)
 }
 
+// replacedRankMessage describes a rank of a StatefulSet whose pod has another UID than before.
+const replacedRankMessage = "A StatefulSet replaced a pod that was deleted before Rollcall observed it"
+
 // lostRanksMessage describes ranks that exited with code 0 when their pods were deleted.
 func lostRanksMessage(ranks int32) string {
 	if ranks == 1 {

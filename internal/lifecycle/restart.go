@@ -26,6 +26,10 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 			Rank: -1, Reason: failure.ReasonRankLost, Time: snapshot.statusTime(),
 			Message: lostRanksMessage(snapshot.LostRanks),
 		}
+	case s.isRankReplaced(snapshot):
+		return &failure.Failure{
+			Rank: -1, Reason: failure.ReasonUnobserved, Time: snapshot.statusTime(), Message: replacedRankMessage,
+		}
 	case s.isMemberRecreated(members):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonMemberRecreated, Time: snapshot.statusTime(),
@@ -48,13 +52,15 @@ func (s State) hasLostRanks(snapshot Snapshot) bool {
 	return isStarting && !s.StartCompleted && snapshot.LostRanks > 0
 }
 
+// wereAllReady reports whether all ranks of the current attempt were ready once.
+func (s State) wereAllReady() bool { return s.Phase == Running || s.StartCompleted }
+
 // isMemberRecreated reports whether a member was deleted and recreated after all ranks of the attempt
 // were ready. Its ranks are lost for the other members, as if their pods were deleted. Before all ranks
 // were ready, the other ranks still wait for their peers, and find those of the new member. A gang with
 // a complete Job cannot restart, and the recreation of another member does not fail it.
 func (s State) isMemberRecreated(members Members) bool {
-	wereAllReady := s.Phase == Running || s.StartCompleted
-	return wereAllReady && s.hasNewMember(members) && len(members.Missing()) == 0 && !members.anyJobComplete()
+	return s.wereAllReady() && s.hasNewMember(members) && len(members.Missing()) == 0 && !members.anyJobComplete()
 }
 
 // handlesFailures reports whether Rollcall reacts to the failure of a rank. With the policy pod, the

@@ -27,6 +27,11 @@ type Snapshot struct {
 	// LostRanks is the number of ranks that their Job counts as completed and that have no pod, because
 	// the pod was deleted and its program exited with code 0.
 	LostRanks int32
+	// StatefulSetPods identifies the pods of all StatefulSets by [IdentifyPods]. It is empty if a pod is
+	// missing or being deleted, and if the gang has no StatefulSet.
+	StatefulSetPods string
+	// RollingOut is true if a rollout or a resize of a StatefulSet replaces pods.
+	RollingOut bool
 	// PodsTerminating is true if a pod of the gang is being deleted and is still running.
 	PodsTerminating bool
 	// ResumedExternally is true if somebody else than Rollcall, such as Kueue, resumed a member that

@@ -43,6 +43,9 @@ type Bookkeeping struct {
 	// FailedPodsBaseline is the number of failed pods that the workloads counted at the start of the
 	// current attempt. A higher count is a failure, whether a pod was observed or not.
 	FailedPodsBaseline int32 `json:"failedPodsBaseline,omitempty"`
+	// StatefulSetPods identifies the pods of all StatefulSets while the gang runs; see
+	// [Snapshot.StatefulSetPods]. It is empty if the gang has no StatefulSet.
+	StatefulSetPods string `json:"statefulSetPods,omitempty"`
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
 	// suspended. It describes only the member that carries the status, not the gang.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
@@ -61,7 +64,7 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	}
 	next := s.nextState(policies, snapshot)
 	next.MemberUIDs = snapshot.Members.uids()
-	return next
+	return next.recordStatefulSetPods(snapshot)
 }
 
 // hasNewMember reports whether the gang has a member that the state does not record, because it was
@@ -221,7 +224,7 @@ func (s State) nonTerminalPhase(snapshot Snapshot) Phase {
 func (s State) startAttempt(snapshot Snapshot) State {
 	s.AttemptStartTime, s.NextRestartTime = snapshot.statusTime(), time.Time{}
 	s.FailedPodsBaseline = snapshot.Members.FailedPods() + snapshot.UncountedFailures
-	s.StartCompleted = false
+	s.StartCompleted, s.StatefulSetPods = false, ""
 	return s
 }
 

@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/plan"
+)
+
+// excludePodsOfRollout excludes the pods of a StatefulSet that a rollout or a resize deletes. If the
+// set was resized and not injected again, it excludes all pods: the rollout follows soon, and a
+// restart in between would restore the previous size.
+func excludePodsOfRollout(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
+	size, ok := injectedReplicas(w)
+	if !ok {
+		return pods
+	}
+	if isResized(w) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
+		return gang.PodIndex(&pod) >= size || pod.DeletionTimestamp != nil && hasOldRevision(w)
+	})
+}
+
+// injectedReplicas returns the size with which the ranks of a StatefulSet are configured; false if it is
+// not known.
+func injectedReplicas(w gang.Workload) (int32, bool) {
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil {
+		return 0, false
+	}
+	return record.Replicas, true
+}
+
+// isResized reports whether a StatefulSet was resized and not injected again.
+func isResized(w gang.Workload) bool {
+	injected, ok := injectedReplicas(w)
+	requested := ptr.Deref(w.StatefulSet.Spec.Replicas, 0)
+	return ok && requested > 0 && requested != injected // a size of 0 suspends the set
+}
+
+// hasOldRevision reports whether pods of a StatefulSet have another template than its spec, or whether
+// its controller has not observed the spec.
+func hasOldRevision(w gang.Workload) bool {
+	status := w.StatefulSet.Status
+	return status.ObservedGeneration < w.StatefulSet.Generation || status.CurrentRevision != status.UpdateRevision
+}
+
+// isRollingOut reports whether a StatefulSet replaces its pods because its user changed it; false for a
+// Job.
+func isRollingOut(w gang.Workload) bool {
+	return w.StatefulSet != nil && (isResized(w) || hasOldRevision(w))
+}
+
+// selectStatefulSetPods returns the pods of the ranks of a StatefulSet, in the order of their ranks, and
+// whether ranks have no pod or a pod that is being deleted. Jobs have none.
+func selectStatefulSetPods(w gang.Workload, pods []corev1.Pod) (selected []corev1.Pod, missesPods bool) {
+	if w.StatefulSet == nil {
+		return nil, false
+	}
+	size := w.Ranks()
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil && gang.PodIndex(&pods[i]) < size {
+			selected = append(selected, pods[i])
+		}
+	}
+	slices.SortFunc(selected, func(a, b corev1.Pod) int { return cmp.Compare(gang.PodIndex(&a), gang.PodIndex(&b)) })
+	return selected, int32(len(selected)) != size
+}

@@ -1,0 +1,85 @@
+package lifecycle_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+)
+
+// identify returns the identity of pods with the UIDs.
+func identify(uids ...types.UID) string {
+	var pods []corev1.Pod
+	for _, uid := range uids {
+		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
+	}
+	return lifecycle.IdentifyPods(pods)
+}
+
+// TestReplacedPods checks that a gang restarts if a StatefulSet replaced a pod and nobody observed the
+// deletion of the pod.
+func TestReplacedPods(t *testing.T) {
+	ready := lifecycle.Observation{IsStatefulSet: true, Size: 2, ReadyPods: 2, ActiveOrSucceededPods: 2}
+	for name, c := range map[string]struct {
+		phase          lifecycle.Phase
+		startCompleted bool
+		before, after  string
+		rollingOut     bool
+		wantPhase      lifecycle.Phase
+		wantPods       string
+	}{
+		"the pods are the same": {
+			phase: lifecycle.Running, before: identify("a", "b"), after: identify("a", "b"),
+			wantPhase: lifecycle.Running, wantPods: identify("a", "b"),
+		},
+		"a pod was replaced": {
+			phase: lifecycle.Running, before: identify("a", "b"), after: identify("a", "c"),
+			wantPhase: lifecycle.Restarting,
+		},
+		"a missing pod was replaced": {
+			phase: lifecycle.Pending, startCompleted: true, before: identify("a", "b"), after: identify("a", "c"),
+			wantPhase: lifecycle.Restarting,
+		},
+		"a pod is missing": {
+			phase: lifecycle.Running, before: identify("a", "b"),
+			wantPhase: lifecycle.Running, wantPods: identify("a", "b"),
+		},
+		"a rollout replaces pods": {
+			phase: lifecycle.Running, before: identify("a", "b"), after: identify("a", "c"), rollingOut: true,
+			wantPhase: lifecycle.Running,
+		},
+		"a rollout has replaced the pods": {
+			phase: lifecycle.Running, after: identify("c", "d"),
+			wantPhase: lifecycle.Running, wantPods: identify("c", "d"),
+		},
+		"the set was resized": {
+			phase: lifecycle.Running, before: identify("a", "b"), after: identify("a", "b", "c"),
+			wantPhase: lifecycle.Running, wantPods: identify("a", "b", "c"),
+		},
+		"a pod is replaced before all ranks were ready": {
+			phase: lifecycle.Pending, before: identify("a", "b"), after: identify("a", "c"),
+			wantPhase: lifecycle.Running, wantPods: identify("a", "c"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := lifecycle.State{Phase: c.phase, Bookkeeping: lifecycle.Bookkeeping{
+				StatefulSetPods: c.before, StartCompleted: c.startCompleted,
+			}}
+			snapshot := newSnapshot(ready, func(s *lifecycle.Snapshot) {
+				s.StatefulSetPods, s.RollingOut = c.after, c.rollingOut
+			})
+			next := state.Next(defaultPolicies, snapshot)
+			if next.Phase != c.wantPhase || next.StatefulSetPods != c.wantPods {
+				t.Errorf("%s with the pods %q, want %s with %q", next.Phase, next.StatefulSetPods, c.wantPhase, c.wantPods)
+			}
+			isFailed := next.FirstFailure != nil && next.FirstFailure.Reason == failure.ReasonUnobserved
+			if isFailed != (c.wantPhase == lifecycle.Restarting) {
+				t.Errorf("first failure: %v", next.FirstFailure)
+			}
+		})
+	}
+}
