@@ -25,7 +25,7 @@ test: ## Run unit, golden, property and integration tests (needs no root)
 	go test ./...
 	cd test && go run ./cluster/cmd/cluster build
 	cd test && go run ./cluster/cmd/cluster build --nodes none --kubernetes oldest
-	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./integration/...
+	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./chaos/... ./integration/...
 
 .PHONY: e2e
 e2e: ## Run end-to-end tests on a real node (needs root)
@@ -41,6 +41,15 @@ test-oldest: export ROLLCALL_TEST_KUBERNETES := oldest
 test-oldest: ## Run integration and end-to-end tests on the oldest supported Kubernetes (15 minutes; needs root)
 	cd test && go test -count=1 -timeout 30m ./integration/...
 	cd test && go test -count=1 -timeout 30m -v ./e2e/...
+
+# SEED repeats a run, LIFE only one life of it.
+LIVES ?= 200
+REAL_LIVES ?= 20
+.PHONY: chaos
+chaos: export LIVES := $(LIVES)
+chaos: export REAL_LIVES := $(REAL_LIVES)
+chaos: ## Run gangs through random failures on simulated nodes and a real node (30 minutes; needs root)
+	cd test && go test -count=1 -timeout 120m -v ./chaos/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz the code that reads external input (a few minutes)

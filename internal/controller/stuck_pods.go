@@ -32,7 +32,7 @@ func (m member) findStuckPod(
 		if pod.DeletionTimestamp == nil || attempt.IsPodTerminal(pod) || pod.Spec.NodeName == "" {
 			continue
 		}
-		if isDeletionConfirmed(pod) && !m.waitsForPodDeletion() {
+		if attempt.IsDeletionConfirmed(pod) && !m.waitsForPodDeletion() {
 			continue // nobody waits for the pod
 		}
 		if due := pod.DeletionTimestamp.Add(stuckPodGracePeriod); due.After(now) {

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster is a running cluster. Its methods are safe for concurrent use, except Down.
+// Cluster is a running cluster. Its methods are safe for concurrent use, except Down and
+// RestartAPIServer.
 type Cluster struct {
 	dir      string
 	options  Options
@@ -22,6 +23,8 @@ type Cluster struct {
 	binaries binaryPaths
 	config   *rest.Config
 	state    *clusterState
+	// programs are the programs that this process started, by name.
+	programs map[string]program
 	// loadMutex serializes the loading of images. Otherwise containerd would unpack shared layers
 	// twice.
 	loadMutex sync.Mutex

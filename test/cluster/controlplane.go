@@ -167,6 +167,11 @@ func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, por
 	if err := c.loadConfig(); err != nil {
 		return err
 	}
+	return c.waitForAPIServer(ctx)
+}
+
+// waitForAPIServer waits until the API server is ready.
+func (c *Cluster) waitForAPIServer(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)

@@ -135,6 +135,10 @@ func (c *Cluster) startProgram(p program) error {
 	}
 	go func() { _ = cmd.Wait() }() // reaps the process; its log shows how it exited
 	c.state.Processes = append(c.state.Processes, processRecord{processID: id, Name: p.name, Log: logPath})
+	if c.programs == nil {
+		c.programs = map[string]program{}
+	}
+	c.programs[p.name] = p
 	return c.state.saveTo(c.dir)
 }
 

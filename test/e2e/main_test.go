@@ -16,10 +16,6 @@ import (
 	"rollcall.training/test/installation"
 )
 
-const (
-	managerImage = "rollcall.training/manager:e2e"
-)
-
 // repositoryRoot is the path of the repository.
 var repositoryRoot = filepath.Join("..", "..")
 
@@ -41,7 +37,11 @@ func TestMain(m *testing.M) {
 	if skipReason = cluster.CanRunReal(); skipReason != nil {
 		os.Exit(m.Run()) // each test is skipped with skipReason
 	}
-	manager := cluster.Binary{Ref: managerImage, Dir: repositoryRoot, Package: "./cmd/manager"}
+	manager, err := installation.NewManagerImage()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	options := cluster.Options{Nodes: cluster.Real, Images: []cluster.ImageSource{manager, cluster.Torch}}
 	os.Exit(cluster.Main(m, options, func(c *cluster.Cluster) {
 		installErr = installRollcall(context.Background(), c)
@@ -69,16 +69,8 @@ func installRollcall(ctx context.Context, c *cluster.Cluster) error {
 
 // installChart installs the chart and returns when the webhook is ready.
 func (s *testCluster) installChart(ctx context.Context) error {
-	repository, tag, _ := strings.Cut(managerImage, ":")
-	_, err := s.Helm(ctx, "install", installation.Release, filepath.Join(repositoryRoot, "charts", "rollcall"),
-		"--namespace", installation.Namespace, "--create-namespace", "--wait", "--timeout", "3m",
-		"--set-string", "image.repository="+repository, "--set-string", "image.tag="+tag,
-		"--set", "webhook.timeoutSeconds=30") // a slow machine must not fail the tests
-	if err != nil {
-		pods, _ := s.Kubectl(ctx, "--namespace", installation.Namespace, "get", "pods,events")
-		return fmt.Errorf("installing the chart: %w\n%s", err, pods)
-	}
-	return nil
+	// A slow machine must not fail the tests.
+	return installation.InstallChart(ctx, s.Cluster, "--set", "webhook.timeoutSeconds=30")
 }
 
 // requireCluster returns the cluster, or skips or fails the test.

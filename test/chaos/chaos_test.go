@@ -1,0 +1,174 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
+)
+
+const (
+	// parallelLives is the number of lives at the same time.
+	parallelLives = 20
+	// minCalm and maxCalm bound the time between two restarts of a manager or the API server.
+	minCalm, maxCalm = 10 * time.Second, 40 * time.Second
+	// maxDowntime bounds how long a manager that was killed is away.
+	maxDowntime = 10 * time.Second
+)
+
+// schedule is what the environment requests.
+type schedule struct {
+	seed    uint64
+	numbers []int // of the lives
+}
+
+// readSchedule reads the schedule from SEED, LIFE and the variable with the number of lives. It skips
+// the test if none of them is set.
+func readSchedule(t *testing.T, livesEnv string) schedule {
+	t.Helper()
+	read := func(name string, otherwise uint64) uint64 {
+		text, ok := os.LookupEnv(name)
+		if !ok || text == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("reading %s: %v", name, err)
+		}
+		return n
+	}
+	if os.Getenv("SEED") == "" && os.Getenv("LIFE") == "" && os.Getenv(livesEnv) == "" {
+		t.Skipf("run make chaos, or set %s or SEED", livesEnv)
+	}
+	const defaultLives = 20
+	s := schedule{seed: read("SEED", uint64(time.Now().UnixNano()))}
+	for number := range int(read(livesEnv, defaultLives)) {
+		s.numbers = append(s.numbers, number)
+	}
+	if os.Getenv("LIFE") != "" {
+		s.numbers = []int{int(read("LIFE", 0))}
+	}
+	return s
+}
+
+// TestChaos runs lives on simulated nodes while managers are killed and the API server restarts.
+func TestChaos(t *testing.T) {
+	s := readSchedule(t, "LIVES")
+	c := cluster.Start(t, cluster.Options{Nodes: cluster.Kwok})
+	m := installation.New(t, c)
+	recorder, wait := startRecorder(t.Context(), m.Client)
+	t.Cleanup(wait)
+	r := &runner{client: m.Client, recorder: recorder, nodes: simulatedNodes{m.Client}}
+	report := runLives(t, r, s, true, func(random *rand.Rand) string {
+		return disrupt(t, c, m, random)
+	})
+	report.print(t)
+}
+
+// disrupt kills the manager or restarts the API server, and returns what it did.
+func disrupt(t *testing.T, c *cluster.Cluster, m *installation.Manager, random *rand.Rand) string {
+	t.Helper()
+	if random.IntN(4) == 0 {
+		if err := c.RestartAPIServer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return "API server restarts"
+	}
+	if err := m.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Duration(random.Int64N(int64(maxDowntime))))
+	m.Start(t)
+	return "manager kills"
+}
+
+// report is the result of all lives of a run.
+type report struct {
+	mu          sync.Mutex
+	seed        uint64
+	lives       int
+	incidents   map[string]int
+	disruptions map[string]int
+	restarts    int32
+	failures    map[int]error // by the number of the life
+	duration    time.Duration
+}
+
+// runLives runs the lives of a schedule in parallel, and disrupts the control plane meanwhile.
+func runLives(t *testing.T, r *runner, s schedule, canLoseNodes bool, disrupt func(*rand.Rand) string) *report {
+	t.Helper()
+	begin := time.Now()
+	out := &report{
+		seed: s.seed, incidents: map[string]int{}, disruptions: map[string]int{}, failures: map[int]error{},
+	}
+	t.Logf("SEED=%d, %d lives", s.seed, len(s.numbers))
+	numbers := make(chan int)
+	var workers sync.WaitGroup
+	for range min(parallelLives, len(s.numbers)) {
+		workers.Go(func() {
+			for number := range numbers {
+				out.runLife(t.Context(), t, r, newLife(s.seed, number, canLoseNodes), number)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		for _, number := range s.numbers {
+			numbers <- number
+		}
+		close(numbers)
+		workers.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() { <-ended })              // the context of the test ends first
+	random := rand.New(rand.NewPCG(s.seed, 0)) //nolint:gosec // the seed must repeat the run
+	for {
+		select {
+		case <-ended:
+			out.duration = time.Since(begin)
+			return out
+		case <-time.After(minCalm + time.Duration(random.Int64N(int64(maxCalm-minCalm)))):
+			out.disruptions[disrupt(random)]++
+		}
+	}
+}
+
+// runLife runs one life and records its result.
+func (o *report) runLife(ctx context.Context, t *testing.T, r *runner, l life, number int) {
+	m := newModel(l)
+	for _, i := range l.Incidents {
+		m.apply(i)
+	}
+	begin := time.Now()
+	err := r.run(ctx, l)
+	t.Logf("%.0f s, %d restarts: %s", time.Since(begin).Seconds(), m.restarts, l)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lives++
+	o.restarts += m.restarts
+	for _, i := range l.Incidents {
+		name := string(i.Cause)
+		if i.Cause == programExit {
+			name = fmt.Sprintf("%s %d", name, i.ExitCode)
+		}
+		o.incidents[name]++
+	}
+	if err != nil {
+		o.failures[number] = err
+		t.Errorf("%s: %v\nReplay with SEED=%d LIFE=%d", l, err, o.seed, number)
+	}
+}
+
+// print logs the report.
+func (o *report) print(t *testing.T) {
+	t.Helper()
+	t.Logf("%d lives in %s with %d restarts, %d failed; incidents %v; disruptions %v; SEED=%d",
+		o.lives, o.duration.Round(time.Second), o.restarts, len(o.failures), o.incidents, o.disruptions, o.seed)
+}

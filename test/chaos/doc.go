@@ -1,0 +1,38 @@
+// Package chaos runs gangs through a random schedule of failures and checks invariants at the end of
+// each life.
+//
+// # The idea
+//
+// A life is one gang from its creation to its deletion, with a list of incidents in between: pods are
+// deleted or evicted, programs exit, nodes disappear. Meanwhile, managers are killed and the API server
+// restarts. A pure model predicts the outcome of each life from its incidents. The model knows the
+// documentation, and nothing about the code of Rollcall. The seed determines all lives and all
+// incidents. It does not determine the exact times, because real controllers run.
+//
+// # Invariants
+//
+//   - The final phase and the number of restarts are those of the model. Each incident that fails the
+//     gang costs exactly one attempt, however many ranks it hits.
+//   - The number of restarts never decreases and never increases by more than 1.
+//   - Pods of two attempts never exist at the same time, except pods that have terminated. The pods of
+//     a StatefulSet have no attempt. A rank of a StatefulSet never exists twice, because Kubernetes
+//     names the pod after the rank.
+//   - After the end, no pod runs. After the deletion of the workloads, no pod and no Service of the
+//     gang remains.
+//
+// # How to run it
+//
+//	make chaos
+//	SEED=42 make chaos
+//	cd test && SEED=42 LIFE=17 go test -count=1 -v -run TestChaos ./chaos/...
+//
+// A failed life prints its seed and its number. SEED repeats all lives of a run, and LIFE only one.
+// LIVES sets the number of lives on simulated nodes, REAL_LIVES the number on the real node. Without
+// LIVES, SEED or LIFE, only the model and the checks themselves are tested.
+//
+// # Limits
+//
+// A test cannot exit a program on a simulated node, so it reports the exit as a kubelet does. A
+// simulated node is lost by deleting its Node, as a cloud provider does. The real node is the only one
+// of its cluster and is not lost.
+package chaos

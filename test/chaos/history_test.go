@@ -1,0 +1,198 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// history is what was observed of one life. It checks the invariants that hold at all times.
+type history struct {
+	pods       map[types.UID]corev1.Pod
+	statuses   map[types.UID]lifecycle.Status
+	workloads  map[types.UID]gang.Workload
+	violations []string
+}
+
+func newHistory() *history {
+	return &history{
+		pods:      map[types.UID]corev1.Pod{},
+		statuses:  map[types.UID]lifecycle.Status{},
+		workloads: map[types.UID]gang.Workload{},
+	}
+}
+
+// observePod records a new state of a pod.
+func (h *history) observePod(pod corev1.Pod) {
+	h.pods[pod.UID] = pod
+	h.checkAttempts()
+}
+
+func (h *history) forgetPod(uid types.UID) { delete(h.pods, uid) }
+
+// replacePods records all pods after a gap in the observation.
+func (h *history) replacePods(pods []corev1.Pod) {
+	clear(h.pods)
+	for _, pod := range pods {
+		h.pods[pod.UID] = pod
+	}
+	h.checkAttempts()
+}
+
+// checkAttempts checks that all pods that have not terminated belong to one attempt.
+func (h *history) checkAttempts() {
+	attempts := map[int32]string{}
+	for _, pod := range h.pods {
+		if attempt, ok := gang.PodAttempt(&pod); ok && isLive(pod) {
+			attempts[attempt] = pod.Name
+		}
+	}
+	if len(attempts) > 1 {
+		var names []string
+		for _, attempt := range slices.Sorted(maps.Keys(attempts)) {
+			names = append(names, fmt.Sprintf("%s of attempt %d", attempts[attempt], attempt))
+		}
+		h.addViolation("pods of several attempts at the same time: %s", names)
+	}
+}
+
+// isLive reports whether the containers of a pod may run. A deleted pod with a grace period of 0 has no
+// containers: only finalizers keep the object.
+func isLive(pod corev1.Pod) bool {
+	isConfirmed := pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && !isConfirmed
+}
+
+// observeWorkload records a new state of a workload. complete is false after a gap in the observation,
+// in which the gang may have restarted several times.
+func (h *history) observeWorkload(w gang.Workload, complete bool) {
+	uid, now := w.Meta().UID, lifecycle.ReadStatus(w)
+	before, known := h.statuses[uid]
+	step := now.Restarts - before.Restarts
+	switch {
+	case known && step < 0:
+		h.addViolation("%s went from %d restarts to %d", w.Meta().Name, before.Restarts, now.Restarts)
+	case known && complete && step > 1:
+		h.addViolation("%s counted %d restarts at once", w.Meta().Name, step)
+	case known && before.Phase.Terminal() && now.Phase != before.Phase:
+		h.addViolation("%s went from %s to %s", w.Meta().Name, before.Phase, now.Phase)
+	}
+	h.statuses[uid], h.workloads[uid] = now, w
+}
+
+func (h *history) addViolation(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(h.violations, text) {
+		h.violations = append(h.violations, text)
+	}
+}
+
+// podsByRank returns the pods of the ranks that run in an attempt and are not being deleted.
+func (h *history) podsByRank(attempt int32) map[int32]corev1.Pod {
+	out := map[int32]corev1.Pod{}
+	for _, pod := range h.pods {
+		podAttempt, hasAttempt := gang.PodAttempt(&pod)
+		if pod.DeletionTimestamp == nil && isLive(pod) && (!hasAttempt || podAttempt == attempt) {
+			out[h.rankOf(pod)] = pod
+		}
+	}
+	return out
+}
+
+// rankOf returns the rank of a pod. In a gang of two Jobs, the ranks of the workers follow that of the
+// master.
+func (h *history) rankOf(pod corev1.Pod) int32 {
+	rank := gang.PodIndex(&pod)
+	if owner := metav1.GetControllerOf(&pod); owner != nil && owner.Name == workerName {
+		rank++
+	}
+	return rank
+}
+
+func TestHistory(t *testing.T) {
+	newPod := func(uid types.UID, attempt string, phase corev1.PodPhase) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: string(uid), UID: uid, Labels: map[string]string{gang.LabelAttempt: attempt}},
+			Status:     corev1.PodStatus{Phase: phase},
+		}
+	}
+	newWorkload := func(phase lifecycle.Phase, restarts int32) gang.Workload {
+		text, err := lifecycle.Status{State: lifecycle.State{Phase: phase, Restarts: restarts}}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gang.Workload{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+			Name: "train", UID: "train", Annotations: map[string]string{gang.AnnotationStatus: text},
+		}}}
+	}
+	for name, c := range map[string]struct {
+		observe        func(*history)
+		wantViolations int
+	}{
+		"a pod of the next attempt starts while another one runs": {
+			observe: func(h *history) {
+				h.observePod(newPod("a", "0", corev1.PodRunning))
+				h.observePod(newPod("b", "1", corev1.PodPending))
+			},
+			wantViolations: 1,
+		},
+		"a pod of the next attempt starts after the others are gone": {
+			observe: func(h *history) {
+				h.observePod(newPod("a", "0", corev1.PodRunning))
+				h.observePod(newPod("b", "0", corev1.PodSucceeded))
+				h.forgetPod("a")
+				h.observePod(newPod("c", "1", corev1.PodPending))
+			},
+		},
+		"a gap hides the end of the old pods": {
+			observe: func(h *history) {
+				h.observePod(newPod("a", "0", corev1.PodRunning))
+				h.replacePods([]corev1.Pod{newPod("b", "1", corev1.PodRunning)})
+			},
+		},
+		"one incident costs two restarts": {
+			observe: func(h *history) {
+				h.observeWorkload(newWorkload(lifecycle.Running, 0), true)
+				h.observeWorkload(newWorkload(lifecycle.Restarting, 2), true)
+			},
+			wantViolations: 1,
+		},
+		"a new manager forgets a restart": {
+			observe: func(h *history) {
+				h.observeWorkload(newWorkload(lifecycle.Running, 1), true)
+				h.observeWorkload(newWorkload(lifecycle.Pending, 0), true)
+			},
+			wantViolations: 1,
+		},
+		"a gang that has failed runs again": {
+			observe: func(h *history) {
+				h.observeWorkload(newWorkload(lifecycle.Failed, 1), true)
+				h.observeWorkload(newWorkload(lifecycle.Running, 1), true)
+			},
+			wantViolations: 1,
+		},
+		"a gang restarts twice in a gap": {
+			observe: func(h *history) {
+				h.observeWorkload(newWorkload(lifecycle.Running, 0), true)
+				h.observeWorkload(newWorkload(lifecycle.Running, 2), false)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHistory()
+			c.observe(h)
+			if len(h.violations) != c.wantViolations {
+				t.Errorf("violations %q, want %d", h.violations, c.wantViolations)
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// lifeKey is the label and the taint of the nodes of one life.
+const lifeKey = "test.rollcall.training/life"
+
+// simulatedNodes are the nodes of kwok. A life that loses a node has nodes of its own, one for each rank
+// and one more.
+type simulatedNodes struct{ client kubernetes.Interface }
+
+func (s simulatedNodes) newPodSpec(l life, namespace string) corev1.PodSpec {
+	spec := corev1.PodSpec{
+		TerminationGracePeriodSeconds: ptr.To[int64](1),
+		Containers:                    []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}},
+	}
+	if l.losesNode() {
+		spec.NodeSelector = map[string]string{lifeKey: namespace}
+		spec.Tolerations = []corev1.Toleration{{Key: lifeKey, Operator: corev1.TolerationOpExists}}
+		spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey:   corev1.LabelHostname,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{gang.LabelGang: singleName}},
+			}},
+		}}
+	}
+	return spec
+}
+
+func (s simulatedNodes) prepare(ctx context.Context, l life, namespace string) error {
+	if !l.losesNode() {
+		return nil
+	}
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"),
+		corev1.ResourcePods: resource.MustParse("20"),
+	}
+	for i := range l.Ranks + 1 + int32(len(l.Incidents)) { // each loss removes one
+		name := fmt.Sprintf("%s-%d", namespace, i)
+		err := retry(ctx, func() error {
+			_, err := s.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+					corev1.LabelHostname: name, lifeKey: namespace, "type": "kwok",
+				}},
+				Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+					{Key: lifeKey, Value: namespace, Effect: corev1.TaintEffectNoSchedule},
+				}},
+				Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
+			}, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s simulatedNodes) exit(ctx context.Context, l life, pod corev1.Pod, code int32) error {
+	status := newExitStatus(pod, code, !isJobPod(pod) || l.RestartsInPlace && code != 0)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+	if err != nil {
+		return err
+	}
+	_, err = s.client.CoreV1().Pods(pod.Namespace).
+		Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// newExitStatus returns the status of a pod after its container exited, as a kubelet reports it.
+func newExitStatus(pod corev1.Pod, code int32, restarted bool) corev1.PodStatus {
+	status := *pod.Status.DeepCopy()
+	now := metav1.Now()
+	exited := &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", FinishedAt: now}
+	switch code {
+	case 0:
+		exited.Reason = "Completed"
+	case 137:
+		exited.Reason = "OOMKilled"
+	}
+	container := &status.ContainerStatuses[0]
+	if restarted {
+		container.LastTerminationState.Terminated = exited
+		container.RestartCount++
+		return status
+	}
+	container.State, container.Ready = corev1.ContainerState{Terminated: exited}, false
+	status.Phase = corev1.PodFailed
+	if code == 0 {
+		status.Phase = corev1.PodSucceeded
+	}
+	for i := range status.Conditions {
+		if c := &status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
+			c.Status, c.LastTransitionTime = corev1.ConditionFalse, now
+		}
+	}
+	return status
+}
+
+func (s simulatedNodes) lose(ctx context.Context, pod corev1.Pod) error {
+	return s.client.CoreV1().Nodes().Delete(ctx, pod.Spec.NodeName, metav1.DeleteOptions{})
+}
+
+func (s simulatedNodes) cleanUp(ctx context.Context, namespace string) error {
+	return retry(ctx, func() error {
+		return s.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{},
+			metav1.ListOptions{LabelSelector: lifeKey + "=" + namespace})
+	})
+}
