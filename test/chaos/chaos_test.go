@@ -17,9 +17,11 @@ import (
 const (
 	// parallelLives is the number of lives at the same time.
 	parallelLives = 20
-	// minCalm and maxCalm bound the time between two restarts of a manager or the API server.
+	// minCalm and maxCalm bound the time between two disruptions.
 	minCalm, maxCalm = 10 * time.Second, 40 * time.Second
-	// maxDowntime bounds how long a manager that was killed is away.
+	// superviseInterval is the time between two checks of the control plane.
+	superviseInterval = 2 * time.Second
+	// maxDowntime bounds how long a process that was killed is away.
 	maxDowntime = 10 * time.Second
 )
 
@@ -58,7 +60,7 @@ func readSchedule(t *testing.T, livesEnv string) schedule {
 	return s
 }
 
-// TestChaos runs lives on simulated nodes while managers are killed and the API server restarts.
+// TestChaos runs lives on simulated nodes while processes of Rollcall are killed and the API server restarts.
 func TestChaos(t *testing.T) {
 	s := readSchedule(t, "LIVES")
 	c := cluster.Start(t, cluster.Options{Nodes: cluster.Kwok})
@@ -66,27 +68,30 @@ func TestChaos(t *testing.T) {
 	recorder, wait := startRecorder(t.Context(), m.Client)
 	t.Cleanup(wait)
 	r := &runner{client: m.Client, recorder: recorder, nodes: simulatedNodes{m.Client}}
-	report := runLives(t, r, s, true, func(random *rand.Rand) string {
+	runLives(t, c, r, s, true, func(random *rand.Rand) string {
 		return disrupt(t, c, m, random)
-	})
-	report.print(t)
+	}).print(t)
 }
 
-// disrupt kills the manager or restarts the API server, and returns what it did.
+// disrupt kills a process of Rollcall or restarts the API server, and returns what it did.
 func disrupt(t *testing.T, c *cluster.Cluster, m *installation.Manager, random *rand.Rand) string {
 	t.Helper()
-	if random.IntN(4) == 0 {
+	what, process := "controller kills", m.Controller
+	switch random.IntN(4) {
+	case 0:
 		if err := c.RestartAPIServer(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return "API server restarts"
+	case 1:
+		what, process = "webhook kills", m.Webhook
 	}
-	if err := m.Kill(); err != nil {
+	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Duration(random.Int64N(int64(maxDowntime))))
-	m.Start(t)
-	return "manager kills"
+	process.Start(t)
+	return what
 }
 
 // report is the result of all lives of a run.
@@ -102,7 +107,9 @@ type report struct {
 }
 
 // runLives runs the lives of a schedule in parallel, and disrupts the control plane meanwhile.
-func runLives(t *testing.T, r *runner, s schedule, canLoseNodes bool, disrupt func(*rand.Rand) string) *report {
+func runLives(
+	t *testing.T, c *cluster.Cluster, r *runner, s schedule, canLoseNodes bool, disrupt func(*rand.Rand) string,
+) *report {
 	t.Helper()
 	begin := time.Now()
 	out := &report{
@@ -129,14 +136,31 @@ func runLives(t *testing.T, r *runner, s schedule, canLoseNodes bool, disrupt fu
 	}()
 	t.Cleanup(func() { <-ended })              // the context of the test ends first
 	random := rand.New(rand.NewPCG(s.seed, 0)) //nolint:gosec // the seed must repeat the run
-	for {
+	newCalm := func() time.Duration { return minCalm + time.Duration(random.Int64N(int64(maxCalm-minCalm))) }
+	for next := begin.Add(newCalm()); ; {
 		select {
 		case <-ended:
 			out.duration = time.Since(begin)
 			return out
-		case <-time.After(minCalm + time.Duration(random.Int64N(int64(maxCalm-minCalm)))):
-			out.disruptions[disrupt(random)]++
+		case <-time.After(superviseInterval):
+			out.supervise(t, c)
 		}
+		if time.Now().After(next) {
+			out.disruptions[disrupt(random)]++
+			next = time.Now().Add(newCalm())
+		}
+	}
+}
+
+// supervise restarts components of the control plane that have exited.
+func (o *report) supervise(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	exited, err := c.RestartExited()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, name := range exited {
+		o.disruptions[name+" exits by itself"]++
 	}
 }
 

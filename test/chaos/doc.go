@@ -4,8 +4,8 @@
 // # The idea
 //
 // A life is one gang from its creation to its deletion, with a list of incidents in between: pods are
-// deleted or evicted, programs exit, nodes disappear. Meanwhile, managers are killed and the API server
-// restarts. A pure model predicts the outcome of each life from its incidents. The model knows the
+// deleted or evicted, programs exit, nodes disappear. Meanwhile, processes of Rollcall are killed and the API
+// server restarts. A pure model predicts the outcome of each life from its incidents. The model knows the
 // documentation, and nothing about the code of Rollcall. The seed determines all lives and all
 // incidents. It does not determine the exact times, because real controllers run.
 //

@@ -60,7 +60,7 @@ func TestChaosReal(t *testing.T) {
 	t.Cleanup(wait)
 	n := realNode{Cluster: c, client: client, image: image}
 	r := &runner{client: client, recorder: recorder, nodes: n}
-	runLives(t, r, s, false, func(random *rand.Rand) string {
+	runLives(t, c, r, s, false, func(random *rand.Rand) string {
 		what, err := n.disrupt(t.Context(), random)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -74,7 +74,7 @@ func (n realNode) disrupt(ctx context.Context, random *rand.Rand) (string, error
 	if random.IntN(4) == 0 {
 		return "API server restarts", n.RestartAPIServer(ctx)
 	}
-	const what = "manager kills"
+	const what = "kills of a pod of Rollcall"
 	pods, err := n.client.CoreV1().Pods(installation.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(pods.Items) == 0 {
 		return what, err

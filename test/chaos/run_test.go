@@ -21,7 +21,7 @@ import (
 
 const (
 	// stepTimeout bounds each step of a life. The longest contains a back-off of 20 s, the loss of a
-	// node (1 minute), and an API server and a manager that restart.
+	// node (1 minute), and an API server and a controller that restart.
 	stepTimeout = 5 * time.Minute
 	// apiTimeout bounds the retries of one request.
 	apiTimeout = 2 * time.Minute
@@ -330,7 +330,7 @@ func (n *runningLife) checkNothingLeft(ctx context.Context) error {
 	return nil
 }
 
-// retry repeats a request that failed because the API server or the manager restarts.
+// retry repeats a request that failed because the API server or the webhook restarts.
 func retry(ctx context.Context, request func() error) error {
 	err := request()
 	for end := time.Now().Add(apiTimeout); err != nil && !isFinal(err) && time.Now().Before(end); err = request() {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster is a running cluster. Its methods are safe for concurrent use, except Down and
-// RestartAPIServer.
+// Cluster is a running cluster. Its methods are safe for concurrent use, except Down,
+// RestartAPIServer and RestartExited.
 type Cluster struct {
 	dir      string
 	options  Options

@@ -11,26 +11,48 @@ import (
 // and returns when it is ready. Requests fail meanwhile, and all watches end. It needs the process that
 // started the cluster, because only that process knows the flags.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
-	const name = "kube-apiserver"
+	i := slices.IndexFunc(c.state.Processes, func(p processRecord) bool { return p.Name == "kube-apiserver" })
+	if err := c.state.Processes[i].terminateProcess(); err != nil {
+		return fmt.Errorf("restarting kube-apiserver: %w", err)
+	}
+	if err := c.startProgramAgain(i); err != nil {
+		return err
+	}
+	return c.waitForAPIServer(ctx)
+}
+
+// RestartExited starts the components that have exited, as the kubelet of a control plane does, and
+// returns their names. For example, the scheduler exits when it finds that its cache is corrupted, which
+// can happen while the API server restarts.
+func (c *Cluster) RestartExited() ([]string, error) {
+	var names []string
+	for i, process := range c.state.Processes {
+		if process.isAlive() {
+			continue
+		}
+		if err := c.startProgramAgain(i); err != nil {
+			return names, err
+		}
+		names = append(names, process.Name)
+	}
+	return names, nil
+}
+
+// startProgramAgain starts the program of a process that has exited. The new process has its place in
+// the list of processes, which determines the order of the shutdown.
+func (c *Cluster) startProgramAgain(i int) error {
+	name := c.state.Processes[i].Name
 	started, ok := c.programs[name]
 	if !ok {
 		return fmt.Errorf("restarting %s: another process started the cluster", name)
 	}
-	i := slices.IndexFunc(c.state.Processes, func(p processRecord) bool { return p.Name == name })
-	if err := c.state.Processes[i].terminateProcess(); err != nil {
-		return fmt.Errorf("restarting %s: %w", name, err)
-	}
 	if err := c.startProgram(started); err != nil {
 		return err
 	}
-	// The process keeps its place in the list, which determines the order of the shutdown.
 	last := len(c.state.Processes) - 1
 	c.state.Processes[i] = c.state.Processes[last]
 	c.state.Processes = c.state.Processes[:last]
-	if err := c.state.saveTo(c.dir); err != nil {
-		return err
-	}
-	return c.waitForAPIServer(ctx)
+	return c.state.saveTo(c.dir)
 }
 
 // SignalProgram sends a signal to a component, for example SIGSTOP to CoreDNS so that names are not
