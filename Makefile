@@ -25,7 +25,7 @@ test: ## Run unit, golden, property and integration tests (needs no root)
 	go test ./...
 	cd test && go run ./cluster/cmd/cluster build
 	cd test && go run ./cluster/cmd/cluster build --nodes none --kubernetes oldest
-	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./chaos/... ./integration/...
+	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./chaos/... ./soak/... ./integration/...
 
 .PHONY: e2e
 e2e: ## Run end-to-end tests on a real node (needs root)
@@ -50,6 +50,12 @@ chaos: export LIVES := $(LIVES)
 chaos: export REAL_LIVES := $(REAL_LIVES)
 chaos: ## Run gangs through random failures on simulated nodes and a real node (30 minutes; needs root)
 	cd test && go test -count=1 -timeout 120m -v ./chaos/...
+
+SOAK ?= 10m
+.PHONY: soak
+soak: export SOAK := $(SOAK)
+soak: ## Create workloads for 10 minutes while everything is disturbed (SOAK=2m for less; needs root)
+	cd test && go test -count=1 -timeout 60m -v ./soak/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz the code that reads external input (a few minutes)

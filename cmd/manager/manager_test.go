@@ -194,6 +194,11 @@ func TestParseFlags(t *testing.T) {
 			args:    []string{"--namespace=a", "--leader-elect"},
 			wantErr: "--leader-elect",
 		},
+		"serving certificate that may outlive its authority": {
+			options: &webhookOptions{},
+			args:    []string{"--namespace=a", "--leaf-duration=30s", "--ca-duration=60s"},
+			wantErr: "--leaf-duration",
+		},
 		"all errors are reported": {
 			options: &webhookOptions{},
 			args:    []string{"--log-level=loud", "--port=0"},

@@ -24,7 +24,8 @@ import (
 	"rollcall.training/webhook"
 )
 
-// webhookOptions are the values of the flags of the webhook. The chart sets every flag.
+// webhookOptions are the values of the flags of the webhook. The chart sets every flag except the validity
+// of certificates.
 type webhookOptions struct {
 	commonOptions
 	port                    int
@@ -33,6 +34,8 @@ type webhookOptions struct {
 	mutatingConfiguration   string
 	validatingConfiguration string
 	shutdownDelay           time.Duration
+	caDuration              time.Duration
+	leafDuration            time.Duration
 }
 
 func newWebhookCommand() *cobra.Command {
@@ -65,6 +68,10 @@ func (o *webhookOptions) addFlags(f *pflag.FlagSet) {
 		"name of the ValidatingWebhookConfiguration whose CA bundles the webhook writes")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 10*time.Second,
 		"time for which the webhook serves requests after SIGTERM, while its readiness probe fails")
+	f.DurationVar(&o.caDuration, "ca-duration", certs.DefaultCADuration,
+		"validity of the certificate authority; a short validity is for tests of the renewal")
+	f.DurationVar(&o.leafDuration, "leaf-duration", certs.DefaultLeafDuration,
+		"validity of the serving certificate, at most a third of --ca-duration")
 }
 
 // validateFlags returns an error that joins a message for each invalid flag.
@@ -75,6 +82,10 @@ func (o *webhookOptions) validateFlags() error {
 	}
 	if o.shutdownDelay < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay: invalid value %s: must not be negative", o.shutdownDelay))
+	}
+	if o.leafDuration <= 0 || o.caDuration < 3*o.leafDuration {
+		errs = append(errs, fmt.Errorf("--leaf-duration: invalid value %s: must be positive and at most a third of "+
+			"--ca-duration (%s)", o.leafDuration, o.caDuration))
 	}
 	return errors.Join(errs...)
 }
@@ -110,6 +121,8 @@ func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Mana
 		DNSNames:                []string{o.serviceName + "." + o.namespace + ".svc", "localhost"},
 		MutatingConfiguration:   o.mutatingConfiguration,
 		ValidatingConfiguration: o.validatingConfiguration,
+		CADuration:              o.caDuration,
+		LeafDuration:            o.leafDuration,
 		Address:                 net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)),
 	})
 	if err != nil {

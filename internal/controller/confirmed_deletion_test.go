@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/podtest"
 )
@@ -32,7 +33,7 @@ func TestObserveTermination(t *testing.T) {
 		"a pod runs": {pods: []corev1.Pod{podtest.RankPod(0, nil)}},
 		"the grace period of a deleted pod has not ended": {
 			pods: []corev1.Pod{podtest.RankPod(0, drained)}, terminating: 1,
-			wantTimeout: podtest.At(10 + 30).Add(terminationTimeout),
+			wantTimeout: podtest.At(10 + 30).Add(attempt.TerminationTimeout),
 		},
 		"only a finalizer keeps a deleted pod": {
 			pods: []corev1.Pod{podtest.RankPod(0, confirmed)}, terminating: 1, wantTerminated: true,
@@ -40,7 +41,7 @@ func TestObserveTermination(t *testing.T) {
 		"the Job counts a pod that the cache does not contain": {terminating: 1},
 		"the grace period of one of two deleted pods has not ended": {
 			pods: []corev1.Pod{podtest.RankPod(0, confirmed), podtest.RankPod(1, drained)}, terminating: 2,
-			wantTimeout: podtest.At(10 + 30).Add(terminationTimeout),
+			wantTimeout: podtest.At(10 + 30).Add(attempt.TerminationTimeout),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
