@@ -43,7 +43,7 @@ func TestReplacedStatefulSetPod(t *testing.T) {
 			if err := w.Delete(t.Context(), newStatefulSetPod(set, 1, "b")); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Client.Create(t.Context(), newStatefulSetPod(set, 1, "c")); err != nil {
+			if err := w.Create(t.Context(), newStatefulSetPod(set, 1, "c")); err != nil {
 				t.Fatal(err)
 			}
 			if c.rollout {

@@ -13,15 +13,17 @@ import (
 // TestObserveFinishing checks that a Job that has finished no longer finishes. Its gang would otherwise
 // ignore the failures of all other members.
 func TestObserveFinishing(t *testing.T) {
+	const isMet, isComplete = batchv1.JobSuccessCriteriaMet, batchv1.JobComplete
+	const willFail, hasFailed = batchv1.JobFailureTarget, batchv1.JobFailed
 	for name, c := range map[string]struct {
 		conditions []batchv1.JobConditionType
 		want       bool
 	}{
 		"the Job runs":                             {},
-		"the pods of the Job terminate":            {conditions: []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet}, want: true},
-		"the Job is complete":                      {conditions: []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}},
-		"the pods of the Job that fails terminate": {conditions: []batchv1.JobConditionType{batchv1.JobFailureTarget}, want: true},
-		"the Job has failed":                       {conditions: []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}},
+		"the pods of the Job terminate":            {conditions: []batchv1.JobConditionType{isMet}, want: true},
+		"the Job is complete":                      {conditions: []batchv1.JobConditionType{isMet, isComplete}},
+		"the pods of the Job that fails terminate": {conditions: []batchv1.JobConditionType{willFail}, want: true},
+		"the Job has failed":                       {conditions: []batchv1.JobConditionType{willFail, hasFailed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := &batchv1.Job{}
