@@ -65,6 +65,9 @@ const (
 	AnnotationFailureOutput = Prefix + "failure-output"
 )
 
+// AnnotationProfile selects a profile of the policy of the cluster.
+const AnnotationProfile = Prefix + "profile"
+
 // Labels of the pods of a gang, in addition to the labels of its workloads.
 const (
 	// LabelRankOffset, on a pod template, is the rank of the first pod of a workload that does not
@@ -164,6 +167,13 @@ func workloadKeys() []Key {
 			Default: "`kubectl.kubernetes.io/default-container` of the pod template, else the first container " +
 				"that runs a launcher such as torchrun, else the first with accelerators, else the first",
 			Description: "The training containers. Init containers always get the environment, too.",
+		},
+		{
+			Name: AnnotationProfile, Kind: KeyKindAnnotation,
+			Values:  "the name of a profile of the policy",
+			Default: "none",
+			Description: "Selects a profile of the cluster's policy. Its defaults fill the fields that you do not set, " +
+				"and its limits hold for the workload.",
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,10 @@ var acceleratorResources = []string{
 
 // resourceTPU is the extended resource of Google's TPUs.
 const resourceTPU = "google.com/tpu"
+
+// AcceleratorResources returns the names of the extended resources that are accelerators. A trailing *
+// matches any suffix. The caller owns the slice.
+func AcceleratorResources() []string { return slices.Clone(acceleratorResources) }
 
 func isAccelerator(name corev1.ResourceName) bool {
 	for _, pattern := range acceleratorResources {

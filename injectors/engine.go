@@ -90,6 +90,7 @@ func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 	}
 	sent := w.DeepCopy()
 	warnings := preserveZeroReplicas(old, updated)
+	plan.PreserveDefaults(old, updated)
 	preserved, err := plan.PreserveAdmitted(old, updated)
 	if err != nil {
 		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)

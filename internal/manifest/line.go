@@ -12,9 +12,16 @@ import (
 // does not exist, Line returns the line of its nearest existing parent. It returns 0 for an object that
 // was not read from a file.
 func (o Object) Line(path string) int {
+	line, _ := o.Position(path)
+	return line
+}
+
+// Position returns the line of a field like [Object.Line], and its column, from 1. The column is 0 if the
+// line is 0.
+func (o Object) Position(path string) (line, column int) {
 	d := o.Document
 	if d.StartLine == 0 {
-		return 0
+		return 0, 0
 	}
 	if d.yamlTree == nil {
 		d.yamlTree = &yaml.Node{}
@@ -23,21 +30,21 @@ func (o Object) Line(path string) int {
 		_ = yaml.Unmarshal(d.raw, d.yamlTree)
 	}
 	if len(d.yamlTree.Content) == 0 {
-		return d.StartLine
+		return d.StartLine, 1
 	}
 	node := d.yamlTree.Content[0]
-	line := node.Line
+	line, column = node.Line, node.Column
 	for _, step := range append(splitPointer(o.jsonPointer), splitFieldPath(path)...) {
 		for node.Kind == yaml.AliasNode {
 			node = node.Alias
 		}
-		childLine, child := findChild(node, step)
+		key, child := findChild(node, step)
 		if child == nil {
 			break
 		}
-		line, node = childLine, child
+		line, column, node = key.Line, key.Column, child
 	}
-	return d.sourceLine(line)
+	return d.sourceLine(line), column
 }
 
 // splitPointer returns the parts of a JSON pointer to an item of a list. They contain no escapes.
@@ -51,31 +58,31 @@ func splitPointer(pointer string) []string {
 	return steps
 }
 
-// findChild returns a child of a mapping or a list, and its line. The step is a key of the mapping,
-// or the index or the name of an item. For a child of a mapping, the line is that of the key. It
-// returns nil if the child does not exist.
-func findChild(n *yaml.Node, step string) (int, *yaml.Node) {
+// findChild returns a child of a mapping or a list, and the node with its position. The step is a key of
+// the mapping, or the index or the name of an item. The position of a child of a mapping is that of the
+// key. It returns nil if the child does not exist.
+func findChild(n *yaml.Node, step string) (position, child *yaml.Node) {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if n.Content[i].Value == step {
-				return n.Content[i].Line, n.Content[i+1]
+				return n.Content[i], n.Content[i+1]
 			}
 		}
 	case yaml.SequenceNode:
 		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {
-			return n.Content[i].Line, n.Content[i]
+			return n.Content[i], n.Content[i]
 		}
 		for _, item := range n.Content {
 			if item.Kind != yaml.MappingNode {
 				continue
 			}
 			if _, name := findChild(item, "name"); name != nil && name.Value == step {
-				return item.Line, item
+				return item, item
 			}
 		}
 	}
-	return 0, nil
+	return nil, nil
 }
 
 // splitFieldPath returns the parts of a field path: names, and the contents of brackets, which may

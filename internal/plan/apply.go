@@ -162,6 +162,9 @@ func (a *applier) writeRecord(w gang.Workload, old *Record) error {
 			a.record.Replicas = old.Replicas // a suspended gang resumes with its previous size
 		}
 	}
+	if old != nil {
+		a.record.Defaults = old.Defaults // set before the injection
+	}
 	if old != nil && old.isEqual(&a.record) {
 		return nil
 	}

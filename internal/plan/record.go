@@ -38,6 +38,9 @@ type Record struct {
 	DNSSearches digestsByName `json:"dnsSearches,omitempty"`
 	// Fields are values below spec by path.
 	Fields map[string]string `json:"fields,omitempty"`
+	// Defaults are the sources of the values that a policy set, by kind and name, such as
+	// env/trainer/NCCL_IB_HCA: policy:research. The values belong to the user afterwards.
+	Defaults digestsByName `json:"defaults,omitempty"`
 	// Replicas is the last size of a StatefulSet above 0, which its ranks were injected with.
 	Replicas int32 `json:"replicas,omitempty"`
 }
@@ -74,7 +77,7 @@ const maxRecordedTargets = 200
 // template. Some kinds have one value for each container, of which there are at most
 // [gang.MaxContainers].
 func (r *Record) maxTargets() int {
-	n := max(len(r.InitContainers), len(r.Volumes), len(r.SizeLimits), len(r.Labels), len(r.DNSSearches))
+	n := max(len(r.InitContainers), len(r.Volumes), len(r.SizeLimits), len(r.Labels), len(r.DNSSearches), len(r.Defaults))
 	for _, byContainer := range []map[string]digestsByName{r.Env, r.Mounts, r.Resources, r.Inherited} {
 		for _, digests := range byContainer {
 			n = max(n, len(digests))

@@ -39,8 +39,12 @@ type Facts struct {
 	Runtime *time.Duration
 	// TTL is the time after which the finished workload is deleted; nil without one.
 	TTL *time.Duration
+	// RestartPolicy is the reaction to a failed rank.
+	RestartPolicy gang.RestartPolicy
 	// Restarts is the maximum number of restarts, 0 if the gang never restarts.
 	Restarts int64
+	// Profile is the profile that the workload selects; empty without one.
+	Profile string
 	// Queue is the value of the label of Kueue.
 	Queue string
 	// PriorityClass is the priority class of the pods.
@@ -51,9 +55,13 @@ type Facts struct {
 	Images []ImageFact
 	// HiddenGPUs are the variables that expose accelerators which the pod did not request.
 	HiddenGPUs []VariableFact
+	// Checkpoints is true if a training container can write data that outlives its pod. It is false for
+	// a member whose peers save the checkpoints, and CheckpointsUnknown is then true.
+	Checkpoints, CheckpointsUnknown bool
 
-	members   int  // the number of members of the gang
-	hasClaims bool // the pods have resource claims
+	template  *corev1.PodTemplateSpec // the pods of the workload, which the facts do not own
+	members   int                     // the number of members of the gang
+	hasClaims bool                    // the pods have resource claims
 	paths     fieldPaths
 }
 
@@ -97,9 +105,13 @@ func NewFacts(g gang.Gang, w gang.Workload) Facts {
 		Size:          int64(g.Size),
 		MinSize:       int64(g.Size),
 		Elastic:       g.Elastic != nil,
+		Profile:       w.Meta().Annotations[gang.AnnotationProfile],
+		RestartPolicy: g.Policies.RestartPolicy,
 		Queue:         w.Meta().Labels[gang.LabelQueueName],
 		PriorityClass: w.Template().Spec.PriorityClassName,
 		Labels:        w.Meta().Labels,
+		Checkpoints:   SavesCheckpoints(g, w.Template().Spec),
+		template:      w.Template(),
 		paths:         findFieldPaths(g, w),
 	}
 	if g.Elastic != nil {
@@ -118,6 +130,7 @@ func NewFacts(g gang.Gang, w gang.Workload) Facts {
 	}
 	f.addAccelerators(g, w.Template().Spec)
 	f.addContainers(w.Template().Spec)
+	f.CheckpointsUnknown = !f.Checkpoints && f.members > 1
 	return f
 }
 
@@ -155,17 +168,21 @@ func (f *Facts) addAccelerators(g gang.Gang, spec corev1.PodSpec) {
 // resource claims determine the number.
 func (f Facts) WorkloadGPUs() (int64, bool) { return f.Pods * f.GPUsPerPod, !f.hasClaims }
 
-// WithMembers returns the facts with the accelerators of all members, if the list contains the facts of
-// all members and none has resource claims. The list can contain f itself.
+// WithMembers returns the facts with what the other members show, if the list contains the facts of all
+// members: who saves checkpoints, and the accelerators, unless a member has resource claims. The list
+// can contain f itself.
 func (f Facts) WithMembers(members []Facts) Facts {
 	gpusByRole := map[string]int64{}
+	checkpoints, hasClaims := false, false
 	for _, m := range members {
-		if m.hasClaims {
-			return f
-		}
+		checkpoints, hasClaims = checkpoints || m.Checkpoints, hasClaims || m.hasClaims
 		gpusByRole[m.Role] = m.Pods * m.GPUsPerPod
 	}
 	if len(gpusByRole) != f.members {
+		return f
+	}
+	f.Checkpoints, f.CheckpointsUnknown = checkpoints, false
+	if hasClaims {
 		return f
 	}
 	f.GPUs, f.GPUsUnknown = 0, false

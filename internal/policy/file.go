@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/gang"
 )
 
 // The type of the file. Nothing with this type exists in the API of the cluster.
@@ -28,30 +30,40 @@ type File struct {
 	Contact string `json:"contact,omitempty"`
 	// Cluster holds in every namespace.
 	Cluster Scope `json:"cluster,omitempty"`
-	// Profiles are sets of limits and rules for namespaces. The first profile that matches a namespace
-	// is the profile of the namespace. Its limits hold in addition to those of Cluster.
+	// Profiles are sets of defaults, limits and rules. The first profile that matches a namespace and is
+	// not selectable is the profile of the namespace. A workload can select another one. The limits of
+	// both hold in addition to those of Cluster.
 	Profiles []Profile `json:"profiles,omitempty"`
+	// Unlabeled is about workloads that the webhook of Rollcall never receives. rollcall policy vap and
+	// the Helm chart render it as ValidatingAdmissionPolicies.
+	Unlabeled Unlabeled `json:"unlabeled,omitempty"`
 	// Exemptions are the gangs that may violate a limit or rule until a date.
 	Exemptions []Exemption `json:"exemptions,omitempty"`
 }
 
-// Scope is a set of limits and rules that hold together.
+// Scope is a set of defaults, limits and rules that hold together.
 type Scope struct {
+	// Defaults are values for fields that the user does not set.
+	Defaults Defaults `json:"defaults,omitempty"`
 	// Limits are bounds on single facts of a gang.
 	Limits Limits `json:"limits,omitempty"`
 	// Rules are conditions in CEL, for what no limit can say.
 	Rules []Rule `json:"rules,omitempty"`
 }
 
-// Profile is a scope that holds in the matching namespaces.
+// Profile is a scope that holds in the matching namespaces, or for the workloads that select it.
 type Profile struct {
 	// Name identifies the profile in findings. It is a DNS label.
 	Name string `json:"name"`
 	// Mode is the mode of the profile's limits and rules that set none. The default is the mode of the
 	// file.
 	Mode Mode `json:"mode,omitempty"`
-	// Namespaces selects the namespaces of the profile.
-	Namespaces NamespaceMatcher `json:"namespaces"`
+	// Namespaces selects the namespaces of the profile. It is required unless the profile is selectable.
+	Namespaces NamespaceMatcher `json:"namespaces,omitempty"`
+	// Selectable lets a workload select the profile with the annotation rollcall.training/profile. The
+	// profile then holds only for these workloads. If Namespaces is set, only workloads in these
+	// namespaces can select the profile.
+	Selectable bool `json:"selectable,omitempty"`
 	Scope      `json:",inline"`
 }
 
@@ -62,6 +74,30 @@ type NamespaceMatcher struct {
 	Names []string `json:"names,omitempty"`
 	// Selector selects namespaces by their labels. Tenants must not be able to change these labels.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// Unlabeled are limits for Jobs and StatefulSets that are not gangs, because they do not have the label
+// rollcall.training/framework or opt out.
+type Unlabeled struct {
+	// MultiPodGPU is about workloads with several pods, accelerators and no label.
+	MultiPodGPU *MultiPodGPU `json:"multiPodGPU,omitempty"`
+	// OptOut is about workloads with the label and rollcall.training/inject: "false".
+	OptOut *OptOut `json:"optOut,omitempty"`
+	// ExceptNamespaces are the names of namespaces in which neither holds.
+	ExceptNamespaces []string `json:"exceptNamespaces,omitempty"`
+}
+
+// MultiPodGPU requires workloads with several pods and accelerators to be gangs.
+type MultiPodGPU struct {
+	LimitMode `json:",inline"`
+	// Kinds are the kinds of workloads: Job and StatefulSet. The default is only Job, because a
+	// StatefulSet with accelerators often serves a model.
+	Kinds []gang.Kind `json:"kinds,omitempty"`
+}
+
+// OptOut forbids workloads to opt out.
+type OptOut struct {
+	LimitMode `json:",inline"`
 }
 
 // Exemption allows gangs to violate a limit or rule.

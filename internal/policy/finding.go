@@ -23,7 +23,7 @@ type Finding struct {
 	// Unknown is true if the workload does not show whether the gang violates the limit.
 	Unknown bool `json:"unknown,omitempty"`
 
-	// excess orders violations of the same limit by the distance from the limit.
+	// excess is the distance of a number from its limit; 0 for any other value.
 	excess float64
 }
 
@@ -50,12 +50,14 @@ func Worst(findings []Finding) Mode {
 }
 
 // Worsened returns the findings after an update that the update introduced or made worse. Both lists
-// are findings of the same policy.
+// are findings of the same policy. A number is worse if it is farther from its limit. Any other value
+// is worse if it changed and still violates the policy.
 func Worsened(before, after []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(after), func(f Finding) bool {
 		return slices.ContainsFunc(before, func(old Finding) bool {
-			return old.Rule == f.Rule && old.Unknown == f.Unknown && old.excess >= f.excess &&
-				(old.Field == f.Field || f.excess > 0)
+			isSame := old.Value == f.Value && old.Message == f.Message
+			isNumber := f.excess > 0
+			return old.Rule == f.Rule && old.Unknown == f.Unknown && (isSame || isNumber && old.excess >= f.excess)
 		})
 	})
 }

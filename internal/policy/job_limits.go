@@ -2,17 +2,23 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"rollcall.training/gang"
 )
 
 func (l *DurationLimit) validate(r *reader, path string) {
-	if !l.Required && l.Max == nil {
-		r.add(path, "has no effect; set required or max")
+	if !l.Required && l.Min == nil && l.Max == nil {
+		r.add(path, "has no effect; set required, min or max")
 	}
-	if l.Max != nil && l.Max.err != nil {
-		r.add(path+".max", "%v", l.Max.err)
+	for key, bound := range map[string]*Duration{"min": l.Min, "max": l.Max} {
+		if bound != nil && bound.err != nil {
+			r.add(path+"."+key, "%v", bound.err)
+		}
+	}
+	if l.Min != nil && l.Max != nil && l.Min.value > l.Max.value && l.Max.err == nil {
+		r.add(path, "no gang satisfies min %s and max %s", l.Min, l.Max)
 	}
 }
 
@@ -22,7 +28,7 @@ func (l *DurationLimit) check(f Facts, value *time.Duration, key, purpose string
 	switch {
 	case value == nil && l.Required && f.Kind != gang.Job:
 		return []violation{{
-			field: "kind", value: string(f.Kind), excess: 1,
+			field: "kind", value: string(f.Kind),
 			message: fmt.Sprintf("a %s has no %s, which is required; use a Job", f.Kind, purpose),
 		}}
 	case value == nil && l.Required:
@@ -30,12 +36,18 @@ func (l *DurationLimit) check(f Facts, value *time.Duration, key, purpose string
 		if l.Max != nil {
 			message += fmt.Sprintf(", at most %d (%s)", int64(l.Max.value.Seconds()), l.Max)
 		}
-		return []violation{{field: path, message: message, excess: 1}}
+		return []violation{{field: path, message: message}}
 	case value != nil && l.Max != nil && *value > l.Max.value:
 		return []violation{{
 			field: path, value: formatInt(int64(value.Seconds())), excess: (*value - l.Max.value).Seconds(),
 			message: fmt.Sprintf("makes the %s %s, at most %s is allowed; set at most %d",
 				purpose, formatDuration(*value), l.Max, int64(l.Max.value.Seconds())),
+		}}
+	case value != nil && l.Min != nil && *value < l.Min.value:
+		return []violation{{
+			field: path, value: formatInt(int64(value.Seconds())), excess: (l.Min.value - *value).Seconds(),
+			message: fmt.Sprintf("makes the %s %s, at least %s is required; set at least %d",
+				purpose, formatDuration(*value), l.Min, int64(l.Min.value.Seconds())),
 		}}
 	}
 	return nil
@@ -55,15 +67,39 @@ func (l ttlLimit) check(f Facts) []violation {
 	return l.DurationLimit.check(f, f.TTL, "ttlSecondsAfterFinished", "time until deletion after the end")
 }
 
-func (l *RestartsLimit) validate(r *reader, path string) { r.checkCount(path+".max", &l.Max) }
+// restartPolicies are the values of the annotation [gang.AnnotationRestartPolicy].
+var restartPolicies = []gang.RestartPolicy{gang.RestartPolicyGang, gang.RestartPolicyPod, gang.RestartPolicyNever}
+
+func (l *RestartsLimit) validate(r *reader, path string) {
+	r.checkCount(path+".max", l.Max)
+	if l.Max == nil && len(l.Policies) == 0 {
+		r.add(path, "has no effect; set max or policies")
+	}
+	for i, policy := range l.Policies {
+		if !slices.Contains(restartPolicies, policy) {
+			r.add(fmt.Sprintf("%s.policies[%d]", path, i), "%q is not a restart policy; use gang, pod or never", policy)
+		}
+	}
+}
 
 func (l *RestartsLimit) check(f Facts) []violation {
-	if f.Restarts <= l.Max {
-		return nil
+	var violations []violation
+	if l.Max != nil && f.Restarts > *l.Max {
+		violations = append(violations, violation{
+			field: f.paths.restarts, value: formatInt(f.Restarts), excess: float64(f.Restarts - *l.Max),
+			message: fmt.Sprintf("allows %s of the gang, at most %d are allowed; set %s: %q",
+				formatCount(f.Restarts, "restart"), *l.Max, gang.AnnotationMaxRestarts, formatInt(*l.Max)),
+		})
 	}
-	return []violation{{
-		field: f.paths.restarts, value: formatInt(f.Restarts), excess: float64(f.Restarts - l.Max),
-		message: fmt.Sprintf("allows %s of the gang, at most %d are allowed; set %s: %q",
-			formatCount(f.Restarts, "restart"), l.Max, gang.AnnotationMaxRestarts, formatInt(l.Max)),
-	}}
+	if len(l.Policies) > 0 && !slices.Contains(l.Policies, f.RestartPolicy) {
+		var allowed []string
+		for _, policy := range l.Policies {
+			allowed = append(allowed, string(policy))
+		}
+		violations = append(violations, violation{
+			field: annotationsPath.Key(gang.AnnotationRestartPolicy).String(), value: string(f.RestartPolicy),
+			message: fmt.Sprintf("%s is not allowed as the restart policy; allowed are %s", f.RestartPolicy, joinNames(allowed)),
+		})
+	}
+	return violations
 }

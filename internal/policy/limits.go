@@ -4,6 +4,9 @@ import (
 	"regexp"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	podsecurity "k8s.io/pod-security-admission/api"
+
 	"rollcall.training/gang"
 )
 
@@ -33,6 +36,11 @@ type Limits struct {
 	PriorityClass *NameLimit `json:"priorityClass,omitempty"`
 	// Queue restricts the label kueue.x-k8s.io/queue-name.
 	Queue *NameLimit `json:"queue,omitempty"`
+	// PodSecurity requires a level of the Pod Security Standards of the pod template. The admission of
+	// Kubernetes denies only pods, after the workload exists.
+	PodSecurity *PodSecurityLimit `json:"podSecurity,omitempty"`
+	// Checkpoint requires gangs that restart to have a place for checkpoints.
+	Checkpoint *CheckpointLimit `json:"checkpoint,omitempty"`
 	// HiddenGPUs forbids the variable NVIDIA_VISIBLE_DEVICES in containers without accelerators. With
 	// the variable, the NVIDIA container runtime exposes accelerators that no quota counts.
 	HiddenGPUs *HiddenGPUsLimit `json:"hiddenGPUs,omitempty"`
@@ -74,6 +82,8 @@ func (l Limits) list() []namedLimit {
 	add("images", l.Images != nil, l.Images)
 	add("priorityClass", l.PriorityClass != nil, priorityClassLimit{l.PriorityClass})
 	add("queue", l.Queue != nil, queueLimit{l.Queue})
+	add("podSecurity", l.PodSecurity != nil, l.PodSecurity)
+	add("checkpoint", l.Checkpoint != nil, l.Checkpoint)
 	add("hiddenGPUs", l.HiddenGPUs != nil, l.HiddenGPUs)
 	return limits
 }
@@ -125,8 +135,10 @@ type GPUHoursLimit struct {
 // FrameworksLimit restricts frameworks.
 type FrameworksLimit struct {
 	LimitMode `json:",inline"`
-	// Allow lists the allowed frameworks.
-	Allow []string `json:"allow"`
+	// Allow lists the allowed frameworks; empty means all.
+	Allow []string `json:"allow,omitempty"`
+	// Deny lists frameworks that are not allowed.
+	Deny []string `json:"deny,omitempty"`
 }
 
 // DurationLimit bounds a duration.
@@ -134,15 +146,19 @@ type DurationLimit struct {
 	LimitMode `json:",inline"`
 	// Required forbids workloads without the field.
 	Required bool `json:"required,omitempty"`
-	// Max is inclusive; nil means no bound.
+	// Min and Max are inclusive; nil means no bound.
+	Min *Duration `json:"min,omitempty"`
 	Max *Duration `json:"max,omitempty"`
 }
 
 // RestartsLimit bounds restarts.
 type RestartsLimit struct {
 	LimitMode `json:",inline"`
-	// Max is inclusive.
-	Max int64 `json:"max"`
+	// Max is inclusive; nil means no bound.
+	Max *int64 `json:"max,omitempty"`
+	// Policies lists the allowed values of the annotation rollcall.training/restart-policy; empty means
+	// any value. The default of the annotation counts as well.
+	Policies []gang.RestartPolicy `json:"policies,omitempty"`
 }
 
 // LabelsLimit requires and forbids labels.
@@ -165,6 +181,9 @@ type ImagesLimit struct {
 	// registry.example.com/hpc matches registry.example.com/hpc/osu:1, and not
 	// registry.example.com/hpc-old/osu:1.
 	Allow map[string][]string `json:"allow,omitempty"`
+	// Deny lists registries or repositories that no framework may use. Entries have the form of those of
+	// Allow.
+	Deny []string `json:"deny,omitempty"`
 	// Digests requires images with a digest.
 	Digests bool `json:"digests,omitempty"`
 }
@@ -176,6 +195,43 @@ type NameLimit struct {
 	Required bool `json:"required,omitempty"`
 	// Allow lists the allowed names; empty means any name.
 	Allow []string `json:"allow,omitempty"`
+}
+
+// PodSecurityLimit requires a level of the Pod Security Standards.
+type PodSecurityLimit struct {
+	LimitMode `json:",inline"`
+	// Level is baseline or restricted.
+	Level string `json:"level"`
+	// Version is the version of the standards, such as v1.33. The default is the latest version of this
+	// release of Rollcall.
+	Version string `json:"version,omitempty"`
+	// Allow contains what the level forbids and a fabric needs.
+	Allow PodSecurityExceptions `json:"allow,omitempty"`
+
+	required podsecurity.LevelVersion // validate sets it
+}
+
+// PodSecurityExceptions are parts of a pod that a level does not judge.
+type PodSecurityExceptions struct {
+	// Capabilities lists capabilities that containers may add. RDMA needs IPC_LOCK.
+	Capabilities []corev1.Capability `json:"capabilities,omitempty"`
+	// HostPaths lists directories of the node that pods may mount, including the content, such as
+	// /dev/infiniband.
+	HostPaths []string `json:"hostPaths,omitempty"`
+	// HostNetwork allows pods in the network of the node, and the host ports that they then have.
+	HostNetwork bool `json:"hostNetwork,omitempty"`
+	// HostIPC allows pods to share memory with other pods on the node.
+	HostIPC bool `json:"hostIPC,omitempty"`
+}
+
+// CheckpointLimit requires a writable volume that outlives the pods, or a storage URL, in a training
+// container of the gang.
+type CheckpointLimit struct {
+	LimitMode `json:",inline"`
+	// WhenRestarts is the lowest number of restarts for which the limit holds. The default is 1.
+	WhenRestarts *int64 `json:"whenRestarts,omitempty"`
+	// MinSize is the lowest number of ranks for which the limit holds. The default is 1.
+	MinSize *int64 `json:"minSize,omitempty"`
 }
 
 // HiddenGPUsLimit has no parameters other than its mode.

@@ -5,30 +5,39 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
-	"github.com/distribution/reference"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"rollcall.training/gang"
 )
 
 func (l *FrameworksLimit) validate(r *reader, path string) {
-	if len(l.Allow) == 0 {
-		r.add(path+".allow", "is required; list the allowed frameworks")
+	if len(l.Allow) == 0 && len(l.Deny) == 0 {
+		r.add(path, "has no effect; list the allowed frameworks in allow")
 	}
 	for i, name := range l.Allow {
 		r.checkFramework(fmt.Sprintf("%s.allow[%d]", path, i), name)
+		if slices.Contains(l.Deny, name) {
+			r.add(fmt.Sprintf("%s.allow[%d]", path, i), "%s is also in deny", name)
+		}
+	}
+	for i, name := range l.Deny {
+		r.checkFramework(fmt.Sprintf("%s.deny[%d]", path, i), name)
 	}
 }
 
 func (l *FrameworksLimit) check(f Facts) []violation {
-	if slices.Contains(l.Allow, f.Framework) {
+	message := ""
+	switch {
+	case len(l.Allow) > 0 && !slices.Contains(l.Allow, f.Framework):
+		message = "is not allowed; allowed are " + joinNames(l.Allow)
+	case slices.Contains(l.Deny, f.Framework):
+		message = "is not allowed; use any framework except " + joinNames(l.Deny)
+	default:
 		return nil
 	}
 	return []violation{{
-		field: labelsPath.Key(gang.LabelFramework).String(), value: f.Framework, excess: 1,
-		message: "is not allowed; allowed are " + joinNames(l.Allow),
+		field: labelsPath.Key(gang.LabelFramework).String(), value: f.Framework, message: message,
 	}}
 }
 
@@ -58,12 +67,12 @@ func (l *LabelsLimit) check(f Facts) []violation {
 		case ok && l.patterns[label].MatchString(value):
 		case !ok:
 			violations = append(violations, violation{
-				field: labelsPath.Key(label).String(), excess: 1,
+				field:   labelsPath.Key(label).String(),
 				message: fmt.Sprintf("is required; the value must match %s", l.Require[label]),
 			})
 		default:
 			violations = append(violations, violation{
-				field: labelsPath.Key(label).String(), value: value, excess: 1,
+				field: labelsPath.Key(label).String(), value: value,
 				message: fmt.Sprintf("must match %s", l.Require[label]),
 			})
 		}
@@ -71,66 +80,11 @@ func (l *LabelsLimit) check(f Facts) []violation {
 	for _, label := range l.Forbid {
 		if value, ok := f.Labels[label]; ok {
 			violations = append(violations, violation{
-				field: labelsPath.Key(label).String(), value: value, excess: 1, message: "is forbidden; remove the label",
+				field: labelsPath.Key(label).String(), value: value, message: "is forbidden; remove the label",
 			})
 		}
 	}
 	return violations
-}
-
-// anyFramework is the key of [ImagesLimit.Allow] for frameworks without a key.
-const anyFramework = "*"
-
-func (l *ImagesLimit) validate(r *reader, path string) {
-	if len(l.Allow) == 0 && !l.Digests {
-		r.add(path, "has no effect; set allow or digests")
-	}
-	for _, framework := range slices.Sorted(maps.Keys(l.Allow)) {
-		frameworkPath := fmt.Sprintf("%s.allow[%s]", path, framework)
-		if framework != anyFramework {
-			r.checkFramework(frameworkPath, framework)
-		}
-		for i, entry := range l.Allow[framework] {
-			if strings.TrimSuffix(entry, "/") == "" || strings.ContainsAny(entry, "*@ ") {
-				r.add(fmt.Sprintf("%s[%d]", frameworkPath, i),
-					"must be a registry or a repository without a pattern, such as registry.example.com/hpc")
-			}
-		}
-	}
-}
-
-func (l *ImagesLimit) check(f Facts) []violation {
-	allowed, restricted := l.Allow[f.Framework]
-	if !restricted {
-		allowed, restricted = l.Allow[anyFramework]
-	}
-	var violations []violation
-	for _, image := range f.Images {
-		named, err := reference.ParseNormalizedNamed(image.Name)
-		if err != nil {
-			continue // the API server accepts the image, and the kubelet reports that it is invalid
-		}
-		if restricted && !slices.ContainsFunc(allowed, func(entry string) bool { return containsImage(entry, named) }) {
-			violations = append(violations, violation{
-				field: image.Path, value: image.Name, excess: 1,
-				message: fmt.Sprintf("is %s, which is not allowed; allowed are %s", named.Name(), joinNames(allowed)),
-			})
-			continue
-		}
-		if _, hasDigest := named.(reference.Digested); l.Digests && !hasDigest {
-			violations = append(violations, violation{
-				field: image.Path, value: image.Name, excess: 1, message: "must have a digest, such as image@sha256:…",
-			})
-		}
-	}
-	return violations
-}
-
-// containsImage reports whether an image belongs to a registry or repository. The entry matches entire
-// components of the path.
-func containsImage(entry string, image reference.Named) bool {
-	entry = strings.TrimSuffix(entry, "/")
-	return image.Name() == entry || strings.HasPrefix(image.Name(), entry+"/")
 }
 
 func (l *NameLimit) validate(r *reader, path string) {
@@ -144,13 +98,13 @@ func (l *NameLimit) check(path, value, purpose string) []violation {
 	switch {
 	case value == "" && l.Required && len(l.Allow) > 0:
 		return []violation{{
-			field: path, message: fmt.Sprintf("is required: the %s; allowed are %s", purpose, joinNames(l.Allow)), excess: 1,
+			field: path, message: fmt.Sprintf("is required: the %s; allowed are %s", purpose, joinNames(l.Allow)),
 		}}
 	case value == "" && l.Required:
-		return []violation{{field: path, message: "is required: the " + purpose, excess: 1}}
+		return []violation{{field: path, message: "is required: the " + purpose}}
 	case value != "" && len(l.Allow) > 0 && !slices.Contains(l.Allow, value):
 		return []violation{{
-			field: path, value: value, excess: 1,
+			field: path, value: value,
 			message: fmt.Sprintf("is not allowed as the %s; allowed are %s", purpose, joinNames(l.Allow)),
 		}}
 	}
@@ -177,7 +131,7 @@ func (l *HiddenGPUsLimit) check(f Facts) []violation {
 	var violations []violation
 	for _, v := range f.HiddenGPUs {
 		violations = append(violations, violation{
-			field: v.Path, value: v.Value, excess: 1,
+			field: v.Path, value: v.Value,
 			message: fmt.Sprintf("%s exposes accelerators that the container does not request; "+
 				"remove it, and request them in resources.limits", v.Name),
 		})

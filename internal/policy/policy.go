@@ -29,8 +29,9 @@ type Policy struct {
 
 // scope is a compiled [Scope].
 type scope struct {
-	name   string
-	checks []check
+	name     string
+	defaults []defaultField
+	checks   []check
 }
 
 // check is a limit or rule together with its mode.
@@ -89,7 +90,7 @@ func (p *Policy) compile(r *reader) {
 }
 
 func (p *Policy) compileScope(name string, mode Mode, s Scope) scope {
-	compiled := scope{name: name}
+	compiled := scope{name: name, defaults: s.Defaults.list(name)}
 	add := func(key string, own Mode, run func(*evaluation) []violation) {
 		if effective := defaultMode(own, defaultMode(mode, ModeEnforce)); effective != ModeOff {
 			compiled.checks = append(compiled.checks, check{name: name + "/" + key, mode: effective, run: run})
@@ -100,6 +101,11 @@ func (p *Policy) compileScope(name string, mode Mode, s Scope) scope {
 	}
 	for _, rule := range s.Rules {
 		add(rule.Name, rule.Mode, rule.check)
+	}
+	for _, d := range compiled.defaults {
+		if d.locked {
+			add(d.checkName(), "", d.checkLocked)
+		}
 	}
 	return compiled
 }
@@ -117,18 +123,43 @@ func (p *Policy) Digest() string { return p.digest }
 // File returns the content of the file. The caller must not change it.
 func (p *Policy) File() File { return p.file }
 
-// ProfileOf returns the profile of a namespace; false if no profile matches.
+// ProfileOf returns the profile of a namespace; false if no profile matches. Selectable profiles do not
+// count.
 func (p *Policy) ProfileOf(ns Namespace) (Profile, bool) {
 	if p == nil {
 		return Profile{}, false
 	}
 	for _, profile := range p.file.Profiles {
-		if profile.Namespaces.Matches(ns) {
+		if !profile.Selectable && profile.Namespaces.Matches(ns) {
 			return profile, true
 		}
 	}
 	return Profile{}, false
 }
+
+// scopesOf returns the scopes that hold for a workload: the cluster, the profile of the namespace, and the
+// profile that the workload selects.
+func (p *Policy) scopesOf(ns Namespace, selected string) []scope {
+	names := []string{ClusterScope}
+	if profile, ok := p.ProfileOf(ns); ok {
+		names = append(names, profile.Name)
+	}
+	if slices.Contains(p.SelectableProfiles(ns), selected) {
+		names = append(names, selected)
+	}
+	var scopes []scope
+	for _, s := range p.scopes { // the order of names, except for the two profiles
+		if slices.Contains(names, s.name) {
+			scopes = append(scopes, s)
+		}
+	}
+	slices.SortStableFunc(scopes, func(a, b scope) int {
+		return slices.Index(names, a.name) - slices.Index(names, b.name)
+	})
+	return scopes
+}
+
+func (m NamespaceMatcher) isEmpty() bool { return len(m.Names) == 0 && m.Selector == nil }
 
 // Matches reports whether a namespace has one of the names, or the labels of the selector.
 func (m NamespaceMatcher) Matches(ns Namespace) bool {
@@ -151,18 +182,14 @@ func matchesAny(patterns []string, name string) bool {
 }
 
 // Evaluate returns the findings for a gang, strictest first. They contain all violations of the
-// cluster's scope and of the namespace's profile, without those that are exempt.
+// cluster's scope, of the namespace's profile and of the selected profile, without those that are exempt.
 func (p *Policy) Evaluate(in Input) []Finding {
 	if p == nil || p.ceiling == ModeOff {
 		return nil
 	}
-	profile, hasProfile := p.ProfileOf(in.Namespace)
 	e := newEvaluation(in)
 	var findings []Finding
-	for _, s := range p.scopes {
-		if s.name != ClusterScope && (!hasProfile || s.name != profile.Name) {
-			continue
-		}
+	for _, s := range p.scopesOf(in.Namespace, in.Facts.Profile) {
 		for _, c := range s.checks {
 			if p.isExempt(c.name, in) {
 				continue
@@ -219,7 +246,7 @@ func (p *Policy) Expired(now time.Time) []Exemption {
 }
 
 func (r *reader) validateNamespaces(path string, m NamespaceMatcher) {
-	if len(m.Names) == 0 && m.Selector == nil {
+	if m.isEmpty() {
 		r.add(path, `matches no namespace; write names: ["*"] for all`)
 	}
 	for i, pattern := range m.Names {
@@ -269,6 +296,11 @@ func listRules(file File) []string {
 		}
 		for _, rule := range s.Rules {
 			names = append(names, scope+"/"+rule.Name)
+		}
+		for _, d := range s.Defaults.list(scope) {
+			if d.locked {
+				names = append(names, scope+"/"+d.checkName())
+			}
 		}
 	}
 	add(ClusterScope, file.Cluster)

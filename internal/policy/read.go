@@ -108,7 +108,7 @@ func (r *reader) append(p Problem) {
 	}
 	p.Source = r.source
 	if p.Line == 0 && r.object.Document != nil {
-		p.Line = r.object.Line(p.Path)
+		p.Line, p.Column = r.object.Position(p.Path)
 	}
 	r.problems = append(r.problems, p)
 }
@@ -193,6 +193,9 @@ func (r *reader) validateFile(file *File) {
 		return
 	}
 	r.validateScope("cluster.", &file.Cluster)
+	r.adviseDefaults("cluster.", file.Cluster.Defaults, file.Cluster.Limits, "cluster.")
+	r.adviseRestarts("cluster.", file.Mode, file.Cluster.Limits, file.Cluster.Defaults)
+	r.validateUnlabeled(file.Unlabeled)
 	rules := len(file.Cluster.Rules)
 	for i := range file.Profiles {
 		r.validateProfile(fmt.Sprintf("profiles[%d].", i), file, i)
@@ -207,9 +210,10 @@ func (r *reader) validateFile(file *File) {
 }
 
 func (r *reader) validateScope(prefix string, s *Scope) {
-	names := map[string]bool{}
+	r.validateDefaults(prefix+"defaults.", s.Defaults)
+	paths := map[string]string{} // of names
 	for _, l := range s.Limits.list() {
-		names[l.key] = true
+		paths[l.key] = prefix + "limits." + l.key
 		r.checkMode(prefix+"limits."+l.key+".mode", l.mode())
 		l.validate(r, prefix+"limits."+l.key)
 	}
@@ -217,10 +221,10 @@ func (r *reader) validateScope(prefix string, s *Scope) {
 		rule := &s.Rules[i]
 		path := fmt.Sprintf("%srules[%d]", prefix, i)
 		r.checkName(path+".name", rule.Name)
-		if names[rule.Name] {
-			r.add(path+".name", "%s is used twice in this scope", rule.Name)
+		if first, ok := paths[rule.Name]; ok {
+			r.add(path+".name", "%s is also the name of %s on line %d", rule.Name, first, r.object.Line(first))
 		}
-		names[rule.Name] = true
+		paths[rule.Name] = path
 		r.checkMode(path+".mode", rule.Mode)
 		r.validateRule(path, rule)
 	}
@@ -232,18 +236,25 @@ func (r *reader) validateProfile(prefix string, file *File, i int) {
 	if p.Name == ClusterScope {
 		r.add(prefix+"name", "%s is the name of the scope for all namespaces", ClusterScope)
 	}
-	for _, earlier := range file.Profiles[:i] {
+	for j, earlier := range file.Profiles[:i] {
 		if earlier.Name == p.Name {
-			r.add(prefix+"name", "%s is the name of an earlier profile", p.Name)
+			r.add(prefix+"name", "%s is also the name of the profile on line %d", p.Name,
+				r.object.Line(fmt.Sprintf("profiles[%d].name", j)))
 		}
-		if slices.Contains(earlier.Namespaces.Names, "*") {
+		if !p.Selectable && !earlier.Selectable && slices.Contains(earlier.Namespaces.Names, "*") {
 			r.add(prefix+"namespaces", "is never used: profile %s matches all namespaces before", earlier.Name)
 		}
 	}
 	r.checkMode(prefix+"mode", p.Mode)
-	r.validateNamespaces(prefix+"namespaces", p.Namespaces)
+	if !p.Selectable || !p.Namespaces.isEmpty() {
+		r.validateNamespaces(prefix+"namespaces", p.Namespaces)
+	}
 	r.validateScope(prefix, &p.Scope)
 	r.adviseLooserLimits(prefix, *file, *p)
+	r.adviseDefaults(prefix, p.Defaults, p.Limits, prefix)
+	r.adviseDefaults(prefix, p.Defaults, file.Cluster.Limits, "cluster.")
+	r.adviseRestarts(prefix, defaultMode(p.Mode, file.Mode), p.Limits, p.Defaults, file.Cluster.Defaults)
+	r.checkLockedByCluster(prefix, file.Cluster.Defaults, p.Defaults)
 }
 
 // adviseLooserLimits reports limits that cannot be reached, because the cluster has a stricter one.
@@ -260,7 +271,7 @@ func (r *reader) adviseLooserLimits(prefix string, file File, p Profile) {
 		report("gpus", c.Max, l.Max)
 	}
 	if c, l := file.Cluster.Limits.Restarts, p.Limits.Restarts; c != nil && l != nil {
-		report("restarts", &c.Max, &l.Max)
+		report("restarts", c.Max, l.Max)
 	}
 }
 
@@ -292,7 +303,11 @@ func (r *reader) checkCount(path string, n *int64) {
 // checkFramework reports a framework that does not exist.
 func (r *reader) checkFramework(path, name string) {
 	if !slices.Contains(r.frameworks, name) {
-		r.add(path, "%q is not a framework; frameworks are %s", name, joinNames(r.frameworks))
+		hint := ""
+		if closest := gang.FindClosestMatch(name, r.frameworks); closest != "" {
+			hint = "; did you mean " + closest + "?"
+		}
+		r.add(path, "%q is not a framework%s; frameworks are %s", name, hint, joinNames(r.frameworks))
 	}
 }
 

@@ -76,9 +76,10 @@ func newGangType() *apiservercel.DeclType {
 	text, number := apiservercel.StringType, apiservercel.IntType
 	t := newObjectType("rollcall.Gang", map[string]*apiservercel.DeclType{
 		"name": text, "namespace": text, "framework": text, "role": text, "kind": text,
-		"queue": text, "priorityClass": text,
+		"queue": text, "priorityClass": text, "profile": text,
 		"size": number, "minSize": number, "gpus": number, "gpusPerPod": number, "restarts": number,
-		"elastic": apiservercel.BoolType,
+		"restartPolicy": text,
+		"elastic":       apiservercel.BoolType, "checkpoints": apiservercel.BoolType,
 		"runtime": apiservercel.DurationType, "ttl": apiservercel.DurationType,
 		"labels": apiservercel.NewMapType(text, text, -1),
 		"images": apiservercel.NewListType(text, -1),
@@ -110,6 +111,7 @@ func newGangValue(f Facts) map[string]any {
 	value := map[string]any{
 		"name": f.Name, "namespace": f.Namespace, "framework": f.Framework, "role": f.Role, "kind": string(f.Kind),
 		"queue": f.Queue, "priorityClass": f.PriorityClass,
+		"profile": f.Profile, "restartPolicy": string(f.RestartPolicy), "checkpoints": f.Checkpoints,
 		"size": f.Size, "minSize": f.MinSize, "gpus": f.GPUs, "gpusPerPod": f.GPUsPerPod, "restarts": f.Restarts,
 		"elastic": f.Elastic, "labels": labels, "images": images,
 	}
@@ -141,7 +143,7 @@ func (r *reader) validateRule(path string, rule *Rule) {
 	// An expression that fails on a gang without labels would deny such gangs without a reason.
 	if _, err := rule.evaluate(newEvaluation(newMinimalInput())); err != nil {
 		r.add(path, "fails for a gang without any labels: %v; "+
-			"read optional values as in gang.labels[?'team'].orValue('')", err)
+			"read optional values as in gang.labels[?'team'].orValue('') or has(gang.runtime)", err)
 	}
 }
 
@@ -202,9 +204,9 @@ func (r Rule) check(e *evaluation) []violation {
 	}
 	switch result, err := r.evaluate(e); {
 	case err != nil:
-		return []violation{{field: path, message: fmt.Sprintf("cannot be judged: %v", err), excess: 1}}
+		return []violation{{field: path, message: fmt.Sprintf("cannot be judged: %v", err)}}
 	case result == violated:
-		return []violation{{field: path, message: message, excess: 1}}
+		return []violation{{field: path, message: message}}
 	case result == unknown:
 		return []violation{{field: path, message: message + ": not known until all members exist", unknown: true}}
 	}
@@ -245,6 +247,9 @@ func newVariables(in Input) (cel.PartialActivation, error) {
 	var unknowns []*cel.AttributePatternType
 	if in.Facts.GPUsUnknown {
 		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("gpus"))
+	}
+	if in.Facts.CheckpointsUnknown {
+		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("checkpoints"))
 	}
 	variables, err := cel.PartialVars(values, unknowns...)
 	if err != nil {

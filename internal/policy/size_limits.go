@@ -43,6 +43,10 @@ func (l *GPULimit) validate(r *reader, path string) {
 	for i := range l.In {
 		r.checkCount(fmt.Sprintf("%s.in[%d]", path, i), &l.In[i])
 	}
+	if l.In != nil && len(l.In) == 0 {
+		r.add(path+".in", "is empty, so no gang with accelerators satisfies it; write max: 0 to forbid accelerators")
+		return
+	}
 	if l.Max == nil && l.MultipleOf == 0 && len(l.In) == 0 {
 		r.add(path, "has no effect; set max, multipleOf or in")
 	}
@@ -82,12 +86,12 @@ func (l *GPULimit) check(f Facts) []violation {
 	case l.MultipleOf > 0 && f.GPUs%l.MultipleOf != 0:
 		below := f.GPUs - f.GPUs%l.MultipleOf
 		return []violation{{
-			field: f.paths.size, value: formatInt(f.Pods), excess: 1,
+			field: f.paths.size, value: formatInt(f.Pods),
 			message: fmt.Sprintf("%s, a multiple of %d is required, such as %d", makes, l.MultipleOf, below+l.MultipleOf),
 		}}
 	case len(l.In) > 0 && !slices.Contains(l.In, f.GPUs):
 		return []violation{{
-			field: f.paths.size, value: formatInt(f.Pods), excess: 1,
+			field: f.paths.size, value: formatInt(f.Pods),
 			message: fmt.Sprintf("%s, allowed are %s", makes, joinInts(l.In)),
 		}}
 	}
@@ -137,7 +141,7 @@ func (l *WholeNodesLimit) check(f Facts) []violation {
 	if total := f.GPUs; total%l.GPUsPerNode == 0 && !f.GPUsUnknown {
 		message += fmt.Sprintf(" in %s", formatCount(total/l.GPUsPerNode, "pod"))
 	}
-	return []violation{{field: f.paths.gpus, value: formatInt(f.GPUsPerPod), message: message, excess: 1}}
+	return []violation{{field: f.paths.gpus, value: formatInt(f.GPUsPerPod), message: message}}
 }
 
 func (l *GPUHoursLimit) validate(r *reader, path string) { r.checkCount(path+".max", &l.Max) }
@@ -152,7 +156,7 @@ func (l *GPUHoursLimit) check(f Facts) []violation {
 			return nil
 		}
 		return []violation{{
-			field: path, excess: 1,
+			field: path,
 			message: fmt.Sprintf("is required, because a gang with accelerators may use at most %s; set at most %d",
 				formatCount(l.Max, "GPU-hour"), l.longestRuntime(f)),
 		}}

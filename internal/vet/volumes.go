@@ -2,7 +2,6 @@ package vet
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/policy"
 )
 
 func volumeChecks() []Check {
@@ -38,17 +38,13 @@ func volumeChecks() []Check {
 	}
 }
 
-// remoteStoragePattern matches URLs of storage that programs write to without a volume.
-var remoteStoragePattern = regexp.MustCompile(`\b(s3a?|s3n|gs|gcs|abfss?|wasbs?|azure|az|hdfs|viewfs|oss|cos|` +
-	`cosn|tos|obs|hf|swift|alluxio|jfs|juicefs|dbfs|r2|b2|mlflow-artifacts|wandb-artifact)://`)
-
 func checkCheckpointVolume(in *input, w *labeledWorkload) []issue {
 	if !canRestart(w) || !in.isFirstMember(w) {
 		return nil
 	}
 	members := in.gangMembers(w)
 	for _, m := range members {
-		if m.gang == nil || savesCheckpoints(m) {
+		if m.gang == nil || policy.SavesCheckpoints(*m.gang, m.admitted.Template().Spec) {
 			return nil
 		}
 	}
@@ -103,47 +99,6 @@ func runsOtherMPIProgram(members []*labeledWorkload) bool {
 		}
 	}
 	return isMPI && !mentionsPython
-}
-
-// savesCheckpoints reports whether a training container can write data that outlives its pod.
-func savesCheckpoints(w *labeledWorkload) bool {
-	for _, c := range w.trainingContainers() {
-		if slices.ContainsFunc(slices.Concat(c.Command, c.Args), remoteStoragePattern.MatchString) {
-			return true
-		}
-		for _, e := range c.Env {
-			if remoteStoragePattern.MatchString(e.Value) {
-				return true
-			}
-		}
-		for _, mount := range c.VolumeMounts {
-			if !mount.ReadOnly && w.volumeOutlivesPod(mount.Name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// volumeOutlivesPod reports whether a volume is writable and keeps its data when the pod is
-// deleted. It returns true for unknown types of volumes, and for the volumes of
-// volumeClaimTemplates.
-func (w *labeledWorkload) volumeOutlivesPod(name string) bool {
-	for _, v := range w.admitted.Template().Spec.Volumes {
-		if v.Name != name {
-			continue
-		}
-		s := v.VolumeSource
-		switch {
-		case s.EmptyDir != nil, s.Ephemeral != nil, s.ConfigMap != nil, s.Secret != nil, s.DownwardAPI != nil,
-			s.Projected != nil, s.Image != nil, s.GitRepo != nil:
-			return false
-		case s.PersistentVolumeClaim != nil:
-			return !s.PersistentVolumeClaim.ReadOnly
-		}
-		return true
-	}
-	return true
 }
 
 func checkVolumeNotReadWriteMany(in *input, w *labeledWorkload) []issue {

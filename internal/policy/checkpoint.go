@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// remoteStoragePattern matches URLs of storage that programs write to without a volume.
+var remoteStoragePattern = regexp.MustCompile(`\b(s3a?|s3n|gs|gcs|abfss?|wasbs?|azure|az|hdfs|viewfs|oss|cos|` +
+	`cosn|tos|obs|hf|swift|alluxio|jfs|juicefs|dbfs|r2|b2|mlflow-artifacts|wandb-artifact)://`)
+
+// SavesCheckpoints reports whether a training container of a gang can write data that outlives its pod:
+// to a volume, or to a storage URL in its command or in a variable.
+func SavesCheckpoints(g gang.Gang, spec corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+		isTraining := func(t gang.Container) bool { return t.Name == c.Name }
+		saves := namesRemoteStorage(c) || mountsLastingVolume(c, spec.Volumes)
+		return slices.ContainsFunc(g.Containers, isTraining) && saves
+	})
+}
+
+func namesRemoteStorage(c corev1.Container) bool {
+	return slices.ContainsFunc(slices.Concat(c.Command, c.Args), remoteStoragePattern.MatchString) ||
+		slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return remoteStoragePattern.MatchString(e.Value) })
+}
+
+func mountsLastingVolume(c corev1.Container, volumes []corev1.Volume) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(mount corev1.VolumeMount) bool {
+		return !mount.ReadOnly && volumeOutlivesPod(mount.Name, volumes)
+	})
+}
+
+// volumeOutlivesPod reports whether a volume is writable and keeps its data when the pod is deleted. It
+// returns true for unknown types of volumes, and for the volumes of volumeClaimTemplates.
+func volumeOutlivesPod(name string, volumes []corev1.Volume) bool {
+	for _, v := range volumes {
+		if v.Name != name {
+			continue
+		}
+		s := v.VolumeSource
+		switch {
+		case s.EmptyDir != nil, s.Ephemeral != nil, s.ConfigMap != nil, s.Secret != nil, s.DownwardAPI != nil,
+			s.Projected != nil, s.Image != nil, s.GitRepo != nil:
+			return false
+		case s.PersistentVolumeClaim != nil:
+			return !s.PersistentVolumeClaim.ReadOnly
+		}
+		return true
+	}
+	return true
+}
+
+func (l *CheckpointLimit) validate(r *reader, path string) {
+	r.checkCount(path+".whenRestarts", l.WhenRestarts)
+	r.checkCount(path+".minSize", l.MinSize)
+}
+
+func (l *CheckpointLimit) check(f Facts) []violation {
+	whenRestarts, minSize := int64(1), int64(1)
+	if l.WhenRestarts != nil {
+		whenRestarts = *l.WhenRestarts
+	}
+	if l.MinSize != nil {
+		minSize = *l.MinSize
+	}
+	if f.Checkpoints || f.Restarts < whenRestarts || f.Size < minSize {
+		return nil
+	}
+	v := violation{field: podSpecPath.Child("volumes").String()}
+	if f.CheckpointsUnknown {
+		v.unknown, v.message = true, "it is not known yet whether another member saves checkpoints"
+		return []violation{v}
+	}
+	v.message = fmt.Sprintf("the gang can restart %s, but nothing outlives its pods, "+
+		"so each attempt starts from scratch; mount a PersistentVolumeClaim in the training container, or set %s: %q",
+		formatCount(f.Restarts, "time"), gang.AnnotationMaxRestarts, formatInt(max(whenRestarts-1, 0)))
+	return []violation{v}
+}

@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/plan"
+)
+
+// Defaults are values for fields that the user does not set. They are never applied to a field that the
+// user sets. None of them changes the size of the gang, its accelerators, images or commands.
+type Defaults struct {
+	// Runtime is spec.activeDeadlineSeconds of a Job.
+	Runtime *DefaultValue[Duration] `json:"runtime,omitempty"`
+	// TTL is spec.ttlSecondsAfterFinished of a Job.
+	TTL *DefaultValue[Duration] `json:"ttl,omitempty"`
+	// Restarts is the annotation rollcall.training/max-restarts.
+	Restarts *DefaultValue[int64] `json:"restarts,omitempty"`
+	// Queue is the label kueue.x-k8s.io/queue-name of a Job. The default also suspends the Job.
+	Queue *DefaultValue[string] `json:"queue,omitempty"`
+	// PriorityClass is the priority class of the pods.
+	PriorityClass *DefaultValue[string] `json:"priorityClass,omitempty"`
+	// Labels are labels of the workload.
+	Labels map[string]DefaultValue[string] `json:"labels,omitempty"`
+	// Annotations are annotations of the workload. Those of Rollcall must not determine the size or the
+	// ranks.
+	Annotations map[string]DefaultValue[string] `json:"annotations,omitempty"`
+	// PodAnnotations are annotations of the pods, such as k8s.v1.cni.cncf.io/networks.
+	PodAnnotations map[string]DefaultValue[string] `json:"podAnnotations,omitempty"`
+	// NodeSelector are labels of the nodes.
+	NodeSelector map[string]DefaultValue[string] `json:"nodeSelector,omitempty"`
+	// Tolerations are added unless the pods tolerate a taint with the same key.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// Env are variables of the training containers, such as NCCL_IB_HCA.
+	Env map[string]DefaultValue[string] `json:"env,omitempty"`
+	// Resources are limits of extended resources and huge pages of the training containers, such as
+	// rdma/hca. Accelerators are not allowed.
+	Resources map[string]DefaultValue[string] `json:"resources,omitempty"`
+}
+
+// DefaultValue is a default. In the file it is the value, or an object with the fields value and locked.
+type DefaultValue[T any] struct {
+	// Value is the value.
+	Value T
+	// Locked denies every other value. It never replaces a value.
+	Locked bool
+
+	err error // why the value cannot be read; validation reports it with the path of the field
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. It accepts any text, like [Duration].
+func (d *DefaultValue[T]) UnmarshalJSON(text []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		var object struct {
+			Value  json.RawMessage `json:"value"`
+			Locked bool            `json:"locked"`
+		}
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&object); err != nil || object.Value == nil {
+			d.err = fmt.Errorf("must be a value, or {value: …, locked: true}")
+			return nil
+		}
+		d.Locked, text = object.Locked, object.Value
+	}
+	if err := json.Unmarshal(text, &d.Value); err != nil {
+		d.err = fmt.Errorf("must be %s", describeType(d.Value))
+	}
+	return nil
+}
+
+func describeType(v any) string {
+	if _, isNumber := v.(int64); isNumber {
+		return "a whole number"
+	}
+	return "a text in quotes"
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (d DefaultValue[T]) MarshalJSON() ([]byte, error) {
+	if !d.Locked {
+		return json.Marshal(d.Value)
+	}
+	return json.Marshal(map[string]any{"value": d.Value, "locked": true})
+}
+
+// defaultField is a default with its key in the file.
+type defaultField struct {
+	plan.FieldDefault
+	key    string // the path below defaults
+	locked bool
+}
+
+// list returns the defaults in the order of the documentation. The source of each is the scope.
+func (d Defaults) list(scope string) []defaultField {
+	var fields []defaultField
+	add := func(key string, kind plan.DefaultKind, name, value string, locked bool) {
+		fields = append(fields, defaultField{
+			FieldDefault: plan.FieldDefault{Kind: kind, Name: name, Value: value, Source: "policy:" + scope},
+			key:          key, locked: locked,
+		})
+	}
+	for key, v := range map[string]*DefaultValue[Duration]{"runtime": d.Runtime, "ttl": d.TTL} {
+		if v != nil {
+			add(key, plan.DefaultKind(key), "", formatInt(int64(v.Value.value.Seconds())), v.Locked)
+		}
+	}
+	if d.Restarts != nil {
+		add("restarts", plan.DefaultRestarts, "", formatInt(d.Restarts.Value), d.Restarts.Locked)
+	}
+	for key, v := range map[string]*DefaultValue[string]{"queue": d.Queue, "priorityClass": d.PriorityClass} {
+		if v != nil {
+			add(key, plan.DefaultKind(key), "", v.Value, v.Locked)
+		}
+	}
+	for _, m := range d.maps() {
+		for _, name := range slices.Sorted(maps.Keys(m.values)) {
+			add(m.key+"."+name, m.kind, name, m.values[name].Value, m.values[name].Locked)
+		}
+	}
+	for i, t := range d.Tolerations {
+		text, err := json.Marshal(t)
+		if err == nil { // a toleration has only texts and numbers
+			add(fmt.Sprintf("tolerations[%d]", i), plan.DefaultToleration, "", string(text), false)
+		}
+	}
+	slices.SortStableFunc(fields, func(a, b defaultField) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })
+	return fields
+}
+
+// defaultMap is a default with several names.
+type defaultMap struct {
+	key    string
+	kind   plan.DefaultKind
+	values map[string]DefaultValue[string]
+}
+
+func (d Defaults) maps() []defaultMap {
+	return []defaultMap{
+		{"labels", plan.DefaultLabel, d.Labels},
+		{"annotations", plan.DefaultAnnotation, d.Annotations},
+		{"podAnnotations", plan.DefaultPodAnnotation, d.PodAnnotations},
+		{"nodeSelector", plan.DefaultNodeSelector, d.NodeSelector},
+		{"env", plan.DefaultEnv, d.Env},
+		{"resources", plan.DefaultResource, d.Resources},
+	}
+}
+
+// ApplyDefaults sets the fields of a new workload for which the policy has a default and the user has no
+// value: first the defaults of the selected profile, then those of the namespace's profile, then those of
+// the cluster. It records the source of each value in the annotation rollcall.training/injected, and
+// precedes the injection, so that Rollcall derives its own values from the defaults. It does not change a
+// workload that Rollcall does not manage. A second call changes nothing.
+//
+// The error is an [apierrors.StatusError] with HTTP code 422 if the workload selects a profile that does not
+// exist. A nil Policy has no profiles.
+func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, error) {
+	if !w.HasFrameworkLabel() || w.OptedOut() {
+		return nil, nil
+	}
+	selected := w.Meta().Annotations[gang.AnnotationProfile]
+	if err := p.checkSelected(w, ns, selected); err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, nil
+	}
+	var defaults []plan.FieldDefault
+	scopes := p.scopesOf(ns, selected)
+	for _, s := range slices.Backward(scopes) {
+		for _, d := range s.defaults {
+			defaults = append(defaults, d.FieldDefault)
+		}
+	}
+	warnings, err := plan.ApplyDefaults(w, defaults)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	return warnings, nil
+}
+
+// checkSelected returns an error for a profile that the workload cannot select.
+func (p *Policy) checkSelected(w gang.Workload, ns Namespace, selected string) error {
+	available := p.SelectableProfiles(ns)
+	if selected == "" || slices.Contains(available, selected) {
+		return nil
+	}
+	path := annotationsPath.Key(gang.AnnotationProfile)
+	cause := field.NotSupported(path, gang.ShortenText(selected), available)
+	if len(available) == 0 {
+		cause = field.Invalid(path, gang.ShortenText(selected),
+			"the policy has no profile that a workload of this namespace can select; remove the annotation")
+	}
+	return apierrors.NewInvalid(w.GroupKind(), gang.ShortenText(w.Meta().Name), field.ErrorList{cause})
+}
+
+// SelectableProfiles returns the names of the profiles that workloads of a namespace can select.
+func (p *Policy) SelectableProfiles(ns Namespace) []string {
+	if p == nil {
+		return nil
+	}
+	var names []string
+	for _, profile := range p.file.Profiles {
+		if profile.isSelectableIn(ns) {
+			names = append(names, profile.Name)
+		}
+	}
+	return names
+}
+
+// isSelectableIn reports whether workloads of a namespace can select the profile.
+func (p Profile) isSelectableIn(ns Namespace) bool {
+	return p.Selectable && (p.Namespaces.isEmpty() || p.Namespaces.Matches(ns))
+}
+
+// checkName returns the name of the check of a locked default. A rule cannot have the name, because it
+// contains a dot.
+func (d defaultField) checkName() string { return "defaults." + d.key }
+
+// checkLocked returns the violations of a locked default: values other than the default.
+func (d defaultField) checkLocked(e *evaluation) []violation {
+	if e.Workload.Job == nil && e.Workload.StatefulSet == nil {
+		return nil
+	}
+	var violations []violation
+	for _, current := range plan.ReadDefault(e.Workload, d.FieldDefault) {
+		if current.Value == d.Value {
+			continue
+		}
+		message := fmt.Sprintf("is not allowed, because the policy locks the value; use %q, or remove the field", d.Value)
+		if current.Value == "" {
+			message = fmt.Sprintf("is required, because the policy locks the value; use %q", d.Value)
+		}
+		violations = append(violations, violation{field: current.Path, value: current.Value, message: message})
+	}
+	return violations
+}

@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// anyFramework is the key of [ImagesLimit.Allow] for frameworks without a key.
+const anyFramework = "*"
+
+func (l *ImagesLimit) validate(r *reader, path string) {
+	if len(l.Allow) == 0 && len(l.Deny) == 0 && !l.Digests {
+		r.add(path, "has no effect; set allow, deny or digests")
+	}
+	for _, framework := range slices.Sorted(maps.Keys(l.Allow)) {
+		frameworkPath := fmt.Sprintf("%s.allow[%s]", path, framework)
+		if framework != anyFramework {
+			r.checkFramework(frameworkPath, framework)
+		}
+		for i, entry := range l.Allow[framework] {
+			r.validateImageEntry(fmt.Sprintf("%s[%d]", frameworkPath, i), entry)
+		}
+	}
+	for i, entry := range l.Deny {
+		r.validateImageEntry(fmt.Sprintf("%s.deny[%d]", path, i), entry)
+	}
+}
+
+// validateImageEntry reports an entry that is not a registry or a repository, or that matches less than
+// it seems to.
+func (r *reader) validateImageEntry(path, entry string) {
+	name := strings.TrimSuffix(entry, "/")
+	if name == "" || strings.ContainsAny(entry, "*@ ") {
+		r.add(path, "must be a registry or a repository without a pattern, such as registry.example.com/hpc")
+		return
+	}
+	first, _, hasPath := strings.Cut(name, "/")
+	switch isRegistry := strings.ContainsAny(first, ".:") || first == "localhost"; {
+	case !isRegistry && hasPath:
+		r.add(path, "%q has no registry, so it matches no image; write docker.io/%s", entry, name)
+	case !isRegistry:
+		r.add(path, "%q has no registry, so it matches no image; write docker.io/library/%s", entry, name)
+	case !strings.Contains(entry, "/"):
+		r.advise(path, "matches this registry only, and never a longer name such as %s.example.net; write %s/",
+			entry, entry)
+	}
+}
+
+func (l *ImagesLimit) check(f Facts) []violation {
+	allowed, restricted := l.Allow[f.Framework]
+	if !restricted {
+		allowed, restricted = l.Allow[anyFramework]
+	}
+	var violations []violation
+	for _, image := range f.Images {
+		named, err := reference.ParseNormalizedNamed(image.Name)
+		if err != nil {
+			continue // the API server accepts the image, and the kubelet reports that it is invalid
+		}
+		matches := func(entry string) bool { return containsImage(entry, named) }
+		denied := slices.IndexFunc(l.Deny, matches)
+		_, hasDigest := named.(reference.Digested)
+		message := ""
+		switch {
+		case restricted && !slices.ContainsFunc(allowed, matches):
+			message = fmt.Sprintf("is %s, which is not allowed; allowed are %s", named.Name(), joinNames(allowed))
+		case denied >= 0:
+			message = fmt.Sprintf("is %s, and images of %s are not allowed", named.Name(), l.Deny[denied])
+		case l.Digests && !hasDigest:
+			message = "must have a digest, such as image@sha256:…"
+		default:
+			continue
+		}
+		violations = append(violations, violation{field: image.Path, value: image.Name, message: message})
+	}
+	return violations
+}
+
+// containsImage reports whether an image belongs to a registry or repository. The entry matches entire
+// components of the path.
+func containsImage(entry string, image reference.Named) bool {
+	entry = strings.TrimSuffix(entry, "/")
+	return image.Name() == entry || strings.HasPrefix(image.Name(), entry+"/")
+}

@@ -1,0 +1,244 @@
+package policy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"rollcall.training/internal/policy"
+)
+
+// container replaces the fields of the container of bigJob after its image.
+func container(fields string) []string {
+	return []string{"        resources: {limits: {nvidia.com/gpu: 8}}", strings.TrimPrefix(fields, "\n")}
+}
+
+const ipcLock = `
+        securityContext: {capabilities: {add: [IPC_LOCK]}}`
+
+const infinibandVolume = `
+        volumeMounts: [{name: ib, mountPath: /dev/infiniband}]
+      volumes: [{name: ib, hostPath: {path: /dev/infiniband/}}]`
+
+func TestPodLimits(t *testing.T) {
+	const checkpointFinding = "cluster/checkpoint spec.template.spec.volumes: the gang can restart 3 times, but nothing " +
+		"outlives its pods, so each attempt starts from scratch; mount a PersistentVolumeClaim in the training container, " +
+		`or set rollcall.training/max-restarts: "0" (policy cluster/checkpoint)`
+	for name, test := range map[string]struct {
+		limits   string
+		job      string
+		replace  []string
+		findings []string
+	}{
+		"a capability that the level does not allow": {
+			limits: "podSecurity: {level: baseline}", replace: container(ipcLock),
+			findings: []string{"cluster/podSecurity spec.template.spec: non-default capabilities (container \"trainer\" must " +
+				"not include \"IPC_LOCK\" in securityContext.capabilities.add): the Pod Security Standard baseline:latest does " +
+				"not allow this; remove it (policy cluster/podSecurity)"},
+		},
+		"a capability that a fabric needs": {
+			limits: "podSecurity: {level: baseline, allow: {capabilities: [IPC_LOCK]}}", replace: container(ipcLock),
+		},
+		"another capability than the allowed one": {
+			limits: "podSecurity: {level: baseline, allow: {capabilities: [SYS_ADMIN]}}", replace: container(ipcLock),
+			findings: []string{"cluster/podSecurity spec.template.spec: non-default capabilities"},
+		},
+		"a directory of the node that a fabric needs": {
+			limits:  "podSecurity: {level: baseline, allow: {hostPaths: [/dev/infiniband]}}",
+			replace: container(infinibandVolume),
+		},
+		"a directory beside the allowed one": {
+			limits:   "podSecurity: {level: baseline, allow: {hostPaths: [/dev/infiniband]}}",
+			replace:  container(strings.ReplaceAll(infinibandVolume, "/dev/infiniband/", "/dev/infiniband2")),
+			findings: []string{"cluster/podSecurity spec.template.spec: hostPath volumes"},
+		},
+		"a path that leaves the allowed directory": {
+			limits: "podSecurity: {level: baseline, allow: {hostPaths: [/dev/infiniband]}}",
+			replace: []string{"        resources: {limits: {nvidia.com/gpu: 8}}",
+				"      volumes: [{name: ib, hostPath: {path: /dev/infiniband/../../etc}}]"},
+			findings: []string{"cluster/podSecurity spec.template.spec: hostPath volumes"},
+		},
+		"the network of the node with its ports": {
+			limits:  "podSecurity: {level: baseline, allow: {hostNetwork: true, hostIPC: true}}",
+			replace: container("        ports: [{containerPort: 1, hostPort: 1}]\n      hostNetwork: true\n      hostIPC: true"),
+		},
+		"host ports without the network of the node": {
+			limits:   "podSecurity: {level: baseline, allow: {hostNetwork: true}}",
+			replace:  container("        ports: [{containerPort: 1, hostPort: 1}]"),
+			findings: []string{"cluster/podSecurity spec.template.spec: hostPort"},
+		},
+		"a gang that restarts and keeps nothing": {
+			limits: "checkpoint: {whenRestarts: 1, minSize: 2}", findings: []string{checkpointFinding},
+		},
+		"a gang that is smaller than the limit":     {limits: "checkpoint: {minSize: 97}"},
+		"a gang with fewer restarts than the limit": {limits: "checkpoint: {whenRestarts: 4}"},
+		"a gang that writes to storage without a volume": {
+			limits: "checkpoint: {}", replace: container("        args: ['--save=s3://ckpt/a']"),
+		},
+		"a volume that outlives the pods": {limits: "checkpoint: {}", replace: claimVolume("{claimName: c}")},
+		"a claim that is only read does not save anything": {
+			limits: "checkpoint: {}", replace: claimVolume("{claimName: c, readOnly: true}"),
+			findings: []string{checkpointFinding},
+		},
+		"another member can save the checkpoints": {
+			limits: "checkpoint: {}", job: memberJob,
+			findings: []string{"unknown cluster/checkpoint spec.template.spec.volumes: it is not known yet " +
+				"whether another member saves checkpoints (policy cluster/checkpoint)"},
+		},
+		"a denied framework": {
+			limits: "frameworks: {deny: [pytorch]}",
+			findings: []string{"cluster/frameworks metadata.labels[rollcall.training/framework]: is not allowed; " +
+				"use any framework except pytorch (policy cluster/frameworks)"},
+		},
+		"a denied repository of an allowed registry": {
+			limits: "images: {allow: {'*': [registry.example.com/]}, deny: [registry.example.com/pytorch]}",
+			findings: []string{"cluster/images spec.template.spec.containers[0].image: is registry.example.com/pytorch/train, " +
+				"and images of registry.example.com/pytorch are not allowed (policy cluster/images)"},
+		},
+		"an image without a digest": {
+			limits: "images: {digests: true}",
+			findings: []string{"cluster/images spec.template.spec.containers[0].image: must have a digest, such as " +
+				"image@sha256:… (policy cluster/images)"},
+		},
+		"a restart policy that is not allowed": {
+			limits: "restarts: {policies: [never, pod]}",
+			findings: []string{"cluster/restarts metadata.annotations[rollcall.training/restart-policy]: gang is not allowed as " +
+				"the restart policy; allowed are never, pod (policy cluster/restarts)"},
+		},
+		"a runtime below the minimum": {
+			limits: "runtime: {min: 1h}", replace: []string{"  parallelism: 96", "  parallelism: 96\n  activeDeadlineSeconds: 60"},
+			findings: []string{"cluster/runtime spec.activeDeadlineSeconds: makes the maximum runtime 1m, at least 1h is " +
+				"required; set at least 3600 (policy cluster/runtime)"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := test.job
+			if job == "" {
+				job = bigJob
+			}
+			in := newInput(t, readJob(t, strings.NewReplacer(test.replace...).Replace(job)))
+			var got []string
+			for _, f := range readPolicy(t, "cluster: {limits: {"+test.limits+"}}").Evaluate(in) {
+				text := f.Rule + " " + f.String()
+				if f.Unknown {
+					text = "unknown " + text
+				}
+				got = append(got, text)
+			}
+			isPrefix := cmp.Comparer(func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) })
+			if diff := cmp.Diff(test.findings, got, isPrefix, cmpopts.EquateEmpty()); diff != "" {
+				t.Error("findings (-want +got):\n" + diff)
+			}
+		})
+	}
+}
+
+// claimVolume mounts a claim in the container of bigJob.
+func claimVolume(claim string) []string {
+	return container("        volumeMounts: [{name: c, mountPath: /c}]\n" +
+		"      volumes: [{name: c, persistentVolumeClaim: " + claim + "}]")
+}
+
+// TestPodSecurityFixtures compares the limit with the pods that Kubernetes tests its Pod Security Admission
+// with, as the pod template of a gang.
+func TestPodSecurityFixtures(t *testing.T) {
+	const module = "k8s.io/pod-security-admission"
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(strings.TrimSpace(string(dir)), "test", "testdata")
+	counts := map[string]int{}
+	for _, level := range []string{"baseline", "restricted"} {
+		versions, err := filepath.Glob(filepath.Join(root, level, "v*"))
+		if err != nil || len(versions) == 0 {
+			t.Fatalf("no fixtures for %s: %v", level, err)
+		}
+		for _, directory := range versions {
+			version := filepath.Base(directory)
+			p := readPolicy(t, "cluster: {limits: {podSecurity: {level: "+level+", version: "+version+"}}}")
+			for _, outcome := range []string{"pass", "fail"} {
+				files, err := filepath.Glob(filepath.Join(directory, outcome, "*.yaml"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, file := range files {
+					counts[outcome]++
+					if findings := judgeFixture(t, p, file); (len(findings) > 0) != (outcome == "fail") {
+						t.Errorf("%s: findings %v", strings.TrimPrefix(file, root), findings)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d pods pass, and %d pods fail", counts["pass"], counts["fail"])
+	if counts["pass"] < 1000 || counts["fail"] < 1000 {
+		t.Errorf("%d pods pass, and %d pods fail; the fixtures are not complete", counts["pass"], counts["fail"])
+	}
+}
+
+// judgeFixture returns the findings for the pod of a file as the template of a gang. The gang is not
+// injected, because a fixture is minimal: only its pod is judged.
+func judgeFixture(t *testing.T, p *policy.Policy, file string) []policy.Finding {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict(text, &pod); err != nil {
+		t.Fatal(err)
+	}
+	w := readJob(t, bigJob)
+	w.Job.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+	result, err := engine.Describe(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Evaluate(policy.Input{
+		Facts: policy.NewFacts(result.Gang, w), Namespace: policy.Namespace{Name: "a"}, Workload: w, Now: today,
+	})
+}
+
+// TestPodSecurityVersion verifies that the newest version is that of the library.
+func TestPodSecurityVersion(t *testing.T) {
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	minor := regexp.MustCompile(`k8s.io/pod-security-admission v0\.(\d+)\.`).FindStringSubmatch(string(text))
+	if minor == nil {
+		t.Fatal("go.mod does not contain the library")
+	}
+	readPolicy(t, "cluster: {limits: {podSecurity: {level: baseline, version: v1."+minor[1]+"}}}")
+}
+
+// TestPodSecurityOfInjection verifies that the injection of Rollcall does not violate the strictest level.
+func TestPodSecurityOfInjection(t *testing.T) {
+	const secure = `
+        securityContext:
+          allowPrivilegeEscalation: false
+          runAsNonRoot: true
+          seccompProfile: {type: RuntimeDefault}
+          capabilities: {drop: [ALL]}`
+	p := readPolicy(t, "cluster: {limits: {podSecurity: {level: restricted}}}")
+	for _, framework := range engine.Frameworks().Names() {
+		replace := append(container(secure), "framework: pytorch", "framework: "+framework)
+		w := readJob(t, strings.NewReplacer(replace...).Replace(bigJob))
+		if _, err := engine.Admit(w); err != nil {
+			t.Logf("%s needs other roles: %v", framework, err)
+			continue
+		}
+		for _, f := range p.Evaluate(newInput(t, w)) {
+			t.Errorf("%s: %s", framework, f)
+		}
+	}
+}
