@@ -20,7 +20,7 @@ func (o vetOptions) printText(out io.Writer, r vet.Report) error {
 		_, err := fmt.Fprintln(out, r.ExplainUnchecked())
 		return err
 	case len(r.Findings) == 0:
-		_, err := fmt.Fprintf(out, "%s, no findings\n", workloads)
+		_, err := fmt.Fprintf(out, "%s, no findings%s\n", workloads, formatSuppressed(r))
 		return err
 	}
 	var text strings.Builder
@@ -35,14 +35,22 @@ func (o vetOptions) printText(out io.Writer, r vet.Report) error {
 		fmt.Fprintln(&text)
 		rest = rest[n:]
 	}
-	fmt.Fprintf(&text, "%s: %s, %s, %d info; run %s --explain CODE for details\n",
+	fmt.Fprintf(&text, "%s: %s, %s, %d info%s; run %s --explain CODE for details\n",
 		workloads, formatCount(r.Count(vet.Error), "error"), formatCount(r.Count(vet.Warning), "warning"),
-		r.Count(vet.Info), o.commandPath)
+		r.Count(vet.Info), formatSuppressed(r), o.commandPath)
 	if r.Workloads == 0 {
 		fmt.Fprintln(&text, r.ExplainUnchecked())
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+// formatSuppressed returns the number of suppressed findings with a comma; empty without any.
+func formatSuppressed(r vet.Report) string {
+	if len(r.Suppressed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d suppressed", len(r.Suppressed))
 }
 
 // formatHeading returns the file and the object of a finding. For a document without an object it

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -106,4 +107,35 @@ func splitFieldPath(path string) []string {
 		path = path[end:]
 	}
 	return steps
+}
+
+// ReadField returns the value of a field of a JSON text; nil if the field does not exist. The path has the
+// syntax of [Object.Line].
+func ReadField(text []byte, path string) any {
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
+		return nil
+	}
+	for _, step := range splitFieldPath(path) {
+		value = readChild(value, step)
+	}
+	return value
+}
+
+// readChild returns a child of a mapping or a list like [findChild]; nil if the child does not exist.
+func readChild(parent any, step string) any {
+	switch parent := parent.(type) {
+	case map[string]any:
+		return parent[step]
+	case []any:
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(parent) {
+			return parent[i]
+		}
+		for _, item := range parent {
+			if fields, ok := item.(map[string]any); ok && fields["name"] == step {
+				return item
+			}
+		}
+	}
+	return nil
 }

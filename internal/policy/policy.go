@@ -39,6 +39,8 @@ type check struct {
 	name string // scope/name
 	mode Mode
 	run  func(*evaluation) []violation
+	// applies reports whether the check concerns a gang; nil for all gangs of the scope.
+	applies func(*evaluation) bool
 }
 
 // evaluation is the judgment of one input. All rules read the same variables.
@@ -100,7 +102,11 @@ func (p *Policy) compileScope(name string, mode Mode, s Scope) scope {
 		add(l.key, l.mode(), func(e *evaluation) []violation { return l.check(e.Facts) })
 	}
 	for _, rule := range s.Rules {
+		before := len(compiled.checks)
 		add(rule.Name, rule.Mode, rule.check)
+		if len(compiled.checks) > before {
+			compiled.checks[before].applies = rule.applies
+		}
 	}
 	for _, d := range compiled.defaults {
 		if d.locked {
@@ -201,6 +207,38 @@ func (p *Policy) Evaluate(in Input) []Finding {
 	}
 	sortFindings(findings)
 	return findings
+}
+
+// Rules returns the names of all limits, rules and locked defaults that are not off, in the order of the file.
+func (p *Policy) Rules() []string {
+	if p == nil {
+		return nil
+	}
+	var names []string
+	for _, s := range p.scopes {
+		for _, c := range s.checks {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// RulesFor returns the names of those that judge a gang: those of its scopes, without exemptions and without
+// rules whose condition when is not true.
+func (p *Policy) RulesFor(in Input) []string {
+	if p == nil {
+		return nil
+	}
+	e := newEvaluation(in)
+	var names []string
+	for _, s := range p.scopesOf(in.Namespace, in.Facts.Profile) {
+		for _, c := range s.checks {
+			if !p.isExempt(c.name, in) && (c.applies == nil || c.applies(e)) {
+				names = append(names, c.name)
+			}
+		}
+	}
+	return names
 }
 
 // newFinding completes a violation. The message ends with whom to ask and the name of the rule.

@@ -213,6 +213,16 @@ func (r Rule) check(e *evaluation) []violation {
 	return nil
 }
 
+// applies reports whether the condition when is true.
+func (r Rule) applies(e *evaluation) bool {
+	variables, err := e.variables()
+	if err != nil || r.when == nil {
+		return err == nil
+	}
+	result, err := evaluateProgram(r.when, variables)
+	return err == nil && result == satisfied
+}
+
 func (r Rule) evaluate(e *evaluation) (verdict, error) {
 	variables, err := e.variables()
 	if err != nil {

@@ -23,7 +23,7 @@ func allCases() map[vet.Code][]checkCase {
 	for _, cases := range []map[vet.Code][]checkCase{
 		admissionCases(), labelCases(), memberCases(), storageCases(), networkCases(), lifecycleCases(),
 		rankCases(), launcherFlagCases(), processCases(), launcherHostCases(), launcherCases(), containerCases(),
-		templateCases(), policyCases(),
+		templateCases(), policyCases(), suppressionCases(),
 	} {
 		maps.Copy(all, cases)
 	}

@@ -8,6 +8,7 @@ const (
 	CodeUnreadable      Code = "Unreadable"
 	CodeUndecodable     Code = "Undecodable"
 	CodeDuplicateObject Code = "DuplicateObject"
+	CodeSuppression     Code = "Suppression"
 )
 
 // Codes of checks of manifests that are not complete.

@@ -47,6 +47,10 @@ type Finding struct {
 	Message string `json:"message"`
 	// Fix describes the remedy in one line. It is empty if Message contains the remedy.
 	Fix string `json:"fix,omitempty"`
+	// Rule is the rule of the policy, as scope/name. It is empty unless the code is PolicyViolated.
+	Rule string `json:"rule,omitempty"`
+	// SuppressedBy is the reason in the annotation that suppresses the finding; empty if none does.
+	SuppressedBy string `json:"suppressedBy,omitempty"`
 }
 
 // Report is the result of [Run].
@@ -60,6 +64,8 @@ type Report struct {
 	// Findings are in the order of the input. The findings of one object are sorted by severity,
 	// line, field and code.
 	Findings []Finding
+	// Suppressed are the findings that annotations suppress, in the order of Findings.
+	Suppressed []Finding
 }
 
 // Count returns the number of findings with the given severity.
@@ -96,5 +102,6 @@ func (r *Report) sortFindings(sources []string) {
 // The fields have the meaning of the fields of Finding with the same names.
 type issue struct {
 	field, message, fix string
+	rule                string   // only of a policy
 	severity            Severity // that of the check if empty
 }

@@ -30,6 +30,15 @@ func inputChecks() []Check {
 				"vet compares only the documents of one file, because overlays repeat names on purpose.",
 			Fix: "Rename or delete one of the two workloads.",
 		},
+		{
+			Code: CodeSuppression, Severity: Warning,
+			Title: "An annotation that suppresses a check has no effect",
+			Why: "The annotation `" + SuppressionPrefix + "CODE` suppresses the findings of one check on one object. " +
+				"Its value is the reason. The annotation has no effect without a reason, for a code that does not exist, " +
+				"and for a check that reports why the webhook or the API server would reject the object. " +
+				"An annotation without a finding can hide a later one, so vet reports it with the severity info.",
+			Fix: "Give a reason, correct the code, or remove the annotation.",
+		},
 	}
 }
 

@@ -15,18 +15,21 @@ type jsonReport struct {
 	Warnings  int         `json:"warnings"`
 	Infos     int         `json:"infos"`
 	Findings  []Finding   `json:"findings"`
+	// Suppressed are the findings that annotations suppress.
+	Suppressed []Finding `json:"suppressed,omitempty"`
 }
 
 // WriteJSON writes a report as one JSON object. The findings of an empty report are an empty list,
 // not null.
 func WriteJSON(w io.Writer, r Report) error {
 	out := jsonReport{
-		Workloads: r.Workloads,
-		Unchecked: r.Unchecked,
-		Errors:    r.Count(Error),
-		Warnings:  r.Count(Warning),
-		Infos:     r.Count(Info),
-		Findings:  append([]Finding{}, r.Findings...),
+		Workloads:  r.Workloads,
+		Unchecked:  r.Unchecked,
+		Errors:     r.Count(Error),
+		Warnings:   r.Count(Warning),
+		Infos:      r.Count(Info),
+		Findings:   append([]Finding{}, r.Findings...),
+		Suppressed: r.Suppressed,
 	}
 	text, err := json.MarshalIndent(out, "", "  ")
 	if err != nil {

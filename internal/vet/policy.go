@@ -1,6 +1,7 @@
 package vet
 
 import (
+	"rollcall.training/gang"
 	"rollcall.training/internal/policy"
 )
 
@@ -20,6 +21,20 @@ var policySeverities = map[policy.Mode]Severity{
 	policy.ModeEnforce: Error, policy.ModeWarn: Warning, policy.ModeAudit: Info,
 }
 
+// describeNamespace returns what a policy reads of a namespace.
+func (in *input) describeNamespace(name string) policy.Namespace {
+	return policy.Namespace{Name: name, Labels: in.namespaceLabels[name]}
+}
+
+// applyDefaults sets the defaults of the policy in a workload.
+func (in *input) applyDefaults(w gang.Workload) error {
+	if in.policy == nil {
+		return nil // the policy of the cluster is not known
+	}
+	_, err := in.policy.ApplyDefaults(w, in.describeNamespace(w.Meta().Namespace))
+	return err
+}
+
 func checkPolicy(in *input, w *labeledWorkload) []issue {
 	if in.policy == nil {
 		return nil
@@ -31,19 +46,15 @@ func checkPolicy(in *input, w *labeledWorkload) []issue {
 			members = append(members, policy.NewFacts(*m.gang, m.admitted))
 		}
 	}
-	namespace := policy.Namespace{Name: w.namespace}
-	if o := in.findObject("Namespace", "", w.namespace); o != nil {
-		namespace.Labels = o.Labels
-	}
 	var issues []issue
 	for _, f := range in.policy.Evaluate(policy.Input{
-		Facts: facts.WithMembers(members), Namespace: namespace, Workload: w.admitted, Now: in.now,
+		Facts: facts.WithMembers(members), Namespace: in.describeNamespace(w.namespace), Workload: w.admitted, Now: in.now,
 	}) {
 		severity := policySeverities[f.Mode]
 		if f.Unknown {
 			severity = Info
 		}
-		issues = append(issues, issue{field: f.Field, message: f.Message, severity: severity})
+		issues = append(issues, issue{field: f.Field, message: f.Message, severity: severity, rule: f.Rule})
 	}
 	return issues
 }

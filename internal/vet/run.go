@@ -26,6 +26,15 @@ type Options struct {
 	Now time.Time
 	// Disabled are the codes of checks that do not run.
 	Disabled []Code
+	// Only are the codes of the only checks that run; empty for all checks.
+	Only []Code
+	// Admitted is true for the objects of a cluster. The webhook has admitted them already.
+	Admitted bool
+}
+
+// isEnabled reports whether a check runs.
+func (o Options) isEnabled(code Code) bool {
+	return !slices.Contains(o.Disabled, code) && (len(o.Only) == 0 || slices.Contains(o.Only, code))
 }
 
 // Run runs all enabled checks on the documents of one input. It reports the documents that could
@@ -34,7 +43,7 @@ func Run(docs []*manifest.Document, unreadable []*manifest.Error, opts Options) 
 	in := readInput(docs, opts)
 	var r Report
 	for _, check := range Checks() {
-		if slices.Contains(opts.Disabled, check.Code) {
+		if !opts.isEnabled(check.Code) {
 			continue
 		}
 		if check.Code == CodeUnreadable {
@@ -61,6 +70,8 @@ func Run(docs []*manifest.Document, unreadable []*manifest.Error, opts Options) 
 		}
 	}
 	r.Unchecked = in.countUnchecked()
+	r.sortFindings(listSources(docs, unreadable))
+	r.suppressFindings(in, opts)
 	r.sortFindings(listSources(docs, unreadable))
 	return r
 }
@@ -96,6 +107,7 @@ func newFinding(c Check, o *inputObject, found issue) Finding {
 		Field:     found.field,
 		Message:   found.message,
 		Fix:       found.fix,
+		Rule:      found.rule,
 	}
 }
 
@@ -121,6 +133,10 @@ type input struct {
 	engine  *injectors.Engine
 	policy  *policy.Policy
 	now     time.Time
+	// admitted is true if the webhook has admitted the objects already.
+	admitted bool
+	// namespaceLabels are the labels of the namespaces in the input.
+	namespaceLabels map[string]map[string]string
 	// objectsByKey has the first object of each kind, namespace and name.
 	objectsByKey map[string]*inputObject
 	// labeledByGangName has the labeled workloads that could be decoded, by namespace and gang name.
@@ -179,8 +195,17 @@ func readInput(docs []*manifest.Document, opts Options) *input {
 		engine:            opts.Engine,
 		policy:            opts.Policy,
 		now:               opts.Now,
+		admitted:          opts.Admitted,
+		namespaceLabels:   map[string]map[string]string{},
 		objectsByKey:      map[string]*inputObject{},
 		labeledByGangName: map[string][]*labeledWorkload{},
+	}
+	for _, d := range docs {
+		for _, object := range d.Objects() {
+			if object.Kind == "Namespace" {
+				in.namespaceLabels[object.Name] = object.Labels
+			}
+		}
 	}
 	for _, d := range docs {
 		for _, object := range d.Objects() {
@@ -247,7 +272,15 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 		return nil
 	}
 	w := &labeledWorkload{inputObject: o, admitted: workload.DeepCopy()}
-	w.result, w.denial = in.engine.Inject(w.admitted)
+	if in.admitted {
+		if description, err := in.engine.Describe(workload); err == nil {
+			w.gang = &description.Gang
+		}
+		return w
+	}
+	if w.denial = in.applyDefaults(w.admitted); w.denial == nil {
+		w.result, w.denial = in.engine.Inject(w.admitted)
+	}
 	if w.denial == nil {
 		w.gang = &w.result.Gang
 	} else if description, err := in.engine.Describe(workload); err == nil {

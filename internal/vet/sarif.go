@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -52,6 +53,16 @@ type (
 		Level     string          `json:"level"`
 		Message   sarifText       `json:"message"`
 		Locations []sarifLocation `json:"locations"`
+		// Suppressions hides a result; null and an empty list differ in SARIF.
+		Suppressions []sarifSuppression `json:"suppressions,omitempty"`
+		Properties   *sarifProperties   `json:"properties,omitempty"`
+	}
+	sarifSuppression struct {
+		Kind          string `json:"kind"`
+		Justification string `json:"justification"`
+	}
+	sarifProperties struct {
+		Rule string `json:"policyRule"`
 	}
 	sarifLocation struct {
 		Physical sarifPhysical  `json:"physicalLocation"`
@@ -98,14 +109,21 @@ func WriteSARIF(w io.Writer, r Report, version string) error {
 			Configuration: sarifSeverity{c.Severity.sarifLevel()},
 		})
 	}
-	for _, f := range r.Findings {
-		run.Results = append(run.Results, sarifResult{
+	for _, f := range slices.Concat(r.Findings, r.Suppressed) {
+		result := sarifResult{
 			RuleID:    string(f.Code),
 			RuleIndex: ruleIndexes[f.Code],
 			Level:     f.Severity.sarifLevel(),
 			Message:   sarifText{f.sarifMessage()},
 			Locations: []sarifLocation{f.toSARIFLocation()},
-		})
+		}
+		if f.SuppressedBy != "" {
+			result.Suppressions = []sarifSuppression{{Kind: "inSource", Justification: f.SuppressedBy}}
+		}
+		if f.Rule != "" {
+			result.Properties = &sarifProperties{Rule: f.Rule}
+		}
+		run.Results = append(run.Results, result)
 	}
 	text, err := json.MarshalIndent(sarifLog{Schema: sarifSchema, Version: sarifVersion, Runs: []sarifRun{run}}, "", "  ")
 	if err != nil {

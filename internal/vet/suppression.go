@@ -1,0 +1,92 @@
+package vet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"rollcall.training/gang"
+)
+
+// SuppressionPrefix starts the annotations that suppress the findings of one check on one object. The code of
+// the check follows, and the value is the reason.
+const SuppressionPrefix = "vet.rollcall.training/"
+
+// unsuppressible are the codes of checks that report why an object would be rejected, or that concern the
+// annotations themselves.
+var unsuppressible = []Code{
+	CodeUnreadable, CodeUndecodable, CodeDenied, CodeUnknownField, CodePolicyViolated, CodeSuppression,
+}
+
+// suppressFindings moves the findings that annotations suppress to r.Suppressed, and adds a finding for each
+// annotation without an effect.
+func (r *Report) suppressFindings(in *input, opts Options) {
+	for _, o := range in.objects {
+		for _, key := range slices.Sorted(maps.Keys(o.Annotations)) {
+			name, isSuppression := strings.CutPrefix(key, SuppressionPrefix)
+			if !isSuppression {
+				continue
+			}
+			code, reason := Code(name), strings.TrimSpace(o.Annotations[key])
+			problem := explainSuppression(code, reason)
+			suppressed := 0
+			if problem == "" {
+				suppressed = r.suppress(o, code, reason)
+			}
+			severity := Warning
+			if problem == "" && suppressed == 0 && opts.isEnabled(code) {
+				problem, severity = "suppresses nothing: the check has no finding on this object", Info
+			}
+			if check, ok := FindCheck(CodeSuppression); ok && problem != "" && opts.isEnabled(CodeSuppression) {
+				r.Findings = append(r.Findings, newFinding(check, o, issue{
+					field: "metadata.annotations[" + key + "]", message: problem, severity: severity,
+				}))
+			}
+		}
+	}
+}
+
+// explainSuppression returns why an annotation cannot suppress a check; empty if it can.
+func explainSuppression(code Code, reason string) string {
+	_, exists := FindCheck(code)
+	switch {
+	case !exists:
+		hint := ""
+		if closest := gang.FindClosestMatch(string(code), listCodes()); closest != "" {
+			hint = "; did you mean " + closest + "?"
+		}
+		return fmt.Sprintf("check %q does not exist%s", code, hint)
+	case slices.Contains(unsuppressible, code):
+		return fmt.Sprintf("the check %s reports a rejection and cannot be suppressed", code)
+	case reason == "":
+		return "has no reason; write why the finding does not apply"
+	}
+	return ""
+}
+
+func listCodes() []string {
+	var codes []string
+	for _, check := range Checks() {
+		codes = append(codes, string(check.Code))
+	}
+	return codes
+}
+
+// suppress moves the findings of a check on an object, and returns their number.
+func (r *Report) suppress(o *inputObject, code Code, reason string) int {
+	kept := r.Findings[:0:0]
+	count := 0
+	for _, f := range r.Findings {
+		if f.Code == code && f.Source == o.Document.Source && f.Document == o.Document.Number &&
+			f.Object == o.displayName() && f.Namespace == o.namespace {
+			f.SuppressedBy = reason
+			r.Suppressed = append(r.Suppressed, f)
+			count++
+			continue
+		}
+		kept = append(kept, f)
+	}
+	r.Findings = kept
+	return count
+}
