@@ -9,6 +9,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/policy"
 	"rollcall.training/internal/vet"
 )
 
@@ -19,10 +20,14 @@ type injectOptions struct {
 	output          string
 	includeChildren bool
 	require         bool
+	policy          string
 }
 
 const injectLong = `Print manifests as the webhook would admit them, together with the objects that the
 controller would create. The command does not contact a cluster.
+
+With --policy, the workloads get the defaults of the policy first. The limits of the
+policy are checked by vet --policy.
 
 Documents without the label ` + gang.LabelFramework + ` are printed unchanged.
 The output includes the Service of each gang for information. In a cluster, the
@@ -59,6 +64,8 @@ func newInjectCommand() *cobra.Command {
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputYAML, outputJSON)
 	cmd.Flags().BoolVar(&o.includeChildren, "children", true, "objects that the controller would create")
 	cmd.Flags().BoolVar(&o.require, "require", false, requireUsage)
+	cmd.Flags().StringVar(&o.policy, "policy", "", "policy file whose defaults the workloads get")
+	mustMarkFilename(cmd, "policy", "yaml", "yml")
 	return cmd
 }
 
@@ -78,23 +85,51 @@ func (o injectOptions) runInject(stdin io.Reader, stdout, stderr io.Writer) erro
 	if len(unreadable) > 0 {
 		return newUsageError(unreadable[0])
 	}
-	out, err := o.injectDocuments(docs, engine, stderr)
+	prepare, err := o.newPrepare(docs)
+	if err != nil {
+		return err
+	}
+	out, err := o.injectDocuments(docs, engine, prepare, stderr)
 	if err != nil {
 		return err
 	}
 	return manifest.Write(stdout, manifest.Format(o.output), out)
 }
 
+// newPrepare returns the function that sets the defaults of the policy; nil without a policy. The labels of
+// namespaces are those of the documents.
+func (o injectOptions) newPrepare(docs []*manifest.Document) (manifest.Prepare, error) {
+	if o.policy == "" {
+		return nil, nil
+	}
+	p, err := requirePolicy("--policy", o.policy)
+	if err != nil {
+		return nil, err
+	}
+	namespaces := map[string]map[string]string{}
+	for _, d := range docs {
+		for _, object := range d.Objects() {
+			if object.Kind == "Namespace" {
+				namespaces[object.Name] = object.Labels
+			}
+		}
+	}
+	return func(w gang.Workload) (gang.Warnings, error) {
+		name := w.Meta().Namespace
+		return p.ApplyDefaults(w, policy.Namespace{Name: name, Labels: namespaces[name]})
+	}, nil
+}
+
 // injectDocuments injects the documents and prints warnings and denials to stderr. It returns the
 // documents and the Services of their gangs. The error determines the exit code.
 func (o injectOptions) injectDocuments(
-	docs []*manifest.Document, engine *injectors.Engine, stderr io.Writer,
+	docs []*manifest.Document, engine *injectors.Engine, prepare manifest.Prepare, stderr io.Writer,
 ) ([]*manifest.Document, error) {
 	workloads, denied := 0, 0
 	out := docs
 	objects := manifest.NewObjectSet(docs)
 	for _, d := range docs {
-		injections, err := d.Inject(engine, o.engine.namespace)
+		injections, err := d.Inject(engine, o.engine.namespace, prepare)
 		if err != nil {
 			return nil, newUsageError(addTemplateHint(err, d))
 		}

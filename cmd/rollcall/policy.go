@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"rollcall.training/injectors"
 	"rollcall.training/internal/policy"
@@ -16,16 +17,19 @@ import (
 func newPolicyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Check policies for gangs",
-		Long: `Check the policies that limit the gangs of a cluster. To check manifests against a
-policy, use vet --policy.`,
+		Short: "Check, test and explain policies for gangs",
+		Long: `Check and test the file that limits the gangs of a cluster, and compare it with
+manifests or with a cluster. To check manifests against a policy together with all
+other checks, use vet --policy.`,
 	}
-	cmd.AddCommand(newPolicyCheckCommand())
+	cmd.AddCommand(newPolicyCheckCommand(), newPolicyTestCommand(), newPolicyExplainCommand(),
+		newPolicyAuditCommand(), newPolicyDiffCommand(), newPolicyVAPCommand())
 	return cmd
 }
 
 const policyCheckLong = `Check a policy file: unknown fields, limits that no gang satisfies, expressions that do
-not compile, profiles that are never used. The command does not contact a cluster.
+not compile, profiles that are never used, exemptions that have expired. The command
+does not contact a cluster.
 
 Exit codes:
   0  the policy is valid; advice about parts without an effect can be printed
@@ -34,6 +38,7 @@ Exit codes:
 
 func newPolicyCheckCommand() *cobra.Command {
 	var file string
+	output := outputText
 	cmd := &cobra.Command{
 		Use:     "check -f FILE",
 		Short:   "Check a policy file",
@@ -41,39 +46,79 @@ func newPolicyCheckCommand() *cobra.Command {
 		Example: "  " + programName + " policy check -f policy.yaml",
 		Args:    rejectFileArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
-				return newUsageError(errors.New("--filename: required; use - for standard input"))
-			}
-			return checkPolicy(file, cmd.InOrStdin(), cmd.OutOrStdout())
+			return checkPolicy(file, output, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVarP(&file, "filename", "f", "", "policy file, or - for standard input")
-	mustMarkFilename(cmd, "filename", "yaml", "yml")
+	addPolicyFileFlag(cmd, &file, "filename", "f")
+	addChoiceFlag(cmd, &output, "output", "o", "output format", outputText, outputJSON)
 	return cmd
 }
 
+// addPolicyFileFlag adds a flag for the path of a policy file.
+func addPolicyFileFlag(cmd *cobra.Command, file *string, name, shorthand string) {
+	cmd.Flags().StringVarP(file, name, shorthand, "", "policy file, or - for standard input")
+	mustMarkFilename(cmd, name, "yaml", "yml")
+}
+
 // checkPolicy prints the problems of a policy file.
-func checkPolicy(path string, stdin io.Reader, out io.Writer) error {
+func checkPolicy(path, output string, stdin io.Reader, out io.Writer) error {
 	p, problems, err := readPolicy(path, stdin)
 	if err != nil {
 		return newUsageError(err)
 	}
-	for _, problem := range problems {
-		kind := "error"
-		if problem.Advice {
-			kind = "advice"
+	if p != nil {
+		for _, e := range p.Expired(clock.RealClock{}.Now()) {
+			problems = append(problems, policy.Problem{
+				Source: path, Path: "exemptions", Advice: true,
+				Message: fmt.Sprintf("the exemption of %s in %s ended after %s; remove it", e.Rule, e.Namespace, e.Until),
+			})
 		}
-		fmt.Fprintf(out, "%s: %s\n", kind, problem)
+	}
+	if err := printProblems(out, output, problems); err != nil {
+		return err
 	}
 	if p == nil {
-		return exitError{error: errors.New(""), code: 1}
+		return errFindings
 	}
 	return nil
+}
+
+// problemJSON is the JSON format of a problem. Its fields are stable.
+type problemJSON struct {
+	Severity string `json:"severity"`
+	Source   string `json:"source"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	Path     string `json:"path,omitempty"`
+	Message  string `json:"message"`
+}
+
+func printProblems(out io.Writer, output string, problems []policy.Problem) error {
+	list := []problemJSON{}
+	for _, p := range problems {
+		severity := "error"
+		if p.Advice {
+			severity = "advice"
+		}
+		if output == outputText {
+			fmt.Fprintf(out, "%s: %s\n", severity, p)
+		}
+		list = append(list, problemJSON{
+			Severity: severity, Source: p.Source, Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message,
+		})
+	}
+	if output == outputText {
+		return nil
+	}
+	return printJSON(out, map[string]any{"problems": list}, "  ")
 }
 
 // readPolicy reads a policy file, or standard input for "-". The policy is nil if it is invalid. The
 // error reports a file that cannot be read.
 func readPolicy(path string, stdin io.Reader) (*policy.Policy, []policy.Problem, error) {
+	if path == "" {
+		return nil, nil, errors.New("--filename: required; use - for standard input")
+	}
 	source, input := "standard input", stdin
 	if path != "-" {
 		f, err := os.Open(path)
@@ -91,17 +136,28 @@ func readPolicy(path string, stdin io.Reader) (*policy.Policy, []policy.Problem,
 	return p, problems, nil
 }
 
-// requirePolicy reads the valid policy of a flag. The error lists the problems of the file.
-func requirePolicy(path string) (*policy.Policy, error) {
-	p, problems, err := readPolicy(path, strings.NewReader("")) // standard input contains manifests
-	if err != nil || p != nil {
-		return p, err
+// requirePolicy reads the valid policy of a flag or an argument. Standard input contains manifests. The error
+// is a usage error and lists the problems of the file.
+func requirePolicy(name, path string) (*policy.Policy, error) {
+	return requirePolicyFrom(name, path, strings.NewReader(""))
+}
+
+func requirePolicyFrom(name, path string, stdin io.Reader) (*policy.Policy, error) {
+	if path == "" {
+		return nil, newUsageError(fmt.Errorf("%s: required", name))
 	}
-	lines := []string{"--policy: the policy is invalid:"}
+	p, problems, err := readPolicy(path, stdin)
+	if err != nil {
+		return nil, newUsageError(err)
+	}
+	if p != nil {
+		return p, nil
+	}
+	lines := []string{name + ": the policy is invalid:"}
 	for _, problem := range problems {
 		if !problem.Advice {
 			lines = append(lines, "  "+problem.String())
 		}
 	}
-	return nil, errors.New(strings.Join(lines, "\n"))
+	return nil, newUsageError(errors.New(strings.Join(lines, "\n")))
 }

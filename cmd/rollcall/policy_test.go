@@ -22,13 +22,13 @@ func TestPolicyCheck(t *testing.T) {
 		},
 		"an invalid policy": {
 			args: []string{"-f", "-"}, stdin: header + "cluster: {limits: {sizes: {max: 8}}}", code: 1,
-			stdout: "error: standard input:3: cluster.limits.sizes: unknown field; did you mean size?\n",
+			stdout: "error: standard input:3:20: cluster.limits.sizes: unknown field; did you mean size?\n",
 		},
 		"a policy with a part without an effect": {
 			args: []string{"-f", "-"},
 			stdin: header + "cluster: {limits: {size: {max: 8}}}\n" +
 				"profiles: [{name: a, namespaces: {names: [a]}, limits: {size: {max: 9}}}]",
-			stdout: "advice: standard input:4: profiles[0].limits.size.max: has no effect above 8, the limit of the cluster\n",
+			stdout: "advice: standard input:4:64: profiles[0].limits.size.max: has no effect above 8, the limit of the cluster\n",
 		},
 		"a file that does not exist": {args: []string{"-f", filepath.Join(t.TempDir(), "p.yaml")}, code: exitUsage},
 		"no file":                    {code: exitUsage},

@@ -123,14 +123,18 @@ func (o vetOptions) vetFiles(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return newUsageError(err)
 	}
-	report := vet.Run(docs, unreadable, options)
+	return o.printAndJudge(stdout, vet.Run(docs, unreadable, options), len(unreadable))
+}
+
+// printAndJudge prints a report. The error determines the exit code.
+func (o vetOptions) printAndJudge(stdout io.Writer, report vet.Report, unreadable int) error {
 	if err := o.printReport(stdout, report); err != nil {
 		return newUsageError(err)
 	}
 	switch {
-	case len(unreadable) > 0:
+	case unreadable > 0:
 		return newUsageError(fmt.Errorf("%s could not be read; all others were checked",
-			formatCount(len(unreadable), "document")))
+			formatCount(unreadable, "document")))
 	case slices.ContainsFunc(report.Findings, o.causesFailure):
 		return errFindings
 	case o.require && report.Workloads == 0:
@@ -152,7 +156,7 @@ func (o vetOptions) runOptions() (vet.Options, error) {
 	}
 	options := vet.Options{Engine: engine, Namespace: o.engine.namespace, Now: clock.RealClock{}.Now()}
 	if o.policy != "" {
-		if options.Policy, err = requirePolicy(o.policy); err != nil {
+		if options.Policy, err = requirePolicy("--policy", o.policy); err != nil {
 			return vet.Options{}, err
 		}
 	}

@@ -28,7 +28,10 @@ type Injection struct {
 // a namespace is injected as if it were in the given namespace, but its manifest remains without one.
 // A denied workload remains unchanged, and its denial is in the result. The error reports a labeled
 // object that cannot be decoded.
-func (d *Document) Inject(engine *injectors.Engine, namespace string) ([]Injection, error) {
+//
+// The function prepare changes each workload before the injection, such as by the defaults of a policy; it
+// can be nil. Its error is a denial.
+func (d *Document) Inject(engine *injectors.Engine, namespace string, prepare Prepare) ([]Injection, error) {
 	var injections []Injection
 	var ops []jsonpatch2.Operation
 	for object := range d.rawObjects() {
@@ -47,8 +50,11 @@ func (d *Document) Inject(engine *injectors.Engine, namespace string) ([]Injecti
 			w.Meta().Namespace = namespace
 		}
 		before := w.DeepCopy()
-		injection.Result, injection.Err = engine.Inject(*w)
+		injection.inject(engine, *w, prepare)
 		injections = append(injections, injection)
+		if injection.Err != nil {
+			continue
+		}
 		for _, op := range plan.Diff(object.text, before.Object(), w.Object()) {
 			op.Path = object.pointer + op.Path
 			ops = append(ops, op)
@@ -58,6 +64,22 @@ func (d *Document) Inject(engine *injectors.Engine, namespace string) ([]Injecti
 		return injections, fmt.Errorf("patching %s: %w", d, err)
 	}
 	return injections, nil
+}
+
+// Prepare changes a workload in place, and returns warnings.
+type Prepare func(gang.Workload) (gang.Warnings, error)
+
+// inject prepares and injects a workload in place, and sets the result.
+func (i *Injection) inject(engine *injectors.Engine, w gang.Workload, prepare Prepare) {
+	var warnings gang.Warnings
+	if prepare != nil {
+		if warnings, i.Err = prepare(w); i.Err != nil {
+			i.Reason = gang.ReasonInvalid
+			return
+		}
+	}
+	i.Result, i.Err = engine.Inject(w)
+	i.Warnings = append(warnings, i.Warnings...)
 }
 
 // decodeLabeled decodes a labeled workload. It returns nil for all other objects without decoding

@@ -95,41 +95,46 @@ func (d DefaultValue[T]) MarshalJSON() ([]byte, error) {
 // defaultField is a default with its key in the file.
 type defaultField struct {
 	plan.FieldDefault
-	key    string // the path below defaults
+	key    string // the path below defaults, as users read it
+	path   string // the path below defaults, as the reader of files needs it
 	locked bool
+	shown  any // the value, as in the file
+	line   int // in the file
 }
 
 // list returns the defaults in the order of the documentation. The source of each is the scope.
 func (d Defaults) list(scope string) []defaultField {
 	var fields []defaultField
-	add := func(key string, kind plan.DefaultKind, name, value string, locked bool) {
+	add := func(key string, kind plan.DefaultKind, name, value string, locked bool, shown any) {
 		fields = append(fields, defaultField{
 			FieldDefault: plan.FieldDefault{Kind: kind, Name: name, Value: value, Source: "policy:" + scope},
-			key:          key, locked: locked,
+			key:          key, path: key, locked: locked,
 		})
 	}
 	for key, v := range map[string]*DefaultValue[Duration]{"runtime": d.Runtime, "ttl": d.TTL} {
 		if v != nil {
-			add(key, plan.DefaultKind(key), "", formatInt(int64(v.Value.value.Seconds())), v.Locked)
+			add(key, plan.DefaultKind(key), "", formatInt(int64(v.Value.value.Seconds())), v.Locked, v.Value)
 		}
 	}
 	if d.Restarts != nil {
-		add("restarts", plan.DefaultRestarts, "", formatInt(d.Restarts.Value), d.Restarts.Locked)
+		add("restarts", plan.DefaultRestarts, "", formatInt(d.Restarts.Value), d.Restarts.Locked, d.Restarts.Value)
 	}
 	for key, v := range map[string]*DefaultValue[string]{"queue": d.Queue, "priorityClass": d.PriorityClass} {
 		if v != nil {
-			add(key, plan.DefaultKind(key), "", v.Value, v.Locked)
+			add(key, plan.DefaultKind(key), "", v.Value, v.Locked, v.Value)
 		}
 	}
 	for _, m := range d.maps() {
 		for _, name := range slices.Sorted(maps.Keys(m.values)) {
-			add(m.key+"."+name, m.kind, name, m.values[name].Value, m.values[name].Locked)
+			v := m.values[name]
+			add(m.key+"."+name, m.kind, name, v.Value, v.Locked, v.Value)
+			fields[len(fields)-1].path = m.key + "[" + name + "]"
 		}
 	}
 	for i, t := range d.Tolerations {
 		text, err := json.Marshal(t)
 		if err == nil { // a toleration has only texts and numbers
-			add(fmt.Sprintf("tolerations[%d]", i), plan.DefaultToleration, "", string(text), false)
+			add(fmt.Sprintf("tolerations[%d]", i), plan.DefaultToleration, "", string(text), false, t)
 		}
 	}
 	slices.SortStableFunc(fields, func(a, b defaultField) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })

@@ -21,6 +21,7 @@ import (
 // Policy is a valid policy file. It is immutable and safe for concurrent use. A nil Policy has no
 // limits.
 type Policy struct {
+	source  string // the name of the file
 	file    File
 	digest  string
 	scopes  []scope // cluster first, then the profiles in their order
@@ -41,6 +42,8 @@ type check struct {
 	run  func(*evaluation) []violation
 	// applies reports whether the check concerns a gang; nil for all gangs of the scope.
 	applies func(*evaluation) bool
+	value   any // the limit, the rule or the default, as in the file
+	line    int // in the file
 }
 
 // evaluation is the judgment of one input. All rules read the same variables.
@@ -85,35 +88,44 @@ func (p *Policy) compile(r *reader) {
 	}
 	sum := sha256.Sum256(text)
 	p.digest = hex.EncodeToString(sum[:6])
-	p.scopes = append(p.scopes, p.compileScope(ClusterScope, p.file.Mode, p.file.Cluster))
-	for _, profile := range p.file.Profiles {
-		p.scopes = append(p.scopes, p.compileScope(profile.Name, defaultMode(profile.Mode, p.file.Mode), profile.Scope))
+	p.source = r.source
+	p.scopes = append(p.scopes, r.compileScope(ClusterScope, "cluster", p.file.Mode, p.file.Cluster))
+	for i, profile := range p.file.Profiles {
+		mode := defaultMode(profile.Mode, p.file.Mode)
+		p.scopes = append(p.scopes, r.compileScope(profile.Name, fmt.Sprintf("profiles[%d]", i), mode, profile.Scope))
 	}
 }
 
-func (p *Policy) compileScope(name string, mode Mode, s Scope) scope {
+// compileScope returns the compiled scope with the given path in the file.
+func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	compiled := scope{name: name, defaults: s.Defaults.list(name)}
-	add := func(key string, own Mode, run func(*evaluation) []violation) {
-		if effective := defaultMode(own, defaultMode(mode, ModeEnforce)); effective != ModeOff {
-			compiled.checks = append(compiled.checks, check{name: name + "/" + key, mode: effective, run: run})
+	add := func(key, keyPath string, own Mode, value any, c check) {
+		if c.mode = defaultMode(own, defaultMode(mode, ModeEnforce)); c.mode != ModeOff {
+			c.name, c.value, c.line = name+"/"+key, value, r.lineOf(path+"."+keyPath)
+			compiled.checks = append(compiled.checks, c)
 		}
 	}
 	for _, l := range s.Limits.list() {
-		add(l.key, l.mode(), func(e *evaluation) []violation { return l.check(e.Facts) })
+		add(l.key, "limits."+l.key, l.mode(), l.limit, check{run: func(e *evaluation) []violation { return l.check(e.Facts) }})
 	}
-	for _, rule := range s.Rules {
-		before := len(compiled.checks)
-		add(rule.Name, rule.Mode, rule.check)
-		if len(compiled.checks) > before {
-			compiled.checks[before].applies = rule.applies
-		}
+	for i, rule := range s.Rules {
+		add(rule.Name, fmt.Sprintf("rules[%d]", i), rule.Mode, rule, check{run: rule.check, applies: rule.applies})
 	}
-	for _, d := range compiled.defaults {
+	for i, d := range compiled.defaults {
+		compiled.defaults[i].line = r.lineOf(path + ".defaults." + d.path)
 		if d.locked {
-			add(d.checkName(), "", d.checkLocked)
+			add(d.checkName(), "defaults."+d.path, "", d.shown, check{run: d.checkLocked})
 		}
 	}
 	return compiled
+}
+
+// lineOf returns the line of a field in the file.
+func (r *reader) lineOf(path string) int {
+	if r.object.Document == nil {
+		return 0 // an empty file
+	}
+	return r.object.Line(path)
 }
 
 func defaultMode(own, inherited Mode) Mode {

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/manifest"
+)
+
+// policyInput are the flags for the workloads that a policy judges: files, or a cluster.
+type policyInput struct {
+	files       []string
+	fromCluster bool
+	cluster     clusterFlags
+}
+
+func (i *policyInput) addFlags(cmd *cobra.Command) {
+	addFilenameFlag(cmd, &i.files, "filename", "f", filenameUsage)
+	cmd.Flags().BoolVar(&i.fromCluster, "cluster", false, "the workloads of a cluster")
+	i.cluster.addFlags(cmd)
+	i.cluster.addAllNamespacesFlag(cmd.Flags(), "with --cluster, workloads")
+}
+
+// read returns the documents of the files or of the cluster. The error has the exit code.
+func (i *policyInput) read(ctx context.Context, stdin io.Reader) ([]*manifest.Document, error) {
+	if i.fromCluster == (len(i.files) > 0) {
+		return nil, newUsageError(errNoPolicyInput)
+	}
+	if !i.fromCluster {
+		docs, unreadable, err := readManifests(i.files, stdin)
+		if err == nil && len(unreadable) > 0 {
+			err = unreadable[0]
+		}
+		return docs, newUsageError(err)
+	}
+	config, namespace, err := i.cluster.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client of the cluster: %w", err)
+	}
+	return readCluster(ctx, client, namespace)
+}
+
+// readCluster returns the labeled workloads of a namespace, or of all namespaces if it is empty, and the
+// namespaces. Without the permission to read a namespace, no profile that selects labels matches.
+func readCluster(ctx context.Context, client kubernetes.Interface, namespace string) ([]*manifest.Document, error) {
+	labeled := metav1.ListOptions{LabelSelector: gang.LabelFramework}
+	jobs, err := client.BatchV1().Jobs(namespace).List(ctx, labeled)
+	if err != nil {
+		return nil, fmt.Errorf("listing Jobs: %w", err)
+	}
+	sets, err := client.AppsV1().StatefulSets(namespace).List(ctx, labeled)
+	if err != nil {
+		return nil, fmt.Errorf("listing StatefulSets: %w", err)
+	}
+	var docs []*manifest.Document
+	add := func(kind, apiVersion string, o runtime.Object, meta metav1.Object) error {
+		o.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
+		meta.SetManagedFields(nil)
+		d, err := manifest.NewDocument("cluster", o)
+		docs = append(docs, d)
+		return err
+	}
+	namespaces, err := listNamespaces(ctx, client, namespace)
+	if err != nil {
+		return nil, err
+	}
+	for j := range namespaces {
+		if err := add("Namespace", "v1", &namespaces[j], &namespaces[j]); err != nil {
+			return nil, err
+		}
+	}
+	for j := range jobs.Items {
+		if err := add("Job", "batch/v1", &jobs.Items[j], &jobs.Items[j]); err != nil {
+			return nil, err
+		}
+	}
+	for j := range sets.Items {
+		if err := add("StatefulSet", "apps/v1", &sets.Items[j], &sets.Items[j]); err != nil {
+			return nil, err
+		}
+	}
+	return docs, nil
+}
+
+// listNamespaces returns one namespace, or all namespaces if the name is empty.
+func listNamespaces(ctx context.Context, client kubernetes.Interface, name string) ([]corev1.Namespace, error) {
+	if name == "" {
+		list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("listing namespaces: %w", err)
+		}
+		return list.Items, nil
+	}
+	namespace, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	return []corev1.Namespace{*namespace}, nil
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/policy"
+	"rollcall.training/internal/verdict"
+)
+
+// policyTestOptions are the flags of rollcall policy test.
+type policyTestOptions struct {
+	coverage bool
+	output   string
+}
+
+const policyTestLong = `Run test cases for a policy. A file of the kind GangPolicyTest names the policy, and
+its cases name manifests and the expected outcome: whether the webhook admits them, the
+findings, and the values of fields after admission. A case can also contain an update.
+A directory is searched for files of the kind. The command does not contact a cluster.
+
+Every limit, every rule and every locked default needs a gang that satisfies it and a
+gang that violates it. --coverage=false turns this requirement off.
+
+Exit codes:
+  0  all cases pass, and they cover all rules
+  1  a case fails, or a rule is not covered
+  2  the command is invalid, or a file cannot be read`
+
+func newPolicyTestCommand() *cobra.Command {
+	o := policyTestOptions{coverage: true, output: outputText}
+	cmd := &cobra.Command{
+		Use:     "test FILE|DIRECTORY...",
+		Short:   "Run test cases for a policy",
+		Long:    policyTestLong,
+		Example: "  " + programName + " policy test tests/",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.runSuites(args, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&o.coverage, "coverage", true, "failure if a rule has no passing or no failing case")
+	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON)
+	return cmd
+}
+
+// suiteResult is the JSON format of the result of a file with test cases.
+type suiteResult struct {
+	Source string `json:"source"`
+	verdict.Result
+}
+
+// coverageResult is the JSON format of the coverage of a policy.
+type coverageResult struct {
+	Policy string        `json:"policy"`
+	Rules  int           `json:"rules"`
+	Gaps   []verdict.Gap `json:"gaps"`
+}
+
+// runSuites runs all files and prints the results. The coverage is that of all files of one policy.
+func (o policyTestOptions) runSuites(names []string, out io.Writer) error {
+	paths, err := listSuites(names)
+	if err != nil {
+		return newUsageError(err)
+	}
+	var results []suiteResult
+	coverage := map[string]verdict.Coverage{}
+	var policies []string
+	for _, path := range paths {
+		policyPath, result, err := runSuite(path)
+		if err != nil {
+			return newUsageError(err)
+		}
+		results = append(results, suiteResult{Source: path, Result: result})
+		if merged, ok := coverage[policyPath]; ok {
+			coverage[policyPath] = merged.Merge(result.Coverage)
+			continue
+		}
+		coverage[policyPath], policies = result.Coverage, append(policies, policyPath)
+	}
+	var covered []coverageResult
+	for _, path := range policies {
+		if o.coverage {
+			covered = append(covered, coverageResult{
+				Policy: path, Rules: coverage[path].Count(), Gaps: append([]verdict.Gap{}, coverage[path].Gaps()...),
+			})
+		}
+	}
+	return o.printSuites(out, results, covered)
+}
+
+// listSuites returns the files, and those of the kind GangPolicyTest in the directories.
+func listSuites(names []string) ([]string, error) {
+	var suites []string
+	for _, name := range names {
+		paths, err := listManifestFiles(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(paths) == 1 && paths[0] == name {
+			suites = append(suites, name)
+			continue
+		}
+		found := false
+		for _, path := range paths {
+			docs, _, err := readFile(path)
+			if err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(docs, isSuite) {
+				suites, found = append(suites, path), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("directory %s has no file of the kind %s", name, verdict.SuiteKind)
+		}
+	}
+	return suites, nil
+}
+
+func isSuite(d *manifest.Document) bool {
+	return slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool { return o.Kind == verdict.SuiteKind })
+}
+
+// runSuite runs one file, and returns the path of its policy and the result.
+func runSuite(path string) (string, verdict.Result, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", verdict.Result{}, fmt.Errorf("opening test cases: %w", err)
+	}
+	suite, err := verdict.ReadSuite(path, text)
+	if err != nil {
+		return "", verdict.Result{}, err
+	}
+	directory := filepath.Dir(path)
+	policyPath := filepath.Join(directory, suite.Policy)
+	p, err := requirePolicy(path, policyPath)
+	if err != nil {
+		return "", verdict.Result{}, err
+	}
+	var inputs []verdict.Input
+	for _, c := range suite.Cases {
+		input, err := readCase(directory, c)
+		if err != nil {
+			return "", verdict.Result{}, fmt.Errorf("%s: case %q: %w", path, c.Name, err)
+		}
+		inputs = append(inputs, input)
+	}
+	return policyPath, suite.Run(newVerdictOptions(p), inputs), nil
+}
+
+// newVerdictOptions returns the options for a policy at the current time.
+func newVerdictOptions(p *policy.Policy) verdict.Options {
+	return verdict.Options{
+		Engine: injectors.NewEngine(injectors.Builtin(), gang.Config{}), Policy: p, Now: clock.RealClock{}.Now(),
+	}
+}
+
+// readCase reads the manifests of a case.
+func readCase(directory string, c verdict.Case) (verdict.Input, error) {
+	read := func(names []string) ([]*manifest.Document, error) {
+		var paths []string
+		for _, name := range names {
+			paths = append(paths, filepath.Join(directory, name))
+		}
+		docs, unreadable, err := readManifests(paths, strings.NewReader(""))
+		if err == nil && len(unreadable) > 0 {
+			err = unreadable[0]
+		}
+		return docs, err
+	}
+	files, err := read(c.Files)
+	if err != nil {
+		return verdict.Input{}, err
+	}
+	update, err := read(c.Update)
+	return verdict.Input{Files: files, Update: update}, err
+}
+
+// printSuites prints the results. The error determines the exit code.
+func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, covered []coverageResult) error {
+	cases, failed, gaps := 0, 0, 0
+	for _, r := range results {
+		for _, c := range r.Cases {
+			cases++
+			if len(c.Differences) > 0 {
+				failed++
+			}
+		}
+	}
+	for _, c := range covered {
+		gaps += len(c.Gaps)
+	}
+	var err error
+	if o.output == outputJSON {
+		err = printJSON(out, map[string]any{"suites": results, "coverage": covered}, "  ")
+	} else {
+		printSuitesAsText(out, results, covered)
+		fmt.Fprintf(out, "%s, %d failed\n", formatCount(cases, "case"), failed)
+	}
+	if err == nil && failed+gaps > 0 {
+		return errFindings
+	}
+	return err
+}
+
+func printSuitesAsText(out io.Writer, results []suiteResult, covered []coverageResult) {
+	for _, r := range results {
+		for _, c := range r.Cases {
+			if len(c.Differences) == 0 {
+				continue
+			}
+			fmt.Fprintf(out, "FAIL %s: %s\n", r.Source, c.Name)
+			for _, d := range c.Differences {
+				fmt.Fprintln(out, "     "+d)
+			}
+		}
+	}
+	for _, c := range covered {
+		for _, gap := range c.Gaps {
+			fmt.Fprintf(out, "FAIL %s: %s has no case with the outcome %s\n", c.Policy, gap.Rule, strings.Join(gap.Missing, " or "))
+		}
+		fmt.Fprintf(out, "%s: %d of %s covered\n", c.Policy, c.Rules-len(c.Gaps), formatCount(c.Rules, "rule"))
+	}
+}
