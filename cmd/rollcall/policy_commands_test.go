@@ -48,7 +48,8 @@ func TestExamplePolicy(t *testing.T) {
 	if out, code := runPolicy(t, "", "check", "-f", examplePolicy); code != 0 || strings.Contains(out, "error") {
 		t.Errorf("check: exit code %d: %s", code, out)
 	}
-	if out, code := runPolicy(t, "", "test", "../../examples/policy"); code != 0 || !strings.Contains(out, "18 of 18 rules") {
+	out, code := runPolicy(t, "", "test", "../../examples/policy")
+	if code != 0 || !strings.Contains(out, "18 of 18 rules") {
 		t.Errorf("test: exit code %d: %s", code, out)
 	}
 }
@@ -111,10 +112,14 @@ spec:
 			suite: "date: '2020-01-01'\ncases: [{name: a, files: [job.yaml], want: {admitted: true, findings: []}}]",
 			want:  "has no case", code: 1,
 		},
-		"an unknown field":           {suite: "cases: [{name: a, file: job.yaml}]", want: "cases[0].file: unknown field", code: 2},
-		"a case without files":       {suite: "cases: [{name: a}]", want: "cases[0].files: is required", code: 2},
-		"a case without a verdict":   {suite: "cases: [{name: a, files: [job.yaml]}]", want: "want.admitted: is required", code: 2},
-		"a file that does not exist": {suite: "cases: [{name: a, files: [b.yaml], want: {admitted: true}}]", want: "b.yaml", code: 2},
+		"an unknown field":     {suite: "cases: [{name: a, file: job.yaml}]", want: "cases[0].file: unknown field", code: 2},
+		"a case without files": {suite: "cases: [{name: a}]", want: "cases[0].files: is required", code: 2},
+		"a case without a verdict": {
+			suite: "cases: [{name: a, files: [job.yaml]}]", want: "want.admitted: is required", code: 2,
+		},
+		"a file that does not exist": {
+			suite: "cases: [{name: a, files: [b.yaml], want: {admitted: true}}]", want: "b.yaml", code: 2,
+		},
 		"a policy that is not valid": {
 			policy: "mode: deny", suite: "cases: [{name: a, files: [job.yaml], want: {admitted: true}}]",
 			want: "the policy is invalid", code: 2,
@@ -170,14 +175,19 @@ func TestPolicyExplain(t *testing.T) {
 		code int
 	}{
 		"labels of the namespace select the profile": {
-			args: []string{"-n", "play", "--namespace-labels", "workload=interactive"}, want: "Namespace play: profile interactive",
+			args: []string{"-n", "play", "--namespace-labels", "workload=interactive"},
+			want: "Namespace play: profile interactive",
 		},
 		"a selected profile holds in addition": {
 			args: []string{"-n", "research-a", "--profile", "infiniband"}, want: "infiniband/defaults.env.NCCL_IB_HCA",
 		},
-		"an exemption":                     {args: []string{"-n", "research-llm"}, want: "Exempt from research/gpus until 2027-03-31"},
-		"a profile that is not selectable": {args: []string{"-n", "a", "--profile", "research"}, want: "they can select: infiniband", code: 1},
-		"no namespace":                     {want: "--namespace: required", code: exitUsage},
+		"an exemption": {
+			args: []string{"-n", "research-llm"}, want: "Exempt from research/gpus until 2027-03-31",
+		},
+		"a profile that is not selectable": {
+			args: []string{"-n", "a", "--profile", "research"}, want: "they can select: infiniband", code: 1,
+		},
+		"no namespace": {want: "--namespace: required", code: exitUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, code := runPolicy(t, "", append([]string{"explain", "-f", examplePolicy}, test.args...)...)
@@ -208,8 +218,10 @@ func TestPolicyDiff(t *testing.T) {
 		"a stricter policy": {
 			policy: "cluster: {limits: {size: {max: 1}}}", want: "is denied by the new policy only", code: 1,
 		},
-		"another mode":      {policy: "cluster: {limits: {size: {max: 1, mode: warn}}}", want: "has other findings", code: 1},
-		"another default":   {policy: "cluster: {defaults: {runtime: 1h}}", want: "fields: /spec/activeDeadlineSeconds", code: 1},
+		"another mode": {policy: "cluster: {limits: {size: {max: 1, mode: warn}}}", want: "has other findings", code: 1},
+		"another default": {
+			policy: "cluster: {defaults: {runtime: 1h}}", want: "fields: /spec/activeDeadlineSeconds", code: 1,
+		},
 		"an invalid policy": {policy: "mode: deny", want: "the policy is invalid", code: exitUsage},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,7 +69,8 @@ func (o policyDiffOptions) diff(ctx context.Context, oldPath, newPath string, st
 	}
 	changes := verdict.Compare(options, before, after, workloads)
 	if o.output == outputJSON {
-		err = printJSON(out, map[string]any{"workloads": len(workloads), "changes": append([]verdict.Change{}, changes...)}, "  ")
+		list := append([]verdict.Change{}, changes...) // not null
+		err = printJSON(out, map[string]any{"workloads": len(workloads), "changes": list}, "  ")
 	} else {
 		printChanges(out, len(workloads), changes)
 	}

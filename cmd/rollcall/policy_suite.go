@@ -228,7 +228,8 @@ func printSuitesAsText(out io.Writer, results []suiteResult, covered []coverageR
 	}
 	for _, c := range covered {
 		for _, gap := range c.Gaps {
-			fmt.Fprintf(out, "FAIL %s: %s has no case with the outcome %s\n", c.Policy, gap.Rule, strings.Join(gap.Missing, " or "))
+			missing := strings.Join(gap.Missing, " or ")
+			fmt.Fprintf(out, "FAIL %s: %s has no case with the outcome %s\n", c.Policy, gap.Rule, missing)
 		}
 		fmt.Fprintf(out, "%s: %d of %s covered\n", c.Policy, c.Rules-len(c.Gaps), formatCount(c.Rules, "rule"))
 	}

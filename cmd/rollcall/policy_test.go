@@ -28,7 +28,8 @@ func TestPolicyCheck(t *testing.T) {
 			args: []string{"-f", "-"},
 			stdin: header + "cluster: {limits: {size: {max: 8}}}\n" +
 				"profiles: [{name: a, namespaces: {names: [a]}, limits: {size: {max: 9}}}]",
-			stdout: "advice: standard input:4:64: profiles[0].limits.size.max: has no effect above 8, the limit of the cluster\n",
+			stdout: "advice: standard input:4:64: profiles[0].limits.size.max: has no effect above 8, " +
+				"the limit of the cluster\n",
 		},
 		"a file that does not exist": {args: []string{"-f", filepath.Join(t.TempDir(), "p.yaml")}, code: exitUsage},
 		"no file":                    {code: exitUsage},

@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,8 +67,8 @@ func (d *DefaultValue[T]) UnmarshalJSON(text []byte) error {
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&object); err != nil || object.Value == nil {
-			d.err = fmt.Errorf("must be a value, or {value: …, locked: true}")
-			return nil
+			d.err = errors.New("must be a value, or {value: …, locked: true}")
+			return nil //nolint:nilerr // validation reports d.err with the path of the field
 		}
 		d.Locked, text = object.Locked, object.Value
 	}
@@ -108,7 +109,7 @@ func (d Defaults) list(scope string) []defaultField {
 	add := func(key string, kind plan.DefaultKind, name, value string, locked bool, shown any) {
 		fields = append(fields, defaultField{
 			FieldDefault: plan.FieldDefault{Kind: kind, Name: name, Value: value, Source: "policy:" + scope},
-			key:          key, path: key, locked: locked,
+			key:          key, path: key, locked: locked, shown: shown,
 		})
 	}
 	for key, v := range map[string]*DefaultValue[Duration]{"runtime": d.Runtime, "ttl": d.TTL} {

@@ -116,7 +116,8 @@ limits:
 		},
 		"what the user sets is never replaced": {
 			job: strings.NewReplacer("  labels: {", "  labels: {cost-center: '1', kueue.x-k8s.io/queue-name: own, ",
-				"  completionMode", "  activeDeadlineSeconds: 60\n  ttlSecondsAfterFinished: 0\n  backoffLimit: 2\n  completionMode",
+				"  completionMode", "  activeDeadlineSeconds: 60\n  ttlSecondsAfterFinished: 0\n"+
+					"  backoffLimit: 2\n  completionMode",
 				"      restartPolicy: Never", "      restartPolicy: Never\n      priorityClassName: own\n"+
 					"      tolerations: [{key: nvidia.com/gpu}]",
 				"        resources", "        env:\n        - {name: NCCL_DEBUG, value: ''}\n"+
@@ -223,8 +224,8 @@ func TestDefaultsBesideEnvFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"spec.template.spec.containers[0].envFrom[0]: may contain NCCL_DEBUG, so the default \"INFO\" of the " +
-		"policy is not set; set the variable in env"}
+	want := []string{"spec.template.spec.containers[0].envFrom[0]: may contain NCCL_DEBUG, so the default " +
+		"\"INFO\" of the policy is not set; set the variable in env"}
 	if diff := cmp.Diff(want, warnings.Strings()); diff != "" {
 		t.Error("warnings (-want +got):\n" + diff)
 	}
@@ -249,8 +250,8 @@ func TestLockedDefaults(t *testing.T) {
 	other := strings.NewReplacer("      restartPolicy: Never", "      restartPolicy: Never\n      priorityClassName: high",
 		"        resources", "        env: [{name: NCCL_DEBUG, value: INFO}]\n        resources").Replace(bigJob)
 	want := []string{
-		"cluster/defaults.env.NCCL_DEBUG spec.template.spec.containers[0].env[NCCL_DEBUG]: is not allowed, because the policy " +
-			`locks the value; use "WARN", or remove the field (policy cluster/defaults.env.NCCL_DEBUG)`,
+		"cluster/defaults.env.NCCL_DEBUG spec.template.spec.containers[0].env[NCCL_DEBUG]: is not allowed, because the " +
+			`policy locks the value; use "WARN", or remove the field (policy cluster/defaults.env.NCCL_DEBUG)`,
 		"cluster/defaults.priorityClass spec.template.spec.priorityClassName: is not allowed, because the policy locks the " +
 			`value; use "batch", or remove the field (policy cluster/defaults.priorityClass)`,
 	}

@@ -110,11 +110,12 @@ func TestPodLimits(t *testing.T) {
 		},
 		"a restart policy that is not allowed": {
 			limits: "restarts: {policies: [never, pod]}",
-			findings: []string{"cluster/restarts metadata.annotations[rollcall.training/restart-policy]: gang is not allowed as " +
-				"the restart policy; allowed are never, pod (policy cluster/restarts)"},
+			findings: []string{"cluster/restarts metadata.annotations[rollcall.training/restart-policy]: gang is not allowed " +
+				"as the restart policy; allowed are never, pod (policy cluster/restarts)"},
 		},
 		"a runtime below the minimum": {
-			limits: "runtime: {min: 1h}", replace: []string{"  parallelism: 96", "  parallelism: 96\n  activeDeadlineSeconds: 60"},
+			limits:  "runtime: {min: 1h}",
+			replace: []string{"  parallelism: 96", "  parallelism: 96\n  activeDeadlineSeconds: 60"},
 			findings: []string{"cluster/runtime spec.activeDeadlineSeconds: makes the maximum runtime 1m, at least 1h is " +
 				"required; set at least 3600 (policy cluster/runtime)"},
 		},

@@ -106,7 +106,8 @@ func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 		}
 	}
 	for _, l := range s.Limits.list() {
-		add(l.key, "limits."+l.key, l.mode(), l.limit, check{run: func(e *evaluation) []violation { return l.check(e.Facts) }})
+		run := func(e *evaluation) []violation { return l.check(e.Facts) }
+		add(l.key, "limits."+l.key, l.mode(), l.limit, check{run: run})
 	}
 	for i, rule := range s.Rules {
 		add(rule.Name, fmt.Sprintf("rules[%d]", i), rule.Mode, rule, check{run: rule.check, applies: rule.applies})

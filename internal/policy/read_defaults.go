@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -41,23 +43,13 @@ var requiredVariables = sync.OnceValue(func() map[string]bool {
 
 // validateDefaults reports the mistakes of defaults in themselves.
 func (r *reader) validateDefaults(path string, d Defaults) {
-	for key, v := range map[string]*DefaultValue[Duration]{"runtime": d.Runtime, "ttl": d.TTL} {
-		if v != nil && v.Value.err != nil {
-			r.add(path+key, "%v", v.Value.err)
-		} else if v != nil && v.err != nil {
-			r.add(path+key, "%v", v.err)
-		}
-	}
+	r.validateDurationDefault(path+"runtime", d.Runtime)
+	r.validateDurationDefault(path+"ttl", d.TTL)
 	if v := d.Restarts; v != nil && (v.err != nil || v.Value < 0 || v.Value > gang.MaxRestarts) {
 		r.add(path+"restarts", "must be a whole number from 0 to %d", gang.MaxRestarts)
 	}
-	for key, v := range map[string]*DefaultValue[string]{"queue": d.Queue, "priorityClass": d.PriorityClass} {
-		if v != nil && v.err != nil {
-			r.add(path+key, "%v", v.err)
-		} else if v != nil && len(validation.IsDNS1123Subdomain(v.Value)) > 0 {
-			r.add(path+key, "%q is not a name", v.Value)
-		}
-	}
+	r.validateNameDefault(path+"queue", d.Queue)
+	r.validateNameDefault(path+"priorityClass", d.PriorityClass)
 	for _, m := range d.maps() {
 		for name, v := range m.values {
 			fieldPath := fmt.Sprintf("%s%s[%s]", path, m.key, name)
@@ -70,6 +62,25 @@ func (r *reader) validateDefaults(path string, d Defaults) {
 	}
 	for i, t := range d.Tolerations {
 		r.validateToleration(fmt.Sprintf("%stolerations[%d]", path, i), t)
+	}
+}
+
+func (r *reader) validateDurationDefault(path string, v *DefaultValue[Duration]) {
+	if v == nil {
+		return
+	}
+	if err := errors.Join(v.err, v.Value.err); err != nil {
+		r.add(path, "%v", err)
+	}
+}
+
+func (r *reader) validateNameDefault(path string, v *DefaultValue[string]) {
+	switch {
+	case v == nil:
+	case v.err != nil:
+		r.add(path, "%v", v.err)
+	case len(validation.IsDNS1123Subdomain(v.Value)) > 0:
+		r.add(path, "%q is not a name", v.Value)
 	}
 }
 
@@ -99,7 +110,7 @@ func (r *reader) validateNamedDefault(path string, kind plan.DefaultKind, name, 
 		r.add(path, "write queue: %s", value)
 	case name == gang.AnnotationMaxRestarts:
 		r.add(path, "write restarts: %s", value)
-	case isOurs && !(kind == plan.DefaultAnnotation && slices.Contains(defaultAnnotations, name)):
+	case isOurs && (kind != plan.DefaultAnnotation || !slices.Contains(defaultAnnotations, name)):
 		r.add(path, "cannot have a default, because it can determine the size or the ranks of the gang; "+
 			"annotations of Rollcall with a default are %s", joinNames(defaultAnnotations))
 	}
@@ -142,45 +153,79 @@ func (r *reader) validateToleration(path string, t corev1.Toleration) {
 
 // adviseDefaults compares the defaults of a scope with the limits that hold for the same gangs.
 func (r *reader) adviseDefaults(path string, d Defaults, limits Limits, limitsPath string) {
-	check := func(key, limitKey string, l limit, f Facts, isLocked bool) {
-		f.Kind = gang.Job
-		for _, v := range l.check(f) {
-			r.add(path+"defaults."+key, "violates %slimits.%s: %s. Every gang without an own value would be denied",
-				limitsPath, limitKey, v.message)
-			return
+	for _, c := range d.listLimited(limits) {
+		c.facts.Kind = gang.Job
+		violations := c.limit.check(c.facts)
+		if len(violations) > 0 {
+			r.add(path+"defaults."+c.path, "violates %slimits.%s: %s. Every gang without an own value would be denied",
+				limitsPath, c.key, violations[0].message)
+			continue
 		}
-		if isLocked && limitsPath == path && r.allowsOthers(limits, limitKey) {
-			r.advise(path+"limits."+limitKey, "defaults.%s is locked, so no other value can be used", key)
-		}
-	}
-	if v, l := d.Runtime, limits.Runtime; v != nil && l != nil {
-		check("runtime", "runtime", runtimeLimit{l}, Facts{Runtime: &v.Value.value}, v.Locked)
-	}
-	if v, l := d.TTL, limits.TTL; v != nil && l != nil {
-		check("ttl", "ttl", ttlLimit{l}, Facts{TTL: &v.Value.value}, v.Locked)
-	}
-	if v, l := d.Restarts, limits.Restarts; v != nil && l != nil {
-		bound := &RestartsLimit{Max: l.Max}
-		check("restarts", "restarts", bound, Facts{Restarts: v.Value}, v.Locked)
-	}
-	if v, l := d.Queue, limits.Queue; v != nil && l != nil {
-		check("queue", "queue", queueLimit{l}, Facts{Queue: v.Value}, v.Locked)
-	}
-	if v, l := d.PriorityClass, limits.PriorityClass; v != nil && l != nil {
-		check("priorityClass", "priorityClass", priorityClassLimit{l}, Facts{PriorityClass: v.Value}, v.Locked)
-	}
-	if l := limits.Labels; l != nil {
-		for name, v := range d.Labels {
-			if pattern := l.patterns[name]; pattern != nil {
-				required := &LabelsLimit{Require: map[string]string{name: l.Require[name]}, patterns: l.patterns}
-				check("labels["+name+"]", "labels", required, Facts{Labels: map[string]string{name: v.Value}}, false)
-			}
+		if c.isLocked && limitsPath == path && limits.allowsOthers(c.key) {
+			r.advise(path+"limits."+c.key, "defaults.%s is locked, so no other value can be used", c.path)
 		}
 	}
 }
 
+// limitedDefault is a default, the limit of the same field, and the facts of a gang with the default.
+type limitedDefault struct {
+	path, key string
+	limit     limit
+	facts     Facts
+	isLocked  bool
+}
+
+// listLimited returns the defaults of which the limits have a limit.
+func (d Defaults) listLimited(limits Limits) []limitedDefault {
+	var list []limitedDefault
+	add := func(key string, isBoth bool, newDefault func() limitedDefault) {
+		if isBoth {
+			limited := newDefault()
+			limited.path, limited.key = key, key
+			list = append(list, limited)
+		}
+	}
+	add("runtime", d.Runtime != nil && limits.Runtime != nil, func() limitedDefault {
+		facts := Facts{Runtime: &d.Runtime.Value.value}
+		return limitedDefault{limit: runtimeLimit{limits.Runtime}, facts: facts, isLocked: d.Runtime.Locked}
+	})
+	add("ttl", d.TTL != nil && limits.TTL != nil, func() limitedDefault {
+		return limitedDefault{limit: ttlLimit{limits.TTL}, facts: Facts{TTL: &d.TTL.Value.value}, isLocked: d.TTL.Locked}
+	})
+	add("restarts", d.Restarts != nil && limits.Restarts != nil, func() limitedDefault {
+		bound := &RestartsLimit{Max: limits.Restarts.Max} // the default is not about policies
+		return limitedDefault{limit: bound, facts: Facts{Restarts: d.Restarts.Value}, isLocked: d.Restarts.Locked}
+	})
+	add("queue", d.Queue != nil && limits.Queue != nil, func() limitedDefault {
+		return limitedDefault{limit: queueLimit{limits.Queue}, facts: Facts{Queue: d.Queue.Value}, isLocked: d.Queue.Locked}
+	})
+	add("priorityClass", d.PriorityClass != nil && limits.PriorityClass != nil, func() limitedDefault {
+		facts := Facts{PriorityClass: d.PriorityClass.Value}
+		return limitedDefault{
+			limit: priorityClassLimit{limits.PriorityClass}, facts: facts, isLocked: d.PriorityClass.Locked,
+		}
+	})
+	return append(list, d.listLimitedLabels(limits.Labels)...)
+}
+
+// listLimitedLabels returns the default labels of which the limit requires a pattern.
+func (d Defaults) listLimitedLabels(l *LabelsLimit) []limitedDefault {
+	if l == nil {
+		return nil
+	}
+	var list []limitedDefault
+	for _, name := range slices.Sorted(maps.Keys(d.Labels)) {
+		if l.patterns[name] != nil {
+			required := &LabelsLimit{Require: map[string]string{name: l.Require[name]}, patterns: l.patterns}
+			facts := Facts{Labels: map[string]string{name: d.Labels[name].Value}}
+			list = append(list, limitedDefault{path: "labels[" + name + "]", key: "labels", limit: required, facts: facts})
+		}
+	}
+	return list
+}
+
 // allowsOthers reports whether a limit allows more than one value.
-func (r *reader) allowsOthers(l Limits, key string) bool {
+func (l Limits) allowsOthers(key string) bool {
 	switch key {
 	case "queue":
 		return len(l.Queue.Allow) != 1

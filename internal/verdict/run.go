@@ -120,7 +120,8 @@ func (w Want) compare(verdicts []Verdict) []string {
 	var differences []string
 	admitted := !slices.ContainsFunc(verdicts, func(v Verdict) bool { return !v.Admitted() })
 	if admitted != *w.Admitted {
-		differences = append(differences, fmt.Sprintf("admitted is %t, want %t (%s)", admitted, *w.Admitted, describe(verdicts)))
+		differences = append(differences,
+			fmt.Sprintf("admitted is %t, want %t (%s)", admitted, *w.Admitted, describe(verdicts)))
 	}
 	if w.Findings != nil {
 		differences = append(differences, w.compareFindings(verdicts)...)
