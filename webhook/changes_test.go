@@ -136,7 +136,7 @@ func TestChangedInjection(t *testing.T) {
 			w := decodeWorkload(t, gang.Job, admitJob(t, readGoldenCase(t, c.golden)))
 			c.change(w.Template())
 			req := newRequest(admissionv1.Create, gang.Job, nil, marshalJSON(t, w.Object()))
-			mutated := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
+			mutated := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req)
 			validated := webhook.NewValidator(newEngine(), nil).Handle(t.Context(), req)
 			if mutated.Allowed || validated.Allowed {
 				t.Fatal("the change was allowed")

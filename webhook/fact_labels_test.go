@@ -112,7 +112,7 @@ func TestFactLabelsOfStatefulSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := mergePatch(t, live, test.patch)
 			update := newRequest(admissionv1.Update, gang.StatefulSet, live, changed)
-			changed = applyPatch(t, changed, webhook.NewMutator(newEngine()).Handle(t.Context(), update))
+			changed = applyPatch(t, changed, webhook.NewMutator(newEngine(), nil).Handle(t.Context(), update))
 			r := webhook.NewValidator(newEngine(), nil).
 				Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, changed))
 			if r.Allowed == test.denied {

@@ -31,7 +31,7 @@ func mergePatch(t testing.TB, raw []byte, patch string) []byte {
 func admitJob(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	req := newRequest(admissionv1.Create, gang.Job, nil, raw)
-	return applyPatch(t, raw, webhook.NewMutator(newEngine()).Handle(t.Context(), req))
+	return applyPatch(t, raw, webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req))
 }
 
 // TestJobUpdates checks that no update of a Job is denied or patched, and that an update without effect
@@ -144,7 +144,7 @@ func TestJobUpdates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := newRequest(admissionv1.Update, gang.Job, c.old, mergePatch(t, c.old, c.patch))
-			if r := webhook.NewMutator(newEngine()).Handle(t.Context(), req); !r.Allowed || len(r.Patches) > 0 {
+			if r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req); !r.Allowed || len(r.Patches) > 0 {
 				t.Errorf("the mutator denied or patched an existing Job: %+v", r)
 			}
 			r := webhook.NewValidator(newEngine(), nil).Handle(t.Context(), req)

@@ -66,7 +66,7 @@ func TestMixedVersions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req := newRequest(admissionv1.Create, gang.Job, nil, raw)
 			var job batchv1.Job
-			patched := applyPatch(t, raw, webhook.NewMutator(c.mutating).Handle(t.Context(), req))
+			patched := applyPatch(t, raw, webhook.NewMutator(c.mutating, nil).Handle(t.Context(), req))
 			if err := json.Unmarshal(patched, &job); err != nil {
 				t.Fatal(err)
 			}

@@ -25,12 +25,14 @@ import (
 // return warnings and compares lists by position (docs/adr/0003).
 type Mutator struct {
 	engine *injectors.Engine
+	judge  *Judge
 }
 
 var _ admission.Handler = (*Mutator)(nil)
 
-// NewMutator returns a Mutator that uses the given engine.
-func NewMutator(e *injectors.Engine) *Mutator { return &Mutator{engine: e} }
+// NewMutator returns a Mutator that uses the given engine, and sets the defaults of the judge's policy. A nil
+// judge has no policy.
+func NewMutator(e *injectors.Engine, judge *Judge) *Mutator { return &Mutator{engine: e, judge: judge} }
 
 // Handle responds to one admission request.
 func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.Response {
@@ -40,7 +42,7 @@ func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.R
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	before := w.DeepCopy()
-	result, err := m.injectWorkload(req, w)
+	result, err := m.injectWorkload(ctx, req, w)
 	recordAdmission(m.engine, req, w.Meta().Labels[gang.LabelFramework], result.Reason)
 	log.FromContext(ctx).V(1).Info("Handled an admission request", "reason", result.Reason, "denied", err != nil)
 	if err != nil {
@@ -52,17 +54,22 @@ func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.R
 // injectWorkload injects w, the decoded object of the request. An update of a Job changes nothing but
 // the suspension: the template of a Job is immutable, so a patch of the template would block even the
 // removal of a finalizer (kubernetes/kubernetes#109164).
-func (m *Mutator) injectWorkload(req admission.Request, w gang.Workload) (injectors.Result, error) {
+func (m *Mutator) injectWorkload(ctx context.Context, req admission.Request, w gang.Workload) (injectors.Result, error) {
 	if req.Operation == admissionv1.Create {
 		sent := maps.Clone(w.Meta().Labels)
 		var old map[string]string
 		if _, wasInjected := w.Meta().Annotations[gang.AnnotationInjected]; wasInjected {
 			old = sent // a second call, or a copy of another object
 		}
+		warnings, err := m.judge.applyDefaults(ctx, w)
+		if err != nil {
+			return injectors.Result{Reason: gang.ReasonInvalid}, err
+		}
 		result, err := m.engine.Admit(w)
 		if err == nil {
 			setFactLabels(result.Gang, w, sent, old)
 		}
+		result.Warnings = append(warnings, result.Warnings...)
 		return result, err
 	}
 	if req.Operation != admissionv1.Update {

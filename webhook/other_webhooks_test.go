@@ -142,7 +142,7 @@ type admissionChain struct {
 func newAdmissionChain(t *testing.T, kind gang.Kind, other mutation, rollcallFirst bool) admissionChain {
 	chain := admissionChain{t: t, kind: kind}
 	rollcall := func(old, raw []byte) []byte {
-		r := webhook.NewMutator(newEngine()).Handle(t.Context(), newRequest(operationOf(old), kind, old, raw))
+		r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), newRequest(operationOf(old), kind, old, raw))
 		if !r.Allowed {
 			t.Fatalf("denied: %s", r.Result.Message)
 		}
@@ -230,7 +230,7 @@ func TestOtherWebhooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw := readGoldenCase(t, name)
-			alone := webhook.NewMutator(newEngine()).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
+			alone := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
 			want := decodeWorkload(t, kind, applyPatch(t, raw, alone)).Template()
 			runWithOtherWebhooks(t, kind, func(t *testing.T, chain admissionChain) {
 				checkInjected(t, want, chain.decode(chain.admit(nil, raw)).Template())

@@ -69,7 +69,7 @@ const roleJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train
 func admit(t testing.TB, kind gang.Kind, object string) []byte {
 	t.Helper()
 	raw := []byte(object)
-	r := webhook.NewMutator(newEngine()).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
+	r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
 	if !r.Allowed {
 		t.Fatalf("the mutating webhook denied the workload: %s", r.Result.Message)
 	}
@@ -301,7 +301,7 @@ func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 			live := patch(admit(t, gang.StatefulSet, string(patch(set, test.created))), test.scaled)
 			changed := patch(live, test.updated)
 			update := newRequest(admissionv1.Update, gang.StatefulSet, live, changed)
-			changed = applyPatch(t, changed, webhook.NewMutator(newEngine()).Handle(t.Context(), update))
+			changed = applyPatch(t, changed, webhook.NewMutator(newEngine(), nil).Handle(t.Context(), update))
 			judge := newJudge(&testPolicies{policy: readPolicy(t, "cluster: {limits: {size: {max: 4}}}")})
 			r := webhook.NewValidator(newEngine(), judge).
 				Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, changed))

@@ -37,7 +37,7 @@ type Options struct {
 // controller-runtime recovers from the panic and counts it in controller_runtime_webhook_panics_total.
 func Register(server ctrlwebhook.Server, o Options) {
 	handlers := map[string]ctrlwebhook.AdmissionHandler{
-		MutatePath:    NewMutator(o.Engine),
+		MutatePath:    NewMutator(o.Engine, o.Judge),
 		ValidatePath:  NewValidator(o.Engine, o.Judge),
 		MutatePodPath: PodRankHandler{},
 	}

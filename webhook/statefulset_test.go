@@ -198,7 +198,7 @@ func admitStatefulSet(t *testing.T, e *injectors.Engine, old, set *appsv1.Statef
 		operation, oldRaw = admissionv1.Update, marshalJSON(t, old)
 	}
 	raw := marshalJSON(t, set)
-	r := webhook.NewMutator(e).Handle(t.Context(), newRequest(operation, gang.StatefulSet, oldRaw, raw))
+	r := webhook.NewMutator(e, nil).Handle(t.Context(), newRequest(operation, gang.StatefulSet, oldRaw, raw))
 	if !r.Allowed {
 		t.Fatalf("the mutator denied the StatefulSet: %s", r.Result.Message)
 	}

@@ -74,7 +74,7 @@ func TestPreserveSuspend(t *testing.T) {
 			raw := marshalJSON(t, updated)
 			req := newRequest(admissionv1.Update, gang.Job, marshalJSON(t, job), raw)
 			req.Options.Raw = marshalJSON(t, metav1.UpdateOptions{FieldManager: c.manager})
-			r := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
+			r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req)
 			var got batchv1.Job
 			if err := json.Unmarshal(applyPatch(t, raw, r), &got); err != nil || !r.Allowed {
 				t.Fatalf("allowed = %t, error %v", r.Allowed, err)
@@ -128,7 +128,7 @@ func TestKeepSuspended(t *testing.T) {
 			raw := marshalJSON(t, updated)
 			req := newRequest(admissionv1.Update, gang.Job, marshalJSON(t, job), raw)
 			req.Options.Raw = []byte(`{"fieldManager":"gitops"}`)
-			r := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
+			r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req)
 			var got batchv1.Job
 			if err := json.Unmarshal(applyPatch(t, raw, r), &got); err != nil || !r.Allowed {
 				t.Fatalf("allowed = %t, error %v", r.Allowed, err)

@@ -37,7 +37,7 @@ func TestPatchPreservesUnknownFields(t *testing.T) {
 	if owner := envNameWithFutureField(t, applyPatch(t, raw, upstream)); owner == "RUN" {
 		t.Error("the typed Defaulter preserves the field; review the decision in docs/adr/0003")
 	}
-	ours := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
+	ours := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req)
 	if owner := envNameWithFutureField(t, applyPatch(t, raw, ours)); owner != "RUN" {
 		t.Errorf("the field of RUN moved to %q", owner)
 	}

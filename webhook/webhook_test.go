@@ -72,7 +72,7 @@ func TestGoldens(t *testing.T) {
 			w.Meta().Namespace = "default"
 			raw = setDefaultNamespace(t, raw)
 		}
-		r := webhook.NewMutator(newEngine()).Handle(t.Context(), newRequest(admissionv1.Create, w.Kind(), nil, raw))
+		r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), newRequest(admissionv1.Create, w.Kind(), nil, raw))
 		out := conformance.FrontEndResult{Warnings: r.Warnings}
 		if !r.Allowed {
 			if r.Result.Code != http.StatusUnprocessableEntity || r.Result.Reason != metav1.StatusReasonInvalid {
@@ -150,7 +150,7 @@ func TestUnreadableRequests(t *testing.T) {
 		"invalid old object":  newRequest(admissionv1.Update, gang.StatefulSet, []byte(`[`), []byte(`{}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := webhook.NewMutator(newEngine()).Handle(t.Context(), req)
+			r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req)
 			if r.Allowed || r.Result.Code != http.StatusBadRequest {
 				t.Errorf("the response is %+v, want code 400", r.Result)
 			}

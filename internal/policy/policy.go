@@ -222,8 +222,9 @@ func (p *Policy) Evaluate(in Input) []Finding {
 	return findings
 }
 
-// Rules returns the names of all limits, rules and locked defaults that are not off, in the order of the file.
-func (p *Policy) Rules() []string {
+// EnabledRules returns the names of all limits, rules and locked defaults that are not off, in the order of the
+// file.
+func (p *Policy) EnabledRules() []string {
 	if p == nil {
 		return nil
 	}

@@ -219,7 +219,7 @@ func (r Rule) applies(e *evaluation) bool {
 	if err != nil || r.when == nil {
 		return err == nil
 	}
-	result, err := evaluateProgram(r.when, variables)
+	result, err := e.evaluateProgram(r.when, variables)
 	return err == nil && result == satisfied
 }
 

@@ -21,7 +21,7 @@ type Gap struct {
 }
 
 func newCoverage(p *policy.Policy) Coverage {
-	return Coverage{rules: p.Rules(), passed: map[string]bool{}, failed: map[string]bool{}}
+	return Coverage{rules: p.EnabledRules(), passed: map[string]bool{}, failed: map[string]bool{}}
 }
 
 // add records which rules the gangs of a case satisfy and violate.

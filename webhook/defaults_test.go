@@ -1,0 +1,93 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	batchv1 "k8s.io/api/batch/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/webhook"
+)
+
+// TestDefaults verifies that the mutating webhook sets the defaults of the policy before the injection, that
+// the validating webhook accepts the result, and that a second call changes nothing.
+func TestDefaults(t *testing.T) {
+	policies := &testPolicies{policy: readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}, restarts: 1}}\n"+
+		"profiles: [{name: a, namespaces: {selector: {matchLabels: {team: a}}}, defaults: {priorityClass: low}}]")}
+	mutator := webhook.NewMutator(newEngine(), newJudge(policies))
+	raw := []byte(gpuJob)
+	mutated := applyPatch(t, raw, mutator.Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, raw)))
+	var job batchv1.Job
+	if err := json.Unmarshal(mutated, &job); err != nil {
+		t.Fatal(err)
+	}
+	env := job.Spec.Template.Spec.Containers[0].Env
+	if env[0].Name != "NCCL_DEBUG" || job.Spec.Template.Spec.PriorityClassName != "low" ||
+		job.Annotations[gang.AnnotationMaxRestarts] != "2" {
+		t.Errorf("the defaults are not set, or replace a value of the user: %s", mutated)
+	}
+	if !strings.Contains(job.Annotations[gang.AnnotationInjected], `"priorityClass/":"policy:a"`) {
+		t.Errorf("the record does not name the profile: %s", job.Annotations[gang.AnnotationInjected])
+	}
+	validator := webhook.NewValidator(newEngine(), newJudge(policies))
+	if r := validator.Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, mutated)); !r.Allowed {
+		t.Errorf("the validating webhook denies the defaults: %s", r.Result.Message)
+	}
+	again := mutator.Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, mutated))
+	if !again.Allowed || len(again.Patches) > 0 {
+		t.Errorf("a second call changes %v", again.Patches)
+	}
+}
+
+// TestDefaultsOfUpdate verifies that a changed policy does not change a StatefulSet that exists.
+func TestDefaultsOfUpdate(t *testing.T) {
+	const set = `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"train","namespace":"default",` +
+		`"labels":{"rollcall.training/framework":"pytorch"}},"spec":{"replicas":2,"serviceName":"train",` +
+		`"podManagementPolicy":"Parallel","selector":{"matchLabels":{"app":"train"}},"template":{"metadata":` +
+		`{"labels":{"app":"train"}},"spec":{"containers":[{"name":"trainer","image":"registry.example.com/train:1"}]}}}}`
+	policies := &testPolicies{policy: readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}}}")}
+	mutator := webhook.NewMutator(newEngine(), newJudge(policies))
+	raw := []byte(set)
+	live := applyPatch(t, raw, mutator.Handle(t.Context(), newRequest(admissionv1.Create, gang.StatefulSet, nil, raw)))
+	policies.policy = readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: WARN, NCCL_IB_HCA: mlx5}}}")
+	if r := mutator.Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, live)); len(r.Patches) > 0 {
+		t.Errorf("a changed policy changes %v", r.Patches)
+	}
+	replaced := mutator.Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, raw))
+	result := string(applyPatch(t, raw, replaced))
+	if !strings.Contains(result, `"value":"INFO"`) || strings.Contains(result, "mlx5") {
+		t.Errorf("a replacement loses the defaults of the creation: %s", result)
+	}
+}
+
+func TestUnknownProfile(t *testing.T) {
+	job := strings.Replace(gpuJob, `"annotations":{`, `"annotations":{"rollcall.training/profile":"ib",`, 1)
+	const field = "metadata.annotations[rollcall.training/profile]: "
+	for name, test := range map[string]struct {
+		judge *webhook.Judge
+		want  string
+	}{
+		"the denial lists the profiles that exist": {
+			judge: newJudge(&testPolicies{policy: readPolicy(t, "profiles: [{name: fabric, selectable: true}]")}),
+			want:  field + `Unsupported value: "ib": supported values: "fabric"`,
+		},
+		"a cluster without a policy has no profiles": {
+			want: field + `Invalid value: "ib": the policy has no profile that a workload of this namespace can select`,
+		},
+		"a policy that is not loaded is not known": {
+			judge: newJudge(&testPolicies{err: errors.New("not loaded")}), want: "not loaded",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := webhook.NewMutator(newEngine(), test.judge).
+				Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, []byte(job)))
+			if r.Allowed || !strings.Contains(r.Result.Message, test.want) {
+				t.Errorf("allowed %t, message %q, want %q", r.Allowed, r.Result.Message, test.want)
+			}
+		})
+	}
+}
