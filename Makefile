@@ -23,6 +23,7 @@ demo-down: ## Stop the cluster of the demo
 .PHONY: test
 test: ## Run unit, golden, property and integration tests (needs no root)
 	go test ./...
+	cd release && go test ./...
 	cd test && go run ./cluster/cmd/cluster build
 	cd test && go run ./cluster/cmd/cluster build --nodes none --kubernetes oldest
 	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./chaos/... ./soak/... ./integration/...
@@ -77,11 +78,28 @@ bench-cluster: ## Compare gangs with plain Jobs on simulated nodes
 bench-thousand: ## Measure the manager with 1,000 gangs of 100 simulated pods (1 hour, 15 GiB of memory)
 	cd test && ROLLCALL_BENCH_THOUSAND=true go test -count=1 -timeout 120m -v -run TestThousandGangs ./bench/...
 
+##@ Images and releases
+
+RELEASE = cd release && go run ./cmd/release
+
+.PHONY: image
+image: ## Build the manager image: REPOSITORY=... pushes it, LOAD=kind|k3d|minikube loads it, FILE=... writes it
+	$(RELEASE) image $(if $(LOAD),--load $(LOAD),$(if $(FILE),--output $(abspath $(FILE)),--push --repository $(REPOSITORY)))
+
+.PHONY: release
+release: ## Build a release: VERSION=v0.2.0 REPOSITORY=registry.example.com/rollcall/manager
+	$(RELEASE) build --version $(VERSION) --repository $(REPOSITORY)
+
+.PHONY: licenses
+licenses: ## Fail if a program contains a module whose license is not permitted
+	$(RELEASE) licenses
+
 ##@ Maintenance
 
 .PHONY: lint
 lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) bin/vale-$(VALE_VERSION) ## Lint the code of all modules, and all prose
 	$(CURDIR)/$< run ./...
+	cd release && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...
 	cd test && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...
 	git ls-files '*.go' '*.md' | grep -v /testdata/ | xargs $(CURDIR)/bin/vale-$(VALE_VERSION) --output=line
 

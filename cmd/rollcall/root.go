@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"rollcall.training/internal/buildinfo"
 )
 
 const rootLong = `Check and convert the manifests of distributed training gangs, and inspect gangs
@@ -29,7 +31,7 @@ func newRootCommand() *cobra.Command {
 		Long:          rootLong,
 		SilenceErrors: true, // main prints the error
 		SilenceUsage:  true, // most errors, such as a denied manifest, are not errors of usage
-		Version:       buildVersion(),
+		Version:       buildinfo.Version(),
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/buildinfo"
 )
 
 // TestUsageErrors verifies that every invalid command has the exit code that the help promises.
@@ -165,7 +166,7 @@ func TestVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkOrder(t, stdout, []string{"version:", buildVersion(), "go:", "kubernetes:", gang.MinKubernetesVersion})
+	checkOrder(t, stdout, []string{"version:", buildinfo.Version(), "go:", "kubernetes:", gang.MinKubernetesVersion})
 }
 
 // TestOldestKubernetes verifies that the command and the chart support the same versions.

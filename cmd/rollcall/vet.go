@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	"rollcall.training/internal/buildinfo"
 	"rollcall.training/internal/vet"
 )
 
@@ -176,7 +177,7 @@ func (o vetOptions) printReport(out io.Writer, r vet.Report) error {
 	case outputJSON:
 		return vet.WriteJSON(out, r)
 	case outputSARIF:
-		return vet.WriteSARIF(out, r, buildVersion())
+		return vet.WriteSARIF(out, r, buildinfo.Version())
 	default:
 		return o.printText(out, r)
 	}
