@@ -94,6 +94,14 @@ release: ## Build a release: VERSION=v0.2.0 REPOSITORY=registry.example.com/roll
 licenses: ## Fail if a program contains a module whose license is not permitted
 	$(RELEASE) licenses
 
+GOVULNCHECK = go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.PHONY: vulnerabilities
+vulnerabilities: ## Fail if a program calls a function with a known vulnerability (needs vuln.go.dev)
+	@if curl --silent --fail --max-time 10 --output /dev/null https://vuln.go.dev/index/db.json; then \
+	  $(GOVULNCHECK) ./...; \
+	else echo "Skipped: the vulnerability database vuln.go.dev is not available"; fi
+
 ##@ Maintenance
 
 .PHONY: lint
