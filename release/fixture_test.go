@@ -20,7 +20,8 @@ var fixture = map[string]string{
 	"LICENSE": "the license\n",
 	"CHANGELOG.md": "# Changelog\n\n## [Unreleased]\n\nNothing yet.\n\n" +
 		"## [0.2.0] - 2026-11-22\n\n### Added\n\n- Images.\n\n## [0.1.0] - 2026-10-01\n\nThe first release.\n",
-	"charts/rollcall/Chart.yaml": "apiVersion: v2\nname: rollcall\ndescription: Gangs\nversion: 0.1.0\nappVersion: 0.1.0\n",
+	"charts/rollcall/Chart.yaml": "apiVersion: v2\nname: rollcall\ndescription: Gangs\n" +
+		"version: 0.1.0\nappVersion: 0.1.0\n",
 	"charts/rollcall/values.yaml": "replicas: 2\nimage:\n  # -- Repository of the image.\n  repository: \"\"\n" +
 		"  digest: \"\" # sha256\n",
 	"charts/rollcall/templates/service.yaml": "kind: Service\n",

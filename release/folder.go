@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
@@ -133,7 +132,6 @@ func (s Source) buildCommandFiles(ctx context.Context, o Options) ([]File, error
 	var files []File
 	var archives []commandArchive
 	for _, platform := range o.CommandPlatforms {
-		start := time.Now()
 		built, err := s.buildWithModules(ctx, Command, platform, filepath.Join(dir, "program"))
 		if err != nil {
 			return nil, err
@@ -146,7 +144,7 @@ func (s Source) buildCommandFiles(ctx context.Context, o Options) ([]File, error
 		files = append(files,
 			File{Name: archive.fileName, Content: archive.content},
 			File{Name: s.formatFileName(Command, platform) + ".spdx.json", Content: built.sbom})
-		fmt.Fprintf(o.Progress, "built the command for %s (%.0f s)\n", platform, time.Since(start).Seconds())
+		fmt.Fprintf(o.Progress, "built the command for %s\n", platform)
 	}
 	manifest, err := s.writeKrewManifest(archives, o.DownloadURL)
 	if err != nil {

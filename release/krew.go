@@ -13,9 +13,11 @@ func (s Source) writeKrewManifest(archives []commandArchive, downloadURL string)
 	for _, archive := range archives {
 		extension := executableExtension(archive.platform)
 		platforms = append(platforms, map[string]any{
-			"selector": map[string]any{"matchLabels": map[string]string{"os": archive.platform.OS, "arch": archive.platform.Arch}},
-			"uri":      downloadURL + "/" + archive.fileName,
-			"sha256":   hashSHA256(archive.content),
+			"selector": map[string]any{
+				"matchLabels": map[string]string{"os": archive.platform.OS, "arch": archive.platform.Arch},
+			},
+			"uri":    downloadURL + "/" + archive.fileName,
+			"sha256": hashSHA256(archive.content),
 			"files": []map[string]string{
 				{"from": Command.Name + extension, "to": "kubectl-rollcall" + extension},
 				{"from": "LICENSE", "to": "."},

@@ -23,7 +23,8 @@ import (
 // allowedLicenses are the SPDX identifiers of licenses that permit to distribute Rollcall's programs
 // under the Apache License 2.0 if the license text is included.
 var allowedLicenses = []string{
-	"Apache-2.0", "BSD-2-Clause", "BSD-2-Clause-FreeBSD", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "Unlicense", "CC0-1.0", "0BSD",
+	"Apache-2.0", "BSD-2-Clause", "BSD-2-Clause-FreeBSD", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0",
+	"Unlicense", "CC0-1.0", "0BSD",
 }
 
 // Module is a Go module that is part of a program.

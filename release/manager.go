@@ -6,11 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // BuildManagerImages builds the images of the manager. progress receives a line for each platform.
-func (s Source) BuildManagerImages(ctx context.Context, platforms []Platform, progress io.Writer) ([]ManagerImage, error) {
+func (s Source) BuildManagerImages(
+	ctx context.Context, platforms []Platform, progress io.Writer,
+) ([]ManagerImage, error) {
 	dir, err := os.MkdirTemp("", "release-")
 	if err != nil {
 		return nil, fmt.Errorf("creating a directory for programs: %w", err)
@@ -21,7 +22,6 @@ func (s Source) BuildManagerImages(ctx context.Context, platforms []Platform, pr
 		if platform.OS != "linux" {
 			return nil, fmt.Errorf("the platform %s is not supported: the manager runs on linux", platform)
 		}
-		start := time.Now()
 		built, err := s.buildWithModules(ctx, Manager, platform, filepath.Join(dir, platform.Arch))
 		if err != nil {
 			return nil, err
@@ -31,7 +31,7 @@ func (s Source) BuildManagerImages(ctx context.Context, platforms []Platform, pr
 			return nil, err
 		}
 		images = append(images, ManagerImage{Platform: platform, Image: image, SBOM: built.sbom})
-		fmt.Fprintf(progress, "built the manager for %s (%.0f s)\n", platform, time.Since(start).Seconds())
+		fmt.Fprintf(progress, "built the manager for %s\n", platform)
 	}
 	return images, nil
 }
@@ -43,7 +43,9 @@ type builtProgram struct {
 	sbom     []byte
 }
 
-func (s Source) buildWithModules(ctx context.Context, program Program, platform Platform, output string) (builtProgram, error) {
+func (s Source) buildWithModules(
+	ctx context.Context, program Program, platform Platform, output string,
+) (builtProgram, error) {
 	if err := s.BuildProgram(ctx, program, platform, output); err != nil {
 		return builtProgram{}, err
 	}

@@ -18,7 +18,8 @@ import (
 // startRegistry starts a registry on the loopback interface and returns its host and port.
 func startRegistry(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
+	silent := registry.Logger(log.New(io.Discard, "", 0))
+	server := httptest.NewServer(registry.New(silent, registry.WithReferrersSupport(true)))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
 }
@@ -98,8 +99,9 @@ func TestSBOM(t *testing.T) {
 	if err := json.Unmarshal(text, &document); err != nil {
 		t.Fatal(err)
 	}
-	got := document.Packages[2]
-	if diff := cmp.Diff("example.com/library v1.2.3 BSD-3-Clause AND MIT", got.Name+" "+got.VersionInfo+" "+got.LicenseConcluded); diff != "" {
+	library := document.Packages[2]
+	got := library.Name + " " + library.VersionInfo + " " + library.LicenseConcluded
+	if diff := cmp.Diff("example.com/library v1.2.3 BSD-3-Clause AND MIT", got); diff != "" {
 		t.Errorf("package (-want +got):\n%s", diff)
 	}
 }

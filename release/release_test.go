@@ -39,7 +39,8 @@ func writeRelease(t *testing.T, source Source) string {
 }
 
 func TestTwoCheckoutsGiveTheSameRelease(t *testing.T) {
-	first, second := readTree(t, writeRelease(t, newSource(t, "v0.2.0"))), readTree(t, writeRelease(t, newSource(t, "v0.2.0")))
+	first := readTree(t, writeRelease(t, newSource(t, "v0.2.0")))
+	second := readTree(t, writeRelease(t, newSource(t, "v0.2.0")))
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("two checkouts of the same commit differ (-first +second):\n%s", diff)
 	}
@@ -49,7 +50,7 @@ func TestTwoCheckoutsGiveTheSameRelease(t *testing.T) {
 		"rollcall_0.2.0_" + host.OS + "_" + host.Arch + ".tar.gz",
 	} {
 		if _, ok := first[name]; !ok {
-			t.Errorf("the release lacks %s", name)
+			t.Errorf("%s is missing", name)
 		}
 	}
 }
@@ -88,9 +89,11 @@ func TestFilesOfARelease(t *testing.T) {
 	t.Run("the chart names the image by digest and keeps comments", func(t *testing.T) {
 		files := readTarGzip(t, filepath.Join(dir, "rollcall-0.2.0.tgz"))
 		values := string(files["rollcall/values.yaml"])
-		for _, text := range []string{"# -- Repository of the image.", `repository: "registry.example.com/rollcall/manager"`, `digest: "sha256:`} {
+		for _, text := range []string{
+			"# -- Repository of the image.", `repository: "registry.example.com/rollcall/manager"`, `digest: "sha256:`,
+		} {
 			if !strings.Contains(values, text) {
-				t.Errorf("values.yaml lacks %q:\n%s", text, values)
+				t.Errorf("values.yaml does not contain %q:\n%s", text, values)
 			}
 		}
 		if chart := string(files["rollcall/Chart.yaml"]); !strings.Contains(chart, "version: 0.2.0\nappVersion: v0.2.0\n") {
@@ -103,7 +106,9 @@ func TestFilesOfARelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		var manifest struct {
-			Spec struct{ Platforms []struct{ URI, Sha256 string } }
+			Spec struct {
+				Platforms []struct{ URI, Sha256 string }
+			}
 		}
 		if err := sigsyaml.Unmarshal(content, &manifest); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,9 @@ import (
 // module that is linked into the program.
 func (s Source) WriteSBOM(program Program, platform Platform, modules []Module) ([]byte, error) {
 	name := fmt.Sprintf("%s_%s_%s_%s", program.Name, strings.TrimPrefix(s.Version, "v"), platform.OS, platform.Arch)
-	root := newSPDXPackage(Module{Path: "rollcall.training/" + program.Name, Version: s.Version, Licenses: []string{"Apache-2.0"}})
+	root := newSPDXPackage(Module{
+		Path: "rollcall.training/" + program.Name, Version: s.Version, Licenses: []string{"Apache-2.0"},
+	})
 	document := &v2_3.Document{
 		SPDXVersion:       v2_3.Version,
 		DataLicense:       v2_3.DataLicense,
@@ -28,8 +30,10 @@ func (s Source) WriteSBOM(program Program, platform Platform, modules []Module) 
 			Creators: []common.Creator{{CreatorType: "Tool", Creator: "rollcall-release"}},
 			Created:  s.Time.Format(time.RFC3339),
 		},
-		Packages:      []*v2_3.Package{root},
-		Relationships: []*v2_3.Relationship{newRelationship("DOCUMENT", common.TypeRelationshipDescribe, root.PackageSPDXIdentifier)},
+		Packages: []*v2_3.Package{root},
+		Relationships: []*v2_3.Relationship{
+			newRelationship("DOCUMENT", common.TypeRelationshipDescribe, root.PackageSPDXIdentifier),
+		},
 	}
 	stdlib := Module{Path: "stdlib", Version: strings.TrimPrefix(runtime.Version(), "go"), Licenses: []string{"BSD-3-Clause"}}
 	for _, module := range append([]Module{stdlib}, modules...) {

@@ -24,7 +24,8 @@ type Source struct {
 }
 
 // ErrUncommittedChanges is the error of a checkout whose files differ from its commit.
-var ErrUncommittedChanges = errors.New("the checkout has uncommitted changes: commit them, or allow them with --allow-uncommitted")
+var ErrUncommittedChanges = errors.New(
+	"the checkout has uncommitted changes: commit them, or allow them with --allow-uncommitted")
 
 // ReadSource reads the commit of the checkout that contains dir. It returns [ErrUncommittedChanges] if
 // tracked files differ from the commit and allowUncommitted is false. The commit of such a source ends

@@ -14,10 +14,10 @@ import (
 )
 
 const buildLong = `Build everything that belongs to a release into one folder, and push the image and the
-chart if --push is set. The image is pushed to the repository, and the chart to the folder "charts"
-beside it.
+chart if --push is set.
 
-  release build --version v0.2.0 --repository registry.example.com/rollcall/manager --push`
+  release build --version v0.2.0 --repository registry.example.com/rollcall/manager \
+    --chart-repository registry.example.com/rollcall/charts/rollcall --push`
 
 // releaseVersion is a version in Semantic Versioning with the prefix v.
 var releaseVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
@@ -48,8 +48,10 @@ func newBuildCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.version, "version", "", "version of the release, such as v0.2.0")
-	flags.StringVar(&f.repository, "repository", "", "repository of the image, such as registry.example.com/rollcall/manager")
-	flags.StringVar(&f.chartRepository, "chart-repository", "", "repository of the chart, such as registry.example.com/rollcall/charts/rollcall")
+	flags.StringVar(&f.repository, "repository", "",
+		"repository of the image, such as registry.example.com/rollcall/manager")
+	flags.StringVar(&f.chartRepository, "chart-repository", "",
+		"repository of the chart, such as registry.example.com/rollcall/charts/rollcall")
 	flags.StringVar(&f.downloadURL, "download-url", "", "URL of the folder from which users download the archives")
 	flags.StringVar(&f.output, "output", "", "folder to write; empty: dist/VERSION in the root of the repository")
 	flags.StringVar(&f.imagePlatforms, "image-platforms", "linux/amd64,linux/arm64", "platforms of the manager")

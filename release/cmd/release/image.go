@@ -50,7 +50,8 @@ func newImageCommand() *cobra.Command {
 	flags.StringVar(&f.platforms, "platforms", "linux/amd64,linux/arm64", "platforms to push")
 	flags.BoolVar(&f.push, "push", false, "push the image to its registry")
 	flags.StringVar(&f.load, "load", "", "load the image into a local cluster: kind, k3d or minikube")
-	flags.StringVar(&f.output, "output", "", "write the image for this machine's architecture to a file, as docker save does")
+	flags.StringVar(&f.output, "output", "",
+		"write the image for this machine's architecture to a file, as docker save does")
 	flags.BoolVar(&f.insecure, "insecure", false, "push to a registry without TLS")
 	flags.BoolVar(&f.allowUncommitted, "allow-uncommitted", false, "build with uncommitted changes")
 	return cmd

@@ -51,7 +51,8 @@ func printLicenses(ctx context.Context, stdout io.Writer) error {
 			return err
 		}
 		for _, module := range modules {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", program.Name, module.Path, module.Version, strings.Join(module.Licenses, ", "))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n",
+				program.Name, module.Path, module.Version, strings.Join(module.Licenses, ", "))
 		}
 	}
 	return table.Flush()
