@@ -35,7 +35,9 @@ func (s Source) WriteSBOM(program Program, platform Platform, modules []Module) 
 			newRelationship("DOCUMENT", common.TypeRelationshipDescribe, root.PackageSPDXIdentifier),
 		},
 	}
-	stdlib := Module{Path: "stdlib", Version: strings.TrimPrefix(runtime.Version(), "go"), Licenses: []string{"BSD-3-Clause"}}
+	stdlib := Module{
+		Path: "stdlib", Version: strings.TrimPrefix(runtime.Version(), "go"), Licenses: []string{"BSD-3-Clause"},
+	}
 	for _, module := range append([]Module{stdlib}, modules...) {
 		dependency := newSPDXPackage(module)
 		document.Packages = append(document.Packages, dependency)
