@@ -26,6 +26,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/buildinfo"
 )
 
 // gracePeriod is the time in which a terminating process completes its requests and reconciliations. An
@@ -132,7 +133,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 	if err != nil {
 		return nil, err
 	}
-	log.Log.Info("Configured the injection engine",
+	log.Log.Info("Configured the injection engine", "release", buildinfo.Version(), "commit", buildinfo.Commit(),
 		"clusterDomain", domain, "containerRestartRules", restartRules, "version", version)
 	return injectors.NewEngine(injectors.Builtin(), gang.Config{
 		ClusterDomain:                domain,

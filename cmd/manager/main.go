@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"rollcall.training/internal/buildinfo"
 )
 
 func main() {
@@ -23,6 +25,7 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "manager",
 		Short:         "Run a part of Rollcall in a cluster",
+		Version:       buildinfo.Version(),
 		SilenceErrors: true, // main prints the error
 		SilenceUsage:  true, // most errors are not errors of usage
 		RunE: func(*cobra.Command, []string) error {

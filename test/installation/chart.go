@@ -40,6 +40,10 @@ const (
 	WebhookUser = "system:serviceaccount:" + Namespace + ":" + WebhookName
 	// ControllerUser is the user name of the controller for the API server.
 	ControllerUser = "system:serviceaccount:" + Namespace + ":" + ControllerName
+	// ImageRepository is the repository of the image that rendered charts name. Nothing pulls it.
+	ImageRepository = "registry.example.com/rollcall/manager"
+	// ImageArg is the argument of helm for the only value that the chart requires.
+	ImageArg = "--set-string=image.repository=" + ImageRepository
 	// RankWebhook is the name of the webhook that assigns ranks to pods.
 	RankWebhook = "pod-rank.rollcall.training"
 	// RankPolicy is the name of the admission policies that assign ranks to pods, and of their bindings.
@@ -63,7 +67,7 @@ func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"), "--namespace", Namespace}
+	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"), "--namespace", Namespace, ImageArg}
 	manifests, err := c.Helm(t.Context(), slices.Concat(command, formatAPIVersionArgs(t, c), args)...)
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,8 @@ import (
 // and uninstalls the chart.
 func testChartLifecycle(t *testing.T, c *cluster.Cluster) {
 	client := kubernetes.NewForConfigOrDie(c.Config())
-	runHelm(t, c, "install", installation.Release, chartDir, "--namespace", installation.Namespace, "--create-namespace")
+	runHelm(t, c, "install", installation.Release, chartDir, "--namespace", installation.Namespace, "--create-namespace",
+		installation.ImageArg)
 	source, stop := runCertsAsManager(t, c)
 	wait.For(t, "ready", func(context.Context) error { return source.Ready(newReadinessRequest(t)) })
 	testOwnerReferences(t, client)
@@ -44,7 +45,7 @@ func testChartLifecycle(t *testing.T, c *cluster.Cluster) {
 
 	before := readLiveCABundles(t, client)
 	runHelm(t, c, "upgrade", installation.Release, chartDir, "--namespace", installation.Namespace,
-		"--set", "webhook.timeoutSeconds=7", "--set", "logLevel=debug")
+		installation.ImageArg, "--set", "webhook.timeoutSeconds=7", "--set", "logLevel=debug")
 	if diff := cmp.Diff(before, readLiveCABundles(t, client)); diff != "" {
 		t.Errorf("helm upgrade changed the bundles: -before, +after:\n%s", diff)
 	}
@@ -126,7 +127,7 @@ func testOwnerReferences(t *testing.T, client kubernetes.Interface) {
 // and restart the same gangs.
 func testSecondRelease(t *testing.T, c *cluster.Cluster) {
 	_, err := c.Helm(t.Context(), "install", "second", chartDir, "--namespace", "second", "--create-namespace",
-		"--dry-run=server", "--set-json", `namespaces=["default"]`)
+		installation.ImageArg, "--dry-run=server", "--set-json", `namespaces=["default"]`)
 	want := "the release of MutatingWebhookConfiguration rollcall manages the same namespaces"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("helm install: error %v, want %q", err, want)

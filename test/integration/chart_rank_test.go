@@ -70,7 +70,7 @@ func testRankModes(t *testing.T, c *cluster.Cluster) {
 	}
 	// Without a cluster, "helm template" must render manifests that work on every supported
 	// version.
-	out := runHelm(t, c, "template", installation.Release, chartDir, "--namespace", installation.Namespace)
+	out := runHelm(t, c, "template", installation.Release, chartDir, "--namespace", installation.Namespace, installation.ImageArg)
 	if strings.Contains(out, "MutatingAdmissionPolicy\n") {
 		t.Error("helm template renders a policy that Kubernetes before 1.36 does not have")
 	}
@@ -98,7 +98,7 @@ func testRankModeChanges(t *testing.T, c *cluster.Cluster, bundles map[string]st
 	} {
 		runHelm(
 			t, c, "upgrade", installation.Release, chartDir,
-			"--namespace", installation.Namespace, "--set", "rankOffset.mode="+step.mode,
+			"--namespace", installation.Namespace, installation.ImageArg, "--set", "rankOffset.mode="+step.mode,
 		)
 		wait.For(t, "mode "+step.mode, func(ctx context.Context) error {
 			got := findRankDenialReason(ctx, t, client)

@@ -55,7 +55,7 @@ func TestChart(t *testing.T) {
 }
 
 func testHelmLint(t *testing.T, c *cluster.Cluster) {
-	if out, err := c.Helm(t.Context(), "lint", "--strict", chartDir); err != nil {
+	if out, err := c.Helm(t.Context(), "lint", "--strict", chartDir, installation.ImageArg); err != nil {
 		t.Errorf("helm lint: %v\n%s", err, out)
 	}
 }
@@ -278,7 +278,7 @@ func testManagerPod(t *testing.T, c *cluster.Cluster, deployment *appsv1.Deploym
 	if got := *pod.TerminationGracePeriodSeconds; got <= minGracePeriod {
 		t.Errorf("terminationGracePeriodSeconds %d: requests at the end of the shutdown are aborted", got)
 	}
-	if want, got := "rollcall/manager@sha256:"+strings.Repeat("a", 64), pod.Containers[0].Image; got != want {
+	if want, got := installation.ImageRepository+"@sha256:"+strings.Repeat("a", 64), pod.Containers[0].Image; got != want {
 		t.Errorf("image %q, want %q", got, want)
 	}
 
@@ -309,6 +309,7 @@ func testValuesSchema(t *testing.T, c *cluster.Cluster) {
 		"replicas of both Deployments": {set: "replicas=3",
 			want: "replicas: the webhook and the controller are separate Deployments; " +
 				"set webhook.replicas and controller.replicas"},
+		"no image": {set: "image.repository=", want: "make image REPOSITORY="},
 		"resources of both Deployments": {set: "resources.limits.memory=1Gi",
 			want: "set webhook.resources and controller.resources"},
 		"unknown nested value":      {set: "webhook.timeout=3", want: "'timeout'"},
@@ -333,7 +334,8 @@ func testValuesSchema(t *testing.T, c *cluster.Cluster) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.Helm(
-				t.Context(), "template", installation.Release, chartDir, "--namespace", installation.Namespace, "--set", tc.set,
+				t.Context(), "template", installation.Release, chartDir, "--namespace", installation.Namespace,
+				installation.ImageArg, "--set", tc.set,
 			)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("helm template --set %s: error %v, want an error with %q", tc.set, err, tc.want)

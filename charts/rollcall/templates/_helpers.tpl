@@ -56,6 +56,9 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
 {{- define "rollcall.image" -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is required. Build the image with \"make image REPOSITORY=registry.example.com/rollcall/manager\", and set the values that the command prints (docs/tasks/install.md)." -}}
+{{- end -}}
 {{- $tag := default .Chart.AppVersion .Values.image.tag -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
