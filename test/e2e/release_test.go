@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/test/installation"
@@ -53,7 +54,9 @@ func TestInstallRelease(t *testing.T) {
 		"--version=0.0.1", "--plain-http", "--namespace="+installation.Namespace, "--wait", "--timeout=3m"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	job, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), newLabeledJob(), metav1.CreateOptions{})
+	suspended := newLabeledJob()
+	suspended.Spec.Suspend = ptr.To(true)
+	job, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), suspended, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +68,12 @@ func TestInstallRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(pods.Items) == 0 {
-		t.Error("the release has no pods")
-	}
+	pulled := 0
 	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp != nil {
+			continue // a pod of the previous release
+		}
+		pulled++
 		image := pod.Spec.Containers[0].Image
 		if !strings.HasPrefix(image, host+"/rollcall/manager@sha256:") {
 			t.Errorf("the image of pod %s is %s", pod.Name, image)
@@ -77,6 +82,9 @@ func TestInstallRelease(t *testing.T) {
 		if err != nil || !strings.Contains(out, "v0.0.1") {
 			t.Errorf("the log of pod %s does not contain the version: %v\n%s", pod.Name, err, out)
 		}
+	}
+	if want := 4; pulled != want { // two of the webhook, two of the controller
+		t.Errorf("the release has %d pods, want %d", pulled, want)
 	}
 }
 
