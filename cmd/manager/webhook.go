@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -33,6 +34,7 @@ type webhookOptions struct {
 	secretName              string
 	mutatingConfiguration   string
 	validatingConfiguration string
+	certificateDir          string
 	shutdownDelay           time.Duration
 	caDuration              time.Duration
 	leafDuration            time.Duration
@@ -66,6 +68,8 @@ func (o *webhookOptions) addFlags(f *pflag.FlagSet) {
 		"name of the MutatingWebhookConfiguration whose CA bundles the webhook writes")
 	f.StringVar(&o.validatingConfiguration, "validating-webhook-configuration", "rollcall",
 		"name of the ValidatingWebhookConfiguration whose CA bundles the webhook writes")
+	f.StringVar(&o.certificateDir, "certificate-dir", "",
+		"directory with tls.crt and tls.key, which somebody else renews (default: the webhook manages its certificates)")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 10*time.Second,
 		"time for which the webhook serves requests after SIGTERM, while its readiness probe fails")
 	f.DurationVar(&o.caDuration, "ca-duration", certs.DefaultCADuration,
@@ -112,45 +116,45 @@ func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Mana
 	if err != nil {
 		return nil, fmt.Errorf("loading the client configuration: %w", err)
 	}
-	source, err := certs.NewSource(certs.Options{
-		RESTConfig: config,
-		Namespace:  o.namespace,
-		SecretName: o.secretName,
-		// API servers call the Service. In development and in tests, the webhook runs outside of the
-		// cluster, and the API server calls localhost.
-		DNSNames:                []string{o.serviceName + "." + o.namespace + ".svc", "localhost"},
-		MutatingConfiguration:   o.mutatingConfiguration,
-		ValidatingConfiguration: o.validatingConfiguration,
-		CADuration:              o.caDuration,
-		LeafDuration:            o.leafDuration,
-		Address:                 net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("setting up certificates: %w", err)
-	}
 	options := o.newManagerOptions()
-	options.WebhookServer = ctrlwebhook.NewServer(ctrlwebhook.Options{
-		Port:    o.port,
-		TLSOpts: []func(*tls.Config){source.ConfigureTLS},
-	})
+	serverOptions := ctrlwebhook.Options{Port: o.port, CertDir: o.certificateDir}
+	var source *certs.Source // nil if somebody else provides the certificate
+	if o.certificateDir == "" {
+		if source, err = o.newCertificateSource(config); err != nil {
+			return nil, err
+		}
+		serverOptions.TLSOpts = []func(*tls.Config){source.ConfigureTLS}
+	}
+	options.WebhookServer = ctrlwebhook.NewServer(serverOptions)
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)
 	}
-	if err := mgr.Add(source); err != nil {
-		return nil, fmt.Errorf("adding the certificates: %w", err)
-	}
-	engine, err := o.newEngine(config)
-	if err != nil {
-		return nil, err
-	}
 	// The webhook is ready if API servers can call it and trust its certificate, if it has a policy or
-	// needs none, and if no shutdown has started.
-	readiness := map[string]healthz.Checker{"certificates": source.Ready, "serving": draining}
+	// needs none, and if no shutdown has started. Only whoever provides the certificate can know whether
+	// API servers trust it.
+	readiness := map[string]healthz.Checker{"certificates": mgr.GetWebhookServer().StartedChecker(), "serving": draining}
+	if source != nil {
+		readiness["certificates"] = source.Ready
+		if err := mgr.Add(source); err != nil {
+			return nil, fmt.Errorf("adding the certificates: %w", err)
+		}
+	}
+	return mgr, o.addWebhooks(mgr, draining, readiness)
+}
+
+// addWebhooks adds the webhooks, the policy and the probes to a manager.
+func (o *webhookOptions) addWebhooks(
+	mgr manager.Manager, draining healthz.Checker, readiness map[string]healthz.Checker,
+) error {
+	engine, err := o.newEngine(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
 	endpoints := webhook.Options{Engine: engine, Draining: func() bool { return draining(nil) != nil }}
 	policies, err := o.policy.addPolicySource(mgr, o.namespace, engine.Frameworks())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if policies != nil {
 		endpoints.Judge = webhook.NewJudge(policies, clock.RealClock{})
@@ -160,5 +164,26 @@ func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Mana
 		readiness["policy"] = policies.Ready
 	}
 	webhook.Register(mgr.GetWebhookServer(), endpoints)
-	return mgr, addProbes(mgr, readiness)
+	return addProbes(mgr, readiness)
+}
+
+// newCertificateSource returns the certificates of a webhook that manages them.
+func (o *webhookOptions) newCertificateSource(config *rest.Config) (*certs.Source, error) {
+	source, err := certs.NewSource(certs.Options{
+		RESTConfig: config,
+		Namespace:  o.namespace,
+		SecretName: o.secretName,
+		// API servers call the Service. In development and in tests, the webhook runs outside of the
+		// cluster, and the API server calls localhost.
+		DNSNames:                []string{o.serviceName + "." + o.namespace + ".svc", "localhost"},
+		MutatingConfiguration:   o.mutatingConfiguration,
+		ValidatingConfiguration: o.validatingConfiguration,
+		Address:                 net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)),
+		CADuration:              o.caDuration,
+		LeafDuration:            o.leafDuration,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up certificates: %w", err)
+	}
+	return source, nil
 }

@@ -153,6 +153,28 @@ service:
   namespace: {{ .root.Release.Namespace }}
   port: 443
   path: {{ .path }}
+{{- with .root.Values.certificates.caBundle }}
+caBundle: {{ b64enc . }}
+{{- end }}
+{{- end -}}
+
+{{/* rollcall.certificateSecretName is the Secret with the serving certificate, unless the webhook manages
+its certificates. */}}
+{{- define "rollcall.certificateSecretName" -}}
+{{- default (printf "%s-tls" (include "rollcall.fullname" .)) .Values.certificates.secretName -}}
+{{- end -}}
+
+{{/* rollcall.certificateAnnotations are the annotations of the webhook configurations. */}}
+{{- define "rollcall.certificateAnnotations" -}}
+{{- $annotations := .Values.certificates.annotations -}}
+{{- if eq .Values.certificates.mode "cert-manager" -}}
+{{- $certificate := printf "%s/%s" .Release.Namespace (include "rollcall.certificateSecretName" .) -}}
+{{- $annotations = merge (dict "cert-manager.io/inject-ca-from" $certificate) $annotations -}}
+{{- end -}}
+{{- with $annotations -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
 {{- end -}}
 
 {{/* rollcall.webhookUser and rollcall.controllerUser are the user names of the components for API
@@ -239,6 +261,17 @@ by name, because the components select by metadata.name. */}}
 
 {{/* rollcall.validateValues fails if values conflict, or if they contain a key of an earlier version. */}}
 {{- define "rollcall.validateValues" -}}
+{{- with .Values.certificates -}}
+{{- if and (eq .mode "secret") (not .secretName) -}}
+{{- fail "certificates.secretName is required with certificates.mode secret: set it to the Secret with tls.crt and tls.key" -}}
+{{- end -}}
+{{- if and (ne .mode "secret") .caBundle -}}
+{{- fail (printf "certificates.caBundle has no effect with certificates.mode %s: remove it, or set the mode to secret" .mode) -}}
+{{- end -}}
+{{- if and (ne .mode "cert-manager") .issuerRef -}}
+{{- fail (printf "certificates.issuerRef has no effect with certificates.mode %s: remove it, or set the mode to cert-manager" .mode) -}}
+{{- end -}}
+{{- end -}}
 {{- range $key := list "replicas" "resources" -}}
 {{- if hasKey $.Values $key -}}
 {{- fail (printf "%s: the webhook and the controller are separate Deployments; set webhook.%s and controller.%s" $key $key $key) -}}
