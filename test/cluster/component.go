@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -148,6 +149,26 @@ func buildGoProgram(ctx context.Context, dir, pkg, path string, arguments ...str
 		return fmt.Errorf("renaming the program: %w", err)
 	}
 	return nil
+}
+
+// findModuleDir returns the directory of the component's module, which also contains its manifests.
+func (c component) findModuleDir(ctx context.Context) (string, error) {
+	source, err := findSourceDir()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", c.module)
+	cmd.Dir = filepath.Join(source, "components", c.name)
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module of %s: %w: %s", c.name, err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		return "", fmt.Errorf("finding the module of %s: %w", c.name, err)
+	}
+	return module.Dir, nil
 }
 
 // findSourceDir returns the directory of this package's source.

@@ -3,13 +3,11 @@ package cluster
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -65,10 +63,11 @@ func (c *Cluster) StartKueue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifests, err := findKueueManifests(ctx)
+	module, err := kueueComponent.findModuleDir(ctx)
 	if err != nil {
 		return err
 	}
+	manifests := filepath.Join(module, "config", "components")
 	return c.progress.runStep("Kueue", func() error { return c.installAndRunKueue(ctx, path, manifests) })
 }
 
@@ -114,26 +113,6 @@ func (c *Cluster) installAndRunKueue(ctx context.Context, path, manifests string
 	return c.waitUntilReady(ctx, "kueue", startTimeout, func(ctx context.Context) error {
 		return checkHealth(ctx, http.DefaultClient, ready)
 	})
-}
-
-// findKueueManifests returns the directory of the manifests in Kueue's module.
-func findKueueManifests(ctx context.Context) (string, error) {
-	source, err := findSourceDir()
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", kueueComponent.module)
-	cmd.Dir = filepath.Join(source, "components", kueueComponent.name)
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("finding Kueue's manifests: %w: %s", err, out)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		return "", fmt.Errorf("finding Kueue's manifests: %w", err)
-	}
-	return filepath.Join(module.Dir, "config", "components"), nil
 }
 
 // installKueue creates Kueue's CustomResourceDefinitions, and its webhooks that the program serves.

@@ -67,10 +67,30 @@ func installRollcall(ctx context.Context, c *cluster.Cluster) error {
 	return sharedCluster.installChart(ctx)
 }
 
-// installChart installs the chart and returns when the webhook is ready.
-func (s *testCluster) installChart(ctx context.Context) error {
+// installChart installs the chart and returns when the webhook is ready. args are further arguments of
+// helm.
+func (s *testCluster) installChart(ctx context.Context, args ...string) error {
 	// A slow machine must not fail the tests.
-	return installation.InstallChart(ctx, s.Cluster, "--set", "webhook.timeoutSeconds=30")
+	args = append([]string{"--set", "webhook.timeoutSeconds=30"}, args...)
+	return installation.InstallChart(ctx, s.Cluster, args...)
+}
+
+// uninstallChart uninstalls the chart. At the end of the test, it uninstalls what the test has installed and
+// installs the chart as before.
+func (s *testCluster) uninstallChart(t *testing.T) {
+	t.Helper()
+	args := []string{"uninstall", installation.Release, "--namespace", installation.Namespace, "--wait", "--ignore-not-found"}
+	if _, err := s.Helm(t.Context(), args...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := s.Helm(context.Background(), args...); err != nil {
+			t.Errorf("uninstalling the release: %v", err)
+		}
+		if err := s.installChart(context.Background()); err != nil {
+			t.Errorf("installing again: %v", err)
+		}
+	})
 }
 
 // requireCluster returns the cluster, or skips or fails the test.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"io"
 	"log"
 	"net"
@@ -35,20 +34,7 @@ func TestInstallRelease(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the release: %v\n%s", err, out)
 	}
-	if _, err := s.Helm(
-		t.Context(), "uninstall", installation.Release, "--namespace", installation.Namespace, "--wait",
-	); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		uninstall := []string{"uninstall", installation.Release, "--namespace", installation.Namespace, "--wait", "--ignore-not-found"}
-		if _, err := s.Helm(context.Background(), uninstall...); err != nil {
-			t.Errorf("uninstalling the release: %v", err)
-		}
-		if err := s.installChart(context.Background()); err != nil {
-			t.Errorf("installing again: %v", err)
-		}
-	})
+	s.uninstallChart(t)
 	start := time.Now()
 	if out, err := s.Helm(t.Context(), "install", installation.Release, "oci://"+host+"/rollcall/charts/rollcall",
 		"--version=0.0.1", "--plain-http", "--namespace="+installation.Namespace, "--wait", "--timeout=3m"); err != nil {
