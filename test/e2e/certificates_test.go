@@ -60,7 +60,8 @@ func TestCertManager(t *testing.T) {
 				corev1.TLSPrivateKeyKey: issued.Data[corev1.TLSPrivateKeyKey],
 			},
 		}
-		if _, err := s.client.CoreV1().Secrets(installation.Namespace).Create(t.Context(), provided, metav1.CreateOptions{}); err != nil {
+		secrets := s.client.CoreV1().Secrets(installation.Namespace)
+		if _, err := secrets.Create(t.Context(), provided, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		s.replaceRelease(t, "--set=certificates.mode=secret", "--set=certificates.secretName=provided",

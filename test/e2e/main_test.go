@@ -79,7 +79,9 @@ func (s *testCluster) installChart(ctx context.Context, args ...string) error {
 // installs the chart as before.
 func (s *testCluster) uninstallChart(t *testing.T) {
 	t.Helper()
-	args := []string{"uninstall", installation.Release, "--namespace", installation.Namespace, "--wait", "--ignore-not-found"}
+	args := []string{
+		"uninstall", installation.Release, "--namespace", installation.Namespace, "--wait", "--ignore-not-found",
+	}
 	if _, err := s.Helm(t.Context(), args...); err != nil {
 		t.Fatal(err)
 	}

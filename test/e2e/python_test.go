@@ -27,7 +27,8 @@ func TestPython(t *testing.T) {
 	}
 	ns := s.createNamespace(t)
 	run := func(arguments ...string) (string, error) {
-		command := exec.CommandContext(t.Context(), "python3", append([]string{"train.py", "--namespace=" + ns}, arguments...)...)
+		arguments = append([]string{"train.py", "--namespace=" + ns}, arguments...)
+		command := exec.CommandContext(t.Context(), "python3", arguments...)
 		command.Dir = example
 		command.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig(), "PYTHONPATH="+packages)
 		out, err := command.CombinedOutput()
@@ -38,7 +39,9 @@ func TestPython(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		for _, want := range []string{"Succeeded", "--- rank 0\n", "rank 0 of 2: the sum is 2", "--- rank 1\n", "rank 1 of 2: the sum is 2"} {
+		for _, want := range []string{
+			"Succeeded", "--- rank 0\n", "rank 0 of 2: the sum is 2", "--- rank 1\n", "rank 1 of 2: the sum is 2",
+		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("the output does not contain %q:\n%s", want, out)
 			}

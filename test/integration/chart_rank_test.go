@@ -70,7 +70,8 @@ func testRankModes(t *testing.T, c *cluster.Cluster) {
 	}
 	// Without a cluster, "helm template" must render manifests that work on every supported
 	// version.
-	out := runHelm(t, c, "template", installation.Release, chartDir, "--namespace", installation.Namespace, installation.ImageArg)
+	out := runHelm(t, c, "template", installation.Release, chartDir,
+		"--namespace", installation.Namespace, installation.ImageArg)
 	if strings.Contains(out, "MutatingAdmissionPolicy\n") {
 		t.Error("helm template renders a policy that Kubernetes before 1.36 does not have")
 	}
