@@ -103,6 +103,7 @@ func newPod(remaining time.Duration) *corev1.Pod {
 			Namespace: "team", Name: "train-0", Labels: map[string]string{gang.LabelGang: "train"},
 			OwnerReferences:   []metav1.OwnerReference{{Kind: "Job", Name: "train", UID: "uid", Controller: ptr.To(true)}},
 			DeletionTimestamp: ptr.To(metav1.NewTime(time.Now().Add(remaining))), Finalizers: []string{"test/keep"},
+			DeletionGracePeriodSeconds: ptr.To[int64](30),
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}

@@ -21,7 +21,7 @@ func TestFileHandler(t *testing.T) {
 		"a valid file is allowed": {configMap: newConfigMap("rollcall-policy", validFile)},
 		"an unknown field is denied with its line": {
 			configMap: newConfigMap("rollcall-policy", invalidFile),
-			causes: []string{"data[policy.yaml]: Forbidden: policy.yaml:3: cluster.limits.sizes: unknown field; " +
+			causes: []string{"data[policy.yaml]: Forbidden: policy.yaml:3:20: cluster.limits.sizes: unknown field; " +
 				"did you mean size?"},
 		},
 		"text that is not YAML is denied": {
@@ -41,7 +41,7 @@ func TestFileHandler(t *testing.T) {
 		"advice is a warning": {
 			configMap: newConfigMap("rollcall-policy", validFile+
 				"profiles: [{name: a, namespaces: {names: ['*']}, limits: {size: {max: 8}}}]\n"),
-			warnings: []string{"policy.yaml:4: profiles[0].limits.size.max: has no effect above 4, the limit of the cluster"},
+			warnings: []string{"policy.yaml:4:66: profiles[0].limits.size.max: has no effect above 4, the limit of the cluster"},
 		},
 		"another ConfigMap is allowed": {configMap: newConfigMap("other", invalidFile)},
 	} {

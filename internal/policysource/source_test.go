@@ -127,7 +127,7 @@ func TestFailures(t *testing.T) {
 		},
 		"a process that starts with an invalid file takes the last valid policy": {
 			objects: []*corev1.ConfigMap{newConfigMap("rollcall-policy", invalidFile), newConfigMap(accepted, otherFile)},
-			inForce: otherFile, mistake: "policy.yaml:3: cluster.limits.sizes: unknown field",
+			inForce: otherFile, mistake: "policy.yaml:3:20: cluster.limits.sizes: unknown field",
 		},
 		"a process that starts without the ConfigMap takes the last valid policy": {
 			objects: []*corev1.ConfigMap{newConfigMap(accepted, otherFile)},
