@@ -29,8 +29,8 @@ func (r *Reconciler) takeSnapshot(
 		Now:               r.Clock.Now(),
 		AllPodsTerminated: g.memberStates.AllSuspended(),
 	}
-	var statefulSetPods []corev1.Pod
-	missesPods := false
+	var rankUIDs []types.UID
+	hasAllRanks := true
 	for i := range g.members {
 		m := &g.members[i]
 		if m.result == nil {
@@ -42,11 +42,11 @@ func (r *Reconciler) takeSnapshot(
 		}
 		observed := g.observeMember(*m, pods, state, snapshot.Now)
 		g.mergeObservation(m, observed, &snapshot)
-		statefulSetPods = append(statefulSetPods, observed.statefulSetPods...)
-		missesPods = missesPods || observed.missesPods
+		rankUIDs = append(rankUIDs, observed.rankUIDs...)
+		hasAllRanks = hasAllRanks && observed.hasAllRanks
 	}
-	if len(statefulSetPods) > 0 && !missesPods {
-		snapshot.StatefulSetPods = lifecycle.IdentifyPods(statefulSetPods)
+	if len(rankUIDs) > 0 && hasAllRanks {
+		snapshot.StatefulSetPods = lifecycle.IdentifyPods(rankUIDs)
 	}
 	return snapshot, nil
 }
@@ -73,10 +73,9 @@ type memberObservation struct {
 	stuckPod *corev1.Pod
 	// nextCheckTime is when time alone changes the observation; zero if it does not.
 	nextCheckTime time.Time
-	// statefulSetPods and missesPods are the results of selectStatefulSetPods. rollingOut is the result of
-	// isRollingOut.
-	statefulSetPods        []corev1.Pod
-	missesPods, rollingOut bool
+	// rankUIDs and hasAllRanks are the results of listRankUIDs. rollingOut is the result of isRollingOut.
+	rankUIDs                []types.UID
+	hasAllRanks, rollingOut bool
 }
 
 // observeMember observes a member whose workload was parsed. It does not change the gang.
@@ -102,7 +101,7 @@ func (g *observedGang) observeMember(
 	if !failureContext.Terminating {
 		out.firstDeletedPod = findFirstDeletedPod(m.Workload, currentPods)
 	}
-	out.statefulSetPods, out.missesPods = selectStatefulSetPods(m.Workload, pods)
+	out.rankUIDs, out.hasAllRanks = listRankUIDs(m.Workload, pods)
 	var readinessCheck, stuckCheck time.Time
 	out.partiallyReady, readinessCheck = observePartialReadiness(pods, now)
 	out.stuckPod, stuckCheck = m.findStuckPod(pods, state.Phase, now)

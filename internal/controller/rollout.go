@@ -1,10 +1,10 @@
 package controller
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -57,18 +57,21 @@ func isRollingOut(w gang.Workload) bool {
 	return w.StatefulSet != nil && (isResized(w) || hasOldRevision(w))
 }
 
-// selectStatefulSetPods returns the pods of the ranks of a StatefulSet, in the order of their ranks, and
-// whether ranks have no pod or a pod that is being deleted. Jobs have none.
-func selectStatefulSetPods(w gang.Workload, pods []corev1.Pod) (selected []corev1.Pod, missesPods bool) {
+// listRankUIDs returns the UIDs of the pods of a StatefulSet in the order of their ranks. complete is false
+// if a rank has no pod, or a pod that is being deleted. A Job has no UIDs and is complete.
+func listRankUIDs(w gang.Workload, pods []corev1.Pod) (uids []types.UID, complete bool) {
 	if w.StatefulSet == nil {
-		return nil, false
+		return nil, true
 	}
-	size := w.Ranks()
+	size := int(w.Ranks())
+	if size > len(pods) {
+		return nil, false // users can request any size
+	}
+	uids = make([]types.UID, size)
 	for i := range pods {
-		if pods[i].DeletionTimestamp == nil && gang.PodIndex(&pods[i]) < size {
-			selected = append(selected, pods[i])
+		if index := int(gang.PodIndex(&pods[i])); pods[i].DeletionTimestamp == nil && index >= 0 && index < size {
+			uids[index] = pods[i].UID
 		}
 	}
-	slices.SortFunc(selected, func(a, b corev1.Pod) int { return cmp.Compare(gang.PodIndex(&a), gang.PodIndex(&b)) })
-	return selected, int32(len(selected)) != size
+	return uids, !slices.Contains(uids, "")
 }

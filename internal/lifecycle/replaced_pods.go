@@ -5,7 +5,7 @@ import (
 	"hash/fnv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A Job counts its failed pods. A StatefulSet does not, and the name of a replaced pod is that of its
@@ -14,12 +14,12 @@ import (
 
 // IdentifyPods returns a text that identifies a number of pods by their UIDs. It starts with the number,
 // and depends on the order of the pods.
-func IdentifyPods(pods []corev1.Pod) string {
+func IdentifyPods(uids []types.UID) string {
 	hash := fnv.New64a()
-	for i := range pods {
-		_, _ = fmt.Fprintln(hash, pods[i].UID) // a hash never fails
+	for _, uid := range uids {
+		_, _ = fmt.Fprintln(hash, uid) // a hash never fails
 	}
-	return fmt.Sprintf("%d-%016x", len(pods), hash.Sum64())
+	return fmt.Sprintf("%d-%016x", len(uids), hash.Sum64())
 }
 
 // isRankReplaced reports whether a StatefulSet replaced a pod since all ranks of the attempt were ready.

@@ -3,8 +3,6 @@ package lifecycle_test
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/internal/failure"
@@ -12,13 +10,7 @@ import (
 )
 
 // identify returns the identity of pods with the UIDs.
-func identify(uids ...types.UID) string {
-	var pods []corev1.Pod
-	for _, uid := range uids {
-		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
-	}
-	return lifecycle.IdentifyPods(pods)
-}
+func identify(uids ...types.UID) string { return lifecycle.IdentifyPods(uids) }
 
 // TestReplacedPods checks that a gang restarts if a StatefulSet replaced a pod and nobody observed the
 // deletion of the pod.
