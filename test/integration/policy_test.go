@@ -56,7 +56,8 @@ kind: GangPolicy
 cluster:
   limits: {size: {max: 1}, restarts: {max: 0}, runtime: {required: true, max: 1s}, gpus: {max: 0}}
 `
-	misspelledFile = "apiVersion: policy.rollcall.training/v1alpha1\nkind: GangPolicy\ncluster: {limits: {sizes: {max: 1}}}\n"
+	misspelledFile = "apiVersion: policy.rollcall.training/v1alpha1\nkind: GangPolicy\n" +
+		"cluster: {limits: {sizes: {max: 1}}}\n"
 )
 
 // newLimitedJob returns a Job that satisfies limitsFile.
@@ -109,10 +110,13 @@ func (m *manager) waitForPolicyWebhook(t *testing.T) {
 	wait.For(t, "a denied update", func(ctx context.Context) error {
 		_, err := m.Client.BatchV1().Jobs(ns).Patch(ctx, "probe", types.MergePatchType,
 			[]byte(`{"metadata":{"labels":{"team":null}}}`), dryRunPatch)
-		if apierrors.IsInvalid(err) {
-			return nil
+		if err == nil {
+			return errors.New("the update was permitted")
 		}
-		return fmt.Errorf("the update returned %v", err)
+		if !apierrors.IsInvalid(err) {
+			return err
+		}
+		return nil
 	})
 }
 
@@ -204,7 +208,8 @@ func testPolicyOfStatefulSets(t *testing.T, m *manager, ns string) {
 	set.Labels["team"] = "llm"
 	set.Annotations = map[string]string{gang.AnnotationMaxRestarts: "2"}
 	sets := m.Client.AppsV1().StatefulSets(ns)
-	if _, err := sets.Create(t.Context(), set, metav1.CreateOptions{}); !strings.Contains(fmt.Sprint(err), "cluster/runtime") {
+	_, err := sets.Create(t.Context(), set, metav1.CreateOptions{})
+	if !strings.Contains(fmt.Sprint(err), "cluster/runtime") {
 		t.Fatalf("a StatefulSet has no maximum runtime, but its creation returned %v", err)
 	}
 	m.exemptFromRuntime(t, ns)
@@ -212,7 +217,8 @@ func testPolicyOfStatefulSets(t *testing.T, m *manager, ns string) {
 		_, err := sets.Create(ctx, set, metav1.CreateOptions{})
 		return err
 	})
-	_, err := sets.Patch(t.Context(), "train", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
+	_, err = sets.Patch(
+		t.Context(), "train", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
 	if !strings.Contains(fmt.Sprint(err), "cluster/size") {
 		t.Errorf("scaling by an update returned %v, want a denial by cluster/size", err)
 	}
@@ -331,7 +337,9 @@ func testStricterPolicy(t *testing.T, m *manager, ns string) {
 		"finalizer":  `{"metadata":{"finalizers":["example.com/hold"]}}`,
 		"label":      `{"metadata":{"labels":{"app":"x"}}}`,
 	} {
-		if _, err := m.Client.BatchV1().Jobs(ns).Patch(t.Context(), "train", types.MergePatchType, []byte(patch), dryRunPatch); err != nil {
+		_, err := m.Client.BatchV1().Jobs(ns).
+			Patch(t.Context(), "train", types.MergePatchType, []byte(patch), dryRunPatch)
+		if err != nil {
 			t.Errorf("the %s of a gang that violates the policy returned %v", name, err)
 		}
 	}
@@ -343,13 +351,15 @@ func testStricterPolicy(t *testing.T, m *manager, ns string) {
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(job.Annotations[gang.AnnotationStatus], `"restarts":1`) || job.Labels[gang.LabelPhase] != "Running" {
-			return errors.New(job.Annotations[gang.AnnotationStatus])
+		status := job.Annotations[gang.AnnotationStatus]
+		if !strings.Contains(status, `"restarts":1`) || job.Labels[gang.LabelPhase] != "Running" {
+			return errors.New(status)
 		}
 		return nil
 	})
 	m.deleteJob(t, ns, "train")
-	if _, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), newLimitedJob("next", 2), metav1.CreateOptions{}); err == nil {
+	_, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), newLimitedJob("next", 2), metav1.CreateOptions{})
+	if err == nil {
 		t.Error("a new gang is not subject to the stricter policy")
 	}
 }
@@ -373,7 +383,8 @@ func testPolicyRestart(t *testing.T, m *manager, ns string) {
 	m.waitForEvent(t, installation.Namespace, gang.ReasonPolicyRejected)
 	m.waitForEvent(t, installation.Namespace, gang.ReasonPolicyLoaded)
 	var metrics bytes.Buffer
-	if err := m.Webhook.WriteMetrics(t.Context(), &metrics); err != nil || !strings.Contains(metrics.String(), "\nrollcall_policy_valid 0\n") {
+	err = m.Webhook.WriteMetrics(t.Context(), &metrics)
+	if err != nil || !strings.Contains(metrics.String(), "\nrollcall_policy_valid 0\n") {
 		t.Errorf("the metric rollcall_policy_valid is not 0, %v", err)
 	}
 
@@ -385,10 +396,13 @@ func testPolicyRestart(t *testing.T, m *manager, ns string) {
 	m.Webhook.Launch(t)
 	wait.For(t, "a webhook that is not ready", func(ctx context.Context) error {
 		err := m.Webhook.CheckReadiness(ctx, "policy")
-		if err != nil && strings.Contains(err.Error(), "there is no last valid policy") {
-			return nil
+		if err == nil {
+			return errors.New("the webhook is ready")
 		}
-		return fmt.Errorf("the readiness check returned %v", err)
+		if !strings.Contains(err.Error(), "there is no last valid policy") {
+			return err
+		}
+		return nil
 	})
 	m.writePolicy(t, limitsFile) // the failure policy of the webhook for the file is Ignore
 	m.Webhook.WaitUntilReady(t)
@@ -398,7 +412,8 @@ func testPolicyRestart(t *testing.T, m *manager, ns string) {
 func (m *manager) waitForAccepted(t *testing.T, text string) {
 	t.Helper()
 	wait.For(t, "the accepted policy", func(ctx context.Context) error {
-		accepted, err := m.Client.CoreV1().ConfigMaps(installation.Namespace).Get(ctx, policyName+"-accepted", metav1.GetOptions{})
+		accepted, err := m.Client.CoreV1().ConfigMaps(installation.Namespace).
+			Get(ctx, policyName+"-accepted", metav1.GetOptions{})
 		if err == nil && accepted.Data["policy.yaml"] != text {
 			err = fmt.Errorf("the accepted policy is %q", accepted.Data["policy.yaml"])
 		}
