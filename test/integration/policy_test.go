@@ -48,6 +48,10 @@ cluster:
     expression: "!('spot' in gang.labels)"
     message: remove the label spot
     mode: audit
+profiles:
+- name: interactive
+  namespaces: {selector: {matchLabels: {tier: interactive}}}
+  limits: {size: {max: 1}}
 `
 	// strictFile denies every gang of these tests.
 	strictFile = `
@@ -87,6 +91,7 @@ func TestPolicy(t *testing.T) {
 		"JobUpdates":   testPolicyOfJobUpdates,
 		"StatefulSets": testPolicyOfStatefulSets,
 		"Members":      testPolicyOfMembers,
+		"Namespaces":   testPolicyOfNamespaces,
 		"BadFile":      testBadPolicyFile,
 	})
 	// These cases change the policy or stop processes.
@@ -283,6 +288,26 @@ func testPolicyOfMembers(t *testing.T, m *manager, ns string) {
 		}
 		return nil
 	})
+}
+
+// testPolicyOfNamespaces checks that the labels of a namespace select its profile, for admission and for
+// gangs that exist.
+func testPolicyOfNamespaces(t *testing.T, m *manager, ns string) {
+	m.createJob(t, ns, newLimitedJob("train", 2))
+	m.labelNamespace(t, ns, `{"tier":"interactive"}`)
+	wait.For(t, "the profile of the namespace", func(ctx context.Context) error {
+		_, err := m.Client.BatchV1().Jobs(ns).Create(ctx, newLimitedJob("next", 2), dryRunCreate)
+		if !strings.Contains(fmt.Sprint(err), "interactive/size") {
+			return errors.Join(errors.New("the profile does not deny a gang of two pods"), err)
+		}
+		return nil
+	})
+	// The next event of the gang causes the pass.
+	if _, err := m.Client.BatchV1().Jobs(ns).Patch(t.Context(), "train", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"app":"x"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.waitForEvent(t, ns, gang.ReasonPolicyViolated)
 }
 
 // testBadPolicyFile applies files with mistakes, which the webhook denies.
