@@ -25,6 +25,7 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/controller/issuers"                        // Registers itself.
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"                                 // Registers itself.
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"                         // Registers itself.
+	"github.com/cert-manager/cert-manager/pkg/util"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -97,7 +98,9 @@ func newCAInjector(ctx context.Context) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
-	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{
+	// The user agent is the field manager of cainjector.
+	config := util.RestConfigWithUserAgent(ctrl.GetConfigOrDie(), "cainjector")
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	})
 	if err != nil {
