@@ -54,23 +54,11 @@ func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.R
 // injectWorkload injects w, the decoded object of the request. An update of a Job changes nothing but
 // the suspension: the template of a Job is immutable, so a patch of the template would block even the
 // removal of a finalizer (kubernetes/kubernetes#109164).
-func (m *Mutator) injectWorkload(ctx context.Context, req admission.Request, w gang.Workload) (injectors.Result, error) {
+func (m *Mutator) injectWorkload(
+	ctx context.Context, req admission.Request, w gang.Workload,
+) (injectors.Result, error) {
 	if req.Operation == admissionv1.Create {
-		sent := maps.Clone(w.Meta().Labels)
-		var old map[string]string
-		if _, wasInjected := w.Meta().Annotations[gang.AnnotationInjected]; wasInjected {
-			old = sent // a second call, or a copy of another object
-		}
-		warnings, err := m.judge.applyDefaults(ctx, w)
-		if err != nil {
-			return injectors.Result{Reason: gang.ReasonInvalid}, err
-		}
-		result, err := m.engine.Admit(w)
-		if err == nil {
-			setFactLabels(result.Gang, w, sent, old)
-		}
-		result.Warnings = append(warnings, result.Warnings...)
-		return result, err
+		return m.injectNew(ctx, w)
 	}
 	if req.Operation != admissionv1.Update {
 		return injectors.Result{Reason: gang.ReasonImmutableTemplate}, nil
@@ -92,6 +80,25 @@ func (m *Mutator) injectWorkload(ctx context.Context, req admission.Request, w g
 		return result, err
 	}
 	return m.engine.PreserveSuspend(old.Job, w.Job), nil
+}
+
+// injectNew sets the defaults of the policy, injects a new workload and labels it with its facts.
+func (m *Mutator) injectNew(ctx context.Context, w gang.Workload) (injectors.Result, error) {
+	sent := maps.Clone(w.Meta().Labels)
+	var old map[string]string
+	if _, wasInjected := w.Meta().Annotations[gang.AnnotationInjected]; wasInjected {
+		old = sent // a second call, or a copy of another object
+	}
+	warnings, err := m.judge.applyDefaults(ctx, w)
+	if err != nil {
+		return injectors.Result{Reason: gang.ReasonInvalid}, err
+	}
+	result, err := m.engine.Admit(w)
+	if err == nil {
+		setFactLabels(result.Gang, w, sent, old)
+	}
+	result.Warnings = append(warnings, result.Warnings...)
+	return result, err
 }
 
 // mayOwnSuspend reports whether an update may contain spec.suspend. Server-side apply records the
