@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"rollcall.training/injectors"
 	"rollcall.training/internal/policy"
 )
 
@@ -45,6 +46,9 @@ func describeType(t *testing.T, of reflect.Type) map[string]any {
 	case reflect.Map:
 		return map[string]any{"type": "object", "additionalProperties": describeType(t, of.Elem())}
 	case reflect.Struct:
+		if strings.HasPrefix(of.Name(), "DefaultValue[") {
+			return describeDefault(t, of)
+		}
 		properties, required := map[string]any{}, []string{}
 		describeFields(t, of, properties, &required)
 		schema := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
@@ -55,6 +59,50 @@ func describeType(t *testing.T, of reflect.Type) map[string]any {
 	}
 	t.Fatalf("%s has no schema", of)
 	return nil
+}
+
+// describeDefault returns the schema of a default: the value, or an object with the value.
+func describeDefault(t *testing.T, of reflect.Type) map[string]any {
+	t.Helper()
+	field, ok := of.FieldByName("Value")
+	if !ok {
+		t.Fatalf("%s has no value", of)
+	}
+	value := describeType(t, field.Type)
+	return map[string]any{"anyOf": []any{value, map[string]any{
+		"type": "object", "additionalProperties": false, "required": []string{"value"},
+		"properties": map[string]any{"value": value, "locked": map[string]any{"type": "boolean"}},
+	}}}
+}
+
+// TestChartUnlabeled generates the admission policies for unlabeled workloads, which the chart completes with
+// the values of the policy.
+func TestChartUnlabeled(t *testing.T) {
+	const file = "apiVersion: " + policy.APIVersion + "\nkind: " + policy.Kind +
+		"\nunlabeled: {multiPodGPU: {kinds: [Job, StatefulSet]}, optOut: {}}\n"
+	p, problems := policy.Read("policy.yaml", []byte(file), injectors.Builtin().Frameworks())
+	if p == nil {
+		t.Fatal(problems)
+	}
+	type item struct {
+		Name  string `json:"name"`
+		Limit string `json:"limit"`
+		Kind  string `json:"kind,omitempty"`
+		Spec  any    `json:"spec"`
+	}
+	var items []item
+	for i, rendered := range p.RenderUnlabeled(false) {
+		next := item{Name: rendered.Policy.Name, Limit: "optOut", Spec: rendered.Policy.Spec}
+		if i < 2 {
+			next.Limit, next.Kind = "multiPodGPU", []string{"Job", "StatefulSet"}[i]
+		}
+		items = append(items, next)
+	}
+	text, err := json.MarshalIndent(items, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, "../charts/rollcall/files/unlabeled.json", append(text, '\n'))
 }
 
 // describeFields adds the fields of a struct and of its embedded structs.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -147,11 +148,13 @@ func (r *reader) validateRule(path string, rule *Rule) {
 	}
 }
 
-// newMinimalInput returns the input for a Job that sets no optional field.
+// newMinimalInput returns the input for a Job that sets no optional field. The API server requires a container.
 func newMinimalInput() Input {
-	return Input{Workload: gang.Workload{Job: &batchv1.Job{
-		Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1)},
-	}}}
+	container := corev1.Container{Name: "main", Image: "main"}
+	return Input{Workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{
+		Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1),
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
+	}}}}
 }
 
 // compileExpression returns the program of an expression, or nil after it reported a mistake.

@@ -234,11 +234,23 @@ the fields of an object, also over those that this version of the chart does not
 {{- merge (dict) .Values.policy.file $type | toYaml -}}
 {{- end -}}
 
+{{/* rollcall.firstMode is the first mode of a list of objects with the key mode. YAML 1.1 reads off without
+quotes as the boolean false. */}}
+{{- define "rollcall.firstMode" -}}
+{{- $mode := "" -}}
+{{- range . -}}
+{{- if and (not $mode) (hasKey . "mode") -}}
+{{- $mode = ternary "off" .mode (eq (toString .mode) "false") -}}
+{{- end -}}
+{{- end -}}
+{{- $mode -}}
+{{- end -}}
+
 {{/* rollcall.policyReadsNamespaces is "true" if the policy may select namespaces by their labels. */}}
 {{- define "rollcall.policyReadsNamespaces" -}}
 {{- $reads := .Values.policy.readNamespaces -}}
 {{- range .Values.policy.file.profiles -}}
-{{- $reads = or $reads (hasKey .namespaces "selector") -}}
+{{- $reads = or $reads (hasKey (default dict .namespaces) "selector") -}}
 {{- end -}}
 {{- if and .Values.policy.enabled $reads }}true{{ end -}}
 {{- end -}}
