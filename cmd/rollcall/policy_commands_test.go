@@ -49,7 +49,7 @@ func TestExamplePolicy(t *testing.T) {
 		t.Errorf("check: exit code %d: %s", code, out)
 	}
 	out, code := runPolicy(t, "", "test", "../../examples/policy")
-	if code != 0 || !strings.Contains(out, "18 of 18 rules") {
+	if code != 0 || !strings.Contains(out, "18 of 18 rules") || !strings.Contains(out, "8 of 8 rules") {
 		t.Errorf("test: exit code %d: %s", code, out)
 	}
 }

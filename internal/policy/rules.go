@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -89,6 +91,27 @@ func newGangType() *apiservercel.DeclType {
 		t.Fields[name].Required = false
 	}
 	return t
+}
+
+// GangField is a field of the variable gang.
+type GangField struct {
+	// Name is the name of the field.
+	Name string
+	// Type is its type in CEL.
+	Type string
+	// Optional is true if the field can be absent.
+	Optional bool
+}
+
+// GangFields returns the fields of the variable gang, sorted by name.
+func GangFields() []GangField {
+	declared := newGangType().Fields
+	var fields []GangField
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		field := declared[name]
+		fields = append(fields, GangField{Name: name, Type: field.Type.CelType().String(), Optional: !field.Required})
+	}
+	return fields
 }
 
 func newObjectType(name string, fields map[string]*apiservercel.DeclType) *apiservercel.DeclType {
