@@ -145,6 +145,20 @@ func TestParseFlags(t *testing.T) {
 			options: &controllerOptions{},
 			wantErr: "--namespace",
 		},
+		"policy with a ceiling": {
+			options: &webhookOptions{},
+			args:    []string{"--namespace=a", "--policy-configmap=rollcall-policy", "--policy-ceiling=off"},
+		},
+		"invalid ceiling of the policy": {
+			options: &controllerOptions{},
+			args:    []string{"--namespace=a", "--policy-ceiling=deny"},
+			wantErr: "must be enforce, warn, audit or off",
+		},
+		"invalid ConfigMap of the policy": {
+			options: &controllerOptions{},
+			args:    []string{"--namespace=a", "--policy-configmap=Policy_A"},
+			wantErr: "--policy-configmap",
+		},
 		"port out of range": {
 			options: &webhookOptions{},
 			args:    []string{"--namespace=a", "--port=70000"},

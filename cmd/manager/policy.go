@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -85,15 +86,32 @@ func (o *policyOptions) addPolicySource(
 	if err := mgr.Add(source); err != nil {
 		return nil, fmt.Errorf("adding the policy: %w", err)
 	}
+	if !o.readsNamespaces {
+		return source, nil
+	}
+	// Otherwise the first admission would wait for the watch.
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		_, err := mgr.GetCache().GetInformer(ctx, newNamespaceMetadata(), cache.BlockUntilSynced(false))
+		return err
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("adding the watch of namespaces: %w", err)
+	}
 	return source, nil
+}
+
+// newNamespaceMetadata returns an empty namespace, of which the cache keeps only the metadata.
+func newNamespaceMetadata() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
 }
 
 // readNamespace returns the labels of a namespace from the cache. The cache can miss a namespace that was
 // created a moment ago, so the API server is asked once.
-func readNamespace(ctx context.Context, cache, live client.Reader, name string) (policy.Namespace, error) {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := cache.Get(ctx, client.ObjectKey{Name: name}, namespace)
+func readNamespace(ctx context.Context, cached, live client.Reader, name string) (policy.Namespace, error) {
+	namespace := newNamespaceMetadata()
+	err := cached.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	if apierrors.IsNotFound(err) {
 		err = live.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	}
