@@ -26,9 +26,12 @@ func TestCompleteMember(t *testing.T) {
 	limited := complete
 	limited.MaxFailedIndexes = zero
 	for name, c := range map[string]struct{ job, want batchv1.JobSpec }{
-		"Job without options completes":                    {want: complete},
-		"suspended Job completes":                          {job: batchv1.JobSpec{Suspend: ptr.To(true)}, want: complete},
-		"maxFailedIndexes does not exceed the completions": {job: batchv1.JobSpec{MaxFailedIndexes: ptr.To[int32](2)}, want: limited},
+		"Job without options completes": {want: complete},
+		"suspended Job completes":       {job: batchv1.JobSpec{Suspend: ptr.To(true)}, want: complete},
+		"maxFailedIndexes does not exceed the completions": {
+			job:  batchv1.JobSpec{MaxFailedIndexes: ptr.To[int32](2)},
+			want: limited,
+		},
 		"Job with a successPolicy is suspended, because it cannot complete": {
 			job:  batchv1.JobSpec{SuccessPolicy: policy},
 			want: batchv1.JobSpec{SuccessPolicy: policy, Parallelism: four, Completions: four, Suspend: ptr.To(true)},

@@ -75,9 +75,11 @@ func (d Detacher) patch(ctx context.Context, before, after gang.Workload, subres
 	namespace, name := before.Meta().Namespace, before.Meta().Name
 	options := metav1.PatchOptions{FieldManager: FieldManager}
 	if before.Job != nil {
-		_, err = d.Client.BatchV1().Jobs(namespace).Patch(ctx, name, types.MergePatchType, patch, options, subresources...)
+		_, err = d.Client.BatchV1().Jobs(namespace).
+			Patch(ctx, name, types.MergePatchType, patch, options, subresources...)
 	} else {
-		_, err = d.Client.AppsV1().StatefulSets(namespace).Patch(ctx, name, types.MergePatchType, patch, options, subresources...)
+		_, err = d.Client.AppsV1().StatefulSets(namespace).
+			Patch(ctx, name, types.MergePatchType, patch, options, subresources...)
 	}
 	switch {
 	case apierrors.IsConflict(err):

@@ -152,7 +152,8 @@ func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
 	}
 	for _, name := range d.Gangs {
 		if !found[name] {
-			return nil, fmt.Errorf("gang %q not found: no Job or StatefulSet of the gang has the label %s, or it opted out by %s",
+			return nil, fmt.Errorf(
+				"gang %q not found: no Job or StatefulSet of the gang has the label %s, or all have %s: \"false\"",
 				name, gang.LabelFramework, gang.LabelInject)
 		}
 	}

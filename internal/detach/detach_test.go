@@ -102,7 +102,7 @@ func newPod(remaining time.Duration) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: "train-0", Labels: map[string]string{gang.LabelGang: "train"},
 			OwnerReferences:   []metav1.OwnerReference{{Kind: "Job", Name: "train", UID: "uid", Controller: ptr.To(true)}},
-			DeletionTimestamp: ptr.To(metav1.NewTime(time.Now().Add(remaining))), Finalizers: []string{"test/keep"},
+			DeletionTimestamp: ptr.To(metav1.NewTime(clock.RealClock{}.Now().Add(remaining))), Finalizers: []string{"test/keep"},
 			DeletionGracePeriodSeconds: ptr.To[int64](30),
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
@@ -313,6 +313,14 @@ func TestDetachLimits(t *testing.T) {
 	}
 }
 
+// updateJob replaces a Job without a reaction of the client.
+func updateJob(t *testing.T, client *fake.Clientset, job *batchv1.Job) {
+	t.Helper()
+	if err := client.Tracker().Update(batchv1.SchemeGroupVersion.WithResource("jobs"), job, "team"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDetachRetriesConflict checks that a workload that a manager suspends at the same time is detached
 // and resumed.
 func TestDetachRetriesConflict(t *testing.T) {
@@ -327,9 +335,7 @@ func TestDetachRetriesConflict(t *testing.T) {
 			if patch := string(action.(clienttesting.PatchAction).GetPatch()); !strings.Contains(patch, `"resourceVersion"`) {
 				t.Errorf("the patch is not conditional: %s", patch)
 			}
-			if err := client.Tracker().Update(batchv1.SchemeGroupVersion.WithResource("jobs"), newRestartingJob(t), "team"); err != nil {
-				t.Error(err)
-			}
+			updateJob(t, client, newRestartingJob(t))
 			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "train", errors.New("changed"))
 		})
 		job, err := client.BatchV1().Jobs("team").Get(t.Context(), "train", metav1.GetOptions{})
@@ -337,9 +343,7 @@ func TestDetachRetriesConflict(t *testing.T) {
 			t.Fatal(err)
 		}
 		job.ResourceVersion = "1"
-		if err := client.Tracker().Update(batchv1.SchemeGroupVersion.WithResource("jobs"), job, "team"); err != nil {
-			t.Fatal(err)
-		}
+		updateJob(t, client, job)
 		want := state{Outcome: detach.Resumed, Inject: "false", Ranks: 2, Attempt: "2"}
 		got, _ := runDetach(t, client, detach.Detacher{})
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -368,15 +372,14 @@ func TestDetachWaitsForRanks(t *testing.T) {
 				return
 			}
 			resumed.Status.Active = 2
-			if err := client.Tracker().Update(batchv1.SchemeGroupVersion.WithResource("jobs"), resumed, "team"); err != nil {
-				t.Error(err)
-			}
+			updateJob(t, client, resumed)
 		})
-		start := time.Now()
+		realClock := clock.RealClock{} // synctest replaces its time
+		start := realClock.Now()
 		if got, _ = runDetach(t, client, detach.Detacher{}); got.Outcome != detach.Resumed || got.Err != "" {
 			t.Errorf("with pods, the result is %+v", got)
 		}
-		if waited := time.Since(start).Round(time.Second); waited < 10*time.Second || waited > 12*time.Second {
+		if waited := realClock.Since(start).Round(time.Second); waited < 10*time.Second || waited > 12*time.Second {
 			t.Errorf("the command waited %s, want 10 s", waited)
 		}
 	})

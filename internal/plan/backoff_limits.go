@@ -29,7 +29,8 @@ func (a *applier) applyBackoffLimits(job *batchv1.Job, fields map[string]string)
 	spec := &job.Spec
 	userPerIndex := spec.BackoffLimitPerIndex != nil &&
 		!isOwnLimit(fields, fieldBackoffLimitPerIndex, spec.BackoffLimitPerIndex)
-	userTotal := !isOwnLimit(fields, fieldBackoffLimit, spec.BackoffLimit) && !gang.IsDefaultBackoffLimit(spec.BackoffLimit)
+	userTotal := !gang.IsDefaultBackoffLimit(spec.BackoffLimit) &&
+		!isOwnLimit(fields, fieldBackoffLimit, spec.BackoffLimit)
 	userMaxFailed := spec.MaxFailedIndexes != nil && !isOwnLimit(fields, fieldMaxFailedIndexes, spec.MaxFailedIndexes)
 
 	var total, perIndex, maxFailed *int32
