@@ -172,6 +172,9 @@ func (o *report) runLife(ctx context.Context, t *testing.T, r *runner, l life, n
 	}
 	begin := time.Now()
 	err := r.run(ctx, l)
+	if ctx.Err() != nil {
+		return // the test has failed for another reason
+	}
 	t.Logf("%.0f s, %d restarts: %s", time.Since(begin).Seconds(), m.restarts, l)
 	o.mu.Lock()
 	defer o.mu.Unlock()

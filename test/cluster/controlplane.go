@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -167,16 +168,16 @@ func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, por
 	if err := c.loadConfig(); err != nil {
 		return err
 	}
-	return c.waitForAPIServer(ctx)
+	return c.waitForAPIServer(ctx, startTimeout)
 }
 
 // waitForAPIServer waits until the API server is ready.
-func (c *Cluster) waitForAPIServer(ctx context.Context) error {
+func (c *Cluster) waitForAPIServer(ctx context.Context, limit time.Duration) error {
 	client, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	return c.waitUntilReady(ctx, "kube-apiserver", startTimeout, func(ctx context.Context) error {
+	return c.waitUntilReady(ctx, "kube-apiserver", limit, func(ctx context.Context) error {
 		var code int
 		result := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&code)
 		if err := result.Error(); err != nil {

@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 )
+
+// restartTimeout bounds the restart of a component. Unlike at the start of a cluster, all clients connect
+// at the same time.
+const restartTimeout = 5 * time.Minute
 
 // RestartAPIServer terminates the API server as an upgrade of the control plane does, starts it again,
 // and returns when it is ready. Requests fail meanwhile, and all watches end. It needs the process that
@@ -18,7 +23,7 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	if err := c.startProgramAgain(i); err != nil {
 		return err
 	}
-	return c.waitForAPIServer(ctx)
+	return c.waitForAPIServer(ctx, restartTimeout)
 }
 
 // RestartExited starts the components that have exited, as the kubelet of a control plane does, and
