@@ -171,22 +171,17 @@ func (d *disturber) stealLease(ctx context.Context) error {
 // the kernel kills it. The kubelet then reports OOMKilled and restarts the container with the limit of
 // the chart. If the kernel does not kill the leader within some seconds, the test sends the same signal.
 func (d *disturber) killLeaderByMemory(ctx context.Context) error {
-	lease, err := d.readLease(ctx)
+	leader, err := d.waitForLeader(ctx)
 	if err != nil {
 		return err
 	}
-	name, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
-	pod, err := d.client.CoreV1().Pods(installation.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	before := restartCount(pod)
-	pid, cgroup, err := findProcess(string(pod.UID))
+	before := restartCount(leader)
+	pid, cgroup, err := findProcess(string(leader.UID))
 	if err != nil {
 		return err
 	}
 	for start := time.Now(); ; time.Sleep(pollInterval) {
-		pod, err := d.client.CoreV1().Pods(installation.Namespace).Get(ctx, name, metav1.GetOptions{})
+		pod, err := d.client.CoreV1().Pods(installation.Namespace).Get(ctx, leader.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -198,6 +193,25 @@ func (d *disturber) killLeaderByMemory(ctx context.Context) error {
 			_ = lowerMemoryLimit(cgroup) // repeated, because the kernel first reclaims what it can
 		} else if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
+		}
+	}
+}
+
+// waitForLeader waits until a pod that runs is the leader. After a drain, the Lease may name a pod that is
+// gone until the Lease expires.
+func (d *disturber) waitForLeader(ctx context.Context) (*corev1.Pod, error) {
+	for ; ; time.Sleep(pollInterval) {
+		lease, err := d.readLease(ctx)
+		if err != nil {
+			return nil, err
+		}
+		name, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+		pod, err := d.client.CoreV1().Pods(installation.Namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil && pod.DeletionTimestamp == nil:
+			return pod, nil
+		case err != nil && !apierrors.IsNotFound(err) && name != "":
+			return nil, err
 		}
 	}
 }
