@@ -115,6 +115,8 @@ func describeFields(t *testing.T, of reflect.Type, properties map[string]any, re
 		case field.Anonymous && name == "":
 			describeFields(t, field.Type, properties, required)
 		case !field.IsExported() || name == "-":
+		case name == "":
+			t.Fatalf("%s.%s has no name in JSON: the type decodes itself and needs a schema of its own", of, field.Name)
 		default:
 			properties[name] = describeType(t, field.Type)
 			if !strings.Contains(options, "omitempty") {
