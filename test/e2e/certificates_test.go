@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/test/installation"
@@ -92,22 +91,21 @@ func (s *testCluster) readTLSSecret(t *testing.T) *corev1.Secret {
 // waitForAdmission waits until a Job is admitted. cainjector writes the CA bundles after the installation.
 func (s *testCluster) waitForAdmission(t *testing.T, ns string) {
 	t.Helper()
-	wait.For(t, "an admitted Job", func(ctx context.Context) error { return admitSuspendedJob(ctx, s.client, ns) })
+	wait.For(t, "an admitted Job", func(ctx context.Context) error { return dryRunJob(ctx, s.client, ns) })
 }
 
 // admitJob fails the test if a Job is not admitted at once.
 func (s *testCluster) admitJob(t *testing.T, ns string) {
 	t.Helper()
-	if err := admitSuspendedJob(t.Context(), s.client, ns); err != nil {
+	if err := dryRunJob(t.Context(), s.client, ns); err != nil {
 		t.Error(err)
 	}
 }
 
-func admitSuspendedJob(ctx context.Context, client kubernetes.Interface, ns string) error {
-	job := newLabeledJob()
-	job.Name, job.GenerateName = "", "probe-"
-	job.Spec.Suspend = ptr.To(true)
-	created, err := client.BatchV1().Jobs(ns).Create(ctx, job, metav1.CreateOptions{})
+func dryRunJob(ctx context.Context, client kubernetes.Interface, ns string) error {
+	created, err := client.BatchV1().Jobs(ns).Create(ctx, newLabeledJob(), metav1.CreateOptions{
+		DryRun: []string{metav1.DryRunAll},
+	})
 	if err != nil {
 		return err
 	}
