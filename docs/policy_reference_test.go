@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -72,12 +73,16 @@ type typeComments map[string]string
 // readComments returns the comments of the types of a package.
 func readComments(t *testing.T, directory string) typeComments {
 	t.Helper()
-	packages, err := parser.ParseDir(token.NewFileSet(), directory, nil, parser.ParseComments)
+	files, err := filepath.Glob(filepath.Join(directory, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	comments := typeComments{}
-	for _, file := range packages["policy"].Files {
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, declaration := range file.Decls {
 			general, ok := declaration.(*ast.GenDecl)
 			if !ok {

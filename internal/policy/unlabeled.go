@@ -145,7 +145,8 @@ func newMultiPodGPUSpec(kind gang.Kind, group, resource, pods string) admissionv
 			Expression: fmt.Sprintf("has(object.spec.%s) && object.spec.%s > 1", pods, pods),
 		}},
 		Validations: []admissionv1.Validation{{
-			Expression: "!(object.spec.template.spec.containers.exists(c, " + acceleratorExpression() + "))",
+			// The type check of API servers does not know the fields of resources, because they have a default.
+			Expression: "!dyn(object.spec.template.spec.containers).exists(c, " + acceleratorExpression() + ")",
 			Message: fmt.Sprintf("a %s with several pods and accelerators must be a gang; add the label %s",
 				kind, gang.LabelFramework),
 			Reason: ptr.To(metav1.StatusReasonInvalid),

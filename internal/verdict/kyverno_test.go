@@ -19,50 +19,11 @@ import (
 
 // kyvernoPolicy is our policy for one of Kyverno's.
 type kyvernoPolicy struct {
-	text string
-	// control is the only finding that counts, if ours is a level of the Pod Security Standards and theirs is
+	// Policy is the policy without its header.
+	Policy any
+	// Controls are the only findings that count, if ours is a level of the Pod Security Standards and theirs is
 	// one control of the level; empty for all findings.
-	control []string
-}
-
-func control(level string, reasons ...string) kyvernoPolicy {
-	return kyvernoPolicy{text: limits("podSecurity: {level: " + level + "}"), control: reasons}
-}
-
-// kyvernoPolicies are our policies by the folder of Kyverno's.
-var kyvernoPolicies = map[string]kyvernoPolicy{
-	"pod-security/baseline/disallow-capabilities":           control("baseline", "non-default capabilities"),
-	"pod-security/baseline/disallow-host-namespaces":        control("baseline", "host namespaces"),
-	"pod-security/baseline/disallow-host-path":              control("baseline", "hostPath volumes"),
-	"pod-security/baseline/disallow-host-ports":             control("baseline", "hostPort"),
-	"pod-security/baseline/disallow-host-process":           control("baseline", "hostProcess"),
-	"pod-security/baseline/disallow-privileged-containers":  control("baseline", "privileged"),
-	"pod-security/baseline/disallow-proc-mount":             control("baseline", "procMount"),
-	"pod-security/baseline/disallow-selinux":                control("baseline", "seLinuxOptions"),
-	"pod-security/baseline/restrict-apparmor-profiles":      control("baseline", "forbidden AppArmor profile", "forbidden AppArmor profiles"),
-	"pod-security/baseline/restrict-seccomp":                control("baseline", "seccompProfile"),
-	"pod-security/baseline/restrict-sysctls":                control("baseline", "forbidden sysctls"),
-	"pod-security/restricted/disallow-capabilities-strict":  control("restricted", "unrestricted capabilities"),
-	"pod-security/restricted/disallow-privilege-escalation": control("restricted", "allowPrivilegeEscalation != false"),
-	"pod-security/restricted/require-run-as-non-root-user":  control("restricted", "runAsUser=0"),
-	"pod-security/restricted/require-run-as-nonroot":        control("restricted", "runAsNonRoot != true"),
-	"pod-security/restricted/restrict-seccomp-strict":       control("restricted", "seccompProfile"),
-	"pod-security/restricted/restrict-volume-types":         control("restricted", "restricted volume types"),
-	"other/require-pod-priorityclassname":                   {text: limits("priorityClass: {required: true}")},
-	"other/allowed-pod-priorities":                          {text: limits("priorityClass: {allow: [high-priority, moderate-priority, low-priority]}")},
-	"other/restrict-jobs":                                   {text: rule("object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'CronJob')")},
-	"best-practices/require-labels":                         {text: limits("labels: {require: {app.kubernetes.io/name: '.+'}}")},
-	"best-practices/restrict-image-registries":              {text: limits("images: {allow: {'*': [eu.foo.io/, bar.io/]}}")},
-	"best-practices/disallow-latest-tag":                    {text: containers("c.image.matches('.*:[^/]+$') && !c.image.endsWith(':latest')")},
-	"best-practices/require-pod-requests-limits": {text: containers(
-		exists("limits", "memory") + " && " + exists("requests", "memory") + " && " + exists("requests", "cpu"))},
-	"best-practices/require-ro-rootfs": {text: containers("c.?securityContext.readOnlyRootFilesystem.orValue(false)")},
-	"best-practices/require-drop-all":  {text: containers("'ALL' in c.?securityContext.capabilities.?drop.orValue([])")},
-	"best-practices/disallow-cri-sock-mount": {text: rule("object.spec.template.spec.?volumes.orValue([]).all(v, " +
-		"!has(v.hostPath) || !v.hostPath.path.endsWith('.sock'))")},
-	"best-practices/require-probes": {text: rule("object.spec.template.spec.containers.all(c, " +
-		"['readinessProbe', 'livenessProbe', 'startupProbe'].exists(p, p in c))")},
-	"best-practices/disallow-helm-tiller": {text: containers("!c.image.contains('tiller')")},
+	Controls []string
 }
 
 type kyvernoTest struct {
@@ -80,12 +41,14 @@ func TestKyvernoPolicies(t *testing.T) {
 	if root == "" {
 		t.Skipf("%s is not set; it is a directory with copies of policy libraries", envLibraries)
 	}
+	policies := map[string]kyvernoPolicy{}
+	readYAML(t, "testdata/kyverno.yaml", &policies)
 	same, different, skipped := 0, 0, 0
-	for name, ours := range kyvernoPolicies {
+	for name, ours := range policies {
 		directory := filepath.Join(root, "kyverno", name, ".kyverno-test")
 		var test kyvernoTest
 		readYAML(t, filepath.Join(directory, "kyverno-test.yaml"), &test)
-		p := readPolicy(t, ours.text)
+		p := readPolicy(t, toYAML(t, ours.Policy))
 		samples := readResources(t, directory, test.Resources)
 		for _, result := range test.Results {
 			for _, resource := range result.Resources {
@@ -173,7 +136,7 @@ func newGang(o manifest.Object, template corev1.PodTemplateSpec) gang.Workload {
 
 func (k kyvernoPolicy) violates(t *testing.T, p *policy.Policy, w gang.Workload) bool {
 	t.Helper()
-	if len(k.control) == 0 {
+	if len(k.Controls) == 0 {
 		return violates(t, p, w)
 	}
 	result, err := engine.Describe(w)
@@ -181,7 +144,8 @@ func (k kyvernoPolicy) violates(t *testing.T, p *policy.Policy, w gang.Workload)
 		t.Fatal(err)
 	}
 	findings := p.Evaluate(policy.Input{
-		Facts: policy.NewFacts(result.Gang, w), Namespace: policy.Namespace{Name: "default"}, Workload: w, Now: time.Unix(0, 0),
+		Facts:     policy.NewFacts(result.Gang, w),
+		Namespace: policy.Namespace{Name: "default"}, Workload: w, Now: time.Unix(0, 0),
 	})
-	return slices.ContainsFunc(findings, func(f policy.Finding) bool { return slices.Contains(k.control, f.Value) })
+	return slices.ContainsFunc(findings, func(f policy.Finding) bool { return slices.Contains(k.Controls, f.Value) })
 }
