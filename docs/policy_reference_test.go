@@ -18,8 +18,9 @@ import (
 	"rollcall.training/internal/policy"
 )
 
-const policyPageIntro = `A policy file has one document with the type ~GangPolicy~. The type is not an API of the cluster.
-Unknown fields are errors. [Limit gangs](../tasks/limit-gangs.md) explains the file by examples.
+const policyPageIntro = `A policy file has one document with the type ~GangPolicy~. The type is not an API of the
+cluster. Unknown fields are errors. [Limit gangs](../tasks/limit-gangs.md) explains the file by
+examples.
 
 A duration has a unit, such as ~90m~ or ~72h~. A mode is ~enforce~, ~warn~, ~audit~ or ~off~.
 
