@@ -124,8 +124,9 @@ func newAdmissionPolicy(name string, mode Mode, spec admissionv1.ValidatingAdmis
 	}
 }
 
-// newMultiPodGPUSpec returns the policy for a kind of workload. Workloads of other controllers, such as the
-// launcher of another operator, are not meant to be gangs; a CronJob is no such controller.
+// newMultiPodGPUSpec returns the policy for a kind of workload. It does not concern workloads of other
+// controllers, such as the launcher of another operator, because these are not meant to be gangs. The Jobs of a
+// CronJob are.
 func newMultiPodGPUSpec(kind gang.Kind, group, resource, pods string) admissionv1.ValidatingAdmissionPolicySpec {
 	return admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{
