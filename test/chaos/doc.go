@@ -14,9 +14,9 @@
 //   - The final phase and the number of restarts are those of the model. Each incident that fails the
 //     gang costs exactly one attempt, however many ranks it hits.
 //   - The number of restarts never decreases and never increases by more than 1.
-//   - Pods of two attempts never exist at the same time, except pods that have terminated. The pods of
-//     a StatefulSet have no attempt. A rank of a StatefulSet never exists twice, because Kubernetes
-//     names the pod after the rank.
+//   - Pods of two attempts never exist at the same time, except pods that have terminated, and pods on a
+//     node that does not respond for a minute. The pods of a StatefulSet have no attempt. A rank of a
+//     StatefulSet never exists twice, because Kubernetes names the pod after the rank.
 //   - After the end, no pod runs. After the deletion of the workloads, no pod and no Service of the
 //     gang remains.
 //

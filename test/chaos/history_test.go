@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,11 +67,22 @@ func (h *history) checkAttempts() {
 	}
 }
 
-// isLive reports whether the containers of a pod may run. A deleted pod with a grace period of 0 has no
-// containers: only finalizers keep the object.
+// overduePeriod is how long after the grace period of a deleted pod the next attempt no longer waits for
+// the pod, less a second for the resolution of timestamps (docs/concepts/lifecycle.md, unreachable nodes).
+const overduePeriod = time.Minute - time.Second
+
+// isLive reports whether the containers of a pod may run and the next attempt must wait for the pod. A
+// deleted pod with a grace period of 0 has no containers: only finalizers keep the object. The node of a
+// pod whose termination is overdue does not respond.
 func isLive(pod corev1.Pod) bool {
-	isConfirmed := pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0
-	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && !isConfirmed
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	if pod.DeletionTimestamp == nil {
+		return true
+	}
+	isConfirmed := ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0
+	return !isConfirmed && time.Since(pod.DeletionTimestamp.Time) < overduePeriod
 }
 
 // observeWorkload records a new state of a workload. complete is false after a gap in the observation,
@@ -125,6 +137,12 @@ func TestHistory(t *testing.T) {
 			Status:     corev1.PodStatus{Phase: phase},
 		}
 	}
+	newDeletedPod := func(uid types.UID, attempt string, since time.Duration) corev1.Pod {
+		pod := newPod(uid, attempt, corev1.PodRunning)
+		pod.DeletionTimestamp = ptr.To(metav1.NewTime(time.Now().Add(-since)))
+		pod.DeletionGracePeriodSeconds = ptr.To[int64](1)
+		return pod
+	}
 	newWorkload := func(phase lifecycle.Phase, restarts int32) gang.Workload {
 		text, err := lifecycle.Status{State: lifecycle.State{Phase: phase, Restarts: restarts}}.Encode()
 		if err != nil {
@@ -151,6 +169,19 @@ func TestHistory(t *testing.T) {
 				h.observePod(newPod("b", "0", corev1.PodSucceeded))
 				h.forgetPod("a")
 				h.observePod(newPod("c", "1", corev1.PodPending))
+			},
+		},
+		"a pod of the next attempt starts while another one terminates": {
+			observe: func(h *history) {
+				h.observePod(newDeletedPod("a", "0", 30*time.Second))
+				h.observePod(newPod("b", "1", corev1.PodPending))
+			},
+			wantViolations: 1,
+		},
+		"the termination of a pod on an unreachable node is overdue": {
+			observe: func(h *history) {
+				h.observePod(newDeletedPod("a", "0", 61*time.Second))
+				h.observePod(newPod("b", "1", corev1.PodPending))
 			},
 		},
 		"a gap hides the end of the old pods": {

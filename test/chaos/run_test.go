@@ -221,6 +221,9 @@ func (n *runningLife) hitPod(ctx context.Context, i incident, pod corev1.Pod) er
 			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: n.namespace}, DeleteOptions: &same,
 		})
 	case nodeLoss:
+		if pod.Spec.NodeName == "" { // the recorder has not observed the node yet
+			return apierrors.NewNotFound(corev1.Resource("nodes"), "")
+		}
 		return n.nodes.lose(ctx, pod)
 	default:
 		return n.nodes.exit(ctx, n.life, pod, i.ExitCode)
