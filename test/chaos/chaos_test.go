@@ -16,7 +16,7 @@ import (
 
 const (
 	// parallelLives is the number of lives at the same time.
-	parallelLives = 40
+	parallelLives = 20
 	// minCalm and maxCalm bound the time between two disruptions.
 	minCalm, maxCalm = 10 * time.Second, 40 * time.Second
 	// superviseInterval is the time between two checks of the control plane.

@@ -35,4 +35,8 @@
 // A test cannot exit a program on a simulated node, so it reports the exit as a kubelet does. A
 // simulated node is lost by deleting its Node, as a cloud provider does. The real node is the only one
 // of its cluster and is not lost.
+//
+// kwok deletes pods by name. If it is slow, it can delete the new pod of a StatefulSet instead of the
+// old one, which is a failure that the model does not know. The log of kwok then contains several
+// deletions of the pod. For the same reason, only a few lives run at the same time.
 package chaos
