@@ -43,7 +43,7 @@ const (
 	// ImageRepository is the repository of the image that rendered charts name. Nothing pulls it.
 	ImageRepository = "registry.example.com/rollcall/manager"
 	// ImageArg is the argument of helm for the only value that the chart requires.
-	ImageArg = "--set-string=image.repository=" + ImageRepository
+	ImageArg = "--set=image.repository=" + ImageRepository
 	// RankWebhook is the name of the webhook that assigns ranks to pods.
 	RankWebhook = "pod-rank.rollcall.training"
 	// RankPolicy is the name of the admission policies that assign ranks to pods, and of their bindings.

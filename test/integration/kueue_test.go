@@ -101,12 +101,9 @@ func testKueueRestart(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, assignQueue("train", newTrainingWorkload(3))...)
 	before := r.listActivePods()
 	at := h.countSuspends("train")
-	last := r.getActivePod("worker-0")
-	r.addFinalizer(last)
-	r.failContainer(r.getActivePod("worker-1"), 3)
-	r.waitForPhase(lifecycle.Restarting, 1)
+	terminate := r.beginRestart("worker-1", "worker-0")
 	r.checkPhaseStable(2 * time.Second)
-	r.removeFinalizers(last)
+	terminate()
 	s := r.waitForPhase(lifecycle.Running, 1)
 	r.checkPodsReplaced(before, "1")
 	if s.FirstFailure == nil || s.FirstFailure.Rank != 1 {
@@ -244,10 +241,10 @@ func testKueueEvictedDuringRestart(t *testing.T, m *manager, ns string) {
 	m.createQueue(t, ns, 2)
 	r := m.startGang(t, ns, assignQueue("train", newTrainingWorkload(2))...)
 	before, at := r.listActivePods(), h.countSuspends("train")
-	goes := r.beginRestart("worker-0", "worker-1")
+	terminate := r.beginRestart("worker-0", "worker-1")
 	m.setWorkloadActive(t, ns, false)
 	m.waitForWorkloadCondition(t, ns, "train", "Evicted", "True")
-	goes()
+	terminate()
 	r.waitForPhase(lifecycle.Suspended, 1)
 	r.waitForPodsGone("worker")
 	r.checkPhaseStable(2 * time.Second)
@@ -268,7 +265,7 @@ func testKueueManagerKilled(t *testing.T, m *manager, ns string) {
 	m.createQueue(t, ns, 2)
 	r := m.startGang(t, ns, assignQueue("train", newTrainingWorkload(2))...)
 	before := r.listActivePods()
-	goes := r.beginRestart("worker-0", "worker-1")
+	terminate := r.beginRestart("worker-0", "worker-1")
 	if err := m.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +283,7 @@ func testKueueManagerKilled(t *testing.T, m *manager, ns string) {
 		}
 		return nil
 	})
-	goes()
+	terminate()
 	m.Start(t)
 	s := r.waitForPhase(lifecycle.Running, 1)
 	if s.Restarts != 1 {

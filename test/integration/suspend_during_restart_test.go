@@ -7,6 +7,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -18,11 +19,32 @@ import (
 // until the returned function is called.
 func (r *testGang) beginRestart(falls, lasts string) func() {
 	r.t.Helper()
-	p := r.getActivePod(lasts)
-	r.addFinalizer(p)
+	terminate := r.holdTermination(r.getActivePod(lasts))
 	r.failContainer(r.getActivePod(falls), 3)
 	r.waitForPhase(lifecycle.Restarting, 1)
-	return func() { r.removeFinalizers(p) }
+	return terminate
+}
+
+// holdTermination binds a pod to a node that does not exist. After its deletion, the pod terminates until
+// the returned function is called, because no kubelet confirms that its containers are gone.
+func (r *testGang) holdTermination(p corev1.Pod) (terminate func()) {
+	r.t.Helper()
+	pods := r.Client.CoreV1().Pods(r.ns)
+	if err := pods.Bind(r.t.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: r.ns},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "without-kubelet"},
+	}, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	return func() {
+		r.t.Helper()
+		err := pods.Delete(r.t.Context(), p.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: ptr.To[int64](0), Preconditions: metav1.NewUIDPreconditions(string(p.UID)),
+		})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 func (r *testGang) getJob(name string) *batchv1.Job {
@@ -52,10 +74,10 @@ func (r *testGang) resumeJob(name string) {
 func testSuspendDuringRestart(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newTrainingWorkload(3))
 	before := r.listActivePods()
-	goes := r.beginRestart("worker-1", "worker-0")
+	terminate := r.beginRestart("worker-1", "worker-0")
 	r.patchJob("train", `{"spec":{"suspend":true}}`)
 	r.waitForPhase(lifecycle.Suspended, 1)
-	goes()
+	terminate()
 	r.checkPhaseStable(4 * time.Second)
 	if !ptr.Deref(r.getJob("train").Spec.Suspend, false) {
 		t.Error("the Job was resumed")
@@ -75,10 +97,10 @@ func testSuspendDuringRestart(t *testing.T, m *manager, ns string) {
 func testRestartOneMemberSuspended(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newMasterAndWorkers()...)
 	before := r.listActivePods()
-	goes := r.beginRestart("worker-1", "worker-0")
+	terminate := r.beginRestart("worker-1", "worker-0")
 	r.patchJob("train-worker", `{"spec":{"suspend":true}}`)
 	r.waitForPhase(lifecycle.Suspended, 1)
-	goes()
+	terminate()
 	r.checkPhaseStable(4 * time.Second)
 	for _, name := range r.jobs {
 		if !ptr.Deref(r.getJob(name).Spec.Suspend, false) {
