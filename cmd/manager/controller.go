@@ -40,7 +40,14 @@ type controllerOptions struct {
 	namespaces        []string
 	leaderElect       bool
 	leaseName         string
+	policyReports     string
 }
+
+// The values of the flag --policy-reports.
+const (
+	policyReportsNone        = "none"
+	policyReportsOpenReports = "openreports"
+)
 
 func newControllerCommand() *cobra.Command {
 	var o controllerOptions
@@ -69,6 +76,8 @@ func (o *controllerOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.leaderElect, "leader-elect", false,
 		"reconcile gangs only as the elected leader, required for several replicas")
 	f.StringVar(&o.leaseName, "lease-name", "rollcall", "name of the Lease of the leader election")
+	f.StringVar(&o.policyReports, "policy-reports", policyReportsNone,
+		"objects for the gangs that violate the policy: none, or openreports for Reports of openreports.io")
 }
 
 // validateFlags returns an error that joins a message for each invalid flag.
@@ -76,6 +85,9 @@ func (o *controllerOptions) validateFlags() error {
 	errs := []error{o.commonOptions.validateFlags()}
 	if _, err := o.parseNamespaceSelector(); err != nil {
 		errs = append(errs, err)
+	}
+	if o.policyReports != policyReportsNone && o.policyReports != policyReportsOpenReports {
+		errs = append(errs, fmt.Errorf("--policy-reports: invalid value %q: must be none or openreports", o.policyReports))
 	}
 	for _, namespace := range o.namespaces {
 		for _, message := range validation.IsDNS1123Label(namespace) {
@@ -155,7 +167,12 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 			return nil, fmt.Errorf("adding the keeper of the policy: %w", err)
 		}
 	}
-	if err := controller.SetupWithManager(ctx, mgr, engine, namespaces, policies); err != nil {
+	err = controller.SetupWithManager(ctx, mgr, engine, controller.Options{
+		Namespaces:    namespaces,
+		Policies:      policies,
+		PolicyReports: o.policyReports == policyReportsOpenReports,
+	})
+	if err != nil {
 		return nil, err
 	}
 	return mgr, addProbes(mgr, readiness)

@@ -154,6 +154,11 @@ func TestParseFlags(t *testing.T) {
 			args:    []string{"--namespace=a", "--policy-ceiling=deny"},
 			wantErr: "must be enforce, warn, audit or off",
 		},
+		"invalid kind of reports": {
+			options: &controllerOptions{},
+			args:    []string{"--namespace=a", "--policy-reports=wgpolicy"},
+			wantErr: "must be none or openreports",
+		},
 		"invalid ConfigMap of the policy": {
 			options: &controllerOptions{},
 			args:    []string{"--namespace=a", "--policy-configmap=Policy_A"},

@@ -41,6 +41,8 @@ type observedGang struct {
 	rejection string
 	// violation describes how the gang violates the policy of the cluster; empty if it does not.
 	violation string
+	// findings are the violations of the policy in any mode.
+	findings []memberFinding
 }
 
 // member is an existing workload of a gang.

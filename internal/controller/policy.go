@@ -35,8 +35,17 @@ type policyVerdict struct {
 	key string
 	// message describes the violations in the modes enforce and warn; empty if there are none.
 	message string
-	// rules are the rules that the gang violates, in any mode.
-	rules []violatedRule
+	// findings contains each rule that the gang violates once, in any mode.
+	findings []memberFinding
+}
+
+// rules returns the rules that the gang violates, in any mode.
+func (v policyVerdict) rules() []violatedRule {
+	var rules []violatedRule
+	for _, f := range v.findings {
+		rules = append(rules, violatedRule{name: f.Rule, mode: f.Mode})
+	}
+	return rules
 }
 
 // violatedRule is a limit or rule that a gang violates.
@@ -80,7 +89,7 @@ func (v *policyVerdicts) countGangs() map[violatedRule]int {
 	count := map[violatedRule]int{}
 	for _, verdicts := range v.byRequest {
 		for _, verdict := range verdicts {
-			for _, rule := range verdict.rules {
+			for _, rule := range verdict.rules() {
 				count[rule]++
 			}
 		}
@@ -90,19 +99,19 @@ func (v *policyVerdicts) countGangs() map[violatedRule]int {
 
 // judgeGangs compares the gangs of a request with the policy. Admission has judged each workload. The
 // reconciler judges again, because it knows all members, and because the policy can change. It reports
-// violations and never stops a gang for them.
-func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*observedGang) {
+// violations and never stops a gang for them. It returns false if the policy cannot be compared now.
+func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*observedGang) bool {
 	if r.Policies == nil {
-		return
+		return false
 	}
 	current, err := r.Policies.Current()
 	if err != nil || current == nil {
-		return // the readiness probe reports the error
+		return false // the readiness probe reports the error
 	}
 	namespace, err := r.Policies.DescribeNamespace(ctx, req.Namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to read a namespace for the policy")
-		return
+		return false
 	}
 	verdicts := map[types.UID]policyVerdict{}
 	for _, g := range gangs {
@@ -116,9 +125,10 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 			verdict.key = key
 		}
 		verdicts[uid] = verdict
-		g.violation = verdict.message
+		g.violation, g.findings = verdict.message, verdict.findings
 	}
 	r.verdicts.record(req, verdicts)
+	return true
 }
 
 // policyKey identifies the policy, the members and the day, on which exemptions depend.
@@ -151,10 +161,10 @@ func (r *Reconciler) judgeGang(current *policy.Policy, namespace policy.Namespac
 			Facts: facts[i].WithMembers(facts), Namespace: namespace, Workload: m.Workload, Now: r.Clock.Now(),
 		}) {
 			rule := violatedRule{name: f.Rule, mode: f.Mode}
-			if f.Unknown || slices.Contains(verdict.rules, rule) {
+			if f.Unknown || slices.Contains(verdict.rules(), rule) {
 				continue
 			}
-			verdict.rules = append(verdict.rules, rule)
+			verdict.findings = append(verdict.findings, memberFinding{Finding: f, member: m.Workload})
 			if f.Mode != policy.ModeAudit {
 				lines = append(lines, m.Meta().Name+": "+f.String())
 			}

@@ -39,7 +39,7 @@ const FieldOwner = client.FieldOwner("rollcall-controller")
 // of reads of the cache and rare writes. While some passes wait for a slow write, others continue.
 const maxConcurrentReconciles = 10
 
-// Reconciler reconciles gangs. Its exported fields except Namespaces and Policies are
+// Reconciler reconciles gangs. Its exported fields except those of Options are
 // required.
 type Reconciler struct {
 	// Client reads from the manager's cache and writes to the API server.
@@ -53,16 +53,24 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Clock provides the times of phases.
 	Clock clock.PassiveClock
-	// Namespaces selects the namespaces by their labels. The reconciler reads no gangs and writes no
-	// objects in any other namespace. Nil selects all namespaces.
-	Namespaces labels.Selector
-	// Policies provides the policy of the cluster. Nil means that there is no policy.
-	Policies Policies
+	Options
 
 	sessions     sessions
 	verdicts     policyVerdicts
 	throttle     podEventThrottle
 	userServices userServices
+	reports      reportAPI
+}
+
+// Options are the settings of a Reconciler. The zero value is valid.
+type Options struct {
+	// Namespaces selects the namespaces by their labels. The reconciler reads no gangs and writes no
+	// objects in any other namespace. Nil selects all namespaces.
+	Namespaces labels.Selector
+	// Policies provides the policy of the cluster. Nil means that there is no policy.
+	Policies Policies
+	// PolicyReports writes a Report of openreports.io for each gang that violates the policy.
+	PolicyReports bool
 }
 
 // Request identifies the workloads that are reconciled together: a gang of one workload by the kind and
@@ -78,19 +86,15 @@ type Request struct {
 	Name string
 }
 
-// SetupWithManager registers the gang controller and its metrics with a manager. The controller
-// reconciles only gangs in the selected namespaces. Nil policies mean that there is no policy.
-func SetupWithManager(
-	ctx context.Context, mgr ctrl.Manager, e *injectors.Engine, namespaces labels.Selector, policies Policies,
-) error {
+// SetupWithManager registers the gang controller and its metrics with a manager.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine, o Options) error {
 	r := &Reconciler{
-		Client:     mgr.GetClient(),
-		APIReader:  mgr.GetAPIReader(),
-		Engine:     e,
-		Recorder:   mgr.GetEventRecorder("rollcall"),
-		Clock:      clock.RealClock{},
-		Namespaces: namespaces,
-		Policies:   policies,
+		Client:    mgr.GetClient(),
+		APIReader: mgr.GetAPIReader(),
+		Engine:    e,
+		Recorder:  mgr.GetEventRecorder("rollcall"),
+		Clock:     clock.RealClock{},
+		Options:   o,
 	}
 	if err := r.registerIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -116,7 +120,7 @@ func SetupWithManager(
 		b = b.Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForNamespace),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	}
-	if policies != nil {
+	if o.Policies != nil {
 		b = b.WatchesRawSource(source.TypedFunc[Request](r.watchPolicy))
 	}
 	if err := b.Complete(r); err != nil {
@@ -169,22 +173,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 			return ctrl.Result{}, err
 		}
 	}
+	p := &pass{request: req}
 	if len(groups) == 0 {
+		if managed {
+			r.syncReports(ctx, p, nil)
+		}
 		r.sessions.forgetGang(req)
 		r.throttle.forgetGang(req)
 		r.verdicts.record(req, nil)
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, errors.Join(p.errs...)
 	}
-	p := &pass{request: req}
 	var gangs []*observedGang
 	for _, group := range groups {
 		observed, err := r.observeGangs(ctx, p, group)
 		p.handleError(err)
 		gangs = append(gangs, observed...)
 	}
-	r.judgeGangs(ctx, req, gangs)
+	judged := r.judgeGangs(ctx, req, gangs)
 	for _, g := range gangs {
 		r.reconcileGang(ctx, g)
+	}
+	if judged {
+		r.syncReports(ctx, p, gangs)
 	}
 	if err := errors.Join(p.errs...); err != nil {
 		return ctrl.Result{}, err

@@ -29,6 +29,8 @@ type session struct {
 	rejection childRejection
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
+	// reportDigests contains the reports of the policy; see [session.writtenReports].
+	reportDigests map[types.UID]string
 }
 
 // forRequest returns the session of a gang. The caller may change it.

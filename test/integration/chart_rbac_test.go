@@ -156,7 +156,8 @@ func testDroppedPermissions(t *testing.T, c *cluster.Cluster, rules chartRules) 
 // testPermissionTable checks that the table of the security page contains each rule of the chart and
 // nothing else.
 func testPermissionTable(t *testing.T, c *cluster.Cluster) {
-	all := renderRules(t, c, "--set", "policy.enabled=true")
+	const withReports = "policy.enabled=true,policy.reports=openreports"
+	all := renderRules(t, c, "--set", withReports)
 	var want []string
 	add := func(part, scope string, rules []rbacv1.PolicyRule) {
 		for _, rule := range rules {
@@ -191,7 +192,11 @@ func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("permissions in %s: -want, +got:\n%s", securityPage, diff)
 	}
-	withNamespaces := renderRules(t, c, "--set", "namespaces={a,b}")[installation.ControllerName]
+	withoutReports := renderRules(t, c, "--set", "policy.enabled=true")[installation.ControllerName]
+	if v := verbs(withoutReports.clusterWide, "reports"); len(v) > 0 {
+		t.Errorf("without policy.reports, the controller may %v reports", v)
+	}
+	withNamespaces := renderRules(t, c, "--set", withReports+",namespaces={a,b}")[installation.ControllerName]
 	if len(withNamespaces.clusterWide) > 0 {
 		t.Errorf("with a list of namespaces, the controller has permissions in the whole cluster: %v",
 			withNamespaces.clusterWide)

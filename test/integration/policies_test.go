@@ -28,6 +28,7 @@ const (
 	servicesPolicy  = installation.Release + "-manager-services"
 	secretsPolicy   = installation.Release + "-manager-secrets"
 	webhooksPolicy  = installation.Release + "-manager-webhooks"
+	reportsPolicy   = installation.Release + "-manager-reports"
 	keysPolicy      = installation.Release + "-written-keys"
 )
 

@@ -295,6 +295,9 @@ by name, because the components select by metadata.name. */}}
 {{- if and .Values.policy.existingConfigMap .Values.policy.file -}}
 {{- fail "policy.existingConfigMap: the ConfigMap contains the policy, so policy.file has no effect; remove one of them" -}}
 {{- end -}}
+{{- if and (not .Values.policy.enabled) (ne .Values.policy.reports "none") -}}
+{{- fail "policy.enabled: must be true, otherwise policy.reports has no effect; set policy.enabled=true, or policy.reports=none" -}}
+{{- end -}}
 {{- if and (not .Values.policy.enabled) (or .Values.policy.existingConfigMap .Values.policy.file) -}}
 {{- fail "policy.enabled: must be true, otherwise the policy has no effect; set policy.enabled=true, or remove the policy" -}}
 {{- end -}}
