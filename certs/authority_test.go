@@ -153,9 +153,11 @@ func TestParseSigningCA(t *testing.T) {
 		"the data of a CA":           {data: data(ca)},
 		"no data":                    {wantErr: "parsing the CA and its key"},
 		"different copies of the CA": {data: replace("ca.crt", data(other)["ca.crt"]), wantErr: "tls.crt and ca.crt differ"},
-		"another key":                {data: replace("tls.key", data(other)["tls.key"]), wantErr: "private key does not match"},
-		"no key":                     {data: replace("tls.key", nil), wantErr: "failed to find any PEM data in key input"},
-		"a serving certificate":      {data: data(signingCA(server)), wantErr: "not a CA"},
+		"another key": {
+			data: replace("tls.key", data(other)["tls.key"]), wantErr: "private key does not match",
+		},
+		"no key":                {data: replace("tls.key", nil), wantErr: "failed to find any PEM data in key input"},
+		"a serving certificate": {data: data(signingCA(server)), wantErr: "not a CA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseSigningCA(c.data)

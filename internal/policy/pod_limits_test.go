@@ -55,7 +55,7 @@ func TestPodLimits(t *testing.T) {
 			limits:  "podSecurity: {level: baseline, allow: {hostPaths: [/dev/infiniband]}}",
 			replace: container(infinibandVolume),
 		},
-		"a directory beside the allowed one": {
+		"a directory next to the allowed one": {
 			limits:   "podSecurity: {level: baseline, allow: {hostPaths: [/dev/infiniband]}}",
 			replace:  container(strings.ReplaceAll(infinibandVolume, "/dev/infiniband/", "/dev/infiniband2")),
 			findings: []string{"cluster/podSecurity spec.template.spec: hostPath volumes"},

@@ -34,8 +34,8 @@ func inputChecks() []Check {
 			Code: CodeSuppression, Severity: Warning,
 			Title: "An annotation that suppresses a check has no effect",
 			Why: "The annotation `" + SuppressionPrefix + "CODE` suppresses the findings of one check on one object. " +
-				"Its value is the reason. The annotation has no effect without a reason, for a code that does not exist, " +
-				"and for a check that reports why the webhook or the API server would reject the object. " +
+				"Its value is the reason. The annotation has no effect without a reason, or for a code that does not exist. " +
+				"Checks that report why the webhook or the API server would reject the object cannot be suppressed. " +
 				"An annotation without a finding can hide a later one, so vet reports it with the severity info.",
 			Fix: "Give a reason, correct the code, or remove the annotation.",
 		},

@@ -141,7 +141,8 @@ func testLimitWithoutManager(t *testing.T, m *manager, ns string) {
 		}
 	}
 	waitFor(func() bool {
-		if pod, ok := r.listActivePods()["worker-1"]; ok && pod.Status.Phase == corev1.PodRunning && !failed[string(pod.UID)] {
+		pod, ok := r.listActivePods()["worker-1"]
+		if ok && pod.Status.Phase == corev1.PodRunning && !failed[string(pod.UID)] {
 			failed[string(pod.UID)] = true
 			r.setPodPhases(t, []corev1.Pod{pod}, corev1.PodFailed)
 		}
