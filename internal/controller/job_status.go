@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/internal/attempt"
@@ -42,18 +39,6 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 		return fmt.Errorf("resetting the status of %s: %w", m.Meta().Name, err)
 	}
 	return errJobStatusReset
-}
-
-// hasUncountedSuccess reports whether a pod of a Job has succeeded and the Job has not counted the
-// pod; false for a StatefulSet. The Job controller adds the index of the pod to the completed indexes
-// and then removes the finalizer of the pod (kubernetes pkg/controller/job,
-// trackJobStatusAndRemoveFinalizers), also while the Job is suspended. If the completed indexes were
-// cleared before, the next attempt would lose the rank. Failed pods do not count: with
-// backoffLimitPerIndex, they keep the finalizer until the next attempt replaces them.
-func hasUncountedSuccess(job *batchv1.Job, pods []corev1.Pod) bool {
-	return job != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-		return pod.Status.Phase == corev1.PodSucceeded && isTracked(&pod)
-	})
 }
 
 // isAboutToResume reports whether Rollcall resumes a suspended Job by the action, or prepares the Job

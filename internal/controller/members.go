@@ -60,7 +60,7 @@ type member struct {
 	// firstDeletedPod is the result of findFirstDeletedPod, which untrackDeletedPod untracks.
 	// takeSnapshot sets it.
 	firstDeletedPod *corev1.Pod
-	// hasUncountedSuccess is the result of the function of that name. takeSnapshot sets it.
+	// hasUncountedSuccess is the result of attempt.HasUncountedSuccess. takeSnapshot sets it.
 	hasUncountedSuccess bool
 }
 

@@ -94,7 +94,7 @@ func (g *observedGang) observeMember(
 		termination:         observeTermination(lifecycle.Observe(m.Workload), pods, now),
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
 		lostRanks:           countLostRanks(m.Workload, pods),
-		hasUncountedSuccess: hasUncountedSuccess(m.Job, pods),
+		hasUncountedSuccess: attempt.HasUncountedSuccess(m.Job, pods),
 		rollingOut:          isRollingOut(m.Workload),
 		resumedExternally:   last.SuspendedByRollcall && !m.IsSuspended(),
 	}

@@ -319,7 +319,11 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	if err != nil {
 		return fmt.Errorf("listing the pods of gang %s: %w", g.podGang, err)
 	}
+	var own []corev1.Pod // pods of w
 	for i := range pods.Items {
+		if metav1.IsControlledBy(&pods.Items[i], w.Meta()) {
+			own = append(own, pods.Items[i])
+		}
 		if pod := &pods.Items[i]; g.ownsPod(pod) && !attempt.IsPodTerminal(pod) &&
 			!attempt.IsDeletionConfirmed(pod) && !attempt.IsTerminationOverdue(pod, d.Clock.Now()) {
 			return waitError{"pod " + pod.Name + " of the last attempt is terminating"}
@@ -328,7 +332,7 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	if w.Job == nil {
 		return nil
 	}
-	if attempt.HasLabel(w) && attempt.HasUncountedPods(w.Job) {
+	if attempt.HasLabel(w) && (attempt.HasUncountedPods(w.Job) || attempt.HasUncountedSuccess(w.Job, own)) {
 		return waitError{"the Job controller has not counted all pods"}
 	}
 	reset := w.DeepCopy()

@@ -215,6 +215,16 @@ func TestDetach(t *testing.T) {
 			},
 			want: state{Outcome: detach.Detached, Inject: "false", Suspended: true, Ranks: 2, Attempt: "0"},
 		},
+		"restarting Job waits until a succeeded pod is counted": {
+			objects: func(t *testing.T) []runtime.Object {
+				pod := newPod(30 * time.Second)
+				pod.DeletionTimestamp, pod.Status.Phase = nil, corev1.PodSucceeded
+				pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
+				return []runtime.Object{newRestartingJob(t), pod}
+			},
+			want: state{Outcome: detach.NotDetached, Phase: "Restarting", Suspended: true, Ranks: 2, Attempt: "0",
+				CompletedIndexes: "1", Err: "the Job controller has not counted all pods"},
+		},
 		"restarting Job waits for its pods": {
 			objects: func(t *testing.T) []runtime.Object {
 				return []runtime.Object{newRestartingJob(t), newPod(30 * time.Second)}
