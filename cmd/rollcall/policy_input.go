@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
-	"rollcall.training/gang"
+	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/manifest"
 )
 
@@ -57,18 +57,13 @@ func (i *policyInput) read(ctx context.Context, stdin io.Reader) ([]*manifest.Do
 // readCluster returns the labeled workloads of a namespace, or of all namespaces if it is empty, and the
 // namespaces. Without the permission to read a namespace, no profile that selects labels matches.
 func readCluster(ctx context.Context, client kubernetes.Interface, namespace string) ([]*manifest.Document, error) {
-	labeled := metav1.ListOptions{LabelSelector: gang.LabelFramework}
-	jobs, err := client.BatchV1().Jobs(namespace).List(ctx, labeled)
+	workloads, err := inspect.ListWorkloads(ctx, client, namespace)
 	if err != nil {
-		return nil, fmt.Errorf("listing Jobs: %w", err)
-	}
-	sets, err := client.AppsV1().StatefulSets(namespace).List(ctx, labeled)
-	if err != nil {
-		return nil, fmt.Errorf("listing StatefulSets: %w", err)
+		return nil, err
 	}
 	var docs []*manifest.Document
-	add := func(kind, apiVersion string, o runtime.Object, meta metav1.Object) error {
-		o.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))
+	add := func(kind schema.GroupVersionKind, o runtime.Object, meta metav1.Object) error {
+		o.GetObjectKind().SetGroupVersionKind(kind)
 		meta.SetManagedFields(nil)
 		d, err := manifest.NewDocument("cluster", o)
 		docs = append(docs, d)
@@ -79,17 +74,12 @@ func readCluster(ctx context.Context, client kubernetes.Interface, namespace str
 		return nil, err
 	}
 	for j := range namespaces {
-		if err := add("Namespace", "v1", &namespaces[j], &namespaces[j]); err != nil {
+		if err := add(corev1.SchemeGroupVersion.WithKind("Namespace"), &namespaces[j], &namespaces[j]); err != nil {
 			return nil, err
 		}
 	}
-	for j := range jobs.Items {
-		if err := add("Job", "batch/v1", &jobs.Items[j], &jobs.Items[j]); err != nil {
-			return nil, err
-		}
-	}
-	for j := range sets.Items {
-		if err := add("StatefulSet", "apps/v1", &sets.Items[j], &sets.Items[j]); err != nil {
+	for _, w := range workloads {
+		if err := add(w.GroupKind().WithVersion("v1"), w.Object(), w.Meta()); err != nil {
 			return nil, err
 		}
 	}

@@ -15,27 +15,6 @@ import (
 	"rollcall.training/gang"
 )
 
-// listWorkloads returns the labeled Jobs and StatefulSets of a namespace.
-func (d Detacher) listWorkloads(ctx context.Context, namespace string) ([]gang.Workload, error) {
-	labeled := metav1.ListOptions{LabelSelector: gang.LabelFramework}
-	jobs, err := d.Client.BatchV1().Jobs(namespace).List(ctx, labeled)
-	if err != nil {
-		return nil, fmt.Errorf("listing Jobs: %w", err)
-	}
-	statefulSets, err := d.Client.AppsV1().StatefulSets(namespace).List(ctx, labeled)
-	if err != nil {
-		return nil, fmt.Errorf("listing StatefulSets: %w", err)
-	}
-	var workloads []gang.Workload
-	for i := range jobs.Items {
-		workloads = append(workloads, gang.Workload{Job: &jobs.Items[i]})
-	}
-	for i := range statefulSets.Items {
-		workloads = append(workloads, gang.Workload{StatefulSet: &statefulSets.Items[i]})
-	}
-	return workloads, nil
-}
-
 // getWorkload reads a workload again. The error is NotFound if it was recreated.
 func (d Detacher) getWorkload(ctx context.Context, w gang.Workload) (gang.Workload, error) {
 	var current gang.Workload

@@ -16,6 +16,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/attempt"
+	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -129,7 +130,7 @@ func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
 	var groups []*group
 	found := map[string]bool{}
 	for _, namespace := range d.Namespaces {
-		workloads, err := d.listWorkloads(ctx, namespace)
+		workloads, err := inspect.ListWorkloads(ctx, d.Client, namespace)
 		if err != nil {
 			return nil, err
 		}

@@ -56,7 +56,7 @@ func (e *NotFoundError) Error() string {
 
 // ListGangs returns all gangs, ordered by namespace and name. They have no ranks and no Events.
 func (r Reader) ListGangs(ctx context.Context) ([]Gang, error) {
-	workloads, err := r.listWorkloads(ctx)
+	workloads, err := ListWorkloads(ctx, r.Client, r.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (r Reader) GetGang(ctx context.Context, name string) (Gang, error) {
 
 // readGang returns one gang without its Events.
 func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
-	workloads, err := r.listWorkloads(ctx)
+	workloads, err := ListWorkloads(ctx, r.Client, r.Namespace)
 	if err != nil {
 		return Gang{}, err
 	}
@@ -109,14 +109,15 @@ func (r Reader) newNotFoundError(workloads []gang.Workload, name string) error {
 	return err
 }
 
-// listWorkloads returns the Jobs and StatefulSets with the framework label.
-func (r Reader) listWorkloads(ctx context.Context) ([]gang.Workload, error) {
+// ListWorkloads returns the Jobs and StatefulSets with the framework label in a namespace. An empty
+// namespace means all namespaces.
+func ListWorkloads(ctx context.Context, client kubernetes.Interface, namespace string) ([]gang.Workload, error) {
 	labeled := metav1.ListOptions{LabelSelector: gang.LabelFramework}
-	jobs, err := r.Client.BatchV1().Jobs(r.Namespace).List(ctx, labeled)
+	jobs, err := client.BatchV1().Jobs(namespace).List(ctx, labeled)
 	if err != nil {
 		return nil, fmt.Errorf("listing Jobs: %w", err)
 	}
-	statefulSets, err := r.Client.AppsV1().StatefulSets(r.Namespace).List(ctx, labeled)
+	statefulSets, err := client.AppsV1().StatefulSets(namespace).List(ctx, labeled)
 	if err != nil {
 		return nil, fmt.Errorf("listing StatefulSets: %w", err)
 	}
