@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -46,13 +47,21 @@ func (r *testGang) runDetach() []detach.Result {
 	return results
 }
 
-// testDetachRestarting detaches a restarting gang in its back-off while a manager runs. The manager must not
-// act on the gang any more. No rank has succeeded before: a gang with such a rank sometimes waits for it after
-// it was detached, which is an open defect.
+// testDetachRestarting detaches a restarting gang in its back-off while a manager runs. A rank of the gang
+// has succeeded, and must run again. The manager must not act on the gang any more.
 func testDetachRestarting(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newTrainingWorkload(3, gang.AnnotationMaxRestarts, "5"))
 	for restarts := range int32(2) { // the second restart has a back-off of 10 s
 		before := r.listActivePods()
+		if restarts == 1 {
+			r.succeedPod(r.getActivePod("worker-2"))
+			wait.For(t, "the completed index", func(context.Context) error {
+				if r.getJob("train").Status.CompletedIndexes != "2" {
+					return errors.New("not completed")
+				}
+				return nil
+			})
+		}
 		r.failContainer(r.getActivePod("worker-0"), 3)
 		if restarts == 0 {
 			r.waitForPhase(lifecycle.Running, 1)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -171,7 +172,8 @@ func (r *testGang) checkPhaseStable(d time.Duration) {
 	}
 }
 
-// listActivePods returns the pods of the gang that are not terminating, by role and index.
+// listActivePods returns the pods of the gang that are not terminating, by role and index. A pod that has
+// succeeded still exists with the pod of the next attempt, which is returned.
 func (r *testGang) listActivePods() map[string]corev1.Pod {
 	r.t.Helper()
 	list, err := r.Client.CoreV1().Pods(r.ns).List(r.t.Context(), metav1.ListOptions{})
@@ -184,11 +186,29 @@ func (r *testGang) listActivePods() map[string]corev1.Pod {
 		if owner == nil || !slices.Contains(slices.Concat(r.jobs, r.statefulSets), owner.Name) {
 			continue
 		}
-		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed {
-			out[fmt.Sprintf("%s-%d", p.Labels[gang.LabelRole], gang.PodIndex(&p))] = p
+		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		name := fmt.Sprintf("%s-%d", p.Labels[gang.LabelRole], gang.PodIndex(&p))
+		if other, ok := out[name]; !ok || readAttempt(r.t, p) > readAttempt(r.t, other) {
+			out[name] = p
 		}
 	}
 	return out
+}
+
+// readAttempt returns the attempt of a pod; 0 for a pod of a StatefulSet.
+func readAttempt(t *testing.T, p corev1.Pod) int {
+	t.Helper()
+	text, ok := p.Labels[gang.LabelAttempt]
+	if !ok {
+		return 0
+	}
+	attempt, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return attempt
 }
 
 // getActivePod returns one of them.
