@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
 	"runtime/debug"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -85,13 +83,13 @@ func (o *commonOptions) parseLogLevel() (slog.Level, error) {
 	return level, nil
 }
 
-// setUpProcess configures the logger, which writes to stderr, and the memory limit of the process.
-func (o *commonOptions) setUpProcess(stderr io.Writer) error {
+// setUpProcess sets the level of the log and the memory limit of the process.
+func (o *commonOptions) setUpProcess() error {
 	level, err := o.parseLogLevel()
 	if err != nil {
 		return err
 	}
-	log.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: level})))
+	logLevel.Set(level)
 	reserveMemory()
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -59,7 +58,7 @@ func newControllerCommand() *cobra.Command {
 			if err := o.validateFlags(); err != nil {
 				return fmt.Errorf("parsing the flags: %w", err)
 			}
-			return runController(cmd.Context(), o, cmd.ErrOrStderr())
+			return runController(cmd.Context(), o)
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -115,9 +114,8 @@ func (o *controllerOptions) parseNamespaceSelector() (labels.Selector, error) {
 }
 
 // runController reconciles gangs until ctx is done. It returns an error if the process loses the Lease.
-// It writes logs to stderr.
-func runController(ctx context.Context, o controllerOptions, stderr io.Writer) error {
-	if err := o.setUpProcess(stderr); err != nil {
+func runController(ctx context.Context, o controllerOptions) error {
+	if err := o.setUpProcess(); err != nil {
 		return err
 	}
 	mgr, err := newControllerManager(ctx, o)

@@ -5,18 +5,23 @@ package main
 
 import (
 	"errors"
-	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"rollcall.training/internal/buildinfo"
+	"rollcall.training/internal/logging"
 )
 
+// logLevel is the level of the log of this process. It is info until the flags are parsed.
+var logLevel slog.LevelVar
+
 func main() {
+	logging.SetUp(os.Stderr, &logLevel)
 	if err := newRootCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
-		fmt.Fprintln(os.Stderr, "rollcall manager:", err)
+		slog.Error("Exited with an error", "error", err)
 		os.Exit(1)
 	}
 }
@@ -26,7 +31,7 @@ func newRootCommand() *cobra.Command {
 		Use:           "manager",
 		Short:         "Run a part of Rollcall in a cluster",
 		Version:       buildinfo.Version(),
-		SilenceErrors: true, // main prints the error
+		SilenceErrors: true, // main logs the error
 		SilenceUsage:  true, // most errors are not errors of usage
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("a part is required: webhook or controller")

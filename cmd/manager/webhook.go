@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"time"
@@ -50,7 +49,7 @@ func newWebhookCommand() *cobra.Command {
 			if err := o.validateFlags(); err != nil {
 				return fmt.Errorf("parsing the flags: %w", err)
 			}
-			return runWebhook(cmd.Context(), o, cmd.ErrOrStderr())
+			return runWebhook(cmd.Context(), o)
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -94,10 +93,9 @@ func (o *webhookOptions) validateFlags() error {
 	return errors.Join(errs...)
 }
 
-// runWebhook serves the webhooks until the context signal is done and the shutdown delay has elapsed. It
-// writes logs to stderr.
-func runWebhook(signal context.Context, o webhookOptions, stderr io.Writer) error {
-	if err := o.setUpProcess(stderr); err != nil {
+// runWebhook serves the webhooks until the context signal is done and the shutdown delay has elapsed.
+func runWebhook(signal context.Context, o webhookOptions) error {
+	if err := o.setUpProcess(); err != nil {
 		return err
 	}
 	serving, draining := delayShutdown(signal, o.shutdownDelay)
