@@ -31,7 +31,11 @@ var (
 	recoveryDuration = newHistogram("rollcall_gang_recovery_duration_seconds",
 		"Time from the first failure until all ranks were ready again.")
 
-	gangsDesc = prometheus.NewDesc("rollcall_gangs", "Gangs, by framework and phase.", []string{"framework", "phase"}, nil)
+	gangsDesc = prometheus.NewDesc(
+		"rollcall_gangs", "Gangs, by framework and phase.", []string{"framework", "phase"}, nil)
+	oldestTransitionDesc = prometheus.NewDesc("rollcall_gang_oldest_transition_timestamp_seconds",
+		"Time since which some gang is in the phase Pending, Starting or Restarting, by framework and phase, in seconds "+
+			"since the Unix epoch.", []string{"framework", "phase"}, nil)
 	// Administrators choose the names of rules. A policy has at most policy.MaxRules of them.
 	violatingGangsDesc = prometheus.NewDesc("rollcall_policy_violating_gangs",
 		"Unfinished gangs that violate a limit or rule of the policy, by rule and mode.", []string{"rule", "mode"}, nil)
@@ -103,6 +107,7 @@ type gangCollector struct {
 // Describe implements [prometheus.Collector].
 func (c gangCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- gangsDesc
+	out <- oldestTransitionDesc
 	out <- violatingGangsDesc
 }
 
@@ -117,7 +122,7 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above
 	defer cancel()
 	type key struct{ framework, phase string }
-	count, managed := map[key]int{}, map[string]bool{}
+	count, oldest, managed := map[key]int{}, map[key]time.Time{}, map[string]bool{}
 	isManaged := func(namespace string) bool {
 		if _, known := managed[namespace]; !known {
 			managed[namespace], _ = c.isManagedNamespace(ctx, namespace)
@@ -127,8 +132,13 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 	add := func(w gang.Workload) {
 		phase, labels := lifecycle.ReadPhase(w), w.Template().Labels
 		framework, hasRank0 := labels[gang.LabelFramework], labels[gang.LabelRankOffset] == ""
-		if phase != "" && framework != "" && hasRank0 && isManaged(w.Meta().Namespace) {
-			count[key{framework, string(phase)}]++
+		if phase == "" || framework == "" || !hasRank0 || !isManaged(w.Meta().Namespace) {
+			return
+		}
+		k := key{framework, string(phase)}
+		count[k]++
+		if since := readWaitTime(w, phase); !since.IsZero() && (oldest[k].IsZero() || since.Before(oldest[k])) {
+			oldest[k] = since
 		}
 	}
 	var jobs batchv1.JobList
@@ -148,4 +158,26 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 	for k, n := range count {
 		out <- prometheus.MustNewConstMetric(gangsDesc, prometheus.GaugeValue, float64(n), k.framework, k.phase)
 	}
+	for k, since := range oldest {
+		out <- prometheus.MustNewConstMetric(
+			oldestTransitionDesc, prometheus.GaugeValue, float64(since.Unix()), k.framework, k.phase)
+	}
+}
+
+// readWaitTime returns the time at which a gang entered a phase that is short unless a problem exists. It
+// returns the zero time for other phases, and for a workload that the controller does not manage. A new gang
+// is Pending by admission, and has no status until its phase changes.
+func readWaitTime(w gang.Workload, phase lifecycle.Phase) time.Time {
+	switch phase {
+	case lifecycle.Pending, lifecycle.Starting, lifecycle.Restarting:
+	default:
+		return time.Time{}
+	}
+	if w.IsManagedExternally() {
+		return time.Time{}
+	}
+	if since := lifecycle.ReadStatus(w).LastTransitionTime; !since.IsZero() {
+		return since
+	}
+	return w.Meta().CreationTimestamp.Time
 }

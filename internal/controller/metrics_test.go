@@ -1,13 +1,17 @@
 package controller
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
@@ -116,7 +120,53 @@ func TestGangCollector(t *testing.T) {
 rollcall_gangs{framework="mpi",phase="Pending"} 1
 `
 	collector := gangCollector{w.Client, w.isManagedNamespace, w.verdicts.countGangs}
-	if err := testutil.CollectAndCompare(collector, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(collector, strings.NewReader(want), "rollcall_gangs"); err != nil {
 		t.Errorf("a gang of two workloads must count once: %v", err)
+	}
+}
+
+// TestOldestTransition checks the time since which gangs wait.
+func TestOldestTransition(t *testing.T) {
+	admitted := newLauncherJob(t)
+	restarting := lifecycle.Status{State: lifecycle.State{
+		Phase: lifecycle.Restarting, LastTransitionTime: testStartTime.Add(time.Hour),
+	}}
+	text, err := restarting.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restarted := newLauncherJob(t)
+	restarted.Annotations[gang.AnnotationStatus] = text
+	external := newLauncherJob(t)
+	external.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue")
+	for name, c := range map[string]struct {
+		job   *batchv1.Job
+		phase lifecycle.Phase
+		want  time.Time
+	}{
+		"a gang without a status waits since its creation": {
+			job: admitted, phase: lifecycle.Pending, want: testStartTime,
+		},
+		"a restarting gang waits since the restart": {
+			job: restarted, phase: lifecycle.Restarting, want: testStartTime.Add(time.Hour),
+		},
+		"a running gang does not wait":                  {job: restarted, phase: lifecycle.Running},
+		"a suspended gang does not wait":                {job: restarted, phase: lifecycle.Suspended},
+		"a gang of another controller is not monitored": {job: external, phase: lifecycle.Pending},
+	} {
+		if got := readWaitTime(gang.Workload{Job: c.job}, c.phase); !got.Equal(c.want) {
+			t.Errorf("%s: the time is %v, want %v", name, got, c.want)
+		}
+	}
+	const metric = "rollcall_gang_oldest_transition_timestamp_seconds"
+	young := newLauncherJob(t)
+	young.Name, young.CreationTimestamp = "young-launcher", metav1.NewTime(testStartTime.Add(time.Minute))
+	w := newTestCluster(t, admitted, young)
+	collector := gangCollector{w.Client, w.isManagedNamespace, w.verdicts.countGangs}
+	want := "# HELP " + metric + " Time since which some gang is in the phase Pending, Starting or Restarting, " +
+		"by framework and phase, in seconds since the Unix epoch.\n# TYPE " + metric + " gauge\n" +
+		fmt.Sprintf("%s{framework=\"mpi\",phase=\"Pending\"} %d\n", metric, testStartTime.Unix())
+	if err := testutil.CollectAndCompare(collector, strings.NewReader(want), metric); err != nil {
+		t.Errorf("the metric is not the time of the oldest gang: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package policysource
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,7 +24,9 @@ var (
 	})
 )
 
-func init() { metrics.Registry.MustRegister(validPolicy, policyInfo, loadTimestamp) }
+// registerMetrics registers the metrics once, in the first call of [New]. Without a policy, the metrics must not
+// exist: rollcall_policy_valid would be 0.
+var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(validPolicy, policyInfo, loadTimestamp) })
 
 // recordState updates the metrics after the state changed.
 func recordState(last, next State, now time.Time) {

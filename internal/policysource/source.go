@@ -71,6 +71,7 @@ type State struct {
 
 // New returns a Source. The caller must start it.
 func New(o Options) *Source {
+	registerMetrics()
 	selectByName := func(options *metav1.ListOptions) {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, o.Name).String()
 	}
