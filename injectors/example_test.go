@@ -34,16 +34,17 @@ func ExampleEngine_Inject() {
 		return
 	}
 	fmt.Println(result.Reason, *job.Spec.CompletionMode)
-	for _, e := range job.Spec.Template.Spec.Containers[0].Env[:5] {
+	for _, e := range job.Spec.Template.Spec.Containers[0].Env[:6] {
 		fmt.Printf("%s=%s\n", e.Name, e.Value)
 	}
 	fmt.Println("service", result.BuildService().Name)
 	// Output:
 	// Injected Indexed
+	// JOB_COMPLETION_INDEX=
 	// PYTHONUNBUFFERED=1
 	// MASTER_ADDR=train-0.train.team.svc.cluster.local
 	// MASTER_PORT=23456
-	// RANK=
+	// RANK=$(JOB_COMPLETION_INDEX)
 	// WORLD_SIZE=4
 	// service train
 }

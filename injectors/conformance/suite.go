@@ -37,6 +37,7 @@ func RunSuite(t *testing.T, inj injectors.Injector) {
 			t.Run("second injection changes nothing", func(t *testing.T) { s.testIdempotent(t, w) })
 			t.Run("injection is deterministic", func(t *testing.T) { s.testDeterministic(t, w) })
 			t.Run("training and init containers get variables", func(t *testing.T) { s.testEnvInContainers(t, w) })
+			t.Run("references are to earlier variables", func(t *testing.T) { s.testReferences(t, w) })
 			t.Run("user values are preserved or denied", func(t *testing.T) { s.testUserValues(t, w) })
 			t.Run("members are consistent", func(t *testing.T) { s.testMemberConsistency(t, w) })
 			t.Run("denied workload is unchanged", func(t *testing.T) { s.testDenialHasNoEffect(t, w) })

@@ -24,6 +24,9 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, gang.Denials) {
 			Fix: gang.NewRemoveFix(path),
 		}}
 	}
+	if w.Job != nil {
+		p.Env = withCompletionIndex(p.Env, g)
+	}
 	a := &applier{
 		workload: w, pod: newPodTemplate(w.Template()), gang: g, plan: p, budget: maxComparedBytes,
 		record:        Record{Injector: p.Injector, Build: p.Build},

@@ -57,27 +57,22 @@ func (a *applier) plannedEnvTargets() []target {
 func (a *applier) receivesEnv(c *container) bool { return c.isInit || a.isTrainingContainer(c.Name) }
 
 // plannedEnv returns the variables of a container. An init container of the plan gets only its own
-// variables. The completion index precedes the variables of a container that refers to it.
+// variables.
 func (a *applier) plannedEnv(c *container) []Env {
 	for i := range a.plan.InitContainers {
 		if c.isInit && a.plan.InitContainers[i].Name == c.Name {
 			return a.plan.InitContainers[i].Env
 		}
 	}
-	if !a.refersToCompletionIndex(c) {
-		return a.plan.Env
-	}
-	index := FieldEnv(gang.EnvCompletionIndex, PodLabelFieldPath(a.gang.IndexLabel)).WithPolicy(Fallback)
-	return append([]Env{index}, a.plan.Env...)
+	return a.plan.Env
 }
 
-// refersToCompletionIndex reports whether a value of the user refers to the variable that the Job
-// controller appends to the container, too late for the reference. Programs then get the text of the
-// reference instead of the rank.
-func (a *applier) refersToCompletionIndex(c *container) bool {
-	return a.workload.Job != nil && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
-		return strings.Contains(e.Value, "$("+gang.EnvCompletionIndex+")")
-	})
+// withCompletionIndex returns the variables of a plan for a Job. The first variable is the completion index,
+// so that other variables can refer to it. The Job controller would append the same variable, too late
+// for references: programs would get the text of the reference instead of the rank.
+func withCompletionIndex(env []Env, g gang.Gang) []Env {
+	index := FieldEnv(gang.EnvCompletionIndex, PodLabelFieldPath(g.IndexLabel)).WithPolicy(Fallback)
+	return append([]Env{index}, env...)
 }
 
 func (a *applier) applyEnv() {
@@ -92,9 +87,11 @@ func (a *applier) applyContainerEnv(c *container) {
 	planned := a.plannedEnv(c)
 	inFront := a.refersToPlan(c, planned)
 	a.checkUserEnv(c, planned) // before insertions change the indexes
-	next := 0                  // index of the next variable if inFront
-	for i := range planned {
-		e := &planned[i]
+	written := a.shareFields(c, planned)
+	a.removeUnordered(c, written)
+	next := 0 // index of the next variable if inFront
+	for i := range written {
+		e := &written[i]
 		t := envTarget{c.Name, e.Name}
 		existing, exists := c.findEnv(e.Name)
 		if exists && !a.owned[t] {
@@ -103,15 +100,64 @@ func (a *applier) applyContainerEnv(c *container) {
 		switch {
 		case inFront && (!exists || c.envIndex[e.Name] != next):
 			c.removeEnv(e.Name)
-			c.insertEnv(next, e.EnvVar)
+			c.insertEnv(next, *e)
 		case !exists:
-			c.insertEnv(len(c.Env), e.EnvVar)
-		case !equality.Semantic.DeepEqual(*existing, e.EnvVar):
-			*existing = e.EnvVar
+			c.insertEnv(len(c.Env), *e)
+		case !equality.Semantic.DeepEqual(*existing, *e):
+			*existing = *e
 		}
 		a.applied = append(a.applied, t)
 		next++
 	}
+}
+
+// shareFields returns the planned variables as Apply writes them. If several variables have the same field
+// of the pod, all but the first refer to the first. A source has about 250 bytes more than a reference in
+// each pod, including managedFields. A variable of the user is never referred to, because it can be a later
+// entry.
+func (a *applier) shareFields(c *container, planned []Env) []corev1.EnvVar {
+	written := make([]corev1.EnvVar, len(planned))
+	firstByField := map[string]string{}
+	for i := range planned {
+		e := &planned[i]
+		written[i] = e.EnvVar
+		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil || !a.isWritable(c, e.Name) {
+			continue
+		}
+		path := e.ValueFrom.FieldRef.FieldPath
+		if first, ok := firstByField[path]; ok {
+			written[i] = corev1.EnvVar{Name: e.Name, Value: "$(" + first + ")"}
+			continue
+		}
+		firstByField[path] = e.Name
+	}
+	return written
+}
+
+// isWritable reports whether a variable is absent or owned.
+func (a *applier) isWritable(c *container, name string) bool {
+	_, exists := c.envIndex[name]
+	return !exists || a.owned[envTarget{c.Name, name}]
+}
+
+// removeUnordered removes all owned variables of a container if their order differs from the order of the
+// plan, for example if another build of Rollcall injected them. The kubelet expands only references to
+// earlier entries.
+func (a *applier) removeUnordered(c *container, written []corev1.EnvVar) {
+	last, isOrdered, isComplete := -1, true, true
+	for i := range written {
+		if !a.isWritable(c, written[i].Name) {
+			continue
+		}
+		index, exists := c.envIndex[written[i].Name]
+		isOrdered = isOrdered && (!exists || isComplete && index > last)
+		last, isComplete = index, isComplete && exists
+	}
+	if isOrdered {
+		return
+	}
+	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return a.owned[envTarget{c.Name, e.Name}] })
+	c.rebuildEnvIndex()
 }
 
 // refersToPlan reports whether a value of the user refers to a variable of the plan. The kubelet

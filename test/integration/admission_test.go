@@ -50,9 +50,10 @@ func testJobAdmitted(t *testing.T, m *manager, ns string) {
 		}
 		got := envByName(p.Spec.Containers[0])
 		for name, want := range map[string]string{
-			"MASTER_ADDR": "train-0.train." + ns + ".svc.cluster.local",
-			"WORLD_SIZE":  "3",
-			"RANK":        "metadata.labels['batch.kubernetes.io/job-completion-index']",
+			"MASTER_ADDR":           "train-0.train." + ns + ".svc.cluster.local",
+			"WORLD_SIZE":            "3",
+			"RANK":                  "$(JOB_COMPLETION_INDEX)",
+			gang.EnvCompletionIndex: "metadata.labels['batch.kubernetes.io/job-completion-index']",
 		} {
 			if got[name] != want {
 				t.Errorf("rank %d: %s is %q, want %q", rank, name, got[name], want)

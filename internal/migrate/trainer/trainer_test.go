@@ -78,7 +78,7 @@ func envByName(w gang.Workload, container string) map[string]string {
 	return out
 }
 
-const completionIndexFieldPath = "metadata.labels['batch.kubernetes.io/job-completion-index']"
+const completionIndex = "$(JOB_COMPLETION_INDEX)"
 
 // trainJobYAML returns a TrainJob that uses a runtime, with the fields of spec.trainer.
 func trainJobYAML(runtime, spec string) string {
@@ -102,7 +102,7 @@ func TestVariables(t *testing.T) {
 			runtime: "torch-distributed",
 			spec:    "numNodes: 3, numProcPerNode: 4",
 			want: map[string]string{
-				"PET_NNODES": "3", "PET_NPROC_PER_NODE": "4", "PET_NODE_RANK": completionIndexFieldPath,
+				"PET_NNODES": "3", "PET_NPROC_PER_NODE": "4", "PET_NODE_RANK": completionIndex,
 				"PET_MASTER_ADDR": rank0, "PET_MASTER_PORT": "29500",
 			},
 		},
@@ -136,7 +136,7 @@ func TestVariables(t *testing.T) {
 			runtime: "jax-distributed",
 			spec:    "numNodes: 3",
 			want: map[string]string{
-				"JAX_NUM_PROCESSES": "3", "JAX_PROCESS_ID": completionIndexFieldPath,
+				"JAX_NUM_PROCESSES": "3", "JAX_PROCESS_ID": completionIndex,
 				"JAX_COORDINATOR_ADDRESS": rank0 + ":29500",
 			},
 		},
@@ -144,7 +144,7 @@ func TestVariables(t *testing.T) {
 			runtime: "xgboost-distributed",
 			spec:    "numNodes: 3",
 			want: map[string]string{
-				"DMLC_NUM_WORKER": "3", "DMLC_TASK_ID": completionIndexFieldPath, "DMLC_TRACKER_URI": rank0,
+				"DMLC_NUM_WORKER": "3", "DMLC_TASK_ID": completionIndex, "DMLC_TRACKER_URI": rank0,
 				"DMLC_TRACKER_PORT": "29500",
 			},
 		},
