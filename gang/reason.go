@@ -32,16 +32,12 @@ const (
 
 // Reasons of a gang.
 const (
-	// ReasonServiceCreated means that Rollcall created the headless Service.
-	ReasonServiceCreated Reason = "ServiceCreated"
 	// ReasonServiceConflict means that the existing Service of that name does not publish the gang's
 	// pods.
 	ReasonServiceConflict Reason = "ServiceConflict"
 	// ReasonServiceShared means that several gangs share the Service and have different ports. The
 	// Service keeps its port.
 	ReasonServiceShared Reason = "ServiceShared"
-	// ReasonKeyPairCreated means that Rollcall created the Secret with the key pair of the gang.
-	ReasonKeyPairCreated Reason = "KeyPairCreated"
 	// ReasonKeyPairConflict means that somebody else created the Secret with the name of the gang's key
 	// pair.
 	ReasonKeyPairConflict Reason = "KeyPairConflict"

@@ -73,18 +73,16 @@ func (r *Reconciler) ensureService(
 	if err := r.setOwners(g, want); err != nil {
 		return nil, err
 	}
-	have := &corev1.Service{}
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
-	if apierrors.IsNotFound(err) {
-		// The cache contains only Services of Rollcall, and the user may have created the Service.
-		have, err = r.readUserService(ctx, client.ObjectKeyFromObject(want))
+	have, err := r.findService(ctx, client.ObjectKeyFromObject(want))
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return want, r.createService(ctx, g, want)
-	case err != nil:
-		return nil, fmt.Errorf("reading the Service %s: %w", want.Name, err)
-	case have.DeletionTimestamp != nil:
+	if have == nil {
+		if have, err = r.createService(ctx, want); err != nil || have == want {
+			return have, err
+		}
+	}
+	if have.DeletionTimestamp != nil {
 		return nil, errServiceChanging
 	}
 	if !isGangService(have, want) {
@@ -94,26 +92,35 @@ func (r *Reconciler) ensureService(
 	return have, r.updateService(ctx, have, want)
 }
 
+// createService creates the Service and returns it, or the Service that exists already. A request without
+// a read before is the usual case. The cache contains only Services of Rollcall, so the user may have
+// created the Service. A quota can reject the request even if the Service exists.
+func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*corev1.Service, error) {
+	key := client.ObjectKeyFromObject(want)
+	createErr := r.Client.Create(ctx, want, FieldOwner)
+	if createErr == nil {
+		r.services.remember(want, r.Clock.Now())
+		return want, nil
+	}
+	have := &corev1.Service{}
+	err := r.APIReader.Get(ctx, key, have)
+	switch {
+	case apierrors.IsNotFound(err) && apierrors.IsAlreadyExists(createErr):
+		return nil, errServiceChanging
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("creating the Service %s: %w", key.Name, createErr)
+	case err != nil:
+		return nil, fmt.Errorf("reading the Service %s: %w", key.Name, err)
+	}
+	r.services.remember(have, r.Clock.Now())
+	return have, nil
+}
+
 // isGangService reports whether Rollcall, and not a user, created the Service. A user's Service can have
 // the label of the gang, too, and the policy of the chart protects it (docs/adr/0030-manager-policies.md).
 func isGangService(have, want *corev1.Service) bool {
 	const managedBy = "app.kubernetes.io/managed-by"
 	return have.Labels[gang.LabelGang] == want.Labels[gang.LabelGang] && have.Labels[managedBy] == want.Labels[managedBy]
-}
-
-// createService creates the Service. It returns [errServiceChanging] if somebody created a Service of
-// the name during the pass.
-func (r *Reconciler) createService(ctx context.Context, g *observedGang, want *corev1.Service) error {
-	err := r.Client.Create(ctx, want, FieldOwner)
-	if apierrors.IsAlreadyExists(err) {
-		return errServiceChanging
-	}
-	if err != nil {
-		return fmt.Errorf("creating the Service %s: %w", want.Name, err)
-	}
-	r.recordNormal(g.primaryMember().Workload, gang.ReasonServiceCreated, eventActionCreateChildren,
-		"Rollcall created the headless Service %s", want.Name)
-	return nil
 }
 
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve

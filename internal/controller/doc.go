@@ -34,9 +34,9 @@
 //  4. jobs/status of each Job, when all pods have terminated and the back-off has elapsed, only if
 //     the start time or completed indexes remain: both are cleared (job_status.go).
 //  5. Each member: the spec is resumed, on a Job with the label of the attempt, and the phase
-//     becomes Pending. The Event GangPending follows.
+//     becomes Pending.
 //  6. The status of each member, when all ranks are ready: the phase becomes Running, and on a Job
-//     the condition GangRunning becomes True. The Event GangRunning follows.
+//     the condition GangRunning becomes True.
 //
 // The phase Starting, an earlier failure that is reported later, and a stuck pod each add one write
 // per member. If a queue manages a Job, step 5 has two writes. Rollcall releases the Job to the
@@ -78,6 +78,7 @@
 //   - resize.go: injects a StatefulSet again after it was scaled
 //   - clean_pods.go: deletes the pods of a finished gang
 //   - children.go, keypair.go: the Service and the Secret of a gang
+//   - recent_services.go: Services that the cache does not contain
 //   - rejections.go: reports requests that the API server rejects
 //   - status.go: phase, annotation and conditions
 //   - events.go, metrics.go: Events and metrics

@@ -160,8 +160,9 @@ func (r *Reconciler) requestsForWorkload(ctx context.Context, o client.Object) [
 	return out
 }
 
-// requestsForService returns the gangs that are affected by an event of their Service.
+// requestsForService returns the gangs that are affected by the deletion of their Service.
 func (r *Reconciler) requestsForService(ctx context.Context, o client.Object) []Request {
+	r.services.forget(client.ObjectKeyFromObject(o))
 	workloads, err := r.listWorkloads(ctx, indexGang, o.GetNamespace(), o.GetLabels()[gang.LabelGang])
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to list the gang of a Service")

@@ -144,8 +144,6 @@ func (r *Reconciler) ensureKeyPair(
 		return fmt.Errorf("creating the Secret %s: %w", secret.Name, err)
 	}
 	retry.recordCreated(now)
-	r.recordNormal(g.primaryMember().Workload, gang.ReasonKeyPairCreated, eventActionCreateChildren,
-		"Rollcall created the Secret %s with the SSH keys of the gang", secret.Name)
 	return nil
 }
 

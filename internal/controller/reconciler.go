@@ -55,11 +55,11 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	Options
 
-	sessions     sessions
-	verdicts     policyVerdicts
-	throttle     podEventThrottle
-	userServices userServices
-	reports      reportAPI
+	sessions sessions
+	verdicts policyVerdicts
+	throttle podEventThrottle
+	services recentServices
+	reports  reportAPI
 }
 
 // Options are the settings of a Reconciler. The zero value is valid.

@@ -154,9 +154,16 @@ func isSameStatus(last, next lifecycle.Status) bool {
 		last.FirstFailure.Equal(next.FirstFailure)
 }
 
-// needsEvent reports whether a change from the status last to the status next is reported as an Event
-// and in the log.
+// needsEvent reports whether a change from the status last to the status next is reported as an Event: a
+// failure, a problem, or the end of a problem. Label, annotation and conditions show the other phases, so
+// an Event would only repeat them (docs/adr/0047-write-budget.md).
 func needsEvent(last, next lifecycle.Status) bool {
+	return needsLog(last, next) &&
+		(isWarning(next) || overridesPhaseReason(last.Reason) || overridesPhaseReason(next.Reason))
+}
+
+// needsLog reports whether a change from the status last to the status next is logged.
+func needsLog(last, next lifecycle.Status) bool {
 	if last.Phase != next.Phase || last.Restarts != next.Restarts {
 		return true
 	}
@@ -179,16 +186,17 @@ func overridesPhaseReason(reason gang.Reason) bool {
 	}
 }
 
-// recordPhaseChange writes an Event and a log line about a changed status, if the change needs them.
+// recordPhaseChange writes a log line and an Event about a changed status, if the change needs them.
 func (r *Reconciler) recordPhaseChange(ctx context.Context, m member, last, next lifecycle.Status) {
-	if !needsEvent(last, next) {
-		return
+	if needsLog(last, next) {
+		log.FromContext(ctx).Info("Gang entered phase", "phase", next.Phase, "previousPhase", last.Phase,
+			"reason", next.Reason, "restarts", next.Restarts, "member", m.Meta().Name)
 	}
-	log.FromContext(ctx).Info("Gang entered phase", "phase", next.Phase, "previousPhase", last.Phase,
-		"reason", next.Reason, "restarts", next.Restarts, "member", m.Meta().Name)
-	if isWarning(next) {
+	switch {
+	case !needsEvent(last, next):
+	case isWarning(next):
 		r.recordWarning(m.Workload, next.Reason, eventActionUpdatePhase, "%s", next.Message)
-	} else {
+	default:
 		r.recordNormal(m.Workload, next.Reason, eventActionUpdatePhase, "%s", next.Message)
 	}
 }

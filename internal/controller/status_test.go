@@ -86,7 +86,12 @@ func TestNeedsEvent(t *testing.T) {
 		last, next lifecycle.Status
 		want       bool
 	}{
-		"phase changes":   {last: pending, next: running, want: true},
+		"conditions show the phase": {last: pending, next: running},
+		"gang fails": {
+			last: running, next: newStatus(lifecycle.Failed, gang.ReasonGangFailed), want: true,
+		},
+		"gang restarts":   {last: running, next: restarting, want: true},
+		"restart ends":    {last: restarting, next: pending},
 		"nothing changes": {last: running, next: running},
 		"only the message changes": {
 			last: pending,

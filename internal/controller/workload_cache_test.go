@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -11,10 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/conformance"
@@ -203,7 +206,8 @@ func TestTooLargeWorkload(t *testing.T) {
 	}
 }
 
-// TestUserServiceReads checks that a Service of a user is read once in each interval.
+// TestUserServiceReads checks that a Service of a user is read once in each interval, and that it is found
+// even if a quota permits no other Service.
 func TestUserServiceReads(t *testing.T) {
 	job := admitObject(t, &batchv1.Job{
 		ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""), Spec: singlePodJobSpec(),
@@ -215,6 +219,11 @@ func TestUserServiceReads(t *testing.T) {
 	w := newTestCluster(t, job)
 	reader := &countingReader{Reader: newTestCluster(t, service).Client}
 	w.APIReader = reader
+	w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewForbidden(corev1.Resource("services"), "train", errors.New("exceeded quota"))
+		},
+	})
 	request := Request{Namespace: "team", Kind: gang.Job, Name: "train"}
 	for range 10 {
 		w.reconcileOnce(t, request)

@@ -20,8 +20,6 @@ var expectedWritesPerGang = map[writeKind]int{
 	// One patch sets the label, annotation and condition of the phase Running. Admission sets those
 	// of Pending.
 	{Writer: writerRollcall, Verb: "patch", Resource: "jobs/status"}: 1,
-	// ServiceCreated and GangRunning.
-	{Writer: writerRollcall, Verb: "create", Resource: "events"}: 2,
 }
 
 // expectedEnv lists the variables that every PyTorch program reads. They represent the injected

@@ -54,6 +54,7 @@ func TestGangs(t *testing.T) {
 		"Corpus":                  testCorpus,
 		"UserRights":              testUserRights,
 	})
+	t.Run("Writes", func(t *testing.T) { testJobWrites(t, m) })
 	t.Run("Metrics", func(t *testing.T) { testAdmissionMetrics(t, m) })
 	t.Run("WithoutManager", func(t *testing.T) { testWithoutManager(t, m, m.createNamespace(t)) })
 }
@@ -189,7 +190,9 @@ func (m *manager) waitForJobPhase(t *testing.T, ns string, phase lifecycle.Phase
 	if phase == lifecycle.Pending {
 		return j
 	}
-	m.waitForEvent(t, ns, phase.Reason())
+	if phase == lifecycle.Restarting || phase == lifecycle.Failed {
+		m.waitForEvent(t, ns, phase.Reason())
+	}
 	if _, err := m.Cluster.Kubectl(
 		t.Context(), "-n", ns, "wait", "job/train", "--for=condition="+condition, "--timeout=60s",
 	); err != nil {

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"rollcall.training/gang"
 	"rollcall.training/injectors/ssh"
 	"rollcall.training/test/wait"
 )
@@ -56,7 +55,6 @@ func testKeyPair(t *testing.T, m *manager, ns string) {
 		raw.(*ecdsa.PrivateKey).Curve.Params().BitSize != 256 {
 		t.Errorf("the private key: %v", err)
 	}
-	m.waitForEvent(t, ns, gang.ReasonKeyPairCreated)
 }
 
 // testKeyPairReplaced checks that the manager replaces a terminating Secret with the same name, for

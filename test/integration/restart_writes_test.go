@@ -3,7 +3,6 @@ package integration
 import (
 	"testing"
 
-	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 )
@@ -14,16 +13,14 @@ func testRestartWrites(t *testing.T, m *manager) {
 	restart := func(ranks int32) float64 {
 		ns := m.createNamespace(t)
 		r := m.startGang(t, ns, newTrainingWorkload(ranks))
-		m.waitForEvents(t, ns, gang.ReasonGangRunning, 1)
 		before := m.countWrites(t)
 		r.failContainer(r.getActivePod("worker-0"), 3)
 		r.waitForPhase(lifecycle.Running, 1)
-		m.waitForEvents(t, ns, gang.ReasonGangRunning, 2)
 		return m.countWritesSince(t, before)
 	}
 	// The writes suspend the Job, update its status, resume it, set the phase Running, and create
-	// the Events of three phases. A slow start adds the phase Starting and its Event.
-	most := 9.0
+	// the Event of the restart. A slow start adds the phase Starting.
+	most := 6.0
 	if m.Cluster.Release() == cluster.OldestSupported {
 		most++ // clearing the start time
 	}

@@ -11,10 +11,34 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/wait"
 )
+
+// testJobWrites checks that a gang of one Job needs three writes, whatever its size: the Service, Running
+// and Succeeded. A start that takes three seconds adds Starting.
+func testJobWrites(t *testing.T, m *manager) {
+	for _, ranks := range []int32{2, 16} {
+		before := m.countWrites(t)
+		ns := m.createNamespace(t)
+		m.createJob(t, ns, newJob("train", ranks))
+		pods := m.waitForPods(t, ns, "train", int(ranks))
+		most, begin := 3.0, time.Now()
+		m.setPodPhases(t, pods, corev1.PodRunning)
+		m.waitForJobPhase(t, ns, lifecycle.Running, "GangRunning")
+		if time.Since(begin) > 3*time.Second {
+			most++
+		}
+		m.setPodPhases(t, pods, corev1.PodSucceeded)
+		m.waitForJobPhase(t, ns, lifecycle.Succeeded, "GangSucceeded")
+		if n := m.countWritesSince(t, before); n > most {
+			t.Errorf("%d ranks: %v writes, want at most %v", ranks, n, most)
+		}
+	}
+}
 
 // testMembersWrites checks that the number of writes does not depend on the number of ranks.
 func testMembersWrites(t *testing.T, m *manager) {
@@ -23,15 +47,13 @@ func testMembersWrites(t *testing.T, m *manager) {
 		ns := m.createNamespace(t)
 		m.succeedLauncher(t, m.startLauncherGang(t, ns, workers), fmt.Sprintf("reached=%d\n", workers))
 		m.waitForMemberStatus(t, ns, lifecycle.Succeeded, gang.ReasonGangSucceeded)
-		m.waitForEvents(t, ns, gang.ReasonGangSucceeded, 2)
 		return m.countWritesSince(t, before)
 	}
 	few, many := life(2), life(16)
-	// The writes are the Service, the Secret, a second owner, Running and Succeeded on both
-	// members, and an Event for each except the owner. A slow start adds Starting and its Event on
-	// both. Reading the launcher's pod is not a write.
-	const slow = 4
-	if most := 3.0 + 4 + 6 + slow; many > most || many > few+slow {
+	// The writes are the Service, the Secret, a second owner, and Running and Succeeded on both
+	// members. A slow start adds Starting on both. Reading the launcher's pod is not a write.
+	const slow = 2
+	if most := 3.0 + 4 + slow; many > most || many > few+slow {
 		t.Errorf("%v writes for 16 workers, %v for 2, want at most %v", many, few, most)
 	}
 }
