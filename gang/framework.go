@@ -34,6 +34,9 @@ type Framework struct {
 	FirstPodCompletionRole string
 	// HasHostfile is true if the framework supports [AnnotationHostfile].
 	HasHostfile bool
+	// NeedsOnlyRank0 is true if the ranks find each other by the DNS name of rank 0. The injected
+	// variables then contain no name of another rank.
+	NeedsOnlyRank0 bool
 	// HasLauncher is true if a launcher starts the processes of the other pods. Only these frameworks
 	// use the annotations about MPI.
 	HasLauncher bool

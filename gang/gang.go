@@ -57,6 +57,8 @@ type Gang struct {
 	Elastic *ElasticBounds
 	// ServiceName is the name of the headless Service that publishes the addresses of the ranks.
 	ServiceName string
+	// PublishedRanks are the ranks whose addresses the Service publishes.
+	PublishedRanks PublishedRanks
 	// ClusterDomain is the DNS domain of the cluster.
 	ClusterDomain string
 	// Port is the TCP port of the rendezvous.

@@ -45,6 +45,8 @@ const (
 	AnnotationRunLauncherAsWorker = Prefix + "run-launcher-as-worker"
 	// AnnotationHostfile is the path of a file with the addresses of all ranks.
 	AnnotationHostfile = Prefix + "hostfile"
+	// AnnotationPublishedRanks determines which ranks have a DNS name.
+	AnnotationPublishedRanks = Prefix + "published-ranks"
 )
 
 // Annotations for the lifecycle of a gang.
@@ -203,6 +205,15 @@ func resourceKeys() []Key {
 			Values:      fmt.Sprintf("a port from %d to %d", MinPort, MaxPort),
 			Default:     "the port of the framework",
 			Description: "The TCP port of the rendezvous on rank 0.",
+		},
+		{
+			Name: AnnotationPublishedRanks, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "`all`, `rank0`",
+			Default: "`rank0` for a Job of " + "`pytorch` or `jax`" + " that is the only workload of its gang, is not elastic, " +
+				"and does not contain the name of another rank; else `all`",
+			Description: "The ranks whose DNS names the headless Service publishes. " +
+				"With `rank0`, Kubernetes updates the addresses a few times only, however large the gang is. " +
+				"A Service that publishes all ranks stays so.",
 		},
 		{
 			Name: AnnotationShmSize, Kind: KeyKindAnnotation,

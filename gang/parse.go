@@ -68,6 +68,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	if g.RankOffset > 0 {
 		g.RankLabel = LabelRank
 	}
+	g.PublishedRanks = p.parsePublishedRanks(g)
 	g.GPUs = p.parseGPUs()
 	g.Containers = p.parseContainers(g.GPUs)
 	g.Processes = p.parseProcesses(g.Containers)

@@ -9,15 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ServiceMismatch returns why a Service does not publish the addresses of an injected workload's pods;
-// empty if it does. A Service that publishes only ready pods is not a mismatch: its owner has chosen
-// so, and the ranks find each other later.
-func ServiceMismatch(s *corev1.Service, w Workload) string {
-	selector := labels.SelectorFromSet(s.Spec.Selector)
+// ServiceMismatch returns why a Service does not publish the addresses of the ranks of an injected
+// workload; empty if it does. A Service that publishes only ready pods is not a mismatch: its owner
+// has chosen so, and the ranks find each other later.
+func ServiceMismatch(s *corev1.Service, w Workload, ranks PublishedRanks) string {
+	selector, podLabels := labels.SelectorFromSet(s.Spec.Selector), labels.Set(w.Template().Labels)
+	if ranks == PublishRank0 {
+		podLabels = labels.Merge(podLabels, labels.Set{w.IndexLabel(): "0"})
+	}
 	switch {
 	case s.Spec.ClusterIP != corev1.ClusterIPNone:
 		return "is not headless"
-	case len(s.Spec.Selector) == 0 || !selector.Matches(labels.Set(w.Template().Labels)):
+	case len(s.Spec.Selector) == 0 || !selector.Matches(podLabels):
 		return "does not select the gang's pods"
 	}
 	return ""

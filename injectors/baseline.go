@@ -68,7 +68,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 			Name:     g.ServiceName,
 			PortName: g.Framework.PortName,
 			Port:     g.Port,
-			Selector: map[string]string{gang.LabelGang: g.Name},
+			Selector: g.ServiceSelector(),
 		}},
 	}
 	if g.Kind == gang.Job && g.Policies.RestartPolicy == gang.RestartPolicyGang {

@@ -39,6 +39,7 @@ func RunSuite(t *testing.T, inj injectors.Injector) {
 			t.Run("training and init containers get variables", func(t *testing.T) { s.testEnvInContainers(t, w) })
 			t.Run("references are to earlier variables", func(t *testing.T) { s.testReferences(t, w) })
 			t.Run("user values are preserved or denied", func(t *testing.T) { s.testUserValues(t, w) })
+			t.Run("variables contain published names", func(t *testing.T) { s.testPublishedNames(t, w) })
 			t.Run("members are consistent", func(t *testing.T) { s.testMemberConsistency(t, w) })
 			t.Run("denied workload is unchanged", func(t *testing.T) { s.testDenialHasNoEffect(t, w) })
 		})
@@ -215,6 +216,28 @@ func (s suite) testDenialHasNoEffect(t *testing.T, w gang.Workload) {
 	}
 	if diff := cmp.Diff(before.Object(), invalid.Object()); diff != "" {
 		t.Errorf("the denied workload changed (-before +after):\n%s", diff)
+	}
+}
+
+// testPublishedNames checks that no injected value contains the name of a rank that the Service does not
+// publish.
+func (s suite) testPublishedNames(t *testing.T, w gang.Workload) {
+	g, _, denials := gang.Parse(w, s.engine.Frameworks(), gang.Config{})
+	if len(denials) > 0 {
+		t.Fatal(denials.ErrorList().ToAggregate())
+	}
+	if g.PublishedRanks == gang.PublishAll {
+		return
+	}
+	got, err := json.Marshal(s.injectCopy(t, w).Template().Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank := range g.Size {
+		name, isPublished := g.RankFQDN(rank), rank == 0
+		if strings.Contains(string(got), name) && !isPublished {
+			t.Errorf("the pods contain %s, which has no DNS name", name)
+		}
 	}
 }
 

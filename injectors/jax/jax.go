@@ -20,11 +20,12 @@ type Injector struct{}
 // Framework returns the declaration of JAX.
 func (Injector) Framework() gang.Framework {
 	return gang.Framework{
-		Name:        "jax",
-		Roles:       []gang.Role{{Name: "worker"}},
-		DefaultRole: "worker",
-		Port:        Port,
-		PortName:    "jax",
+		Name:           "jax",
+		Roles:          []gang.Role{{Name: "worker"}},
+		DefaultRole:    "worker",
+		Port:           Port,
+		PortName:       "jax",
+		NeedsOnlyRank0: true,
 	}
 }
 

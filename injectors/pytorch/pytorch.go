@@ -22,6 +22,7 @@ func (Injector) Framework() gang.Framework {
 			{Name: "worker"},
 		},
 		DefaultRole: "worker", Port: Port, PortName: "pytorch", ElasticRole: "worker",
+		NeedsOnlyRank0: true,
 	}
 }
 

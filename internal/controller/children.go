@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -128,7 +129,7 @@ func isGangService(have, want *corev1.Service) bool {
 func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) error {
 	var err error
 	for _, m := range g.members {
-		if mismatch := gang.ServiceMismatch(have, m.Workload); mismatch != "" {
+		if mismatch := gang.ServiceMismatch(have, m.Workload, m.publishedRanks()); mismatch != "" {
 			r.recordWarning(m.Workload, gang.ReasonServiceConflict, eventActionCreateChildren,
 				"The Service %s exists and %s. Rename the workload, or name the gang with the label %s",
 				have.Name, mismatch, gang.LabelGang)
@@ -136,6 +137,15 @@ func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) er
 		}
 	}
 	return err
+}
+
+// publishedRanks returns the ranks that the Service must publish; all ranks if the workload could not be
+// parsed.
+func (m member) publishedRanks() gang.PublishedRanks {
+	if m.result == nil {
+		return gang.PublishAll
+	}
+	return m.result.Gang.PublishedRanks
 }
 
 // keepSharedPorts keeps the ports of a Service that other gangs of the same name own, too. Otherwise
@@ -159,7 +169,8 @@ func (r *Reconciler) keepSharedPorts(g *observedGang, have, want *corev1.Service
 }
 
 // updateService updates owners, selector and ports of a Service of Rollcall. It does not remove owners,
-// because gangs of the same name share the Service.
+// because gangs of the same name share the Service. It never replaces the selector of all ranks by that of
+// rank 0, because programs may already use the names of the others.
 func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Service) error {
 	before := have.DeepCopy()
 	for _, owner := range want.OwnerReferences {
@@ -167,7 +178,11 @@ func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Servi
 			have.OwnerReferences = append(have.OwnerReferences, owner)
 		}
 	}
-	have.Spec.Selector, have.Spec.Ports = want.Spec.Selector, want.Spec.Ports
+	if !maps.Equal(have.Spec.Selector, want.Spec.Selector) {
+		// A Service that publishes all ranks keeps their names, and gangs that share a Service agree.
+		have.Spec.Selector = map[string]string{gang.LabelGang: want.Labels[gang.LabelGang]}
+	}
+	have.Spec.Ports = want.Spec.Ports
 	have.Spec.PublishNotReadyAddresses = want.Spec.PublishNotReadyAddresses
 	if equality.Semantic.DeepEqual(before, have) {
 		return nil

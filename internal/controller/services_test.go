@@ -48,6 +48,44 @@ func newTorchJob(t *testing.T) *batchv1.Job {
 
 var torchRequest = Request{Namespace: "team", Kind: gang.Job, Name: "train"}
 
+// TestServiceSelector checks that a pass never removes ranks from an existing Service.
+func TestServiceSelector(t *testing.T) {
+	all := map[string]string{gang.LabelGang: "train"}
+	rank0 := map[string]string{gang.LabelGang: "train", batchv1.JobCompletionIndexAnnotation: "0"}
+	for name, c := range map[string]struct {
+		have       map[string]string
+		annotation string
+		want       map[string]string
+	}{
+		"new Service publishes rank 0":        {want: rank0},
+		"rank 0 stays":                        {have: rank0, want: rank0},
+		"all ranks of an older release stay":  {have: all, want: all},
+		"the user adds the other ranks":       {have: rank0, annotation: "all", want: all},
+		"the user cannot remove ranks":        {have: all, annotation: "rank0", want: all},
+		"a changed selector becomes complete": {have: map[string]string{"app": "other"}, want: all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newTorchJob(t)
+			if c.annotation != "" {
+				job.Annotations[gang.AnnotationPublishedRanks] = c.annotation
+			}
+			w := newTestCluster(t, job)
+			if c.have != nil {
+				w.reconcileOnce(t, torchRequest)
+				service := w.getService(t, "train")
+				service.Spec.Selector = c.have
+				if err := w.Update(t.Context(), service); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.reconcileOnce(t, torchRequest)
+			if diff := cmp.Diff(c.want, w.getService(t, "train").Spec.Selector); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 func (w *testCluster) getService(t *testing.T, name string) *corev1.Service {
 	t.Helper()
 	service := &corev1.Service{}

@@ -134,7 +134,7 @@ type Service struct {
 	Name     string
 	PortName string
 	Port     int32
-	// Selector selects the gang's pods.
+	// Selector selects the gang's pods whose names the Service publishes.
 	Selector map[string]string
 }
 

@@ -236,7 +236,8 @@ var moreProblemCases = map[string]problemCase{
 			"default, because it can determine the size or the ranks of the gang; annotations of Rollcall " +
 			"with a default are rollcall.training/restart-policy, " +
 			"rollcall.training/non-retriable-exit-codes, rollcall.training/success-policy, " +
-			"rollcall.training/clean-pod-policy, rollcall.training/start-timeout, rollcall.training/shm-size",
+			"rollcall.training/clean-pod-policy, rollcall.training/start-timeout, rollcall.training/shm-size, " +
+			"rollcall.training/published-ranks",
 	},
 	"a default for a label of Rollcall": {
 		text: "cluster: {defaults: {labels: {rollcall.training/role: worker}}}",
@@ -244,7 +245,8 @@ var moreProblemCases = map[string]problemCase{
 			"because it can determine the size or the ranks of the gang; annotations of Rollcall with a " +
 			"default are rollcall.training/restart-policy, rollcall.training/non-retriable-exit-codes, " +
 			"rollcall.training/success-policy, rollcall.training/clean-pod-policy, " +
-			"rollcall.training/start-timeout, rollcall.training/shm-size",
+			"rollcall.training/start-timeout, rollcall.training/shm-size, " +
+			"rollcall.training/published-ranks",
 	},
 	"a default for a variable with the rank": {
 		text: "cluster: {defaults: {env: {RANK: '0'}}}",

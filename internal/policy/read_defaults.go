@@ -22,6 +22,7 @@ import (
 var defaultAnnotations = []string{
 	gang.AnnotationRestartPolicy, gang.AnnotationNonRetriableExitCodes, gang.AnnotationSuccessPolicy,
 	gang.AnnotationCleanPodPolicy, gang.AnnotationStartTimeout, gang.AnnotationShmSize,
+	gang.AnnotationPublishedRanks,
 }
 
 // requiredVariables returns the variables that determine the ranks. Injectors set them, and Rollcall denies

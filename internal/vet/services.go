@@ -40,7 +40,7 @@ func (in *input) gangService(w *labeledWorkload) (o *inputObject, mismatch strin
 	if o.APIVersion != "v1" || o.Decode(&service) != nil {
 		return nil, ""
 	}
-	return o, gang.ServiceMismatch(&service, w.withServerLabels())
+	return o, gang.ServiceMismatch(&service, w.withServerLabels(), w.gang.PublishedRanks)
 }
 
 // withServerLabels returns the admitted workload with the labels that the API server adds to the
