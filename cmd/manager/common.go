@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -35,7 +34,7 @@ const gracePeriod = 30 * time.Second
 // commonOptions are the values of the flags of both parts.
 type commonOptions struct {
 	namespace      string
-	metricsAddress string
+	metrics        metricsOptions
 	probeAddress   string
 	clusterDomain  string
 	logLevel       string
@@ -47,7 +46,7 @@ type commonOptions struct {
 func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"),
 		"namespace of the process and of its own objects (default: the environment variable POD_NAMESPACE)")
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint, 0 to disable it")
+	o.metrics.addFlags(f)
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
@@ -70,7 +69,7 @@ func (o *commonOptions) validateFlags() error {
 	if _, err := o.parseLogLevel(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, o.policy.validateFlags())
+	errs = append(errs, o.metrics.validateFlags(), o.policy.validateFlags())
 	return errors.Join(errs...)
 }
 
@@ -110,7 +109,7 @@ func (o *commonOptions) newManagerOptions() ctrl.Options {
 	period := gracePeriod
 	return ctrl.Options{
 		Scheme:                  scheme,
-		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                 o.metrics.newServerOptions(),
 		HealthProbeBindAddress:  o.probeAddress,
 		GracefulShutdownTimeout: &period,
 	}

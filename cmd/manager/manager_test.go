@@ -164,6 +164,15 @@ func TestParseFlags(t *testing.T) {
 			args:    []string{"--namespace=a", "--policy-configmap=Policy_A"},
 			wantErr: "--policy-configmap",
 		},
+		"metrics with TLS and authentication": {
+			options: &controllerOptions{},
+			args:    []string{"--namespace=a", "--metrics-secure", "--metrics-certificate-dir=/tls"},
+		},
+		"certificate for metrics without TLS": {
+			options: &webhookOptions{},
+			args:    []string{"--namespace=a", "--metrics-certificate-dir=/tls"},
+			wantErr: "--metrics-certificate-dir",
+		},
 		"port out of range": {
 			options: &webhookOptions{},
 			args:    []string{"--namespace=a", "--port=70000"},
