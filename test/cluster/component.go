@@ -25,6 +25,8 @@ import (
 type component struct {
 	name   string
 	module string
+	// dir is the name of the directory with the Go module; empty for the name of the component.
+	dir string
 	// mainPackage is the package to build.
 	mainPackage string
 	// coldBuildTime is the duration of the build with an empty build cache on two cores.
@@ -32,6 +34,8 @@ type component struct {
 	// variant selects other versions of the same program: the file <variant>.mod instead of go.mod,
 	// and the build tag of that name.
 	variant string
+	// tags are build tags, separated by commas.
+	tags string
 	// linkerVariables returns variables that the linker sets, as name=value. It may be nil.
 	linkerVariables func(version string) []string
 }
@@ -88,7 +92,7 @@ func (c component) ensureBinary(ctx context.Context, p *progress) (string, error
 	if err != nil {
 		return "", err
 	}
-	source = filepath.Join(source, "components", c.name)
+	source = filepath.Join(source, "components", cmp.Or(c.dir, c.name))
 	version, err := readRequiredVersion(filepath.Join(source, c.modFileName()), c.module)
 	if err != nil {
 		return "", err
@@ -99,7 +103,11 @@ func (c component) ensureBinary(ctx context.Context, p *progress) (string, error
 			flags += " -X " + variable
 		}
 	}
-	hash, err := hashSource(source, c.modFileName(), c.mainPackage, flags, runtime.Version(), runtime.GOARCH)
+	inputs := []string{c.mainPackage, flags, runtime.Version(), runtime.GOARCH}
+	if c.tags != "" {
+		inputs = append(inputs, c.tags)
+	}
+	hash, err := hashSource(source, c.modFileName(), inputs...)
 	if err != nil {
 		return "", err
 	}
@@ -110,6 +118,9 @@ func (c component) ensureBinary(ctx context.Context, p *progress) (string, error
 	arguments := []string{"-ldflags=" + flags}
 	if c.variant != "" {
 		arguments = append(arguments, "-modfile="+c.modFileName(), "-tags="+c.variant)
+	}
+	if c.tags != "" {
+		arguments = append(arguments, "-tags="+c.tags)
 	}
 	path := filepath.Join(bin, c.name+"-"+hash)
 	if _, err := os.Stat(path); err == nil {
@@ -158,7 +169,7 @@ func (c component) findModuleDir(ctx context.Context) (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", c.module)
-	cmd.Dir = filepath.Join(source, "components", c.name)
+	cmd.Dir = filepath.Join(source, "components", cmp.Or(c.dir, c.name))
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {
