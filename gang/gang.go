@@ -75,6 +75,9 @@ type Gang struct {
 	Launcher Launcher
 	// Hostfile is the path of the file with the addresses of all ranks; empty without the file.
 	Hostfile string
+	// HasKubeflowNames is true if the pods also have the labels and variables that only operators of Kubeflow
+	// set.
+	HasKubeflowNames bool
 	// ContainerRestartRules is true if the API server supports restart rules of containers.
 	ContainerRestartRules bool
 	// Policies are the restart, success and clean-up policies.

@@ -47,6 +47,8 @@ const (
 	AnnotationHostfile = Prefix + "hostfile"
 	// AnnotationPublishedRanks determines which ranks have a DNS name.
 	AnnotationPublishedRanks = Prefix + "published-ranks"
+	// AnnotationCompatibility names the former system whose names the pods also have.
+	AnnotationCompatibility = Prefix + "compatibility"
 )
 
 // Annotations for the lifecycle of a gang.
@@ -176,6 +178,13 @@ func workloadKeys() []Key {
 			Default: "none",
 			Description: "Selects a profile of the cluster's policy. Its defaults fill the fields that you do not set, " +
 				"and its limits hold for the workload.",
+		},
+		{
+			Name: AnnotationCompatibility, Kind: KeyKindAnnotation,
+			Values:  "`" + CompatibilityKubeflow + "`",
+			Default: "none",
+			Description: "Adds the pod labels and the variables that only operators of Kubeflow set, for programs and " +
+				"selectors that use these names. `rollcall migrate` sets the annotation.",
 		},
 	}
 }

@@ -74,6 +74,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.Processes = p.parseProcesses(g.Containers)
 	g.Launcher = p.parseLauncher(g)
 	g.Hostfile = p.parseHostfile(g.Framework)
+	g.HasKubeflowNames = p.parseCompatibility()
 	g.Policies = p.parsePolicies(g, cfg)
 	g.Shm = p.parseShm()
 	p.checkNetwork()

@@ -23,7 +23,7 @@ const (
 )
 
 // Pod labels of training-operator (pkg/apis/kubeflow.org/v1/common_types.go). Selectors, dashboards
-// and scripts of users find the pods of a job by these labels.
+// and scripts of former users find the pods of a job by these labels.
 const (
 	labelJobName     = "training.kubeflow.org/job-name"
 	labelReplicaType = "training.kubeflow.org/replica-type"
@@ -55,10 +55,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 		},
 		PodLabels: []plan.Label{
 			{Name: gang.LabelGang, Value: g.Name},
-			{Name: gang.LabelFramework, Value: g.Framework.Name},
 			{Name: gang.LabelRole, Value: g.Role},
-			{Name: labelJobName, Value: g.Name, Policy: plan.Fallback},
-			{Name: labelReplicaType, Value: g.Role, Policy: plan.Fallback},
 			{
 				Name: labelIstioInject, Value: "false", Policy: plan.Fallback,
 				Disables: "the sidecar of Istio", DisabledPrefixes: istioPrefixes,
@@ -70,6 +67,11 @@ func baselinePlan(g gang.Gang) plan.Plan {
 			Port:     g.Port,
 			Selector: g.ServiceSelector(),
 		}},
+	}
+	if g.HasKubeflowNames {
+		p.PodLabels = append(p.PodLabels,
+			plan.Label{Name: labelJobName, Value: g.Name, Policy: plan.Fallback},
+			plan.Label{Name: labelReplicaType, Value: g.Role, Policy: plan.Fallback})
 	}
 	if g.Kind == gang.Job && g.Policies.RestartPolicy == gang.RestartPolicyGang {
 		p.RestartInPlace, p.JobFailureLimit = g.ContainerRestartRules, g.Policies.JobFailureLimit()

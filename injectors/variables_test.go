@@ -22,15 +22,11 @@ func TestRegistryVariables(t *testing.T) {
 		"address and size are required, Python buffering is not": {
 			framework: "jax",
 			want: []injectors.Variable{
-				{Name: "COORDINATOR_ADDRESS"},
-				{Name: "COORDINATOR_PORT"},
 				{Name: "JAX_COORDINATOR_ADDRESS"},
 				{Name: "JAX_COORDINATOR_PORT"},
 				{Name: "JAX_LOCAL_DEVICE_IDS", Policy: plan.Default},
 				{Name: "JAX_NUM_PROCESSES"},
 				{Name: "JAX_PROCESS_ID"},
-				{Name: "NUM_PROCESSES"},
-				{Name: "PROCESS_ID"},
 				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
 				{Name: "SLURM_JOB_ID"},
 				{Name: "SLURM_LOCALID"},

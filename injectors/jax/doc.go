@@ -9,8 +9,8 @@
 //
 //   - JAX_NUM_PROCESSES and JAX_PROCESS_ID, for programs that pass them as arguments;
 //   - JAX_COORDINATOR_PORT, which MaxText reads (MaxText/max_utils.py);
-//   - COORDINATOR_ADDRESS, NUM_PROCESSES and others, which the JAXJob of training-operator sets and the
-//     examples of training-operator read;
+//   - in migrated gangs, COORDINATOR_ADDRESS, NUM_PROCESSES and others, which the JAXJob of
+//     training-operator sets and the examples of training-operator read;
 //   - the variables of a launcher that JAX detects, so that initialize() works without arguments.
 //
 // The launcher is Slurm. JAX detects several launchers only by their variables. The variables of Slurm are

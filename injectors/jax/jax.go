@@ -39,13 +39,24 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 			rendezvous.PortEnv(g, "JAX_COORDINATOR_PORT"),
 			rendezvous.SizeEnv(g, "JAX_NUM_PROCESSES"),
 			rendezvous.RankEnv(g, "JAX_PROCESS_ID"),
-			plan.LiteralEnv("COORDINATOR_ADDRESS", host).WithMeaning(plan.Address),
-			rendezvous.PortEnv(g, "COORDINATOR_PORT"),
-			rendezvous.SizeEnv(g, "NUM_PROCESSES"),
-			rendezvous.RankEnv(g, "PROCESS_ID"),
 		},
+		kubeflowEnv(g, host),
 		slurmEnv(g, host),
 	)}
+}
+
+// kubeflowEnv returns the variables of JAXJob (training-operator, pkg/controller.v1/jax/envvar.go). JAX does
+// not read them, but programs that were written for JAXJob do.
+func kubeflowEnv(g gang.Gang, host string) []plan.Env {
+	if !g.HasKubeflowNames {
+		return nil
+	}
+	return []plan.Env{
+		plan.LiteralEnv("COORDINATOR_ADDRESS", host).WithMeaning(plan.Address),
+		rendezvous.PortEnv(g, "COORDINATOR_PORT"),
+		rendezvous.SizeEnv(g, "NUM_PROCESSES"),
+		rendezvous.RankEnv(g, "PROCESS_ID"),
+	}
 }
 
 // slurmEnv returns the variables by which JAX detects Slurm (jax/_src/clusters/slurm_cluster.py).

@@ -4,7 +4,7 @@
 //
 // LightGBM has no rendezvous. Every rank needs the list of all machines before it starts. In
 // training-operator, LightGBM runs as an XGBoostJob, and the program builds the parameter machines of
-// LightGBM from MASTER_ADDR and WORKER_ADDRS. The variables are therefore those of package xgboost.
+// LightGBM from MASTER_ADDR and WORKER_ADDRS. The variables are therefore those of XGBoostJob.
 // LightGBM compares the list with the IP addresses of its own host, so a program must resolve the names
 // first, as examples/lightgbm does.
 //

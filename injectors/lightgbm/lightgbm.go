@@ -25,7 +25,7 @@ func (Injector) Framework() gang.Framework {
 	}
 }
 
-// Plan returns the addresses of all ranks.
+// Plan returns the addresses of all ranks, from which programs build the parameter machines.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	return plan.Plan{Env: rendezvous.GradientBoostingEnv(g)}
+	return plan.Plan{Env: append(rendezvous.GradientBoostingEnv(g), rendezvous.WorkerEnv(g)...)}
 }

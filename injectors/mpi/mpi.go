@@ -28,7 +28,9 @@ func (Injector) Framework() gang.Framework {
 // Plan returns the setup of ssh for all members, and the hosts for the launcher.
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	p := ssh.Plan(g, ssh.Options{HydraHostfile: g.Launcher.MPI != gang.OpenMPI})
-	p.Env = []plan.Env{plan.LiteralEnv("K_MPI_JOB_ROLE", g.Role).WithPolicy(plan.Fallback)}
+	if g.HasKubeflowNames { // a variable of mpi-operator, which no implementation of MPI reads
+		p.Env = append(p.Env, plan.LiteralEnv("K_MPI_JOB_ROLE", g.Role).WithPolicy(plan.Fallback))
+	}
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}

@@ -39,30 +39,36 @@ func SizeEnv(g gang.Gang, name string) plan.Env {
 	return plan.LiteralEnv(name, strconv.Itoa(int(g.Size))).WithMeaning(plan.PodCount)
 }
 
-// GradientBoostingEnv returns the variables for XGBoost and LightGBM. The MASTER_ and WORKER_ variables are
-// those of training-operator's XGBoostJob (pkg/controller.v1/xgboost/xgboost.go), which programs of both
-// frameworks read. The DMLC_ variables are those of Trainer v2
+// GradientBoostingEnv returns the variables for XGBoost and LightGBM. The MASTER_ variables, RANK and
+// WORLD_SIZE are those of training-operator's XGBoostJob (pkg/controller.v1/xgboost/xgboost.go), which
+// programs of both frameworks read. The DMLC_ variables are those of Trainer v2
 // (pkg/runtime/framework/plugins/xgboost). Programs pass them to the tracker of XGBoost.
-//
-// WORKER_ADDRS contains all ranks but the first. A gang of one pod gets no WORKER_ variables.
 func GradientBoostingEnv(g gang.Gang) []plan.Env {
-	env := slices.Concat(
+	return slices.Concat(
 		[]plan.Env{UnbufferedEnv()},
 		MasterEnv(g, ""),
-		[]plan.Env{RankEnv(g, "RANK"), SizeEnv(g, "WORLD_SIZE")},
-	)
-	if g.Size > 1 {
-		workers := make([]string, 0, g.Size-1)
-		for i := range g.Size - 1 {
-			workers = append(workers, g.RankFQDN(i+1))
-		}
-		env = append(env,
-			plan.LiteralEnv("WORKER_ADDRS", strings.Join(workers, ",")),
-			PortEnv(g, "WORKER_PORT"))
+		[]plan.Env{
+			RankEnv(g, "RANK"),
+			SizeEnv(g, "WORLD_SIZE"),
+			plan.LiteralEnv("DMLC_TRACKER_URI", g.RankFQDN(0)).WithMeaning(plan.Address),
+			PortEnv(g, "DMLC_TRACKER_PORT"),
+			SizeEnv(g, "DMLC_NUM_WORKER"),
+			RankEnv(g, "DMLC_TASK_ID"),
+		})
+}
+
+// WorkerEnv returns WORKER_ADDRS and WORKER_PORT of training-operator's XGBoostJob. WORKER_ADDRS contains
+// all ranks but the first. The result is nil for a gang of one pod.
+func WorkerEnv(g gang.Gang) []plan.Env {
+	if g.Size == 1 {
+		return nil
 	}
-	return append(env,
-		plan.LiteralEnv("DMLC_TRACKER_URI", g.RankFQDN(0)).WithMeaning(plan.Address),
-		PortEnv(g, "DMLC_TRACKER_PORT"),
-		SizeEnv(g, "DMLC_NUM_WORKER"),
-		RankEnv(g, "DMLC_TASK_ID"))
+	workers := make([]string, 0, g.Size-1)
+	for i := range g.Size - 1 {
+		workers = append(workers, g.RankFQDN(i+1))
+	}
+	return []plan.Env{
+		plan.LiteralEnv("WORKER_ADDRS", strings.Join(workers, ",")),
+		PortEnv(g, "WORKER_PORT"),
+	}
 }

@@ -3,8 +3,8 @@
 // # The idea
 //
 // Rank 0 starts the tracker of XGBoost, and every rank connects to the tracker. Two families of variables
-// contain its address: the MASTER_ and WORKER_ variables of training-operator, for which XGBoostJob
-// programs were written, and the DMLC_ names of the tracker's parameters, which Trainer v2 sets. XGBoost
+// contain its address: the MASTER_ variables of training-operator, for which XGBoostJob programs were
+// written, and the DMLC_ names of the tracker's parameters, which Trainer v2 sets. XGBoost
 // 3.2 does not read these variables, so a program must pass them to CommunicatorContext, as
 // examples/xgboost does. The tracker sorts ranks by their task id as text. With more than 10 ranks, a
 // program must pad the id with zeros if the ranks of XGBoost have to equal the ranks of the pods.

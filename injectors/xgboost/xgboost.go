@@ -25,7 +25,12 @@ func (Injector) Framework() gang.Framework {
 	}
 }
 
-// Plan returns the addresses of all ranks.
+// Plan returns the address of the tracker on rank 0, which connects the workers. The addresses of the other
+// ranks are variables of training-operator, whose length grows with the gang.
 func (Injector) Plan(g gang.Gang) plan.Plan {
-	return plan.Plan{Env: rendezvous.GradientBoostingEnv(g)}
+	env := rendezvous.GradientBoostingEnv(g)
+	if g.HasKubeflowNames {
+		env = append(env, rendezvous.WorkerEnv(g)...)
+	}
+	return plan.Plan{Env: env}
 }

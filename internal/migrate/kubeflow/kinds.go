@@ -144,6 +144,8 @@ func Read(o source.Object) (*ir.Gang, error) {
 		return nil, fmt.Errorf("framework %s: %w", r.frameworkName, source.ErrUnsupported)
 	}
 	r.framework, r.gang.Framework, r.gang.SourceLabels = framework, framework.Name, r.listSourceLabels()
+	// Programs and selectors of the user may depend on the names of the operators.
+	r.gang.SetAnnotation(gang.AnnotationCompatibility, gang.CompatibilityKubeflow)
 	r.readReplicas()
 	if len(r.gang.Roles) == 0 {
 		return r.gang, nil
