@@ -74,6 +74,14 @@ bench: ## Benchmark the engine on one core
 bench-cluster: ## Compare gangs with plain Jobs on simulated nodes
 	cd test && go test -count=1 -timeout 60m -v ./bench/...
 
+.PHONY: bench-profile
+bench-profile: ## Print CPU time, bytes and writes of small loads, with and without Rollcall (10 minutes)
+	cd test && ROLLCALL_BENCH_PROFILE=true go test -count=1 -timeout 30m -v -run TestProfile ./bench/...
+
+.PHONY: bench-peers
+bench-peers: ## Compare gangs with JobSet by turns, and write the table in docs/benchmarks.md (20 minutes)
+	cd test && ROLLCALL_BENCH_PEERS=true go test -count=1 -timeout 60m -v -run 'TestPeers$$' ./bench/...
+
 .PHONY: bench-thousand
 bench-thousand: ## Measure the manager with 1,000 gangs of 100 simulated pods (1 hour, 15 GiB of memory)
 	cd test && ROLLCALL_BENCH_THOUSAND=true go test -count=1 -timeout 120m -v -run TestThousandGangs ./bench/...

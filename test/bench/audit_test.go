@@ -15,8 +15,11 @@ import (
 	"rollcall.training/test/installation"
 )
 
-// writerRollcall is the name of Rollcall in the report.
-const writerRollcall = "rollcall"
+// The names of the operators in the report. writerJobSet is also the prefix of its user agent.
+const (
+	writerRollcall = "rollcall"
+	writerJobSet   = "jobset"
+)
 
 // writeKind identifies a kind of write.
 type writeKind struct {
@@ -40,6 +43,7 @@ type auditEvent struct {
 	User struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	UserAgent string `json:"userAgent"`
 	ObjectRef struct {
 		Namespace   string `json:"namespace"`
 		Resource    string `json:"resource"`
@@ -129,7 +133,7 @@ func (a *auditLog) countWrites(t *testing.T, namespace string) map[writeKind]int
 
 func (e auditEvent) toWriteKind() writeKind {
 	w := writeKind{
-		Writer:   shortenUserName(e.User.Username),
+		Writer:   e.writer(),
 		Verb:     e.Verb,
 		Resource: e.ObjectRef.Resource,
 		Rejected: e.ResponseStatus.Code >= 400,
@@ -138,6 +142,14 @@ func (e auditEvent) toWriteKind() writeKind {
 		w.Resource += "/" + e.ObjectRef.Subresource
 	}
 	return w
+}
+
+// writer returns the program that wrote. JobSet has the user of the test.
+func (e auditEvent) writer() string {
+	if strings.HasPrefix(e.UserAgent, writerJobSet+"/") {
+		return writerJobSet
+	}
+	return shortenUserName(e.User.Username)
 }
 
 // shortenUserName returns the last part of a user name: "job-controller" for

@@ -43,6 +43,15 @@
 //	make bench-cluster
 //
 // ROLLCALL_BENCH_OUT=<file> writes the result to the file as JSON. ROLLCALL_BENCH_ALL_VARIANTS=true
-// adds manual gangs without the Service, which separates the cost of the environment from the cost
-// of the Service, and the rejected implementations of ranks.
+// adds manual gangs without the Service or with a Service that publishes only rank 0, which separates
+// the cost of the environment from the cost of the Service, and the rejected implementations of ranks.
+//
+//	make bench-profile
+//
+// measures all of these variants with small loads.
+//
+//	make bench-peers
+//
+// adds JobSets, and writes the table of docs/benchmarks.md. JobSet runs as a process beside Rollcall, from
+// the module that test/cluster/components requires. Trainer creates JobSets, so it adds to their cost.
 package bench

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -44,11 +46,16 @@ const (
 	// variantInjectedOnly creates Jobs that have the injected fields but no label. Rollcall ignores
 	// them.
 	variantInjectedOnly variant = "injected"
-	// variantManual creates Jobs that have the injected fields, and the headless Service: a gang
-	// without Rollcall.
+	// variantManual creates Jobs that have the injected fields, and a headless Service that publishes all
+	// ranks: a gang without Rollcall.
 	variantManual variant = "manual"
+	// variantRank0 creates the same, and its Service publishes only rank 0.
+	variantRank0 variant = "rank0"
 	// variantLabeled creates plain Jobs with the label.
 	variantLabeled variant = "labeled"
+	// variantJobSet creates a JobSet with one such Job. JobSet creates its own headless Service and
+	// injects no variables.
+	variantJobSet variant = "jobset"
 )
 
 // load is a number of gangs of one size.
@@ -73,6 +80,13 @@ type runResult struct {
 	// RunningSeconds is the time until all gangs are in phase Running. It is set for labeled gangs
 	// only.
 	RunningSeconds float64 `json:"runningSeconds,omitempty"`
+	// PodBytes is the mean size of a pod in etcd, and PodJSONBytes its size as JSON.
+	PodBytes     float64 `json:"podBytes"`
+	PodJSONBytes float64 `json:"podJSONBytes"`
+	// EventBytes is the mean size of an event of a pod in a watch, until all pods are ready.
+	// EventsPerPod is the number of these events.
+	EventBytes   float64 `json:"eventBytes"`
+	EventsPerPod float64 `json:"eventsPerPod"`
 	// CPUSeconds is the CPU time of each program until writes stop.
 	CPUSeconds map[string]float64 `json:"cpuSeconds"`
 
@@ -82,6 +96,8 @@ type runResult struct {
 // benchCluster is the cluster of all runs.
 type benchCluster struct {
 	client kubernetes.Interface
+	// dynamic creates JobSets.
+	dynamic dynamic.Interface
 	audit  *auditLog
 	engine *injectors.Engine
 }
@@ -108,7 +124,8 @@ func (g *benchCluster) measureLoad(t *testing.T, l load, v variant, namespace st
 	before, begin := readCPUSeconds(t), time.Now()
 	must(g.createJobs(ctx, l, v, namespace))
 	r.CreateSeconds = time.Since(begin).Seconds()
-	must(waitForReadyPods(ctx, pods, l.Gangs*l.Ranks))
+	events, err := waitForReadyPods(ctx, pods, l.Gangs*l.Ranks)
+	must(err)
 	r.ReadySeconds = time.Since(begin).Seconds()
 	if v == variantLabeled {
 		must(g.waitForRunningGangs(ctx, namespace))
@@ -120,20 +137,47 @@ func (g *benchCluster) measureLoad(t *testing.T, l load, v variant, namespace st
 		r.CPUSeconds[name] = seconds - before[name]
 	}
 	r.writes = g.audit.countWrites(t, namespace)
-	must(g.checkPodEnv(ctx, l, v, namespace))
+	r.EventBytes = float64(events.bytes) / float64(events.count)
+	r.EventsPerPod = float64(events.count) / float64(l.Gangs*l.Ranks)
+	list, err := g.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	must(err)
+	must(r.measurePods(list.Items))
+	must(checkPodEnv(l, v, list.Items))
 	must(g.deleteGangs(ctx, namespace))
 	return r
+}
+
+// measurePods records the mean size of the pods.
+func (r *runResult) measurePods(pods []corev1.Pod) error {
+	for i := range pods {
+		text, err := json.Marshal(&pods[i])
+		if err != nil {
+			return fmt.Errorf("encoding the pod %s: %w", pods[i].Name, err)
+		}
+		r.PodBytes += float64(pods[i].Size()) / float64(len(pods))
+		r.PodJSONBytes += float64(len(text)) / float64(len(pods))
+	}
+	return nil
 }
 
 // createJobs creates the Jobs sequentially, as kubectl does.
 func (g *benchCluster) createJobs(ctx context.Context, l load, v variant, namespace string) error {
 	for i := range l.Gangs {
+		if v == variantJobSet {
+			if err := g.createJobSet(ctx, newJob(fmt.Sprintf("train-%03d", i), namespace, int32(l.Ranks))); err != nil {
+				return err
+			}
+			continue
+		}
 		j := newJob(fmt.Sprintf("train-%03d", i), namespace, int32(l.Ranks))
 		var service *corev1.Service
 		if v != variantPlain {
 			j.Labels = map[string]string{gang.LabelFramework: "pytorch"}
 		}
-		if v == variantInjectedOnly || v == variantManual {
+		if v == variantManual {
+			j.Annotations = map[string]string{gang.AnnotationPublishedRanks: string(gang.PublishAll)}
+		}
+		if v == variantInjectedOnly || v == variantManual || v == variantRank0 {
 			result, err := g.engine.Inject(gang.Workload{Job: j})
 			if err != nil {
 				return fmt.Errorf("injecting %s: %w", j.Name, err)
@@ -141,7 +185,7 @@ func (g *benchCluster) createJobs(ctx context.Context, l load, v variant, namesp
 			// The labels must not be empty: the API server copies the labels of the template to a
 			// Job without labels, and they include the framework label.
 			j.Labels = map[string]string{"app": j.Name}
-			if v == variantManual {
+			if v != variantInjectedOnly {
 				service = result.BuildService()
 			}
 		}
@@ -197,23 +241,32 @@ func (g *benchCluster) watchPods(ctx context.Context, namespace string) (watch.I
 	return w, nil
 }
 
+// watchedEvents are the number of events of a watch and the size of their objects.
+type watchedEvents struct{ count, bytes int }
+
 // waitForReadyPods reads a watch until the wanted number of pods is ready.
-func waitForReadyPods(ctx context.Context, pods watch.Interface, want int) error {
+func waitForReadyPods(ctx context.Context, pods watch.Interface, want int) (events watchedEvents, err error) {
 	ready := map[string]bool{}
 	for len(ready) < want {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %d pods, of which %d are ready: %w", want, len(ready), ctx.Err())
+			return events, fmt.Errorf("waiting for %d pods, of which %d are ready: %w", want, len(ready), ctx.Err())
 		case e, open := <-pods.ResultChan():
 			if !open || e.Type == watch.Error {
-				return fmt.Errorf("the watch of pods ended: %v", e.Object)
+				return events, fmt.Errorf("the watch of pods ended: %v", e.Object)
 			}
-			if p, ok := e.Object.(*corev1.Pod); ok && e.Type != watch.Deleted && isPodReady(p) {
+			p, ok := e.Object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			events.count++
+			events.bytes += p.Size()
+			if e.Type != watch.Deleted && isPodReady(p) {
 				ready[p.Name] = true
 			}
 		}
 	}
-	return nil
+	return events, nil
 }
 
 func isPodReady(p *corev1.Pod) bool {
@@ -251,6 +304,9 @@ func (g *benchCluster) waitForRunningGangs(ctx context.Context, namespace string
 // deleteGangs deletes the gangs and waits until all their objects are deleted.
 func (g *benchCluster) deleteGangs(ctx context.Context, namespace string) error {
 	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
+	if err := g.deleteJobSets(ctx, namespace, background); err != nil {
+		return err
+	}
 	if err := g.client.BatchV1().Jobs(namespace).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {
 		return fmt.Errorf("deleting the Jobs: %w", err)
 	}

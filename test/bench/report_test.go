@@ -53,6 +53,10 @@ func (m loadResult) summarizeRuns(variants []variant) loadSummary {
 			ReadySeconds:   medianOfRuns(runs, func(r runResult) float64 { return r.ReadySeconds }),
 			CreateSeconds:  medianOfRuns(runs, func(r runResult) float64 { return r.CreateSeconds }),
 			RunningSeconds: medianOfRuns(runs, func(r runResult) float64 { return r.RunningSeconds }),
+			PodBytes:       medianOfRuns(runs, func(r runResult) float64 { return r.PodBytes }),
+			PodJSONBytes:   medianOfRuns(runs, func(r runResult) float64 { return r.PodJSONBytes }),
+			EventBytes:     medianOfRuns(runs, func(r runResult) float64 { return r.EventBytes }),
+			EventsPerPod:   medianOfRuns(runs, func(r runResult) float64 { return r.EventsPerPod }),
 			CPUSeconds:     map[string]float64{},
 		}}
 		for program := range runs[0].CPUSeconds {
@@ -128,13 +132,12 @@ func (s loadSummary) formatTable() string {
 	for _, program := range slices.Sorted(maps.Keys(s.Variants[0].Median.CPUSeconds)) {
 		s.printRow(w, program, func(f variantSummary) float64 { return f.Median.CPUSeconds[program] })
 	}
-	s.printRow(w, "all", func(f variantSummary) float64 {
-		total := 0.0
-		for _, seconds := range f.Median.CPUSeconds {
-			total += seconds
-		}
-		return total
-	})
+	s.printRow(w, "all", func(f variantSummary) float64 { return f.Median.totalCPUSeconds() })
+	s.printHeader(w, "bytes, median of rounds")
+	s.printRow(w, "of each pod in etcd", func(f variantSummary) float64 { return f.Median.PodBytes })
+	s.printRow(w, "of each pod as JSON", func(f variantSummary) float64 { return f.Median.PodJSONBytes })
+	s.printRow(w, "of each event of a pod", func(f variantSummary) float64 { return f.Median.EventBytes })
+	s.printRow(w, "number of these events for each pod", func(f variantSummary) float64 { return f.Median.EventsPerPod })
 	s.printHeader(w, "writes per gang, mean of rounds")
 	for _, kind := range s.listWriteKinds() {
 		s.printRow(w, kind.String(), func(f variantSummary) float64 { return f.countOf(kind) })
@@ -151,6 +154,15 @@ func (s loadSummary) formatTable() string {
 	// A strings.Builder never fails.
 	_ = w.Flush()
 	return text.String()
+}
+
+// totalCPUSeconds returns the CPU time of all programs.
+func (r runResult) totalCPUSeconds() float64 {
+	total := 0.0
+	for _, seconds := range r.CPUSeconds {
+		total += seconds
+	}
+	return total
 }
 
 // printHeader writes the first line of a block.

@@ -108,7 +108,7 @@ func (g *benchCluster) measureRestart(t *testing.T, l load, v variant, namespace
 	first, err := g.watchPods(ctx, namespace)
 	must(err)
 	must(g.createJobs(ctx, l, v, namespace))
-	err = waitForReadyPods(ctx, first, l.Ranks)
+	_, err = waitForReadyPods(ctx, first, l.Ranks)
 	first.Stop()
 	must(err)
 	if v == variantLabeled {

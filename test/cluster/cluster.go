@@ -103,7 +103,7 @@ func Build(ctx context.Context, options Options) error {
 	if err := c.ensurePrograms(ctx); err != nil {
 		return err
 	}
-	for _, tool := range []component{helmComponent, kueueComponent} {
+	for _, tool := range []component{helmComponent, kueueOperator.component} {
 		if _, err := tool.ensureBinary(ctx, c.progress); err != nil {
 			return err
 		}

@@ -1,0 +1,196 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+// operator is a controller with CustomResourceDefinitions and webhooks that runs as a process of this
+// machine. Its module contains both as config/components/crd/bases and webhook/manifests.yaml.
+type operator struct {
+	component
+	// config is the configuration, with verbs for the port and the certificate directory of the webhook,
+	// and the port of the probes.
+	config string
+	// editWebhook may change a webhook of the manifests, and reports whether the program serves it.
+	editWebhook func(webhook map[string]any, path string) bool
+}
+
+// operatorResources are the resources of the objects that are installed from the manifests of an operator.
+var operatorResources = map[string]schema.GroupVersionResource{
+	"CustomResourceDefinition": {
+		Group:    "apiextensions.k8s.io",
+		Version:  "v1",
+		Resource: "customresourcedefinitions",
+	},
+	"MutatingWebhookConfiguration": {
+		Group:    "admissionregistration.k8s.io",
+		Version:  "v1",
+		Resource: "mutatingwebhookconfigurations",
+	},
+	"ValidatingWebhookConfiguration": {
+		Group:    "admissionregistration.k8s.io",
+		Version:  "v1",
+		Resource: "validatingwebhookconfigurations",
+	},
+}
+
+// startOperator runs an operator, and returns when it is ready. The first call builds it. Its webhooks are
+// called by URL. It stops with the cluster.
+func (c *Cluster) startOperator(ctx context.Context, o operator) error {
+	path, err := o.ensureBinary(ctx, c.progress)
+	if err != nil {
+		return err
+	}
+	module, err := o.findModuleDir(ctx)
+	if err != nil {
+		return err
+	}
+	manifests := filepath.Join(module, "config", "components")
+	return c.progress.runStep(o.name, func() error { return c.installAndRunOperator(ctx, o, path, manifests) })
+}
+
+func (c *Cluster) installAndRunOperator(ctx context.Context, o operator, path, manifests string) error {
+	ports, err := FindFreePorts(loopback, 2)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(c.dir, o.name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("creating the directory of %s: %w", o.name, err)
+	}
+	ca, err := newAuthority(dir, "ca")
+	if err != nil {
+		return err
+	}
+	if err := ca.issueCertificate(identity{name: "tls", user: o.name, hosts: []string{loopback}}); err != nil {
+		return err
+	}
+	bundle, err := os.ReadFile(ca.certFile(ca.name))
+	if err != nil {
+		return fmt.Errorf("reading the certificate of the CA of %s: %w", o.name, err)
+	}
+	file := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, o.config, ports[0], dir, ports[1]), 0o600); err != nil {
+		return fmt.Errorf("writing the configuration of %s: %w", o.name, err)
+	}
+	server := "https://" + net.JoinHostPort(loopback, strconv.Itoa(ports[0]))
+	if err := c.installOperator(ctx, o, manifests, server, bundle); err != nil {
+		return err
+	}
+	if err := c.waitUntilReady(ctx, "kube-apiserver", startTimeout, c.checkCRDsEstablished); err != nil {
+		return err
+	}
+	if err := c.startProgram(program{
+		name: o.name,
+		path: path,
+		args: []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()},
+	}); err != nil {
+		return err
+	}
+	ready := "http://" + net.JoinHostPort(loopback, strconv.Itoa(ports[1])) + "/readyz"
+	return c.waitUntilReady(ctx, o.name, startTimeout, func(ctx context.Context) error {
+		return checkHealth(ctx, http.DefaultClient, ready)
+	})
+}
+
+// installOperator creates the CustomResourceDefinitions, and the webhooks that the program serves.
+func (c *Cluster) installOperator(ctx context.Context, o operator, manifests, server string, bundle []byte) error {
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(manifests, "crd", "bases", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return errors.Join(err, fmt.Errorf("there are no CustomResourceDefinitions in %s", manifests))
+	}
+	for _, file := range append(files, filepath.Join(manifests, "webhook", "manifests.yaml")) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading the manifests of %s: %w", o.name, err)
+		}
+		for text := range strings.SplitSeq(string(data), "\n---\n") {
+			object := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+				return fmt.Errorf("reading %s: %w", file, err)
+			}
+			if len(object.Object) == 0 {
+				continue
+			}
+			if err := o.rewriteWebhooks(object, server, bundle); err != nil {
+				return fmt.Errorf("reading %s: %w", file, err)
+			}
+			resource := client.Resource(operatorResources[object.GetKind()])
+			_, err := resource.Create(ctx, object, metav1.CreateOptions{})
+			if err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("creating the %s %s: %w", object.GetKind(), object.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkCRDsEstablished returns nil if the API server serves all CustomResourceDefinitions.
+func (c *Cluster) checkCRDsEstablished(ctx context.Context) error {
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	all, err := client.Resource(operatorResources["CustomResourceDefinition"]).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, o := range all.Items {
+		conditions, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(conditions, func(condition any) bool {
+			c, ok := condition.(map[string]any)
+			return ok && c["type"] == "Established" && c["status"] == "True"
+		}) {
+			return fmt.Errorf("%s is not established", o.GetName())
+		}
+	}
+	return nil
+}
+
+// rewriteWebhooks removes the webhooks that the program does not serve, and replaces the Service of the
+// others by a URL.
+func (o operator) rewriteWebhooks(object *unstructured.Unstructured, server string, bundle []byte) error {
+	hooks, found, err := unstructured.NestedSlice(object.Object, "webhooks")
+	if err != nil || !found {
+		return err
+	}
+	object.SetName(o.name + "-" + object.GetName())
+	var kept []any
+	for _, hook := range hooks {
+		hook := hook.(map[string]any)
+		path, _, err := unstructured.NestedString(hook, "clientConfig", "service", "path")
+		if err != nil {
+			return err
+		}
+		if !o.editWebhook(hook, path) {
+			continue
+		}
+		hook["clientConfig"] = map[string]any{"url": server + path, "caBundle": base64.StdEncoding.EncodeToString(bundle)}
+		kept = append(kept, hook)
+	}
+	return unstructured.SetNestedSlice(object.Object, kept, "webhooks")
+}
