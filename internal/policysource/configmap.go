@@ -3,7 +3,10 @@ package policysource
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +42,28 @@ func (r FileReader) Read(text string) (*policy.Policy, []policy.Problem) {
 		})
 	}
 	return p, problems
+}
+
+// ReadConfigMap returns the policy in a ConfigMap with a name, and its text. The ConfigMap is nil if it does
+// not exist. The error lists all mistakes.
+func (r FileReader) ReadConfigMap(name string, m *corev1.ConfigMap) (*policy.Policy, string, error) {
+	if m == nil {
+		return nil, "", fmt.Errorf("the ConfigMap %s does not exist", name)
+	}
+	text, ok := m.Data[FileKey]
+	if !ok {
+		return nil, "", fmt.Errorf("the ConfigMap %s has no key %s", m.Name, FileKey)
+	}
+	p, problems := r.Read(text)
+	if p != nil {
+		return p, text, nil
+	}
+	mistakes, _ := listMistakes(problems)
+	var lines []string
+	for _, mistake := range mistakes {
+		lines = append(lines, mistake.String())
+	}
+	return nil, "", errors.New(strings.Join(lines, "; "))
 }
 
 // listMistakes returns the problems that make a file invalid, and those that are only advice.

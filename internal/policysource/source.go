@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -170,7 +169,7 @@ func (s *Source) Start(ctx context.Context) error {
 func (s *Source) load(ctx context.Context, logger logr.Logger) {
 	last := s.State()
 	next := State{Policy: last.Policy, Text: last.Text, ConfigMap: s.cachedConfigMap()}
-	read, text, err := s.readConfigMap(next.ConfigMap)
+	read, text, err := s.options.Reader.ReadConfigMap(s.options.Name, next.ConfigMap)
 	if err == nil {
 		next.Policy, next.Text = read.WithCeiling(s.options.Ceiling), text
 	} else {
@@ -231,27 +230,6 @@ func (s *Source) cachedConfigMap() *corev1.ConfigMap {
 	return nil
 }
 
-// readConfigMap returns the policy in a ConfigMap, and its text. The error lists all mistakes.
-func (s *Source) readConfigMap(m *corev1.ConfigMap) (*policy.Policy, string, error) {
-	if m == nil {
-		return nil, "", fmt.Errorf("the ConfigMap %s does not exist", s.options.Name)
-	}
-	text, ok := m.Data[FileKey]
-	if !ok {
-		return nil, "", fmt.Errorf("the ConfigMap %s has no key %s", m.Name, FileKey)
-	}
-	p, problems := s.options.Reader.Read(text)
-	if p != nil {
-		return p, text, nil
-	}
-	mistakes, _ := listMistakes(problems)
-	var lines []string
-	for _, mistake := range mistakes {
-		lines = append(lines, mistake.String())
-	}
-	return nil, "", errors.New(strings.Join(lines, "; "))
-}
-
 // readAccepted returns the last valid policy that the leader recorded.
 func (s *Source) readAccepted(ctx context.Context) (*policy.Policy, string, error) {
 	name := AcceptedName(s.options.Name)
@@ -262,5 +240,5 @@ func (s *Source) readAccepted(ctx context.Context) (*policy.Policy, string, erro
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the ConfigMap %s: %w", name, err)
 	}
-	return s.readConfigMap(m)
+	return s.options.Reader.ReadConfigMap(name, m)
 }
