@@ -15,7 +15,7 @@ in a cluster.
 inject, vet, migrate and frameworks run the engine of Rollcall's admission webhook
 without a cluster. They show the result of admission before you apply anything.
 status and logs read gangs from a cluster with your permissions. detach ends the
-management of gangs by Rollcall.
+management of gangs by Rollcall. check verifies an installation.
 
 Exit codes:
   0  success
@@ -35,7 +35,8 @@ func newRootCommand() *cobra.Command {
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),
-		newStatusCommand(), newLogsCommand(), newDetachCommand(), newPolicyCommand(), newVersionCommand())
+		newStatusCommand(), newLogsCommand(), newDetachCommand(), newPolicyCommand(), newCheckCommand(),
+		newVersionCommand())
 	return root
 }
 

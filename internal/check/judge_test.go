@@ -1,0 +1,478 @@
+package check
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+)
+
+// formatProblems returns "status Code: message | fix" for each result that is not ok.
+func formatProblems(r Report) []string {
+	var out []string
+	for _, result := range r.Results {
+		if result.Status != OK {
+			out = append(out, fmt.Sprintf("%s %s: %s | %s", result.Status, result.Code, result.Message, result.Fix))
+		}
+	}
+	return out
+}
+
+const restore = "restore the objects of the chart: helm upgrade rollcall CHART --namespace rollcall-system --reuse-values"
+
+// TestJudge breaks one fact at a time.
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Facts, *Installation)
+		want   []string // complete results, or their beginnings
+	}{
+		"an installation without problems has no findings": {change: func(*Facts, *Installation) {}},
+		"an old API server is not supported": {
+			change: func(f *Facts, _ *Installation) { f.ServerVersion.Value = "v1.32.1" },
+			want: []string{"error KubernetesVersion: the API server: version v1.32.1 is not supported; use 1.33 or newer | " +
+				"upgrade the cluster to Kubernetes 1.33 or newer"},
+		},
+		"an API server without admission policies is not supported": {
+			change: func(f *Facts, _ *Installation) { f.AdmissionKinds.Value = []string{"MutatingAdmissionPolicy"} },
+			want:   []string{"error AdmissionPolicies: the API server does not serve ValidatingAdmissionPolicy v1 | remove"},
+		},
+		"ranks need a policy or a webhook": {
+			change: func(f *Facts, _ *Installation) { f.ChartObjects = nil },
+			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, and no " +
+				"MutatingAdmissionPolicy exists | " + restore},
+		},
+		"ranks need a webhook if the API server was downgraded": {
+			change: func(f *Facts, _ *Installation) { f.AdmissionKinds.Value = f.AdmissionKinds.Value[:1] },
+			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, and the " +
+				"API server serves no policy | " + restore},
+		},
+		"a Deployment that is scaled to 0 is named": {
+			change: func(_ *Facts, i *Installation) { i.Controller.Deployment.Value.Spec.Replicas = ptr.To[int32](0) },
+			want: []string{"error ControllerReady: the Deployment rollcall-controller is scaled to 0 | " +
+				"kubectl --namespace rollcall-system scale deployment rollcall-controller --replicas=2"},
+		},
+		"pods that are not ready are reported with their reason": {
+			change: func(_ *Facts, i *Installation) {
+				i.Webhook.Deployment.Value.Status.ReadyReplicas = 1
+				i.Webhook.Pods.Value = []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+				}}}}}
+			},
+			want: []string{"warning WebhookReady: 1 of 2 pods of the Deployment rollcall-webhook are ready: ImagePullBackOff | " +
+				"find the reason: kubectl --namespace rollcall-system describe pods --selector " +
+				"app.kubernetes.io/component=webhook"},
+		},
+		"a rollout in progress is a warning": {
+			change: func(_ *Facts, i *Installation) { i.Webhook.Deployment.Value.Status.UpdatedReplicas = 1 },
+			want:   []string{"warning WebhookReady: the rollout of the Deployment rollcall-webhook is not complete | wait: kubectl"},
+		},
+		"different images are an error": {
+			change: func(_ *Facts, i *Installation) { i.Webhook.findContainer().Image = "manager:old" },
+			want: []string{"error Versions: the webhook runs the image manager:old, but the controller " +
+				"registry.example.com/manager:v0.2.0 | " + restore},
+		},
+		"pods of an old version are a warning": {
+			change: func(_ *Facts, i *Installation) {
+				i.Webhook.Pods.Value = []corev1.Pod{{Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{Name: "webhook", Image: "manager:old"}},
+				}}}
+			},
+			want: []string{"warning Versions: pods of the webhook with an image of another version: 1 | wait: kubectl"},
+		},
+		"a command of another minor release is a warning": {
+			change: func(f *Facts, _ *Installation) { f.CommandVersion = "v0.3.0" },
+			want:   []string{"warning Versions: the command has the version v0.3.0, but the chart 0.2.0 | use the command"},
+		},
+		"a development build of the command is unknown": {
+			change: func(f *Facts, _ *Installation) { f.CommandVersion = "(devel)" },
+			want:   []string{"unknown Versions: the command has the version (devel) of a development build"},
+		},
+		"one webhook pod is a warning": {
+			change: func(_ *Facts, i *Installation) {
+				i.Webhook.Deployment.Value.Spec.Replicas = ptr.To[int32](1)
+				i.Webhook.Deployment.Value.Status.ReadyReplicas = 1
+				i.Webhook.Deployment.Value.Status.UpdatedReplicas = 1
+			},
+			want: []string{"warning Availability: the webhook has 1 pod, so API servers reject labeled workloads while a node is " +
+				"drained or lost | set the value webhook.replicas to 2 or more"},
+		},
+		"a missing webhook configuration has one cause": {
+			change: func(_ *Facts, i *Installation) { i.Validating.Value = nil },
+			want: []string{
+				"error WebhookConfigurations: the ValidatingWebhookConfiguration does not exist | " + restore,
+			},
+		},
+		"a missing webhook and a webhook without rules are named": {
+			change: func(_ *Facts, i *Installation) {
+				i.Validating.Value.Webhooks = i.Validating.Value.Webhooks[:3]
+				i.Mutating.Value.Webhooks[0].Rules = nil
+			},
+			want: []string{
+				"error WebhookConfigurations: webhooks do not exist: policy-file.rollcall.training | " + restore,
+				"error WebhookConfigurations: webhooks have no rules: inject.rollcall.training | " + restore,
+			},
+		},
+		"webhook and controller must select the same namespaces": {
+			change: func(_ *Facts, i *Installation) { i.Mutating.Value.Webhooks[0].NamespaceSelector = nil },
+			want: []string{"error WebhookConfigurations: inject.rollcall.training selects other namespaces than the controller | " +
+				restore},
+		},
+		"a Service without ready endpoints is an error": {
+			change: func(_ *Facts, i *Installation) { i.Endpoints.Value = Endpoints{NotReady: 2} },
+			want:   []string{"error WebhookService: the Service rollcall has no ready endpoints | the pods of the webhook must"},
+		},
+		"a missing Service is an error": {
+			change: func(_ *Facts, i *Installation) { i.Service.Value = nil },
+			want:   []string{"error WebhookService: the Service rollcall does not exist | " + restore},
+		},
+		"a CA bundle of another authority is an error": {
+			change: func(_ *Facts, i *Installation) {
+				other := newAuthority(testTime.AddDate(0, 0, 50))
+				i.Bundles[suspendWebhook] = Bundle{Size: 1, Certificates: []*x509.Certificate{other}}
+			},
+			want: []string{"error CABundle: suspend.rollcall.training: the CA bundle does not match the certificate of the " +
+				"webhook | a running webhook writes the bundle; read its log: kubectl --namespace rollcall-system logs " +
+				"deployment/rollcall-webhook"},
+		},
+		"an empty CA bundle is an error unless the dry run succeeds": {
+			change: func(_ *Facts, i *Installation) {
+				i.Bundles[injectWebhook] = Bundle{}
+				i.Admission.Job = Observed[*batchv1.Job]{Err: errWebhook(`failed calling webhook "inject.rollcall.training": ` +
+					`failed to call webhook: Post "https://rollcall": tls: failed to verify certificate: x509: unknown authority`)}
+			},
+			want: []string{
+				"error CABundle: inject.rollcall.training: the CA bundle is empty | a running webhook writes the bundle",
+				"error Injection: API servers cannot call the webhook: Internal error occurred: failed calling webhook ",
+			},
+		},
+		"without permission for the Secret, the dry run proves the trust": {
+			change: func(_ *Facts, i *Installation) { i.Secret = Observed[[]*x509.Certificate]{Err: errForbidden} },
+		},
+		"without the Secret and the dry run, the trust is unknown": {
+			change: func(_ *Facts, i *Installation) {
+				i.Secret = Observed[[]*x509.Certificate]{Err: errForbidden, Grant: "get the Secret"}
+				i.Admission.Job = Observed[*batchv1.Job]{Err: errForbidden, Grant: "create jobs.batch in the namespace team"}
+				i.Admission.Denial = Observed[bool]{Err: errForbidden, Grant: "create jobs.batch in the namespace team"}
+			},
+			want: []string{
+				"unknown CABundle: the Secret with the certificate: the user must not read it | grant the permission to get the Secret",
+				"unknown Injection: a labeled Job in the namespace team: the user must not read it | " +
+					"grant the permission to create jobs.batch in the namespace team",
+				"unknown Denial: an invalid Job in the namespace team: the user must not read it | " +
+					"grant the permission to create jobs.batch in the namespace team",
+			},
+		},
+		"an expired authority is an error": {
+			change: func(f *Facts, _ *Installation) { f.Time = testTime.AddDate(0, 0, 81) },
+			want: []string{
+				"error Certificate: the certificate authority expired at 2027-03-22T12:00:00Z | a running webhook",
+				"error Leader: ", // the Lease has expired as well
+			},
+		},
+		"an overdue renewal is a warning": {
+			change: func(_ *Facts, i *Installation) {
+				old := newAuthority(testTime.AddDate(0, 0, 19))
+				i.Secret.Value = []*x509.Certificate{old}
+				for name := range i.Bundles {
+					i.Bundles[name] = Bundle{Size: 1, Certificates: []*x509.Certificate{old}}
+				}
+			},
+			want: []string{"warning Certificate: the certificate authority expires at 2027-01-20T12:00:00Z, and its renewal is overdue"},
+		},
+		"a Job without injection is an error": {
+			change: func(_ *Facts, i *Installation) { i.Admission.Job.Value = newSampleJob("a", 2) },
+			want:   []string{"error Injection: a labeled Job in the namespace team is admitted without injection"},
+		},
+		"a webhook that does not answer is an error": {
+			change: func(_ *Facts, i *Installation) {
+				err := errWebhook(`failed calling webhook "inject.rollcall.training": no endpoints available`)
+				i.Admission.Job, i.Admission.Denial = Observed[*batchv1.Job]{Err: err}, Observed[bool]{Err: err}
+			},
+			want: []string{
+				`error Injection: API servers cannot call the webhook: Internal error occurred: failed calling webhook ` +
+					`"inject.rollcall.training": no endpoints available | see the results of WebhookReady and WebhookService`,
+				"unknown Denial: an invalid Job in the namespace team: API servers cannot call the webhook | see the result of Injection",
+			},
+		},
+		"a rejection by another webhook is unknown": {
+			change: func(_ *Facts, i *Installation) {
+				i.Admission.Job = Observed[*batchv1.Job]{Err: errWebhook(`admission webhook "images.example.com" denied the request`)}
+			},
+			want: []string{"unknown Injection: a labeled Job in the namespace team is rejected by something else (dry run): "},
+		},
+		"a namespace that Rollcall does not manage is an error": {
+			change: func(_ *Facts, i *Installation) {
+				i.Admission = Admission{Namespace: "kube-system", Selection: NotSelected}
+			},
+			want: []string{
+				"error Injection: Rollcall does not manage the namespace kube-system | change the labels of the namespace",
+				"unknown Denial: the denial of an invalid Job: no namespace is managed by Rollcall | see the result of Injection",
+			},
+		},
+		"an admitted invalid Job is an error": {
+			change: func(_ *Facts, i *Installation) { i.Admission.Denial = Observed[bool]{Value: true} },
+			want:   []string{"error Denial: an invalid Job in the namespace team is admitted (dry run) | see the result of Injection"},
+		},
+		"a Lease without a holder is an error": {
+			change: func(_ *Facts, i *Installation) { i.Lease.Value.Spec.HolderIdentity = ptr.To("") },
+			want: []string{"error Leader: the Lease rollcall has no holder, so there is no leader | nobody restarts gangs; find the " +
+				"reason: kubectl --namespace rollcall-system logs deployment/rollcall-controller"},
+		},
+		"a missing Lease is an error": {
+			change: func(_ *Facts, i *Installation) { i.Lease = Observed[*coordinationv1.Lease]{} },
+			want:   []string{"error Leader: the Lease rollcall does not exist, so there was no leader | nobody restarts gangs"},
+		},
+		"a stale Lease is an error": {
+			change: func(_ *Facts, i *Installation) { i.Lease.Value.Spec.RenewTime.Time = testTime.Add(-16e9) },
+			want:   []string{"error Leader: the Lease rollcall was last renewed at 2027-01-01T11:59:44Z, so there is no leader"},
+		},
+		"a renewed Lease is alive in spite of a wrong clock": {
+			change: func(_ *Facts, i *Installation) {
+				i.Lease.Value.Spec.RenewTime.Time = testTime.Add(-16e9)
+				i.LeaseRenewed = true
+			},
+		},
+		"several controllers need leader election": {
+			change: func(_ *Facts, i *Installation) {
+				c := i.Controller.findContainer()
+				c.Args = append(c.Args, "--leader-elect=false")
+			},
+			want: []string{"error Leader: 2 controllers reconcile the same gangs without leader election | " + restore},
+		},
+		"a missing permission is an error": {
+			change: func(_ *Facts, i *Installation) { i.Permissions.Value[3].Allowed = false },
+			want:   []string{"error ControllerPermissions: the controller must not patch jobs.batch | " + restore},
+		},
+		"a dropped feature is no problem": {
+			change: func(_ *Facts, i *Installation) {
+				for j, a := range i.Permissions.Value {
+					i.Permissions.Value[j].Allowed = a.Permission.Verb != "deletecollection"
+				}
+			},
+		},
+		"an invalid policy names the policy in force": {
+			change: func(_ *Facts, i *Installation) {
+				i.Policy = &PolicyFacts{ConfigMap: "rollcall-policy", Ceiling: "enforce"}
+				i.Policy.Current.Value.Mistake = "policy.yaml:3: unknown field"
+				i.Policy.Accepted.Value.Digest = "abc"
+			},
+			want: []string{"error Policy: the policy is not valid, and the last valid policy abc is in force: " +
+				"policy.yaml:3: unknown field | correct the ConfigMap rollcall-policy; rollcall policy check shows all mistakes"},
+		},
+		"an invalid policy without a valid policy rejects workloads": {
+			change: func(_ *Facts, i *Installation) {
+				i.Policy = &PolicyFacts{ConfigMap: "rollcall-policy"}
+				i.Policy.Current.Value.Mistake = "the ConfigMap rollcall-policy does not exist"
+			},
+			want: []string{"error Policy: the policy is not valid, and there is no last valid policy, so labeled workloads are rejected"},
+		},
+		"a policy that the leader did not record is a warning": {
+			change: func(_ *Facts, i *Installation) {
+				i.Policy = &PolicyFacts{}
+				i.Policy.Current.Value.Digest = "new"
+			},
+			want: []string{"warning Policy: the policy new is valid, but the leader of the controller has not recorded it"},
+		},
+		"another webhook with a long timeout is a warning": {
+			change: func(f *Facts, _ *Installation) {
+				f.MutatingConfigurations.Value = []admissionv1.MutatingWebhookConfiguration{{
+					ObjectMeta: metav1.ObjectMeta{Name: "images"},
+					Webhooks: []admissionv1.MutatingWebhook{
+						{Name: "long.example.com", TimeoutSeconds: ptr.To[int32](30), Rules: jobRules},
+						{Name: "short.example.com", TimeoutSeconds: ptr.To[int32](10), Rules: jobRules},
+						{Name: "ignored.example.com", TimeoutSeconds: ptr.To[int32](30), Rules: jobRules,
+							FailurePolicy: ptr.To(admissionv1.Ignore)},
+						{Name: "pods.example.com", TimeoutSeconds: ptr.To[int32](30)},
+					},
+				}}
+			},
+			want: []string{"warning OtherWebhooks: while the mutating webhook long.example.com of images does not answer, each Job " +
+				"waits 30 s and is then rejected | reduce its timeoutSeconds to 10 or less, or set its failurePolicy to Ignore"},
+		},
+		"labeled workloads without injection are listed, without those that opted out or finished": {
+			change: func(f *Facts, _ *Installation) {
+				optedOut, finished := newSampleJob("b", 2), newSampleJob("c", 2)
+				optedOut.Labels[gang.LabelInject] = "false"
+				finished.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+				for _, job := range []*batchv1.Job{newSampleJob("a", 2), optedOut, finished} {
+					job.Namespace = "team"
+					f.Workloads.Value = append(f.Workloads.Value, gang.Workload{Job: job})
+				}
+			},
+			want: []string{"warning NotInjected: labeled workloads were admitted without injection, so they are not gangs: " +
+				"team/job/a | delete and recreate them"},
+		},
+		"objects of another release are left over": {
+			change: func(f *Facts, _ *Installation) {
+				f.ChartObjects["ClusterRole"] = Observed[[]ChartObject]{Value: []ChartObject{{Name: "old-controller", Release: "old"}}}
+			},
+			want: []string{"warning Leftovers: objects of a release that is not installed exist, and can reject labeled " +
+				"workloads: clusterrole/old-controller | delete them: kubectl delete clusterrole/old-controller"},
+		},
+		"several releases need a choice": {
+			change: func(f *Facts, _ *Installation) {
+				f.Installation = nil
+				f.Releases.Value = append(f.Releases.Value, Release{Name: "second", Namespace: "b"})
+			},
+			want: []string{"error Installation: several releases are installed: rollcall-system/rollcall, b/second | " +
+				"choose one with --release-namespace"},
+		},
+		"a fact that takes too long is unknown": {
+			change: func(_ *Facts, i *Installation) { i.Lease.Err = fmt.Errorf("reading: %w", context.DeadlineExceeded) },
+			want:   []string{"unknown Leader: the Lease rollcall: no answer in time | set a longer --timeout"},
+		},
+		"another error is unknown with its text": {
+			change: func(_ *Facts, i *Installation) { i.Lease.Err = errors.New("connection refused") },
+			want:   []string{"unknown Leader: the Lease rollcall: connection refused | "},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFacts(t)
+			c.change(f, f.Installation)
+			got := formatProblems(Judge(*f))
+			matches := slices.EqualFunc(got, c.want, strings.HasPrefix)
+			if !matches {
+				t.Errorf("the problems differ (-want +got):\n%s", cmp.Diff(c.want, got))
+			}
+		})
+	}
+}
+
+// TestJudgePrerequisites judges a cluster without an installation.
+func TestJudgePrerequisites(t *testing.T) {
+	cluster, namespaced := installPermissions()
+	newAnswers := func(deny func(Permission) bool) Observed[[]Answer] {
+		var answers []Answer
+		for _, p := range append(append(cluster, escalate), GangPermissions()...) {
+			answers = append(answers, Answer{Permission: p, Allowed: !deny(p)})
+		}
+		for _, p := range namespaced {
+			answers = append(answers, Answer{Permission: p, Namespace: "rollcall-system", Allowed: !deny(p)})
+		}
+		return Observed[[]Answer]{Value: answers}
+	}
+	for name, c := range map[string]struct {
+		deny func(Permission) bool
+		want []string
+	}{
+		"an administrator can install": {deny: func(Permission) bool { return false }},
+		"an administrator without escalate can grant permissions that he has": {
+			deny: func(p Permission) bool { return p == escalate },
+		},
+		"a user cannot grant permissions that he does not have": {
+			deny: func(p Permission) bool { return p == escalate || p.Resource == "statefulsets" && p.Verb == "patch" },
+			want: []string{"error InstallPermissions: the user must not patch statefulsets.apps, patch statefulsets.apps/status | " +
+				"install with the ClusterRole cluster-admin, or grant these permissions"},
+		},
+		"a user needs permissions for webhook configurations": {
+			deny: func(p Permission) bool { return p.Resource == "mutatingwebhookconfigurations" && p.Verb == "create" },
+			want: []string{"error InstallPermissions: the user must not create " +
+				"mutatingwebhookconfigurations.admissionregistration.k8s.io | install with"},
+		},
+		"a user needs permissions in the namespace of the release": {
+			deny: func(p Permission) bool { return p.Resource == "deployments" && p.Verb == "create" },
+			want: []string{"error InstallPermissions: the user must not create deployments.apps | install with"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFacts(t)
+			f.Installation, f.Releases.Value, f.ChartObjects = nil, nil, nil
+			f.InstallPermissions = newAnswers(c.deny)
+			report := Judge(*f)
+			if got := formatProblems(report); !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+				t.Errorf("the problems differ (-want +got):\n%s", cmp.Diff(c.want, got))
+			}
+			if report.Installed {
+				t.Error("the report is about an installation")
+			}
+		})
+	}
+}
+
+var updateGolden = flag.Bool("update", false, "rewrite the golden file")
+
+// TestPrint compares the text with a golden file.
+func TestPrint(t *testing.T) {
+	f := newFacts(t)
+	f.Installation.Controller.Deployment = Observed[*appsv1.Deployment]{Value: f.Installation.Controller.Deployment.Value}
+	f.Installation.Endpoints.Value = Endpoints{}
+	f.Installation.Lease = Observed[*coordinationv1.Lease]{Err: errForbidden, Grant: "get leases.coordination.k8s.io"}
+	var out strings.Builder
+	report := Judge(*f)
+	if err := Print(&out, report); err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/report.txt"
+	if *updateGolden {
+		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("the text differs (-want +got):\n%s", diff)
+	}
+	for status, want := range map[Status]bool{Error: true, Warning: true, Unknown: true} {
+		if report.Has(status) != want {
+			t.Errorf("Has(%s) = %v", status, !want)
+		}
+	}
+	if fine := Judge(*newFacts(t)); fine.Has(Unknown) {
+		t.Error("a report without problems has a result that is unknown")
+	}
+	var codes []Code
+	for _, r := range report.Results {
+		codes = append(codes, r.Code)
+	}
+	if want := slices.DeleteFunc(Codes(), func(c Code) bool { return c == CodeInstallPermissions }); !slices.Equal(codes, want) {
+		t.Errorf("the codes are %v, want %v", codes, want)
+	}
+}
+
+// TestChooseNamespace checks the namespace of the dry runs.
+func TestChooseNamespace(t *testing.T) {
+	i := &Installation{Mutating: Observed[*admissionv1.MutatingWebhookConfiguration]{Value: newMutating()}}
+	newNamespace := func(name string) corev1.Namespace {
+		return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
+	}
+	all := []corev1.Namespace{newNamespace("kube-system"), newNamespace("team"), newNamespace("alpha")}
+	for name, c := range map[string]struct {
+		namespaces          []corev1.Namespace
+		required, preferred string
+		want                string
+		wantSelection       Selection
+	}{
+		"the namespace of the user":            {all, "team", "", "team", SelectedByFlag},
+		"an excluded namespace of the user":    {all, "kube-system", "", "kube-system", NotSelected},
+		"a missing namespace of the user":      {all, "x", "", "x", NamespaceMissing},
+		"the preferred namespace":              {all, "", "team", "team", SelectedAutomatically},
+		"another than the excluded preference": {all, "", "kube-system", "alpha", SelectedAutomatically},
+		"no namespace":                         {all[:1], "", "team", "", NothingSelected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, selection := chooseNamespace(c.namespaces, i.namespaceSelector(), c.required, c.preferred)
+			if got != c.want || selection != c.wantSelection {
+				t.Errorf("chooseNamespace returned %q and %q, want %q and %q", got, selection, c.want, c.wantSelection)
+			}
+		})
+	}
+}

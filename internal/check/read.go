@@ -1,0 +1,192 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/buildinfo"
+	"rollcall.training/internal/inspect"
+)
+
+// Reader observes an installation. It only reads, and creates Jobs as dry runs.
+type Reader struct {
+	// Client and Metadata are connections to the API server.
+	Client   kubernetes.Interface
+	Metadata metadata.Interface
+	// Frameworks are those that the policy can name.
+	Frameworks gang.Frameworks
+	// Version is the version of the program that checks.
+	Version string
+	// ReleaseNamespace is the namespace of the installation. Empty means that the reader finds it.
+	ReleaseNamespace string
+	// Namespace is the namespace of the dry runs. Empty means a namespace that Rollcall manages, if possible
+	// PreferredNamespace.
+	Namespace, PreferredNamespace string
+	// OnlyPrerequisites omits the checks of an installation.
+	OnlyPrerequisites bool
+	// InCluster reads the certificate from the Service of the webhooks.
+	InCluster bool
+	// Clock provides the current time.
+	Clock clock.Clock
+}
+
+// NewReader returns a reader for a cluster, with the version of this program. It changes the configuration.
+func NewReader(config *rest.Config) (Reader, error) {
+	config.QPS = -1                           // the API server has priority and fairness
+	config.WarningHandler = rest.NoWarnings{} // the results contain what the webhook warns about
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return Reader{}, fmt.Errorf("creating a client of the cluster: %w", err)
+	}
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return Reader{}, fmt.Errorf("creating a client of the cluster: %w", err)
+	}
+	return Reader{
+		Client:     client,
+		Metadata:   metadataClient,
+		Frameworks: injectors.NewEngine(injectors.Builtin(), gang.Config{}).Frameworks(),
+		Version:    buildinfo.Version(),
+		Clock:      clock.RealClock{},
+	}, nil
+}
+
+// defaultReleaseNamespace is the namespace for which the permissions to install are checked.
+const defaultReleaseNamespace = "rollcall-system"
+
+// Read observes the facts until ctx is done. Facts that cannot be read contain the reason. The error means
+// that the API server does not answer.
+func (r Reader) Read(ctx context.Context) (Facts, error) {
+	f := Facts{Time: r.Clock.Now(), CommandVersion: r.Version, OnlyPrerequisites: r.OnlyPrerequisites}
+	version, err := r.Client.Discovery().ServerVersionWithContext(ctx)
+	if err != nil {
+		if !apierrors.IsForbidden(err) {
+			return f, fmt.Errorf("requesting the version of the API server: %w", err)
+		}
+		f.ServerVersion = Observed[string]{Err: err, Grant: "get the path /version"}
+	} else {
+		f.ServerVersion.Value = version.GitVersion
+	}
+	f.AdmissionKinds = r.readAdmissionKinds(ctx)
+	f.MutatingConfigurations, f.ValidatingConfigurations = r.listConfigurations(ctx)
+	deployments := r.listDeployments(ctx, f)
+	f.Releases = Observed[[]Release]{
+		Value: listReleases(deployments.Value), Err: deployments.Err, Grant: deployments.Grant,
+	}
+	f.ChartObjects = r.readChartObjects(ctx, f)
+	switch releases := f.Releases; {
+	case r.OnlyPrerequisites || releases.Err == nil && len(releases.Value) == 0:
+		f.InstallPermissions = r.readInstallPermissions(ctx, f)
+	case releases.Err == nil && len(releases.Value) > 1: // Judge asks the user to choose
+	default:
+		workloads, err := inspect.ListWorkloads(ctx, r.Client, metav1.NamespaceAll)
+		f.Workloads = observe(workloads, err, "list jobs.batch and statefulsets.apps in all namespaces")
+		i := r.readInstallation(ctx, f, deployments)
+		f.Installation = &i
+	}
+	return f, nil
+}
+
+// observe returns the result of a request. An object that does not exist is the zero value.
+func observe[T any](value T, err error, grant string) Observed[T] {
+	if err != nil {
+		var zero T
+		value = zero
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+	}
+	return Observed[T]{Value: value, Err: err, Grant: grant}
+}
+
+// readAdmissionKinds returns the kinds of admissionregistration.k8s.io/v1.
+func (r Reader) readAdmissionKinds(ctx context.Context) Observed[[]string] {
+	version := admissionv1.SchemeGroupVersion.String()
+	list, err := r.Client.Discovery().ServerResourcesForGroupVersionWithContext(ctx, version)
+	var kinds []string
+	if err == nil {
+		for _, resource := range list.APIResources {
+			kinds = append(kinds, resource.Kind)
+		}
+	}
+	return observe(kinds, err, "get the path /apis/"+version)
+}
+
+func (r Reader) listConfigurations(ctx context.Context) (
+	mutating Observed[[]admissionv1.MutatingWebhookConfiguration],
+	validating Observed[[]admissionv1.ValidatingWebhookConfiguration],
+) {
+	api := r.Client.AdmissionregistrationV1()
+	m, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	mutating = Observed[[]admissionv1.MutatingWebhookConfiguration]{
+		Err: err, Grant: "list mutatingwebhookconfigurations.admissionregistration.k8s.io",
+	}
+	if err == nil {
+		mutating.Value = m.Items
+	}
+	v, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	validating = Observed[[]admissionv1.ValidatingWebhookConfiguration]{
+		Err: err, Grant: "list validatingwebhookconfigurations.admissionregistration.k8s.io",
+	}
+	if err == nil {
+		validating.Value = v.Items
+	}
+	return mutating, validating
+}
+
+// kindMutatingPolicy is the kind of the policy that sets ranks.
+const kindMutatingPolicy = "MutatingAdmissionPolicy"
+
+// readChartObjects returns the cluster-scoped objects with the label of the chart.
+func (r Reader) readChartObjects(ctx context.Context, f Facts) map[string]Observed[[]ChartObject] {
+	out := map[string]Observed[[]ChartObject]{}
+	for _, kind := range []struct {
+		name, resource string
+		version        schema.GroupVersion
+	}{
+		{"MutatingWebhookConfiguration", "mutatingwebhookconfigurations", admissionv1.SchemeGroupVersion},
+		{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", admissionv1.SchemeGroupVersion},
+		{"ValidatingAdmissionPolicy", "validatingadmissionpolicies", admissionv1.SchemeGroupVersion},
+		{"ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", admissionv1.SchemeGroupVersion},
+		{kindMutatingPolicy, "mutatingadmissionpolicies", admissionv1.SchemeGroupVersion},
+		{"MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", admissionv1.SchemeGroupVersion},
+		{"ClusterRole", "clusterroles", rbacv1.SchemeGroupVersion},
+		{"ClusterRoleBinding", "clusterrolebindings", rbacv1.SchemeGroupVersion},
+	} {
+		if kind.version == admissionv1.SchemeGroupVersion && f.AdmissionKinds.Err == nil &&
+			!slices.Contains(f.AdmissionKinds.Value, kind.name) {
+			continue
+		}
+		list, err := r.Metadata.Resource(kind.version.WithResource(kind.resource)).
+			List(ctx, metav1.ListOptions{LabelSelector: labelChart + "," + labelInstance})
+		var objects []ChartObject
+		if err == nil {
+			for _, o := range list.Items {
+				if isOfChart(&o) {
+					objects = append(objects, ChartObject{Name: o.Name, Release: o.Labels[labelInstance]})
+				}
+			}
+		}
+		out[kind.name] = observe(objects, err, "list "+kind.resource+"."+kind.version.Group)
+	}
+	return out
+}
+
+// isOfChart reports whether an object is part of a release of the chart.
+func isOfChart(o metav1.Object) bool {
+	return strings.HasPrefix(o.GetLabels()[labelChart], "rollcall-") && o.GetLabels()[labelInstance] != ""
+}

@@ -1,0 +1,124 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Status is the status of a [Result].
+type Status string
+
+// The statuses, the most severe first.
+const (
+	// Error means that gangs do not work.
+	Error Status = "error"
+	// Warning means that gangs work, but that a fault or a setting can prevent it.
+	Warning Status = "warning"
+	// Unknown means that the facts could not be read.
+	Unknown Status = "unknown"
+	// OK means that there is no problem.
+	OK Status = "ok"
+)
+
+// Statuses returns all statuses, the most severe first.
+func Statuses() []Status { return []Status{Error, Warning, Unknown, OK} }
+
+// Result is the result of one check. A check with several problems has several results.
+type Result struct {
+	// Code is the code of the check.
+	Code Code `json:"code"`
+	// Status is the status of the check.
+	Status Status `json:"status"`
+	// Message describes what was found in one line.
+	Message string `json:"message"`
+	// Fix describes the remedy in one line. It is empty if the status is OK.
+	Fix string `json:"fix,omitempty"`
+}
+
+// Report is the result of [Judge]. Its JSON is a stable interface: later releases add fields, but never
+// rename or remove any.
+type Report struct {
+	// Installed is true if the checks of an installation ran.
+	Installed bool `json:"installed"`
+	// Release and Namespace identify the installation. They are empty if it was not found.
+	Release   string `json:"release,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	// Errors, Warnings and Unknown count the results.
+	Errors   int `json:"errors"`
+	Warnings int `json:"warnings"`
+	Unknown  int `json:"unknown"`
+	// Results are in the order of [Codes].
+	Results []Result `json:"results"`
+}
+
+// add appends results and counts them.
+func (r *Report) add(results ...Result) {
+	for _, result := range results {
+		switch result.Status {
+		case Error:
+			r.Errors++
+		case Warning:
+			r.Warnings++
+		case Unknown:
+			r.Unknown++
+		}
+	}
+	r.Results = append(r.Results, results...)
+}
+
+// Has reports whether a result has the given status or a more severe status.
+func (r Report) Has(threshold Status) bool {
+	return slices.ContainsFunc(r.Results, func(result Result) bool {
+		return slices.Index(Statuses(), result.Status) <= slices.Index(Statuses(), threshold)
+	})
+}
+
+// Print writes one line for each result, the fix of each problem below it, and a line with the numbers.
+func Print(out io.Writer, r Report) error {
+	var text strings.Builder
+	width := 0
+	for _, result := range r.Results {
+		width = max(width, len(result.Code))
+	}
+	for _, result := range r.Results {
+		fmt.Fprintf(&text, "%-7s  %-*s  %s\n", result.Status, width, result.Code, result.Message)
+		if result.Fix != "" {
+			fmt.Fprintf(&text, "%*sfix: %s\n", 9+width+2, "", result.Fix)
+		}
+	}
+	passed := len(r.Results) - r.Errors - r.Warnings - r.Unknown
+	fmt.Fprintf(&text, "\n%d ok, %d unknown, %s, %s\n", passed, r.Unknown,
+		formatCount(r.Warnings, "warning"), formatCount(r.Errors, "error"))
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// formatCount returns a number and a noun in singular or plural.
+func formatCount(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// maxListed is the number of names that a message lists.
+const maxListed = 5
+
+// joinNames returns names separated by commas, and the number of the names that it leaves out.
+func joinNames(names []string) string {
+	if len(names) > maxListed {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+	}
+	return strings.Join(names, ", ")
+}
+
+func newOK(code Code, format string, args ...any) Result {
+	return Result{Code: code, Status: OK, Message: fmt.Sprintf(format, args...)}
+}
+
+// newProblem returns a result with a problem. The caller sets the fix.
+func newProblem(code Code, status Status, message, fix string) Result {
+	return Result{Code: code, Status: status, Message: message, Fix: fix}
+}
