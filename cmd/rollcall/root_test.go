@@ -41,6 +41,11 @@ func TestUsageErrors(t *testing.T) {
 		"watching all gangs":       {args: []string{"status", "--watch", kubeconfig}, want: "--watch"},
 		"logs without a gang":      {args: []string{"logs", kubeconfig}, want: "requires a name"},
 		"logs of an invalid range": {args: []string{"logs", "train", "--rank", "x", kubeconfig}, want: "x"},
+		"check with an argument":   {args: []string{"check", "team", kubeconfig}, want: "unknown command"},
+		"check without time":       {args: []string{"check", "--timeout=0s", kubeconfig}, want: "--timeout"},
+		"check of an unknown status": {
+			args: []string{"check", "--fail-on=info", kubeconfig}, want: "error, warning, unknown or never",
+		},
 		"version with an argument": {args: []string{"version", "1"}, want: "unknown command"},
 	} {
 		t.Run(name, func(t *testing.T) {

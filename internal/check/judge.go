@@ -30,7 +30,7 @@ func Judge(f Facts) Report {
 	r.add(i.Webhook.judgeReadiness(CodeWebhookReady))
 	r.add(i.Controller.judgeReadiness(CodeControllerReady))
 	r.add(f.judgeVersions()...)
-	r.add(i.judgeAvailability())
+	r.add(i.judgeAvailability()...)
 	r.add(f.judgeConfigurations()...)
 	r.add(i.judgeService())
 	r.add(i.judgeBundles()...)

@@ -151,11 +151,12 @@ func (c Component) countOldPods() int {
 	return n
 }
 
-// judgeAvailability judges the number of pods of the webhook together with the failure policy.
-func (i *Installation) judgeAvailability() Result {
-	if i.Webhook.Deployment.Value == nil || i.Mutating.Value == nil {
-		return newProblem(CodeAvailability, Unknown,
-			"the availability: the Deployment or the MutatingWebhookConfiguration is not known", "")
+// judgeAvailability judges the number of pods of the webhook together with the failure policy. Another check
+// reports a Deployment and a configuration that do not exist, and a Deployment without pods.
+func (i *Installation) judgeAvailability() []Result {
+	replicas := i.Webhook.replicas()
+	if i.Webhook.Deployment.Value == nil || i.Mutating.Value == nil || replicas == 0 {
+		return nil
 	}
 	policy := admissionv1.Fail
 	for _, w := range i.Mutating.Value.Webhooks {
@@ -163,20 +164,15 @@ func (i *Installation) judgeAvailability() Result {
 			policy = ptr.Deref(w.FailurePolicy, admissionv1.Fail)
 		}
 	}
-	if replicas := i.Webhook.replicas(); replicas < 2 {
-		consequence := "API servers reject labeled workloads"
-		if policy == admissionv1.Ignore {
-			consequence = "API servers create labeled workloads without injection"
-		}
-		return newProblem(CodeAvailability, Warning, fmt.Sprintf(
-			"the webhook has %s, so %s while a node is drained or lost", formatCount(int(replicas), "pod"), consequence),
-			"set the value webhook.replicas to 2 or more")
-	}
+	consequence := "API servers reject labeled workloads"
 	if policy == admissionv1.Ignore {
-		return newOK(CodeAvailability,
-			"the webhook has %d pods; without them, labeled workloads are created without injection (failurePolicy Ignore)",
-			i.Webhook.replicas())
+		consequence = "API servers create labeled workloads without injection"
 	}
-	return newOK(CodeAvailability, "the webhook has %d pods; without them, labeled workloads are rejected (failurePolicy Fail)",
-		i.Webhook.replicas())
+	if replicas < 2 {
+		return []Result{newProblem(CodeAvailability, Warning, fmt.Sprintf(
+			"the webhook has %s, so %s while a node is drained or lost", formatCount(int(replicas), "pod"), consequence),
+			"set the value webhook.replicas to 2 or more")}
+	}
+	return []Result{newOK(CodeAvailability, "the webhook has %d pods; while none is ready, %s (failurePolicy %s)",
+		replicas, consequence, policy)}
 }

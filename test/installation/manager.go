@@ -57,10 +57,11 @@ func NewWithChart(t testing.TB, c *cluster.Cluster, chart []string, flags ...str
 	return install(t, c, chart, flags, append([]string{"--leader-elect=false"}, flags...))
 }
 
-// NewWithLeaderElection is like New with the leader election of the chart.
-func NewWithLeaderElection(t testing.TB, c *cluster.Cluster) *Manager {
+// NewWithLeaderElection is like New with the leader election of the chart, and with further arguments for
+// helm.
+func NewWithLeaderElection(t testing.TB, c *cluster.Cluster, chart ...string) *Manager {
 	t.Helper()
-	return install(t, c, nil, nil, nil)
+	return install(t, c, chart, nil, nil)
 }
 
 func install(t testing.TB, c *cluster.Cluster, chart, webhookFlags, controllerFlags []string) *Manager {
