@@ -63,7 +63,8 @@ func newCheckCommand() *cobra.Command {
 	o.cluster.addFlags(cmd)
 	f := cmd.Flags()
 	f.Lookup("namespace").Usage = "namespace of the dry runs (default: a namespace that Rollcall manages)"
-	f.StringVar(&o.releaseNamespace, "release-namespace", "", "namespace of the installation (default: found by its labels)")
+	f.StringVar(&o.releaseNamespace, "release-namespace", "",
+		"namespace of the installation (default: found by its labels)")
 	mustComplete(cmd, "release-namespace", o.cluster.completeNamespace)
 	f.BoolVar(&o.pre, "pre", false, "only the prerequisites of an installation")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "maximum time for all checks")

@@ -161,5 +161,6 @@ func (f Facts) judgeWorkloads() []Result {
 	if injected == 0 {
 		return []Result{newOK(CodeNotInjected, "no labeled workloads run")}
 	}
-	return []Result{newOK(CodeNotInjected, "no labeled workload was admitted without injection; %d are injected", injected)}
+	return []Result{newOK(CodeNotInjected,
+		"no labeled workload was admitted without injection; %d are injected", injected)}
 }

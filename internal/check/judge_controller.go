@@ -103,8 +103,9 @@ func (i *Installation) judgePolicy() Result {
 	current, accepted := p.Current.Value, p.Accepted.Value
 	switch {
 	case current.Digest == "" && accepted.Digest != "":
-		return newProblem(CodePolicy, Error, fmt.Sprintf("the policy is not valid, and the last valid policy %s is in force: %s",
-			accepted.Digest, current.Mistake), "correct the ConfigMap "+p.ConfigMap+"; rollcall policy check shows all mistakes")
+		return newProblem(CodePolicy, Error, fmt.Sprintf(
+			"the policy is not valid, and the last valid policy %s is in force: %s", accepted.Digest, current.Mistake),
+			"correct the ConfigMap "+p.ConfigMap+"; rollcall policy check shows all mistakes")
 	case current.Digest == "":
 		return newProblem(CodePolicy, Error, "the policy is not valid, and there is no last valid policy, so labeled "+
 			"workloads are rejected: "+current.Mistake,

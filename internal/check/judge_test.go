@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +31,8 @@ func formatProblems(r Report) []string {
 	return out
 }
 
-const restore = "restore the objects of the chart: helm upgrade rollcall CHART --namespace rollcall-system --reuse-values"
+const restore = "restore the objects of the chart: helm upgrade rollcall CHART --namespace rollcall-system " +
+	"--reuse-values"
 
 // TestJudge breaks one fact at a time.
 func TestJudge(t *testing.T) {
@@ -54,12 +52,14 @@ func TestJudge(t *testing.T) {
 		},
 		"ranks need a policy or a webhook": {
 			change: func(f *Facts, _ *Installation) { f.ChartObjects = nil },
-			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, and no " +
+			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, " +
+				"and no " +
 				"MutatingAdmissionPolicy exists | " + restore},
 		},
 		"ranks need a webhook if the API server was downgraded": {
 			change: func(f *Facts, _ *Installation) { f.AdmissionKinds.Value = f.AdmissionKinds.Value[:1] },
-			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, and the " +
+			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, " +
+				"and the " +
 				"API server serves no policy | " + restore},
 		},
 		"a Deployment that is scaled to 0 is named": {
@@ -74,13 +74,15 @@ func TestJudge(t *testing.T) {
 					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 				}}}}}
 			},
-			want: []string{"warning WebhookReady: 1 of 2 pods of the Deployment rollcall-webhook are ready: ImagePullBackOff | " +
+			want: []string{"warning WebhookReady: 1 of 2 pods of the Deployment rollcall-webhook are ready: " +
+				"ImagePullBackOff | " +
 				"find the reason: kubectl --namespace rollcall-system describe pods --selector " +
 				"app.kubernetes.io/component=webhook"},
 		},
 		"a rollout in progress is a warning": {
 			change: func(_ *Facts, i *Installation) { i.Webhook.Deployment.Value.Status.UpdatedReplicas = 1 },
-			want:   []string{"warning WebhookReady: the rollout of the Deployment rollcall-webhook is not complete | wait: kubectl"},
+			want: []string{"warning WebhookReady: the rollout of the Deployment rollcall-webhook is not complete | " +
+				"wait: kubectl"},
 		},
 		"different images are an error": {
 			change: func(_ *Facts, i *Installation) { i.Webhook.findContainer().Image = "manager:old" },
@@ -109,7 +111,8 @@ func TestJudge(t *testing.T) {
 				i.Webhook.Deployment.Value.Status.ReadyReplicas = 1
 				i.Webhook.Deployment.Value.Status.UpdatedReplicas = 1
 			},
-			want: []string{"warning Availability: the webhook has 1 pod, so API servers reject labeled workloads while a node is " +
+			want: []string{"warning Availability: the webhook has 1 pod, so API servers reject labeled workloads while a " +
+				"node is " +
 				"drained or lost | set the value webhook.replicas to 2 or more"},
 		},
 		"a missing webhook configuration has one cause": {
@@ -130,7 +133,8 @@ func TestJudge(t *testing.T) {
 		},
 		"webhook and controller must select the same namespaces": {
 			change: func(_ *Facts, i *Installation) { i.Mutating.Value.Webhooks[0].NamespaceSelector = nil },
-			want: []string{"error WebhookConfigurations: inject.rollcall.training selects other namespaces than the controller | " +
+			want: []string{"error WebhookConfigurations: inject.rollcall.training selects other namespaces than the " +
+				"controller | " +
 				restore},
 		},
 		"a Service without ready endpoints is an error": {
@@ -171,7 +175,8 @@ func TestJudge(t *testing.T) {
 				i.Admission.Denial = Observed[bool]{Err: errForbidden, Grant: "create jobs.batch in the namespace team"}
 			},
 			want: []string{
-				"unknown CABundle: the Secret with the certificate: the user must not read it | grant the permission to get the Secret",
+				"unknown CABundle: the Secret with the certificate: the user must not read it | grant the permission to get " +
+					"the Secret",
 				"unknown Injection: a labeled Job in the namespace team: the user must not read it | " +
 					"grant the permission to create jobs.batch in the namespace team",
 				"unknown Denial: an invalid Job in the namespace team: the user must not read it | " +
@@ -193,7 +198,8 @@ func TestJudge(t *testing.T) {
 					i.Bundles[name] = Bundle{Size: 1, Certificates: []*x509.Certificate{old}}
 				}
 			},
-			want: []string{"warning Certificate: the certificate authority expires at 2027-01-20T12:00:00Z, and its renewal is overdue"},
+			want: []string{"warning Certificate: the certificate authority expires at 2027-01-20T12:00:00Z, and its " +
+				"renewal is overdue"},
 		},
 		"a Job without injection is an error": {
 			change: func(_ *Facts, i *Installation) { i.Admission.Job.Value = newSampleJob("a", 2) },
@@ -207,12 +213,14 @@ func TestJudge(t *testing.T) {
 			want: []string{
 				`error Injection: API servers cannot call the webhook: Internal error occurred: failed calling webhook ` +
 					`"inject.rollcall.training": no endpoints available | see the results of WebhookReady and WebhookService`,
-				"unknown Denial: an invalid Job in the namespace team: API servers cannot call the webhook | see the result of Injection",
+				"unknown Denial: an invalid Job in the namespace team: API servers cannot call the webhook | see the result " +
+					"of Injection",
 			},
 		},
 		"a rejection by another webhook is unknown": {
 			change: func(_ *Facts, i *Installation) {
-				i.Admission.Job = Observed[*batchv1.Job]{Err: errWebhook(`admission webhook "images.example.com" denied the request`)}
+				i.Admission.Job = Observed[*batchv1.Job]{Err: errWebhook(`admission webhook "images.example.com" denied the " +
+					"request`)}
 			},
 			want: []string{"unknown Injection: a labeled Job in the namespace team is rejected by something else (dry run): "},
 		},
@@ -227,11 +235,13 @@ func TestJudge(t *testing.T) {
 		},
 		"an admitted invalid Job is an error": {
 			change: func(_ *Facts, i *Installation) { i.Admission.Denial = Observed[bool]{Value: true} },
-			want:   []string{"error Denial: an invalid Job in the namespace team is admitted (dry run) | see the result of Injection"},
+			want: []string{"error Denial: an invalid Job in the namespace team is admitted (dry run) | see the result " +
+				"of Injection"},
 		},
 		"a Lease without a holder is an error": {
 			change: func(_ *Facts, i *Installation) { i.Lease.Value.Spec.HolderIdentity = ptr.To("") },
-			want: []string{"error Leader: the Lease rollcall has no holder, so there is no leader | nobody restarts gangs; find the " +
+			want: []string{"error Leader: the Lease rollcall has no holder, so there is no leader | nobody restarts " +
+				"gangs; find the " +
 				"reason: kubectl --namespace rollcall-system logs deployment/rollcall-controller"},
 		},
 		"a missing Lease is an error": {
@@ -280,7 +290,8 @@ func TestJudge(t *testing.T) {
 				i.Policy = &PolicyFacts{ConfigMap: "rollcall-policy"}
 				i.Policy.Current.Value.Mistake = "the ConfigMap rollcall-policy does not exist"
 			},
-			want: []string{"error Policy: the policy is not valid, and there is no last valid policy, so labeled workloads are rejected"},
+			want: []string{"error Policy: the policy is not valid, and there is no last valid policy, so labeled " +
+				"workloads are rejected"},
 		},
 		"a policy that the leader did not record is a warning": {
 			change: func(_ *Facts, i *Installation) {
@@ -302,7 +313,8 @@ func TestJudge(t *testing.T) {
 					},
 				}}
 			},
-			want: []string{"warning OtherWebhooks: while the mutating webhook long.example.com of images does not answer, each Job " +
+			want: []string{"warning OtherWebhooks: while the mutating webhook long.example.com of images does not " +
+				"answer, each Job " +
 				"waits 30 s and is then rejected | reduce its timeoutSeconds to 10 or less, or set its failurePolicy to Ignore"},
 		},
 		"labeled workloads without injection are listed, without those that opted out or finished": {
@@ -320,7 +332,9 @@ func TestJudge(t *testing.T) {
 		},
 		"objects of another release are left over": {
 			change: func(f *Facts, _ *Installation) {
-				f.ChartObjects["ClusterRole"] = Observed[[]ChartObject]{Value: []ChartObject{{Name: "old-controller", Release: "old"}}}
+				f.ChartObjects["ClusterRole"] = Observed[[]ChartObject]{
+					Value: []ChartObject{{Name: "old-controller", Release: "old"}},
+				}
 			},
 			want: []string{"warning Leftovers: objects of a release that is not installed exist, and can reject labeled " +
 				"workloads: clusterrole/old-controller | delete them: kubectl delete clusterrole/old-controller"},
@@ -349,129 +363,6 @@ func TestJudge(t *testing.T) {
 			matches := slices.EqualFunc(got, c.want, strings.HasPrefix)
 			if !matches {
 				t.Errorf("the problems differ (-want +got):\n%s", cmp.Diff(c.want, got))
-			}
-		})
-	}
-}
-
-// TestJudgePrerequisites judges a cluster without an installation.
-func TestJudgePrerequisites(t *testing.T) {
-	cluster, namespaced := installPermissions()
-	newAnswers := func(deny func(Permission) bool) Observed[[]Answer] {
-		var answers []Answer
-		for _, p := range append(append(cluster, escalate), GangPermissions()...) {
-			answers = append(answers, Answer{Permission: p, Allowed: !deny(p)})
-		}
-		for _, p := range namespaced {
-			answers = append(answers, Answer{Permission: p, Namespace: "rollcall-system", Allowed: !deny(p)})
-		}
-		return Observed[[]Answer]{Value: answers}
-	}
-	for name, c := range map[string]struct {
-		deny func(Permission) bool
-		want []string
-	}{
-		"an administrator can install": {deny: func(Permission) bool { return false }},
-		"an administrator without escalate can grant permissions that he has": {
-			deny: func(p Permission) bool { return p == escalate },
-		},
-		"a user cannot grant permissions that he does not have": {
-			deny: func(p Permission) bool { return p == escalate || p.Resource == "statefulsets" && p.Verb == "patch" },
-			want: []string{"error InstallPermissions: the user must not patch statefulsets.apps, patch statefulsets.apps/status | " +
-				"install with the ClusterRole cluster-admin, or grant these permissions"},
-		},
-		"a user needs permissions for webhook configurations": {
-			deny: func(p Permission) bool { return p.Resource == "mutatingwebhookconfigurations" && p.Verb == "create" },
-			want: []string{"error InstallPermissions: the user must not create " +
-				"mutatingwebhookconfigurations.admissionregistration.k8s.io | install with"},
-		},
-		"a user needs permissions in the namespace of the release": {
-			deny: func(p Permission) bool { return p.Resource == "deployments" && p.Verb == "create" },
-			want: []string{"error InstallPermissions: the user must not create deployments.apps | install with"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFacts(t)
-			f.Installation, f.Releases.Value, f.ChartObjects = nil, nil, nil
-			f.InstallPermissions = newAnswers(c.deny)
-			report := Judge(*f)
-			if got := formatProblems(report); !slices.EqualFunc(got, c.want, strings.HasPrefix) {
-				t.Errorf("the problems differ (-want +got):\n%s", cmp.Diff(c.want, got))
-			}
-			if report.Installed {
-				t.Error("the report is about an installation")
-			}
-		})
-	}
-}
-
-var updateGolden = flag.Bool("update", false, "rewrite the golden file")
-
-// TestPrint compares the text with a golden file.
-func TestPrint(t *testing.T) {
-	f := newFacts(t)
-	f.Installation.Controller.Deployment = Observed[*appsv1.Deployment]{Value: f.Installation.Controller.Deployment.Value}
-	f.Installation.Endpoints.Value = Endpoints{}
-	f.Installation.Lease = Observed[*coordinationv1.Lease]{Err: errForbidden, Grant: "get leases.coordination.k8s.io"}
-	var out strings.Builder
-	report := Judge(*f)
-	if err := Print(&out, report); err != nil {
-		t.Fatal(err)
-	}
-	const golden = "testdata/report.txt"
-	if *updateGolden {
-		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Errorf("the text differs (-want +got):\n%s", diff)
-	}
-	for status, want := range map[Status]bool{Error: true, Warning: true, Unknown: true} {
-		if report.Has(status) != want {
-			t.Errorf("Has(%s) = %v", status, !want)
-		}
-	}
-	if fine := Judge(*newFacts(t)); fine.Has(Unknown) {
-		t.Error("a report without problems has a result that is unknown")
-	}
-	var codes []Code
-	for _, r := range report.Results {
-		codes = append(codes, r.Code)
-	}
-	if want := slices.DeleteFunc(Codes(), func(c Code) bool { return c == CodeInstallPermissions }); !slices.Equal(codes, want) {
-		t.Errorf("the codes are %v, want %v", codes, want)
-	}
-}
-
-// TestChooseNamespace checks the namespace of the dry runs.
-func TestChooseNamespace(t *testing.T) {
-	i := &Installation{Mutating: Observed[*admissionv1.MutatingWebhookConfiguration]{Value: newMutating()}}
-	newNamespace := func(name string) corev1.Namespace {
-		return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
-	}
-	all := []corev1.Namespace{newNamespace("kube-system"), newNamespace("team"), newNamespace("alpha")}
-	for name, c := range map[string]struct {
-		namespaces          []corev1.Namespace
-		required, preferred string
-		want                string
-		wantSelection       Selection
-	}{
-		"the namespace of the user":            {all, "team", "", "team", SelectedByFlag},
-		"an excluded namespace of the user":    {all, "kube-system", "", "kube-system", NotSelected},
-		"a missing namespace of the user":      {all, "x", "", "x", NamespaceMissing},
-		"the preferred namespace":              {all, "", "team", "team", SelectedAutomatically},
-		"another than the excluded preference": {all, "", "kube-system", "alpha", SelectedAutomatically},
-		"no namespace":                         {all[:1], "", "team", "", NothingSelected},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, selection := chooseNamespace(c.namespaces, i.namespaceSelector(), c.required, c.preferred)
-			if got != c.want || selection != c.wantSelection {
-				t.Errorf("chooseNamespace returned %q and %q, want %q and %q", got, selection, c.want, c.wantSelection)
 			}
 		})
 	}

@@ -137,7 +137,7 @@ func (i *Installation) judgeService() Result {
 	case i.Endpoints.Err != nil:
 		return i.Endpoints.explainUnknown(CodeWebhookService, "the endpoints of the Service "+client.Service.Name)
 	case i.Endpoints.Value.Ready == 0:
-		return newProblem(CodeWebhookService, Error, fmt.Sprintf("the Service %s has no ready endpoints", client.Service.Name),
+		return newProblem(CodeWebhookService, Error, "the Service "+client.Service.Name+" has no ready endpoints",
 			fmt.Sprintf("the pods of the webhook must be ready: kubectl --namespace %s get pods --selector %s",
 				i.Namespace, formatSelector(i.Service.Value.Spec.Selector)))
 	}

@@ -20,7 +20,9 @@ const (
 )
 
 // review sets the answers to questions about permissions.
-func review(ctx context.Context, answers []Answer, ask func(context.Context, *Answer) error, grant string) Observed[[]Answer] {
+func review(
+	ctx context.Context, answers []Answer, ask func(context.Context, *Answer) error, grant string,
+) Observed[[]Answer] {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrentReviews)
 	for j := range answers {

@@ -101,7 +101,8 @@ func TestReadSeveralReleases(t *testing.T) {
 		t.Errorf("the installation is %+v, and the releases are %v", facts.Installation, facts.Releases.Value)
 	}
 	reader.ReleaseNamespace = "second"
-	if facts, err = reader.Read(t.Context()); err != nil || facts.Installation == nil || facts.Installation.Name != "second" {
+	facts, err = reader.Read(t.Context())
+	if err != nil || facts.Installation == nil || facts.Installation.Name != "second" {
 		t.Errorf("with a namespace, the installation is %+v and the error %v", facts.Installation, err)
 	}
 }

@@ -144,13 +144,16 @@ func (i checkedInstallation) callService(t *testing.T) {
 	for j := range validating.Webhooks {
 		replace(&validating.Webhooks[j].ClientConfig)
 	}
-	if _, err := api.ValidatingWebhookConfigurations().Update(t.Context(), validating, metav1.UpdateOptions{}); err != nil {
+	_, err = api.ValidatingWebhookConfigurations().Update(t.Context(), validating, metav1.UpdateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
 
 // check reads the facts with a configuration, and returns the report.
-func (i checkedInstallation) check(ctx context.Context, config *rest.Config, change func(*check.Reader)) (check.Report, error) {
+func (i checkedInstallation) check(
+	ctx context.Context, config *rest.Config, change func(*check.Reader),
+) (check.Report, error) {
 	reader, err := check.NewReader(config)
 	if err != nil {
 		return check.Report{}, err

@@ -1,0 +1,141 @@
+package check
+
+import (
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestJudgePrerequisites judges a cluster without an installation.
+func TestJudgePrerequisites(t *testing.T) {
+	cluster, namespaced := installPermissions()
+	newAnswers := func(deny func(Permission) bool) Observed[[]Answer] {
+		var answers []Answer
+		for _, p := range append(append(cluster, escalate), GangPermissions()...) {
+			answers = append(answers, Answer{Permission: p, Allowed: !deny(p)})
+		}
+		for _, p := range namespaced {
+			answers = append(answers, Answer{Permission: p, Namespace: "rollcall-system", Allowed: !deny(p)})
+		}
+		return Observed[[]Answer]{Value: answers}
+	}
+	for name, c := range map[string]struct {
+		deny func(Permission) bool
+		want []string
+	}{
+		"an administrator can install": {deny: func(Permission) bool { return false }},
+		"an administrator without escalate can grant permissions that he has": {
+			deny: func(p Permission) bool { return p == escalate },
+		},
+		"a user cannot grant permissions that he does not have": {
+			deny: func(p Permission) bool { return p == escalate || p.Resource == "statefulsets" && p.Verb == "patch" },
+			want: []string{"error InstallPermissions: the user must not patch statefulsets.apps, " +
+				"patch statefulsets.apps/status | install with the ClusterRole cluster-admin, or grant these permissions"},
+		},
+		"a user needs permissions for webhook configurations": {
+			deny: func(p Permission) bool { return p.Resource == "mutatingwebhookconfigurations" && p.Verb == "create" },
+			want: []string{"error InstallPermissions: the user must not create " +
+				"mutatingwebhookconfigurations.admissionregistration.k8s.io | install with"},
+		},
+		"a user needs permissions in the namespace of the release": {
+			deny: func(p Permission) bool { return p.Resource == "deployments" && p.Verb == "create" },
+			want: []string{"error InstallPermissions: the user must not create deployments.apps | install with"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFacts(t)
+			f.Installation, f.Releases.Value, f.ChartObjects = nil, nil, nil
+			f.InstallPermissions = newAnswers(c.deny)
+			report := Judge(*f)
+			if got := formatProblems(report); !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+				t.Errorf("the problems differ (-want +got):\n%s", cmp.Diff(c.want, got))
+			}
+			if report.Installed {
+				t.Error("the report is about an installation")
+			}
+		})
+	}
+}
+
+var updateGolden = flag.Bool("update", false, "rewrite the golden file")
+
+// TestPrint compares the text with a golden file.
+func TestPrint(t *testing.T) {
+	f := newFacts(t)
+	f.Installation.Controller.Deployment = Observed[*appsv1.Deployment]{Value: f.Installation.Controller.Deployment.Value}
+	f.Installation.Endpoints.Value = Endpoints{}
+	f.Installation.Lease = Observed[*coordinationv1.Lease]{Err: errForbidden, Grant: "get leases.coordination.k8s.io"}
+	var out strings.Builder
+	report := Judge(*f)
+	if err := Print(&out, report); err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/report.txt"
+	if *updateGolden {
+		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("the text differs (-want +got):\n%s", diff)
+	}
+	for status, want := range map[Status]bool{Error: true, Warning: true, Unknown: true} {
+		if report.Has(status) != want {
+			t.Errorf("Has(%s) = %v", status, !want)
+		}
+	}
+	if fine := Judge(*newFacts(t)); fine.Has(Unknown) {
+		t.Error("a report without problems has a result that is unknown")
+	}
+	var codes []Code
+	for _, r := range report.Results {
+		codes = append(codes, r.Code)
+	}
+	isOfPrerequisites := func(c Code) bool { return c == CodeInstallPermissions }
+	if want := slices.DeleteFunc(Codes(), isOfPrerequisites); !slices.Equal(codes, want) {
+		t.Errorf("the codes are %v, want %v", codes, want)
+	}
+}
+
+// TestChooseNamespace checks the namespace of the dry runs.
+func TestChooseNamespace(t *testing.T) {
+	i := &Installation{Mutating: Observed[*admissionv1.MutatingWebhookConfiguration]{Value: newMutating()}}
+	newNamespace := func(name string) corev1.Namespace {
+		labels := map[string]string{corev1.LabelMetadataName: name}
+		return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	}
+	all := []corev1.Namespace{newNamespace("kube-system"), newNamespace("team"), newNamespace("alpha")}
+	for name, c := range map[string]struct {
+		namespaces          []corev1.Namespace
+		required, preferred string
+		want                string
+		wantSelection       Selection
+	}{
+		"the namespace of the user":            {all, "team", "", "team", SelectedByFlag},
+		"an excluded namespace of the user":    {all, "kube-system", "", "kube-system", NotSelected},
+		"a missing namespace of the user":      {all, "x", "", "x", NamespaceMissing},
+		"the preferred namespace":              {all, "", "team", "team", SelectedAutomatically},
+		"another than the excluded preference": {all, "", "kube-system", "alpha", SelectedAutomatically},
+		"no namespace":                         {all[:1], "", "team", "", NothingSelected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, selection := chooseNamespace(c.namespaces, i.namespaceSelector(), c.required, c.preferred)
+			if got != c.want || selection != c.wantSelection {
+				t.Errorf("chooseNamespace returned %q and %q, want %q and %q", got, selection, c.want, c.wantSelection)
+			}
+		})
+	}
+}
