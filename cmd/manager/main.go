@@ -1,6 +1,7 @@
 // Command manager runs the two parts of Rollcall: "manager webhook" serves the admission webhooks, and
 // "manager controller" reconciles gangs. Each part is a process, so that a failure of one of them does not
-// affect the other (docs/adr/0032-separate-webhook.md). "manager detach" ends the management of all gangs.
+// affect the other (docs/adr/0032-separate-webhook.md). "manager detach" ends the management of all gangs, and
+// "manager check" verifies the installation.
 package main
 
 import (
@@ -38,6 +39,6 @@ func newRootCommand() *cobra.Command {
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newWebhookCommand(), newControllerCommand(), newDetachCommand())
+	root.AddCommand(newWebhookCommand(), newControllerCommand(), newDetachCommand(), newCheckCommand())
 	return root
 }

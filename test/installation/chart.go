@@ -59,15 +59,16 @@ var findRepositoryRoot = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// Render returns the objects of the chart as "helm install" would create them in the cluster. args
-// are further arguments of helm. It decodes strictly: an unknown field fails the test.
+// Render returns the objects of the chart as "helm install" would create them in the cluster, without
+// those of "helm test". args are further arguments of helm. It decodes strictly: an unknown field fails the test.
 func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 	t.Helper()
 	dir, err := findRepositoryRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"), "--namespace", Namespace, ImageArg}
+	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"), "--namespace", Namespace, "--skip-tests",
+		ImageArg}
 	manifests, err := c.Helm(t.Context(), slices.Concat(command, formatAPIVersionArgs(t, c), args)...)
 	if err != nil {
 		t.Fatal(err)

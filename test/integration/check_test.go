@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -48,6 +49,7 @@ func TestCheck(t *testing.T) {
 		{"objects are left over", testCheckLeftovers},
 		{"a user without permissions", testCheckWithoutPermissions},
 		{"the permissions of the controller are those of the chart", testCheckPermissionsOfChart},
+		{"the account of helm test only sends dry runs", testCheckAccount},
 		{"only dry runs are sent", testCheckChangesNothing},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, i) })
@@ -131,7 +133,8 @@ func testCheckConfigurationDeleted(t *testing.T, i checkedInstallation) {
 		t.Fatal(err)
 	}
 	i.waitForProblems(t, nil, "error WebhookConfigurations")
-	if _, err := api.ValidatingWebhookConfigurations().Create(t.Context(), validating, metav1.CreateOptions{}); err != nil {
+	_, err = api.ValidatingWebhookConfigurations().Create(t.Context(), validating, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	i.waitForProblems(t, nil)
@@ -365,6 +368,43 @@ func testCheckPermissionsOfChart(t *testing.T, i checkedInstallation) {
 	slices.Sort(checked)
 	if !slices.Equal(granted, checked) {
 		t.Errorf("the chart grants %q, but the check asks for %q", granted, checked)
+	}
+}
+
+// testCheckAccount checks with the account of "helm test", whose permissions must be sufficient. The account
+// must not create a Job.
+func testCheckAccount(t *testing.T, i checkedInstallation) {
+	objects := runHelm(t, i.Cluster, "template", installation.Release, chartDir, "--namespace", installation.Namespace,
+		installation.ImageArg, "--set", "policy.enabled=true", "--show-only", "templates/tests/check.yaml")
+	if _, err := i.Cluster.KubectlWithInput(t.Context(), objects, "apply", "--filename", "-"); err != nil {
+		t.Fatal(err)
+	}
+	config := newManagerConfig(t, i.Cluster.Config(), "rollcall-check")
+	client := kubernetes.NewForConfigOrDie(config)
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	wait.For(t, "the denial of a Job", func(ctx context.Context) error {
+		created, err := client.BatchV1().Jobs("default").Create(ctx, newJob("intruder", 2), metav1.CreateOptions{})
+		if err == nil {
+			err = i.Client.BatchV1().Jobs("default").Delete(ctx, created.Name, metav1.DeleteOptions{})
+			return fmt.Errorf("the account created a Job: %v", err)
+		}
+		if !strings.Contains(err.Error(), "only creates dry runs") {
+			return err
+		}
+		return nil
+	})
+	if _, err := client.BatchV1().Jobs("default").Create(t.Context(), newJob("probe", 2), dryRun); err != nil {
+		t.Errorf("a dry run: %v", err)
+	}
+	report, err := i.check(t.Context(), config, func(r *check.Reader) { r.ReleaseNamespace = installation.Namespace })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems, _ := listProblems(report); len(problems) > 0 {
+		t.Errorf("with the account of helm test, the problems are %v", problems)
+	}
+	if _, err := i.Cluster.KubectlWithInput(t.Context(), objects, "delete", "--filename", "-"); err != nil {
+		t.Fatal(err)
 	}
 }
 
