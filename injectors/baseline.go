@@ -55,6 +55,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 		},
 		PodLabels: []plan.Label{
 			{Name: gang.LabelGang, Value: g.Name},
+			{Name: gang.LabelFramework, Value: g.Framework.Name},
 			{Name: gang.LabelRole, Value: g.Role},
 			{
 				Name: labelIstioInject, Value: "false", Policy: plan.Fallback,
