@@ -6,6 +6,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/openreports/reports-api v0.2.1
+	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.91.0 // newer versions require newer versions of common libraries
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/crypto v0.57.0
 	golang.org/x/sys v0.48.0

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,12 @@ func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
 		return "", err
 	}
 	return c.runTool(ctx, helm, "helm", "", args)
+}
+
+// FindHelm returns the path of helm, for tests that need no cluster. The first call builds helm and writes
+// its progress to w.
+func FindHelm(ctx context.Context, w io.Writer) (string, error) {
+	return helmComponent.ensureBinary(ctx, &progress{w: w})
 }
 
 func (c *Cluster) runTool(ctx context.Context, path, name, input string, args []string) (string, error) {
