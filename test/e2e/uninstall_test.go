@@ -96,15 +96,7 @@ func (s *testCluster) startGangsBeforeUninstall(t *testing.T) uninstallGangs {
 		},
 	}
 	for _, g := range gangs.restarting {
-		// A restart that repairs a lost rank counts as well.
-		kind := "job"
-		if g.statefulSet {
-			kind = "statefulset"
-		}
-		if _, err := s.Kubectl(t.Context(), "--namespace", g.namespace, "annotate", kind, g.name,
-			gang.AnnotationMaxRestarts+"=10"); err != nil {
-			t.Fatal(err)
-		}
+		g.permitRestarts(t)
 	}
 	gangs.running.pods = gangs.running.waitForRunningRanks(t, 0)
 	const restarts = 3
@@ -128,6 +120,19 @@ func (s *testCluster) startGangsBeforeUninstall(t *testing.T) uninstallGangs {
 		})
 	}
 	return gangs
+}
+
+// permitRestarts permits more restarts than the test needs. A restart that repairs a lost rank counts as well.
+func (g *terminableGang) permitRestarts(t *testing.T) {
+	t.Helper()
+	kind := "job"
+	if g.statefulSet {
+		kind = "statefulset"
+	}
+	if _, err := g.Kubectl(t.Context(), "--namespace", g.namespace, "annotate", kind, g.name,
+		gang.AnnotationMaxRestarts+"=10"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // check checks that the running gang was not disturbed, and that the restarting gangs were resumed. All

@@ -2,7 +2,7 @@ package installation
 
 import (
 	"bytes"
-	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os/exec"
@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -67,6 +68,12 @@ func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return renderSource(t, c, dir, args...)
+}
+
+// renderSource is Render for the chart in another source folder.
+func renderSource(t testing.TB, c *cluster.Cluster, dir string, args ...string) []runtime.Object {
+	t.Helper()
 	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"), "--namespace", Namespace, "--skip-tests",
 		ImageArg}
 	manifests, err := c.Helm(t.Context(), slices.Concat(command, formatAPIVersionArgs(t, c), args)...)
@@ -139,72 +146,104 @@ func FindDeployment(t testing.TB, objects []runtime.Object, name string) *appsv1
 	return nil
 }
 
-// installChart creates the objects of the chart, except the Deployments and the Services. The processes
-// get the arguments of the Deployments.
-func (m *Manager) installChart(t testing.TB) {
+// applyChart applies the objects of the chart, except the Deployments, the Services and other objects that
+// concern pods of Rollcall. The processes get the arguments of the Deployments. Objects that another chart
+// had applied before are deleted.
+func (m *Manager) applyChart(t testing.TB) {
 	t.Helper()
-	ctx, options := t.Context(), metav1.CreateOptions{}
-	must := func(_ any, err error) {
-		t.Helper()
+	m.Webhook.args, m.Controller.args = nil, nil
+	applied := map[string]bool{}
+	list := &metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
+	for _, object := range renderSource(t, m.Cluster, m.source, m.chartArgs...) {
+		if d, ok := object.(*appsv1.Deployment); ok {
+			m.setArguments(t, d)
+			continue
+		}
+		if !m.adaptObject(object) {
+			continue
+		}
+		raw, err := json.Marshal(object)
 		if err != nil {
-			t.Fatalf("installing Rollcall: %v", err)
+			t.Fatalf("encoding an object of the chart: %v", err)
+		}
+		list.Items = append(list.Items, runtime.RawExtension{Raw: raw})
+		applied[formatReference(t, object)] = true
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatalf("encoding the objects of the chart: %v", err)
+	}
+	// Helm applies in this way, too. The CA bundles belong to the webhook, and stay.
+	if _, err := m.Cluster.KubectlWithInput(t.Context(), string(text),
+		"apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", "-"); err != nil {
+		t.Fatalf("installing Rollcall: %v", err)
+	}
+	for reference := range m.applied {
+		if applied[reference] {
+			continue
+		}
+		if _, err := m.Cluster.Kubectl(t.Context(), "delete", "--namespace", Namespace, reference); err != nil {
+			t.Fatalf("deleting an object of the previous chart: %v", err)
 		}
 	}
-	must(m.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: Namespace},
-	}, options))
-	for _, object := range Render(t, m.Cluster, m.chartArgs...) {
-		switch o := object.(type) {
-		case *corev1.ServiceAccount:
-			must(m.Client.CoreV1().ServiceAccounts(Namespace).Create(ctx, o, options))
-		case *corev1.ConfigMap:
-			must(m.Client.CoreV1().ConfigMaps(Namespace).Create(ctx, o, options))
-		case *rbacv1.ClusterRole:
-			must(m.Client.RbacV1().ClusterRoles().Create(ctx, o, options))
-		case *rbacv1.ClusterRoleBinding:
-			must(m.Client.RbacV1().ClusterRoleBindings().Create(ctx, o, options))
-		case *rbacv1.Role:
-			must(m.Client.RbacV1().Roles(o.Namespace).Create(ctx, o, options))
-		case *rbacv1.RoleBinding:
-			must(m.Client.RbacV1().RoleBindings(o.Namespace).Create(ctx, o, options))
-		case *appsv1.Deployment:
-			if o.Name == WebhookName {
-				m.Webhook.args = o.Spec.Template.Spec.Containers[0].Args
-			} else {
-				m.Controller.args = o.Spec.Template.Spec.Containers[0].Args
-			}
-		case *admissionv1.MutatingWebhookConfiguration:
-			for i := range o.Webhooks {
-				m.replaceServiceByURL(&o.Webhooks[i].ClientConfig)
-				o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a slow machine must not fail the tests
-			}
-			must(m.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, o, options))
-		case *admissionv1.ValidatingWebhookConfiguration:
-			for i := range o.Webhooks {
-				m.replaceServiceByURL(&o.Webhooks[i].ClientConfig)
-				o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a slow machine must not fail the tests
-			}
-			must(m.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, o, options))
-		default:
-			must(nil, m.installPolicy(ctx, object))
-		}
+	m.applied = applied
+}
+
+// setArguments takes the arguments of a Deployment. A build with one Deployment has one process, which is
+// that of the webhook.
+func (m *Manager) setArguments(t testing.TB, d *appsv1.Deployment) {
+	t.Helper()
+	args, port := d.Spec.Template.Spec.Containers[0].Args, strconv.Itoa(m.Webhook.webhookPort)
+	switch d.Name {
+	case WebhookName:
+		m.Webhook.args, m.Webhook.account = args, d.Name
+		m.Webhook.flags = append([]string{"--port=" + port, "--shutdown-delay=0s"}, m.webhookFlags...)
+	case ControllerName:
+		m.Controller.args = args
+	case Release:
+		m.Webhook.args, m.Webhook.account = args, d.Name
+		m.Webhook.flags = []string{"--webhook-port=" + port, "--shutdown-delay=0s", "--leader-elect=false"}
+	default:
+		t.Fatalf("the chart has an unknown Deployment %s", d.Name)
 	}
 }
 
-// installPolicy creates the object if it is an admission policy or a binding of a policy.
-func (m *Manager) installPolicy(ctx context.Context, object runtime.Object) (err error) {
-	api, options := m.Client.AdmissionregistrationV1(), metav1.CreateOptions{}
+// adaptObject adapts an object of the chart to processes outside of the cluster. It reports whether the
+// installation needs the object.
+func (m *Manager) adaptObject(object runtime.Object) bool {
 	switch o := object.(type) {
-	case *admissionv1.MutatingAdmissionPolicy:
-		_, err = api.MutatingAdmissionPolicies().Create(ctx, o, options)
-	case *admissionv1.MutatingAdmissionPolicyBinding:
-		_, err = api.MutatingAdmissionPolicyBindings().Create(ctx, o, options)
-	case *admissionv1.ValidatingAdmissionPolicy:
-		_, err = api.ValidatingAdmissionPolicies().Create(ctx, o, options)
-	case *admissionv1.ValidatingAdmissionPolicyBinding:
-		_, err = api.ValidatingAdmissionPolicyBindings().Create(ctx, o, options)
+	case *corev1.ServiceAccount:
+		o.Namespace = Namespace
+	case *corev1.ConfigMap:
+		o.Namespace = Namespace
+	case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *rbacv1.Role, *rbacv1.RoleBinding,
+		*admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding,
+		*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding:
+	case *admissionv1.MutatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			m.replaceServiceByURL(&o.Webhooks[i].ClientConfig)
+			o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a slow machine must not fail the tests
+		}
+	case *admissionv1.ValidatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			m.replaceServiceByURL(&o.Webhooks[i].ClientConfig)
+			o.Webhooks[i].TimeoutSeconds = ptr.To[int32](30) // a slow machine must not fail the tests
+		}
+	default:
+		return false
 	}
-	return err
+	return true
+}
+
+// formatReference returns the kind and the name of an object, as kubectl expects them. All objects with a
+// namespace are in that of the release, or in one that exists as long as the cluster.
+func formatReference(t testing.TB, object runtime.Object) string {
+	t.Helper()
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		t.Fatalf("reading the metadata of an object of the chart: %v", err)
+	}
+	return strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind) + "/" + accessor.GetName()
 }
 
 // replaceServiceByURL replaces the Service of the chart, which has no pods, with the address of the

@@ -10,8 +10,8 @@ import (
 	"rollcall.training/test/cluster"
 )
 
-// managerImage is the image of the manager in clusters with a real node.
-const managerImage = "rollcall.training/manager:e2e"
+// ManagerImage is the image of the manager in clusters with a real node.
+const ManagerImage = "rollcall.training/manager:e2e"
 
 // NewManagerImage returns the image of the manager, which a cluster with a real node must load before
 // [InstallChart].
@@ -20,7 +20,13 @@ func NewManagerImage() (cluster.ImageSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cluster.Binary{Ref: managerImage, Dir: source, Package: "./cmd/manager"}, nil
+	return NewManagerImageFromSource(source, ManagerImage), nil
+}
+
+// NewManagerImageFromSource returns the image of the manager of another build, which is in a source folder.
+// The name must differ from that of other builds.
+func NewManagerImageFromSource(source, name string) cluster.ImageSource {
+	return cluster.Binary{Ref: name, Dir: source, Package: "./cmd/manager"}
 }
 
 // InstallChart installs the chart in a cluster with a real node, as users do, and returns when the
@@ -30,15 +36,30 @@ func InstallChart(ctx context.Context, c *cluster.Cluster, args ...string) error
 	if err != nil {
 		return err
 	}
-	repository, tag, _ := strings.Cut(managerImage, ":")
-	_, err = c.Helm(ctx, slices.Concat([]string{
-		"install", Release, filepath.Join(source, "charts", "rollcall"),
-		"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", "3m",
+	return RunHelm(ctx, c, source, ManagerImage, append([]string{"install", "--create-namespace"}, args...)...)
+}
+
+// UpgradeChart upgrades the release to the chart and the image of this build, with default values.
+func UpgradeChart(ctx context.Context, c *cluster.Cluster, args ...string) error {
+	source, err := findRepositoryRoot()
+	if err != nil {
+		return err
+	}
+	return RunHelm(ctx, c, source, ManagerImage, append([]string{"upgrade"}, args...)...)
+}
+
+// RunHelm runs "helm install" or "helm upgrade" with the chart of a source folder and an image, and returns
+// when the webhook is ready. args are the command of helm and further arguments.
+func RunHelm(ctx context.Context, c *cluster.Cluster, source, image string, args ...string) error {
+	repository, tag, _ := strings.Cut(image, ":")
+	_, err := c.Helm(ctx, slices.Concat(args[:1], []string{
+		Release, filepath.Join(source, "charts", "rollcall"),
+		"--namespace", Namespace, "--wait", "--timeout", "3m",
 		"--set-string", "image.repository=" + repository, "--set-string", "image.tag=" + tag,
-	}, args)...)
+	}, args[1:])...)
 	if err != nil {
 		pods, _ := c.Kubectl(ctx, "--namespace", Namespace, "get", "pods,events")
-		return fmt.Errorf("installing the chart: %w\n%s", err, pods)
+		return fmt.Errorf("running helm %s for the chart: %w\n%s", args[0], err, pods)
 	}
 	return nil
 }

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"rollcall.training/test/cluster"
@@ -23,20 +24,20 @@ type Manager struct {
 	// Webhook and Controller are the two processes.
 	Webhook, Controller *Process
 
-	binaryPath string
-	chartArgs  []string
+	source       string // the folder with the chart and the program
+	binaryPath   string
+	chartArgs    []string
+	webhookFlags []string
+	applied      map[string]bool // the objects of the chart in the cluster
 }
 
 // buildManager builds the manager. Only linking takes time if the go command has cached the
 // packages.
-func buildManager(t testing.TB, path string) {
+func (m *Manager) buildManager(t testing.TB) {
 	t.Helper()
-	source, err := findRepositoryRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cmd/manager")
-	cmd.Dir = source
+	m.binaryPath = filepath.Join(t.TempDir(), "manager")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", m.binaryPath, "./cmd/manager")
+	cmd.Dir = m.source
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building the manager: %v: %s", err, out)
 	}
@@ -54,40 +55,89 @@ func New(t testing.TB, c *cluster.Cluster, flags ...string) *Manager {
 // NewWithChart is like New with further arguments for helm, for example "--set", "webhook.port=10250".
 func NewWithChart(t testing.TB, c *cluster.Cluster, chart []string, flags ...string) *Manager {
 	t.Helper()
-	return install(t, c, chart, flags, append([]string{"--leader-elect=false"}, flags...))
+	return install(t, c, findSource(t), chart, flags, append([]string{"--leader-elect=false"}, flags...))
+}
+
+// NewFromSource is like New with the chart and the program of another build, which are in a source folder.
+// The only process of a build with one Deployment is Webhook.
+func NewFromSource(t testing.TB, c *cluster.Cluster, source string) *Manager {
+	t.Helper()
+	return install(t, c, source, nil, nil, []string{"--leader-elect=false"})
 }
 
 // NewWithLeaderElection is like New with the leader election of the chart, and with further arguments for
 // helm.
 func NewWithLeaderElection(t testing.TB, c *cluster.Cluster, chart ...string) *Manager {
 	t.Helper()
-	return install(t, c, chart, nil, nil)
+	return install(t, c, findSource(t), chart, nil, nil)
 }
 
-func install(t testing.TB, c *cluster.Cluster, chart, webhookFlags, controllerFlags []string) *Manager {
+func findSource(t testing.TB) string {
+	t.Helper()
+	source, err := findRepositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+func install(t testing.TB, c *cluster.Cluster, source string, chart, webhookFlags, controllerFlags []string) *Manager {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatalf("creating a client: %v", err)
 	}
 	m := &Manager{
-		Cluster:    c,
-		Client:     client,
-		chartArgs:  chart,
-		binaryPath: filepath.Join(t.TempDir(), "manager"),
+		Cluster:      c,
+		Client:       client,
+		source:       source,
+		chartArgs:    chart,
+		webhookFlags: webhookFlags,
 	}
 	m.Webhook = m.newProcess(t, WebhookName, "rollcall-webhook.log")
-	m.Webhook.flags = append([]string{
-		"--port=" + strconv.Itoa(m.Webhook.webhookPort), "--shutdown-delay=0s",
-	}, webhookFlags...)
 	m.Controller = m.newProcess(t, ControllerName, "rollcall-controller.log")
 	m.Controller.flags = controllerFlags
-	buildManager(t, m.binaryPath)
-	m.installChart(t)
-	m.Webhook.writeKubeconfig(t)
-	m.Controller.writeKubeconfig(t)
-	m.Start(t)
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: Namespace},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("installing Rollcall: %v", err)
+	}
+	m.applyChart(t)
+	m.startBuild(t)
 	return m
+}
+
+// startBuild builds the program in the source folder and starts its processes.
+func (m *Manager) startBuild(t testing.TB) {
+	t.Helper()
+	m.buildManager(t)
+	for _, p := range m.processes() {
+		p.writeKubeconfig(t)
+	}
+	m.Start(t)
+}
+
+// processes returns the processes of the build.
+func (m *Manager) processes() []*Process {
+	if len(m.Controller.args) == 0 {
+		return []*Process{m.Webhook}
+	}
+	return []*Process{m.Webhook, m.Controller}
+}
+
+// UpgradeChart replaces the objects of the chart by those of another build, as "helm upgrade" does. The
+// processes keep running, as the old pods do during a rollout. [Manager.UpgradeProcesses] must follow.
+func (m *Manager) UpgradeChart(t testing.TB, source string) {
+	t.Helper()
+	m.source = source
+	m.applyChart(t)
+}
+
+// UpgradeProcesses stops the processes and starts those of the build whose chart is installed.
+func (m *Manager) UpgradeProcesses(t testing.TB) {
+	t.Helper()
+	m.Stop(t)
+	m.startBuild(t)
 }
 
 // NewController returns a second controller of the same installation, with its own ports and log. The
@@ -103,10 +153,12 @@ func (m *Manager) NewController(t testing.TB) *Process {
 // Start starts both processes after Stop or Kill, and waits until they are ready.
 func (m *Manager) Start(t testing.TB) {
 	t.Helper()
-	m.Webhook.Launch(t)
-	m.Controller.Launch(t)
-	m.Webhook.WaitUntilReady(t)
-	m.Controller.WaitUntilReady(t)
+	for _, p := range m.processes() {
+		p.Launch(t)
+	}
+	for _, p := range m.processes() {
+		p.WaitUntilReady(t)
+	}
 }
 
 // Stop terminates both processes and waits until they have exited. It ignores a process that is not
