@@ -138,6 +138,10 @@ golden: ## Rewrite golden files and generated pages (review the diff)
 gitops: ## Compare gangs with their manifests as Argo CD does (the first run compiles it: 3 minutes)
 	cd test && ROLLCALL_TEST_ARGOCD=true go test -count=1 -v -run 'TestRestartWhileTerminating/parallel/ArgoCD' ./integration/...
 
+.PHONY: record-build
+record-build: ## Record the objects that a build writes, for tests of upgrades: COMMIT=1a2b3c4
+	cd test && ROLLCALL_RECORD_BUILD=$(COMMIT) go test -count=1 -v -run TestRecordBuild ./integration/...
+
 # Each operator has its own module, because it requires its own versions of the Kubernetes libraries.
 OPERATORS := training-operator mpi-operator trainer
 

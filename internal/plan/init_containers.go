@@ -33,6 +33,18 @@ func (t initContainerTarget) currentValue(p *podTemplate) any {
 	return newInitContainerValue(c.Container)
 }
 
+// formerValue returns the complete init container without its variables and its pull policy, whose digest was
+// recorded before docs/adr/0031-values-of-other-webhooks.md.
+func (t initContainerTarget) formerValue(p *podTemplate) any {
+	c := p.containersByName[t.name]
+	if c == nil || !c.isInit {
+		return nil
+	}
+	stripped := *c.Container
+	stripped.Env, stripped.ImagePullPolicy = nil, ""
+	return stripped
+}
+
 func (t initContainerTarget) removeFrom(p *podTemplate) {
 	spec := &p.template.Spec
 	spec.InitContainers = slices.DeleteFunc(spec.InitContainers, func(c corev1.Container) bool { return c.Name == t.name })

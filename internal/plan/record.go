@@ -124,7 +124,7 @@ func (r *Record) digestsByTarget() map[target]string {
 func (r *Record) unmodifiedTargets(p *podTemplate) map[target]bool {
 	unmodified := map[target]bool{}
 	for t, digest := range r.digestsByTarget() {
-		if digestTarget(p, t) == digest {
+		if digestTarget(p, t) == digest || digest != "" && digestFormerly(p, t) == digest {
 			unmodified[t] = true
 		}
 	}

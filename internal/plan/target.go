@@ -44,8 +44,21 @@ var targetKinds = []targetKind{
 }
 
 // digestTarget returns a digest of the current value; empty if the template does not have it.
-func digestTarget(p *podTemplate, t target) string {
-	value := t.currentValue(p)
+func digestTarget(p *podTemplate, t target) string { return digestValue(t.currentValue(p)) }
+
+// digestFormerly returns the digest of the current value that earlier builds recorded; empty if it is the
+// digest of this build.
+func digestFormerly(p *podTemplate, t target) string {
+	if former, ok := t.(formerTarget); ok {
+		return digestValue(former.formerValue(p))
+	}
+	return ""
+}
+
+// formerTarget is a target of which earlier builds recorded the digest of another value.
+type formerTarget interface{ formerValue(*podTemplate) any }
+
+func digestValue(value any) string {
 	if value == nil {
 		return ""
 	}
