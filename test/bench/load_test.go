@@ -98,8 +98,8 @@ type benchCluster struct {
 	client kubernetes.Interface
 	// dynamic creates JobSets.
 	dynamic dynamic.Interface
-	audit  *auditLog
-	engine *injectors.Engine
+	audit   *auditLog
+	engine  *injectors.Engine
 }
 
 // measureLoad creates the load in its own namespace, measures it, checks it and deletes it.

@@ -61,11 +61,12 @@ func (b Binary) Build(ctx context.Context, w io.Writer) (Image, error) {
 	}
 	defer unlock()
 	built := filepath.Join(dir, "binary-"+program)
-	p := &progress{w: w}
-	err = p.runStep("building "+b.Package+" for the image "+b.Ref, func() error {
-		return buildGoProgram(ctx, b.Dir, b.Package, built, "-ldflags="+strings.TrimSpace("-s -w "+b.LinkerFlags))
-	})
-	if err != nil {
+	p := newProgress(w)
+	build := goBuild{
+		dir: b.Dir, pkg: b.Package, path: built,
+		arguments: []string{"-ldflags=" + strings.TrimSpace("-s -w "+b.LinkerFlags)},
+	}
+	if err := build.run(ctx, p, "building "+b.Package+" for the image "+b.Ref); err != nil {
 		return Image{}, err
 	}
 	content, err := os.ReadFile(built)

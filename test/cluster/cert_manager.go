@@ -6,7 +6,7 @@ import (
 )
 
 var certManagerComponent = component{
-	name: "cert-manager", module: "github.com/cert-manager/cert-manager", mainPackage: ".", coldBuildTime: "3 minutes",
+	name: "cert-manager", module: "github.com/cert-manager/cert-manager", mainPackage: ".",
 }
 
 // StartCertManager runs cert-manager's controllers and cainjector as a process of this machine. The first

@@ -65,7 +65,7 @@ func Clean(w io.Writer) error {
 		return err
 	}
 	defer unlock()
-	return cleanUpCrashedClusters(&progress{w: w})
+	return cleanUpCrashedClusters(newProgress(w))
 }
 
 func cleanUpCrashedClusters(p *progress) error {

@@ -46,7 +46,7 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: options, progress: &progress{w: options.Progress}}
+	c := &Cluster{options: options, progress: newProgress(options.Progress)}
 	if options.Nodes == Real {
 		if err := CanRunReal(); err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 	if err := c.cleanUpBeforeStart(); err != nil {
 		return nil, err
 	}
-	if err := c.ensurePrograms(ctx); err != nil {
+	if err := c.prepare(ctx, nil); err != nil {
 		return nil, err
 	}
 	if err := c.acquireNameAndMachine(); err != nil {
@@ -65,50 +65,6 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, errors.Join(err, c.Down(context.WithoutCancel(ctx)))
 	}
 	return c, nil
-}
-
-// ensurePrograms builds or installs all programs before Up starts anything.
-func (c *Cluster) ensurePrograms(ctx context.Context) error {
-	kubernetes := kubernetesComponent
-	if c.options.Release == OldestSupported {
-		kubernetes = oldestKubernetesComponent
-	}
-	var err error
-	if c.binaries.kubernetes, err = kubernetes.ensureBinary(ctx, c.progress); err != nil {
-		return err
-	}
-	if c.options.Nodes == Kwok {
-		if c.binaries.kwok, err = kwokComponent.ensureBinary(ctx, c.progress); err != nil {
-			return err
-		}
-	}
-	if c.options.Nodes == Real {
-		if c.binaries.coredns, err = corednsComponent.ensureBinary(ctx, c.progress); err != nil {
-			return err
-		}
-		return installMissingPrograms(ctx, c.progress, nodePrograms)
-	}
-	return nil
-}
-
-// Build builds all programs of a cluster with the given options, and Helm and Kueue, without
-// starting anything. The first call takes minutes and reports its progress to Options.Progress.
-// Call Build before tests, because their output is shown only when they end.
-func Build(ctx context.Context, options Options) error {
-	options, err := options.completeAndValidate()
-	if err != nil {
-		return err
-	}
-	c := &Cluster{options: options, progress: &progress{w: options.Progress}}
-	if err := c.ensurePrograms(ctx); err != nil {
-		return err
-	}
-	for _, tool := range []component{helmComponent, kueueOperator.component} {
-		if _, err := tool.ensureBinary(ctx, c.progress); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // acquireNameAndMachine creates the directory of the cluster, which reserves its name. It also
@@ -200,7 +156,7 @@ func Attach(dir string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{
-		dir: dir, state: s, progress: &progress{w: os.Stderr},
+		dir: dir, state: s, progress: newProgress(os.Stderr),
 		options: Options{Nodes: s.Nodes, Release: s.Release, Name: s.Name, Detached: s.Detached},
 	}
 	if c.binaries.kubernetes, err = os.Readlink(filepath.Join(dir, "bin", "kubectl")); err != nil {

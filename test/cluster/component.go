@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -13,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
@@ -29,8 +27,6 @@ type component struct {
 	dir string
 	// mainPackage is the package to build.
 	mainPackage string
-	// coldBuildTime is the duration of the build with an empty build cache on two cores.
-	coldBuildTime string
 	// variant selects other versions of the same program: the file <variant>.mod instead of go.mod,
 	// and the build tag of that name.
 	variant string
@@ -45,28 +41,25 @@ var (
 		name:            "kubernetes",
 		module:          "k8s.io/kubernetes",
 		mainPackage:     ".",
-		coldBuildTime:   "5 minutes",
 		linkerVariables: kubernetesVersionVariables,
 	}
 	oldestKubernetesComponent = component{
 		name:            "kubernetes",
 		module:          "k8s.io/kubernetes",
 		mainPackage:     ".",
-		coldBuildTime:   "5 minutes",
 		linkerVariables: kubernetesVersionVariables,
 		variant:         "oldest",
 	}
 	corednsComponent = component{
-		name:          "coredns",
-		module:        "github.com/coredns/coredns",
-		mainPackage:   ".",
-		coldBuildTime: "1 minute",
+		name:        "coredns",
+		module:      "github.com/coredns/coredns",
+		mainPackage: ".",
 	}
 	kwokComponent = component{
-		name: "kwok", module: "sigs.k8s.io/kwok", mainPackage: "sigs.k8s.io/kwok/cmd/kwok", coldBuildTime: "1 minute",
+		name: "kwok", module: "sigs.k8s.io/kwok", mainPackage: "sigs.k8s.io/kwok/cmd/kwok",
 	}
 	helmComponent = component{
-		name: "helm", module: "helm.sh/helm/v4", mainPackage: "helm.sh/helm/v4/cmd/helm", coldBuildTime: "1 minute",
+		name: "helm", module: "helm.sh/helm/v4", mainPackage: "helm.sh/helm/v4/cmd/helm",
 		linkerVariables: func(version string) []string {
 			return []string{"helm.sh/helm/v4/internal/version.version=" + version}
 		},
@@ -134,33 +127,12 @@ func (c component) ensureBinary(ctx context.Context, p *progress) (string, error
 	if _, err := os.Stat(path); err == nil {
 		return path, nil // another process built it while this one waited for the lock
 	}
-	what := fmt.Sprintf("building %s %s (about %s with an empty cache)", c.name, version, c.coldBuildTime)
-	return path, p.runStep(what, func() error { return buildGoProgram(ctx, source, c.mainPackage, path, arguments...) })
+	build := goBuild{dir: source, pkg: c.mainPackage, path: path, arguments: arguments}
+	return path, build.run(ctx, p, fmt.Sprintf("building %s %s", c.name, version))
 }
 
 // modFileName returns the name of the module file with the versions.
 func (c component) modFileName() string { return cmp.Or(c.variant, "go") + ".mod" }
-
-// buildGoProgram builds a static program. arguments are further arguments of go build. The file at
-// path is replaced atomically.
-func buildGoProgram(ctx context.Context, dir, pkg, path string, arguments ...string) error {
-	arguments = slices.Concat([]string{
-		"build", "-trimpath", "-buildvcs=false", "-o", path + ".new",
-	}, arguments, []string{pkg})
-	cmd := exec.CommandContext(ctx, "go", arguments...)
-	cmd.Dir = dir
-	// GOFLAGS and the workspace of the user do not apply to this module.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go build %s in %s: %w\n%s", pkg, dir, err, output.String())
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("renaming the program: %w", err)
-	}
-	return nil
-}
 
 // findModuleDir returns the directory of the component's module, which also contains its manifests.
 func (c component) findModuleDir(ctx context.Context) (string, error) {

@@ -64,7 +64,7 @@ func (c *Cluster) LoadImage(ctx context.Context, source ImageSource) (string, er
 	if c.state.Nodes != Real {
 		return source.Reference()
 	}
-	image, err := source.Build(ctx, c.progress.w)
+	image, err := source.Build(ctx, c.progress)
 	if err != nil {
 		return "", err
 	}

@@ -7,7 +7,7 @@ import (
 
 var jobSetOperator = operator{
 	component: component{
-		name: "jobset", module: "sigs.k8s.io/jobset", mainPackage: "sigs.k8s.io/jobset", coldBuildTime: "2 minutes",
+		name: "jobset", module: "sigs.k8s.io/jobset", mainPackage: "sigs.k8s.io/jobset",
 	},
 	config: `apiVersion: config.jobset.x-k8s.io/v1alpha1
 kind: Configuration

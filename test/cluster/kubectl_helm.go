@@ -36,7 +36,7 @@ func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
 // FindHelm returns the path of helm, for tests that need no cluster. The first call builds helm and writes
 // its progress to w.
 func FindHelm(ctx context.Context, w io.Writer) (string, error) {
-	return helmComponent.ensureBinary(ctx, &progress{w: w})
+	return helmComponent.ensureBinary(ctx, newProgress(w))
 }
 
 func (c *Cluster) runTool(ctx context.Context, path, name, input string, args []string) (string, error) {

@@ -7,7 +7,7 @@ import (
 
 var kueueOperator = operator{
 	component: component{
-		name: "kueue", module: "sigs.k8s.io/kueue", mainPackage: ".", coldBuildTime: "2 minutes",
+		name: "kueue", module: "sigs.k8s.io/kueue", mainPackage: ".",
 	},
 	config: `apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration

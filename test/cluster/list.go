@@ -64,7 +64,7 @@ func Down(ctx context.Context, name string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c := &Cluster{dir: dir, state: s, progress: &progress{w: w}}
+	c := &Cluster{dir: dir, state: s, progress: newProgress(w)}
 	return c.Down(ctx)
 }
 
@@ -78,7 +78,7 @@ func Purge(w io.Writer) error {
 	if len(list) > 0 {
 		return fmt.Errorf("cluster %s still exists: stop it first", list[0].Name)
 	}
-	p := &progress{w: w}
+	p := newProgress(w)
 	var errs []error
 	for _, sub := range []string{"bin", "images", "containerd", "failed"} {
 		dir, err := ensureCacheDir(sub)

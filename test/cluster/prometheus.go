@@ -23,18 +23,18 @@ const (
 var (
 	prometheusComponent = component{
 		name: "prometheus", module: prometheusModule, mainPackage: prometheusModule + "/cmd/prometheus",
-		coldBuildTime: "4 minutes", tags: prometheusTags,
+		tags: prometheusTags,
 	}
 	promtoolComponent = component{
 		name: "promtool", dir: "prometheus", module: prometheusModule, mainPackage: prometheusModule + "/cmd/promtool",
-		coldBuildTime: "4 minutes", tags: prometheusTags,
+		tags: prometheusTags,
 	}
 )
 
 // RunPromtool runs promtool in a directory and returns its output, also if it fails. The first call builds it.
 // It needs no cluster.
 func RunPromtool(ctx context.Context, dir string, args ...string) (string, error) {
-	path, err := promtoolComponent.ensureBinary(ctx, &progress{w: os.Stderr})
+	path, err := promtoolComponent.ensureBinary(ctx, newProgress(os.Stderr))
 	if err != nil {
 		return "", err
 	}

@@ -93,7 +93,7 @@ func (r Recipe) Build(ctx context.Context, w io.Writer) (Image, error) {
 	if err != nil || isFile(image.Path) {
 		return image, err
 	}
-	p := &progress{w: w}
+	p := newProgress(w)
 	programs := recipePrograms
 	if len(r.Wheels)+len(r.Sources) > 0 {
 		programs = slices.Concat(programs, wheelPrograms)

@@ -108,7 +108,7 @@ func attachExisting(options Options) (*Cluster, error) {
 	if c.state.Nodes != options.Nodes || c.state.Release != options.Release || special > 0 {
 		return nil, nil
 	}
-	c.progress.w = options.Progress
+	c.progress = newProgress(options.Progress)
 	for _, image := range options.Images {
 		if _, err := c.LoadImage(context.Background(), image); err != nil {
 			return nil, err

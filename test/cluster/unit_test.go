@@ -312,7 +312,7 @@ func TestParseAptMirror(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
-	p := &progress{w: &out}
+	p := newProgress(&out)
 	want := errors.New("broken")
 	if err := p.runStep("first", func() error { return nil }); err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func newBuildCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Nodes, options.Release = cluster.NodeKind(nodes), cluster.Release(release)
-			return cluster.Build(cmd.Context(), options)
+			return cluster.Build(cmd.Context(), options, cluster.Helm, cluster.Kueue)
 		},
 	}
 	build.Flags().StringVar(&nodes, "nodes", string(cluster.Kwok), "kind of nodes: none, kwok or real")
