@@ -38,7 +38,7 @@ const (
 var overheadLoads = []load{{Gangs: 1, Ranks: 256}, {Gangs: 100, Ranks: 8}}
 
 // profileLoads are smaller, so that a profile takes minutes.
-var profileLoads = []load{{Gangs: 1, Ranks: 256}, {Gangs: 20, Ranks: 8}}
+var profileLoads = []load{{Gangs: 1, Ranks: 64}, {Gangs: 8, Ranks: 8}}
 
 // warmUpLoad runs once in each variant. It warms up caches and is not counted.
 var warmUpLoad = load{Gangs: 2, Ranks: 8}

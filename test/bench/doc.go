@@ -52,6 +52,6 @@
 //
 //	make bench-peers
 //
-// adds JobSets, and writes the table of docs/benchmarks.md. JobSet runs as a process beside Rollcall, from
+// adds JobSets, and writes the table of docs/benchmarks.md. JobSet runs as a process next to Rollcall, from
 // the module that test/cluster/components requires. Trainer creates JobSets, so it adds to their cost.
 package bench
