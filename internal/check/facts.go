@@ -57,6 +57,8 @@ type Facts struct {
 	AdmissionKinds Observed[[]string]
 	// Releases are the installations that were found.
 	Releases Observed[[]Release]
+	// ReleaseNamespace is the namespace in which the caller expects the release; empty for all namespaces.
+	ReleaseNamespace string
 	// OnlyPrerequisites is true if the caller did not ask for the checks of an installation.
 	OnlyPrerequisites bool
 	// InstallPermissions are the answers for the permissions that the installation needs. They are only
@@ -211,19 +213,6 @@ func (c Component) replicas() int32 {
 		return 1
 	}
 	return *c.Deployment.Value.Spec.Replicas
-}
-
-// User returns the user name of the component for API servers.
-func (c Component) User() string {
-	d := c.Deployment.Value
-	if d == nil {
-		return ""
-	}
-	account := d.Spec.Template.Spec.ServiceAccountName
-	if account == "" {
-		account = "default"
-	}
-	return "system:serviceaccount:" + d.Namespace + ":" + account
 }
 
 // managesCertificates reports whether the webhook creates its certificates.

@@ -64,6 +64,9 @@ func (f Facts) judgeInstallation() Result {
 		}
 		return newProblem(CodeInstallation, Error, "several releases are installed: "+joinNames(names),
 			"choose one with --release-namespace")
+	case f.ReleaseNamespace != "" && !f.OnlyPrerequisites:
+		return newProblem(CodeInstallation, Error, "no release is installed in the namespace "+f.ReleaseNamespace,
+			"correct --release-namespace, or check only the prerequisites with --pre")
 	}
 	return newOK(CodeInstallation, "Rollcall is not installed; only the prerequisites are checked")
 }

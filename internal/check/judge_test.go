@@ -269,7 +269,7 @@ func TestJudge(t *testing.T) {
 			change: func(_ *Facts, i *Installation) { i.Permissions.Value[3].Allowed = false },
 			want:   []string{"error ControllerPermissions: the controller must not patch jobs.batch | " + restore},
 		},
-		"a dropped feature is no problem": {
+		"a dropped feature is not a problem": {
 			change: func(_ *Facts, i *Installation) {
 				for j, a := range i.Permissions.Value {
 					i.Permissions.Value[j].Allowed = a.Permission.Verb != "deletecollection"

@@ -71,7 +71,10 @@ const defaultReleaseNamespace = "rollcall-system"
 // Read observes the facts until ctx is done. Facts that cannot be read contain the reason. The error means
 // that the API server does not answer.
 func (r Reader) Read(ctx context.Context) (Facts, error) {
-	f := Facts{Time: r.Clock.Now(), CommandVersion: r.Version, OnlyPrerequisites: r.OnlyPrerequisites}
+	f := Facts{
+		Time: r.Clock.Now(), CommandVersion: r.Version,
+		ReleaseNamespace: r.ReleaseNamespace, OnlyPrerequisites: r.OnlyPrerequisites,
+	}
 	version, err := r.Client.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {
 		if !apierrors.IsForbidden(err) {

@@ -62,6 +62,15 @@ func TestJudgePrerequisites(t *testing.T) {
 			if report.Installed {
 				t.Error("the report is about an installation")
 			}
+			f.ReleaseNamespace = "typo"
+			const missing = "error Installation: no release is installed in the namespace typo | correct --release-namespace"
+			if got := formatProblems(Judge(*f)); len(got) == 0 || !strings.HasPrefix(got[0], missing) {
+				t.Errorf("with the namespace of a release, the problems are %q", got)
+			}
+			f.OnlyPrerequisites = true
+			if got := formatProblems(Judge(*f)); !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+				t.Errorf("with only the prerequisites, the problems are %q", got)
+			}
 		})
 	}
 }
