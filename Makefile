@@ -12,7 +12,8 @@ VALE_VERSION := v3.22.0
 
 .PHONY: demo
 demo: ## Start a cluster (or use KUBECONFIG), install Rollcall and run examples/pytorch
-	cd test && go run ./cmd/demo
+	@echo "Building the demo (with an empty cache: a minute or more)"
+	cd test && CGO_ENABLED=0 go run -trimpath -buildvcs=false ./cmd/demo
 
 .PHONY: demo-down
 demo-down: ## Stop the cluster of the demo

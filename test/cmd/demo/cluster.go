@@ -29,7 +29,7 @@ const (
 
 // demoCluster is the cluster of the demo.
 type demoCluster struct {
-	runKubectl, runHelm func(ctx context.Context, args ...string) (string, error)
+	runKubectl, runHelm, runRollcall func(ctx context.Context, args ...string) (string, error)
 	// managerImage and trainingImage are the images. An empty managerImage means that Rollcall is
 	// already installed.
 	managerImage, trainingImage string
@@ -44,14 +44,19 @@ type demoCluster struct {
 // startDemoCluster starts the demo's cluster unless it is running, builds the images and loads
 // them.
 func startDemoCluster(ctx context.Context, w io.Writer) (*demoCluster, error) {
+	source := cluster.Binary{Ref: builtManagerImage, Dir: repositoryRoot, Package: "./cmd/manager"}
+	options := cluster.Options{
+		Name: clusterName, Nodes: cluster.Real, Detached: true, Progress: w,
+		Images: []cluster.ImageSource{source, cluster.Torch},
+	}
 	c, err := cluster.Attach(clusterName)
 	if err != nil {
-		c, err = cluster.Up(ctx, cluster.Options{Name: clusterName, Nodes: cluster.Real, Detached: true, Progress: w})
+		c, err = buildAndStart(ctx, options)
 	}
 	if err != nil {
 		return nil, err
 	}
-	manager, err := cluster.Binary{Ref: builtManagerImage, Dir: repositoryRoot, Package: "./cmd/manager"}.Build(ctx, w)
+	manager, err := source.Build(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +67,9 @@ func startDemoCluster(ctx context.Context, w io.Writer) (*demoCluster, error) {
 	if p.trainingImage, err = c.LoadImage(ctx, cluster.Torch); err != nil {
 		return nil, err
 	}
+	if err := p.buildRollcall(ctx, w, filepath.Join(c.Dir(), "bin"), c.Kubeconfig()); err != nil {
+		return nil, err
+	}
 	p.exploreCommands = []string{
 		"export KUBECONFIG=" + c.Kubeconfig() + " PATH=" + filepath.Join(c.Dir(), "bin") + ":$PATH",
 	}
@@ -69,8 +77,35 @@ func startDemoCluster(ctx context.Context, w io.Writer) (*demoCluster, error) {
 	return p, nil
 }
 
+// buildAndStart builds everything before it starts the cluster.
+func buildAndStart(ctx context.Context, options cluster.Options) (*cluster.Cluster, error) {
+	if err := cluster.CanRunReal(); err != nil {
+		return nil, err
+	}
+	if err := cluster.Build(ctx, options, cluster.Helm); err != nil {
+		return nil, err
+	}
+	options.Images = nil // they are loaded later, also into a running cluster
+	return cluster.Up(ctx, options)
+}
+
+// buildRollcall builds the command rollcall in a directory. An empty kubeconfig means the user's.
+func (p *demoCluster) buildRollcall(ctx context.Context, w io.Writer, dir, kubeconfig string) error {
+	path := filepath.Join(dir, "rollcall")
+	if err := cluster.BuildProgram(ctx, w, repositoryRoot, "./cmd/rollcall", path); err != nil {
+		return err
+	}
+	p.runRollcall = func(ctx context.Context, args ...string) (string, error) {
+		if kubeconfig != "" {
+			args = append(args, "--kubeconfig="+kubeconfig)
+		}
+		return runCommand(ctx, path, args)
+	}
+	return nil
+}
+
 // useExistingCluster uses the cluster of KUBECONFIG with the user's kubectl and helm.
-func useExistingCluster(ctx context.Context) (*demoCluster, error) {
+func useExistingCluster(ctx context.Context, w io.Writer) (*demoCluster, error) {
 	p := &demoCluster{managerImage: os.Getenv(managerImageEnv), trainingImage: os.Getenv(trainingImageEnv)}
 	for name, tool := range map[string]*func(context.Context, ...string) (string, error){
 		"kubectl": &p.runKubectl,
@@ -94,9 +129,18 @@ func useExistingCluster(ctx context.Context) (*demoCluster, error) {
 				managerImageEnv, err)
 		}
 	}
-	p.exploreCommands = []string{"kubectl config current-context"}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("finding a directory for the command rollcall: %w", err)
+	}
+	dir = filepath.Join(dir, "rollcall", "bin")
+	if err := p.buildRollcall(ctx, w, dir, ""); err != nil {
+		return nil, err
+	}
+	p.exploreCommands = []string{"export PATH=" + dir + ":$PATH"}
 	p.stopCommands = []string{
 		"kubectl delete -k examples/pytorch",
+		"kubectl delete job/" + trainJob + " configmap/" + trainJob + "-program",
 		"helm uninstall " + installation.Release + " --namespace " + installation.Namespace,
 	}
 	return p, nil

@@ -35,7 +35,7 @@ func runDemo(ctx context.Context, w io.Writer) error {
 	started := time.Now()
 	find := startDemoCluster
 	if os.Getenv(kubeconfigEnv) != "" {
-		find = func(ctx context.Context, _ io.Writer) (*demoCluster, error) { return useExistingCluster(ctx) }
+		find = useExistingCluster
 	}
 	p, err := find(ctx, w)
 	if err != nil {
@@ -52,6 +52,10 @@ func runDemo(ctx context.Context, w io.Writer) error {
 		{"Output of the ranks", d.printLogs},
 		{"Phase of the gang", d.printPhase},
 		{"Injected fields", d.printInjectedFields},
+		{"Applying a Job with a mistake", d.applyMistake},
+		{"Killing rank " + killedRank, d.killRank},
+		{"Waiting for the restart of all ranks", d.waitForRestart},
+		{"Status of the gangs", d.printStatus},
 	} {
 		fmt.Fprintf(w, "\n== %s\n", step.title)
 		if err := step.do(ctx); err != nil {
@@ -61,8 +65,9 @@ func runDemo(ctx context.Context, w io.Writer) error {
 	fmt.Fprintf(w, "\nDone in %s. Inspect it:\n\n", time.Since(started).Round(time.Second))
 	for _, line := range append(p.exploreCommands,
 		"kubectl get jobs -L "+gang.LabelPhase,
-		"kubectl describe job "+exampleJob,
-		"go run ./cmd/rollcall inject -f "+examplePath+"/job.yaml") {
+		"kubectl describe job "+trainJob,
+		"rollcall status "+trainJob,
+		"rollcall inject -f "+examplePath+"/job.yaml") {
 		fmt.Fprintln(w, "  "+line)
 	}
 	fmt.Fprintf(w, "\nStop it:\n\n  %s\n", strings.Join(p.stopCommands, "\n  "))
@@ -137,10 +142,13 @@ func (d demo) applyExample(ctx context.Context) error {
 	return err
 }
 
-func (d demo) waitForSuccess(ctx context.Context) error {
+func (d demo) waitForSuccess(ctx context.Context) error { return d.waitForGang(ctx, exampleJob) }
+
+// waitForGang waits until a gang succeeds.
+func (d demo) waitForGang(ctx context.Context, job string) error {
 	began := time.Now()
 	const condition = "GangSucceeded"
-	if _, err := d.runKubectl(ctx, "wait", "job/"+exampleJob, "--for=condition="+condition, "--timeout=5m"); err != nil {
+	if _, err := d.runKubectl(ctx, "wait", "job/"+job, "--for=condition="+condition, "--timeout=5m"); err != nil {
 		events, _ := d.runKubectl(ctx, "get", "pods,events")
 		return fmt.Errorf("%w\n%s", err, events)
 	}
