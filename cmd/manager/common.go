@@ -33,13 +33,13 @@ const gracePeriod = 30 * time.Second
 
 // commonOptions are the values of the flags of both parts.
 type commonOptions struct {
-	namespace      string
-	metrics        metricsOptions
-	probeAddress   string
-	clusterDomain  string
-	logLevel       string
-	failureOutput  bool
-	policy         policyOptions
+	namespace     string
+	metrics       metricsOptions
+	probeAddress  string
+	clusterDomain string
+	logLevel      string
+	failureOutput bool
+	policy        policyOptions
 }
 
 // addFlags adds the flags of both parts to f.
