@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -40,10 +42,11 @@ func TestMonitoring(t *testing.T) {
 	}
 	p := prometheusServer(server)
 	wait.For(t, "four targets", func(ctx context.Context) error {
-		if n := len(p.query(ctx, t, `up{job="rollcall", component=~"webhook|controller"} == 1`)); n != 4 {
-			return fmt.Errorf("%d targets are up", n)
+		targets, err := p.query(ctx, t, `up{job="rollcall", component=~"webhook|controller"} == 1`)
+		if err == nil && len(targets) != 4 {
+			err = fmt.Errorf("%d targets are up", len(targets))
 		}
-		return nil
+		return err
 	})
 	ns := s.createNamespace(t)
 	s.createProgram(t, ns, "run.sh", exitOnTermProgram)
@@ -54,12 +57,11 @@ func TestMonitoring(t *testing.T) {
 	for panel, expressions := range s.readDashboard(t) {
 		for _, expression := range expressions {
 			wait.For(t, "data of the panel "+panel, func(ctx context.Context) error {
-				for _, value := range p.query(ctx, t, strings.ReplaceAll(expression, "$__rate_interval", "1m")) {
-					if value != "NaN" {
-						return nil
-					}
+				values, err := p.query(ctx, t, strings.ReplaceAll(expression, "$__rate_interval", "1m"))
+				if err == nil && !slices.ContainsFunc(values, func(v string) bool { return v != "NaN" }) {
+					err = fmt.Errorf("%s has no value", expression)
 				}
-				return fmt.Errorf("%s has no value", expression)
+				return err
 			})
 		}
 	}
@@ -71,11 +73,12 @@ func TestMonitoring(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait.For(t, "the alert", func(ctx context.Context) error {
-			alerts := p.query(ctx, t, `ALERTS{alertname="RollcallWebhookConfigurationMissing",kind="MutatingWebhookConfiguration"}`)
-			if len(alerts) != 1 {
-				return fmt.Errorf("%d alerts are active", len(alerts))
+			alerts, err := p.query(ctx, t,
+				`ALERTS{alertname="RollcallWebhookConfigurationMissing", kind="MutatingWebhookConfiguration"}`)
+			if err == nil && len(alerts) != 1 {
+				err = fmt.Errorf("%d alerts are active", len(alerts))
 			}
-			return nil
+			return err
 		})
 	})
 }
@@ -113,15 +116,17 @@ func (s *testCluster) runMonitoredGangs(t *testing.T, ns, round string) {
 	waiting := s.newPodSpec("sleep", "8")
 	waiting.NodeSelector = map[string]string{"nodes": "none"}
 	s.createJob(t, ns, "waits-"+round, 2, nil, waiting)
-	ranks := int32(8)
-	_, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "denied", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
-		Spec: batchv1.JobSpec{
-			Parallelism: &ranks, Completions: &ranks, Template: corev1.PodTemplateSpec{Spec: spec},
-		},
-	}, metav1.CreateOptions{})
-	if err == nil || !strings.Contains(err.Error(), "cluster/size") {
-		t.Fatalf("a gang of 8 ranks was not denied by the policy: %v", err)
+	// The mutating webhook denies invalid workloads, and the validating webhook those that violate the policy.
+	for completions, want := range map[int32]string{8: "cluster/size", 9: "spec.completions"} {
+		_, err := s.client.BatchV1().Jobs(ns).Create(t.Context(), &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: "denied", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+			Spec: batchv1.JobSpec{
+				Parallelism: ptr.To[int32](8), Completions: &completions, Template: corev1.PodTemplateSpec{Spec: spec},
+			},
+		}, metav1.CreateOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("a gang with %d completions was not denied because of %s: %v", completions, want, err)
+		}
 	}
 	s.waitForTerminalPhase(t, ns, "succeeds-"+round, lifecycle.Succeeded)
 	s.waitForTerminalPhase(t, ns, "fails-"+round, lifecycle.Failed)
@@ -164,23 +169,23 @@ func (s *testCluster) readDashboard(t *testing.T) map[string][]string {
 type prometheusServer string
 
 // query returns the values of the result of an expression. It fails the test if the expression is invalid.
-func (p prometheusServer) query(ctx context.Context, t *testing.T, expression string) []string {
+func (p prometheusServer) query(ctx context.Context, t *testing.T, expression string) ([]string, error) {
 	t.Helper()
 	var data struct {
 		Result []struct {
 			Value [2]any `json:"value"`
 		} `json:"result"`
 	}
-	p.get(ctx, t, "/api/v1/query?query="+url.QueryEscape(expression), &data)
+	err := p.get(ctx, t, "/api/v1/query?query="+url.QueryEscape(expression), &data)
 	var values []string
 	for _, sample := range data.Result {
 		values = append(values, fmt.Sprint(sample.Value[1]))
 	}
-	return values
+	return values, err
 }
 
-// get calls the API of Prometheus.
-func (p prometheusServer) get(ctx context.Context, t *testing.T, path string, data any) {
+// get calls the API of Prometheus. It fails the test if Prometheus rejects the request.
+func (p prometheusServer) get(ctx context.Context, t *testing.T, path string, data any) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, string(p)+path, http.NoBody)
 	if err != nil {
@@ -188,7 +193,7 @@ func (p prometheusServer) get(ctx context.Context, t *testing.T, path string, da
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer response.Body.Close()
 	answer := struct {
@@ -196,11 +201,12 @@ func (p prometheusServer) get(ctx context.Context, t *testing.T, path string, da
 		Data          any
 	}{Data: data}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if answer.Status != "success" {
 		t.Fatalf("%s: %s", path, answer.Error)
 	}
+	return nil
 }
 
 // checkAlerts returns an error if an alert was not evaluated. It fails the test if an alert has an error or is
@@ -212,7 +218,9 @@ func (p prometheusServer) checkAlerts(ctx context.Context, t *testing.T) error {
 			Rules []struct{ Name, State, Health, LastError string }
 		}
 	}
-	p.get(ctx, t, "/api/v1/rules?type=alert", &data)
+	if err := p.get(ctx, t, "/api/v1/rules?type=alert", &data); err != nil {
+		return err
+	}
 	count := 0
 	for _, group := range data.Groups {
 		for _, rule := range group.Rules {
