@@ -17,9 +17,6 @@ import (
 // last release as soon as there is one.
 const Previous = "c054ce9"
 
-// SingleDeployment is the last build whose chart has one Deployment (docs/adr/0032-separate-webhook.md).
-const SingleDeployment = "88012ce"
-
 // ErrNoHistory means that the source of this program has no git history, or a part of it.
 var ErrNoHistory = errors.New("the git history is not available")
 
