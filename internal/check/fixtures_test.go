@@ -58,7 +58,7 @@ func encodeCertificate(c *x509.Certificate) []byte {
 
 // errForbidden is the error of an API server that denies a request by RBAC.
 var errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "a",
-	errors.New(`User "jane" cannot create resource "jobs" in API group "batch" in the namespace "team"`))
+	errors.New(`user "jane" cannot create resource "jobs" in API group "batch" in the namespace "team"`))
 
 // errWebhook returns the error of an API server for an answer of a webhook, or for a failed call.
 func errWebhook(text string) error { return apierrors.NewInternalError(errors.New(text)) }

@@ -195,7 +195,7 @@ func readServedCertificates(ctx context.Context, ref admissionv1.ServiceReferenc
 	if err != nil {
 		return Observed[[]*x509.Certificate]{Err: fmt.Errorf("connecting to the Service: %w", err)}
 	}
-	defer connection.Close()
+	defer func() { _ = connection.Close() }()
 	state := connection.(*tls.Conn).ConnectionState()
 	return Observed[[]*x509.Certificate]{Value: state.PeerCertificates}
 }
