@@ -22,10 +22,11 @@ func checkLimits(w Workload) field.ErrorList {
 	check(field.NewPath("metadata", "name"), meta.Name, validation.DNS1123SubdomainMaxLength)
 	check(field.NewPath("metadata", "namespace"), meta.Namespace, validation.DNS1123LabelMaxLength)
 	for _, k := range keys {
-		if k.Kind == KeyKindLabel {
-			check(labelsPath.Key(k.Name), meta.Labels[k.Name], validation.LabelValueMaxLength)
-		} else {
-			check(annotationsPath.Key(k.Name), meta.Annotations[k.Name], maxAnnotationLength(k.Name))
+		if text, ok := meta.Labels[k.Name]; ok && k.Kind == KeyKindLabel {
+			check(labelsPath.Key(k.Name), text, validation.LabelValueMaxLength)
+		}
+		if text, ok := meta.Annotations[k.Name]; ok && k.Kind == KeyKindAnnotation {
+			check(annotationsPath.Key(k.Name), text, maxAnnotationLength(k.Name))
 		}
 	}
 	check(templateSpecPath.Child("subdomain"), spec.Subdomain, validation.DNS1123LabelMaxLength)

@@ -86,7 +86,7 @@ func benchmarkInjection(b *testing.B, raw []byte) {
 		if _, err := engine.Inject(w); err != nil && !injectors.IsDenied(err) {
 			b.Fatal(err)
 		}
-		if _, err := json.Marshal(plan.Diff(raw, before.Object(), w.Object())); err != nil {
+		if _, err := plan.EncodePatch(plan.Diff(raw, before.Object(), w.Object())); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -38,8 +38,8 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the validating webhook denies the defaults: %s", r.Result.Message)
 	}
 	again := mutator.Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, mutated))
-	if !again.Allowed || len(again.Patches) > 0 {
-		t.Errorf("a second call changes %v", again.Patches)
+	if !again.Allowed || len(again.Patch) > 0 {
+		t.Errorf("a second call changes %v", again.Patch)
 	}
 }
 
@@ -54,8 +54,8 @@ func TestDefaultsOfUpdate(t *testing.T) {
 	raw := []byte(set)
 	live := applyPatch(t, raw, mutator.Handle(t.Context(), newRequest(admissionv1.Create, gang.StatefulSet, nil, raw)))
 	policies.policy = readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: WARN, NCCL_IB_HCA: mlx5}}}")
-	if r := mutator.Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, live)); len(r.Patches) > 0 {
-		t.Errorf("a changed policy changes %v", r.Patches)
+	if r := mutator.Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, live)); len(r.Patch) > 0 {
+		t.Errorf("a changed policy changes %v", r.Patch)
 	}
 	replaced := mutator.Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, raw))
 	result := string(applyPatch(t, raw, replaced))

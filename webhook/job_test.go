@@ -144,7 +144,7 @@ func TestJobUpdates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := newRequest(admissionv1.Update, gang.Job, c.old, mergePatch(t, c.old, c.patch))
-			if r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req); !r.Allowed || len(r.Patches) > 0 {
+			if r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req); !r.Allowed || len(r.Patch) > 0 {
 				t.Errorf("the mutator denied or patched an existing Job: %+v", r)
 			}
 			r := webhook.NewValidator(newEngine(), nil).Handle(t.Context(), req)

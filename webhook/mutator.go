@@ -153,11 +153,15 @@ func decodeUpdate(req admission.Request) (old, updated gang.Workload, err error)
 // newPatchResponse returns a response that allows the request with the given changes. The reason of
 // the result becomes an audit annotation.
 func newPatchResponse(ops []jsonpatch.Operation, result injectors.Result) admission.Response {
+	patch, err := plan.EncodePatch(ops)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
 	r := admission.Allowed("")
 	r.Warnings = result.Warnings.Strings()
 	r.AuditAnnotations = map[string]string{"reason": string(result.Reason)}
 	if len(ops) > 0 {
-		r.Patches = ops
+		r.Patch = patch
 		r.PatchType = new(admissionv1.PatchType)
 		*r.PatchType = admissionv1.PatchTypeJSONPatch
 	}

@@ -46,20 +46,16 @@ func toJSON(t *testing.T, manifest []byte) []byte {
 // applyPatch applies the patch of a response, as the API server does.
 func applyPatch(t testing.TB, raw []byte, r admission.Response) []byte {
 	t.Helper()
-	if len(r.Patches) == 0 {
+	if len(r.Patch) == 0 {
 		return raw
 	}
-	text, err := json.Marshal(r.Patches)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(text)
+	patch, err := jsonpatch.DecodePatch(r.Patch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out, err := patch.Apply(raw)
 	if err != nil {
-		t.Fatalf("applying the patch %s: %v", text, err)
+		t.Fatalf("applying the patch %s: %v", r.Patch, err)
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -26,6 +28,21 @@ func Diff(original []byte, before, after runtime.Object) []jsonpatch.Operation {
 	d := differ{original: original, values: map[string]originalValue{}}
 	d.diffStructs(reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 	return d.ops
+}
+
+// EncodePatch returns the JSON encoding of a patch. The method of [jsonpatch.Operation] encodes each operation
+// on its own, and the encoder then copies the text. A value must not be nil.
+func EncodePatch(ops []jsonpatch.Operation) ([]byte, error) {
+	type operation jsonpatch.Operation // without the method
+	operations := make([]operation, len(ops))
+	for i, op := range ops {
+		operations[i] = operation(op)
+	}
+	text, err := json.Marshal(operations)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch: %w", err)
+	}
+	return text, nil
 }
 
 type differ struct {
@@ -74,7 +91,8 @@ func (d *differ) encodeOriginalPath() string {
 }
 
 func encodePointer(path []step, index func(step) int) string {
-	var pointer []byte
+	var buffer [128]byte // usually sufficient, so that only the result is allocated
+	pointer := buffer[:0]
 	for _, s := range path {
 		pointer = append(pointer, '/')
 		if s.isElement {
@@ -201,6 +219,18 @@ func sortedMapKeys(m reflect.Value) []reflect.Value {
 // walks over after and inserts missing elements. An element that comes later than in after is removed
 // and inserted again. The applier moves only variables of Rollcall.
 func (d *differ) diffLists(before, after reflect.Value) {
+	if isPrefix(before, after) { // the common case
+		for i := range after.Len() {
+			d.enterElement(i, i)
+			if i < before.Len() {
+				d.diffElement(before.Index(i), after.Index(i))
+			} else {
+				d.emitAdd(after.Index(i))
+			}
+			d.leave()
+		}
+		return
+	}
 	keysAfter := elementKeys(after)
 	inAfter := make(map[string]bool, len(keysAfter))
 	for _, key := range keysAfter {
@@ -255,17 +285,36 @@ func (d *differ) diffElement(before, after reflect.Value) {
 	}
 }
 
+// isPrefix reports whether a list starts with the elements of another, according to their names.
+func isPrefix(before, after reflect.Value) bool {
+	nameField := nameFieldOf(before.Type().Elem())
+	if nameField == nil || before.Len() > after.Len() {
+		return false
+	}
+	for i := range before.Len() {
+		if before.Index(i).FieldByIndex(nameField).String() != after.Index(i).FieldByIndex(nameField).String() {
+			return false
+		}
+	}
+	return true
+}
+
+// nameFieldOf returns the index of the field Name; nil if a type has none.
+func nameFieldOf(t reflect.Type) []int {
+	if t.Kind() == reflect.Struct {
+		if f, ok := t.FieldByName("Name"); ok {
+			return f.Index
+		}
+	}
+	return nil
+}
+
 // elementKeys returns a unique key for each element of a list: the name, if any, and the number of
 // earlier elements with the same name.
 func elementKeys(list reflect.Value) []string {
 	seen := make(map[string]int, list.Len())
 	keys := make([]string, list.Len())
-	var nameField []int
-	if t := list.Type().Elem(); t.Kind() == reflect.Struct {
-		if f, ok := t.FieldByName("Name"); ok {
-			nameField = f.Index
-		}
-	}
+	nameField := nameFieldOf(list.Type().Elem())
 	for i := range keys {
 		name := ""
 		if nameField != nil {

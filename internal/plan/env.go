@@ -88,6 +88,7 @@ func (a *applier) applyContainerEnv(c *container) {
 	inFront := a.refersToPlan(c, planned)
 	a.checkUserEnv(c, planned) // before insertions change the indexes
 	written := a.shareFields(c, planned)
+	c.Env = slices.Grow(c.Env, len(written))
 	a.removeUnordered(c, written)
 	next := 0 // index of the next variable if inFront
 	for i := range written {

@@ -142,10 +142,11 @@ type Service struct {
 // resource, which is a bug in an injector.
 func Merge(plans ...Plan) (Plan, error) {
 	var merged Plan
-	claimedBy := map[string]string{}
+	type claimed struct{ kind, name string }
+	claimedBy := make(map[claimed]string, 64)
 	claim := func(kind, name, injector string) error {
-		key := kind + " " + name
-		if other, claimed := claimedBy[key]; claimed {
+		key := claimed{kind, name}
+		if other, ok := claimedBy[key]; ok {
 			return fmt.Errorf("merging plans: %s %s is claimed by %s and by %s", kind, name, other, injector)
 		}
 		claimedBy[key] = injector

@@ -35,6 +35,10 @@ func (t podLabelTarget) removeFrom(p *podTemplate) { delete(p.template.Labels, t
 
 func (t podLabelTarget) recordDigest(r *Record, digest string) { r.Labels.set(t.name, digest) }
 
+func (t podLabelTarget) path() *field.Path {
+	return templatePath.Child("metadata", "labels").Key(t.name)
+}
+
 func (a *applier) plannedPodLabelTargets() []target {
 	var targets []target
 	for _, l := range a.plan.PodLabels {
@@ -46,12 +50,11 @@ func (a *applier) plannedPodLabelTargets() []target {
 func (a *applier) applyPodLabels() {
 	for _, l := range a.plan.PodLabels {
 		t := podLabelTarget{l.Name}
-		path := templatePath.Child("metadata", "labels").Key(l.Name)
 		existing, exists := a.pod.template.Labels[l.Name]
 		switch {
 		case !exists || a.owned[t]:
 			if key := a.findDisabledKey(l); !exists && key != nil {
-				a.addWarning(path, "Rollcall sets %q, which disables %s, although the pods have %s; "+
+				a.addWarning(t.path(), "Rollcall sets %q, which disables %s, although the pods have %s; "+
 					"to keep it, set the label yourself", l.Value, l.Disables, key)
 			}
 			if a.pod.template.Labels == nil {
@@ -61,11 +64,11 @@ func (a *applier) applyPodLabels() {
 			a.applied = append(a.applied, t)
 		case existing == l.Value || l.Policy == Fallback:
 		case l.Policy == Default:
-			a.addWarning(path, "keeping your value %q; Rollcall would set %q", existing, l.Value)
+			a.addWarning(t.path(), "keeping your value %q; Rollcall would set %q", existing, l.Value)
 		default:
-			a.deny(field.Invalid(path, existing, fmt.Sprintf(
+			a.deny(field.Invalid(t.path(), existing, fmt.Sprintf(
 				"must be %q, because Rollcall finds the pods of the gang by the label; remove the label", l.Value)),
-				gang.NewRemoveFix(path))
+				gang.NewRemoveFix(t.path()))
 		}
 	}
 }
@@ -75,7 +78,7 @@ func (a *applier) applyPodLabels() {
 // disables it, too.
 func (a *applier) findDisabledKey(l Label) *field.Path {
 	template := a.pod.template
-	if template.Annotations[l.Name] == l.Value {
+	if len(l.DisabledPrefixes) == 0 || template.Annotations[l.Name] == l.Value {
 		return nil
 	}
 	for _, m := range []struct {
