@@ -2,11 +2,13 @@ package controller
 
 import (
 	"slices"
+	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 )
@@ -25,7 +27,9 @@ var runningState = &corev1.ContainerStateRunning{}
 // TrimPod is a transform function of the cache. It returns a pod with the fields that the reconciler
 // reads: rank, attempt, phase, why the pod is not ready, and how its containers exited. It does not
 // change its argument. With 100,000 pods in the cache, each unused field would cost as much memory as
-// all gangs. Objects of other types are returned unchanged.
+// all gangs. Most pods are ready and no container has exited, so such a pod has neither container statuses nor
+// other conditions. Texts that many pods have in common share their memory. Objects of other types are
+// returned unchanged.
 func TrimPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -33,28 +37,58 @@ func TrimPod(o any) (any, error) {
 	}
 	out := &corev1.Pod{
 		ObjectMeta: trimMetadata(pod),
-		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates},
+		Spec:       corev1.PodSpec{NodeName: intern(pod.Spec.NodeName), SchedulingGates: pod.Spec.SchedulingGates},
 		Status: corev1.PodStatus{
-			Phase:                 pod.Status.Phase,
-			Reason:                pod.Status.Reason,
-			Message:               pod.Status.Message,
-			ContainerStatuses:     trimContainerStatuses(pod.Status.ContainerStatuses),
-			InitContainerStatuses: trimContainerStatuses(pod.Status.InitContainerStatuses),
+			Phase:   intern(pod.Status.Phase),
+			Reason:  pod.Status.Reason,
+			Message: pod.Status.Message,
 		},
 	}
+	runs := runsWithoutExit(pod)
+	if !runs {
+		out.Status.ContainerStatuses = trimContainerStatuses(pod.Status.ContainerStatuses)
+		out.Status.InitContainerStatuses = trimContainerStatuses(pod.Status.InitContainerStatuses)
+	}
+	isRead := func(c corev1.PodCondition) bool {
+		isOfWaitingPod := !runs && c.Type == corev1.PodScheduled
+		return isOfWaitingPod || c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget
+	}
 	for _, c := range pod.Status.Conditions {
-		switch c.Type {
-		case corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget:
-			c.LastProbeTime = metav1.Time{}
+		if isRead(c) {
+			c.Type, c.Status, c.LastProbeTime = intern(c.Type), intern(c.Status), metav1.Time{}
 			out.Status.Conditions = append(out.Status.Conditions, c)
 		}
 	}
 	return out, nil
 }
 
+// runsWithoutExit reports whether a pod is ready and none of its containers has exited, except for init
+// containers that succeeded.
+func runsWithoutExit(pod *corev1.Pod) bool {
+	isReady := func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}
+	hasExited := func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
+	}
+	hasFailed := func(c corev1.ContainerStatus) bool {
+		t := c.State.Terminated
+		return t != nil && t.ExitCode != 0 || c.LastTerminationState.Terminated != nil
+	}
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, isReady) &&
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, hasExited) &&
+		!slices.ContainsFunc(pod.Status.InitContainerStatuses, hasFailed)
+}
+
+// intern returns a text that shares its memory with equal texts.
+func intern[T ~string](text T) T { return unique.Make(text).Value() }
+
+// isController is the field of all owners in the cache.
+var isController = ptr.To(true)
+
 func trimMetadata(pod *corev1.Pod) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
-		Namespace:                  pod.Namespace,
+		Namespace:                  intern(pod.Namespace),
 		Name:                       pod.Name,
 		UID:                        pod.UID,
 		ResourceVersion:            pod.ResourceVersion,
@@ -65,15 +99,19 @@ func trimMetadata(pod *corev1.Pod) metav1.ObjectMeta {
 	}
 	for _, key := range cachedLabels {
 		if value, ok := pod.Labels[key]; ok {
-			out.Labels[key] = value
+			out.Labels[key] = intern(value)
 		}
 	}
 	if isTracked(pod) {
 		out.Finalizers = jobTrackingFinalizers
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		out.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: owner.Controller,
+			APIVersion: intern(owner.APIVersion),
+			Kind:       intern(owner.Kind),
+			Name:       intern(owner.Name),
+			UID:        intern(owner.UID),
+			Controller: isController,
 		}}
 	}
 	return out

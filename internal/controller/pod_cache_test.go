@@ -10,6 +10,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -132,32 +134,102 @@ func TestTrimPod(t *testing.T) {
 	}
 }
 
-// BenchmarkTrimPod reports the memory of a pod in the cache before and after it is trimmed.
-func BenchmarkTrimPod(b *testing.B) {
-	measure := func(name string, keep func(*corev1.Pod) any) {
+// TestTrimReadyPod checks that a ready pod keeps its container statuses only if a container has exited, and
+// that the state of its rank stays the same.
+func TestTrimReadyPod(t *testing.T) {
+	exited := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 0}}
+	tests := map[string]struct {
+		change       func(*corev1.Pod)
+		keepStatuses bool
+	}{
+		"no container has exited": {change: func(*corev1.Pod) {}},
+		"an init container has succeeded": {change: func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "prepare", State: exited}}
+		}},
+		"a container has restarted": {keepStatuses: true, change: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].LastTerminationState = exited
+		}},
+		"a container has exited": {keepStatuses: true, change: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State = exited
+		}},
+		"the pod is being deleted": {keepStatuses: true, change: func(p *corev1.Pod) {
+			p.DeletionTimestamp = ptr.To(metav1.NewTime(testStartTime))
+		}},
+		"the pod is not ready": {keepStatuses: true, change: func(p *corev1.Pod) {
+			p.Status.Conditions[0].Status = corev1.ConditionFalse
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := newLargePod(3)
+			tt.change(pod)
+			trimmed, err := TrimPod(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := trimmed.(*corev1.Pod)
+			if hasStatuses := len(got.Status.ContainerStatuses) > 0; hasStatuses != tt.keepStatuses {
+				t.Errorf("the trimmed pod has container statuses: %t, want %t", hasStatuses, tt.keepStatuses)
+			}
+			wantState, wantReason := lifecycle.DescribeRank(pod, nil)
+			if state, reason := lifecycle.DescribeRank(got, nil); state != wantState || reason != wantReason {
+				t.Errorf("the trimmed pod is %s: %s, want %s: %s", state, reason, wantState, wantReason)
+			}
+		})
+	}
+}
+
+// BenchmarkPodMemory reports the memory of a pod in the cache, including its entries in the indexes. Each pod
+// is decoded from its own text, as pods of a watch are.
+func BenchmarkPodMemory(b *testing.B) {
+	measure := func(name string, transform toolscache.TransformFunc) {
 		b.Run(name, func(b *testing.B) {
 			const pods = 20_000
 			for b.Loop() {
 				var before, after runtime.MemStats
-				all := make([]any, 0, pods)
+				indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
+					toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
+					indexPodOwner: func(o any) ([]string, error) {
+						owner := podOwnerKeys(o.(*corev1.Pod))[0]
+						return []string{"team/" + owner, "__all_namespaces/" + owner}, nil // as controller-runtime does
+					},
+				})
 				runtime.GC()
 				runtime.ReadMemStats(&before)
 				for i := range pods {
-					all = append(all, keep(newLargePod(i)))
+					if err := indexer.Add(decodePod(b, i, transform)); err != nil {
+						b.Fatal(err)
+					}
 				}
 				runtime.GC()
 				runtime.ReadMemStats(&after)
 				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/pods, "B/pod")
-				runtime.KeepAlive(all)
+				runtime.KeepAlive(indexer)
 			}
 		})
 	}
-	measure("complete", func(p *corev1.Pod) any { return p })
-	measure("trimmed", func(p *corev1.Pod) any {
-		o, err := TrimPod(p)
-		if err != nil {
-			b.Fatal(err)
-		}
-		return o
-	})
+	measure("complete", func(o any) (any, error) { return o, nil })
+	measure("trimmed", TrimPod)
+}
+
+// decodePod returns the cached form of a pod in a gang of 100 ranks.
+func decodePod(b *testing.B, i int, transform toolscache.TransformFunc) any {
+	b.Helper()
+	pod := newLargePod(i)
+	pod.UID = types.UID(fmt.Sprintf("12345678-1234-1234-1234-%012d", i))
+	pod.OwnerReferences[0].UID = types.UID(fmt.Sprintf("87654321-1234-1234-1234-%012d", i/100))
+	pod.Labels[batchv1.JobCompletionIndexAnnotation] = fmt.Sprint(i % 100)
+	text, err := pod.Marshal()
+	if err != nil {
+		b.Fatal(err)
+	}
+	decoded := &corev1.Pod{}
+	if err := decoded.Unmarshal(text); err != nil {
+		b.Fatal(err)
+	}
+	cached, err := transform(decoded)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return cached
 }
