@@ -211,7 +211,7 @@ func (p *managerProcess) failHandshake(t *testing.T) {
 	if err != nil {
 		return // does not listen, or not yet
 	}
-	defer func() { _ = conn.Close() }()
+	defer func() { _ = conn.Close() }() // only the log of the server counts
 	_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
 	_, _ = io.Copy(io.Discard, conn)
 }

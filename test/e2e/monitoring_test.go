@@ -26,7 +26,9 @@ import (
 )
 
 // monitoringPolicy denies gangs of more than four ranks, and finds that no gang has a limit of its runtime.
-const monitoringPolicy = `{"cluster":{"limits":{"size":{"max":4},"runtime":{"required":true,"max":"72h","mode":"audit"}}}}`
+const monitoringPolicy = `{"cluster": {"limits": {
+	"size": {"max": 4}, "runtime": {"required": true, "max": "72h", "mode": "audit"}
+}}}`
 
 // TestMonitoring scrapes the pods of Rollcall with Prometheus, as docs/tasks/monitor.md describes, while gangs
 // succeed, restart, fail, wait and are denied. Then every panel of the dashboard has data, every alert can be
