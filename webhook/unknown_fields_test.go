@@ -34,6 +34,9 @@ func TestPatchPreservesUnknownFields(t *testing.T) {
 			"env":[{"name":"RUN","value":"run-$(RANK)","futureField":"of RUN"}]}]}}}}`)
 	req := newRequest(admissionv1.Create, gang.Job, nil, raw)
 	upstream := admission.WithDefaulter(clientgoscheme.Scheme, typedDefaulter{}).Handler.Handle(t.Context(), req)
+	if err := upstream.Complete(req); err != nil { // encodes the patch, as the server does
+		t.Fatal(err)
+	}
 	if owner := envNameWithFutureField(t, applyPatch(t, raw, upstream)); owner == "RUN" {
 		t.Error("the typed Defaulter preserves the field; review the decision in docs/adr/0003")
 	}
