@@ -17,6 +17,9 @@ import (
 // securityPage is the page with the table of permissions.
 const securityPage = "../../docs/reference/security.md"
 
+// metricsReader is the ClusterRole for clients that read metrics.
+const metricsReader = "rollcall-metrics-reader"
+
 // chartRules are the rules that the chart grants to one part of Rollcall, by scope.
 type chartRules struct {
 	clusterWide []rbacv1.PolicyRule
@@ -32,7 +35,9 @@ func renderRules(t *testing.T, c *cluster.Cluster, args ...string) map[string]ch
 	for _, o := range objects {
 		switch role := o.(type) {
 		case *rbacv1.ClusterRole:
-			roles["ClusterRole/"+role.Name] = role.Rules
+			if role.Name != metricsReader { // the chart binds this role to no account
+				roles["ClusterRole/"+role.Name] = role.Rules
+			}
 		case *rbacv1.Role:
 			roles[role.Namespace+"/Role/"+role.Name] = role.Rules
 		}
@@ -45,9 +50,11 @@ func renderRules(t *testing.T, c *cluster.Cluster, args ...string) map[string]ch
 	for _, o := range objects {
 		switch binding := o.(type) {
 		case *rbacv1.ClusterRoleBinding:
-			of := rules[binding.Subjects[0].Name]
-			of.clusterWide = append(of.clusterWide, roles["ClusterRole/"+binding.RoleRef.Name]...)
-			rules[binding.Subjects[0].Name] = of
+			for _, subject := range binding.Subjects {
+				of := rules[subject.Name]
+				of.clusterWide = append(of.clusterWide, roles["ClusterRole/"+binding.RoleRef.Name]...)
+				rules[subject.Name] = of
+			}
 			bound++
 		case *rbacv1.RoleBinding:
 			of := rules[binding.Subjects[0].Name]
@@ -175,6 +182,16 @@ func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 	add("webhook", "cluster", webhook.clusterWide)
 	add("webhook", "own namespace", webhook.byNamespace[installation.Namespace])
 	add("controller", "gangs", controller.clusterWide)
+	secure := renderRules(t, c, "--set", "metrics.secure=true")
+	for part, account := range map[string]string{
+		"webhook": installation.WebhookName, "controller": installation.ControllerName,
+	} {
+		for _, rule := range secure[account].clusterWide {
+			if strings.HasSuffix(rule.Resources[0], "reviews") {
+				add(part, "cluster", []rbacv1.PolicyRule{rule})
+			}
+		}
+	}
 	add("controller", "own namespace", controller.byNamespace[installation.Namespace])
 	page, err := os.ReadFile(securityPage)
 	if err != nil {

@@ -36,7 +36,6 @@ func TestChart(t *testing.T) {
 		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 	})
 	for name, test := range map[string]func(*testing.T, *cluster.Cluster){
-		"Lint":      testHelmLint,
 		"Selectors": testWebhookSelectors,
 		"Rules":     testWebhookRules,
 		"RankModes": testRankModes,
@@ -44,19 +43,12 @@ func TestChart(t *testing.T) {
 		"RBACTable": testPermissionTable,
 		"Replicas":  testPodDisruptionBudget,
 		"Pods":      testManagerPods,
-		"Schema":    testValuesSchema,
 		"Lifecycle": testChartLifecycle,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, c)
 		})
-	}
-}
-
-func testHelmLint(t *testing.T, c *cluster.Cluster) {
-	if out, err := c.Helm(t.Context(), "lint", "--strict", chartDir, installation.ImageArg); err != nil {
-		t.Errorf("helm lint: %v\n%s", err, out)
 	}
 }
 
@@ -297,50 +289,6 @@ func testManagerPod(t *testing.T, c *cluster.Cluster, deployment *appsv1.Deploym
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "manager"}, Spec: pod}, metav1.CreateOptions{})
 	if err != nil {
 		t.Errorf("creating the pod in a namespace that enforces the restricted profile: %v", err)
-	}
-}
-
-// testValuesSchema checks that Helm rejects invalid values before it installs anything.
-func testValuesSchema(t *testing.T, c *cluster.Cluster) {
-	cases := map[string]struct {
-		set, want string
-	}{
-		"unknown value": {set: "replica=3", want: "'replica'"},
-		"replicas of both Deployments": {set: "replicas=3",
-			want: "replicas: the webhook and the controller are separate Deployments; " +
-				"set webhook.replicas and controller.replicas"},
-		"no image": {set: "image.repository=", want: "make image REPOSITORY="},
-		"resources of both Deployments": {set: "resources.limits.memory=1Gi",
-			want: "set webhook.resources and controller.resources"},
-		"unknown nested value":      {set: "webhook.timeout=3", want: "'timeout'"},
-		"unknown failurePolicy":     {set: "webhook.failurePolicy=Maybe", want: "/webhook/failurePolicy"},
-		"timeout above 30 s":        {set: "webhook.timeoutSeconds=31", want: "/webhook/timeoutSeconds"},
-		"tag as digest":             {set: "image.digest=latest", want: "/image/digest"},
-		"unknown rank mode":         {set: "rankOffset.mode=both", want: "/rankOffset/mode"},
-		"own namespace in the list": {set: "namespaces={rollcall-system}", want: "namespaces: rollcall-system"},
-		"invalid namespace":         {set: "namespaces={Team_A}", want: "/namespaces/0"},
-		"unknown permission":        {set: "permissions.readSecrets=true", want: "'readSecrets'"},
-		"webhook on the probe port": {set: "webhook.port=8081", want: "/webhook/port"},
-		"webhook on the metrics port": {set: "webhook.port=8080",
-			want: "metrics.port: must differ from webhook.port (8080)"},
-		"misspelled key of the policy": {
-			set: "policy.enabled=true,policy.file.cluster.limits.gpu.max=1", want: "'gpu'"},
-		"policy that is not enabled": {
-			set: "policy.file.cluster.limits.gpus.max=1", want: "policy.enabled: must be true"},
-		"two policies": {set: "policy.enabled=true,policy.existingConfigMap=a,policy.file.mode=warn",
-			want: "policy.existingConfigMap: the ConfigMap contains the policy"},
-		"unknown ceiling": {set: "policy.ceiling=deny", want: "/policy/ceiling"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			_, err := c.Helm(
-				t.Context(), "template", installation.Release, chartDir, "--namespace", installation.Namespace,
-				installation.ImageArg, "--set", tc.set,
-			)
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("helm template --set %s: error %v, want an error with %q", tc.set, err, tc.want)
-			}
-		})
 	}
 }
 

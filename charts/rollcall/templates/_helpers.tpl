@@ -20,7 +20,7 @@ the same name in another namespace, because these objects belong to the first re
 {{- end -}}
 
 {{/* rollcall.webhookName and rollcall.controllerName are the names of the objects of one component: its
-Deployment, ServiceAccount, Roles, PodDisruptionBudget and NetworkPolicy. */}}
+Deployment, Roles, PodDisruptionBudget and NetworkPolicy, and by default of its ServiceAccount. */}}
 {{- define "rollcall.webhookName" -}}
 {{- printf "%s-webhook" (include "rollcall.fullname" .) -}}
 {{- end -}}
@@ -40,6 +40,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* rollcall.ownLabels are the keys of labels that values cannot replace, as a JSON list. */}}
+{{- define "rollcall.ownLabels" -}}
+{{- list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" | toJson -}}
 {{- end -}}
 
 {{/* rollcall.componentSelectorLabels are the labels that select the pods of one component. They must
@@ -81,22 +89,32 @@ Lease of the leader election, which the controller creates. */}}
 workloads of the cluster and of this release, so that they can start while Rollcall is unavailable.
 The values can only add conditions. */}}
 {{- define "rollcall.namespaceSelector" -}}
-{{- with .Values.webhook.namespaceSelector.matchLabels -}}
+{{- $name := "kubernetes.io/metadata.name" -}}
+{{- $own := list (dict "key" $name "operator" "NotIn" "values" (include "rollcall.excludedNamespaces" . | fromJsonArray)) -}}
+{{- with .Values.namespaces -}}
+{{- $own = append $own (dict "key" $name "operator" "In" "values" .) -}}
+{{- end -}}
+{{- include "rollcall.extendSelector" (list $own .Values.webhook.namespaceSelector) -}}
+{{- end -}}
+
+{{/* rollcall.objectSelector selects the workloads that Rollcall manages. API servers never call the
+webhooks for an object without the label. The values can only add conditions. */}}
+{{- define "rollcall.objectSelector" -}}
+{{- $framework := dict "key" "rollcall.training/framework" "operator" "Exists" -}}
+{{- $inject := dict "key" "rollcall.training/inject" "operator" "NotIn" "values" (list "false") -}}
+{{- include "rollcall.extendSelector" (list (list $framework $inject) .Values.webhook.objectSelector) -}}
+{{- end -}}
+
+{{/* rollcall.extendSelector is a label selector: the conditions of the chart and those of the values. Its
+argument is a list of the matchExpressions of the chart and of the selector in the values. */}}
+{{- define "rollcall.extendSelector" -}}
+{{- $values := index . 1 -}}
+{{- with $values.matchLabels -}}
 matchLabels:
   {{- toYaml . | nindent 2 }}
 {{ end -}}
 matchExpressions:
-  - key: kubernetes.io/metadata.name
-    operator: NotIn
-    values: {{ include "rollcall.excludedNamespaces" . }}
-  {{- with .Values.namespaces }}
-  - key: kubernetes.io/metadata.name
-    operator: In
-    values: {{ toJson . }}
-  {{- end }}
-  {{- with .Values.webhook.namespaceSelector.matchExpressions }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- concat (index . 0) (default list $values.matchExpressions) | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/* rollcall.rankSelector selects the pods whose rank differs from their index. Rollcall sets the
@@ -130,14 +148,8 @@ not manage the field, so an upgrade does not change it. */}}
 admissionReviewVersions: [v1]
 sideEffects: None
 matchPolicy: Equivalent
-# The label enables Rollcall. API servers never call Rollcall for an object without the label.
 objectSelector:
-  matchExpressions:
-    - key: rollcall.training/framework
-      operator: Exists
-    - key: rollcall.training/inject
-      operator: NotIn
-      values: ["false"]
+  {{- include "rollcall.objectSelector" . | nindent 2 }}
 namespaceSelector:
   {{- include "rollcall.namespaceSelector" . | nindent 2 }}
 # The garbage collector removes finalizers with an UPDATE. A webhook must never prevent the deletion
@@ -145,6 +157,9 @@ namespaceSelector:
 matchConditions:
   - name: not-being-deleted
     expression: request.operation == 'CREATE' || !has(object.metadata.deletionTimestamp)
+  {{- with .Values.webhook.matchConditions }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
 
 {{- define "rollcall.clientConfig" -}}
@@ -164,9 +179,9 @@ its certificates. */}}
 {{- default (printf "%s-tls" (include "rollcall.fullname" .)) .Values.certificates.secretName -}}
 {{- end -}}
 
-{{/* rollcall.certificateAnnotations are the annotations of the webhook configurations. */}}
-{{- define "rollcall.certificateAnnotations" -}}
-{{- $annotations := .Values.certificates.annotations -}}
+{{/* rollcall.webhookAnnotations are the annotations of the webhook configurations. */}}
+{{- define "rollcall.webhookAnnotations" -}}
+{{- $annotations := .Values.webhook.annotations -}}
 {{- if eq .Values.certificates.mode "cert-manager" -}}
 {{- $certificate := printf "%s/%s" .Release.Namespace (include "rollcall.certificateSecretName" .) -}}
 {{- $annotations = merge (dict "cert-manager.io/inject-ca-from" $certificate) $annotations -}}
@@ -177,14 +192,21 @@ annotations:
 {{- end -}}
 {{- end -}}
 
+{{/* rollcall.account is the name of the ServiceAccount of a component. Its argument is a list of the root
+context and the name of the component. */}}
+{{- define "rollcall.account" -}}
+{{- $root := index . 0 -}}
+{{- default (include (printf "rollcall.%sName" (index . 1)) $root) (get $root.Values (index . 1)).serviceAccount.name -}}
+{{- end -}}
+
 {{/* rollcall.webhookUser and rollcall.controllerUser are the user names of the components for API
 servers. */}}
 {{- define "rollcall.webhookUser" -}}
-{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rollcall.webhookName" .) -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rollcall.account" (list . "webhook")) -}}
 {{- end -}}
 
 {{- define "rollcall.controllerUser" -}}
-{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rollcall.controllerName" .) -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "rollcall.account" (list . "controller")) -}}
 {{- end -}}
 
 {{/* rollcall.binding binds a ValidatingAdmissionPolicy of this release. Its argument is a list of the
@@ -269,70 +291,4 @@ by name, because the components select by metadata.name. */}}
     resourceNames: [{{ include "rollcall.policyName" . }}-accepted]
     verbs: [get]
   {{- end }}
-{{- end -}}
-
-{{/* rollcall.validateValues fails if values conflict, or if they contain a key of an earlier version. */}}
-{{- define "rollcall.validateValues" -}}
-{{- with .Values.certificates -}}
-{{- if and (eq .mode "secret") (not .secretName) -}}
-{{- fail "certificates.secretName is required with certificates.mode secret: set it to the Secret with tls.crt and tls.key" -}}
-{{- end -}}
-{{- if and (ne .mode "secret") .caBundle -}}
-{{- fail (printf "certificates.caBundle has no effect with certificates.mode %s: remove it, or set the mode to secret" .mode) -}}
-{{- end -}}
-{{- if and (ne .mode "cert-manager") .issuerRef -}}
-{{- fail (printf "certificates.issuerRef has no effect with certificates.mode %s: remove it, or set the mode to cert-manager" .mode) -}}
-{{- end -}}
-{{- end -}}
-{{- range $key := list "replicas" "resources" -}}
-{{- if hasKey $.Values $key -}}
-{{- fail (printf "%s: the webhook and the controller are separate Deployments; set webhook.%s and controller.%s" $key $key $key) -}}
-{{- end -}}
-{{- end -}}
-{{- if and .Values.metrics.enabled (eq (int .Values.webhook.port) (int .Values.metrics.port)) -}}
-{{- fail (printf "metrics.port: must differ from webhook.port (%d); choose another port" (int .Values.webhook.port)) -}}
-{{- end -}}
-{{- if and .Values.policy.existingConfigMap .Values.policy.file -}}
-{{- fail "policy.existingConfigMap: the ConfigMap contains the policy, so policy.file has no effect; remove one of them" -}}
-{{- end -}}
-{{- if and (not .Values.policy.enabled) (ne .Values.policy.reports "none") -}}
-{{- fail "policy.enabled: must be true, otherwise policy.reports has no effect; set policy.enabled=true, or policy.reports=none" -}}
-{{- end -}}
-{{- if and (not .Values.policy.enabled) (or .Values.policy.existingConfigMap .Values.policy.file) -}}
-{{- fail "policy.enabled: must be true, otherwise the policy has no effect; set policy.enabled=true, or remove the policy" -}}
-{{- end -}}
-{{- end -}}
-
-{{/* rollcall.validateRelease fails if another release manages one of the namespaces of this release.
-Both would inject the same workloads, and the managers of both would restart the same gangs. "helm
-template" has no cluster, so it finds no other release. */}}
-{{- define "rollcall.validateRelease" -}}
-{{- $own := include "rollcall.clusterName" . -}}
-{{- $namespaces := .Values.namespaces -}}
-{{- range $namespace := $namespaces -}}
-{{- if has $namespace (include "rollcall.excludedNamespaces" $ | fromJsonArray) -}}
-{{- fail (printf "namespaces: %s: Rollcall never manages kube-system and its own namespace; remove the namespace from the list, or install the release in another namespace" $namespace) -}}
-{{- end -}}
-{{- end -}}
-{{- range (lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "").items -}}
-{{- $other := .metadata.name -}}
-{{- range .webhooks -}}
-{{- if and (eq .name "inject.rollcall.training") (ne $other $own) -}}
-{{- $managed := list -}}
-{{- range .namespaceSelector.matchExpressions -}}
-{{- if and (eq .key "kubernetes.io/metadata.name") (eq .operator "In") -}}
-{{- $managed = .values -}}
-{{- end -}}
-{{- end -}}
-{{- $shared := $managed -}}
-{{- if and $managed $namespaces -}}
-{{- $shared = list -}}
-{{- range $managed }}{{ if has . $namespaces }}{{ $shared = append $shared . }}{{ end }}{{ end -}}
-{{- end -}}
-{{- if or $shared (not $managed) (not $namespaces) -}}
-{{- fail (printf "the release of MutatingWebhookConfiguration %s manages the same namespaces; uninstall it, or set disjoint lists of namespaces in both releases (value namespaces)" $other) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
 {{- end -}}
