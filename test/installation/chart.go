@@ -189,19 +189,20 @@ func (m *Manager) applyChart(t testing.TB) {
 	m.applied = applied
 }
 
-// setArguments takes the arguments of a Deployment. A build with one Deployment has one process, which is
+// setArguments takes the arguments and the ServiceAccount of a Deployment. A build with one Deployment has one process, which is
 // that of the webhook.
 func (m *Manager) setArguments(t testing.TB, d *appsv1.Deployment) {
 	t.Helper()
 	args, port := d.Spec.Template.Spec.Containers[0].Args, strconv.Itoa(m.Webhook.webhookPort)
+	account := d.Spec.Template.Spec.ServiceAccountName
 	switch d.Name {
 	case WebhookName:
-		m.Webhook.args, m.Webhook.account = args, d.Name
+		m.Webhook.args, m.Webhook.account = args, account
 		m.Webhook.flags = append([]string{"--port=" + port, "--shutdown-delay=0s"}, m.webhookFlags...)
 	case ControllerName:
-		m.Controller.args = args
+		m.Controller.args, m.Controller.account = args, account
 	case Release:
-		m.Webhook.args, m.Webhook.account = args, d.Name
+		m.Webhook.args, m.Webhook.account = args, account
 		m.Webhook.flags = []string{"--webhook-port=" + port, "--shutdown-delay=0s", "--leader-elect=false"}
 	default:
 		t.Fatalf("the chart has an unknown Deployment %s", d.Name)

@@ -145,7 +145,7 @@ func (m *Manager) UpgradeProcesses(t testing.TB) {
 func (m *Manager) NewController(t testing.TB) *Process {
 	t.Helper()
 	p := m.newProcess(t, ControllerName, "rollcall-second-controller.log")
-	p.args, p.flags = m.Controller.args, m.Controller.flags
+	p.args, p.flags, p.account = m.Controller.args, m.Controller.flags, m.Controller.account
 	p.writeKubeconfig(t)
 	return p
 }

@@ -206,6 +206,18 @@ func (p *Process) CheckReadiness(ctx context.Context, check string) error {
 	return fetchHTTP(ctx, p.probePort, "/readyz/"+check, io.Discard)
 }
 
+// WebhookAddress returns the address on which the process serves webhooks.
+func (p *Process) WebhookAddress() string { return formatLoopbackAddress(p.webhookPort) }
+
+// MetricsURL returns the address of the metrics of the process, with the scheme of the chart.
+func (p *Process) MetricsURL() string {
+	scheme := "http"
+	if slices.Contains(p.args, "--metrics-secure") {
+		scheme = "https"
+	}
+	return scheme + "://" + formatLoopbackAddress(p.metricsPort) + "/metrics"
+}
+
 // WriteMetrics writes the metrics of the process to w, in the text format of Prometheus.
 func (p *Process) WriteMetrics(ctx context.Context, w io.Writer) error {
 	return fetchHTTP(ctx, p.metricsPort, "/metrics", w)
