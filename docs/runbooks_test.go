@@ -62,7 +62,8 @@ func TestRunbooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := map[string]string{}
-	for _, row := range regexp.MustCompile(`(?m)^\| \[(\w+)\]\((\w+)\.md\) \| (\w+) \|`).FindAllStringSubmatch(string(list), -1) {
+	rows := regexp.MustCompile(`(?m)^\| \[(\w+)\]\((\w+)\.md\) \| (\w+) \|`)
+	for _, row := range rows.FindAllStringSubmatch(string(list), -1) {
 		if row[1] != row[2] {
 			t.Errorf("the link of %s leads to %s", row[1], row[2])
 		}
@@ -80,8 +81,8 @@ func checkRunbook(t *testing.T, file, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	format := regexp.MustCompile(`^# (\w+)\n\nSeverity: (\w+)\n\n## Meaning\n\n[^#]+## Impact\n\n[^#]+## Diagnosis\n\n[^#]*` +
-		"```(?:sh|promql)\n" + `[\s\S]+\n## Fix\n\n[\s\S]+\n$`)
+	format := regexp.MustCompile(`^# (\w+)\n\nSeverity: (\w+)\n\n## Meaning\n\n[^#]+## Impact\n\n[^#]+` +
+		"## Diagnosis\n\n[^#]*```(?:sh|promql)\n" + `[\s\S]+\n## Fix\n\n[\s\S]+\n$`)
 	match := format.FindStringSubmatch(string(text))
 	if match == nil {
 		t.Errorf("%s has not the sections Meaning, Impact, Diagnosis with commands, and Fix", file)

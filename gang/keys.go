@@ -218,7 +218,7 @@ func resourceKeys() []Key {
 		{
 			Name: AnnotationPublishedRanks, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`",
-			Default: "`rank0` for a Job of " + "`pytorch` or `jax`" + " that is the only workload of its gang, is not elastic, " +
+			Default: "`rank0` for a Job of `pytorch` or `jax` that is the only workload of its gang, is not elastic, " +
 				"and does not contain the name of another rank; else `all`",
 			Description: "The ranks whose DNS names the headless Service publishes. " +
 				"With `rank0`, Kubernetes updates the addresses a few times only, however large the gang is. " +

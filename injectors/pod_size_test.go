@@ -50,7 +50,9 @@ func TestPodSize(t *testing.T) {
 			}
 		}
 	}
-	w.Flush()
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	t.Log("\n" + table.String())
 }
 

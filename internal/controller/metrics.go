@@ -111,6 +111,9 @@ func (c gangCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- violatingGangsDesc
 }
 
+// gangGroup is the label values of the metrics that describe gangs.
+type gangGroup struct{ framework, phase string }
+
 // Collect counts each gang by the workload that contains its rank 0. It returns nothing if the cache
 // cannot be read, as before its first synchronization.
 func (c gangCollector) Collect(out chan<- prometheus.Metric) {
@@ -118,11 +121,24 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(
 			violatingGangsDesc, prometheus.GaugeValue, float64(n), rule.name, string(rule.mode))
 	}
+	count, oldest := c.countGangs()
+	for k, n := range count {
+		out <- prometheus.MustNewConstMetric(gangsDesc, prometheus.GaugeValue, float64(n), k.framework, k.phase)
+	}
+	for k, since := range oldest {
+		out <- prometheus.MustNewConstMetric(
+			oldestTransitionDesc, prometheus.GaugeValue, float64(since.Unix()), k.framework, k.phase)
+	}
+}
+
+// countGangs returns the number of gangs, and since when the oldest of them waits in its phase. Both are
+// empty if the cache cannot be read.
+func (c gangCollector) countGangs() (count map[gangGroup]int, oldest map[gangGroup]time.Time) {
 	// The interface of Prometheus has no context.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above
 	defer cancel()
-	type key struct{ framework, phase string }
-	count, oldest, managed := map[key]int{}, map[key]time.Time{}, map[string]bool{}
+	count, oldest = map[gangGroup]int{}, map[gangGroup]time.Time{}
+	managed := map[string]bool{}
 	isManaged := func(namespace string) bool {
 		if _, known := managed[namespace]; !known {
 			managed[namespace], _ = c.isManagedNamespace(ctx, namespace)
@@ -135,7 +151,7 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 		if phase == "" || framework == "" || !hasRank0 || !isManaged(w.Meta().Namespace) {
 			return
 		}
-		k := key{framework, string(phase)}
+		k := gangGroup{framework, string(phase)}
 		count[k]++
 		if since := readWaitTime(w, phase); !since.IsZero() && (oldest[k].IsZero() || since.Before(oldest[k])) {
 			oldest[k] = since
@@ -146,7 +162,7 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 	for _, list := range []client.ObjectList{&jobs, &sets} {
 		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			log.Log.V(1).Info("Failed to count gangs", "error", err.Error())
-			return
+			return nil, nil
 		}
 	}
 	for i := range jobs.Items {
@@ -155,13 +171,7 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 	for i := range sets.Items {
 		add(gang.Workload{StatefulSet: &sets.Items[i]})
 	}
-	for k, n := range count {
-		out <- prometheus.MustNewConstMetric(gangsDesc, prometheus.GaugeValue, float64(n), k.framework, k.phase)
-	}
-	for k, since := range oldest {
-		out <- prometheus.MustNewConstMetric(
-			oldestTransitionDesc, prometheus.GaugeValue, float64(since.Unix()), k.framework, k.phase)
-	}
+	return count, oldest
 }
 
 // readWaitTime returns the time at which a gang entered a phase that is short unless a problem exists. It

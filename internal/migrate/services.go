@@ -47,7 +47,8 @@ func (m *migration) replacesService(o manifest.Object) bool {
 		if s.name != o.Name || s.workload.Meta().Namespace != namespace {
 			return false
 		}
-		return gang.ServiceMismatch(&service, withServerLabels(s.workload), gang.PublishAll) == "" || m.selectsFormerPods(&service, namespace)
+		return gang.ServiceMismatch(&service, withServerLabels(s.workload), gang.PublishAll) == "" ||
+			m.selectsFormerPods(&service, namespace)
 	})
 }
 
