@@ -90,7 +90,8 @@ var peerNames = map[variant]string{
 func formatPeers(summaries []loadSummary, machine string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s Medians and ranges of %d rounds by turns.\n\n", machine, len(summaries[0].Variants[0].Rounds))
-	out.WriteString("| Load | Gang | Until all pods are ready | Relative to by hand | CPU of all programs | Writes per gang | Bytes per pod |\n" +
+	out.WriteString("| Load | Gang | Until all pods are ready | Relative to by hand | CPU of all programs | " +
+		"Writes per gang | Bytes per pod |\n" +
 		"|---|---|---|---|---|---|---|\n")
 	for _, s := range summaries {
 		manual := s.forVariant(variantManual)
@@ -109,7 +110,8 @@ func formatPeers(summaries []loadSummary, machine string) string {
 
 // formatRange returns the median and the range of values.
 func formatRange(values []float64, unit string) string {
-	return fmt.Sprintf("%.2f%s (%.2f-%.2f)", computeMedian(slices.Clone(values)), unit, slices.Min(values), slices.Max(values))
+	return fmt.Sprintf("%.2f%s (%.2f-%.2f)",
+		computeMedian(slices.Clone(values)), unit, slices.Min(values), slices.Max(values))
 }
 
 // TestPeersTable checks that the table is replaced, and that it has a row for each variant.

@@ -54,7 +54,8 @@ func TestExtract(t *testing.T) {
 
 	shallow := filepath.Join(t.TempDir(), "clone")
 	git(repository, "clone", "--quiet", "--depth=1", "file://"+repository, shallow)
-	if _, err := extract(t.Context(), shallow, first); !errors.Is(err, ErrNoHistory) || !strings.Contains(err.Error(), "shallow") {
+	_, err := extract(t.Context(), shallow, first)
+	if !errors.Is(err, ErrNoHistory) || !strings.Contains(err.Error(), "shallow") {
 		t.Errorf("a shallow clone returned %v", err)
 	}
 	if _, err := extract(t.Context(), t.TempDir(), "HEAD"); !errors.Is(err, ErrNoHistory) {

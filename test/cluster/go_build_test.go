@@ -43,7 +43,8 @@ func TestBuildEstimate(t *testing.T) {
 func TestBuildOutput(t *testing.T) {
 	e := newBuildEstimate()
 	o := &buildOutput{estimate: e}
-	for _, text := range []string{"k8s.io/a", "pi\ngo: downloading k8s.io/x v1\n# k8s.io/b\nb.go:1:2: undefined: X\nfmt\n"} {
+	const messages = "go: downloading k8s.io/x v1\n# k8s.io/b\nb.go:1:2: undefined: X\n"
+	for _, text := range []string{"k8s.io/a", "pi\n" + messages + "fmt\n"} {
 		if _, err := o.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,7 @@ func TestBuildOutput(t *testing.T) {
 	if diff := cmp.Diff(map[string]bool{"k8s.io/api": true, "fmt": true}, e.compiled); diff != "" {
 		t.Errorf("compiled packages (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("go: downloading k8s.io/x v1\n# k8s.io/b\nb.go:1:2: undefined: X\n", o.messages.String()); diff != "" {
+	if diff := cmp.Diff(messages, o.messages.String()); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }

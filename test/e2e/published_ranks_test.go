@@ -33,7 +33,8 @@ def resolves():
         return bool(socket.gethostbyname(peer))
     except OSError:
         return False
-print(f"process {rank} gradient {gradient} resolves {peer.split('.')[0]} {resolves()} after {time.time() - start:.1f} s", flush=True)
+print(f"process {rank} gradient {gradient} resolves {peer.split('.')[0]} {resolves()} "
+      f"after {time.time() - start:.1f} s", flush=True)
 while not resolves():
     time.sleep(1)
 dist.barrier()

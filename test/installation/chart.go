@@ -74,8 +74,8 @@ func Render(t testing.TB, c *cluster.Cluster, args ...string) []runtime.Object {
 // renderSource is Render for the chart in another source folder.
 func renderSource(t testing.TB, c *cluster.Cluster, dir string, args ...string) []runtime.Object {
 	t.Helper()
-	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"), "--namespace", Namespace, "--skip-tests",
-		ImageArg}
+	command := []string{"template", Release, filepath.Join(dir, "charts", "rollcall"),
+		"--namespace", Namespace, "--skip-tests", ImageArg}
 	manifests, err := c.Helm(t.Context(), slices.Concat(command, formatAPIVersionArgs(t, c), args)...)
 	if err != nil {
 		t.Fatal(err)
@@ -189,8 +189,8 @@ func (m *Manager) applyChart(t testing.TB) {
 	m.applied = applied
 }
 
-// setArguments takes the arguments and the ServiceAccount of a Deployment. A build with one Deployment has one process, which is
-// that of the webhook.
+// setArguments takes the arguments and the ServiceAccount of a Deployment. A build with one Deployment has
+// one process, which is that of the webhook.
 func (m *Manager) setArguments(t testing.TB, d *appsv1.Deployment) {
 	t.Helper()
 	args, port := d.Spec.Template.Spec.Containers[0].Args, strconv.Itoa(m.Webhook.webhookPort)

@@ -175,7 +175,7 @@ func testCertificateDuration(t *testing.T, m *manager, _ string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer connection.Close()
+	defer func() { _ = connection.Close() }()
 	serving := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
 	// The validity starts up to an hour before the creation (certs).
 	for name, c := range map[string]struct {

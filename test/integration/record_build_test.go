@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -106,11 +105,7 @@ func (m *manager) startRecordedGangs(t *testing.T, record func(*testGang)) {
 // read.
 func encodeRecordedWorkload(t *testing.T, w gang.Workload) []byte {
 	t.Helper()
-	group := "batch"
-	if w.StatefulSet != nil {
-		group = "apps"
-	}
-	w.Object().GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1", Kind: w.GroupKind().Kind})
+	w.Object().GetObjectKind().SetGroupVersionKind(w.GroupKind().WithVersion("v1"))
 	meta := w.Meta()
 	meta.ManagedFields, meta.ResourceVersion = nil, ""
 	text, err := yaml.Marshal(w.Object())

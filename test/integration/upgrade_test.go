@@ -111,7 +111,9 @@ func (m *manager) startGangsForUpgrade(t *testing.T) *upgradedGangs {
 		rollout:     start(newTrainingWorkload(2)),
 		suspended:   []*testGang{create(suspended), start(newSet())},
 		queued:      []*testGang{create(queued)},
-		finished:    []*testGang{start(newTrainingWorkload(2)), start(newTrainingWorkload(2, gang.AnnotationMaxRestarts, "0"))},
+		finished: []*testGang{
+			start(newTrainingWorkload(2)), start(newTrainingWorkload(2, gang.AnnotationMaxRestarts, "0")),
+		},
 	}
 	gangs.suspended[1].scale(0)
 	for name := range gangs.finished[0].listActivePods() {
