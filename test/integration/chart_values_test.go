@@ -200,7 +200,7 @@ func testValuesFiles(t *testing.T, m *manager, ns string) {
 	}
 	dryRun := func(args ...string) error {
 		manifests := runHelm(t, m.Cluster, append([]string{
-			"template", "values", chartDir, "--namespace", ns, installation.ImageArg,
+			"template", "values", chartDir, "--namespace", ns, "--skip-tests", installation.ImageArg,
 		}, args...)...)
 		_, err := m.Cluster.KubectlWithInput(t.Context(), manifests,
 			"apply", "--dry-run=server", "--validate=strict", "--filename", "-")
