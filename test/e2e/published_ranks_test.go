@@ -47,7 +47,12 @@ func TestPublishedRanks(t *testing.T) {
 		"static ranks":      nil,
 		"ranks of torchrun": {"--rdzv-backend=c10d", "--rdzv-endpoint=$(MASTER_ADDR):$(MASTER_PORT)", "--rdzv-id=train"},
 	} {
-		t.Run(name, func(t *testing.T) { testPublishedRanks(t, flags) })
+		t.Run(name, func(t *testing.T) {
+			if flags != nil {
+				skipUnlessFullRun(t)
+			}
+			testPublishedRanks(t, flags)
+		})
 	}
 }
 

@@ -30,6 +30,7 @@ const previousImage = "rollcall.training/manager:previous"
 // TestUpgrade upgrades a release of the previous build to this build and rolls it back, while gangs of each
 // phase exist and a client creates Jobs all the time, with the timeouts that are the defaults of the chart.
 func TestUpgrade(t *testing.T) {
+	skipUnlessFullRun(t)
 	s := requireCluster(t)
 	source := builds.Require(t, builds.Previous)
 	s.installBuild(t, source, previousImage)
