@@ -38,6 +38,11 @@ e2e: ## Run end-to-end tests on a real node (needs root)
 e2e-all: export ROLLCALL_E2E := all
 e2e-all: e2e ## Run end-to-end tests of every framework (the first run builds their images: 30 minutes)
 
+.PHONY: upgrade
+upgrade: ## Upgrade from the previous build to this build and back (15 minutes; needs root)
+	cd test && ROLLCALL_TEST_UPGRADE=true go test -count=1 -timeout 30m -v -run 'TestUpgrade$$' ./integration/...
+	cd test && ROLLCALL_E2E=all go test -count=1 -timeout 30m -v -run 'TestUpgrade$$' ./e2e/...
+
 .PHONY: test-oldest
 test-oldest: export ROLLCALL_TEST_KUBERNETES := oldest
 test-oldest: ## Run integration and end-to-end tests on the oldest supported Kubernetes (15 minutes; needs root)
