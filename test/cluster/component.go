@@ -96,7 +96,7 @@ func (c component) ensureBinary(ctx context.Context, p *progress) (string, error
 			flags += " -X " + variable
 		}
 	}
-	inputs := []string{c.mainPackage, flags, runtime.Version(), runtime.GOARCH}
+	inputs := append(listGoBuildFlags(), c.mainPackage, flags, runtime.Version(), runtime.GOARCH)
 	if c.tags != "" {
 		inputs = append(inputs, c.tags)
 	}

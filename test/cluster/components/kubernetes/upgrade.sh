@@ -1,6 +1,7 @@
 #!/bin/sh
 # Write go.mod and go.sum of this module for another version of Kubernetes: ./upgrade.sh v1.37.0
 # To write oldest.mod and oldest.sum, for the oldest supported version: ./upgrade.sh v1.33.0 oldest
+# Then run ../align.sh.
 #
 # k8s.io/kubernetes requires its staging modules (for example k8s.io/api) in version v0.0.0 and replaces them with
 # directories of its repository. Go uses replace directives only of the main module. So a module that depends on
