@@ -2,7 +2,6 @@ package gang
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -108,12 +107,4 @@ func LimitErrors(errs field.ErrorList) field.ErrorList {
 		out[len(out)-1].Detail += fmt.Sprintf("; the list omits %d more errors", omitted)
 	}
 	return out
-}
-
-// ShortenText returns at most 1024 bytes of a text for a message.
-func ShortenText(text string) string {
-	if len(text) <= maxShownLength {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShownLength], "") + "…"
 }

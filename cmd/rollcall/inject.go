@@ -146,7 +146,7 @@ func (o injectOptions) injectDocuments(
 	}
 	switch {
 	case denied > 0:
-		return nil, fmt.Errorf("denied %s; nothing was printed", formatCount(denied, "workload"))
+		return nil, fmt.Errorf("denied %s; nothing was printed", gang.FormatCount(denied, "workload"))
 	case workloads == 0:
 		missing := vet.Run(docs, nil, vet.Options{Engine: engine}).ExplainUnchecked()
 		if o.require {

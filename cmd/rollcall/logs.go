@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/inspect"
 )
 
@@ -203,7 +204,7 @@ func (o *logsOptions) printLogs(
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("reading the logs of %s failed", formatCount(failed, "container"))
+		return fmt.Errorf("reading the logs of %s failed", gang.FormatCount(failed, "container"))
 	}
 	return nil
 }

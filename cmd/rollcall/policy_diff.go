@@ -130,7 +130,7 @@ func printChanges(out io.Writer, workloads int, changes []verdict.Change) {
 			fmt.Fprintf(out, "  fields: %s\n", strings.Join(c.Fields, ", "))
 		}
 	}
-	fmt.Fprintf(out, "%s, %d treated differently\n", formatCount(workloads, "workload"), len(changes))
+	fmt.Fprintf(out, "%s, %d treated differently\n", gang.FormatCount(workloads, "workload"), len(changes))
 }
 
 // errNoPolicyInput is the error of a command without workloads.

@@ -206,7 +206,7 @@ func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, cov
 		err = printJSON(out, map[string]any{"suites": results, "coverage": covered}, "  ")
 	} else {
 		printSuitesAsText(out, results, covered)
-		fmt.Fprintf(out, "%s, %d failed\n", formatCount(cases, "case"), failed)
+		fmt.Fprintf(out, "%s, %d failed\n", gang.FormatCount(cases, "case"), failed)
 	}
 	if err == nil && failed+gaps > 0 {
 		return errFindings
@@ -231,6 +231,6 @@ func printSuitesAsText(out io.Writer, results []suiteResult, covered []coverageR
 			missing := strings.Join(gap.Missing, " or ")
 			fmt.Fprintf(out, "FAIL %s: %s has no case with the outcome %s\n", c.Policy, gap.Rule, missing)
 		}
-		fmt.Fprintf(out, "%s: %d of %s covered\n", c.Policy, c.Rules-len(c.Gaps), formatCount(c.Rules, "rule"))
+		fmt.Fprintf(out, "%s: %d of %s covered\n", c.Policy, c.Rules-len(c.Gaps), gang.FormatCount(c.Rules, "rule"))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/buildinfo"
 	"rollcall.training/internal/vet"
 )
@@ -135,7 +136,7 @@ func (o vetOptions) printAndJudge(stdout io.Writer, report vet.Report, unreadabl
 	switch {
 	case unreadable > 0:
 		return newUsageError(fmt.Errorf("%s could not be read; all others were checked",
-			formatCount(unreadable, "document")))
+			gang.FormatCount(unreadable, "document")))
 	case slices.ContainsFunc(report.Findings, o.causesFailure):
 		return errFindings
 	case o.require && report.Workloads == 0:

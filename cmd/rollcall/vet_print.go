@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/vet"
 )
 
@@ -14,7 +15,7 @@ import (
 // the input has no labeled workloads, the last line describes its content instead.
 func (o vetOptions) printText(out io.Writer, r vet.Report) error {
 	namespace := o.engine.namespace
-	workloads := formatCount(r.Workloads, "workload")
+	workloads := gang.FormatCount(r.Workloads, "workload")
 	switch {
 	case len(r.Findings) == 0 && r.Workloads == 0:
 		_, err := fmt.Fprintln(out, r.ExplainUnchecked())
@@ -36,7 +37,7 @@ func (o vetOptions) printText(out io.Writer, r vet.Report) error {
 		rest = rest[n:]
 	}
 	fmt.Fprintf(&text, "%s: %s, %s, %d info%s; run %s --explain CODE for details\n",
-		workloads, formatCount(r.Count(vet.Error), "error"), formatCount(r.Count(vet.Warning), "warning"),
+		workloads, gang.FormatCount(r.Count(vet.Error), "error"), gang.FormatCount(r.Count(vet.Warning), "warning"),
 		r.Count(vet.Info), formatSuppressed(r), o.commandPath)
 	if r.Workloads == 0 {
 		fmt.Fprintln(&text, r.ExplainUnchecked())
@@ -92,14 +93,6 @@ func printFindings(text *strings.Builder, findings []vet.Finding) {
 			fmt.Fprintln(text, indent+"fix: "+f.Fix)
 		}
 	}
-}
-
-// formatCount returns a number and a noun in singular or plural.
-func formatCount(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // listChecks prints a table of all checks.

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
 )
 
 // Labels of the objects of the chart.
@@ -170,7 +172,7 @@ func (i *Installation) judgeAvailability() []Result {
 	}
 	if replicas < 2 {
 		return []Result{newProblem(CodeAvailability, Warning, fmt.Sprintf(
-			"the webhook has %s, so %s while a node is drained or lost", formatCount(int(replicas), "pod"), consequence),
+			"the webhook has %s, so %s while a node is drained or lost", gang.FormatCount(replicas, "pod"), consequence),
 			"set the value webhook.replicas to 2 or more")}
 	}
 	return []Result{newOK(CodeAvailability, "the webhook has %d pods; while none is ready, %s (failurePolicy %s)",

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
 )
 
 // judgeLeader judges whether a controller reconciles gangs.
@@ -116,5 +118,5 @@ func (i *Installation) judgePolicy() Result {
 			"see the result of Leader; the leader records a policy within seconds")
 	}
 	return newOK(CodePolicy, "the policy %s with %s is in force, at most in the mode %s", current.Digest,
-		formatCount(current.Rules, "rule"), p.Ceiling)
+		gang.FormatCount(current.Rules, "rule"), p.Ceiling)
 }

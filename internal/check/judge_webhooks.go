@@ -9,6 +9,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
 )
 
 // Names of webhooks of the chart.
@@ -142,7 +144,7 @@ func (i *Installation) judgeService() Result {
 				i.Namespace, formatSelector(i.Service.Value.Spec.Selector)))
 	}
 	return newOK(CodeWebhookService, "the Service %s has %s", client.Service.Name,
-		formatCount(i.Endpoints.Value.Ready, "ready endpoint"))
+		gang.FormatCount(i.Endpoints.Value.Ready, "ready endpoint"))
 }
 
 // findClient returns how API servers call the webhooks. It is nil without webhook configurations.

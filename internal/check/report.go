@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"rollcall.training/gang"
 )
 
 // Status is the status of a [Result].
@@ -90,29 +92,16 @@ func Print(out io.Writer, r Report) error {
 	}
 	passed := len(r.Results) - r.Errors - r.Warnings - r.Unknown
 	fmt.Fprintf(&text, "\n%d ok, %d unknown, %s, %s\n", passed, r.Unknown,
-		formatCount(r.Warnings, "warning"), formatCount(r.Errors, "error"))
+		gang.FormatCount(r.Warnings, "warning"), gang.FormatCount(r.Errors, "error"))
 	_, err := io.WriteString(out, text.String())
 	return err
-}
-
-// formatCount returns a number and a noun in singular or plural.
-func formatCount(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // maxListed is the number of names that a message lists.
 const maxListed = 5
 
-// joinNames returns names separated by commas, and the number of the names that it leaves out.
-func joinNames(names []string) string {
-	if len(names) > maxListed {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
-	}
-	return strings.Join(names, ", ")
-}
+// joinNames lists names for a message.
+func joinNames(names []string) string { return gang.SummarizeNames(names, maxListed) }
 
 func newOK(code Code, format string, args ...any) Result {
 	return Result{Code: code, Status: OK, Message: fmt.Sprintf(format, args...)}

@@ -118,11 +118,3 @@ func stripControlCharacters(text string) string {
 		}
 	}, text)
 }
-
-// summarizeNames joins names with commas. It replaces names beyond the limit by their number.
-func summarizeNames(names []string, limit int) string {
-	if len(names) <= limit {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-}

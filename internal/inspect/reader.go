@@ -51,7 +51,7 @@ func (e *NotFoundError) Error() string {
 			e.Name, e.Namespace, gang.LabelFramework)
 	}
 	return fmt.Sprintf("gang %q not found in namespace %s; existing gangs: %s",
-		e.Name, e.Namespace, summarizeNames(e.OtherGangs, 10))
+		e.Name, e.Namespace, gang.SummarizeNames(e.OtherGangs, 10))
 }
 
 // ListGangs returns all gangs, ordered by namespace and name. They have no ranks and no Events.

@@ -78,6 +78,6 @@ func (l *CheckpointLimit) check(f Facts) []violation {
 	}
 	v.message = fmt.Sprintf("the gang can restart %s, but nothing outlives its pods, "+
 		"so each attempt starts from scratch; mount a PersistentVolumeClaim in the training container, or set %s: %q",
-		formatCount(f.Restarts, "time"), gang.AnnotationMaxRestarts, formatInt(max(whenRestarts-1, 0)))
+		gang.FormatCount(f.Restarts, "time"), gang.AnnotationMaxRestarts, formatInt(max(whenRestarts-1, 0)))
 	return []violation{v}
 }

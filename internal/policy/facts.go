@@ -274,17 +274,9 @@ func hasOwnBackoffLimit(w gang.Workload) bool {
 // formatGPUs returns a number of accelerators for messages.
 func formatGPUs(f Facts) string {
 	if f.GPUsUnknown {
-		return "at least " + formatCount(f.GPUs, "accelerator")
+		return "at least " + gang.FormatCount(f.GPUs, "accelerator")
 	}
-	return formatCount(f.GPUs, "accelerator")
-}
-
-func formatCount(n int64, noun string) string {
-	text := formatInt(n) + " " + noun
-	if n != 1 {
-		text += "s"
-	}
-	return text
+	return gang.FormatCount(f.GPUs, "accelerator")
 }
 
 // joinNames lists names for messages.

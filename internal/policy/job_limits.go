@@ -88,7 +88,7 @@ func (l *RestartsLimit) check(f Facts) []violation {
 		violations = append(violations, violation{
 			field: f.paths.restarts, value: formatInt(f.Restarts), excess: float64(f.Restarts - *l.Max),
 			message: fmt.Sprintf("allows %s of the gang, at most %d are allowed; set %s: %q",
-				formatCount(f.Restarts, "restart"), *l.Max, gang.AnnotationMaxRestarts, formatInt(*l.Max)),
+				gang.FormatCount(f.Restarts, "restart"), *l.Max, gang.AnnotationMaxRestarts, formatInt(*l.Max)),
 		})
 	}
 	if len(l.Policies) > 0 && !slices.Contains(l.Policies, f.RestartPolicy) {

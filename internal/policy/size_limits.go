@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"rollcall.training/gang"
 )
 
 func (l *SizeLimit) validate(r *reader, path string) {
@@ -23,14 +25,14 @@ func (l *SizeLimit) check(f Facts) []violation {
 		return []violation{{
 			field:   f.paths.size,
 			value:   formatInt(f.Size),
-			message: fmt.Sprintf("makes a gang of %s, at most %d are allowed", formatCount(f.Size, "pod"), *l.Max),
+			message: fmt.Sprintf("makes a gang of %s, at most %d are allowed", gang.FormatCount(f.Size, "pod"), *l.Max),
 			excess:  float64(f.Size - *l.Max),
 		}}
 	case l.Min != nil && f.MinSize < *l.Min:
 		return []violation{{
 			field:   f.paths.size,
 			value:   formatInt(f.MinSize),
-			message: fmt.Sprintf("makes a gang of %s, at least %d are required", formatCount(f.MinSize, "pod"), *l.Min),
+			message: fmt.Sprintf("makes a gang of %s, at least %d are required", gang.FormatCount(f.MinSize, "pod"), *l.Min),
 			excess:  float64(*l.Min - f.MinSize),
 		}}
 	}
@@ -66,7 +68,7 @@ func (l *GPULimit) allowsNumber(n int64) bool {
 func (l *GPULimit) check(f Facts) []violation {
 	if l.Max != nil && f.GPUs > *l.Max {
 		message := fmt.Sprintf("makes a gang of %s (%s x %d), at most %d are allowed; %s",
-			formatGPUs(f), formatCount(f.Pods, "pod"), f.GPUsPerPod, *l.Max, suggestPods(f, *l.Max))
+			formatGPUs(f), gang.FormatCount(f.Pods, "pod"), f.GPUsPerPod, *l.Max, suggestPods(f, *l.Max))
 		return []violation{{
 			field: f.paths.size, value: formatInt(f.Pods), message: message, excess: float64(f.GPUs - *l.Max),
 		}}
@@ -101,7 +103,7 @@ func (l *GPULimit) check(f Facts) []violation {
 // suggestPods returns the largest number of pods with at most maxGPUs accelerators.
 func suggestPods(f Facts, maxGPUs int64) string {
 	if pods := maxGPUs / f.GPUsPerPod; pods > 0 {
-		return "use at most " + formatCount(pods, "pod")
+		return "use at most " + gang.FormatCount(pods, "pod")
 	}
 	if maxGPUs == 0 {
 		return "remove the accelerators"
@@ -137,9 +139,9 @@ func (l *WholeNodesLimit) check(f Facts) []violation {
 		return nil
 	}
 	message := fmt.Sprintf("each pod has %s, and a gang of %d or more pods must use nodes as a whole; request %d",
-		formatCount(f.GPUsPerPod, "accelerator"), from, l.GPUsPerNode)
+		gang.FormatCount(f.GPUsPerPod, "accelerator"), from, l.GPUsPerNode)
 	if total := f.GPUs; total%l.GPUsPerNode == 0 && !f.GPUsUnknown {
-		message += fmt.Sprintf(" in %s", formatCount(total/l.GPUsPerNode, "pod"))
+		message += fmt.Sprintf(" in %s", gang.FormatCount(total/l.GPUsPerNode, "pod"))
 	}
 	return []violation{{field: f.paths.gpus, value: formatInt(f.GPUsPerPod), message: message}}
 }
@@ -158,7 +160,7 @@ func (l *GPUHoursLimit) check(f Facts) []violation {
 		return []violation{{
 			field: path,
 			message: fmt.Sprintf("is required, because a gang with accelerators may use at most %s; set at most %d",
-				formatCount(l.Max, "GPU-hour"), l.longestRuntime(f)),
+				gang.FormatCount(l.Max, "GPU-hour"), l.longestRuntime(f)),
 		}}
 	}
 	used := float64(f.GPUs) * f.Runtime.Hours()
