@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 )
 
 // cachedLabels are the labels of pods that are read from the cache.
@@ -65,9 +66,6 @@ func TrimPod(o any) (any, error) {
 // runsWithoutExit reports whether a pod is ready and none of its containers has exited, except for init
 // containers that succeeded.
 func runsWithoutExit(pod *corev1.Pod) bool {
-	isReady := func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	}
 	hasExited := func(c corev1.ContainerStatus) bool {
 		return c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
 	}
@@ -75,7 +73,7 @@ func runsWithoutExit(pod *corev1.Pod) bool {
 		t := c.State.Terminated
 		return t != nil && t.ExitCode != 0 || c.LastTerminationState.Terminated != nil
 	}
-	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, isReady) &&
+	return pod.DeletionTimestamp == nil && lifecycle.IsPodReady(pod) &&
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, hasExited) &&
 		!slices.ContainsFunc(pod.Status.InitContainerStatuses, hasFailed)
 }

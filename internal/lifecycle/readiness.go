@@ -83,7 +83,7 @@ func classifyRank(pod *corev1.Pod, trainingContainers []string) RankState {
 		return RankSucceeded
 	case pod.DeletionTimestamp != nil:
 		return RankTerminating
-	case isPodReady(pod):
+	case IsPodReady(pod):
 		return RankReady
 	case pod.Status.Phase == corev1.PodFailed || anyTrainingContainerFailed(pod, trainingContainers):
 		return RankFailed
@@ -94,7 +94,8 @@ func classifyRank(pod *corev1.Pod, trainingContainers []string) RankState {
 	}
 }
 
-func isPodReady(pod *corev1.Pod) bool {
+// IsPodReady reports whether a pod has the condition Ready.
+func IsPodReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -261,18 +260,12 @@ func waitForReadyPods(ctx context.Context, pods watch.Interface, want int) (even
 			}
 			events.count++
 			events.bytes += p.Size()
-			if e.Type != watch.Deleted && isPodReady(p) {
+			if e.Type != watch.Deleted && lifecycle.IsPodReady(p) {
 				ready[p.Name] = true
 			}
 		}
 	}
 	return events, nil
-}
-
-func isPodReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // pollUntil polls at an interval that does not load the API server.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 )
@@ -331,7 +332,7 @@ func (r rankResult) waitForReadyPods(ctx context.Context, pods watch.Interface, 
 			if seen[p.Name] = true; len(seen) == want && r[rowPodsExist] == 0 {
 				r[rowPodsExist] = time.Since(begin).Seconds()
 			}
-			if isPodReady(p) {
+			if lifecycle.IsPodReady(p) {
 				running[p.Name] = true
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 )
@@ -265,7 +266,7 @@ func (w *replacementWatch) waitForReplacements(ctx context.Context, pods watch.I
 				return fmt.Errorf("the watch of pods ended: %v", e.Object)
 			case w.oldPods[p.Name] && e.Type == watch.Deleted:
 				w.podsGoneAfter = time.Since(w.startTime)
-			case !w.oldPods[p.Name] && isPodReady(p):
+			case !w.oldPods[p.Name] && lifecycle.IsPodReady(p):
 				w.readyPods[p.Name] = true
 			}
 		}

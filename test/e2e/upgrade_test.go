@@ -87,7 +87,7 @@ func (s *testCluster) waitForOnlyImage(t *testing.T, image string) {
 			return err
 		}
 		for _, pod := range pods.Items {
-			if pod.Spec.Containers[0].Image != image || !isPodReady(pod) {
+			if pod.Spec.Containers[0].Image != image || !lifecycle.IsPodReady(&pod) {
 				return fmt.Errorf("pod %s has the image %s and is %s", pod.Name, pod.Spec.Containers[0].Image, pod.Status.Phase)
 			}
 		}
@@ -95,12 +95,6 @@ func (s *testCluster) waitForOnlyImage(t *testing.T, image string) {
 			return errors.New("there are no pods")
 		}
 		return nil
-	})
-}
-
-func isPodReady(pod corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
