@@ -32,7 +32,7 @@ Deployment, Roles, PodDisruptionBudget and NetworkPolicy, and by default of its 
 {{/* rollcall.selectorLabels are the labels that select all pods of the release. */}}
 {{- define "rollcall.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "rollcall.labels" -}}

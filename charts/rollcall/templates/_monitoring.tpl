@@ -1,12 +1,14 @@
 {{/* rollcall.monitoringMetadata are the labels and annotations of an object for monitoring. Its argument is a
 list of the root context and the values of the object. */}}
 {{- define "rollcall.monitoringMetadata" -}}
+{{- $root := index . 0 -}}
 {{- $values := index . 1 -}}
+{{- $labels := $values.labels -}}
+{{- range include "rollcall.ownLabels" $root | fromJsonArray -}}
+{{- $labels = omit $labels . -}}
+{{- end -}}
 labels:
-  {{- include "rollcall.componentLabels" (list (index . 0) "metrics") | nindent 2 }}
-  {{- with $values.labels }}
-  {{- omit . "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" | toYaml | nindent 2 }}
-  {{- end }}
+  {{- mergeOverwrite (include "rollcall.componentLabels" (list $root "metrics") | fromYaml) $labels | toYaml | nindent 2 }}
 {{- with $values.annotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
