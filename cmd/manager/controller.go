@@ -237,7 +237,7 @@ func newCacheOptions(namespaces []string, hasPolicy bool) cache.Options {
 			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
 			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
 			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang)},
-			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.TrimPod},
+			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.CompactPod},
 		},
 	}
 }

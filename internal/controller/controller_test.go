@@ -47,7 +47,7 @@ func (i fakeIndexer) IndexField(_ context.Context, o client.Object, field string
 	return nil
 }
 
-func newTestCluster(t *testing.T, objects ...client.Object) *testCluster {
+func newTestCluster(t testing.TB, objects ...client.Object) *testCluster {
 	t.Helper()
 	w := &testCluster{clock: clocktesting.NewFakePassiveClock(testStartTime)}
 	b := fake.NewClientBuilder().WithObjects(objects...).
@@ -89,7 +89,7 @@ func newTestCluster(t *testing.T, objects ...client.Object) *testCluster {
 var testEngine = injectors.NewEngine(injectors.Builtin(), gang.Config{})
 
 // admitObject returns an object as admission changes it.
-func admitObject(t *testing.T, o client.Object) client.Object {
+func admitObject(t testing.TB, o client.Object) client.Object {
 	t.Helper()
 	w, err := gang.WorkloadOf(o)
 	if err != nil {

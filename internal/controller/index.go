@@ -32,6 +32,18 @@ func (r *Reconciler) registerIndexes(ctx context.Context, indexer client.FieldIn
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodOwner, podOwnerKeys); err != nil {
 		return fmt.Errorf("indexing pods by their owner: %w", err)
 	}
+	for name, extract := range r.workloadIndexes() {
+		for _, o := range []client.Object{&batchv1.Job{}, &appsv1.StatefulSet{}} {
+			if err := indexer.IndexField(ctx, o, name, extract); err != nil {
+				return fmt.Errorf("indexing %T by %s: %w", o, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// workloadIndexes returns the functions that extract the keys of workloads, by the name of the index.
+func (r *Reconciler) workloadIndexes() map[string]client.IndexerFunc {
 	gangNameIf := func(isIndexed func(gang.Workload) bool) client.IndexerFunc {
 		return func(o client.Object) []string {
 			if w, err := gang.WorkloadOf(o); err == nil && isIndexed(w) {
@@ -40,17 +52,10 @@ func (r *Reconciler) registerIndexes(ctx context.Context, indexer client.FieldIn
 			return nil
 		}
 	}
-	for name, isIndexed := range map[string]func(gang.Workload) bool{
-		indexGang:          func(gang.Workload) bool { return true },
-		indexMultiWorkload: gang.Workload.HasRoles,
-	} {
-		for _, o := range []client.Object{&batchv1.Job{}, &appsv1.StatefulSet{}} {
-			if err := indexer.IndexField(ctx, o, name, gangNameIf(isIndexed)); err != nil {
-				return fmt.Errorf("indexing %T by %s: %w", o, name, err)
-			}
-		}
+	return map[string]client.IndexerFunc{
+		indexGang:          gangNameIf(func(gang.Workload) bool { return true }),
+		indexMultiWorkload: gangNameIf(gang.Workload.HasRoles),
 	}
-	return nil
 }
 
 // podOwnerKeys returns the keys of a pod in [indexPodOwner].
@@ -101,11 +106,10 @@ func (r *Reconciler) listMatchingWorkloads(
 	return out, nil
 }
 
-// listPods lists the pods of a workload in the cache. The caller must not change them.
+// listPods lists the pods of a workload in the cache. They have the fields of [trimPod].
 func (r *Reconciler) listPods(ctx context.Context, namespace string, owner types.UID) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := r.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{indexPodOwner: string(owner)},
-		client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingFields{indexPodOwner: string(owner)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of a gang: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // cachedLabels are the labels of pods that are read from the cache.
-var cachedLabels = []string{
+var cachedLabels = [...]string{
 	gang.LabelGang, gang.LabelRole, gang.LabelAttempt, batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel,
 }
 
@@ -25,20 +25,14 @@ var jobTrackingFinalizers = []string{batchv1.JobTrackingFinalizer}
 // runningState is the state of all running containers in the cache. Only its presence is read.
 var runningState = &corev1.ContainerStateRunning{}
 
-// TrimPod is a transform function of the cache. It returns a pod with the fields that the reconciler
-// reads: rank, attempt, phase, why the pod is not ready, and how its containers exited. It does not
-// change its argument. With 100,000 pods in the cache, each unused field would cost as much memory as
-// all gangs. Most pods are ready and no container has exited, so such a pod has neither container statuses nor
-// other conditions. Texts that many pods have in common share their memory. Objects of other types are
-// returned unchanged.
-func TrimPod(o any) (any, error) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil // a tombstone
-	}
+// trimPod returns a pod with the fields that the reconciler reads: rank, attempt, phase, why the pod is not
+// ready, and how its containers exited. It does not change its argument, but the result shares its memory.
+// With 100,000 pods in the cache, each unused field would cost as much memory as all gangs. Most pods are
+// ready and no container has exited, so such a pod has neither container statuses nor other conditions.
+func trimPod(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{
 		ObjectMeta: trimMetadata(pod),
-		Spec:       corev1.PodSpec{NodeName: intern(pod.Spec.NodeName), SchedulingGates: pod.Spec.SchedulingGates},
+		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates},
 		Status: corev1.PodStatus{
 			Phase:   intern(pod.Status.Phase),
 			Reason:  pod.Status.Reason,
@@ -56,11 +50,13 @@ func TrimPod(o any) (any, error) {
 	}
 	for _, c := range pod.Status.Conditions {
 		if isRead(c) {
-			c.Type, c.Status, c.LastProbeTime = intern(c.Type), intern(c.Status), metav1.Time{}
-			out.Status.Conditions = append(out.Status.Conditions, c)
+			out.Status.Conditions = append(out.Status.Conditions, corev1.PodCondition{
+				Type: intern(c.Type), Status: intern(c.Status), LastTransitionTime: c.LastTransitionTime,
+				Reason: c.Reason, Message: c.Message,
+			})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // runsWithoutExit reports whether a pod is ready and none of its containers has exited, except for init
@@ -86,7 +82,7 @@ var isController = ptr.To(true)
 
 func trimMetadata(pod *corev1.Pod) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
-		Namespace:                  intern(pod.Namespace),
+		Namespace:                  pod.Namespace,
 		Name:                       pod.Name,
 		UID:                        pod.UID,
 		ResourceVersion:            pod.ResourceVersion,
@@ -96,8 +92,8 @@ func trimMetadata(pod *corev1.Pod) metav1.ObjectMeta {
 		Labels:                     map[string]string{},
 	}
 	for _, key := range cachedLabels {
-		if value, ok := pod.Labels[key]; ok {
-			out.Labels[key] = intern(value)
+		if value := pod.Labels[key]; value != "" {
+			out.Labels[key] = value
 		}
 	}
 	if isTracked(pod) {
@@ -105,11 +101,7 @@ func trimMetadata(pod *corev1.Pod) metav1.ObjectMeta {
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		out.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: intern(owner.APIVersion),
-			Kind:       intern(owner.Kind),
-			Name:       intern(owner.Name),
-			UID:        intern(owner.UID),
-			Controller: isController,
+			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: isController,
 		}}
 	}
 	return out

@@ -3,15 +3,12 @@ package controller
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -96,13 +93,9 @@ func TestTrimPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := TrimPod(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := o.(*corev1.Pod)
+	got := trimPod(pod)
 	if after, err := json.Marshal(pod); err != nil || string(after) != string(before) {
-		t.Error("TrimPod changed its argument")
+		t.Error("trimPod changed its argument")
 	}
 	if want := failure.First(
 		[]corev1.Pod{*pod},
@@ -113,12 +106,8 @@ func TestTrimPod(t *testing.T) {
 	}
 	running := newLargePod(4)
 	running.Status.Conditions, running.Status.ContainerStatuses[0].Ready = nil, false
-	trimmed, err := TrimPod(running)
-	if err != nil {
-		t.Fatal(err)
-	}
 	wantState, wantReason := lifecycle.DescribeRank(running, nil)
-	gotState, gotReason := lifecycle.DescribeRank(trimmed.(*corev1.Pod), nil)
+	gotState, gotReason := lifecycle.DescribeRank(trimPod(running), nil)
 	if gotState != wantState || gotReason != wantReason || wantReason != "container trainer is running but not ready" {
 		t.Errorf("the trimmed pod is %s: %s, want %s: %s", gotState, gotReason, wantState, wantReason)
 	}
@@ -129,7 +118,7 @@ func TestTrimPod(t *testing.T) {
 	if got.Spec.Containers != nil || got.ManagedFields != nil || got.Status.PodIP != "" {
 		t.Error("unused fields remain")
 	}
-	if tombstone, err := TrimPod("deleted"); err != nil || tombstone != "deleted" {
+	if tombstone, err := CompactPod("deleted"); err != nil || tombstone != "deleted" {
 		t.Errorf("object of another type became %v, %v", tombstone, err)
 	}
 }
@@ -163,11 +152,7 @@ func TestTrimReadyPod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := newLargePod(3)
 			tt.change(pod)
-			trimmed, err := TrimPod(pod)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := trimmed.(*corev1.Pod)
+			got := trimPod(pod)
 			if hasStatuses := len(got.Status.ContainerStatuses) > 0; hasStatuses != tt.keepStatuses {
 				t.Errorf("the trimmed pod has container statuses: %t, want %t", hasStatuses, tt.keepStatuses)
 			}
@@ -177,59 +162,4 @@ func TestTrimReadyPod(t *testing.T) {
 			}
 		})
 	}
-}
-
-// BenchmarkPodMemory reports the memory of a pod in the cache, including its entries in the indexes. Each pod
-// is decoded from its own text, as pods of a watch are.
-func BenchmarkPodMemory(b *testing.B) {
-	measure := func(name string, transform toolscache.TransformFunc) {
-		b.Run(name, func(b *testing.B) {
-			const pods = 20_000
-			for b.Loop() {
-				var before, after runtime.MemStats
-				indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
-					toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
-					indexPodOwner: func(o any) ([]string, error) {
-						owner := podOwnerKeys(o.(*corev1.Pod))[0]
-						return []string{"team/" + owner, "__all_namespaces/" + owner}, nil // as controller-runtime does
-					},
-				})
-				runtime.GC()
-				runtime.ReadMemStats(&before)
-				for i := range pods {
-					if err := indexer.Add(decodePod(b, i, transform)); err != nil {
-						b.Fatal(err)
-					}
-				}
-				runtime.GC()
-				runtime.ReadMemStats(&after)
-				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/pods, "B/pod")
-				runtime.KeepAlive(indexer)
-			}
-		})
-	}
-	measure("complete", func(o any) (any, error) { return o, nil })
-	measure("trimmed", TrimPod)
-}
-
-// decodePod returns the cached form of a pod in a gang of 100 ranks.
-func decodePod(b *testing.B, i int, transform toolscache.TransformFunc) any {
-	b.Helper()
-	pod := newLargePod(i)
-	pod.UID = types.UID(fmt.Sprintf("12345678-1234-1234-1234-%012d", i))
-	pod.OwnerReferences[0].UID = types.UID(fmt.Sprintf("87654321-1234-1234-1234-%012d", i/100))
-	pod.Labels[batchv1.JobCompletionIndexAnnotation] = fmt.Sprint(i % 100)
-	text, err := pod.Marshal()
-	if err != nil {
-		b.Fatal(err)
-	}
-	decoded := &corev1.Pod{}
-	if err := decoded.Unmarshal(text); err != nil {
-		b.Fatal(err)
-	}
-	cached, err := transform(decoded)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return cached
 }
