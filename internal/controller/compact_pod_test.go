@@ -249,7 +249,9 @@ type cacheClient struct {
 	client.Client
 }
 
-func (c cacheClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+func (c cacheClient) Get(
+	ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption,
+) error {
 	return c.Reader.Get(ctx, key, o, options...)
 }
 
