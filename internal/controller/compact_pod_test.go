@@ -165,12 +165,8 @@ func TestCompactPodEvents(t *testing.T) {
 	expect := func(event string) {
 		t.Helper()
 		want := event + fmt.Sprint([]Request{{Namespace: "team", Kind: gang.Job, Name: "train"}})
-		select {
-		case got := <-requests:
-			if got != want {
-				t.Errorf("the event is %s, want %s", got, want)
-			}
-		case <-t.Context().Done():
+		if got := <-requests; got != want {
+			t.Errorf("the event is %s, want %s", got, want)
 		}
 	}
 	pod := newPodInState(0)
