@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -150,14 +149,6 @@ func addProbes(mgr manager.Manager, readiness map[string]healthz.Checker) error 
 		if err := mgr.AddReadyzCheck(name, check); err != nil {
 			return fmt.Errorf("adding the readiness probe %s: %w", name, err)
 		}
-	}
-	return nil
-}
-
-// startManager runs mgr until ctx is done.
-func startManager(ctx context.Context, mgr manager.Manager) error {
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
 }

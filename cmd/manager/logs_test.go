@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -87,9 +88,8 @@ func TestLogSchema(t *testing.T) {
 	}
 }
 
-// readableDocuments are the only responses of the broken API server. Without the documents of discovery, the
-// controller exits. Without the empty lists, its cache never starts, and then controller-runtime does not stop.
-var readableDocuments = map[string]string{
+// discoveryDocuments are responses of the broken API server without which the controller exits.
+var discoveryDocuments = map[string]string{
 	"/version": `{"major":"1","minor":"37","gitVersion":"v1.37.0"}`,
 	"/api":     `{"kind":"APIVersions","versions":["v1"]}`,
 	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[
@@ -102,6 +102,10 @@ var readableDocuments = map[string]string{
 		{"name":"statefulsets","kind":"StatefulSet","namespaced":true}]}`,
 	"/apis/batch/v1": `{"kind":"APIResourceList","groupVersion":"batch/v1","resources":[
 		{"name":"jobs","kind":"Job","namespaced":true}]}`,
+}
+
+// emptyLists are responses of the broken API server without which the cache of the controller is never filled.
+var emptyLists = map[string]string{
 	"/api/v1/pods":               formatEmptyList("v1", "PodList"),
 	"/api/v1/services":           formatEmptyList("v1", "ServiceList"),
 	"/apis/batch/v1/jobs":        formatEmptyList("batch/v1", "JobList"),
@@ -116,8 +120,19 @@ func formatEmptyList(apiVersion, kind string) string {
 // of a kubeconfig.
 func startBrokenAPIServer(t *testing.T) string {
 	t.Helper()
+	return startAPIServer(t, discoveryDocuments, emptyLists)
+}
+
+// startAPIServer starts an API server that serves only some documents by path, and returns the path of a
+// kubeconfig.
+func startAPIServer(t *testing.T, readable ...map[string]string) string {
+	t.Helper()
+	documents := map[string]string{}
+	for _, some := range readable {
+		maps.Copy(documents, some)
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if document, ok := readableDocuments[r.URL.Path]; ok && r.URL.Query().Get("watch") == "" {
+		if document, ok := documents[r.URL.Path]; ok && r.URL.Query().Get("watch") == "" {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, document)
 			return
@@ -150,12 +165,14 @@ func startManagerProcess(t *testing.T, kubeconfig string, args []string) *manage
 		t.Fatal(err)
 	}
 	p := &managerProcess{stderr: &logBuffer{}, exited: make(chan struct{}), webhookPort: findFreePort(t)}
+	var defaults []string
 	if args[0] == "webhook" {
-		args = append(args, "--port="+strconv.Itoa(p.webhookPort))
+		defaults = append(defaults, "--port="+strconv.Itoa(p.webhookPort))
 	}
 	if args[0] != "detach" && args[0] != "scheduler" {
-		args = append(args, "--namespace=rollcall-system", "--metrics-bind-address=0", "--health-probe-bind-address=0")
+		defaults = append(defaults, "--namespace=rollcall-system", "--metrics-bind-address=0", "--health-probe-bind-address=0")
 	}
+	args = slices.Concat(args[:1], defaults, args[1:])
 	p.cmd = exec.CommandContext(t.Context(), executable, args...)
 	p.cmd.Env = append(os.Environ(), runMainEnv+"=true", "KUBECONFIG="+kubeconfig)
 	p.cmd.Stderr = p.stderr
