@@ -15,9 +15,12 @@ type container struct {
 	envIndex map[string]int // index of the last entry of each name, which is the entry that takes effect
 }
 
+// expectedInsertions is the number of variables that a usual plan inserts, for which memory is reserved.
+const expectedInsertions = 32
+
 func (c *container) rebuildEnvIndex() {
 	if c.envIndex == nil {
-		c.envIndex = make(map[string]int, len(c.Env))
+		c.envIndex = make(map[string]int, len(c.Env)+expectedInsertions)
 	}
 	clear(c.envIndex)
 	for i := range c.Env {

@@ -25,7 +25,12 @@ import (
 //
 // Diff compares the Go values and encodes only the differences.
 func Diff(original []byte, before, after runtime.Object) []jsonpatch.Operation {
-	d := differ{original: original, values: map[string]originalValue{}}
+	d := differ{
+		original: original,
+		values:   map[string]originalValue{},
+		path:     make([]step, 0, maxUsualDepth),
+		ops:      make([]jsonpatch.Operation, 0, usualOperations),
+	}
 	d.diffStructs(reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
 	return d.ops
 }
@@ -44,6 +49,12 @@ func EncodePatch(ops []jsonpatch.Operation) ([]byte, error) {
 	}
 	return text, nil
 }
+
+// Sizes of the patch of a usual injection, for which memory is reserved.
+const (
+	maxUsualDepth   = 8
+	usualOperations = 48
+)
 
 type differ struct {
 	original []byte

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -138,12 +139,16 @@ type Service struct {
 	Selector map[string]string
 }
 
+// expectedClaims is the number of variables, labels, volumes and resources of a usual plan, for which memory is
+// reserved.
+const expectedClaims = 32
+
 // Merge combines plans. It returns an error if two plans set the same variable, label, volume or
 // resource, which is a bug in an injector.
 func Merge(plans ...Plan) (Plan, error) {
 	var merged Plan
 	type claimed struct{ kind, name string }
-	claimedBy := make(map[claimed]string, 64)
+	claimedBy := make(map[claimed]string, expectedClaims)
 	claim := func(kind, name, injector string) error {
 		key := claimed{kind, name}
 		if other, ok := claimedBy[key]; ok {
@@ -152,6 +157,11 @@ func Merge(plans ...Plan) (Plan, error) {
 		claimedBy[key] = injector
 		return nil
 	}
+	envCount := 0
+	for i := range plans {
+		envCount += len(plans[i].Env)
+	}
+	merged.Env = slices.Grow(merged.Env, envCount)
 	for _, p := range plans {
 		if err := p.registerClaims(claim); err != nil {
 			return Plan{}, err
@@ -181,7 +191,9 @@ func (p Plan) registerClaims(claim func(kind, name, injector string) error) erro
 	var errs []error
 	claimAll := func(kind string, names ...string) {
 		for _, name := range names {
-			errs = append(errs, claim(kind, name, p.Injector))
+			if err := claim(kind, name, p.Injector); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	for _, e := range p.Env {
