@@ -99,6 +99,10 @@ bench-profile: ## Print CPU time, bytes and writes of small loads, with and with
 bench-peers: ## Compare gangs with JobSet by turns, and write the table in docs/benchmarks.md (20 minutes)
 	cd test && ROLLCALL_BENCH_PEERS=true go test -count=1 -timeout 60m -v -run 'TestPeers$$' ./bench/...
 
+.PHONY: bench-admission
+bench-admission: ## Measure the start of the webhook and the latency of admission (10 minutes)
+	cd test && ROLLCALL_BENCH_ADMISSION=true go test -count=1 -timeout 30m -v -run 'TestAdmission$$' ./bench/...
+
 .PHONY: bench-thousand
 bench-thousand: ## Measure the manager with 1,000 gangs of 100 simulated pods (1 hour, 15 GiB of memory)
 	cd test && ROLLCALL_BENCH_THOUSAND=true go test -count=1 -timeout 120m -v -run TestThousandGangs ./bench/...

@@ -58,17 +58,24 @@ type auditEvent struct {
 // with apiServerFlags.
 func newAuditLog(t *testing.T, namespaces []string) *auditLog {
 	t.Helper()
+	return newAuditLogWithRule(t, map[string]any{
+		"level":      "Metadata",
+		"verbs":      []string{"create", "update", "patch", "delete", "deletecollection"},
+		"namespaces": namespaces,
+	})
+}
+
+// newAuditLogWithRule prepares a log of the requests that one rule of a policy selects. The caller must
+// start the cluster with apiServerFlags.
+func newAuditLogWithRule(t *testing.T, rule map[string]any) *auditLog {
+	t.Helper()
 	dir := t.TempDir()
 	a := &auditLog{policyPath: filepath.Join(dir, "policy.yaml"), logPath: filepath.Join(dir, "audit.log")}
 	text, err := yaml.Marshal(map[string]any{
 		"apiVersion": "audit.k8s.io/v1",
 		"kind":       "Policy",
 		"omitStages": []string{"RequestReceived", "ResponseStarted"},
-		"rules": []map[string]any{{
-			"level":      "Metadata",
-			"verbs":      []string{"create", "update", "patch", "delete", "deletecollection"},
-			"namespaces": namespaces,
-		}},
+		"rules":      []map[string]any{rule},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -114,21 +121,31 @@ func (a *auditLog) waitUntilQuiet(t *testing.T, d time.Duration) {
 // countWrites reads the new events and returns the number of writes of each kind to a namespace.
 func (a *auditLog) countWrites(t *testing.T, namespace string) map[writeKind]int {
 	t.Helper()
-	text, err := io.ReadAll(a.file)
-	if err != nil {
-		t.Fatalf("reading the audit log: %v", err)
-	}
 	counts := map[writeKind]int{}
-	for line := range bytes.Lines(text) {
-		var e auditEvent
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatalf("reading the audit log: %v: %s", err, line)
-		}
+	for _, e := range a.readEvents(t) {
 		if e.ObjectRef.Namespace == namespace {
 			counts[e.toWriteKind()]++
 		}
 	}
 	return counts
+}
+
+// readEvents returns the new events.
+func (a *auditLog) readEvents(t *testing.T) []auditEvent {
+	t.Helper()
+	text, err := io.ReadAll(a.file)
+	if err != nil {
+		t.Fatalf("reading the audit log: %v", err)
+	}
+	var events []auditEvent
+	for line := range bytes.Lines(text) {
+		var e auditEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("reading the audit log: %v: %s", err, line)
+		}
+		events = append(events, e)
+	}
+	return events
 }
 
 func (e auditEvent) toWriteKind() writeKind {

@@ -108,24 +108,33 @@ func measureManagerUsage(t *testing.T, m *installation.Manager, h managerUsage) 
 	before := readCPUSeconds(t)["manager"]
 	time.Sleep(idlePeriod)
 	h.IdleCPURate = (readCPUSeconds(t)["manager"] - before) / idlePeriod.Seconds()
-	var text bytes.Buffer
-	if err := m.Controller.WriteMetrics(t.Context(), &text); err != nil {
-		t.Fatal(err)
-	}
-	const mib = 1 << 20
-	for line := range strings.Lines(text.String()) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		n, err := strconv.ParseFloat(value, 64)
-		switch {
-		case err != nil:
-		case name == "process_resident_memory_bytes":
-			h.ResidentMiB = n / mib
-		case name == "go_memstats_next_gc_bytes":
-			h.LiveHeapMiB = n / 2 / mib // the next collection is due at twice the size of the live heap (GOGC=100)
-		}
-	}
+	h.ResidentMiB, h.LiveHeapMiB = readMemory(readMetrics(t, m.Controller))
 	if h.ResidentMiB == 0 || h.LiveHeapMiB == 0 {
 		t.Fatal("the manager does not export its memory metrics")
 	}
 	return h
+}
+
+// readMemory returns the resident memory and the live heap in MiB.
+func readMemory(metrics map[string]float64) (resident, liveHeap float64) {
+	const mib = 1 << 20
+	// The next collection is due at twice the size of the live heap (GOGC=100).
+	return metrics["process_resident_memory_bytes"] / mib, metrics["go_memstats_next_gc_bytes"] / 2 / mib
+}
+
+// readMetrics returns the metrics of a process that have no labels.
+func readMetrics(t *testing.T, p *installation.Process) map[string]float64 {
+	t.Helper()
+	var text bytes.Buffer
+	if err := p.WriteMetrics(t.Context(), &text); err != nil {
+		t.Fatal(err)
+	}
+	metrics := map[string]float64{}
+	for line := range strings.Lines(text.String()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			metrics[name] = n
+		}
+	}
+	return metrics
 }
