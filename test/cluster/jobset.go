@@ -9,6 +9,7 @@ var jobSetOperator = operator{
 	component: component{
 		name: "jobset", module: "sigs.k8s.io/jobset", mainPackage: "sigs.k8s.io/jobset",
 	},
+	manifests: operatorManifests,
 	config: `apiVersion: config.jobset.x-k8s.io/v1alpha1
 kind: Configuration
 webhook: {host: 127.0.0.1, port: %d, certDir: %s}

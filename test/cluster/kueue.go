@@ -9,6 +9,7 @@ var kueueOperator = operator{
 	component: component{
 		name: "kueue", module: "sigs.k8s.io/kueue", mainPackage: ".",
 	},
+	manifests: operatorManifests,
 	config: `apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 namespace: kueue-system

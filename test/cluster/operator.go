@@ -22,15 +22,24 @@ import (
 )
 
 // operator is a controller with CustomResourceDefinitions and webhooks that runs as a process of this
-// machine. Its module contains both as config/components/crd/bases and webhook/manifests.yaml.
+// machine.
 type operator struct {
 	component
+	// manifests are patterns of the files of its module that define the CustomResourceDefinitions and the
+	// webhooks.
+	manifests []string
 	// config is the configuration, with verbs for the port and the certificate directory of the webhook,
 	// and the port of the probes.
 	config string
+	// certDir is the directory of the webhook's certificate below the directory for temporary files. It is
+	// empty if the configuration names the directory.
+	certDir string
 	// editWebhook may change a webhook of the manifests, and reports whether the program serves it.
 	editWebhook func(webhook map[string]any, path string) bool
 }
+
+// operatorManifests are the manifests of an operator in the layout of Kueue and JobSet.
+var operatorManifests = []string{"config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"}
 
 // operatorResources are the resources of the objects that are installed from the manifests of an operator.
 var operatorResources = map[string]schema.GroupVersionResource{
@@ -62,17 +71,34 @@ func (c *Cluster) startOperator(ctx context.Context, o operator) error {
 	if err != nil {
 		return err
 	}
-	manifests := filepath.Join(module, "config", "components")
+	manifests, err := o.findManifests(module)
+	if err != nil {
+		return err
+	}
 	return c.progress.runStep(o.name, func() error { return c.installAndRunOperator(ctx, o, path, manifests) })
 }
 
-func (c *Cluster) installAndRunOperator(ctx context.Context, o operator, path, manifests string) error {
+// findManifests returns the files of the module that match the patterns, in their order.
+func (o operator) findManifests(module string) ([]string, error) {
+	var files []string
+	for _, pattern := range o.manifests {
+		matching, err := filepath.Glob(filepath.Join(module, filepath.FromSlash(pattern)))
+		if err != nil || len(matching) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("finding the manifests of %s: no file matches %s", o.name, pattern))
+		}
+		files = append(files, matching...)
+	}
+	return files, nil
+}
+
+func (c *Cluster) installAndRunOperator(ctx context.Context, o operator, path string, manifests []string) error {
 	ports, err := FindFreePorts(loopback, 2)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(c.dir, o.name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	tempDir := filepath.Join(c.dir, o.name)
+	dir := filepath.Join(tempDir, o.certDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("creating the directory of %s: %w", o.name, err)
 	}
 	ca, err := newAuthority(dir, "ca")
@@ -86,7 +112,7 @@ func (c *Cluster) installAndRunOperator(ctx context.Context, o operator, path, m
 	if err != nil {
 		return fmt.Errorf("reading the certificate of the CA of %s: %w", o.name, err)
 	}
-	file := filepath.Join(dir, "config.yaml")
+	file := filepath.Join(tempDir, "config.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, o.config, ports[0], dir, ports[1]), 0o600); err != nil {
 		return fmt.Errorf("writing the configuration of %s: %w", o.name, err)
 	}
@@ -98,9 +124,10 @@ func (c *Cluster) installAndRunOperator(ctx context.Context, o operator, path, m
 		return err
 	}
 	if err := c.startProgram(program{
-		name: o.name,
-		path: path,
-		args: []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()},
+		name:    o.name,
+		path:    path,
+		args:    []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()},
+		tempDir: tempDir,
 	}); err != nil {
 		return err
 	}
@@ -111,16 +138,14 @@ func (c *Cluster) installAndRunOperator(ctx context.Context, o operator, path, m
 }
 
 // installOperator creates the CustomResourceDefinitions, and the webhooks that the program serves.
-func (c *Cluster) installOperator(ctx context.Context, o operator, manifests, server string, bundle []byte) error {
+func (c *Cluster) installOperator(
+	ctx context.Context, o operator, manifests []string, server string, bundle []byte,
+) error {
 	client, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	files, err := filepath.Glob(filepath.Join(manifests, "crd", "bases", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return errors.Join(err, fmt.Errorf("there are no CustomResourceDefinitions in %s", manifests))
-	}
-	for _, file := range append(files, filepath.Join(manifests, "webhook", "manifests.yaml")) {
+	for _, file := range manifests {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("reading the manifests of %s: %w", o.name, err)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,8 @@ type program struct {
 	name string
 	path string
 	args []string
+	// tempDir is the directory for temporary files, or empty for that of this process.
+	tempDir string
 }
 
 // startProgram starts a program in the directory of the cluster, with its output in the log
@@ -117,7 +120,7 @@ func (c *Cluster) startProgram(p program) error {
 		Env: []string{
 			"HOME=" + c.dir,
 			"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin",
-			"TMPDIR=" + os.TempDir(),
+			"TMPDIR=" + cmp.Or(p.tempDir, os.TempDir()),
 		},
 		// A separate session: an interrupt of the terminal must reach only this process, which then
 		// stops all components in order.
