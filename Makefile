@@ -95,9 +95,10 @@ bench-cluster: ## Compare gangs with plain Jobs on simulated nodes
 bench-profile: ## Print CPU time, bytes and writes of small loads, with and without Rollcall (10 minutes)
 	cd test && ROLLCALL_BENCH_PROFILE=true go test -count=1 -timeout 30m -v -run TestProfile ./bench/...
 
+ROUNDS ?= 5
 .PHONY: bench-peers
-bench-peers: ## Compare gangs with JobSet by turns, and write the table in docs/benchmarks.md (20 minutes)
-	cd test && ROLLCALL_BENCH_PEERS=true go test -count=1 -timeout 60m -v -run 'TestPeers$$' ./bench/...
+bench-peers: ## Compare gangs with those of other operators, and write the table in docs/benchmarks.md (25 minutes)
+	cd test && ROLLCALL_BENCH_PEERS=true ROLLCALL_BENCH_ROUNDS=$(ROUNDS) go test -count=1 -timeout 60m -v -run 'TestPeers$$' ./bench/...
 
 .PHONY: bench-admission
 bench-admission: ## Measure the start of the webhook and the latency of admission (10 minutes)

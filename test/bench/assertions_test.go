@@ -21,17 +21,39 @@ var expectedWritesPerGang = map[writeKind]int{
 	{Writer: writerRollcall, Verb: "patch", Resource: "jobs/status"}: 1,
 }
 
-// expectedEnv lists the variables that every PyTorch program reads. They represent the injected
-// environment.
-var expectedEnv = []string{"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"}
+// rankEnv are the variables that each rank of a gang reads. They represent the injected environment.
+type rankEnv struct {
+	names []string
+	// size is the variable with the number of ranks, which is one of names.
+	size string
+}
 
-// checkPodEnv checks that each rank has the injected variables, and that plain pods do not have
-// them.
+// The variables of PyTorch programs that Rollcall injects, and those of torchrun that Trainer injects.
+var (
+	pytorchEnv  = rankEnv{[]string{"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"}, "WORLD_SIZE"}
+	torchrunEnv = rankEnv{[]string{"PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK"}, "PET_NNODES"}
+)
+
+// expectedEnv returns the variables of the ranks of a variant. It is empty for plain Jobs and for gangs
+// whose operator injects no variables.
+func expectedEnv(v variant) rankEnv {
+	switch v {
+	case variantPlain, variantJobSet, variantMPI:
+		return rankEnv{}
+	case variantTrainer:
+		return torchrunEnv
+	default:
+		return pytorchEnv
+	}
+}
+
+// checkPodEnv checks that each rank has the variables of its variant and no others, and that the ranks of
+// all gangs have a subdomain.
 func checkPodEnv(l load, v variant, pods []corev1.Pod) error {
 	if len(pods) != l.Gangs*l.Ranks {
 		return fmt.Errorf("%d pods, want %d", len(pods), l.Gangs*l.Ranks)
 	}
-	isInjected := v != variantPlain && v != variantJobSet
+	known, want := slices.Concat(pytorchEnv.names, torchrunEnv.names), expectedEnv(v)
 	var errs []error
 	for _, p := range pods {
 		env := map[string]string{}
@@ -39,15 +61,15 @@ func checkPodEnv(l load, v variant, pods []corev1.Pod) error {
 			env[e.Name] = e.Value
 		}
 		got := slices.DeleteFunc(slices.Sorted(maps.Keys(env)), func(name string) bool {
-			return !slices.Contains(expectedEnv, name)
+			return !slices.Contains(known, name)
 		})
 		switch {
-		case !isInjected && len(got) > 0:
-			errs = append(errs, fmt.Errorf("pod %s of a plain Job has %q", p.Name, got))
-		case isInjected && !slices.Equal(got, expectedEnv):
-			errs = append(errs, fmt.Errorf("pod %s has %q, want %q", p.Name, got, expectedEnv))
-		case isInjected && (env["WORLD_SIZE"] != fmt.Sprint(l.Ranks) || p.Spec.Subdomain == ""):
-			errs = append(errs, fmt.Errorf("pod %s: WORLD_SIZE %q, subdomain %q", p.Name, env["WORLD_SIZE"], p.Spec.Subdomain))
+		case !slices.Equal(got, want.names):
+			errs = append(errs, fmt.Errorf("pod %s has %q, want %q", p.Name, got, want.names))
+		case want.size != "" && env[want.size] != fmt.Sprint(l.Ranks):
+			errs = append(errs, fmt.Errorf("pod %s: %s is %q, want %d", p.Name, want.size, env[want.size], l.Ranks))
+		case v != variantPlain && p.Spec.Subdomain == "":
+			errs = append(errs, fmt.Errorf("pod %s has no subdomain", p.Name))
 		}
 	}
 	return errors.Join(errs...)

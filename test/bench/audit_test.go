@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +16,8 @@ import (
 	"rollcall.training/test/installation"
 )
 
-// The names of the operators in the report. writerJobSet is also the prefix of its user agent.
-const (
-	writerRollcall = "rollcall"
-	writerJobSet   = "jobset"
-)
+// writerRollcall is the name of Rollcall in the report.
+const writerRollcall = "rollcall"
 
 // writeKind identifies a kind of write.
 type writeKind struct {
@@ -161,10 +159,11 @@ func (e auditEvent) toWriteKind() writeKind {
 	return w
 }
 
-// writer returns the program that wrote. JobSet has the user of the test.
+// writer returns the program that wrote. The other operators have the user of the test.
 func (e auditEvent) writer() string {
-	if strings.HasPrefix(e.UserAgent, writerJobSet+"/") {
-		return writerJobSet
+	program, _, _ := strings.Cut(e.UserAgent, "/")
+	if slices.ContainsFunc(otherOperators, func(o operator) bool { return o.program == program }) {
+		return program
 	}
 	return shortenUserName(e.User.Username)
 }

@@ -69,8 +69,8 @@ func TestProfile(t *testing.T) {
 	reportResults(t, runRounds(t, profileLoads, variants))
 }
 
-// runRounds measures each load in each variant by turns, on a cluster with Rollcall, and with JobSet if a
-// variant needs it.
+// runRounds measures each load in each variant by turns, on a cluster with Rollcall and the operators of the
+// variants.
 func runRounds(t *testing.T, loads []load, variants []variant) []loadSummary {
 	t.Helper()
 	rounds := readRounds(t)
@@ -92,11 +92,7 @@ func runRounds(t *testing.T, loads []load, variants []variant) []loadSummary {
 		KwokNodes:      nodeCount,
 		APIServerFlags: audit.apiServerFlags(),
 	})
-	if slices.Contains(variants, variantJobSet) {
-		if err := c.StartJobSet(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	startOperators(t, c, variants)
 	installation.New(t, c, "--log-level=info") // the default level: debug would cost time
 	g := newBenchCluster(t, c, audit)
 

@@ -52,8 +52,10 @@
 //
 //	make bench-peers
 //
-// adds JobSets, and writes the table of docs/benchmarks.md. JobSet runs as a process next to Rollcall, from
-// the module that test/cluster/components requires. Trainer creates JobSets, so it adds to their cost.
+// adds the gangs of JobSet, Kubeflow Trainer and mpi-operator, and writes the table of docs/benchmarks.md.
+// The operators run as processes next to Rollcall, from the modules in test/cluster/components. All of them
+// run during all measurements and watch all pods, so they delay each other a little. The CPU time in the
+// table excludes the operators that a variant does not need.
 //
 //	make bench-admission
 //

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +56,12 @@ const (
 	// variantJobSet creates a JobSet with one such Job. JobSet creates its own headless Service and
 	// injects no variables.
 	variantJobSet variant = "jobset"
+	// variantTrainer creates a TrainJob. Kubeflow Trainer injects the variables of torchrun, and creates a
+	// JobSet.
+	variantTrainer variant = "trainer"
+	// variantMPI creates an MPIJob. mpi-operator creates its workers as pods, with a Service, a Secret with
+	// ssh keys and a ConfigMap with the hostfile. A Job creates a launcher, which does not count as a rank.
+	variantMPI variant = "mpi"
 )
 
 // load is a number of gangs of one size.
@@ -95,7 +102,7 @@ type runResult struct {
 // benchCluster is the cluster of all runs.
 type benchCluster struct {
 	client kubernetes.Interface
-	// dynamic creates JobSets.
+	// dynamic creates gangs of other operators.
 	dynamic dynamic.Interface
 	audit   *auditLog
 	engine  *injectors.Engine
@@ -140,8 +147,9 @@ func (g *benchCluster) measureLoad(t *testing.T, l load, v variant, namespace st
 	r.EventsPerPod = float64(events.count) / float64(l.Gangs*l.Ranks)
 	list, err := g.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	must(err)
-	must(r.measurePods(list.Items))
-	must(checkPodEnv(l, v, list.Items))
+	ranks := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return isLauncher(&p) })
+	must(r.measurePods(ranks))
+	must(checkPodEnv(l, v, ranks))
 	must(g.deleteGangs(ctx, namespace))
 	return r
 }
@@ -162,13 +170,13 @@ func (r *runResult) measurePods(pods []corev1.Pod) error {
 // createJobs creates the Jobs sequentially, as kubectl does.
 func (g *benchCluster) createJobs(ctx context.Context, l load, v variant, namespace string) error {
 	for i := range l.Gangs {
-		if v == variantJobSet {
-			if err := g.createJobSet(ctx, newJob(fmt.Sprintf("train-%03d", i), namespace, int32(l.Ranks))); err != nil {
+		j := newJob(fmt.Sprintf("train-%03d", i), namespace, int32(l.Ranks))
+		if kind, ok := gangKinds[v]; ok {
+			if err := g.createGang(ctx, kind, j); err != nil {
 				return err
 			}
 			continue
 		}
-		j := newJob(fmt.Sprintf("train-%03d", i), namespace, int32(l.Ranks))
 		var service *corev1.Service
 		if v != variantPlain {
 			j.Labels = map[string]string{gang.LabelFramework: "pytorch"}
@@ -243,7 +251,7 @@ func (g *benchCluster) watchPods(ctx context.Context, namespace string) (watch.I
 // watchedEvents are the number of events of a watch and the size of their objects.
 type watchedEvents struct{ count, bytes int }
 
-// waitForReadyPods reads a watch until the wanted number of pods is ready.
+// waitForReadyPods reads a watch until the wanted number of ranks is ready.
 func waitForReadyPods(ctx context.Context, pods watch.Interface, want int) (events watchedEvents, err error) {
 	ready := map[string]bool{}
 	for len(ready) < want {
@@ -255,7 +263,7 @@ func waitForReadyPods(ctx context.Context, pods watch.Interface, want int) (even
 				return events, fmt.Errorf("the watch of pods ended: %v", e.Object)
 			}
 			p, ok := e.Object.(*corev1.Pod)
-			if !ok {
+			if !ok || isLauncher(p) {
 				continue
 			}
 			events.count++
@@ -297,7 +305,7 @@ func (g *benchCluster) waitForRunningGangs(ctx context.Context, namespace string
 // deleteGangs deletes the gangs and waits until all their objects are deleted.
 func (g *benchCluster) deleteGangs(ctx context.Context, namespace string) error {
 	background := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
-	if err := g.deleteJobSets(ctx, namespace, background); err != nil {
+	if err := g.deleteOtherGangs(ctx, namespace, background); err != nil {
 		return err
 	}
 	if err := g.client.BatchV1().Jobs(namespace).DeleteCollection(ctx, background, metav1.ListOptions{}); err != nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 
 // peerVariants are the variants of TestPeers. The ratios compare with variantManual, a gang without an
 // operator.
-var peerVariants = []variant{variantPlain, variantManual, variantJobSet, variantLabeled}
+var peerVariants = []variant{
+	variantPlain, variantManual, variantJobSet, variantTrainer, variantMPI, variantLabeled,
+}
 
 // peersFile is the page with the table of TestPeers, between peersBegin and peersEnd.
 const (
@@ -24,7 +27,7 @@ const (
 	peersEnd   = "<!-- end of the table -->\n"
 )
 
-// TestPeers measures gangs of Rollcall and of JobSet by turns, and writes the table of peersFile.
+// TestPeers measures gangs of Rollcall and of other operators by turns, and writes the table of peersFile.
 func TestPeers(t *testing.T) {
 	if os.Getenv(peersEnv) != "true" {
 		t.Skipf("%s=true measures gangs of other operators, too", peersEnv)
@@ -83,14 +86,35 @@ var peerNames = map[variant]string{
 	variantPlain:   "Plain Job",
 	variantManual:  "Plain Job, variables and Service by hand",
 	variantJobSet:  "JobSet",
+	variantTrainer: "Kubeflow Trainer",
+	variantMPI:     "mpi-operator",
 	variantLabeled: "Rollcall",
+}
+
+// rollcallProgram is the name of the processes of Rollcall.
+const rollcallProgram = "manager"
+
+// countNeededCPUSeconds returns the CPU time of all programs that the variant needs. The operators of other
+// variants also watch its pods.
+func (f variantSummary) countNeededCPUSeconds() float64 {
+	needed := f.Median
+	needed.CPUSeconds = maps.Clone(needed.CPUSeconds)
+	if f.Variant != variantLabeled {
+		delete(needed.CPUSeconds, rollcallProgram)
+	}
+	for _, o := range otherOperators {
+		if !o.isNeededBy(f.Variant) {
+			delete(needed.CPUSeconds, o.program)
+		}
+	}
+	return needed.totalCPUSeconds()
 }
 
 // formatPeers returns a table with the median and the range of each variant.
 func formatPeers(summaries []loadSummary, machine string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s Medians and ranges of %d rounds by turns.\n\n", machine, len(summaries[0].Variants[0].Rounds))
-	out.WriteString("| Load | Gang | Until all pods are ready | Relative to by hand | CPU of all programs | " +
+	out.WriteString("| Load | Gang | Until all pods are ready | Relative to by hand | CPU | " +
 		"Writes per gang | Bytes per pod |\n" +
 		"|---|---|---|---|---|---|---|\n")
 	for _, s := range summaries {
@@ -102,7 +126,7 @@ func formatPeers(summaries []loadSummary, machine string) string {
 			}
 			fmt.Fprintf(&out, "| %s | %s | %s | %s | %.1f s | %.1f | %.0f |\n", s.load,
 				cmp.Or(peerNames[f.Variant], string(f.Variant)), formatRange(ready, " s"), formatRange(ratio, ""),
-				f.Median.totalCPUSeconds(), f.countWhere(func(w writeKind) bool { return !w.Rejected }), f.Median.PodBytes)
+				f.countNeededCPUSeconds(), f.countWhere(func(w writeKind) bool { return !w.Rejected }), f.Median.PodBytes)
 		}
 	}
 	return out.String()
@@ -114,13 +138,17 @@ func formatRange(values []float64, unit string) string {
 		computeMedian(slices.Clone(values)), unit, slices.Min(values), slices.Max(values))
 }
 
-// TestPeersTable checks that the table is replaced, and that it has a row for each variant.
+// TestPeersTable checks that the table is replaced, and that it has a row for each variant with the CPU time
+// of the programs that the variant needs.
 func TestPeersTable(t *testing.T) {
 	results := loadResult{load: load{Gangs: 2, Ranks: 8}, runs: map[variant][]runResult{}}
 	for i, v := range peerVariants {
 		for round := range 3 {
 			results.runs[v] = append(results.runs[v], runResult{
-				ReadySeconds: float64((i + 1) * (round + 1)), CPUSeconds: map[string]float64{"kube-apiserver": 1.5}, PodBytes: 2048,
+				ReadySeconds: float64((i + 1) * (round + 1)), PodBytes: 2048,
+				CPUSeconds: map[string]float64{
+					"kube-apiserver": 1.5, rollcallProgram: 0.1, "jobset": 0.2, "trainer": 0.4, "mpi-operator": 0.8,
+				},
 				writes: map[writeKind]int{{Writer: "x", Verb: "create", Resource: "pods"}: 16},
 			})
 		}
@@ -132,8 +160,12 @@ func TestPeersTable(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Before.\n" + peersBegin, peersEnd + "After.\n", "Commit `a`. Medians and ranges of 3 rounds",
-		"| 2 gangs of 8 ranks | JobSet | 6.00 s (3.00-9.00) | 1.50 (1.50-1.50) | 1.5 s | 8.0 | 2048 |\n",
-		"| Rollcall | 8.00 s (4.00-12.00) | 2.00 (2.00-2.00) |",
+		"| 2 gangs of 8 ranks | Plain Job | 2.00 s (1.00-3.00) | 0.50 (0.50-0.50) | 1.5 s | 8.0 | 2048 |\n",
+		"| Plain Job, variables and Service by hand | 4.00 s (2.00-6.00) | 1.00 (1.00-1.00) | 1.5 s |",
+		"| JobSet | 6.00 s (3.00-9.00) | 1.50 (1.50-1.50) | 1.7 s |",
+		"| Kubeflow Trainer | 8.00 s (4.00-12.00) | 2.00 (2.00-2.00) | 2.1 s |",
+		"| mpi-operator | 10.00 s (5.00-15.00) | 2.50 (2.50-2.50) | 2.3 s |",
+		"| Rollcall | 12.00 s (6.00-18.00) | 3.00 (3.00-3.00) | 1.6 s |",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page does not contain %q:\n%s", want, got)
