@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) '-gcflags=all=-dwarf=false -l' -vet=off
 
 # Benchmarks measure optimized programs.
-BENCHMARKS := bench bench-cluster bench-profile bench-peers bench-thousand
+BENCHMARKS := bench bench-cluster bench-profile bench-peers bench-scale bench-thousand
 $(BENCHMARKS): export GOFLAGS := -vet=off
 $(BENCHMARKS): export ROLLCALL_OPTIMIZED := true
 
@@ -103,6 +103,11 @@ bench-peers: ## Compare gangs with those of other operators, and write the table
 .PHONY: bench-admission
 bench-admission: ## Measure the start of the webhook and the latency of admission (10 minutes)
 	cd test && ROLLCALL_BENCH_ADMISSION=true go test -count=1 -timeout 30m -v -run 'TestAdmission$$' ./bench/...
+
+.PHONY: bench-scale
+bench-scale: ## Measure gangs of 10 to 10,000 simulated ranks, and 1,000 gangs of 10 (1 hour; SIZES=10,100 for less)
+	cd test && ROLLCALL_BENCH_SCALE=true ROLLCALL_BENCH_SIZES=$(SIZES) \
+	  go test -count=1 -timeout 180m -v -run 'TestScaleCurve$$|TestManyGangs$$' ./bench/...
 
 .PHONY: bench-thousand
 bench-thousand: ## Measure the manager with 1,000 gangs of 100 simulated pods (1 hour, 15 GiB of memory)

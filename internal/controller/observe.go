@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/attempt"
@@ -256,16 +257,16 @@ func countUncountedFailures(job *batchv1.Job, pods []corev1.Pod) int32 {
 	if job == nil {
 		return 0
 	}
-	var counted []types.UID
+	var counted sets.Set[types.UID] // a search through a slice for each pod would cost the product of both sizes
 	if uncounted := job.Status.UncountedTerminatedPods; uncounted != nil {
-		counted = uncounted.Failed // part of Observation.FailedPods
+		counted = sets.New(uncounted.Failed...) // part of Observation.FailedPods
 	}
 	var n int32
 	for i := range pods {
 		pod := &pods[i]
 		hasFailed := pod.Status.Phase == corev1.PodFailed
 		isDeleted := pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded
-		if (hasFailed || isDeleted) && isTracked(pod) && !slices.Contains(counted, pod.UID) {
+		if (hasFailed || isDeleted) && isTracked(pod) && !counted.Has(pod.UID) {
 			n++
 		}
 	}

@@ -125,20 +125,30 @@ func (b *admissionBench) measureRest(t *testing.T) {
 	}{{"Webhook", b.manager.Webhook}, {"Controller", b.manager.Controller}}
 	before := map[string]float64{}
 	for _, p := range processes {
-		before[p.name] = readMetrics(t, p.process)[cpuMetric]
+		before[p.name] = readCPUMetric(t, p.process)
 	}
 	time.Sleep(b.duration)
 	for _, p := range processes {
-		metrics := readMetrics(t, p.process)
-		resident, liveHeap := readMemory(metrics)
+		cpu := readCPUMetric(t, p.process) - before[p.name]
+		memory, err := readMemory(t.Context(), p.process)
+		if err != nil {
+			t.Fatal(err)
+		}
 		fmt.Fprintf(&b.report, "| %s | %.0f MiB | %.1f MiB | %.2f s in %s |\n",
-			p.name, resident, liveHeap, metrics[cpuMetric]-before[p.name], b.duration)
+			p.name, memory.ResidentMiB, memory.LiveHeapMiB, cpu, b.duration)
 	}
 	b.report.WriteByte('\n')
 }
 
-// cpuMetric is the metric with the CPU time of a process. It has a resolution of 10 ms.
-const cpuMetric = "process_cpu_seconds_total"
+// readCPUMetric returns the CPU seconds of a process, with a resolution of 10 ms.
+func readCPUMetric(t *testing.T, p *installation.Process) float64 {
+	t.Helper()
+	metrics, err := readMetrics(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return metrics["process_cpu_seconds_total"]
+}
 
 // measureLatencies measures the calls of the webhook and of the API server, first on an idle cluster.
 func (b *admissionBench) measureLatencies(t *testing.T) {
@@ -149,9 +159,9 @@ func (b *admissionBench) measureLatencies(t *testing.T) {
 		"|---|---|---|---|---|---|---|---|---|\n")
 	throughAPI := func(ctx context.Context, n int) error { return dryRunJob(ctx, b.api, namespace, n) }
 	measure := func(calls, cluster string, call func(context.Context, int) error) {
-		before := readMetrics(t, b.manager.Webhook)[cpuMetric]
+		before := readCPUMetric(t, b.manager.Webhook)
 		r := callAtRate(t.Context(), callsPerSecond, b.duration, call)
-		cpu := readMetrics(t, b.manager.Webhook)[cpuMetric] - before
+		cpu := readCPUMetric(t, b.manager.Webhook) - before
 		fmt.Fprintf(&b.report, "| %s | %s | %s | %.2f ms |\n", calls, cluster, r.format(), 1000*cpu/float64(r.count()))
 		if err := r.firstError(); err != nil {
 			t.Errorf("%s, %s: %v", calls, cluster, err)
@@ -174,10 +184,10 @@ func (b *admissionBench) measureThroughput(t *testing.T) {
 	b.manager.Webhook.Stop(t)
 	t.Setenv("GOMAXPROCS", "1")
 	b.manager.Webhook.Start(t)
-	before := readMetrics(t, b.manager.Webhook)[cpuMetric]
+	before := readCPUMetric(t, b.manager.Webhook)
 	begin := time.Now()
 	r := callWithoutPause(t.Context(), throughputClients, b.duration, b.webhook.call)
-	seconds, cpu := time.Since(begin).Seconds(), readMetrics(t, b.manager.Webhook)[cpuMetric]-before
+	seconds, cpu := time.Since(begin).Seconds(), readCPUMetric(t, b.manager.Webhook)-before
 	if err := r.firstError(); err != nil {
 		t.Errorf("throughput: %v", err)
 	}

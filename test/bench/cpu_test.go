@@ -2,8 +2,10 @@ package bench
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,3 +51,15 @@ func readCPUSeconds(t *testing.T) map[string]float64 {
 // clockTicksPerSecond is the kernel's USER_HZ, the unit of CPU times in /proc. It is 100 on every
 // architecture that Go supports.
 const clockTicksPerSecond = 100
+
+// subtractCPUSeconds returns the CPU time of each program between two readings.
+func subtractCPUSeconds(after, before map[string]float64) map[string]float64 {
+	used := map[string]float64{}
+	for name, seconds := range after {
+		used[name] = seconds - before[name]
+	}
+	return used
+}
+
+// listPrograms returns the names of the programs in alphabetical order.
+func listPrograms(seconds map[string]float64) []string { return slices.Sorted(maps.Keys(seconds)) }

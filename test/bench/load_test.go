@@ -134,14 +134,11 @@ func (g *benchCluster) measureLoad(t *testing.T, l load, v variant, namespace st
 	must(err)
 	r.ReadySeconds = time.Since(begin).Seconds()
 	if v == variantLabeled {
-		must(g.waitForRunningGangs(ctx, namespace))
+		must(g.waitForPhase(ctx, namespace, lifecycle.Running))
 		r.RunningSeconds = time.Since(begin).Seconds()
 	}
 	g.audit.waitUntilQuiet(t, quietPeriod)
-	r.CPUSeconds = map[string]float64{}
-	for name, seconds := range readCPUSeconds(t) {
-		r.CPUSeconds[name] = seconds - before[name]
-	}
+	r.CPUSeconds = subtractCPUSeconds(readCPUSeconds(t), before)
 	r.writes = g.audit.countWrites(t, namespace)
 	r.EventBytes = float64(events.bytes) / float64(events.count)
 	r.EventsPerPod = float64(events.count) / float64(l.Gangs*l.Ranks)
@@ -249,11 +246,15 @@ func (g *benchCluster) watchPods(ctx context.Context, namespace string) (watch.I
 }
 
 // watchedEvents are the number of events of a watch and the size of their objects.
-type watchedEvents struct{ count, bytes int }
+type watchedEvents struct {
+	count, bytes int
+	// allExistTime is when the last of the wanted pods was created.
+	allExistTime time.Time
+}
 
 // waitForReadyPods reads a watch until the wanted number of ranks is ready.
 func waitForReadyPods(ctx context.Context, pods watch.Interface, want int) (events watchedEvents, err error) {
-	ready := map[string]bool{}
+	existing, ready := map[string]bool{}, map[string]bool{}
 	for len(ready) < want {
 		select {
 		case <-ctx.Done():
@@ -268,6 +269,9 @@ func waitForReadyPods(ctx context.Context, pods watch.Interface, want int) (even
 			}
 			events.count++
 			events.bytes += p.Size()
+			if existing[p.Name] = true; len(existing) == want && events.allExistTime.IsZero() {
+				events.allExistTime = time.Now()
+			}
 			if e.Type != watch.Deleted && lifecycle.IsPodReady(p) {
 				ready[p.Name] = true
 			}
@@ -289,14 +293,14 @@ func pollUntil(ctx context.Context, what string, check func(context.Context) err
 	return nil
 }
 
-// waitForRunningGangs waits until every gang is in phase Running.
-func (g *benchCluster) waitForRunningGangs(ctx context.Context, namespace string) error {
-	others := metav1.ListOptions{LabelSelector: gang.LabelPhase + "!=" + string(lifecycle.Running)}
-	return pollUntil(ctx, "phase Running of all gangs", func(ctx context.Context) error {
+// waitForPhase waits until every gang is in a phase.
+func (g *benchCluster) waitForPhase(ctx context.Context, namespace string, phase lifecycle.Phase) error {
+	others := metav1.ListOptions{LabelSelector: gang.LabelPhase + "!=" + string(phase)}
+	return pollUntil(ctx, fmt.Sprintf("phase %s of all gangs", phase), func(ctx context.Context) error {
 		list, err := g.client.BatchV1().Jobs(namespace).List(ctx, others)
 		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("%d gangs are not Running, for example %s: %q",
-				len(list.Items), list.Items[0].Name, list.Items[0].Labels[gang.LabelPhase])
+			err = fmt.Errorf("%d gangs are not %s, for example %s: %q",
+				len(list.Items), phase, list.Items[0].Name, list.Items[0].Labels[gang.LabelPhase])
 		}
 		return err
 	})

@@ -113,7 +113,7 @@ func (g *benchCluster) measureRestart(t *testing.T, l load, v variant, namespace
 	first.Stop()
 	must(err)
 	if v == variantLabeled {
-		must(g.waitForRunningGangs(ctx, namespace))
+		must(g.waitForPhase(ctx, namespace, lifecycle.Running))
 	}
 	g.audit.waitUntilQuiet(t, quietPeriod)
 	_ = g.audit.countWrites(t, namespace) // discard the writes of the start
@@ -125,13 +125,10 @@ func (g *benchCluster) measureRestart(t *testing.T, l load, v variant, namespace
 	before := readCPUSeconds(t)
 	r := g.failFirstRank(t, ctx, l, v, namespace, old.Items, again)
 	if v == variantLabeled {
-		must(g.waitForRunningGangs(ctx, namespace))
+		must(g.waitForPhase(ctx, namespace, lifecycle.Running))
 	}
 	g.audit.waitUntilQuiet(t, quietPeriod)
-	r.CPUSeconds = map[string]float64{}
-	for name, seconds := range readCPUSeconds(t) {
-		r.CPUSeconds[name] = seconds - before[name]
-	}
+	r.CPUSeconds = subtractCPUSeconds(readCPUSeconds(t), before)
 	r.writes = g.audit.countWrites(t, namespace)
 	must(g.deleteGangs(ctx, namespace))
 	return r

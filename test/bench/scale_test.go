@@ -1,10 +1,8 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -13,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 )
@@ -31,9 +30,7 @@ const maxTimePerPod = 200 * time.Millisecond
 // managerUsage holds the resource usage of the manager after a step.
 type managerUsage struct {
 	Gangs, Pods int
-	// ResidentMiB is the resident memory. LiveHeapMiB is the heap that was live after the last
-	// garbage collection. Both are in MiB.
-	ResidentMiB, LiveHeapMiB float64
+	memoryUsage
 	// StepSeconds is the duration of the step. CPUSeconds is the CPU time of the manager during the
 	// step. IdleCPURate is its CPU seconds per second when the cluster is idle.
 	StepSeconds, CPUSeconds, IdleCPURate float64
@@ -88,7 +85,7 @@ func formatScaleTable(all []managerUsage) string {
 // addGangs creates gangs and waits until all of them run.
 func (g *benchCluster) addGangs(t *testing.T, l load, namespace string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), max(runTimeout, time.Duration(l.Gangs*l.Ranks)*maxTimePerPod))
+	ctx, cancel := context.WithTimeout(t.Context(), l.timeout())
 	defer cancel()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if _, err := g.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
@@ -97,7 +94,7 @@ func (g *benchCluster) addGangs(t *testing.T, l load, namespace string) {
 	if err := g.createJobs(ctx, l, variantLabeled, namespace); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.waitForRunningGangs(ctx, namespace); err != nil {
+	if err := g.waitForPhase(ctx, namespace, lifecycle.Running); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -108,33 +105,9 @@ func measureManagerUsage(t *testing.T, m *installation.Manager, h managerUsage) 
 	before := readCPUSeconds(t)["manager"]
 	time.Sleep(idlePeriod)
 	h.IdleCPURate = (readCPUSeconds(t)["manager"] - before) / idlePeriod.Seconds()
-	h.ResidentMiB, h.LiveHeapMiB = readMemory(readMetrics(t, m.Controller))
-	if h.ResidentMiB == 0 || h.LiveHeapMiB == 0 {
-		t.Fatal("the manager does not export its memory metrics")
-	}
-	return h
-}
-
-// readMemory returns the resident memory and the live heap in MiB.
-func readMemory(metrics map[string]float64) (resident, liveHeap float64) {
-	const mib = 1 << 20
-	// The next collection is due at twice the size of the live heap (GOGC=100).
-	return metrics["process_resident_memory_bytes"] / mib, metrics["go_memstats_next_gc_bytes"] / 2 / mib
-}
-
-// readMetrics returns the metrics of a process that have no labels.
-func readMetrics(t *testing.T, p *installation.Process) map[string]float64 {
-	t.Helper()
-	var text bytes.Buffer
-	if err := p.WriteMetrics(t.Context(), &text); err != nil {
+	var err error
+	if h.memoryUsage, err = readMemory(t.Context(), m.Controller); err != nil {
 		t.Fatal(err)
 	}
-	metrics := map[string]float64{}
-	for line := range strings.Lines(text.String()) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseFloat(value, 64); err == nil {
-			metrics[name] = n
-		}
-	}
-	return metrics
+	return h
 }

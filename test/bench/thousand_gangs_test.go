@@ -57,7 +57,7 @@ func TestThousandGangs(t *testing.T) {
 // seconds from the failure until all ranks are ready again.
 func (g *benchCluster) measureRecovery(t *testing.T, l load, namespace string, then func()) float64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), l.timeout())
 	defer cancel()
 	old, err := g.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
