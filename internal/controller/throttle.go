@@ -27,11 +27,12 @@ type lastPass struct {
 	podCount int
 }
 
-// The delay between two passes that events of pods cause is proportional to the number of pods. The
-// maximum is not noticeable for a gang of that size.
+// The delay between two passes that events of pods cause is proportional to the number of pods, so that the
+// cost of a start or a termination is, too. The maximum is not noticeable for a gang of 4,000 ranks, whose pods
+// take far longer to start.
 const (
 	delayPerPod      = 500 * time.Microsecond
-	maxPodEventDelay = 200 * time.Millisecond
+	maxPodEventDelay = 2 * time.Second
 )
 
 // recordPass records a pass of a gang.

@@ -39,9 +39,12 @@ const maxListedRanks = 3
 // reason. It lists the first [maxListedRanks] ranks and counts the others. The rank of the
 // member's first pod is offset. No names of training containers stands for all containers.
 func NotReadyRanks(pods []corev1.Pod, m gang.Member, offset int32, trainingContainers []string) []string {
-	byIndex := map[int32]*corev1.Pod{}
+	byIndex := make([]*corev1.Pod, m.Size)
 	for i := range pods {
 		index := gang.PodIndex(&pods[i])
+		if index < 0 || index >= m.Size {
+			continue // a resize deletes the pod
+		}
 		if current := byIndex[index]; current == nil || current.CreationTimestamp.Before(&pods[i].CreationTimestamp) {
 			byIndex[index] = &pods[i] // a pod that succeeded in an earlier attempt remains
 		}
