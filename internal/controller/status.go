@@ -102,7 +102,7 @@ func (r *Reconciler) desiredStatus(
 		status = r.keyPairStatus(g, next)
 	}
 	if status.Reason == "" {
-		status = g.stuckPodStatus(next)
+		status = r.limitStuckPodReports(g, next, g.stuckPodStatus(next))
 	}
 	if status.Reason == "" {
 		status = g.policyStatus(next.Phase)

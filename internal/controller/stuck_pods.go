@@ -81,3 +81,27 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 			pod.Spec.NodeName, corev1.TaintNodeOutOfService),
 	}
 }
+
+// limitStuckPodReports returns the status that reports a stuck pod, or what was reported last if that was
+// recently. If the nodes of a large gang are slow, its pods exceed their grace period one after the other, and a
+// report of each would cost as many writes as the gang has pods. A report may change when the phase has lasted
+// twice as long as at the last report.
+func (r *Reconciler) limitStuckPodReports(
+	g *observedGang, next lifecycle.State, status lifecycle.Status,
+) lifecycle.Status {
+	reported := g.lastStatusWithReason(gang.ReasonPodStuckTerminating)
+	if next.Phase != g.lastState().Phase {
+		reported = lifecycle.Status{} // the message describes the last phase
+	}
+	isReported := reported.Message == lifecycle.TruncateMessage(status.Message)
+	if status.Reason == "" || isReported {
+		return status
+	}
+	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
+	if remaining := s.nextStuckReportTime.Sub(now); remaining > 0 {
+		g.pass.requeueAfter(remaining)
+		return reported
+	}
+	s.nextStuckReportTime = now.Add(now.Sub(next.LastTransitionTime))
+	return status
+}

@@ -1,0 +1,64 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// TestStuckPodReports checks that the reports of stuck pods do not cost a write for each pod, and that the last
+// stuck pod is reported in the end. From the tenth second on, another pod is stuck in each second.
+func TestStuckPodReports(t *testing.T) {
+	const slowPods, maxWrites = 600, 8
+	w := gang.Workload{Job: &batchv1.Job{ObjectMeta: newObjectMeta("train", "pytorch", "worker", "")}}
+	next := lifecycle.State{Phase: lifecycle.Restarting, LastTransitionTime: testStartTime}
+	write := func(s lifecycle.Status) {
+		s.State = next
+		if err := setStatusMetadata(w, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(lifecycle.Status{Reason: next.Phase.Reason(), Message: "The gang restarts"})
+	clock := clocktesting.NewFakePassiveClock(testStartTime)
+	r := &Reconciler{Clock: clock}
+	writes, last := 0, ""
+	report := func(pod int) time.Duration {
+		g := &observedGang{pass: &pass{request: trainRequest}, members: []member{{Workload: w}}}
+		stuck := lifecycle.Status{Reason: gang.ReasonPodStuckTerminating, Message: fmt.Sprintf("Pod %d is stuck", pod)}
+		got := r.limitStuckPodReports(g, next, stuck)
+		if got.Reason != stuck.Reason {
+			t.Fatalf("pod %d: reason %q", pod, got.Reason)
+		}
+		if got.Message != last {
+			writes, last = writes+1, got.Message
+			write(got)
+		}
+		return g.pass.requeueDelay
+	}
+	var delay time.Duration
+	for pod := range slowPods {
+		clock.SetTime(testStartTime.Add(time.Duration(pod+10) * time.Second))
+		delay = report(pod)
+	}
+	if writes < 2 || writes > maxWrites {
+		t.Errorf("%d reports of %d stuck pods, want 2 to %d", writes, slowPods, maxWrites)
+	}
+	if delay <= 0 {
+		t.Fatal("no pass is scheduled for the next report")
+	}
+	clock.SetTime(clock.Now().Add(delay))
+	if report(slowPods - 1); last != fmt.Sprintf("Pod %d is stuck", slowPods-1) {
+		t.Errorf("the last report is %q", last)
+	}
+	if none := r.limitStuckPodReports(&observedGang{
+		pass: &pass{request: trainRequest}, members: []member{{Workload: w}},
+	}, next, lifecycle.Status{}); none.Reason != "" {
+		t.Errorf("a gang without a stuck pod has the reason %s", none.Reason)
+	}
+}
