@@ -67,11 +67,7 @@ func newObservedJob(b *testing.B, ranks int, change func(*corev1.Pod)) (member, 
 		pod.Labels[batchv1.JobCompletionIndexAnnotation] = fmt.Sprint(i)
 		pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
 		change(pod)
-		cached, err := TrimPod(pod)
-		if err != nil {
-			b.Fatal(err)
-		}
-		pods = append(pods, *cached.(*corev1.Pod))
+		pods = append(pods, *trimPod(pod))
 		if i < uncountedPods {
 			failed := &job.Status.UncountedTerminatedPods.Failed
 			*failed = append(*failed, pod.UID)
