@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -87,7 +89,16 @@ func TestCompactPod(t *testing.T) {
 		source.Add(pod)
 		want[pod.Name] = trimPod(pod)
 	}
-	c := startPodCache(t, source)
+	for name, lister := range map[string]toolscache.ListerWatcher{
+		"list": listOnlySource{source}, "streaming list": streamingSource{source},
+	} {
+		t.Run(name, func(t *testing.T) { checkPodsOfCache(t, startPodCache(t, lister), want) })
+	}
+}
+
+// checkPodsOfCache compares the pods of a cache with trimmed pods by their names.
+func checkPodsOfCache(t *testing.T, c cache.Cache, want map[string]*corev1.Pod) {
+	t.Helper()
 	var pods, owned corev1.PodList
 	if err := c.List(t.Context(), &pods); err != nil {
 		t.Fatal(err)
@@ -141,7 +152,7 @@ func TestCompactPodIsNotChanged(t *testing.T) {
 // missed the deletion of a pod.
 func TestCompactPodEvents(t *testing.T) {
 	source := cachetesting.NewFakeControllerSource()
-	c := startPodCache(t, source)
+	c := startPodCache(t, listOnlySource{source})
 	informer, err := c.GetInformer(t.Context(), &corev1.Pod{})
 	if err != nil {
 		t.Fatal(err)
@@ -179,15 +190,36 @@ func TestCompactPodEvents(t *testing.T) {
 	expect("delete unknown")
 }
 
-// listOnlySource is a source without streaming lists, which the fake source does not implement.
+// listOnlySource is a source without streaming lists.
 type listOnlySource struct {
 	*cachetesting.FakeControllerSource
 }
 
 func (listOnlySource) IsWatchListSemanticsUnSupported() bool { return true }
 
+// streamingSource is a source of streaming lists (KEP-3157). The informer transforms these pods twice. The
+// source sends no events after the list.
+type streamingSource struct {
+	*cachetesting.FakeControllerSource
+}
+
+func (s streamingSource) List(metav1.ListOptions) (runtime.Object, error) {
+	return nil, errors.New("the source has only streaming lists")
+}
+
+func (s streamingSource) Watch(metav1.ListOptions) (watch.Interface, error) {
+	w := watch.NewFakeWithChanSize(len(s.Items)+1, false)
+	for _, pod := range s.Items {
+		w.Add(pod.DeepCopyObject())
+	}
+	w.Action(watch.Bookmark, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: fmt.Sprint(len(s.Items)), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	}})
+	return w, nil
+}
+
 // startPodCache returns a cache with the pods of a source and the index of their owners.
-func startPodCache(t testing.TB, source *cachetesting.FakeControllerSource) cache.Cache {
+func startPodCache(t testing.TB, source toolscache.ListerWatcher) cache.Cache {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
@@ -198,7 +230,7 @@ func startPodCache(t testing.TB, source *cachetesting.FakeControllerSource) cach
 		NewInformer: func(
 			_ toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 		) toolscache.SharedIndexInformer {
-			return toolscache.NewSharedIndexInformer(listOnlySource{source}, o, resync, indexers)
+			return toolscache.NewSharedIndexInformer(source, o, resync, indexers)
 		},
 	})
 	if err != nil {
@@ -229,7 +261,7 @@ func BenchmarkListPods(b *testing.B) {
 	for i := range pods {
 		source.Add(decodePod(b, i, pods))
 	}
-	r := &Reconciler{Client: cacheClient{Reader: startPodCache(b, source)}}
+	r := &Reconciler{Client: cacheClient{Reader: startPodCache(b, listOnlySource{source})}}
 	owner := decodePod(b, 0, pods).OwnerReferences[0].UID
 	b.ReportAllocs()
 	for b.Loop() {
