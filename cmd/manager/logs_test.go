@@ -170,7 +170,8 @@ func startManagerProcess(t *testing.T, kubeconfig string, args []string) *manage
 		defaults = append(defaults, "--port="+strconv.Itoa(p.webhookPort))
 	}
 	if args[0] != "detach" && args[0] != "scheduler" {
-		defaults = append(defaults, "--namespace=rollcall-system", "--metrics-bind-address=0", "--health-probe-bind-address=0")
+		defaults = append(defaults,
+			"--namespace=rollcall-system", "--metrics-bind-address=0", "--health-probe-bind-address=0")
 	}
 	args = slices.Concat(args[:1], defaults, args[1:])
 	p.cmd = exec.CommandContext(t.Context(), executable, args...)

@@ -52,10 +52,10 @@ func TestCheckOutput(t *testing.T) {
 		failOn string
 		want   error
 	}{
-		"JSON without errors":             {format: outputJSON, failOn: string(check.Error)},
-		"YAML without errors":             {format: outputYAML, failOn: string(check.Error)},
-		"JSON with unknown results":       {format: outputJSON, failOn: string(check.Unknown), want: errFindings},
-		"YAML that never fails":           {format: outputYAML, failOn: failOnNever},
+		"JSON without errors":       {format: outputJSON, failOn: string(check.Error)},
+		"YAML without errors":       {format: outputYAML, failOn: string(check.Error)},
+		"JSON with unknown results": {format: outputJSON, failOn: string(check.Unknown), want: errFindings},
+		"YAML that never fails":     {format: outputYAML, failOn: failOnNever},
 		"YAML with unknown results": {format: outputYAML, failOn: string(check.Unknown), want: errFindings},
 	}
 	for name, test := range tests {

@@ -117,7 +117,7 @@ func (p *compactPod) GetObjectKind() schema.ObjectKind { return schema.EmptyObje
 // DeepCopyObject returns the pod as a corev1.Pod.
 func (p *compactPod) DeepCopyObject() runtime.Object {
 	out := &corev1.Pod{Spec: corev1.PodSpec{NodeName: p.nodeName}}
-	p.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	p.DeepCopyInto(&out.ObjectMeta)
 	out.Labels, out.OwnerReferences = p.GetLabels(), p.GetOwnerReferences()
 	if p.details == nil {
 		out.Status = newReadyStatus(p.readyTime)

@@ -163,7 +163,7 @@ func TestCompactPodEvents(t *testing.T) {
 		if tombstone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 			event, o = event+" unknown", tombstone.Obj
 		}
-		requests <- fmt.Sprint(event, r.requestsForPod(context.Background(), o.(client.Object)))
+		requests <- fmt.Sprint(event, r.requestsForPod(t.Context(), o.(client.Object)))
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { record("add", o) },
@@ -239,16 +239,14 @@ func startPodCache(t testing.TB, source toolscache.ListerWatcher) cache.Cache {
 	if err := c.IndexField(t.Context(), &corev1.Pod{}, indexPodOwner, podOwnerKeys); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)
-	go func() { stopped <- c.Start(ctx) }()
+	go func() { stopped <- c.Start(t.Context()) }()
 	t.Cleanup(func() {
-		cancel()
-		if err := <-stopped; err != nil {
+		if err := <-stopped; err != nil { // the context of the test is done
 			t.Error(err)
 		}
 	})
-	if !c.WaitForCacheSync(ctx) {
+	if !c.WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache does not have the pods")
 	}
 	return c

@@ -155,8 +155,9 @@ func (b *admissionBench) measureLatencies(t *testing.T) {
 	t.Helper()
 	const namespace = "admission-calls"
 	b.createNamespace(t, namespace)
-	b.report.WriteString("| Calls | Cluster | p50 | p90 | p99 | Maximum | Calls | Errors | CPU of the webhook per call |\n" +
-		"|---|---|---|---|---|---|---|---|---|\n")
+	b.report.WriteString(
+		"| Calls | Cluster | p50 | p90 | p99 | Maximum | Calls | Errors | CPU of the webhook per call |\n" +
+			"|---|---|---|---|---|---|---|---|---|\n")
 	throughAPI := func(ctx context.Context, n int) error { return dryRunJob(ctx, b.api, namespace, n) }
 	measure := func(calls, cluster string, call func(context.Context, int) error) {
 		before := readCPUMetric(t, b.manager.Webhook)

@@ -37,7 +37,9 @@ func formatScaleCurve(results []scaleResult, machine string) string {
 	seconds("Until the phase is `Running`", func(r scaleResult) float64 { return r.start.RunningSeconds })
 	seconds("From the failure of a rank until all run again", func(r scaleResult) float64 { return r.RestartSeconds })
 	seconds("From the first exit until the phase is `Succeeded`", func(r scaleResult) float64 { return r.SucceedSeconds })
-	count("Writes of Rollcall for the start", func(r scaleResult) int { return countRollcallWrites(r.start.writes, false) })
+	count("Writes of Rollcall for the start", func(r scaleResult) int {
+		return countRollcallWrites(r.start.writes, false)
+	})
 	count("Writes of Rollcall for the restart", func(r scaleResult) int {
 		return countRollcallWrites(r.restartWrites, false)
 	})
