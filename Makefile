@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) '-gcflags=all=-dwarf=false -l' -vet=off
 
 # Benchmarks measure optimized programs.
-BENCHMARKS := bench bench-cluster bench-profile bench-peers bench-scale bench-thousand
+BENCHMARKS := bench bench-cluster bench-profile bench-peers bench-admission bench-scale bench-thousand
 $(BENCHMARKS): export GOFLAGS := -vet=off
 $(BENCHMARKS): export ROLLCALL_OPTIMIZED := true
 
