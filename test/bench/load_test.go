@@ -113,16 +113,8 @@ func (g *benchCluster) measureLoad(t *testing.T, l load, v variant, namespace st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)
 	defer cancel()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s, %s: %v", l, v, err)
-		}
-	}
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	_, err := g.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
-	must(err)
-	pods, err := g.watchPods(ctx, namespace)
+	must := failOnError(t, l, v)
+	pods, err := g.watchPodsOfNewNamespace(ctx, namespace)
 	must(err)
 	defer pods.Stop()
 
@@ -225,6 +217,15 @@ func newJob(name, namespace string, ranks int32) *batchv1.Job {
 			}},
 		},
 	}
+}
+
+// watchPodsOfNewNamespace creates a namespace and watches its pods.
+func (g *benchCluster) watchPodsOfNewNamespace(ctx context.Context, namespace string) (watch.Interface, error) {
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := g.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("creating the namespace %s: %w", namespace, err)
+	}
+	return g.watchPods(ctx, namespace)
 }
 
 // watchPods watches the pods of a namespace from now on. It restarts the watch when the API server

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
@@ -79,10 +78,7 @@ func (g *benchCluster) measureBurst(
 	ctx, cancel := context.WithTimeout(t.Context(), l.timeout())
 	defer cancel()
 	must := failOnError(t, l, v)
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	_, err := g.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
-	must(err)
-	pods, err := g.watchPods(ctx, namespace)
+	pods, err := g.watchPodsOfNewNamespace(ctx, namespace)
 	must(err)
 	defer pods.Stop()
 

@@ -143,10 +143,7 @@ func (g *benchCluster) measureStart(t *testing.T, ranks int, v variant, namespac
 	ctx, cancel := context.WithTimeout(t.Context(), one.timeout())
 	defer cancel()
 	must := failOnError(t, one, v)
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	_, err := g.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
-	must(err)
-	pods, err := g.watchPods(ctx, namespace)
+	pods, err := g.watchPodsOfNewNamespace(ctx, namespace)
 	must(err)
 	defer pods.Stop()
 
