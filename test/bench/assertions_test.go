@@ -28,10 +28,14 @@ type rankEnv struct {
 	size string
 }
 
-// The variables of PyTorch programs that Rollcall injects, and those of torchrun that Trainer injects.
+// The variables of torchrun, which Trainer injects, and those that Rollcall injects for PyTorch programs with and
+// without torchrun.
 var (
-	pytorchEnv  = rankEnv{[]string{"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"}, "WORLD_SIZE"}
 	torchrunEnv = rankEnv{[]string{"PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NNODES", "PET_NODE_RANK"}, "PET_NNODES"}
+	pytorchEnv  = rankEnv{
+		slices.Sorted(slices.Values(append([]string{"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"},
+			torchrunEnv.names...))), "WORLD_SIZE",
+	}
 )
 
 // expectedEnv returns the variables of the ranks of a variant. It is empty for plain Jobs and for gangs
@@ -53,7 +57,7 @@ func checkPodEnv(l load, v variant, pods []corev1.Pod) error {
 	if len(pods) != l.Gangs*l.Ranks {
 		return fmt.Errorf("%d pods, want %d", len(pods), l.Gangs*l.Ranks)
 	}
-	known, want := slices.Concat(pytorchEnv.names, torchrunEnv.names), expectedEnv(v)
+	want := expectedEnv(v)
 	var errs []error
 	for _, p := range pods {
 		env := map[string]string{}
@@ -61,7 +65,7 @@ func checkPodEnv(l load, v variant, pods []corev1.Pod) error {
 			env[e.Name] = e.Value
 		}
 		got := slices.DeleteFunc(slices.Sorted(maps.Keys(env)), func(name string) bool {
-			return !slices.Contains(known, name)
+			return !slices.Contains(pytorchEnv.names, name)
 		})
 		switch {
 		case !slices.Equal(got, want.names):
@@ -89,7 +93,7 @@ func checkWrites(t *testing.T, l load, v variant, r runResult) {
 	got := maps.Clone(r.writes)
 	maps.DeleteFunc(got, func(w writeKind, _ int) bool { return w.Writer != writerRollcall || w.Rejected })
 	statusPatch := writeKind{Writer: writerRollcall, Verb: "patch", Resource: "jobs/status"}
-	if wasSlow := r.ReadySeconds > 3; want[statusPatch] > 0 && wasSlow && got[statusPatch] <= 2*want[statusPatch] {
+	if wasSlow := r.RunningSeconds > 3; want[statusPatch] > 0 && wasSlow && got[statusPatch] <= 2*want[statusPatch] {
 		// Gangs whose ranks become ready at different times report the phase Starting.
 		want[statusPatch] = got[statusPatch]
 	}
