@@ -25,8 +25,8 @@ type session struct {
 	writtenVersions map[types.UID]string
 	// hostReportReads is the number of times that the pod of the launcher was read for its host report.
 	hostReportReads int
-	// nextStuckReportTime is when the report of a stuck pod may name another pod.
-	nextStuckReportTime time.Time
+	// lastStuckReportTime is when a stuck pod was reported last.
+	lastStuckReportTime time.Time
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
 	// reports contains the facts that this process reported by an Event only.

@@ -98,10 +98,12 @@ func (r *Reconciler) limitStuckPodReports(
 		return status
 	}
 	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
-	if remaining := s.nextStuckReportTime.Sub(now); remaining > 0 {
+	last := s.lastStuckReportTime
+	lasted := last.Sub(next.LastTransitionTime) // negative if the last report was in an earlier phase
+	if remaining := last.Add(lasted).Sub(now); lasted >= 0 && remaining > 0 {
 		g.pass.requeueAfter(remaining)
 		return reported
 	}
-	s.nextStuckReportTime = now.Add(now.Sub(next.LastTransitionTime))
+	s.lastStuckReportTime = now
 	return status
 }

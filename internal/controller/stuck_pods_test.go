@@ -56,6 +56,11 @@ func TestStuckPodReports(t *testing.T) {
 	if report(slowPods - 1); last != fmt.Sprintf("Pod %d is stuck", slowPods-1) {
 		t.Errorf("the last report is %q", last)
 	}
+	next.LastTransitionTime = clock.Now().Add(time.Second) // a later phase does not wait for an earlier phase
+	clock.SetTime(next.LastTransitionTime.Add(10 * time.Second))
+	if report(slowPods); last != fmt.Sprintf("Pod %d is stuck", slowPods) {
+		t.Errorf("the first report of the next phase is %q", last)
+	}
 	if none := r.limitStuckPodReports(&observedGang{
 		pass: &pass{request: trainRequest}, members: []member{{Workload: w}},
 	}, next, lifecycle.Status{}); none.Reason != "" {
