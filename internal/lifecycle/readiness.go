@@ -39,12 +39,10 @@ const maxListedRanks = 3
 // reason. It lists the first [maxListedRanks] ranks and counts the others. The rank of the
 // member's first pod is offset. No names of training containers stands for all containers.
 func NotReadyRanks(pods []corev1.Pod, m gang.Member, offset int32, trainingContainers []string) []string {
-	byIndex := make([]*corev1.Pod, m.Size)
+	// The size of a StatefulSet has no limit, so it must not determine how much memory is reserved.
+	byIndex := make(map[int32]*corev1.Pod, len(pods))
 	for i := range pods {
 		index := gang.PodIndex(&pods[i])
-		if index < 0 || index >= m.Size {
-			continue // a resize deletes the pod
-		}
 		if current := byIndex[index]; current == nil || current.CreationTimestamp.Before(&pods[i].CreationTimestamp) {
 			byIndex[index] = &pods[i] // a pod that succeeded in an earlier attempt remains
 		}
