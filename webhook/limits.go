@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -67,13 +68,17 @@ func (l *limiter) limitRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !l.acquireSlot(r.Context()) {
 			head, _ := io.ReadAll(io.LimitReader(r.Body, headBytes)) // an incomplete head has no UID
-			refuseRequest(w, r, head, newTooManyRequests())
+			refuseRequest(w, r, head, newTooManyRequests(
+				fmt.Sprintf("Rollcall handles %d other requests", maxConcurrentRequests)))
 			return
 		}
 		defer func() { <-l.slots }()
 		body, err := readBody(w, r)
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			refuseRequest(w, r, body, newTooLarge(fmt.Sprintf("more than %d bytes", maxRequestBytes)))
+			return
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			refuseRequest(w, r, body, newTooManyRequests("Rollcall did not receive the request in time"))
 			return
 		} else if err != nil {
 			http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
@@ -173,13 +178,12 @@ func (s *textScanner) countDelimiter(c byte) {
 	}
 }
 
-func newTooManyRequests() metav1.Status {
+func newTooManyRequests(cause string) metav1.Status {
 	return metav1.Status{
-		Status: metav1.StatusFailure,
-		Code:   http.StatusTooManyRequests,
-		Reason: metav1.StatusReasonTooManyRequests,
-		Message: fmt.Sprintf("Rollcall handles %d other requests; nothing is wrong with the object, so try again",
-			maxConcurrentRequests),
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusTooManyRequests,
+		Reason:  metav1.StatusReasonTooManyRequests,
+		Message: cause + "; nothing is wrong with the object, so try again",
 		// The API server sends the header Retry-After, and clients of Kubernetes send the request again.
 		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds},
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,6 +69,22 @@ func TestTooManyRequests(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSlowRequest checks that the client of a request that does not arrive in time is told to send it again.
+func TestSlowRequest(t *testing.T) {
+	h := newLimiter(1).limitRequests(http.NotFoundHandler())
+	beginning := strings.NewReader(newTestReview(admissionv1.Create, "{}"))
+	body := io.MultiReader(beginning, iotest.ErrReader(os.ErrDeadlineExceeded))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, MutatePath, body))
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil {
+		t.Fatalf("code %d, %q: %v", w.Code, w.Body, err)
+	}
+	if r := review.Response; r.Allowed || r.UID != "u-1" || r.Result.Code != http.StatusTooManyRequests {
+		t.Errorf("the response is %+v", r)
 	}
 }
 
