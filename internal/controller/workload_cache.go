@@ -3,6 +3,7 @@ package controller
 import (
 	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,7 +19,7 @@ import (
 const annotationTooLarge = gang.Prefix + "too large"
 
 // TrimWorkload is a transform function of the cache. It returns a Job or a StatefulSet without the fields
-// that the reconciler does not read: volumes, probes, scheduling, and annotations of others. A workload
+// that the reconciler does not read: the selector, volumes, probes, scheduling, and annotations of others. A workload
 // that is still larger than gang.MaxTemplateBytes loses its containers and is not followed. TrimWorkload
 // does not change its argument. Objects of other types are returned unchanged.
 func TrimWorkload(o any) (any, error) {
@@ -26,12 +27,13 @@ func TrimWorkload(o any) (any, error) {
 	case *batchv1.Job:
 		out := *workload
 		out.ObjectMeta = trimWorkloadMetadata(&workload.ObjectMeta)
+		out.Spec.Selector = nil
 		out.Spec.Template = trimTemplate(&workload.Spec.Template, &out.ObjectMeta)
 		return &out, nil
 	case *appsv1.StatefulSet:
 		out := *workload
 		out.ObjectMeta = trimWorkloadMetadata(&workload.ObjectMeta)
-		out.Spec.VolumeClaimTemplates = nil
+		out.Spec.Selector, out.Spec.VolumeClaimTemplates = nil, nil
 		out.Spec.Template = trimTemplate(&workload.Spec.Template, &out.ObjectMeta)
 		return &out, nil
 	default:
@@ -76,6 +78,7 @@ func keepWorkloadMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 func trimWorkloadMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 	out := *meta
 	out.ManagedFields = nil
+	out.Namespace, out.Labels = intern(meta.Namespace), internLabels(meta.Labels)
 	out.Annotations = selectKeys(meta.Annotations)
 	return out
 }
@@ -88,8 +91,20 @@ func selectKeys(annotations map[string]string) map[string]string {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[key] = value
+			out[intern(key)] = value
 		}
+	}
+	return out
+}
+
+// internLabels returns labels that share the memory of their texts with those of other gangs; nil for nil.
+func internLabels(labels map[string]string) map[string]string {
+	if labels == nil {
+		return nil
+	}
+	out := make(map[string]string, len(labels))
+	for key, value := range labels {
+		out[intern(key)] = intern(value)
 	}
 	return out
 }
@@ -99,7 +114,7 @@ func selectKeys(annotations map[string]string) map[string]string {
 func trimTemplate(template *corev1.PodTemplateSpec, meta *metav1.ObjectMeta) corev1.PodTemplateSpec {
 	spec := &template.Spec
 	out := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: template.Labels, Annotations: selectKeys(template.Annotations)},
+		ObjectMeta: metav1.ObjectMeta{Labels: internLabels(template.Labels), Annotations: selectKeys(template.Annotations)},
 		Spec: corev1.PodSpec{
 			RestartPolicy:     spec.RestartPolicy,
 			Hostname:          spec.Hostname,
@@ -137,11 +152,21 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 			Name:          c.Name,
 			Command:       c.Command,
 			Args:          c.Args,
-			Env:           c.Env,
+			Env:           internVariables(c.Env),
 			EnvFrom:       c.EnvFrom,
 			Resources:     c.Resources,
 			RestartPolicy: c.RestartPolicy,
 		})
+	}
+	return out
+}
+
+// internVariables returns variables that share the memory of their texts with those of other gangs. The gangs of
+// a cluster have most variables in common.
+func internVariables(env []corev1.EnvVar) []corev1.EnvVar {
+	out := slices.Clone(env)
+	for i := range out {
+		out[i].Name, out[i].Value = intern(out[i].Name), intern(out[i].Value)
 	}
 	return out
 }
