@@ -24,6 +24,8 @@ type observedGang struct {
 	memberStates lifecycle.Members
 	// stuckPod is a pod whose termination is overdue; nil if there is none.
 	stuckPod *corev1.Pod
+	// terminatingPods is the number of pods that are being deleted.
+	terminatingPods int
 	// blocksReplacement is true if the workload of stuckPod creates no new pod before stuckPod is
 	// deleted.
 	blocksReplacement bool

@@ -114,6 +114,7 @@ func (g *observedGang) observeMember(
 // next pass.
 func (g *observedGang) mergeObservation(m *member, observed memberObservation, snapshot *lifecycle.Snapshot) {
 	g.pass.podCount += observed.podCount
+	g.terminatingPods += observed.podCount - observed.nonTerminatingPods
 	m.nonTerminatingPods, m.firstDeletedPod = observed.nonTerminatingPods, observed.firstDeletedPod
 	m.hasUncountedSuccess = observed.hasUncountedSuccess
 	if observed.statefulSetComplete {

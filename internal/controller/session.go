@@ -27,6 +27,10 @@ type session struct {
 	hostReportReads int
 	// lastStuckReportTime is when a stuck pod was reported last.
 	lastStuckReportTime time.Time
+	// terminatingPods is the number of terminating pods in the last pass, and lastTerminationTime when this number
+	// changed last.
+	terminatingPods     int
+	lastTerminationTime time.Time
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
 	// reports contains the facts that this process reported by an Event only.
@@ -61,6 +65,16 @@ func (s *session) recordWrite(uid types.UID, version string) {
 		s.writtenVersions = map[types.UID]string{}
 	}
 	s.writtenVersions[uid] = version
+}
+
+// recordTerminatingPods records the number of terminating pods of a pass. It returns how long this number has been
+// the same. A number that follows 0 is not a change: the pods are new, or another process has observed them before.
+func (s *session) recordTerminatingPods(pods int, now time.Time) time.Duration {
+	if s.terminatingPods != 0 && s.terminatingPods != pods {
+		s.lastTerminationTime = now
+	}
+	s.terminatingPods = pods
+	return now.Sub(s.lastTerminationTime)
 }
 
 // maxReports limits the number of facts that a session remembers. Beyond it, a fact may be reported

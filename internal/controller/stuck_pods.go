@@ -82,13 +82,15 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 	}
 }
 
-// limitStuckPodReports returns the status that reports a stuck pod, or what was reported last if that was
-// recently. If the nodes of a large gang are slow, its pods exceed their grace period one after the other, and a
-// report of each would cost as many writes as the gang has pods. A report may change when the phase has lasted
-// twice as long as at the last report.
+// limitStuckPodReports returns the status that reports a stuck pod, or what was reported last. The pods of a large
+// gang exceed their grace period one after the other if their nodes are slow, and a report of each would cost as many
+// writes as the gang has pods. A pod is reported only when no other pod has terminated for stuckPodGracePeriod, and
+// another pod only when the phase has lasted twice as long as at the last report.
 func (r *Reconciler) limitStuckPodReports(
 	g *observedGang, next lifecycle.State, status lifecycle.Status,
 ) lifecycle.Status {
+	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
+	remaining := stuckPodGracePeriod - s.recordTerminatingPods(g.terminatingPods, now)
 	reported := g.lastStatusWithReason(gang.ReasonPodStuckTerminating)
 	if next.Phase != g.lastState().Phase {
 		reported = lifecycle.Status{} // the message describes the last phase
@@ -97,10 +99,11 @@ func (r *Reconciler) limitStuckPodReports(
 	if status.Reason == "" || isReported {
 		return status
 	}
-	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
 	last := s.lastStuckReportTime
-	lasted := last.Sub(next.LastTransitionTime) // negative if the last report was in an earlier phase
-	if remaining := last.Add(lasted).Sub(now); lasted >= 0 && remaining > 0 {
+	if lasted := last.Sub(next.LastTransitionTime); lasted >= 0 { // negative if the last report was in an earlier phase
+		remaining = max(remaining, last.Add(lasted).Sub(now))
+	}
+	if remaining > 0 {
 		g.pass.requeueAfter(remaining)
 		return reported
 	}

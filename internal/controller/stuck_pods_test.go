@@ -67,3 +67,30 @@ func TestStuckPodReports(t *testing.T) {
 		t.Errorf("a gang without a stuck pod has the reason %s", none.Reason)
 	}
 }
+
+// TestStuckPodWhileOthersTerminate checks that no pod is reported as stuck while the number of terminating pods
+// changes, and that the last of them is reported.
+func TestStuckPodWhileOthersTerminate(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(testStartTime)
+	r := &Reconciler{Clock: clock}
+	next := lifecycle.State{Phase: lifecycle.Restarting, LastTransitionTime: testStartTime}
+	w := gang.Workload{Job: &batchv1.Job{ObjectMeta: newObjectMeta("train", "pytorch", "worker", "")}}
+	stuck := lifecycle.Status{Reason: gang.ReasonPodStuckTerminating, Message: "Pod 0 is stuck"}
+	report := func(terminating int) (lifecycle.Status, time.Duration) {
+		g := &observedGang{
+			pass: &pass{request: trainRequest}, members: []member{{Workload: w}}, terminatingPods: terminating,
+		}
+		return r.limitStuckPodReports(g, next, stuck), g.pass.requeueDelay
+	}
+	r.sessions.forRequest(trainRequest).recordTerminatingPods(1000, testStartTime)
+	for terminating := 999; terminating > 0; terminating-- {
+		clock.SetTime(clock.Now().Add(time.Second))
+		if got, delay := report(terminating); got.Reason != "" || delay != stuckPodGracePeriod {
+			t.Fatalf("%d pods terminate: reason %q, and the next pass after %s", terminating, got.Reason, delay)
+		}
+	}
+	clock.SetTime(clock.Now().Add(stuckPodGracePeriod))
+	if got, _ := report(1); got.Message != stuck.Message {
+		t.Errorf("after the grace period, the status is %+v", got)
+	}
+}
