@@ -25,7 +25,7 @@ import (
 
 // TestBounds checks how an API server and its clients handle the bounds of the webhooks.
 func TestBounds(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
 	t.Run("TooLarge", func(t *testing.T) { testTooLargeWorkload(t, m, m.createNamespace(t)) })
 	t.Run("TooManyRequests", func(t *testing.T) { testTooManyRequests(t, m, m.createNamespace(t)) })

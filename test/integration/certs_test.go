@@ -31,7 +31,7 @@ const (
 // TestCertificates runs certificate sources against a real API server, which calls their webhook
 // servers.
 func TestCertificates(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	for name, test := range map[string]func(*testing.T, *certsFixture){
 		"Bootstrap":            testCertsBootstrap,
 		"Rotation":             testCARotation,

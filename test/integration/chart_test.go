@@ -29,7 +29,7 @@ const (
 
 // TestChart renders the chart, installs it in a cluster without nodes, and uninstalls it.
 func TestChart(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{
+	c := startCluster(t, cluster.Options{
 		Nodes: cluster.NoNodes,
 		// With this plugin, the chart must grant the permission to set owner references. Some
 		// distributions enable it.

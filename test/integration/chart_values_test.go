@@ -28,7 +28,7 @@ import (
 // TestChartValues installs the chart with values that change how Rollcall runs. The package test/chart checks
 // how the values are rendered.
 func TestChartValues(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.NewWithChart(t, c, []string{
 		"--set", "metrics.secure=true",
 		"--set", "certificates.duration=24h,certificates.caDuration=1000h",

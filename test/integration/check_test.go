@@ -28,7 +28,7 @@ import (
 // TestCheck checks a cluster before and after the installation, and then breaks one part at a time. Each
 // problem must be reported with exactly its cause, and the fix must remove it.
 func TestCheck(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: 2})
+	c := startCluster(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: 2})
 	before := checkedInstallation{manager: &manager{&installation.Manager{Cluster: c}}}
 	t.Run("before the installation", func(t *testing.T) { testCheckBefore(t, before) })
 	i := newCheckedInstallation(t, c)

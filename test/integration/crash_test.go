@@ -59,7 +59,7 @@ var crashScenarios = map[string]func(*testing.T, *crashProxy, string){
 // same each time. Crashes between two writes need no test, because the controller has no other state
 // to lose.
 func TestManagerCrash(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
 	p := newCrashProxy(t, m, m.Controller)
 	for name, life := range crashScenarios {
@@ -88,7 +88,7 @@ func TestManagerCrash(t *testing.T) {
 // TestLeaderCrash kills the leader of two controllers right after one of its writes. The other one
 // takes over when the lease expires. The result of the gang must be the same.
 func TestLeaderCrash(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.NewWithLeaderElection(t, c)}
 	for name, life := range crashScenarios {
 		t.Run(name, func(t *testing.T) {

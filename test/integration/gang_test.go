@@ -27,7 +27,7 @@ import (
 // TestGangs runs the manager with a real API server and real Job and StatefulSet controllers. There
 // are no nodes, so the tests report the status of pods.
 func TestGangs(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
 		"JobAdmitted":             testJobAdmitted,

@@ -21,7 +21,7 @@ import (
 // TestIsolation checks that admission does not depend on the controller. While the controller fails in
 // different ways, every call must succeed.
 func TestIsolation(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.NewWithLeaderElection(t, c)}
 	ns := m.createNamespace(t)
 	for name, fail := range map[string]func(*testing.T, *manager){

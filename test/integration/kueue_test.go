@@ -16,7 +16,6 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"
 )
@@ -26,7 +25,7 @@ const queueLabel = gang.LabelQueueName
 
 // TestKueue runs gangs in queues of Kueue, some with failing ranks.
 func TestKueue(t *testing.T) {
-	c := cluster.Start(t, withoutPodGC)
+	c := startCluster(t, withoutPodGC)
 	if err := c.StartKueue(t.Context()); err != nil {
 		t.Fatal(err)
 	}

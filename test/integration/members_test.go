@@ -29,7 +29,7 @@ import (
 // TestMembers runs gangs of several workloads, for example the Job of a launcher and the
 // StatefulSet of its workers.
 func TestMembers(t *testing.T) {
-	m := &manager{installation.New(t, cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes}))}
+	m := &manager{installation.New(t, startCluster(t, cluster.Options{Nodes: cluster.NoNodes}))}
 	m.waitForRankAdmission(t, m.createNamespace(t))
 	// This test runs first, because it counts all writes of the manager, and gangs of other tests
 	// continue to exist.

@@ -17,7 +17,7 @@ import (
 // TestNamespaceSelector checks that the conditions of the chart value webhook.namespaceSelector apply to
 // the controller as to the webhooks, and that the controller notices changed labels of a namespace.
 func TestNamespaceSelector(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.NewWithChart(t, c, []string{"--set", "webhook.namespaceSelector.matchLabels.team=ml"})}
 	excluded, included := m.createNamespace(t), m.createNamespace(t)
 	m.labelNamespace(t, included, `{"team":"ml"}`)

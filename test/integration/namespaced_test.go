@@ -17,7 +17,7 @@ import (
 
 // TestNamespacedInstallation limits Rollcall to two namespaces, with Roles instead of a ClusterRole.
 func TestNamespacedInstallation(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	client := kubernetes.NewForConfigOrDie(c.Config())
 	for _, ns := range []string{"team-a", "team-b", "team-c"} {
 		_, err := client.CoreV1().Namespaces().Create(t.Context(),
@@ -61,7 +61,7 @@ func TestNamespacedInstallation(t *testing.T) {
 
 // TestDisabledPermissions runs gangs without the permissions that the values of the chart disable.
 func TestDisabledPermissions(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.NewWithChart(t, c, []string{
 		"--set", "permissions.createKeyPairs=false,permissions.deletePods=false,permissions.untrackPods=false",
 	})}

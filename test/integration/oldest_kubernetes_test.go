@@ -13,7 +13,7 @@ import (
 // test-oldest" runs all tests on that release.
 func TestOldestSupportedKubernetes(t *testing.T) {
 	m := &manager{
-		installation.New(t, cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes, Release: cluster.OldestSupported})),
+		installation.New(t, startCluster(t, cluster.Options{Nodes: cluster.NoNodes, Release: cluster.OldestSupported})),
 	}
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
 		"Job":                testRestartJob,

@@ -35,7 +35,7 @@ const hardenedSizeLimit = "2Gi"
 // what Rollcall injects. The API server calls webhooks in the order of their names, and policies before
 // webhooks.
 func TestOtherWebhooks(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
 	newWebhookTest := func(name string, policy admissionv1.ReinvocationPolicyType) func(*testing.T, *manager, string) {
 		return func(t *testing.T, m *manager, ns string) {

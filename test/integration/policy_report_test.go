@@ -28,7 +28,7 @@ import (
 // TestPolicyReports writes reports with the CustomResourceDefinition of openreports.io, the credentials of
 // the controller, and the policies of the chart.
 func TestPolicyReports(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	text := "policy:\n  enabled: true\n  reports: openreports\n  file:" + strings.ReplaceAll(limitsFile, "\n", "\n    ")
 	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {

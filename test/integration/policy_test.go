@@ -78,7 +78,7 @@ func newLimitedJob(name string, ranks int32) *batchv1.Job {
 
 // TestPolicy enforces a policy on a real API server, with the credentials and the webhooks of the chart.
 func TestPolicy(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	text := "policy:\n  enabled: true\n  file:" + strings.ReplaceAll(limitsFile, "\n", "\n    ")
 	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {

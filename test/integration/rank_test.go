@@ -37,13 +37,14 @@ var emulatedOlderRelease = cluster.Options{
 // It runs on a cluster with MutatingAdmissionPolicy and on a cluster without. The chart must choose
 // the implementation without any values.
 func TestRanks(t *testing.T) {
+	t.Parallel()
 	modes := map[string]cluster.Options{"policy": {Nodes: cluster.NoNodes}, "webhook": emulatedOlderRelease}
 	if cluster.DefaultRelease() == cluster.OldestSupported {
 		modes = map[string]cluster.Options{"webhook": {Nodes: cluster.NoNodes}}
 	}
 	for name, options := range modes {
 		t.Run(name, func(t *testing.T) {
-			m := &manager{installation.New(t, cluster.Start(t, options))}
+			m := &manager{installation.New(t, startCluster(t, options))}
 			m.waitForRankAdmission(t, m.createNamespace(t))
 			m.runParallel(t, map[string]func(*testing.T, *manager, string){
 				"Job":         testRanksOfJob,

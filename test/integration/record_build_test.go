@@ -27,7 +27,7 @@ func TestRecordBuild(t *testing.T) {
 	if commit == "" {
 		t.Skip("set " + recordBuildEnv + " to a commit to record the objects of that build")
 	}
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.NewFromSource(t, c, builds.Require(t, commit))}
 	var out bytes.Buffer
 	m.startRecordedGangs(t, func(r *testGang) {

@@ -50,9 +50,10 @@ const (
 // TestRenderedPolicies verifies on API servers of the newest and the oldest supported release what the rendered
 // policies deny and permit. No process of Rollcall runs.
 func TestRenderedPolicies(t *testing.T) {
+	t.Parallel()
 	for _, release := range []cluster.Release{cluster.Latest, cluster.OldestSupported} {
 		t.Run(string(release), func(t *testing.T) {
-			c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes, Release: release})
+			c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes, Release: release})
 			client := kubernetes.NewForConfigOrDie(c.Config())
 			optedOut := createOptedOutJob(t, client)
 			requireSameInChart(t, c)

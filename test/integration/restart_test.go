@@ -24,7 +24,7 @@ import (
 
 // TestRestart runs gangs with failing ranks and real Job and StatefulSet controllers.
 func TestRestart(t *testing.T) {
-	m := &manager{installation.New(t, cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes}))}
+	m := &manager{installation.New(t, startCluster(t, cluster.Options{Nodes: cluster.NoNodes}))}
 	// This test runs first, because it counts all writes of the manager, and gangs of other tests
 	// continue to exist.
 	t.Run("Writes", func(t *testing.T) { testRestartWrites(t, m) })
@@ -72,7 +72,7 @@ var withoutPodGC = cluster.Options{
 
 // TestRestartWhileTerminating tests gangs while their pods terminate.
 func TestRestartWhileTerminating(t *testing.T) {
-	m := &manager{installation.New(t, cluster.Start(t, withoutPodGC))}
+	m := &manager{installation.New(t, startCluster(t, withoutPodGC))}
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
 		"RootReportedLate":   testFirstFailureReportedLate,
 		"SuspendedMeanwhile": testSuspendDuringRestart,

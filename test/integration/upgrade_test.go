@@ -32,7 +32,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.Start(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.NewFromSource(t, c, previous)}
 	before := m.startGangsForUpgrade(t)
 	m.upgrade(t, before, this)
