@@ -72,7 +72,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// TestSlowRequest checks that the client of a request that does not arrive in time is told to send it again.
+// TestSlowRequest checks that a request that does not arrive in time has a code that makes clients retry.
 func TestSlowRequest(t *testing.T) {
 	h := newLimiter(1).limitRequests(http.NotFoundHandler())
 	beginning := strings.NewReader(newTestReview(admissionv1.Create, "{}"))
