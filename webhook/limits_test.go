@@ -26,7 +26,9 @@ func newTestReview(operation admissionv1.Operation, object string) string {
 // sendReview sends a request to a handler.
 func sendReview(ctx context.Context, h http.Handler, review string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, MutatePath, strings.NewReader(review)))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, MutatePath, strings.NewReader(review))
+	r.Header.Set("Content-Type", "application/json")
+	h.ServeHTTP(w, r)
 	return w
 }
 
