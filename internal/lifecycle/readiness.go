@@ -39,25 +39,32 @@ const maxListedRanks = 3
 // reason. It lists the first [maxListedRanks] ranks and counts the others. The rank of the
 // member's first pod is offset. No names of training containers stands for all containers.
 func NotReadyRanks(pods []corev1.Pod, m gang.Member, offset int32, trainingContainers []string) []string {
-	// The size of a StatefulSet has no limit, so it must not determine how much memory is reserved.
+	// The size of a StatefulSet has no limit, so only the pods may determine the time and the memory.
 	byIndex := make(map[int32]*corev1.Pod, len(pods))
 	for i := range pods {
 		index := gang.PodIndex(&pods[i])
+		if index < 0 || index >= m.Size {
+			continue // a resize deletes the pod
+		}
 		if current := byIndex[index]; current == nil || current.CreationTimestamp.Before(&pods[i].CreationTimestamp) {
 			byIndex[index] = &pods[i] // a pod that succeeded in an earlier attempt remains
 		}
 	}
-	var out []string
-	notReady := 0
-	for i := range m.Size {
-		pod := byIndex[i]
-		state := classifyRank(pod, trainingContainers)
-		if state == RankReady || state == RankSucceeded {
-			continue
+	isNotReady := func(index int32) bool {
+		state := classifyRank(byIndex[index], trainingContainers)
+		return state != RankReady && state != RankSucceeded
+	}
+	notReady := m.Size
+	for index := range byIndex {
+		if !isNotReady(index) {
+			notReady--
 		}
-		if notReady++; notReady <= maxListedRanks {
-			reason := cmp.Or(failure.TruncateMessage(notReadyReason(state, pod, trainingContainers)), "has no pod")
-			out = append(out, fmt.Sprintf("rank %d: %s", offset+i, reason))
+	}
+	var out []string
+	for i := int32(0); len(out) < int(min(notReady, maxListedRanks)); i++ {
+		if isNotReady(i) {
+			_, reason := DescribeRank(byIndex[i], trainingContainers)
+			out = append(out, fmt.Sprintf("rank %d: %s", offset+i, cmp.Or(failure.TruncateMessage(reason), "has no pod")))
 		}
 	}
 	if notReady > maxListedRanks {

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,17 @@ func TestNotReadyRanks(t *testing.T) {
 		"rank 4: has no pod",
 		"and 2 more",
 	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestNotReadyRanksOfHugeStatefulSet checks that only the pods determine the cost: the number of replicas has no
+// limit. A pod outside of the range does not count, because a resize deletes it.
+func TestNotReadyRanksOfHugeStatefulSet(t *testing.T) {
+	pods := []corev1.Pod{podtest.RankPod(0, nil), podtest.RankPod(math.MaxInt32, nil)}
+	got := lifecycle.NotReadyRanks(pods, gang.Member{Size: math.MaxInt32}, 0, nil)
+	want := []string{"rank 1: has no pod", "rank 2: has no pod", "rank 3: has no pod", "and 2147483643 more"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

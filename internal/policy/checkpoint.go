@@ -20,8 +20,8 @@ var remoteStoragePattern = regexp.MustCompile(`\b(s3a?|s3n|gs|gcs|abfss?|wasbs?|
 func SavesCheckpoints(g gang.Gang, spec corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
 		isTraining := func(t gang.Container) bool { return t.Name == c.Name }
-		saves := namesRemoteStorage(c) || mountsLastingVolume(c, spec.Volumes)
-		return slices.ContainsFunc(g.Containers, isTraining) && saves
+		return slices.ContainsFunc(g.Containers, isTraining) &&
+			(namesRemoteStorage(c) || mountsLastingVolume(c, spec.Volumes))
 	})
 }
 
