@@ -38,8 +38,8 @@
 //  6. The status of each member, when all ranks are ready: the phase becomes Running, and on a Job
 //     the condition GangRunning becomes True.
 //
-// The phase Starting, an earlier failure that is reported later, and a stuck pod each add one write
-// per member. If a queue manages a Job, step 5 has two writes. Rollcall releases the Job to the
+// An earlier failure that is reported later, a stuck pod, and the phase Starting after five minutes each
+// add one write per member. If a queue manages a Job, step 5 has two writes. Rollcall releases the Job to the
 // queue with the phase Suspended, and it writes the phase Pending after the queue has resumed the
 // Job.
 //

@@ -16,9 +16,10 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// startingGracePeriod is how long a rank must be ready before its gang is Starting. In most gangs all
-// ranks are ready by then, so the gang goes directly to Running and saves a write per member.
-const startingGracePeriod = 3 * time.Second
+// startingGracePeriod is how long a rank must be ready before its gang is Starting: long enough for new
+// nodes and large images, so that the phase means a problem. Almost all gangs go directly to Running, which
+// saves a write per member (docs/adr/0047-write-budget.md).
+const startingGracePeriod = 5 * time.Minute
 
 // takeSnapshot observes all members of a gang and their pods. It merges the observations into the
 // snapshot and into the gang.

@@ -42,6 +42,46 @@ func TestMayMeetSuccessPolicy(t *testing.T) {
 	}
 }
 
+// TestPartialReadiness checks that a gang is Starting only after a rank has waited for five minutes, and that
+// time alone leads to a pass then.
+func TestPartialReadiness(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	podSince := func(ready corev1.ConditionStatus, since time.Duration) corev1.Pod {
+		return corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(now.Add(-since)),
+		}}}}
+	}
+	for name, c := range map[string]struct {
+		pods     []corev1.Pod
+		want     bool
+		wantTime time.Time
+	}{
+		"no pod": {},
+		"no pod is ready": {
+			pods: []corev1.Pod{podSince(corev1.ConditionFalse, time.Hour)},
+		},
+		"pods have been ready for seconds": {
+			pods: []corev1.Pod{
+				podSince(corev1.ConditionTrue, 10*time.Second), podSince(corev1.ConditionTrue, time.Minute),
+			},
+			wantTime: now.Add(4 * time.Minute),
+		},
+		"a pod has been ready for five minutes": {
+			pods: []corev1.Pod{
+				podSince(corev1.ConditionTrue, 10*time.Second), podSince(corev1.ConditionTrue, 5*time.Minute),
+			},
+			want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, next := observePartialReadiness(c.pods, now)
+			if got != c.want || !next.Equal(c.wantTime) {
+				t.Errorf("got %v and the next check at %v, want %v and %v", got, next, c.want, c.wantTime)
+			}
+		})
+	}
+}
+
 // TestScaledDownPodsAreIgnored checks that the pods of an elastic Job do not fail when its user
 // scales it down.
 func TestScaledDownPodsAreIgnored(t *testing.T) {

@@ -13,7 +13,7 @@ type Phase string
 const (
 	// Pending means that no rank is ready, or that a member does not exist.
 	Pending Phase = "Pending"
-	// Starting means that some ranks have been ready for a while, but not all.
+	// Starting means that some ranks have been ready for minutes, but not all.
 	Starting Phase = "Starting"
 	// Running means that all ranks were ready at the same time and that none had to be replaced since.
 	// A rank that succeeds before its peers does not end the phase.

@@ -15,7 +15,7 @@ type Snapshot struct {
 	FirstFailure *failure.Failure
 	// NotReadyRanks lists ranks that are not ready with the reason; see [NotReadyRanks].
 	NotReadyRanks []string
-	// PartiallyReady is true if some rank has been ready for a while.
+	// PartiallyReady is true if some rank has been ready for minutes.
 	PartiallyReady bool
 	// AllPodsTerminated is true if all members are suspended and no pod of the gang is running.
 	AllPodsTerminated bool

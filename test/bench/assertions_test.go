@@ -92,11 +92,6 @@ func checkWrites(t *testing.T, l load, v variant, r runResult) {
 	}
 	got := maps.Clone(r.writes)
 	maps.DeleteFunc(got, func(w writeKind, _ int) bool { return w.Writer != writerRollcall || w.Rejected })
-	statusPatch := writeKind{Writer: writerRollcall, Verb: "patch", Resource: "jobs/status"}
-	if wasSlow := r.RunningSeconds > 3; want[statusPatch] > 0 && wasSlow && got[statusPatch] <= 2*want[statusPatch] {
-		// Gangs whose ranks become ready at different times report the phase Starting.
-		want[statusPatch] = got[statusPatch]
-	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s, %s: Rollcall's writes: -want, +got:\n%s", l, v, diff)
 	}

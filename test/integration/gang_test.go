@@ -163,12 +163,6 @@ func (m *manager) waitForEvents(t *testing.T, ns string, reason gang.Reason, cou
 	})
 }
 
-// isPendingOrStarting reports whether the phase means that some ranks are not ready. The phase is
-// Starting if some ranks have been ready for a while.
-func isPendingOrStarting(phase lifecycle.Phase) bool {
-	return phase == lifecycle.Pending || phase == lifecycle.Starting
-}
-
 // waitForJobPhase waits until the label, the annotation and the condition of a Job have the phase.
 // It returns the Job.
 func (m *manager) waitForJobPhase(t *testing.T, ns string, phase lifecycle.Phase, condition string) *batchv1.Job {
@@ -178,7 +172,7 @@ func (m *manager) waitForJobPhase(t *testing.T, ns string, phase lifecycle.Phase
 		if j, err = m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{}); err != nil {
 			return err
 		}
-		if phase == lifecycle.Pending && isPendingOrStarting(lifecycle.Phase(j.Labels[gang.LabelPhase])) {
+		if phase == lifecycle.Pending && j.Labels[gang.LabelPhase] == string(phase) {
 			return nil // admission sets it
 		}
 		if j.Labels[gang.LabelPhase] != string(phase) ||

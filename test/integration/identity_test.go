@@ -69,7 +69,7 @@ func testMemberOfEarlierRun(t *testing.T, m *manager, ns string) {
 		job, err := m.Client.BatchV1().Jobs(ns).Get(ctx, "train-worker", metav1.GetOptions{})
 		return []gang.Workload{{Job: job}}, err
 	}
-	message := waitForStatus(t, lifecycle.Starting, gang.ReasonMembersMissing, worker)
+	message := waitForStatus(t, lifecycle.Pending, gang.ReasonMembersMissing, worker)
 	if !strings.Contains(message, "The Job train-master finished before") {
 		t.Errorf("the status is: %s", message)
 	}

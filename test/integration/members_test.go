@@ -195,7 +195,7 @@ func testMembersSucceed(t *testing.T, m *manager, ns string, backwards bool) {
 		return err
 	})
 	if all, err := m.getLauncherAndWorkers(t.Context(), ns); err != nil ||
-		!isPendingOrStarting(lifecycle.ReadPhase(all[1])) {
+		lifecycle.ReadPhase(all[1]) != lifecycle.Pending {
 		t.Errorf("without its launcher, the gang has the phase %s (error: %v)", lifecycle.ReadPhase(all[1]), err)
 	}
 	m.setPodPhases(t, filterByRole(pods, "launcher"), corev1.PodRunning)

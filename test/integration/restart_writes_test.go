@@ -19,8 +19,8 @@ func testRestartWrites(t *testing.T, m *manager) {
 		return m.countWritesSince(t, before)
 	}
 	// The writes suspend the Job, update its status, resume it, set the phase Running, and create
-	// the Event of the restart. A slow start adds the phase Starting.
-	most := 6.0
+	// the Event of the restart.
+	most := 5.0
 	if m.Cluster.Release() == cluster.OldestSupported {
 		most++ // clearing the start time
 	}

@@ -138,9 +138,8 @@ func testStatefulSetPhases(t *testing.T, m *manager, ns string) {
 		t.Helper()
 		wait.For(t, "phase "+string(want), func(ctx context.Context) error {
 			s, err := m.Client.AppsV1().StatefulSets(ns).Get(ctx, "train", metav1.GetOptions{})
-			if got := lifecycle.Phase(s.Labels[gang.LabelPhase]); err == nil && got != want &&
-				(!isPendingOrStarting(got) || !isPendingOrStarting(want)) {
-				err = fmt.Errorf("label %q", s.Labels[gang.LabelPhase])
+			if got := lifecycle.Phase(s.Labels[gang.LabelPhase]); err == nil && got != want {
+				err = fmt.Errorf("label %q", got)
 			}
 			return err
 		})
