@@ -37,13 +37,19 @@ test: ## Run unit, golden, property and integration tests (needs no root)
 	go test ./...
 	cd release && go test ./...
 	cd test && go run ./cluster/cmd/cluster build
-	cd test && go run ./cluster/cmd/cluster build --nodes none --kubernetes oldest
 	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./chaos/... ./soak/... ./monitoring/... ./chart/... ./builds/... ./integration/...
 
 .PHONY: e2e
 e2e: ## Run end-to-end tests on a real node (needs root)
 	cd test && ROLLCALL_TEST_REAL=1 go test -count=1 -timeout 60m -v -p 1 -run Real ./cluster/...
 	cd test && go test -count=1 -timeout 60m -v ./e2e/...
+
+# One test of each part that only a real node proves: the kubelet, DNS, PyTorch, exit codes, and the chart of a release.
+E2E_CORE := TestPyTorchExample|TestPyTorchMaster|TestTorchrun|TestStatefulSet|TestRestartContainerExit|TestInstallRelease
+
+.PHONY: e2e-core
+e2e-core: ## Run the end-to-end tests that need no other image than PyTorch's (5 minutes; needs root)
+	cd test && go test -count=1 -timeout 30m -v -run '^($(E2E_CORE))$$' ./e2e/...
 
 .PHONY: e2e-all
 e2e-all: export ROLLCALL_E2E := all

@@ -236,7 +236,7 @@ func newCacheOptions(namespaces []string, hasPolicy bool) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
 			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
-			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang)},
+			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang), Transform: controller.TrimService},
 			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.CompactPod},
 		},
 	}

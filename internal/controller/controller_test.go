@@ -82,8 +82,28 @@ func newTestCluster(t testing.TB, objects ...client.Object) *testCluster {
 		t.Fatal(err)
 	}
 	w.Client = b.Build()
-	w.Reconciler.Client, w.APIReader = w.Client, w.Client
+	w.Reconciler.Client, w.APIReader = readTrimmedServices(w.Client), w.Client
 	return w
+}
+
+// readTrimmedServices returns a client that reads Services as the cache contains them.
+func readTrimmedServices(c client.Client) client.Client {
+	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{Get: func(
+		ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+	) error {
+		if err := c.Get(ctx, key, o, opts...); err != nil {
+			return err
+		}
+		service, ok := o.(*corev1.Service)
+		if !ok {
+			return nil
+		}
+		trimmed, err := TrimService(service.DeepCopy())
+		if err == nil {
+			*service = *trimmed.(*corev1.Service)
+		}
+		return err
+	}})
 }
 
 var testEngine = injectors.NewEngine(injectors.Builtin(), gang.Config{})

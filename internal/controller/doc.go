@@ -54,6 +54,7 @@
 //   - reconciler.go: watches, and the steps of a pass
 //   - index.go: indexes of the cache, and the gangs that an event affects
 //   - throttle.go: the delay of passes that events of pods cause
+//   - workload_cache.go, service_cache.go: the fields of workloads and Services that the cache keeps
 //   - pod_cache.go, compact_pod.go: the fields of pods that the cache keeps, and their form
 //   - session.go: facts that the reconciler keeps between two passes
 //   - namespaces.go: the namespaces whose gangs are reconciled

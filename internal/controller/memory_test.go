@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -134,10 +133,9 @@ func BenchmarkGangMemory(b *testing.B) {
 			})
 		})
 	}
-	strip := cache.TransformStripManagedFields()
 	measure("complete", keepObject, keepObject)
-	measure("trimmed", TrimWorkload, strip)
-	measure("with a policy", KeepWorkload, strip)
+	measure("trimmed", TrimWorkload, TrimService)
+	measure("with a policy", KeepWorkload, TrimService)
 }
 
 // newRunningGang returns the Job and the Service of a gang that runs, as the API server returns them.

@@ -74,13 +74,18 @@ func TestServiceSelector(t *testing.T) {
 				w.reconcileOnce(t, torchRequest)
 				service := w.getService(t, "train")
 				service.Spec.Selector = c.have
+				service.Annotations = map[string]string{"owner": "another controller"}
 				if err := w.Update(t.Context(), service); err != nil {
 					t.Fatal(err)
 				}
 			}
 			w.reconcileOnce(t, torchRequest)
-			if diff := cmp.Diff(c.want, w.getService(t, "train").Spec.Selector); diff != "" {
+			service := w.getService(t, "train")
+			if diff := cmp.Diff(c.want, service.Spec.Selector); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
+			}
+			if c.have != nil && service.Annotations["owner"] != "another controller" {
+				t.Errorf("a pass changed fields that the cache does not contain: %v", service.Annotations)
 			}
 		})
 	}

@@ -149,14 +149,23 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 	for i := range containers {
 		c := &containers[i]
 		out = append(out, corev1.Container{
-			Name:          c.Name,
-			Command:       c.Command,
-			Args:          c.Args,
+			Name:          intern(c.Name),
+			Command:       internTexts(c.Command),
+			Args:          internTexts(c.Args),
 			Env:           internVariables(c.Env),
 			EnvFrom:       c.EnvFrom,
 			Resources:     c.Resources,
 			RestartPolicy: c.RestartPolicy,
 		})
+	}
+	return out
+}
+
+// internTexts returns texts that share their memory with those of other gangs.
+func internTexts(texts []string) []string {
+	out := slices.Clone(texts)
+	for i := range out {
+		out[i] = intern(out[i])
 	}
 	return out
 }

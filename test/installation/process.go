@@ -139,7 +139,8 @@ func (p *Process) Launch(t testing.TB) {
 	}, p.flags)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfigPath)
 	cmd.Stdout, cmd.Stderr = p.logFile, p.logFile
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// Linux divides the CPUs by session (sched(7), autogroup), as a node divides them by pod.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("starting %s: %v", p.account, err)
 	}
