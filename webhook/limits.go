@@ -51,6 +51,8 @@ const (
 	maxQueueTime = 500 * time.Millisecond
 	// bodyTimeout is how long the body of a request may take to arrive.
 	bodyTimeout = 2 * time.Second
+	// responseTimeout is how long a request may take until its client has read the response.
+	responseTimeout = 10 * time.Second
 	// retryAfterSeconds is the delay after which clients send a refused request again.
 	retryAfterSeconds = 1
 )
@@ -66,6 +68,7 @@ func newLimiter(concurrency int) *limiter { return &limiter{slots: make(chan str
 // requests with the HTTP code 413 or 429.
 func (l *limiter) limitRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setDeadlines(w)
 		if !l.acquireSlot(r.Context()) {
 			head, _ := io.ReadAll(io.LimitReader(r.Body, headBytes)) // an incomplete head has no UID
 			refuseRequest(w, r, head, newTooManyRequests(
@@ -93,6 +96,16 @@ func (l *limiter) limitRequests(h http.Handler) http.Handler {
 	})
 }
 
+// setDeadlines bounds the time in which a slow client keeps a goroutine, and perhaps a slot. The server
+// bounds only the time for the header. It sets the read deadline of the next request on the connection. The
+// write deadline remains, so every handler of the server must set it again.
+func setDeadlines(w http.ResponseWriter) {
+	now := time.Now() //nolint:forbidigo // a deadline of the network
+	deadlines := http.NewResponseController(w)
+	_ = deadlines.SetReadDeadline(now.Add(bodyTimeout)) // the writers of tests have no deadlines
+	_ = deadlines.SetWriteDeadline(now.Add(responseTimeout))
+}
+
 // acquireSlot waits for one of the slots. It returns false if none is free in time, or if the client no
 // longer waits for the response.
 func (l *limiter) acquireSlot(ctx context.Context) bool {
@@ -108,9 +121,6 @@ func (l *limiter) acquireSlot(ctx context.Context) bool {
 
 // readBody reads a request of up to maxRequestBytes. After an error it returns what it has read.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	// A slow client must not keep its slot. Not every writer supports a deadline.
-	deadline := time.Now().Add(bodyTimeout) //nolint:forbidigo // a deadline of the network
-	_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), maxRequestBytes)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequestBytes))

@@ -1,0 +1,96 @@
+package webhook
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// pipeListener is a listener whose connections exist only in memory, so that a test needs no real time.
+type pipeListener struct{ connections chan net.Conn }
+
+// servePipes serves a handler until the test ends.
+func servePipes(t *testing.T, h http.Handler) pipeListener {
+	t.Helper()
+	l := pipeListener{connections: make(chan net.Conn)}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	go server.Serve(l) //nolint:errcheck // it returns ErrServerClosed
+	t.Cleanup(func() { server.Close() })
+	return l
+}
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if c, ok := <-l.connections; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l pipeListener) Close() error { close(l.connections); return nil }
+
+func (pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+// dial connects a client, which sends text. Nobody reads the response.
+func (l pipeListener) dial(t *testing.T, text string) net.Conn {
+	t.Helper()
+	client, server := net.Pipe()
+	l.connections <- server
+	t.Cleanup(func() { _ = client.Close() })
+	if _, err := io.WriteString(client, text); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// TestUnfinishedRequest checks that a client that does not finish its request soon gets a response, whether
+// the request has a slot or not.
+func TestUnfinishedRequest(t *testing.T) {
+	for name, slots := range map[string]int{"with a slot": 1, "without a slot": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := servePipes(t, newLimiter(slots).limitRequests(http.NotFoundHandler()))
+				start := time.Now() //nolint:forbidigo // the time of the bubble
+				client := l.dial(t, "POST "+MutatePath+" HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 5000\r\n\r\n"+
+					newTestReview(admissionv1.Create, "{}"))
+				response, err := http.ReadResponse(bufio.NewReader(client), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				body, err := io.ReadAll(response.Body)
+				if err != nil || !strings.Contains(string(body), `"uid":"u-1"`) {
+					t.Errorf("the response is %q, %v", body, err)
+				}
+				if waited := time.Since(start); waited > bodyTimeout {
+					t.Errorf("the response took %s, want at most %s", waited, bodyTimeout)
+				}
+			})
+		})
+	}
+}
+
+// TestUnreadResponse checks that a client that does not read its response keeps no slot.
+func TestUnreadResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited := newLimiter(1)
+		l := servePipes(t, limited.limitRequests(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Repeat("x", 100_000)) //nolint:errcheck // nobody reads the response
+		})))
+		l.dial(t, "GET "+MutatePath+" HTTP/1.1\r\nHost: rollcall\r\n\r\n")
+		synctest.Wait()
+		if limited.acquireSlot(t.Context()) {
+			t.Fatal("the response needs no slot, so the test has no meaning")
+		}
+		time.Sleep(time.Minute)
+		if !limited.acquireSlot(t.Context()) {
+			t.Error("the client still keeps the slot after a minute")
+		}
+	})
+}
