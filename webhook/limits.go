@@ -145,8 +145,8 @@ func checkText(text []byte) string {
 			s.countDelimiter(c)
 		}
 		switch {
-		case s.depth == maxDepth-1:
-			return fmt.Sprintf("%d nested lists and objects", s.depth)
+		case s.depth > maxDepth:
+			return fmt.Sprintf("more than %d nested lists and objects", maxDepth)
 		case s.values > maxValues:
 			return fmt.Sprintf("more than %d values", maxValues)
 		case s.elements[s.depth] > maxElements:
@@ -160,8 +160,9 @@ func checkText(text []byte) string {
 type textScanner struct {
 	inString              bool
 	depth, values, digits int
-	// elements is the number of elements of each list or object that contains the current position.
-	elements [maxDepth]int
+	// elements is the number of elements of each list or object that contains the current position. Index 0
+	// is the text itself, and the last index is a nesting that is refused.
+	elements [maxDepth + 2]int
 }
 
 // countDigit counts consecutive digits. A decimal point does not end a number.

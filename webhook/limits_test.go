@@ -131,9 +131,10 @@ func TestCheckText(t *testing.T) {
 			text: "[" + strings.Repeat("["+strings.Repeat("0,", 99)+"0],", maxValues/100) + "0]",
 			want: "more than 50000 values",
 		},
-		"deep nesting": {
-			text: strings.Repeat("[", maxDepth-1),
-			want: "99 nested lists and objects",
+		"maximum nesting": {text: strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)},
+		"nesting that is too deep": {
+			text: strings.Repeat("[", maxDepth+1),
+			want: "more than 100 nested lists and objects",
 		},
 		"long number in a string": {
 			text: `{"cpu":"` + strings.Repeat("9", maxDigits+1) + `"}`,
