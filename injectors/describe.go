@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -31,8 +32,8 @@ func (e *Engine) Describe(w gang.Workload) (Result, error) {
 		r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings, Denials: denials}
 		return r, newInvalidError(w, denials.ErrorList())
 	}
-	// The pods keep the gang name of their template. The label of the workload may have changed since
-	// admission, but the template of a Job is immutable.
+	// The pods keep the gang name of their template. The label of a StatefulSet may have changed while no
+	// webhook was available.
 	if name := w.Template().Labels[gang.LabelGang]; name != "" {
 		g.Name = name
 	}
@@ -96,7 +97,7 @@ func findIgnoredAnnotations(w gang.Workload, denials gang.Denials) []ignoredAnno
 // admittedView returns a shallow copy of a workload with the settings that its pods were created with.
 // The caller may modify the annotations of the copy.
 //
-// The pods of a Job come from an immutable template. Framework and role are therefore those of the
+// The pods of a Job come from an immutable template. Framework, name and role are therefore those of the
 // template, even if the labels of the Job changed. A Job with 0 pods keeps its former size: its user
 // suspended it, or Rollcall finished it together with its gang.
 func (e *Engine) admittedView(w gang.Workload) gang.Workload {
@@ -110,9 +111,9 @@ func (e *Engine) admittedView(w gang.Workload) gang.Workload {
 	if !isInjected(w) {
 		return gang.Workload{Job: &view}
 	}
-	for _, key := range []string{gang.LabelFramework, gang.LabelRole} {
+	for _, key := range []string{gang.LabelFramework, gang.LabelGang, gang.LabelRole} {
 		if v := w.Template().Labels[key]; v != "" {
-			view.Labels[key] = v
+			metav1.SetMetaDataLabel(&view.ObjectMeta, key, v)
 		}
 	}
 	if w.Ranks() == 0 {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
@@ -47,6 +48,18 @@ func TestDescribeEditedMetadata(t *testing.T) {
 			edit:            func(j *batchv1.Job) { j.Labels[gang.LabelRole] = "captain" },
 			wantMaxRestarts: admittedMaxRestarts,
 		},
+		"the name is that of the pod template": {
+			edit:            func(j *batchv1.Job) { j.Labels[gang.LabelGang] = "other" },
+			wantMaxRestarts: admittedMaxRestarts,
+		},
+		"an invalid name is not read": {
+			edit:            func(j *batchv1.Job) { j.Labels[gang.LabelGang] = "Train_2" },
+			wantMaxRestarts: admittedMaxRestarts,
+		},
+		"a Job without labels has those of the pod template": {
+			edit:            func(j *batchv1.Job) { j.Labels = nil },
+			wantMaxRestarts: admittedMaxRestarts,
+		},
 		"a Job with 0 pods keeps its size": {
 			edit:            func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](0) },
 			wantMaxRestarts: admittedMaxRestarts,
@@ -63,8 +76,10 @@ func TestDescribeEditedMetadata(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if result.Gang.Size != 2 || result.Gang.Framework.Name != "pytorch" {
-				t.Errorf("the gang has size %d and framework %s, want 2 and pytorch", result.Gang.Size, result.Gang.Framework.Name)
+			g := result.Gang
+			if g.Size != 2 || g.Framework.Name != "pytorch" || g.Name != "train" || g.ServiceName != "train" {
+				t.Errorf("the gang is %s with the Service %s, size %d and framework %s, want 2 ranks of pytorch named train",
+					g.Name, g.ServiceName, g.Size, g.Framework.Name)
 			}
 			policies := result.Gang.Policies
 			if policies.RestartPolicy != gang.RestartPolicyGang || policies.MaxRestarts != c.wantMaxRestarts ||
@@ -79,6 +94,26 @@ func TestDescribeEditedMetadata(t *testing.T) {
 				t.Error("Describe changed the Job")
 			}
 		})
+	}
+}
+
+// TestDescribeRenamedMember checks that a new label with the name of the gang changes no member of a
+// multi-workload gang.
+func TestDescribeRenamedMember(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	job := newJob(map[string]string{gang.AnnotationRoles: "master=1,worker=2"}, 2)
+	job.Name, job.Labels[gang.LabelRole] = "train-worker", "worker"
+	admitted, err := engine.Admit(gang.Workload{Job: job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Labels[gang.LabelGang] = "other"
+	described, err := engine.Describe(gang.Workload{Job: job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(admitted.Gang, described.Gang); diff != "" {
+		t.Errorf("the gang (-admitted +described):\n%s", diff)
 	}
 }
 
