@@ -106,6 +106,14 @@ func (w Workload) HasFrameworkLabel() bool {
 	return ok
 }
 
+// IsInjected reports whether admission injected the workload: it has [AnnotationInjected] with any value.
+// A label that is added to an existing Job injects nothing. A copy of an injected object has the annotation
+// before its own admission.
+func (w Workload) IsInjected() bool {
+	_, ok := w.Meta().Annotations[AnnotationInjected]
+	return ok
+}
+
 // OptedOut reports whether [LabelInject] turns Rollcall off for the workload.
 func (w Workload) OptedOut() bool { return w.Meta().Labels[LabelInject] == "false" }
 

@@ -56,12 +56,6 @@ func (e *Engine) IgnoredAnnotations(w gang.Workload) gang.Warnings {
 	return out
 }
 
-// isInjected reports whether a workload has the annotation rollcall.training/injected.
-func isInjected(w gang.Workload) bool {
-	_, injected := w.Meta().Annotations[gang.AnnotationInjected]
-	return injected
-}
-
 // ignoredAnnotation is an annotation with an invalid value, and the error about it.
 type ignoredAnnotation struct {
 	key string
@@ -75,7 +69,7 @@ func (a ignoredAnnotation) toWarning() gang.Warning {
 // findIgnoredAnnotations returns the annotations of an admitted workload whose removal fixes one of
 // denials. It returns nil for a workload that was not injected.
 func findIgnoredAnnotations(w gang.Workload, denials gang.Denials) []ignoredAnnotation {
-	if !isInjected(w) {
+	if !w.IsInjected() {
 		return nil
 	}
 	path := field.NewPath("metadata", "annotations")
@@ -108,7 +102,7 @@ func (e *Engine) admittedView(w gang.Workload) gang.Workload {
 	}
 	view := *w.Job
 	view.Labels, view.Annotations = maps.Clone(view.Labels), maps.Clone(view.Annotations)
-	if !isInjected(w) {
+	if !w.IsInjected() {
 		return gang.Workload{Job: &view}
 	}
 	for _, key := range []string{gang.LabelFramework, gang.LabelGang, gang.LabelRole} {

@@ -125,7 +125,7 @@ func changeReason(before, after gang.Workload) gang.Reason {
 // validateAdoption returns errors for the label on an existing StatefulSet that was not injected and
 // cannot become a gang, because the required fields are immutable.
 func validateAdoption(old, updated *appsv1.StatefulSet) field.ErrorList {
-	if isInjected(gang.Workload{StatefulSet: old}) {
+	if (gang.Workload{StatefulSet: old}).IsInjected() {
 		return nil
 	}
 	const fix = "; the field is immutable, so recreate the StatefulSet with the label"

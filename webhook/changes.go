@@ -18,11 +18,10 @@ const maxChanges = 5
 // different records of Rollcall. The result ends with "…" if there are more than maxChanges.
 func listChanges(before, after gang.Workload) []string {
 	record := annotationsPath.Key(gang.AnnotationInjected).String()
-	_, isRecorded := before.Meta().Annotations[gang.AnnotationInjected]
 	var paths []string
 	for _, op := range plan.Diff(nil, before.Object(), after.Object()) {
 		path := formatPointer(op.Path)
-		if path == record && isRecorded || slices.Contains(paths, path) {
+		if path == record && before.IsInjected() || slices.Contains(paths, path) {
 			continue
 		}
 		if len(paths) == maxChanges {

@@ -86,7 +86,7 @@ func (m *Mutator) injectWorkload(
 func (m *Mutator) injectNew(ctx context.Context, w gang.Workload) (injectors.Result, error) {
 	sent := maps.Clone(w.Meta().Labels)
 	var old map[string]string
-	if _, wasInjected := w.Meta().Annotations[gang.AnnotationInjected]; wasInjected {
+	if w.IsInjected() {
 		old = sent // a second call, or a copy of another object
 	}
 	warnings, err := m.judge.applyDefaults(ctx, w)

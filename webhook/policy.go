@@ -59,8 +59,7 @@ func describeSubject(e *injectors.Engine, w gang.Workload) subject {
 // isGang reports whether Rollcall manages the workload. A label that was added to an existing Job has
 // no effect.
 func (s subject) isGang() bool {
-	_, injected := s.workload.Meta().Annotations[gang.AnnotationInjected]
-	return injected && s.workload.HasFrameworkLabel() && !s.workload.OptedOut()
+	return s.workload.IsInjected() && s.workload.HasFrameworkLabel() && !s.workload.OptedOut()
 }
 
 // judgeNew returns the response for a new workload.

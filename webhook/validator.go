@@ -149,7 +149,7 @@ func (v *Validator) warnIgnoredAnnotations(old, updated gang.Workload) gang.Warn
 
 // warnImmutable warns about changes to an existing Job that have no effect on its pods.
 func warnImmutable(old, updated gang.Workload) gang.Warnings {
-	if _, injected := updated.Meta().Annotations[gang.AnnotationInjected]; !injected {
+	if !updated.IsInjected() {
 		return warnLabeledTooLate(old, updated)
 	}
 	var out gang.Warnings

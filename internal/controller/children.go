@@ -50,7 +50,7 @@ func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next l
 // setOwners makes all injected members owners of an object.
 func (r *Reconciler) setOwners(g *observedGang, o client.Object) error {
 	for _, m := range g.members {
-		if !m.isInjected() {
+		if !m.IsInjected() {
 			continue
 		}
 		err := controllerutil.SetOwnerReference(m.clientObject(), o, r.Client.Scheme(),

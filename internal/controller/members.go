@@ -76,12 +76,6 @@ func (m member) observeStatus() lifecycle.Observation {
 // lastStatus returns the status that was last written to the member.
 func (m member) lastStatus() lifecycle.Status { return lifecycle.ReadStatus(m.Workload) }
 
-// isInjected reports whether admission injected the workload.
-func (m member) isInjected() bool {
-	_, ok := m.Meta().Annotations[gang.AnnotationInjected]
-	return ok
-}
-
 // clientObject returns the workload as a client needs it.
 func (m member) clientObject() client.Object { return m.Object().(client.Object) }
 
@@ -107,7 +101,7 @@ func (g *observedGang) firstResult() *injectors.Result {
 // primaryMember returns the member whose status is the state of the gang: the first injected member,
 // or the first member if none is injected.
 func (g *observedGang) primaryMember() member {
-	return g.members[max(0, slices.IndexFunc(g.members, member.isInjected))]
+	return g.members[max(0, slices.IndexFunc(g.members, member.IsInjected))]
 }
 
 func (g *observedGang) isPrimaryMember(m member) bool {
@@ -284,7 +278,7 @@ func (r *Reconciler) readMember(w gang.Workload) (member, error) {
 		return member{}, err
 	}
 	m := member{Workload: w, managedByQueue: managedByQueue}
-	if m.isInjected() {
+	if m.IsInjected() {
 		m.result, m.readErr = r.describeWorkload(w)
 	}
 	return m, nil

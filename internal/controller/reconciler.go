@@ -209,7 +209,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	for _, m := range slices.Concat(g.members, g.strangers) {
 		if isTooLarge(m.Workload) {
 			r.reportTooLarge(m.Workload)
-		} else if !m.isInjected() {
+		} else if !m.IsInjected() {
 			g.pass.handleError(r.reportNotInjected(ctx, m.Workload))
 		}
 	}
@@ -240,7 +240,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 // prepareWorkloads provides what the pods of a gang need in a phase that is not terminal.
 func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.Phase) {
 	for _, m := range g.members {
-		if m.isInjected() && next != lifecycle.Restarting {
+		if m.IsInjected() && next != lifecycle.Restarting {
 			g.pass.handleError(r.reinjectAfterResize(ctx, m.Workload))
 		}
 	}

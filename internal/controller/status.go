@@ -32,7 +32,7 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 		return
 	}
 	for _, m := range g.members {
-		if !m.isInjected() {
+		if !m.IsInjected() {
 			continue
 		}
 		if err := r.syncMember(ctx, g, m, status); err != nil {

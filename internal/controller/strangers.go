@@ -35,7 +35,7 @@ func (r *Reconciler) reportStrangers(ctx context.Context, g *observedGang) {
 
 // reportConflict writes the reason MemberConflict to a workload and keeps the rest of its own status.
 func (r *Reconciler) reportConflict(ctx context.Context, m member, message string) error {
-	if !m.isInjected() {
+	if !m.IsInjected() {
 		return nil // reported by reportNotInjected
 	}
 	last := m.lastStatus()

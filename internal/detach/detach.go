@@ -182,9 +182,8 @@ func (d Detacher) selects(g gang.Group, found map[string]bool) bool {
 // isFinished reports whether a workload needs no manager: it has finished, nothing was injected, or
 // another controller manages it.
 func isFinished(w gang.Workload) bool {
-	_, injected := w.Meta().Annotations[gang.AnnotationInjected]
 	observed := lifecycle.Observe(w)
-	return !injected || observed.Complete || observed.Failed || w.IsManagedExternally() ||
+	return !w.IsInjected() || observed.Complete || observed.Failed || w.IsManagedExternally() ||
 		lifecycle.ReadStatus(w).Phase.Terminal() || w.Meta().DeletionTimestamp != nil
 }
 

@@ -37,11 +37,6 @@ type workload struct {
 	parseErr error
 }
 
-func (w workload) isInjected() bool {
-	_, ok := w.Meta().Annotations[gang.AnnotationInjected]
-	return ok
-}
-
 // groupWorkloads groups workloads into gangs and parses them. Gangs are sorted by namespace, name
 // and creation time, the workloads of a gang by rank.
 func groupWorkloads(engine *injectors.Engine, found []gang.Workload) []workloadGroup {
@@ -78,7 +73,7 @@ func (w workload) rankOffset() int32 {
 	if n, err := strconv.ParseInt(w.Template().Labels[gang.LabelRankOffset], 10, 32); err == nil {
 		return int32(n)
 	}
-	if w.parsedGang != nil && !w.isInjected() {
+	if w.parsedGang != nil && !w.IsInjected() {
 		return w.parsedGang.RankOffset
 	}
 	return 0
@@ -134,7 +129,7 @@ func (g workloadGroup) buildGang() Gang {
 
 // explainMissingStatus returns the reason and the message of a gang without a status.
 func (w workload) explainMissingStatus() (gang.Reason, string) {
-	if w.isInjected() {
+	if w.IsInjected() {
 		return "", "No phase is recorded: the Rollcall manager has not reconciled the gang"
 	}
 	return gang.ReasonNotInjected, "The workload was admitted without Rollcall: nothing was injected"

@@ -14,7 +14,7 @@ import (
 // does: workloads of an earlier run and strangers become leftOut. A group without a valid workload
 // does not change, because its members are not known.
 func (g *workloadGroup) identifyMembers() {
-	if !slices.ContainsFunc(g.workloads, func(w workload) bool { return w.isInjected() && w.parsedGang != nil }) {
+	if !slices.ContainsFunc(g.workloads, func(w workload) bool { return w.IsInjected() && w.parsedGang != nil }) {
 		return
 	}
 	all := g.workloads
@@ -47,7 +47,7 @@ func (g *workloadGroup) leaveOut(w workload, reason string) {
 func (w workload) memberSpec() gang.MemberSpec {
 	spec := gang.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name}
 	switch {
-	case !w.isInjected():
+	case !w.IsInjected():
 		spec.Problem = "was admitted without Rollcall"
 	case w.parsedGang == nil:
 		spec.Problem = "cannot be parsed: " + strings.Join(injectors.DenialCauses(w.parseErr), "; ")
@@ -63,7 +63,7 @@ func (g workloadGroup) statusSource() workload {
 	if g.stateSource != nil {
 		return *g.stateSource
 	}
-	return g.workloads[max(0, slices.IndexFunc(g.workloads, workload.isInjected))]
+	return g.workloads[max(0, slices.IndexFunc(g.workloads, workload.IsInjected))]
 }
 
 // hasWorkload reports whether a workload of the name has the name of the gang, as a member or not.
