@@ -41,6 +41,7 @@ func TestJobUpdates(t *testing.T) {
 	admitted := admitJob(t, labeled)
 	elastic := admitJob(t, mergePatch(t, labeled, `{"metadata":{"annotations":{"rollcall.training/elastic":"2:4"}}}`))
 	neverRestarted := admitJob(t, mergePatch(t, labeled, `{"spec":{"template":{"spec":{"restartPolicy":"Never"}}}}`))
+	withoutPods := mergePatch(t, admitted, `{"spec":{"parallelism":0}}`)
 	const restarting = `"phase":"Restarting","reason":"GangRestarting","message":"","restarts":1`
 	suspend := func(status string) []byte {
 		return mergePatch(t, admitted, `{"spec":{"suspend":true},"metadata":{"annotations":{"rollcall.training/status":`+
@@ -98,7 +99,16 @@ func TestJobUpdates(t *testing.T) {
 		"ranks are configured for the former size": {
 			old:         admitted,
 			patch:       `{"spec":{"parallelism":3,"completions":3}}`,
-			wantWarning: "spec.parallelism",
+			wantWarning: "spec.parallelism: the ranks are configured for 2 pods of this Job",
+		},
+		"Job without pods gets its former size": {
+			old:   withoutPods,
+			patch: `{"spec":{"parallelism":2}}`,
+		},
+		"Job without pods gets another size": {
+			old:         withoutPods,
+			patch:       `{"spec":{"parallelism":3}}`,
+			wantWarning: "spec.parallelism: the ranks are configured for 2 pods of this Job",
 		},
 		"max-restarts is mutable": {
 			old:   admitted,

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"rollcall.training/gang"
@@ -157,6 +159,9 @@ func warnImmutable(old, updated gang.Workload) gang.Warnings {
 		out = append(out, warnKeyChanged(key, updated, keyValue(old, key), keyValue(updated, key))...)
 	}
 	before, after := old.Ranks(), updated.Ranks()
+	if before == 0 { // the Job keeps its number of pods while its user suspends it with parallelism 0
+		before = cmp.Or(ptr.Deref(old.Job.Spec.Completions, 0), after)
+	}
 	if before != after && after != 0 {
 		out = append(out, warnResize(updated, before, after)...)
 	}
@@ -178,7 +183,8 @@ func warnResize(w gang.Workload, before, after int32) gang.Warnings {
 	text := w.Meta().Annotations[gang.AnnotationElastic]
 	if text == "" {
 		return gang.Warnings{gang.NewWarning(path, fmt.Sprintf(
-			"the ranks are configured for a gang size of %d; recreate the Job to change it to %d", before, after))}
+			"the ranks are configured for %d pods of this Job; recreate the Job to change their number to %d",
+			before, after))}
 	}
 	bounds, err := gang.ParseElasticBounds(text)
 	if err == nil && (after < bounds.Min || after > bounds.Max) {
