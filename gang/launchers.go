@@ -8,9 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Programs and Python modules that start the processes of a training program.
+// Programs and Python modules that start the processes of a training program. They include the launchers of
+// internal/command, which also has their flags.
 var (
-	launchers       = []string{"torchrun", "mpirun", "mpiexec", "horovodrun", "deepspeed", "accelerate", "composer"}
+	launchers = []string{
+		"torchrun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "horovodrun", "deepspeed", "accelerate",
+		"accelerate-launch", "composer",
+	}
 	launcherModules = map[string]string{
 		"torch.distributed.run":           "torchrun",
 		"torch.distributed.launch":        "torchrun",
@@ -18,6 +22,7 @@ var (
 		"paddle.distributed.launch":       "paddle.distributed.launch",
 		"deepspeed.launcher.runner":       "deepspeed",
 		"composer.cli.launcher":           "composer",
+		"horovod.runner.launch":           "horovodrun",
 		"colossalai.cli":                  "colossalai",
 		"torch_xla.distributed.xla_spawn": "torch_xla.distributed.xla_spawn",
 	}
