@@ -12,6 +12,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/plan"
+	"rollcall.training/internal/podtest"
 )
 
 // BenchmarkInject measures the cost of an admission, from the manifest to the patch. Run it with
@@ -100,11 +101,7 @@ func marshalJobWithEnv(b *testing.B, n int, lastValue string) []byte {
 		ObjectMeta: newLabeledMeta("train", nil),
 		Spec:       batchv1.JobSpec{Parallelism: ptr.To[int32](8), Completions: ptr.To[int32](8)},
 	}
-	container := corev1.Container{Name: "trainer", Image: "example.com/train:1"}
-	for i := range n {
-		variable := corev1.EnvVar{Name: fmt.Sprintf("USER_VARIABLE_%d", i), Value: "some value of ordinary length"}
-		container.Env = append(container.Env, variable)
-	}
+	container := corev1.Container{Name: "trainer", Image: "example.com/train:1", Env: podtest.NewVariables(n)}
 	if n > 0 && lastValue != "" {
 		container.Env[n-1].Value = lastValue
 	}

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/podtest"
 )
 
 // BenchmarkMutatingEndpoint measures a request from its text to the text of the response, for a Job with 50
@@ -22,12 +22,7 @@ import (
 func BenchmarkMutatingEndpoint(b *testing.B) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	h := newLimiter(1).limitRequests(&ctrlwebhook.Admission{Handler: NewMutator(engine, nil)})
-	container := corev1.Container{Name: "trainer", Image: "example.com/train:1"}
-	for i := range 50 {
-		container.Env = append(container.Env, corev1.EnvVar{
-			Name: fmt.Sprintf("USER_VARIABLE_%d", i), Value: "some value of ordinary length",
-		})
-	}
+	container := corev1.Container{Name: "trainer", Image: "example.com/train:1", Env: podtest.NewVariables(50)}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "train", Namespace: "team-a", Labels: map[string]string{gang.LabelFramework: "pytorch"},

@@ -14,6 +14,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/podtest"
 )
 
 // newLargePod returns a pod of a large gang as the API server returns it.
@@ -70,12 +71,7 @@ func newLargePod(index int) *corev1.Pod {
 			},
 		},
 	}
-	for i := range 40 {
-		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{
-			Name:  fmt.Sprintf("VARIABLE_%d", i),
-			Value: "some value of ordinary length",
-		})
-	}
+	p.Spec.Containers[0].Env = podtest.NewVariables(40)
 	return p
 }
 

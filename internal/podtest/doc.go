@@ -1,3 +1,3 @@
-// Package podtest builds pods of a gang for tests: a running rank, and changes that terminate, delete
-// or restart its containers. Only tests import the package.
+// Package podtest builds pods of a gang for tests: a running rank, variables of its container, and changes
+// that terminate, delete or restart its containers. Only tests import the package.
 package podtest

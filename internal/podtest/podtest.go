@@ -19,6 +19,15 @@ var CreationTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // At returns the time n seconds after [CreationTime].
 func At(n int) time.Time { return CreationTime.Add(time.Duration(n) * time.Second) }
 
+// NewVariables returns n variables of a user with names and values of ordinary length.
+func NewVariables(n int) []corev1.EnvVar {
+	var out []corev1.EnvVar
+	for i := range n {
+		out = append(out, corev1.EnvVar{Name: fmt.Sprintf("USER_VARIABLE_%d", i), Value: "some value of ordinary length"})
+	}
+	return out
+}
+
 // RankPod returns a running, ready pod of an Indexed Job in attempt 1. The change, which can be nil,
 // edits the pod.
 func RankPod(index int, change func(*corev1.Pod)) corev1.Pod {

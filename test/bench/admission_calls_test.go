@@ -14,7 +14,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/podtest"
 	"rollcall.training/test/installation"
 )
 
@@ -46,12 +46,7 @@ const runForAnnotation = "test.rollcall.training/run-for"
 func newLabeledJob(name, namespace string) *batchv1.Job {
 	job := newJob(name, namespace, 8)
 	job.Labels = map[string]string{gang.LabelFramework: "pytorch"}
-	container := &job.Spec.Template.Spec.Containers[0]
-	for i := range callVariables {
-		container.Env = append(container.Env, corev1.EnvVar{
-			Name: fmt.Sprintf("USER_VARIABLE_%d", i), Value: "some value of ordinary length",
-		})
-	}
+	job.Spec.Template.Spec.Containers[0].Env = podtest.NewVariables(callVariables)
 	return job
 }
 
