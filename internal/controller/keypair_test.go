@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -200,6 +201,62 @@ func TestDeletedKeyPair(t *testing.T) {
 			w.reconcileFor(t, time.Minute)
 			if got := w.hasKeyPair(t); got != c.want {
 				t.Errorf("Secret created again: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+// TestKeyPairSecretConflict checks that the create request of a conflicting Secret is repeated
+// with increasing delays, however often the gang changes, and that the Secret of the gang is
+// created once.
+func TestKeyPairSecretConflict(t *testing.T) {
+	conflicting := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train-rollcall-ssh"}}
+	w := newTestCluster(t, newLauncherJob(t), newWorkerStatefulSet(t), conflicting)
+	for range 360 {
+		if after := w.reconcileOnce(t, trainRequest); after <= 0 || after > 5*time.Minute {
+			t.Fatalf("after %s, the next pass is due in %s", w.clock.Since(testStartTime), after)
+		}
+		w.clock.SetTime(w.clock.Now().Add(10 * time.Second))
+	}
+	if w.secretCreates < 10 || w.secretCreates > 40 {
+		t.Errorf("%d create requests in an hour", w.secretCreates)
+	}
+	if err := w.Delete(t.Context(), conflicting); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
+	before := w.secretCreates
+	for range 10 {
+		w.reconcileOnce(t, trainRequest)
+		w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	}
+	if w.secretCreates != before+1 {
+		t.Errorf("the Secret of the gang was created %d times", w.secretCreates-before)
+	}
+}
+
+// TestKeyPairNotNeeded checks that no Secret is created for a gang that does not need a key pair.
+func TestKeyPairNotNeeded(t *testing.T) {
+	suspended := newLauncherJob(t)
+	suspended.Spec.Suspend = ptr.To(true)
+	running := newWorkerStatefulSet(t)
+	running.Status.ReadyReplicas = 3
+	ready := newLauncherJob(t)
+	ready.Status.Ready = ptr.To[int32](1)
+	torch := admitObject(t, &batchv1.Job{
+		ObjectMeta: newObjectMeta("train-master", "pytorch", "master", "master=1,worker=3"),
+		Spec:       singlePodJobSpec(),
+	})
+	for name, objects := range map[string][]client.Object{
+		"suspended gang": {suspended, newWorkerStatefulSet(t)},
+		"running gang, whose pods have mounted the Secret": {ready, running},
+		"framework without a key pair":                     {torch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTestCluster(t, objects...)
+			w.reconcileOnce(t, trainRequest)
+			if w.secretCreates != 0 {
+				t.Error("a Secret was created")
 			}
 		})
 	}
