@@ -2,7 +2,7 @@
 //
 // # The idea
 //
-// The package serves three endpoints:
+// The package serves three endpoints, and two more with a policy:
 //
 //   - [Mutator] responds with the patch that turns a labeled workload into a member of its gang. It
 //     denies an invalid workload with HTTP code 422 and a list of all mistakes.
@@ -10,11 +10,14 @@
 //     It also warns the user of an existing Job about changes that have no effect.
 //   - [PodRankHandler] sets the rank label of a pod. Only API servers without
 //     MutatingAdmissionPolicy need this endpoint.
+//   - [JobUpdateJudge] denies an update of a Job that makes a violation of the policy worse.
+//   - The handler in [Options].PolicyFile validates the policy itself (internal/policysource).
 //
 // The webhook configurations (charts/rollcall) select the objects with objectSelector and
 // namespaceSelector. The API server never sends an object without the label, so an unavailable
 // Rollcall does not block other workloads.
 //
-// Every response depends only on the request. A dry run is therefore exact, and every replica gives
-// the same response.
+// Without a policy, every response depends only on the request. With a policy, it also depends on the
+// policy, the labels of the namespace and the time, because exemptions expire. A dry run is therefore
+// exact, and every replica with the same policy gives the same response.
 package webhook
