@@ -58,6 +58,13 @@ func NewWithChart(t testing.TB, c *cluster.Cluster, chart []string, flags ...str
 	return install(t, c, findSource(t), chart, flags, append([]string{"--leader-elect=false"}, flags...))
 }
 
+// NewWithCertificate is like [NewWithChart] for a chart with certificates.mode secret. The folder contains the
+// files of the Secret, which the kubelet would mount.
+func NewWithCertificate(t testing.TB, c *cluster.Cluster, folder string, chart []string) *Manager {
+	t.Helper()
+	return install(t, c, findSource(t), chart, []string{"--certificate-dir=" + folder}, []string{"--leader-elect=false"})
+}
+
 // NewFromSource is like New with the chart and the program of another build, which are in a source folder.
 // The only process of a build with one Deployment is Webhook.
 func NewFromSource(t testing.TB, c *cluster.Cluster, source string) *Manager {
