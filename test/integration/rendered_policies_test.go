@@ -25,6 +25,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/policy"
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"
 )
 
@@ -68,25 +69,9 @@ func TestRenderedPolicies(t *testing.T) {
 // limits them.
 func requireSameInChart(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	var file map[string]any
-	if err := yaml.Unmarshal([]byte(unlabeledPolicy), &file); err != nil {
-		t.Fatal(err)
-	}
-	delete(file, "apiVersion")
-	delete(file, "kind")
 	render := func(ceiling policy.Mode) (specs map[string]any) {
-		values, err := yaml.Marshal(map[string]any{
-			"policy": map[string]any{"enabled": true, "ceiling": ceiling, "file": file},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(t.TempDir(), "values.yaml")
-		if err := os.WriteFile(path, values, 0o600); err != nil {
-			t.Fatal(err)
-		}
 		specs = map[string]any{}
-		for _, o := range renderChart(t, c, "--values", path) {
+		for _, o := range renderChart(t, c, "--values", writeUnlabeledValues(t, ceiling)) {
 			switch o := o.(type) {
 			case *admissionv1.ValidatingAdmissionPolicy:
 				specs["policy "+o.Name] = o.Spec
@@ -99,8 +84,9 @@ func requireSameInChart(t *testing.T, c *cluster.Cluster) {
 	chart, audit, off := render(policy.ModeEnforce), render(policy.ModeAudit), render(policy.ModeOff)
 	for _, rendered := range readUnlabeledPolicy(t).RenderUnlabeled(false) {
 		name := rendered.Policy.Name
+		limitToRelease(&rendered.Policy)
 		if diff := cmp.Diff(any(rendered.Policy.Spec), chart["policy "+name]); diff != "" {
-			t.Errorf("policy %s (-command +chart):\n%s", name, diff)
+			t.Errorf("policy %s (-command with the limits of a release, +chart):\n%s", name, diff)
 		}
 		if diff := cmp.Diff(any(rendered.Binding.Spec), chart["binding "+name]); diff != "" {
 			t.Errorf("binding %s (-command +chart):\n%s", name, diff)
@@ -113,6 +99,42 @@ func requireSameInChart(t *testing.T, c *cluster.Cluster) {
 			t.Errorf("with the ceiling off, the chart renders %s", name)
 		}
 	}
+}
+
+// limitToRelease adds what the chart knows and the command does not: the namespaces that Rollcall manages, and
+// the account that detaches gangs.
+func limitToRelease(p *admissionv1.ValidatingAdmissionPolicy) {
+	selector := p.Spec.MatchConstraints.NamespaceSelector
+	selector.MatchExpressions = append([]metav1.LabelSelectorRequirement{excludeSystemNamespaces()},
+		selector.MatchExpressions...)
+	if p.Name == optOutPolicy {
+		p.Spec.MatchConditions = append(p.Spec.MatchConditions, admissionv1.MatchCondition{
+			Name:       "not-from-controller",
+			Expression: "request.userInfo.username != '" + installation.ControllerUser + "'",
+		})
+	}
+}
+
+// writeUnlabeledValues writes the values of a chart with [unlabeledPolicy], and returns the path of the file.
+func writeUnlabeledValues(t *testing.T, ceiling policy.Mode) string {
+	t.Helper()
+	var file map[string]any
+	if err := yaml.Unmarshal([]byte(unlabeledPolicy), &file); err != nil {
+		t.Fatal(err)
+	}
+	delete(file, "apiVersion")
+	delete(file, "kind")
+	values, err := yaml.Marshal(map[string]any{
+		"policy": map[string]any{"enabled": true, "ceiling": ceiling, "file": file},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(path, values, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func readUnlabeledPolicy(t *testing.T) *policy.Policy {

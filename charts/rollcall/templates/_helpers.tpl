@@ -231,6 +231,12 @@ are the webhook and the controller. */}}
   expression: request.userInfo.username in ['{{ include "rollcall.webhookUser" . }}', '{{ include "rollcall.controllerUser" . }}']
 {{- end -}}
 
+{{/* rollcall.notFromController is a condition of a webhook or a policy that does not apply to the controller. */}}
+{{- define "rollcall.notFromController" -}}
+name: not-from-controller
+expression: request.userInfo.username != '{{ include "rollcall.controllerUser" . }}'
+{{- end -}}
+
 {{/* rollcall.excludedNamespaces are the namespaces in which Rollcall never acts, as a CEL list. */}}
 {{- define "rollcall.excludedNamespaces" -}}
 {{- list "kube-system" .Release.Namespace | uniq | toJson -}}
