@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"rollcall.training/test/installation"
@@ -170,6 +173,84 @@ func TestDetachPod(t *testing.T) {
 		checkEqual(t, name+": security context", controller.Containers[0].SecurityContext, pod.Containers[0].SecurityContext)
 		checkEqual(t, name+": tolerations", controller.Tolerations, pod.Tolerations)
 		checkEqual(t, name+": pull secrets", controller.ImagePullSecrets, pod.ImagePullSecrets)
+	}
+}
+
+// TestHookPods checks that the pods of hooks have the labels and annotations of the values, which can exclude them
+// from the injection of a sidecar, and that no Service selects them. "helm test --logs" needs the pod after the test.
+func TestHookPods(t *testing.T) {
+	objects := render(t, newValues(map[string]any{
+		"podLabels":      map[string]any{"injection": "disabled", "app.kubernetes.io/name": "other"},
+		"commonLabels":   map[string]any{"team": "platform"},
+		"podAnnotations": map[string]any{"sidecar": "false"},
+	}))
+	check := installation.SingleObject[*corev1.Pod](t, objects)
+	pods := map[string]metav1.ObjectMeta{
+		"detach": installation.SingleObject[*batchv1.Job](t, objects).Spec.Template.ObjectMeta, "check": check.ObjectMeta,
+	}
+	for component, pod := range pods {
+		want := map[string]string{"injection": "disabled", "team": "platform",
+			"app.kubernetes.io/instance": installation.Release, "app.kubernetes.io/component": component}
+		checkEqual(t, component+": labels", want, pod.Labels)
+		checkEqual(t, component+": annotation", "false", pod.Annotations["sidecar"])
+	}
+	checkEqual(t, "deletion of the pod", "before-hook-creation", check.Annotations["helm.sh/hook-delete-policy"])
+}
+
+// TestWebhookPermissions checks that the webhook may read the policy in every mode of certificates, and manages
+// certificates in one of them only.
+func TestWebhookPermissions(t *testing.T) {
+	withSelector := map[string]any{"profiles": []any{
+		map[string]any{"name": "a", "namespaces": map[string]any{"selector": aSelector}},
+	}}
+	own := []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "secrets", "secrets"}
+	policy := []string{"namespaces", "configmaps", "configmaps"}
+	for mode, want := range map[string][]string{
+		"self-managed": slices.Concat(own[:2], policy[:1], own[2:], policy[1:]), "cert-manager": policy,
+	} {
+		var got []string
+		for _, o := range render(t, newValues(map[string]any{
+			"certificates.mode": mode, "policy.enabled": true, "policy.file": withSelector,
+		})) {
+			switch role := o.(type) {
+			case *rbacv1.ClusterRole:
+				if role.Name == installation.WebhookName {
+					got = append(got, listResources(role.Rules)...)
+				}
+			case *rbacv1.Role:
+				if role.Name == installation.WebhookName {
+					got = append(got, listResources(role.Rules)...)
+				}
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		checkEqual(t, mode, want, got)
+	}
+}
+
+func listResources(rules []rbacv1.PolicyRule) (resources []string) {
+	for _, rule := range rules {
+		resources = append(resources, rule.Resources...)
+	}
+	return resources
+}
+
+// TestUnlabeledPolicyNames checks that two releases have policies with different names.
+func TestUnlabeledPolicyNames(t *testing.T) {
+	unlabeled := map[string]any{"optOut": map[string]any{}, "multiPodGPU": map[string]any{}}
+	var got []string
+	for _, o := range render(t, newValues(map[string]any{
+		"fullnameOverride": "gangs", "policy.enabled": true, "policy.file": map[string]any{"unlabeled": unlabeled},
+	})) {
+		if binding, ok := o.(*admissionv1.ValidatingAdmissionPolicyBinding); ok && binding.Name == binding.Spec.PolicyName {
+			got = append(got, binding.Name)
+		}
+	}
+	for _, want := range []string{"gangs-opt-out", "gangs-multi-pod-gpu-jobs"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("the bindings are %v, want one with the name %s", got, want)
+		}
 	}
 }
 

@@ -152,6 +152,13 @@ func TestPrometheusRule(t *testing.T) {
 	if diff := cmp.Diff(want, rule.Spec); diff != "" {
 		t.Errorf("rules (-file, +object):\n%s", diff)
 	}
+	short := mustRender(t, "--set=metrics.prometheusRule.enabled=true,certificates.duration=24h").PrometheusRule
+	for _, r := range short.Spec.Groups[0].Rules {
+		// The webhook renews this certificate when 8 hours remain.
+		if expr := r.Expr.String(); r.Alert == "RollcallCertificateExpiring" && !strings.HasSuffix(expr, "< 12342") {
+			t.Errorf("with certificates.duration=24h, the expression is %s", expr)
+		}
+	}
 	changed := mustRender(t, "--set=metrics.prometheusRule.enabled=true",
 		"--set=metrics.prometheusRule.labels.release=prometheus",
 		"--set=metrics.prometheusRule.alertLabels.severity=page,metrics.prometheusRule.alertLabels.team=ml",
@@ -242,6 +249,15 @@ func TestContradictions(t *testing.T) {
 		"a monitor without metrics": {
 			values:  []string{"--set=metrics.serviceMonitor.enabled=true", "--set=metrics.enabled=false"},
 			wantErr: "metrics.serviceMonitor.enabled: must be false if metrics.enabled is false",
+		},
+		"a ServiceMonitor that secure metrics refuse": {
+			values:  []string{"--set=metrics.secure=true,metrics.serviceMonitor.enabled=true"},
+			wantErr: "metrics.serviceMonitor.authorization: required with metrics.secure",
+		},
+		"a PodMonitor that cannot verify the certificate": {
+			values: []string{"--set=metrics.secure=true,metrics.podMonitor.enabled=true",
+				"--set=metrics.podMonitor.authorization.credentials.name=token"},
+			wantErr: "metrics.podMonitor.tlsConfig: required with metrics.secure",
 		},
 		"an unknown alert": {
 			values:  []string{"--set=metrics.prometheusRule.disabledAlerts={RollcallDown}"},

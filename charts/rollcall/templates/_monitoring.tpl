@@ -53,6 +53,13 @@ metricRelabelings:
 {{- end }}
 {{- end -}}
 
+{{/* rollcall.certificateAlertTime is the remaining validity of a serving certificate, in seconds, below which its
+renewal does not work: a seventh of the validity, and at most a day. The renewal is due when a third remains. */}}
+{{- define "rollcall.certificateAlertTime" -}}
+{{- $hours := default "168h" .Values.certificates.duration | trimSuffix "h" | int -}}
+{{- if lt $hours 168 }}{{ div (mul $hours 3600) 7 }}{{ else }}24 * 3600{{ end -}}
+{{- end -}}
+
 {{/* rollcall.validateMonitoring rejects values for monitoring that contradict each other. */}}
 {{- define "rollcall.validateMonitoring" -}}
 {{- $metrics := .Values.metrics -}}
@@ -63,6 +70,16 @@ metricRelabelings:
 {{- range $name := list "serviceMonitor" "podMonitor" "prometheusRule" -}}
 {{- if (get $metrics $name).enabled -}}
 {{- fail (printf "metrics.%s.enabled: must be false if metrics.enabled is false" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := list "serviceMonitor" "podMonitor" -}}
+{{- $monitor := get $metrics $name -}}
+{{- if and $metrics.secure $monitor.enabled -}}
+{{- range $key := list "authorization" "tlsConfig" -}}
+{{- if not (get $monitor $key) -}}
+{{- fail (printf "metrics.%s.%s: required with metrics.secure, otherwise Prometheus reads no metrics; set it as in the section \"Secure metrics\" of the README" $name $key) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -28,16 +28,33 @@ selector:
     {{- include "rollcall.componentSelectorLabels" . | nindent 4 }}
 {{- end -}}
 
+{{/* rollcall.addedPodLabels are the labels that values add to every pod of the chart. Its argument is the root
+context. */}}
+{{- define "rollcall.addedPodLabels" -}}
+{{- $labels := merge (dict) .Values.podLabels .Values.commonLabels -}}
+{{- range include "rollcall.ownLabels" . | fromJsonArray -}}
+{{- $labels = omit $labels . -}}
+{{- end -}}
+{{- with $labels -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* rollcall.hookPodLabels are the labels of the pod of a hook. They are not the selector labels, so that no
+Service selects the pod. */}}
+{{- define "rollcall.hookPodLabels" -}}
+app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+{{- with include "rollcall.addedPodLabels" (index . 0) }}
+{{ . }}
+{{- end }}
+{{- end -}}
+
 {{- define "rollcall.podMetadata" -}}
 {{- $root := index . 0 -}}
-{{- $own := include "rollcall.ownLabels" . | fromJsonArray -}}
 labels:
-  {{- with merge (dict) $root.Values.podLabels $root.Values.commonLabels }}
-  {{- range $key, $value := . }}
-  {{- if not (has $key $own) }}
-  {{ $key }}: {{ $value | quote }}
-  {{- end }}
-  {{- end }}
+  {{- with include "rollcall.addedPodLabels" $root }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- include "rollcall.componentSelectorLabels" . | nindent 2 }}
 annotations:
