@@ -76,7 +76,8 @@ func testUnlabeledInNamespaces(t *testing.T, m *manager, managed string) {
 	requireVerdict(t, jobPolicy, create(managed))
 	unmanaged := m.createNamespace(t)
 	patch := []byte(`{"metadata":{"labels":{"` + unmanagedKey + `":"true"}}}`)
-	_, err := m.Client.CoreV1().Namespaces().Patch(t.Context(), unmanaged, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := m.Client.CoreV1().Namespaces().
+		Patch(t.Context(), unmanaged, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
