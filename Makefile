@@ -124,8 +124,8 @@ bench-thousand: ## Measure the manager with 1,000 gangs of 100 simulated pods (1
 RELEASE = cd release && go run ./cmd/release
 
 .PHONY: image
-image: ## Build the manager image: REPOSITORY=... pushes it, LOAD=kind|k3d|minikube loads it, FILE=... writes it
-	$(RELEASE) image $(if $(LOAD),--load $(LOAD),$(if $(FILE),--output $(abspath $(FILE)),--push --repository $(REPOSITORY)))
+image: ## Build the manager image: REPOSITORY=... [TAG=...] pushes it, LOAD=kind|k3d|minikube loads it, FILE=... writes it
+	$(RELEASE) image $(if $(TAG),--tag $(TAG) )$(if $(LOAD),--load $(LOAD),$(if $(FILE),--output $(abspath $(FILE)),--push --repository $(REPOSITORY)))
 
 .PHONY: release
 release: ## Build a release: VERSION=v0.2.0 REPOSITORY=registry.example.com/rollcall/manager
