@@ -264,10 +264,11 @@ func (e *Engine) InjectedByOtherVersion(w gang.Workload) bool {
 }
 
 // planGang plans the injection of a workload. It returns the gang with the settings that the plan is
-// based on: those of the annotations, else those that the variables of the user contain (plan.Adopt).
+// based on: those of the annotations, else those that the variables of the user contain (plan.Adopt). It
+// adopts nothing if a variable is too long, because the comparison costs as much as the variable is long.
 func (e *Engine) planGang(w gang.Workload, g gang.Gang) (gang.Gang, plan.Plan, error) {
 	p, err := e.buildPlan(g)
-	if err != nil {
+	if err != nil || len(validateEnvLength(w, p)) > 0 {
 		return g, p, err
 	}
 	adopted, changed := plan.Adopt(w, g, p)

@@ -29,7 +29,7 @@ const adversarialBytes = 2_000_000
 // them: long lists, long texts, many keys, deep nesting, and products of two long lists.
 func AdversarialInputs() []AdversarialInput {
 	return slices.Concat(newProductInputs(), newListInputs(), newTextInputs(), newKeyInputs(), newMetadataInputs(),
-		newLargeGangs())
+		newLargeGangs(), newLargeComparisons())
 }
 
 // onlyContainer is the part of a pod spec with an ordinary container.
@@ -191,6 +191,23 @@ func newLargeGangs() []AdversarialInput {
 				name, meta, size, size),
 		})
 		name, size = strings.Repeat("t", 50), strconv.Itoa(gang.MaxPods)
+	}
+	return out
+}
+
+// newLargeComparisons returns gangs with a long planned variable and many variables of the user with the
+// same name, each of which is compared with it: as JSON, and except for the port.
+func newLargeComparisons() []AdversarialInput {
+	const variables = 4600
+	var out []AdversarialInput
+	for _, size := range []int{2000, gang.MaxPods} {
+		out = append(out, AdversarialInput{
+			Name: fmt.Sprintf("%d TF_CONFIG with %d ranks", variables, size), Kind: gang.Job,
+			Object: fmt.Sprintf(`{"metadata":{"name":"train","namespace":"team","labels":{%q:"tensorflow"}},`+
+				`"spec":{"parallelism":%d,"completions":%d,"template":{"spec":{"restartPolicy":"Never",`+
+				`"containers":[{"name":"trainer","image":"i","env":[%s]}]}}}}`, gang.LabelFramework, size, size,
+				separate(variables, `{"name":"TF_CONFIG","value":"{\"a\":1}"}`)),
+		})
 	}
 	return out
 }

@@ -45,7 +45,7 @@ type envComparer struct {
 	index, podIP string
 	// planned are the planned values by name.
 	planned map[string]gang.EnvValue
-	// budget is the number of bytes in which names are still completed.
+	// budget is the number of bytes in which names are still completed and that are still decoded.
 	budget *int
 	// user are the values of the container's variables, in order.
 	user []gang.EnvValue
@@ -101,11 +101,11 @@ func (m envComparer) isSame(user, planned string, meaning Meaning) bool {
 		countsAccelerators := user == "gpu" || user == "auto"
 		return countsAccelerators && planned == strconv.FormatInt(m.gang.Containers[0].Accelerators, 10)
 	}
-	return isSameJSON(user, planned)
+	return *m.budget >= 0 && isSameJSON(user, planned)
 }
 
-// maxComparedBytes limits the text in which names are completed for one workload. It is twice the maximum
-// length of a variable on Linux (MAX_ARG_STRLEN).
+// maxComparedBytes limits the text that is decoded, or in which names are completed, for one workload. It is
+// twice the maximum length of a variable on Linux (MAX_ARG_STRLEN).
 const maxComparedBytes = 2 * 32 * 4096
 
 // hostPattern matches the hosts in a text, and words that could be hosts.
