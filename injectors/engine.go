@@ -107,11 +107,13 @@ func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 		}
 		return Result{Reason: gang.ReasonInvalid}, newInvalidError(w, errs)
 	}
-	return e.applyPlan(w, func(draft gang.Workload) {
+	r, err := e.applyPlan(w, func(draft gang.Workload) {
 		if lifecycle.ReadPhase(draft) == "" {
 			setPendingPhase(draft)
 		}
 	})
+	r.Warnings = append(warnings, r.Warnings...)
+	return r, err
 }
 
 // changeReason returns ReasonUnchanged if the two workloads are equal, ReasonInjected otherwise.

@@ -108,8 +108,12 @@ func TestReplaceDuringRestart(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	live, manifest := newScaledDownSet(t, engine, lifecycle.Restarting)
 	manifest.Spec.Template.Spec.Containers[0].Image = "example.com/train:2"
-	if _, err := engine.AdmitUpdate(live, manifest); err != nil {
+	result, err := engine.AdmitUpdate(live, manifest)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if got := strings.Join(result.Warnings.Strings(), "\n"); !strings.Contains(got, "kept at 0 while") {
+		t.Errorf("warnings = %q, want a warning about the kept size", got)
 	}
 	w := gang.Workload{StatefulSet: manifest}
 	status := lifecycle.ReadStatus(w)
