@@ -140,7 +140,8 @@ func revertSpecChanges(w gang.Workload) {
 		return
 	}
 	spec := &w.Job.Spec
-	if status.SuspendedByRollcall && ptr.Deref(spec.Suspend, false) {
+	// A queue must admit the new Job, and resumes it.
+	if status.SuspendedByRollcall && ptr.Deref(spec.Suspend, false) && w.QueueName() == "" {
 		spec.Suspend = ptr.To(false)
 	}
 	failedByRollcall := status.Phase == lifecycle.Failed && status.FirstFailure != nil &&

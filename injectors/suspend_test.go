@@ -156,6 +156,36 @@ func TestCopyOfFinishedWorkload(t *testing.T) {
 	}
 }
 
+// TestCopyOfRestartingJob checks that a manifest which was copied from a restarting Job starts, unless a
+// queue must admit the new Job.
+func TestCopyOfRestartingJob(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	for name, c := range map[string]struct {
+		queue       string
+		wantSuspend bool
+	}{
+		"a Job without a queue starts":               {wantSuspend: false},
+		"a Job of a queue waits for its reservation": {queue: "research", wantSuspend: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newJob(map[string]string{gang.AnnotationStatus: encodeStatus(t, lifecycle.Status{State: lifecycle.State{
+				Phase:       lifecycle.Restarting,
+				Bookkeeping: lifecycle.Bookkeeping{SuspendedByRollcall: true},
+			}})}, 2)
+			job.Spec.Suspend = ptr.To(true)
+			if c.queue != "" {
+				job.Labels[gang.LabelQueueName] = c.queue
+			}
+			if _, err := engine.Admit(gang.Workload{Job: job}); err != nil {
+				t.Fatal(err)
+			}
+			if *job.Spec.Suspend != c.wantSuspend {
+				t.Errorf("suspend = %t, want %t", *job.Spec.Suspend, c.wantSuspend)
+			}
+		})
+	}
+}
+
 // TestCreateWithZeroReplicas checks that a member that is created with 0 replicas takes its size from
 // its annotations.
 func TestCreateWithZeroReplicas(t *testing.T) {
