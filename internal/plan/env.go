@@ -194,12 +194,11 @@ func (a *applier) checkUserEnv(c *container, planned []Env) {
 			comparer := newEnvComparer(a.workload, a.gang, a.plan, planned, c.Container, &a.budget)
 			values = &comparer
 		}
-		if len(a.denials) >= maxConflicts || len(a.warnings) >= maxConflicts {
+		if len(a.denials) >= maxConflicts {
 			return
 		}
 		if !values.hasSameMeaning(i, e) {
-			conflict := envConflict{comparer: values, container: c, index: i, planned: e}
-			a.addEnvConflict(conflict)
+			a.addEnvConflict(envConflict{comparer: values, container: c, index: i, planned: e})
 		}
 	}
 }

@@ -25,18 +25,21 @@ func (c envConflict) path() *field.Path { return c.container.path.Child("env").I
 
 func (c envConflict) value() gang.EnvValue { return c.comparer.user[c.index] }
 
-// addEnvConflict denies a variable without which the gang cannot work, and else keeps it.
+// addEnvConflict denies a variable without which the gang cannot work, and else keeps it. The number of
+// warnings is limited, but not the number of checked variables.
 func (a *applier) addEnvConflict(c envConflict) {
 	e, value := c.planned, c.value()
 	existing := &c.container.Env[c.index]
 	// A program that reads the name of its pod can extract the index.
 	isPodName := e.Meaning == Rank && value.Text != gang.IndexPlaceholder &&
 		strings.Contains(value.Text, gang.IndexPlaceholder)
+	isUnknown := !value.Known || isPodName
+	isKept := e.Policy != Required || isUnknown
 	switch {
-	case e.Policy == Fallback:
+	case e.Policy == Fallback || isKept && len(a.warnings) >= maxConflicts:
 	case e.Policy == Default:
 		a.addAdvice(c.path(), "%s: keeping your value; Rollcall would set %s", e.Name, formatEnvValue(&e.EnvVar))
-	case !value.Known || isPodName:
+	case isUnknown:
 		path, what := c.path().Child("value"), "value"
 		if existing.ValueFrom != nil {
 			path, what = c.path().Child("valueFrom"), "source"
