@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -33,5 +34,40 @@ func TestConflictAfterManyWarnings(t *testing.T) {
 	spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: "RANK", Value: "7"})
 	if _, err := engine.Admit(gang.Workload{Job: job}); err == nil || !strings.Contains(err.Error(), "RANK must be") {
 		t.Errorf("error %v, want a denial of RANK", err)
+	}
+}
+
+// TestDenialsOfResult checks that the result of every user error lists the mistakes of the error.
+func TestDenialsOfResult(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	for name, c := range map[string]struct {
+		inject    func() (injectors.Result, error)
+		wantField string
+	}{
+		"a variable is too long": {
+			inject: func() (injectors.Result, error) {
+				job := newJob(nil, gang.MaxPods)
+				job.Labels[gang.LabelFramework] = "tensorflow"
+				return engine.Inject(gang.Workload{Job: job})
+			},
+			wantField: "spec.parallelism",
+		},
+		"an existing StatefulSet cannot become a gang": {
+			inject: func() (injectors.Result, error) {
+				labeled := newStatefulSet("train", nil, 2)
+				labeled.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+				old := labeled.DeepCopy()
+				old.Labels = nil
+				return engine.AdmitUpdate(old, labeled)
+			},
+			wantField: "spec.serviceName",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := c.inject()
+			if !injectors.IsDenied(err) || len(result.Denials) != 1 || result.Denials[0].Field != c.wantField {
+				t.Errorf("denials %v and the error %v, want a denial of %s", result.Denials, err, c.wantField)
+			}
+		})
 	}
 }

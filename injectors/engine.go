@@ -100,12 +100,12 @@ func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 		// an update that does not concern these rules.
 		return Result{Reason: changeReason(sent, w), Warnings: warnings}, nil
 	}
-	if errs := validateAdoption(old, updated); len(errs) > 0 {
+	if denials := validateAdoption(old, updated); len(denials) > 0 {
 		labeledWithoutWebhook := gang.Workload{StatefulSet: old}.HasFrameworkLabel()
 		if labeledWithoutWebhook {
 			return Result{Reason: gang.ReasonImmutableTemplate}, nil
 		}
-		return Result{Reason: gang.ReasonInvalid}, newInvalidError(w, errs)
+		return Result{Reason: gang.ReasonInvalid, Denials: denials}, newInvalidError(w, denials.ErrorList())
 	}
 	r, err := e.applyPlan(w, func(draft gang.Workload) {
 		if lifecycle.ReadPhase(draft) == "" {
@@ -124,26 +124,26 @@ func changeReason(before, after gang.Workload) gang.Reason {
 	return gang.ReasonInjected
 }
 
-// validateAdoption returns errors for the label on an existing StatefulSet that was not injected and
+// validateAdoption returns denials for the label on an existing StatefulSet that was not injected and
 // cannot become a gang, because the required fields are immutable.
-func validateAdoption(old, updated *appsv1.StatefulSet) field.ErrorList {
+func validateAdoption(old, updated *appsv1.StatefulSet) gang.Denials {
 	if (gang.Workload{StatefulSet: old}).IsInjected() {
 		return nil
 	}
 	const fix = "; the field is immutable, so recreate the StatefulSet with the label"
 	spec := field.NewPath("spec")
-	var errs field.ErrorList
+	var denials gang.Denials
 	if policy := updated.Spec.PodManagementPolicy; policy != appsv1.ParallelPodManagement {
 		err := field.NotSupported(spec.Child("podManagementPolicy"), policy,
 			[]appsv1.PodManagementPolicyType{appsv1.ParallelPodManagement})
 		err.Detail += fix
-		errs = append(errs, err)
+		denials = append(denials, gang.Denial{Error: err})
 	}
 	if updated.Spec.ServiceName == "" {
-		errs = append(errs, field.Required(spec.Child("serviceName"),
-			"the ranks find each other through a headless Service"+fix))
+		denials = append(denials, gang.Denial{Error: field.Required(spec.Child("serviceName"),
+			"the ranks find each other through a headless Service"+fix)})
 	}
-	return errs
+	return denials
 }
 
 // parseGang parses a workload. A StatefulSet with 0 replicas is suspended. Its size is then the size
@@ -216,8 +216,8 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 		r.Reason = gang.ReasonInternalError
 		return r, apierrors.NewInternalError(err)
 	}
-	if errs := validateEnvLength(w, p); len(errs) > 0 {
-		return r, newInvalidError(w, errs)
+	if r.Denials = validateEnvLength(w, p); len(r.Denials) > 0 {
+		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
 	applyWarnings, denials := plan.Apply(draft, g, p)
 	r.Warnings, r.Denials = append(r.Warnings, applyWarnings...), denials
@@ -234,23 +234,23 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 // terminating zero byte.
 const maxEnvBytes = 32 * 4096
 
-// validateEnvLength returns an error for each planned variable that exceeds maxEnvBytes. The containers
+// validateEnvLength returns a denial for each planned variable that exceeds maxEnvBytes. The containers
 // would fail to start, and the error of the runtime does not name the variable.
-func validateEnvLength(w gang.Workload, p plan.Plan) field.ErrorList {
+func validateEnvLength(w gang.Workload, p plan.Plan) gang.Denials {
 	path := field.NewPath("spec", "parallelism")
 	if w.StatefulSet != nil {
 		path = field.NewPath("spec", "replicas")
 	}
-	var errs field.ErrorList
+	var denials gang.Denials
 	for _, e := range p.Env {
 		if n := len(e.Name) + len("=") + len(e.Value) + 1; n > maxEnvBytes {
-			errs = append(errs, field.Invalid(path, w.Ranks(), fmt.Sprintf(
+			denials = append(denials, gang.Denial{Error: field.Invalid(path, w.Ranks(), fmt.Sprintf(
 				"the variable %s would have %d bytes, but Linux limits a variable to %d bytes; "+
 					"use fewer ranks with more processes each, or shorter names",
-				e.Name, n, maxEnvBytes)))
+				e.Name, n, maxEnvBytes))})
 		}
 	}
-	return errs
+	return denials
 }
 
 // InjectedByOtherVersion reports whether w has the unmodified injection of another build of Rollcall.
