@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -68,15 +69,24 @@ func (a *applier) applyJobFields(job *batchv1.Job, fields map[string]string) {
 	if spec.Parallelism == nil {
 		spec.Parallelism, fields[fieldParallelism] = ptr.To(size), strconv.Itoa(int(size))
 	}
-	if a.plan.CompleteWithFirstPod && spec.SuccessPolicy == nil {
-		spec.SuccessPolicy = &batchv1.SuccessPolicy{
-			Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To(firstIndex)}},
-		}
-		fields[fieldSuccessPolicy] = firstIndex
-	}
+	a.applySuccessPolicy(job, fields)
 	a.applyBackoffLimits(job, fields)
 	if subdomain := &spec.Template.Spec.Subdomain; *subdomain == "" {
 		*subdomain, fields[fieldSubdomain] = a.gang.ServiceName, a.gang.ServiceName
+	}
+}
+
+// applySuccessPolicy completes a Job with its first pod if the plan requires it. Otherwise it removes the
+// policy of an earlier admission, for example from a saved manifest with a new success-policy.
+func (a *applier) applySuccessPolicy(job *batchv1.Job, fields map[string]string) {
+	planned := &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To(firstIndex)}}}
+	isOwn := fields[fieldSuccessPolicy] != "" && equality.Semantic.DeepEqual(job.Spec.SuccessPolicy, planned)
+	switch {
+	case a.plan.CompleteWithFirstPod && job.Spec.SuccessPolicy == nil:
+		job.Spec.SuccessPolicy, fields[fieldSuccessPolicy] = planned, firstIndex
+	case !a.plan.CompleteWithFirstPod && isOwn:
+		job.Spec.SuccessPolicy = nil
+		delete(fields, fieldSuccessPolicy)
 	}
 }
 
