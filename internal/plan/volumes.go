@@ -105,7 +105,7 @@ func (a *applier) plannedVolumeTargets() []target {
 func (a *applier) applyVolumes() {
 	for i := range a.plan.Volumes {
 		v := &a.plan.Volumes[i]
-		used := len(v.Mounts) == 0
+		used := len(v.Mounts) == 0 || a.isMountedByInitContainer(v.Name)
 		for _, c := range a.trainingContainers() {
 			for _, m := range v.Mounts {
 				m.Name = v.Name
@@ -120,6 +120,13 @@ func (a *applier) applyVolumes() {
 			t.removeFrom(a.pod)
 		}
 	}
+}
+
+// isMountedByInitContainer reports whether an init container of the plan mounts the volume.
+func (a *applier) isMountedByInitContainer(volume string) bool {
+	return slices.ContainsFunc(a.plan.InitContainers, func(c InitContainer) bool {
+		return slices.ContainsFunc(c.Mounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+	})
 }
 
 // applyMount reports whether the container mounts the volume.
