@@ -21,12 +21,21 @@ func TestRecordBounds(t *testing.T) {
 		}
 		return `{"injector":"pytorch","env":{"trainer":{` + strings.Join(names, ",") + `}}}`
 	}
+	newDefaults := func(containers, n int) string {
+		var names []string
+		for i := range containers * n {
+			names = append(names, fmt.Sprintf(`"env/c%d/V%d":"policy:cluster"`, i/n, i%n))
+		}
+		return `{"injector":"pytorch","defaults":{` + strings.Join(names, ",") + `}}`
+	}
 	for name, c := range map[string]struct {
 		record  string
 		wantErr bool
 	}{
-		"maximum number of variables": {record: newEnv(maxRecordedTargets)},
-		"too many variables":          {record: newEnv(maxRecordedTargets + 1), wantErr: true},
+		"10 defaults in each of 21 containers":       {record: newDefaults(21, 10)},
+		"too many defaults in one of two containers": {record: newDefaults(2, maxRecordedTargets+1), wantErr: true},
+		"maximum number of variables":                {record: newEnv(maxRecordedTargets)},
+		"too many variables":                         {record: newEnv(maxRecordedTargets + 1), wantErr: true},
 		"text that is too long": {
 			record: `{"injector":"` + strings.Repeat("x", gang.MaxWrittenAnnotationLength) + `"}`, wantErr: true,
 		},

@@ -77,11 +77,22 @@ const maxRecordedTargets = 200
 // template. Some kinds have one value for each container, of which there are at most
 // [gang.MaxContainers].
 func (r *Record) maxTargets() int {
-	n := max(len(r.InitContainers), len(r.Volumes), len(r.SizeLimits), len(r.Labels), len(r.DNSSearches), len(r.Defaults))
+	n := max(len(r.InitContainers), len(r.Volumes), len(r.SizeLimits), len(r.Labels), len(r.DNSSearches))
 	for _, byContainer := range []map[string]digestsByName{r.Env, r.Mounts, r.Resources, r.Inherited} {
 		for _, digests := range byContainer {
 			n = max(n, len(digests))
 		}
+	}
+	return max(n, r.maxDefaults())
+}
+
+// maxDefaults returns the largest number of recorded defaults in a container or outside of containers.
+func (r *Record) maxDefaults() (n int) {
+	counts := map[string]int{}
+	for key := range r.Defaults {
+		t, _ := parseDefaultTarget(key)
+		counts[t.container]++
+		n = max(n, counts[t.container])
 	}
 	return n
 }
