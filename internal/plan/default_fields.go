@@ -36,13 +36,12 @@ func (t defaultTarget) read(w gang.Workload) string {
 	case DefaultNodeSelector:
 		return template.Spec.NodeSelector[t.name]
 	case DefaultToleration:
-		return readToleration(template.Spec.Tolerations, t.name)
+		return readToleration(template.Spec.Tolerations, t.position(w))
 	}
 	return t.readFromContainer(w)
 }
 
-func readToleration(tolerations []corev1.Toleration, name string) string {
-	i := slices.IndexFunc(tolerations, func(o corev1.Toleration) bool { return newTolerationName(o) == name })
+func readToleration(tolerations []corev1.Toleration, i int) string {
 	if i < 0 {
 		return ""
 	}
@@ -60,7 +59,7 @@ func (t defaultTarget) readFromContainer(w gang.Workload) string {
 	}
 	switch t.kind {
 	case DefaultEnv:
-		if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == t.name }); i >= 0 {
+		if i := t.position(w); i >= 0 {
 			return c.Env[i].Value
 		}
 	case DefaultResource:
@@ -71,6 +70,24 @@ func (t defaultTarget) readFromContainer(w gang.Workload) string {
 		}
 	}
 	return ""
+}
+
+// position returns the index of the value in its list, 0 for a value outside of a list, and -1 without a value.
+// A variable with a source has no value.
+func (t defaultTarget) position(w gang.Workload) int {
+	switch t.kind {
+	case DefaultToleration:
+		return slices.IndexFunc(w.Template().Spec.Tolerations, func(o corev1.Toleration) bool {
+			return newTolerationName(o) == t.name
+		})
+	case DefaultEnv:
+		c, _ := t.findContainer(w)
+		return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == t.name && e.ValueFrom == nil })
+	}
+	if !t.isSet(w) {
+		return -1
+	}
+	return 0
 }
 
 // isSet reports whether the user sets the field, or another field with the same effect.

@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,21 +122,23 @@ type CurrentValue struct {
 }
 
 // PreserveDefaults sets the recorded defaults of a StatefulSet in an update that does not contain them.
-// A changed policy therefore does not change the pods of a running gang.
+// A changed policy therefore does not change the pods of a running gang. The order of a list is that of old.
 func PreserveDefaults(old, updated *appsv1.StatefulSet) {
 	before, after := gang.Workload{StatefulSet: old}, gang.Workload{StatefulSet: updated}
 	record, err := ReadRecord(before)
 	if err != nil || record == nil {
 		return
 	}
-	for _, key := range slices.Sorted(maps.Keys(record.Defaults)) {
+	var unset []defaultTarget
+	for key := range record.Defaults {
 		t, ok := parseDefaultTarget(key)
-		if !ok || !t.exists(before) || !t.exists(after) {
-			continue
+		if ok && t.exists(before) && t.exists(after) && t.position(before) >= 0 && !t.isSet(after) {
+			unset = append(unset, t)
 		}
-		if value := t.read(before); value != "" && !t.isSet(after) {
-			t.set(after, value)
-		}
+	}
+	slices.SortFunc(unset, func(x, y defaultTarget) int { return x.position(before) - y.position(before) })
+	for _, t := range unset {
+		t.set(after, t.read(before))
 	}
 }
 

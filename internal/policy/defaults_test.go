@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -341,7 +342,20 @@ func TestStatefulSetKeepsDefaults(t *testing.T) {
 		}
 		return &set
 	}
-	p := readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}, nodeSelector: {a: b}, resources: {rdma/hca: '1'}}}")
+	p := readPolicy(t, `
+cluster:
+  defaults:
+    env: {NCCL_DEBUG: INFO, EMPTY: ""}
+    nodeSelector: {a: b}
+    podAnnotations: {example.com/empty: ""}
+    resources: {rdma/hca: '1'}
+    tolerations:
+    - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+    - {key: nvidia.com/gpu, operator: Exists, effect: NoExecute}
+    - {key: dedicated, operator: Exists}
+profiles:
+- {name: fabric, namespaces: {names: [a]}, defaults: {env: {ZONE: z}}}
+`)
 	live := applyDefaults(t, p, gang.Workload{StatefulSet: read()})
 	if _, err := engine.Admit(live); err != nil {
 		t.Fatal(err)
@@ -356,9 +370,7 @@ func TestStatefulSetKeepsDefaults(t *testing.T) {
 		t.Error("an update without the defaults changes the StatefulSet (-before +after):\n" + diff)
 	}
 	changed := read()
-	changed.Spec.Template.Spec.Containers[0].Env = append(changed.Spec.Template.Spec.Containers[0].Env,
-		live.StatefulSet.Spec.Template.Spec.Containers[0].Env[0])
-	changed.Spec.Template.Spec.Containers[0].Env[0].Value = "WARN"
+	changed.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}}
 	if _, err := engine.AdmitUpdate(live.StatefulSet, changed); err != nil {
 		t.Fatal(err)
 	}
