@@ -11,8 +11,8 @@ import (
 const (
 	// Path has the format of the gang's MPI implementation.
 	Path = "/etc/mpi/hostfile"
-	// HydraPath has the format "host:slots".
-	HydraPath = "/etc/mpi/hostfile.hydra"
+	// hydraPath has the format "host:slots".
+	hydraPath = "/etc/mpi/hostfile.hydra"
 	// slotsPath has the format "host slots=n".
 	slotsPath = "/etc/mpi/hostfile.slots"
 )
@@ -37,24 +37,24 @@ func Env(g gang.Gang) []plan.Env {
 		defaultEnv("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
 		defaultEnv("PRTE_MCA_prte_set_default_slots", slots),
 		// Intel MPI. Without I_MPI_PERHOST, it ignores the slots of the file and uses the number of cores.
-		defaultEnv("I_MPI_HYDRA_HOST_FILE", HydraPath),
+		defaultEnv("I_MPI_HYDRA_HOST_FILE", hydraPath),
 		defaultEnv("I_MPI_HYDRA_BOOTSTRAP", "ssh"),
 		defaultEnv("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", sshArgs),
 		defaultEnv("I_MPI_PERHOST", slots),
 		// MPICH.
-		defaultEnv("HYDRA_HOST_FILE", HydraPath),
+		defaultEnv("HYDRA_HOST_FILE", hydraPath),
 		defaultEnv("HYDRA_LAUNCHER_EXTRA_ARGS", sshArgs),
 		// Open MPI requires both variables to run as root (ompi, orte/tools/orterun). The root user of a
 		// container has no permissions outside of the container.
 		defaultEnv("OMPI_ALLOW_RUN_AS_ROOT", "1"),
 		defaultEnv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
 	}
-	return append(env, HideAccelerators(g)...)
+	return append(env, hideAccelerators(g)...)
 }
 
-// HideAccelerators returns variables that hide the accelerators of the node from a launcher that requests
+// hideAccelerators returns variables that hide the accelerators of the node from a launcher that requests
 // none. By default, the container runtime of NVIDIA exposes all accelerators to an image.
-func HideAccelerators(g gang.Gang) []plan.Env {
+func hideAccelerators(g gang.Gang) []plan.Env {
 	if g.Launcher.RunAsWorker || len(g.Containers) == 0 {
 		return nil
 	}

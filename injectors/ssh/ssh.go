@@ -223,8 +223,8 @@ func stripComments(script string) string {
 	return out.String()
 }
 
-// Hosts returns the members on whose pods the launcher starts processes, in hostfile order.
-func Hosts(g gang.Gang) []gang.Member {
+// listHosts returns the members on whose pods the launcher starts processes, in hostfile order.
+func listHosts(g gang.Gang) []gang.Member {
 	return slices.DeleteFunc(slices.Clone(g.Members), func(m gang.Member) bool {
 		return m.Role == gang.RoleLauncher && !g.Launcher.RunAsWorker
 	})
@@ -235,9 +235,9 @@ func Hosts(g gang.Gang) []gang.Member {
 // template, because every resize would then roll out a new template.
 func guaranteedHosts(g gang.Gang) []gang.Member {
 	if g.Elastic == nil {
-		return Hosts(g)
+		return listHosts(g)
 	}
-	return withElasticSize(g, Hosts(g), g.Elastic.Min)
+	return withElasticSize(g, listHosts(g), g.Elastic.Min)
 }
 
 // withElasticSize returns a copy of members in which the member of the elastic role has the given
