@@ -20,7 +20,7 @@ func requiredPrograms(g gang.Gang) []plan.Program {
 		{Name: "sed", Package: "sed", Absence: absence},
 	}
 	for _, name := range []string{
-		"cat", "chmod", "cp", "cut", "date", "head", "id", "mkdir", "mv", "rm", "sleep", "tee", "touch", "tr", "uname", "wc",
+		"cat", "chmod", "cp", "date", "head", "id", "mkdir", "mv", "rm", "sleep", "tee", "touch", "tr", "uname", "wc",
 	} {
 		programs = append(programs, plan.Program{Name: name, Package: coreutilsPackage, Absence: absence})
 	}

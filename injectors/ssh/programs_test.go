@@ -17,12 +17,13 @@ var shellCommands = []string{
 	"umask", "wait",
 }
 
-// TestRequiredPrograms verifies that the plan lists every program that the injected scripts run.
+// TestRequiredPrograms verifies that the plan lists exactly the programs that the injected scripts run.
 func TestRequiredPrograms(t *testing.T) {
 	launcher, single := newLauncherGang(2), newLauncherGang(2)
 	single.Members = single.Members[:1]
 	worker := launcher
 	worker.Role, worker.WorkloadName = "worker", "train-worker"
+	var listed, needed []string // of all cases
 	for name, c := range map[string]struct {
 		gang gang.Gang
 		want []string // in addition to the programs of the scripts
@@ -47,10 +48,13 @@ func TestRequiredPrograms(t *testing.T) {
 					t.Errorf("program %+v, want a package and a consequence", program)
 				}
 			}
+			listed, needed = append(listed, declared...), append(needed, c.want...)
 			for _, container := range p.InitContainers {
-				for _, called := range listCommands(t, container.Command[2]) {
-					if !slices.Contains(declared, called) {
-						t.Errorf("the container %s runs %s, which the plan does not list", container.Name, called)
+				called := listCommands(t, container.Command[2])
+				needed = append(needed, called...)
+				for _, program := range called {
+					if !slices.Contains(declared, program) {
+						t.Errorf("the container %s runs %s, which the plan does not list", container.Name, program)
 					}
 				}
 			}
@@ -65,6 +69,11 @@ func TestRequiredPrograms(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, program := range listed {
+		if program != "sh" && !slices.Contains(needed, program) {
+			t.Errorf("the plan lists %s, which no script runs", program)
+		}
 	}
 }
 
