@@ -20,6 +20,8 @@
 // A member of a gang with several workloads knows the sizes of the other members, but not their
 // accelerators. Such a fact has a lower bound only. If the bound violates a limit, the gang violates
 // the limit. Otherwise the finding is [Finding.Unknown], and whoever knows all members judges again.
+// Resource claims hide accelerators forever, so the bound must be enough to deny a gang. A rule that is
+// false for the bound and for the largest possible number is therefore violated, too.
 //
 // # Updates
 //

@@ -169,8 +169,8 @@ func (f *Facts) addAccelerators(g gang.Gang, spec corev1.PodSpec) {
 func (f Facts) WorkloadGPUs() (int64, bool) { return f.Pods * f.GPUsPerPod, !f.hasClaims }
 
 // WithMembers returns the facts with what the other members show, if the list contains the facts of all
-// members: who saves checkpoints, and the accelerators, unless a member has resource claims. The list
-// can contain f itself.
+// members: who saves checkpoints, and the accelerators. If a member has resource claims, the number of
+// accelerators remains a lower bound. The list can contain f itself.
 func (f Facts) WithMembers(members []Facts) Facts {
 	gpusByRole := map[string]int64{}
 	checkpoints, hasClaims := false, false
@@ -182,10 +182,7 @@ func (f Facts) WithMembers(members []Facts) Facts {
 		return f
 	}
 	f.Checkpoints, f.CheckpointsUnknown = checkpoints, false
-	if hasClaims {
-		return f
-	}
-	f.GPUs, f.GPUsUnknown = 0, false
+	f.GPUs, f.GPUsUnknown = 0, hasClaims
 	for _, gpus := range gpusByRole {
 		f.GPUs += gpus
 	}

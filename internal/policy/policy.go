@@ -49,14 +49,14 @@ type check struct {
 // evaluation is the judgment of one input. All rules read the same variables.
 type evaluation struct {
 	Input
-	variables func() (cel.PartialActivation, error) // prepared for the first rule
-	cost      uint64                                // of the rules that were evaluated
+	variables prepareVariables   // prepared for the first rule
+	bounds    []prepareVariables // if accelerators are not known: the smallest and the largest number
+	cost      uint64             // of the rules that were evaluated
 }
 
 func newEvaluation(in Input) *evaluation {
-	return &evaluation{Input: in, variables: sync.OnceValues(func() (cel.PartialActivation, error) {
-		return newVariables(in)
-	})}
+	return &evaluation{Input: in, bounds: newBounds(in), variables: sync.OnceValues(
+		func() (cel.PartialActivation, error) { return newVariables(in) })}
 }
 
 // Namespace identifies the namespace of a gang.

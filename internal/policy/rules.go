@@ -239,18 +239,41 @@ func (r Rule) check(e *evaluation) []violation {
 	return nil
 }
 
-// applies reports whether the condition when is true.
+// applies reports whether the condition when is true. If it depends on accelerators that are not known, those
+// that are known count.
 func (r Rule) applies(e *evaluation) bool {
-	variables, err := e.variables()
-	if err != nil || r.when == nil {
-		return err == nil
+	if r.when == nil {
+		return true
 	}
-	result, err := e.evaluateProgram(r.when, variables)
-	return err == nil && result == satisfied
+	return slices.ContainsFunc([]prepareVariables{e.variables, e.bounds[0]}, func(prepare prepareVariables) bool {
+		variables, err := prepare()
+		if err != nil {
+			return false
+		}
+		result, err := e.evaluateProgram(r.when, variables)
+		return err == nil && result == satisfied
+	})
 }
 
+// evaluate returns the verdict on a gang. If it depends on accelerators that are not known, the gang violates
+// the rule if the smallest and the largest possible number do. Otherwise, a resource claim would bypass it.
 func (r Rule) evaluate(e *evaluation) (verdict, error) {
-	variables, err := e.variables()
+	result, err := r.evaluateWith(e, e.variables)
+	if err != nil || result != unknown || !e.Facts.GPUsUnknown {
+		return result, err
+	}
+	for _, variables := range e.bounds {
+		// A number for which the expression fails does not satisfy the rule.
+		if result, err := r.evaluateWith(e, variables); err == nil && result != violated {
+			return unknown, nil
+		}
+	}
+	return violated, nil
+}
+
+// evaluateWith returns the verdict on a gang with the given variables.
+func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (verdict, error) {
+	variables, err := prepare()
 	if err != nil {
 		return unknown, err
 	}
@@ -264,6 +287,21 @@ func (r Rule) evaluate(e *evaluation) (verdict, error) {
 		}
 	}
 	return e.evaluateProgram(r.expression, variables)
+}
+
+// prepareVariables returns the variables of an expression.
+type prepareVariables func() (cel.PartialActivation, error)
+
+// newBounds returns the variables with the smallest and the largest number of accelerators that the gang can
+// have.
+func newBounds(in Input) []prepareVariables {
+	var bounds []prepareVariables
+	for _, gpus := range []int64{in.Facts.GPUs, MaxCount} {
+		bound := in
+		bound.Facts.GPUs, bound.Facts.GPUsUnknown = gpus, false
+		bounds = append(bounds, sync.OnceValues(func() (cel.PartialActivation, error) { return newVariables(bound) }))
+	}
+	return bounds
 }
 
 // newVariables returns the variables of an expression. The accelerators are unknown if the facts only

@@ -67,13 +67,13 @@ func (l *GPULimit) allowsNumber(n int64) bool {
 
 func (l *GPULimit) check(f Facts) []violation {
 	if l.Max != nil && f.GPUs > *l.Max {
-		message := fmt.Sprintf("makes a gang of %s (%s x %d), at most %d are allowed; %s",
-			formatGPUs(f), gang.FormatCount(f.Pods, "pod"), f.GPUsPerPod, *l.Max, suggestPods(f, *l.Max))
+		message := fmt.Sprintf("makes a gang of %s, at most %d are allowed; %s",
+			formatProduct(f), *l.Max, suggestPods(f, *l.Max))
 		return []violation{{
 			field: f.paths.size, value: formatInt(f.Pods), message: message, excess: float64(f.GPUs - *l.Max),
 		}}
 	}
-	if f.GPUsUnknown {
+	if isTooLarge := len(l.In) > 0 && f.GPUs > slices.Max(l.In); f.GPUsUnknown && !isTooLarge {
 		return []violation{{
 			field:   f.paths.gpus,
 			message: "the accelerators of the other members or of the resource claims are not known yet",
@@ -85,7 +85,7 @@ func (l *GPULimit) check(f Facts) []violation {
 	}
 	makes := "makes a gang of " + formatGPUs(f)
 	switch {
-	case l.MultipleOf > 0 && f.GPUs%l.MultipleOf != 0:
+	case l.MultipleOf > 0 && f.GPUs%l.MultipleOf != 0 && !f.GPUsUnknown:
 		below := f.GPUs - f.GPUs%l.MultipleOf
 		return []violation{{
 			field: f.paths.size, value: formatInt(f.Pods),
@@ -100,15 +100,28 @@ func (l *GPULimit) check(f Facts) []violation {
 	return nil
 }
 
-// suggestPods returns the largest number of pods with at most maxGPUs accelerators.
+// formatProduct returns the accelerators of a gang. If they are those of its own pods, it shows how many each
+// pod has.
+func formatProduct(f Facts) string {
+	if f.GPUs != f.Pods*f.GPUsPerPod {
+		return formatGPUs(f)
+	}
+	return fmt.Sprintf("%s (%s x %d)", formatGPUs(f), gang.FormatCount(f.Pods, "pod"), f.GPUsPerPod)
+}
+
+// suggestPods returns the largest number of pods with at most maxGPUs accelerators in the gang.
 func suggestPods(f Facts, maxGPUs int64) string {
-	if pods := maxGPUs / f.GPUsPerPod; pods > 0 {
-		return "use at most " + gang.FormatCount(pods, "pod")
-	}
-	if maxGPUs == 0 {
+	ofOthers := f.GPUs - f.Pods*f.GPUsPerPod
+	own := maxGPUs - ofOthers
+	switch {
+	case maxGPUs == 0:
 		return "remove the accelerators"
+	case f.GPUsPerPod == 0 || own <= 0:
+		return "use fewer in the other members"
+	case own < f.GPUsPerPod:
+		return fmt.Sprintf("use at most %d in a single pod", own)
 	}
-	return fmt.Sprintf("use at most %d in a single pod", maxGPUs)
+	return "use at most " + gang.FormatCount(own/f.GPUsPerPod, "pod")
 }
 
 func joinInts(numbers []int64) string {
