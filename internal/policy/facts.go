@@ -75,9 +75,9 @@ type ImageFact struct {
 
 // VariableFact is an environment variable of a container.
 type VariableFact struct {
-	// Path is the path of the value.
+	// Path is the path of the value, or of its source.
 	Path string
-	// Name and Value are those of the variable.
+	// Name and Value are those of the variable. The value is empty if it is in a source.
 	Name, Value string
 }
 
@@ -219,20 +219,29 @@ func (f *Facts) addContainers(spec corev1.PodSpec) {
 		for i, c := range containers {
 			item := path.Index(i)
 			f.Images = append(f.Images, ImageFact{Path: item.Child("image").String(), Name: c.Image})
-			if gang.CountAccelerators(c.Resources) > 0 || len(c.Resources.Claims) > 0 {
-				continue
-			}
-			for j, v := range c.Env {
-				if v.Name == nvidiaVisibleDevices && !slices.Contains([]string{"", "none", "void"}, v.Value) {
-					f.HiddenGPUs = append(f.HiddenGPUs, VariableFact{
-						Path: item.Child("env").Index(j).Child("value").String(), Name: v.Name, Value: v.Value,
-					})
-				}
+			if gang.CountAccelerators(c.Resources) == 0 {
+				f.addHiddenGPUs(item.Child("env"), c.Env)
 			}
 		}
 	}
 	add(podSpecPath.Child("initContainers"), spec.InitContainers)
 	add(podSpecPath.Child("containers"), spec.Containers)
+}
+
+// addHiddenGPUs adds the variables that expose accelerators. A container with a resource claim is no exception:
+// its driver does not need the variable, and the claim can be for another device.
+func (f *Facts) addHiddenGPUs(path *field.Path, variables []corev1.EnvVar) {
+	for i, v := range variables {
+		switch {
+		case v.Name != nvidiaVisibleDevices:
+		case v.ValueFrom != nil:
+			f.HiddenGPUs = append(f.HiddenGPUs, VariableFact{Path: path.Index(i).Child("valueFrom").String(), Name: v.Name})
+		case !slices.Contains([]string{"", "none", "void"}, v.Value):
+			f.HiddenGPUs = append(f.HiddenGPUs, VariableFact{
+				Path: path.Index(i).Child("value").String(), Name: v.Name, Value: v.Value,
+			})
+		}
+	}
 }
 
 // findFieldPaths returns the fields from which the size, the accelerators and the restarts of a gang

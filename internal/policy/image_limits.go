@@ -83,6 +83,25 @@ func (l *ImagesLimit) check(f Facts) []violation {
 // containsImage reports whether an image belongs to a registry or repository. The entry matches entire
 // components of the path.
 func containsImage(entry string, image reference.Named) bool {
-	entry = strings.TrimSuffix(entry, "/")
-	return image.Name() == entry || strings.HasPrefix(image.Name(), entry+"/")
+	entry, name := normalizeName(strings.TrimSuffix(entry, "/")), normalizeName(image.Name())
+	return name == entry || strings.HasPrefix(name, entry+"/")
+}
+
+// dockerHub are the other names of the registry docker.io.
+var dockerHub = []string{"index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"}
+
+// normalizeName returns the name of a repository in the same form for all names of its registry. Domains have no
+// case, and 443 is the default port. The path of an image is in lower case anyway.
+func normalizeName(name string) string {
+	registry, path, hasPath := strings.Cut(strings.ToLower(name), "/")
+	if host, port, ok := strings.Cut(registry, ":"); ok && strings.TrimLeft(port, "0") == "443" {
+		registry = host
+	}
+	if slices.Contains(dockerHub, registry) {
+		registry = "docker.io"
+	}
+	if !hasPath {
+		return registry
+	}
+	return registry + "/" + path
 }

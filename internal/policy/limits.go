@@ -42,7 +42,8 @@ type Limits struct {
 	// Checkpoint requires gangs that restart to have a place for checkpoints.
 	Checkpoint *CheckpointLimit `json:"checkpoint,omitempty"`
 	// HiddenGPUs forbids the variable NVIDIA_VISIBLE_DEVICES in containers without accelerators. With
-	// the variable, the NVIDIA container runtime exposes accelerators that no quota counts.
+	// the variable, the NVIDIA container runtime exposes accelerators that no quota counts. A variable
+	// with valueFrom is forbidden, too. Variables of envFrom are not known.
 	HiddenGPUs *HiddenGPUsLimit `json:"hiddenGPUs,omitempty"`
 }
 

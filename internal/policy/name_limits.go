@@ -130,10 +130,14 @@ func (l *HiddenGPUsLimit) validate(*reader, string) {}
 func (l *HiddenGPUsLimit) check(f Facts) []violation {
 	var violations []violation
 	for _, v := range f.HiddenGPUs {
+		verb := "exposes"
+		if v.Value == "" {
+			verb = "can expose" // the value is in a source, such as a ConfigMap
+		}
 		violations = append(violations, violation{
 			field: v.Path, value: v.Value,
-			message: fmt.Sprintf("%s exposes accelerators that the container does not request; "+
-				"remove it, and request them in resources.limits", v.Name),
+			message: fmt.Sprintf("%s %s accelerators that the container does not request; "+
+				"remove it, and request them in resources.limits", v.Name, verb),
 		})
 	}
 	return violations

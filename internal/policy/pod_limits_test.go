@@ -21,6 +21,12 @@ func container(fields string) []string {
 	return []string{"        resources: {limits: {nvidia.com/gpu: 8}}", strings.TrimPrefix(fields, "\n")}
 }
 
+// image replaces the image of bigJob.
+func image(name string) []string { return []string{"registry.example.com/pytorch/train:1", name} }
+
+// imageFinding is the start of a finding for the image of bigJob.
+const imageFinding = "cluster/images spec.template.spec.containers[0].image: is "
+
 const ipcLock = `
         securityContext: {capabilities: {add: [IPC_LOCK]}}`
 
@@ -107,6 +113,49 @@ func TestPodLimits(t *testing.T) {
 			limits: "images: {digests: true}",
 			findings: []string{"cluster/images spec.template.spec.containers[0].image: must have a digest, such as " +
 				"image@sha256:… (policy cluster/images)"},
+		},
+		"a denied registry in capital letters": {
+			limits: "images: {deny: [quay.io/]}", replace: image("QUAY.IO/x/y:1"),
+			findings: []string{imageFinding + "QUAY.IO/x/y, and images of quay.io/ are not allowed (policy cluster/images)"},
+		},
+		"a denied registry with the default port": {
+			limits: "images: {deny: [quay.io/]}", replace: image("quay.io:443/x/y:1"),
+			findings: []string{imageFinding + "quay.io:443/x/y, and images of quay.io/ are not allowed (policy cluster/images)"},
+		},
+		"a denied registry with zeros before the default port": {
+			limits: "images: {deny: [quay.io/]}", replace: image("quay.io:0443/x/y:1"),
+			findings: []string{imageFinding + "quay.io:0443/x/y, and images of quay.io/ are not allowed"},
+		},
+		"another port is another registry": {
+			limits: "images: {deny: [quay.io/]}", replace: image("quay.io:5000/x/y:1"),
+		},
+		"another name of a denied Docker Hub": {
+			limits: "images: {deny: [docker.io/]}", replace: image("registry-1.docker.io/x/y:1"),
+			findings: []string{imageFinding + "registry-1.docker.io/x/y, and images of docker.io/ are not allowed"},
+		},
+		"Docker Hub with another name in the list": {
+			limits: "images: {deny: [Registry.Hub.Docker.com:443/x]}", replace: image("x/y:1"),
+			findings: []string{imageFinding + "docker.io/x/y, and images of Registry.Hub.Docker.com:443/x are not allowed"},
+		},
+		"an allowed registry in capital letters": {
+			limits: "images: {allow: {'*': [Registry.Example.com/]}}", replace: image("registry.example.COM/x/y:1"),
+		},
+		"a hidden accelerator from a source": {
+			limits:  "hiddenGPUs: {}",
+			replace: container(`        env: [{name: NVIDIA_VISIBLE_DEVICES, valueFrom: {configMapKeyRef: {name: a, key: a}}}]`),
+			findings: []string{"cluster/hiddenGPUs spec.template.spec.containers[0].env[0].valueFrom: NVIDIA_VISIBLE_DEVICES " +
+				"can expose accelerators that the container does not request; remove it, and request them in " +
+				"resources.limits (policy cluster/hiddenGPUs)"},
+		},
+		"a hidden accelerator next to a claim": {
+			limits: "hiddenGPUs: {}",
+			replace: container("        env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]\n" +
+				"        resources: {claims: [{name: nic}]}\n" +
+				"      resourceClaims: [{name: nic, resourceClaimTemplateName: nic}]"),
+			findings: []string{"cluster/hiddenGPUs spec.template.spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES exposes"},
+		},
+		"a variable that hides accelerators": {
+			limits: "hiddenGPUs: {}", replace: container("        env: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]"),
 		},
 		"a restart policy that is not allowed": {
 			limits: "restarts: {policies: [never, pod]}",
