@@ -30,6 +30,9 @@ type Document struct {
 // String returns the source and the number for messages.
 func (d *Document) String() string { return fmt.Sprintf("%s, document %d", d.Source, d.Number) }
 
+// HasContent reports whether the document contains more than comments. The content need not be an object.
+func (d *Document) HasContent() bool { return d.jsonText != nil }
+
 // Format is an output format of manifests.
 type Format string
 

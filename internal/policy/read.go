@@ -126,13 +126,19 @@ func (r *reader) decode(text []byte) (File, bool) {
 	if len(unreadable) > 0 {
 		return File{}, false
 	}
+	// A document without a kind has no objects, but its limits must not be ignored in silence.
+	docs = slices.DeleteFunc(docs, func(d *manifest.Document) bool { return !d.HasContent() })
 	var objects []manifest.Object
 	for _, d := range docs {
 		objects = append(objects, d.Objects()...)
 	}
+	const second = "a second document; one is expected"
 	switch {
-	case len(objects) > 1:
-		r.append(Problem{Line: objects[1].Document.StartLine, Message: "a second document; one is expected"})
+	case len(docs) > 1:
+		r.append(Problem{Line: docs[1].StartLine, Message: second})
+		return File{}, false
+	case len(objects) > 1: // the items of a list
+		r.append(Problem{Line: objects[1].Document.StartLine, Message: second})
 		return File{}, false
 	case len(objects) == 0 && len(bytes.TrimSpace(text)) == 0:
 		return File{APIVersion: APIVersion, Kind: Kind}, true

@@ -34,6 +34,10 @@ func TestReadProblems(t *testing.T) {
 			text: "mode: warn\n---\nkind: A\napiVersion: v1",
 			want: "p.yaml:5: a second document; one is expected",
 		},
+		"a second document without a kind": {
+			text: "mode: warn\n---\ncluster: {limits: {gpus: {max: 64}}}",
+			want: "p.yaml:5: a second document; one is expected",
+		},
 		"a number in quotes": {
 			text: "cluster: {limits: {size: {max: '64'}}}",
 			want: "p.yaml:3:27: cluster.limits.size.max: must be of type integer, not string",
@@ -133,6 +137,11 @@ func newManyRules() string {
 func TestReadOtherFiles(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"an empty file is a policy without limits": {},
+		"empty documents and comments around a policy": {text: "---\n# a\n---\n" + withHeader("mode: warn\n---\n# b\n---\n")},
+		"a document without a kind before the policy": {
+			text: "cluster: {}\n---\n" + withHeader("mode: warn"),
+			want: "p.yaml:3: a second document; one is expected",
+		},
 		"a file of a newer release": {
 			text: "apiVersion: policy.rollcall.training/v9\nkind: GangPolicy",
 			want: "p.yaml:1:1: apiVersion: is policy.rollcall.training/v9 GangPolicy; " +
