@@ -228,8 +228,8 @@ func (f *Facts) addContainers(spec corev1.PodSpec) {
 	add(podSpecPath.Child("containers"), spec.Containers)
 }
 
-// addHiddenGPUs adds the variables that expose accelerators. A container with a resource claim is no exception:
-// its driver does not need the variable, and the claim can be for another device.
+// addHiddenGPUs adds the variables that expose accelerators. A resource claim does not permit them, because its
+// driver does not need the variable, and the claim can be for another device.
 func (f *Facts) addHiddenGPUs(path *field.Path, variables []corev1.EnvVar) {
 	for i, v := range variables {
 		switch {

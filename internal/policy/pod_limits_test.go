@@ -152,7 +152,7 @@ func TestPodLimits(t *testing.T) {
 			replace: container("        env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]\n" +
 				"        resources: {claims: [{name: nic}]}\n" +
 				"      resourceClaims: [{name: nic, resourceClaimTemplateName: nic}]"),
-			findings: []string{"cluster/hiddenGPUs spec.template.spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES exposes"},
+			findings: []string{"cluster/hiddenGPUs spec.template.spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES exp"},
 		},
 		"a variable that hides accelerators": {
 			limits: "hiddenGPUs: {}", replace: container("        env: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]"),

@@ -136,7 +136,7 @@ func newManyRules() string {
 
 func TestReadOtherFiles(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"an empty file is a policy without limits": {},
+		"an empty file is a policy without limits":     {},
 		"empty documents and comments around a policy": {text: "---\n# a\n---\n" + withHeader("mode: warn\n---\n# b\n---\n")},
 		"a document without a kind before the policy": {
 			text: "cluster: {}\n---\n" + withHeader("mode: warn"),

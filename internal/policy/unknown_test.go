@@ -142,8 +142,8 @@ func TestWithMembersWithoutAccelerators(t *testing.T) {
 	worker := newInput(t, readJob(t, memberJob))
 	in.Facts = in.Facts.WithMembers([]policy.Facts{in.Facts, worker.Facts})
 	findings := readPolicy(t, "cluster: {limits: {gpus: {max: 16}}}").Evaluate(in)
-	const want = "metadata.annotations[rollcall.training/roles]: makes a gang of 32 accelerators, at most 16 are allowed; " +
-		"use fewer in the other members (policy cluster/gpus)"
+	const want = "metadata.annotations[rollcall.training/roles]: makes a gang of 32 accelerators, at most 16 are " +
+		"allowed; use fewer in the other members (policy cluster/gpus)"
 	if len(findings) != 1 || findings[0].String() != want {
 		t.Errorf("findings %v, want %s", findings, want)
 	}
