@@ -120,6 +120,16 @@ spec:
 		"a file that does not exist": {
 			suite: "cases: [{name: a, files: [b.yaml], want: {admitted: true}}]", want: "b.yaml", code: 2,
 		},
+		"a CronJob is judged by its Jobs": {
+			policy: "cluster: {limits: {size: {max: 2}}}",
+			suite: "cases: [{name: a, files: [cronjob.yaml], want: {admitted: false, findings: [{rule: cluster/size}]}}," +
+				" {name: b, files: [cronjob.yaml], want: {admitted: true}}]",
+			want: "admitted is false, want true (job/nightly-00000000: enforce cluster/size)", code: 1,
+		},
+		"a Job template with an unknown field": {
+			suite: "cases: [{name: a, files: [misspelled.yaml], want: {admitted: true}}]",
+			want:  "spec.jobTemplate.spec.paralellism: unknown field", code: 1,
+		},
 		"a policy that is not valid": {
 			policy: "mode: deny", suite: "cases: [{name: a, files: [job.yaml], want: {admitted: true}}]",
 			want: "the policy is invalid", code: 2,
@@ -129,7 +139,10 @@ spec:
 			path := writePolicy(t, test.policy)
 			directory := filepath.Dir(path)
 			suite := "apiVersion: policy.rollcall.training/v1alpha1\nkind: GangPolicyTest\npolicy: policy.yaml\n" + test.suite
-			for file, text := range map[string]string{"job.yaml": job, "suite.yaml": suite} {
+			for file, text := range map[string]string{
+				"job.yaml": job, "suite.yaml": suite, "cronjob.yaml": cronJobManifest,
+				"misspelled.yaml": strings.Replace(cronJobManifest, "parallelism", "paralellism", 1),
+			} {
 				if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}

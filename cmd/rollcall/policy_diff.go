@@ -22,7 +22,8 @@ type policyDiffOptions struct {
 
 const policyDiffLong = `Compare two versions of a policy: print the workloads that only one of them denies, that
 violate other rules, or that get other defaults. The workloads are those of the files,
-or with --cluster those of a cluster, which get no defaults.
+or with --cluster those of a cluster, which get no defaults. A CronJob of a file is compared
+by the Job of one run, whose name ends with -00000000.
 
 Exit codes:
   0  both policies treat all workloads in the same way
@@ -80,7 +81,8 @@ func (o policyDiffOptions) diff(ctx context.Context, oldPath, newPath string, st
 	return err
 }
 
-// decodeInput returns the labels of the namespaces and the labeled workloads of documents.
+// decodeInput returns the labels of the namespaces and the labeled workloads of documents, among them the
+// Jobs of CronJobs.
 func decodeInput(
 	docs []*manifest.Document, namespace string,
 ) (namespaces map[string]map[string]string, workloads []gang.Workload, err error) {
@@ -90,6 +92,7 @@ func decodeInput(
 			if object.Kind == "Namespace" {
 				namespaces[object.Name] = object.Labels
 			}
+			object, _ = object.JobOfCronJob()
 			if !object.HasFrameworkLabel() {
 				continue
 			}

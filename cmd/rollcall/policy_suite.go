@@ -27,7 +27,8 @@ type policyTestOptions struct {
 const policyTestLong = `Run test cases for a policy. A file of the kind GangPolicyTest names the policy, and
 its cases name manifests and the expected outcome: whether the webhook admits them, the
 findings, and the values of fields after admission. A case can also contain an update.
-A directory is searched for files of the kind. The command does not contact a cluster.
+A CronJob is judged by the Job of one run. A directory is searched for files of the kind.
+The command does not contact a cluster.
 
 Every limit, every rule and every locked default needs a gang that satisfies it and a
 gang that violates it. --coverage=false turns this requirement off.

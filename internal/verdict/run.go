@@ -85,17 +85,21 @@ func (o Options) runCase(c Case, in Input) ([]Verdict, error) {
 	return after, nil
 }
 
-// decodeWorkloads returns the workloads of documents.
+// decodeWorkloads returns the workloads of documents, and the Jobs of CronJobs.
 func decodeWorkloads(docs []*manifest.Document, namespace string) ([]gang.Workload, error) {
 	var workloads []gang.Workload
 	for _, d := range docs {
 		for _, object := range d.Objects() {
+			prefix := ""
+			if job, ok := object.JobOfCronJob(); ok {
+				object, prefix = job, manifest.JobTemplatePrefix
+			}
 			w, unknown, isWorkload, err := object.DecodeWorkload()
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("%s: %w", d, err)
 			case len(unknown) > 0:
-				return nil, fmt.Errorf("%s: %s: unknown field", d, unknown[0])
+				return nil, fmt.Errorf("%s: %s%s: unknown field", d, prefix, unknown[0])
 			case !isWorkload:
 				continue
 			}

@@ -249,7 +249,7 @@ func (in *input) readObject(object manifest.Object, defaultNamespace string) *in
 	if o.Kind == "Namespace" {
 		o.namespace = ""
 	}
-	o.target, o.isCronJob = jobFromCronJob(object)
+	o.target, o.isCronJob = object.JobOfCronJob()
 	w, unknownFields, isWorkload, err := o.target.DecodeWorkload()
 	switch {
 	case !isWorkload:
