@@ -120,6 +120,8 @@ func (o migrateOptions) validateFlags(args []string) error {
 		return errors.New("--filename or --from-cluster is required")
 	case o.cluster.allNamespaces && hasName:
 		return errors.New("--all-namespaces: must not be set with the name of a job; use --namespace")
+	case slices.Contains(o.runtimes, "-"):
+		return errors.New("--runtimes: must be a file or directory, not standard input")
 	}
 	return nil
 }

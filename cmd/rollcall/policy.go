@@ -136,12 +136,16 @@ func readPolicy(path string, stdin io.Reader) (*policy.Policy, []policy.Problem,
 	return p, problems, nil
 }
 
-// requirePolicy reads the valid policy of a flag or an argument. Standard input contains manifests. The error
-// is a usage error and lists the problems of the file.
+// requirePolicy reads the valid policy of a flag or an argument that must not be standard input. The error is a
+// usage error and lists the problems of the file.
 func requirePolicy(name, path string) (*policy.Policy, error) {
-	return requirePolicyFrom(name, path, strings.NewReader(""))
+	if path == "-" {
+		return nil, newUsageError(fmt.Errorf("%s: must be a file, not standard input", name))
+	}
+	return requirePolicyFrom(name, path, nil)
 }
 
+// requirePolicyFrom is [requirePolicy] for a flag that can be standard input.
 func requirePolicyFrom(name, path string, stdin io.Reader) (*policy.Policy, error) {
 	if path == "" {
 		return nil, newUsageError(fmt.Errorf("%s: required", name))

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
@@ -25,7 +27,7 @@ list Jobs, StatefulSets and, for profiles that select labels, namespaces.
 Exit codes:
   0  no finding has the severity of --fail-on or a higher one
   1  at least one finding has the severity of --fail-on or a higher one
-  2  the command or the policy is invalid, or a document cannot be read`
+  2  the command or the policy is invalid, or a document or the cluster cannot be read`
 
 func newPolicyAuditCommand() *cobra.Command {
 	o := policyAuditOptions{vet: vetOptions{output: outputText, failOn: string(vet.Error)}}
@@ -50,7 +52,10 @@ func newPolicyAuditCommand() *cobra.Command {
 }
 
 func (o policyAuditOptions) audit(ctx context.Context, stdin io.Reader, out io.Writer) error {
-	p, err := requirePolicy("--policy", o.policy)
+	if o.policy == "-" && slices.Contains(o.input.files, "-") {
+		return newUsageError(errors.New("--policy and --filename: only one of them can be standard input; use a file"))
+	}
+	p, err := requirePolicyFrom("--policy", o.policy, stdin)
 	if err != nil {
 		return err
 	}
