@@ -40,6 +40,7 @@ func exitCode(err error) int {
 // executeCommand runs the command line. An error that occurs before a command starts, such as an
 // unknown flag, is a usage error.
 func executeCommand(root *cobra.Command) error {
+	rejectUnknownSubcommands(root)
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	err := root.Execute()

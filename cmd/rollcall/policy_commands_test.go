@@ -130,6 +130,7 @@ spec:
 			suite: "cases: [{name: a, files: [misspelled.yaml], want: {admitted: true}}]",
 			want:  "spec.jobTemplate.spec.paralellism: unknown field", code: 1,
 		},
+		"a file that is not YAML": {suite: "cases: [{name: a, files: [job.yaml]", want: "suite.yaml", code: 2},
 		"a policy that is not valid": {
 			policy: "mode: deny", suite: "cases: [{name: a, files: [job.yaml], want: {admitted: true}}]",
 			want: "the policy is invalid", code: 2,
@@ -140,7 +141,7 @@ spec:
 			directory := filepath.Dir(path)
 			suite := "apiVersion: policy.rollcall.training/v1alpha1\nkind: GangPolicyTest\npolicy: policy.yaml\n" + test.suite
 			for file, text := range map[string]string{
-				"job.yaml": job, "suite.yaml": suite, "cronjob.yaml": cronJobManifest,
+				"job.yaml": job, "suite.yaml": suite, "cronjob.yaml": cronJobManifest, "chart.yaml": "{{ .Values.job }",
 				"misspelled.yaml": strings.Replace(cronJobManifest, "parallelism", "paralellism", 1),
 			} {
 				if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {
@@ -152,6 +153,31 @@ spec:
 				t.Errorf("exit code %d, want %d; output does not contain %q:\n%s", code, test.code, test.want, out)
 			}
 		})
+	}
+}
+
+// TestPolicyTestOfDirectory verifies that a suite that cannot be read fails all suites of its directory.
+func TestPolicyTestOfDirectory(t *testing.T) {
+	path := writePolicy(t, "mode: enforce")
+	directory := filepath.Dir(path)
+	suite := "apiVersion: policy.rollcall.training/v1alpha1\nkind: GangPolicyTest\npolicy: policy.yaml\n" +
+		"cases: [{name: a, files: [job.yaml], want: {admitted: true}}]\n"
+	for file, text := range map[string]string{
+		"job.yaml": cleanJob, "valid.yaml": suite, "invalid.yaml": suite + "  indented: [", "chart.yaml": "{{ .Values.job }",
+	} {
+		if err := os.WriteFile(filepath.Join(directory, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, code := runPolicy(t, "", "test", directory)
+	if code != exitUsage || !strings.Contains(out, "invalid.yaml") {
+		t.Errorf("exit code %d, want %d; output does not contain invalid.yaml:\n%s", code, exitUsage, out)
+	}
+	if err := os.Remove(filepath.Join(directory, "invalid.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := runPolicy(t, "", "test", directory); code != 0 {
+		t.Errorf("with a suite and a template: exit code %d, want 0:\n%s", code, out)
 	}
 }
 

@@ -28,7 +28,7 @@ by the Job of one run, whose name ends with -00000000.
 Exit codes:
   0  both policies treat all workloads in the same way
   1  a workload is treated differently
-  2  the command or a policy is invalid, or a document cannot be read`
+  2  the command or a policy is invalid, or a document or the cluster cannot be read`
 
 func newPolicyDiffCommand() *cobra.Command {
 	o := policyDiffOptions{output: outputText}

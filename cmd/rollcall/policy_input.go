@@ -45,17 +45,18 @@ func (i *policyInput) read(ctx context.Context, stdin io.Reader) ([]*manifest.Do
 	}
 	config, namespace, err := i.cluster.loadConfig()
 	if err != nil {
-		return nil, err
+		return nil, newUsageError(err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("creating a client of the cluster: %w", err)
+		return nil, newUsageError(fmt.Errorf("creating a client of the cluster: %w", err))
 	}
-	return readCluster(ctx, client, namespace)
+	docs, err := readCluster(ctx, client, namespace)
+	return docs, newUsageError(err)
 }
 
 // readCluster returns the labeled workloads of a namespace, or of all namespaces if it is empty, and the
-// namespaces. Without the permission to read a namespace, no profile that selects labels matches.
+// namespaces. Without the permission to read namespaces, no profile that selects labels matches.
 func readCluster(ctx context.Context, client kubernetes.Interface, namespace string) ([]*manifest.Document, error) {
 	workloads, err := inspect.ListWorkloads(ctx, client, namespace)
 	if err != nil {
@@ -86,10 +87,14 @@ func readCluster(ctx context.Context, client kubernetes.Interface, namespace str
 	return docs, nil
 }
 
-// listNamespaces returns one namespace, or all namespaces if the name is empty.
+// listNamespaces returns one namespace, or all namespaces if the name is empty. It returns nil if the user may
+// not read them.
 func listNamespaces(ctx context.Context, client kubernetes.Interface, name string) ([]corev1.Namespace, error) {
 	if name == "" {
 		list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if apierrors.IsForbidden(err) {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("listing namespaces: %w", err)
 		}

@@ -100,7 +100,8 @@ func TestPolicyInputErrors(t *testing.T) {
 // TestReadClusterWithoutNamespaces verifies that the workloads are read without the permission to read namespaces.
 func TestReadClusterWithoutNamespaces(t *testing.T) {
 	labels := map[string]string{gang.LabelFramework: "pytorch"}
-	client := fake.NewClientset(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Labels: labels}})
+	job := batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "team", Labels: labels}}
+	client := fake.NewClientset(&job)
 	client.PrependReactor("*", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "", nil)
 	})

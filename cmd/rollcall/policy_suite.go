@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -114,11 +115,11 @@ func listSuites(names []string) ([]string, error) {
 		}
 		found := false
 		for _, path := range paths {
-			docs, _, err := readFile(path)
+			ok, err := isSuite(path)
 			if err != nil {
 				return nil, err
 			}
-			if slices.ContainsFunc(docs, isSuite) {
+			if ok {
 				suites, found = append(suites, path), true
 			}
 		}
@@ -129,8 +130,20 @@ func listSuites(names []string) ([]string, error) {
 	return suites, nil
 }
 
-func isSuite(d *manifest.Document) bool {
-	return slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool { return o.Kind == verdict.SuiteKind })
+// isSuite reports whether a file contains test cases. A file that is not valid YAML is such a file if it contains
+// the kind. Others can be templates.
+func isSuite(path string) (bool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false, fmt.Errorf("opening test cases: %w", err)
+	}
+	docs, unreadable := manifest.ReadAll(path, bytes.NewReader(text))
+	if len(unreadable) > 0 && bytes.Contains(text, []byte(verdict.SuiteKind)) {
+		return true, nil
+	}
+	return slices.ContainsFunc(docs, func(d *manifest.Document) bool {
+		return slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool { return o.Kind == verdict.SuiteKind })
+	}), nil
 }
 
 // runSuite runs one file, and returns the path of its policy and the result.

@@ -40,6 +40,18 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
+// rejectUnknownSubcommands makes an unknown subcommand of a command an error. By default, cobra prints the help of
+// the command and succeeds.
+func rejectUnknownSubcommands(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.HasSubCommands() {
+			cmd.Args, cmd.DisableFlagsInUseLine = cobra.NoArgs, true
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
 // rejectFileArguments is the validation of a command whose files are in --filename, as in kubectl.
 func rejectFileArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -18,7 +18,12 @@ func TestUsageErrors(t *testing.T) {
 		args []string
 		want string // part of the error
 	}{
-		"an unknown command":         {args: []string{"injekt"}, want: "inject"},
+		"an unknown command": {args: []string{"injekt"}, want: "inject"},
+		"an unknown command of policy": {
+			args: []string{"policy", "tset", "tests/"}, want: `unknown command "tset" for "rollcall policy"`,
+		},
+		"an unknown shell":           {args: []string{"completion", "basch"}, want: "basch"},
+		"runtimes of standard input": {args: []string{"migrate", "-f", "job.yaml", "--runtimes", "-"}, want: "--runtimes: "},
 		"an unknown flag of inject":  {args: []string{"inject", "--file", "a.yaml"}, want: "--file"},
 		"an unknown flag of status":  {args: []string{"status", "--form"}, want: "--form"},
 		"inject without a file":      {args: []string{"inject"}, want: "--filename"},
