@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
@@ -140,9 +141,8 @@ func (s *Reader) convertNetwork() {
 // convertJobFields converts the Job template of a role.
 func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	field, from, to := j.Source.At("template", "spec"), &j.Template.Spec, s.Gang.JobSpec.DeepCopy()
-	for _, name := range []string{"parallelism", "completions"} {
-		field.Get(name).MarkPreserved("the number of pods of the workload")
-	}
+	field.Get("parallelism").MarkPreserved("the number of pods of the workload")
+	j.recordCompletions()
 	if j.Replicas > 1 {
 		j.Source.Get("replicas").MarkChanged("the number of pods of the workload",
 			fmt.Sprintf("one workload has the pods of all %d Jobs, with one index instead of two", j.Replicas), "")
@@ -179,6 +179,18 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	}
 	field.Get("successPolicy").MarkDropped("indexes of a Job do not complete a gang", "see "+gang.AnnotationSuccessPolicy)
 	role.JobSpec = to
+}
+
+// recordCompletions records the outcome of the completions. A Job starts the indexes above its parallelism
+// after others have completed. A gang does not have such indexes.
+func (j *ReplicatedJob) recordCompletions() {
+	field, completions := j.Source.At("template", "spec", "completions"), ptr.Deref(j.Template.Spec.Completions, 0)
+	if completions > j.PodsPerJob {
+		field.MarkDropped(fmt.Sprintf("a gang runs all ranks at once, so %d of the %d indexes would never run",
+			completions-j.PodsPerJob, completions), "set parallelism and completions to the same number")
+		return
+	}
+	field.MarkPreserved("the number of pods of the workload")
 }
 
 // convertTimeLimits converts the deadline and the TTL of a Job.
