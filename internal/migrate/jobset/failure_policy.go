@@ -39,8 +39,14 @@ func (s *Reader) convertFailurePolicy() {
 	default:
 		strategy.MarkInvalid("must be Recreate, BlockingRecreate or InPlaceRestart")
 	}
+	matchesAll := false
 	for _, rule := range policy.Get("rules").Items() {
+		if matchesAll {
+			rule.MarkLeftOut("an earlier rule applies to every failure")
+			continue
+		}
 		s.convertFailureRule(rule)
+		matchesAll = !isConditional(rule)
 	}
 	s.convertBackoffLimits(policy.Exists())
 }
@@ -48,19 +54,22 @@ func (s *Reader) convertFailurePolicy() {
 // convertFailureRule converts a rule of the failure policy.
 func (s *Reader) convertFailureRule(rule source.Field) {
 	const restart = "restart of all ranks"
+	hasCondition, hasTargets := isConditional(rule), len(rule.Get("targetReplicatedJobs").Items()) > 0
 	reasons, patterns := rule.Get("onJobFailureReasons").Strings(), rule.Get("onJobFailureMessagePatterns").Items()
-	isConditional := len(reasons) > 0 || len(patterns) > 0 || len(rule.Get("targetReplicatedJobs").Items()) > 0
 	isPodFailurePolicy := slices.Equal(reasons, []string{batchv1.JobReasonPodFailurePolicy}) && len(patterns) == 0
 	rule.Get("name").MarkHandled()
 	rule.ReportUnreadExcept("name", "action", "onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
 	switch action := rule.Get("action").String(); {
-	case action == "FailJobSet" && !isConditional:
+	case action == "FailJobSet" && !hasCondition:
 		s.Gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
 		delete(s.Gang.RollcallAnnotations, gang.AnnotationMaxRestarts)
 		rule.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
+	case action == "FailJobSet" && isPodFailurePolicy && hasTargets:
+		rule.MarkChanged("spec.podFailurePolicy", "a Job that fails by it fails the gang, also if it is not a target",
+			"remove the rules with the action FailJob from all other jobs")
 	case action == "FailJobSet" && isPodFailurePolicy:
 		rule.MarkPreserved("spec.podFailurePolicy: a Job that fails by it fails the gang")
-	case action == "RestartJobSet" && !isConditional:
+	case action == "RestartJobSet" && !hasCondition:
 		rule.MarkPreserved(restart)
 	case action == "RestartJob" || action == "RestartJobAndIgnoreMaxRestarts":
 		rule.MarkChanged(restart, "ranks cannot continue without a rank that restarts", "")
@@ -71,6 +80,12 @@ func (s *Reader) convertFailureRule(rule source.Field) {
 		rule.MarkDropped("the reason of a Job's failure has no effect on the gang, except for podFailurePolicy",
 			"for failures without a restart, add a podFailurePolicy rule with the action FailJob")
 	}
+}
+
+// isConditional reports whether a rule of the failure policy applies only to some failures.
+func isConditional(rule source.Field) bool {
+	return slices.ContainsFunc([]string{"onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs"},
+		func(name string) bool { return len(rule.Get(name).Items()) > 0 })
 }
 
 // convertBackoffLimits converts the number of times that a Job restarts its pods separately.
@@ -114,13 +129,28 @@ func (s *Reader) recordPodFailurePolicy(j *ReplicatedJob) {
 	failsJob := slices.ContainsFunc(policy.Rules, func(r batchv1.PodFailurePolicyRule) bool {
 		return r.Action == batchv1.PodFailurePolicyActionFailJob
 	})
-	failsJobSet := slices.ContainsFunc(s.Spec.At("failurePolicy", "rules").Items(), func(r source.Field) bool {
-		return strings.HasPrefix(r.Get("action").String(), "FailJobSet")
-	})
-	if failsJob && !failsJobSet && ptr.Deref(s.Spec.At("failurePolicy", "maxRestarts").Int32(), 0) > 0 {
+	if failsJob && !s.failsByPodFailurePolicy(j) {
 		field.MarkChanged("spec.podFailurePolicy", "a Job that failed by it restarted the set; now it fails the gang",
 			"remove the rules with the action FailJob if the gang must restart")
 		return
 	}
 	field.MarkPreserved("spec.podFailurePolicy")
+}
+
+// failsByPodFailurePolicy reports whether the set failed when a Job failed by its podFailurePolicy. The first rule
+// that applies decides. A rule with patterns of messages may not apply.
+func (s *Reader) failsByPodFailurePolicy(j *ReplicatedJob) bool {
+	matches := func(list source.Field, value string) bool {
+		return len(list.Items()) == 0 || slices.Contains(list.Strings(), value)
+	}
+	policy := s.Spec.Get("failurePolicy")
+	canRestart := ptr.Deref(policy.Get("maxRestarts").Int32(), 0) > 0
+	for _, rule := range policy.Get("rules").Items() {
+		if matches(rule.Get("onJobFailureReasons"), batchv1.JobReasonPodFailurePolicy) &&
+			matches(rule.Get("targetReplicatedJobs"), j.Name) && len(rule.Get("onJobFailureMessagePatterns").Items()) == 0 {
+			action := rule.Get("action").String()
+			return action == "FailJobSet" || !canRestart && !strings.HasSuffix(action, "IgnoreMaxRestarts")
+		}
+	}
+	return !canRestart
 }
