@@ -140,7 +140,8 @@ func (s State) fromRestarting(policies gang.Policies, snapshot Snapshot) State {
 	// The kubelets do not report failures in the order in which the ranks failed.
 	s.FirstFailure = failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure)
 	switch {
-	case isNonRetriable(policies, s.FirstFailure):
+	// A Job whose pods had all succeeded before it was suspended completes when it counts them.
+	case snapshot.Members.anyJobComplete(), isNonRetriable(policies, s.FirstFailure):
 		return s.transitionTo(Failed, snapshot)
 	case snapshot.Members.anySuspendedExternally():
 		return s.enterSuspended(snapshot)

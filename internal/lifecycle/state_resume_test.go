@@ -8,6 +8,17 @@ import (
 	"rollcall.training/internal/podtest"
 )
 
+// newSnapshotWithCompleteJob returns a snapshot of a restarting gang whose second Job is complete. Either
+// this Job or the first Job determines completion.
+func newSnapshotWithCompleteJob(determinesCompletion bool) lifecycle.Snapshot {
+	s := newTwoMemberSnapshot(suspendedRanks, lifecycle.Observation{
+		Size: 2, Suspended: true, SuspendedByRollcall: true, Complete: true,
+	})
+	s.Members[0].Observed.Size = 1
+	s.Members[0].DeterminesCompletion, s.Members[1].DeterminesCompletion = !determinesCompletion, determinesCompletion
+	return s
+}
+
 // TestStateNextResume checks when a gang that restarts, is suspended or has finished starts an attempt.
 func TestStateNextResume(t *testing.T) {
 	testStateNext(t, map[string]stateCase{
@@ -76,6 +87,20 @@ func TestStateNextResume(t *testing.T) {
 			policies:     defaultPolicies,
 			snapshot:     newSnapshot(queuedRanks, withAllPodsTerminated, observedAt(17)),
 			wantPhase:    lifecycle.Restarting,
+			wantRestarts: 2,
+		},
+		"restarting gang whose worker Job completes cannot restart": {
+			state:        restartingState,
+			policies:     defaultPolicies,
+			snapshot:     newSnapshotWithCompleteJob(false),
+			wantPhase:    lifecycle.Failed,
+			wantRestarts: 2,
+		},
+		"restarting gang succeeds if the Job that completes determines completion": {
+			state:        restartingState,
+			policies:     defaultPolicies,
+			snapshot:     newSnapshotWithCompleteJob(true),
+			wantPhase:    lifecycle.Succeeded,
 			wantRestarts: 2,
 		},
 		"queue of one member suspends the other member too": {
