@@ -13,11 +13,19 @@ import (
 // RankSucceeded reports whether a rank has succeeded. A pod of a Job succeeds if all of its containers
 // do. A pod of a StatefulSet succeeds if its training containers have succeeded at least once,
 // because the kubelet restarts them. No names mean that all containers are training containers.
+//
+// A program that exits with code 0 on SIGTERM has not finished its work. If the kubelet terminates a pod
+// because of an eviction or the shutdown of its node, the pod has no deletion timestamp. Its phase is
+// then Succeeded if all containers exited with code 0, and Failed otherwise. For a pod of a Job, the
+// phase is final.
 func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
-	if pod.Status.Phase == corev1.PodSucceeded {
-		return true
-	}
-	if _, isStatefulSetPod := pod.Labels[appsv1.PodIndexLabel]; !isStatefulSetPod {
+	_, isStatefulSetPod := pod.Labels[appsv1.PodIndexLabel]
+	switch phase := pod.Status.Phase; {
+	case phase == corev1.PodFailed:
+		return false
+	case phase == corev1.PodSucceeded:
+		return !isStatefulSetPod || !isTerminatedByKubelet(pod)
+	case !isStatefulSetPod:
 		trainingContainers = nil
 	}
 	succeeded := 0
@@ -32,6 +40,14 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 		succeeded++
 	}
 	return succeeded > 0
+}
+
+// isTerminatedByKubelet reports whether a pod ended because its kubelet evicted it or shut down.
+func isTerminatedByKubelet(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+			c.Reason == corev1.PodReasonTerminationByKubelet
+	})
 }
 
 // PodIndex returns the index of a pod within its workload; 0 without a valid index label.

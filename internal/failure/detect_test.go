@@ -305,6 +305,13 @@ func TestFirst(t *testing.T) {
 			},
 			context: training,
 		},
+		"kubelet failed a StatefulSet pod whose program exited with code 0": {
+			pods: []corev1.Pod{
+				podtest.RankPod(0, both(podtest.Terminated(0, 20, false), withKubeletEviction(21), podtest.OfStatefulSet)),
+			},
+			context: training,
+			want:    newKubeletEvictionFailure(21),
+		},
 		"pods terminate with their gang": {
 			pods: []corev1.Pod{
 				podtest.RankPod(0, podtest.Deleted(20)),
