@@ -6,7 +6,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -31,20 +30,29 @@ var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
 // A pod is untracked once, after the phase Restarting or Failed was written. An untracked pod may
 // disappear at once, and its failure would be forgotten if the write were rejected. In the phase
 // Failed, the Job must fail (see failJob). If it completed first, it would report a success that never
-// happened.
-func (r *Reconciler) untrackDeletedPod(ctx context.Context, m member, last, next lifecycle.Phase) error {
+// happened. A patch that failed is repeated in the next pass of the same manager.
+func (r *Reconciler) untrackDeletedPod(ctx context.Context, s *session, m member, last, next lifecycle.Phase) error {
 	isFailing := next == lifecycle.Restarting || next == lifecycle.Failed
-	pod := m.firstDeletedPod
-	if !isFailing || last == next || pod == nil {
+	uid, pod := m.Meta().UID, ""
+	if last == next {
+		pod = s.podsToUntrack[uid]
+	} else if m.firstDeletedPod != nil {
+		pod = m.firstDeletedPod.Name
+	}
+	delete(s.podsToUntrack, uid)
+	if !isFailing || pod == "" {
 		return nil
 	}
 	target := &corev1.Pod{}
-	target.Namespace, target.Name = pod.Namespace, pod.Name
-	err := r.Client.Status().Patch(ctx, target, removeTrackingFinalizer, FieldOwner)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("untracking the pod %s: %w", pod.Name, err)
+	target.Namespace, target.Name = m.Meta().Namespace, pod
+	err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, target, removeTrackingFinalizer, FieldOwner))
+	if err != nil {
+		if !isRejected(err) {
+			s.recordPodToUntrack(uid, pod)
+		}
+		return fmt.Errorf("untracking the pod %s: %w", pod, err)
 	}
-	log.FromContext(ctx).Info("Removed the tracking finalizer of a deleted pod", "pod", pod.Name)
+	log.FromContext(ctx).Info("Removed the tracking finalizer of a deleted pod", "pod", pod)
 	return nil
 }
 

@@ -2,12 +2,14 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -71,7 +73,9 @@ func TestUntrackDeletedPod(t *testing.T) {
 			pod := podtest.RankPod(1, drained)
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&pod).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: patchMetadata}).Build()}
-			err := r.untrackDeletedPod(t.Context(), member{firstDeletedPod: &pod}, c.last, c.next)
+			m := member{Workload: gang.Workload{Job: &batchv1.Job{}}, firstDeletedPod: &pod}
+			m.Job.Namespace = pod.Namespace
+			err := r.untrackDeletedPod(t.Context(), &session{}, m, c.last, c.next)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,6 +89,65 @@ func TestUntrackDeletedPod(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, have.Finalizers); diff != "" {
 				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUntrackDeletedPodAgain checks that a deleted pod of a member that is not the first is untracked, if a
+// write of the pass that decides to restart the gang fails.
+func TestUntrackDeletedPodAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		workerErr, podErr error
+	}{
+		"the Job controller changed the Job": {
+			workerErr: apierrors.NewConflict(batchv1.Resource("jobs"), "train-worker", nil),
+		},
+		"the patch of the pod failed": {podErr: apierrors.NewInternalError(errors.New("etcd"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			master, worker := newMasterAndWorkers(t)
+			pod := newJobPod(worker, 0)
+			pod.Status.Phase, pod.Finalizers = corev1.PodRunning, []string{batchv1.JobTrackingFinalizer}
+			w := newTestCluster(t, master, worker, pod)
+			w.reconcileOnce(t, trainRequest)
+			if err := w.Delete(t.Context(), pod); err != nil { // the finalizer keeps the pod
+				t.Fatal(err)
+			}
+			w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+				Patch: func(
+					ctx context.Context, client client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption,
+				) error {
+					if o.GetName() == "train-worker" && c.workerErr != nil {
+						err := c.workerErr
+						c.workerErr = nil
+						return err
+					}
+					return client.Patch(ctx, o, p, opts...)
+				},
+				SubResourcePatch: func(
+					ctx context.Context, client client.Client, name string, o client.Object, p client.Patch,
+					opts ...client.SubResourcePatchOption,
+				) error {
+					if _, isPod := o.(*corev1.Pod); isPod && c.podErr != nil {
+						err := c.podErr
+						c.podErr = nil
+						return err
+					}
+					return client.SubResource(name).Patch(ctx, o, p, opts...)
+				},
+			})
+			for range 3 {
+				_, _ = w.Reconcile(t.Context(), trainRequest) // the first pass fails
+			}
+			if _, status := w.getJob(t, "train-worker"); status.Phase != lifecycle.Restarting {
+				t.Fatalf("the worker is %s", status.Phase)
+			}
+			if c.workerErr != nil || c.podErr != nil {
+				t.Fatal("no write failed")
+			}
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
+				t.Errorf("the pod has the finalizers %q; %v", pod.Finalizers, err)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ type memberObservation struct {
 	// lostRanks is the number of ranks that their Job counts as completed and that have no pod.
 	lostRanks int32
 	// firstDeletedPod is the result of findFirstDeletedPod; nil if Rollcall or the Job controller
-	// terminates the pods.
+	// terminates the pods of this member. Another member may be suspended already.
 	firstDeletedPod     *corev1.Pod
 	hasUncountedSuccess bool
 	resumedExternally   bool
@@ -100,7 +100,7 @@ func (g *observedGang) observeMember(
 		rollingOut:          isRollingOut(m.Workload),
 		resumedExternally:   last.SuspendedByRollcall && !m.IsSuspended(),
 	}
-	if !failureContext.Terminating {
+	if !m.isTerminating(pods, last.State) && !m.IsSuspended() {
 		out.firstDeletedPod = findFirstDeletedPod(m.Workload, currentPods)
 	}
 	out.rankUIDs, out.hasAllRanks = listRankUIDs(m.Workload, pods)
@@ -166,23 +166,23 @@ func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecyc
 		LastRestartTime:    state.LastRestartTime,
 		AttemptStartTime:   state.AttemptStartTime,
 		TrainingContainers: m.trainingContainers(),
-		Terminating:        g.isTerminating(m, pods, state),
+		Terminating:        g.memberStates.AnySuspended() || m.isTerminating(pods, state),
 		OmitOutput:         !g.gangPolicies().FailureOutput,
 	}
 	if state.Phase == lifecycle.Restarting || state.Phase == lifecycle.Failed && state.FirstFailure != nil {
 		out.TerminationStartTime = state.LastTransitionTime
 	}
 	if state.Phase == lifecycle.Restarting {
-		out.Attempt, out.LastRestartTime, out.Terminating = state.Restarts-1, time.Time{}, true
+		out.Attempt, out.LastRestartTime = state.Restarts-1, time.Time{}
 	}
 	return out
 }
 
-// isTerminating reports whether the pods of a member are deleted because its gang is suspended or has
-// finished, or because the member itself has finished.
-func (g *observedGang) isTerminating(m member, pods []corev1.Pod, state lifecycle.State) bool {
+// isTerminating reports whether the pods of a member are deleted because the gang in a state restarts or
+// has finished, or because the member itself has finished.
+func (m member) isTerminating(pods []corev1.Pod, state lifecycle.State) bool {
 	observed := lifecycle.Observe(m.Workload)
-	return g.memberStates.AnySuspended() || state.Phase.Terminal() ||
+	return state.Phase == lifecycle.Restarting || state.Phase.Terminal() ||
 		observed.Finishing || observed.Failed || observed.Complete || mayMeetSuccessPolicy(m.Job, pods, state.Restarts)
 }
 

@@ -33,6 +33,8 @@ type session struct {
 	lastTerminationTime time.Time
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
+	// podsToUntrack contains by member the pod whose patch failed; see untrackDeletedPod.
+	podsToUntrack map[types.UID]string
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
 	// reportDigests contains the reports of the policy; see [session.writtenReports].
@@ -65,6 +67,14 @@ func (s *session) recordWrite(uid types.UID, version string) {
 		s.writtenVersions = map[types.UID]string{}
 	}
 	s.writtenVersions[uid] = version
+}
+
+// recordPodToUntrack records that the patch that untracks a pod of a member is repeated.
+func (s *session) recordPodToUntrack(uid types.UID, pod string) {
+	if s.podsToUntrack == nil {
+		s.podsToUntrack = map[types.UID]string{}
+	}
+	s.podsToUntrack[uid] = pod
 }
 
 // recordTerminatingPods records the number of terminating pods of a pass. It returns how long this number has been

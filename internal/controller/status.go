@@ -49,7 +49,8 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 // writes both.
 func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, status lifecycle.Status) error {
 	uid, version := m.Meta().UID, m.Meta().ResourceVersion
-	if g.multiWorkload && r.sessions.forRequest(g.pass.request).writtenVersions[uid] == version {
+	s := r.sessions.forRequest(g.pass.request)
+	if g.multiWorkload && s.writtenVersions[uid] == version {
 		// The write to the first member caused this pass, and the cache does not contain the write to
 		// this member yet. The API server would reject a repeated write.
 		return nil
@@ -66,14 +67,15 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if err == nil && !wrote {
 		wrote, err = r.writeStatusIfChanged(ctx, m, status)
 	}
-	if err != nil || !wrote {
+	if err != nil {
 		return err
 	}
-	if err := r.untrackDeletedPod(ctx, m, last.Phase, status.Phase); err != nil {
-		g.pass.handleError(err)
+	g.pass.handleError(r.untrackDeletedPod(ctx, s, m, last.Phase, status.Phase))
+	if !wrote {
+		return nil
 	}
 	if g.multiWorkload {
-		r.sessions.forRequest(g.pass.request).recordWrite(uid, version)
+		s.recordWrite(uid, version)
 	}
 	r.recordPhaseChange(ctx, m, last, status)
 	if g.isPrimaryMember(m) {
