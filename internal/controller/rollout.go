@@ -8,10 +8,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/plan"
 )
 
-// excludePodsOfRollout excludes the pods of a StatefulSet that a rollout or a resize deletes. If the
+// excludePodsOfRollout excludes the pods of a StatefulSet that a rollout or a resize deletes. A pod that
+// is evicted is not excluded: with the strategy OnDelete or a partition, a rollout can last forever. If the
 // set was resized and not injected again, it excludes all pods: the rollout follows soon, and a
 // restart in between would restore the previous size.
 func excludePodsOfRollout(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
@@ -23,7 +25,8 @@ func excludePodsOfRollout(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
-		return gang.PodIndex(&pod) >= size || pod.DeletionTimestamp != nil && hasOldRevision(w)
+		isReplaced := pod.DeletionTimestamp != nil && !failure.IsDisrupted(&pod) && hasOldRevision(w)
+		return gang.PodIndex(&pod) >= size || isReplaced
 	})
 }
 

@@ -78,7 +78,7 @@ func (c Context) classifyPod(pod *corev1.Pod) podClass {
 		return podOfEarlierAttempt
 	case gang.RankSucceeded(pod, c.TrainingContainers) && !c.exitedOnDeletion(pod):
 		return podSucceeded
-	case pod.DeletionTimestamp != nil && (!c.Terminating || isDisrupted(pod)):
+	case pod.DeletionTimestamp != nil && (!c.Terminating || IsDisrupted(pod)):
 		return podDeletedExternally
 	case pod.DeletionTimestamp != nil:
 		return podTerminatingWithGang
@@ -358,7 +358,9 @@ func findDisruption(pod *corev1.Pod) (reason string, decided time.Time) {
 	return "", time.Time{}
 }
 
-func isDisrupted(pod *corev1.Pod) bool {
+// IsDisrupted reports whether the control plane or the kubelet announced that it terminates a pod, for
+// example because its node is drained.
+func IsDisrupted(pod *corev1.Pod) bool {
 	reason, _ := findDisruption(pod)
 	return reason != ""
 }
