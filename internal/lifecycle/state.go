@@ -111,6 +111,7 @@ func (s State) nextState(policies gang.Policies, snapshot Snapshot) State {
 func (s State) fromTerminal(policies gang.Policies, snapshot Snapshot) State {
 	if isScaledUpAgain(snapshot) {
 		startedAgain := State{Bookkeeping: Bookkeeping{AttemptStartTime: snapshot.statusTime()}}
+		snapshot.FirstFailure = nil // a failure of the gang that finished
 		return startedAgain.fromActive(policies, snapshot)
 	}
 	if s.isFailedByRollcall() {

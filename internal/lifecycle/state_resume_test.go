@@ -164,9 +164,10 @@ func TestStateNextResume(t *testing.T) {
 			wantRestarts: 3,
 		},
 		"failed StatefulSet is scaled up again": {
-			state:     failedState,
-			policies:  defaultPolicies,
-			snapshot:  newSnapshot(lifecycle.Observation{IsStatefulSet: true, Size: 2}, withExternalResume),
+			state:    failedState,
+			policies: defaultPolicies,
+			// The failure belongs to the attempt that failed. Its pod may still be terminating.
+			snapshot:  newSnapshot(lifecycle.Observation{IsStatefulSet: true, Size: 2}, withExternalResume, withFailure),
 			wantPhase: lifecycle.Pending,
 		},
 		"succeeded StatefulSet is scaled up again": {
