@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,21 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 )
+
+// cleanUpRetryInterval is the interval at which the deletion of pods is repeated after the API server
+// rejected it. The manager usually has no permission to delete pods, and nothing waits for the deletion.
+const cleanUpRetryInterval = 10 * time.Minute
+
+// cleanUpPodsOrReport deletes the pods of a finished gang, and reports a rejection of the request once.
+func (r *Reconciler) cleanUpPodsOrReport(ctx context.Context, g *observedGang, s lifecycle.State) {
+	err := r.cleanUpPods(ctx, g, s)
+	if !isRejected(err) {
+		g.pass.handleError(err)
+		return
+	}
+	g.pass.requeueAfter(cleanUpRetryInterval)
+	r.recordRejection(g, err, cleanUpRetryInterval)
+}
 
 // cleanUpPods deletes all pods of a finished gang, including those that have exited, if its
 // clean-pod-policy is all. It makes one request per member. Pods that were running are already

@@ -232,9 +232,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
 	r.reportStrangers(ctx, g)
-	err = r.cleanUpPods(ctx, g, next)
-	g.pass.handleError(err)
-	r.recordRejection(g, err)
+	r.cleanUpPodsOrReport(ctx, g, next)
 }
 
 // prepareWorkloads provides what the pods of a gang need in a phase that is not terminal.

@@ -63,15 +63,15 @@ func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang
 		return err
 	}
 	log.FromContext(ctx).Info("API server rejected a child object", "error", err.Error())
-	g.rejection = rejectionMessage(err)
+	g.rejection = rejectionMessage(err, rejectionRetryInterval)
 	s.rejection = childRejection{message: g.rejection, nextTime: now.Add(rejectionRetryInterval)}
 	g.pass.requeueAfter(rejectionRetryInterval)
 	return nil
 }
 
-func rejectionMessage(err error) string {
+func rejectionMessage(err error, retryInterval time.Duration) string {
 	return fmt.Sprintf("The API server rejected a request of Rollcall, which repeats it every %s: %s",
-		rejectionRetryInterval, err)
+		retryInterval, err)
 }
 
 // reportRejectedUpdate reports on a member that the API server rejected a change of its spec. The state
@@ -84,7 +84,7 @@ func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, 
 		return errUpdateRejected // messages of quotas contain numbers that change
 	}
 	status := lifecycle.Status{
-		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err), State: g.lastState(),
+		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, rejectionRetryInterval), State: g.lastState(),
 	}
 	status.SuspendedByRollcall = last.SuspendedByRollcall
 	if status.LastTransitionTime.IsZero() {
@@ -99,9 +99,9 @@ func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, 
 
 // recordRejection records a rejected request once as an Event of the gang, if its status cannot contain
 // the message: the status itself, or the deletion of pods.
-func (r *Reconciler) recordRejection(g *observedGang, err error) {
+func (r *Reconciler) recordRejection(g *observedGang, err error, retryInterval time.Duration) {
 	if isRejected(err) && r.sessions.forRequest(g.pass.request).recordReport("rejected "+err.Error()) {
 		r.recordWarning(g.primaryMember().Workload, gang.ReasonRequestRejected, eventActionUpdatePhase,
-			"%s", rejectionMessage(err))
+			"%s", rejectionMessage(err, retryInterval))
 	}
 }

@@ -154,3 +154,28 @@ func TestRejectedStatus(t *testing.T) {
 		t.Errorf("%d Events, want 1", n)
 	}
 }
+
+// TestRejectedCleanUp checks that a manager without permission to delete pods reports that once, and repeats
+// the request rarely and without an error.
+func TestRejectedCleanUp(t *testing.T) {
+	j := &batchv1.Job{ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""), Spec: singlePodJobSpec()}
+	j.Annotations = map[string]string{gang.AnnotationCleanPodPolicy: "all"}
+	done := admitObject(t, j).(*batchv1.Job)
+	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	w := newTestCluster(t, done, newJobPod(done, 0))
+	w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+		DeleteAllOf: func(context.Context, client.WithWatch, client.Object, ...client.DeleteAllOfOption) error {
+			return apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("cannot deletecollection"))
+		},
+	})
+	request := Request{Namespace: "team", Kind: gang.Job, Name: "train"}
+	w.reconcileOnce(t, request) // writes the result
+	for range 3 {
+		if after := w.reconcileOnce(t, request); after != cleanUpRetryInterval {
+			t.Errorf("the next pass is due in %s, want %s", after, cleanUpRetryInterval)
+		}
+	}
+	if n := w.countEvents(gang.ReasonRequestRejected); n != 1 {
+		t.Errorf("%d Events, want 1", n)
+	}
+}
