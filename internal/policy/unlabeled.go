@@ -126,15 +126,21 @@ func newAdmissionPolicy(name string, mode Mode, spec admissionv1.ValidatingAdmis
 
 // newMultiPodGPUSpec returns the policy for a kind of workload. It does not concern workloads of other
 // controllers, such as the launcher of another operator, because these are not meant to be gangs. The Jobs of a
-// CronJob are.
+// CronJob are. An update is allowed if the policy concerned the workload before, so that controllers can finish
+// workloads that are older than the policy.
 func newMultiPodGPUSpec(kind gang.Kind, group, resource, pods string) admissionv1.ValidatingAdmissionPolicySpec {
+	hasSeveralPods := func(object string) string {
+		return fmt.Sprintf("has(%[1]s.spec.%[2]s) && %[1]s.spec.%[2]s > 1", object, pods)
+	}
+	isUnlabeled := fmt.Sprintf("!(has(oldObject.metadata.labels) && '%s' in oldObject.metadata.labels)",
+		gang.LabelFramework)
 	return admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{
 			ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 				Key: gang.LabelFramework, Operator: metav1.LabelSelectorOpDoesNotExist,
 			}}},
 			ResourceRules: []admissionv1.NamedRuleWithOperations{
-				newResourceRule(group, resource, admissionv1.Create),
+				newResourceRule(group, resource, admissionv1.Create, admissionv1.Update),
 			},
 		},
 		MatchConditions: []admissionv1.MatchCondition{{
@@ -143,11 +149,11 @@ func newMultiPodGPUSpec(kind gang.Kind, group, resource, pods string) admissionv
 				"!has(o.controller) || !o.controller || o.kind == 'CronJob')",
 		}, {
 			Name:       "several-pods",
-			Expression: fmt.Sprintf("has(object.spec.%s) && object.spec.%s > 1", pods, pods),
+			Expression: hasSeveralPods("object"),
 		}},
 		Validations: []admissionv1.Validation{{
-			// The type check of API servers does not know the fields of resources, because they have a default.
-			Expression: "!dyn(object.spec.template.spec.containers).exists(c, " + acceleratorExpression() + ")",
+			Expression: fmt.Sprintf("!(%s) || (oldObject != null && %s && %s && (%s))", acceleratorExpression("object"),
+				isUnlabeled, hasSeveralPods("oldObject"), acceleratorExpression("oldObject")),
 			Message: fmt.Sprintf("a %s with several pods and accelerators must be a gang; add the label %s",
 				kind, gang.LabelFramework),
 			Reason: ptr.To(metav1.StatusReasonInvalid),
@@ -155,8 +161,9 @@ func newMultiPodGPUSpec(kind gang.Kind, group, resource, pods string) admissionv
 	}
 }
 
-// acceleratorExpression returns the condition in CEL that the container c has accelerators.
-func acceleratorExpression() string {
+// acceleratorExpression returns the condition in CEL that a container or init container of the object has
+// accelerators.
+func acceleratorExpression(object string) string {
 	var names []string
 	for _, pattern := range gang.AcceleratorResources() {
 		if prefix, isPattern := strings.CutSuffix(pattern, "*"); isPattern {
@@ -171,7 +178,10 @@ func acceleratorExpression() string {
 			"(has(c.resources.%[1]s) && c.resources.%[1]s.exists(r, (%[2]s) && string(c.resources.%[1]s[r]) != '0'))",
 			list, strings.Join(names, " || ")))
 	}
-	return "has(c.resources) && (" + strings.Join(lists, " || ") + ")"
+	// The type check of API servers does not know the fields of resources, because they have a default.
+	return fmt.Sprintf("[dyn(%[1]s.containers), has(%[1]s.initContainers) ? dyn(%[1]s.initContainers) : dyn([])]"+
+		".exists(list, list.exists(c, has(c.resources) && (%[2]s)))",
+		object+".spec.template.spec", strings.Join(lists, " || "))
 }
 
 // newOptOutSpec returns the policy for workloads that opt out. An update is allowed if the workload opted

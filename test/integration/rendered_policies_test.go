@@ -53,9 +53,11 @@ func TestRenderedPolicies(t *testing.T) {
 	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	client := kubernetes.NewForConfigOrDie(c.Config())
 	optedOut := createOptedOutJob(t, client)
+	updates := createUpdateCases(t, client)
 	requireSameInChart(t, c)
 	applyRenderedPolicies(t, client)
 	requireVerdicts(t, client)
+	requireUpdateVerdicts(t, client, updates)
 	t.Run("a controller updates a Job that opted out before", func(t *testing.T) {
 		patch := []byte(`{"metadata":{"annotations":{"a":"b"},"finalizers":["example.com/a"]}}`)
 		_, err := client.BatchV1().Jobs("default").Patch(t.Context(), optedOut, types.MergePatchType, patch, dryRunPatch)
@@ -216,6 +218,20 @@ func withAccelerators(name, count string) func(*batchv1.Job) {
 	return func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Resources = newAcceleratorLimits(name, count) }
 }
 
+// withInitContainer moves the accelerators of a Job to an init container.
+func withInitContainer(restartPolicy corev1.ContainerRestartPolicy) func(*batchv1.Job) {
+	return func(j *batchv1.Job) {
+		spec := &j.Spec.Template.Spec
+		init := *spec.Containers[0].DeepCopy()
+		init.Name = "init"
+		if restartPolicy != "" {
+			init.RestartPolicy = &restartPolicy
+		}
+		spec.InitContainers = []corev1.Container{init}
+		spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	}
+}
+
 // withController makes a Job belong to a controller.
 func withController(apiVersion, kind string) func(*batchv1.Job) {
 	return func(j *batchv1.Job) {
@@ -250,6 +266,12 @@ func requireVerdicts(t *testing.T, client kubernetes.Interface) {
 		},
 		"a Job with accelerators of AMD": {job: newUnlabeledJob(withAccelerators("amd.com/gpu", "1")), denied: jobPolicy},
 		"a Job with TPUs":                {job: newUnlabeledJob(withAccelerators("google.com/tpu", "4")), denied: jobPolicy},
+		"a Job with accelerators of a sidecar": {
+			job: newUnlabeledJob(withInitContainer(corev1.ContainerRestartPolicyAlways)), denied: jobPolicy,
+		},
+		"a Job with accelerators of an init container": {
+			job: newUnlabeledJob(withInitContainer("")), denied: jobPolicy,
+		},
 		"a Job of a CronJob":             {job: newUnlabeledJob(withController("batch/v1", "CronJob")), denied: jobPolicy},
 		"an unlabeled Job that opts out": {job: newUnlabeledJob(withLabels(gang.LabelInject, "false")), denied: jobPolicy},
 		"a labeled Job that opts out": {
