@@ -1,0 +1,36 @@
+package verdict_test
+
+import (
+	"strings"
+	"testing"
+
+	"rollcall.training/internal/verdict"
+)
+
+// TestReadSuiteDocuments checks that a file with test cases has one document, so that no case is ignored.
+func TestReadSuiteDocuments(t *testing.T) {
+	const suite = `apiVersion: policy.rollcall.training/v1alpha1
+kind: GangPolicyTest
+policy: policy.yaml
+cases:
+- name: a gang is allowed
+  files: [gang.yaml]
+  want: {admitted: true}
+`
+	for name, c := range map[string]struct {
+		text    string
+		wantErr string
+	}{
+		"one document":                        {text: suite},
+		"an empty document after it":          {text: suite + "---\n# end\n"},
+		"a second document without a kind":    {text: suite + "---\ncases: []\n", wantErr: "must contain one document"},
+		"a second document with another kind": {text: suite + "---\nkind: List\n", wantErr: "must contain one document"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := verdict.ReadSuite("suite.yaml", []byte(c.text))
+			if (err != nil) != (c.wantErr != "") || err != nil && !strings.Contains(err.Error(), c.wantErr) {
+				t.Errorf("got error %v, want %q", err, c.wantErr)
+			}
+		})
+	}
+}
