@@ -61,7 +61,9 @@ func (s Source) BuildProgram(ctx context.Context, program Program, platform Plat
 		"-ldflags="+linkerFlags, "-o", output, program.Package)
 	command.Dir = s.Dir
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off",
-		"GOOS="+platform.OS, "GOARCH="+platform.Arch)
+		"GOOS="+platform.OS, "GOARCH="+platform.Arch,
+		// The defaults of the toolchain, whatever the user has set.
+		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s for %s: %w\n%s", program.Name, platform, err, out)
 	}

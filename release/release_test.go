@@ -129,19 +129,26 @@ func TestFilesOfARelease(t *testing.T) {
 }
 
 func TestReadSource(t *testing.T) {
-	dir := newFixture(t)
-	if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte("changed"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ReadSource(t.Context(), dir, "v0.2.0", false); !errors.Is(err, ErrUncommittedChanges) {
-		t.Errorf("the error for a changed file is %v, want %v", err, ErrUncommittedChanges)
-	}
-	source, err := ReadSource(t.Context(), dir, "v0.2.0", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasSuffix(source.Commit, "-dirty") {
-		t.Errorf("the commit is %s, want the suffix -dirty", source.Commit)
+	for name, file := range map[string]string{
+		"a file is changed":       "LICENSE",
+		"a file is not committed": filepath.Join("charts", "rollcall", "values.local.yaml"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := newFixture(t)
+			if err := os.WriteFile(filepath.Join(dir, file), []byte("changed"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ReadSource(t.Context(), dir, "v0.2.0", false); !errors.Is(err, ErrUncommittedChanges) {
+				t.Errorf("the error is %v, want %v", err, ErrUncommittedChanges)
+			}
+			source, err := ReadSource(t.Context(), dir, "v0.2.0", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(source.Commit, "-dirty") {
+				t.Errorf("the commit is %s, want the suffix -dirty", source.Commit)
+			}
+		})
 	}
 }
 

@@ -28,8 +28,8 @@ var ErrUncommittedChanges = errors.New(
 	"the checkout has uncommitted changes: commit them, or allow them with --allow-uncommitted")
 
 // ReadSource reads the commit of the checkout that contains dir. It returns [ErrUncommittedChanges] if
-// tracked files differ from the commit and allowUncommitted is false. The commit of such a source ends
-// with "-dirty".
+// files differ from the commit and allowUncommitted is false. Untracked files count, because they can be
+// compiled or packaged. The commit of such a source ends with "-dirty".
 func ReadSource(ctx context.Context, dir, version string, allowUncommitted bool) (Source, error) {
 	root, err := runGit(ctx, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -39,7 +39,7 @@ func ReadSource(ctx context.Context, dir, version string, allowUncommitted bool)
 	if err != nil {
 		return Source{}, err
 	}
-	changes, err := runGit(ctx, root, "status", "--porcelain", "--untracked-files=no")
+	changes, err := runGit(ctx, root, "status", "--porcelain")
 	if err != nil {
 		return Source{}, err
 	}

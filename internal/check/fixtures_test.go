@@ -137,7 +137,8 @@ func newFacts(t *testing.T) *Facts {
 		AdmissionKinds: Observed[[]string]{Value: []string{"ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"}},
 		Releases:       Observed[[]Release]{Value: []Release{{Name: "rollcall", Namespace: "rollcall-system"}}},
 		ChartObjects: map[string]Observed[[]ChartObject]{
-			kindMutatingPolicy: {Value: []ChartObject{{Name: "rollcall-rank", Release: "rollcall"}}},
+			kindMutatingPolicy:  {Value: []ChartObject{{Name: "rollcall-rank", Release: "rollcall"}}},
+			kindMutatingBinding: {Value: []ChartObject{{Name: "rollcall-rank", Release: "rollcall"}}},
 		},
 	}
 	injected := newSampleJob("rollcall-check", 2)

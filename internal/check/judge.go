@@ -116,12 +116,16 @@ func (f Facts) judgeRankAssignment() Result {
 		return newProblem(CodeRankAssignment, Error,
 			"nothing sets the ranks of several workloads: the webhook has no rules, and the API server serves no policy",
 			f.Installation.upgradeCommand())
-	case f.ChartObjects[kindMutatingPolicy].Err != nil:
-		return f.ChartObjects[kindMutatingPolicy].explainUnknown(CodeRankAssignment, "the MutatingAdmissionPolicies")
-	case !f.hasRankPolicy():
-		return newProblem(CodeRankAssignment, Error,
-			"nothing sets the ranks of several workloads: the webhook has no rules, and no MutatingAdmissionPolicy exists",
-			f.Installation.upgradeCommand())
+	}
+	for _, kind := range []string{kindMutatingPolicy, kindMutatingBinding} { // a policy without a binding has no effect
+		if objects := f.ChartObjects[kind]; objects.Err != nil {
+			return objects.explainUnknown(CodeRankAssignment, "the objects of the kind "+kind)
+		}
+		if !f.hasChartObject(kind) {
+			return newProblem(CodeRankAssignment, Error,
+				"nothing sets the ranks of several workloads: the webhook has no rules, and no "+kind+" exists",
+				f.Installation.upgradeCommand())
+		}
 	}
 	return newOK(CodeRankAssignment, "a MutatingAdmissionPolicy sets the ranks of several workloads")
 }
@@ -139,10 +143,11 @@ func (f Facts) hasRankWebhook() bool {
 	return false
 }
 
-// hasRankPolicy reports whether the release has a MutatingAdmissionPolicy.
-func (f Facts) hasRankPolicy() bool {
-	return slices.ContainsFunc(f.ChartObjects[kindMutatingPolicy].Value, func(o ChartObject) bool {
-		return o.Release == f.Installation.Name
+// hasChartObject reports whether the release has an object of a kind. If the name of the release is not known,
+// an object of any release counts.
+func (f Facts) hasChartObject(kind string) bool {
+	return slices.ContainsFunc(f.ChartObjects[kind].Value, func(o ChartObject) bool {
+		return f.Installation.Name == "" || o.Release == f.Installation.Name
 	})
 }
 

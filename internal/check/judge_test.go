@@ -56,6 +56,14 @@ func TestJudge(t *testing.T) {
 				"and no " +
 				"MutatingAdmissionPolicy exists | " + restore},
 		},
+		"a policy without a binding sets no ranks": {
+			change: func(f *Facts, _ *Installation) { delete(f.ChartObjects, kindMutatingBinding) },
+			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, " +
+				"and no MutatingAdmissionPolicyBinding exists | " + restore},
+		},
+		"a policy sets ranks although the name of the release is not known": {
+			change: func(f *Facts, i *Installation) { i.Name = "" },
+		},
 		"ranks need a webhook if the API server was downgraded": {
 			change: func(f *Facts, _ *Installation) { f.AdmissionKinds.Value = f.AdmissionKinds.Value[:1] },
 			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, " +

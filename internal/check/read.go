@@ -151,8 +151,11 @@ func (r Reader) listConfigurations(ctx context.Context) (
 	return mutating, validating
 }
 
-// kindMutatingPolicy is the kind of the policy that sets ranks.
-const kindMutatingPolicy = "MutatingAdmissionPolicy"
+// The kinds of the policy that sets ranks, and of its binding.
+const (
+	kindMutatingPolicy  = "MutatingAdmissionPolicy"
+	kindMutatingBinding = "MutatingAdmissionPolicyBinding"
+)
 
 // readChartObjects returns the cluster-scoped objects with the label of the chart.
 func (r Reader) readChartObjects(ctx context.Context, f Facts) map[string]Observed[[]ChartObject] {
@@ -166,7 +169,7 @@ func (r Reader) readChartObjects(ctx context.Context, f Facts) map[string]Observ
 		{"ValidatingAdmissionPolicy", "validatingadmissionpolicies", admissionv1.SchemeGroupVersion},
 		{"ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", admissionv1.SchemeGroupVersion},
 		{kindMutatingPolicy, "mutatingadmissionpolicies", admissionv1.SchemeGroupVersion},
-		{"MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", admissionv1.SchemeGroupVersion},
+		{kindMutatingBinding, "mutatingadmissionpolicybindings", admissionv1.SchemeGroupVersion},
 		{"ClusterRole", "clusterroles", rbacv1.SchemeGroupVersion},
 		{"ClusterRoleBinding", "clusterrolebindings", rbacv1.SchemeGroupVersion},
 	} {

@@ -120,7 +120,8 @@ func Identify(candidates []Candidate) Identity {
 // newEarlierRunFilter returns a function that reports whether a candidate finished before another
 // candidate was created. The times have a resolution of one second, so a workload that was created in
 // the same second belongs to the same run. A member that finished early belongs to the run of the
-// members that are still active, whatever is created afterward.
+// members that are still active, whatever is created afterward. The clocks of the API server and of the
+// controller that writes the finish time can differ, so a workload is never earlier than itself.
 func newEarlierRunFilter(candidates []Candidate) func(Candidate) bool {
 	recordedByActive := map[types.UID]bool{}
 	var lastCreation time.Time
@@ -136,7 +137,8 @@ func newEarlierRunFilter(candidates []Candidate) func(Candidate) bool {
 		}
 	}
 	return func(c Candidate) bool {
-		return !c.FinishTime.IsZero() && !recordedByActive[c.UID] && lastCreation.After(c.FinishTime)
+		return !c.FinishTime.IsZero() && !recordedByActive[c.UID] &&
+			lastCreation.After(c.FinishTime) && lastCreation.After(c.CreationTime)
 	}
 }
 

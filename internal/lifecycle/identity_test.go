@@ -105,6 +105,12 @@ func TestIdentify(t *testing.T) {
 			},
 			want: lifecycle.Identity{Members: []int{0, 1}, Strangers: []int{2}},
 		},
+		"workload that finished before its own creation, by another clock, is of this run": {
+			candidates: []lifecycle.Candidate{
+				newCandidate(gang.Job, "worker", "w", createdAt(5), finishedAt(3), withRecord("m", "w")),
+			},
+			want: lifecycle.Identity{Members: []int{0}},
+		},
 		"members of a gang that finished are of an earlier run": {
 			candidates: []lifecycle.Candidate{
 				newCandidate(gang.StatefulSet, "master", "m", withRecord("m", "old")),
