@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -131,14 +132,22 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 	torch := r.runtime.At("spec", "mlPolicy", "torch")
 	field := overridden(r.spec.At("trainer", "numProcPerNode"), torch.Get("numProcPerNode")) // the latter until 2.1
 	value := field.IntOrString()
-	if value == "" || value == "auto" {
+	switch n, err := strconv.Atoi(value); {
+	case value == "" || value == "auto":
 		r.resolveAutoProcesses(j)
 		field.MarkPreserved("auto is the default")
-	} else {
-		if n, err := strconv.Atoi(value); value != "gpu" && value != "cpu" && (err != nil || n < 1) {
-			field.MarkInvalid("must be auto, gpu, cpu or a number from 1")
-			return
+	case value == "cpu":
+		count := int64(1)
+		if c := findContainer(j, j.TrainingContainer); c != nil {
+			count = r.countCPUs(c)
 		}
+		r.SetAnnotation(gang.AnnotationNprocPerNode, strconv.FormatInt(count, 10))
+		field.MarkPreserved(fmt.Sprintf("annotation %s: %d, the requested CPUs, as in Trainer",
+			gang.AnnotationNprocPerNode, count))
+	case value != "gpu" && (err != nil || n < 1):
+		field.MarkInvalid("must be auto, gpu, cpu or a number from 1")
+		return
+	default:
 		r.SetAnnotation(gang.AnnotationNprocPerNode, value)
 		field.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
 	}
@@ -149,27 +158,28 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 	r.completeTorchTuneCommand(j)
 }
 
-// resolveAutoProcesses sets the number of processes if Trainer and Rollcall count differently: Trainer
-// counts requested CPUs before limits (pkg/runtime/framework/plugins/torch/torch.go).
+// resolveAutoProcesses sets the number of processes if Trainer and Rollcall count differently.
 func (r *reader) resolveAutoProcesses(j *jobset.ReplicatedJob) {
 	c := findContainer(j, j.TrainingContainer)
 	if c == nil || r.countGPUs(j) > 0 {
 		return
 	}
-	resources := r.nodeResources(c)
-	cpus := func(list corev1.ResourceList) int64 { q := list[corev1.ResourceCPU]; return q.Value() }
-	count := cpus(resources.Requests)
-	if count == 0 {
-		count = cpus(resources.Limits)
-	}
+	count := r.countCPUs(c)
 	hasDevices := slices.ContainsFunc(resourceNames(c.Resources.Limits), func(name string) bool {
 		return strings.Contains(name, ".") && strings.Contains(name, "/")
 	})
-	if count = max(1, count); !hasDevices && count != max(1, cpus(c.Resources.Limits)) {
+	if !hasDevices && count != max(1, c.Resources.Limits.Cpu().Value()) {
 		r.SetAnnotation(gang.AnnotationNprocPerNode, strconv.FormatInt(count, 10))
 		r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved,
 			fmt.Sprintf("annotation %s: %d, the requested CPUs, as in Trainer", gang.AnnotationNprocPerNode, count), "", "")
 	}
+}
+
+// countCPUs returns the number of processes of a pod without GPUs, as Trainer counts: the requested CPUs,
+// otherwise their limit, and at least 1 (pkg/runtime/framework/plugins/torch/torch.go, getNumCPUPerNode).
+func (r *reader) countCPUs(c *corev1.Container) int64 {
+	resources := r.nodeResources(c)
+	return max(1, cmp.Or(resources.Requests.Cpu().Value(), resources.Limits.Cpu().Value()))
 }
 
 // resourceNames returns the sorted names of a list.
