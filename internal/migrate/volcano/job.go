@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -42,6 +43,8 @@ type reader struct {
 	texts []string
 	// tasks are the tasks of the gang, in the order of its roles.
 	tasks []task
+	// standaloneJobs are the Jobs of the tasks without a role. They get the settings of the job, too.
+	standaloneJobs []*batchv1.Job
 	// podCount is the number of pods of all tasks.
 	podCount int32
 	// jobPolicies are the policies of the Job, which apply to all tasks.
@@ -105,11 +108,17 @@ func (r *reader) recordRemainingErrors() {
 // convertSuspendAndTTL converts the fields for finished and aborted jobs.
 func (r *reader) convertSuspendAndTTL() {
 	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
+	for _, job := range r.standaloneJobs {
+		job.Spec.TTLSecondsAfterFinished = r.gang.JobSpec.TTLSecondsAfterFinished
+	}
 	r.spec.Get("runningEstimate").MarkDropped(
 		"it was a hint to the scheduler, not a limit, and a PodGroup has no such field",
 		"set spec.activeDeadlineSeconds on the Job for a limit")
 	if phase := r.readPhase(); phase == "Aborted" || phase == "Aborting" {
 		r.gang.JobSpec.Suspend = ptr.To(true)
+		for _, job := range r.standaloneJobs {
+			job.Spec.Suspend = ptr.To(true)
+		}
 		r.Root.At("status", "state", "phase").MarkChanged("spec.suspend of each Job",
 			"the job was aborted and can be resumed", "set spec.suspend: false to resume it")
 	}

@@ -50,9 +50,14 @@ func (r *reader) addPluginVars() {
 		if r.hasPlugin("mpi") && role.Name == gang.RoleLauncher {
 			env = append(env, r.buildMPIHostVar()...)
 		}
-		for _, c := range ir.ListContainers(&role.Template.Spec) {
-			c.Env = slices.Concat(env, c.Env)
+		prependEnv(&role.Template.Spec, env)
+	}
+	for _, job := range r.standaloneJobs {
+		env := slices.Clone(hosts)
+		if r.hasPlugin("env") {
+			env = append(env, newIndexVars(batchv1.JobCompletionIndexAnnotation)...)
 		}
+		prependEnv(&job.Spec.Template.Spec, env)
 	}
 	if r.hasPlugin("env") {
 		r.plugins["env"].field.MarkPreserved(strings.Join(taskIndexVars, ", ") + " in every container")
@@ -69,6 +74,11 @@ func (r *reader) buildIndexVars(role string) []corev1.EnvVar {
 	if workload, _ := r.gang.LocateRole(role); workload.Kind == string(gang.StatefulSet) {
 		label = appsv1.PodIndexLabel
 	}
+	return newIndexVars(label)
+}
+
+// newIndexVars returns variables with the value of a label of the pod.
+func newIndexVars(label string) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for _, name := range taskIndexVars {
 		env = append(env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
@@ -76,6 +86,13 @@ func (r *reader) buildIndexVars(role string) []corev1.EnvVar {
 		}})
 	}
 	return env
+}
+
+// prependEnv adds variables in front of those of all containers.
+func prependEnv(spec *corev1.PodSpec, env []corev1.EnvVar) {
+	for _, c := range ir.ListContainers(spec) {
+		c.Env = slices.Concat(env, c.Env)
+	}
 }
 
 // buildHostVars returns variables with the hosts of each task and their number.

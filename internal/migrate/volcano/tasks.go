@@ -289,5 +289,6 @@ func (r *reader) addStandaloneJob(c candidate) {
 	if job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
 		job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
+	r.standaloneJobs = append(r.standaloneJobs, job)
 	r.gang.AdditionalObjects = append(r.gang.AdditionalObjects, job)
 }

@@ -162,9 +162,12 @@ func collectTexts(spec *corev1.PodSpec) []string {
 	return texts
 }
 
-// forEachTemplate calls visit for the templates of all roles.
+// forEachTemplate calls visit for the templates of all roles and of the tasks without a role.
 func (r *reader) forEachTemplate(visit func(t *corev1.PodTemplateSpec)) {
 	for i := range r.gang.Roles {
 		visit(&r.gang.Roles[i].Template)
+	}
+	for _, job := range r.standaloneJobs {
+		visit(&job.Spec.Template)
 	}
 }
