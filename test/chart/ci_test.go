@@ -194,7 +194,8 @@ func TestHookPods(t *testing.T) {
 		checkEqual(t, component+": labels", want, pod.Labels)
 		checkEqual(t, component+": annotation", "false", pod.Annotations["sidecar"])
 	}
-	checkEqual(t, "deletion of the pod", "before-hook-creation", check.Annotations["helm.sh/hook-delete-policy"])
+	deletion := check.Annotations["helm.sh/hook-delete-policy"]
+	checkEqual(t, "deletion of the pod", "before-hook-creation,hook-succeeded", deletion)
 }
 
 // TestWebhookPermissions checks that the webhook may read the policy in every mode of certificates, and manages
