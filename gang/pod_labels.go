@@ -44,10 +44,8 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 
 // isTerminatedByKubelet reports whether a pod ended because its kubelet evicted it or shut down.
 func isTerminatedByKubelet(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
-			c.Reason == corev1.PodReasonTerminationByKubelet
-	})
+	reason, _ := FindDisruption(pod)
+	return reason == corev1.PodReasonTerminationByKubelet
 }
 
 // PodIndex returns the index of a pod within its workload; 0 without a valid index label.

@@ -172,12 +172,8 @@ func (o migrateOptions) checkUnmigrated(stderr io.Writer, docs []*manifest.Docum
 
 // describeKinds returns the kinds of all objects, such as "1 ConfigMap, 2 Services".
 func describeKinds(docs []*manifest.Document) string {
-	var objects []manifest.Object
-	for _, d := range docs {
-		objects = append(objects, d.Objects()...)
-	}
 	var kinds []string
-	for _, c := range manifest.CountKinds(objects) {
+	for _, c := range manifest.CountKinds(manifest.ListObjects(docs)) {
 		kinds = append(kinds, c.String())
 	}
 	return cmp.Or(strings.Join(kinds, ", "), "no object")

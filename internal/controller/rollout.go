@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/failure"
 	"rollcall.training/internal/plan"
 )
 
@@ -25,7 +24,7 @@ func excludePodsOfRollout(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
-		isReplaced := pod.DeletionTimestamp != nil && !failure.IsDisrupted(&pod) && hasOldRevision(w)
+		isReplaced := pod.DeletionTimestamp != nil && !gang.IsDisrupted(&pod) && hasOldRevision(w)
 		return gang.PodIndex(&pod) >= size || isReplaced
 	})
 }

@@ -15,9 +15,7 @@ func TrimService(o any) (any, error) {
 	if !ok {
 		return o, nil // a tombstone
 	}
-	out := &corev1.Service{ObjectMeta: service.ObjectMeta}
-	out.ManagedFields, out.Annotations = nil, nil
-	out.Namespace, out.Labels = intern(service.Namespace), internLabels(service.Labels)
+	out := &corev1.Service{ObjectMeta: trimObjectMetadata(&service.ObjectMeta)}
 	out.OwnerReferences = internOwners(service.OwnerReferences)
 	out.Spec = corev1.ServiceSpec{
 		ClusterIP:                intern(service.Spec.ClusterIP),
@@ -42,7 +40,7 @@ func internOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
 func internPorts(ports []corev1.ServicePort) []corev1.ServicePort {
 	out := slices.Clone(ports)
 	for i := range out {
-		out[i].Name, out[i].Protocol = intern(out[i].Name), corev1.Protocol(intern(string(out[i].Protocol)))
+		out[i].Name, out[i].Protocol = intern(out[i].Name), intern(out[i].Protocol)
 	}
 	return out
 }

@@ -26,13 +26,13 @@ func TrimWorkload(o any) (any, error) {
 	switch workload := o.(type) {
 	case *batchv1.Job:
 		out := *workload
-		out.ObjectMeta = trimWorkloadMetadata(&workload.ObjectMeta)
+		out.ObjectMeta = trimObjectMetadata(&workload.ObjectMeta)
 		out.Spec.Selector = nil
 		out.Spec.Template = trimTemplate(&workload.Spec.Template, &out.ObjectMeta)
 		return &out, nil
 	case *appsv1.StatefulSet:
 		out := *workload
-		out.ObjectMeta = trimWorkloadMetadata(&workload.ObjectMeta)
+		out.ObjectMeta = trimObjectMetadata(&workload.ObjectMeta)
 		out.Spec.Selector, out.Spec.VolumeClaimTemplates = nil, nil
 		out.Spec.Template = trimTemplate(&workload.Spec.Template, &out.ObjectMeta)
 		return &out, nil
@@ -74,8 +74,8 @@ func keepWorkloadMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 	return out
 }
 
-// trimWorkloadMetadata returns metadata without managedFields and without annotations of others.
-func trimWorkloadMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
+// trimObjectMetadata returns metadata without managedFields and without annotations of others.
+func trimObjectMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 	out := *meta
 	out.ManagedFields = nil
 	out.Namespace, out.Labels = intern(meta.Namespace), internLabels(meta.Labels)

@@ -78,7 +78,7 @@ func (c Context) classifyPod(pod *corev1.Pod) podClass {
 		return podOfEarlierAttempt
 	case gang.RankSucceeded(pod, c.TrainingContainers) && !c.exitedOnDeletion(pod):
 		return podSucceeded
-	case pod.DeletionTimestamp != nil && (!c.Terminating || IsDisrupted(pod)):
+	case pod.DeletionTimestamp != nil && (!c.Terminating || gang.IsDisrupted(pod)):
 		return podDeletedExternally
 	case pod.DeletionTimestamp != nil:
 		return podTerminatingWithGang
@@ -151,7 +151,7 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 
 // deletionFailure returns the failure of a pod that is being deleted.
 func deletionFailure(pod *corev1.Pod) *Failure {
-	reason, _ := findDisruption(pod)
+	reason, _ := gang.FindDisruption(pod)
 	return &Failure{Reason: cmp.Or(reason, ReasonPodDeleted), Time: terminationDecisionTime(pod)}
 }
 
@@ -168,7 +168,7 @@ func failureOfPhase(pod *corev1.Pod, containerFailure *Failure) *Failure {
 // failure of its training containers and may be nil. A container that exits after the pod was
 // evicted exits because of the eviction.
 func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
-	disruptionReason, disruptionTime := findDisruption(pod)
+	disruptionReason, disruptionTime := gang.FindDisruption(pod)
 	reason := cmp.Or(disruptionReason, pod.Status.Reason)
 	if containerFailure == nil && reason == "" {
 		containerFailure = auxiliaryContainerFailure(pod)
@@ -347,24 +347,6 @@ func containerFailure(pod *corev1.Pod, name string, terminated *corev1.Container
 	}
 }
 
-// findDisruption returns reason and time of the condition by which the control plane announces that
-// it terminates a pod (KEP-3329). Both are zero if the pod does not have the condition.
-func findDisruption(pod *corev1.Pod) (reason string, decided time.Time) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return c.Reason, c.LastTransitionTime.Time
-		}
-	}
-	return "", time.Time{}
-}
-
-// IsDisrupted reports whether the control plane or the kubelet announced that it terminates a pod, for
-// example because its node is drained.
-func IsDisrupted(pod *corev1.Pod) bool {
-	reason, _ := findDisruption(pod)
-	return reason != ""
-}
-
 // lastConditionTransitionTime returns the latest time at which a condition of the pod changed, or
 // the creation time of a pod without conditions.
 func lastConditionTransitionTime(pod *corev1.Pod) time.Time {
@@ -381,7 +363,7 @@ func lastConditionTransitionTime(pod *corev1.Pod) time.Time {
 // before the deletion is requested.
 func terminationDecisionTime(pod *corev1.Pod) time.Time {
 	requested := deletionRequestTime(pod)
-	if _, decided := findDisruption(pod); !decided.IsZero() && decided.Before(requested) {
+	if _, decided := gang.FindDisruption(pod); !decided.IsZero() && decided.Before(requested) {
 		return decided
 	}
 	return requested

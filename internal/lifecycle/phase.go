@@ -11,7 +11,7 @@ type Phase string
 
 // The phases of a gang. docs/concepts/lifecycle.md describes the transitions.
 const (
-	// Pending means that no rank is ready, or that a member does not exist.
+	// Pending means that some ranks are not ready, or that a member does not exist.
 	Pending Phase = "Pending"
 	// Starting means that some ranks have been ready for minutes, but not all.
 	Starting Phase = "Starting"

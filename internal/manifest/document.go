@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,8 +31,11 @@ type Document struct {
 // String returns the source and the number for messages.
 func (d *Document) String() string { return fmt.Sprintf("%s, document %d", d.Source, d.Number) }
 
-// HasContent reports whether the document contains more than comments. The content need not be an object.
-func (d *Document) HasContent() bool { return d.jsonText != nil }
+// OmitEmpty returns the documents that contain more than comments. Their content need not be an object. It
+// changes docs.
+func OmitEmpty(docs []*Document) []*Document {
+	return slices.DeleteFunc(docs, func(d *Document) bool { return d.jsonText == nil })
+}
 
 // Format is an output format of manifests.
 type Format string

@@ -57,6 +57,15 @@ func (d *Document) Objects() []Object {
 	return objects
 }
 
+// ListObjects returns the objects of all documents in their order.
+func ListObjects(docs []*Document) []Object {
+	var objects []Object
+	for _, d := range docs {
+		objects = append(objects, d.Objects()...)
+	}
+	return objects
+}
+
 func stringOrEmpty(v any) string {
 	s, _ := v.(string)
 	return s

@@ -45,10 +45,7 @@ items:
 func readObject(t *testing.T, text string, index int) Object {
 	t.Helper()
 	docs, errs := ReadAll("a.yaml", strings.NewReader(text))
-	var objects []Object
-	for _, d := range docs {
-		objects = append(objects, d.Objects()...)
-	}
+	objects := ListObjects(docs)
 	if len(errs) > 0 || index >= len(objects) {
 		t.Fatalf("%d objects and errors %v, want an object %d", len(objects), errs, index)
 	}

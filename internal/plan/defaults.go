@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,15 +130,18 @@ func PreserveDefaults(old, updated *appsv1.StatefulSet) {
 	if err != nil || record == nil {
 		return
 	}
-	var unset []defaultTarget
+	positions := map[defaultTarget]int{} // of the values that are unset
 	for key := range record.Defaults {
 		t, ok := parseDefaultTarget(key)
-		if ok && t.exists(before) && t.exists(after) && t.position(before) >= 0 && !t.isSet(after) {
-			unset = append(unset, t)
+		if !ok || !t.exists(before) || !t.exists(after) || t.isSet(after) {
+			continue
+		}
+		if position := t.position(before); position >= 0 {
+			positions[t] = position
 		}
 	}
-	slices.SortFunc(unset, func(x, y defaultTarget) int { return x.position(before) - y.position(before) })
-	for _, t := range unset {
+	byPosition := func(x, y defaultTarget) int { return positions[x] - positions[y] }
+	for _, t := range slices.SortedFunc(maps.Keys(positions), byPosition) {
 		t.set(after, t.read(before))
 	}
 }

@@ -127,11 +127,8 @@ func (r *reader) decode(text []byte) (File, bool) {
 		return File{}, false
 	}
 	// A document without a kind has no objects, but its limits must not be ignored in silence.
-	docs = slices.DeleteFunc(docs, func(d *manifest.Document) bool { return !d.HasContent() })
-	var objects []manifest.Object
-	for _, d := range docs {
-		objects = append(objects, d.Objects()...)
-	}
+	docs = manifest.OmitEmpty(docs)
+	objects := manifest.ListObjects(docs)
 	const second = "a second document; one is expected"
 	switch {
 	case len(docs) > 1:

@@ -245,14 +245,15 @@ func (r Rule) applies(e *evaluation) bool {
 	if r.when == nil {
 		return true
 	}
-	return slices.ContainsFunc([]prepareVariables{e.variables, e.bounds[0]}, func(prepare prepareVariables) bool {
+	isSatisfied := func(prepare prepareVariables) bool {
 		variables, err := prepare()
 		if err != nil {
 			return false
 		}
 		result, err := e.evaluateProgram(r.when, variables)
 		return err == nil && result == satisfied
-	})
+	}
+	return isSatisfied(e.variables) || e.Facts.GPUsUnknown && isSatisfied(e.bounds[0])
 }
 
 // evaluate returns the verdict on a gang. If it depends on accelerators that are not known, the gang violates
@@ -293,8 +294,11 @@ func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (verdict, er
 type prepareVariables func() (cel.PartialActivation, error)
 
 // newBounds returns the variables with the smallest and the largest number of accelerators that the gang can
-// have.
+// have; nil if the number is known.
 func newBounds(in Input) []prepareVariables {
+	if !in.Facts.GPUsUnknown {
+		return nil
+	}
 	var bounds []prepareVariables
 	for _, gpus := range []int64{in.Facts.GPUs, MaxCount} {
 		bound := in

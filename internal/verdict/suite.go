@@ -3,7 +3,6 @@ package verdict
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"time"
 
 	kjson "sigs.k8s.io/json"
@@ -75,11 +74,8 @@ func ReadSuite(source string, text []byte) (Suite, error) {
 	if len(unreadable) > 0 {
 		return Suite{}, unreadable[0]
 	}
-	docs = slices.DeleteFunc(docs, func(d *manifest.Document) bool { return !d.HasContent() })
-	var objects []manifest.Object
-	for _, d := range docs {
-		objects = append(objects, d.Objects()...)
-	}
+	docs = manifest.OmitEmpty(docs)
+	objects := manifest.ListObjects(docs)
 	if len(docs) != 1 || len(objects) != 1 || objects[0].Kind != SuiteKind || objects[0].APIVersion != policy.APIVersion {
 		return Suite{}, fmt.Errorf("%s: must contain one document: %s %s", source, policy.APIVersion, SuiteKind)
 	}

@@ -141,9 +141,7 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 		if c := findContainer(j, j.TrainingContainer); c != nil {
 			count = r.countCPUs(c)
 		}
-		r.SetAnnotation(gang.AnnotationNprocPerNode, strconv.FormatInt(count, 10))
-		field.MarkPreserved(fmt.Sprintf("annotation %s: %d, the requested CPUs, as in Trainer",
-			gang.AnnotationNprocPerNode, count))
+		field.MarkPreserved(r.setRequestedCPUs(count))
 	case value != "gpu" && (err != nil || n < 1):
 		field.MarkInvalid("must be auto, gpu, cpu or a number from 1")
 		return
@@ -169,10 +167,14 @@ func (r *reader) resolveAutoProcesses(j *jobset.ReplicatedJob) {
 		return strings.Contains(name, ".") && strings.Contains(name, "/")
 	})
 	if !hasDevices && count != max(1, c.Resources.Limits.Cpu().Value()) {
-		r.SetAnnotation(gang.AnnotationNprocPerNode, strconv.FormatInt(count, 10))
-		r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved,
-			fmt.Sprintf("annotation %s: %d, the requested CPUs, as in Trainer", gang.AnnotationNprocPerNode, count), "", "")
+		r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved, r.setRequestedCPUs(count), "", "")
 	}
+}
+
+// setRequestedCPUs sets the number of processes to that of countCPUs. It returns the text for the report.
+func (r *reader) setRequestedCPUs(count int64) string {
+	r.SetAnnotation(gang.AnnotationNprocPerNode, strconv.FormatInt(count, 10))
+	return fmt.Sprintf("annotation %s: %d, the requested CPUs, as in Trainer", gang.AnnotationNprocPerNode, count)
 }
 
 // countCPUs returns the number of processes of a pod without GPUs, as Trainer counts: the requested CPUs,
