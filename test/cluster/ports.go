@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // loopback is the address of a cluster without real nodes. Only this machine can reach it.
@@ -16,20 +18,49 @@ const loopback = "127.0.0.1"
 // on it. Services of type NodePort use ports from 30000.
 const portRangeStart, portRangeEnd = 20000, 30000
 
-// FindFreePorts returns count different ports of the address on which no process listens.
+// FindFreePorts returns count different ports of the address on which no process listens. Tests of many processes
+// run at once, and a component may listen on its port only after seconds, or stop and start again. So the ports of
+// a user are returned in turn: no call returns a port again before 10,000 others.
 func FindFreePorts(address string, count int) ([]int, error) {
+	dir, err := ensureCacheDir("")
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := acquireLock(filepath.Join(dir, "ports.lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	file := filepath.Join(dir, "next-port")
+	port := readNextPort(file)
 	ports := make([]int, 0, count)
-	for range portRangeEnd - portRangeStart {
-		port := portRangeStart + rand.IntN(portRangeEnd-portRangeStart)
-		if slices.Contains(ports, port) || checkPortFree(address, port, "any purpose") != nil {
-			continue
+	for tried := 0; tried < portRangeEnd-portRangeStart && len(ports) < count; tried++ {
+		if checkPortFree(address, port, "any purpose") == nil {
+			ports = append(ports, port)
 		}
-		if ports = append(ports, port); len(ports) == count {
-			return ports, nil
+		if port++; port == portRangeEnd {
+			port = portRangeStart
 		}
 	}
-	return nil, fmt.Errorf("finding %d free ports of %s: all ports from %d to %d seem to be in use",
-		count, address, portRangeStart, portRangeEnd)
+	if len(ports) < count {
+		return nil, fmt.Errorf("finding %d free ports of %s: all ports from %d to %d seem to be in use",
+			count, address, portRangeStart, portRangeEnd)
+	}
+	if err := os.WriteFile(file, []byte(strconv.Itoa(port)), 0o600); err != nil {
+		return nil, fmt.Errorf("recording the next port: %w", err)
+	}
+	return ports, nil
+}
+
+// readNextPort returns the port in the file. Without a valid one, it returns a random port, because clusters of
+// another user may run on the machine.
+func readNextPort(file string) int {
+	text, err := os.ReadFile(file)
+	port, parseErr := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || parseErr != nil || port < portRangeStart || port >= portRangeEnd {
+		return portRangeStart + rand.IntN(portRangeEnd-portRangeStart)
+	}
+	return port
 }
 
 // checkPortFree returns an error with the purpose of the port if a process listens on it.

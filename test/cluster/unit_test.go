@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,32 +123,6 @@ func TestState(t *testing.T) {
 	}
 	if _, err := loadState(t.TempDir()); !isNotExist(err) {
 		t.Errorf("a directory without a state returned the error %v, want a NotExist error", err)
-	}
-}
-
-func TestPorts(t *testing.T) {
-	ports, err := FindFreePorts(loopback, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if slices.Sort(ports); len(slices.Compact(slices.Clone(ports))) != 5 {
-		t.Errorf("the ports %v are not five different ports", ports)
-	}
-	listener, err := net.Listen("tcp", loopback+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	taken := listener.Addr().(*net.TCPAddr).Port
-	if err := checkPortFree(loopback, taken, "the purpose"); err == nil ||
-		!strings.Contains(err.Error(), fmt.Sprint(taken)) ||
-		!strings.Contains(err.Error(), "the purpose") {
-		t.Errorf("a port in use returned %v, want an error with the port and its purpose", err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkPortFree(loopback, taken, "the purpose"); err != nil {
-		t.Errorf("a free port was rejected: %v", err)
 	}
 }
 
