@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -36,12 +37,33 @@ func (c *container) findEnv(name string) (*corev1.EnvVar, bool) {
 	return &c.Env[i], true
 }
 
-func (c *container) insertEnv(at int, e corev1.EnvVar) {
-	c.Env = slices.Insert(c.Env, at, e)
-	if isLast := at == len(c.Env)-1; isLast {
-		c.envIndex[e.Name] = at
-		return
+// setEnv sets the entry of a name that takes effect, or appends an entry.
+func (c *container) setEnv(e *corev1.EnvVar) {
+	existing, exists := c.findEnv(e.Name)
+	switch {
+	case !exists:
+		c.envIndex[e.Name] = len(c.Env)
+		c.Env = append(c.Env, *e)
+	case !equality.Semantic.DeepEqual(*existing, *e):
+		*existing = *e
 	}
+}
+
+// moveInFront inserts entries before all others. They replace those of their names that take effect.
+func (c *container) moveInFront(entries []corev1.EnvVar) {
+	replaced := map[int]bool{}
+	for i := range entries {
+		if index, ok := c.envIndex[entries[i].Name]; ok {
+			replaced[index] = true
+		}
+	}
+	env := append(make([]corev1.EnvVar, 0, len(entries)+len(c.Env)), entries...)
+	for i := range c.Env {
+		if !replaced[i] {
+			env = append(env, c.Env[i])
+		}
+	}
+	c.Env = env
 	c.rebuildEnvIndex()
 }
 

@@ -87,28 +87,18 @@ func (a *applier) applyContainerEnv(c *container) {
 	planned := a.plannedEnv(c)
 	inFront := a.refersToPlan(c, planned)
 	a.checkUserEnv(c, planned) // before insertions change the indexes
-	written := a.shareFields(c, planned)
-	c.Env = slices.Grow(c.Env, len(written))
+	written := slices.DeleteFunc(a.shareFields(c, planned), func(e corev1.EnvVar) bool { return !a.isWritable(c, e.Name) })
 	a.removeUnordered(c, written)
-	next := 0 // index of the next variable if inFront
 	for i := range written {
-		e := &written[i]
-		t := envTarget{c.Name, e.Name}
-		existing, exists := c.findEnv(e.Name)
-		if exists && !a.owned[t] {
-			continue
-		}
-		switch {
-		case inFront && (!exists || c.envIndex[e.Name] != next):
-			c.removeEnv(e.Name)
-			c.insertEnv(next, *e)
-		case !exists:
-			c.insertEnv(len(c.Env), *e)
-		case !equality.Semantic.DeepEqual(*existing, *e):
-			*existing = *e
-		}
-		a.applied = append(a.applied, t)
-		next++
+		a.applied = append(a.applied, envTarget{c.Name, written[i].Name})
+	}
+	if inFront {
+		c.moveInFront(written)
+		return
+	}
+	c.Env = slices.Grow(c.Env, len(written))
+	for i := range written {
+		c.setEnv(&written[i])
 	}
 }
 
