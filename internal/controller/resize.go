@@ -36,7 +36,7 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, w gang.Workload) e
 		// The scale subresource accepted a size that admission rejects. Only the user can correct the
 		// size, and the update causes another pass.
 		r.recordWarning(w, gang.ReasonResizeRejected, eventActionResize,
-			"The resize was rejected. The ranks still use a gang size of %d: %s",
+			"The resize was rejected. The ranks are still configured for %d replicas: %s",
 			record.Replicas, strings.Join(injectors.DenialCauses(err), "; "))
 		return nil
 	}

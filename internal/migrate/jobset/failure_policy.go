@@ -20,8 +20,13 @@ func (s *Reader) convertFailurePolicy() {
 		policy.MarkDropped("there is no gang that restarts, and each Job has its own backoffLimit", "")
 		return
 	}
-	limit := policy.Get("maxRestarts")
-	if policy.Exists() {
+	limit, rules := policy.Get("maxRestarts"), policy.Get("rules").Items()
+	unconditional := slices.IndexFunc(rules, func(rule source.Field) bool { return !isConditional(rule) })
+	switch {
+	case unconditional >= 0 && rules[unconditional].Get("action").String() == "FailJobSet":
+		s.Gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
+		limit.MarkLeftOut("the gang never restarts")
+	case policy.Exists():
 		restarts := ptr.Deref(limit.Int32(), 0)
 		if restarts < 0 {
 			limit.MarkInvalid("must not be negative")
@@ -39,14 +44,12 @@ func (s *Reader) convertFailurePolicy() {
 	default:
 		strategy.MarkInvalid("must be Recreate, BlockingRecreate or InPlaceRestart")
 	}
-	matchesAll := false
-	for _, rule := range policy.Get("rules").Items() {
-		if matchesAll {
+	for i, rule := range rules {
+		if unconditional >= 0 && i > unconditional {
 			rule.MarkLeftOut("an earlier rule applies to every failure")
 			continue
 		}
 		s.convertFailureRule(rule)
-		matchesAll = !isConditional(rule)
 	}
 	s.convertBackoffLimits(policy.Exists())
 }
@@ -60,9 +63,10 @@ func (s *Reader) convertFailureRule(rule source.Field) {
 	rule.Get("name").MarkHandled()
 	rule.ReportUnreadExcept("name", "action", "onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
 	switch action := rule.Get("action").String(); {
+	case s.Gang.NeverRestarts() && strings.HasPrefix(action, "Restart"):
+		rule.MarkDropped("a later rule fails the gang after all other failures, and a gang that never restarts has no exception",
+			"set "+gang.AnnotationRestartPolicy+": gang to restart after every failure")
 	case action == "FailJobSet" && !hasCondition:
-		s.Gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
-		delete(s.Gang.RollcallAnnotations, gang.AnnotationMaxRestarts)
 		rule.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
 	case action == "FailJobSet" && isPodFailurePolicy && hasTargets:
 		rule.MarkChanged("spec.podFailurePolicy", "a Job that fails by it fails the gang, also if it is not a target",

@@ -162,7 +162,7 @@ func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
 			r.reportFailurePolicy(p, evictionText)
 		case eventAny:
 			r.reportFailurePolicy(p, "a failure or "+evictionText)
-			p.field.AddNote("other events, such as the completion of a task, have no effect on a gang", "")
+			p.field.AddNote(r.describeOtherEvents(p), "")
 		case eventTaskCompleted:
 			r.reportCompletionPolicy(p, t)
 		case eventPodPending:
@@ -177,6 +177,15 @@ func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
 	if p.timeout.Exists() && !p.matchesEvent(eventPodPending) {
 		p.timeout.MarkDropped("Rollcall reacts without a delay", "")
 	}
+}
+
+// describeOtherEvents returns the effect of a policy for every event, except for failures and evictions.
+func (r *reader) describeOtherEvents(p lifecyclePolicy) string {
+	if completing := r.listCompletingRoles(); p.action == actionCompleteJob && len(completing) > 0 {
+		return fmt.Sprintf("the completion of %s completes the gang; other events have no effect on a gang",
+			r.selectCompletionRole(completing))
+	}
+	return "other events, such as the completion of a task, have no effect on a gang"
 }
 
 // reportFailurePolicy records the outcome of a policy for a failure, which the cause describes.

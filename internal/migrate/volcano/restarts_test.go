@@ -93,6 +93,31 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// TestAnyEvent checks the effect that the report names for a policy of every event, apart from failures.
+func TestAnyEvent(t *testing.T) {
+	tests := []struct{ name, action, want string }{
+		{name: "the completion of a task completes the job", action: "CompleteJob", want: "completion of worker completes the gang"},
+		{name: "the completion of a task restarts the job", action: "RestartJob", want: "have no effect on a gang"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, report := migrateJob(t, migrate.Migrator{Framework: "pytorch"}, volcanoJobYAML(
+				"{policies: [{event: '*', action: "+tt.action+"}], tasks: [{name: master, replicas: 1, policies: ["+
+					"{event: TaskCompleted, action: ResumeJob}], "+podTemplateYAML("command: [a]")+"}, "+
+					"{name: worker, replicas: 2, "+podTemplateYAML("command: [b]")+"}]}"))
+			var reasons []string
+			for _, e := range report.Entries {
+				if strings.HasSuffix(e.Path, "spec.policies[0]") {
+					reasons = append(reasons, e.Reason)
+				}
+			}
+			if text := strings.Join(reasons, "; "); !strings.Contains(text, tt.want) {
+				t.Errorf("the report contains %q, want %q", text, tt.want)
+			}
+		})
+	}
+}
+
 // TestNonRetriableCodesOfRoles checks that the gang has one list of non-retriable exit codes, and that
 // each Job has its own policy if the roles differ in them.
 func TestNonRetriableCodesOfRoles(t *testing.T) {
