@@ -4,10 +4,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # All programs and tests have the same compiler flags, so that the go command compiles each package once. Without
-# inlining and debugger information, the compiler needs a third less time (test/cluster/go_build.go). golangci-lint runs
-# go vet.
+# inlining and debugger information, and with fewer garbage collections, the compiler needs less time
+# (test/cluster/go_build.go, docs/adr/0045). golangci-lint runs go vet.
 export CGO_ENABLED := 0
-export GOFLAGS := $(GOFLAGS) '-gcflags=all=-dwarf=false -l' -vet=off
+export GOFLAGS := $(GOFLAGS) '-gcflags=all=-dwarf=false -l -d=gcstart=512' -vet=off
 
 # Benchmarks measure optimized programs.
 BENCHMARKS := bench bench-cluster bench-profile bench-peers bench-admission bench-scale bench-thousand
