@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,11 @@ func (b *admissionBench) measureLatencies(t *testing.T) {
 	stop := b.startBusyLoop(t)
 	measure("To the webhook", "Busy", callsPerSecond, b.webhook.call)
 	measure("Dry runs to the API server", "Busy", dryRunsPerSecond, throughAPI)
+	if runtime.NumCPU() > 1 {
+		reunite := divideCores(t, b.manager.Webhook.PID())
+		measure("To the webhook", "Busy, on other cores", callsPerSecond, b.webhook.call)
+		reunite()
+	}
 	gangs, seconds := stop()
 	fmt.Fprintf(&b.report, "\nThe busy cluster created and finished %d gangs of %d ranks in %.0f s.\n\n",
 		gangs, busyLoad.Ranks, seconds)

@@ -11,15 +11,23 @@ import (
 	"testing"
 )
 
-// readCPUSeconds returns the CPU seconds that each component of the cluster and the manager have
-// used so far, by program name. All of them are children of this process.
-func readCPUSeconds(t *testing.T) map[string]float64 {
+// child is a process that this process has started: a component of the cluster, the webhook or the controller.
+type child struct {
+	pid int
+	// name is that of the program.
+	name string
+	// cpuSeconds is the CPU time that it has used so far.
+	cpuSeconds float64
+}
+
+// listChildren returns the running children of this process.
+func listChildren(t *testing.T) []child {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	seconds := map[string]float64{}
+	var children []child
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
 		if err != nil {
@@ -37,13 +45,29 @@ func readCPUSeconds(t *testing.T) map[string]float64 {
 			continue
 		}
 		name, _, _ := strings.Cut(string(command), "\x00")
+		c := child{name: filepath.Base(name)}
+		if c.pid, err = strconv.Atoi(filepath.Base(filepath.Dir(path))); err != nil {
+			t.Fatalf("reading %s: %v", path, err)
+		}
 		for _, field := range []int{user, system} {
 			ticks, err := strconv.ParseUint(fields[field], 10, 64)
 			if err != nil {
 				t.Fatalf("reading %s: %v", path, err)
 			}
-			seconds[filepath.Base(name)] += float64(ticks) / clockTicksPerSecond
+			c.cpuSeconds += float64(ticks) / clockTicksPerSecond
 		}
+		children = append(children, c)
+	}
+	return children
+}
+
+// readCPUSeconds returns the CPU seconds that each component of the cluster and the manager have
+// used so far, by program name.
+func readCPUSeconds(t *testing.T) map[string]float64 {
+	t.Helper()
+	seconds := map[string]float64{}
+	for _, c := range listChildren(t) {
+		seconds[c.name] += c.cpuSeconds
 	}
 	return seconds
 }

@@ -202,6 +202,16 @@ func (p *Process) Kill() error {
 	return nil
 }
 
+// PID returns the ID of the process; 0 if it is not running.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil {
+		return 0
+	}
+	return p.process.Process.Pid
+}
+
 // CheckReadiness returns the error of one check of the readiness probe.
 func (p *Process) CheckReadiness(ctx context.Context, check string) error {
 	return fetchHTTP(ctx, p.probePort, "/readyz/"+check, io.Discard)
