@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +37,9 @@ type testCluster struct {
 func TestMain(m *testing.M) {
 	if skipReason = cluster.CanRunReal(); skipReason != nil {
 		os.Exit(m.Run()) // each test is skipped with skipReason
+	}
+	if flag.Parse(); flag.Lookup("test.list").Value.String() != "" {
+		os.Exit(m.Run()) // the list needs no cluster
 	}
 	manager, err := installation.NewManagerImage()
 	if err != nil {
