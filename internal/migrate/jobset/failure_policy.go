@@ -45,11 +45,15 @@ func (s *Reader) convertFailurePolicy() {
 		strategy.MarkInvalid("must be Recreate, BlockingRecreate or InPlaceRestart")
 	}
 	for i, rule := range rules {
-		if unconditional >= 0 && i > unconditional {
+		switch isRestart := strings.HasPrefix(rule.Get("action").String(), "Restart"); {
+		case unconditional >= 0 && i > unconditional:
 			rule.MarkLeftOut("an earlier rule applies to every failure")
-			continue
+		case isRestart && s.Gang.NeverRestarts():
+			rule.MarkDropped("a later rule fails the gang after all other failures, and such a gang never restarts",
+				"set "+gang.AnnotationRestartPolicy+": gang to restart after every failure")
+		default:
+			s.convertFailureRule(rule)
 		}
-		s.convertFailureRule(rule)
 	}
 	s.convertBackoffLimits(policy.Exists())
 }
@@ -63,9 +67,6 @@ func (s *Reader) convertFailureRule(rule source.Field) {
 	rule.Get("name").MarkHandled()
 	rule.ReportUnreadExcept("name", "action", "onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
 	switch action := rule.Get("action").String(); {
-	case s.Gang.NeverRestarts() && strings.HasPrefix(action, "Restart"):
-		rule.MarkDropped("a later rule fails the gang after all other failures, and a gang that never restarts has no exception",
-			"set "+gang.AnnotationRestartPolicy+": gang to restart after every failure")
 	case action == "FailJobSet" && !hasCondition:
 		rule.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
 	case action == "FailJobSet" && isPodFailurePolicy && hasTargets:

@@ -96,7 +96,10 @@ func TestRestarts(t *testing.T) {
 // TestAnyEvent checks the effect that the report names for a policy of every event, apart from failures.
 func TestAnyEvent(t *testing.T) {
 	tests := []struct{ name, action, want string }{
-		{name: "the completion of a task completes the job", action: "CompleteJob", want: "completion of worker completes the gang"},
+		{
+			name: "the completion of a task completes the job", action: "CompleteJob",
+			want: "completion of worker completes the gang",
+		},
 		{name: "the completion of a task restarts the job", action: "RestartJob", want: "have no effect on a gang"},
 	}
 	for _, tt := range tests {
