@@ -21,16 +21,16 @@ func (s *Reader) convertFailurePolicy() {
 		return
 	}
 	limit, rules := policy.Get("maxRestarts"), policy.Get("rules").Items()
+	restarts := ptr.Deref(limit.Int32(), 0)
+	if restarts < 0 {
+		limit.MarkInvalid("must not be negative")
+	}
 	unconditional := slices.IndexFunc(rules, func(rule source.Field) bool { return !isConditional(rule) })
 	switch {
 	case unconditional >= 0 && rules[unconditional].Get("action").String() == "FailJobSet":
 		s.Gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
 		limit.MarkLeftOut("the gang never restarts")
 	case policy.Exists():
-		restarts := ptr.Deref(limit.Int32(), 0)
-		if restarts < 0 {
-			limit.MarkInvalid("must not be negative")
-		}
 		s.Gang.SetAnnotation(gang.AnnotationMaxRestarts, strconv.Itoa(int(min(restarts, gang.MaxRestarts))))
 		limit.MarkPreserved("annotation " + gang.AnnotationMaxRestarts)
 	}
