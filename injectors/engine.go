@@ -118,7 +118,8 @@ func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 
 // changeReason returns ReasonUnchanged if the two workloads are equal, ReasonInjected otherwise.
 func changeReason(before, after gang.Workload) gang.Reason {
-	if before.Equal(after) {
+	sameRecord := before.Meta().Annotations[gang.AnnotationInjected] == after.Meta().Annotations[gang.AnnotationInjected]
+	if sameRecord && before.Equal(after) {
 		return gang.ReasonUnchanged
 	}
 	return gang.ReasonInjected

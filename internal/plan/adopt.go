@@ -18,7 +18,7 @@ import (
 // A world size alone is not evidence. Its quotient must also be the number of accelerators, or a number
 // of processes in a flag or a variable (see [processCounts]).
 func Adopt(w gang.Workload, g gang.Gang, p Plan) (gang.Gang, bool) {
-	a := adopter{workload: w, gang: g, plan: p, budget: maxComparedBytes}
+	a := adopter{workload: w, gang: g, plan: p, planned: indexEnv(p.Env), budget: maxComparedBytes}
 	_, hasPort := w.Meta().Annotations[gang.AnnotationPort]
 	_, hasProcesses := w.Meta().Annotations[gang.AnnotationNprocPerNode]
 	a.portAdopted, a.processesAdopted = hasPort, hasProcesses || g.Elastic != nil
@@ -38,6 +38,7 @@ type adopter struct {
 	workload gang.Workload
 	gang     gang.Gang
 	plan     Plan
+	planned  map[string]*Env // of plan by name
 	// portAdopted and processesAdopted are true if a value is set and no other is adopted.
 	portAdopted, processesAdopted, changed bool
 	// budget is that of envComparer.
@@ -48,13 +49,9 @@ type adopter struct {
 
 // adoptFrom adopts values from the variables of a container.
 func (a *adopter) adoptFrom(c *corev1.Container) {
-	planned := map[string]*Env{}
-	for i := range a.plan.Env {
-		planned[a.plan.Env[i].Name] = &a.plan.Env[i]
-	}
 	var values *envComparer
 	for i := range c.Env {
-		e := planned[c.Env[i].Name]
+		e := a.planned[c.Env[i].Name]
 		if e == nil || c.Env[i].Value == e.Value || a.isOwned(c.Name, e.Name) {
 			continue
 		}

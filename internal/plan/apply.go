@@ -156,8 +156,9 @@ func (a *applier) deny(err *field.Error, fix gang.Fix) {
 
 // writeRecord writes the record after all values are in place. An unchanged record is not written.
 func (a *applier) writeRecord(w gang.Workload, old *Record) error {
+	digester := newDigester(a.pod)
 	for _, t := range a.applied {
-		t.recordDigest(&a.record, digestTarget(a.pod, t))
+		t.recordDigest(&a.record, digester.digestTarget(t))
 	}
 	if w.StatefulSet != nil {
 		a.record.Replicas = w.Ranks()

@@ -23,7 +23,8 @@ import (
 // (docs/adr/0003). Diff reads original only to determine whether a parent object exists that is empty
 // in the Go types.
 //
-// Diff compares the Go values and encodes only the differences.
+// Diff compares the Go values and encodes only the differences. The values of the operations belong to after, so
+// encode the patch before after changes.
 func Diff(original []byte, before, after runtime.Object) []jsonpatch.Operation {
 	d := differ{
 		original: original,
@@ -53,7 +54,7 @@ func EncodePatch(ops []jsonpatch.Operation) ([]byte, error) {
 // Sizes of the patch of a usual injection, for which memory is reserved.
 const (
 	maxUsualDepth   = 8
-	usualOperations = 48
+	usualOperations = 32
 )
 
 type differ struct {
@@ -118,6 +119,9 @@ func encodePointer(path []step, index func(step) int) string {
 // emitAdd sets a value. In an object, add replaces an existing value (RFC 6902, section 4.1). In a
 // list, add inserts an element.
 func (d *differ) emitAdd(v reflect.Value) {
+	if v.CanAddr() {
+		v = v.Addr() // has the same encoding, and costs no copy
+	}
 	d.ops = append(d.ops, jsonpatch.NewOperation("add", d.encodePath(), v.Interface()))
 }
 

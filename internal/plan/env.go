@@ -24,7 +24,7 @@ type envTarget struct{ container, name string }
 func (t envTarget) currentValue(p *podTemplate) any {
 	if c := p.containersByName[t.container]; c != nil {
 		if e, ok := c.findEnv(t.name); ok {
-			return *e
+			return e
 		}
 	}
 	return nil
@@ -67,6 +67,15 @@ func (a *applier) plannedEnv(c *container) []Env {
 	return a.plan.Env
 }
 
+// indexEnv returns planned variables by name.
+func indexEnv(planned []Env) map[string]*Env {
+	byName := make(map[string]*Env, len(planned))
+	for i := range planned {
+		byName[planned[i].Name] = &planned[i]
+	}
+	return byName
+}
+
 // withCompletionIndex returns the variables of a plan for a Job. The first variable is the completion index,
 // so that other variables can refer to it. The Job controller would append the same variable, too late
 // for references: programs would get the text of the reference instead of the rank.
@@ -89,6 +98,8 @@ func (a *applier) applyContainerEnv(c *container) {
 	a.checkUserEnv(c, planned) // before insertions change the indexes
 	written := slices.DeleteFunc(a.shareFields(c, planned), func(e corev1.EnvVar) bool { return !a.isWritable(c, e.Name) })
 	a.removeUnordered(c, written)
+	a.record.reserveEnv(c.Name, len(written))
+	a.applied = slices.Grow(a.applied, len(written))
 	for i := range written {
 		a.applied = append(a.applied, envTarget{c.Name, written[i].Name})
 	}
@@ -170,10 +181,10 @@ func (a *applier) refersToPlan(c *container, planned []Env) bool {
 // checkUserEnv checks the entries of the user with the names of planned variables. A name can occur
 // more than once.
 func (a *applier) checkUserEnv(c *container, planned []Env) {
-	byName := make(map[string]*Env, len(planned))
-	for i := range planned {
-		byName[planned[i].Name] = &planned[i]
+	if !slices.ContainsFunc(planned, func(e Env) bool { _, exists := c.envIndex[e.Name]; return exists }) {
+		return // the common case
 	}
+	byName := indexEnv(planned)
 	var values *envComparer
 	for i := range c.Env {
 		e := byName[c.Env[i].Name]

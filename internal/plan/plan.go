@@ -141,7 +141,7 @@ type Service struct {
 
 // expectedClaims is the number of variables, labels, volumes and resources of a usual plan, for which memory is
 // reserved.
-const expectedClaims = 32
+const expectedClaims = 28
 
 // Merge combines plans. It returns an error if two plans set the same variable, label, volume or
 // resource, which is a bug in an injector.

@@ -133,9 +133,9 @@ func (r *Record) digestsByTarget() map[target]string {
 
 // unmodifiedTargets returns the recorded targets that still have the recorded values.
 func (r *Record) unmodifiedTargets(p *podTemplate) map[target]bool {
-	unmodified := map[target]bool{}
+	unmodified, digester := map[target]bool{}, newDigester(p)
 	for t, digest := range r.digestsByTarget() {
-		if digestTarget(p, t) == digest || digest != "" && digestFormerly(p, t) == digest {
+		if digester.digestTarget(t) == digest || digest != "" && digester.digestFormerly(t) == digest {
 			unmodified[t] = true
 		}
 	}
@@ -165,6 +165,17 @@ func setByContainer(digests *map[string]digestsByName, container, name, digest s
 	ofContainer := (*digests)[container]
 	ofContainer.set(name, digest)
 	(*digests)[container] = ofContainer
+}
+
+// reserveEnv reserves memory for the digests of n variables of a container.
+func (r *Record) reserveEnv(container string, n int) {
+	if n == 0 {
+		return
+	}
+	if r.Env == nil {
+		r.Env = map[string]digestsByName{}
+	}
+	r.Env[container] = make(digestsByName, n)
 }
 
 // eachByContainer calls add for each digest.

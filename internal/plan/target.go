@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -43,14 +44,27 @@ var targetKinds = []targetKind{
 	dnsSearchTargets,
 }
 
+// digester computes digests of the values of a pod template. It encodes all values in one buffer.
+type digester struct {
+	pod     *podTemplate
+	text    bytes.Buffer
+	encoder *json.Encoder // writes to text
+}
+
+func newDigester(p *podTemplate) *digester {
+	d := &digester{pod: p}
+	d.encoder = json.NewEncoder(&d.text)
+	return d
+}
+
 // digestTarget returns a digest of the current value; empty if the template does not have it.
-func digestTarget(p *podTemplate, t target) string { return digestValue(t.currentValue(p)) }
+func (d *digester) digestTarget(t target) string { return d.digestValue(t.currentValue(d.pod)) }
 
 // digestFormerly returns the digest of the current value that earlier builds recorded; empty if it is the
 // digest of this build.
-func digestFormerly(p *podTemplate, t target) string {
+func (d *digester) digestFormerly(t target) string {
 	if former, ok := t.(formerTarget); ok {
-		return digestValue(former.formerValue(p))
+		return d.digestValue(former.formerValue(d.pod))
 	}
 	return ""
 }
@@ -58,15 +72,15 @@ func digestFormerly(p *podTemplate, t target) string {
 // formerTarget is a target of which earlier builds recorded the digest of another value.
 type formerTarget interface{ formerValue(*podTemplate) any }
 
-func digestValue(value any) string {
+func (d *digester) digestValue(value any) string {
 	if value == nil {
 		return ""
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
+	d.text.Reset()
+	if err := d.encoder.Encode(value); err != nil {
 		return "" // the value is not from Rollcall, whose values can all be encoded
 	}
-	return computeDigest(text)
+	return computeDigest(bytes.TrimSuffix(d.text.Bytes(), []byte("\n"))) // the encoder adds the newline
 }
 
 // computeDigest returns the first 32 bits of a hash. A digest detects edits by accident, not attacks:

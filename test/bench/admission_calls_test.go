@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -97,14 +98,36 @@ func newWebhookClient(t *testing.T, m *installation.Manager) webhookClient {
 	}
 }
 
-// call sends the creation of a Job and checks that the response contains a patch.
-func (c webhookClient) call(ctx context.Context, _ int) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(c.body))
+// send sends the creation of a Job.
+func (c webhookClient) send(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(c.body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return c.client.Do(req)
+}
+
+// callUnknownPath sends the creation of a Job to a path without an endpoint. The latency is that of the machine: of
+// TLS, HTTP and two programs that wait for a core.
+func (c webhookClient) callUnknownPath(ctx context.Context, _ int) error {
+	resp, err := c.send(ctx, c.url+"/unknown")
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.client.Do(req)
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusNotFound {
+		return fmt.Errorf("the response of an unknown path has code %d, want %d", resp.StatusCode, http.StatusNotFound)
+	}
+	return nil
+}
+
+// call sends the creation of a Job and checks that the response contains a patch.
+func (c webhookClient) call(ctx context.Context, _ int) error {
+	resp, err := c.send(ctx, c.url)
 	if err != nil {
 		return err
 	}

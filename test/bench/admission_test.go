@@ -55,7 +55,7 @@ type admissionBench struct {
 // the webhook lists and watches no pods and no workloads, so its start does not depend on their number.
 func TestAdmission(t *testing.T) {
 	if os.Getenv(admissionEnv) != "true" {
-		t.Skipf("the measurements take seven minutes; %s=true runs them", admissionEnv)
+		t.Skipf("the measurements take eight minutes; %s=true runs them", admissionEnv)
 	}
 	audit := newAuditLogWithRule(t, map[string]any{"level": "Metadata", "users": []string{installation.WebhookUser}})
 	c := cluster.Start(t, cluster.Options{
@@ -173,14 +173,18 @@ func (b *admissionBench) measureLatencies(t *testing.T) {
 			t.Errorf("%s, %s: %v", calls, cluster, err)
 		}
 	}
-	measure("To the webhook", "Idle", callsPerSecond, b.webhook.call)
+	measureWebhook := func(cluster string) {
+		measure("To the webhook", cluster, callsPerSecond, b.webhook.call)
+		measure("To an unknown path of the webhook", cluster, callsPerSecond, b.webhook.callUnknownPath)
+	}
+	measureWebhook("Idle")
 	measure("Dry runs to the API server", "Idle", dryRunsPerSecond, throughAPI)
 	stop := b.startBusyLoop(t)
-	measure("To the webhook", "Busy", callsPerSecond, b.webhook.call)
+	measureWebhook("Busy")
 	measure("Dry runs to the API server", "Busy", dryRunsPerSecond, throughAPI)
 	if runtime.NumCPU() > 1 {
 		reunite := divideCores(t, b.manager.Webhook.PID())
-		measure("To the webhook", "Busy, on other cores", callsPerSecond, b.webhook.call)
+		measureWebhook("Busy, on other cores")
 		reunite()
 	}
 	gangs, seconds := stop()
