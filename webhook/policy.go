@@ -56,10 +56,11 @@ func describeSubject(e *injectors.Engine, w gang.Workload) subject {
 	return subject{workload: w, result: result, err: err}
 }
 
-// isGang reports whether Rollcall manages the workload. A label that was added to an existing Job has
-// no effect.
+// isGang reports whether Rollcall manages the workload. A label that was added to an existing Job has no effect. The
+// template of a Job is immutable, so its labels prove the admission even after a user removed the record.
 func (s subject) isGang() bool {
-	return s.workload.IsInjected() && s.workload.HasFrameworkLabel() && !s.workload.OptedOut()
+	isAdmitted := s.workload.IsInjected() || s.workload.Template().Labels[gang.LabelGang] != ""
+	return isAdmitted && s.workload.HasFrameworkLabel() && !s.workload.OptedOut()
 }
 
 // judgeNew returns the response for a new workload.
@@ -267,7 +268,7 @@ func (v verdict) auditAnnotations() map[string]string {
 }
 
 // JobUpdateJudge denies updates of Jobs that make a violation of the policy worse. The webhook
-// configuration sends only updates that change a judged field, so controllers never wait for it.
+// configuration sends only updates that change a judged field, so suspension, finalizers and status never wait for it.
 type JobUpdateJudge struct {
 	engine *injectors.Engine
 	judge  *Judge

@@ -186,6 +186,7 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy string // limits by default
 		job    string // gpuJob by default
+		before string // an earlier patch; empty for none
 		patch  string
 		rules  []string
 	}{
@@ -212,6 +213,21 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 			rules: []string{"cluster/runtime"},
 		},
 		"a longer runtime": {patch: `{"spec":{"activeDeadlineSeconds":7200}}`, rules: []string{"cluster/runtime"}},
+		"removing the maximum runtime together with the record": {
+			patch: `{"metadata":{"annotations":{"rollcall.training/injected":null}},"spec":{"activeDeadlineSeconds":null}}`,
+			rules: []string{"cluster/runtime"},
+		},
+		"removing the maximum runtime after the record": {
+			before: `{"metadata":{"annotations":{"rollcall.training/injected":null}}}`,
+			patch:  `{"spec":{"activeDeadlineSeconds":null}}`,
+			rules:  []string{"cluster/runtime"},
+		},
+		"another node selector of a suspended Job": {
+			policy: "cluster: {defaults: {nodeSelector: {pool: {value: shared, locked: true}}}}",
+			job:    strings.Replace(gpuJob, `"containers":`, `"nodeSelector":{"pool":"shared"},"containers":`, 1),
+			patch:  `{"spec":{"suspend":false,"template":{"spec":{"nodeSelector":{"pool":"reserved"}}}}}`,
+			rules:  []string{"cluster/defaults.nodeSelector"},
+		},
 		"removing the time to live": {
 			patch: `{"spec":{"ttlSecondsAfterFinished":null}}`,
 			rules: []string{"cluster/ttl"},
@@ -248,6 +264,9 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 				test.job = gpuJob
 			}
 			old := admit(t, gang.Job, test.job)
+			if test.before != "" {
+				old = mergePatch(t, old, test.before)
+			}
 			req := newRequest(admissionv1.Update, gang.Job, old, mergePatch(t, old, test.patch))
 			r := webhook.NewJobUpdateJudge(newEngine(), newJudge(&testPolicies{policy: readPolicy(t, test.policy)})).
 				Handle(t.Context(), req)
