@@ -43,6 +43,8 @@ cluster:
     runtime: {required: true, max: 1h}
     ttl: {required: true, max: 1h, mode: warn}
     labels: {require: {team: "[a-z]+"}}
+  defaults:
+    nodeSelector: {pool: {value: shared, locked: true}}
   rules:
   - name: no-spot
     expression: "!('spot' in gang.labels)"
@@ -165,6 +167,11 @@ func testPolicyOfJobUpdates(t *testing.T, m *manager, ns string) {
 	suspended.Spec.Suspend = ptr.To(true)
 	m.createJob(t, ns, newLimitedJob("train", 4))
 	m.createJob(t, ns, suspended)
+	m.createJob(t, ns, newLimitedJob("without-record", 4))
+	if _, err := m.Client.BatchV1().Jobs(ns).Patch(t.Context(), "without-record", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"rollcall.training/injected":null}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		job, patch, rule string // without a rule, the update passes
 	}{
@@ -179,6 +186,14 @@ func testPolicyOfJobUpdates(t *testing.T, m *manager, ns string) {
 		"more accelerators": {job: "suspended", rule: "cluster/gpus",
 			patch: `{"spec":{"template":{"spec":{"containers":[{"name":"trainer","resources":{` +
 				`"limits":{"nvidia.com/gpu":"16"},"requests":{"nvidia.com/gpu":"16"}}}]}}}}`},
+		"another node selector": {job: "suspended", rule: "cluster/defaults.nodeSelector",
+			patch: `{"spec":{"suspend":false,"template":{"spec":{"nodeSelector":{"pool":"reserved"}}}}}`},
+		"no maximum runtime and no record": {rule: "cluster/runtime",
+			patch: `{"metadata":{"annotations":{"rollcall.training/injected":null}},"spec":{"activeDeadlineSeconds":null}}`},
+		"no maximum runtime after the removal of the record": {job: "without-record", rule: "cluster/runtime",
+			patch: `{"spec":{"activeDeadlineSeconds":null}}`},
+		"another label of the node": {job: "suspended",
+			patch: `{"spec":{"suspend":false,"template":{"spec":{"nodeSelector":{"zone":"a"}}}}}`},
 		"a suspension":      {patch: `{"spec":{"suspend":true}}`},
 		"a finalizer":       {patch: `{"metadata":{"finalizers":["example.com/hold"]}}`},
 		"fewer restarts":    {patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"1"}}}`},
