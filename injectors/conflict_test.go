@@ -2,10 +2,12 @@ package injectors_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -69,5 +71,32 @@ func TestDenialsOfResult(t *testing.T) {
 				t.Errorf("denials %v and the error %v, want a denial of %s", result.Denials, err, c.wantField)
 			}
 		})
+	}
+}
+
+// TestVariablesInFrontFollowTheirReferences covers a user who sets a rank that the injection refers to, and who also
+// refers to a variable of the injection, which must then come first.
+func TestVariablesInFrontFollowTheirReferences(t *testing.T) {
+	job := newJob(nil, 2)
+	job.Labels[gang.LabelFramework] = "tensorflow"
+	job.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{
+		{Name: "TF_TASK_INDEX", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+			APIVersion: "v1", FieldPath: "metadata.labels['" + batchv1.JobCompletionIndexAnnotation + "']"}}},
+		{Name: "LOG", Value: "/logs/$(TF_CONFIG)"},
+	}
+	w, engine := gang.Workload{Job: job}, injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	for _, admission := range []string{"first", "second"} {
+		if _, err := engine.Inject(w); err != nil {
+			t.Fatal(err)
+		}
+		env := w.Template().Spec.Containers[0].Env
+		position := func(name string) int {
+			return slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == name })
+		}
+		index, config, log := position("TF_TASK_INDEX"), position("TF_CONFIG"), position("LOG")
+		if index < 0 || config < index || log < config {
+			t.Errorf("%s admission: TF_TASK_INDEX, TF_CONFIG and LOG are at %d, %d and %d, want this order: %v",
+				admission, index, config, log, env)
+		}
 	}
 }

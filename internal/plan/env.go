@@ -104,7 +104,7 @@ func (a *applier) applyContainerEnv(c *container) {
 		a.applied = append(a.applied, envTarget{c.Name, written[i].Name})
 	}
 	if inFront {
-		c.moveInFront(written)
+		c.moveInFront(append(a.findReferredEnv(c, written), written...))
 		return
 	}
 	c.Env = slices.Grow(c.Env, len(written))
@@ -176,6 +176,20 @@ func (a *applier) refersToPlan(c *container, planned []Env) bool {
 		}
 	}
 	return false
+}
+
+// findReferredEnv returns the variables of the user to which the written variables refer, such as a rank that the
+// user also sets. They must stay in front of the written variables.
+func (a *applier) findReferredEnv(c *container, written []corev1.EnvVar) []corev1.EnvVar {
+	var referred []corev1.EnvVar
+	for i := range c.Env {
+		e := &c.Env[i]
+		isReferred := func(w corev1.EnvVar) bool { return strings.Contains(w.Value, "$("+e.Name+")") }
+		if c.envIndex[e.Name] == i && !a.isWritable(c, e.Name) && slices.ContainsFunc(written, isReferred) {
+			referred = append(referred, *e)
+		}
+	}
+	return referred
 }
 
 // checkUserEnv checks the entries of the user with the names of planned variables. A name can occur
