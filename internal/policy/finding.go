@@ -51,7 +51,8 @@ func Worst(findings []Finding) Mode {
 
 // Worsened returns the findings after an update that the update introduced or made worse. Both lists
 // are findings of the same policy. A number is worse if it is farther from its limit. Any other value
-// is worse if it changed and still violates the policy.
+// is worse if it changed and still violates the policy. A rule in CEL has no value, so no update makes its violation
+// worse.
 func Worsened(before, after []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(after), func(f Finding) bool {
 		return slices.ContainsFunc(before, func(old Finding) bool {
