@@ -165,34 +165,26 @@ func testDroppedPermissions(t *testing.T, c *cluster.Cluster, rules chartRules) 
 func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 	const withReports = "policy.enabled=true,policy.reports=openreports"
 	all := renderRules(t, c, "--set", withReports)
-	var want []string
-	add := func(part, scope string, rules []rbacv1.PolicyRule) {
-		for _, rule := range rules {
-			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					if group == "events.k8s.io" {
-						continue // a second API of the same objects
-					}
-					want = append(want, fmt.Sprintf("| %s | %s | %s | %s |", part, scope, resource, strings.Join(rule.Verbs, ", ")))
-				}
-			}
-		}
-	}
 	webhook, controller := all[installation.WebhookName], all[installation.ControllerName]
-	add("webhook", "cluster", webhook.clusterWide)
-	add("webhook", "own namespace", webhook.byNamespace[installation.Namespace])
-	add("controller", "gangs", controller.clusterWide)
+	withNamespaces := renderRules(t, c, "--set", withReports+",namespaces={a,b}")[installation.ControllerName]
 	secure := renderRules(t, c, "--set", "metrics.secure=true")
+	reading := renderRules(t, c, "--set", "policy.enabled=true,policy.readNamespaces=true")
+	want := slices.Concat(
+		formatPermissions("webhook", "cluster", webhook.clusterWide),
+		formatPermissions("webhook", "own namespace", webhook.byNamespace[installation.Namespace]),
+		formatPermissions("controller", "gangs", controller.clusterWide),
+		formatPermissions("controller", "own namespace", controller.byNamespace[installation.Namespace]),
+		formatPermissions("controller", "own namespace",
+			selectRules(withNamespaces.byNamespace[installation.Namespace], "events")),
+	)
 	for part, account := range map[string]string{
 		"webhook": installation.WebhookName, "controller": installation.ControllerName,
 	} {
-		for _, rule := range secure[account].clusterWide {
-			if strings.HasSuffix(rule.Resources[0], "reviews") {
-				add(part, "cluster", []rbacv1.PolicyRule{rule})
-			}
-		}
+		want = append(want, formatPermissions(part, "cluster", slices.Concat(
+			selectRules(secure[account].clusterWide, "tokenreviews", "subjectaccessreviews"),
+			selectRules(reading[account].clusterWide, "namespaces"),
+		))...)
 	}
-	add("controller", "own namespace", controller.byNamespace[installation.Namespace])
 	page, err := os.ReadFile(securityPage)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +205,6 @@ func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 	if v := verbs(withoutReports.clusterWide, "reports"); len(v) > 0 {
 		t.Errorf("without policy.reports, the controller may %v reports", v)
 	}
-	withNamespaces := renderRules(t, c, "--set", withReports+",namespaces={a,b}")[installation.ControllerName]
 	if len(withNamespaces.clusterWide) > 0 {
 		t.Errorf("with a list of namespaces, the controller has permissions in the whole cluster: %v",
 			withNamespaces.clusterWide)
@@ -223,4 +214,48 @@ func testPermissionTable(t *testing.T, c *cluster.Cluster) {
 			t.Errorf("permissions in the namespace %s: -want, +got:\n%s", namespace, diff)
 		}
 	}
+	testNamespaceSelector(t, c, selectRules(reading[installation.ControllerName].clusterWide, "namespaces"))
+}
+
+// testNamespaceSelector checks that with a selector for namespaces, only the controller gets rules for
+// namespaces: those that it also gets for a policy.
+func testNamespaceSelector(t *testing.T, c *cluster.Cluster, want []rbacv1.PolicyRule) {
+	t.Helper()
+	const selector = "webhook.namespaceSelector.matchLabels.team=research"
+	for _, values := range []string{selector, selector + ",namespaces={a,b}"} {
+		rules := renderRules(t, c, "--set", values)
+		if diff := cmp.Diff(want, selectRules(rules[installation.ControllerName].clusterWide, "namespaces")); diff != "" {
+			t.Errorf("permissions of the controller with %s: -want, +got:\n%s", values, diff)
+		}
+		if v := verbs(rules[installation.WebhookName].clusterWide, "namespaces"); len(v) > 0 {
+			t.Errorf("with %s, the webhook may %v namespaces", values, v)
+		}
+	}
+}
+
+// formatPermissions returns the first cells of the rows of the security page for rules.
+func formatPermissions(part, scope string, rules []rbacv1.PolicyRule) []string {
+	var rows []string
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			if group == "events.k8s.io" {
+				continue // a second API of the same objects
+			}
+			for _, resource := range rule.Resources {
+				rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s |", part, scope, resource, strings.Join(rule.Verbs, ", ")))
+			}
+		}
+	}
+	return rows
+}
+
+// selectRules returns the rules whose first resource is one of the resources.
+func selectRules(rules []rbacv1.PolicyRule, resources ...string) []rbacv1.PolicyRule {
+	var selected []rbacv1.PolicyRule
+	for _, rule := range rules {
+		if slices.Contains(resources, rule.Resources[0]) {
+			selected = append(selected, rule)
+		}
+	}
+	return selected
 }
