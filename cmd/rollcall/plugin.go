@@ -37,7 +37,13 @@ func newProgram(osArgs []string) *cobra.Command {
 // setDisplayName sets the name of the program in usage lines and examples.
 func setDisplayName(root *cobra.Command, name string) {
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
-	for _, cmd := range root.Commands() {
+	setExampleName(root, name)
+}
+
+// setExampleName sets the name of the program in the examples of all commands below a command.
+func setExampleName(parent *cobra.Command, name string) {
+	for _, cmd := range parent.Commands() {
 		cmd.Example = strings.ReplaceAll(cmd.Example, programName+" ", name+" ")
+		setExampleName(cmd, name)
 	}
 }

@@ -117,6 +117,13 @@ func TestPlugin(t *testing.T) {
 			},
 			not: "\n  rollcall vet",
 		},
+		"the examples of a subcommand are commands of kubectl": {
+			args: []string{"/bin/kubectl-rollcall", "policy", "audit", "--help"},
+			want: []string{
+				"  kubectl rollcall policy audit --policy FILE", "  kubectl rollcall policy audit --policy policy.yaml",
+			},
+			not: "\n  rollcall policy",
+		},
 		"a plugin on Windows is a command of kubectl": {
 			args: []string{"kubectl-rollcall.exe", "--help"},
 			want: []string{"kubectl rollcall [command]"},
