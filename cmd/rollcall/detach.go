@@ -30,8 +30,8 @@ Rollcall manages the gang again. Until then, nobody restarts the ranks together.
 helm uninstall runs the same before it deletes the managers. Use the command if no
 manager runs any more, or to detach single gangs.
 
-The command needs permission to list and patch Jobs, their status and StatefulSets,
-and to list pods.
+The command needs permission to get, list and patch Jobs and StatefulSets, to patch
+the status of Jobs, and to list pods.
 
 Exit codes:
   0  all gangs are detached

@@ -14,8 +14,10 @@ in a cluster.
 
 inject, vet, migrate and frameworks run the engine of Rollcall's admission webhook
 without a cluster. They show the result of admission before you apply anything.
-status and logs read gangs from a cluster with your permissions. detach ends the
-management of gangs by Rollcall. check verifies an installation.
+policy checks and tests policies for gangs, also without a cluster. With
+--from-cluster, migrate reads jobs from a cluster, and with --cluster, policy reads
+gangs. status and logs read gangs from a cluster with your permissions. detach ends
+the management of gangs by Rollcall. check verifies an installation.
 
 Exit codes:
   0  success
