@@ -28,8 +28,8 @@ const pollInterval = time.Second
 
 // Detacher detaches gangs from Rollcall. All fields except Gangs and DryRun are required.
 type Detacher struct {
-	// Client is the connection to the API server. It must be allowed to list and patch Jobs, their
-	// status and StatefulSets, and to list pods.
+	// Client is the connection to the API server. It must be allowed to get, list and patch Jobs and
+	// StatefulSets, to patch the status of Jobs, and to list pods.
 	Client kubernetes.Interface
 	// Engine parses workloads. It must have the frameworks of the webhook that admitted them.
 	Engine *injectors.Engine
@@ -52,8 +52,8 @@ const (
 	Detached Outcome = "detached"
 	// Resumed means that Rollcall had suspended the workload, which is resumed now.
 	Resumed Outcome = "resumed"
-	// ReleasedToQueue means that Rollcall had suspended the Job, and that Kueue resumes it.
-	ReleasedToQueue Outcome = "released to its queue"
+	// Queued means that Rollcall had suspended the Job, and that Kueue resumes it.
+	Queued Outcome = "queued"
 	// NotDetached means that the workload was not changed because of an error.
 	NotDetached Outcome = "not detached"
 )
@@ -293,7 +293,7 @@ func waitForPods(w gang.Workload) error {
 func resume(w gang.Workload, status lifecycle.Status, kueueInstalled bool) (Outcome, error) {
 	if w.QueueName() != "" && kueueInstalled {
 		w.SetAttempt(status.Restarts)
-		return ReleasedToQueue, nil
+		return Queued, nil
 	}
 	if !attempt.Resume(w, status.Restarts) {
 		return NotDetached, errors.New("its size is not known; scale it up, then detach it")

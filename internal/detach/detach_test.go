@@ -254,7 +254,7 @@ func TestDetach(t *testing.T) {
 				return []runtime.Object{job}
 			},
 			kueue: true,
-			want:  state{Outcome: detach.ReleasedToQueue, Inject: "false", Suspended: true, Ranks: 2, Attempt: "2"},
+			want:  state{Outcome: detach.Queued, Inject: "false", Suspended: true, Ranks: 2, Attempt: "2"},
 		},
 		"without Kueue, a Job with a queue is resumed": {
 			objects: func(t *testing.T) []runtime.Object {
