@@ -29,7 +29,7 @@ var (
 	startupDuration = newHistogram("rollcall_gang_startup_duration_seconds",
 		"Time from the creation or resumption of a gang until all ranks were ready.")
 	recoveryDuration = newHistogram("rollcall_gang_recovery_duration_seconds",
-		"Time from the first failure until all ranks were ready again.")
+		"Time from the decision to restart until all ranks were ready again.")
 
 	gangsDesc = prometheus.NewDesc(
 		"rollcall_gangs", "Gangs, by framework and phase.", []string{"framework", "phase"}, nil)
