@@ -35,7 +35,7 @@ func TestReconcileSecret(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		stored, cached *corev1.Secret
-		wantNew        bool // whether the stored CA is a new CA afterwards
+		wantNew        bool // whether the stored CA is a new CA afterward
 	}{
 		"a missing Secret is created":                       {wantNew: true},
 		"an empty Secret is filled":                         {stored: empty, cached: empty, wantNew: true},

@@ -170,7 +170,7 @@ type PolicyFile struct {
 	Digest string
 	// Rules is the number of the enabled limits and rules.
 	Rules int
-	// Mistake says why there is no valid policy.
+	// Mistake describes why there is no valid policy.
 	Mistake string
 }
 

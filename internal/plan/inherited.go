@@ -7,7 +7,7 @@ import (
 )
 
 // inheritedTarget is a value that an init container of the plan inherits from the first training
-// container. If a user or another webhook changes the value afterwards, it is kept.
+// container. If a user or another webhook changes the value afterward, it is kept.
 type inheritedTarget struct{ container, field string }
 
 func (t inheritedTarget) currentValue(p *podTemplate) any {

@@ -39,7 +39,7 @@ type Record struct {
 	// Fields are values below spec by path.
 	Fields map[string]string `json:"fields,omitempty"`
 	// Defaults are the sources of the values that a policy set, by kind and name, such as
-	// env/trainer/NCCL_IB_HCA: policy:research. The values belong to the user afterwards.
+	// env/trainer/NCCL_IB_HCA: policy:research. The values belong to the user afterward.
 	Defaults digestsByName `json:"defaults,omitempty"`
 	// Replicas is the last size of a StatefulSet above 0, which its ranks were injected with.
 	Replicas int32 `json:"replicas,omitempty"`

@@ -25,7 +25,7 @@ type File struct {
 	Kind string `json:"kind"`
 	// Mode is the mode of every limit and rule that sets none. The default is [ModeEnforce].
 	Mode Mode `json:"mode,omitempty"`
-	// Contact says whom to ask for an exemption, such as a chat channel or a URL. Every finding
+	// Contact is whom to ask for an exemption, such as a chat channel or a URL. Every finding
 	// contains it.
 	Contact string `json:"contact,omitempty"`
 	// Cluster holds in every namespace.
@@ -47,7 +47,7 @@ type Scope struct {
 	Defaults Defaults `json:"defaults,omitempty"`
 	// Limits are bounds on single facts of a gang.
 	Limits Limits `json:"limits,omitempty"`
-	// Rules are conditions in CEL, for what no limit can say.
+	// Rules are conditions in CEL that no limit can express.
 	Rules []Rule `json:"rules,omitempty"`
 }
 
@@ -110,7 +110,7 @@ type Exemption struct {
 	Gangs []string `json:"gangs"`
 	// Until is the last day of the exemption in UTC, such as 2027-03-31.
 	Until string `json:"until"`
-	// Reason says why, such as the number of a ticket.
+	// Reason is the reason for the exemption, such as the number of a ticket.
 	Reason string `json:"reason"`
 }
 

@@ -18,7 +18,7 @@ type Finding struct {
 	Field string `json:"field"`
 	// Value is the value of the field; empty if the field is absent.
 	Value string `json:"value,omitempty"`
-	// Message says what the value means for the gang, the limit, the fix, and whom to ask.
+	// Message describes what the value means for the gang, the limit, the fix, and whom to ask.
 	Message string `json:"message"`
 	// Unknown is true if the workload does not show whether the gang violates the limit.
 	Unknown bool `json:"unknown,omitempty"`

@@ -35,7 +35,7 @@ type Rule struct {
 	When string `json:"when,omitempty"`
 	// Expression is true for the gangs that satisfy the rule.
 	Expression string `json:"expression"`
-	// Message says what the rule requires, in one line. The default is the expression.
+	// Message describes what the rule requires, in one line. The default is the expression.
 	Message string `json:"message,omitempty"`
 	// Field is the path of the field that a user must change. The default is metadata.
 	Field string `json:"field,omitempty"`

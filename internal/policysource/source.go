@@ -61,7 +61,7 @@ type State struct {
 	Policy *policy.Policy
 	// Text is the file of the policy in force.
 	Text string
-	// Mistake says why the ConfigMap contains no valid policy; empty if the policy in force is that of
+	// Mistake describes why the ConfigMap contains no valid policy; empty if the policy in force is that of
 	// the ConfigMap.
 	Mistake string
 	// ConfigMap is the current ConfigMap; nil if it does not exist.

@@ -120,7 +120,7 @@ func skipUnlessFullRun(t *testing.T) {
 	}
 }
 
-// createNamespace creates a namespace for a test and deletes it afterwards.
+// createNamespace creates a namespace for a test and deletes it afterward.
 func (s *testCluster) createNamespace(t *testing.T) string {
 	t.Helper()
 	ns, err := s.client.CoreV1().Namespaces().Create(t.Context(),

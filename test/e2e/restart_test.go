@@ -241,7 +241,7 @@ func TestRestartOOMKilled(t *testing.T) {
 			}
 		}
 	}
-	// The kubelet may report a peer that failed afterwards before the rank itself.
+	// The kubelet may report a peer that failed afterward before the rank itself.
 	if s := r.waitForRestart(); s.FirstFailure.Rank != 1 || s.FirstFailure.Reason != "OOMKilled" ||
 		s.FirstFailure.ExitCode != 137 {
 		t.Errorf("the first failure is %+v", s.FirstFailure)

@@ -5,7 +5,7 @@
 //
 // All kinds have the same shape. A map of replica specs has an entry for each role, with a number
 // of pods, a restart policy and a pod template. A run policy defines when the job finishes and what
-// is deleted afterwards. Each kind adds a few fields of its own. The common fields are read once:
+// is deleted afterward. Each kind adds a few fields of its own. The common fields are read once:
 // replicas.go, containers.go, restart_policy.go and runpolicy.go. A file for each kind reads the
 // rest. The roles, their order and the port of a framework come from its injector.
 //
