@@ -37,6 +37,12 @@ func checkLimits(w Workload) field.ErrorList {
 		err.Detail += " including init containers; remove containers"
 		errs = append(errs, err)
 	}
+	for i := range spec.Containers {
+		if n := CountAccelerators(spec.Containers[i].Resources); n > MaxProcessesPerPod {
+			errs = append(errs, field.Invalid(templateSpecPath.Child("containers").Index(i).Child("resources"), n,
+				fmt.Sprintf("must have at most %d accelerators; reduce the limits", MaxProcessesPerPod)))
+		}
+	}
 	if n := MeasureTemplate(w.Template(), MaxCachedText); n > MaxTemplateBytes {
 		errs = append(errs, field.Invalid(templateSpecPath, fmt.Sprintf("%d bytes", n), fmt.Sprintf(
 			"the containers must have at most %d bytes, where a text counts as at most %d; "+

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -58,6 +59,13 @@ func TestLimits(t *testing.T) {
 			change: func(j *batchv1.Job) { j.Spec.Template = newTestJob(MaxContainers + 1).Spec.Template },
 			want:   []string{"spec.template.spec.containers"},
 		},
+		"accelerators of a container": {
+			change: func(j *batchv1.Job) {
+				j.Spec.Template.Spec.Containers[0].Resources = newGPUs(MaxProcessesPerPod)
+				j.Spec.Template.Spec.Containers[1].Resources = newGPUs(MaxProcessesPerPod + 1)
+			},
+			want: []string{"spec.template.spec.containers[1].resources"},
+		},
 		"list of mistakes ends": {
 			change: func(j *batchv1.Job) { j.Annotations[AnnotationRoles] = strings.Repeat(",", 50) },
 			want:   slicesRepeat("metadata.annotations[rollcall.training/roles]", MaxErrors),
@@ -76,6 +84,13 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// newGPUs returns the resources of a container with n accelerators.
+func newGPUs(n int64) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Limits: corev1.ResourceList{
+		DefaultGPUResource: *resource.NewQuantity(n, resource.DecimalSI),
+	}}
 }
 
 func slicesRepeat(text string, n int) []string {

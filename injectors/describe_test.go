@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -129,5 +132,25 @@ func TestDescribeInvalidRoles(t *testing.T) {
 	job.Annotations[gang.AnnotationRoles] = "many"
 	if _, err := engine.Describe(gang.Workload{Job: job}); err == nil {
 		t.Error("Describe accepted a member with invalid roles")
+	}
+}
+
+// TestDescribeTooManyAccelerators checks that a Job without admission, to which a user added the label and
+// the record, does not describe a gang if it exceeds a bound.
+func TestDescribeTooManyAccelerators(t *testing.T) {
+	w := gang.Workload{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Name: "train", Namespace: "team",
+		Labels:      map[string]string{gang.LabelFramework: "jax"},
+		Annotations: map[string]string{gang.AnnotationInjected: "{}"},
+	}}}
+	w.Template().Spec.Containers = []corev1.Container{{
+		Name: "trainer",
+		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			gang.DefaultGPUResource: resource.MustParse("10M"),
+		}},
+	}}
+	result, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Describe(w)
+	if !injectors.IsDenied(err) || len(result.Gang.Containers) > 0 {
+		t.Errorf("error %v, containers %v, want an error and no gang", err, result.Gang.Containers)
 	}
 }

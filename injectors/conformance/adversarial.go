@@ -100,7 +100,9 @@ func newListInputs() []AdversarialInput {
 		newJobInput("5,000 volumes", "", onlyContainer+`,`+list("volumes", 5000, `{"name":"v%d","emptyDir":{}}`)),
 		newJobInput("700,000 arguments", "", `"containers":[{"name":"trainer","args":[`+separate(700_000, `""`)+`]}]`),
 		newJobInput("5,000 resources", "", `"containers":[{"name":"trainer","resources":{"limits":{`+
-			repeat(5000, `"nvidia.com/mig-%d":"1"`)+`}}}]`),
+			repeat(5000, `"nvidia.com/mig-%d":"0"`)+`}}}]`),
+		newAdversarialJob("jax with 10,000,000 accelerators", quoteAnnotation(gang.LabelFramework, "jax"), "",
+			`"containers":[{"name":"trainer","resources":{"limits":{"nvidia.com/gpu":"10000000"}}}]`),
 	}
 }
 
