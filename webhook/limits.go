@@ -132,8 +132,11 @@ func checkText(text []byte) string {
 	var s textScanner
 	for i := 0; i < len(text); i++ {
 		c := text[i]
-		if s.inString && c == '\\' {
+		if s.inString && c == '\\' && i+1 < len(text) {
 			i++ // the next character is not a delimiter
+			if !bytes.HasPrefix(text[i:], escapedDigit) {
+				s.digits = 0
+			}
 			continue
 		}
 		if s.countDigit(c); s.digits > maxDigits {
@@ -155,6 +158,9 @@ func checkText(text []byte) string {
 	}
 	return ""
 }
+
+// escapedDigit is the beginning of the escape of a digit, such as \u0039. Its own digits are counted instead.
+var escapedDigit = []byte("u003")
 
 // textScanner counts the values of a JSON text.
 type textScanner struct {

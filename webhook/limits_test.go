@@ -144,7 +144,13 @@ func TestCheckText(t *testing.T) {
 			text: "9." + strings.Repeat("9", maxDigits),
 			want: "a number of more than 1000 digits",
 		},
-		"many short numbers": {text: strings.Repeat("9 ", maxDigits+1)},
+		"many short numbers":                           {text: strings.Repeat("9 ", maxDigits+1)},
+		"many short numbers with escapes between them": {text: `"` + strings.Repeat(`2024\n2025\u0026`, maxDigits) + `"`},
+		"long number of escaped digits": {
+			text: `"` + strings.Repeat(`\u0039`, maxDigits+1) + `"`,
+			want: "a number of more than 1000 digits",
+		},
+		"text that ends in an escape": {text: `"\`},
 	} {
 		if diff := cmp.Diff(c.want, checkText([]byte(c.text))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
