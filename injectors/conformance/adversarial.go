@@ -198,7 +198,8 @@ func newLargeGangs() []AdversarialInput {
 }
 
 // newLargeComparisons returns gangs with a long planned variable and many variables of the user with the
-// same name, each of which is compared with it: as JSON, and except for the port.
+// same name, each of which is compared with it: as JSON, and except for the port. A world size is compared
+// with the command, too.
 func newLargeComparisons() []AdversarialInput {
 	const variables = 4600
 	var out []AdversarialInput
@@ -210,6 +211,11 @@ func newLargeComparisons() []AdversarialInput {
 				`"containers":[{"name":"trainer","image":"i","env":[%s]}]}}}}`, gang.LabelFramework, size, size,
 				separate(variables, `{"name":"TF_CONFIG","value":"{\"a\":1}"}`)),
 		})
+	}
+	for _, world := range []string{"3", "4"} {
+		out = append(out, newJobInput(fmt.Sprintf("%d WORLD_SIZE of %s next to a long command", variables, world), "",
+			`"containers":[{"name":"trainer","args":["train.py","`+strings.Repeat("--nproc", 200_000)+`"],"env":[`+
+				separate(variables, `{"name":"WORLD_SIZE","value":"`+world+`"}`)+`]}]`))
 	}
 	return out
 }

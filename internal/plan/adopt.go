@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -50,6 +51,7 @@ type adopter struct {
 // adoptFrom adopts values from the variables of a container.
 func (a *adopter) adoptFrom(c *corev1.Container) {
 	var values *envComparer
+	counts := sync.OnceValue(func() []int64 { return a.processCounts(c, *values) }) // reads the whole container
 	for i := range c.Env {
 		e := a.planned[c.Env[i].Name]
 		if e == nil || c.Env[i].Value == e.Value || a.isOwned(c.Name, e.Name) {
@@ -61,7 +63,7 @@ func (a *adopter) adoptFrom(c *corev1.Container) {
 		}
 		if user := values.user[i]; user.Known {
 			a.adoptPort(*values, user.Text, e)
-			a.adoptProcesses(c, *values, user.Text, e)
+			a.adoptProcesses(counts, user.Text, e)
 		}
 	}
 }
@@ -105,10 +107,13 @@ func (a *adopter) adoptPort(values envComparer, text string, planned *Env) {
 	}
 }
 
-// adoptProcesses adopts the number of processes of each pod from a world size.
-func (a *adopter) adoptProcesses(c *corev1.Container, values envComparer, text string, planned *Env) {
+// adoptProcesses adopts the number of processes of each pod from a world size, if it is one of counts.
+func (a *adopter) adoptProcesses(counts func() []int64, text string, planned *Env) {
+	if a.processesAdopted || planned.Meaning != WorldSize {
+		return
+	}
 	count := processesOfWorld(a.gang, text)
-	if a.processesAdopted || planned.Meaning != WorldSize || !slices.Contains(a.processCounts(c, values), count) {
+	if count == 0 || !slices.Contains(counts(), count) {
 		return
 	}
 	a.gang.Processes = gang.Processes{Count: count, Explicit: true}
