@@ -25,11 +25,12 @@ import (
 // maxAllocatedBytes is the maximum number of bytes that one request may allocate, including garbage.
 const maxAllocatedBytes = 64 << 20
 
-// newEndpoints returns all endpoints as the manager serves them.
-func newEndpoints() http.Handler {
+// newEndpoints returns all endpoints as the manager serves them, with a policy that has defaults.
+func newEndpoints(t testing.TB) http.Handler {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{})
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
-	webhook.Register(server, webhook.Options{Engine: engine, Draining: func() bool { return false }})
+	judge := newJudge(&testPolicies{policy: readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}}}")})
+	webhook.Register(server, webhook.Options{Engine: engine, Judge: judge, Draining: func() bool { return false }})
 	return server.WebhookMux()
 }
 
@@ -96,7 +97,7 @@ var adversarialCalls = []struct {
 // TestAdmissionCost checks that no request of up to 3 MiB allocates more than maxAllocatedBytes on any
 // endpoint. It prints the CPU time, which it does not check, because the time depends on the machine.
 func TestAdmissionCost(t *testing.T) {
-	endpoints := newEndpoints()
+	endpoints := newEndpoints(t)
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "INPUT\tREQUEST\tCPU\tALLOCATED\tRESPONSE\tMOST EXPENSIVE CALL\tCODES")
@@ -130,7 +131,7 @@ func FuzzAdmissionCost(f *testing.F) {
 			f.Add([]byte(input.Object), input.Kind == gang.StatefulSet, uint8(0))
 		}
 	}
-	endpoints := newEndpoints()
+	endpoints := newEndpoints(f)
 	f.Fuzz(func(t *testing.T, object []byte, set bool, call uint8) {
 		kind := gang.Job
 		if set {

@@ -29,7 +29,7 @@ const adversarialBytes = 2_000_000
 // them: long lists, long texts, many keys, deep nesting, and products of two long lists.
 func AdversarialInputs() []AdversarialInput {
 	return slices.Concat(newProductInputs(), newListInputs(), newTextInputs(), newKeyInputs(), newMetadataInputs(),
-		newLargeGangs(), newLargeComparisons())
+		newLargeGangs(), newLargeComparisons(), newDefaultInputs())
 }
 
 // onlyContainer is the part of a pod spec with an ordinary container.
@@ -68,6 +68,25 @@ func newProductInputs() []AdversarialInput {
 			quoteAnnotation(gang.AnnotationGPUs, "8")+","+
 				quoteAnnotation(gang.AnnotationContainers, repeat(400, "c%d")),
 			list("containers", 400, `{"name":"c%d","image":"`+strings.Repeat("i", 4500)+`"}`)),
+	}
+}
+
+// newDefaultInputs returns workloads with many containers that could get the defaults of a policy.
+func newDefaultInputs() []AdversarialInput {
+	return []AdversarialInput{
+		newJobInput("900,000 training containers of 4,900",
+			quoteAnnotation(gang.AnnotationContainers, separate(900_000, "z")), list("containers", 4900, containerFormat)),
+		newJobInput("900,000 times a training container with other sources of variables",
+			quoteAnnotation(gang.AnnotationContainers, separate(900_000, "c")),
+			`"containers":[{"name":"c","envFrom":[{"configMapRef":{"name":"m"}}]}]`),
+		newJobInput("2,000 times a training container with other sources of variables",
+			quoteAnnotation(gang.AnnotationContainers, separate(2000, "c")),
+			`"containers":[{"name":"c","envFrom":[{"configMapRef":{"name":"m"}}]}]`),
+		{Name: "record of 14,000 defaults of 3,500 containers", Kind: gang.StatefulSet,
+			Object: `{"metadata":{"name":"train","labels":{"rollcall.training/framework":"pytorch"},"annotations":{` +
+				quoteAnnotation(gang.AnnotationInjected, `{"injector":"","defaults":{`+repeat(3500,
+					`"env/c%[1]d/A":"","env/c%[1]d/B":"","env/c%[1]d/C":"","env/c%[1]d/D":""`)+`}}`) +
+				`}},"spec":{"template":{"spec":{` + list("containers", 3500, `{"name":"c%d"}`) + `}}}}`},
 	}
 }
 

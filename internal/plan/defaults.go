@@ -50,8 +50,11 @@ type FieldDefault struct {
 // ApplyDefaults sets the fields of w that the user does not set, and records the source of each value in
 // the annotation [gang.AnnotationInjected]. The first default of a field has precedence. A second call
 // with the same defaults changes nothing. The warnings name defaults that might replace a value of the
-// user.
+// user. A workload with too many containers stays as it is, because parsing denies it.
 func ApplyDefaults(w gang.Workload, defaults []FieldDefault) (gang.Warnings, error) {
+	if hasTooManyContainers(w) {
+		return nil, nil
+	}
 	record, err := ReadRecord(w)
 	if err != nil {
 		return nil, nil //nolint:nilerr // Apply reports an invalid record
@@ -61,9 +64,10 @@ func ApplyDefaults(w gang.Workload, defaults []FieldDefault) (gang.Warnings, err
 	}
 	var warnings gang.Warnings
 	var targets []defaultTarget
+	containers := trainingContainerNames(w, record)
 	values := map[defaultTarget]FieldDefault{}
 	for _, d := range defaults {
-		for _, t := range d.targets(w, record) {
+		for _, t := range d.targets(w, containers) {
 			_, isPlanned := values[t]
 			if isPlanned || t.isSet(w) {
 				continue
@@ -88,6 +92,14 @@ func ApplyDefaults(w gang.Workload, defaults []FieldDefault) (gang.Warnings, err
 	return warnings, record.writeTo(w)
 }
 
+// hasTooManyContainers reports whether [gang.Parse] denies a workload because of its number of containers or
+// the length of their list. The time to find the targets of defaults grows with the product of both.
+func hasTooManyContainers(w gang.Workload) bool {
+	spec := &w.Template().Spec
+	return len(spec.Containers)+len(spec.InitContainers) > gang.MaxContainers ||
+		len(w.Meta().Annotations[gang.AnnotationContainers]) > gang.MaxAnnotationLength
+}
+
 // keepSetDefaults returns the recorded defaults of the fields that w sets. A manifest that was copied from
 // a live object contains its record, but not necessarily its values.
 func (r *Record) keepSetDefaults(w gang.Workload) digestsByName {
@@ -108,7 +120,7 @@ func ReadDefault(w gang.Workload, d FieldDefault) []CurrentValue {
 		record = &Record{}
 	}
 	var values []CurrentValue
-	for _, t := range d.targets(w, record) {
+	for _, t := range d.targets(w, trainingContainerNames(w, record)) {
 		values = append(values, CurrentValue{Path: t.path(w).String(), Value: t.read(w)})
 	}
 	return values
@@ -126,6 +138,9 @@ type CurrentValue struct {
 // A changed policy therefore does not change the pods of a running gang. The order of a list is that of old.
 func PreserveDefaults(old, updated *appsv1.StatefulSet) {
 	before, after := gang.Workload{StatefulSet: old}, gang.Workload{StatefulSet: updated}
+	if hasTooManyContainers(before) || hasTooManyContainers(after) {
+		return
+	}
 	record, err := ReadRecord(before)
 	if err != nil || record == nil {
 		return
@@ -179,8 +194,8 @@ func parseDefaultTarget(key string) (defaultTarget, bool) {
 	return t, ok
 }
 
-// targets returns the fields of a default in a workload.
-func (d FieldDefault) targets(w gang.Workload, record *Record) []defaultTarget {
+// targets returns the fields of a default in a workload with the given training containers.
+func (d FieldDefault) targets(w gang.Workload, containers []string) []defaultTarget {
 	t := defaultTarget{kind: d.Kind, name: d.Name}
 	switch {
 	case w.Job == nil && t.isOfJob():
@@ -189,7 +204,7 @@ func (d FieldDefault) targets(w gang.Workload, record *Record) []defaultTarget {
 		t.name = newTolerationName(parseToleration(d.Value))
 	case t.isOfContainer():
 		var targets []defaultTarget
-		for _, name := range trainingContainerNames(w, record) {
+		for _, name := range containers {
 			ofContainer := defaultTarget{kind: d.Kind, container: name, name: d.Name}
 			if ofContainer.exists(w) {
 				targets = append(targets, ofContainer)
@@ -200,13 +215,15 @@ func (d FieldDefault) targets(w gang.Workload, record *Record) []defaultTarget {
 	return []defaultTarget{t}
 }
 
-// trainingContainerNames returns the names of the training containers: those of the annotation, else those
-// of an earlier injection, else the container that the parser finds.
+// trainingContainerNames returns the names of the training containers: those of the annotation without
+// repetitions, else those of an earlier injection, else the container that the parser finds.
 func trainingContainerNames(w gang.Workload, record *Record) []string {
 	if list, ok := w.Meta().Annotations[gang.AnnotationContainers]; ok {
 		var names []string
 		for name := range strings.SplitSeq(list, ",") {
-			names = append(names, strings.TrimSpace(name))
+			if name = strings.TrimSpace(name); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 		return names
 	}

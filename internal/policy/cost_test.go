@@ -2,8 +2,14 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/policy"
 )
 
 // TestCostOfAllRules checks that all rules of a policy together have a limit, and that a rule that was
@@ -25,5 +31,40 @@ func TestCostOfAllRules(t *testing.T) {
 		if !strings.Contains(f.Message, "exceed the cost of 10000000 units") {
 			t.Fatalf("finding: %s", f)
 		}
+	}
+}
+
+// TestDefaultsOfUnparsedWorkloads verifies that a workload that exceeds a bound of its containers gets no
+// defaults, and that a name that is repeated in the list of training containers counts once.
+func TestDefaultsOfUnparsedWorkloads(t *testing.T) {
+	p := readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}}}")
+	for name, test := range map[string]struct {
+		containers   string
+		copies       int
+		envFrom      bool
+		wantWarnings int
+		wantEnv      int
+	}{
+		"a repeated container gets the default once": {containers: "trainer,trainer", copies: 1, wantEnv: 1},
+		"a repeated container has one warning": {
+			containers: "trainer,trainer", copies: 1, envFrom: true, wantWarnings: 1,
+		},
+		"a list that is too long selects no containers":  {containers: "trainer," + strings.Repeat("z", 4096), copies: 1},
+		"too many containers get no defaults":            {containers: "trainer", copies: gang.MaxContainers + 1},
+		"the maximum number of containers gets defaults": {containers: "trainer", copies: gang.MaxContainers, wantEnv: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := readJob(t, bigJob)
+			w.Meta().Annotations = map[string]string{gang.AnnotationContainers: test.containers}
+			spec := &w.Template().Spec
+			if test.envFrom {
+				spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{Prefix: "NCCL_"}}
+			}
+			spec.Containers = slices.Repeat(spec.Containers, test.copies)
+			warnings, err := p.ApplyDefaults(w, policy.Namespace{Name: "a"})
+			if err != nil || len(warnings) != test.wantWarnings || len(spec.Containers[0].Env) != test.wantEnv {
+				t.Errorf("error %v, warnings %v, variables %v", err, warnings, spec.Containers[0].Env)
+			}
+		})
 	}
 }
