@@ -1,10 +1,14 @@
 package injectors_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -126,5 +130,51 @@ func TestRegistryDescribesEveryFramework(t *testing.T) {
 	}
 	if _, err := registry.Variables("unknown"); err == nil {
 		t.Error(`Variables("unknown") returned no error`)
+	}
+}
+
+// TestEnvLength checks the bounds of one variable and of the variables of all containers.
+func TestEnvLength(t *testing.T) {
+	const path = "spec.parallelism: Invalid value: "
+	for name, c := range map[string]struct {
+		ranks          int32
+		initContainers int
+		want           string
+	}{
+		"the variables of few containers fit into the object": {ranks: 2700, initContainers: 6},
+		"short variables fit into the object":                 {ranks: 2, initContainers: 499},
+		"long variables of many containers are denied": {
+			ranks: 2700, initContainers: 499,
+			want: path + "2700: the variables of 500 containers would have 63012000 bytes, but an object in etcd has room for " +
+				"1048576 bytes; use fewer init containers, or fewer ranks with more processes each",
+		},
+		"only the bound of one variable is reported": {
+			ranks: 3000, initContainers: 499,
+			want: path + "3000: the variable TF_CONFIG would have 139997 bytes, but Linux limits a variable to 131072 bytes; " +
+				"use fewer ranks with more processes each, or shorter names",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := gang.Workload{Job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+				Name: "train", Namespace: "team", Labels: map[string]string{gang.LabelFramework: "tensorflow"},
+			}}}
+			w.Job.Spec.Parallelism, w.Job.Spec.Completions = &c.ranks, &c.ranks
+			spec := &w.Template().Spec
+			spec.RestartPolicy = corev1.RestartPolicyNever
+			spec.Containers = []corev1.Container{{Name: "trainer"}}
+			for i := range c.initContainers {
+				spec.InitContainers = append(spec.InitContainers, corev1.Container{Name: fmt.Sprintf("c%d", i)})
+			}
+			var got string
+			result, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w)
+			if len(result.Denials) > 0 {
+				got = result.Denials.ErrorList().ToAggregate().Error()
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("denials (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

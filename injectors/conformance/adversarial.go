@@ -192,7 +192,12 @@ func newJobInput(name, annotations, podSpec string) AdversarialInput {
 func newLargeGangs() []AdversarialInput {
 	name := strings.Repeat("t", 50)
 	size := strconv.Itoa(gang.MaxPods)
-	var out []AdversarialInput
+	out := []AdversarialInput{{
+		Name: "tensorflow with 2700 ranks and 499 init containers", Kind: gang.Job,
+		Object: fmt.Sprintf(`{"metadata":{"name":"train","namespace":"team","labels":{%q:"tensorflow"}},`+
+			`"spec":{"parallelism":2700,"completions":2700,"template":{"spec":{"restartPolicy":"Never",%s,%s}}}}`,
+			gang.LabelFramework, onlyContainer, list("initContainers", 499, containerFormat)),
+	}}
 	for _, framework := range injectors.Builtin().Frameworks() {
 		role := framework.DefaultRole
 		if framework.HasLauncher {
