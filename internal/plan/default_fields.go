@@ -59,9 +59,14 @@ func (t defaultTarget) readFromContainer(w gang.Workload) string {
 	}
 	switch t.kind {
 	case DefaultEnv:
-		if i := t.position(w); i >= 0 {
-			return c.Env[i].Value
+		i := indexOfLastEnv(c, t.name)
+		switch {
+		case i < 0:
+			return ""
+		case c.Env[i].ValueFrom != nil:
+			return unknownValue
 		}
+		return c.Env[i].Value
 	case DefaultResource:
 		for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
 			if quantity, ok := list[corev1.ResourceName(t.name)]; ok {
@@ -70,6 +75,19 @@ func (t defaultTarget) readFromContainer(w gang.Workload) string {
 		}
 	}
 	return ""
+}
+
+// unknownValue is what a variable with a source contains.
+const unknownValue = "<valueFrom>"
+
+// indexOfLastEnv returns the index of the entry of a variable that takes effect; -1 without an entry.
+func indexOfLastEnv(c *corev1.Container, name string) int {
+	for i := range slices.Backward(c.Env) {
+		if c.Env[i].Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // position returns the index of the value in its list, 0 for a value outside of a list, and -1 without a value.
@@ -82,7 +100,10 @@ func (t defaultTarget) position(w gang.Workload) int {
 		})
 	case DefaultEnv:
 		c, _ := t.findContainer(w)
-		return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == t.name && e.ValueFrom == nil })
+		if i := indexOfLastEnv(c, t.name); i >= 0 && c.Env[i].ValueFrom == nil {
+			return i
+		}
+		return -1
 	}
 	if !t.isSet(w) {
 		return -1
@@ -115,7 +136,7 @@ func (t defaultTarget) isSet(w gang.Workload) bool {
 		return ok
 	case DefaultEnv:
 		c, _ := t.findContainer(w)
-		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == t.name })
+		return indexOfLastEnv(c, t.name) >= 0
 	}
 	return t.read(w) != ""
 }

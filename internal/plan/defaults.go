@@ -130,7 +130,7 @@ func ReadDefault(w gang.Workload, d FieldDefault) []CurrentValue {
 type CurrentValue struct {
 	// Path is the path of the field.
 	Path string
-	// Value is the value as text; empty if the field is absent.
+	// Value is the value as text; empty if the field is absent, and <valueFrom> for a variable with a source.
 	Value string
 }
 
