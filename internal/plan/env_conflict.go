@@ -135,8 +135,9 @@ func (a *applier) explainSeparateJob(c envConflict) (detail string, fix gang.Fix
 // literalNumbers returns the numbers of the container's variables with one of the meanings.
 func (a *applier) literalNumbers(c envConflict, meanings ...Meaning) []int64 {
 	var numbers []int64
+	byName := indexEnv(a.plan.Env)
 	for i := range c.container.Env {
-		planned := a.findPlannedEnv(c.container.Env[i].Name)
+		planned := byName[c.container.Env[i].Name]
 		if planned == nil || !slices.Contains(meanings, planned.Meaning) {
 			continue
 		}
@@ -146,16 +147,6 @@ func (a *applier) literalNumbers(c envConflict, meanings ...Meaning) []int64 {
 		}
 	}
 	return numbers
-}
-
-// findPlannedEnv returns the planned variable with the given name, or nil.
-func (a *applier) findPlannedEnv(name string) *Env {
-	for i := range a.plan.Env {
-		if a.plan.Env[i].Name == name {
-			return &a.plan.Env[i]
-		}
-	}
-	return nil
 }
 
 // suggestRoles returns the value of [gang.AnnotationRoles] for a workload that seems to be one of two

@@ -86,7 +86,7 @@ func selectResources(r corev1.ResourceRequirements) corev1.ResourceRequirements 
 		var selected corev1.ResourceList
 		for _, name := range inheritedResources {
 			if amount, ok := list[name]; ok {
-				setQuantity(&selected, name, amount.DeepCopy())
+				setKey(&selected, name, amount.DeepCopy())
 			}
 		}
 		return selected

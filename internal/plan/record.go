@@ -102,11 +102,7 @@ func (r *Record) writeTo(w gang.Workload) error {
 	if err != nil {
 		return fmt.Errorf("encoding the annotation %s: %w", gang.AnnotationInjected, err)
 	}
-	meta := w.Meta()
-	if meta.Annotations == nil {
-		meta.Annotations = map[string]string{}
-	}
-	meta.Annotations[gang.AnnotationInjected] = string(text)
+	setKey(&w.Meta().Annotations, gang.AnnotationInjected, string(text))
 	return nil
 }
 
@@ -150,21 +146,13 @@ func (r *Record) IsUnmodified(w gang.Workload) bool {
 func (r *Record) isEqual(o *Record) bool { return reflect.DeepEqual(r, o) }
 
 // set stores a digest in a map that can be nil.
-func (d *digestsByName) set(name, digest string) {
-	if *d == nil {
-		*d = digestsByName{}
-	}
-	(*d)[name] = digest
-}
+func (d *digestsByName) set(name, digest string) { setKey(d, name, digest) }
 
 // setByContainer stores a digest in a map that can be nil.
 func setByContainer(digests *map[string]digestsByName, container, name, digest string) {
-	if *digests == nil {
-		*digests = map[string]digestsByName{}
-	}
 	ofContainer := (*digests)[container]
 	ofContainer.set(name, digest)
-	(*digests)[container] = ofContainer
+	setKey(digests, container, ofContainer)
 }
 
 // reserveEnv reserves memory for the digests of n variables of a container.

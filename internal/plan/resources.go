@@ -82,16 +82,8 @@ func (a *applier) applyResource(c *container, name corev1.ResourceName, amount r
 		}
 	}
 	if !limited || limit.Cmp(amount) != 0 || request.Cmp(amount) != 0 {
-		setQuantity(&c.Resources.Limits, name, amount)
-		setQuantity(&c.Resources.Requests, name, amount)
+		setKey(&c.Resources.Limits, name, amount)
+		setKey(&c.Resources.Requests, name, amount)
 	}
 	a.applied = append(a.applied, t)
-}
-
-// setQuantity sets an amount in a list that can be nil.
-func setQuantity(list *corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) {
-	if *list == nil {
-		*list = corev1.ResourceList{}
-	}
-	(*list)[name] = amount
 }

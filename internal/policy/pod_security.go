@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -31,7 +32,7 @@ func (l *PodSecurityLimit) validate(r *reader, fieldPath string) {
 	case !level.Valid():
 		r.add(fieldPath+".level", "%q is not a level; use baseline or restricted", l.Level)
 	}
-	version, err := podsecurity.ParseVersion(defaultText(l.Version, podsecurity.VersionLatest))
+	version, err := podsecurity.ParseVersion(cmp.Or(l.Version, podsecurity.VersionLatest))
 	if err != nil || !version.Latest() && version.Minor() > latestPodSecurityMinor {
 		r.add(fieldPath+".version", "%q is not a version; use latest, or v1.0 to v1.%d", l.Version, latestPodSecurityMinor)
 	}
@@ -49,13 +50,6 @@ func (l *PodSecurityLimit) validate(r *reader, fieldPath string) {
 				"%q must be one capability in the form of a container, such as IPC_LOCK", capability)
 		}
 	}
-}
-
-func defaultText(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
 }
 
 func (l *PodSecurityLimit) check(f Facts) []violation {

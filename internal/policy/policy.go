@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -91,7 +92,7 @@ func (p *Policy) compile(r *reader) {
 	p.source = r.source
 	p.scopes = append(p.scopes, r.compileScope(ClusterScope, "cluster", p.file.Mode, p.file.Cluster))
 	for i, profile := range p.file.Profiles {
-		mode := defaultMode(profile.Mode, p.file.Mode)
+		mode := cmp.Or(profile.Mode, p.file.Mode)
 		p.scopes = append(p.scopes, r.compileScope(profile.Name, fmt.Sprintf("profiles[%d]", i), mode, profile.Scope))
 	}
 }
@@ -100,7 +101,7 @@ func (p *Policy) compile(r *reader) {
 func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	compiled := scope{name: name, defaults: s.Defaults.list(name)}
 	add := func(key, keyPath string, own Mode, value any, c check) {
-		if c.mode = defaultMode(own, defaultMode(mode, ModeEnforce)); c.mode != ModeOff {
+		if c.mode = cmp.Or(own, mode, ModeEnforce); c.mode != ModeOff {
 			c.name, c.value, c.line = name+"/"+key, value, r.lineOf(path+"."+keyPath)
 			compiled.checks = append(compiled.checks, c)
 		}
@@ -127,13 +128,6 @@ func (r *reader) lineOf(path string) int {
 		return 0 // an empty file
 	}
 	return r.object.Line(path)
-}
-
-func defaultMode(own, inherited Mode) Mode {
-	if own != "" {
-		return own
-	}
-	return inherited
 }
 
 // Digest identifies the content of the file. It is the same for files that differ in comments only.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -256,7 +257,7 @@ func (r *reader) validateProfile(prefix string, file *File, i int) {
 	r.adviseLooserLimits(prefix, *file, *p)
 	r.adviseDefaults(prefix, p.Defaults, p.Limits, prefix)
 	r.adviseDefaults(prefix, p.Defaults, file.Cluster.Limits, "cluster.")
-	r.adviseRestarts(prefix, defaultMode(p.Mode, file.Mode), p.Limits, p.Defaults, file.Cluster.Defaults)
+	r.adviseRestarts(prefix, cmp.Or(p.Mode, file.Mode), p.Limits, p.Defaults, file.Cluster.Defaults)
 	r.checkLockedByCluster(prefix, file.Cluster.Defaults, p.Defaults)
 }
 

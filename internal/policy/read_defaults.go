@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -241,7 +242,7 @@ func (r *reader) adviseRestarts(path string, mode Mode, limits Limits, defaults 
 	l := limits.Restarts
 	hasDefault := slices.ContainsFunc(defaults, func(d Defaults) bool { return d.Restarts != nil })
 	if l == nil || l.Max == nil || *l.Max >= gang.DefaultMaxRestarts || hasDefault ||
-		defaultMode(l.Mode, defaultMode(mode, ModeEnforce)) != ModeEnforce {
+		cmp.Or(l.Mode, mode, ModeEnforce) != ModeEnforce {
 		return
 	}
 	r.advise(path+"limits.restarts.max", "a gang without an own value has %d restarts, and would be denied; "+

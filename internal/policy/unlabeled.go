@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,7 +58,7 @@ func (p *Policy) RenderUnlabeled(static bool) []AdmissionPolicy {
 	u := p.file.Unlabeled
 	var policies []AdmissionPolicy
 	add := func(name string, own Mode, spec admissionv1.ValidatingAdmissionPolicySpec) {
-		mode := defaultMode(own, defaultMode(p.file.Mode, ModeEnforce))
+		mode := cmp.Or(own, p.file.Mode, ModeEnforce)
 		if mode == ModeOff {
 			return
 		}
