@@ -111,9 +111,10 @@ func reportUnfinished(groups []*group, report func(Result)) {
 // group is a gang with the workloads that are not detached yet.
 type group struct {
 	namespace, podGang string
-	// workloadUIDs identify the owners of the pods, including workloads that are detached.
-	workloadUIDs []string
-	workloads    []*pending
+	// podOwners contains the UIDs of the workloads whose pods may belong to the last attempt: all
+	// workloads of the gang except those that are detached.
+	podOwners []string
+	workloads []*pending
 }
 
 // pending is a workload that is not detached yet.
@@ -140,7 +141,7 @@ func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
 			}
 			out := &group{namespace: g.Namespace}
 			for _, w := range g.Workloads {
-				out.workloadUIDs = append(out.workloadUIDs, string(w.Meta().UID))
+				out.podOwners = append(out.podOwners, string(w.Meta().UID))
 				if !isFinished(w) {
 					out.podGang = w.Template().Labels[gang.LabelGang]
 					out.workloads = append(out.workloads, &pending{Workload: w})
@@ -191,6 +192,9 @@ func isFinished(w gang.Workload) bool {
 func (d Detacher) advance(ctx context.Context, g *group, kueueInstalled bool, report func(Result)) {
 	g.workloads = slices.DeleteFunc(g.workloads, func(p *pending) bool {
 		result, err := d.detachWorkload(ctx, g, p, kueueInstalled)
+		if err == nil || p.resumed != nil {
+			g.removePodOwner(p.Workload)
+		}
 		var wait waitError
 		switch {
 		case err == nil:
@@ -345,10 +349,16 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	return waitError{"its status was reset"}
 }
 
-// ownsPod reports whether a workload of the gang owns a pod. Other gangs can have the same name.
+// ownsPod reports whether a workload of the gang that is not detached owns a pod. Other gangs can have
+// the same name.
 func (g *group) ownsPod(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
-	return owner != nil && slices.Contains(g.workloadUIDs, string(owner.UID))
+	return owner != nil && slices.Contains(g.podOwners, string(owner.UID))
+}
+
+// removePodOwner removes a detached workload. Its pods run, and another member must not wait for them.
+func (g *group) removePodOwner(w gang.Workload) {
+	g.podOwners = slices.DeleteFunc(g.podOwners, func(uid string) bool { return uid == string(w.Meta().UID) })
 }
 
 func newResult(w gang.Workload, outcome Outcome, err error) Result {
