@@ -63,6 +63,7 @@
 // What a pass observes:
 //
 //   - observe.go: the snapshot of a gang and its pods
+//   - completing_jobs.go: Jobs whose pods show that they complete
 //   - lost_ranks.go: ranks that completed and have no pod
 //   - stuck_pods.go: pods whose termination is overdue
 //   - queue.go: whether a queue resumes a workload

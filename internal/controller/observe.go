@@ -59,11 +59,13 @@ type memberObservation struct {
 	nonTerminatingPods int
 	// statefulSetComplete is true if the pods of a StatefulSet show that it is complete.
 	statefulSetComplete bool
-	firstFailure        *failure.Failure
-	notReadyRanks       []string
-	partiallyReady      bool
-	termination         podTermination
-	uncountedFailures   int32
+	// completingGang is true if the pods of a Job show that the Job, and with it the gang, completes.
+	completingGang    bool
+	firstFailure      *failure.Failure
+	notReadyRanks     []string
+	partiallyReady    bool
+	termination       podTermination
+	uncountedFailures int32
 	// lostRanks is the number of ranks that their Job counts as completed and that have no pod.
 	lostRanks int32
 	// firstDeletedPod is the result of findFirstDeletedPod; nil if Rollcall or the Job controller
@@ -91,6 +93,7 @@ func (g *observedGang) observeMember(
 		podCount:            len(pods),
 		nonTerminatingPods:  countNonTerminating(pods),
 		statefulSetComplete: g.isStatefulSetComplete(m, pods, last.Phase),
+		completingGang:      g.isCompletingGang(m, pods, state),
 		firstFailure:        failure.First(currentPods, parsed.RankOffset, failureContext),
 		notReadyRanks:       lifecycle.NotReadyRanks(pods, parsed.OwnMember(), parsed.RankOffset, m.trainingContainers()),
 		termination:         observeTermination(lifecycle.Observe(m.Workload), pods, now),
@@ -120,6 +123,9 @@ func (g *observedGang) mergeObservation(m *member, observed memberObservation, s
 	m.hasUncountedSuccess = observed.hasUncountedSuccess
 	if observed.statefulSetComplete {
 		g.memberStates[g.memberStates.IndexOf(m.Meta().Name)].Observed.Complete = true
+	}
+	if observed.completingGang {
+		g.memberStates[g.memberStates.IndexOf(m.Meta().Name)].Observed.Finishing = true
 	}
 	if pod := observed.stuckPod; pod != nil && (g.stuckPod == nil || pod.Name < g.stuckPod.Name) {
 		g.stuckPod, g.blocksReplacement = pod, m.waitsForPodDeletion()
@@ -190,10 +196,14 @@ func (m member) isTerminating(pods []corev1.Pod, state lifecycle.State) bool {
 // controller deletes the other pods before it adds the condition.
 func mayMeetSuccessPolicy(job *batchv1.Job, pods []corev1.Pod, attempt int32) bool {
 	return job != nil && job.Spec.SuccessPolicy != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-		podAttempt, hasAttempt := gang.PodAttempt(&pod)
-		isEarlierAttempt := hasAttempt && podAttempt < attempt
-		return pod.Status.Phase == corev1.PodSucceeded && !isEarlierAttempt
+		return pod.Status.Phase == corev1.PodSucceeded && !isOfEarlierAttempt(&pod, attempt)
 	})
+}
+
+// isOfEarlierAttempt reports whether a pod was created before an attempt; false without the label.
+func isOfEarlierAttempt(pod *corev1.Pod, attempt int32) bool {
+	podAttempt, hasAttempt := gang.PodAttempt(pod)
+	return hasAttempt && podAttempt < attempt
 }
 
 // trainingContainers returns the names of the training containers.

@@ -168,7 +168,7 @@ func (m Members) FailedPods() int32 {
 	return n
 }
 
-// AnyFinishing reports whether a member has a result and waits for its pods to terminate.
+// AnyFinishing reports whether a member has a result but no condition for it; see [Observation.Finishing].
 func (m Members) AnyFinishing() bool {
 	return slices.ContainsFunc(m, func(s MemberState) bool { return s.Exists && s.Observed.Finishing })
 }

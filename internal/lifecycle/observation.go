@@ -40,8 +40,8 @@ type Observation struct {
 	// FailedPods is the number of failed or deleted pods that a Job counts: status.failed and the
 	// failed pods of status.uncountedTerminatedPods.
 	FailedPods int32
-	// Finishing is true if a Job has a result and waits for its pods to terminate. It is false after the
-	// Job has finished.
+	// Finishing is true if a Job has a result and waits for its pods to terminate, or if its pods show that
+	// it completes the gang. It is false after the Job has finished.
 	Finishing bool
 	// Complete and Failed are the results of the workload.
 	Complete, Failed bool

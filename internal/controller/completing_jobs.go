@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// isCompletingGang reports whether a member is a Job that determines the completion of the gang and that
+// its controller is about to complete. The Job controller collects the events of pods for a second before it
+// adds a condition (kubernetes pkg/controller/job, SyncJobBatchPeriod). Meanwhile, other ranks may fail
+// because their peer has exited. Pods that exit while their gang restarts do not count, because Rollcall
+// terminates them.
+func (g *observedGang) isCompletingGang(m member, pods []corev1.Pod, state lifecycle.State) bool {
+	i := g.memberStates.IndexOf(m.Meta().Name)
+	return m.Job != nil && i >= 0 && g.memberStates[i].DeterminesCompletion &&
+		state.Phase != lifecycle.Restarting && isCompleting(m.Workload, pods, state.Restarts)
+}
+
+// isCompleting reports whether the pods of an attempt complete a Job: all indexes have succeeded, or those
+// of a rule of its successPolicy.
+func isCompleting(w gang.Workload, pods []corev1.Pod, attempt int32) bool {
+	succeeded := succeededIndexes(w, pods, attempt)
+	var rules []batchv1.SuccessPolicyRule
+	if policy := w.Job.Spec.SuccessPolicy; policy != nil {
+		rules = policy.Rules
+	}
+	return succeeded.Len() > 0 && (int32(succeeded.Len()) >= w.Ranks() ||
+		slices.ContainsFunc(rules, func(rule batchv1.SuccessPolicyRule) bool {
+			return isRuleMet(rule, succeeded, w.Ranks())
+		}))
+}
+
+// isRuleMet reports whether succeeded indexes meet a rule of a successPolicy.
+func isRuleMet(rule batchv1.SuccessPolicyRule, succeeded sets.Set[int32], size int32) bool {
+	if rule.SucceededIndexes == nil {
+		return int32(succeeded.Len()) >= ptr.Deref(rule.SucceededCount, size)
+	}
+	indexes := sets.New(parseIndexes(*rule.SucceededIndexes, size)...)
+	matching := succeeded.Intersection(indexes).Len()
+	return matching > 0 && int32(matching) >= ptr.Deref(rule.SucceededCount, int32(indexes.Len()))
+}
+
+// succeededIndexes returns the indexes with a pod that succeeded in an attempt and that the Job has counted
+// or will count. A reset of the completed indexes leaves earlier pods that it does not count again. A rank
+// that somebody deletes or evicts, and that exits with code 0, has not finished its work.
+func succeededIndexes(w gang.Workload, pods []corev1.Pod, attempt int32) sets.Set[int32] {
+	counted := sets.New(parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())...)
+	out := sets.Set[int32]{}
+	for i := range pods {
+		pod, index := &pods[i], gang.PodIndex(&pods[i])
+		isInterrupted := pod.DeletionTimestamp != nil || gang.IsDisrupted(pod)
+		if pod.Status.Phase == corev1.PodSucceeded && !isInterrupted && !isOfEarlierAttempt(pod, attempt) &&
+			index < w.Ranks() && (isTracked(pod) || counted.Has(index)) {
+			out.Insert(index)
+		}
+	}
+	return out
+}

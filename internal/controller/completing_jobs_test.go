@@ -1,0 +1,143 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/podtest"
+)
+
+// TestFailureOfCompletingGang checks that a worker that fails because its master has succeeded neither
+// restarts nor fails the gang, before the Job controller has completed the Job of the master.
+func TestFailureOfCompletingGang(t *testing.T) {
+	for name, c := range map[string]struct {
+		maxRestarts string
+		change      func(pod *corev1.Pod)
+		want        lifecycle.Phase
+	}{
+		"gang without restarts keeps running": {maxRestarts: "0", want: lifecycle.Running},
+		"gang with restarts keeps running":    {maxRestarts: "3", want: lifecycle.Running},
+		"drained master restarts the gang": {
+			maxRestarts: "3", change: podtest.Deleted(0), want: lifecycle.Restarting,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			master, worker := newMasterAndWorkers(t)
+			master.Annotations[gang.AnnotationMaxRestarts] = c.maxRestarts
+			worker.Annotations[gang.AnnotationMaxRestarts] = c.maxRestarts
+			succeeded, failed := newJobPod(master, 0), newFailedPod(worker)
+			succeeded.Labels[gang.LabelAttempt], succeeded.Finalizers = "0", []string{batchv1.JobTrackingFinalizer}
+			if c.change != nil {
+				c.change(succeeded)
+			}
+			w := newTestCluster(t, master, worker, succeeded, failed)
+			w.clock.SetTime(testStartTime.Add(time.Minute))
+			w.reconcileOnce(t, trainRequest)
+			job, status := w.getJob(t, "train-master")
+			if status.Phase != c.want || c.want == lifecycle.Running && !isUntouched(job, 1) {
+				t.Fatalf("phase %s, want %s; first failure %v", status.Phase, c.want, status.FirstFailure)
+			}
+			if c.want != lifecycle.Running {
+				return
+			}
+			job.Status = batchv1.JobStatus{Succeeded: 1, CompletedIndexes: "0", Conditions: []batchv1.JobCondition{{
+				Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now()),
+			}}}
+			if err := w.Status().Update(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+			w.reconcileOnce(t, trainRequest)
+			if _, status := w.getJob(t, "train-master"); status.Phase != lifecycle.Succeeded {
+				t.Errorf("after the master is complete, the phase is %s", status.Phase)
+			}
+		})
+	}
+}
+
+// TestCompletingJob checks which pods complete a Job of three ranks.
+func TestCompletingJob(t *testing.T) {
+	succeeded := func(index int, changes ...func(*corev1.Pod)) corev1.Pod {
+		pod := podtest.RankPod(index, podtest.Terminated(0, 10, false))
+		pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
+		for _, change := range changes {
+			change(&pod)
+		}
+		return pod
+	}
+	untracked := func(pod *corev1.Pod) { pod.Finalizers = nil }
+	evicted := func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
+		}}
+	}
+	ofAttempt := func(attempt string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Labels[gang.LabelAttempt] = attempt }
+	}
+	firstIndex := batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To("0")}
+	anyTwo := batchv1.SuccessPolicyRule{SucceededCount: ptr.To[int32](2)}
+	oneOfLast := batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To("1-2"), SucceededCount: ptr.To[int32](1)}
+	for name, c := range map[string]struct {
+		rules     []batchv1.SuccessPolicyRule
+		completed string
+		pods      []corev1.Pod
+		want      bool
+	}{
+		"no pod succeeded":       {pods: []corev1.Pod{podtest.RankPod(0, nil)}},
+		"all indexes succeeded":  {pods: []corev1.Pod{succeeded(0), succeeded(1), succeeded(2)}, want: true},
+		"first index of three":   {pods: []corev1.Pod{succeeded(0)}},
+		"same index twice":       {pods: []corev1.Pod{succeeded(0), succeeded(0), succeeded(1)}},
+		"index beyond the ranks": {pods: []corev1.Pod{succeeded(0), succeeded(1), succeeded(3)}},
+		"the Job has counted one pod": {
+			completed: "1", pods: []corev1.Pod{succeeded(0), succeeded(1, untracked), succeeded(2)}, want: true,
+		},
+		"completed index without a pod": {completed: "1", pods: []corev1.Pod{succeeded(0), succeeded(2)}},
+		"a reset leaves a pod that the Job does not count": {
+			pods: []corev1.Pod{succeeded(0), succeeded(1, untracked), succeeded(2)},
+		},
+		"first index meets the successPolicy": {
+			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(0)}, want: true,
+		},
+		"second index does not meet the successPolicy": {
+			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(1)},
+		},
+		"count meets the successPolicy": {
+			rules: []batchv1.SuccessPolicyRule{anyTwo}, pods: []corev1.Pod{succeeded(0), succeeded(2)}, want: true,
+		},
+		"one pod is less than the count": {
+			rules: []batchv1.SuccessPolicyRule{anyTwo}, pods: []corev1.Pod{succeeded(2)},
+		},
+		"second rule meets the successPolicy": {
+			rules: []batchv1.SuccessPolicyRule{firstIndex, oneOfLast}, pods: []corev1.Pod{succeeded(2)}, want: true,
+		},
+		"deleted pod": {
+			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(0, drained)},
+		},
+		"evicted pod": {
+			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(0, evicted)},
+		},
+		"pod of an earlier attempt": {
+			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(0, ofAttempt("0"))},
+		},
+		"pod without attempt counts": {
+			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(0, ofAttempt(""))}, want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](3), Completions: ptr.To[int32](3)}}
+			job.Status.CompletedIndexes = c.completed
+			if c.rules != nil {
+				job.Spec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: c.rules}
+			}
+			if got := isCompleting(gang.Workload{Job: job}, c.pods, 1); got != c.want {
+				t.Errorf("completing is %v, want %v", got, c.want)
+			}
+		})
+	}
+}
