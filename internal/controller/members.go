@@ -64,6 +64,8 @@ type member struct {
 	firstDeletedPod *corev1.Pod
 	// hasUncountedSuccess is the result of attempt.HasUncountedSuccess. takeSnapshot sets it.
 	hasUncountedSuccess bool
+	// resizeRejected is true if admission rejected the size of a StatefulSet. takeSnapshot sets it.
+	resizeRejected bool
 }
 
 // observeStatus returns the observation of the workload.

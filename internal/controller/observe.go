@@ -42,6 +42,7 @@ func (r *Reconciler) takeSnapshot(
 		if err != nil {
 			return snapshot, err
 		}
+		m.resizeRejected = r.sessions.forRequest(g.pass.request).isResizeRejected(m.Workload)
 		observed := g.observeMember(*m, pods, state, snapshot.Now)
 		g.mergeObservation(m, observed, &snapshot)
 		rankUIDs = append(rankUIDs, observed.rankUIDs...)
@@ -88,7 +89,7 @@ func (g *observedGang) observeMember(
 ) memberObservation {
 	parsed, last := m.result.Gang, m.lastStatus()
 	failureContext := g.failureContext(m, pods, state)
-	currentPods := excludeReplacedPods(m.Workload, pods)
+	currentPods := excludeReplacedPods(m, pods)
 	out := memberObservation{
 		podCount:            len(pods),
 		nonTerminatingPods:  countNonTerminating(pods),
@@ -100,7 +101,7 @@ func (g *observedGang) observeMember(
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
 		lostRanks:           countLostRanks(m.Workload, pods),
 		hasUncountedSuccess: attempt.HasUncountedSuccess(m.Job, pods),
-		rollingOut:          isRollingOut(m.Workload),
+		rollingOut:          m.isRollingOut(),
 		resumedExternally:   last.SuspendedByRollcall && !m.IsSuspended(),
 	}
 	if !m.isTerminating(pods, last.State) && !m.IsSuspended() {
@@ -305,11 +306,11 @@ func observePartialReadiness(pods []corev1.Pod, now time.Time) (partiallyReady b
 
 // excludeReplacedPods returns the pods whose failure counts. It excludes pods that a rollout of a
 // StatefulSet or a resize deletes, because the user requested their deletion.
-func excludeReplacedPods(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
-	if w.StatefulSet != nil {
-		return excludePodsOfRollout(w, pods)
+func excludeReplacedPods(m member, pods []corev1.Pod) []corev1.Pod {
+	if m.StatefulSet != nil {
+		return excludePodsOfRollout(m, pods)
 	}
-	isScaledDown := func(pod corev1.Pod) bool { return gang.PodIndex(&pod) >= w.Ranks() }
+	isScaledDown := func(pod corev1.Pod) bool { return gang.PodIndex(&pod) >= m.Ranks() }
 	if !slices.ContainsFunc(pods, isScaledDown) {
 		return pods // avoids a copy in the usual case
 	}

@@ -95,7 +95,7 @@ func TestScaledDownPodsAreIgnored(t *testing.T) {
 	}
 	for size, want := range map[int32]int{0: 0, 1: 1, 2: 2} {
 		job.Spec.Parallelism = &size
-		if got := excludeReplacedPods(gang.Workload{Job: job}, pods); len(got) != want {
+		if got := excludeReplacedPods(member{Workload: gang.Workload{Job: job}}, pods); len(got) != want {
 			t.Errorf("Job with parallelism %d: %d pods can fail, want %d", size, len(got), want)
 		}
 	}

@@ -239,7 +239,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.Phase) {
 	for _, m := range g.members {
 		if m.IsInjected() && next != lifecycle.Restarting {
-			g.pass.handleError(r.reinjectAfterResize(ctx, m.Workload))
+			g.pass.handleError(r.reinjectAfterResize(ctx, g.pass, m.Workload))
 		}
 	}
 	g.pass.handleError(r.ensureChildrenOrReport(ctx, g, next))

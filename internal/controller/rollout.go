@@ -14,17 +14,18 @@ import (
 // excludePodsOfRollout excludes the pods of a StatefulSet that a rollout or a resize deletes. A pod that
 // is evicted is not excluded: with the strategy OnDelete or a partition, a rollout can last forever. If the
 // set was resized and not injected again, it excludes all pods: the rollout follows soon, and a
-// restart in between would restore the previous size.
-func excludePodsOfRollout(w gang.Workload, pods []corev1.Pod) []corev1.Pod {
-	size, ok := injectedReplicas(w)
+// restart in between would restore the previous size. A resize that was rejected excludes only the pods
+// beyond the previous size.
+func excludePodsOfRollout(m member, pods []corev1.Pod) []corev1.Pod {
+	size, ok := injectedReplicas(m.Workload)
 	if !ok {
 		return pods
 	}
-	if isResized(w) {
+	if m.isResizing() {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool {
-		isReplaced := pod.DeletionTimestamp != nil && !gang.IsDisrupted(&pod) && hasOldRevision(w)
+		isReplaced := pod.DeletionTimestamp != nil && !gang.IsDisrupted(&pod) && hasOldRevision(m.Workload)
 		return gang.PodIndex(&pod) >= size || isReplaced
 	})
 }
@@ -53,19 +54,26 @@ func hasOldRevision(w gang.Workload) bool {
 	return status.ObservedGeneration < w.StatefulSet.Generation || status.CurrentRevision != status.UpdateRevision
 }
 
+// isResizing reports whether a StatefulSet was resized, not injected again, and not rejected.
+func (m member) isResizing() bool { return isResized(m.Workload) && !m.resizeRejected }
+
 // isRollingOut reports whether a StatefulSet replaces its pods because its user changed it; false for a
 // Job.
-func isRollingOut(w gang.Workload) bool {
-	return w.StatefulSet != nil && (isResized(w) || hasOldRevision(w))
+func (m member) isRollingOut() bool {
+	return m.StatefulSet != nil && (m.isResizing() || hasOldRevision(m.Workload))
 }
 
 // listRankUIDs returns the UIDs of the pods of a StatefulSet in the order of their ranks. complete is false
-// if a rank has no pod, or a pod that is being deleted. A Job has no UIDs and is complete.
+// if a rank has no pod, or a pod that is being deleted. A Job has no UIDs and is complete. Pods beyond the size
+// with which the ranks are configured have no rank.
 func listRankUIDs(w gang.Workload, pods []corev1.Pod) (uids []types.UID, complete bool) {
 	if w.StatefulSet == nil {
 		return nil, true
 	}
 	size := int(w.Ranks())
+	if injected, _ := injectedReplicas(w); injected > 0 { // users can edit the record
+		size = min(size, int(injected))
+	}
 	if size > len(pods) {
 		return nil, false // users can request any size
 	}

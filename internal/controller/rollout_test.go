@@ -77,7 +77,7 @@ func TestExcludePodsOfRollout(t *testing.T) {
 	})
 	pods := []corev1.Pod{*replaced, *drained, *newStatefulSetPod(set, 2, "c")}
 	var got []string
-	for _, pod := range excludeReplacedPods(gang.Workload{StatefulSet: set}, pods) {
+	for _, pod := range excludeReplacedPods(member{Workload: gang.Workload{StatefulSet: set}}, pods) {
 		got = append(got, pod.Name)
 	}
 	if diff := cmp.Diff([]string{"train-1", "train-2"}, got); diff != "" {

@@ -1,0 +1,117 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/podtest"
+)
+
+// newResizedStatefulSet returns a StatefulSet of two ranks that its user scaled to three replicas.
+func newResizedStatefulSet(t *testing.T) *appsv1.StatefulSet {
+	t.Helper()
+	about := newObjectMeta("train", "pytorch", "", "")
+	delete(about.Labels, gang.LabelRole)
+	set := admitObject(t, &appsv1.StatefulSet{ObjectMeta: about, Spec: appsv1.StatefulSetSpec{
+		Replicas: ptr.To[int32](2), Template: *podTemplate.DeepCopy(),
+	}}).(*appsv1.StatefulSet)
+	set.Spec.Replicas = ptr.To[int32](3)
+	set.Status = appsv1.StatefulSetStatus{ReadyReplicas: 3, Replicas: 3, CurrentRevision: "a", UpdateRevision: "a"}
+	return set
+}
+
+// TestRejectedResize checks that a gang whose resize was rejected restarts after a failure of a rank, and
+// that the request is repeated rarely.
+func TestRejectedResize(t *testing.T) {
+	fail := func(pod *corev1.Pod) {
+		podtest.Terminated(1, 10, true)(pod)
+		podtest.OfStatefulSet(pod)
+	}
+	for name, c := range map[string]struct {
+		failedIndex int
+		replaced    bool
+		want        lifecycle.Phase
+	}{
+		"rank fails":                     {failedIndex: 1, want: lifecycle.Restarting},
+		"rank is replaced":               {failedIndex: 1, replaced: true, want: lifecycle.Restarting},
+		"pod without a rank fails":       {failedIndex: 2, want: lifecycle.Running},
+		"pod without a rank is replaced": {failedIndex: 2, replaced: true, want: lifecycle.Running},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := newResizedStatefulSet(t)
+			w := newTestCluster(t, set,
+				newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b"), newStatefulSetPod(set, 2, "c"))
+			requests := w.rejectResizes()
+			req := Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"}
+			w.clock.SetTime(podtest.At(5))
+			for range 3 {
+				if after := w.reconcileOnce(t, req); after != rejectionRetryInterval {
+					t.Errorf("the next pass is due in %s, want %s", after, rejectionRetryInterval)
+				}
+			}
+			if n := w.countEvents(gang.ReasonResizeRejected); n != 1 || *requests != 1 {
+				t.Errorf("%d Events and %d requests, want one each", n, *requests)
+			}
+			pod := newStatefulSetPod(set, c.failedIndex, "d")
+			if err := w.Delete(t.Context(), pod.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			if !c.replaced {
+				fail(pod)
+			}
+			if err := w.Create(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.SetTime(podtest.At(5).Add(rejectionRetryInterval + time.Second))
+			w.reconcileOnce(t, req)
+			if status := w.readStatefulSetStatus(t, set); status.Phase != c.want {
+				t.Errorf("the gang is %s after %v, want %s", status.Phase, status.FirstFailure, c.want)
+			}
+			if n := w.countEvents(gang.ReasonResizeRejected); n != 0 {
+				t.Errorf("%d Events after the request was repeated, want none", n)
+			}
+		})
+	}
+}
+
+// rejectResizes makes admission reject each size of a StatefulSet. It returns the number of requests.
+func (w *testCluster) rejectResizes() *int {
+	requests := 0
+	w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{Patch: func(
+		ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption,
+	) error {
+		if data, err := p.Data(o); err == nil && string(data) == "{}" {
+			requests++
+			return apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind(), o.GetName(), nil)
+		}
+		return c.Patch(ctx, o, p, opts...)
+	}})
+	return &requests
+}
+
+// TestResizeAfterRejection checks that another size than the rejected one is rolled out.
+func TestResizeAfterRejection(t *testing.T) {
+	set := newResizedStatefulSet(t)
+	w := gang.Workload{StatefulSet: set}
+	s := &session{}
+	s.recordRejectedResize(w, testStartTime)
+	m := member{Workload: w, resizeRejected: s.isResizeRejected(w)}
+	if m.isResizing() {
+		t.Error("a rejected resize is rolled out")
+	}
+	set.Spec.Replicas = ptr.To[int32](4)
+	m.resizeRejected = s.isResizeRejected(w)
+	if !m.isResizing() {
+		t.Error("another size is not rolled out")
+	}
+}
