@@ -90,13 +90,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 func (r *Reconciler) desiredStatus(
 	ctx context.Context, g *observedGang, next lifecycle.State,
 ) (lifecycle.Status, bool) {
-	status, ok := lifecycle.Status{}, true
-	switch {
-	case g.multiWorkload && next.Phase == lifecycle.Succeeded:
-		status, ok = r.checkWorkersReached(ctx, g)
-	case g.multiWorkload && isActive(next.Phase):
-		status, ok = r.checkMembership(ctx, g)
-	}
+	status, ok := r.membersStatus(ctx, g, next)
 	if status.Reason == "" && g.rejection != "" && isActive(next.Phase) {
 		status = lifecycle.Status{Reason: gang.ReasonRequestRejected, Message: g.rejection}
 	}
@@ -121,6 +115,27 @@ func (r *Reconciler) desiredStatus(
 	}
 	status.State = next
 	return status, ok
+}
+
+// membersStatus returns reason and message of a problem between the members of a multi-workload gang; the
+// zero value if there is none. It returns false if the gang must not be written in this pass.
+func (r *Reconciler) membersStatus(
+	ctx context.Context, g *observedGang, next lifecycle.State,
+) (lifecycle.Status, bool) {
+	switch {
+	case !g.multiWorkload:
+		return lifecycle.Status{}, true
+	case next.Phase == lifecycle.Succeeded:
+		return r.checkWorkersReached(ctx, g)
+	case isActive(next.Phase):
+		return r.checkMembership(ctx, g)
+	case next.Phase == lifecycle.Restarting && g.lastState().Phase == lifecycle.Restarting:
+		// An earlier pass reported the failure. The writes of the restart do not wait for a missing member.
+		status, _ := r.checkMembership(ctx, g)
+		return status, true
+	default:
+		return lifecycle.Status{}, true
+	}
 }
 
 // isActive reports whether ranks run or are expected to run in a phase.
@@ -206,8 +221,8 @@ func (r *Reconciler) recordPhaseChange(ctx context.Context, m member, last, next
 // isWarning reports whether the Event about a status is a warning. Missing members are not, because
 // users create the workloads of a gang one after the other.
 func isWarning(s lifecycle.Status) bool {
-	return s.Phase == lifecycle.Failed || s.Phase == lifecycle.Restarting ||
-		overridesPhaseReason(s.Reason) && s.Reason != gang.ReasonMembersMissing
+	return s.Reason != gang.ReasonMembersMissing &&
+		(s.Phase == lifecycle.Failed || s.Phase == lifecycle.Restarting || overridesPhaseReason(s.Reason))
 }
 
 // reportNotInjected reports once that a workload has the Rollcall label but was admitted without

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,9 +135,13 @@ func (s State) memberRecreatedMessage(members Members) string {
 	return fmt.Sprintf("%s %s deleted and recreated", strings.Join(names, " and "), verb)
 }
 
-// startTimeoutMessage describes the ranks that were not ready in time.
-func startTimeoutMessage(timeout time.Duration, notReadyRanks []string) string {
-	return fmt.Sprintf("not all ranks were ready within %s: %s", timeout, strings.Join(notReadyRanks, "; "))
+// startTimeoutMessage describes the ranks that were not ready in time, and the members that do not exist.
+func startTimeoutMessage(timeout time.Duration, snapshot Snapshot) string {
+	reasons := slices.Clone(snapshot.NotReadyRanks)
+	if missing := snapshot.Members.Missing(); len(missing) > 0 {
+		reasons = append(reasons, "waiting for "+formatMembers(missing))
+	}
+	return fmt.Sprintf("not all ranks were ready within %s: %s", timeout, strings.Join(reasons, "; "))
 }
 
 func formatRestarts(n int32) string {

@@ -38,7 +38,7 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 	case s.isStartTimeoutExceeded(policies.StartTimeout, snapshot.Now):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonStartTimeout, Time: snapshot.statusTime(),
-			Message: startTimeoutMessage(policies.StartTimeout, snapshot.NotReadyRanks),
+			Message: startTimeoutMessage(policies.StartTimeout, snapshot),
 		}
 	default:
 		return nil
