@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -54,4 +55,24 @@ func TestMissingMemberOfRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(12*time.Minute, lifecycle.Restarting, gang.ReasonGangRestarting, "Restart 1 of")
+}
+
+// TestStartTimeoutOfSuspendedMember checks that an expired start timeout causes no passes while a member is
+// suspended and another member is missing.
+func TestStartTimeoutOfSuspendedMember(t *testing.T) {
+	master, _ := newMasterAndWorkers(t)
+	master.Annotations[gang.AnnotationStartTimeout] = "1m"
+	master.Spec.Suspend = ptr.To(true)
+	master.Status = batchv1.JobStatus{}
+	w := newTestCluster(t, master)
+	w.reconcileOnce(t, trainRequest)
+	for range 3 {
+		w.clock.SetTime(w.clock.Now().Add(time.Hour))
+		if after := w.reconcileOnce(t, trainRequest); after > 0 && after < time.Minute {
+			t.Errorf("the next pass is due in %s", after)
+		}
+	}
+	if _, status := w.getJob(t, "train-master"); status.Phase != lifecycle.Pending || status.Restarts != 0 {
+		t.Errorf("the gang is %s after %d restarts", status.Phase, status.Restarts)
+	}
 }

@@ -252,14 +252,16 @@ func (r *Reconciler) scheduleNextPass(g *observedGang, next lifecycle.State) {
 	if remaining := next.RemainingBackoff(now); next.Phase == lifecycle.Restarting && remaining > 0 {
 		g.pass.requeueAfter(remaining)
 	}
-	if policies := g.gangPolicies(); isStartTimeoutPending(policies, next) {
+	if policies := g.gangPolicies(); isStartTimeoutPending(policies, next, g.memberStates) {
 		g.pass.requeueAfter(max(time.Second, next.AttemptStartTime.Add(policies.StartTimeout).Sub(now)))
 	}
 }
 
-// isStartTimeoutPending reports whether the start timeout of a gang can still expire.
-func isStartTimeoutPending(policies gang.Policies, s lifecycle.State) bool {
-	isStarting := s.Phase == lifecycle.Pending || s.Phase == lifecycle.Starting
+// isStartTimeoutPending reports whether the start timeout of a gang can still expire. While a member is
+// suspended or has a result, the gang has no failure, and an event ends that.
+func isStartTimeoutPending(policies gang.Policies, s lifecycle.State, members lifecycle.Members) bool {
+	isStarting := (s.Phase == lifecycle.Pending || s.Phase == lifecycle.Starting) &&
+		!members.AnySuspended() && !members.AnyFinishing()
 	return policies.StartTimeout > 0 && policies.RestartPolicy != gang.RestartPolicyPod &&
 		isStarting && !s.StartCompleted && !s.AttemptStartTime.IsZero()
 }
