@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -165,6 +166,24 @@ func TestReportWithoutLabel(t *testing.T) {
 	w.reconcileOnce(t, trainJobRequest)
 	if got := w.listReports(t); len(got) != 0 {
 		t.Errorf("the report of a workload without the label remains: %v", got)
+	}
+}
+
+// TestReportOfFormerGang checks that the deletion of the report of a former gang is repeated after an error.
+func TestReportOfFormerGang(t *testing.T) {
+	w, _, requests := newReportCluster(t, violatedLimits)
+	w.reconcileOnce(t, trainJobRequest)
+	if err := w.Delete(t.Context(), newGPUJob(t, "train", "", "", 4)); err != nil {
+		t.Fatal(err)
+	}
+	requests.err = errors.New("the API server is not available")
+	if _, err := w.Reconcile(t.Context(), trainJobRequest); !errors.Is(err, requests.err) {
+		t.Errorf("the pass returned %v, want %v", err, requests.err)
+	}
+	requests.err = nil
+	w.reconcileOnce(t, trainJobRequest)
+	if got := w.listReports(t); len(got) != 0 || len(w.sessions.byRequest) != 0 {
+		t.Errorf("%d sessions and the reports %v remain", len(w.sessions.byRequest), got)
 	}
 }
 

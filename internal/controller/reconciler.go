@@ -178,10 +178,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 		if managed {
 			r.syncReports(ctx, p, nil)
 		}
-		r.sessions.forgetGang(req)
+		if len(p.errs) == 0 && p.requeueDelay == 0 { // the session contains the reports that remain
+			r.sessions.forgetGang(req)
+		}
 		r.throttle.forgetGang(req)
 		r.verdicts.record(req, nil)
-		return ctrl.Result{}, errors.Join(p.errs...)
+		return p.result()
 	}
 	var gangs []*observedGang
 	for _, group := range groups {
@@ -196,10 +198,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 	if judged {
 		r.syncReports(ctx, p, gangs)
 	}
-	if err := errors.Join(p.errs...); err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: p.requeueDelay}, nil
+	return p.result()
 }
 
 // reconcileGang brings the child objects and the status of one gang up to date. The status is written
@@ -275,6 +274,14 @@ type pass struct {
 	errs []error
 	// podCount is the number of pods that the pass read.
 	podCount int
+}
+
+// result returns the result of the pass for the queue.
+func (p *pass) result() (ctrl.Result, error) {
+	if err := errors.Join(p.errs...); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.requeueDelay}, nil
 }
 
 // requeueAfter schedules the next pass after a delay, unless an earlier pass is scheduled.
