@@ -105,12 +105,17 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 		return false
 	}
 	current, err := r.Policies.Current()
-	if err != nil || current == nil {
+	if err != nil {
+		keepViolations(gangs)
 		return false // the readiness probe reports the error
+	}
+	if current == nil {
+		return false
 	}
 	namespace, err := r.Policies.DescribeNamespace(ctx, req.Namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to read a namespace for the policy")
+		keepViolations(gangs)
 		return false
 	}
 	verdicts := map[types.UID]policyVerdict{}
@@ -129,6 +134,14 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 	}
 	r.verdicts.record(req, verdicts)
 	return true
+}
+
+// keepViolations keeps the violations in the status of gangs that cannot be compared with the policy now. A
+// manager that starts would otherwise write the status of each violating gang twice.
+func keepViolations(gangs []*observedGang) {
+	for _, g := range gangs {
+		g.violation = g.lastStatusWithReason(gang.ReasonPolicyViolated).Message
+	}
 }
 
 // policyKey identifies the policy, the members and the day, on which exemptions depend.

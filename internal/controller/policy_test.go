@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +21,17 @@ import (
 	"rollcall.training/internal/policy"
 )
 
-// testPolicies provides one policy, which a test can change.
-type testPolicies struct{ policy *policy.Policy }
+// testPolicies provides one policy and the errors of reading it, which a test can change.
+type testPolicies struct {
+	policy                   *policy.Policy
+	currentErr, namespaceErr error
+}
 
-func (p *testPolicies) Current() (*policy.Policy, error) { return p.policy, nil }
+func (p *testPolicies) Current() (*policy.Policy, error) { return p.policy, p.currentErr }
 func (p *testPolicies) Subscribe() <-chan struct{}       { return nil }
 
 func (p *testPolicies) DescribeNamespace(_ context.Context, name string) (policy.Namespace, error) {
-	return policy.Namespace{Name: name}, nil
+	return policy.Namespace{Name: name}, p.namespaceErr
 }
 
 // readPolicy returns the policy with the given content after apiVersion and kind.
@@ -112,6 +116,36 @@ func TestPolicyOfExistingGang(t *testing.T) {
 	w.reconcileOnce(t, req)
 	if s := w.readStatus(t, "train"); s.Reason != gang.ReasonGangPending || len(w.verdicts.countGangs()) != 0 {
 		t.Errorf("after the policy was removed, the status is %+v", s)
+	}
+}
+
+// TestViolationWithoutPolicy checks that a gang keeps its violation while the policy cannot be compared, as
+// after the start of a manager.
+func TestViolationWithoutPolicy(t *testing.T) {
+	violated := readPolicy(t, "cluster: {limits: {gpus: {max: 16}}}")
+	for name, unavailable := range map[string]*testPolicies{
+		"the policy is not loaded":     {currentErr: errors.New("not loaded")},
+		"the namespace cannot be read": {policy: violated, namespaceErr: errors.New("not found")},
+		"the policy is the same":       {policy: violated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTestCluster(t, newGPUJob(t, "train", "", "", 4))
+			w.Policies = &testPolicies{policy: violated}
+			w.reconcileOnce(t, trainJobRequest)
+			before, _ := w.getJob(t, "train")
+			drainEvents(w.Recorder.(*events.FakeRecorder))
+
+			w.restartManager()
+			w.Policies = unavailable
+			w.reconcileOnce(t, trainJobRequest)
+			after, status := w.getJob(t, "train")
+			if after.ResourceVersion != before.ResourceVersion || status.Reason != gang.ReasonPolicyViolated {
+				t.Errorf("the pass wrote the status %+v", status)
+			}
+			if got := drainEvents(w.Recorder.(*events.FakeRecorder)); len(got) != 0 {
+				t.Errorf("Events: %q, want none", got)
+			}
+		})
 	}
 }
 
