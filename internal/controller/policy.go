@@ -3,12 +3,12 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -169,14 +169,16 @@ func (r *Reconciler) judgeGang(current *policy.Policy, namespace policy.Namespac
 	}
 	var verdict policyVerdict
 	var lines []string
+	violated := sets.Set[violatedRule]{}
 	for i, m := range members {
 		for _, f := range current.Evaluate(policy.Input{
 			Facts: facts[i].WithMembers(facts), Namespace: namespace, Workload: m.Workload, Now: r.Clock.Now(),
 		}) {
 			rule := violatedRule{name: f.Rule, mode: f.Mode}
-			if f.Unknown || slices.Contains(verdict.rules(), rule) {
+			if f.Unknown || violated.Has(rule) {
 				continue
 			}
+			violated.Insert(rule)
 			verdict.findings = append(verdict.findings, memberFinding{Finding: f, member: m.Workload})
 			if f.Mode != policy.ModeAudit {
 				lines = append(lines, m.Meta().Name+": "+f.String())
