@@ -96,6 +96,35 @@ func testDetachRestarting(t *testing.T, m *manager, ns string) {
 	r.checkNotManaged(before)
 }
 
+// testDetachRestartingMembers detaches a gang of two Jobs in its back-off. A rank of one of them has succeeded, so
+// that Job is resumed later than the other one, whose pods run then.
+func testDetachRestartingMembers(t *testing.T, m *manager, ns string) {
+	r := m.startGang(t, ns, newMasterAndWorkers(gang.AnnotationMaxRestarts, "5")...)
+	r.failContainer(r.getActivePod("master-0"), 3)
+	r.waitForPhase(lifecycle.Running, 1)
+	r.succeedPod(r.getActivePod("worker-1"))
+	wait.For(t, "the completed index", func(context.Context) error {
+		if r.getJob("train-worker").Status.CompletedIndexes != "1" {
+			return errors.New("not completed")
+		}
+		return nil
+	})
+	r.failContainer(r.getActivePod("master-0"), 3)
+	r.waitForPhase(lifecycle.Restarting, 2)
+	results := r.runDetach()
+	if len(results) != 2 {
+		t.Fatalf("the results are %v, want those of two Jobs", results)
+	}
+	for _, result := range results {
+		if result.Outcome == detach.Detached {
+			t.Skip("the machine is too slow: the back-off of 10 s ended before the gang was detached")
+		}
+		if result.Outcome != detach.Resumed {
+			t.Errorf("the result is %v, want %s", result, detach.Resumed)
+		}
+	}
+}
+
 // waitForSuspendedJob waits until Rollcall has suspended the Job train for its second restart, and returns
 // its status annotation.
 func (r *testGang) waitForSuspendedJob() string {

@@ -53,12 +53,14 @@ func TestRestart(t *testing.T) {
 		"StartTimeout":         testRestartStartTimeout,
 		"RankSucceededBefore":  testRestartAfterRankSucceeded,
 		"SuccessPolicy":        testSuccessPolicyRole,
+		"SuccessBeforeFailure": testSuccessBeforeFailure,
 		"CleanNone":            testCleanPodPolicyNone,
 		"NodeLost":             testRestartNodeLost,
 		"NodeLostSet":          testRestartStatefulSetNodeLost,
 		"StatefulSetRank0":     testStatefulSetRank0Succeeds,
 		"TensorFlowWorker0":    testTensorFlowWorker0Succeeds,
 		"Detach":               testDetachRestarting,
+		"DetachMembers":        testDetachRestartingMembers,
 		"LimitWithoutManager":  testLimitWithoutManager,
 	})
 }

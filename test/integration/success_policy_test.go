@@ -70,6 +70,18 @@ func testSuccessPolicyRole(t *testing.T, m *manager, ns string) {
 	r.checkPhaseStable(2 * time.Second)
 }
 
+// testSuccessBeforeFailure checks that the gang succeeds if a rank fails because the rank that determines the
+// completion has exited. The Job controller has not completed the Job of that rank then.
+func testSuccessBeforeFailure(t *testing.T, m *manager, ns string) {
+	r := m.startGang(t, ns, newMasterAndWorkers(gang.AnnotationSuccessPolicy, gang.SuccessPolicyRank0,
+		gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))...)
+	master, worker := r.getActivePod("master-0"), r.getActivePod("worker-1")
+	r.succeedPod(master)
+	r.failContainer(worker, 1)
+	r.waitForPhase(lifecycle.Succeeded, 0)
+	r.checkPhaseStable(2 * time.Second)
+}
+
 func testCleanPodPolicyNone(t *testing.T, m *manager, ns string) {
 	r := m.startGang(
 		t, ns, newMasterAndWorkers(gang.AnnotationCleanPodPolicy, "none", gang.AnnotationSuccessPolicy, "rank0")...,

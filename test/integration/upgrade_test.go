@@ -16,7 +16,6 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/builds"
-	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 )
 
@@ -32,7 +31,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
+	c := startCluster(t, withoutPodGC) // which would end the terminating gang after 40 s
 	m := &manager{installation.NewFromSource(t, c, previous)}
 	before := m.startGangsForUpgrade(t)
 	m.upgrade(t, before, this)
