@@ -36,7 +36,8 @@ func testJobWrites(t *testing.T, m *manager) {
 	}
 }
 
-// testMembersWrites checks that the number of writes does not depend on the number of ranks.
+// testMembersWrites checks that the number of writes has the same bound for any number of ranks. A slow cluster can
+// skip the phase Running of a member.
 func testMembersWrites(t *testing.T, m *manager) {
 	life := func(workers int32) float64 {
 		before := m.countWrites(t)
@@ -48,7 +49,7 @@ func testMembersWrites(t *testing.T, m *manager) {
 	few, many := life(2), life(16)
 	// The writes are the Service, the Secret, a second owner, and Running and Succeeded on both
 	// members. Reading the launcher's pod is not a write.
-	if most := 3.0 + 4; many > most || many > few {
+	if most := 3.0 + 4; max(few, many) > most {
 		t.Errorf("%v writes for 16 workers, %v for 2, want at most %v", many, few, most)
 	}
 }
