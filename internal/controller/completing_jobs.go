@@ -19,8 +19,12 @@ import (
 // terminates them.
 func (g *observedGang) isCompletingGang(m member, pods []corev1.Pod, state lifecycle.State) bool {
 	i := g.memberStates.IndexOf(m.Meta().Name)
-	return m.Job != nil && i >= 0 && g.memberStates[i].DeterminesCompletion &&
-		state.Phase != lifecycle.Restarting && isCompleting(m.Workload, pods, state.Restarts)
+	if m.Job == nil || i < 0 || state.Phase == lifecycle.Restarting {
+		return false
+	}
+	s := g.memberStates[i]
+	return s.DeterminesCompletion && !s.Observed.Complete && !s.Observed.Failed &&
+		isCompleting(m.Workload, pods, state.Restarts)
 }
 
 // isCompleting reports whether the pods of an attempt complete a Job: all indexes have succeeded, or those

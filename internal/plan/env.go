@@ -104,7 +104,7 @@ func (a *applier) applyContainerEnv(c *container) {
 		a.applied = append(a.applied, envTarget{c.Name, written[i].Name})
 	}
 	if inFront {
-		c.moveInFront(append(a.findReferredEnv(c, written), written...))
+		c.moveInFront(append(a.findReferredEnv(c, planned, written), written...))
 		return
 	}
 	c.Env = slices.Grow(c.Env, len(written))
@@ -179,13 +179,13 @@ func (a *applier) refersToPlan(c *container, planned []Env) bool {
 }
 
 // findReferredEnv returns the variables of the user to which the written variables refer, such as a rank that the
-// user also sets. They must stay in front of the written variables.
-func (a *applier) findReferredEnv(c *container, written []corev1.EnvVar) []corev1.EnvVar {
+// user also sets. They must stay in front of the written variables. A plan refers only to its own names.
+func (a *applier) findReferredEnv(c *container, planned []Env, written []corev1.EnvVar) []corev1.EnvVar {
 	var referred []corev1.EnvVar
-	for i := range c.Env {
-		e := &c.Env[i]
+	for i := range planned {
+		e, exists := c.findEnv(planned[i].Name)
 		isReferred := func(w corev1.EnvVar) bool { return strings.Contains(w.Value, "$("+e.Name+")") }
-		if c.envIndex[e.Name] == i && !a.isWritable(c, e.Name) && slices.ContainsFunc(written, isReferred) {
+		if exists && !a.isWritable(c, e.Name) && slices.ContainsFunc(written, isReferred) {
 			referred = append(referred, *e)
 		}
 	}

@@ -157,13 +157,9 @@ func setByContainer(digests *map[string]digestsByName, container, name, digest s
 
 // reserveEnv reserves memory for the digests of n variables of a container.
 func (r *Record) reserveEnv(container string, n int) {
-	if n == 0 {
-		return
+	if n > 0 {
+		setKey(&r.Env, container, make(digestsByName, n))
 	}
-	if r.Env == nil {
-		r.Env = map[string]digestsByName{}
-	}
-	r.Env[container] = make(digestsByName, n)
 }
 
 // eachByContainer calls add for each digest.
