@@ -74,7 +74,7 @@ func newTestCluster(t testing.TB, objects ...client.Object) *testCluster {
 			},
 		})
 	w.Reconciler = &Reconciler{Engine: testEngine, Recorder: events.NewFakeRecorder(1000), Clock: w.clock}
-	if err := w.registerIndexes(t.Context(), fakeIndexer{b}); err != nil {
+	if err := w.RegisterIndexes(t.Context(), fakeIndexer{b}); err != nil {
 		t.Fatal(err)
 	}
 	w.Client = b.Build()

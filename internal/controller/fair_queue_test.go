@@ -24,7 +24,7 @@ func TestFairQueue(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := newRequestQueue("", newRateLimiter())
+			q := newRequestQueue("", NewRateLimiter())
 			defer q.ShutDown()
 			for _, text := range c.added {
 				q.Add(Request{Namespace: text[:1], Name: text[2:]})
@@ -46,7 +46,7 @@ func TestFairQueue(t *testing.T) {
 // has 1,000 gangs that are added again as soon as they were reconciled.
 func TestFairness(t *testing.T) {
 	const noisyNamespaces, gangs, rounds = 3, 1000, 100
-	q := newRequestQueue("", newRateLimiter())
+	q := newRequestQueue("", NewRateLimiter())
 	defer q.ShutDown()
 	for n := range noisyNamespaces {
 		for i := range gangs {

@@ -41,7 +41,7 @@ func measureRestart(t *testing.T, newQueue newQueueFunc, workers, noisyGangs int
 		c, err := controller.NewTypedUnmanaged("gang", controller.TypedOptions[Request]{
 			MaxConcurrentReconciles: workers,
 			NewQueue:                newQueue,
-			RateLimiter:             newRateLimiter(),
+			RateLimiter:             NewRateLimiter(),
 			SkipNameValidation:      ptr.To(true),
 			Reconciler: reconcile.TypedFunc[Request](func(_ context.Context, req Request) (ctrl.Result, error) {
 				mu.Lock()

@@ -26,9 +26,9 @@ const (
 	indexPodOwner = "rollcall.pod-owner"
 )
 
-// registerIndexes registers the indexes, so that the members of a gang and the pods of a member are
+// RegisterIndexes registers the indexes of the cache, so that the members of a gang and the pods of a member are
 // found without a search through all objects.
-func (r *Reconciler) registerIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+func (r *Reconciler) RegisterIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, indexPodOwner, podOwnerKeys); err != nil {
 		return fmt.Errorf("indexing pods by their owner: %w", err)
 	}
@@ -141,6 +141,21 @@ func (r *Reconciler) isInMultiWorkloadGang(ctx context.Context, w gang.Workload)
 	frameworks := r.Engine.Frameworks()
 	return gang.IsMultiWorkloadMember(w, frameworks) &&
 		r.hasMultiWorkloadGang(ctx, w.Meta().Namespace, gang.ResolveName(w, frameworks))
+}
+
+// RequestsFor returns the gangs that are affected by an event of an object of the cache: a workload, a
+// pod, a namespace, or a Service that was deleted.
+func (r *Reconciler) RequestsFor(ctx context.Context, o client.Object) []Request {
+	switch o.(type) {
+	case *batchv1.Job, *appsv1.StatefulSet:
+		return r.requestsForWorkload(ctx, o)
+	case *corev1.Service:
+		return r.requestsForService(ctx, o)
+	case *metav1.PartialObjectMetadata:
+		return r.requestsForNamespace(ctx, o)
+	default: // a pod, which the cache keeps in another form
+		return r.requestsForPod(ctx, o)
+	}
 }
 
 // requestsForWorkload returns the gangs that are affected by an event of a workload: its own gang, and

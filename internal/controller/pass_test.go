@@ -18,7 +18,7 @@ import (
 // TestRateLimiter checks that a step that fails for an hour does not delay steps that depend on
 // time.
 func TestRateLimiter(t *testing.T) {
-	limiter := newRateLimiter()
+	limiter := NewRateLimiter()
 	var longest time.Duration
 	for range 100 {
 		longest = max(longest, limiter.When(trainRequest))

@@ -96,7 +96,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		Clock:     clock.RealClock{},
 		Options:   o,
 	}
-	if err := r.registerIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := r.RegisterIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	err := metrics.Registry.Register(gangCollector{r.Client, r.isManagedNamespace, r.verdicts.countGangs})
@@ -105,19 +105,19 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	}
 	b := builder.TypedControllerManagedBy[Request](mgr).
 		Named("gang").
-		Watches(&batchv1.Job{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForWorkload)).
-		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForWorkload)).
-		Watches(&corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForService),
+		Watches(&batchv1.Job{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor)).
+		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor)).
+		Watches(&corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor),
 			builder.WithPredicates(deletions)).
 		Watches(&corev1.Pod{}, r.podEventHandler()).
 		WithOptions(controller.TypedOptions[Request]{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
-			RateLimiter:             newRateLimiter(),
+			RateLimiter:             NewRateLimiter(),
 			NewQueue:                newRequestQueue,
 		}).
 		WithLogConstructor(newLogConstructor(mgr.GetLogger()))
 	if r.readsNamespaces() {
-		b = b.Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.requestsForNamespace),
+		b = b.Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	}
 	if o.Policies != nil {
@@ -153,10 +153,10 @@ func newLogConstructor(base logr.Logger) func(*Request) logr.Logger {
 	}
 }
 
-// newRateLimiter limits the retry back-off to 30 seconds. A failed pass loses its RequeueAfter, but
+// NewRateLimiter limits the retry back-off to 30 seconds. A failed pass loses its RequeueAfter, but
 // steps that depend on time still have to run: the end of a back-off, and a pod that exceeds its grace
 // period. controller-runtime's default maximum of 1000 seconds would delay these steps too long.
-func newRateLimiter() workqueue.TypedRateLimiter[Request] {
+func NewRateLimiter() workqueue.TypedRateLimiter[Request] {
 	const initialDelay, maxDelay = 5 * time.Millisecond, 30 * time.Second
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[Request](initialDelay, maxDelay)
 }

@@ -64,12 +64,17 @@ func (t *podEventThrottle) forgetGang(req Request) {
 	delete(t.lastPasses, req)
 }
 
+// PodEventDelay returns how long the pass that an event of a pod causes must wait; 0 if it may start now.
+func (r *Reconciler) PodEventDelay(req Request) time.Duration {
+	return r.throttle.remainingDelay(req, r.Clock.Now())
+}
+
 // podEventHandler returns the event handler for pods.
 func (r *Reconciler) podEventHandler() handler.TypedEventHandler[client.Object, Request] {
 	type queue = workqueue.TypedRateLimitingInterface[Request]
 	enqueue := func(ctx context.Context, o client.Object, q queue) {
-		for _, req := range r.requestsForPod(ctx, o) {
-			if delay := r.throttle.remainingDelay(req, r.Clock.Now()); delay > 0 {
+		for _, req := range r.RequestsFor(ctx, o) {
+			if delay := r.PodEventDelay(req); delay > 0 {
 				q.AddAfter(req, delay) // the queue merges requests that are added during the delay
 			} else {
 				q.Add(req)
