@@ -31,7 +31,7 @@ require (
 	github.com/blang/semver/v4 v4.0.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/distribution/reference v0.6.0 // indirect
-	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
+	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/go-asn1-ber/asn1-ber v1.5.8-0.20250403174932-29230038a667 // indirect
 	github.com/go-ldap/ldap/v3 v3.4.13 // indirect
 	github.com/go-logr/zapr v1.3.0 // indirect
@@ -57,7 +57,7 @@ require (
 	k8s.io/component-base v0.37.2 // indirect
 	k8s.io/pod-security-admission v0.37.2 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
-	sigs.k8s.io/controller-runtime v0.25.2 // indirect
+	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/gateway-api v1.6.0 // indirect
 )
 
@@ -112,6 +112,7 @@ require (
 
 require (
 	github.com/docker/docker-credential-helpers v0.9.5 // indirect
+	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
 )
 

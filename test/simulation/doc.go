@@ -1,0 +1,35 @@
+// Package simulation runs the real reconciler and the real admission code through random sequences of events,
+// in one process, with a virtual clock, and checks properties that no sequence may violate.
+//
+// # The idea
+//
+// A bug in the lifecycle of a gang needs several ordinary events in an unlucky order: a preemption while a
+// watch is late, a drain during a failover, a deletion between two writes. Tests of examples prove what their
+// authors thought of. A simulation finds the sequences that nobody thought of: it runs thousands of them each
+// minute, and a seed repeats each of them exactly.
+//
+// The reconciler and the webhook are those of the product. Around them are stand-ins for the API server
+// (api.go), the Job controller (job_controller.go, job_sync.go, job_status.go), the StatefulSet controller,
+// kubelets and nodes (node.go), the training programs (programs.go), and for Kueue, the time to live and the
+// garbage collector. TestTraces compares the stand-ins with a real cluster.
+//
+// # What can go wrong
+//
+// Each watch, each controller and each kind of request has a stream of random delays of its own (world.go).
+// Requests of Rollcall fail, before or after the API server has handled them (manager.go). Between any two
+// requests of a pass, everything else continues, a manager can crash, and two managers can lead. Incidents
+// (incidents.go) are what users, nodes, queues and programs do.
+//
+// # Properties
+//
+// The oracle (oracle.go, liveness.go) knows what really happened and what the documentation says. It knows
+// nothing about the code of Rollcall. The constants of type property are the complete list.
+//
+// # How to run it
+//
+//	make simulate
+//	make simulate TIME=1h SEED=42
+//
+// A violation is shrunk: incidents, clock differences, faults and late streams that it does not need are
+// removed. The result is printed as a table and as a Go value for sequences_test.go.
+package simulation

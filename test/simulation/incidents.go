@@ -1,0 +1,278 @@
+package simulation
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+)
+
+// apply makes an incident happen.
+func (s *simulation) apply(i Incident) {
+	s.record("incident", "%s (%d, %d)", i.Kind, i.Target, i.Value)
+	switch i.Kind {
+	case rankExits, rankSucceeds, podEvicted, podDeleted, podRemoved:
+		s.applyToRank(i)
+	case nodeDrained, nodeLost, nodeReturns, nodeRemoved:
+		s.applyToNode(i, s.nodes[i.Target%len(s.nodes)])
+	case userSuspends, userResumes, queuePreempts, queueAdmits:
+		s.applySuspension(i)
+	case managerCrashes, crashInPass, managerStarts:
+		s.applyToManager(i)
+	case webhookDown, webhookUp:
+		s.admission.down = i.Kind == webhookDown
+	case writesDenied:
+		s.oracle.forbidden[deniedKinds[i.Target%len(deniedKinds)]] = true
+	case writesAllowed:
+		clear(s.oracle.forbidden)
+	default:
+		s.applyToMember(i)
+	}
+}
+
+// deniedKinds are the kinds whose writes a policy can deny.
+var deniedKinds = []kind{jobKind, statefulSetKind, serviceKind}
+
+func (s *simulation) applyToRank(i Incident) {
+	workload, index := s.scenario.rankOf(i.Target)
+	switch i.Kind {
+	case rankExits:
+		if p := s.programs.find(workload, index); p != nil {
+			s.oracle.failures++
+			s.oracle.nonRetriable = s.oracle.nonRetriable || s.scenario.NonRetriable != "" && i.Value == 99
+			p.exit(int32(max(1, i.Value)), "")
+		}
+	case rankSucceeds:
+		if p := s.programs.find(workload, index); p != nil {
+			p.exit(0, "")
+		}
+	case podEvicted:
+		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, max(1, i.Value)) }, "EvictionByEvictionAPI")
+	case podDeleted:
+		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, 1) }, "")
+	case podRemoved:
+		for _, o := range s.api.list(podKind) {
+			if pod := o.(*corev1.Pod); isTerminal(pod) && s.ranksFrom(pod, i.Target, 1) {
+				_ = s.api.delete(podKind, pod.Name, deleteOptions{}) // it exists
+			}
+		}
+	}
+}
+
+// ranksFrom reports whether a pod is one of n ranks that start with a rank.
+func (s *simulation) ranksFrom(pod *corev1.Pod, first, n int) bool {
+	for rank := first; rank < first+n; rank++ {
+		workload, index := s.scenario.rankOf(rank)
+		if controllerOf(pod) == workload && gang.PodIndex(pod) == index {
+			return true
+		}
+	}
+	return false
+}
+
+// disrupt evicts pods, or deletes them without a reason. It counts one disruption if it hits any.
+func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
+	hits := false
+	for _, o := range s.api.list(podKind) {
+		pod := o.(*corev1.Pod)
+		if gangOf(pod) != gangName || isTerminal(pod) || pod.DeletionTimestamp != nil || !selected(pod) {
+			continue
+		}
+		hits = true
+		s.noteDisruption()
+		if reason == "" {
+			_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
+		} else {
+			evict(s.api, pod, reason)
+		}
+	}
+	if hits {
+		s.oracle.disruptions++
+	}
+}
+
+// noteDisruption records that a rank which exits with code 0 on SIGTERM may not be observed.
+func (s *simulation) noteDisruption() {
+	if s.scenario.Behavior.SIGTERMExitCode == 0 {
+		s.oracle.terminatedWithoutLeader = true
+	}
+}
+
+func (s *simulation) applyToNode(i Incident, n *node) {
+	switch i.Kind {
+	case nodeDrained:
+		s.disrupt(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == n.name }, "EvictionByEvictionAPI")
+	case nodeLost:
+		if !n.lost {
+			s.oracle.disruptions++
+			n.lose()
+		}
+	case nodeReturns:
+		if n.lost {
+			n.recover()
+		}
+	case nodeRemoved:
+		if n.lost {
+			n.remove()
+			s.at(s.now.Add(time.Minute), n.recover) // a new machine with the name
+		}
+	}
+}
+
+func (s *simulation) applySuspension(i Incident) {
+	members := s.scenario.members()
+	setSuspend := func(m memberSpec, suspend bool) {
+		if m.isStatefulSet {
+			return
+		}
+		s.updateMember(m, func(w gang.Workload) { w.Job.Spec.Suspend = ptr.To(suspend) })
+	}
+	switch i.Kind {
+	case userSuspends:
+		m := members[i.Target%len(members)]
+		if s.scenario.Shape == queuedJob || m.isStatefulSet {
+			return
+		}
+		s.userSuspended = true
+		s.oracle.suspended++
+		setSuspend(m, true)
+	case userResumes:
+		if s.scenario.Shape == queuedJob {
+			return
+		}
+		s.userSuspended = false
+		for _, m := range members {
+			setSuspend(m, false)
+		}
+	case queuePreempts:
+		if s.scenario.Shape == queuedJob {
+			s.userSuspended = true
+			s.oracle.suspended++
+			s.updateMember(members[0], func(w gang.Workload) { w.Job.Spec.Suspend = ptr.To(true) })
+			s.after("kueue/requests", func() { s.resetStartTime(members[0]) })
+		}
+	case queueAdmits:
+		if s.scenario.Shape == queuedJob {
+			s.userSuspended = false
+			s.admitByQueue(members[0])
+		}
+	}
+}
+
+// startQueue starts a stand-in for Kueue. It resumes an admitted Job whenever the Job is suspended, and restores
+// the original template of the Job first.
+func (s *simulation) startQueue(m memberSpec) {
+	s.api.watch(jobKind, "kueue/jobs", nil, func(_, after client.Object) {
+		if job, ok := after.(*batchv1.Job); ok && ptr.Deref(job.Spec.Suspend, false) {
+			s.after("kueue/sync", func() { s.admitByQueue(m) })
+		}
+	})
+}
+
+// admitByQueue resumes an admitted Job.
+func (s *simulation) admitByQueue(m memberSpec) {
+	w, ok := s.member(m)
+	if s.userSuspended || !ok || !w.IsSuspended() || isJobFinished(w.Job) {
+		return
+	}
+	s.resetStartTime(m)
+	s.updateMember(m, func(w gang.Workload) {
+		if w.Job.Status.StartTime == nil {
+			w.Template().Labels[gang.LabelAttempt] = "0"
+		}
+		w.Job.Spec.Suspend = ptr.To(false)
+	})
+}
+
+func (s *simulation) applyToManager(i Incident) {
+	switch i.Kind {
+	case managerCrashes:
+		for _, m := range s.leaders() {
+			m.crash()
+		}
+	case crashInPass:
+		for _, m := range s.leaders() {
+			m.requestsLeft = i.Value
+		}
+	case managerStarts: // the former leader notices only later that it is none
+		former := s.leaders()
+		s.startManager()
+		s.at(s.now.Add(time.Duration(i.Value)*time.Second), func() {
+			for _, m := range former {
+				if !m.crashed {
+					m.crash()
+				}
+			}
+		})
+	}
+}
+
+func (s *simulation) applyToMember(i Incident) {
+	members := s.scenario.members()
+	m := members[i.Target%len(members)]
+	switch i.Kind {
+	case memberDeleted:
+		if w, ok := s.member(m); ok {
+			s.oracle.disruptions++
+			s.deleted[m.name] = true
+			_ = s.api.delete(kindOf(w.Object()), m.name, deleteOptions{uid: w.Meta().UID}) // it exists
+		}
+	case memberCreated:
+		for _, m := range members {
+			if s.deleted[m.name] {
+				delete(s.deleted, m.name)
+				delete(s.oracle.succeeded, m.name)
+				s.oracle.completed.Delete(m.name)
+				s.create(m)
+			}
+		}
+	case setResized:
+		s.scale(m, int32(i.Value))
+	case strangerComes:
+		s.createStranger()
+	}
+}
+
+// createStranger creates a StatefulSet that has the gang's name and other roles.
+func (s *simulation) createStranger() {
+	if len(s.scenario.members()) == 1 {
+		return
+	}
+	name := gangName + "-stranger"
+	s.oracle.strangers.Insert(name)
+	o := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace,
+			Labels: map[string]string{
+				gang.LabelFramework: s.scenario.framework(), gang.LabelGang: gangName, gang.LabelRole: "worker",
+			},
+			Annotations: map[string]string{gang.AnnotationRoles: "master=1,worker=7"},
+		},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr.To[int32](7),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: trainer, Image: "example.com/train:1"}},
+			}},
+		},
+	}
+	if s.scenario.Shape == launcher {
+		o.Annotations[gang.AnnotationRoles] = "launcher=1,worker=7"
+		o.Annotations[gang.AnnotationSlotsPerWorker] = "1"
+	}
+	admitted, err := s.admission.admitCreate(o)
+	if err == nil {
+		_, err = s.api.create(admitted)
+	}
+	if err != nil {
+		s.record("stranger", "cannot create %s: %v", name, err)
+		return
+	}
+	s.record("stranger", "creates %s", name)
+}

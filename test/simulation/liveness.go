@@ -1,0 +1,103 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"rollcall.training/gang"
+)
+
+// checkQuiet checks the gang after nothing has happened for a long time.
+func (o *oracle) checkQuiet(passes int) {
+	if passes > int(quietPeriod/(2*time.Second)) {
+		o.violate(tooManyPasses, "%d passes in %s without an event", passes, quietPeriod)
+	}
+	status := o.final
+	live := o.liveRanks()
+	missing := int(o.scenario.Ranks) - live - o.countSucceeded()
+	if strings.Contains(status.Message, "are ready") && !strings.HasPrefix(status.Message, "Waiting") && missing > 0 {
+		o.violate(falseReadiness, "%d of %d ranks run: %s", live, o.scenario.Ranks, status.Message)
+	}
+	if reason := o.describeProblem(missing); reason != "" {
+		o.violate(waitsForever, "%s: phase %s, %s: %s", reason, status.Phase, status.Reason, status.Message)
+	}
+}
+
+// liveRanks returns the number of ranks of the gang with a running program.
+func (o *oracle) liveRanks() int {
+	n := 0
+	for _, p := range o.programs.live {
+		if gangOf(p.pod) == gangName && !o.strangers.Has(p.pod.OwnerReferences[0].Name) && !p.node.lost && !p.terminating {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *oracle) countSucceeded() int {
+	n := 0
+	for _, indexes := range o.succeeded {
+		n += indexes.Len()
+	}
+	return n
+}
+
+// checkEnd checks the gang after all programs have finished their work.
+func (o *oracle) checkEnd() {
+	phase := o.final.Phase
+	if o.isExcused() || phase.Terminal() || o.userSuspended {
+		return
+	}
+	o.violate(waitsForever, "all programs have finished: phase %s, %s: %s", phase, o.final.Reason, o.final.Message)
+}
+
+// isExcused reports whether something that nobody repaired keeps the gang from running.
+func (o *oracle) isExcused() bool {
+	isAnyLost := false
+	for _, n := range o.nodes {
+		isAnyLost = isAnyLost || n.lost
+	}
+	return isAnyLost || len(o.deleted) > 0 || len(o.forbidden) > 0 || o.last == nil || len(o.last) == 0
+}
+
+// describeProblem describes why the gang is not in a state in which it may stay; empty if it may.
+func (o *oracle) describeProblem(missing int) string {
+	status := o.final
+	isSuspended := false
+	for _, m := range o.scenario.members() {
+		w, ok := o.member(m)
+		isSuspended = isSuspended || ok && w.IsSuspended()
+	}
+	switch {
+	case status.Phase.Terminal():
+		if n := o.liveRanks(); n > 0 {
+			return fmt.Sprintf("%d ranks run after the end", n)
+		}
+		return ""
+	case o.userSuspended:
+		if !isSuspended {
+			return "the gang runs although its user suspended it"
+		}
+		return ""
+	case missing <= 0 && !isSuspended:
+		return ""
+	case o.namesProblem():
+		return ""
+	default:
+		return fmt.Sprintf("%d ranks do not run", missing)
+	}
+}
+
+// namesProblem reports whether the status names what the gang waits for, and whether that is true.
+func (o *oracle) namesProblem() bool {
+	switch o.final.Reason {
+	case gang.ReasonMembersMissing, gang.ReasonMemberConflict:
+		return len(o.deleted) > 0
+	case gang.ReasonPodStuckTerminating:
+		return o.isExcused()
+	case gang.ReasonRequestRejected:
+		return len(o.forbidden) > 0
+	}
+	return false
+}

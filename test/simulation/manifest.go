@@ -1,0 +1,93 @@
+package simulation
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+)
+
+// manifest returns a member of the gang as its user writes it, with the defaults of the API server.
+func (s Scenario) manifest(m memberSpec) client.Object {
+	meta := metav1.ObjectMeta{
+		Namespace: namespace, Name: m.name,
+		Labels:      map[string]string{gang.LabelFramework: s.framework()},
+		Annotations: map[string]string{gang.AnnotationMaxRestarts: strconv.Itoa(int(s.MaxRestarts))},
+	}
+	set := func(key, value string) {
+		if value != "" {
+			meta.Annotations[key] = value
+		}
+	}
+	set(gang.AnnotationRestartPolicy, s.RestartPolicy)
+	set(gang.AnnotationNonRetriableExitCodes, s.NonRetriable)
+	if s.StartTimeout > 0 {
+		set(gang.AnnotationStartTimeout, s.StartTimeout.String())
+	}
+	if m.role != "" {
+		meta.Labels[gang.LabelGang], meta.Labels[gang.LabelRole] = gangName, m.role
+		members := s.members()
+		set(gang.AnnotationRoles, fmt.Sprintf("%s=%d,%s=%d", members[0].role, members[0].size, members[1].role, members[1].size))
+		if s.Shape == launcher {
+			set(gang.AnnotationSlotsPerWorker, "1")
+		}
+		if s.Shape == equalJobs {
+			set(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
+		}
+	}
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy:                 corev1.RestartPolicyAlways,
+		TerminationGracePeriodSeconds: ptr.To[int64](30),
+		Containers: []corev1.Container{{
+			Name: trainer, Image: "example.com/train:1", Command: []string{"python", "train.py"},
+		}},
+	}}
+	if m.isStatefulSet {
+		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr.To(m.size), Template: template,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{gang.LabelGang: gangName}},
+		}}
+	}
+	template.Spec.RestartPolicy = corev1.RestartPolicy(s.PodRestartPolicy)
+	job := &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
+		Parallelism: ptr.To(m.size), Completions: ptr.To(m.size), BackoffLimit: ptr.To[int32](6),
+		CompletionMode: ptr.To(batchv1.NonIndexedCompletion), Template: template,
+	}}
+	if s.TTL > 0 {
+		job.Spec.TTLSecondsAfterFinished = ptr.To(int32(s.TTL / time.Second))
+	}
+	if s.Shape == queuedJob {
+		job.Labels["kueue.x-k8s.io/queue-name"] = "training"
+		job.Spec.Suspend = ptr.To(true)
+	}
+	return job
+}
+
+func (s Scenario) framework() string {
+	if s.Shape == launcher {
+		return "mpi"
+	}
+	return "pytorch"
+}
+
+// create creates a member after admission. The user repeats a request that fails.
+func (s *simulation) create(m memberSpec) {
+	o, err := s.admission.admitCreate(s.scenario.manifest(m))
+	if err == nil {
+		_, err = s.api.create(o)
+	}
+	if err != nil {
+		s.record("user", "cannot create %s: %v", m.name, err)
+		s.at(s.now.Add(10*time.Second), func() { s.create(m) })
+		return
+	}
+	s.record("user", "creates %s", m.name)
+}

@@ -1,0 +1,358 @@
+package simulation
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// node is a node with its kubelet. The processes of pods on a lost node run on, but nobody hears of them.
+type node struct {
+	*world
+	api  *api
+	name string
+	// skew is by how much the clock of the node is ahead.
+	skew      time.Duration
+	lost      bool
+	processes map[types.UID]*process
+	pods      *watch
+	programs  *programs
+}
+
+// process is the training container of a pod, as it is and not as the API shows it.
+type process struct {
+	node  *node
+	pod   *corev1.Pod
+	alive bool
+	// exitCode and exitTime describe the last exit; a container that runs again has restarts.
+	exitCode int32
+	exitTime time.Time
+	exited   bool
+	restarts int32
+	message  string
+	// terminating is true after the kubelet sent SIGTERM.
+	terminating bool
+	// removed is true after the kubelet forgot the pod.
+	removed bool
+}
+
+const trainer = "trainer"
+
+func newNode(a *api, name string, skew time.Duration, p *programs) *node {
+	n := &node{world: a.w, api: a, name: name, skew: skew, processes: map[types.UID]*process{}, programs: p}
+	n.pods = a.watch(podKind, "kubelet/"+name+"/pods", nil, n.observePod)
+	return n
+}
+
+// time returns the time of the node, to the second.
+func (n *node) time() metav1.Time { return metav1.NewTime(n.now.Add(n.skew).Truncate(time.Second)) }
+
+// observePod starts the containers of a new pod and terminates those of a deleted pod.
+func (n *node) observePod(_, after client.Object) {
+	pod, ok := after.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName != n.name || n.lost {
+		return
+	}
+	p := n.processes[pod.UID]
+	switch {
+	case p == nil && pod.DeletionTimestamp == nil && !isTerminal(pod):
+		p = &process{node: n, pod: pod}
+		n.processes[pod.UID] = p
+		n.after("kubelet/"+n.name+"/start", p.start)
+	case p == nil && pod.DeletionTimestamp != nil:
+		p = &process{node: n, pod: pod, removed: true}
+		n.processes[pod.UID] = p
+		n.after("kubelet/"+n.name+"/status", p.confirmDeletion)
+	case p != nil && pod.DeletionTimestamp != nil && !p.terminating:
+		p.terminate(time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 30)) * time.Second)
+	}
+}
+
+// start starts the container, also after an exit.
+func (p *process) start() {
+	if p.removed || p.terminating || p.node.lost {
+		return
+	}
+	p.alive = true
+	p.node.programs.started(p)
+	p.report()
+}
+
+// exit ends the program. The kubelet restarts the container if the restart policy or a rule says so.
+func (p *process) exit(code int32, message string) {
+	if !p.alive {
+		return
+	}
+	p.alive, p.exited, p.exitCode, p.message = false, true, code, message
+	p.exitTime = p.node.time().Time
+	p.node.record("pod "+p.pod.Name, "exits with code %d (attempt %s)", code, attemptOf(p.pod))
+	p.node.programs.exited(p)
+	if !p.terminating && p.isRestarted() {
+		delay := min(time.Second<<min(p.restarts*2, 8), 5*time.Minute)
+		p.restarts++
+		p.node.at(p.node.now.Add(delay), p.start)
+	}
+	p.report()
+}
+
+// isRestarted reports whether the kubelet runs the container again in the same pod.
+func (p *process) isRestarted() bool {
+	spec := &p.pod.Spec
+	switch spec.RestartPolicy {
+	case corev1.RestartPolicyOnFailure:
+		return p.exitCode != 0
+	case corev1.RestartPolicyNever:
+		c := spec.Containers[slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == trainer })]
+		return p.exitCode != 0 && len(c.RestartPolicyRules) > 0
+	default:
+		return true
+	}
+}
+
+// terminate sends SIGTERM, and SIGKILL after the grace period.
+func (p *process) terminate(grace time.Duration) {
+	p.terminating = true
+	if !p.alive {
+		p.report()
+		p.node.after("kubelet/"+p.node.name+"/status", p.confirmDeletion)
+		return
+	}
+	delay, code := p.node.programs.onSIGTERM(p)
+	p.node.at(p.node.now.Add(min(delay, grace)), func() {
+		if delay > grace {
+			code = 137
+		}
+		p.exit(code, "")
+		p.node.after("kubelet/"+p.node.name+"/status", p.confirmDeletion)
+	})
+}
+
+// report writes the status of the pod after a delay. A kubelet that is late writes only the newest status.
+func (p *process) report() {
+	p.node.after("kubelet/"+p.node.name+"/status", p.writeStatus)
+}
+
+func (p *process) writeStatus() {
+	if p.node.lost || p.removed {
+		return
+	}
+	o := p.node.api.find(podKind, p.pod.Name)
+	if o == nil || o.GetUID() != p.pod.UID {
+		return
+	}
+	pod := clone(o.(*corev1.Pod))
+	if isTerminal(pod) {
+		return
+	}
+	pod.Status.Phase = p.phase()
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{p.containerStatus()}
+	ready := corev1.ConditionFalse
+	if p.alive {
+		ready = corev1.ConditionTrue
+	}
+	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: p.node.time()})
+	pod.ResourceVersion = ""
+	_, _ = p.node.api.update(pod, "status") // the next status contains the same
+}
+
+// phase returns the phase of the pod, which is final only if no container runs again.
+func (p *process) phase() corev1.PodPhase {
+	switch {
+	case p.alive || !p.exited || !p.terminating && p.isRestarted():
+		return corev1.PodRunning
+	case p.exitCode == 0:
+		return corev1.PodSucceeded
+	default:
+		return corev1.PodFailed
+	}
+}
+
+func (p *process) containerStatus() corev1.ContainerStatus {
+	out := corev1.ContainerStatus{Name: trainer, RestartCount: p.restarts, Ready: p.alive}
+	terminated := &corev1.ContainerStateTerminated{
+		ExitCode: p.exitCode, Reason: "Error", Message: p.message, FinishedAt: metav1.NewTime(p.exitTime),
+	}
+	if p.exitCode == 0 {
+		terminated.Reason = "Completed"
+	}
+	switch {
+	case p.alive:
+		out.State.Running = &corev1.ContainerStateRunning{}
+		if p.exited {
+			out.LastTerminationState.Terminated = terminated
+		}
+	case p.exited:
+		out.State.Terminated = terminated
+	default:
+		out.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+	}
+	return out
+}
+
+// confirmDeletion deletes the pod without a grace period after its containers have exited.
+func (p *process) confirmDeletion() {
+	if p.node.lost {
+		return
+	}
+	p.writeStatus()
+	p.removed = true
+	_ = p.node.api.delete(podKind, p.pod.Name, deleteOptions{uid: p.pod.UID, force: true}) // gone already
+}
+
+func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition) {
+	for i, c := range pod.Status.Conditions {
+		if c.Type == condition.Type {
+			if c.Status != condition.Status {
+				pod.Status.Conditions[i] = condition
+			}
+			return
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, condition)
+}
+
+// scheduler assigns each new pod to a node.
+type scheduler struct {
+	w     *world
+	api   *api
+	nodes []*node
+}
+
+func newScheduler(a *api, nodes []*node) *scheduler {
+	s := &scheduler{w: a.w, api: a, nodes: nodes}
+	a.watch(podKind, "scheduler/pods", nil, func(_, after client.Object) {
+		if pod, ok := after.(*corev1.Pod); ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
+			s.w.after("scheduler/bind", func() { s.bind(pod) })
+		}
+	})
+	return s
+}
+
+func (s *scheduler) bind(pod *corev1.Pod) {
+	o := s.api.find(podKind, pod.Name)
+	if o == nil || o.GetUID() != pod.UID || o.(*corev1.Pod).Spec.NodeName != "" || o.GetDeletionTimestamp() != nil {
+		return
+	}
+	usable := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.lost })
+	if len(usable) == 0 {
+		s.w.at(s.w.now.Add(10*time.Second), func() { s.bind(pod) })
+		return
+	}
+	bound := clone(o.(*corev1.Pod))
+	bound.Spec.NodeName = usable[s.w.stream("scheduler/node").IntN(len(usable))].name
+	bound.ResourceVersion = ""
+	_, _ = s.api.update(bound, "") // a pod that is gone needs no node
+}
+
+// lose disconnects the node. After 50 seconds its pods are not ready, and after the toleration they are
+// evicted. They stay until the node returns or is removed.
+func (n *node) lose() {
+	n.lost = true
+	n.record("node "+n.name, "is lost")
+	n.at(n.now.Add(50*time.Second), func() {
+		n.forPods(func(pod *corev1.Pod) {
+			setPodCondition(pod, corev1.PodCondition{
+				Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: n.api.time(),
+			})
+		})
+	})
+	n.at(n.now.Add(80*time.Second), func() {
+		n.forPods(func(pod *corev1.Pod) { evict(n.api, pod, "DeletionByTaintManager") })
+	})
+}
+
+// forPods calls a function with the pods on a node that is still lost, and writes the status that it changed.
+func (n *node) forPods(change func(*corev1.Pod)) {
+	if !n.lost {
+		return
+	}
+	for _, o := range n.api.list(podKind) {
+		pod := clone(o.(*corev1.Pod))
+		if pod.Spec.NodeName != n.name || isTerminal(pod) {
+			continue
+		}
+		change(pod)
+		_, _ = n.api.update(pod, "status") // a conflict means that it is gone
+	}
+}
+
+// evict adds the condition DisruptionTarget and deletes a pod.
+func evict(a *api, pod *corev1.Pod, reason string) {
+	o := a.find(podKind, pod.Name)
+	if o == nil || o.GetUID() != pod.UID {
+		return
+	}
+	marked := clone(o.(*corev1.Pod))
+	setPodCondition(marked, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: a.time(),
+	})
+	if _, err := a.update(marked, "status"); err == nil {
+		_ = a.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
+	}
+}
+
+// recover reconnects the node. Its kubelet sees all pods again.
+func (n *node) recover() {
+	n.lost = false
+	n.record("node "+n.name, "returns")
+	for _, o := range n.api.list(podKind) {
+		n.observePod(nil, o)
+	}
+	for _, p := range n.sortedProcesses() {
+		if o := n.api.find(podKind, p.pod.Name); o == nil || o.GetUID() != p.pod.UID {
+			p.kill()
+		} else {
+			p.report()
+		}
+	}
+}
+
+// remove deletes the node for good. The garbage collector of pods then deletes its pods.
+func (n *node) remove() {
+	n.record("node "+n.name, "is removed")
+	for _, p := range n.sortedProcesses() {
+		p.kill()
+	}
+	n.at(n.now.Add(20*time.Second), func() {
+		for _, o := range n.api.list(podKind) {
+			pod := clone(o.(*corev1.Pod))
+			if pod.Spec.NodeName != n.name {
+				continue
+			}
+			if !isTerminal(pod) {
+				pod.Status.Phase = corev1.PodFailed
+				setPodCondition(pod, corev1.PodCondition{
+					Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC",
+					LastTransitionTime: n.api.time(),
+				})
+				_, _ = n.api.update(pod, "status") // it exists
+			}
+			_ = n.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID, force: true}) // it exists
+		}
+	})
+}
+
+// sortedProcesses returns the processes of a node in the order of their pods' names.
+func (n *node) sortedProcesses() []*process {
+	out := slices.Collect(maps.Values(n.processes))
+	slices.SortFunc(out, func(a, b *process) int {
+		return cmp.Or(cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.pod.UID, b.pod.UID))
+	})
+	return out
+}
+
+// kill ends a process whose pod nobody knows any more.
+func (p *process) kill() {
+	if p.alive {
+		p.terminating, p.alive = true, false
+		p.node.programs.exited(p)
+	}
+	p.removed = true
+}

@@ -1,0 +1,292 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+)
+
+// property is the name of a rule that no sequence of events may violate.
+type property string
+
+// The properties. oracle.go and liveness.go check them.
+const (
+	// failedTooEarly: a gang is never Failed while a restart is left and nothing non-retriable happened.
+	failedTooEarly property = "failed with restarts left"
+	// succeededTooEarly: a gang never succeeds before its success policy is met.
+	succeededTooEarly property = "succeeded before its work was done"
+	// attemptsOverlap: processes of two attempts never run at the same time, except on a lost node.
+	attemptsOverlap property = "two attempts overlap"
+	// gangSplit: no name of the gang resolves to a pod of an earlier attempt while a rank starts.
+	gangSplit property = "a name leads to an earlier attempt"
+	// extraAttempt: one incident costs at most one attempt.
+	extraAttempt property = "one incident cost several attempts"
+	// disruptionCounted: a disruption or a suspension uses up no restart.
+	disruptionCounted property = "a disruption used up a restart"
+	// strangerChanged: nothing of a stranger is changed, except for its report.
+	strangerChanged property = "a stranger was changed"
+	// tooManyWrites: the writes do not exceed the budget of docs/adr/0047.
+	tooManyWrites property = "too many writes"
+	// tooManyPasses: the passes of a gang that nothing happens to are rare.
+	tooManyPasses property = "too many passes"
+	// waitsForever: when events stop, the gang reaches a state in which it waits for nothing, or says for what.
+	waitsForever property = "waits for ever"
+	// falseReadiness: status and condition never say that all ranks are ready beside a rank that is not.
+	falseReadiness property = "claims ranks that do not run"
+	// timeoutTooEarly: a start timeout never expires before a gang had the time.
+	timeoutTooEarly property = "the start timeout expired too early"
+	// strangerBlocks: a stranger never keeps a gang from its Service, its restart or its end.
+	strangerBlocks property = "a stranger blocks the gang"
+)
+
+// violation is a property that a run violated.
+type violation struct {
+	Property property
+	Text     string
+	Time     time.Duration
+}
+
+// oracle compares what Rollcall writes with what really happened. It knows the documentation and the truth,
+// and nothing about the code of Rollcall.
+type oracle struct {
+	*simulation
+	// failures and disruptions count the incidents that hit a running attempt.
+	failures, disruptions int
+	nonRetriable          bool
+	// terminatedWithoutLeader is true if ranks exited with code 0 on SIGTERM while no manager observed the gang.
+	terminatedWithoutLeader bool
+	// succeeded contains the ranks of each workload that finished their work in the current attempt.
+	succeeded map[string]sets.Set[int32]
+	completed sets.Set[string]
+	suspended int
+	restarted int
+	writes    int
+	passes    int
+	leaders   int
+	forbidden map[kind]bool
+	resumed   time.Time
+	strangers sets.Set[string]
+	found     []violation
+	last      map[types.UID]string
+	final     lifecycle.Status
+}
+
+func newOracle(s *simulation) *oracle {
+	o := &oracle{
+		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: map[kind]bool{},
+		strangers: sets.Set[string]{}, last: map[types.UID]string{}, resumed: epoch,
+	}
+	s.api.written = append(s.api.written, o.observe)
+	return o
+}
+
+func (o *oracle) violate(p property, format string, args ...any) {
+	if slices.ContainsFunc(o.found, func(v violation) bool { return v.Property == p }) {
+		return
+	}
+	v := violation{Property: p, Text: fmt.Sprintf(format, args...), Time: o.now.Sub(epoch)}
+	o.found = append(o.found, v)
+	o.record("VIOLATION", "%s: %s", v.Property, v.Text)
+}
+
+// observe checks each write of anybody.
+func (o *oracle) observe(before, after client.Object) {
+	w, err := gang.WorkloadOf(cmpObject(after, before))
+	if err != nil || o.strangers.Has(w.Meta().Name) {
+		return
+	}
+	if job, ok := after.(*batchv1.Job); ok {
+		if old, existed := before.(*batchv1.Job); existed && w.IsSuspended() && !(gang.Workload{Job: old}).IsSuspended() {
+			o.forgetSuccess(job)
+		}
+		if old, existed := before.(*batchv1.Job); !existed || old.Spec.Suspend != nil && *old.Spec.Suspend && !w.IsSuspended() {
+			o.resumed = o.now
+		}
+		if hasJobCondition(job, batchv1.JobComplete) {
+			o.completed.Insert(job.Name)
+		}
+	}
+	if after == nil {
+		return
+	}
+	text := w.Meta().Annotations[gang.AnnotationStatus]
+	if text == "" || o.last[w.Meta().UID] == text {
+		return
+	}
+	status, known := lifecycle.ReadStatus(w), o.last[w.Meta().UID] != ""
+	previous := o.final
+	o.last[w.Meta().UID] = text
+	o.record("status", "%s: %s %s restarts=%d: %s", w.Meta().Name, status.Phase, status.Reason, status.Restarts, status.Message)
+	o.checkStatus(previous, status, known)
+	o.final = status
+}
+
+// forgetSuccess forgets the ranks of a suspended Job that have succeeded, because all of its ranks run again.
+// A Job all of whose ranks have succeeded completes.
+func (o *oracle) forgetSuccess(job *batchv1.Job) {
+	if int32(o.succeeded[job.Name].Len()) < *job.Spec.Completions {
+		delete(o.succeeded, job.Name)
+	}
+}
+
+// cmpObject returns the first object that is not nil.
+func cmpObject(objects ...client.Object) client.Object {
+	for _, o := range objects {
+		if o != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// checkStatus checks a status that Rollcall wrote.
+func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
+	attempts := int(after.Restarts) + disruptionsOf(after)
+	if attempts > o.failures+o.disruptions {
+		o.violate(extraAttempt, "%d restarts after %d failures and %d disruptions: %s",
+			attempts, o.failures, o.disruptions, after.Message)
+	}
+	if countsDisruptions && int(after.Restarts) > o.failures {
+		o.violate(disruptionCounted, "%d restarts after %d failures: %s", after.Restarts, o.failures, after.Message)
+	}
+	if f := after.FirstFailure; f != nil && f.Reason == failure.ReasonStartTimeout &&
+		o.now.Sub(o.resumed) < o.scenario.StartTimeout-5*time.Second {
+		o.violate(timeoutTooEarly, "the ranks had %s: %s", o.now.Sub(o.resumed), after.Message)
+	}
+	isEnd := after.Phase.Terminal() && (!known || before.Phase != after.Phase)
+	switch {
+	case isEnd && after.Phase == lifecycle.Failed && after.FirstFailure != nil:
+		o.checkFailed(after)
+	case isEnd && after.Phase == lifecycle.Succeeded:
+		o.checkSucceeded(after)
+	}
+	if before.Phase != lifecycle.Restarting && after.Phase == lifecycle.Restarting {
+		o.restarted++
+	}
+}
+
+// checkFailed checks that a gang that Rollcall failed had no restart left.
+func (o *oracle) checkFailed(after lifecycle.Status) {
+	incidents := o.failures
+	if !countsDisruptions {
+		incidents += o.disruptions
+	}
+	switch {
+	case o.nonRetriable, o.completed.Len() > 0:
+	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
+	case incidents > int(o.scenario.MaxRestarts):
+	default:
+		o.violate(failedTooEarly, "after %d failures and %d disruptions with %d restarts permitted: %s",
+			o.failures, o.disruptions, o.scenario.MaxRestarts, after.Message)
+	}
+}
+
+// checkSucceeded checks that the ranks of the members that decide have finished their work.
+func (o *oracle) checkSucceeded(after lifecycle.Status) {
+	if o.terminatedWithoutLeader {
+		return // docs/tasks/configure-completion.md
+	}
+	for _, m := range o.scenario.members() {
+		if !m.decides {
+			continue
+		}
+		for index := range m.size {
+			if !o.succeeded[m.name].Has(index) && (!m.firstPod || index == 0) {
+				o.violate(succeededTooEarly, "rank %d of %s has not finished: %s", index, m.name, after.Message)
+				return
+			}
+		}
+	}
+}
+
+// recordSuccess records that a rank has finished its work.
+func (o *oracle) recordSuccess(p *process) {
+	name := p.pod.OwnerReferences[0].Name
+	if o.succeeded[name] == nil {
+		o.succeeded[name] = sets.Set[int32]{}
+	}
+	o.succeeded[name].Insert(gang.PodIndex(p.pod))
+}
+
+// checkStart checks that a starting rank finds no earlier attempt.
+func (o *oracle) checkStart(started *process, live []*process) {
+	if gangOf(started.pod) != gangName || o.strangers.Has(started.pod.OwnerReferences[0].Name) {
+		return
+	}
+	if workload := started.pod.OwnerReferences[0].Name; started.restarts == 0 && o.succeeded[workload] != nil {
+		o.succeeded[workload].Delete(gang.PodIndex(started.pod)) // it runs again
+	}
+	attempt := attemptOf(started.pod)
+	for _, other := range live {
+		isSameGang := gangOf(other.pod) == gangName && !o.strangers.Has(other.pod.OwnerReferences[0].Name)
+		if other == started || !isSameGang || other.node.lost {
+			continue
+		}
+		if attempt != "" && attemptOf(other.pod) != "" && attempt != attemptOf(other.pod) {
+			o.violate(attemptsOverlap, "%s of attempt %s starts while %s of attempt %s runs",
+				started.pod.Name, attempt, other.pod.Name, attemptOf(other.pod))
+		}
+	}
+	for _, found := range o.resolve(started.pod) {
+		if attempt != "" && attemptOf(found) != "" && attemptOf(found) != attempt {
+			o.violate(gangSplit, "%s of attempt %s resolves %s to attempt %s",
+				started.pod.Name, attempt, found.Spec.Hostname, attemptOf(found))
+		}
+	}
+}
+
+// resolve returns the pods to which the names of the gang lead.
+func (o *oracle) resolve(pod *corev1.Pod) []*corev1.Pod {
+	service, ok := o.api.find(serviceKind, pod.Spec.Subdomain).(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	var out []*corev1.Pod
+	for _, other := range o.api.list(podKind) {
+		other := other.(*corev1.Pod)
+		matches := !isTerminal(other) && other.Spec.NodeName != ""
+		for key, value := range service.Spec.Selector {
+			matches = matches && other.Labels[key] == value
+		}
+		if matches {
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
+// countWrite counts an accepted write of Rollcall.
+func (o *oracle) countWrite(kind) {
+	o.writes++
+	attempts := 1 + o.failures + o.disruptions + o.suspended + o.leaders
+	if budget := 30 + 14*len(o.scenario.members())*attempts; o.writes > budget {
+		o.violate(tooManyWrites, "%d writes, budget %d", o.writes, budget)
+	}
+}
+
+// checkWrite checks that a write to a stranger changes only its report.
+func (o *oracle) checkWrite(before, after client.Object) {
+	if !o.strangers.Has(after.GetName()) {
+		return
+	}
+	w, err := gang.WorkloadOf(clone(after))
+	if err != nil {
+		o.violate(strangerChanged, "%s %s", kindOf(after), after.GetName())
+		return
+	}
+	old, _ := gang.WorkloadOf(clone(before)) // the same kind
+	if !equality.Semantic.DeepEqual(old.Template(), w.Template()) || old.IsSuspended() != w.IsSuspended() {
+		o.violate(strangerChanged, "the spec of %s %s", kindOf(after), after.GetName())
+	}
+}

@@ -1,0 +1,94 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// behavior is what the training programs of a gang do.
+type behavior struct {
+	// SIGTERMExitCode is the exit code after SIGTERM; -1 for a program that ignores the signal.
+	SIGTERMExitCode int32
+	// SIGTERMDelay is how long a program saves its state after SIGTERM.
+	SIGTERMDelay time.Duration
+	// AbortsWithoutPeers is true if the program exits with code 1 when it loses a peer, and false if it hangs.
+	AbortsWithoutPeers bool
+}
+
+// programs are the running programs of all pods, and what really happened to them.
+type programs struct {
+	*world
+	behavior behavior
+	oracle   *oracle
+	live     []*process
+	ending   bool
+}
+
+func attemptOf(pod *corev1.Pod) string { return pod.Labels[gang.LabelAttempt] }
+
+func gangOf(pod *corev1.Pod) string { return pod.Labels[gang.LabelGang] }
+
+// started is called when the container of a pod starts.
+func (p *programs) started(started *process) {
+	p.live = append(p.live, started)
+	p.oracle.checkStart(started, p.live)
+	if p.ending {
+		p.at(p.now.Add(time.Second), func() { started.exit(0, "") })
+	}
+}
+
+// exited is called when a program has ended. Its peers lose it, unless it has finished its work.
+func (p *programs) exited(ended *process) {
+	p.live = slices.DeleteFunc(p.live, func(other *process) bool { return other == ended })
+	isSuccess := ended.exitCode == 0 && !ended.terminating
+	if isSuccess {
+		p.oracle.recordSuccess(ended)
+		return
+	}
+	if !p.behavior.AbortsWithoutPeers || gangOf(ended.pod) != gangName {
+		return
+	}
+	for _, peer := range p.live {
+		if gangOf(peer.pod) != gangOf(ended.pod) || attemptOf(peer.pod) != attemptOf(ended.pod) {
+			continue
+		}
+		restarts := peer.restarts
+		p.after("programs/abort", func() {
+			if peer.alive && peer.restarts == restarts {
+				peer.exit(1, "")
+			}
+		})
+	}
+}
+
+// onSIGTERM returns when and with which code a program exits after SIGTERM.
+func (p *programs) onSIGTERM(*process) (delay time.Duration, code int32) {
+	if p.behavior.SIGTERMExitCode < 0 {
+		return time.Hour, 137
+	}
+	return p.behavior.SIGTERMDelay, p.behavior.SIGTERMExitCode
+}
+
+// endAll lets all programs finish their work, also those that start later.
+func (p *programs) endAll() {
+	p.ending = true
+	for _, live := range slices.Clone(p.live) {
+		if gangOf(live.pod) == gangName {
+			p.after("programs/end", func() { live.exit(0, "") })
+		}
+	}
+}
+
+// find returns the running program of a rank of a workload; nil if there is none.
+func (p *programs) find(workload string, index int32) *process {
+	for _, live := range p.live {
+		if live.pod.OwnerReferences[0].Name == workload && gang.PodIndex(live.pod) == index && !live.terminating {
+			return live
+		}
+	}
+	return nil
+}

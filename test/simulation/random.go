@@ -1,0 +1,105 @@
+package simulation
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// NewScenario returns a random scenario. The seed determines it.
+func NewScenario(seed uint64) Scenario {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := Scenario{
+		Seed: seed, Shape: pick(r, shapes), Ranks: int32(2 + r.IntN(3)), MaxRestarts: int32(pick(r, []int{3, 3, 3, 0, 1})),
+		RestartPolicy:    pick(r, []string{"", "", "", "", "never"}),
+		PodRestartPolicy: pick(r, []string{"Never", "Never", "OnFailure"}),
+		Behavior: behavior{
+			SIGTERMExitCode:    int32(pick(r, []int{143, 143, 0, 1, -1})),
+			SIGTERMDelay:       time.Duration(r.IntN(8000)) * time.Millisecond,
+			AbortsWithoutPeers: r.IntN(3) > 0,
+		},
+	}
+	for range 1 + r.IntN(3) {
+		s.NodeSkews = append(s.NodeSkews, pick(r, []time.Duration{0, 0, 0, 0, -3 * time.Second, 2 * time.Second}))
+	}
+	if r.IntN(6) == 0 {
+		s.ManagerSkew = pick(r, []time.Duration{-2 * time.Minute, 90 * time.Second, 10 * time.Minute})
+	}
+	if r.IntN(8) == 0 {
+		s.NonRetriable = "99"
+	}
+	if r.IntN(5) == 0 {
+		s.StartTimeout = 10 * time.Minute
+	}
+	if r.IntN(5) == 0 {
+		s.TTL = time.Duration(1+r.IntN(100)) * time.Second
+	}
+	s.Incidents = newIncidents(r, s)
+	return s
+}
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// randomKinds are the incidents of random scenarios. Each that breaks something is followed by its repair.
+var randomKinds = []incidentKind{
+	rankExits, rankExits, rankSucceeds, podEvicted, podDeleted, nodeDrained, nodeLost, userSuspends, queuePreempts,
+	queuePreempts, memberDeleted, setResized, strangerComes, managerCrashes, managerCrashes, crashInPass, managerStarts,
+	webhookDown, writesDenied, podRemoved,
+}
+
+// newIncidents returns random incidents, in bursts: most bugs need several things within a few seconds.
+func newIncidents(r *rand.Rand, s Scenario) []Incident {
+	var out []Incident
+	at := 30 * time.Second
+	if s.Shape == queuedJob {
+		out = append(out, Incident{At: time.Duration(r.IntN(100)) * time.Second, Kind: queueAdmits})
+	}
+	for range 1 + r.IntN(5) {
+		at += time.Duration(r.IntN(240)) * time.Second
+		for range 1 + r.IntN(3) {
+			at += time.Duration(r.IntN(4000)) * time.Millisecond
+			out = append(out, newIncident(r, s, at)...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
+	return out
+}
+
+// newIncident returns an incident and its repair.
+func newIncident(r *rand.Rand, s Scenario, at time.Duration) []Incident {
+	i := Incident{At: at, Kind: pick(r, randomKinds), Target: r.IntN(4)}
+	repair := func(kind incidentKind, most time.Duration) []Incident {
+		fixed := i
+		fixed.Kind, fixed.At = kind, at+time.Duration(r.Int64N(int64(most)))
+		return []Incident{i, fixed}
+	}
+	switch i.Kind {
+	case rankExits:
+		i.Value = pick(r, []int{1, 1, 3, 137, 99})
+	case podEvicted:
+		i.Value = 1 + r.IntN(int(s.Ranks))
+	case nodeLost:
+		return repair(pick(r, []incidentKind{nodeReturns, nodeRemoved}), 5*time.Minute)
+	case userSuspends:
+		return repair(userResumes, 5*time.Minute)
+	case queuePreempts:
+		return repair(queueAdmits, 5*time.Minute)
+	case memberDeleted:
+		return repair(memberCreated, time.Minute)
+	case setResized:
+		i.Kind = podEvicted // sizes are fixed in the scenarios
+	case managerCrashes, crashInPass:
+		i.Value = r.IntN(6)
+		out := repair(managerStarts, 90*time.Second)
+		out[1].Value = 1
+		return out
+	case managerStarts:
+		i.Value = 1 + r.IntN(10)
+	case webhookDown:
+		return repair(webhookUp, time.Minute)
+	case writesDenied:
+		return repair(writesAllowed, 3*time.Minute)
+	}
+	return []Incident{i}
+}

@@ -1,0 +1,151 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// gangName is the name of the gang of all scenarios.
+const gangName = "train"
+
+// shape is the kind of the workloads of a gang.
+type shape string
+
+const (
+	oneJob         shape = "one Job"
+	queuedJob      shape = "one Job in a queue"
+	oneStatefulSet shape = "one StatefulSet"
+	masterJobs     shape = "two Jobs, of which the master decides"
+	equalJobs      shape = "two Jobs, both of which decide"
+	launcher       shape = "a Job and a StatefulSet"
+)
+
+var shapes = []shape{oneJob, oneJob, queuedJob, oneStatefulSet, masterJobs, masterJobs, equalJobs, launcher}
+
+// Scenario is everything that determines a run: the seed of all delays, the gang, and what happens to it.
+type Scenario struct {
+	Seed          uint64
+	Shape         shape
+	Ranks         int32
+	MaxRestarts   int32
+	RestartPolicy string
+	// PodRestartPolicy is the restartPolicy of the pods of Jobs. Rules is false for an API server without
+	// restart rules of containers.
+	PodRestartPolicy string
+	Behavior         behavior
+	NonRetriable     string
+	StartTimeout     time.Duration
+	TTL              time.Duration
+	// NodeSkews are by how much the clocks of the nodes are ahead, and ManagerSkew that of the managers.
+	NodeSkews   []time.Duration
+	ManagerSkew time.Duration
+	Incidents   []Incident
+	// Calm contains streams without long delays, and "faults". "*" stands for all.
+	Calm []string
+}
+
+// incidentKind is something that users, nodes or queues do.
+type incidentKind string
+
+const (
+	rankExits      incidentKind = "rank exits"
+	rankSucceeds   incidentKind = "rank succeeds"
+	podEvicted     incidentKind = "pods are evicted"
+	podDeleted     incidentKind = "pod is deleted"
+	nodeDrained    incidentKind = "node is drained"
+	nodeLost       incidentKind = "node is lost"
+	nodeReturns    incidentKind = "node returns"
+	nodeRemoved    incidentKind = "node is removed"
+	userSuspends   incidentKind = "user suspends a member"
+	userResumes    incidentKind = "user resumes all members"
+	queuePreempts  incidentKind = "queue preempts the Job"
+	queueAdmits    incidentKind = "queue admits the Job"
+	memberDeleted  incidentKind = "member is deleted"
+	memberCreated  incidentKind = "deleted members are created"
+	setResized     incidentKind = "StatefulSet is scaled"
+	strangerComes  incidentKind = "stranger with the name of a member"
+	managerCrashes incidentKind = "manager crashes"
+	crashInPass    incidentKind = "manager crashes between two requests"
+	managerStarts  incidentKind = "manager starts"
+	webhookDown    incidentKind = "webhook is down"
+	webhookUp      incidentKind = "webhook is up"
+	writesDenied   incidentKind = "a policy denies writes"
+	writesAllowed  incidentKind = "writes are permitted"
+	podRemoved     incidentKind = "finished pod is removed"
+)
+
+// Incident is one thing that happens at a time. Target selects a rank, a node, a member or a kind; Value is
+// an exit code, a number of ranks or a size.
+type Incident struct {
+	At     time.Duration
+	Kind   incidentKind
+	Target int
+	Value  int
+}
+
+func (i Incident) String() string {
+	return fmt.Sprintf("%-8s %s (%d, %d)", i.At, i.Kind, i.Target, i.Value)
+}
+
+// String returns the scenario as a table.
+func (s Scenario) String() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "seed %d: %s, %d ranks, max-restarts %d, restart-policy %q, pods restart %s\n", s.Seed, s.Shape,
+		s.Ranks, s.MaxRestarts, s.RestartPolicy, s.PodRestartPolicy)
+	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t; non-retriable %q, start timeout %s, TTL %s\n",
+		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers, s.NonRetriable, s.StartTimeout, s.TTL)
+	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v\n", s.NodeSkews, s.ManagerSkew, s.Calm)
+	for _, i := range s.Incidents {
+		fmt.Fprintf(&out, "  %s\n", i)
+	}
+	return out.String()
+}
+
+// memberSpec is a workload of the gang of a scenario.
+type memberSpec struct {
+	name          string
+	role          string
+	size          int32
+	isStatefulSet bool
+	// decides is true if the gang succeeds only after this member. firstPod is true if its rank 0 is enough.
+	decides, firstPod bool
+}
+
+// members returns the workloads of the gang.
+func (s Scenario) members() []memberSpec {
+	switch s.Shape {
+	case oneStatefulSet:
+		return []memberSpec{{name: gangName, size: s.Ranks, isStatefulSet: true, decides: true}}
+	case masterJobs:
+		return []memberSpec{
+			{name: gangName + "-master", role: "master", size: 1, decides: true},
+			{name: gangName + "-worker", role: "worker", size: s.Ranks - 1},
+		}
+	case equalJobs:
+		return []memberSpec{
+			{name: gangName + "-master", role: "master", size: 1, decides: true},
+			{name: gangName + "-worker", role: "worker", size: s.Ranks - 1, decides: true},
+		}
+	case launcher:
+		return []memberSpec{
+			{name: gangName + "-launcher", role: "launcher", size: 1, decides: true},
+			{name: gangName + "-worker", role: "worker", size: s.Ranks - 1, isStatefulSet: true},
+		}
+	default:
+		return []memberSpec{{name: gangName, size: s.Ranks, decides: true}}
+	}
+}
+
+// rankOf returns the member and the index of a rank.
+func (s Scenario) rankOf(rank int) (workload string, index int32) {
+	members := s.members()
+	left := int32(rank) % s.Ranks
+	for _, m := range members {
+		if left < m.size {
+			return m.name, left
+		}
+		left -= m.size
+	}
+	return members[0].name, 0
+}

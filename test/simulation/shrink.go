@@ -1,0 +1,82 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Shrink returns a smaller scenario that violates the same property: with fewer incidents, without clocks that
+// differ, without faults and with fewer late streams. It runs at most a few hundred scenarios.
+func Shrink(found Result) Result {
+	property := found.Violations[0].Property
+	best := found
+	try := func(smaller Scenario) bool {
+		r := Run(smaller)
+		if slices.ContainsFunc(r.Violations, func(v violation) bool { return v.Property == property }) {
+			best = r
+			return true
+		}
+		return false
+	}
+	for changed := true; changed; {
+		changed = false
+		for i := len(best.Scenario.Incidents) - 1; i >= 0; i-- {
+			smaller := best.Scenario
+			smaller.Incidents = slices.Delete(slices.Clone(smaller.Incidents), i, i+1)
+			changed = try(smaller) || changed
+			i = min(i, len(best.Scenario.Incidents))
+		}
+		changed = shrinkSettings(&best, try) || changed
+	}
+	return best
+}
+
+// shrinkSettings tries simpler settings, and reports whether one of them still violates the property.
+func shrinkSettings(best *Result, try func(Scenario) bool) bool {
+	changed := false
+	simplify := func(differs bool, change func(*Scenario)) {
+		if !differs {
+			return
+		}
+		smaller := best.Scenario
+		change(&smaller)
+		changed = try(smaller) || changed
+	}
+	simplify(!slices.Contains(best.Scenario.Calm, "*"), func(s *Scenario) { s.Calm = append(slices.Clone(s.Calm), "*") })
+	simplify(!slices.Contains(best.Scenario.Calm, "faults"), func(s *Scenario) { s.Calm = append(slices.Clone(s.Calm), "faults") })
+	if !slices.Contains(best.Scenario.Calm, "*") {
+		for _, name := range best.noisy {
+			isCalm := slices.Contains(best.Scenario.Calm, name)
+			simplify(!isCalm, func(s *Scenario) { s.Calm = append(slices.Clone(s.Calm), name) })
+		}
+	}
+	simplify(best.Scenario.ManagerSkew != 0, func(s *Scenario) { s.ManagerSkew = 0 })
+	simplify(best.Scenario.Ranks > 2, func(s *Scenario) { s.Ranks = 2 })
+	simplify(best.Scenario.TTL > 0, func(s *Scenario) { s.TTL = 0 })
+	simplify(best.Scenario.StartTimeout > 0, func(s *Scenario) { s.StartTimeout = 0 })
+	simplify(best.Scenario.NonRetriable != "", func(s *Scenario) { s.NonRetriable = "" })
+	simplify(best.Scenario.Behavior.AbortsWithoutPeers, func(s *Scenario) { s.Behavior.AbortsWithoutPeers = false })
+	simplify(slices.ContainsFunc(best.Scenario.NodeSkews, func(d time.Duration) bool { return d != 0 }), func(s *Scenario) {
+		s.NodeSkews = make([]time.Duration, len(s.NodeSkews))
+	})
+	return changed
+}
+
+// Report returns the scenario, what happened, and the violations, as a table.
+func (r Result) Report() string {
+	var out strings.Builder
+	out.WriteString(r.Scenario.String())
+	var last time.Time
+	for _, v := range r.Violations {
+		last = epoch.Add(v.Time)
+	}
+	for _, e := range r.trace {
+		if e.time.After(last) {
+			break
+		}
+		fmt.Fprintf(&out, "%12s  %-26s %s\n", e.time.Sub(epoch), e.actor, e.text)
+	}
+	return out.String()
+}

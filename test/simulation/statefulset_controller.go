@@ -1,0 +1,189 @@
+package simulation
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+)
+
+// statefulSetController is a stand-in for the StatefulSet controller (kubernetes pkg/controller/statefulset):
+// one pod per ordinal, which is replaced only after it is deleted, and rolling updates from the highest
+// ordinal. Each sync makes its requests one after the other.
+type statefulSetController struct {
+	w    *world
+	api  *api
+	sets *watch
+	pods *watch
+	busy map[types.UID]bool
+	// again contains the sets that changed during a sync.
+	again map[types.UID]bool
+}
+
+func newStatefulSetController(a *api) *statefulSetController {
+	c := &statefulSetController{w: a.w, api: a, busy: map[types.UID]bool{}, again: map[types.UID]bool{}}
+	c.sets = a.watch(statefulSetKind, "statefulset-controller/statefulsets", nil, func(_, after client.Object) {
+		if after != nil {
+			c.enqueue(after.GetUID())
+		}
+	})
+	c.pods = a.watch(podKind, "statefulset-controller/pods", nil, func(before, after client.Object) {
+		o := after
+		if o == nil {
+			o = before
+		}
+		if owner := metav1.GetControllerOf(o); owner != nil && owner.Kind == string(statefulSetKind) {
+			c.enqueue(owner.UID)
+		}
+	})
+	return c
+}
+
+func (c *statefulSetController) enqueue(uid types.UID) {
+	if c.again[uid] {
+		return
+	}
+	c.again[uid] = true
+	c.w.after("statefulset-controller/sync", func() { c.sync(uid) })
+}
+
+func (c *statefulSetController) find(uid types.UID) *appsv1.StatefulSet {
+	for _, o := range c.sets.objects {
+		if o.GetUID() == uid {
+			return o.(*appsv1.StatefulSet)
+		}
+	}
+	return nil
+}
+
+func (c *statefulSetController) sync(uid types.UID) {
+	c.again[uid] = false
+	if c.busy[uid] {
+		c.enqueue(uid)
+		return
+	}
+	set := c.find(uid)
+	if set == nil || set.DeletionTimestamp != nil {
+		return
+	}
+	set = clone(set)
+	steps := c.decide(set, c.pods.podsOf(uid))
+	c.busy[uid] = true
+	c.runSteps(uid, steps)
+}
+
+func (c *statefulSetController) runSteps(uid types.UID, steps []func() error) {
+	if len(steps) == 0 {
+		c.busy[uid] = false
+		return
+	}
+	c.w.after("statefulset-controller/requests", func() {
+		if err := steps[0](); err != nil && !apierrors.IsNotFound(err) {
+			c.busy[uid] = false
+			c.enqueue(uid)
+			return
+		}
+		c.runSteps(uid, steps[1:])
+	})
+}
+
+// decide returns the requests of a sync, and sets the new status of the set.
+func (c *statefulSetController) decide(set *appsv1.StatefulSet, pods []*corev1.Pod) []func() error {
+	replicas := ptr.Deref(set.Spec.Replicas, 1)
+	revision := revisionOf(set)
+	byOrdinal := map[int32]*corev1.Pod{}
+	for _, pod := range pods {
+		byOrdinal[gang.PodIndex(pod)] = pod
+	}
+	var steps []func() error
+	deletePod := func(pod *corev1.Pod) {
+		steps = append(steps, func() error {
+			return c.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID})
+		})
+	}
+	parallel := set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement
+	isHealthy := true
+	for ordinal := range replicas {
+		pod := byOrdinal[ordinal]
+		switch {
+		case pod == nil:
+			steps = append(steps, func() error { return c.createPod(set, ordinal, revision) })
+		case pod.DeletionTimestamp == nil && isTerminal(pod):
+			deletePod(pod)
+		case pod.DeletionTimestamp == nil && isReady(pod):
+			continue
+		}
+		isHealthy = false
+		if !parallel {
+			break
+		}
+	}
+	for _, pod := range pods {
+		if gang.PodIndex(pod) >= replicas && pod.DeletionTimestamp == nil {
+			deletePod(pod)
+		}
+	}
+	if isHealthy {
+		for ordinal := replicas - 1; ordinal >= 0; ordinal-- {
+			if pod := byOrdinal[ordinal]; pod.Labels[appsv1.ControllerRevisionHashLabelKey] != revision {
+				deletePod(pod)
+				break
+			}
+		}
+	}
+	c.updateStatus(set, pods, revision)
+	return append(steps, func() error {
+		_, err := c.api.update(set, "status")
+		return err
+	})
+}
+
+func (c *statefulSetController) updateStatus(set *appsv1.StatefulSet, pods []*corev1.Pod, revision string) {
+	status := &set.Status
+	status.ObservedGeneration, status.UpdateRevision = set.Generation, revision
+	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = 0, 0, 0
+	for _, pod := range pods {
+		status.Replicas++
+		if isReady(pod) && pod.DeletionTimestamp == nil {
+			status.ReadyReplicas++
+		}
+		if pod.Labels[appsv1.ControllerRevisionHashLabelKey] == revision {
+			status.UpdatedReplicas++
+		}
+	}
+	isRolledOut := status.UpdatedReplicas == status.Replicas && status.ReadyReplicas == status.Replicas
+	if status.CurrentRevision == "" || isRolledOut {
+		status.CurrentRevision = revision
+	}
+}
+
+func (c *statefulSetController) createPod(set *appsv1.StatefulSet, ordinal int32, revision string) error {
+	name := fmt.Sprintf("%s-%d", set.Name, ordinal)
+	pod := newPodOf(set, &set.Spec.Template, name, name)
+	pod.Labels[appsv1.PodIndexLabel] = strconv.Itoa(int(ordinal))
+	pod.Labels[appsv1.StatefulSetPodNameLabel] = name
+	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = revision
+	_, err := c.api.create(pod)
+	return err
+}
+
+// revisionOf returns the revision of the template of a set.
+func revisionOf(set *appsv1.StatefulSet) string {
+	text, err := json.Marshal(set.Spec.Template)
+	if err != nil {
+		panic(err) // a template is always encodable
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write(text) // a hash never fails
+	return strconv.FormatUint(uint64(hash.Sum32()), 36)
+}
