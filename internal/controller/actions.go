@@ -150,31 +150,29 @@ func suspendMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Sta
 	return true
 }
 
-// resumeMember resumes a workload that Rollcall suspended. The number of restarts is the number of
-// the attempt that starts.
+// resumeMember resumes a workload that Rollcall suspended.
 func resumeMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
 	if !isSuspendedByRollcall(w, last) {
 		return false
 	}
 	status.SuspendedByRollcall = false
-	return attempt.Resume(w, status.Restarts)
+	return attempt.Resume(w, status.Attempt)
 }
 
 // releaseMemberToQueue leaves a Job suspended and no longer records that Rollcall suspended it. The
-// queue can then resume the Job. The number of restarts is the number of the attempt that starts.
+// queue can then resume the Job.
 func releaseMemberToQueue(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
 	if !isSuspendedByRollcall(w, last) {
 		return false
 	}
 	status.SuspendedByRollcall = false
-	w.SetAttempt(status.Restarts)
+	w.SetAttempt(status.Attempt)
 	return true
 }
 
-// setMemberAttempt sets the attempt label of a Job that somebody else will resume. The number of
-// restarts is the number of the attempt that starts.
+// setMemberAttempt sets the attempt label of a Job that somebody else will resume.
 func setMemberAttempt(w gang.Workload, status *lifecycle.Status, _ lifecycle.Status) bool {
-	return w.SetAttempt(status.Restarts)
+	return w.SetAttempt(status.Attempt)
 }
 
 // completeMember completes a Job, or suspends a workload that cannot complete: a StatefulSet, or a Job

@@ -131,6 +131,7 @@ func (g *observedGang) mergeObservation(m *member, observed memberObservation, s
 	if pod := observed.stuckPod; pod != nil && (g.stuckPod == nil || pod.Name < g.stuckPod.Name) {
 		g.stuckPod, g.blocksReplacement = pod, m.waitsForPodDeletion()
 	}
+	snapshot.HasPods = snapshot.HasPods || observed.podCount > 0
 	snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, observed.firstFailure)
 	snapshot.NotReadyRanks = append(snapshot.NotReadyRanks, observed.notReadyRanks...)
 	snapshot.PartiallyReady = snapshot.PartiallyReady || observed.partiallyReady
@@ -165,11 +166,11 @@ func (g *observedGang) isStatefulSetComplete(m member, pods []corev1.Pod, lastPh
 }
 
 // failureContext returns the context in which the failures of a member's pods are attributed. While
-// the gang restarts, it describes the attempt that failed. Restarts is then already the number of
+// the gang restarts, it describes the attempt that failed. state.Attempt is then already the number of
 // the next attempt.
 func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecycle.State) failure.Context {
 	out := failure.Context{
-		Attempt:            state.Restarts,
+		Attempt:            state.Attempt,
 		LastRestartTime:    state.LastRestartTime,
 		AttemptStartTime:   state.AttemptStartTime,
 		TrainingContainers: m.trainingContainers(),
@@ -180,7 +181,7 @@ func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecyc
 		out.TerminationStartTime = state.LastTransitionTime
 	}
 	if state.Phase == lifecycle.Restarting {
-		out.Attempt, out.LastRestartTime = state.Restarts-1, time.Time{}
+		out.Attempt, out.LastRestartTime = state.Attempt-1, time.Time{}
 	}
 	return out
 }
@@ -190,7 +191,7 @@ func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecyc
 func (m member) isTerminating(pods []corev1.Pod, state lifecycle.State) bool {
 	observed := lifecycle.Observe(m.Workload)
 	return state.Phase == lifecycle.Restarting || state.Phase.Terminal() ||
-		observed.Finishing || observed.Failed || observed.Complete || mayMeetSuccessPolicy(m.Job, pods, state.Restarts)
+		observed.Finishing || observed.Failed || observed.Complete || mayMeetSuccessPolicy(m.Job, pods, state.Attempt)
 }
 
 // mayMeetSuccessPolicy reports whether a Job may complete by its successPolicy in an attempt. The Job

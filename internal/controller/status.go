@@ -166,6 +166,7 @@ func isSameStatus(last, next lifecycle.Status) bool {
 	isSameMessage := last.Reason == next.Reason && last.Message == next.Message
 	return (bothDescribePhase || isSameMessage) &&
 		last.Restarts == next.Restarts &&
+		last.Attempt == next.Attempt &&
 		last.SuspendedByRollcall == next.SuspendedByRollcall &&
 		last.StatefulSetPods == next.StatefulSetPods &&
 		last.FirstFailure.Equal(next.FirstFailure)

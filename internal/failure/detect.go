@@ -74,7 +74,7 @@ const (
 // classifyPod returns the class of a pod.
 func (c Context) classifyPod(pod *corev1.Pod) podClass {
 	switch {
-	case c.isFromEarlierAttempt(pod):
+	case c.IsFromEarlierAttempt(pod):
 		return podOfEarlierAttempt
 	case gang.RankSucceeded(pod, c.TrainingContainers) && !c.exitedOnDeletion(pod):
 		return podSucceeded
@@ -271,7 +271,7 @@ func (c Context) mayFollowTermination(pod *corev1.Pod, f *Failure) bool {
 // (apiserver, pkg/registry/rest/delete.go). A forced deletion has the same effect.
 func hasConfirmedDeletion(pod *corev1.Pod) bool { return gracePeriod(pod) == 0 }
 
-// isFromEarlierAttempt reports whether a pod belongs to an earlier attempt.
+// IsFromEarlierAttempt reports whether a pod belongs to an earlier attempt.
 //
 // A running pod that is not being deleted always belongs to the current attempt: Rollcall starts an
 // attempt only after all pods of the previous attempt have terminated. If another controller
@@ -279,7 +279,7 @@ func hasConfirmedDeletion(pod *corev1.Pod) bool { return gracePeriod(pod) == 0 }
 // did not start a new attempt. The creation time alone does not identify the attempt of a running
 // pod. A StatefulSet may create its pods within the second of the restart, or by a clock that is
 // behind.
-func (c Context) isFromEarlierAttempt(pod *corev1.Pod) bool {
+func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	attempt, hasAttempt := gang.PodAttempt(pod)
 	isDeleting := pod.DeletionTimestamp != nil
 	if hasAttempt && attempt >= c.Attempt {
@@ -290,7 +290,26 @@ func (c Context) isFromEarlierAttempt(pod *corev1.Pod) bool {
 	}
 	// The deletion timestamp may have moved to the present, see hasConfirmedDeletion.
 	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
-	return isEnding && !c.LastRestartTime.IsZero() && !pod.CreationTimestamp.After(c.LastRestartTime)
+	if isEnding && !c.LastRestartTime.IsZero() && !pod.CreationTimestamp.After(c.LastRestartTime) {
+		return true
+	}
+	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
+	return hasAttempt && allContainersTerminated(pod) && !lastExitTime(pod).After(c.AttemptStartTime)
+}
+
+// lastExitTime returns when the last container of a pod exited. If no container has, it returns when a
+// condition of the pod changed last.
+func lastExitTime(pod *corev1.Pod) time.Time {
+	var last time.Time
+	for _, s := range pod.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(last) {
+			last = t.FinishedAt.Time
+		}
+	}
+	if last.IsZero() {
+		return lastConditionTransitionTime(pod)
+	}
+	return last
 }
 
 // allContainersTerminated reports whether no container of a pod is running or waiting. A pod without

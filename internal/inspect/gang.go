@@ -50,6 +50,9 @@ type Gang struct {
 	Events []Event `json:"events,omitempty"`
 	// Warnings report what could not be read, and other gangs and workloads of the same name.
 	Warnings []string `json:"warnings,omitempty"`
+
+	// state is the state that was last written.
+	state lifecycle.State
 }
 
 // Member is one workload of a gang.

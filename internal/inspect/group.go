@@ -106,6 +106,7 @@ func (g workloadGroup) buildGang() Gang {
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),
 		Warnings:          slices.Clone(g.warnings),
+		state:             status.State,
 	}
 	if !status.LastTransitionTime.IsZero() {
 		out.LastTransitionTime = &status.LastTransitionTime
@@ -199,7 +200,9 @@ func (g *Gang) addRanks(pods []corev1.Pod) {
 	for i := range g.Members {
 		m := &g.Members[i]
 		own := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !m.ownsPod(&pod) })
-		failureContext := failure.Context{Attempt: g.Restarts, TrainingContainers: m.Containers}
+		failureContext := failure.Context{
+			Attempt: g.state.Attempt, AttemptStartTime: g.state.AttemptStartTime, TrainingContainers: m.Containers,
+		}
 		if f := failure.First(own, m.Offset, failureContext); f != nil && m.canCauseFailure(f) {
 			observedFailure = failure.EarlierOf(observedFailure, f)
 		}

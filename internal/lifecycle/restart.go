@@ -82,7 +82,7 @@ func (s State) handleFailure(policies gang.Policies, snapshot Snapshot, f *failu
 	if !s.canRestart(policies, snapshot.Members, f) {
 		return s.transitionTo(Failed, snapshot)
 	}
-	s.Restarts, s.StartCompleted = s.Restarts+1, false
+	s.Restarts, s.Attempt, s.StartCompleted = s.Restarts+1, s.Attempt+1, false
 	s = s.transitionTo(Restarting, snapshot)
 	s.LastRestartTime = s.LastTransitionTime
 	s.NextRestartTime = s.LastRestartTime.Add(Backoff(s.Restarts))

@@ -10,6 +10,8 @@ import (
 type Snapshot struct {
 	// Members contains the members of the gang and the status of their workloads.
 	Members Members
+	// HasPods is true if any pod of the gang exists, in whatever phase.
+	HasPods bool
 	// FirstFailure is the first failure among the pods of the current attempt; nil if there is none.
 	// While the gang restarts, it is the first failure of the attempt that failed.
 	FirstFailure *failure.Failure

@@ -17,9 +17,7 @@ type State struct {
 	Phase Phase `json:"phase,omitempty"`
 	// LastTransitionTime is when the gang entered the phase, to the second.
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	// Restarts is the number of restarts decided so far. It is also the number of the current
-	// attempt, because the first attempt has the number 0. From the decision to restart until the
-	// ranks are resumed, it is the number of the next attempt.
+	// Restarts is the number of restarts decided so far.
 	Restarts int32 `json:"restarts"`
 	// LastRestartTime is when the last restart was decided; zero if there was none.
 	LastRestartTime time.Time `json:"lastRestartTime,omitzero"`
@@ -34,6 +32,10 @@ type State struct {
 
 // Bookkeeping is the part of a state that only Rollcall reads.
 type Bookkeeping struct {
+	// Attempt is the number of the current attempt, which is the number on the label of its pods. The
+	// first attempt has the number 0. From the decision to restart, or from the suspension by a user or a
+	// queue, until the ranks are resumed, it is the number of the next attempt.
+	Attempt int32 `json:"attempt,omitempty"`
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The zero value stands
 	// for the creation of the workload.
 	AttemptStartTime time.Time `json:"attemptStartTime,omitzero"`
@@ -56,7 +58,7 @@ type Bookkeeping struct {
 }
 
 // Next returns the state of the gang after a snapshot. It is a pure function, and a second call with
-// the same snapshot does not change the state. The only exception is a restart that finds nothing to
+// a snapshot of the same cluster does not change the state. The only exception is a restart that finds nothing to
 // terminate, which the second call completes.
 func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	if s.hasNewMember(snapshot.Members) {
@@ -195,6 +197,7 @@ func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
 	if snapshot.PodsTerminating {
 		return s // the pods terminate because of the suspension, which is not a failure
 	}
+	snapshot.FirstFailure = nil // a failure of the attempt that was suspended
 	return s.startAttempt(snapshot).fromActive(policies, snapshot)
 }
 
@@ -256,6 +259,10 @@ func (s State) enterTerminalPhase(phase Phase, snapshot Snapshot) State {
 func (s State) transitionTo(phase Phase, snapshot Snapshot) State {
 	if s.Phase == phase {
 		return s
+	}
+	// No attempt follows the suspension of a gang that was created suspended, or that was restarting.
+	if phase == Suspended && s.Phase != Restarting && (snapshot.HasPods || s.wereAllReady()) {
+		s.Attempt++
 	}
 	isNotReadyAgain := s.Phase == Running && (phase == Pending || phase == Starting)
 	s.StartCompleted = s.StartCompleted || isNotReadyAgain

@@ -67,7 +67,10 @@ func (m *simulatedGang) takeSnapshot() lifecycle.Snapshot {
 		if p.ready {
 			o.ReadyPods++
 		}
-		snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, p.failure)
+		isOfEarlierAttempt := p.failure != nil && m.state.Attempt > 0 && !p.failure.Time.After(m.state.AttemptStartTime)
+		if !isOfEarlierAttempt {
+			snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, p.failure)
+		}
 	}
 	o.SuspensionObserved = o.Suspended && len(m.pods) == 0
 	snapshot.Members = lifecycle.NewSingleMember(o)
@@ -160,7 +163,7 @@ func (m *simulatedGang) applyNextState(t *testing.T) {
 	t.Helper()
 	snapshot, before := m.takeSnapshot(), m.state
 	m.state = before.Next(m.policies, snapshot)
-	if again := m.state.Next(m.policies, snapshot); !cmp.Equal(m.state, again) {
+	if again := m.state.Next(m.policies, m.takeSnapshot()); !cmp.Equal(m.state, again) {
 		// A restart without pods that have to terminate ends in the next pass.
 		if before.Phase == m.state.Phase || m.state.Phase != lifecycle.Restarting || again.Phase != lifecycle.Pending {
 			t.Fatalf("a second pass changed the state:\n%s", cmp.Diff(m.state, again))
