@@ -114,7 +114,7 @@ func (r *Reconciler) applyAction(ctx context.Context, m member, a action, status
 	if err := r.Client.Patch(ctx, changed.Object().(client.Object), patch, FieldOwner); err != nil {
 		return false, fmt.Errorf("updating %s for phase %s: %w", m.Meta().Name, status.Phase, err)
 	}
-	log.FromContext(ctx).Info("Updated the spec of a member", "phase", status.Phase, "restarts", status.Restarts,
+	log.FromContext(ctx).Info("Updated the spec of a member", "phase", status.Phase, "attempt", status.Attempt,
 		"member", m.Meta().Name, "suspendedByRollcall", status.SuspendedByRollcall)
 	return true, nil
 }

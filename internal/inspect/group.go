@@ -102,6 +102,7 @@ func (g workloadGroup) buildGang() Gang {
 		Reason:            status.Reason,
 		Message:           status.Message,
 		Restarts:          status.Restarts,
+		Disruptions:       status.Disruptions,
 		FirstFailure:      status.FirstFailure,
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),

@@ -17,8 +17,10 @@ type State struct {
 	Phase Phase `json:"phase,omitempty"`
 	// LastTransitionTime is when the gang entered the phase, to the second.
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	// Restarts is the number of restarts decided so far.
-	Restarts int32 `json:"restarts"`
+	// Restarts is the number of restarts after failures decided so far. Disruptions is the number of
+	// restarts after disruptions; see [failure.Failure.IsDisruption].
+	Restarts    int32 `json:"restarts"`
+	Disruptions int32 `json:"disruptions,omitempty"`
 	// LastRestartTime is when the last restart was decided; zero if there was none.
 	LastRestartTime time.Time `json:"lastRestartTime,omitzero"`
 	// NextRestartTime is the end of the back-off of a restarting gang; zero in other phases.
@@ -36,6 +38,9 @@ type Bookkeeping struct {
 	// first attempt has the number 0. From the decision to restart, or from the suspension by a user or a
 	// queue, until the ranks are resumed, it is the number of the next attempt.
 	Attempt int32 `json:"attempt,omitempty"`
+	// DisruptionStreak is the number of disruptions since an attempt ran for the maximum back-off. It
+	// determines the back-off of the next disruption.
+	DisruptionStreak int32 `json:"disruptionStreak,omitempty"`
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The zero value stands
 	// for the creation of the workload.
 	AttemptStartTime time.Time `json:"attemptStartTime,omitzero"`
@@ -141,10 +146,10 @@ func (s State) isFailedByRollcall() bool { return s.Phase == Failed && s.FirstFa
 // attempt when its pods have terminated and the back-off has elapsed.
 func (s State) fromRestarting(policies gang.Policies, snapshot Snapshot) State {
 	// The kubelets do not report failures in the order in which the ranks failed.
-	s.FirstFailure = failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure)
+	s, isPermitted := s.replaceFirstFailure(policies, failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure))
 	switch {
 	// A Job whose pods had all succeeded before it was suspended completes when it counts them.
-	case snapshot.Members.anyJobComplete(), isNonRetriable(policies, s.FirstFailure):
+	case snapshot.Members.anyJobComplete(), isNonRetriable(policies, s.FirstFailure), !isPermitted:
 		return s.transitionTo(Failed, snapshot)
 	case snapshot.Members.anySuspendedExternally():
 		return s.enterSuspended(snapshot)
@@ -203,10 +208,15 @@ func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
 
 // fromActive returns the next state of a gang whose ranks run or are expected to run.
 func (s State) fromActive(policies gang.Policies, snapshot Snapshot) State {
-	if f := s.detectFailure(policies, snapshot); f != nil {
+	f := s.detectFailure(policies, snapshot)
+	switch {
+	case f == nil:
+		return s.transitionTo(s.nonTerminalPhase(snapshot), snapshot)
+	case s.isFailedStart(policies, f):
+		return s.repeatStart(snapshot, f)
+	default:
 		return s.handleFailure(policies, snapshot, f)
 	}
-	return s.transitionTo(s.nonTerminalPhase(snapshot), snapshot)
 }
 
 // nonTerminalPhase returns the phase of a gang that has neither finished nor failed.

@@ -55,7 +55,8 @@ func (m *simulatedGang) takeSnapshot() lifecycle.Snapshot {
 	for _, p := range m.pods {
 		if p.terminating {
 			snapshot.PodsTerminating = true
-			if p.deletionRequestTime.After(m.state.AttemptStartTime) {
+			isTerminatedByRollcall := m.state.Phase == lifecycle.Restarting
+			if p.deletionRequestTime.After(m.state.AttemptStartTime) && !isTerminatedByRollcall {
 				snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, &failure.Failure{
 					Reason: failure.ReasonPodDeleted,
 					Time:   p.deletionRequestTime,
@@ -223,10 +224,11 @@ func TestStateNextRandom(t *testing.T) {
 						m.incidents,
 					),
 				)
-				if m.state.Restarts > m.incidents || m.state.Restarts > m.policies.MaxRestarts {
-					t.Fatalf("%d restarts after %d incidents, %d allowed", m.state.Restarts, m.incidents, m.policies.MaxRestarts)
+				if m.state.Restarts+m.state.Disruptions > m.incidents || m.state.Restarts > m.policies.MaxRestarts {
+					t.Fatalf("%d restarts and %d disruptions after %d incidents, %d restarts allowed",
+						m.state.Restarts, m.state.Disruptions, m.incidents, m.policies.MaxRestarts)
 				}
-				if m.state.Phase == lifecycle.Failed && m.incidents != m.policies.MaxRestarts+1 {
+				if m.state.Phase == lifecycle.Failed && m.incidents != m.policies.MaxRestarts+m.state.Disruptions+1 {
 					t.Fatalf("failed after %d incidents, %d restarts allowed", m.incidents, m.policies.MaxRestarts)
 				}
 			}

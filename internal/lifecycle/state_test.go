@@ -29,6 +29,7 @@ func TestBackoff(t *testing.T) {
 var defaultPolicies = gang.Policies{
 	RestartPolicy:  gang.RestartPolicyGang,
 	MaxRestarts:    3,
+	MaxDisruptions: gang.UnlimitedDisruptions,
 	CleanPodPolicy: gang.CleanPodPolicyRunning,
 }
 
@@ -313,8 +314,7 @@ func TestStateNextFailure(t *testing.T) {
 			policies: defaultPolicies,
 			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2},
 				func(s *lifecycle.Snapshot) { s.LostRanks = 1 }),
-			wantPhase:    lifecycle.Restarting,
-			wantRestarts: 1,
+			wantPhase: lifecycle.Restarting,
 			check: func(s lifecycle.State) string {
 				if s.FirstFailure == nil || s.FirstFailure.Reason != failure.ReasonRankLost {
 					return fmt.Sprintf("first failure %v, want %s", s.FirstFailure, failure.ReasonRankLost)

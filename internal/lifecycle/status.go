@@ -47,6 +47,7 @@ func ReadStatus(w gang.Workload) Status {
 		return Status{}
 	}
 	s.Restarts = min(max(s.Restarts, 0), gang.MaxRestarts)
+	s.Disruptions = min(max(s.Disruptions, 0), maxCount)
 	s.Attempt = min(max(s.Attempt, s.Restarts), maxCount) // earlier builds write only restarts
 	s.FailedPodsBaseline = max(s.FailedPodsBaseline, 0)
 	return s

@@ -101,7 +101,7 @@ func testRestartUserBackoffLimit(t *testing.T, m *manager, ns string) {
 	r.waitForPhase(lifecycle.Running, 1)
 	r.failContainer(r.getActivePod("worker-0"), 1)
 	r.waitForPhase(lifecycle.Failed, 1)
-	if j := r.waitForJobFailure("train"); *j.Spec.BackoffLimit != 1 || *j.Spec.BackoffLimitPerIndex != 8 {
+	if j := r.waitForJobFailure("train"); *j.Spec.BackoffLimit != 1 || *j.Spec.BackoffLimitPerIndex != 108 {
 		t.Errorf("the limits are %d, and %d for each rank", *j.Spec.BackoffLimit, *j.Spec.BackoffLimitPerIndex)
 	}
 }
