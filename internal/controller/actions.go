@@ -31,6 +31,9 @@ const (
 	// actionSetAttempt sets the attempt label in the template of a Job that somebody else suspended.
 	// For a Job in a queue, admission sets the label when the queue resumes the Job.
 	actionSetAttempt
+	// actionAwaitQueue leaves a Job to its queue, after its completed indexes were reset. The spec stays as it
+	// is, because Kueue restores the template of an evicted Job in every pass.
+	actionAwaitQueue
 	// actionComplete terminates the pods of a member whose gang finished while it was running.
 	actionComplete
 )
@@ -94,6 +97,8 @@ func desiredActionWhileSuspended(g *observedGang, observed lifecycle.Observation
 		return actionSetAttempt
 	case observed.SuspendedByRollcall && !g.memberStates.AnySuspendedByUser():
 		return actionReleaseToQueue
+	case !observed.SuspendedByRollcall:
+		return actionAwaitQueue
 	default:
 		return actionNone
 	}

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -170,6 +171,8 @@ func isSameStatus(last, next lifecycle.Status) bool {
 		last.Attempt == next.Attempt &&
 		last.SuspendedByRollcall == next.SuspendedByRollcall &&
 		last.StatefulSetPods == next.StatefulSetPods &&
+		last.CompletedRanks == next.CompletedRanks &&
+		maps.EqualFunc(last.CompletedMembers, next.CompletedMembers, time.Time.Equal) &&
 		last.FirstFailure.Equal(next.FirstFailure)
 }
 

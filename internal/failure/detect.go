@@ -89,6 +89,9 @@ func (c Context) classifyPod(pod *corev1.Pod) podClass {
 	}
 }
 
+// HasSucceeded reports whether a pod of the current attempt succeeded and was not deleted before.
+func (c Context) HasSucceeded(pod *corev1.Pod) bool { return c.classifyPod(pod) == podSucceeded }
+
 // exitedOnDeletion reports whether the training containers of a pod, which exited with code 0,
 // still ran when the deletion of the pod was decided. Programs that save a checkpoint on SIGTERM
 // exit with code 0, and have not finished their work. The events of a deletion have this order:

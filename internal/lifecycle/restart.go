@@ -35,7 +35,7 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 			Rank: -1, Reason: failure.ReasonMemberRecreated, Time: snapshot.statusTime(),
 			Message: s.memberRecreatedMessage(members),
 		}
-	case s.isStartTimeoutExceeded(policies.StartTimeout, snapshot.Now):
+	case s.isStartTimeoutExceeded(policies, snapshot):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonStartTimeout, Time: snapshot.statusTime(),
 			Message: startTimeoutMessage(policies.StartTimeout, snapshot),
@@ -45,11 +45,11 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 	}
 }
 
-// hasLostRanks reports whether an attempt that has not started completely cannot produce all ranks.
-// After the start, a finished pod may disappear with its node while its peers still run.
+// hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the
+// ranks that had completed while their peers ran. A finished pod may disappear with its node, so without
+// the record, ranks of such an attempt do not count as lost.
 func (s State) hasLostRanks(snapshot Snapshot) bool {
-	isStarting := s.Phase == Pending || s.Phase == Starting
-	return isStarting && !s.StartCompleted && snapshot.LostRanks > 0
+	return snapshot.LostRanks > 0 && (!s.wereAllReady() || s.CompletedRanks != "")
 }
 
 // wereAllReady reports whether all ranks of the current attempt were ready once.
@@ -69,11 +69,24 @@ func handlesFailures(policies gang.Policies) bool {
 	return policies.RestartPolicy == gang.RestartPolicyGang || policies.RestartPolicy == gang.RestartPolicyNever
 }
 
-// isStartTimeoutExceeded reports whether the ranks of the attempt were never all ready within the
-// timeout; 0 disables the timeout.
-func (s State) isStartTimeoutExceeded(timeout time.Duration, now time.Time) bool {
-	return timeout > 0 && s.Phase != Running && !s.StartCompleted && !s.AttemptStartTime.IsZero() &&
-		now.Sub(s.AttemptStartTime) >= timeout
+// StartDeadline returns when the start timeout of the attempt expires. It returns the zero value if it does
+// not run: without a timeout, after all ranks were ready, while a member is suspended or has a result, and
+// while the controller of a Job has not started the Job. A queue can resume a Job while no manager runs,
+// so the timeout counts from the latest start of a Job.
+func (s State) StartDeadline(policies gang.Policies, members Members) time.Time {
+	isStarting := (s.Phase == "" || s.Phase == Pending || s.Phase == Starting) && !s.StartCompleted
+	start, isStarted := members.latestStart(s.AttemptStartTime)
+	if policies.StartTimeout <= 0 || !handlesFailures(policies) || !isStarting || !isStarted || start.IsZero() ||
+		members.AnySuspended() || members.AnyFinishing() {
+		return time.Time{}
+	}
+	return start.Add(policies.StartTimeout)
+}
+
+// isStartTimeoutExceeded reports whether the ranks of the attempt were never all ready within the timeout.
+func (s State) isStartTimeoutExceeded(policies gang.Policies, snapshot Snapshot) bool {
+	deadline := s.StartDeadline(policies, snapshot.Members)
+	return !deadline.IsZero() && !snapshot.Now.Before(deadline)
 }
 
 // isFailedStart reports whether a failure only shows that the attempt did not start with all ranks. The

@@ -53,6 +53,12 @@ type Bookkeeping struct {
 	// StatefulSetPods identifies the pods of all StatefulSets while the gang runs; see
 	// [Snapshot.StatefulSetPods]. It is empty if the gang has no StatefulSet.
 	StatefulSetPods string `json:"statefulSetPods,omitempty"`
+	// CompletedRanks contains the ranks that completed in the current attempt and that nobody had deleted
+	// before; see [Snapshot.CompletedRanks]. It is empty if they are not known.
+	CompletedRanks string `json:"completedRanks,omitempty"`
+	// CompletedMembers contains by workload the finish times of the Jobs that completed in a gang of several
+	// workloads that has not finished. A Job with a time to live may be deleted before its gang finishes.
+	CompletedMembers map[string]time.Time `json:"completedMembers,omitempty"`
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
 	// suspended. It describes only the member that carries the status, not the gang.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
@@ -71,7 +77,19 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	}
 	next := s.nextState(policies, snapshot)
 	next.MemberUIDs = snapshot.Members.uids()
+	next.CompletedRanks, next.CompletedMembers = "", nil
+	if isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime); isSameAttempt && next.expectsRanks() {
+		next.CompletedRanks = snapshot.CompletedRanks
+	}
+	if !next.Phase.Terminal() {
+		next.CompletedMembers = snapshot.Members.completedJobs()
+	}
 	return next.recordStatefulSetPods(snapshot)
+}
+
+// expectsRanks reports whether ranks run or are expected to run.
+func (s State) expectsRanks() bool {
+	return s.Phase == Pending || s.Phase == Starting || s.Phase == Running
 }
 
 // hasNewMember reports whether the gang has a member that the state does not record, because it was
