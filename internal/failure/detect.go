@@ -155,7 +155,7 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 // deletionFailure returns the failure of a pod that is being deleted.
 func deletionFailure(pod *corev1.Pod) *Failure {
 	reason, _ := gang.FindDisruption(pod)
-	return &Failure{Reason: cmp.Or(reason, ReasonPodDeleted), Time: terminationDecisionTime(pod)}
+	return &Failure{Reason: cmp.Or(reason, ReasonPodDeleted), Disrupted: reason != "", Time: terminationDecisionTime(pod)}
 }
 
 // failureOfPhase returns the failure of a pod, in the phase Failed or not, whose training container
@@ -176,15 +176,18 @@ func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
 	if containerFailure == nil && reason == "" {
 		containerFailure = auxiliaryContainerFailure(pod)
 	}
-	message := TruncateMessage(pod.Status.Message)
+	out := &Failure{
+		Reason: cmp.Or(reason, ReasonPodFailed), Message: TruncateMessage(pod.Status.Message), Disrupted: disruptionReason != "",
+	}
 	switch {
 	case containerFailure == nil:
-		return &Failure{Reason: cmp.Or(reason, ReasonPodFailed), Message: message, Time: lastConditionTransitionTime(pod)}
+		out.Time = lastConditionTransitionTime(pod)
 	case reason == "" || containerFailure.Time.Before(disruptionTime):
 		return containerFailure
 	default:
-		return &Failure{Reason: reason, Message: message, Time: containerFailure.Time}
+		out.Time = containerFailure.Time
 	}
+	return out
 }
 
 // auxiliaryContainerFailure returns the earliest failure of any container of a pod whose training

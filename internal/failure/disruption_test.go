@@ -21,6 +21,8 @@ func TestIsDisruption(t *testing.T) {
 	}
 	byScheduler := byKubelet
 	byScheduler.Reason = corev1.PodReasonPreemptionByScheduler
+	byOther := byKubelet
+	byOther.Reason = "SpotInterruption"
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)
 		want   bool
@@ -29,6 +31,7 @@ func TestIsDisruption(t *testing.T) {
 		"the scheduler preempted the pod":  {change: evicted("", "", byScheduler), want: true},
 		"the node shuts down":              {change: evicted("Terminated", "node shutdown", byKubelet), want: true},
 		"the node is low on a resource":    {change: evicted("Evicted", "The node was low on resource: memory.", byKubelet), want: true},
+		"another controller ended the pod": {change: evicted("", "", byOther), want: true},
 		"the node was lost":                {change: evicted("NodeLost", ""), want: true},
 		"the container exited":             {change: podtest.Terminated(1, 5, false)},
 		"the pod exceeded its local disk":  {change: evicted("Evicted", "Usage of EmptyDir volume exceeds the limit.")},

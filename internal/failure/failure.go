@@ -84,6 +84,8 @@ type Failure struct {
 	// Reason is the reason of the kubelet or the control plane, such as Error, OOMKilled, Evicted or
 	// EvictionByEvictionAPI, or one of the constants of this package.
 	Reason string `json:"reason"`
+	// Disrupted is true if the pod has the condition DisruptionTarget, whatever its reason is.
+	Disrupted bool `json:"disrupted,omitempty"`
 	// LostPeer is true if the termination message of the container reports that it lost a peer.
 	LostPeer bool `json:"lostPeer,omitempty"`
 	// MaybeTerminated is true if the container may have exited because the gang was terminated: it
@@ -151,7 +153,7 @@ func (f *Failure) IsEviction() bool {
 // may be a crash are not disruptions: the exit of a container, a failed pod that nobody observed, and a
 // start timeout. An eviction of a pod that used more memory or storage than it requested is not either.
 func (f *Failure) IsDisruption() bool {
-	return f != nil && f.Container == "" && slices.Contains(disruptionReasons, f.Reason) &&
+	return f != nil && f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
 		!strings.Contains(f.Message, exceededRequest)
 }
 
