@@ -109,3 +109,46 @@ func TestFailureTargetEndsGang(t *testing.T) {
 		t.Errorf("the master is %s: %s", status.Phase, status.Message)
 	}
 }
+
+// TestCompletedJobIsDeleted checks that a Job that completed before its peers and that its time to live deleted
+// still counts, so that the gang succeeds when its last Job completes.
+func TestCompletedJobIsDeleted(t *testing.T) {
+	first, second := newMasterAndWorkers(t)
+	w := newTestCluster(t)
+	for _, job := range []*batchv1.Job{first, second} {
+		job.Annotations[gang.AnnotationSuccessPolicy] = gang.SuccessPolicyAll
+		if err := w.Create(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	complete := func(job *batchv1.Job) {
+		t.Helper()
+		have, _ := w.getJob(t, job.Name)
+		have.Status.Active, have.Status.Ready, have.Status.Succeeded = 0, nil, *job.Spec.Completions
+		have.Status.Conditions = []batchv1.JobCondition{{
+			Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(testStartTime),
+		}}
+		if err := w.Status().Update(t.Context(), have); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(want lifecycle.Phase, reason gang.Reason) {
+		t.Helper()
+		for range 2 {
+			w.reconcileOnce(t, trainRequest)
+			w.clock.SetTime(w.clock.Now().Add(time.Minute))
+		}
+		if _, status := w.getJob(t, second.Name); status.Phase != want || status.Reason != reason {
+			t.Fatalf("the gang is %s with the reason %s, want %s", status.Phase, status.Reason, want)
+		}
+	}
+	expect(lifecycle.Running, gang.ReasonGangRunning)
+	complete(first)
+	expect(lifecycle.Running, gang.ReasonGangRunning)
+	if err := w.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	expect(lifecycle.Running, gang.ReasonGangRunning)
+	complete(second)
+	expect(lifecycle.Succeeded, gang.ReasonGangSucceeded)
+}
