@@ -80,7 +80,7 @@ const (
 	// LabelRank, on a pod with LabelRankOffset, is the rank of the pod. The webhook sets it when the
 	// pod is created (docs/adr/0011).
 	LabelRank = Prefix + "rank"
-	// LabelAttempt is the restart count of the gang when the pod was created. Pods of a StatefulSet
+	// LabelAttempt is the number of the gang's attempt when the pod was created. Pods of a StatefulSet
 	// do not have the label, because a changed template would start a rollout.
 	LabelAttempt = Prefix + "attempt"
 )

@@ -58,7 +58,7 @@ func PodIndex(pod *corev1.Pod) int32 {
 	return int32(n)
 }
 
-// PodAttempt returns the restart count of the gang when the pod was created; false without a valid
+// PodAttempt returns the number of the gang's attempt when the pod was created; false without a valid
 // [LabelAttempt].
 func PodAttempt(pod *corev1.Pod) (int32, bool) {
 	n, err := strconv.ParseInt(pod.Labels[LabelAttempt], 10, 32)

@@ -48,12 +48,19 @@ const (
 // DefaultMaxRestarts is the default of [AnnotationMaxRestarts].
 const DefaultMaxRestarts = 3
 
+// UnlimitedDisruptions is the value of [Policies.MaxDisruptions] of a gang that restarts after any number
+// of disruptions.
+const UnlimitedDisruptions = -1
+
 // Policies determine how a gang restarts and finishes.
 type Policies struct {
 	// RestartPolicy is the reaction to a failed rank.
 	RestartPolicy RestartPolicy
 	// MaxRestarts is the maximum number of restarts; with 0 the first failure fails the gang.
 	MaxRestarts int32
+	// MaxDisruptions is the maximum number of restarts after disruptions, which are not part of
+	// MaxRestarts; with 0 the first disruption fails the gang. See also [UnlimitedDisruptions].
+	MaxDisruptions int32
 	// NonRetriableExitCodes are exit codes of the first failure after which the gang fails.
 	NonRetriableExitCodes ExitCodes
 	// SuccessPolicy is the name of a role, [SuccessPolicyAll] or [SuccessPolicyRank0]; empty means the
@@ -67,21 +74,34 @@ type Policies struct {
 	FailureOutput bool
 }
 
-// failuresPerAttempt is how often a rank may fail in each attempt, before its Job fails.
-const failuresPerAttempt = 4
+const (
+	// failuresPerAttempt is how often a rank may fail in each attempt, before its Job fails.
+	failuresPerAttempt = 4
+	// maxCountedDisruptions is how often in a row a rank may be disrupted before its Job fails, if the
+	// disruptions of the gang are unlimited.
+	maxCountedDisruptions = 100
+)
 
 // JobFailureLimit returns how often in a row a rank may fail before the Job fails by itself. While a
 // manager runs, each failure of a rank costs the gang an attempt, so the gang fails first. While no
-// manager runs, the Job replaces a failed pod without the others. A manager that starts again counts
-// all of these failures as one, so the limit is a multiple of the attempts
+// manager runs, the Job replaces a failed pod without the others. A manager that starts again
+// counts all of these failures as one, so the limit is a multiple of the attempts. A Job also counts
+// disrupted pods as failed, except the first of each incident, which Rollcall untracks
 // (docs/adr/0033-limits-without-managers.md).
-func (p Policies) JobFailureLimit() int32 { return failuresPerAttempt * (p.MaxRestarts + 1) }
+func (p Policies) JobFailureLimit() int32 {
+	disruptions := p.MaxDisruptions
+	if disruptions < 0 {
+		disruptions = maxCountedDisruptions
+	}
+	return failuresPerAttempt*(p.MaxRestarts+1) + disruptions
+}
 
 // parsePolicies parses the annotations for the lifecycle of the gang.
 func (p *parser) parsePolicies(g Gang, cfg Config) Policies {
 	policies := Policies{
 		RestartPolicy:         p.parseRestartPolicy(g.Elastic != nil),
 		MaxRestarts:           p.parseMaxRestarts(),
+		MaxDisruptions:        UnlimitedDisruptions,
 		NonRetriableExitCodes: p.parseNonRetriableExitCodes(),
 		SuccessPolicy:         p.parseSuccessPolicy(g),
 		CleanPodPolicy: CleanPodPolicy(p.parseEnum(AnnotationCleanPodPolicy,

@@ -19,7 +19,7 @@ const (
 	// ReasonImmutableTemplate means that the label was added to an existing Job, whose pod template is
 	// immutable.
 	ReasonImmutableTemplate Reason = "ImmutableTemplate"
-	// ReasonAttemptLabelSet means that a Job got the label of its attempt when its queue resumed it.
+	// ReasonAttemptLabelSet means that a Job got the label of its attempt when its queue or its user resumed it.
 	ReasonAttemptLabelSet Reason = "AttemptLabelSet"
 	// ReasonKeptSuspended means that a Job stays suspended: the user suspended a Job that Rollcall had
 	// suspended before, or a queue tried to resume a Job that Rollcall has suspended.

@@ -39,8 +39,9 @@ func TestLimits(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	unlimited, apiServerDefault := ptr.To(gang.UnlimitedBackoffLimit), ptr.To[int32](6)
 	zero, two, four, five := ptr.To[int32](0), ptr.To[int32](2), ptr.To[int32](4), ptr.To[int32](5)
-	// Four failures in a row of a rank for each of its attempts.
-	attempts := func(n int32) *int32 { return ptr.To(4 * n) }
+	// Four failures in a row of a rank for each of its attempts, and 100 disruptions.
+	attempts := func(n int32) *int32 { return ptr.To(4*n + 100) }
+	sumOfRanks := func(n, ranks int32) *int32 { return ptr.To(*attempts(n) * ranks) }
 	setRestartPolicy := func(j *batchv1.Job, policy gang.RestartPolicy) {
 		j.Annotations[gang.AnnotationRestartPolicy] = string(policy)
 	}
@@ -89,14 +90,14 @@ func TestLimits(t *testing.T) {
 				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 				j.Spec.BackoffLimit = apiServerDefault
 			},
-			want: jobLimits{BackoffLimit: attempts(4 * 4), MaxRestarts: 3},
+			want: jobLimits{BackoffLimit: sumOfRanks(4, 4), MaxRestarts: 3},
 		},
 		"limit for the sum of all ranks of a gang without restarts": {
 			change: func(j *batchv1.Job) {
 				j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 				j.Annotations[gang.AnnotationMaxRestarts] = "0"
 			},
-			want: jobLimits{BackoffLimit: attempts(4), MaxRestarts: 0},
+			want: jobLimits{BackoffLimit: sumOfRanks(1, 4), MaxRestarts: 0},
 		},
 		"limit for the sum of all ranks does not exceed the range of the field": {
 			change: func(j *batchv1.Job) {
@@ -104,7 +105,7 @@ func TestLimits(t *testing.T) {
 				j.Spec.Parallelism, j.Spec.Completions = ptr.To[int32](10_000), ptr.To[int32](10_000)
 				j.Annotations[gang.AnnotationMaxRestarts] = "1000"
 			},
-			want: jobLimits{BackoffLimit: attempts(10_010_000), MaxRestarts: 1000},
+			want: jobLimits{BackoffLimit: sumOfRanks(1001, 10_000), MaxRestarts: 1000},
 		},
 		"pods that restart in place keep the backoffLimit of the user": {
 			change: func(j *batchv1.Job) {
@@ -186,7 +187,7 @@ func TestLimitsReverted(t *testing.T) {
 	}
 	job.Annotations[gang.AnnotationRestartPolicy] = string(gang.RestartPolicyGang)
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	want := jobLimits{BackoffLimit: ptr.To[int32](4 * 4 * 4), MaxRestarts: 3}
+	want := jobLimits{BackoffLimit: ptr.To[int32]((4*4 + 100) * 4), MaxRestarts: 3}
 	if diff := cmp.Diff(want, admit()); diff != "" {
 		t.Errorf("restart policy gang with pods that restart in place (-want +got):\n%s", diff)
 	}
@@ -208,7 +209,7 @@ func TestLimitsOfOlderBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := jobLimits{
-		BackoffLimit: &unlimited, BackoffLimitPerIndex: ptr.To[int32](16), MaxFailedIndexes: ptr.To[int32](0), MaxRestarts: 3,
+		BackoffLimit: &unlimited, BackoffLimitPerIndex: ptr.To[int32](116), MaxFailedIndexes: ptr.To[int32](0), MaxRestarts: 3,
 	}
 	if diff := cmp.Diff(want, readJobLimits(t, engine, job)); diff != "" {
 		t.Errorf("limits after the injection (-want +got):\n%s", diff)

@@ -17,7 +17,7 @@ const (
 	EnvRole = "ROLLCALL_ROLE"
 	EnvRank = "ROLLCALL_RANK"
 	EnvSize = "ROLLCALL_SIZE"
-	// EnvAttempt is the number of restarts before the current attempt. Only Jobs with the restart
+	// EnvAttempt is the number of the current attempt. Only Jobs with the restart
 	// policy "gang" have the variable.
 	EnvAttempt = "ROLLCALL_ATTEMPT"
 )

@@ -59,8 +59,8 @@ func isResumedByRollcall(updated *appsv1.StatefulSet) bool {
 //   - Somebody else resumes a Job that Rollcall suspends: Kueue, or a GitOps tool that applies a
 //     manifest with suspend: false again. The Job stays suspended until Rollcall has finished the
 //     restart, or because the gang has finished.
-//   - A queue resumes a Job that Rollcall does not suspend. The pod template gets the number of the
-//     attempt.
+//   - A queue or a user resumes a Job that Rollcall does not suspend. The pod template gets the number
+//     of the attempt.
 func (e *Engine) PreserveSuspend(old, updated *batchv1.Job) Result {
 	if r, skip := e.skipUnmanaged(gang.Workload{Job: updated}); skip {
 		return r // the update ends the management, and can resume the Job (rollcall detach)
@@ -71,8 +71,8 @@ func (e *Engine) PreserveSuspend(old, updated *batchv1.Job) Result {
 	switch {
 	case resumed && status.SuspendedByRollcall: // the reconciler changes both in one request
 		return keepSuspended(updated, status.Phase, isQueued)
-	case resumed && isQueued && !status.Phase.Terminal():
-		return setAttemptOnResume(old, updated, status.Restarts)
+	case resumed && isQueued && !status.Phase.Terminal(), resumed && status.Phase == lifecycle.Suspended:
+		return setAttemptOnResume(old, updated, status.Attempt)
 	case isQueued:
 		return Result{Reason: gang.ReasonImmutableTemplate}
 	}
@@ -114,9 +114,10 @@ func keepSuspended(updated *batchv1.Job, phase lifecycle.Phase, isQueued bool) R
 	return Result{Reason: gang.ReasonKeptSuspended, Warnings: gang.Warnings{gang.NewWarning(suspendPath, message)}}
 }
 
-// setAttemptOnResume writes the number of the attempt into the pod template of a Job that Kueue
+// setAttemptOnResume writes the number of the attempt into the pod template of a Job that Kueue or a user
 // resumes. An earlier write would not last, because Kueue restores the original template of an
-// evicted Job in every pass. The template is immutable once status.startTime is set.
+// evicted Job in every pass. A user may resume a Job before Rollcall has written the number. The template
+// is immutable once status.startTime is set.
 func setAttemptOnResume(old, updated *batchv1.Job, attempt int32) Result {
 	if old.Status.StartTime == nil && (gang.Workload{Job: updated}).SetAttempt(attempt) {
 		return Result{Reason: gang.ReasonAttemptLabelSet}

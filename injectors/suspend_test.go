@@ -235,7 +235,7 @@ func TestPreserveSuspend(t *testing.T) {
 		Phase:        lifecycle.Restarting,
 		Restarts:     1,
 		FirstFailure: &failure.Failure{Rank: 1, Reason: "Error"},
-		Bookkeeping:  lifecycle.Bookkeeping{SuspendedByRollcall: true},
+		Bookkeeping:  lifecycle.Bookkeeping{Attempt: 1, SuspendedByRollcall: true},
 	}}
 	suspendedByUser := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Suspended}}
 	alreadyKept := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Restarting, Restarts: 1}}
@@ -326,6 +326,9 @@ func TestPreserveQueuedSuspend(t *testing.T) {
 	queued := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Suspended, Restarts: 2}}
 	pending := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Pending, Restarts: 2}}
 	firstRestart := lifecycle.Status{State: lifecycle.State{Restarts: 1}}
+	suspendedAgain := lifecycle.Status{State: lifecycle.State{
+		Phase: lifecycle.Suspended, Restarts: 1, Bookkeeping: lifecycle.Bookkeeping{Attempt: 3},
+	}}
 	for name, c := range map[string]struct {
 		oldStatus, updatedStatus lifecycle.Status
 		change                   func(old, updated *batchv1.Job) // nil means no further change
@@ -372,6 +375,13 @@ func TestPreserveQueuedSuspend(t *testing.T) {
 			want:          gang.ReasonImmutableTemplate,
 			wantSuspended: true,
 			wantAttempt:   "1",
+		},
+		"a user resumes the Job before its template has the number": {
+			oldStatus:     suspendedAgain,
+			updatedStatus: suspendedAgain,
+			change:        func(_, updated *batchv1.Job) { delete(updated.Labels, gang.LabelQueueName) },
+			want:          gang.ReasonAttemptLabelSet,
+			wantAttempt:   "3",
 		},
 		"the Job was not suspended": {
 			oldStatus:     queued,

@@ -116,12 +116,12 @@ func TestJobUpdates(t *testing.T) {
 		},
 		"max-restarts exceeds the limit of the Job": {
 			old:         neverRestarted,
-			patch:       `{"metadata":{"annotations":{"rollcall.training/max-restarts":"17"}}}`,
-			wantWarning: "fails more than 16 times in a row",
+			patch:       `{"metadata":{"annotations":{"rollcall.training/max-restarts":"117"}}}`,
+			wantWarning: "fails more than 116 times in a row",
 		},
 		"max-restarts reaches the limit of the Job": {
 			old:   neverRestarted,
-			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"16"}}}`,
+			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"116"}}}`,
 		},
 		"invalid max-restarts is ignored": {
 			old:         admitted,

@@ -31,6 +31,9 @@ const (
 	// actionSetAttempt sets the attempt label in the template of a Job that somebody else suspended.
 	// For a Job in a queue, admission sets the label when the queue resumes the Job.
 	actionSetAttempt
+	// actionAwaitQueue leaves a Job to its queue, after its completed indexes were reset. The spec stays as it
+	// is, because Kueue restores the template of an evicted Job in every pass.
+	actionAwaitQueue
 	// actionComplete terminates the pods of a member whose gang finished while it was running.
 	actionComplete
 )
@@ -94,6 +97,8 @@ func desiredActionWhileSuspended(g *observedGang, observed lifecycle.Observation
 		return actionSetAttempt
 	case observed.SuspendedByRollcall && !g.memberStates.AnySuspendedByUser():
 		return actionReleaseToQueue
+	case !observed.SuspendedByRollcall:
+		return actionAwaitQueue
 	default:
 		return actionNone
 	}
@@ -114,7 +119,7 @@ func (r *Reconciler) applyAction(ctx context.Context, m member, a action, status
 	if err := r.Client.Patch(ctx, changed.Object().(client.Object), patch, FieldOwner); err != nil {
 		return false, fmt.Errorf("updating %s for phase %s: %w", m.Meta().Name, status.Phase, err)
 	}
-	log.FromContext(ctx).Info("Updated the spec of a member", "phase", status.Phase, "restarts", status.Restarts,
+	log.FromContext(ctx).Info("Updated the spec of a member", "phase", status.Phase, "attempt", status.Attempt,
 		"member", m.Meta().Name, "suspendedByRollcall", status.SuspendedByRollcall)
 	return true, nil
 }
@@ -150,31 +155,29 @@ func suspendMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Sta
 	return true
 }
 
-// resumeMember resumes a workload that Rollcall suspended. The number of restarts is the number of
-// the attempt that starts.
+// resumeMember resumes a workload that Rollcall suspended.
 func resumeMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
 	if !isSuspendedByRollcall(w, last) {
 		return false
 	}
 	status.SuspendedByRollcall = false
-	return attempt.Resume(w, status.Restarts)
+	return attempt.Resume(w, status.Attempt)
 }
 
 // releaseMemberToQueue leaves a Job suspended and no longer records that Rollcall suspended it. The
-// queue can then resume the Job. The number of restarts is the number of the attempt that starts.
+// queue can then resume the Job.
 func releaseMemberToQueue(w gang.Workload, status *lifecycle.Status, last lifecycle.Status) bool {
 	if !isSuspendedByRollcall(w, last) {
 		return false
 	}
 	status.SuspendedByRollcall = false
-	w.SetAttempt(status.Restarts)
+	w.SetAttempt(status.Attempt)
 	return true
 }
 
-// setMemberAttempt sets the attempt label of a Job that somebody else will resume. The number of
-// restarts is the number of the attempt that starts.
+// setMemberAttempt sets the attempt label of a Job that somebody else will resume.
 func setMemberAttempt(w gang.Workload, status *lifecycle.Status, _ lifecycle.Status) bool {
-	return w.SetAttempt(status.Restarts)
+	return w.SetAttempt(status.Attempt)
 }
 
 // completeMember completes a Job, or suspends a workload that cannot complete: a StatefulSet, or a Job

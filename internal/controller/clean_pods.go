@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -46,6 +47,9 @@ func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecyc
 		if m.Job == nil || m.result == nil || m.nonTerminatingPods == 0 {
 			continue // the pods of a StatefulSet are deleted when it is scaled to 0
 		}
+		if terminatesOwnPods(m.Job) {
+			continue // the Job controller deletes them, and the event of the condition causes a pass
+		}
 		err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(m.Meta().Namespace),
 			client.MatchingLabelsSelector{Selector: jobPodSelector(m)})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -55,6 +59,17 @@ func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecyc
 			"member", m.Meta().Name, "pods", m.nonTerminatingPods)
 	}
 	return nil
+}
+
+// terminatesOwnPods reports whether a Job has a result and waits for its pods to terminate.
+func terminatesOwnPods(job *batchv1.Job) bool {
+	hasCondition := func(types ...batchv1.JobConditionType) bool {
+		return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return c.Status == corev1.ConditionTrue && slices.Contains(types, c.Type)
+		})
+	}
+	return hasCondition(batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget) &&
+		!hasCondition(batchv1.JobComplete, batchv1.JobFailed)
 }
 
 // jobPodSelector returns a selector of the pods of one Job. Jobs of other gangs can have the same gang

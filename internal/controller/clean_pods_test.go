@@ -18,18 +18,22 @@ import (
 // TestCleanUpPods checks which pods of a finished gang remain.
 func TestCleanUpPods(t *testing.T) {
 	for name, c := range map[string]struct {
-		policy string
-		want   int
+		policy    string
+		condition batchv1.JobConditionType
+		want      int
 	}{
-		"policy running keeps exited pods": {policy: "running", want: 2},
-		"policy none keeps all pods":       {policy: "none", want: 2},
-		"policy all deletes all pods":      {policy: "all"},
+		"policy running keeps exited pods": {policy: "running", condition: batchv1.JobComplete, want: 2},
+		"policy none keeps all pods":       {policy: "none", condition: batchv1.JobComplete, want: 2},
+		"policy all deletes all pods":      {policy: "all", condition: batchv1.JobComplete},
+		"pods of a Job that waits for its last pods stay": {
+			policy: "all", condition: batchv1.JobSuccessCriteriaMet, want: 2,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := &batchv1.Job{ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""), Spec: singlePodJobSpec()}
 			j.Annotations = map[string]string{gang.AnnotationCleanPodPolicy: c.policy}
 			done := admitObject(t, j).(*batchv1.Job)
-			done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+			done.Status.Conditions = []batchv1.JobCondition{{Type: c.condition, Status: corev1.ConditionTrue}}
 			objects := []client.Object{done}
 			for i := range 2 {
 				objects = append(objects, newJobPod(done, i))

@@ -24,7 +24,7 @@ func (g *observedGang) isCompletingGang(m member, pods []corev1.Pod, state lifec
 	}
 	s := g.memberStates[i]
 	return s.DeterminesCompletion && !s.Observed.Complete && !s.Observed.Failed &&
-		isCompleting(m.Workload, pods, state.Restarts)
+		isCompleting(m.Workload, pods, state.Attempt)
 }
 
 // isCompleting reports whether the pods of an attempt complete a Job: all indexes have succeeded, or those

@@ -306,7 +306,7 @@ func TestMemberRecreated(t *testing.T) {
 				t.Helper()
 				for name := range members {
 					job, status := w.getJob(t, name)
-					if status.Phase != lifecycle.Restarting || status.Restarts != 1 || !ptr.Deref(job.Spec.Suspend, false) ||
+					if status.Phase != lifecycle.Restarting || status.Disruptions != 1 || !ptr.Deref(job.Spec.Suspend, false) ||
 						status.FirstFailure == nil || status.FirstFailure.Reason != failure.ReasonMemberRecreated {
 						t.Errorf("%s: status %+v", name, status)
 					}

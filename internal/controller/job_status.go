@@ -49,6 +49,8 @@ func (m member) isAboutToResume(a action) bool {
 		return isSuspendedByRollcall(m.Workload, m.lastStatus()) && attempt.HasLabel(m.Workload)
 	case actionSetAttempt:
 		return true
+	case actionAwaitQueue: // Kueue clears the start time itself
+		return attempt.HasLabel(m.Workload) && m.Job.Status.Succeeded > 0
 	default:
 		return false
 	}

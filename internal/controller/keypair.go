@@ -118,7 +118,7 @@ func (r *Reconciler) ensureKeyPair(
 		owner = &service.ObjectMeta
 	}
 	retry, now := &r.sessions.forRequest(g.pass.request).keyPair, r.Clock.Now()
-	*retry = retry.forOwner(owner.UID, g.lastState().Restarts)
+	*retry = retry.forOwner(owner.UID, g.lastState().Attempt)
 	due, err := r.isKeyPairDue(ctx, g, next, *retry)
 	if !due || err != nil {
 		return err

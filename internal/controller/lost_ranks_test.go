@@ -3,35 +3,67 @@ package controller
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/podtest"
 )
 
-func TestCountLostRanks(t *testing.T) {
-	pods := []corev1.Pod{podtest.RankPod(0, podtest.Terminated(0, 20, false)), podtest.RankPod(1, nil)}
+// TestFindCompletedRanks checks which ranks completed, and which are lost, of those that a Job counts as
+// completed.
+func TestFindCompletedRanks(t *testing.T) {
+	pods := []corev1.Pod{
+		podtest.RankPod(0, podtest.Terminated(0, 20, false)),
+		podtest.RankPod(1, nil),
+		podtest.RankPod(5, func(p *corev1.Pod) {
+			podtest.Terminated(0, 20, false)(p)
+			p.Labels[gang.LabelAttempt] = "0"
+		}),
+	}
 	for name, c := range map[string]struct {
 		completedIndexes string
-		want             int32
+		known            sets.Set[int32]
+		want             []int32
+		wantLost         int32
 	}{
-		"no rank is completed":              {},
-		"completed rank has its pod":        {completedIndexes: "0"},
-		"completed rank has no pod":         {completedIndexes: "0,3", want: 1},
-		"several ranks":                     {completedIndexes: "0,2-4", want: 3},
-		"indexes above the size of the Job": {completedIndexes: "5-1000000000", want: 1},
-		"text that cannot be parsed":        {completedIndexes: "a-b,,-"},
+		"no rank is completed":                   {},
+		"completed rank has its pod":             {completedIndexes: "0", want: []int32{0}},
+		"completed rank has no pod":              {completedIndexes: "0,3", want: []int32{0}, wantLost: 1},
+		"completed rank without a pod was known": {completedIndexes: "0,3", known: sets.New[int32](3), want: []int32{0, 3}},
+		"several ranks":                          {completedIndexes: "0,2-4", want: []int32{0}, wantLost: 3},
+		"pod is of the attempt before":           {completedIndexes: "5", wantLost: 1},
+		"indexes above the size of the Job":      {completedIndexes: "6-1000000000"},
+		"text that cannot be parsed":             {completedIndexes: "a-b,,-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := gang.Workload{Job: &batchv1.Job{
+			m := member{Workload: gang.Workload{Job: &batchv1.Job{
 				Spec:   batchv1.JobSpec{Parallelism: ptr.To[int32](6)},
 				Status: batchv1.JobStatus{CompletedIndexes: c.completedIndexes},
-			}}
-			if got := countLostRanks(w, pods); got != c.want {
-				t.Errorf("%d lost ranks, want %d", got, c.want)
+			}}}
+			g := &observedGang{knownCompleted: c.known}
+			got, lost := g.findCompletedRanks(m, pods, failure.Context{Attempt: 1, AttemptStartTime: podtest.At(25)})
+			if diff := cmp.Diff(c.want, got); diff != "" || lost != c.wantLost {
+				t.Errorf("%d lost ranks, want %d; completed (-want +got):\n%s", lost, c.wantLost, diff)
 			}
 		})
+	}
+}
+
+func TestFormatIndexes(t *testing.T) {
+	for want, indexes := range map[string][]int32{
+		"none": nil, "0": {0}, "0,3-5": {0, 3, 4, 5}, "1-2,4": {1, 2, 4},
+	} {
+		got := formatIndexes(indexes)
+		if got != want {
+			t.Errorf("%v: %q, want %q", indexes, got, want)
+		}
+		if diff := cmp.Diff(indexes, parseIndexes(got, 10)); diff != "" {
+			t.Errorf("%s is parsed differently (-want +got):\n%s", got, diff)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -38,6 +39,9 @@ type observedGang struct {
 	earlierRun, strangers []member
 	// conflicts is not empty if the members do not form a gang. Nobody may act on them then.
 	conflicts []string
+	// knownCompleted contains the ranks that are known to have completed in the current attempt, whether
+	// their pods exist or not. takeSnapshot sets it.
+	knownCompleted sets.Set[int32]
 	// rejection is the last request of the gang's children that the API server rejected in this pass;
 	// empty if there is none.
 	rejection string
@@ -242,6 +246,9 @@ func newMultiWorkloadGang(p *pass, workloads []member) *observedGang {
 	}
 	if first := g.firstResult(); first != nil {
 		g.memberStates = lifecycle.ObserveMembers(first.Gang, g.observeWorkload)
+		if last := g.lastState(); !last.Phase.Terminal() {
+			g.memberStates = g.memberStates.RestoreCompleted(last.CompletedMembers)
+		}
 	}
 	return g
 }

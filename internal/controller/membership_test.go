@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 
@@ -20,6 +21,7 @@ func TestMissingMemberOfRestart(t *testing.T) {
 	const missing = "train-worker (role worker, 3 pods)"
 	master, worker := newMasterAndWorkers(t)
 	master.Annotations[gang.AnnotationStartTimeout] = "10m"
+	master.Status.StartTime = ptr.To(metav1.NewTime(testStartTime))
 	w := newTestCluster(t, master)
 	expect := func(after time.Duration, phase lifecycle.Phase, reason gang.Reason, message string) {
 		t.Helper()

@@ -20,8 +20,12 @@ import (
 var (
 	restartsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_restarts_total",
-		Help: "Restarts of gangs, by framework and reason " +
-			"(container_exit, oom_killed, evicted, deleted, start_timeout, unobserved or other).",
+		Help: "Restarts of gangs after failures, by framework and reason " +
+			"(container_exit, oom_killed, evicted, start_timeout, unobserved or other).",
+	}, []string{"framework", "reason"})
+	disruptionsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rollcall_gang_disruptions_total",
+		Help: "Restarts of gangs after disruptions, by framework and reason (evicted, deleted, unobserved or other).",
 	}, []string{"framework", "reason"})
 	// The buckets range from 1 second, for a node that has the image, to 34 minutes, for nodes that are
 	// created on demand and large images.
@@ -46,25 +50,33 @@ func newHistogram(name, help string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(options, []string{"framework"})
 }
 
-func init() { metrics.Registry.MustRegister(restartsTotal, startupDuration, recoveryDuration) }
+func init() {
+	metrics.Registry.MustRegister(restartsTotal, disruptionsTotal, startupDuration, recoveryDuration)
+}
 
 // recordTransition updates the metrics when a gang enters a phase. It does nothing if the phase did not
 // change.
-func recordTransition(framework string, s lifecycle.Status, previous lifecycle.Phase) {
-	if s.Phase == previous {
+func recordTransition(framework string, s, last lifecycle.Status) {
+	if s.Phase == last.Phase {
 		return
 	}
 	switch s.Phase {
-	case lifecycle.Restarting:
-		restartsTotal.WithLabelValues(framework, restartReason(s.FirstFailure)).Inc()
+	case lifecycle.Restarting: // neither count rises if the start of an attempt is repeated
+		if s.Restarts > last.Restarts {
+			restartsTotal.WithLabelValues(framework, restartReason(s.FirstFailure)).Inc()
+		}
+		if s.Disruptions > last.Disruptions {
+			disruptionsTotal.WithLabelValues(framework, restartReason(s.FirstFailure)).Inc()
+		}
 	case lifecycle.Running:
 		if s.StartCompleted {
 			return // a rank became ready again within an attempt
 		}
-		if s.Restarts == 0 && !s.AttemptStartTime.IsZero() {
+		isRestart := s.Restarts+s.Disruptions > 0
+		if !isRestart && !s.AttemptStartTime.IsZero() {
 			startupDuration.WithLabelValues(framework).Observe(s.LastTransitionTime.Sub(s.AttemptStartTime).Seconds())
 		}
-		if s.Restarts > 0 && !s.LastRestartTime.IsZero() {
+		if isRestart && !s.LastRestartTime.IsZero() {
 			recoveryDuration.WithLabelValues(framework).Observe(s.LastTransitionTime.Sub(s.LastRestartTime).Seconds())
 		}
 	}

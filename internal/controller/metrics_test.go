@@ -22,12 +22,13 @@ func TestRecordTransition(t *testing.T) {
 	recordTransition("measured", lifecycle.Status{
 		State: lifecycle.State{
 			Phase:        lifecycle.Restarting,
+			Restarts:     1,
 			FirstFailure: &failure.Failure{Reason: "OOMKilled", Container: "trainer", ExitCode: 137},
 		},
-	}, lifecycle.Running)
+	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Running}})
 	recordTransition("measured", lifecycle.Status{
 		State: lifecycle.State{Phase: lifecycle.Restarting, FirstFailure: &failure.Failure{Reason: "OOMKilled"}},
-	}, lifecycle.Restarting) // the phase does not change
+	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Restarting}}) // the phase does not change
 	if n := testutil.ToFloat64(restartsTotal.WithLabelValues("measured", "oom_killed")) - before; n != 1 {
 		t.Errorf("one restart counts as %v", n)
 	}
@@ -37,7 +38,7 @@ func TestRecordTransition(t *testing.T) {
 			LastTransitionTime: testStartTime.Add(4 * time.Second),
 			Bookkeeping:        lifecycle.Bookkeeping{AttemptStartTime: testStartTime},
 		},
-	}, lifecycle.Pending)
+	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Pending}})
 	recordTransition("measured", lifecycle.Status{
 		State: lifecycle.State{
 			Phase:              lifecycle.Running,
@@ -46,7 +47,7 @@ func TestRecordTransition(t *testing.T) {
 			LastTransitionTime: failed.Add(7 * time.Second),
 			Bookkeeping:        lifecycle.Bookkeeping{AttemptStartTime: failed},
 		},
-	}, lifecycle.Starting)
+	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Starting}})
 	starts := histogramSampleCount(t, "rollcall_gang_startup_duration_seconds")
 	recordTransition("measured", lifecycle.Status{
 		State: lifecycle.State{
@@ -54,7 +55,7 @@ func TestRecordTransition(t *testing.T) {
 			LastTransitionTime: testStartTime.Add(time.Hour),
 			Bookkeeping:        lifecycle.Bookkeeping{StartCompleted: true, AttemptStartTime: testStartTime},
 		},
-	}, lifecycle.Pending)
+	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Pending}})
 	if n := histogramSampleCount(t, "rollcall_gang_startup_duration_seconds"); n != starts {
 		t.Errorf("%d startup samples after a gang became ready again, want %d", n, starts)
 	}

@@ -31,6 +31,9 @@ func (r *Reconciler) takeSnapshot(
 		Now:               r.Clock.Now(),
 		AllPodsTerminated: g.memberStates.AllSuspended(),
 	}
+	s := r.sessions.forRequest(g.pass.request)
+	g.knownCompleted = s.completed.known(state)
+	completed := sets.Set[int32]{}
 	var rankUIDs []types.UID
 	hasAllRanks := true
 	for i := range g.members {
@@ -42,12 +45,14 @@ func (r *Reconciler) takeSnapshot(
 		if err != nil {
 			return snapshot, err
 		}
-		m.resizeRejected = r.sessions.forRequest(g.pass.request).isResizeRejected(m.Workload)
+		m.resizeRejected = s.isResizeRejected(m.Workload)
 		observed := g.observeMember(*m, pods, state, snapshot.Now)
 		g.mergeObservation(m, observed, &snapshot)
+		completed.Insert(observed.completedRanks...)
 		rankUIDs = append(rankUIDs, observed.rankUIDs...)
 		hasAllRanks = hasAllRanks && observed.hasAllRanks
 	}
+	snapshot.CompletedRanks = s.completed.record(state, completed)
 	if len(rankUIDs) > 0 && hasAllRanks {
 		snapshot.StatefulSetPods = lifecycle.IdentifyPods(rankUIDs)
 	}
@@ -67,8 +72,9 @@ type memberObservation struct {
 	partiallyReady    bool
 	termination       podTermination
 	uncountedFailures int32
-	// lostRanks is the number of ranks that their Job counts as completed and that have no pod.
-	lostRanks int32
+	// completedRanks and lostRanks are the results of findCompletedRanks.
+	completedRanks []int32
+	lostRanks      int32
 	// firstDeletedPod is the result of findFirstDeletedPod; nil if Rollcall or the Job controller
 	// terminates the pods of this member. Another member may be suspended already.
 	firstDeletedPod     *corev1.Pod
@@ -99,7 +105,6 @@ func (g *observedGang) observeMember(
 		notReadyRanks:       lifecycle.NotReadyRanks(pods, parsed.OwnMember(), parsed.RankOffset, m.trainingContainers()),
 		termination:         observeTermination(lifecycle.Observe(m.Workload), pods, now),
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
-		lostRanks:           countLostRanks(m.Workload, pods),
 		hasUncountedSuccess: attempt.HasUncountedSuccess(m.Job, pods),
 		rollingOut:          m.isRollingOut(),
 		resumedExternally:   last.SuspendedByRollcall && !m.IsSuspended(),
@@ -107,6 +112,7 @@ func (g *observedGang) observeMember(
 	if !m.isTerminating(pods, last.State) && !m.IsSuspended() {
 		out.firstDeletedPod = findFirstDeletedPod(m.Workload, currentPods)
 	}
+	out.completedRanks, out.lostRanks = g.findCompletedRanks(m, pods, failureContext)
 	out.rankUIDs, out.hasAllRanks = listRankUIDs(m.Workload, pods)
 	var readinessCheck, stuckCheck time.Time
 	out.partiallyReady, readinessCheck = observePartialReadiness(pods, now)
@@ -131,6 +137,7 @@ func (g *observedGang) mergeObservation(m *member, observed memberObservation, s
 	if pod := observed.stuckPod; pod != nil && (g.stuckPod == nil || pod.Name < g.stuckPod.Name) {
 		g.stuckPod, g.blocksReplacement = pod, m.waitsForPodDeletion()
 	}
+	snapshot.HasPods = snapshot.HasPods || observed.podCount > 0
 	snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, observed.firstFailure)
 	snapshot.NotReadyRanks = append(snapshot.NotReadyRanks, observed.notReadyRanks...)
 	snapshot.PartiallyReady = snapshot.PartiallyReady || observed.partiallyReady
@@ -165,11 +172,11 @@ func (g *observedGang) isStatefulSetComplete(m member, pods []corev1.Pod, lastPh
 }
 
 // failureContext returns the context in which the failures of a member's pods are attributed. While
-// the gang restarts, it describes the attempt that failed. Restarts is then already the number of
+// the gang restarts, it describes the attempt that failed. state.Attempt is then already the number of
 // the next attempt.
 func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecycle.State) failure.Context {
 	out := failure.Context{
-		Attempt:            state.Restarts,
+		Attempt:            state.Attempt,
 		LastRestartTime:    state.LastRestartTime,
 		AttemptStartTime:   state.AttemptStartTime,
 		TrainingContainers: m.trainingContainers(),
@@ -180,7 +187,7 @@ func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecyc
 		out.TerminationStartTime = state.LastTransitionTime
 	}
 	if state.Phase == lifecycle.Restarting {
-		out.Attempt, out.LastRestartTime = state.Restarts-1, time.Time{}
+		out.Attempt, out.LastRestartTime = state.Attempt-1, time.Time{}
 	}
 	return out
 }
@@ -190,7 +197,7 @@ func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecyc
 func (m member) isTerminating(pods []corev1.Pod, state lifecycle.State) bool {
 	observed := lifecycle.Observe(m.Workload)
 	return state.Phase == lifecycle.Restarting || state.Phase.Terminal() ||
-		observed.Finishing || observed.Failed || observed.Complete || mayMeetSuccessPolicy(m.Job, pods, state.Restarts)
+		observed.Finishing || observed.Failed || observed.Complete || mayMeetSuccessPolicy(m.Job, pods, state.Attempt)
 }
 
 // mayMeetSuccessPolicy reports whether a Job may complete by its successPolicy in an attempt. The Job

@@ -124,7 +124,7 @@ func TestReleaseToQueue(t *testing.T) {
 					Observed: lifecycle.Observation{IsStatefulSet: true, Suspended: true},
 				})
 			}
-			s := lifecycle.Status{State: lifecycle.State{Phase: c.phase, Restarts: 1}}
+			s := lifecycle.Status{State: lifecycle.State{Phase: c.phase, Bookkeeping: lifecycle.Bookkeeping{Attempt: 1}}}
 			got := desiredAction(p, m, s.State)
 			if got != c.wantAction {
 				t.Fatalf("action %d, want %d", got, c.wantAction)

@@ -225,6 +225,10 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	}
 	r.throttle.recordPass(g.pass.request, g.pass.podCount, snapshot.Now)
 	next := state.Next(g.gangPolicies(), snapshot)
+	if !r.confirmDecision(ctx, g, state, next) {
+		return
+	}
+	next = r.delayRecord(g, state, next)
 	if !next.Phase.Terminal() {
 		r.prepareWorkloads(ctx, g, next.Phase)
 	}
@@ -251,18 +255,9 @@ func (r *Reconciler) scheduleNextPass(g *observedGang, next lifecycle.State) {
 	if remaining := next.RemainingBackoff(now); next.Phase == lifecycle.Restarting && remaining > 0 {
 		g.pass.requeueAfter(remaining)
 	}
-	if policies := g.gangPolicies(); isStartTimeoutPending(policies, next, g.memberStates) {
-		g.pass.requeueAfter(max(time.Second, next.AttemptStartTime.Add(policies.StartTimeout).Sub(now)))
+	if deadline := next.StartDeadline(g.gangPolicies(), g.memberStates); !deadline.IsZero() {
+		g.pass.requeueAfter(max(time.Second, deadline.Sub(now)))
 	}
-}
-
-// isStartTimeoutPending reports whether the start timeout of a gang can still expire. While a member is
-// suspended or has a result, the gang has no failure, and an event ends that.
-func isStartTimeoutPending(policies gang.Policies, s lifecycle.State, members lifecycle.Members) bool {
-	isStarting := (s.Phase == lifecycle.Pending || s.Phase == lifecycle.Starting) &&
-		!members.AnySuspended() && !members.AnyFinishing()
-	return policies.StartTimeout > 0 && policies.RestartPolicy != gang.RestartPolicyPod &&
-		isStarting && !s.StartCompleted && !s.AttemptStartTime.IsZero()
 }
 
 // pass collects the results of one pass over the gangs of a request.

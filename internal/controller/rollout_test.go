@@ -52,8 +52,8 @@ func TestReplacedStatefulSetPod(t *testing.T) {
 			}
 			w.reconcileOnce(t, req)
 			status := w.readStatefulSetStatus(t, set)
-			isUnobserved := status.FirstFailure != nil && status.FirstFailure.Reason == failure.ReasonUnobserved
-			if status.Phase != c.wantPhase || isUnobserved == c.rollout {
+			isReplaced := status.FirstFailure != nil && status.FirstFailure.Reason == failure.ReasonPodDeleted
+			if status.Phase != c.wantPhase || isReplaced == c.rollout {
 				t.Errorf("the gang is %s after %v, want %s", status.Phase, status.FirstFailure, c.wantPhase)
 			}
 		})

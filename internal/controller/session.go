@@ -37,6 +37,9 @@ type session struct {
 	rejectedResizes map[types.UID]resizeRejection
 	// podsToUntrack contains by member the pod whose patch failed; see untrackDeletedPod.
 	podsToUntrack map[types.UID]string
+	completed     completedRanks
+	// failureDecisionTime is when a pass first decided to fail the gang; see confirmDecision.
+	failureDecisionTime time.Time
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
 	// reportDigests contains the reports of the policy; see [session.writtenReports].

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -79,7 +80,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	}
 	r.recordPhaseChange(ctx, m, last, status)
 	if g.isPrimaryMember(m) {
-		recordTransition(m.Template().Labels[gang.LabelFramework], status, last.Phase)
+		recordTransition(m.Template().Labels[gang.LabelFramework], status, last)
 	}
 	return nil
 }
@@ -166,8 +167,12 @@ func isSameStatus(last, next lifecycle.Status) bool {
 	isSameMessage := last.Reason == next.Reason && last.Message == next.Message
 	return (bothDescribePhase || isSameMessage) &&
 		last.Restarts == next.Restarts &&
+		last.Disruptions == next.Disruptions &&
+		last.Attempt == next.Attempt &&
 		last.SuspendedByRollcall == next.SuspendedByRollcall &&
 		last.StatefulSetPods == next.StatefulSetPods &&
+		last.CompletedRanks == next.CompletedRanks &&
+		maps.EqualFunc(last.CompletedMembers, next.CompletedMembers, time.Time.Equal) &&
 		last.FirstFailure.Equal(next.FirstFailure)
 }
 
@@ -181,7 +186,7 @@ func needsEvent(last, next lifecycle.Status) bool {
 
 // needsLog reports whether a change from the status last to the status next is logged.
 func needsLog(last, next lifecycle.Status) bool {
-	if last.Phase != next.Phase || last.Restarts != next.Restarts {
+	if last.Phase != next.Phase || last.Restarts != next.Restarts || last.Disruptions != next.Disruptions {
 		return true
 	}
 	if next.Reason == gang.ReasonPolicyViolated && last.Message != next.Message {
@@ -207,7 +212,7 @@ func overridesPhaseReason(reason gang.Reason) bool {
 func (r *Reconciler) recordPhaseChange(ctx context.Context, m member, last, next lifecycle.Status) {
 	if needsLog(last, next) {
 		log.FromContext(ctx).Info("Gang entered phase", "phase", next.Phase, "previousPhase", last.Phase,
-			"reason", next.Reason, "restarts", next.Restarts, "member", m.Meta().Name)
+			"reason", next.Reason, "restarts", next.Restarts, "disruptions", next.Disruptions, "member", m.Meta().Name)
 	}
 	switch {
 	case !needsEvent(last, next):

@@ -296,10 +296,10 @@ func waitForPods(w gang.Workload) error {
 // resume resumes a workload, or prepares a Job for the queue that resumes it.
 func resume(w gang.Workload, status lifecycle.Status, kueueInstalled bool) (Outcome, error) {
 	if w.QueueName() != "" && kueueInstalled {
-		w.SetAttempt(status.Restarts)
+		w.SetAttempt(status.Attempt)
 		return Queued, nil
 	}
-	if !attempt.Resume(w, status.Restarts) {
+	if !attempt.Resume(w, status.Attempt) {
 		return NotDetached, errors.New("its size is not known; scale it up, then detach it")
 	}
 	return Resumed, nil

@@ -303,8 +303,8 @@ func TestDetachLimits(t *testing.T) {
 				j.Spec.BackoffLimitPerIndex, j.Spec.MaxFailedIndexes = ptr.To(gang.UnlimitedBackoffLimit), nil
 				j.Spec.ActiveDeadlineSeconds, j.Status.Failed = ptr.To[int64](60), 5
 			},
-			wantBackoffLimit: 5 + 2*16,
-			wantNotes:        []string{"set spec.backoffLimit to 37"},
+			wantBackoffLimit: 5 + 2*116,
+			wantNotes:        []string{"set spec.backoffLimit to 237"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

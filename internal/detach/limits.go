@@ -39,7 +39,7 @@ func (d Detacher) policies(w gang.Workload) gang.Policies {
 	if result, err := d.Engine.Describe(w); err == nil {
 		return result.Gang.Policies
 	}
-	return gang.Policies{MaxRestarts: gang.DefaultMaxRestarts}
+	return gang.Policies{MaxRestarts: gang.DefaultMaxRestarts, MaxDisruptions: gang.UnlimitedDisruptions}
 }
 
 // restartsInPlace reports whether the kubelet restarts a failed container of a pod that never restarts.

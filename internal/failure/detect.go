@@ -74,7 +74,7 @@ const (
 // classifyPod returns the class of a pod.
 func (c Context) classifyPod(pod *corev1.Pod) podClass {
 	switch {
-	case c.isFromEarlierAttempt(pod):
+	case c.IsFromEarlierAttempt(pod):
 		return podOfEarlierAttempt
 	case gang.RankSucceeded(pod, c.TrainingContainers) && !c.exitedOnDeletion(pod):
 		return podSucceeded
@@ -88,6 +88,9 @@ func (c Context) classifyPod(pod *corev1.Pod) podClass {
 		return podActive
 	}
 }
+
+// HasSucceeded reports whether a pod of the current attempt succeeded and was not deleted before.
+func (c Context) HasSucceeded(pod *corev1.Pod) bool { return c.classifyPod(pod) == podSucceeded }
 
 // exitedOnDeletion reports whether the training containers of a pod, which exited with code 0,
 // still ran when the deletion of the pod was decided. Programs that save a checkpoint on SIGTERM
@@ -152,7 +155,7 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 // deletionFailure returns the failure of a pod that is being deleted.
 func deletionFailure(pod *corev1.Pod) *Failure {
 	reason, _ := gang.FindDisruption(pod)
-	return &Failure{Reason: cmp.Or(reason, ReasonPodDeleted), Time: terminationDecisionTime(pod)}
+	return &Failure{Reason: cmp.Or(reason, ReasonPodDeleted), Disrupted: reason != "", Time: terminationDecisionTime(pod)}
 }
 
 // failureOfPhase returns the failure of a pod, in the phase Failed or not, whose training container
@@ -173,15 +176,18 @@ func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
 	if containerFailure == nil && reason == "" {
 		containerFailure = auxiliaryContainerFailure(pod)
 	}
-	message := TruncateMessage(pod.Status.Message)
+	out := &Failure{
+		Reason: cmp.Or(reason, ReasonPodFailed), Message: TruncateMessage(pod.Status.Message), Disrupted: disruptionReason != "",
+	}
 	switch {
 	case containerFailure == nil:
-		return &Failure{Reason: cmp.Or(reason, ReasonPodFailed), Message: message, Time: lastConditionTransitionTime(pod)}
+		out.Time = lastConditionTransitionTime(pod)
 	case reason == "" || containerFailure.Time.Before(disruptionTime):
 		return containerFailure
 	default:
-		return &Failure{Reason: reason, Message: message, Time: containerFailure.Time}
+		out.Time = containerFailure.Time
 	}
+	return out
 }
 
 // auxiliaryContainerFailure returns the earliest failure of any container of a pod whose training
@@ -270,40 +276,6 @@ func (c Context) mayFollowTermination(pod *corev1.Pod, f *Failure) bool {
 // period, and the API server moves the deletion timestamp to the present
 // (apiserver, pkg/registry/rest/delete.go). A forced deletion has the same effect.
 func hasConfirmedDeletion(pod *corev1.Pod) bool { return gracePeriod(pod) == 0 }
-
-// isFromEarlierAttempt reports whether a pod belongs to an earlier attempt.
-//
-// A running pod that is not being deleted always belongs to the current attempt: Rollcall starts an
-// attempt only after all pods of the previous attempt have terminated. If another controller
-// resumed the Job early, the label of its pods has the number of the previous attempt, and Rollcall
-// did not start a new attempt. The creation time alone does not identify the attempt of a running
-// pod. A StatefulSet may create its pods within the second of the restart, or by a clock that is
-// behind.
-func (c Context) isFromEarlierAttempt(pod *corev1.Pod) bool {
-	attempt, hasAttempt := gang.PodAttempt(pod)
-	isDeleting := pod.DeletionTimestamp != nil
-	if hasAttempt && attempt >= c.Attempt {
-		return false
-	}
-	if isDeleting && !deletionRequestTime(pod).After(c.AttemptStartTime) {
-		return true
-	}
-	// The deletion timestamp may have moved to the present, see hasConfirmedDeletion.
-	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
-	return isEnding && !c.LastRestartTime.IsZero() && !pod.CreationTimestamp.After(c.LastRestartTime)
-}
-
-// allContainersTerminated reports whether no container of a pod is running or waiting. A pod without
-// container statuses has not started.
-func allContainersTerminated(pod *corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		return true
-	}
-	statuses := pod.Status.ContainerStatuses
-	return len(statuses) > 0 && !slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool {
-		return c.State.Terminated == nil
-	})
-}
 
 // containerFailures returns the earliest failures of the named containers, or of all containers if
 // there are no names. previous is a failure after which the kubelet restarted the container, or will

@@ -190,6 +190,19 @@ func TestFirst(t *testing.T) {
 			context: running,
 			want:    failureOf(2, 3, "Error", 20),
 		},
+		"pod that failed before a user resumed the Job": {
+			pods: []corev1.Pod{
+				podtest.RankPod(1, both(podtest.Terminated(3, 20, false), func(p *corev1.Pod) { p.Labels[gang.LabelAttempt] = "0" })),
+			},
+			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(20)},
+		},
+		"pod that failed after a user resumed the Job with its former label": {
+			pods: []corev1.Pod{
+				podtest.RankPod(1, both(podtest.Terminated(3, 21, false), func(p *corev1.Pod) { p.Labels[gang.LabelAttempt] = "0" })),
+			},
+			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(20)},
+			want:    failureOf(2, 3, "Error", 21),
+		},
 		"pods of a StatefulSet have no attempt label": {
 			pods: []corev1.Pod{
 				podtest.RankPod(

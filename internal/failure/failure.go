@@ -10,13 +10,14 @@ import (
 
 // Reasons of a failure that neither the kubelet nor the control plane gives.
 const (
-	// ReasonPodDeleted means that somebody deleted the pod, and no disruption condition gives a reason.
+	// ReasonPodDeleted means that somebody deleted the pod, and no disruption condition gives a reason. The
+	// rank is -1 if a StatefulSet replaced the pod before Rollcall observed the deletion.
 	ReasonPodDeleted = "PodDeleted"
 	// ReasonPodFailed means that the pod failed, and that neither its status nor a container gives a
 	// reason.
 	ReasonPodFailed = "PodFailed"
 	// ReasonUnobserved means that the workload counts a failed pod that was deleted before Rollcall
-	// observed it, or that a StatefulSet replaced a pod in the meantime.
+	// observed it.
 	ReasonUnobserved = "Unobserved"
 	// ReasonRankLost means that the Job counts a rank as completed whose pod was deleted, so that no
 	// new pod is created for the rank.
@@ -36,6 +37,21 @@ var evictionReasons = []string{
 	"Evicted", "EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
 	"TerminationByKubelet",
 }
+
+// disruptionReasons are the reasons of failures that the infrastructure or a user caused, and not the
+// program. The reasons of the kubelet are for the shutdown of its node, and for a pod that makes room for
+// a critical pod. The reason Evicted is missing: without a condition, which has another reason, the pod
+// exceeded its own limit of local storage (kubernetes pkg/kubelet/eviction, localStorageEviction).
+var disruptionReasons = []string{
+	ReasonPodDeleted, ReasonRankLost, ReasonMemberRecreated,
+	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
+	"TerminationByKubelet", "NodeLost", "NodeShutdown", "Terminated", "Preempting",
+}
+
+// exceededRequest is part of the message of the kubelet about a pod that it evicts from a node without
+// enough memory or storage, if the pod used more than it requested (kubernetes pkg/kubelet/eviction,
+// helpers.go). Without a limit, such a gang would be evicted and restarted indefinitely.
+const exceededRequest = "has larger consumption of"
 
 // Exit codes of containers that a signal terminated: 128 plus the number of the signal.
 const (
@@ -68,6 +84,8 @@ type Failure struct {
 	// Reason is the reason of the kubelet or the control plane, such as Error, OOMKilled, Evicted or
 	// EvictionByEvictionAPI, or one of the constants of this package.
 	Reason string `json:"reason"`
+	// Disrupted is true if the pod has the condition DisruptionTarget, whatever its reason is.
+	Disrupted bool `json:"disrupted,omitempty"`
 	// LostPeer is true if the termination message of the container reports that it lost a peer.
 	LostPeer bool `json:"lostPeer,omitempty"`
 	// MaybeTerminated is true if the container may have exited because the gang was terminated: it
@@ -128,6 +146,15 @@ func (f *Failure) IsOOMKilled() bool { return f.Reason == reasonOOMKilled }
 // IsEviction reports whether the kubelet or the control plane evicted the pod of the rank.
 func (f *Failure) IsEviction() bool {
 	return f.Container == "" && slices.Contains(evictionReasons, f.Reason)
+}
+
+// IsDisruption reports whether a failure, which may be nil, is a disruption: the infrastructure or a user
+// ended the pod, and the program did not cause that. A disruption does not use up a restart. Failures that
+// may be a crash are not disruptions: the exit of a container, a failed pod that nobody observed, and a
+// start timeout. An eviction of a pod that used more memory or storage than it requested is not either.
+func (f *Failure) IsDisruption() bool {
+	return f != nil && f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
+		!strings.Contains(f.Message, exceededRequest)
 }
 
 // EarlierOf returns the failure that is the likelier cause of the other. Either may be nil; the

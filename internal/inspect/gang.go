@@ -22,10 +22,12 @@ type Gang struct {
 	Phase lifecycle.Phase `json:"phase,omitempty"`
 	// LastTransitionTime is the time at which the phase started. It is nil if it is unknown.
 	LastTransitionTime *time.Time `json:"lastTransitionTime,omitempty"`
-	// Restarts is the number of restarts so far. MaxRestarts is their maximum. It is nil unless
+	// Restarts is the number of restarts after failures so far. MaxRestarts is their maximum. It is nil unless
 	// the gang restarts as a unit.
 	Restarts    int32  `json:"restarts"`
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
+	// Disruptions is the number of restarts after disruptions so far, which are not part of Restarts.
+	Disruptions int32 `json:"disruptions"`
 	// NextRestartTime is the earliest time of the next restart. It is nil unless the phase is
 	// Restarting.
 	NextRestartTime *time.Time `json:"nextRestartTime,omitempty"`
@@ -50,6 +52,9 @@ type Gang struct {
 	Events []Event `json:"events,omitempty"`
 	// Warnings report what could not be read, and other gangs and workloads of the same name.
 	Warnings []string `json:"warnings,omitempty"`
+
+	// state is the state that was last written.
+	state lifecycle.State
 }
 
 // Member is one workload of a gang.

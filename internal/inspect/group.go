@@ -102,10 +102,12 @@ func (g workloadGroup) buildGang() Gang {
 		Reason:            status.Reason,
 		Message:           status.Message,
 		Restarts:          status.Restarts,
+		Disruptions:       status.Disruptions,
 		FirstFailure:      status.FirstFailure,
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),
 		Warnings:          slices.Clone(g.warnings),
+		state:             status.State,
 	}
 	if !status.LastTransitionTime.IsZero() {
 		out.LastTransitionTime = &status.LastTransitionTime
@@ -199,7 +201,9 @@ func (g *Gang) addRanks(pods []corev1.Pod) {
 	for i := range g.Members {
 		m := &g.Members[i]
 		own := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !m.ownsPod(&pod) })
-		failureContext := failure.Context{Attempt: g.Restarts, TrainingContainers: m.Containers}
+		failureContext := failure.Context{
+			Attempt: g.state.Attempt, AttemptStartTime: g.state.AttemptStartTime, TrainingContainers: m.Containers,
+		}
 		if f := failure.First(own, m.Offset, failureContext); f != nil && m.canCauseFailure(f) {
 			observedFailure = failure.EarlierOf(observedFailure, f)
 		}

@@ -82,6 +82,9 @@ func printHeader(out io.Writer, o PrintOptions, g Gang) {
 	if g.MaxRestarts != nil {
 		fmt.Fprintf(out, "  restarts %s", g.formatRestarts())
 	}
+	if g.Disruptions > 0 {
+		fmt.Fprintf(out, "  disruptions %d", g.Disruptions)
+	}
 	fmt.Fprintln(out)
 	if g.Message != "" {
 		fmt.Fprintln(out, o.truncateLine(joinLines(g.Message)))

@@ -24,3 +24,23 @@ func Backoff(n int32) time.Duration {
 	}
 	return d
 }
+
+// backoff returns the back-off of a restart that was decided for the first failure. Disruptions have a
+// back-off of their own, because a gang on spot nodes may be disrupted often, and still make progress.
+func (s State) backoff() time.Duration {
+	if s.FirstFailure.IsDisruption() {
+		return Backoff(s.DisruptionStreak)
+	}
+	return Backoff(s.Restarts)
+}
+
+// ranForMaxBackoff reports whether all ranks of the attempt were ready for at least the maximum back-off.
+// If a rank is not ready any more, the time at which all were is not known, and the start of the attempt
+// counts.
+func (s State) ranForMaxBackoff(now time.Time) bool {
+	since := s.LastTransitionTime
+	if s.Phase != Running {
+		since = s.AttemptStartTime
+	}
+	return s.wereAllReady() && now.Sub(since) >= maxBackoff
+}

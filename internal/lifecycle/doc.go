@@ -19,13 +19,17 @@
 //
 //  1. a failure of a pod, see [rollcall.training/internal/failure.First]
 //  2. a failed pod that a Job counts and that was not observed
-//  3. a rank that its Job counts as completed and that has no pod, before all ranks were ready
-//  4. a member that was deleted and recreated after all ranks were ready
-//  5. the end of the start timeout
+//  3. a rank that its Job counts as completed, that has no pod, and that is not known to have completed
+//  4. a pod that a StatefulSet replaced
+//  5. a member that was deleted and recreated after all ranks were ready
+//  6. the end of the start timeout
 //
 // Package controller selects the pods and the context of the first rule (observe.go): pods of earlier
 // attempts, of a rollout, and of a gang that is suspended or has finished do not count. After a
 // failure, the gang restarts, unless its policies or a complete Job prevent it. Then it fails.
+//
+// Failures and disruptions have counts and limits of their own, and attempts are numbered apart from
+// both. See docs/adr/0050-attempts-and-disruptions.md.
 //
 // The state is stored in the annotation rollcall.training/status on each member, together with the
 // reason and the message for users. See [Status]. A manager that starts, or takes over from another

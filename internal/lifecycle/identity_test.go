@@ -251,7 +251,7 @@ func TestMemberRecreated(t *testing.T) {
 		},
 		"recreated member restarts a running gang": {
 			state: newIdentifiedState(lifecycle.Running), policies: defaultPolicies, members: newIdentifiedMembers("m", "w2"),
-			wantPhase: lifecycle.Restarting, wantRestarts: 1, wantReason: failure.ReasonMemberRecreated,
+			wantPhase: lifecycle.Restarting, wantReason: failure.ReasonMemberRecreated,
 			wantUIDs: []types.UID{"m", "w2"},
 		},
 		"deleted member does not restart the gang before it is recreated": {
@@ -260,7 +260,7 @@ func TestMemberRecreated(t *testing.T) {
 		},
 		"member that is recreated later restarts the gang": {
 			state: wasRunning, policies: defaultPolicies, members: newIdentifiedMembers("m2", "w"),
-			wantPhase: lifecycle.Restarting, wantRestarts: 1, wantReason: failure.ReasonMemberRecreated,
+			wantPhase: lifecycle.Restarting, wantReason: failure.ReasonMemberRecreated,
 			wantUIDs: []types.UID{"m2", "w"},
 		},
 		"recreated member joins a gang that has not started": {

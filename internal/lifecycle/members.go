@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +19,8 @@ type MemberState struct {
 	// Member identifies the member. The zero value stands for the only member of a gang whose
 	// workload could not be parsed.
 	gang.Member
-	// Exists is false if the workload does not exist. Observed is the zero value then.
+	// Exists is false if the workload does not exist. Observed is the zero value then, unless the workload
+	// completed before; see [Members.RestoreCompleted].
 	Exists bool
 	// MinReady is the number of ranks that must be ready for the gang to run.
 	MinReady int32
@@ -110,11 +112,60 @@ func (m Members) IndexOf(workload string) int {
 	return slices.IndexFunc(m, func(s MemberState) bool { return s.WorkloadName == workload || len(m) == 1 })
 }
 
-// Missing returns the members that do not exist.
+// RestoreCompleted returns the members with those that completed and were deleted since, as a Job with a
+// time to live is. completed contains finish times by workload.
+func (m Members) RestoreCompleted(completed map[string]time.Time) Members {
+	out := slices.Clone(m)
+	for i := range out {
+		s := &out[i]
+		if finishTime, ok := completed[s.WorkloadName]; ok && !s.Exists {
+			s.Observed = Observation{Complete: true, FinishTime: finishTime, Size: s.Size, ActiveOrSucceededPods: s.MinReady}
+		}
+	}
+	return out
+}
+
+// completedJobs returns the finish times of the complete Jobs of a gang of several workloads; nil if there
+// are none.
+func (m Members) completedJobs() map[string]time.Time {
+	var out map[string]time.Time
+	for _, s := range m {
+		if !s.Observed.Complete || s.Observed.IsStatefulSet || len(m) == 1 {
+			continue
+		}
+		if out == nil {
+			out = map[string]time.Time{}
+		}
+		out[s.WorkloadName] = s.Observed.FinishTime.UTC()
+	}
+	return out
+}
+
+// latestStart returns the latest of a time and of the start times of the unfinished Jobs. It returns false
+// if a Job is not suspended and has not started.
+func (m Members) latestStart(start time.Time) (time.Time, bool) {
+	for _, s := range m {
+		if !s.Exists || s.Observed.IsStatefulSet || s.Observed.Complete {
+			continue
+		}
+		if s.Observed.StartTime.IsZero() {
+			return time.Time{}, false
+		}
+		if s.Observed.StartTime.After(start) {
+			start = s.Observed.StartTime
+		}
+	}
+	return start, true
+}
+
+// isDeleted reports whether the member completed and was deleted since.
+func (s MemberState) isDeleted() bool { return !s.Exists && s.Observed.Complete }
+
+// Missing returns the members that do not exist, except those that completed before they were deleted.
 func (m Members) Missing() []gang.Member {
 	var out []gang.Member
 	for _, s := range m {
-		if !s.Exists {
+		if !s.Exists && !s.isDeleted() {
 			out = append(out, s.Member)
 		}
 	}
@@ -145,7 +196,7 @@ func (m Members) anyAwaitingQueue() bool {
 
 // AllSuspended reports whether all members are suspended and their controllers have observed it.
 func (m Members) AllSuspended() bool {
-	return m.allMatch(func(s MemberState) bool { return s.Exists && s.Observed.SuspensionObserved })
+	return m.allMatch(func(s MemberState) bool { return s.isDeleted() || s.Exists && s.Observed.SuspensionObserved })
 }
 
 // uids returns the UIDs of the existing members; nil if none has a UID.
@@ -168,7 +219,7 @@ func (m Members) FailedPods() int32 {
 	return n
 }
 
-// AnyFinishing reports whether a member has a result but no condition for it; see [Observation.Finishing].
+// AnyFinishing reports whether the pods of a member complete the gang; see [Observation.Finishing].
 func (m Members) AnyFinishing() bool {
 	return slices.ContainsFunc(m, func(s MemberState) bool { return s.Exists && s.Observed.Finishing })
 }
@@ -176,7 +227,7 @@ func (m Members) AnyFinishing() bool {
 // anyJobComplete reports whether a Job of the gang is complete.
 func (m Members) anyJobComplete() bool {
 	return slices.ContainsFunc(m, func(s MemberState) bool {
-		return s.Exists && s.Observed.Complete && !s.Observed.IsStatefulSet
+		return s.Observed.Complete && !s.Observed.IsStatefulSet
 	})
 }
 

@@ -14,12 +14,12 @@ import (
 func (s State) Describe(policies gang.Policies, members Members) string {
 	switch s.Phase {
 	case Restarting:
-		return fmt.Sprintf("Restart %d of %d: %s", s.Restarts, policies.MaxRestarts, s.FirstFailure)
+		return fmt.Sprintf("%s: %s", s.describeIncident(policies), s.FirstFailure)
 	case Suspended:
 		return s.describeSuspension(policies, members)
 	case Pending:
-		if s.Restarts > 0 && members.AnySuspended() { // Rollcall resumes the members by the same write
-			return fmt.Sprintf("Restart %d of %d starts", s.Restarts, policies.MaxRestarts)
+		if s.incidents() > 0 && members.AnySuspended() { // Rollcall resumes the members by the same write
+			return s.describeRestart(policies) + " starts"
 		}
 	case Failed:
 		if s.FirstFailure != nil {
@@ -31,10 +31,32 @@ func (s State) Describe(policies gang.Policies, members Members) string {
 
 // describeSuspension describes what a suspended gang waits for, as far as it is known.
 func (s State) describeSuspension(policies gang.Policies, members Members) string {
-	if s.Restarts > 0 && members.anyAwaitingQueue() {
-		return fmt.Sprintf("Restart %d of %d waits for admission by its queue", s.Restarts, policies.MaxRestarts)
+	if s.incidents() > 0 && members.anyAwaitingQueue() {
+		return s.describeRestart(policies) + " waits for admission by its queue"
 	}
 	return suspendedMessage
+}
+
+// describeIncident names the incident for which the gang restarts, by the count and the limit of its kind.
+func (s State) describeIncident(policies gang.Policies) string {
+	switch {
+	case s.incidents() == 0:
+		return "The start is repeated" // after a suspension
+	case !s.FirstFailure.IsDisruption():
+		return fmt.Sprintf("Restart %d of %d", s.Restarts, policies.MaxRestarts)
+	case policies.MaxDisruptions < 0:
+		return fmt.Sprintf("Disruption %d", s.Disruptions)
+	default:
+		return fmt.Sprintf("Disruption %d of %d", s.Disruptions, policies.MaxDisruptions)
+	}
+}
+
+// describeRestart names the restart after an incident.
+func (s State) describeRestart(policies gang.Policies) string {
+	if s.FirstFailure.IsDisruption() {
+		return fmt.Sprintf("The restart after disruption %d", s.Disruptions)
+	}
+	return s.describeIncident(policies)
 }
 
 // describeFailure describes why a gang with a first failure failed instead of restarting.
@@ -44,8 +66,10 @@ func (s State) describeFailure(policies gang.Policies, members Members) string {
 		return fmt.Sprintf("The gang cannot restart because one of its Jobs is complete: %s", s.FirstFailure)
 	case isNonRetriable(policies, s.FirstFailure):
 		return fmt.Sprintf("The first failure has a non-retriable exit code: %s", s.FirstFailure)
+	case s.FirstFailure.IsDisruption() && policies.RestartPolicy == gang.RestartPolicyGang:
+		return fmt.Sprintf("The gang failed after %s: %s", formatCount(s.Disruptions, "disruption"), s.FirstFailure)
 	default:
-		return fmt.Sprintf("The gang failed after %s: %s", formatRestarts(s.Restarts), s.FirstFailure)
+		return fmt.Sprintf("The gang failed after %s: %s", formatCount(s.Restarts, "restart"), s.FirstFailure)
 	}
 }
 
@@ -144,15 +168,11 @@ func startTimeoutMessage(timeout time.Duration, snapshot Snapshot) string {
 	return fmt.Sprintf("not all ranks were ready within %s: %s", timeout, strings.Join(reasons, "; "))
 }
 
-func formatRestarts(n int32) string {
-	switch n {
-	case 0:
-		return "no restart"
-	case 1:
-		return "1 restart"
-	default:
-		return fmt.Sprintf("%d restarts", n)
+func formatCount(n int32, noun string) string {
+	if n == 0 {
+		return "no " + noun
 	}
+	return gang.FormatCount(n, noun)
 }
 
 func formatMembers(members []gang.Member) string {

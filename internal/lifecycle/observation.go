@@ -40,14 +40,18 @@ type Observation struct {
 	// FailedPods is the number of failed or deleted pods that a Job counts: status.failed and the
 	// failed pods of status.uncountedTerminatedPods.
 	FailedPods int32
-	// Finishing is true if a Job has a result and waits for its pods to terminate, or if its pods show that
-	// it completes the gang. It is false after the Job has finished.
+	// StartTime is when the controller of a Job started the Job; zero if it has not, or if the Job is
+	// suspended.
+	StartTime time.Time
+	// Finishing is true if the pods of a Job show that it completes the gang. It is false after the Job has
+	// a result.
 	Finishing bool
-	// Complete and Failed are the results of the workload.
+	// Complete and Failed are the results of the workload. The result of a Job is final before its last
+	// pods have terminated: the Job then has the condition SuccessCriteriaMet or FailureTarget.
 	Complete, Failed bool
 	// Message is the reason and the message of a failed Job.
 	Message string
-	// FinishTime is when the workload completed or failed, to the second.
+	// FinishTime is when the result of the workload became final, to the second.
 	FinishTime time.Time
 }
 
@@ -87,6 +91,9 @@ func observeJob(w gang.Workload) Observation {
 		TerminatingPods:       ptr.Deref(status.Terminating, 0),
 		ManagedByQueue:        w.QueueName() != "",
 	}
+	if status.StartTime != nil {
+		o.StartTime = status.StartTime.Time
+	}
 	if uncounted := status.UncountedTerminatedPods; uncounted != nil {
 		// The next write of the Job controller adds them to the counts.
 		o.ActiveOrSucceededPods += int32(len(uncounted.Succeeded))
@@ -99,15 +106,21 @@ func observeJob(w gang.Workload) Observation {
 		switch c.Type {
 		case batchv1.JobSuspended:
 			o.SuspensionObserved = status.Active == 0
-		case batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget:
-			o.Finishing = true
-		case batchv1.JobComplete:
-			o.Complete, o.FinishTime = true, c.LastTransitionTime.Time
-		case batchv1.JobFailed:
-			o.Failed, o.Message, o.FinishTime = true, c.Reason+": "+c.Message, c.LastTransitionTime.Time
+		case batchv1.JobSuccessCriteriaMet, batchv1.JobComplete:
+			o.Complete = true
+			o.setFinishTime(c)
+		case batchv1.JobFailureTarget, batchv1.JobFailed:
+			o.Failed, o.Message = true, c.Reason+": "+c.Message
+			o.setFinishTime(c)
 		}
 	}
-	// A Job that has finished keeps the conditions SuccessCriteriaMet and FailureTarget.
-	o.Finishing = o.Finishing && !o.Complete && !o.Failed
 	return o
+}
+
+// setFinishTime sets the finish time to the earliest transition of the conditions that contain the result.
+// A Job that has finished keeps the condition SuccessCriteriaMet or FailureTarget.
+func (o *Observation) setFinishTime(c batchv1.JobCondition) {
+	if t := c.LastTransitionTime.Time; o.FinishTime.IsZero() || t.Before(o.FinishTime) {
+		o.FinishTime = t
+	}
 }

@@ -161,7 +161,7 @@ func (m Members) completedMember() *MemberState {
 	for i := range m {
 		s := &m[i]
 		anyDetermines = anyDetermines || s.DeterminesCompletion
-		if !s.Exists || !s.Observed.Complete {
+		if !s.Observed.Complete {
 			continue
 		}
 		if s.DeterminesCompletion && (first == nil || s.Observed.FinishTime.Before(first.Observed.FinishTime)) {
@@ -174,7 +174,7 @@ func (m Members) completedMember() *MemberState {
 	if anyDetermines {
 		return first
 	}
-	if m.allMatch(func(s MemberState) bool { return s.LongRunning || s.Exists && s.Observed.Complete }) {
+	if m.allMatch(func(s MemberState) bool { return s.LongRunning || s.Observed.Complete }) {
 		return last
 	}
 	return nil

@@ -68,7 +68,7 @@ func TestReplacedPods(t *testing.T) {
 			if next.Phase != c.wantPhase || next.StatefulSetPods != c.wantPods {
 				t.Errorf("%s with the pods %q, want %s with %q", next.Phase, next.StatefulSetPods, c.wantPhase, c.wantPods)
 			}
-			isFailed := next.FirstFailure != nil && next.FirstFailure.Reason == failure.ReasonUnobserved
+			isFailed := next.FirstFailure != nil && next.FirstFailure.Reason == failure.ReasonPodDeleted
 			if isFailed != (c.wantPhase == lifecycle.Restarting) {
 				t.Errorf("first failure: %v", next.FirstFailure)
 			}

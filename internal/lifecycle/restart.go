@@ -28,14 +28,14 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 		}
 	case s.isRankReplaced(snapshot):
 		return &failure.Failure{
-			Rank: -1, Reason: failure.ReasonUnobserved, Time: snapshot.statusTime(), Message: replacedRankMessage,
+			Rank: -1, Reason: failure.ReasonPodDeleted, Time: snapshot.statusTime(), Message: replacedRankMessage,
 		}
 	case s.isMemberRecreated(members):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonMemberRecreated, Time: snapshot.statusTime(),
 			Message: s.memberRecreatedMessage(members),
 		}
-	case s.isStartTimeoutExceeded(policies.StartTimeout, snapshot.Now):
+	case s.isStartTimeoutExceeded(policies, snapshot):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonStartTimeout, Time: snapshot.statusTime(),
 			Message: startTimeoutMessage(policies.StartTimeout, snapshot),
@@ -45,11 +45,11 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 	}
 }
 
-// hasLostRanks reports whether an attempt that has not started completely cannot produce all ranks.
-// After the start, a finished pod may disappear with its node while its peers still run.
+// hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the
+// ranks that had completed while their peers ran. A finished pod may disappear with its node, so without
+// the record, ranks of such an attempt do not count as lost.
 func (s State) hasLostRanks(snapshot Snapshot) bool {
-	isStarting := s.Phase == Pending || s.Phase == Starting
-	return isStarting && !s.StartCompleted && snapshot.LostRanks > 0
+	return snapshot.LostRanks > 0 && (!s.wereAllReady() || s.CompletedRanks != "")
 }
 
 // wereAllReady reports whether all ranks of the current attempt were ready once.
@@ -69,11 +69,44 @@ func handlesFailures(policies gang.Policies) bool {
 	return policies.RestartPolicy == gang.RestartPolicyGang || policies.RestartPolicy == gang.RestartPolicyNever
 }
 
-// isStartTimeoutExceeded reports whether the ranks of the attempt were never all ready within the
-// timeout; 0 disables the timeout.
-func (s State) isStartTimeoutExceeded(timeout time.Duration, now time.Time) bool {
-	return timeout > 0 && s.Phase != Running && !s.StartCompleted && !s.AttemptStartTime.IsZero() &&
-		now.Sub(s.AttemptStartTime) >= timeout
+// StartDeadline returns when the start timeout of the attempt expires. It returns the zero value if it does
+// not run: without a timeout, after all ranks were ready, while a member is suspended or has a result, and
+// while the controller of a Job has not started the Job. A queue can resume a Job while no manager runs,
+// so the timeout counts from the latest start of a Job.
+func (s State) StartDeadline(policies gang.Policies, members Members) time.Time {
+	isStarting := (s.Phase == "" || s.Phase == Pending || s.Phase == Starting) && !s.StartCompleted
+	start, isStarted := members.latestStart(s.AttemptStartTime)
+	if policies.StartTimeout <= 0 || !handlesFailures(policies) || !isStarting || !isStarted || start.IsZero() ||
+		members.AnySuspended() || members.AnyFinishing() {
+		return time.Time{}
+	}
+	return start.Add(policies.StartTimeout)
+}
+
+// isStartTimeoutExceeded reports whether the ranks of the attempt were never all ready within the timeout.
+func (s State) isStartTimeoutExceeded(policies gang.Policies, snapshot Snapshot) bool {
+	deadline := s.StartDeadline(policies, snapshot.Members)
+	return !deadline.IsZero() && !snapshot.Now.Before(deadline)
+}
+
+// isFailedStart reports whether a failure only shows that the attempt did not start with all ranks. The
+// Job controller can count a pod of the last attempt again after Rollcall has reset the completed indexes
+// (kubernetes pkg/controller/job, calculateSucceededIndexes, reads the cache of that controller). A rank
+// that is lost before all ranks were ready therefore belongs to the incident, or the suspension, before
+// the attempt. The first attempt follows neither.
+func (s State) isFailedStart(policies gang.Policies, f *failure.Failure) bool {
+	return f.Reason == failure.ReasonRankLost && s.Attempt > 0 && !s.wereAllReady() &&
+		policies.RestartPolicy == gang.RestartPolicyGang
+}
+
+// repeatStart ends an attempt that did not start with all ranks, and starts the next attempt for the same
+// incident. Each repetition needs a newly completed rank that has no pod, and waits for the pods of the
+// attempt to terminate.
+func (s State) repeatStart(snapshot Snapshot, f *failure.Failure) State {
+	if s.FirstFailure == nil {
+		s.FirstFailure = f
+	}
+	return s.enterRestarting(snapshot)
 }
 
 // handleFailure restarts the gang if a restart is possible, and fails it otherwise.
@@ -82,18 +115,72 @@ func (s State) handleFailure(policies gang.Policies, snapshot Snapshot, f *failu
 	if !s.canRestart(policies, snapshot.Members, f) {
 		return s.transitionTo(Failed, snapshot)
 	}
-	s.Restarts, s.StartCompleted = s.Restarts+1, false
-	s = s.transitionTo(Restarting, snapshot)
-	s.LastRestartTime = s.LastTransitionTime
-	s.NextRestartTime = s.LastRestartTime.Add(Backoff(s.Restarts))
+	if s.ranForMaxBackoff(snapshot.Now) {
+		s.DisruptionStreak = 0
+	}
+	s = s.countIncident(1).enterRestarting(snapshot)
+	s.NextRestartTime = s.LastRestartTime.Add(s.backoff())
 	return s
+}
+
+// enterRestarting moves to the phase Restarting without a back-off.
+func (s State) enterRestarting(snapshot Snapshot) State {
+	s.Attempt, s.StartCompleted = s.Attempt+1, false
+	s = s.transitionTo(Restarting, snapshot)
+	s.LastRestartTime, s.NextRestartTime = s.LastTransitionTime, s.LastTransitionTime
+	return s
+}
+
+// countIncident adds n to the count of the kind of incident to which the first failure belongs.
+func (s State) countIncident(n int32) State {
+	if s.FirstFailure.IsDisruption() {
+		s.Disruptions, s.DisruptionStreak = s.Disruptions+n, max(s.DisruptionStreak+n, 0)
+	} else {
+		s.Restarts += n
+	}
+	return s
+}
+
+// incidents returns the number of restarts after incidents of the kind of the first failure.
+func (s State) incidents() int32 {
+	if s.FirstFailure.IsDisruption() {
+		return s.Disruptions
+	}
+	return s.Restarts
+}
+
+// replaceFirstFailure replaces the first failure of a restarting gang by an earlier failure. If one of
+// them is a disruption and the other is not, the incident counts as the earlier. It returns false if the
+// gang may not restart after the earlier.
+func (s State) replaceFirstFailure(policies gang.Policies, f *failure.Failure) (State, bool) {
+	isSameKind := f.IsDisruption() == s.FirstFailure.IsDisruption()
+	if isSameKind || s.incidents() == 0 {
+		s.FirstFailure = f
+		return s, true
+	}
+	s = s.countIncident(-1)
+	s.FirstFailure = f
+	if s.isLimitReached(policies, f) {
+		return s, false
+	}
+	s = s.countIncident(1)
+	s.NextRestartTime = s.LastRestartTime.Add(s.backoff())
+	return s, true
 }
 
 // canRestart reports whether the gang can restart after a failure. Ranks that succeeded run
 // again, as long as their Job is not complete: Kubernetes never restarts a complete Job.
 func (s State) canRestart(policies gang.Policies, members Members, f *failure.Failure) bool {
-	return policies.RestartPolicy != gang.RestartPolicyNever && s.Restarts < policies.MaxRestarts &&
+	return policies.RestartPolicy != gang.RestartPolicyNever && !s.isLimitReached(policies, f) &&
 		!isNonRetriable(policies, f) && !members.anyJobComplete()
+}
+
+// isLimitReached reports whether the gang may not restart once more after failures of the kind of f.
+func (s State) isLimitReached(policies gang.Policies, f *failure.Failure) bool {
+	if f.IsDisruption() {
+		return policies.MaxDisruptions >= 0 && s.Disruptions >= policies.MaxDisruptions
+	}
+	return s.Restarts >= policies.MaxRestarts
 }
 
 // isNonRetriable reports whether the exit code of a failure, which may be nil, fails the gang. Only

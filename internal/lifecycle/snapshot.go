@@ -6,10 +6,15 @@ import (
 	"rollcall.training/internal/failure"
 )
 
+// NoRanks is the value of [Snapshot.CompletedRanks] if no rank has completed.
+const NoRanks = "none"
+
 // Snapshot is the state of a gang in the cluster, as one pass observes it.
 type Snapshot struct {
 	// Members contains the members of the gang and the status of their workloads.
 	Members Members
+	// HasPods is true if any pod of the gang exists, in whatever phase.
+	HasPods bool
 	// FirstFailure is the first failure among the pods of the current attempt; nil if there is none.
 	// While the gang restarts, it is the first failure of the attempt that failed.
 	FirstFailure *failure.Failure
@@ -24,8 +29,11 @@ type Snapshot struct {
 	// status.uncountedTerminatedPods of a Job already: the Job controller has observed them.
 	// UncountedFailures contains the pods that the Job controller has not observed.
 	UncountedFailures int32
-	// LostRanks is the number of ranks that their Job counts as completed and that have no pod, because
-	// the pod was deleted and its program exited with code 0.
+	// CompletedRanks contains the ranks that completed in the current attempt and that nobody had deleted
+	// before, such as "0,3-5", or [NoRanks]. It is empty if they are not known.
+	CompletedRanks string
+	// LostRanks is the number of ranks that their Job counts as completed, that have no pod, and that are
+	// not part of CompletedRanks: the pod was deleted, and its program exited with code 0.
 	LostRanks int32
 	// StatefulSetPods identifies the pods of all StatefulSets by [IdentifyPods]. It is empty if a pod is
 	// missing or being deleted, and if the gang has no StatefulSet.

@@ -17,10 +17,10 @@ type State struct {
 	Phase Phase `json:"phase,omitempty"`
 	// LastTransitionTime is when the gang entered the phase, to the second.
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	// Restarts is the number of restarts decided so far. It is also the number of the current
-	// attempt, because the first attempt has the number 0. From the decision to restart until the
-	// ranks are resumed, it is the number of the next attempt.
-	Restarts int32 `json:"restarts"`
+	// Restarts is the number of restarts after failures decided so far. Disruptions is the number of
+	// restarts after disruptions; see [failure.Failure.IsDisruption].
+	Restarts    int32 `json:"restarts"`
+	Disruptions int32 `json:"disruptions,omitempty"`
 	// LastRestartTime is when the last restart was decided; zero if there was none.
 	LastRestartTime time.Time `json:"lastRestartTime,omitzero"`
 	// NextRestartTime is the end of the back-off of a restarting gang; zero in other phases.
@@ -34,6 +34,13 @@ type State struct {
 
 // Bookkeeping is the part of a state that only Rollcall reads.
 type Bookkeeping struct {
+	// Attempt is the number of the current attempt, which is the number on the label of its pods. The
+	// first attempt has the number 0. From the decision to restart, or from the suspension by a user or a
+	// queue, until the ranks are resumed, it is the number of the next attempt.
+	Attempt int32 `json:"attempt,omitempty"`
+	// DisruptionStreak is the number of disruptions since an attempt ran for the maximum back-off. It
+	// determines the back-off of the next disruption.
+	DisruptionStreak int32 `json:"disruptionStreak,omitempty"`
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The zero value stands
 	// for the creation of the workload.
 	AttemptStartTime time.Time `json:"attemptStartTime,omitzero"`
@@ -46,6 +53,12 @@ type Bookkeeping struct {
 	// StatefulSetPods identifies the pods of all StatefulSets while the gang runs; see
 	// [Snapshot.StatefulSetPods]. It is empty if the gang has no StatefulSet.
 	StatefulSetPods string `json:"statefulSetPods,omitempty"`
+	// CompletedRanks contains the ranks that completed in the current attempt and that nobody had deleted
+	// before; see [Snapshot.CompletedRanks]. It is empty if they are not known.
+	CompletedRanks string `json:"completedRanks,omitempty"`
+	// CompletedMembers contains by workload the finish times of the Jobs that completed in a gang of several
+	// workloads that has not finished. A Job with a time to live may be deleted before its gang finishes.
+	CompletedMembers map[string]time.Time `json:"completedMembers,omitempty"`
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
 	// suspended. It describes only the member that carries the status, not the gang.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
@@ -56,7 +69,7 @@ type Bookkeeping struct {
 }
 
 // Next returns the state of the gang after a snapshot. It is a pure function, and a second call with
-// the same snapshot does not change the state. The only exception is a restart that finds nothing to
+// a snapshot of the same cluster does not change the state. The only exception is a restart that finds nothing to
 // terminate, which the second call completes.
 func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	if s.hasNewMember(snapshot.Members) {
@@ -64,7 +77,19 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	}
 	next := s.nextState(policies, snapshot)
 	next.MemberUIDs = snapshot.Members.uids()
+	next.CompletedRanks, next.CompletedMembers = "", nil
+	if isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime); isSameAttempt && next.expectsRanks() {
+		next.CompletedRanks = snapshot.CompletedRanks
+	}
+	if !next.Phase.Terminal() {
+		next.CompletedMembers = snapshot.Members.completedJobs()
+	}
 	return next.recordStatefulSetPods(snapshot)
+}
+
+// expectsRanks reports whether ranks run or are expected to run.
+func (s State) expectsRanks() bool {
+	return s.Phase == Pending || s.Phase == Starting || s.Phase == Running
 }
 
 // hasNewMember reports whether the gang has a member that the state does not record, because it was
@@ -139,10 +164,10 @@ func (s State) isFailedByRollcall() bool { return s.Phase == Failed && s.FirstFa
 // attempt when its pods have terminated and the back-off has elapsed.
 func (s State) fromRestarting(policies gang.Policies, snapshot Snapshot) State {
 	// The kubelets do not report failures in the order in which the ranks failed.
-	s.FirstFailure = failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure)
+	s, isPermitted := s.replaceFirstFailure(policies, failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure))
 	switch {
 	// A Job whose pods had all succeeded before it was suspended completes when it counts them.
-	case snapshot.Members.anyJobComplete(), isNonRetriable(policies, s.FirstFailure):
+	case snapshot.Members.anyJobComplete(), isNonRetriable(policies, s.FirstFailure), !isPermitted:
 		return s.transitionTo(Failed, snapshot)
 	case snapshot.Members.anySuspendedExternally():
 		return s.enterSuspended(snapshot)
@@ -195,15 +220,21 @@ func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
 	if snapshot.PodsTerminating {
 		return s // the pods terminate because of the suspension, which is not a failure
 	}
+	snapshot.FirstFailure = nil // a failure of the attempt that was suspended
 	return s.startAttempt(snapshot).fromActive(policies, snapshot)
 }
 
 // fromActive returns the next state of a gang whose ranks run or are expected to run.
 func (s State) fromActive(policies gang.Policies, snapshot Snapshot) State {
-	if f := s.detectFailure(policies, snapshot); f != nil {
+	f := s.detectFailure(policies, snapshot)
+	switch {
+	case f == nil:
+		return s.transitionTo(s.nonTerminalPhase(snapshot), snapshot)
+	case s.isFailedStart(policies, f):
+		return s.repeatStart(snapshot, f)
+	default:
 		return s.handleFailure(policies, snapshot, f)
 	}
-	return s.transitionTo(s.nonTerminalPhase(snapshot), snapshot)
 }
 
 // nonTerminalPhase returns the phase of a gang that has neither finished nor failed.
@@ -256,6 +287,10 @@ func (s State) enterTerminalPhase(phase Phase, snapshot Snapshot) State {
 func (s State) transitionTo(phase Phase, snapshot Snapshot) State {
 	if s.Phase == phase {
 		return s
+	}
+	// No attempt follows the suspension of a gang that was created suspended, or that was restarting.
+	if phase == Suspended && s.Phase != Restarting && (snapshot.HasPods || s.wereAllReady()) {
+		s.Attempt++
 	}
 	isNotReadyAgain := s.Phase == Running && (phase == Pending || phase == Starting)
 	s.StartCompleted = s.StartCompleted || isNotReadyAgain

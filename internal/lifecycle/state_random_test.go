@@ -55,7 +55,8 @@ func (m *simulatedGang) takeSnapshot() lifecycle.Snapshot {
 	for _, p := range m.pods {
 		if p.terminating {
 			snapshot.PodsTerminating = true
-			if p.deletionRequestTime.After(m.state.AttemptStartTime) {
+			isTerminatedByRollcall := m.state.Phase == lifecycle.Restarting
+			if p.deletionRequestTime.After(m.state.AttemptStartTime) && !isTerminatedByRollcall {
 				snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, &failure.Failure{
 					Reason: failure.ReasonPodDeleted,
 					Time:   p.deletionRequestTime,
@@ -67,7 +68,10 @@ func (m *simulatedGang) takeSnapshot() lifecycle.Snapshot {
 		if p.ready {
 			o.ReadyPods++
 		}
-		snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, p.failure)
+		isOfEarlierAttempt := p.failure != nil && m.state.Attempt > 0 && !p.failure.Time.After(m.state.AttemptStartTime)
+		if !isOfEarlierAttempt {
+			snapshot.FirstFailure = failure.EarlierOf(snapshot.FirstFailure, p.failure)
+		}
 	}
 	o.SuspensionObserved = o.Suspended && len(m.pods) == 0
 	snapshot.Members = lifecycle.NewSingleMember(o)
@@ -160,7 +164,7 @@ func (m *simulatedGang) applyNextState(t *testing.T) {
 	t.Helper()
 	snapshot, before := m.takeSnapshot(), m.state
 	m.state = before.Next(m.policies, snapshot)
-	if again := m.state.Next(m.policies, snapshot); !cmp.Equal(m.state, again) {
+	if again := m.state.Next(m.policies, m.takeSnapshot()); !cmp.Equal(m.state, again) {
 		// A restart without pods that have to terminate ends in the next pass.
 		if before.Phase == m.state.Phase || m.state.Phase != lifecycle.Restarting || again.Phase != lifecycle.Pending {
 			t.Fatalf("a second pass changed the state:\n%s", cmp.Diff(m.state, again))
@@ -220,10 +224,11 @@ func TestStateNextRandom(t *testing.T) {
 						m.incidents,
 					),
 				)
-				if m.state.Restarts > m.incidents || m.state.Restarts > m.policies.MaxRestarts {
-					t.Fatalf("%d restarts after %d incidents, %d allowed", m.state.Restarts, m.incidents, m.policies.MaxRestarts)
+				if m.state.Restarts+m.state.Disruptions > m.incidents || m.state.Restarts > m.policies.MaxRestarts {
+					t.Fatalf("%d restarts and %d disruptions after %d incidents, %d restarts allowed",
+						m.state.Restarts, m.state.Disruptions, m.incidents, m.policies.MaxRestarts)
 				}
-				if m.state.Phase == lifecycle.Failed && m.incidents != m.policies.MaxRestarts+1 {
+				if m.state.Phase == lifecycle.Failed && m.incidents != m.policies.MaxRestarts+m.state.Disruptions+1 {
 					t.Fatalf("failed after %d incidents, %d restarts allowed", m.incidents, m.policies.MaxRestarts)
 				}
 			}

@@ -29,6 +29,7 @@ func TestBackoff(t *testing.T) {
 var defaultPolicies = gang.Policies{
 	RestartPolicy:  gang.RestartPolicyGang,
 	MaxRestarts:    3,
+	MaxDisruptions: gang.UnlimitedDisruptions,
 	CleanPodPolicy: gang.CleanPodPolicyRunning,
 }
 
@@ -150,6 +151,7 @@ func expectField[T any](what string, want T, of func(lifecycle.State) T) func(li
 }
 
 func nextRestartTime(s lifecycle.State) time.Time { return s.NextRestartTime }
+func completedRanks(s lifecycle.State) string     { return s.CompletedRanks }
 func failedPodsBaseline(s lifecycle.State) int32  { return s.FailedPodsBaseline }
 
 // TestStateNextFailure checks the reaction to failures and to the start timeout.
@@ -313,8 +315,7 @@ func TestStateNextFailure(t *testing.T) {
 			policies: defaultPolicies,
 			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2},
 				func(s *lifecycle.Snapshot) { s.LostRanks = 1 }),
-			wantPhase:    lifecycle.Restarting,
-			wantRestarts: 1,
+			wantPhase: lifecycle.Restarting,
 			check: func(s lifecycle.State) string {
 				if s.FirstFailure == nil || s.FirstFailure.Reason != failure.ReasonRankLost {
 					return fmt.Sprintf("first failure %v, want %s", s.FirstFailure, failure.ReasonRankLost)
@@ -322,12 +323,24 @@ func TestStateNextFailure(t *testing.T) {
 				return ""
 			},
 		},
-		"finished pod that disappears while its peers run is not a failure": {
+		"lost rank of a status without completed ranks is not a failure": {
 			state:    runningState,
 			policies: defaultPolicies,
 			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2},
-				func(s *lifecycle.Snapshot) { s.LostRanks = 1 }),
+				func(s *lifecycle.Snapshot) { s.LostRanks, s.CompletedRanks = 1, "0" }),
 			wantPhase: lifecycle.Running,
+			check:     expectField("completed ranks", "0", completedRanks),
+		},
+		"rank that was lost while no manager ran is a failure": {
+			state: lifecycle.State{
+				Phase:       lifecycle.Running,
+				Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.At(0), CompletedRanks: lifecycle.NoRanks},
+			},
+			policies: defaultPolicies,
+			snapshot: newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 2},
+				func(s *lifecycle.Snapshot) { s.LostRanks = 1 }),
+			wantPhase: lifecycle.Restarting,
+			check:     expectField("completed ranks", "", completedRanks),
 		},
 		"failures are ignored while the Job finishes": {
 			state:     runningState,
@@ -344,14 +357,26 @@ func TestStateNextFailure(t *testing.T) {
 		"start timeout expires": {
 			state:        pendingState,
 			policies:     timeoutPolicies,
-			snapshot:     newSnapshot(lifecycle.Observation{}),
+			snapshot:     newSnapshot(lifecycle.Observation{StartTime: podtest.At(1)}),
 			wantPhase:    lifecycle.Restarting,
 			wantRestarts: 1,
 		},
 		"start timeout has not expired": {
 			state:     pendingState,
 			policies:  timeoutPolicies,
-			snapshot:  newSnapshot(lifecycle.Observation{}, observedAt(7)),
+			snapshot:  newSnapshot(lifecycle.Observation{StartTime: podtest.At(1)}, observedAt(7)),
+			wantPhase: lifecycle.Pending,
+		},
+		"start timeout counts from the start of a Job that waited in a queue": {
+			state:     pendingState,
+			policies:  timeoutPolicies,
+			snapshot:  newSnapshot(lifecycle.Observation{StartTime: podtest.At(3600)}, observedAt(3602)),
+			wantPhase: lifecycle.Pending,
+		},
+		"start timeout does not run before the Job has started": {
+			state:     pendingState,
+			policies:  timeoutPolicies,
+			snapshot:  newSnapshot(lifecycle.Observation{}, observedAt(3602)),
 			wantPhase: lifecycle.Pending,
 		},
 		"start timeout does not apply after all ranks were ready": {

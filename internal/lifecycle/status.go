@@ -30,6 +30,7 @@ type Status struct {
 const (
 	maxStatusBytes  = 64 * 1024
 	maxMessageBytes = 4 * 1024
+	maxCount        = 1_000_000
 )
 
 // ReadStatus returns the status that was last written to a workload. It returns the zero value if
@@ -46,6 +47,8 @@ func ReadStatus(w gang.Workload) Status {
 		return Status{}
 	}
 	s.Restarts = min(max(s.Restarts, 0), gang.MaxRestarts)
+	s.Disruptions = min(max(s.Disruptions, 0), maxCount)
+	s.Attempt = min(max(s.Attempt, s.Restarts), maxCount) // earlier builds write only restarts
 	s.FailedPodsBaseline = max(s.FailedPodsBaseline, 0)
 	return s
 }

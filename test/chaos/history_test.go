@@ -90,7 +90,7 @@ func isLive(pod corev1.Pod) bool {
 func (h *history) observeWorkload(w gang.Workload, complete bool) {
 	uid, now := w.Meta().UID, lifecycle.ReadStatus(w)
 	before, known := h.statuses[uid]
-	step := now.Restarts - before.Restarts
+	step := now.Restarts + now.Disruptions - before.Restarts - before.Disruptions
 	switch {
 	case known && step < 0:
 		h.addViolation("%s went from %d restarts to %d", w.Meta().Name, before.Restarts, now.Restarts)

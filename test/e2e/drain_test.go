@@ -152,11 +152,12 @@ func (g *terminableGang) waitForRunningRanks(t *testing.T, restarts int32) map[i
 			return err
 		}
 		status := lifecycle.ReadStatus(w)
-		if status.Phase.Terminal() || status.Restarts > restarts {
-			t.Fatalf("%s is %s after %d restarts: %s", g.name, status.Phase, status.Restarts, status.Message)
+		done := status.Restarts + status.Disruptions
+		if status.Phase.Terminal() || done > restarts {
+			t.Fatalf("%s is %s after %d restarts: %s", g.name, status.Phase, done, status.Message)
 		}
-		if status.Phase != lifecycle.Running || status.Restarts < restarts {
-			return fmt.Errorf("%s after %d restarts: %s", status.Phase, status.Restarts, status.Message)
+		if status.Phase != lifecycle.Running || done < restarts {
+			return fmt.Errorf("%s after %d restarts: %s", status.Phase, done, status.Message)
 		}
 		clear(pods)
 		for _, pod := range g.listPods(t, g.namespace, g.name) {

@@ -169,7 +169,7 @@ func testKueuePreempted(t *testing.T, m *manager, ns string) {
 	}
 	first.waitForPhase(lifecycle.Succeeded, 0)
 	r.waitForPhase(lifecycle.Running, 1)
-	r.checkPodsReplaced(before, "1")
+	r.checkPodsReplaced(before, "2")
 	r.checkPhaseStable(2 * time.Second)
 }
 

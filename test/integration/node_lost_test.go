@@ -178,10 +178,10 @@ func (n *fakeNodes) loseNodeOfRank1(r *testGang) corev1.Pod {
 			return err
 		}
 		s := lifecycle.ReadStatus(all[0])
-		if s.Restarts != 1 || s.FirstFailure == nil || s.FirstFailure.Rank != 1 ||
+		if s.Disruptions != 1 || s.Restarts != 0 || s.FirstFailure == nil || s.FirstFailure.Rank != 1 ||
 			s.FirstFailure.Reason != "DeletionByTaintManager" ||
 			s.FirstFailure.Node != lost.Spec.NodeName {
-			return fmt.Errorf("%s with %d restarts: %s", s.Phase, s.Restarts, s.Message)
+			return fmt.Errorf("%s with %d disruptions: %s", s.Phase, s.Disruptions, s.Message)
 		}
 		return nil
 	})

@@ -38,7 +38,7 @@ func (r *testGang) logFailedPodCount(begin time.Time) {
 	}
 	s := lifecycle.ReadStatus(all[0])
 	r.t.Logf("%s with %d restarts after %.1f s; the Job counts %d failed pods",
-		s.Phase, s.Restarts, time.Since(begin).Seconds(), all[0].Job.Status.Failed)
+		s.Phase, s.Restarts+s.Disruptions, time.Since(begin).Seconds(), all[0].Job.Status.Failed)
 }
 
 // testRestartManyPodsDeleted checks that ranks that are deleted together cause one restart. The
@@ -74,9 +74,9 @@ func testRestartRepeatedDeletions(t *testing.T, m *manager, ns string) {
 	}
 }
 
-// testRestartDeletionsExceedMaxRestarts checks that a gang fails after max-restarts incidents.
-func testRestartDeletionsExceedMaxRestarts(t *testing.T, m *manager, ns string) {
-	r := m.startGang(t, ns, newTrainingWorkload(4, gang.AnnotationMaxRestarts, "1"))
+// testRestartDeletionsExceedMaxDisruptions checks that a gang fails after max-disruptions incidents.
+func testRestartDeletionsExceedMaxDisruptions(t *testing.T, m *manager, ns string) {
+	r := m.startGang(t, ns, newTrainingWorkload(4, gang.Prefix+"max-disruptions", "1"))
 	r.deleteRanks(0, 4)
 	r.waitForPhase(lifecycle.Running, 1)
 	second := r.listActivePods()
@@ -101,7 +101,7 @@ func testRestartUserBackoffLimit(t *testing.T, m *manager, ns string) {
 	r.waitForPhase(lifecycle.Running, 1)
 	r.failContainer(r.getActivePod("worker-0"), 1)
 	r.waitForPhase(lifecycle.Failed, 1)
-	if j := r.waitForJobFailure("train"); *j.Spec.BackoffLimit != 1 || *j.Spec.BackoffLimitPerIndex != 8 {
+	if j := r.waitForJobFailure("train"); *j.Spec.BackoffLimit != 1 || *j.Spec.BackoffLimitPerIndex != 108 {
 		t.Errorf("the limits are %d, and %d for each rank", *j.Spec.BackoffLimit, *j.Spec.BackoffLimitPerIndex)
 	}
 }

@@ -36,7 +36,7 @@ func TestRestart(t *testing.T) {
 		"PodDeleted":           testRestartPodDeleted,
 		"ManyPodsDeleted":      testRestartManyPodsDeleted,
 		"OftenDeleted":         testRestartRepeatedDeletions,
-		"TooOftenDeleted":      testRestartDeletionsExceedMaxRestarts,
+		"TooOftenDeleted":      testRestartDeletionsExceedMaxDisruptions,
 		"OwnBackoff":           testRestartUserBackoffLimit,
 		"SimultaneousFailures": testRestartSimultaneousFailures,
 		"MaxRestarts":          testRestartMaxRestarts,
@@ -286,7 +286,7 @@ func testSuspendAndResume(t *testing.T, m *manager, ns string) {
 	r.checkPhaseStable(time.Second)
 	r.resumeJob("train")
 	r.waitForPhase(lifecycle.Running, 0)
-	r.checkPodsReplaced(before, "0")
+	r.checkPodsReplaced(before, "1")
 	r.checkPhaseStable(2 * time.Second)
 }
 

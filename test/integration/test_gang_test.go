@@ -135,15 +135,15 @@ func (r *testGang) waitForPhase(phase lifecycle.Phase, attempt int32) lifecycle.
 }
 
 // checkPhase returns a function that checks whether all members have the phase and the number of
-// restarts.
-func (r *testGang) checkPhase(phase lifecycle.Phase, attempt int32) func(context.Context) error {
+// restarts, after failures and disruptions.
+func (r *testGang) checkPhase(phase lifecycle.Phase, restarts int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		all, err := r.getWorkloads(ctx)
 		if err != nil {
 			return err
 		}
 		for _, w := range all {
-			if s := lifecycle.ReadStatus(w); lifecycle.ReadPhase(w) != phase || s.Restarts != attempt {
+			if s := lifecycle.ReadStatus(w); lifecycle.ReadPhase(w) != phase || s.Restarts+s.Disruptions != restarts {
 				return fmt.Errorf("%s: label %q, status %s",
 					w.Meta().Name, lifecycle.ReadPhase(w), w.Meta().Annotations[gang.AnnotationStatus])
 			}
@@ -165,8 +165,8 @@ func (r *testGang) checkPhaseStable(d time.Duration) {
 			r.t.Fatal(err)
 		}
 		for _, w := range all {
-			if s := lifecycle.ReadStatus(w); s.Phase != before.Phase || s.Restarts != before.Restarts {
-				r.t.Fatalf("%s left %s with %d restarts: %+v", w.Meta().Name, before.Phase, before.Restarts, s)
+			if s := lifecycle.ReadStatus(w); s.Phase != before.Phase || s.Attempt != before.Attempt {
+				r.t.Fatalf("%s left %s of attempt %d: %+v", w.Meta().Name, before.Phase, before.Attempt, s)
 			}
 		}
 	}

@@ -282,5 +282,6 @@ func (r *testGang) readRestarts() int32 {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return lifecycle.ReadStatus(all[0]).Restarts
+	status := lifecycle.ReadStatus(all[0])
+	return status.Restarts + status.Disruptions
 }

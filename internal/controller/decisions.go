@@ -1,0 +1,77 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
+)
+
+const (
+	// completionGracePeriod is how long a gang with a member that determines completion does not fail because
+	// of a rank. The other ranks lose their peer when such a member succeeds, and its exit may be reported last.
+	completionGracePeriod = 3 * time.Second
+	// staleCacheDelay is the delay before a pass is repeated whose cache was stale.
+	staleCacheDelay = time.Second
+)
+
+// confirmDecision reports whether the next state of a gang may be written. Pods and workloads arrive by
+// different watches. A suspension, whose pods were deleted before the cache contained it, must neither
+// fail nor restart a gang. Before such a decision, all members are therefore read from the API server.
+// If the decision is not confirmed, the pass is repeated.
+func (r *Reconciler) confirmDecision(ctx context.Context, g *observedGang, last, next lifecycle.State) bool {
+	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
+	isFailing := next.Phase == lifecycle.Failed && last.Phase != next.Phase &&
+		g.memberStates.Phase(last.Phase) != lifecycle.Failed
+	if !isFailing {
+		s.failureDecisionTime = time.Time{}
+		return !isUnsureRestart(last, next) || r.isCacheCurrent(ctx, g)
+	}
+	if s.failureDecisionTime.IsZero() {
+		s.failureDecisionTime = now
+	}
+	remaining := s.failureDecisionTime.Add(completionGracePeriod).Sub(now)
+	if remaining > 0 && slices.ContainsFunc(g.memberStates, mayCompleteGang) {
+		g.pass.requeueAfter(remaining)
+		return false
+	}
+	return r.isCacheCurrent(ctx, g)
+}
+
+// mayCompleteGang reports whether a member that determines completion has not finished.
+func mayCompleteGang(m lifecycle.MemberState) bool {
+	return m.DeterminesCompletion && m.Exists && !m.Observed.Complete && !m.Observed.Failed
+}
+
+// isUnsureRestart reports whether a gang restarts because of a failure that a stale cache may show.
+func isUnsureRestart(last, next lifecycle.State) bool {
+	f := next.FirstFailure
+	return next.Phase == lifecycle.Restarting && last.Phase != next.Phase &&
+		(f.IsDisruption() || f.IsEviction() || f.Reason == failure.ReasonUnobserved)
+}
+
+// isCacheCurrent reports whether the API server has the same versions of all members as the cache.
+// Otherwise it schedules another pass.
+func (r *Reconciler) isCacheCurrent(ctx context.Context, g *observedGang) bool {
+	for _, m := range g.members {
+		current, _ := gang.NewWorkload(m.Kind())
+		object := current.Object().(client.Object)
+		err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), object)
+		if err != nil && !apierrors.IsNotFound(err) {
+			g.pass.handleError(fmt.Errorf("reading %s: %w", m.Meta().Name, err))
+			return false
+		}
+		if err != nil || object.GetResourceVersion() != m.Meta().ResourceVersion {
+			g.pass.requeueAfter(staleCacheDelay)
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,63 @@
+package failure
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// IsFromEarlierAttempt reports whether a pod belongs to an earlier attempt.
+//
+// A running pod that is not being deleted always belongs to the current attempt: Rollcall starts an
+// attempt only after all pods of the previous attempt have terminated. If another controller
+// resumed the Job early, the label of its pods has the number of the previous attempt, and Rollcall
+// did not start a new attempt. The creation time alone does not identify the attempt of a running
+// pod. A StatefulSet may create its pods within the second of the restart, or by a clock that is
+// behind.
+func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
+	attempt, hasAttempt := gang.PodAttempt(pod)
+	isDeleting := pod.DeletionTimestamp != nil
+	if hasAttempt && attempt >= c.Attempt {
+		return false
+	}
+	if isDeleting && !deletionRequestTime(pod).After(c.AttemptStartTime) {
+		return true
+	}
+	// The deletion timestamp may have moved to the present, see hasConfirmedDeletion.
+	isEnding := allContainersTerminated(pod) || hasAttempt && isDeleting
+	if isEnding && !c.LastRestartTime.IsZero() && !pod.CreationTimestamp.After(c.LastRestartTime) {
+		return true
+	}
+	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
+	return hasAttempt && allContainersTerminated(pod) && !lastExitTime(pod).After(c.AttemptStartTime)
+}
+
+// lastExitTime returns when the last container of a pod exited. If no container has, it returns when a
+// condition of the pod changed last.
+func lastExitTime(pod *corev1.Pod) time.Time {
+	var last time.Time
+	for _, s := range pod.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(last) {
+			last = t.FinishedAt.Time
+		}
+	}
+	if last.IsZero() {
+		return lastConditionTransitionTime(pod)
+	}
+	return last
+}
+
+// allContainersTerminated reports whether no container of a pod is running or waiting. A pod without
+// container statuses has not started.
+func allContainersTerminated(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	statuses := pod.Status.ContainerStatuses
+	return len(statuses) > 0 && !slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated == nil
+	})
+}

@@ -1,0 +1,91 @@
+package lifecycle_test
+
+import (
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+func attemptOf(s lifecycle.State) int32 { return s.Attempt }
+
+func withPods(s *lifecycle.Snapshot) { s.HasPods = true }
+
+// TestStateNextAttempt checks when the number of the attempt rises, and that no failure counts in two
+// attempts.
+func TestStateNextAttempt(t *testing.T) {
+	suspended := lifecycle.Observation{Suspended: true}
+	testStateNext(t, map[string]stateCase{
+		"a restart starts an attempt": {
+			state:        runningState,
+			policies:     defaultPolicies,
+			snapshot:     newSnapshot(readyRanks, withFailure),
+			wantPhase:    lifecycle.Restarting,
+			wantRestarts: 1,
+			check:        expectField("attempt", 1, attemptOf),
+		},
+		"a suspension of a running gang starts an attempt": {
+			state:     runningState,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(suspended),
+			wantPhase: lifecycle.Suspended,
+			check:     expectField("attempt", 1, attemptOf),
+		},
+		"a suspension of a pending gang with pods starts an attempt": {
+			state:     pendingState,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(suspended, withPods),
+			wantPhase: lifecycle.Suspended,
+			check:     expectField("attempt", 1, attemptOf),
+		},
+		"a gang that was created suspended has its first attempt before it": {
+			state:     pendingState,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(suspended),
+			wantPhase: lifecycle.Suspended,
+			check:     expectField("attempt", 0, attemptOf),
+		},
+		"a gang that stays suspended keeps its attempt": {
+			state:     suspendedState,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(suspended, withPods),
+			wantPhase: lifecycle.Suspended,
+			check:     expectField("attempt", 0, attemptOf),
+		},
+		"a suspension of a restarting gang keeps its attempt": {
+			state:        restartingState,
+			policies:     defaultPolicies,
+			snapshot:     newSnapshot(suspended, withPods, withAllPodsTerminated),
+			wantPhase:    lifecycle.Suspended,
+			wantRestarts: 2,
+			check:        expectField("attempt", 0, attemptOf),
+		},
+		"a failure before the suspension does not count after it": {
+			state:     suspendedState,
+			policies:  gang.Policies{RestartPolicy: gang.RestartPolicyGang},
+			snapshot:  newSnapshot(lifecycle.Observation{FailedPods: 1}, withFailure, observedAt(3600)),
+			wantPhase: lifecycle.Pending,
+			check:     expectField("failed pods baseline", 1, failedPodsBaseline),
+		},
+	})
+}
+
+// TestReadAttempt checks the number of the attempt in statuses of this and earlier builds.
+func TestReadAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		status string
+		want   int32
+	}{
+		"earlier builds number attempts by restarts": {status: `{"version":1,"restarts":2}`, want: 2},
+		"attempts have their own number":             {status: `{"version":1,"restarts":1,"internal":{"attempt":4}}`, want: 4},
+		"a number that Rollcall cannot reach":        {status: `{"version":1,"internal":{"attempt":2147483647}}`, want: 1_000_000},
+	} {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{gang.AnnotationStatus: c.status}}}
+		if got := lifecycle.ReadStatus(gang.Workload{Job: job}).Attempt; got != c.want {
+			t.Errorf("%s: attempt %d, want %d", name, got, c.want)
+		}
+	}
+}
