@@ -108,7 +108,7 @@ func TestPrintGangs(t *testing.T) {
 		{
 			Name: "train", Namespace: "b", Framework: "pytorch", CreationTimestamp: testTime.Add(-time.Minute),
 			Phase: lifecycle.Running, Size: 8, Ready: 8, Restarts: 1, MaxRestarts: ptr.To[int32](3),
-			Message: "All 8 ranks are ready",
+			Message: "All 8 ranks have been ready",
 		},
 		{Name: "unseen", Namespace: "b", Framework: "pytorch", Size: 2},
 	}
@@ -119,7 +119,7 @@ func TestPrintGangs(t *testing.T) {
 		"gangs without a phase or a maximum of restarts have dashes": {
 			want: `GANG    FRAMEWORK  PHASE      RESTARTS  RANKS             AGE        MESSAGE
 old     jax        Succeeded  -         0/4, 4 succeeded  3h         The gang succeeded
-train   pytorch    Running    1/3       8/8               60s        All 8 ranks are ready
+train   pytorch    Running    1/3       8/8               60s        All 8 ranks have been ready
 unseen  pytorch    -          -         0/2               <unknown>
 `,
 		},
@@ -127,7 +127,7 @@ unseen  pytorch    -          -         0/2               <unknown>
 			showNamespace: true,
 			want: `NAMESPACE  GANG    FRAMEWORK  PHASE      RESTARTS  RANKS             AGE        MESSAGE
 a          old     jax        Succeeded  -         0/4, 4 succeeded  3h         The gang succeeded
-b          train   pytorch    Running    1/3       8/8               60s        All 8 ranks are ready
+b          train   pytorch    Running    1/3       8/8               60s        All 8 ranks have been ready
 b          unseen  pytorch    -          -         0/2               <unknown>
 `,
 		},
