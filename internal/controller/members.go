@@ -64,8 +64,8 @@ type member struct {
 	firstDeletedPod *corev1.Pod
 	// hasUncountedSuccess is the result of attempt.HasUncountedSuccess. takeSnapshot sets it.
 	hasUncountedSuccess bool
-	// resizeRejected is true if admission rejected the size of a StatefulSet. takeSnapshot sets it.
-	resizeRejected bool
+	// resizeOverdue is the result of isResizeOverdue. takeSnapshot sets it.
+	resizeOverdue bool
 }
 
 // observeStatus returns the observation of the workload.

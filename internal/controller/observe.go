@@ -42,7 +42,7 @@ func (r *Reconciler) takeSnapshot(
 		if err != nil {
 			return snapshot, err
 		}
-		m.resizeRejected = r.sessions.forRequest(g.pass.request).isResizeRejected(m.Workload)
+		m.resizeOverdue = r.sessions.forRequest(g.pass.request).isResizeOverdue(m.Workload, snapshot.Now)
 		observed := g.observeMember(*m, pods, state, snapshot.Now)
 		g.mergeObservation(m, observed, &snapshot)
 		rankUIDs = append(rankUIDs, observed.rankUIDs...)

@@ -33,8 +33,8 @@ type session struct {
 	lastTerminationTime time.Time
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
-	// rejectedResizes contains by StatefulSet the size that admission rejected last.
-	rejectedResizes map[types.UID]resizeRejection
+	// resizes contains the last request for each StatefulSet that was resized and not injected again.
+	resizes map[types.UID]resizeRequest
 	// podsToUntrack contains by member the pod whose patch failed; see untrackDeletedPod.
 	podsToUntrack map[types.UID]string
 	// reports contains the facts that this process reported by an Event only.
