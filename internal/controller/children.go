@@ -86,7 +86,7 @@ func (r *Reconciler) ensureService(
 	if have.DeletionTimestamp != nil {
 		return nil, errServiceChanging
 	}
-	if !isGangService(have, want) {
+	if !isGangService(have, want.Labels[gang.LabelGang]) {
 		return have, r.acceptUserService(g, have)
 	}
 	r.keepSharedPorts(g, have, want)
@@ -117,11 +117,11 @@ func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*
 	return have, nil
 }
 
-// isGangService reports whether Rollcall, and not a user, created the Service. A user's Service can have
-// the label of the gang, too, and the policy of the chart protects it (docs/adr/0030-manager-policies.md).
-func isGangService(have, want *corev1.Service) bool {
-	const managedBy = "app.kubernetes.io/managed-by"
-	return have.Labels[gang.LabelGang] == want.Labels[gang.LabelGang] && have.Labels[managedBy] == want.Labels[managedBy]
+// isGangService reports whether Rollcall, and not a user, created the Service for gangs of a name. A user's
+// Service can have the label of the gang, too, and the policy of the chart protects it
+// (docs/adr/0030-manager-policies.md).
+func isGangService(have *corev1.Service, gangName string) bool {
+	return have.Labels[gang.LabelGang] == gangName && have.Labels["app.kubernetes.io/managed-by"] == "rollcall"
 }
 
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve

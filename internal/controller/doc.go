@@ -59,6 +59,7 @@
 //   - session.go: facts that the reconciler keeps between two passes
 //   - namespaces.go: the namespaces whose gangs are reconciled
 //   - members.go: a gang and its members
+//   - candidates.go: the workloads among which the members are searched
 //
 // What a pass observes:
 //
