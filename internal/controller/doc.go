@@ -38,6 +38,9 @@
 //  6. The status of each member, when all ranks are ready: the phase becomes Running, and on a Job
 //     the condition GangRunning becomes True.
 //
+// A stuck pod makes the Service select only the next attempt, and so does each later restart of that gang. Each
+// of them is one write of the Service (isolation.go).
+//
 // An earlier failure that is reported later, a stuck pod, and the phase Starting after five minutes each
 // add one write per member. If a queue manages a Job, step 5 has two writes. Rollcall releases the Job to the
 // queue with the phase Suspended, and it writes the phase Pending after the queue has resumed the
@@ -81,6 +84,7 @@
 //   - resize.go: injects a StatefulSet again after it was scaled
 //   - clean_pods.go: deletes the pods of a finished gang
 //   - children.go, keypair.go: the Service and the Secret of a gang
+//   - isolation.go: the attempt that the Service selects after a node was lost
 //   - recent_services.go: Services that the cache does not contain
 //   - rejections.go: reports requests that the API server rejects
 //   - status.go: phase, annotation and conditions

@@ -30,6 +30,9 @@ type observedGang struct {
 	// blocksReplacement is true if the workload of stuckPod creates no new pod before stuckPod is
 	// deleted.
 	blocksReplacement bool
+	// isIsolated is true if the Service of a restarting gang selects only the pods of the next attempt.
+	// ignoresOverduePods is true if the restart does not wait for overdue pods; see observeIsolation.
+	isIsolated, ignoresOverduePods bool
 	// multiWorkload is true for a gang of several workloads.
 	multiWorkload bool
 	// stateSource is the member whose status is the state of the gang; nil for the primary member.

@@ -226,7 +226,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	r.throttle.recordPass(g.pass.request, g.pass.podCount, snapshot.Now)
 	next := state.Next(g.gangPolicies(), snapshot)
 	if !next.Phase.Terminal() {
-		r.prepareWorkloads(ctx, g, next.Phase)
+		r.prepareWorkloads(ctx, g, next)
 	}
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
@@ -235,9 +235,9 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 }
 
 // prepareWorkloads provides what the pods of a gang need in a phase that is not terminal.
-func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.Phase) {
+func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.State) {
 	for _, m := range g.members {
-		if m.IsInjected() && next != lifecycle.Restarting {
+		if m.IsInjected() && next.Phase != lifecycle.Restarting {
 			g.pass.handleError(r.reinjectAfterResize(ctx, g.pass, m.Workload))
 		}
 	}

@@ -31,6 +31,9 @@ type session struct {
 	// changed last.
 	terminatingPods     int
 	lastTerminationTime time.Time
+	// isolationTime is when the Service of a restarting gang was first observed to select only the next attempt;
+	// zero if it does not.
+	isolationTime time.Time
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
 	// resizes contains the last request for each StatefulSet that was resized and not injected again.
