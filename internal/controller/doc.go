@@ -59,6 +59,7 @@
 //   - throttle.go: the delay of passes that events of pods cause
 //   - workload_cache.go, service_cache.go: the fields of workloads and Services that the cache keeps
 //   - pod_cache.go, compact_pod.go: the fields of pods that the cache keeps, and their form
+//   - server_clock.go: the time of the API server
 //   - session.go: facts that the reconciler keeps between two passes
 //   - namespaces.go: the namespaces whose gangs are reconciled
 //   - members.go: a gang and its members

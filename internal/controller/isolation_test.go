@@ -75,7 +75,8 @@ func TestIsolation(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(t, w)
 			}
-			for at := testStartTime.Add(lostPodGracePeriod); !at.After(overdueTime.Add(time.Minute)); at = at.Add(10 * time.Second) {
+			for after := lostPodGracePeriod; after <= 3*time.Minute; after += 10 * time.Second {
+				at := testStartTime.Add(after)
 				w.clock.SetTime(at)
 				if _, err := w.Reconcile(t.Context(), torchRequest); err != nil {
 					t.Fatal(err)
@@ -183,9 +184,13 @@ func TestSelectedAttempt(t *testing.T) {
 		suspended      bool
 		want           string
 	}{
-		"Service of a gang without a lost node":          {phase: lifecycle.Running, template: "0"},
-		"running gang keeps its attempt":                 {phase: lifecycle.Running, have: "1", template: "1", restarts: 1, want: "1"},
-		"old ranks keep their names before a suspension": {phase: lifecycle.Restarting, have: "1", template: "1", restarts: 2, want: "1"},
+		"Service of a gang without a lost node": {phase: lifecycle.Running, template: "0"},
+		"running gang keeps its attempt": {
+			phase: lifecycle.Running, have: "1", template: "1", restarts: 1, want: "1",
+		},
+		"old ranks keep their names before a suspension": {
+			phase: lifecycle.Restarting, have: "1", template: "1", restarts: 2, want: "1",
+		},
 		"suspended gang selects the next attempt": {
 			phase: lifecycle.Restarting, have: "1", template: "1", restarts: 2, suspended: true, want: "2",
 		},
