@@ -50,6 +50,9 @@ type Gang struct {
 	Events []Event `json:"events,omitempty"`
 	// Warnings report what could not be read, and other gangs and workloads of the same name.
 	Warnings []string `json:"warnings,omitempty"`
+
+	// minReady is the number of ranks that must be ready for the gang to run.
+	minReady int32
 }
 
 // Member is one workload of a gang.

@@ -141,3 +141,45 @@ b          unseen  pytorch    -          -         0/2               <unknown>
 		})
 	}
 }
+
+// TestFormatMessage checks that a running gang whose ranks are not ready does not seem to be ready.
+func TestFormatMessage(t *testing.T) {
+	const all, elastic = "All 3 ranks have been ready", "At least 2 ranks have been ready"
+	twoOrThree := &gang.ElasticBounds{Min: 2, Max: 3}
+	for name, c := range map[string]struct {
+		elastic          *gang.ElasticBounds
+		ready, succeeded int32
+		reason           gang.Reason
+		message          string
+		want             string
+	}{
+		"all ranks are ready":        {ready: 3, message: all, want: all},
+		"a rank is not ready":        {ready: 2, message: all, want: all + ", now 2"},
+		"no rank is ready":           {message: all, want: all + ", now 0"},
+		"the other ranks succeeded":  {ready: 1, succeeded: 2, message: all, want: all},
+		"the message has a problem":  {reason: gang.ReasonMemberConflict, message: "A problem", want: "A problem"},
+		"an elastic gang has enough": {elastic: twoOrThree, ready: 2, message: elastic, want: elastic},
+		"an elastic gang needs one":  {elastic: twoOrThree, ready: 1, message: elastic, want: elastic + ", now 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newAdmittedJob(t, "train", "pytorch", 3)
+			if c.reason == "" {
+				c.reason = gang.ReasonGangRunning
+			}
+			status := lifecycle.Status{Reason: c.reason, Message: c.message}
+			status.Phase = lifecycle.Running
+			text, err := status.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			job.Annotations[gang.AnnotationStatus], job.Labels[gang.LabelPhase] = text, string(lifecycle.Running)
+			w := parseWorkload(newEngine(), gang.Workload{Job: job})
+			w.parsedGang.Elastic, w.parsedGang.Framework.ElasticRole = c.elastic, w.parsedGang.Role
+			g := workloadGroup{workloads: []workload{w}}.buildGang()
+			g.Ready, g.Succeeded = c.ready, c.succeeded
+			if got := g.formatMessage(); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
