@@ -75,7 +75,7 @@ const (
 	ReasonGangRestarting Reason = "GangRestarting"
 	// ReasonGangSuspended means that the gang is suspended.
 	ReasonGangSuspended Reason = "GangSuspended"
-	// ReasonGangRunning means that all ranks are ready.
+	// ReasonGangRunning means that all ranks have been ready.
 	ReasonGangRunning Reason = "GangRunning"
 	// ReasonGangSucceeded means that the gang succeeded.
 	ReasonGangSucceeded Reason = "GangSucceeded"
