@@ -59,7 +59,8 @@ const (
 	// ReasonWorkersNotReached means that the gang succeeded, but its launcher reached no other host or
 	// only some of the hosts.
 	ReasonWorkersNotReached Reason = "WorkersNotReached"
-	// ReasonResizeRejected means that the new size of a scaled StatefulSet is not valid for a gang.
+	// ReasonResizeRejected means that admission rejects the new size of a scaled StatefulSet: the size is not
+	// valid for a gang, or another webhook, a policy or a quota denies it.
 	ReasonResizeRejected Reason = "ResizeRejected"
 	// ReasonPolicyViolated means that the gang violates the policy of the cluster.
 	ReasonPolicyViolated Reason = "PolicyViolated"
@@ -74,7 +75,7 @@ const (
 	ReasonGangRestarting Reason = "GangRestarting"
 	// ReasonGangSuspended means that the gang is suspended.
 	ReasonGangSuspended Reason = "GangSuspended"
-	// ReasonGangRunning means that all ranks are ready.
+	// ReasonGangRunning means that all ranks have been ready.
 	ReasonGangRunning Reason = "GangRunning"
 	// ReasonGangSucceeded means that the gang succeeded.
 	ReasonGangSucceeded Reason = "GangSucceeded"

@@ -11,9 +11,11 @@ import (
 
 // ServiceMismatch returns why a Service does not publish the addresses of the ranks of an injected
 // workload; empty if it does. A Service that publishes only ready pods is not a mismatch: its owner
-// has chosen so, and the ranks find each other later.
+// has chosen so, and the ranks find each other later. A Service that selects the pods of one attempt is a
+// mismatch, because each restart starts another attempt.
 func ServiceMismatch(s *corev1.Service, w Workload, ranks PublishedRanks) string {
-	selector, podLabels := labels.SelectorFromSet(s.Spec.Selector), labels.Set(w.Template().Labels)
+	selector, podLabels := labels.SelectorFromSet(s.Spec.Selector), labels.Merge(w.Template().Labels, nil)
+	delete(podLabels, LabelAttempt)
 	if ranks == PublishRank0 {
 		podLabels = labels.Merge(podLabels, labels.Set{w.IndexLabel(): "0"})
 	}

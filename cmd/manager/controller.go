@@ -20,6 +20,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,6 +132,8 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 	if err != nil {
 		return nil, fmt.Errorf("loading the client configuration: %w", err)
 	}
+	serverClock := controller.NewServerClock(clock.RealClock{})
+	config.Wrap(serverClock.WrapTransport)
 	options := o.newManagerOptions()
 	options.Cache = newCacheOptions(o.namespaces, o.policy.configMap != "")
 	options.LeaderElection = o.leaderElect
@@ -169,6 +172,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 		Namespaces:    namespaces,
 		Policies:      policies,
 		PolicyReports: o.policyReports == policyReportsOpenReports,
+		ServerClock:   serverClock,
 	})
 	if err != nil {
 		return nil, err

@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TerminationTimeout is how long after its grace period a terminating pod is ignored. A pod on an
-// unreachable node may never disappear, and its gang must not wait for the node. Processes that still
-// run there cannot join the next attempt, because the addresses of the ranks belong to the new pods.
+// TerminationTimeout is how long after its grace period a terminating pod is overdue. A pod on an unreachable
+// node may never disappear. Its processes may still run there, so the reconciler ignores it only if the Service
+// of the gang does not publish it any more (docs/adr/0014-restart-by-suspend-and-resume.md).
 const TerminationTimeout = time.Minute
 
 // IsPodTerminal reports whether a pod succeeded or failed.
@@ -31,7 +31,7 @@ func IsTerminationOverdue(pod *corev1.Pod, now time.Time) bool {
 	return pod.DeletionTimestamp != nil && !now.Before(TerminationDeadline(pod))
 }
 
-// TerminationDeadline returns when a pod that is being deleted is ignored.
+// TerminationDeadline returns when the termination of a pod that is being deleted is overdue.
 func TerminationDeadline(pod *corev1.Pod) time.Time {
 	return pod.DeletionTimestamp.Add(TerminationTimeout)
 }

@@ -35,16 +35,16 @@ const serviceRetryInterval = 30 * time.Second
 
 // ensureChildren creates the objects to which the workloads refer. All members own them, so that they
 // are deleted with the last member.
-func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next lifecycle.Phase) error {
+func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next lifecycle.State) error {
 	first := g.firstResult()
 	if first == nil {
 		return nil
 	}
-	service, err := r.ensureService(ctx, g, *first)
+	service, err := r.ensureService(ctx, g, *first, next)
 	if err != nil || first.Children.KeyPairSecret == "" {
 		return err
 	}
-	return r.ensureKeyPair(ctx, g, next, service)
+	return r.ensureKeyPair(ctx, g, next.Phase, service)
 }
 
 // setOwners makes all injected members owners of an object.
@@ -65,7 +65,7 @@ func (r *Reconciler) setOwners(g *observedGang, o client.Object) error {
 // ensureService creates or updates the headless Service of the gang and returns it; nil if the gang
 // needs no Service. Gangs of the same name, such as the runs of a CronJob, share the Service.
 func (r *Reconciler) ensureService(
-	ctx context.Context, g *observedGang, result injectors.Result,
+	ctx context.Context, g *observedGang, result injectors.Result, next lifecycle.State,
 ) (*corev1.Service, error) {
 	want := result.BuildService()
 	if want == nil {
@@ -86,11 +86,19 @@ func (r *Reconciler) ensureService(
 	if have.DeletionTimestamp != nil {
 		return nil, errServiceChanging
 	}
-	if !isGangService(have, want) {
+	if !isGangService(have, want.Labels[gang.LabelGang]) {
 		return have, r.acceptUserService(g, have)
 	}
 	r.keepSharedPorts(g, have, want)
-	return have, r.updateService(ctx, have, want)
+	keepPublishedRanks(have, want)
+	if err := r.isolateAttempt(ctx, g, have, want, next); err != nil {
+		return nil, err
+	}
+	if err := r.updateService(ctx, have, want); err != nil {
+		return nil, err
+	}
+	r.recordIsolation(g, have, next)
+	return have, nil
 }
 
 // createService creates the Service and returns it, or the Service that exists already. A request without
@@ -117,11 +125,11 @@ func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*
 	return have, nil
 }
 
-// isGangService reports whether Rollcall, and not a user, created the Service. A user's Service can have
-// the label of the gang, too, and the policy of the chart protects it (docs/adr/0030-manager-policies.md).
-func isGangService(have, want *corev1.Service) bool {
-	const managedBy = "app.kubernetes.io/managed-by"
-	return have.Labels[gang.LabelGang] == want.Labels[gang.LabelGang] && have.Labels[managedBy] == want.Labels[managedBy]
+// isGangService reports whether Rollcall, and not a user, created the Service for gangs of a name. A user's
+// Service can have the label of the gang, too, and the policy of the chart protects it
+// (docs/adr/0030-manager-policies.md).
+func isGangService(have *corev1.Service, gangName string) bool {
+	return have.Labels[gang.LabelGang] == gangName && have.Labels["app.kubernetes.io/managed-by"] == "rollcall"
 }
 
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve
@@ -168,9 +176,19 @@ func (r *Reconciler) keepSharedPorts(g *observedGang, have, want *corev1.Service
 	}
 }
 
+// keepPublishedRanks sets the selector of all ranks if that of the existing Service differs from that of want.
+// It never replaces the selector of all ranks by that of rank 0, because programs may already use the names of
+// the others. Gangs that share a Service agree on all ranks.
+func keepPublishedRanks(have, want *corev1.Service) {
+	selector := maps.Clone(have.Spec.Selector)
+	delete(selector, gang.LabelAttempt)
+	if !maps.Equal(selector, want.Spec.Selector) {
+		want.Spec.Selector = map[string]string{gang.LabelGang: want.Labels[gang.LabelGang]}
+	}
+}
+
 // updateService updates owners, selector and ports of a Service of Rollcall. It does not remove owners,
-// because gangs of the same name share the Service. It never replaces the selector of all ranks by that of
-// rank 0, because programs may already use the names of the others.
+// because gangs of the same name share the Service.
 func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Service) error {
 	before := have.DeepCopy()
 	for _, owner := range want.OwnerReferences {
@@ -178,11 +196,7 @@ func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Servi
 			have.OwnerReferences = append(have.OwnerReferences, owner)
 		}
 	}
-	if !maps.Equal(have.Spec.Selector, want.Spec.Selector) {
-		// A Service that publishes all ranks keeps their names, and gangs that share a Service agree.
-		have.Spec.Selector = map[string]string{gang.LabelGang: want.Labels[gang.LabelGang]}
-	}
-	have.Spec.Ports = want.Spec.Ports
+	have.Spec.Selector, have.Spec.Ports = want.Spec.Selector, want.Spec.Ports
 	have.Spec.PublishNotReadyAddresses = want.Spec.PublishNotReadyAddresses
 	if equality.Semantic.DeepEqual(before, have) {
 		return nil

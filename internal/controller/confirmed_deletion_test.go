@@ -45,7 +45,7 @@ func TestObserveTermination(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := observeTermination(lifecycle.Observation{TerminatingPods: c.terminating}, c.pods, now)
+			got := observeTermination(lifecycle.Observation{TerminatingPods: c.terminating}, c.pods, now, true)
 			if got.allTerminated != c.wantTerminated || !got.nextTimeout.Equal(c.wantTimeout) {
 				t.Errorf("terminated %v, timeout %s; want %v, %s",
 					got.allTerminated, got.nextTimeout, c.wantTerminated, c.wantTimeout)

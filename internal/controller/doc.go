@@ -38,6 +38,9 @@
 //  6. The status of each member, when all ranks are ready: the phase becomes Running, and on a Job
 //     the condition GangRunning becomes True.
 //
+// A stuck pod makes the Service select only the next attempt, and so does each later restart of that gang. Each
+// of them is one write of the Service (isolation.go).
+//
 // An earlier failure that is reported later, a stuck pod, and the phase Starting after five minutes each
 // add one write per member. If a queue manages a Job, step 5 has two writes. Rollcall releases the Job to the
 // queue with the phase Suspended, and it writes the phase Pending after the queue has resumed the
@@ -56,9 +59,11 @@
 //   - throttle.go: the delay of passes that events of pods cause
 //   - workload_cache.go, service_cache.go: the fields of workloads and Services that the cache keeps
 //   - pod_cache.go, compact_pod.go: the fields of pods that the cache keeps, and their form
+//   - server_clock.go: the time of the API server
 //   - session.go: facts that the reconciler keeps between two passes
 //   - namespaces.go: the namespaces whose gangs are reconciled
 //   - members.go: a gang and its members
+//   - candidates.go: the workloads among which the members are searched
 //
 // What a pass observes:
 //
@@ -80,6 +85,7 @@
 //   - resize.go: injects a StatefulSet again after it was scaled
 //   - clean_pods.go: deletes the pods of a finished gang
 //   - children.go, keypair.go: the Service and the Secret of a gang
+//   - isolation.go: the attempt that the Service selects after a node was lost
 //   - recent_services.go: Services that the cache does not contain
 //   - rejections.go: reports requests that the API server rejects
 //   - status.go: phase, annotation and conditions

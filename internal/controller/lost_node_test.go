@@ -15,52 +15,69 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// TestLostNode checks that a restart waits for terminating pods, but not for a node that does not
-// respond.
-func TestLostNode(t *testing.T) {
-	job := newRestartingJob(t)
-	job.Status.Terminating = ptr.To[int32](1)
-	const gracePeriod = 30 * time.Second
-	pod := &corev1.Pod{
+// lostPodGracePeriod is the grace period of the pod of newLostPod.
+const lostPodGracePeriod = 30 * time.Second
+
+// newLostPod returns the pod of rank 0 of attempt 0, on a node that does not respond. Its deletion was requested
+// at the start time of the test.
+func newLostPod(job *batchv1.Job) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:                  "team",
-			Name:                       "train-0",
+			Name:                       job.Name + "-0",
 			Labels:                     map[string]string{gang.LabelGang: "train", gang.LabelAttempt: "0"},
 			Finalizers:                 []string{"example.com/lost"},
-			DeletionTimestamp:          ptr.To(metav1.NewTime(testStartTime.Add(gracePeriod))),
-			DeletionGracePeriodSeconds: ptr.To(int64(gracePeriod.Seconds())),
+			DeletionTimestamp:          ptr.To(metav1.NewTime(testStartTime.Add(lostPodGracePeriod))),
+			DeletionGracePeriodSeconds: ptr.To(int64(lostPodGracePeriod.Seconds())),
 			OwnerReferences: []metav1.OwnerReference{
 				*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job")),
 			},
 		},
+		Spec:   corev1.PodSpec{NodeName: "node-a"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
-	w := newTestCluster(t, job, pod)
-	expectPhase := func(want lifecycle.Phase) {
-		t.Helper()
-		var now batchv1.Job
-		if err := w.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil {
-			t.Fatal(err)
-		}
-		got := lifecycle.ReadPhase(gang.Workload{Job: &now})
-		if got != want || *now.Spec.Suspend != (want == lifecycle.Restarting) {
-			t.Errorf("after %s: phase %s, suspended %v; want %s", w.clock.Since(testStartTime), got, *now.Spec.Suspend, want)
-		}
+}
+
+// expectJobPhase checks the phase of a Job, and that it is suspended only while its gang restarts.
+func (w *testCluster) expectJobPhase(t *testing.T, name string, want lifecycle.Phase) *batchv1.Job {
+	t.Helper()
+	var now batchv1.Job
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, &now); err != nil {
+		t.Fatal(err)
 	}
-	req := Request{Namespace: "team", Kind: gang.Job, Name: "train"}
-	w.clock.SetTime(testStartTime.Add(gracePeriod))
-	if after := w.reconcileOnce(t, req); after != attempt.TerminationTimeout {
-		t.Errorf("the next pass is due in %s, want %s", after, attempt.TerminationTimeout)
+	got := lifecycle.ReadPhase(gang.Workload{Job: &now})
+	if got != want || *now.Spec.Suspend != (want == lifecycle.Restarting) {
+		t.Errorf("after %s: phase %s, suspended %v; want %s", w.clock.Since(testStartTime), got, *now.Spec.Suspend, want)
 	}
-	expectPhase(lifecycle.Restarting)
-	w.clock.SetTime(testStartTime.Add(gracePeriod + attempt.TerminationTimeout))
-	w.reconcileOnce(t, req)
-	expectPhase(lifecycle.Pending)
-	if now := (&batchv1.Job{}); w.Get(
-		t.Context(),
-		client.ObjectKeyFromObject(job),
-		now,
-	) != nil || now.Spec.Template.Labels[gang.LabelAttempt] != "1" {
+	return &now
+}
+
+// TestLostNode checks that a restart waits for terminating pods, but not for a node that does not respond.
+func TestLostNode(t *testing.T) {
+	job := newRestartingJob(t)
+	job.Status.Terminating = ptr.To[int32](1)
+	w := newTestCluster(t, job, newLostPod(job))
+	deadline := testStartTime.Add(lostPodGracePeriod)
+	for _, step := range []struct {
+		at        time.Time
+		wantDelay time.Duration
+		wantPhase lifecycle.Phase
+	}{
+		{at: deadline, wantDelay: stuckPodGracePeriod, wantPhase: lifecycle.Restarting},
+		{at: deadline.Add(stuckPodGracePeriod), wantDelay: isolationDelay, wantPhase: lifecycle.Restarting},
+		{
+			at: deadline.Add(2 * stuckPodGracePeriod), wantDelay: attempt.TerminationTimeout - 2*stuckPodGracePeriod,
+			wantPhase: lifecycle.Restarting,
+		},
+		{at: deadline.Add(attempt.TerminationTimeout), wantPhase: lifecycle.Pending},
+	} {
+		w.clock.SetTime(step.at)
+		if after := w.reconcileOnce(t, torchRequest); after != step.wantDelay {
+			t.Errorf("after %s, the next pass is due in %s, want %s", w.clock.Since(testStartTime), after, step.wantDelay)
+		}
+		w.expectJobPhase(t, "train", step.wantPhase)
+	}
+	if now := w.expectJobPhase(t, "train", lifecycle.Pending); now.Spec.Template.Labels[gang.LabelAttempt] != "1" {
 		t.Errorf("labels of the template: %v", now.Spec.Template.Labels)
 	}
 }

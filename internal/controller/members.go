@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,6 +31,9 @@ type observedGang struct {
 	// blocksReplacement is true if the workload of stuckPod creates no new pod before stuckPod is
 	// deleted.
 	blocksReplacement bool
+	// isIsolated is true if the Service of a restarting gang selects only the pods of the next attempt.
+	// ignoresOverduePods is true if the restart does not wait for overdue pods; see observeIsolation.
+	isIsolated, ignoresOverduePods bool
 	// multiWorkload is true for a gang of several workloads.
 	multiWorkload bool
 	// stateSource is the member whose status is the state of the gang; nil for the primary member.
@@ -37,6 +41,8 @@ type observedGang struct {
 	// earlierRun and strangers are workloads with the name of the gang that are not members; see
 	// [lifecycle.Identity].
 	earlierRun, strangers []member
+	// hasMoreWorkloads is true if a pass did not parse all workloads with the name of the gang.
+	hasMoreWorkloads bool
 	// conflicts is not empty if the members do not form a gang. Nobody may act on them then.
 	conflicts []string
 	// knownCompleted contains the ranks that are known to have completed in the current attempt, whether
@@ -68,8 +74,8 @@ type member struct {
 	firstDeletedPod *corev1.Pod
 	// hasUncountedSuccess is the result of attempt.HasUncountedSuccess. takeSnapshot sets it.
 	hasUncountedSuccess bool
-	// resizeRejected is true if admission rejected the size of a StatefulSet. takeSnapshot sets it.
-	resizeRejected bool
+	// resizeOverdue is the result of isResizeOverdue. takeSnapshot sets it.
+	resizeOverdue bool
 }
 
 // observeStatus returns the observation of the workload.
@@ -193,8 +199,15 @@ func (r *Reconciler) listSingleWorkload(ctx context.Context, req Request) ([]gan
 // observeGangs returns the gangs of a group. A group is one gang, unless no member of a multi-workload
 // gang can be parsed. Then each workload is a gang of its own.
 func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group gang.Group) ([]*observedGang, error) {
+	candidates, owners := group.Workloads, []types.UID(nil)
+	if group.MultiWorkload {
+		var err error
+		if candidates, owners, err = r.findCandidates(ctx, group); err != nil {
+			return nil, err
+		}
+	}
 	var members []member
-	for _, w := range group.Workloads {
+	for _, w := range candidates {
 		m, err := r.readMember(w)
 		if err != nil {
 			return nil, err
@@ -202,7 +215,10 @@ func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group gang.Group
 		members = append(members, m)
 	}
 	if group.MultiWorkload {
-		g := newMultiWorkloadGang(p, members)
+		g := newMultiWorkloadGang(p, members, owners)
+		if len(candidates) < len(group.Workloads) {
+			g.ignoreWorkloads(g.stateSource != nil || len(owners) > 0)
+		}
 		if g.firstResult() != nil {
 			return []*observedGang{g}, nil
 		}
@@ -216,8 +232,8 @@ func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group gang.Group
 }
 
 // newMultiWorkloadGang returns the gang of several workloads with the same gang name. Workloads that
-// are not members of the gang are kept separately.
-func newMultiWorkloadGang(p *pass, workloads []member) *observedGang {
+// are not members of the gang are kept separately. serviceOwners is an argument of [lifecycle.Identify].
+func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID) *observedGang {
 	slices.SortFunc(workloads, func(a, b member) int {
 		return cmp.Or(
 			cmp.Compare(a.rankOffset(), b.rankOffset()),
@@ -229,7 +245,7 @@ func newMultiWorkloadGang(p *pass, workloads []member) *observedGang {
 	for _, m := range workloads {
 		candidates = append(candidates, lifecycle.NewCandidate(m.Workload, m.memberSpec()))
 	}
-	id := lifecycle.Identify(candidates)
+	id := lifecycle.Identify(candidates, serviceOwners)
 	selectMembers := func(indexes []int) []member {
 		var out []member
 		for _, i := range indexes {

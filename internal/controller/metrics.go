@@ -30,6 +30,11 @@ var (
 	// The buckets range from 1 second, for a node that has the image, to 34 minutes, for nodes that are
 	// created on demand and large images.
 	durationBuckets = prometheus.ExponentialBuckets(1, 2, 12)
+	// A vector has no series before the first measurement, so the webhook does not export it.
+	clockOffset = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "rollcall_clock_offset_seconds",
+		Help: "Time by which the clock of the API server is ahead of the clock of the controller.",
+	}, nil)
 	startupDuration = newHistogram("rollcall_gang_startup_duration_seconds",
 		"Time from the creation or resumption of a gang until all ranks were ready.")
 	recoveryDuration = newHistogram("rollcall_gang_recovery_duration_seconds",
@@ -51,7 +56,7 @@ func newHistogram(name, help string) *prometheus.HistogramVec {
 }
 
 func init() {
-	metrics.Registry.MustRegister(restartsTotal, disruptionsTotal, startupDuration, recoveryDuration)
+	metrics.Registry.MustRegister(restartsTotal, disruptionsTotal, clockOffset, startupDuration, recoveryDuration)
 }
 
 // recordTransition updates the metrics when a gang enters a phase. It does nothing if the phase did not

@@ -31,6 +31,9 @@ func (r *Reconciler) takeSnapshot(
 		Now:               r.Clock.Now(),
 		AllPodsTerminated: g.memberStates.AllSuspended(),
 	}
+	if err := r.observeIsolation(ctx, g, state, snapshot.Now); err != nil {
+		return snapshot, err
+	}
 	s := r.sessions.forRequest(g.pass.request)
 	g.knownCompleted = s.completed.known(state)
 	completed := sets.Set[int32]{}
@@ -45,7 +48,7 @@ func (r *Reconciler) takeSnapshot(
 		if err != nil {
 			return snapshot, err
 		}
-		m.resizeRejected = s.isResizeRejected(m.Workload)
+		m.resizeOverdue = s.isResizeOverdue(m.Workload, snapshot.Now)
 		observed := g.observeMember(*m, pods, state, snapshot.Now)
 		g.mergeObservation(m, observed, &snapshot)
 		completed.Insert(observed.completedRanks...)
@@ -103,7 +106,8 @@ func (g *observedGang) observeMember(
 		completingGang:      g.isCompletingGang(m, pods, state),
 		firstFailure:        failure.First(currentPods, parsed.RankOffset, failureContext),
 		notReadyRanks:       lifecycle.NotReadyRanks(pods, parsed.OwnMember(), parsed.RankOffset, m.trainingContainers()),
-		termination:         observeTermination(lifecycle.Observe(m.Workload), pods, now),
+		termination: observeTermination(lifecycle.Observe(m.Workload), pods, now,
+			g.ignoresOverduePods || !m.IsSuspended()), // new pods exist already if somebody else resumed the member
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
 		hasUncountedSuccess: attempt.HasUncountedSuccess(m.Job, pods),
 		rollingOut:          m.isRollingOut(),
@@ -227,22 +231,31 @@ func (m member) trainingContainers() []string {
 type podTermination struct {
 	// allTerminated is true if no pod prevents the next attempt.
 	allTerminated bool
-	// anyTerminating is true if a pod is being deleted and its termination is not overdue.
+	// anyTerminating is true if a pod is being deleted, unless its termination is overdue and ignored.
 	anyTerminating bool
 	// nextTimeout is when the termination of the next pod is overdue; zero if no pod terminates.
 	nextTimeout time.Time
 }
 
-// observeTermination observes the termination of the pods of a workload.
-func observeTermination(workload lifecycle.Observation, pods []corev1.Pod, now time.Time) podTermination {
+// observeTermination observes the termination of the pods of a workload. ignoresOverdue determines whether a pod
+// whose termination is overdue prevents the next attempt.
+func observeTermination(
+	workload lifecycle.Observation, pods []corev1.Pod, now time.Time, ignoresOverdue bool,
+) podTermination {
 	out := podTermination{allTerminated: true}
 	var ignoredPods int32
 	for i := range pods {
 		pod := &pods[i]
 		switch {
 		case attempt.IsPodTerminal(pod):
-		case attempt.IsDeletionConfirmed(pod), attempt.IsTerminationOverdue(pod, now):
+		case attempt.IsDeletionConfirmed(pod):
 			ignoredPods++
+		case attempt.IsTerminationOverdue(pod, now):
+			if ignoresOverdue {
+				ignoredPods++
+			} else {
+				out.allTerminated, out.anyTerminating = false, true
+			}
 		case pod.DeletionTimestamp != nil:
 			out.allTerminated, out.anyTerminating = false, true
 			out.nextTimeout = earliestTime(out.nextTimeout, attempt.TerminationDeadline(pod))

@@ -51,7 +51,7 @@ type Reconciler struct {
 	Engine *injectors.Engine
 	// Recorder records Events on workloads.
 	Recorder events.EventRecorder
-	// Clock provides the times of phases.
+	// Clock provides the present, which is compared with the times of objects.
 	Clock clock.PassiveClock
 	Options
 
@@ -71,6 +71,8 @@ type Options struct {
 	Policies Policies
 	// PolicyReports writes a Report of openreports.io for each gang that violates the policy.
 	PolicyReports bool
+	// ServerClock is the clock of the reconciler. Nil means the clock of the machine.
+	ServerClock *ServerClock
 }
 
 // Request identifies the workloads that are reconciled together: a gang of one workload by the kind and
@@ -95,6 +97,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		Recorder:  mgr.GetEventRecorder("rollcall"),
 		Clock:     clock.RealClock{},
 		Options:   o,
+	}
+	if o.ServerClock != nil {
+		r.Clock = o.ServerClock
 	}
 	if err := r.RegisterIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -230,7 +235,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	}
 	next = r.delayRecord(g, state, next)
 	if !next.Phase.Terminal() {
-		r.prepareWorkloads(ctx, g, next.Phase)
+		r.prepareWorkloads(ctx, g, next)
 	}
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
@@ -239,9 +244,9 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 }
 
 // prepareWorkloads provides what the pods of a gang need in a phase that is not terminal.
-func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.Phase) {
+func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.State) {
 	for _, m := range g.members {
-		if m.IsInjected() && next != lifecycle.Restarting {
+		if m.IsInjected() && next.Phase != lifecycle.Restarting {
 			g.pass.handleError(r.reinjectAfterResize(ctx, g.pass, m.Workload))
 		}
 	}

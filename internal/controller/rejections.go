@@ -50,7 +50,7 @@ type childRejection struct {
 
 // ensureChildrenOrReport creates the children of a gang. If the API server rejects a child, the gang
 // gets a message for its status, and the request is repeated later.
-func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang, next lifecycle.Phase) error {
+func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang, next lifecycle.State) error {
 	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
 	if delay := s.rejection.nextTime.Sub(now); delay > 0 {
 		g.rejection = s.rejection.message

@@ -14,10 +14,17 @@ import (
 	"rollcall.training/internal/plan"
 )
 
-// resizeRejection is a size of a StatefulSet that admission rejected.
-type resizeRejection struct {
+// resizeTimeout is how long a request to inject a resized StatefulSet again is expected to take, until the
+// cache contains the result. After this time, a failure of its ranks restarts the gang.
+const resizeTimeout = 10 * time.Second
+
+// resizeRequest is the last request to inject a resized StatefulSet again.
+type resizeRequest struct {
 	size int32
-	// nextTime is when the request is repeated.
+	// timeoutTime is when the gang no longer waits for the result. It is the time of the request if the
+	// request was rejected.
+	timeoutTime time.Time
+	// nextTime is when a rejected request is repeated; zero if the request was not rejected.
 	nextTime time.Time
 }
 
@@ -38,19 +45,25 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 	s, now := r.sessions.forRequest(p.request), r.Clock.Now()
 	isSuspended := w.Ranks() == 0 // its size after it is resumed is unknown
 	if isSuspended || w.Ranks() == record.Replicas {
-		delete(s.rejectedResizes, set.UID)
+		delete(s.resizes, set.UID)
 		return nil
 	}
-	isRejectedBefore := s.isResizeRejected(w)
-	if delay := s.rejectedResizes[set.UID].nextTime.Sub(now); isRejectedBefore && delay > 0 {
+	last := s.resizes[set.UID]
+	isRejectedBefore := last.size == w.Ranks() && !last.nextTime.IsZero()
+	if delay := last.nextTime.Sub(now); isRejectedBefore && delay > 0 {
 		p.requeueAfter(delay)
 		return nil
 	}
+	if last.size != w.Ranks() || isRejectedBefore {
+		s.recordResize(set.UID, resizeRequest{size: w.Ranks(), timeoutTime: now.Add(resizeTimeout)})
+	}
 	err = r.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), FieldOwner)
-	if injectors.IsDenied(err) {
+	if injectors.IsDenied(err) || isRejected(err) {
 		// The scale subresource accepted a size that admission rejects, until the user corrects the size or
-		// an administrator changes the policy.
-		s.recordRejectedResize(w, now.Add(rejectionRetryInterval))
+		// an administrator changes the policy or the quota.
+		s.recordResize(set.UID, resizeRequest{
+			size: w.Ranks(), timeoutTime: now, nextTime: now.Add(rejectionRetryInterval),
+		})
 		p.requeueAfter(rejectionRetryInterval)
 		if !isRejectedBefore {
 			r.recordWarning(w, gang.ReasonResizeRejected, eventActionResize,
@@ -62,20 +75,21 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 	if err != nil {
 		return fmt.Errorf("reinjecting %s after a resize: %w", set.Name, err)
 	}
-	delete(s.rejectedResizes, set.UID)
+	p.requeueAfter(resizeTimeout) // a rank may fail in the meantime
 	return nil
 }
 
-// isResizeRejected reports whether admission rejected the size of a StatefulSet.
-func (s *session) isResizeRejected(w gang.Workload) bool {
-	rejection, ok := s.rejectedResizes[w.Meta().UID]
-	return ok && rejection.size == w.Ranks()
+// isResizeOverdue reports whether the request to inject a StatefulSet of its size was rejected, or has had no
+// result in time.
+func (s *session) isResizeOverdue(w gang.Workload, now time.Time) bool {
+	last, ok := s.resizes[w.Meta().UID]
+	return ok && last.size == w.Ranks() && !now.Before(last.timeoutTime)
 }
 
-// recordRejectedResize records that admission rejected the size of a StatefulSet, until a time.
-func (s *session) recordRejectedResize(w gang.Workload, nextTime time.Time) {
-	if s.rejectedResizes == nil {
-		s.rejectedResizes = map[types.UID]resizeRejection{}
+// recordResize records the last request to inject a StatefulSet again.
+func (s *session) recordResize(uid types.UID, request resizeRequest) {
+	if s.resizes == nil {
+		s.resizes = map[types.UID]resizeRequest{}
 	}
-	s.rejectedResizes[w.Meta().UID] = resizeRejection{size: w.Ranks(), nextTime: nextTime}
+	s.resizes[uid] = request
 }

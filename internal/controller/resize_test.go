@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -40,8 +42,17 @@ func TestRejectedResize(t *testing.T) {
 	for name, c := range map[string]struct {
 		failedIndex int
 		replaced    bool
+		err         error // the default is a denial of Rollcall
 		want        lifecycle.Phase
 	}{
+		"rank fails after another policy denied the resize": {
+			failedIndex: 1, want: lifecycle.Restarting,
+			err: apierrors.NewForbidden(appsv1.Resource("statefulsets"), "train", errors.New("denied by a policy")),
+		},
+		"rank fails after another webhook denied the resize": {
+			failedIndex: 1, want: lifecycle.Restarting,
+			err: apierrors.NewBadRequest("admission webhook denied the request"),
+		},
 		"rank fails":                     {failedIndex: 1, want: lifecycle.Restarting},
 		"rank is replaced":               {failedIndex: 1, replaced: true, want: lifecycle.Restarting},
 		"pod without a rank fails":       {failedIndex: 2, want: lifecycle.Running},
@@ -51,7 +62,8 @@ func TestRejectedResize(t *testing.T) {
 			set := newResizedStatefulSet(t)
 			w := newTestCluster(t, set,
 				newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b"), newStatefulSetPod(set, 2, "c"))
-			requests := w.rejectResizes()
+			kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
+			requests := w.answerResizes(cmp.Or[error](c.err, apierrors.NewInvalid(kind, "train", nil)))
 			req := Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"}
 			w.clock.SetTime(podtest.At(5))
 			for range 3 {
@@ -84,15 +96,16 @@ func TestRejectedResize(t *testing.T) {
 	}
 }
 
-// rejectResizes makes admission reject each size of a StatefulSet. It returns the number of requests.
-func (w *testCluster) rejectResizes() *int {
+// answerResizes makes the API server answer each request to inject a StatefulSet again with an error, or
+// without an effect for a nil error. It returns the number of requests.
+func (w *testCluster) answerResizes(err error) *int {
 	requests := 0
 	w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{Patch: func(
 		ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption,
 	) error {
-		if data, err := p.Data(o); err == nil && string(data) == "{}" {
+		if data, dataErr := p.Data(o); dataErr == nil && string(data) == "{}" {
 			requests++
-			return apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind(), o.GetName(), nil)
+			return err
 		}
 		return c.Patch(ctx, o, p, opts...)
 	}})
@@ -104,14 +117,56 @@ func TestResizeAfterRejection(t *testing.T) {
 	set := newResizedStatefulSet(t)
 	w := gang.Workload{StatefulSet: set}
 	s := &session{}
-	s.recordRejectedResize(w, testStartTime)
-	m := member{Workload: w, resizeRejected: s.isResizeRejected(w)}
+	s.recordResize(set.UID, resizeRequest{size: 3, timeoutTime: testStartTime})
+	m := member{Workload: w, resizeOverdue: s.isResizeOverdue(w, testStartTime)}
 	if m.isResizing() {
 		t.Error("a rejected resize is rolled out")
 	}
 	set.Spec.Replicas = ptr.To[int32](4)
-	m.resizeRejected = s.isResizeRejected(w)
+	m.resizeOverdue = s.isResizeOverdue(w, testStartTime)
 	if !m.isResizing() {
 		t.Error("another size is not rolled out")
+	}
+}
+
+// TestSlowResize checks that a failure during a resize restarts the gang only if the resize has no result for
+// seconds, whether the request fails or has no effect.
+func TestSlowResize(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		after time.Duration
+		want  lifecycle.Phase
+	}{
+		"webhook does not answer, and the failure is recent": {
+			err: apierrors.NewInternalError(errors.New("failed calling webhook")), after: time.Second, want: lifecycle.Running,
+		},
+		"webhook does not answer for seconds": {
+			err: apierrors.NewInternalError(errors.New("failed calling webhook")), after: resizeTimeout,
+			want: lifecycle.Restarting,
+		},
+		"request has no effect, and the failure is recent": {after: time.Second, want: lifecycle.Running},
+		"request has no effect for seconds":                {after: resizeTimeout, want: lifecycle.Restarting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := newResizedStatefulSet(t)
+			failed := newStatefulSetPod(set, 1, "b")
+			podtest.Terminated(1, 10, true)(failed)
+			w := newTestCluster(t, set, newStatefulSetPod(set, 0, "a"), failed)
+			w.answerResizes(c.err)
+			req := Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"}
+			w.clock.SetTime(podtest.At(20))
+			result, err := w.Reconcile(t.Context(), req)
+			if err == nil && result.RequeueAfter != resizeTimeout {
+				t.Errorf("the next pass is due in %s, want %s", result.RequeueAfter, resizeTimeout)
+			}
+			if !errors.Is(err, c.err) {
+				t.Errorf("error %v, want %v", err, c.err)
+			}
+			w.clock.SetTime(podtest.At(20).Add(c.after))
+			_, _ = w.Reconcile(t.Context(), req)
+			if status := w.readStatefulSetStatus(t, set); status.Phase != c.want {
+				t.Errorf("the gang is %s after %v, want %s", status.Phase, status.FirstFailure, c.want)
+			}
+		})
 	}
 }

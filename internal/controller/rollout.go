@@ -13,9 +13,9 @@ import (
 
 // excludePodsOfRollout excludes the pods of a StatefulSet that a rollout or a resize deletes. A pod that
 // is evicted is not excluded: with the strategy OnDelete or a partition, a rollout can last forever. If the
-// set was resized and not injected again, it excludes all pods: the rollout follows soon, and a
-// restart in between would restore the previous size. A resize that was rejected excludes only the pods
-// beyond the previous size.
+// set was resized and is being injected again, it excludes all pods: the rollout follows within seconds, and
+// a restart in between would restore the previous size. A resize that was rejected, or that takes longer,
+// excludes only the pods beyond the previous size.
 func excludePodsOfRollout(m member, pods []corev1.Pod) []corev1.Pod {
 	size, ok := injectedReplicas(m.Workload)
 	if !ok {
@@ -54,8 +54,8 @@ func hasOldRevision(w gang.Workload) bool {
 	return status.ObservedGeneration < w.StatefulSet.Generation || status.CurrentRevision != status.UpdateRevision
 }
 
-// isResizing reports whether a StatefulSet was resized, not injected again, and not rejected.
-func (m member) isResizing() bool { return isResized(m.Workload) && !m.resizeRejected }
+// isResizing reports whether a StatefulSet was resized, and its injection has neither ended nor is overdue.
+func (m member) isResizing() bool { return isResized(m.Workload) && !m.resizeOverdue }
 
 // isRollingOut reports whether a StatefulSet replaces its pods because its user changed it; false for a
 // Job.

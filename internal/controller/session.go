@@ -31,10 +31,13 @@ type session struct {
 	// changed last.
 	terminatingPods     int
 	lastTerminationTime time.Time
+	// isolationTime is when the Service of a restarting gang was first observed to select only the next attempt;
+	// zero if it does not.
+	isolationTime time.Time
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
-	// rejectedResizes contains by StatefulSet the size that admission rejected last.
-	rejectedResizes map[types.UID]resizeRejection
+	// resizes contains the last request for each StatefulSet that was resized and not injected again.
+	resizes map[types.UID]resizeRequest
 	// podsToUntrack contains by member the pod whose patch failed; see untrackDeletedPod.
 	podsToUntrack map[types.UID]string
 	completed     completedRanks

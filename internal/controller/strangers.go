@@ -66,6 +66,9 @@ func (g *observedGang) describeStrangers() string {
 	if len(g.strangers) > maxNames {
 		names = append(names, fmt.Sprintf("and %d more", len(g.strangers)-maxNames))
 	}
+	if g.hasMoreWorkloads {
+		names = append(names, describeLimit())
+	}
 	return fmt.Sprintf("Not a member of the gang, although the gang name is the same: %s. "+
 		"Delete what does not belong to the gang, or recreate it with another name and another label %s",
 		strings.Join(names, ", "), gang.LabelGang)

@@ -67,8 +67,12 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 	switch {
 	case g.blocksReplacement && (isStarting || isRestarting):
 		consequence = "Kubernetes creates no replacement before this pod is deleted"
+	case isRestarting && g.isIsolated:
+		consequence = "Rollcall restarts the gang without this pod one minute later, " +
+			"because the Service of the gang now publishes only the next attempt"
 	case isRestarting:
-		consequence = "Rollcall ignores this pod one minute later"
+		consequence = "Its processes may still run, and the Service of the gang cannot exclude them. The restart waits " +
+			"until Kubernetes or an administrator confirms that the node is gone"
 	default:
 		return lifecycle.Status{}
 	}

@@ -249,8 +249,11 @@ func (c Context) isCausedByDeletion(pod *corev1.Pod, f *Failure) bool {
 	case f.isExternallyCaused():
 		// The deletion timestamp has moved, so only the decision of Rollcall can be compared.
 		return hasConfirmedDeletion(pod) && !c.TerminationStartTime.IsZero() && f.Time.After(c.TerminationStartTime)
-	case c.TerminationStartTime.IsZero():
+	case c.TerminationStartTime.IsZero() && c.Terminating:
 		return f.Time.Equal(requested)
+	case c.TerminationStartTime.IsZero():
+		// The time of the exit is by the clock of the node, and the kubelet has not restarted the container.
+		return !f.Time.Before(terminationDecisionTime(pod).Add(-deletionTolerance))
 	default:
 		return c.mayFollowTermination(pod, f) && (f.hasTerminationExitCode() || f.MaybeTerminated)
 	}

@@ -155,7 +155,17 @@ func TestFirst(t *testing.T) {
 			want:    failureOf(1, 0, failure.ReasonPodDeleted, 20),
 		},
 		"container exited before the deletion": {
-			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(3, 19, false), podtest.Deleted(20)))},
+			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(3, 14, false), podtest.Deleted(20)))},
+			context: running,
+			want:    failureOf(1, 3, "Error", 14),
+		},
+		"container exited because of the deletion, on a node whose clock is behind": {
+			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(3, 15, false), podtest.Deleted(20)))},
+			context: running,
+			want:    failureOf(1, 0, failure.ReasonPodDeleted, 20),
+		},
+		"kubelet that restarts a container does not know of the deletion": {
+			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(3, 19, true), podtest.Deleted(20)))},
 			context: running,
 			want:    failureOf(1, 3, "Error", 19),
 		},

@@ -66,6 +66,10 @@ const (
 // duration, and a failure that may be a consequence counts as later by it.
 const clockTolerance = time.Second
 
+// deletionTolerance replaces clockTolerance for a deletion or an eviction, which the control plane decides.
+// The clock of a node can be behind, so an exit can seem to precede the deletion that caused it.
+const deletionTolerance = 5 * time.Second
+
 // Failure is the failure of one rank, or of a gang if no rank can be named. It is part of the
 // status annotation; docs/reference/status.md describes its fields for users.
 type Failure struct {
@@ -158,8 +162,9 @@ func (f *Failure) IsDisruption() bool {
 }
 
 // EarlierOf returns the failure that is the likelier cause of the other. Either may be nil; the
-// result is nil only if both are. Of two failures within about a second, an eviction, a deletion or
-// an OOM kill comes first, and a rank that reports a lost peer comes last. The order is total.
+// result is nil only if both are. Of two failures within about a second, an OOM kill comes first, and a
+// rank that reports a lost peer comes last. An eviction or a deletion comes first within 5 seconds. The
+// order is total.
 func EarlierOf(a, b *Failure) *Failure {
 	switch {
 	case a == nil:
@@ -185,9 +190,12 @@ func (f *Failure) compareTo(o *Failure) int {
 	)
 }
 
-// effectiveTime returns the time of the failure, moved by [clockTolerance] according to its cause.
+// effectiveTime returns the time of the failure, moved by [clockTolerance] or [deletionTolerance] according
+// to its cause.
 func (f *Failure) effectiveTime() time.Time {
 	switch {
+	case f.isExternallyCaused() && !f.IsOOMKilled():
+		return f.Time.Add(-deletionTolerance)
 	case f.isExternallyCaused():
 		return f.Time.Add(-clockTolerance)
 	case f.LostPeer || f.MaybeTerminated:

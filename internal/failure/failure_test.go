@@ -156,9 +156,25 @@ func TestEarlierOf(t *testing.T) {
 			failures: []*failure.Failure{newExitFailure(0, 11), newPodFailure(3, 11, "DeletionByTaintManager")},
 			want:     newPodFailure(3, 11, "DeletionByTaintManager"),
 		},
-		"earlier of two external failures comes first": {
-			failures: []*failure.Failure{newPodFailure(0, 11, "Evicted"), newOOMKilledFailure(1, 10)},
+		"earlier of two evictions comes first": {
+			failures: []*failure.Failure{newPodFailure(0, 11, "Evicted"), newPodFailure(1, 10, "Evicted")},
+			want:     newPodFailure(1, 10, "Evicted"),
+		},
+		"OOM kill long before an eviction comes first": {
+			failures: []*failure.Failure{newPodFailure(0, 15, "Evicted"), newOOMKilledFailure(1, 10)},
 			want:     newOOMKilledFailure(1, 10),
+		},
+		"exit on a node whose clock is behind follows the eviction": {
+			failures: []*failure.Failure{newExitFailure(0, 15), newPodFailure(3, 20, "EvictionByEvictionAPI")},
+			want:     newPodFailure(3, 20, "EvictionByEvictionAPI"),
+		},
+		"exit on a node whose clock is behind follows the deletion": {
+			failures: []*failure.Failure{newExitFailure(0, 15), newPodFailure(3, 20, failure.ReasonPodDeleted)},
+			want:     newPodFailure(3, 20, failure.ReasonPodDeleted),
+		},
+		"exit six seconds before an eviction comes first": {
+			failures: []*failure.Failure{newExitFailure(0, 14), newPodFailure(3, 20, "EvictionByEvictionAPI")},
+			want:     newExitFailure(0, 14),
 		},
 		"exit long before an eviction comes first": {
 			failures: []*failure.Failure{newPodFailure(0, 20, "Evicted"), newExitFailure(1, 10)},

@@ -55,6 +55,8 @@ type Gang struct {
 
 	// state is the state that was last written.
 	state lifecycle.State
+	// minReady is the number of ranks that must be ready for the gang to run.
+	minReady int32
 }
 
 // Member is one workload of a gang.

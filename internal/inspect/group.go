@@ -125,8 +125,17 @@ func (g workloadGroup) buildGang() Gang {
 		out.Size += m.Size
 		out.Ready += m.Ready
 		out.Succeeded += m.Succeeded
+		out.minReady += first.minReady(m)
 	}
 	return out
+}
+
+// minReady returns the number of ranks of a member that must be ready for the gang of the workload to run.
+func (w workload) minReady(m Member) int32 {
+	if g := w.parsedGang; g != nil && g.Elastic != nil && m.Role == g.Framework.ElasticRole {
+		return min(m.Size, g.Elastic.Min)
+	}
+	return m.Size
 }
 
 // explainMissingStatus returns the reason and the message of a gang without a status.

@@ -22,7 +22,7 @@ func (g *workloadGroup) identifyMembers() {
 	for _, w := range all {
 		candidates = append(candidates, lifecycle.NewCandidate(w.Workload, w.memberSpec()))
 	}
-	id := lifecycle.Identify(candidates)
+	id := lifecycle.Identify(candidates, nil) // reads no Services; with a stranger, a status exists soon
 	g.workloads = nil
 	for _, i := range id.Members {
 		g.workloads = append(g.workloads, all[i])

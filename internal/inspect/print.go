@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -22,7 +23,7 @@ func PrintGangs(out io.Writer, o PrintOptions, gangs []Gang, showNamespace bool)
 	for _, g := range gangs {
 		row := []string{
 			g.Name, g.Framework, cmp.Or(string(g.Phase), "-"), g.formatRestarts(),
-			formatReadyCount(g.Ready, g.Succeeded, g.Size), o.formatAge(g.CreationTimestamp), joinLines(g.Message),
+			formatReadyCount(g.Ready, g.Succeeded, g.Size), o.formatAge(g.CreationTimestamp), joinLines(g.formatMessage()),
 		}
 		if showNamespace {
 			row = append([]string{g.Namespace}, row...)
@@ -38,6 +39,15 @@ func (g Gang) formatRestarts() string {
 		return "-"
 	}
 	return fmt.Sprintf("%d/%d", g.Restarts, *g.MaxRestarts)
+}
+
+// formatMessage returns the message. A gang stays Running while a rank is not ready, so the number of ready ranks
+// follows if it is too low.
+func (g Gang) formatMessage() string {
+	if g.Reason == gang.ReasonGangRunning && g.Ready+g.Succeeded < g.minReady {
+		return fmt.Sprintf("%s, now %d", g.Message, g.Ready)
+	}
+	return g.Message
 }
 
 // formatReadyCount returns the number of ready ranks and the size, such as 2/4. Ranks that succeeded
@@ -87,7 +97,7 @@ func printHeader(out io.Writer, o PrintOptions, g Gang) {
 	}
 	fmt.Fprintln(out)
 	if g.Message != "" {
-		fmt.Fprintln(out, o.truncateLine(joinLines(g.Message)))
+		fmt.Fprintln(out, o.truncateLine(joinLines(g.formatMessage())))
 	}
 	if next := g.NextRestartTime; next != nil && next.After(o.Now) {
 		fmt.Fprintf(out, "Next restart at %s, in %s\n", o.formatTime(*next), duration.HumanDuration(next.Sub(o.Now)))

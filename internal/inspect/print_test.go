@@ -108,7 +108,7 @@ func TestPrintGangs(t *testing.T) {
 		{
 			Name: "train", Namespace: "b", Framework: "pytorch", CreationTimestamp: testTime.Add(-time.Minute),
 			Phase: lifecycle.Running, Size: 8, Ready: 8, Restarts: 1, MaxRestarts: ptr.To[int32](3),
-			Message: "All 8 ranks are ready",
+			Message: "All 8 ranks have been ready",
 		},
 		{Name: "unseen", Namespace: "b", Framework: "pytorch", Size: 2},
 	}
@@ -119,7 +119,7 @@ func TestPrintGangs(t *testing.T) {
 		"gangs without a phase or a maximum of restarts have dashes": {
 			want: `GANG    FRAMEWORK  PHASE      RESTARTS  RANKS             AGE        MESSAGE
 old     jax        Succeeded  -         0/4, 4 succeeded  3h         The gang succeeded
-train   pytorch    Running    1/3       8/8               60s        All 8 ranks are ready
+train   pytorch    Running    1/3       8/8               60s        All 8 ranks have been ready
 unseen  pytorch    -          -         0/2               <unknown>
 `,
 		},
@@ -127,7 +127,7 @@ unseen  pytorch    -          -         0/2               <unknown>
 			showNamespace: true,
 			want: `NAMESPACE  GANG    FRAMEWORK  PHASE      RESTARTS  RANKS             AGE        MESSAGE
 a          old     jax        Succeeded  -         0/4, 4 succeeded  3h         The gang succeeded
-b          train   pytorch    Running    1/3       8/8               60s        All 8 ranks are ready
+b          train   pytorch    Running    1/3       8/8               60s        All 8 ranks have been ready
 b          unseen  pytorch    -          -         0/2               <unknown>
 `,
 		},
@@ -137,6 +137,48 @@ b          unseen  pytorch    -          -         0/2               <unknown>
 			PrintGangs(&out, PrintOptions{Now: testTime}, gangs, c.showNamespace)
 			if diff := cmp.Diff(c.want, out.String()); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFormatMessage checks that a running gang whose ranks are not ready does not seem to be ready.
+func TestFormatMessage(t *testing.T) {
+	const all, elastic = "All 3 ranks have been ready", "At least 2 ranks have been ready"
+	twoOrThree := &gang.ElasticBounds{Min: 2, Max: 3}
+	for name, c := range map[string]struct {
+		elastic          *gang.ElasticBounds
+		ready, succeeded int32
+		reason           gang.Reason
+		message          string
+		want             string
+	}{
+		"all ranks are ready":        {ready: 3, message: all, want: all},
+		"a rank is not ready":        {ready: 2, message: all, want: all + ", now 2"},
+		"no rank is ready":           {message: all, want: all + ", now 0"},
+		"the other ranks succeeded":  {ready: 1, succeeded: 2, message: all, want: all},
+		"the message has a problem":  {reason: gang.ReasonMemberConflict, message: "A problem", want: "A problem"},
+		"an elastic gang has enough": {elastic: twoOrThree, ready: 2, message: elastic, want: elastic},
+		"an elastic gang needs one":  {elastic: twoOrThree, ready: 1, message: elastic, want: elastic + ", now 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newAdmittedJob(t, "train", "pytorch", 3)
+			if c.reason == "" {
+				c.reason = gang.ReasonGangRunning
+			}
+			status := lifecycle.Status{Reason: c.reason, Message: c.message}
+			status.Phase = lifecycle.Running
+			text, err := status.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			job.Annotations[gang.AnnotationStatus], job.Labels[gang.LabelPhase] = text, string(lifecycle.Running)
+			w := parseWorkload(newEngine(), gang.Workload{Job: job})
+			w.parsedGang.Elastic, w.parsedGang.Framework.ElasticRole = c.elastic, w.parsedGang.Role
+			g := workloadGroup{workloads: []workload{w}}.buildGang()
+			g.Ready, g.Succeeded = c.ready, c.succeeded
+			if got := g.formatMessage(); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
 	}

@@ -79,11 +79,14 @@ type Identity struct {
 //     an active member records it.
 //  2. The UIDs in the status of the gang are its members. Another workload joins the gang only if it
 //     has the place of a missing member and the same settings.
-//  3. Before a status is written, all candidates are members.
+//  3. Before a status is written, the owners of the Service of the gang are its members in the same way.
+//     If none of the candidates is an owner, all are members.
 //  4. Members with different settings, and two workloads in one place, are a conflict.
 //
+// serviceOwners are the UIDs of the owners of the Service; empty if they are not known.
+//
 // The cost is linear in the number of candidates, because anybody can create workloads.
-func Identify(candidates []Candidate) Identity {
+func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
 	id := Identity{StateSource: -1}
 	isOfEarlierRun := newEarlierRunFilter(candidates)
 	var current []int
@@ -95,9 +98,13 @@ func Identify(candidates []Candidate) Identity {
 		}
 	}
 	id.StateSource = findStateSource(candidates, current)
-	known, others := current, []int(nil)
+	recorded := serviceOwners
 	if id.StateSource >= 0 {
-		known, others = splitByUID(candidates, current, candidates[id.StateSource].Recorded)
+		recorded = candidates[id.StateSource].Recorded
+	}
+	known, others := splitByUID(candidates, current, recorded)
+	if len(known) == 0 {
+		known, others = others, nil
 	}
 	id.Members = slices.Clone(known)
 	isStranger := newStrangerFilter(candidates, known)

@@ -72,6 +72,7 @@ func TestIdentify(t *testing.T) {
 	worker := newCandidate(gang.Job, "worker", "w", withRecord("m", "w"))
 	for name, c := range map[string]struct {
 		candidates   []lifecycle.Candidate
+		owners       []types.UID // of the Service
 		want         lifecycle.Identity
 		wantConflict string
 	}{
@@ -141,6 +142,29 @@ func TestIdentify(t *testing.T) {
 			want:         lifecycle.Identity{Members: []int{0, 1, 2}, StateSource: -1},
 			wantConflict: "a Job and a StatefulSet are both named train-worker",
 		},
+		"without a status, the owners of the Service are the members": {
+			candidates: []lifecycle.Candidate{
+				newCandidate(gang.Job, "master", "m"), newCandidate(gang.Job, "worker", "w"),
+				newCandidate(gang.StatefulSet, "worker", "evil", withWorkers(1)),
+			},
+			owners: []types.UID{"m", "w", "deleted"},
+			want:   lifecycle.Identity{Members: []int{0, 1}, Strangers: []int{2}, StateSource: -1},
+		},
+		"member that is created after the Service joins the gang": {
+			candidates: []lifecycle.Candidate{newCandidate(gang.Job, "master", "m"), newCandidate(gang.Job, "worker", "w")},
+			owners:     []types.UID{"m"},
+			want:       lifecycle.Identity{Members: []int{0, 1}, StateSource: -1},
+		},
+		"owners of the Service that no longer exist identify nobody": {
+			candidates: []lifecycle.Candidate{newCandidate(gang.Job, "master", "m"), newCandidate(gang.Job, "worker", "w")},
+			owners:     []types.UID{"deleted"},
+			want:       lifecycle.Identity{Members: []int{0, 1}, StateSource: -1},
+		},
+		"status identifies the members, whoever owns the Service": {
+			candidates: []lifecycle.Candidate{master, worker, newCandidate(gang.StatefulSet, "worker", "evil", withWorkers(1))},
+			owners:     []types.UID{"evil"},
+			want:       lifecycle.Identity{Members: []int{0, 1}, Strangers: []int{2}},
+		},
 		"recreated member takes its place": {
 			candidates: []lifecycle.Candidate{master, newCandidate(gang.Job, "worker", "w2", createdAt(9))},
 			want:       lifecycle.Identity{Members: []int{0, 1}},
@@ -170,7 +194,7 @@ func TestIdentify(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := lifecycle.Identify(c.candidates)
+			got := lifecycle.Identify(c.candidates, c.owners)
 			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(lifecycle.Identity{}, "Conflicts")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -191,11 +215,11 @@ func TestIdentifyManyCandidates(t *testing.T) {
 		c := newCandidate(gang.Job, fmt.Sprint("x", i), types.UID(fmt.Sprint(i)), withProblem)
 		candidates = append(candidates, c)
 	}
-	if got := lifecycle.Identify(candidates); len(got.Conflicts) != 21 {
+	if got := lifecycle.Identify(candidates, nil); len(got.Conflicts) != 21 {
 		t.Errorf("%d conflicts without a status, want 20 and the number of the others", len(got.Conflicts))
 	}
 	candidates = append(candidates, newCandidate(gang.Job, "master", "m", withRecord("m", "w")))
-	got := lifecycle.Identify(candidates)
+	got := lifecycle.Identify(candidates, nil)
 	if len(got.Members) != 1 || len(got.Strangers) != strangers || len(got.Conflicts) > 0 {
 		t.Errorf("%d members, %d strangers, conflicts %q", len(got.Members), len(got.Strangers), got.Conflicts)
 	}

@@ -96,12 +96,14 @@ func (m Members) Describe(phase Phase) string {
 	return m.waitingMessage()
 }
 
+// runningMessage describes what started the phase. A gang stays Running while a rank is not ready, so the
+// message does not describe the present.
 func (m Members) runningMessage() string {
 	size, minReady := m.rankCounts()
 	if minReady < size {
-		return fmt.Sprintf("At least %d ranks are ready", minReady)
+		return fmt.Sprintf("At least %d ranks have been ready", minReady)
 	}
-	return fmt.Sprintf("All %d ranks are ready", size)
+	return fmt.Sprintf("All %d ranks have been ready", size)
 }
 
 func (m Members) waitingMessage() string {

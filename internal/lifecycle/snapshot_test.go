@@ -59,7 +59,7 @@ func TestNextPhaseOfMembers(t *testing.T) {
 			previous: lifecycle.Pending,
 			members:  lifecycle.Members{newMemberState("launcher", ready(1)), newMemberState("worker", ready(4))},
 			want:     lifecycle.Running,
-			message:  "All 5 ranks are ready",
+			message:  "All 5 ranks have been ready",
 		},
 		"one member is not ready": {
 			previous: lifecycle.Pending,
@@ -74,7 +74,7 @@ func TestNextPhaseOfMembers(t *testing.T) {
 			previous: lifecycle.Running,
 			members:  lifecycle.Members{newMemberState("master", complete(1, 5)), newMemberState("worker", ready(4))},
 			want:     lifecycle.Running,
-			message:  "All 5 ranks are ready",
+			message:  "All 5 ranks have been ready",
 		},
 		"a rank has to be replaced": {
 			previous: lifecycle.Running,
@@ -122,13 +122,13 @@ func TestNextPhaseOfMembers(t *testing.T) {
 			previous: lifecycle.Running,
 			members:  lifecycle.Members{newMemberState("launcher", ready(1)), newMemberState("worker", complete(4, 9))},
 			want:     lifecycle.Running,
-			message:  "All 5 ranks are ready",
+			message:  "All 5 ranks have been ready",
 		},
 		"one of two equal members is complete": {
 			previous: lifecycle.Running,
 			members:  lifecycle.Members{newMemberState("worker", complete(4, 9)), newMemberState("ps", ready(1))},
 			want:     lifecycle.Running,
-			message:  "All 5 ranks are ready",
+			message:  "All 5 ranks have been ready",
 		},
 		"all of two equal members are complete": {
 			previous: lifecycle.Running,
@@ -203,7 +203,7 @@ func TestNextPhaseOfMembers(t *testing.T) {
 			previous: lifecycle.Pending,
 			members:  lifecycle.Members{newMemberState("launcher", ready(1)), elastic},
 			want:     lifecycle.Running,
-			message:  "At least 3 ranks are ready",
+			message:  "At least 3 ranks have been ready",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

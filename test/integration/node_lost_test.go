@@ -240,6 +240,10 @@ func testRestartNodeLost(t *testing.T, m *manager, ns string) {
 		p.DeletionTimestamp == nil {
 		t.Errorf("the pod on the lost node must still exist: %v", err)
 	}
+	service, err := m.Client.CoreV1().Services(ns).Get(t.Context(), "train", metav1.GetOptions{})
+	if err != nil || service.Spec.Selector[gang.LabelAttempt] != "1" {
+		t.Errorf("the Service must publish only attempt 1: selector %v, %v", service.Spec.Selector, err)
+	}
 	r.checkPhaseStable(3 * time.Second)
 	n.forceDeletePod(lost)
 	r.checkPhaseStable(3 * time.Second)

@@ -33,8 +33,8 @@ type cacheClient struct {
 	m *manager
 }
 
-func (c cacheClient) Scheme() *runtime.Scheme        { return scheme.Scheme }
-func (c cacheClient) RESTMapper() meta.RESTMapper    { return c.m.mapper }
+func (c cacheClient) Scheme() *runtime.Scheme          { return scheme.Scheme }
+func (c cacheClient) RESTMapper() meta.RESTMapper      { return c.m.mapper }
 func (c cacheClient) Status() client.SubResourceWriter { return statusWriter{m: c.m} }
 
 func (c cacheClient) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {

@@ -1,0 +1,136 @@
+package controller
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/attempt"
+	"rollcall.training/internal/lifecycle"
+)
+
+// isolationDelay is how long a restart waits after its Service was limited to the next attempt: until the
+// EndpointSlices are written, and the DNS of the cluster has dropped the old addresses (5 seconds in the
+// default configuration of CoreDNS).
+const isolationDelay = 10 * time.Second
+
+// nextAttempt returns the number of the attempt that starts when the members of a gang are resumed.
+func nextAttempt(s lifecycle.State) int32 { return s.Attempt }
+
+// selectsAttempt reports whether a Service selects only the pods of an attempt.
+func selectsAttempt(service *corev1.Service, number int32) bool {
+	return service.Spec.Selector[gang.LabelAttempt] == strconv.Itoa(int(number))
+}
+
+// observeIsolation observes whether a restart can continue while a pod of the last attempt may still run. The
+// Service publishes terminating pods, and new ranks could connect to the old rank 0. So the Service must
+// select only the pods of the next attempt, and for [isolationDelay] already. A gang that does not restart
+// waits for no pod.
+func (r *Reconciler) observeIsolation(ctx context.Context, g *observedGang, s lifecycle.State, now time.Time) error {
+	session, first := r.sessions.forRequest(g.pass.request), g.firstResult()
+	if s.Phase != lifecycle.Restarting || first == nil {
+		session.isolationTime, g.ignoresOverduePods = time.Time{}, true
+		return nil
+	}
+	key := client.ObjectKey{Namespace: first.Gang.Namespace, Name: first.Gang.ServiceName}
+	service, err := r.findService(ctx, key)
+	if err != nil {
+		return err
+	}
+	g.isIsolated = service != nil && isGangService(service, first.Gang.Name) && selectsAttempt(service, nextAttempt(s))
+	switch {
+	case !g.isIsolated:
+		session.isolationTime = time.Time{}
+		return nil
+	case session.isolationTime.IsZero():
+		session.isolationTime = now
+	}
+	remaining := session.isolationTime.Add(isolationDelay).Sub(now)
+	g.ignoresOverduePods = remaining <= 0
+	if remaining > 0 {
+		g.pass.requeueAfter(remaining)
+	}
+	return nil
+}
+
+// isolateAttempt sets the attempt in the selector of want, the desired Service of a gang. have is the existing
+// Service. A stuck pod of a restarting gang is the reason to select an attempt. Afterward, each restart selects
+// the next attempt, because the stuck pod may exist for days.
+func (r *Reconciler) isolateAttempt(
+	ctx context.Context, g *observedGang, have, want *corev1.Service, next lifecycle.State,
+) error {
+	_, selectsOne := have.Spec.Selector[gang.LabelAttempt]
+	mustSelectOne := next.Phase == lifecycle.Restarting && g.stuckPod != nil && g.memberStates.AllSuspended()
+	if !selectsOne && !mustSelectOne || !g.hasAttemptLabels() {
+		return nil
+	}
+	shared, err := r.isSharedByActiveGang(ctx, g, have)
+	if shared && mustSelectOne {
+		g.pass.requeueAfter(serviceRetryInterval) // the end of another gang causes no pass
+	}
+	if err != nil || shared {
+		return err
+	}
+	number := g.templateAttempt()
+	if g.memberStates.AnySuspended() {
+		number = strconv.Itoa(int(nextAttempt(next)))
+	}
+	if number != "" {
+		want.Spec.Selector = maps.Clone(want.Spec.Selector)
+		want.Spec.Selector[gang.LabelAttempt] = number
+	}
+	return nil
+}
+
+// recordIsolation records that the Service of a restarting gang selects the next attempt. The next pass is
+// scheduled, because the Service causes none.
+func (r *Reconciler) recordIsolation(g *observedGang, service *corev1.Service, next lifecycle.State) {
+	if g.isIsolated || next.Phase != lifecycle.Restarting || !selectsAttempt(service, nextAttempt(next)) {
+		return
+	}
+	g.isIsolated = true
+	r.sessions.forRequest(g.pass.request).isolationTime = r.Clock.Now()
+	g.pass.requeueAfter(isolationDelay)
+}
+
+// hasAttemptLabels reports whether the pods of all members carry the number of their attempt. Those of a
+// StatefulSet do not.
+func (g *observedGang) hasAttemptLabels() bool {
+	return !slices.ContainsFunc(g.members, func(m member) bool { return m.Job == nil || !attempt.HasLabel(m.Workload) })
+}
+
+// templateAttempt returns the attempt in the templates of all members; empty if they differ. That is the
+// attempt of the new pods, whoever resumed the members.
+func (g *observedGang) templateAttempt() string {
+	first := g.members[0].Template().Labels[gang.LabelAttempt]
+	if slices.ContainsFunc(g.members, func(m member) bool { return m.Template().Labels[gang.LabelAttempt] != first }) {
+		return ""
+	}
+	return first
+}
+
+// isSharedByActiveGang reports whether another gang of the same name, which has not finished, owns the Service,
+// too. Its pods have other attempts.
+func (r *Reconciler) isSharedByActiveGang(ctx context.Context, g *observedGang, service *corev1.Service) (bool, error) {
+	isOther := func(o metav1.OwnerReference) bool {
+		return !slices.ContainsFunc(g.members, func(m member) bool { return m.Meta().UID == o.UID })
+	}
+	if !slices.ContainsFunc(service.OwnerReferences, isOther) {
+		return false, nil
+	}
+	workloads, err := r.listWorkloads(ctx, indexGang, service.Namespace, service.Labels[gang.LabelGang])
+	return slices.ContainsFunc(workloads, func(w gang.Workload) bool {
+		observed := lifecycle.Observe(w)
+		hasFinished := observed.Complete || observed.Failed || lifecycle.ReadStatus(w).Phase.Terminal()
+		return !hasFinished && slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool {
+			return o.UID == w.Meta().UID && isOther(o)
+		})
+	}), err
+}
