@@ -48,12 +48,21 @@ const (
 // DefaultMaxRestarts is the default of [AnnotationMaxRestarts].
 const DefaultMaxRestarts = 3
 
+// UnlimitedDisruptions is the value of MaxDisruptions in [Policies] that sets no limit. It is the default.
+const UnlimitedDisruptions = -1
+
+// unlimited is the value of [AnnotationMaxDisruptions] that sets no limit.
+const unlimited = "unlimited"
+
 // Policies determine how a gang restarts and finishes.
 type Policies struct {
 	// RestartPolicy is the reaction to a failed rank.
 	RestartPolicy RestartPolicy
 	// MaxRestarts is the maximum number of restarts; with 0 the first failure fails the gang.
 	MaxRestarts int32
+	// MaxDisruptions is the maximum number of disruptions after which the gang restarts, or
+	// [UnlimitedDisruptions]. With 0 the first disruption fails the gang.
+	MaxDisruptions int32
 	// NonRetriableExitCodes are exit codes of the first failure after which the gang fails.
 	NonRetriableExitCodes ExitCodes
 	// SuccessPolicy is the name of a role, [SuccessPolicyAll] or [SuccessPolicyRank0]; empty means the
@@ -82,6 +91,7 @@ func (p *parser) parsePolicies(g Gang, cfg Config) Policies {
 	policies := Policies{
 		RestartPolicy:         p.parseRestartPolicy(g.Elastic != nil),
 		MaxRestarts:           p.parseMaxRestarts(),
+		MaxDisruptions:        p.parseMaxDisruptions(),
 		NonRetriableExitCodes: p.parseNonRetriableExitCodes(),
 		SuccessPolicy:         p.parseSuccessPolicy(g),
 		CleanPodPolicy: CleanPodPolicy(p.parseEnum(AnnotationCleanPodPolicy,
@@ -90,7 +100,9 @@ func (p *parser) parsePolicies(g Gang, cfg Config) Policies {
 		FailureOutput: p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
 	}
 	if policies.RestartPolicy == RestartPolicyPod {
-		for _, key := range []string{AnnotationMaxRestarts, AnnotationNonRetriableExitCodes, AnnotationStartTimeout} {
+		for _, key := range []string{
+			AnnotationMaxRestarts, AnnotationMaxDisruptions, AnnotationNonRetriableExitCodes, AnnotationStartTimeout,
+		} {
 			if _, ok := p.meta.Annotations[key]; ok {
 				p.addWarning(annotationsPath.Key(key),
 					"has no effect: the workload controller restarts pods individually; set "+
@@ -137,6 +149,14 @@ func (p *parser) parseRestartPolicy(elastic bool) RestartPolicy {
 func (p *parser) parseMaxRestarts() int32 {
 	return int32(p.parseInt(AnnotationMaxRestarts, 0, MaxRestarts, int64(p.defaultMaxRestarts()),
 		"; 0 means that the first failure fails the gang"))
+}
+
+func (p *parser) parseMaxDisruptions() int32 {
+	if p.meta.Annotations[AnnotationMaxDisruptions] == unlimited {
+		return UnlimitedDisruptions
+	}
+	return int32(p.parseInt(AnnotationMaxDisruptions, 0, MaxRestarts, UnlimitedDisruptions,
+		", or "+unlimited+"; 0 means that the first disruption fails the gang"))
 }
 
 // defaultMaxRestarts returns the Job's backoffLimit if the user has set it. The limit counts failed

@@ -114,6 +114,15 @@ func TestJobUpdates(t *testing.T) {
 			old:   admitted,
 			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"10"}}}`,
 		},
+		"max-disruptions is mutable": {
+			old:   admitted,
+			patch: `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"10"}}}`,
+		},
+		"invalid max-disruptions is ignored": {
+			old:         admitted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"many"}}}`,
+			wantWarning: "the annotation is ignored",
+		},
 		"max-restarts exceeds the limit of the Job": {
 			old:         neverRestarted,
 			patch:       `{"metadata":{"annotations":{"rollcall.training/max-restarts":"17"}}}`,
