@@ -21,6 +21,8 @@ type State struct {
 	// attempt, because the first attempt has the number 0. From the decision to restart until the
 	// ranks are resumed, it is the number of the next attempt.
 	Restarts int32 `json:"restarts"`
+	// Disruptions is the number of restarts that a disruption caused. Restarts does not contain them.
+	Disruptions int32 `json:"disruptions,omitempty"`
 	// LastRestartTime is when the last restart was decided; zero if there was none.
 	LastRestartTime time.Time `json:"lastRestartTime,omitzero"`
 	// NextRestartTime is the end of the back-off of a restarting gang; zero in other phases.
