@@ -26,6 +26,10 @@ type Gang struct {
 	// the gang restarts as a unit.
 	Restarts    int32  `json:"restarts"`
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
+	// Disruptions is the number of restarts that a disruption caused. Restarts does not contain them.
+	// MaxDisruptions is their maximum. It is nil if they are unlimited, and unless the gang restarts as a unit.
+	Disruptions    int32  `json:"disruptions"`
+	MaxDisruptions *int32 `json:"maxDisruptions,omitempty"`
 	// NextRestartTime is the earliest time of the next restart. It is nil unless the phase is
 	// Restarting.
 	NextRestartTime *time.Time `json:"nextRestartTime,omitempty"`

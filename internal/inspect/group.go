@@ -102,6 +102,7 @@ func (g workloadGroup) buildGang() Gang {
 		Reason:            status.Reason,
 		Message:           status.Message,
 		Restarts:          status.Restarts,
+		Disruptions:       status.Disruptions,
 		FirstFailure:      status.FirstFailure,
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),
@@ -115,6 +116,9 @@ func (g workloadGroup) buildGang() Gang {
 	}
 	if first.parsedGang != nil && first.parsedGang.Policies.RestartPolicy == gang.RestartPolicyGang {
 		out.MaxRestarts = &first.parsedGang.Policies.MaxRestarts
+		if limit := &first.parsedGang.Policies.MaxDisruptions; *limit != gang.UnlimitedDisruptions {
+			out.MaxDisruptions = limit
+		}
 	}
 	if out.Message == "" && out.Phase == "" {
 		out.Reason, out.Message = first.explainMissingStatus()
