@@ -127,14 +127,15 @@ func checkDisruptionsFailJob(_ *input, w *labeledWorkload) []issue {
 	if w.workload.Job == nil || !canRestart {
 		return nil
 	}
-	spec := plan.WithoutOwnBackoffLimit(w.workload.Job).Spec
-	if gang.IsDefaultBackoffLimit(spec.BackoffLimit) || *spec.BackoffLimit == 0 || ignoresDisruptions(spec.PodFailurePolicy) {
-		return nil // CodeBackoffLimitZero reports 0
+	limit := plan.WithoutOwnBackoffLimit(w.workload.Job).Spec.BackoffLimit
+	isReported := ptr.Deref(limit, 1) == 0 // by CodeBackoffLimitZero
+	if isReported || gang.IsDefaultBackoffLimit(limit) || ignoresDisruptions(w.workload.Job.Spec.PodFailurePolicy) {
+		return nil
 	}
 	return []issue{{
 		field: "spec.backoffLimit",
 		message: fmt.Sprintf("is %d, so the Job fails after %s on all ranks, although disruptions use up no restart",
-			*spec.BackoffLimit, gang.FormatCount(int64(*spec.BackoffLimit)+1, "evicted, deleted or failed pod")),
+			*limit, gang.FormatCount(int64(*limit)+1, "evicted, deleted or failed pod")),
 		fix: fmt.Sprintf("remove it, and set %s: %q", gang.AnnotationMaxRestarts, strconv.Itoa(int(policies.MaxRestarts))),
 	}}
 }
