@@ -48,7 +48,8 @@ const (
 // DefaultMaxRestarts is the default of [AnnotationMaxRestarts].
 const DefaultMaxRestarts = 3
 
-// UnlimitedDisruptions is the value of MaxDisruptions in [Policies] that sets no limit. It is the default.
+// UnlimitedDisruptions is the value of [Policies.MaxDisruptions] of a gang that restarts after any number
+// of disruptions.
 const UnlimitedDisruptions = -1
 
 // unlimited is the value of [AnnotationMaxDisruptions] that sets no limit.
@@ -60,8 +61,8 @@ type Policies struct {
 	RestartPolicy RestartPolicy
 	// MaxRestarts is the maximum number of restarts; with 0 the first failure fails the gang.
 	MaxRestarts int32
-	// MaxDisruptions is the maximum number of disruptions after which the gang restarts, or
-	// [UnlimitedDisruptions]. With 0 the first disruption fails the gang.
+	// MaxDisruptions is the maximum number of restarts after disruptions, which are not part of
+	// MaxRestarts; with 0 the first disruption fails the gang. See also [UnlimitedDisruptions].
 	MaxDisruptions int32
 	// NonRetriableExitCodes are exit codes of the first failure after which the gang fails.
 	NonRetriableExitCodes ExitCodes

@@ -26,7 +26,7 @@ type Gang struct {
 	// the gang restarts as a unit.
 	Restarts    int32  `json:"restarts"`
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
-	// Disruptions is the number of restarts that a disruption caused. Restarts does not contain them.
+	// Disruptions is the number of restarts after disruptions so far, which are not part of Restarts.
 	// MaxDisruptions is their maximum. It is nil if they are unlimited, and unless the gang restarts as a unit.
 	Disruptions    int32  `json:"disruptions"`
 	MaxDisruptions *int32 `json:"maxDisruptions,omitempty"`

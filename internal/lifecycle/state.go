@@ -19,9 +19,9 @@ type State struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 	// Restarts is the number of restarts decided so far. It is also the number of the current
 	// attempt, because the first attempt has the number 0. From the decision to restart until the
-	// ranks are resumed, it is the number of the next attempt.
-	Restarts int32 `json:"restarts"`
-	// Disruptions is the number of restarts that a disruption caused. Restarts does not contain them.
+	// ranks are resumed, it is the number of the next attempt. Disruptions is the number of restarts
+	// after disruptions, which are not part of Restarts.
+	Restarts    int32 `json:"restarts"`
 	Disruptions int32 `json:"disruptions,omitempty"`
 	// LastRestartTime is when the last restart was decided; zero if there was none.
 	LastRestartTime time.Time `json:"lastRestartTime,omitzero"`
