@@ -126,7 +126,7 @@ func TestGetGang(t *testing.T) {
 				FirstFailure: "rank 1 (pod again-1): OOMKilled",
 			},
 		},
-		"disruptions are counted beside restarts": {
+		"disruptions are counted apart from restarts": {
 			objects:  []runtime.Object{newDisruptedJob(t)},
 			gangName: "spot",
 			want: gangSummary{
