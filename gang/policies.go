@@ -52,9 +52,6 @@ const DefaultMaxRestarts = 3
 // of disruptions.
 const UnlimitedDisruptions = -1
 
-// unlimited is the value of [AnnotationMaxDisruptions] that sets no limit.
-const unlimited = "unlimited"
-
 // Policies determine how a gang restarts and finishes.
 type Policies struct {
 	// RestartPolicy is the reaction to a failed rank.
@@ -151,6 +148,9 @@ func (p *parser) parseMaxRestarts() int32 {
 	return int32(p.parseInt(AnnotationMaxRestarts, 0, MaxRestarts, int64(p.defaultMaxRestarts()),
 		"; 0 means that the first failure fails the gang"))
 }
+
+// unlimited is the value of [AnnotationMaxDisruptions] that sets no limit.
+const unlimited = "unlimited"
 
 func (p *parser) parseMaxDisruptions() int32 {
 	if p.meta.Annotations[AnnotationMaxDisruptions] == unlimited {

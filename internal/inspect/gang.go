@@ -22,7 +22,7 @@ type Gang struct {
 	Phase lifecycle.Phase `json:"phase,omitempty"`
 	// LastTransitionTime is the time at which the phase started. It is nil if it is unknown.
 	LastTransitionTime *time.Time `json:"lastTransitionTime,omitempty"`
-	// Restarts is the number of restarts so far. MaxRestarts is their maximum. It is nil unless
+	// Restarts is the number of restarts after failures so far. MaxRestarts is their maximum. It is nil unless
 	// the gang restarts as a unit.
 	Restarts    int32  `json:"restarts"`
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`

@@ -17,10 +17,8 @@ type State struct {
 	Phase Phase `json:"phase,omitempty"`
 	// LastTransitionTime is when the gang entered the phase, to the second.
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	// Restarts is the number of restarts decided so far. It is also the number of the current
-	// attempt, because the first attempt has the number 0. From the decision to restart until the
-	// ranks are resumed, it is the number of the next attempt. Disruptions is the number of restarts
-	// after disruptions, which are not part of Restarts.
+	// Restarts is the number of restarts after failures decided so far. Disruptions is the number of
+	// restarts after disruptions; see [failure.Failure.IsDisruption].
 	Restarts    int32 `json:"restarts"`
 	Disruptions int32 `json:"disruptions,omitempty"`
 	// LastRestartTime is when the last restart was decided; zero if there was none.

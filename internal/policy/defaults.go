@@ -190,7 +190,7 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 		for _, d := range s.defaults {
 			defaults = append(defaults, d.FieldDefault)
 		}
-		if p.findMaxDisruptions(s) != nil {
+		if p.findMaxDisruptions(s) != nil && requestsGangRestarts(w) {
 			defaults = append(defaults, plan.FieldDefault{
 				Kind: plan.DefaultAnnotation, Name: gang.AnnotationMaxDisruptions, Source: "policy:" + s.name,
 				Value: formatInt(min(*p.findMaxDisruptions(scopes...), gang.MaxRestarts)),
@@ -217,6 +217,17 @@ func (p *Policy) findMaxDisruptions(scopes ...scope) *int64 {
 		}
 	}
 	return lowest
+}
+
+// requestsGangRestarts reports whether the annotations of a workload let Rollcall restart its gang, so that disruptions
+// are counted. Admission warns about a limit of disruptions on other workloads.
+func requestsGangRestarts(w gang.Workload) bool {
+	annotations := w.Meta().Annotations
+	if policy, ok := annotations[gang.AnnotationRestartPolicy]; ok {
+		return policy == string(gang.RestartPolicyGang)
+	}
+	_, isElastic := annotations[gang.AnnotationElastic]
+	return !isElastic
 }
 
 // checkSelected returns an error for a profile that the workload cannot select.

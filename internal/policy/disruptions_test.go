@@ -45,6 +45,13 @@ func TestDisruptionsLimit(t *testing.T) {
 				gang.AnnotationMaxDisruptions: "unlimited", gang.AnnotationRestartPolicy: string(gang.RestartPolicyNever),
 			},
 		},
+		"an elastic gang gets no default, because its Job replaces the pods": {
+			policy: cluster10, annotations: map[string]string{gang.AnnotationElastic: "1:96"},
+		},
+		"a gang whose Job restarts its pods gets no default": {
+			policy:      cluster10,
+			annotations: map[string]string{gang.AnnotationRestartPolicy: string(gang.RestartPolicyPod)},
+		},
 		"a default below the limit precedes it": {
 			policy:    "cluster: {defaults: {disruptions: 3}, limits: {disruptions: {max: 10}}}",
 			wantValue: "3",
