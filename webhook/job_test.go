@@ -118,6 +118,15 @@ func TestJobUpdates(t *testing.T) {
 			old:   admitted,
 			patch: `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"10"}}}`,
 		},
+		"max-disruptions exceeds the limit of the Job": {
+			old:         neverRestarted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"1000"}}}`,
+			wantWarning: "times in a row",
+		},
+		"unlimited disruptions do not exceed the limit of the Job": {
+			old:   neverRestarted,
+			patch: `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"unlimited"}}}`,
+		},
 		"invalid max-disruptions is ignored": {
 			old:         admitted,
 			patch:       `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"many"}}}`,
