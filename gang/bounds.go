@@ -19,8 +19,8 @@ const (
 	MinPort = 1024
 	// MaxPort is the maximum TCP port.
 	MaxPort = 65535
-	// MaxRestarts is the maximum value of [AnnotationMaxRestarts]. A gang that failed that often
-	// never succeeds.
+	// MaxRestarts is the maximum number in [AnnotationMaxRestarts] and [AnnotationMaxDisruptions]. A gang
+	// that failed that often never succeeds.
 	MaxRestarts = 1000
 	// MaxContainers is the maximum number of containers and init containers of a pod template. A pod
 	// with more containers does not start on any node.

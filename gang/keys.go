@@ -57,6 +57,8 @@ const (
 	AnnotationRestartPolicy = Prefix + "restart-policy"
 	// AnnotationMaxRestarts is the maximum number of restarts of the gang.
 	AnnotationMaxRestarts = Prefix + "max-restarts"
+	// AnnotationMaxDisruptions is the maximum number of disruptions after which the gang restarts.
+	AnnotationMaxDisruptions = Prefix + "max-disruptions"
 	// AnnotationNonRetriableExitCodes lists exit codes after which the gang is not restarted.
 	AnnotationNonRetriableExitCodes = Prefix + "non-retriable-exit-codes"
 	// AnnotationSuccessPolicy determines which ranks must succeed for the gang to succeed.
@@ -285,7 +287,15 @@ func lifecycleKeys() []Key {
 			Values: describeRange(0, MaxRestarts),
 			Default: fmt.Sprintf("the Job's `backoffLimit` unless it is %d or %d, else %d",
 				defaultBackoffLimit, UnlimitedBackoffLimit, DefaultMaxRestarts),
-			Description: "The maximum number of restarts before the gang fails. Ranks that fail together count once.",
+			Description: "The maximum number of restarts before the gang fails. Ranks that fail together count once. " +
+				"Disruptions do not count.",
+		},
+		{
+			Name: AnnotationMaxDisruptions, Kind: KeyKindAnnotation, Mutable: true,
+			Values:  describeRange(0, MaxRestarts) + ", or `" + unlimited + "`",
+			Default: "`" + unlimited + "`",
+			Description: "The maximum number of disruptions before the gang fails, such as evictions, preemptions, " +
+				"drains and lost nodes. A disruption restarts the gang and uses up no restart.",
 		},
 		{
 			Name: AnnotationNonRetriableExitCodes, Kind: KeyKindAnnotation, Mutable: true,

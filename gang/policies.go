@@ -101,7 +101,7 @@ func (p *parser) parsePolicies(g Gang, cfg Config) Policies {
 	policies := Policies{
 		RestartPolicy:         p.parseRestartPolicy(g.Elastic != nil),
 		MaxRestarts:           p.parseMaxRestarts(),
-		MaxDisruptions:        UnlimitedDisruptions,
+		MaxDisruptions:        p.parseMaxDisruptions(),
 		NonRetriableExitCodes: p.parseNonRetriableExitCodes(),
 		SuccessPolicy:         p.parseSuccessPolicy(g),
 		CleanPodPolicy: CleanPodPolicy(p.parseEnum(AnnotationCleanPodPolicy,
@@ -110,7 +110,9 @@ func (p *parser) parsePolicies(g Gang, cfg Config) Policies {
 		FailureOutput: p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
 	}
 	if policies.RestartPolicy == RestartPolicyPod {
-		for _, key := range []string{AnnotationMaxRestarts, AnnotationNonRetriableExitCodes, AnnotationStartTimeout} {
+		for _, key := range []string{
+			AnnotationMaxRestarts, AnnotationMaxDisruptions, AnnotationNonRetriableExitCodes, AnnotationStartTimeout,
+		} {
 			if _, ok := p.meta.Annotations[key]; ok {
 				p.addWarning(annotationsPath.Key(key),
 					"has no effect: the workload controller restarts pods individually; set "+
@@ -157,6 +159,17 @@ func (p *parser) parseRestartPolicy(elastic bool) RestartPolicy {
 func (p *parser) parseMaxRestarts() int32 {
 	return int32(p.parseInt(AnnotationMaxRestarts, 0, MaxRestarts, int64(p.defaultMaxRestarts()),
 		"; 0 means that the first failure fails the gang"))
+}
+
+// unlimited is the value of [AnnotationMaxDisruptions] that sets no limit.
+const unlimited = "unlimited"
+
+func (p *parser) parseMaxDisruptions() int32 {
+	if p.meta.Annotations[AnnotationMaxDisruptions] == unlimited {
+		return UnlimitedDisruptions
+	}
+	return int32(p.parseInt(AnnotationMaxDisruptions, 0, MaxRestarts, UnlimitedDisruptions,
+		", or "+unlimited+"; 0 means that the first disruption fails the gang"))
 }
 
 // defaultMaxRestarts returns the Job's backoffLimit if the user has set it. The limit counts failed

@@ -114,6 +114,24 @@ func TestJobUpdates(t *testing.T) {
 			old:   admitted,
 			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"10"}}}`,
 		},
+		"max-disruptions is mutable": {
+			old:   admitted,
+			patch: `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"10"}}}`,
+		},
+		"max-disruptions exceeds the limit of the Job": {
+			old:         neverRestarted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"1000"}}}`,
+			wantWarning: "times in a row",
+		},
+		"unlimited disruptions do not exceed the limit of the Job": {
+			old:   neverRestarted,
+			patch: `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"unlimited"}}}`,
+		},
+		"invalid max-disruptions is ignored": {
+			old:         admitted,
+			patch:       `{"metadata":{"annotations":{"rollcall.training/max-disruptions":"many"}}}`,
+			wantWarning: "the annotation is ignored",
+		},
 		"max-restarts exceeds the limit of the Job": {
 			old:         neverRestarted,
 			patch:       `{"metadata":{"annotations":{"rollcall.training/max-restarts":"117"}}}`,

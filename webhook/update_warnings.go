@@ -55,7 +55,7 @@ func warnKeyChanged(key gang.Key, updated gang.Workload, before, after string) g
 		}
 	case gang.LabelInject:
 		return nil // warnUnmanaged
-	case gang.AnnotationMaxRestarts:
+	case gang.AnnotationMaxRestarts, gang.AnnotationMaxDisruptions:
 		return warnFailureLimit(key, updated, after)
 	case gang.AnnotationRestartPolicy, gang.AnnotationSuccessPolicy:
 		return gang.Warnings{gang.NewWarning(keyPath(key),
@@ -70,10 +70,10 @@ func warnKeyChanged(key gang.Key, updated gang.Workload, before, after string) g
 }
 
 // warnFailureLimit warns that a Job fails before its gang has restarted as often as requested. The limit
-// of a rank is immutable.
-func warnFailureLimit(key gang.Key, w gang.Workload, maxRestarts string) gang.Warnings {
+// of a rank is immutable, and counts evicted pods, too.
+func warnFailureLimit(key gang.Key, w gang.Workload, requested string) gang.Warnings {
 	limit := ptr.Deref(w.Job.Spec.BackoffLimitPerIndex, gang.UnlimitedBackoffLimit)
-	if n, err := strconv.ParseInt(maxRestarts, 10, 32); err != nil || n <= int64(limit) {
+	if n, err := strconv.ParseInt(requested, 10, 32); err != nil || n <= int64(limit) {
 		return nil
 	}
 	return gang.Warnings{gang.NewWarning(keyPath(key), fmt.Sprintf(

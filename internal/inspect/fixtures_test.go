@@ -111,6 +111,7 @@ type gangSummary struct {
 	Name         string
 	Phase        lifecycle.Phase
 	Restarts     string
+	Disruptions  string // empty without a disruption
 	ReadyCount   string
 	Members      []string
 	Cells        string
@@ -125,6 +126,9 @@ func summarizeGang(g Gang) gangSummary {
 		Restarts:   g.formatRestarts(),
 		ReadyCount: formatReadyCount(g.Ready, g.Succeeded, g.Size),
 		Warnings:   len(g.Warnings),
+	}
+	if g.Disruptions > 0 {
+		summary.Disruptions = g.formatDisruptions()
 	}
 	for _, m := range g.Members {
 		summary.Members = append(summary.Members, fmt.Sprintf("%s %s %s", m.Kind, m.Name, m.formatRanks()))

@@ -27,7 +27,9 @@ type Gang struct {
 	Restarts    int32  `json:"restarts"`
 	MaxRestarts *int32 `json:"maxRestarts,omitempty"`
 	// Disruptions is the number of restarts after disruptions so far, which are not part of Restarts.
-	Disruptions int32 `json:"disruptions"`
+	// MaxDisruptions is their maximum. It is nil if they are unlimited, and unless the gang restarts as a unit.
+	Disruptions    int32  `json:"disruptions"`
+	MaxDisruptions *int32 `json:"maxDisruptions,omitempty"`
 	// NextRestartTime is the earliest time of the next restart. It is nil unless the phase is
 	// Restarting.
 	NextRestartTime *time.Time `json:"nextRestartTime,omitempty"`

@@ -117,6 +117,9 @@ func (g workloadGroup) buildGang() Gang {
 	}
 	if first.parsedGang != nil && first.parsedGang.Policies.RestartPolicy == gang.RestartPolicyGang {
 		out.MaxRestarts = &first.parsedGang.Policies.MaxRestarts
+		if limit := &first.parsedGang.Policies.MaxDisruptions; *limit != gang.UnlimitedDisruptions {
+			out.MaxDisruptions = limit
+		}
 	}
 	if out.Message == "" && out.Phase == "" {
 		out.Reason, out.Message = first.explainMissingStatus()

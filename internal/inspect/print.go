@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -50,6 +51,14 @@ func (g Gang) formatMessage() string {
 	return g.Message
 }
 
+// formatDisruptions returns the number of disruptions, and their maximum if they are limited, such as 5 or 5/10.
+func (g Gang) formatDisruptions() string {
+	if g.MaxDisruptions == nil {
+		return strconv.Itoa(int(g.Disruptions))
+	}
+	return fmt.Sprintf("%d/%d", g.Disruptions, *g.MaxDisruptions)
+}
+
 // formatReadyCount returns the number of ready ranks and the size, such as 2/4. Ranks that succeeded
 // are no longer ready, so it adds their number: 1/4, 3 succeeded.
 func formatReadyCount(ready, succeeded, size int32) string {
@@ -93,7 +102,7 @@ func printHeader(out io.Writer, o PrintOptions, g Gang) {
 		fmt.Fprintf(out, "  restarts %s", g.formatRestarts())
 	}
 	if g.Disruptions > 0 {
-		fmt.Fprintf(out, "  disruptions %d", g.Disruptions)
+		fmt.Fprintf(out, "  disruptions %s", g.formatDisruptions())
 	}
 	fmt.Fprintln(out)
 	if g.Message != "" {

@@ -22,6 +22,7 @@ func newRestartingGang() Gang {
 		LastTransitionTime: ptr.To(testTime.Add(-90 * time.Second)),
 		Restarts:           2,
 		MaxRestarts:        ptr.To[int32](3),
+		Disruptions:        5,
 		NextRestartTime:    ptr.To(testTime.Add(8 * time.Second)),
 		Message:            "Restart 2 of 3: rank 2",
 		Size:               3,
@@ -53,7 +54,7 @@ func newRestartingGang() Gang {
 }
 
 func TestPrintGang(t *testing.T) {
-	want := `team/train  mpi  Restarting since 11:58:30 (90s)  restarts 2/3
+	want := `team/train  mpi  Restarting since 11:58:30 (90s)  restarts 2/3  disruptions 5
 Restart 2 of 3: rank 2
 Next restart at 12:00:08, in 8s
 
@@ -85,6 +86,35 @@ warning: Job other is another gang with the same name
 	PrintGang(&out, PrintOptions{Now: testTime}, newRestartingGang())
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+func TestPrintDisruptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		disruptions int32
+		limit       *int32
+		want        string
+	}{
+		"a gang without disruptions shows only restarts": {
+			want: "team/train  mpi  Running  restarts 1/3\n",
+		},
+		"unlimited disruptions have no maximum": {
+			disruptions: 5, want: "team/train  mpi  Running  restarts 1/3  disruptions 5\n",
+		},
+		"limited disruptions have their maximum": {
+			disruptions: 5, limit: ptr.To[int32](10), want: "team/train  mpi  Running  restarts 1/3  disruptions 5/10\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			printHeader(&out, PrintOptions{Now: testTime}, Gang{
+				Name: "train", Namespace: "team", Framework: "mpi", Phase: lifecycle.Running,
+				Restarts: 1, MaxRestarts: ptr.To[int32](3), Disruptions: c.disruptions, MaxDisruptions: c.limit,
+			})
+			if diff := cmp.Diff(c.want, out.String()); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

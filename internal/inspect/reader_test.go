@@ -34,6 +34,17 @@ func newRestartedJob(t *testing.T) *batchv1.Job {
 	}})
 }
 
+// newDisruptedJob returns a Job of one rank after one restart and 5 of at most 10 disruptions.
+func newDisruptedJob(t *testing.T) *batchv1.Job {
+	t.Helper()
+	job := newAdmittedJob(t, "spot", "pytorch", 1, func(job *batchv1.Job) {
+		job.Annotations = map[string]string{gang.AnnotationMaxDisruptions: "10"}
+	})
+	return setStatus(t, job, lifecycle.Status{State: lifecycle.State{
+		Phase: lifecycle.Pending, Restarts: 1, Disruptions: 5, LastTransitionTime: testTime,
+	}})
+}
+
 // newRunOfCronJob returns a Job of one rank in the gang nightly.
 func newRunOfCronJob(t *testing.T, name string, age time.Duration) *batchv1.Job {
 	t.Helper()
@@ -113,6 +124,14 @@ func TestGetGang(t *testing.T) {
 				Name: "again", Phase: lifecycle.Running, Restarts: "1/3", ReadyCount: "2/2",
 				Members: []string{"Job again 0-1"}, Cells: "##",
 				FirstFailure: "rank 1 (pod again-1): OOMKilled",
+			},
+		},
+		"disruptions are counted apart from restarts": {
+			objects:  []runtime.Object{newDisruptedJob(t)},
+			gangName: "spot",
+			want: gangSummary{
+				Name: "spot", Phase: lifecycle.Pending, Restarts: "1/3", Disruptions: "5/10", ReadyCount: "0/1",
+				Members: []string{"Job spot 0"}, Cells: ".",
 			},
 		},
 		"the gang name selects the latest run of a CronJob without pods of other runs": {

@@ -25,6 +25,8 @@ type Defaults struct {
 	TTL *DefaultValue[Duration] `json:"ttl,omitempty"`
 	// Restarts is the annotation rollcall.training/max-restarts.
 	Restarts *DefaultValue[int64] `json:"restarts,omitempty"`
+	// Disruptions is the annotation rollcall.training/max-disruptions.
+	Disruptions *DefaultValue[int64] `json:"disruptions,omitempty"`
 	// Queue is the label kueue.x-k8s.io/queue-name of a Job. The default also suspends the Job.
 	Queue *DefaultValue[string] `json:"queue,omitempty"`
 	// PriorityClass is the priority class of the pods.
@@ -120,6 +122,9 @@ func (d Defaults) list(scope string) []defaultField {
 	if d.Restarts != nil {
 		add("restarts", plan.DefaultRestarts, "", formatInt(d.Restarts.Value), d.Restarts.Locked, d.Restarts.Value)
 	}
+	if v := d.Disruptions; v != nil {
+		add("disruptions", plan.DefaultAnnotation, gang.AnnotationMaxDisruptions, formatInt(v.Value), v.Locked, v.Value)
+	}
 	for key, v := range map[string]*DefaultValue[string]{"queue": d.Queue, "priorityClass": d.PriorityClass} {
 		if v != nil {
 			add(key, plan.DefaultKind(key), "", v.Value, v.Locked, v.Value)
@@ -185,12 +190,44 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 		for _, d := range s.defaults {
 			defaults = append(defaults, d.FieldDefault)
 		}
+		if p.findMaxDisruptions(s) != nil && requestsGangRestarts(w) {
+			defaults = append(defaults, plan.FieldDefault{
+				Kind: plan.DefaultAnnotation, Name: gang.AnnotationMaxDisruptions, Source: "policy:" + s.name,
+				Value: formatInt(min(*p.findMaxDisruptions(scopes...), gang.MaxRestarts)),
+			})
+		}
 	}
 	warnings, err := plan.ApplyDefaults(w, defaults)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	return warnings, nil
+}
+
+// findMaxDisruptions returns the lowest limit of disruptions that the policy enforces in the scopes; nil without a
+// limit. It is the default of these scopes: a gang without an own value would violate the limit otherwise.
+func (p *Policy) findMaxDisruptions(scopes ...scope) *int64 {
+	var lowest *int64
+	for _, s := range scopes {
+		for _, c := range s.checks {
+			l, ok := c.value.(*DisruptionsLimit)
+			if ok && p.limitMode(c.mode) == ModeEnforce && (lowest == nil || *l.Max < *lowest) {
+				lowest = l.Max
+			}
+		}
+	}
+	return lowest
+}
+
+// requestsGangRestarts reports whether the annotations of a workload let Rollcall restart its gang, so that disruptions
+// are counted. Admission warns about a limit of disruptions on other workloads.
+func requestsGangRestarts(w gang.Workload) bool {
+	annotations := w.Meta().Annotations
+	if policy, ok := annotations[gang.AnnotationRestartPolicy]; ok {
+		return policy == string(gang.RestartPolicyGang)
+	}
+	_, isElastic := annotations[gang.AnnotationElastic]
+	return !isElastic
 }
 
 // checkSelected returns an error for a profile that the workload cannot select.

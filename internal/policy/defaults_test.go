@@ -270,7 +270,7 @@ func TestLockedDefaults(t *testing.T) {
 func TestDefaultsAreIdempotent(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	defaults := []string{
-		"runtime: 1h", "ttl: 2h", "restarts: 4", "queue: q", "priorityClass: p", "labels: {a: b}",
+		"runtime: 1h", "ttl: 2h", "restarts: 4", "disruptions: 4", "queue: q", "priorityClass: p", "labels: {a: b}",
 		"annotations: {rollcall.training/start-timeout: 1m}", "podAnnotations: {x.io/y: z}", "nodeSelector: {n: s}",
 		"tolerations: [{key: k, effect: NoSchedule}, {key: k, effect: NoExecute}]", "env: {A: b, NCCL_DEBUG: INFO}",
 		"resources: {rdma/hca: '2'}",

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,9 @@ type Facts struct {
 	RestartPolicy gang.RestartPolicy
 	// Restarts is the maximum number of restarts, 0 if the gang never restarts.
 	Restarts int64
+	// Disruptions is the maximum number of disruptions after which Rollcall restarts the gang, or
+	// [UnlimitedDisruptions]. It is 0 unless the restart policy is gang.
+	Disruptions int64
 	// Profile is the profile that the workload selects; empty without one.
 	Profile string
 	// Queue is the value of the label of Kueue.
@@ -64,6 +68,10 @@ type Facts struct {
 	hasClaims bool                    // the pods have resource claims
 	paths     fieldPaths
 }
+
+// UnlimitedDisruptions is the number of disruptions of a gang without a limit. It exceeds every limit, also in
+// an expression.
+const UnlimitedDisruptions int64 = math.MaxInt64
 
 // ImageFact is the image of a container.
 type ImageFact struct {
@@ -122,6 +130,9 @@ func NewFacts(g gang.Gang, w gang.Workload) Facts {
 	if g.Policies.RestartPolicy != gang.RestartPolicyNever {
 		f.Restarts = int64(g.Policies.MaxRestarts)
 	}
+	if g.Policies.RestartPolicy == gang.RestartPolicyGang {
+		f.Disruptions = countDisruptions(g.Policies.MaxDisruptions)
+	}
 	if w.Job != nil {
 		f.Runtime = secondsOf(w.Job.Spec.ActiveDeadlineSeconds)
 		if ttl := w.Job.Spec.TTLSecondsAfterFinished; ttl != nil {
@@ -132,6 +143,13 @@ func NewFacts(g gang.Gang, w gang.Workload) Facts {
 	f.addContainers(w.Template().Spec)
 	f.CheckpointsUnknown = !f.Checkpoints && f.members > 1
 	return f
+}
+
+func countDisruptions(limit int32) int64 {
+	if limit == gang.UnlimitedDisruptions {
+		return UnlimitedDisruptions
+	}
+	return int64(limit)
 }
 
 // findElasticMember returns the member whose number of pods can change.

@@ -103,3 +103,26 @@ func (l *RestartsLimit) check(f Facts) []violation {
 	}
 	return violations
 }
+
+func (l *DisruptionsLimit) validate(r *reader, path string) {
+	r.checkCount(path+".max", l.Max)
+	if l.Max == nil {
+		r.add(path, "has no effect; set max")
+	}
+}
+
+func (l *DisruptionsLimit) check(f Facts) []violation {
+	if f.Disruptions <= *l.Max {
+		return nil
+	}
+	count, text := formatInt(f.Disruptions), gang.FormatCount(f.Disruptions, "disruption")
+	if f.Disruptions == UnlimitedDisruptions {
+		count, text = "unlimited", "unlimited disruptions"
+	}
+	return []violation{{
+		field: annotationsPath.Key(gang.AnnotationMaxDisruptions).String(), value: count,
+		excess: float64(f.Disruptions - *l.Max),
+		message: fmt.Sprintf("allows %s of the gang, at most %d are allowed; set %s: %q",
+			text, *l.Max, gang.AnnotationMaxDisruptions, formatInt(*l.Max)),
+	}}
+}

@@ -28,6 +28,9 @@ type Limits struct {
 	TTL *DurationLimit `json:"ttl,omitempty"`
 	// Restarts bounds the restarts of the gang.
 	Restarts *RestartsLimit `json:"restarts,omitempty"`
+	// Disruptions bounds the disruptions after which the gang restarts. The maximum is also the default of
+	// gangs without an own limit, if the mode is enforce.
+	Disruptions *DisruptionsLimit `json:"disruptions,omitempty"`
 	// Labels requires and forbids labels of the workload.
 	Labels *LabelsLimit `json:"labels,omitempty"`
 	// Images restricts the images of all containers.
@@ -79,6 +82,7 @@ func (l Limits) list() []namedLimit {
 	add("runtime", l.Runtime != nil, runtimeLimit{l.Runtime})
 	add("ttl", l.TTL != nil, ttlLimit{l.TTL})
 	add("restarts", l.Restarts != nil, l.Restarts)
+	add("disruptions", l.Disruptions != nil, l.Disruptions)
 	add("labels", l.Labels != nil, l.Labels)
 	add("images", l.Images != nil, l.Images)
 	add("priorityClass", l.PriorityClass != nil, priorityClassLimit{l.PriorityClass})
@@ -160,6 +164,13 @@ type RestartsLimit struct {
 	// Policies lists the allowed values of the annotation rollcall.training/restart-policy; empty means
 	// any value. The default of the annotation counts as well.
 	Policies []gang.RestartPolicy `json:"policies,omitempty"`
+}
+
+// DisruptionsLimit bounds disruptions, such as evictions and lost nodes.
+type DisruptionsLimit struct {
+	LimitMode `json:",inline"`
+	// Max is inclusive. A gang with unlimited disruptions exceeds it.
+	Max *int64 `json:"max"`
 }
 
 // LabelsLimit requires and forbids labels.

@@ -75,6 +75,30 @@ var moreProblemCases = map[string]problemCase{
 			"would be denied; add defaults.restarts: 0",
 		isAdvice: true,
 	},
+	"a limit of disruptions without a maximum": {
+		text: "cluster: {limits: {disruptions: {mode: warn}}}",
+		want: "p.yaml:3:20: cluster.limits.disruptions: has no effect; set max",
+	},
+	"a default of disruptions above the limit": {
+		text: "cluster: {defaults: {disruptions: 20}, limits: {disruptions: {max: 10}}}",
+		want: "p.yaml:3:22: cluster.defaults.disruptions: violates cluster.limits.disruptions: allows 20 disruptions of " +
+			`the gang, at most 10 are allowed; set rollcall.training/max-disruptions: "10". Every gang without an own ` +
+			"value would be denied",
+	},
+	"a default of disruptions that is not a number": {
+		text: "cluster: {defaults: {disruptions: unlimited}}",
+		want: "p.yaml:3:22: cluster.defaults.disruptions: must be a whole number from 0 to 1000",
+	},
+	"a default annotation for which the policy has a key": {
+		text: "cluster: {defaults: {annotations: {rollcall.training/max-disruptions: '3'}}}",
+		want: "p.yaml:3:36: cluster.defaults.annotations[rollcall.training/max-disruptions]: write disruptions: 3",
+	},
+	"a limit of disruptions above that of the cluster is advice": {
+		text: "cluster: {limits: {disruptions: {max: 5}}}\nprofiles: [{name: p, namespaces: {names: [p]}, " +
+			"limits: {disruptions: {max: 10}}}]",
+		want:     "p.yaml:4:71: profiles[0].limits.disruptions.max: has no effect above 5, the limit of the cluster",
+		isAdvice: true,
+	},
 	"two profiles of one name": {
 		text: "profiles:\n- {name: a, namespaces: {names: [a]}}\n- {name: a, namespaces: {names: [b]}}",
 		want: "p.yaml:5:4: profiles[1].name: a is also the name of the profile on line 4",

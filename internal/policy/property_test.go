@@ -20,6 +20,7 @@ var (
 	limitPool = []string{
 		"size: {max: 64}", "gpus: {max: 256}", "wholeNodes: {gpusPerNode: 4}", "gpuHours: {max: 10}",
 		"frameworks: {allow: [jax]}", "runtime: {required: true}", "ttl: {max: 1h}", "restarts: {max: 1}",
+		"disruptions: {max: 1}",
 		"labels: {require: {team: '.+'}}", "images: {allow: {'*': [nvcr.io/]}}", "queue: {required: true}",
 		"priorityClass: {allow: [batch]}", "hiddenGPUs: {}",
 	}

@@ -277,6 +277,9 @@ func (r *reader) adviseLooserLimits(prefix string, file File, p Profile) {
 	if c, l := file.Cluster.Limits.Restarts, p.Limits.Restarts; c != nil && l != nil {
 		report("restarts", c.Max, l.Max)
 	}
+	if c, l := file.Cluster.Limits.Disruptions, p.Limits.Disruptions; c != nil && l != nil {
+		report("disruptions", c.Max, l.Max)
+	}
 }
 
 // checkMode reports a mode that does not exist.

@@ -47,8 +47,10 @@ var requiredVariables = sync.OnceValue(func() map[string]bool {
 func (r *reader) validateDefaults(path string, d Defaults) {
 	r.validateDurationDefault(path+"runtime", d.Runtime)
 	r.validateDurationDefault(path+"ttl", d.TTL)
-	if v := d.Restarts; v != nil && (v.err != nil || v.Value < 0 || v.Value > gang.MaxRestarts) {
-		r.add(path+"restarts", "must be a whole number from 0 to %d", gang.MaxRestarts)
+	for key, v := range map[string]*DefaultValue[int64]{"restarts": d.Restarts, "disruptions": d.Disruptions} {
+		if v != nil && (v.err != nil || v.Value < 0 || v.Value > gang.MaxRestarts) {
+			r.add(path+key, "must be a whole number from 0 to %d", gang.MaxRestarts)
+		}
 	}
 	r.validateNameDefault(path+"queue", d.Queue)
 	r.validateNameDefault(path+"priorityClass", d.PriorityClass)
@@ -112,6 +114,8 @@ func (r *reader) validateNamedDefault(path string, kind plan.DefaultKind, name, 
 		r.add(path, "write queue: %s", value)
 	case name == gang.AnnotationMaxRestarts:
 		r.add(path, "write restarts: %s", value)
+	case name == gang.AnnotationMaxDisruptions:
+		r.add(path, "write disruptions: %s", value)
 	case isOurs && (kind != plan.DefaultAnnotation || !slices.Contains(defaultAnnotations, name)):
 		r.add(path, "cannot have a default, because it can determine the size or the ranks of the gang; "+
 			"annotations of Rollcall with a default are %s", joinNames(defaultAnnotations))
@@ -197,6 +201,10 @@ func (d Defaults) listLimited(limits Limits) []limitedDefault {
 	add("restarts", d.Restarts != nil && limits.Restarts != nil, func() limitedDefault {
 		bound := &RestartsLimit{Max: limits.Restarts.Max} // the default is not about policies
 		return limitedDefault{limit: bound, facts: Facts{Restarts: d.Restarts.Value}, isLocked: d.Restarts.Locked}
+	})
+	add("disruptions", d.Disruptions != nil && limits.Disruptions != nil, func() limitedDefault {
+		facts := Facts{Disruptions: d.Disruptions.Value}
+		return limitedDefault{limit: limits.Disruptions, facts: facts, isLocked: d.Disruptions.Locked}
 	})
 	add("queue", d.Queue != nil && limits.Queue != nil, func() limitedDefault {
 		return limitedDefault{limit: queueLimit{limits.Queue}, facts: Facts{Queue: d.Queue.Value}, isLocked: d.Queue.Locked}

@@ -81,8 +81,8 @@ func newGangType() *apiservercel.DeclType {
 		"name": text, "namespace": text, "framework": text, "role": text, "kind": text,
 		"queue": text, "priorityClass": text, "profile": text,
 		"size": number, "minSize": number, "gpus": number, "gpusPerPod": number, "restarts": number,
-		"restartPolicy": text,
-		"elastic":       apiservercel.BoolType, "checkpoints": apiservercel.BoolType,
+		"disruptions": number, "restartPolicy": text,
+		"elastic": apiservercel.BoolType, "checkpoints": apiservercel.BoolType,
 		"runtime": apiservercel.DurationType, "ttl": apiservercel.DurationType,
 		"labels": apiservercel.NewMapType(text, text, -1),
 		"images": apiservercel.NewListType(text, -1),
@@ -137,7 +137,8 @@ func newGangValue(f Facts) map[string]any {
 		"queue": f.Queue, "priorityClass": f.PriorityClass,
 		"profile": f.Profile, "restartPolicy": string(f.RestartPolicy), "checkpoints": f.Checkpoints,
 		"size": f.Size, "minSize": f.MinSize, "gpus": f.GPUs, "gpusPerPod": f.GPUsPerPod, "restarts": f.Restarts,
-		"elastic": f.Elastic, "labels": labels, "images": images,
+		"disruptions": f.Disruptions,
+		"elastic":     f.Elastic, "labels": labels, "images": images,
 	}
 	if f.Runtime != nil {
 		value["runtime"] = *f.Runtime

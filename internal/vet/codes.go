@@ -72,6 +72,8 @@ const (
 const (
 	CodeDeadlineBeforeStart Code = "DeadlineBeforeStart"
 	CodeBackoffLimitZero    Code = "BackoffLimitZero"
+	CodeNeverRestarts       Code = "NeverRestarts"
+	CodeDisruptionsFailJob  Code = "DisruptionsFailJob"
 	CodeShortTTL            Code = "ShortTTL"
 	CodeFailJobOnExitCode   Code = "FailJobOnExitCode"
 )

@@ -3,12 +3,15 @@ package vet
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/plan"
 )
 
 func lifecycleChecks() []Check {
@@ -28,6 +31,24 @@ func lifecycleChecks() []Check {
 				"Before Kubernetes 1.35, every failed pod counts.",
 			Fix: "Remove `backoffLimit`, and limit the restarts with the annotation `" + gang.AnnotationMaxRestarts + "`. " +
 				"Or set `" + gang.AnnotationRestartPolicy + ": never`.",
+		},
+		{
+			Code: CodeNeverRestarts, Severity: Info, checkGang: checkNeverRestarts,
+			Title: "The gang never restarts, because backoffLimit is 0",
+			Why: "The API server never sets `backoffLimit: 0`, so Rollcall derives `" + gang.AnnotationRestartPolicy +
+				": never` from it. The first failure fails the gang, and so does the first disruption, such as a drained node.",
+			Fix: "Remove `backoffLimit` to restart all ranks together. " +
+				"Or set `" + gang.AnnotationRestartPolicy + ": never` if the gang must not restart.",
+		},
+		{
+			Code: CodeDisruptionsFailJob, Severity: Warning, checkGang: checkDisruptionsFailJob,
+			Title: "The gang restarts after disruptions, but backoffLimit counts them",
+			Why: "Disruptions such as drains and preemptions use up no restart of the gang. " +
+				"But a `backoffLimit` of your own stays, and the Job counts every pod that is evicted or deleted, on all ranks. " +
+				"After more than `backoffLimit` pods, Kubernetes fails the Job, and Rollcall cannot restart it. " +
+				"Rollcall replaces the values 6 and 2147483647, which are defaults of the API server.",
+			Fix: "Remove `backoffLimit`, and limit the restarts with the annotation `" + gang.AnnotationMaxRestarts + "`. " +
+				"Limit the disruptions with `" + gang.AnnotationMaxDisruptions + "`.",
 		},
 		{
 			Code: CodeFailJobOnExitCode, Severity: Warning, checkGang: checkFailJobOnExitCode,
@@ -85,6 +106,48 @@ func checkBackoffLimitZero(_ *input, w *labeledWorkload) []issue {
 		message: message,
 		fix:     fmt.Sprintf("remove it, or set %s: never", gang.AnnotationRestartPolicy),
 	}}
+}
+
+func checkNeverRestarts(_ *input, w *labeledWorkload) []issue {
+	_, isExplicit := w.target.Annotations[gang.AnnotationRestartPolicy]
+	neverRestarts := w.gang.Policies.RestartPolicy == gang.RestartPolicyNever
+	if w.workload.Job == nil || isExplicit || !neverRestarts {
+		return nil
+	}
+	return []issue{{
+		field:   "spec.backoffLimit",
+		message: "is 0, so the first failure or disruption, such as a drained node, fails the gang",
+		fix:     fmt.Sprintf("remove it to restart the gang, or set %s: never", gang.AnnotationRestartPolicy),
+	}}
+}
+
+func checkDisruptionsFailJob(_ *input, w *labeledWorkload) []issue {
+	policies := w.gang.Policies
+	canRestart := policies.RestartPolicy == gang.RestartPolicyGang && policies.MaxDisruptions != 0
+	if w.workload.Job == nil || !canRestart {
+		return nil
+	}
+	limit := plan.WithoutOwnBackoffLimit(w.workload.Job).Spec.BackoffLimit
+	isReported := ptr.Deref(limit, 1) == 0 // by CodeBackoffLimitZero
+	if isReported || gang.IsDefaultBackoffLimit(limit) || ignoresDisruptions(w.workload.Job.Spec.PodFailurePolicy) {
+		return nil
+	}
+	return []issue{{
+		field: "spec.backoffLimit",
+		message: fmt.Sprintf("is %d, so the Job fails after %s on all ranks, although disruptions use up no restart",
+			*limit, gang.FormatCount(int64(*limit)+1, "evicted, deleted or failed pod")),
+		fix: fmt.Sprintf("remove it, and set %s: %q", gang.AnnotationMaxRestarts, strconv.Itoa(int(policies.MaxRestarts))),
+	}}
+}
+
+// ignoresDisruptions reports whether the Job does not count pods with the condition DisruptionTarget.
+func ignoresDisruptions(policy *batchv1.PodFailurePolicy) bool {
+	return policy != nil && slices.ContainsFunc(policy.Rules, func(r batchv1.PodFailurePolicyRule) bool {
+		isDisruption := func(p batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
+			return p.Type == corev1.DisruptionTarget
+		}
+		return r.Action == batchv1.PodFailurePolicyActionIgnore && slices.ContainsFunc(r.OnPodConditions, isDisruption)
+	})
 }
 
 func checkShortTTL(_ *input, w *labeledWorkload) []issue {

@@ -50,6 +50,66 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			{name: "restart policy never", manifest: testJob{annotations: "no-restart: a", spec: "backoffLimit: 0"}.String()},
 			{name: "backoffLimit above 0", manifest: testJob{annotations: restartAnnotation, spec: "backoffLimit: 2"}.String()},
 		},
+		vet.CodeNeverRestarts: {
+			{
+				name:     "no restart policy",
+				manifest: testJob{annotations: "no-restart: a", spec: "backoffLimit: 0"}.String(),
+				want:     []string{"spec.backoffLimit"},
+			},
+			{
+				name: "annotation for restarts without a restart policy",
+				manifest: testJob{
+					annotations: "rollcall.training/max-restarts: '5'", spec: "backoffLimit: 0",
+				}.String(),
+				want: []string{"spec.backoffLimit"},
+			},
+			{
+				name: "restart policy never",
+				manifest: testJob{
+					annotations: "rollcall.training/restart-policy: never", spec: "backoffLimit: 0",
+				}.String(),
+			},
+			{name: "restart policy gang", manifest: testJob{annotations: restartAnnotation, spec: "backoffLimit: 0"}.String()},
+			{name: "elastic gang", manifest: testJob{annotations: elasticAnnotation, spec: "backoffLimit: 0"}.String()},
+			{name: "no backoffLimit", manifest: testJob{annotations: "no-restart: a"}.String()},
+			{name: "StatefulSet", manifest: testJob{kind: "StatefulSet", annotations: "no-restart: a"}.String()},
+		},
+		vet.CodeDisruptionsFailJob: {
+			{
+				name:     "backoffLimit of a user",
+				manifest: testJob{annotations: "no-restart: a", spec: "backoffLimit: 1"}.String(),
+				want:     []string{"spec.backoffLimit"},
+			},
+			{
+				name: "rule that fails the Job after an exit code",
+				manifest: testJob{
+					annotations: restartAnnotation, spec: "backoffLimit: 3, " + failJobRule("In", "42", ""),
+				}.String(),
+				want: []string{"spec.backoffLimit"},
+			},
+			{
+				name: "rule that ignores disruptions",
+				manifest: testJob{
+					annotations: restartAnnotation,
+					spec: "backoffLimit: 3, podFailurePolicy: {rules: [{action: Ignore, " +
+						"onPodConditions: [{type: DisruptionTarget, status: 'True'}]}]}",
+				}.String(),
+			},
+			{
+				name: "no disruptions allowed",
+				manifest: testJob{
+					annotations: restartAnnotation + ", rollcall.training/max-disruptions: '0'", spec: "backoffLimit: 3",
+				}.String(),
+			},
+			{name: "backoffLimit of 0", manifest: testJob{annotations: restartAnnotation, spec: "backoffLimit: 0"}.String()},
+			{
+				name:     "default of the API server",
+				manifest: testJob{annotations: restartAnnotation, spec: "backoffLimit: 6"}.String(),
+			},
+			{name: "restart policy never", manifest: testJob{spec: "backoffLimit: 3"}.String()},
+			{name: "elastic gang", manifest: testJob{annotations: elasticAnnotation, spec: "backoffLimit: 3"}.String()},
+			{name: "no backoffLimit", manifest: testJob{annotations: restartAnnotation}.String()},
+		},
 		vet.CodeShortTTL: {
 			{
 				name:     "TTL of 0",

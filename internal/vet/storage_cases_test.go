@@ -120,8 +120,14 @@ func storageCases() map[vet.Code][]checkCase {
 			},
 			{name: "restart policy never", manifest: testJob{annotations: "rollcall.training/restart-policy: never"}.String()},
 			{
-				name:     "zero restarts",
+				name:     "zero restarts, but restarts after disruptions",
 				manifest: testJob{annotations: restartAnnotation + ", rollcall.training/max-restarts: '0'"}.String(),
+				want:     []string{"spec.template.spec.volumes"},
+			},
+			{
+				name: "zero restarts and disruptions",
+				manifest: testJob{annotations: restartAnnotation + ", rollcall.training/max-restarts: '0', " +
+					"rollcall.training/max-disruptions: '0'"}.String(),
 			},
 			{
 				name:     "backoffLimit 0 implies restart policy never",

@@ -17,7 +17,7 @@ func volumeChecks() []Check {
 		{
 			Code: CodeNoCheckpointVolume, Severity: Info, checkGang: checkCheckpointVolume,
 			Title: "The gang restarts, but no volume keeps its checkpoints",
-			Why: "When a rank fails, Rollcall restarts all ranks in new pods. " +
+			Why: "When a rank fails or loses its node, Rollcall restarts all ranks in new pods. " +
 				"Files in an emptyDir or in the container are deleted with the old pods. " +
 				"vet accepts a writable volume that outlives the pods. " +
 				"It also accepts a storage URL such as s3:// in the command or in a variable. " +
@@ -52,9 +52,9 @@ func checkCheckpointVolume(in *input, w *labeledWorkload) []issue {
 		return nil
 	}
 	message := "Kubernetes replaces failed pods, but no volume outlives the pods, so their data is lost"
-	if policies := w.gang.Policies; policies.RestartPolicy == gang.RestartPolicyGang {
-		message = fmt.Sprintf("the gang can restart up to %d times, but no volume outlives its pods, "+
-			"so each attempt starts from scratch", policies.MaxRestarts)
+	if w.gang.Policies.RestartPolicy == gang.RestartPolicyGang {
+		message = "the gang restarts after failures and disruptions, but no volume outlives its pods, " +
+			"so each attempt starts from scratch"
 	}
 	return []issue{{
 		field:   podSpecPath + ".volumes",
@@ -64,13 +64,13 @@ func checkCheckpointVolume(in *input, w *labeledWorkload) []issue {
 	}}
 }
 
-// canRestart reports whether pods of the workload can run again after a failure.
+// canRestart reports whether pods of the workload can run again after a failure or a disruption.
 func canRestart(w *labeledWorkload) bool {
 	switch policies := w.gang.Policies; policies.RestartPolicy {
 	case gang.RestartPolicyNever:
 		return false
 	case gang.RestartPolicyGang:
-		return policies.MaxRestarts > 0
+		return policies.MaxRestarts > 0 || policies.MaxDisruptions != 0
 	default:
 		return w.workload.Job == nil || ptr.Deref(w.workload.Job.Spec.BackoffLimit, 1) > 0
 	}

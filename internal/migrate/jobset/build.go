@@ -172,8 +172,7 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	for _, name := range []string{"selector", "manualSelector"} {
 		field.Get(name).MarkDropped("the Job controller generates the selector of each Job", "")
 	}
-	role.PodFailurePolicy = from.PodFailurePolicy
-	s.recordPodFailurePolicy(j)
+	role.PodFailurePolicy = s.convertPodFailurePolicy(j)
 	for _, name := range []string{"backoffLimitPerIndex", "maxFailedIndexes"} {
 		field.Get(name).MarkDropped("all ranks of a gang restart together", "see "+gang.AnnotationMaxRestarts)
 	}

@@ -26,8 +26,12 @@ func (s *Reader) convertFailurePolicy() {
 		limit.MarkInvalid("must not be negative")
 	}
 	unconditional := slices.IndexFunc(rules, func(rule source.Field) bool { return !isConditional(rule) })
+	failsOtherwise := unconditional >= 0 && rules[unconditional].Get("action").String() == "FailJobSet"
 	switch {
-	case unconditional >= 0 && rules[unconditional].Get("action").String() == "FailJobSet":
+	case failsOtherwise && slices.ContainsFunc(rules[:unconditional], s.exemptsDisruptions):
+		s.Gang.SetAnnotation(gang.AnnotationMaxRestarts, "0")
+		limit.MarkLeftOut("only disruptions restart the gang")
+	case failsOtherwise:
 		s.Gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
 		limit.MarkLeftOut("the gang never restarts")
 	case policy.Exists():
@@ -44,10 +48,20 @@ func (s *Reader) convertFailurePolicy() {
 	default:
 		strategy.MarkInvalid("must be Recreate, BlockingRecreate or InPlaceRestart")
 	}
+	s.convertFailureRules(rules, unconditional, failsOtherwise)
+	s.convertBackoffLimits(policy.Exists())
+}
+
+// convertFailureRules converts the rules of the failure policy. The index of the first rule without a condition is
+// negative if there is no such rule, and failsOtherwise is true if that rule fails the set.
+func (s *Reader) convertFailureRules(rules []source.Field, unconditional int, failsOtherwise bool) {
 	for i, rule := range rules {
 		switch isRestart := strings.HasPrefix(rule.Get("action").String(), "Restart"); {
 		case unconditional >= 0 && i > unconditional:
 			rule.MarkLeftOut("an earlier rule applies to every failure")
+		case isRestart && failsOtherwise && !s.exemptsDisruptions(rule) && !s.Gang.NeverRestarts():
+			rule.MarkDropped("a later rule fails the gang after all other failures, and only disruptions restart such a gang",
+				"increase "+gang.AnnotationMaxRestarts+" to restart after every failure")
 		case isRestart && s.Gang.NeverRestarts():
 			rule.MarkDropped("a later rule fails the gang after all other failures, and such a gang never restarts",
 				"set "+gang.AnnotationRestartPolicy+": gang to restart after every failure")
@@ -55,18 +69,21 @@ func (s *Reader) convertFailurePolicy() {
 			s.convertFailureRule(rule)
 		}
 	}
-	s.convertBackoffLimits(policy.Exists())
 }
+
+// restart is the reaction of a gang to a failure.
+const restart = "restart of all ranks"
 
 // convertFailureRule converts a rule of the failure policy.
 func (s *Reader) convertFailureRule(rule source.Field) {
-	const restart = "restart of all ranks"
 	hasCondition, hasTargets := isConditional(rule), len(rule.Get("targetReplicatedJobs").Items()) > 0
 	reasons, patterns := rule.Get("onJobFailureReasons").Strings(), rule.Get("onJobFailureMessagePatterns").Items()
 	isPodFailurePolicy := slices.Equal(reasons, []string{batchv1.JobReasonPodFailurePolicy}) && len(patterns) == 0
 	rule.Get("name").MarkHandled()
 	rule.ReportUnreadExcept("name", "action", "onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
 	switch action := rule.Get("action").String(); {
+	case action == "FailJobSet" && !hasCondition && !s.Gang.NeverRestarts():
+		rule.MarkPreserved("annotation " + gang.AnnotationMaxRestarts + ": 0: only disruptions restart the gang")
 	case action == "FailJobSet" && !hasCondition:
 		rule.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
 	case action == "FailJobSet" && isPodFailurePolicy && hasTargets:
@@ -76,14 +93,30 @@ func (s *Reader) convertFailureRule(rule source.Field) {
 		rule.MarkPreserved("spec.podFailurePolicy: a Job that fails by it fails the gang")
 	case action == "RestartJobSet" && !hasCondition:
 		rule.MarkPreserved(restart)
-	case action == "RestartJob" || action == "RestartJobAndIgnoreMaxRestarts":
-		rule.MarkChanged(restart, "ranks cannot continue without a rank that restarts", "")
-	case action == "RestartJobSetAndIgnoreMaxRestarts":
-		rule.MarkChanged(restart, "each restart counts; ranks that fail together count as one restart",
-			"increase "+gang.AnnotationMaxRestarts)
+	case ignoresMaxRestarts(action) || action == "RestartJob":
+		s.convertRestartRule(rule)
 	default:
 		rule.MarkDropped("the reason of a Job's failure has no effect on the gang, except for podFailurePolicy",
 			"for failures without a restart, add a podFailurePolicy rule with the action FailJob")
+	}
+}
+
+// convertRestartRule converts a rule that restarts one Job, or that ignores the limit of restarts.
+func (s *Reader) convertRestartRule(rule source.Field) {
+	to, isForDisruptions := restart, s.exemptsDisruptions(rule)
+	if isForDisruptions {
+		to = freeRestart
+	}
+	switch isOfJob := rule.Get("action").String() != "RestartJobSetAndIgnoreMaxRestarts"; {
+	case isOfJob:
+		rule.MarkChanged(to, "ranks cannot continue without a rank that restarts", "")
+	case !isForDisruptions:
+		rule.MarkChanged(to, "only disruptions use up no restart; after another failure, the restart counts",
+			"increase "+gang.AnnotationMaxRestarts)
+	case !s.targetsAllJobs(rule):
+		rule.MarkChanged(to, "disruptions of jobs that are not targets use up no restart either", "")
+	default:
+		rule.MarkPreserved(to)
 	}
 }
 
@@ -122,40 +155,4 @@ func (s *Reader) convertBackoffLimits(hasPolicy bool) {
 			field.MarkChanged(to, "the Job restarted only the pod that failed; now all ranks restart together", "")
 		}
 	}
-}
-
-// recordPodFailurePolicy records the outcome of the podFailurePolicy of a role.
-func (s *Reader) recordPodFailurePolicy(j *ReplicatedJob) {
-	policy := j.Template.Spec.PodFailurePolicy
-	field := j.Source.At("template", "spec", "podFailurePolicy")
-	if policy == nil {
-		return
-	}
-	failsJob := slices.ContainsFunc(policy.Rules, func(r batchv1.PodFailurePolicyRule) bool {
-		return r.Action == batchv1.PodFailurePolicyActionFailJob
-	})
-	if failsJob && !s.failsByPodFailurePolicy(j) {
-		field.MarkChanged("spec.podFailurePolicy", "a Job that failed by it restarted the set; now it fails the gang",
-			"remove the rules with the action FailJob if the gang must restart")
-		return
-	}
-	field.MarkPreserved("spec.podFailurePolicy")
-}
-
-// failsByPodFailurePolicy reports whether the set failed when a Job failed by its podFailurePolicy. The first rule
-// that applies decides. A rule with patterns of messages may not apply.
-func (s *Reader) failsByPodFailurePolicy(j *ReplicatedJob) bool {
-	matches := func(list source.Field, value string) bool {
-		return len(list.Items()) == 0 || slices.Contains(list.Strings(), value)
-	}
-	policy := s.Spec.Get("failurePolicy")
-	canRestart := ptr.Deref(policy.Get("maxRestarts").Int32(), 0) > 0
-	for _, rule := range policy.Get("rules").Items() {
-		if matches(rule.Get("onJobFailureReasons"), batchv1.JobReasonPodFailurePolicy) &&
-			matches(rule.Get("targetReplicatedJobs"), j.Name) && len(rule.Get("onJobFailureMessagePatterns").Items()) == 0 {
-			action := rule.Get("action").String()
-			return action == "FailJobSet" || !canRestart && !strings.HasSuffix(action, "IgnoreMaxRestarts")
-		}
-	}
-	return !canRestart
 }

@@ -221,22 +221,27 @@ func (r *reader) reportTaskFailedPolicy(p lifecyclePolicy) {
 	r.reportFailurePolicy(p, "a failure")
 }
 
+// evictionsDiffer is why no eviction fails the gang.
+const evictionsDiffer = "the tasks differ in the effect of an eviction; a gang has one limit, and an eviction restarts it"
+
 // reportGangFailure records the outcome of a policy that fails the gang after a failure. A gang that
 // restarts fails only by exit codes.
 func (r *reader) reportGangFailure(p lifecyclePolicy, cause, reason, action string) {
 	to := "annotation " + gang.AnnotationNonRetriableExitCodes + ": " + cause + " fails the gang"
+	_, evictionFails := r.gang.RollcallAnnotations[gang.AnnotationMaxDisruptions]
 	switch {
 	case r.gang.NeverRestarts():
 		to = "annotation " + gang.AnnotationRestartPolicy + ": never"
+	case cause == evictionText && evictionFails:
+		to = "annotation " + gang.AnnotationMaxDisruptions + ": 0"
 	case cause == evictionText:
-		p.field.MarkDropped("an eviction restarts the gang, because other failures restart it",
-			"set "+gang.AnnotationRestartPolicy+": never if no failure must restart the gang")
+		p.field.MarkDropped(evictionsDiffer, "set "+gang.AnnotationMaxDisruptions+": 0 if an eviction must fail the gang")
 		return
 	case r.gang.RollcallAnnotations[gang.AnnotationNonRetriableExitCodes] == "":
 		p.field.MarkDropped("no exit code fails the gang in all tasks", "set "+gang.AnnotationNonRetriableExitCodes)
 		return
-	case strings.Contains(cause, evictionText):
-		p.field.AddNoteWithOutcome(source.Dropped, "", "an eviction restarts the gang, because other failures restart it", "")
+	case strings.Contains(cause, evictionText) && !evictionFails:
+		p.field.AddNoteWithOutcome(source.Dropped, "", evictionsDiffer, "")
 	}
 	if reason == "" {
 		p.field.MarkPreserved(to)

@@ -103,6 +103,7 @@ func (r *reader) convertRestarts() {
 	}
 	if anyRestart {
 		r.setNonRetriableCodes(effects)
+		r.setMaxDisruptions(effects)
 	} else {
 		r.gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
 	}
@@ -134,6 +135,13 @@ func (r *reader) setNonRetriableCodes(effects []failureEffects) {
 		r.spec.Get("tasks").AddNoteWithOutcome(source.Dropped, "",
 			"the tasks differ in the exit codes that fail the job; a gang has one list, and the other failures restart it",
 			"set "+gang.AnnotationNonRetriableExitCodes+" to the exit codes that must fail the gang")
+	}
+}
+
+// setMaxDisruptions sets the annotation with which an eviction fails the gang, if it failed the job in all tasks.
+func (r *reader) setMaxDisruptions(effects []failureEffects) {
+	if !slices.ContainsFunc(effects, func(e failureEffects) bool { return e.onEviction != effectFail }) {
+		r.gang.SetAnnotation(gang.AnnotationMaxDisruptions, "0")
 	}
 }
 

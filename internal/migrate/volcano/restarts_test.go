@@ -18,6 +18,7 @@ func TestRestarts(t *testing.T) {
 		restartPolicy       string
 		nonRetriable        string
 		template            corev1.RestartPolicy
+		maxDisruptions      string // empty if an eviction restarts the gang
 	}{
 		{policies: "[]", podPolicy: "Never", restartPolicy: "never", template: "Never"},
 		{policies: "[]", podPolicy: "OnFailure", template: "OnFailure"},
@@ -39,7 +40,7 @@ func TestRestarts(t *testing.T) {
 		},
 		{
 			policies:  "[{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: AbortJob}]",
-			podPolicy: "OnFailure", template: "OnFailure",
+			podPolicy: "OnFailure", template: "OnFailure", maxDisruptions: "0",
 		},
 		{
 			policies: "[{exitCode: 1, action: AbortJob}, {exitCode: 1, action: RestartJob}, " +
@@ -60,7 +61,7 @@ func TestRestarts(t *testing.T) {
 		},
 		{
 			policies:  "[{exitCode: 3, action: RestartJob}, {event: '*', action: AbortJob}]",
-			podPolicy: "OnFailure", nonRetriable: "1-2,4-255", template: "Never",
+			podPolicy: "OnFailure", nonRetriable: "1-2,4-255", template: "Never", maxDisruptions: "0",
 		},
 		{
 			policies: "[{exitCode: 64, action: AbortJob}, {exitCode: 65, action: AbortJob}, " +
@@ -82,6 +83,9 @@ func TestRestarts(t *testing.T) {
 			}
 			if got := w.Meta().Annotations[gang.AnnotationNonRetriableExitCodes]; got != tt.nonRetriable {
 				t.Errorf("non-retriable exit codes = %q, want %q", got, tt.nonRetriable)
+			}
+			if got := w.Meta().Annotations[gang.AnnotationMaxDisruptions]; got != tt.maxDisruptions {
+				t.Errorf("max-disruptions = %q, want %q", got, tt.maxDisruptions)
 			}
 			if got := w.Template().Spec.RestartPolicy; got != tt.template {
 				t.Errorf("restartPolicy of the pods = %s, want %s", got, tt.template)
