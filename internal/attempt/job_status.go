@@ -14,7 +14,7 @@ import (
 func HasLabel(w gang.Workload) bool { return w.Template().Labels[gang.LabelAttempt] != "" }
 
 // ResetJobStatus resets what the status of a suspended Job records about the last attempt: the start
-// time and the completed indexes. It reports whether it changed the status.
+// time and, with restartsCompleted, the completed indexes. It reports whether it changed the status.
 //
 // The API server lets the template of a Job change only if the Job is suspended and has not started
 // (KEP-2926), and the template needs a new attempt label. Before Kubernetes 1.33.6 and 1.34.2, the Job
@@ -29,9 +29,9 @@ func HasLabel(w gang.Workload) bool { return w.Template().Labels[gang.LabelAttem
 // parallelism (kubernetes pkg/registry/batch/job/strategy.go), as it does for all Jobs of a gang. The
 // Job controller continues from the indexes in the status (indexed_job_utils.go). See
 // docs/adr/0024-restart-completed-ranks.md.
-func ResetJobStatus(job *batchv1.Job) bool {
+func ResetJobStatus(job *batchv1.Job, restartsCompleted bool) bool {
 	status := &job.Status
-	hasCompleted := HasLabel(gang.Workload{Job: job}) && status.Succeeded > 0
+	hasCompleted := restartsCompleted && status.Succeeded > 0
 	if status.StartTime == nil && !hasCompleted {
 		return false
 	}

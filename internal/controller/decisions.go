@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -24,7 +23,8 @@ const (
 
 // confirmDecision reports whether the next state of a gang may be written. Pods and workloads arrive by
 // different watches. A suspension, whose pods were deleted before the cache contained it, must neither
-// fail nor restart a gang. Before such a decision, all members are therefore read from the API server.
+// fail nor restart a gang. A Job counts a pod before the pod disappears, so the counts of a stale cache hide why
+// the peers of the pod fail. Before such a decision, all members are therefore read from the API server.
 // If the decision is not confirmed, the pass is repeated.
 func (r *Reconciler) confirmDecision(ctx context.Context, g *observedGang, last, next lifecycle.State) bool {
 	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
@@ -32,7 +32,8 @@ func (r *Reconciler) confirmDecision(ctx context.Context, g *observedGang, last,
 		g.memberStates.Phase(last.Phase) != lifecycle.Failed
 	if !isFailing {
 		s.failureDecisionTime = time.Time{}
-		return !isUnsureRestart(last, next) || r.isCacheCurrent(ctx, g)
+		isRestarting := next.Phase == lifecycle.Restarting && last.Phase != next.Phase
+		return !isRestarting || r.isCacheCurrent(ctx, g)
 	}
 	if s.failureDecisionTime.IsZero() {
 		s.failureDecisionTime = now
@@ -48,13 +49,6 @@ func (r *Reconciler) confirmDecision(ctx context.Context, g *observedGang, last,
 // mayCompleteGang reports whether a member that determines completion has not finished.
 func mayCompleteGang(m lifecycle.MemberState) bool {
 	return m.DeterminesCompletion && m.Exists && !m.Observed.Complete && !m.Observed.Failed
-}
-
-// isUnsureRestart reports whether a gang restarts because of a failure that a stale cache may show.
-func isUnsureRestart(last, next lifecycle.State) bool {
-	f := next.FirstFailure
-	return next.Phase == lifecycle.Restarting && last.Phase != next.Phase &&
-		(f.IsDisruption() || f.IsEviction() || f.Reason == failure.ReasonUnobserved)
 }
 
 // isCacheCurrent reports whether the API server has the same versions of all members as the cache.

@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/attempt"
 )
 
@@ -27,11 +28,11 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 	if m.Job == nil || !m.isAboutToResume(a) {
 		return nil
 	}
-	if attempt.HasLabel(m.Workload) && (attempt.HasUncountedPods(m.Job) || m.hasUncountedSuccess) {
+	if m.restartsCompleted() && (attempt.HasUncountedPods(m.Job) || m.hasUncountedSuccess) {
 		return errJobStatusPending
 	}
 	changed := m.Job.DeepCopy()
-	if !attempt.ResetJobStatus(changed) {
+	if !attempt.ResetJobStatus(changed, m.restartsCompleted()) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
@@ -39,6 +40,12 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 		return fmt.Errorf("resetting the status of %s: %w", m.Meta().Name, err)
 	}
 	return errJobStatusReset
+}
+
+// restartsCompleted reports whether the next attempt of a Job includes the ranks that have completed: always, unless
+// the controller of the workload restarts ranks individually.
+func (m member) restartsCompleted() bool {
+	return m.result != nil && m.result.Gang.Policies.RestartPolicy != gang.RestartPolicyPod
 }
 
 // isAboutToResume reports whether Rollcall resumes a suspended Job by the action, or prepares the Job
@@ -50,7 +57,7 @@ func (m member) isAboutToResume(a action) bool {
 	case actionSetAttempt:
 		return true
 	case actionAwaitQueue: // Kueue clears the start time itself
-		return attempt.HasLabel(m.Workload) && m.Job.Status.Succeeded > 0
+		return m.restartsCompleted() && m.Job.Status.Succeeded > 0
 	default:
 		return false
 	}

@@ -269,6 +269,25 @@ func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID
 	return g
 }
 
+// restoreCompletedMembers restores the members that this process observed to complete and that were deleted before
+// a status recorded them. They count only while a member of that time exists.
+func (r *Reconciler) restoreCompletedMembers(g *observedGang, state lifecycle.State) {
+	if !g.multiWorkload || state.Phase.Terminal() {
+		return
+	}
+	s := r.sessions.forRequest(g.pass.request)
+	isSameRun := slices.ContainsFunc(g.members, func(m member) bool {
+		return slices.Contains(s.observedMembers, m.Meta().UID)
+	})
+	if isSameRun {
+		g.memberStates = g.memberStates.RestoreCompleted(s.completedMembers)
+	}
+	s.completedMembers, s.observedMembers = g.memberStates.CompletedJobs(), nil
+	for _, m := range g.members {
+		s.observedMembers = append(s.observedMembers, m.Meta().UID)
+	}
+}
+
 // observeWorkload returns the observation of the member with the name of a workload, and false if there
 // is none.
 func (g *observedGang) observeWorkload(name string) (lifecycle.Observation, bool) {

@@ -55,6 +55,9 @@ func (r *Reconciler) takeSnapshot(
 		rankUIDs = append(rankUIDs, observed.rankUIDs...)
 		hasAllRanks = hasAllRanks && observed.hasAllRanks
 	}
+	if err := r.observeOrphans(ctx, g, state, &snapshot); err != nil {
+		return snapshot, err
+	}
 	snapshot.CompletedRanks = s.completed.record(state, completed)
 	if len(rankUIDs) > 0 && hasAllRanks {
 		snapshot.StatefulSetPods = lifecycle.IdentifyPods(rankUIDs)
@@ -75,6 +78,10 @@ type memberObservation struct {
 	partiallyReady    bool
 	termination       podTermination
 	uncountedFailures int32
+	// hasFormerPods is the result of hasFormerPods; false for a StatefulSet.
+	hasFormerPods bool
+	// observedFailures is the result of countObservedFailures.
+	observedFailures int32
 	// completedRanks and lostRanks are the results of findCompletedRanks.
 	completedRanks []int32
 	lostRanks      int32
@@ -90,6 +97,8 @@ type memberObservation struct {
 	// rankUIDs and hasAllRanks are the results of listRankUIDs. rollingOut is the result of isRollingOut.
 	rankUIDs                []types.UID
 	hasAllRanks, rollingOut bool
+	// isRankWithoutPod is true if a StatefulSet has fewer pods than ranks.
+	isRankWithoutPod bool
 }
 
 // observeMember observes a member whose workload was parsed. It does not change the gang.
@@ -109,6 +118,8 @@ func (g *observedGang) observeMember(
 		termination: observeTermination(lifecycle.Observe(m.Workload), pods, now,
 			g.ignoresOverduePods || !m.IsSuspended()), // new pods exist already if somebody else resumed the member
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
+		observedFailures:    countObservedFailures(pods, failureContext),
+		hasFormerPods:       m.Job != nil && hasFormerPods(pods, state.LastTransitionTime),
 		hasUncountedSuccess: attempt.HasUncountedSuccess(m.Job, pods),
 		rollingOut:          m.isRollingOut(),
 		resumedExternally:   last.SuspendedByRollcall && !m.IsSuspended(),
@@ -118,6 +129,7 @@ func (g *observedGang) observeMember(
 	}
 	out.completedRanks, out.lostRanks = g.findCompletedRanks(m, pods, failureContext)
 	out.rankUIDs, out.hasAllRanks = listRankUIDs(m.Workload, pods)
+	out.isRankWithoutPod = m.StatefulSet != nil && len(pods) < configuredRanks(m.Workload)
 	var readinessCheck, stuckCheck time.Time
 	out.partiallyReady, readinessCheck = observePartialReadiness(pods, now)
 	out.stuckPod, stuckCheck = m.findStuckPod(pods, state.Phase, now)
@@ -148,8 +160,11 @@ func (g *observedGang) mergeObservation(m *member, observed memberObservation, s
 	snapshot.AllPodsTerminated = snapshot.AllPodsTerminated && observed.termination.allTerminated
 	snapshot.PodsTerminating = snapshot.PodsTerminating || observed.termination.anyTerminating
 	snapshot.UncountedFailures += observed.uncountedFailures
+	snapshot.HasFormerPods = snapshot.HasFormerPods || observed.hasFormerPods
+	snapshot.ObservedFailures += observed.observedFailures
 	snapshot.LostRanks += observed.lostRanks
 	snapshot.ResumedExternally = snapshot.ResumedExternally || observed.resumedExternally
+	snapshot.IsRankWithoutPod = snapshot.IsRankWithoutPod || observed.isRankWithoutPod
 	snapshot.RollingOut = snapshot.RollingOut || observed.rollingOut
 	if !observed.nextCheckTime.IsZero() {
 		g.pass.requeueAfter(observed.nextCheckTime.Sub(snapshot.Now))
@@ -300,6 +315,26 @@ func countUncountedFailures(job *batchv1.Job, pods []corev1.Pod) int32 {
 		hasFailed := pod.Status.Phase == corev1.PodFailed
 		isDeleted := pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded
 		if (hasFailed || isDeleted) && isTracked(pod) && !counted.Has(pod.UID) {
+			n++
+		}
+	}
+	return n
+}
+
+// hasFormerPods reports whether a pod runs that was created before a time.
+func hasFormerPods(pods []corev1.Pod, t time.Time) bool {
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return pod.CreationTimestamp.Time.Before(t) && pod.DeletionTimestamp == nil && !attempt.IsPodTerminal(&pod)
+	})
+}
+
+// countObservedFailures returns the number of pods of the current attempt that failed or are being deleted.
+func countObservedFailures(pods []corev1.Pod, c failure.Context) int32 {
+	var n int32
+	for i := range pods {
+		pod := &pods[i]
+		isDeleted := pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded
+		if (pod.Status.Phase == corev1.PodFailed || isDeleted) && !c.IsFromEarlierAttempt(pod) {
 			n++
 		}
 	}

@@ -222,7 +222,11 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 		r.freezeGang(ctx, g)
 		return
 	}
+	if g.hasStaleMember(r.sessions.forRequest(g.pass.request)) {
+		return // the event of the write causes the next pass
+	}
 	state := g.lastState()
+	r.restoreCompletedMembers(g, state)
 	snapshot, err := r.takeSnapshot(ctx, g, state)
 	if err != nil {
 		g.pass.handleError(err)
@@ -291,11 +295,17 @@ func (p *pass) requeueAfter(delay time.Duration) {
 	}
 }
 
+// conflictRetryDelay is the delay before a pass is repeated that had a conflict. The event of the change that the
+// cache did not contain usually causes a pass before. Admission can report a conflict without a change, too.
+const conflictRetryDelay = 5 * time.Second
+
 // handleError records the error of a step, which may be nil. Errors that the next event or a scheduled
 // pass resolves are not recorded.
 func (p *pass) handleError(err error) {
 	switch {
 	case err == nil:
+	case apierrors.IsConflict(err):
+		p.requeueAfter(conflictRetryDelay)
 	case isResolvedByNextEvent(err):
 	case errors.Is(err, errServiceConflict):
 		p.requeueAfter(serviceRetryInterval)
@@ -309,12 +319,12 @@ func (p *pass) handleError(err error) {
 // isResolvedByNextEvent reports whether a change of an object, whose event causes the next pass,
 // resolves an error:
 //
-//   - The cache is stale: the object was changed or deleted, or its namespace is terminating.
+//   - The cache is stale: the object was deleted, or its namespace is terminating.
 //   - The pass reset the status of a Job ([errJobStatusReset]). The next pass resumes the Job.
 //   - The member reports a rejected change, and the pass is repeated later ([errUpdateRejected]).
 //   - The Job controller has to count the pods of a Job first ([errJobStatusPending]).
 func isResolvedByNextEvent(err error) bool {
-	return apierrors.IsConflict(err) || errors.Is(err, errJobStatusReset) || errors.Is(err, errJobStatusPending) ||
+	return errors.Is(err, errJobStatusReset) || errors.Is(err, errJobStatusPending) ||
 		errors.Is(err, errUpdateRejected) ||
 		apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

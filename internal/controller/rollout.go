@@ -70,10 +70,7 @@ func listRankUIDs(w gang.Workload, pods []corev1.Pod) (uids []types.UID, complet
 	if w.StatefulSet == nil {
 		return nil, true
 	}
-	size := int(w.Ranks())
-	if injected, _ := injectedReplicas(w); injected > 0 { // users can edit the record
-		size = min(size, int(injected))
-	}
+	size := configuredRanks(w)
 	if size > len(pods) {
 		return nil, false // users can request any size
 	}
@@ -84,4 +81,13 @@ func listRankUIDs(w gang.Workload, pods []corev1.Pod) (uids []types.UID, complet
 		}
 	}
 	return uids, !slices.Contains(uids, "")
+}
+
+// configuredRanks returns the number of ranks for which the pods of a StatefulSet are configured.
+func configuredRanks(w gang.Workload) int {
+	size := int(w.Ranks())
+	if injected, _ := injectedReplicas(w); injected > 0 { // users can edit the record
+		size = min(size, int(injected))
+	}
+	return size
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,10 @@ type session struct {
 	// isolationTime is when the Service of a restarting gang was first observed to select only the next attempt;
 	// zero if it does not.
 	isolationTime time.Time
+	// completedMembers contains the finish times of the members that this process observed to complete, and
+	// observedMembers the UIDs of the members at that time.
+	completedMembers map[string]time.Time
+	observedMembers  []types.UID
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
 	// resizes contains the last request for each StatefulSet that was resized and not injected again.
@@ -67,6 +72,14 @@ func (s *sessions) forgetGang(req Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byRequest, req)
+}
+
+// hasStaleMember reports whether the cache does not contain the last write to a member yet. The state of the
+// gang, and what its members show, are then those before the write.
+func (g *observedGang) hasStaleMember(s *session) bool {
+	return slices.ContainsFunc(g.members, func(m member) bool {
+		return s.writtenVersions[m.Meta().UID] == m.Meta().ResourceVersion && m.Meta().ResourceVersion != ""
+	})
 }
 
 // recordWrite records that the status of a member was written over a resource version.

@@ -51,11 +51,6 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, status lifecycle.Status) error {
 	uid, version := m.Meta().UID, m.Meta().ResourceVersion
 	s := r.sessions.forRequest(g.pass.request)
-	if g.multiWorkload && s.writtenVersions[uid] == version {
-		// The write to the first member caused this pass, and the cache does not contain the write to
-		// this member yet. The API server would reject a repeated write.
-		return nil
-	}
 	a := desiredAction(g, m, status.State)
 	if err := r.resetJobStatus(ctx, m, a); err != nil {
 		return err
@@ -75,9 +70,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if !wrote {
 		return nil
 	}
-	if g.multiWorkload {
-		s.recordWrite(uid, version)
-	}
+	s.recordWrite(uid, version)
 	r.recordPhaseChange(ctx, m, last, status)
 	if g.isPrimaryMember(m) {
 		recordTransition(m.Template().Labels[gang.LabelFramework], status, last)

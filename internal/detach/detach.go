@@ -340,7 +340,7 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 		return waitError{"the Job controller has not counted all pods"}
 	}
 	reset := w.DeepCopy()
-	if !attempt.ResetJobStatus(reset.Job) {
+	if !attempt.ResetJobStatus(reset.Job, attempt.HasLabel(reset)) {
 		return nil
 	}
 	if err := d.patchStatus(ctx, w, reset); err != nil {

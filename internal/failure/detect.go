@@ -130,6 +130,10 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 	}
 	containerFailure := c.trainingContainerFailure(pod)
 	failedBeforeDeletion := containerFailure != nil && !containerFailure.MaybeTerminated
+	if class == podDeletedExternally && failedBeforeDeletion {
+		// The kubelet may restart a container after the eviction was decided, because it observes the deletion late.
+		failedBeforeDeletion = !containerFailure.Time.After(terminationDecisionTime(pod))
+	}
 	switch class {
 	case podDeletedExternally:
 		// The peers lost the rank by the deletion, unless a container certainly failed before.
@@ -216,6 +220,8 @@ func (c Context) attributePreviousExit(pod *corev1.Pod, f *Failure) *Failure {
 	switch {
 	case f == nil:
 		return nil
+	case pod.CreationTimestamp.Time.Before(c.AttemptStartTime) && !f.Time.After(c.AttemptStartTime):
+		return nil // the pod ran on while another member was suspended
 	case !c.TerminationStartTime.IsZero():
 		return f.markMaybeTerminated(f.Time.After(c.TerminationStartTime))
 	case pod.DeletionTimestamp != nil && c.Terminating && !f.Time.Before(deletionRequestTime(pod)):

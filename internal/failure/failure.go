@@ -24,6 +24,11 @@ const (
 	ReasonRankLost = "RankLost"
 	// ReasonMemberRecreated means that a workload of the gang was deleted and recreated.
 	ReasonMemberRecreated = "MemberRecreated"
+	// ReasonMemberDeleted means that a workload of the gang was deleted, and that its peers failed then.
+	ReasonMemberDeleted = "MemberDeleted"
+	// ReasonMemberSuspended means that somebody suspended a workload of the gang and resumed it, while the pods of
+	// other workloads ran on.
+	ReasonMemberSuspended = "MemberSuspended"
 	// ReasonStartTimeout means that not all ranks were ready within the start timeout of the gang.
 	ReasonStartTimeout = "StartTimeout"
 )
@@ -39,11 +44,13 @@ var evictionReasons = []string{
 }
 
 // disruptionReasons are the reasons of failures that the infrastructure or a user caused, and not the
-// program. The reasons of the kubelet are for the shutdown of its node, and for a pod that makes room for
+// program. A failed pod that nobody observed is one of them: Kubernetes keeps the pods of Jobs that failed by
+// themselves, so somebody deleted the pod. The reasons of the kubelet are for the shutdown of its node, and for a pod that makes room for
 // a critical pod. The reason Evicted is missing: without a condition, which has another reason, the pod
 // exceeded its own limit of local storage (kubernetes pkg/kubelet/eviction, localStorageEviction).
 var disruptionReasons = []string{
-	ReasonPodDeleted, ReasonRankLost, ReasonMemberRecreated,
+	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved,
+	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended,
 	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
 	"TerminationByKubelet", "NodeLost", "NodeShutdown", "Terminated", "Preempting",
 }
@@ -154,8 +161,7 @@ func (f *Failure) IsEviction() bool {
 
 // IsDisruption reports whether a failure, which may be nil, is a disruption: the infrastructure or a user
 // ended the pod, and the program did not cause that. A disruption does not use up a restart. Failures that
-// may be a crash are not disruptions: the exit of a container, a failed pod that nobody observed, and a
-// start timeout. An eviction of a pod that used more memory or storage than it requested is not either.
+// may be a crash are not disruptions: the exit of a container, and a start timeout. An eviction of a pod that used more memory or storage than it requested is not either.
 func (f *Failure) IsDisruption() bool {
 	return f != nil && f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
 		!strings.Contains(f.Message, exceededRequest)

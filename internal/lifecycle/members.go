@@ -125,9 +125,9 @@ func (m Members) RestoreCompleted(completed map[string]time.Time) Members {
 	return out
 }
 
-// completedJobs returns the finish times of the complete Jobs of a gang of several workloads; nil if there
+// CompletedJobs returns the finish times of the complete Jobs of a gang of several workloads; nil if there
 // are none.
-func (m Members) completedJobs() map[string]time.Time {
+func (m Members) CompletedJobs() map[string]time.Time {
 	var out map[string]time.Time
 	for _, s := range m {
 		if !s.Observed.Complete || s.Observed.IsStatefulSet || len(m) == 1 {

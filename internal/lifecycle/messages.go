@@ -135,6 +135,14 @@ func unobservedMessage(pods int32) string {
 	return fmt.Sprintf("%d pods failed or were deleted before Rollcall observed them", pods)
 }
 
+// memberDeletedMessage names the members that were deleted.
+func memberDeletedMessage(missing []gang.Member) string {
+	return "Peers failed after the deletion of " + formatMembers(missing)
+}
+
+// memberSuspendedMessage describes a gang that was suspended in part.
+const memberSuspendedMessage = "A member was suspended while pods of the other members ran"
+
 // replacedRankMessage describes a rank of a StatefulSet whose pod has another UID than before.
 const replacedRankMessage = "A StatefulSet replaced a pod that was deleted before Rollcall observed it"
 

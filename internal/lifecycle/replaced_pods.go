@@ -34,6 +34,11 @@ func (s State) isRankReplaced(snapshot Snapshot) bool {
 	return sizeBefore == sizeAfter
 }
 
+// isRankGone reports whether ranks failed after the pod of a StatefulSet disappeared that they had found.
+func (s State) isRankGone(snapshot Snapshot) bool {
+	return snapshot.FirstFailure != nil && snapshot.IsRankWithoutPod && s.wereAllReady() && !snapshot.RollingOut
+}
+
 // recordStatefulSetPods records the pods of a gang that runs. A rollout or a resize replaces pods on
 // behalf of the user, and the pods are recorded again after it.
 func (s State) recordStatefulSetPods(snapshot Snapshot) State {

@@ -14,19 +14,20 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 	switch {
 	case !handlesFailures(policies) || members.AnySuspended() || members.AnyFinishing():
 		return nil
-	case snapshot.FirstFailure != nil:
+	case snapshot.FirstFailure.IsDisruption():
 		return snapshot.FirstFailure
-	case members.FailedPods() > s.FailedPodsBaseline:
+	// The peers of a pod that is gone fail because they lost it, so the pod comes before their failures.
+	case s.unobservedFailures(snapshot) > 0:
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonUnobserved, Time: snapshot.statusTime(),
-			Message: unobservedMessage(members.FailedPods() - s.FailedPodsBaseline),
+			Message: unobservedMessage(s.unobservedFailures(snapshot)),
 		}
 	case s.hasLostRanks(snapshot):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonRankLost, Time: snapshot.statusTime(),
 			Message: lostRanksMessage(snapshot.LostRanks),
 		}
-	case s.isRankReplaced(snapshot):
+	case s.isRankReplaced(snapshot) || s.isRankGone(snapshot):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonPodDeleted, Time: snapshot.statusTime(), Message: replacedRankMessage,
 		}
@@ -35,6 +36,13 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 			Rank: -1, Reason: failure.ReasonMemberRecreated, Time: snapshot.statusTime(),
 			Message: s.memberRecreatedMessage(members),
 		}
+	case snapshot.FirstFailure != nil && s.wereAllReady() && len(members.Missing()) > 0:
+		return &failure.Failure{
+			Rank: -1, Reason: failure.ReasonMemberDeleted, Time: snapshot.statusTime(),
+			Message: memberDeletedMessage(members.Missing()),
+		}
+	case snapshot.FirstFailure != nil:
+		return snapshot.FirstFailure
 	case s.isStartTimeoutExceeded(policies, snapshot):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonStartTimeout, Time: snapshot.statusTime(),
@@ -43,6 +51,16 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 	default:
 		return nil
 	}
+}
+
+// unobservedFailures returns the number of failed or deleted pods of the attempt that the Jobs count and that
+// are gone.
+func (s State) unobservedFailures(snapshot Snapshot) int32 {
+	counted := snapshot.Members.FailedPods() - s.FailedPodsBaseline
+	if snapshot.FirstFailure == nil {
+		return counted
+	}
+	return counted - snapshot.ObservedFailures
 }
 
 // hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the
@@ -147,6 +165,16 @@ func (s State) incidents() int32 {
 		return s.Disruptions
 	}
 	return s.Restarts
+}
+
+// earlierFailure returns the first failure of the state, or another failure that came before. The time of a
+// disruption that nobody observed is not known: the peers of its rank failed afterward, and are reported first.
+func (s State) earlierFailure(f *failure.Failure) *failure.Failure {
+	isUnobserved := s.FirstFailure.IsDisruption() && s.FirstFailure.Rank < 0
+	if isUnobserved && !f.IsDisruption() {
+		return s.FirstFailure
+	}
+	return failure.EarlierOf(s.FirstFailure, f)
 }
 
 // replaceFirstFailure replaces the first failure of a restarting gang by an earlier failure. If one of

@@ -82,7 +82,7 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 		next.CompletedRanks = snapshot.CompletedRanks
 	}
 	if !next.Phase.Terminal() {
-		next.CompletedMembers = snapshot.Members.completedJobs()
+		next.CompletedMembers = snapshot.Members.CompletedJobs()
 	}
 	return next.recordStatefulSetPods(snapshot)
 }
@@ -164,7 +164,7 @@ func (s State) isFailedByRollcall() bool { return s.Phase == Failed && s.FirstFa
 // attempt when its pods have terminated and the back-off has elapsed.
 func (s State) fromRestarting(policies gang.Policies, snapshot Snapshot) State {
 	// The kubelets do not report failures in the order in which the ranks failed.
-	s, isPermitted := s.replaceFirstFailure(policies, failure.EarlierOf(s.FirstFailure, snapshot.FirstFailure))
+	s, isPermitted := s.replaceFirstFailure(policies, s.earlierFailure(snapshot.FirstFailure))
 	switch {
 	// A Job whose pods had all succeeded before it was suspended completes when it counts them.
 	case snapshot.Members.anyJobComplete(), isNonRetriable(policies, s.FirstFailure), !isPermitted:
@@ -221,6 +221,13 @@ func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
 		return s // the pods terminate because of the suspension, which is not a failure
 	}
 	snapshot.FirstFailure = nil // a failure of the attempt that was suspended
+	isPartlyNew := len(snapshot.Members) > 1 && snapshot.HasFormerPods && policies.RestartPolicy == gang.RestartPolicyGang
+	if isPartlyNew && !snapshot.Members.anyJobComplete() {
+		// The pods of the other members lost their peers. All ranks start the next attempt together.
+		return s.handleFailure(policies, snapshot, &failure.Failure{
+			Rank: -1, Reason: failure.ReasonMemberSuspended, Time: snapshot.statusTime(), Message: memberSuspendedMessage,
+		})
+	}
 	return s.startAttempt(snapshot).fromActive(policies, snapshot)
 }
 

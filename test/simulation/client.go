@@ -57,7 +57,8 @@ func (c cacheClient) List(_ context.Context, list client.ObjectList, opts ...cli
 	k := kindOf(list)
 	var items []client.Object
 	for _, cached := range c.m.watches[k].list() {
-		if o.Namespace != "" && o.Namespace != namespace || !c.m.matchesIndex(k, cached, o) {
+		isSelected := o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(cached.GetLabels()))
+		if o.Namespace != "" && o.Namespace != namespace || !isSelected || !c.m.matchesIndex(k, cached, o) {
 			continue
 		}
 		items = append(items, cached.DeepCopyObject().(client.Object))

@@ -3,7 +3,7 @@ package simulation
 import "rollcall.training/internal/lifecycle"
 
 // countsDisruptions is true if Rollcall counts disruptions apart from restarts.
-const countsDisruptions = false
+const countsDisruptions = true
 
 // disruptionsOf returns the number of disruptions in a status.
-func disruptionsOf(lifecycle.Status) int { return 0 }
+func disruptionsOf(s lifecycle.Status) int { return int(s.Disruptions) }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 )
 
 // apply makes an incident happen.
@@ -58,7 +60,8 @@ func (s *simulation) applyToRank(i Incident) {
 		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, 1) }, "")
 	case podRemoved:
 		for _, o := range s.api.list(podKind) {
-			if pod := o.(*corev1.Pod); isTerminal(pod) && s.ranksFrom(pod, i.Target, 1) {
+			if pod := o.(*corev1.Pod); isTerminal(pod) && !isTracked(pod) && s.ranksFrom(pod, i.Target, 1) {
+				s.oracle.disruptions++ // nobody knows that the rank had finished, if no manager recorded it
 				_ = s.api.delete(podKind, pod.Name, deleteOptions{}) // it exists
 			}
 		}
@@ -119,6 +122,7 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 		}
 	case nodeRemoved:
 		if n.lost {
+			s.oracle.failures++ // the peers may fail before Kubernetes reports that the node is lost
 			n.remove()
 			s.at(s.now.Add(time.Minute), n.recover) // a new machine with the name
 		}
@@ -141,12 +145,20 @@ func (s *simulation) applySuspension(i Incident) {
 		}
 		s.userSuspended = true
 		s.oracle.suspended++
+		if len(s.leaders()) == 0 {
+			s.oracle.failures++ // nobody observes why the peers fail
+		}
+		if len(members) > 1 {
+			s.oracle.disruptions++ // the other members run on, and restart after the user resumes the member
+			s.oracle.startedApart = true
+		}
 		setSuspend(m, true)
 	case userResumes:
 		if s.scenario.Shape == queuedJob {
 			return
 		}
 		s.userSuspended = false
+		s.oracle.resumedTooEarly = s.oracle.resumedTooEarly || s.isAnyPodLeft()
 		for _, m := range members {
 			setSuspend(m, false)
 		}
@@ -181,12 +193,25 @@ func (s *simulation) admitByQueue(m memberSpec) {
 	if s.userSuspended || !ok || !w.IsSuspended() || isJobFinished(w.Job) {
 		return
 	}
+	if s.admission.down || s.isAnyPodLeft() {
+		// The queue does not wait for the pods that it terminated. Without the webhook, it does not wait for those
+		// of a restart either.
+		s.oracle.resumedTooEarly = true
+	}
 	s.resetStartTime(m)
 	s.updateMember(m, func(w gang.Workload) {
 		if w.Job.Status.StartTime == nil {
 			w.Template().Labels[gang.LabelAttempt] = "0"
 		}
 		w.Job.Spec.Suspend = ptr.To(false)
+	})
+}
+
+// isAnyPodLeft reports whether the gang has a pod that has not terminated and that no restart of Rollcall
+// terminates.
+func (s *simulation) isAnyPodLeft() bool {
+	return s.oracle.final.Phase != lifecycle.Restarting && slices.ContainsFunc(s.api.list(podKind), func(o client.Object) bool {
+		return gangOf(o.(*corev1.Pod)) == gangName && !isTerminal(o.(*corev1.Pod))
 	})
 }
 
@@ -202,6 +227,9 @@ func (s *simulation) applyToManager(i Incident) {
 		}
 	case managerStarts: // the former leader notices only later that it is none
 		former := s.leaders()
+		if len(former) > 0 {
+			s.oracle.disruptions++ // the former leader can record pods of a StatefulSet that are gone
+		}
 		s.startManager()
 		s.at(s.now.Add(time.Duration(i.Value)*time.Second), func() {
 			for _, m := range former {
@@ -227,6 +255,7 @@ func (s *simulation) applyToMember(i Incident) {
 		for _, m := range members {
 			if s.deleted[m.name] {
 				delete(s.deleted, m.name)
+				s.oracle.startedApart = true
 				delete(s.oracle.succeeded, m.name)
 				s.oracle.completed.Delete(m.name)
 				s.create(m)

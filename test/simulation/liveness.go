@@ -58,7 +58,15 @@ func (o *oracle) isExcused() bool {
 	for _, n := range o.nodes {
 		isAnyLost = isAnyLost || n.lost
 	}
-	return isAnyLost || len(o.deleted) > 0 || len(o.forbidden) > 0 || o.last == nil || len(o.last) == 0
+	isPartlyFinished := o.final.Reason == gang.ReasonMembersMissing &&
+		(o.isAnyMemberFinished() || o.isUnfinishedMemberGone())
+	exists := false
+	for _, m := range o.scenario.members() {
+		_, ok := o.member(m)
+		exists = exists || ok
+	}
+	isCompleteTooEarly := o.terminatedWithoutLeader && o.completed.Len() > 0 // docs/tasks/configure-completion.md
+	return !exists || isCompleteTooEarly || o.resultLost || isAnyLost || isPartlyFinished || len(o.deleted) > 0 || len(o.forbidden) > 0 || o.last == nil || len(o.last) == 0
 }
 
 // describeProblem describes why the gang is not in a state in which it may stay; empty if it may.
@@ -70,6 +78,8 @@ func (o *oracle) describeProblem(missing int) string {
 		isSuspended = isSuspended || ok && w.IsSuspended()
 	}
 	switch {
+	case o.isExcused() && !status.Phase.Terminal():
+		return ""
 	case status.Phase.Terminal():
 		if n := o.liveRanks(); n > 0 {
 			return fmt.Sprintf("%d ranks run after the end", n)
@@ -89,11 +99,33 @@ func (o *oracle) describeProblem(missing int) string {
 	}
 }
 
+// isAnyMemberFinished reports whether a Job of the gang has finished. If its user created another member again,
+// the Job belongs to an earlier run, and the user has to create it again, too.
+func (o *oracle) isAnyMemberFinished() bool {
+	for _, m := range o.scenario.members() {
+		if w, ok := o.member(m); ok && w.Job != nil && isJobFinished(w.Job) {
+			return true
+		}
+	}
+	return false
+}
+
+// isUnfinishedMemberGone reports whether a member does not exist that has not completed. Only its user can create
+// it again.
+func (o *oracle) isUnfinishedMemberGone() bool {
+	for _, m := range o.scenario.members() {
+		if _, ok := o.member(m); !ok && !o.completed.Has(m.name) {
+			return true
+		}
+	}
+	return false
+}
+
 // namesProblem reports whether the status names what the gang waits for, and whether that is true.
 func (o *oracle) namesProblem() bool {
 	switch o.final.Reason {
 	case gang.ReasonMembersMissing, gang.ReasonMemberConflict:
-		return len(o.deleted) > 0
+		return len(o.deleted) > 0 || o.isAnyMemberFinished() || o.isUnfinishedMemberGone()
 	case gang.ReasonPodStuckTerminating:
 		return o.isExcused()
 	case gang.ReasonRequestRejected:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,6 +36,8 @@ type manager struct {
 	mapper     meta.RESTMapper
 	number     int
 	skew       time.Duration
+	clock      *controller.ServerClock
+	transport  http.RoundTripper
 	watches    map[kind]*watch
 	indexes    map[kind]map[string]client.IndexerFunc
 	waiting    map[controller.Request]time.Time
@@ -54,8 +57,11 @@ func newManager(s *simulation, number int, skew time.Duration) *manager {
 		waiting: map[controller.Request]time.Time{}, limiter: controller.NewRateLimiter(), requestsLeft: -1,
 		mapper: s.mapper,
 	}
+	m.clock = controller.NewServerClock(m)
+	m.transport = m.clock.WrapTransport(dateTransport{m})
+	m.measureClock() // the caches are filled by requests
 	m.reconciler = &controller.Reconciler{
-		Client: cacheClient{m: m}, APIReader: liveReader{m: m}, Engine: engine, Recorder: recorder{m: m}, Clock: m,
+		Client: cacheClient{m: m}, APIReader: liveReader{m: m}, Engine: engine, Recorder: recorder{m: m}, Clock: m.clock,
 	}
 	if err := m.reconciler.RegisterIndexes(context.Background(), m); err != nil {
 		panic(err) // the indexer of this file returns no error
@@ -116,6 +122,22 @@ func (m *manager) matchesIndex(k kind, o client.Object, options *client.ListOpti
 		}
 	}
 	return true
+}
+
+// dateTransport responds with the time of the API server.
+type dateTransport struct{ m *manager }
+
+// RoundTrip implements http.RoundTripper.
+func (t dateTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{Header: http.Header{"Date": {t.m.now.UTC().Format(http.TimeFormat)}}, Body: http.NoBody}, nil
+}
+
+// measureClock measures the offset of the clock in a response.
+func (m *manager) measureClock() {
+	response, err := m.transport.RoundTrip(nil)
+	if err == nil {
+		_ = response.Body.Close() // has no content
+	}
 }
 
 // Now implements clock.PassiveClock.
@@ -217,6 +239,7 @@ func (m *manager) interrupt() error {
 	if m.crashed {
 		return errCrashed
 	}
+	m.measureClock()
 	return nil
 }
 

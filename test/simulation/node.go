@@ -19,8 +19,10 @@ type node struct {
 	api  *api
 	name string
 	// skew is by how much the clock of the node is ahead.
-	skew      time.Duration
-	lost      bool
+	skew time.Duration
+	lost bool
+	// lostTime is when the node was lost last.
+	lostTime  time.Time
 	processes map[types.UID]*process
 	pods      *watch
 	programs  *programs
@@ -31,6 +33,8 @@ type process struct {
 	node  *node
 	pod   *corev1.Pod
 	alive bool
+	// startTime is when the container started last.
+	startTime time.Time
 	// exitCode and exitTime describe the last exit; a container that runs again has restarts.
 	exitCode int32
 	exitTime time.Time
@@ -80,7 +84,7 @@ func (p *process) start() {
 	if p.removed || p.terminating || p.node.lost {
 		return
 	}
-	p.alive = true
+	p.alive, p.startTime = true, p.node.now
 	p.node.programs.started(p)
 	p.report()
 }
@@ -254,7 +258,7 @@ func (s *scheduler) bind(pod *corev1.Pod) {
 // lose disconnects the node. After 50 seconds its pods are not ready, and after the toleration they are
 // evicted. They stay until the node returns or is removed.
 func (n *node) lose() {
-	n.lost = true
+	n.lost, n.lostTime = true, n.now
 	n.record("node "+n.name, "is lost")
 	n.at(n.now.Add(50*time.Second), func() {
 		n.forPods(func(pod *corev1.Pod) {
@@ -308,6 +312,8 @@ func (n *node) recover() {
 	for _, p := range n.sortedProcesses() {
 		if o := n.api.find(podKind, p.pod.Name); o == nil || o.GetUID() != p.pod.UID {
 			p.kill()
+		} else if p.terminating && !p.alive {
+			n.after("kubelet/"+n.name+"/status", p.confirmDeletion)
 		} else {
 			p.report()
 		}

@@ -66,20 +66,26 @@ type oracle struct {
 	nonRetriable          bool
 	// terminatedWithoutLeader is true if ranks exited with code 0 on SIGTERM while no manager observed the gang.
 	terminatedWithoutLeader bool
+	// resultLost is true if a completed Job was deleted while no manager ran.
+	resultLost bool
 	// succeeded contains the ranks of each workload that finished their work in the current attempt.
 	succeeded map[string]sets.Set[int32]
 	completed sets.Set[string]
-	suspended int
-	restarted int
-	writes    int
-	passes    int
-	leaders   int
-	forbidden map[kind]bool
-	resumed   time.Time
-	strangers sets.Set[string]
-	found     []violation
-	last      map[types.UID]string
-	final     lifecycle.Status
+	// resumedTooEarly is true if a queue may have resumed a Job whose pods had not terminated.
+	resumedTooEarly bool
+	suspended       int
+	// startedApart is true if a user created or resumed one of several members while pods of the others ran.
+	startedApart bool
+	restarted    int
+	writes       int
+	passes       int
+	leaders      int
+	forbidden    map[kind]bool
+	resumed      time.Time
+	strangers    sets.Set[string]
+	found        []violation
+	last         map[types.UID]string
+	final        lifecycle.Status
 }
 
 func newOracle(s *simulation) *oracle {
@@ -113,7 +119,7 @@ func (o *oracle) observe(before, after client.Object) {
 		if old, existed := before.(*batchv1.Job); !existed || old.Spec.Suspend != nil && *old.Spec.Suspend && !w.IsSuspended() {
 			o.resumed = o.now
 		}
-		if hasJobCondition(job, batchv1.JobComplete) {
+		if hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobSuccessCriteriaMet) {
 			o.completed.Insert(job.Name)
 		}
 	}
@@ -152,6 +158,16 @@ func cmpObject(objects ...client.Object) client.Object {
 
 // checkStatus checks a status that Rollcall wrote.
 func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
+	if o.resumedTooEarly {
+		return
+	}
+	isTimeout := after.FirstFailure != nil && after.FirstFailure.Reason == failure.ReasonStartTimeout
+	if isTimeout && before.FirstFailure != nil && before.FirstFailure.Time.Equal(after.FirstFailure.Time) {
+		isTimeout = false // the same as in the status of another member
+	}
+	if isTimeout {
+		o.failures++
+	}
 	attempts := int(after.Restarts) + disruptionsOf(after)
 	if attempts > o.failures+o.disruptions {
 		o.violate(extraAttempt, "%d restarts after %d failures and %d disruptions: %s",
@@ -160,8 +176,7 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 	if countsDisruptions && int(after.Restarts) > o.failures {
 		o.violate(disruptionCounted, "%d restarts after %d failures: %s", after.Restarts, o.failures, after.Message)
 	}
-	if f := after.FirstFailure; f != nil && f.Reason == failure.ReasonStartTimeout &&
-		o.now.Sub(o.resumed) < o.scenario.StartTimeout-5*time.Second {
+	if isTimeout && o.now.Sub(o.resumed) < o.scenario.StartTimeout-5*time.Second {
 		o.violate(timeoutTooEarly, "the ranks had %s: %s", o.now.Sub(o.resumed), after.Message)
 	}
 	isEnd := after.Phase.Terminal() && (!known || before.Phase != after.Phase)
@@ -230,21 +245,25 @@ func (o *oracle) checkStart(started *process, live []*process) {
 	attempt := attemptOf(started.pod)
 	for _, other := range live {
 		isSameGang := gangOf(other.pod) == gangName && !o.strangers.Has(other.pod.OwnerReferences[0].Name)
-		if other == started || !isSameGang || other.node.lost {
+		// Rollcall cannot end a process on a lost node, and does not wait for it for ever.
+		if other == started || !isSameGang || other.node.lost || other.startTime.Before(other.node.lostTime) {
 			continue
 		}
-		if attempt != "" && attemptOf(other.pod) != "" && attempt != attemptOf(other.pod) {
+		if attempt != "" && attemptOf(other.pod) != "" && attempt != attemptOf(other.pod) && !o.mayOverlap() {
 			o.violate(attemptsOverlap, "%s of attempt %s starts while %s of attempt %s runs",
 				started.pod.Name, attempt, other.pod.Name, attemptOf(other.pod))
 		}
 	}
 	for _, found := range o.resolve(started.pod) {
-		if attempt != "" && attemptOf(found) != "" && attemptOf(found) != attempt {
+		if attempt != "" && attemptOf(found) != "" && attemptOf(found) != attempt && !o.mayOverlap() {
 			o.violate(gangSplit, "%s of attempt %s resolves %s to attempt %s",
 				started.pod.Name, attempt, found.Spec.Hostname, attemptOf(found))
 		}
 	}
 }
+
+// mayOverlap reports whether somebody else than Rollcall started pods next to those of an earlier attempt.
+func (o *oracle) mayOverlap() bool { return o.resumedTooEarly || o.startedApart }
 
 // resolve returns the pods to which the names of the gang lead.
 func (o *oracle) resolve(pod *corev1.Pod) []*corev1.Pod {
@@ -255,7 +274,7 @@ func (o *oracle) resolve(pod *corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, other := range o.api.list(podKind) {
 		other := other.(*corev1.Pod)
-		matches := !isTerminal(other) && other.Spec.NodeName != ""
+		matches := !isTerminal(other) && other.Spec.NodeName != "" && o.hasOwner(other)
 		for key, value := range service.Spec.Selector {
 			matches = matches && other.Labels[key] == value
 		}

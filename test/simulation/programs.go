@@ -53,7 +53,7 @@ func (p *programs) exited(ended *process) {
 		return
 	}
 	for _, peer := range p.live {
-		if gangOf(peer.pod) != gangOf(ended.pod) || attemptOf(peer.pod) != attemptOf(ended.pod) {
+		if !isPeer(ended, peer) {
 			continue
 		}
 		restarts := peer.restarts
@@ -63,6 +63,13 @@ func (p *programs) exited(ended *process) {
 			}
 		})
 	}
+}
+
+// isPeer reports whether two processes belong to the same attempt of the same run.
+func isPeer(a, b *process) bool {
+	ownerA, ownerB := a.pod.OwnerReferences[0], b.pod.OwnerReferences[0]
+	isOtherRun := ownerA.Name == ownerB.Name && ownerA.UID != ownerB.UID
+	return gangOf(a.pod) == gangOf(b.pod) && attemptOf(a.pod) == attemptOf(b.pod) && !isOtherRun
 }
 
 // onSIGTERM returns when and with which code a program exits after SIGTERM.

@@ -123,6 +123,7 @@ func (s *simulation) collectGarbage() {
 			if old, ok := before.(*batchv1.Job); ok && !isJobFinished(old) {
 				s.at(s.now.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second+s.delay("ttl")), func() {
 					s.record("ttl", "deletes %s", job.Name)
+					s.oracle.resultLost = s.oracle.resultLost || len(s.leaders()) == 0
 					_ = s.api.delete(jobKind, job.Name, deleteOptions{uid: job.UID}) // gone already
 				})
 			}
