@@ -228,7 +228,7 @@ func TestGangRestartsDespiteStranger(t *testing.T) {
 	w.reconcileOnce(t, trainRequest)
 	for _, name := range []string{"train-master", "train-worker"} {
 		job, status := w.getJob(t, name)
-		if status.Phase != lifecycle.Restarting || status.Restarts != 1 || !*job.Spec.Suspend {
+		if status.Phase != lifecycle.Restarting || status.Disruptions != 1 || !*job.Spec.Suspend {
 			t.Errorf("%s: suspended %v, status %+v", name, *job.Spec.Suspend, status)
 		}
 		if !strings.Contains(status.Message, "Unobserved") || !strings.Contains(status.Message, "StatefulSet train-worker") {

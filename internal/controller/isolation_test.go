@@ -180,25 +180,25 @@ func TestSelectedAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		have, template string
 		phase          lifecycle.Phase
-		restarts       int32
+		attempt        int32
 		suspended      bool
 		want           string
 	}{
 		"Service of a gang without a lost node": {phase: lifecycle.Running, template: "0"},
 		"running gang keeps its attempt": {
-			phase: lifecycle.Running, have: "1", template: "1", restarts: 1, want: "1",
+			phase: lifecycle.Running, have: "1", template: "1", attempt: 1, want: "1",
 		},
 		"old ranks keep their names before a suspension": {
-			phase: lifecycle.Restarting, have: "1", template: "1", restarts: 2, want: "1",
+			phase: lifecycle.Restarting, have: "1", template: "1", attempt: 2, want: "1",
 		},
 		"suspended gang selects the next attempt": {
-			phase: lifecycle.Restarting, have: "1", template: "1", restarts: 2, suspended: true, want: "2",
+			phase: lifecycle.Restarting, have: "1", template: "1", attempt: 2, suspended: true, want: "2",
 		},
 		"gang that is resumed selects the attempt that starts": {
-			phase: lifecycle.Pending, have: "1", template: "1", restarts: 2, suspended: true, want: "2",
+			phase: lifecycle.Pending, have: "1", template: "1", attempt: 2, suspended: true, want: "2",
 		},
 		"gang that somebody else resumed selects the attempt of its pods": {
-			phase: lifecycle.Pending, have: "2", template: "1", restarts: 2, want: "1",
+			phase: lifecycle.Pending, have: "2", template: "1", attempt: 2, want: "1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +218,8 @@ func TestSelectedAttempt(t *testing.T) {
 				have.Spec.Selector = map[string]string{gang.LabelGang: "train", gang.LabelAttempt: c.have}
 			}
 			keepPublishedRanks(have, want)
-			next := lifecycle.State{Phase: c.phase, Restarts: c.restarts}
+			next := lifecycle.State{Phase: c.phase}
+			next.Attempt = c.attempt
 			if err := r.isolateAttempt(t.Context(), g, have, want, next); err != nil {
 				t.Fatal(err)
 			}

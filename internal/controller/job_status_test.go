@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/podtest"
 )
@@ -109,7 +110,9 @@ func TestResetJobStatus(t *testing.T) {
 			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &have); err != nil {
 				t.Fatal(err)
 			}
-			p := &observedGang{pass: &pass{}, members: []member{{Workload: gang.Workload{Job: &have}, managedByQueue: c.queued}}}
+			p := &observedGang{pass: &pass{}, members: []member{{
+				Workload: gang.Workload{Job: &have}, managedByQueue: c.queued, result: &injectors.Result{},
+			}}}
 			err := r.resetJobStatus(t.Context(), p.members[0], desiredAction(p, p.members[0], lifecycle.State{
 				Phase:    c.phase,
 				Restarts: c.restarts,

@@ -39,7 +39,7 @@ func TestHandleError(t *testing.T) {
 		wantRequeue bool
 	}{
 		"no error":                 {},
-		"conflict":                 {err: apierrors.NewConflict(jobs, "train", nil)},
+		"conflict":                 {err: apierrors.NewConflict(jobs, "train", nil), wantRequeue: true},
 		"object was deleted":       {err: fmt.Errorf("writing: %w", apierrors.NewNotFound(jobs, "train"))},
 		"namespace is terminating": {err: fmt.Errorf("creating: %w", ends)},
 		"request is forbidden": {

@@ -127,7 +127,7 @@ func TestRejectedUpdate(t *testing.T) {
 	w.reconcileOnce(t, trainRequest)
 	for _, name := range []string{"train-master", "train-worker"} {
 		job, status := w.getJob(t, name)
-		if status.Phase != lifecycle.Restarting || status.Restarts != 1 || !ptr.Deref(job.Spec.Suspend, false) {
+		if status.Phase != lifecycle.Restarting || status.Disruptions != 1 || !ptr.Deref(job.Spec.Suspend, false) {
 			t.Errorf("%s: status %+v", name, status)
 		}
 	}

@@ -27,10 +27,12 @@ func TestIsDisruption(t *testing.T) {
 		change func(*corev1.Pod)
 		want   bool
 	}{
-		"somebody deleted the pod":         {change: podtest.Deleted(5), want: true},
-		"the scheduler preempted the pod":  {change: evicted("", "", byScheduler), want: true},
-		"the node shuts down":              {change: evicted("Terminated", "node shutdown", byKubelet), want: true},
-		"the node is low on a resource":    {change: evicted("Evicted", "The node was low on resource: memory.", byKubelet), want: true},
+		"somebody deleted the pod":        {change: podtest.Deleted(5), want: true},
+		"the scheduler preempted the pod": {change: evicted("", "", byScheduler), want: true},
+		"the node shuts down":             {change: evicted("Terminated", "node shutdown", byKubelet), want: true},
+		"the node is low on a resource": {
+			change: evicted("Evicted", "The node was low on resource: memory.", byKubelet), want: true,
+		},
 		"another controller ended the pod": {change: evicted("", "", byOther), want: true},
 		"the node was lost":                {change: evicted("NodeLost", ""), want: true},
 		"the container exited":             {change: podtest.Terminated(1, 5, false)},
@@ -46,7 +48,8 @@ func TestIsDisruption(t *testing.T) {
 	}
 	for reason, want := range map[string]bool{
 		failure.ReasonRankLost: true, failure.ReasonMemberRecreated: true, failure.ReasonPodDeleted: true,
-		failure.ReasonUnobserved: false, failure.ReasonStartTimeout: false,
+		failure.ReasonMemberDeleted: true, failure.ReasonMemberSuspended: true, failure.ReasonUnobserved: true,
+		failure.ReasonStartTimeout: false,
 	} {
 		if f := (&failure.Failure{Rank: -1, Reason: reason}); f.IsDisruption() != want {
 			t.Errorf("%s: disruption %v, want %v", reason, !want, want)

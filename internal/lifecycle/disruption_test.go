@@ -35,7 +35,7 @@ func TestStateNextDisruption(t *testing.T) {
 	disruptedTwice.Disruptions, disruptedTwice.DisruptionStreak = 2, 2
 	ranLong := disruptedTwice
 	ranLong.LastTransitionTime = podtest.At(10).Add(-5 * time.Minute)
-	earlyExit := func(s *lifecycle.Snapshot) { withFailure(s); s.FirstFailure.Time = podtest.At(3) }
+	earlyExit := func(s *lifecycle.Snapshot) { withFailure(s); s.FirstFailure.Time = podtest.At(1) }
 	earlyDisruption := func(s *lifecycle.Snapshot) { s.FirstFailure = newFailure(failure.ReasonPodDeleted, 3) }
 	testStateNext(t, map[string]stateCase{
 		"a disruption uses up no restart": {
@@ -117,6 +117,14 @@ func TestStateNextDisruption(t *testing.T) {
 			wantPhase:    lifecycle.Failed,
 			wantRestarts: 3,
 			check:        expectField("disruptions", 0, disruptions),
+		},
+		"an exit does not take the place of a pod that nobody observed": {
+			state:        newRestartingState(&failure.Failure{Rank: -1, Reason: failure.ReasonUnobserved, Time: podtest.At(7)}, 1, 1),
+			policies:     defaultPolicies,
+			snapshot:     newSnapshot(suspendedRanks, earlyExit),
+			wantPhase:    lifecycle.Restarting,
+			wantRestarts: 1,
+			check:        expectField("disruptions", 1, disruptions),
 		},
 		"a disruption that an earlier build counted as a restart stays a restart": {
 			state:        newRestartingState(newFailure(failure.ReasonPodDeleted, 7), 3, 0),

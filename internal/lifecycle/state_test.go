@@ -277,9 +277,27 @@ func TestStateNextFailure(t *testing.T) {
 			wantPhase: lifecycle.Running,
 		},
 		"Job counts a failed pod that was not observed": {
-			state:        runningState,
-			policies:     defaultPolicies,
-			snapshot:     newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 1, FailedPods: 1}),
+			state:     runningState,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 1, FailedPods: 1}),
+			wantPhase: lifecycle.Restarting,
+			check:     expectField("disruptions", 1, disruptions),
+		},
+		"a pod that is gone comes before the failures of its peers": {
+			state:    runningState,
+			policies: defaultPolicies,
+			snapshot: newSnapshot(
+				lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 1, FailedPods: 2}, withFailure,
+				func(s *lifecycle.Snapshot) { s.ObservedFailures = 1 }),
+			wantPhase: lifecycle.Restarting,
+			check:     expectField("disruptions", 1, disruptions),
+		},
+		"a pod that failed and still exists is a failure": {
+			state:    runningState,
+			policies: defaultPolicies,
+			snapshot: newSnapshot(
+				lifecycle.Observation{ReadyPods: 1, ActiveOrSucceededPods: 1, FailedPods: 1}, withFailure,
+				func(s *lifecycle.Snapshot) { s.ObservedFailures = 1 }),
 			wantPhase:    lifecycle.Restarting,
 			wantRestarts: 1,
 		},
