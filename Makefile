@@ -37,7 +37,7 @@ test: ## Run unit, golden, property and integration tests (needs no root)
 	go test ./...
 	cd release && go test ./...
 	cd test && go run ./cluster/cmd/cluster build
-	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./chaos/... ./soak/... ./monitoring/... ./chart/... ./builds/... ./integration/...
+	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./simulation/... ./chaos/... ./soak/... ./monitoring/... ./chart/... ./builds/... ./integration/...
 
 .PHONY: e2e
 e2e: ## Run end-to-end tests on a real node (needs root)
@@ -75,6 +75,12 @@ chaos: export LIVES := $(LIVES)
 chaos: export REAL_LIVES := $(REAL_LIVES)
 chaos: ## Run gangs through random failures on simulated nodes and a real node (30 minutes; needs root)
 	cd test && go test -count=1 -timeout 120m -v ./chaos/...
+
+# SEED prints one scenario, START repeats a run.
+TIME ?= 10m
+.PHONY: simulate
+simulate: ## Run random sequences of events through the reconciler and the webhook (TIME=1h, SEED=42 for one)
+	cd test && go run ./simulation/cmd/simulate -time $(TIME) $(if $(SEED),-seed $(SEED)) $(if $(START),-start $(START))
 
 SOAK ?= 10m
 .PHONY: soak

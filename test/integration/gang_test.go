@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -212,7 +213,15 @@ func testJobSucceeds(t *testing.T, m *manager, ns string) {
 	m.setPodPhases(t, pods[1:], corev1.PodRunning)
 	m.waitForJobPhase(t, ns, lifecycle.Running, "GangRunning")
 	m.setPodPhases(t, pods, corev1.PodSucceeded)
-	done := m.waitForJobPhase(t, ns, lifecycle.Succeeded, "GangSucceeded")
+	m.waitForJobPhase(t, ns, lifecycle.Succeeded, "GangSucceeded")
+	var done *batchv1.Job
+	wait.For(t, "the Job to complete", func(ctx context.Context) error { // its controller meets the criteria first
+		var err error
+		if done, err = m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{}); err == nil && done.Status.CompletionTime == nil {
+			err = errors.New("not complete")
+		}
+		return err
+	})
 	types := map[batchv1.JobConditionType]corev1.ConditionStatus{}
 	for _, c := range done.Status.Conditions {
 		types[c.Type] = c.Status

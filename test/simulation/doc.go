@@ -11,7 +11,7 @@
 // The reconciler and the webhook are those of the product. Around them are stand-ins for the API server
 // (api.go), the Job controller (job_controller.go, job_sync.go, job_status.go), the StatefulSet controller,
 // kubelets and nodes (node.go), the training programs (programs.go), and for Kueue, the time to live and the
-// garbage collector. TestTraces compares the stand-ins with a real cluster.
+// garbage collector.
 //
 // # What can go wrong
 //
@@ -30,6 +30,13 @@
 //	make simulate
 //	make simulate TIME=1h SEED=42
 //
-// A violation is shrunk: incidents, clock differences, faults and late streams that it does not need are
-// removed. The result is printed as a table and as a Go value for sequences_test.go.
+// A violation is shrunk: incidents, clock differences, faults and late streams that it does not need are removed. The
+// result is printed as a table. The seed repeats it.
+//
+// # Limits
+//
+// The stand-ins follow Kubernetes 1.37 and were compared with its source, not yet with recorded traces of a cluster.
+// The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
+// attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
+// ranks that exit with code 0 on SIGTERM while nobody observes them (docs/tasks/configure-completion.md).
 package simulation

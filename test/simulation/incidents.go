@@ -61,7 +61,7 @@ func (s *simulation) applyToRank(i Incident) {
 	case podRemoved:
 		for _, o := range s.api.list(podKind) {
 			if pod := o.(*corev1.Pod); isTerminal(pod) && !isTracked(pod) && s.ranksFrom(pod, i.Target, 1) {
-				s.oracle.disruptions++ // nobody knows that the rank had finished, if no manager recorded it
+				s.oracle.disruptions++                               // nobody knows that the rank had finished, if no manager recorded it
 				_ = s.api.delete(podKind, pod.Name, deleteOptions{}) // it exists
 			}
 		}
@@ -102,8 +102,13 @@ func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
 
 // noteDisruption records that a rank which exits with code 0 on SIGTERM may not be observed.
 func (s *simulation) noteDisruption() {
-	if s.scenario.Behavior.SIGTERMExitCode == 0 {
-		s.oracle.terminatedWithoutLeader = true
+	if s.scenario.Behavior.SIGTERMExitCode != 0 {
+		return
+	}
+	s.oracle.terminatedWithoutLeader = true
+	isBehind := slices.ContainsFunc(s.scenario.NodeSkews, func(skew time.Duration) bool { return skew < 0 })
+	if isBehind && len(s.leaders()) == 0 {
+		s.oracle.resultLost = true // the exit seems to precede the deletion
 	}
 }
 

@@ -68,6 +68,8 @@ type oracle struct {
 	terminatedWithoutLeader bool
 	// resultLost is true if a completed Job was deleted while no manager ran.
 	resultLost bool
+	// ended is true after the gang has ended once. Its user may run it again.
+	ended bool
 	// succeeded contains the ranks of each workload that finished their work in the current attempt.
 	succeeded map[string]sets.Set[int32]
 	completed sets.Set[string]
@@ -179,6 +181,7 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 	if isTimeout && o.now.Sub(o.resumed) < o.scenario.StartTimeout-5*time.Second {
 		o.violate(timeoutTooEarly, "the ranks had %s: %s", o.now.Sub(o.resumed), after.Message)
 	}
+	o.ended = o.ended || before.Phase.Terminal()
 	isEnd := after.Phase.Terminal() && (!known || before.Phase != after.Phase)
 	switch {
 	case isEnd && after.Phase == lifecycle.Failed && after.FirstFailure != nil:
@@ -198,7 +201,7 @@ func (o *oracle) checkFailed(after lifecycle.Status) {
 		incidents += o.disruptions
 	}
 	switch {
-	case o.nonRetriable, o.completed.Len() > 0:
+	case o.nonRetriable, o.completed.Len() > 0, o.startedApart && o.ended:
 	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
 	case incidents > int(o.scenario.MaxRestarts):
 	default:

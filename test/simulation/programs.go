@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
 )
@@ -26,6 +27,8 @@ type programs struct {
 	oracle   *oracle
 	live     []*process
 	ending   bool
+	// deleted contains when objects were deleted.
+	deleted map[types.UID]time.Time
 }
 
 func attemptOf(pod *corev1.Pod) string { return pod.Labels[gang.LabelAttempt] }
@@ -53,7 +56,7 @@ func (p *programs) exited(ended *process) {
 		return
 	}
 	for _, peer := range p.live {
-		if !isPeer(ended, peer) {
+		if !p.isPeer(ended, peer) {
 			continue
 		}
 		restarts := peer.restarts
@@ -65,11 +68,12 @@ func (p *programs) exited(ended *process) {
 	}
 }
 
-// isPeer reports whether two processes belong to the same attempt of the same run.
-func isPeer(a, b *process) bool {
-	ownerA, ownerB := a.pod.OwnerReferences[0], b.pod.OwnerReferences[0]
-	isOtherRun := ownerA.Name == ownerB.Name && ownerA.UID != ownerB.UID
-	return gangOf(a.pod) == gangOf(b.pod) && attemptOf(a.pod) == attemptOf(b.pod) && !isOtherRun
+// isPeer reports whether a process loses a peer when another process ends: both belong to the same attempt, and
+// it started before the workload of the other was deleted.
+func (p *programs) isPeer(ended, peer *process) bool {
+	deletionTime, isDeleted := p.deleted[ended.pod.OwnerReferences[0].UID]
+	return gangOf(ended.pod) == gangOf(peer.pod) && attemptOf(ended.pod) == attemptOf(peer.pod) &&
+		(!isDeleted || peer.startTime.Before(deletionTime))
 }
 
 // onSIGTERM returns when and with which code a program exits after SIGTERM.

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,7 +82,9 @@ func newSimulation(scenario Scenario) *simulation {
 	s.admission = &admitter{mutator: webhook.NewMutator(engine, nil)}
 	s.oracle = newOracle(s)
 	s.mapper = newMapper(scenario.Shape == queuedJob)
-	s.programs = &programs{world: w, behavior: scenario.Behavior, oracle: s.oracle}
+	s.programs = &programs{
+		world: w, behavior: scenario.Behavior, oracle: s.oracle, deleted: map[types.UID]time.Time{},
+	}
 	newJobController(s.api)
 	newStatefulSetController(s.api)
 	for i, skew := range scenario.NodeSkews {
@@ -129,7 +133,13 @@ func (s *simulation) collectGarbage() {
 			}
 		}
 		if after == nil {
+			s.programs.deleted[before.GetUID()] = s.now
 			s.after("garbage-collector", func() { s.deleteDependents(before) })
+		}
+		if pod, ok := after.(*corev1.Pod); ok && before == nil && !s.hasOwner(pod) {
+			s.after("garbage-collector", func() {
+				_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // gone already
+			})
 		}
 	})
 }
