@@ -119,7 +119,8 @@ func (c Context) exitedOnDeletion(pod *corev1.Pod) bool {
 			lastExit = terminated.FinishedAt.Time
 		}
 	}
-	return !lastExit.Before(terminationDecisionTime(pod))
+	// The clock of the node may be behind. Nobody deletes a pod within seconds of its success.
+	return !lastExit.Before(terminationDecisionTime(pod).Add(-deletionTolerance))
 }
 
 // podFailure returns the failure of one pod without its rank and name; nil if there is none.

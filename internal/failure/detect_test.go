@@ -94,8 +94,13 @@ func TestFirst(t *testing.T) {
 			context: running,
 		},
 		"succeeded pod is deleted": {
-			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(0, 20, false), podtest.Deleted(25)))},
+			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(0, 20, false), podtest.Deleted(26)))},
 			context: running,
+		},
+		"program exits with code 0 on SIGTERM on a node whose clock is behind": {
+			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Deleted(20), podtest.Terminated(0, 17, false)))},
+			context: running,
+			want:    failureOf(1, 0, failure.ReasonPodDeleted, 20),
 		},
 		"program exits with code 0 on the SIGTERM of a deletion": {
 			pods:    []corev1.Pod{podtest.RankPod(0, both(podtest.Deleted(20), podtest.Terminated(0, 20, false)))},
@@ -323,7 +328,7 @@ func TestFirst(t *testing.T) {
 			pods: []corev1.Pod{
 				podtest.RankPod(
 					0,
-					both(podtest.Terminated(0, 20, true), podtest.WithSidecar(-1, 0), podtest.Deleted(25), podtest.OfStatefulSet),
+					both(podtest.Terminated(0, 20, true), podtest.WithSidecar(-1, 0), podtest.Deleted(26), podtest.OfStatefulSet),
 				),
 			},
 			context: training,
