@@ -209,7 +209,8 @@ func TestLimitsOfOlderBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := jobLimits{
-		BackoffLimit: &unlimited, BackoffLimitPerIndex: ptr.To[int32](116), MaxFailedIndexes: ptr.To[int32](0), MaxRestarts: 3,
+		BackoffLimit: &unlimited, BackoffLimitPerIndex: ptr.To[int32](116), MaxFailedIndexes: ptr.To[int32](0),
+		MaxRestarts: 3,
 	}
 	if diff := cmp.Diff(want, readJobLimits(t, engine, job)); diff != "" {
 		t.Errorf("limits after the injection (-want +got):\n%s", diff)

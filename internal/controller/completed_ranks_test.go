@@ -87,7 +87,8 @@ func TestResetJobOfQueue(t *testing.T) {
 	if have.Status.CompletedIndexes != "" || have.Spec.Template.Labels[gang.LabelAttempt] != "0" {
 		t.Errorf("completed indexes %q, labels of the template %v", have.Status.CompletedIndexes, have.Spec.Template.Labels)
 	}
-	if status := lifecycle.ReadStatus(gang.Workload{Job: &have}); status.Phase != lifecycle.Suspended || status.Attempt != 1 {
+	status := lifecycle.ReadStatus(gang.Workload{Job: &have})
+	if status.Phase != lifecycle.Suspended || status.Attempt != 1 {
 		t.Errorf("phase %s, attempt %d", status.Phase, status.Attempt)
 	}
 }

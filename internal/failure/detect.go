@@ -182,7 +182,8 @@ func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
 		containerFailure = auxiliaryContainerFailure(pod)
 	}
 	out := &Failure{
-		Reason: cmp.Or(reason, ReasonPodFailed), Message: TruncateMessage(pod.Status.Message), Disrupted: disruptionReason != "",
+		Reason: cmp.Or(reason, ReasonPodFailed), Message: TruncateMessage(pod.Status.Message),
+		Disrupted: disruptionReason != "",
 	}
 	switch {
 	case containerFailure == nil:

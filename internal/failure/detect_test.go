@@ -207,13 +207,13 @@ func TestFirst(t *testing.T) {
 		},
 		"pod that failed before a user resumed the Job": {
 			pods: []corev1.Pod{
-				podtest.RankPod(1, both(podtest.Terminated(3, 20, false), func(p *corev1.Pod) { p.Labels[gang.LabelAttempt] = "0" })),
+				podtest.RankPod(1, both(podtest.Terminated(3, 20, false), ofFirstAttempt)),
 			},
 			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(20)},
 		},
 		"pod that failed after a user resumed the Job with its former label": {
 			pods: []corev1.Pod{
-				podtest.RankPod(1, both(podtest.Terminated(3, 21, false), func(p *corev1.Pod) { p.Labels[gang.LabelAttempt] = "0" })),
+				podtest.RankPod(1, both(podtest.Terminated(3, 21, false), ofFirstAttempt)),
 			},
 			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(20)},
 			want:    failureOf(2, 3, "Error", 21),
@@ -412,3 +412,6 @@ func withDisruptionAt(seconds int) func(*corev1.Pod) {
 		})
 	}
 }
+
+// ofFirstAttempt gives a pod the label of the first attempt.
+func ofFirstAttempt(pod *corev1.Pod) { pod.Labels[gang.LabelAttempt] = "0" }

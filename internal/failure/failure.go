@@ -45,9 +45,10 @@ var evictionReasons = []string{
 
 // disruptionReasons are the reasons of failures that the infrastructure or a user caused, and not the
 // program. A failed pod that nobody observed is one of them: Kubernetes keeps the pods of Jobs that failed by
-// themselves, so somebody deleted the pod. The reasons of the kubelet are for the shutdown of its node, and for a pod that makes room for
-// a critical pod. The reason Evicted is missing: without a condition, which has another reason, the pod
-// exceeded its own limit of local storage (kubernetes pkg/kubelet/eviction, localStorageEviction).
+// themselves, so somebody deleted the pod. The reasons of the kubelet are for the shutdown of its node, and
+// for a pod that makes room for a critical pod. The reason Evicted is missing: without a
+// condition, which has another reason, the pod exceeded its own limit of local storage (kubernetes
+// pkg/kubelet/eviction, localStorageEviction).
 var disruptionReasons = []string{
 	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved,
 	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended,
@@ -161,7 +162,8 @@ func (f *Failure) IsEviction() bool {
 
 // IsDisruption reports whether a failure, which may be nil, is a disruption: the infrastructure or a user
 // ended the pod, and the program did not cause that. A disruption does not use up a restart. Failures that
-// may be a crash are not disruptions: the exit of a container, and a start timeout. An eviction of a pod that used more memory or storage than it requested is not either.
+// may be a crash are not disruptions: the exit of a container, and a start timeout. An eviction of a pod that
+// used more memory or storage than it requested is not either.
 func (f *Failure) IsDisruption() bool {
 	return f != nil && f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
 		!strings.Contains(f.Message, exceededRequest)

@@ -80,8 +80,12 @@ func TestReadAttempt(t *testing.T) {
 		want   int32
 	}{
 		"earlier builds number attempts by restarts": {status: `{"version":1,"restarts":2}`, want: 2},
-		"attempts have their own number":             {status: `{"version":1,"restarts":1,"internal":{"attempt":4}}`, want: 4},
-		"a number that Rollcall cannot reach":        {status: `{"version":1,"internal":{"attempt":2147483647}}`, want: 1_000_000},
+		"attempts have their own number": {
+			status: `{"version":1,"restarts":1,"internal":{"attempt":4}}`, want: 4,
+		},
+		"a number that Rollcall cannot reach": {
+			status: `{"version":1,"internal":{"attempt":2147483647}}`, want: 1_000_000,
+		},
 	} {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{gang.AnnotationStatus: c.status}}}
 		if got := lifecycle.ReadStatus(gang.Workload{Job: job}).Attempt; got != c.want {

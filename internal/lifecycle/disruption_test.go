@@ -37,6 +37,8 @@ func TestStateNextDisruption(t *testing.T) {
 	ranLong.LastTransitionTime = podtest.At(10).Add(-5 * time.Minute)
 	earlyExit := func(s *lifecycle.Snapshot) { withFailure(s); s.FirstFailure.Time = podtest.At(1) }
 	earlyDisruption := func(s *lifecycle.Snapshot) { s.FirstFailure = newFailure(failure.ReasonPodDeleted, 3) }
+	unobserved := newFailure(failure.ReasonUnobserved, 7)
+	unobserved.Rank, unobserved.Pod = -1, ""
 	testStateNext(t, map[string]stateCase{
 		"a disruption uses up no restart": {
 			state:        lastAttemptState,
@@ -119,7 +121,7 @@ func TestStateNextDisruption(t *testing.T) {
 			check:        expectField("disruptions", 0, disruptions),
 		},
 		"an exit does not take the place of a pod that nobody observed": {
-			state:        newRestartingState(&failure.Failure{Rank: -1, Reason: failure.ReasonUnobserved, Time: podtest.At(7)}, 1, 1),
+			state:        newRestartingState(unobserved, 1, 1),
 			policies:     defaultPolicies,
 			snapshot:     newSnapshot(suspendedRanks, earlyExit),
 			wantPhase:    lifecycle.Restarting,

@@ -21,11 +21,15 @@ func TestObserveResult(t *testing.T) {
 		conditions               []batchv1.JobConditionType
 		wantComplete, wantFailed bool
 	}{
-		"the Job runs":                             {},
-		"the pods of the Job terminate":            {conditions: []batchv1.JobConditionType{isMet}, wantComplete: true},
-		"the Job is complete":                      {conditions: []batchv1.JobConditionType{isMet, isComplete}, wantComplete: true},
+		"the Job runs":                  {},
+		"the pods of the Job terminate": {conditions: []batchv1.JobConditionType{isMet}, wantComplete: true},
+		"the Job is complete": {
+			conditions: []batchv1.JobConditionType{isMet, isComplete}, wantComplete: true,
+		},
 		"the pods of the Job that fails terminate": {conditions: []batchv1.JobConditionType{willFail}, wantFailed: true},
-		"the Job has failed":                       {conditions: []batchv1.JobConditionType{willFail, hasFailed}, wantFailed: true},
+		"the Job has failed": {
+			conditions: []batchv1.JobConditionType{willFail, hasFailed}, wantFailed: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := &batchv1.Job{}

@@ -108,6 +108,11 @@ func (r *reader) validateNamedDefault(path string, kind plan.DefaultKind, name, 
 			r.add(path, "%q: %s", value, message)
 		}
 	}
+	r.validateOwnKey(path, kind, name, value)
+}
+
+// validateOwnKey reports a default for a key of Rollcall that has another form in the policy, or that cannot have one.
+func (r *reader) validateOwnKey(path string, kind plan.DefaultKind, name, value string) {
 	isOurs := strings.HasPrefix(name, gang.Prefix)
 	switch {
 	case kind == plan.DefaultLabel && name == gang.LabelQueueName:

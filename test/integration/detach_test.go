@@ -157,7 +157,8 @@ func (r *testGang) checkNotManaged(status string) {
 }
 
 // testLimitWithoutManager checks that the Job of a gang with a bug fails by itself, as while no manager
-// runs: the gang opted out. A rank may fail four times for its only attempt, and no disruption is permitted. With the back-off of the Job
+// runs: the gang opted out. A rank may fail four times for its only attempt, and no disruption is permitted. With the
+// back-off of the Job
 // controller, that takes 10 + 20 + 40 + 80 s.
 func testLimitWithoutManager(t *testing.T, m *manager, ns string) {
 	w := newTrainingWorkload(2, gang.AnnotationMaxRestarts, "0", gang.Prefix+"max-disruptions", "0")

@@ -217,7 +217,8 @@ func testJobSucceeds(t *testing.T, m *manager, ns string) {
 	var done *batchv1.Job
 	wait.For(t, "the Job to complete", func(ctx context.Context) error { // its controller meets the criteria first
 		var err error
-		if done, err = m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{}); err == nil && done.Status.CompletionTime == nil {
+		done, err = m.Client.BatchV1().Jobs(ns).Get(ctx, "train", metav1.GetOptions{})
+		if err == nil && done.Status.CompletionTime == nil {
 			err = errors.New("not complete")
 		}
 		return err

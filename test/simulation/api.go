@@ -150,7 +150,7 @@ func (a *api) update(o client.Object, subresource string) (client.Object, error)
 	}
 	o.SetResourceVersion(before.GetResourceVersion())
 	if equality.Semantic.DeepEqual(before, o) {
-		return clone(o), nil // a write without a change is none
+		return clone(o), nil // nothing is written without a change
 	}
 	if isGone(o) {
 		a.remove(before)

@@ -111,7 +111,9 @@ type statusWriter struct {
 	m *manager
 }
 
-func (s statusWriter) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+func (s statusWriter) Patch(
+	_ context.Context, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption,
+) error {
 	return s.m.patch(o, p, "status")
 }
 

@@ -48,20 +48,21 @@ func (s *simulation) applyToRank(i Incident) {
 		if p := s.programs.find(workload, index); p != nil {
 			s.oracle.failures++
 			s.oracle.nonRetriable = s.oracle.nonRetriable || s.scenario.NonRetriable != "" && i.Value == 99
-			p.exit(int32(max(1, i.Value)), "")
+			p.exit(int32(max(1, i.Value)))
 		}
 	case rankSucceeds:
 		if p := s.programs.find(workload, index); p != nil {
-			p.exit(0, "")
+			p.exit(0)
 		}
 	case podEvicted:
-		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, max(1, i.Value)) }, "EvictionByEvictionAPI")
+		isEvicted := func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, max(1, i.Value)) }
+		s.disrupt(isEvicted, "EvictionByEvictionAPI")
 	case podDeleted:
 		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, 1) }, "")
 	case podRemoved:
 		for _, o := range s.api.list(podKind) {
 			if pod := o.(*corev1.Pod); isTerminal(pod) && !isTracked(pod) && s.ranksFrom(pod, i.Target, 1) {
-				s.oracle.disruptions++                               // nobody knows that the rank had finished, if no manager recorded it
+				s.oracle.disruptions++                               // without a record, nobody knows that the rank had finished
 				_ = s.api.delete(podKind, pod.Name, deleteOptions{}) // it exists
 			}
 		}
@@ -215,9 +216,11 @@ func (s *simulation) admitByQueue(m memberSpec) {
 // isAnyPodLeft reports whether the gang has a pod that has not terminated and that no restart of Rollcall
 // terminates.
 func (s *simulation) isAnyPodLeft() bool {
-	return s.oracle.final.Phase != lifecycle.Restarting && slices.ContainsFunc(s.api.list(podKind), func(o client.Object) bool {
-		return gangOf(o.(*corev1.Pod)) == gangName && !isTerminal(o.(*corev1.Pod))
-	})
+	isLeft := func(o client.Object) bool {
+		pod := o.(*corev1.Pod)
+		return gangOf(pod) == gangName && !isTerminal(pod)
+	}
+	return s.oracle.final.Phase != lifecycle.Restarting && slices.ContainsFunc(s.api.list(podKind), isLeft)
 }
 
 func (s *simulation) applyToManager(i Incident) {
@@ -230,7 +233,7 @@ func (s *simulation) applyToManager(i Incident) {
 		for _, m := range s.leaders() {
 			m.requestsLeft = i.Value
 		}
-	case managerStarts: // the former leader notices only later that it is none
+	case managerStarts: // the former leader notices later that another one leads
 		former := s.leaders()
 		if len(former) > 0 {
 			s.oracle.disruptions++ // the former leader can record pods of a StatefulSet that are gone

@@ -29,21 +29,7 @@ func (s *jobSync) countPods() {
 			continue
 		}
 		s.counted = append(s.counted, pod)
-		index := gang.PodIndex(pod)
-		isFailedByEnd := s.finished != nil &&
-			s.finished.Type != batchv1.JobComplete && s.finished.Type != batchv1.JobSuccessCriteriaMet
-		switch {
-		case pod.Status.Phase == corev1.PodSucceeded && !s.uncounted.Has(pod.UID):
-			if index < s.completions() {
-				completed.Insert(index)
-			}
-		case s.isPodFailed(pod) || isFailedByEnd:
-			if !s.uncounted.Has(pod.UID) && index < s.completions() {
-				status.UncountedTerminatedPods.Failed = append(status.UncountedTerminatedPods.Failed, pod.UID)
-				s.uncounted.Insert(pod.UID)
-				s.needsFlush = true
-			}
-		}
+		s.countPod(pod, completed)
 	}
 	for index := range completed {
 		if index >= s.completions() {
@@ -54,6 +40,23 @@ func (s *jobSync) countPods() {
 		status.CompletedIndexes, s.needsFlush = text, true
 	}
 	status.Succeeded = int32(completed.Len())
+}
+
+// countPod counts a pod as completed or failed.
+func (s *jobSync) countPod(pod *corev1.Pod, completed sets.Set[int32]) {
+	index := gang.PodIndex(pod)
+	isFailedByEnd := s.finished != nil &&
+		s.finished.Type != batchv1.JobComplete && s.finished.Type != batchv1.JobSuccessCriteriaMet
+	switch {
+	case s.uncounted.Has(pod.UID) || index >= s.completions():
+	case pod.Status.Phase == corev1.PodSucceeded:
+		completed.Insert(index)
+	case s.isPodFailed(pod) || isFailedByEnd:
+		uncounted := s.job.Status.UncountedTerminatedPods
+		uncounted.Failed = append(uncounted.Failed, pod.UID)
+		s.uncounted.Insert(pod.UID)
+		s.needsFlush = true
+	}
 }
 
 // canCount reports whether the finalizer of a pod can be removed (canRemoveFinalizer).
@@ -142,7 +145,9 @@ func isReady(pod *corev1.Pod) bool {
 // addSteps adds the write of the status, the removal of finalizers, and the write of the counters.
 func (s *jobSync) addSteps() {
 	s.countLivePods()
-	if s.finished != nil && (s.finished.Type == batchv1.JobFailureTarget || s.finished.Type == batchv1.JobSuccessCriteriaMet) {
+	isInterim := s.finished != nil &&
+		(s.finished.Type == batchv1.JobFailureTarget || s.finished.Type == batchv1.JobSuccessCriteriaMet)
+	if isInterim {
 		if !hasJobCondition(s.job, s.finished.Type) {
 			s.job.Status.Conditions = append(s.job.Status.Conditions, s.newCondition(*s.finished))
 			s.needsFlush = true

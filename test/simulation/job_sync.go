@@ -114,7 +114,7 @@ func (s *jobSync) countFailuresInARow() {
 		if s.job.Spec.BackoffLimitPerIndex != nil {
 			key = gang.PodIndex(pod)
 		}
-		mark := types.UID("failed " + pod.UID)
+		mark := "failed " + pod.UID
 		if s.worker.removals.Has(pod.UID) || s.worker.removals.Has(mark) {
 			continue
 		}
@@ -126,44 +126,50 @@ func (s *jobSync) countFailuresInARow() {
 
 // findResult looks for a result other than the completion of all indexes.
 func (s *jobSync) findResult() {
-	status, spec := &s.job.Status, &s.job.Spec
-	newFailed := int32(0)
-	for _, pod := range s.pods {
-		if isTracked(pod) && !s.uncounted.Has(pod.UID) && s.isPodFailed(pod) {
-			newFailed++
-		}
-	}
-	failed := status.Failed + int32(s.uncounted.Len()) + newFailed
-	deadline := spec.ActiveDeadlineSeconds
 	switch {
 	case hasJobCondition(s.job, batchv1.JobSuccessCriteriaMet):
 		s.finished = &batchv1.JobCondition{Type: batchv1.JobComplete}
 	case hasJobCondition(s.job, batchv1.JobFailureTarget):
 		s.finished = &batchv1.JobCondition{Type: batchv1.JobFailed}
-		for _, c := range status.Conditions {
+		for _, c := range s.job.Status.Conditions {
 			if c.Type == batchv1.JobFailureTarget {
 				s.finished.Reason, s.finished.Message = c.Reason, c.Message
 			}
 		}
-	case failed > ptr.Deref(spec.BackoffLimit, 6):
-		s.fail("BackoffLimitExceeded")
-	case deadline != nil && !s.isSuspended() && status.StartTime != nil:
-		passed := s.c.w.now.Sub(status.StartTime.Time)
-		if remaining := time.Duration(*deadline)*time.Second - passed; remaining <= 0 {
-			s.fail("DeadlineExceeded")
-		} else {
-			s.nextSync = remaining
-		}
-	}
-	if limit := spec.BackoffLimitPerIndex; limit != nil && s.finished == nil {
-		for index, n := range s.worker.failed {
-			if index >= 0 && n > int(*limit) && ptr.Deref(spec.MaxFailedIndexes, 1<<30) == 0 {
-				s.fail("MaxFailedIndexesExceeded")
-			}
-		}
+	default:
+		s.findFailure()
 	}
 	if s.finished == nil && s.isSuccessPolicyMet() {
 		s.finished = &batchv1.JobCondition{Type: batchv1.JobSuccessCriteriaMet, Reason: "SuccessPolicy"}
+	}
+}
+
+// findFailure compares the Job with its limits.
+func (s *jobSync) findFailure() {
+	status, spec := &s.job.Status, &s.job.Spec
+	newFailed := 0
+	for _, pod := range s.pods {
+		if isTracked(pod) && !s.uncounted.Has(pod.UID) && s.isPodFailed(pod) {
+			newFailed++
+		}
+	}
+	if int(status.Failed)+s.uncounted.Len()+newFailed > int(ptr.Deref(spec.BackoffLimit, 6)) {
+		s.fail("BackoffLimitExceeded")
+		return
+	}
+	if deadline := spec.ActiveDeadlineSeconds; deadline != nil && !s.isSuspended() && status.StartTime != nil {
+		s.nextSync = time.Duration(*deadline)*time.Second - s.c.w.now.Sub(status.StartTime.Time)
+		if s.nextSync <= 0 {
+			s.nextSync = 0
+			s.fail("DeadlineExceeded")
+			return
+		}
+	}
+	for index, n := range s.worker.failed {
+		isOverLimit := spec.BackoffLimitPerIndex != nil && index >= 0 && n > int(*spec.BackoffLimitPerIndex)
+		if isOverLimit && ptr.Deref(spec.MaxFailedIndexes, 1<<30) == 0 {
+			s.fail("MaxFailedIndexesExceeded")
+		}
 	}
 }
 
@@ -200,7 +206,9 @@ func (s *jobSync) updateSuspended() {
 	if s.isSuspended() {
 		want = corev1.ConditionTrue
 	}
-	i := slices.IndexFunc(s.job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended })
+	i := slices.IndexFunc(s.job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuspended
+	})
 	if i >= 0 && s.job.Status.Conditions[i].Status == want || i < 0 && want == corev1.ConditionFalse {
 		return
 	}
@@ -336,13 +344,14 @@ func formatIndexes(indexes sets.Set[int32]) string {
 		for i+1 < len(sorted) && sorted[i+1] == sorted[i]+1 {
 			i++
 		}
-		switch text := strconv.Itoa(int(first)); {
-		case sorted[i] == first:
+		text, last := strconv.Itoa(int(first)), strconv.Itoa(int(sorted[i]))
+		switch sorted[i] - first {
+		case 0:
 			parts = append(parts, text)
-		case sorted[i] == first+1:
-			parts = append(parts, text, strconv.Itoa(int(sorted[i])))
+		case 1:
+			parts = append(parts, text, last)
 		default:
-			parts = append(parts, text+"-"+strconv.Itoa(int(sorted[i])))
+			parts = append(parts, text+"-"+last)
 		}
 	}
 	return strings.Join(parts, ",")

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ func (o *oracle) checkQuiet(passes int) {
 		o.violate(falseReadiness, "%d of %d ranks run: %s", live, o.scenario.Ranks, status.Message)
 	}
 	if reason := o.describeProblem(missing); reason != "" {
-		o.violate(waitsForever, "%s: phase %s, %s: %s", reason, status.Phase, status.Reason, status.Message)
+		o.violate(waitsIndefinitely, "%s: phase %s, %s: %s", reason, status.Phase, status.Reason, status.Message)
 	}
 }
 
@@ -49,24 +50,25 @@ func (o *oracle) checkEnd() {
 	if o.isExcused() || phase.Terminal() || o.userSuspended {
 		return
 	}
-	o.violate(waitsForever, "all programs have finished: phase %s, %s: %s", phase, o.final.Reason, o.final.Message)
+	o.violate(waitsIndefinitely, "all programs have finished: phase %s, %s: %s", phase, o.final.Reason, o.final.Message)
 }
 
 // isExcused reports whether something that nobody repaired keeps the gang from running.
 func (o *oracle) isExcused() bool {
-	isAnyLost := false
-	for _, n := range o.nodes {
-		isAnyLost = isAnyLost || n.lost
-	}
+	isAnyLost := slices.ContainsFunc(o.nodes, func(n *node) bool { return n.lost })
+	isUnrepaired := isAnyLost || len(o.deleted) > 0 || len(o.forbidden) > 0
 	isPartlyFinished := o.final.Reason == gang.ReasonMembersMissing &&
 		(o.isAnyMemberFinished() || o.isUnfinishedMemberGone())
-	exists := false
-	for _, m := range o.scenario.members() {
-		_, ok := o.member(m)
-		exists = exists || ok
-	}
 	isCompleteTooEarly := o.terminatedWithoutLeader && o.completed.Len() > 0 // docs/tasks/configure-completion.md
-	return !exists || isCompleteTooEarly || o.resultLost || isAnyLost || isPartlyFinished || len(o.deleted) > 0 || len(o.forbidden) > 0 || o.last == nil || len(o.last) == 0
+	return isUnrepaired || isPartlyFinished || isCompleteTooEarly || o.resultLost || len(o.last) == 0 || !o.isAnyMember()
+}
+
+// isAnyMember reports whether a workload of the gang exists.
+func (o *oracle) isAnyMember() bool {
+	return slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
+		_, ok := o.member(m)
+		return ok
+	})
 }
 
 // describeProblem describes why the gang is not in a state in which it may stay; empty if it may.

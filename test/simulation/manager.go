@@ -68,7 +68,8 @@ func newManager(s *simulation, number int, skew time.Duration) *manager {
 	}
 	m.record(m.String(), "leads (clock %s ahead)", skew)
 	prefix := fmt.Sprintf("rollcall-%d/", number)
-	m.watches[jobKind] = m.api.watch(jobKind, prefix+"jobs", labeled(gang.LabelFramework, controller.TrimWorkload), m.observe)
+	m.watches[jobKind] = m.api.watch(
+		jobKind, prefix+"jobs", labeled(gang.LabelFramework, controller.TrimWorkload), m.observe)
 	m.watches[statefulSetKind] = m.api.watch(
 		statefulSetKind, prefix+"statefulsets", labeled(gang.LabelFramework, controller.TrimWorkload), m.observe)
 	m.watches[serviceKind] = m.api.watch(serviceKind, prefix+"services", labeled(gang.LabelGang, controller.TrimService),

@@ -35,7 +35,8 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 	if m.role != "" {
 		meta.Labels[gang.LabelGang], meta.Labels[gang.LabelRole] = gangName, m.role
 		members := s.members()
-		set(gang.AnnotationRoles, fmt.Sprintf("%s=%d,%s=%d", members[0].role, members[0].size, members[1].role, members[1].size))
+		set(gang.AnnotationRoles, fmt.Sprintf("%s=%d,%s=%d",
+			members[0].role, members[0].size, members[1].role, members[1].size))
 		if s.Shape == launcher {
 			set(gang.AnnotationSlotsPerWorker, "1")
 		}

@@ -40,7 +40,6 @@ type process struct {
 	exitTime time.Time
 	exited   bool
 	restarts int32
-	message  string
 	// terminating is true after the kubelet sent SIGTERM.
 	terminating bool
 	// removed is true after the kubelet forgot the pod.
@@ -90,11 +89,11 @@ func (p *process) start() {
 }
 
 // exit ends the program. The kubelet restarts the container if the restart policy or a rule says so.
-func (p *process) exit(code int32, message string) {
+func (p *process) exit(code int32) {
 	if !p.alive {
 		return
 	}
-	p.alive, p.exited, p.exitCode, p.message = false, true, code, message
+	p.alive, p.exited, p.exitCode = false, true, code
 	p.exitTime = p.node.time().Time
 	p.node.record("pod "+p.pod.Name, "exits with code %d (attempt %s)", code, attemptOf(p.pod))
 	p.node.programs.exited(p)
@@ -133,7 +132,7 @@ func (p *process) terminate(grace time.Duration) {
 		if delay > grace {
 			code = 137
 		}
-		p.exit(code, "")
+		p.exit(code)
 		p.node.after("kubelet/"+p.node.name+"/status", p.confirmDeletion)
 	})
 }
@@ -181,7 +180,7 @@ func (p *process) phase() corev1.PodPhase {
 func (p *process) containerStatus() corev1.ContainerStatus {
 	out := corev1.ContainerStatus{Name: trainer, RestartCount: p.restarts, Ready: p.alive}
 	terminated := &corev1.ContainerStateTerminated{
-		ExitCode: p.exitCode, Reason: "Error", Message: p.message, FinishedAt: metav1.NewTime(p.exitTime),
+		ExitCode: p.exitCode, Reason: "Error", FinishedAt: metav1.NewTime(p.exitTime),
 	}
 	if p.exitCode == 0 {
 		terminated.Reason = "Completed"

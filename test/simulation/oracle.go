@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -40,14 +41,12 @@ const (
 	tooManyWrites property = "too many writes"
 	// tooManyPasses: the passes of a gang that nothing happens to are rare.
 	tooManyPasses property = "too many passes"
-	// waitsForever: when events stop, the gang reaches a state in which it waits for nothing, or says for what.
-	waitsForever property = "waits for ever"
-	// falseReadiness: status and condition never say that all ranks are ready beside a rank that is not.
+	// waitsIndefinitely: when events stop, the gang reaches a state in which it waits for nothing, or says for what.
+	waitsIndefinitely property = "waits indefinitely"
+	// falseReadiness: status and condition never say that all ranks are ready if one is not.
 	falseReadiness property = "claims ranks that do not run"
 	// timeoutTooEarly: a start timeout never expires before a gang had the time.
 	timeoutTooEarly property = "the start timeout expired too early"
-	// strangerBlocks: a stranger never keeps a gang from its Service, its restart or its end.
-	strangerBlocks property = "a stranger blocks the gang"
 )
 
 // violation is a property that a run violated.
@@ -78,7 +77,6 @@ type oracle struct {
 	suspended       int
 	// startedApart is true if a user created or resumed one of several members while pods of the others ran.
 	startedApart bool
-	restarted    int
 	writes       int
 	passes       int
 	leaders      int
@@ -115,15 +113,8 @@ func (o *oracle) observe(before, after client.Object) {
 		return
 	}
 	if job, ok := after.(*batchv1.Job); ok {
-		if old, existed := before.(*batchv1.Job); existed && w.IsSuspended() && !(gang.Workload{Job: old}).IsSuspended() {
-			o.forgetSuccess(job)
-		}
-		if old, existed := before.(*batchv1.Job); !existed || old.Spec.Suspend != nil && *old.Spec.Suspend && !w.IsSuspended() {
-			o.resumed = o.now
-		}
-		if hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobSuccessCriteriaMet) {
-			o.completed.Insert(job.Name)
-		}
+		old, _ := before.(*batchv1.Job) // nil for a creation
+		o.observeJob(old, job)
 	}
 	if after == nil {
 		return
@@ -135,9 +126,25 @@ func (o *oracle) observe(before, after client.Object) {
 	status, known := lifecycle.ReadStatus(w), o.last[w.Meta().UID] != ""
 	previous := o.final
 	o.last[w.Meta().UID] = text
-	o.record("status", "%s: %s %s restarts=%d: %s", w.Meta().Name, status.Phase, status.Reason, status.Restarts, status.Message)
+	o.record("status", "%s: %s %s restarts=%d disruptions=%d: %s", w.Meta().Name, status.Phase, status.Reason,
+		status.Restarts, status.Disruptions, status.Message)
 	o.checkStatus(previous, status, known)
 	o.final = status
+}
+
+// observeJob records suspensions, resumptions and results of a Job. before is nil for a new Job.
+func (o *oracle) observeJob(before, after *batchv1.Job) {
+	wasSuspended := before != nil && ptr.Deref(before.Spec.Suspend, false)
+	isSuspended := ptr.Deref(after.Spec.Suspend, false)
+	if before != nil && isSuspended && !wasSuspended {
+		o.forgetSuccess(after)
+	}
+	if before == nil || wasSuspended && !isSuspended {
+		o.resumed = o.now
+	}
+	if hasJobCondition(after, batchv1.JobComplete) || hasJobCondition(after, batchv1.JobSuccessCriteriaMet) {
+		o.completed.Insert(after.Name)
+	}
 }
 
 // forgetSuccess forgets the ranks of a suspended Job that have succeeded, because all of its ranks run again.
@@ -163,23 +170,13 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 	if o.resumedTooEarly {
 		return
 	}
-	isTimeout := after.FirstFailure != nil && after.FirstFailure.Reason == failure.ReasonStartTimeout
-	if isTimeout && before.FirstFailure != nil && before.FirstFailure.Time.Equal(after.FirstFailure.Time) {
-		isTimeout = false // the same as in the status of another member
-	}
-	if isTimeout {
-		o.failures++
-	}
-	attempts := int(after.Restarts) + disruptionsOf(after)
-	if attempts > o.failures+o.disruptions {
+	o.checkTimeout(before, after)
+	if attempts := int(after.Restarts + after.Disruptions); attempts > o.failures+o.disruptions {
 		o.violate(extraAttempt, "%d restarts after %d failures and %d disruptions: %s",
 			attempts, o.failures, o.disruptions, after.Message)
 	}
-	if countsDisruptions && int(after.Restarts) > o.failures {
+	if int(after.Restarts) > o.failures {
 		o.violate(disruptionCounted, "%d restarts after %d failures: %s", after.Restarts, o.failures, after.Message)
-	}
-	if isTimeout && o.now.Sub(o.resumed) < o.scenario.StartTimeout-5*time.Second {
-		o.violate(timeoutTooEarly, "the ranks had %s: %s", o.now.Sub(o.resumed), after.Message)
 	}
 	o.ended = o.ended || before.Phase.Terminal()
 	isEnd := after.Phase.Terminal() && (!known || before.Phase != after.Phase)
@@ -189,21 +186,28 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 	case isEnd && after.Phase == lifecycle.Succeeded:
 		o.checkSucceeded(after)
 	}
-	if before.Phase != lifecycle.Restarting && after.Phase == lifecycle.Restarting {
-		o.restarted++
+}
+
+// checkTimeout checks that a start timeout did not expire too early. A timeout that expired is a failure.
+func (o *oracle) checkTimeout(before, after lifecycle.Status) {
+	f := after.FirstFailure
+	isTimeout := f != nil && f.Reason == failure.ReasonStartTimeout
+	isKnown := isTimeout && before.FirstFailure != nil && before.FirstFailure.Time.Equal(f.Time) // of another member
+	if !isTimeout || isKnown {
+		return
+	}
+	o.failures++
+	if passed := o.now.Sub(o.resumed); passed < o.scenario.StartTimeout-5*time.Second {
+		o.violate(timeoutTooEarly, "the ranks had %s: %s", passed, after.Message)
 	}
 }
 
 // checkFailed checks that a gang that Rollcall failed had no restart left.
 func (o *oracle) checkFailed(after lifecycle.Status) {
-	incidents := o.failures
-	if !countsDisruptions {
-		incidents += o.disruptions
-	}
 	switch {
 	case o.nonRetriable, o.completed.Len() > 0, o.startedApart && o.ended:
 	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
-	case incidents > int(o.scenario.MaxRestarts):
+	case o.failures > int(o.scenario.MaxRestarts):
 	default:
 		o.violate(failedTooEarly, "after %d failures and %d disruptions with %d restarts permitted: %s",
 			o.failures, o.disruptions, o.scenario.MaxRestarts, after.Message)
@@ -239,30 +243,39 @@ func (o *oracle) recordSuccess(p *process) {
 
 // checkStart checks that a starting rank finds no earlier attempt.
 func (o *oracle) checkStart(started *process, live []*process) {
-	if gangOf(started.pod) != gangName || o.strangers.Has(started.pod.OwnerReferences[0].Name) {
+	if !o.isOfGang(started.pod) {
 		return
 	}
 	if workload := started.pod.OwnerReferences[0].Name; started.restarts == 0 && o.succeeded[workload] != nil {
 		o.succeeded[workload].Delete(gang.PodIndex(started.pod)) // it runs again
 	}
-	attempt := attemptOf(started.pod)
+	if o.mayOverlap() {
+		return
+	}
 	for _, other := range live {
-		isSameGang := gangOf(other.pod) == gangName && !o.strangers.Has(other.pod.OwnerReferences[0].Name)
-		// Rollcall cannot end a process on a lost node, and does not wait for it for ever.
-		if other == started || !isSameGang || other.node.lost || other.startTime.Before(other.node.lostTime) {
-			continue
-		}
-		if attempt != "" && attemptOf(other.pod) != "" && attempt != attemptOf(other.pod) && !o.mayOverlap() {
+		// Rollcall cannot end a process on a lost node, and does not wait for it indefinitely.
+		isZombie := other.node.lost || other.startTime.Before(other.node.lostTime)
+		if o.isOfGang(other.pod) && !isZombie && areOfDifferentAttempts(started.pod, other.pod) {
 			o.violate(attemptsOverlap, "%s of attempt %s starts while %s of attempt %s runs",
-				started.pod.Name, attempt, other.pod.Name, attemptOf(other.pod))
+				started.pod.Name, attemptOf(started.pod), other.pod.Name, attemptOf(other.pod))
 		}
 	}
 	for _, found := range o.resolve(started.pod) {
-		if attempt != "" && attemptOf(found) != "" && attemptOf(found) != attempt && !o.mayOverlap() {
+		if areOfDifferentAttempts(started.pod, found) {
 			o.violate(gangSplit, "%s of attempt %s resolves %s to attempt %s",
-				started.pod.Name, attempt, found.Spec.Hostname, attemptOf(found))
+				started.pod.Name, attemptOf(started.pod), found.Spec.Hostname, attemptOf(found))
 		}
 	}
+}
+
+// isOfGang reports whether a pod belongs to the gang, and not to a stranger.
+func (o *oracle) isOfGang(pod *corev1.Pod) bool {
+	return gangOf(pod) == gangName && !o.strangers.Has(controllerOf(pod))
+}
+
+// areOfDifferentAttempts reports whether two pods have labels with different attempts.
+func areOfDifferentAttempts(a, b *corev1.Pod) bool {
+	return attemptOf(a) != "" && attemptOf(b) != "" && attemptOf(a) != attemptOf(b)
 }
 
 // mayOverlap reports whether somebody else than Rollcall started pods next to those of an earlier attempt.

@@ -40,7 +40,7 @@ func (p *programs) started(started *process) {
 	p.live = append(p.live, started)
 	p.oracle.checkStart(started, p.live)
 	if p.ending {
-		p.at(p.now.Add(time.Second), func() { started.exit(0, "") })
+		p.at(p.now.Add(time.Second), func() { started.exit(0) })
 	}
 }
 
@@ -62,7 +62,7 @@ func (p *programs) exited(ended *process) {
 		restarts := peer.restarts
 		p.after("programs/abort", func() {
 			if peer.alive && peer.restarts == restarts {
-				peer.exit(1, "")
+				peer.exit(1)
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func (p *programs) endAll() {
 	p.ending = true
 	for _, live := range slices.Clone(p.live) {
 		if gangOf(live.pod) == gangName {
-			p.after("programs/end", func() { live.exit(0, "") })
+			p.after("programs/end", func() { live.exit(0) })
 		}
 	}
 }

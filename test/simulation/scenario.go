@@ -93,8 +93,9 @@ func (s Scenario) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "seed %d: %s, %d ranks, max-restarts %d, restart-policy %q, pods restart %s\n", s.Seed, s.Shape,
 		s.Ranks, s.MaxRestarts, s.RestartPolicy, s.PodRestartPolicy)
-	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t; non-retriable %q, start timeout %s, TTL %s\n",
-		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers, s.NonRetriable, s.StartTimeout, s.TTL)
+	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t\n",
+		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers)
+	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s\n", s.NonRetriable, s.StartTimeout, s.TTL)
 	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v\n", s.NodeSkews, s.ManagerSkew, s.Calm)
 	for _, i := range s.Incidents {
 		fmt.Fprintf(&out, "  %s\n", i)

@@ -44,8 +44,10 @@ func shrinkSettings(best *Result, try func(Scenario) bool) bool {
 		change(&smaller)
 		changed = try(smaller) || changed
 	}
-	simplify(!slices.Contains(best.Scenario.Calm, "*"), func(s *Scenario) { s.Calm = append(slices.Clone(s.Calm), "*") })
-	simplify(!slices.Contains(best.Scenario.Calm, "faults"), func(s *Scenario) { s.Calm = append(slices.Clone(s.Calm), "faults") })
+	for _, name := range []string{"*", "faults"} {
+		isCalm := slices.Contains(best.Scenario.Calm, name)
+		simplify(!isCalm, func(s *Scenario) { s.Calm = append(slices.Clone(s.Calm), name) })
+	}
 	if !slices.Contains(best.Scenario.Calm, "*") {
 		for _, name := range best.noisy {
 			isCalm := slices.Contains(best.Scenario.Calm, name)
@@ -58,7 +60,8 @@ func shrinkSettings(best *Result, try func(Scenario) bool) bool {
 	simplify(best.Scenario.StartTimeout > 0, func(s *Scenario) { s.StartTimeout = 0 })
 	simplify(best.Scenario.NonRetriable != "", func(s *Scenario) { s.NonRetriable = "" })
 	simplify(best.Scenario.Behavior.AbortsWithoutPeers, func(s *Scenario) { s.Behavior.AbortsWithoutPeers = false })
-	simplify(slices.ContainsFunc(best.Scenario.NodeSkews, func(d time.Duration) bool { return d != 0 }), func(s *Scenario) {
+	anySkew := slices.ContainsFunc(best.Scenario.NodeSkews, func(d time.Duration) bool { return d != 0 })
+	simplify(anySkew, func(s *Scenario) {
 		s.NodeSkews = make([]time.Duration, len(s.NodeSkews))
 	})
 	return changed

@@ -82,10 +82,8 @@ func (s *Reader) convertFailureRule(rule source.Field) {
 	rule.Get("name").MarkHandled()
 	rule.ReportUnreadExcept("name", "action", "onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
 	switch action := rule.Get("action").String(); {
-	case action == "FailJobSet" && !hasCondition && !s.Gang.NeverRestarts():
-		rule.MarkPreserved("annotation " + gang.AnnotationMaxRestarts + ": 0: only disruptions restart the gang")
 	case action == "FailJobSet" && !hasCondition:
-		rule.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
+		s.convertFailAlways(rule)
 	case action == "FailJobSet" && isPodFailurePolicy && hasTargets:
 		rule.MarkChanged("spec.podFailurePolicy", "a Job that fails by it fails the gang, also if it is not a target",
 			"remove the rules with the action FailJob from all other jobs")
@@ -99,6 +97,15 @@ func (s *Reader) convertFailureRule(rule source.Field) {
 		rule.MarkDropped("the reason of a Job's failure has no effect on the gang, except for podFailurePolicy",
 			"for failures without a restart, add a podFailurePolicy rule with the action FailJob")
 	}
+}
+
+// convertFailAlways converts a rule that fails the JobSet after each failure.
+func (s *Reader) convertFailAlways(rule source.Field) {
+	if s.Gang.NeverRestarts() {
+		rule.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
+		return
+	}
+	rule.MarkPreserved("annotation " + gang.AnnotationMaxRestarts + ": 0: only disruptions restart the gang")
 }
 
 // convertRestartRule converts a rule that restarts one Job, or that ignores the limit of restarts.

@@ -222,7 +222,8 @@ func (r *reader) reportTaskFailedPolicy(p lifecyclePolicy) {
 }
 
 // evictionsDiffer is why no eviction fails the gang.
-const evictionsDiffer = "the tasks differ in the effect of an eviction; a gang has one limit, and an eviction restarts it"
+const evictionsDiffer = "the tasks differ in the effect of an eviction; " +
+	"a gang has one limit, and an eviction restarts it"
 
 // reportGangFailure records the outcome of a policy that fails the gang after a failure. A gang that
 // restarts fails only by exit codes.
