@@ -175,11 +175,11 @@ func (o *report) runLife(ctx context.Context, t *testing.T, r *runner, l life, n
 	if ctx.Err() != nil {
 		return // the test has failed for another reason
 	}
-	t.Logf("%.0f s, %d restarts: %s", time.Since(begin).Seconds(), m.restarts, l)
+	t.Logf("%.0f s, %d restarts: %s", time.Since(begin).Seconds(), m.attempts(), l)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lives++
-	o.restarts += m.restarts
+	o.restarts += m.attempts()
 	for _, i := range l.Incidents {
 		name := string(i.Cause)
 		if i.Cause == programExit {

@@ -10,9 +10,10 @@ import (
 // model predicts the outcome of a life from the documentation: docs/concepts/lifecycle.md and
 // docs/adr/0024-restart-completed-ranks.md. It contains no code of Rollcall.
 type model struct {
-	life     life
-	phase    lifecycle.Phase
-	restarts int32
+	life  life
+	phase lifecycle.Phase
+	// restarts and disruptions count the attempts that an incident ended.
+	restarts, disruptions int32
 	// succeeded contains the ranks that have succeeded in the current attempt.
 	succeeded map[int32]bool
 }
@@ -35,13 +36,21 @@ func (m *model) apply(i incident) {
 		}
 		return
 	}
-	if m.anyJobComplete() || m.restarts >= m.life.MaxRestarts {
+	isDisruption := i.Cause != programExit
+	if m.anyJobComplete() || !isDisruption && m.restarts >= m.life.MaxRestarts {
 		m.phase = lifecycle.Failed // Kubernetes never restarts a complete Job
 		return
 	}
-	m.restarts++
+	if isDisruption {
+		m.disruptions++
+	} else {
+		m.restarts++
+	}
 	clear(m.succeeded) // a restart includes ranks that have succeeded
 }
+
+// attempts returns the number of attempts before the current one.
+func (m *model) attempts() int32 { return m.restarts + m.disruptions }
 
 // finish lets all programs exit with code 0.
 func (m *model) finish() {
@@ -69,6 +78,7 @@ func (m *model) allSucceeded(from, to int32) bool {
 
 func TestModel(t *testing.T) {
 	failure := incident{Cause: podDeletion, Ranks: []int32{0, 1}}
+	exit := incident{Cause: programExit, Ranks: []int32{0}, ExitCode: 1}
 	success := func(ranks ...int32) incident { return incident{Cause: programExit, Ranks: ranks} }
 	for name, c := range map[string]struct {
 		life         life
@@ -81,7 +91,7 @@ func TestModel(t *testing.T) {
 			wantRestarts: 1,
 		},
 		"a gang without restarts left fails": {
-			life:         life{Kind: oneStatefulSet, Ranks: 2, MaxRestarts: 1, Incidents: []incident{failure, failure}},
+			life:         life{Kind: oneStatefulSet, Ranks: 2, MaxRestarts: 1, Incidents: []incident{exit, exit}},
 			wantPhase:    lifecycle.Failed,
 			wantRestarts: 1,
 		},
@@ -105,8 +115,8 @@ func TestModel(t *testing.T) {
 				m.apply(i)
 			}
 			m.finish()
-			if m.phase != c.wantPhase || m.restarts != c.wantRestarts {
-				t.Errorf("%s after %d restarts, want %s after %d", m.phase, m.restarts, c.wantPhase, c.wantRestarts)
+			if m.phase != c.wantPhase || m.attempts() != c.wantRestarts {
+				t.Errorf("%s after %d restarts, want %s after %d", m.phase, m.attempts(), c.wantPhase, c.wantRestarts)
 			}
 		})
 	}

@@ -149,16 +149,16 @@ func (n *runningLife) injectIncident(ctx context.Context, i incident) error {
 // early, all ranks that have not succeeded must be ready.
 func (n *runningLife) waitForRanks(ctx context.Context, i incident) (map[int32]corev1.Pod, error) {
 	var pods map[int32]corev1.Pod
-	what := fmt.Sprintf("attempt %d", n.model.restarts)
+	what := fmt.Sprintf("attempt %d", n.model.attempts())
 	return pods, n.recorder.waitFor(ctx, n.namespace, what, stepTimeout, func(h *history) error {
 		phases := []lifecycle.Phase{lifecycle.Running}
 		if i.Early {
 			phases = append(phases, lifecycle.Pending, lifecycle.Starting)
 		}
-		if err := n.checkPhase(h, n.model.restarts, phases...); err != nil {
+		if err := n.checkPhase(h, n.model.attempts(), phases...); err != nil {
 			return err
 		}
-		pods = h.podsByRank(n.model.restarts)
+		pods = h.podsByRank(n.model.attempts())
 		for _, rank := range i.Ranks {
 			if _, ok := pods[rank]; !ok {
 				return fmt.Errorf("rank %d has no pod", rank)
@@ -178,9 +178,10 @@ func (n *runningLife) checkPhase(h *history, restarts int32, phases ...lifecycle
 		for _, phase := range phases {
 			is = is || status.Phase == phase
 		}
-		if !is || status.Restarts != restarts {
+		done := status.Restarts + status.Disruptions
+		if !is || done != restarts {
 			return fmt.Errorf("the gang is %s after %d restarts, want %v after %d: %s",
-				status.Phase, status.Restarts, phases, restarts, status.Message)
+				status.Phase, done, phases, restarts, status.Message)
 		}
 	}
 	return nil
@@ -257,7 +258,7 @@ func (n *runningLife) end(ctx context.Context) error {
 		n.model.finish()
 	}
 	check := func(h *history) error {
-		if err := n.checkPhase(h, n.model.restarts, n.model.phase); err != nil {
+		if err := n.checkPhase(h, n.model.attempts(), n.model.phase); err != nil {
 			return err
 		}
 		for _, pod := range h.pods {
@@ -267,7 +268,7 @@ func (n *runningLife) end(ctx context.Context) error {
 		}
 		return nil
 	}
-	what := fmt.Sprintf("%s after %d restarts", n.model.phase, n.model.restarts)
+	what := fmt.Sprintf("%s after %d restarts", n.model.phase, n.model.attempts())
 	if err := n.recorder.waitFor(ctx, n.namespace, what, stepTimeout, check); err != nil {
 		return err
 	}

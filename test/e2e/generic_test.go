@@ -58,13 +58,14 @@ func (s *testCluster) waitForGangStatus(
 			return err
 		}
 		status = lifecycle.ReadStatus(gang.Workload{Job: job})
-		if status.Phase == phase && status.Restarts == restarts {
+		done := status.Restarts + status.Disruptions
+		if status.Phase == phase && done == restarts {
 			return nil
 		}
-		if status.Phase.Terminal() || status.Restarts > restarts {
-			t.Fatalf("%s is %s after %d restarts: %s", name, status.Phase, status.Restarts, status.Message)
+		if status.Phase.Terminal() || done > restarts {
+			t.Fatalf("%s is %s after %d restarts: %s", name, status.Phase, done, status.Message)
 		}
-		return fmt.Errorf("%s after %d restarts: %s", status.Phase, status.Restarts, status.Message)
+		return fmt.Errorf("%s after %d restarts: %s", status.Phase, done, status.Message)
 	})
 	return status
 }

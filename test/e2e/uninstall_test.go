@@ -113,8 +113,8 @@ func (s *testCluster) startGangsBeforeUninstall(t *testing.T) uninstallGangs {
 	for _, g := range gangs.restarting {
 		wait.For(t, "the restart of "+g.name, func(ctx context.Context) error {
 			w, err := g.read(ctx)
-			if status := lifecycle.ReadStatus(w); err == nil && (status.Restarts < restarts || !w.IsSuspended()) {
-				err = fmt.Errorf("%s with %d restarts", status.Phase, status.Restarts)
+			if status := lifecycle.ReadStatus(w); err == nil && (status.Restarts+status.Disruptions < restarts || !w.IsSuspended()) {
+				err = fmt.Errorf("%s with %d restarts", status.Phase, status.Restarts+status.Disruptions)
 			}
 			return err
 		})
