@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -237,9 +238,12 @@ func (a *admitter) admitUpdate(before, after client.Object) (client.Object, erro
 }
 
 // isJudgedUpdate is the match condition of suspend.rollcall.training in charts/rollcall/templates/webhooks.yaml.
-// Its last part, a queue, is left out, so that the code and not the condition decides.
-func isJudgedUpdate(before, _ *batchv1.Job) bool {
-	return before.Spec.Suspend != nil && *before.Spec.Suspend
+func isJudgedUpdate(before, after *batchv1.Job) bool {
+	_, isQueued := after.Labels["kueue.x-k8s.io/queue-name"]
+	status, hasStatus := after.Annotations[gang.AnnotationStatus]
+	isResumed := !ptr.Deref(after.Spec.Suspend, false)
+	return ptr.Deref(before.Spec.Suspend, false) && hasStatus &&
+		(strings.Contains(status, `"suspendedByRollcall":true`) || isResumed && isQueued)
 }
 
 func (a *admitter) call(operation admissionv1.Operation, before, after client.Object) (client.Object, error) {
