@@ -113,8 +113,9 @@ func (s *testCluster) startGangsBeforeUninstall(t *testing.T) uninstallGangs {
 	for _, g := range gangs.restarting {
 		wait.For(t, "the restart of "+g.name, func(ctx context.Context) error {
 			w, err := g.read(ctx)
-			if status := lifecycle.ReadStatus(w); err == nil && (status.Restarts+status.Disruptions < restarts || !w.IsSuspended()) {
-				err = fmt.Errorf("%s with %d restarts", status.Phase, status.Restarts+status.Disruptions)
+			status := lifecycle.ReadStatus(w)
+			if done := status.Restarts + status.Disruptions; err == nil && (done < restarts || !w.IsSuspended()) {
+				err = fmt.Errorf("%s with %d restarts", status.Phase, done)
 			}
 			return err
 		})
