@@ -31,12 +31,12 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonPodDeleted, Time: snapshot.statusTime(), Message: replacedRankMessage,
 		}
-	case s.isMemberRecreated(members):
+	case s.isMemberRecreated(snapshot):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonMemberRecreated, Time: snapshot.statusTime(),
 			Message: s.memberRecreatedMessage(members),
 		}
-	case snapshot.FirstFailure != nil && s.wereAllReady() && len(members.Missing()) > 0:
+	case snapshot.FirstFailure != nil && s.wereMembersComplete(members) && len(members.Missing()) > 0:
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonMemberDeleted, Time: snapshot.statusTime(),
 			Message: memberDeletedMessage(members.Missing()),
@@ -75,10 +75,17 @@ func (s State) wereAllReady() bool { return s.Phase == Running || s.StartComplet
 
 // isMemberRecreated reports whether a member was deleted and recreated after all ranks of the attempt
 // were ready. Its ranks are lost for the other members, as if their pods were deleted. Before all ranks
-// were ready, the other ranks still wait for their peers, and find those of the new member. A gang with
-// a complete Job cannot restart, and the recreation of another member does not fail it.
-func (s State) isMemberRecreated(members Members) bool {
-	return s.wereAllReady() && s.hasNewMember(members) && len(members.Missing()) == 0 && !members.anyJobComplete()
+// were ready, the other ranks still wait for their peers, and find those of the new member, unless one of
+// them has failed. A gang with a complete Job cannot restart, and the recreation of another member does not fail it.
+func (s State) isMemberRecreated(snapshot Snapshot) bool {
+	members := snapshot.Members
+	hasLostPeers := s.wereAllReady() || snapshot.FirstFailure != nil && s.wereMembersComplete(members)
+	return hasLostPeers && s.hasNewMember(members) && len(members.Missing()) == 0 && !members.anyJobComplete()
+}
+
+// wereMembersComplete reports whether all members existed when the state was recorded.
+func (s State) wereMembersComplete(members Members) bool {
+	return s.wereAllReady() || len(s.MemberUIDs) == len(members)
 }
 
 // handlesFailures reports whether Rollcall reacts to the failure of a rank. With the policy pod, the

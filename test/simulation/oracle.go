@@ -112,6 +112,9 @@ func (o *oracle) observe(before, after client.Object) {
 	if err != nil || o.strangers.Has(w.Meta().Name) {
 		return
 	}
+	if before == nil && !o.isAnyOtherMemberActive(w.Meta().Name) {
+		o.completed.Clear() // the user runs the gang again
+	}
 	if job, ok := after.(*batchv1.Job); ok {
 		old, _ := before.(*batchv1.Job) // nil for a creation
 		o.observeJob(old, job)
@@ -145,6 +148,14 @@ func (o *oracle) observeJob(before, after *batchv1.Job) {
 	if hasJobCondition(after, batchv1.JobComplete) || hasJobCondition(after, batchv1.JobSuccessCriteriaMet) {
 		o.completed.Insert(after.Name)
 	}
+}
+
+// isAnyOtherMemberActive reports whether a member with another name exists that has not finished.
+func (o *oracle) isAnyOtherMemberActive(name string) bool {
+	return slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
+		w, ok := o.member(m)
+		return ok && m.name != name && (w.Job == nil || !isJobFinished(w.Job))
+	})
 }
 
 // forgetSuccess forgets the ranks of a suspended Job that have succeeded, because all of its ranks run again.
