@@ -264,6 +264,7 @@ func TestMemberRecreated(t *testing.T) {
 		state        lifecycle.State
 		policies     gang.Policies
 		members      lifecycle.Members
+		failure      *failure.Failure
 		wantPhase    lifecycle.Phase
 		wantRestarts int32
 		wantReason   string
@@ -291,6 +292,16 @@ func TestMemberRecreated(t *testing.T) {
 			state: newIdentifiedState(lifecycle.Pending), policies: defaultPolicies, members: newIdentifiedMembers("m", "w2"),
 			wantPhase: lifecycle.Running, wantUIDs: []types.UID{"m", "w2"},
 		},
+		"recreated member of a gang that has not started is why a peer failed": {
+			state: newIdentifiedState(lifecycle.Pending), policies: defaultPolicies, members: newIdentifiedMembers("m", "w2"),
+			failure: rankFailure, wantPhase: lifecycle.Restarting, wantReason: failure.ReasonMemberRecreated,
+			wantUIDs: []types.UID{"m", "w2"},
+		},
+		"deleted member of a gang that has not started is why a peer failed": {
+			state: newIdentifiedState(lifecycle.Pending), policies: defaultPolicies, members: newIdentifiedMembers("m", ""),
+			failure: rankFailure, wantPhase: lifecycle.Restarting, wantReason: failure.ReasonMemberDeleted,
+			wantUIDs: []types.UID{"m"},
+		},
 		"recreated member fails a gang that never restarts": {
 			state: newIdentifiedState(lifecycle.Running), policies: never, members: newIdentifiedMembers("m", "w2"),
 			wantPhase: lifecycle.Failed, wantReason: failure.ReasonMemberRecreated, wantUIDs: []types.UID{"m", "w2"},
@@ -313,7 +324,7 @@ func TestMemberRecreated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			snapshot := lifecycle.Snapshot{Members: c.members, Now: podtest.At(20)}
+			snapshot := lifecycle.Snapshot{Members: c.members, FirstFailure: c.failure, Now: podtest.At(20)}
 			got := c.state.Next(c.policies, snapshot)
 			reason := ""
 			if got.FirstFailure != nil {
