@@ -78,8 +78,13 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	next := s.nextState(policies, snapshot)
 	next.MemberUIDs = snapshot.Members.uids()
 	next.CompletedRanks, next.CompletedMembers = "", nil
-	if isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime); isSameAttempt && next.expectsRanks() {
+	isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime)
+	switch {
+	case !next.expectsRanks():
+	case isSameAttempt:
 		next.CompletedRanks = snapshot.CompletedRanks
+	case snapshot.CompletedRanks != "":
+		next.CompletedRanks = NoRanks // the snapshot describes the attempt before
 	}
 	if !next.Phase.Terminal() {
 		next.CompletedMembers = snapshot.Members.CompletedJobs()

@@ -360,6 +360,17 @@ func TestStateNextFailure(t *testing.T) {
 			wantPhase: lifecycle.Restarting,
 			check:     expectField("completed ranks", "", completedRanks),
 		},
+		"an attempt whose ranks are all ready in its first pass records that none completed": {
+			state: lifecycle.State{
+				Phase:       lifecycle.Suspended,
+				Bookkeeping: lifecycle.Bookkeeping{Attempt: 1, AttemptStartTime: podtest.At(0), CompletedRanks: lifecycle.NoRanks},
+			},
+			policies: defaultPolicies,
+			snapshot: newSnapshot(readyRanks,
+				func(s *lifecycle.Snapshot) { s.CompletedRanks = "1" }), // of the attempt that was suspended
+			wantPhase: lifecycle.Running,
+			check:     expectField("completed ranks", lifecycle.NoRanks, completedRanks),
+		},
 		"failures are ignored while the Job finishes": {
 			state:     runningState,
 			policies:  defaultPolicies,
