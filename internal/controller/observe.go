@@ -58,6 +58,9 @@ func (r *Reconciler) takeSnapshot(
 	if err := r.observeOrphans(ctx, g, state, &snapshot); err != nil {
 		return snapshot, err
 	}
+	if f := s.undoneDisruption(state); f != nil {
+		snapshot.FirstFailure = f
+	}
 	snapshot.CompletedRanks = s.completed.record(state, completed)
 	if len(rankUIDs) > 0 && hasAllRanks {
 		snapshot.StatefulSetPods = lifecycle.IdentifyPods(rankUIDs)

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -21,9 +20,7 @@ import (
 func (r *Reconciler) observeOrphans(
 	ctx context.Context, g *observedGang, state lifecycle.State, snapshot *lifecycle.Snapshot,
 ) error {
-	f := state.FirstFailure
-	isAfterDeletion := f != nil && (f.Reason == failure.ReasonMemberRecreated || f.Reason == failure.ReasonMemberDeleted)
-	if !g.multiWorkload || state.Phase != lifecycle.Restarting || !isAfterDeletion {
+	if !g.multiWorkload || state.Phase != lifecycle.Restarting {
 		return nil
 	}
 	var existing []types.UID

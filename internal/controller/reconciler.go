@@ -237,6 +237,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	if !r.confirmDecision(ctx, g, state, next) {
 		return
 	}
+	r.sessions.forRequest(g.pass.request).recordDecision(state, next)
 	next = r.delayRecord(g, state, next)
 	if !next.Phase.Terminal() {
 		r.prepareWorkloads(ctx, g, next)

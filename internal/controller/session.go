@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
 )
 
 // sessions keeps what the reconciler knows about gangs between two passes: facts that
@@ -48,10 +51,38 @@ type session struct {
 	completed     completedRanks
 	// failureDecisionTime is when a pass first decided to fail the gang; see confirmDecision.
 	failureDecisionTime time.Time
+	// decision is the last decision to restart or fail the gang.
+	decision failureDecision
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
 	// reportDigests contains the reports of the policy; see [session.writtenReports].
 	reportDigests map[types.UID]string
+}
+
+// failureDecision is a decision because of a failure. Its write may be rejected for a long time, and what it was
+// decided by is gone then.
+type failureDecision struct {
+	attempt          int32
+	attemptStartTime time.Time
+	firstFailure     *failure.Failure
+}
+
+// recordDecision records a decision that is about to be written.
+func (s *session) recordDecision(last, next lifecycle.State) {
+	if isActive(last.Phase) && (next.Phase == lifecycle.Restarting || next.Phase == lifecycle.Failed) {
+		s.decision = failureDecision{last.Attempt, last.AttemptStartTime, next.FirstFailure}
+	}
+}
+
+// undoneDisruption returns the disruption for which the gang was to restart or fail in a state, and whose write
+// was rejected; nil if there is none.
+func (s *session) undoneDisruption(state lifecycle.State) *failure.Failure {
+	d := s.decision
+	isSameAttempt := d.attempt == state.Attempt && d.attemptStartTime.Equal(state.AttemptStartTime)
+	if !isSameAttempt || !isActive(state.Phase) || !d.firstFailure.IsDisruption() {
+		return nil
+	}
+	return d.firstFailure
 }
 
 // forRequest returns the session of a gang. The caller may change it.

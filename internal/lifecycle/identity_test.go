@@ -256,6 +256,8 @@ func TestMemberRecreated(t *testing.T) {
 	}
 	wasRunning := newIdentifiedState(lifecycle.Pending)
 	wasRunning.StartCompleted = true
+	laterAttempt := newIdentifiedState(lifecycle.Pending)
+	laterAttempt.Attempt = 1
 	failed := newIdentifiedState(lifecycle.Failed)
 	failed.Restarts, failed.FirstFailure = 3, rankFailure
 	never, pod := defaultPolicies, defaultPolicies
@@ -281,7 +283,7 @@ func TestMemberRecreated(t *testing.T) {
 		},
 		"deleted member does not restart the gang before it is recreated": {
 			state: newIdentifiedState(lifecycle.Running), policies: defaultPolicies, members: newIdentifiedMembers("m", ""),
-			wantPhase: lifecycle.Pending, wantUIDs: []types.UID{"m"},
+			wantPhase: lifecycle.Pending, wantUIDs: []types.UID{"m", "w"},
 		},
 		"member that is recreated later restarts the gang": {
 			state: wasRunning, policies: defaultPolicies, members: newIdentifiedMembers("m2", "w"),
@@ -300,7 +302,15 @@ func TestMemberRecreated(t *testing.T) {
 		"deleted member of a gang that has not started is why a peer failed": {
 			state: newIdentifiedState(lifecycle.Pending), policies: defaultPolicies, members: newIdentifiedMembers("m", ""),
 			failure: rankFailure, wantPhase: lifecycle.Restarting, wantReason: failure.ReasonMemberDeleted,
-			wantUIDs: []types.UID{"m"},
+			wantUIDs: []types.UID{"m", "w"},
+		},
+		"recreated member of a later attempt repeats its start": {
+			state: laterAttempt, policies: defaultPolicies, members: newIdentifiedMembers("m", "w2"),
+			wantPhase: lifecycle.Restarting, wantReason: failure.ReasonMemberRecreated, wantUIDs: []types.UID{"m", "w2"},
+		},
+		"recreated member of a later attempt does not fail a gang that never restarts": {
+			state: laterAttempt, policies: never, members: newIdentifiedMembers("m", "w2"),
+			wantPhase: lifecycle.Running, wantUIDs: []types.UID{"m", "w2"},
 		},
 		"recreated member fails a gang that never restarts": {
 			state: newIdentifiedState(lifecycle.Running), policies: never, members: newIdentifiedMembers("m", "w2"),

@@ -31,7 +31,7 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonPodDeleted, Time: snapshot.statusTime(), Message: replacedRankMessage,
 		}
-	case s.isMemberRecreated(snapshot):
+	case s.isMemberRecreated(policies, snapshot):
 		return &failure.Failure{
 			Rank: -1, Reason: failure.ReasonMemberRecreated, Time: snapshot.statusTime(),
 			Message: s.memberRecreatedMessage(members),
@@ -76,10 +76,12 @@ func (s State) wereAllReady() bool { return s.Phase == Running || s.StartComplet
 // isMemberRecreated reports whether a member was deleted and recreated after all ranks of the attempt
 // were ready. Its ranks are lost for the other members, as if their pods were deleted. Before all ranks
 // were ready, the other ranks still wait for their peers, and find those of the new member, unless one of
-// them has failed. A gang with a complete Job cannot restart, and the recreation of another member does not fail it.
-func (s State) isMemberRecreated(snapshot Snapshot) bool {
+// them has failed. In a later attempt, the ranks of the new member carry the number of the first. A gang with
+// a complete Job cannot restart, and the recreation of another member does not fail it.
+func (s State) isMemberRecreated(policies gang.Policies, snapshot Snapshot) bool {
 	members := snapshot.Members
-	hasLostPeers := s.wereAllReady() || snapshot.FirstFailure != nil && s.wereMembersComplete(members)
+	isLaterAttempt := s.Attempt > 0 && policies.RestartPolicy == gang.RestartPolicyGang
+	hasLostPeers := s.wereAllReady() || isLaterAttempt || snapshot.FirstFailure != nil && s.wereMembersComplete(members)
 	return hasLostPeers && s.hasNewMember(members) && len(members.Missing()) == 0 && !members.anyJobComplete()
 }
 
@@ -118,9 +120,10 @@ func (s State) isStartTimeoutExceeded(policies gang.Policies, snapshot Snapshot)
 // Job controller can count a pod of the last attempt again after Rollcall has reset the completed indexes
 // (kubernetes pkg/controller/job, calculateSucceededIndexes, reads the cache of that controller). A rank
 // that is lost before all ranks were ready therefore belongs to the incident, or the suspension, before
-// the attempt. The first attempt follows neither.
+// the attempt. So does a member that was created or recreated meanwhile. The first attempt follows neither.
 func (s State) isFailedStart(policies gang.Policies, f *failure.Failure) bool {
-	return f.Reason == failure.ReasonRankLost && s.Attempt > 0 && !s.wereAllReady() &&
+	isIncomplete := f.Reason == failure.ReasonRankLost || f.Reason == failure.ReasonMemberRecreated
+	return isIncomplete && s.Attempt > 0 && !s.wereAllReady() &&
 		policies.RestartPolicy == gang.RestartPolicyGang
 }
 

@@ -62,9 +62,9 @@ type Bookkeeping struct {
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
 	// suspended. It describes only the member that carries the status, not the gang.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
-	// MemberUIDs contains the UIDs of the members, in the order of their ranks. It is the identity of
-	// the gang: a workload with the same name and another UID is another workload. It is empty if no
-	// status was written since the members were created.
+	// MemberUIDs contains the UIDs of the members, in the order of their ranks, and then those of deleted
+	// members. It is the identity of the gang: a workload with the same name and another UID is another
+	// workload. It is empty if no status was written since the members were created.
 	MemberUIDs []types.UID `json:"memberUIDs,omitempty"`
 }
 
@@ -76,7 +76,7 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 		s = s.admitNewMembers(snapshot)
 	}
 	next := s.nextState(policies, snapshot)
-	next.MemberUIDs = snapshot.Members.uids()
+	next.MemberUIDs = s.recordedUIDs(snapshot.Members)
 	next.CompletedRanks, next.CompletedMembers = "", nil
 	isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime)
 	switch {
@@ -90,6 +90,24 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 		next.CompletedMembers = snapshot.Members.CompletedJobs()
 	}
 	return next.recordStatefulSetPods(snapshot)
+}
+
+// recordedUIDs returns the UIDs of the members to record. A missing member keeps its UID, so that the state shows
+// whether it existed.
+func (s State) recordedUIDs(members Members) []types.UID {
+	out := members.uids()
+	if len(members.Missing()) == 0 {
+		return out
+	}
+	for _, uid := range s.MemberUIDs {
+		if !slices.Contains(out, uid) {
+			out = append(out, uid)
+		}
+	}
+	if len(out) > len(members) {
+		return members.uids()
+	}
+	return out
 }
 
 // expectsRanks reports whether ranks run or are expected to run.
