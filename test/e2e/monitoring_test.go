@@ -31,7 +31,7 @@ const monitoringPolicy = `{"cluster": {"limits": {
 }}}`
 
 // TestMonitoring scrapes the pods of Rollcall with Prometheus, as docs/tasks/monitor.md describes, while gangs
-// succeed, restart, fail, wait and are denied. Then every panel of the dashboard has data, every alert can be
+// succeed, restart, are disrupted, fail, wait and are denied. Then every panel of the dashboard has data, every alert can be
 // evaluated, and none of them fires.
 func TestMonitoring(t *testing.T) {
 	skipUnlessFullRun(t)
@@ -130,6 +130,12 @@ func (s *testCluster) runMonitoredGangs(t *testing.T, ns, round string) {
 			t.Fatalf("a gang with %d completions was not denied because of %s: %v", completions, want, err)
 		}
 	}
+	s.createJob(t, ns, "disrupted-"+round, 2, nil, s.newPodSpec("sleep", "20"))
+	s.waitForGangStatus(t, ns, "disrupted-"+round, lifecycle.Running, 0)
+	if err := s.deletePod(t.Context(), s.listPods(t, ns, "disrupted-"+round)[0]); err != nil {
+		t.Fatal(err)
+	}
+	s.waitForGangStatus(t, ns, "disrupted-"+round, lifecycle.Running, 1)
 	s.waitForTerminalPhase(t, ns, "succeeds-"+round, lifecycle.Succeeded)
 	s.waitForTerminalPhase(t, ns, "fails-"+round, lifecycle.Failed)
 	s.waitForTerminalPhase(t, ns, "restarts-"+round, lifecycle.Succeeded)
