@@ -73,6 +73,7 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 	return e.applyPlan(w, func(draft gang.Workload) {
 		plan.ClearDerivedNames(draft)
 		revertSpecChanges(draft)
+		plan.ForgetSize(draft)
 		setPhase(draft)
 		// A copy of a live object contains the attempt and the status of that object.
 		delete(draft.Template().Labels, gang.LabelAttempt)
