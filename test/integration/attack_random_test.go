@@ -132,8 +132,9 @@ func newAttackPayload(random *rand.Rand, isJob, canRemove bool) attackPayload {
 	return p
 }
 
-// forgedLabel is the forged size as the value of a label.
-const forgedLabel = "4711"
+// forgedLabel is the forged size in a label. Admission resumes a copied StatefulSet with its recorded size, so a user
+// can create a gang of forgedSize ranks.
+const forgedLabel = "4712"
 
 var (
 	protectedLabels = []string{
