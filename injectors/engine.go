@@ -104,6 +104,7 @@ func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 	if denials := validateAdoption(old, updated); len(denials) > 0 {
 		labeledWithoutWebhook := gang.Workload{StatefulSet: old}.HasFrameworkLabel()
 		if labeledWithoutWebhook {
+			delete(updated.Annotations, gang.AnnotationInjected) // nothing was injected
 			return Result{Reason: gang.ReasonImmutableTemplate}, nil
 		}
 		return Result{Reason: gang.ReasonInvalid, Denials: denials}, newInvalidError(w, denials.ErrorList())

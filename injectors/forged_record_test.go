@@ -41,3 +41,20 @@ func TestAttackSizeOfNewStatefulSet(t *testing.T) {
 		t.Errorf("the record is %s, want one without a size", got)
 	}
 }
+
+// TestAttackRecordWithoutInjection checks that an update cannot add a record to a labeled StatefulSet that cannot
+// be injected, because its immutable fields do not fit.
+func TestAttackRecordWithoutInjection(t *testing.T) {
+	old := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
+		Name: "train", Labels: map[string]string{gang.LabelFramework: "pytorch"},
+	}}
+	updated := old.DeepCopy()
+	updated.Annotations = map[string]string{gang.AnnotationInjected: `{"injector":"pytorch","replicas":1}`}
+	e := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	if _, err := e.AdmitUpdate(old, updated); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := updated.Annotations[gang.AnnotationInjected]; ok {
+		t.Errorf("the record is %s, want none", got)
+	}
+}

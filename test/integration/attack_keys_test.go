@@ -19,6 +19,12 @@ func TestAttackKeys(t *testing.T) {
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
 		"ManagerPolicies":   testManagerPolicies,
 		"WrittenKeysPolicy": testWrittenKeysPolicy,
+		"RelabeledJob":      testAttackRelabeledJob,
+		"ConfusedDeputy":    testAttackConfusedDeputy,
+		"NewWorkload":       testAttackNewWorkload,
+		"Credentials":       testAttackWithCredentials,
+		"Children":          testAttackChildren,
+		"LegitimateUpdates": testLegitimateUpdates,
 		"RandomSequences":   testRandomAttacks,
 	})
 }

@@ -26,6 +26,7 @@ const (
 	defaultAttackSequences = 300
 	// attackSteps is the number of requests of a sequence after the creation.
 	attackSteps = 6
+	progressInterval = 500
 	// attackWorkers is the number of sequences at the same time.
 	attackWorkers = 8
 )
@@ -48,6 +49,9 @@ func testRandomAttacks(t *testing.T, m *manager, ns string) {
 				s := newAttackSequence(user, controller, ns, int64(seed)+n)
 				if mistake := s.run(t.Context()); mistake != "" {
 					t.Errorf("seed %d: %s\n%s", int64(seed)+n, mistake, strings.Join(s.log, "\n"))
+				}
+				if (n+1)%progressInterval == 0 {
+					t.Logf("%d sequences in %s", n+1, time.Since(start).Round(time.Second))
 				}
 				accepted.Add(s.accepted)
 				denied.Add(s.denied)
@@ -119,9 +123,9 @@ func newAttackPayload(random *rand.Rand, isJob, canRemove bool) attackPayload {
 		fmt.Sprintf(`{"injector":"forged","replicas":1,"Replicas":%d}`, forgedSize),
 		`{"injector":"forged","replicas":1}`, `{"injector":"forged","replicas":2}`)
 	if isJob {
-		maybe(p.spec, 0.3, "suspend", true, false)
+		maybe(p.spec, 0.3, "suspend", true, true, true, false)
 	} else {
-		maybe(p.spec, 0.5, "replicas", 0, 1, 2)
+		maybe(p.spec, 0.3, "replicas", 0, 0, 1, 2) // pods take time
 	}
 	for _, key := range protectedLabels {
 		p.writesKeys = p.writesKeys || p.labels[key] != nil
