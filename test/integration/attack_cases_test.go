@@ -257,3 +257,23 @@ func testLegitimateUpdates(t *testing.T, m *manager, ns string) {
 	})
 	run("delete", "job/train", "statefulset/ranks", "--cascade=foreground")
 }
+
+// testAttackRecordedPolicy replaces the last valid policy with the credentials of the controller.
+func testAttackRecordedPolicy(t *testing.T, m *manager, _ string) {
+	maps := kubernetes.NewForConfigOrDie(newManagerConfig(t, m.Cluster.Config(), installation.ControllerName)).
+		CoreV1().ConfigMaps(installation.Namespace)
+	patch := func(name, patch string) attempt {
+		return attempt{recordedPolicy, func(ctx context.Context) error {
+			_, err := maps.Patch(ctx, name, types.MergePatchType, []byte(patch), dryRunPatch)
+			return err
+		}}
+	}
+	const accepted = policyName + "-accepted"
+	requireDenied(t, map[string]attempt{
+		"another policy": patch(accepted,
+			`{"data":{"policy.yaml":"apiVersion: policy.rollcall.training/v1alpha1\nkind: GangPolicy\n"}}`),
+		"no policy":   patch(accepted, `{"data":null}`),
+		"immutable":   patch(accepted, `{"immutable":true}`),
+		"a finalizer": patch(accepted, `{"metadata":{"finalizers":["example.com/x"]}}`),
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"rollcall.training/gang"
 	"rollcall.training/test/installation"
 )
 
@@ -25,7 +26,7 @@ const (
 	// defaultAttackSequences take some seconds.
 	defaultAttackSequences = 300
 	// attackSteps is the number of requests of a sequence after the creation.
-	attackSteps = 6
+	attackSteps      = 6
 	progressInterval = 500
 	// attackWorkers is the number of sequences at the same time.
 	attackWorkers = 8
@@ -138,13 +139,25 @@ func newAttackPayload(random *rand.Rand, isJob, canRemove bool) attackPayload {
 
 // forgedLabel is the forged size in a label. Admission resumes a copied StatefulSet with its recorded size, so a user
 // can create a gang of forgedSize ranks.
-const forgedLabel = "4712"
+const forgedLabel = "9999"
 
 var (
 	protectedLabels = []string{
 		"rollcall.training/phase", "rollcall.training/size", "rollcall.training/accelerators"}
 	protectedAnnotations = []string{"rollcall.training/status", "rollcall.training/injected"}
 )
+
+// hasKeys reports whether the payload contains a key of Rollcall.
+func (p attackPayload) hasKeys() bool {
+	for _, keys := range []map[string]any{p.labels, p.annotations} {
+		for key := range keys {
+			if strings.HasPrefix(key, gang.Prefix) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // object returns the payload as a patch or as an object of server-side apply.
 func (p attackPayload) object() map[string]any {

@@ -29,6 +29,7 @@ const (
 	secretsPolicy   = installation.Release + "-manager-secrets"
 	webhooksPolicy  = installation.Release + "-manager-webhooks"
 	reportsPolicy   = installation.Release + "-manager-reports"
+	recordedPolicy  = installation.Release + "-manager-policy"
 	keysPolicy      = installation.Release + "-written-keys"
 )
 
