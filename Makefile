@@ -67,6 +67,16 @@ test-oldest: ## Run integration and end-to-end tests on the oldest supported Kub
 	cd test && go test -count=1 -timeout 30m ./integration/...
 	cd test && go test -count=1 -timeout 60m -v ./e2e/...
 
+# docs/reference/security.md names the tests. ATTACK_SEED repeats the random sequences from a seed.
+SEQUENCES ?= 10000
+ROOT_ATTACKS = $(shell grep -rl --include='*_test.go' '^func TestAttack' certs cmd docs gang injectors internal webhook | xargs -rn1 dirname | sort -u)
+TEST_ATTACKS = $(shell cd test && grep -rl --include='*_test.go' '^func TestAttack' . | xargs -rn1 dirname | sort -u)
+.PHONY: attack
+attack: export ATTACK_SEQUENCES := $(SEQUENCES)
+attack: ## Run all tests that attack Rollcall, with 10,000 random sequences (an hour on 2 cores; SEQUENCES=300 for less)
+	go test -count=1 -run '^TestAttack' $(addprefix ./,$(ROOT_ATTACKS))
+	cd test && go test -count=1 -timeout 120m -v -run '^TestAttack' $(TEST_ATTACKS)
+
 # SEED repeats a run, LIFE only one life of it.
 LIVES ?= 200
 REAL_LIVES ?= 20

@@ -73,6 +73,7 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 	return e.applyPlan(w, func(draft gang.Workload) {
 		plan.ClearDerivedNames(draft)
 		revertSpecChanges(draft)
+		plan.ForgetSize(draft)
 		setPhase(draft)
 		// A copy of a live object contains the attempt and the status of that object.
 		delete(draft.Template().Labels, gang.LabelAttempt)
@@ -103,6 +104,7 @@ func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 	if denials := validateAdoption(old, updated); len(denials) > 0 {
 		labeledWithoutWebhook := gang.Workload{StatefulSet: old}.HasFrameworkLabel()
 		if labeledWithoutWebhook {
+			delete(updated.Annotations, gang.AnnotationInjected) // nothing was injected
 			return Result{Reason: gang.ReasonImmutableTemplate}, nil
 		}
 		return Result{Reason: gang.ReasonInvalid, Denials: denials}, newInvalidError(w, denials.ErrorList())

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -65,7 +66,38 @@ func ReadRecord(w gang.Workload) (*Record, error) {
 	if n := r.maxTargets(); n > maxRecordedTargets {
 		return nil, fmt.Errorf("decoding the annotation %s: it contains %d values of one kind", gang.AnnotationInjected, n)
 	}
+	if !r.hasSizeOf(text) {
+		return nil, fmt.Errorf("decoding the annotation %s: its size is not written as Rollcall does", gang.AnnotationInjected)
+	}
 	return &r, nil
+}
+
+// sizePattern matches the size in the text of a record. The admission policies of the chart read the size
+// by the same pattern (rollcall.recordedSize in templates/_helpers.tpl).
+var sizePattern = regexp.MustCompile(`"replicas":[0-9]+`)
+
+// hasSizeOf reports whether the policies of the chart read the same size from the text of the record. JSON
+// permits other spellings, such as "Replicas" or a second value, which the policies would not see.
+func (r *Record) hasSizeOf(text string) bool {
+	found := sizePattern.FindAllString(text, 2)
+	if r.Replicas == 0 {
+		return len(found) == 0
+	}
+	return len(found) == 1 && found[0] == fmt.Sprintf(`"replicas":%d`, r.Replicas)
+}
+
+// ForgetSize removes the size from the record of a new StatefulSet without replicas. The size in a copied
+// record is not one that the StatefulSet had, and Rollcall scales a StatefulSet only to its former size.
+// An invalid record stays, and [Apply] denies it.
+func ForgetSize(w gang.Workload) {
+	record, err := ReadRecord(w)
+	if err != nil || record == nil || record.Replicas == 0 || w.StatefulSet == nil || w.Ranks() > 0 {
+		return
+	}
+	record.Replicas = 0
+	if err := record.writeTo(w); err != nil { // a record that was decoded can be encoded
+		delete(w.Meta().Annotations, gang.AnnotationInjected)
+	}
 }
 
 // maxRecordedTargets is the maximum number of recorded values of one kind in a container or in a pod

@@ -48,8 +48,6 @@ func TestGangs(t *testing.T) {
 		"ServiceFromAddress":      testServiceFromAddress,
 		"ApplyIdempotent":         testApplyIdempotent,
 		"JobOptedOut":             testJobOptedOut,
-		"ManagerPolicies":         testManagerPolicies,
-		"WrittenKeysPolicy":       testWrittenKeysPolicy,
 		"Migrated":                testMigratedManifests,
 		"MigrateFromCluster":      testMigrateFromCluster,
 		"Corpus":                  testCorpus,

@@ -16,9 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/injectors/ssh"
+	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"
 )
 
@@ -60,14 +62,30 @@ func testKeyPair(t *testing.T, m *manager, ns string) {
 // testKeyPairReplaced checks that the manager replaces a terminating Secret with the same name, for
 // example of an earlier gang.
 func testKeyPairReplaced(t *testing.T, m *manager, ns string) {
-	old, err := m.Client.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: "train-rollcall-ssh", Finalizers: []string{"example.com/hold"},
-		OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "v1", Kind: "Service", Name: "train", UID: "7b1b5f43-3c50-4b5e-9e0e-0e5a4a4a4a4a"},
-		},
-	}}, metav1.CreateOptions{})
+	ctx, secrets := t.Context(), m.Client.CoreV1().Secrets(ns)
+	former, err := m.Client.CoreV1().Services(ns).Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "former"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone},
+	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Only the controller may create the Secret.
+	controller := kubernetes.NewForConfigOrDie(newManagerConfig(t, m.Cluster.Config(), installation.ControllerName))
+	old := newKeyPairSecret("train", former.Name, former.UID)
+	if _, err := controller.CoreV1().Secrets(ns).Create(ctx, old, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, send := range []func() error{
+		func() error {
+			patch := []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`)
+			_, err := secrets.Patch(ctx, old.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		},
+		func() error { return m.Client.CoreV1().Services(ns).Delete(ctx, former.Name, metav1.DeleteOptions{}) },
+	} {
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	m.createJob(t, ns, newLauncher(2))
 	m.createStatefulSet(t, ns, newWorkers(2))

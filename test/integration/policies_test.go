@@ -29,6 +29,7 @@ const (
 	secretsPolicy   = installation.Release + "-manager-secrets"
 	webhooksPolicy  = installation.Release + "-manager-webhooks"
 	reportsPolicy   = installation.Release + "-manager-reports"
+	recordedPolicy  = installation.Release + "-manager-policy"
 	keysPolicy      = installation.Release + "-written-keys"
 )
 
@@ -256,17 +257,21 @@ func testServiceAttempts(t *testing.T, a managerAttempts) {
 	})
 }
 
-func testSecretAttempts(t *testing.T, a managerAttempts) {
-	keyPair := corev1.Secret{
+// newKeyPairSecret returns the Secret with a key pair of a gang, as the controller creates it.
+func newKeyPairSecret(gangName, owner string, uid types.UID) *corev1.Secret {
+	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "train-rollcall-ssh",
-			Labels: map[string]string{
-				"app.kubernetes.io/managed-by": "rollcall", gang.LabelGang: "train"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "train", UID: "x"}},
+			Name:            gangName + "-rollcall-ssh",
+			Labels:          map[string]string{"app.kubernetes.io/managed-by": "rollcall", gang.LabelGang: gangName},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: owner, UID: uid}},
 		},
 		Type: corev1.SecretTypeSSHAuth, Immutable: new(true),
 		StringData: map[string]string{corev1.SSHAuthPrivateKey: "x", "ssh-publickey": "x"},
 	}
+}
+
+func testSecretAttempts(t *testing.T, a managerAttempts) {
+	keyPair := *newKeyPairSecret("train", "train", "x")
 	accountToken := corev1.Secret{Type: corev1.SecretTypeServiceAccountToken, ObjectMeta: metav1.ObjectMeta{
 		Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}}
 	bootstrapToken := corev1.Secret{Type: corev1.SecretTypeBootstrapToken,

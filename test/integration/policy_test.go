@@ -95,6 +95,7 @@ func TestPolicy(t *testing.T) {
 		"Members":      testPolicyOfMembers,
 		"Namespaces":   testPolicyOfNamespaces,
 		"BadFile":      testBadPolicyFile,
+		"Recorded":     testAttackRecordedPolicy,
 	})
 	// These cases change the policy or stop processes.
 	for _, test := range []struct {

@@ -237,6 +237,12 @@ name: not-from-controller
 expression: request.userInfo.username != '{{ include "rollcall.controllerUser" . }}'
 {{- end -}}
 
+{{/* rollcall.recordedSize is a regular expression: the size of a StatefulSet in the record of its admission
+(internal/plan/record.go). */}}
+{{- define "rollcall.recordedSize" -}}
+"replicas":[0-9]+
+{{- end -}}
+
 {{/* rollcall.excludedNamespaces are the namespaces in which Rollcall never acts, as a CEL list. */}}
 {{- define "rollcall.excludedNamespaces" -}}
 {{- list "kube-system" .Release.Namespace | uniq | toJson -}}
