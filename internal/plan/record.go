@@ -67,7 +67,7 @@ func ReadRecord(w gang.Workload) (*Record, error) {
 		return nil, fmt.Errorf("decoding the annotation %s: it contains %d values of one kind", gang.AnnotationInjected, n)
 	}
 	if !r.hasSizeOf(text) {
-		return nil, fmt.Errorf("decoding the annotation %s: its size is not written as Rollcall does", gang.AnnotationInjected)
+		return nil, fmt.Errorf("decoding the annotation %s: its size has another spelling", gang.AnnotationInjected)
 	}
 	return &r, nil
 }

@@ -202,7 +202,7 @@ func (s *attackSequence) judge(
 			s.denied++
 		}
 		isOfStatus := strings.Contains(what, "status") // a replacement removes the keys, too
-		isBenign := !p.writesKeys && !(isOfStatus && (p.hasKeys() || what == "replace status"))
+		isBenign := !p.writesKeys && (!isOfStatus || !p.hasKeys() && what != "replace status")
 		if isDenied && strings.Contains(err.Error(), keysPolicy) && isBenign && !s.hasController {
 			return "a request without a protected key was denied"
 		}
