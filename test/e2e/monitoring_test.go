@@ -31,8 +31,8 @@ const monitoringPolicy = `{"cluster": {"limits": {
 }}}`
 
 // TestMonitoring scrapes the pods of Rollcall with Prometheus, as docs/tasks/monitor.md describes, while gangs
-// succeed, restart, are disrupted, fail, wait and are denied. Then every panel of the dashboard has data, every alert can be
-// evaluated, and none of them fires.
+// succeed, restart, are disrupted, fail, wait and are denied. Then every panel of the dashboard has data, every
+// alert can be evaluated, and none of them fires.
 func TestMonitoring(t *testing.T) {
 	skipUnlessFullRun(t)
 	s := requireCluster(t)
