@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -13,7 +16,7 @@ import (
 
 // errJobStatusReset skips a member after the status of its Job was reset. The pass continues, but
 // it writes no other member if it skips the primary member; see syncState. The event of the write
-// causes the next pass, which resumes the Job.
+// causes the next pass, which resumes or suspends the Job.
 var errJobStatusReset = errors.New("status of the Job was reset")
 
 // errJobStatusPending skips a member whose Job controller still has to count pods before the Job is
@@ -38,6 +41,29 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, changed, patch, FieldOwner); err != nil {
 		return fmt.Errorf("resetting the status of %s: %w", m.Meta().Name, err)
+	}
+	return errJobStatusReset
+}
+
+// withdrawSuspendedCondition sets the condition Suspended of a Job to false before Rollcall suspends the Job, if it
+// is still true from a suspension before. The Job controller has then not written the status since the Job was
+// resumed, but it may have created pods. Only a condition that it sets again shows that it terminates these pods.
+// The function returns [errJobStatusReset] if it wrote the status.
+func (r *Reconciler) withdrawSuspendedCondition(ctx context.Context, m member, a action) error {
+	if m.Job == nil || a != actionSuspend || m.IsSuspended() || m.lastStatus().SuspendedByRollcall {
+		return nil
+	}
+	changed := m.Job.DeepCopy()
+	i := slices.IndexFunc(changed.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
+	})
+	if i < 0 {
+		return nil
+	}
+	changed.Status.Conditions[i].Status = corev1.ConditionFalse
+	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, changed, patch, FieldOwner); err != nil {
+		return fmt.Errorf("withdrawing the condition Suspended of %s: %w", m.Meta().Name, err)
 	}
 	return errJobStatusReset
 }

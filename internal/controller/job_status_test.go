@@ -205,3 +205,51 @@ func newRestartingJob(t *testing.T) *batchv1.Job {
 	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}}
 	return job
 }
+
+// TestWithdrawSuspendedCondition checks that Rollcall withdraws the condition of an earlier suspension when it suspends
+// a Job. The Job controller creates pods before it writes the status, and the write conflicts with the suspension. The
+// next attempt would otherwise start while the pods run.
+func TestWithdrawSuspendedCondition(t *testing.T) {
+	for name, c := range map[string]struct {
+		conditions []batchv1.JobCondition
+		want       corev1.ConditionStatus
+	}{
+		"the condition of an earlier suspension": {
+			conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue}},
+			want:       corev1.ConditionFalse,
+		},
+		"no suspension before": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newRunningJob(t)
+			job.Status.Conditions = c.conditions
+			w := newTestCluster(t, job)
+			stored, _ := w.getJob(t, "train")
+			pod := newJobPod(stored, 1)
+			pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "trainer", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: 1, Reason: "Error", FinishedAt: metav1.NewTime(w.clock.Now()),
+				}},
+			}}}
+			if err := w.Create(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the first pass withdraws the condition, the second suspends the Job
+				w.reconcileOnce(t, Request{Namespace: "team", Kind: gang.Job, Name: "train"})
+			}
+			have, _ := w.getJob(t, "train")
+			if !ptr.Deref(have.Spec.Suspend, false) {
+				t.Fatal("the Job is not suspended")
+			}
+			var got corev1.ConditionStatus
+			for _, condition := range have.Status.Conditions {
+				if condition.Type == batchv1.JobSuspended {
+					got = condition.Status
+				}
+			}
+			if got != c.want {
+				t.Errorf("the condition Suspended is %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -67,9 +67,12 @@ type failureDecision struct {
 	firstFailure     *failure.Failure
 }
 
-// recordDecision records a decision that is about to be written.
+// recordDecision records a decision that is about to be written. A start that is repeated for an earlier incident
+// is none: what shows that a rank is lost remains until the next attempt, or was not true.
 func (s *session) recordDecision(last, next lifecycle.State) {
-	if isActive(last.Phase) && (next.Phase == lifecycle.Restarting || next.Phase == lifecycle.Failed) {
+	isRepeatedStart := next.Restarts == last.Restarts && next.Disruptions == last.Disruptions
+	isRestart := next.Phase == lifecycle.Restarting && !isRepeatedStart
+	if isActive(last.Phase) && (isRestart || next.Phase == lifecycle.Failed) {
 		s.decision = failureDecision{last.Attempt, last.AttemptStartTime, next.FirstFailure}
 	}
 }

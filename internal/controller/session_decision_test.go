@@ -16,6 +16,8 @@ func TestUndoneDisruption(t *testing.T) {
 	}
 	restarting, suspended, nextRun := running, running, running
 	restarting.Phase, restarting.Attempt, restarting.FirstFailure = lifecycle.Restarting, 2, disruption
+	repeated := restarting
+	restarting.Disruptions = 1
 	suspended.Attempt, nextRun.AttemptStartTime = 2, podtest.At(60)
 	exited := restarting
 	exited.FirstFailure = &failure.Failure{Rank: 0, Pod: "train-0", Reason: "Error", Time: podtest.At(5)}
@@ -23,12 +25,13 @@ func TestUndoneDisruption(t *testing.T) {
 		decided, state lifecycle.State
 		want           *failure.Failure
 	}{
-		"the write was rejected":                     {decided: restarting, state: running, want: disruption},
-		"the restart was written":                    {decided: restarting, state: restarting},
-		"the attempt was suspended":                  {decided: restarting, state: suspended},
-		"the gang runs again":                        {decided: restarting, state: nextRun},
-		"the rank failed, which its pod still shows": {decided: exited, state: running},
-		"nothing was decided":                        {decided: running, state: running},
+		"the write was rejected":                                 {decided: restarting, state: running, want: disruption},
+		"the restart was written":                                {decided: restarting, state: restarting},
+		"the attempt was suspended":                              {decided: restarting, state: suspended},
+		"the gang runs again":                                    {decided: restarting, state: nextRun},
+		"the rank failed, which its pod still shows":             {decided: exited, state: running},
+		"the start was to be repeated for an earlier disruption": {decided: repeated, state: running},
+		"nothing was decided":                                    {decided: running, state: running},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s session

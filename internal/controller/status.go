@@ -55,6 +55,9 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if err := r.resetJobStatus(ctx, m, a); err != nil {
 		return err
 	}
+	if err := r.withdrawSuspendedCondition(ctx, m, a); err != nil {
+		return err
+	}
 	last := m.lastStatus() // the writes change the workload in memory
 	wrote, err := r.applyAction(ctx, m, a, status)
 	if isRejected(err) {
@@ -165,6 +168,7 @@ func isSameStatus(last, next lifecycle.Status) bool {
 		last.SuspendedByRollcall == next.SuspendedByRollcall &&
 		last.StatefulSetPods == next.StatefulSetPods &&
 		last.CompletedRanks == next.CompletedRanks &&
+		last.JobStartTime.Equal(next.JobStartTime) &&
 		maps.EqualFunc(last.CompletedMembers, next.CompletedMembers, time.Time.Equal) &&
 		last.FirstFailure.Equal(next.FirstFailure)
 }

@@ -2,12 +2,14 @@ package lifecycle_test
 
 import (
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/podtest"
 )
 
 func attemptOf(s lifecycle.State) int32 { return s.Attempt }
@@ -69,6 +71,52 @@ func TestStateNextAttempt(t *testing.T) {
 			snapshot:  newSnapshot(lifecycle.Observation{FailedPods: 1}, withFailure, observedAt(3600)),
 			wantPhase: lifecycle.Pending,
 			check:     expectField("failed pods baseline", 1, failedPodsBaseline),
+		},
+	})
+}
+
+// TestStateNextUnobservedSuspension checks that a gang restarts if a Job was suspended and resumed while no pass
+// observed it, and a rank had completed before. That rank does not run again.
+func TestStateNextUnobservedSuspension(t *testing.T) {
+	started := func(second int, o lifecycle.Observation) lifecycle.Observation {
+		o.StartTime = podtest.At(second)
+		return o
+	}
+	withCompletedRank := func(s *lifecycle.Snapshot) { s.CompletedRanks = "1" }
+	running := runningState
+	running.JobStartTime = podtest.At(1)
+	testStateNext(t, map[string]stateCase{
+		"a rank had completed": {
+			state:     running,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(started(9, readyRanks), withCompletedRank),
+			wantPhase: lifecycle.Restarting,
+			check:     expectField("attempt", 1, attemptOf),
+		},
+		"a rank had completed in a gang that never restarts": {
+			state:     running,
+			policies:  gang.Policies{RestartPolicy: gang.RestartPolicyNever},
+			snapshot:  newSnapshot(started(9, readyRanks), withCompletedRank),
+			wantPhase: lifecycle.Restarting,
+		},
+		"no rank had completed": {
+			state:     running,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(started(9, readyRanks), func(s *lifecycle.Snapshot) { s.CompletedRanks = lifecycle.NoRanks }),
+			wantPhase: lifecycle.Running,
+		},
+		"the Job was not suspended": {
+			state:     running,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(started(1, readyRanks), withCompletedRank),
+			wantPhase: lifecycle.Running,
+			check:     expectField("start of the Job", podtest.At(1), func(s lifecycle.State) time.Time { return s.JobStartTime }),
+		},
+		"the Job is suspended": {
+			state:     running,
+			policies:  defaultPolicies,
+			snapshot:  newSnapshot(started(9, suspendedRanks), withCompletedRank, withPods),
+			wantPhase: lifecycle.Pending,
 		},
 	})
 }

@@ -123,8 +123,21 @@ func (s State) isStartTimeoutExceeded(policies gang.Policies, snapshot Snapshot)
 // the attempt. So does a member that was created or recreated meanwhile. The first attempt follows neither.
 func (s State) isFailedStart(policies gang.Policies, f *failure.Failure) bool {
 	isIncomplete := f.Reason == failure.ReasonRankLost || f.Reason == failure.ReasonMemberRecreated
-	return isIncomplete && s.Attempt > 0 && !s.wereAllReady() &&
-		policies.RestartPolicy == gang.RestartPolicyGang
+	return isIncomplete && s.Attempt > 0 && !s.wereAllReady() && handlesFailures(policies)
+}
+
+// isStartedWithoutCompletedRanks reports whether a Job was suspended and resumed after all ranks of the attempt
+// were ready, no pass observed the suspension, and a rank had completed. That rank does not run again, and the
+// other ranks wait for it.
+func (s State) isStartedWithoutCompletedRanks(policies gang.Policies, snapshot Snapshot) bool {
+	members := snapshot.Members
+	if !handlesFailures(policies) || s.JobStartTime.IsZero() || members.anyJobComplete() ||
+		members.AnySuspended() || members.AnyFinishing() {
+		return false
+	}
+	start, isStarted := members.latestStart(time.Time{})
+	hasCompletedRank := snapshot.CompletedRanks != "" && snapshot.CompletedRanks != NoRanks
+	return isStarted && start.After(s.JobStartTime) && hasCompletedRank
 }
 
 // repeatStart ends an attempt that did not start with all ranks, and starts the next attempt for the same

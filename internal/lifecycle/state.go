@@ -47,6 +47,9 @@ type Bookkeeping struct {
 	// StartCompleted is true if all ranks of the current attempt were ready once and at least one is
 	// not ready now. The start timeout no longer applies then.
 	StartCompleted bool `json:"startCompleted,omitempty"`
+	// JobStartTime is the latest start time of the Jobs when all ranks were ready; see [Observation.StartTime].
+	// Zero if the ranks of the attempt were not all ready yet.
+	JobStartTime time.Time `json:"jobStartTime,omitzero"`
 	// FailedPodsBaseline is the number of failed pods that the workloads counted at the start of the
 	// current attempt. A higher count is a failure, whether a pod was observed or not.
 	FailedPodsBaseline int32 `json:"failedPodsBaseline,omitempty"`
@@ -88,6 +91,9 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	}
 	if !next.Phase.Terminal() {
 		next.CompletedMembers = snapshot.Members.CompletedJobs()
+	}
+	if next.Phase == Running {
+		next.JobStartTime, _ = snapshot.Members.latestStart(time.Time{})
 	}
 	return next.recordStatefulSetPods(snapshot)
 }
@@ -258,6 +264,10 @@ func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
 func (s State) fromActive(policies gang.Policies, snapshot Snapshot) State {
 	f := s.detectFailure(policies, snapshot)
 	switch {
+	case f == nil && s.isStartedWithoutCompletedRanks(policies, snapshot):
+		return s.repeatStart(snapshot, &failure.Failure{
+			Rank: -1, Reason: failure.ReasonMemberSuspended, Time: snapshot.statusTime(), Message: memberSuspendedMessage,
+		})
 	case f == nil:
 		return s.transitionTo(s.nonTerminalPhase(snapshot), snapshot)
 	case s.isFailedStart(policies, f):
@@ -287,7 +297,7 @@ func (s State) nonTerminalPhase(snapshot Snapshot) Phase {
 func (s State) startAttempt(snapshot Snapshot) State {
 	s.AttemptStartTime, s.NextRestartTime = snapshot.statusTime(), time.Time{}
 	s.FailedPodsBaseline = snapshot.Members.FailedPods() + snapshot.UncountedFailures
-	s.StartCompleted, s.StatefulSetPods = false, ""
+	s.StartCompleted, s.StatefulSetPods, s.JobStartTime = false, "", time.Time{}
 	return s
 }
 

@@ -153,6 +153,9 @@ func createVictims(t *testing.T, m *manager, ns string) {
 	limited := newJob("limited", 2)
 	limited.Spec.BackoffLimit = ptr.To[int32](3)
 	m.createJob(t, ns, limited)
+	suspended := newJob("suspended", 2)
+	suspended.Spec.Suspend = new(true)
+	m.createJob(t, ns, suspended)
 	unlabeledJob, unlabeledSet := newJob("other", 1), newStatefulSet("other", 1)
 	unlabeledJob.Labels, unlabeledSet.Labels = nil, nil
 	m.createJob(t, ns, unlabeledJob)
@@ -213,8 +216,34 @@ func testWorkloadAttempts(t *testing.T, a managerAttempts) {
 		"limit of a gang":                a.patchJob("limited", `{"spec":{"backoffLimit":4}}`),
 		"finalizer of a gang": a.patchJob("train",
 			`{"metadata":{"finalizers":["example.com/blocks-deletion"]}}`),
-		"completion of a gang": a.patchJob("train", `{"status":{"failed":2}}`, "status"),
+		"completion of a gang":          a.patchJob("train", `{"status":{"failed":2}}`, "status"),
+		"condition Suspended of a gang": a.patchJob("train", suspendedCondition("True"), "status"),
+		"condition SuccessCriteriaMet of a gang": a.patchJob("train",
+			`{"status":{"conditions":[{"type":"SuccessCriteriaMet","status":"True"}]}}`, "status"),
 	})
+	t.Run("the condition Suspended is withdrawn", func(t *testing.T) { testWithdrawnCondition(t, a) })
+}
+
+// suspendedCondition returns a patch that sets the condition Suspended of a Job.
+func suspendedCondition(status string) string {
+	return `{"status":{"conditions":[{"type":"Suspended","status":"` + status + `"}]}}`
+}
+
+// testWithdrawnCondition checks that the controller may set the condition Suspended to false if it exists.
+func testWithdrawnCondition(t *testing.T, a managerAttempts) {
+	wait.For(t, "the condition Suspended", func(ctx context.Context) error {
+		job, err := a.client.BatchV1().Jobs(a.ns).Get(ctx, "suspended", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(job.Status.Conditions) != 1 || job.Status.Conditions[0].Type != batchv1.JobSuspended {
+			return fmt.Errorf("the conditions are %v", job.Status.Conditions)
+		}
+		return nil
+	})
+	if err := a.patchJob("suspended", suspendedCondition("False"), "status").send(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func testPodAttempts(t *testing.T, a managerAttempts) {
