@@ -79,7 +79,8 @@ func (m member) restartsCompleted() bool {
 func (m member) isAboutToResume(a action) bool {
 	switch a {
 	case actionResume, actionReleaseToQueue:
-		return isSuspendedByRollcall(m.Workload, m.lastStatus()) && attempt.HasLabel(m.Workload)
+		hasState := attempt.HasLabel(m.Workload) || m.Job.Status.Succeeded > 0
+		return isSuspendedByRollcall(m.Workload, m.lastStatus()) && hasState
 	case actionSetAttempt:
 		return true
 	case actionAwaitQueue: // Kueue clears the start time itself

@@ -121,7 +121,7 @@ func (g *observedGang) observeMember(
 		termination: observeTermination(lifecycle.Observe(m.Workload), pods, now,
 			g.ignoresOverduePods || !m.IsSuspended()), // new pods exist already if somebody else resumed the member
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
-		observedFailures:    countObservedFailures(pods, failureContext),
+		observedFailures:    countObservedFailures(m.Job, pods, failureContext),
 		hasFormerPods:       m.Job != nil && hasFormerPods(pods, state.LastTransitionTime),
 		hasUncountedSuccess: attempt.HasUncountedSuccess(m.Job, pods),
 		rollingOut:          m.isRollingOut(),
@@ -308,10 +308,7 @@ func countUncountedFailures(job *batchv1.Job, pods []corev1.Pod) int32 {
 	if job == nil {
 		return 0
 	}
-	var counted sets.Set[types.UID] // a search through a slice for each pod would cost the product of both sizes
-	if uncounted := job.Status.UncountedTerminatedPods; uncounted != nil {
-		counted = sets.New(uncounted.Failed...) // part of Observation.FailedPods
-	}
+	counted := listUncountedFailures(job)
 	var n int32
 	for i := range pods {
 		pod := &pods[i]
@@ -331,13 +328,26 @@ func hasFormerPods(pods []corev1.Pod, t time.Time) bool {
 	})
 }
 
-// countObservedFailures returns the number of pods of the current attempt that failed or are being deleted.
-func countObservedFailures(pods []corev1.Pod, c failure.Context) int32 {
+// listUncountedFailures returns the pods in status.uncountedTerminatedPods.failed of a Job, which are part of
+// Observation.FailedPods; nil for a nil Job. A search through the slice for each pod would cost the product of both
+// sizes.
+func listUncountedFailures(job *batchv1.Job) sets.Set[types.UID] {
+	if job == nil || job.Status.UncountedTerminatedPods == nil {
+		return nil
+	}
+	return sets.New(job.Status.UncountedTerminatedPods.Failed...)
+}
+
+// countObservedFailures returns the number of pods of the current attempt that explain the failed pods of a workload:
+// pods that failed, and pods that are being deleted and that the Job counts already.
+func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Context) int32 {
+	counted := listUncountedFailures(job)
 	var n int32
 	for i := range pods {
 		pod := &pods[i]
 		isDeleted := pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded
-		if (pod.Status.Phase == corev1.PodFailed || isDeleted) && !c.IsFromEarlierAttempt(pod) {
+		isCounted := isDeleted && (!isTracked(pod) || counted.Has(pod.UID))
+		if (pod.Status.Phase == corev1.PodFailed || isCounted) && !c.IsFromEarlierAttempt(pod) {
 			n++
 		}
 	}

@@ -64,8 +64,8 @@ func (m member) isRollingOut() bool {
 }
 
 // listRankUIDs returns the UIDs of the pods of a StatefulSet in the order of their ranks. complete is false
-// if a rank has no pod, or a pod that is being deleted. A Job has no UIDs and is complete. Pods beyond the size
-// with which the ranks are configured have no rank.
+// if a rank has no pod. A Job has no UIDs and is complete. Pods beyond the size with which the ranks are configured
+// have no rank.
 func listRankUIDs(w gang.Workload, pods []corev1.Pod) (uids []types.UID, complete bool) {
 	if w.StatefulSet == nil {
 		return nil, true
@@ -76,7 +76,7 @@ func listRankUIDs(w gang.Workload, pods []corev1.Pod) (uids []types.UID, complet
 	}
 	uids = make([]types.UID, size)
 	for i := range pods {
-		if index := int(gang.PodIndex(&pods[i])); pods[i].DeletionTimestamp == nil && index >= 0 && index < size {
+		if index := int(gang.PodIndex(&pods[i])); index >= 0 && index < size {
 			uids[index] = pods[i].UID
 		}
 	}

@@ -38,5 +38,7 @@
 // The stand-ins follow Kubernetes 1.37 and were compared with its source, not yet with recorded traces of a cluster.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
-// ranks that exit with code 0 on SIGTERM while nobody observes them (docs/tasks/configure-completion.md).
+// ranks that exit with code 0 on SIGTERM while nobody observes them (docs/tasks/configure-completion.md). It also
+// excuses disruptions that leave no trace: a StatefulSet replaces a pod before all ranks were ready, and a member is
+// deleted while no other member has a status.
 package simulation

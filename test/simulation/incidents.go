@@ -82,13 +82,14 @@ func (s *simulation) ranksFrom(pod *corev1.Pod, first, n int) bool {
 
 // disrupt evicts pods, or deletes them without a reason. It counts one disruption if it hits any.
 func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
-	hits := false
+	hits, isRecorded := false, true
 	for _, o := range s.api.list(podKind) {
 		pod := o.(*corev1.Pod)
 		if gangOf(pod) != gangName || isTerminal(pod) || pod.DeletionTimestamp != nil || !selected(pod) {
 			continue
 		}
 		hits = true
+		isRecorded = isRecorded && (!isOfStatefulSet(pod) || s.oracle.final.Phase == lifecycle.Running)
 		s.noteDisruption()
 		if reason == "" {
 			_ = s.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}) // it exists
@@ -99,6 +100,14 @@ func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
 	if hits {
 		s.oracle.disruptions++
 	}
+	if !isRecorded {
+		s.oracle.failures++ // nothing shows that the pod was replaced, if a peer fails before all ranks are ready
+	}
+}
+
+func isOfStatefulSet(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == string(statefulSetKind)
 }
 
 // noteDisruption records that a rank which exits with code 0 on SIGTERM may not be observed.
@@ -257,6 +266,9 @@ func (s *simulation) applyToMember(i Incident) {
 		if w, ok := s.member(m); ok {
 			s.oracle.disruptions++
 			s.deleted[m.name] = true
+			if len(members) > 1 && !s.isStatusOnAnyOther(m) {
+				s.oracle.failures++ // nothing shows that the member existed
+			}
 			_ = s.api.delete(kindOf(w.Object()), m.name, deleteOptions{uid: w.Meta().UID}) // it exists
 		}
 	case memberCreated:
@@ -274,6 +286,14 @@ func (s *simulation) applyToMember(i Incident) {
 	case strangerComes:
 		s.createStranger()
 	}
+}
+
+// isStatusOnAnyOther reports whether another member exists that has a status of Rollcall.
+func (s *simulation) isStatusOnAnyOther(m memberSpec) bool {
+	return slices.ContainsFunc(s.scenario.members(), func(other memberSpec) bool {
+		w, ok := s.member(other)
+		return ok && other.name != m.name && w.Meta().Annotations[gang.AnnotationStatus] != ""
+	})
 }
 
 // createStranger creates a StatefulSet that has the gang's name and other roles.
