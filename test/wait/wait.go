@@ -24,8 +24,11 @@ func For(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()
 	last := errors.New("not checked yet")
 	err := wait.PollUntilContextTimeout(t.Context(), interval, Timeout, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
+		result := check(ctx)
+		if result == nil || ctx.Err() == nil { // otherwise the deadline interrupted the check, and the last error says more
+			last = result
+		}
+		return result == nil, nil
 	})
 	if err != nil {
 		t.Fatalf("waiting for %s: %v; last error: %v", what, err, last)
