@@ -155,7 +155,8 @@ func (s *simulation) applySuspension(i Incident) {
 	switch i.Kind {
 	case userSuspends:
 		m := members[i.Target%len(members)]
-		if s.scenario.Shape == queuedJob || m.isStatefulSet {
+		w, ok := s.member(m)
+		if s.scenario.Shape == queuedJob || !ok || w.Job == nil || isJobFinished(w.Job) {
 			return
 		}
 		s.userSuspended = true

@@ -143,7 +143,7 @@ func (p *process) report() {
 }
 
 func (p *process) writeStatus() {
-	if p.node.lost || p.removed {
+	if p.node.lost {
 		return
 	}
 	o := p.node.api.find(podKind, p.pod.Name)
@@ -165,9 +165,12 @@ func (p *process) writeStatus() {
 	_, _ = p.node.api.update(pod, "status") // the next status contains the same
 }
 
-// phase returns the phase of the pod, which is final only if no container runs again.
+// phase returns the phase of the pod, which is final only if no container runs again. A pod that was deleted before
+// its containers started fails (kubernetes pkg/kubelet/status, TerminatePod).
 func (p *process) phase() corev1.PodPhase {
 	switch {
+	case (p.terminating || p.removed) && !p.exited && !p.alive:
+		return corev1.PodFailed
 	case p.alive || !p.exited || !p.terminating && p.isRestarted():
 		return corev1.PodRunning
 	case p.exitCode == 0:
