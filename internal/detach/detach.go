@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -328,9 +329,15 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 		if metav1.IsControlledBy(&pods.Items[i], w.Meta()) {
 			own = append(own, pods.Items[i])
 		}
-		if pod := &pods.Items[i]; g.ownsPod(pod) && !attempt.IsPodTerminal(pod) &&
-			!attempt.IsDeletionConfirmed(pod) && !attempt.IsTerminationOverdue(pod, d.Clock.Now()) {
+		pod := &pods.Items[i]
+		if !g.ownsPod(pod) || attempt.IsPodTerminal(pod) || attempt.IsDeletionConfirmed(pod) {
+			continue
+		}
+		if !attempt.IsTerminationOverdue(pod, d.Clock.Now()) {
 			return waitError{"pod " + pod.Name + " of the last attempt is terminating"}
+		}
+		if err := d.requireExclusion(ctx, w, pod); err != nil {
+			return err
 		}
 	}
 	if w.Job == nil {
@@ -347,6 +354,21 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 		return err
 	}
 	return waitError{"its status was reset"}
+}
+
+// requireExclusion returns a [waitError] unless the Service of a gang excludes a pod of the last attempt, which may
+// still run on an unreachable node. The controller changes the Service.
+func (d Detacher) requireExclusion(ctx context.Context, w gang.Workload, pod *corev1.Pod) error {
+	service, err := d.Client.CoreV1().Services(pod.Namespace).Get(ctx, w.Template().Spec.Subdomain, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the Service of %s: %w", w.Meta().Name, err)
+	}
+	attemptNumber := strconv.Itoa(int(lifecycle.ReadStatus(w).Attempt))
+	if err == nil && service.Spec.Selector[gang.LabelAttempt] != attemptNumber {
+		return waitError{fmt.Sprintf("pod %s of the last attempt may still run on the unreachable node %s, and ranks could "+
+			"connect to it; stop the node, and delete the pod by force", pod.Name, pod.Spec.NodeName)}
+	}
+	return nil
 }
 
 // ownsPod reports whether a workload of the gang that is not detached owns a pod. Other gangs can have

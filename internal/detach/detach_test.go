@@ -105,7 +105,16 @@ func newPod(remaining time.Duration) *corev1.Pod {
 			DeletionTimestamp: ptr.To(metav1.NewTime(clock.RealClock{}.Now().Add(remaining))), Finalizers: []string{"test/keep"},
 			DeletionGracePeriodSeconds: ptr.To[int64](30),
 		},
+		Spec:   corev1.PodSpec{NodeName: "node-1"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+}
+
+// newService returns the Service of the gang, which selects the pods of an attempt.
+func newService(number string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{gang.LabelGang: "train", gang.LabelAttempt: number}},
 	}
 }
 
@@ -232,9 +241,17 @@ func TestDetach(t *testing.T) {
 			want: state{Outcome: detach.NotDetached, Phase: "Restarting", Suspended: true, Ranks: 2, Attempt: "0",
 				CompletedIndexes: "1", Err: "pod train-0 of the last attempt is terminating"},
 		},
-		"restarting Job does not wait for a pod of an unreachable node": {
+		"restarting Job waits for a pod of an unreachable node that its Service selects": {
 			objects: func(t *testing.T) []runtime.Object {
-				return []runtime.Object{newRestartingJob(t), newPod(-30 * time.Second)}
+				return []runtime.Object{newRestartingJob(t), newPod(-30 * time.Second), newService("1")}
+			},
+			want: state{Outcome: detach.NotDetached, Phase: "Restarting", Suspended: true, Ranks: 2, Attempt: "0",
+				CompletedIndexes: "1", Err: "pod train-0 of the last attempt may still run on the unreachable node node-1, and " +
+					"ranks could connect to it; stop the node, and delete the pod by force"},
+		},
+		"restarting Job does not wait for a pod of an unreachable node that its Service excludes": {
+			objects: func(t *testing.T) []runtime.Object {
+				return []runtime.Object{newRestartingJob(t), newPod(-30 * time.Second), newService("2")}
 			},
 			want: state{Outcome: detach.Resumed, Inject: "false", Ranks: 2, Attempt: "2"},
 		},

@@ -7,8 +7,8 @@
 // Rollcall. A manager that acts on an older version of the workload gets a conflict.
 //
 // A gang is resumed as in a restart, but without the back-off: after the controller of each workload has
-// observed the suspension, and after the pods of the last attempt have terminated. Kueue resumes the Jobs
-// in its queues.
+// observed the suspension, and after the pods of the last attempt have terminated. A pod on an unreachable
+// node must be excluded from the Service. Kueue resumes the Jobs in its queues.
 //
 // Docs: docs/adr/0033-limits-without-managers.md.
 package detach

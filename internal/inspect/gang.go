@@ -73,8 +73,10 @@ type Member struct {
 	Size      int32 `json:"size"`
 	Ready     int32 `json:"ready"`
 	Succeeded int32 `json:"succeeded"`
-	// Missing is true for a workload that another member declares and that does not exist.
-	Missing bool `json:"missing,omitempty"`
+	// Missing is true for a workload that another member declares and that does not exist, unless it completed before
+	// it was deleted. Then Completed is true.
+	Missing   bool `json:"missing,omitempty"`
+	Completed bool `json:"completed,omitempty"`
 	// Suspended is true if a Job is suspended, or if a StatefulSet is scaled to 0.
 	Suspended bool `json:"suspended,omitempty"`
 	// Containers are the names of the training containers.

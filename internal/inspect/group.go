@@ -160,12 +160,16 @@ func (g workloadGroup) buildMembers() []Member {
 	if firstValid < 0 {
 		return members
 	}
+	completed := lifecycle.ReadStatus(g.workloads[firstValid].Workload).CompletedMembers
 	var offset int32
 	for _, declared := range g.workloads[firstValid].parsedGang.Members {
 		if !slices.ContainsFunc(members, func(m Member) bool { return m.Name == declared.WorkloadName }) {
-			members = append(members, Member{
-				Name: declared.WorkloadName, Role: declared.Role, Offset: offset, Size: declared.Size, Missing: true,
-			})
+			m := Member{Name: declared.WorkloadName, Role: declared.Role, Offset: offset, Size: declared.Size}
+			if _, m.Completed = completed[m.Name]; m.Completed {
+				m.Kind, m.Succeeded = gang.Job, m.Size
+			}
+			m.Missing = !m.Completed
+			members = append(members, m)
 		}
 		offset += declared.Size
 	}

@@ -121,6 +121,8 @@ func printMembers(out io.Writer, o PrintOptions, g Gang) {
 		switch {
 		case m.Missing:
 			ready = "missing"
+		case m.Completed:
+			ready += ", deleted"
 		case m.Suspended:
 			ready += ", suspended"
 		}

@@ -11,6 +11,9 @@ func newRank(rank int32, m Member, pod *corev1.Pod) Rank {
 	r := Rank{Rank: rank, Member: m.Name, Role: m.Role, Object: pod}
 	r.State, r.Reason = lifecycle.DescribeRank(pod, m.Containers)
 	if pod == nil {
+		if m.Completed {
+			r.State = RankSucceeded
+		}
 		return r
 	}
 	r.Pod, r.Node = pod.Name, pod.Spec.NodeName

@@ -139,7 +139,7 @@ func podSelector(gangName string) string { return gang.LabelGang + "=" + gangNam
 func (r Reader) AddEvents(ctx context.Context, g *Gang) {
 	var events []Event
 	for _, m := range g.Members {
-		if m.Missing {
+		if m.uid == "" { // the workload does not exist
 			continue
 		}
 		// The API server stores Events of both API groups as the same objects, and core/v1 is the

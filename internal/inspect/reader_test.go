@@ -114,6 +114,14 @@ func TestGetGang(t *testing.T) {
 				Members: []string{"Job sim-launcher 0", " sim-worker 1-2"}, Cells: "...",
 			},
 		},
+		"a member that completed and was deleted is not missing": {
+			objects:  []runtime.Object{withCompletedMember(t, launcher, "sim-worker")},
+			gangName: "sim",
+			want: gangSummary{
+				Name: "sim", Phase: lifecycle.Pending, Restarts: "0/3", ReadyCount: "0/3, 2 succeeded",
+				Members: []string{"Job sim-launcher 0", "Job sim-worker 1-2"}, Cells: ".++",
+			},
+		},
 		"the recorded first failure takes precedence over replaced pods": {
 			objects: []runtime.Object{
 				restarted, newPod(restarted, 0, readyStatus), newPod(restarted, 1, readyStatus),
@@ -312,4 +320,15 @@ func TestGetGangForbidden(t *testing.T) {
 	if _, err := newReader(client).GetGang(t.Context(), "train"); !apierrors.IsForbidden(err) {
 		t.Errorf("without permission for pods: error %v, want Forbidden", err)
 	}
+}
+
+// withCompletedMember returns a copy of a Job whose status records that another member completed.
+func withCompletedMember(t *testing.T, job *batchv1.Job, member string) *batchv1.Job {
+	t.Helper()
+	return setStatus(t, job.DeepCopy(), lifecycle.Status{State: lifecycle.State{
+		Phase: lifecycle.Pending,
+		Bookkeeping: lifecycle.Bookkeeping{
+			CompletedMembers: map[string]time.Time{member: job.CreationTimestamp.Time},
+		},
+	}})
 }
