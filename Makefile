@@ -39,10 +39,11 @@ test: ## Run unit, golden, property and integration tests (needs no root)
 	cd test && go run ./cluster/cmd/cluster build
 	cd test && go test -timeout 60m ./cluster/... ./seeds/... ./simulation/... ./chaos/... ./soak/... ./monitoring/... ./chart/... ./builds/... ./integration/...
 
+# E2E_RUN and E2E_SKIP select tests by a regular expression.
 .PHONY: e2e
 e2e: ## Run end-to-end tests on a real node (needs root)
-	cd test && ROLLCALL_TEST_REAL=1 go test -count=1 -timeout 60m -v -p 1 -run Real ./cluster/...
-	cd test && go test -count=1 -timeout 100m -v ./e2e/...
+	$(if $(E2E_RUN),,cd test && ROLLCALL_TEST_REAL=1 go test -count=1 -timeout 60m -v -p 1 -run Real ./cluster/...)
+	cd test && go test -count=1 -timeout 100m -v $(if $(E2E_RUN),-run '$(E2E_RUN)') $(if $(E2E_SKIP),-skip '$(E2E_SKIP)') ./e2e/...
 
 # One test of each part that only a real node proves: Helm, the kubelet, DNS, PyTorch and exit codes. TestInstallRelease
 # is not one of them, because it compiles the programs of a release for all platforms.
@@ -55,6 +56,11 @@ e2e-core: ## Run the end-to-end tests that need no other image than PyTorch's (5
 .PHONY: e2e-all
 e2e-all: export ROLLCALL_E2E := all
 e2e-all: e2e ## Run end-to-end tests of every framework (the first run builds their images: 30 minutes)
+
+DRAINS ?= 10
+.PHONY: drain
+drain: ## Drain 20 gangs in 10 ways, 10 times (30 minutes; DRAINS=1 for less; needs root)
+	cd test && ROLLCALL_E2E=all go test -count=$(DRAINS) -timeout 100m -v -run 'TestDrain$$' ./e2e/...
 
 .PHONY: upgrade
 upgrade: ## Upgrade from the previous build to this build and back (15 minutes; needs root)
