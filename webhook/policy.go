@@ -75,8 +75,11 @@ func (j *Judge) judgeNew(ctx context.Context, s subject) admission.Response {
 	if current == nil {
 		return admission.Allowed("")
 	}
-	if s.err != nil {
+	switch {
+	case s.err != nil && current.CanDeny():
 		return newDenialResponse(newNotJudgedError(s.err))
+	case s.err != nil:
+		return admission.Allowed("")
 	}
 	v := verdict{policy: current, namespace: namespace}
 	v.introduced = j.evaluate(current, namespace, s)
@@ -100,7 +103,7 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 	wasJudged := before.err == nil && before.isGang()
 	if after.err != nil {
 		// Otherwise two updates could replace a valid gang by a gang that violates the policy.
-		if wasJudged {
+		if wasJudged && current.CanDeny() {
 			return newDenialResponse(newNotJudgedError(after.err))
 		}
 		return admission.Allowed("")

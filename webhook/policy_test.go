@@ -189,6 +189,8 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 		before string // an earlier patch; empty for none
 		patch  string
 		rules  []string
+
+		ceiling policy.Mode
 	}{
 		"more restarts": {
 			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"100"}}}`,
@@ -244,6 +246,10 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 			patch: `{"metadata":{"annotations":{"rollcall.training/roles":"worker=0"}}}`,
 			rules: []string{"cannot be compared"},
 		},
+		"roles that no longer describe a gang, with a ceiling": {
+			job: roleJob, policy: "cluster: {limits: {gpus: {max: 64}}}", ceiling: policy.ModeAudit,
+			patch: `{"metadata":{"annotations":{"rollcall.training/roles":"worker=0"}}}`,
+		},
 		"a gang that violates a stricter policy is suspended": {policy: strict, patch: `{"spec":{"suspend":true}}`},
 		"a gang that violates a stricter policy loses a finalizer": {
 			policy: strict, patch: `{"metadata":{"finalizers":null}}`,
@@ -268,7 +274,9 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 				old = mergePatch(t, old, test.before)
 			}
 			req := newRequest(admissionv1.Update, gang.Job, old, mergePatch(t, old, test.patch))
-			r := webhook.NewJobUpdateJudge(newEngine(), newJudge(&testPolicies{policy: readPolicy(t, test.policy)})).
+			r := webhook.NewJobUpdateJudge(newEngine(), newJudge(&testPolicies{
+				policy: readPolicy(t, test.policy).WithCeiling(test.ceiling),
+			})).
 				Handle(t.Context(), req)
 			if r.Allowed != (test.rules == nil) {
 				t.Errorf("allowed: %t, %+v", r.Allowed, r.Result)

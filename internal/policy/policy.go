@@ -31,9 +31,10 @@ type Policy struct {
 
 // scope is a compiled [Scope].
 type scope struct {
-	name     string
-	defaults []defaultField
-	checks   []check
+	name         string
+	defaults     []defaultField
+	defaultsMode Mode
+	checks       []check
 }
 
 // check is a limit or rule together with its mode.
@@ -99,7 +100,9 @@ func (p *Policy) compile(r *reader) {
 
 // compileScope returns the compiled scope with the given path in the file.
 func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
-	compiled := scope{name: name, defaults: s.Defaults.list(name)}
+	compiled := scope{
+		name: name, defaults: s.Defaults.list(name), defaultsMode: cmp.Or(s.Defaults.Mode, mode, ModeEnforce),
+	}
 	add := func(key, keyPath string, own Mode, value any, c check) {
 		if c.mode = cmp.Or(own, mode, ModeEnforce); c.mode != ModeOff {
 			c.name, c.value, c.line = name+"/"+key, value, r.lineOf(path+"."+keyPath)
@@ -116,7 +119,7 @@ func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	for i, d := range compiled.defaults {
 		compiled.defaults[i].line = r.lineOf(path + ".defaults." + d.path)
 		if d.locked {
-			add(d.checkName(), "defaults."+d.path, "", d.shown, check{run: d.checkLocked})
+			add(d.checkName(), "defaults."+d.path, s.Defaults.Mode, d.shown, check{run: d.checkLocked})
 		}
 	}
 	return compiled
