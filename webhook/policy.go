@@ -111,6 +111,7 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 	v := verdict{policy: current, namespace: namespace, introduced: j.evaluate(current, namespace, after)}
 	if wasJudged {
 		v.ignoreExisting(j.evaluate(current, namespace, before))
+		v.introduced = append(v.introduced, current.LeftProfile(j.newInput(namespace, before), j.newInput(namespace, after))...)
 	}
 	return v.respond(updated)
 }
@@ -158,14 +159,19 @@ func newNotJudgedError(err error) error {
 // evaluate returns the findings for a workload and records how long the evaluation took.
 func (j *Judge) evaluate(current *policy.Policy, namespace policy.Namespace, s subject) []policy.Finding {
 	start := j.clock.Now()
-	findings := current.Evaluate(policy.Input{
+	findings := current.Evaluate(j.newInput(namespace, s))
+	policyEvaluationDuration.Observe(j.clock.Since(start).Seconds())
+	return findings
+}
+
+// newInput returns what the policy judges of a workload.
+func (j *Judge) newInput(namespace policy.Namespace, s subject) policy.Input {
+	return policy.Input{
 		Facts:     policy.NewFacts(s.result.Gang, s.workload),
 		Namespace: namespace,
 		Workload:  s.workload,
-		Now:       start,
-	})
-	policyEvaluationDuration.Observe(j.clock.Since(start).Seconds())
-	return findings
+		Now:       j.clock.Now(),
+	}
 }
 
 // verdict is the result of comparing a workload with a policy.

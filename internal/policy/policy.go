@@ -32,6 +32,7 @@ type Policy struct {
 // scope is a compiled [Scope].
 type scope struct {
 	name         string
+	mode         Mode
 	defaults     []defaultField
 	defaultsMode Mode
 	checks       []check
@@ -100,11 +101,12 @@ func (p *Policy) compile(r *reader) {
 
 // compileScope returns the compiled scope with the given path in the file.
 func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
+	mode = cmp.Or(mode, ModeEnforce)
 	compiled := scope{
-		name: name, defaults: s.Defaults.list(name), defaultsMode: cmp.Or(s.Defaults.Mode, mode, ModeEnforce),
+		name: name, mode: mode, defaults: s.Defaults.list(name), defaultsMode: cmp.Or(s.Defaults.Mode, mode),
 	}
 	add := func(key, keyPath string, own Mode, value any, c check) {
-		if c.mode = cmp.Or(own, mode, ModeEnforce); c.mode != ModeOff {
+		if c.mode = cmp.Or(own, mode); c.mode != ModeOff {
 			c.name, c.value, c.line = name+"/"+key, value, r.lineOf(path+"."+keyPath)
 			compiled.checks = append(compiled.checks, c)
 		}
@@ -355,6 +357,9 @@ func listRules(file File) []string {
 	add(ClusterScope, file.Cluster)
 	for _, p := range file.Profiles {
 		add(p.Name, p.Scope)
+		if p.Selectable {
+			names = append(names, p.Name+"/"+selectableKey)
+		}
 	}
 	return names
 }
