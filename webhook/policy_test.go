@@ -348,8 +348,8 @@ func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 		"a gang that violates the limit is suspended":    {created: large, updated: `{"spec":{"replicas":0}}`},
 		"a gang that violates the limit gets a label":    {created: large, updated: `{"metadata":{"labels":{"a":"b"}}}`},
 
-		"the empty patch after the scale subresource":         {scaled: grown, updated: `{}`, denied: true},
-		"the empty patch after scaling within the limit":      {scaled: `{"spec":{"replicas":4}}`, updated: `{}`},
+		"the empty patch after the scale subresource":    {scaled: grown, updated: `{}`, denied: true},
+		"the empty patch after scaling within the limit": {scaled: `{"spec":{"replicas":4}}`, updated: `{}`},
 		"a gang leaves its profile": {
 			created: `{"metadata":{"annotations":{"rollcall.training/profile":"short"}}}`,
 			updated: `{"metadata":{"annotations":{"rollcall.training/profile":null}},"spec":{"replicas":3}}`, denied: true,

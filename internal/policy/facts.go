@@ -55,7 +55,7 @@ type Facts struct {
 	PriorityClass string
 	// Labels are the labels of the workload.
 	Labels map[string]string
-	// Images are the images of all containers.
+	// Images are the images of all containers and volumes.
 	Images []ImageFact
 	// HiddenGPUs are the variables that expose accelerators which the pod did not request.
 	HiddenGPUs []VariableFact
@@ -73,7 +73,7 @@ type Facts struct {
 // an expression.
 const UnlimitedDisruptions int64 = math.MaxInt64
 
-// ImageFact is the image of a container.
+// ImageFact is the image of a container or a volume.
 type ImageFact struct {
 	// Path is the path of the field.
 	Path string
@@ -231,7 +231,7 @@ func countPodAccelerators(spec corev1.PodSpec) int64 {
 // it in containers that requested accelerators.
 const nvidiaVisibleDevices = "NVIDIA_VISIBLE_DEVICES"
 
-// addContainers sets the facts of all containers.
+// addContainers sets the facts of all containers, and the images of volumes.
 func (f *Facts) addContainers(spec corev1.PodSpec) {
 	add := func(path *field.Path, containers []corev1.Container) {
 		for i, c := range containers {
@@ -244,6 +244,12 @@ func (f *Facts) addContainers(spec corev1.PodSpec) {
 	}
 	add(podSpecPath.Child("initContainers"), spec.InitContainers)
 	add(podSpecPath.Child("containers"), spec.Containers)
+	for i, v := range spec.Volumes {
+		if v.Image != nil {
+			path := podSpecPath.Child("volumes").Index(i).Child("image", "reference")
+			f.Images = append(f.Images, ImageFact{Path: path.String(), Name: v.Image.Reference})
+		}
+	}
 }
 
 // addHiddenGPUs adds the variables that expose accelerators. A resource claim does not permit them, because its

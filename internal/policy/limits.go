@@ -33,7 +33,7 @@ type Limits struct {
 	Disruptions *DisruptionsLimit `json:"disruptions,omitempty"`
 	// Labels requires and forbids labels of the workload.
 	Labels *LabelsLimit `json:"labels,omitempty"`
-	// Images restricts the images of all containers.
+	// Images restricts the images of all containers and of image volumes.
 	Images *ImagesLimit `json:"images,omitempty"`
 	// PriorityClass restricts the priority class of the pods.
 	PriorityClass *NameLimit `json:"priorityClass,omitempty"`
