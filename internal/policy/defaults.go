@@ -23,7 +23,7 @@ type Defaults struct {
 	// Mode is the mode of the defaults, of their locks and of nothing else. Only [ModeEnforce] sets values, and
 	// [ModeWarn] names them in warnings. The default is the mode of the profile or of the file.
 	Mode Mode `json:"mode,omitempty"`
-	// Runtime is spec.activeDeadlineSeconds of a Job.
+	// Runtime is spec.activeDeadlineSeconds of a Job, which is the maximum runtime of each attempt.
 	Runtime *DefaultValue[Duration] `json:"runtime,omitempty"`
 	// TTL is spec.ttlSecondsAfterFinished of a Job.
 	TTL *DefaultValue[Duration] `json:"ttl,omitempty"`

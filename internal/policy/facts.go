@@ -36,7 +36,7 @@ type Facts struct {
 	// GPUsUnknown is true if the workload does not show all accelerators of the gang: those of other
 	// members, or those of resource claims.
 	GPUsUnknown bool
-	// Runtime is the maximum runtime; nil without one.
+	// Runtime is the maximum runtime of an attempt; nil without one.
 	Runtime *time.Duration
 	// TTL is the time after which the finished workload is deleted; nil without one.
 	TTL *time.Duration

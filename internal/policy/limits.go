@@ -18,11 +18,12 @@ type Limits struct {
 	GPUs *GPULimit `json:"gpus,omitempty"`
 	// WholeNodes requires pods with accelerators to use all accelerators of a node.
 	WholeNodes *WholeNodesLimit `json:"wholeNodes,omitempty"`
-	// GPUHours bounds the accelerators of the gang multiplied by its maximum runtime.
+	// GPUHours bounds the accelerators of the gang multiplied by its maximum runtime and by its attempts: one more than
+	// its restarts. Attempts after a disruption or a suspension are not included.
 	GPUHours *GPUHoursLimit `json:"gpuHours,omitempty"`
 	// Frameworks restricts the label rollcall.training/framework.
 	Frameworks *FrameworksLimit `json:"frameworks,omitempty"`
-	// Runtime bounds spec.activeDeadlineSeconds of a Job.
+	// Runtime bounds spec.activeDeadlineSeconds of a Job, which is the maximum runtime of each attempt.
 	Runtime *DurationLimit `json:"runtime,omitempty"`
 	// TTL bounds spec.ttlSecondsAfterFinished of a Job.
 	TTL *DurationLimit `json:"ttl,omitempty"`
