@@ -148,7 +148,7 @@ func TestEvaluate(t *testing.T) {
 				"(policy cluster/gpuHours)"},
 		},
 		"a gang that never restarts has one attempt": {
-			policy: "cluster: {limits: {gpuHours: {max: 20000}}}",
+			policy:  "cluster: {limits: {gpuHours: {max: 20000}}}",
 			replace: []string{"  parallelism: 96", "  parallelism: 96\n  backoffLimit: 0\n  activeDeadlineSeconds: 172800"},
 			findings: []string{"enforce cluster/gpuHours spec.activeDeadlineSeconds: allows 36864 GPU-hours " +
 				"(768 accelerators for 48h), at most 20000 are allowed; set at most 93750 (policy cluster/gpuHours)"},

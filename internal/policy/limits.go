@@ -150,7 +150,8 @@ type FrameworksLimit struct {
 // DurationLimit bounds a duration.
 type DurationLimit struct {
 	LimitMode `json:",inline"`
-	// Required forbids workloads without the field.
+	// Required forbids workloads without the field. A StatefulSet without which the gang ends is permitted, because the
+	// Job that ends the gang must have the field.
 	Required bool `json:"required,omitempty"`
 	// Min and Max are inclusive; nil means no bound.
 	Min *Duration `json:"min,omitempty"`

@@ -166,9 +166,15 @@ func (l *GPUHoursLimit) check(f Facts) []violation {
 		return nil
 	}
 	path := specPath.Child("activeDeadlineSeconds").String()
-	if f.Runtime == nil {
-		if f.GPUs == 0 {
+	unknown := func(what string) []violation {
+		return []violation{{field: path, message: what + " not known yet", unknown: true}}
+	}
+	if f.gangRuntime == nil {
+		switch {
+		case f.GPUs == 0:
 			return nil
+		case f.endsWithout && !f.membersKnown && f.Kind != gang.Job:
+			return unknown("the maximum runtime of the Job that ends the gang is")
 		}
 		return []violation{{
 			field: path,
@@ -176,20 +182,16 @@ func (l *GPUHoursLimit) check(f Facts) []violation {
 				gang.FormatCount(l.Max, "GPU-hour"), l.longestRuntime(f)),
 		}}
 	}
-	used := float64(f.GPUs) * f.Runtime.Hours() * float64(f.attempts())
+	used := float64(f.GPUs) * f.gangRuntime.Hours() * float64(f.attempts())
 	switch {
 	case used > float64(l.Max):
 		return []violation{{
-			field: path, value: formatInt(int64(f.Runtime.Seconds())), excess: used - float64(l.Max),
+			field: path, value: formatInt(int64(f.gangRuntime.Seconds())), excess: used - float64(l.Max),
 			message: fmt.Sprintf("allows %.0f GPU-hours (%s for %s%s), at most %d are allowed; set at most %d",
-				used, formatGPUs(f), formatDuration(*f.Runtime), formatAttempts(f), l.Max, l.longestRuntime(f)),
+				used, formatGPUs(f), formatDuration(*f.gangRuntime), formatAttempts(f), l.Max, l.longestRuntime(f)),
 		}}
 	case f.GPUsUnknown:
-		return []violation{{
-			field:   path,
-			message: "the accelerators of the other members or of the resource claims are not known yet",
-			unknown: true,
-		}}
+		return unknown("the accelerators of the other members or of the resource claims are")
 	}
 	return nil
 }
