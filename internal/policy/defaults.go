@@ -25,7 +25,8 @@ type Defaults struct {
 	Mode Mode `json:"mode,omitempty"`
 	// Runtime is spec.activeDeadlineSeconds of a Job, which is the maximum runtime of each attempt.
 	Runtime *DefaultValue[Duration] `json:"runtime,omitempty"`
-	// TTL is spec.ttlSecondsAfterFinished of a Job.
+	// TTL is spec.ttlSecondsAfterFinished of a Job. Jobs that Argo CD or Flux applied get no default, because the tool
+	// would create the deleted Job again.
 	TTL *DefaultValue[Duration] `json:"ttl,omitempty"`
 	// Restarts is the annotation rollcall.training/max-restarts.
 	Restarts *DefaultValue[int64] `json:"restarts,omitempty"`
@@ -193,7 +194,9 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 		if mode := p.limitMode(s.defaultsMode); mode == ModeEnforce || mode == ModeWarn {
 			for _, d := range s.defaults {
 				d.OnlyWarn = mode == ModeWarn
-				defaults = append(defaults, d.FieldDefault)
+				if !d.repeatsTraining(w) {
+					defaults = append(defaults, d.FieldDefault)
+				}
 			}
 		}
 		if p.findMaxDisruptions(s) != nil && requestsGangRestarts(w) {
@@ -292,7 +295,7 @@ func (d defaultField) checkLocked(e *evaluation) []violation {
 	}
 	var violations []violation
 	for _, current := range plan.ReadDefault(e.Workload, d.FieldDefault) {
-		if current.Value == d.Value {
+		if current.Value == d.Value || current.Value == "" && d.repeatsTraining(e.Workload) {
 			continue
 		}
 		message := fmt.Sprintf("is not allowed, because the policy locks the value; use %q, or remove the field", d.Value)

@@ -218,6 +218,36 @@ func TestSelectedProfile(t *testing.T) {
 	}
 }
 
+// TestDefaultTTLOfGitOps verifies that a default TTL never lets a GitOps tool repeat a training.
+func TestDefaultTTLOfGitOps(t *testing.T) {
+	p := readPolicy(t, "cluster: {defaults: {ttl: {value: 1h, locked: true}, runtime: 1h}}")
+	for name, test := range map[string]struct {
+		labels, annotations string
+		ttl                 bool
+	}{
+		"kubectl":                    {ttl: true},
+		"Helm":                       {labels: "app.kubernetes.io/instance: train, ", ttl: true},
+		"Argo CD with a label":       {labels: "argocd.argoproj.io/instance: train, "},
+		"Argo CD with an annotation": {annotations: "argocd.argoproj.io/tracking-id: 'train:batch/Job:team/train'"},
+		"Flux":                       {labels: "kustomize.toolkit.fluxcd.io/name: train, "},
+		"Flux with a HelmRelease":    {labels: "helm.toolkit.fluxcd.io/name: train, "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := applyDefaults(t, p, readJob(t, strings.NewReplacer("  labels: {", "  annotations: {"+test.annotations+
+				"}\n  labels: {"+test.labels).Replace(bigJob)))
+			if got := w.Job.Spec.TTLSecondsAfterFinished; (got != nil) != test.ttl {
+				t.Errorf("TTL %v, want one: %t", got, test.ttl)
+			}
+			if w.Job.Spec.ActiveDeadlineSeconds == nil {
+				t.Error("the other defaults are not set")
+			}
+			if findings := p.Evaluate(newInput(t, w)); len(findings) > 0 {
+				t.Errorf("the locked default denies the workload: %v", findings)
+			}
+		})
+	}
+}
+
 // TestModesOfDefaults verifies that a default has the mode of its scope or an own mode, and that the mode warn names
 // what it would set.
 func TestModesOfDefaults(t *testing.T) {
