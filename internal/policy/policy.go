@@ -138,6 +138,9 @@ func (r *reader) lineOf(path string) int {
 // Digest identifies the content of the file. It is the same for files that differ in comments only.
 func (p *Policy) Digest() string { return p.digest }
 
+// Source returns the name of the file, as in problems.
+func (p *Policy) Source() string { return p.source }
+
 // File returns the content of the file. The caller must not change it.
 func (p *Policy) File() File { return p.file }
 
