@@ -179,7 +179,7 @@ func workloadKeys() []Key {
 			Values:  "the name of a profile of the policy",
 			Default: "none",
 			Description: "Selects a profile of the cluster's policy. Its defaults fill the fields that you do not set, " +
-				"and its limits hold for the workload.",
+				"and its limits hold for the workload. A gang keeps its profile.",
 		},
 		{
 			Name: AnnotationCompatibility, Kind: KeyKindAnnotation,

@@ -242,6 +242,35 @@ func (g Gang) CompletesWithFirstPod(m Member) bool {
 	}
 }
 
+// DeterminesCompletion reports whether the gang finishes when a member finishes. The success policy of the user
+// overrides the framework.
+func (g Gang) DeterminesCompletion(m Member) bool {
+	switch g.Policies.SuccessPolicy {
+	case "":
+		role, _ := g.Framework.FindRole(m.Role)
+		return role.DeterminesCompletion || g.CompletesWithFirstPod(m)
+	case SuccessPolicyAll:
+		return false
+	case SuccessPolicyRank0:
+		return m.Role == g.Members[0].Role
+	default:
+		return m.Role == g.Policies.SuccessPolicy
+	}
+}
+
+// EndsWithout reports whether the gang finishes regardless of a member: because other members determine completion, or
+// because the member serves the others and never terminates on its own.
+func (g Gang) EndsWithout(m Member) bool {
+	if slices.ContainsFunc(g.Members, g.DeterminesCompletion) {
+		return !g.DeterminesCompletion(m)
+	}
+	isLongRunning := func(m Member) bool {
+		role, _ := g.Framework.FindRole(m.Role)
+		return role.LongRunning
+	}
+	return isLongRunning(m) && slices.ContainsFunc(g.Members, func(o Member) bool { return !isLongRunning(o) })
+}
+
 // hasCompletionRole reports whether a member's role determines completion.
 func (g Gang) hasCompletionRole() bool {
 	return slices.ContainsFunc(g.Members, func(m Member) bool {

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/policy"
 	"rollcall.training/webhook"
 )
 
@@ -68,12 +69,20 @@ func TestUnknownProfile(t *testing.T) {
 	job := strings.Replace(gpuJob, `"annotations":{`, `"annotations":{"rollcall.training/profile":"ib",`, 1)
 	const field = "metadata.annotations[rollcall.training/profile]: "
 	for name, test := range map[string]struct {
-		judge *webhook.Judge
-		want  string
+		judge   *webhook.Judge
+		want    string
+		warning bool // instead of a denial
 	}{
 		"the denial lists the profiles that exist": {
 			judge: newJudge(&testPolicies{policy: readPolicy(t, "profiles: [{name: fabric, selectable: true}]")}),
 			want:  field + `Unsupported value: "ib": supported values: "fabric"`,
+		},
+		"the mode warn warns": {
+			judge: newJudge(&testPolicies{policy: readPolicy(t, "mode: warn")}), warning: true,
+			want: field + `Invalid value: "ib": the policy has no profile that a workload of this namespace can select`,
+		},
+		"the ceiling off has no effect": {
+			judge: newJudge(&testPolicies{policy: readPolicy(t, "mode: enforce").WithCeiling(policy.ModeOff)}),
 		},
 		"a cluster without a policy has no profiles": {
 			want: field + `Invalid value: "ib": the policy has no profile that a workload of this namespace can select`,
@@ -85,8 +94,13 @@ func TestUnknownProfile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := webhook.NewMutator(newEngine(), test.judge).
 				Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, []byte(job)))
-			if r.Allowed || !strings.Contains(r.Result.Message, test.want) {
-				t.Errorf("allowed %t, message %q, want %q", r.Allowed, r.Result.Message, test.want)
+			message := strings.Join(r.Warnings, "\n")
+			if !r.Allowed {
+				message = r.Result.Message
+			}
+			if isDenied := test.want != "" && !test.warning; r.Allowed == isDenied || !strings.Contains(message, test.want) ||
+				test.want == "" && message != "" {
+				t.Errorf("allowed %t, message %q, want %q", r.Allowed, message, test.want)
 			}
 		})
 	}

@@ -75,8 +75,11 @@ func (j *Judge) judgeNew(ctx context.Context, s subject) admission.Response {
 	if current == nil {
 		return admission.Allowed("")
 	}
-	if s.err != nil {
+	switch {
+	case s.err != nil && current.CanDeny():
 		return newDenialResponse(newNotJudgedError(s.err))
+	case s.err != nil:
+		return admission.Allowed("")
 	}
 	v := verdict{policy: current, namespace: namespace}
 	v.introduced = j.evaluate(current, namespace, s)
@@ -100,7 +103,7 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 	wasJudged := before.err == nil && before.isGang()
 	if after.err != nil {
 		// Otherwise two updates could replace a valid gang by a gang that violates the policy.
-		if wasJudged {
+		if wasJudged && current.CanDeny() {
 			return newDenialResponse(newNotJudgedError(after.err))
 		}
 		return admission.Allowed("")
@@ -108,6 +111,7 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 	v := verdict{policy: current, namespace: namespace, introduced: j.evaluate(current, namespace, after)}
 	if wasJudged {
 		v.ignoreExisting(j.evaluate(current, namespace, before))
+		v.introduced = append(v.introduced, current.LeftProfile(j.newInput(namespace, before), j.newInput(namespace, after))...)
 	}
 	return v.respond(updated)
 }
@@ -155,14 +159,19 @@ func newNotJudgedError(err error) error {
 // evaluate returns the findings for a workload and records how long the evaluation took.
 func (j *Judge) evaluate(current *policy.Policy, namespace policy.Namespace, s subject) []policy.Finding {
 	start := j.clock.Now()
-	findings := current.Evaluate(policy.Input{
+	findings := current.Evaluate(j.newInput(namespace, s))
+	policyEvaluationDuration.Observe(j.clock.Since(start).Seconds())
+	return findings
+}
+
+// newInput returns what the policy judges of a workload.
+func (j *Judge) newInput(namespace policy.Namespace, s subject) policy.Input {
+	return policy.Input{
 		Facts:     policy.NewFacts(s.result.Gang, s.workload),
 		Namespace: namespace,
 		Workload:  s.workload,
-		Now:       start,
-	})
-	policyEvaluationDuration.Observe(j.clock.Since(start).Seconds())
-	return findings
+		Now:       j.clock.Now(),
+	}
 }
 
 // verdict is the result of comparing a workload with a policy.

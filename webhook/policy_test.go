@@ -65,11 +65,12 @@ const roleJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train
 	`"containers":[{"name":"trainer","image":"registry.example.com/train:1",` +
 	`"resources":{"limits":{"nvidia.com/gpu":"8"}}}]}}}}`
 
-// admit returns a workload as the mutating webhook admits it.
+// admit returns a workload as the mutating webhook admits it. It can select the profile short, which has no defaults.
 func admit(t testing.TB, kind gang.Kind, object string) []byte {
 	t.Helper()
 	raw := []byte(object)
-	r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
+	judge := newJudge(&testPolicies{policy: readPolicy(t, "profiles: [{name: short, selectable: true}]")})
+	r := webhook.NewMutator(newEngine(), judge).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
 	if !r.Allowed {
 		t.Fatalf("the mutating webhook denied the workload: %s", r.Result.Message)
 	}
@@ -179,6 +180,12 @@ func TestPolicyOfNewWorkload(t *testing.T) {
 
 // TestPolicyOfJobUpdate checks the ways around a limit by updates of a Job, and that an update that does
 // not make a violation worse is never denied.
+// profileJob selects a profile of profiles.
+var profileJob = strings.Replace(gpuJob, `"annotations":{`, `"annotations":{"rollcall.training/profile":"short",`, 1)
+
+const profiles = "profiles: [{name: short, selectable: true, limits: {runtime: {max: 1h}, size: {max: 8}}, " +
+	"defaults: {nodeSelector: {pool: short}}}, {name: long, selectable: true}]"
+
 func TestPolicyOfJobUpdate(t *testing.T) {
 	const limits = "cluster: {limits: {restarts: {max: 2}, runtime: {required: true, max: 1h}, " +
 		"ttl: {required: true, max: 1m}, gpus: {max: 64}, labels: {require: {team: llm}}, size: {max: 8}}}"
@@ -189,6 +196,8 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 		before string // an earlier patch; empty for none
 		patch  string
 		rules  []string
+
+		ceiling policy.Mode
 	}{
 		"more restarts": {
 			patch: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"100"}}}`,
@@ -244,6 +253,37 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 			patch: `{"metadata":{"annotations":{"rollcall.training/roles":"worker=0"}}}`,
 			rules: []string{"cannot be compared"},
 		},
+		"roles that no longer describe a gang, with a ceiling": {
+			job: roleJob, policy: "cluster: {limits: {gpus: {max: 64}}}", ceiling: policy.ModeAudit,
+			patch: `{"metadata":{"annotations":{"rollcall.training/roles":"worker=0"}}}`,
+		},
+		"removing the profile": {
+			job: profileJob, policy: profiles, patch: `{"metadata":{"annotations":{"rollcall.training/profile":null}}}`,
+			rules: []string{`set it to "short", or create the workload again (policy short/selectable)`},
+		},
+		"another profile, with a longer runtime": {
+			job: profileJob, policy: profiles, rules: []string{"short/selectable"},
+			patch: `{"metadata":{"annotations":{"rollcall.training/profile":"long"}},"spec":{"activeDeadlineSeconds":7200}}`,
+		},
+		"removing the profile after the record": {
+			job: profileJob, policy: profiles, before: `{"metadata":{"annotations":{"rollcall.training/injected":null}}}`,
+			patch: `{"metadata":{"annotations":{"rollcall.training/profile":null}}}`, rules: []string{"short/selectable"},
+		},
+		"removing a profile that the policy does not have": {
+			job: profileJob, patch: `{"metadata":{"annotations":{"rollcall.training/profile":null}}}`,
+		},
+		"removing the profile, with a ceiling": {
+			job: profileJob, policy: profiles, ceiling: policy.ModeAudit,
+			patch: `{"metadata":{"annotations":{"rollcall.training/profile":null}}}`,
+		},
+		"selecting a profile later": {
+			policy: profiles, patch: `{"metadata":{"annotations":{"rollcall.training/profile":"short"}}}`,
+		},
+		"an exemption permits another profile": {
+			job: profileJob, patch: `{"metadata":{"annotations":{"rollcall.training/profile":null}}}`,
+			policy: profiles + "\nexemptions: [{rule: short/selectable, namespace: default, gangs: [train], " +
+				"until: '2027-03-31', reason: x}]",
+		},
 		"a gang that violates a stricter policy is suspended": {policy: strict, patch: `{"spec":{"suspend":true}}`},
 		"a gang that violates a stricter policy loses a finalizer": {
 			policy: strict, patch: `{"metadata":{"finalizers":null}}`,
@@ -268,7 +308,9 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 				old = mergePatch(t, old, test.before)
 			}
 			req := newRequest(admissionv1.Update, gang.Job, old, mergePatch(t, old, test.patch))
-			r := webhook.NewJobUpdateJudge(newEngine(), newJudge(&testPolicies{policy: readPolicy(t, test.policy)})).
+			r := webhook.NewJobUpdateJudge(newEngine(), newJudge(&testPolicies{
+				policy: readPolicy(t, test.policy).WithCeiling(test.ceiling),
+			})).
 				Handle(t.Context(), req)
 			if r.Allowed != (test.rules == nil) {
 				t.Errorf("allowed: %t, %+v", r.Allowed, r.Result)
@@ -306,8 +348,15 @@ func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 		"a gang that violates the limit is suspended":    {created: large, updated: `{"spec":{"replicas":0}}`},
 		"a gang that violates the limit gets a label":    {created: large, updated: `{"metadata":{"labels":{"a":"b"}}}`},
 
-		"the empty patch after the scale subresource":         {scaled: grown, updated: `{}`, denied: true},
-		"the empty patch after scaling within the limit":      {scaled: `{"spec":{"replicas":4}}`, updated: `{}`},
+		"the empty patch after the scale subresource":    {scaled: grown, updated: `{}`, denied: true},
+		"the empty patch after scaling within the limit": {scaled: `{"spec":{"replicas":4}}`, updated: `{}`},
+		"a gang leaves its profile": {
+			created: `{"metadata":{"annotations":{"rollcall.training/profile":"short"}}}`,
+			updated: `{"metadata":{"annotations":{"rollcall.training/profile":null}},"spec":{"replicas":3}}`, denied: true,
+		},
+		"a gang keeps its profile": {
+			created: `{"metadata":{"annotations":{"rollcall.training/profile":"short"}}}`, updated: `{"spec":{"replicas":3}}`,
+		},
 		"a gang that was scaled beyond the limit is reverted": {scaled: scaled, updated: `{"spec":{"replicas":2}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -321,7 +370,7 @@ func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 			changed := patch(live, test.updated)
 			update := newRequest(admissionv1.Update, gang.StatefulSet, live, changed)
 			changed = applyPatch(t, changed, webhook.NewMutator(newEngine(), nil).Handle(t.Context(), update))
-			judge := newJudge(&testPolicies{policy: readPolicy(t, "cluster: {limits: {size: {max: 4}}}")})
+			judge := newJudge(&testPolicies{policy: readPolicy(t, "cluster: {limits: {size: {max: 4}}}\n"+profiles)})
 			r := webhook.NewValidator(newEngine(), judge).
 				Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, changed))
 			if r.Allowed == test.denied {

@@ -80,6 +80,10 @@ func checkPolicy(path, output string, stdin io.Reader, out io.Writer) error {
 	if p == nil {
 		return errFindings
 	}
+	if output == outputText {
+		limits, rules, defaults := p.File().Count()
+		fmt.Fprintf(out, "%s: valid; limits: %d, rules: %d, defaults: %d\n", p.Source(), limits, rules, defaults)
+	}
 	return nil
 }
 

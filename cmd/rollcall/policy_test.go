@@ -19,6 +19,7 @@ func TestPolicyCheck(t *testing.T) {
 	}{
 		"a valid policy": {
 			args: []string{"-f", "-"}, stdin: header + "cluster: {limits: {size: {max: 8}}}",
+			stdout: "standard input: valid; limits: 1, rules: 0, defaults: 0\n",
 		},
 		"an invalid policy": {
 			args: []string{"-f", "-"}, stdin: header + "cluster: {limits: {sizes: {max: 8}}}", code: 1,
@@ -29,7 +30,7 @@ func TestPolicyCheck(t *testing.T) {
 			stdin: header + "cluster: {limits: {size: {max: 8}}}\n" +
 				"profiles: [{name: a, namespaces: {names: [a]}, limits: {size: {max: 9}}}]",
 			stdout: "advice: standard input:4:64: profiles[0].limits.size.max: has no effect above 8, " +
-				"the limit of the cluster\n",
+				"the limit of the cluster\nstandard input: valid; limits: 2, rules: 0, defaults: 0\n",
 		},
 		"a file that does not exist": {args: []string{"-f", filepath.Join(t.TempDir(), "p.yaml")}, code: exitUsage},
 		"no file":                    {code: exitUsage},

@@ -12,6 +12,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/plan"
+	"rollcall.training/internal/policy"
 )
 
 // resizeTimeout is how long a request to inject a resized StatefulSet again is expected to take, until the
@@ -58,6 +59,9 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 		s.recordResize(set.UID, resizeRequest{size: w.Ranks(), timeoutTime: now.Add(resizeTimeout)})
 	}
 	err = r.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), FieldOwner)
+	if injectors.IsDenied(err) && r.isDeniedByPolicy(ctx, w, record.Replicas) {
+		return r.revertResize(ctx, s, w, record.Replicas, err)
+	}
 	if injectors.IsDenied(err) || isRejected(err) {
 		// The scale subresource accepted a size that admission rejects, until the user corrects the size or
 		// an administrator changes the policy or the quota.
@@ -76,6 +80,53 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 		return fmt.Errorf("reinjecting %s after a resize: %w", set.Name, err)
 	}
 	p.requeueAfter(resizeTimeout) // a rank may fail in the meantime
+	return nil
+}
+
+// isDeniedByPolicy reports whether the size of a StatefulSet violates a limit that the policy enforces, and that the
+// recorded size does not violate as much. The webhook compares the same sizes.
+func (r *Reconciler) isDeniedByPolicy(ctx context.Context, w gang.Workload, recorded int32) bool {
+	if r.Policies == nil {
+		return false
+	}
+	current, err := r.Policies.Current()
+	if err != nil || current == nil {
+		return false
+	}
+	namespace, err := r.Policies.DescribeNamespace(ctx, w.Meta().Namespace)
+	if err != nil {
+		return false
+	}
+	evaluate := func(replicas int32) []policy.Finding {
+		sized := *w.StatefulSet
+		sized.Spec.Replicas = &replicas
+		workload := gang.Workload{StatefulSet: &sized}
+		result, err := r.Engine.Describe(workload)
+		if err != nil {
+			return nil
+		}
+		return current.Evaluate(policy.Input{
+			Facts: policy.NewFacts(result.Gang, workload), Namespace: namespace, Workload: workload, Now: r.Clock.Now(),
+		})
+	}
+	return policy.Worst(policy.Worsened(evaluate(recorded), evaluate(w.Ranks()))) == policy.ModeEnforce
+}
+
+// revertResize scales a StatefulSet back to the size of its record. The scale subresource reaches no webhook, so the
+// policy cannot deny the request of the user.
+func (r *Reconciler) revertResize(
+	ctx context.Context, s *session, w gang.Workload, recorded int32, denial error,
+) error {
+	reverted := w.StatefulSet.DeepCopy()
+	reverted.Spec.Replicas = &recorded
+	patch := client.MergeFromWithOptions(w.StatefulSet, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, reverted, patch, FieldOwner); err != nil {
+		return fmt.Errorf("scaling %s back to its recorded size: %w", reverted.Name, err)
+	}
+	delete(s.resizes, reverted.UID)
+	r.recordWarning(w, gang.ReasonResizeRejected, eventActionResize,
+		"The policy of the cluster does not permit the new size, so Rollcall scaled the StatefulSet back to %d replicas: %s",
+		recorded, strings.Join(injectors.DenialCauses(denial), "; "))
 	return nil
 }
 

@@ -96,6 +96,50 @@ func TestRejectedResize(t *testing.T) {
 	}
 }
 
+// TestRevertedResize checks that a resize is reverted only if the policy enforces a limit that the new size violates
+// and the recorded size does not, and that the gang keeps running.
+func TestRevertedResize(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy string
+		want   int32
+	}{
+		"the new size violates a limit":      {policy: "cluster: {limits: {size: {max: 2}}}", want: 2},
+		"the recorded size violates it, too": {policy: "cluster: {limits: {size: {max: 1}}}", want: 2},
+		"the limit warns":                    {policy: "cluster: {limits: {size: {max: 2, mode: warn}}}", want: 3},
+		"another webhook denied the size":    {policy: "cluster: {limits: {size: {max: 3}}}", want: 3},
+		"both sizes violate another limit":   {policy: "cluster: {limits: {frameworks: {deny: [pytorch]}}}", want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := newResizedStatefulSet(t)
+			w := newTestCluster(t, set,
+				newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b"), newStatefulSetPod(set, 2, "c"))
+			w.Policies = &testPolicies{policy: readPolicy(t, c.policy)}
+			kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
+			w.answerResizes(apierrors.NewInvalid(kind, "train", nil))
+			req := Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"}
+			w.clock.SetTime(podtest.At(5))
+			w.reconcileOnce(t, req)
+			if err := w.Delete(t.Context(), newStatefulSetPod(set, 2, "c")); err != nil {
+				t.Fatal(err)
+			}
+			w.reconcileOnce(t, req)
+			var got appsv1.StatefulSet
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(set), &got); err != nil {
+				t.Fatal(err)
+			}
+			if *got.Spec.Replicas != c.want {
+				t.Errorf("%d replicas, want %d", *got.Spec.Replicas, c.want)
+			}
+			if n := w.countEvents(gang.ReasonResizeRejected); n != 1 {
+				t.Errorf("%d Events, want 1", n)
+			}
+			if s := lifecycle.ReadStatus(gang.Workload{StatefulSet: &got}); s.FirstFailure != nil || s.Restarts != 0 {
+				t.Errorf("the gang has restarted: %+v", s)
+			}
+		})
+	}
+}
+
 // answerResizes makes the API server answer each request to inject a StatefulSet again with an error, or
 // without an effect for a nil error. It returns the number of requests.
 func (w *testCluster) answerResizes(err error) *int {

@@ -48,7 +48,7 @@ func ObserveMembers(g gang.Gang, find func(workload string) (Observation, bool))
 		s := MemberState{
 			Member:                m,
 			MinReady:              m.Size,
-			DeterminesCompletion:  determinesCompletion(g, m, role),
+			DeterminesCompletion:  g.DeterminesCompletion(m),
 			CompletesWithFirstPod: g.CompletesWithFirstPod(m),
 			LongRunning:           role.LongRunning,
 		}
@@ -61,21 +61,6 @@ func ObserveMembers(g gang.Gang, find func(workload string) (Observation, bool))
 		out = append(out, s)
 	}
 	return out
-}
-
-// determinesCompletion reports whether the gang finishes when a member finishes. The success policy
-// of the user overrides the framework.
-func determinesCompletion(g gang.Gang, m gang.Member, role gang.Role) bool {
-	switch g.Policies.SuccessPolicy {
-	case "":
-		return role.DeterminesCompletion || g.CompletesWithFirstPod(m)
-	case gang.SuccessPolicyAll:
-		return false
-	case gang.SuccessPolicyRank0:
-		return m.Role == g.Members[0].Role
-	default:
-		return m.Role == g.Policies.SuccessPolicy
-	}
 }
 
 // IsStatefulSetComplete reports whether a StatefulSet has completed: each of its ranks succeeded, or

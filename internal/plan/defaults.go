@@ -45,6 +45,8 @@ type FieldDefault struct {
 	Value string
 	// Source is who defines the default, such as policy:research.
 	Source string
+	// OnlyWarn is true if a warning names the value instead of setting it.
+	OnlyWarn bool
 }
 
 // ApplyDefaults sets the fields of w that the user does not set, and records the source of each value in
@@ -70,6 +72,11 @@ func ApplyDefaults(w gang.Workload, defaults []FieldDefault) (gang.Warnings, err
 		for _, t := range d.targets(w, containers) {
 			_, isPlanned := values[t]
 			if isPlanned || t.isSet(w) {
+				continue
+			}
+			if d.OnlyWarn {
+				warnings = append(warnings, gang.NewWarning(t.path(w), fmt.Sprintf(
+					"is not set; in the mode enforce, the policy would set %q (%s)", d.Value, d.Source)))
 				continue
 			}
 			if path := t.findEnvFrom(w); path != nil {

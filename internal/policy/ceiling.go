@@ -22,6 +22,9 @@ func (p *Policy) limitMode(m Mode) Mode {
 	return m
 }
 
+// CanDeny reports whether the ceiling permits denials. It is false for a nil Policy.
+func (p *Policy) CanDeny() bool { return p != nil && p.limitMode(ModeEnforce) == ModeEnforce }
+
 // Rules returns the names of all limits and rules, as in findings. It returns nil for a nil Policy.
 func (p *Policy) Rules() []string {
 	if p == nil {

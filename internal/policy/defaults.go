@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,9 +20,13 @@ import (
 // Defaults are values for fields that the user does not set. They are never applied to a field that the
 // user sets. None of them changes the size of the gang, its accelerators, images or commands.
 type Defaults struct {
-	// Runtime is spec.activeDeadlineSeconds of a Job.
+	// Mode is the mode of the defaults, of their locks and of nothing else. Only [ModeEnforce] sets values, and
+	// [ModeWarn] names them in warnings. The default is the mode of the profile or of the file.
+	Mode Mode `json:"mode,omitempty"`
+	// Runtime is spec.activeDeadlineSeconds of a Job, which is the maximum runtime of each attempt.
 	Runtime *DefaultValue[Duration] `json:"runtime,omitempty"`
-	// TTL is spec.ttlSecondsAfterFinished of a Job.
+	// TTL is spec.ttlSecondsAfterFinished of a Job. Jobs that Argo CD or Flux applied get no default, because the tool
+	// would create the deleted Job again.
 	TTL *DefaultValue[Duration] `json:"ttl,omitempty"`
 	// Restarts is the annotation rollcall.training/max-restarts.
 	Restarts *DefaultValue[int64] `json:"restarts,omitempty"`
@@ -169,7 +174,8 @@ func (d Defaults) maps() []defaultMap {
 // value: first the defaults of the selected profile, then those of the namespace's profile, then those of
 // the cluster. It records the source of each value in the annotation rollcall.training/injected, and
 // precedes the injection, so that Rollcall derives its own values from the defaults. It does not change a
-// workload that Rollcall does not manage. A second call changes nothing.
+// workload that Rollcall does not manage. A second call changes nothing. Defaults in another mode than [ModeEnforce]
+// change nothing, and those in [ModeWarn] are warnings.
 //
 // The error is an [apierrors.StatusError] with HTTP code 422 if the workload selects a profile that does not
 // exist. A nil Policy has no profiles.
@@ -178,17 +184,20 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 		return nil, nil
 	}
 	selected := w.Meta().Annotations[gang.AnnotationProfile]
-	if err := p.checkSelected(w, ns, selected); err != nil {
+	warnings, err := p.checkSelected(w, ns, selected)
+	if err != nil || p == nil {
 		return nil, err
-	}
-	if p == nil {
-		return nil, nil
 	}
 	var defaults []plan.FieldDefault
 	scopes := p.scopesOf(ns, selected)
 	for _, s := range slices.Backward(scopes) {
-		for _, d := range s.defaults {
-			defaults = append(defaults, d.FieldDefault)
+		if mode := p.limitMode(s.defaultsMode); mode == ModeEnforce || mode == ModeWarn {
+			for _, d := range s.defaults {
+				d.OnlyWarn = mode == ModeWarn
+				if !d.repeatsTraining(w) {
+					defaults = append(defaults, d.FieldDefault)
+				}
+			}
 		}
 		if p.findMaxDisruptions(s) != nil && requestsGangRestarts(w) {
 			defaults = append(defaults, plan.FieldDefault{
@@ -197,11 +206,11 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 			})
 		}
 	}
-	warnings, err := plan.ApplyDefaults(w, defaults)
+	more, err := plan.ApplyDefaults(w, defaults)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	return warnings, nil
+	return append(warnings, more...), nil
 }
 
 // findMaxDisruptions returns the lowest limit of disruptions that the policy enforces in the scopes; nil without a
@@ -230,11 +239,12 @@ func requestsGangRestarts(w gang.Workload) bool {
 	return !isElastic
 }
 
-// checkSelected returns an error for a profile that the workload cannot select.
-func (p *Policy) checkSelected(w gang.Workload, ns Namespace, selected string) error {
+// checkSelected returns an error or a warning for a profile that the workload cannot select. The mode of the file
+// decides. Without a policy, it is an error.
+func (p *Policy) checkSelected(w gang.Workload, ns Namespace, selected string) (gang.Warnings, error) {
 	available := p.SelectableProfiles(ns)
 	if selected == "" || slices.Contains(available, selected) {
-		return nil
+		return nil, nil
 	}
 	path := annotationsPath.Key(gang.AnnotationProfile)
 	cause := field.NotSupported(path, gang.ShortenText(selected), available)
@@ -242,7 +252,17 @@ func (p *Policy) checkSelected(w gang.Workload, ns Namespace, selected string) e
 		cause = field.Invalid(path, gang.ShortenText(selected),
 			"the policy has no profile that a workload of this namespace can select; remove the annotation")
 	}
-	return apierrors.NewInvalid(w.GroupKind(), gang.ShortenText(w.Meta().Name), field.ErrorList{cause})
+	mode := ModeEnforce
+	if p != nil {
+		mode = p.limitMode(cmp.Or(p.file.Mode, ModeEnforce))
+	}
+	switch mode {
+	case ModeEnforce:
+		return nil, apierrors.NewInvalid(w.GroupKind(), gang.ShortenText(w.Meta().Name), field.ErrorList{cause})
+	case ModeWarn:
+		return gang.Warnings{gang.NewWarning(path, cause.ErrorBody())}, nil
+	}
+	return nil, nil
 }
 
 // SelectableProfiles returns the names of the profiles that workloads of a namespace can select.
@@ -275,7 +295,7 @@ func (d defaultField) checkLocked(e *evaluation) []violation {
 	}
 	var violations []violation
 	for _, current := range plan.ReadDefault(e.Workload, d.FieldDefault) {
-		if current.Value == d.Value {
+		if current.Value == d.Value || current.Value == "" && d.repeatsTraining(e.Workload) {
 			continue
 		}
 		message := fmt.Sprintf("is not allowed, because the policy locks the value; use %q, or remove the field", d.Value)

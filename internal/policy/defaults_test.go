@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -212,6 +213,83 @@ func TestSelectedProfile(t *testing.T) {
 			_, err := test.policy.ApplyDefaults(test.workload, policy.Namespace{Name: test.namespace})
 			if got := fmt.Sprint(err); err != nil && got != test.want || err == nil && test.want != "" {
 				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestDefaultTTLOfGitOps verifies that a default TTL never lets a GitOps tool repeat a training.
+func TestDefaultTTLOfGitOps(t *testing.T) {
+	p := readPolicy(t, "cluster: {defaults: {ttl: {value: 1h, locked: true}, runtime: 1h}}")
+	for name, test := range map[string]struct {
+		labels, annotations string
+		ttl                 bool
+	}{
+		"kubectl":                    {ttl: true},
+		"Helm":                       {labels: "app.kubernetes.io/instance: train, ", ttl: true},
+		"Argo CD with a label":       {labels: "argocd.argoproj.io/instance: train, "},
+		"Argo CD with an annotation": {annotations: "argocd.argoproj.io/tracking-id: 'train:batch/Job:team/train'"},
+		"Flux":                       {labels: "kustomize.toolkit.fluxcd.io/name: train, "},
+		"Flux with a HelmRelease":    {labels: "helm.toolkit.fluxcd.io/name: train, "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := applyDefaults(t, p, readJob(t, strings.NewReplacer("  labels: {", "  annotations: {"+test.annotations+
+				"}\n  labels: {"+test.labels).Replace(bigJob)))
+			if got := w.Job.Spec.TTLSecondsAfterFinished; (got != nil) != test.ttl {
+				t.Errorf("TTL %v, want one: %t", got, test.ttl)
+			}
+			if w.Job.Spec.ActiveDeadlineSeconds == nil {
+				t.Error("the other defaults are not set")
+			}
+			if findings := p.Evaluate(newInput(t, w)); len(findings) > 0 {
+				t.Errorf("the locked default denies the workload: %v", findings)
+			}
+		})
+	}
+}
+
+// TestModesOfDefaults verifies that a default has the mode of its scope or an own mode, and that the mode warn names
+// what it would set.
+func TestModesOfDefaults(t *testing.T) {
+	const deadline, ttl = "spec.activeDeadlineSeconds: ", "spec.ttlSecondsAfterFinished: "
+	const would = "is not set; in the mode enforce, the policy would set "
+	for name, test := range map[string]struct {
+		policy   string
+		ceiling  policy.Mode
+		runtime  bool // is set
+		warnings []string
+	}{
+		"the mode of the file": {
+			policy:   "mode: warn\ncluster: {defaults: {runtime: 1h, ttl: 2h}}",
+			warnings: []string{deadline + would + `"3600" (policy:cluster)`, ttl + would + `"7200" (policy:cluster)`},
+		},
+		"the mode of the profile": {
+			policy:  "mode: warn\nprofiles: [{name: a, mode: enforce, namespaces: {names: ['*']}, defaults: {runtime: 1h}}]",
+			runtime: true,
+		},
+		"an own mode, while the limits are in the mode audit": {
+			policy: "mode: audit\ncluster: {defaults: {mode: enforce, runtime: 1h}}", runtime: true,
+		},
+		"a ceiling limits an own mode": {
+			policy: "cluster: {defaults: {mode: enforce, runtime: 1h}}", ceiling: policy.ModeAudit,
+		},
+		"a default that is enforced precedes one that warns": {
+			policy: "cluster: {defaults: {runtime: 1h}}\n" +
+				"profiles: [{name: a, mode: warn, namespaces: {names: ['*']}, defaults: {runtime: 2h}}]",
+			runtime: true, warnings: []string{deadline + would + `"7200" (policy:a)`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := readJob(t, bigJob)
+			warnings, err := readPolicy(t, test.policy).WithCeiling(test.ceiling).ApplyDefaults(w, policy.Namespace{Name: "a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.Job.Spec.ActiveDeadlineSeconds; (got != nil) != test.runtime || got != nil && *got != 3600 {
+				t.Errorf("runtime %v, set: %t", got, test.runtime)
+			}
+			if diff := cmp.Diff(test.warnings, warnings.Strings(), cmpopts.EquateEmpty()); diff != "" {
+				t.Error("warnings (-want +got):\n" + diff)
 			}
 		})
 	}

@@ -140,9 +140,16 @@ func TestEvaluate(t *testing.T) {
 				"seconds, " +
 				"at most 259200 (72h) (policy cluster/runtime)"},
 		},
-		"GPU-hours are accelerators multiplied by the runtime": {
+		"GPU-hours are accelerators multiplied by the runtime and the attempts": {
 			policy:  "cluster: {limits: {gpuHours: {max: 20000}}}",
 			replace: []string{"  parallelism: 96", "  parallelism: 96\n  activeDeadlineSeconds: 172800"},
+			findings: []string{"enforce cluster/gpuHours spec.activeDeadlineSeconds: allows 147456 GPU-hours " +
+				"(768 accelerators for 48h in each of 4 attempts), at most 20000 are allowed; set at most 23437 " +
+				"(policy cluster/gpuHours)"},
+		},
+		"a gang that never restarts has one attempt": {
+			policy:  "cluster: {limits: {gpuHours: {max: 20000}}}",
+			replace: []string{"  parallelism: 96", "  parallelism: 96\n  backoffLimit: 0\n  activeDeadlineSeconds: 172800"},
 			findings: []string{"enforce cluster/gpuHours spec.activeDeadlineSeconds: allows 36864 GPU-hours " +
 				"(768 accelerators for 48h), at most 20000 are allowed; set at most 93750 (policy cluster/gpuHours)"},
 		},

@@ -10,7 +10,7 @@ import (
 type Entry struct {
 	// Name is scope/name, as in findings. The name of a default starts with "defaults.".
 	Name string `json:"name"`
-	// Mode is the effective mode; empty for a default that is not locked.
+	// Mode is the effective mode.
 	Mode Mode `json:"mode,omitempty"`
 	// Value is the limit, the rule or the value of the default, as in the file.
 	Value json.RawMessage `json:"value"`
@@ -52,7 +52,7 @@ func (p *Policy) Explain(ns Namespace, selected string) Explanation {
 		}
 		for _, d := range s.defaults {
 			if !d.locked && !isReplaced(d, scopes[i+1:]) {
-				e.Entries = append(e.Entries, p.newEntry(s.name+"/"+d.checkName(), "", d.shown, d.line))
+				e.Entries = append(e.Entries, p.newEntry(s.name+"/"+d.checkName(), s.defaultsMode, d.shown, d.line))
 			}
 		}
 	}

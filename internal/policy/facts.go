@@ -36,7 +36,7 @@ type Facts struct {
 	// GPUsUnknown is true if the workload does not show all accelerators of the gang: those of other
 	// members, or those of resource claims.
 	GPUsUnknown bool
-	// Runtime is the maximum runtime; nil without one.
+	// Runtime is the maximum runtime of an attempt; nil without one.
 	Runtime *time.Duration
 	// TTL is the time after which the finished workload is deleted; nil without one.
 	TTL *time.Duration
@@ -55,7 +55,7 @@ type Facts struct {
 	PriorityClass string
 	// Labels are the labels of the workload.
 	Labels map[string]string
-	// Images are the images of all containers.
+	// Images are the images of all containers and volumes.
 	Images []ImageFact
 	// HiddenGPUs are the variables that expose accelerators which the pod did not request.
 	HiddenGPUs []VariableFact
@@ -66,14 +66,18 @@ type Facts struct {
 	template  *corev1.PodTemplateSpec // the pods of the workload, which the facts do not own
 	members   int                     // the number of members of the gang
 	hasClaims bool                    // the pods have resource claims
-	paths     fieldPaths
+	// endsWithout is true if the gang finishes regardless of the workload, so that another member bounds its runtime.
+	endsWithout  bool
+	membersKnown bool           // WithMembers has set the facts of all members
+	gangRuntime  *time.Duration // Runtime, or that of a member that the gang finishes with; nil without one
+	paths        fieldPaths
 }
 
 // UnlimitedDisruptions is the number of disruptions of a gang without a limit. It exceeds every limit, also in
 // an expression.
 const UnlimitedDisruptions int64 = math.MaxInt64
 
-// ImageFact is the image of a container.
+// ImageFact is the image of a container or a volume.
 type ImageFact struct {
 	// Path is the path of the field.
 	Path string
@@ -139,6 +143,8 @@ func NewFacts(g gang.Gang, w gang.Workload) Facts {
 			f.TTL = ptr.To(time.Duration(*ttl) * time.Second)
 		}
 	}
+	f.gangRuntime, f.endsWithout = f.Runtime, g.EndsWithout(g.OwnMember())
+	f.membersKnown = len(g.Members) == 1
 	f.addAccelerators(g, w.Template().Spec)
 	f.addContainers(w.Template().Spec)
 	f.CheckpointsUnknown = !f.Checkpoints && f.members > 1
@@ -187,20 +193,26 @@ func (f *Facts) addAccelerators(g gang.Gang, spec corev1.PodSpec) {
 func (f Facts) WorkloadGPUs() (int64, bool) { return f.Pods * f.GPUsPerPod, !f.hasClaims }
 
 // WithMembers returns the facts with what the other members show, if the list contains the facts of all
-// members: who saves checkpoints, and the accelerators. If a member has resource claims, the number of
+// members: who saves checkpoints, the accelerators, and the runtime of the gang. If a member has resource claims, the number of
 // accelerators remains a lower bound. The list can contain f itself.
 func (f Facts) WithMembers(members []Facts) Facts {
 	gpusByRole := map[string]int64{}
-	checkpoints, hasClaims := false, false
+	checkpoints, hasClaims, runtime := false, false, f.gangRuntime
 	for _, m := range members {
 		checkpoints, hasClaims = checkpoints || m.Checkpoints, hasClaims || m.hasClaims
 		gpusByRole[m.Role] = m.Pods * m.GPUsPerPod
+		if f.endsWithout && !m.endsWithout {
+			runtime = m.Runtime
+		}
 	}
 	if len(gpusByRole) != f.members {
 		return f
 	}
 	f.Checkpoints, f.CheckpointsUnknown = checkpoints, false
-	f.GPUs, f.GPUsUnknown = 0, hasClaims
+	f.GPUs, f.GPUsUnknown, f.membersKnown = 0, hasClaims, true
+	if f.gangRuntime == nil {
+		f.gangRuntime = runtime
+	}
 	for _, gpus := range gpusByRole {
 		f.GPUs += gpus
 	}
@@ -231,7 +243,7 @@ func countPodAccelerators(spec corev1.PodSpec) int64 {
 // it in containers that requested accelerators.
 const nvidiaVisibleDevices = "NVIDIA_VISIBLE_DEVICES"
 
-// addContainers sets the facts of all containers.
+// addContainers sets the facts of all containers, and the images of volumes.
 func (f *Facts) addContainers(spec corev1.PodSpec) {
 	add := func(path *field.Path, containers []corev1.Container) {
 		for i, c := range containers {
@@ -244,6 +256,12 @@ func (f *Facts) addContainers(spec corev1.PodSpec) {
 	}
 	add(podSpecPath.Child("initContainers"), spec.InitContainers)
 	add(podSpecPath.Child("containers"), spec.Containers)
+	for i, v := range spec.Volumes {
+		if v.Image != nil {
+			path := podSpecPath.Child("volumes").Index(i).Child("image", "reference")
+			f.Images = append(f.Images, ImageFact{Path: path.String(), Name: v.Image.Reference})
+		}
+	}
 }
 
 // addHiddenGPUs adds the variables that expose accelerators. A resource claim does not permit them, because its

@@ -41,6 +41,20 @@ type File struct {
 	Exemptions []Exemption `json:"exemptions,omitempty"`
 }
 
+// Count returns the number of limits, rules and defaults of the cluster and of all profiles.
+func (f File) Count() (limits, rules, defaults int) {
+	scopes := []Scope{f.Cluster}
+	for _, p := range f.Profiles {
+		scopes = append(scopes, p.Scope)
+	}
+	for _, s := range scopes {
+		limits += len(s.Limits.list())
+		rules += len(s.Rules)
+		defaults += len(s.Defaults.list(""))
+	}
+	return limits, rules, defaults
+}
+
 // Scope is a set of defaults, limits and rules that hold together.
 type Scope struct {
 	// Defaults are values for fields that the user does not set.

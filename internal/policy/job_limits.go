@@ -26,6 +26,13 @@ func (l *DurationLimit) validate(r *reader, path string) {
 func (l *DurationLimit) check(f Facts, value *time.Duration, key, purpose string) []violation {
 	path := specPath.Child(key).String()
 	switch {
+	case value == nil && l.Required && f.Kind != gang.Job && f.endsWithout && f.membersKnown:
+		return nil // the members that the gang finishes with are judged, too
+	case value == nil && l.Required && f.Kind != gang.Job && f.endsWithout:
+		return []violation{{
+			field: "kind", message: fmt.Sprintf("the Job that ends the gang must have a %s, and is not known yet", purpose),
+			unknown: true,
+		}}
 	case value == nil && l.Required && f.Kind != gang.Job:
 		return []violation{{
 			field: "kind", value: string(f.Kind),

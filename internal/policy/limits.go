@@ -18,11 +18,12 @@ type Limits struct {
 	GPUs *GPULimit `json:"gpus,omitempty"`
 	// WholeNodes requires pods with accelerators to use all accelerators of a node.
 	WholeNodes *WholeNodesLimit `json:"wholeNodes,omitempty"`
-	// GPUHours bounds the accelerators of the gang multiplied by its maximum runtime.
+	// GPUHours bounds the accelerators of the gang multiplied by its maximum runtime and by its attempts: one more than
+	// its restarts. Attempts after a disruption or a suspension are not included.
 	GPUHours *GPUHoursLimit `json:"gpuHours,omitempty"`
 	// Frameworks restricts the label rollcall.training/framework.
 	Frameworks *FrameworksLimit `json:"frameworks,omitempty"`
-	// Runtime bounds spec.activeDeadlineSeconds of a Job.
+	// Runtime bounds spec.activeDeadlineSeconds of a Job, which is the maximum runtime of each attempt.
 	Runtime *DurationLimit `json:"runtime,omitempty"`
 	// TTL bounds spec.ttlSecondsAfterFinished of a Job.
 	TTL *DurationLimit `json:"ttl,omitempty"`
@@ -33,7 +34,7 @@ type Limits struct {
 	Disruptions *DisruptionsLimit `json:"disruptions,omitempty"`
 	// Labels requires and forbids labels of the workload.
 	Labels *LabelsLimit `json:"labels,omitempty"`
-	// Images restricts the images of all containers.
+	// Images restricts the images of all containers and of image volumes.
 	Images *ImagesLimit `json:"images,omitempty"`
 	// PriorityClass restricts the priority class of the pods.
 	PriorityClass *NameLimit `json:"priorityClass,omitempty"`
@@ -149,7 +150,8 @@ type FrameworksLimit struct {
 // DurationLimit bounds a duration.
 type DurationLimit struct {
 	LimitMode `json:",inline"`
-	// Required forbids workloads without the field.
+	// Required forbids workloads without the field. A StatefulSet without which the gang ends is permitted, because the
+	// Job that ends the gang must have the field.
 	Required bool `json:"required,omitempty"`
 	// Min and Max are inclusive; nil means no bound.
 	Min *Duration `json:"min,omitempty"`

@@ -34,6 +34,11 @@ const infinibandVolume = `
         volumeMounts: [{name: ib, mountPath: /dev/infiniband}]
       volumes: [{name: ib, hostPath: {path: /dev/infiniband/}}]`
 
+const imageVolume = `
+      volumes: [{name: data, image: {reference: "quay.io/x/data:1"}}]`
+
+const imageVolumeFinding = "cluster/images spec.template.spec.volumes[0].image.reference: "
+
 func TestPodLimits(t *testing.T) {
 	const checkpointFinding = "cluster/checkpoint spec.template.spec.volumes: the gang can restart 3 times, but nothing " +
 		"outlives its pods, so each attempt starts from scratch; mount a PersistentVolumeClaim in the training container, " +
@@ -113,6 +118,19 @@ func TestPodLimits(t *testing.T) {
 			limits: "images: {digests: true}",
 			findings: []string{"cluster/images spec.template.spec.containers[0].image: must have a digest, such as " +
 				"image@sha256:… (policy cluster/images)"},
+		},
+		"an image volume of a denied registry": {
+			limits: "images: {deny: [quay.io/]}", replace: container(imageVolume),
+			findings: []string{imageVolumeFinding + "is quay.io/x/data, and images of quay.io/ are not allowed"},
+		},
+		"an image volume without a digest": {
+			limits: "images: {digests: true}", replace: append(container(imageVolume), image("a@sha256:"+strings.Repeat("0", 64))...),
+			findings: []string{imageVolumeFinding + "must have a digest"},
+		},
+		"an image volume in a rule": {
+			limits:   "}, rules: [{name: ours, expression: \"gang.images.all(i, i.startsWith('registry.'))\"}], defaults: {",
+			replace:  container(imageVolume),
+			findings: []string{"cluster/ours metadata: does not satisfy"},
 		},
 		"a denied registry in capital letters": {
 			limits: "images: {deny: [quay.io/]}", replace: image("QUAY.IO/x/y:1"),

@@ -31,9 +31,11 @@ type Policy struct {
 
 // scope is a compiled [Scope].
 type scope struct {
-	name     string
-	defaults []defaultField
-	checks   []check
+	name         string
+	mode         Mode
+	defaults     []defaultField
+	defaultsMode Mode
+	checks       []check
 }
 
 // check is a limit or rule together with its mode.
@@ -99,9 +101,12 @@ func (p *Policy) compile(r *reader) {
 
 // compileScope returns the compiled scope with the given path in the file.
 func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
-	compiled := scope{name: name, defaults: s.Defaults.list(name)}
+	mode = cmp.Or(mode, ModeEnforce)
+	compiled := scope{
+		name: name, mode: mode, defaults: s.Defaults.list(name), defaultsMode: cmp.Or(s.Defaults.Mode, mode),
+	}
 	add := func(key, keyPath string, own Mode, value any, c check) {
-		if c.mode = cmp.Or(own, mode, ModeEnforce); c.mode != ModeOff {
+		if c.mode = cmp.Or(own, mode); c.mode != ModeOff {
 			c.name, c.value, c.line = name+"/"+key, value, r.lineOf(path+"."+keyPath)
 			compiled.checks = append(compiled.checks, c)
 		}
@@ -116,7 +121,7 @@ func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	for i, d := range compiled.defaults {
 		compiled.defaults[i].line = r.lineOf(path + ".defaults." + d.path)
 		if d.locked {
-			add(d.checkName(), "defaults."+d.path, "", d.shown, check{run: d.checkLocked})
+			add(d.checkName(), "defaults."+d.path, s.Defaults.Mode, d.shown, check{run: d.checkLocked})
 		}
 	}
 	return compiled
@@ -132,6 +137,9 @@ func (r *reader) lineOf(path string) int {
 
 // Digest identifies the content of the file. It is the same for files that differ in comments only.
 func (p *Policy) Digest() string { return p.digest }
+
+// Source returns the name of the file, as in problems.
+func (p *Policy) Source() string { return p.source }
 
 // File returns the content of the file. The caller must not change it.
 func (p *Policy) File() File { return p.file }
@@ -352,6 +360,9 @@ func listRules(file File) []string {
 	add(ClusterScope, file.Cluster)
 	for _, p := range file.Profiles {
 		add(p.Name, p.Scope)
+		if p.Selectable {
+			names = append(names, p.Name+"/"+selectableKey)
+		}
 	}
 	return names
 }

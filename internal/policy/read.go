@@ -215,7 +215,7 @@ func (r *reader) validateFile(file *File) {
 
 func (r *reader) validateScope(prefix string, s *Scope) {
 	r.validateDefaults(prefix+"defaults.", s.Defaults)
-	paths := map[string]string{} // of names
+	paths := map[string]string{selectableKey: prefix + selectableKey} // of names
 	for _, l := range s.Limits.list() {
 		paths[l.key] = prefix + "limits." + l.key
 		r.checkMode(prefix+"limits."+l.key+".mode", l.mode())

@@ -45,6 +45,7 @@ var requiredVariables = sync.OnceValue(func() map[string]bool {
 
 // validateDefaults reports the mistakes of defaults in themselves.
 func (r *reader) validateDefaults(path string, d Defaults) {
+	r.checkMode(path+"mode", d.Mode)
 	r.validateDurationDefault(path+"runtime", d.Runtime)
 	r.validateDurationDefault(path+"ttl", d.TTL)
 	for key, v := range map[string]*DefaultValue[int64]{"restarts": d.Restarts, "disruptions": d.Disruptions} {

@@ -166,9 +166,15 @@ func (l *GPUHoursLimit) check(f Facts) []violation {
 		return nil
 	}
 	path := specPath.Child("activeDeadlineSeconds").String()
-	if f.Runtime == nil {
-		if f.GPUs == 0 {
+	unknown := func(what string) []violation {
+		return []violation{{field: path, message: what + " not known yet", unknown: true}}
+	}
+	if f.gangRuntime == nil {
+		switch {
+		case f.GPUs == 0:
 			return nil
+		case f.endsWithout && !f.membersKnown && f.Kind != gang.Job:
+			return unknown("the maximum runtime of the Job that ends the gang is")
 		}
 		return []violation{{
 			field: path,
@@ -176,25 +182,37 @@ func (l *GPUHoursLimit) check(f Facts) []violation {
 				gang.FormatCount(l.Max, "GPU-hour"), l.longestRuntime(f)),
 		}}
 	}
-	used := float64(f.GPUs) * f.Runtime.Hours()
+	used := float64(f.GPUs) * f.gangRuntime.Hours() * float64(f.attempts())
 	switch {
 	case used > float64(l.Max):
 		return []violation{{
-			field: path, value: formatInt(int64(f.Runtime.Seconds())), excess: used - float64(l.Max),
-			message: fmt.Sprintf("allows %.0f GPU-hours (%s for %s), at most %d are allowed; set at most %d",
-				used, formatGPUs(f), formatDuration(*f.Runtime), l.Max, l.longestRuntime(f)),
+			field: path, value: formatInt(int64(f.gangRuntime.Seconds())), excess: used - float64(l.Max),
+			message: fmt.Sprintf("allows %.0f GPU-hours (%s for %s%s), at most %d are allowed; set at most %d",
+				used, formatGPUs(f), formatDuration(*f.gangRuntime), formatAttempts(f), l.Max, l.longestRuntime(f)),
 		}}
 	case f.GPUsUnknown:
-		return []violation{{
-			field:   path,
-			message: "the accelerators of the other members or of the resource claims are not known yet",
-			unknown: true,
-		}}
+		return unknown("the accelerators of the other members or of the resource claims are")
 	}
 	return nil
 }
 
-// longestRuntime returns the longest allowed runtime in seconds.
+// longestRuntime returns the longest allowed runtime of an attempt in seconds.
 func (l *GPUHoursLimit) longestRuntime(f Facts) int64 {
-	return l.Max * int64(time.Hour/time.Second) / max(f.GPUs, 1)
+	return l.Max * int64(time.Hour/time.Second) / max(f.GPUs, 1) / f.attempts()
+}
+
+// attempts returns the largest number of attempts of the gang, without those after a disruption. Each attempt has the
+// maximum runtime.
+func (f Facts) attempts() int64 {
+	if f.RestartPolicy != gang.RestartPolicyGang {
+		return 1
+	}
+	return 1 + f.Restarts
+}
+
+func formatAttempts(f Facts) string {
+	if f.attempts() == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" in each of %d attempts", f.attempts())
 }

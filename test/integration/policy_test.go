@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"
@@ -249,12 +250,33 @@ func testPolicyOfStatefulSets(t *testing.T, m *manager, ns string) {
 		t.Fatal(err)
 	}
 	m.waitForEvent(t, ns, gang.ReasonResizeRejected)
-	m.waitForEvent(t, ns, gang.ReasonPolicyViolated)
-	// The user can scale it back.
-	if _, err := sets.Patch(t.Context(), "train", types.MergePatchType,
-		[]byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{}); err != nil {
-		t.Errorf("scaling back returned %v", err)
+	wait.For(t, "the recorded size", func(ctx context.Context) error {
+		live, err := sets.Get(ctx, "train", metav1.GetOptions{})
+		if err == nil && (*live.Spec.Replicas != 2 || live.Status.Replicas != 2) {
+			err = fmt.Errorf("%d replicas, %d pods", *live.Spec.Replicas, live.Status.Replicas)
+		}
+		return err
+	})
+	live, err := sets.Get(t.Context(), "train", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	if s := lifecycle.ReadStatus(gang.Workload{StatefulSet: live}); s.Restarts != 0 || s.FirstFailure != nil {
+		t.Errorf("the gang has restarted: %+v", s)
+	}
+	// A size within the limit is permitted.
+	if _, err := sets.UpdateScale(t.Context(), "train", &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "train"}, Spec: autoscalingv1.ScaleSpec{Replicas: 3},
+	}, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "three ranks", func(ctx context.Context) error {
+		live, err := sets.Get(ctx, "train", metav1.GetOptions{})
+		if err == nil && live.Labels[gang.LabelSize] != "3" {
+			err = errors.New(live.Labels[gang.LabelSize])
+		}
+		return err
+	})
 }
 
 // exemptFromRuntime adds an exemption for a namespace to limitsFile.
