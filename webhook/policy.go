@@ -111,7 +111,8 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 	v := verdict{policy: current, namespace: namespace, introduced: j.evaluate(current, namespace, after)}
 	if wasJudged {
 		v.ignoreExisting(j.evaluate(current, namespace, before))
-		v.introduced = append(v.introduced, current.LeftProfile(j.newInput(namespace, before), j.newInput(namespace, after))...)
+		left := current.LeftProfile(j.newInput(namespace, before), j.newInput(namespace, after))
+		v.introduced = append(v.introduced, left...)
 	}
 	return v.respond(updated)
 }
