@@ -111,7 +111,8 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 	v := verdict{policy: current, namespace: namespace, introduced: j.evaluate(current, namespace, after)}
 	if wasJudged {
 		v.ignoreExisting(j.evaluate(current, namespace, before))
-		v.introduced = append(v.introduced, current.LeftProfile(j.newInput(namespace, before), j.newInput(namespace, after))...)
+		left := current.LeftProfile(j.newInput(namespace, before), j.newInput(namespace, after))
+		v.introduced = append(v.introduced, left...)
 	}
 	return v.respond(updated)
 }
@@ -133,7 +134,8 @@ func withAdmittedReplicas(w gang.Workload) gang.Workload {
 }
 
 // prepare returns the policy in force and the namespace of a workload. The error is a denial: a
-// workload that cannot be judged must not bypass the policy.
+// workload that cannot be judged must not bypass a policy that can deny. Otherwise, a namespace that cannot be read has
+// no labels.
 func (j *Judge) prepare(ctx context.Context, w gang.Workload) (*policy.Policy, policy.Namespace, error) {
 	current, err := j.policies.Current()
 	if err != nil {
@@ -143,6 +145,9 @@ func (j *Judge) prepare(ctx context.Context, w gang.Workload) (*policy.Policy, p
 		forgetRules(last.Rules(), current.Rules())
 	}
 	namespace, err := j.policies.DescribeNamespace(ctx, w.Meta().Namespace)
+	if err != nil && !current.CanDeny() {
+		return current, policy.Namespace{Name: w.Meta().Namespace}, nil
+	}
 	if err != nil {
 		return nil, namespace, apierrors.NewServiceUnavailable(fmt.Sprintf(
 			"the policy of the cluster: reading the namespace %s: %v", w.Meta().Namespace, err))

@@ -394,6 +394,11 @@ func TestPolicyUnavailable(t *testing.T) {
 			}
 		})
 	}
+	audited := &testPolicies{policy: readPolicy(t, "").WithCeiling(policy.ModeAudit), namespaceErr: errors.New("timeout")}
+	req := newRequest(admissionv1.Create, gang.Job, nil, admit(t, gang.Job, gpuJob))
+	if r := webhook.NewValidator(newEngine(), newJudge(audited)).Handle(t.Context(), req); !r.Allowed {
+		t.Errorf("with the ceiling audit, a namespace that cannot be read denies the workload: %s", r.Result.Message)
+	}
 }
 
 // TestPolicyFindingMetric checks the series of findings, and that rules of an earlier policy are removed.

@@ -59,28 +59,34 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 		s.recordResize(set.UID, resizeRequest{size: w.Ranks(), timeoutTime: now.Add(resizeTimeout)})
 	}
 	err = r.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), FieldOwner)
-	if injectors.IsDenied(err) && r.isDeniedByPolicy(ctx, w, record.Replicas) {
+	switch {
+	case injectors.IsDenied(err) && r.isDeniedByPolicy(ctx, w, record.Replicas):
 		return r.revertResize(ctx, s, w, record.Replicas, err)
-	}
-	if injectors.IsDenied(err) || isRejected(err) {
-		// The scale subresource accepted a size that admission rejects, until the user corrects the size or
-		// an administrator changes the policy or the quota.
-		s.recordResize(set.UID, resizeRequest{
-			size: w.Ranks(), timeoutTime: now, nextTime: now.Add(rejectionRetryInterval),
-		})
+	case injectors.IsDenied(err) || isRejected(err):
 		p.requeueAfter(rejectionRetryInterval)
-		if !isRejectedBefore {
-			r.recordWarning(w, gang.ReasonResizeRejected, eventActionResize,
-				"The resize was rejected. The ranks are still configured for %d replicas: %s",
-				record.Replicas, strings.Join(injectors.DenialCauses(err), "; "))
-		}
+		r.recordRejectedResize(s, w, record.Replicas, isRejectedBefore, err)
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("reinjecting %s after a resize: %w", set.Name, err)
 	}
 	p.requeueAfter(resizeTimeout) // a rank may fail in the meantime
 	return nil
+}
+
+// recordRejectedResize records that the scale subresource accepted a size that admission rejects, until the user
+// corrects the size or an administrator changes the policy or the quota.
+func (r *Reconciler) recordRejectedResize(
+	s *session, w gang.Workload, recorded int32, isRejectedBefore bool, rejection error,
+) {
+	now := r.Clock.Now()
+	s.recordResize(w.Meta().UID, resizeRequest{
+		size: w.Ranks(), timeoutTime: now, nextTime: now.Add(rejectionRetryInterval),
+	})
+	if !isRejectedBefore {
+		r.recordWarning(w, gang.ReasonResizeRejected, eventActionResize,
+			"The resize was rejected. The ranks are still configured for %d replicas: %s",
+			recorded, strings.Join(injectors.DenialCauses(rejection), "; "))
+	}
 }
 
 // isDeniedByPolicy reports whether the size of a StatefulSet violates a limit that the policy enforces, and that the

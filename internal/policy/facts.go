@@ -193,8 +193,8 @@ func (f *Facts) addAccelerators(g gang.Gang, spec corev1.PodSpec) {
 func (f Facts) WorkloadGPUs() (int64, bool) { return f.Pods * f.GPUsPerPod, !f.hasClaims }
 
 // WithMembers returns the facts with what the other members show, if the list contains the facts of all
-// members: who saves checkpoints, the accelerators, and the runtime of the gang. If a member has resource claims, the number of
-// accelerators remains a lower bound. The list can contain f itself.
+// members: who saves checkpoints, the accelerators, and the runtime of the gang. If a member has resource
+// claims, the number of accelerators remains a lower bound. The list can contain f itself.
 func (f Facts) WithMembers(members []Facts) Facts {
 	gpusByRole := map[string]int64{}
 	checkpoints, hasClaims, runtime := false, false, f.gangRuntime

@@ -26,18 +26,8 @@ func (l *DurationLimit) validate(r *reader, path string) {
 func (l *DurationLimit) check(f Facts, value *time.Duration, key, purpose string) []violation {
 	path := specPath.Child(key).String()
 	switch {
-	case value == nil && l.Required && f.Kind != gang.Job && f.endsWithout && f.membersKnown:
-		return nil // the members that the gang finishes with are judged, too
-	case value == nil && l.Required && f.Kind != gang.Job && f.endsWithout:
-		return []violation{{
-			field: "kind", message: fmt.Sprintf("the Job that ends the gang must have a %s, and is not known yet", purpose),
-			unknown: true,
-		}}
 	case value == nil && l.Required && f.Kind != gang.Job:
-		return []violation{{
-			field: "kind", value: string(f.Kind),
-			message: fmt.Sprintf("a %s has no %s, which is required; use a Job", f.Kind, purpose),
-		}}
+		return l.checkStatefulSet(f, purpose)
 	case value == nil && l.Required:
 		message := fmt.Sprintf("is required: the %s in seconds", purpose)
 		if l.Max != nil {
@@ -55,6 +45,24 @@ func (l *DurationLimit) check(f Facts, value *time.Duration, key, purpose string
 			field: path, value: formatInt(int64(value.Seconds())), excess: (l.Min.value - *value).Seconds(),
 			message: fmt.Sprintf("makes the %s %s, at least %s is required; set at least %d",
 				purpose, formatDuration(*value), l.Min, int64(l.Min.value.Seconds())),
+		}}
+	}
+	return nil
+}
+
+// checkStatefulSet returns the violation of a workload that cannot have a required duration. The members that the gang
+// ends with are judged instead, if there are others.
+func (l *DurationLimit) checkStatefulSet(f Facts, purpose string) []violation {
+	switch {
+	case !f.endsWithout:
+		return []violation{{
+			field: "kind", value: string(f.Kind),
+			message: fmt.Sprintf("a %s has no %s, which is required; use a Job", f.Kind, purpose),
+		}}
+	case !f.membersKnown:
+		return []violation{{
+			field: "kind", message: fmt.Sprintf("the Job that ends the gang must have a %s, and is not known yet", purpose),
+			unknown: true,
 		}}
 	}
 	return nil

@@ -124,7 +124,8 @@ func TestPodLimits(t *testing.T) {
 			findings: []string{imageVolumeFinding + "is quay.io/x/data, and images of quay.io/ are not allowed"},
 		},
 		"an image volume without a digest": {
-			limits: "images: {digests: true}", replace: append(container(imageVolume), image("a@sha256:"+strings.Repeat("0", 64))...),
+			limits:   "images: {digests: true}",
+			replace:  append(container(imageVolume), image("a@sha256:"+strings.Repeat("0", 64))...),
 			findings: []string{imageVolumeFinding + "must have a digest"},
 		},
 		"an image volume in a rule": {

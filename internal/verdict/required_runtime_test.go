@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -37,7 +36,7 @@ func judge(t *testing.T, workloads []gang.Workload) []string {
 		t.Fatal(problems)
 	}
 	var findings []string
-	for _, v := range verdict.Judge(verdict.Options{Engine: engine, Policy: p, Now: time.Now()}, workloads) {
+	for _, v := range verdict.Judge(verdict.Options{Engine: engine, Policy: p}, workloads) {
 		for _, denial := range v.Denials {
 			findings = append(findings, v.Object+" "+denial)
 		}
@@ -139,8 +138,9 @@ func TestRequiredRuntimeOfMembers(t *testing.T) {
 	}{
 		"the Job ends the gang": {manifests: launcherJob + "---" + workerSet},
 		"the Job has too long a runtime": {
-			manifests: replace(launcherJob, "  completions", "  activeDeadlineSeconds: 259201\n  completions") + "---" + workerSet,
-			want:      []string{"job/train-launcher cluster/runtime unknown=false"},
+			manifests: workerSet + "---" +
+				replace(launcherJob, "  completions", "  activeDeadlineSeconds: 259201\n  completions"),
+			want: []string{"job/train-launcher cluster/runtime unknown=false"},
 		},
 		"the runtime of the Job counts for the accelerators of the StatefulSet": {
 			manifests: replace(launcherJob, "  completions", "  activeDeadlineSeconds: 259200\n  completions", "worker=2",
