@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -23,9 +22,6 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"rollcall.training/gang"
-	"rollcall.training/injectors"
 )
 
 const (
@@ -163,31 +159,12 @@ func startRole(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
 	return command, bufio.NewReader(output)
 }
 
-// serveAttacked is the server of the test. It prints its address.
+// serveAttacked is the server of the test. It prints its address, and runs until the process is killed.
 func serveAttacked(t *testing.T) {
 	t.Helper()
 	log.SetLogger(logr.Discard())
-	server := NewServer(ServerOptions{ConfigureTLS: useTestCertificate})
-	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
-	Register(server, Options{Engine: engine, Draining: func() bool { return false }})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := server.newTLSConfig(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println(listener.Addr())
-	t.Fatal(server.serve(t.Context(), listener, config))
-}
-
-// useTestCertificate uses the certificate of net/http/httptest.
-func useTestCertificate(config *tls.Config) {
-	example := httptest.NewTLSServer(nil)
-	defer example.Close()
-	certificate := example.TLS.Certificates[0]
-	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil }
+	fmt.Println(startTestServer(t, ServerOptions{}))
+	select {}
 }
 
 // TestAttackClients checks that clients without an account prevent no request of an API server, and that the memory
