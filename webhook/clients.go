@@ -14,8 +14,10 @@ const (
 	maxConnections       = 2048
 	maxConnectionsOfPeer = 1024
 	// maxBodyBytes and maxBodyBytesOfPeer bound the requests that have no response yet, and the responses.
+	// The first smallBytes of each do not count, because the number of connections bounds them.
 	maxBodyBytes       = 32 << 20
 	maxBodyBytesOfPeer = 16 << 20
+	smallBytes         = 32 << 10
 )
 
 // usage is what one peer or all peers occupy.
@@ -45,6 +47,7 @@ const (
 // rule, clients that stop in the middle of a request would exclude others until their deadlines.
 type clients struct {
 	total, peer usage // the bounds
+	small       int   // the bytes of each client that do not count
 
 	mu      sync.Mutex
 	open    map[*client]bool
@@ -57,6 +60,7 @@ func newClients() *clients {
 	return &clients{
 		total: usage{connections: maxConnections, bytes: maxBodyBytes},
 		peer:  usage{connections: maxConnectionsOfPeer, bytes: maxBodyBytesOfPeer},
+		small: smallBytes,
 		open:  map[*client]bool{},
 		peers: map[string]usage{},
 	}
@@ -70,7 +74,8 @@ type client struct {
 	// The mutex of all protects these fields.
 	doing activity
 	since int // the change that began the activity
-	bytes int // of the body and of the response
+	size  int // the length of the body or of the response, as far as it is known
+	bytes int // those that count
 }
 
 // limitedListener accepts the connections within the bounds.
@@ -123,7 +128,8 @@ func (c *client) Close() error {
 	return c.Conn.Close() //nolint:wrapcheck // the server compares the error
 }
 
-// begin records what happens on the connection from now on. The bytes count until it is idle.
+// begin records what happens on the connection from now on. The bytes count until the next
+// response or request.
 func (c *client) begin(doing activity) {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
@@ -137,7 +143,8 @@ func (c *client) hold(bytes int) bool {
 	if !c.all.open[c] {
 		return false
 	}
-	c.all.use(c, usage{bytes: bytes})
+	c.size += bytes
+	c.all.use(c, usage{bytes: max(0, c.size-c.all.small) - c.bytes})
 	return c.all.makeRoom(c)
 }
 
@@ -146,7 +153,8 @@ func (c *client) hold(bytes int) bool {
 func (s *clients) begin(c *client, doing activity) {
 	s.changes++
 	c.doing, c.since = doing, s.changes
-	if doing == idle && s.open[c] {
+	if (doing == idle || doing == transferring) && s.open[c] {
+		c.size = 0
 		s.use(c, usage{bytes: -c.bytes})
 	}
 }
@@ -209,8 +217,10 @@ func (s *clients) findVictim(c *client, all bool) *client {
 			return o != c && (o.doing == transferring || o.doing == idle) && (all || o.peer == c.peer)
 		})
 	}
+	share := s.fairShare()
 	victim := s.findOldest(func(o *client) bool {
-		return o.doing == transferring && o.bytes > 0 && (all || o.peer == c.peer)
+		return o.doing == transferring && o.bytes > 0 &&
+			(o.peer == c.peer && !all || all && s.peers[o.peer].bytes > share)
 	})
 	if victim != nil && victim != c || !all {
 		return victim
@@ -226,6 +236,17 @@ func (s *clients) findVictim(c *client, all bool) *client {
 		return c
 	}
 	return s.findOldest(func(o *client) bool { return o.doing == queued && o.peer == largest })
+}
+
+// fairShare returns the bytes that every peer may occupy at the same time.
+func (s *clients) fairShare() int {
+	count := 0
+	for _, used := range s.peers {
+		if used.bytes > 0 {
+			count++
+		}
+	}
+	return s.total.bytes / max(count, 1)
 }
 
 // findOldest returns the selected client whose activity began first. A client for which the server waits precedes others.

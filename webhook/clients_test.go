@@ -58,6 +58,11 @@ func TestClients(t *testing.T) {
 			steps: []step{{client: "b1", bytes: 5}, {client: "b2", bytes: 4}, {client: "a1", bytes: 2}},
 			want:  []string{"b1"},
 		},
+		"a peer within its share does not give way": {
+			total: usage{connections: 9, bytes: 9}, peer: usage{connections: 9, bytes: 9},
+			steps: []step{{client: "a1", bytes: 3}, {client: "b1", bytes: 2}, {client: "b2", bytes: 3}, {client: "b3", bytes: 2}},
+			want:  []string{"b1"},
+		},
 		"the oldest incomplete body is refused if it grows": {
 			total: usage{connections: 9, bytes: 9}, peer: usage{connections: 9, bytes: 9},
 			steps: []step{{client: "b1", bytes: 5}, {client: "a1", bytes: 4}, {client: "b1", bytes: 1, refused: true}},
@@ -83,7 +88,7 @@ func TestClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newClients()
-			s.total, s.peer = c.total, c.peer
+			s.total, s.peer, s.small = c.total, c.peer, 0
 			var closed []string
 			open := map[string]*client{}
 			for _, step := range c.steps {

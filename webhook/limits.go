@@ -27,8 +27,6 @@ const (
 	// (k8s.io/apiserver pkg/server, MaxRequestBodyBytes), and etcd stores up to 1.5 MiB of an object. An
 	// update contains the object twice.
 	maxRequestBytes = 2 << 20
-	// firstBytes is the capacity for the body of a client that has not sent anything of it.
-	firstBytes = 16 << 10
 	// headBytes is the length of the beginning of a request that contains the UID, the kind and the
 	// operation. They and the namespace precede the object (k8s.io/api/admission/v1, AdmissionRequest).
 	headBytes = 4 << 10
@@ -186,7 +184,7 @@ func readBody(w http.ResponseWriter, r *http.Request, c *client) ([]byte, error)
 		return head, &http.MaxBytesError{Limit: maxRequestBytes}
 	}
 	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), firstBytes)) + bytes.MinRead)
+	body.Grow(int(min(max(r.ContentLength, 0), smallBytes)) + bytes.MinRead)
 	_, err := body.ReadFrom(countingReader{Reader: http.MaxBytesReader(w, r.Body, maxRequestBytes), client: c})
 	return body.Bytes(), err
 }
