@@ -132,7 +132,7 @@ func attack(t *testing.T, server string) {
 				} else {
 					attacks[kind].run(tls.Client(conn, &tls.Config{InsecureSkipVerify: true}))
 				}
-				conn.Close()
+				_ = conn.Close()
 				time.Sleep(100 * time.Millisecond)
 			}
 		})

@@ -211,21 +211,28 @@ func (s *clients) makeRoom(c *client) bool {
 // findVictim returns the connection to close next, or nil. The parameter all means that any peer is considered
 // instead of the peer of c only.
 func (s *clients) findVictim(c *client, all bool) *client {
-	tooManyBytes := s.used.bytes > s.total.bytes || s.peers[c.peer].bytes > s.peer.bytes
-	if !tooManyBytes {
+	if s.used.bytes <= s.total.bytes && s.peers[c.peer].bytes <= s.peer.bytes {
 		return s.findOldest(func(o *client) bool {
 			return o != c && (o.doing == transferring || o.doing == idle) && (all || o.peer == c.peer)
 		})
 	}
-	share := s.fairShare()
-	victim := s.findOldest(func(o *client) bool {
-		return o.doing == transferring && o.bytes > 0 &&
-			(o.peer == c.peer && !all || all && s.peers[o.peer].bytes > share)
-	})
-	if victim != nil && victim != c || !all {
-		return victim
+	if !all {
+		return s.findOldest(func(o *client) bool { return o.holdsTransfer() && o.peer == c.peer })
 	}
-	// All others are complete. The peer that occupies most gives way.
+	share := s.fairShare()
+	victim := s.findOldest(func(o *client) bool { return o.holdsTransfer() && s.peers[o.peer].bytes > share })
+	if victim == nil || victim == c {
+		return s.findQueuedOfLargest(c)
+	}
+	return victim
+}
+
+// holdsTransfer reports whether the client has not completed what it occupies bytes for.
+func (c *client) holdsTransfer() bool { return c.doing == transferring && c.bytes > 0 }
+
+// findQueuedOfLargest returns the oldest complete request of the peer that occupies the most bytes, or c if that is
+// its own peer.
+func (s *clients) findQueuedOfLargest(c *client) *client {
 	largest := c.peer
 	for peer, used := range s.peers {
 		if used.bytes > s.peers[largest].bytes {
@@ -249,7 +256,8 @@ func (s *clients) fairShare() int {
 	return s.total.bytes / max(count, 1)
 }
 
-// findOldest returns the selected client whose activity began first. A client for which the server waits precedes others.
+// findOldest returns the selected client whose activity began first. A client for which the server waits precedes
+// others.
 func (s *clients) findOldest(selects func(*client) bool) *client {
 	var oldest *client
 	for c := range s.open {

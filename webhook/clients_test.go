@@ -60,7 +60,12 @@ func TestClients(t *testing.T) {
 		},
 		"a peer within its share does not give way": {
 			total: usage{connections: 9, bytes: 9}, peer: usage{connections: 9, bytes: 9},
-			steps: []step{{client: "a1", bytes: 3}, {client: "b1", bytes: 2}, {client: "b2", bytes: 3}, {client: "b3", bytes: 2}},
+			steps: []step{
+				{client: "a1", bytes: 3},
+				{client: "b1", bytes: 2},
+				{client: "b2", bytes: 3},
+				{client: "b3", bytes: 2},
+			},
 			want:  []string{"b1"},
 		},
 		"the oldest incomplete body is refused if it grows": {

@@ -105,7 +105,7 @@ func TestServerProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	if protocol := conn.ConnectionState().NegotiatedProtocol; protocol != "http/1.1" {
 		t.Errorf("the protocol is %s, want http/1.1", protocol)
 	}

@@ -51,13 +51,15 @@ func testTooLargeWorkload(t *testing.T, m *manager, ns string) {
 // testIncompleteRequests checks that requests that do not arrive completely refuse no request of the API server.
 func testIncompleteRequests(t *testing.T, m *manager, ns string) {
 	endpoint := readWebhookURL(t, m)
-	for range 50 {
-		defer sendIncompleteRequest(t, endpoint)()
-	}
-	err := m.Client.BatchV1().RESTClient().Post().Namespace(ns).Resource("jobs").MaxRetries(0).
-		Body(newJob("train", 1)).Do(t.Context()).Error()
-	if err != nil {
-		t.Errorf("creating a Job: %v", err)
+	for i := range 5 {
+		for range 8 {
+			defer sendIncompleteRequest(t, endpoint)()
+		}
+		err := m.Client.BatchV1().RESTClient().Post().Namespace(ns).Resource("jobs").MaxRetries(0).
+			Body(newJob(fmt.Sprintf("train-%d", i), 1)).Do(t.Context()).Error()
+		if err != nil {
+			t.Errorf("creating a Job: %v", err)
+		}
 	}
 }
 
