@@ -66,7 +66,7 @@ func TestClients(t *testing.T) {
 				{client: "b2", bytes: 3},
 				{client: "b3", bytes: 2},
 			},
-			want:  []string{"b1"},
+			want: []string{"b1"},
 		},
 		"the oldest incomplete body is refused if it grows": {
 			total: usage{connections: 9, bytes: 9}, peer: usage{connections: 9, bytes: 9},
