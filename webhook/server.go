@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
@@ -71,6 +72,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for API servers: %w", err)
 	}
+	log.FromContext(ctx).Info("Serving webhooks", "port", s.options.Port, "clientCAFile", s.options.ClientCAFile)
 	return s.serve(ctx, listener, config)
 }
 
@@ -166,13 +168,14 @@ func (s *Server) StartedChecker() healthz.Checker {
 	}
 }
 
-// errorLog passes on the errors of connections to the log. At most one per second, because anybody can cause them.
+// errorLog passes on the errors of connections to the log, at most one per second, because anybody can cause them.
 type errorLog struct{ sometimes rate.Sometimes }
 
-// Write implements [io.Writer]. The readiness probe has no client certificate, so its error is expected.
+// Write implements [io.Writer]. The readiness probe of the own process has no client certificate.
 func (l *errorLog) Write(line []byte) (int, error) {
-	if !strings.Contains(string(line), "TLS handshake error from 127.0.0.1:") {
-		l.sometimes.Do(func() { stdlog.Print(string(line)) })
+	text := string(line)
+	if !strings.Contains(text, "from 127.0.0.1:") || !strings.Contains(text, "client didn't provide a certificate") {
+		l.sometimes.Do(func() { stdlog.Print(text) })
 	}
 	return len(line), nil
 }
