@@ -75,10 +75,12 @@ test-oldest: ## Run integration and end-to-end tests on the oldest supported Kub
 
 # docs/reference/security.md names the tests. ATTACK_SEED repeats the random sequences from a seed.
 SEQUENCES ?= 10000
+ATTACK_TIME ?= 2m
 ROOT_ATTACKS = $(shell grep -rl --include='*_test.go' '^func TestAttack' certs cmd docs gang injectors internal webhook | xargs -rn1 dirname | sort -u)
 TEST_ATTACKS = $(shell cd test && grep -rl --include='*_test.go' '^func TestAttack' . | xargs -rn1 dirname | sort -u)
 .PHONY: attack
 attack: export ATTACK_SEQUENCES := $(SEQUENCES)
+attack: export ATTACK_TIME := $(ATTACK_TIME)
 attack: ## Run all tests that attack Rollcall, with 10,000 random sequences (an hour on 2 cores; SEQUENCES=300 for less)
 	go test -count=1 -run '^TestAttack' $(addprefix ./,$(ROOT_ATTACKS))
 	cd test && go test -count=1 -timeout 120m -v -run '^TestAttack' $(TEST_ATTACKS)

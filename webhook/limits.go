@@ -28,7 +28,7 @@ const (
 	// update contains the object twice.
 	maxRequestBytes = 2 << 20
 	// headBytes is the length of the beginning of a request that contains the UID, the kind and the
-	// operation. They precede the object (k8s.io/api/admission/v1, AdmissionRequest).
+	// operation. They and the namespace precede the object (k8s.io/api/admission/v1, AdmissionRequest).
 	headBytes = 4 << 10
 	// maxValues is the maximum number of JSON values in a request. A StatefulSet with 2,000 variables has
 	// 28,000, including managedFields and the previous object.
@@ -47,8 +47,10 @@ const (
 const (
 	// maxConcurrentRequests is the number of requests that are handled at the same time.
 	maxConcurrentRequests = 8
-	// maxQueueTime is how long a request waits for its turn. API servers wait at least one second.
-	maxQueueTime = 500 * time.Millisecond
+	// minQueueTime and maxQueueTime are how long a request waits for its slot: half of the time that API servers wait
+	// for the response, which is from 1 to 30 seconds.
+	minQueueTime = 500 * time.Millisecond
+	maxQueueTime = 15 * time.Second
 	// bodyTimeout is how long the body of a request may take to arrive.
 	bodyTimeout = 2 * time.Second
 	// responseTimeout is how long a request may take until its client has read the response.
@@ -59,72 +61,147 @@ const (
 
 // limiter refuses requests that exceed a bound. All endpoints of a server share one limiter.
 type limiter struct {
-	slots chan struct{}
+	clients *clients // of requests without a listener of their own
+	slots   *slots
 }
 
-func newLimiter(concurrency int) *limiter { return &limiter{slots: make(chan struct{}, concurrency)} }
+func newLimiter(concurrency int) *limiter {
+	return &limiter{clients: newClients(), slots: newSlots(concurrency)}
+}
 
 // limitRequests returns a handler that passes on the requests within the bounds. It refuses the other
-// requests with the HTTP code 413 or 429.
+// requests with the HTTP code 413 or 429. A request gets its slot after it has arrived, so a slow client
+// occupies only its connection and what it has sent.
 func (l *limiter) limitRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setDeadlines(w)
-		if !l.acquireSlot(r.Context()) {
-			head, _ := io.ReadAll(io.LimitReader(r.Body, headBytes)) // an incomplete head has no UID
-			refuseRequest(w, r, head, newTooManyRequests(
-				fmt.Sprintf("Rollcall handles %d other requests", maxConcurrentRequests)))
-			return
-		}
-		defer func() { <-l.slots }()
-		body, err := readBody(w, r)
+		setDeadlines(w, bodyTimeout, responseTimeout)
+		c, end := l.clients.clientOf(r)
+		defer end()
+		body, err := readBody(w, r, c)
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			refuseRequest(w, r, body, newTooLarge(fmt.Sprintf("more than %d bytes", maxRequestBytes)))
 			return
 		} else if errors.Is(err, os.ErrDeadlineExceeded) {
 			refuseRequest(w, r, body, newTooManyRequests("Rollcall did not receive the request in time"))
 			return
+		} else if errors.Is(err, errTooManyBytes) {
+			refuseRequest(w, r, body, newTooManyRequests("Rollcall receives too many other requests"))
+			return
 		} else if err != nil {
 			http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		if problem := checkText(body); problem != "" {
-			refuseRequest(w, r, body, newTooLarge(problem))
+		namespace := gjson.GetBytes(body[:min(len(body), headBytes)], "request.namespace").String()
+		c.begin(queued)
+		// A read of the connection that fails would end the request.
+		setDeadlines(w, maxQueueTime+responseTimeout, maxQueueTime+responseTimeout)
+		if !l.acquireSlot(r, c.peer, namespace) {
+			refuseRequest(w, r, body, newTooManyRequests(
+				fmt.Sprintf("Rollcall handles %d other requests", maxConcurrentRequests)))
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		h.ServeHTTP(w, r)
+		c.begin(handled)
+		response := l.handle(h, w, r, body, namespace)
+		setDeadlines(w, responseTimeout, responseTimeout)
+		response.send(c)
 	})
 }
 
-// setDeadlines bounds the time in which a slow client keeps a goroutine, and perhaps a slot. The server
+// handle handles a request, and returns its slot before the client reads the response.
+func (l *limiter) handle(
+	h http.Handler, w http.ResponseWriter, r *http.Request, body []byte, namespace string,
+) *bufferedResponse {
+	defer l.slots.release(namespace)
+	response := &bufferedResponse{ResponseWriter: w, code: http.StatusOK}
+	if problem := checkText(body); problem != "" {
+		refuseRequest(response, r, body, newTooLarge(problem))
+		return response
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	h.ServeHTTP(response, r)
+	return response
+}
+
+// bufferedResponse keeps a response until it is sent.
+type bufferedResponse struct {
+	http.ResponseWriter
+	code int
+	body bytes.Buffer
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (r *bufferedResponse) WriteHeader(code int) { r.code = code }
+
+// Write implements [http.ResponseWriter].
+func (r *bufferedResponse) Write(text []byte) (int, error) { return r.body.Write(text) }
+
+// send sends the response to a client that has received none yet.
+func (r *bufferedResponse) send(c *client) {
+	c.begin(transferring)
+	if !c.hold(r.body.Len()) {
+		return // so many clients read no responses that the connection closes
+	}
+	r.ResponseWriter.WriteHeader(r.code)
+	_, _ = r.ResponseWriter.Write(r.body.Bytes()) // the client no longer waits if this fails
+}
+
+// setDeadlines bounds the time in which a slow client keeps a goroutine. The server
 // bounds only the time for the header. It sets the read deadline of the next request on the connection. The
 // write deadline remains, so every handler of the server must set it again.
-func setDeadlines(w http.ResponseWriter) {
+func setDeadlines(w http.ResponseWriter, read, write time.Duration) {
 	now := time.Now() //nolint:forbidigo // a deadline of the network
 	deadlines := http.NewResponseController(w)
-	_ = deadlines.SetReadDeadline(now.Add(bodyTimeout)) // the writers of tests have no deadlines
-	_ = deadlines.SetWriteDeadline(now.Add(responseTimeout))
+	_ = deadlines.SetReadDeadline(now.Add(read)) // the writers of tests have no deadlines
+	_ = deadlines.SetWriteDeadline(now.Add(write))
 }
 
-// acquireSlot waits for one of the slots. It returns false if none is free in time, or if the client no
-// longer waits for the response.
-func (l *limiter) acquireSlot(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, maxQueueTime)
+// acquireSlot waits for one of the slots. It returns false if the request gets none in time, or if the client
+// no longer waits for the response.
+func (l *limiter) acquireSlot(r *http.Request, peer, namespace string) bool {
+	ctx, cancel := context.WithTimeout(r.Context(), queueTime(r))
 	defer cancel()
-	select {
-	case l.slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return l.slots.acquire(ctx, peer, namespace)
 }
 
-// readBody reads a request of up to maxRequestBytes. After an error it returns what it has read.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// queueTime returns how long a request may wait for its slot. The time for which the API server waits for the
+// response is a parameter of its request (k8s.io/client-go/rest, Request.Timeout).
+func queueTime(r *http.Request) time.Duration {
+	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil {
+		return minQueueTime
+	}
+	return min(max(timeout/2, minQueueTime), maxQueueTime)
+}
+
+// errTooManyBytes is the error of a body that exceeds the bounds of all bodies.
+var errTooManyBytes = errors.New("too many bytes of other requests")
+
+// readBody reads a request of up to maxRequestBytes. After an error it returns what it has read. It reads only the
+// beginning of a request with a larger length.
+func readBody(w http.ResponseWriter, r *http.Request, c *client) ([]byte, error) {
+	if r.ContentLength > maxRequestBytes {
+		head, _ := io.ReadAll(io.LimitReader(r.Body, headBytes)) // an incomplete head has no UID
+		return head, &http.MaxBytesError{Limit: maxRequestBytes}
+	}
 	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), maxRequestBytes)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequestBytes))
+	body.Grow(int(min(max(r.ContentLength, 0), smallBytes)) + bytes.MinRead)
+	_, err := body.ReadFrom(countingReader{Reader: http.MaxBytesReader(w, r.Body, maxRequestBytes), client: c})
 	return body.Bytes(), err
+}
+
+// countingReader counts what a client has sent.
+type countingReader struct {
+	io.Reader
+	client *client
+}
+
+// Read implements [io.Reader].
+func (r countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if !r.client.hold(n) {
+		return n, errTooManyBytes
+	}
+	return n, err //nolint:wrapcheck // an io.Reader returns io.EOF
 }
 
 // checkText returns which bound a JSON text exceeds; empty if it exceeds none. The text need not be valid.

@@ -90,27 +90,6 @@ func TestSlowRequest(t *testing.T) {
 	}
 }
 
-// TestQueuedRequest checks that a request gets the slot of another request that ends in time, and that
-// a request whose client has gone away is not handled.
-func TestQueuedRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(1)
-		l.slots <- struct{}{}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if l.acquireSlot(ctx) {
-			t.Error("a request without a client got a slot")
-		}
-		acquired := make(chan bool)
-		go func() { acquired <- l.acquireSlot(t.Context()) }()
-		synctest.Wait()
-		<-l.slots
-		if !<-acquired {
-			t.Error("the second request got no slot")
-		}
-	})
-}
-
 // TestCheckText checks the bounds of the text of a request.
 func TestCheckText(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{

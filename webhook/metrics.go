@@ -36,6 +36,12 @@ var refusedRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Number of admission requests that exceeded a bound, by reason (TooManyRequests or RequestEntityTooLarge).",
 }, []string{"reason"})
 
+// closedConnections counts the connections that [clients] closed to remain within its bounds.
+var closedConnections = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "rollcall_admission_closed_connections_total",
+	Help: "Number of connections that the webhook closed because connections or bodies exceeded a bound.",
+})
+
 // policyFindings counts what the policy finds. Rules have names that administrators choose, and a policy
 // has at most policy.MaxRules of them. forgetRules removes those of an earlier policy.
 var policyFindings = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -53,7 +59,7 @@ var policyEvaluationDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 
 func init() {
 	metrics.Registry.MustRegister(
-		admissionRequests, podRankRequests, refusedRequests, policyFindings, policyEvaluationDuration)
+		admissionRequests, podRankRequests, refusedRequests, closedConnections, policyFindings, policyEvaluationDuration)
 }
 
 // recordFindings counts the findings of a verdict.

@@ -49,34 +49,36 @@ func (l pipeListener) dial(t *testing.T, text string) net.Conn {
 	return client
 }
 
-// TestUnfinishedRequest checks that a client that does not finish its request soon gets a response, whether
-// the request has a slot or not.
+// TestUnfinishedRequest checks that a client that does not finish its request soon gets a response, and occupies no
+// slot until then.
 func TestUnfinishedRequest(t *testing.T) {
-	for name, slots := range map[string]int{"with a slot": 1, "without a slot": 0} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := servePipes(t, newLimiter(slots).limitRequests(http.NotFoundHandler()))
-				start := time.Now() //nolint:forbidigo // the time of the bubble
-				client := l.dial(t, "POST "+MutatePath+" HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 5000\r\n\r\n"+
-					newTestReview(admissionv1.Create, "{}"))
-				response, err := http.ReadResponse(bufio.NewReader(client), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer response.Body.Close()
-				body, err := io.ReadAll(response.Body)
-				if err != nil || !strings.Contains(string(body), `"uid":"u-1"`) {
-					t.Errorf("the response is %q, %v", body, err)
-				}
-				if waited := time.Since(start); waited > bodyTimeout {
-					t.Errorf("the response took %s, want at most %s", waited, bodyTimeout)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		limited := newLimiter(1)
+		l := servePipes(t, limited.limitRequests(http.NotFoundHandler()))
+		start := time.Now() //nolint:forbidigo // the time of the bubble
+		client := l.dial(t, "POST "+MutatePath+" HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 5000\r\n\r\n"+
+			newTestReview(admissionv1.Create, "{}"))
+		synctest.Wait()
+		if limited.slots.free != 1 {
+			t.Error("the request has a slot")
+		}
+		response, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || !strings.Contains(string(body), `"uid":"u-1"`) {
+			t.Errorf("the response is %q, %v", body, err)
+		}
+		if waited := time.Since(start); waited > bodyTimeout {
+			t.Errorf("the response took %s, want at most %s", waited, bodyTimeout)
+		}
+	})
 }
 
-// TestUnreadResponse checks that a client that does not read its response keeps no slot.
+// TestUnreadResponse checks that a client that does not read its response keeps no slot, and its connection only
+// until the deadline.
 func TestUnreadResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limited := newLimiter(1)
@@ -85,12 +87,15 @@ func TestUnreadResponse(t *testing.T) {
 		})))
 		l.dial(t, "GET "+MutatePath+" HTTP/1.1\r\nHost: rollcall\r\n\r\n")
 		synctest.Wait()
-		if limited.acquireSlot(t.Context()) {
-			t.Fatal("the response needs no slot, so the test has no meaning")
+		if limited.slots.free != 1 {
+			t.Error("the client has a slot")
+		}
+		if bytes := limited.clients.used.bytes; bytes != 100_000-smallBytes {
+			t.Errorf("clients occupy %d bytes, want those of the response", bytes)
 		}
 		time.Sleep(time.Minute)
-		if !limited.acquireSlot(t.Context()) {
-			t.Error("the client still keeps the slot after a minute")
+		if limited.clients.used != (usage{}) {
+			t.Errorf("after a minute, clients still occupy %+v", limited.clients.used)
 		}
 	})
 }

@@ -63,11 +63,13 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 
 // validateCreate denies a workload without injection, or with an injection that a later webhook
 // changed. Its ranks could not connect to each other, but would occupy their accelerators. It also
-// denies a gang that violates the policy of the cluster.
+// denies a gang that violates the policy of the cluster. An API server that does not keep restart rules only
+// causes a warning.
 func (v *Validator) validateCreate(ctx context.Context, w gang.Workload) admission.Response {
 	injected := w.DeepCopy()
 	result, err := v.engine.Admit(injected)
-	if denial := v.requireInjected(w, injected, err); denial != nil {
+	restored, warnings := restoreRestartRules(w, injected)
+	if denial := v.requireInjected(restored, injected, err); denial != nil {
 		return newDenialResponse(denial)
 	}
 	if denial := checkFactLabels(result.Gang, w, nil); err == nil && denial != nil {
@@ -76,7 +78,7 @@ func (v *Validator) validateCreate(ctx context.Context, w gang.Workload) admissi
 	if err != nil { // the injection of another build, which this build cannot repeat
 		result, err = v.engine.Describe(w)
 	}
-	return v.judge.judgeNew(ctx, subject{workload: w, result: result, err: err})
+	return v.judge.judgeNew(ctx, subject{workload: w, result: result, err: err}).WithWarnings(warnings.Strings()...)
 }
 
 // validateUpdate denies a StatefulSet for the same reasons as validateCreate, but of the violations only

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +18,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"rollcall.training/certs"
 	"rollcall.training/internal/policysource"
@@ -36,6 +34,7 @@ type webhookOptions struct {
 	mutatingConfiguration   string
 	validatingConfiguration string
 	certificateDir          string
+	clientCAFile            string
 	shutdownDelay           time.Duration
 	caDuration              time.Duration
 	leafDuration            time.Duration
@@ -71,6 +70,9 @@ func (o *webhookOptions) addFlags(f *pflag.FlagSet) {
 		"name of the ValidatingWebhookConfiguration whose CA bundles the webhook writes")
 	f.StringVar(&o.certificateDir, "certificate-dir", "",
 		"directory with tls.crt and tls.key, which somebody else renews (default: the webhook manages its certificates)")
+	f.StringVar(&o.clientCAFile, "client-ca-file", "",
+		"file with the certificate authorities of API servers; only clients with a certificate can then call the webhooks "+
+			"(default: every client can)")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 10*time.Second,
 		"time for which the webhook serves requests after SIGTERM, while its readiness probe fails")
 	f.DurationVar(&o.caDuration, "ca-duration", certs.DefaultCADuration,
@@ -130,15 +132,17 @@ func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Mana
 		return nil, fmt.Errorf("loading the client configuration: %w", err)
 	}
 	options := o.newManagerOptions()
-	serverOptions := ctrlwebhook.Options{Port: o.port, CertDir: o.certificateDir}
+	serverOptions := webhook.ServerOptions{
+		Port: o.port, CertificateDir: o.certificateDir, ClientCAFile: o.clientCAFile,
+	}
 	var source *certs.Source // nil if somebody else provides the certificate
 	if o.certificateDir == "" {
 		if source, err = o.newCertificateSource(config); err != nil {
 			return nil, err
 		}
-		serverOptions.TLSOpts = []func(*tls.Config){source.ConfigureTLS}
+		serverOptions.ConfigureTLS = source.ConfigureTLS
 	}
-	options.WebhookServer = ctrlwebhook.NewServer(serverOptions)
+	options.WebhookServer = webhook.NewServer(serverOptions)
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)

@@ -60,6 +60,7 @@ var changes = map[string]change{
 	"webhook.namespaceSelector":         {to: aSelector},
 	"webhook.objectSelector":            {to: aSelector},
 	"webhook.matchConditions":           {to: []any{map[string]any{"name": "canary", "expression": "true"}}},
+	"webhook.clientCASecretName":        {to: "api-servers"},
 	"webhook.extraArgs":                 {to: []any{"--cluster-domain=corp.example"}},
 	"webhook.extraEnv":                  {to: anEnv},
 	"webhook.extraVolumes":              {to: aVolume},

@@ -65,6 +65,13 @@ func NewWithCertificate(t testing.TB, c *cluster.Cluster, folder string, chart [
 	return install(t, c, findSource(t), chart, []string{"--certificate-dir=" + folder}, []string{"--leader-elect=false"})
 }
 
+// NewWithClientCA is like [New] for a webhook that requires client certificates. The file contains their authorities.
+func NewWithClientCA(t testing.TB, c *cluster.Cluster, file string) *Manager {
+	t.Helper()
+	return install(t, c, findSource(t), []string{"--set", "webhook.clientCASecretName=api-servers"},
+		[]string{"--client-ca-file=" + file}, []string{"--leader-elect=false"})
+}
+
 // NewFromSource is like New with the chart and the program of another build, which are in a source folder.
 // The only process of a build with one Deployment is Webhook.
 func NewFromSource(t testing.TB, c *cluster.Cluster, source string) *Manager {

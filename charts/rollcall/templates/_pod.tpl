@@ -143,6 +143,10 @@ their container. */}}
 {{- $secret := include "rollcall.certificateSecretName" (index . 0) -}}
 {{- $volumes = append $volumes (dict "name" "certificate" "secret" (dict "secretName" $secret)) -}}
 {{- end -}}
+{{- $authorities := $values.webhook.clientCASecretName -}}
+{{- if and (eq (index . 1) "webhook") $authorities -}}
+{{- $volumes = append $volumes (dict "name" "client-ca" "secret" (dict "secretName" $authorities)) -}}
+{{- end -}}
 {{- with $values.metrics.secretName -}}
 {{- $volumes = append $volumes (dict "name" "metrics-certificate" "secret" (dict "secretName" .)) -}}
 {{- end -}}
@@ -157,6 +161,9 @@ volumes:
 {{- $mounts := list -}}
 {{- if and (eq (index . 1) "webhook") (ne $values.certificates.mode "self-managed") -}}
 {{- $mounts = append $mounts (dict "name" "certificate" "mountPath" "/etc/rollcall/tls" "readOnly" true) -}}
+{{- end -}}
+{{- if and (eq (index . 1) "webhook") $values.webhook.clientCASecretName -}}
+{{- $mounts = append $mounts (dict "name" "client-ca" "mountPath" "/etc/rollcall/client-ca" "readOnly" true) -}}
 {{- end -}}
 {{- if $values.metrics.secretName -}}
 {{- $mounts = append $mounts (dict "name" "metrics-certificate" "mountPath" "/etc/rollcall/metrics-tls" "readOnly" true) -}}

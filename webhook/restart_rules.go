@@ -1,0 +1,48 @@
+package webhook
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/plan"
+)
+
+// restoreRestartRules returns w with the restart rules of containers that the API server did not keep, and a warning
+// for each of these containers. It returns w itself if there are none. The parameter injected is another injection
+// of w.
+//
+// The engine injects the rules if the version of the API server supports them. The feature can be disabled, and the
+// API servers of a control plane can have different versions. Such an API server drops the fields before it calls
+// validating webhooks (kubernetes pkg/api/pod, dropDisabledFields). The ranks then restart as on an older release.
+func restoreRestartRules(w, injected gang.Workload) (gang.Workload, gang.Warnings) {
+	record, err := plan.ReadRecord(w)
+	if err != nil || record == nil || w.Job == nil || len(record.RestartRules) == 0 {
+		return w, nil
+	}
+	containers, planned := w.Template().Spec.Containers, injected.Template().Spec.Containers
+	var warnings gang.Warnings
+	restored := w.DeepCopy()
+	for i, c := range containers {
+		if _, ok := record.RestartRules[c.Name]; !ok || i >= len(planned) || !lacksRestartRules(c, planned[i]) {
+			continue
+		}
+		to := &restored.Template().Spec.Containers[i]
+		to.RestartPolicy, to.RestartPolicyRules = planned[i].RestartPolicy, planned[i].RestartPolicyRules
+		warnings = append(warnings, gang.NewWarning(
+			field.NewPath("spec", "template", "spec", "containers").Index(i).Child("restartPolicyRules"),
+			"the API server did not keep this field, so a rank that fails also fails its pod; "+
+				"enable the feature gate ContainerRestartRules"))
+	}
+	if len(warnings) == 0 {
+		return w, nil
+	}
+	return restored, warnings
+}
+
+// lacksRestartRules reports whether a container has no restart rules, although its injection sets them. Any other
+// value belongs to whoever changed it.
+func lacksRestartRules(c, injected corev1.Container) bool {
+	return c.Name == injected.Name && c.RestartPolicy == nil && len(c.RestartPolicyRules) == 0 &&
+		len(injected.RestartPolicyRules) > 0
+}

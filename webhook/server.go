@@ -1,0 +1,181 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+const (
+	// maxHeaderBytes is the maximum length of the header of a request. Go adds 4 KiB to it.
+	maxHeaderBytes = 16 << 10
+	// readHeaderTimeout bounds the handshake and the header. idleTimeout is that of the client of an API server. Both
+	// are the values of controller-runtime.
+	readHeaderTimeout = 32 * time.Second
+	idleTimeout       = 90 * time.Second
+	// shutdownTimeout is how long a shutdown waits for the requests in flight.
+	shutdownTimeout = time.Minute
+	// dialTimeout bounds the connection of the readiness probe to the own port.
+	dialTimeout = 2 * time.Second
+)
+
+// ServerOptions configure a [Server].
+type ServerOptions struct {
+	// Port is the port of all addresses.
+	Port int
+	// ConfigureTLS sets the source of the serving certificate. If it is nil, the server reads tls.crt and tls.key in
+	// CertificateDir, also after a renewal.
+	ConfigureTLS   func(*tls.Config)
+	CertificateDir string
+	// ClientCAFile contains the certificate authorities of client certificates. If it is empty, every client can
+	// connect.
+	ClientCAFile string
+}
+
+// Server serves the endpoints. The server of controller-runtime accepts any number of connections, headers of 1 MiB
+// and HTTP/2, by which one connection sends any number of requests. API servers use HTTP/1.1
+// (k8s.io/apiserver/pkg/util/webhook, ClientManager.HookClient).
+type Server struct {
+	ctrlwebhook.Server // registers the endpoints, and is never started
+
+	options ServerOptions
+	started atomic.Bool
+}
+
+// NewServer returns a server for [Register]. The caller must start it.
+func NewServer(o ServerOptions) *Server {
+	return &Server{Server: ctrlwebhook.NewServer(ctrlwebhook.Options{}), options: o}
+}
+
+// Start serves until the context is done, and then completes the requests in flight.
+func (s *Server) Start(ctx context.Context) error {
+	config, err := s.newTLSConfig(ctx)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", s.address(""))
+	if err != nil {
+		return fmt.Errorf("listening for API servers: %w", err)
+	}
+	log.FromContext(ctx).Info("Serving webhooks", "port", s.options.Port, "clientCAFile", s.options.ClientCAFile)
+	return s.serve(ctx, listener, config)
+}
+
+func (s *Server) address(host string) string {
+	return net.JoinHostPort(host, strconv.Itoa(s.options.Port))
+}
+
+// serve serves the connections of a listener.
+func (s *Server) serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
+	server := &http.Server{
+		Handler:           s.WebhookMux(),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       addClient,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		ErrorLog:          stdlog.New(&errorLog{sometimes: rate.Sometimes{Interval: time.Second}}, "", 0),
+	}
+	completed := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		timeout, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		completed <- server.Shutdown(timeout)
+	}()
+	s.started.Store(true)
+	limited := tls.NewListener(limitedListener{Listener: listener, clients: newClients()}, config)
+	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving the webhooks: %w", err)
+	}
+	if err := <-completed; err != nil {
+		return fmt.Errorf("completing the requests: %w", err)
+	}
+	return nil
+}
+
+// addClient adds the client of a connection to the context of its requests.
+func addClient(ctx context.Context, conn net.Conn) context.Context {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	return context.WithValue(ctx, clientKey{}, conn)
+}
+
+// newTLSConfig returns the configuration of the server. It reads files again until the context is done.
+func (s *Server) newTLSConfig(ctx context.Context) (*tls.Config, error) {
+	config := &tls.Config{NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
+	if s.options.ConfigureTLS != nil {
+		s.options.ConfigureTLS(config)
+	} else {
+		watcher, err := certwatcher.New(s.options.CertificateDir+"/tls.crt", s.options.CertificateDir+"/tls.key")
+		if err != nil {
+			return nil, fmt.Errorf("reading the serving certificate: %w", err)
+		}
+		config.GetCertificate = watcher.GetCertificate
+		go watcher.Start(ctx) //nolint:errcheck // it returns an error only if it cannot read the files, which it did
+	}
+	if s.options.ClientCAFile == "" {
+		return config, nil
+	}
+	authorities, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", s.options.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the authorities of client certificates: %w", err)
+	}
+	go authorities.Run(ctx, 1)
+	config.ClientAuth = tls.RequireAndVerifyClientCert
+	base := config.Clone()
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		current := base.Clone()
+		if options, ok := authorities.VerifyOptions(); ok {
+			current.ClientCAs = options.Roots
+		}
+		return current, nil
+	}
+	return config, nil
+}
+
+// StartedChecker returns a check that connects to the server, as an API server does.
+func (s *Server) StartedChecker() healthz.Checker {
+	return func(r *http.Request) error {
+		if !s.started.Load() {
+			return errors.New("the webhook server has not started")
+		}
+		dialer := tls.Dialer{
+			NetDialer: &net.Dialer{Timeout: dialTimeout},
+			Config:    &tls.Config{InsecureSkipVerify: true}, // somebody else provides the certificate
+		}
+		conn, err := dialer.DialContext(r.Context(), "tcp", s.address("127.0.0.1"))
+		if err != nil {
+			return fmt.Errorf("connecting to the webhook server: %w", err)
+		}
+		return conn.Close() //nolint:wrapcheck // the connection existed
+	}
+}
+
+// errorLog passes on the errors of connections to the log, at most one per second, because anybody can cause them.
+type errorLog struct{ sometimes rate.Sometimes }
+
+// Write implements [io.Writer]. The readiness probe of the own process has no client certificate.
+func (l *errorLog) Write(line []byte) (int, error) {
+	text := string(line)
+	if !strings.Contains(text, "from 127.0.0.1:") || !strings.Contains(text, "client didn't provide a certificate") {
+		l.sometimes.Do(func() { stdlog.Print(text) })
+	}
+	return len(line), nil
+}
