@@ -40,21 +40,23 @@ type jobWorker struct {
 	creations int
 	// deletions and removals are pods whose deletion, or whose removed finalizer, the cache does not show yet.
 	deletions, removals sets.Set[types.UID]
-	// failed counts the failures in a row of the Job (key -1) or of an index, and failedTime the last one.
-	failed     map[int32]int
-	failedTime map[int32]time.Time
+	backoff             jobBackoff
 }
 
-// podBatchPeriod is how long the Job controller collects events of pods (SyncJobBatchPeriod).
+// podBatchPeriod is how long the Job controller collects events of pods and changes of the status
+// (SyncJobBatchPeriod).
 const podBatchPeriod = time.Second
 
 func newJobController(a *api) *jobController {
 	c := &jobController{w: a.w, api: a, syncs: map[types.UID]*jobWorker{}}
 	c.jobs = a.watch(jobKind, "job-controller/jobs", nil, func(before, after client.Object) {
-		if after != nil {
-			c.enqueue(after.GetUID(), 0)
-		} else {
+		switch {
+		case after == nil:
 			c.releaseOrphans(before.GetUID())
+		case before != nil && before.GetGeneration() == after.GetGeneration():
+			c.enqueue(after.GetUID(), podBatchPeriod)
+		default:
+			c.enqueue(after.GetUID(), 0)
 		}
 	})
 	c.pods = a.watch(podKind, "job-controller/pods", nil, c.observePod)
@@ -63,10 +65,7 @@ func newJobController(a *api) *jobController {
 
 func (c *jobController) worker(uid types.UID) *jobWorker {
 	if c.syncs[uid] == nil {
-		c.syncs[uid] = &jobWorker{
-			deletions: sets.Set[types.UID]{}, removals: sets.Set[types.UID]{},
-			failed: map[int32]int{}, failedTime: map[int32]time.Time{},
-		}
+		c.syncs[uid] = &jobWorker{deletions: sets.Set[types.UID]{}, removals: sets.Set[types.UID]{}}
 	}
 	return c.syncs[uid]
 }
