@@ -3,9 +3,9 @@ package integration
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -52,7 +52,7 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mutex sync.Mutex
-	records := map[string][]traces.Record{}
+	records := maps.Clone(recorded) // -run may select some of the scripts
 	t.Run("scripts", func(t *testing.T) {
 		for i, script := range traces.Scripts {
 			t.Run(script.Name, func(t *testing.T) {
@@ -184,9 +184,10 @@ func (c *traceCluster) Evict(pod *corev1.Pod) error {
 	return c.SubResource("eviction").Create(c.t.Context(), pod, &policyv1.Eviction{})
 }
 
-// LoseNode reports what the node lifecycle controller reports 50 seconds after the last heartbeat.
+// LoseNode reports what the node lifecycle controller reports after the last heartbeat. It returns after the taint
+// manager has evicted the pods, and then removes the taint, so that their replacements stay on the node.
 func (c *traceCluster) LoseNode() error {
-	pods := corev1.PodList{}
+	pods, node := corev1.PodList{}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.name}}
 	if err := c.List(c.t.Context(), &pods, client.InNamespace(c.name)); err != nil {
 		return err
 	}
@@ -195,34 +196,45 @@ func (c *traceCluster) LoseNode() error {
 			conditions := o.(*corev1.Pod).Status.Conditions
 			ready := slices.IndexFunc(conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
 			conditions[ready].Status = corev1.ConditionFalse
+			conditions[ready].LastTransitionTime = metav1.NewTime(time.Now().Add(-30 * time.Second))
 		}); err != nil {
 			return err
 		}
 	}
-	return c.Update(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.name}}, "", func(o client.Object) {
-		spec := &o.(*corev1.Node).Spec
-		spec.Taints = append(spec.Taints, corev1.Taint{
-			Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute, TimeAdded: ptr.To(metav1.Now()),
-		})
+	setTaints := func(taints ...corev1.Taint) error {
+		return c.Update(node, "", func(o client.Object) { o.(*corev1.Node).Spec.Taints = taints })
+	}
+	if err := setTaints(corev1.Taint{
+		Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute, TimeAdded: ptr.To(metav1.Now()),
+	}); err != nil {
+		return err
+	}
+	wait.For(c.t, "the eviction of the pods", func(ctx context.Context) error {
+		for _, pod := range pods.Items {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil || pod.DeletionTimestamp == nil {
+				return fmt.Errorf("pod %s is not evicted: %v", pod.Name, err)
+			}
+		}
+		return nil
 	})
+	return setTaints()
 }
 
 // RemoveNode returns after the garbage collector of pods has noticed that the node is gone, which takes a minute.
+// The node then returns without its pods.
 func (c *traceCluster) RemoveNode() error {
-	if err := c.WithWatch.Delete(c.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.name}}); err != nil {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.name}}
+	if err := c.WithWatch.Delete(c.t.Context(), node); err != nil {
 		return err
 	}
 	wait.For(c.t, "the garbage collector of pods", func(ctx context.Context) error {
 		pods := corev1.PodList{}
-		if err := c.List(ctx, &pods, client.InNamespace(c.name)); err != nil {
-			return err
-		}
-		if slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodFailed }) {
-			return errors.New("a pod has not failed")
+		if err := c.List(ctx, &pods, client.InNamespace(c.name)); err != nil || len(pods.Items) > 0 {
+			return fmt.Errorf("%d pods: %w", len(pods.Items), err)
 		}
 		return nil
 	})
-	return nil
+	return c.WithWatch.Create(c.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.name}})
 }
 
 func (c *traceCluster) Settle(isExpected func() bool) error {

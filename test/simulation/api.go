@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -69,15 +68,19 @@ func kindOf(o any) kind {
 type api struct {
 	w       *world
 	version int64
-	created int
-	objects map[kind]map[string]client.Object
-	watches map[kind][]*watch
+	// versions are the versions of the last write of each kind.
+	versions map[kind]int64
+	created  int
+	objects  map[kind]map[string]client.Object
+	watches  map[kind][]*watch
 	// written is called after each write. before or after is nil for a creation or a deletion.
 	written []func(before, after client.Object)
 }
 
 func newAPI(w *world) *api {
-	a := &api{w: w, objects: map[kind]map[string]client.Object{}, watches: map[kind][]*watch{}}
+	a := &api{
+		w: w, versions: map[kind]int64{}, objects: map[kind]map[string]client.Object{}, watches: map[kind][]*watch{},
+	}
 	for k := range resources {
 		a.objects[k] = map[string]client.Object{}
 	}
@@ -176,7 +179,7 @@ func (a *api) keepOtherHalf(before, o client.Object, subresource string) error {
 		before := before.(*batchv1.Job)
 		if subresource == "status" {
 			o.Spec = *before.Spec.DeepCopy()
-			return nil
+			return validateJobStatus(before, o)
 		}
 		o.Status = *before.Status.DeepCopy()
 		if !equality.Semantic.DeepEqual(before.Spec, o.Spec) {
@@ -201,31 +204,11 @@ func (a *api) keepOtherHalf(before, o client.Object, subresource string) error {
 	return nil
 }
 
-// validateJobUpdate rejects a changed template, unless only metadata of a suspended Job changes that has not
-// started (kubernetes pkg/registry/batch/job/strategy.go).
-func validateJobUpdate(before, after *batchv1.Job) error {
-	invalid := func(text string) error {
-		return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, after.Name,
-			field.ErrorList{field.Forbidden(field.NewPath("spec"), text)})
-	}
-	template := after.Spec.Template.DeepCopy()
-	if ptr.Deref(before.Spec.Suspend, false) && before.Status.StartTime == nil {
-		template.Labels, template.Annotations = before.Spec.Template.Labels, before.Spec.Template.Annotations
-	}
-	if !equality.Semantic.DeepEqual(before.Spec.Template, *template) {
-		return invalid("spec.template: field is immutable")
-	}
-	completions, parallelism := ptr.Deref(after.Spec.Completions, 0), ptr.Deref(after.Spec.Parallelism, 0)
-	if completions != ptr.Deref(before.Spec.Completions, 0) && completions != parallelism {
-		return invalid("spec.completions: must equal parallelism")
-	}
-	return nil
-}
-
 // remove deletes an object from the store.
 func (a *api) remove(before client.Object) {
-	a.version++
 	k := kindOf(before)
+	a.version++
+	a.versions[k] = a.version
 	delete(a.objects[k], before.GetName())
 	for _, w := range a.watches[k] {
 		w.deliver(before, nil)
@@ -237,9 +220,10 @@ func (a *api) remove(before client.Object) {
 
 // store stores an object and delivers it to all watches.
 func (a *api) store(before, after client.Object) {
-	a.version++
-	after.SetResourceVersion(strconv.FormatInt(a.version, 10))
 	k := kindOf(after)
+	a.version++
+	a.versions[k] = a.version
+	after.SetResourceVersion(strconv.FormatInt(a.version, 10))
 	a.objects[k][after.GetName()] = after
 	for _, w := range a.watches[k] {
 		w.deliver(before, after)
@@ -277,12 +261,13 @@ func (a *api) delete(k kind, name string, o deleteOptions) error {
 		after.SetDeletionTimestamp(ptr.To(metav1.NewTime(a.time().Add(time.Duration(grace) * time.Second))))
 		after.SetDeletionGracePeriodSeconds(ptr.To(grace))
 	}
+	_, isPod := after.(*corev1.Pod)
+	if !equality.Semantic.DeepEqual(before, after) && (isPod || !isGone(after)) {
+		a.store(before, after) // watches see that a pod has no grace period left, also immediately before it is gone
+		before = after
+	}
 	if isGone(after) {
 		a.remove(before)
-		return nil
-	}
-	if !equality.Semantic.DeepEqual(before, after) {
-		a.store(before, after)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (c *jobController) removeFinalizer(pod *corev1.Pod) error {
 	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == batchv1.JobTrackingFinalizer }))
 	if _, err = c.api.update(o, ""); err == nil {
 		if owner := metav1.GetControllerOf(pod); owner != nil {
-			c.worker(owner.UID).podVersion = c.api.version
+			c.worker(owner.UID).podVersion = c.api.versions[podKind]
 		}
 	}
 	return err
@@ -157,7 +157,7 @@ func (c *jobController) sync(uid types.UID) {
 		return
 	}
 	if c.jobs.version < worker.jobVersion || c.pods.version < worker.podVersion {
-		c.enqueue(uid, 100*time.Millisecond)
+		c.repeat(worker, uid)
 		return
 	}
 	worker.busy, worker.dirty = true, false
@@ -185,8 +185,7 @@ func (c *jobController) finishSync(s *jobSync, err error) {
 	worker := s.worker
 	worker.busy = false
 	if err != nil && !errors.Is(err, errSyncEnded) {
-		worker.failures++
-		c.enqueue(s.job.UID, min(time.Second<<min(worker.failures, 6), time.Minute))
+		c.repeat(worker, s.job.UID)
 		return
 	}
 	worker.failures = 0
@@ -196,6 +195,12 @@ func (c *jobController) finishSync(s *jobSync, err error) {
 	if s.nextSync > 0 {
 		c.w.at(c.w.now.Add(s.nextSync), func() { c.sync(s.job.UID) })
 	}
+}
+
+// repeat schedules a sync after the back-off of a failed sync.
+func (c *jobController) repeat(worker *jobWorker, uid types.UID) {
+	c.enqueue(uid, min(time.Second<<min(worker.failures, 6), time.Minute))
+	worker.failures++
 }
 
 // errSyncEnded ends a sync early without a failure.

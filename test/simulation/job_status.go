@@ -173,6 +173,6 @@ func (s *jobSync) writeStatus() error {
 	if err != nil {
 		return err
 	}
-	s.job.ResourceVersion, s.worker.jobVersion = updated.GetResourceVersion(), s.c.api.version
+	s.job.ResourceVersion, s.worker.jobVersion = updated.GetResourceVersion(), s.c.api.versions[jobKind]
 	return nil
 }

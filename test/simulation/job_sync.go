@@ -338,7 +338,7 @@ func (s *jobSync) createPod(index int32) {
 			s.worker.creations--
 			return fmt.Errorf("creating a pod: %w", err)
 		}
-		s.worker.podVersion = s.c.api.version
+		s.worker.podVersion = s.c.api.versions[podKind]
 		return nil
 	})
 }

@@ -36,8 +36,9 @@ func TestTraces(t *testing.T) {
 // standIns implements traces.Cluster with calm streams. Nobody but the script writes as a kubelet.
 type standIns struct {
 	*simulation
-	node    *node
-	changes []traces.Change
+	// other is the node of pods that are created after the node was lost.
+	node, other *node
+	changes     []traces.Change
 }
 
 func newStandIns() *standIns {
@@ -48,7 +49,8 @@ func newStandIns() *standIns {
 	s.node = &node{world: w, api: s.api, name: "node-0"}
 	newJobController(s.api)
 	newStatefulSetController(s.api)
-	newScheduler(s.api, []*node{s.node})
+	s.other = &node{world: w, api: s.api, name: "node-1", lost: true}
+	newScheduler(s.api, []*node{s.node, s.other})
 	s.collectGarbage()
 	s.api.written = append(s.api.written, func(before, after client.Object) {
 		s.changes = append(s.changes, traces.Change{Before: before, After: after})
@@ -84,6 +86,7 @@ func (s *standIns) Evict(pod *corev1.Pod) error {
 
 func (s *standIns) LoseNode() error {
 	s.node.lose()
+	s.other.lost = false
 	return nil
 }
 

@@ -21,6 +21,8 @@
 //     therefore ordered by pod.
 //   - A controller may observe several pods in one sync or in several. A status that differs from the status before
 //     and from the next one only in numbers of pods is left out. The last one remains.
+//   - After a workload is gone, its controller and the garbage collector write to its pods concurrently. Only the last
+//     state of a pod is compared.
 //   - Times, names and UIDs are not recorded.
 //
 // Everything else is exact, for example whether the status with a start time already counts the created pods, and

@@ -37,7 +37,7 @@ func newTemplate(restartPolicy corev1.RestartPolicy) corev1.PodTemplateSpec {
 			Containers: []corev1.Container{{Name: container, Image: "example.com/train:1"}},
 			Tolerations: []corev1.Toleration{{
 				Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists,
-				Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](1),
+				Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](5),
 			}},
 		},
 	}
@@ -126,13 +126,13 @@ var Scripts = []Script{
 		start(), deletePod(2), start(), allTerminated(0), forceDelete(0), start(),
 	}},
 	{Name: "pods without a node", Workload: newJob(unscheduled), Steps: []Step{
-		deletePod(0), suspend(), reset(), resume("1"), evict(1), deleteWorkload(),
+		suspend(), reset(), resume("1"), deleteWorkload(),
 	}},
 	{Name: "only failed pods are replaced", Workload: newJob(replacesFailed), Steps: []Step{
 		start(), evict(1), terminated(1, 143), start(), suspend(), allTerminated(0), reset(), resume("1"),
 	}},
 	{Name: "the limit is the sum for all ranks", Workload: newJob(onFailure), Steps: []Step{
-		start(), evict(1), terminated(1, 143), start(), exit(0, 1), suspend(), allTerminated(143), reset(), resume("1"),
+		start(), evict(1), terminated(1, 143), start(), suspend(), allTerminated(143), reset(), resume("1"),
 	}},
 	{Name: "the limit for all ranks is exceeded", Workload: newJob(onFailure, func(job *batchv1.Job) {
 		job.Spec.BackoffLimit = ptr.To[int32](0)
@@ -163,8 +163,8 @@ var Scripts = []Script{
 	}},
 	{Name: "the node is lost", Workload: newJob(), Steps: []Step{
 		start(), {Name: "the node is lost", do: func(r *run) error { return r.LoseNode() }},
-		suspend(), forceDelete(0), {Name: "the node is removed", do: func(r *run) error { return r.RemoveNode() }},
-		reset(), resume("1"),
+		suspend(), terminated(0, 143), terminated(1, 143), terminated(2, 143),
+		{Name: "the node is removed", do: func(r *run) error { return r.RemoveNode() }}, reset(), resume("1"),
 	}},
 	{Name: "a StatefulSet restarts", Workload: newStatefulSet(), Steps: []Step{
 		start(), scaleSet(0), terminated(2, 0), allTerminated(1), scaleSet(3), start(),
@@ -177,10 +177,9 @@ var Scripts = []Script{
 		allTerminated(143),
 	}},
 	{Name: "a StatefulSet is updated", Workload: newStatefulSet(), Steps: []Step{
-		start(), {Name: "the template changes", do: func(r *run) error {
-			return r.Update(r.workload, "", func(o client.Object) {
-				o.(*appsv1.StatefulSet).Spec.Template.Annotations = map[string]string{"example.com/version": "2"}
-			})
-		}}, allTerminated(143), start(), allTerminated(0), start(),
+		start(), updateSet(), allTerminated(143), start(), allTerminated(0), start(),
+	}},
+	{Name: "a StatefulSet is updated before its pods are ready", Workload: newStatefulSet(), Steps: []Step{
+		updateSet(), terminated(0, 143), terminated(1, 143), terminated(2, 143), ready(2), ready(0), ready(1),
 	}},
 }

@@ -19,6 +19,9 @@ import (
 // everything else.
 type status struct{ numbers, rest string }
 
+// gone describes a deleted workload.
+var gone = status{rest: "gone"}
+
 func (s status) String() string { return strings.TrimSpace("status: " + s.numbers + s.rest) }
 
 // describeStatus describes what Rollcall reads of the status of a workload.
@@ -88,7 +91,11 @@ func (r *run) describeChanges() []string {
 	pods := map[string][]string{}
 	statuses := r.keepStatuses()
 	flush := func() {
+		isGone := len(out) > 0 && out[len(out)-1] == gone.String()
 		for _, name := range slices.Sorted(maps.Keys(pods)) {
+			if isGone {
+				pods[name] = pods[name][len(pods[name])-1:]
+			}
 			out = append(out, fmt.Sprintf("pod %s: %s", name, strings.Join(pods[name], ", then ")))
 		}
 		clear(pods)
@@ -134,7 +141,7 @@ func (r *run) statuses() (statuses []status, positions []int) {
 		if isPod(c.Before) || isPod(c.After) {
 			continue
 		}
-		next := status{rest: "gone"}
+		next := gone
 		if c.After != nil {
 			next = describeStatus(c.After)
 		}

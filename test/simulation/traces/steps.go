@@ -75,6 +75,13 @@ func start() Step {
 	})
 }
 
+// ready starts the program of a rank.
+func ready(index int32) Step {
+	return forPod("becomes ready", index, func(r *run, pod *corev1.Pod) error {
+		return report(r, pod, corev1.PodRunning, 0)
+	})
+}
+
 // exit ends the program of a rank.
 func exit(index, code int32) Step {
 	return forPod("exits with code "+strconv.Itoa(int(code)), index, func(r *run, pod *corev1.Pod) error {
@@ -167,6 +174,15 @@ func scaleSet(n int32) Step {
 	return Step{Name: "the StatefulSet is scaled to " + strconv.Itoa(int(n)), do: func(r *run) error {
 		r.observe()
 		return r.Update(r.workload, "", func(o client.Object) { o.(*appsv1.StatefulSet).Spec.Replicas = ptr.To(n) })
+	}}
+}
+
+func updateSet() Step {
+	return Step{Name: "the template changes", do: func(r *run) error {
+		r.observe()
+		return r.Update(r.workload, "", func(o client.Object) {
+			o.(*appsv1.StatefulSet).Spec.Template.Annotations = map[string]string{"example.com/version": "2"}
+		})
 	}}
 }
 
