@@ -137,6 +137,9 @@ var Scripts = []Script{
 	{Name: "the limit for all ranks is exceeded", Workload: newJob(onFailure, func(job *batchv1.Job) {
 		job.Spec.BackoffLimit = ptr.To[int32](0)
 	}), Steps: []Step{start(), exit(1, 1), terminated(0, 143), terminated(2, 0)}},
+	{Name: "a container exceeds the limit for all ranks", Workload: newJob(onFailure, func(job *batchv1.Job) {
+		job.Spec.BackoffLimit = ptr.To[int32](2)
+	}), Steps: []Step{start(), restart(1, 1), restart(1, 2), allTerminated(143)}},
 	{Name: "a gang fails by its deadline", Workload: newJob(), Steps: []Step{
 		start(), exit(2, 0), changeJob("the deadline passes", "", func(job *batchv1.Job) {
 			job.Spec.ActiveDeadlineSeconds = ptr.To[int64](1)

@@ -2,6 +2,7 @@ package traces
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -86,6 +87,16 @@ func ready(index int32) Step {
 func exit(index, code int32) Step {
 	return forPod("exits with code "+strconv.Itoa(int(code)), index, func(r *run, pod *corev1.Pod) error {
 		return report(r, pod, phaseOf(code), code)
+	})
+}
+
+// restart restarts the container of a rank in its pod.
+func restart(index, count int32) Step {
+	name := fmt.Sprintf("has restarted its container %d times", count)
+	return forPod(name, index, func(r *run, pod *corev1.Pod) error {
+		return r.Update(pod, "status", func(o client.Object) {
+			o.(*corev1.Pod).Status.ContainerStatuses[0].RestartCount = count
+		})
 	})
 }
 
