@@ -43,14 +43,17 @@ const (
 // TestTraces runs the scripts of package traces on real controllers and compares the result with the recorded
 // traces, which the stand-ins of the simulation are compared with.
 func TestTraces(t *testing.T) {
-	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes, ControllerManagerFlags: []string{
-		"--node-startup-grace-period=1h", // nodes without kubelets stay
-	}})
 	release := string(cluster.DefaultRelease())
 	recorded, err := traces.Recorded(release)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(recorded) == 0 && !*updateTraces {
+		t.Skipf("Skipped: the simulation follows the latest Kubernetes, and no traces of %q are recorded", release)
+	}
+	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes, ControllerManagerFlags: []string{
+		"--node-startup-grace-period=1h", // nodes without kubelets stay
+	}})
 	var mutex sync.Mutex
 	records := maps.Clone(recorded) // -run may select some of the scripts
 	t.Run("scripts", func(t *testing.T) {
@@ -112,17 +115,17 @@ func newTraceCluster(t *testing.T, c *cluster.Cluster, name string) *traceCluste
 		return out.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
 	})
 	for _, list := range []client.ObjectList{&batchv1.JobList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}} {
-		out.watch(list)
+		out.collect(list)
 	}
 	return out
 }
 
-// watch collects the events of a kind until the test ends.
-func (c *traceCluster) watch(list client.ObjectList) {
+// collect collects the events of a kind until the test ends.
+func (c *traceCluster) collect(list client.ObjectList) {
 	if err := c.List(c.t.Context(), list, client.InNamespace(c.name)); err != nil {
 		c.t.Fatalf("listing %T: %v", list, err)
 	}
-	w, err := c.WithWatch.Watch(c.t.Context(), list, client.InNamespace(c.name),
+	w, err := c.Watch(c.t.Context(), list, client.InNamespace(c.name),
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
 	if err != nil {
 		c.t.Fatalf("watching %T: %v", list, err)
@@ -211,8 +214,11 @@ func (c *traceCluster) LoseNode() error {
 	}
 	wait.For(c.t, "the eviction of the pods", func(ctx context.Context) error {
 		for _, pod := range pods.Items {
-			if err := c.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil || pod.DeletionTimestamp == nil {
-				return fmt.Errorf("pod %s is not evicted: %v", pod.Name, err)
+			if err := c.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil {
+				return err
+			}
+			if pod.DeletionTimestamp == nil {
+				return fmt.Errorf("pod %s is not evicted", pod.Name)
 			}
 		}
 		return nil

@@ -252,8 +252,9 @@ func (a *api) delete(k kind, name string, o deleteOptions) error {
 	if o.foreground {
 		after.SetFinalizers(append(slices.Clone(after.GetFinalizers()), metav1.FinalizerDeleteDependents))
 	}
+	pod, isPod := after.(*corev1.Pod)
 	var grace int64
-	if pod, ok := after.(*corev1.Pod); ok && !o.force && pod.Spec.NodeName != "" && !isTerminal(pod) {
+	if isPod && !o.force && pod.Spec.NodeName != "" && !isTerminal(pod) {
 		grace = ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 30)
 	}
 	isShorter := after.GetDeletionTimestamp() != nil && grace < ptr.Deref(after.GetDeletionGracePeriodSeconds(), 0)
@@ -261,15 +262,20 @@ func (a *api) delete(k kind, name string, o deleteOptions) error {
 		after.SetDeletionTimestamp(ptr.To(metav1.NewTime(a.time().Add(time.Duration(grace) * time.Second))))
 		after.SetDeletionGracePeriodSeconds(ptr.To(grace))
 	}
-	_, isPod := after.(*corev1.Pod)
+	a.storeDeletion(before, after, isPod)
+	return nil
+}
+
+// storeDeletion stores that an object is being deleted, or removes it. Watches see that a pod has no grace period
+// left, also immediately before it is gone.
+func (a *api) storeDeletion(before, after client.Object, isPod bool) {
 	if !equality.Semantic.DeepEqual(before, after) && (isPod || !isGone(after)) {
-		a.store(before, after) // watches see that a pod has no grace period left, also immediately before it is gone
+		a.store(before, after)
 		before = after
 	}
 	if isGone(after) {
 		a.remove(before)
 	}
-	return nil
 }
 
 // isTerminal reports whether a pod has succeeded or failed.

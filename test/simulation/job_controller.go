@@ -47,7 +47,7 @@ type jobWorker struct {
 // (SyncJobBatchPeriod).
 const podBatchPeriod = time.Second
 
-func newJobController(a *api) *jobController {
+func newJobController(a *api) {
 	c := &jobController{w: a.w, api: a, syncs: map[types.UID]*jobWorker{}}
 	c.jobs = a.watch(jobKind, "job-controller/jobs", nil, func(before, after client.Object) {
 		switch {
@@ -60,7 +60,6 @@ func newJobController(a *api) *jobController {
 		}
 	})
 	c.pods = a.watch(podKind, "job-controller/pods", nil, c.observePod)
-	return c
 }
 
 func (c *jobController) worker(uid types.UID) *jobWorker {

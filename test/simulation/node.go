@@ -229,7 +229,7 @@ type scheduler struct {
 	nodes []*node
 }
 
-func newScheduler(a *api, nodes []*node) *scheduler {
+func newScheduler(a *api, nodes []*node) {
 	s := &scheduler{w: a.w, api: a, nodes: nodes}
 	a.watch(podKind, "scheduler/pods", nil, func(_, after client.Object) {
 		pod, ok := after.(*corev1.Pod)
@@ -237,7 +237,6 @@ func newScheduler(a *api, nodes []*node) *scheduler {
 			s.w.after("scheduler/bind", func() { s.bind(pod) })
 		}
 	})
-	return s
 }
 
 func (s *scheduler) bind(pod *corev1.Pod) {

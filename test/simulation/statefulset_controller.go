@@ -34,7 +34,7 @@ type statefulSetController struct {
 	setVersion, podVersion map[types.UID]int64
 }
 
-func newStatefulSetController(a *api) *statefulSetController {
+func newStatefulSetController(a *api) {
 	c := &statefulSetController{
 		w: a.w, api: a, busy: map[types.UID]bool{}, again: map[types.UID]bool{},
 		setVersion: map[types.UID]int64{}, podVersion: map[types.UID]int64{},
@@ -53,7 +53,6 @@ func newStatefulSetController(a *api) *statefulSetController {
 			c.enqueue(owner.UID)
 		}
 	})
-	return c
 }
 
 func (c *statefulSetController) enqueue(uid types.UID) {
