@@ -20,7 +20,8 @@
 //   - Requests of one sync for several pods run concurrently. The changes of pods between two changes of a status are
 //     therefore ordered by pod.
 //   - A controller may observe several pods in one sync or in several. A status that differs from the status before
-//     and from the next one only in numbers of pods is left out. The last one remains.
+//     and from the next one only in numbers of pods is left out. The last one remains, after the pods that change
+//     before the next status.
 //   - After a workload is gone, its controller and the garbage collector write to its pods concurrently. Only the last
 //     state of a pod is compared.
 //   - Times, names and UIDs are not recorded.

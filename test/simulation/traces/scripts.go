@@ -164,9 +164,11 @@ var Scripts = []Script{
 	{Name: "a suspended Job is deleted", Workload: newJob(), Steps: []Step{
 		start(), exit(1, 1), suspend(), deleteWorkload(), allTerminated(143),
 	}},
-	{Name: "the node is lost", Workload: newJob(), Steps: []Step{
+	{Name: "the node is lost", Workload: newJob(func(job *batchv1.Job) {
+		job.Spec.Completions, job.Spec.Parallelism = ptr.To[int32](1), ptr.To[int32](1)
+	}), Steps: []Step{
 		start(), {Name: "the node is lost", do: func(r *run) error { return r.LoseNode() }},
-		suspend(), terminated(0, 143), terminated(1, 143), terminated(2, 143),
+		suspend(), terminated(0, 143),
 		{Name: "the node is removed", do: func(r *run) error { return r.RemoveNode() }}, reset(), resume("1"),
 	}},
 	{Name: "a StatefulSet restarts", Workload: newStatefulSet(), Steps: []Step{

@@ -90,6 +90,7 @@ func (r *run) describeChanges() []string {
 	var out []string
 	pods := map[string][]string{}
 	statuses := r.keepStatuses()
+	held := "" // a status that only changes numbers
 	flush := func() {
 		isGone := len(out) > 0 && out[len(out)-1] == gone.String()
 		for _, name := range slices.Sorted(maps.Keys(pods)) {
@@ -99,11 +100,17 @@ func (r *run) describeChanges() []string {
 			out = append(out, fmt.Sprintf("pod %s: %s", name, strings.Join(pods[name], ", then ")))
 		}
 		clear(pods)
+		if held != "" {
+			out, held = append(out, held), ""
+		}
 	}
 	for i, c := range r.pending {
-		if statuses[i] != "" {
+		if kept, ok := statuses[i]; ok && kept.changesNumbers {
+			held = kept.String()
+			continue
+		} else if ok {
 			flush()
-			out = append(out, statuses[i])
+			out = append(out, kept.String())
 			continue
 		}
 		before, wasPod := c.Before.(*corev1.Pod)
@@ -119,17 +126,22 @@ func (r *run) describeChanges() []string {
 	return out
 }
 
-// keepStatuses returns the descriptions of the changes of the status by their position, without those that only
-// timing causes.
-func (r *run) keepStatuses() map[int]string {
+// keptStatus is a change of the status. changesNumbers is true if it changes only numbers of pods.
+type keptStatus struct {
+	status
+	changesNumbers bool
+}
+
+// keepStatuses returns the changes of the status by their position, without those that only timing causes.
+func (r *run) keepStatuses() map[int]keptStatus {
 	statuses, positions := r.statuses()
-	out := map[int]string{}
+	out := map[int]keptStatus{}
 	for i := 1; i < len(statuses); i++ {
 		changesNumbers := statuses[i].rest == statuses[i-1].rest
 		if changesNumbers && i+1 < len(statuses) && statuses[i].rest == statuses[i+1].rest {
 			continue
 		}
-		out[positions[i]] = statuses[i].String()
+		out[positions[i]] = keptStatus{status: statuses[i], changesNumbers: changesNumbers}
 	}
 	return out
 }
