@@ -100,6 +100,10 @@ TIME ?= 10m
 simulate: ## Run random sequences of events through the reconciler and the webhook (TIME=1h, SEED=42 for one)
 	cd test && go run ./simulation/cmd/simulate -time $(TIME) $(if $(SEED),-seed $(SEED)) $(if $(START),-start $(START))
 
+.PHONY: traces
+traces: ## Record what the real Job and StatefulSet controllers do, for the simulation (5 minutes; review the diff)
+	cd test && go test -count=1 -timeout 30m -run '^TestTraces$$' ./integration -update
+
 SOAK ?= 10m
 .PHONY: soak
 soak: export SOAK := $(SOAK)

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -69,15 +68,19 @@ func kindOf(o any) kind {
 type api struct {
 	w       *world
 	version int64
-	created int
-	objects map[kind]map[string]client.Object
-	watches map[kind][]*watch
+	// versions are the versions of the last write of each kind.
+	versions map[kind]int64
+	created  int
+	objects  map[kind]map[string]client.Object
+	watches  map[kind][]*watch
 	// written is called after each write. before or after is nil for a creation or a deletion.
 	written []func(before, after client.Object)
 }
 
 func newAPI(w *world) *api {
-	a := &api{w: w, objects: map[kind]map[string]client.Object{}, watches: map[kind][]*watch{}}
+	a := &api{
+		w: w, versions: map[kind]int64{}, objects: map[kind]map[string]client.Object{}, watches: map[kind][]*watch{},
+	}
 	for k := range resources {
 		a.objects[k] = map[string]client.Object{}
 	}
@@ -176,7 +179,7 @@ func (a *api) keepOtherHalf(before, o client.Object, subresource string) error {
 		before := before.(*batchv1.Job)
 		if subresource == "status" {
 			o.Spec = *before.Spec.DeepCopy()
-			return nil
+			return validateJobStatus(before, o)
 		}
 		o.Status = *before.Status.DeepCopy()
 		if !equality.Semantic.DeepEqual(before.Spec, o.Spec) {
@@ -201,31 +204,11 @@ func (a *api) keepOtherHalf(before, o client.Object, subresource string) error {
 	return nil
 }
 
-// validateJobUpdate rejects a changed template, unless only metadata of a suspended Job changes that has not
-// started (kubernetes pkg/registry/batch/job/strategy.go).
-func validateJobUpdate(before, after *batchv1.Job) error {
-	invalid := func(text string) error {
-		return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, after.Name,
-			field.ErrorList{field.Forbidden(field.NewPath("spec"), text)})
-	}
-	template := after.Spec.Template.DeepCopy()
-	if ptr.Deref(before.Spec.Suspend, false) && before.Status.StartTime == nil {
-		template.Labels, template.Annotations = before.Spec.Template.Labels, before.Spec.Template.Annotations
-	}
-	if !equality.Semantic.DeepEqual(before.Spec.Template, *template) {
-		return invalid("spec.template: field is immutable")
-	}
-	completions, parallelism := ptr.Deref(after.Spec.Completions, 0), ptr.Deref(after.Spec.Parallelism, 0)
-	if completions != ptr.Deref(before.Spec.Completions, 0) && completions != parallelism {
-		return invalid("spec.completions: must equal parallelism")
-	}
-	return nil
-}
-
 // remove deletes an object from the store.
 func (a *api) remove(before client.Object) {
-	a.version++
 	k := kindOf(before)
+	a.version++
+	a.versions[k] = a.version
 	delete(a.objects[k], before.GetName())
 	for _, w := range a.watches[k] {
 		w.deliver(before, nil)
@@ -237,9 +220,10 @@ func (a *api) remove(before client.Object) {
 
 // store stores an object and delivers it to all watches.
 func (a *api) store(before, after client.Object) {
-	a.version++
-	after.SetResourceVersion(strconv.FormatInt(a.version, 10))
 	k := kindOf(after)
+	a.version++
+	a.versions[k] = a.version
+	after.SetResourceVersion(strconv.FormatInt(a.version, 10))
 	a.objects[k][after.GetName()] = after
 	for _, w := range a.watches[k] {
 		w.deliver(before, after)
@@ -268,8 +252,9 @@ func (a *api) delete(k kind, name string, o deleteOptions) error {
 	if o.foreground {
 		after.SetFinalizers(append(slices.Clone(after.GetFinalizers()), metav1.FinalizerDeleteDependents))
 	}
+	pod, isPod := after.(*corev1.Pod)
 	var grace int64
-	if pod, ok := after.(*corev1.Pod); ok && !o.force && pod.Spec.NodeName != "" && !isTerminal(pod) {
+	if isPod && !o.force && pod.Spec.NodeName != "" && !isTerminal(pod) {
 		grace = ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 30)
 	}
 	isShorter := after.GetDeletionTimestamp() != nil && grace < ptr.Deref(after.GetDeletionGracePeriodSeconds(), 0)
@@ -277,14 +262,20 @@ func (a *api) delete(k kind, name string, o deleteOptions) error {
 		after.SetDeletionTimestamp(ptr.To(metav1.NewTime(a.time().Add(time.Duration(grace) * time.Second))))
 		after.SetDeletionGracePeriodSeconds(ptr.To(grace))
 	}
+	a.storeDeletion(before, after, isPod)
+	return nil
+}
+
+// storeDeletion stores that an object is being deleted, or removes it. Watches see that a pod has no grace period
+// left, also immediately before it is gone.
+func (a *api) storeDeletion(before, after client.Object, isPod bool) {
+	if !equality.Semantic.DeepEqual(before, after) && (isPod || !isGone(after)) {
+		a.store(before, after)
+		before = after
+	}
 	if isGone(after) {
 		a.remove(before)
-		return nil
 	}
-	if !equality.Semantic.DeepEqual(before, after) {
-		a.store(before, after)
-	}
-	return nil
 }
 
 // isTerminal reports whether a pod has succeeded or failed.

@@ -11,7 +11,7 @@
 // The reconciler and the webhook are those of the product. Around them are stand-ins for the API server
 // (api.go), the Job controller (job_controller.go, job_sync.go, job_status.go), the StatefulSet controller,
 // kubelets and nodes (node.go), the training programs (programs.go), and for Kueue, the time to live and the
-// garbage collector.
+// garbage collector. Package traces compares them with a real cluster.
 //
 // # What can go wrong
 //
@@ -35,7 +35,9 @@
 //
 // # Limits
 //
-// The stand-ins follow Kubernetes 1.37 and were compared with its source, not yet with recorded traces of a cluster.
+// The stand-ins follow Kubernetes 1.37. Kubelets, Kueue and races between two writers are not compared with a cluster.
+// The garbage collector of pods is not simulated for pods without a node. In a cluster, it sets a terminating pod
+// without a node to the phase Failed within 20 seconds.
 // The oracle excuses what Rollcall cannot prevent: pods that a user or a queue starts next to those of an earlier
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
 // ranks that exit with code 0 on SIGTERM while nobody observes them (docs/tasks/configure-completion.md). It also

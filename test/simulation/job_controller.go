@@ -40,33 +40,31 @@ type jobWorker struct {
 	creations int
 	// deletions and removals are pods whose deletion, or whose removed finalizer, the cache does not show yet.
 	deletions, removals sets.Set[types.UID]
-	// failed counts the failures in a row of the Job (key -1) or of an index, and failedTime the last one.
-	failed     map[int32]int
-	failedTime map[int32]time.Time
+	backoff             jobBackoff
 }
 
-// podBatchPeriod is how long the Job controller collects events of pods (SyncJobBatchPeriod).
+// podBatchPeriod is how long the Job controller collects events of pods and changes of the status
+// (SyncJobBatchPeriod).
 const podBatchPeriod = time.Second
 
-func newJobController(a *api) *jobController {
+func newJobController(a *api) {
 	c := &jobController{w: a.w, api: a, syncs: map[types.UID]*jobWorker{}}
 	c.jobs = a.watch(jobKind, "job-controller/jobs", nil, func(before, after client.Object) {
-		if after != nil {
-			c.enqueue(after.GetUID(), 0)
-		} else {
+		switch {
+		case after == nil:
 			c.releaseOrphans(before.GetUID())
+		case before != nil && before.GetGeneration() == after.GetGeneration():
+			c.enqueue(after.GetUID(), podBatchPeriod)
+		default:
+			c.enqueue(after.GetUID(), 0)
 		}
 	})
 	c.pods = a.watch(podKind, "job-controller/pods", nil, c.observePod)
-	return c
 }
 
 func (c *jobController) worker(uid types.UID) *jobWorker {
 	if c.syncs[uid] == nil {
-		c.syncs[uid] = &jobWorker{
-			deletions: sets.Set[types.UID]{}, removals: sets.Set[types.UID]{},
-			failed: map[int32]int{}, failedTime: map[int32]time.Time{},
-		}
+		c.syncs[uid] = &jobWorker{deletions: sets.Set[types.UID]{}, removals: sets.Set[types.UID]{}}
 	}
 	return c.syncs[uid]
 }
@@ -140,7 +138,7 @@ func (c *jobController) removeFinalizer(pod *corev1.Pod) error {
 	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == batchv1.JobTrackingFinalizer }))
 	if _, err = c.api.update(o, ""); err == nil {
 		if owner := metav1.GetControllerOf(pod); owner != nil {
-			c.worker(owner.UID).podVersion = c.api.version
+			c.worker(owner.UID).podVersion = c.api.versions[podKind]
 		}
 	}
 	return err
@@ -158,7 +156,7 @@ func (c *jobController) sync(uid types.UID) {
 		return
 	}
 	if c.jobs.version < worker.jobVersion || c.pods.version < worker.podVersion {
-		c.enqueue(uid, 100*time.Millisecond)
+		c.repeat(worker, uid)
 		return
 	}
 	worker.busy, worker.dirty = true, false
@@ -186,8 +184,7 @@ func (c *jobController) finishSync(s *jobSync, err error) {
 	worker := s.worker
 	worker.busy = false
 	if err != nil && !errors.Is(err, errSyncEnded) {
-		worker.failures++
-		c.enqueue(s.job.UID, min(time.Second<<min(worker.failures, 6), time.Minute))
+		c.repeat(worker, s.job.UID)
 		return
 	}
 	worker.failures = 0
@@ -197,6 +194,12 @@ func (c *jobController) finishSync(s *jobSync, err error) {
 	if s.nextSync > 0 {
 		c.w.at(c.w.now.Add(s.nextSync), func() { c.sync(s.job.UID) })
 	}
+}
+
+// repeat schedules a sync after the back-off of a failed sync.
+func (c *jobController) repeat(worker *jobWorker, uid types.UID) {
+	c.enqueue(uid, min(time.Second<<min(worker.failures, 6), time.Minute))
+	worker.failures++
 }
 
 // errSyncEnded ends a sync early without a failure.

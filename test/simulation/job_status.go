@@ -2,11 +2,12 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -15,147 +16,25 @@ import (
 	"rollcall.training/gang"
 )
 
-// countPods counts terminated pods in the status (trackJobStatusAndRemoveFinalizers).
-func (s *jobSync) countPods() {
+// track counts terminated pods in the status, and adds the write of the status, the removal of finalizers, and the
+// write of the counters (trackJobStatusAndRemoveFinalizers).
+func (s *jobSync) track() {
 	status := &s.job.Status
-	if status.UncountedTerminatedPods == nil {
-		status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
-	}
+	s.needsFlush = s.needsFlush || s.active != status.Active || !ptr.Equal(status.Ready, &s.ready) ||
+		!ptr.Equal(status.Terminating, &s.terminating)
+	status.Active, status.Ready, status.Terminating = s.active, ptr.To(s.ready), ptr.To(s.terminating)
 	s.forgetCountedPods()
-	completed := s.succeeded.Clone() // also of pods whose finalizer is removed already, if the cache is late
-	kept := s.podsToKeep()
-	for _, pod := range s.pods {
-		if !isTracked(pod) || s.worker.removals.Has(pod.UID) || !s.canCount(pod, kept) {
-			continue
-		}
-		s.counted = append(s.counted, pod)
-		s.countPod(pod, completed)
-	}
-	for index := range completed {
-		if index >= s.completions() {
-			completed.Delete(index)
-		}
-	}
-	if text := formatIndexes(completed); text != status.CompletedIndexes {
-		status.CompletedIndexes, s.needsFlush = text, true
-	}
-	status.Succeeded = int32(completed.Len())
-}
-
-// countPod counts a pod as completed or failed.
-func (s *jobSync) countPod(pod *corev1.Pod, completed sets.Set[int32]) {
-	index := gang.PodIndex(pod)
-	isFailedByEnd := s.finished != nil &&
-		s.finished.Type != batchv1.JobComplete && s.finished.Type != batchv1.JobSuccessCriteriaMet
-	switch {
-	case s.uncounted.Has(pod.UID) || index >= s.completions():
-	case pod.Status.Phase == corev1.PodSucceeded:
-		completed.Insert(index)
-	case s.isPodFailed(pod) || isFailedByEnd:
-		uncounted := s.job.Status.UncountedTerminatedPods
-		uncounted.Failed = append(uncounted.Failed, pod.UID)
-		s.uncounted.Insert(pod.UID)
-		s.needsFlush = true
-	}
-}
-
-// canCount reports whether the finalizer of a pod can be removed (canRemoveFinalizer).
-func (s *jobSync) canCount(pod *corev1.Pod, kept sets.Set[types.UID]) bool {
-	switch {
-	case s.job.DeletionTimestamp != nil || s.finished != nil || pod.Status.Phase == corev1.PodSucceeded:
-		return true
-	case !s.isPodFailed(pod):
-		return false
-	}
-	return !kept.Has(pod.UID)
-}
-
-// podsToKeep returns the failed pods that keep the number of failures of their index until they are replaced
-// (getPodsWithDelayedDeletionPerIndex).
-func (s *jobSync) podsToKeep() sets.Set[types.UID] {
-	out := sets.Set[types.UID]{}
-	if s.job.Spec.BackoffLimitPerIndex == nil {
-		return out
-	}
-	last := map[int32]*corev1.Pod{}
-	for _, pod := range s.pods {
-		index := gang.PodIndex(pod)
-		if !isTracked(pod) || !s.isPodFailed(pod) || s.succeeded.Has(index) {
-			continue
-		}
-		if last[index] == nil || last[index].CreationTimestamp.Before(&pod.CreationTimestamp) {
-			last[index] = pod
-		}
-	}
-	for _, pod := range s.active {
-		delete(last, gang.PodIndex(pod))
-	}
-	for _, pod := range last {
-		out.Insert(pod.UID)
-	}
-	return out
-}
-
-// forgetCountedPods adds uncounted pods without a finalizer to the counters.
-func (s *jobSync) forgetCountedPods() {
-	tracked := sets.Set[types.UID]{}
-	for _, pod := range s.pods {
-		if isTracked(pod) && !s.worker.removals.Has(pod.UID) {
-			tracked.Insert(pod.UID)
-		}
-	}
-	uncounted := s.job.Status.UncountedTerminatedPods
-	before := len(uncounted.Failed)
-	uncounted.Failed = slices.DeleteFunc(uncounted.Failed, func(uid types.UID) bool { return !tracked.Has(uid) })
-	if n := before - len(uncounted.Failed); n > 0 {
-		s.job.Status.Failed += int32(n)
-		s.needsFlush = true
-	}
-}
-
-// countLivePods sets the numbers of active, ready and terminating pods.
-func (s *jobSync) countLivePods() {
-	var active, ready, terminating int32
-	for _, pod := range s.pods {
-		switch {
-		case isTerminal(pod):
-		case pod.DeletionTimestamp != nil || s.worker.deletions.Has(pod.UID):
-			terminating++
-		default:
-			active++
-			if isReady(pod) {
-				ready++
+	s.countPods()
+	s.setIndexes()
+	s.addInterimCondition()
+	if s.needsFlush {
+		s.steps = append(s.steps, func() error {
+			err := s.writeStatus()
+			if err == nil {
+				s.worker.backoff = s.backoff
 			}
-		}
-	}
-	status := &s.job.Status
-	before := status.DeepCopy()
-	status.Active, status.Ready, status.Terminating = active, ptr.To(ready), ptr.To(terminating)
-	if !equality.Semantic.DeepEqual(before, status) {
-		s.needsFlush = true
-	}
-}
-
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-// addSteps adds the write of the status, the removal of finalizers, and the write of the counters.
-func (s *jobSync) addSteps() {
-	s.countLivePods()
-	isInterim := s.finished != nil &&
-		(s.finished.Type == batchv1.JobFailureTarget || s.finished.Type == batchv1.JobSuccessCriteriaMet)
-	if isInterim {
-		if !hasJobCondition(s.job, s.finished.Type) {
-			s.job.Status.Conditions = append(s.job.Status.Conditions, s.newCondition(*s.finished))
-			s.needsFlush = true
-		}
-	}
-	if s.needsFlush && len(s.counted) > 0 {
-		s.steps = append(s.steps, s.writeStatus)
-		s.needsFlush = false
+			return err
+		})
 	}
 	for _, pod := range s.counted {
 		s.steps = append(s.steps, func() error {
@@ -168,7 +47,8 @@ func (s *jobSync) addSteps() {
 		})
 	}
 	s.steps = append(s.steps, func() error {
-		s.forgetCountedPods()
+		s.needsFlush = false
+		s.forgetCountedPods(s.counted...)
 		s.finish()
 		if s.needsFlush {
 			return s.writeStatus()
@@ -177,25 +57,110 @@ func (s *jobSync) addSteps() {
 	})
 }
 
+// countPods selects the pods whose finalizers can be removed, and counts those that failed.
+func (s *jobSync) countPods() {
+	uncounted := s.job.Status.UncountedTerminatedPods
+	isFailedByEnd := s.finished != nil && s.finished.Type != batchv1.JobSuccessCriteriaMet
+	pods := slices.Clone(s.pods)
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return int(gang.PodIndex(a) - gang.PodIndex(b)) })
+	for _, pod := range pods {
+		if !isTracked(pod) || s.worker.removals.Has(pod.UID) || !s.canCount(pod) {
+			continue
+		}
+		s.counted = append(s.counted, pod)
+		isSucceeded := pod.Status.Phase == corev1.PodSucceeded
+		if !s.uncounted.Has(pod.UID) && gang.PodIndex(pod) < s.completions() && !isSucceeded &&
+			(s.isPodFailed(pod) || isFailedByEnd) {
+			uncounted.Failed = append(uncounted.Failed, pod.UID)
+			s.needsFlush = true
+		}
+	}
+}
+
+// canCount reports whether the finalizer of a pod can be removed (canRemoveFinalizer).
+func (s *jobSync) canCount(pod *corev1.Pod) bool {
+	if s.job.DeletionTimestamp != nil || s.finished != nil || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	kept := s.kept[gang.PodIndex(pod)]
+	return s.isPodFailed(pod) && (kept == nil || kept.UID != pod.UID)
+}
+
+// setIndexes sets the completed and the failed indexes, also of pods whose finalizer is removed already.
+func (s *jobSync) setIndexes() {
+	status := &s.job.Status
+	if text := formatIndexes(s.succeeded); text != status.CompletedIndexes {
+		status.CompletedIndexes, s.needsFlush = text, true
+	}
+	status.Succeeded = int32(s.succeeded.Len())
+	if !s.hasLimitPerIndex() {
+		return
+	}
+	if text := formatIndexes(s.failed); !ptr.Equal(&text, status.FailedIndexes) {
+		status.FailedIndexes, s.needsFlush = &text, true
+	}
+}
+
+// forgetCountedPods adds uncounted pods without a finalizer to the counters (cleanUncountedPodsWithoutFinalizers).
+// The finalizers of the named pods are removed, although the cache still contains them.
+func (s *jobSync) forgetCountedPods(removed ...*corev1.Pod) {
+	tracked := sets.Set[types.UID]{}
+	for _, pod := range s.pods {
+		if isTracked(pod) && !s.worker.removals.Has(pod.UID) {
+			tracked.Insert(pod.UID)
+		}
+	}
+	for _, pod := range removed {
+		tracked.Delete(pod.UID)
+	}
+	uncounted := s.job.Status.UncountedTerminatedPods
+	before := len(uncounted.Failed)
+	uncounted.Failed = slices.DeleteFunc(uncounted.Failed, func(uid types.UID) bool { return !tracked.Has(uid) })
+	if n := before - len(uncounted.Failed); n > 0 {
+		s.job.Status.Failed += int32(n)
+		s.needsFlush = true
+	}
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// addInterimCondition adds the condition that announces the result, and turns finished into the result.
+func (s *jobSync) addInterimCondition() {
+	final := map[batchv1.JobConditionType]batchv1.JobConditionType{
+		batchv1.JobSuccessCriteriaMet: batchv1.JobComplete, batchv1.JobFailureTarget: batchv1.JobFailed,
+	}
+	if s.finished == nil || final[s.finished.Type] == "" {
+		return
+	}
+	if !hasJobCondition(s.job, s.finished.Type) {
+		s.job.Status.Conditions = append(s.job.Status.Conditions, s.newCondition(*s.finished))
+		s.needsFlush = true
+	}
+	s.finished = &batchv1.JobCondition{
+		Type: final[s.finished.Type], Reason: s.finished.Reason, Message: s.finished.Message,
+	}
+}
+
+func (s *jobSync) newCondition(c batchv1.JobCondition) batchv1.JobCondition {
+	c.Status, c.LastTransitionTime = corev1.ConditionTrue, metav1.NewTime(s.c.w.now.Truncate(time.Second))
+	return c
+}
+
 // finish adds the final condition after all pods have terminated and are counted (enactJobFinished).
 func (s *jobSync) finish() {
 	status := &s.job.Status
-	if s.finished == nil || len(status.UncountedTerminatedPods.Failed) > 0 || ptr.Deref(status.Terminating, 0) > 0 ||
-		status.Active > 0 {
+	if s.finished == nil || len(status.UncountedTerminatedPods.Failed) > 0 || s.terminating > 0 {
 		return
 	}
-	final := *s.finished
-	switch final.Type {
-	case batchv1.JobSuccessCriteriaMet:
-		final.Type = batchv1.JobComplete
-	case batchv1.JobFailureTarget:
-		final.Type = batchv1.JobFailed
-	}
+	final := s.newCondition(*s.finished)
 	if final.Type == batchv1.JobComplete {
-		now := s.newCondition(final).LastTransitionTime
-		status.CompletionTime = &now
+		status.CompletionTime = &final.LastTransitionTime
 	}
-	status.Conditions = append(status.Conditions, s.newCondition(final))
+	status.Conditions = append(status.Conditions, final)
 	s.needsFlush = true
 }
 
@@ -208,7 +173,6 @@ func (s *jobSync) writeStatus() error {
 	if err != nil {
 		return err
 	}
-	s.job.ResourceVersion, s.worker.jobVersion = updated.GetResourceVersion(), s.c.api.version
-	s.needsFlush = false
+	s.job.ResourceVersion, s.worker.jobVersion = updated.GetResourceVersion(), s.c.api.versions[jobKind]
 	return nil
 }

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
 )
@@ -25,9 +24,17 @@ type jobSync struct {
 	job    *batchv1.Job
 	pods   []*corev1.Pod
 
-	active     []*corev1.Pod
+	activePods []*corev1.Pod
+	// active, ready and terminating are the numbers of pods after the requests of the sync.
+	active, ready, terminating int32
+	// newFailed are failed pods that the status does not contain.
+	newFailed []*corev1.Pod
+	// backoff replaces that of the worker after the status was written.
+	backoff    jobBackoff
 	uncounted  sets.Set[types.UID]
 	succeeded  sets.Set[int32]
+	failed     sets.Set[int32]
+	kept       map[int32]*corev1.Pod
 	finished   *batchv1.JobCondition
 	needsFlush bool
 	// counted are the pods whose finalizers are removed after the status was written.
@@ -39,25 +46,59 @@ type jobSync struct {
 func newJobSync(c *jobController, worker *jobWorker, job *batchv1.Job, pods []*corev1.Pod) *jobSync {
 	s := &jobSync{c: c, worker: worker, job: job, pods: pods, uncounted: sets.Set[types.UID]{}}
 	for _, pod := range pods {
-		if !isTerminal(pod) && pod.DeletionTimestamp == nil {
-			s.active = append(s.active, pod)
+		switch {
+		case isTerminal(pod):
+		case pod.DeletionTimestamp != nil:
+			s.terminating++
+		default:
+			s.activePods = append(s.activePods, pod)
+			s.active++
+			s.ready += countReady(pod)
 		}
 	}
-	if job.Status.UncountedTerminatedPods != nil {
-		s.uncounted.Insert(job.Status.UncountedTerminatedPods.Failed...)
+	if job.Status.UncountedTerminatedPods == nil {
+		job.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
 	}
-	s.succeeded = parseIndexes(job.Status.CompletedIndexes)
+	s.uncounted.Insert(job.Status.UncountedTerminatedPods.Failed...)
+	s.succeeded = s.limitIndexes(parseIndexes(job.Status.CompletedIndexes))
+	s.failed = s.limitIndexes(parseIndexes(ptr.Deref(job.Status.FailedIndexes, "")))
 	for _, pod := range pods {
-		if pod.Status.Phase == corev1.PodSucceeded && isTracked(pod) && gang.PodIndex(pod) < s.completions() {
-			s.succeeded.Insert(gang.PodIndex(pod))
+		index := gang.PodIndex(pod)
+		switch {
+		case !isTracked(pod) || index >= s.completions():
+		case pod.Status.Phase == corev1.PodSucceeded:
+			s.succeeded.Insert(index)
+		case s.isPodFailed(pod) && s.hasLimitPerIndex() && failureCount(pod) >= *job.Spec.BackoffLimitPerIndex:
+			s.failed.Insert(index)
 		}
 	}
+	s.newFailed = s.validPods(s.uncounted, s.isPodFailed)
+	s.backoff = s.newBackoff()
+	s.kept = s.podsToKeep()
 	return s
+}
+
+func countReady(pod *corev1.Pod) int32 {
+	if isReady(pod) {
+		return 1
+	}
+	return 0
 }
 
 func (s *jobSync) completions() int32 { return ptr.Deref(s.job.Spec.Completions, 0) }
 
 func (s *jobSync) isSuspended() bool { return ptr.Deref(s.job.Spec.Suspend, false) }
+
+func (s *jobSync) hasLimitPerIndex() bool { return s.job.Spec.BackoffLimitPerIndex != nil }
+
+func (s *jobSync) limitIndexes(indexes sets.Set[int32]) sets.Set[int32] {
+	for index := range indexes {
+		if index >= s.completions() {
+			indexes.Delete(index)
+		}
+	}
+	return indexes
+}
 
 // isPodFailed reports whether a pod counts as failed. A deleted pod does, because it may never reach a phase.
 func (s *jobSync) isPodFailed(pod *corev1.Pod) bool {
@@ -71,6 +112,19 @@ func (s *jobSync) onlyReplacesFailed() bool {
 	return ptr.Deref(s.job.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed) == batchv1.Failed
 }
 
+// validPods returns the selected pods that the status does not contain (getValidPodsWithFilter).
+func (s *jobSync) validPods(uncounted sets.Set[types.UID], isSelected func(*corev1.Pod) bool) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range s.pods {
+		isValid := isTracked(pod) && !uncounted.Has(pod.UID) && !s.worker.removals.Has(pod.UID) &&
+			gang.PodIndex(pod) < s.completions()
+		if isValid && isSelected(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
 func (s *jobSync) hasSatisfiedExpectations() bool {
 	return s.worker.creations == 0 && s.worker.deletions.Len() == 0
 }
@@ -79,64 +133,42 @@ func (s *jobSync) hasSatisfiedExpectations() bool {
 func (s *jobSync) decide() {
 	if s.job.Status.StartTime == nil && !s.isSuspended() {
 		s.job.Status.StartTime = ptr.To(metav1.NewTime(s.c.w.now.Truncate(time.Second)))
-		s.needsFlush = true
 	}
-	s.countFailuresInARow()
 	s.findResult()
-	switch {
-	case s.finished != nil:
+	if s.finished != nil {
 		if !s.hasSatisfiedExpectations() {
 			s.finished = nil
 		}
-		for _, pod := range s.active {
+		for _, pod := range s.activePods {
 			s.deletePod(pod, false)
 		}
-	case s.hasSatisfiedExpectations() && s.job.DeletionTimestamp == nil:
-		s.managePods()
-		s.findCompletion()
-		if s.finished == nil {
+	} else {
+		isManaged := s.hasSatisfiedExpectations() && s.job.DeletionTimestamp == nil
+		if isManaged {
+			s.managePods()
+		}
+		if int32(s.succeeded.Len()) >= s.completions() && s.active == 0 {
+			s.finished = &batchv1.JobCondition{Type: batchv1.JobSuccessCriteriaMet, Reason: "CompletionsReached"}
+		} else if isManaged {
 			s.updateSuspended()
 		}
-	default:
-		s.findCompletion()
 	}
-	s.countPods()
-	s.addSteps()
-}
-
-// countFailuresInARow counts new failed pods for the delay before their replacement.
-func (s *jobSync) countFailuresInARow() {
-	for _, pod := range s.pods {
-		if !isTracked(pod) || s.uncounted.Has(pod.UID) || !s.isPodFailed(pod) {
-			continue
-		}
-		key := int32(-1)
-		if s.job.Spec.BackoffLimitPerIndex != nil {
-			key = gang.PodIndex(pod)
-		}
-		mark := "failed " + pod.UID
-		if s.worker.removals.Has(pod.UID) || s.worker.removals.Has(mark) {
-			continue
-		}
-		s.worker.removals.Insert(mark) // counts once
-		s.worker.failed[key]++
-		s.worker.failedTime[key] = s.c.w.now
-	}
+	s.track()
 }
 
 // findResult looks for a result other than the completion of all indexes.
 func (s *jobSync) findResult() {
-	switch {
-	case hasJobCondition(s.job, batchv1.JobSuccessCriteriaMet):
-		s.finished = &batchv1.JobCondition{Type: batchv1.JobComplete}
-	case hasJobCondition(s.job, batchv1.JobFailureTarget):
-		s.finished = &batchv1.JobCondition{Type: batchv1.JobFailed}
-		for _, c := range s.job.Status.Conditions {
-			if c.Type == batchv1.JobFailureTarget {
-				s.finished.Reason, s.finished.Message = c.Reason, c.Message
-			}
+	for _, c := range s.job.Status.Conditions {
+		switch {
+		case c.Status != corev1.ConditionTrue:
+		case c.Type == batchv1.JobSuccessCriteriaMet:
+			s.finished = &c
+			return
+		case c.Type == batchv1.JobFailureTarget:
+			s.finished = &batchv1.JobCondition{Type: batchv1.JobFailed, Reason: c.Reason, Message: c.Message}
 		}
-	default:
+	}
+	if s.finished == nil {
 		s.findFailure()
 	}
 	if s.finished == nil && s.isSuccessPolicyMet() {
@@ -147,29 +179,26 @@ func (s *jobSync) findResult() {
 // findFailure compares the Job with its limits.
 func (s *jobSync) findFailure() {
 	status, spec := &s.job.Status, &s.job.Spec
-	newFailed := 0
-	for _, pod := range s.pods {
-		if isTracked(pod) && !s.uncounted.Has(pod.UID) && s.isPodFailed(pod) {
-			newFailed++
-		}
-	}
-	if int(status.Failed)+s.uncounted.Len()+newFailed > int(ptr.Deref(spec.BackoffLimit, 6)) {
+	failed := int(status.Failed) + s.uncounted.Len() + len(s.newFailed)
+	if failed > int(ptr.Deref(spec.BackoffLimit, 6)) || s.isPastLimitOfContainers() {
 		s.fail("BackoffLimitExceeded")
 		return
 	}
 	if deadline := spec.ActiveDeadlineSeconds; deadline != nil && !s.isSuspended() && status.StartTime != nil {
-		s.nextSync = time.Duration(*deadline)*time.Second - s.c.w.now.Sub(status.StartTime.Time)
-		if s.nextSync <= 0 {
-			s.nextSync = 0
+		remaining := time.Duration(*deadline)*time.Second - s.c.w.now.Sub(status.StartTime.Time)
+		if remaining <= 0 {
 			s.fail("DeadlineExceeded")
 			return
 		}
+		s.nextSync = remaining
 	}
-	for index, n := range s.worker.failed {
-		isOverLimit := spec.BackoffLimitPerIndex != nil && index >= 0 && n > int(*spec.BackoffLimitPerIndex)
-		if isOverLimit && ptr.Deref(spec.MaxFailedIndexes, 1<<30) == 0 {
-			s.fail("MaxFailedIndexesExceeded")
-		}
+	if !s.hasLimitPerIndex() || s.failed.Len() == 0 {
+		return
+	}
+	if limit := spec.MaxFailedIndexes; limit != nil && s.failed.Len() > int(*limit) {
+		s.fail("MaxFailedIndexesExceeded")
+	} else if int32(s.failed.Len()+s.succeeded.Len()) >= s.completions() {
+		s.fail("FailedIndexes")
 	}
 }
 
@@ -177,9 +206,25 @@ func (s *jobSync) fail(reason string) {
 	s.finished = &batchv1.JobCondition{Type: batchv1.JobFailureTarget, Reason: reason, Message: "Job was failed"}
 }
 
+// isPastLimitOfContainers compares the restarts of containers with the limit (pastBackoffLimitOnFailure).
+func (s *jobSync) isPastLimitOfContainers() bool {
+	if s.job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		return false
+	}
+	restarts := int32(0)
+	for _, pod := range s.pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			if !isTerminal(pod) {
+				restarts += c.RestartCount
+			}
+		}
+	}
+	return restarts >= max(1, ptr.Deref(s.job.Spec.BackoffLimit, 6))
+}
+
 func (s *jobSync) isSuccessPolicyMet() bool {
 	policy := s.job.Spec.SuccessPolicy
-	if policy == nil {
+	if policy == nil || s.succeeded.Len() == 0 {
 		return false
 	}
 	return slices.ContainsFunc(policy.Rules, func(rule batchv1.SuccessPolicyRule) bool {
@@ -193,31 +238,24 @@ func (s *jobSync) isSuccessPolicyMet() bool {
 	})
 }
 
-// findCompletion looks for the success of all indexes.
-func (s *jobSync) findCompletion() {
-	if s.finished == nil && int32(s.succeeded.Len()) >= s.completions() {
-		s.finished = &batchv1.JobCondition{Type: batchv1.JobSuccessCriteriaMet, Reason: "CompletionsReached"}
-	}
-}
-
 // updateSuspended sets the condition Suspended. A suspension clears the start time.
 func (s *jobSync) updateSuspended() {
-	want := corev1.ConditionFalse
+	want := batchv1.JobCondition{
+		Type: batchv1.JobSuspended, Status: corev1.ConditionFalse, Reason: "JobResumed", Message: "Job resumed",
+		LastTransitionTime: metav1.NewTime(s.c.w.now.Truncate(time.Second)),
+	}
 	if s.isSuspended() {
-		want = corev1.ConditionTrue
+		want.Status, want.Reason, want.Message = corev1.ConditionTrue, "JobSuspended", "Job suspended"
 	}
-	i := slices.IndexFunc(s.job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Type == batchv1.JobSuspended
-	})
-	if i >= 0 && s.job.Status.Conditions[i].Status == want || i < 0 && want == corev1.ConditionFalse {
+	conditions := &s.job.Status.Conditions
+	i := slices.IndexFunc(*conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended })
+	switch {
+	case i >= 0 && (*conditions)[i].Status == want.Status || i < 0 && !s.isSuspended():
 		return
-	}
-	changed := s.newCondition(batchv1.JobCondition{Type: batchv1.JobSuspended})
-	changed.Status = want
-	if i < 0 {
-		s.job.Status.Conditions = append(s.job.Status.Conditions, changed)
-	} else {
-		s.job.Status.Conditions[i] = changed
+	case i < 0:
+		*conditions = append(*conditions, want)
+	default:
+		(*conditions)[i] = want
 	}
 	s.job.Status.StartTime = nil
 	if !s.isSuspended() {
@@ -226,133 +264,102 @@ func (s *jobSync) updateSuspended() {
 	s.needsFlush = true
 }
 
-func (s *jobSync) newCondition(c batchv1.JobCondition) batchv1.JobCondition {
-	c.Status, c.LastTransitionTime = corev1.ConditionTrue, metav1.NewTime(s.c.w.now.Truncate(time.Second))
-	return c
-}
-
 // managePods creates and deletes pods (manageJob).
 func (s *jobSync) managePods() {
 	if s.isSuspended() {
-		for _, pod := range s.active {
+		for _, pod := range s.activePods {
 			s.deletePod(pod, true)
-			delete(s.worker.failed, gang.PodIndex(pod))
 		}
 		return
 	}
-	wanted := min(ptr.Deref(s.job.Spec.Parallelism, 1), s.completions()-int32(s.succeeded.Len()))
-	taken := s.succeeded.Clone()
-	byIndex := slices.Clone(s.active)
-	slices.SortStableFunc(byIndex, func(a, b *corev1.Pod) int { return int(gang.PodIndex(a) - gang.PodIndex(b)) })
-	kept := int32(0)
-	for _, pod := range byIndex {
-		index := gang.PodIndex(pod)
-		if kept >= wanted || index >= s.completions() || taken.Has(index) {
+	wanted := max(0, min(ptr.Deref(s.job.Spec.Parallelism, 1), s.completions()-int32(s.succeeded.Len())))
+	if surplus := s.podsToRemove(int(s.active - wanted)); len(surplus) > 0 {
+		for _, pod := range surplus {
 			s.deletePod(pod, true)
-			continue
 		}
-		taken.Insert(index)
-		kept++
-	}
-	if len(s.steps) > 0 {
 		return // the real controller does not create and delete in one sync
 	}
-	for _, pod := range s.pods {
-		if s.onlyReplacesFailed() && pod.DeletionTimestamp != nil && !isTerminal(pod) {
-			taken.Insert(gang.PodIndex(pod))
+	taken := s.succeeded.Union(s.failed)
+	for _, pod := range s.activePods {
+		taken.Insert(gang.PodIndex(pod))
+	}
+	missing := wanted - s.active
+	if s.onlyReplacesFailed() {
+		missing -= s.terminating
+		for _, pod := range s.pods {
+			if pod.DeletionTimestamp != nil && !isTerminal(pod) {
+				taken.Insert(gang.PodIndex(pod))
+			}
 		}
 	}
-	for index := int32(0); index < s.completions() && kept < wanted; index++ {
+	var pending []int32
+	for index := int32(0); index < s.completions() && int32(len(pending)) < missing; index++ {
 		if !taken.Has(index) {
-			kept++
-			s.createPod(index)
+			pending = append(pending, index)
 		}
+	}
+	for _, index := range s.withoutBackoff(pending) {
+		s.createPod(index)
 	}
 }
 
-// createPod creates a pod, unless the delay after failures has not elapsed.
-func (s *jobSync) createPod(index int32) {
-	key := int32(-1)
-	if s.job.Spec.BackoffLimitPerIndex != nil {
-		key = index
-	}
-	if n := s.worker.failed[key]; n > 0 {
-		delay := min(10*time.Second<<min(n-1, 8), 10*time.Minute)
-		if remaining := s.worker.failedTime[key].Add(delay).Sub(s.c.w.now); remaining > 0 {
-			if s.nextSync == 0 || remaining < s.nextSync {
-				s.nextSync = remaining
-			}
-			return
+// podsToRemove returns at least n active pods, with all pods of invalid and repeated indexes first
+// (activePodsForRemoval).
+func (s *jobSync) podsToRemove(n int) []*corev1.Pod {
+	byIndex := slices.Clone(s.activePods)
+	slices.SortStableFunc(byIndex, func(a, b *corev1.Pod) int { return int(gang.PodIndex(a) - gang.PodIndex(b)) })
+	var out, left []*corev1.Pod
+	for i, pod := range byIndex {
+		index := gang.PodIndex(pod)
+		if index >= s.completions() || i > 0 && gang.PodIndex(byIndex[i-1]) == index {
+			out = append(out, pod)
+		} else {
+			left = append(left, pod)
 		}
 	}
+	slices.SortStableFunc(left, func(a, b *corev1.Pod) int { return int(countReady(a) - countReady(b)) })
+	return append(out, left[:min(len(left), max(0, n-len(out)))]...)
+}
+
+// createPod creates a pod. The status of the same sync counts it.
+func (s *jobSync) createPod(index int32) {
+	pod := s.c.newPod(s.job, index)
+	if s.hasLimitPerIndex() {
+		count := int32(0)
+		if replaced := s.kept[index]; replaced != nil {
+			count = failureCount(replaced) + 1
+		}
+		pod.Annotations = map[string]string{batchv1.JobIndexFailureCountAnnotation: strconv.Itoa(int(count))}
+	}
 	s.worker.creations++
+	s.active++
 	s.steps = append(s.steps, func() error {
-		if _, err := s.c.api.create(s.c.newPod(s.job, index)); err != nil {
+		if _, err := s.c.api.create(pod); err != nil {
 			s.worker.creations--
 			return fmt.Errorf("creating a pod: %w", err)
 		}
-		s.worker.podVersion = s.c.api.version
+		s.worker.podVersion = s.c.api.versions[podKind]
 		return nil
 	})
 }
 
-// deletePod deletes a pod, after it removed the finalizer if the pod is not counted.
+// deletePod deletes an active pod. With untrack, it removes the finalizer first, so that the pod is not counted.
 func (s *jobSync) deletePod(pod *corev1.Pod, untrack bool) {
+	s.active--
+	s.ready -= countReady(pod)
+	s.terminating++
 	s.worker.deletions.Insert(pod.UID)
 	s.steps = append(s.steps, func() error {
+		var err error
 		if untrack && isTracked(pod) {
-			if err := s.c.removeFinalizer(pod); err != nil && !apierrors.IsNotFound(err) {
-				return err
-			}
+			err = s.c.removeFinalizer(pod)
 		}
-		if err := s.c.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID}); err != nil {
-			s.worker.deletions.Delete(pod.UID)
-			if !apierrors.IsNotFound(err) {
-				return err
-			}
+		if err == nil {
+			err = s.c.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID})
 		}
-		return nil
-	})
-}
-
-// parseIndexes returns the indexes in the format of completedIndexes.
-func parseIndexes(text string) sets.Set[int32] {
-	out := sets.Set[int32]{}
-	for part := range strings.SplitSeq(text, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
 		if err != nil {
-			continue
+			s.worker.deletions.Delete(pod.UID)
 		}
-		last := first
-		if isRange {
-			last, _ = strconv.Atoi(to)
-		}
-		for i := first; i <= last; i++ {
-			out.Insert(int32(i))
-		}
-	}
-	return out
-}
-
-// formatIndexes is the inverse of parseIndexes.
-func formatIndexes(indexes sets.Set[int32]) string {
-	var parts []string
-	sorted := sets.List(indexes)
-	for i := 0; i < len(sorted); i++ {
-		first := sorted[i]
-		for i+1 < len(sorted) && sorted[i+1] == sorted[i]+1 {
-			i++
-		}
-		text, last := strconv.Itoa(int(first)), strconv.Itoa(int(sorted[i]))
-		switch sorted[i] - first {
-		case 0:
-			parts = append(parts, text)
-		case 1:
-			parts = append(parts, text, last)
-		default:
-			parts = append(parts, text+"-"+last)
-		}
-	}
-	return strings.Join(parts, ",")
+		return client.IgnoreNotFound(err)
+	})
 }

@@ -215,9 +215,10 @@ func (p *process) confirmDeletion() {
 func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition) {
 	for i, c := range pod.Status.Conditions {
 		if c.Type == condition.Type {
-			if c.Status != condition.Status {
-				pod.Status.Conditions[i] = condition
+			if c.Status == condition.Status {
+				condition.LastTransitionTime = c.LastTransitionTime
 			}
+			pod.Status.Conditions[i] = condition
 			return
 		}
 	}
@@ -231,14 +232,14 @@ type scheduler struct {
 	nodes []*node
 }
 
-func newScheduler(a *api, nodes []*node) *scheduler {
+func newScheduler(a *api, nodes []*node) {
 	s := &scheduler{w: a.w, api: a, nodes: nodes}
 	a.watch(podKind, "scheduler/pods", nil, func(_, after client.Object) {
-		if pod, ok := after.(*corev1.Pod); ok && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
+		pod, ok := after.(*corev1.Pod)
+		if ok && pod.Spec.NodeName == "" && pod.Spec.NodeSelector == nil && pod.DeletionTimestamp == nil {
 			s.w.after("scheduler/bind", func() { s.bind(pod) })
 		}
 	})
-	return s
 }
 
 func (s *scheduler) bind(pod *corev1.Pod) {

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -128,13 +129,18 @@ func (s *simulation) collectGarbage() {
 				s.at(s.now.Add(time.Duration(*job.Spec.TTLSecondsAfterFinished)*time.Second+s.delay("ttl")), func() {
 					s.record("ttl", "deletes %s", job.Name)
 					s.oracle.resultLost = s.oracle.resultLost || len(s.leaders()) == 0
-					_ = s.api.delete(jobKind, job.Name, deleteOptions{uid: job.UID}) // gone already
+					_ = s.api.delete(jobKind, job.Name, deleteOptions{uid: job.UID, foreground: true}) // gone already
 				})
 			}
 		}
 		if after == nil {
 			s.programs.deleted[before.GetUID()] = s.now
-			s.after("garbage-collector", func() { s.deleteDependents(before) })
+			s.after("garbage-collector", func() {
+				s.deleteDependents(before)
+				s.finishForeground(before)
+			})
+		} else if isForegroundDeleted(after) && !isForegroundDeleted(before) {
+			s.after("garbage-collector", func() { s.deleteDependents(after) })
 		}
 		if pod, ok := after.(*corev1.Pod); ok && before == nil && !s.hasOwner(pod) {
 			s.after("garbage-collector", func() {
@@ -164,13 +170,34 @@ func isOwnedBy(o, owner client.Object) bool {
 	return false
 }
 
+// hasOwner reports whether an object has an owner that is not being deleted together with its dependents.
 func (s *simulation) hasOwner(o client.Object) bool {
 	for _, ref := range o.GetOwnerReferences() {
-		if found := s.api.find(kind(ref.Kind), ref.Name); found != nil && found.GetUID() == ref.UID {
+		found := s.api.find(kind(ref.Kind), ref.Name)
+		if found != nil && found.GetUID() == ref.UID && !isForegroundDeleted(found) {
 			return true
 		}
 	}
 	return false
+}
+
+func isForegroundDeleted(o client.Object) bool {
+	return o != nil && slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents)
+}
+
+// finishForeground deletes the owners of a deleted pod that waited for their last pod.
+func (s *simulation) finishForeground(deleted client.Object) {
+	for _, ref := range deleted.GetOwnerReferences() {
+		owner := s.api.find(kind(ref.Kind), ref.Name)
+		isLeft := func(o client.Object) bool { return isOwnedBy(o, owner) }
+		if isForegroundDeleted(owner) && !slices.ContainsFunc(s.api.list(podKind), isLeft) {
+			released := clone(owner)
+			released.SetFinalizers(slices.DeleteFunc(released.GetFinalizers(), func(f string) bool {
+				return f == metav1.FinalizerDeleteDependents
+			}))
+			_, _ = s.api.update(released, "") // the version is current
+		}
+	}
 }
 
 // member returns an existing workload of the gang; false if it does not exist.

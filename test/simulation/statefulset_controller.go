@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +19,7 @@ import (
 )
 
 // statefulSetController is a stand-in for the StatefulSet controller (kubernetes pkg/controller/statefulset):
-// one pod per ordinal, which is replaced only after it is deleted, and rolling updates from the highest
+// one pod per ordinal that is replaced only after it is deleted, and rolling updates from the highest
 // ordinal. Each sync makes its requests one after the other.
 type statefulSetController struct {
 	w    *world
@@ -28,10 +29,16 @@ type statefulSetController struct {
 	busy map[types.UID]bool
 	// again contains the sets that changed during a sync.
 	again map[types.UID]bool
+	// setVersion and podVersion are the last versions that the controller wrote for a set. It does not sync the set
+	// before its caches contain them (KEP-5647).
+	setVersion, podVersion map[types.UID]int64
 }
 
-func newStatefulSetController(a *api) *statefulSetController {
-	c := &statefulSetController{w: a.w, api: a, busy: map[types.UID]bool{}, again: map[types.UID]bool{}}
+func newStatefulSetController(a *api) {
+	c := &statefulSetController{
+		w: a.w, api: a, busy: map[types.UID]bool{}, again: map[types.UID]bool{},
+		setVersion: map[types.UID]int64{}, podVersion: map[types.UID]int64{},
+	}
 	c.sets = a.watch(statefulSetKind, "statefulset-controller/statefulsets", nil, func(_, after client.Object) {
 		if after != nil {
 			c.enqueue(after.GetUID())
@@ -46,7 +53,6 @@ func newStatefulSetController(a *api) *statefulSetController {
 			c.enqueue(owner.UID)
 		}
 	})
-	return c
 }
 
 func (c *statefulSetController) enqueue(uid types.UID) {
@@ -68,7 +74,7 @@ func (c *statefulSetController) find(uid types.UID) *appsv1.StatefulSet {
 
 func (c *statefulSetController) sync(uid types.UID) {
 	c.again[uid] = false
-	if c.busy[uid] {
+	if c.busy[uid] || c.sets.version < c.setVersion[uid] || c.pods.version < c.podVersion[uid] {
 		c.enqueue(uid)
 		return
 	}
@@ -108,11 +114,12 @@ func (c *statefulSetController) decide(set *appsv1.StatefulSet, pods []*corev1.P
 	var steps []func() error
 	deletePod := func(pod *corev1.Pod) {
 		steps = append(steps, func() error {
-			return c.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID})
+			err := c.api.delete(podKind, pod.Name, deleteOptions{uid: pod.UID})
+			c.podVersion[set.UID] = c.api.versions[podKind]
+			return err
 		})
 	}
 	parallel := set.Spec.PodManagementPolicy == appsv1.ParallelPodManagement
-	isHealthy := true
 	for ordinal := range replicas {
 		pod := byOrdinal[ordinal]
 		switch {
@@ -123,7 +130,6 @@ func (c *statefulSetController) decide(set *appsv1.StatefulSet, pods []*corev1.P
 		case pod.DeletionTimestamp == nil && isReady(pod):
 			continue
 		}
-		isHealthy = false
 		if !parallel {
 			break
 		}
@@ -133,31 +139,62 @@ func (c *statefulSetController) decide(set *appsv1.StatefulSet, pods []*corev1.P
 			deletePod(pod)
 		}
 	}
-	if isHealthy {
-		for ordinal := replicas - 1; ordinal >= 0; ordinal-- {
-			if pod := byOrdinal[ordinal]; pod.Labels[appsv1.ControllerRevisionHashLabelKey] != revision {
-				deletePod(pod)
-				break
-			}
-		}
+	for _, pod := range podsToUpdate(byOrdinal, replicas, revision) {
+		deletePod(pod)
 	}
+	before := set.Status.DeepCopy()
 	c.updateStatus(set, pods, revision)
+	if equality.Semantic.DeepEqual(before, &set.Status) {
+		return steps
+	}
 	return append(steps, func() error {
 		_, err := c.api.update(set, "status")
+		if err == nil {
+			c.setVersion[set.UID] = c.api.versions[statefulSetKind]
+		}
 		return err
 	})
 }
 
+// podsToUpdate returns the pods of an earlier revision that are deleted next: all that are not ready, and a ready
+// one if no pod is unavailable (updateStatefulSetAfterInvariantEstablished with maxUnavailable 1).
+func podsToUpdate(byOrdinal map[int32]*corev1.Pod, replicas int32, revision string) []*corev1.Pod {
+	var ready, out []*corev1.Pod
+	isAvailable := true
+	for ordinal := replicas - 1; ordinal >= 0; ordinal-- {
+		pod := byOrdinal[ordinal]
+		isUnavailable := pod == nil || pod.DeletionTimestamp != nil || !isRunningAndReady(pod)
+		isAvailable = isAvailable && !isUnavailable
+		switch {
+		case pod == nil || pod.DeletionTimestamp != nil || isTerminal(pod) ||
+			pod.Labels[appsv1.ControllerRevisionHashLabelKey] == revision:
+		case isUnavailable:
+			out = append(out, pod)
+		default:
+			ready = append(ready, pod)
+		}
+	}
+	if isAvailable && len(ready) > 0 {
+		out = append(out, ready[0])
+	}
+	return out
+}
+
+func isRunningAndReady(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && isReady(pod)
+}
+
+// updateStatus counts pods (computeReplicaStatus). A terminating pod can be ready.
 func (c *statefulSetController) updateStatus(set *appsv1.StatefulSet, pods []*corev1.Pod, revision string) {
 	status := &set.Status
 	status.ObservedGeneration, status.UpdateRevision = set.Generation, revision
 	status.Replicas, status.ReadyReplicas, status.UpdatedReplicas = 0, 0, 0
 	for _, pod := range pods {
 		status.Replicas++
-		if isReady(pod) && pod.DeletionTimestamp == nil {
+		if isRunningAndReady(pod) {
 			status.ReadyReplicas++
 		}
-		if pod.Labels[appsv1.ControllerRevisionHashLabelKey] == revision {
+		if pod.DeletionTimestamp == nil && pod.Labels[appsv1.ControllerRevisionHashLabelKey] == revision {
 			status.UpdatedReplicas++
 		}
 	}
@@ -174,6 +211,7 @@ func (c *statefulSetController) createPod(set *appsv1.StatefulSet, ordinal int32
 	pod.Labels[appsv1.StatefulSetPodNameLabel] = name
 	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = revision
 	_, err := c.api.create(pod)
+	c.podVersion[set.UID] = c.api.versions[podKind]
 	return err
 }
 
