@@ -69,14 +69,22 @@ func shrinkSettings(best *Result, try func(Scenario) bool) bool {
 
 // Report returns the scenario, what happened, and the violations, as a table.
 func (r Result) Report() string {
+	last := time.Duration(0)
+	for _, v := range r.Violations {
+		last = v.Time
+	}
+	return r.reportUntil(last)
+}
+
+// FullReport returns the scenario and everything that happened.
+func (r Result) FullReport() string { return r.reportUntil(4 * quietPeriod) }
+
+// reportUntil returns the scenario and what happened until a time.
+func (r Result) reportUntil(last time.Duration) string {
 	var out strings.Builder
 	out.WriteString(r.Scenario.String())
-	var last time.Time
-	for _, v := range r.Violations {
-		last = epoch.Add(v.Time)
-	}
 	for _, e := range r.trace {
-		if e.time.After(last) {
+		if e.time.Sub(epoch) > last {
 			break
 		}
 		fmt.Fprintf(&out, "%12s  %-26s %s\n", e.time.Sub(epoch), e.actor, e.text)
