@@ -92,6 +92,11 @@ TIME ?= 10m
 simulate: ## Run random sequences of events through the reconciler and the webhook (TIME=1h, SEED=42 for one)
 	cd test && go run ./simulation/cmd/simulate -time $(TIME) $(if $(SEED),-seed $(SEED)) $(if $(START),-start $(START))
 
+# ALL=1 runs each mutant in all scenarios, instead of until a scenario fails.
+.PHONY: mutants
+mutants: ## Check that the scenarios of the simulator find mutants of the decisions (30 minutes on 2 cores)
+	cd test && ROLLCALL_TEST_MUTANTS=$(if $(ALL),all,true) go test -count=1 -timeout 120m -v -run TestMutants ./simulation
+
 SOAK ?= 10m
 .PHONY: soak
 soak: export SOAK := $(SOAK)

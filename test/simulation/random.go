@@ -36,16 +36,17 @@ func NewScenario(seed uint64) Scenario {
 		s.TTL = time.Duration(1+r.IntN(100)) * time.Second
 	}
 	s.Incidents = newIncidents(r, s)
+	extra := rand.New(rand.NewPCG(seed, 2)) // the other numbers stay those of earlier builds
+	s.WithoutRules = extra.IntN(4) == 0
 	if s.Shape == oneStatefulSet {
-		s.resizeAtRandom()
+		s.resizeAtRandom(extra)
 	}
 	return s
 }
 
 // resizeAtRandom adds resizes to a scenario of one StatefulSet, some of which a policy denies for some time. One of
 // four gangs is elastic.
-func (s *Scenario) resizeAtRandom() {
-	r := rand.New(rand.NewPCG(s.Seed, 2))
+func (s *Scenario) resizeAtRandom(r *rand.Rand) {
 	if r.IntN(4) == 0 {
 		s.Elastic = "1:5"
 	}

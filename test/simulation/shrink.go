@@ -58,6 +58,8 @@ func shrinkSettings(best *Result, try func(Scenario) bool) bool {
 	simplify(best.Scenario.Ranks > 2, func(s *Scenario) { s.Ranks = 2 })
 	simplify(best.Scenario.TTL > 0, func(s *Scenario) { s.TTL = 0 })
 	simplify(best.Scenario.StartTimeout > 0, func(s *Scenario) { s.StartTimeout = 0 })
+	simplify(best.Scenario.WithoutRules, func(s *Scenario) { s.WithoutRules = false })
+	simplify(best.Scenario.Elastic != "", func(s *Scenario) { s.Elastic = "" })
 	simplify(best.Scenario.NonRetriable != "", func(s *Scenario) { s.NonRetriable = "" })
 	simplify(best.Scenario.Behavior.AbortsWithoutPeers, func(s *Scenario) { s.Behavior.AbortsWithoutPeers = false })
 	anySkew := slices.ContainsFunc(best.Scenario.NodeSkews, func(d time.Duration) bool { return d != 0 })

@@ -89,7 +89,7 @@ func (w *world) at(t time.Time, run func()) {
 func (w *world) after(streamName string, run func()) { w.at(w.now.Add(w.delay(streamName)), run) }
 
 // maxEvents limits the events of a run. A thousand are usual.
-const maxEvents = 200_000
+const maxEvents = 50_000
 
 // runUntil runs all events until a time, and sets the virtual time to it. It runs no event beyond the limit.
 func (w *world) runUntil(end time.Time) {
