@@ -71,11 +71,16 @@ func (s *simulation) applyToRank(i Incident) {
 			p.kill()
 		}
 	case podRemoved:
-		for _, o := range s.api.list(podKind) {
-			if pod := o.(*corev1.Pod); isTerminal(pod) && !isTracked(pod) && s.ranksFrom(pod, i.Target, 1) {
-				s.oracle.disruptions++                               // without a record, nobody knows that the rank had finished
-				_ = s.api.delete(podKind, pod.Name, deleteOptions{}) // it exists
-			}
+		s.removePod(i)
+	}
+}
+
+// removePod deletes the finished pod of a rank that its Job has counted.
+func (s *simulation) removePod(i Incident) {
+	for _, o := range s.api.list(podKind) {
+		if pod := o.(*corev1.Pod); isTerminal(pod) && !isTracked(pod) && s.ranksFrom(pod, i.Target, 1) {
+			s.oracle.disruptions++                               // without a record, nobody knows that the rank had finished
+			_ = s.api.delete(podKind, pod.Name, deleteOptions{}) // it exists
 		}
 	}
 }

@@ -126,7 +126,9 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/identity.go", "recorded := serviceOwners", "recorded := serviceOwners[:0]"}},
 	}, {
 		name: "N17 only the condition Failed ends a gang", sequence: "25 ",
-		edits: []edit{{"lifecycle/observation.go", "case batchv1.JobFailureTarget, batchv1.JobFailed:", "case batchv1.JobFailed:"}},
+		edits: []edit{{
+			"lifecycle/observation.go", "case batchv1.JobFailureTarget, batchv1.JobFailed:", "case batchv1.JobFailed:",
+		}},
 	}, {
 		name: "N20 drained pods stay tracked", sequence: "27 all ranks are drained and",
 		edits: []edit{{"controller/drained_pods.go", "if !isFailing || pod == \"\" {", "if !isFailing || pod != \"\" {"}},

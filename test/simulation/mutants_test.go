@@ -93,8 +93,8 @@ func buildMutant(t *testing.T, edits []edit) string {
 	if err := os.WriteFile(list, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", list, "-o", binary, ".").CombinedOutput()
-	if err != nil {
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", list, "-o", binary, ".")
+	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the mutant: %v\n%s", err, output)
 	}
 	return binary

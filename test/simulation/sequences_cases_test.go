@@ -28,6 +28,11 @@ func restartSequences() []sequence {
 		incidents: []Incident{at(60, rankExits, 1, 1)},
 		want:      wantedEnd{restarts: 1},
 	}, {
+		name: "1 a rank fails together with its pod", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1)},
+		change:    func(s *Scenario) { s.WithoutRules = true },
+		want:      wantedEnd{restarts: 1},
+	}, {
 		name: "2 an earlier failure is reported while the gang restarts", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1, 3)},
 		change: func(s *Scenario) {
@@ -57,6 +62,11 @@ func restartSequences() []sequence {
 	}, {
 		name: "10 a pod of a Job is replaced while no manager runs", shape: oneJob,
 		incidents: []Incident{at(60, managerCrashes), at(61, podDeleted, 1), at(90, managerStarts)},
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "10 a pod of a Job is replaced while no manager runs, and its peers abort", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podDeleted, 1), at(90, managerStarts)},
+		change:    func(s *Scenario) { s.Behavior.AbortsWithoutPeers = true },
 		want:      wantedEnd{disruptions: 1},
 	}}
 }
@@ -146,6 +156,10 @@ func completionSequences() []sequence {
 	}, {
 		name: "22 a completed member is removed, and the other completes (N12)", shape: equalJobs,
 		incidents: []Incident{at(60, rankSucceeds)},
+		change:    removeSoon,
+	}, {
+		name: "22 another manager takes over after a completed member is removed", shape: equalJobs,
+		incidents: []Incident{at(60, rankSucceeds), at(120, managerCrashes), at(130, managerStarts)},
 		change:    removeSoon,
 	}, {
 		name: "23 a completed member is removed, and the other fails (N12)", shape: equalJobs,
