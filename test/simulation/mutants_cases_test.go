@@ -52,6 +52,7 @@ func decisionMutants() []mutant {
 		edits: []edit{{
 			"controller/reconciler.go", "if g.hasStaleMember(r.sessions.forRequest(g.pass.request)) {", "if false {",
 		}},
+		survives: "the optimistic lock of each write rejects the decisions, which costs requests",
 	}, {
 		name: "a gang fails without waiting for a member that completes",
 		edits: []edit{{

@@ -17,6 +17,8 @@ type mutant struct {
 	edits []edit
 	// sequence is the start of the name of the sequence that has to find the mutant. It is empty if any scenario may.
 	sequence string
+	// survives is the reason for which no scenario has to find the mutant.
+	survives string
 }
 
 // edit replaces text in a file below internal. The file contains the text once.
@@ -48,6 +50,9 @@ func TestMutants(t *testing.T) {
 			var found []string
 			for _, match := range finding.FindAllStringSubmatch(string(output), -1) {
 				found = append(found, match[1]+match[2])
+			}
+			if err == nil && m.survives != "" {
+				t.Skip("no scenario found the mutant: " + m.survives)
 			}
 			if err == nil || len(found) == 0 {
 				t.Fatalf("no scenario found the mutant: %v\n%s", err, output)
