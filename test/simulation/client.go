@@ -213,14 +213,16 @@ func decodeAs(like client.Object, text []byte, locked bool) (client.Object, erro
 
 // admitter is the webhook of Rollcall, with the conditions of the chart under which API servers call it.
 type admitter struct {
-	mutator admission.Handler
+	mutator, validator admission.Handler
 	// down is true while no webhook answers. Updates of Jobs are then admitted, and all others fail.
 	down bool
+	// mostReplicas is the limit of a policy of somebody else for StatefulSets, and denialCode its response; 0 for none.
+	mostReplicas, denialCode int32
 }
 
 // admitCreate returns an object as admission changes it.
 func (a *admitter) admitCreate(o client.Object) (client.Object, error) {
-	return a.call(admissionv1.Create, nil, o)
+	return a.admit(admissionv1.Create, nil, o)
 }
 
 // admitUpdate returns an updated object as admission changes it.
@@ -230,9 +232,14 @@ func (a *admitter) admitUpdate(before, after client.Object) (client.Object, erro
 		if a.down || !isJudgedUpdate(before.(*batchv1.Job), after) {
 			return after, nil // failurePolicy: Ignore
 		}
-		return a.call(admissionv1.Update, before, after)
+		return a.call(a.mutator, admissionv1.Update, before, after)
 	case *appsv1.StatefulSet:
-		return a.call(admissionv1.Update, before, after)
+		if a.denialCode > 0 && *after.Spec.Replicas > a.mostReplicas {
+			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: a.denialCode, Message: "too many replicas",
+			}}
+		}
+		return a.admit(admissionv1.Update, before, after)
 	}
 	return after, nil
 }
@@ -246,7 +253,19 @@ func isJudgedUpdate(before, after *batchv1.Job) bool {
 		(strings.Contains(status, `"suspendedByRollcall":true`) || isResumed && isQueued)
 }
 
-func (a *admitter) call(operation admissionv1.Operation, before, after client.Object) (client.Object, error) {
+// admit calls the mutating webhook and then the validating webhook.
+func (a *admitter) admit(operation admissionv1.Operation, before, after client.Object) (client.Object, error) {
+	mutated, err := a.call(a.mutator, operation, before, after)
+	if err != nil {
+		return nil, err
+	}
+	return a.call(a.validator, operation, before, mutated)
+}
+
+// call calls a webhook.
+func (a *admitter) call(
+	handler admission.Handler, operation admissionv1.Operation, before, after client.Object,
+) (client.Object, error) {
 	if _, labeled := after.GetLabels()[gang.LabelFramework]; !labeled {
 		return after, nil
 	}
@@ -267,7 +286,7 @@ func (a *admitter) call(operation admissionv1.Operation, before, after client.Ob
 		}
 	}
 	req.Options.Raw = []byte(`{}`)
-	response := a.mutator.Handle(context.Background(), req)
+	response := handler.Handle(context.Background(), req)
 	if !response.Allowed {
 		return nil, &apierrors.StatusError{ErrStatus: *response.Result}
 	}

@@ -19,7 +19,7 @@ import (
 func (s *simulation) apply(i Incident) {
 	s.record("incident", "%s (%d, %d)", i.Kind, i.Target, i.Value)
 	switch i.Kind {
-	case rankExits, rankSucceeds, podEvicted, podDeleted, podRemoved:
+	case rankExits, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced:
 		s.applyToRank(i)
 	case nodeDrained, nodeLost, nodeReturns, nodeRemoved:
 		s.applyToNode(i, s.nodes[i.Target%len(s.nodes)])
@@ -33,6 +33,10 @@ func (s *simulation) apply(i Incident) {
 		s.oracle.forbidden[deniedKinds[i.Target%len(deniedKinds)]] = true
 	case writesAllowed:
 		clear(s.oracle.forbidden)
+	case resizesDenied:
+		s.admission.mostReplicas, s.admission.denialCode = s.scenario.Ranks, int32(i.Value)
+	case resizesAllowed:
+		s.admission.denialCode = 0
 	default:
 		s.applyToMember(i)
 	}
@@ -59,12 +63,24 @@ func (s *simulation) applyToRank(i Incident) {
 		s.disrupt(isEvicted, "EvictionByEvictionAPI")
 	case podDeleted:
 		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, 1) }, "")
+	case podForced:
+		if p := s.programs.find(workload, index); p != nil {
+			s.noteDisruption()
+			s.oracle.disruptions++
+			_ = s.api.delete(podKind, p.pod.Name, deleteOptions{uid: p.pod.UID, force: true}) // it exists
+			p.kill()
+		}
 	case podRemoved:
-		for _, o := range s.api.list(podKind) {
-			if pod := o.(*corev1.Pod); isTerminal(pod) && !isTracked(pod) && s.ranksFrom(pod, i.Target, 1) {
-				s.oracle.disruptions++                               // without a record, nobody knows that the rank had finished
-				_ = s.api.delete(podKind, pod.Name, deleteOptions{}) // it exists
-			}
+		s.removePod(i)
+	}
+}
+
+// removePod deletes the finished pod of a rank that its Job has counted.
+func (s *simulation) removePod(i Incident) {
+	for _, o := range s.api.list(podKind) {
+		if pod := o.(*corev1.Pod); isTerminal(pod) && !isTracked(pod) && s.ranksFrom(pod, i.Target, 1) {
+			s.oracle.disruptions++                               // without a record, nobody knows that the rank had finished
+			_ = s.api.delete(podKind, pod.Name, deleteOptions{}) // it exists
 		}
 	}
 }
@@ -283,7 +299,12 @@ func (s *simulation) applyToMember(i Incident) {
 			}
 		}
 	case setResized:
-		s.scale(m, int32(i.Value))
+		if !s.oracle.final.Phase.Terminal() { // otherwise the user would run the gang again
+			s.oracle.resizes++
+			s.oracle.failures++    // the rollout ends peers of ranks that abort
+			s.oracle.disruptions++ // and their pods
+			s.scale(m, int32(i.Value))
+		}
 	case strangerComes:
 		s.createStranger()
 	}
@@ -297,7 +318,7 @@ func (s *simulation) isStatusOnAnyOther(m memberSpec) bool {
 	})
 }
 
-// createStranger creates a StatefulSet that has the gang's name and other roles.
+// createStranger creates a StatefulSet that has the gang's name and other settings.
 func (s *simulation) createStranger() {
 	if len(s.scenario.members()) == 1 {
 		return
@@ -308,21 +329,17 @@ func (s *simulation) createStranger() {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: namespace,
 			Labels: map[string]string{
-				gang.LabelFramework: s.scenario.framework(), gang.LabelGang: gangName, gang.LabelRole: "worker",
+				gang.LabelFramework: "generic", gang.LabelGang: gangName, gang.LabelRole: "stranger",
 			},
-			Annotations: map[string]string{gang.AnnotationRoles: "master=1,worker=7"},
+			Annotations: map[string]string{gang.AnnotationRoles: "leader=1,stranger=2"},
 		},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To[int32](7),
+			Replicas: ptr.To[int32](2),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				Containers: []corev1.Container{{Name: trainer, Image: "example.com/train:1"}},
 			}},
 		},
-	}
-	if s.scenario.Shape == launcher {
-		o.Annotations[gang.AnnotationRoles] = "launcher=1,worker=7"
-		o.Annotations[gang.AnnotationSlotsPerWorker] = "1"
 	}
 	admitted, err := s.admission.admitCreate(o)
 	if err == nil {

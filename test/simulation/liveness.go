@@ -3,10 +3,12 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 )
 
 // checkQuiet checks the gang after nothing has happened for a long time.
@@ -15,14 +17,65 @@ func (o *oracle) checkQuiet(passes int) {
 		o.violate(tooManyPasses, "%d passes in %s without an event", passes, quietPeriod)
 	}
 	status := o.final
-	live := o.liveRanks()
-	missing := int(o.scenario.Ranks) - live - o.countSucceeded()
-	if strings.Contains(status.Message, "are ready") && !strings.HasPrefix(status.Message, "Waiting") && missing > 0 {
-		o.violate(falseReadiness, "%d of %d ranks run: %s", live, o.scenario.Ranks, status.Message)
-	}
+	missing := o.missingRanks()
+	o.checkSizes()
 	if reason := o.describeProblem(missing); reason != "" {
 		o.violate(waitsIndefinitely, "%s: phase %s, %s: %s", reason, status.Phase, status.Reason, status.Message)
 	}
+}
+
+// missingRanks returns the number of ranks that neither run nor have succeeded.
+func (o *oracle) missingRanks() int {
+	missing := -o.liveRanks()
+	for _, m := range o.scenario.members() {
+		missing += int(o.sizeOf(m))
+		for index := range o.succeeded[m.name] {
+			if index < o.sizeOf(m) {
+				missing--
+			}
+		}
+	}
+	return missing
+}
+
+// sizeOf returns the number of ranks of a member, which a resize of a StatefulSet changes.
+func (o *oracle) sizeOf(m memberSpec) int32 {
+	if size, ok := o.sizes[m.name]; ok {
+		return size
+	}
+	return m.size
+}
+
+// checkSizes checks that all ranks of a StatefulSet are configured for its size, after a resize that nobody denies.
+func (o *oracle) checkSizes() {
+	for _, p := range o.programs.live {
+		workload := p.pod.OwnerReferences[0]
+		size, isResizable := o.sizes[workload.Name]
+		if !isResizable || !o.isOfGang(p.pod) || p.node.lost || p.terminating || o.admission.denialCode > 0 {
+			continue
+		}
+		for _, e := range p.pod.Spec.Containers[0].Env {
+			if e.Name == injectors.EnvSize && o.scenario.Shape == oneStatefulSet && e.Value != strconv.Itoa(int(size)) {
+				o.violate(wrongSize, "%s is configured for %s ranks, not %d", p.pod.Name, e.Value, size)
+			}
+		}
+	}
+}
+
+// readinessPeriod is how long a status may be wrong about the ranks: longer than the delays of all streams.
+const readinessPeriod = 40 * time.Second
+
+// watchReadiness checks again and again that the status does not claim ranks that have not run for a period.
+func (o *oracle) watchReadiness(lastMessage string) {
+	message := ""
+	isClaim := strings.Contains(o.final.Message, "are ready") && !strings.HasPrefix(o.final.Message, "Waiting")
+	if missing := o.missingRanks(); isClaim && missing > 0 {
+		message = o.final.Message
+		if message == lastMessage {
+			o.violate(falseReadiness, "%d of %d ranks do not run: %s", missing, o.scenario.Ranks, message)
+		}
+	}
+	o.at(o.now.Add(readinessPeriod), func() { o.watchReadiness(message) })
 }
 
 // liveRanks returns the number of ranks of the gang with a running program.
@@ -32,14 +85,6 @@ func (o *oracle) liveRanks() int {
 		if gangOf(p.pod) == gangName && !o.strangers.Has(p.pod.OwnerReferences[0].Name) && !p.node.lost && !p.terminating {
 			n++
 		}
-	}
-	return n
-}
-
-func (o *oracle) countSucceeded() int {
-	n := 0
-	for _, indexes := range o.succeeded {
-		n += indexes.Len()
 	}
 	return n
 }
@@ -57,7 +102,8 @@ func (o *oracle) checkEnd() {
 func (o *oracle) isExcused() bool {
 	isAnyLost := slices.ContainsFunc(o.nodes, func(n *node) bool { return n.lost })
 	isUnrepaired := isAnyLost || len(o.deleted) > 0 || len(o.forbidden) > 0
-	isPartlyFinished := o.final.Reason == gang.ReasonMembersMissing &&
+	namesMembers := o.final.Reason == gang.ReasonMembersMissing || o.final.Reason == gang.ReasonMemberConflict
+	isPartlyFinished := namesMembers &&
 		(o.isAnyMemberFinished() || o.isUnfinishedMemberGone())
 	isCompleteTooEarly := o.terminatedWithoutLeader && o.completed.Len() > 0 // docs/tasks/configure-completion.md
 	return isUnrepaired || isPartlyFinished || isCompleteTooEarly || o.resultLost || len(o.last) == 0 || !o.isAnyMember()

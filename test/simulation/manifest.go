@@ -29,6 +29,7 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 	}
 	set(gang.AnnotationRestartPolicy, s.RestartPolicy)
 	set(gang.AnnotationNonRetriableExitCodes, s.NonRetriable)
+	set(gang.AnnotationElastic, s.Elastic)
 	if s.StartTimeout > 0 {
 		set(gang.AnnotationStartTimeout, s.StartTimeout.String())
 	}
@@ -62,6 +63,9 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		Parallelism: ptr.To(m.size), Completions: ptr.To(m.size), BackoffLimit: ptr.To[int32](6),
 		CompletionMode: ptr.To(batchv1.NonIndexedCompletion), Template: template,
 	}}
+	if s.ActiveDeadline > 0 && m.name == s.members()[len(s.members())-1].name {
+		job.Spec.ActiveDeadlineSeconds = ptr.To(int64(s.ActiveDeadline / time.Second))
+	}
 	if s.TTL > 0 {
 		job.Spec.TTLSecondsAfterFinished = ptr.To(int32(s.TTL / time.Second))
 	}

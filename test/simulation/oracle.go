@@ -45,6 +45,8 @@ const (
 	waitsIndefinitely property = "waits indefinitely"
 	// falseReadiness: status and condition never say that all ranks are ready if one is not.
 	falseReadiness property = "claims ranks that do not run"
+	// wrongSize: after a resize, all ranks are configured for the new size.
+	wrongSize property = "a rank is configured for another size"
 	// timeoutTooEarly: a start timeout never expires before a gang had the time.
 	timeoutTooEarly property = "the start timeout expired too early"
 )
@@ -75,6 +77,9 @@ type oracle struct {
 	// resumedTooEarly is true if a queue may have resumed a Job whose pods had not terminated.
 	resumedTooEarly bool
 	suspended       int
+	// resizes is the number of resizes, and sizes contains the last sizes of StatefulSets that were not 0.
+	resizes int
+	sizes   map[string]int32
 	// startedApart is true if a user created or resumed one of several members while pods of the others ran.
 	startedApart bool
 	writes       int
@@ -91,7 +96,7 @@ type oracle struct {
 func newOracle(s *simulation) *oracle {
 	o := &oracle{
 		simulation: s, succeeded: map[string]sets.Set[int32]{}, completed: sets.Set[string]{}, forbidden: map[kind]bool{},
-		strangers: sets.Set[string]{}, last: map[types.UID]string{}, resumed: epoch,
+		strangers: sets.Set[string]{}, last: map[types.UID]string{}, resumed: epoch, sizes: map[string]int32{},
 	}
 	s.api.written = append(s.api.written, o.observe)
 	return o
@@ -121,6 +126,9 @@ func (o *oracle) observe(before, after client.Object) {
 	}
 	if after == nil {
 		return
+	}
+	if w.StatefulSet != nil && !w.IsSuspended() {
+		o.sizes[w.Meta().Name] = w.Ranks()
 	}
 	text := w.Meta().Annotations[gang.AnnotationStatus]
 	if text == "" || o.last[w.Meta().UID] == text {
@@ -216,7 +224,7 @@ func (o *oracle) checkTimeout(before, after lifecycle.Status) {
 // checkFailed checks that a gang that Rollcall failed had no restart left.
 func (o *oracle) checkFailed(after lifecycle.Status) {
 	switch {
-	case o.nonRetriable, o.completed.Len() > 0, o.startedApart && o.ended:
+	case o.nonRetriable, o.completed.Len() > 0, o.startedApart && o.ended, o.scenario.ActiveDeadline > 0:
 	case o.scenario.RestartPolicy == string(gang.RestartPolicyNever) && o.failures+o.disruptions > 0:
 	case o.failures > int(o.scenario.MaxRestarts):
 	default:
@@ -234,7 +242,7 @@ func (o *oracle) checkSucceeded(after lifecycle.Status) {
 		if !m.decides {
 			continue
 		}
-		for index := range m.size {
+		for index := range o.sizeOf(m) {
 			if !o.succeeded[m.name].Has(index) && (!m.firstPod || index == 0) {
 				o.violate(succeededTooEarly, "rank %d of %s has not finished: %s", index, m.name, after.Message)
 				return
@@ -315,15 +323,17 @@ func (o *oracle) resolve(pod *corev1.Pod) []*corev1.Pod {
 // countWrite counts an accepted write of Rollcall.
 func (o *oracle) countWrite(kind) {
 	o.writes++
-	attempts := 1 + o.failures + o.disruptions + o.suspended + o.leaders
+	attempts := 1 + o.failures + o.disruptions + o.suspended + o.leaders + o.resizes
 	if budget := 30 + 14*len(o.scenario.members())*attempts; o.writes > budget {
 		o.violate(tooManyWrites, "%d writes, budget %d", o.writes, budget)
 	}
 }
 
-// checkWrite checks that a write to a stranger changes only its report.
+// checkWrite checks that a write to a stranger changes only its report. After the gang has finished, the stranger
+// is a gang of that name.
 func (o *oracle) checkWrite(before, after client.Object) {
-	if !o.strangers.Has(after.GetName()) {
+	hasFinished := o.ended || o.final.Phase.Terminal() || !o.isAnyMember()
+	if !o.strangers.Has(after.GetName()) || hasFinished {
 		return
 	}
 	w, err := gang.WorkloadOf(clone(after))

@@ -36,7 +36,31 @@ func NewScenario(seed uint64) Scenario {
 		s.TTL = time.Duration(1+r.IntN(100)) * time.Second
 	}
 	s.Incidents = newIncidents(r, s)
+	extra := rand.New(rand.NewPCG(seed, 2)) // the other numbers stay those of earlier builds
+	s.WithoutRules = extra.IntN(4) == 0
+	if s.Shape == oneStatefulSet {
+		s.resizeAtRandom(extra)
+	}
 	return s
+}
+
+// resizeAtRandom adds resizes to a scenario of one StatefulSet, some of which a policy denies for some time. One of
+// four gangs is elastic.
+func (s *Scenario) resizeAtRandom(r *rand.Rand) {
+	if r.IntN(4) == 0 {
+		s.Elastic = "1:5"
+	}
+	last := s.Incidents[len(s.Incidents)-1].At
+	for range r.IntN(3) {
+		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: setResized, Value: 1 + r.IntN(5)})
+		if r.IntN(3) == 0 {
+			end := at + time.Duration(r.IntN(120))*time.Second
+			s.Incidents = append(s.Incidents, Incident{At: at, Kind: resizesDenied, Value: pick(r, []int{403, 422})},
+				Incident{At: end, Kind: resizesAllowed})
+		}
+	}
+	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
@@ -88,7 +112,7 @@ func newIncident(r *rand.Rand, s Scenario, at time.Duration) []Incident {
 	case memberDeleted:
 		return repair(memberCreated, time.Minute)
 	case setResized:
-		i.Kind = podEvicted // sizes are fixed in the scenarios
+		i.Kind = podEvicted // only the sizes of gangs of one StatefulSet change; see resizeAtRandom
 	case managerCrashes, crashInPass:
 		i.Value = r.IntN(6)
 		out := repair(managerStarts, 90*time.Second)

@@ -30,19 +30,32 @@ type Scenario struct {
 	Ranks         int32
 	MaxRestarts   int32
 	RestartPolicy string
-	// PodRestartPolicy is the restartPolicy of the pods of Jobs. Rules is false for an API server without
+	// PodRestartPolicy is the restartPolicy of the pods of Jobs. WithoutRules is true for an API server without
 	// restart rules of containers.
 	PodRestartPolicy string
+	WithoutRules     bool
 	Behavior         behavior
 	NonRetriable     string
 	StartTimeout     time.Duration
 	TTL              time.Duration
-	// NodeSkews are by how much the clocks of the nodes are ahead, and ManagerSkew that of the managers.
+	// ActiveDeadline is the activeDeadlineSeconds of the last member if it is a Job; 0 for none.
+	ActiveDeadline time.Duration
+	// Elastic contains the bounds of a gang of one StatefulSet, such as "1:4"; empty for a fixed size.
+	Elastic string
+	// NodeSkews are by how much the clocks of the nodes are ahead, and ManagerSkew that of every second manager.
 	NodeSkews   []time.Duration
 	ManagerSkew time.Duration
 	Incidents   []Incident
 	// Calm contains streams without long delays, and "faults". "*" stands for all.
 	Calm []string
+	// Late are streams that stop for some time.
+	Late []lateStream
+}
+
+// lateStream is a stream whose events between two times arrive at the end of that time.
+type lateStream struct {
+	Stream   string
+	From, To time.Duration
 }
 
 // incidentKind is something that users, nodes or queues do.
@@ -73,6 +86,9 @@ const (
 	writesDenied   incidentKind = "a policy denies writes"
 	writesAllowed  incidentKind = "writes are permitted"
 	podRemoved     incidentKind = "finished pod is removed"
+	podForced      incidentKind = "pod is deleted without a grace period"
+	resizesDenied  incidentKind = "a policy denies more replicas"
+	resizesAllowed incidentKind = "more replicas are permitted"
 )
 
 // Incident is one thing that happens at a time. Target selects a rank, a node, a member or a kind; Value is
@@ -91,12 +107,14 @@ func (i Incident) String() string {
 // String returns the scenario as a table.
 func (s Scenario) String() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "seed %d: %s, %d ranks, max-restarts %d, restart-policy %q, pods restart %s\n", s.Seed, s.Shape,
-		s.Ranks, s.MaxRestarts, s.RestartPolicy, s.PodRestartPolicy)
+	fmt.Fprintf(&out, "seed %d: %s, %d ranks, max-restarts %d, restart-policy %q, pods restart %s, without rules: %t\n",
+		s.Seed, s.Shape, s.Ranks, s.MaxRestarts, s.RestartPolicy, s.PodRestartPolicy, s.WithoutRules)
 	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t\n",
 		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers)
-	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s\n", s.NonRetriable, s.StartTimeout, s.TTL)
-	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v\n", s.NodeSkews, s.ManagerSkew, s.Calm)
+	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q\n",
+		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic)
+	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v; late: %v\n",
+		s.NodeSkews, s.ManagerSkew, s.Calm, s.Late)
 	for _, i := range s.Incidents {
 		fmt.Fprintf(&out, "  %s\n", i)
 	}

@@ -58,6 +58,8 @@ func shrinkSettings(best *Result, try func(Scenario) bool) bool {
 	simplify(best.Scenario.Ranks > 2, func(s *Scenario) { s.Ranks = 2 })
 	simplify(best.Scenario.TTL > 0, func(s *Scenario) { s.TTL = 0 })
 	simplify(best.Scenario.StartTimeout > 0, func(s *Scenario) { s.StartTimeout = 0 })
+	simplify(best.Scenario.WithoutRules, func(s *Scenario) { s.WithoutRules = false })
+	simplify(best.Scenario.Elastic != "", func(s *Scenario) { s.Elastic = "" })
 	simplify(best.Scenario.NonRetriable != "", func(s *Scenario) { s.NonRetriable = "" })
 	simplify(best.Scenario.Behavior.AbortsWithoutPeers, func(s *Scenario) { s.Behavior.AbortsWithoutPeers = false })
 	anySkew := slices.ContainsFunc(best.Scenario.NodeSkews, func(d time.Duration) bool { return d != 0 })
@@ -69,14 +71,22 @@ func shrinkSettings(best *Result, try func(Scenario) bool) bool {
 
 // Report returns the scenario, what happened, and the violations, as a table.
 func (r Result) Report() string {
+	last := time.Duration(0)
+	for _, v := range r.Violations {
+		last = v.Time
+	}
+	return r.reportUntil(last)
+}
+
+// FullReport returns the scenario and everything that happened.
+func (r Result) FullReport() string { return r.reportUntil(4 * quietPeriod) }
+
+// reportUntil returns the scenario and what happened until a time.
+func (r Result) reportUntil(last time.Duration) string {
 	var out strings.Builder
 	out.WriteString(r.Scenario.String())
-	var last time.Time
-	for _, v := range r.Violations {
-		last = epoch.Add(v.Time)
-	}
 	for _, e := range r.trace {
-		if e.time.After(last) {
+		if e.time.Sub(epoch) > last {
 			break
 		}
 		fmt.Fprintf(&out, "%12s  %-26s %s\n", e.time.Sub(epoch), e.actor, e.text)

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/webhook"
 )
 
@@ -22,6 +24,7 @@ type simulation struct {
 	*world
 	scenario  Scenario
 	api       *api
+	engine    *injectors.Engine
 	admission *admitter
 	oracle    *oracle
 	programs  *programs
@@ -46,8 +49,10 @@ type Result struct {
 	Events int
 	// Writes is the number of accepted writes of Rollcall.
 	Writes int
-	noisy  []string
-	trace  []traceEntry
+	// Quiet is the status after nothing has happened for a long time, and End after all programs have finished.
+	Quiet, End lifecycle.Status
+	noisy      []string
+	trace      []traceEntry
 }
 
 // Run runs a scenario.
@@ -58,6 +63,7 @@ func Run(scenario Scenario) Result {
 		s.at(epoch.Add(i.At), func() { s.apply(i) })
 		last = max(last, i.At)
 	}
+	s.oracle.watchReadiness("")
 	s.runUntil(epoch.Add(last + time.Second))
 	s.disturbed = false
 	if len(s.leaders()) == 0 {
@@ -68,19 +74,24 @@ func Run(scenario Scenario) Result {
 	passes := s.oracle.passes
 	s.runUntil(s.now.Add(quietPeriod))
 	s.oracle.checkQuiet(s.oracle.passes - passes)
+	quiet := s.oracle.final
 	s.programs.endAll()
 	s.runUntil(s.now.Add(quietPeriod))
 	s.oracle.checkEnd()
+	if s.executed >= maxEvents {
+		s.oracle.violate(tooManyPasses, "the run did not end after %d events", s.executed)
+	}
 	return Result{
 		Scenario: scenario, Violations: s.oracle.found, Events: s.executed, Writes: s.oracle.writes,
-		noisy: s.noisyStreams(), trace: s.trace,
+		Quiet: quiet, End: s.oracle.final, noisy: s.noisyStreams(), trace: s.trace,
 	}
 }
 
 func newSimulation(scenario Scenario) *simulation {
-	w := newWorld(scenario.Seed, scenario.Calm)
+	w := newWorld(scenario)
 	s := &simulation{world: w, scenario: scenario, api: newAPI(w), deleted: map[string]bool{}}
-	s.admission = &admitter{mutator: webhook.NewMutator(engine, nil)}
+	s.engine = engines[scenario.WithoutRules]
+	s.admission = &admitter{mutator: webhook.NewMutator(s.engine, nil), validator: webhook.NewValidator(s.engine, nil)}
 	s.oracle = newOracle(s)
 	s.mapper = newMapper(scenario.Shape == queuedJob)
 	s.programs = &programs{
@@ -107,7 +118,11 @@ func newSimulation(scenario Scenario) *simulation {
 // startManager starts another process of Rollcall that believes to be the leader.
 func (s *simulation) startManager() {
 	s.oracle.leaders++
-	s.managers = append(s.managers, newManager(s, len(s.managers), s.scenario.ManagerSkew))
+	number, skew := len(s.managers), s.scenario.ManagerSkew
+	if number%2 == 1 {
+		skew = 0
+	}
+	s.managers = append(s.managers, newManager(s, number, skew))
 }
 
 // leaders returns the managers that have not crashed.

@@ -42,7 +42,7 @@ type standIns struct {
 }
 
 func newStandIns() *standIns {
-	w := newWorld(1, []string{"*"})
+	w := newWorld(Scenario{Seed: 1, Calm: []string{"*"}})
 	s := &standIns{simulation: &simulation{world: w, api: newAPI(w), deleted: map[string]bool{}}}
 	s.oracle = newOracle(s.simulation)
 	s.programs = &programs{world: w, oracle: s.oracle, deleted: map[types.UID]time.Time{}}

@@ -18,6 +18,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 type world struct {
 	seed  uint64
 	calm  map[string]bool
+	late  []lateStream
 	now   time.Time
 	queue eventQueue
 	// added numbers the events, so that events of the same time run in the order in which they were added.
@@ -60,9 +61,11 @@ type traceEntry struct {
 	actor, text string
 }
 
-func newWorld(seed uint64, calm []string) *world {
-	w := &world{seed: seed, calm: map[string]bool{}, now: epoch, streams: map[string]*stream{}, disturbed: true}
-	for _, name := range calm {
+func newWorld(s Scenario) *world {
+	w := &world{
+		seed: s.Seed, calm: map[string]bool{}, late: s.Late, now: epoch, streams: map[string]*stream{}, disturbed: true,
+	}
+	for _, name := range s.Calm {
 		w.calm[name] = true
 	}
 	return w
@@ -85,9 +88,12 @@ func (w *world) at(t time.Time, run func()) {
 // after runs a function after the next delay of a stream.
 func (w *world) after(streamName string, run func()) { w.at(w.now.Add(w.delay(streamName)), run) }
 
-// runUntil runs all events until a time, and sets the virtual time to it.
+// maxEvents limits the events of a run. A thousand are usual.
+const maxEvents = 50_000
+
+// runUntil runs all events until a time, and sets the virtual time to it. It runs no event beyond the limit.
 func (w *world) runUntil(end time.Time) {
-	for len(w.queue) > 0 && !w.queue[0].time.After(end) {
+	for len(w.queue) > 0 && !w.queue[0].time.After(end) && w.executed < maxEvents {
 		e := heap.Pop(&w.queue).(*event)
 		if e.time.After(w.now) {
 			w.now = e.time
@@ -140,6 +146,11 @@ func (w *world) stream(name string) *stream {
 func (w *world) delay(name string) time.Duration {
 	s := w.stream(name)
 	short := time.Duration(1+s.IntN(30)) * time.Millisecond
+	for _, l := range w.late {
+		if now := w.now.Sub(epoch); l.Stream == name && now >= l.From && now < l.To {
+			return l.To - now + short
+		}
+	}
 	if !w.disturbed {
 		return short
 	}

@@ -1,0 +1,162 @@
+package simulation
+
+// mutants returns mutants of the decisions, and former builds without the fix of a finding of the review.
+func mutants() []mutant { return append(decisionMutants(), formerBuilds()...) }
+
+func decisionMutants() []mutant {
+	return []mutant{{
+		name: "a restart does not wait for pods",
+		edits: []edit{{
+			"lifecycle/state.go", "return !snapshot.AllPodsTerminated", "return false",
+		}},
+	}, {
+		name: "completed indexes are not reset",
+		edits: []edit{{
+			"attempt/job_status.go", "hasCompleted := restartsCompleted &&", "hasCompleted := !restartsCompleted &&",
+		}},
+	}, {
+		name: "disruptions use up restarts",
+		edits: []edit{{
+			"lifecycle/restart.go", "func (s State) countIncident(n int32) State {\n\tif s.FirstFailure.IsDisruption() {",
+			"func (s State) countIncident(n int32) State {\n\tif s.FirstFailure == nil {",
+		}},
+	}, {
+		name:  "pods that are gone are ignored",
+		edits: []edit{{"lifecycle/restart.go", "case s.unobservedFailures(snapshot) > 0:", "case false:"}},
+	}, {
+		name: "no pass follows the end of the back-off",
+		edits: []edit{{
+			"controller/reconciler.go", "next.Phase == lifecycle.Restarting && remaining > 0",
+			"next.Phase == lifecycle.Restarting && remaining < 0",
+		}},
+	}, {
+		name:  "lost ranks are ignored",
+		edits: []edit{{"lifecycle/restart.go", "case s.hasLostRanks(snapshot):", "case false:"}},
+	}, {
+		name: "completed members are not recorded",
+		edits: []edit{{
+			"lifecycle/state.go", "next.CompletedMembers = snapshot.Members.CompletedJobs()", "next.CompletedMembers = nil",
+		}},
+	}, {
+		name: "the Service selects all attempts",
+		edits: []edit{{
+			"controller/isolation.go", "mustSelectOne := next.Phase", "mustSelectOne := next.Phase.Terminal() && next.Phase",
+		}},
+	}, {
+		name: "the cache is not compared before a decision",
+		edits: []edit{{
+			"controller/decisions.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {",
+		}},
+	}, {
+		name: "a pass decides over a cache without its last write",
+		edits: []edit{{
+			"controller/reconciler.go", "if g.hasStaleMember(r.sessions.forRequest(g.pass.request)) {", "if false {",
+		}},
+		survives: "the optimistic lock of each write rejects the decisions, which costs requests",
+	}, {
+		name: "a gang fails without waiting for a member that completes",
+		edits: []edit{{
+			"controller/decisions.go", "if remaining > 0 && slices", "if remaining < 0 && slices",
+		}},
+	}, {
+		name: "the failure of a suspended attempt counts",
+		edits: []edit{{
+			"lifecycle/state.go", "snapshot.FirstFailure = nil // a failure of the attempt that was suspended", "",
+		}},
+	}, {
+		name: "the failure of a peer decides before pods that are gone",
+		edits: []edit{{
+			"lifecycle/restart.go", "case snapshot.FirstFailure.IsDisruption():", "case snapshot.FirstFailure != nil:",
+		}},
+	}, {
+		name: "no pass follows the deadline of a pod",
+		edits: []edit{{
+			"controller/observe.go", "g.pass.requeueAfter(observed.nextCheckTime.Sub(snapshot.Now))", "",
+		}},
+	}, {
+		name: "pods that are not counted yet are not part of the baseline",
+		edits: []edit{{
+			"lifecycle/state.go", "snapshot.Members.FailedPods() + snapshot.UncountedFailures", "snapshot.Members.FailedPods()",
+		}},
+	}}
+}
+
+// formerBuilds are the findings of the review, before they were fixed.
+func formerBuilds() []mutant {
+	return []mutant{{
+		name: "N2 a suspension starts no attempt", sequence: "17 ",
+		edits: []edit{
+			{"lifecycle/state.go", "(snapshot.HasPods || s.wereAllReady()) {\n\t\ts.Attempt++", "false {"},
+			{
+				"failure/earlier_attempt.go",
+				"return hasAttempt && allContainersTerminated(pod) && !lastExitTime(pod).After(c.AttemptStartTime)",
+				"return false",
+			},
+		},
+	}, {
+		name: "N8 a resize that is forbidden is not reported", sequence: "24 ",
+		edits: []edit{
+			{"controller/resize.go", "injectors.IsDenied(err) || isRejected(err)", "injectors.IsDenied(err)"},
+			{"controller/rollout.go", "isResized(m.Workload) && !m.resizeOverdue", "isResized(m.Workload)"},
+		},
+	}, {
+		name: "N9 a decision does not compare the cache", sequence: "18 ",
+		edits: []edit{{"controller/decisions.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {"}},
+	}, {
+		name: "N10a a lost rank counts only before all were ready", sequence: "19 ",
+		edits: []edit{{"lifecycle/restart.go", "(!s.wereAllReady() || s.CompletedRanks != \"\")", "!s.wereAllReady()"}},
+	}, {
+		name: "N10b a Job of a queue is not reset", sequence: "20 ",
+		edits: []edit{{
+			"controller/job_status.go", "return m.restartsCompleted() && m.Job.Status.Succeeded > 0", "return false",
+		}},
+	}, {
+		name: "N11 a start timeout counts from the creation", sequence: "21 ",
+		edits: []edit{{
+			"lifecycle/restart.go", "start, isStarted := members.latestStart(s.AttemptStartTime)",
+			"start, isStarted := s.AttemptStartTime, true",
+		}},
+	}, {
+		name: "N12 a removed member does not count as complete", sequence: "22 ",
+		edits: []edit{{"lifecycle/members.go", "ok && !s.Exists {", "ok && !s.Exists && s.Exists {"}},
+	}, {
+		name: "N12 a gang with a removed member restarts", sequence: "23 ",
+		edits: []edit{{"lifecycle/members.go", "ok && !s.Exists {", "ok && !s.Exists && s.Exists {"}},
+	}, {
+		name: "N13 the owners of the Service do not identify a gang", sequence: "26 ",
+		edits: []edit{{"lifecycle/identity.go", "recorded := serviceOwners", "recorded := serviceOwners[:0]"}},
+	}, {
+		name: "N17 only the condition Failed ends a gang", sequence: "25 ",
+		edits: []edit{{
+			"lifecycle/observation.go", "case batchv1.JobFailureTarget, batchv1.JobFailed:", "case batchv1.JobFailed:",
+		}},
+	}, {
+		name: "N20 drained pods stay tracked", sequence: "27 all ranks are drained and",
+		edits: []edit{{"controller/drained_pods.go", "if !isFailing || pod == \"\" {", "if !isFailing || pod != \"\" {"}},
+	}, {
+		name: "N21a the clock of the machine decides about pods", sequence: "N21a ",
+		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
+	}, {
+		name: "N21b the clocks of nodes differ by a second at most", sequence: "28 ",
+		edits: []edit{{"failure/failure.go", "deletionTolerance = 5 * time.Second", "deletionTolerance = time.Second"}},
+	}, {
+		name: "N21c the clock of the machine decides about attempts", sequence: "N21c ",
+		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
+	}, {
+		name: "leftover 1 a gang fails without waiting for its master", sequence: "14 ",
+		edits: []edit{{"controller/decisions.go", "if remaining > 0 && slices", "if remaining < 0 && slices"}},
+	}, {
+		name: "A1 a running gang claims that its ranks are ready", sequence: "A1 ",
+		edits: []edit{{"lifecycle/messages.go", "All %d ranks have been ready", "All %d ranks are ready"}},
+	}, {
+		name: "A3 a restart ignores lost pods at once", sequence: "A3 ",
+		edits: []edit{{
+			"controller/isolation.go", "g.ignoresOverduePods = remaining <= 0", "g.ignoresOverduePods = true",
+		}, {
+			"controller/isolation.go", "case !g.isIsolated:\n\t\tsession.isolationTime = time.Time{}",
+			"case !g.isIsolated:\n\t\tsession.isolationTime, g.ignoresOverduePods = time.Time{}, true",
+		}, {
+			"controller/isolation.go", "mustSelectOne := next.Phase", "mustSelectOne := next.Phase.Terminal() && next.Phase",
+		}},
+	}}
+}

@@ -1,0 +1,319 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+)
+
+// sequences returns all sequences. The numbers are those of the review.
+func sequences() []sequence {
+	var out []sequence
+	for _, list := range [][]sequence{
+		restartSequences(), crashSequences(), memberSequences(), completionSequences(), nodeSequences(),
+		queueSequences(), rejectionSequences(), clockSequences(), knownSequences(),
+	} {
+		out = append(out, list...)
+	}
+	return out
+}
+
+func withoutRestarts(s *Scenario) { s.MaxRestarts = 0 }
+
+func restartSequences() []sequence {
+	return []sequence{{
+		name: "1 a rank exits", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1)},
+		want:      wantedEnd{restarts: 1},
+	}, {
+		name: "1 a rank fails together with its pod", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1)},
+		change:    func(s *Scenario) { s.WithoutRules = true },
+		want:      wantedEnd{restarts: 1},
+	}, {
+		name: "2 an earlier failure is reported while the gang restarts", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 3)},
+		change: func(s *Scenario) {
+			s.Behavior.AbortsWithoutPeers = true
+			s.Late = []lateStream{late("kubelet/node-1/status", 59, 61)}
+		},
+		want: wantedEnd{restarts: 1, text: "Restart 1 of 3: rank 1"},
+	}, {
+		name: "5 a user resumes a restarting gang", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1), at(61, userResumes)},
+		change:    func(s *Scenario) { s.Behavior.SIGTERMDelay = 8 * time.Second },
+		want:      wantedEnd{restarts: 1},
+	}, {
+		name: "5 a user resumes a restarting gang without a webhook", shape: oneJob,
+		incidents: []Incident{at(50, webhookDown), at(60, rankExits, 1, 1), at(61, userResumes), at(90, webhookUp)},
+		change:    func(s *Scenario) { s.Behavior.SIGTERMDelay = 8 * time.Second },
+		want:      wantedEnd{restarts: 1},
+	}, {
+		name: "6 a user suspends a restarting gang", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1), at(62, userSuspends)},
+		change:    func(s *Scenario) { s.Behavior.SIGTERMDelay = 8 * time.Second },
+		want:      wantedEnd{phase: lifecycle.Suspended, restarts: 1, end: lifecycle.Suspended},
+	}, {
+		name: "9 a pod of a StatefulSet is replaced while no manager runs", shape: oneStatefulSet,
+		incidents: []Incident{at(60, managerCrashes), at(61, podForced, 1), at(80, managerStarts)},
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "10 a pod of a Job is replaced while no manager runs", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podDeleted, 1), at(90, managerStarts)},
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "10 a pod of a Job is replaced while no manager runs, and its peers abort", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podDeleted, 1), at(90, managerStarts)},
+		change:    func(s *Scenario) { s.Behavior.AbortsWithoutPeers = true },
+		want:      wantedEnd{disruptions: 1},
+	}}
+}
+
+// crashSequences are the sequences 3 and 4: the manager crashes before one of the writes of a restart.
+func crashSequences() []sequence {
+	var out []sequence
+	for requests := range 12 {
+		out = append(out, sequence{
+			name:      fmt.Sprintf("3 and 4 the manager crashes after %d requests of a restart", requests),
+			shape:     masterJobs,
+			incidents: []Incident{at(60, crashInPass, 0, requests), at(60.1, rankExits, 1, 1), at(90, managerStarts)},
+			want:      wantedEnd{restarts: 1},
+		})
+	}
+	return out
+}
+
+func memberSequences() []sequence {
+	return []sequence{{
+		name: "7 a member is recreated while the gang runs", shape: masterJobs,
+		incidents: []Incident{at(60, memberDeleted, 1), at(70, memberCreated)},
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "8 a member is recreated while the gang restarts", shape: masterJobs,
+		incidents: []Incident{at(60, rankExits, 0, 1), at(61, memberDeleted, 1), at(80, memberCreated)},
+		want:      wantedEnd{restarts: 1},
+	}, {
+		name: "11 a failed gang runs again", shape: launcher,
+		incidents: []Incident{at(60, rankExits, 1, 1), at(120, memberDeleted), at(130, memberCreated)},
+		change:    withoutRestarts,
+	}, {
+		name: "15 a worker joins the completed master of an earlier run", shape: masterJobs,
+		incidents: []Incident{at(60, rankSucceeds), at(600, memberDeleted, 1), at(610, memberCreated)},
+		want:      wantedEnd{phase: lifecycle.Starting, reason: gang.ReasonMembersMissing, end: lifecycle.Starting},
+	}, {
+		name: "18 a member is suspended, and the cache contains its pods first (N9)", shape: masterJobs,
+		incidents: []Incident{at(60, userSuspends, 1), at(100, userResumes)},
+		change: func(s *Scenario) {
+			s.RestartPolicy = "never"
+			s.Behavior.SIGTERMDelay = 8 * time.Second
+			s.Late = []lateStream{late("rollcall-0/jobs", 59, 72)}
+		},
+	}, {
+		name: "26 a stranger comes before the first status (N13)", shape: masterJobs,
+		incidents: []Incident{at(20, strangerComes), at(150, rankExits, 1, 1)},
+		change:    startLate(0, 60),
+		want:      wantedEnd{restarts: 1, reason: gang.ReasonMemberConflict},
+	}}
+}
+
+// startLate returns a change of a scenario in which no container starts between two times in seconds.
+func startLate(from, to float64) func(*Scenario) {
+	return func(s *Scenario) {
+		for i := range s.NodeSkews {
+			s.Late = append(s.Late, late(fmt.Sprintf("kubelet/node-%d/start", i), from, to))
+		}
+	}
+}
+
+func completionSequences() []sequence {
+	return []sequence{{
+		name: "12 the master completes while the gang restarts", shape: masterJobs,
+		incidents: []Incident{at(60, rankExits, 1, 1), at(60.06, rankSucceeds)},
+		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/pods", 60.06, 61)} },
+		want:      wantedEnd{phase: lifecycle.Succeeded, restarts: 1},
+	}, {
+		name: "13 a worker fails after its master", shape: masterJobs,
+		incidents: []Incident{at(60, rankSucceeds), at(60.3, rankExits, 1, 1)},
+		want:      wantedEnd{phase: lifecycle.Succeeded},
+	}, {
+		name: "14 a worker fails before its master is reported (leftover 1)", shape: masterJobs,
+		incidents: []Incident{at(60, rankSucceeds), at(60.2, rankExits, 1, 1)},
+		change: func(s *Scenario) {
+			s.MaxRestarts = 0
+			s.Late = []lateStream{late("rollcall-0/jobs", 60, 61)}
+			for _, node := range []string{"node-0", "node-1"} { // the worker is on the third node
+				s.Late = append(s.Late, late("kubelet/"+node+"/status", 60, 61.5))
+			}
+		},
+		want: wantedEnd{phase: lifecycle.Succeeded},
+	}, {
+		name: "19 a drained rank exits with code 0 while no manager runs (N10)", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1, 1), at(80, managerStarts)},
+		change:    exitZero,
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "22 a completed member is removed, and the other completes (N12)", shape: equalJobs,
+		incidents: []Incident{at(60, rankSucceeds)},
+		change:    removeSoon,
+	}, {
+		name: "22 another manager takes over after a completed member is removed", shape: equalJobs,
+		incidents: []Incident{at(60, rankSucceeds), at(120, managerCrashes), at(130, managerStarts)},
+		change:    removeSoon,
+	}, {
+		name: "23 a completed member is removed, and the other fails (N12)", shape: equalJobs,
+		incidents: []Incident{at(60, rankSucceeds), at(300, rankExits, 1, 1)},
+		change:    removeSoon,
+		want:      wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
+	}, {
+		name: "27 all ranks are drained and exit with code 0 (N20)", shape: oneJob,
+		incidents: []Incident{at(60, podEvicted, 0, 3)},
+		change:    exitZero,
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "27 all ranks are drained during a failover and exit with code 0", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 0, 3), at(80, managerStarts)},
+		change:    exitZero,
+		want:      wantedEnd{phase: lifecycle.Succeeded}, // docs/tasks/configure-completion.md
+	}}
+}
+
+func exitZero(s *Scenario) { s.Behavior.SIGTERMExitCode = 0 }
+
+func removeSoon(s *Scenario) { s.TTL = 20 * time.Second }
+
+func nodeSequences() []sequence {
+	return []sequence{{
+		name: "16 a node of a Job is lost", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost, 1)},
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "16 a node of a StatefulSet is lost", shape: oneStatefulSet,
+		incidents: []Incident{at(60, nodeLost, 1)},
+		want: wantedEnd{
+			phase: lifecycle.Restarting, disruptions: 1, reason: gang.ReasonPodStuckTerminating, end: lifecycle.Restarting,
+		},
+	}, {
+		name: "25 a Job fails with a pod on a lost node (N17)", shape: masterJobs,
+		incidents: []Incident{at(80, nodeLost, 0)},
+		change: func(s *Scenario) {
+			s.ActiveDeadline, s.NodeSkews = 100*time.Second, []time.Duration{0, 0}
+		},
+		want:     wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
+		onlyCalm: true, // see knownSequences
+	}, {
+		name: "A1 a node is lost for a minute", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost), at(135, nodeReturns)},
+		change:    func(s *Scenario) { s.NodeSkews = []time.Duration{0} },
+	}, {
+		name: "A3 a restart does not wait for a lost node", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost, 1), at(900, nodeReturns, 1)},
+		want:      wantedEnd{disruptions: 1, text: "patch  Service"},
+	}}
+}
+
+func queueSequences() []sequence {
+	var preemptions []Incident
+	for i := range 4 {
+		t := 200 * float64(i+1)
+		preemptions = append(preemptions, at(t-0.5, rankExits, 1, 1), at(t, queuePreempts), at(t+50, queueAdmits))
+	}
+	return []sequence{{
+		name: "17 a queue preempts a gang with a failed pod (N2)", shape: queuedJob,
+		incidents: append([]Incident{at(5, queueAdmits)}, preemptions...),
+		change: func(s *Scenario) {
+			s.WithoutRules = true
+			for i := range 4 {
+				t := 200 * float64(i+1)
+				s.Late = append(s.Late, late("rollcall-0/pods", t-1, t+1))
+			}
+		},
+	}, {
+		name: "20 a queue preempts a gang after a rank completed (N10)", shape: queuedJob,
+		incidents: []Incident{at(5, queueAdmits), at(60, rankSucceeds, 2), at(70, queuePreempts), at(100, queueAdmits)},
+		want:      wantedEnd{attempt: 1},
+	}, {
+		name: "21 a Job waits in a queue for an hour without a manager (N11)", shape: queuedJob,
+		incidents: []Incident{at(0, managerCrashes), at(3600, queueAdmits), at(3630, managerStarts)},
+		change: func(s *Scenario) {
+			s.MaxRestarts, s.StartTimeout = 0, 30*time.Minute
+			startLate(3590, 3660)(s)
+		},
+	}}
+}
+
+func rejectionSequences() []sequence {
+	var out []sequence
+	for _, code := range []int{403, 422} {
+		out = append(out, sequence{
+			name:  fmt.Sprintf("24 a rank fails after a resize was denied with code %d (N8)", code),
+			shape: oneStatefulSet,
+			incidents: []Incident{
+				at(50, resizesDenied, 0, code), at(60, setResized, 0, 5), at(120, rankExits, 1, 1),
+			},
+			want: wantedEnd{restarts: 1, text: "Event ResizeRejected"},
+		})
+	}
+	return append(out, sequence{
+		name: "29 a policy denies the suspension of a member", shape: launcher,
+		incidents: []Incident{at(55, writesDenied, 1), at(60, rankExits, 1, 1), at(200, writesAllowed)},
+		want:      wantedEnd{restarts: 1, text: string(gang.ReasonRequestRejected)},
+	})
+}
+
+func clockSequences() []sequence {
+	return []sequence{{
+		name: "28 a peer exits on a node whose clock is behind (N21b)", shape: oneJob,
+		incidents: []Incident{at(60, podEvicted, 0, 1)},
+		change: func(s *Scenario) {
+			s.Behavior.AbortsWithoutPeers, s.NonRetriable = true, "1-127"
+			s.NodeSkews = []time.Duration{-3 * time.Second, -3 * time.Second}
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "30 the clocks of two leaders differ", shape: oneJob,
+		incidents: []Incident{
+			at(60, rankExits, 1, 1), at(120, rankExits, 1, 1), at(121, managerCrashes), at(122, managerStarts),
+			at(180, rankExits, 1, 1), at(181, managerCrashes), at(182, managerStarts),
+		},
+		change: func(s *Scenario) { s.ManagerSkew = 10 * time.Minute },
+		want:   wantedEnd{restarts: 3},
+	}, {
+		name: "N21a the clock of the manager is ahead", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1)},
+		change: func(s *Scenario) {
+			s.ManagerSkew, s.Behavior.SIGTERMExitCode = 2*time.Minute, -1
+		},
+		want: wantedEnd{restarts: 1},
+	}, {
+		name: "N21c the clock of the API server is ahead", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1, 1)},
+		change:    func(s *Scenario) { s.ManagerSkew, s.WithoutRules = -2*time.Minute, true },
+		want:      wantedEnd{restarts: 1},
+	}}
+}
+
+// knownSequences are the defects of docs/adr/0051-simulation.md that are not fixed yet.
+func knownSequences() []sequence {
+	return []sequence{{
+		name: "a resize removes a rank that has succeeded", shape: oneStatefulSet,
+		incidents: []Incident{at(60, rankSucceeds, 2), at(90, setResized, 0, 1)},
+		known:     succeededTooEarly,
+	}, {
+		name: "a pod is deleted while no manager runs, without restart rules", shape: oneJob,
+		incidents: []Incident{at(180, managerCrashes), at(200, podDeleted, 1), at(213, managerStarts)},
+		change: func(s *Scenario) {
+			s.WithoutRules, s.MaxRestarts = true, 0
+			s.Behavior.AbortsWithoutPeers, s.Behavior.SIGTERMDelay = true, 5*time.Second
+		},
+		known: failedTooEarly,
+	}, {
+		name: "a Job deletes its pods before it reports its deadline", shape: masterJobs,
+		change: func(s *Scenario) {
+			s.ActiveDeadline = 100 * time.Second
+			s.Late = []lateStream{late("job-controller/requests", 100.05, 110)}
+		},
+		known: extraAttempt,
+	}}
+}
