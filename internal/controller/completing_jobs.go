@@ -2,6 +2,7 @@ package controller
 
 import (
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,19 @@ func isCompleting(w gang.Workload, pods []corev1.Pod, attempt int32) bool {
 		slices.ContainsFunc(rules, func(rule batchv1.SuccessPolicyRule) bool {
 			return isRuleMet(rule, succeeded, w.Ranks())
 		}))
+}
+
+// deadlineTolerance is by how much the clock of the Job controller may be ahead of that of the API server.
+const deadlineTolerance = 5 * time.Second
+
+// isPastDeadline reports whether a Job has exceeded its activeDeadlineSeconds. The Job controller deletes the
+// pods before it adds the condition FailureTarget.
+func isPastDeadline(job *batchv1.Job, now time.Time) bool {
+	if job == nil || job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil {
+		return false
+	}
+	deadline := job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second)
+	return !now.Before(deadline.Add(-deadlineTolerance))
 }
 
 // isRuleMet reports whether succeeded indexes meet a rule of a successPolicy.

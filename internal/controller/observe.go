@@ -74,8 +74,8 @@ type memberObservation struct {
 	nonTerminatingPods int
 	// statefulSetComplete is true if the pods of a StatefulSet show that it is complete.
 	statefulSetComplete bool
-	// completingGang is true if the pods of a Job show that the Job, and with it the gang, completes.
-	completingGang    bool
+	// endingGang is true if the Job is about to complete the gang, or to fail because of its deadline.
+	endingGang        bool
 	firstFailure      *failure.Failure
 	notReadyRanks     []string
 	partiallyReady    bool
@@ -115,13 +115,13 @@ func (g *observedGang) observeMember(
 		podCount:            len(pods),
 		nonTerminatingPods:  countNonTerminating(pods),
 		statefulSetComplete: g.isStatefulSetComplete(m, pods, last.Phase),
-		completingGang:      g.isCompletingGang(m, pods, state),
+		endingGang:          g.isCompletingGang(m, pods, state) || isPastDeadline(m.Job, now),
 		firstFailure:        failure.First(currentPods, parsed.RankOffset, failureContext),
 		notReadyRanks:       lifecycle.NotReadyRanks(pods, parsed.OwnMember(), parsed.RankOffset, m.trainingContainers()),
 		termination: observeTermination(lifecycle.Observe(m.Workload), pods, now,
 			g.ignoresOverduePods || !m.IsSuspended()), // new pods exist already if somebody else resumed the member
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
-		observedFailures:    countObservedFailures(m.Job, pods, failureContext),
+		observedFailures:    countObservedFailures(pods, failureContext),
 		hasFormerPods:       m.Job != nil && hasFormerPods(pods, state.LastTransitionTime),
 		hasUncountedSuccess: attempt.HasUncountedSuccess(m.Job, pods),
 		rollingOut:          m.isRollingOut(),
@@ -150,7 +150,7 @@ func (g *observedGang) mergeObservation(m *member, observed memberObservation, s
 	if observed.statefulSetComplete {
 		g.memberStates[g.memberStates.IndexOf(m.Meta().Name)].Observed.Complete = true
 	}
-	if observed.completingGang {
+	if observed.endingGang {
 		g.memberStates[g.memberStates.IndexOf(m.Meta().Name)].Observed.Finishing = true
 	}
 	if pod := observed.stuckPod; pod != nil && (g.stuckPod == nil || pod.Name < g.stuckPod.Name) {
@@ -308,7 +308,10 @@ func countUncountedFailures(job *batchv1.Job, pods []corev1.Pod) int32 {
 	if job == nil {
 		return 0
 	}
-	counted := listUncountedFailures(job)
+	var counted sets.Set[types.UID] // a search through a slice for each pod would cost the product of both sizes
+	if uncounted := job.Status.UncountedTerminatedPods; uncounted != nil {
+		counted = sets.New(uncounted.Failed...) // part of Observation.FailedPods
+	}
 	var n int32
 	for i := range pods {
 		pod := &pods[i]
@@ -328,26 +331,13 @@ func hasFormerPods(pods []corev1.Pod, t time.Time) bool {
 	})
 }
 
-// listUncountedFailures returns the pods in status.uncountedTerminatedPods.failed of a Job, which are part of
-// Observation.FailedPods; nil for a nil Job. A search through the slice for each pod would cost the product of both
-// sizes.
-func listUncountedFailures(job *batchv1.Job) sets.Set[types.UID] {
-	if job == nil || job.Status.UncountedTerminatedPods == nil {
-		return nil
-	}
-	return sets.New(job.Status.UncountedTerminatedPods.Failed...)
-}
-
-// countObservedFailures returns the number of pods of the current attempt that explain the failed pods of a workload:
-// pods that failed, and pods that are being deleted and that the Job counts already.
-func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Context) int32 {
-	counted := listUncountedFailures(job)
+// countObservedFailures returns the number of pods of the current attempt that failed or are being deleted.
+func countObservedFailures(pods []corev1.Pod, c failure.Context) int32 {
 	var n int32
 	for i := range pods {
 		pod := &pods[i]
 		isDeleted := pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded
-		isCounted := isDeleted && (!isTracked(pod) || counted.Has(pod.UID))
-		if (pod.Status.Phase == corev1.PodFailed || isCounted) && !c.IsFromEarlierAttempt(pod) {
+		if (pod.Status.Phase == corev1.PodFailed || isDeleted) && !c.IsFromEarlierAttempt(pod) {
 			n++
 		}
 	}

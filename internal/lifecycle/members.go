@@ -73,8 +73,10 @@ func (s MemberState) IsStatefulSetComplete(pods []corev1.Pod, trainingContainers
 	}
 	succeeded := map[int32]bool{}
 	for i := range pods {
-		if pods[i].DeletionTimestamp == nil && gang.RankSucceeded(&pods[i], trainingContainers) {
-			succeeded[gang.PodIndex(&pods[i])] = true
+		index := gang.PodIndex(&pods[i])
+		isRank := index < s.Observed.Size && pods[i].DeletionTimestamp == nil // others were removed by a resize
+		if isRank && gang.RankSucceeded(&pods[i], trainingContainers) {
+			succeeded[index] = true
 		}
 	}
 	return int32(len(succeeded)) >= s.Observed.Size || s.CompletesWithFirstPod && succeeded[0]
@@ -204,7 +206,7 @@ func (m Members) FailedPods() int32 {
 	return n
 }
 
-// AnyFinishing reports whether the pods of a member complete the gang; see [Observation.Finishing].
+// AnyFinishing reports whether a member is about to finish the gang; see [Observation.Finishing].
 func (m Members) AnyFinishing() bool {
 	return slices.ContainsFunc(m, func(s MemberState) bool { return s.Exists && s.Observed.Finishing })
 }

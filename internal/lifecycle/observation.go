@@ -43,8 +43,8 @@ type Observation struct {
 	// StartTime is when the controller of a Job started the Job; zero if it has not, or if the Job is
 	// suspended.
 	StartTime time.Time
-	// Finishing is true if the pods of a Job show that it completes the gang. It is false after the Job has
-	// a result.
+	// Finishing is true if a Job is about to complete the gang, or to fail because of its deadline. It is false
+	// after the Job has a result.
 	Finishing bool
 	// Complete and Failed are the results of the workload. The result of a Job is final before its last
 	// pods have terminated: the Job then has the condition SuccessCriteriaMet or FailureTarget.

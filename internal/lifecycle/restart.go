@@ -54,13 +54,13 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 }
 
 // unobservedFailures returns the number of failed or deleted pods of the attempt that the Jobs count and that
-// are gone.
+// are gone. With the pods that the Jobs will count, the counts contain all pods that exist.
 func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	counted := snapshot.Members.FailedPods() - s.FailedPodsBaseline
 	if snapshot.FirstFailure == nil {
 		return counted
 	}
-	return counted - snapshot.ObservedFailures
+	return counted + snapshot.UncountedFailures - snapshot.ObservedFailures
 }
 
 // hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the

@@ -18,10 +18,6 @@ type sequence struct {
 	// change changes the other fields of the scenario; nil for none.
 	change func(*Scenario)
 	want   wantedEnd
-	// onlyCalm is true if the sequence does not run with random delays.
-	onlyCalm bool
-	// known is the property that the sequence violates because of a defect that is not fixed yet.
-	known property
 }
 
 // wantedEnd is how a sequence ends. All sequences end without a violation.
@@ -74,17 +70,10 @@ func TestSequences(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			r := Run(s.scenario())
-			if s.known != "" {
-				if len(r.Violations) == 0 || r.Violations[0].Property != s.known {
-					t.Errorf("want the violation %q, have %v; if the defect is fixed, remove it from docs/adr/0051-simulation.md\n%s",
-						s.known, r.Violations, r.FullReport())
-				}
-				return
-			}
 			if problems := s.compare(r); len(problems) > 0 {
 				t.Errorf("%s\n%s\nquiet: %+v\nend: %+v", strings.Join(problems, "\n"), r.FullReport(), r.Quiet, r.End)
 			}
-			if s.onlyCalm || testing.Short() {
+			if testing.Short() {
 				return
 			}
 			for seed := range uint64(2) {
