@@ -59,18 +59,19 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 		s.recordResize(set.UID, resizeRequest{size: w.Ranks(), timeoutTime: now.Add(resizeTimeout)})
 	}
 	err = r.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), FieldOwner)
-	switch {
-	case injectors.IsDenied(err) && r.isDeniedByPolicy(ctx, w, record.Replicas):
+	if err == nil {
+		p.requeueAfter(resizeTimeout) // a rank may fail in the meantime
+		return nil
+	}
+	switch isDenied := injectors.IsDenied(err); {
+	case isDenied && r.isDeniedByPolicy(ctx, w, record.Replicas):
 		return r.revertResize(ctx, s, w, record.Replicas, err)
-	case injectors.IsDenied(err) || isRejected(err):
+	case isDenied, isRejected(err):
 		p.requeueAfter(rejectionRetryInterval)
 		r.recordRejectedResize(s, w, record.Replicas, isRejectedBefore, err)
 		return nil
-	case err != nil:
-		return fmt.Errorf("reinjecting %s after a resize: %w", set.Name, err)
 	}
-	p.requeueAfter(resizeTimeout) // a rank may fail in the meantime
-	return nil
+	return fmt.Errorf("reinjecting %s after a resize: %w", set.Name, err)
 }
 
 // recordRejectedResize records that the scale subresource accepted a size that admission rejects, until the user
