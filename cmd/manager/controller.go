@@ -216,11 +216,11 @@ func addLeaseOwner(mgr manager.Manager, o controllerOptions) error {
 // newCacheOptions returns options that limit the cache to labeled workloads, their pods and their
 // Services, without managedFields. This limits the memory of the controller. With a list of namespaces,
 // the cache does not read any other namespace, for which the controller then needs no permission. With a
-// policy, the cache keeps whole workloads, because rules can read each field.
+// policy, the cache also identifies the content of each workload, because rules can read each field.
 func newCacheOptions(namespaces []string, hasPolicy bool) cache.Options {
 	transformWorkload := controller.TrimWorkload
 	if hasPolicy {
-		transformWorkload = controller.KeepWorkload
+		transformWorkload = controller.DigestWorkload
 	}
 	hasLabel := func(label string) labels.Selector {
 		requirement, err := labels.NewRequirement(label, selection.Exists, nil)

@@ -211,7 +211,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 // always see the current phase.
 func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	for _, m := range slices.Concat(g.members, g.strangers) {
-		if isTooLarge(m.Workload) {
+		if isTooLarge(m.Meta()) {
 			r.reportTooLarge(m.Workload)
 		} else if !m.IsInjected() {
 			g.pass.handleError(r.reportNotInjected(ctx, m.Workload))
