@@ -103,7 +103,9 @@ func (w Workload) MeasureCached() int {
 
 // MeasureMemory returns the approximate number of bytes of memory to which a pointer refers, with the
 // texts, lists, maps and pointers in it. A text that is longer than maxText counts as maxText.
-func MeasureMemory(value any, maxText int) int { return measureReferred(reflect.ValueOf(value), maxText) }
+func MeasureMemory(value any, maxText int) int {
+	return measureReferred(reflect.ValueOf(value), maxText)
+}
 
 // measureReferred returns the memory outside of a value.
 func measureReferred(v reflect.Value, maxText int) int {
@@ -118,7 +120,7 @@ func measureReferred(v reflect.Value, maxText int) int {
 		}
 		return int(v.Elem().Type().Size()) + allocation + measureReferred(v.Elem(), maxText)
 	case reflect.Slice:
-		size = v.Cap()*int(v.Type().Elem().Size())
+		size = v.Cap() * int(v.Type().Elem().Size())
 		for i := range v.Len() {
 			size += measureReferred(v.Index(i), maxText)
 		}
