@@ -28,6 +28,7 @@ func TestBounds(t *testing.T) {
 	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
 	t.Run("TooLarge", func(t *testing.T) { testTooLargeWorkload(t, m, m.createNamespace(t)) })
+	t.Run("LargeObjects", func(t *testing.T) { testLargeObjects(t, m, m.createNamespace(t)) })
 	t.Run("TooManyRequests", func(t *testing.T) { testTooManyRequests(t, m, m.createNamespace(t)) })
 	t.Run("Chart", func(t *testing.T) { testChartBounds(t, c) })
 }
