@@ -37,7 +37,9 @@ func selectMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 
 // readKeys are the labels and annotations that a manager reads.
 var readKeys = func() map[string]bool {
-	out := map[string]bool{LabelQueueName: true, LabelRankOffset: true, LabelAttempt: true, AnnotationDefaultContainer: true}
+	out := map[string]bool{
+		LabelQueueName: true, LabelRankOffset: true, LabelAttempt: true, AnnotationDefaultContainer: true,
+	}
 	for _, k := range keys {
 		out[k.Name] = true
 	}

@@ -224,7 +224,8 @@ func TestAttackJobMemory(t *testing.T) {
 			batchv1.SuccessPolicyRule{SucceededIndexes: ptr.To(hostileValue)})
 	}
 	cases["conditions"] = func(job *batchv1.Job, i int) {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobConditionType(fmt.Sprint(i))})
+		conditions := &job.Status.Conditions
+		*conditions = append(*conditions, batchv1.JobCondition{Type: batchv1.JobConditionType(fmt.Sprint(i))})
 	}
 	cases["completed indexes"] = func(job *batchv1.Job, _ int) { job.Status.CompletedIndexes += hostileValue }
 	newJob := func() *batchv1.Job {
@@ -256,7 +257,8 @@ func TestAttackStatefulSetMemory(t *testing.T) {
 	}
 	cases["name of the Service"] = func(set *appsv1.StatefulSet, _ int) { set.Spec.ServiceName += hostileValue }
 	testHostileObjects(t, maxKept, func() *appsv1.StatefulSet {
-		return &appsv1.StatefulSet{ObjectMeta: newHostileMetadata(), Spec: appsv1.StatefulSetSpec{Template: newHostileTemplate()}}
+		spec := appsv1.StatefulSetSpec{Template: newHostileTemplate()}
+		return &appsv1.StatefulSet{ObjectMeta: newHostileMetadata(), Spec: spec}
 	}, func() *appsv1.StatefulSet { return &appsv1.StatefulSet{} }, cases, workloadTransforms)
 }
 

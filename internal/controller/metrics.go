@@ -69,7 +69,8 @@ func newHistogram(name, help string) *prometheus.HistogramVec {
 }
 
 func init() {
-	metrics.Registry.MustRegister(restartsTotal, disruptionsTotal, finishedTotal, clockOffset, startupDuration, recoveryDuration)
+	metrics.Registry.MustRegister(
+		restartsTotal, disruptionsTotal, finishedTotal, clockOffset, startupDuration, recoveryDuration)
 }
 
 // recordTransition updates the metrics when a gang enters a phase. It does nothing if the phase did not

@@ -216,7 +216,8 @@ func TestPolicyOfCachedGang(t *testing.T) {
 		return err
 	}})
 	w.Policies = &testPolicies{policy: readPolicy(t,
-		"cluster: {rules: [{name: priority, expression: 'object.spec.template.spec.?priorityClassName.orValue(\"\") == \"high\"'}]}")}
+		"cluster: {rules: [{name: priority, expression: "+
+			"'object.spec.template.spec.?priorityClassName.orValue(\"\") == \"high\"'}]}")}
 	w.reconcileOnce(t, trainJobRequest)
 	if s := w.readStatus(t, "train"); s.Reason != gang.ReasonPolicyViolated {
 		t.Fatalf("the status is %+v, want a violation of a field that the cache does not contain", s)

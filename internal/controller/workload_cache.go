@@ -34,21 +34,18 @@ const maxInternedBytes = 16 << 10
 // that was not injected or has opted out has no containers. TrimWorkload does not change its argument. Objects of
 // other types are returned unchanged.
 func TrimWorkload(o any) (any, error) {
-	object, _ := o.(runtime.Object)
-	whole, err := gang.WorkloadOf(object)
-	if err != nil {
-		return o, nil // a tombstone
+	if whole, ok := workloadOf(o); ok {
+		return trimWorkload(whole).Object(), nil
 	}
-	return trimWorkload(whole).Object(), nil
+	return o, nil // a tombstone
 }
 
 // DigestWorkload is a transform function of the cache for clusters with a policy, whose rules can read each
 // field of a workload. It is [TrimWorkload], and the result identifies the content of the whole workload. The
 // reconciler reads the whole workload from the API server if the content changed.
 func DigestWorkload(o any) (any, error) {
-	object, _ := o.(runtime.Object)
-	whole, err := gang.WorkloadOf(object)
-	if err != nil {
+	whole, ok := workloadOf(o)
+	if !ok {
 		return o, nil // a tombstone
 	}
 	trimmed, digest := trimWorkload(whole), digestContent(whole)
@@ -56,6 +53,12 @@ func DigestWorkload(o any) (any, error) {
 		annotations[annotationDigest] = digest
 	}
 	return trimmed.Object(), nil
+}
+
+func workloadOf(o any) (gang.Workload, bool) {
+	object, _ := o.(runtime.Object)
+	w, err := gang.WorkloadOf(object)
+	return w, err == nil
 }
 
 func trimWorkload(whole gang.Workload) gang.Workload {
