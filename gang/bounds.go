@@ -24,12 +24,15 @@ const (
 	MaxRestarts = 1000
 	// MaxContainers is the maximum number of containers and init containers of a pod template. A pod
 	// with more containers does not start on any node.
-	MaxContainers = 500
-	// MaxTemplateBytes is the maximum size of a pod template by [MeasureTemplate]. Every manager has a copy
-	// of the pod templates of all gangs in memory.
-	MaxTemplateBytes = 512 << 10
+	MaxContainers = 256
+	// MaxCachedBytes is the maximum memory of a workload in a manager by [MeasureMemory]. Every manager keeps
+	// all gangs in memory.
+	MaxCachedBytes = 256 << 10
+	// MaxNewBytes is the maximum of an injected workload by [Workload.MeasureCached]. The rest of MaxCachedBytes is
+	// for the status and the conditions that are written later.
+	MaxNewBytes = 224 << 10
 	// MaxCachedText is the length in bytes to which a manager truncates a value, an argument or a command
-	// of a pod template that exceeds MaxTemplateBytes otherwise. A longer text is a script or data.
+	// of a workload that exceeds MaxNewBytes otherwise. A longer text is a script or data.
 	MaxCachedText = 1024
 	// MaxAnnotationLength is the maximum length in bytes of an annotation that users set.
 	MaxAnnotationLength = 4096

@@ -3,7 +3,6 @@ package gang
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -32,55 +31,34 @@ func checkLimits(w Workload) field.ErrorList {
 	if w.StatefulSet != nil {
 		check(field.NewPath("spec", "serviceName"), w.StatefulSet.Spec.ServiceName, validation.DNS1123SubdomainMaxLength)
 	}
-	if n := len(spec.Containers) + len(spec.InitContainers); n > MaxContainers {
-		err := field.TooMany(templateSpecPath.Child("containers"), n, MaxContainers)
-		err.Detail += " including init containers; remove containers"
-		errs = append(errs, err)
-	}
 	for i := range spec.Containers {
 		if n := CountAccelerators(spec.Containers[i].Resources); n > MaxProcessesPerPod {
 			errs = append(errs, field.Invalid(templateSpecPath.Child("containers").Index(i).Child("resources"), n,
 				fmt.Sprintf("must have at most %d accelerators; reduce the limits", MaxProcessesPerPod)))
 		}
 	}
-	if n := MeasureTemplate(w.Template(), MaxCachedText); n > MaxTemplateBytes {
-		errs = append(errs, field.Invalid(templateSpecPath, fmt.Sprintf("%d bytes", n), fmt.Sprintf(
-			"the containers must have at most %d bytes, where a text counts as at most %d; "+
-				"move data from variables and arguments to a ConfigMap or a volume",
-			MaxTemplateBytes, MaxCachedText)))
+	if n := len(spec.Containers) + len(spec.InitContainers); n > MaxContainers {
+		err := field.TooMany(templateSpecPath.Child("containers"), n, MaxContainers)
+		err.Detail += " including init containers; remove containers"
+		return append(errs, err)
+	}
+	if err := w.CheckSize(); err != nil {
+		errs = append(errs, err)
 	}
 	return errs
 }
 
-// MeasureTemplate returns the approximate number of bytes that a pod template needs in the cache of a
-// manager: the texts of labels, names, commands and variables, and the Go types around them. A text that
-// is longer than maxText counts as maxText.
-func MeasureTemplate(template *corev1.PodTemplateSpec, maxText int) int {
-	const perContainer, perVariable, perText = 400, 64, 16
-	size := 0
-	add := func(overhead int, texts ...string) {
-		size += overhead
-		for _, text := range texts {
-			size += min(len(text), maxText) + perText
-		}
+// CheckSize returns an error if the workload, before or after its injection, needs too much memory in a
+// manager; nil otherwise.
+func (w Workload) CheckSize() *field.Error {
+	n := w.MeasureCached()
+	if n <= MaxNewBytes {
+		return nil
 	}
-	for key, value := range template.Labels {
-		add(0, key, value)
-	}
-	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
-		for i := range containers {
-			c := &containers[i]
-			add(perContainer, c.Name)
-			add(0, c.Command...)
-			add(0, c.Args...)
-			for j := range c.Env {
-				add(perVariable, c.Env[j].Name, c.Env[j].Value)
-			}
-			size += perVariable * (len(c.EnvFrom) + len(c.Resources.Limits) + len(c.Resources.Requests) +
-				len(c.Resources.Claims))
-		}
-	}
-	return size
+	return field.Invalid(templateSpecPath, fmt.Sprintf("%d bytes", n), fmt.Sprintf(
+		"must need at most %d bytes of memory with the variables of Rollcall, where a text counts as at most %d; "+
+			"use fewer containers, or move data from variables and arguments to a ConfigMap or a volume",
+		MaxNewBytes, MaxCachedText))
 }
 
 // maxAnnotationLength returns the maximum length of an annotation in bytes.

@@ -227,6 +227,10 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	if len(denials) > 0 {
 		return r, newInvalidError(w, denials.ErrorList())
 	}
+	if err := draft.CheckSize(); err != nil {
+		r.Denials = gang.Denials{{Error: err}}
+		return r, newInvalidError(w, r.Denials.ErrorList())
+	}
 	r.Children = p.Children
 	r.Reason = changeReason(w, draft)
 	w.ReplaceWith(draft)

@@ -142,14 +142,21 @@ func TestEnvLength(t *testing.T) {
 		want           string
 	}{
 		"the variables of few containers fit into the object": {ranks: 2700, initContainers: 6},
-		"short variables fit into the object":                 {ranks: 2, initContainers: 499},
+		"short variables fit into the object":                 {ranks: 2, initContainers: 99},
 		"long variables of many containers are denied": {
-			ranks: 2700, initContainers: 499,
-			want: path + "2700: the variables of 500 containers would have 63012000 bytes, but an object in etcd has room for " +
+			ranks: 2700, initContainers: 255,
+			want: path + "2700: the variables of 256 containers would have 32262144 bytes, but an object in etcd has room for " +
 				"1048576 bytes; use fewer init containers, or fewer ranks with more processes each",
 		},
+		"short variables of many containers do not fit into the memory of a manager": {
+			ranks: 2, initContainers: 255,
+			want: "spec.template.spec: Invalid value: \"417188 bytes\": must need at most 229376 bytes of memory " +
+				"with the variables of Rollcall, where a text counts as at most 1024; use fewer containers, " +
+				"or move data from variables and arguments " +
+				"to a ConfigMap or a volume",
+		},
 		"only the bound of one variable is reported": {
-			ranks: 3000, initContainers: 499,
+			ranks: 3000, initContainers: 255,
 			want: path + "3000: the variable TF_CONFIG would have 139997 bytes, but Linux limits a variable to 131072 bytes; " +
 				"use fewer ranks with more processes each, or shorter names",
 		},

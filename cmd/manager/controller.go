@@ -41,6 +41,7 @@ type controllerOptions struct {
 	leaderElect       bool
 	leaseName         string
 	policyReports     string
+	metricNamespaces  int
 }
 
 // The values of the flag --policy-reports.
@@ -76,6 +77,8 @@ func (o *controllerOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.leaderElect, "leader-elect", false,
 		"reconcile gangs only as the elected leader, required for several replicas")
 	f.StringVar(&o.leaseName, "lease-name", "rollcall", "name of the Lease of the leader election")
+	f.IntVar(&o.metricNamespaces, "metrics-namespaces", 200,
+		"maximum number of namespaces in the label namespace of metrics, 0 for metrics without the label")
 	f.StringVar(&o.policyReports, "policy-reports", policyReportsNone,
 		"objects for the gangs that violate the policy: none, or openreports for Reports of openreports.io")
 }
@@ -88,6 +91,9 @@ func (o *controllerOptions) validateFlags() error {
 	}
 	if o.policyReports != policyReportsNone && o.policyReports != policyReportsOpenReports {
 		errs = append(errs, fmt.Errorf("--policy-reports: invalid value %q: must be none or openreports", o.policyReports))
+	}
+	if o.metricNamespaces < 0 {
+		errs = append(errs, fmt.Errorf("--metrics-namespaces: invalid value %d: must be at least 0", o.metricNamespaces))
 	}
 	for _, namespace := range o.namespaces {
 		for _, message := range validation.IsDNS1123Label(namespace) {
@@ -169,10 +175,11 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 		}
 	}
 	err = controller.SetupWithManager(ctx, mgr, engine, controller.Options{
-		Namespaces:    namespaces,
-		Policies:      policies,
-		PolicyReports: o.policyReports == policyReportsOpenReports,
-		ServerClock:   serverClock,
+		Namespaces:       namespaces,
+		Policies:         policies,
+		PolicyReports:    o.policyReports == policyReportsOpenReports,
+		MetricNamespaces: o.metricNamespaces,
+		ServerClock:      serverClock,
 	})
 	if err != nil {
 		return nil, err
@@ -216,11 +223,11 @@ func addLeaseOwner(mgr manager.Manager, o controllerOptions) error {
 // newCacheOptions returns options that limit the cache to labeled workloads, their pods and their
 // Services, without managedFields. This limits the memory of the controller. With a list of namespaces,
 // the cache does not read any other namespace, for which the controller then needs no permission. With a
-// policy, the cache keeps whole workloads, because rules can read each field.
+// policy, the cache also identifies the content of each workload, because rules can read each field.
 func newCacheOptions(namespaces []string, hasPolicy bool) cache.Options {
 	transformWorkload := controller.TrimWorkload
 	if hasPolicy {
-		transformWorkload = controller.KeepWorkload
+		transformWorkload = controller.DigestWorkload
 	}
 	hasLabel := func(label string) labels.Selector {
 		requirement, err := labels.NewRequirement(label, selection.Exists, nil)

@@ -129,7 +129,7 @@ func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*
 // Service can have the label of the gang, too, and the policy of the chart protects it
 // (docs/adr/0030-manager-policies.md).
 func isGangService(have *corev1.Service, gangName string) bool {
-	return have.Labels[gang.LabelGang] == gangName && have.Labels["app.kubernetes.io/managed-by"] == "rollcall"
+	return have.Labels[gang.LabelGang] == gangName && have.Labels[labelManagedBy] == "rollcall" && !isTooLarge(have)
 }
 
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve
@@ -137,7 +137,11 @@ func isGangService(have *corev1.Service, gangName string) bool {
 func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) error {
 	var err error
 	for _, m := range g.members {
-		if mismatch := gang.ServiceMismatch(have, m.Workload, m.publishedRanks()); mismatch != "" {
+		mismatch := gang.ServiceMismatch(have, m.Workload, m.publishedRanks())
+		if isTooLarge(have) {
+			mismatch = "is too large"
+		}
+		if mismatch != "" {
 			r.recordWarning(m.Workload, gang.ReasonServiceConflict, eventActionCreateChildren,
 				"The Service %s exists and %s. Rename the workload, or name the gang with the label %s",
 				have.Name, mismatch, gang.LabelGang)

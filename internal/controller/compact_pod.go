@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"math"
+	"strings"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
 )
 
 // compactPod is a trimmed pod in the cache, in a third of the memory of a corev1.Pod. The informer stores
@@ -69,8 +73,26 @@ func newCompactPod(trimmed *corev1.Pod) *compactPod {
 	if len(trimmed.Spec.SchedulingGates) > 0 ||
 		!equality.Semantic.DeepEqual(trimmed.Status, newReadyStatus(out.readyTime)) {
 		out.details = &podDetails{schedulingGates: trimmed.Spec.SchedulingGates, status: trimmed.Status}
+		out.details.limitMemory()
 	}
 	return out
+}
+
+// limitMemory removes the container statuses and shortens the texts of a status that needs more than
+// gang.MaxCachedBytes. The containers of the largest pod of a gang need less.
+func (d *podDetails) limitMemory() {
+	if gang.MeasureMemory(d, math.MaxInt) <= gang.MaxCachedBytes {
+		return
+	}
+	shorten := func(text *string) { *text = strings.Clone(gang.ShortenText(*text)) }
+	status := &d.status
+	status.ContainerStatuses, status.InitContainerStatuses = nil, nil
+	shorten(&status.Reason)
+	shorten(&status.Message)
+	for i := range status.Conditions { // of three types
+		shorten(&status.Conditions[i].Reason)
+		shorten(&status.Conditions[i].Message)
+	}
 }
 
 // controllerOf returns the owner of a trimmed pod, which has at most one; the zero value without an owner.

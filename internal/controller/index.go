@@ -67,7 +67,7 @@ func podOwnerKeys(o client.Object) []string {
 }
 
 // listWorkloads lists the workloads with the name of a gang in an index of the cache. An empty
-// namespace stands for all namespaces.
+// namespace stands for all namespaces. The caller must not change the workloads.
 func (r *Reconciler) listWorkloads(ctx context.Context, index, namespace, name string) ([]gang.Workload, error) {
 	out, err := r.listMatchingWorkloads(ctx, client.InNamespace(namespace), client.MatchingFields{index: name})
 	if err != nil {
@@ -85,9 +85,12 @@ func (r *Reconciler) listWorkloadsInNamespace(ctx context.Context, namespace str
 	return out, nil
 }
 
+// listMatchingWorkloads lists workloads of the cache without copies. The caller must not change them: anybody can
+// create many workloads with the name of a gang, and the copies would need as much memory as the cache.
 func (r *Reconciler) listMatchingWorkloads(
 	ctx context.Context, options ...client.ListOption,
 ) ([]gang.Workload, error) {
+	options = append(options, client.UnsafeDisableDeepCopy)
 	var jobs batchv1.JobList
 	var sets appsv1.StatefulSetList
 	var out []gang.Workload

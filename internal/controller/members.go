@@ -65,6 +65,9 @@ type member struct {
 	result *injectors.Result
 	// readErr is the error with which the workload could not be parsed.
 	readErr error
+	// contentDigest identifies the whole workload, of which the cache contains a part; the resource version if
+	// the cache has no digest.
+	contentDigest string
 	// managedByQueue is true if a queue resumes the workload after Rollcall releases it.
 	managedByQueue bool
 	// nonTerminatingPods is the number of pods that are not being deleted. takeSnapshot sets it.
@@ -150,7 +153,8 @@ func (g *observedGang) gangPolicies() gang.Policies {
 // listGangs lists the workloads of a request and groups them into gangs. It excludes workloads that
 // are being deleted and have not finished. A Job with a time to live of 0 is deleted as soon as it
 // finishes, and the other members of its gang still need its result. It also excludes Jobs of another
-// controller, which writes their status, and whose pods can be in another cluster.
+// controller, which writes their status, and whose pods can be in another cluster. The workloads of a
+// multi-workload gang are not copies.
 func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]gang.Group, error) {
 	list := r.listSingleWorkload
 	if req.Gang != "" {
@@ -208,6 +212,9 @@ func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group gang.Group
 	}
 	var members []member
 	for _, w := range candidates {
+		if p.request.Gang != "" {
+			w = w.DeepCopy() // listGangs does not copy several workloads
+		}
 		m, err := r.readMember(w)
 		if err != nil {
 			return nil, err
@@ -322,6 +329,8 @@ func (r *Reconciler) readMember(w gang.Workload) (member, error) {
 		return member{}, err
 	}
 	m := member{Workload: w, managedByQueue: managedByQueue}
+	m.contentDigest = cmp.Or(w.Meta().Annotations[annotationDigest], w.Meta().ResourceVersion)
+	delete(w.Meta().Annotations, annotationDigest)
 	if m.IsInjected() {
 		m.result, m.readErr = r.describeWorkload(w)
 	}

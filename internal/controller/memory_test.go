@@ -135,7 +135,7 @@ func BenchmarkGangMemory(b *testing.B) {
 	}
 	measure("complete", keepObject, keepObject)
 	measure("trimmed", TrimWorkload, TrimService)
-	measure("with a policy", KeepWorkload, TrimService)
+	measure("with a policy", DigestWorkload, TrimService)
 }
 
 // newRunningGang returns the Job and the Service of a gang that runs, as the API server returns them.

@@ -2,11 +2,14 @@ package controller
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -16,17 +19,23 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// The metrics of gangs. No label has values that users choose, so the number of series is bounded.
+// The metrics of gangs. Users choose no value of a label except for their namespaces, of which namespaceLabels
+// limits the number. So the number of series is bounded.
 var (
 	restartsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_restarts_total",
-		Help: "Restarts of gangs after failures, by framework and reason " +
+		Help: "Restarts of gangs after failures, by namespace, framework and reason " +
 			"(container_exit, oom_killed, evicted, start_timeout, unobserved or other).",
-	}, []string{"framework", "reason"})
+	}, []string{"namespace", "framework", "reason"})
 	disruptionsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_disruptions_total",
-		Help: "Restarts of gangs after disruptions, by framework and reason (evicted, deleted, unobserved or other).",
-	}, []string{"framework", "reason"})
+		Help: "Restarts of gangs after disruptions, by namespace, framework and reason (evicted, deleted, " +
+			"unobserved or other).",
+	}, []string{"namespace", "framework", "reason"})
+	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rollcall_gangs_finished_total",
+		Help: "Gangs that finished, by namespace, framework and result (Succeeded or Failed).",
+	}, []string{"namespace", "framework", "result"})
 	// The buckets range from 1 second, for a node that has the image, to 34 minutes, for nodes that are
 	// created on demand and large images.
 	durationBuckets = prometheus.ExponentialBuckets(1, 2, 12)
@@ -40,11 +49,15 @@ var (
 	recoveryDuration = newHistogram("rollcall_gang_recovery_duration_seconds",
 		"Time from the decision to restart until all ranks were ready again.")
 
-	gangsDesc = prometheus.NewDesc(
-		"rollcall_gangs", "Gangs, by framework and phase.", []string{"framework", "phase"}, nil)
+	gangLabels = []string{"namespace", "framework", "phase"}
+	gangsDesc  = prometheus.NewDesc(
+		"rollcall_gangs", "Gangs, by namespace, framework and phase.", gangLabels, nil)
 	oldestTransitionDesc = prometheus.NewDesc("rollcall_gang_oldest_transition_timestamp_seconds",
-		"Time since which some gang is in the phase Pending, Starting or Restarting, by framework and phase, in seconds "+
-			"since the Unix epoch.", []string{"framework", "phase"}, nil)
+		"Time since which some gang is in the phase Pending, Starting or Restarting, by namespace, framework and phase, "+
+			"in seconds since the Unix epoch.", gangLabels, nil)
+	tooLargeDesc = prometheus.NewDesc("rollcall_too_large_objects",
+		"Jobs, StatefulSets and Services of gangs that are too large for the memory of the controller, by namespace "+
+			"and kind.", []string{"namespace", "kind"}, nil)
 	// Administrators choose the names of rules. A policy has at most policy.MaxRules of them.
 	violatingGangsDesc = prometheus.NewDesc("rollcall_policy_violating_gangs",
 		"Unfinished gangs that violate a limit or rule of the policy, by rule and mode.", []string{"rule", "mode"}, nil)
@@ -56,23 +69,26 @@ func newHistogram(name, help string) *prometheus.HistogramVec {
 }
 
 func init() {
-	metrics.Registry.MustRegister(restartsTotal, disruptionsTotal, clockOffset, startupDuration, recoveryDuration)
+	metrics.Registry.MustRegister(
+		restartsTotal, disruptionsTotal, finishedTotal, clockOffset, startupDuration, recoveryDuration)
 }
 
 // recordTransition updates the metrics when a gang enters a phase. It does nothing if the phase did not
 // change.
-func recordTransition(framework string, s, last lifecycle.Status) {
+func recordTransition(namespace, framework string, s, last lifecycle.Status) {
 	if s.Phase == last.Phase {
 		return
 	}
 	switch s.Phase {
 	case lifecycle.Restarting: // neither count rises if the start of an attempt is repeated
 		if s.Restarts > last.Restarts {
-			restartsTotal.WithLabelValues(framework, restartReason(s.FirstFailure)).Inc()
+			restartsTotal.WithLabelValues(namespace, framework, restartReason(s.FirstFailure)).Inc()
 		}
 		if s.Disruptions > last.Disruptions {
-			disruptionsTotal.WithLabelValues(framework, restartReason(s.FirstFailure)).Inc()
+			disruptionsTotal.WithLabelValues(namespace, framework, restartReason(s.FirstFailure)).Inc()
 		}
+	case lifecycle.Succeeded, lifecycle.Failed:
+		finishedTotal.WithLabelValues(namespace, framework, string(s.Phase)).Inc()
 	case lifecycle.Running:
 		if s.StartCompleted {
 			return // a rank became ready again within an attempt
@@ -114,7 +130,9 @@ func restartReason(f *failure.Failure) string {
 
 // gangCollector counts the gangs in the cache on each scrape, so that no counter has to follow them.
 type gangCollector struct {
-	reader client.Reader
+	reader     client.Reader
+	frameworks gang.Frameworks
+	namespaces *namespaceLabels
 	// isManagedNamespace reports whether the gangs of a namespace are counted.
 	isManagedNamespace func(ctx context.Context, namespace string) (bool, error)
 	// countViolations returns the number of gangs that violate each rule of the policy.
@@ -125,11 +143,23 @@ type gangCollector struct {
 func (c gangCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- gangsDesc
 	out <- oldestTransitionDesc
+	out <- tooLargeDesc
 	out <- violatingGangsDesc
 }
 
 // gangGroup is the label values of the metrics that describe gangs.
-type gangGroup struct{ framework, phase string }
+type gangGroup struct{ namespace, framework, phase string }
+
+// objectGroup is the label values of the metric that counts objects.
+type objectGroup struct{ namespace, kind string }
+
+// gangCounts are the results of one scrape.
+type gangCounts struct {
+	gangs map[gangGroup]int
+	// oldest is since when the oldest gang waits in its phase.
+	oldest   map[gangGroup]time.Time
+	tooLarge map[objectGroup]int
+}
 
 // Collect counts each gang by the workload that contains its rank 0. It returns nothing if the cache
 // cannot be read, as before its first synchronization.
@@ -138,23 +168,34 @@ func (c gangCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(
 			violatingGangsDesc, prometheus.GaugeValue, float64(n), rule.name, string(rule.mode))
 	}
-	count, oldest := c.countGangs()
-	for k, n := range count {
-		out <- prometheus.MustNewConstMetric(gangsDesc, prometheus.GaugeValue, float64(n), k.framework, k.phase)
-	}
-	for k, since := range oldest {
+	counts := c.countGangs()
+	for k, n := range counts.gangs {
 		out <- prometheus.MustNewConstMetric(
-			oldestTransitionDesc, prometheus.GaugeValue, float64(since.Unix()), k.framework, k.phase)
+			gangsDesc, prometheus.GaugeValue, float64(n), k.namespace, k.framework, k.phase)
+	}
+	for k, since := range counts.oldest {
+		out <- prometheus.MustNewConstMetric(
+			oldestTransitionDesc, prometheus.GaugeValue, float64(since.Unix()), k.namespace, k.framework, k.phase)
+	}
+	for k, n := range counts.tooLarge {
+		out <- prometheus.MustNewConstMetric(tooLargeDesc, prometheus.GaugeValue, float64(n), k.namespace, k.kind)
 	}
 }
 
-// countGangs returns the number of gangs, and since when the oldest of them waits in its phase. Both are
-// empty if the cache cannot be read.
-func (c gangCollector) countGangs() (count map[gangGroup]int, oldest map[gangGroup]time.Time) {
+// countGangs counts the gangs and the objects that are too large. The result is empty if the cache cannot be read.
+func (c gangCollector) countGangs() gangCounts {
 	// The interface of Prometheus has no context.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above
 	defer cancel()
-	count, oldest = map[gangGroup]int{}, map[gangGroup]time.Time{}
+	var jobs batchv1.JobList
+	var sets appsv1.StatefulSetList
+	var services corev1.ServiceList
+	for _, list := range []client.ObjectList{&jobs, &sets, &services} {
+		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			log.Log.V(1).Info("Failed to count gangs", "error", err.Error())
+			return gangCounts{}
+		}
+	}
 	managed := map[string]bool{}
 	isManaged := func(namespace string) bool {
 		if _, known := managed[namespace]; !known {
@@ -162,24 +203,16 @@ func (c gangCollector) countGangs() (count map[gangGroup]int, oldest map[gangGro
 		}
 		return managed[namespace]
 	}
-	add := func(w gang.Workload) {
-		phase, labels := lifecycle.ReadPhase(w), w.Template().Labels
-		framework, hasRank0 := labels[gang.LabelFramework], labels[gang.LabelRankOffset] == ""
-		if phase == "" || framework == "" || !hasRank0 || !isManaged(w.Meta().Namespace) {
-			return
-		}
-		k := gangGroup{framework, string(phase)}
-		count[k]++
-		if since := readWaitTime(w, phase); !since.IsZero() && (oldest[k].IsZero() || since.Before(oldest[k])) {
-			oldest[k] = since
+	counts := gangCounts{map[gangGroup]int{}, map[gangGroup]time.Time{}, map[objectGroup]int{}}
+	addTooLarge := func(o metav1.Object, kind string) {
+		if isTooLarge(o) && isManaged(o.GetNamespace()) {
+			counts.tooLarge[objectGroup{c.namespaces.label(o.GetNamespace()), kind}]++
 		}
 	}
-	var jobs batchv1.JobList
-	var sets appsv1.StatefulSetList
-	for _, list := range []client.ObjectList{&jobs, &sets} {
-		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			log.Log.V(1).Info("Failed to count gangs", "error", err.Error())
-			return nil, nil
+	add := func(w gang.Workload) {
+		addTooLarge(w.Meta(), string(w.Kind()))
+		if isManaged(w.Meta().Namespace) {
+			c.addGang(counts, w)
 		}
 	}
 	for i := range jobs.Items {
@@ -188,7 +221,61 @@ func (c gangCollector) countGangs() (count map[gangGroup]int, oldest map[gangGro
 	for i := range sets.Items {
 		add(gang.Workload{StatefulSet: &sets.Items[i]})
 	}
-	return count, oldest
+	for i := range services.Items {
+		addTooLarge(&services.Items[i], "Service")
+	}
+	return counts
+}
+
+// addGang counts a gang if the workload contains its rank 0. It skips workloads that Rollcall does not manage,
+// whose labels and status anybody may have written.
+func (c gangCollector) addGang(counts gangCounts, w gang.Workload) {
+	phase, labels := lifecycle.ReadPhase(w), w.Template().Labels
+	framework, isRegistered := c.frameworks.Find(labels[gang.LabelFramework])
+	isManaged := w.IsInjected() && !w.OptedOut() && isRegistered
+	if phase == "" || !isManaged || labels[gang.LabelRankOffset] != "" {
+		return
+	}
+	k := gangGroup{c.namespaces.label(w.Meta().Namespace), framework.Name, string(phase)}
+	counts.gangs[k]++
+	if since := readWaitTime(w, phase); !since.IsZero() &&
+		(counts.oldest[k].IsZero() || since.Before(counts.oldest[k])) {
+		counts.oldest[k] = since
+	}
+}
+
+// namespaceLabels limits the number of values of the label namespace. Users of some clusters create namespaces.
+// Its methods are safe for concurrent use.
+type namespaceLabels struct {
+	// limit is the maximum number of namespaces; 0 turns the label off.
+	limit int
+
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// otherNamespaces is the value of the label namespace for the namespaces beyond the limit. It is not the name
+// of a namespace, because of the space.
+const otherNamespaces = "other namespaces"
+
+// label returns the value of the label for a namespace: the namespace itself for the first namespaces of this
+// process.
+func (l *namespaceLabels) label(namespace string) string {
+	if l == nil || l.limit == 0 {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known[namespace] {
+		if len(l.known) >= l.limit {
+			return otherNamespaces
+		}
+		if l.known == nil {
+			l.known = map[string]bool{}
+		}
+		l.known[namespace] = true
+	}
+	return namespace
 }
 
 // readWaitTime returns the time at which a gang entered a phase that is short unless a problem exists. It
@@ -203,8 +290,9 @@ func readWaitTime(w gang.Workload, phase lifecycle.Phase) time.Time {
 	if w.IsManagedExternally() {
 		return time.Time{}
 	}
-	if since := lifecycle.ReadStatus(w).LastTransitionTime; !since.IsZero() {
+	created := w.Meta().CreationTimestamp.Time
+	if since := lifecycle.ReadStatus(w).LastTransitionTime; since.After(created) {
 		return since
 	}
-	return w.Meta().CreationTimestamp.Time
+	return created
 }

@@ -8,7 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"rollcall.training/gang"
@@ -18,28 +21,28 @@ import (
 
 func TestRecordTransition(t *testing.T) {
 	failed := testStartTime.Add(time.Minute)
-	before := testutil.ToFloat64(restartsTotal.WithLabelValues("measured", "oom_killed"))
-	recordTransition("measured", lifecycle.Status{
+	before := testutil.ToFloat64(restartsTotal.WithLabelValues("team", "measured", "oom_killed"))
+	recordTransition("team", "measured", lifecycle.Status{
 		State: lifecycle.State{
 			Phase:        lifecycle.Restarting,
 			Restarts:     1,
 			FirstFailure: &failure.Failure{Reason: "OOMKilled", Container: "trainer", ExitCode: 137},
 		},
 	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Running}})
-	recordTransition("measured", lifecycle.Status{
+	recordTransition("team", "measured", lifecycle.Status{
 		State: lifecycle.State{Phase: lifecycle.Restarting, FirstFailure: &failure.Failure{Reason: "OOMKilled"}},
 	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Restarting}}) // the phase does not change
-	if n := testutil.ToFloat64(restartsTotal.WithLabelValues("measured", "oom_killed")) - before; n != 1 {
+	if n := testutil.ToFloat64(restartsTotal.WithLabelValues("team", "measured", "oom_killed")) - before; n != 1 {
 		t.Errorf("one restart counts as %v", n)
 	}
-	recordTransition("measured", lifecycle.Status{
+	recordTransition("team", "measured", lifecycle.Status{
 		State: lifecycle.State{
 			Phase:              lifecycle.Running,
 			LastTransitionTime: testStartTime.Add(4 * time.Second),
 			Bookkeeping:        lifecycle.Bookkeeping{AttemptStartTime: testStartTime},
 		},
 	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Pending}})
-	recordTransition("measured", lifecycle.Status{
+	recordTransition("team", "measured", lifecycle.Status{
 		State: lifecycle.State{
 			Phase:              lifecycle.Running,
 			Restarts:           1,
@@ -49,7 +52,7 @@ func TestRecordTransition(t *testing.T) {
 		},
 	}, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Starting}})
 	starts := histogramSampleCount(t, "rollcall_gang_startup_duration_seconds")
-	recordTransition("measured", lifecycle.Status{
+	recordTransition("team", "measured", lifecycle.Status{
 		State: lifecycle.State{
 			Phase:              lifecycle.Running,
 			LastTransitionTime: testStartTime.Add(time.Hour),
@@ -116,11 +119,11 @@ func TestGangCollector(t *testing.T) {
 	w := newTestCluster(t, newLauncherJob(t), newWorkerStatefulSet(t))
 	w.reconcileOnce(t, trainRequest)
 	want := `
-# HELP rollcall_gangs Gangs, by framework and phase.
+# HELP rollcall_gangs Gangs, by namespace, framework and phase.
 # TYPE rollcall_gangs gauge
-rollcall_gangs{framework="mpi",phase="Pending"} 1
+rollcall_gangs{framework="mpi",namespace="team",phase="Pending"} 1
 `
-	collector := gangCollector{w.Client, w.isManagedNamespace, w.verdicts.countGangs}
+	collector := newTestCollector(w, 10)
 	if err := testutil.CollectAndCompare(collector, strings.NewReader(want), "rollcall_gangs"); err != nil {
 		t.Errorf("a gang of two workloads must count once: %v", err)
 	}
@@ -163,11 +166,101 @@ func TestOldestTransition(t *testing.T) {
 	young := newLauncherJob(t)
 	young.Name, young.CreationTimestamp = "young-launcher", metav1.NewTime(testStartTime.Add(time.Minute))
 	w := newTestCluster(t, admitted, young)
-	collector := gangCollector{w.Client, w.isManagedNamespace, w.verdicts.countGangs}
+	collector := newTestCollector(w, 10)
 	want := "# HELP " + metric + " Time since which some gang is in the phase Pending, Starting or Restarting, " +
-		"by framework and phase, in seconds since the Unix epoch.\n# TYPE " + metric + " gauge\n" +
-		fmt.Sprintf("%s{framework=\"mpi\",phase=\"Pending\"} %d\n", metric, testStartTime.Unix())
+		"by namespace, framework and phase, in seconds since the Unix epoch.\n# TYPE " + metric + " gauge\n" +
+		fmt.Sprintf("%s{framework=\"mpi\",namespace=\"team\",phase=\"Pending\"} %d\n", metric, testStartTime.Unix())
 	if err := testutil.CollectAndCompare(collector, strings.NewReader(want), metric); err != nil {
 		t.Errorf("the metric is not the time of the oldest gang: %v", err)
 	}
+}
+
+func newTestCollector(w *testCluster, namespaces int) gangCollector {
+	return gangCollector{
+		w.Client, testEngine.Frameworks(), &namespaceLabels{limit: namespaces}, w.isManagedNamespace, w.verdicts.countGangs,
+	}
+}
+
+// TestFinishedGangs checks that each finished gang counts once by its result.
+func TestFinishedGangs(t *testing.T) {
+	for _, phase := range []lifecycle.Phase{lifecycle.Succeeded, lifecycle.Failed} {
+		counter := finishedTotal.WithLabelValues("team", "measured", string(phase))
+		before := testutil.ToFloat64(counter)
+		status := lifecycle.Status{State: lifecycle.State{Phase: phase}}
+		recordTransition("team", "measured", status, lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Running}})
+		recordTransition("team", "measured", status, status)
+		if n := testutil.ToFloat64(counter) - before; n != 1 {
+			t.Errorf("one gang in the phase %s counts as %v", phase, n)
+		}
+	}
+}
+
+// TestAttackMetricLabels checks that workloads that Rollcall does not manage create no series of metrics, and that
+// namespaces beyond the limit share one series.
+func TestAttackMetricLabels(t *testing.T) {
+	var objects []client.Object
+	for i := range 50 {
+		forged := newLauncherJob(t)
+		forged.Name, forged.UID = fmt.Sprintf("forged-%d", i), types.UID(fmt.Sprint(i))
+		forged.Spec.Template.Labels[gang.LabelFramework] = fmt.Sprintf("framework-%d", i)
+		forged.Labels[gang.LabelFramework] = fmt.Sprintf("framework-%d", i)
+		phase := newLauncherJob(t)
+		phase.Name, phase.UID = fmt.Sprintf("phase-%d", i), types.UID(fmt.Sprintf("phase-%d", i))
+		phase.Labels[gang.LabelPhase] = fmt.Sprintf("Phase%d", i)
+		optedOut := newLauncherJob(t)
+		optedOut.Name, optedOut.UID = fmt.Sprintf("out-%d", i), types.UID(fmt.Sprintf("out-%d", i))
+		optedOut.Labels[gang.LabelInject] = "false"
+		notInjected := newLauncherJob(t)
+		notInjected.Name, notInjected.UID = fmt.Sprintf("not-%d", i), types.UID(fmt.Sprintf("not-%d", i))
+		delete(notInjected.Annotations, gang.AnnotationInjected)
+		member := newLauncherJob(t)
+		member.Namespace, member.UID = fmt.Sprintf("team-%d", i), types.UID(fmt.Sprintf("member-%d", i))
+		large := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+			Namespace: fmt.Sprintf("team-%d", i), Name: "train", Annotations: map[string]string{annotationTooLarge: ""},
+		}}
+		objects = append(objects, forged, phase, optedOut, notInjected, member, large)
+	}
+	w := newTestCluster(t, objects...)
+	for namespaces, want := range map[int]int{0: 1, 3: 4, 100: 50} {
+		counts := newTestCollector(w, namespaces).countGangs()
+		if len(counts.gangs) != want || len(counts.oldest) != want || len(counts.tooLarge) != want {
+			t.Errorf("%d, %d and %d series with at most %d namespaces, want %d",
+				len(counts.gangs), len(counts.oldest), len(counts.tooLarge), namespaces, want)
+		}
+		for group := range counts.gangs {
+			if group.framework != "mpi" || group.phase != string(lifecycle.Pending) {
+				t.Errorf("the series %+v", group)
+			}
+		}
+	}
+	// A restart of a gang that cannot be parsed does not count by the label of its user.
+	for _, family := range []string{"rollcall_gang_restarts_total", "rollcall_gangs_finished_total"} {
+		job := newLauncherJob(t)
+		job.Name, job.UID = "forged-0", "0"
+		job.Labels[gang.LabelFramework], job.Spec.Template.Labels[gang.LabelFramework] = "forged", "forged"
+		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+		newTestCluster(t, job).reconcileOnce(t, Request{Namespace: "team", Kind: gang.Job, Name: "forged-0"})
+		if hasLabelValue(t, family, "forged") {
+			t.Errorf("%s has a value that a user chose", family)
+		}
+	}
+}
+
+// hasLabelValue reports whether a label of a metric has a value.
+func hasLabelValue(t *testing.T, metric, value string) bool {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if family.GetName() == metric && label.GetValue() == value {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

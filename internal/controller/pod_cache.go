@@ -19,6 +19,13 @@ var cachedLabels = [...]string{
 	gang.LabelGang, gang.LabelRole, gang.LabelAttempt, batchv1.JobCompletionIndexAnnotation, appsv1.PodIndexLabel,
 }
 
+// maxGates is the maximum number of scheduling gates of a pod in the cache. Only the status shows them.
+const maxGates = 10
+
+// maxOwnerLength is the maximum length of the texts of an owner. The API server does not limit them. The owner
+// of a pod of a gang is a Job or a StatefulSet, whose name has at most 253 bytes.
+const maxOwnerLength = 512
+
 // jobTrackingFinalizers is the finalizer list of all pods in the cache that their Job has not counted.
 var jobTrackingFinalizers = []string{batchv1.JobTrackingFinalizer}
 
@@ -32,7 +39,10 @@ var runningState = &corev1.ContainerStateRunning{}
 func trimPod(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{
 		ObjectMeta: trimMetadata(pod),
-		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates},
+		Spec: corev1.PodSpec{
+			NodeName:        pod.Spec.NodeName,
+			SchedulingGates: slices.Clone(pod.Spec.SchedulingGates[:min(len(pod.Spec.SchedulingGates), maxGates)]),
+		},
 		Status: corev1.PodStatus{
 			Phase:   intern(pod.Status.Phase),
 			Reason:  pod.Status.Reason,
@@ -99,7 +109,8 @@ func trimMetadata(pod *corev1.Pod) metav1.ObjectMeta {
 	if isTracked(pod) {
 		out.Finalizers = jobTrackingFinalizers
 	}
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner != nil && len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) <= maxOwnerLength {
 		out.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: isController,
 		}}

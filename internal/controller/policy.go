@@ -126,7 +126,12 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 		uid, key := g.primaryMember().Meta().UID, r.policyKey(current, namespace, g)
 		verdict := r.verdicts.find(req, uid)
 		if verdict.key != key {
-			verdict = r.judgeGang(current, namespace, g)
+			var err error
+			if verdict, err = r.judgeGang(ctx, current, namespace, g); err != nil {
+				g.pass.handleError(err)
+				keepViolations(gangs)
+				return false
+			}
 			verdict.key = key
 		}
 		verdicts[uid] = verdict
@@ -149,7 +154,7 @@ func (r *Reconciler) policyKey(current *policy.Policy, namespace policy.Namespac
 	var key strings.Builder
 	fmt.Fprint(&key, current.Digest(), r.Clock.Now().UTC().Format(time.DateOnly), namespace.Labels)
 	for _, m := range g.members {
-		fmt.Fprint(&key, " ", m.Meta().UID, ":", m.Meta().ResourceVersion)
+		fmt.Fprint(&key, " ", m.Meta().UID, ":", m.contentDigest)
 	}
 	return key.String()
 }
@@ -158,28 +163,41 @@ func (r *Reconciler) policyKey(current *policy.Policy, namespace policy.Namespac
 const maxReportedFindings = 5
 
 // judgeGang returns the verdict of one gang. Each rule is in the verdict once, with the finding of the
-// first member that violates it.
-func (r *Reconciler) judgeGang(current *policy.Policy, namespace policy.Namespace, g *observedGang) policyVerdict {
+// first member that violates it. Rules can read each field, so the members are read from the API server: the
+// cache contains only a part of them.
+func (r *Reconciler) judgeGang(
+	ctx context.Context, current *policy.Policy, namespace policy.Namespace, g *observedGang,
+) (policyVerdict, error) {
 	var facts []policy.Facts
-	var members []member
+	var members []gang.Workload
 	for _, m := range g.members {
-		if m.result != nil {
-			facts, members = append(facts, policy.NewFacts(m.result.Gang, m.Workload)), append(members, m)
+		if m.result == nil {
+			continue
 		}
+		whole, _ := gang.NewWorkload(m.Kind())
+		err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), whole.Object().(client.Object))
+		if client.IgnoreNotFound(err) != nil {
+			return policyVerdict{}, fmt.Errorf("reading %s for the policy: %w", m.Meta().Name, err)
+		}
+		if err != nil || whole.Meta().UID != m.Meta().UID {
+			continue // deleted, which causes another pass
+		}
+		facts, members = append(facts, policy.NewFacts(m.result.Gang, whole)), append(members, whole)
 	}
 	var verdict policyVerdict
 	var lines []string
 	violated := sets.Set[violatedRule]{}
 	for i, m := range members {
 		for _, f := range current.Evaluate(policy.Input{
-			Facts: facts[i].WithMembers(facts), Namespace: namespace, Workload: m.Workload, Now: r.Clock.Now(),
+			Facts: facts[i].WithMembers(facts), Namespace: namespace, Workload: m, Now: r.Clock.Now(),
 		}) {
 			rule := violatedRule{name: f.Rule, mode: f.Mode}
 			if f.Unknown || violated.Has(rule) {
 				continue
 			}
 			violated.Insert(rule)
-			verdict.findings = append(verdict.findings, memberFinding{Finding: f, member: m.Workload})
+			f.Value, f.Message = gang.ShortenText(f.Value), gang.ShortenText(f.Message) // they can quote the user
+			verdict.findings = append(verdict.findings, memberFinding{Finding: f, member: referTo(m)})
 			if f.Mode != policy.ModeAudit {
 				lines = append(lines, m.Meta().Name+": "+f.String())
 			}
@@ -191,7 +209,7 @@ func (r *Reconciler) judgeGang(current *policy.Policy, namespace policy.Namespac
 	if len(lines) > 0 {
 		verdict.message = "The gang violates the policy of the cluster: " + strings.Join(lines, "; ")
 	}
-	return verdict
+	return verdict, nil
 }
 
 // policyStatus returns the reason and the message of a gang that violates the policy; the zero value if
@@ -229,7 +247,7 @@ func (r *Reconciler) untilExemptionsExpire() time.Duration {
 
 // requestAllGangs schedules a pass for every gang in the cache.
 func (r *Reconciler) requestAllGangs(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Request]) {
-	workloads, err := r.listMatchingWorkloads(ctx, client.UnsafeDisableDeepCopy)
+	workloads, err := r.listMatchingWorkloads(ctx)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to list the gangs after the policy changed")
 	}

@@ -34,10 +34,10 @@ const (
 	reportRetryInterval = 5 * time.Minute
 )
 
-// memberFinding is a finding and the member that violates the rule.
+// memberFinding is a finding and a reference to the member that violates the rule.
 type memberFinding struct {
 	policy.Finding
-	member gang.Workload
+	member map[string]any
 }
 
 // reportAPI remembers that the cluster has no API for reports, so that not each pass looks for it. The
@@ -184,7 +184,7 @@ func newReport(g *observedGang) *unstructured.Unstructured {
 			"policy": scope, "rule": rule, "result": outcome, "scored": isEnforced,
 			"message":    truncateReportMessage(f.String()),
 			"properties": map[string]any{"mode": string(f.Mode)},
-			"resources":  []any{referTo(f.member)},
+			"resources":  []any{f.member},
 		})
 	}
 	if omitted := len(g.findings) - len(results); omitted > 0 {

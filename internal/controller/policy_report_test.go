@@ -228,7 +228,7 @@ func TestReportIsBounded(t *testing.T) {
 				Rule: fmt.Sprintf("cluster/rule-%d", i), Mode: policy.ModeWarn, Field: "spec",
 				Message: strings.Repeat("é", maxReportMessage),
 			},
-			member: gang.Workload{Job: job},
+			member: referTo(gang.Workload{Job: job}),
 		})
 	}
 	report := newReport(g)
@@ -255,7 +255,7 @@ func TestDesiredReports(t *testing.T) {
 		return member{Workload: gang.Workload{Job: job}}
 	}
 	g := &observedGang{members: []member{newMember("train-master", "master", 1), newMember("train-worker", "worker", 4)}}
-	g.findings = []memberFinding{{Finding: policy.Finding{Rule: "cluster/gpus"}, member: g.members[1].Workload}}
+	g.findings = []memberFinding{{Finding: policy.Finding{Rule: "cluster/gpus"}, member: referTo(g.members[1].Workload)}}
 	written := map[types.UID]string{"train-worker": "digest", "removed": "digest", "forgotten": ""}
 	var created, deleted []string
 	for uid, report := range desiredReports([]*observedGang{g}, written) {

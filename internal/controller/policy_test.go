@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors/conformance"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/policy"
 )
@@ -196,44 +196,52 @@ func TestUntilExemptionsExpire(t *testing.T) {
 	}
 }
 
-// TestKeepWorkload checks with all golden cases that a policy has the same findings for a workload of the
-// cache as for the workload that was admitted.
-func TestKeepWorkload(t *testing.T) {
-	p := readPolicy(t, "cluster: {limits: {images: {allow: {'*': [none.example.com]}}, priorityClass: {required: true}, "+
-		"hiddenGPUs: {}, labels: {require: {team: '.+'}}, size: {max: 0}}, "+
-		"rules: [{name: volumes, expression: '!has(object.spec.template.spec.volumes)'}, "+
-		"{name: annotations, expression: '!has(object.metadata.annotations) || "+
-		"object.metadata.annotations.all(key, key.startsWith(\"rollcall\"))'}]}")
-	compared := 0
-	for _, c := range conformance.GoldenCases(t) {
-		w := conformance.ParseWorkload(t, c.Manifest)
-		w.Meta().Namespace = "team"
-		if _, err := testEngine.Admit(w); err != nil {
-			continue
+// TestPolicyOfCachedGang checks that a policy judges the fields that the cache does not contain, and that the
+// workload is read from the API server only after its content or the policy changed.
+func TestPolicyOfCachedGang(t *testing.T) {
+	job := newGPUJob(t, "train", "", "", 4)
+	job.Spec.Template.Spec.PriorityClassName = "low"
+	w := newTestCluster(t, job)
+	reader := &countingReader{Reader: w.APIReader}
+	w.APIReader = reader
+	w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{Get: func(
+		ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+	) error {
+		job, isJob := o.(*batchv1.Job)
+		if err := c.Get(ctx, key, o, opts...); err != nil || !isJob {
+			return err
 		}
-		evaluate := func(w gang.Workload) []policy.Finding {
-			result, err := testEngine.Describe(w)
-			if err != nil {
-				return nil
-			}
-			return p.Evaluate(policy.Input{
-				Facts: policy.NewFacts(result.Gang, w), Namespace: policy.Namespace{Name: "team"}, Workload: w, Now: testStartTime,
-			})
-		}
-		kept, err := KeepWorkload(w.DeepCopy().Object())
-		if err != nil {
-			t.Fatal(err)
-		}
-		cached, err := gang.WorkloadOf(kept.(client.Object))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(evaluate(w), evaluate(cached), cmp.AllowUnexported(policy.Finding{})); diff != "" {
-			t.Errorf("%s: findings (-admitted +cached):\n%s", c.Name, diff)
-		}
-		compared++
+		cached, err := DigestWorkload(job.DeepCopy())
+		*job = *cached.(*batchv1.Job)
+		return err
+	}})
+	w.Policies = &testPolicies{policy: readPolicy(t,
+		"cluster: {rules: [{name: priority, expression: "+
+			"'object.spec.template.spec.?priorityClassName.orValue(\"\") == \"high\"'}]}")}
+	w.reconcileOnce(t, trainJobRequest)
+	if s := w.readStatus(t, "train"); s.Reason != gang.ReasonPolicyViolated {
+		t.Fatalf("the status is %+v, want a violation of a field that the cache does not contain", s)
 	}
-	if compared == 0 {
-		t.Error("no golden case was compared")
+	w.reconcileOnce(t, trainJobRequest) // the status changed
+	reads := reader.reads
+	var live batchv1.Job
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "train"}, &live); err != nil {
+		t.Fatal(err)
+	}
+	live.Status.Active = 4
+	if err := w.Status().Update(t.Context(), &live); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcileOnce(t, trainJobRequest)
+	if reader.reads != reads {
+		t.Errorf("%d reads after a change of the status of the Job, want 0", reader.reads-reads)
+	}
+	live.Spec.Template.Spec.PriorityClassName = "high"
+	if err := w.Update(t.Context(), &live); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcileOnce(t, trainJobRequest)
+	if s := w.readStatus(t, "train"); s.Reason == gang.ReasonPolicyViolated || reader.reads != reads+1 {
+		t.Errorf("after the field was corrected, %d reads and the status %+v; want 1 read", reader.reads-reads, s)
 	}
 }

@@ -35,8 +35,9 @@ func (s *recentServices) find(key client.ObjectKey, now time.Time) *corev1.Servi
 	return nil
 }
 
-// remember records a Service. It drops the Services that are not recent.
+// remember records what the cache would keep of a Service. It drops the Services that are not recent.
 func (s *recentServices) remember(service *corev1.Service, now time.Time) {
+	trimmed, _ := TrimService(service.DeepCopy()) // never fails
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byKey == nil {
@@ -47,7 +48,7 @@ func (s *recentServices) remember(service *corev1.Service, now time.Time) {
 			delete(s.byKey, other)
 		}
 	}
-	s.byKey[client.ObjectKeyFromObject(service)] = recentService{service: service.DeepCopy(), readTime: now}
+	s.byKey[client.ObjectKeyFromObject(service)] = recentService{service: trimmed.(*corev1.Service), readTime: now}
 }
 
 // forget drops a Service that was deleted.

@@ -60,6 +60,8 @@ type Reconciler struct {
 	throttle podEventThrottle
 	services recentServices
 	reports  reportAPI
+	// namespaceLabels are the values of the label namespace; nil for none.
+	namespaceLabels *namespaceLabels
 }
 
 // Options are the settings of a Reconciler. The zero value is valid.
@@ -71,6 +73,8 @@ type Options struct {
 	Policies Policies
 	// PolicyReports writes a Report of openreports.io for each gang that violates the policy.
 	PolicyReports bool
+	// MetricNamespaces is the maximum number of namespaces in metrics; 0 for metrics without namespaces.
+	MetricNamespaces int
 	// ServerClock is the clock of the reconciler. Nil means the clock of the machine.
 	ServerClock *ServerClock
 }
@@ -104,7 +108,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	if err := r.RegisterIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	err := metrics.Registry.Register(gangCollector{r.Client, r.isManagedNamespace, r.verdicts.countGangs})
+	r.namespaceLabels = &namespaceLabels{limit: o.MetricNamespaces}
+	err := metrics.Registry.Register(gangCollector{
+		r.Client, e.Frameworks(), r.namespaceLabels, r.isManagedNamespace, r.verdicts.countGangs,
+	})
 	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 		return fmt.Errorf("registering the gang collector: %w", err)
 	}
@@ -211,7 +218,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 // always see the current phase.
 func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	for _, m := range slices.Concat(g.members, g.strangers) {
-		if isTooLarge(m.Workload) {
+		if isTooLarge(m.Meta()) {
 			r.reportTooLarge(m.Workload)
 		} else if !m.IsInjected() {
 			g.pass.handleError(r.reportNotInjected(ctx, m.Workload))

@@ -1,21 +1,48 @@
 package controller
 
 import (
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/gang"
 )
 
+// labelManagedBy is the label of the objects that Rollcall creates.
+const labelManagedBy = "app.kubernetes.io/managed-by"
+
+// maxServiceBytes is the maximum memory of a Service in the cache. The Service of 300 gangs of one name is
+// smaller.
+const maxServiceBytes = 64 << 10
+
 // TrimService is a transform function of the cache. It returns a Service with the fields that the reconciler
-// compares or patches: labels, owners, selector, ports, and whether it is headless. TrimService does not change
-// its argument. Objects of other types are returned unchanged.
+// compares or patches: labels, owners, selector, ports, and whether it is headless. A Service that is still
+// larger than maxServiceBytes keeps only its labels, and no gang uses it. TrimService does not change its
+// argument. Objects of other types are returned unchanged.
 func TrimService(o any) (any, error) {
 	service, ok := o.(*corev1.Service)
 	if !ok {
 		return o, nil // a tombstone
 	}
-	out := &corev1.Service{ObjectMeta: trimObjectMetadata(&service.ObjectMeta)}
+	out := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Namespace: intern(service.Namespace), Name: service.Name, UID: service.UID,
+		ResourceVersion: service.ResourceVersion, CreationTimestamp: service.CreationTimestamp,
+		DeletionTimestamp: service.DeletionTimestamp,
+		Labels:            internLabels(gang.SelectKeys(service.Labels)),
+	}}
+	if by := service.Labels[labelManagedBy]; by != "" && out.Labels != nil {
+		out.Labels[labelManagedBy] = intern(by)
+	}
+	kept := corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{OwnerReferences: service.OwnerReferences},
+		Spec:       corev1.ServiceSpec{Selector: service.Spec.Selector, Ports: service.Spec.Ports},
+	}
+	if gang.MeasureMemory(&kept, math.MaxInt) > maxServiceBytes {
+		out.Annotations = map[string]string{annotationTooLarge: ""}
+		return out, nil
+	}
 	out.OwnerReferences = internOwners(service.OwnerReferences)
 	out.Spec = corev1.ServiceSpec{
 		ClusterIP:                intern(service.Spec.ClusterIP),

@@ -76,7 +76,11 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	s.recordWrite(uid, version)
 	r.recordPhaseChange(ctx, m, last, status)
 	if g.isPrimaryMember(m) {
-		recordTransition(m.Template().Labels[gang.LabelFramework], status, last)
+		framework := "unknown"
+		if m.result != nil {
+			framework = m.result.Gang.Framework.Name
+		}
+		recordTransition(r.namespaceLabels.label(m.Meta().Namespace), framework, status, last)
 	}
 	return nil
 }

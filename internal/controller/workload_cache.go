@@ -1,7 +1,8 @@
 package controller
 
 import (
-	"maps"
+	"crypto/sha256"
+	"encoding/hex"
 	"math"
 	"slices"
 	"strings"
@@ -10,89 +11,147 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"rollcall.training/gang"
 )
 
-// annotationTooLarge marks a workload in the cache that is too large to be followed. The API server
-// rejects the key because of the space, so users cannot set it.
-const annotationTooLarge = gang.Prefix + "too large"
+// The API server rejects these keys because of the space, so users cannot set them.
+const (
+	// annotationTooLarge marks an object in the cache that is too large to be kept.
+	annotationTooLarge = gang.Prefix + "too large"
+	// annotationDigest identifies the content of the whole workload.
+	annotationDigest = gang.Prefix + "digest of content"
+)
 
-// TrimWorkload is a transform function of the cache. It returns a Job or a StatefulSet without the fields
-// that the reconciler does not read: the selector, volumes, probes, scheduling, and annotations of others. A workload
-// that is still larger than gang.MaxTemplateBytes loses its containers and is not followed. TrimWorkload
-// does not change its argument. Objects of other types are returned unchanged.
+// maxInternedBytes is the memory of a workload whose texts are shared with those of other gangs. The texts of
+// larger workloads are rarely those of others, and a shared text needs more memory than its own.
+const maxInternedBytes = 16 << 10
+
+// TrimWorkload is a transform function of the cache. It returns a Job or a StatefulSet with the fields that the
+// reconciler reads, see [gang.Workload.SelectCached]. It truncates long texts of a workload that is larger than
+// gang.MaxCachedBytes. A workload that is still larger loses its pod template and is not followed. A workload
+// that was not injected or has opted out has no containers. TrimWorkload does not change its argument. Objects of
+// other types are returned unchanged.
 func TrimWorkload(o any) (any, error) {
-	switch workload := o.(type) {
-	case *batchv1.Job:
-		out := *workload
-		out.ObjectMeta = trimObjectMetadata(&workload.ObjectMeta)
-		out.Spec.Selector = nil
-		out.Spec.Template = trimTemplate(&workload.Spec.Template, &out.ObjectMeta)
-		return &out, nil
-	case *appsv1.StatefulSet:
-		out := *workload
-		out.ObjectMeta = trimObjectMetadata(&workload.ObjectMeta)
-		out.Spec.Selector, out.Spec.VolumeClaimTemplates = nil, nil
-		out.Spec.Template = trimTemplate(&workload.Spec.Template, &out.ObjectMeta)
-		return &out, nil
-	default:
+	if whole, ok := workloadOf(o); ok {
+		return trimWorkload(whole).Object(), nil
+	}
+	return o, nil // a tombstone
+}
+
+// DigestWorkload is a transform function of the cache for clusters with a policy, whose rules can read each
+// field of a workload. It is [TrimWorkload], and the result identifies the content of the whole workload. The
+// reconciler reads the whole workload from the API server if the content changed.
+func DigestWorkload(o any) (any, error) {
+	whole, ok := workloadOf(o)
+	if !ok {
 		return o, nil // a tombstone
 	}
-}
-
-// KeepWorkload is a transform function of the cache for clusters with a policy, whose rules can read each
-// field of a workload. It returns a Job or a StatefulSet without managedFields and without the copy of the
-// manifest that kubectl keeps. A workload whose template is larger than gang.MaxTemplateBytes is trimmed
-// as [TrimWorkload] does. KeepWorkload does not change its argument.
-func KeepWorkload(o any) (any, error) {
-	switch workload := o.(type) {
-	case *batchv1.Job:
-		if gang.MeasureTemplate(&workload.Spec.Template, math.MaxInt) <= gang.MaxTemplateBytes {
-			out := *workload
-			out.ObjectMeta = keepWorkloadMetadata(&workload.ObjectMeta)
-			return &out, nil
-		}
-	case *appsv1.StatefulSet:
-		if gang.MeasureTemplate(&workload.Spec.Template, math.MaxInt) <= gang.MaxTemplateBytes {
-			out := *workload
-			out.ObjectMeta = keepWorkloadMetadata(&workload.ObjectMeta)
-			return &out, nil
-		}
+	trimmed, digest := trimWorkload(whole), digestContent(whole)
+	if annotations := trimmed.Meta().Annotations; digest != "" && annotations != nil {
+		annotations[annotationDigest] = digest
 	}
-	return TrimWorkload(o)
+	return trimmed.Object(), nil
 }
 
-// keepWorkloadMetadata returns metadata without managedFields and the manifest of kubectl apply.
-func keepWorkloadMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
-	out := *meta
-	out.ManagedFields = nil
-	if _, ok := meta.Annotations[corev1.LastAppliedConfigAnnotation]; ok {
-		out.Annotations = maps.Clone(meta.Annotations)
-		delete(out.Annotations, corev1.LastAppliedConfigAnnotation)
+func workloadOf(o any) (gang.Workload, bool) {
+	object, _ := o.(runtime.Object)
+	w, err := gang.WorkloadOf(object)
+	return w, err == nil
+}
+
+func trimWorkload(whole gang.Workload) gang.Workload {
+	out := whole.SelectCached()
+	if !out.IsInjected() || out.OptedOut() {
+		dropTemplate(out)
+	}
+	size := gang.MeasureMemory(out.Object(), math.MaxInt)
+	switch {
+	case size <= maxInternedBytes:
+		internWorkload(out)
+		return out
+	case size <= gang.MaxCachedBytes:
+		return out
+	}
+	shortenTexts(out.Template().Spec.Containers)
+	shortenTexts(out.Template().Spec.InitContainers)
+	if gang.MeasureMemory(out.Object(), math.MaxInt) > gang.MaxCachedBytes {
+		markTooLarge(out)
 	}
 	return out
 }
 
-// trimObjectMetadata returns metadata without managedFields and without annotations of others.
-func trimObjectMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
-	out := *meta
-	out.ManagedFields = nil
-	out.Namespace, out.Labels = intern(meta.Namespace), internLabels(meta.Labels)
-	out.Annotations = selectKeys(meta.Annotations)
-	return out
+// dropTemplate removes what only the injector of a gang reads.
+func dropTemplate(w gang.Workload) {
+	template := w.Template()
+	*template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: gang.SelectKeys(template.Labels)}}
+	if w.Job != nil {
+		w.Job.Spec.PodFailurePolicy, w.Job.Spec.SuccessPolicy = nil, nil
+	}
 }
 
-// selectKeys returns the annotations that the reconciler reads; nil if there are none.
-func selectKeys(annotations map[string]string) map[string]string {
-	var out map[string]string
+// markTooLarge removes all parts of a workload that can be large.
+func markTooLarge(w gang.Workload) {
+	const maxStatusBytes = gang.MaxCachedBytes / 8
+	dropTemplate(w)
+	annotations := map[string]string{annotationTooLarge: ""}
+	if status, ok := w.Meta().Annotations[gang.AnnotationStatus]; ok && len(status) <= maxStatusBytes {
+		annotations[gang.AnnotationStatus] = status
+	}
+	w.Meta().Annotations = annotations
+	switch {
+	case w.StatefulSet != nil:
+		w.StatefulSet.Spec.ServiceName, w.StatefulSet.Status = "", appsv1.StatefulSetStatus{}
+	case gang.MeasureMemory(&w.Job.Status, math.MaxInt) > maxStatusBytes:
+		w.Job.Status = batchv1.JobStatus{}
+	}
+}
+
+// digestContent identifies the content of a workload except for its status. It is empty if the workload cannot
+// be encoded.
+func digestContent(w gang.Workload) string {
+	var text []byte
+	var err error
+	if w.Job != nil {
+		job := *w.Job
+		job.ManagedFields, job.ResourceVersion, job.Status = nil, "", batchv1.JobStatus{}
+		text, err = job.Marshal()
+	} else {
+		set := *w.StatefulSet
+		set.ManagedFields, set.ResourceVersion, set.Status = nil, "", appsv1.StatefulSetStatus{}
+		text, err = set.Marshal()
+	}
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// internWorkload makes a workload share the memory of its texts with other gangs.
+func internWorkload(w gang.Workload) {
+	meta, template := w.Meta(), w.Template()
+	meta.Namespace, meta.Labels = intern(meta.Namespace), internLabels(meta.Labels)
+	meta.Annotations, template.Annotations = internKeys(meta.Annotations), internKeys(template.Annotations)
+	template.Labels = internLabels(template.Labels)
+	for _, containers := range [][]corev1.Container{template.Spec.Containers, template.Spec.InitContainers} {
+		for i := range containers {
+			c := &containers[i]
+			c.Name, c.Command, c.Args = intern(c.Name), internTexts(c.Command), internTexts(c.Args)
+			c.Env = internVariables(c.Env)
+		}
+	}
+}
+
+// internKeys returns annotations whose keys share their memory with those of other gangs; nil for nil.
+func internKeys(annotations map[string]string) map[string]string {
+	if annotations == nil {
+		return nil
+	}
+	out := make(map[string]string, len(annotations))
 	for key, value := range annotations {
-		if strings.HasPrefix(key, gang.Prefix) || key == gang.AnnotationDefaultContainer {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[intern(key)] = value
-		}
+		out[intern(key)] = value
 	}
 	return out
 }
@@ -105,58 +164,6 @@ func internLabels(labels map[string]string) map[string]string {
 	out := make(map[string]string, len(labels))
 	for key, value := range labels {
 		out[intern(key)] = intern(value)
-	}
-	return out
-}
-
-// trimTemplate returns a pod template with the fields that parsing reads. If the template is too large,
-// it removes the containers and marks the metadata of the workload.
-func trimTemplate(template *corev1.PodTemplateSpec, meta *metav1.ObjectMeta) corev1.PodTemplateSpec {
-	spec := &template.Spec
-	out := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: internLabels(template.Labels), Annotations: selectKeys(template.Annotations)},
-		Spec: corev1.PodSpec{
-			RestartPolicy:     spec.RestartPolicy,
-			Hostname:          spec.Hostname,
-			Subdomain:         spec.Subdomain,
-			SetHostnameAsFQDN: spec.SetHostnameAsFQDN,
-			HostNetwork:       spec.HostNetwork,
-			DNSPolicy:         spec.DNSPolicy,
-			SchedulingGates:   spec.SchedulingGates,
-			ResourceClaims:    spec.ResourceClaims,
-			Containers:        trimContainers(spec.Containers),
-			InitContainers:    trimContainers(spec.InitContainers),
-		},
-	}
-	if gang.MeasureTemplate(&out, math.MaxInt) > gang.MaxTemplateBytes {
-		shortenTexts(out.Spec.Containers)
-		shortenTexts(out.Spec.InitContainers)
-	}
-	if gang.MeasureTemplate(&out, gang.MaxCachedText) > gang.MaxTemplateBytes {
-		out.Spec.Containers, out.Spec.InitContainers = nil, nil
-		annotations := map[string]string{annotationTooLarge: ""}
-		if status, ok := meta.Annotations[gang.AnnotationStatus]; ok {
-			annotations[gang.AnnotationStatus] = status
-		}
-		meta.Annotations = annotations
-	}
-	return out
-}
-
-// trimContainers keeps names, resources, commands and variables.
-func trimContainers(containers []corev1.Container) []corev1.Container {
-	var out []corev1.Container
-	for i := range containers {
-		c := &containers[i]
-		out = append(out, corev1.Container{
-			Name:          intern(c.Name),
-			Command:       internTexts(c.Command),
-			Args:          internTexts(c.Args),
-			Env:           internVariables(c.Env),
-			EnvFrom:       c.EnvFrom,
-			Resources:     c.Resources,
-			RestartPolicy: c.RestartPolicy,
-		})
 	}
 	return out
 }
@@ -201,9 +208,9 @@ func shortenTexts(containers []corev1.Container) {
 	}
 }
 
-// isTooLarge reports whether a workload of the cache is too large to be followed.
-func isTooLarge(w gang.Workload) bool {
-	_, marked := w.Meta().Annotations[annotationTooLarge]
+// isTooLarge reports whether an object of the cache was too large to be kept.
+func isTooLarge(o metav1.Object) bool {
+	_, marked := o.GetAnnotations()[annotationTooLarge]
 	return marked
 }
 
@@ -211,7 +218,7 @@ func isTooLarge(w gang.Workload) bool {
 // the workload was created while no webhook was called.
 func (r *Reconciler) reportTooLarge(w gang.Workload) {
 	r.recordWarning(w, gang.ReasonTooLarge, eventActionCheckInjection,
-		"Rollcall does not follow the workload because its pod template is larger than %d KiB. "+
+		"Rollcall does not follow the workload because it needs more than %d KiB of memory. "+
 			"Move data from variables and arguments to a ConfigMap or a volume, and recreate the workload",
-		gang.MaxTemplateBytes>>10)
+		gang.MaxCachedBytes>>10)
 }

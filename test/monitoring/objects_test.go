@@ -132,6 +132,9 @@ func TestMonitors(t *testing.T) {
 			t.Errorf("%s (-ServiceMonitor, +PodMonitor):\n%s", name, diff)
 		}
 	}
+	if !s.HonorLabels || !p.HonorLabels {
+		t.Error("the namespace of a target replaces that of a gang")
+	}
 	var labels []string
 	for _, relabeling := range s.RelabelConfigs {
 		labels = append(labels, relabeling.TargetLabel)

@@ -22,6 +22,7 @@ select the targets by the labels job and component. */}}
 {{- $values := index . 1 -}}
 port: metrics
 path: /metrics
+honorLabels: true # the label namespace is that of the gang
 {{- if $root.Values.metrics.secure }}
 scheme: https
 {{- end }}
