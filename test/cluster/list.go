@@ -80,11 +80,16 @@ func Purge(w io.Writer) error {
 	}
 	p := newProgress(w)
 	var errs []error
-	for _, sub := range []string{"bin", "images", "containerd", "failed"} {
-		dir, err := ensureCacheDir(sub)
-		if err != nil {
-			return err
-		}
+	base, err := ensureCacheDir("")
+	if err != nil {
+		return err
+	}
+	// Each further node has an image store of its own.
+	stores, err := filepath.Glob(filepath.Join(base, "containerd*"))
+	if err != nil {
+		return fmt.Errorf("listing the image stores: %w", err)
+	}
+	for _, dir := range append(stores, filepath.Join(base, "bin"), filepath.Join(base, "images"), filepath.Join(base, "failed")) {
 		errs = append(errs, p.runStep("removing "+dir, func() error { return os.RemoveAll(dir) }))
 	}
 	return errors.Join(errs...)

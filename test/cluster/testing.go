@@ -105,7 +105,7 @@ func attachExisting(options Options) (*Cluster, error) {
 	}
 	special := len(options.APIServerFlags) + len(options.ControllerManagerFlags) + len(options.SchedulerFlags) +
 		len(options.FeatureGates)
-	if c.state.Nodes != options.Nodes || c.state.Release != options.Release || special > 0 {
+	if c.state.Nodes != options.Nodes || len(c.RealNodes()) != options.RealNodes || c.state.Release != options.Release || special > 0 {
 		return nil, nil
 	}
 	c.progress = newProgress(options.Progress)
