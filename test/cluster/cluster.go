@@ -125,19 +125,12 @@ func (c *Cluster) startComponents(ctx context.Context) error {
 		what := fmt.Sprintf("%d simulated nodes", c.options.KwokNodes)
 		return c.progress.runStep(what, func() error { return c.startKwok(ctx) })
 	case Real:
-		if err := c.startRealNodes(ctx); err != nil {
-			return err
-		}
-		for _, image := range c.options.Images {
-			if _, err := c.LoadImage(ctx, image); err != nil {
-				return err
-			}
-		}
+		return c.startRealNodes(ctx)
 	}
 	return nil
 }
 
-// startRealNodes starts all real nodes one after the other.
+// startRealNodes starts all real nodes one after the other. Further nodes share the images of the first.
 func (c *Cluster) startRealNodes(ctx context.Context) error {
 	ca, err := loadAuthority(c.pkiDir(), "ca")
 	if err != nil {
@@ -150,12 +143,28 @@ func (c *Cluster) startRealNodes(ctx context.Context) error {
 	if err := c.startNode(ctx, machine); err != nil {
 		return err
 	}
+	if err := c.loadImages(ctx); err != nil {
+		return err
+	}
 	for range c.options.RealNodes - 1 {
 		n, err := createRealNodeDir(c.dir)
 		if err != nil {
 			return err
 		}
+		if err := c.shareImages(n); err != nil {
+			return err
+		}
 		if err := c.startFurtherNode(ctx, n); err != nil {
+			return err
+		}
+	}
+	return c.loadImages(ctx)
+}
+
+// loadImages loads the images of the options into all real nodes.
+func (c *Cluster) loadImages(ctx context.Context) error {
+	for _, image := range c.options.Images {
+		if _, err := c.LoadImage(ctx, image); err != nil {
 			return err
 		}
 	}

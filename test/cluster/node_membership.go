@@ -63,12 +63,8 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 }
 
 func (c *Cluster) removeNode(ctx context.Context, n realNode) error {
-	client, err := kubernetes.NewForConfig(c.config)
-	if err != nil {
-		return fmt.Errorf("creating a client: %w", err)
-	}
 	// Without its kubelet, the node does not register again.
-	err = c.terminateComponents(n, "kubelet")
+	err := c.terminateComponents(n, "kubelet")
 	isClean := false
 	if _, running := c.state.findProcess(n.component(containerdName)); running {
 		removed := removePodSandboxes(ctx, n.dir())
@@ -88,13 +84,35 @@ func (c *Cluster) removeNode(ctx context.Context, n realNode) error {
 	if err := c.state.saveTo(c.dir); err != nil {
 		return err
 	}
-	// The controllers delete the pods of a node that does not exist.
-	err = client.CoreV1().Nodes().Delete(ctx, n.name(), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := c.deleteNodeObjects(ctx, n.name()); err != nil {
 		return fmt.Errorf("deleting the node %s: %w", n.name(), err)
 	}
 	if err := os.RemoveAll(n.dir()); err != nil {
 		return fmt.Errorf("removing the directory of node %s: %w", n.name(), err)
+	}
+	return nil
+}
+
+// deleteNodeObjects deletes a Node and its pods, which do not run. The controllers of Kubernetes would delete
+// the pods later, but not if a node of the same name exists by then.
+func (c *Cluster) deleteNodeObjects(ctx context.Context, name string) error {
+	client, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	err = client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + name})
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods.Items {
+		err := client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
 	}
 	return nil
 }
