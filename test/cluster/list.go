@@ -85,11 +85,14 @@ func Purge(w io.Writer) error {
 		return err
 	}
 	// Each further node has an image store of its own.
-	stores, err := filepath.Glob(filepath.Join(base, "containerd*"))
+	dirs, err := filepath.Glob(filepath.Join(base, "containerd*"))
 	if err != nil {
 		return fmt.Errorf("listing the image stores: %w", err)
 	}
-	for _, dir := range append(stores, filepath.Join(base, "bin"), filepath.Join(base, "images"), filepath.Join(base, "failed")) {
+	for _, sub := range []string{"bin", "images", "failed"} {
+		dirs = append(dirs, filepath.Join(base, sub))
+	}
+	for _, dir := range dirs {
 		errs = append(errs, p.runStep("removing "+dir, func() error { return os.RemoveAll(dir) }))
 	}
 	return errors.Join(errs...)

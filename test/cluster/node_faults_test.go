@@ -85,7 +85,9 @@ func TestRealNodesFaults(t *testing.T) {
 	c.node = names[1]
 	var err error
 	c.client, err = kubernetes.NewForConfig(c.Config())
-	mustRun(t, err, runPodOnNode(t.Context(), c.Cluster, "first", names[0]), runPodOnNode(t.Context(), c.Cluster, "second", c.node))
+	mustRun(
+		t, err, runPodOnNode(t.Context(), c.Cluster, "first", names[0]), runPodOnNode(t.Context(), c.Cluster, "second", c.node),
+	)
 	// The steps share the cluster, and each undoes its fault.
 	for _, step := range []struct {
 		name string
@@ -228,7 +230,8 @@ func (c twoNodes) testDrain(t *testing.T) {
 		t.Error("the cordoned node accepts pods")
 	}
 	mustRun(t, c.DrainNode(t.Context(), c.node))
-	if _, err := c.client.CoreV1().Pods("default").Get(t.Context(), "second", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	_, err := c.client.CoreV1().Pods("default").Get(t.Context(), "second", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
 		t.Errorf("getting the pod of the drained node returned the error %v, want a NotFound error", err)
 	}
 	mustRun(t, c.UncordonNode(t.Context(), c.node))

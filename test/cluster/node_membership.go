@@ -159,7 +159,8 @@ func (n realNode) removeNetwork() error {
 		return errors.Join(removeBridge(), removePacketFilterRules())
 	}
 	errs := []error{removeLink(n.link()), removeLinkRules(n.link())}
-	if err := unix.Unmount(n.networkFile(), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !isNotExist(err) {
+	err := unix.Unmount(n.networkFile(), unix.MNT_DETACH)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !isNotExist(err) {
 		errs = append(errs, fmt.Errorf("removing the network of node %s: %w", n.name(), err))
 	}
 	return errors.Join(append(errs, removeIfExists(n.networkFile()))...)

@@ -64,16 +64,6 @@ func (n realNode) disconnectLink() error {
 	return realNode{clusterDir: n.clusterDir, number: 1}.runIP("link set " + n.link() + " down")
 }
 
-// findNodeLinks returns the names of the machine's ends of the links to further nodes.
-func findNodeLinks() []string {
-	paths, _ := filepath.Glob("/sys/class/net/" + linkPrefix + "[0-9]*")
-	var links []string
-	for _, path := range paths {
-		links = append(links, filepath.Base(path))
-	}
-	return links
-}
-
 // createCgroups creates the parent of the control groups of a further node's pods in each hierarchy.
 // The kubelet of the first node has already enabled the controllers of version 2.
 func (n realNode) createCgroups() error {

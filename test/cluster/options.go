@@ -91,18 +91,8 @@ func (o Options) completeAndValidate() (Options, error) {
 	default:
 		return o, fmt.Errorf("option Release, or %s: %q is not one of %q, %q", ReleaseEnv, o.Release, Latest, OldestSupported)
 	}
-	if o.KwokNodes < 0 || (o.KwokNodes > 0 && o.Nodes != Kwok) {
-		return o, fmt.Errorf("option KwokNodes: %d simulated nodes require the kind %q, not %q", o.KwokNodes, Kwok, o.Nodes)
-	}
-	if o.Nodes == Kwok && o.KwokNodes == 0 {
-		o.KwokNodes = defaultKwokNodes
-	}
-	if o.RealNodes < 0 || o.RealNodes > maxRealNodes || (o.RealNodes > 0 && o.Nodes != Real) {
-		return o, fmt.Errorf("option RealNodes: %d real nodes require the kind %q, not %q, and at most %d are possible",
-			o.RealNodes, Real, o.Nodes, maxRealNodes)
-	}
-	if o.Nodes == Real && o.RealNodes == 0 {
-		o.RealNodes = 1
+	if err := o.completeNodeCounts(); err != nil {
+		return o, err
 	}
 	if o.Port < 0 || o.Port > 65535 {
 		return o, fmt.Errorf("option Port: %d is not between 0 and 65535", o.Port)
@@ -117,4 +107,22 @@ func (o Options) completeAndValidate() (Options, error) {
 		o.Progress = os.Stderr
 	}
 	return o, nil
+}
+
+// completeNodeCounts sets the default numbers of nodes, or returns an error that names the invalid field.
+func (o *Options) completeNodeCounts() error {
+	if o.KwokNodes < 0 || (o.KwokNodes > 0 && o.Nodes != Kwok) {
+		return fmt.Errorf("option KwokNodes: %d simulated nodes require the kind %q, not %q", o.KwokNodes, Kwok, o.Nodes)
+	}
+	if o.Nodes == Kwok && o.KwokNodes == 0 {
+		o.KwokNodes = defaultKwokNodes
+	}
+	if o.RealNodes < 0 || o.RealNodes > maxRealNodes || (o.RealNodes > 0 && o.Nodes != Real) {
+		return fmt.Errorf("option RealNodes: %d real nodes require the kind %q, not %q, and at most %d are possible",
+			o.RealNodes, Real, o.Nodes, maxRealNodes)
+	}
+	if o.Nodes == Real && o.RealNodes == 0 {
+		o.RealNodes = 1
+	}
+	return nil
 }

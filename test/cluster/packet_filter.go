@@ -50,7 +50,8 @@ func removeLinkRules(link string) error {
 }
 
 // buildRemovalScript returns the input for iptables-restore that removes the chains of Kubernetes,
-// every rule that jumps to them, and the rules of the bridge and of the links to nodes. saved is the output of iptables-save.
+// every rule that jumps to them, and the rules of the bridge and of the links to nodes. saved is the output
+// of iptables-save.
 // It returns "" if there are none.
 func buildRemovalScript(saved string) string {
 	found := false

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +23,57 @@ import (
 const splitRanks = 3
 
 // TestLostNodeDoesNotSplitGang checks that no rank of a new attempt resolves or joins rank 0 of the attempt
-// before, which still runs and accepts connections on a lost node. The kubelet of that node has stopped, so
-// its pods terminate forever, and the Service publishes terminating pods.
+// before, which still runs on a lost node. The pods of that node terminate forever, and the Service publishes
+// terminating pods.
 func TestLostNodeDoesNotSplitGang(t *testing.T) {
 	skipUnlessFullRun(t)
 	s := requireCluster(t)
 	node := s.addNode(t)
-	ns := s.createNamespace(t)
+	for _, c := range []struct {
+		name       string
+		lose, undo func(context.Context) error
+		// acceptsConnections means that ranks can reach the lost node.
+		acceptsConnections bool
+	}{
+		{
+			name: "the processes of a node without kubelet accept connections", acceptsConnections: true,
+			lose: func(context.Context) error { return s.StopNode(node) },
+			undo: func(ctx context.Context) error { return s.StartNode(ctx, node) },
+		},
+		{
+			name: "a node without network is not reached",
+			lose: func(context.Context) error { return s.CutNode(node) },
+			undo: func(context.Context) error { return s.HealNode(node) },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ns := s.createNamespace(t)
+			s.createRendezvousJob(t, ns, node)
+			before := s.waitForJoinedRanks(t, ns, "0")
+			for index, pod := range before {
+				if pod.Spec.NodeName != node {
+					t.Fatalf("rank %s is on node %s, want %s", index, pod.Spec.NodeName, node)
+				}
+			}
+			if err := c.lose(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.restoreLostNode(t, node, c.undo) })
+
+			start := time.Now()
+			pods := s.waitForJoinedRanks(t, ns, "1")
+			t.Logf("all ranks have joined %.0f s after the node was lost", time.Since(start).Seconds())
+			s.checkJoinedRanks(t, pods, before["0"])
+			if c.acceptsConnections {
+				checkPeersOfLostRank(t, before["0"])
+			}
+		})
+	}
+}
+
+// createRendezvousJob creates a gang whose ranks start on a node and print which attempt they have joined.
+func (s *testCluster) createRendezvousJob(t *testing.T, ns, node string) {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "rendezvous.py"))
 	if err != nil {
 		t.Fatal(err)
@@ -39,38 +82,42 @@ func TestLostNodeDoesNotSplitGang(t *testing.T) {
 	spec := s.newPodSpec("python3", "rendezvous.py")
 	preferNode(&spec, node)
 	s.createJob(t, ns, "train", splitRanks, nil, spec)
+}
 
-	for index, pod := range s.waitForJoinedRanks(t, ns, "0") {
-		if pod.Spec.NodeName != node {
-			t.Fatalf("rank %s is on node %s, want %s", index, pod.Spec.NodeName, node)
-		}
+// restoreLostNode undoes the fault of a node and waits until the node is ready.
+func (s *testCluster) restoreLostNode(t *testing.T, node string, undo func(context.Context) error) {
+	t.Helper()
+	ctx := context.Background()
+	if err := undo(ctx); err != nil {
+		t.Errorf("restoring the lost node: %v", err)
 	}
-	old := s.findAttemptPods(t, ns, "0")["0"].Status.PodIP
-	if err := s.StopNode(node); err != nil {
-		t.Fatal(err)
+	if err := s.StartNode(ctx, node); err != nil { // waits, if the node runs
+		t.Errorf("waiting for the lost node: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := s.StartNode(context.Background(), node); err != nil {
-			t.Errorf("starting the lost node: %v", err)
-		}
-	})
+}
 
-	start := time.Now()
-	pods := s.waitForJoinedRanks(t, ns, "1")
-	t.Logf("all ranks have joined %.0f s after the node was lost", time.Since(start).Seconds())
+// checkJoinedRanks checks what the ranks of an attempt have printed. lost is rank 0 of the attempt before.
+func (s *testCluster) checkJoinedRanks(t *testing.T, pods map[string]corev1.Pod, lost corev1.Pod) {
+	t.Helper()
 	for index, pod := range pods {
 		log := s.readPodLog(t, pod)
-		if strings.Contains(log, old+" ") || strings.Contains(log, old+"\n") {
-			t.Errorf("rank %s resolved the address %s of the attempt before:\n%s", index, old, log)
+		if slices.Contains(strings.Fields(log), lost.Status.PodIP) {
+			t.Errorf("rank %s resolved the address %s of the attempt before:\n%s", index, lost.Status.PodIP, log)
 		}
 		if strings.Contains(log, "joined attempt 0") {
 			t.Errorf("rank %s joined the attempt before:\n%s", index, log)
 		}
-		if pod.Spec.NodeName == node {
+		if pod.Spec.NodeName == lost.Spec.NodeName {
 			t.Errorf("rank %s is on the lost node", index)
 		}
 	}
-	peers := askRankZero(t, old, pods["0"])
+}
+
+// checkPeersOfLostRank checks that rank 0 of the lost node still runs, and that no rank of the next attempt has
+// joined it.
+func checkPeersOfLostRank(t *testing.T, lost corev1.Pod) {
+	t.Helper()
+	peers := askRankZero(t, lost)
 	if !strings.HasPrefix(peers, "attempt 0: ") || strings.Contains(peers, "of attempt 1") {
 		t.Errorf("rank 0 of the attempt before has the peers %q", peers)
 	}
@@ -145,17 +192,15 @@ func (s *testCluster) waitForJoinedRanks(t *testing.T, ns, attempt string) map[s
 	return pods
 }
 
-// askRankZero connects to rank 0 at an address and returns what it sends to its peers. The port is that of
-// the pod.
-func askRankZero(t *testing.T, address string, pod corev1.Pod) string {
+// askRankZero connects to rank 0 and returns what it sends to its peers.
+func askRankZero(t *testing.T, pod corev1.Pod) string {
 	t.Helper()
 	env := pod.Spec.Containers[0].Env
 	i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "MASTER_PORT" })
-	port, err := strconv.Atoi(env[i].Value)
-	if err != nil {
-		t.Fatal(err)
+	if i < 0 {
+		t.Fatal("rank 0 has no variable MASTER_PORT")
 	}
-	connection, err := net.DialTimeout("tcp", net.JoinHostPort(address, strconv.Itoa(port)), time.Minute)
+	connection, err := net.DialTimeout("tcp", net.JoinHostPort(pod.Status.PodIP, env[i].Value), time.Minute)
 	if err != nil {
 		t.Fatalf("rank 0 of the lost node does not run, so this test proves nothing: %v", err)
 	}

@@ -28,10 +28,8 @@ func main() {
 	defer cancel()
 	for _, target := range os.Args[1:] {
 		if target == "sleep" {
-			if err := acceptConnections(); err != nil {
-				fmt.Fprintf(os.Stderr, "listening: %v\n", err)
-				os.Exit(1)
-			}
+			fmt.Fprintf(os.Stderr, "listening: %v\n", acceptConnections())
+			os.Exit(1)
 		}
 		if err := probeUntilSuccess(ctx, target); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", target, err)
@@ -40,7 +38,7 @@ func main() {
 	}
 }
 
-// acceptConnections accepts and closes connections until it fails.
+// acceptConnections accepts and closes connections, and returns the error that ends it.
 func acceptConnections() error {
 	listener, err := net.Listen("tcp", listenAddress)
 	if err != nil {
@@ -78,15 +76,22 @@ func probeTarget(ctx context.Context, target string) (string, error) {
 		return strings.Join(addresses, " "), err
 	}
 	address, wantsFailure := strings.CutPrefix(target, "!")
-	connection, err := (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, "tcp", address)
-	if wantsFailure && err != nil {
+	result, err := connect(ctx, address)
+	switch {
+	case !wantsFailure:
+		return result, err
+	case err == nil:
+		return "", errors.New(result)
+	default:
 		return "not connected", nil
 	}
+}
+
+// connect connects to an address and closes the connection.
+func connect(ctx context.Context, address string) (string, error) {
+	connection, err := (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return "", err
-	}
-	if wantsFailure {
-		return "", errors.Join(errors.New("connected"), connection.Close())
 	}
 	return "connected", connection.Close()
 }

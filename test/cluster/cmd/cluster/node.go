@@ -105,8 +105,9 @@ func newNodeSlowCommand(target *clusterRef) *cobra.Command {
 	}
 	flags := slow.Flags()
 	flags.StringVar(&slowness.Rate, "rate", "", "bandwidth, for example 1mbit")
-	flags.StringVar(&slowness.Delay, "delay", "", "delay of each packet, for example 50ms (needs CONFIG_NET_SCH_NETEM)")
-	flags.StringVar(&slowness.Loss, "loss", "", "part of packets that are dropped, for example 5% (needs CONFIG_NET_SCH_NETEM)")
+	const emulated = " (needs CONFIG_NET_SCH_NETEM)"
+	flags.StringVar(&slowness.Delay, "delay", "", "delay of each packet, for example 50ms"+emulated)
+	flags.StringVar(&slowness.Loss, "loss", "", "part of packets that are dropped, for example 5%"+emulated)
 	return slow
 }
 
