@@ -64,7 +64,7 @@ func (c *Cluster) KillNode(name string) error {
 	return nil
 }
 
-// StartNode undoes StopNode and KillNode. It returns when the node is ready.
+// StartNode undoes StopNode and KillNode, and connects the node. It returns when the node is ready.
 func (c *Cluster) StartNode(ctx context.Context, name string) error {
 	n, err := c.findNode(name)
 	if err != nil {

@@ -85,9 +85,9 @@ func TestRealNodesFaults(t *testing.T) {
 	c.node = names[1]
 	var err error
 	c.client, err = kubernetes.NewForConfig(c.Config())
-	mustRun(
-		t, err, runPodOnNode(t.Context(), c.Cluster, "first", names[0]), runPodOnNode(t.Context(), c.Cluster, "second", c.node),
-	)
+	mustRun(t, err)
+	mustRun(t, runPodOnNode(t.Context(), c.Cluster, "first", names[0]))
+	mustRun(t, runPodOnNode(t.Context(), c.Cluster, "second", c.node))
 	// The steps share the cluster, and each undoes its fault.
 	for _, step := range []struct {
 		name string

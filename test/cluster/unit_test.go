@@ -148,6 +148,9 @@ func TestPKI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if loaded, err := loadAuthority(ca.dir, ca.name); err != nil || !loaded.cert.Equal(ca.cert) {
+		t.Errorf("the loaded CA differs from the created CA (%v)", err)
+	}
 	roots, strangers := x509.NewCertPool(), x509.NewCertPool()
 	roots.AddCert(ca.cert)
 	strangers.AddCert(other.cert)
@@ -191,6 +194,11 @@ func TestRemovalScript(t *testing.T) {
 			"rules of the bridge are removed, rules of a longer name stay",
 			"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -i rollcall-test -j ACCEPT\n-A INPUT -i rollcall-test2 -j ACCEPT\nCOMMIT\n",
 			"*filter\n-D INPUT -i rollcall-test -j ACCEPT\nCOMMIT\n",
+		},
+		{
+			"rules of the links to nodes are removed",
+			"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -i rollcall-n2 -j ACCEPT\nCOMMIT\n",
+			"*filter\n-D INPUT -i rollcall-n2 -j ACCEPT\nCOMMIT\n",
 		},
 		{
 			"Kubernetes chains are removed with the rules that jump to them",
