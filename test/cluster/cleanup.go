@@ -152,6 +152,25 @@ func removeLogLinks(dir string) error {
 	return errors.Join(errs...)
 }
 
+// cniResultsDir is the directory in which the CNI library stores its results. It is not configurable.
+const cniResultsDir = "/var/lib/cni/results"
+
+// removeCNIResults removes the results for the pods in the state of containerd.
+func removeCNIResults(dir string) error {
+	for _, pod := range listPodDirs(dir) {
+		results, err := filepath.Glob(filepath.Join(cniResultsDir, "*-"+filepath.Base(pod)+"-*"))
+		if err != nil {
+			return fmt.Errorf("listing results of CNI: %w", err)
+		}
+		for _, result := range results {
+			if err := removeIfExists(result); err != nil {
+				return fmt.Errorf("removing a result of CNI: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
 // devicePluginDir is the directory in which the kubelet listens for device plugins. It is not
 // configurable.
 const devicePluginDir = "/var/lib/kubelet/device-plugins"
@@ -162,20 +181,12 @@ func removeFixedPathFiles(dir string) error {
 	if err := removeIfExists(filepath.Join(devicePluginDir, "kubelet.sock")); err != nil {
 		return fmt.Errorf("removing the kubelet's socket: %w", err)
 	}
-	for _, pod := range listPodDirs(dir) {
-		results, err := filepath.Glob(filepath.Join("/var/lib/cni/results", "*-"+filepath.Base(pod)+"-*"))
-		if err != nil {
-			return fmt.Errorf("listing results of CNI: %w", err)
-		}
-		for _, result := range results {
-			if err := removeIfExists(result); err != nil {
-				return fmt.Errorf("removing a result of CNI: %w", err)
-			}
-		}
+	if err := removeCNIResults(dir); err != nil {
+		return err
 	}
 	for _, dir := range []string{
 		devicePluginDir, filepath.Dir(devicePluginDir),
-		"/var/lib/cni/results", "/var/lib/cni",
+		cniResultsDir, filepath.Dir(cniResultsDir),
 		"/run/containerd/s", "/run/containerd",
 		containerLogDir,
 	} {

@@ -53,6 +53,7 @@ func (c *Cluster) KillNode(name string) error {
 		c.terminateComponents(n, nodeComponents...),
 		killContainers(n),
 		unmountUnder(n.dir()),
+		removeCNIResults(n.dir()),
 		removeCgroups(n.podsCgroup()),
 	); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +104,7 @@ func TestRealNodesFaults(t *testing.T) {
 		{"a drained node has no pods", c.testDrain},
 		{"a removed node leaves nothing on the machine", c.testRemove},
 		{"the first node has no faults that affect the control plane", c.testFirstNode},
+		{"a killed node can be removed", c.testRemoveKilled},
 	} {
 		if !t.Run(step.name, step.run) {
 			break
@@ -244,13 +247,7 @@ func (c twoNodes) testRemove(t *testing.T) {
 	n, err := c.findNode(c.node)
 	mustRun(t, err, c.deleteService(t, "second"), runPodOnNode(t.Context(), c.Cluster, "second", c.node))
 	mustRun(t, c.RemoveNode(t.Context(), c.node))
-	for _, trace := range findMachineLeftovers(t, c.Dir()) {
-		for _, of := range []string{n.dir(), n.networkFile(), n.link(), n.name(), n.cgroup()} {
-			if strings.Contains(trace, of) {
-				t.Errorf("the removed node left %s", trace)
-			}
-		}
-	}
+	c.checkNothingLeft(t, n)
 	nodes, err := c.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	mustRun(t, err)
 	if len(nodes.Items) != 1 || len(c.RealNodes()) != 1 {
@@ -261,6 +258,33 @@ func (c twoNodes) testRemove(t *testing.T) {
 	mustRun(t, runPodOnNode(t.Context(), c.Cluster, "second", added))
 	c.probeFrom(t, "first", "second:8080")
 	c.probeFrom(t, "second", "first:8080")
+}
+
+// checkNothingLeft checks that nothing of a removed node exists on the machine.
+func (c twoNodes) checkNothingLeft(t *testing.T, n realNode) {
+	t.Helper()
+	for _, trace := range findMachineLeftovers(t, c.Dir()) {
+		for _, of := range []string{n.dir(), n.networkFile(), n.link(), n.name(), n.cgroup()} {
+			if strings.Contains(trace, of) {
+				t.Errorf("the removed node left %s", trace)
+			}
+		}
+	}
+	results, err := filepath.Glob(cniResultsDir + "/*")
+	mustRun(t, err)
+	for _, result := range results {
+		if !slices.ContainsFunc(listPodDirs(c.Dir()), func(dir string) bool {
+			return strings.Contains(result, filepath.Base(dir))
+		}) {
+			t.Errorf("the removed node left %s", result)
+		}
+	}
+}
+
+func (c twoNodes) testRemoveKilled(t *testing.T) {
+	n, err := c.findNode(c.node)
+	mustRun(t, err, c.KillNode(c.node), c.RemoveNode(t.Context(), c.node))
+	c.checkNothingLeft(t, n)
 }
 
 func (c twoNodes) testFirstNode(t *testing.T) {
