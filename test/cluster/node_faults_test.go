@@ -264,7 +264,7 @@ func (c twoNodes) testRemove(t *testing.T) {
 func (c twoNodes) checkNothingLeft(t *testing.T, n realNode) {
 	t.Helper()
 	for _, trace := range findMachineLeftovers(t, c.Dir()) {
-		for _, of := range []string{n.dir(), n.networkFile(), n.link(), n.name(), n.cgroup()} {
+		for _, of := range []string{n.dir(), n.networkFile(), n.name(), linkPrefix} {
 			if strings.Contains(trace, of) {
 				t.Errorf("the removed node left %s", trace)
 			}
