@@ -30,7 +30,7 @@ func (c *Cluster) StartCertManager(ctx context.Context) error {
 			return err
 		}
 		return c.startProgram(program{
-			name: "cert-manager", path: path, args: []string{"--kubeconfig=" + c.Kubeconfig()},
+			Name: "cert-manager", Path: path, Args: []string{"--kubeconfig=" + c.Kubeconfig()},
 		})
 	})
 }

@@ -20,12 +20,16 @@ func stopCluster(ctx context.Context, dir string, s *clusterState) error {
 	if err := s.saveTo(dir); err != nil {
 		return err
 	}
-	clean := false
-	errs := []error{stopProcesses(s, map[string]func() error{"containerd": func() error {
-		err := removePodSandboxes(ctx, dir)
-		clean = err == nil
-		return err
-	}})}
+	clean := map[int]bool{}
+	hooks := map[string]func() error{}
+	for _, n := range listRealNodes(dir) {
+		hooks[n.component(containerdName)] = func() error {
+			err := removePodSandboxes(ctx, n.dir())
+			clean[n.number] = err == nil
+			return err
+		}
+	}
+	errs := []error{stopProcesses(s, hooks)}
 	if s.Machine != nil {
 		errs = append(errs, restoreMachine(dir, s, clean))
 	}
@@ -110,33 +114,19 @@ func lockClusters() (unlock func(), err error) {
 }
 
 // restoreMachine reverts all changes of the cluster in dir outside of its directory. The processes
-// of the cluster must have exited. clean reports that the pods were removed in order. Otherwise the
-// image store may be corrupt and is removed too.
-func restoreMachine(dir string, s *clusterState, clean bool) error {
-	errs := []error{
-		killContainers(dir),
-		unmountUnder(dir),
-		unmountUnder(s.Machine.ImageStore),
-		removeBridge(),
-		removePacketFilterRules(),
-		removeCgroups(podsCgroup),
-		removeLogLinks(dir),
-		removeFixedPathFiles(dir),
+// of the cluster must have exited. clean contains the numbers of the nodes whose pods were removed in order.
+func restoreMachine(dir string, s *clusterState, clean map[int]bool) error {
+	var errs []error
+	for _, n := range slices.Backward(listRealNodes(dir)) {
+		errs = append(errs, n.restoreMachine(clean[n.number], s.Machine.ImageStore))
 	}
+	errs = append(errs, removeLogLinks(dir))
 	for name, value := range s.Machine.Sysctls {
 		if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0); err != nil {
 			errs = append(errs, fmt.Errorf("restoring %s to %s: %w", name, value, err))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if !clean {
-		if err := os.RemoveAll(s.Machine.ImageStore); err != nil {
-			return fmt.Errorf("removing the image store: %w", err)
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // containerLogDir is the directory in which the kubelet creates links to the logs of all
@@ -162,6 +152,25 @@ func removeLogLinks(dir string) error {
 	return errors.Join(errs...)
 }
 
+// cniResultsDir is the directory in which the CNI library stores its results. It is not configurable.
+const cniResultsDir = "/var/lib/cni/results"
+
+// removeCNIResults removes the results for the pods in the state of containerd.
+func removeCNIResults(dir string) error {
+	for _, pod := range listPodDirs(dir) {
+		results, err := filepath.Glob(filepath.Join(cniResultsDir, "*-"+filepath.Base(pod)+"-*"))
+		if err != nil {
+			return fmt.Errorf("listing results of CNI: %w", err)
+		}
+		for _, result := range results {
+			if err := removeIfExists(result); err != nil {
+				return fmt.Errorf("removing a result of CNI: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
 // devicePluginDir is the directory in which the kubelet listens for device plugins. It is not
 // configurable.
 const devicePluginDir = "/var/lib/kubelet/device-plugins"
@@ -172,20 +181,12 @@ func removeFixedPathFiles(dir string) error {
 	if err := removeIfExists(filepath.Join(devicePluginDir, "kubelet.sock")); err != nil {
 		return fmt.Errorf("removing the kubelet's socket: %w", err)
 	}
-	for _, pod := range listPodDirs(dir) {
-		results, err := filepath.Glob(filepath.Join("/var/lib/cni/results", "*-"+filepath.Base(pod)+"-*"))
-		if err != nil {
-			return fmt.Errorf("listing results of CNI: %w", err)
-		}
-		for _, result := range results {
-			if err := removeIfExists(result); err != nil {
-				return fmt.Errorf("removing a result of CNI: %w", err)
-			}
-		}
+	if err := removeCNIResults(dir); err != nil {
+		return err
 	}
 	for _, dir := range []string{
 		devicePluginDir, filepath.Dir(devicePluginDir),
-		"/var/lib/cni/results", "/var/lib/cni",
+		cniResultsDir, filepath.Dir(cniResultsDir),
 		"/run/containerd/s", "/run/containerd",
 		containerLogDir,
 	} {

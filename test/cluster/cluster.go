@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster is a running cluster. Its methods are safe for concurrent use, except Down,
-// RestartAPIServer and RestartExited.
+// Cluster is a running cluster. Its methods are safe for concurrent use, except those that start or
+// stop processes: Down, RestartAPIServer, RestartExited, and the methods that change nodes.
 type Cluster struct {
 	dir      string
 	options  Options
@@ -23,8 +23,6 @@ type Cluster struct {
 	binaries binaryPaths
 	config   *rest.Config
 	state    *clusterState
-	// programs are the programs that this process started, by name.
-	programs map[string]program
 	// loadMutex serializes the loading of images. Otherwise containerd would unpack shared layers
 	// twice.
 	loadMutex sync.Mutex
@@ -127,13 +125,47 @@ func (c *Cluster) startComponents(ctx context.Context) error {
 		what := fmt.Sprintf("%d simulated nodes", c.options.KwokNodes)
 		return c.progress.runStep(what, func() error { return c.startKwok(ctx) })
 	case Real:
-		if err := c.startNode(ctx); err != nil {
+		return c.startRealNodes(ctx)
+	}
+	return nil
+}
+
+// startRealNodes starts all real nodes one after the other. Further nodes share the images of the first.
+func (c *Cluster) startRealNodes(ctx context.Context) error {
+	ca, err := loadAuthority(c.pkiDir(), "ca")
+	if err != nil {
+		return err
+	}
+	machine := realNode{clusterDir: c.dir, number: 1}
+	if err := c.issueKubeletCertificate(ca, machine); err != nil {
+		return err
+	}
+	if err := c.startNode(ctx, machine); err != nil {
+		return err
+	}
+	if err := c.loadImages(ctx); err != nil {
+		return err
+	}
+	for range c.options.RealNodes - 1 {
+		n, err := createRealNodeDir(c.dir)
+		if err != nil {
 			return err
 		}
-		for _, image := range c.options.Images {
-			if _, err := c.LoadImage(ctx, image); err != nil {
-				return err
-			}
+		if err := c.shareImages(n); err != nil {
+			return err
+		}
+		if err := c.startFurtherNode(ctx, n); err != nil {
+			return err
+		}
+	}
+	return c.loadImages(ctx)
+}
+
+// loadImages loads the images of the options into all real nodes.
+func (c *Cluster) loadImages(ctx context.Context) error {
+	for _, image := range c.options.Images {
+		if _, err := c.LoadImage(ctx, image); err != nil {
+			return err
 		}
 	}
 	return nil

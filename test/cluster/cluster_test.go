@@ -35,14 +35,23 @@ func TestMain(m *testing.M) {
 
 // startAndWait starts a cluster, prints its directory, and waits indefinitely.
 func startAndWait(nodes NodeKind) {
-	c, err := Up(context.Background(), Options{Nodes: nodes})
+	options := Options{Nodes: nodes}
+	if nodes == Real {
+		options.RealNodes = 2
+	}
+	c, err := Up(context.Background(), options)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	if nodes == Real {
-		// The cleanup must also find and remove the resources of a pod.
-		if err := runLongRunningPod(c); err != nil {
+		// The cleanup must also find and remove the resources of pods, and of a node without a link.
+		err := errors.Join(
+			runPodOnNode(context.Background(), c, "first", c.RealNodes()[0]),
+			runPodOnNode(context.Background(), c, "second", c.RealNodes()[1]),
+			c.CutNode(c.RealNodes()[1]),
+		)
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

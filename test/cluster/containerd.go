@@ -61,29 +61,33 @@ func containerdSocket(dir string) string {
 	return filepath.Join(containerdStateDir(dir), "containerd.sock")
 }
 
-func (c *Cluster) startContainerd(ctx context.Context) error {
-	path := filepath.Join(c.dir, "containerd.toml")
+// containerdName is the name of containerd among the components.
+const containerdName = "containerd"
+
+func (c *Cluster) startContainerd(ctx context.Context, n realNode) error {
+	path := filepath.Join(n.dir(), "containerd.toml")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("writing the configuration of containerd: %w", err)
 	}
 	err = containerdConfigTemplate.Execute(f, map[string]string{
-		"Root": c.state.Machine.ImageStore, "State": containerdStateDir(c.dir),
-		"Socket": containerdSocket(c.dir), "Pause": pauseImage,
-		"CNIBin": cniDir, "CNIConfig": c.cniConfigDir(),
+		"Root": n.imageStore(c.state.Machine.ImageStore), "State": containerdStateDir(n.dir()),
+		"Socket": containerdSocket(n.dir()), "Pause": pauseImage,
+		"CNIBin": cniDir, "CNIConfig": n.cniConfigDir(),
 	})
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("writing the configuration of containerd: %w", err)
 	}
-	if err := c.startProgram(program{
-		name: "containerd",
-		path: findProgram("containerd"),
-		args: []string{"--config=" + path},
-	}); err != nil {
+	args := []string{"--config=" + path}
+	if err := c.startProgram(n.program(containerdName, findProgram("containerd"), args)); err != nil {
 		return err
 	}
-	return c.waitUntilReady(ctx, "containerd", startTimeout, func(ctx context.Context) error {
-		return withRuntimeConnection(c.dir, func(connection *grpc.ClientConn) error {
+	return c.waitForContainerd(ctx, n)
+}
+
+func (c *Cluster) waitForContainerd(ctx context.Context, n realNode) error {
+	return c.waitUntilReady(ctx, n.component(containerdName), startTimeout, func(ctx context.Context) error {
+		return withRuntimeConnection(n.dir(), func(connection *grpc.ClientConn) error {
 			response, err := cri.NewRuntimeServiceClient(connection).Status(ctx, &cri.StatusRequest{})
 			if err != nil {
 				return err
@@ -98,7 +102,7 @@ func (c *Cluster) startContainerd(ctx context.Context) error {
 	})
 }
 
-// withRuntimeConnection calls talk with a CRI connection to the containerd of the cluster in dir.
+// withRuntimeConnection calls talk with a CRI connection to the containerd of the node in dir.
 func withRuntimeConnection(dir string, talk func(*grpc.ClientConn) error) error {
 	connection, err := grpc.NewClient(
 		"unix:"+containerdSocket(dir), grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -103,12 +103,6 @@ func (c *Cluster) createPKI() (ca, etcdCA *authority, err error) {
 		clients = append(clients, identity{name: "kwok", user: "kwok", groups: masters})
 	case Real:
 		clients = append(clients,
-			identity{
-				name:   "kubelet",
-				user:   "system:node:" + nodeName,
-				groups: []string{"system:nodes"},
-				hosts:  []string{bridgeIP, nodeName},
-			},
 			identity{name: "kube-proxy", user: "system:kube-proxy"},
 			identity{name: "coredns", user: dnsUser})
 	}
@@ -162,7 +156,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, por
 		args = append(args, "--enable-aggregator-routing")
 	}
 	args = slices.Concat(args, c.featureGateFlags(), c.options.APIServerFlags)
-	if err := c.startProgram(program{name: "kube-apiserver", path: c.binaries.kubernetes, args: args}); err != nil {
+	if err := c.startProgram(program{Name: "kube-apiserver", Path: c.binaries.kubernetes, Args: args}); err != nil {
 		return err
 	}
 	if err := c.loadConfig(); err != nil {
@@ -202,9 +196,9 @@ func (c *Cluster) startControllersAndScheduler(ctx context.Context, ca *authorit
 		"--secure-port=0",
 	}, clientRateFlags, c.featureGateFlags(), c.options.ControllerManagerFlags)
 	if err := c.startProgram(program{
-		name: "kube-controller-manager",
-		path: c.binaries.kubernetes,
-		args: args,
+		Name: "kube-controller-manager",
+		Path: c.binaries.kubernetes,
+		Args: args,
 	}); err != nil {
 		return err
 	}
@@ -213,7 +207,7 @@ func (c *Cluster) startControllersAndScheduler(ctx context.Context, ca *authorit
 		"--leader-elect=false",
 		"--secure-port=0",
 	}, clientRateFlags, c.featureGateFlags(), c.options.SchedulerFlags)
-	if err := c.startProgram(program{name: "kube-scheduler", path: c.binaries.kubernetes, args: args}); err != nil {
+	if err := c.startProgram(program{Name: "kube-scheduler", Path: c.binaries.kubernetes, Args: args}); err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(c.config)

@@ -48,9 +48,9 @@ func (c *Cluster) startDNS(ctx context.Context) error {
 		return fmt.Errorf("writing the configuration of CoreDNS: %w", err)
 	}
 	if err := c.startProgram(program{
-		name: "coredns",
-		path: c.binaries.coredns,
-		args: []string{"-conf=" + path},
+		Name: "coredns",
+		Path: c.binaries.coredns,
+		Args: []string{"-conf=" + path},
 	}); err != nil {
 		return err
 	}

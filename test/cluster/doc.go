@@ -13,7 +13,7 @@
 //     but have no processes. It is for tests of scale and needs no root.
 //   - [Real]: a control plane with this machine as a node: kubelet, containerd, runc, a pod network,
 //     kube-proxy and CoreDNS. Containers run. It needs root, and a machine can have only one Real
-//     cluster.
+//     cluster. Further nodes are network namespaces of this machine.
 //
 // The go command builds all programs. Each has its own Go module below components/, and the
 // programs are stored in the user's cache directory. Other programs of a node come from Debian
@@ -30,6 +30,11 @@
 //
 // The cluster stops at the end of the test. Packages whose tests share a cluster start it in
 // TestMain with [Main].
+//
+// # Faults
+//
+// Each further real node can be stopped, killed, cut from the network, made slow, drained and removed:
+// see [Cluster.StopNode] and the methods next to it. Each fault has an undo.
 //
 // # Cleanup
 //

@@ -58,8 +58,8 @@ func (i Image) Build(context.Context, io.Writer) (Image, error) {
 	return i, nil
 }
 
-// LoadImage loads an image into the node and returns its name. It builds the image if necessary. It
-// does nothing if the node already has the same image, or if the nodes are not real.
+// LoadImage loads an image into all real nodes and returns its name. It builds the image if necessary. It
+// does nothing for nodes that already have the same image, and for nodes whose containerd is stopped.
 func (c *Cluster) LoadImage(ctx context.Context, source ImageSource) (string, error) {
 	if c.state.Nodes != Real {
 		return source.Reference()
@@ -68,34 +68,47 @@ func (c *Cluster) LoadImage(ctx context.Context, source ImageSource) (string, er
 	if err != nil {
 		return "", err
 	}
+	for _, n := range listRealNodes(c.dir) {
+		if _, isAlive := c.state.findProcess(n.component(containerdName)); !isAlive {
+			continue
+		}
+		if err := c.loadImageInto(ctx, n, image); err != nil {
+			return "", err
+		}
+	}
+	return image.Ref, nil
+}
+
+// loadImageInto loads an image into a node that does not have it.
+func (c *Cluster) loadImageInto(ctx context.Context, n realNode, image Image) error {
 	id, err := image.readConfigDigest()
 	if err != nil {
-		return "", err
+		return err
 	}
 	c.loadMutex.Lock()
 	defer c.loadMutex.Unlock()
-	if present, err := c.hasImage(ctx, image.Ref, id); err != nil || present {
-		return image.Ref, err
+	if present, err := n.hasImage(ctx, image.Ref, id); err != nil || present {
+		return err
 	}
-	return image.Ref, c.progress.runStep("loading the image "+image.Ref, func() error {
-		return c.importImage(ctx, image, id)
+	return c.progress.runStep("loading the image "+image.Ref+" into "+n.name(), func() error {
+		return n.importImage(ctx, image, id)
 	})
 }
 
 // importTimeout is sufficient for an image of 6 GB at 20 MB/s.
 const importTimeout = 5 * time.Minute
 
-func (c *Cluster) importImage(ctx context.Context, image Image, id string) error {
+func (n realNode) importImage(ctx context.Context, image Image, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
 	// The kubelet uses containerd's namespace "k8s.io".
 	if _, err := runCommand("ctr",
-		"--address="+containerdSocket(c.dir), "--namespace=k8s.io", "images", "import", image.Path); err != nil {
+		"--address="+containerdSocket(n.dir()), "--namespace=k8s.io", "images", "import", image.Path); err != nil {
 		return fmt.Errorf("loading the image %s: %w", image.Ref, err)
 	}
 	// containerd's CRI plugin observes the image after a short delay.
 	for {
-		present, err := c.hasImage(ctx, image.Ref, id)
+		present, err := n.hasImage(ctx, image.Ref, id)
 		if err != nil || present {
 			return err
 		}
@@ -108,9 +121,9 @@ func (c *Cluster) importImage(ctx context.Context, image Image, id string) error
 }
 
 // hasImage reports whether the node has an image with that name and that configuration digest.
-func (c *Cluster) hasImage(ctx context.Context, ref, id string) (bool, error) {
+func (n realNode) hasImage(ctx context.Context, ref, id string) (bool, error) {
 	present := false
-	err := withRuntimeConnection(c.dir, func(connection *grpc.ClientConn) error {
+	err := withRuntimeConnection(n.dir(), func(connection *grpc.ClientConn) error {
 		response, err := cri.NewImageServiceClient(connection).ImageStatus(ctx, &cri.ImageStatusRequest{
 			Image: &cri.ImageSpec{Image: ref},
 		})

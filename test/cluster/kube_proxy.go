@@ -17,16 +17,16 @@ const (
 )
 
 // startKubeProxy starts kube-proxy. It routes the addresses of Services for pods and for processes
-// of this machine, so that the API server reaches a webhook by its Service.
-func (c *Cluster) startKubeProxy(ctx context.Context) error {
-	config, err := c.writeConfigFile("kube-proxy.yaml", map[string]any{
+// of the node, so that the API server reaches a webhook by its Service.
+func (c *Cluster) startKubeProxy(ctx context.Context, n realNode) error {
+	config, err := n.writeConfigFile("kube-proxy.yaml", map[string]any{
 		"apiVersion":         "kubeproxy.config.k8s.io/v1alpha1",
 		"kind":               "KubeProxyConfiguration",
 		"clientConnection":   map[string]any{"kubeconfig": c.kubeconfigFile("kube-proxy")},
-		"hostnameOverride":   nodeName,
-		"bindAddress":        bridgeIP,
-		"healthzBindAddress": net.JoinHostPort(bridgeIP, strconv.Itoa(proxyHealthPort)),
-		"metricsBindAddress": net.JoinHostPort(bridgeIP, strconv.Itoa(proxyMetricsPort)),
+		"hostnameOverride":   n.name(),
+		"bindAddress":        n.ip(),
+		"healthzBindAddress": net.JoinHostPort(n.ip(), strconv.Itoa(proxyHealthPort)),
+		"metricsBindAddress": net.JoinHostPort(n.ip(), strconv.Itoa(proxyMetricsPort)),
 		"mode":               "iptables",
 		"clusterCIDR":        podCIDR,
 		"nodePortAddresses":  []string{"primary"},
@@ -45,16 +45,16 @@ func (c *Cluster) startKubeProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.startProgram(program{
-		name: "kube-proxy",
-		path: c.binaries.kubernetes,
-		args: []string{"--config=" + config},
-	}); err != nil {
+	if err := c.startProgram(n.program("kube-proxy", c.binaries.kubernetes, []string{"--config=" + config})); err != nil {
 		return err
 	}
+	return c.waitForKubeProxy(ctx, n)
+}
+
+func (c *Cluster) waitForKubeProxy(ctx context.Context, n realNode) error {
 	client := &http.Client{Timeout: time.Second}
-	health := fmt.Sprintf("http://%s/livez", net.JoinHostPort(bridgeIP, strconv.Itoa(proxyHealthPort)))
-	return c.waitUntilReady(ctx, "kube-proxy", startTimeout, func(ctx context.Context) error {
+	health := fmt.Sprintf("http://%s/livez", net.JoinHostPort(n.ip(), strconv.Itoa(proxyHealthPort)))
+	return c.waitUntilReady(ctx, n.component("kube-proxy"), startTimeout, func(ctx context.Context) error {
 		return checkHealth(ctx, client, health)
 	})
 }

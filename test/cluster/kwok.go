@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +47,7 @@ func (c *Cluster) startKwok(ctx context.Context) error {
 	if err := os.WriteFile(stages, kwokStages, 0o600); err != nil {
 		return fmt.Errorf("writing the stages of kwok: %w", err)
 	}
-	if err := c.startProgram(program{name: "kwok", path: c.binaries.kwok, args: []string{
+	if err := c.startProgram(program{Name: "kwok", Path: c.binaries.kwok, Args: []string{
 		"--kubeconfig=" + c.kubeconfigFile("kwok"),
 		"--config=" + stages,
 		"--manage-all-nodes",
@@ -85,6 +86,25 @@ func newKwokNode(index int) *corev1.Node {
 			NodeInfo: corev1.NodeSystemInfo{Architecture: goarch, OperatingSystem: "linux", KubeletVersion: "kwok"},
 		},
 	}
+}
+
+// checkNodeReady returns nil if the node is ready and its kubelet may start pods.
+func checkNodeReady(ctx context.Context, client kubernetes.Interface, name string) error {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	isReady := slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+	// The taints are removed only after the condition is set. A cordoned node keeps its taint.
+	isTainted := slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Key != corev1.TaintNodeUnschedulable
+	})
+	if !isReady || isTainted {
+		return fmt.Errorf("node %s is not ready", name)
+	}
+	return nil
 }
 
 // checkNodesReady returns nil if the given number of nodes are ready and have no taints.

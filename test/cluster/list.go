@@ -80,11 +80,19 @@ func Purge(w io.Writer) error {
 	}
 	p := newProgress(w)
 	var errs []error
-	for _, sub := range []string{"bin", "images", "containerd", "failed"} {
-		dir, err := ensureCacheDir(sub)
-		if err != nil {
-			return err
-		}
+	base, err := ensureCacheDir("")
+	if err != nil {
+		return err
+	}
+	// Each further node has an image store of its own.
+	dirs, err := filepath.Glob(filepath.Join(base, "containerd*"))
+	if err != nil {
+		return fmt.Errorf("listing the image stores: %w", err)
+	}
+	for _, sub := range []string{"bin", "images", "failed"} {
+		dirs = append(dirs, filepath.Join(base, sub))
+	}
+	for _, dir := range dirs {
 		errs = append(errs, p.runStep("removing "+dir, func() error { return os.RemoveAll(dir) }))
 	}
 	return errors.Join(errs...)

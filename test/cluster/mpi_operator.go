@@ -37,7 +37,7 @@ func (c *Cluster) StartMPIOperator(ctx context.Context) error {
 		if err := c.waitUntilReady(ctx, "kube-apiserver", startTimeout, c.checkCRDsEstablished); err != nil {
 			return err
 		}
-		if err := c.startProgram(program{name: "mpi-operator", path: path, args: []string{
+		if err := c.startProgram(program{Name: "mpi-operator", Path: path, Args: []string{
 			"--kubeConfig=" + c.Kubeconfig(),
 			"--lock-namespace=kube-system",
 			"--kube-api-qps=500", "--kube-api-burst=500",

@@ -13,17 +13,17 @@ import (
 const (
 	// podCIDR is the range of pods. See serviceCIDR.
 	podCIDR = "198.18.0.0/16"
-	// bridgeIP is the address of this machine on the pod network: the address of the node, of the
+	// bridgeIP is the address of this machine on the pod network: the address of the first node, of the
 	// API server and of DNS. Kubernetes rejects a loopback address for a node.
 	bridgeIP = "198.18.0.1"
-	// bridgeName is the name of the pod network's bridge.
+	// bridgeName is the name of the bridge of each node's pods.
 	bridgeName = "rollcall-test"
-	// bridgeMAC is fixed, because a bridge otherwise uses the address of a port and changes it with
-	// its pods. It is a locally administered address that ends with bridgeIP.
-	bridgeMAC = "02:00:c6:12:00:01"
+	// linkPrefix and the number of a further node are the name of the machine's end of the link to it.
+	linkPrefix = "rollcall-n"
 )
 
-// createNetwork creates the bridge. It must have its address before any component listens on it.
+// createNetwork creates the bridge of this machine. It must have its address before any component listens
+// on it.
 func (c *Cluster) createNetwork() error {
 	store, err := ensureCacheDir("containerd")
 	if err != nil {
@@ -33,34 +33,57 @@ func (c *Cluster) createNetwork() error {
 	if err := c.state.saveTo(c.dir); err != nil {
 		return err
 	}
-	for _, command := range []string{
-		"link add " + bridgeName + " address " + bridgeMAC + " type bridge",
-		"addr add " + bridgeIP + "/16 dev " + bridgeName,
-		"link set " + bridgeName + " up",
-		// Addresses of unknown Services must not leave the machine through the default route.
-		"route add " + serviceCIDR + " dev " + bridgeName,
-	} {
-		if _, err := runCommand("ip", strings.Fields(command)...); err != nil {
-			return fmt.Errorf("creating the pod network: %w", err)
-		}
+	machine := realNode{clusterDir: c.dir, number: 1}
+	// The prefix of the address is that of podCIDR: addresses of unknown pods must not leave the machine.
+	if err := machine.createBridge("/16"); err != nil {
+		return err
 	}
-	// A firewall or a container engine of the machine may drop packets of unknown networks.
-	for _, chain := range []string{"INPUT", "FORWARD"} {
-		if _, err := runCommand("iptables", "-I", chain, "-i", bridgeName, "-j", "ACCEPT"); err != nil {
-			return fmt.Errorf("accepting packets of the pod network: %w", err)
-		}
+	if err := acceptPackets(bridgeName); err != nil {
+		return err
 	}
 	// This machine routes packets between pods through Services.
 	if err := c.setSysctls(map[string]string{"net/ipv4/ip_forward": "1"}); err != nil {
 		return err
 	}
-	return c.writeCNIConfig()
+	return machine.writeCNIConfig()
+}
+
+// createBridge creates the bridge of the node's pods with the address of the node.
+func (n realNode) createBridge(prefix string) error {
+	return n.runIP(
+		"link add "+bridgeName+" address "+n.mac()+" type bridge",
+		"addr add "+n.ip()+prefix+" dev "+bridgeName,
+		"link set "+bridgeName+" up",
+		// Addresses of unknown Services must not leave the machine through the default route.
+		"route add "+serviceCIDR+" dev "+bridgeName,
+	)
+}
+
+// runIP runs commands of the program ip in the network of the node.
+func (n realNode) runIP(commands ...string) error {
+	for _, command := range commands {
+		if _, err := n.runCommand("ip", strings.Fields(command)...); err != nil {
+			return fmt.Errorf("changing the network of node %s: %w", n.name(), err)
+		}
+	}
+	return nil
+}
+
+// acceptPackets accepts the packets from a link. A firewall or a container engine of the machine may drop
+// packets of unknown networks.
+func acceptPackets(link string) error {
+	for _, chain := range []string{"INPUT", "FORWARD"} {
+		if _, err := runCommand("iptables", "-I", chain, "-i", link, "-j", "ACCEPT"); err != nil {
+			return fmt.Errorf("accepting packets of the pod network: %w", err)
+		}
+	}
+	return nil
 }
 
 // writeCNIConfig writes the configuration of the CNI plugins: an interface on the bridge for each
-// pod, an address of podCIDR, and a default route to this machine. The bridge already exists, so
+// pod, an address of the node's range, and a default route to the node. The bridge already exists, so
 // the plugin does not configure it.
-func (c *Cluster) writeCNIConfig() error {
+func (n realNode) writeCNIConfig() error {
 	config := map[string]any{
 		"cniVersion": "1.0.0",
 		"name":       "rollcall-test",
@@ -71,9 +94,10 @@ func (c *Cluster) writeCNIConfig() error {
 			"hairpinMode": true,
 			"ipam": map[string]any{
 				"type":    "host-local",
-				"dataDir": filepath.Join(c.dir, "cni", "addresses"),
-				// The first 255 addresses are reserved for this machine.
-				"ranges": []any{[]any{map[string]any{"subnet": podCIDR, "rangeStart": "198.18.1.0", "gateway": bridgeIP}}},
+				"dataDir": filepath.Join(n.dir(), "cni", "addresses"),
+				"ranges": []any{[]any{map[string]any{
+					"subnet": n.podRange(), "rangeStart": n.firstPodIP(), "gateway": n.ip(),
+				}}},
 				"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
 			},
 		}},
@@ -82,16 +106,16 @@ func (c *Cluster) writeCNIConfig() error {
 	if err != nil {
 		return fmt.Errorf("encoding the CNI configuration: %w", err)
 	}
-	if err := os.MkdirAll(c.cniConfigDir(), 0o700); err != nil {
+	if err := os.MkdirAll(n.cniConfigDir(), 0o700); err != nil {
 		return fmt.Errorf("writing the CNI configuration: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(c.cniConfigDir(), "10-rollcall.conflist"), data, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(n.cniConfigDir(), "10-rollcall.conflist"), data, 0o600); err != nil {
 		return fmt.Errorf("writing the CNI configuration: %w", err)
 	}
 	return nil
 }
 
-func (c *Cluster) cniConfigDir() string { return filepath.Join(c.dir, "cni", "config") }
+func (n realNode) cniConfigDir() string { return filepath.Join(n.dir(), "cni", "config") }
 
 // runCommand runs a program of the machine and returns its standard output. The error contains its
 // standard error.

@@ -22,13 +22,13 @@ const (
 	podsCgroup = "kubepods"
 )
 
-// killContainers kills all processes in pods and their shims, and waits until they have exited.
-func killContainers(dir string) error {
+// killContainers kills all processes in pods of a node and their shims, and waits until they have exited.
+func killContainers(n realNode) error {
 	var doomed []processID
-	for _, group := range findCgroups(podsCgroup) {
+	for _, group := range findCgroups(n.podsCgroup()) {
 		doomed = append(doomed, listCgroupProcesses(group)...)
 	}
-	doomed = append(doomed, findShims(containerdSocket(dir))...)
+	doomed = append(doomed, findShims(containerdSocket(n.dir()))...)
 	for _, process := range doomed {
 		if err := syscall.Kill(process.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("killing the processes of pods: %w", err)
@@ -36,7 +36,7 @@ func killContainers(dir string) error {
 	}
 	for end := time.Now().Add(killTimeout); time.Now().Before(end); time.Sleep(pollInterval) {
 		if !slices.ContainsFunc(doomed, processID.isAlive) {
-			return removeShimSockets(dir)
+			return removeShimSockets(n.dir())
 		}
 	}
 	return fmt.Errorf("killing the processes of pods: they still exist after %s", killTimeout)
@@ -103,7 +103,7 @@ func listPodDirs(dir string) []string {
 }
 
 // removeShimSockets removes the sockets of killed shims from a directory that all containerds of
-// the machine share. The cluster's own directory lists its sockets.
+// the machine share. The node's own directory lists its sockets.
 func removeShimSockets(dir string) error {
 	for _, podDir := range listPodDirs(dir) {
 		data, err := os.ReadFile(filepath.Join(podDir, "address"))
@@ -197,16 +197,24 @@ func removeCgroup(cgroup string) error {
 func removeBridge() error {
 	ports, _ := filepath.Glob(filepath.Join("/sys/class/net", bridgeName, "brif", "*"))
 	for _, link := range append(ports, bridgeName) {
-		link = filepath.Base(link)
-		if _, err := os.Stat(filepath.Join("/sys/class/net", link)); isNotExist(err) {
-			continue
+		if err := removeLink(filepath.Base(link)); err != nil {
+			return err
 		}
-		if _, err := runCommand("ip", "link", "delete", link); err != nil {
-			if _, gone := os.Stat(filepath.Join("/sys/class/net", link)); isNotExist(gone) {
-				continue // the interface is deleted with the network of its pod
-			}
-			return fmt.Errorf("removing the network link %s: %w", link, err)
+	}
+	return nil
+}
+
+// removeLink removes a network link if it exists.
+func removeLink(link string) error {
+	path := filepath.Join("/sys/class/net", link)
+	if _, err := os.Stat(path); isNotExist(err) {
+		return nil
+	}
+	if _, err := runCommand("ip", "link", "delete", link); err != nil {
+		if _, gone := os.Stat(path); isNotExist(gone) {
+			return nil // the kernel deletes the interface together with the network of its pod
 		}
+		return fmt.Errorf("removing the network link %s: %w", link, err)
 	}
 	return nil
 }

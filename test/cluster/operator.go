@@ -124,10 +124,10 @@ func (c *Cluster) installAndRunOperator(ctx context.Context, o operator, path st
 		return err
 	}
 	if err := c.startProgram(program{
-		name:    o.name,
-		path:    path,
-		args:    []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()},
-		tempDir: tempDir,
+		Name:    o.name,
+		Path:    path,
+		Args:    []string{"--config=" + file, "--kubeconfig=" + c.Kubeconfig()},
+		TempDir: tempDir,
 	}); err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ const (
 	NoNodes NodeKind = "none"
 	// Kwok means simulated nodes, whose pods run without processes.
 	Kwok NodeKind = "kwok"
-	// Real means this machine as the only node. It needs root.
+	// Real means that pods run: this machine is the first node, and further nodes are network namespaces of
+	// it. It needs root.
 	Real NodeKind = "real"
 )
 
@@ -48,6 +49,8 @@ type Options struct {
 	// KwokNodes is the number of simulated nodes. The zero value means 10. It is valid only with
 	// Kwok.
 	KwokNodes int
+	// RealNodes is the number of real nodes, at most 16. The zero value means 1. It is valid only with Real.
+	RealNodes int
 	// Release is the Kubernetes release. The zero value means DefaultRelease.
 	Release Release
 	// Name is the name of the cluster and of its directory below the cache directory: at most 40
@@ -88,11 +91,8 @@ func (o Options) completeAndValidate() (Options, error) {
 	default:
 		return o, fmt.Errorf("option Release, or %s: %q is not one of %q, %q", ReleaseEnv, o.Release, Latest, OldestSupported)
 	}
-	if o.KwokNodes < 0 || (o.KwokNodes > 0 && o.Nodes != Kwok) {
-		return o, fmt.Errorf("option KwokNodes: %d simulated nodes require the kind %q, not %q", o.KwokNodes, Kwok, o.Nodes)
-	}
-	if o.Nodes == Kwok && o.KwokNodes == 0 {
-		o.KwokNodes = defaultKwokNodes
+	if err := o.completeNodeCounts(); err != nil {
+		return o, err
 	}
 	if o.Port < 0 || o.Port > 65535 {
 		return o, fmt.Errorf("option Port: %d is not between 0 and 65535", o.Port)
@@ -107,4 +107,22 @@ func (o Options) completeAndValidate() (Options, error) {
 		o.Progress = os.Stderr
 	}
 	return o, nil
+}
+
+// completeNodeCounts sets the default numbers of nodes, or returns an error that names the invalid field.
+func (o *Options) completeNodeCounts() error {
+	if o.KwokNodes < 0 || (o.KwokNodes > 0 && o.Nodes != Kwok) {
+		return fmt.Errorf("option KwokNodes: %d simulated nodes require the kind %q, not %q", o.KwokNodes, Kwok, o.Nodes)
+	}
+	if o.Nodes == Kwok && o.KwokNodes == 0 {
+		o.KwokNodes = defaultKwokNodes
+	}
+	if o.RealNodes < 0 || o.RealNodes > maxRealNodes || (o.RealNodes > 0 && o.Nodes != Real) {
+		return fmt.Errorf("option RealNodes: %d real nodes require the kind %q, not %q, and at most %d are possible",
+			o.RealNodes, Real, o.Nodes, maxRealNodes)
+	}
+	if o.Nodes == Real && o.RealNodes == 0 {
+		o.RealNodes = 1
+	}
+	return nil
 }

@@ -35,8 +35,23 @@ func removePacketFilterRules() error {
 	return errors.Join(errs...)
 }
 
+// removeLinkRules removes the rules of acceptPackets, also if only one of them exists.
+func removeLinkRules(link string) error {
+	for _, chain := range []string{"INPUT", "FORWARD"} {
+		rule := []string{chain, "-i", link, "-j", "ACCEPT"}
+		if _, err := runCommand("iptables", append([]string{"-C"}, rule...)...); err != nil {
+			continue // the rule does not exist
+		}
+		if _, err := runCommand("iptables", append([]string{"-D"}, rule...)...); err != nil {
+			return fmt.Errorf("removing packet filter rules: %w", err)
+		}
+	}
+	return nil
+}
+
 // buildRemovalScript returns the input for iptables-restore that removes the chains of Kubernetes,
-// every rule that jumps to them, and the rules of the bridge. saved is the output of iptables-save.
+// every rule that jumps to them, and the rules of the bridge and of the links to nodes. saved is the output
+// of iptables-save.
 // It returns "" if there are none.
 func buildRemovalScript(saved string) string {
 	found := false
@@ -57,7 +72,8 @@ func buildRemovalScript(saved string) string {
 		case strings.HasPrefix(line, "-A "+kubernetesChainPrefix):
 			// The rule is removed with its chain.
 		case strings.HasPrefix(line, "-A ") &&
-			(strings.Contains(line, "-j "+kubernetesChainPrefix) || strings.Contains(line, "-i "+bridgeName+" ")):
+			(strings.Contains(line, "-j "+kubernetesChainPrefix) || strings.Contains(line, "-i "+bridgeName+" ") ||
+				strings.Contains(line, "-i "+linkPrefix)):
 			found = true
 			rules.WriteString("-D " + line[len("-A "):] + "\n")
 		case line == "COMMIT":

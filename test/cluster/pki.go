@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -61,6 +62,21 @@ func newAuthority(dir, name string) (*authority, error) {
 		return nil, fmt.Errorf("reading the certificate of the CA %s: %w", name, err)
 	}
 	return a, writePEM(a.certFile(name), "CERTIFICATE", der)
+}
+
+// loadAuthority returns a CA whose files exist.
+func loadAuthority(dir, name string) (*authority, error) {
+	a := &authority{dir: dir, name: name}
+	pair, err := tls.LoadX509KeyPair(a.certFile(name), a.keyFile(name))
+	if err != nil {
+		return nil, fmt.Errorf("loading the CA %s: %w", name, err)
+	}
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("loading the CA %s: its key cannot sign", name)
+	}
+	a.cert, a.key = pair.Leaf, signer
+	return a, nil
 }
 
 func (a *authority) certFile(name string) string { return filepath.Join(a.dir, name+".crt") }

@@ -94,33 +94,47 @@ func (id processID) terminateProcess() error {
 
 // program is a program to run.
 type program struct {
-	// name is the name of the component, for example "kube-apiserver". It is also the first
-	// argument of the process.
-	name string
-	path string
-	args []string
-	// tempDir is the directory for temporary files, or empty for that of this process.
-	tempDir string
+	// Name is the name of the component, for example "kube-apiserver". It is also the first
+	// argument of the process, unless Network is set.
+	Name string   `json:"name"`
+	Path string   `json:"path,omitempty"`
+	Args []string `json:"args,omitempty"`
+	// TempDir is the directory for temporary files, or empty for that of this process.
+	TempDir string `json:"tempDir,omitempty"`
+	// Network is the file of the network namespace, or empty for that of this process.
+	Network string `json:"network,omitempty"`
+}
+
+// command returns the path and the arguments of the process.
+func (p program) command() (path string, args []string) {
+	if p.Network == "" {
+		return p.Path, append([]string{p.Name}, p.Args...)
+	}
+	return findProgram("nsenter"), append([]string{"nsenter", "--net=" + p.Network, "--", p.Path}, p.Args...)
 }
 
 // startProgram starts a program in the directory of the cluster, with its output in the log
 // directory, and records it in the state. If the cluster is not detached, the kernel kills the
 // program when this process exits for any reason.
 func (c *Cluster) startProgram(p program) error {
-	logPath := filepath.Join(c.LogDir(), p.name+".log")
+	if owner := c.state.Owner; !c.state.Detached && owner.PID != os.Getpid() {
+		return fmt.Errorf("starting %s: process %d owns the cluster, and only it can start programs", p.Name, owner.PID)
+	}
+	logPath := filepath.Join(c.LogDir(), p.Name+".log")
 	out, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("starting %s: %w", p.name, err)
+		return fmt.Errorf("starting %s: %w", p.Name, err)
 	}
 	defer func() { _ = out.Close() }()
+	path, args := p.command()
 	cmd := &exec.Cmd{
-		Path: p.path, Args: append([]string{p.name}, p.args...), Dir: c.dir, Stdout: out, Stderr: out,
+		Path: path, Args: args, Dir: c.dir, Stdout: out, Stderr: out,
 		// The environment is fixed, because components must not depend on the environment of the
 		// caller.
 		Env: []string{
 			"HOME=" + c.dir,
 			"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin",
-			"TMPDIR=" + cmp.Or(p.tempDir, os.TempDir()),
+			"TMPDIR=" + cmp.Or(p.TempDir, os.TempDir()),
 		},
 		// A separate session: an interrupt of the terminal must reach only this process, which then
 		// stops all components in order.
@@ -130,18 +144,14 @@ func (c *Cluster) startProgram(p program) error {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 	if err := runOnSpawnThread(cmd.Start); err != nil {
-		return fmt.Errorf("starting %s: %w", p.name, err)
+		return fmt.Errorf("starting %s: %w", p.Name, err)
 	}
 	id := processID{PID: cmd.Process.Pid}
 	if id.Start, _, err = readProcStat(id.PID); err != nil {
-		return fmt.Errorf("starting %s: %w", p.name, err)
+		return fmt.Errorf("starting %s: %w", p.Name, err)
 	}
 	go func() { _ = cmd.Wait() }() // reaps the process; its log shows how it exited
-	c.state.Processes = append(c.state.Processes, processRecord{processID: id, Name: p.name, Log: logPath})
-	if c.programs == nil {
-		c.programs = map[string]program{}
-	}
-	c.programs[p.name] = p
+	c.state.recordProcess(processRecord{processID: id, program: p, Log: logPath})
 	return c.state.saveTo(c.dir)
 }
 

@@ -68,7 +68,7 @@ func (c *Cluster) StartPrometheus(ctx context.Context, config string) (string, e
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 	server := "http://" + address
 	return server, c.progress.runStep("prometheus", func() error {
-		err := c.startProgram(program{name: "prometheus", path: path, args: []string{
+		err := c.startProgram(program{Name: "prometheus", Path: path, Args: []string{
 			"--config.file=" + configPath, "--storage.tsdb.path=" + dir, "--web.listen-address=" + address,
 		}})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -34,20 +35,22 @@ func newProbeBinary() (Binary, error) {
 	return Binary{Ref: imageRepository + "probe:test", Dir: dir, Package: "./probe"}, err
 }
 
-// runLongRunningPod starts a pod that does not exit, and returns when it is ready.
-func runLongRunningPod(c *Cluster) error {
+// runPodOnNode starts a pod with a Service of the same name that accepts connections on port 8080, and
+// returns when it is ready.
+func runPodOnNode(ctx context.Context, c *Cluster, name, node string) error {
 	probe, err := newProbeBinary()
 	if err != nil {
 		return err
 	}
-	image, err := c.LoadImage(context.Background(), probe)
+	image, err := c.LoadImage(ctx, probe)
 	if err != nil {
 		return err
 	}
-	if _, err := c.Kubectl(context.Background(), "run", "lasting", "--image="+image, "--", "sleep"); err != nil {
+	if _, err := c.Kubectl(ctx, "run", name, "--image="+image, "--port=8080", "--expose",
+		fmt.Sprintf(`--overrides={"spec":{"nodeName":%q}}`, node), "--", "sleep"); err != nil {
 		return err
 	}
-	_, err = c.Kubectl(context.Background(), "wait", "--for=condition=Ready", "--timeout=2m", "pod/lasting")
+	_, err = c.Kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=2m", "pod/"+name)
 	return err
 }
 
@@ -139,6 +142,11 @@ func findMachineLeftovers(t *testing.T, dir string) []string {
 	if _, err := os.Stat("/sys/class/net/" + bridgeName); err == nil {
 		traces = append(traces, "the bridge "+bridgeName)
 	}
+	links, err := filepath.Glob("/sys/class/net/" + linkPrefix + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	traces = append(traces, links...)
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +155,8 @@ func findMachineLeftovers(t *testing.T, dir string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, below := range []string{dir, store} {
-		if bytes.Contains(mounts, []byte(" "+below+"/")) {
+	for _, below := range []string{dir + "/n2/", dir + "/network-2", dir + "/containerd/", store} {
+		if bytes.Contains(mounts, []byte(" "+below)) {
 			traces = append(traces, "mounts below "+below)
 		}
 	}
@@ -157,14 +165,21 @@ func findMachineLeftovers(t *testing.T, dir string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(rules, kubernetesChainPrefix) {
-			traces = append(traces, save+" shows rules of Kubernetes")
+		for _, rule := range []string{kubernetesChainPrefix, "-i " + bridgeName, "-i " + linkPrefix} {
+			if strings.Contains(rules, rule) {
+				traces = append(traces, save+" shows rules with "+rule)
+			}
 		}
 	}
-	for _, shim := range findShims(containerdSocket(dir)) {
-		traces = append(traces, fmt.Sprintf("the shim with process number %d", shim.PID))
+	for number := 1; number <= 2; number++ {
+		n := realNode{clusterDir: dir, number: number}
+		for _, shim := range findShims(containerdSocket(n.dir())) {
+			traces = append(traces, fmt.Sprintf("the shim of node %s with process number %d", n.name(), shim.PID))
+		}
+		if len(findCgroups(n.podsCgroup())) > 0 {
+			traces = append(traces, "control groups "+n.podsCgroup())
+		}
 	}
-	traces = append(traces, findCgroups(podsCgroup)...)
 	return traces
 }
 
@@ -174,10 +189,9 @@ func TestCleanAfterRealNodesCrash(t *testing.T) {
 	for end := time.Now().Add(killTimeout); len(s.runningProcesses()) > 0 &&
 		time.Now().Before(end); time.Sleep(pollInterval) {
 	}
-	// The bridge, two kinds of mounts, two families of rules, a shim, and at least one control
-	// group.
-	if traces := findMachineLeftovers(t, dir); len(traces) < 7 {
-		t.Fatalf("the crashed cluster left only %v, which is not enough for this test", traces)
+	// The bridge, the link, three kinds of mounts, four kinds of rules, two shims, and two control groups.
+	if traces := findMachineLeftovers(t, dir); len(traces) < 13 {
+		t.Fatalf("the crashed cluster left only %q, which is not enough for this test", traces)
 	}
 	if err := Clean(t.Output()); err != nil {
 		t.Fatal(err)

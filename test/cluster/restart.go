@@ -13,14 +13,13 @@ import (
 const restartTimeout = 5 * time.Minute
 
 // RestartAPIServer terminates the API server as an upgrade of the control plane does, starts it again,
-// and returns when it is ready. Requests fail meanwhile, and all watches end. It needs the process that
-// started the cluster, because only that process knows the flags.
+// and returns when it is ready. Requests fail meanwhile, and all watches end.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	i := slices.IndexFunc(c.state.Processes, func(p processRecord) bool { return p.Name == "kube-apiserver" })
 	if err := c.state.Processes[i].terminateProcess(); err != nil {
 		return fmt.Errorf("restarting kube-apiserver: %w", err)
 	}
-	if err := c.startProgramAgain(i); err != nil {
+	if err := c.startProgram(c.state.Processes[i].program); err != nil {
 		return err
 	}
 	return c.waitForAPIServer(ctx, restartTimeout)
@@ -31,11 +30,11 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 // can happen while the API server restarts.
 func (c *Cluster) RestartExited() ([]string, error) {
 	var names []string
-	for i, process := range c.state.Processes {
+	for _, process := range c.state.Processes {
 		if process.isAlive() {
 			continue
 		}
-		if err := c.startProgramAgain(i); err != nil {
+		if err := c.startProgram(process.program); err != nil {
 			return names, err
 		}
 		names = append(names, process.Name)
@@ -43,33 +42,15 @@ func (c *Cluster) RestartExited() ([]string, error) {
 	return names, nil
 }
 
-// startProgramAgain starts the program of a process that has exited. The new process has its place in
-// the list of processes, which determines the order of the shutdown.
-func (c *Cluster) startProgramAgain(i int) error {
-	name := c.state.Processes[i].Name
-	started, ok := c.programs[name]
-	if !ok {
-		return fmt.Errorf("restarting %s: another process started the cluster", name)
-	}
-	if err := c.startProgram(started); err != nil {
-		return err
-	}
-	last := len(c.state.Processes) - 1
-	c.state.Processes[i] = c.state.Processes[last]
-	c.state.Processes = c.state.Processes[:last]
-	return c.state.saveTo(c.dir)
-}
-
 // SignalProgram sends a signal to a component, for example SIGSTOP to CoreDNS so that names are not
 // resolved.
 func (c *Cluster) SignalProgram(name string, signal syscall.Signal) error {
-	for _, process := range c.state.Processes {
-		if process.Name == name && process.isAlive() {
-			if err := syscall.Kill(process.PID, signal); err != nil {
-				return fmt.Errorf("sending a signal to %s: %w", name, err)
-			}
-			return nil
-		}
+	process, running := c.state.findProcess(name)
+	if !running {
+		return fmt.Errorf("sending a signal to %s: it is not running", name)
 	}
-	return fmt.Errorf("sending a signal to %s: it is not running", name)
+	if err := syscall.Kill(process.PID, signal); err != nil {
+		return fmt.Errorf("sending a signal to %s: %w", name, err)
+	}
+	return nil
 }

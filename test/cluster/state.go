@@ -48,8 +48,20 @@ type machineState struct {
 // processRecord is one process of a cluster.
 type processRecord struct {
 	processID
-	Name string `json:"name"`
-	Log  string `json:"log"`
+	program
+	Log string `json:"log"`
+}
+
+// recordProcess adds a process. The process replaces an exited process of the same name, because the
+// order of the processes determines the order of the shutdown.
+func (s *clusterState) recordProcess(started processRecord) {
+	for i, process := range s.Processes {
+		if process.Name == started.Name && !process.isAlive() {
+			s.Processes[i] = started
+			return
+		}
+	}
+	s.Processes = append(s.Processes, started)
 }
 
 // ensureCacheDir creates and returns a subdirectory of the cache directory.
@@ -116,6 +128,16 @@ func (s *clusterState) runningProcesses() []processRecord {
 		}
 	}
 	return living
+}
+
+// findProcess returns the process of a component, and whether it is alive.
+func (s *clusterState) findProcess(name string) (process processRecord, alive bool) {
+	for _, p := range s.Processes {
+		if p.Name == name {
+			process = p
+		}
+	}
+	return process, process.isAlive()
 }
 
 // listClusterDirs returns the directories of all clusters of this user, including crashed ones.

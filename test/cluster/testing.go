@@ -105,7 +105,8 @@ func attachExisting(options Options) (*Cluster, error) {
 	}
 	special := len(options.APIServerFlags) + len(options.ControllerManagerFlags) + len(options.SchedulerFlags) +
 		len(options.FeatureGates)
-	if c.state.Nodes != options.Nodes || c.state.Release != options.Release || special > 0 {
+	hasNodes := c.state.Nodes == options.Nodes && len(c.RealNodes()) == options.RealNodes
+	if !hasNodes || c.state.Release != options.Release || special > 0 {
 		return nil, nil
 	}
 	c.progress = newProgress(options.Progress)

@@ -28,7 +28,10 @@ func TestOptions(t *testing.T) {
 		{"simulated nodes have a default number", Options{Nodes: Kwok}, ""},
 		{"an unknown kind of nodes is rejected", Options{Nodes: "docker"}, "Nodes"},
 		{"simulated nodes need their kind", Options{KwokNodes: 3}, "KwokNodes"},
-		{"real nodes have no number", Options{Nodes: Real, KwokNodes: 3}, "KwokNodes"},
+		{"real nodes have another number", Options{Nodes: Real, KwokNodes: 3}, "KwokNodes"},
+		{"real nodes have a default number", Options{Nodes: Real}, ""},
+		{"real nodes need their kind", Options{Nodes: Kwok, RealNodes: 2}, "RealNodes"},
+		{"a range of addresses has room for 16 nodes", Options{Nodes: Real, RealNodes: 17}, "RealNodes"},
 		{"a negative number is rejected", Options{Nodes: Kwok, KwokNodes: -1}, "KwokNodes"},
 		{"a name must not be a path", Options{Name: "../other"}, "Name"},
 		{"a port has 16 bits", Options{Port: 65536}, "Port"},
@@ -81,8 +84,10 @@ func TestState(t *testing.T) {
 	owner := currentProcess()
 	saved := &clusterState{
 		Name: "a", Nodes: Real, Created: time.Now().UTC().Round(0), Server: "https://127.0.0.1:1", Owner: owner,
-		Processes: []processRecord{{processID: processID{PID: 1 << 30, Start: 1}, Name: "etcd", Log: "l"}},
-		Machine:   &machineState{Sysctls: map[string]string{"net/ipv4/ip_forward": "0"}},
+		Processes: []processRecord{{
+			processID: processID{PID: 1 << 30, Start: 1}, program: program{Name: "etcd", Args: []string{"--v=4"}}, Log: "l",
+		}},
+		Machine: &machineState{Sysctls: map[string]string{"net/ipv4/ip_forward": "0"}},
 	}
 	if err := saved.saveTo(dir); err != nil {
 		t.Fatal(err)
@@ -143,6 +148,9 @@ func TestPKI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if loaded, err := loadAuthority(ca.dir, ca.name); err != nil || !loaded.cert.Equal(ca.cert) {
+		t.Errorf("the loaded CA differs from the created CA (%v)", err)
+	}
 	roots, strangers := x509.NewCertPool(), x509.NewCertPool()
 	roots.AddCert(ca.cert)
 	strangers.AddCert(other.cert)
@@ -186,6 +194,11 @@ func TestRemovalScript(t *testing.T) {
 			"rules of the bridge are removed, rules of a longer name stay",
 			"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -i rollcall-test -j ACCEPT\n-A INPUT -i rollcall-test2 -j ACCEPT\nCOMMIT\n",
 			"*filter\n-D INPUT -i rollcall-test -j ACCEPT\nCOMMIT\n",
+		},
+		{
+			"rules of the links to nodes are removed",
+			"*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -i rollcall-n2 -j ACCEPT\nCOMMIT\n",
+			"*filter\n-D INPUT -i rollcall-n2 -j ACCEPT\nCOMMIT\n",
 		},
 		{
 			"Kubernetes chains are removed with the rules that jump to them",

@@ -44,6 +44,8 @@ func newRootCommand() *cobra.Command {
 		newDownCommand(target),
 		newStatusCommand(),
 		newLogsCommand(target),
+		newNodeCommand(target),
+		newPodCommand(target),
 		newLoadImageCommand(target),
 		newImageCommand(),
 		newKubeconfigCommand(target),
@@ -105,6 +107,7 @@ func newUpCommand(target *clusterRef) *cobra.Command {
 	)
 	addReleaseFlag(up, &release)
 	flags.IntVar(&options.KwokNodes, "kwok-nodes", 0, "number of simulated nodes (default 10 with --nodes kwok)")
+	flags.IntVar(&options.RealNodes, "count", 0, "number of real nodes (default 1 with --nodes real)")
 	flags.IntVar(&options.Port, "port", 0, "port of the API server (default a free one)")
 	flags.StringArrayVar(
 		&options.APIServerFlags, "apiserver-flag", nil, "additional flag of kube-apiserver, for example --v=4 (repeatable)",
