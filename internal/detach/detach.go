@@ -326,18 +326,14 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	}
 	var own []corev1.Pod // pods of w
 	for i := range pods.Items {
-		if metav1.IsControlledBy(&pods.Items[i], w.Meta()) {
-			own = append(own, pods.Items[i])
-		}
 		pod := &pods.Items[i]
-		if !g.ownsPod(pod) || attempt.IsPodTerminal(pod) || attempt.IsDeletionConfirmed(pod) {
-			continue
+		if metav1.IsControlledBy(pod, w.Meta()) {
+			own = append(own, *pod)
 		}
-		if !attempt.IsTerminationOverdue(pod, d.Clock.Now()) {
-			return waitError{"pod " + pod.Name + " of the last attempt is terminating"}
-		}
-		if err := d.requireExclusion(ctx, w, pod); err != nil {
-			return err
+		if g.ownsPod(pod) {
+			if err := d.requireTermination(ctx, w, pod); err != nil {
+				return err
+			}
 		}
 	}
 	if w.Job == nil {
@@ -356,9 +352,15 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	return waitError{"its status was reset"}
 }
 
-// requireExclusion returns a [waitError] unless the Service of a gang excludes a pod of the last attempt, which may
-// still run on an unreachable node. The controller changes the Service.
-func (d Detacher) requireExclusion(ctx context.Context, w gang.Workload, pod *corev1.Pod) error {
+// requireTermination returns a [waitError] unless a pod of the last attempt has terminated, or may only run on an
+// unreachable node and is excluded from the Service of the gang. The controller changes the Service.
+func (d Detacher) requireTermination(ctx context.Context, w gang.Workload, pod *corev1.Pod) error {
+	switch {
+	case attempt.IsPodTerminal(pod) || attempt.IsDeletionConfirmed(pod):
+		return nil
+	case !attempt.IsTerminationOverdue(pod, d.Clock.Now()):
+		return waitError{"pod " + pod.Name + " of the last attempt is terminating"}
+	}
 	service, err := d.Client.CoreV1().Services(pod.Namespace).Get(ctx, w.Template().Spec.Subdomain, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the Service of %s: %w", w.Meta().Name, err)

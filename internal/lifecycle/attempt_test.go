@@ -14,6 +14,8 @@ import (
 
 func attemptOf(s lifecycle.State) int32 { return s.Attempt }
 
+func jobStartTimeOf(s lifecycle.State) time.Time { return s.JobStartTime }
+
 func withPods(s *lifecycle.Snapshot) { s.HasPods = true }
 
 // TestStateNextAttempt checks when the number of the attempt rises, and that no failure counts in two
@@ -110,7 +112,7 @@ func TestStateNextUnobservedSuspension(t *testing.T) {
 			policies:  defaultPolicies,
 			snapshot:  newSnapshot(started(1, readyRanks), withCompletedRank),
 			wantPhase: lifecycle.Running,
-			check:     expectField("start of the Job", podtest.At(1), func(s lifecycle.State) time.Time { return s.JobStartTime }),
+			check:     expectField("start of the Job", podtest.At(1), jobStartTimeOf),
 		},
 		"the Job is suspended": {
 			state:     running,

@@ -320,7 +320,7 @@ func (s *simulation) isStatusOnAnyOther(m memberSpec) bool {
 
 // createStranger creates a StatefulSet that has the gang's name and other settings.
 func (s *simulation) createStranger() {
-	if len(s.scenario.members()) == 1 {
+	if len(s.scenario.members()) == 1 || !s.oracle.isAnyMember() {
 		return
 	}
 	name := gangName + "-stranger"
@@ -350,4 +350,11 @@ func (s *simulation) createStranger() {
 		return
 	}
 	s.record("stranger", "creates %s", name)
+}
+
+// deleteStrangers deletes the strangers after the last member. They would be the gang otherwise.
+func (s *simulation) deleteStrangers() {
+	for name := range s.oracle.strangers {
+		_ = s.api.delete(statefulSetKind, name, deleteOptions{}) // gone already
+	}
 }

@@ -149,6 +149,9 @@ func (s *simulation) collectGarbage() {
 			}
 		}
 		if after == nil {
+			if !s.oracle.isAnyMember() {
+				s.deleteStrangers()
+			}
 			s.programs.deleted[before.GetUID()] = s.now
 			s.after("garbage-collector", func() {
 				s.deleteDependents(before)
