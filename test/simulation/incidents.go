@@ -162,29 +162,9 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 
 func (s *simulation) applySuspension(i Incident) {
 	members := s.scenario.members()
-	setSuspend := func(m memberSpec, suspend bool) {
-		if m.isStatefulSet {
-			return
-		}
-		s.updateMember(m, func(w gang.Workload) { w.Job.Spec.Suspend = ptr.To(suspend) })
-	}
 	switch i.Kind {
 	case userSuspends:
-		m := members[i.Target%len(members)]
-		w, ok := s.member(m)
-		if s.scenario.Shape == queuedJob || !ok || w.Job == nil || isJobFinished(w.Job) {
-			return
-		}
-		s.userSuspended = true
-		s.oracle.suspended++
-		if len(s.leaders()) == 0 {
-			s.oracle.failures++ // nobody observes why the peers fail
-		}
-		if len(members) > 1 {
-			s.oracle.disruptions++ // the other members run on, and restart after the user resumes the member
-			s.oracle.startedApart = true
-		}
-		setSuspend(m, true)
+		s.suspendMember(members[i.Target%len(members)])
 	case userResumes:
 		if s.scenario.Shape == queuedJob {
 			return
@@ -192,7 +172,7 @@ func (s *simulation) applySuspension(i Incident) {
 		s.userSuspended = false
 		s.oracle.resumedTooEarly = s.oracle.resumedTooEarly || s.isAnyPodLeft()
 		for _, m := range members {
-			setSuspend(m, false)
+			s.setSuspend(m, false)
 		}
 	case queuePreempts:
 		if s.scenario.Shape == queuedJob {
@@ -206,6 +186,31 @@ func (s *simulation) applySuspension(i Incident) {
 			s.userSuspended = false
 			s.admitByQueue(members[0])
 		}
+	}
+}
+
+// suspendMember suspends an unfinished Job, as a user does.
+func (s *simulation) suspendMember(m memberSpec) {
+	w, ok := s.member(m)
+	if s.scenario.Shape == queuedJob || !ok || w.Job == nil || isJobFinished(w.Job) {
+		return
+	}
+	s.userSuspended = true
+	s.oracle.suspended++
+	if len(s.leaders()) == 0 {
+		s.oracle.failures++ // nobody observes why the peers fail
+	}
+	if len(s.scenario.members()) > 1 {
+		s.oracle.disruptions++ // the other members run on, and restart after the user resumes the member
+		s.oracle.startedApart = true
+	}
+	s.setSuspend(m, true)
+}
+
+// setSuspend suspends or resumes a Job, as a user does.
+func (s *simulation) setSuspend(m memberSpec, suspend bool) {
+	if !m.isStatefulSet {
+		s.updateMember(m, func(w gang.Workload) { w.Job.Spec.Suspend = ptr.To(suspend) })
 	}
 }
 
