@@ -67,8 +67,8 @@ type failureDecision struct {
 	firstFailure     *failure.Failure
 }
 
-// recordDecision records a decision that is about to be written. A start that is repeated for an earlier incident
-// is none: what shows that a rank is lost remains until the next attempt, or was not true.
+// recordDecision records a decision that is about to be written, except a start that is repeated for an earlier
+// incident. What shows that a rank is lost remains until the next attempt, or was not true.
 func (s *session) recordDecision(last, next lifecycle.State) {
 	isRepeatedStart := next.Restarts == last.Restarts && next.Disruptions == last.Disruptions
 	isRestart := next.Phase == lifecycle.Restarting && !isRepeatedStart
