@@ -45,10 +45,14 @@ func isCompleting(w gang.Workload, pods []corev1.Pod, attempt int32) bool {
 // deadlineTolerance is by how much the clock of the Job controller may be ahead of that of the API server.
 const deadlineTolerance = 5 * time.Second
 
-// isPastDeadline reports whether a Job has exceeded its activeDeadlineSeconds. The Job controller deletes the
-// pods before it adds the condition FailureTarget.
-func isPastDeadline(job *batchv1.Job, now time.Time) bool {
-	if job == nil || job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil {
+// isPastDeadline reports whether a Job that has no result has exceeded its activeDeadlineSeconds. The Job controller
+// deletes the pods before it adds the condition FailureTarget.
+func isPastDeadline(w gang.Workload, now time.Time) bool {
+	job := w.Job
+	if job == nil || job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || w.IsSuspended() {
+		return false
+	}
+	if observed := lifecycle.Observe(w); observed.Complete || observed.Failed {
 		return false
 	}
 	deadline := job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second)

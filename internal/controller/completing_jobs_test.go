@@ -141,3 +141,40 @@ func TestCompletingJob(t *testing.T) {
 		})
 	}
 }
+
+// TestJobPastDeadline checks that a Job past its activeDeadlineSeconds is about to fail, so that the deletion of its pods
+// is not a failure, and that a Job that completed in time does not prevent the failures of its gang.
+func TestJobPastDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		deadline     int64
+		completed    bool
+		wantRestarts int32
+		wantFailed   bool
+	}{
+		"the deadline has passed":                        {deadline: 3590},
+		"the deadline passes later":                      {deadline: 7200, wantRestarts: 1},
+		"the Job completed before its deadline":          {deadline: 7200, completed: true, wantFailed: true},
+		"the Job completed, and its deadline has passed": {deadline: 3590, completed: true, wantFailed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			master, worker := newMasterAndWorkers(t)
+			worker.Spec.ActiveDeadlineSeconds = &c.deadline
+			worker.Status.StartTime = ptr.To(metav1.NewTime(testStartTime))
+			if c.completed {
+				worker.Status.Conditions = []batchv1.JobCondition{{
+					Type: batchv1.JobComplete, Status: corev1.ConditionTrue,
+					LastTransitionTime: metav1.NewTime(testStartTime.Add(5 * time.Minute)),
+				}}
+			}
+			w := newTestCluster(t, master, worker, newFailedPod(master))
+			for _, passed := range []time.Duration{time.Hour, time.Hour + 4*time.Second} { // the gang fails after 3 s
+				w.clock.SetTime(testStartTime.Add(passed))
+				w.reconcileOnce(t, trainRequest)
+			}
+			_, status := w.getJob(t, "train-master")
+			if isFailed := status.Phase == lifecycle.Failed; status.Restarts != c.wantRestarts || isFailed != c.wantFailed {
+				t.Errorf("phase %s, %d restarts, first failure %v", status.Phase, status.Restarts, status.FirstFailure)
+			}
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -26,8 +27,13 @@ const (
 // fail nor restart a gang. A Job counts a pod before the pod disappears, so the counts of a stale cache hide why
 // the peers of the pod fail. Before such a decision, all members are therefore read from the API server.
 // If the decision is not confirmed, the pass is repeated.
-func (r *Reconciler) confirmDecision(ctx context.Context, g *observedGang, last, next lifecycle.State) bool {
-	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
+func (r *Reconciler) confirmDecision(
+	ctx context.Context, g *observedGang, last, next lifecycle.State, snapshot lifecycle.Snapshot,
+) bool {
+	s, now := r.sessions.forRequest(g.pass.request), snapshot.Now
+	if g.isUncertain(s, last, next, snapshot) {
+		return false
+	}
 	isFailing := next.Phase == lifecycle.Failed && last.Phase != next.Phase &&
 		g.memberStates.Phase(last.Phase) != lifecycle.Failed
 	if !isFailing {
@@ -44,6 +50,25 @@ func (r *Reconciler) confirmDecision(ctx context.Context, g *observedGang, last,
 		return false
 	}
 	return r.isCacheCurrent(ctx, g)
+}
+
+// isUncertain reports whether a decision because of a failure that nobody observed has to be repeated after
+// [staleCacheDelay]; see [lifecycle.State.IsUnobservedFailureUncertain].
+func (g *observedGang) isUncertain(s *session, last, next lifecycle.State, snapshot lifecycle.Snapshot) bool {
+	isNew := next.Phase != last.Phase && (next.Phase == lifecycle.Restarting || next.Phase == lifecycle.Failed)
+	isUnobserved := next.FirstFailure != nil && next.FirstFailure.Reason == failure.ReasonUnobserved
+	if !isNew || !isUnobserved || !last.IsUnobservedFailureUncertain(snapshot) {
+		s.unobservedTime = time.Time{}
+		return false
+	}
+	if s.unobservedTime.IsZero() {
+		s.unobservedTime = snapshot.Now
+	}
+	remaining := s.unobservedTime.Add(staleCacheDelay).Sub(snapshot.Now)
+	if remaining > 0 {
+		g.pass.requeueAfter(remaining)
+	}
+	return remaining > 0
 }
 
 // mayCompleteGang reports whether a member that determines completion has not finished.

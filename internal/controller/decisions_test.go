@@ -152,3 +152,45 @@ func TestCompletedJobIsDeleted(t *testing.T) {
 	complete(second)
 	expect(lifecycle.Succeeded, gang.ReasonGangSucceeded)
 }
+
+// TestFailureOfStalePod checks that a failed pod that its Job counts counts once, if the cache contains the pod as it was
+// before. The real failure uses up the restarts, and a second failure is not invented.
+func TestFailureOfStalePod(t *testing.T) {
+	master, worker := newMasterAndWorkers(t)
+	for _, job := range []*batchv1.Job{master, worker} {
+		job.Annotations[gang.AnnotationMaxRestarts] = "0"
+	}
+	failed := newFailedPod(worker)
+	failed.Status.Phase = corev1.PodFailed
+	failed.Status.ContainerStatuses[0].State = failed.Status.ContainerStatuses[0].LastTerminationState
+	failed.Finalizers = []string{batchv1.JobTrackingFinalizer}
+	w := newTestCluster(t, master, worker, failed)
+	w.clock.SetTime(testStartTime.Add(60 * time.Second))
+	w.reconcileOnce(t, trainRequest) // decides, and waits for the master
+	job, _ := w.getJob(t, "train-worker")
+	job.Status.Failed = 1
+	if err := w.Status().Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.SetTime(testStartTime.Add(64 * time.Second))
+	w.reconcileOnce(t, trainRequest)
+	if _, status := w.getJob(t, "train-master"); status.Phase == lifecycle.Restarting {
+		t.Fatalf("the gang restarts: %v", status.FirstFailure)
+	}
+	var pod corev1.Pod
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(failed), &pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Finalizers = nil // the cache contains what the Job controller wrote
+	if err := w.Update(t.Context(), &pod); err != nil {
+		t.Fatal(err)
+	}
+	for _, passed := range []time.Duration{65 * time.Second, 70 * time.Second} {
+		w.clock.SetTime(testStartTime.Add(passed))
+		w.reconcileOnce(t, trainRequest)
+	}
+	_, status := w.getJob(t, "train-master")
+	if status.Phase != lifecycle.Failed || status.FirstFailure == nil || status.FirstFailure.ExitCode == 0 {
+		t.Errorf("phase %s, first failure %v, want the exit of the container", status.Phase, status.FirstFailure)
+	}
+}

@@ -115,13 +115,13 @@ func (g *observedGang) observeMember(
 		podCount:            len(pods),
 		nonTerminatingPods:  countNonTerminating(pods),
 		statefulSetComplete: g.isStatefulSetComplete(m, pods, last.Phase),
-		endingGang:          g.isCompletingGang(m, pods, state) || isPastDeadline(m.Job, now),
+		endingGang:          g.isCompletingGang(m, pods, state) || isPastDeadline(m.Workload, now),
 		firstFailure:        failure.First(currentPods, parsed.RankOffset, failureContext),
 		notReadyRanks:       lifecycle.NotReadyRanks(pods, parsed.OwnMember(), parsed.RankOffset, m.trainingContainers()),
 		termination: observeTermination(lifecycle.Observe(m.Workload), pods, now,
 			g.ignoresOverduePods || !m.IsSuspended()), // new pods exist already if somebody else resumed the member
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
-		observedFailures:    countObservedFailures(pods, failureContext),
+		observedFailures:    countObservedFailures(m.Job, pods, failureContext),
 		hasFormerPods:       m.Job != nil && hasFormerPods(pods, state.LastTransitionTime),
 		hasUncountedSuccess: attempt.HasUncountedSuccess(m.Job, pods),
 		rollingOut:          m.isRollingOut(),
@@ -331,8 +331,12 @@ func hasFormerPods(pods []corev1.Pod, t time.Time) bool {
 	})
 }
 
-// countObservedFailures returns the number of pods of the current attempt that failed or are being deleted.
-func countObservedFailures(pods []corev1.Pod, c failure.Context) int32 {
+// countObservedFailures returns the number of pods of a Job that failed or are being deleted in the current attempt;
+// 0 for a nil Job.
+func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Context) int32 {
+	if job == nil {
+		return 0
+	}
 	var n int32
 	for i := range pods {
 		pod := &pods[i]

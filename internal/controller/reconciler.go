@@ -241,7 +241,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	}
 	r.throttle.recordPass(g.pass.request, g.pass.podCount, snapshot.Now)
 	next := state.Next(g.gangPolicies(), snapshot)
-	if !r.confirmDecision(ctx, g, state, next) {
+	if !r.confirmDecision(ctx, g, state, next, snapshot) {
 		return
 	}
 	r.sessions.forRequest(g.pass.request).recordDecision(state, next)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,10 +64,13 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 		p.requeueAfter(resizeTimeout) // a rank may fail in the meantime
 		return nil
 	}
-	switch isDenied := injectors.IsDenied(err); {
-	case isDenied && r.isDeniedByPolicy(ctx, w, record.Replicas):
-		return r.revertResize(ctx, s, w, record.Replicas, err)
-	case isDenied, isRejected(err):
+	isDenied := injectors.IsDenied(err)
+	if isDenied && r.isDeniedByPolicy(ctx, w, record.Replicas) {
+		if revertErr := r.revertResize(ctx, s, w, record.Replicas, err); !isRejected(revertErr) {
+			return revertErr
+		}
+	}
+	if isDenied || isRejected(err) {
 		p.requeueAfter(rejectionRetryInterval)
 		r.recordRejectedResize(s, w, record.Replicas, isRejectedBefore, err)
 		return nil
@@ -91,7 +95,8 @@ func (r *Reconciler) recordRejectedResize(
 }
 
 // isDeniedByPolicy reports whether the size of a StatefulSet violates a limit that the policy enforces, and that the
-// recorded size does not violate as much. The webhook compares the same sizes.
+// recorded size does not violate as much. The webhook compares the same sizes. The cache does not contain all that
+// the policy reads, so the StatefulSet is read from the API server.
 func (r *Reconciler) isDeniedByPolicy(ctx context.Context, w gang.Workload, recorded int32) bool {
 	if r.Policies == nil {
 		return false
@@ -104,8 +109,13 @@ func (r *Reconciler) isDeniedByPolicy(ctx context.Context, w gang.Workload, reco
 	if err != nil {
 		return false
 	}
+	var whole appsv1.StatefulSet
+	err = r.APIReader.Get(ctx, client.ObjectKeyFromObject(w.StatefulSet), &whole)
+	if err != nil || whole.UID != w.StatefulSet.UID {
+		return false // the rejected resize is repeated
+	}
 	evaluate := func(replicas int32) []policy.Finding {
-		sized := *w.StatefulSet
+		sized := whole
 		sized.Spec.Replicas = &replicas
 		workload := gang.Workload{StatefulSet: &sized}
 		result, err := r.Engine.Describe(workload)

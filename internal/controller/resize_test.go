@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"rollcall.training/gang"
@@ -107,13 +108,20 @@ func TestRevertedResize(t *testing.T) {
 		"the recorded size violates it, too": {policy: "cluster: {limits: {size: {max: 1}}}", want: 2},
 		"the limit warns":                    {policy: "cluster: {limits: {size: {max: 2, mode: warn}}}", want: 3},
 		"another webhook denied the size":    {policy: "cluster: {limits: {size: {max: 3}}}", want: 3},
-		"both sizes violate another limit":   {policy: "cluster: {limits: {frameworks: {deny: [pytorch]}}}", want: 3},
+		"a rule reads a label of the user": {
+			policy: `cluster: {rules: [{name: small, when: "gang.labels[?'team'].orValue('') == 'a'", expression: "gang.size <= 2"}]}`,
+			want:   2,
+		},
+		"both sizes violate another limit": {policy: "cluster: {limits: {frameworks: {deny: [pytorch]}}}", want: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := newResizedStatefulSet(t)
 			w := newTestCluster(t, set,
 				newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b"), newStatefulSetPod(set, 2, "c"))
 			w.Policies = &testPolicies{policy: readPolicy(t, c.policy)}
+			whole := set.DeepCopy() // the cache contains no labels of users
+			whole.Labels["team"] = "a"
+			w.APIReader = fake.NewClientBuilder().WithObjects(whole).Build()
 			kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
 			w.answerResizes(apierrors.NewInvalid(kind, "train", nil))
 			req := Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"}

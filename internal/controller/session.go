@@ -51,6 +51,8 @@ type session struct {
 	completed     completedRanks
 	// failureDecisionTime is when a pass first decided to fail the gang; see confirmDecision.
 	failureDecisionTime time.Time
+	// unobservedTime is when a pass first decided because of a failure that nobody observed; see confirmDecision.
+	unobservedTime time.Time
 	// decision is the last decision to restart or fail the gang.
 	decision failureDecision
 	// reports contains the facts that this process reported by an Event only.

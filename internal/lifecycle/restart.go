@@ -63,6 +63,14 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return counted + snapshot.UncountedFailures - snapshot.ObservedFailures
 }
 
+// IsUnobservedFailureUncertain reports whether a failed pod seems to be gone only because the Jobs have yet to count
+// another pod. The cache of the Jobs may be ahead of that of the pods: the Jobs then count a failed pod that, by its
+// finalizer, they have yet to count.
+func (s State) IsUnobservedFailureUncertain(snapshot Snapshot) bool {
+	n := s.unobservedFailures(snapshot)
+	return snapshot.FirstFailure != nil && n > 0 && n <= snapshot.UncountedFailures
+}
+
 // hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the
 // ranks that had completed while their peers ran. A finished pod may disappear with its node, so without
 // the record, ranks of such an attempt do not count as lost.

@@ -34,7 +34,7 @@ type Snapshot struct {
 	CompletedRanks string
 	// HasFormerPods is true if a pod of a Job runs that was created before the gang entered its phase.
 	HasFormerPods bool
-	// ObservedFailures is the number of pods of the attempt that failed or are being deleted.
+	// ObservedFailures is the number of pods of Jobs that failed or are being deleted in the attempt.
 	ObservedFailures int32
 	// LostRanks is the number of ranks that their Job counts as completed, that have no pod, and that are
 	// not part of CompletedRanks: the pod was deleted, and its program exited with code 0.

@@ -92,8 +92,9 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	if !next.Phase.Terminal() {
 		next.CompletedMembers = snapshot.Members.CompletedJobs()
 	}
-	if next.Phase == Running {
-		next.JobStartTime, _ = snapshot.Members.latestStart(time.Time{})
+	isStartedAgain := !next.JobStartTime.IsZero() && next.CompletedRanks == NoRanks // all ranks run again
+	if start, isStarted := snapshot.Members.latestStart(time.Time{}); isStarted && (next.Phase == Running || isStartedAgain) {
+		next.JobStartTime = start
 	}
 	return next.recordStatefulSetPods(snapshot)
 }

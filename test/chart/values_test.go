@@ -72,6 +72,9 @@ var changes = map[string]change{
 	"controller.extraVolumeMounts":      {to: aMount},
 	"controller.serviceAccount.create":  {to: false, with: map[string]any{"controller.serviceAccount.name": "existing"}},
 	"rankOffset.mode":                   {to: "policy"},
+	"metrics.prometheusRule.runbookURL": {
+		to: "https://docs.example.com/runbooks/", with: map[string]any{"metrics.prometheusRule.enabled": true},
+	},
 	"metrics.port":                      {to: 9090},
 	"metrics.secretName":                {to: "metrics-tls", with: map[string]any{"metrics.secure": true}},
 	"networkPolicy.apiServerCIDRs":      {to: []any{"192.0.2.0/28"}, with: map[string]any{"networkPolicy.enabled": true}},
