@@ -142,8 +142,8 @@ func TestCompletingJob(t *testing.T) {
 	}
 }
 
-// TestJobPastDeadline checks that a Job past its activeDeadlineSeconds is about to fail, so that the deletion of its pods
-// is not a failure, and that a Job that completed in time does not prevent the failures of its gang.
+// TestJobPastDeadline checks that a Job past its activeDeadlineSeconds is about to fail, so that the deletion of its
+// pods is not a failure, and that a Job that completed in time does not prevent the failures of its gang.
 func TestJobPastDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		deadline     int64

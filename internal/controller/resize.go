@@ -64,18 +64,27 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 		p.requeueAfter(resizeTimeout) // a rank may fail in the meantime
 		return nil
 	}
+	return r.handleRejectedResize(ctx, p, w, record.Replicas, isRejectedBefore, err)
+}
+
+// handleRejectedResize scales a StatefulSet back to its recorded size if the policy denies its size. It records other
+// rejections, and returns other errors.
+func (r *Reconciler) handleRejectedResize(
+	ctx context.Context, p *pass, w gang.Workload, recorded int32, isRejectedBefore bool, err error,
+) error {
+	s := r.sessions.forRequest(p.request)
 	isDenied := injectors.IsDenied(err)
-	if isDenied && r.isDeniedByPolicy(ctx, w, record.Replicas) {
-		if revertErr := r.revertResize(ctx, s, w, record.Replicas, err); !isRejected(revertErr) {
+	if isDenied && r.isDeniedByPolicy(ctx, w, recorded) {
+		if revertErr := r.revertResize(ctx, s, w, recorded, err); !isRejected(revertErr) {
 			return revertErr
 		}
 	}
 	if isDenied || isRejected(err) {
 		p.requeueAfter(rejectionRetryInterval)
-		r.recordRejectedResize(s, w, record.Replicas, isRejectedBefore, err)
+		r.recordRejectedResize(s, w, recorded, isRejectedBefore, err)
 		return nil
 	}
-	return fmt.Errorf("reinjecting %s after a resize: %w", set.Name, err)
+	return fmt.Errorf("reinjecting %s after a resize: %w", w.Meta().Name, err)
 }
 
 // recordRejectedResize records that the scale subresource accepted a size that admission rejects, until the user

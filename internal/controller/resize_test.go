@@ -109,8 +109,9 @@ func TestRevertedResize(t *testing.T) {
 		"the limit warns":                    {policy: "cluster: {limits: {size: {max: 2, mode: warn}}}", want: 3},
 		"another webhook denied the size":    {policy: "cluster: {limits: {size: {max: 3}}}", want: 3},
 		"a rule reads a label of the user": {
-			policy: `cluster: {rules: [{name: small, when: "gang.labels[?'team'].orValue('') == 'a'", expression: "gang.size <= 2"}]}`,
-			want:   2,
+			policy: "cluster: {rules: [{name: small, expression: \"gang.size <= 2\", " +
+				"when: \"gang.labels[?'team'].orValue('') == 'a'\"}]}",
+			want: 2,
 		},
 		"both sizes violate another limit": {policy: "cluster: {limits: {frameworks: {deny: [pytorch]}}}", want: 3},
 	} {

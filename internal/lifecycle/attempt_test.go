@@ -123,14 +123,16 @@ func TestStateNextUnobservedSuspension(t *testing.T) {
 	})
 }
 
-// TestStartOfUnobservedSuspension checks that a suspension that nobody observed restarts no gang without completed ranks,
-// even if a rank of the resumed Job completes before all of its ranks were ready together.
+// TestStartOfUnobservedSuspension checks that a suspension that nobody observed restarts no gang without completed
+// ranks, even if a rank of the resumed Job completes before all of its ranks were ready together.
 func TestStartOfUnobservedSuspension(t *testing.T) {
 	state := runningState
 	state.JobStartTime = podtest.At(1)
 	for _, completed := range []string{lifecycle.NoRanks, "1"} {
 		resumed := lifecycle.Observation{ActiveOrSucceededPods: 1, StartTime: podtest.At(9)}
-		state = state.Next(defaultPolicies, newSnapshot(resumed, func(s *lifecycle.Snapshot) { s.CompletedRanks = completed }))
+		snapshot := newSnapshot(resumed)
+		snapshot.CompletedRanks = completed
+		state = state.Next(defaultPolicies, snapshot)
 		if state.Phase == lifecycle.Restarting {
 			t.Fatalf("with the completed ranks %s, the gang restarts: %v", completed, state.FirstFailure)
 		}

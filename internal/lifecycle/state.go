@@ -92,8 +92,8 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	if !next.Phase.Terminal() {
 		next.CompletedMembers = snapshot.Members.CompletedJobs()
 	}
-	isStartedAgain := !next.JobStartTime.IsZero() && next.CompletedRanks == NoRanks // all ranks run again
-	if start, isStarted := snapshot.Members.latestStart(time.Time{}); isStarted && (next.Phase == Running || isStartedAgain) {
+	allRunAgain := !next.JobStartTime.IsZero() && next.CompletedRanks == NoRanks
+	if start, isStarted := snapshot.Members.latestStart(time.Time{}); isStarted && (next.Phase == Running || allRunAgain) {
 		next.JobStartTime = start
 	}
 	return next.recordStatefulSetPods(snapshot)
