@@ -153,8 +153,8 @@ func TestCompletedJobIsDeleted(t *testing.T) {
 	expect(lifecycle.Succeeded, gang.ReasonGangSucceeded)
 }
 
-// TestFailureOfStalePod checks that a failed pod that its Job counts counts once, if the cache contains the pod as it was
-// before. The real failure uses up the restarts, and a second failure is not invented.
+// TestFailureOfStalePod checks that a failed pod is one failure if the cache contains the pod as it was before its Job
+// counted it. The real failure uses up the restarts, and a second failure is not invented.
 func TestFailureOfStalePod(t *testing.T) {
 	master, worker := newMasterAndWorkers(t)
 	for _, job := range []*batchv1.Job{master, worker} {
