@@ -75,9 +75,9 @@ var changes = map[string]change{
 	"metrics.prometheusRule.runbookURL": {
 		to: "https://docs.example.com/runbooks/", with: map[string]any{"metrics.prometheusRule.enabled": true},
 	},
-	"metrics.port":                      {to: 9090},
-	"metrics.secretName":                {to: "metrics-tls", with: map[string]any{"metrics.secure": true}},
-	"networkPolicy.apiServerCIDRs":      {to: []any{"192.0.2.0/28"}, with: map[string]any{"networkPolicy.enabled": true}},
+	"metrics.port":                 {to: 9090},
+	"metrics.secretName":           {to: "metrics-tls", with: map[string]any{"metrics.secure": true}},
+	"networkPolicy.apiServerCIDRs": {to: []any{"192.0.2.0/28"}, with: map[string]any{"networkPolicy.enabled": true}},
 	"networkPolicy.metricsFrom": {
 		to:   []any{map[string]any{"podSelector": map[string]any{}}},
 		with: map[string]any{"networkPolicy.enabled": true},
