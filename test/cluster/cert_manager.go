@@ -25,8 +25,7 @@ func (c *Cluster) StartCertManager(ctx context.Context) error {
 		if _, err := c.Kubectl(ctx, "create", "--filename", filepath.Join(module, "deploy", "crds")); err != nil {
 			return err
 		}
-		if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--all", "--timeout=1m",
-			"customresourcedefinitions"); err != nil {
+		if err := c.WaitForDefinitions(ctx); err != nil {
 			return err
 		}
 		return c.startProgram(program{

@@ -34,7 +34,7 @@ func (c *Cluster) StartMPIOperator(ctx context.Context) error {
 		if _, err := c.Kubectl(ctx, "create", "--filename", definition); err != nil {
 			return err
 		}
-		if err := c.waitUntilReady(ctx, "kube-apiserver", startTimeout, c.checkCRDsEstablished); err != nil {
+		if err := c.WaitForDefinitions(ctx); err != nil {
 			return err
 		}
 		if err := c.startProgram(program{Name: "mpi-operator", Path: path, Args: []string{

@@ -120,7 +120,7 @@ func (c *Cluster) installAndRunOperator(ctx context.Context, o operator, path st
 	if err := c.installOperator(ctx, o, manifests, server, bundle); err != nil {
 		return err
 	}
-	if err := c.waitUntilReady(ctx, "kube-apiserver", startTimeout, c.checkCRDsEstablished); err != nil {
+	if err := c.WaitForDefinitions(ctx); err != nil {
 		return err
 	}
 	if err := c.startProgram(program{
@@ -169,6 +169,12 @@ func (c *Cluster) installOperator(
 		}
 	}
 	return nil
+}
+
+// WaitForDefinitions waits until the API server serves all CustomResourceDefinitions. "kubectl wait" fails if the status
+// of a new definition has no conditions yet.
+func (c *Cluster) WaitForDefinitions(ctx context.Context) error {
+	return c.waitUntilReady(ctx, "kube-apiserver", startTimeout, c.checkCRDsEstablished)
 }
 
 // checkCRDsEstablished returns nil if the API server serves all CustomResourceDefinitions.

@@ -165,10 +165,8 @@ func testMigrateFromCluster(t *testing.T, m *manager, ns string) {
 		}
 	}
 	apply(pyTorchJobCRD)
-	if out, err := m.Cluster.Kubectl(
-		t.Context(), "wait", "--for=condition=Established", "crd/pytorchjobs.kubeflow.org", "--timeout=30s",
-	); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := m.Cluster.WaitForDefinitions(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	const replica = `{replicas: 1, template: {spec: {containers: [{name: pytorch, image: "example.com/train:1"}]}}}`
 	for _, name := range []string{"train", "other"} {

@@ -92,13 +92,12 @@ func createReportDefinition(t *testing.T, c *cluster.Cluster) {
 	if err := json.Unmarshal(out, &module); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{
-		{"create", "--filename", filepath.Join(module.Dir, "config", "crd", "openreports.io_reports.yaml")},
-		{"wait", "--for=condition=Established", "--timeout=1m", "customresourcedefinitions", "reports.openreports.io"},
-	} {
-		if _, err := c.Kubectl(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
+	definition := filepath.Join(module.Dir, "config", "crd", "openreports.io_reports.yaml")
+	if _, err := c.Kubectl(t.Context(), "create", "--filename", definition); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitForDefinitions(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 
