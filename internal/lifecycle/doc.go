@@ -24,6 +24,10 @@
 //  5. a member that was deleted and recreated after all ranks were ready
 //  6. the end of the start timeout
 //
+// An attempt that did not start with all ranks starts again for the same incident, and uses up nothing: a rank was
+// lost before all ranks of a later attempt were ready, or a Job with a completed rank was suspended and resumed while
+// no pass observed it.
+//
 // Package controller selects the pods and the context of the first rule (observe.go): pods of earlier
 // attempts, of a rollout, and of a gang that is suspended or has finished do not count. After a
 // failure, the gang restarts, unless its policies or a complete Job prevent it. Then it fails.
