@@ -118,7 +118,7 @@ func (g *observedGang) observeMember(
 		endingGang:          g.isCompletingGang(m, pods, state) || isPastDeadline(m.Workload, now),
 		firstFailure:        failure.First(currentPods, parsed.RankOffset, failureContext),
 		notReadyRanks:       lifecycle.NotReadyRanks(pods, parsed.OwnMember(), parsed.RankOffset, m.trainingContainers()),
-		termination: observeTermination(lifecycle.Observe(m.Workload), pods, now,
+		termination: observeTermination(lifecycle.Observe(m.Workload), m.excludeResumedPods(pods, state), now,
 			g.ignoresOverduePods || !m.IsSuspended()), // new pods exist already if somebody else resumed the member
 		uncountedFailures:   countUncountedFailures(m.Job, pods),
 		observedFailures:    countObservedFailures(m.Job, pods, failureContext),
@@ -286,6 +286,19 @@ func observeTermination(
 		out.allTerminated = false
 	}
 	return out
+}
+
+// excludeResumedPods returns the pods of a member without those that somebody has deleted since a user or a queue
+// resumed the gang. They do not terminate because of the suspension.
+func (m member) excludeResumedPods(pods []corev1.Pod, state lifecycle.State) []corev1.Pod {
+	isResumed := func(pod corev1.Pod) bool {
+		podAttempt, hasAttempt := gang.PodAttempt(&pod)
+		return hasAttempt && podAttempt >= state.Attempt
+	}
+	if state.Phase != lifecycle.Suspended || m.IsSuspended() || !slices.ContainsFunc(pods, isResumed) {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), isResumed)
 }
 
 // countNonTerminating returns the number of pods that are not being deleted.

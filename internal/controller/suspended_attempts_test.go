@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -84,6 +85,49 @@ func TestFailedPodOfSuspendedGang(t *testing.T) {
 				if isLabeled != observesSuspension {
 					t.Errorf("the template has the labels %v", job.Spec.Template.Labels)
 				}
+			}
+		})
+	}
+}
+
+// TestPodDeletedAfterResumption checks that the deletion of a pod is a disruption if a queue has just resumed the
+// gang, although the status still describes the suspension.
+func TestPodDeletedAfterResumption(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempt string // of the pod
+		want    lifecycle.Phase
+	}{
+		"a pod that was created after the resumption": {attempt: "1", want: lifecycle.Restarting},
+		"a pod that the suspension terminates":        {attempt: "0", want: lifecycle.Suspended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newRunningJob(t)
+			text, err := lifecycle.Status{State: lifecycle.State{
+				Phase: lifecycle.Suspended, Bookkeeping: lifecycle.Bookkeeping{Attempt: 1, AttemptStartTime: testStartTime},
+			}}.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			job.Annotations[gang.AnnotationStatus] = text
+			w := newTestCluster(t, job)
+			stored, _ := w.getJob(t, "train")
+			pod := newJobPod(stored, 1)
+			pod.Labels[gang.LabelAttempt] = c.attempt
+			pod.CreationTimestamp = metav1.NewTime(testStartTime.Add(time.Minute))
+			pod.Finalizers, pod.Status.Phase = []string{batchv1.JobTrackingFinalizer}, corev1.PodRunning
+			pod.DeletionGracePeriodSeconds = ptr.To[int64](30)
+			if err := w.Create(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Delete(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.SetTime(clock.RealClock{}.Now()) // the fake client sets the time of the deletion
+			for range 3 {
+				w.reconcileOnce(t, Request{Namespace: "team", Kind: gang.Job, Name: "train"})
+			}
+			if _, status := w.getJob(t, "train"); status.Phase != c.want {
+				t.Errorf("phase %s, want %s; first failure %v", status.Phase, c.want, status.FirstFailure)
 			}
 		})
 	}

@@ -68,11 +68,11 @@ func (p *programs) exited(ended *process) {
 	}
 }
 
-// isPeer reports whether a process loses a peer when another process ends: both belong to the same attempt, and
-// it started before the workload of the other was deleted.
+// isPeer reports whether a process loses a peer when another process ends: both belong to the same attempt of the
+// gang, and it started before the workload of the other was deleted.
 func (p *programs) isPeer(ended, peer *process) bool {
 	deletionTime, isDeleted := p.deleted[ended.pod.OwnerReferences[0].UID]
-	return gangOf(ended.pod) == gangOf(peer.pod) && attemptOf(ended.pod) == attemptOf(peer.pod) &&
+	return p.oracle.isOfGang(ended.pod) && p.oracle.isOfGang(peer.pod) && attemptOf(ended.pod) == attemptOf(peer.pod) &&
 		(!isDeleted || peer.startTime.Before(deletionTime))
 }
 
