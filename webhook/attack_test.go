@@ -162,7 +162,7 @@ func attackFrom(ctx context.Context, local net.IP, server string, plain bool, ru
 func startRole(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	command.Env = append(os.Environ(), attackRoleVariable+"="+role, fmt.Sprintf("GOMEMLIMIT=%d", maxServerMemory*9/10))
+	command.Env = append(os.Environ(), attackRoleVariable+"="+role, fmt.Sprintf("GOMEMLIMIT=%d", maxServerMemory))
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()
 	if err != nil {
@@ -182,6 +182,7 @@ func startRole(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
 func serveAttacked(t *testing.T) {
 	t.Helper()
 	log.SetLogger(logr.Discard())
+	LimitMemory()
 	fmt.Println(startTestServer(t, ServerOptions{}))
 	select {}
 }

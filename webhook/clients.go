@@ -11,8 +11,8 @@ import (
 const (
 	// maxConnections and maxConnectionsOfPeer are numbers of connections. An API server uses a connection for each
 	// request in flight, by default up to 600. A proxy connects for all of them.
-	maxConnections       = 2048
-	maxConnectionsOfPeer = 1024
+	maxConnections       = 1024
+	maxConnectionsOfPeer = 640
 	// maxBodyBytes and maxBodyBytesOfPeer bound the requests that have no response yet, and the responses.
 	// The first smallBytes of each do not count, because the number of connections bounds them.
 	maxBodyBytes       = 32 << 20

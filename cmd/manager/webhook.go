@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -99,28 +97,16 @@ func (o *webhookOptions) validateFlags() error {
 
 // runWebhook serves the webhooks until the context signal is done and the shutdown delay has elapsed.
 func runWebhook(signal context.Context, o webhookOptions) error {
-	if err := o.setUpProcess(); err != nil {
+	if err := o.setLogLevel(); err != nil {
 		return err
 	}
-	setWebhookGCPercent()
+	webhook.LimitMemory()
 	serving, draining := delayShutdown(signal, o.shutdownDelay)
 	mgr, err := newWebhookManager(o, draining)
 	if err != nil {
 		return err
 	}
 	return startManager(serving, mgr)
-}
-
-// webhookGCPercent is the growth of the webhook's heap until the next garbage collection, in percent. The live heap is
-// 10 MiB, so a call costs a tenth less CPU time for 40 MiB more memory. GOMEMLIMIT still bounds the heap. make bench
-// has the same value.
-const webhookGCPercent = 400
-
-// setWebhookGCPercent sets [webhookGCPercent], unless the environment variable GOGC has a value.
-func setWebhookGCPercent() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(webhookGCPercent)
-	}
 }
 
 // newWebhookManager returns a manager with certificates, webhooks and probes. It has no leader election
