@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -136,7 +134,7 @@ func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Mana
 	// The webhook is ready if API servers can call it and trust its certificate, if it has a policy or
 	// needs none, and if no shutdown has started. Only whoever provides the certificate can know whether
 	// API servers trust it.
-	readiness := map[string]healthz.Checker{"certificates": mgr.GetWebhookServer().StartedChecker(), "serving": draining}
+	readiness := map[string]healthz.Checker{"server": mgr.GetWebhookServer().StartedChecker(), "serving": draining}
 	if source != nil {
 		readiness["certificates"] = source.Ready
 		if err := mgr.Add(source); err != nil {
@@ -181,7 +179,6 @@ func (o *webhookOptions) newCertificateSource(config *rest.Config) (*certs.Sourc
 		DNSNames:                []string{o.serviceName + "." + o.namespace + ".svc", "localhost"},
 		MutatingConfiguration:   o.mutatingConfiguration,
 		ValidatingConfiguration: o.validatingConfiguration,
-		Address:                 net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)),
 		CADuration:              o.caDuration,
 		LeafDuration:            o.leafDuration,
 	})
