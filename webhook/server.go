@@ -81,8 +81,11 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, config *tls.C
 		ConnContext:       addClient,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: readHeaderTimeout,
-		IdleTimeout:       idleTimeout,
-		ErrorLog:          stdlog.New(&errorLog{sometimes: rate.Sometimes{Interval: time.Second}}, "", 0),
+		// The endpoints set shorter deadlines. These apply to other paths.
+		ReadTimeout:  readHeaderTimeout,
+		WriteTimeout: readHeaderTimeout,
+		IdleTimeout:  idleTimeout,
+		ErrorLog:     stdlog.New(&errorLog{sometimes: rate.Sometimes{Interval: time.Second}}, "", 0),
 	}
 	completed := make(chan error, 1)
 	go func() {

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -74,6 +76,36 @@ func TestUnfinishedRequest(t *testing.T) {
 		if waited := time.Since(start); waited > bodyTimeout {
 			t.Errorf("the response took %s, want at most %s", waited, bodyTimeout)
 		}
+	})
+}
+
+// TestUnfinishedRequestToUnknownPath checks that a path without an endpoint keeps no connection open.
+func TestUnfinishedRequestToUnknownPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, certificate := newAuthority(t)
+		ctx, stop := context.WithCancel(t.Context())
+		l := pipeListener{connections: make(chan net.Conn)}
+		config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+		go NewServer(ServerOptions{}).serve(ctx, l, config) //nolint:errcheck // it serves until the end of the test
+		client, server := net.Pipe()
+		l.connections <- server
+		conn := tls.Client(client, &tls.Config{InsecureSkipVerify: true})
+		if _, err := io.WriteString(conn, "POST /unknown HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 100\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan struct{})
+		go func() {
+			waitUntilClosed(conn)
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(time.Minute):
+			t.Error("the connection is still open after a minute")
+		}
+		_ = conn.Close()
+		stop()
+		synctest.Wait()
 	})
 }
 
