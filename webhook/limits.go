@@ -118,6 +118,7 @@ func (l *limiter) handle(
 		return response
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	defer func() { r.Body = http.NoBody }() // the server keeps r until the client has read the response
 	h.ServeHTTP(response, r)
 	return response
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,31 @@ func TestUnfinishedRequest(t *testing.T) {
 			t.Errorf("the response took %s, want at most %s", waited, bodyTimeout)
 		}
 	})
+}
+
+// bodyRecorder records the body of the request while its response is sent.
+type bodyRecorder struct {
+	http.ResponseWriter
+	request *http.Request
+	body    io.ReadCloser
+}
+
+func (r *bodyRecorder) Write(text []byte) (int, error) {
+	r.body = r.request.Body
+	return r.ResponseWriter.Write(text)
+}
+
+// TestBodyOfHandledRequest checks that a client that does not read its response keeps only the response in memory.
+func TestBodyOfHandledRequest(t *testing.T) {
+	h := newLimiter(1).limitRequests(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "response") //nolint:errcheck // it is in memory
+	}))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, MutatePath, strings.NewReader(large))
+	w := &bodyRecorder{ResponseWriter: httptest.NewRecorder(), request: r}
+	h.ServeHTTP(w, r)
+	if w.body != http.NoBody {
+		t.Errorf("while the response is sent, the request still has the body %v", w.body)
+	}
 }
 
 // TestUnfinishedRequestToUnknownPath checks that a path without an endpoint keeps no connection open.
