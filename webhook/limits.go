@@ -140,7 +140,7 @@ func (r *bufferedResponse) Write(text []byte) (int, error) { return r.body.Write
 func (r *bufferedResponse) send(c *client) {
 	c.begin(transferring)
 	if !c.hold(r.body.Len()) {
-		return // so many clients read no responses that the connection closes
+		panic(http.ErrAbortHandler) // so many clients read no responses that the server closes the connection
 	}
 	r.ResponseWriter.WriteHeader(r.code)
 	_, _ = r.ResponseWriter.Write(r.body.Bytes()) // the client no longer waits if this fails

@@ -157,3 +157,18 @@ func TestUnreadResponse(t *testing.T) {
 		}
 	})
 }
+
+// TestResponseBeyondBound checks that a client gets no empty response if the server cannot keep its response.
+func TestResponseBeyondBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited := newLimiter(1)
+		limited.clients.peer.bytes = 0
+		l := servePipes(t, limited.limitRequests(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Repeat("x", 100_000)) //nolint:errcheck // the response is kept
+		})))
+		client := l.dial(t, "GET "+MutatePath+" HTTP/1.1\r\nHost: rollcall\r\n\r\n")
+		if text, err := io.ReadAll(client); err != nil || len(text) > 0 {
+			t.Errorf("the client received %q, %v, want a closed connection", text, err)
+		}
+	})
+}
