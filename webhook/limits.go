@@ -146,9 +146,8 @@ func (r *bufferedResponse) send(c *client) {
 	_, _ = r.ResponseWriter.Write(r.body.Bytes()) // the client no longer waits if this fails
 }
 
-// setDeadlines bounds the time in which a slow client keeps a goroutine. The server
-// bounds only the time for the header. It sets the read deadline of the next request on the connection. The
-// write deadline remains, so every handler of the server must set it again.
+// setDeadlines bounds the time in which a slow client keeps a goroutine. The server sets the deadlines of the next
+// request on the connection.
 func setDeadlines(w http.ResponseWriter, read, write time.Duration) {
 	now := time.Now() //nolint:forbidigo // a deadline of the network
 	deadlines := http.NewResponseController(w)

@@ -112,11 +112,14 @@ func TestUnfinishedRequestToUnknownPath(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		l := pipeListener{connections: make(chan net.Conn)}
 		config := &tls.Config{Certificates: []tls.Certificate{certificate}}
-		go NewServer(ServerOptions{}).serve(ctx, l, config) //nolint:errcheck // it serves until the end of the test
-		client, server := net.Pipe()
-		l.connections <- server
+		server := NewServer(ServerOptions{})
+		server.Register(MutatePath, http.NotFoundHandler())
+		go server.serve(ctx, l, config) //nolint:errcheck // it serves until the end of the test
+		client, accepted := net.Pipe()
+		l.connections <- accepted
 		conn := tls.Client(client, &tls.Config{InsecureSkipVerify: true})
-		if _, err := io.WriteString(conn, "POST /unknown HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 100\r\n\r\n"); err != nil {
+		request := "POST /unknown HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 100\r\n\r\n"
+		if _, err := io.WriteString(conn, request); err != nil {
 			t.Fatal(err)
 		}
 		closed := make(chan struct{})
