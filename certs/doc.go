@@ -28,10 +28,9 @@
 //
 // # Readiness and liveness
 //
-// [Source.Ready] checks the certificates: a certificate is loaded, the webhook configurations in the
-// cluster trust it, and the local listener responds with it. The liveness probe must not check
-// certificates, because a restart does not repair them. An unavailable API server must not terminate
-// processes that can still respond.
+// [Source.Ready] checks the certificates: a certificate is loaded, and the webhook configurations in the
+// cluster trust it. The liveness probe must not check certificates, because a restart does not repair
+// them. An unavailable API server must not terminate processes that can still respond.
 //
 // # Clean-up
 //

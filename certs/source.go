@@ -81,10 +81,6 @@ type Options struct {
 	// The configurations may be created later. The source never creates them.
 	MutatingConfiguration, ValidatingConfiguration string
 
-	// Address is the host:port of the local webhook listener that Ready connects to, for example
-	// "127.0.0.1:9443". If it is empty, Ready does not connect.
-	Address string
-
 	// CADuration is the validity of a CA, which is renewed after two thirds. The zero value means
 	// DefaultCADuration. It must be at least three times LeafDuration, so that no certificate outlives its
 	// CA.

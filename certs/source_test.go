@@ -3,7 +3,6 @@ package certs
 import (
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -126,55 +125,6 @@ func TestSourceBeforeStart(t *testing.T) {
 	}
 }
 
-// TestDialListener tests the part of readiness that concerns the local listener.
-func TestDialListener(t *testing.T) {
-	now := time.Now().Add(-time.Minute)
-	trusted, untrusted := newCA(t, "ca", now), newCA(t, "ca", now)
-
-	for name, c := range map[string]struct {
-		serverCA testCA
-		address  func(listening string) string // nil means the address of the server
-		wantErr  string                        // empty if the listener is ready
-	}{
-		"listener has a trusted certificate": {
-			serverCA: trusted,
-		},
-		"listener has an untrusted certificate": {
-			serverCA: untrusted,
-			wantErr:  "certificate signed by unknown authority",
-		},
-		"no process listens": {
-			serverCA: trusted,
-			address:  func(string) string { return closedAddress(t) },
-			wantErr:  "connection refused",
-		},
-		"no address is configured": {
-			serverCA: untrusted,
-			address:  func(string) string { return "" },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewUnstartedServer(http.NotFoundHandler())
-			server.TLS = &tls.Config{Certificates: []tls.Certificate{newTLSCertificate(t, c.serverCA, now)}}
-			server.StartTLS()
-			defer server.Close()
-
-			o := newTestOptions()
-			o.Address = server.Listener.Addr().String()
-			if c.address != nil {
-				o.Address = c.address(o.Address)
-			}
-			s, err := NewSource(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			state := newConfigState(encodeBundle(trusted))
-			s.reconciler.trust.recordConfig("MutatingWebhookConfiguration rollcall", state, time.Now())
-			checkError(t, s.dialListener(newProbeRequest(t)), c.wantErr)
-		})
-	}
-}
-
 // TestDemoteLogger tests which messages of cert-manager are logged.
 func TestDemoteLogger(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "rollcall-ca", errors.New("modified"))
@@ -221,15 +171,4 @@ func TestDemoteLogger(t *testing.T) {
 func newProbeRequest(t *testing.T) *http.Request {
 	t.Helper()
 	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
-}
-
-// closedAddress returns an address without a listener.
-func closedAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }

@@ -1,7 +1,6 @@
 package certs
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"strings"
@@ -219,13 +218,6 @@ func TestTrustGateSign(t *testing.T) {
 			}
 		})
 	}
-}
-
-// newTLSCertificate returns a serving certificate that ca signed, together with its key.
-func newTLSCertificate(t *testing.T, ca testCA, notBefore time.Time) tls.Certificate {
-	t.Helper()
-	leaf, key := ca.issueLeaf(t, testDNSName, notBefore)
-	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}
 }
 
 // checkError requires an error whose text contains want, or no error if want is empty.

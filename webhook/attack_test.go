@@ -27,11 +27,13 @@ import (
 const (
 	// attackTimeVariable is the duration of [TestAttackClients], such as 3m.
 	attackTimeVariable = "ATTACK_TIME"
-	// attackRoleVariable makes this program the server of the test, or the attackers of the server with this address.
+	// attackRoleVariable makes this program the server of the test, or the attackers of the server with an address,
+	// which follows the name of the attack.
 	attackRoleVariable = "ROLLCALL_TEST_ATTACK_ROLE"
-	// attackers is the number of attacking clients, which have addresses of a network of their own.
-	attackers         = 1000
-	attackerAddresses = 50
+	// attackers is the number of attacking clients, which have 50 addresses of a network of their own.
+	attackers = 1000
+	// flooders is the number of clients that fill the bound of connections with complete requests, from three addresses.
+	flooders = maxConnections * 5 / 4
 	// maxServerMemory is the limit of the chart.
 	maxServerMemory = 512 << 20
 )
@@ -69,27 +71,29 @@ var attacks = []struct {
 		waitUntilClosed(conn)
 	}},
 	{name: "flood", weight: 10, run: func(conn net.Conn) {
-		reader := bufio.NewReader(conn)
-		for i := 0; ; i++ {
-			text := small
-			if i%10 == 0 {
-				text = large
-			}
-			sendRequest(conn, text, len(text))
-			response, err := http.ReadResponse(reader, nil)
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, response.Body)
-			response.Body.Close()
-		}
+		flood(conn, large, small, small, small, small, small, small, small, small, small)
 	}},
+}
+
+// flood sends complete requests in turn until the connection is closed.
+func flood(conn net.Conn, texts ...string) {
+	reader := bufio.NewReader(conn)
+	for i := 0; ; i++ {
+		text := texts[i%len(texts)]
+		sendRequest(conn, text, len(text))
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+	}
 }
 
 func waitUntilClosed(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 func sendRequest(conn net.Conn, text string, length int) {
-	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: rollcall\r\nContent-Type: application/json\r\n"+
+	_, _ = fmt.Fprintf(conn, "POST %s?timeout=30s HTTP/1.1\r\nHost: rollcall\r\nContent-Type: application/json\r\n"+
 		"Content-Length: %d\r\n\r\n%s", MutatePath, length, text)
 }
 
@@ -98,21 +102,33 @@ var (
 	large          = newLargeReview(500 << 10)
 	almostComplete = newLargeReview(maxRequestBytes - 1000)
 	tooLarge       = newLargeReview(3 << 20)
+	// expensive is a Job with a long list, which takes milliseconds.
+	expensive = newTestReview(admissionv1.Create, strings.Replace(attackedJob, `"image":"train"`,
+		`"image":"train","env":[{"name":"A"}`+strings.Repeat(`,{"name":"B"}`, 2200)+`]`, 1))
 )
 
 func newLargeReview(length int) string {
 	return newTestReview(admissionv1.Create, `{"x":"`+strings.Repeat("x", length)+`"}`)
 }
 
-// attack runs the attacks until the process is killed. The attackers are on other machines, so this process takes
+// attack runs an attack until the process is killed. The attackers are on other machines, so this process takes
 // no CPU time from the others.
-func attack(t *testing.T, server string) {
+func attack(t *testing.T, name, server string) {
 	t.Helper()
 	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19); err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
+	if name == "flood" {
+		for i := range flooders {
+			local := net.IPv4(127, 2, 0, byte(1+i%3))
+			running.Go(func() {
+				attackFrom(t.Context(), local, server, false, func(conn net.Conn) { flood(conn, expensive) })
+			})
+		}
+		return
+	}
 	for i := range attackers {
 		kind, sum := 0, attacks[0].weight
 		for i%100 >= sum {
@@ -120,22 +136,25 @@ func attack(t *testing.T, server string) {
 			sum += attacks[kind].weight
 		}
 		local := net.IPv4(127, 1, 0, byte(1+i/100*5+i%5)) // 50 addresses
-		running.Go(func() {
-			for {
-				dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: local}}
-				conn, err := dialer.DialContext(t.Context(), "tcp", server)
-				if err != nil {
-					continue
-				}
-				if attacks[kind].plain {
-					attacks[kind].run(conn)
-				} else {
-					attacks[kind].run(tls.Client(conn, &tls.Config{InsecureSkipVerify: true}))
-				}
-				_ = conn.Close()
-				time.Sleep(100 * time.Millisecond)
-			}
-		})
+		running.Go(func() { attackFrom(t.Context(), local, server, attacks[kind].plain, attacks[kind].run) })
+	}
+}
+
+// attackFrom runs an attack on one connection after the other.
+func attackFrom(ctx context.Context, local net.IP, server string, plain bool, run func(net.Conn)) {
+	for {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: local}}
+		conn, err := dialer.DialContext(ctx, "tcp", server)
+		if err != nil {
+			continue
+		}
+		if plain {
+			run(conn)
+		} else {
+			run(tls.Client(conn, &tls.Config{InsecureSkipVerify: true}))
+		}
+		_ = conn.Close()
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -143,7 +162,7 @@ func attack(t *testing.T, server string) {
 func startRole(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	command.Env = append(os.Environ(), attackRoleVariable+"="+role, fmt.Sprintf("GOMEMLIMIT=%d", maxServerMemory*9/10))
+	command.Env = append(os.Environ(), attackRoleVariable+"="+role, fmt.Sprintf("GOMEMLIMIT=%d", maxServerMemory))
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()
 	if err != nil {
@@ -163,6 +182,7 @@ func startRole(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
 func serveAttacked(t *testing.T) {
 	t.Helper()
 	log.SetLogger(logr.Discard())
+	LimitMemory()
 	fmt.Println(startTestServer(t, ServerOptions{}))
 	select {}
 }
@@ -175,15 +195,24 @@ func TestAttackClients(t *testing.T) {
 	case "server":
 		serveAttacked(t)
 	default:
-		attack(t, role)
+		name, address, _ := strings.Cut(role, " ")
+		attack(t, name, address)
 	}
-	duration := 8 * time.Second
+	duration := 5 * time.Second
 	if text := os.Getenv(attackTimeVariable); text != "" {
 		var err error
 		if duration, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("%s: %v", attackTimeVariable, err)
 		}
 	}
+	for _, name := range []string{"mixed", "flood"} {
+		withstandAttack(t, name, duration)
+	}
+}
+
+// withstandAttack sends requests to a new server during an attack.
+func withstandAttack(t *testing.T, name string, duration time.Duration) {
+	t.Helper()
 	server, output := startRole(t, "server")
 	address, err := output.ReadString('\n')
 	if err != nil {
@@ -202,11 +231,16 @@ func TestAttackClients(t *testing.T) {
 				len(result.durations), result.failures[:min(3, len(result.failures))])
 		}
 	}
-	send("without attackers", duration/4)
-	startRole(t, address)
-	send("with attackers", duration)
+	send("without attackers", duration/10)
+	attackers, _ := startRole(t, name+" "+address)
+	send(name, duration)
 	if peak := peakMemory(t, server.Process); peak > maxServerMemory {
-		t.Errorf("the server used %d MiB, which is more than the limit of the chart, %d MiB", peak>>20, maxServerMemory>>20)
+		t.Errorf("%s: the server used %d MiB, which is more than the limit of the chart, %d MiB", name, peak>>20,
+			maxServerMemory>>20)
+	}
+	for _, process := range []*exec.Cmd{attackers, server} {
+		_ = process.Process.Kill()
+		_ = process.Wait()
 	}
 }
 

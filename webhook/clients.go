@@ -11,8 +11,8 @@ import (
 const (
 	// maxConnections and maxConnectionsOfPeer are numbers of connections. An API server uses a connection for each
 	// request in flight, by default up to 600. A proxy connects for all of them.
-	maxConnections       = 2048
-	maxConnectionsOfPeer = 1024
+	maxConnections       = 1024
+	maxConnectionsOfPeer = 640
 	// maxBodyBytes and maxBodyBytesOfPeer bound the requests that have no response yet, and the responses.
 	// The first smallBytes of each do not count, because the number of connections bounds them.
 	maxBodyBytes       = 32 << 20
@@ -44,7 +44,8 @@ const (
 
 // clients are the open connections of a server. If they exceed a bound, the connection closes for whose client
 // the server has waited for the longest time: the request of an API server arrives within milliseconds. Without this
-// rule, clients that stop in the middle of a request would exclude others until their deadlines.
+// rule, clients that stop in the middle of a request would exclude others until their deadlines. Peers with at most
+// their share keep their connections. Otherwise, clients that complete many requests would exclude others.
 type clients struct {
 	total, peer usage // the bounds
 	small       int   // the bytes of each client that do not count
@@ -211,18 +212,19 @@ func (s *clients) makeRoom(c *client) bool {
 // findVictim returns the connection to close next, or nil. The parameter all means that any peer is considered
 // instead of the peer of c only.
 func (s *clients) findVictim(c *client, all bool) *client {
-	if s.used.bytes <= s.total.bytes && s.peers[c.peer].bytes <= s.peer.bytes {
-		return s.findOldest(func(o *client) bool {
-			return o != c && (o.doing == transferring || o.doing == idle) && (all || o.peer == c.peer)
-		})
+	count := func(u usage) int { return u.connections }
+	incomplete := func(o *client) bool { return o != c && (o.doing == transferring || o.doing == idle) }
+	if s.used.bytes > s.total.bytes || s.peers[c.peer].bytes > s.peer.bytes {
+		count = func(u usage) int { return u.bytes }
+		incomplete = (*client).holdsTransfer
 	}
 	if !all {
-		return s.findOldest(func(o *client) bool { return o.holdsTransfer() && o.peer == c.peer })
+		return s.findOldest(func(o *client) bool { return incomplete(o) && o.peer == c.peer })
 	}
-	share := s.fairShare()
-	victim := s.findOldest(func(o *client) bool { return o.holdsTransfer() && s.peers[o.peer].bytes > share })
+	share := s.fairShare(count)
+	victim := s.findOldest(func(o *client) bool { return incomplete(o) && count(s.peers[o.peer]) > share })
 	if victim == nil || victim == c {
-		return s.findQueuedOfLargest(c)
+		return s.findQueuedOfLargest(c, count)
 	}
 	return victim
 }
@@ -230,12 +232,12 @@ func (s *clients) findVictim(c *client, all bool) *client {
 // holdsTransfer reports whether the client has not completed what it occupies bytes for.
 func (c *client) holdsTransfer() bool { return c.doing == transferring && c.bytes > 0 }
 
-// findQueuedOfLargest returns the oldest complete request of the peer that occupies the most bytes, or c if that is
-// its own peer.
-func (s *clients) findQueuedOfLargest(c *client) *client {
+// findQueuedOfLargest returns the oldest complete request of the peer that occupies most, or c if that is its own
+// peer.
+func (s *clients) findQueuedOfLargest(c *client, count func(usage) int) *client {
 	largest := c.peer
 	for peer, used := range s.peers {
-		if used.bytes > s.peers[largest].bytes {
+		if count(used) > count(s.peers[largest]) {
 			largest = peer
 		}
 	}
@@ -245,15 +247,15 @@ func (s *clients) findQueuedOfLargest(c *client) *client {
 	return s.findOldest(func(o *client) bool { return o.doing == queued && o.peer == largest })
 }
 
-// fairShare returns the bytes that every peer may occupy at the same time.
-func (s *clients) fairShare() int {
-	count := 0
+// fairShare returns what every peer may occupy at the same time.
+func (s *clients) fairShare(count func(usage) int) int {
+	peers := 0
 	for _, used := range s.peers {
-		if used.bytes > 0 {
-			count++
+		if count(used) > 0 {
+			peers++
 		}
 	}
-	return s.total.bytes / max(count, 1)
+	return count(s.total) / max(peers, 1)
 }
 
 // findOldest returns the selected client whose activity began first. A client for which the server waits precedes

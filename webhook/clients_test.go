@@ -48,7 +48,19 @@ func TestClients(t *testing.T) {
 			steps: []step{{client: "a1"}, {client: "b1"}, {client: "b2"}},
 			want:  []string{"b1"},
 		},
-		"a connection is refused if requests of others occupy all": {
+		"a peer within its share of the connections does not give way to complete requests": {
+			total: usage{connections: 4, bytes: 9}, peer: usage{connections: 4, bytes: 9},
+			steps: []step{
+				{client: "a1", doing: idle},
+				{client: "b1", doing: queued},
+				{client: "b2", doing: queued},
+				{client: "b3", doing: queued},
+				{client: "b4", refused: true},
+				{client: "a2"},
+			},
+			want: []string{"b4", "b1"},
+		},
+		"a connection is refused if its peer has most": {
 			total: usage{connections: 1, bytes: 9}, peer: usage{connections: 1, bytes: 9},
 			steps: []step{{client: "a1", doing: queued}, {client: "b1", refused: true}},
 			want:  []string{"b1"},

@@ -118,6 +118,7 @@ func (l *limiter) handle(
 		return response
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	defer func() { r.Body = http.NoBody }() // the server keeps r until the client has read the response
 	h.ServeHTTP(response, r)
 	return response
 }
@@ -139,15 +140,14 @@ func (r *bufferedResponse) Write(text []byte) (int, error) { return r.body.Write
 func (r *bufferedResponse) send(c *client) {
 	c.begin(transferring)
 	if !c.hold(r.body.Len()) {
-		return // so many clients read no responses that the connection closes
+		panic(http.ErrAbortHandler) // so many clients read no responses that the server closes the connection
 	}
 	r.ResponseWriter.WriteHeader(r.code)
 	_, _ = r.ResponseWriter.Write(r.body.Bytes()) // the client no longer waits if this fails
 }
 
-// setDeadlines bounds the time in which a slow client keeps a goroutine. The server
-// bounds only the time for the header. It sets the read deadline of the next request on the connection. The
-// write deadline remains, so every handler of the server must set it again.
+// setDeadlines bounds the time in which a slow client keeps a goroutine. The server sets the deadlines of the next
+// request on the connection.
 func setDeadlines(w http.ResponseWriter, read, write time.Duration) {
 	now := time.Now() //nolint:forbidigo // a deadline of the network
 	deadlines := http.NewResponseController(w)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -128,4 +130,26 @@ func TestLargeHeader(t *testing.T) {
 	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("code %d, want %d", response.StatusCode, http.StatusRequestHeaderFieldsTooLarge)
 	}
+}
+
+// TestAttackReadiness checks that clients do not make the pod unready: the readiness probe needs no connection.
+func TestAttackReadiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := NewServer(ServerOptions{})
+		if server.StartedChecker()(nil) == nil {
+			t.Error("the server is ready before it serves")
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		listener := pipeListener{connections: make(chan net.Conn)} // nobody can connect
+		go server.serve(ctx, listener, &tls.Config{})              //nolint:errcheck // it serves until the end of the test
+		synctest.Wait()
+		if err := server.StartedChecker()(nil); err != nil {
+			t.Errorf("while the server serves, it is not ready: %v", err)
+		}
+		stop()
+		synctest.Wait()
+		if server.StartedChecker()(nil) == nil {
+			t.Error("the server is ready after it stopped")
+		}
+	})
 }

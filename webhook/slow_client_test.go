@@ -2,9 +2,12 @@ package webhook
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +80,64 @@ func TestUnfinishedRequest(t *testing.T) {
 	})
 }
 
+// bodyRecorder records the body of the request while its response is sent.
+type bodyRecorder struct {
+	http.ResponseWriter
+	request *http.Request
+	body    io.ReadCloser
+}
+
+func (r *bodyRecorder) Write(text []byte) (int, error) {
+	r.body = r.request.Body
+	return r.ResponseWriter.Write(text)
+}
+
+// TestBodyOfHandledRequest checks that a client that does not read its response keeps only the response in memory.
+func TestBodyOfHandledRequest(t *testing.T) {
+	h := newLimiter(1).limitRequests(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "response") //nolint:errcheck // it is in memory
+	}))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, MutatePath, strings.NewReader(large))
+	w := &bodyRecorder{ResponseWriter: httptest.NewRecorder(), request: r}
+	h.ServeHTTP(w, r)
+	if w.body != http.NoBody {
+		t.Errorf("while the response is sent, the request still has the body %v", w.body)
+	}
+}
+
+// TestUnfinishedRequestToUnknownPath checks that a path without an endpoint keeps no connection open.
+func TestUnfinishedRequestToUnknownPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, certificate := newAuthority(t)
+		ctx, stop := context.WithCancel(t.Context())
+		l := pipeListener{connections: make(chan net.Conn)}
+		config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+		server := NewServer(ServerOptions{})
+		server.Register(MutatePath, http.NotFoundHandler())
+		go server.serve(ctx, l, config) //nolint:errcheck // it serves until the end of the test
+		client, accepted := net.Pipe()
+		l.connections <- accepted
+		conn := tls.Client(client, &tls.Config{InsecureSkipVerify: true})
+		request := "POST /unknown HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 100\r\n\r\n"
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan struct{})
+		go func() {
+			waitUntilClosed(conn)
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(time.Minute):
+			t.Error("the connection is still open after a minute")
+		}
+		_ = conn.Close()
+		stop()
+		synctest.Wait()
+	})
+}
+
 // TestUnreadResponse checks that a client that does not read its response keeps no slot, and its connection only
 // until the deadline.
 func TestUnreadResponse(t *testing.T) {
@@ -96,6 +157,21 @@ func TestUnreadResponse(t *testing.T) {
 		time.Sleep(time.Minute)
 		if limited.clients.used != (usage{}) {
 			t.Errorf("after a minute, clients still occupy %+v", limited.clients.used)
+		}
+	})
+}
+
+// TestResponseBeyondBound checks that a client gets no empty response if the server cannot keep its response.
+func TestResponseBeyondBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited := newLimiter(1)
+		limited.clients.peer.bytes = 0
+		l := servePipes(t, limited.limitRequests(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Repeat("x", 100_000)) //nolint:errcheck // the response is kept
+		})))
+		client := l.dial(t, "GET "+MutatePath+" HTTP/1.1\r\nHost: rollcall\r\n\r\n")
+		if text, err := io.ReadAll(client); err != nil || len(text) > 0 {
+			t.Errorf("the client received %q, %v, want a closed connection", text, err)
 		}
 	})
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -81,24 +79,14 @@ func (o *commonOptions) parseLogLevel() (slog.Level, error) {
 	return level, nil
 }
 
-// setUpProcess sets the level of the log and the memory limit of the process.
-func (o *commonOptions) setUpProcess() error {
+// setLogLevel sets the level of the log of the process.
+func (o *commonOptions) setLogLevel() error {
 	level, err := o.parseLogLevel()
 	if err != nil {
 		return err
 	}
 	logLevel.Set(level)
-	reserveMemory()
 	return nil
-}
-
-// reserveMemory reduces the limit of the environment variable GOMEMLIMIT by a tenth. The chart sets the
-// variable to the limit of the container, which also includes memory that the Go runtime does not
-// manage.
-func reserveMemory() {
-	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		debug.SetMemoryLimit(limit - limit/10)
-	}
 }
 
 // newManagerOptions returns the common options of controller-runtime's manager.

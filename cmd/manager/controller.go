@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -120,11 +122,21 @@ func (o *controllerOptions) parseNamespaceSelector() (labels.Selector, error) {
 	return out, nil
 }
 
+// reserveMemory reduces the limit of the environment variable GOMEMLIMIT by a tenth. The chart sets the
+// variable to the limit of the container, which also includes memory that the Go runtime does not
+// manage. The webhook needs more, see the package webhook.
+func reserveMemory() {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		debug.SetMemoryLimit(limit - limit/10)
+	}
+}
+
 // runController reconciles gangs until ctx is done. It returns an error if the process loses the Lease.
 func runController(ctx context.Context, o controllerOptions) error {
-	if err := o.setUpProcess(); err != nil {
+	if err := o.setLogLevel(); err != nil {
 		return err
 	}
+	reserveMemory()
 	mgr, err := newControllerManager(ctx, o)
 	if err != nil {
 		return err

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,28 +95,16 @@ func (o *webhookOptions) validateFlags() error {
 
 // runWebhook serves the webhooks until the context signal is done and the shutdown delay has elapsed.
 func runWebhook(signal context.Context, o webhookOptions) error {
-	if err := o.setUpProcess(); err != nil {
+	if err := o.setLogLevel(); err != nil {
 		return err
 	}
-	setWebhookGCPercent()
+	webhook.LimitMemory()
 	serving, draining := delayShutdown(signal, o.shutdownDelay)
 	mgr, err := newWebhookManager(o, draining)
 	if err != nil {
 		return err
 	}
 	return startManager(serving, mgr)
-}
-
-// webhookGCPercent is the growth of the webhook's heap until the next garbage collection, in percent. The live heap is
-// 10 MiB, so a call costs a tenth less CPU time for 40 MiB more memory. GOMEMLIMIT still bounds the heap. make bench
-// has the same value.
-const webhookGCPercent = 400
-
-// setWebhookGCPercent sets [webhookGCPercent], unless the environment variable GOGC has a value.
-func setWebhookGCPercent() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(webhookGCPercent)
-	}
 }
 
 // newWebhookManager returns a manager with certificates, webhooks and probes. It has no leader election
@@ -150,7 +134,7 @@ func newWebhookManager(o webhookOptions, draining healthz.Checker) (manager.Mana
 	// The webhook is ready if API servers can call it and trust its certificate, if it has a policy or
 	// needs none, and if no shutdown has started. Only whoever provides the certificate can know whether
 	// API servers trust it.
-	readiness := map[string]healthz.Checker{"certificates": mgr.GetWebhookServer().StartedChecker(), "serving": draining}
+	readiness := map[string]healthz.Checker{"server": mgr.GetWebhookServer().StartedChecker(), "serving": draining}
 	if source != nil {
 		readiness["certificates"] = source.Ready
 		if err := mgr.Add(source); err != nil {
@@ -195,7 +179,6 @@ func (o *webhookOptions) newCertificateSource(config *rest.Config) (*certs.Sourc
 		DNSNames:                []string{o.serviceName + "." + o.namespace + ".svc", "localhost"},
 		MutatingConfiguration:   o.mutatingConfiguration,
 		ValidatingConfiguration: o.validatingConfiguration,
-		Address:                 net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)),
 		CADuration:              o.caDuration,
 		LeafDuration:            o.leafDuration,
 	})

@@ -76,7 +76,6 @@ func (in *certsFixture) startReplica(t *testing.T) *certsReplica {
 		DNSNames:                []string{"localhost"},
 		MutatingConfiguration:   in.name,
 		ValidatingConfiguration: in.name,
-		Address:                 listener.Addr().String(),
 		LeafDuration:            shortLeafDuration,
 	})
 	if err != nil {
