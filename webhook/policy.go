@@ -110,7 +110,9 @@ func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updat
 	}
 	v := verdict{policy: current, namespace: namespace, introduced: j.evaluate(current, namespace, after)}
 	if wasJudged {
-		v.ignoreExisting(j.evaluate(current, namespace, before))
+		if !isFirstSize(old, updated) {
+			v.ignoreExisting(j.evaluate(current, namespace, before))
+		}
 		left := current.LeftProfile(j.newInput(namespace, before), j.newInput(namespace, after))
 		v.introduced = append(v.introduced, left...)
 	}
@@ -125,12 +127,22 @@ func withAdmittedReplicas(w gang.Workload) gang.Workload {
 		return w // a size of 0 is a suspension
 	}
 	record, err := plan.ReadRecord(w)
-	if err != nil || record == nil || record.Replicas == 0 {
+	if err != nil || record == nil {
 		return w
 	}
 	admitted := *w.StatefulSet
 	admitted.Spec.Replicas = &record.Replicas
 	return gang.Workload{StatefulSet: &admitted}
+}
+
+// isFirstSize reports whether an update gives a StatefulSet its first size. Admission has judged it without replicas,
+// so it is judged as a new one.
+func isFirstSize(old, updated gang.Workload) bool {
+	if updated.StatefulSet == nil || updated.Ranks() == 0 {
+		return false
+	}
+	record, err := plan.ReadRecord(old)
+	return err == nil && record != nil && record.Replicas == 0
 }
 
 // prepare returns the policy in force and the namespace of a workload. The error is a denial: a

@@ -335,6 +335,7 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 	set := marshalJSON(t, newStatefulSet(t))
 	const large, scaled, grown = `{"spec":{"replicas":8}}`, `{"spec":{"replicas":9}}`, `{"spec":{"replicas":5}}`
+	const empty = `{"spec":{"replicas":0}}`
 	for name, test := range map[string]struct {
 		created string // changes of the StatefulSet before its creation
 		scaled  string // changes without admission, as by the scale subresource
@@ -350,6 +351,22 @@ func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 
 		"the empty patch after the scale subresource":    {scaled: grown, updated: `{}`, denied: true},
 		"the empty patch after scaling within the limit": {scaled: `{"spec":{"replicas":4}}`, updated: `{}`},
+		"the empty patch after the first size":           {created: empty, scaled: grown, updated: `{}`, denied: true},
+		"the first size of a gang that violates another limit": {
+			created: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"9"}},"spec":{"replicas":0}}`,
+			scaled:  `{"spec":{"replicas":2}}`, updated: `{}`, denied: true,
+		},
+		"a gang without a size that violates another limit gets a label": {
+			created: `{"metadata":{"annotations":{"rollcall.training/max-restarts":"9"}},"spec":{"replicas":0}}`,
+			updated: `{"metadata":{"labels":{"a":"b"}}}`,
+		},
+		"the empty patch after a first size within the limit": {
+			created: empty, scaled: `{"spec":{"replicas":4}}`, updated: `{}`,
+		},
+		"a gang whose first size violates the limit is reverted": {created: empty, scaled: grown, updated: empty},
+		"a suspended gang that violates the limit is resumed": {
+			created: large, scaled: empty, updated: `{"spec":{"replicas":2}}`,
+		},
 		"a gang leaves its profile": {
 			created: `{"metadata":{"annotations":{"rollcall.training/profile":"short"}}}`,
 			updated: `{"metadata":{"annotations":{"rollcall.training/profile":null}},"spec":{"replicas":3}}`, denied: true,
@@ -370,7 +387,8 @@ func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 			changed := patch(live, test.updated)
 			update := newRequest(admissionv1.Update, gang.StatefulSet, live, changed)
 			changed = applyPatch(t, changed, webhook.NewMutator(newEngine(), nil).Handle(t.Context(), update))
-			judge := newJudge(&testPolicies{policy: readPolicy(t, "cluster: {limits: {size: {max: 4}}}\n"+profiles)})
+			limits := readPolicy(t, "cluster: {limits: {size: {max: 4}, restarts: {max: 8}}}\n"+profiles)
+			judge := newJudge(&testPolicies{policy: limits})
 			r := webhook.NewValidator(newEngine(), judge).
 				Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, changed))
 			if r.Allowed == test.denied {

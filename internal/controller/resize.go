@@ -103,9 +103,9 @@ func (r *Reconciler) recordRejectedResize(
 	}
 }
 
-// isDeniedByPolicy reports whether the size of a StatefulSet violates a limit that the policy enforces, and that the
-// recorded size does not violate as much. The webhook compares the same sizes. The cache does not contain all that
-// the policy reads, so the StatefulSet is read from the API server.
+// isDeniedByPolicy reports whether the policy denies the size of a StatefulSet because of the recorded size. The
+// webhook compares the same sizes. The cache does not contain all that the policy reads, so the StatefulSet is read
+// from the API server.
 func (r *Reconciler) isDeniedByPolicy(ctx context.Context, w gang.Workload, recorded int32) bool {
 	if r.Policies == nil {
 		return false
@@ -123,19 +123,27 @@ func (r *Reconciler) isDeniedByPolicy(ctx context.Context, w gang.Workload, reco
 	if err != nil || whole.UID != w.StatefulSet.UID {
 		return false // the rejected resize is repeated
 	}
-	evaluate := func(replicas int32) []policy.Finding {
+	evaluate := func(replicas int32) ([]policy.Finding, error) {
 		sized := whole
 		sized.Spec.Replicas = &replicas
 		workload := gang.Workload{StatefulSet: &sized}
 		result, err := r.Engine.Describe(workload)
 		if err != nil {
-			return nil
+			return nil, fmt.Errorf("describing %s with %d replicas: %w", whole.Name, replicas, err)
 		}
 		return current.Evaluate(policy.Input{
 			Facts: policy.NewFacts(result.Gang, workload), Namespace: namespace, Workload: workload, Now: r.Clock.Now(),
-		})
+		}), nil
 	}
-	return policy.Worst(policy.Worsened(evaluate(recorded), evaluate(w.Ranks()))) == policy.ModeEnforce
+	before, beforeErr := evaluate(recorded)
+	after, afterErr := evaluate(w.Ranks())
+	if afterErr != nil {
+		return beforeErr == nil && current.CanDeny() // the policy cannot judge the new size
+	}
+	if recorded == 0 {
+		before = nil // the first size is judged as that of a new StatefulSet
+	}
+	return policy.Worst(policy.Worsened(before, after)) == policy.ModeEnforce
 }
 
 // revertResize scales a StatefulSet back to the size of its record. The scale subresource reaches no webhook, so the

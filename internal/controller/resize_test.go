@@ -18,6 +18,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/policy"
 )
 
 // newResizedStatefulSet returns a StatefulSet of two ranks that its user scaled to three replicas.
@@ -144,6 +145,55 @@ func TestRevertedResize(t *testing.T) {
 			}
 			if s := lifecycle.ReadStatus(gang.Workload{StatefulSet: &got}); s.FirstFailure != nil || s.Restarts != 0 {
 				t.Errorf("the gang has restarted: %+v", s)
+			}
+		})
+	}
+}
+
+// TestRevertedFirstOrUnjudgedResize checks that a size that describes no gang, and a first size, are reverted if the
+// policy can deny them.
+func TestRevertedFirstOrUnjudgedResize(t *testing.T) {
+	const limit = "cluster: {limits: {size: {max: 4}}}"
+	for name, c := range map[string]struct {
+		policy            *policy.Policy
+		roles             string
+		created, to, want int32
+	}{
+		"the size is not the one of the role":       {readPolicy(t, limit), "master=1,worker=2", 2, 50, 2},
+		"the first size is not the one of the role": {readPolicy(t, limit), "master=1,worker=2", 0, 50, 0},
+		"the first size violates the limit":         {readPolicy(t, limit), "", 0, 50, 0},
+		"the first size violates another limit": {
+			readPolicy(t, "cluster: {limits: {frameworks: {deny: [pytorch]}}}"), "", 0, 2, 0,
+		},
+		"the size is above the maximum of Rollcall": {readPolicy(t, limit), "", 2, gang.MaxPods + 1, 2},
+		"the policy cannot deny": {
+			readPolicy(t, limit).WithCeiling(policy.ModeWarn), "master=1,worker=2", 2, 50, 50,
+		},
+		"there is no policy": {nil, "master=1,worker=2", 2, 50, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			about, req := newObjectMeta("train-worker", "pytorch", "worker", c.roles), trainRequest
+			if c.roles == "" {
+				req = Request{Namespace: "team", Kind: gang.StatefulSet, Name: "train"}
+				about = newObjectMeta("train", "pytorch", "", "")
+				delete(about.Labels, gang.LabelRole)
+			}
+			set := admitObject(t, &appsv1.StatefulSet{ObjectMeta: about, Spec: appsv1.StatefulSetSpec{
+				Replicas: &c.created, Template: *podTemplate.DeepCopy(),
+			}}).(*appsv1.StatefulSet)
+			set.Spec.Replicas = &c.to
+			w := newTestCluster(t, set)
+			w.Policies = &testPolicies{policy: c.policy}
+			kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
+			w.answerResizes(apierrors.NewInvalid(kind, "train", nil))
+			w.clock.SetTime(podtest.At(5))
+			w.reconcileOnce(t, req)
+			var got appsv1.StatefulSet
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(set), &got); err != nil {
+				t.Fatal(err)
+			}
+			if *got.Spec.Replicas != c.want {
+				t.Errorf("%d replicas, want %d", *got.Spec.Replicas, c.want)
 			}
 		})
 	}

@@ -174,6 +174,55 @@ func testAttackWithCredentials(t *testing.T, m *manager, ns string) {
 	})
 }
 
+// testAttackUnseenStatefulSet changes StatefulSets that the webhooks of Rollcall skip: with the credentials of the
+// controller one that opts out, and as a user one that is being deleted.
+func testAttackUnseenStatefulSet(t *testing.T, m *manager, ns string) {
+	m.createStatefulSet(t, ns, newStatefulSet("ranks", 2))
+	m.createStatefulSet(t, ns, newStatefulSet("terminating", 2))
+	a := managerAttempts{
+		kubernetes.NewForConfigOrDie(newManagerConfig(t, m.Cluster.Config(), installation.ControllerName)), ns}
+	const (
+		optOut   = `"labels":{"rollcall.training/inject":"false"}`
+		podsGang = `"spec":{"template":{"metadata":{"labels":{"rollcall.training/gang":"victim"}}}}`
+		podsSize = `"spec":{"template":{"spec":{"containers":[{"name":"trainer","image":"example.com/trainer:1"}]}}}`
+		record   = `"annotations":{"rollcall.training/injected":"{\"injector\":\"forged\",\"replicas\":2}"}`
+	)
+	requireDenied(t, map[string]attempt{
+		"record while opting out":         a.patchStatefulSet("ranks", `{"metadata":{`+optOut+`,`+record+`}}`),
+		"gang of the pods and opting out": a.patchStatefulSet("ranks", `{"metadata":{`+optOut+`},`+podsGang+`}`),
+		"template while opting out":       a.patchStatefulSet("ranks", `{"metadata":{`+optOut+`},`+podsSize+`}`),
+	})
+	t.Run("opting out is permitted", func(t *testing.T) {
+		patch := []byte(`{"metadata":{` + optOut + `}}`)
+		_, err := a.client.AppsV1().StatefulSets(ns).
+			Patch(t.Context(), "ranks", types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	requireDenied(t, map[string]attempt{
+		"record after opting out":           a.patchStatefulSet("ranks", `{"metadata":{`+record+`}}`),
+		"gang of the pods after opting out": a.patchStatefulSet("ranks", `{`+podsGang+`}`),
+	})
+
+	m.patchSet(t, ns, "terminating", `{"metadata":{"finalizers":["example.com/wait"]}}`)
+	if err := m.Client.AppsV1().StatefulSets(ns).Delete(t.Context(), "terminating", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(patch string) attempt {
+		return attempt{keysPolicy, func(ctx context.Context) error {
+			_, err := m.Client.AppsV1().StatefulSets(ns).
+				Patch(ctx, "terminating", types.MergePatchType, []byte(patch), dryRunPatch)
+			return err
+		}}
+	}
+	requireDenied(t, map[string]attempt{
+		"record": patch(`{"metadata":{` + record + `}}`),
+		"size":   patch(`{"metadata":{"labels":{"rollcall.training/size":"9"}}}`),
+	})
+	m.patchSet(t, ns, "terminating", `{"metadata":{"finalizers":null}}`)
+}
+
 // testAttackChildren creates the Service and the Secret of a gang before the gang, as somebody else than the
 // controller.
 func testAttackChildren(t *testing.T, m *manager, ns string) {

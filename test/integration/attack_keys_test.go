@@ -23,6 +23,7 @@ func TestAttackKeys(t *testing.T) {
 		"ConfusedDeputy":    testAttackConfusedDeputy,
 		"NewWorkload":       testAttackNewWorkload,
 		"Credentials":       testAttackWithCredentials,
+		"UnseenStatefulSet": testAttackUnseenStatefulSet,
 		"Children":          testAttackChildren,
 		"LegitimateUpdates": testLegitimateUpdates,
 		"RandomSequences":   testRandomAttacks,

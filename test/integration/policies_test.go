@@ -268,7 +268,32 @@ func testPodAttempts(t *testing.T, a managerAttempts) {
 
 func testServiceAttempts(t *testing.T, a managerAttempts) {
 	services := a.client.CoreV1().Services(a.ns)
+	gangService := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            "public",
+			Labels:          map[string]string{"app.kubernetes.io/managed-by": "rollcall", gang.LabelGang: "public"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "x", UID: "x"}},
+		},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{gang.LabelGang: "public"},
+			Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	published := gangService.DeepCopy()
+	published.Annotations = map[string]string{"external-dns.alpha.kubernetes.io/hostname": "login.example.com"}
+	createService := func(s *corev1.Service) attempt {
+		return attempt{servicesPolicy, func(ctx context.Context) error {
+			_, err := services.Create(ctx, s, dryRunCreate)
+			return err
+		}}
+	}
+	t.Run("a Service of a gang is permitted", func(t *testing.T) {
+		if err := createService(gangService).send(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 	requireDenied(t, map[string]attempt{
+		"annotation of a new Service": createService(published),
+		"annotation of the gang's Service": a.patchService("train",
+			`{"metadata":{"annotations":{"external-dns.alpha.kubernetes.io/hostname":"login.example.com"}}}`),
 		"selector of another Service":     a.patchService("other", `{"spec":{"selector":{"app":"evil"}}}`),
 		"external IP of another Service":  a.patchService("other", `{"spec":{"externalIPs":["192.0.2.1"]}}`),
 		"selector of the gang's Service":  a.patchService("train", `{"spec":{"selector":{"rollcall.training/gang":"x"}}}`),

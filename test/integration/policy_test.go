@@ -277,6 +277,44 @@ func testPolicyOfStatefulSets(t *testing.T, m *manager, ns string) {
 		}
 		return err
 	})
+	testRevertedResizes(t, m, ns)
+}
+
+// testRevertedResizes scales StatefulSets without an admitted size, or to a size that the policy cannot judge.
+func testRevertedResizes(t *testing.T, m *manager, ns string) {
+	sets := m.Client.AppsV1().StatefulSets(ns)
+	for name, test := range map[string]struct {
+		workload string
+		created  int32
+		roles    string
+	}{
+		"first size":         {"empty", 0, ""},
+		"size of a role":     {"roles-worker", 2, "master=1,worker=2"},
+		"first size of role": {"first-worker", 0, "master=1,worker=2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := newStatefulSet(test.workload, test.created)
+			set.Labels["team"] = "llm"
+			set.Annotations = map[string]string{gang.AnnotationMaxRestarts: "2"}
+			if gangName, isRole := strings.CutSuffix(test.workload, "-worker"); isRole {
+				set.Labels[gang.LabelGang], set.Labels[gang.LabelRole] = gangName, "worker"
+				set.Annotations[gang.AnnotationRoles] = test.roles
+			}
+			m.createStatefulSet(t, ns, set)
+			if _, err := sets.UpdateScale(t.Context(), test.workload, &autoscalingv1.Scale{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: test.workload}, Spec: autoscalingv1.ScaleSpec{Replicas: 50},
+			}, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			wait.For(t, "the recorded size", func(ctx context.Context) error {
+				live, err := sets.Get(ctx, test.workload, metav1.GetOptions{})
+				if err == nil && (*live.Spec.Replicas != test.created || live.Status.Replicas != test.created) {
+					err = fmt.Errorf("%d replicas, %d pods", *live.Spec.Replicas, live.Status.Replicas)
+				}
+				return err
+			})
+		})
+	}
 }
 
 // exemptFromRuntime adds an exemption for a namespace to limitsFile.
