@@ -171,8 +171,8 @@ func (c *Cluster) installOperator(
 	return nil
 }
 
-// WaitForDefinitions waits until the API server serves all CustomResourceDefinitions. "kubectl wait" fails if the status
-// of a new definition has no conditions yet.
+// WaitForDefinitions waits until the API server serves all CustomResourceDefinitions. "kubectl wait" fails if the
+// status of a new definition has no conditions yet.
 func (c *Cluster) WaitForDefinitions(ctx context.Context) error {
 	return c.waitUntilReady(ctx, "kube-apiserver", startTimeout, c.checkCRDsEstablished)
 }
