@@ -318,6 +318,9 @@ func (n *node) recover() {
 		} else if p.terminating && !p.alive {
 			n.after("kubelet/"+n.name+"/status", p.confirmDeletion)
 		} else {
+			if !p.exited && !p.alive { // the node was lost before the container started
+				p.start()
+			}
 			p.report()
 		}
 	}
