@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -108,10 +109,12 @@ func (r *Reconciler) desiredStatus(
 		status.Reason, status.Message = next.Phase.Reason(), next.Describe(g.gangPolicies(), g.memberStates)
 	}
 	if strangers := g.describeStrangers(); strangers != "" {
-		if next.Phase == lifecycle.Restarting || next.Phase == lifecycle.Failed {
-			status.Message += ". " + strangers // the failure is more important
-		} else {
+		isFailure := next.Phase == lifecycle.Restarting || next.Phase == lifecycle.Failed
+		switch {
+		case !isFailure:
 			status.Reason, status.Message = gang.ReasonMemberConflict, strangers
+		case !strings.Contains(status.Message, strangers): // a repeated report contains them
+			status.Message += ". " + strangers // the failure is more important
 		}
 	}
 	status.State = next

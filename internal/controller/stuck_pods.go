@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -99,7 +100,7 @@ func (r *Reconciler) limitStuckPodReports(
 	if next.Phase != g.lastState().Phase {
 		reported = lifecycle.Status{} // the message describes the last phase
 	}
-	isReported := reported.Message == lifecycle.TruncateMessage(status.Message)
+	isReported := strings.HasPrefix(reported.Message, lifecycle.TruncateMessage(status.Message)) // strangers follow
 	if status.Reason == "" || isReported {
 		return status
 	}

@@ -313,5 +313,10 @@ func foundSequences() []sequence {
 			s.Late = []lateStream{late("job-controller/requests", 100.05, 110)}
 		},
 		want: wantedEnd{phase: lifecycle.Failed, end: lifecycle.Failed},
+	}, {
+		name: "a gang with a stranger waits for a lost node", shape: launcher,
+		incidents: []Incident{at(58, strangerComes), at(61, nodeLost), at(500, nodeReturns)},
+		change:    func(s *Scenario) { s.NodeSkews = []time.Duration{0} },
+		want:      wantedEnd{disruptions: 1},
 	}}
 }
