@@ -154,6 +154,14 @@ func (w Workload) DeepCopy() Workload {
 	return Workload{Job: w.Job.DeepCopy(), StatefulSet: w.StatefulSet.DeepCopy()}
 }
 
+// ServiceName returns the name of the Service of an injected workload.
+func (w Workload) ServiceName() string {
+	if w.StatefulSet != nil {
+		return w.StatefulSet.Spec.ServiceName
+	}
+	return w.Template().Spec.Subdomain
+}
+
 // Equal reports whether two workloads are semantically equal.
 func (w Workload) Equal(o Workload) bool {
 	return equality.Semantic.DeepEqual(w.Object(), o.Object())

@@ -73,13 +73,13 @@ func compareAges(a, b gang.Workload) int {
 // choose another Service.
 func (r *Reconciler) findServiceOwners(ctx context.Context, group gang.Group) ([]types.UID, error) {
 	injected := slices.DeleteFunc(slices.Clone(group.Workloads), func(w gang.Workload) bool {
-		return !w.IsInjected() || serviceName(w) == ""
+		return !w.IsInjected() || w.ServiceName() == ""
 	})
 	if len(injected) == 0 {
 		return nil, nil
 	}
 	oldest := slices.MinFunc(injected, compareAges)
-	service, err := r.findService(ctx, client.ObjectKey{Namespace: group.Namespace, Name: serviceName(oldest)})
+	service, err := r.findService(ctx, client.ObjectKey{Namespace: group.Namespace, Name: oldest.ServiceName()})
 	if err != nil || service == nil || !isGangService(service, group.Name) {
 		return nil, err
 	}
@@ -88,14 +88,6 @@ func (r *Reconciler) findServiceOwners(ctx context.Context, group gang.Group) ([
 		owners = append(owners, owner.UID)
 	}
 	return owners, nil
-}
-
-// serviceName returns the name of the Service of an injected workload.
-func serviceName(w gang.Workload) string {
-	if w.StatefulSet != nil {
-		return w.StatefulSet.Spec.ServiceName
-	}
-	return w.Template().Spec.Subdomain
 }
 
 // ignoreWorkloads records that a pass did not parse some workloads with the name of the gang. If nothing

@@ -38,8 +38,7 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 	if !attempt.ResetJobStatus(changed, m.restartsCompleted()) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, changed, patch, FieldOwner); err != nil {
+	if err := r.patchJobStatus(ctx, m, changed); err != nil {
 		return fmt.Errorf("resetting the status of %s: %w", m.Meta().Name, err)
 	}
 	return errJobStatusReset
@@ -61,11 +60,16 @@ func (r *Reconciler) withdrawSuspendedCondition(ctx context.Context, m member, a
 		return nil
 	}
 	changed.Status.Conditions[i].Status = corev1.ConditionFalse
-	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, changed, patch, FieldOwner); err != nil {
+	if err := r.patchJobStatus(ctx, m, changed); err != nil {
 		return fmt.Errorf("withdrawing the condition Suspended of %s: %w", m.Meta().Name, err)
 	}
 	return errJobStatusReset
+}
+
+// patchJobStatus writes the changed status of a Job over the version in the cache.
+func (r *Reconciler) patchJobStatus(ctx context.Context, m member, changed *batchv1.Job) error {
+	patch := client.MergeFromWithOptions(m.Job, client.MergeFromWithOptimisticLock{})
+	return r.Client.Status().Patch(ctx, changed, patch, FieldOwner)
 }
 
 // restartsCompleted reports whether the next attempt of a Job includes the ranks that have completed: always, unless

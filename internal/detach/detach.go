@@ -361,11 +361,7 @@ func (d Detacher) requireTermination(ctx context.Context, w gang.Workload, pod *
 	case !attempt.IsTerminationOverdue(pod, d.Clock.Now()):
 		return waitError{"pod " + pod.Name + " of the last attempt is terminating"}
 	}
-	name := w.Template().Spec.Subdomain
-	if w.StatefulSet != nil {
-		name = w.StatefulSet.Spec.ServiceName
-	}
-	service, err := d.Client.CoreV1().Services(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	service, err := d.Client.CoreV1().Services(pod.Namespace).Get(ctx, w.ServiceName(), metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading the Service of %s: %w", w.Meta().Name, err)
 	}
