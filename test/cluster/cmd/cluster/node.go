@@ -52,21 +52,28 @@ func newNodeCommand(target *clusterRef) *cobra.Command {
 		},
 	}
 	for _, fault := range nodeFaults {
-		node.AddCommand(&cobra.Command{
-			Use:   fault.verb + " node",
-			Short: fault.short,
-			Args:  cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				c, err := target.attachCluster()
-				if err != nil {
-					return err
-				}
-				return fault.apply(cmd.Context(), c, args[0])
-			},
-		})
+		node.AddCommand(newFaultCommand(target, fault.verb+" node", fault.short, fault.apply))
 	}
 	node.AddCommand(newNodeAddCommand(target), newNodeSlowCommand(target))
 	return node
+}
+
+// newFaultCommand returns a command that changes the node or the pod of its argument.
+func newFaultCommand(
+	target *clusterRef, use, short string, apply func(ctx context.Context, c *cluster.Cluster, name string) error,
+) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := target.attachCluster()
+			if err != nil {
+				return err
+			}
+			return apply(cmd.Context(), c, args[0])
+		},
+	}
 }
 
 func newNodeAddCommand(target *clusterRef) *cobra.Command {
@@ -91,18 +98,8 @@ func newNodeAddCommand(target *clusterRef) *cobra.Command {
 
 func newNodeSlowCommand(target *clusterRef) *cobra.Command {
 	var slowness cluster.Slowness
-	slow := &cobra.Command{
-		Use:   "slow node",
-		Short: "Make the link of a node slow (undo: heal)",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := target.attachCluster()
-			if err != nil {
-				return err
-			}
-			return c.SlowNode(args[0], slowness)
-		},
-	}
+	slow := newFaultCommand(target, "slow node", "Make the link of a node slow (undo: heal)",
+		func(_ context.Context, c *cluster.Cluster, node string) error { return c.SlowNode(node, slowness) })
 	flags := slow.Flags()
 	flags.StringVar(&slowness.Rate, "rate", "", "bandwidth, for example 1mbit")
 	const emulated = " (needs CONFIG_NET_SCH_NETEM)"
@@ -128,18 +125,10 @@ func newPodCommand(target *clusterRef) *cobra.Command {
 			return c.ThawPod(ctx, namespace, name)
 		}},
 	} {
-		pod.AddCommand(&cobra.Command{
-			Use:   fault.verb + " pod",
-			Short: fault.short,
-			Args:  cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				c, err := target.attachCluster()
-				if err != nil {
-					return err
-				}
-				return fault.apply(cmd.Context(), c, namespace, args[0])
-			},
-		})
+		apply := func(ctx context.Context, c *cluster.Cluster, name string) error {
+			return fault.apply(ctx, c, namespace, name)
+		}
+		pod.AddCommand(newFaultCommand(target, fault.verb+" pod", fault.short, apply))
 	}
 	return pod
 }
