@@ -96,7 +96,7 @@ func formerBuilds() []mutant {
 	}, {
 		name: "N8 a resize that is forbidden is not reported", sequence: "24 ",
 		edits: []edit{
-			{"controller/resize.go", "injectors.IsDenied(err) || isRejected(err)", "injectors.IsDenied(err)"},
+			{"controller/resize.go", "isDenied || isRejected(err)", "isDenied"},
 			{"controller/rollout.go", "isResized(m.Workload) && !m.resizeOverdue", "isResized(m.Workload)"},
 		},
 	}, {

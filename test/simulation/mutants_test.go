@@ -67,29 +67,7 @@ func TestMutants(t *testing.T) {
 func buildMutant(t *testing.T, edits []edit) string {
 	t.Helper()
 	dir := t.TempDir()
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for _, e := range edits {
-		path, err := filepath.Abs(filepath.Join("../../internal", e.file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		mutated, isChanged := overlay.Replace[path]
-		if !isChanged {
-			mutated = path
-		}
-		text, err := os.ReadFile(mutated)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(text), e.before); n != 1 {
-			t.Fatalf("%s contains the text %d times, not once; adapt the mutant:\n%s", e.file, n, e.before)
-		}
-		overlay.Replace[path] = filepath.Join(dir, filepath.Base(path))
-		changed := strings.Replace(string(text), e.before, e.after, 1)
-		if err := os.WriteFile(overlay.Replace[path], []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	overlay := struct{ Replace map[string]string }{writeMutant(t, dir, edits)}
 	text, err := json.Marshal(overlay)
 	if err != nil {
 		t.Fatal(err)
@@ -103,4 +81,40 @@ func buildMutant(t *testing.T, edits []edit) string {
 		t.Fatalf("building the mutant: %v\n%s", err, output)
 	}
 	return binary
+}
+
+// TestMutantTexts checks that the texts that the mutants replace are part of the code. make mutants builds them.
+func TestMutantTexts(t *testing.T) {
+	for _, m := range mutants() {
+		t.Run(m.name, func(t *testing.T) { writeMutant(t, t.TempDir(), m.edits) })
+	}
+}
+
+// writeMutant writes the changed files to a directory, and returns their paths by those of the original files.
+func writeMutant(t *testing.T, dir string, edits []edit) map[string]string {
+	t.Helper()
+	replaced := map[string]string{}
+	for _, e := range edits {
+		path, err := filepath.Abs(filepath.Join("../../internal", e.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mutated, isChanged := replaced[path]
+		if !isChanged {
+			mutated = path
+		}
+		text, err := os.ReadFile(mutated)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), e.before); n != 1 {
+			t.Fatalf("%s contains the text %d times, not once; adapt the mutant:\n%s", e.file, n, e.before)
+		}
+		replaced[path] = filepath.Join(dir, filepath.Base(path))
+		changed := strings.Replace(string(text), e.before, e.after, 1)
+		if err := os.WriteFile(replaced[path], []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return replaced
 }
