@@ -201,6 +201,7 @@ func (g *observedGang) failureContext(m member, pods []corev1.Pod, state lifecyc
 		Attempt:            state.Attempt,
 		LastRestartTime:    state.LastRestartTime,
 		AttemptStartTime:   state.AttemptStartTime,
+		JobStartTime:       state.JobStartTime,
 		TrainingContainers: m.trainingContainers(),
 		Terminating:        g.memberStates.AnySuspended() || m.isTerminating(pods, state),
 		OmitOutput:         !g.gangPolicies().FailureOutput,

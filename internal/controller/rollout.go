@@ -64,8 +64,8 @@ func (m member) isRollingOut() bool {
 }
 
 // listRankUIDs returns the UIDs of the pods of a StatefulSet in the order of their ranks. complete is false
-// if a rank has no pod. A Job has no UIDs and is complete. Pods beyond the size with which the ranks are configured
-// have no rank.
+// if a rank has no pod that has not ended: a StatefulSet replaces a pod that has. A Job has no UIDs and is complete.
+// Pods beyond the size with which the ranks are configured have no rank.
 func listRankUIDs(w gang.Workload, pods []corev1.Pod) (uids []types.UID, complete bool) {
 	if w.StatefulSet == nil {
 		return nil, true
@@ -76,7 +76,9 @@ func listRankUIDs(w gang.Workload, pods []corev1.Pod) (uids []types.UID, complet
 	}
 	uids = make([]types.UID, size)
 	for i := range pods {
-		if index := int(gang.PodIndex(&pods[i])); index >= 0 && index < size {
+		index, phase := int(gang.PodIndex(&pods[i])), pods[i].Status.Phase
+		hasEnded := phase == corev1.PodFailed || phase == corev1.PodSucceeded
+		if index >= 0 && index < size && !hasEnded {
 			uids[index] = pods[i].UID
 		}
 	}

@@ -85,6 +85,34 @@ func TestExcludePodsOfRollout(t *testing.T) {
 	}
 }
 
+// TestListRankUIDs checks that only a pod that has not ended is the pod of a rank. The cache of a new manager may
+// contain the pod that a StatefulSet has replaced already.
+func TestListRankUIDs(t *testing.T) {
+	set := &appsv1.StatefulSet{
+		ObjectMeta: newObjectMeta("train", "pytorch", "", ""), Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)},
+	}
+	w, err := gang.WorkloadOf(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		phase        corev1.PodPhase
+		wantComplete bool
+	}{
+		"a running pod":  {phase: corev1.PodRunning, wantComplete: true},
+		"a failed pod":   {phase: corev1.PodFailed},
+		"a finished pod": {phase: corev1.PodSucceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, second := newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b")
+			second.Status.Phase = c.phase
+			if _, complete := listRankUIDs(w, []corev1.Pod{*first, *second}); complete != c.wantComplete {
+				t.Errorf("all ranks have a pod: %v, want %v", complete, c.wantComplete)
+			}
+		})
+	}
+}
+
 func newStatefulSetPod(set *appsv1.StatefulSet, index int, uid types.UID) *corev1.Pod {
 	pod := podtest.RankPod(index, podtest.OfStatefulSet)
 	pod.Namespace, pod.Name, pod.UID = set.Namespace, fmt.Sprintf("%s-%d", set.Name, index), uid

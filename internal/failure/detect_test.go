@@ -195,6 +195,12 @@ func TestFirst(t *testing.T) {
 			}))},
 			context: running,
 		},
+		"pod of an earlier attempt, on a node whose clock is ahead, while the gang restarts": {
+			pods: []corev1.Pod{podtest.RankPod(0, both(podtest.Terminated(3, 12, false), func(p *corev1.Pod) {
+				p.Labels[gang.LabelAttempt], p.CreationTimestamp = "0", metav1.NewTime(podtest.At(-60))
+			}))},
+			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(10), JobStartTime: podtest.At(10)},
+		},
 		"Job resumed externally keeps the label of the earlier attempt": {
 			pods: []corev1.Pod{
 				podtest.RankPod(

@@ -31,6 +31,11 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	if isEnding && !c.LastRestartTime.IsZero() && !pod.CreationTimestamp.After(c.LastRestartTime) {
 		return true
 	}
+	// While the gang restarts, the time of the restart before is not known, and the clock of a node may be ahead of
+	// the times below. All pods of a Job are created after it was resumed.
+	if hasAttempt && isEnding && pod.CreationTimestamp.Time.Before(c.JobStartTime) {
+		return true
+	}
 	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
 	return hasAttempt && allContainersTerminated(pod) && !lastExitTime(pod).After(c.AttemptStartTime)
 }

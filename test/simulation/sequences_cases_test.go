@@ -68,6 +68,14 @@ func restartSequences() []sequence {
 		incidents: []Incident{at(60, managerCrashes), at(61, podDeleted, 1), at(90, managerStarts)},
 		change:    func(s *Scenario) { s.Behavior.AbortsWithoutPeers = true },
 		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "a restart looks for the first failure beside pods that ended by a clock ahead", shape: oneJob,
+		incidents: []Incident{at(60, rankExits, 1), at(180, podEvicted, 0)},
+		change: func(s *Scenario) {
+			s.WithoutRules, s.NodeSkews = true, []time.Duration{0, 3 * time.Second}
+			s.Behavior.AbortsWithoutPeers = true
+		},
+		want: wantedEnd{restarts: 1, disruptions: 1},
 	}}
 }
 
