@@ -44,7 +44,8 @@ func (p *programs) started(started *process) {
 	}
 }
 
-// exited is called when a program has ended. Its peers lose it, unless it has finished its work.
+// exited is called when a program has ended. Its peers lose it, unless it has finished its work, now or before the
+// kubelet started it again.
 func (p *programs) exited(ended *process) {
 	p.live = slices.DeleteFunc(p.live, func(other *process) bool { return other == ended })
 	isSuccess := ended.exitCode == 0 && !ended.terminating
@@ -52,7 +53,8 @@ func (p *programs) exited(ended *process) {
 		p.oracle.recordSuccess(ended)
 		return
 	}
-	if !p.behavior.AbortsWithoutPeers || gangOf(ended.pod) != gangName {
+	hasFinished := p.oracle.succeeded[ended.pod.OwnerReferences[0].Name].Has(gang.PodIndex(ended.pod))
+	if !p.behavior.AbortsWithoutPeers || gangOf(ended.pod) != gangName || hasFinished {
 		return
 	}
 	for _, peer := range p.live {
