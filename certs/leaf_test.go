@@ -31,15 +31,33 @@ func TestRenew(t *testing.T) {
 		wantNew    bool
 		wantErr    string
 	}{
-		"no CA was read": {bundle: both, wantErr: "the Secret contains no CA yet"},
-		"the first certificate of a trusted CA does not wait":  {ca: &current, bundle: both, wantNew: true},
-		"a CA that is not in every bundle":                     {ca: &current, bundle: onlyFormer, wantErr: "unknown authority"},
-		"a valid certificate of the same CA stays":             {ca: &former, bundle: both, serving: day},
-		"a certificate is renewed after two thirds":            {ca: &former, bundle: both, trustedFor: day, serving: 5 * day, wantNew: true},
-		"a new CA that was trusted for a minute":               {ca: &current, bundle: both, trustedFor: time.Minute, serving: day, wantNew: true},
-		"a new CA that was trusted for a second":               {ca: &current, bundle: both, trustedFor: time.Second, serving: day, wantErr: "for less than 10s"},
-		"a new CA does not wait for an expired certificate":    {ca: &current, bundle: both, serving: 8 * day, wantNew: true},
-		"an untrusted new CA waits for an expired certificate": {ca: &current, bundle: onlyFormer, serving: 8 * day, wantErr: "unknown authority"},
+		"no CA was read": {
+			bundle: both, wantErr: "the Secret contains no CA yet",
+		},
+		"the first certificate of a trusted CA does not wait": {
+			ca: &current, bundle: both, wantNew: true,
+		},
+		"a CA that is not in every bundle": {
+			ca: &current, bundle: onlyFormer, wantErr: "unknown authority",
+		},
+		"a valid certificate of the same CA stays": {
+			ca: &former, bundle: both, serving: day,
+		},
+		"a certificate is renewed after two thirds": {
+			ca: &former, bundle: both, trustedFor: day, serving: 5 * day, wantNew: true,
+		},
+		"a new CA that was trusted for a minute": {
+			ca: &current, bundle: both, trustedFor: time.Minute, serving: day, wantNew: true,
+		},
+		"a new CA that was trusted for a second": {
+			ca: &current, bundle: both, trustedFor: time.Second, serving: day, wantErr: "for less than 10s",
+		},
+		"a new CA does not wait for an expired certificate": {
+			ca: &current, bundle: both, serving: 8 * day, wantNew: true,
+		},
+		"an untrusted new CA waits for an expired certificate": {
+			ca: &current, bundle: onlyFormer, serving: 8 * day, wantErr: "unknown authority",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &leafIssuer{

@@ -40,14 +40,14 @@ func TestLinks(t *testing.T) {
 }
 
 var (
-	codePattern = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
-	linkPattern = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	codePattern   = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+	targetPattern = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 )
 
 // findLinks returns the targets of the links in a page that are not addresses of the web.
 func findLinks(page string) []string {
 	var links []string
-	for _, match := range linkPattern.FindAllStringSubmatch(codePattern.ReplaceAllString(page, ""), -1) {
+	for _, match := range targetPattern.FindAllStringSubmatch(codePattern.ReplaceAllString(page, ""), -1) {
 		if !strings.Contains(match[1], "://") && !strings.HasPrefix(match[1], "mailto:") {
 			links = append(links, match[1])
 		}
