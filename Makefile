@@ -18,6 +18,7 @@ include make/cluster.mk
 
 GOLANGCI_LINT_VERSION := v2.15.0
 VALE_VERSION := v3.22.0
+ACTIONLINT_VERSION := v1.7.12
 
 ##@ Demo
 
@@ -162,8 +163,8 @@ image: ## Build the manager image: REPOSITORY=... [TAG=...] pushes it, LOAD=kind
 	$(RELEASE) image $(if $(TAG),--tag $(TAG) )$(if $(LOAD),--load $(LOAD),$(if $(FILE),--output $(abspath $(FILE)),--push --repository $(REPOSITORY)))
 
 .PHONY: release
-release: ## Build a release: VERSION=v0.2.0 REPOSITORY=registry.example.com/rollcall/manager
-	$(RELEASE) build --version $(VERSION) --repository $(REPOSITORY)
+release: ## Build a release: VERSION=v0.2.0 REPOSITORY=registry.example.com/rollcall/manager [SIGNING_KEY=release.key]
+	$(RELEASE) build --version $(VERSION) --repository $(REPOSITORY) $(if $(SIGNING_KEY),--signing-key $(abspath $(SIGNING_KEY)))
 
 .PHONY: licenses
 licenses: ## Fail if a program contains a module whose license is not permitted
@@ -180,16 +181,21 @@ vulnerabilities: ## Fail if a program calls a function with a known vulnerabilit
 ##@ Maintenance
 
 .PHONY: lint
-lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) bin/vale-$(VALE_VERSION) ## Lint the code of the root, release and test, and all prose
+lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) bin/vale-$(VALE_VERSION) bin/actionlint-$(ACTIONLINT_VERSION) ## Lint the code of the root, release and test, all prose, and workflows
 	$(CURDIR)/$< run ./...
 	cd release && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...
 	cd test && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...
 	git ls-files '*.go' '*.md' | grep -v /testdata/ | xargs $(CURDIR)/bin/vale-$(VALE_VERSION) --output=line
+	$(CURDIR)/bin/actionlint-$(ACTIONLINT_VERSION) .github/workflows/*.yaml
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	@echo "Building golangci-lint $(GOLANGCI_LINT_VERSION) (3 minutes, only once)"
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv bin/golangci-lint $@
+
+bin/actionlint-$(ACTIONLINT_VERSION):
+	GOBIN=$(CURDIR)/bin go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	mv bin/actionlint $@
 
 bin/vale-$(VALE_VERSION):
 	@command -v cc > /dev/null || { echo "Vale needs a C compiler: apt-get install gcc libc6-dev" >&2; exit 1; }

@@ -2,7 +2,6 @@ package certs
 
 import (
 	"bytes"
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,11 +11,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -25,8 +21,8 @@ import (
 // certificates by the same time (k8s.io/client-go/util/cert/cert.go).
 const maxBackdating = time.Hour
 
-// caKey is the key of the Secret that contains the CA once more, as cert-manager does. Pods that mount the
-// Secret of a CA expect this key.
+// caKey is the key of the Secret that contains the CA once more, as in the Secrets of cert-manager. Pods that mount
+// the Secret of a CA expect this key.
 const caKey = "ca.crt"
 
 // startOfValidity returns the start of the validity of a certificate that is created at now and that is
@@ -38,7 +34,6 @@ func startOfValidity(now time.Time, validity time.Duration) time.Time {
 }
 
 // renewalTime returns the time at which a third of the complete validity of a certificate remains.
-// DynamicSource renews serving certificates by the same rule.
 func renewalTime(certificate *x509.Certificate) time.Time {
 	return certificate.NotAfter.Add(-certificate.NotAfter.Sub(certificate.NotBefore) / 3)
 }
@@ -104,29 +99,6 @@ func (ca signingCA) secretData() (map[string][]byte, error) {
 	}, nil
 }
 
-// signLeaf returns a certificate that is valid for a duration from now on, but not longer than the CA. It
-// does not change the template.
-func (ca signingCA) signLeaf(
-	template *x509.Certificate, now time.Time, validity time.Duration,
-) (*x509.Certificate, error) {
-	if now.After(ca.certificate.NotAfter) {
-		return nil, fmt.Errorf("%w: the CA expired at %s",
-			authority.ErrCertificateNotAvailable, ca.certificate.NotAfter.Format(time.RFC3339))
-	}
-	leaf := *template
-	leaf.BasicConstraintsValid = true
-	leaf.NotBefore = startOfValidity(now, validity)
-	leaf.NotAfter = now.Add(validity)
-	if leaf.NotAfter.After(ca.certificate.NotAfter) {
-		leaf.NotAfter = ca.certificate.NotAfter
-	}
-	certificate, err := createCertificate(&leaf, ca.certificate, template.PublicKey, ca.key)
-	if err != nil {
-		return nil, fmt.Errorf("signing the serving certificate: %w", err)
-	}
-	return certificate, nil
-}
-
 // createCertificate returns the signed template with a random serial number.
 func createCertificate(
 	template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer,
@@ -136,63 +108,4 @@ func createCertificate(
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
-}
-
-// secretAuthority signs serving certificates with the CA of the Secret. The bundle reconciler sets the CA.
-// It is an authority for DynamicSource, and safe for concurrent use. cert-manager's DynamicAuthority does
-// not permit a start of validity before the time of the signature.
-type secretAuthority struct {
-	leafDuration time.Duration
-
-	mu       sync.Mutex
-	ca       *signingCA // nil until the Secret contains a valid CA
-	watchers []chan<- struct{}
-}
-
-// setCA replaces the CA, and notifies the watchers if it differs.
-func (a *secretAuthority) setCA(ca signingCA) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ca != nil && a.ca.certificate.Equal(ca.certificate) {
-		return
-	}
-	a.ca = &ca
-	for _, watcher := range a.watchers {
-		select {
-		case watcher <- struct{}{}:
-		default: // a notification is already pending
-		}
-	}
-}
-
-// Run waits until ctx is done, because the bundle reconciler does the work.
-func (a *secretAuthority) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}
-
-// WatchRotation adds a channel that is notified of each new CA, unless a notification is pending.
-func (a *secretAuthority) WatchRotation(watcher chan<- struct{}) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.watchers = append(a.watchers, watcher)
-}
-
-// StopWatchingRotation removes a channel of WatchRotation.
-func (a *secretAuthority) StopWatchingRotation(watcher chan<- struct{}) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.watchers = slices.DeleteFunc(a.watchers, func(w chan<- struct{}) bool { return w == watcher })
-}
-
-// Sign returns the signed template, or an error that wraps authority.ErrCertificateNotAvailable while there
-// is no CA.
-func (a *secretAuthority) Sign(template *x509.Certificate) (*x509.Certificate, error) {
-	a.mu.Lock()
-	ca := a.ca
-	a.mu.Unlock()
-	if ca == nil {
-		return nil, fmt.Errorf("%w: the Secret contains no CA yet", authority.ErrCertificateNotAvailable)
-	}
-	return ca.signLeaf(template, time.Now(), a.leafDuration)
 }

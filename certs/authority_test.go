@@ -1,37 +1,15 @@
 package certs
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"errors"
 	"maps"
 	"testing"
 	"time"
-
-	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
-	"github.com/google/go-cmp/cmp"
 )
 
 // clockSkew is the difference between the clocks of an API server and of the webhook that certificates
 // must tolerate in both directions.
 const clockSkew = 5 * time.Minute
-
-// newLeafTemplate returns a template as DynamicSource creates it.
-func newLeafTemplate(t *testing.T) *x509.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &x509.Certificate{
-		PublicKey:   key.Public(),
-		DNSNames:    []string{testDNSName},
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-}
 
 // verifyAt verifies a chain as an API server with a clock that shows now.
 func verifyAt(ca signingCA, leaf *x509.Certificate, now time.Time) error {
@@ -59,10 +37,11 @@ func TestClockSkew(t *testing.T) {
 		"a certificate before a CA is renewed by its resync": renewalTime(ca.certificate).Add(resyncPeriod),
 	} {
 		t.Run(name, func(t *testing.T) {
-			leaf, err := ca.signLeaf(newLeafTemplate(t), issued, DefaultLeafDuration)
+			certificate, err := ca.issueLeaf([]string{testDNSName}, issued, DefaultLeafDuration)
 			if err != nil {
 				t.Fatal(err)
 			}
+			leaf := certificate.Leaf
 			for moment, now := range map[string]time.Time{
 				"right after the signature": issued,
 				"right before the renewal":  renewalTime(leaf),
@@ -106,22 +85,20 @@ func TestRenewalTime(t *testing.T) {
 	}
 }
 
-func TestSignLeaf(t *testing.T) {
+func TestIssueLeaf(t *testing.T) {
 	ca, err := newSigningCA(testStart, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := ca.signLeaf(newLeafTemplate(t), testStart.Add(50*time.Minute), time.Hour)
+	certificate, err := ca.issueLeaf([]string{testDNSName}, testStart.Add(50*time.Minute), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !leaf.NotAfter.Equal(ca.certificate.NotAfter) {
+	if leaf := certificate.Leaf; !leaf.NotAfter.Equal(ca.certificate.NotAfter) {
 		t.Errorf("the certificate expires at %s, want the expiration of its CA, %s", leaf.NotAfter, ca.certificate.NotAfter)
 	}
-	_, err = ca.signLeaf(newLeafTemplate(t), testStart.Add(2*time.Hour), time.Hour)
-	if !errors.Is(err, authority.ErrCertificateNotAvailable) {
-		t.Errorf("an expired CA returned the error %v, want ErrCertificateNotAvailable", err)
-	}
+	_, err = ca.issueLeaf([]string{testDNSName}, testStart.Add(2*time.Hour), time.Hour)
+	checkError(t, err, "the CA expired at 2026-01-01T01:00:00Z")
 }
 
 func TestParseSigningCA(t *testing.T) {
@@ -166,45 +143,5 @@ func TestParseSigningCA(t *testing.T) {
 				t.Error("the parsed CA differs")
 			}
 		})
-	}
-}
-
-func TestSecretAuthority(t *testing.T) {
-	first, err := newSigningCA(time.Now(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := newSigningCA(time.Now(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &secretAuthority{leafDuration: time.Minute}
-	watcher := make(chan struct{}, 1)
-	a.WatchRotation(watcher)
-	if _, err := a.Sign(newLeafTemplate(t)); !errors.Is(err, authority.ErrCertificateNotAvailable) {
-		t.Errorf("without a CA, the error is %v, want ErrCertificateNotAvailable", err)
-	}
-	var notified []bool
-	for _, ca := range []signingCA{first, first, second, first} {
-		a.setCA(ca)
-		notified = append(notified, len(watcher) == 1)
-		if len(watcher) == 1 {
-			<-watcher
-		}
-		leaf, err := a.Sign(newLeafTemplate(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := leaf.CheckSignatureFrom(ca.certificate); err != nil {
-			t.Errorf("the certificate is not signed by the current CA: %v", err)
-		}
-	}
-	if diff := cmp.Diff([]bool{true, false, true, true}, notified); diff != "" {
-		t.Errorf("notifications: -want, +got:\n%s", diff)
-	}
-	a.StopWatchingRotation(watcher)
-	a.setCA(second)
-	if len(watcher) != 0 {
-		t.Error("a removed watcher was notified")
 	}
 }

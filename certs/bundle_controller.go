@@ -34,7 +34,7 @@ type bundleReconciler struct {
 	client         kubernetes.Interface
 	secretInformer cache.SharedIndexInformer
 	configs        map[string]*webhookConfig
-	authority      *secretAuthority
+	leaf           *leafIssuer
 	trust          *trustTracker
 	queue          workqueue.TypedRateLimitingInterface[string]
 
@@ -49,7 +49,6 @@ func newBundleReconciler(client kubernetes.Interface, o Options) *bundleReconcil
 		namespace:  o.Namespace,
 		secretName: o.SecretName,
 		caDuration: o.CADuration,
-		authority:  &secretAuthority{leafDuration: o.LeafDuration},
 		configs:    map[string]*webhookConfig{},
 		secretInformer: coreinformers.NewFilteredSecretInformer(
 			client, o.Namespace, resyncPeriod, cache.Indexers{}, selectByName(o.SecretName)),
@@ -69,6 +68,12 @@ func newBundleReconciler(client kubernetes.Interface, o Options) *bundleReconcil
 		keys = append(keys, config.queueKey)
 	}
 	r.trust = newTrustTracker(keys...)
+	r.leaf = &leafIssuer{
+		dnsNames:         o.DNSNames,
+		validity:         o.LeafDuration,
+		propagationDelay: min(maxPropagationDelay, o.LeafDuration/propagationDelayDivisor),
+		trust:            r.trust,
+	}
 	return r
 }
 

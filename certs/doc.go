@@ -11,9 +11,8 @@
 //     renews the CA after two thirds of its validity, and immediately if it is deleted or invalid.
 //   - The validity of the CA and of serving certificates starts before their creation, so that the clocks
 //     of API servers may differ.
-//   - Each replica has its own serving certificate, which the CA signs, and keeps it only in memory. This
-//     is the DynamicSource of cert-manager. No file is mounted, so there is no delay until the kubelet
-//     updates a file.
+//   - Each replica has its own serving certificate, which the CA signs, and keeps it only in memory. No file
+//     is mounted, so there is no delay until the kubelet updates a file.
 //   - The bundle reconciler watches the CA and the webhook configurations. A configuration that does not
 //     exist is reported, and does not affect the webhooks of the other one. Each caBundle contains the
 //     current CA, and the former CAs until they expire. The bundles in the cluster are the only record of

@@ -14,7 +14,7 @@ import (
 // Ready is a healthz.Checker for the readiness probe. The documentation of the package explains why the
 // liveness probe must not use it.
 func (s *Source) Ready(*http.Request) error {
-	leaf, err := s.servingCertificate()
+	certificate, err := s.GetCertificate(nil)
 	if err != nil {
 		// The reason for the missing certificate is more useful than the fact that it is missing.
 		if _, trustErr := s.reconciler.trust.trustedRoots(); trustErr != nil {
@@ -22,6 +22,6 @@ func (s *Source) Ready(*http.Request) error {
 		}
 		return fmt.Errorf("waiting for a serving certificate: %w", err)
 	}
-	_, err = s.reconciler.trust.verifyLeaf(leaf, s.options.DNSNames[0], time.Now())
+	_, err = s.reconciler.trust.verifyLeaf(certificate.Leaf, s.reconciler.leaf.dnsNames[0], time.Now())
 	return err
 }

@@ -14,8 +14,8 @@ import (
 	"rollcall.training/certs/owner"
 )
 
-// reconcileSecret creates and renews the CA in the Secret, passes the CA to the authority, and sets the
-// owner of the Secret.
+// reconcileSecret creates and renews the CA in the Secret, passes the CA to the issuer of the serving
+// certificate, and sets the owner of the Secret.
 func (r *bundleReconciler) reconcileSecret(ctx context.Context, log logr.Logger, now time.Time) error {
 	secret := r.cachedSecret()
 	if secret == nil {
@@ -28,7 +28,7 @@ func (r *bundleReconciler) reconcileSecret(ctx context.Context, log logr.Logger,
 	case !now.Before(renewalTime(ca.certificate)):
 		return r.updateSecret(ctx, log, secret, now, "the renewal is due")
 	}
-	r.authority.setCA(ca)
+	r.leaf.ca.Store(&ca)
 	r.queue.AddAfter(secretQueueKey, renewalTime(ca.certificate).Sub(now))
 	return r.reconcileOwner(ctx, log, secret)
 }

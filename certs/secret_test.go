@@ -74,10 +74,10 @@ func TestReconcileSecret(t *testing.T) {
 			if isNew := ca.certificate.NotAfter.After(now.AddDate(0, 11, 0)); isNew != c.wantNew {
 				t.Errorf("the CA expires at %s, want a new CA: %t", ca.certificate.NotAfter, c.wantNew)
 			}
-			// The authority gets a CA from the cache only, which contains what API servers have stored.
-			wantSigning := c.cached == valid
-			if isSigning := r.authority.ca != nil; isSigning != wantSigning {
-				t.Errorf("the authority has a CA: %t, want %t", isSigning, wantSigning)
+			// The issuer gets a CA from the cache only, which contains what API servers have stored.
+			wantIssuing := c.cached == valid
+			if isIssuing := r.leaf.ca.Load() != nil; isIssuing != wantIssuing {
+				t.Errorf("the issuer has a CA: %t, want %t", isIssuing, wantIssuing)
 			}
 		})
 	}

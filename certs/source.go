@@ -3,15 +3,11 @@ package certs
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	servertls "github.com/cert-manager/cert-manager/pkg/server/tls"
-	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
@@ -41,10 +37,10 @@ const (
 	// certificates that are valid for less than a minute, as in tests.
 	propagationDelayDivisor = 6
 
-	// retryInterval is the interval between requests for a certificate that must not be served yet. Each
-	// request generates a key, which takes about a millisecond. The start of the manager can take longer by
-	// one interval.
-	retryInterval = 250 * time.Millisecond
+	// checkInterval is the interval in which a replica checks whether it needs a new certificate. While the
+	// certificate must not be served yet, each check generates a key, which takes about a millisecond. The
+	// start of the manager can take longer by one interval.
+	checkInterval = 250 * time.Millisecond
 
 	// caCommonName is the common name in the subject of the CA.
 	caCommonName = "rollcall-ca"
@@ -94,9 +90,7 @@ type Options struct {
 // Source provides the serving certificate and makes the API servers trust it. It is a controller-runtime
 // Runnable without leader election, and its method Ready is a healthz.Checker.
 type Source struct {
-	options       Options
-	reconciler    *bundleReconciler
-	dynamicSource *servertls.DynamicSource
+	reconciler *bundleReconciler
 }
 
 // NewSource returns a Source. The caller must start it. NewSource makes no API request. It returns an
@@ -113,19 +107,7 @@ func NewSource(o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	s := &Source{options: o, reconciler: newBundleReconciler(client, o)}
-	s.dynamicSource = &servertls.DynamicSource{
-		DNSNames:      o.DNSNames,
-		RetryInterval: retryInterval,
-		Authority: &trustGate{
-			Authority:           s.reconciler.authority,
-			trust:               s.reconciler.trust,
-			dnsName:             o.DNSNames[0],
-			propagationDelay:    min(maxPropagationDelay, o.LeafDuration/propagationDelayDivisor),
-			hasValidCertificate: s.hasValidCertificate,
-		},
-	}
-	return s, nil
+	return &Source{reconciler: newBundleReconciler(client, o)}, nil
 }
 
 // withDefaults returns the options with default values, or an error that names the invalid option.
@@ -162,7 +144,10 @@ func (s *Source) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("certs")
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.reconciler.runWorker(ctx, logger) })
-	group.Go(func() error { return s.dynamicSource.Start(logr.NewContext(ctx, demoteLogger(logger))) })
+	group.Go(func() error {
+		s.reconciler.leaf.run(ctx, logger)
+		return nil
+	})
 	return group.Wait()
 }
 
@@ -171,8 +156,12 @@ func (s *Source) NeedLeaderElection() bool { return false }
 
 // GetCertificate returns the serving certificate, or an error if no certificate is loaded yet. It has the
 // signature of the field in tls.Config.
-func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.dynamicSource.GetCertificate(hello)
+func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	certificate := s.reconciler.leaf.serving.Load()
+	if certificate == nil {
+		return nil, errors.New("no serving certificate is loaded yet")
+	}
+	return certificate, nil
 }
 
 // ConfigureTLS configures a server to serve the certificate. It has the signature of TLSOpts in
@@ -181,52 +170,4 @@ func (s *Source) ConfigureTLS(config *tls.Config) {
 	config.GetCertificate = s.GetCertificate
 	// The only clients are this process and supported API servers, which use TLS 1.3.
 	config.MinVersion = tls.VersionTLS13
-}
-
-// servingCertificate returns the parsed serving certificate, or an error if no certificate is loaded yet.
-func (s *Source) servingCertificate() (*x509.Certificate, error) {
-	certificate, err := s.GetCertificate(nil)
-	if err != nil {
-		return nil, err
-	}
-	if certificate.Leaf != nil { // tls.X509KeyPair sets the field, unless GODEBUG=x509keypairleaf=0
-		return certificate.Leaf, nil
-	}
-	return x509.ParseCertificate(certificate.Certificate[0])
-}
-
-// hasValidCertificate reports whether the source serves a certificate that has not expired.
-func (s *Source) hasValidCertificate() bool {
-	leaf, err := s.servingCertificate()
-	return err == nil && time.Now().Before(leaf.NotAfter)
-}
-
-// trustGate is an authority that signs a certificate only after the API servers trust its CA.
-type trustGate struct {
-	servertls.Authority
-
-	trust               *trustTracker
-	dnsName             string
-	propagationDelay    time.Duration
-	hasValidCertificate func() bool
-}
-
-// Sign returns the signed template. If the certificate must not be served yet, Sign returns an error that
-// wraps authority.ErrCertificateNotAvailable. DynamicSource then retries, and serves its former
-// certificate until Sign succeeds.
-func (g *trustGate) Sign(template *x509.Certificate) (*x509.Certificate, error) {
-	leaf, err := g.Authority.Sign(template)
-	if err != nil {
-		return nil, err
-	}
-	since, err := g.trust.verifyLeaf(leaf, g.dnsName, time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", authority.ErrCertificateNotAvailable, err)
-	}
-	if age := time.Since(since); age < g.propagationDelay && g.hasValidCertificate() {
-		return nil, fmt.Errorf("%w: its CA has been in the bundle for %s of %s",
-			authority.ErrCertificateNotAvailable, age.Round(time.Second), g.propagationDelay)
-	}
-	expirationTimestamp.Set(float64(leaf.NotAfter.Unix()))
-	return leaf, nil
 }

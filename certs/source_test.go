@@ -2,19 +2,12 @@ package certs
 
 import (
 	"crypto/tls"
-	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -122,48 +115,6 @@ func TestSourceBeforeStart(t *testing.T) {
 	want := "waiting for the CA bundle: MutatingWebhookConfiguration rollcall: not read yet"
 	if diff := cmp.Diff(want, errorMessage(s.Ready(newProbeRequest(t)))); diff != "" {
 		t.Errorf("Ready returned a different error (-want +got):\n%s", diff)
-	}
-}
-
-// TestDemoteLogger tests which messages of cert-manager are logged.
-func TestDemoteLogger(t *testing.T) {
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "rollcall-ca", errors.New("modified"))
-	logMessages := func(l logr.Logger) {
-		l = l.WithName("source").WithValues("a", 1)
-		l.Info("progress")
-		l.V(1).Info("detail")
-		l.Error(conflict, "conflict")
-		l.Error(authority.ErrCertificateNotAvailable, "not yet")
-		l.Error(errors.New("disk full"), "failure")
-	}
-	for name, c := range map[string]struct {
-		verbosity int
-		want      []string
-	}{
-		"the default verbosity logs only unexpected errors": {
-			verbosity: 0,
-			want:      []string{"failure"},
-		},
-		"verbosity 1 logs the default messages of cert-manager": {
-			verbosity: 1,
-			want:      []string{"progress", "conflict", "not yet", "failure"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			logger := funcr.New(func(_, args string) {
-				for _, message := range []string{"progress", "detail", "conflict", "not yet", "failure"} {
-					if strings.Contains(args, `"msg"="`+message+`"`) {
-						got = append(got, message)
-					}
-				}
-			}, funcr.Options{Verbosity: c.verbosity})
-			logMessages(demoteLogger(logger))
-			logMessages(demoteLogger(logr.Discard())) // has no sink and must not panic
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("the messages differ (-want +got):\n%s", diff)
-			}
-		})
 	}
 }
 

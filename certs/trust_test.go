@@ -2,14 +2,9 @@ package certs
 
 import (
 	"crypto/x509"
-	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 const testDNSName = "rollcall.rollcall-system.svc"
@@ -146,76 +141,6 @@ func TestTrustTrackerVerifyLeaf(t *testing.T) {
 				t.Errorf("verifyLeaf returned the time %s, want %s", since, c.wantSince)
 			}
 			checkError(t, err, c.wantErr)
-		})
-	}
-}
-
-// fakeAuthority returns a prepared certificate instead of a signed template.
-type fakeAuthority struct {
-	*secretAuthority
-
-	leaf *x509.Certificate
-	err  error
-}
-
-func (a fakeAuthority) Sign(*x509.Certificate) (*x509.Certificate, error) { return a.leaf, a.err }
-
-func TestTrustGateSign(t *testing.T) {
-	now := time.Now()
-	former, current := newCA(t, "ca", now.Add(-time.Hour)), newCA(t, "ca", now.Add(-time.Minute))
-	leaf, _ := current.issueLeaf(t, testDNSName, now.Add(-time.Second))
-	errSign := errors.New("no key")
-
-	for name, c := range map[string]struct {
-		bundle              []byte
-		trustedFor          time.Duration
-		hasValidCertificate bool
-		signErr             error
-		wantErr             error
-	}{
-		"a CA that was trusted for a minute": {
-			bundle:              encodeBundle(current, former),
-			trustedFor:          time.Minute,
-			hasValidCertificate: true,
-		},
-		"a new CA waits while the former certificate is valid": {
-			bundle:              encodeBundle(current, former),
-			trustedFor:          time.Second,
-			hasValidCertificate: true,
-			wantErr:             authority.ErrCertificateNotAvailable,
-		},
-		"a new CA does not wait without a former certificate": {
-			bundle: encodeBundle(current),
-		},
-		"an untrusted CA waits even without a former certificate": {
-			bundle:     encodeBundle(former),
-			trustedFor: time.Minute,
-			wantErr:    authority.ErrCertificateNotAvailable,
-		},
-		"errors of the authority are returned": {
-			bundle:     encodeBundle(current),
-			trustedFor: time.Minute,
-			signErr:    errSign,
-			wantErr:    errSign,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tracker := newTrustTracker("mutating")
-			tracker.recordConfig("mutating", newConfigState(c.bundle), now.Add(-c.trustedFor))
-			gate := &trustGate{
-				Authority:           fakeAuthority{leaf: leaf, err: c.signErr},
-				trust:               tracker,
-				dnsName:             testDNSName,
-				propagationDelay:    10 * time.Second,
-				hasValidCertificate: func() bool { return c.hasValidCertificate },
-			}
-			got, err := gate.Sign(&x509.Certificate{})
-			if diff := cmp.Diff(c.wantErr, err, cmpopts.EquateErrors()); diff != "" {
-				t.Errorf("Sign returned a different error (-want +got):\n%s", diff)
-			}
-			if (got == leaf) != (c.wantErr == nil) {
-				t.Errorf("Sign returned the certificate %v", got)
-			}
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // imageIntro is the part of the page before the frameworks. A tilde stands for a backquote.
 const imageIntro = `Rollcall does not change the image of your containers. The image must contain your program, its
 framework, and the programs of this page. Injected init containers use the image of the training
-container, because every node pulls that image anyway ([ADR 0012](../adr/0012-ssh-setup-in-the-pod.md)).
+container, because every node pulls that image anyway ([ADR 0010](../adr/0010-connections.md)).
 
 The packages are those of Debian. In Alpine, BusyBox contains all of them except ssh.
 

@@ -21,8 +21,9 @@
 // [GroupWorkloads] determines which workloads form one gang, and [FindConflicts] checks that their
 // settings match.
 //
-// The package does not know the variables of frameworks. The packages below injectors translate a
-// Gang into a plan.Plan.
+// The package does not know the variables that frameworks set. The packages below injectors translate a
+// Gang into a plan.Plan. The package knows what determines sizes and addresses in a manifest of a user: the
+// programs that launch processes, the implementations of MPI, and the spellings of an address.
 //
 // # Purity
 //

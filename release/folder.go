@@ -28,6 +28,8 @@ type Options struct {
 	// DownloadURL is the URL of the folder that will contain the archives. The manifest for krew names
 	// it.
 	DownloadURL string
+	// Signer signs the checksums; nil if the release is not signed.
+	Signer *Signer
 	// Dir is the folder to write. It must not exist or be empty.
 	Dir string
 	// Progress receives one line for each step.
@@ -55,7 +57,9 @@ type commandArchive struct {
 //	rollcall.yaml              manifest for krew
 //	*.spdx.json                bills of materials
 //	release-notes.md           the changes
+//	provenance.json            SLSA provenance of all files above and of the image, as an in-toto statement
 //	checksums.txt              SHA-256 of all files above, except the layout, which is addressed by digest
+//	checksums.txt.sigstore.json  the signature of the checksums, with a signer
 func (s Source) WriteRelease(ctx context.Context, o Options) (Release, error) {
 	if err := createEmptyDir(o.Dir); err != nil {
 		return Release{}, err
@@ -94,13 +98,35 @@ func (s Source) WriteRelease(ctx context.Context, o Options) (Release, error) {
 		return Release{}, err
 	}
 	files = append(files, File{Name: "release-notes.md", Content: []byte(notes)})
-	files = append(files, File{Name: "checksums.txt", Content: writeChecksums(files)})
+	subjects := []subject{newSubject(o.Repository, digest.Hex)}
 	for _, file := range files {
-		if err := os.WriteFile(filepath.Join(o.Dir, file.Name), file.Content, 0o644); err != nil {
-			return Release{}, fmt.Errorf("writing the release: %w", err)
+		subjects = append(subjects, newSubject(file.Name, hashSHA256(file.Content)))
+	}
+	provenance, err := s.writeProvenance(subjects...)
+	if err != nil {
+		return Release{}, err
+	}
+	files = append(files, File{Name: "provenance.json", Content: provenance})
+	return Release{Images: images, Chart: chart}, writeFiles(o.Dir, files, o.Signer)
+}
+
+// writeFiles writes files with their checksums, and the signature of the checksums if there is a signer.
+func writeFiles(dir string, files []File, signer *Signer) error {
+	checksums := File{Name: "checksums.txt", Content: writeChecksums(files)}
+	files = append(files, checksums)
+	if signer != nil {
+		signature, err := signer.SignFile(checksums.Content)
+		if err != nil {
+			return err
+		}
+		files = append(files, File{Name: checksums.Name + ".sigstore.json", Content: signature})
+	}
+	for _, file := range files {
+		if err := os.WriteFile(filepath.Join(dir, file.Name), file.Content, 0o644); err != nil {
+			return fmt.Errorf("writing the release: %w", err)
 		}
 	}
-	return Release{Images: images, Chart: chart}, nil
+	return nil
 }
 
 func createEmptyDir(dir string) error {

@@ -9,7 +9,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
@@ -18,6 +21,8 @@ import (
 type Registry struct {
 	// Insecure permits HTTP without TLS.
 	Insecure bool
+	// Signer signs what is pushed; nil if nothing is signed.
+	Signer *Signer
 }
 
 func (r Registry) parseTag(reference string) (name.Tag, error) {
@@ -36,13 +41,15 @@ func newRemoteOptions(ctx context.Context) []remote.Option {
 	return []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
 }
 
-// PushImages pushes an index with its images, and their bills of materials as referrers.
+// PushImages pushes an index with its images, and their bills of materials as referrers. With a signer, the signature
+// and the provenance are referrers of the index.
 func (r Registry) PushImages(ctx context.Context, reference string, s Source, images []ManagerImage) error {
 	tag, err := r.parseTag(reference)
 	if err != nil {
 		return err
 	}
-	if err := remote.WriteIndex(tag, s.BuildIndex(images), newRemoteOptions(ctx)...); err != nil {
+	index := s.BuildIndex(images)
+	if err := remote.WriteIndex(tag, index, newRemoteOptions(ctx)...); err != nil {
 		return fmt.Errorf("pushing %s: %w", reference, err)
 	}
 	for _, image := range images {
@@ -50,19 +57,70 @@ func (r Registry) PushImages(ctx context.Context, reference string, s Source, im
 		if err != nil {
 			return err
 		}
-		digest, err := referrer.Digest()
-		if err != nil {
-			return fmt.Errorf("computing the digest of the bill of materials: %w", err)
-		}
-		if err := remote.Write(tag.Context().Digest(digest.String()), referrer, newRemoteOptions(ctx)...); err != nil {
+		if err := pushReferrer(ctx, tag.Context(), referrer); err != nil {
 			return fmt.Errorf("pushing the bill of materials for %s: %w", image.Platform, err)
+		}
+	}
+	return r.pushSignatures(ctx, tag.Context(), s, index)
+}
+
+func pushReferrer(ctx context.Context, repository name.Repository, referrer v1.Image) error {
+	digest, err := referrer.Digest()
+	if err != nil {
+		return fmt.Errorf("computing the digest: %w", err)
+	}
+	return remote.Write(repository.Digest(digest.String()), referrer, newRemoteOptions(ctx)...)
+}
+
+// signable is an image, an index or a chart.
+type signable interface {
+	partial.Describable
+	RawManifest() ([]byte, error)
+}
+
+// pushSignatures pushes the signature and the provenance of what is in a registry, as referrers that cosign finds.
+func (r Registry) pushSignatures(ctx context.Context, repository name.Repository, s Source, signed signable) error {
+	if r.Signer == nil {
+		return nil
+	}
+	descriptor, err := partial.Descriptor(signed)
+	if err != nil {
+		return fmt.Errorf("describing what is signed: %w", err)
+	}
+	about := newSubject(repository.Name(), descriptor.Digest.Hex)
+	signature, err := writeStatement(imageSignatureType, struct{}{}, about)
+	if err != nil {
+		return err
+	}
+	provenance, err := s.writeProvenance(about)
+	if err != nil {
+		return err
+	}
+	for _, content := range []struct {
+		statement     []byte
+		predicateType string
+	}{{signature, imageSignatureType}, {provenance, provenanceType}} {
+		bundle, err := r.Signer.SignStatement(content.statement)
+		if err != nil {
+			return err
+		}
+		artifact, err := buildArtifact(bundleMediaType, static.NewLayer(bundle, bundleMediaType))
+		if err != nil {
+			return err
+		}
+		artifact = mutate.Annotations(artifact, map[string]string{
+			"dev.sigstore.bundle.content":       "dsse-envelope",
+			"dev.sigstore.bundle.predicateType": content.predicateType,
+		}).(v1.Image)
+		if err := pushReferrer(ctx, repository, mutate.Subject(artifact, *descriptor).(v1.Image)); err != nil {
+			return fmt.Errorf("pushing the signature: %w", err)
 		}
 	}
 	return nil
 }
 
-// PushChart pushes a chart, so that helm install oci://... finds it.
-func (r Registry) PushChart(ctx context.Context, reference string, chart Chart) error {
+// PushChart pushes a chart, so that helm install oci://... finds it, and signs it as an image.
+func (r Registry) PushChart(ctx context.Context, reference string, s Source, chart Chart) error {
 	tag, err := r.parseTag(reference)
 	if err != nil {
 		return err
@@ -74,7 +132,7 @@ func (r Registry) PushChart(ctx context.Context, reference string, chart Chart) 
 	if err := remote.Write(tag, artifact, newRemoteOptions(ctx)...); err != nil {
 		return fmt.Errorf("pushing %s: %w", reference, err)
 	}
-	return nil
+	return r.pushSignatures(ctx, tag.Context(), s, artifact)
 }
 
 // WriteTarball writes an image for one platform in the format of docker save.

@@ -8,6 +8,7 @@
 // other. Packages hostfile and ssh plan the setup. A launcher without workers runs its processes in its
 // own pod.
 //
-// The variable K_MPI_JOB_ROLE is a variable of mpi-operator (pkg/controller/mpi_job_controller.go,
-// v2beta1). The entry points of its images read it.
+// A gang with names of Kubeflow also gets the variable K_MPI_JOB_ROLE of mpi-operator
+// (pkg/controller/mpi_job_controller.go, v2beta1). Entry points of its images read it, and no
+// implementation of MPI does.
 package mpi

@@ -56,6 +56,7 @@
 //
 //   - reconciler.go: watches, and the steps of a pass
 //   - index.go: indexes of the cache, and the gangs that an event affects
+//   - fair_queue.go: the order of waiting gangs, in which namespaces take turns
 //   - throttle.go: the delay of passes that events of pods cause
 //   - workload_cache.go, service_cache.go: the fields of workloads and Services that the cache keeps
 //   - pod_cache.go, compact_pod.go: the fields of pods that the cache keeps, and their form
@@ -70,12 +71,15 @@
 //   - observe.go: the snapshot of a gang and its pods
 //   - completing_jobs.go: Jobs whose pods show that they complete
 //   - lost_ranks.go: ranks that completed and have no pod
+//   - orphans.go: pods of a deleted member
+//   - rollout.go: pods of a StatefulSet that a rollout or a resize replaces
 //   - stuck_pods.go: pods whose termination is overdue
 //   - queue.go: whether a queue resumes a workload
 //   - membership.go: missing members
 //   - strangers.go: members with different settings, and workloads that are not members
 //   - launcher_hosts.go: whether a launcher reached its workers
-//   - policy.go: violations of the policy of the cluster
+//   - policy.go, policy_report.go: violations of the policy of the cluster, and their report
+//   - decisions.go: confirms a decision that a stale cache can cause
 //
 // What a pass changes:
 //

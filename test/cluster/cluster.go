@@ -31,6 +31,8 @@ type Cluster struct {
 // binaryPaths are the paths of the built programs.
 type binaryPaths struct {
 	kubernetes, coredns, kwok string
+	// assets is a directory with the programs of the control plane; empty if they are parts of kubernetes.
+	assets string
 }
 
 // Up starts a cluster and returns when it is ready: the API server responds, every namespace gets

@@ -81,12 +81,11 @@ func kubernetesVersionVariables(version string) []string {
 
 // ensureBinary returns the path of the program and builds it if necessary.
 func (c component) ensureBinary(ctx context.Context, p *progress) (string, error) {
-	source, err := findSourceDir()
+	source, err := c.sourceDir()
 	if err != nil {
 		return "", err
 	}
-	source = filepath.Join(source, "components", cmp.Or(c.dir, c.name))
-	version, err := readRequiredVersion(filepath.Join(source, c.modFileName()), c.module)
+	version, err := c.requiredVersion()
 	if err != nil {
 		return "", err
 	}
@@ -131,17 +130,32 @@ func (c component) ensureBinary(ctx context.Context, p *progress) (string, error
 	return path, build.run(ctx, p, fmt.Sprintf("building %s %s", c.name, version))
 }
 
+// sourceDir returns the directory of the Go module of the component.
+func (c component) sourceDir() (string, error) {
+	source, err := findSourceDir()
+	return filepath.Join(source, "components", cmp.Or(c.dir, c.name)), err
+}
+
+// requiredVersion returns the version of the component.
+func (c component) requiredVersion() (string, error) {
+	source, err := c.sourceDir()
+	if err != nil {
+		return "", err
+	}
+	return readRequiredVersion(filepath.Join(source, c.modFileName()), c.module)
+}
+
 // modFileName returns the name of the module file with the versions.
 func (c component) modFileName() string { return cmp.Or(c.variant, "go") + ".mod" }
 
 // findModuleDir returns the directory of the component's module, which also contains its manifests.
 func (c component) findModuleDir(ctx context.Context) (string, error) {
-	source, err := findSourceDir()
+	source, err := c.sourceDir()
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", c.module)
-	cmd.Dir = filepath.Join(source, "components", cmp.Or(c.dir, c.name))
+	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {

@@ -156,7 +156,11 @@ func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, por
 		args = append(args, "--enable-aggregator-routing")
 	}
 	args = slices.Concat(args, c.featureGateFlags(), c.options.APIServerFlags)
-	if err := c.startProgram(program{Name: "kube-apiserver", Path: c.binaries.kubernetes, Args: args}); err != nil {
+	if err := c.startProgram(program{
+		Name: "kube-apiserver",
+		Path: c.binaries.controlPlaneProgram("kube-apiserver"),
+		Args: args,
+	}); err != nil {
 		return err
 	}
 	if err := c.loadConfig(); err != nil {
@@ -197,7 +201,7 @@ func (c *Cluster) startControllersAndScheduler(ctx context.Context, ca *authorit
 	}, clientRateFlags, c.featureGateFlags(), c.options.ControllerManagerFlags)
 	if err := c.startProgram(program{
 		Name: "kube-controller-manager",
-		Path: c.binaries.kubernetes,
+		Path: c.binaries.controlPlaneProgram("kube-controller-manager"),
 		Args: args,
 	}); err != nil {
 		return err
@@ -207,7 +211,11 @@ func (c *Cluster) startControllersAndScheduler(ctx context.Context, ca *authorit
 		"--leader-elect=false",
 		"--secure-port=0",
 	}, clientRateFlags, c.featureGateFlags(), c.options.SchedulerFlags)
-	if err := c.startProgram(program{Name: "kube-scheduler", Path: c.binaries.kubernetes, Args: args}); err != nil {
+	if err := c.startProgram(program{
+		Name: "kube-scheduler",
+		Path: c.binaries.controlPlaneProgram("kube-scheduler"),
+		Args: args,
+	}); err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(c.config)
@@ -235,7 +243,7 @@ func (c *Cluster) featureGateFlags() []string {
 
 // linkKubectl links kubectl into the directory bin of the cluster.
 func (c *Cluster) linkKubectl() error {
-	if err := replaceSymlink(c.binaries.kubernetes, filepath.Join(c.dir, "bin", "kubectl")); err != nil {
+	if err := replaceSymlink(c.binaries.controlPlaneProgram("kubectl"), filepath.Join(c.dir, "bin", "kubectl")); err != nil {
 		return fmt.Errorf("linking kubectl: %w", err)
 	}
 	return nil

@@ -22,7 +22,7 @@ const startTimeout = 2 * time.Minute
 func (c *Cluster) startEtcd(ctx context.Context, ca *authority, client, peer int) error {
 	endpoint := "https://" + net.JoinHostPort(loopback, strconv.Itoa(client))
 	peerURL := "https://" + net.JoinHostPort(loopback, strconv.Itoa(peer))
-	err := c.startProgram(program{Name: "etcd", Path: c.binaries.kubernetes, Args: []string{
+	err := c.startProgram(program{Name: "etcd", Path: c.binaries.controlPlaneProgram("etcd"), Args: []string{
 		"--name=test",
 		"--data-dir=" + filepath.Join(c.dir, "etcd"),
 		"--listen-client-urls=" + endpoint,

@@ -15,12 +15,12 @@ import (
 // Kubectl runs kubectl with the cluster and returns its standard output. The error contains its
 // standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	return c.runTool(ctx, c.binaries.kubernetes, "kubectl", "", args)
+	return c.runTool(ctx, c.binaries.controlPlaneProgram("kubectl"), "kubectl", "", args)
 }
 
 // KubectlWithInput is Kubectl with a standard input, for example for "apply", "-f", "-".
 func (c *Cluster) KubectlWithInput(ctx context.Context, input string, args ...string) (string, error) {
-	return c.runTool(ctx, c.binaries.kubernetes, "kubectl", input, args)
+	return c.runTool(ctx, c.binaries.controlPlaneProgram("kubectl"), "kubectl", input, args)
 }
 
 // Helm runs helm with the cluster and returns its standard output. The first call builds helm. Its

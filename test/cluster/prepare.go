@@ -64,8 +64,13 @@ func (c *Cluster) buildPrograms(ctx context.Context, tools []Tool) error {
 		kubernetes = oldestKubernetesComponent
 	}
 	var err error
-	if c.binaries.kubernetes, err = kubernetes.ensureBinary(ctx, c.progress); err != nil {
+	if c.binaries.assets, err = c.findAssets(ctx); err != nil {
 		return err
+	}
+	if c.binaries.assets == "" {
+		if c.binaries.kubernetes, err = kubernetes.ensureBinary(ctx, c.progress); err != nil {
+			return err
+		}
 	}
 	switch c.options.Nodes {
 	case Kwok:

@@ -47,32 +47,32 @@ func (r *testGang) runDetach() []detach.Result {
 	return results
 }
 
+// detachInBackoff detaches a gang that start returns in its back-off of 10 s. On a slow machine, the back-off can end
+// before the gang is detached. Then it starts another gang in another namespace.
+func detachInBackoff(t *testing.T, m *manager, start func(ns string) *testGang) (*testGang, []detach.Result) {
+	t.Helper()
+	for range 5 {
+		r := start(m.createNamespace(t))
+		results := r.runDetach()
+		if !slices.ContainsFunc(results, func(r detach.Result) bool { return r.Outcome == detach.Detached }) {
+			return r, results
+		}
+		t.Log("The back-off ended before the gang was detached")
+	}
+	t.Fatal("the back-off always ended before the gang was detached")
+	return nil, nil
+}
+
 // testDetachRestarting detaches a restarting gang in its back-off while a manager runs. A rank of the gang
 // has succeeded, and must run again. The manager must not act on the gang any more.
-func testDetachRestarting(t *testing.T, m *manager, ns string) {
-	r := m.startGang(t, ns, newTrainingWorkload(3, gang.AnnotationMaxRestarts, "5"))
-	for restarts := range int32(2) { // the second restart has a back-off of 10 s
-		before := r.listActivePods()
-		if restarts == 1 {
-			r.succeedPod(r.getActivePod("worker-2"))
-			wait.For(t, "the completed index", func(context.Context) error {
-				if r.getJob("train").Status.CompletedIndexes != "2" {
-					return errors.New("not completed")
-				}
-				return nil
-			})
-		}
-		r.failContainer(r.getActivePod("worker-0"), 3)
-		if restarts == 0 {
-			r.waitForPhase(lifecycle.Running, 1)
-			r.checkPodsReplaced(before, "1")
-		}
-	}
-	before := r.waitForSuspendedJob()
-	results := r.runDetach()
-	if len(results) == 1 && results[0].Outcome == detach.Detached {
-		t.Skip("the machine is too slow: the back-off of 10 s ended before the gang was detached")
-	}
+func testDetachRestarting(t *testing.T, m *manager, _ string) {
+	var before string
+	r, results := detachInBackoff(t, m, func(ns string) *testGang {
+		r := m.startGang(t, ns, newTrainingWorkload(3, gang.AnnotationMaxRestarts, "5"))
+		r.failUntilBackoff()
+		before = r.waitForSuspendedJob()
+		return r
+	})
 	if len(results) != 1 || results[0].Outcome != detach.Resumed {
 		t.Fatalf("the results are %v", results)
 	}
@@ -96,29 +96,46 @@ func testDetachRestarting(t *testing.T, m *manager, ns string) {
 	r.checkNotManaged(before)
 }
 
-// testDetachRestartingMembers detaches a gang of two Jobs in its back-off. A rank of one of them has succeeded, so
-// that Job is resumed later than the other one, whose pods run then.
-func testDetachRestartingMembers(t *testing.T, m *manager, ns string) {
-	r := m.startGang(t, ns, newMasterAndWorkers(gang.AnnotationMaxRestarts, "5")...)
-	r.failContainer(r.getActivePod("master-0"), 3)
+// failUntilBackoff fails a rank of the gang twice. The second restart has a back-off of 10 s, and includes a rank that
+// has succeeded.
+func (r *testGang) failUntilBackoff() {
+	r.t.Helper()
+	before := r.listActivePods()
+	r.failContainer(r.getActivePod("worker-0"), 3)
 	r.waitForPhase(lifecycle.Running, 1)
-	r.succeedPod(r.getActivePod("worker-1"))
-	wait.For(t, "the completed index", func(context.Context) error {
-		if r.getJob("train-worker").Status.CompletedIndexes != "1" {
+	r.checkPodsReplaced(before, "1")
+	r.succeedPod(r.getActivePod("worker-2"))
+	wait.For(r.t, "the completed index", func(context.Context) error {
+		if r.getJob("train").Status.CompletedIndexes != "2" {
 			return errors.New("not completed")
 		}
 		return nil
 	})
-	r.failContainer(r.getActivePod("master-0"), 3)
-	r.waitForPhase(lifecycle.Restarting, 2)
-	results := r.runDetach()
+	r.failContainer(r.getActivePod("worker-0"), 3)
+}
+
+// testDetachRestartingMembers detaches a gang of two Jobs in its back-off. A rank of one of them has succeeded, so
+// that Job is resumed later than the other one, whose pods run then.
+func testDetachRestartingMembers(t *testing.T, m *manager, _ string) {
+	_, results := detachInBackoff(t, m, func(ns string) *testGang {
+		r := m.startGang(t, ns, newMasterAndWorkers(gang.AnnotationMaxRestarts, "5")...)
+		r.failContainer(r.getActivePod("master-0"), 3)
+		r.waitForPhase(lifecycle.Running, 1)
+		r.succeedPod(r.getActivePod("worker-1"))
+		wait.For(t, "the completed index", func(context.Context) error {
+			if r.getJob("train-worker").Status.CompletedIndexes != "1" {
+				return errors.New("not completed")
+			}
+			return nil
+		})
+		r.failContainer(r.getActivePod("master-0"), 3)
+		r.waitForPhase(lifecycle.Restarting, 2)
+		return r
+	})
 	if len(results) != 2 {
 		t.Fatalf("the results are %v, want those of two Jobs", results)
 	}
 	for _, result := range results {
-		if result.Outcome == detach.Detached {
-			t.Skip("the machine is too slow: the back-off of 10 s ended before the gang was detached")
-		}
 		if result.Outcome != detach.Resumed {
 			t.Errorf("the result is %v, want %s", result, detach.Resumed)
 		}

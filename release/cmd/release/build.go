@@ -30,6 +30,7 @@ type buildFlags struct {
 	output           string
 	imagePlatforms   string
 	commandPlatforms string
+	signingKey       string
 	push             bool
 	insecure         bool
 	allowUncommitted bool
@@ -57,6 +58,8 @@ func newBuildCommand() *cobra.Command {
 	flags.StringVar(&f.imagePlatforms, "image-platforms", "linux/amd64,linux/arm64", "platforms of the manager")
 	flags.StringVar(&f.commandPlatforms, "command-platforms",
 		"linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64", "platforms of the command line")
+	flags.StringVar(&f.signingKey, "signing-key", "",
+		"file with an ECDSA key on P-256 that signs checksums, image and chart; empty: nothing is signed")
 	flags.BoolVar(&f.push, "push", false, "push the image and the chart")
 	flags.BoolVar(&f.insecure, "insecure", false, "push to a registry without TLS")
 	flags.BoolVar(&f.allowUncommitted, "allow-uncommitted", false, "build with uncommitted changes")
@@ -86,6 +89,11 @@ func (f buildFlags) run(ctx context.Context, progress io.Writer) error {
 	if options.Dir == "" {
 		options.Dir = filepath.Join(source.Dir, "dist", f.version)
 	}
+	if f.signingKey != "" {
+		if options.Signer, err = release.ReadSigner(f.signingKey); err != nil {
+			return err
+		}
+	}
 	if options.ImagePlatforms, err = release.ParsePlatforms(f.imagePlatforms); err != nil {
 		return err
 	}
@@ -100,9 +108,9 @@ func (f buildFlags) run(ctx context.Context, progress io.Writer) error {
 	if !f.push {
 		return nil
 	}
-	registry := release.Registry{Insecure: f.insecure}
+	registry := release.Registry{Insecure: f.insecure, Signer: options.Signer}
 	if err := registry.PushImages(ctx, f.repository+":"+source.Version, source, built.Images); err != nil {
 		return err
 	}
-	return registry.PushChart(ctx, f.chartRepository+":"+built.Chart.Version, built.Chart)
+	return registry.PushChart(ctx, f.chartRepository+":"+built.Chart.Version, source, built.Chart)
 }
