@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/text"
 )
 
 // Observed is a fact, or the reason why it could not be read.
@@ -42,7 +43,7 @@ func (o Observed[T]) explainUnknown(code Code, what string) Result {
 
 // shortenError returns the text of an error in one line.
 func shortenError(err error) string {
-	return gang.ShortenText(strings.Join(strings.Fields(err.Error()), " "))
+	return gang.ShortenText(text.JoinLines(err.Error()))
 }
 
 // Facts are what [Judge] judges.
