@@ -14,39 +14,6 @@ import (
 	"rollcall.training/internal/command"
 )
 
-func launcherChecks() []Check {
-	return []Check{
-		{
-			Code: CodeWorkerWithoutSSHD, Severity: Warning, checkGang: checkWorkerWithoutSSHD,
-			Title: "The command of a worker does not start sshd as Rollcall expects",
-			Why: "The launcher starts processes in the workers over SSH, and waits until all workers respond. " +
-				"Rollcall injects a command that runs sshd into a worker without a command. " +
-				"A worker that sleeps, or that runs the training itself, never responds. " +
-				"Rollcall also mounts `/etc/ssh/sshd_config`, which sets the port and the keys. " +
-				"An sshd with a different file (`-f`) or a different port (`-p`) does not respond there. " +
-				"If sshd runs in the background at the end of the command, the container exits.",
-			Fix: "Remove `command` and `args` of the worker. If you need the command, end it with `exec /usr/sbin/sshd -De`.",
-		},
-		{
-			Code: CodeSSHPortMismatch, Severity: Warning, checkGang: checkSSHPort,
-			Title: "A probe or a command uses an SSH port without a server",
-			Why: "sshd of Rollcall listens on port 2222 by default, because port 22 needs a capability. " +
-				"A probe or a hook that connects to another port never succeeds, so the worker is never ready. " +
-				"The injected configuration of ssh contains the port, but a port in the command overrides it.",
-			Fix: "Remove the port from commands of the launcher. Change probes and hooks to the port of Rollcall.",
-		},
-		{
-			Code: CodeTooManyProcesses, Severity: Warning, checkGang: checkTooManyProcesses,
-			Title: "The launcher starts more processes than there are slots",
-			Why: "Open MPI and horovodrun do not start more processes than the hostfile has slots. " +
-				"Open MPI fails with \"There are not enough slots available\". " +
-				"The check of horovodrun is in runner/common/util/hosts.py of Horovod.",
-			Fix: "Set `-np` to the number of worker pods times `" + gang.AnnotationSlotsPerWorker + "`. " +
-				"Or omit it, and mpirun uses all slots.",
-		},
-	}
-}
-
 // programsWithoutSSHD are programs that never start an SSH server. Launchers do not either.
 var programsWithoutSSHD = []string{"sleep", "tail", "true"}
 
@@ -55,25 +22,19 @@ func (w *labeledWorkload) hasSSHHosts() bool {
 	return w.gang.Framework.HasLauncher && len(w.gang.Members) > 1
 }
 
-func checkWorkerWithoutSSHD(_ *input, w *labeledWorkload) []issue {
+func checkWorkerWithoutSSHD(r *reporter, w *labeledWorkload) {
 	if !w.hasSSHHosts() || w.gang.Role == gang.RoleLauncher {
-		return nil
+		return
 	}
-	var issues []issue
 	for _, c := range w.trainingContainers() {
 		programs := c.parseCommand().Programs
 		if !w.setsCommand(c.Name) || len(programs) == 0 {
 			continue
 		}
 		if message := explainMissingSSHD(programs, w.sshPort()); message != "" {
-			issues = append(issues, issue{
-				field:   c.commandPath(),
-				message: message,
-				fix:     "remove command and args, so that the worker runs sshd",
-			})
+			r.add(c.commandPath(), "remove command and args, so that the worker runs sshd", "%s", message)
 		}
 	}
-	return issues
 }
 
 // explainMissingSSHD returns why the launcher cannot reach a worker that runs the programs. It
@@ -187,9 +148,9 @@ func mayStartSSHD(p command.Program) bool {
 	return !slices.Contains(programsWithoutSSHD, p.Name) && !isLaunch && !runsPythonScript && !isAuxiliary
 }
 
-func checkTooManyProcesses(_ *input, w *labeledWorkload) []issue {
+func checkTooManyProcesses(r *reporter, w *labeledWorkload) {
 	if !w.gang.Framework.HasLauncher || w.gang.Role != gang.RoleLauncher || w.gang.Elastic != nil {
-		return nil
+		return
 	}
 	hosts := int64(0)
 	for _, m := range w.gang.Members {
@@ -198,20 +159,15 @@ func checkTooManyProcesses(_ *input, w *labeledWorkload) []issue {
 		}
 	}
 	slots := hosts * w.gang.Launcher.SlotsPerWorker
-	var issues []issue
 	for _, c := range w.trainingContainers() {
 		for _, l := range c.parseCommand().Launches() {
 			if processes, ok := countProcesses(l, w.gang.Launcher.MPI); ok && processes > slots {
-				issues = append(issues, issue{
-					field: c.commandPath(),
-					message: fmt.Sprintf("%s starts %d processes, but %d hosts with %d slots each have only %d slots",
-						l.Program, processes, hosts, w.gang.Launcher.SlotsPerWorker, slots),
-					fix: fmt.Sprintf("start %d processes, or raise %s", slots, gang.AnnotationSlotsPerWorker),
-				})
+				r.add(c.commandPath(), fmt.Sprintf("start %d processes, or raise %s", slots, gang.AnnotationSlotsPerWorker),
+					"%s starts %d processes, but %d hosts with %d slots each have only %d slots",
+					l.Program, processes, hosts, w.gang.Launcher.SlotsPerWorker, slots)
 			}
 		}
 	}
-	return issues
 }
 
 // optionArity is the number of words that follow an option of mpirun or horovodrun. The rest of a

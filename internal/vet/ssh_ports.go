@@ -13,36 +13,30 @@ import (
 	"rollcall.training/internal/command"
 )
 
-func checkSSHPort(_ *input, w *labeledWorkload) []issue {
+func checkSSHPort(r *reporter, w *labeledWorkload) {
 	if !w.hasSSHHosts() {
-		return nil
+		return
 	}
-	var issues []issue
 	for _, c := range w.trainingContainers() {
 		if w.gang.Role == gang.RoleLauncher {
-			issues = append(issues, w.checkLauncherSSHPort(c)...)
+			r.checkLauncherSSHPort(w, c)
 		} else {
-			issues = append(issues, w.checkWorkerSSHPort(c)...)
+			r.checkWorkerSSHPort(w, c)
 		}
 	}
-	return issues
 }
 
 // defaultSSHPort is the port of SSH without Rollcall.
 const defaultSSHPort = "22"
 
 // checkWorkerSSHPort finds probes and hooks that wait for port 22.
-func (w *labeledWorkload) checkWorkerSSHPort(c trainingContainer) []issue {
+func (r *reporter) checkWorkerSSHPort(w *labeledWorkload, c trainingContainer) {
 	if w.sshPort() == 22 {
-		return nil
+		return
 	}
-	var issues []issue
 	add := func(field, subject string) {
-		issues = append(issues, issue{
-			field:   c.path + "." + field,
-			message: fmt.Sprintf("%s waits for port 22, but sshd listens on port %d", subject, w.sshPort()),
-			fix:     fmt.Sprintf("use port %d", w.sshPort()),
-		})
+		r.add(c.path+"."+field, fmt.Sprintf("use port %d", w.sshPort()),
+			"%s waits for port 22, but sshd listens on port %d", subject, w.sshPort())
 	}
 	for _, probe := range []struct {
 		name  string
@@ -65,7 +59,6 @@ func (w *labeledWorkload) checkWorkerSSHPort(c trainingContainer) []issue {
 			add("lifecycle.postStart.tcpSocket.port", "the hook")
 		}
 	}
-	return issues
 }
 
 // resolvePort returns the number of a port that is given as a number or as the name of a port of
@@ -93,24 +86,19 @@ var sshPortOption = regexp.MustCompile(`(?:^|\s)(?:-p ?|-o ?[Pp]ort[= ])([0-9]+)
 var rshArgsVars = []string{"OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args"}
 
 // checkLauncherSSHPort finds ports that commands of a launcher pass to ssh.
-func (w *labeledWorkload) checkLauncherSSHPort(c trainingContainer) []issue {
-	var issues []issue
+func (r *reporter) checkLauncherSSHPort(w *labeledWorkload, c trainingContainer) {
 	check := func(field, name, options string) {
 		match := sshPortOption.FindStringSubmatch(options)
 		if match == nil || match[1] == strconv.Itoa(int(w.sshPort())) {
 			return
 		}
-		issues = append(issues, issue{
-			field:   field,
-			message: fmt.Sprintf("%s uses SSH port %s, but sshd of the workers listens on port %d", name, match[1], w.sshPort()),
-			fix:     "remove the port, because the configuration of ssh contains it",
-		})
+		r.add(field, "remove the port, because the configuration of ssh contains it",
+			"%s uses SSH port %s, but sshd of the workers listens on port %d", name, match[1], w.sshPort())
 	}
 	w.visitAssignments(c, rshArgsVars, check)
 	for _, p := range c.parseCommand().Programs {
 		check(c.commandPath(), p.Name, sshOptions(p))
 	}
-	return issues
 }
 
 // sshOptions returns the options that a program passes to ssh, separated by spaces. It returns an
