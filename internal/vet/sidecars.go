@@ -3,7 +3,6 @@ package vet
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/command"
@@ -31,17 +30,12 @@ func findEndlessProgram(c command.Command) (string, bool) {
 	if len(c.Programs) == 0 || c.MayRepeat {
 		return "", false
 	}
-	words := []string{}
 	last := c.Programs[len(c.Programs)-1]
-	for _, a := range last.Args {
-		words = append(words, a.Text)
-	}
-	isEndless := false
-	switch last.Name {
-	case "sleep":
-		isEndless = slices.Contains(words, "infinity") || slices.Contains(words, "inf")
-	case "tail":
-		isEndless = slices.ContainsFunc(words, func(w string) bool { return w == "-f" || w == "-F" || w == "--follow" })
-	}
-	return strings.Join(append([]string{last.Name}, words...), " "), isEndless
+	isEndless := slices.ContainsFunc(last.Args, func(a command.Argument) bool {
+		return slices.Contains(endlessArgs[last.Name], a.Text)
+	})
+	return last.String(), isEndless
 }
+
+// endlessArgs are the arguments with which programs wait indefinitely.
+var endlessArgs = map[string][]string{"sleep": {"infinity", "inf"}, "tail": {"-f", "-F", "--follow"}}
