@@ -45,9 +45,6 @@ type Facts struct {
 	// Installation is nil if there is none, or if there are several. It has no name if the user must not
 	// read the releases.
 	Installation *Installation
-	// MutatingConfigurations and ValidatingConfigurations are all webhook configurations of the cluster.
-	MutatingConfigurations   Observed[[]admissionv1.MutatingWebhookConfiguration]
-	ValidatingConfigurations Observed[[]admissionv1.ValidatingWebhookConfiguration]
 	// ChartObjects are the cluster-scoped objects of the chart by their kind, of all releases.
 	ChartObjects map[string]Observed[[]ChartObject]
 	// Workloads are the labeled Jobs and StatefulSets of the cluster.
@@ -75,8 +72,6 @@ type Installation struct {
 	// have a URL.
 	Service        Observed[*corev1.Service]
 	ReadyEndpoints Observed[int]
-	// Bundles are the CA bundles by the name of the webhook.
-	Bundles map[string]Bundle
 	// Secret contains the certificates of a Secret: the certificate authority if the webhook manages its
 	// certificates, otherwise the serving certificate.
 	Secret Observed[[]*x509.Certificate]
@@ -88,7 +83,7 @@ type Installation struct {
 	// Permissions are the permissions of the controller. It is nil if its Deployment is not known.
 	Permissions Observed[*Permissions]
 	// Policy is the policy for gangs, nil if the chart has none.
-	Policy *PolicyFacts
+	Policy Observed[*PolicyFacts]
 }
 
 // Component is the Deployment of the webhook or of the controller.
@@ -96,15 +91,6 @@ type Component struct {
 	Observed[*appsv1.Deployment]
 	// Name is webhook or controller.
 	Name string
-}
-
-// Bundle is the CA bundle of a webhook.
-type Bundle struct {
-	// Size is the number of bytes.
-	Size int
-	// Certificates are the certificates of the bundle, and Err is the reason why it could not be parsed.
-	Certificates []*x509.Certificate
-	Err          error
 }
 
 // Permissions describe the permissions that a component does not have.
@@ -132,23 +118,13 @@ func (a Admission) isInjected() bool {
 	return a.Job.Err == nil && a.Job.Value != nil && a.Job.Value.Annotations[gang.AnnotationInjected] != ""
 }
 
-// PolicyFacts are the policy of the cluster and the last valid policy.
+// PolicyFacts describe the policy in a ConfigMap.
 type PolicyFacts struct {
 	// ConfigMap is the name of the ConfigMap.
 	ConfigMap string
-	// Ceiling is the strictest mode.
-	Ceiling string
-	// Current is the policy in the ConfigMap, and Accepted the policy that the leader recorded.
-	Current, Accepted Observed[PolicyFile]
-}
-
-// PolicyFile is the policy in a ConfigMap.
-type PolicyFile struct {
-	// Digest is the digest of a valid policy. It is empty if there is none.
-	Digest string
 	// Rules is the number of the enabled limits and rules.
 	Rules int
-	// Mistake describes why there is no valid policy.
+	// Mistake describes why there is no valid policy. It is empty for a valid policy.
 	Mistake string
 }
 

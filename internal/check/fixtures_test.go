@@ -170,8 +170,17 @@ func newFacts(t *testing.T) *Facts {
 			RenewTime: &metav1.MicroTime{Time: testTime.Add(-time.Second)},
 		}}},
 	}
-	i.parseBundles()
 	i.Permissions.Value = &Permissions{}
 	f.Installation = i
 	return f
+}
+
+// setBundles replaces the CA bundles of all webhooks.
+func (i *Installation) setBundles(authority *x509.Certificate) {
+	for j := range i.Mutating.Value.Webhooks {
+		i.Mutating.Value.Webhooks[j].ClientConfig.CABundle = encodeCertificate(authority)
+	}
+	for j := range i.Validating.Value.Webhooks {
+		i.Validating.Value.Webhooks[j].ClientConfig.CABundle = encodeCertificate(authority)
+	}
 }

@@ -41,7 +41,7 @@ func judgeInjection(r *reporter, i *Installation) {
 
 // explainRejection reports a labeled Job that was rejected.
 func (a Admission) explainRejection(r *reporter, where string) {
-	err, text := a.Job.Err, shortenError(a.Job.Err)
+	text := shortenError(a.Job.Err)
 	isOwn := namesWebhook(text)
 	switch {
 	case isOwn && strings.Contains(text, "failed calling webhook"):
@@ -52,10 +52,7 @@ func (a Admission) explainRejection(r *reporter, where string) {
 	case isOwn:
 		r.unknown("choose a namespace with --namespace in which the policy permits the image of the Job",
 			"%s is denied by Rollcall (dry run): %s", where, text)
-	case apierrors.IsForbidden(err) && isMissingPermission(text):
-		r.addUnread(where, a.Job.Err)
-	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
-		apierrors.IsInternalError(err) || strings.Contains(text, "admission webhook"):
+	case isOtherRejection(a.Job.Err):
 		r.unknown("choose another namespace with --namespace", "%s is rejected by something else (dry run): %s",
 			where, text)
 	default:
@@ -63,13 +60,19 @@ func (a Admission) explainRejection(r *reporter, where string) {
 	}
 }
 
+// isOtherRejection reports whether the API server or another webhook rejected a Job, although the user must create
+// Jobs.
+func isOtherRejection(err error) bool {
+	text := err.Error()
+	isMissingPermission := strings.Contains(text, "cannot create resource") // of an authorizer
+	return !isMissingPermission && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
+		apierrors.IsBadRequest(err) || apierrors.IsInternalError(err) || strings.Contains(text, "admission webhook"))
+}
+
 // namesWebhook reports whether an error names a webhook of Rollcall.
 func namesWebhook(text string) bool {
 	return slices.ContainsFunc(ownWebhooks, func(name string) bool { return strings.Contains(text, `"`+name+`"`) })
 }
-
-// isMissingPermission reports whether the text is the error of an authorizer.
-func isMissingPermission(text string) bool { return strings.Contains(text, "cannot create resource") }
 
 // explainReach returns the fix for a webhook that API servers cannot call. The text is their error.
 func explainReach(text string) string {
@@ -108,7 +111,7 @@ func judgeDenial(r *reporter, i *Installation) {
 		r.unknown(seeInjection, "%s: API servers cannot call the webhook", where)
 	case isOwn:
 		r.fail("", "%s is denied without its reason: %s", where, text)
-	case apierrors.IsForbidden(a.Denial.Err) && !isMissingPermission(text):
+	case isOtherRejection(a.Denial.Err):
 		r.unknown("choose another namespace with --namespace", "%s is rejected by something else: %s", where, text)
 	default:
 		r.addUnread(where, a.Denial.Err)

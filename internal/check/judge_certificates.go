@@ -2,6 +2,7 @@ package check
 
 import (
 	"crypto/x509"
+	"encoding/pem"
 	"maps"
 	"slices"
 	"time"
@@ -16,13 +17,14 @@ func judgeBundles(r *reporter, i *Installation) {
 	names := map[string][]string{}
 	for _, w := range webhooks {
 		problem := ""
-		switch b := i.Bundles[w.name]; {
-		case b.Err != nil:
-			problem = "the CA bundle is invalid: " + shortenError(b.Err)
-		case b.Size == 0 && !i.Admission.isInjected(): // API servers can trust the certificate by other means
+		bundle := parseCertificates(w.client.CABundle)
+		switch isEmpty := len(w.client.CABundle) == 0; {
+		case isEmpty && !i.Admission.isInjected(): // API servers can trust the certificate by other means
 			problem = "the CA bundle is empty"
-		case b.Size > 0 && len(certificates) > 0:
-			problem = i.compareBundle(b, certificates)
+		case !isEmpty && len(bundle) == 0:
+			problem = "the CA bundle is invalid"
+		case !isEmpty && len(certificates) > 0:
+			problem = i.compareBundle(bundle, certificates)
 		case !isProven && i.Secret.Err == nil:
 			problem = "the Secret with the certificate does not exist, or is empty"
 		}
@@ -44,15 +46,26 @@ func judgeBundles(r *reporter, i *Installation) {
 	}
 }
 
+// parseCertificates returns the certificates of a text in PEM.
+func parseCertificates(text []byte) []*x509.Certificate {
+	var out []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // compareBundle returns why a bundle does not contain the certificate authority, or does not verify the serving
 // certificate. It is empty if it does.
-func (i *Installation) compareBundle(b Bundle, certificates []*x509.Certificate) string {
+func (i *Installation) compareBundle(bundle, certificates []*x509.Certificate) string {
 	leaf := certificates[0]
-	if leaf.IsCA && slices.ContainsFunc(b.Certificates, leaf.Equal) {
+	if leaf.IsCA && slices.ContainsFunc(bundle, leaf.Equal) {
 		return ""
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
-	for _, c := range b.Certificates {
+	for _, c := range bundle {
 		roots.AddCert(c)
 	}
 	for _, c := range certificates[1:] {
@@ -132,8 +145,8 @@ func judgeCertificate(r *reporter, f Facts) {
 // findNewestAuthority returns the authority of the bundles that was created last, or nil.
 func (i *Installation) findNewestAuthority() *x509.Certificate {
 	var newest *x509.Certificate
-	for _, b := range i.Bundles {
-		for _, c := range b.Certificates {
+	for _, w := range i.listWebhooks() {
+		for _, c := range parseCertificates(w.client.CABundle) {
 			if newest == nil || c.NotBefore.After(newest.NotBefore) {
 				newest = c
 			}

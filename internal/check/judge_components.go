@@ -162,37 +162,20 @@ func judgePermissions(r *reporter, i *Installation) {
 	}
 }
 
-// judgePolicy judges the policy for gangs, and which policy is in force.
+// judgePolicy judges the policy for gangs.
 func judgePolicy(r *reporter, i *Installation) {
-	p := i.Policy
+	p := i.Policy.Value
 	switch {
 	case i.Controller.Value == nil:
 		r.unknown("", "the policy: the Deployment of the controller is not known")
-		return
+	case i.Policy.Err != nil:
+		r.addUnread("the ConfigMap with the policy", i.Policy.Err)
 	case p == nil:
 		r.ok("the chart has no policy for gangs")
-		return
-	case p.Current.Err != nil:
-		r.addUnread("the ConfigMap "+p.ConfigMap, p.Current.Err)
-		return
-	case p.Accepted.Err != nil:
-		r.addUnread("the ConfigMap with the last valid policy", p.Accepted.Err)
-		return
-	}
-	current, accepted := p.Current.Value, p.Accepted.Value
-	fix := "correct the ConfigMap " + p.ConfigMap + "; rollcall policy check shows all mistakes"
-	switch {
-	case current.Digest == "" && accepted.Digest != "":
-		r.fail(fix, "the policy is not valid, and the last valid policy %s is in force: %s", accepted.Digest,
-			current.Mistake)
-	case current.Digest == "":
-		r.fail(fix, "the policy is not valid, and there is no last valid policy, so labeled workloads are rejected: %s",
-			current.Mistake)
-	case current.Digest != accepted.Digest:
-		r.warn("see the result of Leader; the leader records a policy within seconds",
-			"the policy %s is valid, but the leader of the controller has not recorded it", current.Digest)
+	case p.Mistake != "":
+		r.fail("correct the ConfigMap "+p.ConfigMap+"; rollcall policy check shows all mistakes",
+			"the policy is not valid, and the last valid policy is in force, if there is one: %s", p.Mistake)
 	default:
-		r.ok("the policy %s with %s is in force, at most in the mode %s", current.Digest,
-			gang.FormatCount(current.Rules, "rule"), p.Ceiling)
+		r.ok("the policy with %s is valid", gang.FormatCount(p.Rules, "rule"))
 	}
 }

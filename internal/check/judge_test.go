@@ -143,7 +143,7 @@ func TestJudge(t *testing.T) {
 		"a CA bundle of another authority is an error": {
 			change: func(_ *Facts, i *Installation) {
 				other := newAuthority(testTime.AddDate(0, 0, 50))
-				i.Bundles[suspendWebhook] = Bundle{Size: 1, Certificates: []*x509.Certificate{other}}
+				i.Mutating.Value.Webhooks[1].ClientConfig.CABundle = encodeCertificate(other)
 			},
 			want: []string{"error CABundle: suspend.rollcall.training: the CA bundle does not match the certificate of the " +
 				"webhook | a running webhook writes the bundle; read its log: kubectl --namespace rollcall-system logs " +
@@ -151,7 +151,7 @@ func TestJudge(t *testing.T) {
 		},
 		"an empty CA bundle is an error unless the dry run succeeds": {
 			change: func(_ *Facts, i *Installation) {
-				i.Bundles[injectWebhook] = Bundle{}
+				i.Mutating.Value.Webhooks[0].ClientConfig.CABundle = nil
 				i.Admission.Job = Observed[*batchv1.Job]{Err: errWebhook(`failed calling webhook "inject.rollcall.training": ` +
 					`failed to call webhook: Post "https://rollcall": tls: failed to verify certificate: x509: unknown authority`)}
 			},
@@ -186,9 +186,7 @@ func TestJudge(t *testing.T) {
 			change: func(_ *Facts, i *Installation) {
 				old := newAuthority(testTime.AddDate(0, 0, 19))
 				i.Secret.Value = []*x509.Certificate{old}
-				for name := range i.Bundles {
-					i.Bundles[name] = Bundle{Size: 1, Certificates: []*x509.Certificate{old}}
-				}
+				i.setBundles(old)
 			},
 			want: []string{"warning Certificate: the certificate authority expires at 2027-01-20T12:00:00Z, and its " +
 				"renewal is overdue"},
@@ -266,31 +264,20 @@ func TestJudge(t *testing.T) {
 				i.Permissions.Value.Dropped = []string{"clean-pod-policy: all keeps pods (permissions.deletePods)"}
 			},
 		},
-		"an invalid policy names the policy in force": {
+		"an invalid CA bundle is an error": {
+			change: func(_ *Facts, i *Installation) { i.Mutating.Value.Webhooks[0].ClientConfig.CABundle = []byte("x") },
+			want:   []string{"error CABundle: inject.rollcall.training: the CA bundle is invalid | a running webhook"},
+		},
+		"an invalid policy is an error with the mistake": {
 			change: func(_ *Facts, i *Installation) {
-				i.Policy = &PolicyFacts{ConfigMap: "rollcall-policy", Ceiling: "enforce"}
-				i.Policy.Current.Value.Mistake = "policy.yaml:3: unknown field"
-				i.Policy.Accepted.Value.Digest = "abc"
+				i.Policy.Value = &PolicyFacts{ConfigMap: "rollcall-policy", Mistake: "policy.yaml:3: unknown field"}
 			},
-			want: []string{"error Policy: the policy is not valid, and the last valid policy abc is in force: " +
+			want: []string{"error Policy: the policy is not valid, and the last valid policy is in force, if there is one: " +
 				"policy.yaml:3: unknown field | correct the ConfigMap rollcall-policy; rollcall policy check shows all mistakes"},
 		},
-		"an invalid policy without a valid policy rejects workloads": {
-			change: func(_ *Facts, i *Installation) {
-				i.Policy = &PolicyFacts{ConfigMap: "rollcall-policy"}
-				i.Policy.Current.Value.Mistake = "the ConfigMap rollcall-policy does not exist"
-			},
-			want: []string{"error Policy: the policy is not valid, and there is no last valid policy, so labeled " +
-				"workloads are rejected"},
+		"a valid policy is fine": {
+			change: func(_ *Facts, i *Installation) { i.Policy.Value = &PolicyFacts{ConfigMap: "rollcall-policy", Rules: 2} },
 		},
-		"a policy that the leader did not record is a warning": {
-			change: func(_ *Facts, i *Installation) {
-				i.Policy = &PolicyFacts{}
-				i.Policy.Current.Value.Digest = "new"
-			},
-			want: []string{"warning Policy: the policy new is valid, but the leader of the controller has not recorded it"},
-		},
-
 		"labeled workloads without injection are listed, without those that opted out or finished": {
 			change: func(f *Facts, _ *Installation) {
 				optedOut, finished := newSampleJob("b", 2), newSampleJob("c", 2)

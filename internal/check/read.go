@@ -84,17 +84,6 @@ func (r Reader) Read(ctx context.Context) (Facts, error) {
 		return f, fmt.Errorf("requesting the version of the API server: %w", err)
 	}
 	f.AdmissionKinds = r.readAdmissionKinds(ctx)
-	api := r.Client.AdmissionregistrationV1()
-	if list, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{}); err == nil {
-		f.MutatingConfigurations.Value = list.Items
-	} else {
-		f.MutatingConfigurations.Err = err
-	}
-	if list, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{}); err == nil {
-		f.ValidatingConfigurations.Value = list.Items
-	} else {
-		f.ValidatingConfigurations.Err = err
-	}
 	deployments := r.listDeployments(ctx)
 	f.Releases = Observed[[]Release]{Value: listReleases(deployments.Value), Err: deployments.Err}
 	f.ChartObjects = r.readChartObjects(ctx, f)

@@ -1,12 +1,12 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
@@ -45,28 +45,14 @@ func (r Reader) tryAdmission(ctx context.Context, i *Installation) Admission {
 }
 
 // selectNamespace returns the namespace of the dry runs. Without the permission to list namespaces, it is the
-// namespace of the user, or a preferred namespace that Rollcall manages.
+// namespace of the user.
 func (r Reader) selectNamespace(ctx context.Context, i *Installation) (string, Selection) {
-	preferred := []string{r.PreferredNamespace, metav1.NamespaceDefault}
+	preferred := cmp.Or(r.PreferredNamespace, metav1.NamespaceDefault)
 	list, err := r.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err == nil {
-		return chooseNamespace(list.Items, i.namespaceSelector(), r.Namespace, preferred...)
+	if err != nil {
+		return cmp.Or(r.Namespace, preferred), SelectionUnknown
 	}
-	if r.Namespace != "" {
-		preferred = []string{r.Namespace}
-	}
-	var readable []corev1.Namespace
-	for _, name := range preferred {
-		namespace, err := r.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err) || name == "":
-		case err != nil:
-			return name, SelectionUnknown
-		default:
-			readable = append(readable, *namespace)
-		}
-	}
-	return chooseNamespace(readable, i.namespaceSelector(), r.Namespace, preferred...)
+	return chooseNamespace(list.Items, i.namespaceSelector(), r.Namespace, preferred, metav1.NamespaceDefault)
 }
 
 // chooseNamespace returns the namespace of the dry runs. required is the namespace that the user chose, or

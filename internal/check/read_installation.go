@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/internal/policysource"
@@ -59,8 +58,7 @@ func (r Reader) readInstallation(ctx context.Context, f Facts, deployments Obser
 	}
 	i.Webhook = i.findComponent(webhookComponent, deployments)
 	i.Controller = i.findComponent(controllerComponent, deployments)
-	i.selectConfigurations(f)
-	i.parseBundles()
+	r.readConfigurations(ctx, &i)
 	if client := i.findClient(); client != nil && client.Service != nil {
 		r.readService(ctx, &i, *client.Service)
 	}
@@ -85,34 +83,27 @@ func (i *Installation) findComponent(name string, deployments Observed[[]appsv1.
 	return c
 }
 
-// selectConfigurations sets the webhook configurations of the release.
-func (i *Installation) selectConfigurations(f Facts) {
+// readConfigurations sets the webhook configurations of the release.
+func (r Reader) readConfigurations(ctx context.Context, i *Installation) {
 	isOwn := func(o metav1.Object) bool {
 		return isOfChart(o) && (i.Name == "" || o.GetLabels()[labelInstance] == i.Name)
 	}
-	i.Mutating.Err = f.MutatingConfigurations.Err
-	for j := range f.MutatingConfigurations.Value {
-		if c := &f.MutatingConfigurations.Value[j]; isOwn(c) {
-			i.Mutating.Value = c
+	api, options := r.Client.AdmissionregistrationV1(), metav1.ListOptions{LabelSelector: labelInstance}
+	mutating, err := api.MutatingWebhookConfigurations().List(ctx, options)
+	if i.Mutating.Err = err; err == nil {
+		for _, c := range mutating.Items {
+			if isOwn(&c) {
+				i.Mutating.Value = &c
+			}
 		}
 	}
-	i.Validating.Err = f.ValidatingConfigurations.Err
-	for j := range f.ValidatingConfigurations.Value {
-		if c := &f.ValidatingConfigurations.Value[j]; isOwn(c) {
-			i.Validating.Value = c
+	validating, err := api.ValidatingWebhookConfigurations().List(ctx, options)
+	if i.Validating.Err = err; err == nil {
+		for _, c := range validating.Items {
+			if isOwn(&c) {
+				i.Validating.Value = &c
+			}
 		}
-	}
-}
-
-// parseBundles sets the CA bundles of all webhooks.
-func (i *Installation) parseBundles() {
-	i.Bundles = map[string]Bundle{}
-	for _, w := range i.listWebhooks() {
-		b := Bundle{Size: len(w.client.CABundle)}
-		if b.Size > 0 {
-			b.Certificates, b.Err = cert.ParseCertsPEM(w.client.CABundle)
-		}
-		i.Bundles[w.name] = b
 	}
 }
 
@@ -150,37 +141,30 @@ func (r Reader) readSecret(ctx context.Context, i *Installation) Observed[[]*x50
 		return Observed[[]*x509.Certificate]{Err: i.Webhook.Err}
 	}
 	secret, err := r.Client.CoreV1().Secrets(i.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil || len(secret.Data[corev1.TLSCertKey]) == 0 {
+	if err != nil {
 		return observe([]*x509.Certificate(nil), err)
 	}
-	certificates, err := cert.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
-	return observe(certificates, err)
+	return observe(parseCertificates(secret.Data[corev1.TLSCertKey]), nil)
 }
 
 // readPolicy returns the policy for gangs. It is nil if the controller has none.
-func (r Reader) readPolicy(ctx context.Context, i *Installation) *PolicyFacts {
+func (r Reader) readPolicy(ctx context.Context, i *Installation) Observed[*PolicyFacts] {
 	name, ok := i.Controller.Flag("policy-configmap")
 	if !ok || name == "" {
-		return nil
+		return Observed[*PolicyFacts]{}
+	}
+	m, err := r.Client.CoreV1().ConfigMaps(i.Namespace).Get(ctx, name, metav1.GetOptions{})
+	found := observe(m, err)
+	if found.Err != nil {
+		return Observed[*PolicyFacts]{Err: found.Err}
 	}
 	_, readsNamespaces := i.Controller.Flag("policy-read-namespaces")
 	reader := policysource.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
-	read := func(name string) Observed[PolicyFile] {
-		m, err := r.Client.CoreV1().ConfigMaps(i.Namespace).Get(ctx, name, metav1.GetOptions{})
-		out := observe(m, err)
-		if out.Err != nil {
-			return Observed[PolicyFile]{Err: out.Err}
-		}
-		p, _, err := reader.ReadConfigMap(name, out.Value)
-		if err != nil {
-			return Observed[PolicyFile]{Value: PolicyFile{Mistake: shortenError(err)}}
-		}
-		return Observed[PolicyFile]{Value: PolicyFile{Digest: p.Digest(), Rules: len(p.EnabledRules())}}
+	p, _, err := reader.ReadConfigMap(name, found.Value)
+	if err != nil {
+		return Observed[*PolicyFacts]{Value: &PolicyFacts{ConfigMap: name, Mistake: shortenError(err)}}
 	}
-	ceiling, _ := i.Controller.Flag("policy-ceiling")
-	return &PolicyFacts{
-		ConfigMap: name, Ceiling: ceiling, Current: read(name), Accepted: read(policysource.AcceptedName(name)),
-	}
+	return Observed[*PolicyFacts]{Value: &PolicyFacts{ConfigMap: name, Rules: len(p.EnabledRules())}}
 }
 
 // leaseObservation is the time after which a Lease is read again. A leader renews it every 2 s.

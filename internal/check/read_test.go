@@ -70,7 +70,7 @@ func TestReadParts(t *testing.T) {
 		t.Fatalf("the installation is %+v", i)
 	}
 	if i.Webhook.Value == nil || i.Controller.Value == nil || i.Mutating.Value == nil ||
-		i.Validating.Value == nil || len(i.Bundles) != len(ownWebhooks) {
+		i.Validating.Value == nil || len(i.listWebhooks()) != len(ownWebhooks) {
 		t.Errorf("parts are missing: %+v", i)
 	}
 	if value, ok := i.Controller.Flag("lease-name"); !ok || value != "b" {

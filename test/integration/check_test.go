@@ -216,7 +216,7 @@ func testCheckPolicyDeleted(t *testing.T, i checkedInstallation) {
 		t.Fatal(err)
 	}
 	problems := i.waitForProblems(t, nil, "error Policy")
-	if !strings.Contains(problems[0].Message, "is in force: the ConfigMap rollcall-policy does not exist") {
+	if !strings.Contains(problems[0].Message, "the ConfigMap rollcall-policy does not exist") {
 		t.Errorf("the message is %q", problems[0].Message)
 	}
 	m.ResourceVersion = ""
