@@ -105,7 +105,7 @@ type Permissions struct {
 type Admission struct {
 	// Namespace is the namespace of the Jobs. It is empty if Rollcall manages no namespace.
 	Namespace string
-	// Selection is what is known about the namespace. There are no answers if it is not selected or missing.
+	// Selection is what is known about the namespace. There are no answers if it is not selected.
 	Selection Selection
 	// Job is the labeled Job as the API server returned it, or the error.
 	Job Observed[*batchv1.Job]

@@ -137,42 +137,32 @@ func (f Facts) servesMutatingPolicies() bool {
 
 // judgeRankAssignment judges what sets the ranks of gangs of several workloads: a policy, or a webhook.
 func judgeRankAssignment(r *reporter, f Facts) {
-	i := f.Installation
+	i, policies, bindings := f.Installation, f.ChartObjects[kindMutatingPolicy], f.ChartObjects[kindMutatingBinding]
+	// If the name of the release is not known, an object of any release counts.
+	isOwn := func(o ChartObject) bool { return i.Name == "" || o.Release == i.Name }
 	const nothing = "nothing sets the ranks of several workloads: the webhook has no rules, and "
 	switch {
 	case f.AdmissionKinds.Err != nil:
 		r.addUnread("the kinds of admissionregistration.k8s.io/v1", f.AdmissionKinds.Err)
-		return
 	case i == nil && f.servesMutatingPolicies():
 		r.ok("a MutatingAdmissionPolicy can set the ranks of several workloads")
-		return
 	case i == nil:
 		r.ok("the webhook will set the ranks of several workloads, because MutatingAdmissionPolicy v1 is not served")
-		return
 	case i.Mutating.Err != nil:
 		r.addUnread("the MutatingWebhookConfiguration", i.Mutating.Err)
-		return
 	case i.findWebhook(rankWebhook).rules > 0:
 		r.ok("the webhook sets the ranks of several workloads")
-		return
 	case !f.servesMutatingPolicies():
 		r.fail(i.upgradeCommand(), nothing+"the API server serves no policy")
-		return
+	case policies.Err != nil || bindings.Err != nil:
+		r.addUnread("the policy that sets ranks", cmp.Or(policies.Err, bindings.Err))
+	case !slices.ContainsFunc(policies.Value, isOwn):
+		r.fail(i.upgradeCommand(), nothing+"no %s exists", kindMutatingPolicy)
+	case !slices.ContainsFunc(bindings.Value, isOwn):
+		r.fail(i.upgradeCommand(), nothing+"no %s exists", kindMutatingBinding)
+	default:
+		r.ok("a MutatingAdmissionPolicy sets the ranks of several workloads")
 	}
-	for _, kind := range []string{kindMutatingPolicy, kindMutatingBinding} {
-		objects := f.ChartObjects[kind]
-		if objects.Err != nil {
-			r.addUnread("the objects of the kind "+kind, objects.Err)
-			return
-		}
-		// If the name of the release is not known, an object of any release counts.
-		isOwn := func(o ChartObject) bool { return i.Name == "" || o.Release == i.Name }
-		if !slices.ContainsFunc(objects.Value, isOwn) {
-			r.fail(i.upgradeCommand(), nothing+"no %s exists", kind)
-			return
-		}
-	}
-	r.ok("a MutatingAdmissionPolicy sets the ranks of several workloads")
 }
 
 // upgradeCommand is the fix for objects of the chart that are missing or changed.

@@ -18,11 +18,10 @@ func judgeInjection(r *reporter, i *Installation) {
 	case a.Namespace == "":
 		r.fail("change the values webhook.namespaceSelector and namespaces, or label a namespace",
 			"Rollcall manages no existing namespace")
-	case a.Selection == NamespaceMissing:
-		r.fail("choose another --namespace", "the namespace %s does not exist", a.Namespace)
 	case a.Selection == NotSelected:
 		r.fail("change the labels of the namespace or the values webhook.namespaceSelector and namespaces; Rollcall never "+
-			"manages kube-system and its own namespace", "Rollcall does not manage the namespace %s", a.Namespace)
+			"manages kube-system and its own namespace",
+			"Rollcall does not manage the namespace %s, or it does not exist", a.Namespace)
 	case a.Job.Err != nil:
 		a.explainRejection(r, where)
 	case a.isInjected():
@@ -34,7 +33,7 @@ func judgeInjection(r *reporter, i *Installation) {
 		r.fail(i.upgradeCommand(),
 			"%s is not injected, because the MutatingWebhookConfiguration does not exist (dry run)", where)
 	default:
-		r.fail(explainReach(""), "%s is admitted without injection: API servers cannot call the webhook, and its "+
+		r.fail(reachFix, "%s is admitted without injection: API servers cannot call the webhook, and its "+
 			"failurePolicy is Ignore (dry run)", where)
 	}
 }
@@ -45,7 +44,7 @@ func (a Admission) explainRejection(r *reporter, where string) {
 	isOwn := namesWebhook(text)
 	switch {
 	case isOwn && strings.Contains(text, "failed calling webhook"):
-		r.fail(explainReach(text), "API servers cannot call the webhook: %s", text)
+		r.fail(reachFix, "API servers cannot call the webhook: %s", text)
 	case isOwn && strings.Contains(text, "does not match the injection"):
 		r.fail("restore the MutatingWebhookConfiguration with helm upgrade --reuse-values",
 			"%s is not injected (dry run): %s", where, text)
@@ -74,17 +73,9 @@ func namesWebhook(text string) bool {
 	return slices.ContainsFunc(ownWebhooks, func(name string) bool { return strings.Contains(text, `"`+name+`"`) })
 }
 
-// explainReach returns the fix for a webhook that API servers cannot call. The text is their error.
-func explainReach(text string) string {
-	switch {
-	case strings.Contains(text, "x509") || strings.Contains(text, "certificate"):
-		return "see the results of CABundle and Certificate"
-	case strings.Contains(text, "not found") || strings.Contains(text, "no endpoints"):
-		return "see the results of WebhookReady and WebhookService"
-	}
-	return "if the pods of the webhook are ready, permit connections from the API servers to the value webhook.port " +
-		"of the nodes (firewalls, NetworkPolicies)"
-}
+// reachFix is the fix for a webhook that API servers cannot call.
+const reachFix = "see the results of WebhookReady, WebhookService, CABundle and Certificate; if they are ok, permit " +
+	"connections from the API servers to the value webhook.port of the nodes (firewalls, NetworkPolicies)"
 
 // judgeDenial judges the dry run of an invalid Job.
 func judgeDenial(r *reporter, i *Installation) {
@@ -92,7 +83,7 @@ func judgeDenial(r *reporter, i *Installation) {
 	where := "an invalid Job in the namespace " + a.Namespace
 	const seeInjection = "see the result of Injection"
 	switch {
-	case a.Selection == NotSelected || a.Selection == NamespaceMissing:
+	case a.Selection == NotSelected:
 		r.unknown(seeInjection, "the denial of an invalid Job: no namespace is managed by Rollcall")
 		return
 	case a.Denial.Err == nil && a.Selection == SelectionUnknown:

@@ -12,23 +12,10 @@ import (
 // problem.
 func judgeBundles(r *reporter, i *Installation) {
 	webhooks := i.listWebhooks()
-	certificates := i.Secret.Value
-	isProven := len(certificates) > 0 || i.Admission.isInjected()
+	isProven := len(i.Secret.Value) > 0 || i.Admission.isInjected()
 	names := map[string][]string{}
 	for _, w := range webhooks {
-		problem := ""
-		bundle := parseCertificates(w.client.CABundle)
-		switch isEmpty := len(w.client.CABundle) == 0; {
-		case isEmpty && !i.Admission.isInjected(): // API servers can trust the certificate by other means
-			problem = "the CA bundle is empty"
-		case !isEmpty && len(bundle) == 0:
-			problem = "the CA bundle is invalid"
-		case !isEmpty && len(certificates) > 0:
-			problem = i.compareBundle(bundle, certificates)
-		case !isProven && i.Secret.Err == nil:
-			problem = "the Secret with the certificate does not exist, or is empty"
-		}
-		if problem != "" {
+		if problem := i.findBundleProblem(w.client.CABundle, isProven); problem != "" {
 			names[problem] = append(names[problem], w.name)
 		}
 	}
@@ -44,6 +31,23 @@ func judgeBundles(r *reporter, i *Installation) {
 	default:
 		r.ok("the CA bundles match the certificate of the webhook")
 	}
+}
+
+// findBundleProblem returns why API servers do not trust the certificate of the webhook. It is empty if they do, or if
+// the certificate is not known. isProven is false without a certificate and without a successful dry run.
+func (i *Installation) findBundleProblem(text []byte, isProven bool) string {
+	bundle := parseCertificates(text)
+	switch {
+	case len(text) == 0 && !i.Admission.isInjected(): // API servers can trust the certificate by other means
+		return "the CA bundle is empty"
+	case len(text) > 0 && len(bundle) == 0:
+		return "the CA bundle is invalid"
+	case len(text) > 0 && len(i.Secret.Value) > 0:
+		return i.compareBundle(bundle, i.Secret.Value)
+	case !isProven && i.Secret.Err == nil:
+		return "the Secret with the certificate does not exist, or is empty"
+	}
+	return ""
 }
 
 // parseCertificates returns the certificates of a text in PEM.

@@ -202,7 +202,7 @@ func TestJudge(t *testing.T) {
 			},
 			want: []string{
 				`error Injection: API servers cannot call the webhook: Internal error occurred: failed calling webhook ` +
-					`"inject.rollcall.training": no endpoints available | see the results of WebhookReady and WebhookService`,
+					`"inject.rollcall.training": no endpoints available | see the results of WebhookReady, WebhookService, `,
 				"unknown Denial: an invalid Job in the namespace team: API servers cannot call the webhook | see the result " +
 					"of Injection",
 			},
@@ -219,7 +219,7 @@ func TestJudge(t *testing.T) {
 				i.Admission = Admission{Namespace: "kube-system", Selection: NotSelected}
 			},
 			want: []string{
-				"error Injection: Rollcall does not manage the namespace kube-system | change the labels of the namespace",
+				"error Injection: Rollcall does not manage the namespace kube-system, or it does not exist | change the labels",
 				"unknown Denial: the denial of an invalid Job: no namespace is managed by Rollcall | see the result of Injection",
 			},
 		},

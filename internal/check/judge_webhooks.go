@@ -82,9 +82,13 @@ func judgeConfigurations(r *reporter, i *Installation) {
 	} else if i.Validating.Value == nil {
 		r.fail(i.upgradeCommand(), "the ValidatingWebhookConfiguration does not exist")
 	}
-	if len(r.results) > 0 {
-		return
+	if len(r.results) == 0 {
+		i.judgeEntries(r)
 	}
+}
+
+// judgeEntries judges the webhooks of existing configurations.
+func (i *Installation) judgeEntries(r *reporter) {
 	text, isSet := i.Controller.Flag("namespace-selector")
 	var selector metav1.LabelSelector
 	isSet = isSet && json.Unmarshal([]byte(text), &selector) == nil

@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -86,7 +85,7 @@ func (r Reader) Read(ctx context.Context) (Facts, error) {
 	f.AdmissionKinds = r.readAdmissionKinds(ctx)
 	deployments := r.listDeployments(ctx)
 	f.Releases = Observed[[]Release]{Value: listReleases(deployments.Value), Err: deployments.Err}
-	f.ChartObjects = r.readChartObjects(ctx, f)
+	f.ChartObjects = r.readChartObjects(ctx)
 	switch releases := f.Releases; {
 	case r.OnlyPrerequisites || releases.Err == nil && len(releases.Value) == 0:
 		f.MissingPermissions = r.readMissingPermissions(ctx, f)
@@ -126,7 +125,7 @@ func (r Reader) readAdmissionKinds(ctx context.Context) Observed[[]string] {
 }
 
 // readChartObjects returns the cluster-scoped objects with the label of the chart.
-func (r Reader) readChartObjects(ctx context.Context, f Facts) map[string]Observed[[]ChartObject] {
+func (r Reader) readChartObjects(ctx context.Context) map[string]Observed[[]ChartObject] {
 	out := map[string]Observed[[]ChartObject]{}
 	for name, version := range map[string]schema.GroupVersion{
 		"MutatingWebhookConfiguration":     admissionv1.SchemeGroupVersion,
@@ -138,10 +137,6 @@ func (r Reader) readChartObjects(ctx context.Context, f Facts) map[string]Observ
 		"ClusterRole":                      rbacv1.SchemeGroupVersion,
 		"ClusterRoleBinding":               rbacv1.SchemeGroupVersion,
 	} {
-		if version == admissionv1.SchemeGroupVersion && f.AdmissionKinds.Err == nil &&
-			!slices.Contains(f.AdmissionKinds.Value, name) {
-			continue
-		}
 		resource, _ := meta.UnsafeGuessKindToResource(version.WithKind(name))
 		list, err := r.Metadata.Resource(resource).
 			List(ctx, metav1.ListOptions{LabelSelector: labelChart + "," + labelInstance})

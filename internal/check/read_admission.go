@@ -19,10 +19,9 @@ type Selection string
 const (
 	// Selected means that Rollcall manages the namespace.
 	Selected Selection = "selected"
-	// NotSelected means that Rollcall does not manage the namespace that the user chose, or any namespace.
+	// NotSelected means that Rollcall does not manage the namespace that the user chose, or any namespace. The
+	// namespace may not exist.
 	NotSelected Selection = "excluded"
-	// NamespaceMissing means that the namespace that the user chose does not exist.
-	NamespaceMissing Selection = "missing"
 	// SelectionUnknown means that the labels of namespaces could not be read.
 	SelectionUnknown Selection = "unknown"
 )
@@ -31,7 +30,7 @@ const (
 func (r Reader) tryAdmission(ctx context.Context, i *Installation) Admission {
 	var a Admission
 	a.Namespace, a.Selection = r.selectNamespace(ctx, i)
-	if a.Selection == NotSelected || a.Selection == NamespaceMissing {
+	if a.Selection == NotSelected {
 		return a
 	}
 	name := "rollcall-check-" + utilrand.String(5)
@@ -67,11 +66,8 @@ func chooseNamespace(
 			preferred = append(preferred, n.Name)
 		}
 	}
-	isSelected, exists := selected[required]
 	switch {
-	case required != "" && !exists:
-		return required, NamespaceMissing
-	case required != "" && !isSelected:
+	case required != "" && !selected[required]:
 		return required, NotSelected
 	case required != "":
 		return required, Selected

@@ -138,7 +138,7 @@ func TestChooseNamespace(t *testing.T) {
 	}{
 		"the namespace of the user":            {all, "team", "", "team", Selected},
 		"an excluded namespace of the user":    {all, "kube-system", "", "kube-system", NotSelected},
-		"a missing namespace of the user":      {all, "x", "", "x", NamespaceMissing},
+		"a missing namespace of the user":      {all, "x", "", "x", NotSelected},
 		"the preferred namespace":              {all, "", "team", "team", Selected},
 		"another than the excluded preference": {all, "", "kube-system", "alpha", Selected},
 		"no namespace":                         {all[:1], "", "team", "", NotSelected},

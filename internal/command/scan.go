@@ -8,7 +8,9 @@ import (
 )
 
 // textPrograms only print, find or install what their arguments name.
-var textPrograms = []string{"echo", "printf", "which", "command", "type", "pip", "pip3", "uv", "apt", "apt-get", "conda"}
+var textPrograms = []string{
+	"echo", "printf", "which", "command", "type", "pip", "pip3", "uv", "apt", "apt-get", "conda",
+}
 
 // launchersByWord are the names of launchers by the word that starts them, a program or a module.
 var launchersByWord = func() map[string]string {
