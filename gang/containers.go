@@ -9,6 +9,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/internal/command"
 )
 
 // AnnotationDefaultContainer marks the main container of a pod for kubectl (KEP-2227).
@@ -91,7 +93,7 @@ func explainTraining(c *corev1.Container) string {
 }
 
 func explainLauncher(c *corev1.Container) string {
-	if launcher := FindLauncher(c); launcher != "" {
+	if launcher := command.ScanLauncher(slices.Concat(c.Command, c.Args)); launcher != "" {
 		return "runs " + launcher
 	}
 	return ""

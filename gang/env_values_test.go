@@ -2,7 +2,6 @@ package gang_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,26 +176,5 @@ func TestServiceFromAddress(t *testing.T) {
 				t.Errorf("the Service is %q, want %q", g.ServiceName, c.want)
 			}
 		})
-	}
-}
-
-func TestFindLauncher(t *testing.T) {
-	for command, want := range map[string]string{
-		"torchrun|train.py":                                 "torchrun",
-		"/opt/conda/bin/torchrun|train.py":                  "torchrun",
-		"python|-m|torch.distributed.run|train.py":          "torchrun",
-		"uv|run|torchrun|train.py":                          "torchrun",
-		"bash|-c|set -e\nnumactl --all mpirun -np 2 ./a":    "mpirun",
-		"bash|-c|cd /app && accelerate launch train.py":     "accelerate",
-		"bash|-c|pip install deepspeed; python train.py":    "",
-		"pip|install|deepspeed":                             "",
-		"bash|-c|# torchrun train.py\necho torchrun":        "",
-		"python|train.py|--output=torchrun":                 "",
-		"sh|-c|tail -f /logs/torchrun.log":                  "",
-		strings.Repeat("a;", 1<<20) + "|" + "exec torchrun": "torchrun",
-	} {
-		if got := gang.FindLauncher(&corev1.Container{Command: strings.Split(command, "|")}); got != want {
-			t.Errorf("the launcher of %.40q is %q, want %q", command, got, want)
-		}
 	}
 }

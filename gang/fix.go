@@ -1,10 +1,10 @@
 package gang
 
 import (
-	"strings"
-
 	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/internal/fieldpath"
 )
 
 // Denial is a mistake of the user together with its remedy.
@@ -42,12 +42,12 @@ func newDenials(errs field.ErrorList) Denials {
 
 // NewRemoveFix returns the fix that removes a field.
 func NewRemoveFix(path *field.Path) Fix {
-	return Fix{jsonpatch.NewOperation("remove", jsonPointer(path), nil)}
+	return Fix{jsonpatch.NewOperation("remove", pointer(path), nil)}
 }
 
 // NewSetFix returns the fix that sets a field, whose parent must exist.
 func NewSetFix(path *field.Path, value any) Fix {
-	return Fix{jsonpatch.NewOperation("add", jsonPointer(path), value)}
+	return Fix{jsonpatch.NewOperation("add", pointer(path), value)}
 }
 
 // NewAnnotationFix returns the fix that sets an annotation of the workload.
@@ -58,24 +58,4 @@ func NewAnnotationFix(w Workload, name, value string) Fix {
 	return NewSetFix(annotationsPath.Key(name), value)
 }
 
-// jsonPointer returns the JSON pointer (RFC 6901) of a path.
-func jsonPointer(path *field.Path) string {
-	var pointer strings.Builder
-	for token := range strings.FieldsFuncSeq(path.String(), newPathSplitter()) {
-		pointer.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
-	}
-	return pointer.String()
-}
-
-// newPathSplitter returns a function that reports the separators of a path: dots and brackets. Dots
-// within brackets are part of a key.
-func newPathSplitter() func(rune) bool {
-	inBrackets := false
-	return func(r rune) bool {
-		if r == '[' || r == ']' {
-			inBrackets = r == '['
-			return true
-		}
-		return r == '.' && !inBrackets
-	}
-}
+func pointer(path *field.Path) string { return fieldpath.Pointer(fieldpath.Split(path.String())...) }

@@ -7,12 +7,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/internal/fieldpath"
 )
 
 // Field paths of labels and annotations.
 var (
-	labelsPath      = field.NewPath("metadata", "labels")
-	annotationsPath = field.NewPath("metadata", "annotations")
+	labelsPath      = fieldpath.Labels
+	annotationsPath = fieldpath.Annotations
 
 	templateAnnotationsPath = field.NewPath("spec", "template", "metadata", "annotations")
 )

@@ -3,15 +3,12 @@ package gang
 import (
 	"fmt"
 	"strings"
+
+	"rollcall.training/internal/text"
 )
 
 // ShortenText returns at most 1024 bytes of a text for a message.
-func ShortenText(text string) string {
-	if len(text) <= maxShownLength {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShownLength], "") + "…"
-}
+func ShortenText(long string) string { return text.Shorten(long, maxShownLength) }
 
 // SummarizeNames joins names with commas for a message. It replaces names beyond the limit by their number.
 func SummarizeNames(names []string, limit int) string {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
 )
 
 // Describe returns the gang and the children of an admitted workload, without changing the workload.
@@ -72,7 +73,7 @@ func findIgnoredAnnotations(w gang.Workload, denials gang.Denials) []ignoredAnno
 	if !w.IsInjected() {
 		return nil
 	}
-	path := field.NewPath("metadata", "annotations")
+	path := fieldpath.Annotations
 	var out []ignoredAnnotation
 	for _, key := range gang.Keys() {
 		_, isSet := w.Meta().Annotations[key.Name]

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
 	"rollcall.training/internal/policy"
 )
 
@@ -63,7 +64,7 @@ func checkFactLabels(g gang.Gang, w gang.Workload, old map[string]string) error 
 	for _, key := range factKeys {
 		value, ok := w.Meta().Labels[key]
 		if ok && value != want[key] && value != old[key] {
-			errs = append(errs, field.Invalid(labelsPath.Key(key), gang.ShortenText(value),
+			errs = append(errs, field.Invalid(fieldpath.Labels.Key(key), gang.ShortenText(value),
 				fmt.Sprintf("Rollcall writes the label, and its value is %q; remove the label", want[key])))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/fieldpath"
 )
 
 // PodRankHandler sets the rank label on the pods of a workload whose ranks do not start at 0 (see
@@ -57,6 +57,6 @@ func (PodRankHandler) Handle(ctx context.Context, req admission.Request) admissi
 		return newPatchResponse(nil, result)
 	}
 	// The pod has labels, because it has an offset. The operation "add" also replaces a value.
-	path := "/metadata/labels/" + strings.ReplaceAll(gang.LabelRank, "/", "~1")
+	path := fieldpath.Pointer("metadata", "labels", gang.LabelRank)
 	return newPatchResponse([]jsonpatch.Operation{jsonpatch.NewOperation("add", path, value)}, result)
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -18,10 +19,10 @@ func warnUnmanaged(old, updated gang.Workload) gang.Warnings {
 	case !wasManaged:
 		return nil
 	case !updated.HasFrameworkLabel():
-		return gang.Warnings{gang.NewWarning(labelsPath.Key(gang.LabelFramework),
+		return gang.Warnings{gang.NewWarning(fieldpath.Labels.Key(gang.LabelFramework),
 			"without this label, Rollcall no longer manages the gang; "+describeRemains(updated))}
 	case updated.OptedOut():
-		return gang.Warnings{gang.NewWarning(labelsPath.Key(gang.LabelInject),
+		return gang.Warnings{gang.NewWarning(fieldpath.Labels.Key(gang.LabelInject),
 			"with this label, Rollcall no longer manages the gang; "+describeRemains(updated))}
 	}
 	return nil
@@ -84,9 +85,9 @@ func warnFailureLimit(key gang.Key, w gang.Workload, requested string) gang.Warn
 // keyPath returns the path of a label or annotation.
 func keyPath(key gang.Key) *field.Path {
 	if key.Kind == gang.KeyKindLabel {
-		return labelsPath.Key(key.Name)
+		return fieldpath.Labels.Key(key.Name)
 	}
-	return annotationsPath.Key(key.Name)
+	return fieldpath.Annotations.Key(key.Name)
 }
 
 // keyValue returns the value of a label or annotation, empty if it is not set.

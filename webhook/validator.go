@@ -16,11 +16,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-)
-
-var (
-	labelsPath      = field.NewPath("metadata", "labels")
-	annotationsPath = field.NewPath("metadata", "annotations")
+	"rollcall.training/internal/fieldpath"
 )
 
 // Validator checks labeled workloads after all mutating webhooks.
@@ -175,7 +171,7 @@ func warnLabeledTooLate(old, updated gang.Workload) gang.Warnings {
 	if old.HasFrameworkLabel() || !updated.HasFrameworkLabel() {
 		return nil
 	}
-	return gang.Warnings{gang.NewWarning(labelsPath.Key(gang.LabelFramework),
+	return gang.Warnings{gang.NewWarning(fieldpath.Labels.Key(gang.LabelFramework),
 		"nothing was injected, because the pod template of an existing Job is immutable; recreate the Job with the label")}
 }
 

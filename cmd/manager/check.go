@@ -51,7 +51,7 @@ func runCheck(ctx context.Context, o checkOptions, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	reader.ReleaseNamespace, reader.Namespace, reader.InCluster = o.releaseNamespace, o.namespace, true
+	reader.ReleaseNamespace, reader.Namespace = o.releaseNamespace, o.namespace
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	facts, err := reader.Read(ctx)

@@ -29,7 +29,7 @@ nothing. If Rollcall is not installed, the command checks the version and the fe
 of the API server, and your permissions.
 
 The status of a check is ok, warning, error or unknown. Unknown means that you must not
-read something. The line below names the permission. Without --namespace, the command
+read something. The line names the permission. Without --namespace, the command
 chooses a namespace that Rollcall manages for the dry runs.
 
 Exit codes:

@@ -145,10 +145,10 @@ func newFacts(t *testing.T) *Facts {
 	injected.Annotations = map[string]string{gang.AnnotationInjected: "{}"}
 	i := &Installation{
 		Release: f.Releases.Value[0],
-		Webhook: Component{Name: "webhook", Deployment: Observed[*appsv1.Deployment]{
+		Webhook: Component{Name: "webhook", Observed: Observed[*appsv1.Deployment]{
 			Value: newDeployment("webhook", "--secret-name=rollcall-ca"),
 		}},
-		Controller: Component{Name: "controller", Deployment: Observed[*appsv1.Deployment]{
+		Controller: Component{Name: "controller", Observed: Observed[*appsv1.Deployment]{
 			Value: newDeployment("controller", "--leader-elect", "--lease-name=rollcall",
 				"--namespace-selector="+managedNamespacesJSON),
 		}},
@@ -157,10 +157,10 @@ func newFacts(t *testing.T) *Facts {
 		Service: Observed[*corev1.Service]{Value: &corev1.Service{
 			Spec: corev1.ServiceSpec{Selector: map[string]string{labelComponent: "webhook"}},
 		}},
-		Endpoints: Observed[Endpoints]{Value: Endpoints{Ready: 2}},
-		Secret:    Observed[[]*x509.Certificate]{Value: []*x509.Certificate{testAuthority}},
+		ReadyEndpoints: Observed[int]{Value: 2},
+		Secret:         Observed[[]*x509.Certificate]{Value: []*x509.Certificate{testAuthority}},
 		Admission: Admission{
-			Namespace: "team", Selection: SelectedAutomatically,
+			Namespace: "team", Selection: Selected,
 			Job: Observed[*batchv1.Job]{Value: injected},
 			Denial: Observed[bool]{Err: errWebhook(`admission webhook "inject.rollcall.training" denied the request: ` +
 				`spec.completions: Invalid value: 3: must equal parallelism (2)`)},
@@ -170,10 +170,17 @@ func newFacts(t *testing.T) *Facts {
 			RenewTime: &metav1.MicroTime{Time: testTime.Add(-time.Second)},
 		}}},
 	}
-	i.parseBundles()
-	for _, p := range GangPermissions() {
-		i.Permissions.Value = append(i.Permissions.Value, Answer{Permission: p, Allowed: true})
-	}
+	i.Permissions.Value = &Permissions{}
 	f.Installation = i
 	return f
+}
+
+// setBundles replaces the CA bundles of all webhooks.
+func (i *Installation) setBundles(authority *x509.Certificate) {
+	for j := range i.Mutating.Value.Webhooks {
+		i.Mutating.Value.Webhooks[j].ClientConfig.CABundle = encodeCertificate(authority)
+	}
+	for j := range i.Validating.Value.Webhooks {
+		i.Validating.Value.Webhooks[j].ClientConfig.CABundle = encodeCertificate(authority)
+	}
 }

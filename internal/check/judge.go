@@ -10,159 +10,159 @@ import (
 	"rollcall.training/gang"
 )
 
+// Code identifies a check. Codes are stable: they are never renamed and never reused.
+type Code string
+
+// checks are all checks in the order of a report. Those with parts need an installation.
+var checks = []struct {
+	code  Code
+	facts func(*reporter, Facts)
+	parts func(*reporter, *Installation)
+}{
+	{code: "Installation", facts: judgeInstallation},
+	{code: "KubernetesVersion", facts: judgeKubernetesVersion},
+	{code: "AdmissionPolicies", facts: judgeAdmissionPolicies},
+	{code: "RankAssignment", facts: judgeRankAssignment},
+	{code: "InstallPermissions", facts: judgeInstallPermissions},
+	{code: "WebhookReady", parts: func(r *reporter, i *Installation) { i.Webhook.judgeReadiness(r) }},
+	{code: "ControllerReady", parts: func(r *reporter, i *Installation) { i.Controller.judgeReadiness(r) }},
+	{code: "Versions", facts: judgeVersions},
+	{code: "Availability", parts: judgeAvailability},
+	{code: "WebhookConfigurations", parts: judgeConfigurations},
+	{code: "WebhookService", parts: judgeService},
+	{code: "CABundle", parts: judgeBundles},
+	{code: "Certificate", facts: judgeCertificate},
+	{code: "Injection", parts: judgeInjection},
+	{code: "Denial", parts: judgeDenial},
+	{code: "Leader", facts: judgeLeader},
+	{code: "ControllerPermissions", parts: judgePermissions},
+	{code: "Policy", parts: judgePolicy},
+	{code: "NotInjected", facts: judgeWorkloads},
+	{code: "Leftovers", facts: judgeLeftovers},
+}
+
+// prerequisites are the codes of the checks that need no installation.
+var prerequisites = []Code{
+	"Installation", "KubernetesVersion", "AdmissionPolicies", "RankAssignment", "InstallPermissions", "Leftovers",
+}
+
+// Codes returns the codes of all checks in the order of a report.
+func Codes() []Code {
+	var codes []Code
+	for _, c := range checks {
+		codes = append(codes, c.code)
+	}
+	return codes
+}
+
 // Judge returns the report about facts. It depends only on its argument.
 func Judge(f Facts) Report {
-	var r Report
-	i := f.Installation
-	if i != nil {
-		r.Installed, r.Release, r.Namespace = true, i.Name, i.Namespace
+	var report Report
+	if i := f.Installation; i != nil {
+		report.Installed, report.Release, report.Namespace = true, i.Name, i.Namespace
 	}
-	r.add(f.judgeInstallation())
-	r.add(f.judgeKubernetesVersion())
-	r.add(f.judgeAdmissionPolicies())
-	r.add(f.judgeRankAssignment())
-	r.add(f.judgeRestartRules())
-	if i == nil {
-		r.add(f.judgeInstallPermissions())
-		r.add(f.judgeLeftovers()...)
-		return r
+	for _, c := range checks {
+		r := reporter{code: c.code}
+		switch {
+		case f.Installation == nil && !slices.Contains(prerequisites, c.code):
+		case c.parts != nil:
+			c.parts(&r, f.Installation)
+		default:
+			c.facts(&r, f)
+		}
+		report.add(r.results)
 	}
-	r.add(i.Webhook.judgeReadiness(CodeWebhookReady))
-	r.add(i.Controller.judgeReadiness(CodeControllerReady))
-	r.add(f.judgeVersions()...)
-	r.add(i.judgeAvailability()...)
-	r.add(f.judgeConfigurations()...)
-	r.add(i.judgeService())
-	r.add(i.judgeBundles()...)
-	r.add(f.judgeCertificates()...)
-	r.add(f.judgeInjection())
-	r.add(i.judgeDenial())
-	r.add(f.judgeLeader())
-	r.add(i.judgePermissions()...)
-	r.add(i.judgePolicy())
-	r.add(f.judgeOtherWebhooks()...)
-	r.add(f.judgeWorkloads()...)
-	r.add(f.judgeLeftovers()...)
-	return r
+	return report
 }
 
 // judgeInstallation judges whether there is exactly one installation to check.
-func (f Facts) judgeInstallation() Result {
+func judgeInstallation(r *reporter, f Facts) {
 	releases := f.Releases.Value
 	switch {
-	case f.Installation != nil && f.Releases.Err == nil:
-		return newOK(CodeInstallation, "the release %s is installed in the namespace %s",
-			f.Installation.Name, f.Installation.Namespace)
 	case f.Releases.Err != nil:
-		return f.Releases.explainUnknown(CodeInstallation, "the installed releases")
+		r.addUnread("the installed releases", f.Releases.Err)
+	case f.Installation != nil:
+		r.ok("the release %s is installed in the namespace %s", f.Installation.Name, f.Installation.Namespace)
 	case f.OnlyPrerequisites && len(releases) > 0:
-		return newOK(CodeInstallation, "Rollcall is installed as %s; only the prerequisites are checked", releases[0])
+		r.ok("Rollcall is installed as %s; only the prerequisites are checked", releases[0])
 	case len(releases) > 1:
 		var names []string
 		for _, release := range releases {
 			names = append(names, release.String())
 		}
-		return newProblem(CodeInstallation, Error, "several releases are installed: "+joinNames(names),
-			"choose one with --release-namespace")
+		r.fail("choose one with --release-namespace", "several releases are installed: %s", joinNames(names))
 	case f.ReleaseNamespace != "" && !f.OnlyPrerequisites:
-		return newProblem(CodeInstallation, Error, "no release is installed in the namespace "+f.ReleaseNamespace,
-			"correct --release-namespace, or check only the prerequisites with --pre")
+		r.fail("correct --release-namespace, or check only the prerequisites with --pre",
+			"no release is installed in the namespace %s", f.ReleaseNamespace)
+	default:
+		r.ok("Rollcall is not installed; only the prerequisites are checked")
 	}
-	return newOK(CodeInstallation, "Rollcall is not installed; only the prerequisites are checked")
 }
 
-func (f Facts) judgeKubernetesVersion() Result {
+func judgeKubernetesVersion(r *reporter, f Facts) {
 	if f.ServerVersion.Err != nil {
-		return f.ServerVersion.explainUnknown(CodeKubernetesVersion, "the version of the API server")
+		r.addUnread("the version of the API server", f.ServerVersion.Err)
+	} else if err := gang.ValidateKubernetesVersion(f.ServerVersion.Value); err != nil {
+		r.fail("upgrade the cluster to Kubernetes "+gang.MinKubernetesVersion+" or newer", "the API server: %v", err)
+	} else if supported, err := gang.SupportsContainerRestartRules(f.ServerVersion.Value); err == nil && supported {
+		r.ok("the API server has the version %s; failed containers restart in their pods", f.ServerVersion.Value)
+	} else {
+		r.ok("the API server has the version %s; failed pods are replaced, because restart rules of containers need "+
+			"Kubernetes 1.35", f.ServerVersion.Value)
 	}
-	if err := gang.ValidateKubernetesVersion(f.ServerVersion.Value); err != nil {
-		return newProblem(CodeKubernetesVersion, Error, "the API server: "+err.Error(),
-			"upgrade the cluster to Kubernetes "+gang.MinKubernetesVersion+" or newer")
-	}
-	return newOK(CodeKubernetesVersion, "the API server has the version %s", f.ServerVersion.Value)
 }
 
-func (f Facts) judgeAdmissionPolicies() Result {
+func judgeAdmissionPolicies(r *reporter, f Facts) {
 	switch {
 	case f.AdmissionKinds.Err != nil:
-		return f.AdmissionKinds.explainUnknown(CodeAdmissionPolicies, "the kinds of admissionregistration.k8s.io/v1")
+		r.addUnread("the kinds of admissionregistration.k8s.io/v1", f.AdmissionKinds.Err)
 	case !slices.Contains(f.AdmissionKinds.Value, "ValidatingAdmissionPolicy"):
-		return newProblem(CodeAdmissionPolicies, Error, "the API server does not serve ValidatingAdmissionPolicy v1",
-			"remove ValidatingAdmissionPolicy from --feature-gates and --runtime-config of the API server")
+		r.fail("remove ValidatingAdmissionPolicy from --feature-gates and --runtime-config of the API server",
+			"the API server does not serve ValidatingAdmissionPolicy v1")
+	default:
+		r.ok("the API server serves ValidatingAdmissionPolicy v1")
 	}
-	return newOK(CodeAdmissionPolicies, "the API server serves ValidatingAdmissionPolicy v1")
 }
+
+// The kinds of the policy that sets ranks, and of its binding, without which it has no effect.
+const (
+	kindMutatingPolicy  = "MutatingAdmissionPolicy"
+	kindMutatingBinding = "MutatingAdmissionPolicyBinding"
+)
 
 // servesMutatingPolicies reports whether the API server can set ranks.
 func (f Facts) servesMutatingPolicies() bool {
-	return slices.Contains(f.AdmissionKinds.Value, "MutatingAdmissionPolicy")
+	return slices.Contains(f.AdmissionKinds.Value, kindMutatingPolicy)
 }
 
 // judgeRankAssignment judges what sets the ranks of gangs of several workloads: a policy, or a webhook.
-func (f Facts) judgeRankAssignment() Result {
+func judgeRankAssignment(r *reporter, f Facts) {
+	i, policies, bindings := f.Installation, f.ChartObjects[kindMutatingPolicy], f.ChartObjects[kindMutatingBinding]
+	// If the name of the release is not known, an object of any release counts.
+	isOwn := func(o ChartObject) bool { return i.Name == "" || o.Release == i.Name }
+	const nothing = "nothing sets the ranks of several workloads: the webhook has no rules, and "
 	switch {
 	case f.AdmissionKinds.Err != nil:
-		return f.AdmissionKinds.explainUnknown(CodeRankAssignment, "the kinds of admissionregistration.k8s.io/v1")
-	case f.Installation == nil && f.servesMutatingPolicies():
-		return newOK(CodeRankAssignment, "a MutatingAdmissionPolicy can set the ranks of several workloads")
-	case f.Installation == nil:
-		return newOK(CodeRankAssignment,
-			"the webhook will set the ranks of several workloads, because MutatingAdmissionPolicy v1 is not served")
-	case f.Installation.Mutating.Err != nil:
-		return f.Installation.Mutating.explainUnknown(CodeRankAssignment, "the MutatingWebhookConfiguration")
-	case f.hasRankWebhook():
-		return newOK(CodeRankAssignment, "the webhook sets the ranks of several workloads")
+		r.addUnread("the kinds of admissionregistration.k8s.io/v1", f.AdmissionKinds.Err)
+	case i == nil && f.servesMutatingPolicies():
+		r.ok("a MutatingAdmissionPolicy can set the ranks of several workloads")
+	case i == nil:
+		r.ok("the webhook will set the ranks of several workloads, because MutatingAdmissionPolicy v1 is not served")
+	case i.Mutating.Err != nil:
+		r.addUnread("the MutatingWebhookConfiguration", i.Mutating.Err)
+	case i.findWebhook(rankWebhook).rules > 0:
+		r.ok("the webhook sets the ranks of several workloads")
 	case !f.servesMutatingPolicies():
-		return newProblem(CodeRankAssignment, Error,
-			"nothing sets the ranks of several workloads: the webhook has no rules, and the API server serves no policy",
-			f.Installation.upgradeCommand())
+		r.fail(i.upgradeCommand(), nothing+"the API server serves no policy")
+	case policies.Err != nil || bindings.Err != nil:
+		r.addUnread("the policy that sets ranks", cmp.Or(policies.Err, bindings.Err))
+	case !slices.ContainsFunc(policies.Value, isOwn):
+		r.fail(i.upgradeCommand(), nothing+"no %s exists", kindMutatingPolicy)
+	case !slices.ContainsFunc(bindings.Value, isOwn):
+		r.fail(i.upgradeCommand(), nothing+"no %s exists", kindMutatingBinding)
+	default:
+		r.ok("a MutatingAdmissionPolicy sets the ranks of several workloads")
 	}
-	for _, kind := range []string{kindMutatingPolicy, kindMutatingBinding} { // a policy without a binding has no effect
-		if objects := f.ChartObjects[kind]; objects.Err != nil {
-			return objects.explainUnknown(CodeRankAssignment, "the objects of the kind "+kind)
-		}
-		if !f.hasChartObject(kind) {
-			return newProblem(CodeRankAssignment, Error,
-				"nothing sets the ranks of several workloads: the webhook has no rules, and no "+kind+" exists",
-				f.Installation.upgradeCommand())
-		}
-	}
-	return newOK(CodeRankAssignment, "a MutatingAdmissionPolicy sets the ranks of several workloads")
-}
-
-// hasRankWebhook reports whether the webhook is called for pods.
-func (f Facts) hasRankWebhook() bool {
-	if f.Installation.Mutating.Value == nil {
-		return false
-	}
-	for _, w := range f.Installation.Mutating.Value.Webhooks {
-		if w.Name == rankWebhook {
-			return len(w.Rules) > 0
-		}
-	}
-	return false
-}
-
-// hasChartObject reports whether the release has an object of a kind. If the name of the release is not known,
-// an object of any release counts.
-func (f Facts) hasChartObject(kind string) bool {
-	return slices.ContainsFunc(f.ChartObjects[kind].Value, func(o ChartObject) bool {
-		return f.Installation.Name == "" || o.Release == f.Installation.Name
-	})
-}
-
-func (f Facts) judgeRestartRules() Result {
-	if f.ServerVersion.Err != nil {
-		return f.ServerVersion.explainUnknown(CodeRestartRules, "the version of the API server")
-	}
-	supported, err := gang.SupportsContainerRestartRules(f.ServerVersion.Value)
-	switch {
-	case err != nil:
-		return newProblem(CodeRestartRules, Unknown, "restart rules of containers: "+err.Error(), "")
-	case supported:
-		return newOK(CodeRestartRules, "failed containers restart in their pods")
-	}
-	return newOK(CodeRestartRules, "failed pods are replaced, because restart rules of containers need Kubernetes 1.35")
 }
 
 // upgradeCommand is the fix for objects of the chart that are missing or changed.
@@ -172,75 +172,42 @@ func (i *Installation) upgradeCommand() string {
 }
 
 // judgeInstallPermissions judges the permissions of the user who installs the chart.
-func (f Facts) judgeInstallPermissions() Result {
-	if f.InstallPermissions.Err != nil {
-		return f.InstallPermissions.explainUnknown(CodeInstallPermissions, "the permissions of the user")
+func judgeInstallPermissions(r *reporter, f Facts) {
+	switch {
+	case f.Installation != nil:
+	case f.MissingPermissions.Err != nil:
+		r.addUnread("the permissions of the user", f.MissingPermissions.Err)
+	case len(f.MissingPermissions.Value) > 0:
+		r.fail("install with the ClusterRole cluster-admin, or grant these permissions",
+			"the user must not %s", joinNames(f.MissingPermissions.Value))
+	default:
+		r.ok("the user has the permissions to install the chart")
 	}
-	missing := listMissing(f.InstallPermissions.Value, false)
-	canEscalate := slices.ContainsFunc(f.InstallPermissions.Value, func(a Answer) bool {
-		return a.Permission == escalate && a.Allowed
-	})
-	missing = slices.DeleteFunc(missing, func(text string) bool { return text == escalate.String() })
-	// Without escalate, a user can only grant permissions that he has.
-	gangMissing := listMissing(f.InstallPermissions.Value, true)
-	if !canEscalate {
-		missing = append(missing, gangMissing...)
-	}
-	if len(missing) > 0 {
-		return newProblem(CodeInstallPermissions, Error, "the user must not "+joinNames(missing),
-			"install with the ClusterRole cluster-admin, or grant these permissions")
-	}
-	return newOK(CodeInstallPermissions, "the user has the permissions to install the chart")
-}
-
-// gangPermission reports whether the controller needs a permission in the namespaces of gangs.
-func gangPermission(p Permission) bool {
-	return slices.ContainsFunc(GangPermissions(), func(g Permission) bool { return g == p })
-}
-
-// listMissing returns the permissions that are not granted, either those of gangs or all others.
-func listMissing(answers []Answer, ofGangs bool) []string {
-	var missing []string
-	for _, a := range answers {
-		isOfGang := a.Namespace == "" && gangPermission(a.Permission)
-		if text := a.Permission.String(); !a.Allowed && isOfGang == ofGangs && !slices.Contains(missing, text) {
-			missing = append(missing, text)
-		}
-	}
-	return missing
 }
 
 // judgeLeftovers judges cluster-scoped objects whose release is not installed.
-func (f Facts) judgeLeftovers() []Result {
+func judgeLeftovers(r *reporter, f Facts) {
 	if f.Releases.Err != nil {
-		return []Result{f.Releases.explainUnknown(CodeLeftovers, "the installed releases")}
+		r.addUnread("the installed releases", f.Releases.Err)
+		return
 	}
-	installed := map[string]bool{}
-	for _, release := range f.Releases.Value {
-		installed[release.Name] = true
-	}
-	var results []Result
 	var left []string
 	for _, kind := range slices.Sorted(maps.Keys(f.ChartObjects)) {
 		objects := f.ChartObjects[kind]
-		if objects.Err != nil {
-			results = append(results, objects.explainUnknown(CodeLeftovers, "leftover objects"))
-			continue
+		if objects.Err != nil && len(r.results) == 0 {
+			r.addUnread("leftover objects", objects.Err)
 		}
 		for _, o := range objects.Value {
-			if !installed[o.Release] {
+			if !slices.ContainsFunc(f.Releases.Value, func(r Release) bool { return r.Name == o.Release }) {
 				left = append(left, strings.ToLower(kind)+"/"+o.Name)
 			}
 		}
 	}
 	slices.Sort(left)
-	switch {
-	case len(left) > 0:
-		return append(results, newProblem(CodeLeftovers, Warning,
-			"objects of a release that is not installed exist, and can reject labeled workloads: "+joinNames(left),
-			"delete them: kubectl delete "+strings.Join(left, " ")))
-	case len(results) > 0:
-		return results[:1]
+	if len(left) > 0 {
+		r.warn("delete them: kubectl delete "+strings.Join(left, " "),
+			"objects of a release that is not installed exist, and can reject labeled workloads: %s", joinNames(left))
+	} else if len(r.results) == 0 {
+		r.ok("no objects of an uninstalled release exist")
 	}
-	return []Result{newOK(CodeLeftovers, "no objects of an uninstalled release exist")}
 }

@@ -2,78 +2,74 @@ package check
 
 import (
 	"crypto/x509"
-	"fmt"
+	"encoding/pem"
+	"maps"
 	"slices"
 	"time"
 )
 
 // judgeBundles judges whether API servers trust the serving certificate. It groups webhooks with the same
 // problem.
-func (i *Installation) judgeBundles() []Result {
-	var results []Result
-	byMessage := map[string][]string{}
-	fixes := map[string]Result{}
-	var order []string
-	for _, w := range i.listWebhooks() {
-		result := i.judgeBundle(i.Bundles[w.name])
-		if result.Status == OK {
-			continue
+func judgeBundles(r *reporter, i *Installation) {
+	webhooks := i.listWebhooks()
+	isProven := len(i.Secret.Value) > 0 || i.Admission.isInjected()
+	names := map[string][]string{}
+	for _, w := range webhooks {
+		if problem := i.findBundleProblem(w.client.CABundle, isProven); problem != "" {
+			names[problem] = append(names[problem], w.name)
 		}
-		if _, seen := fixes[result.Message]; !seen {
-			order = append(order, result.Message)
-			fixes[result.Message] = result
-		}
-		byMessage[result.Message] = append(byMessage[result.Message], w.name)
 	}
-	for _, message := range order {
-		result := fixes[message]
-		if result.Status != Unknown {
-			result.Message = joinNames(byMessage[message]) + ": " + message
-		}
-		results = append(results, result)
+	for _, problem := range slices.Sorted(maps.Keys(names)) {
+		r.fail(i.bundleFix(), "%s: %s", joinNames(names[problem]), problem)
 	}
 	switch {
-	case len(results) > 0:
-		return results
-	case len(i.listWebhooks()) == 0:
-		return []Result{newProblem(CodeCABundle, Unknown, "the CA bundles: no webhook configuration is known", "")}
+	case len(r.results) > 0:
+	case len(webhooks) == 0:
+		r.unknown("", "the CA bundles: no webhook configuration is known")
+	case !isProven:
+		r.addUnread("the Secret with the certificate", i.Secret.Err)
+	default:
+		r.ok("the CA bundles match the certificate of the webhook")
 	}
-	return []Result{newOK(CodeCABundle, "the CA bundles match the certificate of the webhook")}
 }
 
-// judgeBundle judges the CA bundle of one webhook.
-func (i *Installation) judgeBundle(b Bundle) Result {
+// findBundleProblem returns why API servers do not trust the certificate of the webhook. It is empty if they do, or if
+// the certificate is not known. isProven is false without a certificate and without a successful dry run.
+func (i *Installation) findBundleProblem(text []byte, isProven bool) string {
+	bundle := parseCertificates(text)
 	switch {
-	case b.Err != nil:
-		return newProblem(CodeCABundle, Error, "the CA bundle is invalid: "+shortenError(b.Err), i.bundleFix())
-	case b.Size == 0 && i.Admission.isInjected():
-		return newOK(CodeCABundle, "API servers trust the certificate by other means")
-	case b.Size == 0:
-		return newProblem(CodeCABundle, Error, "the CA bundle is empty", i.bundleFix())
+	case len(text) == 0 && !i.Admission.isInjected(): // API servers can trust the certificate by other means
+		return "the CA bundle is empty"
+	case len(text) > 0 && len(bundle) == 0:
+		return "the CA bundle is invalid"
+	case len(text) > 0 && len(i.Secret.Value) > 0:
+		return i.compareBundle(bundle, i.Secret.Value)
+	case !isProven && i.Secret.Err == nil:
+		return "the Secret with the certificate does not exist, or is empty"
 	}
-	if i.Served != nil && i.Served.Err == nil {
-		return i.compareBundle(b, i.Served.Value)
-	}
-	switch {
-	case i.Secret.Err == nil && len(i.Secret.Value) > 0:
-		return i.compareBundle(b, i.Secret.Value)
-	case i.Admission.isInjected():
-		return newOK(CodeCABundle, "the dry run used the certificate")
-	case i.Secret.Err == nil:
-		return newProblem(CodeCABundle, Error, "the Secret with the certificate does not exist, or is empty", i.bundleFix())
-	}
-	return i.Secret.explainUnknown(CodeCABundle, "the Secret with the certificate")
+	return ""
 }
 
-// compareBundle judges whether a bundle contains the certificate authority of the Secret, or verifies the
-// serving certificate.
-func (i *Installation) compareBundle(b Bundle, certificates []*x509.Certificate) Result {
+// parseCertificates returns the certificates of a text in PEM.
+func parseCertificates(text []byte) []*x509.Certificate {
+	var out []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// compareBundle returns why a bundle does not contain the certificate authority, or does not verify the serving
+// certificate. It is empty if it does.
+func (i *Installation) compareBundle(bundle, certificates []*x509.Certificate) string {
 	leaf := certificates[0]
-	if leaf.IsCA && slices.ContainsFunc(b.Certificates, leaf.Equal) {
-		return newOK(CodeCABundle, "the bundle contains the certificate authority")
+	if leaf.IsCA && slices.ContainsFunc(bundle, leaf.Equal) {
+		return ""
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
-	for _, c := range b.Certificates {
+	for _, c := range bundle {
 		roots.AddCert(c)
 	}
 	for _, c := range certificates[1:] {
@@ -85,22 +81,22 @@ func (i *Installation) compareBundle(b Bundle, certificates []*x509.Certificate)
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
 	if err != nil {
-		return newProblem(CodeCABundle, Error, "the CA bundle does not match the certificate of the webhook", i.bundleFix())
+		return "the CA bundle does not match the certificate of the webhook"
 	}
 	if client := i.findClient(); !leaf.IsCA && client.Service != nil {
 		host := client.Service.Name + "." + client.Service.Namespace + ".svc"
 		if leaf.VerifyHostname(host) != nil {
-			return newProblem(CodeCABundle, Error, "the certificate of the webhook is not valid for "+host, i.bundleFix())
+			return "the certificate of the webhook is not valid for " + host
 		}
 	}
-	return newOK(CodeCABundle, "the bundle verifies the certificate")
+	return ""
 }
 
 // bundleFix is the fix of a CA bundle.
 func (i *Installation) bundleFix() string {
 	if i.managesCertificates() {
 		name := "the webhook"
-		if d := i.Webhook.Deployment.Value; d != nil {
+		if d := i.Webhook.Value; d != nil {
 			name = "deployment/" + d.Name
 		}
 		return "a running webhook writes the bundle; read its log: kubectl --namespace " + i.Namespace + " logs " + name
@@ -113,60 +109,52 @@ func (i *Installation) bundleFix() string {
 // renew after two thirds.
 const overdueFraction = 5
 
-// judgeCertificates judges the validity of the certificate that is known.
-func (f Facts) judgeCertificates() []Result {
+// judgeCertificate judges the validity of the certificate that is known, or of the newest authority of the bundles.
+func judgeCertificate(r *reporter, f Facts) {
 	i := f.Installation
-	subject, certificate := "the serving certificate", (*x509.Certificate)(nil)
+	subject, certificate := "the serving certificate", i.findNewestAuthority()
+	if known := i.Secret.Value; len(known) > 0 {
+		certificate = known[0]
+	}
 	switch {
-	case i.Served != nil && i.Served.Err == nil:
-		certificate = i.Served.Value[0]
-	case i.Secret.Err == nil && len(i.Secret.Value) > 0:
-		certificate = i.Secret.Value[0]
+	case certificate != nil && (!certificate.IsCA || i.managesCertificates()):
+	case i.Secret.Err != nil:
+		r.addUnread("the validity of the serving certificate", i.Secret.Err)
+		return
 	default:
-		certificate = i.findNewestAuthority()
+		r.unknown("", "the validity of the serving certificate")
+		return
 	}
-	if certificate != nil && certificate.IsCA {
-		subject = "the certificate authority"
+	suffix := ""
+	if certificate.IsCA {
+		subject, suffix = "the certificate authority", "; the webhook renews the serving certificate"
 	}
-	if certificate == nil || certificate.IsCA && !i.managesCertificates() {
-		if i.Secret.Err != nil {
-			return []Result{i.Secret.explainUnknown(CodeCertificate, "the validity of the serving certificate")}
-		}
-		return []Result{newProblem(CodeCertificate, Unknown, "the validity of the serving certificate", "")}
+	fix := "renew the certificate in the Secret, or repair its Issuer: kubectl --namespace " + i.Namespace +
+		" get certificates"
+	if i.managesCertificates() {
+		fix = i.bundleFix()
 	}
 	end := certificate.NotAfter.UTC().Format(time.RFC3339)
 	validity := certificate.NotAfter.Sub(certificate.NotBefore)
 	switch remaining := certificate.NotAfter.Sub(f.Time); {
 	case remaining <= 0:
-		return []Result{newProblem(CodeCertificate, Error, fmt.Sprintf("%s expired at %s", subject, end), i.renewalFix())}
+		r.fail(fix, "%s expired at %s", subject, end)
 	case remaining < validity/overdueFraction:
-		return []Result{newProblem(CodeCertificate, Warning,
-			fmt.Sprintf("%s expires at %s, and its renewal is overdue", subject, end), i.renewalFix())}
+		r.warn(fix, "%s expires at %s, and its renewal is overdue", subject, end)
+	default:
+		r.ok("%s is valid until %s%s", subject, end, suffix)
 	}
-	if certificate.IsCA {
-		return []Result{newOK(CodeCertificate, "%s is valid until %s; the webhook renews the serving certificate",
-			subject, end)}
-	}
-	return []Result{newOK(CodeCertificate, "%s is valid until %s", subject, end)}
 }
 
 // findNewestAuthority returns the authority of the bundles that was created last, or nil.
 func (i *Installation) findNewestAuthority() *x509.Certificate {
 	var newest *x509.Certificate
 	for _, w := range i.listWebhooks() {
-		for _, c := range i.Bundles[w.name].Certificates {
+		for _, c := range parseCertificates(w.client.CABundle) {
 			if newest == nil || c.NotBefore.After(newest.NotBefore) {
 				newest = c
 			}
 		}
 	}
 	return newest
-}
-
-func (i *Installation) renewalFix() string {
-	if i.managesCertificates() {
-		return i.bundleFix()
-	}
-	return "renew the certificate in the Secret, or repair its Issuer: kubectl --namespace " + i.Namespace +
-		" get certificates"
 }

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
@@ -22,50 +23,33 @@ const (
 )
 
 // judgeReadiness judges whether the pods of a component run.
-func (c Component) judgeReadiness(code Code) Result {
-	d := c.Deployment.Value
+func (c Component) judgeReadiness(r *reporter) {
+	d := c.Value
 	switch {
-	case c.Deployment.Err != nil:
-		return c.Deployment.explainUnknown(code, "the Deployment of the "+c.Name)
+	case c.Err != nil:
+		r.addUnread("the Deployment of the "+c.Name, c.Err)
+		return
 	case d == nil:
-		return newProblem(code, Error, "the Deployment of the "+c.Name+" does not exist",
-			"restore it: helm upgrade --reuse-values")
+		r.fail("restore it: helm upgrade --reuse-values", "the Deployment of the %s does not exist", c.Name)
+		return
 	}
-	scale := fmt.Sprintf("kubectl --namespace %s scale deployment %s --replicas=2", d.Namespace, d.Name)
-	describe := fmt.Sprintf("find the reason: kubectl --namespace %s describe pods --selector %s",
-		d.Namespace, formatSelector(d.Spec.Selector.MatchLabels))
+	kubectl := "kubectl --namespace " + d.Namespace
+	describe := "find the reason: " + kubectl + " describe pods --selector " + formatSelector(d.Spec.Selector.MatchLabels)
 	ready, want := d.Status.ReadyReplicas, c.replicas()
 	summary := fmt.Sprintf("%d of %d pods of the Deployment %s are ready", ready, want, d.Name)
 	switch {
 	case want == 0:
-		return newProblem(code, Error, "the Deployment "+d.Name+" is scaled to 0", scale)
+		r.fail(kubectl+" scale deployment "+d.Name+" --replicas=2", "the Deployment %s is scaled to 0", d.Name)
 	case ready == 0:
-		return newProblem(code, Error, summary+c.explainPods(), describe)
+		r.fail(describe, "%s", summary)
 	case ready < want:
-		return newProblem(code, Warning, summary+c.explainPods(), describe)
+		r.warn(describe, "%s", summary)
 	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < want:
-		return newProblem(code, Warning, fmt.Sprintf("the rollout of the Deployment %s is not complete", d.Name),
-			fmt.Sprintf("wait: kubectl --namespace %s rollout status deployment %s", d.Namespace, d.Name))
+		r.warn("wait: "+kubectl+" rollout status deployment "+d.Name, "the rollout of the Deployment %s is not complete",
+			d.Name)
+	default:
+		r.ok("%s", summary)
 	}
-	return newOK(code, "%s", summary)
-}
-
-// explainPods returns a reason why a pod is not ready, with a leading colon. It is empty if no reason is
-// known.
-func (c Component) explainPods() string {
-	for _, pod := range c.Pods.Value {
-		for _, s := range pod.Status.ContainerStatuses {
-			if s.State.Waiting != nil && s.State.Waiting.Reason != "" {
-				return ": " + s.State.Waiting.Reason
-			}
-		}
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-				return ": " + condition.Reason
-			}
-		}
-	}
-	return ""
 }
 
 // formatSelector returns labels in the form of kubectl.
@@ -78,103 +62,120 @@ func formatSelector(labels map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// judgeVersions judges whether both components, the chart and the command have one version.
-func (f Facts) judgeVersions() []Result {
+// judgeVersions judges whether both components and the command have one version.
+func judgeVersions(r *reporter, f Facts) {
 	i := f.Installation
-	webhook, controller := i.Webhook.Deployment.Value, i.Controller.Deployment.Value
-	if webhook == nil || controller == nil {
-		return []Result{newProblem(CodeVersions, Unknown, "the versions: a Deployment is not known", "")}
+	if i.Webhook.Value == nil || i.Controller.Value == nil {
+		r.unknown("", "the versions: a Deployment is not known")
+		return
 	}
-	var problems []Result
-	if a, b := i.Webhook.image(), i.Controller.image(); a != b {
-		problems = append(problems, newProblem(CodeVersions, Error,
-			fmt.Sprintf("the webhook runs the image %s, but the controller %s", a, b), i.upgradeCommand()))
+	if a, b := i.Webhook.findContainer().Image, i.Controller.findContainer().Image; a != b {
+		r.fail(i.upgradeCommand(), "the webhook runs the image %s, but the controller %s", a, b)
 	}
-	if a, b := webhook.Labels[labelChart], controller.Labels[labelChart]; a != b {
-		problems = append(problems, newProblem(CodeVersions, Warning,
-			fmt.Sprintf("the webhook is of the chart %s, but the controller of %s", a, b), i.upgradeCommand()))
-	}
-	for _, c := range []Component{i.Webhook, i.Controller} {
-		if old := c.countOldPods(); old > 0 {
-			problems = append(problems, newProblem(CodeVersions, Warning,
-				fmt.Sprintf("pods of the %s with an image of another version: %d", c.Name, old),
-				fmt.Sprintf("wait: kubectl --namespace %s rollout status deployment %s", i.Namespace, c.Deployment.Value.Name)))
-		}
-	}
-	if problem, ok := f.judgeCommandVersion(webhook.Labels[labelAppVersion]); ok {
-		problems = append(problems, problem)
-	}
-	if len(problems) > 0 {
-		return problems
-	}
-	return []Result{newOK(CodeVersions, "the webhook, the controller and the command are of the chart %s",
-		webhook.Labels[labelChart])}
-}
-
-// judgeCommandVersion compares the version of the command with that of the chart. It returns false if they
-// match.
-func (f Facts) judgeCommandVersion(chart string) (Result, bool) {
+	labels := i.Webhook.Value.Labels
 	command, err := version.ParseSemantic(f.CommandVersion)
-	if err != nil || command.PreRelease() != "" {
-		return newProblem(CodeVersions, Unknown, fmt.Sprintf(
+	installed, chartErr := version.ParseSemantic(labels[labelAppVersion])
+	switch {
+	case err != nil || command.PreRelease() != "":
+		r.unknown("use the command of a release",
 			"the command has the version %s of a development build, which cannot be compared with the chart %s",
-			f.CommandVersion, chart), "use the command of a release"), true
+			f.CommandVersion, labels[labelAppVersion])
+	case chartErr != nil:
+		r.unknown("", "the chart has no version: %v", chartErr)
+	case command.Major() != installed.Major() || command.Minor() != installed.Minor():
+		r.warn("use the command of the same minor release", "the command has the version %s, but the chart %s",
+			f.CommandVersion, labels[labelAppVersion])
 	}
-	installed, err := version.ParseSemantic(chart)
-	if err != nil {
-		return newProblem(CodeVersions, Unknown, fmt.Sprintf("the chart has no version: %v", err), ""), true
+	if len(r.results) == 0 {
+		r.ok("the webhook, the controller and the command are of the chart %s", labels[labelChart])
 	}
-	if command.Major() != installed.Major() || command.Minor() != installed.Minor() {
-		return newProblem(CodeVersions, Warning,
-			fmt.Sprintf("the command has the version %s, but the chart %s", f.CommandVersion, chart),
-			"use the command of the same minor release"), true
-	}
-	return Result{}, false
-}
-
-// image returns the image of a component. It is empty if there is none.
-func (c Component) image() string {
-	if container := c.findContainer(); container != nil {
-		return container.Image
-	}
-	return ""
-}
-
-// countOldPods returns the number of the pods that do not have the image of the Deployment.
-func (c Component) countOldPods() int {
-	n := 0
-	for _, pod := range c.Pods.Value {
-		for _, container := range pod.Spec.Containers {
-			if container.Name == c.Name && container.Image != c.image() {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // judgeAvailability judges the number of pods of the webhook together with the failure policy. Another check
 // reports a Deployment and a configuration that do not exist, and a Deployment without pods.
-func (i *Installation) judgeAvailability() []Result {
+func judgeAvailability(r *reporter, i *Installation) {
 	replicas := i.Webhook.replicas()
-	if i.Webhook.Deployment.Value == nil || i.Mutating.Value == nil || replicas == 0 {
-		return nil
+	if i.Webhook.Value == nil || i.Mutating.Value == nil || replicas == 0 {
+		return
 	}
-	policy := admissionv1.Fail
-	for _, w := range i.Mutating.Value.Webhooks {
-		if w.Name == injectWebhook {
-			policy = ptr.Deref(w.FailurePolicy, admissionv1.Fail)
-		}
-	}
+	policy := i.findWebhook(injectWebhook).failurePolicy
 	consequence := "API servers reject labeled workloads"
 	if policy == admissionv1.Ignore {
 		consequence = "API servers create labeled workloads without injection"
 	}
 	if replicas < 2 {
-		return []Result{newProblem(CodeAvailability, Warning, fmt.Sprintf(
-			"the webhook has %s, so %s while a node is drained or lost", gang.FormatCount(replicas, "pod"), consequence),
-			"set the value webhook.replicas to 2 or more")}
+		r.warn("set the value webhook.replicas to 2 or more", "the webhook has %s, so %s while a node is drained or lost",
+			gang.FormatCount(replicas, "pod"), consequence)
+		return
 	}
-	return []Result{newOK(CodeAvailability, "the webhook has %d pods; while none is ready, %s (failurePolicy %s)",
-		replicas, consequence, policy)}
+	r.ok("the webhook has %d pods; while none is ready, %s (failurePolicy %s)", replicas, consequence, policy)
+}
+
+// judgeLeader judges whether a controller reconciles gangs.
+func judgeLeader(r *reporter, f Facts) {
+	i, lease := f.Installation, f.Installation.Lease.Value
+	elects, _ := i.Controller.Flag("leader-elect")
+	switch {
+	case i.Controller.Value == nil:
+		r.unknown("", "the leader: the Deployment of the controller is not known")
+		return
+	case elects != "true" && i.Controller.replicas() > 1:
+		r.fail(i.upgradeCommand(), "%d controllers reconcile the same gangs without leader election",
+			i.Controller.replicas())
+		return
+	case elects != "true":
+		r.ok("the controller reconciles without leader election")
+		return
+	}
+	name, _ := i.Controller.Flag("lease-name")
+	fix := fmt.Sprintf("nobody restarts gangs; find the reason: kubectl --namespace %s logs deployment/%s",
+		i.Namespace, i.Controller.Value.Name)
+	switch {
+	case i.Lease.Err != nil:
+		r.addUnread("the Lease "+name, i.Lease.Err)
+	case lease == nil:
+		r.fail(fix, "the Lease %s does not exist, so there was no leader", name)
+	case ptr.Deref(lease.Spec.HolderIdentity, "") == "":
+		r.fail(fix, "the Lease %s has no holder, so there is no leader", name)
+	case !i.LeaseRenewed && i.isStale(f.Time):
+		r.fail(fix, "the Lease %s was last renewed at %s, so there is no leader", name,
+			ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).UTC().Format(time.RFC3339))
+	default:
+		r.ok("%s is the leader", *lease.Spec.HolderIdentity)
+	}
+}
+
+// judgePermissions judges the permissions of the controller.
+func judgePermissions(r *reporter, i *Installation) {
+	p := i.Permissions.Value
+	switch {
+	case i.Permissions.Err != nil:
+		r.addUnread("the permissions of the controller", i.Permissions.Err)
+	case p == nil:
+		r.unknown("", "the permissions of the controller: its Deployment is not known")
+	case len(p.Missing) > 0:
+		r.fail(i.upgradeCommand(), "the controller must not %s", joinNames(p.Missing))
+	case len(p.Dropped) > 0:
+		r.ok("the controller has its permissions; dropped by values: %s", joinNames(p.Dropped))
+	default:
+		r.ok("the controller has all permissions of the chart")
+	}
+}
+
+// judgePolicy judges the policy for gangs.
+func judgePolicy(r *reporter, i *Installation) {
+	p := i.Policy.Value
+	switch {
+	case i.Controller.Value == nil:
+		r.unknown("", "the policy: the Deployment of the controller is not known")
+	case i.Policy.Err != nil:
+		r.addUnread("the ConfigMap with the policy", i.Policy.Err)
+	case p == nil:
+		r.ok("the chart has no policy for gangs")
+	case p.Mistake != "":
+		r.fail("correct the ConfigMap "+p.ConfigMap+"; rollcall policy check shows all mistakes",
+			"the policy is not valid, and the last valid policy is in force, if there is one: %s", p.Mistake)
+	default:
+		r.ok("the policy with %s is valid", gang.FormatCount(p.Rules, "rule"))
+	}
 }

@@ -10,11 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -71,24 +69,20 @@ func TestJudge(t *testing.T) {
 				"API server serves no policy | " + restore},
 		},
 		"a Deployment that is scaled to 0 is named": {
-			change: func(_ *Facts, i *Installation) { i.Controller.Deployment.Value.Spec.Replicas = ptr.To[int32](0) },
+			change: func(_ *Facts, i *Installation) { i.Controller.Value.Spec.Replicas = ptr.To[int32](0) },
 			want: []string{"error ControllerReady: the Deployment rollcall-controller is scaled to 0 | " +
 				"kubectl --namespace rollcall-system scale deployment rollcall-controller --replicas=2"},
 		},
-		"pods that are not ready are reported with their reason": {
+		"pods that are not ready are a warning": {
 			change: func(_ *Facts, i *Installation) {
-				i.Webhook.Deployment.Value.Status.ReadyReplicas = 1
-				i.Webhook.Pods.Value = []corev1.Pod{{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-					State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
-				}}}}}
+				i.Webhook.Value.Status.ReadyReplicas = 1
 			},
-			want: []string{"warning WebhookReady: 1 of 2 pods of the Deployment rollcall-webhook are ready: " +
-				"ImagePullBackOff | " +
+			want: []string{"warning WebhookReady: 1 of 2 pods of the Deployment rollcall-webhook are ready | " +
 				"find the reason: kubectl --namespace rollcall-system describe pods --selector " +
 				"app.kubernetes.io/component=webhook"},
 		},
 		"a rollout in progress is a warning": {
-			change: func(_ *Facts, i *Installation) { i.Webhook.Deployment.Value.Status.UpdatedReplicas = 1 },
+			change: func(_ *Facts, i *Installation) { i.Webhook.Value.Status.UpdatedReplicas = 1 },
 			want: []string{"warning WebhookReady: the rollout of the Deployment rollcall-webhook is not complete | " +
 				"wait: kubectl"},
 		},
@@ -97,14 +91,7 @@ func TestJudge(t *testing.T) {
 			want: []string{"error Versions: the webhook runs the image manager:old, but the controller " +
 				"registry.example.com/manager:v0.2.0 | " + restore},
 		},
-		"pods of an old version are a warning": {
-			change: func(_ *Facts, i *Installation) {
-				i.Webhook.Pods.Value = []corev1.Pod{{Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: "webhook", Image: "manager:old"}},
-				}}}
-			},
-			want: []string{"warning Versions: pods of the webhook with an image of another version: 1 | wait: kubectl"},
-		},
+
 		"a command of another minor release is a warning": {
 			change: func(f *Facts, _ *Installation) { f.CommandVersion = "v0.3.0" },
 			want:   []string{"warning Versions: the command has the version v0.3.0, but the chart 0.2.0 | use the command"},
@@ -115,9 +102,9 @@ func TestJudge(t *testing.T) {
 		},
 		"one webhook pod is a warning": {
 			change: func(_ *Facts, i *Installation) {
-				i.Webhook.Deployment.Value.Spec.Replicas = ptr.To[int32](1)
-				i.Webhook.Deployment.Value.Status.ReadyReplicas = 1
-				i.Webhook.Deployment.Value.Status.UpdatedReplicas = 1
+				i.Webhook.Value.Spec.Replicas = ptr.To[int32](1)
+				i.Webhook.Value.Status.ReadyReplicas = 1
+				i.Webhook.Value.Status.UpdatedReplicas = 1
 			},
 			want: []string{"warning Availability: the webhook has 1 pod, so API servers reject labeled workloads while a " +
 				"node is " +
@@ -146,7 +133,7 @@ func TestJudge(t *testing.T) {
 				restore},
 		},
 		"a Service without ready endpoints is an error": {
-			change: func(_ *Facts, i *Installation) { i.Endpoints.Value = Endpoints{NotReady: 2} },
+			change: func(_ *Facts, i *Installation) { i.ReadyEndpoints.Value = 0 },
 			want:   []string{"error WebhookService: the Service rollcall has no ready endpoints | the pods of the webhook must"},
 		},
 		"a missing Service is an error": {
@@ -156,7 +143,7 @@ func TestJudge(t *testing.T) {
 		"a CA bundle of another authority is an error": {
 			change: func(_ *Facts, i *Installation) {
 				other := newAuthority(testTime.AddDate(0, 0, 50))
-				i.Bundles[suspendWebhook] = Bundle{Size: 1, Certificates: []*x509.Certificate{other}}
+				i.Mutating.Value.Webhooks[1].ClientConfig.CABundle = encodeCertificate(other)
 			},
 			want: []string{"error CABundle: suspend.rollcall.training: the CA bundle does not match the certificate of the " +
 				"webhook | a running webhook writes the bundle; read its log: kubectl --namespace rollcall-system logs " +
@@ -164,7 +151,7 @@ func TestJudge(t *testing.T) {
 		},
 		"an empty CA bundle is an error unless the dry run succeeds": {
 			change: func(_ *Facts, i *Installation) {
-				i.Bundles[injectWebhook] = Bundle{}
+				i.Mutating.Value.Webhooks[0].ClientConfig.CABundle = nil
 				i.Admission.Job = Observed[*batchv1.Job]{Err: errWebhook(`failed calling webhook "inject.rollcall.training": ` +
 					`failed to call webhook: Post "https://rollcall": tls: failed to verify certificate: x509: unknown authority`)}
 			},
@@ -178,17 +165,14 @@ func TestJudge(t *testing.T) {
 		},
 		"without the Secret and the dry run, the trust is unknown": {
 			change: func(_ *Facts, i *Installation) {
-				i.Secret = Observed[[]*x509.Certificate]{Err: errForbidden, Grant: "get the Secret"}
-				i.Admission.Job = Observed[*batchv1.Job]{Err: errForbidden, Grant: "create jobs.batch in the namespace team"}
-				i.Admission.Denial = Observed[bool]{Err: errForbidden, Grant: "create jobs.batch in the namespace team"}
+				i.Secret = Observed[[]*x509.Certificate]{Err: errForbidden}
+				i.Admission.Job = Observed[*batchv1.Job]{Err: errForbidden}
+				i.Admission.Denial = Observed[bool]{Err: errForbidden}
 			},
 			want: []string{
-				"unknown CABundle: the Secret with the certificate: the user must not read it | grant the permission to get " +
-					"the Secret",
-				"unknown Injection: a labeled Job in the namespace team: the user must not read it | " +
-					"grant the permission to create jobs.batch in the namespace team",
-				"unknown Denial: an invalid Job in the namespace team: the user must not read it | " +
-					"grant the permission to create jobs.batch in the namespace team",
+				"unknown CABundle: the Secret with the certificate: " + errForbidden.Error() + " | grant this permission",
+				"unknown Injection: a labeled Job in the namespace team: " + errForbidden.Error() + " | grant this permission",
+				"unknown Denial: an invalid Job in the namespace team: " + errForbidden.Error() + " | grant this permission",
 			},
 		},
 		"an expired authority is an error": {
@@ -202,9 +186,7 @@ func TestJudge(t *testing.T) {
 			change: func(_ *Facts, i *Installation) {
 				old := newAuthority(testTime.AddDate(0, 0, 19))
 				i.Secret.Value = []*x509.Certificate{old}
-				for name := range i.Bundles {
-					i.Bundles[name] = Bundle{Size: 1, Certificates: []*x509.Certificate{old}}
-				}
+				i.setBundles(old)
 			},
 			want: []string{"warning Certificate: the certificate authority expires at 2027-01-20T12:00:00Z, and its " +
 				"renewal is overdue"},
@@ -220,7 +202,7 @@ func TestJudge(t *testing.T) {
 			},
 			want: []string{
 				`error Injection: API servers cannot call the webhook: Internal error occurred: failed calling webhook ` +
-					`"inject.rollcall.training": no endpoints available | see the results of WebhookReady and WebhookService`,
+					`"inject.rollcall.training": no endpoints available | see the results of WebhookReady, WebhookService, `,
 				"unknown Denial: an invalid Job in the namespace team: API servers cannot call the webhook | see the result " +
 					"of Injection",
 			},
@@ -237,7 +219,7 @@ func TestJudge(t *testing.T) {
 				i.Admission = Admission{Namespace: "kube-system", Selection: NotSelected}
 			},
 			want: []string{
-				"error Injection: Rollcall does not manage the namespace kube-system | change the labels of the namespace",
+				"error Injection: Rollcall does not manage the namespace kube-system, or it does not exist | change the labels",
 				"unknown Denial: the denial of an invalid Job: no namespace is managed by Rollcall | see the result of Injection",
 			},
 		},
@@ -274,56 +256,27 @@ func TestJudge(t *testing.T) {
 			want: []string{"error Leader: 2 controllers reconcile the same gangs without leader election | " + restore},
 		},
 		"a missing permission is an error": {
-			change: func(_ *Facts, i *Installation) { i.Permissions.Value[3].Allowed = false },
+			change: func(_ *Facts, i *Installation) { i.Permissions.Value.Missing = []string{"patch jobs.batch"} },
 			want:   []string{"error ControllerPermissions: the controller must not patch jobs.batch | " + restore},
 		},
 		"a dropped feature is not a problem": {
 			change: func(_ *Facts, i *Installation) {
-				for j, a := range i.Permissions.Value {
-					i.Permissions.Value[j].Allowed = a.Permission.Verb != "deletecollection"
-				}
+				i.Permissions.Value.Dropped = []string{"clean-pod-policy: all keeps pods (permissions.deletePods)"}
 			},
 		},
-		"an invalid policy names the policy in force": {
+		"an invalid CA bundle is an error": {
+			change: func(_ *Facts, i *Installation) { i.Mutating.Value.Webhooks[0].ClientConfig.CABundle = []byte("x") },
+			want:   []string{"error CABundle: inject.rollcall.training: the CA bundle is invalid | a running webhook"},
+		},
+		"an invalid policy is an error with the mistake": {
 			change: func(_ *Facts, i *Installation) {
-				i.Policy = &PolicyFacts{ConfigMap: "rollcall-policy", Ceiling: "enforce"}
-				i.Policy.Current.Value.Mistake = "policy.yaml:3: unknown field"
-				i.Policy.Accepted.Value.Digest = "abc"
+				i.Policy.Value = &PolicyFacts{ConfigMap: "rollcall-policy", Mistake: "policy.yaml:3: unknown field"}
 			},
-			want: []string{"error Policy: the policy is not valid, and the last valid policy abc is in force: " +
+			want: []string{"error Policy: the policy is not valid, and the last valid policy is in force, if there is one: " +
 				"policy.yaml:3: unknown field | correct the ConfigMap rollcall-policy; rollcall policy check shows all mistakes"},
 		},
-		"an invalid policy without a valid policy rejects workloads": {
-			change: func(_ *Facts, i *Installation) {
-				i.Policy = &PolicyFacts{ConfigMap: "rollcall-policy"}
-				i.Policy.Current.Value.Mistake = "the ConfigMap rollcall-policy does not exist"
-			},
-			want: []string{"error Policy: the policy is not valid, and there is no last valid policy, so labeled " +
-				"workloads are rejected"},
-		},
-		"a policy that the leader did not record is a warning": {
-			change: func(_ *Facts, i *Installation) {
-				i.Policy = &PolicyFacts{}
-				i.Policy.Current.Value.Digest = "new"
-			},
-			want: []string{"warning Policy: the policy new is valid, but the leader of the controller has not recorded it"},
-		},
-		"another webhook with a long timeout is a warning": {
-			change: func(f *Facts, _ *Installation) {
-				f.MutatingConfigurations.Value = []admissionv1.MutatingWebhookConfiguration{{
-					ObjectMeta: metav1.ObjectMeta{Name: "images"},
-					Webhooks: []admissionv1.MutatingWebhook{
-						{Name: "long.example.com", TimeoutSeconds: ptr.To[int32](30), Rules: jobRules},
-						{Name: "short.example.com", TimeoutSeconds: ptr.To[int32](10), Rules: jobRules},
-						{Name: "ignored.example.com", TimeoutSeconds: ptr.To[int32](30), Rules: jobRules,
-							FailurePolicy: ptr.To(admissionv1.Ignore)},
-						{Name: "pods.example.com", TimeoutSeconds: ptr.To[int32](30)},
-					},
-				}}
-			},
-			want: []string{"warning OtherWebhooks: while the mutating webhook long.example.com of images does not " +
-				"answer, each Job " +
-				"waits 30 s and is then rejected | reduce its timeoutSeconds to 10 or less, or set its failurePolicy to Ignore"},
+		"a valid policy is fine": {
+			change: func(_ *Facts, i *Installation) { i.Policy.Value = &PolicyFacts{ConfigMap: "rollcall-policy", Rules: 2} },
 		},
 		"labeled workloads without injection are listed, without those that opted out or finished": {
 			change: func(f *Facts, _ *Installation) {
@@ -357,7 +310,7 @@ func TestJudge(t *testing.T) {
 		},
 		"a fact that takes too long is unknown": {
 			change: func(_ *Facts, i *Installation) { i.Lease.Err = fmt.Errorf("reading: %w", context.DeadlineExceeded) },
-			want:   []string{"unknown Leader: the Lease rollcall: no answer in time | set a longer --timeout"},
+			want:   []string{"unknown Leader: the Lease rollcall: reading: context deadline exceeded | "},
 		},
 		"another error is unknown with its text": {
 			change: func(_ *Facts, i *Installation) { i.Lease.Err = errors.New("connection refused") },

@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -35,162 +34,112 @@ type webhookEntry struct {
 	rules             int
 	client            admissionv1.WebhookClientConfig
 	namespaceSelector *metav1.LabelSelector
+	failurePolicy     admissionv1.FailurePolicyType
 }
 
 // listWebhooks returns the webhooks of both configurations.
 func (i *Installation) listWebhooks() []webhookEntry {
 	var out []webhookEntry
-	if c := i.Mutating.Value; c != nil {
-		for _, w := range c.Webhooks {
-			out = append(out, webhookEntry{w.Name, len(w.Rules), w.ClientConfig, w.NamespaceSelector})
-		}
+	for _, w := range ptr.Deref(i.Mutating.Value, admissionv1.MutatingWebhookConfiguration{}).Webhooks {
+		policy := ptr.Deref(w.FailurePolicy, admissionv1.Fail)
+		out = append(out, webhookEntry{w.Name, len(w.Rules), w.ClientConfig, w.NamespaceSelector, policy})
 	}
-	if c := i.Validating.Value; c != nil {
-		for _, w := range c.Webhooks {
-			out = append(out, webhookEntry{w.Name, len(w.Rules), w.ClientConfig, w.NamespaceSelector})
-		}
+	for _, w := range ptr.Deref(i.Validating.Value, admissionv1.ValidatingWebhookConfiguration{}).Webhooks {
+		policy := ptr.Deref(w.FailurePolicy, admissionv1.Fail)
+		out = append(out, webhookEntry{w.Name, len(w.Rules), w.ClientConfig, w.NamespaceSelector, policy})
 	}
 	return out
 }
 
-// judgeConfigurations judges whether the webhook configurations exist, with all webhooks and the selector of
-// the controller.
-func (f Facts) judgeConfigurations() []Result {
-	i := f.Installation
-	var problems []Result
-	missing := func(kind string) Result {
-		return newProblem(CodeWebhookConfigurations, Error, "the "+kind+" does not exist", i.upgradeCommand())
-	}
-	switch {
-	case i.Mutating.Err != nil:
-		problems = append(problems, i.Mutating.explainUnknown(CodeWebhookConfigurations, "the MutatingWebhookConfiguration"))
-	case i.Mutating.Value == nil:
-		problems = append(problems, missing("MutatingWebhookConfiguration"))
-	}
-	switch {
-	case i.Validating.Err != nil:
-		problems = append(problems,
-			i.Validating.explainUnknown(CodeWebhookConfigurations, "the ValidatingWebhookConfiguration"))
-	case i.Validating.Value == nil:
-		problems = append(problems, missing("ValidatingWebhookConfiguration"))
-	}
-	if len(problems) > 0 {
-		return problems
-	}
-	if problems = i.judgeEntries(); len(problems) > 0 {
-		return problems
-	}
-	return []Result{newOK(CodeWebhookConfigurations, "both webhook configurations exist with %d webhooks",
-		len(i.listWebhooks()))}
-}
-
-// judgeEntries judges the webhooks of existing configurations.
-func (i *Installation) judgeEntries() []Result {
-	var problems []Result
-	entries := i.listWebhooks()
-	var absent, idle []string
-	for _, name := range ownWebhooks {
-		index := slices.IndexFunc(entries, func(w webhookEntry) bool { return w.name == name })
-		switch {
-		case index < 0:
-			absent = append(absent, name)
-		case entries[index].rules == 0 && (name == injectWebhook || name == validateWebhook):
-			idle = append(idle, name)
+// findWebhook returns the webhook with a name. The result has no name if the webhook does not exist.
+func (i *Installation) findWebhook(name string) webhookEntry {
+	for _, w := range i.listWebhooks() {
+		if w.name == name {
+			return w
 		}
 	}
-	if len(absent) > 0 {
-		problems = append(problems, newProblem(CodeWebhookConfigurations, Error,
-			"webhooks do not exist: "+joinNames(absent), i.upgradeCommand()))
-	}
-	if len(idle) > 0 {
-		problems = append(problems, newProblem(CodeWebhookConfigurations, Error,
-			"webhooks have no rules: "+joinNames(idle), i.upgradeCommand()))
-	}
-	text, ok := i.Controller.Flag("namespace-selector")
-	var selector metav1.LabelSelector
-	if !ok || json.Unmarshal([]byte(text), &selector) != nil {
-		return problems
-	}
-	for _, w := range entries {
-		if w.name != injectWebhook && w.name != validateWebhook {
-			continue
-		}
-		if w.namespaceSelector == nil || !apiequality.Semantic.DeepEqual(*w.namespaceSelector, selector) {
-			problems = append(problems, newProblem(CodeWebhookConfigurations, Error,
-				w.name+" selects other namespaces than the controller", i.upgradeCommand()))
-		}
-	}
-	return problems
-}
-
-// judgeService judges whether the Service of the webhooks has ready endpoints.
-func (i *Installation) judgeService() Result {
-	client := i.findClient()
-	switch {
-	case client == nil:
-		return newProblem(CodeWebhookService, Unknown, "the Service: no webhook configuration is known", "")
-	case client.Service == nil:
-		return newOK(CodeWebhookService, "API servers call the webhooks by URL: %s", ptr.Deref(client.URL, ""))
-	case i.Service.Err != nil:
-		return i.Service.explainUnknown(CodeWebhookService, "the Service "+client.Service.Name)
-	case i.Service.Value == nil:
-		return newProblem(CodeWebhookService, Error, "the Service "+client.Service.Name+" does not exist",
-			i.upgradeCommand())
-	case i.Endpoints.Err != nil:
-		return i.Endpoints.explainUnknown(CodeWebhookService, "the endpoints of the Service "+client.Service.Name)
-	case i.Endpoints.Value.Ready == 0:
-		return newProblem(CodeWebhookService, Error, "the Service "+client.Service.Name+" has no ready endpoints",
-			fmt.Sprintf("the pods of the webhook must be ready: kubectl --namespace %s get pods --selector %s",
-				i.Namespace, formatSelector(i.Service.Value.Spec.Selector)))
-	}
-	return newOK(CodeWebhookService, "the Service %s has %s", client.Service.Name,
-		gang.FormatCount(i.Endpoints.Value.Ready, "ready endpoint"))
+	return webhookEntry{failurePolicy: admissionv1.Fail}
 }
 
 // findClient returns how API servers call the webhooks. It is nil without webhook configurations.
 func (i *Installation) findClient() *admissionv1.WebhookClientConfig {
-	entries := i.listWebhooks()
-	if len(entries) == 0 {
-		return nil
+	for _, w := range i.listWebhooks() {
+		return &w.client
 	}
-	return &entries[0].client
+	return nil
 }
 
-// longTimeout is the timeout of a webhook in seconds from which a warning follows. It is above the default of
-// Kubernetes.
-const longTimeout = 11
-
-// judgeOtherWebhooks judges the mutating webhooks of other programs that API servers call for each Job.
-func (f Facts) judgeOtherWebhooks() []Result {
-	if f.MutatingConfigurations.Err != nil {
-		return []Result{f.MutatingConfigurations.explainUnknown(CodeOtherWebhooks, "the MutatingWebhookConfigurations")}
+// judgeConfigurations judges whether the webhook configurations exist, with all webhooks and the selector of
+// the controller.
+func judgeConfigurations(r *reporter, i *Installation) {
+	if i.Mutating.Err != nil {
+		r.addUnread("the MutatingWebhookConfiguration", i.Mutating.Err)
+	} else if i.Mutating.Value == nil {
+		r.fail(i.upgradeCommand(), "the MutatingWebhookConfiguration does not exist")
 	}
-	var problems []Result
-	for _, c := range f.MutatingConfigurations.Value {
-		for _, w := range c.Webhooks {
-			isOwn := slices.Contains(ownWebhooks, w.Name)
-			timeout := ptr.Deref(w.TimeoutSeconds, 10)
-			if isOwn || ptr.Deref(w.FailurePolicy, admissionv1.Fail) != admissionv1.Fail || timeout < longTimeout ||
-				!slices.ContainsFunc(w.Rules, matchesJobCreation) {
-				continue
-			}
-			problems = append(problems, newProblem(CodeOtherWebhooks, Warning, fmt.Sprintf(
-				"while the mutating webhook %s of %s does not answer, each Job waits %d s and is then rejected",
-				w.Name, c.Name, timeout), "reduce its timeoutSeconds to 10 or less, or set its failurePolicy to Ignore"))
+	if i.Validating.Err != nil {
+		r.addUnread("the ValidatingWebhookConfiguration", i.Validating.Err)
+	} else if i.Validating.Value == nil {
+		r.fail(i.upgradeCommand(), "the ValidatingWebhookConfiguration does not exist")
+	}
+	if len(r.results) == 0 {
+		i.judgeEntries(r)
+	}
+}
+
+// judgeEntries judges the webhooks of existing configurations.
+func (i *Installation) judgeEntries(r *reporter) {
+	text, isSet := i.Controller.Flag("namespace-selector")
+	var selector metav1.LabelSelector
+	isSet = isSet && json.Unmarshal([]byte(text), &selector) == nil
+	var absent, idle, different []string
+	for _, name := range ownWebhooks {
+		isMain := name == injectWebhook || name == validateWebhook
+		w := i.findWebhook(name)
+		switch {
+		case w.name == "":
+			absent = append(absent, name)
+			continue
+		case w.rules == 0 && isMain:
+			idle = append(idle, name)
+		}
+		if isMain && isSet && !apiequality.Semantic.DeepEqual(w.namespaceSelector, &selector) {
+			different = append(different, name)
 		}
 	}
-	if len(problems) > 0 {
-		return problems
+	if len(absent) > 0 {
+		r.fail(i.upgradeCommand(), "webhooks do not exist: %s", joinNames(absent))
 	}
-	return []Result{newOK(CodeOtherWebhooks, "no other mutating webhook for Jobs has a long timeout")}
+	if len(idle) > 0 {
+		r.fail(i.upgradeCommand(), "webhooks have no rules: %s", joinNames(idle))
+	}
+	for _, name := range different {
+		r.fail(i.upgradeCommand(), "%s selects other namespaces than the controller", name)
+	}
+	if len(r.results) == 0 {
+		r.ok("both webhook configurations exist with %d webhooks", len(i.listWebhooks()))
+	}
 }
 
-// matchesJobCreation reports whether a rule includes the creation of Jobs.
-func matchesJobCreation(r admissionv1.RuleWithOperations) bool {
-	hasGroup := slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, "batch")
-	hasResource := slices.Contains(r.Resources, "*") || slices.Contains(r.Resources, "*/*") ||
-		slices.Contains(r.Resources, "jobs")
-	hasOperation := slices.Contains(r.Operations, admissionv1.OperationAll) ||
-		slices.Contains(r.Operations, admissionv1.Create)
-	return hasGroup && hasResource && hasOperation
+// judgeService judges whether the Service of the webhooks has ready endpoints.
+func judgeService(r *reporter, i *Installation) {
+	client := i.findClient()
+	switch {
+	case client == nil:
+		r.unknown("", "the Service: no webhook configuration is known")
+	case client.Service == nil:
+		r.ok("API servers call the webhooks by URL: %s", ptr.Deref(client.URL, ""))
+	case i.Service.Err != nil:
+		r.addUnread("the Service "+client.Service.Name, i.Service.Err)
+	case i.Service.Value == nil:
+		r.fail(i.upgradeCommand(), "the Service %s does not exist", client.Service.Name)
+	case i.ReadyEndpoints.Err != nil:
+		r.addUnread("the endpoints of the Service "+client.Service.Name, i.ReadyEndpoints.Err)
+	case i.ReadyEndpoints.Value == 0:
+		r.fail(fmt.Sprintf("the pods of the webhook must be ready: kubectl --namespace %s get pods --selector %s",
+			i.Namespace, formatSelector(i.Service.Value.Spec.Selector)),
+			"the Service %s has no ready endpoints", client.Service.Name)
+	default:
+		r.ok("the Service %s has %s", client.Service.Name, gang.FormatCount(i.ReadyEndpoints.Value, "ready endpoint"))
+	}
 }

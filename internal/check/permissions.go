@@ -2,13 +2,17 @@ package check
 
 import (
 	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"rollcall.training/charts"
 )
 
 // Permission is a verb on a resource.
 type Permission struct {
 	Verb, Group, Resource, Subresource string
-	// Name is the name of the object, or empty for all objects.
-	Name string
+	// Namespace is empty for all namespaces, and Name for all objects.
+	Namespace, Name string
 	// Dropped describes what does not work without the permission. It is empty if Rollcall needs it.
 	Dropped string
 }
@@ -25,71 +29,57 @@ func (p Permission) String() string {
 	return text
 }
 
-// newPermissions returns a permission for each verb. The verbs are separated by spaces. The resource can
-// have a subresource after a slash.
-func newPermissions(group, resource, verbs, dropped string) []Permission {
-	var out []Permission
-	resource, subresource, _ := strings.Cut(resource, "/")
-	for _, verb := range strings.Fields(verbs) {
-		out = append(out, Permission{
-			Verb: verb, Group: group, Resource: resource, Subresource: subresource, Dropped: dropped,
-		})
-	}
-	return out
-}
-
 // GangPermissions are the permissions of the controller in the namespaces of gangs. Those of a feature
 // that a value of the chart drops have the field Dropped.
 func GangPermissions() []Permission {
+	var rules []struct {
+		APIGroups, Resources, Verbs []string
+		Value, Without              string
+	}
+	if err := yaml.UnmarshalStrict(charts.GangRules, &rules); err != nil {
+		panic(err) // the file is part of the program
+	}
 	var out []Permission
-	for _, p := range []struct{ group, resource, verbs, dropped string }{
-		{"batch", "jobs", "get list watch patch", ""},
-		{"batch", "jobs/status", "patch", ""},
-		{"apps", "statefulsets", "get list watch patch", ""},
-		{"apps", "statefulsets/status", "patch", ""},
-		{"batch", "jobs/finalizers", "update", ""},
-		{"apps", "statefulsets/finalizers", "update", ""},
-		{"", "services", "get list watch create patch delete", ""},
-		{"", "secrets", "create", "users create the Secrets with ssh keys (permissions.createKeyPairs)"},
-		{"", "pods", "get list watch", ""},
-		{"", "pods", "deletecollection", "clean-pod-policy: all keeps pods that have exited (permissions.deletePods)"},
-		{"", "pods/status", "patch", "a Job can complete while its ranks are drained (permissions.untrackPods)"},
-		{"", "events", "create patch", ""},
-		{"events.k8s.io", "events", "create patch", ""},
-	} {
-		out = append(out, newPermissions(p.group, p.resource, p.verbs, p.dropped)...)
+	for _, rule := range rules {
+		dropped := ""
+		if rule.Value != "" {
+			dropped = rule.Without + " (permissions." + rule.Value + ")"
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				resource, subresource, _ := strings.Cut(resource, "/")
+				for _, verb := range rule.Verbs {
+					out = append(out, Permission{
+						Verb: verb, Group: group, Resource: resource, Subresource: subresource, Dropped: dropped,
+					})
+				}
+			}
+		}
 	}
 	return out
 }
 
-// installPermissions are the permissions of a user who installs the chart. The first list is for the
-// cluster, and the second for the namespace of the release.
-func installPermissions() (cluster, namespaced []Permission) {
-	for _, p := range []struct{ group, resource string }{
-		{"rbac.authorization.k8s.io", "clusterroles"},
-		{"rbac.authorization.k8s.io", "clusterrolebindings"},
-		{"admissionregistration.k8s.io", "mutatingwebhookconfigurations"},
-		{"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
-		{"admissionregistration.k8s.io", "validatingadmissionpolicies"},
-		{"admissionregistration.k8s.io", "validatingadmissionpolicybindings"},
-		{"flowcontrol.apiserver.k8s.io", "flowschemas"},
-	} {
-		cluster = append(cluster, newPermissions(p.group, p.resource, "get create patch delete", "")...)
+// Kinds of the chart in the namespace of the release and in the cluster, as resource.group.
+const (
+	namespacedResources = "deployments.apps services serviceaccounts configmaps secrets jobs.batch " +
+		"poddisruptionbudgets.policy roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io"
+	clusterResources = "clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io " +
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io " +
+		"validatingwebhookconfigurations.admissionregistration.k8s.io " +
+		"validatingadmissionpolicies.admissionregistration.k8s.io " +
+		"validatingadmissionpolicybindings.admissionregistration.k8s.io flowschemas.flowcontrol.apiserver.k8s.io"
+	policyResources = "mutatingadmissionpolicies.admissionregistration.k8s.io " +
+		"mutatingadmissionpolicybindings.admissionregistration.k8s.io"
+)
+
+// newCreatePermissions returns the permissions to create objects. The resources are separated by spaces.
+func newCreatePermissions(namespace, resources string) []Permission {
+	var out []Permission
+	for text := range strings.FieldsSeq(resources) {
+		resource, group, _ := strings.Cut(text, ".")
+		out = append(out, Permission{Verb: "create", Group: group, Resource: resource, Namespace: namespace})
 	}
-	for _, p := range []struct{ group, resource string }{
-		{"apps", "deployments"},
-		{"", "services"},
-		{"", "serviceaccounts"},
-		{"", "configmaps"},
-		{"", "secrets"},
-		{"batch", "jobs"},
-		{"policy", "poddisruptionbudgets"},
-		{"rbac.authorization.k8s.io", "roles"},
-		{"rbac.authorization.k8s.io", "rolebindings"},
-	} {
-		namespaced = append(namespaced, newPermissions(p.group, p.resource, "get create patch delete", "")...)
-	}
-	return cluster, namespaced
+	return out
 }
 
 // escalate is the permission to grant permissions that the user does not have.

@@ -3,12 +3,12 @@ package check
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -38,8 +38,6 @@ type Reader struct {
 	Namespace, PreferredNamespace string
 	// OnlyPrerequisites omits the checks of an installation.
 	OnlyPrerequisites bool
-	// InCluster reads the certificate from the Service of the webhooks.
-	InCluster bool
 	// Clock provides the current time.
 	Clock clock.Clock
 }
@@ -76,28 +74,25 @@ func (r Reader) Read(ctx context.Context) (Facts, error) {
 		ReleaseNamespace: r.ReleaseNamespace, OnlyPrerequisites: r.OnlyPrerequisites,
 	}
 	version, err := r.Client.Discovery().ServerVersionWithContext(ctx)
-	if err != nil {
-		if !apierrors.IsForbidden(err) {
-			return f, fmt.Errorf("requesting the version of the API server: %w", err)
-		}
-		f.ServerVersion = Observed[string]{Err: err, Grant: "get the path /version"}
-	} else {
+	switch {
+	case err == nil:
 		f.ServerVersion.Value = version.GitVersion
+	case apierrors.IsForbidden(err):
+		f.ServerVersion.Err = err
+	default:
+		return f, fmt.Errorf("requesting the version of the API server: %w", err)
 	}
 	f.AdmissionKinds = r.readAdmissionKinds(ctx)
-	f.MutatingConfigurations, f.ValidatingConfigurations = r.listConfigurations(ctx)
-	deployments := r.listDeployments(ctx, f)
-	f.Releases = Observed[[]Release]{
-		Value: listReleases(deployments.Value), Err: deployments.Err, Grant: deployments.Grant,
-	}
-	f.ChartObjects = r.readChartObjects(ctx, f)
+	deployments := r.listDeployments(ctx)
+	f.Releases = Observed[[]Release]{Value: listReleases(deployments.Value), Err: deployments.Err}
+	f.ChartObjects = r.readChartObjects(ctx)
 	switch releases := f.Releases; {
 	case r.OnlyPrerequisites || releases.Err == nil && len(releases.Value) == 0:
-		f.InstallPermissions = r.readInstallPermissions(ctx, f)
+		f.MissingPermissions = r.readMissingPermissions(ctx, f)
 	case releases.Err == nil && len(releases.Value) > 1: // Judge asks the user to choose
 	default:
 		workloads, err := inspect.ListWorkloads(ctx, r.Client, metav1.NamespaceAll)
-		f.Workloads = observe(workloads, err, "list jobs.batch and statefulsets.apps in all namespaces")
+		f.Workloads = observe(workloads, err)
 		i := r.readInstallation(ctx, f, deployments)
 		f.Installation = &i
 	}
@@ -105,7 +100,7 @@ func (r Reader) Read(ctx context.Context) (Facts, error) {
 }
 
 // observe returns the result of a request. An object that does not exist is the zero value.
-func observe[T any](value T, err error, grant string) Observed[T] {
+func observe[T any](value T, err error) Observed[T] {
 	if err != nil {
 		var zero T
 		value = zero
@@ -113,7 +108,7 @@ func observe[T any](value T, err error, grant string) Observed[T] {
 			err = nil
 		}
 	}
-	return Observed[T]{Value: value, Err: err, Grant: grant}
+	return Observed[T]{Value: value, Err: err}
 }
 
 // readAdmissionKinds returns the kinds of admissionregistration.k8s.io/v1.
@@ -126,58 +121,24 @@ func (r Reader) readAdmissionKinds(ctx context.Context) Observed[[]string] {
 			kinds = append(kinds, resource.Kind)
 		}
 	}
-	return observe(kinds, err, "get the path /apis/"+version)
+	return observe(kinds, err)
 }
-
-func (r Reader) listConfigurations(ctx context.Context) (
-	mutating Observed[[]admissionv1.MutatingWebhookConfiguration],
-	validating Observed[[]admissionv1.ValidatingWebhookConfiguration],
-) {
-	api := r.Client.AdmissionregistrationV1()
-	m, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	mutating = Observed[[]admissionv1.MutatingWebhookConfiguration]{
-		Err: err, Grant: "list mutatingwebhookconfigurations.admissionregistration.k8s.io",
-	}
-	if err == nil {
-		mutating.Value = m.Items
-	}
-	v, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	validating = Observed[[]admissionv1.ValidatingWebhookConfiguration]{
-		Err: err, Grant: "list validatingwebhookconfigurations.admissionregistration.k8s.io",
-	}
-	if err == nil {
-		validating.Value = v.Items
-	}
-	return mutating, validating
-}
-
-// The kinds of the policy that sets ranks, and of its binding.
-const (
-	kindMutatingPolicy  = "MutatingAdmissionPolicy"
-	kindMutatingBinding = "MutatingAdmissionPolicyBinding"
-)
 
 // readChartObjects returns the cluster-scoped objects with the label of the chart.
-func (r Reader) readChartObjects(ctx context.Context, f Facts) map[string]Observed[[]ChartObject] {
+func (r Reader) readChartObjects(ctx context.Context) map[string]Observed[[]ChartObject] {
 	out := map[string]Observed[[]ChartObject]{}
-	for _, kind := range []struct {
-		name, resource string
-		version        schema.GroupVersion
-	}{
-		{"MutatingWebhookConfiguration", "mutatingwebhookconfigurations", admissionv1.SchemeGroupVersion},
-		{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", admissionv1.SchemeGroupVersion},
-		{"ValidatingAdmissionPolicy", "validatingadmissionpolicies", admissionv1.SchemeGroupVersion},
-		{"ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", admissionv1.SchemeGroupVersion},
-		{kindMutatingPolicy, "mutatingadmissionpolicies", admissionv1.SchemeGroupVersion},
-		{kindMutatingBinding, "mutatingadmissionpolicybindings", admissionv1.SchemeGroupVersion},
-		{"ClusterRole", "clusterroles", rbacv1.SchemeGroupVersion},
-		{"ClusterRoleBinding", "clusterrolebindings", rbacv1.SchemeGroupVersion},
+	for name, version := range map[string]schema.GroupVersion{
+		"MutatingWebhookConfiguration":     admissionv1.SchemeGroupVersion,
+		"ValidatingWebhookConfiguration":   admissionv1.SchemeGroupVersion,
+		"ValidatingAdmissionPolicy":        admissionv1.SchemeGroupVersion,
+		"ValidatingAdmissionPolicyBinding": admissionv1.SchemeGroupVersion,
+		kindMutatingPolicy:                 admissionv1.SchemeGroupVersion,
+		kindMutatingBinding:                admissionv1.SchemeGroupVersion,
+		"ClusterRole":                      rbacv1.SchemeGroupVersion,
+		"ClusterRoleBinding":               rbacv1.SchemeGroupVersion,
 	} {
-		if kind.version == admissionv1.SchemeGroupVersion && f.AdmissionKinds.Err == nil &&
-			!slices.Contains(f.AdmissionKinds.Value, kind.name) {
-			continue
-		}
-		list, err := r.Metadata.Resource(kind.version.WithResource(kind.resource)).
+		resource, _ := meta.UnsafeGuessKindToResource(version.WithKind(name))
+		list, err := r.Metadata.Resource(resource).
 			List(ctx, metav1.ListOptions{LabelSelector: labelChart + "," + labelInstance})
 		var objects []ChartObject
 		if err == nil {
@@ -187,7 +148,7 @@ func (r Reader) readChartObjects(ctx context.Context, f Facts) map[string]Observ
 				}
 			}
 		}
-		out[kind.name] = observe(objects, err, "list "+kind.resource+"."+kind.version.Group)
+		out[name] = observe(objects, err)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -19,91 +20,109 @@ const (
 	maxReviewedNamespaces = 20
 )
 
-// review sets the answers to questions about permissions.
-func review(
-	ctx context.Context, answers []Answer, ask func(context.Context, *Answer) error, grant string,
-) Observed[[]Answer] {
+// findDenied returns the permissions that are not granted.
+func findDenied(
+	ctx context.Context, permissions []Permission,
+	isAllowed func(context.Context, *authorizationv1.ResourceAttributes) (bool, error),
+) ([]Permission, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrentReviews)
-	for j := range answers {
-		group.Go(func() error { return ask(ctx, &answers[j]) })
+	allowed := make([]bool, len(permissions))
+	for j, p := range permissions {
+		group.Go(func() (err error) {
+			allowed[j], err = isAllowed(ctx, &authorizationv1.ResourceAttributes{
+				Namespace: p.Namespace, Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource,
+				Name: p.Name,
+			})
+			return err
+		})
 	}
-	return observe(answers, group.Wait(), grant)
-}
-
-func (a *Answer) attributes() *authorizationv1.ResourceAttributes {
-	return &authorizationv1.ResourceAttributes{
-		Namespace: a.Namespace, Verb: a.Permission.Verb, Group: a.Permission.Group, Resource: a.Permission.Resource,
-		Subresource: a.Permission.Subresource, Name: a.Permission.Name,
-	}
-}
-
-// readInstallPermissions asks whether the user may install the chart.
-func (r Reader) readInstallPermissions(ctx context.Context, f Facts) Observed[[]Answer] {
-	var answers []Answer
-	add := func(namespace string, permissions ...Permission) {
-		for _, p := range permissions {
-			answers = append(answers, Answer{Permission: p, Namespace: namespace})
+	err := group.Wait()
+	var denied []Permission
+	for j, p := range permissions {
+		if !allowed[j] {
+			denied = append(denied, p)
 		}
 	}
-	cluster, namespaced := installPermissions()
-	add("", cluster...)
-	add("", escalate)
-	if f.servesMutatingPolicies() {
-		add("", newPermissions("admissionregistration.k8s.io", "mutatingadmissionpolicies", "get create patch delete", "")...)
-	}
-	add("", GangPermissions()...)
-	add(cmp.Or(r.ReleaseNamespace, defaultReleaseNamespace), namespaced...)
-	return review(ctx, answers, func(ctx context.Context, a *Answer) error {
+	return denied, err
+}
+
+// readMissingPermissions asks which permissions the user lacks to install the chart.
+func (r Reader) readMissingPermissions(ctx context.Context, f Facts) Observed[[]string] {
+	isAllowed := func(ctx context.Context, attributes *authorizationv1.ResourceAttributes) (bool, error) {
 		out, err := r.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 			&authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a.attributes()},
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes},
 			}, metav1.CreateOptions{})
-		if err == nil {
-			a.Allowed = out.Status.Allowed
-		}
-		return err
-	}, "create selfsubjectaccessreviews.authorization.k8s.io")
+		return err == nil && out.Status.Allowed, err
+	}
+	resources := clusterResources
+	if f.servesMutatingPolicies() {
+		resources += " " + policyResources
+	}
+	permissions := append(newCreatePermissions("", resources), escalate)
+	namespace := cmp.Or(r.ReleaseNamespace, defaultReleaseNamespace)
+	permissions = append(permissions, newCreatePermissions(namespace, namespacedResources)...)
+	denied, err := findDenied(ctx, permissions, isAllowed)
+	if j := slices.Index(denied, escalate); j >= 0 && err == nil {
+		// Without escalate, a user can only grant permissions that he has.
+		var ungrantable []Permission
+		ungrantable, err = findDenied(ctx, GangPermissions(), isAllowed)
+		denied = append(slices.Delete(denied, j, j+1), ungrantable...)
+	}
+	var missing []string
+	for _, p := range denied {
+		missing = append(missing, p.String())
+	}
+	return observe(missing, err)
 }
 
 // readControllerPermissions asks whether the controller has the permissions of the chart.
-func (r Reader) readControllerPermissions(ctx context.Context, controller Component) Observed[[]Answer] {
-	d := controller.Deployment.Value
+func (r Reader) readControllerPermissions(ctx context.Context, controller Component) Observed[*Permissions] {
+	d := controller.Value
 	if d == nil {
-		return Observed[[]Answer]{Err: controller.Deployment.Err, Grant: controller.Deployment.Grant}
+		return Observed[*Permissions]{Err: controller.Err}
 	}
 	namespaces := []string{metav1.NamespaceAll}
 	if list, ok := controller.Flag("namespaces"); ok && list != "" {
 		namespaces = strings.Split(list, ",")
 	}
-	var answers []Answer
+	var permissions []Permission
 	for _, namespace := range namespaces[:min(len(namespaces), maxReviewedNamespaces)] {
 		for _, p := range GangPermissions() {
-			answers = append(answers, Answer{Permission: p, Namespace: namespace})
+			p.Namespace = namespace
+			permissions = append(permissions, p)
 		}
 	}
-	if lease, ok := controller.Flag("lease-name"); ok {
-		for _, verb := range []string{"get", "update"} {
-			answers = append(answers, Answer{Namespace: d.Namespace, Permission: Permission{
-				Verb: verb, Group: coordinationv1.GroupName, Resource: "leases", Name: lease,
-			}})
+	add := func(verb, group, resource, nameFlag string) {
+		if name, ok := controller.Flag(nameFlag); ok {
+			permissions = append(permissions, Permission{
+				Verb: verb, Group: group, Resource: resource, Namespace: d.Namespace, Name: name,
+			})
 		}
 	}
-	if policy, ok := controller.Flag("policy-configmap"); ok {
-		answers = append(answers, Answer{Namespace: d.Namespace, Permission: Permission{
-			Verb: "watch", Resource: "configmaps", Name: policy,
-		}})
-	}
-	account := d.Spec.Template.Spec.ServiceAccountName
-	user := serviceaccount.UserInfo(d.Namespace, cmp.Or(account, "default"), "")
-	return review(ctx, answers, func(ctx context.Context, a *Answer) error {
-		out, err := r.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
-			&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				ResourceAttributes: a.attributes(), User: user.GetName(), Groups: user.GetGroups(),
-			}}, metav1.CreateOptions{})
-		if err == nil {
-			a.Allowed = out.Status.Allowed
+	add("get", coordinationv1.GroupName, "leases", "lease-name")
+	add("update", coordinationv1.GroupName, "leases", "lease-name")
+	add("watch", "", "configmaps", "policy-configmap")
+	user := serviceaccount.UserInfo(d.Namespace, cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default"), "")
+	denied, err := findDenied(ctx, permissions,
+		func(ctx context.Context, attributes *authorizationv1.ResourceAttributes) (bool, error) {
+			out, err := r.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+				&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+					ResourceAttributes: attributes, User: user.GetName(), Groups: user.GetGroups(),
+				}}, metav1.CreateOptions{})
+			return err == nil && out.Status.Allowed, err
+		})
+	p := &Permissions{}
+	for _, d := range denied {
+		switch {
+		case d.Dropped == "" && d.Namespace != "":
+			p.Missing = append(p.Missing, d.String()+" in "+d.Namespace)
+		case d.Dropped == "":
+			p.Missing = append(p.Missing, d.String())
+		case !slices.Contains(p.Dropped, d.Dropped):
+			p.Dropped = append(p.Dropped, d.Dropped)
 		}
-		return err
-	}, "create subjectaccessreviews.authorization.k8s.io")
+	}
+	return observe(p, err)
 }

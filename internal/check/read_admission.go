@@ -1,56 +1,100 @@
 package check
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
+)
+
+// Selection is what is known about the namespace of the dry runs.
+type Selection string
+
+// The selections.
+const (
+	// Selected means that Rollcall manages the namespace.
+	Selected Selection = "selected"
+	// NotSelected means that Rollcall does not manage the namespace that the user chose, or any namespace. The
+	// namespace may not exist.
+	NotSelected Selection = "excluded"
+	// SelectionUnknown means that the labels of namespaces could not be read.
+	SelectionUnknown Selection = "unknown"
 )
 
 // tryAdmission creates a valid and an invalid Job as dry runs, in a namespace that Rollcall manages.
 func (r Reader) tryAdmission(ctx context.Context, i *Installation) Admission {
 	var a Admission
 	a.Namespace, a.Selection = r.selectNamespace(ctx, i)
-	switch a.Selection {
-	case NothingSelected, NotSelected, NamespaceMissing:
+	if a.Selection == NotSelected {
 		return a
 	}
-	grant := "create jobs.batch in the namespace " + a.Namespace
 	name := "rollcall-check-" + utilrand.String(5)
 	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	jobs := r.Client.BatchV1().Jobs(a.Namespace)
 	job, err := jobs.Create(ctx, newSampleJob(name, 2), options)
-	a.Job = Observed[*batchv1.Job]{Value: job, Err: err, Grant: grant}
+	a.Job = Observed[*batchv1.Job]{Value: job, Err: err}
 	_, err = jobs.Create(ctx, newSampleJob(name, 3), options)
-	a.Denial = Observed[bool]{Value: err == nil, Err: err, Grant: grant}
+	a.Denial = Observed[bool]{Value: err == nil, Err: err}
 	return a
 }
 
 // selectNamespace returns the namespace of the dry runs. Without the permission to list namespaces, it is the
-// namespace of the user, or a preferred namespace that Rollcall manages.
+// namespace of the user.
 func (r Reader) selectNamespace(ctx context.Context, i *Installation) (string, Selection) {
-	selector := i.namespaceSelector()
-	preferred := []string{r.PreferredNamespace, metav1.NamespaceDefault}
+	preferred := cmp.Or(r.PreferredNamespace, metav1.NamespaceDefault)
 	list, err := r.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err == nil {
-		return chooseNamespace(list.Items, selector, r.Namespace, preferred...)
+	if err != nil {
+		return cmp.Or(r.Namespace, preferred), SelectionUnknown
 	}
-	if r.Namespace != "" {
-		preferred = []string{r.Namespace}
-	}
-	var readable []corev1.Namespace
-	for _, name := range preferred {
-		namespace, err := r.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err) || name == "":
-		case err != nil:
-			return name, SelectionUnknown
-		default:
-			readable = append(readable, *namespace)
+	return chooseNamespace(list.Items, i.namespaceSelector(), r.Namespace, preferred, metav1.NamespaceDefault)
+}
+
+// chooseNamespace returns the namespace of the dry runs. required is the namespace that the user chose, or
+// empty. preferred are tried before all other namespaces.
+func chooseNamespace(
+	namespaces []corev1.Namespace, selector labels.Selector, required string, preferred ...string,
+) (string, Selection) {
+	selected := map[string]bool{}
+	for _, n := range namespaces {
+		if n.DeletionTimestamp == nil {
+			selected[n.Name] = selector.Matches(labels.Set(n.Labels))
+			preferred = append(preferred, n.Name)
 		}
 	}
-	return chooseNamespace(readable, selector, r.Namespace, preferred...)
+	switch {
+	case required != "" && !selected[required]:
+		return required, NotSelected
+	case required != "":
+		return required, Selected
+	}
+	slices.Sort(preferred[len(preferred)-len(selected):])
+	for _, name := range preferred {
+		if selected[name] {
+			return name, Selected
+		}
+	}
+	return "", NotSelected
+}
+
+// namespaceSelector returns the selector of the namespaces that Rollcall manages: that of the mutating
+// webhook, or of the validating webhook, or everything but the namespaces that are always excluded.
+func (i *Installation) namespaceSelector() labels.Selector {
+	for _, name := range []string{injectWebhook, validateWebhook} {
+		if selector := i.findWebhook(name).namespaceSelector; selector != nil {
+			if out, err := metav1.LabelSelectorAsSelector(selector); err == nil {
+				return out
+			}
+			return labels.Nothing() // the API server rejects such a selector
+		}
+	}
+	excluded, err := labels.Parse(corev1.LabelMetadataName + " notin (" + metav1.NamespaceSystem + "," + i.Namespace + ")")
+	if err != nil {
+		return labels.Nothing()
+	}
+	return excluded
 }

@@ -2,10 +2,8 @@ package check
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/internal/policysource"
@@ -29,38 +25,16 @@ const (
 	controllerComponent = "controller"
 )
 
-// listDeployments returns the Deployments of all releases. Without the permission for all namespaces, it
-// tries the namespaces of the webhook configurations.
-func (r Reader) listDeployments(ctx context.Context, f Facts) Observed[[]appsv1.Deployment] {
-	options := metav1.ListOptions{
+// listDeployments returns the Deployments of all releases.
+func (r Reader) listDeployments(ctx context.Context) Observed[[]appsv1.Deployment] {
+	list, err := r.Client.AppsV1().Deployments(r.ReleaseNamespace).List(ctx, metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("%s in (%s,%s)", labelComponent, webhookComponent, controllerComponent),
-	}
-	list, err := r.Client.AppsV1().Deployments(r.ReleaseNamespace).List(ctx, options)
-	grant := "list deployments.apps in the namespace of the release, and set --release-namespace"
-	if apierrors.IsForbidden(err) && r.ReleaseNamespace == "" {
-		for _, namespace := range findServiceNamespaces(f) {
-			if list, err = r.Client.AppsV1().Deployments(namespace).List(ctx, options); err == nil {
-				break
-			}
-		}
-	}
+	})
 	if err != nil {
-		return observe([]appsv1.Deployment(nil), err, grant)
+		return Observed[[]appsv1.Deployment]{Err: err}
 	}
-	return observe(slices.DeleteFunc(list.Items, func(d appsv1.Deployment) bool { return !isOfChart(&d) }), nil, grant)
-}
-
-// findServiceNamespaces returns the namespaces of the Services that webhooks of Rollcall call.
-func findServiceNamespaces(f Facts) []string {
-	var namespaces []string
-	for _, c := range f.MutatingConfigurations.Value {
-		for _, w := range c.Webhooks {
-			if service := w.ClientConfig.Service; w.Name == injectWebhook && service != nil {
-				namespaces = append(namespaces, service.Namespace)
-			}
-		}
-	}
-	return namespaces
+	isForeign := func(d appsv1.Deployment) bool { return !isOfChart(&d) }
+	return Observed[[]appsv1.Deployment]{Value: slices.DeleteFunc(list.Items, isForeign)}
 }
 
 // listReleases returns the releases of Deployments, sorted by name.
@@ -82,16 +56,11 @@ func (r Reader) readInstallation(ctx context.Context, f Facts, deployments Obser
 	if f.Releases.Err == nil {
 		i.Release = f.Releases.Value[0]
 	}
-	i.Webhook = r.readComponent(ctx, i.Release, webhookComponent, deployments)
-	i.Controller = r.readComponent(ctx, i.Release, controllerComponent, deployments)
-	i.selectConfigurations(f)
-	i.parseBundles()
+	i.Webhook = i.findComponent(webhookComponent, deployments)
+	i.Controller = i.findComponent(controllerComponent, deployments)
+	r.readConfigurations(ctx, &i)
 	if client := i.findClient(); client != nil && client.Service != nil {
 		r.readService(ctx, &i, *client.Service)
-		if r.InCluster {
-			served := readServedCertificates(ctx, *client.Service)
-			i.Served = &served
-		}
 	}
 	i.Secret = r.readSecret(ctx, &i)
 	i.Permissions = r.readControllerPermissions(ctx, i.Controller)
@@ -101,151 +70,101 @@ func (r Reader) readInstallation(ctx context.Context, f Facts, deployments Obser
 	return i
 }
 
-// readComponent returns a component of a release, with its pods.
-func (r Reader) readComponent(
-	ctx context.Context, release Release, name string, deployments Observed[[]appsv1.Deployment],
-) Component {
-	c := Component{Name: name, Deployment: Observed[*appsv1.Deployment]{Err: deployments.Err, Grant: deployments.Grant}}
+// findComponent returns a component of the release.
+func (i *Installation) findComponent(name string, deployments Observed[[]appsv1.Deployment]) Component {
+	c := Component{Name: name}
+	c.Err = deployments.Err
 	for j, d := range deployments.Value {
-		if d.Labels[labelComponent] == name && d.Labels[labelInstance] == release.Name && d.Namespace == release.Namespace {
-			c.Deployment.Value = &deployments.Value[j]
+		release := Release{Name: d.Labels[labelInstance], Namespace: d.Namespace}
+		if d.Labels[labelComponent] == name && release == i.Release {
+			c.Value = &deployments.Value[j]
 		}
-	}
-	if c.Deployment.Value == nil {
-		return c
-	}
-	list, err := r.Client.CoreV1().Pods(release.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: metav1.FormatLabelSelector(c.Deployment.Value.Spec.Selector),
-	})
-	c.Pods = Observed[[]corev1.Pod]{Err: err, Grant: "list pods in the namespace " + release.Namespace}
-	if err == nil {
-		c.Pods.Value = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	}
 	return c
 }
 
-// selectConfigurations sets the webhook configurations of the release.
-func (i *Installation) selectConfigurations(f Facts) {
-	i.Mutating = Observed[*admissionv1.MutatingWebhookConfiguration]{
-		Err: f.MutatingConfigurations.Err, Grant: f.MutatingConfigurations.Grant,
-	}
+// readConfigurations sets the webhook configurations of the release.
+func (r Reader) readConfigurations(ctx context.Context, i *Installation) {
 	isOwn := func(o metav1.Object) bool {
 		return isOfChart(o) && (i.Name == "" || o.GetLabels()[labelInstance] == i.Name)
 	}
-	for j := range f.MutatingConfigurations.Value {
-		if c := &f.MutatingConfigurations.Value[j]; isOwn(c) {
-			i.Mutating.Value = c
+	api, options := r.Client.AdmissionregistrationV1(), metav1.ListOptions{LabelSelector: labelInstance}
+	mutating, err := api.MutatingWebhookConfigurations().List(ctx, options)
+	if i.Mutating.Err = err; err == nil {
+		for _, c := range mutating.Items {
+			if isOwn(&c) {
+				i.Mutating.Value = &c
+			}
 		}
 	}
-	i.Validating = Observed[*admissionv1.ValidatingWebhookConfiguration]{
-		Err: f.ValidatingConfigurations.Err, Grant: f.ValidatingConfigurations.Grant,
-	}
-	for j := range f.ValidatingConfigurations.Value {
-		if c := &f.ValidatingConfigurations.Value[j]; isOwn(c) {
-			i.Validating.Value = c
+	validating, err := api.ValidatingWebhookConfigurations().List(ctx, options)
+	if i.Validating.Err = err; err == nil {
+		for _, c := range validating.Items {
+			if isOwn(&c) {
+				i.Validating.Value = &c
+			}
 		}
-	}
-}
-
-// parseBundles sets the CA bundles of all webhooks.
-func (i *Installation) parseBundles() {
-	i.Bundles = map[string]Bundle{}
-	for _, w := range i.listWebhooks() {
-		b := Bundle{Size: len(w.client.CABundle)}
-		if b.Size > 0 {
-			b.Certificates, b.Err = cert.ParseCertsPEM(w.client.CABundle)
-		}
-		i.Bundles[w.name] = b
 	}
 }
 
 // readService sets the Service of the webhooks and its endpoints.
 func (r Reader) readService(ctx context.Context, i *Installation, ref admissionv1.ServiceReference) {
 	service, err := r.Client.CoreV1().Services(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	i.Service = observe(service, err, "get services in the namespace "+ref.Namespace)
+	i.Service = observe(service, err)
 	list, err := r.Client.DiscoveryV1().EndpointSlices(ref.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=" + ref.Name,
 	})
-	var n Endpoints
+	ready := 0
 	if err == nil {
 		for _, slice := range list.Items {
 			for _, e := range slice.Endpoints {
 				if ptr.Deref(e.Conditions.Ready, true) {
-					n.Ready++
-				} else {
-					n.NotReady++
+					ready++
 				}
 			}
 		}
 	}
-	i.Endpoints = observe(n, err, "list endpointslices.discovery.k8s.io in the namespace "+ref.Namespace)
-}
-
-// dialTimeout limits the connection to the Service of the webhooks.
-const dialTimeout = 5 * time.Second
-
-// readServedCertificates returns the certificates that the webhook presents. The caller verifies them.
-func readServedCertificates(ctx context.Context, ref admissionv1.ServiceReference) Observed[[]*x509.Certificate] {
-	host := fmt.Sprintf("%s.%s.svc", ref.Name, ref.Namespace)
-	dialer := tls.Dialer{
-		NetDialer: &net.Dialer{Timeout: dialTimeout},
-		Config:    &tls.Config{ServerName: host, InsecureSkipVerify: true},
-	}
-	connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, fmt.Sprint(ptr.Deref(ref.Port, 443))))
-	if err != nil {
-		return Observed[[]*x509.Certificate]{Err: fmt.Errorf("connecting to the Service: %w", err)}
-	}
-	defer func() { _ = connection.Close() }()
-	state := connection.(*tls.Conn).ConnectionState()
-	return Observed[[]*x509.Certificate]{Value: state.PeerCertificates}
+	i.ReadyEndpoints = observe(ready, err)
 }
 
 // readSecret returns the certificates of the Secret of the webhook.
 func (r Reader) readSecret(ctx context.Context, i *Installation) Observed[[]*x509.Certificate] {
 	name, found := i.Webhook.Flag("secret-name")
-	if !i.managesCertificates() && i.Webhook.Deployment.Value != nil {
-		for _, volume := range i.Webhook.Deployment.Value.Spec.Template.Spec.Volumes {
+	if !i.managesCertificates() && i.Webhook.Value != nil {
+		for _, volume := range i.Webhook.Value.Spec.Template.Spec.Volumes {
 			if volume.Name == "certificate" && volume.Secret != nil {
 				name, found = volume.Secret.SecretName, true
 			}
 		}
 	}
 	if !found {
-		return Observed[[]*x509.Certificate]{Err: i.Webhook.Deployment.Err, Grant: i.Webhook.Deployment.Grant}
+		return Observed[[]*x509.Certificate]{Err: i.Webhook.Err}
 	}
-	grant := "get the Secret " + name + " in the namespace " + i.Namespace
 	secret, err := r.Client.CoreV1().Secrets(i.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil || len(secret.Data[corev1.TLSCertKey]) == 0 {
-		return observe([]*x509.Certificate(nil), err, grant)
+	if err != nil {
+		return observe([]*x509.Certificate(nil), err)
 	}
-	certificates, err := cert.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
-	return observe(certificates, err, grant)
+	return observe(parseCertificates(secret.Data[corev1.TLSCertKey]), nil)
 }
 
 // readPolicy returns the policy for gangs. It is nil if the controller has none.
-func (r Reader) readPolicy(ctx context.Context, i *Installation) *PolicyFacts {
+func (r Reader) readPolicy(ctx context.Context, i *Installation) Observed[*PolicyFacts] {
 	name, ok := i.Controller.Flag("policy-configmap")
 	if !ok || name == "" {
-		return nil
+		return Observed[*PolicyFacts]{}
+	}
+	m, err := r.Client.CoreV1().ConfigMaps(i.Namespace).Get(ctx, name, metav1.GetOptions{})
+	found := observe(m, err)
+	if found.Err != nil {
+		return Observed[*PolicyFacts]{Err: found.Err}
 	}
 	_, readsNamespaces := i.Controller.Flag("policy-read-namespaces")
 	reader := policysource.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
-	read := func(name string) Observed[PolicyFile] {
-		m, err := r.Client.CoreV1().ConfigMaps(i.Namespace).Get(ctx, name, metav1.GetOptions{})
-		out := observe(m, err, "get the ConfigMap "+name+" in the namespace "+i.Namespace)
-		if out.Err != nil {
-			return Observed[PolicyFile]{Err: out.Err, Grant: out.Grant}
-		}
-		p, _, err := reader.ReadConfigMap(name, out.Value)
-		if err != nil {
-			return Observed[PolicyFile]{Value: PolicyFile{Mistake: shortenError(err)}}
-		}
-		return Observed[PolicyFile]{Value: PolicyFile{Digest: p.Digest(), Rules: len(p.EnabledRules())}}
+	p, _, err := reader.ReadConfigMap(name, found.Value)
+	if err != nil {
+		return Observed[*PolicyFacts]{Value: &PolicyFacts{ConfigMap: name, Mistake: shortenError(err)}}
 	}
-	ceiling, _ := i.Controller.Flag("policy-ceiling")
-	return &PolicyFacts{
-		ConfigMap: name, Ceiling: ceiling, Current: read(name), Accepted: read(policysource.AcceptedName(name)),
-	}
+	return Observed[*PolicyFacts]{Value: &PolicyFacts{ConfigMap: name, Rules: len(p.EnabledRules())}}
 }
 
 // leaseObservation is the time after which a Lease is read again. A leader renews it every 2 s.
@@ -260,10 +179,10 @@ func (r Reader) readLease(ctx context.Context, i *Installation) {
 	}
 	read := func() Observed[*coordinationv1.Lease] {
 		lease, err := r.Client.CoordinationV1().Leases(i.Namespace).Get(ctx, name, metav1.GetOptions{})
-		return observe(lease, err, "get leases.coordination.k8s.io in the namespace "+i.Namespace)
+		return observe(lease, err)
 	}
 	i.Lease = read()
-	if i.Lease.Value == nil || !(Facts{Time: r.Clock.Now()}).isStale(i) {
+	if i.Lease.Value == nil || !i.isStale(r.Clock.Now()) {
 		return
 	}
 	select {

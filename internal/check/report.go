@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"rollcall.training/gang"
+	"rollcall.training/internal/text"
 )
 
 // Status is the status of a [Result].
@@ -55,8 +58,8 @@ type Report struct {
 	Results []Result `json:"results"`
 }
 
-// add appends results and counts them.
-func (r *Report) add(results ...Result) {
+// add appends the results of a check and counts them.
+func (r *Report) add(results []Result) {
 	for _, result := range results {
 		switch result.Status {
 		case Error:
@@ -103,11 +106,29 @@ const maxListed = 5
 // joinNames lists names for a message.
 func joinNames(names []string) string { return gang.SummarizeNames(names, maxListed) }
 
-func newOK(code Code, format string, args ...any) Result {
-	return Result{Code: code, Status: OK, Message: fmt.Sprintf(format, args...)}
+// reporter collects the results of one check.
+type reporter struct {
+	code    Code
+	results []Result
 }
 
-// newProblem returns a result with a problem. The caller sets the fix.
-func newProblem(code Code, status Status, message, fix string) Result {
-	return Result{Code: code, Status: status, Message: message, Fix: fix}
+func (r *reporter) add(status Status, fix, format string, args ...any) {
+	r.results = append(r.results, Result{Code: r.code, Status: status, Message: fmt.Sprintf(format, args...), Fix: fix})
 }
+
+func (r *reporter) ok(format string, args ...any)           { r.add(OK, "", format, args...) }
+func (r *reporter) fail(fix, format string, args ...any)    { r.add(Error, fix, format, args...) }
+func (r *reporter) warn(fix, format string, args ...any)    { r.add(Warning, fix, format, args...) }
+func (r *reporter) unknown(fix, format string, args ...any) { r.add(Unknown, fix, format, args...) }
+
+// addUnread reports that facts could not be read. The error of an API server names the missing permission.
+func (r *reporter) addUnread(what string, err error) {
+	fix := ""
+	if apierrors.IsForbidden(err) {
+		fix = "grant this permission"
+	}
+	r.unknown(fix, "%s: %s", what, shortenError(err))
+}
+
+// shortenError returns the text of an error in one line.
+func shortenError(err error) string { return gang.ShortenText(text.JoinLines(err.Error())) }

@@ -9,52 +9,56 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // TestJudgePrerequisites judges a cluster without an installation.
 func TestJudgePrerequisites(t *testing.T) {
-	cluster, namespaced := installPermissions()
-	newAnswers := func(deny func(Permission) bool) Observed[[]Answer] {
-		var answers []Answer
-		for _, p := range append(append(cluster, escalate), GangPermissions()...) {
-			answers = append(answers, Answer{Permission: p, Allowed: !deny(p)})
-		}
-		for _, p := range namespaced {
-			answers = append(answers, Answer{Permission: p, Namespace: "rollcall-system", Allowed: !deny(p)})
-		}
-		return Observed[[]Answer]{Value: answers}
-	}
 	for name, c := range map[string]struct {
-		deny func(Permission) bool
+		deny func(*authorizationv1.ResourceAttributes) bool
 		want []string
 	}{
-		"an administrator can install": {deny: func(Permission) bool { return false }},
+		"an administrator can install": {deny: func(*authorizationv1.ResourceAttributes) bool { return false }},
 		"an administrator without escalate can grant permissions that he has": {
-			deny: func(p Permission) bool { return p == escalate },
+			deny: func(p *authorizationv1.ResourceAttributes) bool { return p.Verb == "escalate" },
 		},
 		"a user cannot grant permissions that he does not have": {
-			deny: func(p Permission) bool { return p == escalate || p.Resource == "statefulsets" && p.Verb == "patch" },
+			deny: func(p *authorizationv1.ResourceAttributes) bool {
+				return p.Verb == "escalate" || p.Resource == "statefulsets" && p.Verb == "patch"
+			},
 			want: []string{"error InstallPermissions: the user must not patch statefulsets.apps, " +
 				"patch statefulsets.apps/status | install with the ClusterRole cluster-admin, or grant these permissions"},
 		},
 		"a user needs permissions for webhook configurations": {
-			deny: func(p Permission) bool { return p.Resource == "mutatingwebhookconfigurations" && p.Verb == "create" },
+			deny: func(p *authorizationv1.ResourceAttributes) bool {
+				return p.Resource == "mutatingwebhookconfigurations" && p.Verb == "create"
+			},
 			want: []string{"error InstallPermissions: the user must not create " +
 				"mutatingwebhookconfigurations.admissionregistration.k8s.io | install with"},
 		},
 		"a user needs permissions in the namespace of the release": {
-			deny: func(p Permission) bool { return p.Resource == "deployments" && p.Verb == "create" },
+			deny: func(p *authorizationv1.ResourceAttributes) bool {
+				return p.Resource == "deployments" && p.Verb == "create"
+			},
 			want: []string{"error InstallPermissions: the user must not create deployments.apps | install with"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFacts(t)
 			f.Installation, f.Releases.Value, f.ChartObjects = nil, nil, nil
-			f.InstallPermissions = newAnswers(c.deny)
+			reader, client := newFakeReader()
+			client.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object,
+				error) {
+				review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+				review.Status.Allowed = !c.deny(review.Spec.ResourceAttributes)
+				return true, review, nil
+			})
+			f.MissingPermissions = reader.readMissingPermissions(t.Context(), *f)
 			report := Judge(*f)
 			if got := formatProblems(report); !slices.EqualFunc(got, c.want, strings.HasPrefix) {
 				t.Errorf("the problems differ (-want +got):\n%s", cmp.Diff(c.want, got))
@@ -80,9 +84,8 @@ var updateGolden = flag.Bool("update", false, "rewrite the golden file")
 // TestPrint compares the text with a golden file.
 func TestPrint(t *testing.T) {
 	f := newFacts(t)
-	f.Installation.Controller.Deployment = Observed[*appsv1.Deployment]{Value: f.Installation.Controller.Deployment.Value}
-	f.Installation.Endpoints.Value = Endpoints{}
-	f.Installation.Lease = Observed[*coordinationv1.Lease]{Err: errForbidden, Grant: "get leases.coordination.k8s.io"}
+	f.Installation.ReadyEndpoints.Value = 0
+	f.Installation.Lease = Observed[*coordinationv1.Lease]{Err: errForbidden}
 	var out strings.Builder
 	report := Judge(*f)
 	if err := Print(&out, report); err != nil {
@@ -113,7 +116,7 @@ func TestPrint(t *testing.T) {
 	for _, r := range report.Results {
 		codes = append(codes, r.Code)
 	}
-	isOfPrerequisites := func(c Code) bool { return c == CodeInstallPermissions }
+	isOfPrerequisites := func(c Code) bool { return c == "InstallPermissions" }
 	if want := slices.DeleteFunc(Codes(), isOfPrerequisites); !slices.Equal(codes, want) {
 		t.Errorf("the codes are %v, want %v", codes, want)
 	}
@@ -133,12 +136,12 @@ func TestChooseNamespace(t *testing.T) {
 		want                string
 		wantSelection       Selection
 	}{
-		"the namespace of the user":            {all, "team", "", "team", SelectedByFlag},
+		"the namespace of the user":            {all, "team", "", "team", Selected},
 		"an excluded namespace of the user":    {all, "kube-system", "", "kube-system", NotSelected},
-		"a missing namespace of the user":      {all, "x", "", "x", NamespaceMissing},
-		"the preferred namespace":              {all, "", "team", "team", SelectedAutomatically},
-		"another than the excluded preference": {all, "", "kube-system", "alpha", SelectedAutomatically},
-		"no namespace":                         {all[:1], "", "team", "", NothingSelected},
+		"a missing namespace of the user":      {all, "x", "", "x", NotSelected},
+		"the preferred namespace":              {all, "", "team", "team", Selected},
+		"another than the excluded preference": {all, "", "kube-system", "alpha", Selected},
+		"no namespace":                         {all[:1], "", "team", "", NotSelected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, selection := chooseNamespace(c.namespaces, i.namespaceSelector(), c.required, c.preferred)

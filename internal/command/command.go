@@ -26,6 +26,15 @@ type Program struct {
 	Args []Argument
 }
 
+// String returns the known parts of the command line, separated by spaces.
+func (p Program) String() string {
+	words := []string{p.Name}
+	for _, a := range p.Args {
+		words = append(words, a.Text)
+	}
+	return strings.Join(words, " ")
+}
+
 // Argument is a word of a command line.
 type Argument struct {
 	Text string

@@ -8,6 +8,9 @@
 // with its arguments. [Program.Launch] recognizes launchers, such as torchrun, in all of their
 // spellings.
 //
+// [ScanLauncher] and [ScanProcessCounts] only read words. Admission uses them, because they need little time for
+// each input.
+//
 // Two tables contain the knowledge about programs as data: the wrappers that start another program,
 // and the launchers. To support a further program, add a line.
 //

@@ -18,6 +18,8 @@ const (
 	Horovodrun Launcher = "horovodrun"
 	Mpirun     Launcher = "mpirun"
 	Paddle     Launcher = "paddle.distributed.launch"
+	ColossalAI Launcher = "colossalai"
+	XLASpawn   Launcher = "torch_xla.distributed.xla_spawn"
 )
 
 // launcher describes how a launcher is called.
@@ -27,9 +29,20 @@ type launcher struct {
 	// subcommand, the first program is a launcher only if the subcommand follows.
 	programs, modules []string
 	subcommand        string
-	// switches are the flags without a value, in the form of [Launch.Flags] and separated by spaces.
-	switches string
+	// switches are the flags without a value, in the form of [Launch.Flags] and separated by spaces. An unlisted
+	// flag has a value, unless values are listed too: the rest after an unlisted flag is then unknown.
+	switches, values string
+	// pairs are the flags with two values.
+	pairs string
 }
+
+// Flags of mpirun and horovodrun. Only those that are often used are listed.
+const (
+	mpiSwitches = "allow-run-as-root tag-output timestamp-output report-bindings display-map display-allocation " +
+		"q v verbose gloo mpi disable-cache"
+	mpiValues = "np n c num-proc x bind-to map-by rank-by N npernode ppr wdir wd prefix output p ssh-port " +
+		"network-interfaces start-timeout hostfile mpi-args"
+)
 
 // launchers are the known launchers. The sources of the flags are torch/distributed/run.py,
 // accelerate/commands/launch.py, composer/cli/launcher.py and deepspeed/launcher/runner.py.
@@ -56,9 +69,17 @@ var launchers = []launcher{
 		switches: "module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid bind-cores-to-rank " +
 			"q quiet h help",
 	},
-	{name: Horovodrun, programs: []string{"horovodrun"}, modules: []string{"horovod.runner.launch"}},
-	{name: Mpirun, programs: []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"}},
+	{
+		name: Horovodrun, programs: []string{"horovodrun"}, modules: []string{"horovod.runner.launch"},
+		switches: mpiSwitches, values: mpiValues, pairs: "mca",
+	},
+	{
+		name: Mpirun, programs: []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"},
+		switches: mpiSwitches, values: mpiValues, pairs: "mca",
+	},
 	{name: Paddle, modules: []string{"paddle.distributed.launch"}},
+	{name: ColossalAI, modules: []string{"colossalai.cli"}},
+	{name: XLASpawn, modules: []string{"torch_xla.distributed.xla_spawn"}},
 }
 
 // deprecatedModule is the module that torchrun replaced.
@@ -72,7 +93,7 @@ type Launch struct {
 	// Args are the arguments of the launcher, without a subcommand.
 	Args []Argument
 
-	switches []string
+	table launcher
 }
 
 // Deprecated reports whether the launcher is torch.distributed.launch.
@@ -101,7 +122,7 @@ func (p Program) Launch() (Launch, bool) {
 		if isModule {
 			called = module
 		}
-		return Launch{Launcher: l.name, Program: called, Args: args, switches: strings.Fields(l.switches)}, true
+		return Launch{Launcher: l.name, Program: called, Args: args, table: l}, true
 	}
 	return Launch{}, false
 }
@@ -109,10 +130,10 @@ func (p Program) Launch() (Launch, bool) {
 // Flags returns the flags before the training program by name. Names have no leading dashes, and
 // dashes instead of underscores. The value of a flag without a value is an unknown argument. The
 // result is incomplete if a variable precedes the training program, because the variable can contain
-// flags. The flags of Mpirun, Horovodrun and Paddle are not parsed, so the result is empty for them.
+// flags. The result is empty for launchers without a table of flags.
 func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 	flags = map[string]Argument{}
-	if len(l.switches) == 0 {
+	if l.table.switches == "" {
 		return flags, false
 	}
 	for i := 0; i < len(l.Args); i++ {
@@ -122,17 +143,30 @@ func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 		}
 		name, value, hasInlineValue := strings.Cut(strings.TrimLeft(arg.Text, "-"), "=")
 		name = strings.ReplaceAll(name, "_", "-")
+		count, known := l.table.countValues(name)
 		switch {
+		case !known || !arg.Known && !hasInlineValue:
+			return flags, false
 		case hasInlineValue:
 			flags[name] = Argument{Text: value, Known: arg.Known}
-		case !arg.Known:
-			return flags, false
-		case slices.Contains(l.switches, name) || i+1 == len(l.Args):
+		case count == 0 || i+count >= len(l.Args):
 			flags[name] = Argument{}
 		default:
-			i++
-			flags[name] = l.Args[i]
+			flags[name] = l.Args[i+1]
+			i += count
 		}
 	}
 	return flags, true
+}
+
+// countValues returns the number of words that follow a flag. It returns false if the flag is unknown.
+func (l launcher) countValues(name string) (int, bool) {
+	contains := func(names string) bool { return slices.Contains(strings.Fields(names), name) }
+	switch {
+	case contains(l.switches):
+		return 0, true
+	case contains(l.pairs):
+		return 2, true
+	}
+	return 1, l.values == "" || contains(l.values)
 }

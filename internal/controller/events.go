@@ -2,11 +2,11 @@ package controller
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/text"
 )
 
 // The actions of Events, which the Events API defines as what the reporting controller did.
@@ -33,8 +33,5 @@ func (r *Reconciler) recordWarning(w gang.Workload, reason gang.Reason, eventAct
 // recordEvent records an Event on a workload. It truncates a note that is too long. The status contains
 // the complete text.
 func (r *Reconciler) recordEvent(w gang.Workload, eventType string, reason gang.Reason, eventAction, note string) {
-	if len(note) > maxNoteLength {
-		note = strings.ToValidUTF8(note[:maxNoteLength-len("...")], "") + "..."
-	}
-	r.Recorder.Eventf(w.Object(), nil, eventType, string(reason), eventAction, "%s", note)
+	r.Recorder.Eventf(w.Object(), nil, eventType, string(reason), eventAction, "%s", text.Shorten(note, maxNoteLength))
 }

@@ -202,7 +202,7 @@ func TestLongConflict(t *testing.T) {
 	w := newTestCluster(t, objects...)
 	w.reconcileOnce(t, trainRequest)
 	before, status := w.getJob(t, "train-master")
-	if status.Reason != gang.ReasonMemberConflict || !strings.HasSuffix(status.Message, "...") {
+	if status.Reason != gang.ReasonMemberConflict || !strings.HasSuffix(status.Message, "…") {
 		t.Fatalf("a message of %d bytes: %+v", len(status.Message), status)
 	}
 	w.reconcileOnce(t, trainRequest)

@@ -20,6 +20,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/text"
 )
 
 // reportGVK is the kind of the reports (https://github.com/openreports/reports-api).
@@ -28,7 +29,7 @@ var reportGVK = schema.GroupVersionKind{Group: "openreports.io", Version: "v1alp
 const (
 	// maxReportResults limits the results of a report. The summary counts all violations.
 	maxReportResults = 20
-	// maxReportMessage limits the bytes of the message of a result.
+	// maxReportMessage limits the bytes of the message of a result, which can quote values of the user.
 	maxReportMessage = 1024
 	// reportRetryInterval is the interval at which the API of the reports is looked for.
 	reportRetryInterval = 5 * time.Minute
@@ -182,7 +183,7 @@ func newReport(g *observedGang) *unstructured.Unstructured {
 		scope, rule, _ := strings.Cut(f.Rule, "/")
 		results = append(results, map[string]any{
 			"policy": scope, "rule": rule, "result": outcome, "scored": isEnforced,
-			"message":    truncateReportMessage(f.String()),
+			"message":    text.Shorten(f.String(), maxReportMessage),
 			"properties": map[string]any{"mode": string(f.Mode)},
 			"resources":  []any{f.member},
 		})
@@ -217,11 +218,3 @@ func referTo(w gang.Workload) map[string]any {
 }
 
 func workloadAPIVersion(w gang.Workload) string { return w.GroupKind().Group + "/v1" }
-
-// truncateReportMessage limits a message, which can quote values of the user, to maxReportMessage.
-func truncateReportMessage(message string) string {
-	if len(message) <= maxReportMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxReportMessage], "") + "..."
-}

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/text"
 )
 
 // StatusVersion is the version of the JSON that [Status] writes. It rises when a field changes
@@ -65,11 +65,7 @@ func (s Status) Encode() (string, error) {
 
 // TruncateMessage returns the message of a status as [Status.Encode] writes it.
 func TruncateMessage(message string) string {
-	const ellipsis = "..."
-	if len(message) <= maxMessageBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessageBytes-len(ellipsis)], "") + ellipsis
+	return text.Shorten(message, maxMessageBytes)
 }
 
 // ReadPhase returns the phase in the label of a workload. It returns the empty phase if the label is

@@ -3,9 +3,10 @@ package manifest
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"rollcall.training/internal/fieldpath"
 )
 
 // Line returns the line of a field in the source file, from 1. The path has the syntax of field
@@ -35,7 +36,7 @@ func (o Object) Position(path string) (line, column int) {
 	}
 	node := d.yamlTree.Content[0]
 	line, column = node.Line, node.Column
-	for _, step := range append(splitPointer(o.jsonPointer), splitFieldPath(path)...) {
+	for _, step := range append(fieldpath.SplitPointer(o.jsonPointer), fieldpath.Split(path)...) {
 		for node.Kind == yaml.AliasNode {
 			node = node.Alias
 		}
@@ -46,17 +47,6 @@ func (o Object) Position(path string) (line, column int) {
 		line, column, node = key.Line, key.Column, child
 	}
 	return d.sourceLine(line), column
-}
-
-// splitPointer returns the parts of a JSON pointer to an item of a list. They contain no escapes.
-func splitPointer(pointer string) []string {
-	var steps []string
-	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if step != "" {
-			steps = append(steps, step)
-		}
-	}
-	return steps
 }
 
 // findChild returns a child of a mapping or a list, and the node with its position. The step is a key of
@@ -86,29 +76,6 @@ func findChild(n *yaml.Node, step string) (position, child *yaml.Node) {
 	return nil, nil
 }
 
-// splitFieldPath returns the parts of a field path: names, and the contents of brackets, which may
-// contain dots.
-func splitFieldPath(path string) []string {
-	var steps []string
-	for path != "" {
-		if path[0] == '[' {
-			key, rest, _ := strings.Cut(path[1:], "]")
-			steps, path = append(steps, key), rest
-			continue
-		}
-		path = strings.TrimPrefix(path, ".")
-		end := strings.IndexAny(path, ".[")
-		if end < 0 {
-			end = len(path)
-		}
-		if end > 0 {
-			steps = append(steps, path[:end])
-		}
-		path = path[end:]
-	}
-	return steps
-}
-
 // ReadField returns the value of a field of a JSON text; nil if the field does not exist. The path has the
 // syntax of [Object.Line].
 func ReadField(text []byte, path string) any {
@@ -116,7 +83,7 @@ func ReadField(text []byte, path string) any {
 	if err := json.Unmarshal(text, &value); err != nil {
 		return nil
 	}
-	for _, step := range splitFieldPath(path) {
+	for _, step := range fieldpath.Split(path) {
 		value = readChild(value, step)
 	}
 	return value

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+
+	"rollcall.training/internal/fieldpath"
 )
 
 // Templates are not manifests. A document with actions such as {{ .Values.name }} is usually not valid
@@ -45,7 +47,7 @@ func findTemplateVariable(value any, path string) (string, string, bool) {
 		return variable, path, variable != ""
 	case []any:
 		for i, item := range value {
-			if variable, itemPath, found := findTemplateVariable(item, fmt.Sprintf("%s[%d]", path, i)); found {
+			if variable, itemPath, found := findTemplateVariable(item, fieldpath.Item(path, i)); found {
 				return variable, itemPath, true
 			}
 		}
@@ -54,11 +56,7 @@ func findTemplateVariable(value any, path string) (string, string, bool) {
 			if slices.Contains(shellFields, key) {
 				continue
 			}
-			childPath := key
-			if path != "" {
-				childPath = path + "." + key
-			}
-			if variable, childPath, found := findTemplateVariable(value[key], childPath); found {
+			if variable, childPath, found := findTemplateVariable(value[key], fieldpath.Child(path, key)); found {
 				return variable, childPath, true
 			}
 		}

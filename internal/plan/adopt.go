@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
 )
 
 // Adopt returns g with the settings that variables of the user contain and annotations do not: the port
@@ -137,13 +138,6 @@ var processCountVars = []string{
 	"PET_NPROC_PER_NODE", "NPROC_PER_NODE", "GPUS_PER_NODE", "NUM_GPUS_PER_NODE", "LOCAL_WORLD_SIZE",
 }
 
-// processCountFlag matches the flag of torchrun and colossalai with a number or a variable.
-var processCountFlag = regexp.MustCompile(
-	`--nproc[-_]per[-_]node[=\s]+["']?(?:([0-9]+)|\$[({]?([A-Za-z_][A-Za-z0-9_]*))`)
-
-// maxFlags limits the flags that are read of one command.
-const maxFlags = 8
-
 // processCounts returns the numbers of processes that the manifest indicates: the accelerators of the
 // container, its variables, and the flags of its command.
 func (a *adopter) processCounts(c *corev1.Container, values envComparer) []int64 {
@@ -158,24 +152,15 @@ func (a *adopter) processCounts(c *corev1.Container, values envComparer) []int64
 			counts = append(counts, parsed.Accelerators)
 		}
 	}
-	vars := slices.Clone(processCountVars)
-	for _, match := range processCountFlag.FindAllStringSubmatch(joinCommand(c), maxFlags) {
-		add(match[1])
-		vars = append(vars, match[2])
+	numbers, variables := command.ScanProcessCounts(slices.Concat(c.Command, c.Args))
+	for _, number := range numbers {
+		add(number)
 	}
+	vars := slices.Concat(processCountVars, variables)
 	for i := range c.Env {
 		if slices.Contains(vars, c.Env[i].Name) && values.user[i].Known {
 			add(values.user[i].Text)
 		}
 	}
 	return counts
-}
-
-// maxCommandBytes limits the text of a command that is searched for flags.
-const maxCommandBytes = 1 << 16
-
-// joinCommand returns the beginning of the command line of a container with one argument in each line.
-func joinCommand(c *corev1.Container) string {
-	text := strings.Join(slices.Concat(c.Command, c.Args), "\n")
-	return text[:min(len(text), maxCommandBytes)]
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
 )
 
 // read returns the value of the field; empty if the field is absent.
@@ -197,7 +198,7 @@ func setKey[M ~map[K]V, K comparable, V any](m *M, key K, value V) {
 
 // path returns the path of the field.
 func (t defaultTarget) path(w gang.Workload) *field.Path {
-	labels, annotations := field.NewPath("metadata", "labels"), field.NewPath("metadata", "annotations")
+	labels, annotations := fieldpath.Labels, fieldpath.Annotations
 	spec := field.NewPath("spec")
 	template := spec.Child("template")
 	switch t.kind {

@@ -12,6 +12,8 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"rollcall.training/internal/fieldpath"
 )
 
 // Diff returns the JSON patch that changes original to after. The object before must be decoded from
@@ -110,7 +112,7 @@ func encodePointer(path []step, index func(step) int) string {
 		if s.isElement {
 			pointer = strconv.AppendInt(pointer, int64(index(s)), 10)
 		} else {
-			pointer = append(pointer, escapePointerToken(s.field)...)
+			pointer = append(pointer, fieldpath.EscapeToken(s.field)...)
 		}
 	}
 	return string(pointer)
@@ -343,7 +345,3 @@ func elementKeys(list reflect.Value) []string {
 	}
 	return keys
 }
-
-var jsonPointerEscaper = strings.NewReplacer("~", "~0", "/", "~1") // RFC 6901, section 3
-
-func escapePointerToken(token string) string { return jsonPointerEscaper.Replace(token) }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/text"
 )
 
 // envConflict is a variable of the user that differs from the planned variable.
@@ -198,10 +199,4 @@ func formatEnvValue(e *corev1.EnvVar) string {
 
 // shortenValue returns the beginning of a value for a message. The API server truncates warnings after
 // 256 characters.
-func shortenValue(text string) string {
-	const maxLength = 80
-	if len(text) <= maxLength {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxLength], "") + "…"
-}
+func shortenValue(value string) string { return text.Shorten(value, 80+len("…")) }

@@ -3,7 +3,6 @@ package policysource
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/text"
 )
 
 // FieldManager is the field manager of the ConfigMap with the last valid policy.
@@ -77,11 +77,8 @@ func (k *Keeper) recordEvent(s State) {
 		if s.Policy == nil {
 			note = "Rollcall rejected the policy, and denies labeled workloads until it is valid: " + s.Mistake
 		}
-		if len(note) > maxNoteLength {
-			note = strings.ToValidUTF8(note[:maxNoteLength-len("...")], "") + "..."
-		}
 		k.Recorder.Eventf(s.ConfigMap, nil, corev1.EventTypeWarning, string(gang.ReasonPolicyRejected),
-			eventActionLoadPolicy, "%s", note)
+			eventActionLoadPolicy, "%s", text.Shorten(note, maxNoteLength))
 		return
 	}
 	note := "The policy is in force"

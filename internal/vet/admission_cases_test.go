@@ -49,7 +49,7 @@ func admissionCases() map[vet.Code][]checkCase {
 				manifest: strings.Replace(testJob{framework: "none"}.String(), "parallelism: 2", "parallelism: two", 1),
 			},
 		},
-		vet.CodeDuplicateObject: {
+		"DuplicateObject": {
 			{
 				name:     "same name twice",
 				manifest: joinDocuments(testJob{}.String(), testJob{}.String()),
@@ -102,7 +102,7 @@ func admissionCases() map[vet.Code][]checkCase {
 			},
 			{name: "no framework label", manifest: testJob{framework: "none"}.String()},
 		},
-		vet.CodeAdmissionWarning: {
+		"AdmissionWarning": {
 			{
 				name:     "misspelled annotation",
 				manifest: testJob{annotations: "rollcall.training/nproc: '2'"}.String(),
@@ -114,7 +114,7 @@ func admissionCases() map[vet.Code][]checkCase {
 			},
 			{name: "no warnings", manifest: testJob{}.String()},
 		},
-		vet.CodeDefaultOverridden: {
+		"DefaultOverridden": {
 			{
 				name:     "number of processes",
 				manifest: testJob{container: "env: [{name: PET_NPROC_PER_NODE, value: '3'}]"}.String(),
@@ -149,7 +149,7 @@ func admissionCases() map[vet.Code][]checkCase {
 			{name: "correct spelling", manifest: testJob{spec: "backoffLimit: 1"}.String()},
 			{name: "unlabeled workload is not checked", manifest: testJob{framework: "none", spec: "backofLimit: 1"}.String()},
 		},
-		vet.CodePodRestartPolicy: {
+		"PodRestartPolicy": {
 			{
 				name:     "default of a Job is Always",
 				manifest: strings.Replace(testJob{}.String(), "restartPolicy: Never,", "", 1),
@@ -168,7 +168,7 @@ func admissionCases() map[vet.Code][]checkCase {
 			{name: "OnFailure in a Job", manifest: testJob{pod: "restartPolicy: OnFailure"}.String()},
 			{name: "default in a StatefulSet", manifest: testJob{kind: "StatefulSet"}.String()},
 		},
-		vet.CodeExtendedResource: {
+		"ExtendedResource": {
 			{
 				name:     "request without a limit",
 				manifest: testJob{resources: "requests: {nvidia.com/gpu: 2}"}.String(),

@@ -1,6 +1,33 @@
 package vet
 
-import "slices"
+import (
+	_ "embed" // for the texts of the checks
+	"fmt"
+	"strings"
+	"sync"
+
+	"rollcall.training/internal/text"
+)
+
+// Code identifies a check. Codes are stable: they are never renamed and never reused.
+type Code string
+
+// Codes that other code refers to. checks.md contains all codes.
+const (
+	CodeUnreadable             Code = "Unreadable"
+	CodeUndecodable            Code = "Undecodable"
+	CodeSuppression            Code = "Suppression"
+	CodeDenied                 Code = "Denied"
+	CodeUnknownField           Code = "UnknownField"
+	CodePolicyViolated         Code = "PolicyViolated"
+	CodeWrongTrainingContainer Code = "WrongTrainingContainer"
+	CodeLoopbackRendezvous     Code = "LoopbackRendezvous"
+	CodeUnresolvableRendezvous Code = "UnresolvableRendezvous"
+	CodeHardcodedRank          Code = "HardcodedRank"
+	CodeLauncherFlagConflict   Code = "LauncherFlagConflict"
+	CodeWorkerWithoutSSHD      Code = "WorkerWithoutSSHD"
+	CodeSSHPortMismatch        Code = "SSHPortMismatch"
+)
 
 // Check finds one kind of mistake.
 type Check struct {
@@ -14,46 +41,96 @@ type Check struct {
 	Why string
 	// Fix describes the remedy in full sentences.
 	Fix string
-
-	// At most one of the following functions is set. CodeUnreadable has none, because a document
-	// that cannot be parsed has no objects.
-
-	// checkObject runs on every object of the input. It returns paths in that object.
-	checkObject func(*input, *inputObject) []issue
-	// checkWorkload runs on every labeled workload that could be decoded. It returns paths in the
-	// workload, which differ from those in the object for the Job of a CronJob.
-	checkWorkload func(*input, *labeledWorkload) []issue
-	// checkGang runs on every labeled workload that could be parsed as a gang. It returns paths in
-	// the workload, like checkWorkload.
-	checkGang func(*input, *labeledWorkload) []issue
 }
 
-// Checks returns all checks in the order of the documentation. The caller owns the slice.
-func Checks() []Check {
-	return slices.Concat(
-		inputChecks(),
-		templateChecks(),
-		admissionChecks(),
-		policyChecks(),
-		labelChecks(),
-		containerChecks(),
-		sidecarChecks(),
-		memberChecks(),
-		serviceChecks(),
-		volumeChecks(),
-		memoryChecks(),
-		nameChecks(),
-		interfaceChecks(),
-		networkChecks(),
-		lifecycleChecks(),
-		imageChecks(),
-		rankChecks(),
-		launcherFlagChecks(),
-		processChecks(),
-		launcherHostChecks(),
-		launcherChecks(),
-	)
+// objectChecks run on every object of the input. They report paths in that object.
+var objectChecks = map[Code]func(*reporter, *inputObject){
+	"Undecodable":      checkUndecodable,
+	"DuplicateObject":  checkDuplicateObject,
+	"TemplateVariable": checkTemplateVariables,
+	"LabelMisspelled":  checkLabelMisspelled,
+	"LabelMisplaced":   checkLabelMisplaced,
+	"LabelMissing":     checkLabelMissing,
+	"KindUnsupported":  checkKindUnsupported,
 }
+
+// workloadChecks run on every labeled workload that could be decoded. They report paths in the workload, which
+// differ from those in the object for the Job of a CronJob.
+var workloadChecks = map[Code]func(*reporter, *labeledWorkload){
+	"InvalidPodTemplate":     checkPodTemplate,
+	"Denied":                 checkDenied,
+	"AdmissionWarning":       reportWarnings("AdmissionWarning"),
+	"DefaultOverridden":      reportWarnings("DefaultOverridden"),
+	"UnknownField":           checkUnknownFields,
+	"WrongTrainingContainer": reportWarnings(CodeWrongTrainingContainer),
+	"TrainingContainerFound": reportWarnings("TrainingContainerFound"),
+}
+
+// gangChecks run on every labeled workload that could be parsed as a gang. They report paths in the workload,
+// like workloadChecks.
+var gangChecks = map[Code]func(*reporter, *labeledWorkload){
+	"PodRestartPolicy":       checkPodRestartPolicy,
+	"ExtendedResource":       checkExtendedResources,
+	"PolicyViolated":         checkPolicy,
+	"SidecarNeverExits":      checkSidecarNeverExits,
+	"MemberConflict":         checkMemberConflict,
+	"MembersMissing":         checkMembersMissing,
+	"GangNameShared":         checkGangNameShared,
+	"ServiceNotNeeded":       checkServiceNotNeeded,
+	"ServiceConflict":        checkServiceConflict,
+	"NoCheckpointVolume":     checkCheckpointVolume,
+	"VolumeNotReadWriteMany": checkVolumeNotReadWriteMany,
+	"DefaultShmSize":         checkDefaultShmSize,
+	"ShmExceedsMemory":       checkShmExceedsMemory,
+	"ShmWithoutSizeLimit":    checkShmWithoutSizeLimit,
+	"NoMemoryLimit":          checkMemoryLimit,
+	"FewCPUs":                checkFewCPUs,
+	"NameNearLimit":          checkNameNearLimit,
+	"SocketInterface":        checkSocketInterface,
+	"NodeInterface":          checkNodeInterface,
+	"HostNetworkPort":        checkHostNetworkPort,
+	"CustomDNS":              checkCustomDNS,
+	"ServiceMesh":            checkServiceMesh,
+	"DeadlineBeforeStart":    checkDeadlineBeforeStart,
+	"BackoffLimitZero":       checkBackoffLimitZero,
+	"NeverRestarts":          checkNeverRestarts,
+	"DisruptionsFailJob":     checkDisruptionsFailJob,
+	"FailJobOnExitCode":      checkFailJobOnExitCode,
+	"ShortTTL":               checkShortTTL,
+	"MutableImageTag":        checkMutableImageTag,
+	"LoopbackRendezvous":     checkLoopbackRendezvous,
+	"UnresolvableRendezvous": checkUnresolvableRendezvous,
+	"HardcodedRank":          checkHardcodedRank,
+	"LauncherFlagConflict":   checkLauncherFlagConflict,
+	"TorchLaunchDeprecated":  checkTorchLaunchDeprecated,
+	"SingleProcessCommand":   checkSingleProcessCommand,
+	"WorldSizeCountsPods":    checkWorldSizeCountsPods,
+	"ElasticWithoutTorchrun": checkElasticWithoutTorchrun,
+	"LauncherWithoutHosts":   checkLauncherWithoutHosts,
+	"WorkerWithoutSSHD":      checkWorkerWithoutSSHD,
+	"SSHPortMismatch":        checkSSHPort,
+	"TooManyProcesses":       checkTooManyProcesses,
+}
+
+//go:embed checks.md
+var checksText string
+
+// Checks returns all checks in the order of the documentation. The result must not be changed.
+var Checks = sync.OnceValue(func() []Check {
+	var checks []Check
+	for _, section := range strings.Split(checksText, "\n## ")[1:] {
+		paragraphs := strings.Split(section, "\n\n")
+		for i := range paragraphs {
+			paragraphs[i] = text.JoinLines(paragraphs[i])
+		}
+		severity, title, _ := strings.Cut(paragraphs[1], ": ")
+		checks = append(checks, Check{
+			Code: Code(paragraphs[0]), Severity: Severity(severity), Title: title, Why: paragraphs[2],
+			Fix: strings.TrimPrefix(paragraphs[3], "Fix: "),
+		})
+	}
+	return checks
+})
 
 // FindCheck returns the check with the given code. It returns false if the code does not exist.
 func FindCheck(code Code) (Check, bool) {
@@ -63,4 +140,44 @@ func FindCheck(code Code) (Check, bool) {
 		}
 	}
 	return Check{}, false
+}
+
+// reporter collects the mistakes that a check finds in an object of the input.
+type reporter struct {
+	*input
+	issues []issue
+}
+
+// issue is a mistake without the position in the input. The fields have the meaning of the fields of Finding with
+// the same names.
+type issue struct {
+	field, message, fix string
+	rule                string   // only of a policy
+	severity            Severity // that of the check if empty
+}
+
+// add reports a mistake.
+func (r *reporter) add(field, fix, format string, args ...any) {
+	r.issues = append(r.issues, issue{field: field, fix: fix, message: fmt.Sprintf(format, args...)})
+}
+
+// run runs the check on an object if the check applies to it. The paths of the issues are paths in the object of
+// the input.
+func (c Check) run(in *input, o *inputObject) []issue {
+	r := &reporter{input: in}
+	if check, ok := objectChecks[c.Code]; ok {
+		check(r, o)
+		return r.issues
+	}
+	w := o.labeled
+	if check, ok := workloadChecks[c.Code]; ok && w != nil && o.decodeError == nil {
+		check(r, w)
+	}
+	if check, ok := gangChecks[c.Code]; ok && w != nil && w.gang != nil {
+		check(r, w)
+	}
+	for i := range r.issues {
+		r.issues[i].field = o.fieldPath(r.issues[i].field)
+	}
+	return r.issues
 }

@@ -53,7 +53,7 @@ func containerCases() map[vet.Code][]checkCase {
 				),
 			},
 		},
-		vet.CodeTrainingContainerFound: {
+		"TrainingContainerFound": {
 			{
 				name:     "second container runs torchrun",
 				manifest: twoContainers(testJob{}, torchrun),
@@ -92,7 +92,7 @@ func containerCases() map[vet.Code][]checkCase {
 			},
 			{name: "one container", manifest: testJob{}.String()},
 		},
-		vet.CodeSidecarNeverExits: {
+		"SidecarNeverExits": {
 			{
 				name:     "container sleeps",
 				manifest: twoContainers(testJob{}, `{name: debug, image: "a:1", command: [sleep, infinity]}`),

@@ -97,11 +97,3 @@ func (r *Report) sortFindings(sources []string) {
 	})
 	r.Findings = slices.Compact(r.Findings)
 }
-
-// issue is the result of a check, without the position in the input. Run completes it to a Finding.
-// The fields have the meaning of the fields of Finding with the same names.
-type issue struct {
-	field, message, fix string
-	rule                string   // only of a policy
-	severity            Severity // that of the check if empty
-}

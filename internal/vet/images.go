@@ -2,31 +2,16 @@ package vet
 
 import "strings"
 
-func imageChecks() []Check {
-	return []Check{{
-		Code: CodeMutableImageTag, Severity: Info, checkGang: checkMutableImageTag,
-		Title: "The image of a gang with several pods has no fixed tag",
-		Why: "Each node pulls the current image of the tag, or uses the image that it pulled before. " +
-			"The ranks of one gang can therefore run different programs, and so can two attempts.",
-		Fix: "Use an immutable tag or a digest.",
-	}}
-}
-
-func checkMutableImageTag(_ *input, w *labeledWorkload) []issue {
+func checkMutableImageTag(r *reporter, w *labeledWorkload) {
 	if !w.hasMultiplePods() {
-		return nil
+		return
 	}
-	var issues []issue
 	for _, c := range w.trainingContainers() {
 		if hasMutableTag(c.Image) {
-			issues = append(issues, issue{
-				field:   c.path + ".image",
-				message: c.Image + " has no fixed tag, so nodes can run different versions of the image",
-				fix:     "use an immutable tag or a digest",
-			})
+			r.add(c.path+".image", "use an immutable tag or a digest",
+				"%s", c.Image+" has no fixed tag, so nodes can run different versions of the image")
 		}
 	}
-	return issues
 }
 
 // hasMutableTag reports whether an image reference has neither a digest nor a tag other than

@@ -7,28 +7,6 @@ import (
 	"strings"
 )
 
-func interfaceChecks() []Check {
-	return []Check{
-		{
-			Code: CodeSocketInterface, Severity: Info, checkGang: checkSocketInterface,
-			Title: "An interface of the node is set by its hardware name",
-			Why: "With hostNetwork, names such as ens5, enp7s0 and bond0 depend on the hardware and the image of the node. " +
-				"NCCL and Gloo select the interface automatically. " +
-				"A fixed name ties the manifest to one type of node, and prevents NCCL from using other interfaces.",
-			Fix: "Remove the variable. To exclude interfaces from NCCL, use a value such as `^docker,lo`.",
-		},
-		{
-			Code: CodeNodeInterface, Severity: Warning, checkGang: checkNodeInterface,
-			Title: "The configured network interface does not connect the pods",
-			Why: "A pod has its own network with lo and the interfaces of the network plugin, usually eth0. " +
-				"Names such as ens5 or ib0 are interfaces of nodes, so NCCL and Gloo find no interface and exit. " +
-				"The interface lo does not reach other pods.",
-			Fix: "Remove the variable. If the program needs the interface, set `hostNetwork: true`, " +
-				"or request the interface with the annotation of the network plugin.",
-		},
-	}
-}
-
 // interfaceVars are the variables of NCCL, Gloo, TensorPipe and HCCL that select an interface.
 var interfaceVars = []string{"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "HCCL_SOCKET_IFNAME"}
 
@@ -90,31 +68,24 @@ func (w *labeledWorkload) unavailableInterface(s interfaceSetting) string {
 	return s.interfaces[0]
 }
 
-func checkSocketInterface(_ *input, w *labeledWorkload) []issue {
+func checkSocketInterface(r *reporter, w *labeledWorkload) {
 	// The network plugin gives the same names to all pods of a cluster.
 	if !w.hasMultiplePods() || !w.admitted.Template().Spec.HostNetwork {
-		return nil
+		return
 	}
-	var issues []issue
 	for _, s := range w.interfaceSettings() {
 		isHardwareName := func(name string) bool { return name != "lo" && !podInterfacePattern.MatchString(name) }
 		if w.unavailableInterface(s) == "" && slices.ContainsFunc(s.interfaces, isHardwareName) {
-			issues = append(issues, issue{
-				field: s.field,
-				message: fmt.Sprintf("%s is %s, so the program works only on nodes with this interface and uses no other",
-					s.variable, s.value),
-				fix: "remove it, because the interface is selected automatically",
-			})
+			r.add(s.field, "remove it, because the interface is selected automatically",
+				"%s is %s, so the program works only on nodes with this interface and uses no other", s.variable, s.value)
 		}
 	}
-	return issues
 }
 
-func checkNodeInterface(_ *input, w *labeledWorkload) []issue {
+func checkNodeInterface(r *reporter, w *labeledWorkload) {
 	if !w.hasMultiplePods() {
-		return nil
+		return
 	}
-	var issues []issue
 	for _, s := range w.interfaceSettings() {
 		name := w.unavailableInterface(s)
 		if name == "" {
@@ -124,11 +95,7 @@ func checkNodeInterface(_ *input, w *labeledWorkload) []issue {
 		if name == "lo" {
 			reason = "which does not reach other pods"
 		}
-		issues = append(issues, issue{
-			field:   s.field,
-			message: fmt.Sprintf("%s is %s, %s", s.variable, s.value, reason),
-			fix:     "remove it, because the interface is selected automatically",
-		})
+		r.add(s.field, "remove it, because the interface is selected automatically",
+			"%s is %s, %s", s.variable, s.value, reason)
 	}
-	return issues
 }

@@ -22,7 +22,7 @@ type jsonReport struct {
 // WriteJSON writes a report as one JSON object. The findings of an empty report are an empty list,
 // not null.
 func WriteJSON(w io.Writer, r Report) error {
-	out := jsonReport{
+	return writeJSON(w, jsonReport{
 		Workloads:  r.Workloads,
 		Unchecked:  r.Unchecked,
 		Errors:     r.Count(Error),
@@ -30,12 +30,13 @@ func WriteJSON(w io.Writer, r Report) error {
 		Infos:      r.Count(Info),
 		Findings:   append([]Finding{}, r.Findings...),
 		Suppressed: r.Suppressed,
-	}
-	text, err := json.MarshalIndent(out, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	if _, err := w.Write(append(text, '\n')); err != nil {
+	})
+}
+
+func writeJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil

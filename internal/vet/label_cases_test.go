@@ -8,7 +8,7 @@ import (
 
 func labelCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		vet.CodeLabelMisspelled: {
+		"LabelMisspelled": {
 			{
 				name:     "misspelled name of the framework label",
 				manifest: testJob{framework: "none", labels: "rollcall.training/framwork: pytorch"}.String(),
@@ -45,7 +45,7 @@ func labelCases() map[vet.Code][]checkCase {
 				manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {rollcall.training/framwork: pytorch}}\n",
 			},
 		},
-		vet.CodeLabelMisplaced: {
+		"LabelMisplaced": {
 			{
 				name:     "pod template of a Job",
 				manifest: testJob{framework: "none", template: "labels: {rollcall.training/framework: pytorch}"}.String(),
@@ -86,7 +86,7 @@ func labelCases() map[vet.Code][]checkCase {
 				manifest: testJob{template: "labels: {rollcall.training/framework: pytorch}"}.String(),
 			},
 		},
-		vet.CodeLabelMissing: {
+		"LabelMissing": {
 			{
 				name:     "annotation without the framework label",
 				manifest: testJob{framework: "none", annotations: "rollcall.training/gpus: '1'"}.String(),
@@ -119,7 +119,7 @@ func labelCases() map[vet.Code][]checkCase {
 				manifest: testJob{annotations: "rollcall.training/gpus: '1'"}.String(),
 			},
 		},
-		vet.CodeKindUnsupported: {
+		"KindUnsupported": {
 			{
 				name: "Deployment",
 				manifest: "apiVersion: apps/v1\nkind: Deployment\n" +

@@ -11,40 +11,6 @@ import (
 	"rollcall.training/gang"
 )
 
-func labelChecks() []Check {
-	return []Check{
-		{
-			Code: CodeLabelMisspelled, Severity: Warning, checkObject: checkLabelMisspelled,
-			Title: "A label or annotation key is probably misspelled",
-			Why: "A misspelled key has no effect. Without the exact label `" + gang.LabelFramework + "`, " +
-				"the webhook does not receive the object, and nothing reports the mistake.",
-			Fix: "Correct the spelling.",
-		},
-		{
-			Code: CodeLabelMisplaced, Severity: Warning, checkObject: checkLabelMisplaced,
-			Title: "The framework label is in a place where it has no effect",
-			Why: "Rollcall reads only the labels of the Job or StatefulSet itself. " +
-				"It reads neither the labels of the pod template nor annotations. " +
-				"For a CronJob, it reads the labels of the Jobs that the CronJob creates.",
-			Fix: "Move the label to `metadata.labels` of the Job or StatefulSet. " +
-				"For a CronJob, move it to `spec.jobTemplate.metadata.labels`.",
-		},
-		{
-			Code: CodeLabelMissing, Severity: Warning, checkObject: checkLabelMissing,
-			Title: "A workload has keys of Rollcall, but no framework label",
-			Why: "Without the label `" + gang.LabelFramework + "`, the workload is not a gang, " +
-				"and its other labels and annotations of Rollcall have no effect.",
-			Fix: "Add the label, or remove the other keys.",
-		},
-		{
-			Code: CodeKindUnsupported, Severity: Warning, checkObject: checkKindUnsupported,
-			Title: "The framework label is on a kind that cannot be a gang",
-			Why:   "Rollcall supports Jobs (batch/v1) and StatefulSets (apps/v1). On other kinds the label has no effect.",
-			Fix:   "Use a Job, or a StatefulSet for ranks that run indefinitely.",
-		},
-	}
-}
-
 // rollcallDomain is the domain of all keys of Rollcall.
 var rollcallDomain = strings.TrimSuffix(gang.Prefix, "/")
 
@@ -79,55 +45,42 @@ func suggestKey(key string, labeled bool) (string, bool) {
 	return gang.Prefix + name, isSimilar && isRollcallKey(name)
 }
 
-func checkLabelMisspelled(_ *input, o *inputObject) []issue {
+func checkLabelMisspelled(r *reporter, o *inputObject) {
 	if !o.isWorkload() {
-		return nil
+		return
 	}
-	return append(
-		findMisspelledKeys(o, "metadata.labels", o.target.Labels),
-		findMisspelledKeys(o, "metadata.annotations", o.target.Annotations)...)
+	r.checkKeys(o, "metadata.labels", o.target.Labels)
+	r.checkKeys(o, "metadata.annotations", o.target.Annotations)
 }
 
-func findMisspelledKeys(o *inputObject, path string, values map[string]string) []issue {
-	var issues []issue
+// checkKeys reports misspelled keys of labels or annotations.
+func (r *reporter) checkKeys(o *inputObject, path string, values map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if suggestion, ok := suggestKey(key, o.target.HasFrameworkLabel()); ok {
-			issues = append(issues, issue{
-				field:   o.fieldPath(fmt.Sprintf("%s[%s]", path, key)),
-				message: fmt.Sprintf("has no effect; did you mean %q?", suggestion),
-			})
+			r.add(o.fieldPath(fmt.Sprintf("%s[%s]", path, key)), "", "has no effect; did you mean %q?", suggestion)
 		}
 	}
-	return issues
 }
 
-func checkLabelMisplaced(_ *input, o *inputObject) []issue {
+func checkLabelMisplaced(r *reporter, o *inputObject) {
 	const key = "[" + gang.LabelFramework + "]"
 	switch {
 	case !o.isWorkload() || o.target.HasFrameworkLabel():
-		return nil
+		return
 	case o.isCronJob && o.HasFrameworkLabel():
-		return []issue{{
-			field:   "metadata.labels" + key,
-			message: "has no effect on a CronJob, because Rollcall reads the labels of its Jobs",
-			fix:     "move it to spec.jobTemplate.metadata.labels",
-		}}
+		r.add("metadata.labels"+key, "move it to spec.jobTemplate.metadata.labels",
+			"has no effect on a CronJob, because Rollcall reads the labels of its Jobs")
+		return
 	}
 	if _, ok := o.target.Annotations[gang.LabelFramework]; ok {
-		return []issue{{
-			field:   o.fieldPath("metadata.annotations" + key),
-			message: "has no effect as an annotation, because it must be a label",
-			fix:     "move it to " + o.fieldPath("metadata.labels"),
-		}}
+		r.add(o.fieldPath("metadata.annotations"+key), "move it to "+o.fieldPath("metadata.labels"),
+			"has no effect as an annotation, because it must be a label")
+		return
 	}
 	if o.hasFrameworkLabelOnPodTemplate() {
-		return []issue{{
-			field:   o.fieldPath("spec.template.metadata.labels" + key),
-			message: "has no effect on a pod template, because Rollcall reads the labels of the workload",
-			fix:     "add it to " + o.fieldPath("metadata.labels"),
-		}}
+		r.add(o.fieldPath("spec.template.metadata.labels"+key), "add it to "+o.fieldPath("metadata.labels"),
+			"has no effect on a pod template, because Rollcall reads the labels of the workload")
 	}
-	return nil
 }
 
 // hasFrameworkLabelOnPodTemplate reports whether the pod template has the framework label. It also
@@ -149,14 +102,16 @@ func (o *inputObject) hasFrameworkLabelOnPodTemplate() bool {
 	return ok
 }
 
-func checkLabelMissing(in *input, o *inputObject) []issue {
+func checkLabelMissing(r *reporter, o *inputObject) {
 	hasOptedOut := o.target.Labels[gang.LabelInject] == "false"
 	if !o.isWorkload() || o.target.HasFrameworkLabel() || hasOptedOut {
-		return nil
+		return
 	}
-	hasLabelFinding := len(checkLabelMisplaced(in, o)) > 0 || len(checkLabelMisspelled(in, o)) > 0
-	if hasLabelFinding {
-		return nil
+	other := &reporter{input: r.input}
+	checkLabelMisplaced(other, o)
+	checkLabelMisspelled(other, o)
+	if len(other.issues) > 0 {
+		return
 	}
 	for _, k := range gang.Keys() {
 		path, values := "metadata.labels", o.target.Labels
@@ -164,15 +119,12 @@ func checkLabelMissing(in *input, o *inputObject) []issue {
 			path, values = "metadata.annotations", o.target.Annotations
 		}
 		if _, ok := values[k.Name]; ok && !gang.IsWrittenByRollcall(k.Name) {
-			names := strings.Join(in.engine.Frameworks().Names(), ", ")
-			return []issue{{
-				field:   o.fieldPath(fmt.Sprintf("%s[%s]", path, k.Name)),
-				message: "has no effect without the label " + gang.LabelFramework,
-				fix:     "add the label with the name of the framework: " + names,
-			}}
+			names := strings.Join(r.engine.Frameworks().Names(), ", ")
+			r.add(o.fieldPath(fmt.Sprintf("%s[%s]", path, k.Name)), "add the label with the name of the framework: "+names,
+				"has no effect without the label %s", gang.LabelFramework)
+			return
 		}
 	}
-	return nil
 }
 
 // unsupportedKinds run pods and are often used for training, but cannot be a gang.
@@ -181,25 +133,19 @@ var unsupportedKinds = []string{
 	"XGBoostJob", "PaddleJob", "JAXJob", "TrainJob", "RayJob", "LeaderWorkerSet",
 }
 
-func checkKindUnsupported(_ *input, o *inputObject) []issue {
+func checkKindUnsupported(r *reporter, o *inputObject) {
 	if !o.HasFrameworkLabel() || o.isWorkload() {
-		return nil
+		return
 	}
 	// A Job or StatefulSet that is not a workload has an unsupported API version.
 	if slices.Contains([]string{string(gang.Job), string(gang.StatefulSet)}, o.Kind) {
 		w, _ := gang.NewWorkload(gang.Kind(o.Kind))
-		return []issue{{
-			field:   "apiVersion",
-			message: fmt.Sprintf("is %q, and Rollcall does not support a %s of this version", o.APIVersion, o.Kind),
-			fix:     fmt.Sprintf("use %s/v1", w.GroupKind().Group),
-		}}
+		r.add("apiVersion", fmt.Sprintf("use %s/v1", w.GroupKind().Group),
+			"is %q, and Rollcall does not support a %s of this version", o.APIVersion, o.Kind)
+		return
 	}
 	if slices.Contains(unsupportedKinds, o.Kind) {
-		return []issue{{
-			field:   "metadata.labels[" + gang.LabelFramework + "]",
-			message: "has no effect on a " + o.Kind,
-			fix:     "use a Job, or a StatefulSet for ranks that run indefinitely",
-		}}
+		r.add("metadata.labels["+gang.LabelFramework+"]", "use a Job, or a StatefulSet for ranks that run indefinitely",
+			"%s", "has no effect on a "+o.Kind)
 	}
-	return nil
 }

@@ -108,7 +108,7 @@ func launcherCases() map[vet.Code][]checkCase {
 			},
 			{name: "framework without a launcher", manifest: testJob{container: "command: [sleep, infinity]"}.String()},
 		},
-		vet.CodeTooManyProcesses: {
+		"TooManyProcesses": {
 			{
 				name:     "more processes than slots in a traced shell",
 				manifest: mpiMemberYAML("launcher", testJob{container: `command: [bash, -cx, "time -p mpirun -np 12 ./a"]`}),

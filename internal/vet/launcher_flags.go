@@ -10,58 +10,41 @@ import (
 	"rollcall.training/internal/command"
 )
 
-func launcherFlagChecks() []Check {
-	return []Check{{
-		Code: CodeLauncherFlagConflict, Severity: Warning, checkGang: checkLauncherFlagConflict,
-		Title: "A flag of a launcher conflicts with the gang",
-		Why: "Rollcall configures launchers with variables, and a flag overrides its variable. " +
-			"A number of nodes or a rank in the command does not follow changes of the workload. " +
-			"If it is wrong, the ranks wait for each other until they time out, or the launcher exits. " +
-			"The check reads the flags of torchrun, accelerate, composer and deepspeed, " +
-			"and `trainer.num_nodes` of programs with Lightning.",
-		Fix: "Remove the flag. [Launchers](launchers.md) contains the command for each launcher. " +
-			"If the command runs a gang of fixed size, remove `" + gang.AnnotationElastic + "` instead.",
-	}}
-}
-
 // usesTorchrunVars reports whether the pods get the variables of torchrun.
 func (w *labeledWorkload) usesTorchrunVars() bool {
 	framework := w.gang.Framework.Name
 	return framework == "pytorch" || framework == "deepspeed" && len(w.gang.Members) == 1
 }
 
-func checkLauncherFlagConflict(_ *input, w *labeledWorkload) []issue {
+func checkLauncherFlagConflict(r *reporter, w *labeledWorkload) {
 	if !w.usesTorchrunVars() {
-		return nil
+		return
 	}
-	var issues []issue
 	for _, c := range w.trainingContainers() {
 		for _, p := range c.parseCommand().Programs {
-			f := flagChecker{gang: w.gang, container: c.parsed, field: c.commandPath()}
+			f := flagChecker{reporter: r, gang: w.gang, container: c.parsed, field: c.commandPath()}
 			f.checkTrainerNodes(p)
 			if l, ok := p.Launch(); ok {
 				f.checkLaunch(l)
 			}
-			issues = append(issues, f.issues...)
 		}
 	}
-	return issues
 }
 
 // flagChecker finds the flags of one call of a launcher that contradict the gang or the container.
 type flagChecker struct {
+	reporter  *reporter
 	gang      *gang.Gang
 	container gang.Container
 	flags     map[string]command.Argument
 	// complete is false if the command contains flags that are unknown.
 	complete bool
 	// field is the path of the command.
-	field  string
-	issues []issue
+	field string
 }
 
 func (f *flagChecker) add(fix, format string, args ...any) {
-	f.issues = append(f.issues, issue{field: f.field, message: fmt.Sprintf(format, args...), fix: fix})
+	f.reporter.add(f.field, fix, format, args...)
 }
 
 // number returns the value of a flag. It returns false if the flag is absent or no known number.

@@ -8,7 +8,7 @@ import (
 
 func launcherHostCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		vet.CodeLauncherWithoutHosts: {
+		"LauncherWithoutHosts": {
 			{
 				name:     "no hosts",
 				manifest: horovodLauncherYAML("command: [horovodrun, -np, '8', python, a.py]"),

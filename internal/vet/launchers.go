@@ -14,39 +14,6 @@ import (
 	"rollcall.training/internal/command"
 )
 
-func launcherChecks() []Check {
-	return []Check{
-		{
-			Code: CodeWorkerWithoutSSHD, Severity: Warning, checkGang: checkWorkerWithoutSSHD,
-			Title: "The command of a worker does not start sshd as Rollcall expects",
-			Why: "The launcher starts processes in the workers over SSH, and waits until all workers respond. " +
-				"Rollcall injects a command that runs sshd into a worker without a command. " +
-				"A worker that sleeps, or that runs the training itself, never responds. " +
-				"Rollcall also mounts `/etc/ssh/sshd_config`, which sets the port and the keys. " +
-				"An sshd with a different file (`-f`) or a different port (`-p`) does not respond there. " +
-				"If sshd runs in the background at the end of the command, the container exits.",
-			Fix: "Remove `command` and `args` of the worker. If you need the command, end it with `exec /usr/sbin/sshd -De`.",
-		},
-		{
-			Code: CodeSSHPortMismatch, Severity: Warning, checkGang: checkSSHPort,
-			Title: "A probe or a command uses an SSH port without a server",
-			Why: "sshd of Rollcall listens on port 2222 by default, because port 22 needs a capability. " +
-				"A probe or a hook that connects to another port never succeeds, so the worker is never ready. " +
-				"The injected configuration of ssh contains the port, but a port in the command overrides it.",
-			Fix: "Remove the port from commands of the launcher. Change probes and hooks to the port of Rollcall.",
-		},
-		{
-			Code: CodeTooManyProcesses, Severity: Warning, checkGang: checkTooManyProcesses,
-			Title: "The launcher starts more processes than there are slots",
-			Why: "Open MPI and horovodrun do not start more processes than the hostfile has slots. " +
-				"Open MPI fails with \"There are not enough slots available\". " +
-				"The check of horovodrun is in runner/common/util/hosts.py of Horovod.",
-			Fix: "Set `-np` to the number of worker pods times `" + gang.AnnotationSlotsPerWorker + "`. " +
-				"Or omit it, and mpirun uses all slots.",
-		},
-	}
-}
-
 // programsWithoutSSHD are programs that never start an SSH server. Launchers do not either.
 var programsWithoutSSHD = []string{"sleep", "tail", "true"}
 
@@ -55,25 +22,19 @@ func (w *labeledWorkload) hasSSHHosts() bool {
 	return w.gang.Framework.HasLauncher && len(w.gang.Members) > 1
 }
 
-func checkWorkerWithoutSSHD(_ *input, w *labeledWorkload) []issue {
+func checkWorkerWithoutSSHD(r *reporter, w *labeledWorkload) {
 	if !w.hasSSHHosts() || w.gang.Role == gang.RoleLauncher {
-		return nil
+		return
 	}
-	var issues []issue
 	for _, c := range w.trainingContainers() {
 		programs := c.parseCommand().Programs
 		if !w.setsCommand(c.Name) || len(programs) == 0 {
 			continue
 		}
 		if message := explainMissingSSHD(programs, w.sshPort()); message != "" {
-			issues = append(issues, issue{
-				field:   c.commandPath(),
-				message: message,
-				fix:     "remove command and args, so that the worker runs sshd",
-			})
+			r.add(c.commandPath(), "remove command and args, so that the worker runs sshd", "%s", message)
 		}
 	}
-	return issues
 }
 
 // explainMissingSSHD returns why the launcher cannot reach a worker that runs the programs. It
@@ -83,14 +44,23 @@ func explainMissingSSHD(programs []command.Program, port int32) string {
 	if !slices.ContainsFunc(programs, mayStartSSHD) {
 		return fmt.Sprintf("the worker runs %s, but the launcher waits for its sshd", last.Name)
 	}
-	for _, p := range programs {
-		if option, ok := findSSHDConflict(p, port); ok {
+	wanted := command.SSHD{Config: sshdConfigPath, Port: strconv.Itoa(int(port))}
+	for i, p := range programs {
+		sshd, _ := p.SSHD()
+		option := ""
+		switch {
+		case sshd.Config != "" && sshd.Config != wanted.Config:
+			option = "-f " + sshd.Config
+		case sshd.Port != "" && sshd.Port != wanted.Port:
+			option = "-p " + sshd.Port
+		}
+		if option != "" {
 			return fmt.Sprintf("sshd runs with %s, but the launcher expects the sshd_config of Rollcall with port %d",
 				option, port)
 		}
-	}
-	if startsSSHDInBackground(last) {
-		return fmt.Sprintf("%s starts sshd in the background and is the last program, so the container exits", last.Name)
+		if sshd.InBackground && i == len(programs)-1 {
+			return fmt.Sprintf("%s starts sshd in the background and is the last program, so the container exits", p.Name)
+		}
 	}
 	return ""
 }
@@ -103,70 +73,8 @@ func (w *labeledWorkload) sshPort() int32 {
 	return w.gang.Port
 }
 
-// sshdOptionsWithValue are the letters of the options of sshd with a value (sshd(8)).
-const sshdOptionsWithValue = "CEbcfghkopu"
-
-// parseSSHD returns the options of sshd by letter. The value of an option without a value is empty.
-// It returns false for other programs.
-func parseSSHD(p command.Program) (map[byte]command.Argument, bool) {
-	if p.Name != "sshd" {
-		return nil, false
-	}
-	options := map[byte]command.Argument{}
-	for i := 0; i < len(p.Args); i++ {
-		letters, isOption := strings.CutPrefix(p.Args[i].Text, "-")
-		for isOption && letters != "" {
-			letter, rest := letters[0], letters[1:]
-			letters = rest
-			switch {
-			case !strings.ContainsRune(sshdOptionsWithValue, rune(letter)):
-				options[letter] = command.Argument{Known: true}
-			case rest != "":
-				options[letter] = command.Argument{Text: rest, Known: p.Args[i].Known}
-				letters = ""
-			case i+1 < len(p.Args):
-				i++
-				options[letter] = p.Args[i]
-			}
-		}
-	}
-	return options, true
-}
-
 // sshdConfigPath is the file that Rollcall mounts, and that sshd reads by default.
 const sshdConfigPath = "/etc/ssh/sshd_config"
-
-// findSSHDConflict returns the option with which sshd does not listen on the given port with
-// the keys of the gang.
-func findSSHDConflict(p command.Program, port int32) (string, bool) {
-	options, _ := parseSSHD(p)
-	if file, ok := options['f']; ok && file.Known && file.Text != sshdConfigPath {
-		return "-f " + file.Text, true
-	}
-	value, ok := options['p']
-	return "-p " + value.Text, ok && value.Known && value.Text != strconv.Itoa(int(port))
-}
-
-// startsSSHDInBackground reports whether the program starts an SSH server and exits.
-func startsSSHDInBackground(p command.Program) bool {
-	if options, ok := parseSSHD(p); ok {
-		for _, letter := range []byte("Ddit") {
-			if _, staysInForeground := options[letter]; staysInForeground {
-				return false
-			}
-		}
-		return !slices.ContainsFunc(p.Args, func(a command.Argument) bool { return !a.Known })
-	}
-	words := []string{p.Name}
-	for _, a := range p.Args {
-		words = append(words, a.Text)
-	}
-	switch strings.Join(words, " ") {
-	case "service ssh start", "service sshd start", "ssh start", "systemctl start ssh", "systemctl start sshd":
-		return true // "ssh start" is /etc/init.d/ssh start.
-	}
-	return false
-}
 
 // setsCommand reports whether the container has a command in the input. Admission adds one to the
 // containers of workers without a command.
@@ -187,9 +95,9 @@ func mayStartSSHD(p command.Program) bool {
 	return !slices.Contains(programsWithoutSSHD, p.Name) && !isLaunch && !runsPythonScript && !isAuxiliary
 }
 
-func checkTooManyProcesses(_ *input, w *labeledWorkload) []issue {
+func checkTooManyProcesses(r *reporter, w *labeledWorkload) {
 	if !w.gang.Framework.HasLauncher || w.gang.Role != gang.RoleLauncher || w.gang.Elastic != nil {
-		return nil
+		return
 	}
 	hosts := int64(0)
 	for _, m := range w.gang.Members {
@@ -198,61 +106,26 @@ func checkTooManyProcesses(_ *input, w *labeledWorkload) []issue {
 		}
 	}
 	slots := hosts * w.gang.Launcher.SlotsPerWorker
-	var issues []issue
 	for _, c := range w.trainingContainers() {
 		for _, l := range c.parseCommand().Launches() {
 			if processes, ok := countProcesses(l, w.gang.Launcher.MPI); ok && processes > slots {
-				issues = append(issues, issue{
-					field: c.commandPath(),
-					message: fmt.Sprintf("%s starts %d processes, but %d hosts with %d slots each have only %d slots",
-						l.Program, processes, hosts, w.gang.Launcher.SlotsPerWorker, slots),
-					fix: fmt.Sprintf("start %d processes, or raise %s", slots, gang.AnnotationSlotsPerWorker),
-				})
+				r.add(c.commandPath(), fmt.Sprintf("start %d processes, or raise %s", slots, gang.AnnotationSlotsPerWorker),
+					"%s starts %d processes, but %d hosts with %d slots each have only %d slots",
+					l.Program, processes, hosts, w.gang.Launcher.SlotsPerWorker, slots)
 			}
 		}
 	}
-	return issues
-}
-
-// optionArity is the number of words that follow an option of mpirun or horovodrun. The rest of a
-// command line after an option that is not listed cannot be parsed.
-var optionArity = map[string]int{
-	"np": 1, "n": 1, "c": 1, "num-proc": 1,
-	"mca": 2, "x": 1, "bind-to": 1, "map-by": 1, "rank-by": 1, "N": 1, "npernode": 1, "ppr": 1, "wdir": 1, "wd": 1,
-	"prefix": 1, "output": 1, "allow-run-as-root": 0, "tag-output": 0, "timestamp-output": 0, "report-bindings": 0,
-	"display-map": 0, "display-allocation": 0, "q": 0, "v": 0, "verbose": 0,
-	"p": 1, "ssh-port": 1, "network-interfaces": 1, "start-timeout": 1, "gloo": 0, "mpi": 0, "disable-cache": 0,
-	"hostfile": 1, "mpi-args": 1,
-}
-
-// parseOptions returns the options of mpirun or horovodrun by name without dashes. It returns false
-// if an option is unknown or contains a variable.
-func parseOptions(l command.Launch) (map[string]string, bool) {
-	options := map[string]string{}
-	for i := 0; i < len(l.Args) && strings.HasPrefix(l.Args[i].Text, "-"); i++ {
-		name, value, hasInlineValue := strings.Cut(strings.TrimLeft(l.Args[i].Text, "-"), "=")
-		arity, ok := optionArity[name]
-		if !l.Args[i].Known || !ok {
-			return nil, false
-		}
-		if !hasInlineValue && arity > 0 && i+arity < len(l.Args) {
-			value = l.Args[i+1].Text
-			i += arity
-		}
-		options[name] = value
-	}
-	return options, true
 }
 
 // countProcesses returns the number of processes that a launcher starts. It returns false if the
 // number is unknown, or if the launcher does not respect the slots of the injected hostfile.
 func countProcesses(l command.Launch, mpi gang.MPIImplementation) (int64, bool) {
-	options, ok := parseOptions(l)
-	if !ok || !respectsSlots(l, mpi, options) {
+	flags, complete := l.Flags()
+	if !complete || !respectsSlots(l.Launcher, mpi, flags) {
 		return 0, false
 	}
 	for _, name := range []string{"np", "n", "c", "num-proc"} {
-		if count, err := strconv.ParseInt(options[name], 10, 32); err == nil {
+		if count, err := strconv.ParseInt(flags[name].Text, 10, 32); err == nil {
 			return count, count > 0
 		}
 	}
@@ -261,14 +134,15 @@ func countProcesses(l command.Launch, mpi gang.MPIImplementation) (int64, bool) 
 
 // respectsSlots reports whether a launcher uses the injected hostfile and never starts more
 // processes than its slots.
-func respectsSlots(l command.Launch, mpi gang.MPIImplementation, options map[string]string) bool {
-	hosts, setsHosts := options["hostfile"]
+func respectsSlots(l command.Launcher, mpi gang.MPIImplementation, flags map[string]command.Argument) bool {
+	hosts, setsHosts := flags["hostfile"]
+	mapBy, setsMapBy := flags["map-by"]
 	switch {
-	case strings.Contains(strings.ToLower(options["map-by"]), "oversubscribe"):
+	case setsMapBy && (!mapBy.Known || strings.Contains(strings.ToLower(mapBy.Text), "oversubscribe")):
 		return false
-	case l.Launcher == command.Horovodrun:
-		return hosts == hostfile.Path // horovodrun reads no hostfile by default.
-	case l.Launcher == command.Mpirun:
+	case l == command.Horovodrun:
+		return hosts.Text == hostfile.Path // horovodrun reads no hostfile by default.
+	case l == command.Mpirun:
 		return mpi == gang.OpenMPI && !setsHosts // Hydra continues with the first host when all slots are used.
 	}
 	return false

@@ -8,7 +8,7 @@ import (
 
 func lifecycleCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		vet.CodeDeadlineBeforeStart: {
+		"DeadlineBeforeStart": {
 			{
 				name: "deadline before the start timeout",
 				manifest: testJob{
@@ -26,7 +26,7 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			},
 			{name: "no start timeout", manifest: testJob{spec: "activeDeadlineSeconds: 600"}.String()},
 		},
-		vet.CodeBackoffLimitZero: {
+		"BackoffLimitZero": {
 			{
 				name:     "restart policy gang",
 				manifest: testJob{annotations: restartAnnotation, spec: "backoffLimit: 0"}.String(),
@@ -50,7 +50,7 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			{name: "restart policy never", manifest: testJob{annotations: "no-restart: a", spec: "backoffLimit: 0"}.String()},
 			{name: "backoffLimit above 0", manifest: testJob{annotations: restartAnnotation, spec: "backoffLimit: 2"}.String()},
 		},
-		vet.CodeNeverRestarts: {
+		"NeverRestarts": {
 			{
 				name:     "no restart policy",
 				manifest: testJob{annotations: "no-restart: a", spec: "backoffLimit: 0"}.String(),
@@ -74,7 +74,7 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			{name: "no backoffLimit", manifest: testJob{annotations: "no-restart: a"}.String()},
 			{name: "StatefulSet", manifest: testJob{kind: "StatefulSet", annotations: "no-restart: a"}.String()},
 		},
-		vet.CodeDisruptionsFailJob: {
+		"DisruptionsFailJob": {
 			{
 				name:     "backoffLimit of a user",
 				manifest: testJob{annotations: "no-restart: a", spec: "backoffLimit: 1"}.String(),
@@ -110,7 +110,7 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			{name: "elastic gang", manifest: testJob{annotations: elasticAnnotation, spec: "backoffLimit: 3"}.String()},
 			{name: "no backoffLimit", manifest: testJob{annotations: restartAnnotation}.String()},
 		},
-		vet.CodeShortTTL: {
+		"ShortTTL": {
 			{
 				name:     "TTL of 0",
 				manifest: testJob{spec: "ttlSecondsAfterFinished: 0"}.String(),
@@ -119,7 +119,7 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			{name: "TTL of a minute", manifest: testJob{spec: "ttlSecondsAfterFinished: 60"}.String()},
 			{name: "no TTL", manifest: testJob{}.String()},
 		},
-		vet.CodeMutableImageTag: {
+		"MutableImageTag": {
 			{name: "tag latest", manifest: testJob{image: "train:latest"}.String(), want: []string{containerPath + ".image"}},
 			{
 				name:     "no tag",
@@ -134,7 +134,7 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			},
 			{name: "gang of one pod", manifest: testJob{ranks: 1, image: "train"}.String()},
 		},
-		vet.CodeFailJobOnExitCode: {
+		"FailJobOnExitCode": {
 			{
 				name:     "exit code 1",
 				manifest: testJob{annotations: restartAnnotation, spec: failJobRule("In", "1, 42", "")}.String(),

@@ -8,7 +8,7 @@ import (
 
 func memberCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		vet.CodeMemberConflict: {
+		"MemberConflict": {
 			{
 				name: "roles have different sizes",
 				manifest: joinDocuments(
@@ -39,7 +39,7 @@ func memberCases() map[vet.Code][]checkCase {
 				manifest: joinDocuments(testJob{name: "a"}.String(), testJob{name: "b"}.String()),
 			},
 		},
-		vet.CodeMembersMissing: {
+		"MembersMissing": {
 			{name: "worker is missing", manifest: mpiMemberYAML("launcher", testJob{}), want: []string{rolesAnnotationPath}},
 			{name: "launcher is missing", manifest: mpiMemberYAML("worker", testJob{}), want: []string{rolesAnnotationPath}},
 			{
@@ -68,7 +68,7 @@ func memberCases() map[vet.Code][]checkCase {
 			},
 			{name: "gang of one workload", manifest: testJob{}.String()},
 		},
-		vet.CodeGangNameShared: {
+		"GangNameShared": {
 			{
 				name: "same gang label on two gangs",
 				manifest: joinDocuments(
@@ -103,7 +103,7 @@ func memberCases() map[vet.Code][]checkCase {
 			},
 			{name: "different names", manifest: joinDocuments(testJob{name: "a"}.String(), testJob{name: "b"}.String())},
 		},
-		vet.CodeServiceConflict: {
+		"ServiceConflict": {
 			{
 				name: "selector for the Job of a different name",
 				manifest: joinDocuments(
@@ -168,7 +168,7 @@ func memberCases() map[vet.Code][]checkCase {
 				),
 			},
 		},
-		vet.CodeServiceNotNeeded: {
+		"ServiceNotNeeded": {
 			{
 				name: "headless Service that selects the Job by name",
 				manifest: joinDocuments(

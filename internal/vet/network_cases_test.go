@@ -8,7 +8,7 @@ import (
 
 func networkCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		vet.CodeNameNearLimit: {
+		"NameNearLimit": {
 			{
 				name:     "hostname of a Job",
 				manifest: testJob{name: strings.Repeat("a", 60)}.String(),
@@ -35,7 +35,7 @@ func networkCases() map[vet.Code][]checkCase {
 				manifest: testJob{name: strings.Repeat("a", 50)}.String(),
 			},
 		},
-		vet.CodeSocketInterface: {
+		"SocketInterface": {
 			{
 				name: "exported variable in a script",
 				manifest: testJob{
@@ -76,7 +76,7 @@ func networkCases() map[vet.Code][]checkCase {
 				manifest: testJob{ranks: 1, container: "env: [{name: NCCL_SOCKET_IFNAME, value: eth0}]"}.String(),
 			},
 		},
-		vet.CodeNodeInterface: {
+		"NodeInterface": {
 			{
 				name:     "interface of a node",
 				manifest: testJob{container: "env: [{name: NCCL_SOCKET_IFNAME, value: ens5}]"}.String(),
@@ -114,7 +114,7 @@ func networkCases() map[vet.Code][]checkCase {
 				manifest: testJob{container: "env: [{name: NCCL_SOCKET_IFNAME, value: $(IFACE)}]"}.String(),
 			},
 		},
-		vet.CodeHostNetworkPort: {
+		"HostNetworkPort": {
 			{
 				name:     "pods that share their nodes",
 				manifest: testJob{pod: hostNetwork, resources: "limits: {memory: 1Gi, nvidia.com/gpu: 2}"}.String(),
@@ -146,7 +146,7 @@ func networkCases() map[vet.Code][]checkCase {
 				manifest: testJob{ranks: 1, pod: hostNetwork}.String(),
 			},
 		},
-		vet.CodeCustomDNS: {
+		"CustomDNS": {
 			{
 				name:     "dnsPolicy None",
 				manifest: testJob{pod: "dnsPolicy: None, dnsConfig: {nameservers: [192.0.2.1]}"}.String(),
@@ -158,7 +158,7 @@ func networkCases() map[vet.Code][]checkCase {
 			},
 			{name: "gang of one pod", manifest: testJob{ranks: 1, pod: "dnsPolicy: None"}.String()},
 		},
-		vet.CodeServiceMesh: {
+		"ServiceMesh": {
 			{
 				name:     "pod template requests Istio",
 				manifest: testJob{template: "labels: {sidecar.istio.io/inject: 'true'}"}.String(),

@@ -5,17 +5,6 @@ import (
 	"rollcall.training/internal/policy"
 )
 
-func policyChecks() []Check {
-	return []Check{{
-		Code: CodePolicyViolated, Severity: Error, checkGang: checkPolicy,
-		Title: "The gang violates the policy of the cluster",
-		Why: "The file of `--policy` contains the limits and rules of the administrators. " +
-			"A finding is an error if the mode of the rule is enforce, a warning for warn, and an info for audit. " +
-			"It is also an info if the input does not contain all members of the gang.",
-		Fix: "Follow the message, which names the largest allowed value.",
-	}}
-}
-
 // policySeverities are the severities of findings by the mode of the rule.
 var policySeverities = map[policy.Mode]Severity{
 	policy.ModeEnforce: Error, policy.ModeWarn: Warning, policy.ModeAudit: Info,
@@ -35,26 +24,24 @@ func (in *input) applyDefaults(w gang.Workload) error {
 	return err
 }
 
-func checkPolicy(in *input, w *labeledWorkload) []issue {
-	if in.policy == nil {
-		return nil
+func checkPolicy(r *reporter, w *labeledWorkload) {
+	if r.policy == nil {
+		return
 	}
 	facts := policy.NewFacts(*w.gang, w.admitted)
 	var members []policy.Facts
-	for _, m := range in.gangMembers(w) {
+	for _, m := range r.gangMembers(w) {
 		if m.gang != nil {
 			members = append(members, policy.NewFacts(*m.gang, m.admitted))
 		}
 	}
-	var issues []issue
-	for _, f := range in.policy.Evaluate(policy.Input{
-		Facts: facts.WithMembers(members), Namespace: in.describeNamespace(w.namespace), Workload: w.admitted, Now: in.now,
+	for _, f := range r.policy.Evaluate(policy.Input{
+		Facts: facts.WithMembers(members), Namespace: r.describeNamespace(w.namespace), Workload: w.admitted, Now: r.now,
 	}) {
 		severity := policySeverities[f.Mode]
 		if f.Unknown {
 			severity = Info
 		}
-		issues = append(issues, issue{field: f.Field, message: f.Message, severity: severity, rule: f.Rule})
+		r.issues = append(r.issues, issue{field: f.Field, message: f.Message, severity: severity, rule: f.Rule})
 	}
-	return issues
 }

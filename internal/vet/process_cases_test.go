@@ -4,7 +4,7 @@ import "rollcall.training/internal/vet"
 
 func processCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		vet.CodeTorchLaunchDeprecated: {
+		"TorchLaunchDeprecated": {
 			{
 				name:     "torch.distributed.launch",
 				manifest: testJob{container: "command: [python, -m, torch.distributed.launch, train.py]"}.String(),
@@ -26,7 +26,7 @@ func processCases() map[vet.Code][]checkCase {
 				manifest: testJob{container: "command: [grep, -m, torch.distributed.launch]"}.String(),
 			},
 		},
-		vet.CodeSingleProcessCommand: {
+		"SingleProcessCommand": {
 			{
 				name: "annotation requires two processes",
 				manifest: testJob{
@@ -136,7 +136,7 @@ func processCases() map[vet.Code][]checkCase {
 				}.String(),
 			},
 		},
-		vet.CodeWorldSizeCountsPods: {
+		"WorldSizeCountsPods": {
 			{
 				name: "composer starts a process for each accelerator",
 				manifest: testJob{
@@ -188,7 +188,7 @@ func processCases() map[vet.Code][]checkCase {
 				}.String(),
 			},
 		},
-		vet.CodeElasticWithoutTorchrun: {
+		"ElasticWithoutTorchrun": {
 			{
 				name:     "python in an elastic gang",
 				manifest: testJob{annotations: elasticAnnotation, container: "command: [python, train.py]"}.String(),

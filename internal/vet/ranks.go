@@ -1,42 +1,11 @@
 package vet
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-func rankChecks() []Check {
-	return []Check{
-		{
-			Code: CodeLoopbackRendezvous, Severity: Warning, checkGang: checkLoopbackRendezvous,
-			Title: "The rendezvous address is localhost",
-			Why: "In each pod, localhost is the pod itself, so each rank waits for the other ranks until it times out. " +
-				"A flag or an `export` in the command overrides the variable that Rollcall injects.",
-			Fix: "Remove the address, because Rollcall sets the address of rank 0. " +
-				"For accelerate, use `--main_process_ip=$(MASTER_ADDR)`.",
-		},
-		{
-			Code: CodeUnresolvableRendezvous, Severity: Warning, checkGang: checkUnresolvableRendezvous,
-			Title: "The rendezvous address is not the address of a pod of the gang",
-			Why: "The address of a pod is its hostname with the name of the headless Service, such as `train-0.train`. " +
-				"The hostname without the Service resolves only in gangs with a launcher. " +
-				"If the address does not resolve, all ranks wait until they time out.",
-			Fix: "Remove the address, because Rollcall sets the address of rank 0. " +
-				"For accelerate, use `--main_process_ip=$(MASTER_ADDR)`.",
-		},
-		{
-			Code: CodeHardcodedRank, Severity: Warning, checkGang: checkHardcodedRank,
-			Title: "A rank is a fixed number",
-			Why: "All pods of a workload have the same template, so all of them get the same number. " +
-				"If two processes use the same rank, the other processes wait for the missing rank.",
-			Fix: "Remove the value, because Rollcall gives each pod its own rank. " +
-				"For a variable with a different name, use `$(ROLLCALL_RANK)`.",
-		},
-	}
-}
 
 // rank0AddressVars are the variables that contain the host of rank 0.
 var rank0AddressVars = []string{
@@ -66,22 +35,17 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-func checkLoopbackRendezvous(_ *input, w *labeledWorkload) []issue {
+func checkLoopbackRendezvous(r *reporter, w *labeledWorkload) {
 	if !w.hasMultiplePods() {
-		return nil
+		return
 	}
-	var issues []issue
 	check := func(field, name, host string) {
 		if isLoopback(host) {
-			issues = append(issues, issue{
-				field:   field,
-				message: fmt.Sprintf("%s is %s, which is the pod itself, so the ranks cannot find each other", name, host),
-				fix:     fixForRendezvousHost(name),
-			})
+			r.add(field, fixForRendezvousHost(name),
+				"%s is %s, which is the pod itself, so the ranks cannot find each other", name, host)
 		}
 	}
 	w.visitRendezvousHosts(check)
-	return issues
 }
 
 // visitRendezvousHosts calls visit for each literal address of rank 0 in the variables and commands
@@ -99,25 +63,20 @@ var rankVars = []string{
 	"SLURM_PROCID", "SLURM_NODEID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "DMLC_TASK_ID", "PADDLE_TRAINER_ID",
 }
 
-func checkHardcodedRank(_ *input, w *labeledWorkload) []issue {
+func checkHardcodedRank(r *reporter, w *labeledWorkload) {
 	ownPods, _ := w.maxPods()
 	if ownPods < 2 {
-		return nil
+		return
 	}
-	var issues []issue
 	check := func(field, name, value string) {
 		if _, err := strconv.Atoi(value); err == nil {
-			issues = append(issues, issue{
-				field:   field,
-				message: fmt.Sprintf("%s is %s in all %d pods, so the ranks are not unique", name, value, ownPods),
-				fix:     "remove it, or use $(ROLLCALL_RANK)",
-			})
+			r.add(field, "remove it, or use $(ROLLCALL_RANK)",
+				"%s is %s in all %d pods, so the ranks are not unique", name, value, ownPods)
 		}
 	}
 	for _, c := range w.trainingContainers() {
 		w.visitAssignments(c, rankVars, check)
 	}
-	return issues
 }
 
 // visitAssignments calls visit for each literal value that the environment or the command of a

@@ -10,22 +10,16 @@ import (
 	"rollcall.training/gang"
 )
 
-func checkUnresolvableRendezvous(in *input, w *labeledWorkload) []issue {
+func checkUnresolvableRendezvous(r *reporter, w *labeledWorkload) {
 	hasCustomNames := len(w.admitted.Template().Spec.HostAliases) > 0
 	if !w.hasMultiplePods() || hasCustomNames {
-		return nil
+		return
 	}
-	var issues []issue
 	w.visitRendezvousHosts(func(field, name, address string) {
-		if reason := in.explainUnresolvableHost(w, hostOf(address)); reason != "" {
-			issues = append(issues, issue{
-				field:   field,
-				message: fmt.Sprintf("%s is %s, but %s", name, address, reason),
-				fix:     fixForRendezvousHost(name),
-			})
+		if reason := r.explainUnresolvableHost(w, hostOf(address)); reason != "" {
+			r.add(field, fixForRendezvousHost(name), "%s is %s, but %s", name, address, reason)
 		}
 	})
-	return issues
 }
 
 // hostOf returns the host of an address with an optional scheme and port.

@@ -76,25 +76,6 @@ func Run(docs []*manifest.Document, unreadable []*manifest.Error, opts Options) 
 	return r
 }
 
-// run runs the check on an object if the check applies to it. The paths of the issues are paths in
-// the object of the input.
-func (c Check) run(in *input, o *inputObject) []issue {
-	if c.checkObject != nil {
-		return c.checkObject(in, o)
-	}
-	var issues []issue
-	switch {
-	case c.checkWorkload != nil && o.labeled != nil && o.decodeError == nil:
-		issues = c.checkWorkload(in, o.labeled)
-	case c.checkGang != nil && o.labeled != nil && o.labeled.gang != nil:
-		issues = c.checkGang(in, o.labeled)
-	}
-	for i := range issues {
-		issues[i].field = o.fieldPath(issues[i].field)
-	}
-	return issues
-}
-
 func newFinding(c Check, o *inputObject, found issue) Finding {
 	return Finding{
 		Code:      c.Code,
@@ -165,6 +146,15 @@ type inputObject struct {
 
 // displayName returns kind/name with the kind in lower case.
 func (o *inputObject) displayName() string { return strings.ToLower(o.Kind) + "/" + o.Name }
+
+// fieldPath converts a path in the checked workload to the path in the object of the input. The two differ only
+// for a CronJob, which is no workload of a gang: the checks read it as the Job of one run.
+func (o *inputObject) fieldPath(path string) string {
+	if !o.isCronJob || path == "metadata.name" {
+		return path
+	}
+	return strings.TrimSuffix(manifest.JobTemplatePrefix+path, ".")
+}
 
 // labeledWorkload is a workload that the webhook would inject. Only inputObject is set if the
 // workload cannot be decoded.

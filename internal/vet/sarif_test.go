@@ -55,7 +55,7 @@ func TestSARIF(t *testing.T) {
 					"locations": []any{location("a%20b/c:d.yaml", 1)},
 				},
 				object{
-					"ruleId": "MutableImageTag", "ruleIndex": ruleIndex(vet.CodeMutableImageTag), "level": "note",
+					"ruleId": "MutableImageTag", "ruleIndex": ruleIndex("MutableImageTag"), "level": "note",
 					"message": object{"text": "spec.template.spec.containers[0].image: " +
 						"a has no fixed tag, so nodes can run different versions of the image; " +
 						"fix: use an immutable tag or a digest"},

@@ -1,33 +1,11 @@
 package vet
 
 import (
-	"fmt"
-
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
 )
-
-func serviceChecks() []Check {
-	return []Check{{
-		Code: CodeServiceNotNeeded, Severity: Info, checkGang: checkServiceNotNeeded,
-		Title: "The input contains the headless Service of a gang",
-		Why: "Rollcall creates the headless Service of each gang. It uses an existing Service that selects the pods. " +
-			"It then does not delete the Service with the gang, and does not correct its fields. " +
-			"Without `publishNotReadyAddresses: true`, the addresses resolve only when the pods are ready.",
-		Fix: "Remove the Service, unless you also use it without Rollcall.",
-	}, {
-		Code: CodeServiceConflict, Severity: Error, checkGang: checkServiceConflict,
-		Title: "A Service in the input conflicts with the Service of a gang",
-		Why: "The ranks find each other by the DNS names that a headless Service gives to their pods. " +
-			"Rollcall does not change a Service that it did not create. " +
-			"A Service with a cluster IP or with a different selector prevents the gang from starting (Event " +
-			string(gang.ReasonServiceConflict) + ").",
-		Fix: "Remove the Service, because Rollcall creates it. Or rename the Service. " +
-			"Or rename the gang with the label `" + gang.LabelGang + "`.",
-	}}
-}
 
 // gangService returns the Service of the input with the name of the Service of the gang, and why it
 // cannot be used. It returns nil if the input contains none.
@@ -62,31 +40,26 @@ func (w *labeledWorkload) withServerLabels() gang.Workload {
 	return defaulted
 }
 
-func checkServiceConflict(in *input, w *labeledWorkload) []issue {
-	o, mismatch := in.gangService(w)
+func checkServiceConflict(r *reporter, w *labeledWorkload) {
+	o, mismatch := r.gangService(w)
 	if mismatch == "" {
-		return nil
+		return
 	}
-	return []issue{{
-		field: "metadata.name",
-		message: fmt.Sprintf("the Service %s (%s, line %d) has the name of the Service of the gang, but %s",
-			o.Name, o.Document.Source, o.Line("metadata.name"), mismatch),
-		fix: "remove the Service, because Rollcall creates it, or rename the gang with the label " + gang.LabelGang,
-	}}
+	r.add("metadata.name",
+		"remove the Service, because Rollcall creates it, or rename the gang with the label "+gang.LabelGang,
+		"the Service %s (%s, line %d) has the name of the Service of the gang, but %s",
+		o.Name, o.Document.Source, o.Line("metadata.name"), mismatch)
 }
 
-func checkServiceNotNeeded(in *input, w *labeledWorkload) []issue {
-	o, mismatch := in.gangService(w)
-	if o == nil || mismatch != "" || !in.isFirstMember(w) {
-		return nil
+func checkServiceNotNeeded(r *reporter, w *labeledWorkload) {
+	o, mismatch := r.gangService(w)
+	if o == nil || mismatch != "" || !r.isFirstMember(w) {
+		return
 	}
 	if _, isPrintedByInject := o.Labels[gang.LabelGang]; isPrintedByInject {
-		return nil
+		return
 	}
-	return []issue{{
-		field: "metadata.name",
-		message: fmt.Sprintf("the Service %s (%s, line %d) is not needed, because Rollcall creates one for each gang",
-			o.Name, o.Document.Source, o.Line("metadata.name")),
-		fix: "remove the Service, unless you also use it without Rollcall",
-	}}
+	r.add("metadata.name", "remove the Service, unless you also use it without Rollcall",
+		"the Service %s (%s, line %d) is not needed, because Rollcall creates one for each gang",
+		o.Name, o.Document.Source, o.Line("metadata.name"))
 }

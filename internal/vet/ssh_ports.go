@@ -3,7 +3,6 @@ package vet
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,36 +12,30 @@ import (
 	"rollcall.training/internal/command"
 )
 
-func checkSSHPort(_ *input, w *labeledWorkload) []issue {
+func checkSSHPort(r *reporter, w *labeledWorkload) {
 	if !w.hasSSHHosts() {
-		return nil
+		return
 	}
-	var issues []issue
 	for _, c := range w.trainingContainers() {
 		if w.gang.Role == gang.RoleLauncher {
-			issues = append(issues, w.checkLauncherSSHPort(c)...)
+			r.checkLauncherSSHPort(w, c)
 		} else {
-			issues = append(issues, w.checkWorkerSSHPort(c)...)
+			r.checkWorkerSSHPort(w, c)
 		}
 	}
-	return issues
 }
 
 // defaultSSHPort is the port of SSH without Rollcall.
 const defaultSSHPort = "22"
 
 // checkWorkerSSHPort finds probes and hooks that wait for port 22.
-func (w *labeledWorkload) checkWorkerSSHPort(c trainingContainer) []issue {
+func (r *reporter) checkWorkerSSHPort(w *labeledWorkload, c trainingContainer) {
 	if w.sshPort() == 22 {
-		return nil
+		return
 	}
-	var issues []issue
 	add := func(field, subject string) {
-		issues = append(issues, issue{
-			field:   c.path + "." + field,
-			message: fmt.Sprintf("%s waits for port 22, but sshd listens on port %d", subject, w.sshPort()),
-			fix:     fmt.Sprintf("use port %d", w.sshPort()),
-		})
+		r.add(c.path+"."+field, fmt.Sprintf("use port %d", w.sshPort()),
+			"%s waits for port 22, but sshd listens on port %d", subject, w.sshPort())
 	}
 	for _, probe := range []struct {
 		name  string
@@ -65,7 +58,6 @@ func (w *labeledWorkload) checkWorkerSSHPort(c trainingContainer) []issue {
 			add("lifecycle.postStart.tcpSocket.port", "the hook")
 		}
 	}
-	return issues
 }
 
 // resolvePort returns the number of a port that is given as a number or as the name of a port of
@@ -86,76 +78,21 @@ func connectsToPort22(command []string) bool {
 	return port22Pattern.MatchString(strings.Join(command, " "))
 }
 
-// sshPortOption matches the options of ssh that set the port.
-var sshPortOption = regexp.MustCompile(`(?:^|\s)(?:-p ?|-o ?[Pp]ort[= ])([0-9]+)\b`)
-
 // rshArgsVars are variables with which Open MPI passes options to ssh.
 var rshArgsVars = []string{"OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args"}
 
 // checkLauncherSSHPort finds ports that commands of a launcher pass to ssh.
-func (w *labeledWorkload) checkLauncherSSHPort(c trainingContainer) []issue {
-	var issues []issue
-	check := func(field, name, options string) {
-		match := sshPortOption.FindStringSubmatch(options)
-		if match == nil || match[1] == strconv.Itoa(int(w.sshPort())) {
-			return
+func (r *reporter) checkLauncherSSHPort(w *labeledWorkload, c trainingContainer) {
+	check := func(field, name, port string) {
+		if port != "" && port != strconv.Itoa(int(w.sshPort())) {
+			r.add(field, "remove the port, because the configuration of ssh contains it",
+				"%s uses SSH port %s, but sshd of the workers listens on port %d", name, port, w.sshPort())
 		}
-		issues = append(issues, issue{
-			field:   field,
-			message: fmt.Sprintf("%s uses SSH port %s, but sshd of the workers listens on port %d", name, match[1], w.sshPort()),
-			fix:     "remove the port, because the configuration of ssh contains it",
-		})
 	}
-	w.visitAssignments(c, rshArgsVars, check)
+	w.visitAssignments(c, rshArgsVars, func(field, name, options string) {
+		check(field, name, command.ParseSSHPort(options))
+	})
 	for _, p := range c.parseCommand().Programs {
-		check(c.commandPath(), p.Name, sshOptions(p))
+		check(c.commandPath(), p.Name, p.SSHPort())
 	}
-	return issues
-}
-
-// sshOptions returns the options that a program passes to ssh, separated by spaces. It returns an
-// empty string if there are none.
-func sshOptions(p command.Program) string {
-	var options []string
-	switch p.Name {
-	case "ssh":
-		options = leadingSSHOptions(p)
-	case "mpirun", "mpiexec":
-		for i, a := range p.Args {
-			if i > 0 && slices.Contains([]string{"plm_rsh_args", "plm_ssh_args"}, p.Args[i-1].Text) {
-				options = append(options, a.Text)
-			}
-		}
-	case "horovodrun":
-		for i, a := range p.Args {
-			name, value, hasInlineValue := strings.Cut(a.Text, "=")
-			switch {
-			case name != "-p" && name != "--ssh-port":
-			case hasInlineValue:
-				options = append(options, "-p", value)
-			case i+1 < len(p.Args):
-				options = append(options, "-p", p.Args[i+1].Text)
-			}
-		}
-	}
-	return strings.Join(options, " ")
-}
-
-// leadingSSHOptions returns the options of ssh before its host.
-func leadingSSHOptions(p command.Program) []string {
-	var options []string
-	for i := 0; i < len(p.Args) && strings.HasPrefix(p.Args[i].Text, "-"); i++ {
-		options = append(options, p.Args[i].Text)
-		if hasSeparateSSHValue(p.Args[i].Text) && i+1 < len(p.Args) {
-			i++
-			options = append(options, p.Args[i].Text)
-		}
-	}
-	return options
-}
-
-// hasSeparateSSHValue reports whether the value of an option of ssh is the next argument (ssh(1)).
-func hasSeparateSSHValue(option string) bool {
-	const optionsWithValue = "BbcDEeFIiJLlmOopQRSWw"
-	return len(option) == 2 && strings.Contains(optionsWithValue, option[1:])
 }

@@ -4,7 +4,7 @@ import "rollcall.training/internal/vet"
 
 func storageCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		vet.CodeNoCheckpointVolume: {
+		"NoCheckpointVolume": {
 			{
 				name:     "default restart policy with accelerators",
 				manifest: testJob{annotations: "no-restart: a", resources: "limits: {memory: 1Gi, nvidia.com/gpu: 8}"}.String(),
@@ -134,7 +134,7 @@ func storageCases() map[vet.Code][]checkCase {
 				manifest: testJob{annotations: "no-restart: a", spec: "backoffLimit: 0"}.String(),
 			},
 		},
-		vet.CodeVolumeNotReadWriteMany: {
+		"VolumeNotReadWriteMany": {
 			{
 				name:     "ReadWriteOnce with two pods",
 				manifest: joinDocuments(testJob{pod: claimVolume}.String(), claimYAML("ReadWriteOnce")),
@@ -171,7 +171,7 @@ func storageCases() map[vet.Code][]checkCase {
 			{name: "ReadOnlyMany", manifest: joinDocuments(testJob{pod: claimVolume}.String(), claimYAML("ReadOnlyMany"))},
 			{name: "claim is not in the input", manifest: testJob{pod: claimVolume}.String()},
 		},
-		vet.CodeDefaultShmSize: {
+		"DefaultShmSize": {
 			{
 				name:     "accelerators without a volume",
 				manifest: testJob{annotations: "rollcall.training/gpus: '2', rollcall.training/shm-size: none"}.String(),
@@ -195,7 +195,7 @@ func storageCases() map[vet.Code][]checkCase {
 				}.String(),
 			},
 		},
-		vet.CodeShmExceedsMemory: {
+		"ShmExceedsMemory": {
 			{
 				name: "user volume larger than the limit of a denied Job",
 				manifest: testJob{
@@ -231,7 +231,7 @@ func storageCases() map[vet.Code][]checkCase {
 				}.String(),
 			},
 		},
-		vet.CodeShmWithoutSizeLimit: {
+		"ShmWithoutSizeLimit": {
 			{
 				name: "volume of the user",
 				manifest: testJob{
@@ -264,7 +264,7 @@ func storageCases() map[vet.Code][]checkCase {
 			},
 			{name: "volume of Rollcall", manifest: testJob{}.String()},
 		},
-		vet.CodeNoMemoryLimit: {
+		"NoMemoryLimit": {
 			{
 				name:     "four accelerators are a whole node with GB200",
 				manifest: testJob{resources: "limits: {nvidia.com/gpu: 4}"}.String(),
@@ -300,7 +300,7 @@ func storageCases() map[vet.Code][]checkCase {
 				want: []string{containerPath + ".resources"},
 			},
 		},
-		vet.CodeFewCPUs: {
+		"FewCPUs": {
 			{
 				name:     "two CPUs for eight accelerators",
 				manifest: testJob{resources: "limits: {memory: 1Gi, cpu: 2, nvidia.com/gpu: 8}"}.String(),

@@ -9,7 +9,7 @@ import (
 func templateCases() map[vet.Code][]checkCase {
 	withoutImage := strings.Replace(testJob{}.String(), `image: "registry.example.com/train:1", `, "", 1)
 	return map[vet.Code][]checkCase{
-		vet.CodeTemplateVariable: {
+		"TemplateVariable": {
 			{
 				name:     "number is a variable",
 				manifest: strings.Replace(testJob{}.String(), "parallelism: 2", "parallelism: $NUM_NODES", 1),
@@ -30,7 +30,7 @@ func templateCases() map[vet.Code][]checkCase {
 				manifest: testJob{framework: "torch", container: "command: [sh, -c, 'echo $RANK']"}.String(),
 			},
 		},
-		vet.CodeInvalidPodTemplate: {
+		"InvalidPodTemplate": {
 			{name: "no image", manifest: withoutImage, want: []string{containerPath + ".image"}},
 			{
 				name:     "mount of a volume that does not exist",

@@ -12,56 +12,27 @@ import (
 	"rollcall.training/internal/policy"
 )
 
-func volumeChecks() []Check {
-	return []Check{
-		{
-			Code: CodeNoCheckpointVolume, Severity: Info, checkGang: checkCheckpointVolume,
-			Title: "The gang restarts, but no volume keeps its checkpoints",
-			Why: "When a rank fails or loses its node, Rollcall restarts all ranks in new pods. " +
-				"Files in an emptyDir or in the container are deleted with the old pods. " +
-				"vet accepts a writable volume that outlives the pods. " +
-				"It also accepts a storage URL such as s3:// in the command or in a variable. " +
-				"It reports gangs with accelerators, and gangs whose restart policy is set explicitly. " +
-				"It does not report programs for MPI other than Python, because most of them save no checkpoints.",
-			Fix: "Mount a PersistentVolumeClaim where the program saves checkpoints, and load the latest one at startup. " +
-				"Or set `" + gang.AnnotationRestartPolicy + ": never`.",
-		},
-		{
-			Code: CodeVolumeNotReadWriteMany, Severity: Warning, checkGang: checkVolumeNotReadWriteMany,
-			Title: "Several pods mount a claim that only one node or pod can mount",
-			Why: "A ReadWriteOnce volume is attached to one node, so pods on other nodes wait indefinitely. " +
-				"Only one pod can mount a ReadWriteOncePod volume " +
-				"(Kubernetes documentation, persistent volumes, access modes).",
-			Fix: "Request ReadWriteMany with a storage class that supports it. " +
-				"For data that is only read, request ReadOnlyMany.",
-		},
+func checkCheckpointVolume(r *reporter, w *labeledWorkload) {
+	if !canRestart(w) || !r.isFirstMember(w) {
+		return
 	}
-}
-
-func checkCheckpointVolume(in *input, w *labeledWorkload) []issue {
-	if !canRestart(w) || !in.isFirstMember(w) {
-		return nil
-	}
-	members := in.gangMembers(w)
+	members := r.gangMembers(w)
 	for _, m := range members {
 		if m.gang == nil || policy.SavesCheckpoints(*m.gang, m.admitted.Template().Spec) {
-			return nil
+			return
 		}
 	}
 	if !slices.ContainsFunc(members, (*labeledWorkload).isExpensiveToRepeat) || runsOtherMPIProgram(members) {
-		return nil
+		return
 	}
 	message := "Kubernetes replaces failed pods, but no volume outlives the pods, so their data is lost"
 	if w.gang.Policies.RestartPolicy == gang.RestartPolicyGang {
 		message = "the gang restarts after failures and disruptions, but no volume outlives its pods, " +
 			"so each attempt starts from scratch"
 	}
-	return []issue{{
-		field:   podSpecPath + ".volumes",
-		message: message,
-		fix: fmt.Sprintf("mount a PersistentVolumeClaim where the program saves checkpoints, or set %s: never",
-			gang.AnnotationRestartPolicy),
-	}}
+	r.add(podSpecPath+".volumes",
+		"mount a PersistentVolumeClaim where the program saves checkpoints, or set "+gang.AnnotationRestartPolicy+": never",
+		"%s", message)
 }
 
 // canRestart reports whether pods of the workload can run again after a failure or a disruption.
@@ -101,14 +72,13 @@ func runsOtherMPIProgram(members []*labeledWorkload) bool {
 	return isMPI && !mentionsPython
 }
 
-func checkVolumeNotReadWriteMany(in *input, w *labeledWorkload) []issue {
-	var issues []issue
+func checkVolumeNotReadWriteMany(r *reporter, w *labeledWorkload) {
 	for _, v := range w.workload.Template().Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
 		name := v.PersistentVolumeClaim.ClaimName
-		o := in.findObject("PersistentVolumeClaim", w.namespace, name)
+		o := r.findObject("PersistentVolumeClaim", w.namespace, name)
 		var claim corev1.PersistentVolumeClaim
 		if o == nil || o.Decode(&claim) != nil || len(claim.Spec.AccessModes) == 0 {
 			continue
@@ -117,7 +87,7 @@ func checkVolumeNotReadWriteMany(in *input, w *labeledWorkload) []issue {
 		if slices.Contains(modes, corev1.ReadWriteMany) || slices.Contains(modes, corev1.ReadOnlyMany) {
 			continue
 		}
-		pods := in.countMountingPods(w, name)
+		pods := r.countMountingPods(w, name)
 		if pods < 2 {
 			continue
 		}
@@ -125,15 +95,12 @@ func checkVolumeNotReadWriteMany(in *input, w *labeledWorkload) []issue {
 		if slices.Contains(modes, corev1.ReadWriteOncePod) {
 			limit = "one pod"
 		}
-		issues = append(issues, issue{
-			field: fmt.Sprintf("%s.volumes[%s].persistentVolumeClaim", podSpecPath, v.Name),
-			message: fmt.Sprintf("the claim %s has the access mode %s, so only %s can mount it, but %d pods of the gang use it",
-				name, joinAccessModes(modes), limit, pods),
-			fix: fmt.Sprintf("request ReadWriteMany in %s, line %d, with a storage class that supports it",
+		r.add(fmt.Sprintf("%s.volumes[%s].persistentVolumeClaim", podSpecPath, v.Name),
+			fmt.Sprintf("request ReadWriteMany in %s, line %d, with a storage class that supports it",
 				o.Document.Source, o.Line("spec.accessModes")),
-		})
+			"the claim %s has the access mode %s, so only %s can mount it, but %d pods of the gang use it",
+			name, joinAccessModes(modes), limit, pods)
 	}
-	return issues
 }
 
 func joinAccessModes(modes []corev1.PersistentVolumeAccessMode) string {

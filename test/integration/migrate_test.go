@@ -22,7 +22,6 @@ import (
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate"
-	"rollcall.training/internal/vet"
 )
 
 // dryRunner creates objects of any kind by dry run, with strict validation and through the webhook.
@@ -76,7 +75,7 @@ func isReportedRejected(t *testing.T, outputPath string, o manifest.Object) bool
 	}
 	for _, r := range reports {
 		for _, f := range r.Findings {
-			if f.Code == vet.CodeExtendedResource && f.Object == strings.ToLower(o.Kind)+"/"+o.Name {
+			if f.Code == "ExtendedResource" && f.Object == strings.ToLower(o.Kind)+"/"+o.Name {
 				return true
 			}
 		}

@@ -3,9 +3,8 @@ package typeerror
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"regexp"
-	"strings"
+
+	"rollcall.training/internal/fieldpath"
 )
 
 // PathAtOffset returns the path of the value at a byte offset of a JSON text: the first value that
@@ -63,23 +62,15 @@ func (s *pathStep) consumeToken(token json.Token) bool {
 	return false
 }
 
-// plainKeyPattern matches keys that a path contains without brackets.
-var plainKeyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-
 // formatPath returns a path in the syntax of field errors.
 func formatPath(steps []pathStep) string {
-	var path strings.Builder
+	path := ""
 	for _, step := range steps {
-		switch {
-		case !step.isMapping:
-			fmt.Fprintf(&path, "[%d]", step.index)
-		case !plainKeyPattern.MatchString(step.key):
-			fmt.Fprintf(&path, "[%s]", step.key)
-		case path.Len() > 0:
-			path.WriteString("." + step.key)
-		default:
-			path.WriteString(step.key)
+		if step.isMapping {
+			path = fieldpath.Child(path, step.key)
+		} else {
+			path = fieldpath.Item(path, step.index)
 		}
 	}
-	return path.String()
+	return path
 }

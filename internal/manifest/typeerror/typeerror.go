@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"rollcall.training/internal/fieldpath"
 )
 
 // Mismatch is a value that does not match its type.
@@ -52,10 +54,7 @@ func findInvalidQuantities(path, parent string, value any) []Mismatch {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			childPath := strings.TrimPrefix(path+"."+key, ".")
-			if strings.ContainsAny(key, "./[]") {
-				childPath = path + "[" + key + "]"
-			}
+			childPath := fieldpath.Child(path, key)
 			text, isString := value[key].(string)
 			isQuantity := parent == "limits" || parent == "requests" || key == "sizeLimit"
 			if _, err := resource.ParseQuantity(text); isString && isQuantity && err != nil {
@@ -69,7 +68,7 @@ func findInvalidQuantities(path, parent string, value any) []Mismatch {
 		}
 	case []any:
 		for i, item := range value {
-			mismatches = append(mismatches, findInvalidQuantities(fmt.Sprintf("%s[%d]", path, i), "", item)...)
+			mismatches = append(mismatches, findInvalidQuantities(fieldpath.Item(path, i), "", item)...)
 		}
 	}
 	return mismatches

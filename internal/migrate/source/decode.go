@@ -10,6 +10,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"rollcall.training/internal/manifest/typeerror"
+	"rollcall.training/internal/text"
 )
 
 // Decode decodes the value into a Kubernetes type and reports whether it could. Fields that the
@@ -37,10 +38,11 @@ func (f Field) Decode(to any) bool {
 
 // reportTypeErrors adds an error for each value that does not fit the type. The decoder's error has
 // no path, so the paths come from a second decoding into fresh, a new value of the type.
-func (f Field) reportTypeErrors(text []byte, fresh any, err error) {
-	found := typeerror.Explain(text, json.Unmarshal(text, fresh))
+func (f Field) reportTypeErrors(raw []byte, fresh any, err error) {
+	found := typeerror.Explain(raw, json.Unmarshal(raw, fresh))
 	if len(found) == 0 {
-		f.MarkInvalid("cannot be decoded: " + truncateValue(strings.TrimPrefix(err.Error(), "json: ")))
+		reason := text.JoinLines(strings.TrimPrefix(err.Error(), "json: "))
+		f.MarkInvalid("cannot be decoded: " + text.Shorten(reason, 80+len("…")))
 	}
 	for _, mismatch := range found {
 		detail := mismatch.Message

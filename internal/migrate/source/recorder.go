@@ -170,13 +170,3 @@ func (r *Recorder) recordPruned(path, name string, siblings []string) {
 		Reason: "left out: the API does not have this field, so the API server dropped it",
 	})
 }
-
-// truncateValue shortens a value for a message of one line.
-func truncateValue(text string) string {
-	const longest = 80
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > longest {
-		return text[:longest] + "…"
-	}
-	return text
-}
