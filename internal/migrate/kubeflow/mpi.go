@@ -22,8 +22,8 @@ func readMPI(r *reader) {
 	}
 	r.launcherIsJob = r.Version == v2beta1
 	r.setSourceNames(launcher, worker)
-	if commandContains(launcher, "horovodrun") {
-		r.gang.Framework = "horovod"
+	if framework, _ := ir.DetectFramework(&launcher.Template.Spec); framework == "horovod" {
+		r.gang.Framework = framework
 	}
 	if commandContains(launcher, "--host-discovery-script") {
 		r.replicaSpecs.AddNote(

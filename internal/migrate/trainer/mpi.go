@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
 )
@@ -86,15 +87,14 @@ func nodeContainerName(j *jobset.ReplicatedJob) string {
 // the command. DeepSpeed needs workers.
 func (r *reader) detectLauncherFramework(launcher *jobset.ReplicatedJob, hasWorkers bool) string {
 	label := r.runtime.At("metadata", "labels").Get(labelFramework).String()
-	command := ""
+	framework := ""
 	if c := findContainer(launcher, containerNode); c != nil {
-		command = " " + strings.Join(slices.Concat(c.Command, c.Args), " ") + " "
+		framework, _ = ir.DetectFramework(&corev1.PodSpec{Containers: []corev1.Container{*c}})
 	}
-	runsDeepSpeed := strings.Contains(command, " deepspeed ") || strings.Contains(command, "/deepspeed ")
 	switch {
-	case hasWorkers && (label == "deepspeed" || runsDeepSpeed):
+	case hasWorkers && (label == "deepspeed" || framework == "deepspeed"):
 		return "deepspeed"
-	case label == "horovod" || strings.Contains(command, "horovodrun "):
+	case label == "horovod" || framework == "horovod":
 		return "horovod"
 	}
 	return "mpi"

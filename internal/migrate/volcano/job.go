@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -41,6 +42,8 @@ type reader struct {
 	hostsInEnv bool
 	// texts are the commands and variables of all tasks.
 	texts []string
+	// pods are the pods of all tasks as the user wrote them.
+	pods []*corev1.PodSpec
 	// tasks are the tasks of the gang, in the order of its roles.
 	tasks []task
 	// standaloneJobs are the Jobs of the tasks without a role. They get the settings of the job, too.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -154,7 +153,7 @@ func (r *reader) reportDependencies(t task, role *ir.Role) {
 func collectTexts(spec *corev1.PodSpec) []string {
 	var texts []string
 	for _, c := range ir.ListContainers(spec) {
-		texts = append(texts, strings.Join(slices.Concat(c.Command, c.Args), " "))
+		texts = append(texts, ir.JoinCommand(c))
 		for _, e := range c.Env {
 			texts = append(texts, e.Name+"="+e.Value)
 		}
