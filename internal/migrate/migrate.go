@@ -152,7 +152,7 @@ func (m *migration) newContext(o manifest.Object) source.Context {
 	return source.Context{
 		Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework,
 		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
-		Plan: m.planRole, PlanWorkload: m.planWorkload, ConfigMapTexts: m.scripts.findReferenced(texts...),
+		Inject: m.inject, ConfigMapTexts: m.scripts.findReferenced(texts...),
 	}
 }
 

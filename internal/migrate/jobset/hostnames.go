@@ -23,15 +23,9 @@ func (s *Reader) rewriteHostnames() {
 	changed := map[*ReplicatedJob]int{}
 	for _, j := range s.Jobs {
 		for _, c := range ir.ListContainers(j.podSpec()) {
-			matchers := s.newHostMatchers(c)
-			ir.VisitTexts(c, func(text *string) {
-				for _, m := range matchers {
-					if after := m.replaceHosts(*text); after != *text {
-						*text = after
-						changed[m.job]++
-					}
-				}
-			})
+			for renamed, n := range s.rewriteTexts(c) {
+				changed[renamed] += n
+			}
 		}
 	}
 	for _, j := range s.Jobs {
@@ -219,10 +213,17 @@ func (m *hostMatcher) mapHost(job, pod string) string {
 	return host
 }
 
-// rewriteText returns a text of a container with the new hostnames.
-func (s *Reader) rewriteText(c *corev1.Container, text string) string {
-	for _, m := range s.newHostMatchers(c) {
-		text = m.replaceHosts(text)
-	}
-	return text
+// rewriteTexts replaces the former hostnames in the texts of a container. It returns the number of changed
+// texts by the job whose pods they name.
+func (s *Reader) rewriteTexts(c *corev1.Container) map[*ReplicatedJob]int {
+	changed, matchers := map[*ReplicatedJob]int{}, s.newHostMatchers(c)
+	ir.VisitTexts(c, func(text *string) {
+		for _, m := range matchers {
+			if after := m.replaceHosts(*text); after != *text {
+				*text = after
+				changed[m.job]++
+			}
+		}
+	})
+	return changed
 }

@@ -117,8 +117,9 @@ func TestRewriteText(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			container := &corev1.Container{Env: []corev1.EnvVar{{Name: "NAME", Value: "js"}}}
-			if got := tt.set.rewriteText(container, tt.text); got != tt.want {
+			c := &corev1.Container{Args: []string{tt.text}, Env: []corev1.EnvVar{{Name: "NAME", Value: "js"}}}
+			tt.set.rewriteTexts(c)
+			if got := c.Args[0]; got != tt.want {
 				t.Errorf("%q became %q, want %q", tt.text, got, tt.want)
 			}
 		})

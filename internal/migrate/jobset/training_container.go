@@ -23,7 +23,7 @@ func (j *ReplicatedJob) trainingContainer() *corev1.Container {
 // chooseTrainingContainer sets the training container of a job that has none to the one that Rollcall
 // chooses.
 func (s *Reader) chooseTrainingContainer(j *ReplicatedJob) {
-	if chosen := s.plan(j).TrainingContainers; j.TrainingContainer == "" && len(chosen) > 0 {
+	if chosen := s.inject(j).TrainingContainers; j.TrainingContainer == "" && len(chosen) > 0 {
 		j.TrainingContainer = chosen[0]
 	}
 }

@@ -77,10 +77,11 @@ func newWorkloadReader(o source.Object, w gang.Workload) (*Reader, *ReplicatedJo
 		b.RollcallAnnotations = map[string]string{}
 	}
 	s := &Reader{Object: o, Gang: b, Spec: o.Root.Get("spec"), Jobs: []*ReplicatedJob{j}}
-	s.Context.Plan = func(source.Workload) source.Plan {
-		planned := w.DeepCopy()
-		planned.Meta().Annotations = b.RollcallAnnotations
-		return o.Context.PlanWorkload(planned)
+	s.Context.Inject = func(probe gang.Workload) source.Injection {
+		injected := w.DeepCopy()
+		injected.Meta().Annotations = probe.Meta().Annotations
+		*injected.Template() = *probe.Template()
+		return o.Context.Inject(injected)
 	}
 	return s, j
 }

@@ -59,21 +59,21 @@ func (r *reader) convertPort(f source.Field, port int32) {
 // Rollcall sets and does not accept from users.
 func (r *reader) removeInjectedVars(role *ir.Role, training int) {
 	spec, f := &role.Template.Spec, role.Source.Get("spec")
-	required := r.gang.RequiredVars(r.Context, role)
+	injection := r.gang.Inject(r.Context, role)
 	var overwritten []string
 	if r.operatorVars != nil {
 		overwritten = r.operatorVars(r, role)
 	}
-	isInjected := func(name string) bool { return slices.Contains(overwritten, name) || slices.Contains(required, name) }
+	isRequired := func(name string) bool { _, ok := injection.FindRequired(name); return ok }
 	remove := func(c *corev1.Container, f source.Field, reason func(name string) string) {
 		kept := c.Env[:0:0]
 		for i, e := range c.Env {
-			if !isInjected(e.Name) {
+			if !slices.Contains(overwritten, e.Name) && !isRequired(e.Name) {
 				kept = append(kept, e)
 				continue
 			}
 			action := ""
-			if !slices.Contains(required, e.Name) {
+			if !isRequired(e.Name) {
 				action = "set it again on the new workload if the value is intended"
 			}
 			f.Get("env").Item(i).MarkChanged("", "left out: "+reason(e.Name), action)

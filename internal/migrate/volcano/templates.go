@@ -3,7 +3,6 @@ package volcano
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -82,21 +81,20 @@ func (r *reader) listPluginVars(role string) []string {
 // removeVars removes variables that a plugin overwrote, and variables that Rollcall sets and does not
 // accept from users.
 func (r *reader) removeVars(role *ir.Role) {
-	overwritten, required := r.listPluginVars(role.Name), r.gang.RequiredVars(r.Context, role)
+	overwritten, injection := r.listPluginVars(role.Name), r.gang.Inject(r.Context, role)
+	r.gang.Adopt(injection)
 	remove := func(c *corev1.Container, f source.Field) {
 		kept := c.Env[:0:0]
 		for _, e := range c.Env {
+			_, required := injection.FindRequired(e.Name)
 			switch {
 			case slices.Contains(overwritten, e.Name):
 				f.Get("env").AddNote(
 					fmt.Sprintf("%s: left out: Volcano's plugin overwrote it, so this value had no effect", e.Name),
 					"set it again on the new workload if the value is intended")
-			case slices.Contains(required, e.Name):
+			case required:
 				action := ""
-				switch e.Name {
-				case "MASTER_PORT":
-					r.adoptPort(e.Value)
-				case "WORLD_SIZE":
+				if e.Name == "WORLD_SIZE" {
 					action = "set " + gang.AnnotationNprocPerNode + " if the value is a number of processes instead of pods"
 				}
 				f.Get("env").AddNote(fmt.Sprintf("%s: left out: Rollcall sets it in every rank", e.Name), action)
@@ -111,15 +109,6 @@ func (r *reader) removeVars(role *ir.Role) {
 	}
 	for i := range role.Template.Spec.Containers {
 		remove(&role.Template.Spec.Containers[i], role.Source.At("spec", "containers").Item(i))
-	}
-}
-
-// adoptPort uses the value of a variable as rendezvous port.
-func (r *reader) adoptPort(value string) {
-	port, err := strconv.ParseInt(value, 10, 32)
-	valid := err == nil && port >= gang.MinPort && port <= gang.MaxPort
-	if valid && int32(port) != r.framework.Port && r.gang.RollcallAnnotations[gang.AnnotationPort] == "" {
-		r.gang.SetAnnotation(gang.AnnotationPort, value)
 	}
 }
 
