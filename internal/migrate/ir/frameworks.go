@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/source"
 )
 
 // signature is how the programs of a framework are recognized in a container.
@@ -80,6 +81,13 @@ func DetectFramework(pods ...*corev1.PodSpec) (framework, evidence string) {
 		}
 	}
 	return "", ""
+}
+
+// ReportDetection reports a detected framework.
+func ReportDetection(template source.Field, framework, evidence string) {
+	template.AddNoteWithOutcome(source.Changed, "label "+gang.LabelFramework+": "+framework,
+		"no label names the framework; it was detected from "+evidence,
+		"if it is wrong, name the framework with --framework")
 }
 
 // Runs reports whether anything in a pod indicates the framework.

@@ -78,7 +78,7 @@ func TestReportJoinedPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &corev1.PodSpec{Containers: []corev1.Container{{Command: c.command, Env: c.env}}}
-			got := recordReasons(func(root source.Field) { ir.ReportJoinedPods(spec, root, c.pods) })
+			got := recordReasons(func(root source.Field) { ir.ReportJoinedPods("pytorch", spec, root, c.pods) })
 			if (got != "") != c.want {
 				t.Errorf("report %q, want one: %v", got, c.want)
 			}

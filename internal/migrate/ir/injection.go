@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -54,13 +55,75 @@ func (b *Gang) InjectTemplate(
 	}}})
 }
 
-// Adopt sets the annotations for settings that variables of the user contain.
-func (b *Gang) Adopt(injection source.Injection) {
-	for key, value := range injection.Settings {
-		if b.RollcallAnnotations[key] == "" {
-			b.SetAnnotation(key, value)
+// TrainingContainers returns the containers that get Rollcall's variables: the named ones, and all init
+// containers.
+func TrainingContainers(pod *corev1.PodSpec, names []string) []*corev1.Container {
+	var out []*corev1.Container
+	for i := range pod.InitContainers {
+		out = append(out, &pod.InitContainers[i])
+	}
+	for i := range pod.Containers {
+		if slices.Contains(names, pod.Containers[i].Name) {
+			out = append(out, &pod.Containers[i])
 		}
 	}
+	return out
+}
+
+// AdoptNumbers sets the annotations for numbers that variables contain and that Rollcall sets only with
+// an annotation: the number of processes of torchrun, and the port of MaxText.
+func AdoptNumbers(annotations map[string]string, framework string, containers []*corev1.Container) {
+	for _, c := range containers {
+		for _, e := range c.Env {
+			n, err := strconv.Atoi(e.Value)
+			key, valid := "", false
+			switch {
+			case e.Name == "PET_NPROC_PER_NODE":
+				key = gang.AnnotationNprocPerNode
+				valid = err == nil && n > 0 || slices.Contains([]string{"auto", "gpu", "cpu"}, e.Value)
+			case e.Name == "JAX_COORDINATOR_PORT" && framework == "jax":
+				key, valid = gang.AnnotationPort, err == nil && n >= gang.MinPort && n <= gang.MaxPort
+			}
+			if valid && annotations[key] == "" {
+				annotations[key] = e.Value
+			}
+		}
+	}
+}
+
+// RemoveInjectedVars removes the variables that Rollcall sets. Those whose value has the meaning of the
+// injected one are preserved, and the others are changed. The function field returns the place of a variable.
+func RemoveInjectedVars(
+	containers []*corev1.Container, injection source.Injection, field func(container, name string) source.Field,
+) {
+	for _, c := range containers {
+		c.Env = slices.DeleteFunc(c.Env, func(before corev1.EnvVar) bool {
+			now, ok := injection.FindRequired(before.Name)
+			if !ok {
+				return false
+			}
+			outcome, reason := source.Preserved, ""
+			if injection.Conflicts[c.Name+"/"+before.Name] {
+				outcome, reason = source.Changed, before.Name+explainOverride(before, now)
+			}
+			field(c.Name, before.Name).AddNoteWithOutcome(outcome, "set by Rollcall", reason, "")
+			return true
+		})
+	}
+}
+
+// explainOverride describes the former value of a variable and the new one.
+func explainOverride(before, now corev1.EnvVar) string {
+	const longest = 100 // of a value in a report
+	switch {
+	case before.ValueFrom != nil:
+		return " had a value that is not known before the pod runs, or that differs from the one of this gang"
+	case now.ValueFrom != nil:
+		return fmt.Sprintf(" was %q; for this gang it is the rank of the pod", before.Value)
+	case len(now.Value) > longest:
+		return fmt.Sprintf(" was %q; for this gang it is derived from the hostnames of all ranks", before.Value)
+	}
+	return fmt.Sprintf(" was %q; for this gang it is %q", before.Value, now.Value)
 }
 
 // TrainingContainer returns the index of the first training container of a role.

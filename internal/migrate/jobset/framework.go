@@ -65,9 +65,7 @@ func (s *Reader) detectFramework() bool {
 		own, ownEvidence := ir.DetectFramework(pod)
 		return own == framework && ownEvidence == evidence
 	})]
-	at.podTemplateField().AddNoteWithOutcome(source.Changed, "label "+gang.LabelFramework+": "+framework,
-		"no label names the framework; it was detected from "+evidence,
-		"if it is wrong, name the framework with --framework")
+	ir.ReportDetection(at.podTemplateField(), framework, evidence)
 	return true
 }
 

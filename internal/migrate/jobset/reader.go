@@ -85,17 +85,10 @@ func Read(o source.Object) (*ir.Gang, error) {
 	s := NewReader(o, ir.NewGang(o), o.Root.Get("spec"))
 	s.ChooseFrameworkAndRoles()
 	for _, j := range s.listGangJobs() {
-		s.reportJoinedPods(j)
+		ir.ReportJoinedPods(s.Gang.Framework, j.podSpec(), j.podTemplateField(), s.countGangPods())
 	}
 	s.BuildGang()
 	return s.Gang, nil
-}
-
-// reportJoinedPods reports a torchrun that did not use the other pods of the gang.
-func (s *Reader) reportJoinedPods(j *ReplicatedJob) {
-	if s.Gang.Framework == "pytorch" {
-		ir.ReportJoinedPods(j.podSpec(), j.podTemplateField(), s.countGangPods())
-	}
 }
 
 // NewReader reads the replicated jobs of a JobSet.

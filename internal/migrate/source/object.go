@@ -70,6 +70,15 @@ func (i Injection) FindRequired(name string) (corev1.EnvVar, bool) {
 	return i.RequiredVars[at], true
 }
 
+// Adopt adds the settings to annotations that do not have them.
+func (i Injection) Adopt(annotations map[string]string) {
+	for key, value := range i.Settings {
+		if annotations[key] == "" {
+			annotations[key] = value
+		}
+	}
+}
+
 // AliasPolicy selects the former pod names that get a Service.
 type AliasPolicy string
 

@@ -18,9 +18,7 @@ func (r *reader) convertTemplates() {
 		role := &r.gang.Roles[i]
 		spec := &role.Template.Spec
 		r.removePodNames(role)
-		if r.framework.Name == "pytorch" {
-			ir.ReportJoinedPods(spec, role.Source, r.gang.PodCount())
-		}
+		ir.ReportJoinedPods(r.framework.Name, spec, role.Source, r.gang.PodCount())
 		r.removeVars(role)
 		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
 			role.Source.At("spec", "containers").AddNote(
@@ -82,7 +80,7 @@ func (r *reader) listPluginVars(role string) []string {
 // accept from users.
 func (r *reader) removeVars(role *ir.Role) {
 	overwritten, injection := r.listPluginVars(role.Name), r.gang.Inject(r.Context, role)
-	r.gang.Adopt(injection)
+	injection.Adopt(r.gang.RollcallAnnotations)
 	remove := func(c *corev1.Container, f source.Field) {
 		kept := c.Env[:0:0]
 		for _, e := range c.Env {
