@@ -64,6 +64,8 @@ type ReplicatedJob struct {
 	serviceName       string // the Service with the hostnames of its pods
 	addressReferenced bool   // a text contains a hostname of its pods
 	readsCoordinator  bool   // a variable reads the address of the coordinator
+	// unmappableRecorded is true after a hostname without a replacement was reported.
+	unmappableRecorded bool
 }
 
 // dependency is an entry of dependsOn.
