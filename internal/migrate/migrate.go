@@ -59,7 +59,7 @@ func readersByGroup() map[string]func(source.Object) (*ir.Gang, error) {
 }
 
 // SupportsGroup reports whether objects of the API group can be migrated.
-func SupportsGroup(group string) bool { return readersByGroup()[group] != nil }
+func SupportsGroup(group string) bool { return source.JobKinds(group) != nil }
 
 // Migrate replaces each training job in the documents by its workloads. An error in one object does
 // not affect the others. A list that contains a training job is split into its items.

@@ -2,18 +2,7 @@ package ir
 
 import (
 	corev1 "k8s.io/api/core/v1"
-
-	"rollcall.training/gang"
 )
-
-// CountAccelerators returns the number of accelerators of a container, of any vendor. It returns 0
-// for nil.
-func CountAccelerators(c *corev1.Container) int64 {
-	if c == nil {
-		return 0
-	}
-	return gang.CountAccelerators(c.Resources)
-}
 
 // ListContainers returns the init containers and the containers of a pod.
 func ListContainers(spec *corev1.PodSpec) []*corev1.Container {
@@ -24,4 +13,11 @@ func ListContainers(spec *corev1.PodSpec) []*corev1.Container {
 		}
 	}
 	return out
+}
+
+// NewClaimVolume returns a volume with a PersistentVolumeClaim.
+func NewClaimVolume(name, claim string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}
 }

@@ -88,7 +88,11 @@ func Read(o source.Object) (*ir.Gang, error) {
 		return r.gang, nil
 	}
 	r.convertTemplates()
-	r.inferSlotsPerWorker()
+	if r.framework.HasLauncher && len(r.gang.Roles) > 1 {
+		launcher, worker := &r.gang.Roles[0], &r.gang.Roles[1]
+		r.gang.InferSlotsPerWorker(&launcher.Template.Spec, launcher.Source.At("spec", "containers"),
+			worker.Template.Spec.Containers, int(worker.Pods), r.framework.Name == "deepspeed")
+	}
 	r.convertVolumes()
 	r.convertPolicies()
 	r.convertNetworkPlugins()
