@@ -1,6 +1,8 @@
 package ir
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -20,4 +22,9 @@ func NewClaimVolume(name, claim string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 	}}
+}
+
+// FindContainer returns the index of the container with the given name, or -1.
+func FindContainer(spec *corev1.PodSpec, name string) int {
+	return slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }

@@ -91,6 +91,19 @@ func AdoptNumbers(annotations map[string]string, framework string, containers []
 	}
 }
 
+// RemoveOverwrittenVars removes variables that the former system overwrote in a container. They had no
+// effect before, and would have one after the migration.
+func RemoveOverwrittenVars(c *corev1.Container, names []string, field func(container, name string) source.Field) {
+	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool {
+		isOverwritten := slices.Contains(names, e.Name)
+		if isOverwritten {
+			field(c.Name, e.Name).AddNote("left out: the former system overwrote "+e.Name+", so this value had no effect",
+				"set it again on the new workload if the value is intended")
+		}
+		return isOverwritten
+	})
+}
+
 // RemoveInjectedVars removes the variables that Rollcall sets. Those whose value has the meaning of the
 // injected one are preserved, and the others are changed. The function field returns the place of a variable.
 func RemoveInjectedVars(
@@ -149,4 +162,14 @@ func (b *Gang) SetTrainingContainer(context source.Context, role *Role, name str
 		!IsDefaultTrainingContainer(b.Inject(context, role).TrainingContainers, role.Template, name) {
 		role.RollcallAnnotations[gang.AnnotationContainers] = name
 	}
+}
+
+// FindEnvField returns the place of a variable, or the template if the manifest does not have it.
+func (r *Role) FindEnvField(container, name string) source.Field {
+	return FindEnvField(r.Source, container, name)
+}
+
+// RemoveInjectedVars removes the variables that Rollcall sets in the named containers and in all init containers.
+func (r *Role) RemoveInjectedVars(injection source.Injection, containers ...string) {
+	RemoveInjectedVars(TrainingContainers(&r.Template.Spec, containers), injection, r.FindEnvField)
 }

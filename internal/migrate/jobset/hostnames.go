@@ -50,7 +50,7 @@ func (s *Reader) reportHostnamePrefixes(j *ReplicatedJob) {
 	for _, c := range ir.ListContainers(j.podSpec()) {
 		for _, e := range c.Env {
 			if rest, ok := strings.CutPrefix(e.Value, prefix); ok && strings.Trim(rest, "0123456789-") == "" {
-				j.findEnvField(e.Name).AddNote(
+				j.FindEnvField(c.Name, e.Name).AddNote(
 					fmt.Sprintf("%s is %s, the beginning of the former hostnames; the pods are %s-<index>",
 						e.Name, e.Value, j.workloadName), "change the variable and the program that completes the name")
 			}

@@ -230,9 +230,9 @@ func (j *ReplicatedJob) podTemplateField() source.Field { return j.podTemplate }
 
 func (j *ReplicatedJob) podSpec() *corev1.PodSpec { return &j.Template.Spec.Template.Spec }
 
-// findEnvField returns the place of a variable of the job's containers. Of several places, the last
+// FindEnvField returns the place of a variable of the job's containers. Of several places, the last
 // one has the effective value. It returns the pod template if no place has the variable.
-func (j *ReplicatedJob) findEnvField(name string) source.Field {
+func (j *ReplicatedJob) FindEnvField(_, name string) source.Field {
 	found := j.podTemplateField()
 	lists := []source.Field{}
 	for _, field := range []string{"initContainers", "containers"} {
@@ -248,21 +248,4 @@ func (j *ReplicatedJob) findEnvField(name string) source.Field {
 		}
 	}
 	return found
-}
-
-// RemoveOverwrittenVars removes variables of a container that a controller overwrote. They had no
-// effect before, and would have one after the migration.
-func (j *ReplicatedJob) RemoveOverwrittenVars(container string, names ...string) {
-	for _, c := range ir.ListContainers(j.podSpec()) {
-		if c.Name != container {
-			continue
-		}
-		c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool {
-			if !slices.Contains(names, e.Name) {
-				return false
-			}
-			j.findEnvField(e.Name).AddNote("left out: the controller overwrote "+e.Name+", and Rollcall would not", "")
-			return true
-		})
-	}
 }

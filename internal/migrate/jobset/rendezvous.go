@@ -32,9 +32,7 @@ func (s *Reader) removeInjectedVars(j *ReplicatedJob) {
 	}
 	injection := s.inject(&draft)
 	injection.Adopt(s.Gang.RollcallAnnotations)
-	ir.RemoveInjectedVars(s.trainingContainers(j), injection, func(_, name string) source.Field {
-		return j.findEnvField(name)
-	})
+	ir.RemoveInjectedVars(s.trainingContainers(j), injection, j.FindEnvField)
 }
 
 // trainingContainers returns the containers that get Rollcall's variables.

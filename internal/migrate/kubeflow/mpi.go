@@ -31,7 +31,7 @@ func readMPI(r *reader) {
 			"set "+gang.AnnotationElastic+": min:max, the numbers of workers with which the run can continue")
 	}
 	r.convertSlotsPerWorker()
-	r.convertMPIImplementation()
+	r.gang.ConvertMPIImplementation(r.spec.Get("mpiImplementation"))
 	r.convertRunLauncherAsWorker(launcher, worker)
 	policy := r.spec.Get("launcherCreationPolicy")
 	switch policy.String() {
@@ -89,28 +89,6 @@ func (r *reader) convertSlotsPerWorker() {
 	}
 	r.gang.SetAnnotation(gang.AnnotationSlotsPerWorker, fmt.Sprint(slots))
 	f.MarkPreserved("annotation " + gang.AnnotationSlotsPerWorker)
-}
-
-func (r *reader) convertMPIImplementation() {
-	f := r.spec.Get("mpiImplementation")
-	var implementation gang.MPIImplementation
-	switch f.String() {
-	case "":
-		return
-	case "OpenMPI":
-		implementation = gang.OpenMPI
-	case "Intel":
-		implementation = gang.IntelMPI
-	case "MPICH":
-		implementation = gang.MPICH
-	default:
-		f.MarkInvalid("must be OpenMPI, Intel or MPICH")
-		return
-	}
-	if implementation != gang.OpenMPI {
-		r.gang.SetAnnotation(gang.AnnotationMPIImplementation, string(implementation))
-	}
-	f.MarkPreserved("annotation " + gang.AnnotationMPIImplementation)
 }
 
 // convertRunLauncherAsWorker converts whether processes run in the pod of the launcher too. In v1 they

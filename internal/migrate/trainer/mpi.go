@@ -14,12 +14,6 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
-// mpiImplementations maps Trainer's names to those of Rollcall. The API of Trainer has all of them,
-// but Trainer starts only Open MPI.
-var mpiImplementations = map[string]gang.MPIImplementation{
-	"": gang.OpenMPI, "OpenMPI": gang.OpenMPI, "Intel": gang.IntelMPI, "MPICH": gang.MPICH,
-}
-
 // launcherOperatorVars are variables of the launcher that Trainer overwrites. A TrainJob must not
 // contain them.
 var launcherOperatorVars = []string{
@@ -50,7 +44,9 @@ func (r *reader) convertMPI(policy source.Field, nodes int32) {
 	if launcher.TrainingContainer == "" {
 		launcher.TrainingContainer = nodeContainerName(launcher)
 	}
-	launcher.RemoveOverwrittenVars(containerNode, launcherOperatorVars...)
+	if c := findContainer(launcher, containerNode); c != nil {
+		ir.RemoveOverwrittenVars(c, launcherOperatorVars, launcher.FindEnvField)
+	}
 	if worker != nil && isNode {
 		r.SetAnnotation(gang.AnnotationRunLauncherAsWorker, "true")
 		if slices.Index(r.jobSet.Jobs, worker) < slices.Index(r.jobSet.Jobs, launcher) {
@@ -62,16 +58,7 @@ func (r *reader) convertMPI(policy source.Field, nodes int32) {
 	runLauncherAsNode.MarkPreserved("annotation " + gang.AnnotationRunLauncherAsWorker)
 	policy.Get("sshAuthMountPath").MarkLeftOut(
 		"each rank has keys of the gang, and an SSH configuration that every user can read")
-	implementation := policy.Get("mpiImplementation")
-	if v, ok := mpiImplementations[implementation.String()]; !ok {
-		implementation.MarkInvalid("must be OpenMPI, Intel or MPICH")
-	} else {
-		if v != gang.OpenMPI {
-			r.SetAnnotation(gang.AnnotationMPIImplementation, string(v))
-		}
-		implementation.MarkPreserved("annotation " + gang.AnnotationMPIImplementation + ", whose default is " +
-			string(gang.OpenMPI))
-	}
+	r.ConvertMPIImplementation(policy.Get("mpiImplementation"))
 	r.convertSlotsPerWorker(policy, launcher, worker)
 }
 

@@ -206,7 +206,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 	case "pytorch":
 		assign("master", roleMaster)
 		assign("worker", roleWorker)
-		r.convertPort(flags)
+		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
 		for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
 			flags.fieldOf(flag).MarkChanged("", "left out: torch waits for the master in its rendezvous, and the name of the "+
 				"master resolves before the master is ready", "")
@@ -215,7 +215,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		for _, name := range []string{"ps", "worker", "chief", "evaluator"} {
 			assign(name, name)
 		}
-		r.convertPort(flags)
+		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
 	case "mpi":
 		assign("master", gang.RoleLauncher)
 		assign("worker", roleWorker)
@@ -226,21 +226,6 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		}
 	}
 	return roles
-}
-
-// convertPort converts the rendezvous port of a plugin.
-func (r *reader) convertPort(flags parsedFlags) {
-	port, f := flags.portOrDefault("port", r.framework.Port), flags.fieldOf("port")
-	const defaultPort = "the default port of the framework"
-	switch {
-	case port == r.framework.Port:
-		f.MarkPreserved(defaultPort)
-	case port < gang.MinPort:
-		f.MarkChanged(defaultPort, fmt.Sprintf("ports below %d require a privileged container", gang.MinPort), "")
-	default:
-		r.gang.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
-		f.MarkPreserved("annotation " + gang.AnnotationPort)
-	}
 }
 
 // assignLauncherByCommand finds the launcher by its command. If the commands of exactly one task start

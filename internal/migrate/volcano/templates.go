@@ -2,13 +2,11 @@ package volcano
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
-	"rollcall.training/internal/migrate/source"
 )
 
 // convertTemplates applies the changes that Volcano makes to the pods, and removes what the pods of a
@@ -79,35 +77,12 @@ func (r *reader) listPluginVars(role string) []string {
 // removeVars removes variables that a plugin overwrote, and variables that Rollcall sets and does not
 // accept from users.
 func (r *reader) removeVars(role *ir.Role) {
-	overwritten, injection := r.listPluginVars(role.Name), r.gang.Inject(r.Context, role)
+	for _, c := range ir.ListContainers(&role.Template.Spec) {
+		ir.RemoveOverwrittenVars(c, r.listPluginVars(role.Name), role.FindEnvField)
+	}
+	injection := r.gang.Inject(r.Context, role)
 	injection.Adopt(r.gang.RollcallAnnotations)
-	remove := func(c *corev1.Container, f source.Field) {
-		kept := c.Env[:0:0]
-		for _, e := range c.Env {
-			_, required := injection.FindRequired(e.Name)
-			switch {
-			case slices.Contains(overwritten, e.Name):
-				f.Get("env").AddNote(
-					fmt.Sprintf("%s: left out: Volcano's plugin overwrote it, so this value had no effect", e.Name),
-					"set it again on the new workload if the value is intended")
-			case required:
-				action := ""
-				if e.Name == "WORLD_SIZE" {
-					action = "set " + gang.AnnotationNprocPerNode + " if the value is a number of processes instead of pods"
-				}
-				f.Get("env").AddNote(fmt.Sprintf("%s: left out: Rollcall sets it in every rank", e.Name), action)
-			default:
-				kept = append(kept, e)
-			}
-		}
-		c.Env = kept
-	}
-	for i := range role.Template.Spec.InitContainers {
-		remove(&role.Template.Spec.InitContainers[i], role.Source.At("spec", "initContainers").Item(i))
-	}
-	for i := range role.Template.Spec.Containers {
-		remove(&role.Template.Spec.Containers[i], role.Source.At("spec", "containers").Item(i))
-	}
+	role.RemoveInjectedVars(injection, injection.TrainingContainers...)
 }
 
 // convertSSH converts the command of a worker that a launcher starts, and reports key files that the
