@@ -110,12 +110,16 @@ func (b *Gang) buildAliasService(w *plannedWorkload, name string, index int32) *
 	if w.StatefulSet {
 		selector = map[string]string{appsv1.StatefulSetPodNameLabel: fmt.Sprintf("%s-%d", w.workloadName, index)}
 	}
+	service := NewHeadlessService(name, b.Namespace, selector)
+	service.Labels = map[string]string{"app.kubernetes.io/part-of": b.Name}
+	return service
+}
+
+// NewHeadlessService returns a Service with the hostnames of the selected pods.
+func NewHeadlessService(name, namespace string, selector map[string]string) *corev1.Service {
 	return &corev1.Service{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: b.Namespace,
-			Labels: map[string]string{"app.kubernetes.io/part-of": b.Name},
-		},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true, // ranks connect before they are ready

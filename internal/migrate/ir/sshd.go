@@ -21,10 +21,21 @@ func SSHDPort(frameworks gang.Frameworks) int32 {
 	return mpi.Port
 }
 
-// ConvertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
+// ConvertSSH converts the training container of a role in a gang with a launcher: it converts the command of
+// a worker, and reports key files that the launcher names.
+func ConvertSSH(role string, spec *corev1.PodSpec, training int, template source.Field, frameworks gang.Frameworks) {
+	c, f := &spec.Containers[training], template.At("spec", "containers").Item(training)
+	if role == gang.RoleLauncher {
+		reportIdentityFiles(c, f)
+	} else {
+		convertWorkerCommand(c, f, frameworks)
+	}
+}
+
+// convertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
 // a worker without a command runs Rollcall's sshd. Another command stays. Rollcall vet reports the
 // commands with which the launcher does not reach the worker.
-func ConvertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
+func convertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
 	words := slices.Concat(c.Command, c.Args)
 	switch {
 	case len(words) > 0 && !IsIdleCommand(words) && StartsSSHD(words):
@@ -51,8 +62,8 @@ func ConvertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.F
 // identityFile matches the path of a private key of ssh.
 var identityFile = regexp.MustCompile(`[^\s"'=:,;]*/\.ssh/id_[a-z0-9]+`)
 
-// ReportIdentityFiles reports key files of the former system that the texts of a launcher name.
-func ReportIdentityFiles(c *corev1.Container, f source.Field) {
+// reportIdentityFiles reports key files of the former system that the texts of a launcher name.
+func reportIdentityFiles(c *corev1.Container, f source.Field) {
 	VisitTexts(c, func(text *string) {
 		file := identityFile.FindString(*text)
 		isMounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {

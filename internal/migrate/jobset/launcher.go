@@ -25,16 +25,8 @@ func (s *Reader) inferSlotsPerWorker() {
 
 // convertSSH converts the command of a worker, and reports key files that a launcher names.
 func (s *Reader) convertSSH(j *ReplicatedJob) {
-	c := j.trainingContainer()
-	if c == nil || !s.hasLauncher() || len(s.listRoles()) < 2 {
-		return
-	}
-	index := slices.IndexFunc(j.podSpec().Containers, func(other corev1.Container) bool { return other.Name == c.Name })
-	f := j.podTemplateField().At("spec", "containers").Item(index)
-	if j.Role == gang.RoleLauncher {
-		ir.ReportIdentityFiles(c, f)
-	} else {
-		ir.ConvertWorkerCommand(c, f, s.Context.Frameworks)
+	if c := j.trainingContainer(); c != nil && s.hasLauncher() && len(s.listRoles()) > 1 {
+		ir.ConvertSSH(j.Role, j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplateField(), s.Context.Frameworks)
 	}
 }
 

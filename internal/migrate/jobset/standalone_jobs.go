@@ -33,7 +33,8 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 		job := s.buildStandaloneJob(j, j.jobName(i))
 		if j.addressReferenced || j.NamedAfterJobSet && j.PodsPerJob > 1 {
 			job.Spec.Template.Spec.Subdomain = job.Name
-			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, newHeadlessService(job))
+			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects,
+				ir.NewHeadlessService(job.Name, job.Namespace, map[string]string{batchv1.JobNameLabel: job.Name}))
 		}
 		s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, job)
 	}
@@ -93,19 +94,6 @@ func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job 
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Gang.Namespace, Labels: labels, Annotations: annotations},
 		Spec:       spec,
-	}
-}
-
-// newHeadlessService returns the Service with the hostnames of a plain Job's pods.
-func newHeadlessService(job *batchv1.Job) *corev1.Service {
-	return &corev1.Service{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{Name: job.Name, Namespace: job.Namespace},
-		Spec: corev1.ServiceSpec{
-			ClusterIP:                corev1.ClusterIPNone,
-			PublishNotReadyAddresses: true,
-			Selector:                 map[string]string{batchv1.JobNameLabel: job.Name},
-		},
 	}
 }
 

@@ -41,7 +41,6 @@ func (r *reader) convertPort(f source.Field, port int32) {
 	if r.rendezvousPort == 0 {
 		r.rendezvousPort = port
 	}
-	r.portFields = append(r.portFields, f)
 	if port == r.rendezvousPort {
 		r.gang.ConvertPort(f, port)
 		return

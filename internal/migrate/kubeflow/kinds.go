@@ -174,8 +174,6 @@ type reader struct {
 	restartPolicies []source.Field
 	// rendezvousPort is the first port of the rendezvous in the manifest; 0 means none.
 	rendezvousPort int32
-	// portFields are the fields with such ports.
-	portFields []source.Field
 	// elastic is true for a gang whose number of pods can change at run time.
 	elastic bool
 	// launcherIsJob is true if the operator created a Job for the launcher. A Job restarts its

@@ -44,7 +44,8 @@ func readMPI(r *reader) {
 	}
 	if worker != nil {
 		r.convertMainContainer(worker)
-		r.convertWorkerCommand(worker)
+		ir.ConvertSSH(worker.Name, &worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source,
+			r.Context.Frameworks)
 	}
 	r.convertLauncherTransport(launcher, worker)
 }
@@ -141,19 +142,12 @@ func (r *reader) convertMainContainer(worker *ir.Role) {
 	f.MarkPreserved("the training container of the workers")
 }
 
-// convertWorkerCommand converts the command of the workers' training container.
-func (r *reader) convertWorkerCommand(worker *ir.Role) {
-	training := r.gang.TrainingContainer(r.Context, worker)
-	c, f := &worker.Template.Spec.Containers[training], worker.Source.At("spec", "containers").Item(training)
-	ir.ConvertWorkerCommand(c, f, r.Context.Frameworks)
-}
-
 // convertLauncherTransport reports how the launcher starts the processes of the workers.
 func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {
 	r.spec.Get("sshAuthMountPath").MarkChanged("",
 		"left out: Rollcall creates the keys, and ssh finds them with /etc/ssh/ssh_config for every user",
 		"remove options that name a key file from your commands")
-	ir.ReportIdentityFiles(&launcher.Template.Spec.Containers[0], launcherContainer(launcher))
+	ir.ConvertSSH(launcher.Name, &launcher.Template.Spec, 0, launcher.Source, r.Context.Frameworks)
 	if r.Version == v2beta1 || worker == nil {
 		return
 	}

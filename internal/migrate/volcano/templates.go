@@ -88,15 +88,9 @@ func (r *reader) removeVars(role *ir.Role) {
 // convertSSH converts the command of a worker that a launcher starts, and reports key files that the
 // launcher names.
 func (r *reader) convertSSH(role *ir.Role) {
-	if len(role.Template.Spec.Containers) == 0 || !r.framework.HasLauncher || !r.hasRole(gang.RoleLauncher) {
-		return
-	}
-	training := r.gang.TrainingContainer(r.Context, role)
-	c, f := &role.Template.Spec.Containers[training], role.Source.At("spec", "containers").Item(training)
-	if role.Name == gang.RoleLauncher {
-		ir.ReportIdentityFiles(c, f)
-	} else if role.StatefulSet {
-		ir.ConvertWorkerCommand(c, f, r.Context.Frameworks)
+	isHost := role.Name == gang.RoleLauncher || role.StatefulSet
+	if len(role.Template.Spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) && isHost {
+		ir.ConvertSSH(role.Name, &role.Template.Spec, r.gang.TrainingContainer(r.Context, role), role.Source, r.Context.Frameworks)
 	}
 }
 
