@@ -28,6 +28,19 @@ func (r fieldRef) note(outcome source.Outcome, to, reason, action string) {
 	r.field.AddNoteWithOutcome(outcome, to, r.reader+" "+reason, action)
 }
 
+// setValue replaces the reference of a variable by the value that it had.
+func (r fieldRef) setValue(value, key string) {
+	r.env.Value, r.env.ValueFrom = value, nil
+	r.note(source.Changed, value,
+		"read the label "+key+", which the new pods do not have; it now has the former value", "")
+}
+
+// reportEmpty records that the reference has no value in the new pods.
+func (r fieldRef) reportEmpty(key string) {
+	r.note(source.Dropped, "", "is empty, because the new pods do not have the label "+key,
+		"use the variables ROLLCALL_GANG, ROLLCALL_ROLE, ROLLCALL_RANK or ROLLCALL_ATTEMPT")
+}
+
 // rewriteFieldRefs rewrites downward API fields of one role that read labels of the former system.
 // It rewrites the name of the gang, the role and the index, and reports all others.
 func (b *Gang) rewriteFieldRefs(w *plannedWorkload, role Role) {
@@ -54,43 +67,47 @@ func (b *Gang) rewriteFieldRefs(w *plannedWorkload, role Role) {
 // rewriteLabelRef rewrites a reference to a label that the template does not define.
 func (b *Gang) rewriteLabelRef(ref fieldRef, w *plannedWorkload, role Role, key string) {
 	found, known := b.SourceLabels[key]
-	former, isShared := role.SourceNames.Role, len(w.roles) > 1
-	reason, action := "read the label "+key+", which the new pods do not have", ""
-	value, path := "", "" // that replace the reference
-	switch isRole := found.Meaning == MeaningRole; {
+	switch {
 	case role.SourceNames.IndexField == "metadata.labels['"+key+"']":
-		path = "metadata.labels['" + w.indexLabel() + "']"
-		if isShared {
-			reason += "; the new index counts the pods of all roles"
-			action = "check if the program needs the index within the role"
-		}
-	case !known || found.Preserved && found.Meaning == MeaningGang,
-		isRole && found.Preserved && !isShared && b.roleLabelValue(w) == former:
-		return
-	case found.Meaning == MeaningGang && ref.env == nil:
-		path = "metadata.labels['" + gang.LabelGang + "']"
+		rewriteIndex(ref, w, key)
+	case !known || found.Preserved && found.Meaning == MeaningGang:
+	case found.Meaning == MeaningGang && ref.env != nil:
+		ref.setValue(b.Name, key)
 	case found.Meaning == MeaningGang:
-		value = b.Name
-	case isRole && found.Preserved && isShared:
+		ref.selector.FieldPath = "metadata.labels['" + gang.LabelGang + "']"
+		ref.note(source.Changed, ref.selector.FieldPath, "read the label "+key+", which the new pods do not have", "")
+	case found.Meaning == MeaningRole:
+		b.rewriteRole(ref, w, role, key)
+	case found.Preserved && !w.StatefulSet: // the name of the Job
+		ref.note(source.Changed, w.workloadName,
+			"reads the label "+key+", which contains the name of the new workload", "")
+	default:
+		ref.reportEmpty(key)
+	}
+}
+
+// rewriteIndex makes the reference read the index of the pod in its workload.
+func rewriteIndex(ref fieldRef, w *plannedWorkload, key string) {
+	reason, action := "read the label "+key+", which the new pods do not have", ""
+	if len(w.roles) > 1 {
+		reason += "; the new index counts the pods of all roles"
+		action = "check if the program needs the index within the role"
+	}
+	ref.selector.FieldPath = "metadata.labels['" + w.indexLabel() + "']"
+	ref.note(source.Changed, ref.selector.FieldPath, reason, action)
+}
+
+func (b *Gang) rewriteRole(ref fieldRef, w *plannedWorkload, role Role, key string) {
+	preserved, former := b.SourceLabels[key].Preserved, role.SourceNames.Role
+	switch {
+	case len(w.roles) > 1 && preserved:
 		ref.note(source.Changed, "", "reads the label "+key+", which has the same value in all pods of the workload",
 			"distinguish the roles by the rank: $(ROLLCALL_RANK)")
-		return
-	case isRole && !isShared && ref.env != nil:
-		value = former
-	case !isRole && found.Preserved && !w.StatefulSet: // the name of the Job
-		ref.note(source.Changed, w.workloadName, "reads the label "+key+", which contains the name of the new workload", "")
-		return
-	}
-	switch {
-	case path != "":
-		ref.selector.FieldPath = path
-		ref.note(source.Changed, path, reason, action)
-	case value != "":
-		ref.env.Value, ref.env.ValueFrom = value, nil
-		ref.note(source.Changed, value, reason+"; it now has the former value", "")
+	case preserved && b.roleLabelValue(w) == former:
+	case len(w.roles) > 1 || former == "" || ref.env == nil:
+		ref.reportEmpty(key)
 	default:
-		ref.note(source.Dropped, "", "is empty, because the new pods do not have the label "+key,
-			"use the variables ROLLCALL_GANG, ROLLCALL_ROLE, ROLLCALL_RANK or ROLLCALL_ATTEMPT")
+		ref.setValue(former, key)
 	}
 }
 

@@ -187,10 +187,15 @@ var roleWords = map[string]string{
 	"pserver": roleServer, "evaluator": "evaluator", "eval": "evaluator",
 }
 
+// frameworkPrefixes are words with which names of jobs start, in addition to a role.
+var frameworkPrefixes = []string{
+	"", "pytorch", "torch", "tensorflow", "tf", "mpi", "horovod", "paddle", "xgboost", "jax",
+}
+
 // SuggestRole returns the role that the name of a job or a task suggests, or "".
 func SuggestRole(name string) string {
 	name = strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
-	for _, prefix := range []string{"", "pytorch", "torch", "tensorflow", "tf", "mpi", "horovod", "paddle", "xgboost", "jax"} {
+	for _, prefix := range frameworkPrefixes {
 		word := strings.TrimPrefix(name, prefix)
 		for _, singular := range []string{word, strings.TrimSuffix(word, "s")} {
 			if role, ok := roleWords[singular]; ok {

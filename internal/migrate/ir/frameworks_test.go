@@ -22,15 +22,23 @@ func TestDetectFramework(t *testing.T) {
 		container corev1.Container
 		want      string
 	}{
-		"torchrun in a script":                   {container: withCommand("bash", "-c", "torchrun --nnodes=2 t.py"), want: "pytorch"},
-		"module of torchrun":                     {container: withCommand("python", "-m", "torch.distributed.run"), want: "pytorch"},
-		"accelerate with its subcommand":         {container: withCommand("accelerate", "launch", "t.py"), want: "pytorch"},
-		"launcher that starts torchrun":          {container: withCommand("mpirun", "torchrun", "t.py"), want: "mpi"},
-		"launcher of Open MPI":                   {container: withCommand("orterun", "-np", "4", "./a"), want: "mpi"},
-		"launcher of PRRTE":                      {container: withCommand("prterun", "./a"), want: "mpi"},
-		"Hydra's launcher":                       {container: withCommand("mpiexec.hydra", "./a"), want: "mpi"},
-		"launcher of Horovod as the last word":   {container: withCommand("/usr/bin/horovodrun"), want: "horovod"},
-		"horovodrun that calls mpirun":           {container: withCommand("horovodrun", "--mpi-args", "mpirun"), want: "horovod"},
+		"torchrun in a script": {
+			container: withCommand("bash", "-c", "torchrun --nnodes=2 t.py"), want: "pytorch",
+		},
+		"module of torchrun": {
+			container: withCommand("python", "-m", "torch.distributed.run"), want: "pytorch",
+		},
+		"accelerate with its subcommand": {
+			container: withCommand("accelerate", "launch", "t.py"), want: "pytorch",
+		},
+		"launcher that starts torchrun":        {container: withCommand("mpirun", "torchrun", "t.py"), want: "mpi"},
+		"launcher of Open MPI":                 {container: withCommand("orterun", "-np", "4", "./a"), want: "mpi"},
+		"launcher of PRRTE":                    {container: withCommand("prterun", "./a"), want: "mpi"},
+		"Hydra's launcher":                     {container: withCommand("mpiexec.hydra", "./a"), want: "mpi"},
+		"launcher of Horovod as the last word": {container: withCommand("/usr/bin/horovodrun"), want: "horovod"},
+		"horovodrun that calls mpirun": {
+			container: withCommand("horovodrun", "--mpi-args", "mpirun"), want: "horovod",
+		},
 		"launcher of DeepSpeed as the last word": {container: withCommand("/bin/deepspeed"), want: "deepspeed"},
 		"program that is only installed": {
 			container: withCommand("sh", "-c", "pip install deepspeed && torchrun t.py --deepspeed x.json"), want: "pytorch",
@@ -48,12 +56,18 @@ func TestDetectFramework(t *testing.T) {
 			},
 			want: "horovod",
 		},
-		"former launcher of Paddle":              {container: withCommand("fleetrun", "t.py"), want: "paddle"},
-		"module of Paddle":                       {container: withCommand("python", "-m", "paddle.distributed.launch"), want: "paddle"},
-		"variable of JAX next to one of several": {container: withEnv("JAX_COORDINATOR_ADDRESS", "MASTER_ADDR"), want: "jax"},
-		"variable in a script":                   {container: withCommand("sh", "-c", "TF_CONFIG=x ./a"), want: "tensorflow"},
-		"tracker of XGBoost":                     {container: withEnv("DMLC_TRACKER_URI"), want: "xgboost"},
-		"word of a command":                      {container: withCommand("lightgbm", "config=x"), want: "lightgbm"},
+		"former launcher of Paddle": {container: withCommand("fleetrun", "t.py"), want: "paddle"},
+		"module of Paddle": {
+			container: withCommand("python", "-m", "paddle.distributed.launch"), want: "paddle",
+		},
+		"variable of JAX next to one of several": {
+			container: withEnv("JAX_COORDINATOR_ADDRESS", "MASTER_ADDR"), want: "jax",
+		},
+		"variable in a script": {
+			container: withCommand("sh", "-c", "TF_CONFIG=x ./a"), want: "tensorflow",
+		},
+		"tracker of XGBoost": {container: withEnv("DMLC_TRACKER_URI"), want: "xgboost"},
+		"word of a command":  {container: withCommand("lightgbm", "config=x"), want: "lightgbm"},
 		"word next to a variable of several": {
 			container: corev1.Container{
 				Command: []string{"python", "-c", "import xgboost"}, Env: []corev1.EnvVar{{Name: "MASTER_ADDR"}},

@@ -20,8 +20,8 @@ var (
 )
 
 // InferSlotsPerWorker sets the number of processes on each of the hosts from the command of the launcher, or
-// else from the accelerators of the first container of a worker if countsAccelerators is true. Rollcall cannot derive it from the
-// limits of the launcher.
+// else from the accelerators of the first container of a worker if countsAccelerators is true. Rollcall cannot
+// derive it from the limits of the launcher.
 func (b *Gang) InferSlotsPerWorker(
 	launcher *corev1.PodSpec, f source.Field, workers []corev1.Container, hosts int, countsAccelerators bool,
 ) {

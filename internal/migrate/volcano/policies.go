@@ -199,8 +199,9 @@ func (r *reader) reportFailurePolicy(p lifecyclePolicy, cause string) {
 		p.field.MarkPreserved(gangRestart + ": after " + cause + " all ranks restart")
 		return
 	case effect == effectRestart:
-		p.field.MarkChanged(gangRestart, fmt.Sprintf("after %s all ranks restart, because the others cannot continue without the %s",
-			cause, strings.ToLower(strings.TrimPrefix(p.action, "Restart"))),
+		p.field.MarkChanged(gangRestart,
+			fmt.Sprintf("after %s all ranks restart, because the others cannot continue without the %s",
+				cause, strings.ToLower(strings.TrimPrefix(p.action, "Restart"))),
 			"set "+gang.AnnotationRestartPolicy+": pod to restart only the pod")
 		return
 	case r.gang.NeverRestarts():
@@ -242,6 +243,7 @@ func (r *reader) convertPendingPolicy(p lifecyclePolicy) {
 	if current == 0 || timeout < current {
 		r.gang.SetAnnotation(gang.AnnotationStartTimeout, p.timeout.String())
 	}
-	p.field.MarkChanged("annotation "+gang.AnnotationStartTimeout, "it limits the time until all ranks are ready, "+
-		"instead of the time until each pod runs; a gang that is not ready in time restarts or fails like after a failure", "")
+	p.field.MarkChanged("annotation "+gang.AnnotationStartTimeout,
+		"it limits the time until all ranks are ready, instead of the time until each pod runs; "+
+			"a gang that is not ready in time restarts or fails like after a failure", "")
 }

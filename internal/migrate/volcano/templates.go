@@ -90,7 +90,8 @@ func (r *reader) removeVars(role *ir.Role) {
 func (r *reader) convertSSH(role *ir.Role) {
 	isHost := role.Name == gang.RoleLauncher || role.StatefulSet
 	if len(role.Template.Spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) && isHost {
-		ir.ConvertSSH(role.Name, &role.Template.Spec, r.gang.TrainingContainer(r.Context, role), role.Source, r.Context.Frameworks)
+		training := r.gang.TrainingContainer(r.Context, role)
+		ir.ConvertSSH(role.Name, &role.Template.Spec, training, role.Source, r.Context.Frameworks)
 	}
 }
 
