@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 
@@ -28,6 +27,9 @@ func (m Migrator) inject(w gang.Workload) source.Injection {
 	}
 	result, _ := m.newEngine().Inject(draft) // the denials are read below
 	g := result.Gang
+	if g.Framework.Name == "" {
+		return out // the workload opts out
+	}
 	if g.Port != parsed.Port {
 		out.Settings[gang.AnnotationPort] = strconv.Itoa(int(g.Port))
 	}
@@ -64,8 +66,11 @@ func findEnvVar(w gang.Workload, path string) string {
 	}
 	spec := w.Template().Spec
 	containers := map[string][]corev1.Container{"containers": spec.Containers, "initContainers": spec.InitContainers}
+	list := containers[match[1]]
 	at, _ := strconv.Atoi(match[2])
 	index, _ := strconv.Atoi(match[3])
-	c := containers[match[1]][at]
-	return fmt.Sprintf("%s/%s", c.Name, c.Env[index].Name)
+	if at >= len(list) || index >= len(list[at].Env) {
+		return "" // a variable that the engine adds
+	}
+	return list[at].Name + "/" + list[at].Env[index].Name
 }

@@ -29,7 +29,10 @@ func Convert(o source.Object, w gang.Workload) error {
 	o.Root.MarkHandled() // all other fields stay
 	c := converter{Object: o, w: w, template: o.Root.At("spec", "template")}
 	isLabeled := w.HasFrameworkLabel()
-	if !isLabeled {
+	switch {
+	case isLabeled && w.OptedOut():
+		return nil // Rollcall would not set what this function removes
+	case !isLabeled:
 		framework, reason := c.chooseFramework()
 		if reason != "" {
 			return fmt.Errorf("%w: %s", source.ErrNoGang, reason)
