@@ -2,8 +2,8 @@
 //
 // # The idea
 //
-// A Job that trains already has the pods of a gang. It lacks the label, and it has what Rollcall sets: the
-// variables of the rendezvous, and a subdomain for the hostnames. All other fields stay.
+// A Job that trains already has the pods of a gang. It does not have the label, and it has what Rollcall
+// sets: the variables of the rendezvous, and a subdomain for the hostnames. All other fields stay.
 package workload
 
 import (
