@@ -10,6 +10,9 @@
 //	document ─▶ reader ─▶ ir.Gang ─▶ workloads ─▶ engine ─▶ document
 //	               └──────────── source.Recorder ────────────┴─────▶ report
 //
+// Package workload makes gangs of the Jobs and StatefulSets that users wrote themselves. Readers ask the
+// engine what it injects into a draft ([source.Context.Inject]), so that no rule about values exists twice.
+//
 // All other objects pass through unchanged. Migrate reports what the migration breaks in them, for
 // example a selector by a label that the new pods do not have.
 package migrate

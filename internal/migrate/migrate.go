@@ -59,7 +59,7 @@ func readersByGroup() map[string]func(source.Object) (*ir.Gang, error) {
 }
 
 // SupportsGroup reports whether objects of the API group can be migrated.
-func SupportsGroup(group string) bool { return readersByGroup()[group] != nil }
+func SupportsGroup(group string) bool { return source.JobKinds(group) != nil }
 
 // Migrate replaces each training job in the documents by its workloads. An error in one object does
 // not affect the others. A list that contains a training job is split into its items.
@@ -152,7 +152,7 @@ func (m *migration) newContext(o manifest.Object) source.Context {
 	return source.Context{
 		Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework,
 		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
-		Plan: m.planRole, PlanWorkload: m.planWorkload, ConfigMapTexts: m.scripts.findReferenced(texts...),
+		Inject: m.inject, ConfigMapTexts: m.scripts.findReferenced(texts...),
 	}
 }
 

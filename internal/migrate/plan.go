@@ -1,14 +1,10 @@
 package migrate
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"regexp"
+	"strconv"
 
-	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -16,49 +12,65 @@ import (
 	"rollcall.training/internal/plan"
 )
 
-// planRole implements [source.Context.Plan]. It plans a Job of the same gang.
-func (m Migrator) planRole(from source.Workload) source.Plan {
-	meta := metav1.ObjectMeta{
-		Name: from.Gang, Namespace: m.namespaceOrDefault(from.Namespace),
-		Labels: map[string]string{gang.LabelFramework: from.Framework}, Annotations: maps.Clone(from.Annotations),
-	}
-	if len(from.Pods) > 1 {
-		sizes := make([]string, 0, len(from.Pods))
-		for _, role := range slices.Sorted(maps.Keys(from.Pods)) {
-			sizes = append(sizes, fmt.Sprintf("%s=%d", role, from.Pods[role]))
-		}
-		meta.Name += "-" + from.Role
-		meta.Labels[gang.LabelRole] = from.Role
-		metav1.SetMetaDataAnnotation(&meta, gang.AnnotationRoles, strings.Join(sizes, ","))
-	}
-	pods := from.Pods[from.Role]
-	w := gang.Workload{Job: &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
-		Parallelism: ptr.To(pods), Completions: ptr.To(pods), CompletionMode: ptr.To(batchv1.IndexedCompletion),
-		Template: from.Template,
-	}}}
-	return m.planWorkload(w)
-}
-
-// planWorkload implements [source.Context.PlanWorkload] with the injector of the framework. It does not
-// modify the workload.
-func (m Migrator) planWorkload(w gang.Workload) source.Plan {
-	registry, framework := injectors.Builtin(), w.Meta().Labels[gang.LabelFramework]
-	i := slices.IndexFunc(registry, func(inj injectors.Injector) bool { return inj.Framework().Name == framework })
-	if i < 0 {
-		return source.Plan{}
-	}
-	g, _, errs := gang.Parse(m.inNamespace(w), registry.Frameworks(), m.Config)
+// inject implements [source.Context.Inject] with the engine of the webhook. It does not modify the
+// workload.
+func (m Migrator) inject(w gang.Workload) source.Injection {
+	draft := m.inNamespace(w)
+	registry := injectors.Builtin()
+	parsed, _, errs := gang.Parse(draft, registry.Frameworks(), m.Config)
 	if len(errs) > 0 {
-		return source.Plan{} // the webhook rejects the gang, and the report contains its errors
+		return source.Injection{} // the webhook rejects the gang, and the report contains its errors
 	}
-	var out source.Plan
-	for _, c := range g.Containers {
+	out := source.Injection{Settings: map[string]string{}, Conflicts: map[string]bool{}}
+	for _, c := range parsed.Containers {
 		out.TrainingContainers = append(out.TrainingContainers, c.Name)
 	}
-	for _, e := range registry[i].Plan(g).Env {
-		if e.Policy == plan.Required {
-			out.RequiredVars = append(out.RequiredVars, e.EnvVar)
+	result, _ := m.newEngine().Inject(draft) // the denials are read below
+	g := result.Gang
+	if g.Framework.Name == "" {
+		return out // the workload opts out
+	}
+	if g.Port != parsed.Port {
+		out.Settings[gang.AnnotationPort] = strconv.Itoa(int(g.Port))
+	}
+	if g.Processes != parsed.Processes {
+		out.Settings[gang.AnnotationNprocPerNode] = g.Processes.String()
+	}
+	for _, inj := range registry {
+		if inj.Framework().Name != g.Framework.Name {
+			continue
+		}
+		for _, e := range inj.Plan(g).Env {
+			if e.Policy == plan.Required {
+				out.RequiredVars = append(out.RequiredVars, e.EnvVar)
+			}
 		}
 	}
+	for _, denial := range result.Denials {
+		out.Conflicts[findEnvVar(w, denial.Field)] = true
+	}
+	for _, warning := range result.Warnings {
+		out.Conflicts[findEnvVar(w, warning.Path)] = true // a value that is not known at admission
+	}
 	return out
+}
+
+// envPath matches the path of a variable.
+var envPath = regexp.MustCompile(`\.(initContainers|containers)\[(\d+)\]\.env\[(\d+)\]`)
+
+// findEnvVar returns the container and the name of the variable at a path, or "".
+func findEnvVar(w gang.Workload, path string) string {
+	match := envPath.FindStringSubmatch(path)
+	if match == nil {
+		return ""
+	}
+	spec := w.Template().Spec
+	containers := map[string][]corev1.Container{"containers": spec.Containers, "initContainers": spec.InitContainers}
+	list := containers[match[1]]
+	at, _ := strconv.Atoi(match[2])
+	index, _ := strconv.Atoi(match[3])
+	if at >= len(list) || index >= len(list[at].Env) {
+		return "" // a variable that the engine adds
+	}
+	return list[at].Name + "/" + list[at].Env[index].Name
 }

@@ -33,8 +33,8 @@ spec:
 			framework: "pytorch", variable: "MASTER_PORT", value: "3333", want: source.Preserved},
 		"port out of range": {
 			framework: "pytorch", variable: "MASTER_PORT", value: "80", want: source.Changed},
-		"number of processes": {
-			framework: "pytorch", variable: "WORLD_SIZE", value: "16", want: source.Preserved},
+		"number of processes that nothing else in the manifest confirms": {
+			framework: "pytorch", variable: "WORLD_SIZE", value: "16", want: source.Changed},
 		"number that is not a multiple of the pods": {
 			framework: "pytorch", variable: "WORLD_SIZE", value: "3", want: source.Changed},
 		"number of workers of a framework with one process in each pod": {

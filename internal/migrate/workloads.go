@@ -10,8 +10,8 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/manifest"
-	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
+	"rollcall.training/internal/migrate/workload"
 )
 
 // isWorkload reports whether the object is a Job or a StatefulSet.
@@ -42,7 +42,7 @@ func (m *migration) migrateWorkload(o manifest.Object, line func(path string) in
 		return
 	}
 	before := w.DeepCopy()
-	err := jobset.ConvertWorkload(from, w)
+	err := workload.Convert(from, w)
 	report.addErrors(recorder.Errors(), line)
 	switch {
 	case report.Failed():

@@ -86,6 +86,23 @@ spec: {replicas: 2, serviceName: hosts, selector: {matchLabels: {a: b}},
 	}
 }
 
+// TestOptedOutWorkload checks that a labeled Job that opts out keeps its variables.
+func TestOptedOutWorkload(t *testing.T) {
+	const text = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, labels: {rollcall.training/framework: pytorch, rollcall.training/inject: "false"}}
+spec: {parallelism: 2, template: {spec: {containers: [{name: main, image: x, env: [{name: MASTER_PORT, value: "1"}]}]}}}
+`
+	result := migrate.Migrator{Config: webhookConfig}.Migrate(readText(t, text))
+	if len(result.Reports) != 0 || len(result.Documents) != 1 {
+		t.Fatalf("%d reports and %d documents, want no report and 1 document", len(result.Reports), len(result.Documents))
+	}
+	if got := string(result.Documents[0].Objects()[0].JSON); !strings.Contains(got, "MASTER_PORT") {
+		t.Errorf("the variable was removed: %s", got)
+	}
+}
+
 // TestRemoveService checks which Services of the input are left out, because Rollcall creates them.
 func TestRemoveService(t *testing.T) {
 	const text = `

@@ -7,6 +7,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/manifest"
+	"rollcall.training/internal/migrate/source"
 )
 
 // KindCount is the number of objects of one kind.
@@ -14,15 +15,6 @@ type KindCount struct {
 	manifest.KindCount
 	// Migratable is true if rollcall migrate converts objects of this kind.
 	Migratable bool `json:"migratable,omitempty"`
-}
-
-// migratableGroups are the API groups whose jobs rollcall migrate converts, and their kinds. An
-// empty list means all kinds.
-var migratableGroups = map[string][]string{
-	"kubeflow.org":         nil,
-	"trainer.kubeflow.org": {"TrainJob"},
-	"jobset.x-k8s.io":      {"JobSet"},
-	"batch.volcano.sh":     {"Job"},
 }
 
 // countUnchecked counts the objects that are no labeled workloads, by kind. Jobs that rollcall
@@ -38,9 +30,7 @@ func (in *input) countUnchecked() []KindCount {
 	}
 	var counts []KindCount
 	for _, c := range manifest.CountKinds(unchecked) {
-		kinds, isMigratable := migratableGroups[c.Group]
-		isMigratable = isMigratable && (len(kinds) == 0 || slices.Contains(kinds, c.Kind))
-		counts = append(counts, KindCount{KindCount: c, Migratable: isMigratable})
+		counts = append(counts, KindCount{KindCount: c, Migratable: source.IsJobKind(c.Group, c.Kind)})
 	}
 	order := func(c KindCount) int {
 		switch {

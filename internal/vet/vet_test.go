@@ -120,6 +120,11 @@ func TestUnchecked(t *testing.T) {
 			want:     missing + "; found 1 Job of batch.volcano.sh, 1 Job; convert with rollcall migrate",
 		},
 		{
+			name:     "kind of Kubeflow that is not a job",
+			manifest: "apiVersion: kubeflow.org/v1\nkind: Notebook\nmetadata: {name: a}\n",
+			want:     missing + "; found 1 Notebook",
+		},
+		{
 			name:     "Job without a label",
 			manifest: joinDocuments(serviceYAML("a", ""), unlabeled),
 			want:     missing + "; found 1 Job, 1 Service",

@@ -1,19 +1,10 @@
 package ir
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
-
-	"rollcall.training/gang"
 )
-
-// CountAccelerators returns the number of accelerators of a container, of any vendor. It returns 0
-// for nil.
-func CountAccelerators(c *corev1.Container) int64 {
-	if c == nil {
-		return 0
-	}
-	return gang.CountAccelerators(c.Resources)
-}
 
 // ListContainers returns the init containers and the containers of a pod.
 func ListContainers(spec *corev1.PodSpec) []*corev1.Container {
@@ -24,4 +15,16 @@ func ListContainers(spec *corev1.PodSpec) []*corev1.Container {
 		}
 	}
 	return out
+}
+
+// NewClaimVolume returns a volume with a PersistentVolumeClaim.
+func NewClaimVolume(name, claim string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}
+}
+
+// FindContainer returns the index of the container with the given name, or -1.
+func FindContainer(spec *corev1.PodSpec, name string) int {
+	return slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }

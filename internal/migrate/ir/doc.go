@@ -9,6 +9,9 @@
 // every Gang into labeled Jobs and StatefulSets in the same way. Roles with equal templates share
 // one workload. Former host names are replaced by the new ones or preserved by a Service.
 //
+// Package ir also has what the readers share: the detection of frameworks (frameworks.go), the former
+// hostnames (source_names.go, host_names.go), and the engine's view of a draft (injection.go).
+//
 // Build rewrites references to labels of the former system only if they name the gang or a role.
 // It reports all others.
 package ir

@@ -127,18 +127,13 @@ func reportPodName(ref fieldRef, w *plannedWorkload, role Role) {
 // visitFieldRefs visits the fields of its own pod that a template reads. Template is the place of
 // the template in the manifest.
 func visitFieldRefs(spec *corev1.PodSpec, template source.Field, visit func(fieldRef)) {
-	visitContainers := func(list source.Field, containers []corev1.Container) {
-		for i := range containers {
-			for j := range containers[i].Env {
-				if e := &containers[i].Env[j]; e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-					visit(fieldRef{e.ValueFrom.FieldRef, e, "variable " + e.Name,
-						findEnvField(list, containers[i].Name, e.Name, template)})
-				}
+	for _, c := range ListContainers(spec) {
+		for i := range c.Env {
+			if e := &c.Env[i]; e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+				visit(fieldRef{e.ValueFrom.FieldRef, e, "variable " + e.Name, FindEnvField(template, c.Name, e.Name)})
 			}
 		}
 	}
-	visitContainers(template.At("spec", "initContainers"), spec.InitContainers)
-	visitContainers(template.At("spec", "containers"), spec.Containers)
 	for i, volume := range spec.Volumes {
 		if volume.DownwardAPI == nil {
 			continue
@@ -155,18 +150,20 @@ func visitFieldRefs(spec *corev1.PodSpec, template source.Field, visit func(fiel
 	}
 }
 
-// findEnvField returns the place of a variable in a list of containers, or otherwise if the list
-// does not have it.
-func findEnvField(list source.Field, container, name string, otherwise source.Field) source.Field {
-	for _, c := range list.Items() {
-		if c.Get("name").String() != container {
-			continue
-		}
-		for _, e := range c.Get("env").Items() {
-			if e.Get("name").String() == name {
-				return e
+// FindEnvField returns the place of a variable of a container, or the template if the template does not have
+// it.
+func FindEnvField(template source.Field, container, name string) source.Field {
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range template.At("spec", list).Items() {
+			if c.Get("name").String() != container {
+				continue
+			}
+			for _, e := range c.Get("env").Items() {
+				if e.Get("name").String() == name {
+					return e
+				}
 			}
 		}
 	}
-	return otherwise
+	return template
 }

@@ -75,11 +75,11 @@ func (b *Gang) referencedIndexes(workloads []plannedWorkload, role Role) []int32
 	}
 	var found []int32
 	for _, text := range append(collectTexts(workloads), b.ConfigMapTexts...) {
-		for _, ref := range role.SourceNames.findHostReferences(text) {
+		for _, ref := range role.SourceNames.findHosts(text) {
 			switch {
 			case ref.computed && role.Pods > maxAliasServices:
 				role.Source.MarkDropped(fmt.Sprintf("a text computes former names, %s…, which would need %d Services",
-					quoteReference(text, ref), role.Pods),
+					ref.quote, role.Pods),
 					fmt.Sprintf("use the new names of the pods: %s-<index>.%s", b.Name, b.Name))
 				return nil
 			case ref.computed:
@@ -91,11 +91,6 @@ func (b *Gang) referencedIndexes(workloads []plannedWorkload, role Role) []int32
 	}
 	slices.Sort(found)
 	return found
-}
-
-// quoteReference returns a computed name with the first byte of its variable.
-func quoteReference(text string, ref hostReference) string {
-	return text[ref.start:min(ref.end+1, len(text))]
 }
 
 func allIndexes(role Role) []int32 {
@@ -115,12 +110,16 @@ func (b *Gang) buildAliasService(w *plannedWorkload, name string, index int32) *
 	if w.StatefulSet {
 		selector = map[string]string{appsv1.StatefulSetPodNameLabel: fmt.Sprintf("%s-%d", w.workloadName, index)}
 	}
+	service := NewHeadlessService(name, b.Namespace, selector)
+	service.Labels = map[string]string{"app.kubernetes.io/part-of": b.Name}
+	return service
+}
+
+// NewHeadlessService returns a Service with the hostnames of the selected pods.
+func NewHeadlessService(name, namespace string, selector map[string]string) *corev1.Service {
 	return &corev1.Service{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: b.Namespace,
-			Labels: map[string]string{"app.kubernetes.io/part-of": b.Name},
-		},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true, // ranks connect before they are ready
@@ -140,7 +139,7 @@ func (b *Gang) reportConfigMapReferences(w *plannedWorkload, role Role, first in
 		return
 	}
 	for _, text := range b.ConfigMapTexts {
-		if len(role.SourceNames.findHostReferences(text)) > 0 {
+		if len(role.SourceNames.findHosts(text)) > 0 {
 			role.Source.MarkDropped("a ConfigMap of the input contains former names of pods, "+role.SourceNames.Prefix+"…",
 				fmt.Sprintf("replace them by %s-<index>.%s; the first pod has index %d", w.workloadName, b.Name, first))
 			return
@@ -155,23 +154,20 @@ func rewriteHostNames(workloads []plannedWorkload, w *plannedWorkload, role Role
 	}
 	prefix, changed := w.workloadName+"-", 0
 	visitTemplateTexts(workloads, func(text *string) {
-		var out strings.Builder
-		from := 0
-		for _, ref := range role.SourceNames.findHostReferences(*text) {
-			if ref.computed && first > 0 {
+		after := role.SourceNames.replaceHosts(*text, func(ref hostReference) string {
+			switch {
+			case ref.computed && first > 0:
 				role.Source.MarkDropped(fmt.Sprintf("a text computes the former name %s…, and the new indexes start at %d",
-					quoteReference(*text, ref), first), fmt.Sprintf("use the new names of the pods: %s<index + %d>", prefix, first))
-				continue
+					ref.quote, first), fmt.Sprintf("use the new names of the pods: %s<index + %d>", prefix, first))
+				return ""
+			case ref.computed:
+				return prefix
 			}
-			out.WriteString((*text)[from:ref.start] + prefix)
-			if !ref.computed {
-				out.WriteString(strconv.Itoa(int(first + ref.index)))
-			}
-			from = ref.end
-		}
-		if from > 0 {
+			return prefix + strconv.Itoa(int(first+ref.index))
+		})
+		if after != *text {
+			*text = after
 			changed++
-			*text = out.String() + (*text)[from:]
 		}
 	})
 	if changed > 0 {

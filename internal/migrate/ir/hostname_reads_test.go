@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
@@ -13,7 +14,7 @@ import (
 // recordReasons returns the reasons that a function records at the root of a manifest.
 func recordReasons(record func(root source.Field)) string {
 	var recorder source.Recorder
-	record(recorder.Root(map[string]any{"kind": "x"}))
+	record(recorder.Root(map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "x"}}}}))
 	var reasons []string
 	for _, e := range recorder.Entries() {
 		reasons = append(reasons, e.Reason)
@@ -78,7 +79,7 @@ func TestReportJoinedPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &corev1.PodSpec{Containers: []corev1.Container{{Command: c.command, Env: c.env}}}
-			got := recordReasons(func(root source.Field) { ir.ReportJoinedPods(spec, root, c.pods) })
+			got := recordReasons(func(root source.Field) { ir.ReportJoinedPods("pytorch", spec, root, c.pods) })
 			if (got != "") != c.want {
 				t.Errorf("report %q, want one: %v", got, c.want)
 			}
@@ -107,7 +108,8 @@ func TestReportIdentityFiles(t *testing.T) {
 			if c.want != "" {
 				want = "a text names the key file " + c.want + ", which the pods do not have"
 			}
-			got := recordReasons(func(root source.Field) { ir.ReportIdentityFiles(container, root) })
+			spec := &corev1.PodSpec{Containers: []corev1.Container{*container}}
+			got := recordReasons(func(root source.Field) { ir.ConvertSSH(gang.RoleLauncher, spec, 0, root, nil) })
 			if got != want {
 				t.Errorf("report %q, want %q", got, want)
 			}

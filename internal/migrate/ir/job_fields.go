@@ -1,10 +1,12 @@
 package ir
 
 import (
+	"fmt"
 	"strings"
 
 	"k8s.io/utils/ptr"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -43,4 +45,37 @@ func (b *Gang) ConvertManagedBy(f source.Field, group string) {
 		b.JobSpec.ManagedBy = ptr.To(name)
 		f.MarkPreserved("spec.managedBy of each Job")
 	}
+}
+
+// ConvertPort converts the rendezvous port.
+func (b *Gang) ConvertPort(f source.Field, port int32) {
+	const defaultPort = "the default port of the framework"
+	framework, _ := b.Frameworks.Find(b.Framework)
+	switch {
+	case port == framework.Port:
+		f.MarkPreserved(defaultPort)
+	case port < gang.MinPort:
+		f.MarkChanged(defaultPort, fmt.Sprintf("ports below %d require a privileged container", gang.MinPort), "")
+	default:
+		b.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
+		f.MarkPreserved("annotation " + gang.AnnotationPort)
+	}
+}
+
+// mpiImplementations maps the names of Kubeflow to those of Rollcall.
+var mpiImplementations = map[string]gang.MPIImplementation{
+	"": gang.OpenMPI, "OpenMPI": gang.OpenMPI, "Intel": gang.IntelMPI, "MPICH": gang.MPICH,
+}
+
+// ConvertMPIImplementation converts the implementation of MPI.
+func (b *Gang) ConvertMPIImplementation(f source.Field) {
+	implementation, ok := mpiImplementations[f.String()]
+	switch {
+	case !ok:
+		f.MarkInvalid("must be OpenMPI, Intel or MPICH")
+		return
+	case implementation != gang.OpenMPI:
+		b.SetAnnotation(gang.AnnotationMPIImplementation, string(implementation))
+	}
+	f.MarkPreserved("annotation " + gang.AnnotationMPIImplementation + ", whose default is " + string(gang.OpenMPI))
 }

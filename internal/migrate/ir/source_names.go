@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,27 +33,63 @@ func (n SourceNames) podName(index int32) string {
 	return n.Prefix + strconv.Itoa(int(index))
 }
 
-// hostReference is a place in a text that contains the former name of a pod.
-type hostReference struct {
-	// start and end delimit the name, without an index that is computed.
-	start, end int
-	// index is the index of the pod, unless it is computed.
-	index int32
-	// computed is true if the text is a template whose index is inserted later:
-	// train-worker-$i.
-	computed bool
+// FormerHosts are the former hostnames of some pods.
+type FormerHosts struct {
+	// Pattern matches a hostname. Its groups are the indexes of the pod.
+	Pattern *regexp.Regexp
+	// Rename returns the new hostname for the indexes, or "" for a name that stays. The name is followed by
+	// rest.
+	Rename func(indexes []string, rest string) string
+	// Domain matches the former domain after a hostname, which is replaced by Service. Nil means that the
+	// domain stays.
+	Domain  *regexp.Regexp
+	Service func(host string) string
+}
+
+// Replace returns a text with the new hostnames. Longer names and files with the name of a pod stay.
+func (h FormerHosts) Replace(text string) string {
+	var out strings.Builder
+	from := 0
+	for _, match := range h.Pattern.FindAllStringSubmatchIndex(text, -1) {
+		start, end := match[0], match[1]
+		if isNameByteAt(text, start-1) || isNameByteAt(text, end) || isInFilePath(text, start, end) {
+			continue
+		}
+		var indexes []string
+		for i := 2; i < len(match); i += 2 {
+			indexes = append(indexes, text[match[i]:match[i+1]])
+		}
+		host := h.Rename(indexes, text[end:])
+		if host == "" {
+			continue
+		}
+		out.WriteString(text[from:start] + host)
+		from = end
+		if h.Domain == nil {
+			continue
+		}
+		if domain := h.Domain.FindString(text[end:]); domain != "" && !isNameByteAt(text, end+len(domain)) {
+			out.WriteString("." + h.Service(host))
+			from = end + len(domain)
+		}
+	}
+	return out.String() + text[from:]
 }
 
 // isNameByteAt reports whether a byte can be part of a DNS label. A name next to such a byte is
 // part of a longer name.
 func isNameByteAt(text string, at int) bool {
-	return at >= 0 && at < len(text) && strings.IndexByte("abcdefghijklmnopqrstuvwxyz0123456789-", text[at]) >= 0
+	if at < 0 || at >= len(text) {
+		return false
+	}
+	b := text[at] | 0x20 // in lower case
+	return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || text[at] == '-'
 }
 
-// IsInFilePath reports whether the given part of a text belongs to a file path instead of a host:
+// isInFilePath reports whether the given part of a text belongs to a file path instead of a host:
 // /logs/train-worker-0, train-worker-0/out.log, train-worker-0.sh, run_train-worker-0. A host
 // follows two slashes: http://train-worker-0/.
-func IsInFilePath(text string, start, end int) bool {
+func isInFilePath(text string, start, end int) bool {
 	before, after := text[:start], text[end:]
 	if strings.HasSuffix(before, "//") {
 		return false
@@ -80,45 +117,46 @@ var fileExtensions = []string{
 	"sh", "py", "log", "txt", "json", "yaml", "yml", "pt", "pth", "ckpt", "csv", "out", "err", "tar", "gz",
 }
 
-// findHostReferences finds the places in a text that contain the former name of a pod.
-func (n SourceNames) findHostReferences(text string) []hostReference {
-	var out []hostReference
-	if n.Prefix == "" {
-		return nil
-	}
-	for from := 0; ; {
-		at := strings.Index(text[from:], n.Prefix)
-		if at < 0 {
-			return out
-		}
-		start := from + at
-		from = start + len(n.Prefix)
-		if isNameByteAt(text, start-1) {
-			continue
-		}
-		if ref, ok := n.parseHostReference(text, start, from); ok {
-			from = ref.end
-			if !IsInFilePath(text, start, ref.end) {
-				out = append(out, ref)
-			}
-		}
-	}
+// hostReference is the former name of a pod in a text.
+type hostReference struct {
+	// index is the index of the pod, unless it is computed.
+	index int32
+	// computed is true if the text is a template whose index is inserted later: train-worker-$i.
+	computed bool
+	// quote is the name with the first byte of a variable.
+	quote string
 }
 
-// parseHostReference parses the index after the prefix, which ends at end.
-func (n SourceNames) parseHostReference(text string, start, end int) (hostReference, bool) {
+// replaceHosts returns a text with the names that rename returns. An empty name stays.
+func (n SourceNames) replaceHosts(text string, rename func(hostReference) string) string {
+	if n.Prefix == "" {
+		return text
+	}
+	hosts := FormerHosts{Pattern: regexp.MustCompile(regexp.QuoteMeta(n.Prefix) + `([0-9]*)`)}
 	if n.SinglePod {
-		return hostReference{start: start, end: end}, !isNameByteAt(text, end)
+		hosts.Pattern = regexp.MustCompile(regexp.QuoteMeta(n.Prefix) + `()`)
 	}
-	digits := end
-	for digits < len(text) && text[digits] >= '0' && text[digits] <= '9' {
-		digits++
+	hosts.Rename = func(indexes []string, rest string) string {
+		// A shell or template variable, or a string that a program concatenates with a number.
+		isComputed := rest == "" || strings.ContainsAny(rest[:1], "${%\"'")
+		index, err := strconv.ParseInt(indexes[0], 10, 32)
+		switch {
+		case n.SinglePod || err == nil:
+			return rename(hostReference{index: int32(index)})
+		case indexes[0] == "" && isComputed:
+			return rename(hostReference{computed: true, quote: n.Prefix + rest[:min(1, len(rest))]})
+		}
+		return ""
 	}
-	if digits > end {
-		index, err := strconv.ParseInt(text[end:digits], 10, 32)
-		return hostReference{start: start, end: digits, index: int32(index)}, err == nil && !isNameByteAt(text, digits)
-	}
-	// A shell or template variable, or a string that a program concatenates with a number.
-	computed := end == len(text) || strings.IndexByte("${%\"'", text[end]) >= 0
-	return hostReference{start: start, end: end, computed: computed}, computed
+	return hosts.Replace(text)
+}
+
+// findHosts returns the former names of pods in a text.
+func (n SourceNames) findHosts(text string) []hostReference {
+	var out []hostReference
+	n.replaceHosts(text, func(ref hostReference) string {
+		out = append(out, ref)
+		return ""
+	})
+	return out
 }

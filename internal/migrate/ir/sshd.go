@@ -2,7 +2,6 @@ package ir
 
 import (
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -21,10 +21,21 @@ func SSHDPort(frameworks gang.Frameworks) int32 {
 	return mpi.Port
 }
 
-// ConvertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
+// ConvertSSH converts the training container of a role in a gang with a launcher: it converts the command of
+// a worker, and reports key files that the launcher names.
+func ConvertSSH(role string, spec *corev1.PodSpec, training int, template source.Field, frameworks gang.Frameworks) {
+	c, f := &spec.Containers[training], template.At("spec", "containers").Item(training)
+	if role == gang.RoleLauncher {
+		reportIdentityFiles(c, f)
+	} else {
+		convertWorkerCommand(c, f, frameworks)
+	}
+}
+
+// convertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
 // a worker without a command runs Rollcall's sshd. Another command stays. Rollcall vet reports the
 // commands with which the launcher does not reach the worker.
-func ConvertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
+func convertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
 	words := slices.Concat(c.Command, c.Args)
 	switch {
 	case len(words) > 0 && !IsIdleCommand(words) && StartsSSHD(words):
@@ -51,8 +62,8 @@ func ConvertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.F
 // identityFile matches the path of a private key of ssh.
 var identityFile = regexp.MustCompile(`[^\s"'=:,;]*/\.ssh/id_[a-z0-9]+`)
 
-// ReportIdentityFiles reports key files of the former system that the texts of a launcher name.
-func ReportIdentityFiles(c *corev1.Container, f source.Field) {
+// reportIdentityFiles reports key files of the former system that the texts of a launcher name.
+func reportIdentityFiles(c *corev1.Container, f source.Field) {
 	VisitTexts(c, func(text *string) {
 		file := identityFile.FindString(*text)
 		isMounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
@@ -97,72 +108,39 @@ func resolvePort(port intstr.IntOrString, ports []corev1.ContainerPort) (int32, 
 	return ports[i].ContainerPort, true
 }
 
-var (
-	shells             = []string{"sh", "bash", "dash", "ash"}
-	statementSeparator = regexp.MustCompile(`&&|[;&|\n]`)
-	sshdStart          = regexp.MustCompile(`\bsshd\b|(service ssh|init\.d/ssh) start`)
-)
+// sshdStart matches the start of sshd.
+var sshdStart = regexp.MustCompile(`\bsshd\b|(service ssh|init\.d/ssh) start`)
 
 // StartsSSHD reports whether the words of a command start sshd.
 func StartsSSHD(words []string) bool { return sshdStart.MatchString(strings.Join(words, " ")) }
 
 // IsIdleCommand reports whether a command does nothing except wait or run sshd, including the usual
-// preparations of sshd. There must be at least one word.
+// preparations of sshd.
 func IsIdleCommand(words []string) bool {
-	if !slices.Contains(shells, path.Base(words[0])) {
-		return isIdleStatement(words)
-	}
-	script, ok := parseShellScript(words[1:])
-	if !ok {
-		return false
-	}
-	for _, statement := range statementSeparator.Split(script, -1) {
-		if !isIdleStatement(strings.Fields(statement)) {
-			return false
-		}
-	}
-	return true
+	programs := command.Parse(words, nil).Programs
+	return len(programs) > 0 && !slices.ContainsFunc(programs, func(p command.Program) bool { return !isIdleProgram(p) })
 }
 
-// parseShellScript returns the script that a shell receives with -c. It returns false if there is
-// none.
-func parseShellScript(words []string) (string, bool) {
-	for i, w := range words {
-		switch {
-		case !strings.HasPrefix(w, "-"):
-			return "", false
-		case strings.Contains(w, "c") && !strings.HasPrefix(w, "--"):
-			rest := slices.DeleteFunc(slices.Clone(words[i+1:]), func(s string) bool { return s == "--" })
-			return strings.Join(rest[:min(1, len(rest))], ""), len(rest) > 0
-		}
+// isIdleProgram reports whether a program waits, runs sshd or prepares sshd.
+func isIdleProgram(p command.Program) bool {
+	var words []string
+	for _, arg := range p.Args {
+		words = append(words, arg.Text)
 	}
-	return "", false
-}
-
-// idlePrefixes are words before the program of a statement that do not change its meaning.
-var idlePrefixes = []string{"exec", "do", "while", "true", ":", "done", "sudo"}
-
-// isIdleStatement reports whether a statement of a shell waits, runs sshd or prepares sshd.
-func isIdleStatement(words []string) bool {
-	for len(words) > 0 && slices.Contains(idlePrefixes, words[0]) {
-		words = words[1:]
-	}
-	if len(words) == 0 {
-		return true
-	}
-	line := strings.Join(words, " ")
-	switch path.Base(words[0]) {
-	case "sleep", "sshd", "pause", "set":
+	args := strings.Join(words, " ")
+	switch p.Name {
+	case "sleep", "sshd", "pause", "set", "true", ":":
 		return true
 	case "tail":
-		return strings.HasSuffix(line, "/dev/null")
+		return strings.HasSuffix(args, "/dev/null")
 	case "mkdir", "chmod", "chown":
-		return strings.Contains(line, "sshd") || strings.Contains(line, ".ssh")
+		return strings.Contains(args, "sshd") || strings.Contains(args, ".ssh")
 	case "ssh-keygen":
-		return line == words[0]+" -A"
-	case "service", "ssh", "rc-service":
-		return strings.HasSuffix(line, "ssh start") || strings.HasSuffix(line, "sshd start") ||
-			line == "/etc/init.d/ssh start"
+		return args == "-A"
+	case "service", "rc-service":
+		return args == "ssh start" || args == "sshd start"
+	case "ssh":
+		return args == "start" // /etc/init.d/ssh
 	}
 	return false
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,9 +17,12 @@ var (
 
 // ReportJoinedPods reports a torchrun without a number of nodes. Its default is one node, so each pod
 // trained separately, and Rollcall sets PET_NNODES to the number of pods.
-func ReportJoinedPods(spec *corev1.PodSpec, template source.Field, pods int32) {
+func ReportJoinedPods(framework string, spec *corev1.PodSpec, template source.Field, pods int32) {
+	if framework != "pytorch" {
+		return
+	}
 	for _, c := range ListContainers(spec) {
-		command := strings.Join(slices.Concat(c.Command, c.Args), " ")
+		command := JoinCommand(c)
 		setsNodes := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "PET_NNODES" })
 		if pods > 1 && torchrunCommand.MatchString(command) && !nodesFlag.MatchString(command) && !setsNodes {
 			template.AddNote(fmt.Sprintf("torchrun has no --nnodes, so each of the %d pods trained separately; "+

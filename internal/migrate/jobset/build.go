@@ -80,8 +80,8 @@ func (s *Reader) buildRole(role string) ir.Role {
 	}
 	if _, ok := s.Gang.RollcallAnnotations[gang.AnnotationContainers]; ok {
 		moveContainerFirst(out.Template.Spec.Containers, first.TrainingContainer)
-	} else if plan := s.plan(first); len(plan.TrainingContainers) > 0 && len(out.Template.Spec.Containers) > 1 &&
-		!ir.IsDefaultTrainingContainer(plan, out.Template, first.TrainingContainer) {
+	} else if chosen := s.inject(first).TrainingContainers; len(chosen) > 0 && len(out.Template.Spec.Containers) > 1 &&
+		!ir.IsDefaultTrainingContainer(chosen, out.Template, first.TrainingContainer) {
 		out.RollcallAnnotations[gang.AnnotationContainers] = first.TrainingContainer
 	}
 	s.convertJobFields(first, &out)

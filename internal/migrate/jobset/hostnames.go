@@ -23,15 +23,9 @@ func (s *Reader) rewriteHostnames() {
 	changed := map[*ReplicatedJob]int{}
 	for _, j := range s.Jobs {
 		for _, c := range ir.ListContainers(j.podSpec()) {
-			matchers := s.newHostMatchers(c)
-			ir.VisitTexts(c, func(text *string) {
-				for _, m := range matchers {
-					if after := m.replaceHosts(*text); after != *text {
-						*text = after
-						changed[m.job]++
-					}
-				}
-			})
+			for renamed, n := range s.rewriteTexts(c) {
+				changed[renamed] += n
+			}
 		}
 	}
 	for _, j := range s.Jobs {
@@ -56,7 +50,7 @@ func (s *Reader) reportHostnamePrefixes(j *ReplicatedJob) {
 	for _, c := range ir.ListContainers(j.podSpec()) {
 		for _, e := range c.Env {
 			if rest, ok := strings.CutPrefix(e.Value, prefix); ok && strings.Trim(rest, "0123456789-") == "" {
-				j.findEnvField(e.Name).AddNote(
+				j.FindEnvField(c.Name, e.Name).AddNote(
 					fmt.Sprintf("%s is %s, the beginning of the former hostnames; the pods are %s-<index>",
 						e.Name, e.Value, j.workloadName), "change the variable and the program that completes the name")
 			}
@@ -77,9 +71,9 @@ func (s *Reader) describeFormerName(j *ReplicatedJob) string {
 
 // recordExternalReferences reports former hostnames in ConfigMaps, which are not rewritten.
 func (s *Reader) recordExternalReferences() {
-	for _, m := range s.newHostMatchers(&corev1.Container{}) {
+	for _, m := range s.listFormerHosts(&corev1.Container{}) {
 		for _, text := range s.Context.ConfigMapTexts {
-			if m.job.isRenamed() && m.replaceHosts(text) != text {
+			if m.job.isRenamed() && m.Replace(text) != text {
 				m.job.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
 					"a ConfigMap of the input contains former names of pods, "+s.describeFormerName(m.job),
 					fmt.Sprintf("replace them by %s-<index>.%s", m.job.workloadName, m.job.serviceName))
@@ -89,19 +83,15 @@ func (s *Reader) recordExternalReferences() {
 	}
 }
 
-// hostMatcher replaces the former hostnames of a job's pods.
-type hostMatcher struct {
-	job           *ReplicatedJob
-	setName       string
-	podPattern    *regexp.Regexp
-	domainPattern *regexp.Regexp
-	// unmappableRecorded is true after a hostname without a replacement was reported.
-	unmappableRecorded bool
+// jobHosts are the former hostnames of a job's pods.
+type jobHosts struct {
+	ir.FormerHosts
+	job *ReplicatedJob
 }
 
-// newHostMatchers returns the matchers of all jobs for the texts of a container. A variable of the
+// listFormerHosts returns the hostnames of all jobs in the texts of a container. A variable of the
 // container can hold the name of the JobSet.
-func (s *Reader) newHostMatchers(c *corev1.Container) []*hostMatcher {
+func (s *Reader) listFormerHosts(c *corev1.Container) []jobHosts {
 	set, domain := regexp.QuoteMeta(s.Gang.Name), regexp.QuoteMeta(s.subdomainOrDefault())
 	for _, e := range c.Env {
 		if e.Value == s.Gang.Name && e.Name != "" {
@@ -114,13 +104,17 @@ func (s *Reader) newHostMatchers(c *corev1.Container) []*hostMatcher {
 		}
 	}
 	const index = `-([0-9]+|` + computedIndex + `)`
-	var out []*hostMatcher
+	var out []jobHosts
 	for _, j := range s.Jobs {
-		out = append(out, &hostMatcher{
-			job: j, setName: s.Gang.Name,
-			podPattern:    regexp.MustCompile(`(?:` + set + `)-` + regexp.QuoteMeta(j.Name) + index + index),
-			domainPattern: regexp.MustCompile(`^\.(?:` + domain + `)`),
-		})
+		out = append(out, jobHosts{job: j, FormerHosts: ir.FormerHosts{
+			Pattern: regexp.MustCompile(`(?:` + set + `)-` + regexp.QuoteMeta(j.Name) + index + index),
+			Rename:  func(indexes []string, _ string) string { return s.renameHost(j, indexes[0], indexes[1]) },
+			Domain:  regexp.MustCompile(`^\.(?:` + domain + `)`),
+			Service: func(host string) string {
+				j.addressReferenced = true
+				return j.serviceOfHost(host)
+			},
+		}})
 	}
 	return out
 }
@@ -133,36 +127,6 @@ func (s *Reader) subdomainOrDefault() string {
 	return s.Gang.Name
 }
 
-// replaceHosts returns the text with the new hostnames.
-func (m *hostMatcher) replaceHosts(text string) string {
-	var out strings.Builder
-	rest := text
-	for {
-		match := m.podPattern.FindStringSubmatchIndex(rest)
-		if match == nil {
-			return out.String() + rest
-		}
-		start, end := match[0], match[1]
-		longer := start > 0 && isHostnameByte(rest[start-1]) || end < len(rest) && isHostnameByte(rest[end])
-		var host string
-		if !longer && !ir.IsInFilePath(rest, start, end) {
-			host = m.mapHost(rest[match[2]:match[3]], rest[match[4]:match[5]])
-		}
-		if host == "" {
-			out.WriteString(rest[:end])
-			rest = rest[end:]
-			continue
-		}
-		out.WriteString(rest[:start] + host)
-		rest = rest[end:]
-		if d := m.domainPattern.FindString(rest); d != "" && (len(d) == len(rest) || !isHostnameByte(rest[len(d)])) {
-			m.job.addressReferenced = true
-			out.WriteString("." + m.job.serviceOfHost(host))
-			rest = rest[len(d):]
-		}
-	}
-}
-
 // serviceOfHost returns the Service in whose domain a pod of the job has its hostname. Each Job
 // outside the gang has its own Service.
 func (j *ReplicatedJob) serviceOfHost(host string) string {
@@ -170,11 +134,6 @@ func (j *ReplicatedJob) serviceOfHost(host string) string {
 		return j.serviceName
 	}
 	return host[:strings.LastIndexByte(host, '-')]
-}
-
-// isHostnameByte reports whether a byte can be part of a hostname.
-func isHostnameByte(b byte) bool {
-	return b == '-' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
 // mapHost returns the new name of a pod for its two former indexes. The name is empty if the pod does
@@ -203,26 +162,32 @@ func (j *ReplicatedJob) mapHost(job, pod string) (host string, ok bool) {
 	return "", false
 }
 
-// mapHost returns the new name of a pod, or "". It reports a name that cannot be rewritten, once for
-// each job.
-func (m *hostMatcher) mapHost(job, pod string) string {
-	j := m.job
+// renameHost returns the new name of a pod, or "". It reports the first name of a job that cannot be
+// rewritten.
+func (s *Reader) renameHost(j *ReplicatedJob, job, pod string) string {
 	host, ok := j.mapHost(job, pod)
-	if !ok && !m.unmappableRecorded {
-		m.unmappableRecorded = true
+	if !ok && !j.unmappableRecorded {
+		j.unmappableRecorded = true
 		j.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
 			fmt.Sprintf("a text computes the name %s-%s-%s-%s, from whose indexes the new one cannot be computed",
-				m.setName, j.Name, job, pod),
+				s.Gang.Name, j.Name, job, pod),
 			fmt.Sprintf("use the new names of the pods: %s-<index>, where index = %d + Job x %d + pod",
 				j.workloadName, j.firstIndex, j.PodsPerJob))
 	}
 	return host
 }
 
-// rewriteText returns a text of a container with the new hostnames.
-func (s *Reader) rewriteText(c *corev1.Container, text string) string {
-	for _, m := range s.newHostMatchers(c) {
-		text = m.replaceHosts(text)
-	}
-	return text
+// rewriteTexts replaces the former hostnames in the texts of a container. It returns the number of changed
+// texts by the job whose pods they name.
+func (s *Reader) rewriteTexts(c *corev1.Container) map[*ReplicatedJob]int {
+	changed, hosts := map[*ReplicatedJob]int{}, s.listFormerHosts(c)
+	ir.VisitTexts(c, func(text *string) {
+		for _, m := range hosts {
+			if after := m.Replace(*text); after != *text {
+				*text = after
+				changed[m.job]++
+			}
+		}
+	})
+	return changed
 }

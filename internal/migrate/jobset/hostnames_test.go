@@ -117,52 +117,10 @@ func TestRewriteText(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			container := &corev1.Container{Env: []corev1.EnvVar{{Name: "NAME", Value: "js"}}}
-			if got := tt.set.rewriteText(container, tt.text); got != tt.want {
+			c := &corev1.Container{Args: []string{tt.text}, Env: []corev1.EnvVar{{Name: "NAME", Value: "js"}}}
+			tt.set.rewriteTexts(c)
+			if got := c.Args[0]; got != tt.want {
 				t.Errorf("%q became %q, want %q", tt.text, got, tt.want)
-			}
-		})
-	}
-}
-
-func TestDetectFramework(t *testing.T) {
-	withCommand := func(command ...string) corev1.Container { return corev1.Container{Command: command} }
-	withEnv := func(names ...string) corev1.Container {
-		var c corev1.Container
-		for _, name := range names {
-			c.Env = append(c.Env, corev1.EnvVar{Name: name})
-		}
-		return c
-	}
-	tests := map[string]struct {
-		container corev1.Container
-		want      string
-	}{
-		"torchrun":            {container: withCommand("bash", "-c", "torchrun --nnodes=2 t.py"), want: "pytorch"},
-		"variable of several": {container: withEnv("MASTER_ADDR"), want: "pytorch"},
-		"launcher of another framework": {
-			container: withCommand("mpirun", "python", "-m", "torch.distributed.run"), want: "mpi",
-		},
-		"launcher of Horovod": {
-			container: corev1.Container{Args: []string{"horovodrun -np 4 python t.py"}},
-			want:      "horovod",
-		},
-		"launcher of DeepSpeed as the last word": {container: withCommand("/bin/deepspeed"), want: "deepspeed"},
-		"file with the name of a launcher":       {container: withCommand("python", "deepspeed.py")},
-		"variable of JAX next to one of several": {container: withEnv("JAX_COORDINATOR_ADDRESS", "MASTER_ADDR"), want: "jax"},
-		"tracker of XGBoost":                     {container: withEnv("DMLC_TRACKER_URI"), want: "xgboost"},
-		"cluster of TensorFlow":                  {container: withEnv("TF_CONFIG"), want: "tensorflow"},
-		"no evidence":                            {container: withCommand("./run")},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			j := &ReplicatedJob{Name: "a", Role: ""}
-			j.Template.Spec.Template.Spec.Containers = []corev1.Container{tt.container}
-			s := newTestReader(j)
-			s.Gang.Framework = ""
-			s.detectFramework()
-			if got := s.Gang.Framework; got != tt.want {
-				t.Errorf("detected %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -183,9 +183,9 @@ func (s *Reader) replaceConstantLabels(j *ReplicatedJob) {
 	if j.Replicas == 1 {
 		values["job-index"] = "0"
 	}
-	injected := map[string]corev1.EnvVar{}
+	var injection source.Injection
 	if j.Role != "" {
-		injected = s.requiredVars(j)
+		injection = s.inject(j)
 	}
 	for _, c := range ir.ListContainers(j.podSpec()) {
 		for i := range c.Env {
@@ -199,8 +199,8 @@ func (s *Reader) replaceConstantLabels(j *ReplicatedJob) {
 			}
 			e.Value, e.ValueFrom = values[match[1]], nil
 			j.readsCoordinator = j.readsCoordinator || match[1] == "coordinator"
-			if _, ok := injected[e.Name]; !ok { // removeInjectedVars reports it otherwise
-				j.findEnvField(e.Name).AddNoteWithOutcome(source.Changed, e.Value,
+			if _, ok := injection.FindRequired(e.Name); !ok { // removeInjectedVars reports it otherwise
+				j.FindEnvField(c.Name, e.Name).AddNoteWithOutcome(source.Changed, e.Value,
 					e.Name+" read the label "+labelPrefix+match[1]+", which the new pods do not have; it now has the former value", "")
 			}
 		}

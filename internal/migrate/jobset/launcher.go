@@ -1,75 +1,32 @@
 package jobset
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
-	"rollcall.training/internal/migrate/source"
 )
 
-// Flags of a launcher with a number of processes: of each host, or of all hosts.
-var (
-	processesPerHostFlag = regexp.MustCompile(
-		`(?:^|\s)(?:--?(?:npernode|ppn|perhost)[\s=]+|--map-by\s+ppr:|-pernode\s+)([0-9]+)\b`,
-	)
-	totalProcessesFlag = regexp.MustCompile(`(?:^|\s)(?:-np?|--np?)[\s=]+([0-9]+)\b`)
-)
-
-// inferSlotsPerWorker sets the number of processes on each host. Rollcall cannot derive it from the
-// limits of the launcher.
+// inferSlotsPerWorker sets the number of processes on each host.
 func (s *Reader) inferSlotsPerWorker() {
 	launcher, worker := s.findJobByRole(gang.RoleLauncher), s.findJobByRole("worker")
-	_, set := s.Gang.RollcallAnnotations[gang.AnnotationSlotsPerWorker]
-	if set || !s.hasLauncher() || launcher == nil || worker == nil {
+	if !s.hasLauncher() || launcher == nil || worker == nil {
 		return
 	}
-	var command string
-	for _, c := range ir.ListContainers(launcher.podSpec()) {
-		command += strings.Join(slices.Concat(c.Command, c.Args), " ") + " "
+	var containers []corev1.Container
+	if c := worker.trainingContainer(); c != nil {
+		containers = append(containers, *c)
 	}
-	slots, reason := 1, "no command or limit contains the number"
-	hosts := int(s.countPods()["worker"])
-	if m := processesPerHostFlag.FindStringSubmatch(command); m != nil {
-		slots, reason = atoiOrOne(m[1]), "it is in the command"
-	} else if m := totalProcessesFlag.FindStringSubmatch(command); m != nil {
-		slots = (atoiOrOne(m[1]) + hosts - 1) / hosts
-		reason = fmt.Sprintf("the command starts %s processes on %d hosts", m[1], hosts)
-	} else if gpus := int(ir.CountAccelerators(worker.trainingContainer())); gpus > 0 {
-		slots, reason = gpus, "it is the number of accelerators of a worker"
-	}
-	value := strconv.Itoa(min(max(slots, 1), gang.MaxProcessesPerPod))
-	s.Gang.SetAnnotation(gang.AnnotationSlotsPerWorker, value)
-	launcher.podTemplateField().AddNoteWithOutcome(source.Changed, "annotation "+gang.AnnotationSlotsPerWorker+": "+value,
-		"the hostfile contains the number of processes of each host; "+reason, "change the annotation if the number is wrong")
-}
-
-func atoiOrOne(text string) int {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 1
-	}
-	return n
+	s.Gang.InferSlotsPerWorker(launcher.podSpec(), launcher.podTemplateField(), containers,
+		int(s.countPods()["worker"]), true)
 }
 
 // convertSSH converts the command of a worker, and reports key files that a launcher names.
 func (s *Reader) convertSSH(j *ReplicatedJob) {
-	c := j.trainingContainer()
-	if c == nil || !s.hasLauncher() || len(s.listRoles()) < 2 {
-		return
-	}
-	index := slices.IndexFunc(j.podSpec().Containers, func(other corev1.Container) bool { return other.Name == c.Name })
-	f := j.podTemplateField().At("spec", "containers").Item(index)
-	if j.Role == gang.RoleLauncher {
-		ir.ReportIdentityFiles(c, f)
-	} else {
-		ir.ConvertWorkerCommand(c, f, s.Context.Frameworks)
+	if c := j.trainingContainer(); c != nil && s.hasLauncher() && len(s.listRoles()) > 1 {
+		ir.ConvertSSH(j.Role, j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplateField(), s.Context.Frameworks)
 	}
 }
 

@@ -64,6 +64,8 @@ type ReplicatedJob struct {
 	serviceName       string // the Service with the hostnames of its pods
 	addressReferenced bool   // a text contains a hostname of its pods
 	readsCoordinator  bool   // a variable reads the address of the coordinator
+	// unmappableRecorded is true after a hostname without a replacement was reported.
+	unmappableRecorded bool
 }
 
 // dependency is an entry of dependsOn.
@@ -85,17 +87,10 @@ func Read(o source.Object) (*ir.Gang, error) {
 	s := NewReader(o, ir.NewGang(o), o.Root.Get("spec"))
 	s.ChooseFrameworkAndRoles()
 	for _, j := range s.listGangJobs() {
-		s.reportJoinedPods(j)
+		ir.ReportJoinedPods(s.Gang.Framework, j.podSpec(), j.podTemplateField(), s.countGangPods())
 	}
 	s.BuildGang()
 	return s.Gang, nil
-}
-
-// reportJoinedPods reports a torchrun that did not use the other pods of the gang.
-func (s *Reader) reportJoinedPods(j *ReplicatedJob) {
-	if s.Gang.Framework == "pytorch" {
-		ir.ReportJoinedPods(j.podSpec(), j.podTemplateField(), s.countGangPods())
-	}
 }
 
 // NewReader reads the replicated jobs of a JobSet.
@@ -235,9 +230,9 @@ func (j *ReplicatedJob) podTemplateField() source.Field { return j.podTemplate }
 
 func (j *ReplicatedJob) podSpec() *corev1.PodSpec { return &j.Template.Spec.Template.Spec }
 
-// findEnvField returns the place of a variable of the job's containers. Of several places, the last
+// FindEnvField returns the place of a variable of the job's containers. Of several places, the last
 // one has the effective value. It returns the pod template if no place has the variable.
-func (j *ReplicatedJob) findEnvField(name string) source.Field {
+func (j *ReplicatedJob) FindEnvField(_, name string) source.Field {
 	found := j.podTemplateField()
 	lists := []source.Field{}
 	for _, field := range []string{"initContainers", "containers"} {
@@ -253,21 +248,4 @@ func (j *ReplicatedJob) findEnvField(name string) source.Field {
 		}
 	}
 	return found
-}
-
-// RemoveOverwrittenVars removes variables of a container that a controller overwrote. They had no
-// effect before, and would have one after the migration.
-func (j *ReplicatedJob) RemoveOverwrittenVars(container string, names ...string) {
-	for _, c := range ir.ListContainers(j.podSpec()) {
-		if c.Name != container {
-			continue
-		}
-		c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool {
-			if !slices.Contains(names, e.Name) {
-				return false
-			}
-			j.findEnvField(e.Name).AddNote("left out: the controller overwrote "+e.Name+", and Rollcall would not", "")
-			return true
-		})
-	}
 }

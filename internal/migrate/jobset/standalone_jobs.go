@@ -33,7 +33,8 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 		job := s.buildStandaloneJob(j, j.jobName(i))
 		if j.addressReferenced || j.NamedAfterJobSet && j.PodsPerJob > 1 {
 			job.Spec.Template.Spec.Subdomain = job.Name
-			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, newHeadlessService(job))
+			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects,
+				ir.NewHeadlessService(job.Name, job.Namespace, map[string]string{batchv1.JobNameLabel: job.Name}))
 		}
 		s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, job)
 	}
@@ -96,69 +97,38 @@ func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job 
 	}
 }
 
-// newHeadlessService returns the Service with the hostnames of a plain Job's pods.
-func newHeadlessService(job *batchv1.Job) *corev1.Service {
-	return &corev1.Service{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{Name: job.Name, Namespace: job.Namespace},
-		Spec: corev1.ServiceSpec{
-			ClusterIP:                corev1.ClusterIPNone,
-			PublishNotReadyAddresses: true,
-			Selector:                 map[string]string{batchv1.JobNameLabel: job.Name},
-		},
-	}
-}
-
 // createVolumeClaims adds the claims that the JobSet controller created, with the same names, and adds
 // their volumes to the jobs that mount them (JobSet pkg/controllers/volume_claim_policy.go).
 func (s *Reader) createVolumeClaims() {
 	for _, policy := range s.Spec.Get("volumeClaimPolicies").Items() {
 		for _, field := range policy.Get("templates").Items() {
-			var template corev1.PersistentVolumeClaim
-			if !field.Decode(&template) {
-				field.MarkRequired("it describes the claim")
-				continue
-			}
-			if template.Name == "" {
+			var claim corev1.PersistentVolumeClaim
+			if field.Decode(&claim); claim.Name == "" {
 				field.At("metadata", "name").MarkRequired("containers mount the volume by this name")
 				continue
 			}
-			claim := &corev1.PersistentVolumeClaim{
-				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-				ObjectMeta: metav1.ObjectMeta{
-					Name: template.Name + "-" + s.Gang.Name, Namespace: s.Gang.Namespace,
-					Labels: template.Labels, Annotations: template.Annotations,
-				},
-				Spec: template.Spec,
-			}
-			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, claim)
+			volume := claim.Name
+			claim.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+			claim.Name, claim.Namespace = volume+"-"+s.Gang.Name, s.Gang.Namespace
+			claim.Status = corev1.PersistentVolumeClaimStatus{}
+			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, &claim)
 			field.MarkPreserved("persistentvolumeclaim/" + claim.Name)
-			s.addClaimVolume(template.Name, claim.Name)
+			for _, j := range s.Jobs {
+				j.addClaimVolume(volume, claim.Name)
+			}
 		}
-		switch retention := policy.At("retentionPolicy", "whenDeleted"); retention.String() {
-		case "Retain":
-			retention.MarkPreserved("the claims are never deleted automatically")
-		case "", "Delete":
-			retention.MarkHandled()
-			policy.AddNote("left out: JobSet deleted the claims with the set; now they are never deleted automatically",
-				"delete the claims when you do not need their data")
-		default:
-			retention.MarkInvalid("must be Delete or Retain")
-		}
+		policy.At("retentionPolicy", "whenDeleted").MarkHandled()
+		policy.AddNote("the claims are never deleted automatically", "delete the claims when you do not need their data")
 	}
 }
 
-// addClaimVolume adds the volume of a claim to the jobs that mount it.
-func (s *Reader) addClaimVolume(volume, claim string) {
-	for _, j := range s.Jobs {
-		isMounted := slices.ContainsFunc(ir.ListContainers(j.podSpec()), func(c *corev1.Container) bool {
-			return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
-		})
-		exists := slices.ContainsFunc(j.podSpec().Volumes, func(v corev1.Volume) bool { return v.Name == volume })
-		if isMounted && !exists {
-			j.podSpec().Volumes = append(j.podSpec().Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-			}})
-		}
+// addClaimVolume adds the volume of a claim to a job that mounts it.
+func (j *ReplicatedJob) addClaimVolume(volume, claim string) {
+	isMounted := slices.ContainsFunc(ir.ListContainers(j.podSpec()), func(c *corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+	})
+	exists := slices.ContainsFunc(j.podSpec().Volumes, func(v corev1.Volume) bool { return v.Name == volume })
+	if isMounted && !exists {
+		j.podSpec().Volumes = append(j.podSpec().Volumes, ir.NewClaimVolume(volume, claim))
 	}
 }

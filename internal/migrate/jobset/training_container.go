@@ -4,26 +4,22 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/internal/migrate/ir"
 )
 
 // trainingContainer returns the training container, or nil if there are no containers.
 func (j *ReplicatedJob) trainingContainer() *corev1.Container {
-	all := j.podSpec().Containers
-	for i := range all {
-		if all[i].Name == j.TrainingContainer {
-			return &all[i]
-		}
+	if all := j.podSpec().Containers; len(all) > 0 {
+		return &all[max(0, ir.FindContainer(j.podSpec(), j.TrainingContainer))]
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	return &all[0]
+	return nil
 }
 
 // chooseTrainingContainer sets the training container of a job that has none to the one that Rollcall
 // chooses.
 func (s *Reader) chooseTrainingContainer(j *ReplicatedJob) {
-	if chosen := s.plan(j).TrainingContainers; j.TrainingContainer == "" && len(chosen) > 0 {
+	if chosen := s.inject(j).TrainingContainers; j.TrainingContainer == "" && len(chosen) > 0 {
 		j.TrainingContainer = chosen[0]
 	}
 }

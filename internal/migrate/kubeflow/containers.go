@@ -33,7 +33,7 @@ func (r *reader) configureContainers() {
 // findContainer returns the index of the container with the given name, or 0 if there is none. The
 // operators select the training container in this way.
 func findContainer(spec *corev1.PodSpec, name string) int {
-	return max(0, slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name }))
+	return max(0, ir.FindContainer(spec, name))
 }
 
 // convertPort converts the rendezvous port of a role. The first port applies to the gang.
@@ -41,56 +41,25 @@ func (r *reader) convertPort(f source.Field, port int32) {
 	if r.rendezvousPort == 0 {
 		r.rendezvousPort = port
 	}
-	r.portFields = append(r.portFields, f)
-	switch {
-	case port != r.rendezvousPort:
-		f.MarkChanged("annotation "+gang.AnnotationPort,
-			fmt.Sprintf("a gang has one rendezvous port, and another role uses %d", r.rendezvousPort),
-			"use the same port in all roles")
-	case port == r.framework.Port:
-		f.MarkPreserved("the default port of the framework")
-	default:
-		r.gang.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
-		f.MarkPreserved("annotation " + gang.AnnotationPort)
+	if port == r.rendezvousPort {
+		r.gang.ConvertPort(f, port)
+		return
 	}
+	f.MarkChanged("annotation "+gang.AnnotationPort,
+		fmt.Sprintf("a gang has one rendezvous port, and another role uses %d", r.rendezvousPort),
+		"use the same port in all roles")
 }
 
 // removeInjectedVars removes variables of the user that the operator overwrote, and variables that
 // Rollcall sets and does not accept from users.
 func (r *reader) removeInjectedVars(role *ir.Role, training int) {
-	spec, f := &role.Template.Spec, role.Source.Get("spec")
-	required := r.gang.RequiredVars(r.Context, role)
 	var overwritten []string
 	if r.operatorVars != nil {
 		overwritten = r.operatorVars(r, role)
 	}
-	isInjected := func(name string) bool { return slices.Contains(overwritten, name) || slices.Contains(required, name) }
-	remove := func(c *corev1.Container, f source.Field, reason func(name string) string) {
-		kept := c.Env[:0:0]
-		for i, e := range c.Env {
-			if !isInjected(e.Name) {
-				kept = append(kept, e)
-				continue
-			}
-			action := ""
-			if !slices.Contains(required, e.Name) {
-				action = "set it again on the new workload if the value is intended"
-			}
-			f.Get("env").Item(i).MarkChanged("", "left out: "+reason(e.Name), action)
-		}
-		c.Env = kept
-	}
-	remove(&spec.Containers[training], f.Get("containers").Item(training), func(name string) string {
-		if slices.Contains(overwritten, name) {
-			return fmt.Sprintf("the operator overwrote %s, so this value had no effect", name)
-		}
-		return fmt.Sprintf("Rollcall sets %s to the addresses and ranks of the gang", name)
-	})
-	for i := range spec.InitContainers {
-		remove(&spec.InitContainers[i], f.Get("initContainers").Item(i), func(name string) string {
-			return fmt.Sprintf("Rollcall sets %s in init containers too", name)
-		})
-	}
+	c := &role.Template.Spec.Containers[training]
+	ir.RemoveOverwrittenVars(c, overwritten, role.FindEnvField)
+	role.RemoveInjectedVars(r.gang.Inject(r.Context, role), c.Name)
 	if r.operatorVarsInAllContainers {
 		r.reportSidecarReads(role, training, overwritten)
 	}

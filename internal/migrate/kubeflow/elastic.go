@@ -110,7 +110,6 @@ func (r *reader) convertRendezvous(policy source.Field) {
 			// It takes precedence over the port of a container, as in the operator.
 			r.gang.SetAnnotation(gang.AnnotationPort, strconv.Itoa(int(*number)))
 			port.MarkPreserved("PET_RDZV_ENDPOINT, with the annotation " + gang.AnnotationPort)
-			r.reportOtherPorts(*number)
 		}
 	} else {
 		endpoint := fmt.Sprintf("%s:%d", name, ptr.Deref(port.Int32(), r.rendezvousPortOrDefault()))
@@ -132,18 +131,6 @@ func (r *reader) convertRendezvous(policy source.Field) {
 			"set the variable PET_MAX_RESTARTS in the new template for a different number")
 	}
 	r.convertStandalone(policy.Get("standalone"))
-}
-
-// reportOtherPorts reports container ports that differ from rdzvPort.
-func (r *reader) reportOtherPorts(port int32) {
-	for _, f := range r.portFields {
-		if own := f.Get("containerPort").Int32(); own == nil || *own == port {
-			continue
-		}
-		f.DiscardEntries()
-		f.MarkChanged("only the port of the container", fmt.Sprintf("the ranks use elasticPolicy.rdzvPort, %d, as before; "+
-			"the Services of the operator had the port of the container, and the Service of the gang has rdzvPort", port), "")
-	}
 }
 
 // isGangHost reports whether a host is the former name of the first worker or the master.

@@ -3,7 +3,6 @@ package kubeflow
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -106,17 +105,15 @@ var errMXNet = errors.New("an MXJob has no successor: Apache MXNet was retired i
 // IsJobKind reports whether the kind is one of this package. The group has kinds that are not
 // training jobs, for example Notebook.
 func IsJobKind(kind string) bool {
-	_, ok := kindSpecs()[kind]
-	return ok || kind == kindMXJob
+	return source.IsJobKind(Group, kind) || kind == kindMXJob
 }
 
 // checkVersion returns an error that wraps [source.ErrUnsupported] unless this package can read the
 // kind and its version.
 func checkVersion(o source.Object) error {
-	kinds := kindSpecs()
-	if _, ok := kinds[o.Kind]; !ok {
+	if !source.IsJobKind(Group, o.Kind) {
 		return fmt.Errorf("kind %s of %s: %w; the supported kinds are %s",
-			o.Kind, Group, source.ErrUnsupported, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+			o.Kind, Group, source.ErrUnsupported, strings.Join(source.JobKinds(Group), ", "))
 	}
 	versions := []string{v1}
 	if o.Kind == "MPIJob" {
@@ -177,8 +174,6 @@ type reader struct {
 	restartPolicies []source.Field
 	// rendezvousPort is the first port of the rendezvous in the manifest; 0 means none.
 	rendezvousPort int32
-	// portFields are the fields with such ports.
-	portFields []source.Field
 	// elastic is true for a gang whose number of pods can change at run time.
 	elastic bool
 	// launcherIsJob is true if the operator created a Job for the launcher. A Job restarts its

@@ -22,8 +22,8 @@ func readMPI(r *reader) {
 	}
 	r.launcherIsJob = r.Version == v2beta1
 	r.setSourceNames(launcher, worker)
-	if commandContains(launcher, "horovodrun") {
-		r.gang.Framework = "horovod"
+	if framework, _ := ir.DetectFramework(&launcher.Template.Spec); framework == "horovod" {
+		r.gang.Framework = framework
 	}
 	if commandContains(launcher, "--host-discovery-script") {
 		r.replicaSpecs.AddNote(
@@ -31,7 +31,7 @@ func readMPI(r *reader) {
 			"set "+gang.AnnotationElastic+": min:max, the numbers of workers with which the run can continue")
 	}
 	r.convertSlotsPerWorker()
-	r.convertMPIImplementation()
+	r.gang.ConvertMPIImplementation(r.spec.Get("mpiImplementation"))
 	r.convertRunLauncherAsWorker(launcher, worker)
 	policy := r.spec.Get("launcherCreationPolicy")
 	switch policy.String() {
@@ -44,7 +44,8 @@ func readMPI(r *reader) {
 	}
 	if worker != nil {
 		r.convertMainContainer(worker)
-		r.convertWorkerCommand(worker)
+		ir.ConvertSSH(worker.Name, &worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source,
+			r.Context.Frameworks)
 	}
 	r.convertLauncherTransport(launcher, worker)
 }
@@ -89,28 +90,6 @@ func (r *reader) convertSlotsPerWorker() {
 	}
 	r.gang.SetAnnotation(gang.AnnotationSlotsPerWorker, fmt.Sprint(slots))
 	f.MarkPreserved("annotation " + gang.AnnotationSlotsPerWorker)
-}
-
-func (r *reader) convertMPIImplementation() {
-	f := r.spec.Get("mpiImplementation")
-	var implementation gang.MPIImplementation
-	switch f.String() {
-	case "":
-		return
-	case "OpenMPI":
-		implementation = gang.OpenMPI
-	case "Intel":
-		implementation = gang.IntelMPI
-	case "MPICH":
-		implementation = gang.MPICH
-	default:
-		f.MarkInvalid("must be OpenMPI, Intel or MPICH")
-		return
-	}
-	if implementation != gang.OpenMPI {
-		r.gang.SetAnnotation(gang.AnnotationMPIImplementation, string(implementation))
-	}
-	f.MarkPreserved("annotation " + gang.AnnotationMPIImplementation)
 }
 
 // convertRunLauncherAsWorker converts whether processes run in the pod of the launcher too. In v1 they
@@ -163,19 +142,12 @@ func (r *reader) convertMainContainer(worker *ir.Role) {
 	f.MarkPreserved("the training container of the workers")
 }
 
-// convertWorkerCommand converts the command of the workers' training container.
-func (r *reader) convertWorkerCommand(worker *ir.Role) {
-	training := r.gang.TrainingContainer(r.Context, worker)
-	c, f := &worker.Template.Spec.Containers[training], worker.Source.At("spec", "containers").Item(training)
-	ir.ConvertWorkerCommand(c, f, r.Context.Frameworks)
-}
-
 // convertLauncherTransport reports how the launcher starts the processes of the workers.
 func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {
 	r.spec.Get("sshAuthMountPath").MarkChanged("",
 		"left out: Rollcall creates the keys, and ssh finds them with /etc/ssh/ssh_config for every user",
 		"remove options that name a key file from your commands")
-	ir.ReportIdentityFiles(&launcher.Template.Spec.Containers[0], launcherContainer(launcher))
+	ir.ConvertSSH(launcher.Name, &launcher.Template.Spec, 0, launcher.Source, r.Context.Frameworks)
 	if r.Version == v2beta1 || worker == nil {
 		return
 	}

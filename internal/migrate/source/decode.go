@@ -2,7 +2,6 @@ package source
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ func (f Field) Decode(to any) bool {
 		return false
 	}
 	for _, u := range unknown {
-		f.recordUnknownField(u, reflect.TypeOf(to))
+		f.recordUnknownField(u)
 	}
 	return true
 }
@@ -73,7 +72,7 @@ func (f Field) nearestField(path string) Field {
 
 // recordUnknownField records a field that a Kubernetes type does not have. The API server prunes it, so
 // it had no effect. The decoder's error has the form: unknown field "spec.name".
-func (f Field) recordUnknownField(err error, in reflect.Type) {
+func (f Field) recordUnknownField(err error) {
 	name := err.Error()
 	if _, quoted, ok := strings.Cut(name, `"`); ok {
 		name = strings.TrimSuffix(quoted, `"`)
@@ -82,45 +81,5 @@ func (f Field) recordUnknownField(err error, in reflect.Type) {
 	if f.path == nil || strings.HasPrefix(name, "[") {
 		path = f.Path() + name
 	}
-	last := name[strings.LastIndexByte(name, '.')+1:]
-	f.recorder.recordPruned(path, last, listSiblings(in, strings.TrimSuffix(name, last)))
-}
-
-// listSiblings returns the names of the fields of the object at a path in a Kubernetes type.
-func listSiblings(t reflect.Type, path string) []string {
-	steps := strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
-	for {
-		for t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		switch {
-		case t.Kind() == reflect.Slice || t.Kind() == reflect.Map:
-			t = t.Elem()
-			steps = steps[min(1, len(steps)):] // the index or the key
-		case t.Kind() != reflect.Struct:
-			return nil
-		case len(steps) == 0:
-			return slices.Sorted(maps.Keys(listFields(t)))
-		default:
-			next, ok := listFields(t)[steps[0]]
-			if !ok {
-				return nil
-			}
-			t, steps = next, steps[1:]
-		}
-	}
-}
-
-// listFields returns the types of the fields of a struct by their JSON names, including inlined fields.
-func listFields(t reflect.Type) map[string]reflect.Type {
-	out := map[string]reflect.Type{}
-	for field := range t.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" && field.Anonymous && field.Type.Kind() == reflect.Struct {
-			maps.Copy(out, listFields(field.Type))
-		} else if name != "" {
-			out[name] = field.Type
-		}
-	}
-	return out
+	f.recorder.recordPruned(path, "", nil)
 }

@@ -2,6 +2,7 @@ package source
 
 import (
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -39,36 +40,43 @@ type Context struct {
 	Framework string
 	// Frameworks are the frameworks that Rollcall supports.
 	Frameworks gang.Frameworks
-	// Plan returns what Rollcall injects into a workload. PlanWorkload does so for an existing Job
-	// or StatefulSet with Rollcall's label. Nil functions mean nothing.
-	Plan         func(Workload) Plan
-	PlanWorkload func(gang.Workload) Plan
+	// Inject returns what the engine of the webhook injects into a workload with Rollcall's label. Nil
+	// means nothing.
+	Inject func(gang.Workload) Injection
 	// ConfigMapTexts are the contents of the ConfigMaps of the input that the object names.
 	ConfigMapTexts []string
 }
 
-// Plan is what Rollcall injects into a workload. The zero value is that of a workload that the webhook
+// Injection is what Rollcall injects into a workload. The zero value is that of a workload that the webhook
 // rejects.
-type Plan struct {
+type Injection struct {
 	// RequiredVars are the variables of the training containers that must not have another value.
 	RequiredVars []corev1.EnvVar
 	// TrainingContainers are the names of the containers that get the variables.
 	TrainingContainers []string
+	// Settings are the annotations for settings that variables of the user contain, such as a port.
+	Settings map[string]string
+	// Conflicts are the variables of the user, as container/name, that differ from those of Rollcall, or
+	// whose value is not known before the pod runs.
+	Conflicts map[string]bool
 }
 
-// Workload describes a workload of a gang for [Context.Plan].
-type Workload struct {
-	// Gang and Namespace name the gang.
-	Gang, Namespace string
-	// Framework and Role are the values of Rollcall's labels. The role of a workload without
-	// other workloads is ignored.
-	Framework, Role string
-	// Pods is the number of pods of each role.
-	Pods map[string]int32
-	// Annotations are Rollcall's annotations of the workload.
-	Annotations map[string]string
-	// Template is the template of its pods.
-	Template corev1.PodTemplateSpec
+// FindRequired returns the required variable of the given name.
+func (i Injection) FindRequired(name string) (corev1.EnvVar, bool) {
+	at := slices.IndexFunc(i.RequiredVars, func(e corev1.EnvVar) bool { return e.Name == name })
+	if at < 0 {
+		return corev1.EnvVar{}, false
+	}
+	return i.RequiredVars[at], true
+}
+
+// Adopt adds the settings to annotations that do not have them.
+func (i Injection) Adopt(annotations map[string]string) {
+	for key, value := range i.Settings {
+		if annotations[key] == "" {
+			annotations[key] = value
+		}
+	}
 }
 
 // AliasPolicy selects the former pod names that get a Service.

@@ -153,7 +153,10 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 		"if the size of the gang may change, set "+gang.AnnotationElastic+" on the new workload")
 	torch.Get("envInjection").ReportUnreadExcept("targets")
 	r.convertEnvInjection(j)
-	r.completeTorchTuneCommand(j)
+	if command := r.spec.At("trainer", "command"); slices.Equal(command.Strings(), []string{"tune", "run"}) {
+		command.MarkDropped("Trainer completed the command tune run with a recipe, a configuration and the rendezvous",
+			"set the complete command, which the pods of the TrainJob show")
+	}
 }
 
 // resolveAutoProcesses sets the number of processes if Trainer and Rollcall count differently.

@@ -4,20 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
 )
-
-// mpiImplementations maps Trainer's names to those of Rollcall. The API of Trainer has all of them,
-// but Trainer starts only Open MPI.
-var mpiImplementations = map[string]gang.MPIImplementation{
-	"": gang.OpenMPI, "OpenMPI": gang.OpenMPI, "Intel": gang.IntelMPI, "MPICH": gang.MPICH,
-}
 
 // launcherOperatorVars are variables of the launcher that Trainer overwrites. A TrainJob must not
 // contain them.
@@ -49,7 +44,9 @@ func (r *reader) convertMPI(policy source.Field, nodes int32) {
 	if launcher.TrainingContainer == "" {
 		launcher.TrainingContainer = nodeContainerName(launcher)
 	}
-	launcher.RemoveOverwrittenVars(containerNode, launcherOperatorVars...)
+	if c := findContainer(launcher, containerNode); c != nil {
+		ir.RemoveOverwrittenVars(c, launcherOperatorVars, launcher.FindEnvField)
+	}
 	if worker != nil && isNode {
 		r.SetAnnotation(gang.AnnotationRunLauncherAsWorker, "true")
 		if slices.Index(r.jobSet.Jobs, worker) < slices.Index(r.jobSet.Jobs, launcher) {
@@ -61,16 +58,7 @@ func (r *reader) convertMPI(policy source.Field, nodes int32) {
 	runLauncherAsNode.MarkPreserved("annotation " + gang.AnnotationRunLauncherAsWorker)
 	policy.Get("sshAuthMountPath").MarkLeftOut(
 		"each rank has keys of the gang, and an SSH configuration that every user can read")
-	implementation := policy.Get("mpiImplementation")
-	if v, ok := mpiImplementations[implementation.String()]; !ok {
-		implementation.MarkInvalid("must be OpenMPI, Intel or MPICH")
-	} else {
-		if v != gang.OpenMPI {
-			r.SetAnnotation(gang.AnnotationMPIImplementation, string(v))
-		}
-		implementation.MarkPreserved("annotation " + gang.AnnotationMPIImplementation + ", whose default is " +
-			string(gang.OpenMPI))
-	}
+	r.ConvertMPIImplementation(policy.Get("mpiImplementation"))
 	r.convertSlotsPerWorker(policy, launcher, worker)
 }
 
@@ -86,15 +74,14 @@ func nodeContainerName(j *jobset.ReplicatedJob) string {
 // the command. DeepSpeed needs workers.
 func (r *reader) detectLauncherFramework(launcher *jobset.ReplicatedJob, hasWorkers bool) string {
 	label := r.runtime.At("metadata", "labels").Get(labelFramework).String()
-	command := ""
+	framework := ""
 	if c := findContainer(launcher, containerNode); c != nil {
-		command = " " + strings.Join(slices.Concat(c.Command, c.Args), " ") + " "
+		framework, _ = ir.DetectFramework(&corev1.PodSpec{Containers: []corev1.Container{*c}})
 	}
-	runsDeepSpeed := strings.Contains(command, " deepspeed ") || strings.Contains(command, "/deepspeed ")
 	switch {
-	case hasWorkers && (label == "deepspeed" || runsDeepSpeed):
+	case hasWorkers && (label == "deepspeed" || framework == "deepspeed"):
 		return "deepspeed"
-	case label == "horovod" || strings.Contains(command, "horovodrun "):
+	case label == "horovod" || framework == "horovod":
 		return "horovod"
 	}
 	return "mpi"

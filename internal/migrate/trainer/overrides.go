@@ -171,55 +171,47 @@ func (r *reader) filterPodPatch(j *jobset.ReplicatedJob, spec source.Field) (map
 	}
 	patch := map[string]any{}
 	for _, name := range spec.Keys() {
-		field := spec.Get(name)
+		field, existing := spec.Get(name), j.Template.Spec.Template.Spec.Containers
 		switch {
 		case name == "targetJobs": // next to the fields of the pod in 2.0; resolveTargetJobs reads it
 			field.DiscardEntries()
-		case !slices.Contains(patchablePodFields, name):
-			recordPruned(field)
-		case name == "containers" || name == "initContainers":
-			if list := r.filterContainerPatches(j, field, name); len(list) > 0 {
-				patch[name] = list
+			continue
+		case name == "initContainers":
+			existing = j.Template.Spec.Template.Spec.InitContainers
+		case name != "containers":
+			copyPatchable(patch, field, name, patchablePodFields)
+			continue
+		}
+		var list []any
+		for _, item := range field.Items() {
+			container := item.Get("name").String()
+			if !slices.ContainsFunc(existing, func(c corev1.Container) bool { return c.Name == container }) {
+				item.Get("name").MarkInvalid(fmt.Sprintf("must be one of the %s of job %s of the runtime", name, j.Name))
+				continue
 			}
-		default:
-			if value := field.CopyValue(); value != nil {
-				patch[name] = value
+			containerPatch := map[string]any{}
+			for _, key := range item.Keys() {
+				copyPatchable(containerPatch, item.Get(key), key, patchableContainerFields)
 			}
+			list = append(list, containerPatch)
+			j.EnvFields = append(j.EnvFields, item.Get("env"))
+		}
+		if len(list) > 0 {
+			patch[name] = list
 		}
 	}
 	return patch, true
 }
 
-// filterContainerPatches returns the overrides of a job's containers.
-func (r *reader) filterContainerPatches(j *jobset.ReplicatedJob, list source.Field, listName string) []any {
-	spec := &j.Template.Spec.Template.Spec
-	existing := spec.Containers
-	if listName == "initContainers" {
-		existing = spec.InitContainers
+// copyPatchable copies a field into a patch if it is one of the patchable fields. The API server removes
+// all others.
+func copyPatchable(patch map[string]any, field source.Field, name string, patchable []string) {
+	if value := field.CopyValue(); slices.Contains(patchable, name) && value != nil {
+		patch[name] = value
+		return
+	} else if value == nil {
+		return
 	}
-	var out []any
-	for _, item := range list.Items() {
-		name := item.Get("name").String()
-		if !slices.ContainsFunc(existing, func(c corev1.Container) bool { return c.Name == name }) {
-			item.Get("name").MarkInvalid(fmt.Sprintf("must be one of the %s of job %s of the runtime", listName, j.Name))
-			continue
-		}
-		patch := map[string]any{}
-		for _, key := range item.Keys() {
-			if !slices.Contains(patchableContainerFields, key) {
-				recordPruned(item.Get(key))
-			} else if value := item.Get(key).CopyValue(); value != nil {
-				patch[key] = value
-			}
-		}
-		out = append(out, patch)
-		j.EnvFields = append(j.EnvFields, item.Get("env"))
-	}
-	return out
-}
-
-// recordPruned records a field that the API server removes from overrides.
-func recordPruned(field source.Field) {
 	field.DiscardEntries() // of Decode
 	field.MarkChanged("", "left out: the API server removes this field from overrides",
 		"if you need it, set it on the new workload")

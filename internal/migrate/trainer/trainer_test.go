@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -321,47 +320,6 @@ func TestRuntimeWithoutPolicy(t *testing.T) {
 	got = migrateAndInject(t, migrate.Migrator{Framework: "jax"}, text)
 	if len(got) != 1 || envByName(got[0], "node")["JAX_NUM_PROCESSES"] != "2" {
 		t.Errorf("with a framework: %+v", got[0].Job)
-	}
-}
-
-// TestTorchTuneCommand checks the command that Trainer completes for torchtune.
-func TestTorchTuneCommand(t *testing.T) {
-	const rendezvous = "tune run --rdzv_endpoint=train-0.train:29500 "
-	tests := map[string]struct{ spec, want string }{
-		"one GPU": {
-			spec: "resourcesPerNode: {limits: {nvidia.com/gpu: 1}}, args: [epochs=1]",
-			want: "tune run full_finetune_single_device --config llama3_2/1B_full_single_device",
-		},
-		"two GPUs": {
-			spec: "resourcesPerNode: {limits: {nvidia.com/gpu: 2}}",
-			want: rendezvous + "full_finetune_distributed --config llama3_2/1B_full",
-		},
-		"LoRA on one GPU": {
-			spec: "numProcPerNode: 1, args: [model.lora_attn_modules=x]",
-			want: "tune run lora_finetune_single_device --config llama3_2/1B_lora_single_device",
-		},
-		"QLoRA": {
-			spec: "numProcPerNode: 1, args: [model.quantize_base=True]",
-			want: "tune run lora_finetune_single_device --config llama3_2/1B_qlora_single_device",
-		},
-		"DoRA is not QLoRA": {
-			spec: "numProcPerNode: 2, " +
-				"args: [model.quantize_base=True, model.use_dora=True, model.lora_attn_modules=x]",
-			want: rendezvous + "lora_finetune_distributed --config llama3_2/1B_lora",
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			text := trainJobYAML("torchtune-llama3.2-1b", "command: [tune, run], "+tt.spec)
-			all := migrateAndInject(t, migrate.Migrator{}, text)
-			w := all[slices.IndexFunc(all, gang.Workload.HasFrameworkLabel)] // the others are initializers
-			containers := w.Template().Spec.Containers
-			at := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "node" })
-			got := strings.Join(containers[at].Command, " ")
-			if !strings.HasPrefix(got, tt.want+" output_dir=/workspace/output") {
-				t.Errorf("command = %s", got)
-			}
-		})
 	}
 }
 

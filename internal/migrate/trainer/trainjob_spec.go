@@ -5,15 +5,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
 )
 
 // findContainer returns the container of the given name, or nil.
 func findContainer(j *jobset.ReplicatedJob, name string) *corev1.Container {
-	all := j.Template.Spec.Template.Spec.Containers
-	if i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
-		return &all[i]
+	spec := &j.Template.Spec.Template.Spec
+	if i := ir.FindContainer(spec, name); i >= 0 {
+		return &spec.Containers[i]
 	}
 	return nil
 }

@@ -109,13 +109,9 @@ func (r *reader) isSingleWorkload() bool {
 // reportCompletionPolicy records the outcome of a policy for the completion of a task, or of every
 // task if the task is nil.
 func (r *reader) reportCompletionPolicy(p lifecyclePolicy, t *task) {
-	if p.action != actionCompleteJob {
-		p.field.MarkDropped("the completion of a role can complete the gang, but not cause "+p.action, "")
-		return
-	}
 	completing := r.listCompletingRoles()
-	if len(completing) == 0 {
-		p.field.MarkDropped("another policy of the task takes precedence", "")
+	if p.action != actionCompleteJob || len(completing) == 0 {
+		p.field.MarkDropped("only one policy with the action CompleteJob can complete the gang", "")
 		return
 	}
 	name := r.selectCompletionRole(completing)
@@ -123,18 +119,13 @@ func (r *reader) reportCompletionPolicy(p lifecyclePolicy, t *task) {
 	if policy := r.gang.RollcallAnnotations[gang.AnnotationSuccessPolicy]; policy != "" {
 		to = fmt.Sprintf("annotation %s: %s", gang.AnnotationSuccessPolicy, policy)
 	}
-	if len(completing) == 1 || t != nil && r.findTaskRole(*t) == name {
+	isOfRole := t != nil && slices.ContainsFunc(r.gang.Roles, func(role ir.Role) bool {
+		return role.Name == name && role.SourceNames.Role == t.name
+	})
+	if len(completing) == 1 || isOfRole {
 		p.field.MarkPreserved(to)
 		return
 	}
 	p.field.MarkChanged(to, fmt.Sprintf("in Volcano each of %s completes the job, and only one role completes a gang",
 		strings.Join(completing, ", ")), "name another role with "+gang.AnnotationSuccessPolicy)
-}
-
-// findTaskRole returns the role of a task, or "".
-func (r *reader) findTaskRole(t task) string {
-	if i := slices.IndexFunc(r.tasks, func(other task) bool { return other.name == t.name }); i >= 0 {
-		return r.gang.Roles[i].Name
-	}
-	return ""
 }

@@ -6,7 +6,7 @@
 // the names of the tasks that have a role, and set the variables of their framework. svc and env
 // give every pod the addresses of all pods and its own index, from which the user's command computes
 // the settings of its framework. The reader first determines the framework (framework.go) by the
-// plugin, by the user's choice or by the commands. Then each task becomes a role (tasks.go).
+// plugin, by the user's choice or by the containers. Then each task becomes a role (tasks.go).
 //
 // The variables of the plugins stay available to the commands (plugin_vars.go), with the addresses
 // of the new pods. The policies for events become the restart and success policies of the gang, and

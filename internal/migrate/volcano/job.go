@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -41,6 +42,8 @@ type reader struct {
 	hostsInEnv bool
 	// texts are the commands and variables of all tasks.
 	texts []string
+	// pods are the pods of all tasks as the user wrote them.
+	pods []*corev1.PodSpec
 	// tasks are the tasks of the gang, in the order of its roles.
 	tasks []task
 	// standaloneJobs are the Jobs of the tasks without a role. They get the settings of the job, too.
@@ -85,7 +88,11 @@ func Read(o source.Object) (*ir.Gang, error) {
 		return r.gang, nil
 	}
 	r.convertTemplates()
-	r.inferSlotsPerWorker()
+	if r.framework.HasLauncher && len(r.gang.Roles) > 1 {
+		launcher, worker := &r.gang.Roles[0], &r.gang.Roles[1]
+		r.gang.InferSlotsPerWorker(&launcher.Template.Spec, launcher.Source.At("spec", "containers"),
+			worker.Template.Spec.Containers, int(worker.Pods), r.framework.Name == "deepspeed")
+	}
 	r.convertVolumes()
 	r.convertPolicies()
 	r.convertNetworkPlugins()

@@ -37,11 +37,7 @@ var knownFlags = map[string]map[string]bool{
 	},
 	"tensorflow": {"ps": false, "worker": false, "chief": false, "evaluator": false, "port": false},
 	"mpi":        {"master": false, "worker": false, "port": false},
-	"hcclrank":   {"master": false, "worker": false},
-	"ray": {
-		"head": false, "headContainer": false, "worker": false, "workerContainer": false,
-		"port": false, "dashboardPort": false, "clientPort": false,
-	},
+	"ray":        {},
 }
 
 // parseFlags parses the arguments of a plugin. It records the arguments that Volcano ignores as

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"rollcall.training/injectors"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -71,29 +70,5 @@ func TestParseFlags(t *testing.T) {
 				t.Errorf("dropped arguments (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestFrameworkHints checks that every framework except generic can be detected, and that the aliases name roles of
-// the framework.
-func TestFrameworkHints(t *testing.T) {
-	hints := map[string]frameworkHint{}
-	for _, hint := range frameworkHints {
-		hints[hint.framework] = hint
-	}
-	for _, framework := range injectors.Builtin().Frameworks() {
-		hint, ok := hints[framework.Name]
-		if ok == framework.AnyRoles { // a generic gang is the result if no hint matches
-			t.Errorf("the framework %s has a hint: %t, want %t", framework.Name, ok, !ok)
-		}
-		for alias, role := range hint.roleAliases {
-			if _, ok := framework.FindRole(role); !ok {
-				t.Errorf("alias %s of %s is the role %s, which does not exist", alias, framework.Name, role)
-			}
-		}
-		delete(hints, framework.Name)
-	}
-	for name := range hints {
-		t.Errorf("hint for the unknown framework %s", name)
 	}
 }

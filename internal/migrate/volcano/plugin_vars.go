@@ -13,6 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
 )
 
 // taskIndexVars are the variables of the plugin env.
@@ -101,13 +102,8 @@ func (r *reader) buildHostVars() []corev1.EnvVar {
 	f := r.plugins["svc"].field
 	for i, t := range r.tasks {
 		hosts := r.gang.HostNames(r.gang.Roles[i].Name)
-		text := strings.Join(hosts, ",")
-		if len(text) > maxHostsLength {
-			f.MarkDropped(fmt.Sprintf("%s is left out, because it would have %d bytes", hostsVarName(t.name), len(text)),
-				fmt.Sprintf("build the hostnames from the indexes 0 to %s - 1", numVarName(t.name)))
-		} else {
-			env = append(env, corev1.EnvVar{Name: hostsVarName(t.name), Value: text})
-		}
+		env = append(env, newHostsVar(f, hostsVarName(t.name), hosts,
+			fmt.Sprintf("build the hostnames from the indexes 0 to %s - 1", numVarName(t.name)))...)
 		env = append(env, corev1.EnvVar{Name: numVarName(t.name), Value: strconv.Itoa(len(hosts))})
 	}
 	f.AddNote("the variables VC_<task>_HOSTS and VC_<task>_NUM are constants with the new hostnames", "")
@@ -117,13 +113,19 @@ func (r *reader) buildHostVars() []corev1.EnvVar {
 // buildMPIHostVar returns the variable with the workers, which the user's command passes to mpirun.
 func (r *reader) buildMPIHostVar() []corev1.EnvVar {
 	const action = "remove --host from the command: mpirun reads the hosts and their slots from the hostfile"
-	f, text := r.plugins["mpi"].field, strings.Join(r.gang.HostNames(roleWorker), ",")
+	f := r.plugins["mpi"].field
+	f.AddNote(mpiHostVar+" has the new hostnames of the workers", action)
+	return newHostsVar(f, mpiHostVar, r.gang.HostNames(roleWorker), action)
+}
+
+// newHostsVar returns a variable with a list of hosts, or reports that the list is too long.
+func newHostsVar(f source.Field, name string, hosts []string, action string) []corev1.EnvVar {
+	text := strings.Join(hosts, ",")
 	if len(text) > maxHostsLength {
-		f.MarkDropped(fmt.Sprintf("%s is left out, because it would have %d bytes", mpiHostVar, len(text)), action)
+		f.MarkDropped(fmt.Sprintf("%s is left out, because it would have %d bytes", name, len(text)), action)
 		return nil
 	}
-	f.AddNote(mpiHostVar+" has the new hostnames of the workers", action)
-	return []corev1.EnvVar{{Name: mpiHostVar, Value: text}}
+	return []corev1.EnvVar{{Name: name, Value: text}}
 }
 
 // addHostFiles adds the files of the plugin svc if a text of the manifest contains their path.

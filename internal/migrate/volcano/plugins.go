@@ -28,11 +28,6 @@ func (r *reader) readPlugins() {
 	if svc, ok := r.plugins["svc"]; ok {
 		r.hostsInEnv = svc.boolOrDefault("inject-hosts-env", true)
 	}
-	if r.hasPlugin("hcclrank") {
-		r.plugins["hcclrank"].field.MarkDropped(
-			"Rollcall does not set the annotation hccl/rankIndex of Ascend's device plugin",
-			"use ROLLCALL_RANK as the rank in the program")
-	}
 }
 
 // hasPlugin reports whether a plugin is enabled.

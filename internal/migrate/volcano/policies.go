@@ -26,37 +26,15 @@ const (
 	eventPodFailed     = "PodFailed"
 	eventPodEvicted    = "PodEvicted"
 	eventPodPending    = "PodPending"
-	eventUnknown       = "Unknown"
 	eventTaskCompleted = "TaskCompleted"
 	eventTaskFailed    = "TaskFailed"
 )
 
-// The actions of a policy (volcano.sh/apis, pkg/apis/bus/v1alpha1/actions.go).
+// Actions with a meaning of their own.
 const (
-	actionAbortJob         = "AbortJob"
-	actionRestartJob       = "RestartJob"
-	actionRestartTask      = "RestartTask"
-	actionRestartPod       = "RestartPod"
-	actionRestartPartition = "RestartPartition"
-	actionTerminateJob     = "TerminateJob"
-	actionCompleteJob      = "CompleteJob"
-	actionResumeJob        = "ResumeJob"
+	actionRestartJob  = "RestartJob"
+	actionCompleteJob = "CompleteJob"
 )
-
-// actionEffects are the effects of the actions on a gang. Completing a job after a failure fails the
-// gang.
-var actionEffects = map[string]gangEffect{
-	actionRestartJob: effectRestart, actionRestartTask: effectRestart,
-	actionRestartPod: effectRestart, actionRestartPartition: effectRestart,
-	actionAbortJob: effectFail, actionTerminateJob: effectFail, actionCompleteJob: effectFail,
-	actionResumeJob: effectNone,
-}
-
-// actionNames are the actions in the order of the API documentation, for a message.
-var actionNames = []string{
-	actionAbortJob, actionRestartJob, actionRestartTask, actionRestartPod, actionRestartPartition,
-	actionTerminateJob, actionCompleteJob, actionResumeJob,
-}
 
 // gangEffect is the effect of an event on a gang.
 type gangEffect int
@@ -66,6 +44,32 @@ const (
 	effectRestart
 	effectFail
 )
+
+// actions are the actions of a policy (volcano.sh/apis, pkg/apis/bus/v1alpha1/actions.go) with their effects on
+// a gang. Completing a job after a failure fails the gang.
+var actions = []struct {
+	name   string
+	effect gangEffect
+}{
+	{"AbortJob", effectFail},
+	{actionRestartJob, effectRestart},
+	{"RestartTask", effectRestart},
+	{"RestartPod", effectRestart},
+	{"RestartPartition", effectRestart},
+	{"TerminateJob", effectFail},
+	{actionCompleteJob, effectFail},
+	{"ResumeJob", effectNone},
+}
+
+// effectOf returns the effect of an action, and whether the action exists.
+func effectOf(action string) (effect gangEffect, exists bool) {
+	for _, a := range actions {
+		if a.name == action {
+			return a.effect, true
+		}
+	}
+	return effectNone, false
+}
 
 // readPolicies returns the valid policies of a list. The caller records their outcomes.
 func readPolicies(list source.Field) []lifecyclePolicy {
@@ -79,9 +83,9 @@ func readPolicies(list source.Field) []lifecyclePolicy {
 		if event := f.Get("event").String(); event != "" {
 			p.events = append(p.events, event)
 		}
-		switch _, known := actionEffects[p.action]; {
-		case p.action != "" && !known:
-			f.Get("action").MarkInvalid("must be one of " + strings.Join(actionNames, ", "))
+		switch _, exists := effectOf(p.action); {
+		case p.action != "" && !exists:
+			f.Get("action").MarkInvalid("must be an action of Volcano, such as RestartJob")
 		case p.exitCode != nil && (*p.exitCode < 1 || *p.exitCode > maxExitCode):
 			f.Get("exitCode").MarkInvalid(fmt.Sprintf("must be the code of a failure, from 1 to %d", maxExitCode))
 		default:
@@ -140,12 +144,9 @@ func (r *reader) convertPolicies() {
 	}
 }
 
-// evictionText is the event [eventPodEvicted] in the texts of the report.
-const evictionText = "an eviction"
-
 // reportPolicy records the outcome of a policy. The task is nil for a policy of the job.
 func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
-	if p.action == "" || p.action == actionResumeJob {
+	if effect, _ := effectOf(p.action); effect == effectNone {
 		p.field.MarkDropped("no event resumes a gang", "")
 		return
 	}
@@ -154,24 +155,24 @@ func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
 	}
 	for _, event := range p.events {
 		switch event {
-		case eventPodFailed:
+		case eventPodFailed, eventTaskFailed:
 			r.reportFailurePolicy(p, "a failure")
-		case eventTaskFailed:
-			r.reportTaskFailedPolicy(p)
 		case eventPodEvicted:
 			r.reportFailurePolicy(p, evictionText)
 		case eventAny:
 			r.reportFailurePolicy(p, "a failure or "+evictionText)
-			p.field.AddNote(r.describeOtherEvents(p), "")
+			others := "other events have no effect on a gang"
+			if completing := r.listCompletingRoles(); p.action == actionCompleteJob && len(completing) > 0 {
+				others = "the completion of " + r.selectCompletionRole(completing) + " completes the gang; " + others
+			}
+			p.field.AddNote(others, "")
 		case eventTaskCompleted:
 			r.reportCompletionPolicy(p, t)
 		case eventPodPending:
 			r.convertPendingPolicy(p)
-		case eventUnknown:
-			p.field.MarkDropped("Rollcall does not react to pods that cannot be scheduled while other pods of the gang run",
-				"set "+gang.AnnotationStartTimeout+" to limit the time until all ranks are ready")
 		default:
-			p.field.MarkDropped("a gang has no event "+event, "")
+			p.field.MarkDropped("a gang has no event "+event,
+				"set "+gang.AnnotationStartTimeout+" to limit the time until all ranks are ready")
 		}
 	}
 	if p.timeout.Exists() && !p.matchesEvent(eventPodPending) {
@@ -179,77 +180,57 @@ func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
 	}
 }
 
-// describeOtherEvents returns the effect of a policy for every event, except for failures and evictions.
-func (r *reader) describeOtherEvents(p lifecyclePolicy) string {
-	if completing := r.listCompletingRoles(); p.action == actionCompleteJob && len(completing) > 0 {
-		return fmt.Sprintf("the completion of %s completes the gang; other events have no effect on a gang",
-			r.selectCompletionRole(completing))
-	}
-	return "other events, such as the completion of a task, have no effect on a gang"
+// failureDifferences are the differences between the actions of Volcano that end a job and a failed gang.
+var failureDifferences = map[string]string{
+	"AbortJob":        "an aborted job can be resumed; a failed gang must be deleted and recreated",
+	actionCompleteJob: "a failure fails the gang; Volcano marks the job complete",
 }
 
-// reportFailurePolicy records the outcome of a policy for a failure, which the cause describes.
+// reportFailurePolicy records the outcome of a policy for a failure, which the cause describes. A gang that
+// restarts fails only by exit codes and evictions.
 func (r *reader) reportFailurePolicy(p lifecyclePolicy, cause string) {
 	const gangRestart = "annotation " + gang.AnnotationRestartPolicy + ": gang, the default"
-	switch p.action {
-	case actionRestartJob:
-		p.field.MarkPreserved(gangRestart + ": after " + cause + " all ranks restart")
-	case actionRestartTask, actionRestartPod, actionRestartPartition:
-		scope := strings.ToLower(strings.TrimPrefix(p.action, "Restart"))
-		p.field.MarkChanged(gangRestart,
-			fmt.Sprintf("after %s all ranks restart, because the others cannot continue without the %s", cause, scope),
-			"set "+gang.AnnotationRestartPolicy+": pod to restart only the pod")
-	case actionTerminateJob:
-		r.reportGangFailure(p, cause, "", "")
-	case actionAbortJob:
-		r.reportGangFailure(p, cause,
-			"an aborted job can be resumed; a failed gang must be deleted and recreated", "")
-	case actionCompleteJob:
-		r.reportGangFailure(p, cause,
-			"a failure fails the gang; Volcano marks the job complete", "let the program exit with code 0")
-	}
-}
-
-// reportTaskFailedPolicy records the outcome of a policy for a task whose containers restarted too
-// often.
-func (r *reader) reportTaskFailedPolicy(p lifecyclePolicy) {
-	if actionEffects[p.action] == effectFail && !r.gang.NeverRestarts() {
-		p.field.MarkChanged("annotation "+gang.AnnotationMaxRestarts,
-			"Rollcall counts the restarts of the gang instead of its containers, and the gang fails after the last one", "")
-		return
-	}
-	r.reportFailurePolicy(p, "a failure")
-}
-
-// evictionsDiffer is why no eviction fails the gang.
-const evictionsDiffer = "the tasks differ in the effect of an eviction; " +
-	"a gang has one limit, and an eviction restarts it"
-
-// reportGangFailure records the outcome of a policy that fails the gang after a failure. A gang that
-// restarts fails only by exit codes.
-func (r *reader) reportGangFailure(p lifecyclePolicy, cause, reason, action string) {
-	to := "annotation " + gang.AnnotationNonRetriableExitCodes + ": " + cause + " fails the gang"
+	effect, _ := effectOf(p.action)
 	_, evictionFails := r.gang.RollcallAnnotations[gang.AnnotationMaxDisruptions]
+	isEviction := strings.Contains(cause, evictionText)
+	to := "annotation " + gang.AnnotationNonRetriableExitCodes + ": " + cause + " fails the gang"
 	switch {
+	case p.action == actionRestartJob:
+		p.field.MarkPreserved(gangRestart + ": after " + cause + " all ranks restart")
+		return
+	case effect == effectRestart:
+		p.field.MarkChanged(gangRestart,
+			fmt.Sprintf("after %s all ranks restart, because the others cannot continue without the %s",
+				cause, strings.ToLower(strings.TrimPrefix(p.action, "Restart"))),
+			"set "+gang.AnnotationRestartPolicy+": pod to restart only the pod")
+		return
 	case r.gang.NeverRestarts():
 		to = "annotation " + gang.AnnotationRestartPolicy + ": never"
-	case cause == evictionText && evictionFails:
+	case isEviction && evictionFails && cause == evictionText:
 		to = "annotation " + gang.AnnotationMaxDisruptions + ": 0"
-	case cause == evictionText:
-		p.field.MarkDropped(evictionsDiffer, "set "+gang.AnnotationMaxDisruptions+": 0 if an eviction must fail the gang")
-		return
+	case isEviction && !evictionFails:
+		p.field.AddNoteWithOutcome(source.Dropped, "",
+			"the tasks differ in the effect of an eviction; a gang has one limit, and an eviction restarts it",
+			"set "+gang.AnnotationMaxDisruptions+": 0 if an eviction must fail the gang")
+		if cause == evictionText {
+			p.field.MarkHandled()
+			return
+		}
+	case p.matchesEvent(eventTaskFailed):
+		to = "annotation " + gang.AnnotationMaxRestarts + ": the gang fails after the last restart"
 	case r.gang.RollcallAnnotations[gang.AnnotationNonRetriableExitCodes] == "":
 		p.field.MarkDropped("no exit code fails the gang in all tasks", "set "+gang.AnnotationNonRetriableExitCodes)
 		return
-	case strings.Contains(cause, evictionText) && !evictionFails:
-		p.field.AddNoteWithOutcome(source.Dropped, "", evictionsDiffer, "")
 	}
-	if reason == "" {
-		p.field.MarkPreserved(to)
+	if difference := failureDifferences[p.action]; difference != "" {
+		p.field.MarkChanged(to, difference, "")
 		return
 	}
-	p.field.MarkChanged(to, reason, action)
+	p.field.MarkPreserved(to)
 }
+
+// evictionText is the event [eventPodEvicted] in the texts of the report.
+const evictionText = "an eviction"
 
 // convertPendingPolicy converts the time limit for unscheduled pods.
 func (r *reader) convertPendingPolicy(p lifecyclePolicy) {
@@ -262,12 +243,7 @@ func (r *reader) convertPendingPolicy(p lifecyclePolicy) {
 	if current == 0 || timeout < current {
 		r.gang.SetAnnotation(gang.AnnotationStartTimeout, p.timeout.String())
 	}
-	reason := "it limits the time until all ranks are ready, instead of the time until each pod runs"
-	switch {
-	case actionEffects[p.action] == effectFail && r.gang.NeverRestarts():
-		reason += "; a gang that is not ready in time fails"
-	case actionEffects[p.action] == effectFail:
-		reason += "; a gang that is not ready in time restarts, and fails after the last restart"
-	}
-	p.field.MarkChanged("annotation "+gang.AnnotationStartTimeout, reason, "")
+	p.field.MarkChanged("annotation "+gang.AnnotationStartTimeout,
+		"it limits the time until all ranks are ready, instead of the time until each pod runs; "+
+			"a gang that is not ready in time restarts or fails like after a failure", "")
 }

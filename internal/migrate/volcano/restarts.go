@@ -28,13 +28,11 @@ type failureEffects struct {
 // not replace a failed pod, which fails the job when all others have finished. The kubelet restarts
 // containers, and Volcano recreates an evicted pod.
 func (r *reader) resolveFailureEffects(t task, restartPolicy corev1.RestartPolicy) failureEffects {
-	e := failureEffects{
-		onFailure:  actionEffects[r.actionForEvent(t, eventPodFailed)],
-		onEviction: actionEffects[r.actionForEvent(t, eventPodEvicted)],
-		byExitCode: map[int32]gangEffect{},
-	}
+	e := failureEffects{byExitCode: map[int32]gangEffect{}}
+	e.onFailure, _ = effectOf(r.actionForEvent(t, eventPodFailed))
+	e.onEviction, _ = effectOf(r.actionForEvent(t, eventPodEvicted))
 	for code, action := range r.actionsForExitCodes(t) {
-		if effect := actionEffects[action]; effect != effectNone {
+		if effect, _ := effectOf(action); effect != effectNone {
 			e.byExitCode[code] = effect
 		}
 	}
@@ -165,28 +163,21 @@ func formatRanges(codes []int32) string {
 // reportRestartPolicy records the outcome of the restart policy of the pods, whose former value is
 // given.
 func (r *reader) reportRestartPolicy(role *ir.Role, e failureEffects, former corev1.RestartPolicy) {
-	f := role.Source.At("spec", "restartPolicy")
+	const gangRestart = "annotation " + gang.AnnotationRestartPolicy + ": gang, the default"
+	const notReplaced = "without a policy Volcano does not replace a failed pod, and its peers block or fail; "
+	f, now := role.Source.At("spec", "restartPolicy"), role.Template.Spec.RestartPolicy
 	isStatefulSet := role.StatefulSet && r.gang.RoleJobReason(*role) == ""
 	switch {
 	case isStatefulSet && e.decidedByPolicies():
 		if former != corev1.RestartPolicyAlways {
 			f.MarkChanged("Always", "it is the only value for a StatefulSet; the policies decide when a rank fails", "")
 		}
-	case former != corev1.RestartPolicyNever && role.Template.Spec.RestartPolicy == corev1.RestartPolicyNever:
+	case former != corev1.RestartPolicyNever && now == corev1.RestartPolicyNever:
 		f.MarkChanged("Never", "the policies apply to failed pods, and a pod whose containers restart does not fail", "")
 	case e.explicit && former == corev1.RestartPolicyAlways:
 		f.MarkChanged("OnFailure", "a rank that succeeds is not restarted", "")
-	case !e.decidedByPolicies():
-		r.reportDefaultRestart(f, role.Template.Spec.RestartPolicy)
-	}
-}
-
-// reportDefaultRestart records the outcome of the restart policy of pods without lifecycle policies.
-func (r *reader) reportDefaultRestart(f source.Field, policy corev1.RestartPolicy) {
-	const gangRestart = "annotation " + gang.AnnotationRestartPolicy + ": gang, the default"
-	const notReplaced = "without a policy Volcano does not replace a failed pod, and its peers block or fail; "
-	switch {
-	case policy != corev1.RestartPolicyNever:
+	case e.decidedByPolicies():
+	case now != corev1.RestartPolicyNever:
 		f.MarkChanged(gangRestart,
 			"the kubelet restarts only the failed container, and its peers block or fail; Rollcall restarts all ranks together",
 			"set "+gang.AnnotationRestartPolicy+": pod for the previous behavior")
@@ -217,25 +208,16 @@ func (r *reader) convertMaxRetry() {
 			"Rollcall allows that restart, and counts one for all ranks that fail together", limit), "")
 	}
 	for _, t := range r.tasks {
-		r.convertTaskMaxRetry(t)
-	}
-}
-
-// convertTaskMaxRetry converts the number of container restarts in a task before the event TaskFailed.
-func (r *reader) convertTaskMaxRetry(t task) {
-	f := t.field.Get("maxRetry")
-	limit, noPolicy := ptr.Deref(f.Int32(), 0), r.actionForEvent(t, eventTaskFailed) == ""
-	switch {
-	case limit == 0 || limit == defaultMaxRetry && noPolicy:
-		f.MarkHandled() // the value that Volcano's webhook sets
-	case r.gang.NeverRestarts() || noPolicy:
-		f.MarkLeftOut("it applies only to the event TaskFailed, which has no policy")
-	case r.gang.RollcallAnnotations[gang.AnnotationMaxRestarts] != "":
-		f.MarkDropped("a gang has one limit of restarts, and another field sets it", "set "+gang.AnnotationMaxRestarts)
-	default:
-		r.setMaxRestarts(limit)
-		f.MarkChanged("annotation "+gang.AnnotationMaxRestarts,
-			fmt.Sprintf("Volcano counts restarts of the containers of task %s; Rollcall counts those of the gang", t.name), "")
+		f, noPolicy := t.field.Get("maxRetry"), r.actionForEvent(t, eventTaskFailed) == ""
+		switch limit := ptr.Deref(f.Int32(), 0); {
+		case limit == 0 || limit == defaultMaxRetry && noPolicy:
+			f.MarkHandled() // the value that Volcano's webhook sets
+		case r.gang.NeverRestarts() || noPolicy:
+			f.MarkLeftOut("it applies only to the event TaskFailed, which has no policy")
+		default:
+			f.MarkDropped("it counts the restarts of the containers of a task, and a gang counts its own",
+				"set "+gang.AnnotationMaxRestarts)
+		}
 	}
 }
 

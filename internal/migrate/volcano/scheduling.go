@@ -123,11 +123,7 @@ func (r *reader) copySchedulingAnnotations() map[string]string {
 func (r *reader) convertNetworkPlugins() {
 	if svc, ok := r.plugins["svc"]; ok {
 		svc.fieldOf("publish-not-ready-addresses").MarkPreserved("the Service of the gang always publishes them")
-		service := "the Service of the gang replaces it"
-		if !svc.boolOrDefault("publish-not-ready-addresses", false) {
-			service += ", and publishes pods that are not ready, because ranks connect before they are ready"
-		}
-		svc.field.AddNote(service, "")
+		svc.field.AddNote("the Service of the gang replaces it, and publishes pods that are not ready", "")
 		svc.fieldOf("disable-network-policy").MarkPreserved("Rollcall creates no NetworkPolicy")
 		if !svc.boolOrDefault("disable-network-policy", false) {
 			svc.field.AddNote("Volcano created a NetworkPolicy that allowed only connections between pods of the job; "+
@@ -153,10 +149,7 @@ func (r *reader) convertSSHPlugin() {
 	}
 	ssh.field.AddNote("Rollcall sets up ssh with a new key pair, which ssh and sshd find by their configuration "+
 		"instead of in /root/.ssh", "")
-	for _, flag := range []string{"ssh-key-file-path", "ssh-port", "no-root"} {
+	for flag := range knownFlags["ssh"] {
 		ssh.fieldOf(flag).MarkLeftOut("the configuration of ssh and sshd defines the keys and the port for every user")
-	}
-	for _, flag := range []string{"ssh-private-key", "ssh-public-key"} {
-		ssh.fieldOf(flag).MarkLeftOut("the gang has its own new key pair and accepts no other")
 	}
 }

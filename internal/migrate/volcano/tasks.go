@@ -1,6 +1,7 @@
 package volcano
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,6 +65,7 @@ func (r *reader) readTask(index int) (candidate, bool) {
 		return c, false
 	}
 	r.texts = append(r.texts, collectTexts(&c.role.Template.Spec)...)
+	r.pods = append(r.pods, c.role.Template.Spec.DeepCopy())
 	if c.role.Pods == 0 {
 		f.MarkLeftOut("it has no pods")
 		return c, false
@@ -169,7 +171,10 @@ func (r *reader) assignRoles(candidates []candidate) {
 		if r.framework.AnyRoles {
 			candidates[i].role.Name = candidates[i].name
 		} else {
-			candidates[i].role.Name = inferRole(r.framework, candidates[i].name)
+			name := candidates[i].name
+			lastWord := name[strings.LastIndexByte(name, '-')+1:]
+			suggested := cmp.Or(ir.SuggestRole(name), ir.SuggestRole(lastWord))
+			candidates[i].role.Name = ir.FrameworkRole(r.framework, suggested)
 		}
 	}
 	if r.framework.HasLauncher {
@@ -201,7 +206,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 	case "pytorch":
 		assign("master", roleMaster)
 		assign("worker", roleWorker)
-		r.convertPort(flags)
+		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
 		for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
 			flags.fieldOf(flag).MarkChanged("", "left out: torch waits for the master in its rendezvous, and the name of the "+
 				"master resolves before the master is ready", "")
@@ -210,7 +215,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		for _, name := range []string{"ps", "worker", "chief", "evaluator"} {
 			assign(name, name)
 		}
-		r.convertPort(flags)
+		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
 	case "mpi":
 		assign("master", gang.RoleLauncher)
 		assign("worker", roleWorker)
@@ -223,27 +228,15 @@ func (r *reader) rolesFromPlugin() map[string]string {
 	return roles
 }
 
-// convertPort converts the rendezvous port of a plugin.
-func (r *reader) convertPort(flags parsedFlags) {
-	port, f := flags.portOrDefault("port", r.framework.Port), flags.fieldOf("port")
-	const defaultPort = "the default port of the framework"
-	switch {
-	case port == r.framework.Port:
-		f.MarkPreserved(defaultPort)
-	case port < gang.MinPort:
-		f.MarkChanged(defaultPort, fmt.Sprintf("ports below %d require a privileged container", gang.MinPort), "")
-	default:
-		r.gang.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
-		f.MarkPreserved("annotation " + gang.AnnotationPort)
-	}
-}
-
 // assignLauncherByCommand finds the launcher by its command. If the commands of exactly one task start
 // a launcher, the other tasks are workers.
 func (r *reader) assignLauncherByCommand(candidates []candidate) {
 	var launchers []int
 	for i := range candidates {
-		if r.startsLauncher(strings.Join(collectTexts(&candidates[i].role.Template.Spec), "\n")) {
+		pod := &candidates[i].role.Template.Spec
+		if slices.ContainsFunc(ir.ListContainers(pod), func(c *corev1.Container) bool {
+			return ir.RunsLauncher(r.Context.Frameworks, c)
+		}) {
 			launchers = append(launchers, i)
 		}
 	}
@@ -254,14 +247,6 @@ func (r *reader) assignLauncherByCommand(candidates []candidate) {
 		candidates[i].role.Name = roleWorker
 	}
 	candidates[launchers[0]].role.Name = gang.RoleLauncher
-}
-
-// startsLauncher reports whether a text contains the command of a launcher.
-func (r *reader) startsLauncher(text string) bool {
-	return slices.ContainsFunc(frameworkHints, func(hint frameworkHint) bool {
-		framework, _ := r.Context.Frameworks.Find(hint.framework)
-		return framework.HasLauncher && hint.commandPattern.MatchString(text)
-	})
 }
 
 // addStandaloneJob makes a Job outside the gang of a task that has no role. The plugin has no

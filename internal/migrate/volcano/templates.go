@@ -2,15 +2,11 @@ package volcano
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
-	"rollcall.training/internal/migrate/source"
 )
 
 // convertTemplates applies the changes that Volcano makes to the pods, and removes what the pods of a
@@ -20,9 +16,7 @@ func (r *reader) convertTemplates() {
 		role := &r.gang.Roles[i]
 		spec := &role.Template.Spec
 		r.removePodNames(role)
-		if r.framework.Name == "pytorch" {
-			ir.ReportJoinedPods(spec, role.Source, r.gang.PodCount())
-		}
+		ir.ReportJoinedPods(r.framework.Name, spec, role.Source, r.gang.PodCount())
 		r.removeVars(role)
 		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
 			role.Source.At("spec", "containers").AddNote(
@@ -83,59 +77,21 @@ func (r *reader) listPluginVars(role string) []string {
 // removeVars removes variables that a plugin overwrote, and variables that Rollcall sets and does not
 // accept from users.
 func (r *reader) removeVars(role *ir.Role) {
-	overwritten, required := r.listPluginVars(role.Name), r.gang.RequiredVars(r.Context, role)
-	remove := func(c *corev1.Container, f source.Field) {
-		kept := c.Env[:0:0]
-		for _, e := range c.Env {
-			switch {
-			case slices.Contains(overwritten, e.Name):
-				f.Get("env").AddNote(
-					fmt.Sprintf("%s: left out: Volcano's plugin overwrote it, so this value had no effect", e.Name),
-					"set it again on the new workload if the value is intended")
-			case slices.Contains(required, e.Name):
-				action := ""
-				switch e.Name {
-				case "MASTER_PORT":
-					r.adoptPort(e.Value)
-				case "WORLD_SIZE":
-					action = "set " + gang.AnnotationNprocPerNode + " if the value is a number of processes instead of pods"
-				}
-				f.Get("env").AddNote(fmt.Sprintf("%s: left out: Rollcall sets it in every rank", e.Name), action)
-			default:
-				kept = append(kept, e)
-			}
-		}
-		c.Env = kept
+	for _, c := range ir.ListContainers(&role.Template.Spec) {
+		ir.RemoveOverwrittenVars(c, r.listPluginVars(role.Name), role.FindEnvField)
 	}
-	for i := range role.Template.Spec.InitContainers {
-		remove(&role.Template.Spec.InitContainers[i], role.Source.At("spec", "initContainers").Item(i))
-	}
-	for i := range role.Template.Spec.Containers {
-		remove(&role.Template.Spec.Containers[i], role.Source.At("spec", "containers").Item(i))
-	}
-}
-
-// adoptPort uses the value of a variable as rendezvous port.
-func (r *reader) adoptPort(value string) {
-	port, err := strconv.ParseInt(value, 10, 32)
-	valid := err == nil && port >= gang.MinPort && port <= gang.MaxPort
-	if valid && int32(port) != r.framework.Port && r.gang.RollcallAnnotations[gang.AnnotationPort] == "" {
-		r.gang.SetAnnotation(gang.AnnotationPort, value)
-	}
+	injection := r.gang.Inject(r.Context, role)
+	injection.Adopt(r.gang.RollcallAnnotations)
+	role.RemoveInjectedVars(injection, injection.TrainingContainers...)
 }
 
 // convertSSH converts the command of a worker that a launcher starts, and reports key files that the
 // launcher names.
 func (r *reader) convertSSH(role *ir.Role) {
-	if len(role.Template.Spec.Containers) == 0 || !r.framework.HasLauncher || !r.hasRole(gang.RoleLauncher) {
-		return
-	}
-	training := r.gang.TrainingContainer(r.Context, role)
-	c, f := &role.Template.Spec.Containers[training], role.Source.At("spec", "containers").Item(training)
-	if role.Name == gang.RoleLauncher {
-		ir.ReportIdentityFiles(c, f)
-	} else if role.StatefulSet {
-		ir.ConvertWorkerCommand(c, f, r.Context.Frameworks)
+	isHost := role.Name == gang.RoleLauncher || role.StatefulSet
+	if len(role.Template.Spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) && isHost {
+		training := r.gang.TrainingContainer(r.Context, role)
+		ir.ConvertSSH(role.Name, &role.Template.Spec, training, role.Source, r.Context.Frameworks)
 	}
 }
 
@@ -154,7 +110,7 @@ func (r *reader) reportDependencies(t task, role *ir.Role) {
 func collectTexts(spec *corev1.PodSpec) []string {
 	var texts []string
 	for _, c := range ir.ListContainers(spec) {
-		texts = append(texts, strings.Join(slices.Concat(c.Command, c.Args), " "))
+		texts = append(texts, ir.JoinCommand(c))
 		for _, e := range c.Env {
 			texts = append(texts, e.Name+"="+e.Value)
 		}

@@ -345,7 +345,7 @@ func TestInferSlotsPerWorker(t *testing.T) {
 		{name: "fewer processes on the last host", command: "mpirun -n 10 ./x", want: "3"},
 		{name: "horovodrun", command: "horovodrun --num-proc=8 ./x", want: "2"},
 		{name: "no number", command: "mpirun ./x", want: "1"},
-		{name: "number above the maximum", command: "mpirun -np 999999 ./x", want: "1"},
+		{name: "number above the maximum", command: "mpirun -np 999999 ./x", want: "1024"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -30,9 +31,7 @@ func (r *reader) convertVolumes() {
 		added = append(added, claim)
 		r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
 			if isNew {
-				t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-				}})
+				t.Spec.Volumes = append(t.Spec.Volumes, ir.NewClaimVolume(volume, claim))
 			}
 			for j := range t.Spec.Containers {
 				c := &t.Spec.Containers[j]
