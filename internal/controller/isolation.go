@@ -67,7 +67,7 @@ func (r *Reconciler) isolateAttempt(
 	ctx context.Context, g *observedGang, have, want *corev1.Service, next lifecycle.State,
 ) error {
 	_, selectsOne := have.Spec.Selector[gang.LabelAttempt]
-	mustSelectOne := next.Phase == lifecycle.Restarting && g.stuckPod != nil && g.memberStates.AllSuspended()
+	mustSelectOne := next.Phase == lifecycle.Restarting && g.observed.StuckPod != nil && g.memberStates.AllSuspended()
 	if !selectsOne && !mustSelectOne || !g.hasAttemptLabels() {
 		return nil
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // overdueTime is when the termination of the pod of newLostPod is overdue.
-var overdueTime = testStartTime.Add(lostPodGracePeriod + attempt.TerminationTimeout)
+var overdueTime = testStartTime.Add(lostPodGracePeriod + lifecycle.TerminationTimeout)
 
 // TestIsolation checks that a gang restarts without a pod of a lost node only if its Service publishes only the
 // next attempt. Otherwise new ranks could connect to the old rank 0.

@@ -215,7 +215,7 @@ func (r *Reconciler) judgeGang(
 // policyStatus returns the reason and the message of a gang that violates the policy; the zero value if
 // it does not. A gang that ends or restarts has a more important reason.
 func (g *observedGang) policyStatus(phase lifecycle.Phase) lifecycle.Status {
-	if g.violation == "" || !isActive(phase) && phase != lifecycle.Suspended {
+	if g.violation == "" || !phase.Active() && phase != lifecycle.Suspended {
 		return lifecycle.Status{}
 	}
 	return lifecycle.Status{Reason: gang.ReasonPolicyViolated, Message: g.violation}

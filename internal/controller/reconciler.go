@@ -229,23 +229,29 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 		r.freezeGang(ctx, g)
 		return
 	}
-	if g.hasStaleMember(r.sessions.forRequest(g.pass.request)) {
+	s := r.sessions.forRequest(g.pass.request)
+	if g.hasStaleMember(s) {
 		return // the event of the write causes the next pass
 	}
 	state := g.lastState()
-	r.restoreCompletedMembers(g, state)
-	snapshot, err := r.takeSnapshot(ctx, g, state)
-	if err != nil {
+	memory := &s.memory
+	if g.multiWorkload && !state.Phase.Terminal() {
+		g.memberStates = memory.RestoreCompleted(g.memberStates)
+	}
+	if err := r.observe(ctx, g, state); err != nil {
 		g.pass.handleError(err)
 		return
 	}
+	snapshot := g.observed.Snapshot
 	r.throttle.recordPass(g.pass.request, g.pass.podCount, snapshot.Now)
 	next := state.Next(g.gangPolicies(), snapshot)
-	if !r.confirmDecision(ctx, g, state, next, snapshot) {
+	delay, mustReadMembers := memory.Confirm(state, next, snapshot)
+	if g.pass.requeueAfter(delay); delay > 0 || mustReadMembers && !r.isCacheCurrent(ctx, g) {
 		return
 	}
-	r.sessions.forRequest(g.pass.request).recordDecision(state, next)
-	next = r.delayRecord(g, state, next)
+	memory.RecordDecision(state, next)
+	next, delay = memory.DelayRecord(state, next, snapshot.Now)
+	g.pass.requeueAfter(delay)
 	if !next.Phase.Terminal() {
 		r.prepareWorkloads(ctx, g, next)
 	}
@@ -296,9 +302,9 @@ func (p *pass) result() (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: p.requeueDelay}, nil
 }
 
-// requeueAfter schedules the next pass after a delay, unless an earlier pass is scheduled.
+// requeueAfter schedules the next pass after a delay, unless an earlier pass is scheduled. A delay of 0 schedules none.
 func (p *pass) requeueAfter(delay time.Duration) {
-	if p.requeueDelay == 0 || delay < p.requeueDelay {
+	if delay != 0 && (p.requeueDelay == 0 || delay < p.requeueDelay) {
 		p.requeueDelay = delay
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,31 +56,6 @@ func TestReplacedStatefulSetPod(t *testing.T) {
 				t.Errorf("the gang is %s after %v, want %s", status.Phase, status.FirstFailure, c.wantPhase)
 			}
 		})
-	}
-}
-
-// TestExcludePodsOfRollout checks which deleted pods of a StatefulSet are failures while its revisions
-// differ. With the strategy OnDelete or a partition, they differ until the user has replaced all pods.
-func TestExcludePodsOfRollout(t *testing.T) {
-	about := newObjectMeta("train", "pytorch", "", "")
-	delete(about.Labels, gang.LabelRole)
-	set := admitObject(t, &appsv1.StatefulSet{ObjectMeta: about, Spec: appsv1.StatefulSetSpec{
-		Replicas: ptr.To[int32](3), Template: *podTemplate.DeepCopy(),
-	}}).(*appsv1.StatefulSet)
-	set.Status = appsv1.StatefulSetStatus{CurrentRevision: "a", UpdateRevision: "b"}
-	replaced, drained := newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b")
-	podtest.Deleted(10)(replaced)
-	podtest.Deleted(10)(drained)
-	drained.Status.Conditions = append(drained.Status.Conditions, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
-	})
-	pods := []corev1.Pod{*replaced, *drained, *newStatefulSetPod(set, 2, "c")}
-	var got []string
-	for _, pod := range excludeReplacedPods(member{Workload: gang.Workload{StatefulSet: set}}, pods) {
-		got = append(got, pod.Name)
-	}
-	if diff := cmp.Diff([]string{"train-1", "train-2"}, got); diff != "" {
-		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 }
 

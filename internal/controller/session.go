@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -38,56 +37,18 @@ type session struct {
 	// isolationTime is when the Service of a restarting gang was first observed to select only the next attempt;
 	// zero if it does not.
 	isolationTime time.Time
-	// completedMembers contains the finish times of the members that this process observed to complete, and
-	// observedMembers the UIDs of the members at that time.
-	completedMembers map[string]time.Time
-	observedMembers  []types.UID
+	// memory is what decisions need.
+	memory lifecycle.Memory
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
 	// resizes contains the last request for each StatefulSet that was resized and not injected again.
 	resizes map[types.UID]resizeRequest
 	// podsToUntrack contains by member the pod whose patch failed; see untrackDeletedPod.
 	podsToUntrack map[types.UID]string
-	completed     completedRanks
-	// failureDecisionTime is when a pass first decided to fail the gang; see confirmDecision.
-	failureDecisionTime time.Time
-	// unobservedTime is when a pass first decided because of a failure that nobody observed; see confirmDecision.
-	unobservedTime time.Time
-	// decision is the last decision to restart or fail the gang.
-	decision failureDecision
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
 	// reportDigests contains the reports of the policy; see [session.writtenReports].
 	reportDigests map[types.UID]string
-}
-
-// failureDecision is a decision because of a failure. Its write may be rejected for a long time, and what it was
-// decided by is gone then.
-type failureDecision struct {
-	attempt          int32
-	attemptStartTime time.Time
-	firstFailure     *failure.Failure
-}
-
-// recordDecision records a decision that is about to be written, except a start that is repeated for an earlier
-// incident. What shows that a rank is lost remains until the next attempt, or was not true.
-func (s *session) recordDecision(last, next lifecycle.State) {
-	isRepeatedStart := next.Restarts == last.Restarts && next.Disruptions == last.Disruptions
-	isRestart := next.Phase == lifecycle.Restarting && !isRepeatedStart
-	if isActive(last.Phase) && (isRestart || next.Phase == lifecycle.Failed) {
-		s.decision = failureDecision{last.Attempt, last.AttemptStartTime, next.FirstFailure}
-	}
-}
-
-// undoneDisruption returns the disruption for which the gang was to restart or fail in a state, and whose write
-// was rejected; nil if there is none.
-func (s *session) undoneDisruption(state lifecycle.State) *failure.Failure {
-	d := s.decision
-	isSameAttempt := d.attempt == state.Attempt && d.attemptStartTime.Equal(state.AttemptStartTime)
-	if !isSameAttempt || !isActive(state.Phase) || !d.firstFailure.IsDisruption() {
-		return nil
-	}
-	return d.firstFailure
 }
 
 // forRequest returns the session of a gang. The caller may change it.

@@ -93,7 +93,7 @@ func (r *Reconciler) desiredStatus(
 	ctx context.Context, g *observedGang, next lifecycle.State,
 ) (lifecycle.Status, bool) {
 	status, ok := r.membersStatus(ctx, g, next)
-	if status.Reason == "" && g.rejection != "" && isActive(next.Phase) {
+	if status.Reason == "" && g.rejection != "" && next.Phase.Active() {
 		status = lifecycle.Status{Reason: gang.ReasonRequestRejected, Message: g.rejection}
 	}
 	if status.Reason == "" {
@@ -131,7 +131,7 @@ func (r *Reconciler) membersStatus(
 		return lifecycle.Status{}, true
 	case next.Phase == lifecycle.Succeeded:
 		return r.checkWorkersReached(ctx, g)
-	case isActive(next.Phase):
+	case next.Phase.Active():
 		return r.checkMembership(ctx, g)
 	case next.Phase == lifecycle.Restarting && g.lastState().Phase == lifecycle.Restarting:
 		// An earlier pass reported the failure. The writes of the restart do not wait for a missing member.
@@ -140,11 +140,6 @@ func (r *Reconciler) membersStatus(
 	default:
 		return lifecycle.Status{}, true
 	}
-}
-
-// isActive reports whether ranks run or are expected to run in a phase.
-func isActive(phase lifecycle.Phase) bool {
-	return phase == lifecycle.Pending || phase == lifecycle.Starting || phase == lifecycle.Running
 }
 
 // writeStatusIfChanged writes a status to one member unless the member has it.

@@ -78,18 +78,19 @@ func TestStuckPodWhileOthersTerminate(t *testing.T) {
 	stuck := lifecycle.Status{Reason: gang.ReasonPodStuckTerminating, Message: "Pod 0 is stuck"}
 	report := func(terminating int) (lifecycle.Status, time.Duration) {
 		g := &observedGang{
-			pass: &pass{request: trainRequest}, members: []member{{Workload: w}}, terminatingPods: terminating,
+			pass: &pass{request: trainRequest}, members: []member{{Workload: w}},
+			observed: lifecycle.Observed{TerminatingPods: terminating},
 		}
 		return r.limitStuckPodReports(g, next, stuck), g.pass.requeueDelay
 	}
 	r.sessions.forRequest(trainRequest).recordTerminatingPods(1000, testStartTime)
 	for terminating := 999; terminating > 0; terminating-- {
 		clock.SetTime(clock.Now().Add(time.Second))
-		if got, delay := report(terminating); got.Reason != "" || delay != stuckPodGracePeriod {
+		if got, delay := report(terminating); got.Reason != "" || delay != lifecycle.StuckPodGracePeriod {
 			t.Fatalf("%d pods terminate: reason %q, and the next pass after %s", terminating, got.Reason, delay)
 		}
 	}
-	clock.SetTime(clock.Now().Add(stuckPodGracePeriod))
+	clock.SetTime(clock.Now().Add(lifecycle.StuckPodGracePeriod))
 	if got, _ := report(1); got.Message != stuck.Message {
 		t.Errorf("after the grace period, the status is %+v", got)
 	}

@@ -63,10 +63,10 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return counted + snapshot.UncountedFailures - snapshot.ObservedFailures
 }
 
-// IsUnobservedFailureUncertain reports whether a failed pod seems to be gone only because the Jobs have yet to count
+// isUnobservedFailureUncertain reports whether a failed pod seems to be gone only because the Jobs have yet to count
 // another pod. The cache of the Jobs may be ahead of that of the pods: the Jobs then count a failed pod that, by its
 // finalizer, they have yet to count.
-func (s State) IsUnobservedFailureUncertain(snapshot Snapshot) bool {
+func (s State) isUnobservedFailureUncertain(snapshot Snapshot) bool {
 	n := s.unobservedFailures(snapshot)
 	return snapshot.FirstFailure != nil && n > 0 && n <= snapshot.UncountedFailures
 }

@@ -83,7 +83,7 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	next.CompletedRanks, next.CompletedMembers = "", nil
 	isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime)
 	switch {
-	case !next.expectsRanks():
+	case !next.Phase.Active():
 	case isSameAttempt:
 		next.CompletedRanks = snapshot.CompletedRanks
 	case snapshot.CompletedRanks != "":
@@ -115,11 +115,6 @@ func (s State) recordedUIDs(members Members) []types.UID {
 		return members.uids()
 	}
 	return out
-}
-
-// expectsRanks reports whether ranks run or are expected to run.
-func (s State) expectsRanks() bool {
-	return s.Phase == Pending || s.Phase == Starting || s.Phase == Running
 }
 
 // hasNewMember reports whether the gang has a member that the state does not record, because it was
