@@ -151,7 +151,8 @@ func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next li
 	if isSamePhase && overridesPhaseReason(last.Reason) != overridesPhaseReason(next.Reason) {
 		next.LastTransitionTime = last.LastTransitionTime
 	}
-	if label == next.Phase && isSameStatus(last, next) && hasCurrentConditions(m.Workload, next) {
+	isSameKey := m.Meta().Annotations[gang.AnnotationSuspendedBy] == next.SuspendedBy()
+	if label == next.Phase && isSameStatus(last, next) && isSameKey && hasCurrentConditions(m.Workload, next) {
 		return false, nil
 	}
 	return true, r.writeStatus(ctx, m.Workload, next)
@@ -257,7 +258,7 @@ func (r *Reconciler) statusTime() time.Time { return r.Clock.Now().UTC().Truncat
 // patch, and the next pass decides again.
 func (r *Reconciler) writeStatus(ctx context.Context, w gang.Workload, status lifecycle.Status) error {
 	before := w.DeepCopy()
-	if err := setStatusMetadata(w, status); err != nil {
+	if err := status.WriteTo(w); err != nil {
 		return err
 	}
 	if w.Job != nil {
@@ -266,24 +267,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, w gang.Workload, status li
 	patch := client.MergeFromWithOptions(before.Object().(client.Object), client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, w.Object().(client.Object), patch, FieldOwner); err != nil {
 		return fmt.Errorf("writing the status of %s: %w", w.Meta().Name, err)
-	}
-	return nil
-}
-
-// setStatusMetadata sets the annotation and the label of a status. A status without a phase does not
-// change the label.
-func setStatusMetadata(w gang.Workload, status lifecycle.Status) error {
-	text, err := status.Encode()
-	if err != nil {
-		return err
-	}
-	meta := w.Meta()
-	if meta.Annotations == nil {
-		meta.Annotations = map[string]string{}
-	}
-	meta.Annotations[gang.AnnotationStatus] = text
-	if status.Phase != "" {
-		meta.Labels[gang.LabelPhase] = string(status.Phase)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func TestStuckPodReports(t *testing.T) {
 	next := lifecycle.State{Phase: lifecycle.Restarting, LastTransitionTime: testStartTime}
 	write := func(s lifecycle.Status) {
 		s.State = next
-		if err := setStatusMetadata(w, s); err != nil {
+		if err := s.WriteTo(w); err != nil {
 			t.Fatal(err)
 		}
 	}

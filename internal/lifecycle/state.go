@@ -63,7 +63,9 @@ type Bookkeeping struct {
 	// workloads that has not finished. A Job with a time to live may be deleted before its gang finishes.
 	CompletedMembers map[string]time.Time `json:"completedMembers,omitempty"`
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
-	// suspended. It describes only the member that carries the status, not the gang.
+	// suspended. It describes only the member that carries the status, not the gang, so
+	// [gang.AnnotationSuspendedBy] contains it. The field is read from the statuses of builds that did not write
+	// the annotation, and written for a rollback to these builds.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
 	// MemberUIDs contains the UIDs of the members, in the order of their ranks, and then those of deleted
 	// members. It is the identity of the gang: a workload with the same name and another UID is another
