@@ -138,7 +138,8 @@ func TestIsolationOfStatefulSet(t *testing.T) {
 	for _, o := range []gang.Workload{{Job: launcher}, {StatefulSet: workers}} {
 		state := lifecycle.State{Phase: lifecycle.Restarting, LastTransitionTime: testStartTime, Restarts: 1}
 		state.SuspendedByRollcall, state.MemberUIDs = true, []types.UID{launcher.UID, workers.UID}
-		if err := setStatusMetadata(o, lifecycle.Status{Reason: gang.ReasonGangRestarting, State: state}); err != nil {
+		status := lifecycle.Status{Reason: gang.ReasonGangRestarting, State: state}
+		if err := status.WriteTo(o); err != nil {
 			t.Fatal(err)
 		}
 		attempt.Suspend(o)
