@@ -47,7 +47,7 @@ func (r *Reconciler) untrackDeletedPod(ctx context.Context, s *session, m member
 	err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, target, removeTrackingFinalizer, FieldOwner))
 	if err != nil {
 		if !isRejected(err) {
-			s.recordPodToUntrack(uid, pod)
+			put(&s.podsToUntrack, uid, pod)
 		}
 		return fmt.Errorf("untracking the pod %s: %w", pod, err)
 	}

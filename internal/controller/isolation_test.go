@@ -213,7 +213,7 @@ func TestSelectedAttempt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := newSingleWorkloadGang(t.Context(), &pass{request: torchRequest}, m)
+			g := newSingleWorkloadGang(t.Context(), r.newPass(torchRequest), m)
 			want, have := m.result.BuildService(), m.result.BuildService()
 			if c.have != "" {
 				have.Spec.Selector = map[string]string{gang.LabelGang: "train", gang.LabelAttempt: c.have}

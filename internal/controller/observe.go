@@ -23,7 +23,7 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 		return err
 	}
 	e.IgnoresOverduePods = g.ignoresOverduePods
-	s := r.sessions.forRequest(g.pass.request)
+	s := g.pass.session
 	var parsed []*member
 	for i := range g.members {
 		m := &g.members[i]

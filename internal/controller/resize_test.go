@@ -220,7 +220,7 @@ func TestResizeAfterRejection(t *testing.T) {
 	set := newResizedStatefulSet(t)
 	w := gang.Workload{StatefulSet: set}
 	s := &session{}
-	s.recordResize(set.UID, resizeRequest{size: 3, timeoutTime: testStartTime})
+	put(&s.resizes, set.UID, resizeRequest{size: 3, timeoutTime: testStartTime})
 	if !s.isResizeOverdue(w, testStartTime) {
 		t.Error("a rejected resize is rolled out")
 	}

@@ -6,20 +6,28 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/internal/lifecycle"
 )
 
-// sessions keeps what the reconciler knows about gangs between two passes: facts that
-// it has no permission to read, and facts that are not worth a write. A manager works without them
-// after a restart. The zero value is empty and ready for use. Its methods are safe for concurrent use.
+// sessions keeps what the reconciler remembers between two passes: facts that it has no permission to read, and facts
+// that are not worth a write. A manager works without them after a restart. The zero value is empty and ready for use.
+// Its methods are safe for concurrent use.
 type sessions struct {
 	mu        sync.Mutex
 	byRequest map[Request]*session
+	// services contains Services that the cache does not contain; see [sessions.findService].
+	services map[client.ObjectKey]recentService
 }
 
-// session belongs to one gang. Only one pass of a gang runs at a time, so it needs no lock.
+// session belongs to the gangs of one request. Only one pass of them runs at a time, so the fields need no lock, except
+// lastPass and verdicts: they are read outside of passes, and sessions guards them.
 type session struct {
+	// lastPass is the last pass; see [sessions.remainingDelay].
+	lastPass lastPass
+	// verdicts contains the result of the policy for each gang, by the UID of the primary member.
+	verdicts map[types.UID]policyVerdict
 	// missingSince is when a member was first observed as missing; zero if none is missing.
 	missingSince time.Time
 	keyPair      keyPairRetry
@@ -47,7 +55,8 @@ type session struct {
 	podsToUntrack map[types.UID]string
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
-	// reportDigests contains the reports of the policy; see [session.writtenReports].
+	// reportDigests contains the digests of the reports that this process wrote, by the UID of the primary member. The
+	// digest is empty if there is no report.
 	reportDigests map[types.UID]string
 }
 
@@ -55,44 +64,37 @@ type session struct {
 func (s *sessions) forRequest(req Request) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byRequest == nil {
-		s.byRequest = map[Request]*session{}
-	}
 	if s.byRequest[req] == nil {
-		s.byRequest[req] = &session{}
+		put(&s.byRequest, req, &session{})
 	}
 	return s.byRequest[req]
 }
 
-// forgetGang drops the session of a gang that no longer exists.
-func (s *sessions) forgetGang(req Request) {
+// forgetGang drops the session of a gang that no longer exists, except its reports if they remain.
+func (s *sessions) forgetGang(req Request, reportsRemain bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	last := s.byRequest[req]
 	delete(s.byRequest, req)
+	if reportsRemain && last != nil {
+		s.byRequest[req] = &session{reportDigests: last.reportDigests}
+	}
+}
+
+// put sets a value of a map, which may be nil.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
 }
 
 // hasStaleMember reports whether the cache does not contain the last write to a member yet. The state of the
 // gang, and what its members show, are then those before the write.
-func (g *observedGang) hasStaleMember(s *session) bool {
+func (g *observedGang) hasStaleMember() bool {
 	return slices.ContainsFunc(g.members, func(m member) bool {
-		return s.writtenVersions[m.Meta().UID] == m.Meta().ResourceVersion && m.Meta().ResourceVersion != ""
+		return g.pass.session.writtenVersions[m.Meta().UID] == m.Meta().ResourceVersion && m.Meta().ResourceVersion != ""
 	})
-}
-
-// recordWrite records that the status of a member was written over a resource version.
-func (s *session) recordWrite(uid types.UID, version string) {
-	if s.writtenVersions == nil {
-		s.writtenVersions = map[types.UID]string{}
-	}
-	s.writtenVersions[uid] = version
-}
-
-// recordPodToUntrack records that the patch that untracks a pod of a member is repeated.
-func (s *session) recordPodToUntrack(uid types.UID, pod string) {
-	if s.podsToUntrack == nil {
-		s.podsToUntrack = map[types.UID]string{}
-	}
-	s.podsToUntrack[uid] = pod
 }
 
 // recordTerminatingPods records the number of terminating pods of a pass. It returns how long this number has been

@@ -51,7 +51,7 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 // writes both.
 func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, status lifecycle.Status) error {
 	uid, version := m.Meta().UID, m.Meta().ResourceVersion
-	s := r.sessions.forRequest(g.pass.request)
+	s := g.pass.session
 	a := desiredAction(g, m, status.State)
 	if err := r.resetJobStatus(ctx, m, a); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if !wrote {
 		return nil
 	}
-	s.recordWrite(uid, version)
+	put(&s.writtenVersions, uid, version)
 	r.recordPhaseChange(ctx, m, last, status)
 	if g.isPrimaryMember(m) {
 		framework := "unknown"

@@ -49,7 +49,7 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 func (r *Reconciler) limitStuckPodReports(
 	g *observedGang, next lifecycle.State, status lifecycle.Status,
 ) lifecycle.Status {
-	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
+	s, now := g.pass.session, r.Clock.Now()
 	remaining := lifecycle.StuckPodGracePeriod - s.recordTerminatingPods(g.observed.TerminatingPods, now)
 	reported := g.lastStatusWithReason(gang.ReasonPodStuckTerminating)
 	if next.Phase != g.lastState().Phase {

@@ -151,7 +151,7 @@ func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failur
 // restarts, it describes the attempt that failed.
 func (s State) failureContext(w WorkloadEvidence, members Members) failure.Context {
 	out := failure.Context{
-		Attempt:          s.Attempt,
+		Attempt:          s.podAttempt(),
 		LastRestartTime:  s.LastRestartTime,
 		AttemptStartTime: s.AttemptStartTime,
 		Terminating:      members.AnySuspended() || w.isTerminating(s),
@@ -163,7 +163,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		out.TerminationStartTime = s.LastTransitionTime
 	}
 	if s.Phase == Restarting {
-		out.Attempt, out.LastRestartTime = s.Attempt-1, time.Time{} // s.Attempt is the number of the next attempt
+		out.LastRestartTime = time.Time{}
 	}
 	return out
 }
