@@ -64,8 +64,8 @@ type Bookkeeping struct {
 	CompletedMembers map[string]time.Time `json:"completedMembers,omitempty"`
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
 	// suspended. It describes only the member that carries the status, not the gang, so
-	// [gang.AnnotationSuspendedBy] contains it. The field is read from the statuses of builds that did not write
-	// the annotation, and written for a rollback to these builds.
+	// [gang.AnnotationSuspendedBy] contains it for everybody else. The field remains for one release: earlier builds
+	// read and write only the field.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
 	// MemberUIDs contains the UIDs of the members, in the order of their ranks, and then those of deleted
 	// members. It is the identity of the gang: a workload with the same name and another UID is another

@@ -46,9 +46,9 @@ func ReadStatus(w gang.Workload) Status {
 	if isCopy {
 		return Status{}
 	}
-	if by, ok := w.Meta().Annotations[gang.AnnotationSuspendedBy]; ok {
-		s.SuspendedByRollcall = by == gang.SuspendedByRollcall
-	}
+	// A build that does not know the annotation changes only the field.
+	isTakenOver := w.Meta().Annotations[gang.AnnotationSuspendedBy] == gang.SuspendedByUser
+	s.SuspendedByRollcall = s.SuspendedByRollcall && !isTakenOver
 	s.Restarts = min(max(s.Restarts, 0), gang.MaxRestarts)
 	s.Disruptions = min(max(s.Disruptions, 0), maxCount)
 	s.Attempt = min(max(s.Attempt, s.Restarts), maxCount) // earlier builds write only restarts

@@ -10,8 +10,8 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// TestSuspendedBy checks that the annotation determines who suspends a workload, and that the status of a build that
-// did not write the annotation still does.
+// TestSuspendedBy checks who suspends a workload, also according to the status of a build that does not know the
+// annotation.
 func TestSuspendedBy(t *testing.T) {
 	const suspended = `{"version":1,"phase":"Restarting","internal":{"suspendedByRollcall":true}}`
 	for name, c := range map[string]struct {
@@ -19,11 +19,16 @@ func TestSuspendedBy(t *testing.T) {
 		want        bool
 	}{
 		"status of a former build": {annotations: map[string]string{gang.AnnotationStatus: suspended}, want: true},
-		"annotation": {
+		"annotation and status": {
 			annotations: map[string]string{
-				gang.AnnotationStatus: `{"version":1,"phase":"Restarting"}`, gang.AnnotationSuspendedBy: gang.SuspendedByRollcall,
+				gang.AnnotationStatus: suspended, gang.AnnotationSuspendedBy: gang.SuspendedByRollcall,
 			},
 			want: true,
+		},
+		"a former build resumed the workload after a rollback": {
+			annotations: map[string]string{
+				gang.AnnotationStatus: `{"version":1,"phase":"Pending"}`, gang.AnnotationSuspendedBy: gang.SuspendedByRollcall,
+			},
 		},
 		"a user took over the suspension": {
 			annotations: map[string]string{
