@@ -352,8 +352,8 @@ func writtenKeys() []Key {
 				"It is not set if resource claims determine the number."},
 		{Name: AnnotationStatus, Kind: KeyKindAnnotation, Description: "The status of the gang as JSON."},
 		{Name: AnnotationSuspendedBy, Kind: KeyKindAnnotation,
-			Description: "Who suspends a workload that Rollcall suspended for a restart or after the end of its gang: `rollcall`, " +
-				"or `user` after a user took over the suspension."},
+			Description: "Who suspends a workload that Rollcall suspended for a restart or after the end of its gang: " +
+				"`rollcall`, or `user` after a user took over the suspension."},
 		{Name: AnnotationInjected, Kind: KeyKindAnnotation,
 			Description: "What admission injected, and the injector that requested it."},
 	}

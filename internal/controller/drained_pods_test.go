@@ -57,7 +57,8 @@ func TestUntrackDeletedPod(t *testing.T) {
 			pod := podtest.RankPod(1, drained)
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&pod).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: patchMetadata}).Build()}
-			m := member{Workload: gang.Workload{Job: &batchv1.Job{}}, observed: lifecycle.ObservedWorkload{FirstDeletedPod: &pod}}
+			m := member{Workload: gang.Workload{Job: &batchv1.Job{}}}
+			m.observed.FirstDeletedPod = &pod
 			m.Job.Namespace = pod.Namespace
 			err := r.untrackDeletedPod(t.Context(), &session{}, m, c.last, c.next)
 			if err != nil {

@@ -65,7 +65,8 @@ func TestLostNode(t *testing.T) {
 		{at: deadline, wantDelay: lifecycle.StuckPodGracePeriod, wantPhase: lifecycle.Restarting},
 		{at: deadline.Add(lifecycle.StuckPodGracePeriod), wantDelay: isolationDelay, wantPhase: lifecycle.Restarting},
 		{
-			at: deadline.Add(2 * lifecycle.StuckPodGracePeriod), wantDelay: lifecycle.TerminationTimeout - 2*lifecycle.StuckPodGracePeriod,
+			at:        deadline.Add(2 * lifecycle.StuckPodGracePeriod),
+			wantDelay: lifecycle.TerminationTimeout - 2*lifecycle.StuckPodGracePeriod,
 			wantPhase: lifecycle.Restarting,
 		},
 		{at: deadline.Add(lifecycle.TerminationTimeout), wantPhase: lifecycle.Pending},

@@ -44,8 +44,8 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 
 // limitStuckPodReports returns the status that reports a stuck pod, or what was reported last. The pods of a large
 // gang exceed their grace period one after the other if their nodes are slow, and a report of each would cost as many
-// writes as the gang has pods. A pod is reported only when no other pod has terminated for [lifecycle.StuckPodGracePeriod], and
-// another pod only when the phase has lasted twice as long as at the last report.
+// writes as the gang has pods. A pod is reported only when no other pod has terminated for
+// [lifecycle.StuckPodGracePeriod], and another pod only when the phase has lasted twice as long as at the last report.
 func (r *Reconciler) limitStuckPodReports(
 	g *observedGang, next lifecycle.State, status lifecycle.Status,
 ) lifecycle.Status {

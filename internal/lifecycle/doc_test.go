@@ -26,7 +26,8 @@ func TestFailuresInDoc(t *testing.T) {
 		return out
 	}
 	code := find("restart.go", "detectFailure(", "\n}\n", `(Reason\w+),|return (?:snapshot\.FirstFailure)()`)
-	doc := find("doc.go", "(restart.go):", "is about to finish", `failure\.(Reason\w+)\]|failure\.(?:First|Failure\.IsDisruption)\]()`)
+	doc := find("doc.go", "(restart.go):", "is about to finish",
+		`failure\.(Reason\w+)\]|failure\.(?:First|Failure\.IsDisruption)\]()`)
 	if len(code) != 8 {
 		t.Errorf("detectFailure has the results %q", code)
 	}

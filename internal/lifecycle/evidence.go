@@ -105,47 +105,64 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 
 // addWorkload adds a workload and its pods.
 func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failure.Context) {
-	last, observed, pods := ReadStatus(w.Workload), Observe(w.Workload), w.Pods
+	last, failable := ReadStatus(w.Workload), w.excludeReplacedPods()
 	if i := o.Members.IndexOf(w.Meta().Name); i >= 0 {
-		member := &o.Members[i]
-		isCompleting := w.isCompletingGang(*member, s)
-		member.Observed.Complete = member.Observed.Complete ||
-			member.IsStatefulSetComplete(pods, c.TrainingContainers, last.Phase)
-		member.Observed.Finishing = member.Observed.Finishing || isCompleting || isPastDeadline(w.Workload, e.Now)
-	}
-	failable := w.excludeReplacedPods()
-	termination := observeTermination(observed.TerminatingPods, w.excludeResumedPods(s), e.Now,
-		e.IgnoresOverduePods || !w.IsSuspended()) // new pods exist already if somebody else resumed the member
-	isReady, readinessCheck := observePartialReadiness(pods, e.Now)
-	stuck, stuckCheck := w.findStuckPod(s.Phase, e.Now)
-	if stuck != nil && (o.StuckPod == nil || stuck.Name < o.StuckPod.Name) {
-		o.StuckPod, o.BlocksReplacement = stuck, w.waitsForPodDeletion()
+		o.Members[i].addResult(s, e, w, last.Phase, c.TrainingContainers)
 	}
 	workload := ObservedWorkload{
-		NonTerminatingPods:  int(countPods(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })),
-		HasUncountedSuccess: HasUncountedSuccess(w.Job, pods),
+		NonTerminatingPods:  int(countPods(w.Pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })),
+		HasUncountedSuccess: HasUncountedSuccess(w.Job, w.Pods),
 	}
 	if !w.isTerminating(last.State) && !w.IsSuspended() {
 		workload.FirstDeletedPod = findFirstDeletedPod(w.Workload, failable)
 	}
 	o.Workloads = append(o.Workloads, workload)
-	o.PodCount += len(pods)
-	o.TerminatingPods += len(pods) - workload.NonTerminatingPods
-	o.NextCheckTime = earliestTime(o.NextCheckTime, readinessCheck, stuckCheck, termination.nextTimeout)
-	o.HasPods = o.HasPods || len(pods) > 0
+	o.PodCount += len(w.Pods)
+	o.TerminatingPods += len(w.Pods) - workload.NonTerminatingPods
 	o.FirstFailure = failure.EarlierOf(o.FirstFailure, failure.First(failable, w.Gang.RankOffset, c))
-	o.NotReadyRanks = append(o.NotReadyRanks,
-		NotReadyRanks(pods, w.Gang.OwnMember(), w.Gang.RankOffset, c.TrainingContainers)...)
-	o.PartiallyReady = o.PartiallyReady || isReady
-	o.AllPodsTerminated = o.AllPodsTerminated && termination.allTerminated
-	o.PodsTerminating = o.PodsTerminating || termination.anyTerminating
-	o.UncountedFailures += countUncountedFailures(w.Job, pods)
-	o.ObservedFailures += countObservedFailures(w.Job, pods, c)
-	o.HasFormerPods = o.HasFormerPods || w.Job != nil && hasFormerPods(pods, s.LastTransitionTime)
-	o.ResumedExternally = o.ResumedExternally || last.SuspendedByRollcall && !w.IsSuspended()
-	o.IsRankWithoutPod = o.IsRankWithoutPod || w.StatefulSet != nil && len(pods) < w.configuredRanks()
-	o.RollingOut = o.RollingOut || w.isRollingOut()
+	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
+	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
+	setIf(&o.HasPods, len(w.Pods) > 0)
+	setIf(&o.HasFormerPods, w.Job != nil && hasFormerPods(w.Pods, s.LastTransitionTime))
+	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())
+	setIf(&o.IsRankWithoutPod, w.StatefulSet != nil && len(w.Pods) < w.configuredRanks())
+	setIf(&o.RollingOut, w.isRollingOut())
+	o.addReadiness(e, w, c)
+	o.addTermination(s, e, w)
 }
+
+// addResult adds the result that the pods of a workload show before its controller reports the result. last is the
+// phase that was last written to the workload.
+func (s *MemberState) addResult(state State, e Evidence, w WorkloadEvidence, last Phase, trainingContainers []string) {
+	isFinishing := w.isCompletingGang(*s, state) || isPastDeadline(w.Workload, e.Now)
+	setIf(&s.Observed.Complete, s.IsStatefulSetComplete(w.Pods, trainingContainers, last))
+	setIf(&s.Observed.Finishing, isFinishing)
+}
+
+// addReadiness adds the ranks of a workload that are not ready.
+func (o *Observed) addReadiness(e Evidence, w WorkloadEvidence, c failure.Context) {
+	o.NotReadyRanks = append(o.NotReadyRanks,
+		NotReadyRanks(w.Pods, w.Gang.OwnMember(), w.Gang.RankOffset, c.TrainingContainers)...)
+	isReady, nextCheckTime := observePartialReadiness(w.Pods, e.Now)
+	setIf(&o.PartiallyReady, isReady)
+	o.NextCheckTime = earliestTime(o.NextCheckTime, nextCheckTime)
+}
+
+// addTermination adds the pods of a workload that terminate.
+func (o *Observed) addTermination(s State, e Evidence, w WorkloadEvidence) {
+	termination := observeTermination(Observe(w.Workload).TerminatingPods, w.excludeResumedPods(s), e.Now,
+		e.IgnoresOverduePods || !w.IsSuspended()) // new pods exist already if somebody else resumed the member
+	o.AllPodsTerminated = o.AllPodsTerminated && termination.allTerminated
+	setIf(&o.PodsTerminating, termination.anyTerminating)
+	stuck, nextCheckTime := w.findStuckPod(s.Phase, e.Now)
+	if stuck != nil && (o.StuckPod == nil || stuck.Name < o.StuckPod.Name) {
+		o.StuckPod, o.BlocksReplacement = stuck, w.waitsForPodDeletion()
+	}
+	o.NextCheckTime = earliestTime(o.NextCheckTime, nextCheckTime, termination.nextTimeout)
+}
+
+// setIf sets a value to true if a condition holds.
+func setIf(value *bool, condition bool) { *value = *value || condition }
 
 // failureContext returns the context in which the failures of a workload's pods are attributed. While the gang
 // restarts, it describes the attempt that failed.

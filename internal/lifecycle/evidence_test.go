@@ -46,8 +46,10 @@ func TestRestartByEvidence(t *testing.T) {
 		wantUntracked     bool
 		restarts, evicted int32
 	}{
-		"all ranks run":      {want: Running},
-		"a container failed": {change: change(1, podtest.Terminated(3, 20, true)), want: Restarting, reason: "Error", restarts: 1},
+		"all ranks run": {want: Running},
+		"a container failed": {
+			change: change(1, podtest.Terminated(3, 20, true)), want: Restarting, reason: "Error", restarts: 1,
+		},
 		"a container failed in an earlier attempt": {
 			change: change(1, func(p *corev1.Pod) {
 				podtest.Terminated(3, -20, false)(p)

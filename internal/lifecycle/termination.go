@@ -21,8 +21,8 @@ type podTermination struct {
 	nextTimeout time.Time
 }
 
-// observeTermination observes the termination of the pods of a workload. ignoresOverdue determines whether a pod
-// whose termination is overdue prevents the next
+// observeTermination observes the termination of the pods of a workload that counts terminatingPods. A pod whose
+// termination is overdue prevents the next attempt unless ignoresOverdue is true.
 func observeTermination(
 	terminatingPods int32, pods []corev1.Pod, now time.Time, ignoresOverdue bool,
 ) podTermination {
