@@ -145,7 +145,8 @@ const forgedLabel = "9999"
 var (
 	protectedLabels = []string{
 		"rollcall.training/phase", "rollcall.training/size", "rollcall.training/accelerators"}
-	protectedAnnotations = []string{"rollcall.training/status", "rollcall.training/suspended-by", "rollcall.training/injected"}
+	protectedAnnotations = []string{
+		"rollcall.training/status", "rollcall.training/suspended-by", "rollcall.training/injected"}
 )
 
 // hasKeys reports whether the payload contains a key of Rollcall.
