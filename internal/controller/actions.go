@@ -56,7 +56,7 @@ var actionFuncs = map[action]actionFunc{
 func desiredAction(g *observedGang, m member, s lifecycle.State) action {
 	observed := m.observeStatus()
 	switch {
-	case observed.Complete || observed.Failed || m.IsManagedExternally():
+	case observed.HasResult() || m.IsManagedExternally():
 		return actionNone
 	case s.Phase.Terminal():
 		return desiredActionAfterFinish(g, s)

@@ -124,8 +124,7 @@ func (r *Reconciler) isSharedByActiveGang(ctx context.Context, g *observedGang, 
 	}
 	workloads, err := r.listWorkloads(ctx, indexGang, service.Namespace, service.Labels[gang.LabelGang])
 	return slices.ContainsFunc(workloads, func(w gang.Workload) bool {
-		observed := lifecycle.Observe(w)
-		hasFinished := observed.Complete || observed.Failed || lifecycle.ReadStatus(w).Phase.Terminal()
+		hasFinished := lifecycle.Observe(w).HasResult() || lifecycle.ReadStatus(w).Phase.Terminal()
 		return !hasFinished && slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool {
 			return o.UID == w.Meta().UID && isOther(o)
 		})

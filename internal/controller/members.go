@@ -148,8 +148,7 @@ func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]gang.Group, 
 		return nil, err
 	}
 	workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool {
-		observed := lifecycle.Observe(w)
-		isDeleted := w.Meta().DeletionTimestamp != nil && !observed.Complete && !observed.Failed
+		isDeleted := w.Meta().DeletionTimestamp != nil && !lifecycle.Observe(w).HasResult()
 		return isDeleted || w.IsManagedExternally()
 	})
 	return gang.GroupWorkloads(workloads, r.Engine.Frameworks()), nil

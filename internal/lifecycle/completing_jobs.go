@@ -19,7 +19,7 @@ import (
 // because their peer has exited. Pods that exit while their gang restarts do not count, because Rollcall
 // terminates them.
 func (w WorkloadEvidence) isCompletingGang(m MemberState, s State) bool {
-	return w.Job != nil && s.Phase != Restarting && m.DeterminesCompletion && !m.Observed.Complete && !m.Observed.Failed &&
+	return w.Job != nil && s.Phase != Restarting && m.DeterminesCompletion && !m.Observed.HasResult() &&
 		isCompleting(w.Workload, w.Pods, s.Attempt)
 }
 
@@ -52,10 +52,8 @@ const deadlineTolerance = 5 * time.Second
 // deletes the pods before it adds the condition FailureTarget.
 func isPastDeadline(w gang.Workload, now time.Time) bool {
 	job := w.Job
-	if job == nil || job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || w.IsSuspended() {
-		return false
-	}
-	if observed := Observe(w); observed.Complete || observed.Failed {
+	if job == nil || job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || w.IsSuspended() ||
+		Observe(w).HasResult() {
 		return false
 	}
 	deadline := job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second)

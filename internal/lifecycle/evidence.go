@@ -188,8 +188,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 // isTerminating reports whether the pods of a workload are deleted because the gang in a state restarts or
 // has finished, or because the workload itself has finished.
 func (w WorkloadEvidence) isTerminating(s State) bool {
-	observed := Observe(w.Workload)
-	return s.Phase == Restarting || s.Phase.Terminal() || observed.Failed || observed.Complete ||
+	return s.Phase == Restarting || s.Phase.Terminal() || Observe(w.Workload).HasResult() ||
 		mayMeetSuccessPolicy(w.Job, w.Pods, s.Attempt)
 }
 

@@ -108,5 +108,5 @@ func remainingDelay(since *time.Time, holds bool, period time.Duration, now time
 
 // mayCompleteGang reports whether a member that determines completion has not finished.
 func (s MemberState) mayCompleteGang() bool {
-	return s.DeterminesCompletion && s.Exists && !s.Observed.Complete && !s.Observed.Failed
+	return s.DeterminesCompletion && s.Exists && !s.Observed.HasResult()
 }
