@@ -100,6 +100,7 @@ func selectContainers(containers []corev1.Container) []corev1.Container {
 func (w Workload) MeasureCached() int {
 	cached := w.SelectCached()
 	delete(cached.Meta().Annotations, AnnotationStatus)
+	delete(cached.Meta().Annotations, AnnotationSuspendedBy)
 	return MeasureMemory(cached.Object(), MaxCachedText)
 }
 

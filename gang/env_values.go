@@ -8,6 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// EnvSize is the variable that contains the number of ranks of a gang that is not elastic.
+const EnvSize = "ROLLCALL_SIZE"
+
 // The index of a pod in values and variables.
 const (
 	// IndexPlaceholder stands for the index of the pod in an [EnvValue]. It contains characters that no

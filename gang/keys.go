@@ -97,8 +97,17 @@ const (
 	LabelAccelerators = Prefix + "accelerators"
 	// AnnotationStatus is the status of the gang as JSON.
 	AnnotationStatus = Prefix + "status"
+	// AnnotationSuspendedBy is who suspends a workload that Rollcall has suspended: [SuspendedByRollcall], or
+	// [SuspendedByUser] after a user took over the suspension.
+	AnnotationSuspendedBy = Prefix + "suspended-by"
 	// AnnotationInjected records what admission injected.
 	AnnotationInjected = Prefix + "injected"
+)
+
+// The values of [AnnotationSuspendedBy].
+const (
+	SuspendedByRollcall = "rollcall"
+	SuspendedByUser     = "user"
 )
 
 // KeyKind is the kind of a key: label or annotation.
@@ -342,6 +351,9 @@ func writtenKeys() []Key {
 			Description: "The number of accelerators of all pods of the workload. " +
 				"It is not set if resource claims determine the number."},
 		{Name: AnnotationStatus, Kind: KeyKindAnnotation, Description: "The status of the gang as JSON."},
+		{Name: AnnotationSuspendedBy, Kind: KeyKindAnnotation,
+			Description: "Who suspends a workload that Rollcall suspended for a restart or after the end of its gang: " +
+				"`rollcall`, or `user` after a user took over the suspension."},
 		{Name: AnnotationInjected, Kind: KeyKindAnnotation,
 			Description: "What admission injected, and the injector that requested it."},
 	}

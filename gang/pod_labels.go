@@ -2,51 +2,12 @@ package gang
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 )
-
-// RankSucceeded reports whether a rank has succeeded. A pod of a Job succeeds if all of its containers
-// do. A pod of a StatefulSet succeeds if its training containers have succeeded at least once,
-// because the kubelet restarts them. No names mean that all containers are training containers.
-//
-// A program that exits with code 0 on SIGTERM has not finished its work. If the kubelet terminates a pod
-// because of an eviction or the shutdown of its node, the pod has no deletion timestamp. Its phase is
-// then Succeeded if all containers exited with code 0, and Failed otherwise. For a pod of a Job, the
-// phase is final.
-func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
-	_, isStatefulSetPod := pod.Labels[appsv1.PodIndexLabel]
-	switch phase := pod.Status.Phase; {
-	case phase == corev1.PodFailed:
-		return false
-	case phase == corev1.PodSucceeded:
-		return !isStatefulSetPod || !isTerminatedByKubelet(pod)
-	case !isStatefulSetPod:
-		trainingContainers = nil
-	}
-	succeeded := 0
-	for _, c := range pod.Status.ContainerStatuses {
-		if len(trainingContainers) > 0 && !slices.Contains(trainingContainers, c.Name) {
-			continue
-		}
-		terminated := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
-		if terminated == nil || terminated.ExitCode != 0 {
-			return false
-		}
-		succeeded++
-	}
-	return succeeded > 0
-}
-
-// isTerminatedByKubelet reports whether a pod ended because its kubelet evicted it or shut down.
-func isTerminatedByKubelet(pod *corev1.Pod) bool {
-	reason, _ := FindDisruption(pod)
-	return reason == corev1.PodReasonTerminationByKubelet
-}
 
 // PodIndex returns the index of a pod within its workload; 0 without a valid index label.
 func PodIndex(pod *corev1.Pod) int32 {

@@ -16,7 +16,7 @@ const (
 	EnvGang = "ROLLCALL_GANG"
 	EnvRole = "ROLLCALL_ROLE"
 	EnvRank = "ROLLCALL_RANK"
-	EnvSize = "ROLLCALL_SIZE"
+	EnvSize = gang.EnvSize
 	// EnvAttempt is the number of the current attempt. Only Jobs with the restart
 	// policy "gang" have the variable.
 	EnvAttempt = "ROLLCALL_ATTEMPT"

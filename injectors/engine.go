@@ -78,6 +78,7 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 		// A copy of a live object contains the attempt and the status of that object.
 		delete(draft.Template().Labels, gang.LabelAttempt)
 		delete(draft.Meta().Annotations, gang.AnnotationStatus)
+		delete(draft.Meta().Annotations, gang.AnnotationSuspendedBy)
 	})
 }
 

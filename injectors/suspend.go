@@ -88,12 +88,7 @@ func confirmSuspend(old, updated *batchv1.Job) Result {
 	if !suspendedForRestart || !isUnchanged(old, updated) {
 		return Result{Reason: gang.ReasonImmutableTemplate}
 	}
-	status.SuspendedByRollcall = false
-	text, err := status.Encode()
-	if err != nil {
-		return Result{Reason: gang.ReasonInternalError}
-	}
-	updated.Annotations[gang.AnnotationStatus] = text
+	updated.Annotations[gang.AnnotationSuspendedBy] = gang.SuspendedByUser
 	return Result{Reason: gang.ReasonKeptSuspended, Warnings: gang.Warnings{gang.NewWarning(suspendPath,
 		"the gang was restarting and is now suspended; set spec.suspend to false to resume it")}}
 }

@@ -28,10 +28,13 @@ func newScaledDownSet(
 	if _, err := engine.Admit(gang.Workload{StatefulSet: live}); err != nil {
 		t.Fatal(err)
 	}
-	live.Annotations[gang.AnnotationStatus] = encodeStatus(t, lifecycle.Status{State: lifecycle.State{
+	status := lifecycle.Status{State: lifecycle.State{
 		Phase:       phase,
 		Bookkeeping: lifecycle.Bookkeeping{SuspendedByRollcall: true},
-	}})
+	}}
+	if err := status.WriteTo(gang.Workload{StatefulSet: live}); err != nil {
+		t.Fatal(err)
+	}
 	live.Spec.Replicas = ptr.To[int32](0)
 	return live, manifest
 }
@@ -71,6 +74,7 @@ func TestReapplyPreservesZeroReplicas(t *testing.T) {
 			phase: lifecycle.Restarting,
 			update: func(live, _ *appsv1.StatefulSet) *appsv1.StatefulSet {
 				live.Spec.Replicas, live.Annotations[gang.AnnotationStatus] = ptr.To[int32](2), `{"phase":"Pending"}`
+				delete(live.Annotations, gang.AnnotationSuspendedBy)
 				return live
 			},
 			wantReplicas: 2,
@@ -93,6 +97,10 @@ func TestReapplyPreservesZeroReplicas(t *testing.T) {
 			}
 			if *updated.Spec.Replicas != c.wantReplicas {
 				t.Errorf("the StatefulSet has %d replicas, want %d", *updated.Spec.Replicas, c.wantReplicas)
+			}
+			isResumed := c.wantReplicas == 2
+			if by := updated.Annotations[gang.AnnotationSuspendedBy]; (by == "") != isResumed {
+				t.Errorf("the StatefulSet is suspended by %q", by)
 			}
 			got := strings.Join(result.Warnings.Strings(), "\n")
 			if (c.wantWarning == "") != (got == "") || !strings.Contains(got, c.wantWarning) {
@@ -292,9 +300,7 @@ func TestPreserveSuspend(t *testing.T) {
 			c.change(old, updated)
 			want := updated.DeepCopy()
 			if c.want == gang.ReasonKeptSuspended {
-				status := c.status
-				status.SuspendedByRollcall = false
-				want.Annotations[gang.AnnotationStatus] = encodeStatus(t, status)
+				want.Annotations[gang.AnnotationSuspendedBy] = gang.SuspendedByUser
 			}
 			result := engine.PreserveSuspend(old, updated)
 			checkPreserved(t, result, c.want)

@@ -1,10 +1,7 @@
 package attempt
 
 import (
-	"slices"
-
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
 )
@@ -47,17 +44,4 @@ func ResetJobStatus(job *batchv1.Job, restartsCompleted bool) bool {
 func HasUncountedPods(job *batchv1.Job) bool {
 	uncounted := job.Status.UncountedTerminatedPods
 	return uncounted != nil && len(uncounted.Succeeded)+len(uncounted.Failed) > 0
-}
-
-// HasUncountedSuccess reports whether a pod of a Job has succeeded and the Job has not counted the
-// pod; false for a StatefulSet. The Job controller adds the index of the pod to the completed indexes
-// and then removes the finalizer of the pod (kubernetes pkg/controller/job,
-// trackJobStatusAndRemoveFinalizers), also while the Job is suspended. If the completed indexes were
-// cleared before, the next attempt would lose the rank. Failed pods do not count: with
-// backoffLimitPerIndex, they keep the finalizer until the next attempt replaces them.
-func HasUncountedSuccess(job *batchv1.Job, pods []corev1.Pod) bool {
-	return job != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-		return pod.Status.Phase == corev1.PodSucceeded &&
-			slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
-	})
 }

@@ -6,7 +6,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors"
 	"rollcall.training/internal/plan"
 )
 
@@ -53,7 +52,7 @@ func recordedReplicas(w gang.Workload) int32 {
 func injectedGangSize(w gang.Workload) int32 {
 	for _, c := range w.Template().Spec.Containers {
 		for _, e := range c.Env {
-			if size, err := strconv.ParseInt(e.Value, 10, 32); e.Name == injectors.EnvSize && err == nil {
+			if size, err := strconv.ParseInt(e.Value, 10, 32); e.Name == gang.EnvSize && err == nil {
 				return int32(min(size, gang.MaxPods))
 			}
 		}

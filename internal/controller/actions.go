@@ -56,7 +56,7 @@ var actionFuncs = map[action]actionFunc{
 func desiredAction(g *observedGang, m member, s lifecycle.State) action {
 	observed := m.observeStatus()
 	switch {
-	case observed.Complete || observed.Failed || m.IsManagedExternally():
+	case observed.HasResult() || m.IsManagedExternally():
 		return actionNone
 	case s.Phase.Terminal():
 		return desiredActionAfterFinish(g, s)
@@ -112,7 +112,7 @@ func (r *Reconciler) applyAction(ctx context.Context, m member, a action, status
 	if !mutateWorkload(changed, a, &status, m.lastStatus()) {
 		return false, nil
 	}
-	if err := setStatusMetadata(changed, status); err != nil {
+	if err := status.WriteTo(changed); err != nil {
 		return false, err
 	}
 	patch := client.MergeFromWithOptions(m.clientObject(), client.MergeFromWithOptimisticLock{})

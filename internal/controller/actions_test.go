@@ -98,7 +98,7 @@ func TestAttackForgedSize(t *testing.T) {
 			status := lifecycle.Status{State: lifecycle.State{
 				Phase: lifecycle.Restarting, Restarts: 1, Bookkeeping: lifecycle.Bookkeeping{SuspendedByRollcall: true},
 			}}
-			if err := setStatusMetadata(gang.Workload{StatefulSet: set}, status); err != nil {
+			if err := status.WriteTo(gang.Workload{StatefulSet: set}); err != nil {
 				t.Fatal(err)
 			}
 			w := newTestCluster(t, set)

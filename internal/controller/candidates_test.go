@@ -143,7 +143,8 @@ func setRunning(t *testing.T, w gang.Workload, members ...types.UID) {
 	t.Helper()
 	state := lifecycle.State{Phase: lifecycle.Running, LastTransitionTime: testStartTime}
 	state.MemberUIDs = members
-	if err := setStatusMetadata(w, lifecycle.Status{Reason: gang.ReasonGangRunning, State: state}); err != nil {
+	status := lifecycle.Status{Reason: gang.ReasonGangRunning, State: state}
+	if err := status.WriteTo(w); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -200,7 +201,7 @@ func BenchmarkManyWorkloads(b *testing.B) {
 			}
 			setStatus := lifecycle.Status{}
 			setStatus.MemberUIDs = []types.UID{"0"}
-			if err := setStatusMetadata(workloads[0], setStatus); err != nil {
+			if err := setStatus.WriteTo(workloads[0]); err != nil {
 				b.Fatal(err)
 			}
 			group := gang.Group{Namespace: "team", Name: "train", MultiWorkload: true, Workloads: slices.Clone(workloads)}

@@ -108,7 +108,7 @@ func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*
 	key := client.ObjectKeyFromObject(want)
 	createErr := r.Client.Create(ctx, want, FieldOwner)
 	if createErr == nil {
-		r.services.remember(want, r.Clock.Now())
+		r.sessions.rememberService(want, r.Clock.Now())
 		return want, nil
 	}
 	have := &corev1.Service{}
@@ -121,7 +121,7 @@ func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*
 	case err != nil:
 		return nil, fmt.Errorf("reading the Service %s: %w", key.Name, err)
 	}
-	r.services.remember(have, r.Clock.Now())
+	r.sessions.rememberService(have, r.Clock.Now())
 	return have, nil
 }
 
@@ -172,7 +172,7 @@ func (r *Reconciler) keepSharedPorts(g *observedGang, have, want *corev1.Service
 		return
 	}
 	want.Spec.Ports = have.Spec.Ports
-	if r.sessions.forRequest(g.pass.request).recordReport("shared Service " + have.Name) {
+	if g.pass.session.recordReport("shared Service " + have.Name) {
 		r.recordWarning(g.primaryMember().Workload, gang.ReasonServiceShared, eventActionCreateChildren,
 			"The Service %s belongs to other gangs, too, and keeps their port. "+
 				"Set the same annotation %s, or choose another gang name with the label %s",

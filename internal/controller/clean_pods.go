@@ -44,7 +44,7 @@ func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecyc
 		return nil // the result, which is read from the pods, must be written before they are deleted
 	}
 	for _, m := range g.members {
-		if m.Job == nil || m.result == nil || m.nonTerminatingPods == 0 {
+		if m.Job == nil || m.result == nil || m.observed.NonTerminatingPods == 0 {
 			continue // the pods of a StatefulSet are deleted when it is scaled to 0
 		}
 		if terminatesOwnPods(m.Job) {
@@ -56,7 +56,7 @@ func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecyc
 			return fmt.Errorf("deleting the pods of %s: %w", m.Meta().Name, err)
 		}
 		log.FromContext(ctx).Info("Deleted the pods of a finished gang",
-			"member", m.Meta().Name, "pods", m.nonTerminatingPods)
+			"member", m.Meta().Name, "pods", m.observed.NonTerminatingPods)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestRecordCompletedRanks(t *testing.T) {
 	}
 	complete(1, "0")
 	expect(time.Minute, lifecycle.Running, lifecycle.NoRanks)
-	expect(recordDelay-time.Second, lifecycle.Running, lifecycle.NoRanks)
+	expect(29*time.Second, lifecycle.Running, lifecycle.NoRanks)
 	expect(time.Second, lifecycle.Running, "0")
 
 	w.sessions = sessions{} // another manager takes over after the pod has disappeared

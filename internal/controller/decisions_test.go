@@ -33,7 +33,7 @@ func TestFailureWaitsForCompletion(t *testing.T) {
 			}
 			w := newTestCluster(t, master, worker, newFailedPod(worker))
 			w.clock.SetTime(testStartTime.Add(2 * time.Minute))
-			if delay := w.reconcileOnce(t, trainRequest); delay != completionGracePeriod {
+			if delay := w.reconcileOnce(t, trainRequest); delay != (3 * time.Second) {
 				t.Errorf("the next pass is due in %s", delay)
 			}
 			job, status := w.getJob(t, "train-master")
@@ -46,7 +46,7 @@ func TestFailureWaitsForCompletion(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w.clock.SetTime(testStartTime.Add(2*time.Minute + completionGracePeriod))
+			w.clock.SetTime(testStartTime.Add(2*time.Minute + (3 * time.Second)))
 			w.reconcileOnce(t, trainRequest)
 			if _, status := w.getJob(t, "train-master"); status.Phase != c.want {
 				t.Errorf("the gang is %s, want %s", status.Phase, c.want)
@@ -89,7 +89,7 @@ func TestStaleCacheDecidesNothing(t *testing.T) {
 			if _, status := w.getJob(t, "train"); status.Phase != c.want {
 				t.Errorf("the gang is %s, want %s", status.Phase, c.want)
 			}
-			if isRepeated := delay == staleCacheDelay; isRepeated != (c.want == "") {
+			if isRepeated := delay == lifecycle.StaleCacheDelay; isRepeated != (c.want == "") {
 				t.Errorf("the next pass is due in %s", delay)
 			}
 		})

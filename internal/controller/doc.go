@@ -50,36 +50,31 @@
 //
 // # Files
 //
-// Package lifecycle decides the next state of a gang. The files of this package observe and apply it:
+// Package lifecycle decides the next state, and what of the observed objects counts for it. The files of this package
+// read the objects and apply the decision. doc_test.go compares this list with the folder.
 //
 // When a pass runs, and for which workloads:
 //
 //   - reconciler.go: watches, and the steps of a pass
 //   - index.go: indexes of the cache, and the gangs that an event affects
-//   - fair_queue.go: the order of waiting gangs, in which namespaces take turns
 //   - throttle.go: the delay of passes that events of pods cause
+//   - fair_queue.go: the order in which waiting gangs are reconciled
 //   - workload_cache.go, service_cache.go: the fields of workloads and Services that the cache keeps
 //   - pod_cache.go, compact_pod.go: the fields of pods that the cache keeps, and their form
 //   - server_clock.go: the time of the API server
-//   - session.go: facts that the reconciler keeps between two passes
+//   - session.go: what the reconciler remembers between two passes
 //   - namespaces.go: the namespaces whose gangs are reconciled
 //   - members.go: a gang and its members
 //   - candidates.go: the workloads among which the members are searched
 //
-// What a pass observes:
+// What a pass reads:
 //
-//   - observe.go: the snapshot of a gang and its pods
-//   - completing_jobs.go: Jobs whose pods show that they complete
-//   - lost_ranks.go: ranks that completed and have no pod
-//   - orphans.go: pods of a deleted member
-//   - rollout.go: pods of a StatefulSet that a rollout or a resize replaces
-//   - stuck_pods.go: pods whose termination is overdue
+//   - observe.go: the pods of a gang, and the members in the API server before a decision
 //   - queue.go: whether a queue resumes a workload
 //   - membership.go: missing members
 //   - strangers.go: members with different settings, and workloads that are not members
 //   - launcher_hosts.go: whether a launcher reached its workers
-//   - policy.go, policy_report.go: violations of the policy of the cluster, and their report
-//   - decisions.go: confirms a decision that a stale cache can cause
+//   - policy.go: violations of the policy of the cluster
 //
 // What a pass changes:
 //
@@ -92,6 +87,7 @@
 //   - isolation.go: the attempt that the Service selects after a node was lost
 //   - recent_services.go: Services that the cache does not contain
 //   - rejections.go: reports requests that the API server rejects
-//   - status.go: phase, annotation and conditions
+//   - status.go, stuck_pods.go: phase, annotations and conditions, and the report of a pod whose termination is overdue
+//   - policy_report.go: reports of violations of the policy
 //   - events.go, metrics.go: Events and metrics
 package controller

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -36,8 +35,8 @@ func (r *Reconciler) untrackDeletedPod(ctx context.Context, s *session, m member
 	uid, pod := m.Meta().UID, ""
 	if last == next {
 		pod = s.podsToUntrack[uid]
-	} else if m.firstDeletedPod != nil {
-		pod = m.firstDeletedPod.Name
+	} else if m.observed.FirstDeletedPod != nil {
+		pod = m.observed.FirstDeletedPod.Name
 	}
 	delete(s.podsToUntrack, uid)
 	if !isFailing || pod == "" {
@@ -48,31 +47,10 @@ func (r *Reconciler) untrackDeletedPod(ctx context.Context, s *session, m member
 	err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, target, removeTrackingFinalizer, FieldOwner))
 	if err != nil {
 		if !isRejected(err) {
-			s.recordPodToUntrack(uid, pod)
+			put(&s.podsToUntrack, uid, pod)
 		}
 		return fmt.Errorf("untracking the pod %s: %w", pod, err)
 	}
 	log.FromContext(ctx).Info("Removed the tracking finalizer of a deleted pod", "pod", pod)
 	return nil
-}
-
-// findFirstDeletedPod returns the pod of a Job with the lowest index that is being deleted and that
-// the Job has not counted; nil if there is none, and for a StatefulSet. The caller makes sure that
-// somebody else than Rollcall and the Job controller deletes the pods. The lowest index matters for
-// a Job that completes with its first pod.
-func findFirstDeletedPod(w gang.Workload, pods []corev1.Pod) *corev1.Pod {
-	if w.Job == nil {
-		return nil
-	}
-	var first *corev1.Pod
-	for i := range pods {
-		pod := &pods[i]
-		if pod.DeletionTimestamp == nil || !isTracked(pod) {
-			continue
-		}
-		if first == nil || gang.PodIndex(pod) < gang.PodIndex(first) {
-			first = pod
-		}
-	}
-	return first
 }

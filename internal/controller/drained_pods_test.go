@@ -32,22 +32,6 @@ func drained(p *corev1.Pod) {
 	podtest.Deleted(10)(p)
 }
 
-func TestFindFirstDeletedPod(t *testing.T) {
-	job := gang.Workload{Job: &batchv1.Job{}}
-	pods := []corev1.Pod{
-		podtest.RankPod(3, drained),
-		podtest.RankPod(0, tracked),
-		podtest.RankPod(1, podtest.Deleted(9)),
-		podtest.RankPod(2, drained),
-	}
-	if got := findFirstDeletedPod(job, pods); got == nil || gang.PodIndex(got) != 2 {
-		t.Errorf("the pod is %v, want index 2", got)
-	}
-	if got := findFirstDeletedPod(job, pods[1:3]); got != nil {
-		t.Errorf("the pod is %s, want none", got.Name)
-	}
-}
-
 // patchMetadata applies a patch of the status to the object: the API server changes finalizers by such a
 // patch, and the fake client does not.
 func patchMetadata(
@@ -73,7 +57,8 @@ func TestUntrackDeletedPod(t *testing.T) {
 			pod := podtest.RankPod(1, drained)
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&pod).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: patchMetadata}).Build()}
-			m := member{Workload: gang.Workload{Job: &batchv1.Job{}}, firstDeletedPod: &pod}
+			m := member{Workload: gang.Workload{Job: &batchv1.Job{}}}
+			m.observed.FirstDeletedPod = &pod
 			m.Job.Namespace = pod.Namespace
 			err := r.untrackDeletedPod(t.Context(), &session{}, m, c.last, c.next)
 			if err != nil {

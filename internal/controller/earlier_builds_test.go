@@ -93,6 +93,8 @@ func testRecordedRestart(t *testing.T, workloads []gang.Workload) {
 	for _, w := range workloads {
 		if now := c.readRecorded(t, w); !now.IsSuspended() || lifecycle.ReadPhase(now) != lifecycle.Restarting {
 			t.Errorf("%s is %s during its back-off", w.Meta().Name, lifecycle.ReadPhase(now))
+		} else if by := now.Meta().Annotations[gang.AnnotationSuspendedBy]; by != gang.SuspendedByRollcall {
+			t.Errorf("%s is suspended by %q", w.Meta().Name, by)
 		}
 	}
 	c.clock.SetTime(lifecycle.ReadStatus(workloads[0]).NextRestartTime.Add(time.Second))

@@ -252,7 +252,7 @@ func TestFrozenGang(t *testing.T) {
 						Bookkeeping: lifecycle.Bookkeeping{MemberUIDs: []types.UID{master.UID, worker.UID}},
 					},
 				}
-				if err := setStatusMetadata(gang.Workload{Job: job}, status); err != nil {
+				if err := status.WriteTo(gang.Workload{Job: job}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -340,7 +340,7 @@ func TestNewRunWithRemainingStatefulSet(t *testing.T) {
 			Bookkeeping:  lifecycle.Bookkeeping{SuspendedByRollcall: true, MemberUIDs: []types.UID{"old", workers.UID}},
 		},
 	}
-	if err := setStatusMetadata(gang.Workload{StatefulSet: workers}, failed); err != nil {
+	if err := failed.WriteTo(gang.Workload{StatefulSet: workers}); err != nil {
 		t.Fatal(err)
 	}
 	w := newTestCluster(t, launcher, workers)

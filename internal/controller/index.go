@@ -87,20 +87,24 @@ func (r *Reconciler) listWorkloadsInNamespace(ctx context.Context, namespace str
 
 // listMatchingWorkloads lists workloads of the cache without copies. The caller must not change them: anybody can
 // create many workloads with the name of a gang, and the copies would need as much memory as the cache.
-func (r *Reconciler) listMatchingWorkloads(
-	ctx context.Context, options ...client.ListOption,
+func (r *Reconciler) listMatchingWorkloads(ctx context.Context, options ...client.ListOption) ([]gang.Workload, error) {
+	return listCachedWorkloads(ctx, r.Client, options...)
+}
+
+func listCachedWorkloads(
+	ctx context.Context, reader client.Reader, options ...client.ListOption,
 ) ([]gang.Workload, error) {
 	options = append(options, client.UnsafeDisableDeepCopy)
 	var jobs batchv1.JobList
 	var sets appsv1.StatefulSetList
 	var out []gang.Workload
-	if err := r.Client.List(ctx, &jobs, options...); err != nil {
+	if err := reader.List(ctx, &jobs, options...); err != nil {
 		return nil, fmt.Errorf("listing Jobs: %w", err)
 	}
 	for i := range jobs.Items {
 		out = append(out, gang.Workload{Job: &jobs.Items[i]})
 	}
-	if err := r.Client.List(ctx, &sets, options...); err != nil {
+	if err := reader.List(ctx, &sets, options...); err != nil {
 		return nil, fmt.Errorf("listing StatefulSets: %w", err)
 	}
 	for i := range sets.Items {
@@ -121,19 +125,11 @@ func (r *Reconciler) listPods(ctx context.Context, namespace string, owner types
 
 // hasMultiWorkloadGang reports whether a multi-workload gang of the name exists.
 func (r *Reconciler) hasMultiWorkloadGang(ctx context.Context, namespace, name string) bool {
-	options := []client.ListOption{
-		client.InNamespace(namespace), client.MatchingFields{indexMultiWorkload: name}, client.UnsafeDisableDeepCopy,
-	}
-	var jobs batchv1.JobList
-	var sets appsv1.StatefulSetList
-	err := r.Client.List(ctx, &jobs, options...)
-	if err == nil && len(jobs.Items) == 0 {
-		err = r.Client.List(ctx, &sets, options...)
-	}
+	workloads, err := r.listWorkloads(ctx, indexMultiWorkload, namespace, name)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to list the members of a gang")
 	}
-	return len(jobs.Items)+len(sets.Items) > 0
+	return len(workloads) > 0
 }
 
 // isInMultiWorkloadGang reports whether a workload is reconciled as a member of a multi-workload gang.
@@ -184,7 +180,7 @@ func (r *Reconciler) requestsForWorkload(ctx context.Context, o client.Object) [
 
 // requestsForService returns the gangs that are affected by the deletion of their Service.
 func (r *Reconciler) requestsForService(ctx context.Context, o client.Object) []Request {
-	r.services.forget(client.ObjectKeyFromObject(o))
+	r.sessions.forgetService(client.ObjectKeyFromObject(o))
 	workloads, err := r.listWorkloads(ctx, indexGang, o.GetNamespace(), o.GetLabels()[gang.LabelGang])
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Failed to list the gang of a Service")

@@ -21,9 +21,6 @@ import (
 // default configuration of CoreDNS).
 const isolationDelay = 10 * time.Second
 
-// nextAttempt returns the number of the attempt that starts when the members of a gang are resumed.
-func nextAttempt(s lifecycle.State) int32 { return s.Attempt }
-
 // selectsAttempt reports whether a Service selects only the pods of an attempt.
 func selectsAttempt(service *corev1.Service, number int32) bool {
 	return service.Spec.Selector[gang.LabelAttempt] == strconv.Itoa(int(number))
@@ -34,7 +31,7 @@ func selectsAttempt(service *corev1.Service, number int32) bool {
 // select only the pods of the next attempt, and for [isolationDelay] already. A gang that does not restart
 // waits for no pod.
 func (r *Reconciler) observeIsolation(ctx context.Context, g *observedGang, s lifecycle.State, now time.Time) error {
-	session, first := r.sessions.forRequest(g.pass.request), g.firstResult()
+	session, first := g.pass.session, g.firstResult()
 	if s.Phase != lifecycle.Restarting || first == nil {
 		session.isolationTime, g.ignoresOverduePods = time.Time{}, true
 		return nil
@@ -44,7 +41,7 @@ func (r *Reconciler) observeIsolation(ctx context.Context, g *observedGang, s li
 	if err != nil {
 		return err
 	}
-	g.isIsolated = service != nil && isGangService(service, first.Gang.Name) && selectsAttempt(service, nextAttempt(s))
+	g.isIsolated = service != nil && isGangService(service, first.Gang.Name) && selectsAttempt(service, s.Attempt)
 	switch {
 	case !g.isIsolated:
 		session.isolationTime = time.Time{}
@@ -67,7 +64,7 @@ func (r *Reconciler) isolateAttempt(
 	ctx context.Context, g *observedGang, have, want *corev1.Service, next lifecycle.State,
 ) error {
 	_, selectsOne := have.Spec.Selector[gang.LabelAttempt]
-	mustSelectOne := next.Phase == lifecycle.Restarting && g.stuckPod != nil && g.memberStates.AllSuspended()
+	mustSelectOne := next.Phase == lifecycle.Restarting && g.observed.StuckPod != nil && g.memberStates.AllSuspended()
 	if !selectsOne && !mustSelectOne || !g.hasAttemptLabels() {
 		return nil
 	}
@@ -80,7 +77,7 @@ func (r *Reconciler) isolateAttempt(
 	}
 	number := g.templateAttempt()
 	if g.memberStates.AnySuspended() {
-		number = strconv.Itoa(int(nextAttempt(next)))
+		number = strconv.Itoa(int(next.Attempt))
 	}
 	if number != "" {
 		want.Spec.Selector = maps.Clone(want.Spec.Selector)
@@ -92,11 +89,11 @@ func (r *Reconciler) isolateAttempt(
 // recordIsolation records that the Service of a restarting gang selects the next attempt. The next pass is
 // scheduled, because the Service causes none.
 func (r *Reconciler) recordIsolation(g *observedGang, service *corev1.Service, next lifecycle.State) {
-	if g.isIsolated || next.Phase != lifecycle.Restarting || !selectsAttempt(service, nextAttempt(next)) {
+	if g.isIsolated || next.Phase != lifecycle.Restarting || !selectsAttempt(service, next.Attempt) {
 		return
 	}
 	g.isIsolated = true
-	r.sessions.forRequest(g.pass.request).isolationTime = r.Clock.Now()
+	g.pass.session.isolationTime = r.Clock.Now()
 	g.pass.requeueAfter(isolationDelay)
 }
 
@@ -127,8 +124,7 @@ func (r *Reconciler) isSharedByActiveGang(ctx context.Context, g *observedGang, 
 	}
 	workloads, err := r.listWorkloads(ctx, indexGang, service.Namespace, service.Labels[gang.LabelGang])
 	return slices.ContainsFunc(workloads, func(w gang.Workload) bool {
-		observed := lifecycle.Observe(w)
-		hasFinished := observed.Complete || observed.Failed || lifecycle.ReadStatus(w).Phase.Terminal()
+		hasFinished := lifecycle.Observe(w).HasResult() || lifecycle.ReadStatus(w).Phase.Terminal()
 		return !hasFinished && slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool {
 			return o.UID == w.Meta().UID && isOther(o)
 		})

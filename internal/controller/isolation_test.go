@@ -21,7 +21,7 @@ import (
 )
 
 // overdueTime is when the termination of the pod of newLostPod is overdue.
-var overdueTime = testStartTime.Add(lostPodGracePeriod + attempt.TerminationTimeout)
+var overdueTime = testStartTime.Add(lostPodGracePeriod + lifecycle.TerminationTimeout)
 
 // TestIsolation checks that a gang restarts without a pod of a lost node only if its Service publishes only the
 // next attempt. Otherwise new ranks could connect to the old rank 0.
@@ -138,7 +138,8 @@ func TestIsolationOfStatefulSet(t *testing.T) {
 	for _, o := range []gang.Workload{{Job: launcher}, {StatefulSet: workers}} {
 		state := lifecycle.State{Phase: lifecycle.Restarting, LastTransitionTime: testStartTime, Restarts: 1}
 		state.SuspendedByRollcall, state.MemberUIDs = true, []types.UID{launcher.UID, workers.UID}
-		if err := setStatusMetadata(o, lifecycle.Status{Reason: gang.ReasonGangRestarting, State: state}); err != nil {
+		status := lifecycle.Status{Reason: gang.ReasonGangRestarting, State: state}
+		if err := status.WriteTo(o); err != nil {
 			t.Fatal(err)
 		}
 		attempt.Suspend(o)
@@ -212,7 +213,7 @@ func TestSelectedAttempt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := newSingleWorkloadGang(t.Context(), &pass{request: torchRequest}, m)
+			g := newSingleWorkloadGang(t.Context(), r.newPass(torchRequest), m)
 			want, have := m.result.BuildService(), m.result.BuildService()
 			if c.have != "" {
 				have.Spec.Selector = map[string]string{gang.LabelGang: "train", gang.LabelAttempt: c.have}

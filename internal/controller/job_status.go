@@ -31,7 +31,7 @@ func (r *Reconciler) resetJobStatus(ctx context.Context, m member, a action) err
 	if m.Job == nil || !m.isAboutToResume(a) {
 		return nil
 	}
-	if m.restartsCompleted() && (attempt.HasUncountedPods(m.Job) || m.hasUncountedSuccess) {
+	if m.restartsCompleted() && (attempt.HasUncountedPods(m.Job) || m.observed.HasUncountedSuccess) {
 		return errJobStatusPending
 	}
 	changed := m.Job.DeepCopy()

@@ -20,7 +20,6 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -201,7 +200,7 @@ func (r *Reconciler) findPodWithoutVolumes(
 // waitsForVolumesSince returns when a pod was scheduled whose setup container has not started. The
 // kubelet starts the container after it has mounted all volumes of the pod.
 func waitsForVolumesSince(pod *corev1.Pod) (time.Time, bool) {
-	if pod.DeletionTimestamp != nil || attempt.IsPodTerminal(pod) {
+	if pod.DeletionTimestamp != nil || lifecycle.IsPodTerminal(pod) {
 		return time.Time{}, false
 	}
 	for _, c := range pod.Status.InitContainerStatuses {
@@ -221,7 +220,7 @@ func waitsForVolumesSince(pod *corev1.Pod) (time.Time, bool) {
 // then knows the private key of its ranks; the zero value otherwise.
 func (r *Reconciler) keyPairStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
 	first := g.firstResult()
-	if first == nil || first.Children.KeyPairSecret == "" || !isActive(next.Phase) {
+	if first == nil || first.Children.KeyPairSecret == "" || !next.Phase.Active() {
 		return lifecycle.Status{}
 	}
 	retry := r.sessions.forRequest(g.pass.request).keyPair

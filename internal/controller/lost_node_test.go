@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -63,13 +62,14 @@ func TestLostNode(t *testing.T) {
 		wantDelay time.Duration
 		wantPhase lifecycle.Phase
 	}{
-		{at: deadline, wantDelay: stuckPodGracePeriod, wantPhase: lifecycle.Restarting},
-		{at: deadline.Add(stuckPodGracePeriod), wantDelay: isolationDelay, wantPhase: lifecycle.Restarting},
+		{at: deadline, wantDelay: lifecycle.StuckPodGracePeriod, wantPhase: lifecycle.Restarting},
+		{at: deadline.Add(lifecycle.StuckPodGracePeriod), wantDelay: isolationDelay, wantPhase: lifecycle.Restarting},
 		{
-			at: deadline.Add(2 * stuckPodGracePeriod), wantDelay: attempt.TerminationTimeout - 2*stuckPodGracePeriod,
+			at:        deadline.Add(2 * lifecycle.StuckPodGracePeriod),
+			wantDelay: lifecycle.TerminationTimeout - 2*lifecycle.StuckPodGracePeriod,
 			wantPhase: lifecycle.Restarting,
 		},
-		{at: deadline.Add(attempt.TerminationTimeout), wantPhase: lifecycle.Pending},
+		{at: deadline.Add(lifecycle.TerminationTimeout), wantPhase: lifecycle.Pending},
 	} {
 		w.clock.SetTime(step.at)
 		if after := w.reconcileOnce(t, torchRequest); after != step.wantDelay {

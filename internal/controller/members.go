@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -24,13 +22,8 @@ type observedGang struct {
 	members []member
 	// memberStates contains the members that the gang must have, whether they exist or not.
 	memberStates lifecycle.Members
-	// stuckPod is a pod whose termination is overdue; nil if there is none.
-	stuckPod *corev1.Pod
-	// terminatingPods is the number of pods that are being deleted.
-	terminatingPods int
-	// blocksReplacement is true if the workload of stuckPod creates no new pod before stuckPod is
-	// deleted.
-	blocksReplacement bool
+	// observed is what the workloads and the pods show. observe sets it.
+	observed lifecycle.Observed
 	// isIsolated is true if the Service of a restarting gang selects only the pods of the next attempt.
 	// ignoresOverduePods is true if the restart does not wait for overdue pods; see observeIsolation.
 	isIsolated, ignoresOverduePods bool
@@ -45,9 +38,6 @@ type observedGang struct {
 	hasMoreWorkloads bool
 	// conflicts is not empty if the members do not form a gang. Nobody may act on them then.
 	conflicts []string
-	// knownCompleted contains the ranks that are known to have completed in the current attempt, whether
-	// their pods exist or not. takeSnapshot sets it.
-	knownCompleted sets.Set[int32]
 	// rejection is the last request of the gang's children that the API server rejected in this pass;
 	// empty if there is none.
 	rejection string
@@ -70,15 +60,8 @@ type member struct {
 	contentDigest string
 	// managedByQueue is true if a queue resumes the workload after Rollcall releases it.
 	managedByQueue bool
-	// nonTerminatingPods is the number of pods that are not being deleted. takeSnapshot sets it.
-	nonTerminatingPods int
-	// firstDeletedPod is the result of findFirstDeletedPod, which untrackDeletedPod untracks.
-	// takeSnapshot sets it.
-	firstDeletedPod *corev1.Pod
-	// hasUncountedSuccess is the result of attempt.HasUncountedSuccess. takeSnapshot sets it.
-	hasUncountedSuccess bool
-	// resizeOverdue is the result of isResizeOverdue. takeSnapshot sets it.
-	resizeOverdue bool
+	// observed is what the workload and its pods show. observe sets it.
+	observed lifecycle.ObservedWorkload
 }
 
 // observeStatus returns the observation of the workload.
@@ -165,8 +148,7 @@ func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]gang.Group, 
 		return nil, err
 	}
 	workloads = slices.DeleteFunc(workloads, func(w gang.Workload) bool {
-		observed := lifecycle.Observe(w)
-		isDeleted := w.Meta().DeletionTimestamp != nil && !observed.Complete && !observed.Failed
+		isDeleted := w.Meta().DeletionTimestamp != nil && !lifecycle.Observe(w).HasResult()
 		return isDeleted || w.IsManagedExternally()
 	})
 	return gang.GroupWorkloads(workloads, r.Engine.Frameworks()), nil
@@ -274,25 +256,6 @@ func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID
 		}
 	}
 	return g
-}
-
-// restoreCompletedMembers restores the members that this process observed to complete and that were deleted before
-// a status recorded them. They count only while a member of that time exists.
-func (r *Reconciler) restoreCompletedMembers(g *observedGang, state lifecycle.State) {
-	if !g.multiWorkload || state.Phase.Terminal() {
-		return
-	}
-	s := r.sessions.forRequest(g.pass.request)
-	isSameRun := slices.ContainsFunc(g.members, func(m member) bool {
-		return slices.Contains(s.observedMembers, m.Meta().UID)
-	})
-	if isSameRun {
-		g.memberStates = g.memberStates.RestoreCompleted(s.completedMembers)
-	}
-	s.completedMembers, s.observedMembers = g.memberStates.CompletedJobs(), nil
-	for _, m := range g.members {
-		s.observedMembers = append(s.observedMembers, m.Meta().UID)
-	}
 }
 
 // observeWorkload returns the observation of the member with the name of a workload, and false if there

@@ -53,7 +53,7 @@ func conflictMessage(conflicts []string) string {
 // missingMemberDelay records since when members are missing. It returns how long to wait before the
 // missing members are reported; 0 if they are due or none is missing.
 func (r *Reconciler) missingMemberDelay(g *observedGang, anyMissing bool) time.Duration {
-	s := r.sessions.forRequest(g.pass.request)
+	s := g.pass.session
 	if !anyMissing {
 		s.missingSince = time.Time{}
 		return 0

@@ -279,9 +279,9 @@ func TestAttackServiceMemory(t *testing.T) {
 	}
 	remember := func(o any) (any, error) {
 		service := o.(*corev1.Service)
-		services := &recentServices{}
-		services.remember(service, testStartTime)
-		if services.find(client.ObjectKeyFromObject(service), testStartTime) == nil {
+		services := &sessions{}
+		services.rememberService(service, testStartTime)
+		if services.findService(client.ObjectKeyFromObject(service), testStartTime) == nil {
 			t.Error("the Service is not remembered")
 		}
 		return services, nil

@@ -126,8 +126,8 @@ func BenchmarkGangMemory(b *testing.B) {
 					addTransformed(b, jobs, decodeJob(b, job, i), transformJob)
 					addTransformed(b, services, decodeService(b, service, i), transformService)
 					req := Request{Namespace: "team", Kind: gang.Job, Name: fmt.Sprintf("train-%d", i)}
-					r.sessions.forRequest(req).recordWrite(types.UID(fmt.Sprint(i)), fmt.Sprint(i))
-					r.throttle.recordPass(req, 2, testStartTime)
+					put(&r.sessions.forRequest(req).writtenVersions, types.UID(fmt.Sprint(i)), fmt.Sprint(i))
+					r.sessions.recordPass(req, 2, testStartTime)
 				}
 				return []any{r, jobs, services}
 			})

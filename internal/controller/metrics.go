@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -187,14 +185,14 @@ func (c gangCollector) countGangs() gangCounts {
 	// The interface of Prometheus has no context.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // see above
 	defer cancel()
-	var jobs batchv1.JobList
-	var sets appsv1.StatefulSetList
+	workloads, err := listCachedWorkloads(ctx, c.reader)
 	var services corev1.ServiceList
-	for _, list := range []client.ObjectList{&jobs, &sets, &services} {
-		if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			log.Log.V(1).Info("Failed to count gangs", "error", err.Error())
-			return gangCounts{}
-		}
+	if err == nil {
+		err = c.reader.List(ctx, &services, client.UnsafeDisableDeepCopy)
+	}
+	if err != nil {
+		log.Log.V(1).Info("Failed to count gangs", "error", err.Error())
+		return gangCounts{}
 	}
 	managed := map[string]bool{}
 	isManaged := func(namespace string) bool {
@@ -209,17 +207,11 @@ func (c gangCollector) countGangs() gangCounts {
 			counts.tooLarge[objectGroup{c.namespaces.label(o.GetNamespace()), kind}]++
 		}
 	}
-	add := func(w gang.Workload) {
+	for _, w := range workloads {
 		addTooLarge(w.Meta(), string(w.Kind()))
 		if isManaged(w.Meta().Namespace) {
 			c.addGang(counts, w)
 		}
-	}
-	for i := range jobs.Items {
-		add(gang.Workload{Job: &jobs.Items[i]})
-	}
-	for i := range sets.Items {
-		add(gang.Workload{StatefulSet: &sets.Items[i]})
 	}
 	for i := range services.Items {
 		addTooLarge(&services.Items[i], "Service")

@@ -30,13 +30,16 @@ func BenchmarkObserveMember(b *testing.B) {
 		for _, ranks := range []int{100, 1000, 10000} {
 			b.Run(fmt.Sprintf("%s/%d", name, ranks), func(b *testing.B) {
 				m, pods := newObservedJob(b, ranks, change)
-				g := &observedGang{pass: &pass{}, members: []member{m}}
-				g.memberStates = lifecycle.ObserveMembers(m.result.Gang, g.observeWorkload)
+				g := &observedGang{members: []member{m}}
+				evidence := lifecycle.Evidence{
+					Members: lifecycle.ObserveMembers(m.result.Gang, g.observeWorkload), Now: testStartTime,
+					Workloads: []lifecycle.WorkloadEvidence{{Workload: m.Workload, Gang: m.result.Gang, Pods: pods}},
+				}
 				state := lifecycle.State{Phase: lifecycle.Running, LastTransitionTime: testStartTime}
 				b.ReportAllocs()
 				for b.Loop() {
-					if got := g.observeMember(m, pods, state, testStartTime); got.podCount != ranks {
-						b.Fatalf("%d pods, want %d", got.podCount, ranks)
+					if got := state.Observe(evidence, &lifecycle.Memory{}); got.PodCount != ranks {
+						b.Fatalf("%d pods, want %d", got.PodCount, ranks)
 					}
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(ranks), "ns/pod")

@@ -106,7 +106,7 @@ func trimMetadata(pod *corev1.Pod) metav1.ObjectMeta {
 			out.Labels[key] = value
 		}
 	}
-	if isTracked(pod) {
+	if lifecycle.IsTracked(pod) {
 		out.Finalizers = jobTrackingFinalizers
 	}
 	owner := metav1.GetControllerOfNoCopy(pod)
@@ -147,9 +147,4 @@ func trimTerminatedState(t *corev1.ContainerStateTerminated) *corev1.ContainerSt
 	return &corev1.ContainerStateTerminated{
 		ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message, FinishedAt: t.FinishedAt,
 	}
-}
-
-// isTracked reports whether the Job of a pod has not counted the pod yet.
-func isTracked(pod *corev1.Pod) bool {
-	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
 }

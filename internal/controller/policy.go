@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -54,41 +53,21 @@ type violatedRule struct {
 	mode policy.Mode
 }
 
-// policyVerdicts keeps the verdict of each gang, so that a pass without a change compares nothing. The
-// zero value is empty. Its methods are safe for concurrent use.
-type policyVerdicts struct {
-	mu        sync.Mutex
-	byRequest map[Request]map[types.UID]policyVerdict // by the UID of the primary member
+// recordVerdicts replaces the verdicts of all gangs of a request.
+func (s *sessions) recordVerdicts(req Request, verdicts map[types.UID]policyVerdict) {
+	session := s.forRequest(req)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session.verdicts = verdicts
 }
 
-// find returns the verdict of a gang.
-func (v *policyVerdicts) find(req Request, uid types.UID) policyVerdict {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.byRequest[req][uid]
-}
-
-// record replaces the verdicts of all gangs of a request.
-func (v *policyVerdicts) record(req Request, verdicts map[types.UID]policyVerdict) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(verdicts) == 0 {
-		delete(v.byRequest, req)
-		return
-	}
-	if v.byRequest == nil {
-		v.byRequest = map[Request]map[types.UID]policyVerdict{}
-	}
-	v.byRequest[req] = verdicts
-}
-
-// countGangs returns the number of violating gangs by rule.
-func (v *policyVerdicts) countGangs() map[violatedRule]int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// countViolations returns the number of violating gangs by rule.
+func (s *sessions) countViolations() map[violatedRule]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	count := map[violatedRule]int{}
-	for _, verdicts := range v.byRequest {
-		for _, verdict := range verdicts {
+	for _, session := range s.byRequest {
+		for _, verdict := range session.verdicts {
 			for _, rule := range verdict.rules() {
 				count[rule]++
 			}
@@ -124,7 +103,7 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 			continue
 		}
 		uid, key := g.primaryMember().Meta().UID, r.policyKey(current, namespace, g)
-		verdict := r.verdicts.find(req, uid)
+		verdict := g.pass.session.verdicts[uid]
 		if verdict.key != key {
 			var err error
 			if verdict, err = r.judgeGang(ctx, current, namespace, g); err != nil {
@@ -137,7 +116,7 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 		verdicts[uid] = verdict
 		g.violation, g.findings = verdict.message, verdict.findings
 	}
-	r.verdicts.record(req, verdicts)
+	r.sessions.recordVerdicts(req, verdicts)
 	return true
 }
 
@@ -215,7 +194,7 @@ func (r *Reconciler) judgeGang(
 // policyStatus returns the reason and the message of a gang that violates the policy; the zero value if
 // it does not. A gang that ends or restarts has a more important reason.
 func (g *observedGang) policyStatus(phase lifecycle.Phase) lifecycle.Status {
-	if g.violation == "" || !isActive(phase) && phase != lifecycle.Suspended {
+	if g.violation == "" || !phase.Active() && phase != lifecycle.Suspended {
 		return lifecycle.Status{}
 	}
 	return lifecycle.Status{Reason: gang.ReasonPolicyViolated, Message: g.violation}

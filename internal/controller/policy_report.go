@@ -72,7 +72,7 @@ func (r *Reconciler) syncReports(ctx context.Context, p *pass, gangs []*observed
 	if !r.PolicyReports {
 		return
 	}
-	written := r.sessions.forRequest(p.request).writtenReports()
+	written := p.session.reportDigests
 	for uid, report := range desiredReports(gangs, written) {
 		digest := digestReport(report)
 		if last, ok := written[uid]; ok && last == digest {
@@ -94,7 +94,7 @@ func (r *Reconciler) syncReports(ctx context.Context, p *pass, gangs []*observed
 		case err != nil:
 			p.handleError(fmt.Errorf("writing the report of the policy: %w", err))
 		default:
-			written[uid] = digest
+			put(&p.session.reportDigests, uid, digest)
 		}
 	}
 }
@@ -119,15 +119,6 @@ func desiredReports(gangs []*observedGang, written map[types.UID]string) map[typ
 		}
 	}
 	return reports
-}
-
-// writtenReports returns the digests of the reports that this process wrote, by the UID of the primary
-// member. The digest is empty if there is no report. The caller may change the map.
-func (s *session) writtenReports() map[types.UID]string {
-	if s.reportDigests == nil {
-		s.reportDigests = map[types.UID]string{}
-	}
-	return s.reportDigests
 }
 
 // digestReport returns an empty string for nil.

@@ -138,7 +138,7 @@ func TestReportOfCompliantGang(t *testing.T) {
 			w, policies, requests := newReportCluster(t, violatedLimits)
 			w.reconcileOnce(t, trainJobRequest)
 			if restart {
-				w.sessions.forgetGang(trainJobRequest)
+				w.sessions.forgetGang(trainJobRequest, false)
 			}
 			policies.policy = readPolicy(t, "")
 			for range 3 {

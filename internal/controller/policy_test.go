@@ -96,7 +96,7 @@ func TestPolicyOfExistingGang(t *testing.T) {
 		t.Errorf("Events: %q, want one PolicyViolated", got)
 	}
 	wantCount := map[violatedRule]int{{"cluster/gpus", policy.ModeEnforce}: 1, {"cluster/size", policy.ModeAudit}: 1}
-	if diff := cmp.Diff(wantCount, w.verdicts.countGangs(), cmp.AllowUnexported(violatedRule{})); diff != "" {
+	if diff := cmp.Diff(wantCount, w.sessions.countViolations(), cmp.AllowUnexported(violatedRule{})); diff != "" {
 		t.Error("violating gangs (-want +got):\n" + diff)
 	}
 	var job batchv1.Job
@@ -114,7 +114,7 @@ func TestPolicyOfExistingGang(t *testing.T) {
 
 	policies.policy = readPolicy(t, "")
 	w.reconcileOnce(t, req)
-	if s := w.readStatus(t, "train"); s.Reason != gang.ReasonGangPending || len(w.verdicts.countGangs()) != 0 {
+	if s := w.readStatus(t, "train"); s.Reason != gang.ReasonGangPending || len(w.sessions.countViolations()) != 0 {
 		t.Errorf("after the policy was removed, the status is %+v", s)
 	}
 }

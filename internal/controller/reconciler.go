@@ -56,9 +56,6 @@ type Reconciler struct {
 	Options
 
 	sessions sessions
-	verdicts policyVerdicts
-	throttle podEventThrottle
-	services recentServices
 	reports  reportAPI
 	// namespaceLabels are the values of the label namespace; nil for none.
 	namespaceLabels *namespaceLabels
@@ -110,7 +107,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	}
 	r.namespaceLabels = &namespaceLabels{limit: o.MetricNamespaces}
 	err := metrics.Registry.Register(gangCollector{
-		r.Client, e.Frameworks(), r.namespaceLabels, r.isManagedNamespace, r.verdicts.countGangs,
+		r.Client, e.Frameworks(), r.namespaceLabels, r.isManagedNamespace, r.sessions.countViolations,
 	})
 	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 		return fmt.Errorf("registering the gang collector: %w", err)
@@ -185,16 +182,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 			return ctrl.Result{}, err
 		}
 	}
-	p := &pass{request: req}
+	p := r.newPass(req)
 	if len(groups) == 0 {
 		if managed {
 			r.syncReports(ctx, p, nil)
 		}
-		if len(p.errs) == 0 && p.requeueDelay == 0 { // the session contains the reports that remain
-			r.sessions.forgetGang(req)
-		}
-		r.throttle.forgetGang(req)
-		r.verdicts.record(req, nil)
+		r.sessions.forgetGang(req, len(p.errs) > 0 || p.requeueDelay > 0)
 		return p.result()
 	}
 	var gangs []*observedGang
@@ -229,23 +222,28 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 		r.freezeGang(ctx, g)
 		return
 	}
-	if g.hasStaleMember(r.sessions.forRequest(g.pass.request)) {
+	if g.hasStaleMember() {
 		return // the event of the write causes the next pass
 	}
 	state := g.lastState()
-	r.restoreCompletedMembers(g, state)
-	snapshot, err := r.takeSnapshot(ctx, g, state)
-	if err != nil {
+	memory := &g.pass.session.memory
+	if g.multiWorkload && !state.Phase.Terminal() {
+		g.memberStates = memory.RestoreCompleted(g.memberStates)
+	}
+	if err := r.observe(ctx, g, state); err != nil {
 		g.pass.handleError(err)
 		return
 	}
-	r.throttle.recordPass(g.pass.request, g.pass.podCount, snapshot.Now)
+	snapshot := g.observed.Snapshot
+	r.sessions.recordPass(g.pass.request, g.pass.podCount, snapshot.Now)
 	next := state.Next(g.gangPolicies(), snapshot)
-	if !r.confirmDecision(ctx, g, state, next, snapshot) {
+	delay, mustReadMembers := memory.Confirm(state, next, snapshot)
+	if g.pass.requeueAfter(delay); delay > 0 || mustReadMembers && !r.isCacheCurrent(ctx, g) {
 		return
 	}
-	r.sessions.forRequest(g.pass.request).recordDecision(state, next)
-	next = r.delayRecord(g, state, next)
+	memory.RecordDecision(state, next)
+	next, delay = memory.DelayRecord(state, next, snapshot.Now)
+	g.pass.requeueAfter(delay)
 	if !next.Phase.Terminal() {
 		r.prepareWorkloads(ctx, g, next)
 	}
@@ -280,12 +278,18 @@ func (r *Reconciler) scheduleNextPass(g *observedGang, next lifecycle.State) {
 // pass collects the results of one pass over the gangs of a request.
 type pass struct {
 	request Request
+	// session is the session of the request.
+	session *session
 	// requeueDelay is the delay before the next pass; 0 if only an event causes the next pass.
 	requeueDelay time.Duration
 	// errs contains the errors for which the pass is retried.
 	errs []error
 	// podCount is the number of pods that the pass read.
 	podCount int
+}
+
+func (r *Reconciler) newPass(req Request) *pass {
+	return &pass{request: req, session: r.sessions.forRequest(req)}
 }
 
 // result returns the result of the pass for the queue.
@@ -296,9 +300,9 @@ func (p *pass) result() (ctrl.Result, error) {
 	return ctrl.Result{RequeueAfter: p.requeueDelay}, nil
 }
 
-// requeueAfter schedules the next pass after a delay, unless an earlier pass is scheduled.
+// requeueAfter schedules the next pass after a delay, unless an earlier pass is scheduled. A delay of 0 schedules none.
 func (p *pass) requeueAfter(delay time.Duration) {
-	if p.requeueDelay == 0 || delay < p.requeueDelay {
+	if delay != 0 && (p.requeueDelay == 0 || delay < p.requeueDelay) {
 		p.requeueDelay = delay
 	}
 }

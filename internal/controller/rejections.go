@@ -51,7 +51,7 @@ type childRejection struct {
 // ensureChildrenOrReport creates the children of a gang. If the API server rejects a child, the gang
 // gets a message for its status, and the request is repeated later.
 func (r *Reconciler) ensureChildrenOrReport(ctx context.Context, g *observedGang, next lifecycle.State) error {
-	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
+	s, now := g.pass.session, r.Clock.Now()
 	if delay := s.rejection.nextTime.Sub(now); delay > 0 {
 		g.rejection = s.rejection.message
 		g.pass.requeueAfter(delay)
@@ -100,7 +100,7 @@ func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, 
 // recordRejection records a rejected request once as an Event of the gang, if its status cannot contain
 // the message: the status itself, or the deletion of pods.
 func (r *Reconciler) recordRejection(g *observedGang, err error, retryInterval time.Duration) {
-	if isRejected(err) && r.sessions.forRequest(g.pass.request).recordReport("rejected "+err.Error()) {
+	if isRejected(err) && g.pass.session.recordReport("rejected "+err.Error()) {
 		r.recordWarning(g.primaryMember().Workload, gang.ReasonRequestRejected, eventActionUpdatePhase,
 			"%s", rejectionMessage(err, retryInterval))
 	}

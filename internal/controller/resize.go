@@ -44,7 +44,7 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 	if err != nil || record == nil {
 		return err
 	}
-	s, now := r.sessions.forRequest(p.request), r.Clock.Now()
+	s, now := p.session, r.Clock.Now()
 	isSuspended := w.Ranks() == 0 // its size after it is resumed is unknown
 	if isSuspended || w.Ranks() == record.Replicas {
 		delete(s.resizes, set.UID)
@@ -57,7 +57,7 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 		return nil
 	}
 	if last.size != w.Ranks() || isRejectedBefore {
-		s.recordResize(set.UID, resizeRequest{size: w.Ranks(), timeoutTime: now.Add(resizeTimeout)})
+		put(&s.resizes, set.UID, resizeRequest{size: w.Ranks(), timeoutTime: now.Add(resizeTimeout)})
 	}
 	err = r.Client.Patch(ctx, set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), FieldOwner)
 	if err == nil {
@@ -72,7 +72,7 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 func (r *Reconciler) handleRejectedResize(
 	ctx context.Context, p *pass, w gang.Workload, recorded int32, isRejectedBefore bool, err error,
 ) error {
-	s := r.sessions.forRequest(p.request)
+	s := p.session
 	isDenied := injectors.IsDenied(err)
 	if isDenied && r.isDeniedByPolicy(ctx, w, recorded) {
 		if revertErr := r.revertResize(ctx, s, w, recorded, err); !isRejected(revertErr) {
@@ -93,7 +93,7 @@ func (r *Reconciler) recordRejectedResize(
 	s *session, w gang.Workload, recorded int32, isRejectedBefore bool, rejection error,
 ) {
 	now := r.Clock.Now()
-	s.recordResize(w.Meta().UID, resizeRequest{
+	put(&s.resizes, w.Meta().UID, resizeRequest{
 		size: w.Ranks(), timeoutTime: now, nextTime: now.Add(rejectionRetryInterval),
 	})
 	if !isRejectedBefore {
@@ -169,12 +169,4 @@ func (r *Reconciler) revertResize(
 func (s *session) isResizeOverdue(w gang.Workload, now time.Time) bool {
 	last, ok := s.resizes[w.Meta().UID]
 	return ok && last.size == w.Ranks() && !now.Before(last.timeoutTime)
-}
-
-// recordResize records the last request to inject a StatefulSet again.
-func (s *session) recordResize(uid types.UID, request resizeRequest) {
-	if s.resizes == nil {
-		s.resizes = map[types.UID]resizeRequest{}
-	}
-	s.resizes[uid] = request
 }

@@ -220,14 +220,12 @@ func TestResizeAfterRejection(t *testing.T) {
 	set := newResizedStatefulSet(t)
 	w := gang.Workload{StatefulSet: set}
 	s := &session{}
-	s.recordResize(set.UID, resizeRequest{size: 3, timeoutTime: testStartTime})
-	m := member{Workload: w, resizeOverdue: s.isResizeOverdue(w, testStartTime)}
-	if m.isResizing() {
+	put(&s.resizes, set.UID, resizeRequest{size: 3, timeoutTime: testStartTime})
+	if !s.isResizeOverdue(w, testStartTime) {
 		t.Error("a rejected resize is rolled out")
 	}
 	set.Spec.Replicas = ptr.To[int32](4)
-	m.resizeOverdue = s.isResizeOverdue(w, testStartTime)
-	if !m.isResizing() {
+	if s.isResizeOverdue(w, testStartTime) {
 		t.Error("another size is not rolled out")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,59 +54,6 @@ func TestReplacedStatefulSetPod(t *testing.T) {
 			isReplaced := status.FirstFailure != nil && status.FirstFailure.Reason == failure.ReasonPodDeleted
 			if status.Phase != c.wantPhase || isReplaced == c.rollout {
 				t.Errorf("the gang is %s after %v, want %s", status.Phase, status.FirstFailure, c.wantPhase)
-			}
-		})
-	}
-}
-
-// TestExcludePodsOfRollout checks which deleted pods of a StatefulSet are failures while its revisions
-// differ. With the strategy OnDelete or a partition, they differ until the user has replaced all pods.
-func TestExcludePodsOfRollout(t *testing.T) {
-	about := newObjectMeta("train", "pytorch", "", "")
-	delete(about.Labels, gang.LabelRole)
-	set := admitObject(t, &appsv1.StatefulSet{ObjectMeta: about, Spec: appsv1.StatefulSetSpec{
-		Replicas: ptr.To[int32](3), Template: *podTemplate.DeepCopy(),
-	}}).(*appsv1.StatefulSet)
-	set.Status = appsv1.StatefulSetStatus{CurrentRevision: "a", UpdateRevision: "b"}
-	replaced, drained := newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b")
-	podtest.Deleted(10)(replaced)
-	podtest.Deleted(10)(drained)
-	drained.Status.Conditions = append(drained.Status.Conditions, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
-	})
-	pods := []corev1.Pod{*replaced, *drained, *newStatefulSetPod(set, 2, "c")}
-	var got []string
-	for _, pod := range excludeReplacedPods(member{Workload: gang.Workload{StatefulSet: set}}, pods) {
-		got = append(got, pod.Name)
-	}
-	if diff := cmp.Diff([]string{"train-1", "train-2"}, got); diff != "" {
-		t.Errorf("pods (-want +got):\n%s", diff)
-	}
-}
-
-// TestListRankUIDs checks that only a pod that has not ended is the pod of a rank. The cache of a new manager may
-// contain the pod that a StatefulSet has replaced already.
-func TestListRankUIDs(t *testing.T) {
-	set := &appsv1.StatefulSet{
-		ObjectMeta: newObjectMeta("train", "pytorch", "", ""), Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)},
-	}
-	w, err := gang.WorkloadOf(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		phase        corev1.PodPhase
-		wantComplete bool
-	}{
-		"a running pod":  {phase: corev1.PodRunning, wantComplete: true},
-		"a failed pod":   {phase: corev1.PodFailed},
-		"a finished pod": {phase: corev1.PodSucceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			first, second := newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b")
-			second.Status.Phase = c.phase
-			if _, complete := listRankUIDs(w, []corev1.Pod{*first, *second}); complete != c.wantComplete {
-				t.Errorf("all ranks have a pod: %v, want %v", complete, c.wantComplete)
 			}
 		})
 	}

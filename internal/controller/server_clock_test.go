@@ -120,7 +120,7 @@ func TestControllerWithWrongClock(t *testing.T) {
 	w.Clock = server
 	local.SetTime(testStartTime.Add(10*time.Minute + time.Second))
 	after := w.reconcileOnce(t, torchRequest)
-	if after < lostPodGracePeriod || after > lostPodGracePeriod+stuckPodGracePeriod {
+	if after < lostPodGracePeriod || after > lostPodGracePeriod+lifecycle.StuckPodGracePeriod {
 		t.Errorf("the next pass is due in %s, want the end of the grace period", after)
 	}
 	w.expectJobPhase(t, "train", lifecycle.Restarting)

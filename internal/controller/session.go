@@ -6,21 +6,28 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
-// sessions keeps what the reconciler knows about gangs between two passes: facts that
-// it has no permission to read, and facts that are not worth a write. A manager works without them
-// after a restart. The zero value is empty and ready for use. Its methods are safe for concurrent use.
+// sessions keeps what the reconciler remembers between two passes: facts that it has no permission to read, and facts
+// that are not worth a write. A manager works without them after a restart. The zero value is empty and ready for use.
+// Its methods are safe for concurrent use.
 type sessions struct {
 	mu        sync.Mutex
 	byRequest map[Request]*session
+	// services contains Services that the cache does not contain; see [sessions.findService].
+	services map[client.ObjectKey]recentService
 }
 
-// session belongs to one gang. Only one pass of a gang runs at a time, so it needs no lock.
+// session belongs to the gangs of one request. Only one pass of them runs at a time, so the fields need no lock, except
+// lastPass and verdicts: they are read outside of passes, and sessions guards them.
 type session struct {
+	// lastPass is the last pass; see [sessions.remainingDelay].
+	lastPass lastPass
+	// verdicts contains the result of the policy for each gang, by the UID of the primary member.
+	verdicts map[types.UID]policyVerdict
 	// missingSince is when a member was first observed as missing; zero if none is missing.
 	missingSince time.Time
 	keyPair      keyPairRetry
@@ -38,100 +45,56 @@ type session struct {
 	// isolationTime is when the Service of a restarting gang was first observed to select only the next attempt;
 	// zero if it does not.
 	isolationTime time.Time
-	// completedMembers contains the finish times of the members that this process observed to complete, and
-	// observedMembers the UIDs of the members at that time.
-	completedMembers map[string]time.Time
-	observedMembers  []types.UID
+	// memory is what decisions need.
+	memory lifecycle.Memory
 	// rejection is the last rejected child of the gang.
 	rejection childRejection
 	// resizes contains the last request for each StatefulSet that was resized and not injected again.
 	resizes map[types.UID]resizeRequest
 	// podsToUntrack contains by member the pod whose patch failed; see untrackDeletedPod.
 	podsToUntrack map[types.UID]string
-	completed     completedRanks
-	// failureDecisionTime is when a pass first decided to fail the gang; see confirmDecision.
-	failureDecisionTime time.Time
-	// unobservedTime is when a pass first decided because of a failure that nobody observed; see confirmDecision.
-	unobservedTime time.Time
-	// decision is the last decision to restart or fail the gang.
-	decision failureDecision
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
-	// reportDigests contains the reports of the policy; see [session.writtenReports].
+	// reportDigests contains the digests of the reports that this process wrote, by the UID of the primary member. The
+	// digest is empty if there is no report.
 	reportDigests map[types.UID]string
-}
-
-// failureDecision is a decision because of a failure. Its write may be rejected for a long time, and what it was
-// decided by is gone then.
-type failureDecision struct {
-	attempt          int32
-	attemptStartTime time.Time
-	firstFailure     *failure.Failure
-}
-
-// recordDecision records a decision that is about to be written, except a start that is repeated for an earlier
-// incident. What shows that a rank is lost remains until the next attempt, or was not true.
-func (s *session) recordDecision(last, next lifecycle.State) {
-	isRepeatedStart := next.Restarts == last.Restarts && next.Disruptions == last.Disruptions
-	isRestart := next.Phase == lifecycle.Restarting && !isRepeatedStart
-	if isActive(last.Phase) && (isRestart || next.Phase == lifecycle.Failed) {
-		s.decision = failureDecision{last.Attempt, last.AttemptStartTime, next.FirstFailure}
-	}
-}
-
-// undoneDisruption returns the disruption for which the gang was to restart or fail in a state, and whose write
-// was rejected; nil if there is none.
-func (s *session) undoneDisruption(state lifecycle.State) *failure.Failure {
-	d := s.decision
-	isSameAttempt := d.attempt == state.Attempt && d.attemptStartTime.Equal(state.AttemptStartTime)
-	if !isSameAttempt || !isActive(state.Phase) || !d.firstFailure.IsDisruption() {
-		return nil
-	}
-	return d.firstFailure
 }
 
 // forRequest returns the session of a gang. The caller may change it.
 func (s *sessions) forRequest(req Request) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byRequest == nil {
-		s.byRequest = map[Request]*session{}
-	}
 	if s.byRequest[req] == nil {
-		s.byRequest[req] = &session{}
+		put(&s.byRequest, req, &session{})
 	}
 	return s.byRequest[req]
 }
 
-// forgetGang drops the session of a gang that no longer exists.
-func (s *sessions) forgetGang(req Request) {
+// forgetGang drops the session of a gang that no longer exists, except its reports if they remain.
+func (s *sessions) forgetGang(req Request, reportsRemain bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	last := s.byRequest[req]
 	delete(s.byRequest, req)
+	if reportsRemain && last != nil {
+		s.byRequest[req] = &session{reportDigests: last.reportDigests}
+	}
+}
+
+// put sets a value of a map, which may be nil.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
 }
 
 // hasStaleMember reports whether the cache does not contain the last write to a member yet. The state of the
 // gang, and what its members show, are then those before the write.
-func (g *observedGang) hasStaleMember(s *session) bool {
+func (g *observedGang) hasStaleMember() bool {
 	return slices.ContainsFunc(g.members, func(m member) bool {
-		return s.writtenVersions[m.Meta().UID] == m.Meta().ResourceVersion && m.Meta().ResourceVersion != ""
+		return g.pass.session.writtenVersions[m.Meta().UID] == m.Meta().ResourceVersion && m.Meta().ResourceVersion != ""
 	})
-}
-
-// recordWrite records that the status of a member was written over a resource version.
-func (s *session) recordWrite(uid types.UID, version string) {
-	if s.writtenVersions == nil {
-		s.writtenVersions = map[types.UID]string{}
-	}
-	s.writtenVersions[uid] = version
-}
-
-// recordPodToUntrack records that the patch that untracks a pod of a member is repeated.
-func (s *session) recordPodToUntrack(uid types.UID, pod string) {
-	if s.podsToUntrack == nil {
-		s.podsToUntrack = map[types.UID]string{}
-	}
-	s.podsToUntrack[uid] = pod
 }
 
 // recordTerminatingPods records the number of terminating pods of a pass. It returns how long this number has been

@@ -51,7 +51,7 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 // writes both.
 func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, status lifecycle.Status) error {
 	uid, version := m.Meta().UID, m.Meta().ResourceVersion
-	s := r.sessions.forRequest(g.pass.request)
+	s := g.pass.session
 	a := desiredAction(g, m, status.State)
 	if err := r.resetJobStatus(ctx, m, a); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if !wrote {
 		return nil
 	}
-	s.recordWrite(uid, version)
+	put(&s.writtenVersions, uid, version)
 	r.recordPhaseChange(ctx, m, last, status)
 	if g.isPrimaryMember(m) {
 		framework := "unknown"
@@ -93,7 +93,7 @@ func (r *Reconciler) desiredStatus(
 	ctx context.Context, g *observedGang, next lifecycle.State,
 ) (lifecycle.Status, bool) {
 	status, ok := r.membersStatus(ctx, g, next)
-	if status.Reason == "" && g.rejection != "" && isActive(next.Phase) {
+	if status.Reason == "" && g.rejection != "" && next.Phase.Active() {
 		status = lifecycle.Status{Reason: gang.ReasonRequestRejected, Message: g.rejection}
 	}
 	if status.Reason == "" {
@@ -131,7 +131,7 @@ func (r *Reconciler) membersStatus(
 		return lifecycle.Status{}, true
 	case next.Phase == lifecycle.Succeeded:
 		return r.checkWorkersReached(ctx, g)
-	case isActive(next.Phase):
+	case next.Phase.Active():
 		return r.checkMembership(ctx, g)
 	case next.Phase == lifecycle.Restarting && g.lastState().Phase == lifecycle.Restarting:
 		// An earlier pass reported the failure. The writes of the restart do not wait for a missing member.
@@ -140,11 +140,6 @@ func (r *Reconciler) membersStatus(
 	default:
 		return lifecycle.Status{}, true
 	}
-}
-
-// isActive reports whether ranks run or are expected to run in a phase.
-func isActive(phase lifecycle.Phase) bool {
-	return phase == lifecycle.Pending || phase == lifecycle.Starting || phase == lifecycle.Running
 }
 
 // writeStatusIfChanged writes a status to one member unless the member has it.
@@ -156,7 +151,8 @@ func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next li
 	if isSamePhase && overridesPhaseReason(last.Reason) != overridesPhaseReason(next.Reason) {
 		next.LastTransitionTime = last.LastTransitionTime
 	}
-	if label == next.Phase && isSameStatus(last, next) && hasCurrentConditions(m.Workload, next) {
+	isSameKey := m.Meta().Annotations[gang.AnnotationSuspendedBy] == next.SuspendedBy()
+	if label == next.Phase && isSameStatus(last, next) && isSameKey && hasCurrentConditions(m.Workload, next) {
 		return false, nil
 	}
 	return true, r.writeStatus(ctx, m.Workload, next)
@@ -262,7 +258,7 @@ func (r *Reconciler) statusTime() time.Time { return r.Clock.Now().UTC().Truncat
 // patch, and the next pass decides again.
 func (r *Reconciler) writeStatus(ctx context.Context, w gang.Workload, status lifecycle.Status) error {
 	before := w.DeepCopy()
-	if err := setStatusMetadata(w, status); err != nil {
+	if err := status.WriteTo(w); err != nil {
 		return err
 	}
 	if w.Job != nil {
@@ -271,24 +267,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, w gang.Workload, status li
 	patch := client.MergeFromWithOptions(before.Object().(client.Object), client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, w.Object().(client.Object), patch, FieldOwner); err != nil {
 		return fmt.Errorf("writing the status of %s: %w", w.Meta().Name, err)
-	}
-	return nil
-}
-
-// setStatusMetadata sets the annotation and the label of a status. A status without a phase does not
-// change the label.
-func setStatusMetadata(w gang.Workload, status lifecycle.Status) error {
-	text, err := status.Encode()
-	if err != nil {
-		return err
-	}
-	meta := w.Meta()
-	if meta.Annotations == nil {
-		meta.Annotations = map[string]string{}
-	}
-	meta.Annotations[gang.AnnotationStatus] = text
-	if status.Phase != "" {
-		meta.Labels[gang.LabelPhase] = string(status.Phase)
 	}
 	return nil
 }

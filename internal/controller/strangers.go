@@ -15,7 +15,7 @@ import (
 // else is written: each of the workloads may belong to somebody else, so none of them may restart, end
 // or complete another one.
 func (r *Reconciler) freezeGang(ctx context.Context, g *observedGang) {
-	r.throttle.recordPass(g.pass.request, 0, r.Clock.Now())
+	r.sessions.recordPass(g.pass.request, 0, r.Clock.Now())
 	message := conflictMessage(g.conflicts) + ". Rollcall does not restart or complete the gang until they match"
 	for _, m := range slices.Concat(g.members, g.strangers) {
 		g.pass.handleError(r.reportConflict(ctx, m, message))
@@ -82,7 +82,7 @@ func (g *observedGang) isOfEarlierRun(w gang.Workload) bool {
 // reportEarlierRun records once that workloads of an earlier run are not members of the gang.
 func (r *Reconciler) reportEarlierRun(g *observedGang) {
 	for _, m := range g.earlierRun {
-		if r.sessions.forRequest(g.pass.request).recordReport("earlier run " + string(m.Meta().UID)) {
+		if g.pass.session.recordReport("earlier run " + string(m.Meta().UID)) {
 			r.recordWarning(g.primaryMember().Workload, gang.ReasonMemberOfEarlierRun, eventActionCheckMembers,
 				"%s", m.describeEarlierRun())
 		}

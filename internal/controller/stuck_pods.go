@@ -3,62 +3,17 @@ package controller
 import (
 	"fmt"
 	"strings"
-	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/lifecycle"
 )
-
-// stuckPodGracePeriod is how long after its grace period a terminating pod is reported. The kubelet
-// kills the containers at the end of the grace period and then has to unmount the volumes.
-const stuckPodGracePeriod = 10 * time.Second
-
-// findStuckPod returns the first terminating pod that exceeded its grace period, if the gang or the
-// workload waits for it. The node of the pod probably does not respond, and only an administrator can
-// mark the node as out of service. If no pod is stuck, nextCheckTime is when the next pod exceeds its
-// grace period; zero if no pod terminates.
-func (m member) findStuckPod(
-	pods []corev1.Pod, phase lifecycle.Phase, now time.Time,
-) (stuck *corev1.Pod, nextCheckTime time.Time) {
-	if phase != lifecycle.Restarting && !m.waitsForPodDeletion() {
-		return nil, time.Time{}
-	}
-	for i := range pods {
-		pod := &pods[i]
-		if pod.DeletionTimestamp == nil || attempt.IsPodTerminal(pod) || pod.Spec.NodeName == "" {
-			continue
-		}
-		if attempt.IsDeletionConfirmed(pod) && !m.waitsForPodDeletion() {
-			continue // nobody waits for the pod
-		}
-		if due := pod.DeletionTimestamp.Add(stuckPodGracePeriod); due.After(now) {
-			nextCheckTime = earliestTime(nextCheckTime, due)
-		} else if stuck == nil || pod.Name < stuck.Name {
-			stuck = pod
-		}
-	}
-	return stuck, nextCheckTime
-}
-
-// waitsForPodDeletion reports whether a workload creates no pod before the previous pod is deleted. A
-// StatefulSet does so, and a Job with podReplacementPolicy Failed, which is the default of Jobs with a
-// podFailurePolicy.
-func (m member) waitsForPodDeletion() bool {
-	if m.Job == nil {
-		return m.StatefulSet != nil
-	}
-	return ptr.Deref(m.Job.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed) == batchv1.Failed
-}
 
 // stuckPodStatus returns the reason and the message for a gang that waits for a stuck pod; the zero
 // value if it does not. The message contains no value that changes within a phase.
 func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
-	pod := g.stuckPod
+	pod := g.observed.StuckPod
 	if pod == nil {
 		return lifecycle.Status{}
 	}
@@ -66,7 +21,7 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 	isRestarting := next.Phase == lifecycle.Restarting
 	var consequence string
 	switch {
-	case g.blocksReplacement && (isStarting || isRestarting):
+	case g.observed.BlocksReplacement && (isStarting || isRestarting):
 		consequence = "Kubernetes creates no replacement before this pod is deleted"
 	case isRestarting && g.isIsolated:
 		consequence = "Rollcall restarts the gang without this pod one minute later, " +
@@ -89,13 +44,13 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 
 // limitStuckPodReports returns the status that reports a stuck pod, or what was reported last. The pods of a large
 // gang exceed their grace period one after the other if their nodes are slow, and a report of each would cost as many
-// writes as the gang has pods. A pod is reported only when no other pod has terminated for stuckPodGracePeriod, and
-// another pod only when the phase has lasted twice as long as at the last report.
+// writes as the gang has pods. A pod is reported only when no other pod has terminated for
+// [lifecycle.StuckPodGracePeriod], and another pod only when the phase has lasted twice as long as at the last report.
 func (r *Reconciler) limitStuckPodReports(
 	g *observedGang, next lifecycle.State, status lifecycle.Status,
 ) lifecycle.Status {
-	s, now := r.sessions.forRequest(g.pass.request), r.Clock.Now()
-	remaining := stuckPodGracePeriod - s.recordTerminatingPods(g.terminatingPods, now)
+	s, now := g.pass.session, r.Clock.Now()
+	remaining := lifecycle.StuckPodGracePeriod - s.recordTerminatingPods(g.observed.TerminatingPods, now)
 	reported := g.lastStatusWithReason(gang.ReasonPodStuckTerminating)
 	if next.Phase != g.lastState().Phase {
 		reported = lifecycle.Status{} // the message describes the last phase

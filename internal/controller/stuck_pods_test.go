@@ -20,7 +20,7 @@ func TestStuckPodReports(t *testing.T) {
 	next := lifecycle.State{Phase: lifecycle.Restarting, LastTransitionTime: testStartTime}
 	write := func(s lifecycle.Status) {
 		s.State = next
-		if err := setStatusMetadata(w, s); err != nil {
+		if err := s.WriteTo(w); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,7 +29,7 @@ func TestStuckPodReports(t *testing.T) {
 	r := &Reconciler{Clock: clock}
 	writes, last := 0, ""
 	report := func(pod int) time.Duration {
-		g := &observedGang{pass: &pass{request: trainRequest}, members: []member{{Workload: w}}}
+		g := &observedGang{pass: r.newPass(trainRequest), members: []member{{Workload: w}}}
 		stuck := lifecycle.Status{Reason: gang.ReasonPodStuckTerminating, Message: fmt.Sprintf("Pod %d is stuck", pod)}
 		got := r.limitStuckPodReports(g, next, stuck)
 		if got.Reason != stuck.Reason {
@@ -62,7 +62,7 @@ func TestStuckPodReports(t *testing.T) {
 		t.Errorf("the first report of the next phase is %q", last)
 	}
 	if none := r.limitStuckPodReports(&observedGang{
-		pass: &pass{request: trainRequest}, members: []member{{Workload: w}},
+		pass: r.newPass(trainRequest), members: []member{{Workload: w}},
 	}, next, lifecycle.Status{}); none.Reason != "" {
 		t.Errorf("a gang without a stuck pod has the reason %s", none.Reason)
 	}
@@ -78,18 +78,19 @@ func TestStuckPodWhileOthersTerminate(t *testing.T) {
 	stuck := lifecycle.Status{Reason: gang.ReasonPodStuckTerminating, Message: "Pod 0 is stuck"}
 	report := func(terminating int) (lifecycle.Status, time.Duration) {
 		g := &observedGang{
-			pass: &pass{request: trainRequest}, members: []member{{Workload: w}}, terminatingPods: terminating,
+			pass: r.newPass(trainRequest), members: []member{{Workload: w}},
+			observed: lifecycle.Observed{TerminatingPods: terminating},
 		}
 		return r.limitStuckPodReports(g, next, stuck), g.pass.requeueDelay
 	}
 	r.sessions.forRequest(trainRequest).recordTerminatingPods(1000, testStartTime)
 	for terminating := 999; terminating > 0; terminating-- {
 		clock.SetTime(clock.Now().Add(time.Second))
-		if got, delay := report(terminating); got.Reason != "" || delay != stuckPodGracePeriod {
+		if got, delay := report(terminating); got.Reason != "" || delay != lifecycle.StuckPodGracePeriod {
 			t.Fatalf("%d pods terminate: reason %q, and the next pass after %s", terminating, got.Reason, delay)
 		}
 	}
-	clock.SetTime(clock.Now().Add(stuckPodGracePeriod))
+	clock.SetTime(clock.Now().Add(lifecycle.StuckPodGracePeriod))
 	if got, _ := report(1); got.Message != stuck.Message {
 		t.Errorf("after the grace period, the status is %+v", got)
 	}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -10,16 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
-
-// podEventThrottle limits the frequency of the passes that events of pods cause. While a large gang
-// starts or terminates, each of its pods changes several times, and each pass reads all of its pods. A
-// pass for each event would cost the square of the size, while the control plane is busiest. The first
-// event after a quiet period causes a pass immediately. The zero value is ready for use. Its methods
-// are safe for concurrent use.
-type podEventThrottle struct {
-	mu         sync.Mutex
-	lastPasses map[Request]lastPass
-}
 
 // lastPass is the time of the last pass of a gang and the number of pods that it read.
 type lastPass struct {
@@ -36,37 +25,31 @@ const (
 )
 
 // recordPass records a pass of a gang.
-func (t *podEventThrottle) recordPass(req Request, pods int, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lastPasses == nil {
-		t.lastPasses = map[Request]lastPass{}
-	}
-	t.lastPasses[req] = lastPass{now, pods}
+func (s *sessions) recordPass(req Request, pods int, now time.Time) {
+	session := s.forRequest(req)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session.lastPass = lastPass{now, pods}
 }
 
-// remainingDelay returns how long the next pass must wait; 0 if it may start now.
-func (t *podEventThrottle) remainingDelay(req Request, now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	last, ok := t.lastPasses[req]
-	if !ok {
+// remainingDelay returns how long the next pass that an event of a pod causes must wait; 0 if it may start now. While a
+// large gang starts or terminates, each of its pods changes several times, and each pass reads all of its pods. A
+// pass for each event would cost the square of the size, while the control plane is busiest. The first event after
+// a quiet period causes a pass immediately.
+func (s *sessions) remainingDelay(req Request, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session := s.byRequest[req]
+	if session == nil {
 		return 0
 	}
-	delay := min(time.Duration(last.podCount)*delayPerPod, maxPodEventDelay)
-	return max(0, last.passTime.Add(delay).Sub(now))
-}
-
-// forgetGang drops the record of a gang that no longer exists.
-func (t *podEventThrottle) forgetGang(req Request) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.lastPasses, req)
+	delay := min(time.Duration(session.lastPass.podCount)*delayPerPod, maxPodEventDelay)
+	return max(0, session.lastPass.passTime.Add(delay).Sub(now))
 }
 
 // PodEventDelay returns how long the pass that an event of a pod causes must wait; 0 if it may start now.
 func (r *Reconciler) PodEventDelay(req Request) time.Duration {
-	return r.throttle.remainingDelay(req, r.Clock.Now())
+	return r.sessions.remainingDelay(req, r.Clock.Now())
 }
 
 // podEventHandler returns the event handler for pods.

@@ -8,7 +8,7 @@ import (
 // TestPodEventThrottle checks that many events of pods cause one pass, and that an event after a
 // quiet period causes a pass immediately.
 func TestPodEventThrottle(t *testing.T) {
-	var p podEventThrottle
+	var p sessions
 	if d := p.remainingDelay(trainRequest, testStartTime); d != 0 {
 		t.Errorf("the first pass waits %s", d)
 	}
@@ -26,8 +26,8 @@ func TestPodEventThrottle(t *testing.T) {
 			t.Errorf("%d pods: after %s, the next pass waits %s", pods, want, d)
 		}
 	}
-	p.forgetGang(trainRequest)
-	if len(p.lastPasses) > 0 || p.remainingDelay(trainRequest, testStartTime) != 0 {
-		t.Errorf("remaining records: %v", p.lastPasses)
+	p.forgetGang(trainRequest, true)
+	if d := p.remainingDelay(trainRequest, testStartTime); d != 0 {
+		t.Errorf("the first pass of another gang waits %s", d)
 	}
 }

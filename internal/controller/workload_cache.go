@@ -99,6 +99,9 @@ func markTooLarge(w gang.Workload) {
 	if status, ok := w.Meta().Annotations[gang.AnnotationStatus]; ok && len(status) <= maxStatusBytes {
 		annotations[gang.AnnotationStatus] = status
 	}
+	if by := w.Meta().Annotations[gang.AnnotationSuspendedBy]; by == gang.SuspendedByRollcall {
+		annotations[gang.AnnotationSuspendedBy] = by
+	}
 	w.Meta().Annotations = annotations
 	switch {
 	case w.StatefulSet != nil:

@@ -339,7 +339,7 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 	if w.Job == nil {
 		return nil
 	}
-	if attempt.HasLabel(w) && (attempt.HasUncountedPods(w.Job) || attempt.HasUncountedSuccess(w.Job, own)) {
+	if attempt.HasLabel(w) && (attempt.HasUncountedPods(w.Job) || lifecycle.HasUncountedSuccess(w.Job, own)) {
 		return waitError{"the Job controller has not counted all pods"}
 	}
 	reset := w.DeepCopy()
@@ -356,9 +356,9 @@ func (d Detacher) prepareResume(ctx context.Context, g *group, w gang.Workload) 
 // unreachable node and is excluded from the Service of the gang. The controller changes the Service.
 func (d Detacher) requireTermination(ctx context.Context, w gang.Workload, pod *corev1.Pod) error {
 	switch {
-	case attempt.IsPodTerminal(pod) || attempt.IsDeletionConfirmed(pod):
+	case lifecycle.IsPodTerminal(pod) || lifecycle.IsDeletionConfirmed(pod):
 		return nil
-	case !attempt.IsTerminationOverdue(pod, d.Clock.Now()):
+	case !lifecycle.IsTerminationOverdue(pod, d.Clock.Now()):
 		return waitError{"pod " + pod.Name + " of the last attempt is terminating"}
 	}
 	service, err := d.Client.CoreV1().Services(pod.Namespace).Get(ctx, w.ServiceName(), metav1.GetOptions{})

@@ -78,9 +78,9 @@ func (c Context) classifyPod(pod *corev1.Pod) podClass {
 	switch {
 	case c.IsFromEarlierAttempt(pod):
 		return podOfEarlierAttempt
-	case gang.RankSucceeded(pod, c.TrainingContainers) && !c.exitedOnDeletion(pod):
+	case RankSucceeded(pod, c.TrainingContainers) && !c.exitedOnDeletion(pod):
 		return podSucceeded
-	case pod.DeletionTimestamp != nil && (!c.Terminating || gang.IsDisrupted(pod)):
+	case pod.DeletionTimestamp != nil && (!c.Terminating || IsDisrupted(pod)):
 		return podDeletedExternally
 	case pod.DeletionTimestamp != nil:
 		return podTerminatingWithGang
@@ -161,7 +161,7 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 
 // deletionFailure returns the failure of a pod that is being deleted.
 func deletionFailure(pod *corev1.Pod) *Failure {
-	reason, _ := gang.FindDisruption(pod)
+	reason, _ := FindDisruption(pod)
 	return &Failure{Reason: cmp.Or(reason, ReasonPodDeleted), Disrupted: reason != "", Time: terminationDecisionTime(pod)}
 }
 
@@ -178,7 +178,7 @@ func failureOfPhase(pod *corev1.Pod, containerFailure *Failure) *Failure {
 // failure of its training containers and may be nil. A container that exits after the pod was
 // evicted exits because of the eviction.
 func attributeFailedPod(pod *corev1.Pod, containerFailure *Failure) *Failure {
-	disruptionReason, disruptionTime := gang.FindDisruption(pod)
+	disruptionReason, disruptionTime := FindDisruption(pod)
 	reason := cmp.Or(disruptionReason, pod.Status.Reason)
 	if containerFailure == nil && reason == "" {
 		containerFailure = auxiliaryContainerFailure(pod)
@@ -348,7 +348,7 @@ func lastConditionTransitionTime(pod *corev1.Pod) time.Time {
 // before the deletion is requested.
 func terminationDecisionTime(pod *corev1.Pod) time.Time {
 	requested := deletionRequestTime(pod)
-	if _, decided := gang.FindDisruption(pod); !decided.IsZero() && decided.Before(requested) {
+	if _, decided := FindDisruption(pod); !decided.IsZero() && decided.Before(requested) {
 		return decided
 	}
 	return requested

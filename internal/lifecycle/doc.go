@@ -2,10 +2,12 @@
 //
 // # The idea
 //
-// The reconciler observes a gang and condenses the result into a [Snapshot]. The method [State.Next]
-// takes the last [State] and the snapshot and returns the next state: the phase, the number of
-// restarts, and the time before which no new attempt may start. Next is a pure function without clock
-// and client. Nothing else in the repository decides whether a gang restarts.
+// One pass of the reconciler reads workloads and pods into [Evidence]. [State.Observe] selects what counts, and
+// condenses it into a [Snapshot]. [State.Next] takes the last [State] and the snapshot and returns the next state: the
+// phase, the counts of restarts, the attempt, and the time before which the next attempt must not start. [Memory]
+// delays decisions that a stale cache can cause ([Memory.Confirm]). All of them are functions without clock and client.
+// Nothing else in the repository decides whether a gang restarts or fails. The reconciler only reads the members again
+// before such a decision, and withholds the decision if they have changed.
 //
 // # Which workloads are the gang
 //
@@ -17,20 +19,24 @@
 // The conditions of the workloads determine whether the gang succeeded, or failed by the rules of a
 // Job ([Members.Phase]). While they do not, these are failures of the gang, in this order (restart.go):
 //
-//  1. a failure of a pod, see [rollcall.training/internal/failure.First]
-//  2. a failed pod that a Job counts and that was not observed
+//  1. a disruption of a pod, see [failure.Failure.IsDisruption]
+//  2. a failed pod that a Job counts and that was not observed ([failure.ReasonUnobserved])
 //  3. a rank that its Job counts as completed, that has no pod, and that is not known to have completed
-//  4. a pod that a StatefulSet replaced
-//  5. a member that was deleted and recreated after all ranks were ready
-//  6. the end of the start timeout
+//     ([failure.ReasonRankLost])
+//  4. a pod of a StatefulSet that was replaced, or that is gone after its peers failed ([failure.ReasonPodDeleted])
+//  5. a member that was deleted and recreated after all ranks were ready ([failure.ReasonMemberRecreated])
+//  6. a failure of a pod after a member was deleted ([failure.ReasonMemberDeleted])
+//  7. any other failure of a pod, see [failure.First]
+//  8. the end of the start timeout ([failure.ReasonStartTimeout])
+//
+// A gang that is suspended or that is about to finish has no failures.
 //
 // An attempt that did not start with all ranks starts again for the same incident, and uses up nothing: a rank was
 // lost before all ranks of a later attempt were ready, or a Job with a completed rank was suspended and resumed while
 // no pass observed it.
 //
-// Package controller selects the pods and the context of the first rule (observe.go): pods of earlier
-// attempts, of a rollout, and of a gang that is suspended or has finished do not count. After a
-// failure, the gang restarts, unless its policies or a complete Job prevent it. Then it fails.
+// Pods of earlier attempts, and those that a rollout or a resize replaces, do not count (evidence.go). After a failure,
+// the gang restarts, unless its policies or a complete Job prevent it. Then it fails.
 //
 // Failures and disruptions have counts and limits of their own, and attempts are numbered apart from
 // both. See docs/adr/0050-attempts-and-disruptions.md.

@@ -47,7 +47,7 @@ func FinishTime(w gang.Workload) time.Time {
 	if w.Job == nil {
 		return time.Time{}
 	}
-	if observed := Observe(w); observed.Complete || observed.Failed {
+	if observed := Observe(w); observed.HasResult() {
 		return observed.FinishTime
 	}
 	if status := ReadStatus(w); status.Phase.Terminal() && w.Ranks() == 0 {

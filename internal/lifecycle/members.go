@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 )
 
 // Members contains the states of all members of a gang, in any order. A gang has one phase, which
@@ -75,7 +76,7 @@ func (s MemberState) IsStatefulSetComplete(pods []corev1.Pod, trainingContainers
 	for i := range pods {
 		index := gang.PodIndex(&pods[i])
 		isRank := index < s.Observed.Size && pods[i].DeletionTimestamp == nil // others were removed by a resize
-		if isRank && gang.RankSucceeded(&pods[i], trainingContainers) {
+		if isRank && failure.RankSucceeded(&pods[i], trainingContainers) {
 			succeeded[index] = true
 		}
 	}

@@ -55,6 +55,9 @@ type Observation struct {
 	FinishTime time.Time
 }
 
+// HasResult reports whether the workload is complete or has failed.
+func (o Observation) HasResult() bool { return o.Complete || o.Failed }
+
 // Observe reads the spec and the status of a workload. ManagedByQueue is true if the workload names a
 // queue, whether the cluster has a controller for the queue or not.
 func Observe(w gang.Workload) Observation {

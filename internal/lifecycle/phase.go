@@ -39,6 +39,9 @@ func Phases() []Phase {
 // Terminal reports whether a gang stays in the phase.
 func (p Phase) Terminal() bool { return p == Succeeded || p == Failed }
 
+// Active reports whether ranks run or are expected to run in a phase.
+func (p Phase) Active() bool { return p == Pending || p == Starting || p == Running }
+
 // Reason returns the reason that status and Events give for entering the phase.
 func (p Phase) Reason() gang.Reason {
 	switch p {

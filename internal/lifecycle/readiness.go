@@ -23,7 +23,7 @@ const (
 	RankPending RankState = "pending"
 	// RankFailed means that the pod or one of its training containers failed.
 	RankFailed RankState = "failed"
-	// RankSucceeded means that the rank succeeded, as [gang.RankSucceeded] defines it.
+	// RankSucceeded means that the rank succeeded, as [failure.RankSucceeded] defines it.
 	RankSucceeded RankState = "succeeded"
 	// RankTerminating means that the pod is being deleted.
 	RankTerminating RankState = "terminating"
@@ -95,7 +95,7 @@ func classifyRank(pod *corev1.Pod, trainingContainers []string) RankState {
 		return RankReady
 	case pod.Status.Phase == corev1.PodFailed || anyTrainingContainerFailed(pod, trainingContainers):
 		return RankFailed
-	case gang.RankSucceeded(pod, trainingContainers):
+	case failure.RankSucceeded(pod, trainingContainers):
 		return RankSucceeded
 	default:
 		return RankPending

@@ -18,36 +18,19 @@ func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure
 		return snapshot.FirstFailure
 	// The peers of a pod that is gone fail because they lost it, so the pod comes before their failures.
 	case s.unobservedFailures(snapshot) > 0:
-		return &failure.Failure{
-			Rank: -1, Reason: failure.ReasonUnobserved, Time: snapshot.statusTime(),
-			Message: unobservedMessage(s.unobservedFailures(snapshot)),
-		}
+		return snapshot.newFailure(failure.ReasonUnobserved, unobservedMessage(s.unobservedFailures(snapshot)))
 	case s.hasLostRanks(snapshot):
-		return &failure.Failure{
-			Rank: -1, Reason: failure.ReasonRankLost, Time: snapshot.statusTime(),
-			Message: lostRanksMessage(snapshot.LostRanks),
-		}
+		return snapshot.newFailure(failure.ReasonRankLost, lostRanksMessage(snapshot.LostRanks))
 	case s.isRankReplaced(snapshot) || s.isRankGone(snapshot):
-		return &failure.Failure{
-			Rank: -1, Reason: failure.ReasonPodDeleted, Time: snapshot.statusTime(), Message: replacedRankMessage,
-		}
+		return snapshot.newFailure(failure.ReasonPodDeleted, replacedRankMessage)
 	case s.isMemberRecreated(policies, snapshot):
-		return &failure.Failure{
-			Rank: -1, Reason: failure.ReasonMemberRecreated, Time: snapshot.statusTime(),
-			Message: s.memberRecreatedMessage(members),
-		}
+		return snapshot.newFailure(failure.ReasonMemberRecreated, s.memberRecreatedMessage(members))
 	case snapshot.FirstFailure != nil && s.wereMembersComplete(members) && len(members.Missing()) > 0:
-		return &failure.Failure{
-			Rank: -1, Reason: failure.ReasonMemberDeleted, Time: snapshot.statusTime(),
-			Message: memberDeletedMessage(members.Missing()),
-		}
+		return snapshot.newFailure(failure.ReasonMemberDeleted, memberDeletedMessage(members.Missing()))
 	case snapshot.FirstFailure != nil:
 		return snapshot.FirstFailure
 	case s.isStartTimeoutExceeded(policies, snapshot):
-		return &failure.Failure{
-			Rank: -1, Reason: failure.ReasonStartTimeout, Time: snapshot.statusTime(),
-			Message: startTimeoutMessage(policies.StartTimeout, snapshot),
-		}
+		return snapshot.newFailure(failure.ReasonStartTimeout, startTimeoutMessage(policies.StartTimeout, snapshot))
 	default:
 		return nil
 	}
@@ -63,10 +46,10 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return counted + snapshot.UncountedFailures - snapshot.ObservedFailures
 }
 
-// IsUnobservedFailureUncertain reports whether a failed pod seems to be gone only because the Jobs have yet to count
+// isUnobservedFailureUncertain reports whether a failed pod seems to be gone only because the Jobs have yet to count
 // another pod. The cache of the Jobs may be ahead of that of the pods: the Jobs then count a failed pod that, by its
 // finalizer, they have yet to count.
-func (s State) IsUnobservedFailureUncertain(snapshot Snapshot) bool {
+func (s State) isUnobservedFailureUncertain(snapshot Snapshot) bool {
 	n := s.unobservedFailures(snapshot)
 	return snapshot.FirstFailure != nil && n > 0 && n <= snapshot.UncountedFailures
 }

@@ -57,3 +57,8 @@ type Snapshot struct {
 
 // statusTime returns the time of the pass to the second, which is the precision of the status.
 func (s Snapshot) statusTime() time.Time { return s.Now.UTC().Truncate(time.Second) }
+
+// newFailure returns a failure of the gang whose rank is not known.
+func (s Snapshot) newFailure(reason, message string) *failure.Failure {
+	return &failure.Failure{Rank: -1, Reason: reason, Time: s.statusTime(), Message: message}
+}

@@ -17,8 +17,8 @@ type State struct {
 	Phase Phase `json:"phase,omitempty"`
 	// LastTransitionTime is when the gang entered the phase, to the second.
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	// Restarts is the number of restarts after failures decided so far. Disruptions is the number of
-	// restarts after disruptions; see [failure.Failure.IsDisruption].
+	// Restarts counts the restarts after failures, and Disruptions those after disruptions; see
+	// [failure.Failure.IsDisruption]. Both have a limit, and neither identifies the pods of an attempt; see Attempt.
 	Restarts    int32 `json:"restarts"`
 	Disruptions int32 `json:"disruptions,omitempty"`
 	// LastRestartTime is when the last restart was decided; zero if there was none.
@@ -63,12 +63,23 @@ type Bookkeeping struct {
 	// workloads that has not finished. A Job with a time to live may be deleted before its gang finishes.
 	CompletedMembers map[string]time.Time `json:"completedMembers,omitempty"`
 	// SuspendedByRollcall is true on a member that Rollcall has suspended and that nobody else has
-	// suspended. It describes only the member that carries the status, not the gang.
+	// suspended. It describes only the member that carries the status, not the gang, so
+	// [gang.AnnotationSuspendedBy] contains it for everybody else. The field remains for one release: earlier builds
+	// read and write only the field.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
 	// MemberUIDs contains the UIDs of the members, in the order of their ranks, and then those of deleted
 	// members. It is the identity of the gang: a workload with the same name and another UID is another
 	// workload. It is empty if no status was written since the members were created.
 	MemberUIDs []types.UID `json:"memberUIDs,omitempty"`
+}
+
+// podAttempt returns the number of the attempt whose failures count. While a gang restarts, that is the attempt that
+// failed, and Attempt is the number of the next attempt.
+func (s State) podAttempt() int32 {
+	if s.Phase == Restarting {
+		return s.Attempt - 1
+	}
+	return s.Attempt
 }
 
 // Next returns the state of the gang after a snapshot. It is a pure function, and a second call with
@@ -83,7 +94,7 @@ func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
 	next.CompletedRanks, next.CompletedMembers = "", nil
 	isSameAttempt := next.AttemptStartTime.Equal(s.AttemptStartTime)
 	switch {
-	case !next.expectsRanks():
+	case !next.Phase.Active():
 	case isSameAttempt:
 		next.CompletedRanks = snapshot.CompletedRanks
 	case snapshot.CompletedRanks != "":
@@ -115,11 +126,6 @@ func (s State) recordedUIDs(members Members) []types.UID {
 		return members.uids()
 	}
 	return out
-}
-
-// expectsRanks reports whether ranks run or are expected to run.
-func (s State) expectsRanks() bool {
-	return s.Phase == Pending || s.Phase == Starting || s.Phase == Running
 }
 
 // hasNewMember reports whether the gang has a member that the state does not record, because it was
@@ -254,9 +260,7 @@ func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
 	isPartlyNew := len(snapshot.Members) > 1 && snapshot.HasFormerPods && policies.RestartPolicy == gang.RestartPolicyGang
 	if isPartlyNew && !snapshot.Members.anyJobComplete() {
 		// The pods of the other members lost their peers. All ranks start the next attempt together.
-		return s.handleFailure(policies, snapshot, &failure.Failure{
-			Rank: -1, Reason: failure.ReasonMemberSuspended, Time: snapshot.statusTime(), Message: memberSuspendedMessage,
-		})
+		return s.handleFailure(policies, snapshot, snapshot.newFailure(failure.ReasonMemberSuspended, memberSuspendedMessage))
 	}
 	return s.startAttempt(snapshot).fromActive(policies, snapshot)
 }
@@ -266,9 +270,7 @@ func (s State) fromActive(policies gang.Policies, snapshot Snapshot) State {
 	f := s.detectFailure(policies, snapshot)
 	switch {
 	case f == nil && s.isStartedWithoutCompletedRanks(policies, snapshot):
-		return s.repeatStart(snapshot, &failure.Failure{
-			Rank: -1, Reason: failure.ReasonMemberSuspended, Time: snapshot.statusTime(), Message: memberSuspendedMessage,
-		})
+		return s.repeatStart(snapshot, snapshot.newFailure(failure.ReasonMemberSuspended, memberSuspendedMessage))
 	case f == nil:
 		return s.transitionTo(s.nonTerminalPhase(snapshot), snapshot)
 	case s.isFailedStart(policies, f):

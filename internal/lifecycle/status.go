@@ -46,11 +46,45 @@ func ReadStatus(w gang.Workload) Status {
 	if isCopy {
 		return Status{}
 	}
+	// A build that does not know the annotation changes only the field.
+	isTakenOver := w.Meta().Annotations[gang.AnnotationSuspendedBy] == gang.SuspendedByUser
+	s.SuspendedByRollcall = s.SuspendedByRollcall && !isTakenOver
 	s.Restarts = min(max(s.Restarts, 0), gang.MaxRestarts)
 	s.Disruptions = min(max(s.Disruptions, 0), maxCount)
 	s.Attempt = min(max(s.Attempt, s.Restarts), maxCount) // earlier builds write only restarts
 	s.FailedPodsBaseline = max(s.FailedPodsBaseline, 0)
 	return s
+}
+
+// SuspendedBy returns the value of [gang.AnnotationSuspendedBy]; empty if Rollcall does not suspend the workload.
+func (s Status) SuspendedBy() string {
+	if s.SuspendedByRollcall {
+		return gang.SuspendedByRollcall
+	}
+	return ""
+}
+
+// WriteTo sets the annotations and the label of a status on a workload. A status without a phase does not change
+// the label.
+func (s Status) WriteTo(w gang.Workload) error {
+	text, err := s.Encode()
+	if err != nil {
+		return err
+	}
+	meta := w.Meta()
+	if meta.Annotations == nil {
+		meta.Annotations = map[string]string{}
+	}
+	meta.Annotations[gang.AnnotationStatus] = text
+	if by := s.SuspendedBy(); by != "" {
+		meta.Annotations[gang.AnnotationSuspendedBy] = by
+	} else {
+		delete(meta.Annotations, gang.AnnotationSuspendedBy)
+	}
+	if s.Phase != "" {
+		meta.Labels[gang.LabelPhase] = string(s.Phase)
+	}
+	return nil
 }
 
 // Encode returns the JSON of the annotation. A message of more than 4 KiB is truncated.

@@ -59,6 +59,9 @@ func restoreMetadata(old, updated *appsv1.StatefulSet) {
 		}
 	}
 	restore(old.Annotations, updated.Annotations, gang.AnnotationInjected)
+	if _, exists := updated.Annotations[gang.AnnotationStatus]; !exists { // a status without the key ends the suspension
+		restore(old.Annotations, updated.Annotations, gang.AnnotationSuspendedBy)
+	}
 	restore(old.Annotations, updated.Annotations, gang.AnnotationStatus)
 	restore(old.Labels, updated.Labels, gang.LabelPhase)
 }

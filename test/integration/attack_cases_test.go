@@ -59,6 +59,8 @@ func testAttackRelabeledJob(t *testing.T, m *manager, ns string) {
 	requireDenied(t, map[string]attempt{
 		"status":                send(forged),
 		"status in jobs/status": send(forged, "status"),
+		"suspension":            send(annotatePatch(gang.AnnotationSuspendedBy, gang.SuspendedByRollcall)),
+		"user suspension":       send(annotatePatch(gang.AnnotationSuspendedBy, gang.SuspendedByUser)),
 		"record":                send(annotatePatch(gang.AnnotationInjected, `{"injector":"pytorch"}`)),
 		"phase":                 send(`{"metadata":{"labels":{"rollcall.training/phase":"Failed"}}}`),
 		"size":                  send(`{"metadata":{"labels":{"rollcall.training/size":"1"}}}`),
@@ -121,6 +123,7 @@ func testAttackNewWorkload(t *testing.T, m *manager, ns string) {
 	record := map[string]string{gang.AnnotationInjected: `{"injector":"pytorch"}`}
 	requireDenied(t, map[string]attempt{
 		"status without label":     create(nil, status),
+		"suspension without label": create(nil, map[string]string{gang.AnnotationSuspendedBy: gang.SuspendedByRollcall}),
 		"record without label":     create(nil, record),
 		"status and opted out":     create(optedOut, status),
 		"record and opted out":     create(optedOut, record),
@@ -131,10 +134,12 @@ func testAttackNewWorkload(t *testing.T, m *manager, ns string) {
 	t.Run("admission removes the keys of a copy", func(t *testing.T) {
 		job := newJob("train", 1)
 		job.Annotations = map[string]string{
-			gang.AnnotationStatus: forgedRestart, gang.AnnotationInjected: `{"injector":"forged"}`}
+			gang.AnnotationStatus: forgedRestart, gang.AnnotationSuspendedBy: gang.SuspendedByRollcall,
+			gang.AnnotationInjected: `{"injector":"forged"}`}
 		job.Labels[gang.LabelPhase] = string(lifecycle.Failed)
 		out, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), job, dryRunCreate)
-		if err != nil || out.Annotations[gang.AnnotationStatus] != "" || out.Labels[gang.LabelPhase] != "Pending" {
+		if err != nil || out.Annotations[gang.AnnotationStatus] != "" ||
+			out.Annotations[gang.AnnotationSuspendedBy] != "" || out.Labels[gang.LabelPhase] != "Pending" {
 			t.Errorf("labels %v, annotations %v, error %v", out.Labels, out.Annotations, err)
 		}
 	})

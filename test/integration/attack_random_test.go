@@ -119,6 +119,7 @@ func newAttackPayload(random *rand.Rand, isJob, canRemove bool) attackPayload {
 		`{"version":1,"phase":"Restarting","message":"forged","internal":{"suspendedByRollcall":true}}`,
 		`{"version":1,"phase":"Restarting","message":"forged","internal":{"attempt":1,"suspendedByRollcall":true}}`,
 		`{"version":1,"phase":"Restarting","message":"forged"}`)
+	maybe(p.annotations, 0.2, "rollcall.training/suspended-by", nil, "rollcall", "forged")
 	maybe(p.annotations, 0.3, "rollcall.training/injected", nil, `{"injector":"forged"}`,
 		fmt.Sprintf(`{"injector":"forged","replicas":%d}`, forgedSize),
 		fmt.Sprintf(`{"injector":"forged","replicas":1,"Replicas":%d}`, forgedSize),
@@ -144,7 +145,8 @@ const forgedLabel = "9999"
 var (
 	protectedLabels = []string{
 		"rollcall.training/phase", "rollcall.training/size", "rollcall.training/accelerators"}
-	protectedAnnotations = []string{"rollcall.training/status", "rollcall.training/injected"}
+	protectedAnnotations = []string{
+		"rollcall.training/status", "rollcall.training/suspended-by", "rollcall.training/injected"}
 )
 
 // hasKeys reports whether the payload contains a key of Rollcall.

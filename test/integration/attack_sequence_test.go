@@ -249,6 +249,9 @@ func (s *attackSequence) check(object *unstructured.Unstructured) string {
 	if strings.Contains(annotations[gang.AnnotationStatus], forgedMarker) {
 		return "the status is forged"
 	}
+	if annotations[gang.AnnotationSuspendedBy] != "" {
+		return "the suspension is forged"
+	}
 	if strings.Contains(annotations[gang.AnnotationInjected], forgedMarker) {
 		return "the record is forged"
 	}

@@ -247,10 +247,10 @@ func (a *admitter) admitUpdate(before, after client.Object) (client.Object, erro
 // isJudgedUpdate is the match condition of suspend.rollcall.training in charts/rollcall/templates/webhooks.yaml.
 func isJudgedUpdate(before, after *batchv1.Job) bool {
 	_, isQueued := after.Labels["kueue.x-k8s.io/queue-name"]
-	status, hasStatus := after.Annotations[gang.AnnotationStatus]
+	_, hasStatus := after.Annotations[gang.AnnotationStatus]
 	isResumed := !ptr.Deref(after.Spec.Suspend, false)
 	return ptr.Deref(before.Spec.Suspend, false) && hasStatus &&
-		(strings.Contains(status, `"suspendedByRollcall":true`) || isResumed && isQueued)
+		(after.Annotations[gang.AnnotationSuspendedBy] == gang.SuspendedByRollcall || isResumed && isQueued)
 }
 
 // admit calls the mutating webhook and then the validating webhook.

@@ -45,18 +45,18 @@ func decisionMutants() []mutant {
 	}, {
 		name: "the cache is not compared before a decision",
 		edits: []edit{{
-			"controller/decisions.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {",
+			"controller/observe.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {",
 		}},
 	}, {
 		name: "a pass decides over a cache without its last write",
 		edits: []edit{{
-			"controller/reconciler.go", "if g.hasStaleMember(r.sessions.forRequest(g.pass.request)) {", "if false {",
+			"controller/reconciler.go", "if g.hasStaleMember() {", "if false {",
 		}},
 		survives: "the optimistic lock of each write rejects the decisions, which costs requests",
 	}, {
 		name: "a gang fails without waiting for a member that completes",
 		edits: []edit{{
-			"controller/decisions.go", "if remaining > 0 && slices", "if remaining < 0 && slices",
+			"lifecycle/memory.go", "if delay > 0 && slices", "if delay < 0 && slices",
 		}},
 	}, {
 		name: "the failure of a suspended attempt counts",
@@ -71,7 +71,7 @@ func decisionMutants() []mutant {
 	}, {
 		name: "no pass follows the deadline of a pod",
 		edits: []edit{{
-			"controller/observe.go", "g.pass.requeueAfter(observed.nextCheckTime.Sub(snapshot.Now))", "",
+			"controller/observe.go", "g.pass.requeueAfter(next.Sub(e.Now))", "",
 		}},
 	}, {
 		name: "pods that are not counted yet are not part of the baseline",
@@ -97,11 +97,11 @@ func formerBuilds() []mutant {
 		name: "N8 a resize that is forbidden is not reported", sequence: "24 ",
 		edits: []edit{
 			{"controller/resize.go", "isDenied || isRejected(err)", "isDenied"},
-			{"controller/rollout.go", "isResized(m.Workload) && !m.resizeOverdue", "isResized(m.Workload)"},
+			{"lifecycle/rollout.go", "return isResized && !w.ResizeOverdue", "return isResized"},
 		},
 	}, {
 		name: "N9 a decision does not compare the cache", sequence: "18 ",
-		edits: []edit{{"controller/decisions.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {"}},
+		edits: []edit{{"controller/observe.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {"}},
 	}, {
 		name: "N10a a lost rank counts only before all were ready", sequence: "19 ",
 		edits: []edit{{"lifecycle/restart.go", "(!s.wereAllReady() || s.CompletedRanks != \"\")", "!s.wereAllReady()"}},
@@ -144,7 +144,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
 	}, {
 		name: "leftover 1 a gang fails without waiting for its master", sequence: "14 ",
-		edits: []edit{{"controller/decisions.go", "if remaining > 0 && slices", "if remaining < 0 && slices"}},
+		edits: []edit{{"lifecycle/memory.go", "if delay > 0 && slices", "if delay < 0 && slices"}},
 	}, {
 		name: "A1 a running gang claims that its ranks are ready", sequence: "A1 ",
 		edits: []edit{{"lifecycle/messages.go", "All %d ranks have been ready", "All %d ranks are ready"}},

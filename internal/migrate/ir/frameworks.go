@@ -8,13 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
 	"rollcall.training/internal/migrate/source"
 )
 
 // signature is how the programs of a framework are recognized in a container.
 type signature struct {
 	framework string
-	// launchers are the programs and modules that start its processes, as [gang.FindLauncher] names them.
+	// launchers are the programs and modules that start its processes, as [command.ScanLauncher] names them.
 	launchers []string
 	// variables match variables that only its programs read, and words the other words of its commands.
 	variables, words *regexp.Regexp
@@ -120,14 +121,14 @@ func findSignature(framework string) signature {
 
 // findLauncher looks for launchers in the command, and in variables that hold a command line.
 func (s signature) findLauncher(c *corev1.Container) string {
-	commands := []corev1.Container{*c}
+	commands := [][]string{slices.Concat(c.Command, c.Args)}
 	for _, e := range c.Env {
 		if strings.ContainsAny(e.Value, " \n") {
-			commands = append(commands, corev1.Container{Args: []string{e.Value}})
+			commands = append(commands, []string{e.Value})
 		}
 	}
-	for i := range commands {
-		if launcher := gang.FindLauncher(&commands[i]); slices.Contains(s.launchers, launcher) {
+	for _, words := range commands {
+		if launcher := command.ScanLauncher(words); slices.Contains(s.launchers, launcher) {
 			return "the word " + launcher + " in the command"
 		}
 	}

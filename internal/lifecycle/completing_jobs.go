@@ -1,4 +1,4 @@
-package controller
+package lifecycle
 
 import (
 	"slices"
@@ -10,22 +10,25 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/failure"
 )
 
-// isCompletingGang reports whether a member is a Job that determines the completion of the gang and that
+// isCompletingGang reports whether a workload is a Job that determines the completion of the gang and that
 // its controller is about to complete. The Job controller collects the events of pods for a second before it
 // adds a condition (kubernetes pkg/controller/job, SyncJobBatchPeriod). Meanwhile, other ranks may fail
 // because their peer has exited. Pods that exit while their gang restarts do not count, because Rollcall
 // terminates them.
-func (g *observedGang) isCompletingGang(m member, pods []corev1.Pod, state lifecycle.State) bool {
-	i := g.memberStates.IndexOf(m.Meta().Name)
-	if m.Job == nil || i < 0 || state.Phase == lifecycle.Restarting {
-		return false
-	}
-	s := g.memberStates[i]
-	return s.DeterminesCompletion && !s.Observed.Complete && !s.Observed.Failed &&
-		isCompleting(m.Workload, pods, state.Attempt)
+func (w WorkloadEvidence) isCompletingGang(m MemberState, s State) bool {
+	return w.Job != nil && s.Phase != Restarting && m.DeterminesCompletion && !m.Observed.HasResult() &&
+		isCompleting(w.Workload, w.Pods, s.Attempt)
+}
+
+// mayMeetSuccessPolicy reports whether a Job may complete by its successPolicy in an attempt. The Job
+// controller deletes the other pods before it adds the condition.
+func mayMeetSuccessPolicy(job *batchv1.Job, pods []corev1.Pod, attempt int32) bool {
+	return job != nil && job.Spec.SuccessPolicy != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodSucceeded && !isOfEarlierAttempt(&pod, attempt)
+	})
 }
 
 // isCompleting reports whether the pods of an attempt complete a Job: all indexes have succeeded, or those
@@ -49,10 +52,8 @@ const deadlineTolerance = 5 * time.Second
 // deletes the pods before it adds the condition FailureTarget.
 func isPastDeadline(w gang.Workload, now time.Time) bool {
 	job := w.Job
-	if job == nil || job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || w.IsSuspended() {
-		return false
-	}
-	if observed := lifecycle.Observe(w); observed.Complete || observed.Failed {
+	if job == nil || job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil || w.IsSuspended() ||
+		Observe(w).HasResult() {
 		return false
 	}
 	deadline := job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second)
@@ -77,9 +78,9 @@ func succeededIndexes(w gang.Workload, pods []corev1.Pod, attempt int32) sets.Se
 	out := sets.Set[int32]{}
 	for i := range pods {
 		pod, index := &pods[i], gang.PodIndex(&pods[i])
-		isInterrupted := pod.DeletionTimestamp != nil || gang.IsDisrupted(pod)
+		isInterrupted := pod.DeletionTimestamp != nil || failure.IsDisrupted(pod)
 		if pod.Status.Phase == corev1.PodSucceeded && !isInterrupted && !isOfEarlierAttempt(pod, attempt) &&
-			index < w.Ranks() && (isTracked(pod) || counted.Has(index)) {
+			index < w.Ranks() && (IsTracked(pod) || counted.Has(index)) {
 			out.Insert(index)
 		}
 	}

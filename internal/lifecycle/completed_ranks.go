@@ -1,4 +1,4 @@
-package controller
+package lifecycle
 
 import (
 	"fmt"
@@ -6,12 +6,10 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
-	"rollcall.training/internal/lifecycle"
 )
 
 const (
@@ -33,18 +31,18 @@ type completedRanks struct {
 }
 
 // known returns the ranks that this process observed to complete, or that the status records.
-func (c *completedRanks) known(state lifecycle.State) sets.Set[int32] {
-	out := sets.New(parseIndexes(state.CompletedRanks, gang.MaxPods)...)
-	if c.attemptStartTime.Equal(state.AttemptStartTime) {
+func (c *completedRanks) known(s State) sets.Set[int32] {
+	out := sets.New(parseIndexes(s.CompletedRanks, gang.MaxPods)...)
+	if c.attemptStartTime.Equal(s.AttemptStartTime) {
 		out = out.Union(c.ranks)
 	}
 	return out
 }
 
 // record replaces the observed ranks, and returns them as a text; empty if the text is too long.
-func (c *completedRanks) record(state lifecycle.State, ranks sets.Set[int32]) string {
-	c.attemptStartTime, c.ranks = state.AttemptStartTime, nil
-	if isActive(state.Phase) {
+func (c *completedRanks) record(s State, ranks sets.Set[int32]) string {
+	c.attemptStartTime, c.ranks = s.AttemptStartTime, nil
+	if s.Phase.Active() {
 		c.ranks = ranks
 	}
 	text := formatIndexes(sets.List(ranks))
@@ -54,50 +52,50 @@ func (c *completedRanks) record(state lifecycle.State, ranks sets.Set[int32]) st
 	return text
 }
 
-// delayRecord returns the next state with the completed ranks that were written last, unless the status is
-// written anyway or the ranks have differed for long enough. It schedules the pass that writes them.
-func (r *Reconciler) delayRecord(g *observedGang, last, next lifecycle.State) lifecycle.State {
-	c, now := &r.sessions.forRequest(g.pass.request).completed, r.Clock.Now()
-	isNew := next.CompletedRanks != last.CompletedRanks &&
-		(last.CompletedRanks != "" || next.CompletedRanks != lifecycle.NoRanks)
+// DelayRecord returns the next state with the completed ranks that were written last, unless the status is
+// written anyway or the ranks have differed for long enough. It also returns the delay before the pass that writes
+// them; 0 for none.
+func (m *Memory) DelayRecord(last, next State, now time.Time) (State, time.Duration) {
+	c := &m.completed
+	isNew := next.CompletedRanks != last.CompletedRanks && (last.CompletedRanks != "" || next.CompletedRanks != NoRanks)
 	switch {
-	case next.Phase != last.Phase || !isActive(next.Phase):
+	case next.Phase != last.Phase || !next.Phase.Active():
 		c.dueTime = time.Time{}
-		return next
+		return next, 0
 	case !isNew:
 		c.dueTime = time.Time{}
 	case c.dueTime.IsZero():
 		c.delay = max(recordDelay, 2*c.delay)
 		c.dueTime = now.Add(c.delay)
-		g.pass.requeueAfter(c.delay)
-	case now.Before(c.dueTime):
-		g.pass.requeueAfter(c.dueTime.Sub(now))
-	default:
-		return next
+	case !now.Before(c.dueTime):
+		return next, 0
 	}
 	next.CompletedRanks = last.CompletedRanks
-	return next
+	if c.dueTime.IsZero() {
+		return next, 0
+	}
+	return next, c.dueTime.Sub(now)
 }
 
 // findCompletedRanks returns the ranks of a Job that completed in the current attempt, and the number of
 // ranks that the Job counts as completed and that are lost. A rank without a pod is lost unless it is known
 // to have completed: its pod was deleted before Rollcall observed it, and its program exited with code 0.
-func (g *observedGang) findCompletedRanks(
-	m member, pods []corev1.Pod, c failure.Context,
+func (w WorkloadEvidence) findCompletedRanks(
+	c failure.Context, known sets.Set[int32],
 ) (completed []int32, lost int32) {
-	if m.Job == nil || m.Job.Status.CompletedIndexes == "" || m.observeStatus().Complete {
+	if w.Job == nil || w.Job.Status.CompletedIndexes == "" || Observe(w.Workload).Complete {
 		return nil, 0
 	}
 	hasPod, succeeded := map[int32]bool{}, map[int32]bool{}
-	for i := range pods {
-		pod, index := &pods[i], gang.PodIndex(&pods[i])
+	for i := range w.Pods {
+		pod, index := &w.Pods[i], gang.PodIndex(&w.Pods[i])
 		hasPod[index] = hasPod[index] || !c.IsFromEarlierAttempt(pod)
 		succeeded[index] = succeeded[index] || c.HasSucceeded(pod)
 	}
-	for _, index := range parseIndexes(m.Job.Status.CompletedIndexes, m.Ranks()) {
-		rank := m.rankOffset() + index
+	for _, index := range parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks()) {
+		rank := w.Gang.RankOffset + index
 		switch {
-		case succeeded[index], !hasPod[index] && g.knownCompleted.Has(rank):
+		case succeeded[index], !hasPod[index] && known.Has(rank):
 			completed = append(completed, rank)
 		case !hasPod[index]:
 			lost++
@@ -106,7 +104,7 @@ func (g *observedGang) findCompletedRanks(
 	return completed, lost
 }
 
-// formatIndexes returns ascending indexes in the format of [parseIndexes], or [lifecycle.NoRanks].
+// formatIndexes returns ascending indexes in the format of [parseIndexes], or [NoRanks].
 func formatIndexes(indexes []int32) string {
 	var out []string
 	for len(indexes) > 0 {
@@ -121,7 +119,7 @@ func formatIndexes(indexes []int32) string {
 		out, indexes = append(out, interval), indexes[n:]
 	}
 	if len(out) == 0 {
-		return lifecycle.NoRanks
+		return NoRanks
 	}
 	return strings.Join(out, ",")
 }

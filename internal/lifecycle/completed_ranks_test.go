@@ -1,4 +1,4 @@
-package controller
+package lifecycle
 
 import (
 	"testing"
@@ -41,12 +41,11 @@ func TestFindCompletedRanks(t *testing.T) {
 		"text that cannot be parsed":             {completedIndexes: "a-b,,-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := member{Workload: gang.Workload{Job: &batchv1.Job{
+			w := WorkloadEvidence{Pods: pods, Workload: gang.Workload{Job: &batchv1.Job{
 				Spec:   batchv1.JobSpec{Parallelism: ptr.To[int32](6)},
 				Status: batchv1.JobStatus{CompletedIndexes: c.completedIndexes},
 			}}}
-			g := &observedGang{knownCompleted: c.known}
-			got, lost := g.findCompletedRanks(m, pods, failure.Context{Attempt: 1, AttemptStartTime: podtest.At(25)})
+			got, lost := w.findCompletedRanks(failure.Context{Attempt: 1, AttemptStartTime: podtest.At(25)}, c.known)
 			if diff := cmp.Diff(c.want, got); diff != "" || lost != c.wantLost {
 				t.Errorf("%d lost ranks, want %d; completed (-want +got):\n%s", lost, c.wantLost, diff)
 			}

@@ -1,4 +1,4 @@
-package gang_test
+package failure_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 )
 
 // TestRankSucceeded checks which pods whose training container exited with code 0 are ranks that succeeded.
@@ -47,7 +47,7 @@ func TestRankSucceeded(t *testing.T) {
 		if c.isStatefulSetPod {
 			pod.ObjectMeta = metav1.ObjectMeta{Labels: map[string]string{appsv1.PodIndexLabel: "0"}}
 		}
-		if got := gang.RankSucceeded(pod, []string{"trainer"}); got != c.want {
+		if got := failure.RankSucceeded(pod, []string{"trainer"}); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -1,28 +1,27 @@
-package controller
+package lifecycle
 
 import (
 	"testing"
 
 	"rollcall.training/internal/failure"
-	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/podtest"
 )
 
 // TestUndoneDisruption checks that a disruption is kept until its restart is written, and not longer.
 func TestUndoneDisruption(t *testing.T) {
 	disruption := &failure.Failure{Rank: 0, Pod: "train-0", Reason: failure.ReasonPodDeleted, Time: podtest.At(5)}
-	running := lifecycle.State{
-		Phase: lifecycle.Running, Bookkeeping: lifecycle.Bookkeeping{Attempt: 1, AttemptStartTime: podtest.At(0)},
+	running := State{
+		Phase: Running, Bookkeeping: Bookkeeping{Attempt: 1, AttemptStartTime: podtest.At(0)},
 	}
 	restarting, suspended, nextRun := running, running, running
-	restarting.Phase, restarting.Attempt, restarting.FirstFailure = lifecycle.Restarting, 2, disruption
+	restarting.Phase, restarting.Attempt, restarting.FirstFailure = Restarting, 2, disruption
 	repeated := restarting
 	restarting.Disruptions = 1
 	suspended.Attempt, nextRun.AttemptStartTime = 2, podtest.At(60)
 	exited := restarting
 	exited.FirstFailure = &failure.Failure{Rank: 0, Pod: "train-0", Reason: "Error", Time: podtest.At(5)}
 	for name, c := range map[string]struct {
-		decided, state lifecycle.State
+		decided, state State
 		want           *failure.Failure
 	}{
 		"the write was rejected":                                 {decided: restarting, state: running, want: disruption},
@@ -34,9 +33,9 @@ func TestUndoneDisruption(t *testing.T) {
 		"nothing was decided":                                    {decided: running, state: running},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var s session
-			s.recordDecision(running, c.decided)
-			if got := s.undoneDisruption(c.state); got != c.want {
+			var m Memory
+			m.RecordDecision(running, c.decided)
+			if got := m.decision.undoneDisruption(c.state); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

@@ -1,0 +1,223 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+)
+
+// startingGracePeriod is how long a rank must be ready before its gang is Starting: long enough for new
+// nodes and large images, so that the phase means a problem. Almost all gangs go directly to Running, which
+// saves a write per member (docs/adr/0047-write-budget.md).
+const startingGracePeriod = 5 * time.Minute
+
+// Evidence is what one pass has read of a gang.
+type Evidence struct {
+	// Members contains the members of the gang and the status of their workloads.
+	Members Members
+	// Workloads contains the existing workloads that could be parsed.
+	Workloads []WorkloadEvidence
+	// Orphans contains the pods of deleted workloads for which a restart waits.
+	Orphans []corev1.Pod
+	// IgnoresOverduePods is true if a restart does not wait for pods whose termination is overdue.
+	IgnoresOverduePods bool
+	// Now is the time of the pass.
+	Now time.Time
+}
+
+// WorkloadEvidence is an existing workload of a gang with its pods.
+type WorkloadEvidence struct {
+	gang.Workload
+	// Gang is the gang as the workload describes it.
+	Gang gang.Gang
+	// Pods contains the pods that the workload owns.
+	Pods []corev1.Pod
+	// InjectedReplicas is the size with which the ranks of a StatefulSet are configured; nil if it is not known.
+	InjectedReplicas *int32
+	// ResizeOverdue is true if the injection of a resized StatefulSet was rejected, or has had no result in time.
+	ResizeOverdue bool
+}
+
+// Observed is what evidence shows: the snapshot from which [State.Next] decides, and the pods that the
+// reconciler acts on or reports.
+type Observed struct {
+	Snapshot
+	// Workloads contains the workloads in the order of the evidence.
+	Workloads []ObservedWorkload
+	// StuckPod is a pod whose termination is overdue; nil if there is none. BlocksReplacement is true if its
+	// workload creates no new pod before the pod is deleted.
+	StuckPod          *corev1.Pod
+	BlocksReplacement bool
+	// PodCount is the number of pods, and TerminatingPods the number of those that are being deleted.
+	PodCount, TerminatingPods int
+	// NextCheckTime is when time alone changes what the evidence shows; zero if it does not.
+	NextCheckTime time.Time
+}
+
+// ObservedWorkload is what evidence shows about one workload.
+type ObservedWorkload struct {
+	// NonTerminatingPods is the number of pods that are not being deleted.
+	NonTerminatingPods int
+	// FirstDeletedPod is the pod of a Job with the lowest index that somebody else than Rollcall and the Job
+	// controller deletes and that the Job has not counted. It is nil if there is none.
+	FirstDeletedPod *corev1.Pod
+	// HasUncountedSuccess is true if a pod of a Job has succeeded and the Job has not counted the pod; see
+	// [HasUncountedSuccess].
+	HasUncountedSuccess bool
+}
+
+// Observe returns what the evidence of a pass shows about a gang in a state. The memory is that of the gang.
+func (s State) Observe(e Evidence, m *Memory) Observed {
+	out := Observed{Snapshot: Snapshot{
+		Members: slices.Clone(e.Members), Now: e.Now, AllPodsTerminated: e.Members.AllSuspended(),
+	}}
+	known, completed := m.completed.known(s), sets.Set[int32]{}
+	var rankUIDs []types.UID
+	hasAllRanks := true
+	for _, w := range e.Workloads {
+		context := s.failureContext(w, out.Members)
+		context.OmitOutput = !e.Workloads[0].Gang.Policies.FailureOutput
+		out.addWorkload(s, e, w, context)
+		completedRanks, lostRanks := w.findCompletedRanks(context, known)
+		completed.Insert(completedRanks...)
+		out.LostRanks += lostRanks
+		uids, isComplete := w.listRankUIDs()
+		rankUIDs, hasAllRanks = append(rankUIDs, uids...), hasAllRanks && isComplete
+	}
+	orphans := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods)
+	out.AllPodsTerminated = out.AllPodsTerminated && orphans.allTerminated
+	out.NextCheckTime = earliestTime(out.NextCheckTime, orphans.nextTimeout)
+	if f := m.decision.undoneDisruption(s); f != nil {
+		out.FirstFailure = f
+	}
+	out.CompletedRanks = m.completed.record(s, completed)
+	if len(rankUIDs) > 0 && hasAllRanks {
+		out.StatefulSetPods = IdentifyPods(rankUIDs)
+	}
+	return out
+}
+
+// addWorkload adds a workload and its pods.
+func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failure.Context) {
+	last, failable := ReadStatus(w.Workload), w.excludeReplacedPods()
+	if i := o.Members.IndexOf(w.Meta().Name); i >= 0 {
+		o.Members[i].addResult(s, e, w, last.Phase, c.TrainingContainers)
+	}
+	workload := ObservedWorkload{
+		NonTerminatingPods:  int(countPods(w.Pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })),
+		HasUncountedSuccess: HasUncountedSuccess(w.Job, w.Pods),
+	}
+	if !w.isTerminating(last.State) && !w.IsSuspended() {
+		workload.FirstDeletedPod = findFirstDeletedPod(w.Workload, failable)
+	}
+	o.Workloads = append(o.Workloads, workload)
+	o.PodCount += len(w.Pods)
+	o.TerminatingPods += len(w.Pods) - workload.NonTerminatingPods
+	o.FirstFailure = failure.EarlierOf(o.FirstFailure, failure.First(failable, w.Gang.RankOffset, c))
+	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
+	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
+	setIf(&o.HasPods, len(w.Pods) > 0)
+	setIf(&o.HasFormerPods, w.Job != nil && hasFormerPods(w.Pods, s.LastTransitionTime))
+	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())
+	setIf(&o.IsRankWithoutPod, w.StatefulSet != nil && len(w.Pods) < w.configuredRanks())
+	setIf(&o.RollingOut, w.isRollingOut())
+	o.addReadiness(e, w, c)
+	o.addTermination(s, e, w)
+}
+
+// addResult adds the result that the pods of a workload show before its controller reports the result. last is the
+// phase that was last written to the workload.
+func (s *MemberState) addResult(state State, e Evidence, w WorkloadEvidence, last Phase, trainingContainers []string) {
+	isFinishing := w.isCompletingGang(*s, state) || isPastDeadline(w.Workload, e.Now)
+	setIf(&s.Observed.Complete, s.IsStatefulSetComplete(w.Pods, trainingContainers, last))
+	setIf(&s.Observed.Finishing, isFinishing)
+}
+
+// addReadiness adds the ranks of a workload that are not ready.
+func (o *Observed) addReadiness(e Evidence, w WorkloadEvidence, c failure.Context) {
+	o.NotReadyRanks = append(o.NotReadyRanks,
+		NotReadyRanks(w.Pods, w.Gang.OwnMember(), w.Gang.RankOffset, c.TrainingContainers)...)
+	isReady, nextCheckTime := observePartialReadiness(w.Pods, e.Now)
+	setIf(&o.PartiallyReady, isReady)
+	o.NextCheckTime = earliestTime(o.NextCheckTime, nextCheckTime)
+}
+
+// addTermination adds the pods of a workload that terminate.
+func (o *Observed) addTermination(s State, e Evidence, w WorkloadEvidence) {
+	termination := observeTermination(Observe(w.Workload).TerminatingPods, w.excludeResumedPods(s), e.Now,
+		e.IgnoresOverduePods || !w.IsSuspended()) // new pods exist already if somebody else resumed the member
+	o.AllPodsTerminated = o.AllPodsTerminated && termination.allTerminated
+	setIf(&o.PodsTerminating, termination.anyTerminating)
+	stuck, nextCheckTime := w.findStuckPod(s.Phase, e.Now)
+	if stuck != nil && (o.StuckPod == nil || stuck.Name < o.StuckPod.Name) {
+		o.StuckPod, o.BlocksReplacement = stuck, w.waitsForPodDeletion()
+	}
+	o.NextCheckTime = earliestTime(o.NextCheckTime, nextCheckTime, termination.nextTimeout)
+}
+
+// setIf sets a value to true if a condition holds.
+func setIf(value *bool, condition bool) { *value = *value || condition }
+
+// failureContext returns the context in which the failures of a workload's pods are attributed. While the gang
+// restarts, it describes the attempt that failed.
+func (s State) failureContext(w WorkloadEvidence, members Members) failure.Context {
+	out := failure.Context{
+		Attempt:          s.podAttempt(),
+		LastRestartTime:  s.LastRestartTime,
+		AttemptStartTime: s.AttemptStartTime,
+		JobStartTime:     s.JobStartTime,
+		Terminating:      members.AnySuspended() || w.isTerminating(s),
+	}
+	for _, c := range w.Gang.Containers {
+		out.TrainingContainers = append(out.TrainingContainers, c.Name)
+	}
+	if s.Phase == Restarting || s.isFailedByRollcall() {
+		out.TerminationStartTime = s.LastTransitionTime
+	}
+	if s.Phase == Restarting {
+		out.LastRestartTime = time.Time{}
+	}
+	return out
+}
+
+// isTerminating reports whether the pods of a workload are deleted because the gang in a state restarts or
+// has finished, or because the workload itself has finished.
+func (w WorkloadEvidence) isTerminating(s State) bool {
+	return s.Phase == Restarting || s.Phase.Terminal() || Observe(w.Workload).HasResult() ||
+		mayMeetSuccessPolicy(w.Job, w.Pods, s.Attempt)
+}
+
+// observePartialReadiness reports whether a pod has been ready for [startingGracePeriod]. If no pod
+// has, nextCheckTime is when the first ready pod will have been; zero if no pod is ready.
+func observePartialReadiness(pods []corev1.Pod, now time.Time) (partiallyReady bool, nextCheckTime time.Time) {
+	for i := range pods {
+		for _, c := range pods[i].Status.Conditions {
+			if c.Type != corev1.PodReady || c.Status != corev1.ConditionTrue {
+				continue
+			}
+			due := c.LastTransitionTime.Add(startingGracePeriod)
+			if !due.After(now) {
+				return true, time.Time{}
+			}
+			nextCheckTime = earliestTime(nextCheckTime, due)
+		}
+	}
+	return false, nextCheckTime
+}
+
+// earliestTime returns the earliest of the times that are not zero, or the zero value if all are.
+func earliestTime(times ...time.Time) time.Time {
+	var out time.Time
+	for _, t := range times {
+		if !t.IsZero() && (out.IsZero() || t.Before(out)) {
+			out = t
+		}
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/podtest"
+)
+
+// newRestartEvidence returns the evidence of a running gang of a Job with two ranks, and the state of the gang in
+// attempt 1.
+func newRestartEvidence() (Evidence, State) {
+	job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2)}}
+	job.Status = batchv1.JobStatus{Active: 2, Ready: ptr.To[int32](2), StartTime: ptr.To(metav1.NewTime(podtest.At(0)))}
+	e := Evidence{Now: podtest.At(100), Workloads: []WorkloadEvidence{{
+		Workload: gang.Workload{Job: job},
+		Gang:     gang.Gang{Members: []gang.Member{{Size: 2}}, Containers: []gang.Container{{Name: "trainer"}}},
+		Pods:     []corev1.Pod{podtest.RankPod(0, nil), podtest.RankPod(1, nil)},
+	}}}
+	return e, State{
+		Phase: Running, LastTransitionTime: podtest.At(5),
+		Bookkeeping: Bookkeeping{Attempt: 1, AttemptStartTime: podtest.At(0)},
+	}
+}
+
+// TestRestartByEvidence checks which evidence restarts a gang, from the objects that a pass reads to the next phase.
+func TestRestartByEvidence(t *testing.T) {
+	policies := gang.Policies{RestartPolicy: gang.RestartPolicyGang, MaxRestarts: 1, MaxDisruptions: -1}
+	change := func(index int, change func(*corev1.Pod)) func(*Evidence, *State) {
+		return func(e *Evidence, _ *State) { change(&e.Workloads[0].Pods[index]) }
+	}
+	job := func(e *Evidence) *batchv1.Job { return e.Workloads[0].Job }
+	for name, c := range map[string]struct {
+		change            func(*Evidence, *State)
+		determines        bool
+		want              Phase
+		reason            string
+		wantUntracked     bool
+		restarts, evicted int32
+	}{
+		"all ranks run": {want: Running},
+		"a container failed": {
+			change: change(1, podtest.Terminated(3, 20, true)), want: Restarting, reason: "Error", restarts: 1,
+		},
+		"a container failed in an earlier attempt": {
+			change: change(1, func(p *corev1.Pod) {
+				podtest.Terminated(3, -20, false)(p)
+				p.Status.Phase, p.Labels[gang.LabelAttempt] = corev1.PodFailed, "0"
+			}),
+			want: Running,
+		},
+		"a pod is drained": {
+			change: change(1, drained), want: Restarting, reason: failure.ReasonPodDeleted, wantUntracked: true, evicted: 1,
+		},
+		"a pod is gone that the Job counts": {
+			change: func(e *Evidence, _ *State) {
+				job(e).Status.Failed, e.Workloads[0].Pods = 1, e.Workloads[0].Pods[:1]
+			},
+			want: Restarting, reason: failure.ReasonUnobserved, evicted: 1,
+		},
+		"a rank completed without a pod": {
+			change: func(e *Evidence, s *State) {
+				job(e).Status.CompletedIndexes, e.Workloads[0].Pods = "1", e.Workloads[0].Pods[:1]
+				s.CompletedRanks = NoRanks
+			},
+			want: Restarting, reason: failure.ReasonRankLost, evicted: 1,
+		},
+		"a recorded rank completed": {
+			change: func(e *Evidence, s *State) {
+				job(e).Status.CompletedIndexes, e.Workloads[0].Pods = "1", e.Workloads[0].Pods[:1]
+				s.CompletedRanks = "1"
+			},
+			want: Running,
+		},
+		"a container failed after the master succeeded": {
+			determines: true,
+			change: func(e *Evidence, _ *State) {
+				job(e).Spec.SuccessPolicy = &batchv1.SuccessPolicy{
+					Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("0")}},
+				}
+				tracked(&e.Workloads[0].Pods[0])
+				podtest.Terminated(0, 20, false)(&e.Workloads[0].Pods[0])
+				podtest.Terminated(1, 21, true)(&e.Workloads[0].Pods[1])
+			},
+			want: Running,
+		},
+		"the deadline of the Job has passed": {
+			change: func(e *Evidence, _ *State) {
+				job(e).Spec.ActiveDeadlineSeconds = ptr.To[int64](90)
+				drained(&e.Workloads[0].Pods[1])
+			},
+			want: Running, wantUntracked: true,
+		},
+		"a StatefulSet replaced a pod": {
+			change: func(e *Evidence, s *State) {
+				e.Workloads[0].Workload = gang.Workload{StatefulSet: &appsv1.StatefulSet{
+					Spec:   appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)},
+					Status: appsv1.StatefulSetStatus{ReadyReplicas: 2},
+				}}
+				for i := range e.Workloads[0].Pods {
+					pod := &e.Workloads[0].Pods[i]
+					podtest.OfStatefulSet(pod)
+					pod.UID = "new"
+				}
+				s.StatefulSetPods = "2-0000000000000000"
+			},
+			want: Restarting, reason: failure.ReasonPodDeleted, evicted: 1,
+		},
+		"a rollout replaced a pod": {
+			change: func(e *Evidence, s *State) {
+				e.Workloads[0].Workload = gang.Workload{StatefulSet: &appsv1.StatefulSet{
+					Spec:   appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)},
+					Status: appsv1.StatefulSetStatus{ReadyReplicas: 2, CurrentRevision: "a", UpdateRevision: "b"},
+				}}
+				s.StatefulSetPods = "2-0000000000000000"
+			},
+			want: Running,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, s := newRestartEvidence()
+			if c.change != nil {
+				c.change(&e, &s)
+			}
+			w := e.Workloads[0]
+			e.Members = ObserveMembers(w.Gang, func(string) (Observation, bool) { return Observe(w.Workload), true })
+			e.Members[0].DeterminesCompletion = c.determines
+			observed := s.Observe(e, &Memory{})
+			next := s.Next(policies, observed.Snapshot)
+			if next.Phase != c.want || next.Restarts != c.restarts || next.Disruptions != c.evicted {
+				t.Errorf("%s after %d restarts and %d disruptions (%v), want %s after %d and %d", next.Phase, next.Restarts,
+					next.Disruptions, next.FirstFailure, c.want, c.restarts, c.evicted)
+			}
+			if f := next.FirstFailure; c.reason != "" && (f == nil || f.Reason != c.reason) {
+				t.Errorf("the first failure is %v, want the reason %s", f, c.reason)
+			}
+			if isUntracked := observed.Workloads[0].FirstDeletedPod != nil; isUntracked != c.wantUntracked {
+				t.Errorf("a pod is to be untracked: %t, want %t", isUntracked, c.wantUntracked)
+			}
+		})
+	}
+}
+
+// TestFirstFailureDuringTermination checks that a rank is the first failure if it failed in the
+// second in which its gang was terminated. Rank 0 reported a lost peer before.
+func TestFirstFailureDuringTermination(t *testing.T) {
+	at := podtest.At(60)
+	pod := podtest.RankPod(1, podtest.Terminated(1, 60, false))
+	pod.Labels[gang.LabelAttempt] = "0"
+	pod.DeletionTimestamp = ptr.To(metav1.NewTime(at.Add(30 * time.Second)))
+	pod.DeletionGracePeriodSeconds = ptr.To[int64](30)
+	pods := []corev1.Pod{pod}
+	lost := &failure.Failure{Rank: 0, Container: "trainer", ExitCode: 1, LostPeer: true, Time: at}
+	for name, c := range map[string]struct {
+		state State
+		want  int32
+	}{
+		"restarting gang": {
+			state: State{
+				Phase: Restarting, Restarts: 1, LastTransitionTime: at, LastRestartTime: at, FirstFailure: lost,
+				Bookkeeping: Bookkeeping{Attempt: 1},
+			},
+			want: 1,
+		},
+		"failed gang":    {state: State{Phase: Failed, LastTransitionTime: at, FirstFailure: lost}, want: 1},
+		"succeeded gang": {state: State{Phase: Succeeded, LastTransitionTime: at, FirstFailure: lost}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := WorkloadEvidence{Workload: gang.Workload{Job: &batchv1.Job{}}, Pods: pods}
+			context := c.state.failureContext(w, Members{{Exists: true}})
+			got := failure.EarlierOf(c.state.FirstFailure, failure.First(pods, 0, context))
+			if got.Rank != c.want {
+				t.Errorf("first failure: %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"rollcall.training/internal/failure"
+)
+
+// Memory is what a process remembers of a gang between two passes to decide about the gang: facts that are not
+// worth a write. A process that starts, or takes over, works without them. The zero value is empty and ready for use.
+type Memory struct {
+	// completedMembers contains the finish times of the members that this process observed to complete, and
+	// observedMembers the UIDs of the members at that time.
+	completedMembers map[string]time.Time
+	observedMembers  []types.UID
+	completed        completedRanks
+	// failureDecisionTime is when a pass first decided to fail the gang, and unobservedTime when a pass first decided
+	// because of a failure that nobody observed; see [Memory.Confirm].
+	failureDecisionTime, unobservedTime time.Time
+	// decision is the last decision to restart or fail the gang.
+	decision failureDecision
+}
+
+// RestoreCompleted returns the members with those that this process observed to complete and that were deleted before
+// a status recorded them. They count only while a member of that time exists.
+func (m *Memory) RestoreCompleted(members Members) Members {
+	uids := members.uids()
+	isSameRun := slices.ContainsFunc(uids, func(uid types.UID) bool { return slices.Contains(m.observedMembers, uid) })
+	if isSameRun {
+		members = members.RestoreCompleted(m.completedMembers)
+	}
+	m.completedMembers, m.observedMembers = members.CompletedJobs(), uids
+	return members
+}
+
+// failureDecision is a decision because of a failure. Its write may be rejected for a long time, and what it was
+// decided by is gone then.
+type failureDecision struct {
+	attempt          int32
+	attemptStartTime time.Time
+	firstFailure     *failure.Failure
+}
+
+// RecordDecision records a decision that is about to be written, except a start that is repeated for an earlier
+// incident. What shows that a rank is lost remains until the next attempt, or was not true.
+func (m *Memory) RecordDecision(last, next State) {
+	isRepeatedStart := next.Restarts == last.Restarts && next.Disruptions == last.Disruptions
+	isRestart := next.Phase == Restarting && !isRepeatedStart
+	if last.Phase.Active() && (isRestart || next.Phase == Failed) {
+		m.decision = failureDecision{last.Attempt, last.AttemptStartTime, next.FirstFailure}
+	}
+}
+
+// undoneDisruption returns the disruption for which the gang was to restart or fail in a state, and whose write
+// was rejected; nil if there is none.
+func (d failureDecision) undoneDisruption(s State) *failure.Failure {
+	isSameAttempt := d.attempt == s.Attempt && d.attemptStartTime.Equal(s.AttemptStartTime)
+	if !isSameAttempt || !s.Phase.Active() || !d.firstFailure.IsDisruption() {
+		return nil
+	}
+	return d.firstFailure
+}
+
+const (
+	// completionGracePeriod is how long a gang with a member that determines completion does not fail because
+	// of a rank. The other ranks lose their peer when such a member succeeds, and its exit may be reported last.
+	completionGracePeriod = 3 * time.Second
+	// StaleCacheDelay is the delay before a pass is repeated whose cache was stale.
+	StaleCacheDelay = time.Second
+)
+
+// Confirm returns what has to happen before the next state of a gang may be written: the delay before the pass is
+// repeated, or whether all members must be read from the API server and be those of the cache. Pods and workloads
+// arrive by different watches. A suspension, whose pods were deleted before the cache contained it, must neither
+// fail nor restart a gang. A Job counts a pod before the pod disappears, so the counts of a stale cache hide why
+// the peers of the pod fail.
+func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Duration, mustReadMembers bool) {
+	isNew := next.Phase != last.Phase
+	isUnobserved := next.FirstFailure != nil && next.FirstFailure.Reason == failure.ReasonUnobserved
+	isDecision := isNew && (next.Phase == Restarting || next.Phase == Failed)
+	isUncertain := isDecision && isUnobserved && last.isUnobservedFailureUncertain(snapshot)
+	if delay := remainingDelay(&m.unobservedTime, isUncertain, StaleCacheDelay, snapshot.Now); delay > 0 {
+		return delay, false
+	}
+	isFailing := isDecision && next.Phase == Failed && snapshot.Members.Phase(last.Phase) != Failed
+	delay = remainingDelay(&m.failureDecisionTime, isFailing, completionGracePeriod, snapshot.Now)
+	if delay > 0 && slices.ContainsFunc(snapshot.Members, MemberState.mayCompleteGang) {
+		return delay, false
+	}
+	return 0, isFailing || isNew && next.Phase == Restarting
+}
+
+// remainingDelay returns how long a condition still has to hold until it has held for a period; 0 if it does not
+// hold. since is when it started to hold.
+func remainingDelay(since *time.Time, holds bool, period time.Duration, now time.Time) time.Duration {
+	switch {
+	case !holds:
+		*since = time.Time{}
+		return 0
+	case since.IsZero():
+		*since = now
+	}
+	return max(0, since.Add(period).Sub(now))
+}
+
+// mayCompleteGang reports whether a member that determines completion has not finished.
+func (s MemberState) mayCompleteGang() bool {
+	return s.DeterminesCompletion && s.Exists && !s.Observed.HasResult()
+}

@@ -1,0 +1,140 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+)
+
+// TerminationTimeout is how long after its grace period a terminating pod is overdue. A pod on an unreachable
+// node may never disappear. Its processes may still run there, so the reconciler ignores it only if the Service
+// of the gang does not publish it any more (docs/adr/0014-restart-by-suspend-and-resume.md).
+const TerminationTimeout = time.Minute
+
+// IsPodTerminal reports whether a pod succeeded or failed.
+func IsPodTerminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// IsDeletionConfirmed reports whether a pod that is being deleted has no containers any more, so that
+// only finalizers keep the object. The grace period is then 0: the kubelet confirmed the termination, the
+// pod had no node, or somebody forced the deletion. With backoffLimitPerIndex, the Job controller keeps
+// its finalizer until the next attempt replaces the pod (kubernetes pkg/controller/job,
+// canRemoveFinalizer), so the next attempt must not wait for the pod.
+func IsDeletionConfirmed(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0
+}
+
+// IsTerminationOverdue reports whether a pod is being deleted and exceeded its termination deadline.
+func IsTerminationOverdue(pod *corev1.Pod, now time.Time) bool {
+	return pod.DeletionTimestamp != nil && !now.Before(TerminationDeadline(pod))
+}
+
+// TerminationDeadline returns when the termination of a pod that is being deleted is overdue.
+func TerminationDeadline(pod *corev1.Pod) time.Time {
+	return pod.DeletionTimestamp.Add(TerminationTimeout)
+}
+
+// IsTracked reports whether the Job of a pod has not counted the pod yet.
+func IsTracked(pod *corev1.Pod) bool {
+	return slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
+}
+
+// HasUncountedSuccess reports whether a pod of a Job has succeeded and the Job has not counted the
+// pod; false for a StatefulSet. The Job controller adds the index of the pod to the completed indexes
+// and then removes the finalizer of the pod (kubernetes pkg/controller/job,
+// trackJobStatusAndRemoveFinalizers), also while the Job is suspended. If the completed indexes were
+// cleared before, the next attempt would lose the rank. Failed pods do not count: with
+// backoffLimitPerIndex, they keep the finalizer until the next attempt replaces them.
+func HasUncountedSuccess(job *batchv1.Job, pods []corev1.Pod) bool {
+	return job != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodSucceeded && IsTracked(&pod)
+	})
+}
+
+// isOfEarlierAttempt reports whether a pod was created before an attempt; false without the label.
+func isOfEarlierAttempt(pod *corev1.Pod, attempt int32) bool {
+	podAttempt, hasAttempt := gang.PodAttempt(pod)
+	return hasAttempt && podAttempt < attempt
+}
+
+// hasFailedOrIsDeleted reports whether a pod failed, or is being deleted and did not succeed.
+func hasFailedOrIsDeleted(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded
+}
+
+// countPods returns the number of pods that match.
+func countPods(pods []corev1.Pod, matches func(*corev1.Pod) bool) int32 {
+	var n int32
+	for i := range pods {
+		if matches(&pods[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// countUncountedFailures returns the number of failed or deleted pods that are missing from
+// Observation.FailedPods; 0 for a nil Job. The pods have the finalizer of the Job controller
+// (kubernetes pkg/controller/job). Pods that status.uncountedTerminatedPods.failed contains are
+// part of FailedPods, so the result excludes them. With backoffLimitPerIndex, the Job counts a pod
+// only when it replaces the pod, which happens in the next attempt.
+func countUncountedFailures(job *batchv1.Job, pods []corev1.Pod) int32 {
+	if job == nil {
+		return 0
+	}
+	var counted sets.Set[types.UID] // a search through a slice for each pod would cost the product of both sizes
+	if uncounted := job.Status.UncountedTerminatedPods; uncounted != nil {
+		counted = sets.New(uncounted.Failed...) // part of Observation.FailedPods
+	}
+	return countPods(pods, func(pod *corev1.Pod) bool {
+		return hasFailedOrIsDeleted(pod) && IsTracked(pod) && !counted.Has(pod.UID)
+	})
+}
+
+// countObservedFailures returns the number of pods of a Job that failed or are being deleted in the current attempt;
+// 0 for a nil Job.
+func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Context) int32 {
+	if job == nil {
+		return 0
+	}
+	return countPods(pods, func(pod *corev1.Pod) bool {
+		return hasFailedOrIsDeleted(pod) && !c.IsFromEarlierAttempt(pod)
+	})
+}
+
+// hasFormerPods reports whether a pod runs that was created before a time.
+func hasFormerPods(pods []corev1.Pod, t time.Time) bool {
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return pod.CreationTimestamp.Time.Before(t) && pod.DeletionTimestamp == nil && !IsPodTerminal(&pod)
+	})
+}
+
+// findFirstDeletedPod returns the pod of a Job with the lowest index that is being deleted and that
+// the Job has not counted; nil if there is none, and for a StatefulSet. The caller makes sure that
+// somebody else than Rollcall and the Job controller deletes the pods. The lowest index matters for
+// a Job that completes with its first pod.
+func findFirstDeletedPod(w gang.Workload, pods []corev1.Pod) *corev1.Pod {
+	if w.Job == nil {
+		return nil
+	}
+	var first *corev1.Pod
+	for i := range pods {
+		pod := &pods[i]
+		if pod.DeletionTimestamp == nil || !IsTracked(pod) {
+			continue
+		}
+		if first == nil || gang.PodIndex(pod) < gang.PodIndex(first) {
+			first = pod
+		}
+	}
+	return first
+}

@@ -1,0 +1,149 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/podtest"
+)
+
+// tracked adds the finalizer of the Job controller and another finalizer.
+func tracked(p *corev1.Pod) {
+	p.Namespace = "team"
+	p.Finalizers = []string{batchv1.JobTrackingFinalizer, "example.com/keep"}
+}
+
+// drained is a change of a pod that is tracked and being deleted.
+func drained(p *corev1.Pod) {
+	tracked(p)
+	podtest.Deleted(10)(p)
+}
+
+// confirmed is a change of a deleted pod whose containers are gone, and that only the finalizer of the
+// Job controller keeps.
+func confirmed(p *corev1.Pod) {
+	drained(p)
+	p.DeletionGracePeriodSeconds = ptr.To[int64](0)
+}
+
+// TestObserveTermination checks which pods the next attempt waits for.
+func TestObserveTermination(t *testing.T) {
+	now := podtest.At(20)
+	for name, c := range map[string]struct {
+		pods           []corev1.Pod
+		terminating    int32 // as the Job counts them
+		wantTerminated bool
+		wantTimeout    time.Time
+	}{
+		"a pod runs": {pods: []corev1.Pod{podtest.RankPod(0, nil)}},
+		"the grace period of a deleted pod has not ended": {
+			pods: []corev1.Pod{podtest.RankPod(0, drained)}, terminating: 1,
+			wantTimeout: podtest.At(10 + 30).Add(TerminationTimeout),
+		},
+		"only a finalizer keeps a deleted pod": {
+			pods: []corev1.Pod{podtest.RankPod(0, confirmed)}, terminating: 1, wantTerminated: true,
+		},
+		"the Job counts a pod that the cache does not contain": {terminating: 1},
+		"the grace period of one of two deleted pods has not ended": {
+			pods: []corev1.Pod{podtest.RankPod(0, confirmed), podtest.RankPod(1, drained)}, terminating: 2,
+			wantTimeout: podtest.At(10 + 30).Add(TerminationTimeout),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := observeTermination(c.terminating, c.pods, now, true)
+			if got.allTerminated != c.wantTerminated || !got.nextTimeout.Equal(c.wantTimeout) {
+				t.Errorf("terminated %v, timeout %s; want %v, %s",
+					got.allTerminated, got.nextTimeout, c.wantTerminated, c.wantTimeout)
+			}
+		})
+	}
+}
+
+// TestConfirmedDeletionIsNotStuck checks that a pod that nobody waits for is not reported as stuck.
+func TestConfirmedDeletionIsNotStuck(t *testing.T) {
+	pods := []corev1.Pod{podtest.RankPod(0, confirmed)}
+	late := podtest.At(10 + 30).Add(StuckPodGracePeriod)
+	w := WorkloadEvidence{Workload: gang.Workload{Job: &batchv1.Job{}}, Pods: pods}
+	if stuck, _ := w.findStuckPod(Restarting, late); stuck != nil {
+		t.Errorf("pod %s is stuck", stuck.Name)
+	}
+	w.Job.Spec.PodReplacementPolicy = ptr.To(batchv1.Failed)
+	if stuck, _ := w.findStuckPod(Restarting, late); stuck == nil {
+		t.Error("no pod is stuck, although the Job waits for the deletion of the pod")
+	}
+}
+
+func TestFindFirstDeletedPod(t *testing.T) {
+	job := gang.Workload{Job: &batchv1.Job{}}
+	pods := []corev1.Pod{
+		podtest.RankPod(3, drained),
+		podtest.RankPod(0, tracked),
+		podtest.RankPod(1, podtest.Deleted(9)),
+		podtest.RankPod(2, drained),
+	}
+	if got := findFirstDeletedPod(job, pods); got == nil || gang.PodIndex(got) != 2 {
+		t.Errorf("the pod is %v, want index 2", got)
+	}
+	if got := findFirstDeletedPod(job, pods[1:3]); got != nil {
+		t.Errorf("the pod is %s, want none", got.Name)
+	}
+}
+
+// TestPartialReadiness checks that a gang is Starting only after a rank has waited for five minutes, and that
+// time alone leads to a pass then.
+func TestPartialReadiness(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	podSince := func(ready corev1.ConditionStatus, since time.Duration) corev1.Pod {
+		return corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(now.Add(-since)),
+		}}}}
+	}
+	for name, c := range map[string]struct {
+		pods     []corev1.Pod
+		want     bool
+		wantTime time.Time
+	}{
+		"no pod": {},
+		"no pod is ready": {
+			pods: []corev1.Pod{podSince(corev1.ConditionFalse, time.Hour)},
+		},
+		"pods have been ready for seconds": {
+			pods: []corev1.Pod{
+				podSince(corev1.ConditionTrue, 10*time.Second), podSince(corev1.ConditionTrue, time.Minute),
+			},
+			wantTime: now.Add(4 * time.Minute),
+		},
+		"a pod has been ready for five minutes": {
+			pods: []corev1.Pod{
+				podSince(corev1.ConditionTrue, 10*time.Second), podSince(corev1.ConditionTrue, 5*time.Minute),
+			},
+			want: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, next := observePartialReadiness(c.pods, now)
+			if got != c.want || !next.Equal(c.wantTime) {
+				t.Errorf("got %v and the next check at %v, want %v and %v", got, next, c.want, c.wantTime)
+			}
+		})
+	}
+}
+
+// TestScaledDownPodsAreIgnored checks that the pods of an elastic Job do not fail when its user
+// scales it down.
+func TestScaledDownPodsAreIgnored(t *testing.T) {
+	pods := []corev1.Pod{podtest.RankPod(0, nil), podtest.RankPod(1, nil)}
+	for size, want := range map[int32]int{0: 0, 1: 1, 2: 2} {
+		job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: &size}}
+		w := WorkloadEvidence{Workload: gang.Workload{Job: job}, Pods: pods}
+		if got := w.excludeReplacedPods(); len(got) != want {
+			t.Errorf("Job with parallelism %d: %d pods can fail, want %d", size, len(got), want)
+		}
+	}
+}
