@@ -78,9 +78,9 @@ func BenchmarkPolicy(b *testing.B) {
 		{"none", ""}, {"empty", "\n"}, {"sample", samplePolicy}, {"200 rules", newRules(200)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			var judge *webhook.Judge
+			var judge *webhook.PolicyEnforcer
 			if c.policy != "" {
-				judge = newJudge(&testPolicies{policy: readPolicy(b, c.policy)})
+				judge = newEnforcer(&testPolicies{policy: readPolicy(b, c.policy)})
 			}
 			validator := webhook.NewValidator(newEngine(), judge)
 			req := newRequest(admissionv1.Create, gang.Job, nil, job)
@@ -95,7 +95,7 @@ func BenchmarkPolicy(b *testing.B) {
 		})
 	}
 	b.Run("update of a Job, sample", func(b *testing.B) {
-		judge := webhook.NewJobUpdateJudge(newEngine(), newJudge(&testPolicies{policy: readPolicy(b, samplePolicy)}))
+		judge := webhook.NewJobUpdateHandler(newEngine(), newEnforcer(&testPolicies{policy: readPolicy(b, samplePolicy)}))
 		req := newRequest(admissionv1.Update, gang.Job, job, job)
 		b.ReportAllocs()
 		start := readCPUTime(b)

@@ -32,6 +32,7 @@ import (
 	"rollcall.training/certs/owner"
 	"rollcall.training/gang"
 	"rollcall.training/internal/controller"
+	"rollcall.training/internal/policy"
 	"rollcall.training/internal/policysource"
 )
 
@@ -178,7 +179,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 	if err != nil {
 		return nil, err
 	}
-	var policies controller.Policies // nil without a policy
+	var policies policy.Source // nil without a policy
 	if source != nil {
 		policies, readiness["policy"] = source, source.Ready
 		err := mgr.Add(&policysource.Keeper{Source: source, Recorder: mgr.GetEventRecorder("rollcall")})
@@ -188,7 +189,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 	}
 	err = controller.SetupWithManager(ctx, mgr, engine, controller.Options{
 		Namespaces:       namespaces,
-		Policies:         policies,
+		Policy:           policies,
 		PolicyReports:    o.policyReports == policyReportsOpenReports,
 		MetricNamespaces: o.metricNamespaces,
 		ServerClock:      serverClock,

@@ -158,7 +158,7 @@ func (o *webhookOptions) addWebhooks(
 		return err
 	}
 	if policies != nil {
-		endpoints.Judge = webhook.NewJudge(policies, clock.RealClock{})
+		endpoints.Policy = webhook.NewPolicyEnforcer(policies, clock.RealClock{})
 		endpoints.PolicyFile = policysource.FileHandler{
 			Name: o.policy.configMap, Reader: o.policy.newFileReader(engine.Frameworks()),
 		}

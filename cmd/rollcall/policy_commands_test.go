@@ -301,7 +301,7 @@ func TestPolicyAuditOfCluster(t *testing.T) {
 	}
 	job.Namespace = "team"
 	w := gang.Workload{Job: &job}
-	if _, err := newVerdictOptions(nil).Engine.Admit(w); err != nil {
+	if _, err := newSuiteOptions(nil).Engine.Admit(w); err != nil {
 		t.Fatal(err)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{"tier": "free"}}}
@@ -315,7 +315,7 @@ func TestPolicyAuditOfCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := vet.Run(docs, nil, vet.Options{
-		Engine: newVerdictOptions(nil).Engine, Policy: p, Admitted: true, Only: []vet.Code{vet.CodePolicyViolated},
+		Engine: newSuiteOptions(nil).Engine, Policy: p, Admitted: true, Only: []vet.Code{vet.CodePolicyViolated},
 	})
 	var rules []string
 	for _, f := range report.Findings {

@@ -177,7 +177,7 @@ func TestOldestTransition(t *testing.T) {
 
 func newTestCollector(w *testCluster, namespaces int) gangCollector {
 	return gangCollector{
-		w.Client, testEngine.Frameworks(), &namespaceLabels{limit: namespaces}, w.isManagedNamespace, w.verdicts.countGangs,
+		w.Client, testEngine.Frameworks(), &namespaceLabels{limit: namespaces}, w.isManagedNamespace, w.judgments.countGangs,
 	}
 }
 

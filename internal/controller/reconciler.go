@@ -30,6 +30,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/policy"
 )
 
 // FieldOwner is the field manager of all writes of the reconciler.
@@ -55,11 +56,11 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	Options
 
-	sessions sessions
-	verdicts policyVerdicts
-	throttle podEventThrottle
-	services recentServices
-	reports  reportAPI
+	sessions  sessions
+	judgments judgments
+	throttle  podEventThrottle
+	services  recentServices
+	reports   reportAPI
 	// namespaceLabels are the values of the label namespace; nil for none.
 	namespaceLabels *namespaceLabels
 }
@@ -69,8 +70,8 @@ type Options struct {
 	// Namespaces selects the namespaces by their labels. The reconciler reads no gangs and writes no
 	// objects in any other namespace. Nil selects all namespaces.
 	Namespaces labels.Selector
-	// Policies provides the policy of the cluster. Nil means that there is no policy.
-	Policies Policies
+	// Policy provides the policy of the cluster. Nil means that there is no policy.
+	Policy policy.Source
 	// PolicyReports writes a Report of openreports.io for each gang that violates the policy.
 	PolicyReports bool
 	// MetricNamespaces is the maximum number of namespaces in metrics; 0 for metrics without namespaces.
@@ -110,7 +111,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	}
 	r.namespaceLabels = &namespaceLabels{limit: o.MetricNamespaces}
 	err := metrics.Registry.Register(gangCollector{
-		r.Client, e.Frameworks(), r.namespaceLabels, r.isManagedNamespace, r.verdicts.countGangs,
+		r.Client, e.Frameworks(), r.namespaceLabels, r.isManagedNamespace, r.judgments.countGangs,
 	})
 	if err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 		return fmt.Errorf("registering the gang collector: %w", err)
@@ -132,7 +133,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		b = b.Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	}
-	if o.Policies != nil {
+	if o.Policy != nil {
 		b = b.WatchesRawSource(source.TypedFunc[Request](r.watchPolicy))
 	}
 	if err := b.Complete(r); err != nil {
@@ -194,7 +195,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 			r.sessions.forgetGang(req)
 		}
 		r.throttle.forgetGang(req)
-		r.verdicts.record(req, nil)
+		r.judgments.record(req, nil)
 		return p.result()
 	}
 	var gangs []*observedGang

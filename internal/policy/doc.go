@@ -7,7 +7,7 @@
 //
 // Administrators write one [File]. [Read] checks it strictly and compiles it to a [Policy]. [NewFacts]
 // derives what a policy can judge from a gang and its workload: the size, the accelerators of all
-// pods, the maximum runtime. [Policy.Evaluate] compares the facts with the limits and rules that hold
+// pods, the maximum runtime. [Policy.Judge] compares the facts with the limits and rules that hold
 // in the namespace, and returns one [Finding] for each violation. A finding names the field that the
 // user wrote, its effect, the limit, the largest value that fits, and the rule.
 //

@@ -3,7 +3,6 @@ package policy
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +67,7 @@ type Facts struct {
 	hasClaims bool                    // the pods have resource claims
 	// endsWithout is true if the gang finishes regardless of the workload, so that another member bounds its runtime.
 	endsWithout  bool
-	membersKnown bool           // WithMembers has set the facts of all members
+	membersKnown bool           // withMembers has set the facts of all members
 	gangRuntime  *time.Duration // Runtime, or that of a member that the gang finishes with; nil without one
 	paths        fieldPaths
 }
@@ -192,10 +191,10 @@ func (f *Facts) addAccelerators(g gang.Gang, spec corev1.PodSpec) {
 // resource claims determine the number.
 func (f Facts) WorkloadGPUs() (int64, bool) { return f.Pods * f.GPUsPerPod, !f.hasClaims }
 
-// WithMembers returns the facts with what the other members show, if the list contains the facts of all
+// withMembers returns the facts with what the other members show, if the list contains the facts of all
 // members: who saves checkpoints, the accelerators, and the runtime of the gang. If a member has resource
 // claims, the number of accelerators remains a lower bound. The list can contain f itself.
-func (f Facts) WithMembers(members []Facts) Facts {
+func (f Facts) withMembers(members []Facts) Facts {
 	gpusByRole := map[string]int64{}
 	checkpoints, hasClaims, runtime := false, false, f.gangRuntime
 	for _, m := range members {
@@ -312,14 +311,3 @@ func findFieldPaths(g gang.Gang, w gang.Workload) fieldPaths {
 func hasOwnBackoffLimit(w gang.Workload) bool {
 	return w.Job != nil && !gang.IsDefaultBackoffLimit(w.Job.Spec.BackoffLimit)
 }
-
-// formatGPUs returns a number of accelerators for messages.
-func formatGPUs(f Facts) string {
-	if f.GPUsUnknown {
-		return "at least " + gang.FormatCount(f.GPUs, "accelerator")
-	}
-	return gang.FormatCount(f.GPUs, "accelerator")
-}
-
-// joinNames lists names for messages.
-func joinNames(names []string) string { return strings.Join(names, ", ") }

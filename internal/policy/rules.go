@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -53,7 +55,7 @@ var newRuleEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	namespaceType := newObjectType("rollcall.Namespace", map[string]*apiservercel.DeclType{
 		"metadata": newObjectType("rollcall.NamespaceMetadata", map[string]*apiservercel.DeclType{
 			"name":   apiservercel.StringType,
-			"labels": apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1),
+			"labels": stringMapType,
 		}),
 	})
 	set, err := environment.MustBaseEnvSet(celVersion).Extend(environment.VersionedOptions{
@@ -71,26 +73,83 @@ var newRuleEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return set.NewExpressionsEnv(), nil
 })
 
-// optionalGangFields are the fields of the variable gang that can be absent.
-var optionalGangFields = []string{"runtime", "ttl"}
+// gangFields are the fields of the variable gang. An optional field is absent if its value is nil.
+var gangFields = map[string]struct {
+	of       *apiservercel.DeclType
+	value    func(Facts) any
+	optional bool
+}{
+	"name":          {of: apiservercel.StringType, value: func(f Facts) any { return f.Name }},
+	"namespace":     {of: apiservercel.StringType, value: func(f Facts) any { return f.Namespace }},
+	"framework":     {of: apiservercel.StringType, value: func(f Facts) any { return f.Framework }},
+	"role":          {of: apiservercel.StringType, value: func(f Facts) any { return f.Role }},
+	"kind":          {of: apiservercel.StringType, value: func(f Facts) any { return string(f.Kind) }},
+	"queue":         {of: apiservercel.StringType, value: func(f Facts) any { return f.Queue }},
+	"priorityClass": {of: apiservercel.StringType, value: func(f Facts) any { return f.PriorityClass }},
+	"profile":       {of: apiservercel.StringType, value: func(f Facts) any { return f.Profile }},
+	"restartPolicy": {of: apiservercel.StringType, value: func(f Facts) any { return string(f.RestartPolicy) }},
+	"size":          {of: apiservercel.IntType, value: func(f Facts) any { return f.Size }},
+	"minSize":       {of: apiservercel.IntType, value: func(f Facts) any { return f.MinSize }},
+	"gpus":          {of: apiservercel.IntType, value: func(f Facts) any { return f.GPUs }},
+	"gpusPerPod":    {of: apiservercel.IntType, value: func(f Facts) any { return f.GPUsPerPod }},
+	"restarts":      {of: apiservercel.IntType, value: func(f Facts) any { return f.Restarts }},
+	"disruptions":   {of: apiservercel.IntType, value: func(f Facts) any { return f.Disruptions }},
+	"elastic":       {of: apiservercel.BoolType, value: func(f Facts) any { return f.Elastic }},
+	"checkpoints":   {of: apiservercel.BoolType, value: func(f Facts) any { return f.Checkpoints }},
+	"labels":        {of: stringMapType, value: func(f Facts) any { return orEmpty(f.Labels) }},
+	"images":        {of: apiservercel.NewListType(apiservercel.StringType, -1), value: imageNames},
+	"runtime":       {of: apiservercel.DurationType, value: func(f Facts) any { return orNil(f.Runtime) }, optional: true},
+	"ttl":           {of: apiservercel.DurationType, value: func(f Facts) any { return orNil(f.TTL) }, optional: true},
+}
 
-// newGangType returns the type of the variable gang. Its fields are those of [newGangValue].
+var stringMapType = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
+
+func imageNames(f Facts) any {
+	names := make([]string, 0, len(f.Images))
+	for _, image := range f.Images {
+		names = append(names, image.Name)
+	}
+	return names
+}
+
+// orEmpty returns an empty map for nil, which CEL could not read.
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// orNil returns nil without a type for a nil duration.
+func orNil(d *time.Duration) any {
+	if d == nil {
+		return nil
+	}
+	return *d
+}
+
+// newGangType returns the type of the variable gang.
 func newGangType() *apiservercel.DeclType {
-	text, number := apiservercel.StringType, apiservercel.IntType
-	t := newObjectType("rollcall.Gang", map[string]*apiservercel.DeclType{
-		"name": text, "namespace": text, "framework": text, "role": text, "kind": text,
-		"queue": text, "priorityClass": text, "profile": text,
-		"size": number, "minSize": number, "gpus": number, "gpusPerPod": number, "restarts": number,
-		"disruptions": number, "restartPolicy": text,
-		"elastic": apiservercel.BoolType, "checkpoints": apiservercel.BoolType,
-		"runtime": apiservercel.DurationType, "ttl": apiservercel.DurationType,
-		"labels": apiservercel.NewMapType(text, text, -1),
-		"images": apiservercel.NewListType(text, -1),
-	})
-	for _, name := range optionalGangFields {
-		t.Fields[name].Required = false
+	types := map[string]*apiservercel.DeclType{}
+	for name, field := range gangFields {
+		types[name] = field.of
+	}
+	t := newObjectType("rollcall.Gang", types)
+	for name, field := range gangFields {
+		t.Fields[name].Required = !field.optional
 	}
 	return t
+}
+
+// newGangValue returns the value of the variable gang.
+func newGangValue(f Facts) map[string]any {
+	values := make(map[string]any, len(gangFields))
+	for name, field := range gangFields {
+		if value := field.value(f); value != nil {
+			values[name] = value
+		}
+	}
+	return values
 }
 
 // GangField is a field of the variable gang.
@@ -105,11 +164,10 @@ type GangField struct {
 
 // GangFields returns the fields of the variable gang, sorted by name.
 func GangFields() []GangField {
-	declared := newGangType().Fields
 	var fields []GangField
-	for _, name := range slices.Sorted(maps.Keys(declared)) {
-		field := declared[name]
-		fields = append(fields, GangField{Name: name, Type: field.Type.CelType().String(), Optional: !field.Required})
+	for _, name := range slices.Sorted(maps.Keys(gangFields)) {
+		field := gangFields[name]
+		fields = append(fields, GangField{Name: name, Type: field.of.CelType().String(), Optional: field.optional})
 	}
 	return fields
 }
@@ -120,33 +178,6 @@ func newObjectType(name string, fields map[string]*apiservercel.DeclType) *apise
 		declared[field] = apiservercel.NewDeclField(field, t, true, nil, nil)
 	}
 	return apiservercel.NewObjectType(name, declared)
-}
-
-// newGangValue returns the value of the variable gang.
-func newGangValue(f Facts) map[string]any {
-	images := make([]string, 0, len(f.Images))
-	for _, image := range f.Images {
-		images = append(images, image.Name)
-	}
-	labels := f.Labels
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	value := map[string]any{
-		"name": f.Name, "namespace": f.Namespace, "framework": f.Framework, "role": f.Role, "kind": string(f.Kind),
-		"queue": f.Queue, "priorityClass": f.PriorityClass,
-		"profile": f.Profile, "restartPolicy": string(f.RestartPolicy), "checkpoints": f.Checkpoints,
-		"size": f.Size, "minSize": f.MinSize, "gpus": f.GPUs, "gpusPerPod": f.GPUsPerPod, "restarts": f.Restarts,
-		"disruptions": f.Disruptions,
-		"elastic":     f.Elastic, "labels": labels, "images": images,
-	}
-	if f.Runtime != nil {
-		value["runtime"] = *f.Runtime
-	}
-	if f.TTL != nil {
-		value["ttl"] = *f.TTL
-	}
-	return value
 }
 
 // validateRule reports the mistakes of a rule and compiles its expressions.
@@ -166,19 +197,21 @@ func (r *reader) validateRule(path string, rule *Rule) {
 		return
 	}
 	// An expression that fails on a gang without labels would deny such gangs without a reason.
-	if _, err := rule.evaluate(newEvaluation(newMinimalInput())); err != nil {
+	if _, err := rule.evaluate(newMinimalEvaluation()); err != nil {
 		r.add(path, "fails for a gang without any labels: %v; "+
 			"read optional values as in gang.labels[?'team'].orValue('') or has(gang.runtime)", err)
 	}
 }
 
-// newMinimalInput returns the input for a Job that sets no optional field. The API server requires a container.
-func newMinimalInput() Input {
+// newMinimalEvaluation returns that of a Job that sets no optional field. The API server requires a container.
+func newMinimalEvaluation() *evaluation {
 	container := corev1.Container{Name: "main", Image: "main"}
-	return Input{Workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{
+	e := &evaluation{Member: Member{Workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{
 		Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1),
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
-	}}}}
+	}}}}}
+	e.prepare()
+	return e
 }
 
 // compileExpression returns the program of an expression, or nil after it reported a mistake.
@@ -210,34 +243,27 @@ func (r *reader) compileExpression(path, expression string) cel.Program {
 	return program
 }
 
-// verdict is the result of a rule.
-type verdict int
+// outcome is the result of an expression.
+type outcome int
 
 const (
-	satisfied verdict = iota
+	satisfied outcome = iota
 	violated
 	unknown
 )
 
-// check returns the violations of a gang. A rule that fails is violated: its author did not consider
+// check adds the violation of a gang. A rule that fails is violated: its author did not consider
 // this gang.
-func (r Rule) check(e *evaluation) []violation {
-	path, message := r.Field, r.Message
-	if path == "" {
-		path = "metadata"
-	}
-	if message == "" {
-		message = "does not satisfy " + r.Expression
-	}
+func (r Rule) check(e *evaluation, v *violations) {
+	path, message := cmp.Or(r.Field, "metadata"), cmp.Or(r.Message, "does not satisfy "+r.Expression)
 	switch result, err := r.evaluate(e); {
 	case err != nil:
-		return []violation{{field: path, message: fmt.Sprintf("cannot be judged: %v", err)}}
+		v.add(path, "", "cannot be judged: %v", err)
 	case result == violated:
-		return []violation{{field: path, message: message}}
+		v.add(path, "", "%s", message)
 	case result == unknown:
-		return []violation{{field: path, message: message + ": not known until all members exist", unknown: true}}
+		v.add(path, "", "%s: not known until all members exist", message).unknown = true
 	}
-	return nil
 }
 
 // applies reports whether the condition when is true. If it depends on accelerators that are not known, those
@@ -254,14 +280,14 @@ func (r Rule) applies(e *evaluation) bool {
 		result, err := e.evaluateProgram(r.when, variables)
 		return err == nil && result == satisfied
 	}
-	return isSatisfied(e.variables) || e.Facts.GPUsUnknown && isSatisfied(e.bounds[0])
+	return isSatisfied(e.variables) || e.facts.GPUsUnknown && isSatisfied(e.bounds[0])
 }
 
-// evaluate returns the verdict on a gang. If it depends on accelerators that are not known, the gang violates
+// evaluate returns the outcome for a gang. If it depends on accelerators that are not known, the gang violates
 // the rule if the smallest and the largest possible number do. Otherwise, a resource claim would bypass it.
-func (r Rule) evaluate(e *evaluation) (verdict, error) {
+func (r Rule) evaluate(e *evaluation) (outcome, error) {
 	result, err := r.evaluateWith(e, e.variables)
-	if err != nil || result != unknown || !e.Facts.GPUsUnknown {
+	if err != nil || result != unknown || !e.facts.GPUsUnknown {
 		return result, err
 	}
 	for _, variables := range e.bounds {
@@ -273,8 +299,8 @@ func (r Rule) evaluate(e *evaluation) (verdict, error) {
 	return violated, nil
 }
 
-// evaluateWith returns the verdict on a gang with the given variables.
-func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (verdict, error) {
+// evaluateWith returns the outcome for a gang with the given variables.
+func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (outcome, error) {
 	variables, err := prepare()
 	if err != nil {
 		return unknown, err
@@ -294,40 +320,37 @@ func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (verdict, er
 // prepareVariables returns the variables of an expression.
 type prepareVariables func() (cel.PartialActivation, error)
 
-// newBounds returns the variables with the smallest and the largest number of accelerators that the gang can
-// have; nil if the number is known.
-func newBounds(in Input) []prepareVariables {
-	if !in.Facts.GPUsUnknown {
-		return nil
+// prepare sets the variables, which are built when the first rule reads them.
+func (e *evaluation) prepare() {
+	with := func(f Facts) prepareVariables {
+		return sync.OnceValues(func() (cel.PartialActivation, error) { return e.newVariables(f) })
 	}
-	var bounds []prepareVariables
-	for _, gpus := range []int64{in.Facts.GPUs, MaxCount} {
-		bound := in
-		bound.Facts.GPUs, bound.Facts.GPUsUnknown = gpus, false
-		bounds = append(bounds, sync.OnceValues(func() (cel.PartialActivation, error) { return newVariables(bound) }))
+	e.variables = with(e.facts)
+	if !e.facts.GPUsUnknown {
+		return
 	}
-	return bounds
+	for _, gpus := range []int64{e.facts.GPUs, MaxCount} {
+		bound := e.facts
+		bound.GPUs, bound.GPUsUnknown = gpus, false
+		e.bounds = append(e.bounds, with(bound))
+	}
 }
 
 // newVariables returns the variables of an expression. The accelerators are unknown if the facts only
 // have a lower bound.
-func newVariables(in Input) (cel.PartialActivation, error) {
-	namespaceLabels := in.Namespace.Labels
-	if namespaceLabels == nil {
-		namespaceLabels = map[string]string{}
-	}
+func (e *evaluation) newVariables(f Facts) (cel.PartialActivation, error) {
 	values := map[string]any{
-		"gang": newGangValue(in.Facts),
+		"gang": newGangValue(f),
 		"namespaceObject": map[string]any{
-			"metadata": map[string]any{"name": in.Namespace.Name, "labels": namespaceLabels},
+			"metadata": map[string]any{"name": e.namespace.Name, "labels": orEmpty(e.namespace.Labels)},
 		},
-		"object": sync.OnceValue(func() any { return convertWorkload(in) }),
+		"object": sync.OnceValue(e.convertWorkload),
 	}
 	var unknowns []*cel.AttributePatternType
-	if in.Facts.GPUsUnknown {
+	if f.GPUsUnknown {
 		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("gpus"))
 	}
-	if in.Facts.CheckpointsUnknown {
+	if f.CheckpointsUnknown {
 		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("checkpoints"))
 	}
 	variables, err := cel.PartialVars(values, unknowns...)
@@ -338,11 +361,8 @@ func newVariables(in Input) (cel.PartialActivation, error) {
 }
 
 // convertWorkload returns the workload as a tree. Only expressions that read the object need it.
-func convertWorkload(in Input) any {
-	if in.Workload.Job == nil && in.Workload.StatefulSet == nil {
-		return map[string]any{}
-	}
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(in.Workload.Object())
+func (e *evaluation) convertWorkload() any {
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e.Workload.Object())
 	if err != nil {
 		return types.WrapErr(err)
 	}
@@ -355,7 +375,7 @@ var errCostExceeded = fmt.Errorf("the rules exceed the cost of %d units for one 
 
 // evaluateProgram evaluates one expression. Together, the expressions of an evaluation have a limit:
 // users determine the size of the object that the expressions read.
-func (e *evaluation) evaluateProgram(program cel.Program, variables cel.PartialActivation) (verdict, error) {
+func (e *evaluation) evaluateProgram(program cel.Program, variables cel.PartialActivation) (outcome, error) {
 	if e.cost > celconfig.RuntimeCELCostBudget {
 		return unknown, errCostExceeded
 	}

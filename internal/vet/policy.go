@@ -39,17 +39,17 @@ func checkPolicy(in *input, w *labeledWorkload) []issue {
 	if in.policy == nil {
 		return nil
 	}
-	facts := policy.NewFacts(*w.gang, w.admitted)
-	var members []policy.Facts
+	gangInput, self := policy.Input{Namespace: in.describeNamespace(w.namespace), Now: in.now}, 0
 	for _, m := range in.gangMembers(w) {
+		if m == w {
+			self = len(gangInput.Members)
+		}
 		if m.gang != nil {
-			members = append(members, policy.NewFacts(*m.gang, m.admitted))
+			gangInput.Members = append(gangInput.Members, policy.Member{Gang: *m.gang, Workload: m.admitted})
 		}
 	}
 	var issues []issue
-	for _, f := range in.policy.Evaluate(policy.Input{
-		Facts: facts.WithMembers(members), Namespace: in.describeNamespace(w.namespace), Workload: w.admitted, Now: in.now,
-	}) {
+	for _, f := range in.policy.Judge(gangInput)[self] {
 		severity := policySeverities[f.Mode]
 		if f.Unknown {
 			severity = Info

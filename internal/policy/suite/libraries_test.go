@@ -1,4 +1,4 @@
-package verdict_test
+package suite_test
 
 import (
 	"os"
@@ -180,9 +180,9 @@ func violates(t *testing.T, p *policy.Policy, w gang.Workload) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings := p.Evaluate(policy.Input{
-		Facts:     policy.NewFacts(result.Gang, w),
-		Namespace: policy.Namespace{Name: "default"}, Workload: w, Now: time.Unix(0, 0),
-	})
+	findings := p.Judge(policy.Input{
+		Members:   []policy.Member{{Gang: result.Gang, Workload: w}},
+		Namespace: policy.Namespace{Name: "default"}, Now: time.Unix(0, 0),
+	})[0]
 	return policy.Worst(findings) == policy.ModeEnforce
 }
