@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -60,7 +61,8 @@ type Reconciler struct {
 	judgments judgments
 	throttle  podEventThrottle
 	services  recentServices
-	reports   reportAPI
+	// reportRetryTime is the time at which the API of the reports is looked for, in nanoseconds; 0 if it was never missing.
+	reportRetryTime atomic.Int64
 	// namespaceLabels are the values of the label namespace; nil for none.
 	namespaceLabels *namespaceLabels
 }

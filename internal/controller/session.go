@@ -57,7 +57,8 @@ type session struct {
 	decision failureDecision
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
-	// reportDigests contains the reports of the policy; see [session.writtenReports].
+	// reportDigests contains the digests of the reports of the policy that this process wrote, by the UID of the primary
+	// member. The digest is empty if there is no report.
 	reportDigests map[types.UID]string
 }
 

@@ -67,15 +67,15 @@ func (l *CheckpointLimit) validate(r *reader, path string) {
 	r.checkCount(path+".minSize", l.MinSize)
 }
 
-func (l *CheckpointLimit) check(_ string, f Facts, v *violations) {
+func (l *CheckpointLimit) check(_ string, f facts, v *violations) {
 	whenRestarts, path := ptr.Deref(l.WhenRestarts, 1), podSpecPath.Child("volumes").String()
 	switch {
-	case f.Checkpoints, f.Restarts < whenRestarts, f.Size < ptr.Deref(l.MinSize, 1):
-	case f.CheckpointsUnknown:
+	case f.checkpoints, f.restarts < whenRestarts, f.size < ptr.Deref(l.MinSize, 1):
+	case f.checkpointsUnknown:
 		v.add(path, "", "it is not known yet whether another member saves checkpoints").unknown = true
 	default:
 		v.add(path, "", "the gang can restart %s, but nothing outlives its pods, so each attempt starts from scratch; "+
 			"mount a PersistentVolumeClaim in the training container, or set %s: \"%d\"",
-			gang.FormatCount(f.Restarts, "time"), gang.AnnotationMaxRestarts, max(whenRestarts-1, 0))
+			gang.FormatCount(f.restarts, "time"), gang.AnnotationMaxRestarts, max(whenRestarts-1, 0))
 	}
 }

@@ -330,18 +330,17 @@ func (p *Policy) SelectableProfiles(ns Namespace) []string {
 // profile, such as tolerations, would remain in the workload without the limits of the profile. A profile that the
 // policy no longer has can be left.
 func (p *Policy) LeftProfile(before gang.Workload, after Input) []Finding {
-	facts := NewFacts(after.Members[0].Gang, after.Members[0].Workload)
-	left := before.Meta().Annotations[gang.AnnotationProfile]
-	if left == facts.Profile || !slices.Contains(p.SelectableProfiles(after.Namespace), left) {
+	m, left := after.Members[0], before.Meta().Annotations[gang.AnnotationProfile]
+	if left == m.profile() || !slices.Contains(p.SelectableProfiles(after.Namespace), left) {
 		return nil
 	}
 	i := slices.IndexFunc(p.scopes, func(s scope) bool { return s.name == left })
 	c := check{name: left + "/" + selectableKey, mode: p.scopes[i].mode}
-	if p.limitMode(c.mode) == ModeOff || p.isExempt(c.name, facts, after.Now) {
+	if p.limitMode(c.mode) == ModeOff || p.isExempt(c.name, m.Gang, after.Now) {
 		return nil
 	}
 	var v violations
-	v.add(annotationsPath.Key(gang.AnnotationProfile).String(), facts.Profile,
+	v.add(annotationsPath.Key(gang.AnnotationProfile).String(), m.profile(),
 		"cannot change, because the workload has the defaults of the profile %s; set it to %q, "+
 			"or create the workload again", left, left)
 	return []Finding{p.newFinding(c, v[0])}

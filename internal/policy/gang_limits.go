@@ -22,14 +22,14 @@ func (l *SizeLimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *SizeLimit) check(_ string, f Facts, v *violations) {
+func (l *SizeLimit) check(_ string, f facts, v *violations) {
 	switch {
-	case l.Max != nil && f.Size > *l.Max:
-		v.add(f.paths.size, f.Size, "makes a gang of %s, at most %d are allowed",
-			gang.FormatCount(f.Size, "pod"), *l.Max).excess = float64(f.Size - *l.Max)
-	case l.Min != nil && f.MinSize < *l.Min:
-		v.add(f.paths.size, f.MinSize, "makes a gang of %s, at least %d are required",
-			gang.FormatCount(f.MinSize, "pod"), *l.Min).excess = float64(*l.Min - f.MinSize)
+	case l.Max != nil && f.size > *l.Max:
+		v.add(f.paths.size, f.size, "makes a gang of %s, at most %d are allowed",
+			gang.FormatCount(f.size, "pod"), *l.Max).excess = float64(f.size - *l.Max)
+	case l.Min != nil && f.minSize < *l.Min:
+		v.add(f.paths.size, f.minSize, "makes a gang of %s, at least %d are required",
+			gang.FormatCount(f.minSize, "pod"), *l.Min).excess = float64(*l.Min - f.minSize)
 	}
 }
 
@@ -57,49 +57,49 @@ func (l *GPULimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *GPULimit) check(_ string, f Facts, v *violations) {
+func (l *GPULimit) check(_ string, f facts, v *violations) {
 	makes := "makes a gang of " + formatGPUs(f)
-	isTooLarge := len(l.In) > 0 && f.GPUs > slices.Max(l.In)
+	isTooLarge := len(l.In) > 0 && f.gpus > slices.Max(l.In)
 	switch {
-	case l.Max != nil && f.GPUs > *l.Max:
-		if f.GPUs == f.Pods*f.GPUsPerPod { // those of its own pods
-			makes += fmt.Sprintf(" (%s x %d)", gang.FormatCount(f.Pods, "pod"), f.GPUsPerPod)
+	case l.Max != nil && f.gpus > *l.Max:
+		if f.gpus == f.pods*f.gpusPerPod { // those of its own pods
+			makes += fmt.Sprintf(" (%s x %d)", gang.FormatCount(f.pods, "pod"), f.gpusPerPod)
 		}
-		v.add(f.paths.size, f.Pods, "%s, at most %d are allowed; %s", makes, *l.Max, suggestPods(f, *l.Max)).
-			excess = float64(f.GPUs - *l.Max)
-	case f.GPUsUnknown && !isTooLarge:
+		v.add(f.paths.size, f.pods, "%s, at most %d are allowed; %s", makes, *l.Max, suggestPods(f, *l.Max)).
+			excess = float64(f.gpus - *l.Max)
+	case f.gpusUnknown && !isTooLarge:
 		v.add(f.paths.gpus, "", "the accelerators of the other members or of the resource claims are not known yet").
 			unknown = true
-	case f.GPUs == 0:
-	case l.MultipleOf > 0 && f.GPUs%l.MultipleOf != 0 && !f.GPUsUnknown:
-		v.add(f.paths.size, f.Pods, "%s, a multiple of %d is required, such as %d",
-			makes, l.MultipleOf, f.GPUs-f.GPUs%l.MultipleOf+l.MultipleOf)
-	case len(l.In) > 0 && !slices.Contains(l.In, f.GPUs):
-		v.add(f.paths.size, f.Pods, "%s, allowed are %s", makes, joinNames(l.In))
+	case f.gpus == 0:
+	case l.MultipleOf > 0 && f.gpus%l.MultipleOf != 0 && !f.gpusUnknown:
+		v.add(f.paths.size, f.pods, "%s, a multiple of %d is required, such as %d",
+			makes, l.MultipleOf, f.gpus-f.gpus%l.MultipleOf+l.MultipleOf)
+	case len(l.In) > 0 && !slices.Contains(l.In, f.gpus):
+		v.add(f.paths.size, f.pods, "%s, allowed are %s", makes, joinNames(l.In))
 	}
 }
 
 // suggestPods returns the largest number of pods with at most maxGPUs accelerators in the gang.
-func suggestPods(f Facts, maxGPUs int64) string {
-	ofOthers := f.GPUs - f.Pods*f.GPUsPerPod
+func suggestPods(f facts, maxGPUs int64) string {
+	ofOthers := f.gpus - f.pods*f.gpusPerPod
 	own := maxGPUs - ofOthers
 	switch {
 	case maxGPUs == 0:
 		return "remove the accelerators"
-	case f.GPUsPerPod == 0 || own <= 0:
+	case f.gpusPerPod == 0 || own <= 0:
 		return "use fewer in the other members"
-	case own < f.GPUsPerPod:
+	case own < f.gpusPerPod:
 		return fmt.Sprintf("use at most %d in a single pod", own)
 	}
-	return "use at most " + gang.FormatCount(own/f.GPUsPerPod, "pod")
+	return "use at most " + gang.FormatCount(own/f.gpusPerPod, "pod")
 }
 
 // formatGPUs returns a number of accelerators for messages.
-func formatGPUs(f Facts) string {
-	if f.GPUsUnknown {
-		return "at least " + gang.FormatCount(f.GPUs, "accelerator")
+func formatGPUs(f facts) string {
+	if f.gpusUnknown {
+		return "at least " + gang.FormatCount(f.gpus, "accelerator")
 	}
-	return gang.FormatCount(f.GPUs, "accelerator")
+	return gang.FormatCount(f.gpus, "accelerator")
 }
 
 // joinNames lists values for messages.
@@ -119,27 +119,27 @@ func (l *WholeNodesLimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *WholeNodesLimit) check(_ string, f Facts, v *violations) {
+func (l *WholeNodesLimit) check(_ string, f facts, v *violations) {
 	from := ptr.Deref(l.FromPods, 2)
-	if f.Size < from || f.GPUsPerPod == 0 || f.GPUsPerPod == l.GPUsPerNode {
+	if f.size < from || f.gpusPerPod == 0 || f.gpusPerPod == l.GPUsPerNode {
 		return
 	}
 	inPods := ""
-	if f.GPUs%l.GPUsPerNode == 0 && !f.GPUsUnknown {
-		inPods = " in " + gang.FormatCount(f.GPUs/l.GPUsPerNode, "pod")
+	if f.gpus%l.GPUsPerNode == 0 && !f.gpusUnknown {
+		inPods = " in " + gang.FormatCount(f.gpus/l.GPUsPerNode, "pod")
 	}
-	v.add(f.paths.gpus, f.GPUsPerPod, "each pod has %s, and a gang of %d or more pods must use nodes as a whole; "+
-		"request %d%s", gang.FormatCount(f.GPUsPerPod, "accelerator"), from, l.GPUsPerNode, inPods)
+	v.add(f.paths.gpus, f.gpusPerPod, "each pod has %s, and a gang of %d or more pods must use nodes as a whole; "+
+		"request %d%s", gang.FormatCount(f.gpusPerPod, "accelerator"), from, l.GPUsPerNode, inPods)
 }
 
 func (l *GPUHoursLimit) validate(r *reader, path string) { r.checkCount(path+".max", &l.Max) }
 
-func (l *GPUHoursLimit) check(_ string, f Facts, v *violations) {
+func (l *GPUHoursLimit) check(_ string, f facts, v *violations) {
 	path := specPath.Child("activeDeadlineSeconds").String()
 	if f.gangRuntime == nil {
 		switch {
-		case f.GPUs == 0:
-		case f.endsWithout && !f.membersKnown && f.Kind != gang.Job:
+		case f.gpus == 0:
+		case f.endsWithout && !f.membersKnown && f.Workload.Kind() != gang.Job:
 			v.add(path, "", "the maximum runtime of the Job that ends the gang is not known yet").unknown = true
 		default:
 			v.add(path, "", "is required, because a gang with accelerators may use at most %s; set at most %d",
@@ -147,7 +147,7 @@ func (l *GPUHoursLimit) check(_ string, f Facts, v *violations) {
 		}
 		return
 	}
-	used := float64(f.GPUs) * f.gangRuntime.Hours() * float64(f.attempts())
+	used := float64(f.gpus) * f.gangRuntime.Hours() * float64(f.attempts())
 	switch {
 	case used > float64(l.Max):
 		attempts := ""
@@ -158,23 +158,23 @@ func (l *GPUHoursLimit) check(_ string, f Facts, v *violations) {
 			"allows %.0f GPU-hours (%s for %s%s), at most %d are allowed; set at most %d",
 			used, formatGPUs(f), formatDuration(*f.gangRuntime), attempts, l.Max, l.longestRuntime(f)).
 			excess = used - float64(l.Max)
-	case f.GPUsUnknown:
+	case f.gpusUnknown:
 		v.add(path, "", "the accelerators of the other members or of the resource claims are not known yet").unknown = true
 	}
 }
 
 // longestRuntime returns the longest allowed runtime of an attempt in seconds.
-func (l *GPUHoursLimit) longestRuntime(f Facts) int64 {
-	return l.Max * int64(time.Hour/time.Second) / max(f.GPUs, 1) / f.attempts()
+func (l *GPUHoursLimit) longestRuntime(f facts) int64 {
+	return l.Max * int64(time.Hour/time.Second) / max(f.gpus, 1) / f.attempts()
 }
 
 // attempts returns the largest number of attempts of the gang, without those after a disruption. Each attempt has the
 // maximum runtime.
-func (f Facts) attempts() int64 {
-	if f.RestartPolicy != gang.RestartPolicyGang {
+func (f facts) attempts() int64 {
+	if f.Gang.Policies.RestartPolicy != gang.RestartPolicyGang {
 		return 1
 	}
-	return 1 + f.Restarts
+	return 1 + f.restarts
 }
 
 func (l *DurationLimit) validate(r *reader, path string) {
@@ -192,10 +192,10 @@ func (l *DurationLimit) validate(r *reader, path string) {
 }
 
 // check compares a field of a Job with the limit: that of the maximum runtime or that of the TTL.
-func (l *DurationLimit) check(key string, f Facts, v *violations) {
-	path, purpose, value := "spec.activeDeadlineSeconds", "maximum runtime", f.Runtime
+func (l *DurationLimit) check(key string, f facts, v *violations) {
+	path, purpose, value := "spec.activeDeadlineSeconds", "maximum runtime", f.runtime
 	if key == "ttl" {
-		path, purpose, value = "spec.ttlSecondsAfterFinished", "time until deletion after the end", f.TTL
+		path, purpose, value = "spec.ttlSecondsAfterFinished", "time until deletion after the end", f.ttl
 	}
 	switch {
 	case value == nil && l.Required:
@@ -212,14 +212,14 @@ func (l *DurationLimit) check(key string, f Facts, v *violations) {
 
 // checkRequired adds the violation of a workload without a required duration. A StatefulSet cannot have a duration. The
 // members that the gang ends with are judged instead, if there are others.
-func (l *DurationLimit) checkRequired(path, purpose string, f Facts, v *violations) {
+func (l *DurationLimit) checkRequired(path, purpose string, f facts, v *violations) {
 	switch {
-	case f.Kind == gang.Job && l.Max != nil:
+	case f.Workload.Kind() == gang.Job && l.Max != nil:
 		v.add(path, "", "is required: the %s in seconds, at most %d (%s)", purpose, int64(l.Max.value.Seconds()), l.Max)
-	case f.Kind == gang.Job:
+	case f.Workload.Kind() == gang.Job:
 		v.add(path, "", "is required: the %s in seconds", purpose)
 	case !f.endsWithout:
-		v.add("kind", f.Kind, "a %s has no %s, which is required; use a Job", f.Kind, purpose)
+		v.add("kind", f.Workload.Kind(), "a %s has no %s, which is required; use a Job", f.Workload.Kind(), purpose)
 	case !f.membersKnown:
 		v.add("kind", "", "the Job that ends the gang must have a %s, and is not known yet", purpose).unknown = true
 	}
@@ -240,15 +240,15 @@ func (l *RestartsLimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *RestartsLimit) check(_ string, f Facts, v *violations) {
-	if l.Max != nil && f.Restarts > *l.Max {
-		v.add(f.paths.restarts, f.Restarts, "allows %s of the gang, at most %d are allowed; set %s: \"%d\"",
-			gang.FormatCount(f.Restarts, "restart"), *l.Max, gang.AnnotationMaxRestarts, *l.Max).
-			excess = float64(f.Restarts - *l.Max)
+func (l *RestartsLimit) check(_ string, f facts, v *violations) {
+	if l.Max != nil && f.restarts > *l.Max {
+		v.add(f.paths.restarts, f.restarts, "allows %s of the gang, at most %d are allowed; set %s: \"%d\"",
+			gang.FormatCount(f.restarts, "restart"), *l.Max, gang.AnnotationMaxRestarts, *l.Max).
+			excess = float64(f.restarts - *l.Max)
 	}
-	if len(l.Policies) > 0 && !slices.Contains(l.Policies, f.RestartPolicy) {
-		v.add(annotationsPath.Key(gang.AnnotationRestartPolicy).String(), f.RestartPolicy,
-			"%s is not allowed as the restart policy; allowed are %s", f.RestartPolicy, joinNames(l.Policies))
+	if len(l.Policies) > 0 && !slices.Contains(l.Policies, f.Gang.Policies.RestartPolicy) {
+		v.add(annotationsPath.Key(gang.AnnotationRestartPolicy).String(), f.Gang.Policies.RestartPolicy,
+			"%s is not allowed as the restart policy; allowed are %s", f.Gang.Policies.RestartPolicy, joinNames(l.Policies))
 	}
 }
 
@@ -259,15 +259,15 @@ func (l *DisruptionsLimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *DisruptionsLimit) check(_ string, f Facts, v *violations) {
-	if l.Max == nil || f.Disruptions <= *l.Max {
+func (l *DisruptionsLimit) check(_ string, f facts, v *violations) {
+	if l.Max == nil || f.disruptions <= *l.Max {
 		return
 	}
-	count, text := formatInt(f.Disruptions), gang.FormatCount(f.Disruptions, "disruption")
-	if f.Disruptions == UnlimitedDisruptions {
+	count, text := formatInt(f.disruptions), gang.FormatCount(f.disruptions, "disruption")
+	if f.disruptions == unlimitedDisruptions {
 		count, text = "unlimited", "unlimited disruptions"
 	}
 	v.add(annotationsPath.Key(gang.AnnotationMaxDisruptions).String(), count,
 		"allows %s of the gang, at most %d are allowed; set %s: \"%d\"",
-		text, *l.Max, gang.AnnotationMaxDisruptions, *l.Max).excess = float64(f.Disruptions - *l.Max)
+		text, *l.Max, gang.AnnotationMaxDisruptions, *l.Max).excess = float64(f.disruptions - *l.Max)
 }

@@ -50,13 +50,13 @@ func (r *reader) validateImageEntry(path, entry string) {
 	}
 }
 
-func (l *ImagesLimit) check(_ string, f Facts, v *violations) {
-	allowed, restricted := l.Allow[f.Framework]
+func (l *ImagesLimit) check(_ string, f facts, v *violations) {
+	allowed, restricted := l.Allow[f.Gang.Framework.Name]
 	if !restricted {
 		allowed, restricted = l.Allow[anyFramework]
 	}
-	for _, image := range f.Images {
-		named, err := reference.ParseNormalizedNamed(image.Name)
+	for _, image := range f.images {
+		named, err := reference.ParseNormalizedNamed(image.value)
 		if err != nil {
 			continue // the API server accepts the image, and the kubelet reports that it is invalid
 		}
@@ -65,11 +65,11 @@ func (l *ImagesLimit) check(_ string, f Facts, v *violations) {
 		_, hasDigest := named.(reference.Digested)
 		switch {
 		case restricted && !slices.ContainsFunc(allowed, matches):
-			v.add(image.Path, image.Name, "is %s, which is not allowed; allowed are %s", named.Name(), joinNames(allowed))
+			v.add(image.path, image.value, "is %s, which is not allowed; allowed are %s", named.Name(), joinNames(allowed))
 		case denied >= 0:
-			v.add(image.Path, image.Name, "is %s, and images of %s are not allowed", named.Name(), l.Deny[denied])
+			v.add(image.path, image.value, "is %s, and images of %s are not allowed", named.Name(), l.Deny[denied])
 		case l.Digests && !hasDigest:
-			v.add(image.Path, image.Name, "must have a digest, such as image@sha256:…")
+			v.add(image.path, image.value, "must have a digest, such as image@sha256:…")
 		}
 	}
 }

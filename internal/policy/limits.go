@@ -59,7 +59,7 @@ type limit interface {
 	// validate reports the mistakes of the limit itself, and prepares it for check.
 	validate(r *reader, path string)
 	// check adds the violations of a gang. The key is that of the limit.
-	check(key string, f Facts, v *violations)
+	check(key string, f facts, v *violations)
 	// mode returns the mode that the limit sets, or an empty string.
 	mode() Mode
 }

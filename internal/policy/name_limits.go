@@ -26,13 +26,13 @@ func (l *FrameworksLimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *FrameworksLimit) check(_ string, f Facts, v *violations) {
+func (l *FrameworksLimit) check(_ string, f facts, v *violations) {
 	path := labelsPath.Key(gang.LabelFramework).String()
 	switch {
-	case len(l.Allow) > 0 && !slices.Contains(l.Allow, f.Framework):
-		v.add(path, f.Framework, "is not allowed; allowed are %s", joinNames(l.Allow))
-	case slices.Contains(l.Deny, f.Framework):
-		v.add(path, f.Framework, "is not allowed; use any framework except %s", joinNames(l.Deny))
+	case len(l.Allow) > 0 && !slices.Contains(l.Allow, f.Gang.Framework.Name):
+		v.add(path, f.Gang.Framework.Name, "is not allowed; allowed are %s", joinNames(l.Allow))
+	case slices.Contains(l.Deny, f.Gang.Framework.Name):
+		v.add(path, f.Gang.Framework.Name, "is not allowed; use any framework except %s", joinNames(l.Deny))
 	}
 }
 
@@ -54,9 +54,9 @@ func (l *LabelsLimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *LabelsLimit) check(_ string, f Facts, v *violations) {
+func (l *LabelsLimit) check(_ string, f facts, v *violations) {
 	for _, label := range slices.Sorted(maps.Keys(l.Require)) {
-		value, ok := f.Labels[label]
+		value, ok := f.Workload.Meta().Labels[label]
 		switch pattern := l.patterns[label]; {
 		case !ok:
 			v.add(labelsPath.Key(label).String(), "", "is required; the value must match %s", l.Require[label])
@@ -65,7 +65,7 @@ func (l *LabelsLimit) check(_ string, f Facts, v *violations) {
 		}
 	}
 	for _, label := range l.Forbid {
-		if value, ok := f.Labels[label]; ok {
+		if value, ok := f.Workload.Meta().Labels[label]; ok {
 			v.add(labelsPath.Key(label).String(), value, "is forbidden; remove the label")
 		}
 	}
@@ -78,10 +78,10 @@ func (l *NameLimit) validate(r *reader, path string) {
 }
 
 // check compares a name with the limit: the priority class or the queue.
-func (l *NameLimit) check(key string, f Facts, v *violations) {
-	path, purpose, value := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.Queue
+func (l *NameLimit) check(key string, f facts, v *violations) {
+	path, purpose, value := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.Workload.Meta().Labels[gang.LabelQueueName]
 	if key == "priorityClass" {
-		path, purpose, value = podSpecPath.Child("priorityClassName").String(), "priority class", f.PriorityClass
+		path, purpose, value = podSpecPath.Child("priorityClassName").String(), "priority class", f.Workload.Template().Spec.PriorityClassName
 	}
 	switch {
 	case value == "" && l.Required && len(l.Allow) > 0:
@@ -95,14 +95,14 @@ func (l *NameLimit) check(key string, f Facts, v *violations) {
 
 func (l *HiddenGPUsLimit) validate(*reader, string) {}
 
-func (l *HiddenGPUsLimit) check(_ string, f Facts, v *violations) {
-	for _, variable := range f.HiddenGPUs {
+func (l *HiddenGPUsLimit) check(_ string, f facts, v *violations) {
+	for _, variable := range f.hiddenGPUs {
 		verb := "exposes"
-		if variable.Value == "" {
+		if variable.value == "" {
 			verb = "can expose" // the value is in a source, such as a ConfigMap
 		}
-		v.add(variable.Path, variable.Value, "%s %s accelerators that the container does not request; "+
-			"remove it, and request them in resources.limits", variable.Name, verb)
+		v.add(variable.path, variable.value, "%s %s accelerators that the container does not request; "+
+			"remove it, and request them in resources.limits", nvidiaVisibleDevices, verb)
 	}
 }
 

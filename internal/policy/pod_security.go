@@ -52,14 +52,14 @@ func (l *PodSecurityLimit) validate(r *reader, fieldPath string) {
 	}
 }
 
-func (l *PodSecurityLimit) check(_ string, f Facts, v *violations) {
+func (l *PodSecurityLimit) check(_ string, f facts, v *violations) {
 	evaluator, err := newPodSecurityEvaluator()
 	if err != nil { // only a wrong build of the library
 		v.add(podSpecPath.String(), "", "cannot be judged: %v", err)
 		return
 	}
-	spec := l.Allow.removeFrom(f.template.Spec)
-	for _, result := range evaluator.EvaluatePod(l.required, &f.template.ObjectMeta, &spec) {
+	spec := l.Allow.removeFrom(f.Workload.Template().Spec)
+	for _, result := range evaluator.EvaluatePod(l.required, &f.Workload.Template().ObjectMeta, &spec) {
 		if result.Allowed {
 			continue
 		}

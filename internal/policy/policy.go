@@ -84,8 +84,7 @@ type Member struct {
 
 // evaluation is the judgment of one member. All rules read the same variables.
 type evaluation struct {
-	Member
-	facts     Facts
+	facts
 	namespace Namespace
 	now       time.Time
 	variables prepareVariables   // prepared for the first rule
@@ -95,13 +94,13 @@ type evaluation struct {
 
 // newEvaluations returns one evaluation for each member. If all members are known, each knows the facts of the others.
 func (in Input) newEvaluations() []*evaluation {
-	var facts []Facts
+	var ofMembers []facts
 	for _, m := range in.Members {
-		facts = append(facts, NewFacts(m.Gang, m.Workload))
+		ofMembers = append(ofMembers, newFacts(m))
 	}
 	var evaluations []*evaluation
-	for i, m := range in.Members {
-		e := &evaluation{Member: m, facts: facts[i].withMembers(facts), namespace: in.Namespace, now: in.Now}
+	for _, f := range ofMembers {
+		e := &evaluation{facts: f.withMembers(ofMembers), namespace: in.Namespace, now: in.Now}
 		e.prepare()
 		evaluations = append(evaluations, e)
 	}
@@ -244,9 +243,9 @@ func (p *Policy) Judge(in Input) [][]Finding {
 // checksOf returns the checks of the scopes of a member that are not exempt.
 func (p *Policy) checksOf(e *evaluation) []check {
 	var checks []check
-	for _, s := range p.scopesOf(e.namespace, e.facts.Profile) {
+	for _, s := range p.scopesOf(e.namespace, e.profile()) {
 		for _, c := range s.checks {
-			if !p.isExempt(c.name, e.facts, e.now) {
+			if !p.isExempt(c.name, e.Gang, e.now) {
 				checks = append(checks, c)
 			}
 		}
@@ -304,9 +303,9 @@ func (p *Policy) newFinding(c check, v violation) Finding {
 }
 
 // isExempt reports whether an exemption covers a rule for a gang.
-func (p *Policy) isExempt(rule string, f Facts, now time.Time) bool {
+func (p *Policy) isExempt(rule string, g gang.Gang, now time.Time) bool {
 	return slices.ContainsFunc(p.file.Exemptions, func(e Exemption) bool {
-		isMatch := e.Rule == rule && e.Namespace == f.Namespace && matchesAny(e.Gangs, f.Name)
+		isMatch := e.Rule == rule && e.Namespace == g.Namespace && matchesAny(e.Gangs, g.Name)
 		return isMatch && !e.hasExpired(now)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -157,15 +158,17 @@ func (r *reader) adviseDefaults(path string, d Defaults, limits Limits, limitsPa
 }
 
 // newFacts returns the facts of a Job that has the default and nothing else.
-func (d fieldDefault) newFacts() Facts {
-	f := Facts{Kind: gang.Job}
+func (d fieldDefault) newFacts() facts {
+	job := &batchv1.Job{}
+	f := facts{Member: Member{Workload: gang.Workload{Job: job}}}
 	switch value := d.shown.(type) {
 	case Duration:
-		f.Runtime, f.TTL = &value.value, &value.value
+		f.runtime, f.ttl = &value.value, &value.value
 	case int64:
-		f.Restarts, f.Disruptions = value, value
+		f.restarts, f.disruptions = value, value
 	case string:
-		f.Queue, f.PriorityClass, f.Labels = value, value, map[string]string{d.Name: value}
+		job.Spec.Template.Spec.PriorityClassName = value
+		job.Labels = map[string]string{cmp.Or(d.Name, gang.LabelQueueName): value}
 	}
 	return f
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // Rule is a condition in CEL, in the dialect of ValidatingAdmissionPolicies. Expressions read three
-// variables: gang has the [Facts], object is the workload, and namespaceObject has the metadata.name
+// variables: gang has the [GangFields], object is the workload, and namespaceObject has the metadata.name
 // and metadata.labels of its namespace.
 type Rule struct {
 	// Name identifies the rule in its scope. It is a DNS label.
@@ -76,38 +76,38 @@ var newRuleEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 // gangFields are the fields of the variable gang. An optional field is absent if its value is nil.
 var gangFields = map[string]struct {
 	of       *apiservercel.DeclType
-	value    func(Facts) any
+	value    func(facts) any
 	optional bool
 }{
-	"name":          {of: apiservercel.StringType, value: func(f Facts) any { return f.Name }},
-	"namespace":     {of: apiservercel.StringType, value: func(f Facts) any { return f.Namespace }},
-	"framework":     {of: apiservercel.StringType, value: func(f Facts) any { return f.Framework }},
-	"role":          {of: apiservercel.StringType, value: func(f Facts) any { return f.Role }},
-	"kind":          {of: apiservercel.StringType, value: func(f Facts) any { return string(f.Kind) }},
-	"queue":         {of: apiservercel.StringType, value: func(f Facts) any { return f.Queue }},
-	"priorityClass": {of: apiservercel.StringType, value: func(f Facts) any { return f.PriorityClass }},
-	"profile":       {of: apiservercel.StringType, value: func(f Facts) any { return f.Profile }},
-	"restartPolicy": {of: apiservercel.StringType, value: func(f Facts) any { return string(f.RestartPolicy) }},
-	"size":          {of: apiservercel.IntType, value: func(f Facts) any { return f.Size }},
-	"minSize":       {of: apiservercel.IntType, value: func(f Facts) any { return f.MinSize }},
-	"gpus":          {of: apiservercel.IntType, value: func(f Facts) any { return f.GPUs }},
-	"gpusPerPod":    {of: apiservercel.IntType, value: func(f Facts) any { return f.GPUsPerPod }},
-	"restarts":      {of: apiservercel.IntType, value: func(f Facts) any { return f.Restarts }},
-	"disruptions":   {of: apiservercel.IntType, value: func(f Facts) any { return f.Disruptions }},
-	"elastic":       {of: apiservercel.BoolType, value: func(f Facts) any { return f.Elastic }},
-	"checkpoints":   {of: apiservercel.BoolType, value: func(f Facts) any { return f.Checkpoints }},
-	"labels":        {of: stringMapType, value: func(f Facts) any { return orEmpty(f.Labels) }},
+	"name":          {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Name }},
+	"namespace":     {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Namespace }},
+	"framework":     {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Framework.Name }},
+	"role":          {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Role }},
+	"kind":          {of: apiservercel.StringType, value: func(f facts) any { return string(f.Workload.Kind()) }},
+	"queue":         {of: apiservercel.StringType, value: func(f facts) any { return f.Workload.Meta().Labels[gang.LabelQueueName] }},
+	"priorityClass": {of: apiservercel.StringType, value: func(f facts) any { return f.Workload.Template().Spec.PriorityClassName }},
+	"profile":       {of: apiservercel.StringType, value: func(f facts) any { return f.profile() }},
+	"restartPolicy": {of: apiservercel.StringType, value: func(f facts) any { return string(f.Gang.Policies.RestartPolicy) }},
+	"size":          {of: apiservercel.IntType, value: func(f facts) any { return f.size }},
+	"minSize":       {of: apiservercel.IntType, value: func(f facts) any { return f.minSize }},
+	"gpus":          {of: apiservercel.IntType, value: func(f facts) any { return f.gpus }},
+	"gpusPerPod":    {of: apiservercel.IntType, value: func(f facts) any { return f.gpusPerPod }},
+	"restarts":      {of: apiservercel.IntType, value: func(f facts) any { return f.restarts }},
+	"disruptions":   {of: apiservercel.IntType, value: func(f facts) any { return f.disruptions }},
+	"elastic":       {of: apiservercel.BoolType, value: func(f facts) any { return f.Gang.Elastic != nil }},
+	"checkpoints":   {of: apiservercel.BoolType, value: func(f facts) any { return f.checkpoints }},
+	"labels":        {of: stringMapType, value: func(f facts) any { return orEmpty(f.Workload.Meta().Labels) }},
 	"images":        {of: apiservercel.NewListType(apiservercel.StringType, -1), value: imageNames},
-	"runtime":       {of: apiservercel.DurationType, value: func(f Facts) any { return orNil(f.Runtime) }, optional: true},
-	"ttl":           {of: apiservercel.DurationType, value: func(f Facts) any { return orNil(f.TTL) }, optional: true},
+	"runtime":       {of: apiservercel.DurationType, value: func(f facts) any { return orNil(f.runtime) }, optional: true},
+	"ttl":           {of: apiservercel.DurationType, value: func(f facts) any { return orNil(f.ttl) }, optional: true},
 }
 
 var stringMapType = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
 
-func imageNames(f Facts) any {
-	names := make([]string, 0, len(f.Images))
-	for _, image := range f.Images {
-		names = append(names, image.Name)
+func imageNames(f facts) any {
+	names := make([]string, 0, len(f.images))
+	for _, image := range f.images {
+		names = append(names, image.value)
 	}
 	return names
 }
@@ -142,7 +142,7 @@ func newGangType() *apiservercel.DeclType {
 }
 
 // newGangValue returns the value of the variable gang.
-func newGangValue(f Facts) map[string]any {
+func newGangValue(f facts) map[string]any {
 	values := make(map[string]any, len(gangFields))
 	for name, field := range gangFields {
 		if value := field.value(f); value != nil {
@@ -206,10 +206,11 @@ func (r *reader) validateRule(path string, rule *Rule) {
 // newMinimalEvaluation returns that of a Job that sets no optional field. The API server requires a container.
 func newMinimalEvaluation() *evaluation {
 	container := corev1.Container{Name: "main", Image: "main"}
-	e := &evaluation{Member: Member{Workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{
+	e := &evaluation{}
+	e.Workload.Job = &batchv1.Job{Spec: batchv1.JobSpec{
 		Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1),
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
-	}}}}}
+	}}
 	e.prepare()
 	return e
 }
@@ -250,6 +251,7 @@ const (
 	satisfied outcome = iota
 	violated
 	unknown
+	inapplicable // the condition when is false
 )
 
 // check adds the violation of a gang. A rule that fails is violated: its author did not consider
@@ -266,28 +268,17 @@ func (r Rule) check(e *evaluation, v *violations) {
 	}
 }
 
-// applies reports whether the condition when is true. If it depends on accelerators that are not known, those
-// that are known count.
+// applies reports whether the rule judges a gang: whether its condition when is true, or not known.
 func (r Rule) applies(e *evaluation) bool {
-	if r.when == nil {
-		return true
-	}
-	isSatisfied := func(prepare prepareVariables) bool {
-		variables, err := prepare()
-		if err != nil {
-			return false
-		}
-		result, err := e.evaluateProgram(r.when, variables)
-		return err == nil && result == satisfied
-	}
-	return isSatisfied(e.variables) || e.facts.GPUsUnknown && isSatisfied(e.bounds[0])
+	result, _ := r.evaluate(e)
+	return result != inapplicable
 }
 
 // evaluate returns the outcome for a gang. If it depends on accelerators that are not known, the gang violates
 // the rule if the smallest and the largest possible number do. Otherwise, a resource claim would bypass it.
 func (r Rule) evaluate(e *evaluation) (outcome, error) {
 	result, err := r.evaluateWith(e, e.variables)
-	if err != nil || result != unknown || !e.facts.GPUsUnknown {
+	if err != nil || result != unknown || !e.gpusUnknown {
 		return result, err
 	}
 	for _, variables := range e.bounds {
@@ -306,11 +297,9 @@ func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (outcome, er
 		return unknown, err
 	}
 	if r.when != nil {
-		applies, err := e.evaluateProgram(r.when, variables)
-		if err != nil || applies == violated {
-			return satisfied, err
-		}
-		if applies == unknown {
+		if applies, err := e.evaluateProgram(r.when, variables); err != nil || applies == violated {
+			return inapplicable, err
+		} else if applies == unknown {
 			return unknown, nil
 		}
 	}
@@ -322,23 +311,23 @@ type prepareVariables func() (cel.PartialActivation, error)
 
 // prepare sets the variables, which are built when the first rule reads them.
 func (e *evaluation) prepare() {
-	with := func(f Facts) prepareVariables {
+	with := func(f facts) prepareVariables {
 		return sync.OnceValues(func() (cel.PartialActivation, error) { return e.newVariables(f) })
 	}
 	e.variables = with(e.facts)
-	if !e.facts.GPUsUnknown {
+	if !e.gpusUnknown {
 		return
 	}
-	for _, gpus := range []int64{e.facts.GPUs, MaxCount} {
+	for _, gpus := range []int64{e.gpus, MaxCount} {
 		bound := e.facts
-		bound.GPUs, bound.GPUsUnknown = gpus, false
+		bound.gpus, bound.gpusUnknown = gpus, false
 		e.bounds = append(e.bounds, with(bound))
 	}
 }
 
 // newVariables returns the variables of an expression. The accelerators are unknown if the facts only
 // have a lower bound.
-func (e *evaluation) newVariables(f Facts) (cel.PartialActivation, error) {
+func (e *evaluation) newVariables(f facts) (cel.PartialActivation, error) {
 	values := map[string]any{
 		"gang": newGangValue(f),
 		"namespaceObject": map[string]any{
@@ -347,10 +336,10 @@ func (e *evaluation) newVariables(f Facts) (cel.PartialActivation, error) {
 		"object": sync.OnceValue(e.convertWorkload),
 	}
 	var unknowns []*cel.AttributePatternType
-	if f.GPUsUnknown {
+	if f.gpusUnknown {
 		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("gpus"))
 	}
-	if f.CheckpointsUnknown {
+	if f.checkpointsUnknown {
 		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("checkpoints"))
 	}
 	variables, err := cel.PartialVars(values, unknowns...)
