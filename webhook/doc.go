@@ -11,7 +11,7 @@
 //   - [PodRankHandler] sets the rank label of a pod. Only API servers without
 //     MutatingAdmissionPolicy need this endpoint.
 //   - [JobUpdateHandler] denies an update of a Job that makes a violation of the policy worse.
-//   - The handler in [Options].PolicyFile validates the policy itself (internal/policysource).
+//   - The handler in [Options].PolicyFile validates the policy itself (internal/policy/configmap).
 //
 // The webhook configurations (charts/rollcall) select the objects with objectSelector and
 // namespaceSelector. The API server never sends an object without the label, so an unavailable

@@ -33,7 +33,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/controller"
 	"rollcall.training/internal/policy"
-	"rollcall.training/internal/policysource"
+	"rollcall.training/internal/policy/configmap"
 )
 
 // controllerOptions are the values of the flags of the controller. The chart sets every flag.
@@ -182,7 +182,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 	var policies policy.Source // nil without a policy
 	if source != nil {
 		policies, readiness["policy"] = source, source.Ready
-		err := mgr.Add(&policysource.Keeper{Source: source, Recorder: mgr.GetEventRecorder("rollcall")})
+		err := mgr.Add(&configmap.Keeper{Source: source, Recorder: mgr.GetEventRecorder("rollcall")})
 		if err != nil {
 			return nil, fmt.Errorf("adding the keeper of the policy: %w", err)
 		}

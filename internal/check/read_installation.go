@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 
-	"rollcall.training/internal/policysource"
+	"rollcall.training/internal/policy/configmap"
 )
 
 // Names of the components: the containers, and the labels of the Deployments.
@@ -229,7 +229,7 @@ func (r Reader) readPolicy(ctx context.Context, i *Installation) *PolicyFacts {
 		return nil
 	}
 	_, readsNamespaces := i.Controller.Flag("policy-read-namespaces")
-	reader := policysource.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
+	reader := configmap.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
 	read := func(name string) Observed[PolicyFile] {
 		m, err := r.Client.CoreV1().ConfigMaps(i.Namespace).Get(ctx, name, metav1.GetOptions{})
 		out := observe(m, err, "get the ConfigMap "+name+" in the namespace "+i.Namespace)
@@ -244,7 +244,7 @@ func (r Reader) readPolicy(ctx context.Context, i *Installation) *PolicyFacts {
 	}
 	ceiling, _ := i.Controller.Flag("policy-ceiling")
 	return &PolicyFacts{
-		ConfigMap: name, Ceiling: ceiling, Current: read(name), Accepted: read(policysource.AcceptedName(name)),
+		ConfigMap: name, Ceiling: ceiling, Current: read(name), Accepted: read(configmap.AcceptedName(name)),
 	}
 }
 

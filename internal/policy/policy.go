@@ -152,8 +152,14 @@ func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	return compiled
 }
 
-// Digest identifies the content of the file. It is the same for files that differ in comments only.
-func (p *Policy) Digest() string { return p.digest }
+// Digest identifies the content of the file. It is the same for files that differ in comments only. It is empty for a
+// nil Policy.
+func (p *Policy) Digest() string {
+	if p == nil {
+		return ""
+	}
+	return p.digest
+}
 
 // Source returns the name of the file, as in problems.
 func (p *Policy) Source() string { return p.source }
