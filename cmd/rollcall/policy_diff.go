@@ -61,8 +61,8 @@ func (o policyDiffOptions) diff(ctx context.Context, oldPath, newPath string, st
 	}
 	options := newSuiteOptions(nil)
 	options.Admitted = o.input.fromCluster
-	var workloads []gang.Workload
-	options.Namespaces, workloads, err = suite.ReadWorkloads(docs, o.input.cluster.namespace, false)
+	options.Namespaces = suite.ReadNamespaces(docs)
+	workloads, err := suite.ReadWorkloads(docs, o.input.cluster.namespace, false)
 	if err != nil {
 		return newUsageError(err)
 	}

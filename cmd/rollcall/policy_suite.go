@@ -67,6 +67,8 @@ type coverageResult struct {
 	Policy string      `json:"policy"`
 	Rules  int         `json:"rules"`
 	Gaps   []suite.Gap `json:"gaps"`
+
+	outcomes []suite.Outcome // of all files
 }
 
 // runSuites runs all files and prints the results. The coverage is that of all files of one policy.
@@ -76,9 +78,7 @@ func (o policyTestOptions) runSuites(names []string, out io.Writer) error {
 		return newUsageError(err)
 	}
 	var results []suiteResult
-	outcomes := map[string][]suite.Outcome{} // by the path of the policy
-	policies := map[string]*policy.Policy{}
-	var policyPaths []string
+	var covered []*coverageResult
 	for _, path := range paths {
 		s, err := readSuite(path)
 		if err != nil {
@@ -89,23 +89,20 @@ func (o policyTestOptions) runSuites(names []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		cases, ofCases, err := s.Run(newSuiteOptions(p), newFileReader(filepath.Dir(path)))
+		cases, outcomes, err := s.Run(newSuiteOptions(p), newFileReader(filepath.Dir(path)))
 		if err != nil {
 			return newUsageError(fmt.Errorf("%s: %w", path, err))
 		}
 		results = append(results, suiteResult{Source: path, Cases: cases})
-		if policies[policyPath] == nil {
-			policies[policyPath], policyPaths = p, append(policyPaths, policyPath)
+		if !o.coverage {
+			continue
 		}
-		outcomes[policyPath] = append(outcomes[policyPath], ofCases...)
-	}
-	var covered []coverageResult
-	for _, path := range policyPaths {
-		if p := policies[path]; o.coverage {
-			covered = append(covered, coverageResult{
-				Policy: path, Rules: len(p.EnabledRules()), Gaps: suite.Cover(p, outcomes[path]),
-			})
+		i := slices.IndexFunc(covered, func(c *coverageResult) bool { return c.Policy == policyPath })
+		if i < 0 {
+			i, covered = len(covered), append(covered, &coverageResult{Policy: policyPath, Rules: len(p.EnabledRules())})
 		}
+		covered[i].outcomes = append(covered[i].outcomes, outcomes...)
+		covered[i].Gaps = suite.Cover(p, covered[i].outcomes)
 	}
 	return o.printSuites(out, results, covered)
 }
@@ -182,7 +179,7 @@ func isSuite(path string) (bool, error) {
 }
 
 // printSuites prints the results. The error determines the exit code.
-func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, covered []coverageResult) error {
+func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, covered []*coverageResult) error {
 	cases, failed, gaps := 0, 0, 0
 	for _, r := range results {
 		for _, c := range r.Cases {
@@ -208,7 +205,7 @@ func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, cov
 	return err
 }
 
-func printSuitesAsText(out io.Writer, results []suiteResult, covered []coverageResult) {
+func printSuitesAsText(out io.Writer, results []suiteResult, covered []*coverageResult) {
 	for _, r := range results {
 		for _, c := range r.Cases {
 			if len(c.Differences) == 0 {

@@ -334,8 +334,7 @@ func (p *Policy) LeftProfile(before gang.Workload, after Input) []Finding {
 	if left == m.profile() || !slices.Contains(p.SelectableProfiles(after.Namespace), left) {
 		return nil
 	}
-	i := slices.IndexFunc(p.scopes, func(s scope) bool { return s.name == left })
-	c := check{name: left + "/" + selectableKey, mode: p.scopes[i].mode}
+	c := check{name: left + "/" + selectableKey, mode: p.findScope(left).mode}
 	if p.limitMode(c.mode) == ModeOff || p.isExempt(c.name, m.Gang, after.Now) {
 		return nil
 	}

@@ -184,23 +184,19 @@ func (p *Policy) ProfileOf(ns Namespace) (Profile, bool) {
 // scopesOf returns the scopes that hold for a workload: the cluster, the profile of the namespace, and the
 // profile that the workload selects.
 func (p *Policy) scopesOf(ns Namespace, selected string) []scope {
-	names := []string{ClusterScope}
+	scopes := []scope{p.findScope(ClusterScope)}
 	if profile, ok := p.ProfileOf(ns); ok {
-		names = append(names, profile.Name)
+		scopes = append(scopes, p.findScope(profile.Name))
 	}
 	if slices.Contains(p.SelectableProfiles(ns), selected) {
-		names = append(names, selected)
+		scopes = append(scopes, p.findScope(selected))
 	}
-	var scopes []scope
-	for _, s := range p.scopes { // the order of names, except for the two profiles
-		if slices.Contains(names, s.name) {
-			scopes = append(scopes, s)
-		}
-	}
-	slices.SortStableFunc(scopes, func(a, b scope) int {
-		return slices.Index(names, a.name) - slices.Index(names, b.name)
-	})
 	return scopes
+}
+
+// findScope returns the scope with a name that exists.
+func (p *Policy) findScope(name string) scope {
+	return p.scopes[slices.IndexFunc(p.scopes, func(s scope) bool { return s.name == name })]
 }
 
 func (m NamespaceMatcher) isEmpty() bool { return len(m.Names) == 0 && m.Selector == nil }

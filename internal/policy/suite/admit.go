@@ -141,18 +141,23 @@ func (o Options) judge(namespace string, members []*Outcome) {
 	}
 }
 
-// ReadWorkloads returns the labels of the namespaces and the labeled workloads of documents, among them the
-// Jobs of CronJobs. The namespace is that of objects without a namespace. If strict is true, an unknown field is an
-// error.
-func ReadWorkloads(
-	docs []*manifest.Document, namespace string, strict bool,
-) (namespaces map[string]map[string]string, workloads []gang.Workload, err error) {
-	namespaces = map[string]map[string]string{}
+// ReadNamespaces returns the labels of the namespaces of documents by name.
+func ReadNamespaces(docs []*manifest.Document) map[string]map[string]string {
+	namespaces := map[string]map[string]string{}
+	for _, object := range manifest.ListObjects(docs) {
+		if object.Kind == "Namespace" {
+			namespaces[object.Name] = object.Labels
+		}
+	}
+	return namespaces
+}
+
+// ReadWorkloads returns the labeled workloads of documents, among them the Jobs of CronJobs. The namespace is that of
+// objects without a namespace. If strict is true, an unknown field is an error.
+func ReadWorkloads(docs []*manifest.Document, namespace string, strict bool) ([]gang.Workload, error) {
+	var workloads []gang.Workload
 	for _, d := range docs {
 		for _, object := range d.Objects() {
-			if object.Kind == "Namespace" {
-				namespaces[object.Name] = object.Labels
-			}
 			prefix := ""
 			job, isCronJob := object.JobOfCronJob()
 			if isCronJob {
@@ -164,16 +169,16 @@ func ReadWorkloads(
 			w, unknown, isWorkload, err := object.DecodeWorkload()
 			switch {
 			case err != nil:
-				return nil, nil, fmt.Errorf("%s: %w", d, err)
+				return nil, fmt.Errorf("%s: %w", d, err)
 			case strict && len(unknown) > 0:
-				return nil, nil, fmt.Errorf("%s: %s%s: unknown field", d, prefix, unknown[0])
+				return nil, fmt.Errorf("%s: %s%s: unknown field", d, prefix, unknown[0])
 			case isWorkload:
 				w.Meta().Namespace = cmp.Or(w.Meta().Namespace, namespace, "default")
 				workloads = append(workloads, w)
 			}
 		}
 	}
-	return namespaces, workloads, nil
+	return workloads, nil
 }
 
 // Change is a workload that two policies treat differently.

@@ -56,7 +56,7 @@ func (s Suite) Run(o Options, read ReadFiles) ([]CaseResult, []Outcome, error) {
 
 // runCase returns the outcomes of a case. Those of an update contain only what the update makes worse.
 func (o Options) runCase(c Case, files, update []*manifest.Document) ([]Outcome, error) {
-	_, workloads, err := ReadWorkloads(files, c.Namespace, true)
+	workloads, err := ReadWorkloads(files, c.Namespace, true)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (o Options) runCase(c Case, files, update []*manifest.Document) ([]Outcome,
 	if len(c.Update) == 0 {
 		return outcomes, nil
 	}
-	if _, workloads, err = ReadWorkloads(update, c.Namespace, true); err != nil {
+	if workloads, err = ReadWorkloads(update, c.Namespace, true); err != nil {
 		return nil, err
 	}
 	after := o.Admit(workloads)
