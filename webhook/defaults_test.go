@@ -69,30 +69,30 @@ func TestUnknownProfile(t *testing.T) {
 	job := strings.Replace(gpuJob, `"annotations":{`, `"annotations":{"rollcall.training/profile":"ib",`, 1)
 	const field = "metadata.annotations[rollcall.training/profile]: "
 	for name, test := range map[string]struct {
-		judge   *webhook.PolicyEnforcer
-		want    string
-		warning bool // instead of a denial
+		enforcer *webhook.PolicyEnforcer
+		want     string
+		warning  bool // instead of a denial
 	}{
 		"the denial lists the profiles that exist": {
-			judge: newEnforcer(&testPolicies{policy: readPolicy(t, "profiles: [{name: fabric, selectable: true}]")}),
-			want:  field + `Unsupported value: "ib": supported values: "fabric"`,
+			enforcer: newEnforcer(&testPolicies{policy: readPolicy(t, "profiles: [{name: fabric, selectable: true}]")}),
+			want:     field + `Unsupported value: "ib": supported values: "fabric"`,
 		},
 		"the mode warn warns": {
-			judge: newEnforcer(&testPolicies{policy: readPolicy(t, "mode: warn")}), warning: true,
+			enforcer: newEnforcer(&testPolicies{policy: readPolicy(t, "mode: warn")}), warning: true,
 			want: field + `Invalid value: "ib": the policy has no profile that a workload of this namespace can select`,
 		},
 		"the ceiling off has no effect": {
-			judge: newEnforcer(&testPolicies{policy: readPolicy(t, "mode: enforce").WithCeiling(policy.ModeOff)}),
+			enforcer: newEnforcer(&testPolicies{policy: readPolicy(t, "mode: enforce").WithCeiling(policy.ModeOff)}),
 		},
 		"a cluster without a policy has no profiles": {
 			want: field + `Invalid value: "ib": the policy has no profile that a workload of this namespace can select`,
 		},
 		"a policy that is not loaded is not known": {
-			judge: newEnforcer(&testPolicies{err: errors.New("not loaded")}), want: "not loaded",
+			enforcer: newEnforcer(&testPolicies{err: errors.New("not loaded")}), want: "not loaded",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := webhook.NewMutator(newEngine(), test.judge).
+			r := webhook.NewMutator(newEngine(), test.enforcer).
 				Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, []byte(job)))
 			message := strings.Join(r.Warnings, "\n")
 			if !r.Allowed {

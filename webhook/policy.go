@@ -89,9 +89,9 @@ func (p *PolicyEnforcer) admitUpdate(
 	return p.admit(ctx, describeSubject(e, updated), &before)
 }
 
-// admit returns the response for a workload; before is nil if it is new. A workload that was not judged before is
-// judged as a new one, but is not denied only because it does not describe a gang: otherwise two updates could replace
-// a valid gang by a gang that violates the policy.
+// admit returns the response for a workload; before is nil if it is new. A workload that does not describe a gang is
+// denied if it is new or was a gang before. Otherwise, two updates could replace a valid gang by a gang that violates
+// the policy.
 func (p *PolicyEnforcer) admit(ctx context.Context, s subject, before *subject) admission.Response {
 	if p == nil || !s.isGang() {
 		return admission.Allowed("")

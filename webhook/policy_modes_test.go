@@ -90,14 +90,14 @@ func TestModesThatChangeNothing(t *testing.T) {
 }
 
 // admitBoth returns the responses of both phases of admission.
-func admitBoth(t *testing.T, req admission.Request, judge *webhook.PolicyEnforcer) (mutated, validated admission.Response) {
+func admitBoth(t *testing.T, req admission.Request, enforcer *webhook.PolicyEnforcer) (mutated, validated admission.Response) {
 	t.Helper()
-	mutated = webhook.NewMutator(newEngine(), judge).Handle(t.Context(), req)
+	mutated = webhook.NewMutator(newEngine(), enforcer).Handle(t.Context(), req)
 	if !mutated.Allowed {
 		return mutated, validated
 	}
 	req.Object.Raw = applyPatch(t, req.Object.Raw, mutated)
-	return mutated, webhook.NewValidator(newEngine(), judge).Handle(t.Context(), req)
+	return mutated, webhook.NewValidator(newEngine(), enforcer).Handle(t.Context(), req)
 }
 
 // readGoldenRequests returns the creation of each Job and StatefulSet in the golden inputs of the injectors, and in

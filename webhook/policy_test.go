@@ -71,8 +71,8 @@ const roleJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train
 func admit(t testing.TB, kind gang.Kind, object string) []byte {
 	t.Helper()
 	raw := []byte(object)
-	judge := newEnforcer(&testPolicies{policy: readPolicy(t, "profiles: [{name: short, selectable: true}]")})
-	r := webhook.NewMutator(newEngine(), judge).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
+	enforcer := newEnforcer(&testPolicies{policy: readPolicy(t, "profiles: [{name: short, selectable: true}]")})
+	r := webhook.NewMutator(newEngine(), enforcer).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
 	if !r.Allowed {
 		t.Fatalf("the mutating webhook denied the workload: %s", r.Result.Message)
 	}
@@ -390,8 +390,8 @@ func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 			update := newRequest(admissionv1.Update, gang.StatefulSet, live, changed)
 			changed = applyPatch(t, changed, webhook.NewMutator(newEngine(), nil).Handle(t.Context(), update))
 			limits := readPolicy(t, "cluster: {limits: {size: {max: 4}, restarts: {max: 8}}}\n"+profiles)
-			judge := newEnforcer(&testPolicies{policy: limits})
-			r := webhook.NewValidator(newEngine(), judge).
+			enforcer := newEnforcer(&testPolicies{policy: limits})
+			r := webhook.NewValidator(newEngine(), enforcer).
 				Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, changed))
 			if r.Allowed == test.denied {
 				t.Errorf("allowed: %t, want %t: %+v", r.Allowed, !test.denied, r.Result)

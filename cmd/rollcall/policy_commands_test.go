@@ -85,7 +85,7 @@ spec:
 			suite:  "cases: [{name: a, files: [job.yaml], want: {admitted: true}}]",
 			want:   "cluster/r has no case with the outcome pass or fail", code: 1,
 		},
-		"another verdict than expected": {
+		"another outcome than expected": {
 			policy: "cluster: {limits: {size: {max: 2}}}",
 			suite:  "cases: [{name: a, files: [job.yaml], want: {admitted: true}}]",
 			want:   "admitted is false, want true (job/train: enforce cluster/size)", code: 1,
@@ -114,7 +114,7 @@ spec:
 		},
 		"an unknown field":     {suite: "cases: [{name: a, file: job.yaml}]", want: "cases[0].file: unknown field", code: 2},
 		"a case without files": {suite: "cases: [{name: a}]", want: "cases[0].files: is required", code: 2},
-		"a case without a verdict": {
+		"a case without an expected outcome": {
 			suite: "cases: [{name: a, files: [job.yaml]}]", want: "want.admitted: is required", code: 2,
 		},
 		"a file that does not exist": {

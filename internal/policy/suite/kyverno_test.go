@@ -67,7 +67,7 @@ func TestKyvernoPolicies(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d cases have the same verdict, %d another one, %d have no pods or are skipped", same, different, skipped)
+	t.Logf("%d cases have the same outcome, %d another one, %d have no pods or are skipped", same, different, skipped)
 }
 
 // readResources returns gangs with the pods of all objects, by kind and name.

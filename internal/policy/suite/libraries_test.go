@@ -34,7 +34,7 @@ func readPolicy(t *testing.T, text string) *policy.Policy {
 	return p
 }
 
-// expectedDifferences are the cases with another verdict by their prefix, with the reason.
+// expectedDifferences are the cases with another outcome by their prefix, with the reason.
 var expectedDifferences = map[string]string{
 	"general/disallowedtags/container-image-must-not-have-latest-tag: single-disallowed-tag-ephemeral": "a pod template " +
 		"has no ephemeral containers",
@@ -45,7 +45,7 @@ var expectedDifferences = map[string]string{
 	"best-practices/disallow-cri-sock-mount: ": "the case passes the rule for another runtime",
 }
 
-// requireExpected reports a verdict that differs from a case without a known reason.
+// requireExpected reports a outcome that differs from a case without a known reason.
 func requireExpected(t *testing.T, name string, got bool) {
 	t.Helper()
 	for prefix, reason := range expectedDifferences {
@@ -117,7 +117,7 @@ func TestGatekeeperLibrary(t *testing.T) {
 	for key, n := range unsaid {
 		t.Logf("not expressed: %s (%d cases)", key, n)
 	}
-	t.Logf("%d cases have the same verdict, %d another one, %d are no pods", same, different, skipped)
+	t.Logf("%d cases have the same outcome, %d another one, %d are no pods", same, different, skipped)
 }
 
 func toYAML(t *testing.T, v any) string {
