@@ -90,7 +90,9 @@ func TestModesThatChangeNothing(t *testing.T) {
 }
 
 // admitBoth returns the responses of both phases of admission.
-func admitBoth(t *testing.T, req admission.Request, enforcer *webhook.PolicyEnforcer) (mutated, validated admission.Response) {
+func admitBoth(
+	t *testing.T, req admission.Request, enforcer *webhook.PolicyEnforcer,
+) (mutated, validated admission.Response) {
 	t.Helper()
 	mutated = webhook.NewMutator(newEngine(), enforcer).Handle(t.Context(), req)
 	if !mutated.Allowed {

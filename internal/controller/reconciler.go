@@ -61,7 +61,7 @@ type Reconciler struct {
 	judgments judgments
 	throttle  podEventThrottle
 	services  recentServices
-	// reportRetryTime is the time at which the API of the reports is looked for, in nanoseconds; 0 if it was never missing.
+	// reportRetryTime is the time in nanoseconds at which the API of the reports is looked for; 0 if it was never missing.
 	reportRetryTime atomic.Int64
 	// namespaceLabels are the values of the label namespace; nil for none.
 	namespaceLabels *namespaceLabels

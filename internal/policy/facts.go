@@ -109,6 +109,11 @@ func newFacts(m Member) facts {
 	return f
 }
 
+// queue returns the value of the label of Kueue, also of a StatefulSet.
+func (m Member) queue() string { return m.Workload.Meta().Labels[gang.LabelQueueName] }
+
+func (m Member) priorityClass() string { return m.Workload.Template().Spec.PriorityClassName }
+
 // profile returns the profile that the workload selects; empty without one.
 func (m Member) profile() string { return m.Workload.Meta().Annotations[gang.AnnotationProfile] }
 

@@ -79,9 +79,9 @@ func (l *NameLimit) validate(r *reader, path string) {
 
 // check compares a name with the limit: the priority class or the queue.
 func (l *NameLimit) check(key string, f facts, v *violations) {
-	path, purpose, value := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.Workload.Meta().Labels[gang.LabelQueueName]
+	path, purpose, value := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.queue()
 	if key == "priorityClass" {
-		path, purpose, value = podSpecPath.Child("priorityClassName").String(), "priority class", f.Workload.Template().Spec.PriorityClassName
+		path, purpose, value = podSpecPath.Child("priorityClassName").String(), "priority class", f.priorityClass()
 	}
 	switch {
 	case value == "" && l.Required && len(l.Allow) > 0:

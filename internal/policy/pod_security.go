@@ -67,8 +67,8 @@ func (l *PodSecurityLimit) check(_ string, f facts, v *violations) {
 		if result.ForbiddenDetail != "" {
 			detail = " (" + result.ForbiddenDetail + ")"
 		}
-		v.add(podSpecPath.String(), result.ForbiddenReason, "%s%s: the Pod Security Standard %s does not allow this; remove it",
-			result.ForbiddenReason, detail, l.required)
+		v.add(podSpecPath.String(), result.ForbiddenReason,
+			"%s%s: the Pod Security Standard %s does not allow this; remove it", result.ForbiddenReason, detail, l.required)
 	}
 }
 

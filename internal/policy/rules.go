@@ -22,7 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/ptr"
 
-	"rollcall.training/gang"
 )
 
 // Rule is a condition in CEL, in the dialect of ValidatingAdmissionPolicies. Expressions read three
@@ -84,10 +83,10 @@ var gangFields = map[string]struct {
 	"framework":     {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Framework.Name }},
 	"role":          {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Role }},
 	"kind":          {of: apiservercel.StringType, value: func(f facts) any { return string(f.Workload.Kind()) }},
-	"queue":         {of: apiservercel.StringType, value: func(f facts) any { return f.Workload.Meta().Labels[gang.LabelQueueName] }},
-	"priorityClass": {of: apiservercel.StringType, value: func(f facts) any { return f.Workload.Template().Spec.PriorityClassName }},
+	"queue":         {of: apiservercel.StringType, value: func(f facts) any { return f.queue() }},
+	"priorityClass": {of: apiservercel.StringType, value: func(f facts) any { return f.priorityClass() }},
 	"profile":       {of: apiservercel.StringType, value: func(f facts) any { return f.profile() }},
-	"restartPolicy": {of: apiservercel.StringType, value: func(f facts) any { return string(f.Gang.Policies.RestartPolicy) }},
+	"restartPolicy": {of: apiservercel.StringType, value: restartPolicyName},
 	"size":          {of: apiservercel.IntType, value: func(f facts) any { return f.size }},
 	"minSize":       {of: apiservercel.IntType, value: func(f facts) any { return f.minSize }},
 	"gpus":          {of: apiservercel.IntType, value: func(f facts) any { return f.gpus }},
@@ -103,6 +102,8 @@ var gangFields = map[string]struct {
 }
 
 var stringMapType = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
+
+func restartPolicyName(f facts) any { return string(f.Gang.Policies.RestartPolicy) }
 
 func imageNames(f facts) any {
 	names := make([]string, 0, len(f.images))

@@ -85,13 +85,8 @@ func Apply(w gang.Workload, defaults []Default) (gang.Warnings, error) {
 			}
 		}
 	}
-	// A manifest that was copied from a live object contains its record, but not necessarily its values.
 	recorded := len(record.Defaults)
-	maps.DeleteFunc(record.Defaults, func(key, _ string) bool {
-		t, ok := parseTarget(key)
-		return !ok || !t.exists(w) || !t.isSet(w)
-	})
-	if len(targets) == 0 && len(record.Defaults) == recorded {
+	if forgetUnset(record, w); len(targets) == 0 && len(record.Defaults) == recorded {
 		return warnings, nil
 	}
 	if record.Defaults == nil {
@@ -102,6 +97,15 @@ func Apply(w gang.Workload, defaults []Default) (gang.Warnings, error) {
 		record.Defaults[t.key()] = planned[t].Source
 	}
 	return warnings, record.WriteTo(w)
+}
+
+// forgetUnset removes the recorded defaults of the fields that w does not set. A manifest that was copied from
+// a live object contains its record, but not necessarily its values.
+func forgetUnset(record *plan.Record, w gang.Workload) {
+	maps.DeleteFunc(record.Defaults, func(key, _ string) bool {
+		t, ok := parseTarget(key)
+		return !ok || !t.exists(w) || !t.isSet(w)
+	})
 }
 
 // hasTooManyContainers reports whether [gang.Parse] denies a workload because of its number of containers or
