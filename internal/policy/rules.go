@@ -21,11 +21,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/ptr"
-
 )
 
 // Rule is a condition in CEL, in the dialect of ValidatingAdmissionPolicies. Expressions read three
-// variables: gang has the [GangFields], object is the workload, and namespaceObject has the metadata.name
+// variables: gang has the facts of the gang, object is the workload, and namespaceObject has the metadata.name
 // and metadata.labels of its namespace.
 type Rule struct {
 	// Name identifies the rule in its scope. It is a DNS label.
