@@ -89,12 +89,12 @@ func newFacts(m Member) facts {
 			f.pods = int64(g.Elastic.Max)
 		}
 	}
-	if g.Policies.RestartPolicy != gang.RestartPolicyNever {
-		f.restarts = int64(g.Policies.MaxRestarts)
+	if g.RestartRules.RestartPolicy != gang.RestartPolicyNever {
+		f.restarts = int64(g.RestartRules.MaxRestarts)
 	}
-	if g.Policies.RestartPolicy == gang.RestartPolicyGang {
-		f.disruptions = int64(g.Policies.MaxDisruptions)
-		if g.Policies.MaxDisruptions == gang.UnlimitedDisruptions {
+	if g.RestartRules.RestartPolicy == gang.RestartPolicyGang {
+		f.disruptions = int64(g.RestartRules.MaxDisruptions)
+		if g.RestartRules.MaxDisruptions == gang.UnlimitedDisruptions {
 			f.disruptions = unlimitedDisruptions
 		}
 	}

@@ -171,7 +171,7 @@ func (l *GPUHoursLimit) longestRuntime(f facts) int64 {
 // attempts returns the largest number of attempts of the gang, without those after a disruption. Each attempt has the
 // maximum runtime.
 func (f facts) attempts() int64 {
-	if f.Gang.Policies.RestartPolicy != gang.RestartPolicyGang {
+	if f.Gang.RestartRules.RestartPolicy != gang.RestartPolicyGang {
 		return 1
 	}
 	return 1 + f.restarts
@@ -246,9 +246,10 @@ func (l *RestartsLimit) check(_ string, f facts, v *violations) {
 			gang.FormatCount(f.restarts, "restart"), *l.Max, gang.AnnotationMaxRestarts, *l.Max).
 			excess = float64(f.restarts - *l.Max)
 	}
-	if len(l.Policies) > 0 && !slices.Contains(l.Policies, f.Gang.Policies.RestartPolicy) {
-		v.add(annotationsPath.Key(gang.AnnotationRestartPolicy).String(), f.Gang.Policies.RestartPolicy,
-			"%s is not allowed as the restart policy; allowed are %s", f.Gang.Policies.RestartPolicy, joinNames(l.Policies))
+	used := f.Gang.RestartRules.RestartPolicy
+	if len(l.Policies) > 0 && !slices.Contains(l.Policies, used) {
+		v.add(annotationsPath.Key(gang.AnnotationRestartPolicy).String(), used,
+			"%s is not allowed as the restart policy; allowed are %s", used, joinNames(l.Policies))
 	}
 }
 

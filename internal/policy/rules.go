@@ -102,7 +102,7 @@ var gangFields = map[string]struct {
 
 var stringMapType = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
 
-func restartPolicyName(f facts) any { return string(f.Gang.Policies.RestartPolicy) }
+func restartPolicyName(f facts) any { return string(f.Gang.RestartRules.RestartPolicy) }
 
 func imageNames(f facts) any {
 	names := make([]string, 0, len(f.images))

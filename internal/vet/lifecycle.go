@@ -74,7 +74,7 @@ func lifecycleChecks() []Check {
 const minTTLSeconds = 60
 
 func checkDeadlineBeforeStart(_ *input, w *labeledWorkload) []issue {
-	timeout := w.gang.Policies.StartTimeout
+	timeout := w.gang.RestartRules.StartTimeout
 	if w.workload.Job == nil || w.workload.Job.Spec.ActiveDeadlineSeconds == nil || timeout == 0 {
 		return nil
 	}
@@ -90,12 +90,12 @@ func checkDeadlineBeforeStart(_ *input, w *labeledWorkload) []issue {
 }
 
 func checkBackoffLimitZero(_ *input, w *labeledWorkload) []issue {
-	restartsGang := w.gang.Policies.RestartPolicy == gang.RestartPolicyGang
+	restartsGang := w.gang.RestartRules.RestartPolicy == gang.RestartPolicyGang
 	if w.workload.Job == nil || ptr.Deref(w.workload.Job.Spec.BackoffLimit, 1) != 0 || !restartsGang {
 		return nil
 	}
 	message := "is 0, so the gang cannot restart, although its restart policy is gang"
-	if restarts := w.gang.Policies.MaxRestarts; restarts > 0 {
+	if restarts := w.gang.RestartRules.MaxRestarts; restarts > 0 {
 		message = fmt.Sprintf("is 0, so the first pod that the Job counts as failed ends the gang, "+
 			"although it may restart %d times", restarts)
 	} else if _, ok := w.target.Annotations[gang.AnnotationMaxRestarts]; ok {
@@ -110,7 +110,7 @@ func checkBackoffLimitZero(_ *input, w *labeledWorkload) []issue {
 
 func checkNeverRestarts(_ *input, w *labeledWorkload) []issue {
 	_, isExplicit := w.target.Annotations[gang.AnnotationRestartPolicy]
-	neverRestarts := w.gang.Policies.RestartPolicy == gang.RestartPolicyNever
+	neverRestarts := w.gang.RestartRules.RestartPolicy == gang.RestartPolicyNever
 	if w.workload.Job == nil || isExplicit || !neverRestarts {
 		return nil
 	}
@@ -122,7 +122,7 @@ func checkNeverRestarts(_ *input, w *labeledWorkload) []issue {
 }
 
 func checkDisruptionsFailJob(_ *input, w *labeledWorkload) []issue {
-	policies := w.gang.Policies
+	policies := w.gang.RestartRules
 	canRestart := policies.RestartPolicy == gang.RestartPolicyGang && policies.MaxDisruptions != 0
 	if w.workload.Job == nil || !canRestart {
 		return nil
@@ -170,7 +170,7 @@ func checkShortTTL(_ *input, w *labeledWorkload) []issue {
 var secondaryExitCodes = []int32{1, 134, 137, 143}
 
 func checkFailJobOnExitCode(_ *input, w *labeledWorkload) []issue {
-	policies := w.gang.Policies
+	policies := w.gang.RestartRules
 	canRestartGang := policies.RestartPolicy == gang.RestartPolicyGang && policies.MaxRestarts > 0
 	if w.workload.Job == nil || w.workload.Job.Spec.PodFailurePolicy == nil || !canRestartGang {
 		return nil
