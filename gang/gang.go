@@ -80,8 +80,8 @@ type Gang struct {
 	HasKubeflowNames bool
 	// ContainerRestartRules is true if the API server supports restart rules of containers.
 	ContainerRestartRules bool
-	// Policies are the restart, success and clean-up policies.
-	Policies Policies
+	// RestartRules are the restart, success and clean-up policies.
+	RestartRules RestartRules
 }
 
 // Container is a training container with the properties that injectors need.

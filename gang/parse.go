@@ -77,7 +77,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.Launcher = p.parseLauncher(g)
 	g.Hostfile = p.parseHostfile(g.Framework)
 	g.HasKubeflowNames = p.parseCompatibility()
-	g.Policies = p.parsePolicies(g, cfg)
+	g.RestartRules = p.parseRestartRules(g, cfg)
 	g.Shm = p.parseShm()
 	p.checkNetwork()
 	if len(p.errs) == 0 {

@@ -48,12 +48,12 @@ const (
 // DefaultMaxRestarts is the default of [AnnotationMaxRestarts].
 const DefaultMaxRestarts = 3
 
-// UnlimitedDisruptions is the value of [Policies.MaxDisruptions] of a gang that restarts after any number
+// UnlimitedDisruptions is the value of [RestartRules.MaxDisruptions] of a gang that restarts after any number
 // of disruptions.
 const UnlimitedDisruptions = -1
 
-// Policies determine how a gang restarts and finishes.
-type Policies struct {
+// RestartRules determine how a gang restarts and finishes.
+type RestartRules struct {
 	// RestartPolicy is the reaction to a failed rank.
 	RestartPolicy RestartPolicy
 	// MaxRestarts is the maximum number of restarts; with 0 the first failure fails the gang.
@@ -88,7 +88,7 @@ const (
 // counts all of these failures as one, so the limit is a multiple of the attempts. A Job also counts
 // disrupted pods as failed, except the first of each incident, which Rollcall untracks
 // (docs/adr/0033-limits-without-managers.md).
-func (p Policies) JobFailureLimit() int32 {
+func (p RestartRules) JobFailureLimit() int32 {
 	disruptions := p.MaxDisruptions
 	if disruptions < 0 {
 		disruptions = maxCountedDisruptions
@@ -96,9 +96,9 @@ func (p Policies) JobFailureLimit() int32 {
 	return failuresPerAttempt*(p.MaxRestarts+1) + disruptions
 }
 
-// parsePolicies parses the annotations for the lifecycle of the gang.
-func (p *parser) parsePolicies(g Gang, cfg Config) Policies {
-	policies := Policies{
+// parseRestartRules parses the annotations for the lifecycle of the gang.
+func (p *parser) parseRestartRules(g Gang, cfg Config) RestartRules {
+	policies := RestartRules{
 		RestartPolicy:         p.parseRestartPolicy(g.Elastic != nil),
 		MaxRestarts:           p.parseMaxRestarts(),
 		MaxDisruptions:        p.parseMaxDisruptions(),
@@ -232,7 +232,7 @@ func (p *parser) parseStartTimeout() time.Duration {
 // CompletesWithFirstPod reports whether the success of a member's first pod is the success of the
 // gang, regardless of the member's other pods.
 func (g Gang) CompletesWithFirstPod(m Member) bool {
-	switch g.Policies.SuccessPolicy {
+	switch g.RestartRules.SuccessPolicy {
 	case SuccessPolicyRank0:
 		return m.Role == g.Members[0].Role
 	case "":
@@ -245,7 +245,7 @@ func (g Gang) CompletesWithFirstPod(m Member) bool {
 // DeterminesCompletion reports whether the gang finishes when a member finishes. The success policy of the user
 // overrides the framework.
 func (g Gang) DeterminesCompletion(m Member) bool {
-	switch g.Policies.SuccessPolicy {
+	switch g.RestartRules.SuccessPolicy {
 	case "":
 		role, _ := g.Framework.FindRole(m.Role)
 		return role.DeterminesCompletion || g.CompletesWithFirstPod(m)
@@ -254,7 +254,7 @@ func (g Gang) DeterminesCompletion(m Member) bool {
 	case SuccessPolicyRank0:
 		return m.Role == g.Members[0].Role
 	default:
-		return m.Role == g.Policies.SuccessPolicy
+		return m.Role == g.RestartRules.SuccessPolicy
 	}
 }
 

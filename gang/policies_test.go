@@ -66,8 +66,8 @@ func TestParseMaxDisruptions(t *testing.T) {
 			if len(denials) > 0 {
 				gotError = denials[0].Error.Error()
 			}
-			if g.Policies.MaxDisruptions != c.want {
-				t.Errorf("MaxDisruptions = %d, want %d", g.Policies.MaxDisruptions, c.want)
+			if g.RestartRules.MaxDisruptions != c.want {
+				t.Errorf("MaxDisruptions = %d, want %d", g.RestartRules.MaxDisruptions, c.want)
 			}
 			if diff := cmp.Diff(c.wantError, gotError); diff != "" {
 				t.Errorf("error (-want +got):\n%s", diff)
@@ -124,7 +124,7 @@ func TestCompletesWithFirstPod(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := gang.Gang{Framework: c.framework, Policies: gang.Policies{SuccessPolicy: c.successPolicy}}
+			g := gang.Gang{Framework: c.framework, RestartRules: gang.RestartRules{SuccessPolicy: c.successPolicy}}
 			for _, role := range c.roles {
 				g.Members = append(g.Members, gang.Member{Role: role, WorkloadName: "train-" + role, Size: 2})
 			}

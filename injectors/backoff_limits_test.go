@@ -28,7 +28,7 @@ func readJobLimits(t *testing.T, engine *injectors.Engine, job *batchv1.Job) job
 		BackoffLimit:         job.Spec.BackoffLimit,
 		BackoffLimitPerIndex: job.Spec.BackoffLimitPerIndex,
 		MaxFailedIndexes:     job.Spec.MaxFailedIndexes,
-		MaxRestarts:          result.Gang.Policies.MaxRestarts,
+		MaxRestarts:          result.Gang.RestartRules.MaxRestarts,
 	}
 }
 

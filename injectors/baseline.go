@@ -74,8 +74,8 @@ func baselinePlan(g gang.Gang) plan.Plan {
 			plan.Label{Name: labelJobName, Value: g.Name, Policy: plan.Fallback},
 			plan.Label{Name: labelReplicaType, Value: g.Role, Policy: plan.Fallback})
 	}
-	if g.Kind == gang.Job && g.Policies.RestartPolicy == gang.RestartPolicyGang {
-		p.RestartInPlace, p.JobFailureLimit = g.ContainerRestartRules, g.Policies.JobFailureLimit()
+	if g.Kind == gang.Job && g.RestartRules.RestartPolicy == gang.RestartPolicyGang {
+		p.RestartInPlace, p.JobFailureLimit = g.ContainerRestartRules, g.RestartRules.JobFailureLimit()
 		p.Env = append(p.Env, plan.FieldEnv(EnvAttempt, plan.PodLabelFieldPath(gang.LabelAttempt)))
 		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelAttempt, Value: "0"})
 	}
@@ -99,7 +99,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 // its first pod anyway, so it gets the policy only if the user asks for rank0.
 func completesWithFirstPod(g gang.Gang) bool {
 	own := g.OwnMember()
-	return g.CompletesWithFirstPod(own) && (own.Size > 1 || g.Policies.SuccessPolicy == gang.SuccessPolicyRank0)
+	return g.CompletesWithFirstPod(own) && (own.Size > 1 || g.RestartRules.SuccessPolicy == gang.SuccessPolicyRank0)
 }
 
 // newSHMVolume returns the volume at /dev/shm.

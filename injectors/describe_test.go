@@ -84,7 +84,7 @@ func TestDescribeEditedMetadata(t *testing.T) {
 				t.Errorf("the gang is %s with the Service %s, size %d and framework %s, want 2 ranks of pytorch named train",
 					g.Name, g.ServiceName, g.Size, g.Framework.Name)
 			}
-			policies := result.Gang.Policies
+			policies := result.Gang.RestartRules
 			if policies.RestartPolicy != gang.RestartPolicyGang || policies.MaxRestarts != c.wantMaxRestarts ||
 				policies.CleanPodPolicy != gang.CleanPodPolicyRunning {
 				t.Errorf("policies = %+v, want gang, %d restarts, Running", policies, c.wantMaxRestarts)

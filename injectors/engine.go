@@ -13,6 +13,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/plan"
+	"rollcall.training/internal/policy/defaults"
 )
 
 // Engine turns labeled workloads into members of gangs. The zero value has no frameworks, so create an
@@ -92,7 +93,7 @@ func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 	}
 	sent := w.DeepCopy()
 	warnings := preserveZeroReplicas(old, updated)
-	plan.PreserveDefaults(old, updated)
+	defaults.Preserve(old, updated)
 	preserved, err := plan.PreserveAdmitted(old, updated)
 	if err != nil {
 		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)

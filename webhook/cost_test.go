@@ -29,8 +29,8 @@ const maxAllocatedBytes = 64 << 20
 func newEndpoints(t testing.TB) http.Handler {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{})
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
-	judge := newJudge(&testPolicies{policy: readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}}}")})
-	webhook.Register(server, webhook.Options{Engine: engine, Judge: judge, Draining: func() bool { return false }})
+	enforcer := newEnforcer(&testPolicies{policy: readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}}}")})
+	webhook.Register(server, webhook.Options{Engine: engine, Policy: enforcer, Draining: func() bool { return false }})
 	return server.WebhookMux()
 }
 

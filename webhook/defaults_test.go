@@ -19,7 +19,7 @@ import (
 func TestDefaults(t *testing.T) {
 	policies := &testPolicies{policy: readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}, restarts: 1}}\n"+
 		"profiles: [{name: a, namespaces: {selector: {matchLabels: {team: a}}}, defaults: {priorityClass: low}}]")}
-	mutator := webhook.NewMutator(newEngine(), newJudge(policies))
+	mutator := webhook.NewMutator(newEngine(), newEnforcer(policies))
 	raw := []byte(gpuJob)
 	mutated := applyPatch(t, raw, mutator.Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, raw)))
 	var job batchv1.Job
@@ -34,7 +34,7 @@ func TestDefaults(t *testing.T) {
 	if !strings.Contains(job.Annotations[gang.AnnotationInjected], `"priorityClass/":"policy:a"`) {
 		t.Errorf("the record does not name the profile: %s", job.Annotations[gang.AnnotationInjected])
 	}
-	validator := webhook.NewValidator(newEngine(), newJudge(policies))
+	validator := webhook.NewValidator(newEngine(), newEnforcer(policies))
 	if r := validator.Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, mutated)); !r.Allowed {
 		t.Errorf("the validating webhook denies the defaults: %s", r.Result.Message)
 	}
@@ -51,7 +51,7 @@ func TestDefaultsOfUpdate(t *testing.T) {
 		`"podManagementPolicy":"Parallel","selector":{"matchLabels":{"app":"train"}},"template":{"metadata":` +
 		`{"labels":{"app":"train"}},"spec":{"containers":[{"name":"trainer","image":"registry.example.com/train:1"}]}}}}`
 	policies := &testPolicies{policy: readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: INFO}}}")}
-	mutator := webhook.NewMutator(newEngine(), newJudge(policies))
+	mutator := webhook.NewMutator(newEngine(), newEnforcer(policies))
 	raw := []byte(set)
 	live := applyPatch(t, raw, mutator.Handle(t.Context(), newRequest(admissionv1.Create, gang.StatefulSet, nil, raw)))
 	policies.policy = readPolicy(t, "cluster: {defaults: {env: {NCCL_DEBUG: WARN, NCCL_IB_HCA: mlx5}}}")
@@ -69,30 +69,30 @@ func TestUnknownProfile(t *testing.T) {
 	job := strings.Replace(gpuJob, `"annotations":{`, `"annotations":{"rollcall.training/profile":"ib",`, 1)
 	const field = "metadata.annotations[rollcall.training/profile]: "
 	for name, test := range map[string]struct {
-		judge   *webhook.Judge
-		want    string
-		warning bool // instead of a denial
+		enforcer *webhook.PolicyEnforcer
+		want     string
+		warning  bool // instead of a denial
 	}{
 		"the denial lists the profiles that exist": {
-			judge: newJudge(&testPolicies{policy: readPolicy(t, "profiles: [{name: fabric, selectable: true}]")}),
-			want:  field + `Unsupported value: "ib": supported values: "fabric"`,
+			enforcer: newEnforcer(&testPolicies{policy: readPolicy(t, "profiles: [{name: fabric, selectable: true}]")}),
+			want:     field + `Unsupported value: "ib": supported values: "fabric"`,
 		},
 		"the mode warn warns": {
-			judge: newJudge(&testPolicies{policy: readPolicy(t, "mode: warn")}), warning: true,
+			enforcer: newEnforcer(&testPolicies{policy: readPolicy(t, "mode: warn")}), warning: true,
 			want: field + `Invalid value: "ib": the policy has no profile that a workload of this namespace can select`,
 		},
 		"the ceiling off has no effect": {
-			judge: newJudge(&testPolicies{policy: readPolicy(t, "mode: enforce").WithCeiling(policy.ModeOff)}),
+			enforcer: newEnforcer(&testPolicies{policy: readPolicy(t, "mode: enforce").WithCeiling(policy.ModeOff)}),
 		},
 		"a cluster without a policy has no profiles": {
 			want: field + `Invalid value: "ib": the policy has no profile that a workload of this namespace can select`,
 		},
 		"a policy that is not loaded is not known": {
-			judge: newJudge(&testPolicies{err: errors.New("not loaded")}), want: "not loaded",
+			enforcer: newEnforcer(&testPolicies{err: errors.New("not loaded")}), want: "not loaded",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := webhook.NewMutator(newEngine(), test.judge).
+			r := webhook.NewMutator(newEngine(), test.enforcer).
 				Handle(t.Context(), newRequest(admissionv1.Create, gang.Job, nil, []byte(job)))
 			message := strings.Join(r.Warnings, "\n")
 			if !r.Allowed {

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"fmt"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,17 +14,6 @@ import (
 // factKeys are the labels with facts about a gang. Policy engines, kubectl and tools for costs can select
 // workloads by them. They are not in the pod template, so that a change does not replace pods.
 var factKeys = []string{gang.LabelSize, gang.LabelAccelerators}
-
-// factLabels returns the labels with facts that a workload must have. It has no accelerators if resource
-// claims determine them.
-func factLabels(g gang.Gang, w gang.Workload) map[string]string {
-	facts := policy.NewFacts(g, w)
-	labels := map[string]string{gang.LabelSize: strconv.FormatInt(facts.Size, 10)}
-	if count, known := facts.WorkloadGPUs(); known {
-		labels[gang.LabelAccelerators] = strconv.FormatInt(count, 10)
-	}
-	return labels
-}
 
 // setFactLabels sets the labels with facts of a gang. The parameter sent contains the labels of the
 // request, and old those that Rollcall wrote before. A value that the user wrote stays, and
@@ -40,7 +28,7 @@ func setFactLabels(g gang.Gang, w gang.Workload, sent, old map[string]string) {
 		}
 		return
 	}
-	want := factLabels(g, w)
+	want := policy.Member{Gang: g, Workload: w}.FactLabels()
 	for _, key := range factKeys {
 		isOfUser := sent[key] != "" && sent[key] != old[key]
 		switch {
@@ -59,7 +47,7 @@ func checkFactLabels(g gang.Gang, w gang.Workload, old map[string]string) error 
 	if g.Name == "" {
 		return nil
 	}
-	want := factLabels(g, w)
+	want := policy.Member{Gang: g, Workload: w}.FactLabels()
 	var errs field.ErrorList
 	for _, key := range factKeys {
 		value, ok := w.Meta().Labels[key]

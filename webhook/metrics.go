@@ -62,19 +62,19 @@ func init() {
 		admissionRequests, podRankRequests, refusedRequests, closedConnections, policyFindings, policyEvaluationDuration)
 }
 
-// recordFindings counts the findings of a verdict.
-func (v verdict) recordFindings() {
-	count := func(findings []policy.Finding, result string) {
-		for _, f := range findings {
-			if f.Unknown {
-				policyFindings.WithLabelValues(f.Rule, string(f.Mode), "unknown").Inc()
-				continue
+// record counts the findings.
+func (f findings) record() {
+	count := func(list []policy.Finding, result string) {
+		for _, finding := range list {
+			outcome := result
+			if finding.Unknown {
+				outcome = "unknown"
 			}
-			policyFindings.WithLabelValues(f.Rule, string(f.Mode), result).Inc()
+			policyFindings.WithLabelValues(finding.Rule, string(finding.Mode), outcome).Inc()
 		}
 	}
-	count(v.introduced, "violated")
-	count(v.existing, "existing")
+	count(f.introduced, "violated")
+	count(f.existing, "existing")
 }
 
 // forgetRules removes the series of the rules that are in the last policy and not in the current policy.

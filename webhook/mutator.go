@@ -25,14 +25,16 @@ import (
 // return warnings and compares lists by position (docs/adr/0003).
 type Mutator struct {
 	engine *injectors.Engine
-	judge  *Judge
+	policy *PolicyEnforcer
 }
 
 var _ admission.Handler = (*Mutator)(nil)
 
-// NewMutator returns a Mutator that uses the given engine, and sets the defaults of the judge's policy. A nil
-// judge has no policy.
-func NewMutator(e *injectors.Engine, judge *Judge) *Mutator { return &Mutator{engine: e, judge: judge} }
+// NewMutator returns a Mutator that uses the given engine, and sets the defaults of the policy. A nil policy
+// has none.
+func NewMutator(e *injectors.Engine, p *PolicyEnforcer) *Mutator {
+	return &Mutator{engine: e, policy: p}
+}
 
 // Handle responds to one admission request.
 func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.Response {
@@ -89,7 +91,7 @@ func (m *Mutator) injectNew(ctx context.Context, w gang.Workload) (injectors.Res
 	if w.IsInjected() {
 		old = sent // a second call, or a copy of another object
 	}
-	warnings, err := m.judge.applyDefaults(ctx, w)
+	warnings, err := m.policy.applyDefaults(ctx, w)
 	if err != nil {
 		return injectors.Result{Reason: gang.ReasonInvalid}, err
 	}

@@ -20,27 +20,18 @@ import (
 	"rollcall.training/internal/policy"
 )
 
-// Policies provides the policy of the cluster. Its methods must be safe for concurrent use.
-type Policies interface {
-	// Current returns the policy in force; nil for no policy. It returns an error until a policy is
-	// loaded.
-	Current() (*policy.Policy, error)
-	// DescribeNamespace returns what the policy reads of a namespace.
-	DescribeNamespace(ctx context.Context, name string) (policy.Namespace, error)
-}
-
-// Judge compares workloads with the policy of the cluster. A nil Judge has no policy and allows
+// PolicyEnforcer admits workloads by the policy of the cluster. A nil PolicyEnforcer has no policy and allows
 // everything.
-type Judge struct {
-	policies Policies
-	clock    clock.PassiveClock
+type PolicyEnforcer struct {
+	source policy.Source
+	clock  clock.PassiveClock
 	// last is the policy of the last request.
 	last atomic.Pointer[policy.Policy]
 }
 
-// NewJudge returns a Judge. The clock determines which exemptions have expired.
-func NewJudge(policies Policies, c clock.PassiveClock) *Judge {
-	return &Judge{policies: policies, clock: c}
+// NewPolicyEnforcer returns a PolicyEnforcer. The clock determines which exemptions have expired.
+func NewPolicyEnforcer(source policy.Source, c clock.PassiveClock) *PolicyEnforcer {
+	return &PolicyEnforcer{source: source, clock: c}
 }
 
 // subject is a workload with its gang.
@@ -63,60 +54,69 @@ func (s subject) isGang() bool {
 	return isAdmitted && s.workload.HasFrameworkLabel() && !s.workload.OptedOut()
 }
 
-// judgeNew returns the response for a new workload.
-func (j *Judge) judgeNew(ctx context.Context, s subject) admission.Response {
-	if j == nil || !s.isGang() {
-		return admission.Allowed("")
+// applyDefaults sets the defaults of the policy in a new workload that Rollcall manages. A second call for the
+// same workload changes nothing. The error is a denial: the workload selects a profile that does not exist,
+// or the policy is not known yet.
+func (p *PolicyEnforcer) applyDefaults(ctx context.Context, w gang.Workload) (gang.Warnings, error) {
+	if !w.HasFrameworkLabel() || w.OptedOut() {
+		return nil, nil
 	}
-	current, namespace, err := j.prepare(ctx, s.workload)
+	if p == nil {
+		var none *policy.Policy
+		return none.ApplyDefaults(w, policy.Namespace{Name: w.Meta().Namespace})
+	}
+	current, namespace, err := p.prepare(ctx, w)
 	if err != nil {
-		return newDenialResponse(err)
+		return nil, err
 	}
-	if current == nil {
-		return admission.Allowed("")
-	}
-	switch {
-	case s.err != nil && current.CanDeny():
-		return newDenialResponse(newNotJudgedError(s.err))
-	case s.err != nil:
-		return admission.Allowed("")
-	}
-	v := verdict{policy: current, namespace: namespace}
-	v.introduced = j.evaluate(current, namespace, s)
-	return v.respond(s.workload)
+	return current.ApplyDefaults(w, namespace)
 }
 
-// judgeUpdate returns the response for an update. Only what the update makes worse is denied, so that
+// admitNew returns the response for a new workload.
+func (p *PolicyEnforcer) admitNew(ctx context.Context, s subject) admission.Response {
+	return p.admit(ctx, s, nil)
+}
+
+// admitUpdate returns the response for an update. Only what the update makes worse is denied, so that
 // a policy that became stricter never blocks a running gang.
-func (j *Judge) judgeUpdate(ctx context.Context, e *injectors.Engine, old, updated gang.Workload) admission.Response {
-	if j == nil || !(subject{workload: updated}).isGang() {
+func (p *PolicyEnforcer) admitUpdate(
+	ctx context.Context, e *injectors.Engine, old, updated gang.Workload,
+) admission.Response {
+	if p == nil || !(subject{workload: updated}).isGang() {
 		return admission.Allowed("")
 	}
-	current, namespace, err := j.prepare(ctx, updated)
+	before := describeSubject(e, withAdmittedReplicas(old))
+	return p.admit(ctx, describeSubject(e, updated), &before)
+}
+
+// admit returns the response for a workload; before is nil if it is new. A workload that does not describe a gang is
+// denied if it is new or was a gang before. Otherwise, two updates could replace a valid gang by a gang that violates
+// the policy.
+func (p *PolicyEnforcer) admit(ctx context.Context, s subject, before *subject) admission.Response {
+	if p == nil || !s.isGang() {
+		return admission.Allowed("")
+	}
+	current, namespace, err := p.prepare(ctx, s.workload)
 	if err != nil {
 		return newDenialResponse(err)
 	}
-	if current == nil {
+	wasJudged := before != nil && before.err == nil && before.isGang()
+	switch {
+	case current == nil, s.err != nil && (!current.CanDeny() || before != nil && !wasJudged):
 		return admission.Allowed("")
+	case s.err != nil:
+		return newDenialResponse(apierrors.NewBadRequest("the workload cannot be compared with the policy of the cluster: " +
+			strings.Join(injectors.DenialCauses(s.err), "; ")))
 	}
-	before, after := describeSubject(e, withAdmittedReplicas(old)), describeSubject(e, updated)
-	wasJudged := before.err == nil && before.isGang()
-	if after.err != nil {
-		// Otherwise two updates could replace a valid gang by a gang that violates the policy.
-		if wasJudged && current.CanDeny() {
-			return newDenialResponse(newNotJudgedError(after.err))
-		}
-		return admission.Allowed("")
-	}
-	v := verdict{policy: current, namespace: namespace, introduced: j.evaluate(current, namespace, after)}
+	in := p.newInput(namespace, s)
+	f := findings{policy: current, namespace: namespace, introduced: p.judge(current, in)}
 	if wasJudged {
-		if !isFirstSize(old, updated) {
-			v.ignoreExisting(j.evaluate(current, namespace, before))
+		if !isFirstSize(before.workload, s.workload) {
+			f.ignoreExisting(p.judge(current, p.newInput(namespace, *before)))
 		}
-		left := current.LeftProfile(j.newInput(namespace, before), j.newInput(namespace, after))
-		v.introduced = append(v.introduced, left...)
+		f.introduced = append(f.introduced, current.LeftProfile(before.workload, in)...)
 	}
-	return v.respond(updated)
+	return f.respond(s.workload)
 }
 
 // withAdmittedReplicas returns a StatefulSet with the size that admission has judged. The scale
@@ -148,15 +148,15 @@ func isFirstSize(old, updated gang.Workload) bool {
 // prepare returns the policy in force and the namespace of a workload. The error is a denial: a
 // workload that cannot be judged must not bypass a policy that can deny. Otherwise, a namespace that cannot be read has
 // no labels.
-func (j *Judge) prepare(ctx context.Context, w gang.Workload) (*policy.Policy, policy.Namespace, error) {
-	current, err := j.policies.Current()
+func (p *PolicyEnforcer) prepare(ctx context.Context, w gang.Workload) (*policy.Policy, policy.Namespace, error) {
+	current, err := p.source.Current()
 	if err != nil {
 		return nil, policy.Namespace{}, apierrors.NewServiceUnavailable("the policy of the cluster: " + err.Error())
 	}
-	if last := j.last.Swap(current); last != current {
+	if last := p.last.Swap(current); last != current {
 		forgetRules(last.Rules(), current.Rules())
 	}
-	namespace, err := j.policies.DescribeNamespace(ctx, w.Meta().Namespace)
+	namespace, err := p.source.DescribeNamespace(ctx, w.Meta().Namespace)
 	if err != nil && !current.CanDeny() {
 		return current, policy.Namespace{Name: w.Meta().Namespace}, nil
 	}
@@ -167,32 +167,21 @@ func (j *Judge) prepare(ctx context.Context, w gang.Workload) (*policy.Policy, p
 	return current, namespace, nil
 }
 
-// newNotJudgedError returns the denial of a workload that does not describe a gang.
-func newNotJudgedError(err error) error {
-	return apierrors.NewBadRequest("the workload cannot be compared with the policy of the cluster: " +
-		strings.Join(injectors.DenialCauses(err), "; "))
+// judge returns the findings for a workload and records how long the evaluation took.
+func (p *PolicyEnforcer) judge(current *policy.Policy, in policy.Input) []policy.Finding {
+	start := p.clock.Now()
+	found := current.Judge(in)[0]
+	policyEvaluationDuration.Observe(p.clock.Since(start).Seconds())
+	return found
 }
 
-// evaluate returns the findings for a workload and records how long the evaluation took.
-func (j *Judge) evaluate(current *policy.Policy, namespace policy.Namespace, s subject) []policy.Finding {
-	start := j.clock.Now()
-	findings := current.Evaluate(j.newInput(namespace, s))
-	policyEvaluationDuration.Observe(j.clock.Since(start).Seconds())
-	return findings
+func (p *PolicyEnforcer) newInput(namespace policy.Namespace, s subject) policy.Input {
+	member := policy.Member{Gang: s.result.Gang, Workload: s.workload}
+	return policy.Input{Members: []policy.Member{member}, Namespace: namespace, Now: p.clock.Now()}
 }
 
-// newInput returns what the policy judges of a workload.
-func (j *Judge) newInput(namespace policy.Namespace, s subject) policy.Input {
-	return policy.Input{
-		Facts:     policy.NewFacts(s.result.Gang, s.workload),
-		Namespace: namespace,
-		Workload:  s.workload,
-		Now:       j.clock.Now(),
-	}
-}
-
-// verdict is the result of comparing a workload with a policy.
-type verdict struct {
+// findings is the result of comparing a workload with a policy.
+type findings struct {
 	policy    *policy.Policy
 	namespace policy.Namespace
 	// introduced are the findings that the request introduced or made worse.
@@ -201,35 +190,35 @@ type verdict struct {
 	existing []policy.Finding
 }
 
-// ignoreExisting moves the findings that an update does not make worse to v.existing.
-func (v *verdict) ignoreExisting(before []policy.Finding) {
-	after := v.introduced
-	v.introduced = policy.Worsened(before, after)
-	for _, f := range after {
-		if !slices.Contains(v.introduced, f) {
-			v.existing = append(v.existing, f)
+// ignoreExisting moves the findings that an update does not make worse to f.existing.
+func (f *findings) ignoreExisting(before []policy.Finding) {
+	after := f.introduced
+	f.introduced = policy.Worsened(before, after)
+	for _, finding := range after {
+		if !slices.Contains(f.introduced, finding) {
+			f.existing = append(f.existing, finding)
 		}
 	}
 }
 
 // respond returns the response for a workload. All violations of rules in the mode enforce deny the
 // request together. Those in the mode warn, and those that existed before, are warnings.
-func (v verdict) respond(w gang.Workload) admission.Response {
-	v.recordFindings()
+func (f findings) respond(w gang.Workload) admission.Response {
+	f.record()
 	var errs field.ErrorList
 	var warnings gang.Warnings
-	for _, f := range v.introduced {
+	for _, i := range f.introduced {
 		switch {
-		case f.Unknown:
-		case f.Mode == policy.ModeEnforce:
-			errs = append(errs, newFieldError(f))
-		case f.Mode == policy.ModeWarn:
-			warnings = append(warnings, gang.Warning{Path: f.Field, Message: f.Message})
+		case i.Unknown:
+		case i.Mode == policy.ModeEnforce:
+			errs = append(errs, newFieldError(i))
+		case i.Mode == policy.ModeWarn:
+			warnings = append(warnings, gang.Warning{Path: i.Field, Message: i.Message})
 		}
 	}
-	for _, f := range v.existing {
-		if !f.Unknown && f.Mode != policy.ModeAudit {
-			warnings = append(warnings, gang.Warning{Path: f.Field, Message: f.Message})
+	for _, e := range f.existing {
+		if !e.Unknown && e.Mode != policy.ModeAudit {
+			warnings = append(warnings, gang.Warning{Path: e.Field, Message: e.Message})
 		}
 	}
 	response := admission.Allowed("")
@@ -237,7 +226,7 @@ func (v verdict) respond(w gang.Workload) admission.Response {
 		response = newDenialResponse(apierrors.NewInvalid(
 			w.GroupKind(), gang.ShortenText(w.Meta().Name), gang.LimitErrors(errs)))
 	}
-	response.AuditAnnotations = v.auditAnnotations()
+	response.AuditAnnotations = f.auditAnnotations()
 	return response.WithWarnings(warnings.Strings()...)
 }
 
@@ -267,22 +256,25 @@ const (
 )
 
 // auditAnnotations returns what the audit log of the API server contains about the decision.
-func (v verdict) auditAnnotations() map[string]string {
+func (f findings) auditAnnotations() map[string]string {
 	profile := policy.ClusterScope
-	if p, ok := v.policy.ProfileOf(v.namespace); ok {
+	if p, ok := f.policy.ProfileOf(f.namespace); ok {
 		profile = p.Name
 	}
-	annotations := map[string]string{auditPolicy: profile + "@" + v.policy.Digest()}
+	annotations := map[string]string{auditPolicy: profile + "@" + f.policy.Digest()}
 	lists := map[string][]string{}
-	for _, f := range v.introduced {
-		key := auditViolations
-		if f.Unknown {
-			key = auditUnknown
-		}
-		lists[key] = append(lists[key], f.Rule+"="+string(f.Mode))
+	add := func(key string, finding policy.Finding) {
+		lists[key] = append(lists[key], finding.Rule+"="+string(finding.Mode))
 	}
-	for _, f := range v.existing {
-		lists[auditExisting] = append(lists[auditExisting], f.Rule+"="+string(f.Mode))
+	for _, i := range f.introduced {
+		if i.Unknown {
+			add(auditUnknown, i)
+		} else {
+			add(auditViolations, i)
+		}
+	}
+	for _, e := range f.existing {
+		add(auditExisting, e)
 	}
 	for key, rules := range lists {
 		if len(rules) > maxAuditRules {
@@ -293,20 +285,20 @@ func (v verdict) auditAnnotations() map[string]string {
 	return annotations
 }
 
-// JobUpdateJudge denies updates of Jobs that make a violation of the policy worse. The webhook
+// JobUpdateHandler denies updates of Jobs that make a violation of the policy worse. The webhook
 // configuration sends only updates that change a judged field, so suspension, finalizers and status never wait for it.
-type JobUpdateJudge struct {
+type JobUpdateHandler struct {
 	engine *injectors.Engine
-	judge  *Judge
+	policy *PolicyEnforcer
 }
 
-// NewJobUpdateJudge returns the handler for updates of Jobs.
-func NewJobUpdateJudge(e *injectors.Engine, judge *Judge) JobUpdateJudge {
-	return JobUpdateJudge{engine: e, judge: judge}
+// NewJobUpdateHandler returns the handler for updates of Jobs.
+func NewJobUpdateHandler(e *injectors.Engine, p *PolicyEnforcer) JobUpdateHandler {
+	return JobUpdateHandler{engine: e, policy: p}
 }
 
-// Handle judges one update. It allows every other request.
-func (h JobUpdateJudge) Handle(ctx context.Context, req admission.Request) admission.Response {
+// Handle responds to one update. It allows every other request.
+func (h JobUpdateHandler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if gang.Kind(req.Kind.Kind) != gang.Job || req.Operation != admissionv1.Update {
 		return admission.Allowed("")
 	}
@@ -314,5 +306,5 @@ func (h JobUpdateJudge) Handle(ctx context.Context, req admission.Request) admis
 	if err != nil {
 		return newDenialResponse(apierrors.NewBadRequest(err.Error()))
 	}
-	return h.judge.judgeUpdate(ctx, h.engine, old, updated)
+	return h.policy.admitUpdate(ctx, h.engine, old, updated)
 }

@@ -78,11 +78,11 @@ func BenchmarkPolicy(b *testing.B) {
 		{"none", ""}, {"empty", "\n"}, {"sample", samplePolicy}, {"200 rules", newRules(200)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			var judge *webhook.Judge
+			var enforcer *webhook.PolicyEnforcer
 			if c.policy != "" {
-				judge = newJudge(&testPolicies{policy: readPolicy(b, c.policy)})
+				enforcer = newEnforcer(&testPolicies{policy: readPolicy(b, c.policy)})
 			}
-			validator := webhook.NewValidator(newEngine(), judge)
+			validator := webhook.NewValidator(newEngine(), enforcer)
 			req := newRequest(admissionv1.Create, gang.Job, nil, job)
 			b.ReportAllocs()
 			start := readCPUTime(b)
@@ -95,12 +95,12 @@ func BenchmarkPolicy(b *testing.B) {
 		})
 	}
 	b.Run("update of a Job, sample", func(b *testing.B) {
-		judge := webhook.NewJobUpdateJudge(newEngine(), newJudge(&testPolicies{policy: readPolicy(b, samplePolicy)}))
+		enforcer := webhook.NewJobUpdateHandler(newEngine(), newEnforcer(&testPolicies{policy: readPolicy(b, samplePolicy)}))
 		req := newRequest(admissionv1.Update, gang.Job, job, job)
 		b.ReportAllocs()
 		start := readCPUTime(b)
 		for b.Loop() {
-			judge.Handle(b.Context(), req)
+			enforcer.Handle(b.Context(), req)
 		}
 		reportCPUTime(b, start)
 	})

@@ -55,12 +55,12 @@ func TestModesThatChangeNothing(t *testing.T) {
 		"the ceiling off":   read("enforce").WithCeiling(policy.ModeOff),
 		"the ceiling warn":  read("enforce").WithCeiling(policy.ModeWarn),
 	}
-	enforced := newJudge(&testPolicies{policy: read("enforce")})
+	enforced := newEnforcer(&testPolicies{policy: read("enforce")})
 	changed, denied := 0, 0
 	for name, request := range readGoldenRequests(t) {
 		mutated, validated := admitBoth(t, request, nil)
 		for which, p := range policies {
-			got, gotValidated := admitBoth(t, request, newJudge(&testPolicies{policy: p}))
+			got, gotValidated := admitBoth(t, request, newEnforcer(&testPolicies{policy: p}))
 			if !strings.Contains(which, "warn") {
 				if diff := cmp.Diff(mutated.Warnings, got.Warnings); diff != "" {
 					t.Errorf("%s: %s changes the warnings (-without +with):\n%s", name, which, diff)
@@ -90,14 +90,16 @@ func TestModesThatChangeNothing(t *testing.T) {
 }
 
 // admitBoth returns the responses of both phases of admission.
-func admitBoth(t *testing.T, req admission.Request, judge *webhook.Judge) (mutated, validated admission.Response) {
+func admitBoth(
+	t *testing.T, req admission.Request, enforcer *webhook.PolicyEnforcer,
+) (mutated, validated admission.Response) {
 	t.Helper()
-	mutated = webhook.NewMutator(newEngine(), judge).Handle(t.Context(), req)
+	mutated = webhook.NewMutator(newEngine(), enforcer).Handle(t.Context(), req)
 	if !mutated.Allowed {
 		return mutated, validated
 	}
 	req.Object.Raw = applyPatch(t, req.Object.Raw, mutated)
-	return mutated, webhook.NewValidator(newEngine(), judge).Handle(t.Context(), req)
+	return mutated, webhook.NewValidator(newEngine(), enforcer).Handle(t.Context(), req)
 }
 
 // readGoldenRequests returns the creation of each Job and StatefulSet in the golden inputs of the injectors, and in

@@ -30,14 +30,16 @@ type testPolicies struct {
 
 func (p *testPolicies) Current() (*policy.Policy, error) { return p.policy, p.err }
 
+func (p *testPolicies) Subscribe() <-chan struct{} { return nil }
+
 func (p *testPolicies) DescribeNamespace(_ context.Context, name string) (policy.Namespace, error) {
 	return policy.Namespace{Name: name, Labels: map[string]string{"team": "a"}}, p.namespaceErr
 }
 
 var policyTime = time.Date(2027, time.March, 31, 12, 0, 0, 0, time.UTC)
 
-func newJudge(p *testPolicies) *webhook.Judge {
-	return webhook.NewJudge(p, clocktesting.NewFakePassiveClock(policyTime))
+func newEnforcer(p *testPolicies) *webhook.PolicyEnforcer {
+	return webhook.NewPolicyEnforcer(p, clocktesting.NewFakePassiveClock(policyTime))
 }
 
 // readPolicy returns the policy with the given content after apiVersion and kind.
@@ -69,8 +71,8 @@ const roleJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train
 func admit(t testing.TB, kind gang.Kind, object string) []byte {
 	t.Helper()
 	raw := []byte(object)
-	judge := newJudge(&testPolicies{policy: readPolicy(t, "profiles: [{name: short, selectable: true}]")})
-	r := webhook.NewMutator(newEngine(), judge).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
+	enforcer := newEnforcer(&testPolicies{policy: readPolicy(t, "profiles: [{name: short, selectable: true}]")})
+	r := webhook.NewMutator(newEngine(), enforcer).Handle(t.Context(), newRequest(admissionv1.Create, kind, nil, raw))
 	if !r.Allowed {
 		t.Fatalf("the mutating webhook denied the workload: %s", r.Result.Message)
 	}
@@ -157,7 +159,7 @@ func TestPolicyOfNewWorkload(t *testing.T) {
 			}
 			p := readPolicy(t, test.policy)
 			req := newRequest(admissionv1.Create, gang.Job, nil, admit(t, gang.Job, job))
-			r := webhook.NewValidator(newEngine(), newJudge(&testPolicies{policy: p})).Handle(t.Context(), req)
+			r := webhook.NewValidator(newEngine(), newEnforcer(&testPolicies{policy: p})).Handle(t.Context(), req)
 			if r.Allowed != (test.causes == nil) {
 				t.Errorf("allowed: %t, %+v", r.Allowed, r.Result)
 			}
@@ -308,7 +310,7 @@ func TestPolicyOfJobUpdate(t *testing.T) {
 				old = mergePatch(t, old, test.before)
 			}
 			req := newRequest(admissionv1.Update, gang.Job, old, mergePatch(t, old, test.patch))
-			r := webhook.NewJobUpdateJudge(newEngine(), newJudge(&testPolicies{
+			r := webhook.NewJobUpdateHandler(newEngine(), newEnforcer(&testPolicies{
 				policy: readPolicy(t, test.policy).WithCeiling(test.ceiling),
 			})).
 				Handle(t.Context(), req)
@@ -388,8 +390,8 @@ func TestPolicyOfStatefulSetUpdate(t *testing.T) {
 			update := newRequest(admissionv1.Update, gang.StatefulSet, live, changed)
 			changed = applyPatch(t, changed, webhook.NewMutator(newEngine(), nil).Handle(t.Context(), update))
 			limits := readPolicy(t, "cluster: {limits: {size: {max: 4}, restarts: {max: 8}}}\n"+profiles)
-			judge := newJudge(&testPolicies{policy: limits})
-			r := webhook.NewValidator(newEngine(), judge).
+			enforcer := newEnforcer(&testPolicies{policy: limits})
+			r := webhook.NewValidator(newEngine(), enforcer).
 				Handle(t.Context(), newRequest(admissionv1.Update, gang.StatefulSet, live, changed))
 			if r.Allowed == test.denied {
 				t.Errorf("allowed: %t, want %t: %+v", r.Allowed, !test.denied, r.Result)
@@ -406,7 +408,7 @@ func TestPolicyUnavailable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := newRequest(admissionv1.Create, gang.Job, nil, admit(t, gang.Job, gpuJob))
-			r := webhook.NewValidator(newEngine(), newJudge(policies)).Handle(t.Context(), req)
+			r := webhook.NewValidator(newEngine(), newEnforcer(policies)).Handle(t.Context(), req)
 			if r.Allowed || r.Result.Code != http.StatusServiceUnavailable {
 				t.Errorf("the response is %+v, want code 503", r.AdmissionResponse)
 			}
@@ -414,7 +416,7 @@ func TestPolicyUnavailable(t *testing.T) {
 	}
 	audited := &testPolicies{policy: readPolicy(t, "").WithCeiling(policy.ModeAudit), namespaceErr: errors.New("timeout")}
 	req := newRequest(admissionv1.Create, gang.Job, nil, admit(t, gang.Job, gpuJob))
-	if r := webhook.NewValidator(newEngine(), newJudge(audited)).Handle(t.Context(), req); !r.Allowed {
+	if r := webhook.NewValidator(newEngine(), newEnforcer(audited)).Handle(t.Context(), req); !r.Allowed {
 		t.Errorf("with the ceiling audit, a namespace that cannot be read denies the workload: %s", r.Result.Message)
 	}
 }
@@ -422,7 +424,7 @@ func TestPolicyUnavailable(t *testing.T) {
 // TestPolicyFindingMetric checks the series of findings, and that rules of an earlier policy are removed.
 func TestPolicyFindingMetric(t *testing.T) {
 	policies := &testPolicies{policy: readPolicy(t, "cluster: {limits: {ttl: {max: 1s, mode: warn}}}")}
-	validator := webhook.NewValidator(newEngine(), newJudge(policies))
+	validator := webhook.NewValidator(newEngine(), newEnforcer(policies))
 	req := newRequest(admissionv1.Create, gang.Job, nil, admit(t, gang.Job, gpuJob))
 	validator.Handle(t.Context(), req)
 	const series = `rollcall_policy_findings_total{mode="warn",result="violated",rule="cluster/ttl"}`

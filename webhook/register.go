@@ -24,8 +24,8 @@ const (
 type Options struct {
 	// Engine injects and parses workloads. Required.
 	Engine *injectors.Engine
-	// Judge compares workloads with the policy of the cluster; nil for no policy.
-	Judge *Judge
+	// Policy admits workloads by the policy of the cluster; nil for no policy.
+	Policy *PolicyEnforcer
 	// PolicyFile validates the policy; nil for no policy.
 	PolicyFile admission.Handler
 	// Draining reports whether a shutdown has started. Required, and safe for concurrent use.
@@ -37,12 +37,12 @@ type Options struct {
 // controller-runtime recovers from the panic and counts it in controller_runtime_webhook_panics_total.
 func Register(server ctrlwebhook.Server, o Options) {
 	handlers := map[string]ctrlwebhook.AdmissionHandler{
-		MutatePath:    NewMutator(o.Engine, o.Judge),
-		ValidatePath:  NewValidator(o.Engine, o.Judge),
+		MutatePath:    NewMutator(o.Engine, o.Policy),
+		ValidatePath:  NewValidator(o.Engine, o.Policy),
 		MutatePodPath: PodRankHandler{},
 	}
-	if o.Judge != nil {
-		handlers[JudgeUpdatePath] = NewJobUpdateJudge(o.Engine, o.Judge)
+	if o.Policy != nil {
+		handlers[JudgeUpdatePath] = NewJobUpdateHandler(o.Engine, o.Policy)
 		handlers[PolicyFilePath] = o.PolicyFile
 	}
 	l := newLimiter(maxConcurrentRequests)

@@ -22,14 +22,14 @@ import (
 // Validator checks labeled workloads after all mutating webhooks.
 type Validator struct {
 	engine *injectors.Engine
-	judge  *Judge
+	policy *PolicyEnforcer
 }
 
 var _ admission.Handler = (*Validator)(nil)
 
-// NewValidator returns the handler that validates Jobs and StatefulSets. A nil judge has no policy.
-func NewValidator(e *injectors.Engine, judge *Judge) *Validator {
-	return &Validator{engine: e, judge: judge}
+// NewValidator returns the handler that validates Jobs and StatefulSets. A nil policy allows everything.
+func NewValidator(e *injectors.Engine, p *PolicyEnforcer) *Validator {
+	return &Validator{engine: e, policy: p}
 }
 
 // Handle validates one admission request. It allows every other kind, because a webhook rule that is
@@ -74,12 +74,12 @@ func (v *Validator) validateCreate(ctx context.Context, w gang.Workload) admissi
 	if err != nil { // the injection of another build, which this build cannot repeat
 		result, err = v.engine.Describe(w)
 	}
-	return v.judge.judgeNew(ctx, subject{workload: w, result: result, err: err}).WithWarnings(warnings.Strings()...)
+	return v.policy.admitNew(ctx, subject{workload: w, result: result, err: err}).WithWarnings(warnings.Strings()...)
 }
 
 // validateUpdate denies a StatefulSet for the same reasons as validateCreate, but of the violations only
 // those that the update makes worse. It never denies an update of a Job, because controllers must be
-// able to update Jobs, and the pod template is immutable anyway. [JobUpdateJudge] judges these updates.
+// able to update Jobs, and the pod template is immutable anyway. [JobUpdateHandler] judges these updates.
 func (v *Validator) validateUpdate(ctx context.Context, old, updated gang.Workload) admission.Response {
 	warnings := append(warnUnmanaged(old, updated), v.warnIgnoredAnnotations(old, updated)...)
 	if updated.StatefulSet == nil {
@@ -95,7 +95,7 @@ func (v *Validator) validateUpdate(ctx context.Context, old, updated gang.Worklo
 	if denial != nil {
 		return newDenialResponse(denial).WithWarnings(warnings.Strings()...)
 	}
-	return v.judge.judgeUpdate(ctx, v.engine, old, updated).WithWarnings(warnings.Strings()...)
+	return v.policy.admitUpdate(ctx, v.engine, old, updated).WithWarnings(warnings.Strings()...)
 }
 
 // checkUpdatedFactLabels returns a denial if an update changes a label with a fact to another value. The

@@ -32,7 +32,8 @@ import (
 	"rollcall.training/certs/owner"
 	"rollcall.training/gang"
 	"rollcall.training/internal/controller"
-	"rollcall.training/internal/policysource"
+	"rollcall.training/internal/policy"
+	"rollcall.training/internal/policy/configmap"
 )
 
 // controllerOptions are the values of the flags of the controller. The chart sets every flag.
@@ -178,17 +179,17 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 	if err != nil {
 		return nil, err
 	}
-	var policies controller.Policies // nil without a policy
+	var policies policy.Source // nil without a policy
 	if source != nil {
 		policies, readiness["policy"] = source, source.Ready
-		err := mgr.Add(&policysource.Keeper{Source: source, Recorder: mgr.GetEventRecorder("rollcall")})
+		err := mgr.Add(&configmap.Keeper{Source: source, Recorder: mgr.GetEventRecorder("rollcall")})
 		if err != nil {
 			return nil, fmt.Errorf("adding the keeper of the policy: %w", err)
 		}
 	}
 	err = controller.SetupWithManager(ctx, mgr, engine, controller.Options{
 		Namespaces:       namespaces,
-		Policies:         policies,
+		Policy:           policies,
 		PolicyReports:    o.policyReports == policyReportsOpenReports,
 		MetricNamespaces: o.metricNamespaces,
 		ServerClock:      serverClock,

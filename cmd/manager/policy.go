@@ -19,7 +19,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/policy"
-	"rollcall.training/internal/policysource"
+	"rollcall.training/internal/policy/configmap"
 )
 
 // policyOptions are the values of the flags for the policy of the cluster.
@@ -54,14 +54,14 @@ func (o *policyOptions) validateFlags() error {
 }
 
 // newFileReader returns what reads the policy file.
-func (o *policyOptions) newFileReader(frameworks gang.Frameworks) policysource.FileReader {
-	return policysource.FileReader{Frameworks: frameworks, ReadsNamespaces: o.readsNamespaces}
+func (o *policyOptions) newFileReader(frameworks gang.Frameworks) configmap.FileReader {
+	return configmap.FileReader{Frameworks: frameworks, ReadsNamespaces: o.readsNamespaces}
 }
 
 // addPolicySource adds the source of the policy to a manager. It returns nil if there is no policy.
 func (o *policyOptions) addPolicySource(
 	mgr manager.Manager, namespace string, frameworks gang.Frameworks,
-) (*policysource.Source, error) {
+) (*configmap.Source, error) {
 	if o.configMap == "" {
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ func (o *policyOptions) addPolicySource(
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	source := policysource.New(policysource.Options{
+	source := configmap.New(configmap.Options{
 		Client:    kube,
 		Namespace: namespace,
 		Name:      o.configMap,

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"rollcall.training/certs"
-	"rollcall.training/internal/policysource"
+	"rollcall.training/internal/policy/configmap"
 	"rollcall.training/webhook"
 )
 
@@ -158,8 +158,8 @@ func (o *webhookOptions) addWebhooks(
 		return err
 	}
 	if policies != nil {
-		endpoints.Judge = webhook.NewJudge(policies, clock.RealClock{})
-		endpoints.PolicyFile = policysource.FileHandler{
+		endpoints.Policy = webhook.NewPolicyEnforcer(policies, clock.RealClock{})
+		endpoints.PolicyFile = configmap.FileHandler{
 			Name: o.policy.configMap, Reader: o.policy.newFileReader(engine.Frameworks()),
 		}
 		readiness["policy"] = policies.Ready

@@ -93,7 +93,7 @@ func serveGangs(t *testing.T, manifests ...string) {
 			t.Fatal(err)
 		}
 		job.Namespace = "team"
-		if _, err := newVerdictOptions(nil).Engine.Admit(gang.Workload{Job: &job}); err != nil {
+		if _, err := newSuiteOptions(nil).Engine.Admit(gang.Workload{Job: &job}); err != nil {
 			t.Fatal(err)
 		}
 		jobs.Items = append(jobs.Items, job)

@@ -10,6 +10,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/policy/suite"
 	"rollcall.training/internal/vet"
 )
 
@@ -106,14 +107,7 @@ func (o injectOptions) newPrepare(docs []*manifest.Document) (manifest.Prepare, 
 	if err != nil {
 		return nil, err
 	}
-	namespaces := map[string]map[string]string{}
-	for _, d := range docs {
-		for _, object := range d.Objects() {
-			if object.Kind == "Namespace" {
-				namespaces[object.Name] = object.Labels
-			}
-		}
-	}
+	namespaces := suite.ReadNamespaces(docs)
 	return func(w gang.Workload) (gang.Warnings, error) {
 		name := w.Meta().Namespace
 		return p.ApplyDefaults(w, policy.Namespace{Name: name, Labels: namespaces[name]})

@@ -64,7 +64,7 @@ func (o policyAuditOptions) audit(ctx context.Context, stdin io.Reader, out io.W
 		return err
 	}
 	report := vet.Run(docs, nil, vet.Options{
-		Engine: newVerdictOptions(nil).Engine, Namespace: o.input.cluster.namespace, Policy: p,
+		Engine: newSuiteOptions(nil).Engine, Namespace: o.input.cluster.namespace, Policy: p,
 		Now: clock.RealClock{}.Now(), Admitted: o.input.fromCluster,
 		Only: []vet.Code{vet.CodePolicyViolated, vet.CodeDenied, vet.CodeUndecodable},
 	})

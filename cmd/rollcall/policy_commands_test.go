@@ -85,7 +85,7 @@ spec:
 			suite:  "cases: [{name: a, files: [job.yaml], want: {admitted: true}}]",
 			want:   "cluster/r has no case with the outcome pass or fail", code: 1,
 		},
-		"another verdict than expected": {
+		"another outcome than expected": {
 			policy: "cluster: {limits: {size: {max: 2}}}",
 			suite:  "cases: [{name: a, files: [job.yaml], want: {admitted: true}}]",
 			want:   "admitted is false, want true (job/train: enforce cluster/size)", code: 1,
@@ -114,7 +114,7 @@ spec:
 		},
 		"an unknown field":     {suite: "cases: [{name: a, file: job.yaml}]", want: "cases[0].file: unknown field", code: 2},
 		"a case without files": {suite: "cases: [{name: a}]", want: "cases[0].files: is required", code: 2},
-		"a case without a verdict": {
+		"a case without an expected outcome": {
 			suite: "cases: [{name: a, files: [job.yaml]}]", want: "want.admitted: is required", code: 2,
 		},
 		"a file that does not exist": {
@@ -301,7 +301,7 @@ func TestPolicyAuditOfCluster(t *testing.T) {
 	}
 	job.Namespace = "team"
 	w := gang.Workload{Job: &job}
-	if _, err := newVerdictOptions(nil).Engine.Admit(w); err != nil {
+	if _, err := newSuiteOptions(nil).Engine.Admit(w); err != nil {
 		t.Fatal(err)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{"tier": "free"}}}
@@ -315,7 +315,7 @@ func TestPolicyAuditOfCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := vet.Run(docs, nil, vet.Options{
-		Engine: newVerdictOptions(nil).Engine, Policy: p, Admitted: true, Only: []vet.Code{vet.CodePolicyViolated},
+		Engine: newSuiteOptions(nil).Engine, Policy: p, Admitted: true, Only: []vet.Code{vet.CodePolicyViolated},
 	})
 	var rules []string
 	for _, f := range report.Findings {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/manifest"
-	"rollcall.training/internal/verdict"
+	"rollcall.training/internal/policy/suite"
 )
 
 // policyDiffOptions are the flags of rollcall policy diff.
@@ -61,16 +59,16 @@ func (o policyDiffOptions) diff(ctx context.Context, oldPath, newPath string, st
 	if err != nil {
 		return err
 	}
-	options := newVerdictOptions(nil)
+	options := newSuiteOptions(nil)
 	options.Admitted = o.input.fromCluster
-	var workloads []gang.Workload
-	options.Namespaces, workloads, err = decodeInput(docs, o.input.cluster.namespace)
+	options.Namespaces = suite.ReadNamespaces(docs)
+	workloads, err := suite.ReadWorkloads(docs, o.input.cluster.namespace, false)
 	if err != nil {
 		return newUsageError(err)
 	}
-	changes := verdict.Compare(options, before, after, workloads)
+	changes := suite.Compare(options, before, after, workloads)
 	if o.output == outputJSON {
-		list := append([]verdict.Change{}, changes...) // not null
+		list := append([]suite.Change{}, changes...) // not null
 		err = printJSON(out, map[string]any{"workloads": len(workloads), "changes": list}, "  ")
 	} else {
 		printChanges(out, len(workloads), changes)
@@ -81,52 +79,18 @@ func (o policyDiffOptions) diff(ctx context.Context, oldPath, newPath string, st
 	return err
 }
 
-// decodeInput returns the labels of the namespaces and the labeled workloads of documents, among them the
-// Jobs of CronJobs.
-func decodeInput(
-	docs []*manifest.Document, namespace string,
-) (namespaces map[string]map[string]string, workloads []gang.Workload, err error) {
-	namespaces = map[string]map[string]string{}
-	for _, d := range docs {
-		for _, object := range d.Objects() {
-			if object.Kind == "Namespace" {
-				namespaces[object.Name] = object.Labels
-			}
-			object, _ = object.JobOfCronJob()
-			if !object.HasFrameworkLabel() {
-				continue
-			}
-			w, _, isWorkload, err := object.DecodeWorkload()
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", d, err)
-			}
-			if !isWorkload {
-				continue
-			}
-			if w.Meta().Namespace == "" {
-				w.Meta().Namespace = namespace
-			}
-			if w.Meta().Namespace == "" {
-				w.Meta().Namespace = "default"
-			}
-			workloads = append(workloads, w)
-		}
-	}
-	return namespaces, workloads, nil
-}
-
 // effectTexts are the texts of effects.
-var effectTexts = map[verdict.Effect]string{
-	verdict.NewlyDenied:   "is denied by the new policy only",
-	verdict.NewlyAdmitted: "is denied by the old policy only",
-	verdict.OtherFindings: "has other findings",
-	verdict.OtherDefaults: "gets other defaults",
+var effectTexts = map[suite.Effect]string{
+	suite.NewlyDenied:   "is denied by the new policy only",
+	suite.NewlyAdmitted: "is denied by the old policy only",
+	suite.OtherFindings: "has other findings",
+	suite.OtherDefaults: "gets other defaults",
 }
 
-func printChanges(out io.Writer, workloads int, changes []verdict.Change) {
+func printChanges(out io.Writer, workloads int, changes []suite.Change) {
 	for _, c := range changes {
 		fmt.Fprintf(out, "%s %s\n", c.After, effectTexts[c.Effect])
-		if c.Effect != verdict.OtherDefaults {
+		if c.Effect != suite.OtherDefaults {
 			fmt.Fprintf(out, "  old: %s\n  new: %s\n", c.Before.Describe(), c.After.Describe())
 		}
 		if len(c.Fields) > 0 {
@@ -135,6 +99,3 @@ func printChanges(out io.Writer, workloads int, changes []verdict.Change) {
 	}
 	fmt.Fprintf(out, "%s, %d treated differently\n", gang.FormatCount(workloads, "workload"), len(changes))
 }
-
-// errNoPolicyInput is the error of a command without workloads.
-var errNoPolicyInput = errors.New("--filename or --cluster: one of them is required; use -f - for standard input")

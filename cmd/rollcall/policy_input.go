@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -34,13 +35,11 @@ func (i *policyInput) addFlags(cmd *cobra.Command) {
 // read returns the documents of the files or of the cluster. The error has the exit code.
 func (i *policyInput) read(ctx context.Context, stdin io.Reader) ([]*manifest.Document, error) {
 	if i.fromCluster == (len(i.files) > 0) {
-		return nil, newUsageError(errNoPolicyInput)
+		return nil, newUsageError(errors.New(
+			"--filename or --cluster: one of them is required; use -f - for standard input"))
 	}
 	if !i.fromCluster {
-		docs, unreadable, err := readManifests(i.files, stdin)
-		if err == nil && len(unreadable) > 0 {
-			err = unreadable[0]
-		}
+		docs, err := readValidManifests(i.files, stdin)
 		return docs, newUsageError(err)
 	}
 	config, namespace, err := i.cluster.loadConfig()
@@ -108,4 +107,13 @@ func listNamespaces(ctx context.Context, client kubernetes.Interface, name strin
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
 	return []corev1.Namespace{*namespace}, nil
+}
+
+// readValidManifests is [readManifests] for commands that need all documents.
+func readValidManifests(names []string, stdin io.Reader) ([]*manifest.Document, error) {
+	docs, unreadable, err := readManifests(names, stdin)
+	if err == nil && len(unreadable) > 0 {
+		err = unreadable[0]
+	}
+	return docs, err
 }

@@ -16,7 +16,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
-	"rollcall.training/internal/verdict"
+	"rollcall.training/internal/policy/suite"
 )
 
 // policyTestOptions are the flags of rollcall policy test.
@@ -58,15 +58,17 @@ func newPolicyTestCommand() *cobra.Command {
 
 // suiteResult is the JSON format of the result of a file with test cases.
 type suiteResult struct {
-	Source string `json:"source"`
-	verdict.Result
+	Source string             `json:"source"`
+	Cases  []suite.CaseResult `json:"cases"`
 }
 
 // coverageResult is the JSON format of the coverage of a policy.
 type coverageResult struct {
-	Policy string        `json:"policy"`
-	Rules  int           `json:"rules"`
-	Gaps   []verdict.Gap `json:"gaps"`
+	Policy string      `json:"policy"`
+	Rules  int         `json:"rules"`
+	Gaps   []suite.Gap `json:"gaps"`
+
+	outcomes []suite.Outcome // of all files
 }
 
 // runSuites runs all files and prints the results. The coverage is that of all files of one policy.
@@ -76,29 +78,59 @@ func (o policyTestOptions) runSuites(names []string, out io.Writer) error {
 		return newUsageError(err)
 	}
 	var results []suiteResult
-	coverage := map[string]verdict.Coverage{}
-	var policies []string
+	var covered []*coverageResult
 	for _, path := range paths {
-		policyPath, result, err := runSuite(path)
+		s, err := readSuite(path)
 		if err != nil {
 			return newUsageError(err)
 		}
-		results = append(results, suiteResult{Source: path, Result: result})
-		if merged, ok := coverage[policyPath]; ok {
-			coverage[policyPath] = merged.Merge(result.Coverage)
+		policyPath := filepath.Join(filepath.Dir(path), s.Policy)
+		p, err := requirePolicy(path, policyPath)
+		if err != nil {
+			return err
+		}
+		cases, outcomes, err := s.Run(newSuiteOptions(p), newFileReader(filepath.Dir(path)))
+		if err != nil {
+			return newUsageError(fmt.Errorf("%s: %w", path, err))
+		}
+		results = append(results, suiteResult{Source: path, Cases: cases})
+		if !o.coverage {
 			continue
 		}
-		coverage[policyPath], policies = result.Coverage, append(policies, policyPath)
-	}
-	var covered []coverageResult
-	for _, path := range policies {
-		if o.coverage {
-			covered = append(covered, coverageResult{
-				Policy: path, Rules: coverage[path].Count(), Gaps: append([]verdict.Gap{}, coverage[path].Gaps()...),
-			})
+		i := slices.IndexFunc(covered, func(c *coverageResult) bool { return c.Policy == policyPath })
+		if i < 0 {
+			i, covered = len(covered), append(covered, &coverageResult{Policy: policyPath, Rules: len(p.EnabledRules())})
 		}
+		covered[i].outcomes = append(covered[i].outcomes, outcomes...)
+		covered[i].Gaps = suite.Cover(p, covered[i].outcomes)
 	}
 	return o.printSuites(out, results, covered)
+}
+
+// newFileReader returns the function that reads the manifests of a case, whose paths are relative to a directory.
+func newFileReader(directory string) suite.ReadFiles {
+	return func(names []string) ([]*manifest.Document, error) {
+		var paths []string
+		for _, name := range names {
+			paths = append(paths, filepath.Join(directory, name))
+		}
+		return readValidManifests(paths, strings.NewReader(""))
+	}
+}
+
+// newSuiteOptions returns the options for a policy at the current time.
+func newSuiteOptions(p *policy.Policy) suite.Options {
+	return suite.Options{
+		Engine: injectors.NewEngine(injectors.Builtin(), gang.Config{}), Policy: p, Now: clock.RealClock{}.Now(),
+	}
+}
+
+func readSuite(path string) (suite.Suite, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return suite.Suite{}, fmt.Errorf("opening test cases: %w", err)
+	}
+	return suite.Read(path, text)
 }
 
 // listSuites returns the files, and those of the kind GangPolicyTest in the directories.
@@ -124,7 +156,7 @@ func listSuites(names []string) ([]string, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("directory %s has no file of the kind %s", name, verdict.SuiteKind)
+			return nil, fmt.Errorf("directory %s has no file of the kind %s", name, suite.Kind)
 		}
 	}
 	return suites, nil
@@ -138,71 +170,16 @@ func isSuite(path string) (bool, error) {
 		return false, fmt.Errorf("opening test cases: %w", err)
 	}
 	docs, unreadable := manifest.ReadAll(path, bytes.NewReader(text))
-	if len(unreadable) > 0 && bytes.Contains(text, []byte(verdict.SuiteKind)) {
+	if len(unreadable) > 0 && bytes.Contains(text, []byte(suite.Kind)) {
 		return true, nil
 	}
 	return slices.ContainsFunc(docs, func(d *manifest.Document) bool {
-		return slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool { return o.Kind == verdict.SuiteKind })
+		return slices.ContainsFunc(d.Objects(), func(o manifest.Object) bool { return o.Kind == suite.Kind })
 	}), nil
 }
 
-// runSuite runs one file, and returns the path of its policy and the result.
-func runSuite(path string) (string, verdict.Result, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", verdict.Result{}, fmt.Errorf("opening test cases: %w", err)
-	}
-	suite, err := verdict.ReadSuite(path, text)
-	if err != nil {
-		return "", verdict.Result{}, err
-	}
-	directory := filepath.Dir(path)
-	policyPath := filepath.Join(directory, suite.Policy)
-	p, err := requirePolicy(path, policyPath)
-	if err != nil {
-		return "", verdict.Result{}, err
-	}
-	var inputs []verdict.Input
-	for _, c := range suite.Cases {
-		input, err := readCase(directory, c)
-		if err != nil {
-			return "", verdict.Result{}, fmt.Errorf("%s: case %q: %w", path, c.Name, err)
-		}
-		inputs = append(inputs, input)
-	}
-	return policyPath, suite.Run(newVerdictOptions(p), inputs), nil
-}
-
-// newVerdictOptions returns the options for a policy at the current time.
-func newVerdictOptions(p *policy.Policy) verdict.Options {
-	return verdict.Options{
-		Engine: injectors.NewEngine(injectors.Builtin(), gang.Config{}), Policy: p, Now: clock.RealClock{}.Now(),
-	}
-}
-
-// readCase reads the manifests of a case.
-func readCase(directory string, c verdict.Case) (verdict.Input, error) {
-	read := func(names []string) ([]*manifest.Document, error) {
-		var paths []string
-		for _, name := range names {
-			paths = append(paths, filepath.Join(directory, name))
-		}
-		docs, unreadable, err := readManifests(paths, strings.NewReader(""))
-		if err == nil && len(unreadable) > 0 {
-			err = unreadable[0]
-		}
-		return docs, err
-	}
-	files, err := read(c.Files)
-	if err != nil {
-		return verdict.Input{}, err
-	}
-	update, err := read(c.Update)
-	return verdict.Input{Files: files, Update: update}, err
-}
-
 // printSuites prints the results. The error determines the exit code.
-func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, covered []coverageResult) error {
+func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, covered []*coverageResult) error {
 	cases, failed, gaps := 0, 0, 0
 	for _, r := range results {
 		for _, c := range r.Cases {
@@ -228,7 +205,7 @@ func (o policyTestOptions) printSuites(out io.Writer, results []suiteResult, cov
 	return err
 }
 
-func printSuitesAsText(out io.Writer, results []suiteResult, covered []coverageResult) {
+func printSuitesAsText(out io.Writer, results []suiteResult, covered []*coverageResult) {
 	for _, r := range results {
 		for _, c := range r.Cases {
 			if len(c.Differences) == 0 {

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"rollcall.training/internal/policysource"
+	"rollcall.training/internal/policy/configmap"
 )
 
 // Names of the components: the containers, and the labels of the Deployments.
@@ -159,7 +159,7 @@ func (r Reader) readPolicy(ctx context.Context, i *Installation) Observed[*Polic
 		return Observed[*PolicyFacts]{Err: found.Err}
 	}
 	_, readsNamespaces := i.Controller.Flag("policy-read-namespaces")
-	reader := policysource.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
+	reader := configmap.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
 	p, _, err := reader.ReadConfigMap(name, found.Value)
 	if err != nil {
 		return Observed[*PolicyFacts]{Value: &PolicyFacts{ConfigMap: name, Mistake: shortenError(err)}}

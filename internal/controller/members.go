@@ -126,11 +126,11 @@ func (g *observedGang) lastState() lifecycle.State {
 
 // gangPolicies returns the policies of the gang. If no member could be parsed, Rollcall neither
 // restarts the gang nor deletes pods.
-func (g *observedGang) gangPolicies() gang.Policies {
+func (g *observedGang) gangPolicies() gang.RestartRules {
 	if first := g.firstResult(); first != nil {
-		return first.Gang.Policies
+		return first.Gang.RestartRules
 	}
-	return gang.Policies{RestartPolicy: gang.RestartPolicyPod, CleanPodPolicy: gang.CleanPodPolicyNone}
+	return gang.RestartRules{RestartPolicy: gang.RestartPolicyPod, CleanPodPolicy: gang.CleanPodPolicyNone}
 }
 
 // listGangs lists the workloads of a request and groups them into gangs. It excludes workloads that

@@ -17,19 +17,8 @@ import (
 	"rollcall.training/internal/policy"
 )
 
-// Policies provides the policy of the cluster. Its methods must be safe for concurrent use.
-type Policies interface {
-	// Current returns the policy in force; nil for no policy. It returns an error until a policy is
-	// loaded.
-	Current() (*policy.Policy, error)
-	// DescribeNamespace returns what the policy reads of a namespace.
-	DescribeNamespace(ctx context.Context, name string) (policy.Namespace, error)
-	// Subscribe returns a channel that receives a value after the policy changed.
-	Subscribe() <-chan struct{}
-}
-
-// policyVerdict is the result of comparing a gang with the policy.
-type policyVerdict struct {
+// judgment is the result of comparing a gang with the policy.
+type judgment struct {
 	// key identifies what was compared. If the key is equal, so is the result.
 	key string
 	// message describes the violations in the modes enforce and warn; empty if there are none.
@@ -38,27 +27,18 @@ type policyVerdict struct {
 	findings []memberFinding
 }
 
-// rules returns the rules that the gang violates, in any mode.
-func (v policyVerdict) rules() []violatedRule {
-	var rules []violatedRule
-	for _, f := range v.findings {
-		rules = append(rules, violatedRule{name: f.Rule, mode: f.Mode})
-	}
-	return rules
-}
-
 // violatedRule is a limit or rule that a gang violates.
 type violatedRule struct {
 	name string
 	mode policy.Mode
 }
 
-// recordVerdicts replaces the verdicts of all gangs of a request.
-func (s *sessions) recordVerdicts(req Request, verdicts map[types.UID]policyVerdict) {
+// recordJudgments replaces the judgments of all gangs of a request.
+func (s *sessions) recordJudgments(req Request, judgments map[types.UID]judgment) {
 	session := s.forRequest(req)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	session.verdicts = verdicts
+	session.judgments = judgments
 }
 
 // countViolations returns the number of violating gangs by rule.
@@ -67,9 +47,9 @@ func (s *sessions) countViolations() map[violatedRule]int {
 	defer s.mu.Unlock()
 	count := map[violatedRule]int{}
 	for _, session := range s.byRequest {
-		for _, verdict := range session.verdicts {
-			for _, rule := range verdict.rules() {
-				count[rule]++
+		for _, ofGang := range session.judgments {
+			for _, f := range ofGang.findings {
+				count[violatedRule{name: f.Rule, mode: f.Mode}]++
 			}
 		}
 	}
@@ -80,44 +60,50 @@ func (s *sessions) countViolations() map[violatedRule]int {
 // reconciler judges again, because it knows all members, and because the policy can change. It reports
 // violations and never stops a gang for them. It returns false if the policy cannot be compared now.
 func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*observedGang) bool {
-	if r.Policies == nil {
-		return false
-	}
-	current, err := r.Policies.Current()
+	current, namespace, err := r.currentPolicy(ctx, req.Namespace)
 	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to read the policy or a namespace") // the readiness probe fails, too
 		keepViolations(gangs)
-		return false // the readiness probe reports the error
 	}
 	if current == nil {
 		return false
 	}
-	namespace, err := r.Policies.DescribeNamespace(ctx, req.Namespace)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Failed to read a namespace for the policy")
-		keepViolations(gangs)
-		return false
-	}
-	verdicts := map[types.UID]policyVerdict{}
+	judged := map[types.UID]judgment{}
 	for _, g := range gangs {
 		if len(g.conflicts) > 0 || g.lastState().Phase.Terminal() {
 			continue
 		}
 		uid, key := g.primaryMember().Meta().UID, r.policyKey(current, namespace, g)
-		verdict := g.pass.session.verdicts[uid]
-		if verdict.key != key {
-			var err error
-			if verdict, err = r.judgeGang(ctx, current, namespace, g); err != nil {
+		result := g.pass.session.judgments[uid]
+		if result.key != key {
+			if result, err = r.judgeGang(ctx, current, namespace, g); err != nil {
 				g.pass.handleError(err)
 				keepViolations(gangs)
 				return false
 			}
-			verdict.key = key
+			result.key = key
 		}
-		verdicts[uid] = verdict
-		g.violation, g.findings = verdict.message, verdict.findings
+		judged[uid] = result
+		g.violation, g.findings = result.message, result.findings
 	}
-	r.sessions.recordVerdicts(req, verdicts)
+	r.sessions.recordJudgments(req, judged)
 	return true
+}
+
+// currentPolicy returns the policy in force and what it reads of a namespace; nil without a policy.
+func (r *Reconciler) currentPolicy(ctx context.Context, namespace string) (*policy.Policy, policy.Namespace, error) {
+	if r.Policy == nil {
+		return nil, policy.Namespace{}, nil
+	}
+	current, err := r.Policy.Current()
+	if err != nil || current == nil {
+		return nil, policy.Namespace{}, err
+	}
+	described, err := r.Policy.DescribeNamespace(ctx, namespace)
+	if err != nil {
+		return nil, described, fmt.Errorf("reading the namespace %s for the policy: %w", namespace, err)
+	}
+	return current, described, nil
 }
 
 // keepViolations keeps the violations in the status of gangs that cannot be compared with the policy now. A
@@ -141,14 +127,13 @@ func (r *Reconciler) policyKey(current *policy.Policy, namespace policy.Namespac
 // maxReportedFindings limits the findings in the status of a gang.
 const maxReportedFindings = 5
 
-// judgeGang returns the verdict of one gang. Each rule is in the verdict once, with the finding of the
+// judgeGang returns the judgment of one gang. Each rule is in it once, with the finding of the
 // first member that violates it. Rules can read each field, so the members are read from the API server: the
 // cache contains only a part of them.
 func (r *Reconciler) judgeGang(
 	ctx context.Context, current *policy.Policy, namespace policy.Namespace, g *observedGang,
-) (policyVerdict, error) {
-	var facts []policy.Facts
-	var members []gang.Workload
+) (judgment, error) {
+	in := policy.Input{Namespace: namespace, Now: r.Clock.Now()}
 	for _, m := range g.members {
 		if m.result == nil {
 			continue
@@ -156,29 +141,28 @@ func (r *Reconciler) judgeGang(
 		whole, _ := gang.NewWorkload(m.Kind())
 		err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), whole.Object().(client.Object))
 		if client.IgnoreNotFound(err) != nil {
-			return policyVerdict{}, fmt.Errorf("reading %s for the policy: %w", m.Meta().Name, err)
+			return judgment{}, fmt.Errorf("reading %s for the policy: %w", m.Meta().Name, err)
 		}
 		if err != nil || whole.Meta().UID != m.Meta().UID {
 			continue // deleted, which causes another pass
 		}
-		facts, members = append(facts, policy.NewFacts(m.result.Gang, whole)), append(members, whole)
+		in.Members = append(in.Members, policy.Member{Gang: m.result.Gang, Workload: whole})
 	}
-	var verdict policyVerdict
+	var result judgment
 	var lines []string
 	violated := sets.Set[violatedRule]{}
-	for i, m := range members {
-		for _, f := range current.Evaluate(policy.Input{
-			Facts: facts[i].WithMembers(facts), Namespace: namespace, Workload: m, Now: r.Clock.Now(),
-		}) {
+	for i, findings := range current.Judge(in) {
+		member := in.Members[i].Workload
+		for _, f := range findings {
 			rule := violatedRule{name: f.Rule, mode: f.Mode}
 			if f.Unknown || violated.Has(rule) {
 				continue
 			}
 			violated.Insert(rule)
 			f.Value, f.Message = gang.ShortenText(f.Value), gang.ShortenText(f.Message) // they can quote the user
-			verdict.findings = append(verdict.findings, memberFinding{Finding: f, member: referTo(m)})
+			result.findings = append(result.findings, memberFinding{Finding: f, member: referTo(member)})
 			if f.Mode != policy.ModeAudit {
-				lines = append(lines, m.Meta().Name+": "+f.String())
+				lines = append(lines, member.Meta().Name+": "+f.String())
 			}
 		}
 	}
@@ -186,9 +170,9 @@ func (r *Reconciler) judgeGang(
 		lines = append(lines[:maxReportedFindings], fmt.Sprintf("and %d more", more))
 	}
 	if len(lines) > 0 {
-		verdict.message = "The gang violates the policy of the cluster: " + strings.Join(lines, "; ")
+		result.message = "The gang violates the policy of the cluster: " + strings.Join(lines, "; ")
 	}
-	return verdict, nil
+	return result, nil
 }
 
 // policyStatus returns the reason and the message of a gang that violates the policy; the zero value if
@@ -203,7 +187,7 @@ func (g *observedGang) policyStatus(phase lifecycle.Phase) lifecycle.Status {
 // watchPolicy schedules a pass for every gang after the policy changed, and at midnight in UTC if an
 // exemption can expire. It has the signature of source.TypedFunc.
 func (r *Reconciler) watchPolicy(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
-	changed := r.Policies.Subscribe()
+	changed := r.Policy.Subscribe()
 	go func() {
 		for {
 			select {

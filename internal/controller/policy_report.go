@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,29 +39,6 @@ type memberFinding struct {
 	member map[string]any
 }
 
-// reportAPI remembers that the cluster has no API for reports, so that not each pass looks for it. The
-// zero value means that the API is available. Its methods are safe for concurrent use.
-type reportAPI struct {
-	mu        sync.Mutex
-	retryTime time.Time // zero if the API was never missing
-}
-
-// isAvailable reports whether a request should be tried.
-func (a *reportAPI) isAvailable(now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return !now.Before(a.retryTime)
-}
-
-// recordMissing records that the API is missing. It returns whether this is the first time.
-func (a *reportAPI) recordMissing(now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	isFirst := a.retryTime.IsZero()
-	a.retryTime = now.Add(reportRetryInterval)
-	return isFirst
-}
-
 // syncReports creates, updates and deletes the reports of the gangs of a request, each named after its
 // primary member. A report is written only if it differs from the report that this process wrote
 // before. A new process does not know the reports of earlier processes: it tries once to delete the
@@ -72,20 +47,20 @@ func (r *Reconciler) syncReports(ctx context.Context, p *pass, gangs []*observed
 	if !r.PolicyReports {
 		return
 	}
-	written := p.session.reportDigests
+	written, now := p.session.reportDigests, r.Clock.Now()
 	for uid, report := range desiredReports(gangs, written) {
 		digest := digestReport(report)
 		if last, ok := written[uid]; ok && last == digest {
 			continue
 		}
-		if !r.reports.isAvailable(r.Clock.Now()) {
+		if now.UnixNano() < r.reportRetryTime.Load() {
 			p.requeueAfter(reportRetryInterval)
 			return
 		}
 		err := r.writeReport(ctx, p.request.Namespace, uid, report)
 		switch {
 		case meta.IsNoMatchError(err):
-			if r.reports.recordMissing(r.Clock.Now()) {
+			if r.reportRetryTime.Swap(now.Add(reportRetryInterval).UnixNano()) == 0 {
 				log.FromContext(ctx).Info("Skipped the reports of the policy because the cluster has no API for them",
 					"api", reportGVK.GroupVersion().String(), "retryInterval", reportRetryInterval.String())
 			}
@@ -143,11 +118,7 @@ func (r *Reconciler) writeReport(
 	}
 	old := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: reportName(uid)}}
 	old.SetGroupVersionKind(reportGVK)
-	err := r.Client.Delete(ctx, old)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return client.IgnoreNotFound(r.Client.Delete(ctx, old))
 }
 
 // reportName returns the name of the report of a primary member. Other tools use the UID without prefix.
@@ -157,23 +128,20 @@ func reportName(uid types.UID) string { return "rollcall-" + string(uid) }
 // findings result in an equal report.
 func newReport(g *observedGang) *unstructured.Unstructured {
 	owner := g.primaryMember()
-	var failed, warned int64
+	summary := map[string]any{"pass": int64(0), "fail": int64(0), "warn": int64(0), "error": int64(0), "skip": int64(0)}
 	results := []any{}
 	for _, f := range g.findings {
-		isEnforced := f.Mode == policy.ModeEnforce
 		outcome := "warn"
-		if isEnforced {
-			failed++
+		if f.Mode == policy.ModeEnforce {
 			outcome = "fail"
-		} else {
-			warned++
 		}
+		summary[outcome] = summary[outcome].(int64) + 1
 		if len(results) == maxReportResults {
 			continue
 		}
 		scope, rule, _ := strings.Cut(f.Rule, "/")
 		results = append(results, map[string]any{
-			"policy": scope, "rule": rule, "result": outcome, "scored": isEnforced,
+			"policy": scope, "rule": rule, "result": outcome, "scored": outcome == "fail",
 			"message":    text.Shorten(f.String(), maxReportMessage),
 			"properties": map[string]any{"mode": string(f.Mode)},
 			"resources":  []any{f.member},
@@ -185,7 +153,7 @@ func newReport(g *observedGang) *unstructured.Unstructured {
 	report := &unstructured.Unstructured{Object: map[string]any{
 		"source":  "rollcall",
 		"scope":   referTo(owner.Workload),
-		"summary": map[string]any{"pass": int64(0), "fail": failed, "warn": warned, "error": int64(0), "skip": int64(0)},
+		"summary": summary,
 		"results": results,
 	}}
 	report.SetGroupVersionKind(reportGVK)

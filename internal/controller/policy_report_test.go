@@ -35,7 +35,7 @@ func newReportCluster(t *testing.T, limits string) (*testCluster, *testPolicies,
 	job.UID = "uid-1"
 	w, requests := newTestCluster(t, job), &reportRequests{}
 	policies := &testPolicies{policy: readPolicy(t, limits)}
-	w.Policies, w.PolicyReports = policies, true
+	w.Policy, w.PolicyReports = policies, true
 	w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
 		Apply: func(
 			ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption,

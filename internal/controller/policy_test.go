@@ -75,7 +75,7 @@ func (w *testCluster) readStatus(t *testing.T, name string) lifecycle.Status {
 func TestPolicyOfExistingGang(t *testing.T) {
 	w := newTestCluster(t, newGPUJob(t, "train", "", "", 4))
 	policies := &testPolicies{policy: readPolicy(t, "cluster: {limits: {gpus: {max: 32}}}")}
-	w.Policies = policies
+	w.Policy = policies
 	req := Request{Namespace: "team", Kind: gang.Job, Name: "train"}
 	w.reconcileOnce(t, req)
 	if s := w.readStatus(t, "train"); s.Reason == gang.ReasonPolicyViolated {
@@ -130,13 +130,13 @@ func TestViolationWithoutPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTestCluster(t, newGPUJob(t, "train", "", "", 4))
-			w.Policies = &testPolicies{policy: violated}
+			w.Policy = &testPolicies{policy: violated}
 			w.reconcileOnce(t, trainJobRequest)
 			before, _ := w.getJob(t, "train")
 			drainEvents(w.Recorder.(*events.FakeRecorder))
 
 			w.restartManager()
-			w.Policies = unavailable
+			w.Policy = unavailable
 			w.reconcileOnce(t, trainJobRequest)
 			after, status := w.getJob(t, "train")
 			if after.ResourceVersion != before.ResourceVersion || status.Reason != gang.ReasonPolicyViolated {
@@ -170,14 +170,14 @@ func TestPolicyOfSeveralMembers(t *testing.T) {
 	req := Request{Namespace: "team", Gang: "train"}
 
 	w := newTestCluster(t, worker.DeepCopy())
-	w.Policies = limit
+	w.Policy = limit
 	w.reconcileOnce(t, req)
 	if s := w.readStatus(t, "train-worker"); s.Reason == gang.ReasonPolicyViolated {
 		t.Errorf("before all members exist, the status is %+v", s)
 	}
 
 	w = newTestCluster(t, worker, master)
-	w.Policies = limit
+	w.Policy = limit
 	w.reconcileOnce(t, req)
 	for _, name := range []string{"train-master", "train-worker"} {
 		s := w.readStatus(t, name)
@@ -215,7 +215,7 @@ func TestPolicyOfCachedGang(t *testing.T) {
 		*job = *cached.(*batchv1.Job)
 		return err
 	}})
-	w.Policies = &testPolicies{policy: readPolicy(t,
+	w.Policy = &testPolicies{policy: readPolicy(t,
 		"cluster: {rules: [{name: priority, expression: "+
 			"'object.spec.template.spec.?priorityClassName.orValue(\"\") == \"high\"'}]}")}
 	w.reconcileOnce(t, trainJobRequest)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,6 +31,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/policy"
 )
 
 // FieldOwner is the field manager of all writes of the reconciler.
@@ -56,7 +58,8 @@ type Reconciler struct {
 	Options
 
 	sessions sessions
-	reports  reportAPI
+	// reportRetryTime is the time in nanoseconds at which the API of the reports is looked for; 0 if it was never missing.
+	reportRetryTime atomic.Int64
 	// namespaceLabels are the values of the label namespace; nil for none.
 	namespaceLabels *namespaceLabels
 }
@@ -66,8 +69,8 @@ type Options struct {
 	// Namespaces selects the namespaces by their labels. The reconciler reads no gangs and writes no
 	// objects in any other namespace. Nil selects all namespaces.
 	Namespaces labels.Selector
-	// Policies provides the policy of the cluster. Nil means that there is no policy.
-	Policies Policies
+	// Policy provides the policy of the cluster. Nil means that there is no policy.
+	Policy policy.Source
 	// PolicyReports writes a Report of openreports.io for each gang that violates the policy.
 	PolicyReports bool
 	// MetricNamespaces is the maximum number of namespaces in metrics; 0 for metrics without namespaces.
@@ -129,7 +132,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		b = b.Watches(&corev1.Namespace{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	}
-	if o.Policies != nil {
+	if o.Policy != nil {
 		b = b.WatchesRawSource(source.TypedFunc[Request](r.watchPolicy))
 	}
 	if err := b.Complete(r); err != nil {

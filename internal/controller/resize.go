@@ -107,15 +107,8 @@ func (r *Reconciler) recordRejectedResize(
 // webhook compares the same sizes. The cache does not contain all that the policy reads, so the StatefulSet is read
 // from the API server.
 func (r *Reconciler) isDeniedByPolicy(ctx context.Context, w gang.Workload, recorded int32) bool {
-	if r.Policies == nil {
-		return false
-	}
-	current, err := r.Policies.Current()
+	current, namespace, err := r.currentPolicy(ctx, w.Meta().Namespace)
 	if err != nil || current == nil {
-		return false
-	}
-	namespace, err := r.Policies.DescribeNamespace(ctx, w.Meta().Namespace)
-	if err != nil {
 		return false
 	}
 	var whole appsv1.StatefulSet
@@ -131,9 +124,10 @@ func (r *Reconciler) isDeniedByPolicy(ctx context.Context, w gang.Workload, reco
 		if err != nil {
 			return nil, fmt.Errorf("describing %s with %d replicas: %w", whole.Name, replicas, err)
 		}
-		return current.Evaluate(policy.Input{
-			Facts: policy.NewFacts(result.Gang, workload), Namespace: namespace, Workload: workload, Now: r.Clock.Now(),
-		}), nil
+		member := policy.Member{Gang: result.Gang, Workload: workload}
+		return current.Judge(policy.Input{
+			Members: []policy.Member{member}, Namespace: namespace, Now: r.Clock.Now(),
+		})[0], nil
 	}
 	before, beforeErr := evaluate(recorded)
 	after, afterErr := evaluate(w.Ranks())

@@ -120,7 +120,7 @@ func TestRevertedResize(t *testing.T) {
 			set := newResizedStatefulSet(t)
 			w := newTestCluster(t, set,
 				newStatefulSetPod(set, 0, "a"), newStatefulSetPod(set, 1, "b"), newStatefulSetPod(set, 2, "c"))
-			w.Policies = &testPolicies{policy: readPolicy(t, c.policy)}
+			w.Policy = &testPolicies{policy: readPolicy(t, c.policy)}
 			whole := set.DeepCopy() // the cache contains no labels of users
 			whole.Labels["team"] = "a"
 			w.APIReader = fake.NewClientBuilder().WithObjects(whole).Build()
@@ -183,7 +183,7 @@ func TestRevertedFirstOrUnjudgedResize(t *testing.T) {
 			}}).(*appsv1.StatefulSet)
 			set.Spec.Replicas = &c.to
 			w := newTestCluster(t, set)
-			w.Policies = &testPolicies{policy: c.policy}
+			w.Policy = &testPolicies{policy: c.policy}
 			kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
 			w.answerResizes(apierrors.NewInvalid(kind, "train", nil))
 			w.clock.SetTime(podtest.At(5))

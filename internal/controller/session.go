@@ -26,8 +26,8 @@ type sessions struct {
 type session struct {
 	// lastPass is the last pass; see [sessions.remainingDelay].
 	lastPass lastPass
-	// verdicts contains the result of the policy for each gang, by the UID of the primary member.
-	verdicts map[types.UID]policyVerdict
+	// judgments contains what the policy says about each gang, by the UID of the primary member.
+	judgments map[types.UID]judgment
 	// missingSince is when a member was first observed as missing; zero if none is missing.
 	missingSince time.Time
 	keyPair      keyPairRetry
@@ -55,8 +55,8 @@ type session struct {
 	podsToUntrack map[types.UID]string
 	// reports contains the facts that this process reported by an Event only.
 	reports map[string]bool
-	// reportDigests contains the digests of the reports that this process wrote, by the UID of the primary member. The
-	// digest is empty if there is no report.
+	// reportDigests contains the digests of the reports of the policy that this process wrote, by the UID of the primary
+	// member. The digest is empty if there is no report.
 	reportDigests map[types.UID]string
 }
 

@@ -35,11 +35,11 @@ func (d Detacher) limit(w gang.Workload) []string {
 }
 
 // policies returns the policies of a workload's gang, or the default policies if it cannot be parsed.
-func (d Detacher) policies(w gang.Workload) gang.Policies {
+func (d Detacher) policies(w gang.Workload) gang.RestartRules {
 	if result, err := d.Engine.Describe(w); err == nil {
-		return result.Gang.Policies
+		return result.Gang.RestartRules
 	}
-	return gang.Policies{MaxRestarts: gang.DefaultMaxRestarts, MaxDisruptions: gang.UnlimitedDisruptions}
+	return gang.RestartRules{MaxRestarts: gang.DefaultMaxRestarts, MaxDisruptions: gang.UnlimitedDisruptions}
 }
 
 // restartsInPlace reports whether the kubelet restarts a failed container of a pod that never restarts.

@@ -115,9 +115,9 @@ func (g workloadGroup) buildGang() Gang {
 	if !status.NextRestartTime.IsZero() && out.Phase == lifecycle.Restarting {
 		out.NextRestartTime = &status.NextRestartTime
 	}
-	if first.parsedGang != nil && first.parsedGang.Policies.RestartPolicy == gang.RestartPolicyGang {
-		out.MaxRestarts = &first.parsedGang.Policies.MaxRestarts
-		if limit := &first.parsedGang.Policies.MaxDisruptions; *limit != gang.UnlimitedDisruptions {
+	if first.parsedGang != nil && first.parsedGang.RestartRules.RestartPolicy == gang.RestartPolicyGang {
+		out.MaxRestarts = &first.parsedGang.RestartRules.MaxRestarts
+		if limit := &first.parsedGang.RestartRules.MaxDisruptions; *limit != gang.UnlimitedDisruptions {
 			out.MaxDisruptions = limit
 		}
 	}

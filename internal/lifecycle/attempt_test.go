@@ -69,7 +69,7 @@ func TestStateNextAttempt(t *testing.T) {
 		},
 		"a failure before the suspension does not count after it": {
 			state:     suspendedState,
-			policies:  gang.Policies{RestartPolicy: gang.RestartPolicyGang},
+			policies:  gang.RestartRules{RestartPolicy: gang.RestartPolicyGang},
 			snapshot:  newSnapshot(lifecycle.Observation{FailedPods: 1}, withFailure, observedAt(3600)),
 			wantPhase: lifecycle.Pending,
 			check:     expectField("failed pods baseline", 1, failedPodsBaseline),
@@ -97,7 +97,7 @@ func TestStateNextUnobservedSuspension(t *testing.T) {
 		},
 		"a rank had completed in a gang that never restarts": {
 			state:     running,
-			policies:  gang.Policies{RestartPolicy: gang.RestartPolicyNever},
+			policies:  gang.RestartRules{RestartPolicy: gang.RestartPolicyNever},
 			snapshot:  newSnapshot(started(9, readyRanks), withCompletedRank),
 			wantPhase: lifecycle.Restarting,
 		},

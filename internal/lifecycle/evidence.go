@@ -82,7 +82,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	hasAllRanks := true
 	for _, w := range e.Workloads {
 		context := s.failureContext(w, out.Members)
-		context.OmitOutput = !e.Workloads[0].Gang.Policies.FailureOutput
+		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
 		out.addWorkload(s, e, w, context)
 		completedRanks, lostRanks := w.findCompletedRanks(context, known)
 		completed.Insert(completedRanks...)

@@ -33,7 +33,7 @@ func newRestartEvidence() (Evidence, State) {
 
 // TestRestartByEvidence checks which evidence restarts a gang, from the objects that a pass reads to the next phase.
 func TestRestartByEvidence(t *testing.T) {
-	policies := gang.Policies{RestartPolicy: gang.RestartPolicyGang, MaxRestarts: 1, MaxDisruptions: -1}
+	policies := gang.RestartRules{RestartPolicy: gang.RestartPolicyGang, MaxRestarts: 1, MaxDisruptions: -1}
 	change := func(index int, change func(*corev1.Pod)) func(*Evidence, *State) {
 		return func(e *Evidence, _ *State) { change(&e.Workloads[0].Pods[index]) }
 	}

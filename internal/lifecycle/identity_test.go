@@ -264,7 +264,7 @@ func TestMemberRecreated(t *testing.T) {
 	never.RestartPolicy, pod.RestartPolicy = gang.RestartPolicyNever, gang.RestartPolicyPod
 	for name, c := range map[string]struct {
 		state        lifecycle.State
-		policies     gang.Policies
+		policies     gang.RestartRules
 		members      lifecycle.Members
 		failure      *failure.Failure
 		wantPhase    lifecycle.Phase

@@ -11,7 +11,7 @@ import (
 
 // Describe returns a sentence about the state for users. It contains no value that changes within a
 // phase, because each change of the message costs a write per member.
-func (s State) Describe(policies gang.Policies, members Members) string {
+func (s State) Describe(policies gang.RestartRules, members Members) string {
 	switch s.Phase {
 	case Restarting:
 		return fmt.Sprintf("%s: %s", s.describeIncident(policies), s.FirstFailure)
@@ -30,7 +30,7 @@ func (s State) Describe(policies gang.Policies, members Members) string {
 }
 
 // describeSuspension describes what a suspended gang waits for, as far as it is known.
-func (s State) describeSuspension(policies gang.Policies, members Members) string {
+func (s State) describeSuspension(policies gang.RestartRules, members Members) string {
 	if s.incidents() > 0 && members.anyAwaitingQueue() {
 		return s.describeRestart(policies) + " waits for admission by its queue"
 	}
@@ -38,7 +38,7 @@ func (s State) describeSuspension(policies gang.Policies, members Members) strin
 }
 
 // describeIncident names the incident for which the gang restarts, by the count and the limit of its kind.
-func (s State) describeIncident(policies gang.Policies) string {
+func (s State) describeIncident(policies gang.RestartRules) string {
 	switch {
 	case s.incidents() == 0:
 		return "The start is repeated" // after a suspension
@@ -52,7 +52,7 @@ func (s State) describeIncident(policies gang.Policies) string {
 }
 
 // describeRestart names the restart after an incident.
-func (s State) describeRestart(policies gang.Policies) string {
+func (s State) describeRestart(policies gang.RestartRules) string {
 	if s.FirstFailure.IsDisruption() {
 		return fmt.Sprintf("The restart after disruption %d", s.Disruptions)
 	}
@@ -60,7 +60,7 @@ func (s State) describeRestart(policies gang.Policies) string {
 }
 
 // describeFailure describes why a gang with a first failure failed instead of restarting.
-func (s State) describeFailure(policies gang.Policies, members Members) string {
+func (s State) describeFailure(policies gang.RestartRules, members Members) string {
 	switch {
 	case members.anyJobComplete():
 		return fmt.Sprintf("The gang cannot restart because one of its Jobs is complete: %s", s.FirstFailure)

@@ -9,7 +9,7 @@ import (
 
 // detectFailure returns the failure for which the gang must restart or fail. It returns nil if there
 // is none, and if Rollcall does not handle failures of the gang.
-func (s State) detectFailure(policies gang.Policies, snapshot Snapshot) *failure.Failure {
+func (s State) detectFailure(policies gang.RestartRules, snapshot Snapshot) *failure.Failure {
 	members := snapshot.Members
 	switch {
 	case !handlesFailures(policies) || members.AnySuspended() || members.AnyFinishing():
@@ -69,7 +69,7 @@ func (s State) wereAllReady() bool { return s.Phase == Running || s.StartComplet
 // were ready, the other ranks still wait for their peers, and find those of the new member, unless one of
 // them has failed. In a later attempt, the ranks of the new member carry the number of the first. A gang with
 // a complete Job cannot restart, and the recreation of another member does not fail it.
-func (s State) isMemberRecreated(policies gang.Policies, snapshot Snapshot) bool {
+func (s State) isMemberRecreated(policies gang.RestartRules, snapshot Snapshot) bool {
 	members := snapshot.Members
 	isLaterAttempt := s.Attempt > 0 && policies.RestartPolicy == gang.RestartPolicyGang
 	hasLostPeers := s.wereAllReady() || isLaterAttempt || snapshot.FirstFailure != nil && s.wereMembersComplete(members)
@@ -83,7 +83,7 @@ func (s State) wereMembersComplete(members Members) bool {
 
 // handlesFailures reports whether Rollcall reacts to the failure of a rank. With the policy pod, the
 // controller of the workload does.
-func handlesFailures(policies gang.Policies) bool {
+func handlesFailures(policies gang.RestartRules) bool {
 	return policies.RestartPolicy == gang.RestartPolicyGang || policies.RestartPolicy == gang.RestartPolicyNever
 }
 
@@ -91,7 +91,7 @@ func handlesFailures(policies gang.Policies) bool {
 // not run: without a timeout, after all ranks were ready, while a member is suspended or has a result, and
 // while the controller of a Job has not started the Job. A queue can resume a Job while no manager runs,
 // so the timeout counts from the latest start of a Job.
-func (s State) StartDeadline(policies gang.Policies, members Members) time.Time {
+func (s State) StartDeadline(policies gang.RestartRules, members Members) time.Time {
 	isStarting := (s.Phase == "" || s.Phase == Pending || s.Phase == Starting) && !s.StartCompleted
 	start, isStarted := members.latestStart(s.AttemptStartTime)
 	if policies.StartTimeout <= 0 || !handlesFailures(policies) || !isStarting || !isStarted || start.IsZero() ||
@@ -102,7 +102,7 @@ func (s State) StartDeadline(policies gang.Policies, members Members) time.Time 
 }
 
 // isStartTimeoutExceeded reports whether the ranks of the attempt were never all ready within the timeout.
-func (s State) isStartTimeoutExceeded(policies gang.Policies, snapshot Snapshot) bool {
+func (s State) isStartTimeoutExceeded(policies gang.RestartRules, snapshot Snapshot) bool {
 	deadline := s.StartDeadline(policies, snapshot.Members)
 	return !deadline.IsZero() && !snapshot.Now.Before(deadline)
 }
@@ -112,7 +112,7 @@ func (s State) isStartTimeoutExceeded(policies gang.Policies, snapshot Snapshot)
 // (kubernetes pkg/controller/job, calculateSucceededIndexes, reads the cache of that controller). A rank
 // that is lost before all ranks were ready therefore belongs to the incident, or the suspension, before
 // the attempt. So does a member that was created or recreated meanwhile. The first attempt follows neither.
-func (s State) isFailedStart(policies gang.Policies, f *failure.Failure) bool {
+func (s State) isFailedStart(policies gang.RestartRules, f *failure.Failure) bool {
 	isIncomplete := f.Reason == failure.ReasonRankLost || f.Reason == failure.ReasonMemberRecreated
 	return isIncomplete && s.Attempt > 0 && !s.wereAllReady() && handlesFailures(policies)
 }
@@ -120,7 +120,7 @@ func (s State) isFailedStart(policies gang.Policies, f *failure.Failure) bool {
 // isStartedWithoutCompletedRanks reports whether a Job was suspended and resumed after all ranks of the attempt
 // were ready, no pass observed the suspension, and a rank had completed. That rank does not run again, and the
 // other ranks wait for it.
-func (s State) isStartedWithoutCompletedRanks(policies gang.Policies, snapshot Snapshot) bool {
+func (s State) isStartedWithoutCompletedRanks(policies gang.RestartRules, snapshot Snapshot) bool {
 	members := snapshot.Members
 	if !handlesFailures(policies) || s.JobStartTime.IsZero() || members.anyJobComplete() ||
 		members.AnySuspended() || members.AnyFinishing() {
@@ -142,7 +142,7 @@ func (s State) repeatStart(snapshot Snapshot, f *failure.Failure) State {
 }
 
 // handleFailure restarts the gang if a restart is possible, and fails it otherwise.
-func (s State) handleFailure(policies gang.Policies, snapshot Snapshot, f *failure.Failure) State {
+func (s State) handleFailure(policies gang.RestartRules, snapshot Snapshot, f *failure.Failure) State {
 	s.FirstFailure = f
 	if !s.canRestart(policies, snapshot.Members, f) {
 		return s.transitionTo(Failed, snapshot)
@@ -194,7 +194,7 @@ func (s State) earlierFailure(f *failure.Failure) *failure.Failure {
 // replaceFirstFailure replaces the first failure of a restarting gang by an earlier failure. If one of
 // them is a disruption and the other is not, the incident counts as the earlier. It returns false if the
 // gang may not restart after the earlier.
-func (s State) replaceFirstFailure(policies gang.Policies, f *failure.Failure) (State, bool) {
+func (s State) replaceFirstFailure(policies gang.RestartRules, f *failure.Failure) (State, bool) {
 	isSameKind := f.IsDisruption() == s.FirstFailure.IsDisruption()
 	if isSameKind || s.incidents() == 0 {
 		s.FirstFailure = f
@@ -212,13 +212,13 @@ func (s State) replaceFirstFailure(policies gang.Policies, f *failure.Failure) (
 
 // canRestart reports whether the gang can restart after a failure. Ranks that succeeded run
 // again, as long as their Job is not complete: Kubernetes never restarts a complete Job.
-func (s State) canRestart(policies gang.Policies, members Members, f *failure.Failure) bool {
+func (s State) canRestart(policies gang.RestartRules, members Members, f *failure.Failure) bool {
 	return policies.RestartPolicy != gang.RestartPolicyNever && !s.isLimitReached(policies, f) &&
 		!isNonRetriable(policies, f) && !members.anyJobComplete()
 }
 
 // isLimitReached reports whether the gang may not restart once more after failures of the kind of f.
-func (s State) isLimitReached(policies gang.Policies, f *failure.Failure) bool {
+func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bool {
 	if f.IsDisruption() {
 		return policies.MaxDisruptions >= 0 && s.Disruptions >= policies.MaxDisruptions
 	}
@@ -229,7 +229,7 @@ func (s State) isLimitReached(policies gang.Policies, f *failure.Failure) bool {
 // exit codes of training containers count. An init container that could not fetch its data may
 // succeed the next time. A rank that lost a peer, or that may have been terminated, is probably not
 // the first failure, which the kubelet may report later. See docs/adr/0017-non-retriable-exit-codes.md.
-func isNonRetriable(policies gang.Policies, f *failure.Failure) bool {
+func isNonRetriable(policies gang.RestartRules, f *failure.Failure) bool {
 	if f == nil || f.Container == "" || f.Auxiliary || f.LostPeer || f.MaybeTerminated {
 		return false
 	}

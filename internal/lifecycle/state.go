@@ -85,7 +85,7 @@ func (s State) podAttempt() int32 {
 // Next returns the state of the gang after a snapshot. It is a pure function, and a second call with
 // a snapshot of the same cluster does not change the state. The only exception is a restart that finds nothing to
 // terminate, which the second call completes.
-func (s State) Next(policies gang.Policies, snapshot Snapshot) State {
+func (s State) Next(policies gang.RestartRules, snapshot Snapshot) State {
 	if s.hasNewMember(snapshot.Members) {
 		s = s.admitNewMembers(snapshot)
 	}
@@ -150,7 +150,7 @@ func (s State) admitNewMembers(snapshot Snapshot) State {
 	return s
 }
 
-func (s State) nextState(policies gang.Policies, snapshot Snapshot) State {
+func (s State) nextState(policies gang.RestartRules, snapshot Snapshot) State {
 	if s.Phase.Terminal() {
 		return s.fromTerminal(policies, snapshot)
 	}
@@ -169,7 +169,7 @@ func (s State) nextState(policies gang.Policies, snapshot Snapshot) State {
 
 // fromTerminal returns the next state of a gang in a terminal phase. The gang stays in the phase
 // unless its user starts it again.
-func (s State) fromTerminal(policies gang.Policies, snapshot Snapshot) State {
+func (s State) fromTerminal(policies gang.RestartRules, snapshot Snapshot) State {
 	if isScaledUpAgain(snapshot) {
 		startedAgain := State{Bookkeeping: Bookkeeping{AttemptStartTime: snapshot.statusTime()}}
 		snapshot.FirstFailure = nil // a failure of the gang that finished
@@ -198,7 +198,7 @@ func (s State) isFailedByRollcall() bool { return s.Phase == Failed && s.FirstFa
 
 // fromRestarting returns the next state of a gang that is restarting. The gang starts its next
 // attempt when its pods have terminated and the back-off has elapsed.
-func (s State) fromRestarting(policies gang.Policies, snapshot Snapshot) State {
+func (s State) fromRestarting(policies gang.RestartRules, snapshot Snapshot) State {
 	// The kubelets do not report failures in the order in which the ranks failed.
 	s, isPermitted := s.replaceFirstFailure(policies, s.earlierFailure(snapshot.FirstFailure))
 	switch {
@@ -249,7 +249,7 @@ func isWaitingForQueue(snapshot Snapshot) bool {
 
 // fromSuspended returns the next state of a gang that a user or a queue suspended. The gang starts
 // an attempt when all members are resumed.
-func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
+func (s State) fromSuspended(policies gang.RestartRules, snapshot Snapshot) State {
 	if snapshot.Members.anySuspendedExternally() {
 		return s.fromActive(policies, snapshot)
 	}
@@ -266,7 +266,7 @@ func (s State) fromSuspended(policies gang.Policies, snapshot Snapshot) State {
 }
 
 // fromActive returns the next state of a gang whose ranks run or are expected to run.
-func (s State) fromActive(policies gang.Policies, snapshot Snapshot) State {
+func (s State) fromActive(policies gang.RestartRules, snapshot Snapshot) State {
 	f := s.detectFailure(policies, snapshot)
 	switch {
 	case f == nil && s.isStartedWithoutCompletedRanks(policies, snapshot):

@@ -19,7 +19,7 @@ import (
 // a gang.
 type simulatedGang struct {
 	*rand.Rand
-	policies gang.Policies
+	policies gang.RestartRules
 	state    lifecycle.State
 	now      time.Time
 	pods     []simulatedPod

@@ -26,7 +26,7 @@ func TestBackoff(t *testing.T) {
 }
 
 // defaultPolicies are the policies of a gang without annotations.
-var defaultPolicies = gang.Policies{
+var defaultPolicies = gang.RestartRules{
 	RestartPolicy:  gang.RestartPolicyGang,
 	MaxRestarts:    3,
 	MaxDisruptions: gang.UnlimitedDisruptions,
@@ -113,7 +113,7 @@ func newState(phase lifecycle.Phase, restarts int32) lifecycle.State {
 // stateCase is a case of State.Next.
 type stateCase struct {
 	state        lifecycle.State
-	policies     gang.Policies
+	policies     gang.RestartRules
 	snapshot     lifecycle.Snapshot
 	wantPhase    lifecycle.Phase
 	wantRestarts int32
@@ -439,7 +439,7 @@ func TestFirstFailureOfJobFailure(t *testing.T) {
 		"no pod exists":              {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := lifecycle.State{Phase: lifecycle.Running}.Next(gang.Policies{
+			s := lifecycle.State{Phase: lifecycle.Running}.Next(gang.RestartRules{
 				RestartPolicy: gang.RestartPolicyNever,
 			}, lifecycle.Snapshot{Members: failed, FirstFailure: c.firstFailure, Now: podtest.At(0)})
 			if s.Phase != lifecycle.Failed || (s.FirstFailure != nil) != c.wantFirstFailure {

@@ -172,5 +172,5 @@ func (a *applier) writeRecord(w gang.Workload, old *Record) error {
 	if old != nil && old.isEqual(&a.record) {
 		return nil
 	}
-	return a.record.writeTo(w)
+	return a.record.WriteTo(w)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -95,7 +96,7 @@ func ForgetSize(w gang.Workload) {
 		return
 	}
 	record.Replicas = 0
-	if err := record.writeTo(w); err != nil { // a record that was decoded can be encoded
+	if err := record.WriteTo(w); err != nil { // a record that was decoded can be encoded
 		delete(w.Meta().Annotations, gang.AnnotationInjected)
 	}
 }
@@ -122,14 +123,18 @@ func (r *Record) maxTargets() int {
 func (r *Record) maxDefaults() (n int) {
 	counts := map[string]int{}
 	for key := range r.Defaults {
-		t, _ := parseDefaultTarget(key)
-		counts[t.container]++
-		n = max(n, counts[t.container])
+		container := ""
+		if kind, name, _ := strings.Cut(key, "/"); kind == "env" || kind == "resource" {
+			container, _, _ = strings.Cut(name, "/")
+		}
+		counts[container]++
+		n = max(n, counts[container])
 	}
 	return n
 }
 
-func (r *Record) writeTo(w gang.Workload) error {
+// WriteTo writes the record to the annotation [gang.AnnotationInjected].
+func (r *Record) WriteTo(w gang.Workload) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encoding the annotation %s: %w", gang.AnnotationInjected, err)
@@ -203,4 +208,12 @@ func eachByContainer(
 			add(newTarget(container, name), digest)
 		}
 	}
+}
+
+// setKey sets a key of a map that can be nil.
+func setKey[M ~map[K]V, K comparable, V any](m *M, key K, value V) {
+	if *m == nil {
+		*m = M{}
+	}
+	(*m)[key] = value
 }

@@ -1,12 +1,12 @@
 package policy
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 )
@@ -67,24 +67,15 @@ func (l *CheckpointLimit) validate(r *reader, path string) {
 	r.checkCount(path+".minSize", l.MinSize)
 }
 
-func (l *CheckpointLimit) check(f Facts) []violation {
-	whenRestarts, minSize := int64(1), int64(1)
-	if l.WhenRestarts != nil {
-		whenRestarts = *l.WhenRestarts
+func (l *CheckpointLimit) check(_ string, f facts, v *violations) {
+	whenRestarts, path := ptr.Deref(l.WhenRestarts, 1), podSpecPath.Child("volumes").String()
+	switch {
+	case f.checkpoints, f.restarts < whenRestarts, f.size < ptr.Deref(l.MinSize, 1):
+	case f.checkpointsUnknown:
+		v.add(path, "", "it is not known yet whether another member saves checkpoints").unknown = true
+	default:
+		v.add(path, "", "the gang can restart %s, but nothing outlives its pods, so each attempt starts from scratch; "+
+			"mount a PersistentVolumeClaim in the training container, or set %s: \"%d\"",
+			gang.FormatCount(f.restarts, "time"), gang.AnnotationMaxRestarts, max(whenRestarts-1, 0))
 	}
-	if l.MinSize != nil {
-		minSize = *l.MinSize
-	}
-	if f.Checkpoints || f.Restarts < whenRestarts || f.Size < minSize {
-		return nil
-	}
-	v := violation{field: podSpecPath.Child("volumes").String()}
-	if f.CheckpointsUnknown {
-		v.unknown, v.message = true, "it is not known yet whether another member saves checkpoints"
-		return []violation{v}
-	}
-	v.message = fmt.Sprintf("the gang can restart %s, but nothing outlives its pods, "+
-		"so each attempt starts from scratch; mount a PersistentVolumeClaim in the training container, or set %s: %q",
-		gang.FormatCount(f.Restarts, "time"), gang.AnnotationMaxRestarts, formatInt(max(whenRestarts-1, 0)))
-	return []violation{v}
 }

@@ -23,7 +23,7 @@ func TestCostOfAllRules(t *testing.T) {
 		rules = append(rules, fmt.Sprintf("{name: rule-%d, expression: %q}", i, expression))
 	}
 	p := readPolicy(t, "cluster: {rules: ["+strings.Join(rules, ", ")+"]}")
-	findings := p.Evaluate(newInput(t, readJob(t, bigJob)))
+	findings := p.Judge(newInput(t, readJob(t, bigJob)))[0]
 	if len(findings) == 0 || len(findings) == len(rules) {
 		t.Fatalf("%d of %d rules are violated, want only those beyond the limit", len(findings), len(rules))
 	}

@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/policy/defaults"
 )
 
 // Defaults are values for fields that the user does not set. They are never applied to a field that the
@@ -79,17 +80,20 @@ func (d *DefaultValue[T]) UnmarshalJSON(text []byte) error {
 		}
 		d.Locked, text = object.Locked, object.Value
 	}
-	if err := json.Unmarshal(text, &d.Value); err != nil {
-		d.err = fmt.Errorf("must be %s", describeType(d.Value))
+	err := json.Unmarshal(text, &d.Value)
+	switch value := any(d.Value).(type) {
+	case Duration:
+		d.err = value.err
+	case int64:
+		if err != nil || value < 0 || value > gang.MaxRestarts {
+			d.err = fmt.Errorf("must be a whole number from 0 to %d", gang.MaxRestarts)
+		}
+	default:
+		if err != nil {
+			d.err = errors.New("must be a text in quotes")
+		}
 	}
 	return nil
-}
-
-func describeType(v any) string {
-	if _, isNumber := v.(int64); isNumber {
-		return "a whole number"
-	}
-	return "a text in quotes"
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -100,74 +104,73 @@ func (d DefaultValue[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"value": d.Value, "locked": true})
 }
 
-// defaultField is a default with its key in the file.
-type defaultField struct {
-	plan.FieldDefault
+// fieldDefault is a default with its place in the file.
+type fieldDefault struct {
+	defaults.Default
 	key    string // the path below defaults, as users read it
 	path   string // the path below defaults, as the reader of files needs it
 	locked bool
-	shown  any // the value, as in the file
-	line   int // in the file
+	shown  any   // the value, as in the file
+	err    error // why the value cannot be read
+	line   int   // in the file
 }
 
-// list returns the defaults in the order of the documentation. The source of each is the scope.
-func (d Defaults) list(scope string) []defaultField {
-	var fields []defaultField
-	add := func(key string, kind plan.DefaultKind, name, value string, locked bool, shown any) {
-		fields = append(fields, defaultField{
-			FieldDefault: plan.FieldDefault{Kind: kind, Name: name, Value: value, Source: "policy:" + scope},
-			key:          key, path: key, locked: locked, shown: shown,
-		})
-	}
-	for key, v := range map[string]*DefaultValue[Duration]{"runtime": d.Runtime, "ttl": d.TTL} {
-		if v != nil {
-			add(key, plan.DefaultKind(key), "", formatInt(int64(v.Value.value.Seconds())), v.Locked, v.Value)
-		}
-	}
-	if d.Restarts != nil {
-		add("restarts", plan.DefaultRestarts, "", formatInt(d.Restarts.Value), d.Restarts.Locked, d.Restarts.Value)
-	}
-	if v := d.Disruptions; v != nil {
-		add("disruptions", plan.DefaultAnnotation, gang.AnnotationMaxDisruptions, formatInt(v.Value), v.Locked, v.Value)
-	}
-	for key, v := range map[string]*DefaultValue[string]{"queue": d.Queue, "priorityClass": d.PriorityClass} {
-		if v != nil {
-			add(key, plan.DefaultKind(key), "", v.Value, v.Locked, v.Value)
-		}
-	}
-	for _, m := range d.maps() {
-		for _, name := range slices.Sorted(maps.Keys(m.values)) {
-			v := m.values[name]
-			add(m.key+"."+name, m.kind, name, v.Value, v.Locked, v.Value)
-			fields[len(fields)-1].path = m.key + "[" + name + "]"
-		}
-	}
+// list returns the defaults sorted by their keys. The source of each is the scope.
+func (d Defaults) list(scope string) []fieldDefault {
+	list := slices.Concat(
+		newFieldDefault("runtime", defaults.Runtime, "", d.Runtime),
+		newFieldDefault("ttl", defaults.TTL, "", d.TTL),
+		newFieldDefault("restarts", defaults.Restarts, "", d.Restarts),
+		newFieldDefault("disruptions", defaults.Annotation, gang.AnnotationMaxDisruptions, d.Disruptions),
+		newFieldDefault("queue", defaults.Queue, "", d.Queue),
+		newFieldDefault("priorityClass", defaults.PriorityClass, "", d.PriorityClass),
+		listEntries("labels", defaults.Label, d.Labels),
+		listEntries("annotations", defaults.Annotation, d.Annotations),
+		listEntries("podAnnotations", defaults.PodAnnotation, d.PodAnnotations),
+		listEntries("nodeSelector", defaults.NodeSelector, d.NodeSelector),
+		listEntries("env", defaults.Env, d.Env),
+		listEntries("resources", defaults.Resource, d.Resources),
+	)
 	for i, t := range d.Tolerations {
-		text, err := json.Marshal(t)
-		if err == nil { // a toleration has only texts and numbers
-			add(fmt.Sprintf("tolerations[%d]", i), plan.DefaultToleration, "", string(text), false, t)
-		}
+		value := &DefaultValue[corev1.Toleration]{Value: t}
+		list = append(list, newFieldDefault(fmt.Sprintf("tolerations[%d]", i), defaults.Toleration, "", value)...)
 	}
-	slices.SortStableFunc(fields, func(a, b defaultField) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })
-	return fields
+	for i := range list {
+		list[i].Source = "policy:" + scope
+	}
+	slices.SortStableFunc(list, func(a, b fieldDefault) int { return strings.Compare(a.key, b.key) })
+	return list
 }
 
-// defaultMap is a default with several names.
-type defaultMap struct {
-	key    string
-	kind   plan.DefaultKind
-	values map[string]DefaultValue[string]
+// newFieldDefault returns one default, or none for a nil value.
+func newFieldDefault[T any](key string, kind defaults.Kind, name string, v *DefaultValue[T]) []fieldDefault {
+	if v == nil {
+		return nil
+	}
+	text := fmt.Sprint(v.Value)
+	switch value := any(v.Value).(type) {
+	case Duration:
+		text = formatInt(int64(value.value.Seconds()))
+	case corev1.Toleration:
+		encoded, _ := json.Marshal(value) // it has only texts and numbers
+		text = string(encoded)
+	}
+	return []fieldDefault{{
+		Default: defaults.Default{Kind: kind, Name: name, Value: text},
+		key:     key, path: key, locked: v.Locked, shown: v.Value, err: v.err,
+	}}
 }
 
-func (d Defaults) maps() []defaultMap {
-	return []defaultMap{
-		{"labels", plan.DefaultLabel, d.Labels},
-		{"annotations", plan.DefaultAnnotation, d.Annotations},
-		{"podAnnotations", plan.DefaultPodAnnotation, d.PodAnnotations},
-		{"nodeSelector", plan.DefaultNodeSelector, d.NodeSelector},
-		{"env", plan.DefaultEnv, d.Env},
-		{"resources", plan.DefaultResource, d.Resources},
+// listEntries returns the defaults of a map by their names.
+func listEntries(key string, kind defaults.Kind, values map[string]DefaultValue[string]) []fieldDefault {
+	var list []fieldDefault
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		v := values[name]
+		d := newFieldDefault(key+"."+name, kind, name, &v)[0]
+		d.path = key + "[" + name + "]"
+		list = append(list, d)
 	}
+	return list
 }
 
 // ApplyDefaults sets the fields of a new workload for which the policy has a default and the user has no
@@ -188,25 +191,25 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 	if err != nil || p == nil {
 		return nil, err
 	}
-	var defaults []plan.FieldDefault
+	var list []defaults.Default
 	scopes := p.scopesOf(ns, selected)
 	for _, s := range slices.Backward(scopes) {
 		if mode := p.limitMode(s.defaultsMode); mode == ModeEnforce || mode == ModeWarn {
 			for _, d := range s.defaults {
 				d.OnlyWarn = mode == ModeWarn
 				if !d.repeatsTraining(w) {
-					defaults = append(defaults, d.FieldDefault)
+					list = append(list, d.Default)
 				}
 			}
 		}
 		if p.findMaxDisruptions(s) != nil && requestsGangRestarts(w) {
-			defaults = append(defaults, plan.FieldDefault{
-				Kind: plan.DefaultAnnotation, Name: gang.AnnotationMaxDisruptions, Source: "policy:" + s.name,
+			list = append(list, defaults.Default{
+				Kind: defaults.Annotation, Name: gang.AnnotationMaxDisruptions, Source: "policy:" + s.name,
 				Value: formatInt(min(*p.findMaxDisruptions(scopes...), gang.MaxRestarts)),
 			})
 		}
 	}
-	more, err := plan.ApplyDefaults(w, defaults)
+	more, err := defaults.Apply(w, list)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -238,6 +241,50 @@ func requestsGangRestarts(w gang.Workload) bool {
 	_, isElastic := annotations[gang.AnnotationElastic]
 	return !isElastic
 }
+
+// The keys by which Argo CD (resource tracking) and Flux (Kustomization, HelmRelease) find the objects that they
+// applied. Argo CD can also use app.kubernetes.io/instance, which Helm sets, too.
+var (
+	gitOpsLabels = []string{
+		"argocd.argoproj.io/instance", "kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name",
+	}
+	gitOpsAnnotations = []string{"argocd.argoproj.io/tracking-id"}
+)
+
+// repeatsTraining reports whether a default would let a GitOps tool repeat the training: Kubernetes deletes the
+// finished Job, and the tool creates it again.
+func (d fieldDefault) repeatsTraining(w gang.Workload) bool {
+	hasKey := func(values map[string]string, keys []string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { _, ok := values[key]; return ok })
+	}
+	return d.Kind == defaults.TTL &&
+		(hasKey(w.Meta().Labels, gitOpsLabels) || hasKey(w.Meta().Annotations, gitOpsAnnotations))
+}
+
+// checkName returns the name of the check of a locked default. A rule cannot have the name, because it
+// contains a dot.
+func (d fieldDefault) checkName() string { return "defaults." + d.key }
+
+// checkLocked adds the violations of a locked default: values other than the default.
+func (d fieldDefault) checkLocked(e *evaluation, v *violations) {
+	if e.Workload.Job == nil && e.Workload.StatefulSet == nil {
+		return
+	}
+	for _, current := range defaults.Read(e.Workload, d.Default) {
+		switch {
+		case current.Value == d.Value, current.Value == "" && d.repeatsTraining(e.Workload):
+		case current.Value == "":
+			v.add(current.Path, "", "is required, because the policy locks the value; use %q", d.Value)
+		default:
+			v.add(current.Path, current.Value,
+				"is not allowed, because the policy locks the value; use %q, or remove the field", d.Value)
+		}
+	}
+}
+
+// selectableKey is the name of the check that a workload keeps its profile. It is the key that makes a profile
+// selectable.
+const selectableKey = "selectable"
 
 // checkSelected returns an error or a warning for a profile that the workload cannot select. The mode of the file
 // decides. Without a policy, it is an error.
@@ -272,37 +319,28 @@ func (p *Policy) SelectableProfiles(ns Namespace) []string {
 	}
 	var names []string
 	for _, profile := range p.file.Profiles {
-		if profile.isSelectableIn(ns) {
+		if profile.Selectable && (profile.Namespaces.isEmpty() || profile.Namespaces.Matches(ns)) {
 			names = append(names, profile.Name)
 		}
 	}
 	return names
 }
 
-// isSelectableIn reports whether workloads of a namespace can select the profile.
-func (p Profile) isSelectableIn(ns Namespace) bool {
-	return p.Selectable && (p.Namespaces.isEmpty() || p.Namespaces.Matches(ns))
-}
-
-// checkName returns the name of the check of a locked default. A rule cannot have the name, because it
-// contains a dot.
-func (d defaultField) checkName() string { return "defaults." + d.key }
-
-// checkLocked returns the violations of a locked default: values other than the default.
-func (d defaultField) checkLocked(e *evaluation) []violation {
-	if e.Workload.Job == nil && e.Workload.StatefulSet == nil {
+// LeftProfile returns a finding if an update makes a workload leave the profile that it selects. The defaults of the
+// profile, such as tolerations, would remain in the workload without the limits of the profile. A profile that the
+// policy no longer has can be left.
+func (p *Policy) LeftProfile(before gang.Workload, after Input) []Finding {
+	m, left := after.Members[0], before.Meta().Annotations[gang.AnnotationProfile]
+	if left == m.profile() || !slices.Contains(p.SelectableProfiles(after.Namespace), left) {
 		return nil
 	}
-	var violations []violation
-	for _, current := range plan.ReadDefault(e.Workload, d.FieldDefault) {
-		if current.Value == d.Value || current.Value == "" && d.repeatsTraining(e.Workload) {
-			continue
-		}
-		message := fmt.Sprintf("is not allowed, because the policy locks the value; use %q, or remove the field", d.Value)
-		if current.Value == "" {
-			message = fmt.Sprintf("is required, because the policy locks the value; use %q", d.Value)
-		}
-		violations = append(violations, violation{field: current.Path, value: current.Value, message: message})
+	c := check{name: left + "/" + selectableKey, mode: p.findScope(left).mode}
+	if p.limitMode(c.mode) == ModeOff || p.isExempt(c.name, m.Gang, after.Now) {
+		return nil
 	}
-	return violations
+	var v violations
+	v.add(annotationsPath.Key(gang.AnnotationProfile).String(), m.profile(),
+		"cannot change, because the workload has the defaults of the profile %s; set it to %q, "+
+			"or create the workload again", left, left)
+	return []Finding{p.newFinding(c, v[0])}
 }

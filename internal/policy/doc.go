@@ -5,11 +5,11 @@
 // A quota counts pods, and other policy engines see one pod or one object. None of them can say that
 // a gang has at most 256 accelerators. Rollcall parses the gang at admission, so it can.
 //
-// Administrators write one [File]. [Read] checks it strictly and compiles it to a [Policy]. [NewFacts]
-// derives what a policy can judge from a gang and its workload: the size, the accelerators of all
-// pods, the maximum runtime. [Policy.Evaluate] compares the facts with the limits and rules that hold
-// in the namespace, and returns one [Finding] for each violation. A finding names the field that the
-// user wrote, its effect, the limit, the largest value that fits, and the rule.
+// Administrators write one [File]. [Read] checks it strictly and compiles it to a [Policy]. [Policy.Judge]
+// derives facts from the members of a gang: the size, the accelerators of all pods, the maximum runtime. It
+// compares the facts with the limits and rules that hold in the namespace, and returns one [Finding] for each
+// violation. A finding names the field that the user wrote, its effect, the limit, the largest value that
+// fits, and the rule.
 //
 // The limits of the cluster hold in every namespace. At most one profile holds in addition, so the
 // order of limits and rules never matters, and an additional rule never admits a gang that was

@@ -42,9 +42,8 @@ func newInput(t *testing.T, w gang.Workload) policy.Input {
 		t.Fatal(err)
 	}
 	return policy.Input{
-		Facts:     policy.NewFacts(result.Gang, w),
+		Members:   []policy.Member{{Gang: result.Gang, Workload: w}},
 		Namespace: policy.Namespace{Name: w.Meta().Namespace},
-		Workload:  w,
 		Now:       today,
 	}
 }
@@ -228,7 +227,7 @@ func TestEvaluate(t *testing.T) {
 			}
 			in := newInput(t, readJob(t, strings.NewReplacer(test.replace...).Replace(job)))
 			var got []string
-			for _, f := range readPolicy(t, test.policy).Evaluate(in) {
+			for _, f := range readPolicy(t, test.policy).Judge(in)[0] {
 				prefix := ""
 				if f.Unknown {
 					prefix = "unknown "
@@ -245,7 +244,7 @@ func TestEvaluate(t *testing.T) {
 func TestWorsened(t *testing.T) {
 	p := readPolicy(t, "cluster: {limits: {size: {max: 64}, labels: {require: {team: '.+'}}}}")
 	evaluate := func(replacements ...string) []policy.Finding {
-		return p.Evaluate(newInput(t, readJob(t, strings.NewReplacer(replacements...).Replace(bigJob))))
+		return p.Judge(newInput(t, readJob(t, strings.NewReplacer(replacements...).Replace(bigJob))))[0]
 	}
 	before := evaluate()
 	for name, test := range map[string]struct {

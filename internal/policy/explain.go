@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+
+	"rollcall.training/internal/policy/defaults"
 )
 
 // Entry is a limit, a rule or a default of the effective policy of a namespace.
@@ -86,10 +88,10 @@ type ruleJSON struct {
 }
 
 // isReplaced reports whether a scope with precedence has a default for the same field.
-func isReplaced(d defaultField, scopes []scope) bool {
+func isReplaced(d fieldDefault, scopes []scope) bool {
 	return slices.ContainsFunc(scopes, func(s scope) bool {
-		return slices.ContainsFunc(s.defaults, func(o defaultField) bool {
-			return o.Kind == d.Kind && o.Name == d.Name && d.Kind != "toleration"
+		return slices.ContainsFunc(s.defaults, func(o fieldDefault) bool {
+			return o.Kind == d.Kind && o.Name == d.Name && d.Kind != defaults.Toleration
 		})
 	})
 }

@@ -30,13 +30,6 @@ type Finding struct {
 // String returns the finding in one line, as users see it.
 func (f Finding) String() string { return f.Field + ": " + f.Message }
 
-// violation is a finding without the rule that it violates.
-type violation struct {
-	field, value, message string
-	unknown               bool
-	excess                float64
-}
-
 // Worst returns the strictest mode of the findings, or [ModeOff] without findings. What is not known
 // does not count.
 func Worst(findings []Finding) Mode {

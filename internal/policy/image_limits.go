@@ -50,34 +50,28 @@ func (r *reader) validateImageEntry(path, entry string) {
 	}
 }
 
-func (l *ImagesLimit) check(f Facts) []violation {
-	allowed, restricted := l.Allow[f.Framework]
+func (l *ImagesLimit) check(_ string, f facts, v *violations) {
+	allowed, restricted := l.Allow[f.Gang.Framework.Name]
 	if !restricted {
 		allowed, restricted = l.Allow[anyFramework]
 	}
-	var violations []violation
-	for _, image := range f.Images {
-		named, err := reference.ParseNormalizedNamed(image.Name)
+	for _, image := range f.images {
+		named, err := reference.ParseNormalizedNamed(image.value)
 		if err != nil {
 			continue // the API server accepts the image, and the kubelet reports that it is invalid
 		}
 		matches := func(entry string) bool { return containsImage(entry, named) }
 		denied := slices.IndexFunc(l.Deny, matches)
 		_, hasDigest := named.(reference.Digested)
-		message := ""
 		switch {
 		case restricted && !slices.ContainsFunc(allowed, matches):
-			message = fmt.Sprintf("is %s, which is not allowed; allowed are %s", named.Name(), joinNames(allowed))
+			v.add(image.path, image.value, "is %s, which is not allowed; allowed are %s", named.Name(), joinNames(allowed))
 		case denied >= 0:
-			message = fmt.Sprintf("is %s, and images of %s are not allowed", named.Name(), l.Deny[denied])
+			v.add(image.path, image.value, "is %s, and images of %s are not allowed", named.Name(), l.Deny[denied])
 		case l.Digests && !hasDigest:
-			message = "must have a digest, such as image@sha256:…"
-		default:
-			continue
+			v.add(image.path, image.value, "must have a digest, such as image@sha256:…")
 		}
-		violations = append(violations, violation{field: image.Path, value: image.Name, message: message})
 	}
-	return violations
 }
 
 // containsImage reports whether an image belongs to a registry or repository. The entry matches entire

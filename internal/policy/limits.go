@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"fmt"
+	"reflect"
 	"regexp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,8 +58,8 @@ type Limits struct {
 type limit interface {
 	// validate reports the mistakes of the limit itself, and prepares it for check.
 	validate(r *reader, path string)
-	// check returns the violations of a gang.
-	check(f Facts) []violation
+	// check adds the violations of a gang. The key is that of the limit.
+	check(key string, f facts, v *violations)
 	// mode returns the mode that the limit sets, or an empty string.
 	mode() Mode
 }
@@ -70,28 +73,30 @@ type namedLimit struct {
 // list returns the limits that are set, in the order of the documentation.
 func (l Limits) list() []namedLimit {
 	var limits []namedLimit
-	add := func(key string, set bool, item limit) {
-		if set {
-			limits = append(limits, namedLimit{key: key, limit: item})
+	for field, value := range reflect.ValueOf(l).Fields() {
+		if !value.IsNil() {
+			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			limits = append(limits, namedLimit{key: key, limit: value.Interface().(limit)})
 		}
 	}
-	add("size", l.Size != nil, l.Size)
-	add("gpus", l.GPUs != nil, l.GPUs)
-	add("wholeNodes", l.WholeNodes != nil, l.WholeNodes)
-	add("gpuHours", l.GPUHours != nil, l.GPUHours)
-	add("frameworks", l.Frameworks != nil, l.Frameworks)
-	add("runtime", l.Runtime != nil, runtimeLimit{l.Runtime})
-	add("ttl", l.TTL != nil, ttlLimit{l.TTL})
-	add("restarts", l.Restarts != nil, l.Restarts)
-	add("disruptions", l.Disruptions != nil, l.Disruptions)
-	add("labels", l.Labels != nil, l.Labels)
-	add("images", l.Images != nil, l.Images)
-	add("priorityClass", l.PriorityClass != nil, priorityClassLimit{l.PriorityClass})
-	add("queue", l.Queue != nil, queueLimit{l.Queue})
-	add("podSecurity", l.PodSecurity != nil, l.PodSecurity)
-	add("checkpoint", l.Checkpoint != nil, l.Checkpoint)
-	add("hiddenGPUs", l.HiddenGPUs != nil, l.HiddenGPUs)
 	return limits
+}
+
+// violation is a finding without the rule that it violates.
+type violation struct {
+	field, value, message string
+	unknown               bool
+	excess                float64
+}
+
+// violations are those of one limit or rule.
+type violations []violation
+
+// add adds a violation of a field by a value: a text, a number, or an empty text for an absent field. The caller can
+// complete it.
+func (v *violations) add(field string, value any, format string, args ...any) *violation {
+	*v = append(*v, violation{field: field, value: fmt.Sprint(value), message: fmt.Sprintf(format, args...)})
+	return &(*v)[len(*v)-1]
 }
 
 // LimitMode is the mode of a limit.

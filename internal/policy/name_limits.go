@@ -26,19 +26,14 @@ func (l *FrameworksLimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *FrameworksLimit) check(f Facts) []violation {
-	message := ""
+func (l *FrameworksLimit) check(_ string, f facts, v *violations) {
+	path := labelsPath.Key(gang.LabelFramework).String()
 	switch {
-	case len(l.Allow) > 0 && !slices.Contains(l.Allow, f.Framework):
-		message = "is not allowed; allowed are " + joinNames(l.Allow)
-	case slices.Contains(l.Deny, f.Framework):
-		message = "is not allowed; use any framework except " + joinNames(l.Deny)
-	default:
-		return nil
+	case len(l.Allow) > 0 && !slices.Contains(l.Allow, f.Gang.Framework.Name):
+		v.add(path, f.Gang.Framework.Name, "is not allowed; allowed are %s", joinNames(l.Allow))
+	case slices.Contains(l.Deny, f.Gang.Framework.Name):
+		v.add(path, f.Gang.Framework.Name, "is not allowed; use any framework except %s", joinNames(l.Deny))
 	}
-	return []violation{{
-		field: labelsPath.Key(gang.LabelFramework).String(), value: f.Framework, message: message,
-	}}
 }
 
 func (l *LabelsLimit) validate(r *reader, path string) {
@@ -59,32 +54,21 @@ func (l *LabelsLimit) validate(r *reader, path string) {
 	}
 }
 
-func (l *LabelsLimit) check(f Facts) []violation {
-	var violations []violation
+func (l *LabelsLimit) check(_ string, f facts, v *violations) {
 	for _, label := range slices.Sorted(maps.Keys(l.Require)) {
-		value, ok := f.Labels[label]
-		switch {
-		case ok && l.patterns[label].MatchString(value):
+		value, ok := f.Workload.Meta().Labels[label]
+		switch pattern := l.patterns[label]; {
 		case !ok:
-			violations = append(violations, violation{
-				field:   labelsPath.Key(label).String(),
-				message: fmt.Sprintf("is required; the value must match %s", l.Require[label]),
-			})
-		default:
-			violations = append(violations, violation{
-				field: labelsPath.Key(label).String(), value: value,
-				message: fmt.Sprintf("must match %s", l.Require[label]),
-			})
+			v.add(labelsPath.Key(label).String(), "", "is required; the value must match %s", l.Require[label])
+		case pattern != nil && !pattern.MatchString(value):
+			v.add(labelsPath.Key(label).String(), value, "must match %s", l.Require[label])
 		}
 	}
 	for _, label := range l.Forbid {
-		if value, ok := f.Labels[label]; ok {
-			violations = append(violations, violation{
-				field: labelsPath.Key(label).String(), value: value, message: "is forbidden; remove the label",
-			})
+		if value, ok := f.Workload.Meta().Labels[label]; ok {
+			v.add(labelsPath.Key(label).String(), value, "is forbidden; remove the label")
 		}
 	}
-	return violations
 }
 
 func (l *NameLimit) validate(r *reader, path string) {
@@ -93,54 +77,33 @@ func (l *NameLimit) validate(r *reader, path string) {
 	}
 }
 
-// check compares a name with the limit.
-func (l *NameLimit) check(path, value, purpose string) []violation {
+// check compares a name with the limit: the priority class or the queue.
+func (l *NameLimit) check(key string, f facts, v *violations) {
+	path, purpose, value := labelsPath.Key(gang.LabelQueueName).String(), "queue", f.queue()
+	if key == "priorityClass" {
+		path, purpose, value = podSpecPath.Child("priorityClassName").String(), "priority class", f.priorityClass()
+	}
 	switch {
 	case value == "" && l.Required && len(l.Allow) > 0:
-		return []violation{{
-			field: path, message: fmt.Sprintf("is required: the %s; allowed are %s", purpose, joinNames(l.Allow)),
-		}}
+		v.add(path, "", "is required: the %s; allowed are %s", purpose, joinNames(l.Allow))
 	case value == "" && l.Required:
-		return []violation{{field: path, message: "is required: the " + purpose}}
+		v.add(path, "", "is required: the %s", purpose)
 	case value != "" && len(l.Allow) > 0 && !slices.Contains(l.Allow, value):
-		return []violation{{
-			field: path, value: value,
-			message: fmt.Sprintf("is not allowed as the %s; allowed are %s", purpose, joinNames(l.Allow)),
-		}}
+		v.add(path, value, "is not allowed as the %s; allowed are %s", purpose, joinNames(l.Allow))
 	}
-	return nil
-}
-
-// priorityClassLimit is the limit of the priority class.
-type priorityClassLimit struct{ *NameLimit }
-
-func (l priorityClassLimit) check(f Facts) []violation {
-	return l.NameLimit.check(podSpecPath.Child("priorityClassName").String(), f.PriorityClass, "priority class")
-}
-
-// queueLimit is the limit of the queue.
-type queueLimit struct{ *NameLimit }
-
-func (l queueLimit) check(f Facts) []violation {
-	return l.NameLimit.check(labelsPath.Key(gang.LabelQueueName).String(), f.Queue, "queue")
 }
 
 func (l *HiddenGPUsLimit) validate(*reader, string) {}
 
-func (l *HiddenGPUsLimit) check(f Facts) []violation {
-	var violations []violation
-	for _, v := range f.HiddenGPUs {
+func (l *HiddenGPUsLimit) check(_ string, f facts, v *violations) {
+	for _, variable := range f.hiddenGPUs {
 		verb := "exposes"
-		if v.Value == "" {
+		if variable.value == "" {
 			verb = "can expose" // the value is in a source, such as a ConfigMap
 		}
-		violations = append(violations, violation{
-			field: v.Path, value: v.Value,
-			message: fmt.Sprintf("%s %s accelerators that the container does not request; "+
-				"remove it, and request them in resources.limits", v.Name, verb),
-		})
+		v.add(variable.path, variable.value, "%s %s accelerators that the container does not request; "+
+			"remove it, and request them in resources.limits", nvidiaVisibleDevices, verb)
 	}
-	return violations
 }
 
 // checkLabelName reports a name that no label can have.

@@ -195,7 +195,7 @@ func TestPodLimits(t *testing.T) {
 			}
 			in := newInput(t, readJob(t, strings.NewReplacer(test.replace...).Replace(job)))
 			var got []string
-			for _, f := range readPolicy(t, "cluster: {limits: {"+test.limits+"}}").Evaluate(in) {
+			for _, f := range readPolicy(t, "cluster: {limits: {"+test.limits+"}}").Judge(in)[0] {
 				text := f.Rule + " " + f.String()
 				if f.Unknown {
 					text = "unknown " + text
@@ -272,9 +272,9 @@ func judgeFixture(t *testing.T, p *policy.Policy, file string) []policy.Finding 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Evaluate(policy.Input{
-		Facts: policy.NewFacts(result.Gang, w), Namespace: policy.Namespace{Name: "a"}, Workload: w, Now: today,
-	})
+	return p.Judge(policy.Input{
+		Members: []policy.Member{{Gang: result.Gang, Workload: w}}, Namespace: policy.Namespace{Name: "a"}, Now: today,
+	})[0]
 }
 
 // TestPodSecurityVersion verifies that the newest version is that of the library.
@@ -306,7 +306,7 @@ func TestPodSecurityOfInjection(t *testing.T) {
 			t.Logf("%s needs other roles: %v", framework, err)
 			continue
 		}
-		for _, f := range p.Evaluate(newInput(t, w)) {
+		for _, f := range p.Judge(newInput(t, w))[0] {
 			t.Errorf("%s: %s", framework, f)
 		}
 	}

@@ -52,14 +52,14 @@ func (l *PodSecurityLimit) validate(r *reader, fieldPath string) {
 	}
 }
 
-func (l *PodSecurityLimit) check(f Facts) []violation {
+func (l *PodSecurityLimit) check(_ string, f facts, v *violations) {
 	evaluator, err := newPodSecurityEvaluator()
 	if err != nil { // only a wrong build of the library
-		return []violation{{field: podSpecPath.String(), message: fmt.Sprintf("cannot be judged: %v", err)}}
+		v.add(podSpecPath.String(), "", "cannot be judged: %v", err)
+		return
 	}
-	spec := l.Allow.removeFrom(f.template.Spec)
-	var violations []violation
-	for _, result := range evaluator.EvaluatePod(l.required, &f.template.ObjectMeta, &spec) {
+	spec := l.Allow.removeFrom(f.Workload.Template().Spec)
+	for _, result := range evaluator.EvaluatePod(l.required, &f.Workload.Template().ObjectMeta, &spec) {
 		if result.Allowed {
 			continue
 		}
@@ -67,13 +67,9 @@ func (l *PodSecurityLimit) check(f Facts) []violation {
 		if result.ForbiddenDetail != "" {
 			detail = " (" + result.ForbiddenDetail + ")"
 		}
-		violations = append(violations, violation{
-			field: podSpecPath.String(), value: result.ForbiddenReason,
-			message: fmt.Sprintf("%s%s: the Pod Security Standard %s does not allow this; remove it",
-				result.ForbiddenReason, detail, l.required),
-		})
+		v.add(podSpecPath.String(), result.ForbiddenReason,
+			"%s%s: the Pod Security Standard %s does not allow this; remove it", result.ForbiddenReason, detail, l.required)
 	}
-	return violations
 }
 
 // removeFrom returns a copy of a pod without the allowed parts, which the standards then do not judge.

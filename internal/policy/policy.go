@@ -2,19 +2,17 @@ package policy
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/google/cel-go/cel"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"rollcall.training/gang"
 )
@@ -29,11 +27,22 @@ type Policy struct {
 	ceiling Mode    // the strictest mode of findings; empty for no ceiling
 }
 
+// Source provides the policy of the cluster. Its methods are safe for concurrent use.
+type Source interface {
+	// Current returns the policy in force; nil for no policy. It returns an error until a policy is
+	// loaded.
+	Current() (*Policy, error)
+	// DescribeNamespace returns what the policy reads of a namespace.
+	DescribeNamespace(ctx context.Context, name string) (Namespace, error)
+	// Subscribe returns a channel that receives a value after the policy changed.
+	Subscribe() <-chan struct{}
+}
+
 // scope is a compiled [Scope].
 type scope struct {
 	name         string
 	mode         Mode
-	defaults     []defaultField
+	defaults     []fieldDefault
 	defaultsMode Mode
 	checks       []check
 }
@@ -42,24 +51,11 @@ type scope struct {
 type check struct {
 	name string // scope/name
 	mode Mode
-	run  func(*evaluation) []violation
+	run  func(*evaluation, *violations)
 	// applies reports whether the check concerns a gang; nil for all gangs of the scope.
 	applies func(*evaluation) bool
 	value   any // the limit, the rule or the default, as in the file
 	line    int // in the file
-}
-
-// evaluation is the judgment of one input. All rules read the same variables.
-type evaluation struct {
-	Input
-	variables prepareVariables   // prepared for the first rule
-	bounds    []prepareVariables // if accelerators are not known: the smallest and the largest number
-	cost      uint64             // of the rules that were evaluated
-}
-
-func newEvaluation(in Input) *evaluation {
-	return &evaluation{Input: in, bounds: newBounds(in), variables: sync.OnceValues(
-		func() (cel.PartialActivation, error) { return newVariables(in) })}
 }
 
 // Namespace identifies the namespace of a gang.
@@ -70,16 +66,45 @@ type Namespace struct {
 	Labels map[string]string
 }
 
-// Input is what a policy judges.
+// Input is a gang as some or all of its members show it.
 type Input struct {
-	// Facts are the facts of the gang.
-	Facts Facts
+	// Members are the known members.
+	Members []Member
 	// Namespace is the namespace of the gang.
 	Namespace Namespace
-	// Workload is the admitted workload, for rules that read it.
-	Workload gang.Workload
 	// Now is the time at which exemptions must hold.
 	Now time.Time
+}
+
+// Member is a workload as admission stores it, and the gang that was parsed from it.
+type Member struct {
+	Gang     gang.Gang
+	Workload gang.Workload
+}
+
+// evaluation is the judgment of one member. All rules read the same variables.
+type evaluation struct {
+	facts
+	namespace Namespace
+	now       time.Time
+	variables prepareVariables   // prepared for the first rule
+	bounds    []prepareVariables // if accelerators are not known: the smallest and the largest number
+	cost      uint64             // of the rules that were evaluated
+}
+
+// newEvaluations returns one evaluation for each member. If all members are known, each knows the facts of the others.
+func (in Input) newEvaluations() []*evaluation {
+	var ofMembers []facts
+	for _, m := range in.Members {
+		ofMembers = append(ofMembers, newFacts(m))
+	}
+	var evaluations []*evaluation
+	for _, f := range ofMembers {
+		e := &evaluation{facts: f.withMembers(ofMembers), namespace: in.Namespace, now: in.Now}
+		e.prepare()
+		evaluations = append(evaluations, e)
+	}
+	return evaluations
 }
 
 // compile prepares the scopes. The file is valid.
@@ -107,19 +132,19 @@ func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	}
 	add := func(key, keyPath string, own Mode, value any, c check) {
 		if c.mode = cmp.Or(own, mode); c.mode != ModeOff {
-			c.name, c.value, c.line = name+"/"+key, value, r.lineOf(path+"."+keyPath)
+			c.name, c.value, c.line = name+"/"+key, value, r.object.Line(path+"."+keyPath)
 			compiled.checks = append(compiled.checks, c)
 		}
 	}
 	for _, l := range s.Limits.list() {
-		run := func(e *evaluation) []violation { return l.check(e.Facts) }
+		run := func(e *evaluation, v *violations) { l.check(l.key, e.facts, v) }
 		add(l.key, "limits."+l.key, l.mode(), l.limit, check{run: run})
 	}
 	for i, rule := range s.Rules {
 		add(rule.Name, fmt.Sprintf("rules[%d]", i), rule.Mode, rule, check{run: rule.check, applies: rule.applies})
 	}
 	for i, d := range compiled.defaults {
-		compiled.defaults[i].line = r.lineOf(path + ".defaults." + d.path)
+		compiled.defaults[i].line = r.object.Line(path + ".defaults." + d.path)
 		if d.locked {
 			add(d.checkName(), "defaults."+d.path, s.Defaults.Mode, d.shown, check{run: d.checkLocked})
 		}
@@ -127,16 +152,14 @@ func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	return compiled
 }
 
-// lineOf returns the line of a field in the file.
-func (r *reader) lineOf(path string) int {
-	if r.object.Document == nil {
-		return 0 // an empty file
+// Digest identifies the content of the file. It is the same for files that differ in comments only. It is empty for a
+// nil Policy.
+func (p *Policy) Digest() string {
+	if p == nil {
+		return ""
 	}
-	return r.object.Line(path)
+	return p.digest
 }
-
-// Digest identifies the content of the file. It is the same for files that differ in comments only.
-func (p *Policy) Digest() string { return p.digest }
 
 // Source returns the name of the file, as in problems.
 func (p *Policy) Source() string { return p.source }
@@ -161,23 +184,19 @@ func (p *Policy) ProfileOf(ns Namespace) (Profile, bool) {
 // scopesOf returns the scopes that hold for a workload: the cluster, the profile of the namespace, and the
 // profile that the workload selects.
 func (p *Policy) scopesOf(ns Namespace, selected string) []scope {
-	names := []string{ClusterScope}
+	scopes := []scope{p.findScope(ClusterScope)}
 	if profile, ok := p.ProfileOf(ns); ok {
-		names = append(names, profile.Name)
+		scopes = append(scopes, p.findScope(profile.Name))
 	}
 	if slices.Contains(p.SelectableProfiles(ns), selected) {
-		names = append(names, selected)
+		scopes = append(scopes, p.findScope(selected))
 	}
-	var scopes []scope
-	for _, s := range p.scopes { // the order of names, except for the two profiles
-		if slices.Contains(names, s.name) {
-			scopes = append(scopes, s)
-		}
-	}
-	slices.SortStableFunc(scopes, func(a, b scope) int {
-		return slices.Index(names, a.name) - slices.Index(names, b.name)
-	})
 	return scopes
+}
+
+// findScope returns the scope with a name that exists.
+func (p *Policy) findScope(name string) scope {
+	return p.scopes[slices.IndexFunc(p.scopes, func(s scope) bool { return s.name == name })]
 }
 
 func (m NamespaceMatcher) isEmpty() bool { return len(m.Names) == 0 && m.Selector == nil }
@@ -202,26 +221,38 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// Evaluate returns the findings for a gang, strictest first. They contain all violations of the
-// cluster's scope, of the namespace's profile and of the selected profile, without those that are exempt.
-func (p *Policy) Evaluate(in Input) []Finding {
+// Judge returns the findings for each member of a gang, strictest first. They contain all violations of the
+// cluster's scope, of the namespace's profile and of the selected profile, without those that are exempt. The webhook,
+// the reconciler and the command line call it.
+func (p *Policy) Judge(in Input) [][]Finding {
+	findings := make([][]Finding, len(in.Members))
 	if p == nil || p.ceiling == ModeOff {
-		return nil
+		return findings
 	}
-	e := newEvaluation(in)
-	var findings []Finding
-	for _, s := range p.scopesOf(in.Namespace, in.Facts.Profile) {
-		for _, c := range s.checks {
-			if p.isExempt(c.name, in) {
-				continue
+	for i, e := range in.newEvaluations() {
+		for _, c := range p.checksOf(e) {
+			var found violations
+			c.run(e, &found)
+			for _, v := range found {
+				findings[i] = append(findings[i], p.newFinding(c, v))
 			}
-			for _, v := range c.run(e) {
-				findings = append(findings, p.newFinding(c, v))
+		}
+		sortFindings(findings[i])
+	}
+	return findings
+}
+
+// checksOf returns the checks of the scopes of a member that are not exempt.
+func (p *Policy) checksOf(e *evaluation) []check {
+	var checks []check
+	for _, s := range p.scopesOf(e.namespace, e.profile()) {
+		for _, c := range s.checks {
+			if !p.isExempt(c.name, e.Gang, e.now) {
+				checks = append(checks, c)
 			}
 		}
 	}
-	sortFindings(findings)
-	return findings
+	return checks
 }
 
 // EnabledRules returns the names of all limits, rules and locked defaults that are not off, in the order of the
@@ -239,18 +270,17 @@ func (p *Policy) EnabledRules() []string {
 	return names
 }
 
-// RulesFor returns the names of those that judge a gang: those of its scopes, without exemptions and without
+// RulesFor returns the names of those that judge each member: those of its scopes, without exemptions and without
 // rules whose condition when is not true.
-func (p *Policy) RulesFor(in Input) []string {
+func (p *Policy) RulesFor(in Input) [][]string {
+	names := make([][]string, len(in.Members))
 	if p == nil {
-		return nil
+		return names
 	}
-	e := newEvaluation(in)
-	var names []string
-	for _, s := range p.scopesOf(in.Namespace, in.Facts.Profile) {
-		for _, c := range s.checks {
-			if !p.isExempt(c.name, in) && (c.applies == nil || c.applies(e)) {
-				names = append(names, c.name)
+	for i, e := range in.newEvaluations() {
+		for _, c := range p.checksOf(e) {
+			if c.applies == nil || c.applies(e) {
+				names[i] = append(names[i], c.name)
 			}
 		}
 	}
@@ -275,10 +305,10 @@ func (p *Policy) newFinding(c check, v violation) Finding {
 }
 
 // isExempt reports whether an exemption covers a rule for a gang.
-func (p *Policy) isExempt(rule string, in Input) bool {
+func (p *Policy) isExempt(rule string, g gang.Gang, now time.Time) bool {
 	return slices.ContainsFunc(p.file.Exemptions, func(e Exemption) bool {
-		isMatch := e.Rule == rule && e.Namespace == in.Facts.Namespace && matchesAny(e.Gangs, in.Facts.Name)
-		return isMatch && !e.hasExpired(in.Now)
+		isMatch := e.Rule == rule && e.Namespace == g.Namespace && matchesAny(e.Gangs, g.Name)
+		return isMatch && !e.hasExpired(now)
 	})
 }
 
@@ -299,70 +329,41 @@ func (p *Policy) Expired(now time.Time) []Exemption {
 	return expired
 }
 
-func (r *reader) validateNamespaces(path string, m NamespaceMatcher) {
-	if m.isEmpty() {
-		r.add(path, `matches no namespace; write names: ["*"] for all`)
+// WithCeiling returns the policy with a limit for all modes: a finding is at most as strict as the
+// ceiling. With [ModeEnforce] nothing changes, and with [ModeOff] there are no findings. The digest
+// stays the same. The receiver does not change, and can be nil.
+func (p *Policy) WithCeiling(ceiling Mode) *Policy {
+	if p == nil {
+		return nil
 	}
-	for i, pattern := range m.Names {
-		r.checkGlob(fmt.Sprintf("%s.names[%d]", path, i), pattern)
-	}
-	if m.Selector != nil {
-		if _, err := metav1.LabelSelectorAsSelector(m.Selector); err != nil {
-			r.add(path+".selector", "%v", err)
-		}
-	}
+	limited := *p
+	limited.ceiling = ceiling
+	return &limited
 }
 
-// checkGlob reports a pattern that is not valid.
-func (r *reader) checkGlob(fieldPath, pattern string) {
-	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-		r.add(fieldPath, "%q is not a pattern; * stands for any text", pattern)
+// limitMode returns the mode, or the ceiling if the mode is stricter.
+func (p *Policy) limitMode(m Mode) Mode {
+	if slices.Index(Modes(), m) < slices.Index(Modes(), p.ceiling) {
+		return p.ceiling
 	}
+	return m
 }
 
-func (r *reader) validateExemption(path string, file File, e Exemption) {
-	if !slices.Contains(listRules(file), e.Rule) {
-		r.add(path+".rule", "%q does not exist; a rule is scope/name, such as %s/gpus", e.Rule, ClusterScope)
+// CanDeny reports whether the ceiling permits denials. It is false for a nil Policy.
+func (p *Policy) CanDeny() bool { return p != nil && p.limitMode(ModeEnforce) == ModeEnforce }
+
+// Rules returns the names of all limits and rules, as in findings. It returns nil for a nil Policy.
+func (p *Policy) Rules() []string {
+	if p == nil {
+		return nil
 	}
-	for _, message := range validation.IsDNS1123Label(e.Namespace) {
-		r.add(path+".namespace", "%q: %s", e.Namespace, message)
-	}
-	if len(e.Gangs) == 0 {
-		r.add(path+".gangs", `is required; write ["*"] for all gangs of the namespace`)
-	}
-	for i, pattern := range e.Gangs {
-		r.checkGlob(fmt.Sprintf("%s.gangs[%d]", path, i), pattern)
-	}
-	if _, err := time.Parse(time.DateOnly, e.Until); err != nil {
-		r.add(path+".until", "%q must be a date, such as 2027-03-31", e.Until)
-	}
-	if e.Reason == "" {
-		r.add(path+".reason", "is required, such as the number of a ticket")
-	}
+	return listRules(p.file)
 }
 
-// listRules returns the names of all limits and rules.
-func listRules(file File) []string {
-	var names []string
-	add := func(scope string, s Scope) {
-		for _, l := range s.Limits.list() {
-			names = append(names, scope+"/"+l.key)
-		}
-		for _, rule := range s.Rules {
-			names = append(names, scope+"/"+rule.Name)
-		}
-		for _, d := range s.Defaults.list(scope) {
-			if d.locked {
-				names = append(names, scope+"/"+d.checkName())
-			}
-		}
-	}
-	add(ClusterScope, file.Cluster)
-	for _, p := range file.Profiles {
-		add(p.Name, p.Scope)
-		if p.Selectable {
-			names = append(names, p.Name+"/"+selectableKey)
-		}
-	}
-	return names
+// SelectsLabels reports whether a profile selects namespaces by their labels, so that
+// [Namespace.Labels] is required.
+func (p *Policy) SelectsLabels() bool {
+	return p != nil && slices.ContainsFunc(p.file.Profiles, func(profile Profile) bool {
+		return profile.Namespaces.Selector != nil
+	})
 }

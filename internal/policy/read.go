@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -263,23 +264,31 @@ func (r *reader) validateProfile(prefix string, file *File, i int) {
 
 // adviseLooserLimits reports limits that cannot be reached, because the cluster has a stricter one.
 func (r *reader) adviseLooserLimits(prefix string, file File, p Profile) {
-	report := func(key string, cluster, profile *int64) {
-		if cluster != nil && profile != nil && *profile > *cluster {
-			r.advise(prefix+"limits."+key+".max", "has no effect above %d, the limit of the cluster", *cluster)
+	profile := p.Limits.maximums()
+	for key, ofCluster := range file.Cluster.Limits.maximums() {
+		if l := profile[key]; l != nil && *l > *ofCluster {
+			r.advise(prefix+"limits."+key+".max", "has no effect above %d, the limit of the cluster", *ofCluster)
 		}
 	}
-	if c, l := file.Cluster.Limits.Size, p.Limits.Size; c != nil && l != nil {
-		report("size", c.Max, l.Max)
+}
+
+// maximums returns the maximums of numbers by the key of their limit.
+func (l Limits) maximums() map[string]*int64 {
+	maximums := map[string]*int64{}
+	for _, item := range l.list() {
+		switch l := item.limit.(type) {
+		case *SizeLimit:
+			maximums[item.key] = l.Max
+		case *GPULimit:
+			maximums[item.key] = l.Max
+		case *RestartsLimit:
+			maximums[item.key] = l.Max
+		case *DisruptionsLimit:
+			maximums[item.key] = l.Max
+		}
 	}
-	if c, l := file.Cluster.Limits.GPUs, p.Limits.GPUs; c != nil && l != nil {
-		report("gpus", c.Max, l.Max)
-	}
-	if c, l := file.Cluster.Limits.Restarts, p.Limits.Restarts; c != nil && l != nil {
-		report("restarts", c.Max, l.Max)
-	}
-	if c, l := file.Cluster.Limits.Disruptions, p.Limits.Disruptions; c != nil && l != nil {
-		report("disruptions", c.Max, l.Max)
-	}
+	maps.DeleteFunc(maximums, func(_ string, n *int64) bool { return n == nil })
+	return maximums
 }
 
 // checkMode reports a mode that does not exist.

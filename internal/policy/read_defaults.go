@@ -2,13 +2,11 @@ package policy
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,6 +14,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/plan"
+	"rollcall.training/internal/policy/defaults"
 )
 
 // defaultAnnotations are the annotations of Rollcall that can have a default. The others determine the
@@ -46,85 +45,56 @@ var requiredVariables = sync.OnceValue(func() map[string]bool {
 // validateDefaults reports the mistakes of defaults in themselves.
 func (r *reader) validateDefaults(path string, d Defaults) {
 	r.checkMode(path+"mode", d.Mode)
-	r.validateDurationDefault(path+"runtime", d.Runtime)
-	r.validateDurationDefault(path+"ttl", d.TTL)
-	for key, v := range map[string]*DefaultValue[int64]{"restarts": d.Restarts, "disruptions": d.Disruptions} {
-		if v != nil && (v.err != nil || v.Value < 0 || v.Value > gang.MaxRestarts) {
-			r.add(path+key, "must be a whole number from 0 to %d", gang.MaxRestarts)
+	for _, v := range d.list("") {
+		if v.err != nil {
+			r.add(path+v.path, "%v", v.err)
+		} else if _, isText := v.shown.(string); isText {
+			r.validateTextDefault(path+v.path, v)
+		} else if t, ok := v.shown.(corev1.Toleration); ok {
+			r.validateToleration(path+v.path, t)
 		}
 	}
-	r.validateNameDefault(path+"queue", d.Queue)
-	r.validateNameDefault(path+"priorityClass", d.PriorityClass)
-	for _, m := range d.maps() {
-		for name, v := range m.values {
-			fieldPath := fmt.Sprintf("%s%s[%s]", path, m.key, name)
-			if v.err != nil {
-				r.add(fieldPath, "%v", v.err)
-				continue
-			}
-			r.validateNamedDefault(fieldPath, m.kind, name, v.Value)
+}
+
+func (r *reader) validateTextDefault(path string, d fieldDefault) {
+	switch d.Kind {
+	case defaults.Queue, defaults.PriorityClass:
+		if len(validation.IsDNS1123Subdomain(d.Value)) > 0 {
+			r.add(path, "%q is not a name", d.Value)
 		}
-	}
-	for i, t := range d.Tolerations {
-		r.validateToleration(fmt.Sprintf("%stolerations[%d]", path, i), t)
-	}
-}
-
-func (r *reader) validateDurationDefault(path string, v *DefaultValue[Duration]) {
-	if v == nil {
-		return
-	}
-	if err := errors.Join(v.err, v.Value.err); err != nil {
-		r.add(path, "%v", err)
-	}
-}
-
-func (r *reader) validateNameDefault(path string, v *DefaultValue[string]) {
-	switch {
-	case v == nil:
-	case v.err != nil:
-		r.add(path, "%v", v.err)
-	case len(validation.IsDNS1123Subdomain(v.Value)) > 0:
-		r.add(path, "%q is not a name", v.Value)
-	}
-}
-
-func (r *reader) validateNamedDefault(path string, kind plan.DefaultKind, name, value string) {
-	switch kind {
-	case plan.DefaultEnv:
-		if len(validation.IsEnvVarName(name)) > 0 {
+	case defaults.Env:
+		if len(validation.IsEnvVarName(d.Name)) > 0 {
 			r.add(path, "is not the name of a variable")
 		}
-		if requiredVariables()[name] || strings.HasPrefix(name, "ROLLCALL_") {
+		if requiredVariables()[d.Name] || strings.HasPrefix(d.Name, "ROLLCALL_") {
 			r.add(path, "determines the ranks, so Rollcall sets it; remove the default")
 		}
-		return
-	case plan.DefaultResource:
-		r.validateResource(path, name, value)
-		return
-	}
-	r.checkLabelName(path, name)
-	if kind == plan.DefaultLabel || kind == plan.DefaultNodeSelector {
-		for _, message := range validation.IsValidLabelValue(value) {
-			r.add(path, "%q: %s", value, message)
+	case defaults.Resource:
+		r.validateResource(path, d.Name, d.Value)
+	default:
+		r.checkLabelName(path, d.Name)
+		if d.Kind == defaults.Label || d.Kind == defaults.NodeSelector {
+			for _, message := range validation.IsValidLabelValue(d.Value) {
+				r.add(path, "%q: %s", d.Value, message)
+			}
 		}
+		r.validateOwnKey(path, d)
 	}
-	r.validateOwnKey(path, kind, name, value)
 }
 
 // validateOwnKey reports a default for a key of Rollcall that has another form in the policy, or that cannot have one.
-func (r *reader) validateOwnKey(path string, kind plan.DefaultKind, name, value string) {
-	isOurs := strings.HasPrefix(name, gang.Prefix)
+func (r *reader) validateOwnKey(path string, d fieldDefault) {
+	isOurs := strings.HasPrefix(d.Name, gang.Prefix)
 	switch {
-	case kind == plan.DefaultLabel && name == gang.LabelQueueName:
-		r.add(path, "write queue: %s", value)
-	case name == gang.AnnotationMaxRestarts:
-		r.add(path, "write restarts: %s", value)
-	case name == gang.AnnotationMaxDisruptions:
-		r.add(path, "write disruptions: %s", value)
-	case isOurs && (kind != plan.DefaultAnnotation || !slices.Contains(defaultAnnotations, name)):
+	case d.Kind == defaults.Label && d.Name == gang.LabelQueueName:
+		r.add(path, "write queue: %s", d.Value)
+	case d.Name == gang.AnnotationMaxRestarts:
+		r.add(path, "write restarts: %s", d.Value)
+	case d.Name == gang.AnnotationMaxDisruptions:
+		r.add(path, "write disruptions: %s", d.Value)
+	case isOurs && (d.Kind != defaults.Annotation || !slices.Contains(defaultAnnotations, d.Name)):
 		r.add(path, "cannot have a default, because it can determine the size or the ranks of the gang; "+
-			"annotations of Rollcall with a default are %s", joinNames(defaultAnnotations))
+			"annotations of Rollcall with a default are %s", strings.Join(defaultAnnotations, ", "))
 	}
 }
 
@@ -163,98 +133,69 @@ func (r *reader) validateToleration(path string, t corev1.Toleration) {
 	}
 }
 
-// adviseDefaults compares the defaults of a scope with the limits that hold for the same gangs.
+// adviseDefaults compares the defaults of a scope with the limits of the same fields.
 func (r *reader) adviseDefaults(path string, d Defaults, limits Limits, limitsPath string) {
-	for _, c := range d.listLimited(limits) {
-		c.facts.Kind = gang.Job
-		violations := c.limit.check(c.facts)
-		if len(violations) > 0 {
-			r.add(path+"defaults."+c.path, "violates %slimits.%s: %s. Every gang without an own value would be denied",
-				limitsPath, c.key, violations[0].message)
-			continue
+	for _, v := range d.list("") {
+		key := v.key
+		if v.Kind == defaults.Label {
+			key = "labels"
 		}
-		if c.isLocked && limitsPath == path && limits.allowsOthers(c.key) {
-			r.advise(path+"limits."+c.key, "defaults.%s is locked, so no other value can be used", c.path)
+		for _, l := range limits.list() {
+			if l.key != key {
+				continue
+			}
+			var found violations
+			l.check(l.key, v.newFacts(), &found)
+			if i := slices.IndexFunc(found, v.isLimitedBy(l.limit)); i >= 0 {
+				r.add(path+"defaults."+v.path, "violates %slimits.%s: %s. Every gang without an own value would be denied",
+					limitsPath, key, found[i].message)
+			} else if v.locked && key != "labels" && limitsPath == path && !hasOneName(l.limit) {
+				r.advise(path+"limits."+key, "defaults.%s is locked, so no other value can be used", v.path)
+			}
 		}
 	}
 }
 
-// limitedDefault is a default, the limit of the same field, and the facts of a gang with the default.
-type limitedDefault struct {
-	path, key string
-	limit     limit
-	facts     Facts
-	isLocked  bool
+// hasOneName reports whether a limit allows one name only, like a locked default.
+func hasOneName(l limit) bool {
+	names, ok := l.(*NameLimit)
+	return ok && len(names.Allow) == 1
 }
 
-// listLimited returns the defaults of which the limits have a limit.
-func (d Defaults) listLimited(limits Limits) []limitedDefault {
-	var list []limitedDefault
-	add := func(key string, isBoth bool, newDefault func() limitedDefault) {
-		if isBoth {
-			limited := newDefault()
-			limited.path, limited.key = key, key
-			list = append(list, limited)
-		}
+// newFacts returns the facts of a Job that has the default and nothing else.
+func (d fieldDefault) newFacts() facts {
+	job := &batchv1.Job{}
+	f := facts{Member: Member{Workload: gang.Workload{Job: job}}}
+	switch value := d.shown.(type) {
+	case Duration:
+		f.runtime, f.ttl = &value.value, &value.value
+	case int64:
+		f.restarts, f.disruptions = value, value
+	case string:
+		job.Spec.Template.Spec.PriorityClassName = value
+		job.Labels = map[string]string{cmp.Or(d.Name, gang.LabelQueueName): value}
 	}
-	add("runtime", d.Runtime != nil && limits.Runtime != nil, func() limitedDefault {
-		facts := Facts{Runtime: &d.Runtime.Value.value}
-		return limitedDefault{limit: runtimeLimit{limits.Runtime}, facts: facts, isLocked: d.Runtime.Locked}
-	})
-	add("ttl", d.TTL != nil && limits.TTL != nil, func() limitedDefault {
-		return limitedDefault{limit: ttlLimit{limits.TTL}, facts: Facts{TTL: &d.TTL.Value.value}, isLocked: d.TTL.Locked}
-	})
-	add("restarts", d.Restarts != nil && limits.Restarts != nil, func() limitedDefault {
-		bound := &RestartsLimit{Max: limits.Restarts.Max} // the default is not about policies
-		return limitedDefault{limit: bound, facts: Facts{Restarts: d.Restarts.Value}, isLocked: d.Restarts.Locked}
-	})
-	add("disruptions", d.Disruptions != nil && limits.Disruptions != nil, func() limitedDefault {
-		facts := Facts{Disruptions: d.Disruptions.Value}
-		return limitedDefault{limit: limits.Disruptions, facts: facts, isLocked: d.Disruptions.Locked}
-	})
-	add("queue", d.Queue != nil && limits.Queue != nil, func() limitedDefault {
-		return limitedDefault{limit: queueLimit{limits.Queue}, facts: Facts{Queue: d.Queue.Value}, isLocked: d.Queue.Locked}
-	})
-	add("priorityClass", d.PriorityClass != nil && limits.PriorityClass != nil, func() limitedDefault {
-		facts := Facts{PriorityClass: d.PriorityClass.Value}
-		return limitedDefault{
-			limit: priorityClassLimit{limits.PriorityClass}, facts: facts, isLocked: d.PriorityClass.Locked,
-		}
-	})
-	return append(list, d.listLimitedLabels(limits.Labels)...)
+	return f
 }
 
-// listLimitedLabels returns the default labels of which the limit requires a pattern.
-func (d Defaults) listLimitedLabels(l *LabelsLimit) []limitedDefault {
-	if l == nil {
-		return nil
-	}
-	var list []limitedDefault
-	for _, name := range slices.Sorted(maps.Keys(d.Labels)) {
-		if l.patterns[name] != nil {
-			required := &LabelsLimit{Require: map[string]string{name: l.Require[name]}, patterns: l.patterns}
-			facts := Facts{Labels: map[string]string{name: d.Labels[name].Value}}
-			list = append(list, limitedDefault{path: "labels[" + name + "]", key: "labels", limit: required, facts: facts})
+// isLimitedBy returns whether a violation of a limit is about the default: not about another label, nor about the
+// restart policy.
+func (d fieldDefault) isLimitedBy(l limit) func(violation) bool {
+	return func(v violation) bool {
+		switch l := l.(type) {
+		case *LabelsLimit:
+			return l.patterns[d.Name] != nil && v.field == labelsPath.Key(d.Name).String()
+		case *RestartsLimit:
+			return v.excess > 0
 		}
+		return true
 	}
-	return list
-}
-
-// allowsOthers reports whether a limit allows more than one value.
-func (l Limits) allowsOthers(key string) bool {
-	switch key {
-	case "queue":
-		return len(l.Queue.Allow) != 1
-	case "priorityClass":
-		return len(l.PriorityClass.Allow) != 1
-	}
-	return true
 }
 
 // adviseRestarts reports a limit that denies every gang without an own number of restarts.
-func (r *reader) adviseRestarts(path string, mode Mode, limits Limits, defaults ...Defaults) {
+func (r *reader) adviseRestarts(path string, mode Mode, limits Limits, list ...Defaults) {
 	l := limits.Restarts
-	hasDefault := slices.ContainsFunc(defaults, func(d Defaults) bool { return d.Restarts != nil })
+	hasDefault := slices.ContainsFunc(list, func(d Defaults) bool { return d.Restarts != nil })
 	if l == nil || l.Max == nil || *l.Max >= gang.DefaultMaxRestarts || hasDefault ||
 		cmp.Or(l.Mode, mode, ModeEnforce) != ModeEnforce {
 		return
@@ -268,7 +209,7 @@ func (r *reader) checkLockedByCluster(path string, cluster, profile Defaults) {
 	for _, locked := range cluster.list(ClusterScope) {
 		for _, d := range profile.list("") {
 			isSame := d.Kind == locked.Kind && d.Name == locked.Name
-			if locked.locked && isSame && d.Value != locked.Value && d.Kind != plan.DefaultToleration {
+			if locked.locked && isSame && d.Value != locked.Value {
 				r.add(path+"defaults."+d.key, "must be %q, which the cluster locks", locked.Value)
 			}
 		}

@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -19,12 +21,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/ptr"
-
-	"rollcall.training/gang"
 )
 
 // Rule is a condition in CEL, in the dialect of ValidatingAdmissionPolicies. Expressions read three
-// variables: gang has the [Facts], object is the workload, and namespaceObject has the metadata.name
+// variables: gang has the facts of the gang, object is the workload, and namespaceObject has the metadata.name
 // and metadata.labels of its namespace.
 type Rule struct {
 	// Name identifies the rule in its scope. It is a DNS label.
@@ -53,7 +53,7 @@ var newRuleEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	namespaceType := newObjectType("rollcall.Namespace", map[string]*apiservercel.DeclType{
 		"metadata": newObjectType("rollcall.NamespaceMetadata", map[string]*apiservercel.DeclType{
 			"name":   apiservercel.StringType,
-			"labels": apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1),
+			"labels": stringMapType,
 		}),
 	})
 	set, err := environment.MustBaseEnvSet(celVersion).Extend(environment.VersionedOptions{
@@ -71,26 +71,85 @@ var newRuleEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return set.NewExpressionsEnv(), nil
 })
 
-// optionalGangFields are the fields of the variable gang that can be absent.
-var optionalGangFields = []string{"runtime", "ttl"}
+// gangFields are the fields of the variable gang. An optional field is absent if its value is nil.
+var gangFields = map[string]struct {
+	of       *apiservercel.DeclType
+	value    func(facts) any
+	optional bool
+}{
+	"name":          {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Name }},
+	"namespace":     {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Namespace }},
+	"framework":     {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Framework.Name }},
+	"role":          {of: apiservercel.StringType, value: func(f facts) any { return f.Gang.Role }},
+	"kind":          {of: apiservercel.StringType, value: func(f facts) any { return string(f.Workload.Kind()) }},
+	"queue":         {of: apiservercel.StringType, value: func(f facts) any { return f.queue() }},
+	"priorityClass": {of: apiservercel.StringType, value: func(f facts) any { return f.priorityClass() }},
+	"profile":       {of: apiservercel.StringType, value: func(f facts) any { return f.profile() }},
+	"restartPolicy": {of: apiservercel.StringType, value: restartPolicyName},
+	"size":          {of: apiservercel.IntType, value: func(f facts) any { return f.size }},
+	"minSize":       {of: apiservercel.IntType, value: func(f facts) any { return f.minSize }},
+	"gpus":          {of: apiservercel.IntType, value: func(f facts) any { return f.gpus }},
+	"gpusPerPod":    {of: apiservercel.IntType, value: func(f facts) any { return f.gpusPerPod }},
+	"restarts":      {of: apiservercel.IntType, value: func(f facts) any { return f.restarts }},
+	"disruptions":   {of: apiservercel.IntType, value: func(f facts) any { return f.disruptions }},
+	"elastic":       {of: apiservercel.BoolType, value: func(f facts) any { return f.Gang.Elastic != nil }},
+	"checkpoints":   {of: apiservercel.BoolType, value: func(f facts) any { return f.checkpoints }},
+	"labels":        {of: stringMapType, value: func(f facts) any { return orEmpty(f.Workload.Meta().Labels) }},
+	"images":        {of: apiservercel.NewListType(apiservercel.StringType, -1), value: imageNames},
+	"runtime":       {of: apiservercel.DurationType, value: func(f facts) any { return orNil(f.runtime) }, optional: true},
+	"ttl":           {of: apiservercel.DurationType, value: func(f facts) any { return orNil(f.ttl) }, optional: true},
+}
 
-// newGangType returns the type of the variable gang. Its fields are those of [newGangValue].
+var stringMapType = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
+
+func restartPolicyName(f facts) any { return string(f.Gang.RestartRules.RestartPolicy) }
+
+func imageNames(f facts) any {
+	names := make([]string, 0, len(f.images))
+	for _, image := range f.images {
+		names = append(names, image.value)
+	}
+	return names
+}
+
+// orEmpty returns an empty map for nil, which CEL could not read.
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// orNil returns nil without a type for a nil duration.
+func orNil(d *time.Duration) any {
+	if d == nil {
+		return nil
+	}
+	return *d
+}
+
+// newGangType returns the type of the variable gang.
 func newGangType() *apiservercel.DeclType {
-	text, number := apiservercel.StringType, apiservercel.IntType
-	t := newObjectType("rollcall.Gang", map[string]*apiservercel.DeclType{
-		"name": text, "namespace": text, "framework": text, "role": text, "kind": text,
-		"queue": text, "priorityClass": text, "profile": text,
-		"size": number, "minSize": number, "gpus": number, "gpusPerPod": number, "restarts": number,
-		"disruptions": number, "restartPolicy": text,
-		"elastic": apiservercel.BoolType, "checkpoints": apiservercel.BoolType,
-		"runtime": apiservercel.DurationType, "ttl": apiservercel.DurationType,
-		"labels": apiservercel.NewMapType(text, text, -1),
-		"images": apiservercel.NewListType(text, -1),
-	})
-	for _, name := range optionalGangFields {
-		t.Fields[name].Required = false
+	types := map[string]*apiservercel.DeclType{}
+	for name, field := range gangFields {
+		types[name] = field.of
+	}
+	t := newObjectType("rollcall.Gang", types)
+	for name, field := range gangFields {
+		t.Fields[name].Required = !field.optional
 	}
 	return t
+}
+
+// newGangValue returns the value of the variable gang.
+func newGangValue(f facts) map[string]any {
+	values := make(map[string]any, len(gangFields))
+	for name, field := range gangFields {
+		if value := field.value(f); value != nil {
+			values[name] = value
+		}
+	}
+	return values
 }
 
 // GangField is a field of the variable gang.
@@ -105,11 +164,10 @@ type GangField struct {
 
 // GangFields returns the fields of the variable gang, sorted by name.
 func GangFields() []GangField {
-	declared := newGangType().Fields
 	var fields []GangField
-	for _, name := range slices.Sorted(maps.Keys(declared)) {
-		field := declared[name]
-		fields = append(fields, GangField{Name: name, Type: field.Type.CelType().String(), Optional: !field.Required})
+	for _, name := range slices.Sorted(maps.Keys(gangFields)) {
+		field := gangFields[name]
+		fields = append(fields, GangField{Name: name, Type: field.of.CelType().String(), Optional: field.optional})
 	}
 	return fields
 }
@@ -120,33 +178,6 @@ func newObjectType(name string, fields map[string]*apiservercel.DeclType) *apise
 		declared[field] = apiservercel.NewDeclField(field, t, true, nil, nil)
 	}
 	return apiservercel.NewObjectType(name, declared)
-}
-
-// newGangValue returns the value of the variable gang.
-func newGangValue(f Facts) map[string]any {
-	images := make([]string, 0, len(f.Images))
-	for _, image := range f.Images {
-		images = append(images, image.Name)
-	}
-	labels := f.Labels
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	value := map[string]any{
-		"name": f.Name, "namespace": f.Namespace, "framework": f.Framework, "role": f.Role, "kind": string(f.Kind),
-		"queue": f.Queue, "priorityClass": f.PriorityClass,
-		"profile": f.Profile, "restartPolicy": string(f.RestartPolicy), "checkpoints": f.Checkpoints,
-		"size": f.Size, "minSize": f.MinSize, "gpus": f.GPUs, "gpusPerPod": f.GPUsPerPod, "restarts": f.Restarts,
-		"disruptions": f.Disruptions,
-		"elastic":     f.Elastic, "labels": labels, "images": images,
-	}
-	if f.Runtime != nil {
-		value["runtime"] = *f.Runtime
-	}
-	if f.TTL != nil {
-		value["ttl"] = *f.TTL
-	}
-	return value
 }
 
 // validateRule reports the mistakes of a rule and compiles its expressions.
@@ -166,19 +197,22 @@ func (r *reader) validateRule(path string, rule *Rule) {
 		return
 	}
 	// An expression that fails on a gang without labels would deny such gangs without a reason.
-	if _, err := rule.evaluate(newEvaluation(newMinimalInput())); err != nil {
+	if _, err := rule.evaluate(newMinimalEvaluation()); err != nil {
 		r.add(path, "fails for a gang without any labels: %v; "+
 			"read optional values as in gang.labels[?'team'].orValue('') or has(gang.runtime)", err)
 	}
 }
 
-// newMinimalInput returns the input for a Job that sets no optional field. The API server requires a container.
-func newMinimalInput() Input {
+// newMinimalEvaluation returns that of a Job that sets no optional field. The API server requires a container.
+func newMinimalEvaluation() *evaluation {
 	container := corev1.Container{Name: "main", Image: "main"}
-	return Input{Workload: gang.Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{
+	e := &evaluation{}
+	e.Workload.Job = &batchv1.Job{Spec: batchv1.JobSpec{
 		Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1),
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
-	}}}}
+	}}
+	e.prepare()
+	return e
 }
 
 // compileExpression returns the program of an expression, or nil after it reported a mistake.
@@ -210,58 +244,41 @@ func (r *reader) compileExpression(path, expression string) cel.Program {
 	return program
 }
 
-// verdict is the result of a rule.
-type verdict int
+// outcome is the result of an expression.
+type outcome int
 
 const (
-	satisfied verdict = iota
+	satisfied outcome = iota
 	violated
 	unknown
+	inapplicable // the condition when is false
 )
 
-// check returns the violations of a gang. A rule that fails is violated: its author did not consider
+// check adds the violation of a gang. A rule that fails is violated: its author did not consider
 // this gang.
-func (r Rule) check(e *evaluation) []violation {
-	path, message := r.Field, r.Message
-	if path == "" {
-		path = "metadata"
-	}
-	if message == "" {
-		message = "does not satisfy " + r.Expression
-	}
+func (r Rule) check(e *evaluation, v *violations) {
+	path, message := cmp.Or(r.Field, "metadata"), cmp.Or(r.Message, "does not satisfy "+r.Expression)
 	switch result, err := r.evaluate(e); {
 	case err != nil:
-		return []violation{{field: path, message: fmt.Sprintf("cannot be judged: %v", err)}}
+		v.add(path, "", "cannot be judged: %v", err)
 	case result == violated:
-		return []violation{{field: path, message: message}}
+		v.add(path, "", "%s", message)
 	case result == unknown:
-		return []violation{{field: path, message: message + ": not known until all members exist", unknown: true}}
+		v.add(path, "", "%s: not known until all members exist", message).unknown = true
 	}
-	return nil
 }
 
-// applies reports whether the condition when is true. If it depends on accelerators that are not known, those
-// that are known count.
+// applies reports whether the rule judges a gang: whether its condition when is true, or not known.
 func (r Rule) applies(e *evaluation) bool {
-	if r.when == nil {
-		return true
-	}
-	isSatisfied := func(prepare prepareVariables) bool {
-		variables, err := prepare()
-		if err != nil {
-			return false
-		}
-		result, err := e.evaluateProgram(r.when, variables)
-		return err == nil && result == satisfied
-	}
-	return isSatisfied(e.variables) || e.Facts.GPUsUnknown && isSatisfied(e.bounds[0])
+	result, _ := r.evaluate(e)
+	return result != inapplicable
 }
 
-// evaluate returns the verdict on a gang. If it depends on accelerators that are not known, the gang violates
+// evaluate returns the outcome for a gang. If it depends on accelerators that are not known, the gang violates
 // the rule if the smallest and the largest possible number do. Otherwise, a resource claim would bypass it.
-func (r Rule) evaluate(e *evaluation) (verdict, error) {
+func (r Rule) evaluate(e *evaluation) (outcome, error) {
 	result, err := r.evaluateWith(e, e.variables)
-	if err != nil || result != unknown || !e.Facts.GPUsUnknown {
+	if err != nil || result != unknown || !e.gpusUnknown {
 		return result, err
 	}
 	for _, variables := range e.bounds {
@@ -273,18 +290,16 @@ func (r Rule) evaluate(e *evaluation) (verdict, error) {
 	return violated, nil
 }
 
-// evaluateWith returns the verdict on a gang with the given variables.
-func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (verdict, error) {
+// evaluateWith returns the outcome for a gang with the given variables.
+func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (outcome, error) {
 	variables, err := prepare()
 	if err != nil {
 		return unknown, err
 	}
 	if r.when != nil {
-		applies, err := e.evaluateProgram(r.when, variables)
-		if err != nil || applies == violated {
-			return satisfied, err
-		}
-		if applies == unknown {
+		if applies, err := e.evaluateProgram(r.when, variables); err != nil || applies == violated {
+			return inapplicable, err
+		} else if applies == unknown {
 			return unknown, nil
 		}
 	}
@@ -294,40 +309,37 @@ func (r Rule) evaluateWith(e *evaluation, prepare prepareVariables) (verdict, er
 // prepareVariables returns the variables of an expression.
 type prepareVariables func() (cel.PartialActivation, error)
 
-// newBounds returns the variables with the smallest and the largest number of accelerators that the gang can
-// have; nil if the number is known.
-func newBounds(in Input) []prepareVariables {
-	if !in.Facts.GPUsUnknown {
-		return nil
+// prepare sets the variables, which are built when the first rule reads them.
+func (e *evaluation) prepare() {
+	with := func(f facts) prepareVariables {
+		return sync.OnceValues(func() (cel.PartialActivation, error) { return e.newVariables(f) })
 	}
-	var bounds []prepareVariables
-	for _, gpus := range []int64{in.Facts.GPUs, MaxCount} {
-		bound := in
-		bound.Facts.GPUs, bound.Facts.GPUsUnknown = gpus, false
-		bounds = append(bounds, sync.OnceValues(func() (cel.PartialActivation, error) { return newVariables(bound) }))
+	e.variables = with(e.facts)
+	if !e.gpusUnknown {
+		return
 	}
-	return bounds
+	for _, gpus := range []int64{e.gpus, MaxCount} {
+		bound := e.facts
+		bound.gpus, bound.gpusUnknown = gpus, false
+		e.bounds = append(e.bounds, with(bound))
+	}
 }
 
 // newVariables returns the variables of an expression. The accelerators are unknown if the facts only
 // have a lower bound.
-func newVariables(in Input) (cel.PartialActivation, error) {
-	namespaceLabels := in.Namespace.Labels
-	if namespaceLabels == nil {
-		namespaceLabels = map[string]string{}
-	}
+func (e *evaluation) newVariables(f facts) (cel.PartialActivation, error) {
 	values := map[string]any{
-		"gang": newGangValue(in.Facts),
+		"gang": newGangValue(f),
 		"namespaceObject": map[string]any{
-			"metadata": map[string]any{"name": in.Namespace.Name, "labels": namespaceLabels},
+			"metadata": map[string]any{"name": e.namespace.Name, "labels": orEmpty(e.namespace.Labels)},
 		},
-		"object": sync.OnceValue(func() any { return convertWorkload(in) }),
+		"object": sync.OnceValue(e.convertWorkload),
 	}
 	var unknowns []*cel.AttributePatternType
-	if in.Facts.GPUsUnknown {
+	if f.gpusUnknown {
 		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("gpus"))
 	}
-	if in.Facts.CheckpointsUnknown {
+	if f.checkpointsUnknown {
 		unknowns = append(unknowns, cel.AttributePattern("gang").QualString("checkpoints"))
 	}
 	variables, err := cel.PartialVars(values, unknowns...)
@@ -338,11 +350,8 @@ func newVariables(in Input) (cel.PartialActivation, error) {
 }
 
 // convertWorkload returns the workload as a tree. Only expressions that read the object need it.
-func convertWorkload(in Input) any {
-	if in.Workload.Job == nil && in.Workload.StatefulSet == nil {
-		return map[string]any{}
-	}
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(in.Workload.Object())
+func (e *evaluation) convertWorkload() any {
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e.Workload.Object())
 	if err != nil {
 		return types.WrapErr(err)
 	}
@@ -355,7 +364,7 @@ var errCostExceeded = fmt.Errorf("the rules exceed the cost of %d units for one 
 
 // evaluateProgram evaluates one expression. Together, the expressions of an evaluation have a limit:
 // users determine the size of the object that the expressions read.
-func (e *evaluation) evaluateProgram(program cel.Program, variables cel.PartialActivation) (verdict, error) {
+func (e *evaluation) evaluateProgram(program cel.Program, variables cel.PartialActivation) (outcome, error) {
 	if e.cost > celconfig.RuntimeCELCostBudget {
 		return unknown, errCostExceeded
 	}

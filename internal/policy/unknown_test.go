@@ -79,8 +79,8 @@ func TestUnknownAccelerators(t *testing.T) {
 			}
 			in := newInput(t, readJob(t, strings.NewReplacer(replace...).Replace(job)))
 			p := readPolicy(t, "cluster: {"+test.scope+"}")
-			got := describeFindings(p.Evaluate(in))
-			if rules := p.RulesFor(in); len(rules) != 1 && strings.HasPrefix(test.findings[0], "enforce") {
+			got := describeFindings(p.Judge(in)[0])
+			if rules := p.RulesFor(in)[0]; len(rules) != 1 && strings.HasPrefix(test.findings[0], "enforce") {
 				t.Errorf("RulesFor() = %v, want the violated rule", rules)
 			}
 			if diff := cmp.Diff(test.findings, got, cmpopts.EquateEmpty()); diff != "" {
@@ -103,8 +103,8 @@ func describeFindings(findings []policy.Finding) []string {
 	return names
 }
 
-// TestWithMembers verifies what the members of a gang of one master and four workers know together.
-func TestWithMembers(t *testing.T) {
+// TestMembers verifies what the members of a gang of one master and four workers know together.
+func TestMembers(t *testing.T) {
 	const p = "cluster: {limits: {gpus: {max: 32}}, rules: [{name: a, expression: gang.gpus <= 32}]}"
 	withoutGPUs := []string{"        resources: {limits: {nvidia.com/gpu: 8}}", "        resources: {}"}
 	violated := []string{"enforce a", "enforce gpus"}
@@ -118,30 +118,27 @@ func TestWithMembers(t *testing.T) {
 		"a master without accelerators":            {master: withoutGPUs},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var inputs []policy.Input
-			var facts []policy.Facts
+			var in policy.Input
 			for _, replace := range [][]string{append(toMaster, test.master...), test.worker} {
-				in := newInput(t, readJob(t, strings.NewReplacer(replace...).Replace(memberJob)))
-				inputs, facts = append(inputs, in), append(facts, in.Facts)
+				member := newInput(t, readJob(t, strings.NewReplacer(replace...).Replace(memberJob)))
+				in.Members = append(in.Members, member.Members...)
 			}
-			for i, in := range inputs {
-				in.Facts = facts[i].WithMembers(facts)
-				got := describeFindings(readPolicy(t, p).Evaluate(in))
-				if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
-					t.Errorf("findings of %s (-want +got):\n%s", in.Facts.Role, diff)
+			for i, findings := range readPolicy(t, p).Judge(in) {
+				if diff := cmp.Diff(test.want, describeFindings(findings), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("findings of %s (-want +got):\n%s", in.Members[i].Gang.Role, diff)
 				}
 			}
 		})
 	}
 }
 
-// TestWithMembersWithoutAccelerators verifies the message for a member that has no accelerators.
-func TestWithMembersWithoutAccelerators(t *testing.T) {
+// TestMembersWithoutAccelerators verifies the message for a member that has no accelerators.
+func TestMembersWithoutAccelerators(t *testing.T) {
 	master := append(toMaster, "        resources: {limits: {nvidia.com/gpu: 8}}", "        resources: {}")
 	in := newInput(t, readJob(t, strings.NewReplacer(master...).Replace(memberJob)))
 	worker := newInput(t, readJob(t, memberJob))
-	in.Facts = in.Facts.WithMembers([]policy.Facts{in.Facts, worker.Facts})
-	findings := readPolicy(t, "cluster: {limits: {gpus: {max: 16}}}").Evaluate(in)
+	in.Members = append(in.Members, worker.Members...)
+	findings := readPolicy(t, "cluster: {limits: {gpus: {max: 16}}}").Judge(in)[0]
 	const want = "metadata.annotations[rollcall.training/roles]: makes a gang of 32 accelerators, at most 16 are " +
 		"allowed; use fewer in the other members (policy cluster/gpus)"
 	if len(findings) != 1 || findings[0].String() != want {

@@ -18,7 +18,7 @@ import (
 const minTTLSeconds = 60
 
 func checkDeadlineBeforeStart(r *reporter, w *labeledWorkload) {
-	timeout := w.gang.Policies.StartTimeout
+	timeout := w.gang.RestartRules.StartTimeout
 	if w.workload.Job == nil || w.workload.Job.Spec.ActiveDeadlineSeconds == nil || timeout == 0 {
 		return
 	}
@@ -31,12 +31,12 @@ func checkDeadlineBeforeStart(r *reporter, w *labeledWorkload) {
 }
 
 func checkBackoffLimitZero(r *reporter, w *labeledWorkload) {
-	restartsGang := w.gang.Policies.RestartPolicy == gang.RestartPolicyGang
+	restartsGang := w.gang.RestartRules.RestartPolicy == gang.RestartPolicyGang
 	if w.workload.Job == nil || ptr.Deref(w.workload.Job.Spec.BackoffLimit, 1) != 0 || !restartsGang {
 		return
 	}
 	message := "is 0, so the gang cannot restart, although its restart policy is gang"
-	if restarts := w.gang.Policies.MaxRestarts; restarts > 0 {
+	if restarts := w.gang.RestartRules.MaxRestarts; restarts > 0 {
 		message = fmt.Sprintf("is 0, so the first pod that the Job counts as failed ends the gang, "+
 			"although it may restart %d times", restarts)
 	} else if _, ok := w.target.Annotations[gang.AnnotationMaxRestarts]; ok {
@@ -47,7 +47,7 @@ func checkBackoffLimitZero(r *reporter, w *labeledWorkload) {
 
 func checkNeverRestarts(r *reporter, w *labeledWorkload) {
 	_, isExplicit := w.target.Annotations[gang.AnnotationRestartPolicy]
-	neverRestarts := w.gang.Policies.RestartPolicy == gang.RestartPolicyNever
+	neverRestarts := w.gang.RestartRules.RestartPolicy == gang.RestartPolicyNever
 	if w.workload.Job == nil || isExplicit || !neverRestarts {
 		return
 	}
@@ -57,7 +57,7 @@ func checkNeverRestarts(r *reporter, w *labeledWorkload) {
 }
 
 func checkDisruptionsFailJob(r *reporter, w *labeledWorkload) {
-	policies := w.gang.Policies
+	policies := w.gang.RestartRules
 	canRestart := policies.RestartPolicy == gang.RestartPolicyGang && policies.MaxDisruptions != 0
 	if w.workload.Job == nil || !canRestart {
 		return
@@ -100,7 +100,7 @@ func checkShortTTL(r *reporter, w *labeledWorkload) {
 var secondaryExitCodes = []int32{1, 134, 137, 143}
 
 func checkFailJobOnExitCode(r *reporter, w *labeledWorkload) {
-	policies := w.gang.Policies
+	policies := w.gang.RestartRules
 	canRestartGang := policies.RestartPolicy == gang.RestartPolicyGang && policies.MaxRestarts > 0
 	if w.workload.Job == nil || w.workload.Job.Spec.PodFailurePolicy == nil || !canRestartGang {
 		return

@@ -28,16 +28,16 @@ func checkPolicy(r *reporter, w *labeledWorkload) {
 	if r.policy == nil {
 		return
 	}
-	facts := policy.NewFacts(*w.gang, w.admitted)
-	var members []policy.Facts
+	gangInput, self := policy.Input{Namespace: r.describeNamespace(w.namespace), Now: r.now}, 0
 	for _, m := range r.gangMembers(w) {
+		if m == w {
+			self = len(gangInput.Members)
+		}
 		if m.gang != nil {
-			members = append(members, policy.NewFacts(*m.gang, m.admitted))
+			gangInput.Members = append(gangInput.Members, policy.Member{Gang: *m.gang, Workload: m.admitted})
 		}
 	}
-	for _, f := range r.policy.Evaluate(policy.Input{
-		Facts: facts.WithMembers(members), Namespace: r.describeNamespace(w.namespace), Workload: w.admitted, Now: r.now,
-	}) {
+	for _, f := range r.policy.Judge(gangInput)[self] {
 		severity := policySeverities[f.Mode]
 		if f.Unknown {
 			severity = Info

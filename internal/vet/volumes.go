@@ -26,7 +26,7 @@ func checkCheckpointVolume(r *reporter, w *labeledWorkload) {
 		return
 	}
 	message := "Kubernetes replaces failed pods, but no volume outlives the pods, so their data is lost"
-	if w.gang.Policies.RestartPolicy == gang.RestartPolicyGang {
+	if w.gang.RestartRules.RestartPolicy == gang.RestartPolicyGang {
 		message = "the gang restarts after failures and disruptions, but no volume outlives its pods, " +
 			"so each attempt starts from scratch"
 	}
@@ -37,7 +37,7 @@ func checkCheckpointVolume(r *reporter, w *labeledWorkload) {
 
 // canRestart reports whether pods of the workload can run again after a failure or a disruption.
 func canRestart(w *labeledWorkload) bool {
-	switch policies := w.gang.Policies; policies.RestartPolicy {
+	switch policies := w.gang.RestartRules; policies.RestartPolicy {
 	case gang.RestartPolicyNever:
 		return false
 	case gang.RestartPolicyGang:

@@ -1,4 +1,4 @@
-package verdict_test
+package suite_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
-	"rollcall.training/internal/verdict"
+	"rollcall.training/internal/policy/suite"
 )
 
 const requiredPolicy = "apiVersion: " + policy.APIVersion + "\nkind: " + policy.Kind + `
@@ -36,7 +36,7 @@ func judge(t *testing.T, workloads []gang.Workload) []string {
 		t.Fatal(problems)
 	}
 	var findings []string
-	for _, v := range verdict.Judge(verdict.Options{Engine: engine, Policy: p}, workloads) {
+	for _, v := range (suite.Options{Engine: engine, Policy: p}).Admit(workloads) {
 		for _, denial := range v.Denials {
 			findings = append(findings, v.Object+" "+denial)
 		}
@@ -69,7 +69,7 @@ func readWorkloads(t *testing.T, source string, text []byte) []gang.Workload {
 // TestMigratedGangsHaveRequiredRuntime verifies that a required runtime admits every migrated gang of a Job and
 // StatefulSets: the Job ends the gang.
 func TestMigratedGangsHaveRequiredRuntime(t *testing.T) {
-	paths, err := filepath.Glob("../migrate/testdata/kubeflow/*.out.yaml")
+	paths, err := filepath.Glob("../../migrate/testdata/kubeflow/*.out.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

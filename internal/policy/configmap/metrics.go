@@ -1,4 +1,4 @@
-package policysource
+package configmap
 
 import (
 	"sync"
@@ -34,7 +34,7 @@ func recordState(last, next State, now time.Time) {
 	if next.Mistake == "" {
 		validPolicy.Set(1)
 	}
-	if next.Policy == nil || digestOf(last.Policy) == digestOf(next.Policy) {
+	if next.Policy == nil || last.Policy.Digest() == next.Policy.Digest() {
 		return
 	}
 	policyInfo.Reset()

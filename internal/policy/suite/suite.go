@@ -1,4 +1,4 @@
-package verdict
+package suite
 
 import (
 	"bytes"
@@ -11,14 +11,14 @@ import (
 	"rollcall.training/internal/policy"
 )
 
-// SuiteKind is the kind of a file with test cases. Nothing with this kind exists in the API of the cluster.
-const SuiteKind = "GangPolicyTest"
+// Kind is the kind of a file with test cases. Nothing with this kind exists in the API of the cluster.
+const Kind = "GangPolicyTest"
 
 // Suite is a file with test cases for a policy.
 type Suite struct {
 	// APIVersion is [policy.APIVersion].
 	APIVersion string `json:"apiVersion"`
-	// Kind is [SuiteKind].
+	// Kind is [Kind].
 	Kind string `json:"kind"`
 	// Policy is the path of the policy file, relative to this file.
 	Policy string `json:"policy"`
@@ -68,16 +68,16 @@ type WantFinding struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// ReadSuite reads a file with test cases strictly. The error lists all mistakes, each with its position.
-func ReadSuite(source string, text []byte) (Suite, error) {
+// Read reads a file with test cases strictly. The error lists all mistakes, each with its position.
+func Read(source string, text []byte) (Suite, error) {
 	docs, unreadable := manifest.ReadAll(source, bytes.NewReader(text))
 	if len(unreadable) > 0 {
 		return Suite{}, unreadable[0]
 	}
 	docs = manifest.OmitEmpty(docs)
 	objects := manifest.ListObjects(docs)
-	if len(docs) != 1 || len(objects) != 1 || objects[0].Kind != SuiteKind || objects[0].APIVersion != policy.APIVersion {
-		return Suite{}, fmt.Errorf("%s: must contain one document: %s %s", source, policy.APIVersion, SuiteKind)
+	if len(docs) != 1 || len(objects) != 1 || objects[0].Kind != Kind || objects[0].APIVersion != policy.APIVersion {
+		return Suite{}, fmt.Errorf("%s: must contain one document: %s %s", source, policy.APIVersion, Kind)
 	}
 	var s Suite
 	strictErrs, err := kjson.UnmarshalStrict(objects[0].JSON, &s, kjson.DisallowUnknownFields)

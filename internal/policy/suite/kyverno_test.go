@@ -1,4 +1,4 @@
-package verdict_test
+package suite_test
 
 import (
 	"os"
@@ -67,7 +67,7 @@ func TestKyvernoPolicies(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d cases have the same verdict, %d another one, %d have no pods or are skipped", same, different, skipped)
+	t.Logf("%d cases have the same outcome, %d another one, %d have no pods or are skipped", same, different, skipped)
 }
 
 // readResources returns gangs with the pods of all objects, by kind and name.
@@ -143,9 +143,9 @@ func (k kyvernoPolicy) violates(t *testing.T, p *policy.Policy, w gang.Workload)
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings := p.Evaluate(policy.Input{
-		Facts:     policy.NewFacts(result.Gang, w),
-		Namespace: policy.Namespace{Name: "default"}, Workload: w, Now: time.Unix(0, 0),
-	})
+	findings := p.Judge(policy.Input{
+		Members:   []policy.Member{{Gang: result.Gang, Workload: w}},
+		Namespace: policy.Namespace{Name: "default"}, Now: time.Unix(0, 0),
+	})[0]
 	return slices.ContainsFunc(findings, func(f policy.Finding) bool { return slices.Contains(k.Controls, f.Value) })
 }

@@ -1,4 +1,4 @@
-package policysource
+package configmap
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	var reported string
 	for {
 		state := k.Source.State()
-		if key := digestOf(state.Policy) + state.Mistake; state.ConfigMap != nil && key != reported {
+		if key := state.Policy.Digest() + state.Mistake; state.ConfigMap != nil && key != reported {
 			k.recordEvent(state)
 			reported = key
 		}

@@ -1,4 +1,4 @@
-package policysource
+package configmap
 
 import (
 	"context"
@@ -169,18 +169,18 @@ func (s *Source) Start(ctx context.Context) error {
 func (s *Source) load(ctx context.Context, logger logr.Logger) {
 	last := s.State()
 	next := State{Policy: last.Policy, Text: last.Text, ConfigMap: s.cachedConfigMap()}
-	read, text, err := s.options.Reader.ReadConfigMap(s.options.Name, next.ConfigMap)
-	if err == nil {
-		next.Policy, next.Text = read.WithCeiling(s.options.Ceiling), text
-	} else {
+	use := func(p *policy.Policy, text string, err error) error {
+		if err == nil {
+			next.Policy, next.Text = p.WithCeiling(s.options.Ceiling), text
+		}
+		return err
+	}
+	if err := use(s.options.Reader.ReadConfigMap(s.options.Name, next.ConfigMap)); err != nil {
 		next.Mistake = err.Error()
 	}
 	if next.Policy == nil {
-		accepted, text, acceptedErr := s.readAccepted(ctx)
-		if acceptedErr == nil {
-			next.Policy, next.Text = accepted.WithCeiling(s.options.Ceiling), text
-		} else {
-			next.Mistake += "; there is no last valid policy: " + acceptedErr.Error()
+		if err := use(s.readAccepted(ctx)); err != nil {
+			next.Mistake += "; there is no last valid policy: " + err.Error()
 		}
 	}
 	if !s.setState(last, next) {
@@ -190,21 +190,13 @@ func (s *Source) load(ctx context.Context, logger logr.Logger) {
 	if next.Mistake == "" {
 		logger.Info("Loaded the policy", "digest", next.Policy.Digest(), "rules", len(next.Policy.Rules()))
 	} else {
-		logger.Error(errors.New(next.Mistake), "Rejected the policy", "inForce", digestOf(next.Policy))
+		logger.Error(errors.New(next.Mistake), "Rejected the policy", "inForce", next.Policy.Digest())
 	}
-}
-
-// digestOf returns the digest of a policy, or an empty string for nil.
-func digestOf(p *policy.Policy) string {
-	if p == nil {
-		return ""
-	}
-	return p.Digest()
 }
 
 // setState changes the state and notifies the subscribers. It returns false if nothing changed.
 func (s *Source) setState(last, next State) bool {
-	isSame := digestOf(last.Policy) == digestOf(next.Policy) && last.Text == next.Text && last.Mistake == next.Mistake
+	isSame := last.Policy.Digest() == next.Policy.Digest() && last.Text == next.Text && last.Mistake == next.Mistake
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state = next

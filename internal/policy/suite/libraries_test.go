@@ -1,4 +1,4 @@
-package verdict_test
+package suite_test
 
 import (
 	"os"
@@ -34,7 +34,7 @@ func readPolicy(t *testing.T, text string) *policy.Policy {
 	return p
 }
 
-// expectedDifferences are the cases with another verdict by their prefix, with the reason.
+// expectedDifferences are the cases with another outcome by their prefix, with the reason.
 var expectedDifferences = map[string]string{
 	"general/disallowedtags/container-image-must-not-have-latest-tag: single-disallowed-tag-ephemeral": "a pod template " +
 		"has no ephemeral containers",
@@ -45,7 +45,7 @@ var expectedDifferences = map[string]string{
 	"best-practices/disallow-cri-sock-mount: ": "the case passes the rule for another runtime",
 }
 
-// requireExpected reports a verdict that differs from a case without a known reason.
+// requireExpected reports a outcome that differs from a case without a known reason.
 func requireExpected(t *testing.T, name string, got bool) {
 	t.Helper()
 	for prefix, reason := range expectedDifferences {
@@ -117,7 +117,7 @@ func TestGatekeeperLibrary(t *testing.T) {
 	for key, n := range unsaid {
 		t.Logf("not expressed: %s (%d cases)", key, n)
 	}
-	t.Logf("%d cases have the same verdict, %d another one, %d are no pods", same, different, skipped)
+	t.Logf("%d cases have the same outcome, %d another one, %d are no pods", same, different, skipped)
 }
 
 func toYAML(t *testing.T, v any) string {
@@ -180,9 +180,9 @@ func violates(t *testing.T, p *policy.Policy, w gang.Workload) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings := p.Evaluate(policy.Input{
-		Facts:     policy.NewFacts(result.Gang, w),
-		Namespace: policy.Namespace{Name: "default"}, Workload: w, Now: time.Unix(0, 0),
-	})
+	findings := p.Judge(policy.Input{
+		Members:   []policy.Member{{Gang: result.Gang, Workload: w}},
+		Namespace: policy.Namespace{Name: "default"}, Now: time.Unix(0, 0),
+	})[0]
 	return policy.Worst(findings) == policy.ModeEnforce
 }

@@ -1,4 +1,4 @@
-package policysource
+package configmap
 
 import (
 	"context"

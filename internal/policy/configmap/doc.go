@@ -1,4 +1,4 @@
-// Package policysource provides the policy of the cluster to the webhooks and the reconciler.
+// Package configmap provides the policy of the cluster to the webhooks and the reconciler.
 //
 // # The idea
 //
@@ -13,4 +13,4 @@
 //
 // The webhook for the ConfigMap ([FileHandler]) denies an invalid file when somebody applies it. Its
 // failure policy is Ignore, so that an administrator can always repair the file.
-package policysource
+package configmap
