@@ -58,7 +58,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 			{Name: gang.LabelFramework, Value: g.Framework.Name},
 			{Name: gang.LabelRole, Value: g.Role},
 			{
-				Name: labelIstioInject, Value: "false", Policy: plan.Fallback,
+				Name: labelIstioInject, Value: "false", Policy: plan.KeepUser,
 				Disables: "the sidecar of Istio", DisabledPrefixes: istioPrefixes,
 			},
 		},
@@ -71,8 +71,8 @@ func baselinePlan(g gang.Gang) plan.Plan {
 	}
 	if g.HasKubeflowNames {
 		p.PodLabels = append(p.PodLabels,
-			plan.Label{Name: labelJobName, Value: g.Name, Policy: plan.Fallback},
-			plan.Label{Name: labelReplicaType, Value: g.Role, Policy: plan.Fallback})
+			plan.Label{Name: labelJobName, Value: g.Name, Policy: plan.KeepUser},
+			plan.Label{Name: labelReplicaType, Value: g.Role, Policy: plan.KeepUser})
 	}
 	if g.Kind == gang.Job && g.Policies.RestartPolicy == gang.RestartPolicyGang {
 		p.RestartInPlace, p.JobFailureLimit = g.ContainerRestartRules, g.Policies.JobFailureLimit()
@@ -113,7 +113,7 @@ func newSHMVolume(g gang.Gang) plan.Volume {
 			}},
 		},
 		Mounts: []corev1.VolumeMount{{MountPath: shmMountPath}},
-		Policy: plan.Fallback,
+		Policy: plan.KeepUser,
 	}
 }
 

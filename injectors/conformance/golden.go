@@ -135,8 +135,9 @@ func renderResult(t *testing.T, result FrontEndResult) []byte {
 		return out.Bytes()
 	}
 	// Decoding and encoding removes differences in formatting. Only the webhook sets the phase Pending and
-	// the labels with facts.
+	// the labels with facts. The record repeats what the object contains, see TestRecordIsComplete.
 	w := ParseWorkload(t, result.Object)
+	delete(w.Meta().Annotations, gang.AnnotationInjected)
 	delete(w.Meta().Labels, gang.LabelSize)
 	delete(w.Meta().Labels, gang.LabelAccelerators)
 	if w.Meta().Labels[gang.LabelPhase] == string(lifecycle.Pending) {

@@ -182,7 +182,7 @@ func (s suite) testUserValues(t *testing.T, w gang.Workload) {
 			continue
 		}
 		isAdvised := slices.ContainsFunc(result.Warnings, func(w gang.Warning) bool { return w.Path == path && w.Advice })
-		if want := e.Policy == plan.Default && e.Meaning != plan.Switch; isAdvised != want {
+		if want := e.Policy == plan.Suggest && e.Meaning != plan.Switch; isAdvised != want {
 			t.Errorf("%s: advice exists: %t, want %t: %q", e.Name, isAdvised, want, result.Warnings)
 		}
 		checkUserValue(t, edited.Template().Spec.Containers[0], e.Name)

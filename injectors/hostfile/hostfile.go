@@ -66,5 +66,5 @@ func hideAccelerators(g gang.Gang) []plan.Env {
 }
 
 func defaultEnv(name, value string) plan.Env {
-	return plan.LiteralEnv(name, value).WithPolicy(plan.Default)
+	return plan.LiteralEnv(name, value).WithPolicy(plan.Suggest)
 }

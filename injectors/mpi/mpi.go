@@ -29,7 +29,7 @@ func (Injector) Framework() gang.Framework {
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	p := ssh.Plan(g, ssh.Options{HydraHostfile: g.Launcher.MPI != gang.OpenMPI})
 	if g.HasKubeflowNames { // a variable of mpi-operator, which no implementation of MPI reads
-		p.Env = append(p.Env, plan.LiteralEnv("K_MPI_JOB_ROLE", g.Role).WithPolicy(plan.Fallback))
+		p.Env = append(p.Env, plan.LiteralEnv("K_MPI_JOB_ROLE", g.Role).WithPolicy(plan.KeepUser))
 	}
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)

@@ -43,8 +43,8 @@ func (Injector) Framework() gang.Framework {
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	env := []plan.Env{
 		rendezvous.UnbufferedEnv(),
-		plan.LiteralEnv("PADDLE_JOB_ID", g.Name).WithPolicy(plan.Default),
-		plan.LiteralEnv("PADDLE_LOG_DIR", logDir).WithPolicy(plan.Default),
+		plan.LiteralEnv("PADDLE_JOB_ID", g.Name).WithPolicy(plan.Suggest),
+		plan.LiteralEnv("PADDLE_LOG_DIR", logDir).WithPolicy(plan.Suggest),
 	}
 	if g.Size == 1 {
 		return plan.Plan{Env: env}

@@ -19,7 +19,9 @@ import (
 // A world size alone is not evidence. Its quotient must also be the number of accelerators, or a number
 // of processes in a flag or a variable (see [processCounts]).
 func Adopt(w gang.Workload, g gang.Gang, p Plan) (gang.Gang, bool) {
-	a := adopter{workload: w, gang: g, plan: p, planned: indexEnv(p.Env), budget: maxComparedBytes}
+	a := adopter{
+		comparison: comparison{workload: w, gang: g, plan: p, budget: maxComparedBytes}, planned: indexEnv(p.Env),
+	}
 	_, hasPort := w.Meta().Annotations[gang.AnnotationPort]
 	_, hasProcesses := w.Meta().Annotations[gang.AnnotationNprocPerNode]
 	a.portAdopted, a.processesAdopted = hasPort, hasProcesses || g.Elastic != nil
@@ -36,33 +38,28 @@ func Adopt(w gang.Workload, g gang.Gang, p Plan) (gang.Gang, bool) {
 }
 
 type adopter struct {
-	workload gang.Workload
-	gang     gang.Gang
-	plan     Plan
-	planned  map[string]*Env // of plan by name
+	comparison
+	planned map[string]*Env // of plan by name
 	// portAdopted and processesAdopted are true if a value is set and no other is adopted.
 	portAdopted, processesAdopted, changed bool
-	// budget is that of envComparer.
-	budget int
 	// owned are the targets of an earlier injection; nil until needed.
-	owned map[target]bool
+	owned map[key]bool
 }
 
 // adoptFrom adopts values from the variables of a container.
 func (a *adopter) adoptFrom(c *corev1.Container) {
 	var values *envComparer
-	counts := sync.OnceValue(func() []int64 { return a.processCounts(c, *values) }) // reads the whole container
+	counts := sync.OnceValue(func() []int64 { return a.processCounts(c, values) }) // reads the whole container
 	for i := range c.Env {
 		e := a.planned[c.Env[i].Name]
-		if e == nil || c.Env[i].Value == e.Value || a.isOwned(c.Name, e.Name) {
+		if e == nil || c.Env[i].Value == e.Value || decide(setting, e.Policy) != adopt || a.isOwned(c.Name, e.Name) {
 			continue
 		}
 		if values == nil {
-			comparer := newEnvComparer(a.workload, a.gang, a.plan, a.plan.Env, c, &a.budget)
-			values = &comparer
+			values = a.newEnvComparer(a.plan.Env, c)
 		}
 		if user := values.user[i]; user.Known {
-			a.adoptPort(*values, user.Text, e)
+			a.adoptPort(values, user.Text, e)
 			a.adoptProcesses(counts, user.Text, e)
 		}
 	}
@@ -71,12 +68,12 @@ func (a *adopter) adoptFrom(c *corev1.Container) {
 // isOwned reports whether an earlier injection has set the variable and nobody has edited it since.
 func (a *adopter) isOwned(container, name string) bool {
 	if a.owned == nil {
-		a.owned = map[target]bool{}
+		a.owned = map[key]bool{}
 		if record, err := ReadRecord(a.workload); err == nil && record != nil {
-			a.owned = record.unmodifiedTargets(newPodTemplate(a.workload.Template()))
+			a.owned = record.findUnmodified(newPodTemplate(a.workload.Template()))
 		}
 	}
-	return a.owned[envTarget{container, name}]
+	return a.owned[key{KindEnv, container, name}]
 }
 
 // maxPortOffset limits the text that is searched for the first port. A host has at most 253 characters.
@@ -86,8 +83,8 @@ const maxPortOffset = 1024
 var portPattern = regexp.MustCompile(`:([0-9]+)`)
 
 // adoptPort adopts the port of a text that means the same as the planned value except for the port.
-func (a *adopter) adoptPort(values envComparer, text string, planned *Env) {
-	if a.portAdopted || planned.Policy != Required {
+func (a *adopter) adoptPort(values *envComparer, text string, planned *Env) {
+	if a.portAdopted {
 		return
 	}
 	own, port := strconv.Itoa(int(a.gang.Port)), text
@@ -146,7 +143,7 @@ const maxFlags = 8
 
 // processCounts returns the numbers of processes that the manifest indicates: the accelerators of the
 // container, its variables, and the flags of its command.
-func (a *adopter) processCounts(c *corev1.Container, values envComparer) []int64 {
+func (a *adopter) processCounts(c *corev1.Container, values *envComparer) []int64 {
 	var counts []int64
 	add := func(text string) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {

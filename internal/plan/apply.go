@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
@@ -28,28 +26,31 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, gang.Denials) {
 		p.Env = withCompletionIndex(p.Env, g)
 	}
 	a := &applier{
-		workload: w, pod: newPodTemplate(w.Template()), gang: g, plan: p, budget: maxComparedBytes,
-		record:        Record{Injector: p.Injector, Build: p.Build},
+		comparison: comparison{workload: w, gang: g, plan: p, budget: maxComparedBytes},
+		pod:        newPodTemplate(w.Template()), record: Record{Injector: p.Injector, Build: p.Build},
 		trainingNames: map[string]bool{},
 	}
 	for _, c := range g.Containers {
 		a.trainingNames[c.Name] = true
 	}
-	if w.Job != nil && p.RestartInPlace {
-		a.exitCodesWithoutRestart = findExitCodesWithoutRestart(w.Job)
-	}
 	if old != nil {
-		a.recorded, a.owned = old.digestsByTarget(), old.unmodifiedTargets(a.pod)
+		a.recorded, a.owned = old.digests(), old.findUnmodified(a.pod)
+		a.record.Defaults, a.record.Replicas = old.Defaults, old.Replicas // set before this injection
 	}
+	a.applyInitContainers() // also get variables
+	a.applyEnv()
+	a.applyCommand()
+	a.applyContainerFields()
+	a.applyVolumes()
+	a.applyResources()
+	a.applyPodLabels()
+	a.applyDNSSearches()
 	a.removeStale()
-	for _, kind := range targetKinds {
-		kind.apply(a)
-	}
-	a.applyWorkloadFields(w, old)
+	a.applyWorkloadFields(old)
 	if len(a.denials) > 0 {
 		return a.warnings, a.denials
 	}
-	if err := a.writeRecord(w, old); err != nil {
+	if err := a.writeRecord(); err != nil {
 		return a.warnings, gang.Denials{{Error: field.InternalError(annotationsPath, err)}}
 	}
 	return a.warnings, nil
@@ -57,56 +58,43 @@ func Apply(w gang.Workload, g gang.Gang, p Plan) (gang.Warnings, gang.Denials) {
 
 // applier is the state of one application of a plan.
 type applier struct {
-	workload gang.Workload
-	pod      *podTemplate
-	gang     gang.Gang
-	plan     Plan
-	record   Record
+	comparison
+	pod    *podTemplate
+	record Record
+	// fields are the new values of kind [KindField] by name.
+	fields map[string]string
 	// recorded are the targets that an earlier admission filled, with their digests. owned are those
 	// that nobody has edited since. applied are the targets that this admission has filled.
-	recorded map[target]string
-	owned    map[target]bool
-	applied  []target
-	// exitCodesWithoutRestart are the exit codes for which containers do not restart in place; nil if
-	// containers never restart in place.
-	exitCodesWithoutRestart []int32
-	trainingNames           map[string]bool
-	// budget is that of envComparer.
-	budget   int
-	warnings gang.Warnings
-	denials  gang.Denials
+	recorded      map[key]string
+	owned         map[key]bool
+	applied       []key
+	trainingNames map[string]bool
+	warnings      gang.Warnings
+	denials       gang.Denials
 }
 
-// removeStale clears the owned targets that the plan does not fill.
+// owns reports whether Rollcall has written a value that nobody has edited since.
+func (a *applier) owns(kind, container, name string) bool {
+	return len(a.owned) > 0 && a.owned[key{kind, container, name}]
+}
+
+// markApplied records that this admission has filled a target.
+func (a *applier) markApplied(kind, container, name string) {
+	a.applied = append(a.applied, key{kind, container, name})
+}
+
+// removeStale clears the owned targets that this admission has not filled. It is last, so that paths and remedies
+// in messages are those of the object that the user sent.
 func (a *applier) removeStale() {
 	if len(a.owned) == 0 {
 		return
 	}
-	planned := map[target]bool{}
-	for _, kind := range targetKinds {
-		for _, t := range kind.planned(a) {
-			planned[t] = true
-		}
+	for _, k := range a.applied {
+		delete(a.owned, k)
 	}
-	for t := range a.owned {
-		if !planned[t] {
-			t.removeFrom(a.pod)
-			delete(a.owned, t)
-		}
+	for k := range a.owned {
+		targets[k.kind].remove(a.pod, k)
 	}
-}
-
-func (a *applier) isTrainingContainer(name string) bool {
-	return a.trainingNames[name]
-}
-
-// forEachTrainingContainer returns one target for each training container.
-func (a *applier) forEachTrainingContainer(newTarget func(container string) target) []target {
-	var targets []target
-	for _, c := range a.gang.Containers {
-		targets = append(targets, newTarget(c.Name))
-	}
-	return targets
 }
 
 // trainingContainers returns views of the training containers.
@@ -118,59 +106,20 @@ func (a *applier) trainingContainers() []*container {
 	return containers
 }
 
-// firstTrainingContainer returns a view of the first training container.
-func (a *applier) firstTrainingContainer() *container {
-	return a.pod.containersByName[a.gang.Containers[0].Name]
-}
-
-// addAdvice adds a remark about a value of the user that works.
-func (a *applier) addAdvice(path *field.Path, format string, args ...any) {
-	a.addWarning(path, format, args...)
-	a.warnings[len(a.warnings)-1].Advice = true
-}
-
-func (a *applier) addWarning(path *field.Path, format string, args ...any) {
-	a.warnings = append(a.warnings, gang.NewWarning(path, fmt.Sprintf(format, args...)))
-}
-
-// addReserved reports that the user has taken a name that the plan needs.
-func (a *applier) addReserved(path *field.Path, name, object string) {
-	a.deny(field.Invalid(path, name, "is reserved by Rollcall; rename the "+object), nil)
-}
-
-// addChanged reports a value of Rollcall that was changed after the injection. Removing the object at
-// objectPath lets Rollcall add it again.
-func (a *applier) addChanged(path *field.Path, value string, objectPath *field.Path, object string) {
-	a.deny(field.Invalid(path, shortenValue(value), fmt.Sprintf(
-		"was changed after Rollcall injected it, by an edit or by another webhook; remove the %s from the manifest, "+
-			"or exclude it from the other webhook", object)), gang.NewRemoveFix(objectPath))
-}
-
-// maxConflicts limits the denials and the warnings about variables. A person fixes a few at a time.
-const maxConflicts = 20
-
-// deny reports a mistake of the user and its remedy.
-func (a *applier) deny(err *field.Error, fix gang.Fix) {
-	a.denials = append(a.denials, gang.Denial{Error: err, Fix: fix})
-}
-
-// writeRecord writes the record after all values are in place. An unchanged record is not written.
-func (a *applier) writeRecord(w gang.Workload, old *Record) error {
+// writeRecord writes the record after all values are in place.
+func (a *applier) writeRecord() error {
 	digester := newDigester(a.pod)
-	for _, t := range a.applied {
-		t.recordDigest(&a.record, digester.digestTarget(t))
+	a.record.Values = make(map[string]string, len(a.applied)+len(a.fields))
+	for _, k := range a.applied {
+		a.record.Values[k.String()] = digester.digest(k)
 	}
-	if w.StatefulSet != nil {
-		a.record.Replicas = w.Ranks()
-		if a.record.Replicas == 0 && old != nil {
-			a.record.Replicas = old.Replicas // a suspended gang resumes with its previous size
-		}
+	for name, value := range a.fields {
+		a.record.Values[key{kind: KindField, name: name}.String()] = value
 	}
-	if old != nil {
-		a.record.Defaults = old.Defaults // set before the injection
+	if a.workload.StatefulSet == nil {
+		a.record.Replicas = 0
+	} else if size := a.workload.Ranks(); size > 0 { // a suspended gang resumes with its previous size
+		a.record.Replicas = size
 	}
-	if old != nil && old.isEqual(&a.record) {
-		return nil
-	}
-	return a.record.writeTo(w)
+	return a.record.writeTo(a.workload)
 }

@@ -25,17 +25,13 @@ import (
 //
 // Limits of an earlier admission are removed if the plan has none. For example, a saved manifest can
 // have a new restart-policy.
-func (a *applier) applyBackoffLimits(job *batchv1.Job, fields map[string]string) {
+func (a *applier) applyBackoffLimits(job *batchv1.Job) {
 	spec := &job.Spec
-	userPerIndex := spec.BackoffLimitPerIndex != nil &&
-		!isOwnLimit(fields, fieldBackoffLimitPerIndex, spec.BackoffLimitPerIndex)
-	userTotal := !gang.IsDefaultBackoffLimit(spec.BackoffLimit) &&
-		!isOwnLimit(fields, fieldBackoffLimit, spec.BackoffLimit)
-	userMaxFailed := spec.MaxFailedIndexes != nil && !isOwnLimit(fields, fieldMaxFailedIndexes, spec.MaxFailedIndexes)
-
 	var total, perIndex, maxFailed *int32
+	isPerIndexOfUser := spec.BackoffLimitPerIndex != nil &&
+		!isOwnLimit(a.fields[fieldBackoffLimitPerIndex], spec.BackoffLimitPerIndex)
 	// The default of backoffLimit is not 6 in a Job with backoffLimitPerIndex, so 6 is from the user.
-	if limit := a.plan.JobFailureLimit; limit > 0 && !userPerIndex {
+	if limit := a.plan.JobFailureLimit; limit > 0 && !isPerIndexOfUser {
 		total = ptr.To(gang.UnlimitedBackoffLimit)
 		if spec.Template.Spec.RestartPolicy == corev1.RestartPolicyNever {
 			perIndex, maxFailed = ptr.To(limit), ptr.To[int32](0)
@@ -43,15 +39,9 @@ func (a *applier) applyBackoffLimits(job *batchv1.Job, fields map[string]string)
 			total = ptr.To(multiplyLimit(limit, a.gang))
 		}
 	}
-	if userTotal {
-		total = nil
-	}
-	if userMaxFailed {
-		maxFailed = nil
-	}
-	spec.BackoffLimit = updateLimit(fields, fieldBackoffLimit, spec.BackoffLimit, total)
-	spec.BackoffLimitPerIndex = updateLimit(fields, fieldBackoffLimitPerIndex, spec.BackoffLimitPerIndex, perIndex)
-	spec.MaxFailedIndexes = updateLimit(fields, fieldMaxFailedIndexes, spec.MaxFailedIndexes, maxFailed)
+	a.applyLimit(fieldBackoffLimit, &spec.BackoffLimit, total, !gang.IsDefaultBackoffLimit(spec.BackoffLimit))
+	a.applyLimit(fieldBackoffLimitPerIndex, &spec.BackoffLimitPerIndex, perIndex, spec.BackoffLimitPerIndex != nil)
+	a.applyLimit(fieldMaxFailedIndexes, &spec.MaxFailedIndexes, maxFailed, spec.MaxFailedIndexes != nil)
 }
 
 // multiplyLimit returns a limit for the sum of all ranks of the workload, at its largest size.
@@ -63,24 +53,22 @@ func multiplyLimit(limit int32, g gang.Gang) int32 {
 	return int32(min(int64(limit)*int64(size), math.MaxInt32-1))
 }
 
-// updateLimit returns the new value of a limit and records it in fields. A planned value of nil keeps the
-// value of the user and removes a recorded value.
-func updateLimit(fields map[string]string, name string, limit, planned *int32) *int32 {
-	isOwn := isOwnLimit(fields, name, limit)
-	delete(fields, name)
+// applyLimit sets and records a limit. A planned value of nil removes a recorded value.
+func (a *applier) applyLimit(name string, limit **int32, planned *int32, exists bool) {
+	isOwn := isOwnLimit(a.fields[name], *limit)
+	delete(a.fields, name)
+	o := decide(relate(exists, isOwn, false), KeepUser)
 	switch {
-	case planned != nil:
-		fields[name] = formatLimit(*planned)
-		return planned
+	case o == write && planned != nil:
+		*limit, a.fields[name] = planned, formatLimit(*planned)
 	case isOwn:
-		return nil
+		*limit = nil
 	}
-	return limit
 }
 
 // isOwnLimit reports whether an earlier admission set the limit and nobody has edited it since.
-func isOwnLimit(fields map[string]string, name string, limit *int32) bool {
-	return limit != nil && fields[name] == formatLimit(*limit)
+func isOwnLimit(recorded string, limit *int32) bool {
+	return limit != nil && recorded == formatLimit(*limit)
 }
 
 func formatLimit(limit int32) string { return strconv.Itoa(int(limit)) }
@@ -94,7 +82,7 @@ func WithoutOwnBackoffLimit(job *batchv1.Job) *batchv1.Job {
 		return job // the usual case, in which the record need not be read
 	}
 	record, err := ReadRecord(gang.Workload{Job: job})
-	if err != nil || record == nil || !isOwnLimit(record.Fields, fieldBackoffLimit, job.Spec.BackoffLimit) {
+	if err != nil || record == nil || !isOwnLimit(record.field(fieldBackoffLimit), job.Spec.BackoffLimit) {
 		return job
 	}
 	view := *job

@@ -2,57 +2,27 @@ package plan
 
 import "slices"
 
-var commandTargets = targetKind{
-	planned: (*applier).plannedCommandTargets,
-	apply:   (*applier).applyCommand,
-	recorded: func(r *Record, add func(target, string)) {
-		for container, digest := range r.Commands {
-			add(commandTarget{container}, digest)
-		}
-	},
-}
-
-// commandTarget is the command of a container.
-type commandTarget struct{ container string }
-
-func (t commandTarget) currentValue(p *podTemplate) any {
-	if c := p.containersByName[t.container]; c != nil && len(c.Command) > 0 {
-		return c.Command
-	}
-	return nil
-}
-
-func (t commandTarget) removeFrom(p *podTemplate) {
-	if c := p.containersByName[t.container]; c != nil {
-		c.Command = nil
-	}
-}
-
-func (t commandTarget) recordDigest(r *Record, digest string) { r.Commands.set(t.container, digest) }
-
-func (a *applier) plannedCommandTargets() []target {
-	if len(a.plan.Command) == 0 {
+func (c *container) readCommand(string) any {
+	if len(c.Command) == 0 {
 		return nil
 	}
-	return []target{commandTarget{a.gang.Containers[0].Name}}
+	return c.Command
 }
 
-// applyCommand sets the command of the first training container, unless the user has set a command
-// or arguments.
+func (c *container) removeCommand(string) { c.Command = nil }
+
+// applyCommand sets the command of the first training container, unless the user has set a command or
+// arguments. Arguments that the user has added to the command of an earlier injection are for the command of the
+// image, so that command is removed.
 func (a *applier) applyCommand() {
 	if len(a.plan.Command) == 0 {
 		return
 	}
-	c := a.firstTrainingContainer()
-	t := commandTarget{c.Name}
-	switch {
-	case a.owned[t] && len(c.Args) > 0:
-		// The user has added arguments since, which are for the command of the image.
-		t.removeFrom(a.pod)
-		return
-	case !a.owned[t] && len(c.Command)+len(c.Args) > 0:
-		return
+	c := a.pod.containersByName[a.gang.Containers[0].Name]
+	exists := len(c.Command)+len(c.Args) > 0
+	isOwned := len(c.Args) == 0 && a.owns(KindCommand, c.Name, "")
+	if decide(relate(exists, isOwned, false), KeepUser) == write {
+		c.Command = slices.Clone(a.plan.Command)
+		a.markApplied(KindCommand, c.Name, "")
 	}
-	c.Command = slices.Clone(a.plan.Command)
-	a.applied = append(a.applied, t)
 }

@@ -29,6 +29,13 @@ func (c *container) rebuildEnvIndex() {
 	}
 }
 
+func (c *container) readEnv(name string) any {
+	if e, ok := c.findEnv(name); ok {
+		return e
+	}
+	return nil
+}
+
 func (c *container) findEnv(name string) (*corev1.EnvVar, bool) {
 	i, ok := c.envIndex[name]
 	if !ok {

@@ -10,51 +10,15 @@ import (
 	"rollcall.training/gang"
 )
 
-var envTargets = targetKind{
-	planned: (*applier).plannedEnvTargets,
-	apply:   (*applier).applyEnv,
-	recorded: func(r *Record, add func(target, string)) {
-		eachByContainer(r.Env, func(container, name string) target { return envTarget{container, name} }, add)
-	},
-}
-
-// envTarget is a variable of a container.
-type envTarget struct{ container, name string }
-
-func (t envTarget) currentValue(p *podTemplate) any {
-	if c := p.containersByName[t.container]; c != nil {
-		if e, ok := c.findEnv(t.name); ok {
-			return e
-		}
+// receivesEnv reports whether a container gets variables: training containers and init containers, except for
+// those of an earlier injection that are removed.
+func (a *applier) receivesEnv(c *container) bool {
+	if !c.isInit {
+		return a.trainingNames[c.Name]
 	}
-	return nil
+	k := key{kind: KindInitContainer, name: c.Name}
+	return !a.owned[k] || slices.Contains(a.applied, k)
 }
-
-func (t envTarget) removeFrom(p *podTemplate) {
-	if c := p.containersByName[t.container]; c != nil {
-		c.removeEnv(t.name)
-	}
-}
-
-func (t envTarget) recordDigest(r *Record, digest string) {
-	setByContainer(&r.Env, t.container, t.name, digest)
-}
-
-func (a *applier) plannedEnvTargets() []target {
-	var targets []target
-	for _, c := range a.pod.containers {
-		if !a.receivesEnv(c) {
-			continue
-		}
-		for _, e := range a.plannedEnv(c) {
-			targets = append(targets, envTarget{c.Name, e.Name})
-		}
-	}
-	return targets
-}
-
-// receivesEnv reports whether a container gets variables: training containers and init containers.
-func (a *applier) receivesEnv(c *container) bool { return c.isInit || a.isTrainingContainer(c.Name) }
 
 // plannedEnv returns the variables of a container. An init container of the plan gets only its own
 // variables.
@@ -80,7 +44,7 @@ func indexEnv(planned []Env) map[string]*Env {
 // so that other variables can refer to it. The Job controller would append the same variable, too late
 // for references: programs would get the text of the reference instead of the rank.
 func withCompletionIndex(env []Env, g gang.Gang) []Env {
-	index := FieldEnv(gang.EnvCompletionIndex, PodLabelFieldPath(g.IndexLabel)).WithPolicy(Fallback)
+	index := FieldEnv(gang.EnvCompletionIndex, PodLabelFieldPath(g.IndexLabel)).WithPolicy(KeepUser)
 	return append([]Env{index}, env...)
 }
 
@@ -98,10 +62,9 @@ func (a *applier) applyContainerEnv(c *container) {
 	a.checkUserEnv(c, planned) // before insertions change the indexes
 	written := slices.DeleteFunc(a.shareFields(c, planned), func(e corev1.EnvVar) bool { return !a.isWritable(c, e.Name) })
 	a.removeUnordered(c, written)
-	a.record.reserveEnv(c.Name, len(written))
 	a.applied = slices.Grow(a.applied, len(written))
 	for i := range written {
-		a.applied = append(a.applied, envTarget{c.Name, written[i].Name})
+		a.markApplied(KindEnv, c.Name, written[i].Name)
 	}
 	if inFront {
 		c.moveInFront(append(a.findReferredEnv(c, planned, written), written...))
@@ -139,7 +102,7 @@ func (a *applier) shareFields(c *container, planned []Env) []corev1.EnvVar {
 // isWritable reports whether a variable is absent or owned.
 func (a *applier) isWritable(c *container, name string) bool {
 	_, exists := c.envIndex[name]
-	return !exists || a.owned[envTarget{c.Name, name}]
+	return !exists || a.owns(KindEnv, c.Name, name)
 }
 
 // removeUnordered removes all owned variables of a container if their order differs from the order of the
@@ -158,7 +121,7 @@ func (a *applier) removeUnordered(c *container, written []corev1.EnvVar) {
 	if isOrdered {
 		return
 	}
-	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return a.owned[envTarget{c.Name, e.Name}] })
+	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return a.owns(KindEnv, c.Name, e.Name) })
 	c.rebuildEnvIndex()
 }
 
@@ -166,7 +129,7 @@ func (a *applier) removeUnordered(c *container, written []corev1.EnvVar) {
 // expands $(NAME) only if the variable is an earlier entry, and else keeps the text.
 func (a *applier) refersToPlan(c *container, planned []Env) bool {
 	for i := range c.Env {
-		if !strings.Contains(c.Env[i].Value, "$(") || a.owned[envTarget{c.Name, c.Env[i].Name}] {
+		if !strings.Contains(c.Env[i].Value, "$(") || a.owns(KindEnv, c.Name, c.Env[i].Name) {
 			continue
 		}
 		for j := range planned {
@@ -192,7 +155,7 @@ func (a *applier) findReferredEnv(c *container, planned []Env, written []corev1.
 	return referred
 }
 
-// checkUserEnv checks the entries of the user with the names of planned variables. A name can occur
+// checkUserEnv decides about the entries of the user with the names of planned variables. A name can occur
 // more than once.
 func (a *applier) checkUserEnv(c *container, planned []Env) {
 	if !slices.ContainsFunc(planned, func(e Env) bool { _, exists := c.envIndex[e.Name]; return exists }) {
@@ -202,18 +165,20 @@ func (a *applier) checkUserEnv(c *container, planned []Env) {
 	var values *envComparer
 	for i := range c.Env {
 		e := byName[c.Env[i].Name]
-		if e == nil || a.owned[envTarget{c.Name, e.Name}] || equality.Semantic.DeepEqual(c.Env[i], e.EnvVar) {
+		if e == nil {
 			continue
 		}
-		if values == nil {
-			comparer := newEnvComparer(a.workload, a.gang, a.plan, planned, c.Container, &a.budget)
-			values = &comparer
+		isOwned := a.owns(KindEnv, c.Name, e.Name)
+		r := relate(true, isOwned, !isOwned && equality.Semantic.DeepEqual(c.Env[i], e.EnvVar))
+		if r == different {
+			if values == nil {
+				values = a.newEnvComparer(planned, c.Container)
+			}
+			r = values.relate(i, e)
 		}
 		if len(a.denials) >= maxConflicts {
 			return
 		}
-		if !values.hasSameMeaning(i, e) {
-			a.addEnvConflict(envConflict{comparer: values, container: c, index: i, planned: e})
-		}
+		a.reportEnv(decide(r, e.Policy), r, envConflict{comparer: values, container: c, index: i, planned: e})
 	}
 }

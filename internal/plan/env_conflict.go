@@ -25,34 +25,28 @@ func (c envConflict) path() *field.Path { return c.container.path.Child("env").I
 
 func (c envConflict) value() gang.EnvValue { return c.comparer.user[c.index] }
 
-// addEnvConflict denies a variable without which the gang cannot work, and else keeps it. The number of
-// warnings is limited, but not the number of checked variables.
-func (a *applier) addEnvConflict(c envConflict) {
-	e, value := c.planned, c.value()
-	existing := &c.container.Env[c.index]
-	// A program that reads the name of its pod can extract the index.
-	isPodName := e.Meaning == Rank && value.Text != gang.IndexPlaceholder &&
-		strings.Contains(value.Text, gang.IndexPlaceholder)
-	isUnknown := !value.Known || isPodName
-	isKept := e.Policy != Required || isUnknown
+// reportEnv reports what happens to a variable of the user.
+func (a *applier) reportEnv(o outcome, r relation, c envConflict) {
+	if o == keep || o == write {
+		return
+	}
+	e, existing := c.planned, &c.container.Env[c.index]
+	path, what, text := c.path().Child("value"), "value", existing.Value
+	if existing.ValueFrom != nil {
+		path, what = c.path().Child("valueFrom"), "source"
+	}
 	switch {
-	case e.Policy == Fallback || isKept && len(a.warnings) >= maxConflicts:
-	case e.Policy == Default:
-		a.addAdvice(c.path(), "%s: keeping your value; Rollcall would set %s", e.Name, formatEnvValue(&e.EnvVar))
-	case isUnknown:
-		path, what := c.path().Child("value"), "value"
+	case o == deny:
 		if existing.ValueFrom != nil {
-			path, what = c.path().Child("valueFrom"), "source"
+			text = c.value().Text
 		}
-		a.addWarning(path, "%s: keeping your %s, whose result is not known at admission; Rollcall would set %s",
+		detail, fix := a.explainConflict(c)
+		a.deny(field.Invalid(path, text, detail), fix)
+	case o == warn && r != different:
+		a.remark(o, path, "%s: keeping your %s, whose result is not known at admission; Rollcall would set %s",
 			e.Name, what, formatEnvValue(&e.EnvVar))
 	default:
-		detail, fix := a.explainConflict(c)
-		if existing.ValueFrom != nil {
-			a.deny(field.Invalid(c.path().Child("valueFrom"), value.Text, detail), fix)
-			return
-		}
-		a.deny(field.Invalid(c.path().Child("value"), existing.Value, detail), fix)
+		a.remark(o, c.path(), "%s: keeping your value; Rollcall would set %s", e.Name, formatEnvValue(&e.EnvVar))
 	}
 }
 
@@ -75,7 +69,7 @@ func (a *applier) explainConflict(c envConflict) (detail string, fix gang.Fix) {
 		), gang.NewAnnotationFix(a.workload, gang.AnnotationNprocPerNode, number)
 	}
 	detail = e.Name + " must be " + formatEnvValue(&e.EnvVar) + " for this gang"
-	_, recorded := a.recorded[envTarget{c.container.Name, e.Name}]
+	_, recorded := a.recorded[key{KindEnv, c.container.Name, e.Name}]
 	switch reason := a.explainAddress(e, text); {
 	case reason != "":
 		detail += ", but " + reason

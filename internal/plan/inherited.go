@@ -6,31 +6,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// inheritedTarget is a value that an init container of the plan inherits from the first training
+// readInherited returns a value that an init container of the plan inherits from the first training
 // container. If a user or another webhook changes the value afterward, it is kept.
-type inheritedTarget struct{ container, field string }
-
-func (t inheritedTarget) currentValue(p *podTemplate) any {
-	c := p.containersByName[t.container]
-	if c == nil {
-		return nil
-	}
+func (c *container) readInherited(name string) any {
 	for _, f := range inheritedFields {
-		if f.name == t.field {
+		if f.name == name {
 			return f.read(c.Container)
 		}
 	}
 	return nil
 }
 
-// removeFrom changes nothing, because the value is removed together with its container.
-func (t inheritedTarget) removeFrom(*podTemplate) {}
+// keepInherited changes nothing, because the value is removed together with its container.
+func (c *container) keepInherited(string) {}
 
-func (t inheritedTarget) recordDigest(r *Record, digest string) {
-	setByContainer(&r.Inherited, t.container, t.field, digest)
-}
-
-// inheritedField is a field of an inheritedTarget.
+// inheritedField is a field that an init container inherits.
 type inheritedField struct {
 	name string
 	read func(c *corev1.Container) any
@@ -61,15 +51,14 @@ var inheritedFields = []inheritedField{
 // after an earlier injection.
 func (a *applier) applyInherited(c *container, planned *corev1.Container) {
 	for _, f := range inheritedFields {
-		t := inheritedTarget{c.Name, f.name}
 		isSame := equality.Semantic.DeepEqual(f.read(c.Container), f.read(planned))
-		if !isSame && !a.owned[t] {
-			continue
-		}
-		if !isSame {
+		isOwned := !isSame && a.owns(KindInherited, c.Name, f.name)
+		if decide(relate(true, isOwned, isSame), KeepUser) == write {
 			f.copy(c.Container, planned)
 		}
-		a.applied = append(a.applied, t)
+		if isOwned || isSame {
+			a.markApplied(KindInherited, c.Name, f.name)
+		}
 	}
 }
 

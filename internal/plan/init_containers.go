@@ -9,34 +9,20 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-var initContainerTargets = targetKind{
-	planned: (*applier).plannedInitContainerTargets,
-	apply:   (*applier).applyInitContainers,
-	recorded: func(r *Record, add func(target, string)) {
-		for name, digest := range r.InitContainers {
-			add(initContainerTarget{name}, digest)
-		}
-		eachByContainer(r.Inherited, func(container, field string) target { return inheritedTarget{container, field} }, add)
-	},
-}
-
-// initContainerTarget is the command and the restart policy of an init container. Its variables, its
-// mounts and the values that it inherits are targets of their own. Other webhooks can therefore add
+// readInitContainer returns the command and the restart policy of an init container. Its variables, its
+// mounts and the values that it inherits are values of their own. Other webhooks can therefore add
 // values of any kind.
-type initContainerTarget struct{ name string }
-
-func (t initContainerTarget) currentValue(p *podTemplate) any {
-	c := p.containersByName[t.name]
-	if c == nil || !c.isInit {
-		return nil
+func (p *podTemplate) readInitContainer(k key) any {
+	if c := p.containersByName[k.name]; c != nil && c.isInit {
+		return newInitContainerValue(c.Container)
 	}
-	return newInitContainerValue(c.Container)
+	return nil
 }
 
-// formerValue returns the complete init container without its variables and its pull policy, whose digest was
-// recorded before docs/adr/0031-values-of-other-webhooks.md.
-func (t initContainerTarget) formerValue(p *podTemplate) any {
-	c := p.containersByName[t.name]
+// readFormerInitContainer returns the complete init container without its variables and its pull policy, whose digest
+// was recorded before docs/adr/0031-values-of-other-webhooks.md.
+func (p *podTemplate) readFormerInitContainer(k key) any {
+	c := p.containersByName[k.name]
 	if c == nil || !c.isInit {
 		return nil
 	}
@@ -45,17 +31,13 @@ func (t initContainerTarget) formerValue(p *podTemplate) any {
 	return stripped
 }
 
-func (t initContainerTarget) removeFrom(p *podTemplate) {
+func (p *podTemplate) removeInitContainer(k key) {
 	spec := &p.template.Spec
-	spec.InitContainers = slices.DeleteFunc(spec.InitContainers, func(c corev1.Container) bool { return c.Name == t.name })
+	spec.InitContainers = slices.DeleteFunc(spec.InitContainers, func(c corev1.Container) bool { return c.Name == k.name })
 	p.rebuildIndex()
 }
 
-func (t initContainerTarget) recordDigest(r *Record, digest string) {
-	r.InitContainers.set(t.name, digest)
-}
-
-// initContainerValue is the value of an initContainerTarget.
+// initContainerValue is the value that readInitContainer returns.
 type initContainerValue struct {
 	Command       []string                       `json:"command"`
 	Args          []string                       `json:"args,omitempty"`
@@ -66,39 +48,28 @@ func newInitContainerValue(c *corev1.Container) initContainerValue {
 	return initContainerValue{Command: c.Command, Args: c.Args, RestartPolicy: c.RestartPolicy}
 }
 
-func (a *applier) plannedInitContainerTargets() []target {
-	var targets []target
-	for _, i := range a.plan.InitContainers {
-		targets = append(targets, initContainerTarget{i.Name})
-		for _, f := range inheritedFields {
-			targets = append(targets, inheritedTarget{i.Name, f.name})
-		}
-		for _, m := range i.Mounts {
-			targets = append(targets, mountTarget{i.Name, m.MountPath})
-		}
-	}
-	return targets
-}
-
 // applyInitContainers adds the init containers of the plan.
 func (a *applier) applyInitContainers() {
 	for i := range a.plan.InitContainers {
 		planned := a.buildInitContainer(&a.plan.InitContainers[i])
-		value := newInitContainerValue(&planned)
-		t := initContainerTarget{planned.Name}
-		existing := a.pod.containersByName[planned.Name]
-		switch {
-		case existing == nil:
-			spec := &a.pod.template.Spec
-			spec.InitContainers = append(spec.InitContainers, planned)
-			a.pod.rebuildIndex()
-		case a.owned[t] || existing.isInit && equality.Semantic.DeepEqual(t.currentValue(a.pod), value):
-			existing.Command, existing.Args, existing.RestartPolicy = value.Command, value.Args, value.RestartPolicy
-		default:
-			a.denyInitContainer(t, existing, &planned)
+		value, existing := newInitContainerValue(&planned), a.pod.containersByName[planned.Name]
+		isOwned := a.owns(KindInitContainer, "", planned.Name)
+		isSame := existing != nil && existing.isInit &&
+			equality.Semantic.DeepEqual(newInitContainerValue(existing.Container), value)
+		switch decide(relate(existing != nil, isOwned || isSame, isSame), Required) {
+		case deny:
+			a.denyInitContainer(existing, &planned)
 			continue
+		case write:
+			if existing == nil {
+				spec := &a.pod.template.Spec
+				spec.InitContainers = append(spec.InitContainers, planned)
+				a.pod.rebuildIndex()
+			} else {
+				existing.Command, existing.Args, existing.RestartPolicy = value.Command, value.Args, value.RestartPolicy
+			}
 		}
-		a.applied = append(a.applied, t)
+		a.markApplied(KindInitContainer, "", planned.Name)
 		c := a.pod.containersByName[planned.Name]
 		a.applyInherited(c, &planned)
 		for _, m := range planned.VolumeMounts {
@@ -108,13 +79,13 @@ func (a *applier) applyInitContainers() {
 }
 
 // denyInitContainer reports a container with the name of a planned init container.
-func (a *applier) denyInitContainer(t initContainerTarget, existing *container, planned *corev1.Container) {
-	if _, recorded := a.recorded[t]; !recorded || !existing.isInit {
+func (a *applier) denyInitContainer(existing *container, planned *corev1.Container) {
+	if _, recorded := a.recorded[key{KindInitContainer, "", planned.Name}]; !recorded || !existing.isInit {
 		object := "container"
 		if existing.isInit {
 			object = "init container"
 		}
-		a.addReserved(existing.path.Child("name"), planned.Name, object)
+		a.denyReserved(existing.path.Child("name"), planned.Name, object)
 		return
 	}
 	for _, f := range []struct {
@@ -125,34 +96,33 @@ func (a *applier) denyInitContainer(t initContainerTarget, existing *container, 
 		{name: "args", current: existing.Args, wanted: planned.Args},
 	} {
 		if !slices.Equal(f.current, f.wanted) {
-			a.addChanged(existing.path.Child(f.name), strings.Join(f.current, " "), existing.path, "init container")
+			a.denyChanged(existing.path.Child(f.name), strings.Join(f.current, " "), existing.path, "init container")
 			return
 		}
 	}
-	a.addChanged(existing.path.Child("restartPolicy"), string(ptr.Deref(existing.RestartPolicy, "")),
+	a.denyChanged(existing.path.Child("restartPolicy"), string(ptr.Deref(existing.RestartPolicy, "")),
 		existing.path, "init container")
 }
 
 // applyInitContainerMount adds a mount of the plan to an init container of the plan.
 func (a *applier) applyInitContainerMount(c *container, planned corev1.VolumeMount) {
-	t := mountTarget{c.Name, planned.MountPath}
-	i := slices.IndexFunc(c.VolumeMounts, t.matchesMount)
-	switch {
-	case i < 0:
-		c.VolumeMounts = append(c.VolumeMounts, planned)
-	case a.owned[t] || newMountValue(&c.VolumeMounts[i]) == newMountValue(&planned):
-		setMount(&c.VolumeMounts[i], &planned)
-	default:
-		a.addChanged(c.path.Child("volumeMounts").Index(i), c.VolumeMounts[i].Name, c.path, "init container")
+	i, isSame := c.findMount(planned.MountPath), false
+	if i >= 0 {
+		isSame = newMountValue(&c.VolumeMounts[i]) == newMountValue(&planned)
+	}
+	isOwned := isSame || a.owns(KindMount, c.Name, planned.MountPath)
+	if decide(relate(i >= 0, isOwned, isSame), Required) == deny {
+		a.denyChanged(c.path.Child("volumeMounts").Index(i), c.VolumeMounts[i].Name, c.path, "init container")
 		return
 	}
-	a.applied = append(a.applied, t)
+	c.setMount(i, planned)
+	a.markApplied(KindMount, c.Name, planned.MountPath)
 }
 
 // buildInitContainer sets the defaults of the API server, so that a second admission sees no
 // difference.
 func (a *applier) buildInitContainer(i *InitContainer) corev1.Container {
-	training := a.firstTrainingContainer()
+	training := a.pod.containersByName[a.gang.Containers[0].Name]
 	c := corev1.Container{
 		Name:                     i.Name,
 		Image:                    training.Image,

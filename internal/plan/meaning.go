@@ -36,53 +36,66 @@ const (
 	ProcessCount
 )
 
+// comparison is what values of the user are compared with.
+type comparison struct {
+	workload gang.Workload
+	gang     gang.Gang
+	plan     Plan
+	// budget is the number of bytes in which names are still completed and that are still decoded.
+	budget int
+}
+
 // envComparer compares the variables of a container with planned variables.
 type envComparer struct {
-	gang gang.Gang
+	*comparison
 	// searches are the DNS search domains of the pods.
 	searches []string
 	// index and podIP are the index and a name of the only pod of the workload, else placeholders.
 	index, podIP string
 	// planned are the planned values by name.
 	planned map[string]gang.EnvValue
-	// budget is the number of bytes in which names are still completed and that are still decoded.
-	budget *int
 	// user are the values of the container's variables, in order.
 	user []gang.EnvValue
 }
 
-func newEnvComparer(
-	w gang.Workload, g gang.Gang, p Plan, env []Env, c *corev1.Container, budget *int,
-) envComparer {
-	spec := &w.Template().Spec
-	m := envComparer{
-		gang: g, searches: p.DNSSearches, index: gang.IndexPlaceholder, podIP: "<status.podIP>",
-		planned: map[string]gang.EnvValue{}, budget: budget,
+// newEnvComparer compares the variables of c with env.
+func (c *comparison) newEnvComparer(env []Env, user *corev1.Container) *envComparer {
+	m := &envComparer{
+		comparison: c, searches: c.plan.DNSSearches, index: gang.IndexPlaceholder, podIP: "<status.podIP>",
+		planned: make(map[string]gang.EnvValue, len(env)),
 	}
-	if spec.DNSConfig != nil {
-		m.searches = slices.Concat(m.searches, spec.DNSConfig.Searches)
+	if config := c.workload.Template().Spec.DNSConfig; config != nil {
+		m.searches = slices.Concat(m.searches, config.Searches)
 	}
-	if own := g.OwnMember(); own.Size == 1 && g.Elastic == nil {
-		m.index, m.podIP = "0", g.PodFQDN(own, 0)
+	if own := c.gang.OwnMember(); own.Size == 1 && c.gang.Elastic == nil {
+		m.index, m.podIP = "0", c.gang.PodFQDN(own, 0)
 	}
-	container := corev1.Container{Env: make([]corev1.EnvVar, len(env))}
+	planned := corev1.Container{Env: make([]corev1.EnvVar, len(env))}
 	for i := range env {
-		container.Env[i] = env[i].EnvVar
+		planned.Env[i] = env[i].EnvVar
 	}
-	for i, value := range w.ResolveEnv(&container, nil) {
+	for i, value := range c.workload.ResolveEnv(&planned, nil) {
 		m.planned[env[i].Name] = value
 	}
-	m.user = w.ResolveEnv(c, m.planned)
+	m.user = c.workload.ResolveEnv(user, m.planned)
 	return m
 }
 
-// hasSameMeaning reports whether the i-th variable of the user means the same as the planned variable.
-func (m envComparer) hasSameMeaning(i int, planned *Env) bool {
-	value := m.planned[planned.Name]
-	return m.user[i].Known && value.Known && m.isSame(m.user[i].Text, value.Text, planned.Meaning)
+// relate returns the relation of the i-th variable of the user to a planned variable that is not equal.
+func (m *envComparer) relate(i int, planned *Env) relation {
+	user, value := m.user[i], m.planned[planned.Name]
+	switch {
+	case user.Known && value.Known && m.isSame(user.Text, value.Text, planned.Meaning):
+		return sameMeaning
+	case !user.Known:
+		return unknown
+	case planned.Meaning == Rank && user.Text != gang.IndexPlaceholder && strings.Contains(user.Text, gang.IndexPlaceholder):
+		return podName
+	}
+	return different
 }
 
-func (m envComparer) isSame(user, planned string, meaning Meaning) bool {
+func (m *envComparer) isSame(user, planned string, meaning Meaning) bool {
 	user, planned = m.completeNames(user), m.completeNames(planned)
 	if user == planned {
 		return true
@@ -101,7 +114,7 @@ func (m envComparer) isSame(user, planned string, meaning Meaning) bool {
 		countsAccelerators := user == "gpu" || user == "auto"
 		return countsAccelerators && planned == strconv.FormatInt(m.gang.Containers[0].Accelerators, 10)
 	}
-	return *m.budget >= 0 && isSameJSON(user, planned)
+	return m.budget >= 0 && isSameJSON(user, planned)
 }
 
 // maxComparedBytes limits the text that is decoded, or in which names are completed, for one workload. It is
@@ -113,8 +126,8 @@ var hostPattern = regexp.MustCompile(`[A-Za-z0-9{}-]+(\.[A-Za-z0-9{}-]+)*\.?`)
 
 // completeNames replaces the names of pods in a text by their complete names, and the placeholder of
 // the index by the index if the workload has only one pod.
-func (m envComparer) completeNames(text string) string {
-	if *m.budget -= len(text); *m.budget < 0 {
+func (m *envComparer) completeNames(text string) string {
+	if m.budget -= len(text); m.budget < 0 {
 		return text
 	}
 	text = strings.ReplaceAll(text, gang.IndexPlaceholder, m.index)

@@ -47,17 +47,21 @@ type Plan struct {
 	Children Children
 }
 
-// ConflictPolicy determines what happens if the user has set a different value.
+// ConflictPolicy determines what happens if the user has set a different value, in the order from strict to
+// lenient. A policy has the same effect on variables, labels and mounts.
 type ConflictPolicy int
 
 const (
-	// Required is for values that the gang needs, such as ranks and addresses. A different value is an
-	// error. It is the zero value, so that an omitted policy is strict.
+	// Required denies the workload: the gang needs the value, such as a rank or an address. The error contains the
+	// path and the fix. It is the zero value, so that an omitted policy is strict.
 	Required ConflictPolicy = iota
-	// Default is for tunable values. The user's value is kept with an advice (gang.Warning).
-	Default
-	// Fallback is for optional values. The user's value is kept without a warning.
-	Fallback
+	// Warn keeps the user's value, and admission shows a warning with the planned value.
+	Warn
+	// Suggest keeps the user's value. Admission shows nothing, and rollcall vet shows the planned value
+	// (gang.Warning.Advice).
+	Suggest
+	// KeepUser keeps the user's value silently.
+	KeepUser
 )
 
 // Env is a variable.

@@ -11,64 +11,33 @@ import (
 	"rollcall.training/gang"
 )
 
-var podLabelTargets = targetKind{
-	planned: (*applier).plannedPodLabelTargets,
-	apply:   (*applier).applyPodLabels,
-	recorded: func(r *Record, add func(target, string)) {
-		for name, digest := range r.Labels {
-			add(podLabelTarget{name}, digest)
-		}
-	},
-}
-
-// podLabelTarget is a label of the pod template.
-type podLabelTarget struct{ name string }
-
-func (t podLabelTarget) currentValue(p *podTemplate) any {
-	if value, ok := p.template.Labels[t.name]; ok {
+func (p *podTemplate) readLabel(k key) any {
+	if value, ok := p.template.Labels[k.name]; ok {
 		return value
 	}
 	return nil
 }
 
-func (t podLabelTarget) removeFrom(p *podTemplate) { delete(p.template.Labels, t.name) }
-
-func (t podLabelTarget) recordDigest(r *Record, digest string) { r.Labels.set(t.name, digest) }
-
-func (t podLabelTarget) path() *field.Path {
-	return templatePath.Child("metadata", "labels").Key(t.name)
-}
-
-func (a *applier) plannedPodLabelTargets() []target {
-	var targets []target
-	for _, l := range a.plan.PodLabels {
-		targets = append(targets, podLabelTarget{l.Name})
-	}
-	return targets
-}
+func (p *podTemplate) removeLabel(k key) { delete(p.template.Labels, k.name) }
 
 func (a *applier) applyPodLabels() {
 	for _, l := range a.plan.PodLabels {
-		t := podLabelTarget{l.Name}
+		path := templatePath.Child("metadata", "labels").Key(l.Name)
 		existing, exists := a.pod.template.Labels[l.Name]
-		switch {
-		case !exists || a.owned[t]:
-			if key := a.findDisabledKey(l); !exists && key != nil {
-				a.addWarning(t.path(), "Rollcall sets %q, which disables %s, although the pods have %s; "+
-					"to keep it, set the label yourself", l.Value, l.Disables, key)
+		switch o := decide(relate(exists, a.owns(KindLabel, "", l.Name), existing == l.Value), l.Policy); o {
+		case write:
+			if disabled := a.findDisabledKey(l); !exists && disabled != nil {
+				a.addWarning(path, "Rollcall sets %q, which disables %s, although the pods have %s; "+
+					"to keep it, set the label yourself", l.Value, l.Disables, disabled)
 			}
-			if a.pod.template.Labels == nil {
-				a.pod.template.Labels = map[string]string{}
-			}
-			a.pod.template.Labels[l.Name] = l.Value
-			a.applied = append(a.applied, t)
-		case existing == l.Value || l.Policy == Fallback:
-		case l.Policy == Default:
-			a.addWarning(t.path(), "keeping your value %q; Rollcall would set %q", existing, l.Value)
-		default:
-			a.deny(field.Invalid(t.path(), existing, fmt.Sprintf(
+			setKey(&a.pod.template.Labels, l.Name, l.Value)
+			a.markApplied(KindLabel, "", l.Name)
+		case deny:
+			a.deny(field.Invalid(path, existing, fmt.Sprintf(
 				"must be %q, because Rollcall finds the pods of the gang by the label; remove the label", l.Value)),
-				gang.NewRemoveFix(t.path()))
+				gang.NewRemoveFix(path))
+		default:
+			a.remark(o, path, "keeping your value %q; Rollcall would set %q", existing, l.Value)
 		}
 	}
 }

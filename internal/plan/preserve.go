@@ -65,10 +65,10 @@ func restoreMetadata(old, updated *appsv1.StatefulSet) {
 
 // preserveImmutableFields copies the immutable fields that admission set.
 func preserveImmutableFields(old, updated *appsv1.StatefulSet, record *Record) {
-	if record.Fields[fieldServiceName] != "" && updated.Spec.ServiceName == "" {
+	if record.field(fieldServiceName) != "" && updated.Spec.ServiceName == "" {
 		updated.Spec.ServiceName = old.Spec.ServiceName
 	}
-	if record.Fields[fieldPodManagementPolicy] != "" {
+	if record.field(fieldPodManagementPolicy) != "" {
 		updated.Spec.PodManagementPolicy = old.Spec.PodManagementPolicy
 	}
 }
@@ -78,9 +78,9 @@ func preserveImmutableFields(old, updated *appsv1.StatefulSet, record *Record) {
 func extractUserInputs(set *appsv1.StatefulSet, record *Record) (text string, hasInjection bool, err error) {
 	template := set.Spec.Template.DeepCopy()
 	pod := newPodTemplate(template)
-	unmodified := record.unmodifiedTargets(pod)
-	for t := range unmodified {
-		t.removeFrom(pod)
+	unmodified := record.findUnmodified(pod)
+	for k := range unmodified {
+		targets[k.kind].remove(pod, k)
 	}
 	template.Spec.EnableServiceLinks = nil
 	template.Spec.InitContainers = nilIfEmpty(template.Spec.InitContainers)
@@ -102,7 +102,7 @@ func extractUserInputs(set *appsv1.StatefulSet, record *Record) (text string, ha
 	if err != nil {
 		return "", false, fmt.Errorf("encoding the inputs of StatefulSet %s: %w", set.Name, err)
 	}
-	return string(encoded), len(unmodified) == len(record.digestsByTarget()), nil
+	return string(encoded), len(unmodified) == len(record.digests()), nil
 }
 
 func nilIfEmpty[T any](list []T) []T {

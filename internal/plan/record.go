@@ -3,8 +3,8 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -13,32 +13,15 @@ import (
 
 // Record is the content of the annotation [gang.AnnotationInjected]. It documents what admission
 // injected. The next admission of the object uses it to determine what Rollcall owns.
-//
-// Each target has a digest of the injected value. If the current value has another digest, somebody
-// has edited the value, and it belongs to the user.
 type Record struct {
 	// Injector is the name of the injector.
 	Injector string `json:"injector"`
 	// Build is the build of Rollcall that injected the workload, if known (gang.Config).
 	Build string `json:"build,omitempty"`
-	// Env and Resources are by container and name, Mounts by container and path.
-	Env       map[string]digestsByName `json:"env,omitempty"`
-	Mounts    map[string]digestsByName `json:"mounts,omitempty"`
-	Resources map[string]digestsByName `json:"resources,omitempty"`
-	// Inherited is by container and field.
-	Inherited map[string]digestsByName `json:"inherited,omitempty"`
-	// InitContainers, Commands, RestartRules and TerminationMessagePolicies are by container.
-	InitContainers             digestsByName `json:"initContainers,omitempty"`
-	Commands                   digestsByName `json:"commands,omitempty"`
-	RestartRules               digestsByName `json:"restartRules,omitempty"`
-	TerminationMessagePolicies digestsByName `json:"terminationMessagePolicies,omitempty"`
-	// Volumes, SizeLimits, Labels and DNSSearches belong to the pod template and are by name.
-	Volumes     digestsByName `json:"volumes,omitempty"`
-	SizeLimits  digestsByName `json:"sizeLimits,omitempty"`
-	Labels      digestsByName `json:"labels,omitempty"`
-	DNSSearches digestsByName `json:"dnsSearches,omitempty"`
-	// Fields are values below spec by path.
-	Fields map[string]string `json:"fields,omitempty"`
+	// Values contains a digest of each injected value by its key, such as env/trainer/RANK or label/app. If the
+	// current value has another digest, somebody has edited the value, and it belongs to the user. Fields of the
+	// workload, such as field/backoffLimit, have their value instead of a digest. See [KindEnv] for all kinds.
+	Values map[string]string `json:"values,omitempty"`
 	// Defaults are the sources of the values that a policy set, by kind and name, such as
 	// env/trainer/NCCL_IB_HCA: policy:research. The values belong to the user afterward.
 	Defaults digestsByName `json:"defaults,omitempty"`
@@ -46,8 +29,11 @@ type Record struct {
 	Replicas int32 `json:"replicas,omitempty"`
 }
 
-// digestsByName are digests of values by name.
+// digestsByName are texts by name.
 type digestsByName map[string]string
+
+// set stores a text in a map that can be nil.
+func (d *digestsByName) set(name, text string) { setKey(d, name, text) }
 
 // ReadRecord returns the record of an earlier admission, or nil without the annotation. The error is
 // for an annotation that is not a record.
@@ -56,18 +42,33 @@ func ReadRecord(w gang.Workload) (*Record, error) {
 	if !ok {
 		return nil, nil
 	}
+	r, err := decodeRecord(text)
+	if err != nil {
+		return nil, fmt.Errorf("decoding the annotation %s: %w", gang.AnnotationInjected, err)
+	}
+	return r, nil
+}
+
+func decodeRecord(text string) (*Record, error) {
 	if len(text) > gang.MaxWrittenAnnotationLength {
-		return nil, fmt.Errorf("decoding the annotation %s: it has %d bytes", gang.AnnotationInjected, len(text))
+		return nil, fmt.Errorf("it has %d bytes", len(text))
 	}
 	var r Record
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return nil, fmt.Errorf("decoding the annotation %s: %w", gang.AnnotationInjected, err)
+		return nil, err
 	}
-	if n := r.maxTargets(); n > maxRecordedTargets {
-		return nil, fmt.Errorf("decoding the annotation %s: it contains %d values of one kind", gang.AnnotationInjected, n)
+	if r.Values == nil {
+		values, err := decodeFormerValues(text)
+		if err != nil {
+			return nil, err
+		}
+		r.Values = values
+	}
+	if n := r.countLargestKind(); n > maxRecordedTargets {
+		return nil, fmt.Errorf("it contains %d values of one kind", n)
 	}
 	if !r.hasSizeOf(text) {
-		return nil, fmt.Errorf("decoding the annotation %s: its size has another spelling", gang.AnnotationInjected)
+		return nil, fmt.Errorf("its size has another spelling")
 	}
 	return &r, nil
 }
@@ -105,26 +106,23 @@ func ForgetSize(w gang.Workload) {
 // removal of each costs as much as their number.
 const maxRecordedTargets = 200
 
-// maxTargets returns the largest number of recorded values of one kind in a container or in the pod
-// template. Some kinds have one value for each container, of which there are at most
+// countLargestKind returns the largest number of recorded values, or of recorded defaults, of one kind in a
+// container or outside of containers. Some kinds have one value for each container, of which there are at most
 // [gang.MaxContainers].
-func (r *Record) maxTargets() int {
-	n := max(len(r.InitContainers), len(r.Volumes), len(r.SizeLimits), len(r.Labels), len(r.DNSSearches))
-	for _, byContainer := range []map[string]digestsByName{r.Env, r.Mounts, r.Resources, r.Inherited} {
-		for _, digests := range byContainer {
-			n = max(n, len(digests))
+func (r *Record) countLargestKind() (n int) {
+	counts := map[key]int{}
+	count := func(k key) {
+		counts[k]++
+		n = max(n, counts[k])
+	}
+	for text := range r.Values {
+		if k, ok := parseKey(text); ok {
+			count(key{kind: k.kind, container: k.container})
 		}
 	}
-	return max(n, r.maxDefaults())
-}
-
-// maxDefaults returns the largest number of recorded defaults in a container or outside of containers.
-func (r *Record) maxDefaults() (n int) {
-	counts := map[string]int{}
-	for key := range r.Defaults {
-		t, _ := parseDefaultTarget(key)
-		counts[t.container]++
-		n = max(n, counts[t.container])
+	for text := range r.Defaults {
+		t, _ := parseDefaultTarget(text)
+		count(key{kind: "default", container: t.container})
 	}
 	return n
 }
@@ -138,33 +136,63 @@ func (r *Record) writeTo(w gang.Workload) error {
 	return nil
 }
 
+// Has reports whether the record contains a value. The container is empty for values of the pod and of the
+// workload. The name is empty if a container has only one value of the kind.
+func (r *Record) Has(kind, container, name string) bool {
+	_, ok := r.Values[key{kind, container, name}.String()]
+	return ok
+}
+
+// ByName returns the recorded values of a kind of the pod or of the workload, by name. A nil record has none.
+func (r *Record) ByName(kind string) map[string]string {
+	values := map[string]string{}
+	if r == nil {
+		return values
+	}
+	for text, value := range r.Values {
+		if name, ok := strings.CutPrefix(text, kind+"/"); ok {
+			values[name] = value
+		}
+	}
+	return values
+}
+
+// field returns the recorded value of a field of the workload; empty if the record does not have it.
+func (r *Record) field(name string) string { return r.Values[key{kind: KindField, name: name}.String()] }
+
 // TrainingContainers returns the names of the containers of a pod template that have recorded variables,
 // in the order of the template. Init containers are not included.
 func (r *Record) TrainingContainers(template *corev1.PodTemplateSpec) []string {
+	withEnv := map[string]bool{}
+	for k := range r.digests() {
+		withEnv[k.container] = withEnv[k.container] || k.kind == KindEnv
+	}
 	var names []string
 	for i := range template.Spec.Containers {
-		if name := template.Spec.Containers[i].Name; len(r.Env[name]) > 0 {
+		if name := template.Spec.Containers[i].Name; withEnv[name] {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// digestsByTarget returns the digests of the recorded targets.
-func (r *Record) digestsByTarget() map[target]string {
-	digests := map[target]string{}
-	for _, kind := range targetKinds {
-		kind.recorded(r, func(t target, digest string) { digests[t] = digest })
+// digests returns the digests of the recorded targets.
+func (r *Record) digests() map[key]string {
+	digests := make(map[key]string, len(r.Values))
+	for text, digest := range r.Values {
+		if k, ok := parseKey(text); ok {
+			digests[k] = digest
+		}
 	}
 	return digests
 }
 
-// unmodifiedTargets returns the recorded targets that still have the recorded values.
-func (r *Record) unmodifiedTargets(p *podTemplate) map[target]bool {
-	unmodified, digester := map[target]bool{}, newDigester(p)
-	for t, digest := range r.digestsByTarget() {
-		if digester.digestTarget(t) == digest || digest != "" && digester.digestFormerly(t) == digest {
-			unmodified[t] = true
+// findUnmodified returns the recorded targets that still have the recorded values.
+func (r *Record) findUnmodified(p *podTemplate) map[key]bool {
+	unmodified, digester := map[key]bool{}, newDigester(p)
+	for k, digest := range r.digests() {
+		if digester.matches(k, digest) {
+			unmodified[k] = true
 		}
 	}
 	return unmodified
@@ -172,35 +200,5 @@ func (r *Record) unmodifiedTargets(p *podTemplate) map[target]bool {
 
 // IsUnmodified reports whether all recorded targets of w still have the recorded values.
 func (r *Record) IsUnmodified(w gang.Workload) bool {
-	return len(r.unmodifiedTargets(newPodTemplate(w.Template()))) == len(r.digestsByTarget())
-}
-
-func (r *Record) isEqual(o *Record) bool { return reflect.DeepEqual(r, o) }
-
-// set stores a digest in a map that can be nil.
-func (d *digestsByName) set(name, digest string) { setKey(d, name, digest) }
-
-// setByContainer stores a digest in a map that can be nil.
-func setByContainer(digests *map[string]digestsByName, container, name, digest string) {
-	ofContainer := (*digests)[container]
-	ofContainer.set(name, digest)
-	setKey(digests, container, ofContainer)
-}
-
-// reserveEnv reserves memory for the digests of n variables of a container.
-func (r *Record) reserveEnv(container string, n int) {
-	if n > 0 {
-		setKey(&r.Env, container, make(digestsByName, n))
-	}
-}
-
-// eachByContainer calls add for each digest.
-func eachByContainer(
-	digests map[string]digestsByName, newTarget func(container, name string) target, add func(target, string),
-) {
-	for container, ofContainer := range digests {
-		for name, digest := range ofContainer {
-			add(newTarget(container, name), digest)
-		}
-	}
+	return len(r.findUnmodified(newPodTemplate(w.Template()))) == len(r.digests())
 }

@@ -5,79 +5,55 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 )
 
-var restartRulesTargets = targetKind{
-	planned: (*applier).plannedRestartRulesTargets,
-	apply:   (*applier).applyRestartRules,
-	recorded: func(r *Record, add func(target, string)) {
-		for container, digest := range r.RestartRules {
-			add(restartRulesTarget{container}, digest)
-		}
-	},
-}
-
-// restartRulesTarget is the restartPolicy and the restartPolicyRules of a container.
-type restartRulesTarget struct{ container string }
-
-func (t restartRulesTarget) currentValue(p *podTemplate) any {
-	if c := p.containersByName[t.container]; c != nil && c.RestartPolicy != nil {
-		return containerRestart{c.RestartPolicy, c.RestartPolicyRules}
+func (c *container) readRestartRules(string) any {
+	if c.RestartPolicy == nil {
+		return nil
 	}
-	return nil
+	return containerRestart{c.RestartPolicy, c.RestartPolicyRules}
 }
 
-func (t restartRulesTarget) removeFrom(p *podTemplate) {
-	if c := p.containersByName[t.container]; c != nil {
-		c.RestartPolicy, c.RestartPolicyRules = nil, nil
-	}
-}
+func (c *container) removeRestartRules(string) { c.RestartPolicy, c.RestartPolicyRules = nil, nil }
 
-func (t restartRulesTarget) recordDigest(r *Record, digest string) {
-	r.RestartRules.set(t.container, digest)
-}
-
-// containerRestart is the value of a restartRulesTarget.
+// containerRestart is the restart policy and the rules of a container.
 type containerRestart struct {
 	Policy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
 	Rules  []corev1.ContainerRestartRule  `json:"restartPolicyRules"`
 }
 
-func (a *applier) plannedRestartRulesTargets() []target {
-	if a.exitCodesWithoutRestart == nil {
-		return nil
+// applyContainerFields sets the fields of training containers that every gang needs.
+func (a *applier) applyContainerFields() {
+	var codes []int32 // for which containers do not restart in place; nil if they never do
+	if a.workload.Job != nil && a.plan.RestartInPlace {
+		codes = findExitCodesWithoutRestart(a.workload.Job)
 	}
-	return a.forEachTrainingContainer(func(name string) target { return restartRulesTarget{name} })
+	for _, c := range a.trainingContainers() {
+		if codes != nil {
+			a.applyRestartRules(c, codes)
+		}
+		a.applyMessagePolicy(c)
+	}
 }
 
 // applyRestartRules restarts failed training containers within their pods (KEP-5307, enabled by
 // default since Kubernetes 1.35), so that the pods do not fail. A Job counts failed pods individually
 // and delays their replacement by up to 10 minutes. A container with a policy of the user is not
 // changed.
-func (a *applier) applyRestartRules() {
-	if a.exitCodesWithoutRestart == nil {
+func (a *applier) applyRestartRules(c *container, exitCodesWithoutRestart []int32) {
+	exists := c.RestartPolicy != nil || len(c.RestartPolicyRules) > 0
+	if decide(relate(exists, a.owns(KindRestartRules, c.Name, ""), false), KeepUser) != write {
 		return
 	}
-	rule := corev1.ContainerRestartRule{
+	c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+	c.RestartPolicyRules = []corev1.ContainerRestartRule{{
 		Action: corev1.ContainerRestartRuleActionRestart,
 		ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
-			Operator: corev1.ContainerRestartRuleOnExitCodesOpNotIn, Values: a.exitCodesWithoutRestart,
+			Operator: corev1.ContainerRestartRuleOnExitCodesOpNotIn, Values: exitCodesWithoutRestart,
 		},
-	}
-	planned := containerRestart{ptr.To(corev1.ContainerRestartPolicyNever), []corev1.ContainerRestartRule{rule}}
-	for _, c := range a.trainingContainers() {
-		t := restartRulesTarget{c.Name}
-		existing := containerRestart{c.RestartPolicy, c.RestartPolicyRules}
-		if !a.owned[t] && (existing.Policy != nil || len(existing.Rules) > 0) {
-			continue
-		}
-		if !equality.Semantic.DeepEqual(existing, planned) {
-			c.RestartPolicy, c.RestartPolicyRules = planned.Policy, planned.Rules
-		}
-		a.applied = append(a.applied, t)
-	}
+	}}
+	a.markApplied(KindRestartRules, c.Name, "")
 }
 
 // findExitCodesWithoutRestart returns the exit codes for which a container must not restart in place:
@@ -107,4 +83,21 @@ func findExitCodesWithoutRestart(job *batchv1.Job) []int32 {
 		return nil
 	}
 	return codes
+}
+
+func (c *container) readMessagePolicy(string) any { return c.TerminationMessagePolicy }
+
+func (c *container) removeMessagePolicy(string) {
+	c.TerminationMessagePolicy = corev1.TerminationMessageReadFile
+}
+
+// applyMessagePolicy makes the kubelet keep the end of a failed container's log as its termination message.
+// Otherwise the log is lost with the pod. A policy "File" is replaced: it is the default of the API server, so a
+// value of the user cannot be distinguished.
+func (a *applier) applyMessagePolicy(c *container) {
+	exists := c.TerminationMessagePolicy != "" && c.TerminationMessagePolicy != corev1.TerminationMessageReadFile
+	if decide(relate(exists, a.owns(KindTerminationMessagePolicy, c.Name, ""), false), KeepUser) == write {
+		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+		a.markApplied(KindTerminationMessagePolicy, c.Name, "")
+	}
 }

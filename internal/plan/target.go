@@ -5,43 +5,98 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 )
 
-// target is one value of a pod template that Rollcall can own, such as a variable of a container.
-// Implementations are comparable structs, so that targets can be keys of a map.
-type target interface {
-	// currentValue returns the value, or nil if the template does not have it.
-	currentValue(p *podTemplate) any
-	// removeFrom removes the value if the template has it.
-	removeFrom(p *podTemplate)
-	// recordDigest stores the digest of the value.
-	recordDigest(r *Record, digest string)
+// Kinds of the values in a [Record]. The names of their values are in parentheses.
+const (
+	KindEnv                      = "env"                      // of a container (variable)
+	KindMount                    = "mount"                    // of a container (path)
+	KindResource                 = "resource"                 // of a container (resource)
+	KindInherited                = "inherited"                // of an init container of the plan (field)
+	KindCommand                  = "command"                  // of a container
+	KindRestartRules             = "restartRules"             // of a container
+	KindTerminationMessagePolicy = "terminationMessagePolicy" // of a container
+	KindInitContainer            = "initContainer"            // of the pod (container)
+	KindVolume                   = "volume"                   // of the pod (volume)
+	KindSizeLimit                = "sizeLimit"                // of the pod (volume)
+	KindLabel                    = "label"                    // of the pod (label)
+	KindDNSSearch                = "dnsSearch"                // of the pod (domain)
+	KindField                    = "field"                    // of the workload (path below spec)
+)
+
+// target is a kind of values of a pod template that Rollcall can own. A new kind is a row of targets.
+type target struct {
+	ofContainer bool
+	// get returns the value; nil if the template does not have it.
+	get func(p *podTemplate, k key) any
+	// getFormer returns the value whose digest earlier builds recorded; nil if it is that of get.
+	getFormer func(p *podTemplate, k key) any
+	// remove removes the value if the template has it.
+	remove func(p *podTemplate, k key)
 }
 
-// targetKind is a kind of targets. A new kind is a file with these functions, a field of [Record],
-// and an entry in targetKinds.
-type targetKind struct {
-	// planned lists the targets that the plan can fill. Owned targets that are not in the list are
-	// cleared before a plan is applied.
-	planned func(a *applier) []target
-	// apply fills the targets.
-	apply func(a *applier)
-	// recorded lists the targets of a record with their digests.
-	recorded func(r *Record, add func(t target, digest string))
+// targets are all kinds. The functions that set the values are those that decide about them.
+var targets = map[string]target{
+	KindEnv:                      newContainerTarget((*container).readEnv, (*container).removeEnv),
+	KindMount:                    newContainerTarget((*container).readMount, (*container).removeMount),
+	KindResource:                 newContainerTarget((*container).readResource, (*container).removeResource),
+	KindInherited:                newContainerTarget((*container).readInherited, (*container).keepInherited),
+	KindCommand:                  newContainerTarget((*container).readCommand, (*container).removeCommand),
+	KindRestartRules:             newContainerTarget((*container).readRestartRules, (*container).removeRestartRules),
+	KindTerminationMessagePolicy: newContainerTarget((*container).readMessagePolicy, (*container).removeMessagePolicy),
+	KindInitContainer: {
+		get: (*podTemplate).readInitContainer, getFormer: (*podTemplate).readFormerInitContainer,
+		remove: (*podTemplate).removeInitContainer,
+	},
+	KindVolume:    {get: (*podTemplate).readVolume, remove: (*podTemplate).removeVolume},
+	KindSizeLimit: {get: (*podTemplate).readSizeLimit, remove: (*podTemplate).removeSizeLimit},
+	KindLabel:     {get: (*podTemplate).readLabel, remove: (*podTemplate).removeLabel},
+	KindDNSSearch: {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
 }
 
-// targetKinds are all kinds in the order of their application. Init containers are first, because
-// they also get variables.
-var targetKinds = []targetKind{
-	initContainerTargets,
-	envTargets,
-	commandTargets,
-	restartRulesTargets,
-	terminationMessagePolicyTargets,
-	volumeTargets,
-	resourceTargets,
-	podLabelTargets,
-	dnsSearchTargets,
+// newContainerTarget returns a kind of values of containers. A container that does not exist has no values.
+func newContainerTarget(get func(c *container, name string) any, remove func(c *container, name string)) target {
+	return target{
+		ofContainer: true,
+		get: func(p *podTemplate, k key) any {
+			if c := p.containersByName[k.container]; c != nil {
+				return get(c, k.name)
+			}
+			return nil
+		},
+		remove: func(p *podTemplate, k key) {
+			if c := p.containersByName[k.container]; c != nil {
+				remove(c, k.name)
+			}
+		},
+	}
+}
+
+// key identifies a value. The container is empty for values of the pod and of the workload. The name is empty
+// if a container has only one value of the kind.
+type key struct{ kind, container, name string }
+
+// String returns the key in a [Record], such as env/trainer/RANK, command/trainer or label/app.
+func (k key) String() string {
+	switch {
+	case k.container == "":
+		return k.kind + "/" + k.name
+	case k.name == "":
+		return k.kind + "/" + k.container
+	}
+	return k.kind + "/" + k.container + "/" + k.name
+}
+
+// parseKey returns the key of a text; false if it is not the key of a target.
+func parseKey(text string) (key, bool) {
+	k := key{}
+	k.kind, k.name, _ = strings.Cut(text, "/")
+	t, ok := targets[k.kind]
+	if t.ofContainer {
+		k.container, k.name, _ = strings.Cut(k.name, "/")
+	}
+	return k, ok
 }
 
 // digester computes digests of the values of a pod template. It encodes all values in one buffer.
@@ -57,21 +112,20 @@ func newDigester(p *podTemplate) *digester {
 	return d
 }
 
-// digestTarget returns a digest of the current value; empty if the template does not have it.
-func (d *digester) digestTarget(t target) string { return d.digestValue(t.currentValue(d.pod)) }
+// digest returns a digest of the current value; empty if the template does not have it.
+func (d *digester) digest(k key) string { return d.digestValue(targets[k.kind].get(d.pod, k)) }
 
-// digestFormerly returns the digest of the current value that earlier builds recorded; empty if it is the
-// digest of this build.
-func (d *digester) digestFormerly(t target) string {
-	if former, ok := t.(formerTarget); ok {
-		return d.digestValue(former.formerValue(d.pod))
+// matches reports whether the current value has a digest that this build or an earlier build recorded.
+func (d *digester) matches(k key, recorded string) bool {
+	if d.digest(k) == recorded {
+		return true
 	}
-	return ""
+	getFormer := targets[k.kind].getFormer
+	return getFormer != nil && recorded != "" && d.digestValue(getFormer(d.pod, k)) == recorded
 }
 
-// formerTarget is a target of which earlier builds recorded the digest of another value.
-type formerTarget interface{ formerValue(*podTemplate) any }
-
+// digestValue returns the first 32 bits of a hash. A digest detects edits by accident, not attacks: whoever can
+// edit the record can also edit the workload.
 func (d *digester) digestValue(value any) string {
 	if value == nil {
 		return ""
@@ -80,12 +134,6 @@ func (d *digester) digestValue(value any) string {
 	if err := d.encoder.Encode(value); err != nil {
 		return "" // the value is not from Rollcall, whose values can all be encoded
 	}
-	return computeDigest(bytes.TrimSuffix(d.text.Bytes(), []byte("\n"))) // the encoder adds the newline
-}
-
-// computeDigest returns the first 32 bits of a hash. A digest detects edits by accident, not attacks:
-// whoever can edit the record can also edit the workload.
-func computeDigest(text []byte) string {
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(bytes.TrimSuffix(d.text.Bytes(), []byte("\n"))) // the encoder adds the newline
 	return hex.EncodeToString(sum[:4])
 }

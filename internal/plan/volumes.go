@@ -9,66 +9,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// volumeTargets are volumes and their mounts, which are applied together.
-var volumeTargets = targetKind{
-	planned: (*applier).plannedVolumeTargets,
-	apply:   (*applier).applyVolumes,
-	recorded: func(r *Record, add func(target, string)) {
-		for name, digest := range r.Volumes {
-			add(volumeTarget{name}, digest)
-		}
-		for name, digest := range r.SizeLimits {
-			add(sizeLimitTarget{name}, digest)
-		}
-		eachByContainer(r.Mounts, func(container, path string) target { return mountTarget{container, path} }, add)
-	},
-}
-
-// volumeTarget is a volume of the pod without the size limit, which is a target of its own.
-type volumeTarget struct{ name string }
-
-func (t volumeTarget) currentValue(p *podTemplate) any {
-	if v := p.findVolume(t.name); v != nil {
+// readVolume returns a volume without the size limit, which is a value of its own.
+func (p *podTemplate) readVolume(k key) any {
+	if v := p.findVolume(k.name); v != nil {
 		return withoutSizeLimit(v)
 	}
 	return nil
 }
 
-func (t volumeTarget) removeFrom(p *podTemplate) {
+func (p *podTemplate) removeVolume(k key) {
 	spec := &p.template.Spec
-	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == t.name })
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == k.name })
 }
 
-func (t volumeTarget) recordDigest(r *Record, digest string) { r.Volumes.set(t.name, digest) }
-
-// mountTarget is a volume mount of a container.
-type mountTarget struct{ container, path string }
-
-func (t mountTarget) currentValue(p *podTemplate) any {
-	c := p.containersByName[t.container]
-	if c == nil {
-		return nil
-	}
-	for _, m := range c.VolumeMounts {
-		if t.matchesMount(m) {
-			return newMountValue(&m)
-		}
+func (c *container) readMount(path string) any {
+	if i := c.findMount(path); i >= 0 {
+		return newMountValue(&c.VolumeMounts[i])
 	}
 	return nil
 }
 
-func (t mountTarget) removeFrom(p *podTemplate) {
-	if c := p.containersByName[t.container]; c != nil {
-		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, t.matchesMount)
-	}
+func (c *container) removeMount(mountPath string) {
+	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return path.Clean(m.MountPath) == mountPath
+	})
 }
 
-func (t mountTarget) recordDigest(r *Record, digest string) {
-	setByContainer(&r.Mounts, t.container, t.path, digest)
-}
-
-func (t mountTarget) matchesMount(m corev1.VolumeMount) bool {
-	return path.Clean(m.MountPath) == t.path
+// findMount returns the index of the mount at a path; -1 without a mount.
+func (c *container) findMount(mountPath string) int {
+	return slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == mountPath })
 }
 
 // mountValue contains the fields of a mount that a plan sets. Other webhooks can set others.
@@ -83,21 +52,14 @@ func newMountValue(m *corev1.VolumeMount) mountValue {
 	return mountValue{Name: m.Name, ReadOnly: m.ReadOnly, MountPath: path.Clean(m.MountPath), SubPath: m.SubPath}
 }
 
-// setMount sets the fields of mountValue.
-func setMount(m, planned *corev1.VolumeMount) {
-	m.Name, m.MountPath, m.SubPath, m.ReadOnly = planned.Name, planned.MountPath, planned.SubPath, planned.ReadOnly
-}
-
-func (a *applier) plannedVolumeTargets() []target {
-	var targets []target
-	for _, v := range a.plan.Volumes {
-		targets = append(targets, volumeTarget{v.Name}, sizeLimitTarget{v.Name})
-		for _, m := range v.Mounts {
-			targets = append(targets,
-				a.forEachTrainingContainer(func(name string) target { return mountTarget{name, m.MountPath} })...)
-		}
+// setMount sets the fields of mountValue in the i-th mount, or adds a mount if i is negative.
+func (c *container) setMount(i int, planned corev1.VolumeMount) {
+	if i < 0 {
+		c.VolumeMounts = append(c.VolumeMounts, planned)
+		return
 	}
-	return targets
+	m := &c.VolumeMounts[i]
+	m.Name, m.MountPath, m.SubPath, m.ReadOnly = planned.Name, planned.MountPath, planned.SubPath, planned.ReadOnly
 }
 
 // applyVolumes adds the volumes and mounts of the plan. A volume with mounts is not added if no
@@ -109,15 +71,11 @@ func (a *applier) applyVolumes() {
 		for _, c := range a.trainingContainers() {
 			for _, m := range v.Mounts {
 				m.Name = v.Name
-				if a.applyMount(c, m, v.Policy) {
-					used = true
-				}
+				used = a.applyMount(c, m, v.Policy) || used
 			}
 		}
 		if used {
 			a.applyVolume(v)
-		} else if t := (volumeTarget{v.Name}); a.owned[t] {
-			t.removeFrom(a.pod)
 		}
 	}
 }
@@ -131,54 +89,64 @@ func (a *applier) isMountedByInitContainer(volume string) bool {
 
 // applyMount reports whether the container mounts the volume.
 func (a *applier) applyMount(c *container, planned corev1.VolumeMount, policy ConflictPolicy) bool {
-	t := mountTarget{c.Name, planned.MountPath}
-	i := slices.IndexFunc(c.VolumeMounts, t.matchesMount)
-	if i < 0 {
-		c.VolumeMounts = append(c.VolumeMounts, planned)
-		a.applied = append(a.applied, t)
+	existing, i := planned, c.findMount(planned.MountPath)
+	if i >= 0 {
+		existing = c.VolumeMounts[i]
+	}
+	isOwned, isSame := a.owns(KindMount, c.Name, planned.MountPath), existing.Name == planned.Name
+	switch o := decide(relate(i >= 0, isOwned, isSame), policy); o {
+	case keep:
+		return isSame
+	case write:
+		c.setMount(i, planned)
+		a.markApplied(KindMount, c.Name, planned.MountPath)
 		return true
-	}
-	existing := &c.VolumeMounts[i]
-	if a.owned[t] {
-		setMount(existing, &planned)
-		a.applied = append(a.applied, t)
-	}
-	if existing.Name == planned.Name {
-		return true
-	}
-	mountPath := c.path.Child("volumeMounts").Index(i).Child("mountPath")
-	switch policy {
-	case Required:
-		a.deny(field.Invalid(mountPath, existing.MountPath,
+	case deny:
+		a.deny(field.Invalid(c.mountPath(i), existing.MountPath,
 			"the path is reserved for a Rollcall volume; use another mountPath"), nil)
-	case Default:
-		a.addWarning(mountPath, "keeping your volume %s; Rollcall would mount %s", existing.Name, planned.Name)
+	default:
+		a.remark(o, c.mountPath(i), "keeping your volume %s; Rollcall would mount %s", existing.Name, planned.Name)
 	}
 	return false
 }
 
+func (c *container) mountPath(i int) *field.Path {
+	return c.path.Child("volumeMounts").Index(i).Child("mountPath")
+}
+
+// applyVolume adds a volume of the plan. A volume of the user with the same name and content is used.
 func (a *applier) applyVolume(v *Volume) {
-	t := volumeTarget{v.Name}
 	existing := a.pod.findVolume(v.Name)
-	_, recorded := a.recorded[t]
-	volumePath := templatePath.Child("spec", "volumes").Key(v.Name)
+	_, recorded := a.recorded[key{KindVolume, "", v.Name}]
+	isOwned, isSame := a.owns(KindVolume, "", v.Name), false
 	switch {
 	case existing == nil:
+	case recorded:
+		isSame = equality.Semantic.DeepEqual(withoutSizeLimit(existing), withoutSizeLimit(&v.Volume))
+		isOwned = isOwned || isSame // an edit was reverted
+	default:
+		isSame = equality.Semantic.DeepEqual(*existing, v.Volume)
+	}
+	volumePath := templatePath.Child("spec", "volumes").Key(v.Name)
+	switch decide(relate(existing != nil, isOwned, isSame), Required) {
+	case keep:
+		return // the volume belongs to the user
+	case deny:
+		if recorded {
+			a.denyChanged(volumePath, v.Name, volumePath, "volume")
+		} else {
+			a.denyReserved(volumePath, v.Name, "volume")
+		}
+		return
+	}
+	if existing == nil {
 		a.pod.template.Spec.Volumes = append(a.pod.template.Spec.Volumes, v.Volume)
 		existing = a.pod.findVolume(v.Name)
-	case a.owned[t]:
+	} else {
 		limit := sizeLimit(existing)
 		*existing = *v.DeepCopy()
 		setSizeLimit(existing, limit)
-	case !recorded:
-		if !equality.Semantic.DeepEqual(*existing, v.Volume) {
-			a.addReserved(volumePath, v.Name, "volume")
-		}
-		return // the volume belongs to the user
-	case !equality.Semantic.DeepEqual(withoutSizeLimit(existing), withoutSizeLimit(&v.Volume)):
-		a.addChanged(volumePath, v.Name, volumePath, "volume")
-		return
 	}
-	a.applied = append(a.applied, t)
+	a.markApplied(KindVolume, "", v.Name)
 	a.applySizeLimit(existing, sizeLimit(&v.Volume))
 }

@@ -1,8 +1,8 @@
 package plan
 
 import (
-	"maps"
-	"strconv"
+	"fmt"
+	"reflect"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -35,69 +35,54 @@ const firstIndex = "0"
 // a common subdomain, which all start at the same time. A default of the API server cannot be
 // distinguished from a value of the user and is replaced. gang.Parse rejects values that are neither
 // a default nor valid for a gang.
-func (a *applier) applyWorkloadFields(w gang.Workload, old *Record) {
-	fields := map[string]string{}
-	if old != nil {
-		maps.Copy(fields, old.Fields)
-	}
-	if w.Job != nil {
-		a.applyJobFields(w.Job, fields)
+func (a *applier) applyWorkloadFields(old *Record) {
+	a.fields = old.ByName(KindField)
+	if a.workload.Job != nil {
+		a.applyJobFields(a.workload.Job)
 	} else {
-		a.applyStatefulSetFields(w.StatefulSet, fields)
+		spec := &a.workload.StatefulSet.Spec
+		applyField(a, fieldServiceName, &spec.ServiceName, a.gang.ServiceName, spec.ServiceName == "")
+		applyField(a, fieldPodManagementPolicy, &spec.PodManagementPolicy, appsv1.ParallelPodManagement,
+			spec.PodManagementPolicy != appsv1.ParallelPodManagement)
 	}
 	// Otherwise the kubelet sets variables for all Services of the namespace: thousands in a large
 	// namespace, and MASTER_PORT for a Service named "master".
-	spec := &w.Template().Spec
-	if ptr.Deref(spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks) {
-		spec.EnableServiceLinks, fields[fieldEnableServiceLinks] = ptr.To(false), "false"
-	}
-	if len(fields) > 0 {
-		a.record.Fields = fields
-	}
+	spec := &a.workload.Template().Spec
+	applyField(a, fieldEnableServiceLinks, &spec.EnableServiceLinks, ptr.To(false),
+		ptr.Deref(spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks))
 }
 
-func (a *applier) applyJobFields(job *batchv1.Job, fields map[string]string) {
+func (a *applier) applyJobFields(job *batchv1.Job) {
 	spec := &job.Spec
 	size := a.gang.OwnMember().Size
-	if ptr.Deref(spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.IndexedCompletion {
-		spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
-		fields[fieldCompletionMode] = string(batchv1.IndexedCompletion)
-	}
-	if spec.Completions == nil {
-		spec.Completions, fields[fieldCompletions] = ptr.To(size), strconv.Itoa(int(size))
-	}
-	if spec.Parallelism == nil {
-		spec.Parallelism, fields[fieldParallelism] = ptr.To(size), strconv.Itoa(int(size))
-	}
-	a.applySuccessPolicy(job, fields)
-	a.applyBackoffLimits(job, fields)
-	if subdomain := &spec.Template.Spec.Subdomain; *subdomain == "" {
-		*subdomain, fields[fieldSubdomain] = a.gang.ServiceName, a.gang.ServiceName
+	applyField(a, fieldCompletionMode, &spec.CompletionMode, ptr.To(batchv1.IndexedCompletion),
+		ptr.Deref(spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.IndexedCompletion)
+	applyField(a, fieldCompletions, &spec.Completions, ptr.To(size), spec.Completions == nil)
+	applyField(a, fieldParallelism, &spec.Parallelism, ptr.To(size), spec.Parallelism == nil)
+	a.applySuccessPolicy(job)
+	a.applyBackoffLimits(job)
+	subdomain := &spec.Template.Spec.Subdomain
+	applyField(a, fieldSubdomain, subdomain, a.gang.ServiceName, *subdomain == "")
+}
+
+// applyField sets and records a field if it is absent.
+func applyField[T any](a *applier, name string, to *T, planned T, isAbsent bool) {
+	if decide(relate(!isAbsent, false, false), KeepUser) == write {
+		*to, a.fields[name] = planned, fmt.Sprint(reflect.Indirect(reflect.ValueOf(planned)))
 	}
 }
 
 // applySuccessPolicy completes a Job with its first pod if the plan requires it. Otherwise it removes the
 // policy of an earlier admission, for example from a saved manifest with a new success-policy.
-func (a *applier) applySuccessPolicy(job *batchv1.Job, fields map[string]string) {
+func (a *applier) applySuccessPolicy(job *batchv1.Job) {
 	planned := &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To(firstIndex)}}}
-	isOwn := fields[fieldSuccessPolicy] != "" && equality.Semantic.DeepEqual(job.Spec.SuccessPolicy, planned)
+	isOwn := a.fields[fieldSuccessPolicy] != "" && equality.Semantic.DeepEqual(job.Spec.SuccessPolicy, planned)
 	switch {
 	case a.plan.CompleteWithFirstPod && job.Spec.SuccessPolicy == nil:
-		job.Spec.SuccessPolicy, fields[fieldSuccessPolicy] = planned, firstIndex
+		job.Spec.SuccessPolicy, a.fields[fieldSuccessPolicy] = planned, firstIndex
 	case !a.plan.CompleteWithFirstPod && isOwn:
 		job.Spec.SuccessPolicy = nil
-		delete(fields, fieldSuccessPolicy)
-	}
-}
-
-func (a *applier) applyStatefulSetFields(set *appsv1.StatefulSet, fields map[string]string) {
-	spec := &set.Spec
-	if spec.ServiceName == "" {
-		spec.ServiceName, fields[fieldServiceName] = a.gang.ServiceName, a.gang.ServiceName
-	}
-	if spec.PodManagementPolicy != appsv1.ParallelPodManagement {
-		spec.PodManagementPolicy = appsv1.ParallelPodManagement
-		fields[fieldPodManagementPolicy] = string(appsv1.ParallelPodManagement)
+		delete(a.fields, fieldSuccessPolicy)
 	}
 }
 
@@ -109,9 +94,9 @@ func ClearDerivedNames(w gang.Workload) {
 	if err != nil || r == nil {
 		return
 	}
-	clearIfRecorded(&w.Template().Spec.Subdomain, r.Fields[fieldSubdomain])
+	clearIfRecorded(&w.Template().Spec.Subdomain, r.field(fieldSubdomain))
 	if w.StatefulSet != nil {
-		clearIfRecorded(&w.StatefulSet.Spec.ServiceName, r.Fields[fieldServiceName])
+		clearIfRecorded(&w.StatefulSet.Spec.ServiceName, r.field(fieldServiceName))
 	}
 }
 

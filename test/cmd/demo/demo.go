@@ -187,20 +187,20 @@ func (d demo) printInjectedFields(ctx context.Context) error {
 		return fmt.Errorf("the Job has no annotation %s: Rollcall did not inject it", gang.AnnotationInjected)
 	}
 	c := job.Spec.Template.Spec.Containers[0]
-	ours := record.Env[c.Name]
 	for _, e := range c.Env {
 		value := e.Value
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 			value = "<" + e.ValueFrom.FieldRef.FieldPath + ">"
 		}
-		if _, ok := ours[e.Name]; ok {
+		if record.Has(plan.KindEnv, c.Name, e.Name) {
 			fmt.Fprintf(d.w, "env     %s=%s\n", e.Name, value)
 		}
 	}
-	for _, f := range slices.Sorted(maps.Keys(record.Fields)) {
-		fmt.Fprintf(d.w, "field   spec.%s=%s\n", f, record.Fields[f])
+	fields := record.ByName(plan.KindField)
+	for _, f := range slices.Sorted(maps.Keys(fields)) {
+		fmt.Fprintf(d.w, "field   spec.%s=%s\n", f, fields[f])
 	}
-	for v := range record.Volumes {
+	for v := range record.ByName(plan.KindVolume) {
 		fmt.Fprintf(d.w, "volume  %s\n", v)
 	}
 	return nil
