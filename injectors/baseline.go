@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Variables that the engine sets for every framework. An elastic gang has no EnvSize, because its
@@ -47,7 +47,6 @@ const (
 // baselinePlan returns the needs of every gang, independent of its framework.
 func baselinePlan(g gang.Gang) plan.Plan {
 	p := plan.Plan{
-		Injector: "rollcall",
 		Env: []plan.Env{
 			plan.LiteralEnv(EnvGang, g.Name),
 			plan.LiteralEnv(EnvRole, g.Role),

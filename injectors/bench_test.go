@@ -11,7 +11,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/podtest"
 )
 
@@ -87,7 +87,7 @@ func benchmarkInjection(b *testing.B, raw []byte) {
 		if _, err := engine.Inject(w); err != nil && !injectors.IsDenied(err) {
 			b.Fatal(err)
 		}
-		if _, err := plan.EncodePatch(plan.Diff(raw, before.Object(), w.Object())); err != nil {
+		if _, err := injection.EncodePatch(injection.Diff(raw, before.Object(), w.Object())); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/conformance"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // admitAndPatch handles a manifest as the webhook and the API server do: decode, inject, diff, patch. It
@@ -27,7 +27,7 @@ func admitAndPatch(raw []byte, kind gang.Kind) (patched []byte, w gang.Workload,
 	if _, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w); err != nil {
 		return nil, before, err
 	}
-	text, err := json.Marshal(plan.Diff(raw, before.Object(), w.Object()))
+	text, err := json.Marshal(injection.Diff(raw, before.Object(), w.Object()))
 	if err != nil {
 		return nil, w, err
 	}

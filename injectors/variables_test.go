@@ -12,7 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // TestRegistryVariables compares the variables of a framework with a list that people maintain by

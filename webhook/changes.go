@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // maxChanges limits the paths in a message.
@@ -19,7 +19,7 @@ const maxChanges = 5
 func listChanges(before, after gang.Workload) []string {
 	record := annotationsPath.Key(gang.AnnotationInjected).String()
 	var paths []string
-	for _, op := range plan.Diff(nil, before.Object(), after.Object()) {
+	for _, op := range injection.Diff(nil, before.Object(), after.Object()) {
 		path := formatPointer(op.Path)
 		if path == record && before.IsInjected() || slices.Contains(paths, path) {
 			continue

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // restoreRestartRules returns w with the restart rules of containers that the API server did not keep, and a warning
@@ -16,7 +16,7 @@ import (
 // API servers of a control plane can have different versions. Such an API server drops the fields before it calls
 // validating webhooks (kubernetes pkg/api/pod, dropDisabledFields). The ranks then restart as on an older release.
 func restoreRestartRules(w, injected gang.Workload) (gang.Workload, gang.Warnings) {
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil || w.Job == nil {
 		return w, nil
 	}
@@ -24,7 +24,7 @@ func restoreRestartRules(w, injected gang.Workload) (gang.Workload, gang.Warning
 	var warnings gang.Warnings
 	restored := w // copied before the first change
 	for i, c := range containers {
-		if !record.Has(plan.KindRestartRules, c.Name, "") || i >= len(planned) || !lacksRestartRules(c, planned[i]) {
+		if !record.Has(injection.KindRestartRules, c.Name, "") || i >= len(planned) || !lacksRestartRules(c, planned[i]) {
 			continue
 		}
 		if len(warnings) == 0 {

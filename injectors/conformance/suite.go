@@ -15,7 +15,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // userValue is a value that no injector sets.

@@ -5,7 +5,7 @@ import (
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default of DeepSpeed (deepspeed/constants.py, TORCH_DISTRIBUTED_DEFAULT_PORT).

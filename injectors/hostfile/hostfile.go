@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Paths of the list of hosts in the launcher.

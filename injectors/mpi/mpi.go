@@ -4,7 +4,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Injector is the injector for MPI. The zero value is ready to use.

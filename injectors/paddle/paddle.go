@@ -6,7 +6,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default of PaddleJob (training-operator, PaddleJobDefaultPort in

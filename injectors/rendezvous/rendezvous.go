@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // UnbufferedEnv returns the variable that disables the output buffer of Python. Otherwise the log of a rank

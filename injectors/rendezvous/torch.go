@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Limits of torchrun in an elastic gang.

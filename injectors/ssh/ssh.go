@@ -13,7 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default port of the workers' sshd, and the port of mpi-operator's images. Port 22

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // excludePodsOfRollout excludes the pods of a StatefulSet that a rollout or a resize deletes. A pod that
@@ -33,7 +33,7 @@ func excludePodsOfRollout(m member, pods []corev1.Pod) []corev1.Pod {
 // injectedReplicas returns the size with which the ranks of a StatefulSet are configured; false if it is
 // not known.
 func injectedReplicas(w gang.Workload) (int32, bool) {
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
 		return 0, false
 	}

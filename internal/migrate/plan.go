@@ -13,7 +13,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/migrate/source"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // planRole implements [source.Context.Plan]. It plans a Job of the same gang.

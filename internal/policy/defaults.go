@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // Defaults are values for fields that the user does not set. They are never applied to a field that the
@@ -102,7 +102,7 @@ func (d DefaultValue[T]) MarshalJSON() ([]byte, error) {
 
 // defaultField is a default with its key in the file.
 type defaultField struct {
-	plan.FieldDefault
+	injection.FieldDefault
 	key    string // the path below defaults, as users read it
 	path   string // the path below defaults, as the reader of files needs it
 	locked bool
@@ -113,26 +113,26 @@ type defaultField struct {
 // list returns the defaults in the order of the documentation. The source of each is the scope.
 func (d Defaults) list(scope string) []defaultField {
 	var fields []defaultField
-	add := func(key string, kind plan.DefaultKind, name, value string, locked bool, shown any) {
+	add := func(key string, kind injection.DefaultKind, name, value string, locked bool, shown any) {
 		fields = append(fields, defaultField{
-			FieldDefault: plan.FieldDefault{Kind: kind, Name: name, Value: value, Source: "policy:" + scope},
+			FieldDefault: injection.FieldDefault{Kind: kind, Name: name, Value: value, Source: "policy:" + scope},
 			key:          key, path: key, locked: locked, shown: shown,
 		})
 	}
 	for key, v := range map[string]*DefaultValue[Duration]{"runtime": d.Runtime, "ttl": d.TTL} {
 		if v != nil {
-			add(key, plan.DefaultKind(key), "", formatInt(int64(v.Value.value.Seconds())), v.Locked, v.Value)
+			add(key, injection.DefaultKind(key), "", formatInt(int64(v.Value.value.Seconds())), v.Locked, v.Value)
 		}
 	}
 	if d.Restarts != nil {
-		add("restarts", plan.DefaultRestarts, "", formatInt(d.Restarts.Value), d.Restarts.Locked, d.Restarts.Value)
+		add("restarts", injection.DefaultRestarts, "", formatInt(d.Restarts.Value), d.Restarts.Locked, d.Restarts.Value)
 	}
 	if v := d.Disruptions; v != nil {
-		add("disruptions", plan.DefaultAnnotation, gang.AnnotationMaxDisruptions, formatInt(v.Value), v.Locked, v.Value)
+		add("disruptions", injection.DefaultAnnotation, gang.AnnotationMaxDisruptions, formatInt(v.Value), v.Locked, v.Value)
 	}
 	for key, v := range map[string]*DefaultValue[string]{"queue": d.Queue, "priorityClass": d.PriorityClass} {
 		if v != nil {
-			add(key, plan.DefaultKind(key), "", v.Value, v.Locked, v.Value)
+			add(key, injection.DefaultKind(key), "", v.Value, v.Locked, v.Value)
 		}
 	}
 	for _, m := range d.maps() {
@@ -145,7 +145,7 @@ func (d Defaults) list(scope string) []defaultField {
 	for i, t := range d.Tolerations {
 		text, err := json.Marshal(t)
 		if err == nil { // a toleration has only texts and numbers
-			add(fmt.Sprintf("tolerations[%d]", i), plan.DefaultToleration, "", string(text), false, t)
+			add(fmt.Sprintf("tolerations[%d]", i), injection.DefaultToleration, "", string(text), false, t)
 		}
 	}
 	slices.SortStableFunc(fields, func(a, b defaultField) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })
@@ -155,18 +155,18 @@ func (d Defaults) list(scope string) []defaultField {
 // defaultMap is a default with several names.
 type defaultMap struct {
 	key    string
-	kind   plan.DefaultKind
+	kind   injection.DefaultKind
 	values map[string]DefaultValue[string]
 }
 
 func (d Defaults) maps() []defaultMap {
 	return []defaultMap{
-		{"labels", plan.DefaultLabel, d.Labels},
-		{"annotations", plan.DefaultAnnotation, d.Annotations},
-		{"podAnnotations", plan.DefaultPodAnnotation, d.PodAnnotations},
-		{"nodeSelector", plan.DefaultNodeSelector, d.NodeSelector},
-		{"env", plan.DefaultEnv, d.Env},
-		{"resources", plan.DefaultResource, d.Resources},
+		{"labels", injection.DefaultLabel, d.Labels},
+		{"annotations", injection.DefaultAnnotation, d.Annotations},
+		{"podAnnotations", injection.DefaultPodAnnotation, d.PodAnnotations},
+		{"nodeSelector", injection.DefaultNodeSelector, d.NodeSelector},
+		{"env", injection.DefaultEnv, d.Env},
+		{"resources", injection.DefaultResource, d.Resources},
 	}
 }
 
@@ -188,7 +188,7 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 	if err != nil || p == nil {
 		return nil, err
 	}
-	var defaults []plan.FieldDefault
+	var defaults []injection.FieldDefault
 	scopes := p.scopesOf(ns, selected)
 	for _, s := range slices.Backward(scopes) {
 		if mode := p.limitMode(s.defaultsMode); mode == ModeEnforce || mode == ModeWarn {
@@ -200,13 +200,13 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 			}
 		}
 		if p.findMaxDisruptions(s) != nil && requestsGangRestarts(w) {
-			defaults = append(defaults, plan.FieldDefault{
-				Kind: plan.DefaultAnnotation, Name: gang.AnnotationMaxDisruptions, Source: "policy:" + s.name,
+			defaults = append(defaults, injection.FieldDefault{
+				Kind: injection.DefaultAnnotation, Name: gang.AnnotationMaxDisruptions, Source: "policy:" + s.name,
 				Value: formatInt(min(*p.findMaxDisruptions(scopes...), gang.MaxRestarts)),
 			})
 		}
 	}
-	more, err := plan.ApplyDefaults(w, defaults)
+	more, err := injection.ApplyDefaults(w, defaults)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -294,7 +294,7 @@ func (d defaultField) checkLocked(e *evaluation) []violation {
 		return nil
 	}
 	var violations []violation
-	for _, current := range plan.ReadDefault(e.Workload, d.FieldDefault) {
+	for _, current := range injection.ReadDefault(e.Workload, d.FieldDefault) {
 		if current.Value == d.Value || current.Value == "" && d.repeatsTraining(e.Workload) {
 			continue
 		}

@@ -2,7 +2,7 @@ package policy
 
 import (
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // gitOpsLabels and gitOpsAnnotations are the keys by which Argo CD (resource tracking) and Flux (Kustomization,
@@ -18,7 +18,7 @@ var (
 // repeatsTraining reports whether a default would let a GitOps tool repeat the training: Kubernetes deletes the
 // finished Job, and the tool creates it again.
 func (d defaultField) repeatsTraining(w gang.Workload) bool {
-	if d.Kind != plan.DefaultTTL {
+	if d.Kind != injection.DefaultTTL {
 		return false
 	}
 	for _, key := range gitOpsLabels {

@@ -15,7 +15,8 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
+	"rollcall.training/plan"
 )
 
 // defaultAnnotations are the annotations of Rollcall that can have a default. The others determine the
@@ -89,9 +90,9 @@ func (r *reader) validateNameDefault(path string, v *DefaultValue[string]) {
 	}
 }
 
-func (r *reader) validateNamedDefault(path string, kind plan.DefaultKind, name, value string) {
+func (r *reader) validateNamedDefault(path string, kind injection.DefaultKind, name, value string) {
 	switch kind {
-	case plan.DefaultEnv:
+	case injection.DefaultEnv:
 		if len(validation.IsEnvVarName(name)) > 0 {
 			r.add(path, "is not the name of a variable")
 		}
@@ -99,12 +100,12 @@ func (r *reader) validateNamedDefault(path string, kind plan.DefaultKind, name, 
 			r.add(path, "determines the ranks, so Rollcall sets it; remove the default")
 		}
 		return
-	case plan.DefaultResource:
+	case injection.DefaultResource:
 		r.validateResource(path, name, value)
 		return
 	}
 	r.checkLabelName(path, name)
-	if kind == plan.DefaultLabel || kind == plan.DefaultNodeSelector {
+	if kind == injection.DefaultLabel || kind == injection.DefaultNodeSelector {
 		for _, message := range validation.IsValidLabelValue(value) {
 			r.add(path, "%q: %s", value, message)
 		}
@@ -113,16 +114,16 @@ func (r *reader) validateNamedDefault(path string, kind plan.DefaultKind, name, 
 }
 
 // validateOwnKey reports a default for a key of Rollcall that has another form in the policy, or that cannot have one.
-func (r *reader) validateOwnKey(path string, kind plan.DefaultKind, name, value string) {
+func (r *reader) validateOwnKey(path string, kind injection.DefaultKind, name, value string) {
 	isOurs := strings.HasPrefix(name, gang.Prefix)
 	switch {
-	case kind == plan.DefaultLabel && name == gang.LabelQueueName:
+	case kind == injection.DefaultLabel && name == gang.LabelQueueName:
 		r.add(path, "write queue: %s", value)
 	case name == gang.AnnotationMaxRestarts:
 		r.add(path, "write restarts: %s", value)
 	case name == gang.AnnotationMaxDisruptions:
 		r.add(path, "write disruptions: %s", value)
-	case isOurs && (kind != plan.DefaultAnnotation || !slices.Contains(defaultAnnotations, name)):
+	case isOurs && (kind != injection.DefaultAnnotation || !slices.Contains(defaultAnnotations, name)):
 		r.add(path, "cannot have a default, because it can determine the size or the ranks of the gang; "+
 			"annotations of Rollcall with a default are %s", joinNames(defaultAnnotations))
 	}
@@ -268,7 +269,7 @@ func (r *reader) checkLockedByCluster(path string, cluster, profile Defaults) {
 	for _, locked := range cluster.list(ClusterScope) {
 		for _, d := range profile.list("") {
 			isSame := d.Kind == locked.Kind && d.Name == locked.Name
-			if locked.locked && isSame && d.Value != locked.Value && d.Kind != plan.DefaultToleration {
+			if locked.locked && isSame && d.Value != locked.Value && d.Kind != injection.DefaultToleration {
 				r.add(path+"defaults."+d.key, "must be %q, which the cluster locks", locked.Value)
 			}
 		}

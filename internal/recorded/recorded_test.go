@@ -3,8 +3,8 @@ package recorded_test
 import (
 	"testing"
 
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/plan"
 	"rollcall.training/internal/recorded"
 )
 
@@ -33,7 +33,7 @@ func TestReadStatus(t *testing.T) {
 			}
 			for _, w := range build.Workloads {
 				name := w.Meta().Name
-				if record, err := plan.ReadRecord(w); err != nil || record == nil || record.Build == "" {
+				if record, err := injection.ReadRecord(w); err != nil || record == nil || record.Build == "" {
 					t.Errorf("%s has the record %+v, %v", name, record, err)
 				}
 				status := lifecycle.ReadStatus(w)

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/policy"
 )
 
@@ -86,7 +86,7 @@ func listChangedFields(before, after gang.Workload) []string {
 		return nil
 	}
 	var paths []string
-	for _, op := range plan.Diff(text, a.Object(), b.Object()) {
+	for _, op := range injection.Diff(text, a.Object(), b.Object()) {
 		if !slices.Contains(paths, op.Path) {
 			paths = append(paths, op.Path)
 		}

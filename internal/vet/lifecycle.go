@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 func lifecycleChecks() []Check {
@@ -127,7 +127,7 @@ func checkDisruptionsFailJob(_ *input, w *labeledWorkload) []issue {
 	if w.workload.Job == nil || !canRestart {
 		return nil
 	}
-	limit := plan.WithoutOwnBackoffLimit(w.workload.Job).Spec.BackoffLimit
+	limit := injection.WithoutOwnBackoffLimit(w.workload.Job).Spec.BackoffLimit
 	isReported := ptr.Deref(limit, 1) == 0 // by CodeBackoffLimitZero
 	if isReported || gang.IsDefaultBackoffLimit(limit) || ignoresDisruptions(w.workload.Job.Spec.PodFailurePolicy) {
 		return nil

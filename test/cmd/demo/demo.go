@@ -16,7 +16,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 	"rollcall.training/test/installation"
 )
 
@@ -179,7 +179,7 @@ func (d demo) printInjectedFields(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(out), &job); err != nil {
 		return fmt.Errorf("reading the Job: %w", err)
 	}
-	record, err := plan.ReadRecord(gang.Workload{Job: &job})
+	record, err := injection.ReadRecord(gang.Workload{Job: &job})
 	if err != nil {
 		return err
 	}
@@ -192,15 +192,15 @@ func (d demo) printInjectedFields(ctx context.Context) error {
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 			value = "<" + e.ValueFrom.FieldRef.FieldPath + ">"
 		}
-		if record.Has(plan.KindEnv, c.Name, e.Name) {
+		if record.Has(injection.KindEnv, c.Name, e.Name) {
 			fmt.Fprintf(d.w, "env     %s=%s\n", e.Name, value)
 		}
 	}
-	fields := record.ByName(plan.KindField)
+	fields := record.ByName(injection.KindField)
 	for _, f := range slices.Sorted(maps.Keys(fields)) {
 		fmt.Fprintf(d.w, "field   spec.%s=%s\n", f, fields[f])
 	}
-	for v := range record.ByName(plan.KindVolume) {
+	for v := range record.ByName(injection.KindVolume) {
 		fmt.Fprintf(d.w, "volume  %s\n", v)
 	}
 	return nil
