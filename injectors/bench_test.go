@@ -12,7 +12,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/injection"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // BenchmarkInject measures the cost of an admission, from the manifest to the patch. Run it with

@@ -11,7 +11,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // confirmed is a change of a deleted pod whose containers are gone, and that only the finalizer of the

@@ -5,7 +5,7 @@ import (
 
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestUndoneDisruption checks that a disruption is kept until its restart is written, and not longer.

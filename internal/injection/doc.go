@@ -6,16 +6,15 @@
 // planned value is compared with the value in the object. The table outcomes in decision.go decides what happens,
 // for variables, labels, mounts, resources and fields alike:
 //
-//	value in the object                    Required  Warn    Suggest  KeepUser
-//	none, or written by Rollcall           write     write   write    write
-//	the same, or another text for it       keep      keep    keep     keep
-//	port or processes without annotation   adopt     warn    suggest  keep
-//	known only to the cluster or the pod   warn      warn    suggest  keep
-//	any other                              deny      warn    suggest  keep
+//   - A value is written if the object does not have it, or if Rollcall has written it and nobody has edited it.
+//   - A value of the user stays silently if it is the planned value, or another text with the same meaning.
+//   - Any other value of the user stays if the policy is not Required: with a warning of admission (Warn), with a
+//     suggestion that only rollcall vet shows (Suggest), or silently (KeepUser).
+//   - In the place of a Required value, a port or a number of processes that no annotation contains is adopted: the
+//     gang is planned again with it (see [Adopt]). A value that only the cluster knows, or that contains the index of
+//     the pod, stays with a warning. Any other value is denied, with its path and the fix.
 //
-// To keep, to suggest and to warn is to keep the value of the user. Admission shows a warning, and only rollcall
-// vet shows a suggestion. A denial has the path and the fix. To adopt is to plan the gang again with the setting
-// (see [Adopt]). A workload has at most 20 denials of variables, and 20 warnings and suggestions.
+// A workload has at most 20 denials of variables, and 20 warnings and suggestions.
 //
 // A kind of values is a row of the table targets in target.go, which reads and removes them. Values of Rollcall
 // that the plan does not contain are removed.

@@ -63,7 +63,8 @@ func (a *applier) explainConflict(c envConflict) (detail string, fix gang.Fix) {
 	if a.isSeparateJob(c) {
 		return a.explainSeparateJob(c)
 	}
-	if processes := processesOfWorld(a.gang, text); e.Meaning == plan.WorldSize && processes > 0 && !a.gang.Processes.Explicit {
+	processes := processesOfWorld(a.gang, text)
+	if e.Meaning == plan.WorldSize && processes > 0 && !a.gang.Processes.Explicit {
 		number := strconv.FormatInt(processes, 10)
 		return fmt.Sprintf("%s is the number of pods (%d) here; for %s processes in each pod, set the annotation %s: %q",
 			e.Name, a.gang.Size, number, gang.AnnotationNprocPerNode, number,
@@ -104,7 +105,7 @@ func (a *applier) explainAddress(e *plan.Env, text string) string {
 // starts as one gang, each with its own rank. A rank above 0, or any rank next to a larger world, indicates
 // them.
 func (a *applier) isSeparateJob(c envConflict) bool {
-	isRankOrSize := c.planned.Meaning == plan.Rank || c.planned.Meaning == plan.WorldSize || c.planned.Meaning == plan.PodCount
+	isRankOrSize := slices.Contains([]plan.Meaning{plan.Rank, plan.WorldSize, plan.PodCount}, c.planned.Meaning)
 	if a.workload.Job == nil || a.gang.Size != 1 || !isRankOrSize {
 		return false
 	}

@@ -67,7 +67,8 @@ func (m *envComparer) relate(i int, planned *plan.Env) relation {
 		return sameMeaning
 	case !user.Known:
 		return unknown
-	case planned.Meaning == plan.Rank && user.Text != gang.IndexPlaceholder && strings.Contains(user.Text, gang.IndexPlaceholder):
+	case planned.Meaning == plan.Rank && len(user.Text) > len(gang.IndexPlaceholder) &&
+		strings.Contains(user.Text, gang.IndexPlaceholder):
 		return podName
 	}
 	return different

@@ -41,7 +41,8 @@ func (a *applier) applyResource(c *container, name corev1.ResourceName, amount r
 	if !limited {
 		existing, fieldName = request, "requests"
 	}
-	o := decide(relate(limited || requested, a.owns(KindResource, c.Name, string(name)), existing.Cmp(amount) == 0), plan.Required)
+	isOwned, isSame := a.owns(KindResource, c.Name, string(name)), existing.Cmp(amount) == 0
+	o := decide(relate(limited || requested, isOwned, isSame), plan.Required)
 	if o == deny {
 		path := c.path.Child("resources", fieldName).Key(string(name))
 		a.deny(field.Invalid(path, existing.String(), fmt.Sprintf(

@@ -32,14 +32,16 @@ func (c *container) readMount(path string) any {
 }
 
 func (c *container) removeMount(mountPath string) {
-	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
-		return path.Clean(m.MountPath) == mountPath
-	})
+	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, isMountedAt(mountPath))
 }
 
 // findMount returns the index of the mount at a path; -1 without a mount.
 func (c *container) findMount(mountPath string) int {
-	return slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == mountPath })
+	return slices.IndexFunc(c.VolumeMounts, isMountedAt(mountPath))
+}
+
+func isMountedAt(mountPath string) func(corev1.VolumeMount) bool {
+	return func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == mountPath }
 }
 
 // mountValue contains the fields of a mount that a plan sets. Other webhooks can set others.

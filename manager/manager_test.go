@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+
+	"rollcall.training/injectors"
 )
 
 func TestDetectClusterDomain(t *testing.T) {
@@ -268,7 +270,7 @@ func TestRootCommand(t *testing.T) {
 		"an argument without a meaning": {args: []string{"controller", "gangs"}, wantErr: `"gangs"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := newRootCommand()
+			root := newRootCommand(injectors.Builtin())
 			root.SetArgs(c.args)
 			root.SetOut(io.Discard)
 			root.SetErr(io.Discard)
@@ -286,7 +288,7 @@ func TestCacheCheck(t *testing.T) {
 
 // TestChartLogLevels checks that the schema of the chart accepts exactly the log levels of the flag.
 func TestChartLogLevels(t *testing.T) {
-	text, err := os.ReadFile("../../charts/rollcall/values.schema.json")
+	text, err := os.ReadFile("../charts/rollcall/values.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}

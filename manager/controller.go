@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -31,6 +31,7 @@ import (
 
 	"rollcall.training/certs/owner"
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/internal/controller"
 	"rollcall.training/internal/policysource"
 )
@@ -52,8 +53,8 @@ const (
 	policyReportsOpenReports = "openreports"
 )
 
-func newControllerCommand() *cobra.Command {
-	var o controllerOptions
+func newControllerCommand(registry injectors.Registry) *cobra.Command {
+	o := controllerOptions{commonOptions: commonOptions{registry: registry}}
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Reconcile gangs",

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"bytes"
@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rollcall.training/injectors"
 )
 
 // runMainEnv is the environment variable that makes the test executable run the manager.
@@ -26,7 +28,7 @@ const runMainEnv = "ROLLCALL_TEST_RUN_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(runMainEnv) != "" {
-		main()
+		Main(injectors.Builtin())
 		os.Exit(0)
 	}
 	os.Exit(m.Run())

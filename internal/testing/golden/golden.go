@@ -1,4 +1,4 @@
-package conformance
+package golden
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 
 var updateGoldens = flag.Bool("update", false, "rewrite the golden files")
 
-// FrontEndResult is the output of a front end for one workload.
-type FrontEndResult struct {
+// Result is the output of a front end for one workload.
+type Result struct {
 	// Warnings and Denials are messages for the user, one line each.
 	Warnings, Denials []string
 	// Object is the admitted workload as YAML or JSON. It is ignored if Denials is not empty.
@@ -29,10 +29,10 @@ type FrontEndResult struct {
 }
 
 // FrontEnd injects a manifest. It must use the namespace "default" for a manifest without a namespace.
-type FrontEnd func(t *testing.T, manifest []byte) FrontEndResult
+type FrontEnd func(t *testing.T, manifest []byte) Result
 
-// GoldenCase is one golden case.
-type GoldenCase struct {
+// Case is one golden case.
+type Case struct {
 	// Name is the path of the manifest relative to package injectors, without an extension.
 	Name string
 	// Manifest is the content of the manifest.
@@ -41,16 +41,16 @@ type GoldenCase struct {
 	goldenPath string
 }
 
-// InjectorsDir returns the directory of package injectors.
-func InjectorsDir() string {
+// injectorsDir returns the directory of package injectors.
+func injectorsDir() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(file))
+	return filepath.Join(filepath.Dir(file), "..", "..", "..", "injectors")
 }
 
-// GoldenCases returns all golden cases. A golden file without a manifest is a test error.
-func GoldenCases(t testing.TB) []GoldenCase {
+// Cases returns all golden cases. A golden file without a manifest is a test error.
+func Cases(t testing.TB) []Case {
 	t.Helper()
-	var cases []GoldenCase
+	var cases []Case
 	expected := map[string]bool{}
 	for _, path := range globFiles(t, "*/testdata/*.yaml", "*/testdata/*/*.yaml") {
 		manifest, err := os.ReadFile(path)
@@ -58,12 +58,12 @@ func GoldenCases(t testing.TB) []GoldenCase {
 			t.Fatal(err)
 		}
 		base := strings.TrimSuffix(path, ".yaml")
-		name, err := filepath.Rel(InjectorsDir(), base)
+		name, err := filepath.Rel(injectorsDir(), base)
 		if err != nil {
 			t.Fatal(err)
 		}
 		expected[base+".golden"] = true
-		cases = append(cases, GoldenCase{Name: filepath.ToSlash(name), Manifest: manifest, goldenPath: base + ".golden"})
+		cases = append(cases, Case{Name: filepath.ToSlash(name), Manifest: manifest, goldenPath: base + ".golden"})
 	}
 	for _, path := range globFiles(t, "*/testdata/*.golden", "*/testdata/*/*.golden") {
 		if !expected[path] {
@@ -76,12 +76,12 @@ func GoldenCases(t testing.TB) []GoldenCase {
 	return cases
 }
 
-// globFiles returns the files below InjectorsDir that match one of the patterns.
+// globFiles returns the files below injectorsDir that match one of the patterns.
 func globFiles(t testing.TB, patterns ...string) []string {
 	t.Helper()
 	var out []string
 	for _, pattern := range patterns {
-		paths, err := filepath.Glob(filepath.Join(InjectorsDir(), filepath.FromSlash(pattern)))
+		paths, err := filepath.Glob(filepath.Join(injectorsDir(), filepath.FromSlash(pattern)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,9 +90,9 @@ func globFiles(t testing.TB, patterns ...string) []string {
 	return out
 }
 
-// RunGoldenCases tests a front end with every golden case.
-func RunGoldenCases(t *testing.T, frontEnd FrontEnd) {
-	for _, c := range GoldenCases(t) {
+// Run tests a front end with every golden case.
+func Run(t *testing.T, frontEnd FrontEnd) {
+	for _, c := range Cases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			got := renderResult(t, frontEnd(t, c.Manifest))
 			if *updateGoldens {
@@ -122,7 +122,7 @@ func rewriteGolden(t *testing.T, path string, text []byte) {
 }
 
 // renderResult returns the content of a golden file: first the messages for the user, then the object.
-func renderResult(t *testing.T, result FrontEndResult) []byte {
+func renderResult(t *testing.T, result Result) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	for _, warning := range result.Warnings {

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const chartFiles = "../../charts/rollcall/files/"
+const chartFiles = "../charts/rollcall/files/"
 
 // listRegisteredMetrics returns the metrics that the webhook and the controller register, with their labels.
 func listRegisteredMetrics(t *testing.T) map[string][]string {
@@ -181,7 +181,7 @@ func TestListMetricNames(t *testing.T) {
 // readReferenceTable returns the labels of each metric in the reference.
 func readReferenceTable(t *testing.T) map[string][]string {
 	t.Helper()
-	text := string(readFile(t, "../../docs/reference/metrics-and-events.md"))
+	text := string(readFile(t, "../docs/reference/metrics-and-events.md"))
 	row := regexp.MustCompile("(?m)^\\| `(rollcall_[a-z_]+)` \\| [a-z]+ \\| [a-z]+ \\|([^|]*)\\|")
 	code := regexp.MustCompile("`([^`]+)`")
 	documented := map[string][]string{}

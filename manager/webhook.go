@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"rollcall.training/certs"
+	"rollcall.training/injectors"
 	"rollcall.training/internal/policysource"
 	"rollcall.training/webhook"
 )
@@ -36,8 +37,8 @@ type webhookOptions struct {
 	leafDuration            time.Duration
 }
 
-func newWebhookCommand() *cobra.Command {
-	var o webhookOptions
+func newWebhookCommand(registry injectors.Registry) *cobra.Command {
+	o := webhookOptions{commonOptions: commonOptions{registry: registry}}
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Serve the admission webhooks and manage their certificates",

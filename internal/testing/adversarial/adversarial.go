@@ -1,4 +1,6 @@
-package conformance
+// Package adversarial contains workloads that are expensive to handle for their size, for tests of the cost of
+// admission and of the caches.
+package adversarial
 
 import (
 	"fmt"
@@ -10,8 +12,8 @@ import (
 	"rollcall.training/injectors"
 )
 
-// AdversarialInput is a workload that is expensive to handle for its size.
-type AdversarialInput struct {
+// Input is a workload that is expensive to handle for its size.
+type Input struct {
 	// Name describes the input.
 	Name string
 	// Kind is the kind of the workload.
@@ -25,9 +27,9 @@ type AdversarialInput struct {
 // to 3 MiB (k8s.io/apiserver pkg/server, MaxRequestBodyBytes), and the webhooks up to 2 MiB.
 const adversarialBytes = 2_000_000
 
-// AdversarialInputs returns workloads of up to 3 MiB that are as expensive as their author could make
+// Inputs returns workloads of up to 3 MiB that are as expensive as their author could make
 // them: long lists, long texts, many keys, deep nesting, and products of two long lists.
-func AdversarialInputs() []AdversarialInput {
+func Inputs() []Input {
 	return slices.Concat(newProductInputs(), newListInputs(), newTextInputs(), newKeyInputs(), newMetadataInputs(),
 		newLargeGangs(), newLargeComparisons(), newDefaultInputs())
 }
@@ -36,8 +38,8 @@ func AdversarialInputs() []AdversarialInput {
 const onlyContainer = `"containers":[{"name":"trainer","image":"i"}]`
 
 // newKeyInputs returns workloads with many keys and with records of many values.
-func newKeyInputs() []AdversarialInput {
-	return []AdversarialInput{
+func newKeyInputs() []Input {
+	return []Input{
 		newJobInput("5,000 unknown keys", repeat(5000, `"rollcall.training/nprocs-%d":"x"`), onlyContainer),
 		newJobInput("5,000 annotations", repeat(5000, `"example.com/%d":"x"`), onlyContainer),
 		newJobInput("record of 4,900 variables of 4,900", quoteAnnotation(gang.AnnotationInjected,
@@ -50,8 +52,8 @@ func newKeyInputs() []AdversarialInput {
 }
 
 // newProductInputs returns workloads with two long lists, whose product can be the cost.
-func newProductInputs() []AdversarialInput {
-	return []AdversarialInput{
+func newProductInputs() []Input {
+	return []Input{
 		newJobInput("1,000 unknown training containers of 1,001",
 			quoteAnnotation(gang.AnnotationContainers, repeat(1000, "zzzz%d")), list("containers", 1001, containerFormat)),
 		newJobInput("2,500 unknown training containers of 2,501",
@@ -72,8 +74,8 @@ func newProductInputs() []AdversarialInput {
 }
 
 // newDefaultInputs returns workloads with many containers that could get the defaults of a policy.
-func newDefaultInputs() []AdversarialInput {
-	return []AdversarialInput{
+func newDefaultInputs() []Input {
+	return []Input{
 		newJobInput("900,000 training containers of 4,900",
 			quoteAnnotation(gang.AnnotationContainers, separate(900_000, "z")), list("containers", 4900, containerFormat)),
 		newJobInput("900,000 times a training container with other sources of variables",
@@ -91,8 +93,8 @@ func newDefaultInputs() []AdversarialInput {
 }
 
 // newListInputs returns workloads with long lists.
-func newListInputs() []AdversarialInput {
-	return []AdversarialInput{
+func newListInputs() []Input {
+	return []Input{
 		newJobInput("900,000 empty init containers", "", onlyContainer+`,"initContainers":[`+separate(900_000, "{}")+`]`),
 		newJobInput("580,000 init containers of null", "", onlyContainer+`,"initContainers":[`+separate(580_000, "null")+`]`),
 		newJobInput("1,400,000 containers of the wrong type", "", `"containers":[`+separate(1_400_000, "0")+`]`),
@@ -126,8 +128,8 @@ func newListInputs() []AdversarialInput {
 }
 
 // newTextInputs returns workloads with long texts and deep nesting.
-func newTextInputs() []AdversarialInput {
-	return []AdversarialInput{
+func newTextInputs() []Input {
+	return []Input{
 		newJobInput("roles of 200,000 commas",
 			quoteAnnotation(gang.AnnotationRoles, strings.Repeat(",", 200_000)), onlyContainer),
 		newJobInput("roles of 2,000,000 commas",
@@ -157,8 +159,8 @@ func newTextInputs() []AdversarialInput {
 }
 
 // newMetadataInputs returns workloads with large metadata, and StatefulSets.
-func newMetadataInputs() []AdversarialInput {
-	return []AdversarialInput{
+func newMetadataInputs() []Input {
+	return []Input{
 		newAdversarialJob("label of 2,000,000 bytes",
 			quoteAnnotation(gang.LabelGang, strings.Repeat("a", adversarialBytes)), "", onlyContainer),
 		newAdversarialJob("framework of 2,000,000 bytes",
@@ -183,16 +185,16 @@ func newMetadataInputs() []AdversarialInput {
 }
 
 // newJobInput returns a Job with the given annotations and the given part of its pod spec.
-func newJobInput(name, annotations, podSpec string) AdversarialInput {
+func newJobInput(name, annotations, podSpec string) Input {
 	return newAdversarialJob(name, "", annotations, podSpec)
 }
 
 // newLargeGangs returns gangs of as many ranks as possible with long names. Some frameworks need the
 // addresses of all ranks in a variable.
-func newLargeGangs() []AdversarialInput {
+func newLargeGangs() []Input {
 	name := strings.Repeat("t", 50)
 	size := strconv.Itoa(gang.MaxPods)
-	out := []AdversarialInput{{
+	out := []Input{{
 		Name: "tensorflow with 2700 ranks and 499 init containers", Kind: gang.Job,
 		Object: fmt.Sprintf(`{"metadata":{"name":"train","namespace":"team","labels":{%q:"tensorflow"}},`+
 			`"spec":{"parallelism":2700,"completions":2700,"template":{"spec":{"restartPolicy":"Never",%s,%s}}}}`,
@@ -210,7 +212,7 @@ func newLargeGangs() []AdversarialInput {
 		} else {
 			name, size = strings.Repeat("t", 40)+"-launcher", "1"
 		}
-		out = append(out, AdversarialInput{
+		out = append(out, Input{
 			Name: fmt.Sprintf("%s with %d ranks", framework.Name, gang.MaxPods), Kind: gang.Job,
 			Object: fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"team",%s},"spec":{"parallelism":%s,"completions":%s,`+
 				`"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"trainer","image":"i"}]}}}}`,
@@ -224,11 +226,11 @@ func newLargeGangs() []AdversarialInput {
 // newLargeComparisons returns gangs with a long planned variable and many variables of the user with the
 // same name, each of which is compared with it: as JSON, and except for the port. A world size is compared
 // with the command, too.
-func newLargeComparisons() []AdversarialInput {
+func newLargeComparisons() []Input {
 	const variables = 4600
-	var out []AdversarialInput
+	var out []Input
 	for _, size := range []int{2000, gang.MaxPods} {
-		out = append(out, AdversarialInput{
+		out = append(out, Input{
 			Name: fmt.Sprintf("%d TF_CONFIG with %d ranks", variables, size), Kind: gang.Job,
 			Object: fmt.Sprintf(`{"metadata":{"name":"train","namespace":"team","labels":{%q:"tensorflow"}},`+
 				`"spec":{"parallelism":%d,"completions":%d,"template":{"spec":{"restartPolicy":"Never",`+
@@ -246,11 +248,11 @@ func newLargeComparisons() []AdversarialInput {
 
 const containerFormat = `{"name":"c%d","image":"i"}`
 
-func newAdversarialJob(name, labels, annotations, podSpec string) AdversarialInput {
+func newAdversarialJob(name, labels, annotations, podSpec string) Input {
 	if labels != "" {
 		labels = "," + labels
 	}
-	return AdversarialInput{Name: name, Kind: gang.Job, Object: fmt.Sprintf(
+	return Input{Name: name, Kind: gang.Job, Object: fmt.Sprintf(
 		`{"metadata":{"name":"train","namespace":"team","labels":{"rollcall.training/framework":"pytorch"%s},`+
 			`"annotations":{%s}},`+
 			`"spec":{"parallelism":2,"completions":2,"template":{"spec":{"restartPolicy":"Never",%s}}}}`,

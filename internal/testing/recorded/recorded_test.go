@@ -5,7 +5,7 @@ import (
 
 	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/recorded"
+	"rollcall.training/internal/testing/recorded"
 )
 
 // TestReadStatus checks that this build reads the record and the status of each earlier build. The names of

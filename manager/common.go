@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"errors"
@@ -28,8 +28,9 @@ import (
 // terminationGracePeriodSeconds.
 const gracePeriod = 30 * time.Second
 
-// commonOptions are the values of the flags of both parts.
+// commonOptions are the frameworks and the values of the flags of both parts.
 type commonOptions struct {
+	registry      injectors.Registry
 	namespace     string
 	metrics       metricsOptions
 	probeAddress  string
@@ -119,7 +120,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 	}
 	log.Log.Info("Configured the injection engine", "release", buildinfo.Version(), "commit", buildinfo.Commit(),
 		"clusterDomain", domain, "containerRestartRules", restartRules, "version", version)
-	return injectors.NewEngine(injectors.Builtin(), gang.Config{
+	return injectors.NewEngine(o.registry, gang.Config{
 		ClusterDomain:                domain,
 		DisableContainerRestartRules: !restartRules,
 		OmitFailureOutput:            !o.failureOutput,

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -19,15 +19,16 @@ import (
 	"rollcall.training/internal/detach"
 )
 
-// detachOptions are the values of the flags of the command detach.
+// detachOptions are the frameworks and the values of the flags of the command detach.
 type detachOptions struct {
+	registry   injectors.Registry
 	namespaces []string
 	timeout    time.Duration
 }
 
 // newDetachCommand returns the command that the chart runs before the release is uninstalled.
-func newDetachCommand() *cobra.Command {
-	var o detachOptions
+func newDetachCommand(registry injectors.Registry) *cobra.Command {
+	o := detachOptions{registry: registry}
 	cmd := &cobra.Command{
 		Use:   "detach",
 		Short: "End the management of all gangs, and resume those that are restarting",
@@ -58,7 +59,7 @@ func runDetach(ctx context.Context, o detachOptions, out io.Writer) error {
 	defer cancel()
 	detacher := detach.Detacher{
 		Client:     client,
-		Engine:     injectors.NewEngine(injectors.Builtin(), gang.Config{}),
+		Engine:     injectors.NewEngine(o.registry, gang.Config{}),
 		Namespaces: o.namespaces,
 		Clock:      clock.RealClock{},
 	}
