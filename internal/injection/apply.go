@@ -29,7 +29,7 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	a := &applier{
 		comparison: comparison{workload: w, gang: g, plan: p, budget: maxComparedBytes},
 		pod:        newPodTemplate(w.Template()), record: Record{Injector: g.Framework.Name, Build: build},
-		trainingNames: map[string]bool{},
+		applied: make([]key, 0, usualTargets), trainingNames: map[string]bool{},
 	}
 	for _, c := range g.Containers {
 		a.trainingNames[c.Name] = true
@@ -56,6 +56,9 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	}
 	return a.warnings, nil
 }
+
+// usualTargets is the number of values of a usual plan, for which memory is reserved.
+const usualTargets = 32
 
 // applier is the state of one application of a plan.
 type applier struct {

@@ -28,7 +28,7 @@ func TestFormerRecord(t *testing.T) {
 				"field/backoffLimit": "7",
 			},
 		},
-		"only a size":            {record: `{"injector":"pytorch","replicas":2}`, want: map[string]string{}},
+		"only a size": {record: `{"injector":"pytorch","replicas":2}`, want: map[string]string{}},
 		"the present form": {
 			record: `{"values":{"label/app":"01"},"labels":{"b":"02"}}`, want: map[string]string{"label/app": "01"},
 		},

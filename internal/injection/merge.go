@@ -27,32 +27,24 @@ func Merge(p, every plan.Plan) (plan.Plan, error) {
 
 // checkUnique returns an error if a plan has a value twice.
 func checkUnique(p *plan.Plan) error {
-	seen := make(map[key]bool, len(p.Env)+len(p.PodLabels)+len(p.Volumes))
-	var err error
-	claim := func(kind, name string) {
-		if k := (key{kind: kind, name: name}); seen[k] {
-			err = fmt.Errorf("merging plans: %s is planned twice", k)
-		} else {
-			seen[k] = true
+	return cmp.Or(
+		findDuplicate(KindEnv, p.Env, func(e *plan.Env) string { return e.Name }),
+		findDuplicate(KindLabel, p.PodLabels, func(l *plan.Label) string { return l.Name }),
+		findDuplicate(KindVolume, p.Volumes, func(v *plan.Volume) string { return v.Name }),
+		findDuplicate(KindInitContainer, p.InitContainers, func(c *plan.InitContainer) string { return c.Name }),
+		findDuplicate(KindResource, p.Resources, func(r *plan.Resource) string { return string(r.Name) }),
+		findDuplicate(KindDNSSearch, p.DNSSearches, func(domain *string) string { return *domain }),
+	)
+}
+
+// findDuplicate returns an error for a name that occurs twice. The lists are too short for an index.
+func findDuplicate[T any](kind string, list []T, name func(*T) string) error {
+	for i := range list {
+		for j := range i {
+			if name(&list[i]) == name(&list[j]) {
+				return fmt.Errorf("merging plans: %s is planned twice", key{kind: kind, name: name(&list[i])})
+			}
 		}
 	}
-	for i := range p.Env {
-		claim(KindEnv, p.Env[i].Name)
-	}
-	for _, l := range p.PodLabels {
-		claim(KindLabel, l.Name)
-	}
-	for i := range p.Volumes {
-		claim(KindVolume, p.Volumes[i].Name)
-	}
-	for i := range p.InitContainers {
-		claim(KindInitContainer, p.InitContainers[i].Name)
-	}
-	for _, r := range p.Resources {
-		claim(KindResource, string(r.Name))
-	}
-	for _, domain := range p.DNSSearches {
-		claim(KindDNSSearch, domain)
-	}
-	return err
+	return nil
 }
