@@ -158,7 +158,7 @@ func hasEnv(c corev1.Container, name string) bool {
 }
 
 // testUserValues sets each variable of the plan to a value of the user. A variable with the policy Required
-// must be denied. Any other variable must keep the value, with advice for the policy Default, unless any
+// must be denied. Any other variable must keep the value, with advice for the policy Suggest, unless any
 // text means the same.
 func (s suite) testUserValues(t *testing.T, w gang.Workload) {
 	for _, e := range s.buildPlan(t, w).Env {
