@@ -15,7 +15,14 @@ import (
 
 // TestRecordBounds checks that a record with more values than Rollcall writes is an error.
 func TestRecordBounds(t *testing.T) {
-	newEnv := func(n int) string {
+	newValues := func(prefix string, n int) string {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf(`"%sV%d":"00000000"`, prefix, i))
+		}
+		return `{"injector":"pytorch","values":{` + strings.Join(names, ",") + `}}`
+	}
+	newFormerEnv := func(n int) string {
 		var names []string
 		for i := range n {
 			names = append(names, fmt.Sprintf(`"V%d":"00000000"`, i))
@@ -35,8 +42,10 @@ func TestRecordBounds(t *testing.T) {
 	}{
 		"10 defaults in each of 21 containers":       {record: newDefaults(21, 10)},
 		"too many defaults in one of two containers": {record: newDefaults(2, maxRecordedTargets+1), wantErr: true},
-		"maximum number of variables":                {record: newEnv(maxRecordedTargets)},
-		"too many variables":                         {record: newEnv(maxRecordedTargets + 1), wantErr: true},
+		"maximum number of variables":                {record: newValues("env/trainer/", maxRecordedTargets)},
+		"too many variables":                         {record: newValues("env/trainer/", maxRecordedTargets+1), wantErr: true},
+		"too many labels":                            {record: newValues("label/a/", maxRecordedTargets+1), wantErr: true},
+		"too many variables in the former form":      {record: newFormerEnv(maxRecordedTargets + 1), wantErr: true},
 		"text that is too long": {
 			record: `{"injector":"` + strings.Repeat("x", gang.MaxWrittenAnnotationLength) + `"}`, wantErr: true,
 		},

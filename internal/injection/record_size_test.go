@@ -28,6 +28,11 @@ func TestAttackRecordSpelling(t *testing.T) {
 		"a size":                     {record: `{"injector":"pytorch","replicas":5}`},
 		"no size":                    {record: `{"injector":"pytorch"}`},
 		"a container named replicas": {record: `{"env":{"replicas":{"RANK":"00000000"}},"replicas":5}`},
+		"a recorded variable named replicas": {
+			record: `{"values":{"env/trainer/replicas":"00000000"},"replicas":5}`,
+		},
+		"a size in a recorded value": {record: `{"values":{"label/a":"\"replicas\":5"},"replicas":5}`},
+		"a size among the values":    {record: `{"values":{"replicas":5},"replicas":5}`, wantErr: true},
 		"a variable named replicas":  {record: `{"env":{"trainer":{"replicas":"00000000"}},"replicas":5}`},
 		"another letter case":        {record: `{"replicas":5,"Replicas":5000}`, wantErr: true},
 		"only another letter case":   {record: `{"Replicas":5000}`, wantErr: true},

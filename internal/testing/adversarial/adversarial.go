@@ -42,6 +42,9 @@ func newKeyInputs() []Input {
 	return []Input{
 		newJobInput("5,000 unknown keys", repeat(5000, `"rollcall.training/nprocs-%d":"x"`), onlyContainer),
 		newJobInput("5,000 annotations", repeat(5000, `"example.com/%d":"x"`), onlyContainer),
+		newJobInput("record of 4,900 flat variables of 4,900", quoteAnnotation(gang.AnnotationInjected,
+			`{"injector":"pytorch","values":{`+repeat(4900, `"env/trainer/V%d":"2d7119fb"`)+`}}`),
+			`"containers":[{"name":"trainer",`+list("env", 4900, `{"name":"V%d","value":"v"}`)+`}]`),
 		newJobInput("record of 4,900 variables of 4,900", quoteAnnotation(gang.AnnotationInjected,
 			`{"injector":"pytorch","env":{"trainer":{`+repeat(4900, `"V%d":"2d7119fb"`)+`}}}`),
 			`"containers":[{"name":"trainer",`+list("env", 4900, `{"name":"V%d","value":"v"}`)+`}]`),
