@@ -14,7 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 var updatePages = flag.Bool("update", false, "rewrite the generated pages")

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // imageIntro is the part of the page before the frameworks. A tilde stands for a backquote.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Variables that the engine sets for every framework. An elastic gang has no EnvSize, because its
@@ -47,7 +47,6 @@ const (
 // baselinePlan returns the needs of every gang, independent of its framework.
 func baselinePlan(g gang.Gang) plan.Plan {
 	p := plan.Plan{
-		Injector: "rollcall",
 		Env: []plan.Env{
 			plan.LiteralEnv(EnvGang, g.Name),
 			plan.LiteralEnv(EnvRole, g.Role),
@@ -58,7 +57,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 			{Name: gang.LabelFramework, Value: g.Framework.Name},
 			{Name: gang.LabelRole, Value: g.Role},
 			{
-				Name: labelIstioInject, Value: "false", Policy: plan.Fallback,
+				Name: labelIstioInject, Value: "false", Policy: plan.KeepUser,
 				Disables: "the sidecar of Istio", DisabledPrefixes: istioPrefixes,
 			},
 		},
@@ -71,8 +70,8 @@ func baselinePlan(g gang.Gang) plan.Plan {
 	}
 	if g.HasKubeflowNames {
 		p.PodLabels = append(p.PodLabels,
-			plan.Label{Name: labelJobName, Value: g.Name, Policy: plan.Fallback},
-			plan.Label{Name: labelReplicaType, Value: g.Role, Policy: plan.Fallback})
+			plan.Label{Name: labelJobName, Value: g.Name, Policy: plan.KeepUser},
+			plan.Label{Name: labelReplicaType, Value: g.Role, Policy: plan.KeepUser})
 	}
 	if g.Kind == gang.Job && g.RestartRules.RestartPolicy == gang.RestartPolicyGang {
 		p.RestartInPlace, p.JobFailureLimit = g.ContainerRestartRules, g.RestartRules.JobFailureLimit()
@@ -113,7 +112,7 @@ func newSHMVolume(g gang.Gang) plan.Volume {
 			}},
 		},
 		Mounts: []corev1.VolumeMount{{MountPath: shmMountPath}},
-		Policy: plan.Fallback,
+		Policy: plan.KeepUser,
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/injection"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // BenchmarkInject measures the cost of an admission, from the manifest to the patch. Run it with
@@ -87,7 +87,7 @@ func benchmarkInjection(b *testing.B, raw []byte) {
 		if _, err := engine.Inject(w); err != nil && !injectors.IsDenied(err) {
 			b.Fatal(err)
 		}
-		if _, err := plan.EncodePatch(plan.Diff(raw, before.Object(), w.Object())); err != nil {
+		if _, err := injection.EncodePatch(injection.Diff(raw, before.Object(), w.Object())); err != nil {
 			b.Fatal(err)
 		}
 	}

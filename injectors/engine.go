@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/plan"
 	"rollcall.training/internal/policy/defaults"
+	"rollcall.training/plan"
 )
 
 // Engine turns labeled workloads into members of gangs. The zero value has no frameworks, so create an
@@ -72,9 +73,9 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 		return r, nil
 	}
 	return e.applyPlan(w, func(draft gang.Workload) {
-		plan.ClearDerivedNames(draft)
+		injection.ClearDerivedNames(draft)
 		revertSpecChanges(draft)
-		plan.ForgetSize(draft)
+		injection.ForgetSize(draft)
 		setPhase(draft)
 		// A copy of a live object contains the attempt and the status of that object.
 		delete(draft.Template().Labels, gang.LabelAttempt)
@@ -94,7 +95,7 @@ func (e *Engine) AdmitUpdate(old, updated *appsv1.StatefulSet) (Result, error) {
 	sent := w.DeepCopy()
 	warnings := preserveZeroReplicas(old, updated)
 	defaults.Preserve(old, updated)
-	preserved, err := plan.PreserveAdmitted(old, updated)
+	preserved, err := injection.PreserveAdmitted(old, updated)
 	if err != nil {
 		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)
 	}
@@ -157,7 +158,7 @@ func validateAdoption(old, updated *appsv1.StatefulSet) gang.Denials {
 func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, gang.Denials) {
 	if set := w.StatefulSet; set != nil && w.Ranks() == 0 {
 		size := gang.DeclaredSize(w, e.frameworks)
-		if record, err := plan.ReadRecord(w); err == nil && record != nil && record.Replicas > 0 {
+		if record, err := injection.ReadRecord(w); err == nil && record != nil && record.Replicas > 0 {
 			size = record.Replicas
 		}
 		view := *set
@@ -165,7 +166,7 @@ func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, gang.Deni
 		w = gang.Workload{StatefulSet: &view}
 	}
 	if w.Job != nil {
-		w.Job = plan.WithoutOwnBackoffLimit(w.Job)
+		w.Job = injection.WithoutOwnBackoffLimit(w.Job)
 	}
 	return gang.Parse(preferRecordedContainers(w), e.frameworks, e.config)
 }
@@ -180,7 +181,7 @@ func preferRecordedContainers(w gang.Workload) gang.Workload {
 	if named || hasDefault || len(template.Spec.Containers) < 2 {
 		return w
 	}
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
 		return w
 	}
@@ -224,7 +225,7 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	if r.Denials = validateEnvLength(w, g, p); len(r.Denials) > 0 {
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
-	applyWarnings, denials := plan.Apply(draft, g, p)
+	applyWarnings, denials := injection.Apply(draft, g, p, e.config.Build)
 	r.Warnings, r.Denials = append(r.Warnings, applyWarnings...), denials
 	if len(denials) > 0 {
 		return r, newInvalidError(w, denials.ErrorList())
@@ -292,7 +293,7 @@ func countUserInitContainers(w gang.Workload, p plan.Plan) (n int) {
 // Differences from the injection of this build are then not the user's fault: during a rolling update,
 // managers of both builds can handle the same request.
 func (e *Engine) InjectedByOtherVersion(w gang.Workload) bool {
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
 		return false
 	}
@@ -301,14 +302,14 @@ func (e *Engine) InjectedByOtherVersion(w gang.Workload) bool {
 }
 
 // planGang plans the injection of a workload. It returns the gang with the settings that the plan is
-// based on: those of the annotations, else those that the variables of the user contain (plan.Adopt). It
+// based on: those of the annotations, else those that the variables of the user contain (injection.Adopt). It
 // adopts nothing if a variable is too long, because the comparison costs as much as the variable is long.
 func (e *Engine) planGang(w gang.Workload, g gang.Gang) (gang.Gang, plan.Plan, error) {
 	p, err := e.buildPlan(g)
 	if err != nil || len(validateEnvLength(w, g, p)) > 0 {
 		return g, p, err
 	}
-	adopted, changed := plan.Adopt(w, g, p)
+	adopted, changed := injection.Adopt(w, g, p)
 	if !changed {
 		return g, p, nil
 	}
@@ -322,9 +323,7 @@ func (e *Engine) buildPlan(g gang.Gang) (plan.Plan, error) {
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	p := inj.Plan(g)
-	p.Injector, p.Build = g.Framework.Name, e.config.Build
-	return plan.Merge(p, baselinePlan(g))
+	return injection.Merge(inj.Plan(g), baselinePlan(g))
 }
 
 func newInvalidError(w gang.Workload, errs field.ErrorList) error {

@@ -1,6 +1,7 @@
 package injectors_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -8,23 +9,28 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/testing/golden"
 )
 
 func TestConformance(t *testing.T) {
 	for _, inj := range injectors.Builtin() {
-		t.Run(inj.Framework().Name, func(t *testing.T) { conformance.RunSuite(t, inj) })
+		name := inj.Framework().Name
+		t.Run(name, func(t *testing.T) { conformance.RunSuite(t, inj) })
+		if cases, err := filepath.Glob(name + "/testdata/*.yaml"); err != nil || len(cases) == 0 {
+			t.Errorf("injectors/%s/testdata contains no golden cases: %v", name, err)
+		}
 	}
 }
 
 // injectWithEngine is a front end that calls the engine directly.
-func injectWithEngine(t *testing.T, text []byte) conformance.FrontEndResult {
+func injectWithEngine(t *testing.T, text []byte) golden.Result {
 	t.Helper()
-	w := conformance.ParseWorkload(t, text)
+	w := golden.ParseWorkload(t, text)
 	if w.Meta().Namespace == "" {
 		w.Meta().Namespace = "default"
 	}
 	result, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w)
-	out := conformance.FrontEndResult{Warnings: result.Warnings.Strings()}
+	out := golden.Result{Warnings: result.Warnings.Strings()}
 	if err != nil {
 		if !injectors.IsDenied(err) {
 			t.Fatalf("internal error: %v", err)
@@ -38,4 +44,4 @@ func injectWithEngine(t *testing.T, text []byte) conformance.FrontEndResult {
 	return out
 }
 
-func TestGoldens(t *testing.T) { conformance.RunGoldenCases(t, injectWithEngine) }
+func TestGoldens(t *testing.T) { golden.Run(t, injectWithEngine) }

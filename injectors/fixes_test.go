@@ -14,7 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/testing/golden"
 )
 
 // TestFixes applies the remedies of denied golden cases, one after the other, until only denials
@@ -22,9 +22,9 @@ import (
 // cluster without Rollcall, so each of their denials needs a remedy.
 func TestFixes(t *testing.T) {
 	fixed := 0
-	for _, c := range conformance.GoldenCases(t) {
+	for _, c := range golden.Cases(t) {
 		t.Run(c.Name, func(t *testing.T) {
-			w := conformance.ParseWorkload(t, c.Manifest)
+			w := golden.ParseWorkload(t, c.Manifest)
 			remaining, applied := applyFixes(t, w)
 			fixed += applied
 			if strings.Contains(c.Name, "/existing/") && len(remaining) > 0 {
@@ -53,7 +53,7 @@ func TestFixesOfCorpus(t *testing.T) {
 			for _, manifest := range readWorkloads(t, file) {
 				workloads++
 				t.Run(filepath.Base(file), func(t *testing.T) {
-					w := conformance.ParseWorkload(t, manifest)
+					w := golden.ParseWorkload(t, manifest)
 					if !w.HasFrameworkLabel() {
 						metav1.SetMetaDataLabel(w.Meta(), gang.LabelFramework, "pytorch")
 					}

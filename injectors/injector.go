@@ -14,7 +14,7 @@ import (
 	"rollcall.training/injectors/pytorch"
 	"rollcall.training/injectors/tensorflow"
 	"rollcall.training/injectors/xgboost"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Injector plans the injection for one framework. Implementations are stateless and safe for

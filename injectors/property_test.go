@@ -13,7 +13,8 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/conformance"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
+	"rollcall.training/internal/testing/golden"
 )
 
 // admitAndPatch handles a manifest as the webhook and the API server do: decode, inject, diff, patch. It
@@ -27,7 +28,7 @@ func admitAndPatch(raw []byte, kind gang.Kind) (patched []byte, w gang.Workload,
 	if _, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w); err != nil {
 		return nil, before, err
 	}
-	text, err := json.Marshal(plan.Diff(raw, before.Object(), w.Object()))
+	text, err := json.Marshal(injection.Diff(raw, before.Object(), w.Object()))
 	if err != nil {
 		return nil, w, err
 	}
@@ -50,8 +51,8 @@ func newWorkload(kind gang.Kind) gang.Workload {
 // patched manifest must contain every field at its original path.
 func TestUnknownFields(t *testing.T) {
 	admitted := 0
-	for _, c := range conformance.GoldenCases(t) {
-		w := conformance.ParseWorkload(t, c.Manifest)
+	for _, c := range golden.Cases(t) {
+		w := golden.ParseWorkload(t, c.Manifest)
 		if w.Meta().Annotations[gang.AnnotationInjected] != "" || w.Meta().Labels[gang.LabelPhase] != "" {
 			continue // contains values that Rollcall wrote and may replace
 		}
@@ -119,12 +120,12 @@ func addUnknownFields(rng *rand.Rand, tree any) {
 
 // FuzzInject checks the guarantees of the engine for every input that decodes to a workload.
 func FuzzInject(f *testing.F) {
-	for _, c := range conformance.GoldenCases(f) {
+	for _, c := range golden.Cases(f) {
 		raw, err := yaml.YAMLToJSON(c.Manifest)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(raw, conformance.ParseWorkload(f, c.Manifest).Kind() == gang.StatefulSet)
+		f.Add(raw, golden.ParseWorkload(f, c.Manifest).Kind() == gang.StatefulSet)
 	}
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	f.Fuzz(func(t *testing.T, raw []byte, set bool) {

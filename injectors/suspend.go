@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/plan"
 )
 
 var (
@@ -24,7 +24,7 @@ var (
 // sync. An update to any other number of replicas is a request to scale, and stays. The result is the
 // warnings for the user, nil if the update stays as it is.
 func preserveZeroReplicas(old, updated *appsv1.StatefulSet) gang.Warnings {
-	record, err := plan.ReadRecord(gang.Workload{StatefulSet: old})
+	record, err := injection.ReadRecord(gang.Workload{StatefulSet: old})
 	if err != nil || record == nil {
 		return nil
 	}
@@ -148,7 +148,7 @@ func revertSpecChanges(w gang.Workload) {
 }
 
 func revertZeroReplicas(w gang.Workload, status lifecycle.Status) {
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
 		return
 	}

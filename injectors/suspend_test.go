@@ -13,8 +13,8 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/failure"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/plan"
 )
 
 // newScaledDownSet returns a StatefulSet of two replicas that Rollcall scaled to 0 in the given phase,
@@ -129,7 +129,7 @@ func TestReplaceDuringRestart(t *testing.T) {
 		t.Errorf("phase = %s, suspendedByRollcall = %t, replicas = %d, want Restarting, true, 0",
 			status.Phase, status.SuspendedByRollcall, *manifest.Spec.Replicas)
 	}
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record.Replicas != 2 {
 		t.Errorf("the record has %d replicas and the error %v, want 2 replicas", record.Replicas, err)
 	}

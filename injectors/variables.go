@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Variable is an environment variable that an injector sets in training containers.

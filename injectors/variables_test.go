@@ -12,7 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // TestRegistryVariables compares the variables of a framework with a list that people maintain by
@@ -28,10 +28,10 @@ func TestRegistryVariables(t *testing.T) {
 			want: []injectors.Variable{
 				{Name: "JAX_COORDINATOR_ADDRESS"},
 				{Name: "JAX_COORDINATOR_PORT"},
-				{Name: "JAX_LOCAL_DEVICE_IDS", Policy: plan.Default},
+				{Name: "JAX_LOCAL_DEVICE_IDS", Policy: plan.Suggest},
 				{Name: "JAX_NUM_PROCESSES"},
 				{Name: "JAX_PROCESS_ID"},
-				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
+				{Name: "PYTHONUNBUFFERED", Policy: plan.Suggest},
 				{Name: "SLURM_JOB_ID"},
 				{Name: "SLURM_LOCALID"},
 				{Name: "SLURM_NTASKS"},
@@ -52,7 +52,7 @@ func TestRegistryVariables(t *testing.T) {
 		"TF_CONFIG needs several pods": {
 			framework: "tensorflow",
 			want: []injectors.Variable{
-				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
+				{Name: "PYTHONUNBUFFERED", Policy: plan.Suggest},
 				{Name: "TF_CONFIG", MultiPodOnly: true},
 				{Name: "TF_TASK_INDEX", MultiPodOnly: true},
 			},
@@ -60,8 +60,8 @@ func TestRegistryVariables(t *testing.T) {
 		"variables of collective mode and of parameter servers": {
 			framework: "paddle",
 			want: []injectors.Variable{
-				{Name: "PADDLE_JOB_ID", Policy: plan.Default},
-				{Name: "PADDLE_LOG_DIR", Policy: plan.Default},
+				{Name: "PADDLE_JOB_ID", Policy: plan.Suggest},
+				{Name: "PADDLE_LOG_DIR", Policy: plan.Suggest},
 				{Name: "PADDLE_MASTER", MultiPodOnly: true},
 				{Name: "PADDLE_NNODES", MultiPodOnly: true},
 				{Name: "PADDLE_POD_INDEX", MultiPodOnly: true},
@@ -69,7 +69,7 @@ func TestRegistryVariables(t *testing.T) {
 				{Name: "PADDLE_SERVERS_ENDPOINTS", MultiPodOnly: true},
 				{Name: "PADDLE_TRAINERS_ENDPOINTS", MultiPodOnly: true},
 				{Name: "POD_IP", MultiPodOnly: true},
-				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
+				{Name: "PYTHONUNBUFFERED", Policy: plan.Suggest},
 			},
 		},
 		"elastic variables are included, with the strictest policy": {
@@ -77,19 +77,19 @@ func TestRegistryVariables(t *testing.T) {
 			want: []injectors.Variable{
 				{Name: "MASTER_ADDR"},
 				{Name: "MASTER_PORT"},
-				{Name: "NODE_RANK", Policy: plan.Fallback},
-				{Name: "OMP_NUM_THREADS", Policy: plan.Default},
+				{Name: "NODE_RANK", Policy: plan.KeepUser},
+				{Name: "OMP_NUM_THREADS", Policy: plan.Suggest},
 				{Name: "PET_MASTER_ADDR"},
 				{Name: "PET_MASTER_PORT"},
-				{Name: "PET_MAX_RESTARTS", Policy: plan.Fallback, MultiPodOnly: true},
+				{Name: "PET_MAX_RESTARTS", Policy: plan.KeepUser, MultiPodOnly: true},
 				{Name: "PET_NNODES"},
 				{Name: "PET_NODE_RANK"},
-				{Name: "PET_NPROC_PER_NODE", Policy: plan.Default},
-				{Name: "PET_RDZV_BACKEND", Policy: plan.Fallback, MultiPodOnly: true},
-				{Name: "PET_RDZV_CONF", Policy: plan.Fallback, MultiPodOnly: true},
-				{Name: "PET_RDZV_ENDPOINT", Policy: plan.Fallback, MultiPodOnly: true},
-				{Name: "PET_RDZV_ID", Policy: plan.Fallback, MultiPodOnly: true},
-				{Name: "PYTHONUNBUFFERED", Policy: plan.Default},
+				{Name: "PET_NPROC_PER_NODE", Policy: plan.Suggest},
+				{Name: "PET_RDZV_BACKEND", Policy: plan.KeepUser, MultiPodOnly: true},
+				{Name: "PET_RDZV_CONF", Policy: plan.KeepUser, MultiPodOnly: true},
+				{Name: "PET_RDZV_ENDPOINT", Policy: plan.KeepUser, MultiPodOnly: true},
+				{Name: "PET_RDZV_ID", Policy: plan.KeepUser, MultiPodOnly: true},
+				{Name: "PYTHONUNBUFFERED", Policy: plan.Suggest},
 				{Name: "RANK"},
 				{Name: "WORLD_SIZE"},
 			},

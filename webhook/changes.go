@@ -5,7 +5,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/fieldpath"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // maxChanges limits the paths in a message.
@@ -16,7 +16,7 @@ const maxChanges = 5
 func listChanges(before, after gang.Workload) []string {
 	record := fieldpath.Annotations.Key(gang.AnnotationInjected).String()
 	var paths []string
-	for _, op := range plan.Diff(nil, before.Object(), after.Object()) {
+	for _, op := range injection.Diff(nil, before.Object(), after.Object()) {
 		path := fieldpath.FromPointer(op.Path)
 		if path == record && before.IsInjected() || slices.Contains(paths, path) {
 			continue

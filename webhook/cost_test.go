@@ -18,7 +18,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/testing/adversarial"
 	"rollcall.training/webhook"
 )
 
@@ -101,7 +101,7 @@ func TestAdmissionCost(t *testing.T) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "INPUT\tREQUEST\tCPU\tALLOCATED\tRESPONSE\tMOST EXPENSIVE CALL\tCODES")
-	for _, input := range conformance.AdversarialInputs() {
+	for _, input := range adversarial.Inputs() {
 		var most cost
 		var mostExpensive string
 		var codes []int
@@ -126,7 +126,7 @@ func TestAdmissionCost(t *testing.T) {
 
 // FuzzAdmissionCost checks that the memory of a request is proportional to its length.
 func FuzzAdmissionCost(f *testing.F) {
-	for _, input := range conformance.AdversarialInputs() {
+	for _, input := range adversarial.Inputs() {
 		if len(input.Object) < 10<<10 { // the fuzzer is slow with long inputs
 			f.Add([]byte(input.Object), input.Kind == gang.StatefulSet, uint8(0))
 		}

@@ -14,7 +14,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/recorded"
+	"rollcall.training/internal/testing/recorded"
 	"rollcall.training/webhook"
 )
 

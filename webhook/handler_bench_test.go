@@ -14,7 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // BenchmarkMutatingEndpoint measures a request from its text to the text of the response, for a Job with 50

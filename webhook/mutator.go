@@ -18,7 +18,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // Mutator injects labeled workloads. It does not use controller-runtime's typed Defaulter, which cannot
@@ -50,7 +50,7 @@ func (m *Mutator) Handle(ctx context.Context, req admission.Request) admission.R
 	if err != nil {
 		return newDenialResponse(err).WithWarnings(result.Warnings.Strings()...)
 	}
-	return newPatchResponse(plan.Diff(req.Object.Raw, before.Object(), w.Object()), result)
+	return newPatchResponse(injection.Diff(req.Object.Raw, before.Object(), w.Object()), result)
 }
 
 // injectWorkload injects w, the decoded object of the request. An update of a Job changes nothing but
@@ -155,7 +155,7 @@ func decodeUpdate(req admission.Request) (old, updated gang.Workload, err error)
 // newPatchResponse returns a response that allows the request with the given changes. The reason of
 // the result becomes an audit annotation.
 func newPatchResponse(ops []jsonpatch.Operation, result injectors.Result) admission.Response {
-	patch, err := plan.EncodePatch(ops)
+	patch, err := injection.EncodePatch(ops)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/testing/golden"
 	"rollcall.training/webhook"
 )
 
@@ -287,7 +287,7 @@ func TestOtherWebhooksOnUpdates(t *testing.T) {
 // readGoldenCase returns the manifest of a golden case as the API server sends it.
 func readGoldenCase(t *testing.T, name string) []byte {
 	t.Helper()
-	for _, c := range conformance.GoldenCases(t) {
+	for _, c := range golden.Cases(t) {
 		if c.Name == name {
 			return setDefaultNamespace(t, toJSON(t, c.Manifest))
 		}

@@ -16,7 +16,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/policy"
 )
 
@@ -126,7 +126,7 @@ func withAdmittedReplicas(w gang.Workload) gang.Workload {
 	if w.StatefulSet == nil || w.Ranks() == 0 {
 		return w // a size of 0 is a suspension
 	}
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
 		return w
 	}
@@ -141,7 +141,7 @@ func isFirstSize(old, updated gang.Workload) bool {
 	if updated.StatefulSet == nil || updated.Ranks() == 0 {
 		return false
 	}
-	record, err := plan.ReadRecord(old)
+	record, err := injection.ReadRecord(old)
 	return err == nil && record != nil && record.Replicas == 0
 }
 

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // restoreRestartRules returns w with the restart rules of containers that the API server did not keep, and a warning
@@ -16,16 +16,19 @@ import (
 // API servers of a control plane can have different versions. Such an API server drops the fields before it calls
 // validating webhooks (kubernetes pkg/api/pod, dropDisabledFields). The ranks then restart as on an older release.
 func restoreRestartRules(w, injected gang.Workload) (gang.Workload, gang.Warnings) {
-	record, err := plan.ReadRecord(w)
-	if err != nil || record == nil || w.Job == nil || len(record.RestartRules) == 0 {
+	record, err := injection.ReadRecord(w)
+	if err != nil || record == nil || w.Job == nil {
 		return w, nil
 	}
 	containers, planned := w.Template().Spec.Containers, injected.Template().Spec.Containers
 	var warnings gang.Warnings
-	restored := w.DeepCopy()
+	restored := w // copied before the first change
 	for i, c := range containers {
-		if _, ok := record.RestartRules[c.Name]; !ok || i >= len(planned) || !lacksRestartRules(c, planned[i]) {
+		if !record.Has(injection.KindRestartRules, c.Name, "") || i >= len(planned) || !lacksRestartRules(c, planned[i]) {
 			continue
+		}
+		if len(warnings) == 0 {
+			restored = w.DeepCopy()
 		}
 		to := &restored.Template().Spec.Containers[i]
 		to.RestartPolicy, to.RestartPolicyRules = planned[i].RestartPolicy, planned[i].RestartPolicyRules
@@ -33,9 +36,6 @@ func restoreRestartRules(w, injected gang.Workload) (gang.Workload, gang.Warning
 			field.NewPath("spec", "template", "spec", "containers").Index(i).Child("restartPolicyRules"),
 			"the API server did not keep this field, so a rank that fails also fails its pod; "+
 				"enable the feature gate ContainerRestartRules"))
-	}
-	if len(warnings) == 0 {
-		return w, nil
 	}
 	return restored, warnings
 }

@@ -15,7 +15,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/pytorch"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 	"rollcall.training/webhook"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/testing/golden"
 	"rollcall.training/webhook"
 )
 
@@ -61,15 +61,15 @@ func applyPatch(t testing.TB, raw []byte, r admission.Response) []byte {
 }
 
 func TestGoldens(t *testing.T) {
-	conformance.RunGoldenCases(t, func(t *testing.T, manifest []byte) conformance.FrontEndResult {
+	golden.Run(t, func(t *testing.T, manifest []byte) golden.Result {
 		raw := toJSON(t, manifest)
-		w := conformance.ParseWorkload(t, manifest)
+		w := golden.ParseWorkload(t, manifest)
 		if w.Meta().Namespace == "" { // the API server sets it before admission
 			w.Meta().Namespace = "default"
 			raw = setDefaultNamespace(t, raw)
 		}
 		r := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), newRequest(admissionv1.Create, w.Kind(), nil, raw))
-		out := conformance.FrontEndResult{Warnings: r.Warnings}
+		out := golden.Result{Warnings: r.Warnings}
 		if !r.Allowed {
 			if r.Result.Code != http.StatusUnprocessableEntity || r.Result.Reason != metav1.StatusReasonInvalid {
 				t.Errorf("denied with %d %s, want 422 Invalid", r.Result.Code, r.Result.Reason)
@@ -107,7 +107,7 @@ func newStatefulSet(t *testing.T) *appsv1.StatefulSet {
 		ObjectMeta: newLabeledMeta(),
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: ptr.To[int32](2),
-			Template: conformance.ParseWorkload(t, []byte(unlabeledJob)).Job.Spec.Template,
+			Template: golden.ParseWorkload(t, []byte(unlabeledJob)).Job.Spec.Template,
 		},
 	}
 }

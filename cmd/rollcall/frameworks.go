@@ -10,7 +10,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 const frameworksLong = `List the frameworks of this build with their roles and ports. With a name, print the

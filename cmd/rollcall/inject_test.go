@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/testing/golden"
 )
 
 // runCommand runs the command line with the given standard input and arguments.
@@ -30,9 +30,9 @@ func runCommand(t *testing.T, stdin string, args ...string) (stdout, stderr stri
 }
 
 func TestGoldens(t *testing.T) {
-	conformance.RunGoldenCases(t, func(t *testing.T, manifest []byte) conformance.FrontEndResult {
+	golden.Run(t, func(t *testing.T, manifest []byte) golden.Result {
 		stdout, stderr, err := runCommand(t, string(manifest), "inject", "-f", "-", "--children=false")
-		out := conformance.FrontEndResult{Object: []byte(stdout)}
+		out := golden.Result{Object: []byte(stdout)}
 		for line := range strings.Lines(stderr) {
 			_, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "): ")
 			switch {
@@ -49,7 +49,7 @@ func TestGoldens(t *testing.T) {
 			t.Errorf("a denied manifest was printed:\n%s", stdout)
 		}
 		// The webhook, whose result this is compared with, always receives a namespace.
-		if w := conformance.ParseWorkload(t, manifest); err == nil && w.Meta().Namespace == "" {
+		if w := golden.ParseWorkload(t, manifest); err == nil && w.Meta().Namespace == "" {
 			out.Object = setNamespace(t, out.Object)
 		}
 		return out

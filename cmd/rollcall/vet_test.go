@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"rollcall.training/injectors/conformance"
+	"rollcall.training/internal/testing/golden"
 	"rollcall.training/internal/vet"
 )
 
@@ -299,7 +299,7 @@ func TestVetChecks(t *testing.T) {
 // TestVetMatchesInject checks that vet reports the warnings and denials of the webhook with the same
 // texts. The golden files compare the texts of inject with those of the webhook.
 func TestVetMatchesInject(t *testing.T) {
-	for _, c := range conformance.GoldenCases(t) {
+	for _, c := range golden.Cases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			var want, got []string
 			_, stderr, _ := runCommand(t, string(c.Manifest), "inject", "-f", "-")
@@ -353,7 +353,7 @@ func vetCodes(t *testing.T, manifest string) map[vet.Code]bool {
 // TestVetInjectedManifest checks that the output of inject has no findings that its input does not
 // have.
 func TestVetInjectedManifest(t *testing.T) {
-	for _, c := range conformance.GoldenCases(t) {
+	for _, c := range golden.Cases(t) {
 		injected, _, err := runCommand(t, string(c.Manifest), "inject", "-f", "-")
 		if err != nil {
 			continue // the workload is denied

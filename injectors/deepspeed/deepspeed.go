@@ -5,7 +5,7 @@ import (
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default of DeepSpeed (deepspeed/constants.py, TORCH_DISTRIBUTED_DEFAULT_PORT).
@@ -38,7 +38,7 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 	if len(g.Members) == 1 {
 		// Without LOCAL_RANK, init_distributed discovers the ranks with MPI, even if all other variables are
 		// set. torchrun overrides the value for each of its processes.
-		localRank := plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.Default)
+		localRank := plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.Suggest)
 		return plan.Plan{Env: append(rendezvous.TorchEnv(g), localRank)}
 	}
 	p := ssh.Plan(g, ssh.Options{Port: ssh.Port, HostfileMountPaths: []string{hostfileDir}})

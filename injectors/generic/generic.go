@@ -6,7 +6,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default port of torch.distributed, which is free in most images.

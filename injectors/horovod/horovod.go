@@ -5,7 +5,7 @@ import (
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Injector is the injector for Horovod. The zero value is ready to use.

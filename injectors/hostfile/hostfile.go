@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Paths of the list of hosts in the launcher.
@@ -23,7 +23,7 @@ const (
 const sshArgs = "-o ConnectionAttempts=10"
 
 // Env returns the variables through which the launchers of all MPI implementations find the hosts. Every
-// variable has the policy Default, so the values of the user take precedence.
+// variable has the policy Suggest, so the values of the user take precedence.
 func Env(g gang.Gang) []plan.Env {
 	slots := strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)
 	env := []plan.Env{
@@ -66,5 +66,5 @@ func hideAccelerators(g gang.Gang) []plan.Env {
 }
 
 func defaultEnv(name, value string) plan.Env {
-	return plan.LiteralEnv(name, value).WithPolicy(plan.Default)
+	return plan.LiteralEnv(name, value).WithPolicy(plan.Suggest)
 }

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // PrintHostsFunction is a shell function that prints the hosts of its argument in the order of their

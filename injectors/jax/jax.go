@@ -7,7 +7,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default of JAXJob (training-operator, JAXJobDefaultPort in
@@ -85,7 +85,7 @@ func slurmEnv(g gang.Gang, host string) []plan.Env {
 		for i := range ids {
 			ids[i] = strconv.Itoa(i)
 		}
-		env = append(env, plan.LiteralEnv("JAX_LOCAL_DEVICE_IDS", strings.Join(ids, ",")).WithPolicy(plan.Default))
+		env = append(env, plan.LiteralEnv("JAX_LOCAL_DEVICE_IDS", strings.Join(ids, ",")).WithPolicy(plan.Suggest))
 	}
 	return env
 }

@@ -3,7 +3,7 @@ package lightgbm
 import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default of XGBoostJob (training-operator, DefaultPort in

@@ -4,7 +4,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Injector is the injector for MPI. The zero value is ready to use.
@@ -29,7 +29,7 @@ func (Injector) Framework() gang.Framework {
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	p := ssh.Plan(g, ssh.Options{HydraHostfile: g.Launcher.MPI != gang.OpenMPI})
 	if g.HasKubeflowNames { // a variable of mpi-operator, which no implementation of MPI reads
-		p.Env = append(p.Env, plan.LiteralEnv("K_MPI_JOB_ROLE", g.Role).WithPolicy(plan.Fallback))
+		p.Env = append(p.Env, plan.LiteralEnv("K_MPI_JOB_ROLE", g.Role).WithPolicy(plan.KeepUser))
 	}
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)

@@ -6,7 +6,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/rendezvous"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default of PaddleJob (training-operator, PaddleJobDefaultPort in
@@ -43,8 +43,8 @@ func (Injector) Framework() gang.Framework {
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	env := []plan.Env{
 		rendezvous.UnbufferedEnv(),
-		plan.LiteralEnv("PADDLE_JOB_ID", g.Name).WithPolicy(plan.Default),
-		plan.LiteralEnv("PADDLE_LOG_DIR", logDir).WithPolicy(plan.Default),
+		plan.LiteralEnv("PADDLE_JOB_ID", g.Name).WithPolicy(plan.Suggest),
+		plan.LiteralEnv("PADDLE_LOG_DIR", logDir).WithPolicy(plan.Suggest),
 	}
 	if g.Size == 1 {
 		return plan.Plan{Env: env}

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // UnbufferedEnv returns the variable that disables the output buffer of Python. Otherwise the log of a rank
 // that hangs would not contain its last lines.
 func UnbufferedEnv() plan.Env {
-	return plan.LiteralEnv("PYTHONUNBUFFERED", "1").WithPolicy(plan.Default).WithMeaning(plan.Switch)
+	return plan.LiteralEnv("PYTHONUNBUFFERED", "1").WithPolicy(plan.Suggest).WithMeaning(plan.Switch)
 }
 
 // MasterEnv returns the address and the port of rank 0, in variables whose names start with prefix. The

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Limits of torchrun in an elastic gang.
@@ -47,7 +47,7 @@ func TorchEnv(g gang.Gang) []plan.Env {
 	}
 	env = append(env, nprocPerNodeEnv(g))
 	if n := threadsPerProcess(g); n > 0 {
-		env = append(env, plan.LiteralEnv("OMP_NUM_THREADS", strconv.FormatInt(n, 10)).WithPolicy(plan.Default))
+		env = append(env, plan.LiteralEnv("OMP_NUM_THREADS", strconv.FormatInt(n, 10)).WithPolicy(plan.Suggest))
 	}
 	return env
 }
@@ -55,7 +55,7 @@ func TorchEnv(g gang.Gang) []plan.Env {
 // nodeRankEnv returns NODE_RANK, which Lightning (lightning_fabric/plugins/environments/lightning.py) and
 // composer (composer/cli/launcher.py) read if they start the processes of a pod themselves. Without the
 // variable, Lightning gives the same ranks to all pods. A user who sets it knows its meaning.
-func nodeRankEnv(g gang.Gang) plan.Env { return RankEnv(g, "NODE_RANK").WithPolicy(plan.Fallback) }
+func nodeRankEnv(g gang.Gang) plan.Env { return RankEnv(g, "NODE_RANK").WithPolicy(plan.KeepUser) }
 
 // LocalRankEnv returns LOCAL_RANK for pods with a single process. Without the variable, accelerate and
 // the Trainer of transformers ignore RANK and WORLD_SIZE, so each pod trains separately
@@ -67,7 +67,7 @@ func LocalRankEnv(g gang.Gang) []plan.Env {
 	if g.Elastic != nil || g.Size < 2 || !hasOneProcess {
 		return nil
 	}
-	return []plan.Env{plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.Fallback)}
+	return []plan.Env{plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.KeepUser)}
 }
 
 // elasticEnv returns the variables that PyTorchJob sets for elastic gangs (training-operator,
@@ -82,7 +82,7 @@ func elasticEnv(g gang.Gang) []plan.Env {
 			nodes.Min, nodes.Max = nodes.Min+m.Size, nodes.Max+m.Size
 		}
 	}
-	fallbackEnv := func(name, value string) plan.Env { return plan.LiteralEnv(name, value).WithPolicy(plan.Fallback) }
+	fallbackEnv := func(name, value string) plan.Env { return plan.LiteralEnv(name, value).WithPolicy(plan.KeepUser) }
 	return []plan.Env{
 		plan.LiteralEnv("PET_NNODES", nodes.String()).
 			WithFix("choose the bounds with the annotation " + gang.AnnotationElastic),
@@ -102,7 +102,7 @@ func nprocPerNodeEnv(g gang.Gang) plan.Env {
 	if g.Processes.Explicit {
 		return e
 	}
-	return e.WithPolicy(plan.Default)
+	return e.WithPolicy(plan.Suggest)
 }
 
 // threadsPerProcess returns the CPU limit divided by the number of processes, or 0 if there is no limit.

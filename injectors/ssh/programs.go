@@ -2,7 +2,7 @@ package ssh
 
 import (
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Packages of Debian with the programs that the injected scripts run.

@@ -13,7 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // Port is the default port of the workers' sshd, and the port of mpi-operator's images. Port 22
@@ -84,7 +84,7 @@ func Plan(g gang.Gang, o Options) plan.Plan {
 			// The private key must never be written to a disk.
 			Volume: newMemoryVolume(sshVolumeName),
 			Mounts: newVolumeMounts(o),
-			Policy: plan.Default,
+			Policy: plan.Warn,
 		}},
 		InitContainers: []plan.InitContainer{newSetupContainer(g, o)},
 		Programs:       requiredPrograms(g),
@@ -122,7 +122,7 @@ func newMemoryVolume(name string) corev1.Volume {
 func newConfigVolume() plan.Volume {
 	return plan.Volume{
 		Volume: newMemoryVolume(configVolumeName),
-		Policy: plan.Default,
+		Policy: plan.Warn,
 		Mounts: []corev1.VolumeMount{
 			{MountPath: "/etc/ssh/ssh_config", SubPath: "ssh_config", ReadOnly: true},
 			{MountPath: "/etc/ssh/sshd_config", SubPath: "sshd_config", ReadOnly: true},

@@ -13,7 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/ssh"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 const testPublicKey = "ecdsa-sha2-nistp256 AAAApublic"

@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // Suspend suspends a Job or scales a StatefulSet to 0.
@@ -41,7 +41,7 @@ func Resume(w gang.Workload, attempt int32) bool {
 // known: the record and the template were injected together. The environment of an elastic gang
 // contains no size.
 func recordedReplicas(w gang.Workload) int32 {
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil || record.Replicas < 0 || record.Replicas > injectedGangSize(w) {
 		return 0
 	}

@@ -11,7 +11,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestFailureOfCompletingGang checks that a worker that fails because its master has succeeded neither

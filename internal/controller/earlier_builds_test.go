@@ -14,7 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/recorded"
+	"rollcall.training/internal/testing/recorded"
 )
 
 // TestGangsOfEarlierBuilds checks that gangs continue from what an earlier build wrote: a restart completes

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/plan"
 )
 
 // observe reads the pods of a gang, and sets what they and the workloads show about it in a state.
@@ -77,7 +77,7 @@ func (r *Reconciler) isCacheCurrent(ctx context.Context, g *observedGang) bool {
 
 // readInjectedReplicas returns the size with which the ranks of a StatefulSet are configured; nil if it is not known.
 func readInjectedReplicas(w gang.Workload) *int32 {
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if w.StatefulSet == nil || err != nil || record == nil {
 		return nil
 	}

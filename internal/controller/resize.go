@@ -12,7 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/policy"
 )
 
@@ -40,7 +40,7 @@ func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Wo
 	if set == nil {
 		return nil
 	}
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // newResizedStatefulSet returns a StatefulSet of two ranks that its user scaled to three replicas.

@@ -14,7 +14,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestReplacedStatefulSetPod checks that a StatefulSet restarts after a pod was deleted and replaced

@@ -20,8 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors/conformance"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/testing/adversarial"
+	"rollcall.training/internal/testing/golden"
 )
 
 // trimCopy returns a workload as the cache contains it.
@@ -42,8 +43,8 @@ func trimCopy(t testing.TB, w gang.Workload) gang.Workload {
 // record from a workload of the cache as from the whole workload.
 func TestTrimWorkload(t *testing.T) {
 	admitted := 0
-	for _, c := range conformance.GoldenCases(t) {
-		w := conformance.ParseWorkload(t, c.Manifest)
+	for _, c := range golden.Cases(t) {
+		w := golden.ParseWorkload(t, c.Manifest)
 		w.Meta().Namespace = "team"
 		if _, err := testEngine.Admit(w); err != nil || w.Meta().Annotations[gang.AnnotationInjected] == "" {
 			continue
@@ -256,7 +257,7 @@ func (c *countingReader) Get(
 // changed the annotations after its admission. Objects beyond 1.5 MiB do not fit into etcd.
 func TestDescribeCost(t *testing.T) {
 	const maxStoredBytes, maxAllocated = 3 << 19, 64 << 20
-	for _, input := range conformance.AdversarialInputs() {
+	for _, input := range adversarial.Inputs() {
 		w, _ := gang.NewWorkload(input.Kind)
 		if len(input.Object) > maxStoredBytes || json.Unmarshal([]byte(input.Object), w.Object()) != nil {
 			continue

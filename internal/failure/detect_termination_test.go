@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/internal/failure"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestFirstDuringTermination checks exits around the time at which a gang is terminated.

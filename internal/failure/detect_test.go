@@ -13,7 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // withKubeletEviction returns a change by which the kubelet evicts the pod.

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/internal/failure"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // torchrunOutput returns what torchrun of PyTorch 2.6 prints after a worker failed, or after it

@@ -9,7 +9,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 func attemptOf(s lifecycle.State) int32 { return s.Attempt }

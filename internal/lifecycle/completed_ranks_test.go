@@ -11,7 +11,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestFindCompletedRanks checks which ranks completed, and which are lost, of those that a Job counts as

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestMayMeetSuccessPolicy checks when a Job may delete its other pods by its successPolicy

@@ -8,7 +8,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestStatefulSetCompletion checks that a StatefulSet is complete when all of its ranks

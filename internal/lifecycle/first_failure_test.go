@@ -7,7 +7,7 @@ import (
 
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 func exitError(rank int32, seconds int) *failure.Failure {

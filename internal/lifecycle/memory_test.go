@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"rollcall.training/internal/failure"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestUndoneDisruption checks that a disruption is kept until its restart is written, and not longer.

@@ -9,7 +9,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestObserveResult checks that the result of a Job is final before its last pods have terminated. A pod on

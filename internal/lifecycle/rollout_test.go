@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // TestExcludePodsOfRollout checks which deleted pods of a StatefulSet are failures while its revisions

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 )
 
 // newSnapshotWithCompleteJob returns a snapshot of a restarting gang whose second Job is complete. Either

@@ -10,7 +10,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // Injection is the result of the injection of one object.
@@ -42,20 +42,20 @@ func (d *Document) Inject(engine *injectors.Engine, namespace string, prepare Pr
 		if w == nil {
 			continue
 		}
-		injection := Injection{
+		injected := Injection{
 			Object:    strings.ToLower(string(w.Kind())) + "/" + w.Meta().Name,
 			Namespace: w.Meta().Namespace,
 		}
-		if injection.Namespace == "" {
+		if injected.Namespace == "" {
 			w.Meta().Namespace = namespace
 		}
 		before := w.DeepCopy()
-		injection.inject(engine, *w, prepare)
-		injections = append(injections, injection)
-		if injection.Err != nil {
+		injected.inject(engine, *w, prepare)
+		injections = append(injections, injected)
+		if injected.Err != nil {
 			continue
 		}
-		for _, op := range plan.Diff(object.text, before.Object(), w.Object()) {
+		for _, op := range injection.Diff(object.text, before.Object(), w.Object()) {
 			op.Path = object.pointer + op.Path
 			ops = append(ops, op)
 		}

@@ -9,7 +9,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/migrate/source"
-	"rollcall.training/internal/plan"
+	"rollcall.training/plan"
 )
 
 // inject implements [source.Context.Inject] with the engine of the webhook. It does not modify the

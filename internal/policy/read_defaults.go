@@ -13,8 +13,8 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/plan"
 	"rollcall.training/internal/policy/defaults"
+	"rollcall.training/plan"
 )
 
 // defaultAnnotations are the annotations of Rollcall that can have a default. The others determine the

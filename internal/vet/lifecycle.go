@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // minTTLSeconds is the lowest TTL without a finding. Log collectors commonly read once a minute.
@@ -62,7 +62,7 @@ func checkDisruptionsFailJob(r *reporter, w *labeledWorkload) {
 	if w.workload.Job == nil || !canRestart {
 		return
 	}
-	limit := plan.WithoutOwnBackoffLimit(w.workload.Job).Spec.BackoffLimit
+	limit := injection.WithoutOwnBackoffLimit(w.workload.Job).Spec.BackoffLimit
 	isReported := ptr.Deref(limit, 1) == 0 // by CodeBackoffLimitZero
 	if isReported || gang.IsDefaultBackoffLimit(limit) || ignoresDisruptions(w.workload.Job.Spec.PodFailurePolicy) {
 		return

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/podtest"
+	"rollcall.training/internal/testing/podtest"
 	"rollcall.training/test/installation"
 )
 

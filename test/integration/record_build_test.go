@@ -21,7 +21,8 @@ import (
 const recordBuildEnv = "ROLLCALL_RECORD_BUILD"
 
 // TestRecordBuild runs gangs with an earlier build on a real API server, and writes their workloads to
-// internal/recorded. The tests of this build read the workloads. internal/recorded/README.md lists the builds.
+// internal/testing/recorded. The tests of this build read the workloads. internal/testing/recorded/README.md lists
+// the builds.
 func TestRecordBuild(t *testing.T) {
 	commit := os.Getenv(recordBuildEnv)
 	if commit == "" {
@@ -40,7 +41,7 @@ func TestRecordBuild(t *testing.T) {
 			out.Write(encodeRecordedWorkload(t, w))
 		}
 	})
-	path := filepath.Join("..", "..", "internal", "recorded", "objects", commit+".yaml")
+	path := filepath.Join("..", "..", "internal", "testing", "recorded", "objects", commit+".yaml")
 	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the repository
 		t.Fatal(err)
 	}

@@ -238,7 +238,7 @@ expression: request.userInfo.username != '{{ include "rollcall.controllerUser" .
 {{- end -}}
 
 {{/* rollcall.recordedSize is a regular expression: the size of a StatefulSet in the record of its admission
-(internal/plan/record.go). */}}
+(internal/injection/record.go). */}}
 {{- define "rollcall.recordedSize" -}}
 "replicas":[0-9]+
 {{- end -}}

@@ -14,7 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 )
 
 // Kind is a kind of field that can have a default.
@@ -58,12 +58,12 @@ func Apply(w gang.Workload, defaults []Default) (gang.Warnings, error) {
 	if hasTooManyContainers(w) {
 		return nil, nil
 	}
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil {
 		return nil, nil //nolint:nilerr // the injection reports an invalid record
 	}
 	if record == nil {
-		record = &plan.Record{}
+		record = &injection.Record{}
 	}
 	var warnings gang.Warnings
 	var targets []target
@@ -101,7 +101,7 @@ func Apply(w gang.Workload, defaults []Default) (gang.Warnings, error) {
 
 // forgetUnset removes the recorded defaults of the fields that w does not set. A manifest that was copied from
 // a live object contains its record, but not necessarily its values.
-func forgetUnset(record *plan.Record, w gang.Workload) {
+func forgetUnset(record *injection.Record, w gang.Workload) {
 	maps.DeleteFunc(record.Defaults, func(key, _ string) bool {
 		t, ok := parseTarget(key)
 		return !ok || !t.exists(w) || !t.isSet(w)
@@ -127,9 +127,9 @@ type CurrentValue struct {
 // Read returns the current values of the field of a default, one for each training container if
 // the field belongs to a container. The value of an absent field is empty.
 func Read(w gang.Workload, d Default) []CurrentValue {
-	record, err := plan.ReadRecord(w)
+	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
-		record = &plan.Record{}
+		record = &injection.Record{}
 	}
 	var values []CurrentValue
 	for _, t := range d.targets(w, trainingContainerNames(w, record)) {
@@ -142,7 +142,7 @@ func Read(w gang.Workload, d Default) []CurrentValue {
 // is that of old.
 func Preserve(old, updated *appsv1.StatefulSet) {
 	before, after := gang.Workload{StatefulSet: old}, gang.Workload{StatefulSet: updated}
-	record, err := plan.ReadRecord(before)
+	record, err := injection.ReadRecord(before)
 	if err != nil || record == nil || hasTooManyContainers(before) || hasTooManyContainers(after) {
 		return
 	}
@@ -164,7 +164,7 @@ func Preserve(old, updated *appsv1.StatefulSet) {
 
 // trainingContainerNames returns the names of the training containers: those of the annotation without
 // repetitions, else those of an earlier injection, else the container that the parser finds.
-func trainingContainerNames(w gang.Workload, record *plan.Record) []string {
+func trainingContainerNames(w gang.Workload, record *injection.Record) []string {
 	if list, ok := w.Meta().Annotations[gang.AnnotationContainers]; ok {
 		var names []string
 		for name := range strings.SplitSeq(list, ",") {

@@ -20,8 +20,8 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/injection"
 	"rollcall.training/internal/manifest"
-	"rollcall.training/internal/plan"
 	"rollcall.training/internal/policy"
 )
 
@@ -256,7 +256,7 @@ func listChangedFields(before, after gang.Workload) []string {
 		return nil
 	}
 	var paths []string
-	for _, op := range plan.Diff(text, a.Object(), b.Object()) {
+	for _, op := range injection.Diff(text, a.Object(), b.Object()) {
 		if !slices.Contains(paths, op.Path) {
 			paths = append(paths, op.Path)
 		}

@@ -16,7 +16,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/plan"
+	"rollcall.training/internal/injection"
 	"rollcall.training/test/installation"
 )
 
@@ -179,7 +179,7 @@ func (d demo) printInjectedFields(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(out), &job); err != nil {
 		return fmt.Errorf("reading the Job: %w", err)
 	}
-	record, err := plan.ReadRecord(gang.Workload{Job: &job})
+	record, err := injection.ReadRecord(gang.Workload{Job: &job})
 	if err != nil {
 		return err
 	}
@@ -187,20 +187,20 @@ func (d demo) printInjectedFields(ctx context.Context) error {
 		return fmt.Errorf("the Job has no annotation %s: Rollcall did not inject it", gang.AnnotationInjected)
 	}
 	c := job.Spec.Template.Spec.Containers[0]
-	ours := record.Env[c.Name]
 	for _, e := range c.Env {
 		value := e.Value
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
 			value = "<" + e.ValueFrom.FieldRef.FieldPath + ">"
 		}
-		if _, ok := ours[e.Name]; ok {
+		if record.Has(injection.KindEnv, c.Name, e.Name) {
 			fmt.Fprintf(d.w, "env     %s=%s\n", e.Name, value)
 		}
 	}
-	for _, f := range slices.Sorted(maps.Keys(record.Fields)) {
-		fmt.Fprintf(d.w, "field   spec.%s=%s\n", f, record.Fields[f])
+	fields := record.ByName(injection.KindField)
+	for _, f := range slices.Sorted(maps.Keys(fields)) {
+		fmt.Fprintf(d.w, "field   spec.%s=%s\n", f, fields[f])
 	}
-	for v := range record.Volumes {
+	for v := range record.ByName(injection.KindVolume) {
 		fmt.Fprintf(d.w, "volume  %s\n", v)
 	}
 	return nil

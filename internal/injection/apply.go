@@ -1,0 +1,129 @@
+package injection
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
+	"rollcall.training/plan"
+)
+
+// Apply changes w as the plan requires. The training containers are those of g. Every init container
+// also gets the variables, because preparation can depend on the rank. The build is that of the engine (gang.Config).
+//
+// The warnings name the values of the user that differ from the plan and are kept. If Apply returns
+// denials, the state of w is undefined: apply the plan to a copy.
+func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnings, gang.Denials) {
+	annotationsPath := field.NewPath("metadata", "annotations")
+	old, err := ReadRecord(w)
+	if err != nil {
+		path := annotationsPath.Key(gang.AnnotationInjected)
+		return nil, gang.Denials{{
+			Error: field.Invalid(path, w.Meta().Annotations[gang.AnnotationInjected],
+				"is not a record of Rollcall, and only Rollcall writes this annotation; remove the annotation"),
+			Fix: gang.NewRemoveFix(path),
+		}}
+	}
+	if w.Job != nil {
+		p.Env = withCompletionIndex(p.Env, g)
+	}
+	a := &applier{
+		comparison: comparison{workload: w, gang: g, plan: p, budget: maxComparedBytes},
+		pod:        newPodTemplate(w.Template()), record: Record{Injector: g.Framework.Name, Build: build},
+		applied: make([]key, 0, usualTargets), trainingNames: map[string]bool{},
+	}
+	for _, c := range g.Containers {
+		a.trainingNames[c.Name] = true
+	}
+	if old != nil {
+		a.recorded, a.owned = old.digests(), old.findUnmodified(a.pod)
+		a.record.Defaults, a.record.Replicas = old.Defaults, old.Replicas // set before this injection
+	}
+	a.applyInitContainers() // also get variables
+	a.applyEnv()
+	a.applyCommand()
+	a.applyContainerFields()
+	a.applyVolumes()
+	a.applyResources()
+	a.applyPodLabels()
+	a.applyDNSSearches()
+	a.removeStale()
+	a.applyWorkloadFields(old)
+	if len(a.denials) > 0 {
+		return a.warnings, a.denials
+	}
+	if err := a.writeRecord(); err != nil {
+		return a.warnings, gang.Denials{{Error: field.InternalError(annotationsPath, err)}}
+	}
+	return a.warnings, nil
+}
+
+// usualTargets is the number of values of a usual plan, for which memory is reserved.
+const usualTargets = 32
+
+// applier is the state of one application of a plan.
+type applier struct {
+	comparison
+	pod    *podTemplate
+	record Record
+	// fields are the new values of kind [KindField] by name.
+	fields map[string]string
+	// recorded are the targets that an earlier admission filled, with their digests. owned are those
+	// that nobody has edited since. applied are the targets that this admission has filled.
+	recorded      map[key]string
+	owned         map[key]bool
+	applied       []key
+	trainingNames map[string]bool
+	warnings      gang.Warnings
+	denials       gang.Denials
+}
+
+// owns reports whether Rollcall has written a value that nobody has edited since.
+func (a *applier) owns(kind, container, name string) bool {
+	return len(a.owned) > 0 && a.owned[key{kind, container, name}]
+}
+
+// markApplied records that this admission has filled a target.
+func (a *applier) markApplied(kind, container, name string) {
+	a.applied = append(a.applied, key{kind, container, name})
+}
+
+// removeStale clears the owned targets that this admission has not filled. It is last, so that paths and remedies
+// in messages are those of the object that the user sent.
+func (a *applier) removeStale() {
+	if len(a.owned) == 0 {
+		return
+	}
+	for _, k := range a.applied {
+		delete(a.owned, k)
+	}
+	for k := range a.owned {
+		targets[k.kind].remove(a.pod, k)
+	}
+}
+
+// trainingContainers returns views of the training containers.
+func (a *applier) trainingContainers() []*container {
+	var containers []*container
+	for _, c := range a.gang.Containers {
+		containers = append(containers, a.pod.containersByName[c.Name])
+	}
+	return containers
+}
+
+// writeRecord writes the record after all values are in place.
+func (a *applier) writeRecord() error {
+	digester := newDigester(a.pod)
+	a.record.Values = make(map[string]string, len(a.applied)+len(a.fields))
+	for _, k := range a.applied {
+		a.record.Values[k.String()] = digester.digest(k)
+	}
+	for name, value := range a.fields {
+		a.record.Values[key{kind: KindField, name: name}.String()] = value
+	}
+	if a.workload.StatefulSet == nil {
+		a.record.Replicas = 0
+	} else if size := a.workload.Ranks(); size > 0 { // a suspended gang resumes with its previous size
+		a.record.Replicas = size
+	}
+	return a.record.WriteTo(a.workload)
+}

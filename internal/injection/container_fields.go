@@ -1,0 +1,105 @@
+package injection
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/plan"
+)
+
+func (c *container) readRestartRules(string) any {
+	if c.RestartPolicy == nil {
+		return nil
+	}
+	return containerRestart{c.RestartPolicy, c.RestartPolicyRules}
+}
+
+func (c *container) removeRestartRules(string) { c.RestartPolicy, c.RestartPolicyRules = nil, nil }
+
+// containerRestart is the restart policy and the rules of a container.
+type containerRestart struct {
+	Policy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
+	Rules  []corev1.ContainerRestartRule  `json:"restartPolicyRules"`
+}
+
+// applyContainerFields sets the fields of training containers that every gang needs.
+func (a *applier) applyContainerFields() {
+	var codes []int32 // for which containers do not restart in place; nil if they never do
+	if a.workload.Job != nil && a.plan.RestartInPlace {
+		codes = findExitCodesWithoutRestart(a.workload.Job)
+	}
+	for _, c := range a.trainingContainers() {
+		if codes != nil {
+			a.applyRestartRules(c, codes)
+		}
+		a.applyMessagePolicy(c)
+	}
+}
+
+// applyRestartRules restarts failed training containers within their pods (KEP-5307, enabled by
+// default since Kubernetes 1.35), so that the pods do not fail. A Job counts failed pods individually
+// and delays their replacement by up to 10 minutes. A container with a policy of the user is not
+// changed.
+func (a *applier) applyRestartRules(c *container, exitCodesWithoutRestart []int32) {
+	exists := c.RestartPolicy != nil || len(c.RestartPolicyRules) > 0
+	if decide(relate(exists, a.owns(KindRestartRules, c.Name, ""), false), plan.KeepUser) != write {
+		return
+	}
+	c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+	c.RestartPolicyRules = []corev1.ContainerRestartRule{{
+		Action: corev1.ContainerRestartRuleActionRestart,
+		ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+			Operator: corev1.ContainerRestartRuleOnExitCodesOpNotIn, Values: exitCodesWithoutRestart,
+		},
+	}}
+	a.markApplied(KindRestartRules, c.Name, "")
+}
+
+// findExitCodesWithoutRestart returns the exit codes for which a container must not restart in place:
+// 0, and the codes in the Job's podFailurePolicy, which applies only to failed pods. It returns nil
+// if containers must never restart in place: the podFailurePolicy excludes codes instead of listing
+// them, there are too many codes, or the kubelet restarts the containers anyway.
+func findExitCodesWithoutRestart(job *batchv1.Job) []int32 {
+	if job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		return nil
+	}
+	codes := []int32{0}
+	if policy := job.Spec.PodFailurePolicy; policy != nil {
+		for _, rule := range policy.Rules {
+			if rule.OnExitCodes == nil {
+				continue
+			}
+			if rule.OnExitCodes.Operator != batchv1.PodFailurePolicyOnExitCodesOpIn {
+				return nil
+			}
+			codes = append(codes, rule.OnExitCodes.Values...)
+		}
+	}
+	slices.Sort(codes)
+	codes = slices.Compact(codes)
+	const maxCodes = 255 // of a restart rule
+	if len(codes) > maxCodes {
+		return nil
+	}
+	return codes
+}
+
+func (c *container) readMessagePolicy(string) any { return c.TerminationMessagePolicy }
+
+func (c *container) removeMessagePolicy(string) {
+	c.TerminationMessagePolicy = corev1.TerminationMessageReadFile
+}
+
+// applyMessagePolicy makes the kubelet keep the end of a failed container's log as its termination message.
+// Otherwise the log is lost with the pod. A policy "File" is replaced: it is the default of the API server, so a
+// value of the user cannot be distinguished.
+func (a *applier) applyMessagePolicy(c *container) {
+	exists := c.TerminationMessagePolicy != "" && c.TerminationMessagePolicy != corev1.TerminationMessageReadFile
+	if decide(relate(exists, a.owns(KindTerminationMessagePolicy, c.Name, ""), false), plan.KeepUser) == write {
+		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+		a.markApplied(KindTerminationMessagePolicy, c.Name, "")
+	}
+}

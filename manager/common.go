@@ -1,0 +1,143 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/buildinfo"
+)
+
+// gracePeriod is the time in which a terminating process completes its requests and reconciliations. An
+// API server waits at most 30 s for a webhook. The chart adds this period for
+// terminationGracePeriodSeconds.
+const gracePeriod = 30 * time.Second
+
+// commonOptions are the frameworks and the values of the flags of both parts.
+type commonOptions struct {
+	registry      injectors.Registry
+	namespace     string
+	metrics       metricsOptions
+	probeAddress  string
+	clusterDomain string
+	logLevel      string
+	failureOutput bool
+	policy        policyOptions
+}
+
+// addFlags adds the flags of both parts to f.
+func (o *commonOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"),
+		"namespace of the process and of its own objects (default: the environment variable POD_NAMESPACE)")
+	o.metrics.addFlags(f)
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
+	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
+	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
+	f.BoolVar(&o.failureOutput, "failure-output", true,
+		"copy the last lines of the output of a failed program to status, conditions and Events")
+	o.policy.addFlags(f)
+}
+
+// validateFlags returns an error that joins a message for each invalid flag of both parts.
+func (o *commonOptions) validateFlags() error {
+	var errs []error
+	if o.namespace == "" {
+		errs = append(errs, errors.New("--namespace: required; set the flag or the environment variable POD_NAMESPACE"))
+	}
+	if o.clusterDomain != "" {
+		for _, message := range validation.IsDNS1123Subdomain(o.clusterDomain) {
+			errs = append(errs, fmt.Errorf("--cluster-domain: invalid value %q: %s", o.clusterDomain, message))
+		}
+	}
+	if _, err := o.parseLogLevel(); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, o.metrics.validateFlags(), o.policy.validateFlags())
+	return errors.Join(errs...)
+}
+
+// parseLogLevel returns the level of the flag --log-level.
+func (o *commonOptions) parseLogLevel() (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return level, fmt.Errorf("--log-level: invalid value %q: must be debug, info, warn or error", o.logLevel)
+	}
+	return level, nil
+}
+
+// setLogLevel sets the level of the log of the process.
+func (o *commonOptions) setLogLevel() error {
+	level, err := o.parseLogLevel()
+	if err != nil {
+		return err
+	}
+	logLevel.Set(level)
+	return nil
+}
+
+// newManagerOptions returns the common options of controller-runtime's manager.
+func (o *commonOptions) newManagerOptions() ctrl.Options {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	period := gracePeriod
+	return ctrl.Options{
+		Scheme:                  scheme,
+		Metrics:                 o.metrics.newServerOptions(),
+		HealthProbeBindAddress:  o.probeAddress,
+		GracefulShutdownTimeout: &period,
+	}
+}
+
+// newEngine returns the injection engine. The engines of the webhook and of the controller are equal,
+// because both parts are the same executable in the same cluster.
+func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error) {
+	domain := o.clusterDomain
+	if domain == "" {
+		domain = detectClusterDomain("/etc/resolv.conf")
+	}
+	restartRules, err := detectContainerRestartRules(config)
+	if err != nil {
+		return nil, err
+	}
+	version, err := computeVersion(restartRules)
+	if err != nil {
+		return nil, err
+	}
+	log.Log.Info("Configured the injection engine", "release", buildinfo.Version(), "commit", buildinfo.Commit(),
+		"clusterDomain", domain, "containerRestartRules", restartRules, "version", version)
+	return injectors.NewEngine(o.registry, gang.Config{
+		ClusterDomain:                domain,
+		DisableContainerRestartRules: !restartRules,
+		OmitFailureOutput:            !o.failureOutput,
+		Build:                        version,
+	}), nil
+}
+
+// addProbes adds the liveness probe and the checks of the readiness probe. The process is alive if it
+// responds.
+func addProbes(mgr manager.Manager, readiness map[string]healthz.Checker) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the liveness probe: %w", err)
+	}
+	for name, check := range readiness {
+		if err := mgr.AddReadyzCheck(name, check); err != nil {
+			return fmt.Errorf("adding the readiness probe %s: %w", name, err)
+		}
+	}
+	return nil
+}
