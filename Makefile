@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 # All programs and tests have the same compiler flags, so that the go command compiles each package once. Without
 # inlining and debugger information, and with fewer garbage collections, the compiler needs less time
-# (test/cluster/go_build.go, docs/adr/0045). golangci-lint runs go vet.
+# (test/cluster/go_build.go, docs/adr/0018). golangci-lint runs go vet.
 export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) '-gcflags=all=-dwarf=false -l -d=gcstart=512' -vet=off
 

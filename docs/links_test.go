@@ -20,8 +20,9 @@ func TestLinks(t *testing.T) {
 		t.Fatalf("listing Markdown files: %v", err)
 	}
 	for name := range strings.FieldsSeq(string(files)) {
-		// The changelog describes former states, and links to pages of that time.
-		if strings.Contains(name, "testdata/") || name == "CHANGELOG.md" {
+		// The changelog describes former states, and links to pages of that time. The texts of the checks are the source
+		// of docs/reference/vet.md, and their links start there.
+		if strings.Contains(name, "testdata/") || name == "CHANGELOG.md" || name == "internal/vet/checks.md" {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(root, name))

@@ -80,7 +80,7 @@ const (
 	// include rank 0. The rank of a pod is its index plus the offset.
 	LabelRankOffset = Prefix + "rank-offset"
 	// LabelRank, on a pod with LabelRankOffset, is the rank of the pod. The webhook sets it when the
-	// pod is created (docs/adr/0011).
+	// pod is created (docs/adr/0003).
 	LabelRank = Prefix + "rank"
 	// LabelAttempt is the number of the gang's attempt when the pod was created. Pods of a StatefulSet
 	// do not have the label, because a changed template would start a rollout.

@@ -87,7 +87,7 @@ const (
 // manager runs, the Job replaces a failed pod without the others. A manager that starts again
 // counts all of these failures as one, so the limit is a multiple of the attempts. A Job also counts
 // disrupted pods as failed, except the first of each incident, which Rollcall untracks
-// (docs/adr/0033-limits-without-managers.md).
+// (docs/adr/0006-restart-limits.md).
 func (p RestartRules) JobFailureLimit() int32 {
 	disruptions := p.MaxDisruptions
 	if disruptions < 0 {

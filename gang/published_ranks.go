@@ -17,7 +17,7 @@ const (
 	// PublishAll publishes all ranks.
 	PublishAll PublishedRanks = "all"
 	// PublishRank0 publishes rank 0 only. The controllers of Kubernetes then write the addresses of one
-	// pod instead of all (docs/adr/0046-published-ranks.md).
+	// pod instead of all (docs/adr/0010-connections.md).
 	PublishRank0 PublishedRanks = "rank0"
 )
 

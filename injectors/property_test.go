@@ -57,7 +57,7 @@ func TestUnknownFields(t *testing.T) {
 			continue // contains values that Rollcall wrote and may replace
 		}
 		for seed := range uint64(20) {
-			rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // the test must be reproducible
+			rng := rand.New(rand.NewPCG(seed, 1)) // the test must be reproducible
 			var tree any
 			if err := yaml.Unmarshal(c.Manifest, &tree); err != nil {
 				t.Fatal(err)

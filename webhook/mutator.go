@@ -22,7 +22,7 @@ import (
 )
 
 // Mutator injects labeled workloads. It does not use controller-runtime's typed Defaulter, which cannot
-// return warnings and compares lists by position (docs/adr/0003).
+// return warnings and compares lists by position (docs/adr/0001).
 type Mutator struct {
 	engine *injectors.Engine
 	policy *PolicyEnforcer

@@ -21,7 +21,7 @@ import (
 
 // PodRankHandler sets the rank label on the pods of a workload whose ranks do not start at 0 (see
 // [gang.PodRank]). API servers with MutatingAdmissionPolicy set the label themselves and never call the
-// handler (docs/adr/0011). The handler decodes only the metadata of a pod, so it accepts pods of
+// handler (docs/adr/0003). The handler decodes only the metadata of a pod, so it accepts pods of
 // newer API servers.
 type PodRankHandler struct{}
 

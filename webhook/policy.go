@@ -121,7 +121,7 @@ func (p *PolicyEnforcer) admit(ctx context.Context, s subject, before *subject) 
 
 // withAdmittedReplicas returns a StatefulSet with the size that admission has judged. The scale
 // subresource changes the size without admission. The controller then sends an empty patch
-// (docs/adr/0009-scale-subresource.md), in which both objects have the new size.
+// (docs/adr/0001-engine.md), in which both objects have the new size.
 func withAdmittedReplicas(w gang.Workload) gang.Workload {
 	if w.StatefulSet == nil || w.Ranks() == 0 {
 		return w // a size of 0 is a suspension

@@ -23,7 +23,7 @@ func (typedDefaulter) Default(_ context.Context, job *batchv1.Job) error {
 }
 
 // TestPatchPreservesUnknownFields shows why [webhook.Mutator] does not use the typed Defaulter
-// (docs/adr/0003). The user's variable RUN refers to an injected variable, which is therefore inserted
+// (docs/adr/0001). The user's variable RUN refers to an injected variable, which is therefore inserted
 // before RUN. A comparison by position then assigns a field that the Go types do not have to a
 // different variable. If the check of the typed Defaulter fails, upstream has changed the comparison,
 // and the decision can be reviewed.
@@ -38,7 +38,7 @@ func TestPatchPreservesUnknownFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if owner := envNameWithFutureField(t, applyPatch(t, raw, upstream)); owner == "RUN" {
-		t.Error("the typed Defaulter preserves the field; review the decision in docs/adr/0003")
+		t.Error("the typed Defaulter preserves the field; review the decision in docs/adr/0001")
 	}
 	ours := webhook.NewMutator(newEngine(), nil).Handle(t.Context(), req)
 	if owner := envNameWithFutureField(t, applyPatch(t, raw, ours)); owner != "RUN" {

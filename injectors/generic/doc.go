@@ -16,7 +16,7 @@
 //
 // Programs that read a list of hosts get a file with the annotation hostfile. An init container writes
 // the file, because the list can exceed the size limits of a pod template. The init container needs a
-// shell in the image, so the file is not the default (docs/adr/0026-generic-framework.md).
+// shell in the image, so the file is not the default (docs/adr/0003-roles.md).
 //
 // A gang completes when all ranks succeed, and restarts when a rank fails. The annotation
 // success-policy selects a role whose success completes the gang.

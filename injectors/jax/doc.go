@@ -14,5 +14,5 @@
 //   - the variables of a launcher that JAX detects, so that initialize() works without arguments.
 //
 // The launcher is Slurm. JAX detects several launchers only by their variables. The variables of Slurm are
-// the only ones that no MPI library in the same process misinterprets (docs/adr/0010).
+// the only ones that no MPI library in the same process misinterprets (docs/adr/0009).
 package jax

@@ -15,7 +15,7 @@
 //   - a passwd in which the user has a name,
 //   - the configurations of ssh and sshd,
 //   - the hostfiles. The pod template contains only "train-worker 0 14999", and the script prints the
-//     hosts, so that no size limit applies to the list (docs/adr/0012-ssh-setup-in-the-pod.md).
+//     hosts, so that no size limit applies to the list (docs/adr/0010-connections.md).
 //
 // In the launcher, the init container returns after the required hosts respond with the key of the
 // gang. A worker without a command runs sshd, as any user, on a port above 1023.

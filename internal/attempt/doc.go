@@ -3,5 +3,5 @@
 // result.
 //
 // A workload is suspended by spec.suspend of a Job, or by 0 replicas of a StatefulSet. See
-// docs/adr/0014-restart-by-suspend-and-resume.md.
+// docs/adr/0005-restarts.md.
 package attempt

@@ -25,7 +25,7 @@ func HasLabel(w gang.Workload) bool { return w.Template().Labels[gang.LabelAttem
 // its peers failed. The API server lets the counter of an Indexed Job decrease if completions equals
 // parallelism (kubernetes pkg/registry/batch/job/strategy.go), as it does for all Jobs of a gang. The
 // Job controller continues from the indexes in the status (indexed_job_utils.go). See
-// docs/adr/0024-restart-completed-ranks.md.
+// docs/adr/0005-restarts.md.
 func ResetJobStatus(job *batchv1.Job, restartsCompleted bool) bool {
 	status := &job.Status
 	hasCompleted := restartsCompleted && status.Succeeded > 0

@@ -127,7 +127,7 @@ func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*
 
 // isGangService reports whether Rollcall, and not a user, created the Service for gangs of a name. A user's
 // Service can have the label of the gang, too, and the policy of the chart protects it
-// (docs/adr/0030-manager-policies.md).
+// (docs/adr/0013-permissions.md).
 func isGangService(have *corev1.Service, gangName string) bool {
 	return have.Labels[gang.LabelGang] == gangName && have.Labels[labelManagedBy] == "rollcall" && !isTooLarge(have)
 }

@@ -18,7 +18,7 @@ import (
 // compactPod is a trimmed pod in the cache, in a third of the memory of a corev1.Pod. The informer stores
 // and indexes it as a client.Object. A reader of the cache gets a deep copy, which is a corev1.Pod. A reader
 // that disables the deep copy gets an error. A compactPod is never changed. See
-// docs/adr/0049-compact-pods.md.
+// docs/adr/0014-cost.md.
 type compactPod struct {
 	// ObjectMeta has neither labels nor owners. The methods of the pod return both.
 	metav1.ObjectMeta

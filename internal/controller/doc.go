@@ -11,13 +11,13 @@
 // The members of a multi-workload gang are reconciled together ([Request]), whichever member changed.
 // All members own the child objects, and each member has the phase of the gang. Admission validates
 // each member separately. The reconciler determines which workloads are the gang
-// (docs/adr/0029-gang-identity.md). If their settings conflict, it reports that on all of them and
+// (docs/adr/0004-identity.md). If their settings conflict, it reports that on all of them and
 // changes nothing else.
 //
 // A pass writes nothing if nothing changed. Otherwise the number of its writes depends on the
 // members of the gang, and not on the ranks. One patch of the status subresource writes the phase
 // to a label, an annotation and, on a Job, conditions. The subresource accepts metadata too, and no
-// admission webhook intercepts the patch (docs/adr/0006-phase-in-status-patch.md). If a phase
+// admission webhook intercepts the patch (docs/adr/0008-observability.md). If a phase
 // requires a change of the spec, one patch of the spec writes the change, the label and the
 // annotation. Such a patch cannot write conditions, so the next pass writes them.
 //

@@ -34,7 +34,7 @@ type resizeRequest struct {
 // from the gang size with which its ranks are configured. kubectl scale and autoscalers write to the
 // scale subresource, which has no labels and therefore reaches no webhook of Rollcall. The patch is
 // empty, so the webhook makes the only change, and the sizes are equal afterward
-// (docs/adr/0009-scale-subresource.md).
+// (docs/adr/0001-engine.md).
 func (r *Reconciler) reinjectAfterResize(ctx context.Context, p *pass, w gang.Workload) error {
 	set := w.StatefulSet
 	if set == nil {

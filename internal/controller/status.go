@@ -19,7 +19,7 @@ import (
 )
 
 // The conditions of a Job for kubectl wait. A condition is added when its phase is first reached.
-// docs/adr/0020-public-names.md explains why the types have no domain.
+// docs/adr/0020-names.md explains why the types have no domain.
 const (
 	ConditionRunning   batchv1.JobConditionType = "GangRunning"
 	ConditionSucceeded batchv1.JobConditionType = "GangSucceeded"
@@ -178,7 +178,7 @@ func isSameStatus(last, next lifecycle.Status) bool {
 
 // needsEvent reports whether a change from the status last to the status next is reported as an Event: a
 // failure, a problem, or the end of a problem. Label, annotation and conditions show the other phases, so
-// an Event would only repeat them (docs/adr/0047-write-budget.md).
+// an Event would only repeat them (docs/adr/0008-observability.md).
 func needsEvent(last, next lifecycle.Status) bool {
 	return needsLog(last, next) &&
 		(isWarning(next) || overridesPhaseReason(last.Reason) || overridesPhaseReason(next.Reason))

@@ -10,5 +10,5 @@
 // observed the suspension, and after the pods of the last attempt have terminated. A pod on an unreachable
 // node must be excluded from the Service. Kueue resumes the Jobs in its queues.
 //
-// Docs: docs/adr/0033-limits-without-managers.md.
+// Docs: docs/adr/0006-restart-limits.md.
 package detach

@@ -10,7 +10,7 @@
 // Kubernetes keeps times to the second, and most peers fail within the same second. The order
 // therefore uses more than the time: an external cause (an eviction, a deletion, an OOM kill)
 // comes before an exit code, and a rank whose termination message reports a lost peer comes after a
-// rank without that report. docs/adr/0019-first-failure-attribution.md has the evidence.
+// rank without that report. docs/adr/0007-first-failure.md has the evidence.
 //
 // When Rollcall terminates a gang, its containers exit with errors too. The package therefore
 // compares each exit with the time at which the termination was decided, and marks exits that may

@@ -12,7 +12,7 @@ import (
 	"rollcall.training/plan"
 )
 
-// applyBackoffLimits replaces the limits of a Job on failed pods (docs/adr/0015, docs/adr/0033). The
+// applyBackoffLimits replaces the limits of a Job on failed pods (docs/adr/0006). The
 // limits must not fail a gang that has restarts left, and must end a gang that fails while no manager
 // runs.
 //

@@ -40,12 +40,12 @@ func TestRecordBounds(t *testing.T) {
 		record  string
 		wantErr bool
 	}{
-		"10 defaults in each of 21 containers":       {record: newDefaults(21, 10)},
-		"too many defaults in one of two containers": {record: newDefaults(2, maxRecordedTargets+1), wantErr: true},
-		"maximum number of variables":                {record: newValues("env/trainer/", maxRecordedTargets)},
-		"too many variables":                         {record: newValues("env/trainer/", maxRecordedTargets+1), wantErr: true},
-		"too many labels":                            {record: newValues("label/a/", maxRecordedTargets+1), wantErr: true},
-		"too many variables in the former form":      {record: newFormerEnv(maxRecordedTargets + 1), wantErr: true},
+		"10 defaults in each of 21 containers":  {record: newDefaults(21, 10)},
+		"too many defaults in one container":    {record: newDefaults(2, maxRecordedTargets+1), wantErr: true},
+		"maximum number of variables":           {record: newValues("env/trainer/", maxRecordedTargets)},
+		"too many variables":                    {record: newValues("env/trainer/", maxRecordedTargets+1), wantErr: true},
+		"too many labels":                       {record: newValues("label/a/", maxRecordedTargets+1), wantErr: true},
+		"too many variables in the former form": {record: newFormerEnv(maxRecordedTargets + 1), wantErr: true},
 		"text that is too long": {
 			record: `{"injector":"` + strings.Repeat("x", gang.MaxWrittenAnnotationLength) + `"}`, wantErr: true,
 		},

@@ -22,7 +22,7 @@ import (
 // The patch keeps fields of original that are unknown to the Go types, such as fields of a newer
 // Kubernetes release. Therefore Diff compares elements of lists by name. By position, an insertion at
 // the front would combine the values of one element with the unknown fields of another
-// (docs/adr/0003). Diff reads original only to determine whether a parent object exists that is empty
+// (docs/adr/0001). Diff reads original only to determine whether a parent object exists that is empty
 // in the Go types.
 //
 // Diff compares the Go values and encodes only the differences. The values of the operations belong to after, so

@@ -22,7 +22,8 @@ func (p *podTemplate) readInitContainer(k key) any {
 }
 
 // readFormerInitContainer returns the complete init container without its variables and its pull policy, whose digest
-// was recorded before docs/adr/0031-values-of-other-webhooks.md.
+// was recorded before each of its values
+// had its own (docs/adr/0002-user-values.md).
 func (p *podTemplate) readFormerInitContainer(k key) any {
 	c := p.containersByName[k.name]
 	if c == nil || !c.isInit {

@@ -24,16 +24,10 @@ type Record struct {
 	Values map[string]string `json:"values,omitempty"`
 	// Defaults are the sources of the values that a policy set, by kind and name, such as
 	// env/trainer/NCCL_IB_HCA: policy:research. The values belong to the user afterward.
-	Defaults digestsByName `json:"defaults,omitempty"`
+	Defaults map[string]string `json:"defaults,omitempty"`
 	// Replicas is the last size of a StatefulSet above 0, which its ranks were injected with.
 	Replicas int32 `json:"replicas,omitempty"`
 }
-
-// digestsByName are texts by name.
-type digestsByName map[string]string
-
-// set stores a text in a map that can be nil.
-func (d *digestsByName) set(name, text string) { setKey(d, name, text) }
 
 // ReadRecord returns the record of an earlier admission, or nil without the annotation. The error is
 // for an annotation that is not a record.

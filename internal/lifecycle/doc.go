@@ -39,7 +39,7 @@
 // the gang restarts, unless its policies or a complete Job prevent it. Then it fails.
 //
 // Failures and disruptions have counts and limits of their own, and attempts are numbered apart from
-// both. See docs/adr/0050-attempts-and-disruptions.md.
+// both. See docs/adr/0005-restarts.md.
 //
 // The state is stored in the annotation rollcall.training/status on each member, together with the
 // reason and the message for users. See [Status]. A manager that starts, or takes over from another

@@ -14,7 +14,7 @@ import (
 
 // startingGracePeriod is how long a rank must be ready before its gang is Starting: long enough for new
 // nodes and large images, so that the phase means a problem. Almost all gangs go directly to Running, which
-// saves a write per member (docs/adr/0047-write-budget.md).
+// saves a write per member (docs/adr/0008-observability.md).
 const startingGracePeriod = 5 * time.Minute
 
 // Evidence is what one pass has read of a gang.

@@ -73,7 +73,7 @@ type Identity struct {
 }
 
 // Identify determines which candidates are the gang. The candidates are in the order of their ranks,
-// and at least one is required. docs/adr/0029-gang-identity.md gives the reasons of these rules:
+// and at least one is required. docs/adr/0004-identity.md gives the reasons of these rules:
 //
 //  1. A workload that finished before another candidate was created belongs to an earlier run, unless
 //     an active member records it.

@@ -16,7 +16,7 @@ import (
 
 // TerminationTimeout is how long after its grace period a terminating pod is overdue. A pod on an unreachable
 // node may never disappear. Its processes may still run there, so the reconciler ignores it only if the Service
-// of the gang does not publish it any more (docs/adr/0014-restart-by-suspend-and-resume.md).
+// of the gang does not publish it any more (docs/adr/0005-restarts.md).
 const TerminationTimeout = time.Minute
 
 // IsPodTerminal reports whether a pod succeeded or failed.

@@ -228,7 +228,7 @@ func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bo
 // isNonRetriable reports whether the exit code of a failure, which may be nil, fails the gang. Only
 // exit codes of training containers count. An init container that could not fetch its data may
 // succeed the next time. A rank that lost a peer, or that may have been terminated, is probably not
-// the first failure, which the kubelet may report later. See docs/adr/0017-non-retriable-exit-codes.md.
+// the first failure, which the kubelet may report later. See docs/adr/0006-restart-limits.md.
 func isNonRetriable(policies gang.RestartRules, f *failure.Failure) bool {
 	if f == nil || f.Container == "" || f.Auxiliary || f.LostPeer || f.MaybeTerminated {
 		return false

@@ -46,7 +46,7 @@ func TestPeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(peersFile, []byte(text), 0o644); err != nil { //nolint:gosec // a page of the repository
+	if err := os.WriteFile(peersFile, []byte(text), 0o644); err != nil { // a page of the repository
 		t.Fatalf("writing the table: %v", err)
 	}
 }

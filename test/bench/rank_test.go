@@ -73,7 +73,7 @@ func listRankVariants(kind gang.Kind) []variant {
 }
 
 // TestRankOverhead measures the variants of assigning pods a rank of offset plus index
-// (docs/adr/0011-rank-offset.md). It alternates between them in one cluster and logs the result. It
+// (docs/adr/0003-roles.md). It alternates between them in one cluster and logs the result. It
 // asserts that each pod has its rank, that the API server calls the correct plugin once for each
 // pod, and that it calls none for plain pods.
 func TestRankOverhead(t *testing.T) {

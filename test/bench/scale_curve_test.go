@@ -28,7 +28,7 @@ const (
 	// maxGangWrites bounds the writes of Rollcall for a gang that starts, restarts once and succeeds.
 	maxGangWrites = 12
 	// maxSuccessWrites bounds those writes without the restart: the Service and the phases Running
-	// and Succeeded (docs/adr/0047-write-budget.md).
+	// and Succeeded (docs/adr/0008-observability.md).
 	maxSuccessWrites = 3
 	// statusWriters is the number of simultaneous requests with which the test reports exits. In a real
 	// cluster, each kubelet reports those of its own pods.

@@ -135,7 +135,7 @@ func runLives(
 		close(ended)
 	}()
 	t.Cleanup(func() { <-ended })              // the context of the test ends first
-	random := rand.New(rand.NewPCG(s.seed, 0)) //nolint:gosec // the seed must repeat the run
+	random := rand.New(rand.NewPCG(s.seed, 0)) // the seed must repeat the run
 	newCalm := func() time.Duration { return minCalm + time.Duration(random.Int64N(int64(maxCalm-minCalm))) }
 	for next := begin.Add(newCalm()); ; {
 		select {

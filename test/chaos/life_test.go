@@ -86,7 +86,7 @@ func (l life) losesNode() bool {
 // newLife returns the life with a number in the run with a seed. Without nodes that can be lost, no node
 // is lost.
 func newLife(seed uint64, number int, canLoseNodes bool) life {
-	random := rand.New(rand.NewPCG(seed, uint64(number))) //nolint:gosec // the seed must repeat the run
+	random := rand.New(rand.NewPCG(seed, uint64(number))) // the seed must repeat the run
 	l := life{
 		Name:            fmt.Sprintf("life-%d", number),
 		Kind:            pick(random, oneJob, oneJob, oneStatefulSet, twoJobs),

@@ -8,7 +8,7 @@ import (
 )
 
 // model predicts the outcome of a life from the documentation: docs/concepts/lifecycle.md and
-// docs/adr/0024-restart-completed-ranks.md. It contains no code of Rollcall.
+// docs/adr/0005-restarts.md. It contains no code of Rollcall.
 type model struct {
 	life  life
 	phase lifecycle.Phase

@@ -230,7 +230,7 @@ func isOpen(node map[string]any) bool {
 }
 
 // TestSchemaContainsEveryValue follows the path of each value in the schema. Every object on the way must be
-// closed. Objects of the Kubernetes API are open: only the API server knows their fields (ADR 0041).
+// closed. Objects of the Kubernetes API are open: only the API server knows their fields (ADR 0016).
 func TestSchemaContainsEveryValue(t *testing.T) {
 	s := readSchema(t)
 	for _, path := range slices.Sorted(maps.Keys(findLeaves("", readValues(t)))) {

@@ -45,8 +45,8 @@ func TestCheckAssets(t *testing.T) {
 	}
 }
 
-// TestStartWithAssets starts a control plane from a directory like that of envtest: that of the machine, or links to the
-// program that a cluster builds, which runs the component that its name selects.
+// TestStartWithAssets starts a control plane from a directory like that of envtest: that of the machine, or links to
+// the program that a cluster builds, which runs the component that its name selects.
 func TestStartWithAssets(t *testing.T) {
 	version, err := kubernetesComponent.requiredVersion()
 	if err != nil {

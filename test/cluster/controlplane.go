@@ -243,7 +243,8 @@ func (c *Cluster) featureGateFlags() []string {
 
 // linkKubectl links kubectl into the directory bin of the cluster.
 func (c *Cluster) linkKubectl() error {
-	if err := replaceSymlink(c.binaries.controlPlaneProgram("kubectl"), filepath.Join(c.dir, "bin", "kubectl")); err != nil {
+	link := filepath.Join(c.dir, "bin", "kubectl")
+	if err := replaceSymlink(c.binaries.controlPlaneProgram("kubectl"), link); err != nil {
 		return fmt.Errorf("linking kubectl: %w", err)
 	}
 	return nil

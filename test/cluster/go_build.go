@@ -20,7 +20,7 @@ const optimizedEnv = "ROLLCALL_OPTIMIZED"
 // go command only if the compiler flags, CGO_ENABLED, and the versions of all modules are equal
 // (components/align.sh). The Makefile has the same flags. Without inlining and debugger information, the
 // compiler needs a third less time, and with its first garbage collection at 512 MiB, 7 percent less
-// (docs/adr/0045).
+// (docs/adr/0018).
 func listGoBuildFlags() []string {
 	flags := []string{"-buildvcs=false"}
 	if os.Getenv(optimizedEnv) != "true" {

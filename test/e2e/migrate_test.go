@@ -329,7 +329,7 @@ func TestMigrateTrainJob(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(
 				filepath.Join(dir, "pytorch-demo.py"), []byte(program), 0o644,
-			); err != nil { //nolint:gosec // pods read it
+			); err != nil { // pods read it
 				t.Fatal(err)
 			}
 			return strings.Replace(text, "/data/kubeflow-training/scripts", dir, 1), s.trainingImage

@@ -18,7 +18,7 @@ i=0; while [ $i -lt 60 ]; do sleep 0.1; i=$((i+1)); done`
 // TestNonRetriableExitCodes checks that only the exit code of the first failure counts. Ranks that
 // terminate for a restart may exit with non-retriable codes. A podFailurePolicy with the same codes
 // cannot distinguish them: it fails the Job if the Job controller observes a terminated rank before
-// its pod is deleted (docs/adr/0017-non-retriable-exit-codes.md).
+// its pod is deleted (docs/adr/0006-restart-limits.md).
 func TestNonRetriableExitCodes(t *testing.T) {
 	skipUnlessFullRun(t)
 	s := requireCluster(t)

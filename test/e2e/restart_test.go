@@ -83,7 +83,7 @@ func (s *testCluster) startCheckpointedGang(
 ) *checkpointedGang {
 	t.Helper()
 	r := &checkpointedGang{testCluster: s, t: t, ns: s.createNamespace(t), stateDir: t.TempDir()}
-	if err := os.Chmod(r.stateDir, 0o777); err != nil { //nolint:gosec // the ranks run as another user
+	if err := os.Chmod(r.stateDir, 0o777); err != nil { // the ranks run as another user
 		t.Fatal(err)
 	}
 	s.createProgram(t, r.ns, "resume.py", checkpointProgram)

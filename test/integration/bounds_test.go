@@ -83,7 +83,7 @@ func readWebhookURL(t *testing.T, m *manager) *url.URL {
 // connection.
 func sendIncompleteRequest(t *testing.T, endpoint *url.URL) func() {
 	t.Helper()
-	//nolint:gosec // the test does not verify the certificate
+	// the test does not verify the certificate
 	conn, err := tls.Dial("tcp", endpoint.Host, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
 	if err != nil {
 		t.Fatal(err)

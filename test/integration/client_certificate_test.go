@@ -78,7 +78,7 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("reading metrics: %v", err)
 	}
 	anonymous := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the test does not verify the server
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the test does not verify the server
 	}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, readWebhookURL(t, m).String(), http.NoBody)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestRecordBuild(t *testing.T) {
 		}
 	})
 	path := filepath.Join("..", "..", "internal", "testing", "recorded", "objects", commit+".yaml")
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the repository
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil { // a file of the repository
 		t.Fatal(err)
 	}
 }

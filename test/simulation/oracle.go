@@ -37,7 +37,7 @@ const (
 	disruptionCounted property = "a disruption used up a restart"
 	// strangerChanged: nothing of a stranger is changed, except for its report.
 	strangerChanged property = "a stranger was changed"
-	// tooManyWrites: the writes do not exceed the budget of docs/adr/0047.
+	// tooManyWrites: the writes do not exceed the budget of docs/adr/0008.
 	tooManyWrites property = "too many writes"
 	// tooManyPasses: the passes of a gang that nothing happens to are rare.
 	tooManyPasses property = "too many passes"

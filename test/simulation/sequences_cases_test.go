@@ -301,7 +301,7 @@ func clockSequences() []sequence {
 	}}
 }
 
-// foundSequences are shrunk sequences of defects that the simulation found; see docs/adr/0051-simulation.md.
+// foundSequences are shrunk sequences of defects that the simulation found; see docs/adr/0018-tests.md.
 func foundSequences() []sequence {
 	return []sequence{{
 		name: "a resize removes a rank that has succeeded", shape: oneStatefulSet,

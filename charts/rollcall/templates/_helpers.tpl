@@ -126,7 +126,7 @@ matchExpressions:
 {{- end -}}
 
 {{/* rollcall.rankMode is the component that sets the rank of these pods: "policy" or "webhook"
-(docs/adr/0011-rank-offset.md). */}}
+(docs/adr/0003-roles.md). */}}
 {{- define "rollcall.rankMode" -}}
 {{- if ne .Values.rankOffset.mode "auto" -}}
 {{- .Values.rankOffset.mode -}}

@@ -11,7 +11,7 @@
 //
 // The comments refer to the source of training-operator 1.9.3 and of mpi-operator 0.2 to 0.8.
 // The oldest supported version is v1, which both operators and their predecessors had. Manifests of
-// older versions are rejected (docs/adr/0023).
+// older versions are rejected (docs/adr/0017).
 //
 // Three rules decide about the result:
 //

@@ -226,7 +226,7 @@ func (r *reader) countGPUs(j *jobset.ReplicatedJob) int32 {
 	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
 		for _, name := range resourceNames(list) {
 			if q := list[corev1.ResourceName(name)]; strings.Contains(strings.ToLower(name), "gpu") && q.Sign() > 0 {
-				return int32(min(q.Value(), 1<<20)) //nolint:gosec // bounded by min
+				return int32(min(q.Value(), 1<<20)) // bounded by min
 			}
 		}
 	}

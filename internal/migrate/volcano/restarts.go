@@ -118,7 +118,7 @@ func (r *reader) convertRestarts() {
 
 // setNonRetriableCodes sets the annotation with the exit codes that fail the gang. A gang has one list,
 // and it applies to the rank that failed first. If the tasks differ, the list has the codes that fail
-// the gang in all tasks. An evicted pod does not fail by its exit code (docs/adr/0017).
+// the gang in all tasks. An evicted pod does not fail by its exit code (docs/adr/0006).
 func (r *reader) setNonRetriableCodes(effects []failureEffects) {
 	codes, differ := effects[0].nonRetriableCodes(), false
 	for _, e := range effects[1:] {

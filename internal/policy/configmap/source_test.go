@@ -114,7 +114,7 @@ func (s *testSource) hasDigest(text string) bool {
 	return err == nil && got.Digest() == want.Digest()
 }
 
-// TestFailures checks each way in which the file can fail (ADR 0036).
+// TestFailures checks each way in which the file can fail (ADR 0012).
 func TestFailures(t *testing.T) {
 	accepted := AcceptedName("rollcall-policy")
 	for name, test := range map[string]struct {

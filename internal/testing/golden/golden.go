@@ -116,7 +116,7 @@ func rewriteGolden(t *testing.T, path string, text []byte) {
 	if os.Getenv("CI") != "" {
 		t.Fatal("golden files must not be rewritten in CI")
 	}
-	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // a file of the repository
+	if err := os.WriteFile(path, text, 0o644); err != nil { // a file of the repository
 		t.Fatal(err)
 	}
 }
