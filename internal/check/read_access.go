@@ -47,7 +47,7 @@ func findDenied(
 	return denied, err
 }
 
-// readMissingPermissions asks which permissions the user lacks to install the chart.
+// readMissingPermissions asks which permissions the user does not have to install the chart.
 func (r Reader) readMissingPermissions(ctx context.Context, f Facts) Observed[[]string] {
 	isAllowed := func(ctx context.Context, attributes *authorizationv1.ResourceAttributes) (bool, error) {
 		out, err := r.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,

@@ -18,7 +18,7 @@ func TestSSHD(t *testing.T) {
 		{name: "in the background", line: "sshd -e", want: command.SSHD{InBackground: true}},
 		{name: "options with separate values", line: "sshd -D -f /a -p 22", want: command.SSHD{Config: "/a", Port: "22"}},
 		{name: "a value in a group of options", line: "sshd -Dep22", want: command.SSHD{Port: "22"}},
-		{name: "a letter in a value is no option", line: "sshd -fDdit",
+		{name: "a letter in a value is not an option", line: "sshd -fDdit",
 			want: command.SSHD{Config: "Ddit", InBackground: true}},
 		{name: "unknown options", line: "sshd $OPTIONS"},
 		{name: "an unknown port", line: "sshd -D -p $PORT"},

@@ -148,7 +148,7 @@ type inputObject struct {
 func (o *inputObject) displayName() string { return strings.ToLower(o.Kind) + "/" + o.Name }
 
 // fieldPath converts a path in the checked workload to the path in the object of the input. The two differ only
-// for a CronJob, which is no workload of a gang: the checks read it as the Job of one run.
+// for a CronJob, which is not a workload of a gang: the checks read it as the Job of one run.
 func (o *inputObject) fieldPath(path string) string {
 	if !o.isCronJob || path == "metadata.name" {
 		return path

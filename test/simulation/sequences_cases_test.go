@@ -69,7 +69,7 @@ func restartSequences() []sequence {
 		change:    func(s *Scenario) { s.Behavior.AbortsWithoutPeers = true },
 		want:      wantedEnd{disruptions: 1},
 	}, {
-		name: "a restart looks for the first failure beside pods that ended by a clock ahead", shape: oneJob,
+		name: "a restart looks for the first failure next to pods that ended by a clock ahead", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1), at(180, podEvicted, 0)},
 		change: func(s *Scenario) {
 			s.WithoutRules, s.NodeSkews = true, []time.Duration{0, 3 * time.Second}
