@@ -104,14 +104,12 @@ const maxRecordedTargets = 200
 // container or outside of containers. Some kinds have one value for each container, of which there are at most
 // [gang.MaxContainers].
 func (r *Record) countLargestKind() (n int) {
-	counts := map[key]int{}
-	count := func(k key) {
-		counts[k]++
-		n = max(n, counts[k])
-	}
+	values, defaults := map[key]int{}, map[string]int{} // the second by container
 	for text := range r.Values {
 		if k, ok := parseKey(text); ok {
-			count(key{kind: k.kind, container: k.container})
+			k.name = ""
+			values[k]++
+			n = max(n, values[k])
 		}
 	}
 	for text := range r.Defaults {
@@ -119,7 +117,8 @@ func (r *Record) countLargestKind() (n int) {
 		if kind, name, _ := strings.Cut(text, "/"); kind == KindEnv || kind == "resource" {
 			container, _, _ = strings.Cut(name, "/")
 		}
-		count(key{kind: "default", container: container})
+		defaults[container]++
+		n = max(n, defaults[container])
 	}
 	return n
 }
