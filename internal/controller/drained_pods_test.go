@@ -20,18 +20,6 @@ import (
 	"rollcall.training/internal/testing/podtest"
 )
 
-// tracked adds the finalizer of the Job controller and another finalizer.
-func tracked(p *corev1.Pod) {
-	p.Namespace = "team"
-	p.Finalizers = []string{batchv1.JobTrackingFinalizer, "example.com/keep"}
-}
-
-// drained is a change of a pod that is tracked and being deleted.
-func drained(p *corev1.Pod) {
-	tracked(p)
-	podtest.Deleted(10)(p)
-}
-
 // patchMetadata applies a patch of the status to the object: the API server changes finalizers by such a
 // patch, and the fake client does not.
 func patchMetadata(
@@ -54,7 +42,7 @@ func TestUntrackDeletedPod(t *testing.T) {
 		"gang keeps running":      {last: lifecycle.Running, next: lifecycle.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := podtest.RankPod(1, drained)
+			pod := podtest.RankPod(1, podtest.Drained)
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&pod).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: patchMetadata}).Build()}
 			m := member{Workload: gang.Workload{Job: &batchv1.Job{}}}

@@ -146,10 +146,10 @@ func TestResumeWaitsForUncountedSuccess(t *testing.T) {
 		change     func(*corev1.Pod)
 		wantResume bool
 	}{
-		"pod succeeded and is not counted": {change: tracked},
+		"pod succeeded and is not counted": {change: podtest.Tracked},
 		"pod succeeded and is counted":     {change: func(*corev1.Pod) {}, wantResume: true},
 		"failed pod keeps its finalizer until it is replaced": {change: func(p *corev1.Pod) {
-			tracked(p)
+			podtest.Tracked(p)
 			p.Status.Phase = corev1.PodFailed
 		}, wantResume: true},
 	} {

@@ -62,7 +62,6 @@ func (s *sessions) countViolations() map[violatedRule]int {
 func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*observedGang) bool {
 	current, namespace, err := r.currentPolicy(ctx, req.Namespace)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Failed to read the policy or a namespace") // the readiness probe fails, too
 		keepViolations(gangs)
 	}
 	if current == nil {
@@ -90,7 +89,8 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 	return true
 }
 
-// currentPolicy returns the policy in force and what it reads of a namespace; nil without a policy.
+// currentPolicy returns the policy in force and what it reads of a namespace; nil without a policy. It logs only a
+// namespace that cannot be read: the readiness probe reports a policy that cannot.
 func (r *Reconciler) currentPolicy(ctx context.Context, namespace string) (*policy.Policy, policy.Namespace, error) {
 	if r.Policy == nil {
 		return nil, policy.Namespace{}, nil
@@ -101,7 +101,8 @@ func (r *Reconciler) currentPolicy(ctx context.Context, namespace string) (*poli
 	}
 	described, err := r.Policy.DescribeNamespace(ctx, namespace)
 	if err != nil {
-		return nil, described, fmt.Errorf("reading the namespace %s for the policy: %w", namespace, err)
+		log.FromContext(ctx).Error(err, "Failed to read a namespace for the policy")
+		return nil, described, err
 	}
 	return current, described, nil
 }

@@ -50,7 +50,7 @@ func withFieldEnv(name, path string) func(*batchv1.Job) {
 }
 
 func withLabel(name, value string) func(*batchv1.Job) {
-	return func(j *batchv1.Job) { setKey(&j.Spec.Template.Labels, name, value) }
+	return func(j *batchv1.Job) { SetKey(&j.Spec.Template.Labels, name, value) }
 }
 
 func withMount(volume, path string) func(*batchv1.Job) {

@@ -77,7 +77,7 @@ func selectResources(r corev1.ResourceRequirements) corev1.ResourceRequirements 
 		var selected corev1.ResourceList
 		for _, name := range inheritedResources {
 			if amount, ok := list[name]; ok {
-				setKey(&selected, name, amount.DeepCopy())
+				SetKey(&selected, name, amount.DeepCopy())
 			}
 		}
 		return selected

@@ -31,7 +31,7 @@ func (a *applier) applyPodLabels() {
 				a.addWarning(path, "Rollcall sets %q, which disables %s, although the pods have %s; "+
 					"to keep it, set the label yourself", l.Value, l.Disables, disabled)
 			}
-			setKey(&a.pod.template.Labels, l.Name, l.Value)
+			SetKey(&a.pod.template.Labels, l.Name, l.Value)
 			a.markApplied(KindLabel, "", l.Name)
 		case deny:
 			a.deny(field.Invalid(path, existing, fmt.Sprintf(

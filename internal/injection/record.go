@@ -113,12 +113,12 @@ func (r *Record) countLargestKind() (n int) {
 		}
 	}
 	for text := range r.Defaults {
-		container := ""
-		if kind, name, _ := strings.Cut(text, "/"); kind == KindEnv || kind == "resource" {
-			container, _, _ = strings.Cut(name, "/")
+		k, _ := parseKey(text)
+		if k.kind != KindEnv && k.kind != KindResource { // a policy sets no other fields of containers
+			k.container = ""
 		}
-		defaults[container]++
-		n = max(n, defaults[container])
+		defaults[k.container]++
+		n = max(n, defaults[k.container])
 	}
 	return n
 }
@@ -129,7 +129,7 @@ func (r *Record) WriteTo(w gang.Workload) error {
 	if err != nil {
 		return fmt.Errorf("encoding the annotation %s: %w", gang.AnnotationInjected, err)
 	}
-	setKey(&w.Meta().Annotations, gang.AnnotationInjected, string(text))
+	SetKey(&w.Meta().Annotations, gang.AnnotationInjected, string(text))
 	return nil
 }
 
@@ -202,8 +202,8 @@ func (r *Record) IsUnmodified(w gang.Workload) bool {
 	return len(r.findUnmodified(newPodTemplate(w.Template()))) == len(r.digests())
 }
 
-// setKey sets a key of a map that can be nil.
-func setKey[M ~map[K]V, K comparable, V any](m *M, key K, value V) {
+// SetKey sets a key of a map that can be nil.
+func SetKey[M ~map[K]V, K comparable, V any](m *M, key K, value V) {
 	if *m == nil {
 		*m = M{}
 	}

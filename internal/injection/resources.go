@@ -52,8 +52,8 @@ func (a *applier) applyResource(c *container, name corev1.ResourceName, amount r
 		return
 	}
 	if !limited || limit.Cmp(amount) != 0 || request.Cmp(amount) != 0 {
-		setKey(&c.Resources.Limits, name, amount)
-		setKey(&c.Resources.Requests, name, amount)
+		SetKey(&c.Resources.Limits, name, amount)
+		SetKey(&c.Resources.Requests, name, amount)
 	}
 	a.markApplied(KindResource, c.Name, string(name))
 }

@@ -94,7 +94,7 @@ func TestCompletingJob(t *testing.T) {
 			rules: []batchv1.SuccessPolicyRule{firstIndex, oneOfLast}, pods: []corev1.Pod{succeeded(2)}, want: true,
 		},
 		"deleted pod": {
-			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(0, drained)},
+			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(0, podtest.Drained)},
 		},
 		"evicted pod": {
 			rules: []batchv1.SuccessPolicyRule{firstIndex}, pods: []corev1.Pod{succeeded(0, evicted)},

@@ -58,7 +58,8 @@ func TestRestartByEvidence(t *testing.T) {
 			want: Running,
 		},
 		"a pod is drained": {
-			change: change(1, drained), want: Restarting, reason: failure.ReasonPodDeleted, wantUntracked: true, evicted: 1,
+			change: change(1, podtest.Drained), want: Restarting, reason: failure.ReasonPodDeleted,
+			wantUntracked: true, evicted: 1,
 		},
 		"a pod is gone that the Job counts": {
 			change: func(e *Evidence, _ *State) {
@@ -86,7 +87,7 @@ func TestRestartByEvidence(t *testing.T) {
 				job(e).Spec.SuccessPolicy = &batchv1.SuccessPolicy{
 					Rules: []batchv1.SuccessPolicyRule{{SucceededIndexes: ptr.To("0")}},
 				}
-				tracked(&e.Workloads[0].Pods[0])
+				podtest.Tracked(&e.Workloads[0].Pods[0])
 				podtest.Terminated(0, 20, false)(&e.Workloads[0].Pods[0])
 				podtest.Terminated(1, 21, true)(&e.Workloads[0].Pods[1])
 			},
@@ -95,7 +96,7 @@ func TestRestartByEvidence(t *testing.T) {
 		"the deadline of the Job has passed": {
 			change: func(e *Evidence, _ *State) {
 				job(e).Spec.ActiveDeadlineSeconds = ptr.To[int64](90)
-				drained(&e.Workloads[0].Pods[1])
+				podtest.Drained(&e.Workloads[0].Pods[1])
 			},
 			want: Running, wantUntracked: true,
 		},

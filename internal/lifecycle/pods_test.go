@@ -13,22 +13,10 @@ import (
 	"rollcall.training/internal/testing/podtest"
 )
 
-// tracked adds the finalizer of the Job controller and another finalizer.
-func tracked(p *corev1.Pod) {
-	p.Namespace = "team"
-	p.Finalizers = []string{batchv1.JobTrackingFinalizer, "example.com/keep"}
-}
-
-// drained is a change of a pod that is tracked and being deleted.
-func drained(p *corev1.Pod) {
-	tracked(p)
-	podtest.Deleted(10)(p)
-}
-
 // confirmed is a change of a deleted pod whose containers are gone, and that only the finalizer of the
 // Job controller keeps.
 func confirmed(p *corev1.Pod) {
-	drained(p)
+	podtest.Drained(p)
 	p.DeletionGracePeriodSeconds = ptr.To[int64](0)
 }
 
@@ -43,7 +31,7 @@ func TestObserveTermination(t *testing.T) {
 	}{
 		"a pod runs": {pods: []corev1.Pod{podtest.RankPod(0, nil)}},
 		"the grace period of a deleted pod has not ended": {
-			pods: []corev1.Pod{podtest.RankPod(0, drained)}, terminating: 1,
+			pods: []corev1.Pod{podtest.RankPod(0, podtest.Drained)}, terminating: 1,
 			wantTimeout: podtest.At(10 + 30).Add(TerminationTimeout),
 		},
 		"only a finalizer keeps a deleted pod": {
@@ -51,7 +39,7 @@ func TestObserveTermination(t *testing.T) {
 		},
 		"the Job counts a pod that the cache does not contain": {terminating: 1},
 		"the grace period of one of two deleted pods has not ended": {
-			pods: []corev1.Pod{podtest.RankPod(0, confirmed), podtest.RankPod(1, drained)}, terminating: 2,
+			pods: []corev1.Pod{podtest.RankPod(0, confirmed), podtest.RankPod(1, podtest.Drained)}, terminating: 2,
 			wantTimeout: podtest.At(10 + 30).Add(TerminationTimeout),
 		},
 	} {
@@ -82,10 +70,10 @@ func TestConfirmedDeletionIsNotStuck(t *testing.T) {
 func TestFindFirstDeletedPod(t *testing.T) {
 	job := gang.Workload{Job: &batchv1.Job{}}
 	pods := []corev1.Pod{
-		podtest.RankPod(3, drained),
-		podtest.RankPod(0, tracked),
+		podtest.RankPod(3, podtest.Drained),
+		podtest.RankPod(0, podtest.Tracked),
 		podtest.RankPod(1, podtest.Deleted(9)),
-		podtest.RankPod(2, drained),
+		podtest.RankPod(2, podtest.Drained),
 	}
 	if got := findFirstDeletedPod(job, pods); got == nil || gang.PodIndex(got) != 2 {
 		t.Errorf("the pod is %v, want index 2", got)

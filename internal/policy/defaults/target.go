@@ -13,6 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/fieldpath"
+	"rollcall.training/internal/injection"
 )
 
 // target is one field of a workload that a default can fill.
@@ -227,7 +228,7 @@ func (t target) position(w gang.Workload) int {
 // set sets the field.
 func (t target) set(w gang.Workload, value string) {
 	if entries, _, key := t.findEntry(w); entries != nil {
-		setKey(entries, key, value)
+		injection.SetKey(entries, key, value)
 	}
 	spec := &w.Template().Spec
 	c, _ := t.findContainer(w)
@@ -246,8 +247,8 @@ func (t target) set(w gang.Workload, value string) {
 		c.Env = append(c.Env, corev1.EnvVar{Name: t.name, Value: value})
 	case Resource:
 		quantity, _ := resource.ParseQuantity(value) // the policy has validated the text
-		setKey(&c.Resources.Limits, corev1.ResourceName(t.name), quantity)
-		setKey(&c.Resources.Requests, corev1.ResourceName(t.name), quantity)
+		injection.SetKey(&c.Resources.Limits, corev1.ResourceName(t.name), quantity)
+		injection.SetKey(&c.Resources.Requests, corev1.ResourceName(t.name), quantity)
 	}
 }
 
@@ -286,12 +287,4 @@ func formatSeconds[T int32 | int64](seconds *T) string {
 		return ""
 	}
 	return strconv.FormatInt(int64(*seconds), 10)
-}
-
-// setKey sets a key of a map that can be nil.
-func setKey[M ~map[K]V, K comparable, V any](m *M, key K, value V) {
-	if *m == nil {
-		*m = M{}
-	}
-	(*m)[key] = value
 }

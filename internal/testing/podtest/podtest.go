@@ -105,3 +105,15 @@ func WithSidecar(code int32, seconds int) func(*corev1.Pod) {
 func OfStatefulSet(pod *corev1.Pod) {
 	pod.Labels = map[string]string{appsv1.PodIndexLabel: fmt.Sprint(gang.PodIndex(pod))}
 }
+
+// Tracked adds the finalizer of the Job controller and another finalizer.
+func Tracked(p *corev1.Pod) {
+	p.Namespace = "team"
+	p.Finalizers = []string{batchv1.JobTrackingFinalizer, "example.com/keep"}
+}
+
+// Drained is a change of a pod that is tracked and being deleted.
+func Drained(p *corev1.Pod) {
+	Tracked(p)
+	Deleted(10)(p)
+}
