@@ -154,10 +154,10 @@ func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) er
 // publishedRanks returns the ranks that the Service must publish; all ranks if the workload could not be
 // parsed.
 func (m member) publishedRanks() gang.PublishedRanks {
-	if m.result == nil {
+	if m.Result == nil {
 		return gang.PublishAll
 	}
-	return m.result.Gang.PublishedRanks
+	return m.Result.Gang.PublishedRanks
 }
 
 // keepSharedPorts keeps the ports of a Service that other gangs of the same name own, too. Otherwise

@@ -79,7 +79,7 @@ func (g *observedGang) lastStatusWithReason(reason gang.Reason) lifecycle.Status
 // launcherJob returns the Job of the launcher; nil if there is none.
 func (g *observedGang) launcherJob() *batchv1.Job {
 	for _, m := range g.members {
-		if m.result != nil && m.result.Gang.Role == gang.RoleLauncher {
+		if m.Result != nil && m.Result.Gang.Role == gang.RoleLauncher {
 			return m.Job
 		}
 	}

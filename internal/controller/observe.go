@@ -27,7 +27,7 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 	var parsed []*member
 	for i := range g.members {
 		m := &g.members[i]
-		if m.result == nil {
+		if m.Result == nil {
 			continue
 		}
 		pods, err := r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
@@ -36,7 +36,7 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 		}
 		parsed = append(parsed, m)
 		e.Workloads = append(e.Workloads, lifecycle.WorkloadEvidence{
-			Workload: m.Workload, Gang: m.result.Gang, Pods: pods,
+			Workload: m.Workload, Gang: m.Result.Gang, Pods: pods,
 			InjectedReplicas: readInjectedReplicas(m.Workload), ResizeOverdue: s.isResizeOverdue(m.Workload, e.Now),
 		})
 	}

@@ -32,6 +32,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/roster"
 )
 
 // FieldOwner is the field manager of all writes of the reconciler.
@@ -179,7 +180,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	var groups []gang.Group
+	var groups []roster.Group
 	if managed {
 		if groups, err = r.listGangs(ctx, req); err != nil {
 			return ctrl.Result{}, err

@@ -78,8 +78,8 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	r.recordPhaseChange(ctx, m, last, status)
 	if g.isPrimaryMember(m) {
 		framework := "unknown"
-		if m.result != nil {
-			framework = m.result.Gang.Framework.Name
+		if m.Result != nil {
+			framework = m.Result.Gang.Framework.Name
 		}
 		recordTransition(r.namespaceLabels.label(m.Meta().Namespace), framework, status, last)
 	}

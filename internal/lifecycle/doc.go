@@ -11,8 +11,8 @@
 //
 // # Which workloads are the gang
 //
-// Names are reused, so several workloads can have the name of a gang. [Identify] determines its
-// members before anything is decided, by the UIDs in the status.
+// Names are reused, so several workloads can have the name of a gang. Package roster determines its members
+// before anything is decided, by the UIDs in the status.
 //
 // # When a gang restarts or fails
 //

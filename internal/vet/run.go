@@ -12,6 +12,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/roster"
 )
 
 // Options configures a run.
@@ -175,7 +176,7 @@ type labeledWorkload struct {
 
 // workloadGroup is a gang of the input.
 type workloadGroup struct {
-	gang.Group
+	roster.Group
 	// members are the workloads of the group in the order of the input.
 	members []*labeledWorkload
 }
@@ -220,7 +221,7 @@ func (in *input) groupWorkloads() {
 			labeledByObject[o.labeled.admitted.Object()] = o.labeled
 		}
 	}
-	for _, g := range gang.GroupWorkloads(workloads, in.engine.Frameworks()) {
+	for _, g := range roster.GroupWorkloads(workloads, in.engine.Frameworks()) {
 		group := &workloadGroup{Group: g}
 		for _, w := range g.Workloads {
 			labeled := labeledByObject[w.Object()]
@@ -231,7 +232,7 @@ func (in *input) groupWorkloads() {
 	}
 }
 
-func gangNameKey(g gang.Group) string { return g.Namespace + "/" + g.Name }
+func gangNameKey(g roster.Group) string { return g.Namespace + "/" + g.Name }
 
 // readObject decodes an object and simulates its admission.
 func (in *input) readObject(object manifest.Object, defaultNamespace string) *inputObject {
