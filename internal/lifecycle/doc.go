@@ -33,7 +33,7 @@
 //
 // An attempt that did not start with all ranks starts again for the same incident, and uses up nothing: a rank was
 // lost before all ranks of a later attempt were ready, or a Job with a completed rank was suspended and resumed while
-// no pass observed it.
+// no pass observed it. Further repetitions have the back-off of disruptions.
 //
 // Pods of earlier attempts, and those that a rollout or a resize replaces, do not count (evidence.go). After a failure,
 // the gang restarts, unless its policies or a complete Job prevent it. Then it fails.

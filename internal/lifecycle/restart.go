@@ -132,13 +132,27 @@ func (s State) isStartedWithoutCompletedRanks(policies gang.RestartRules, snapsh
 }
 
 // repeatStart ends an attempt that did not start with all ranks, and starts the next attempt for the same
-// incident. Each repetition needs a newly completed rank that has no pod, and waits for the pods of the
-// attempt to terminate.
+// incident. A queue resumes a Job before its completed indexes are reset if the webhook is not available. The
+// repetitions are part of the streak, so that Rollcall and the queue do not change the Job alternately without a
+// delay; see [Memory.Confirm].
 func (s State) repeatStart(snapshot Snapshot, f *failure.Failure) State {
 	if s.FirstFailure == nil {
 		s.FirstFailure = f
 	}
+	s = s.endStreak(snapshot.Now)
+	s.DisruptionStreak++
 	return s.enterRestarting(snapshot)
+}
+
+// isStartRepeatedBy reports whether a next state repeats the start of the attempt.
+func (s State) isStartRepeatedBy(next State) bool {
+	return next.Phase == Restarting && next.Restarts == s.Restarts && next.Disruptions == s.Disruptions
+}
+
+// remainingRepeatBackoff returns how long the start of the attempt must not be repeated; 0 if it can be.
+func (s State) remainingRepeatBackoff(now time.Time) time.Duration {
+	s.NextRestartTime = s.LastRestartTime.Add(Backoff(s.DisruptionStreak))
+	return s.RemainingBackoff(now)
 }
 
 // handleFailure restarts the gang if a restart is possible, and fails it otherwise.
@@ -147,10 +161,7 @@ func (s State) handleFailure(policies gang.RestartRules, snapshot Snapshot, f *f
 	if !s.canRestart(policies, snapshot.Members, f) {
 		return s.transitionTo(Failed, snapshot)
 	}
-	if s.ranForMaxBackoff(snapshot.Now) {
-		s.DisruptionStreak = 0
-	}
-	s = s.countIncident(1).enterRestarting(snapshot)
+	s = s.endStreak(snapshot.Now).countIncident(1).enterRestarting(snapshot)
 	s.NextRestartTime = s.LastRestartTime.Add(s.backoff())
 	return s
 }

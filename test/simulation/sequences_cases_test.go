@@ -328,6 +328,12 @@ func foundSequences() []sequence {
 		change:    completeAfterReplacement,
 		want:      wantedEnd{disruptions: 1},
 	}, {
+		name: "a queue resumes a Job with a completed rank while the webhook is down", shape: queuedJob,
+		incidents: []Incident{
+			at(5, queueAdmits), at(60, rankSucceeds, 2), at(70, webhookDown), at(80, podEvicted, 1, 1), at(140, webhookUp),
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
 		name: "a Job deletes its pods before it reports its deadline", shape: masterJobs,
 		change: func(s *Scenario) {
 			s.ActiveDeadline = 100 * time.Second
