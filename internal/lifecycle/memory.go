@@ -80,7 +80,7 @@ func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Durati
 	isNew := next.Phase != last.Phase
 	isUnobserved := next.FirstFailure != nil && next.FirstFailure.Reason == failure.ReasonUnobserved
 	isDecision := isNew && (next.Phase == Restarting || next.Phase == Failed)
-	if delay := last.remainingRepeatBackoff(snapshot.Now); delay > 0 && isNew && last.isStartRepeatedBy(next) {
+	if delay := last.remainingRepeatBackoff(next, snapshot.Now); delay > 0 {
 		return delay, false
 	}
 	isUncertain := isDecision && isUnobserved && last.isUnobservedFailureUncertain(snapshot)

@@ -146,11 +146,16 @@ func (s State) repeatStart(snapshot Snapshot, f *failure.Failure) State {
 
 // isStartRepeatedBy reports whether a next state repeats the start of the attempt.
 func (s State) isStartRepeatedBy(next State) bool {
-	return next.Phase == Restarting && next.Restarts == s.Restarts && next.Disruptions == s.Disruptions
+	isNew := next.Phase == Restarting && s.Phase != Restarting
+	return isNew && next.Restarts == s.Restarts && next.Disruptions == s.Disruptions
 }
 
-// remainingRepeatBackoff returns how long the start of the attempt must not be repeated; 0 if it can be.
-func (s State) remainingRepeatBackoff(now time.Time) time.Duration {
+// remainingRepeatBackoff returns the delay before a next state that repeats the start of the attempt; 0 if the
+// back-off has elapsed, and for any other state.
+func (s State) remainingRepeatBackoff(next State, now time.Time) time.Duration {
+	if !s.isStartRepeatedBy(next) {
+		return 0
+	}
 	s.NextRestartTime = s.LastRestartTime.Add(Backoff(s.DisruptionStreak))
 	return s.RemainingBackoff(now)
 }

@@ -165,6 +165,6 @@ func formerBuilds() []mutant {
 		}},
 	}, {
 		name: "starts are repeated without a back-off", sequence: "a queue resumes a Job ",
-		edits: []edit{{"lifecycle/memory.go", "delay > 0 && isNew && last.", "delay < 0 && isNew && last."}},
+		edits: []edit{{"lifecycle/restart.go", "s.LastRestartTime.Add(Backoff(s.DisruptionStreak))", "s.LastRestartTime"}},
 	}}
 }

@@ -348,9 +348,9 @@ func foundSequences() []sequence {
 	}}
 }
 
-// completeAfterReplacement lets a deleted pod exit with code 0 immediately after its Job has created another pod for the
-// rank, which the Job does 10 seconds after the deletion. The Job controller observes the success before it counts the
-// deleted pod as failed. It then has one pod too many, and deletes that of any rank.
+// completeAfterReplacement lets a deleted pod exit with code 0 immediately after its Job has created another pod for
+// the rank, which the Job does 10 seconds after the deletion. The Job controller observes the success before it counts
+// the deleted pod as failed. It then has one pod too many, and deletes that of any rank.
 func completeAfterReplacement(s *Scenario) {
 	s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 0, 10100*time.Millisecond
 	s.Late = []lateStream{late("job-controller/pods", 70, 71.5)}
