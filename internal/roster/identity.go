@@ -41,20 +41,23 @@ func newCandidate(m Member) Candidate {
 }
 
 // FinishTime returns when a Job finished: when it completed or failed, or when Rollcall removed its
-// pods because its gang had finished. A Job with a successPolicy does not complete in the second case.
+// pods because its gang had finished, whichever was first. A Job without pods can still complete when its last
+// pod has terminated, and a Job with a successPolicy does not complete.
 // FinishTime returns the zero value for a Job that has not finished, and for a StatefulSet, which
 // never finishes: it runs again when it is scaled up.
 func FinishTime(w gang.Workload) time.Time {
 	if w.Job == nil {
 		return time.Time{}
 	}
-	if observed := lifecycle.Observe(w); observed.HasResult() {
-		return observed.FinishTime
-	}
+	var finished time.Time
 	if status := lifecycle.ReadStatus(w); status.Phase.Terminal() && w.Ranks() == 0 {
-		return status.LastTransitionTime
+		finished = status.LastTransitionTime
 	}
-	return time.Time{}
+	observed := lifecycle.Observe(w)
+	if observed.HasResult() && (finished.IsZero() || observed.FinishTime.Before(finished)) {
+		finished = observed.FinishTime
+	}
+	return finished
 }
 
 // Identity determines which of the workloads with the name of a gang are the gang. The values are

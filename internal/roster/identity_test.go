@@ -244,6 +244,13 @@ func TestFinishTime(t *testing.T) {
 			job:  &batchv1.Job{ObjectMeta: withStatus, Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](0)}},
 			want: podtest.At(4),
 		},
+		"Job without pods that completes after its gang succeeded": {
+			job: &batchv1.Job{ObjectMeta: withStatus, Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](0)},
+				Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{
+					Type: batchv1.JobComplete, Status: "True", LastTransitionTime: metav1.NewTime(podtest.At(9)),
+				}}}},
+			want: podtest.At(4),
+		},
 		"Job of a gang that succeeded, whose pods are kept": {job: &batchv1.Job{ObjectMeta: withStatus}},
 		"new Job": {job: &batchv1.Job{}},
 	} {

@@ -111,6 +111,11 @@ func memberSequences() []sequence {
 		incidents: []Incident{at(60, rankSucceeds), at(600, memberDeleted, 1), at(610, memberCreated)},
 		want:      wantedEnd{phase: lifecycle.Starting, reason: gang.ReasonMembersMissing, end: lifecycle.Starting},
 	}, {
+		name: "a worker of an earlier run completes after the master was recreated", shape: masterJobs,
+		incidents: []Incident{at(60, rankSucceeds), at(65, memberDeleted), at(68, memberCreated)},
+		change:    func(s *Scenario) { s.Late = []lateStream{late("job-controller/jobs", 60, 75)} },
+		want:      wantedEnd{phase: lifecycle.Starting, reason: gang.ReasonMembersMissing},
+	}, {
 		name: "18 a member is suspended, and the cache contains its pods first (N9)", shape: masterJobs,
 		incidents: []Incident{at(60, userSuspends, 1), at(100, userResumes)},
 		change: func(s *Scenario) {
