@@ -14,6 +14,15 @@ const Port = 29500
 // hostfileDir is the directory in which the deepspeed command expects its hostfile.
 const hostfileDir = "/job"
 
+// launchers are the launchers of DeepSpeed. The source of the flags is deepspeed/launcher/runner.py.
+var launchers = []gang.LauncherProgram{{
+	Name: "deepspeed", Programs: []string{"deepspeed"}, Modules: []string{"deepspeed.launcher.runner"},
+	Switches: "module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid bind-cores-to-rank " +
+		"q quiet h help",
+	AddressFlags: "master_addr", RankFlag: "node_rank",
+	HostFlags: "H hostfile no-ssh node-rank launcher h help autotuning",
+}}
+
 // Injector is the injector for DeepSpeed. The zero value is ready to use.
 type Injector struct{}
 
@@ -28,7 +37,8 @@ func (Injector) Framework() gang.Framework {
 		DefaultRole: "worker",
 		Port:        Port,
 		PortName:    "deepspeed",
-		HasLauncher: true,
+		HasLauncher: true, SSHPort: ssh.Port, HasTorchrunVars: true, StartsByAccelerator: true,
+		Launchers: launchers,
 	}
 }
 
@@ -41,7 +51,7 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 		localRank := plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.Suggest)
 		return plan.Plan{Env: append(rendezvous.TorchEnv(g), localRank)}
 	}
-	p := ssh.Plan(g, ssh.Options{Port: ssh.Port, HostfileMountPaths: []string{hostfileDir}})
+	p := ssh.Plan(g, ssh.Options{HostfileMountPaths: []string{hostfileDir}})
 	p.Env = []plan.Env{rendezvous.UnbufferedEnv()}
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)
