@@ -1,6 +1,8 @@
 package deepspeed
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
@@ -57,4 +59,9 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}
 	return p
+}
+
+// Diagnose returns why a gang that succeeded did not use its workers.
+func (Injector) Diagnose(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool) {
+	return ssh.Diagnose(g, launcher)
 }

@@ -269,14 +269,3 @@ func formatHostPatterns(g gang.Gang) string {
 	}
 	return strings.Join(patterns, " ")
 }
-
-// ParseReachedHosts parses the termination message of [MonitorContainerName]: the number of hosts
-// that the launcher connected to, without its own host. It returns false for any other message.
-func ParseReachedHosts(message string) (int, bool) {
-	text, ok := strings.CutPrefix(strings.TrimSpace(message), "reached=")
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(text)
-	return n, err == nil
-}
