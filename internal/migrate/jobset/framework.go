@@ -116,7 +116,8 @@ func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 			continue
 		}
 		all = append(all, j)
-		if ir.SuggestRole(s.Context.Frameworks, j.Name) != "" || ir.Runs(s.Context.Frameworks, s.Gang.Framework, j.podSpec()) {
+		if ir.SuggestRole(s.Context.Frameworks, j.Name) != "" ||
+			ir.Runs(s.Context.Frameworks, s.Gang.Framework, j.podSpec()) {
 			known = append(known, j)
 		}
 	}
@@ -138,7 +139,9 @@ func (s *Reader) isPrerequisite(j *ReplicatedJob) bool {
 // assignLauncher makes one job the launcher and the others workers. It returns false if no job is a
 // launcher.
 func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
-	launcher := slices.IndexFunc(jobs, func(j *ReplicatedJob) bool { return ir.SuggestRole(s.Context.Frameworks, j.Name) == gang.RoleLauncher })
+	launcher := slices.IndexFunc(jobs, func(j *ReplicatedJob) bool {
+		return ir.SuggestRole(s.Context.Frameworks, j.Name) == gang.RoleLauncher
+	})
 	if launcher < 0 {
 		launcher = slices.IndexFunc(jobs, func(j *ReplicatedJob) bool {
 			return j.Replicas*j.PodsPerJob == 1 && s.runsLauncher(j)
