@@ -277,7 +277,8 @@ func launcherKeys() []Key {
 			Values:  "an absolute path, such as `/etc/hostfile`",
 			Default: "no file",
 			Description: "A file in the training containers with the address of each rank, one in each line, in the " +
-				"order of the ranks. Only for the framework without roles of its own. An init container writes the file with the shell of the image.",
+				"order of the ranks. Only for the framework without roles of its own. " +
+				"An init container writes the file with the shell of the image.",
 		},
 	}
 }
