@@ -159,7 +159,7 @@ func workloadKeys() []Key {
 		},
 		{
 			Name: LabelRole, Kind: KeyKindLabel,
-			Values:      "a role of the framework; for `generic`, any DNS label",
+			Values:      "a role of the framework; any DNS label if the framework permits any role",
 			Default:     "the default role of the framework",
 			Description: "The role of this workload in the gang.",
 		},
@@ -229,8 +229,8 @@ func resourceKeys() []Key {
 		{
 			Name: AnnotationPublishedRanks, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`",
-			Default: "`rank0` for a Job of `pytorch` or `jax` that is the only workload of its gang, is not elastic, " +
-				"and does not contain the name of another rank; else `all`",
+			Default: "`rank0` for a Job whose framework needs only the address of rank 0, if it is the only workload of its " +
+				"gang, is not elastic, and does not contain the name of another rank; else `all`",
 			Description: "The ranks whose DNS names the headless Service publishes. " +
 				"With `rank0`, Kubernetes updates the addresses a few times only, however large the gang is. " +
 				"A Service that publishes all ranks stays so.",
@@ -277,7 +277,8 @@ func launcherKeys() []Key {
 			Values:  "an absolute path, such as `/etc/hostfile`",
 			Default: "no file",
 			Description: "A file in the training containers with the address of each rank, one in each line, in the " +
-				"order of the ranks. Only for `generic`. An init container writes the file with the shell of the image.",
+				"order of the ranks. Only for the framework without roles of its own. " +
+				"An init container writes the file with the shell of the image.",
 		},
 	}
 }
@@ -316,7 +317,7 @@ func lifecycleKeys() []Key {
 			Name: AnnotationSuccessPolicy, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`, or a role of the gang",
 			Default: "depends on the framework: the role that determines completion; " +
-				"the first worker of tensorflow; else `all`",
+				"the first pod of the role that the framework declares; else `all`",
 			Description: "Which ranks must succeed for the gang to succeed.",
 		},
 		{

@@ -168,13 +168,13 @@ func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, gang.Deni
 	if w.Job != nil {
 		w.Job = injection.WithoutOwnBackoffLimit(w.Job)
 	}
-	return gang.Parse(preferRecordedContainers(w), e.frameworks, e.config)
+	return gang.Parse(e.preferRecordedContainers(w), e.frameworks, e.config)
 }
 
 // preferRecordedContainers returns a copy of w in which an annotation names the training containers of
 // an earlier injection, if only their position would select another container. Other webhooks insert
 // sidecars as the first container.
-func preferRecordedContainers(w gang.Workload) gang.Workload {
+func (e *Engine) preferRecordedContainers(w gang.Workload) gang.Workload {
 	template := w.Template()
 	_, named := w.Meta().Annotations[gang.AnnotationContainers]
 	_, hasDefault := template.Annotations[gang.AnnotationDefaultContainer]
@@ -186,7 +186,7 @@ func preferRecordedContainers(w gang.Workload) gang.Workload {
 		return w
 	}
 	names := record.TrainingContainers(template)
-	found := gang.FindTrainingContainer(template)
+	found := e.frameworks.FindTrainingContainer(template)
 	if len(names) == 0 || slices.Contains(names, found) || found != template.Spec.Containers[0].Name {
 		return w
 	}

@@ -27,7 +27,7 @@ func newFrameworksCommand() *cobra.Command {
 		Short: "List the supported frameworks and the variables that they set",
 		Long:  frameworksLong,
 		Example: `  rollcall frameworks
-  rollcall frameworks pytorch
+  rollcall frameworks ` + injectors.Builtin()[0].Framework().Name + `
   rollcall frameworks -o json | jq '.[] | select(.elastic).name'`,
 		Args:      allowOneArgument,
 		ValidArgs: injectors.Builtin().Frameworks().Names(),

@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"cmp"
 	_ "embed"
 	"slices"
 	"strconv"
@@ -69,8 +68,6 @@ type Options struct {
 	// HydraHostfile selects the format of /etc/mpi/hostfile: "host:slots" of Hydra if it is true,
 	// "host slots=n" of Open MPI otherwise.
 	HydraHostfile bool
-	// Port is the port of sshd. The zero value selects the port of the gang.
-	Port int32
 	// HostfileMountPaths are additional directories in which the training containers find the
 	// hostfile.
 	HostfileMountPaths []string
@@ -186,7 +183,7 @@ func setupEnv(g gang.Gang, o Options, waits bool) []plan.Env {
 		plan.LiteralEnv("ROLLCALL_SLOTS_PER_WORKER", strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)),
 		plan.LiteralEnv("ROLLCALL_LAUNCHER_IS_HOST", strconv.FormatBool(g.Launcher.RunAsWorker)),
 		plan.LiteralEnv("ROLLCALL_HOSTFILE_FORMAT", format),
-		plan.LiteralEnv("ROLLCALL_PORT", strconv.Itoa(int(cmp.Or(o.Port, g.Port)))),
+		plan.LiteralEnv("ROLLCALL_PORT", strconv.Itoa(int(g.SSHPort()))),
 		plan.LiteralEnv("ROLLCALL_HOST_PATTERNS", formatHostPatterns(g)),
 	}
 	if g.Elastic != nil {
@@ -271,15 +268,4 @@ func formatHostPatterns(g gang.Gang) string {
 		patterns[i] = m.WorkloadName + "-*"
 	}
 	return strings.Join(patterns, " ")
-}
-
-// ParseReachedHosts parses the termination message of [MonitorContainerName]: the number of hosts
-// that the launcher connected to, without its own host. It returns false for any other message.
-func ParseReachedHosts(message string) (int, bool) {
-	text, ok := strings.CutPrefix(strings.TrimSpace(message), "reached=")
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(text)
-	return n, err == nil
 }

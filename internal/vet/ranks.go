@@ -53,7 +53,7 @@ func checkLoopbackRendezvous(r *reporter, w *labeledWorkload) {
 func (w *labeledWorkload) visitRendezvousHosts(visit func(field, name, host string)) {
 	for _, c := range w.trainingContainers() {
 		w.visitAssignments(c, rank0AddressVars, visit)
-		visitRank0Flags(c.parseCommand(), func(name, host string) { visit(c.commandPath(), name, host) })
+		visitRank0Flags(w.launchers.FindAll(c.parseCommand()), func(name, host string) { visit(c.commandPath(), name, host) })
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/command"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
 	"rollcall.training/internal/roster"
@@ -172,6 +173,8 @@ type labeledWorkload struct {
 	gang *gang.Gang
 	// group contains the workloads of the gang. It is nil if the workload cannot be decoded.
 	group *workloadGroup
+	// launchers are those of all frameworks.
+	launchers command.Launchers
 }
 
 // workloadGroup is a gang of the input.
@@ -262,7 +265,9 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 	if !workload.HasFrameworkLabel() || workload.OptedOut() {
 		return nil
 	}
-	w := &labeledWorkload{inputObject: o, admitted: workload.DeepCopy()}
+	w := &labeledWorkload{
+		inputObject: o, admitted: workload.DeepCopy(), launchers: in.engine.Frameworks().Launchers(),
+	}
 	if in.admitted {
 		if description, err := in.engine.Describe(workload); err == nil {
 			w.gang = &description.Gang
