@@ -84,6 +84,19 @@ func DetectFramework(pods ...*corev1.PodSpec) (framework, evidence string) {
 	return "", ""
 }
 
+// DetectLauncher returns the launcher that a container of the pod starts, and its framework. Both are empty if no
+// container starts a launcher.
+func DetectLauncher(pod *corev1.PodSpec) (framework, launcher string) {
+	for _, c := range ListContainers(pod) {
+		for _, s := range signatures {
+			if launcher := s.scanLauncher(c); launcher != "" {
+				return s.framework, launcher
+			}
+		}
+	}
+	return "", ""
+}
+
 // ReportDetection reports a detected framework.
 func ReportDetection(template source.Field, framework, evidence string) {
 	template.AddNoteWithOutcome(source.Changed, "label "+gang.LabelFramework+": "+framework,
@@ -119,8 +132,16 @@ func findSignature(framework string) signature {
 	return signature{variables: noMatch, words: noMatch}
 }
 
-// findLauncher looks for launchers in the command, and in variables that hold a command line.
+// findLauncher describes where a container starts a launcher of the framework.
 func (s signature) findLauncher(c *corev1.Container) string {
+	if launcher := s.scanLauncher(c); launcher != "" {
+		return "the word " + launcher + " in the command"
+	}
+	return ""
+}
+
+// scanLauncher looks for launchers in the command, and in variables that hold a command line.
+func (s signature) scanLauncher(c *corev1.Container) string {
 	commands := [][]string{slices.Concat(c.Command, c.Args)}
 	for _, e := range c.Env {
 		if strings.ContainsAny(e.Value, " \n") {
@@ -129,7 +150,7 @@ func (s signature) findLauncher(c *corev1.Container) string {
 	}
 	for _, words := range commands {
 		if launcher := command.ScanLauncher(words); slices.Contains(s.launchers, launcher) {
-			return "the word " + launcher + " in the command"
+			return launcher
 		}
 	}
 	return ""
