@@ -181,7 +181,7 @@ func formatSampleSection(s injectors.Sample) string {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n## %s\n\nVariables of the Job `%s`:\n\n", title, s.Gang.WorkloadName)
-	out.WriteString("| variable | value | if you set it |\n|---|---|---|\n")
+	out.WriteString("| variable | value | if you set another value |\n|---|---|---|\n")
 	for _, e := range s.Plan.Env {
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", e.Name, formatValue(e), describeUserValue(e))
 	}
