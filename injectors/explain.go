@@ -2,7 +2,6 @@ package injectors
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,14 +17,14 @@ import (
 type Explanation struct {
 	// Kind is what the value is, such as "variable", "field" or "volume".
 	Kind string `json:"kind"`
-	// Container is the container of the value. It is empty for a value of the pod or of the workload.
+	// Container is the container of a variable or a resource. It is empty if there is only one training container.
 	Container string `json:"container,omitempty"`
 	// Name is the name of the variable or the volume, or the path of the field below spec.
 	Name string `json:"name"`
 	// Value is the added value. The value of a pod field is its path in angle brackets. It is empty if the name says
 	// everything.
 	Value string `json:"value,omitempty"`
-	// Source is what adds the value: the name of the framework, "every gang" or a policy.
+	// Source is what adds the value: the name of the framework, or "every gang".
 	Source string `json:"source"`
 	// Reason is the purpose of the value.
 	Reason string `json:"reason"`
@@ -106,50 +105,31 @@ func (e *Engine) Explain(w gang.Workload) (gang.Gang, []Explanation, error) {
 			out = append(out, explanation)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(record.Defaults)) {
+	if service := p.Children.Service; service != nil {
 		out = append(out, Explanation{
-			Kind: "default", Name: key, Source: record.Defaults[key],
-			Reason: "the policy of the cluster sets it, because the manifest does not",
+			Kind: "Service", Name: service.Name, Source: everyGang, ChangedBy: gang.LabelGang,
+			Reason: "publishes the hostnames of the ranks before they are ready",
 		})
 	}
-	out = append(out, explainChildren(r.Gang, r.Children)...)
-	// Most users look for the values of the framework.
-	slices.SortStableFunc(out, func(a, b Explanation) int {
-		return cmp.Or(-compareBool(a.Source == r.Gang.Framework.Name, b.Source == r.Gang.Framework.Name),
-			-compareBool(a.Source == everyGang, b.Source == everyGang),
-			-compareBool(a.Kind == kindVariable, b.Kind == kindVariable))
-	})
-	return r.Gang, out, nil
-}
-
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
-
-// explainChildren explains the objects that the controller creates for a gang.
-func explainChildren(g gang.Gang, children plan.Children) []Explanation {
-	var out []Explanation
-	if children.Service != nil {
+	if name := p.Children.KeyPairSecret; name != "" {
 		out = append(out, Explanation{
-			Kind: "Service", Name: children.Service.Name, Source: everyGang,
-			Reason:    "publishes the hostnames of the ranks before they are ready",
-			ChangedBy: gang.LabelGang,
-		})
-	}
-	if children.KeyPairSecret != "" {
-		out = append(out, Explanation{
-			Kind: "Secret", Name: children.KeyPairSecret, Source: g.Framework.Name,
+			Kind: "Secret", Name: name, Source: r.Gang.Framework.Name,
 			Reason: "has the ssh keys with which the launcher reaches the other pods",
 		})
 	}
-	return out
+	slices.SortStableFunc(out, func(a, b Explanation) int { return cmp.Compare(a.order(), b.order()) })
+	return r.Gang, out, nil
+}
+
+// order sorts the values of the framework before those of every gang, because most users look for them.
+func (x Explanation) order() int {
+	switch {
+	case x.Source != everyGang:
+		return 0
+	case x.Kind == kindVariable:
+		return 1
+	}
+	return 2
 }
 
 const kindVariable = "variable"
@@ -197,31 +177,28 @@ func (x explainer) explain(key, recorded string) (Explanation, bool) {
 }
 
 func (x explainer) explainVariable(container, name string) Explanation {
-	out := Explanation{Kind: kindVariable, Container: container, Name: name, Source: x.gang.Framework.Name}
-	if len(x.gang.Containers) == 1 {
-		out.Container = ""
+	out := Explanation{Kind: kindVariable, Name: name, Source: x.gang.Framework.Name}
+	if len(x.gang.Containers) > 1 {
+		out.Container = container
 	}
 	for _, c := range x.template.Spec.Containers {
-		i := slices.IndexFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name })
-		if c.Name == container && i >= 0 {
-			out.Value = FormatEnvValue(c.Env[i])
+		for _, v := range c.Env {
+			if c.Name == container && v.Name == name {
+				out.Value = FormatEnvValue(v)
+			}
 		}
 	}
 	i := slices.IndexFunc(x.plan.Env, func(v plan.Env) bool { return v.Name == name })
-	if strings.HasPrefix(name, "ROLLCALL_") {
-		out.Source = everyGang
-	}
-	if i < 0 { // the index, to which the rank refers
+	if i < 0 {
 		out.Source, out.Reason = everyGang, "the index of the pod, to which other variables refer"
 		return out
 	}
-	variable := x.plan.Env[i]
-	meaning := meanings[variable.Meaning]
-	out.Reason = cmp.Or(meaning.text, "programs of "+x.gang.Framework.Name+" read it")
-	if out.Source == everyGang {
-		out.Reason = "programs read the gang without knowing the framework"
+	meaning := meanings[x.plan.Env[i].Meaning]
+	out.Reason = cmp.Or(meaning.text, "programs of "+out.Source+" read it")
+	if strings.HasPrefix(name, "ROLLCALL_") {
+		out.Source, out.Reason = everyGang, "programs read the gang without knowing the framework"
 	}
-	out.OtherValue, out.ChangedBy = DescribeOtherValue(variable), meaning.changedBy
+	out.OtherValue, out.ChangedBy = DescribeOtherValue(x.plan.Env[i]), meaning.changedBy
 	return out
 }
 
@@ -230,13 +207,10 @@ func (x explainer) describeVolume(name string) string {
 	var words []string
 	for _, v := range x.template.Spec.Volumes {
 		switch {
-		case v.Name != name:
-		case v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil:
-			words = append(words, fmt.Sprintf("%s emptyDir of %s", cmp.Or(v.EmptyDir.Medium, "Node"), v.EmptyDir.SizeLimit))
-		case v.EmptyDir != nil:
-			words = append(words, fmt.Sprintf("%s emptyDir", cmp.Or(v.EmptyDir.Medium, "Node")))
-		case v.Secret != nil:
+		case v.Name == name && v.Secret != nil:
 			words = append(words, "Secret "+v.Secret.SecretName)
+		case v.Name == name && v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil:
+			words = append(words, "emptyDir of "+v.EmptyDir.SizeLimit.String())
 		}
 	}
 	for _, c := range x.template.Spec.Containers {

@@ -68,7 +68,7 @@ spec:
 		"variable|MASTER_PORT|3000|pytorch|becomes the port of the gang|rollcall.training/port",
 		"variable|WORLD_SIZE|2|pytorch|rejected, unless it counts the processes|the size of the workload",
 		"variable|ROLLCALL_RANK|$(JOB_COMPLETION_INDEX)|every gang|rejected|",
-		"volume|rollcall-shm|Memory emptyDir of 1Gi at /dev/shm|every gang||rollcall.training/shm-size",
+		"volume|rollcall-shm|emptyDir of 1Gi at /dev/shm|every gang||rollcall.training/shm-size",
 		"field|completionMode|Indexed|every gang||",
 		"Service|train||every gang||rollcall.training/gang",
 	} {

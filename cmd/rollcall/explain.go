@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/manifest"
 )
 
 // explainOptions are the flags of rollcall explain.
@@ -60,8 +60,6 @@ func newExplainCommand() *cobra.Command {
 	addFilenameFlag(cmd, &o.inject.files, "filename", "f", filenameUsage)
 	o.inject.engine.addFlags(cmd)
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputYAML)
-	cmd.Flags().StringVar(&o.inject.policy, "policy", "", "policy file whose defaults the workloads get")
-	mustMarkFilename(cmd, "policy", "yaml", "yml")
 	return cmd
 }
 
@@ -80,19 +78,17 @@ func (o *explainOptions) readWorkloads(stdin io.Reader, args []string) ([]gang.W
 	if err != nil {
 		return nil, err
 	}
-	prepare, err := o.inject.newPrepare(docs)
-	if err != nil {
-		return nil, err
-	}
 	var workloads []gang.Workload
 	for _, d := range docs {
 		for _, object := range d.Objects() {
-			w, err := o.prepareWorkload(object, prepare)
-			if err != nil {
+			target, _ := object.JobOfCronJob()
+			w, _, isWorkload, err := target.DecodeWorkload()
+			if err != nil && target.HasFrameworkLabel() {
 				return nil, newUsageError(fmt.Errorf("%s: %w", d, err))
 			}
-			if w != nil {
-				workloads = append(workloads, *w)
+			if isWorkload && err == nil && w.HasFrameworkLabel() && !w.OptedOut() {
+				w.Meta().Namespace = cmp.Or(w.Meta().Namespace, o.inject.engine.namespace)
+				workloads = append(workloads, w)
 			}
 		}
 	}
@@ -100,25 +96,6 @@ func (o *explainOptions) readWorkloads(stdin io.Reader, args []string) ([]gang.W
 		return nil, newUsageError(errors.New("no workload has the label " + gang.LabelFramework))
 	}
 	return workloads, nil
-}
-
-// prepareWorkload returns the labeled workload of an object with the defaults of the policy. It returns nil for
-// another object.
-func (o *explainOptions) prepareWorkload(object manifest.Object, prepare manifest.Prepare) (*gang.Workload, error) {
-	target, _ := object.JobOfCronJob()
-	w, _, isWorkload, err := target.DecodeWorkload()
-	if !isWorkload || err != nil || !w.HasFrameworkLabel() || w.OptedOut() {
-		return nil, err
-	}
-	if w.Meta().Namespace == "" {
-		w.Meta().Namespace = o.inject.engine.namespace
-	}
-	if prepare != nil {
-		if _, err := prepare(w); err != nil {
-			return nil, err
-		}
-	}
-	return &w, nil
 }
 
 // explain prints what admission adds to the workloads.

@@ -39,22 +39,17 @@ func newExecCommand() *cobra.Command {
 		Short: "Run a command in the pods of ranks",
 		Long:  execLong,
 		Example: `  rollcall exec train --rank 3 -- bash
-  rollcall exec train --rank 0-7 -- nvidia-smi
-  rollcall exec train --rank 0-7 -- py-spy dump --pid 1`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return fmt.Errorf("%s requires the name of a gang, and a command after --", cmd.CommandPath())
-			}
-			return nil
-		},
+  rollcall exec train --rank 0-7 -- nvidia-smi`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd, args[0], func(g inspect.Gang, ranks []inspect.Rank) error {
-				return o.exec(cmd, g, ranks, args[1:])
-			})
+			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return newUsageError(fmt.Errorf("%s requires the name of a gang, and a command after --", cmd.CommandPath()))
+			}
+			return o.run(cmd, args, o.exec)
 		},
 	}
 	o.addFlags(cmd, "ranks and ranges of ranks, such as 3 or 0,8-15", "")
-	cmd.Flags().StringVarP(&o.container, "container", "c", "", "name of the container (default: the first training container)")
+	cmd.Flags().StringVarP(&o.container, "container", "c", "",
+		"name of the container (default: the first training container)")
 	return cmd
 }
 
@@ -69,21 +64,15 @@ Otherwise, the exit code is that of kubectl port-forward.`
 func newPortForwardCommand() *cobra.Command {
 	o := rankOptions{runKubectl: runKubectl}
 	cmd := &cobra.Command{
-		Use:   "port-forward GANG [--rank RANK] [LOCAL:]PORT...",
-		Short: "Forward local ports to the pod of a rank",
-		Long:  portForwardLong,
-		Example: `  rollcall port-forward train 6006
-  rollcall port-forward train --rank 3 8080:80`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return fmt.Errorf("%s requires the name of a gang and a port", cmd.CommandPath())
-			}
-			return nil
-		},
+		Use:     "port-forward GANG [--rank RANK] [LOCAL:]PORT...",
+		Short:   "Forward local ports to the pod of a rank",
+		Long:    portForwardLong,
+		Example: "  " + programName + " port-forward train --rank 3 8080:80",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd, args[0], func(g inspect.Gang, ranks []inspect.Rank) error {
-				return o.forwardPorts(cmd, g, ranks, args[1:])
-			})
+			if len(args) < 2 {
+				return newUsageError(fmt.Errorf("%s requires the name of a gang and a port", cmd.CommandPath()))
+			}
+			return o.run(cmd, args, o.forwardPorts)
 		},
 	}
 	o.addFlags(cmd, "rank", "0")
@@ -96,8 +85,10 @@ func (o *rankOptions) addFlags(cmd *cobra.Command, usage, defaultRanks string) {
 	cmd.ValidArgsFunction = o.cluster.completeGang
 }
 
-// run calls act with a gang and its selected ranks.
-func (o *rankOptions) run(cmd *cobra.Command, name string, act func(inspect.Gang, []inspect.Rank) error) error {
+// run calls act with the gang of the first argument, its selected ranks and the other arguments.
+func (o *rankOptions) run(
+	cmd *cobra.Command, args []string, act func(*cobra.Command, inspect.Gang, []inspect.Rank, []string) error,
+) error {
 	if o.ranks == "" {
 		return newUsageError(errors.New("--rank: required, such as --rank 0 or --rank 0-7"))
 	}
@@ -109,7 +100,7 @@ func (o *rankOptions) run(cmd *cobra.Command, name string, act func(inspect.Gang
 	if err != nil {
 		return err
 	}
-	g, err := reader.GetGang(cmd.Context(), name)
+	g, err := reader.GetGang(cmd.Context(), args[0])
 	if err != nil {
 		return err
 	}
@@ -117,7 +108,7 @@ func (o *rankOptions) run(cmd *cobra.Command, name string, act func(inspect.Gang
 	if err != nil {
 		return err
 	}
-	return act(g, ranks)
+	return act(cmd, g, ranks, args[1:])
 }
 
 // exec runs a command in the pods of ranks.

@@ -12,10 +12,12 @@ import (
 // pagesWithOutput are the pages whose commands without a cluster are run. The end-to-end tests run the others.
 var pagesWithOutput = []string{
 	"README.md", "docs/tutorials/first-gang.md",
+	"docs/tasks/check-manifests.md", "docs/tasks/label-an-existing-job.md", "docs/tasks/run-an-elastic-gang.md",
+	"docs/tasks/run-on-spot-nodes.md", "docs/tasks/run-several-workloads.md", "docs/tasks/use-gpus.md",
 }
 
 // commandsWithoutCluster are the commands whose output depends only on files.
-var commandsWithoutCluster = []string{"vet", "inject", "explain", "frameworks"}
+var commandsWithoutCluster = []string{"vet", "inject", "diff", "explain", "frameworks"}
 
 // TestShownOutput verifies that the pages show what the commands print.
 func TestShownOutput(t *testing.T) {
