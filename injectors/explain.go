@@ -62,7 +62,7 @@ var reasons = []reason{
 	{"volume/" + shmVolumeName, everyGang, "volume", "the default of 64 MiB is too small for data loaders and NCCL",
 		gang.AnnotationShmSize},
 	{"volume/", "", "volume", "files that the framework needs", ""},
-	{"sizeLimit/", everyGang, "size limit", "the volume counts toward the memory of the containers", gang.AnnotationShmSize},
+	{"sizeLimit/", everyGang, "size limit", "the volume counts toward the memory limit", gang.AnnotationShmSize},
 	{"restartRules/", everyGang, "restart rules of", "a failed rank does not count as a failed pod of the Job",
 		gang.AnnotationRestartPolicy},
 	{"terminationMessagePolicy/", everyGang, "termination message policy of", "the end of the log outlives the pod", ""},
@@ -82,8 +82,8 @@ var meanings = map[plan.Meaning]struct{ text, changedBy string }{
 	plan.ProcessCount: {"the processes of each pod", gang.AnnotationNprocPerNode},
 }
 
-// Explain returns what [Engine.Inject] and the controller add to a workload, and its gang. It does not change the workload. The
-// result is empty for a workload that Inject does not change. Errors are those of Inject.
+// Explain returns what [Engine.Inject] and the controller add to a workload, and its gang. It does not change the
+// workload. The result is empty for a workload that Inject does not change. Errors are those of Inject.
 func (e *Engine) Explain(w gang.Workload) (gang.Gang, []Explanation, error) {
 	injected := w.DeepCopy()
 	r, err := e.Inject(injected)
@@ -150,10 +150,10 @@ func (x explainer) explain(key, recorded string) (Explanation, bool) {
 		container, name, _ = strings.Cut(name, "/")
 	}
 	isTraining := slices.ContainsFunc(x.gang.Containers, func(c gang.Container) bool { return c.Name == container })
-	switch {
-	case kind == injection.KindEnv:
+	switch kind {
+	case injection.KindEnv:
 		return x.explainVariable(container, name), isTraining
-	case kind == injection.KindMount || kind == injection.KindInherited:
+	case injection.KindMount, injection.KindInherited:
 		return Explanation{}, false
 	}
 	i := slices.IndexFunc(reasons, func(r reason) bool { return strings.HasPrefix(key, r.prefix) })

@@ -154,9 +154,13 @@ spec:
 		},
 		"diff of a new workload": {
 			args: []string{"diff", "-f", "-"}, stdin: job, wantCode: 1,
-			want: []string{"--- manifest\n+++ admitted\n", "+  completionMode: Indexed\n", "injected: record of the injection\n"},
+			want: []string{
+				"--- manifest\n+++ admitted\n", "+  completionMode: Indexed\n", "injected: record of the injection\n",
+			},
 		},
-		"diff without a change": {args: []string{"diff", "-f", "-"}, stdin: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"},
+		"diff without a change": {
+			args: []string{"diff", "-f", "-"}, stdin: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, _, err := runCommand(t, c.stdin, c.args...)
