@@ -1,7 +1,10 @@
 // Package text shortens texts of users and programs for messages and fields with a limit.
 package text
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 const ellipsis = "…"
 
@@ -16,3 +19,24 @@ func Shorten(text string, limit int) string {
 
 // JoinLines returns a text as one line with single spaces.
 func JoinLines(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// Wrap returns a text in lines of at most width characters, unless a word is longer.
+func Wrap(text string, width int) string {
+	var out strings.Builder
+	length := 0
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case length == 0:
+		case length+1+n > width:
+			out.WriteByte('\n')
+			length = 0
+		default:
+			out.WriteByte(' ')
+			length++
+		}
+		out.WriteString(word)
+		length += n
+	}
+	return out.String()
+}
