@@ -2,8 +2,9 @@
 package text
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 const ellipsis = "…"
@@ -22,21 +23,6 @@ func JoinLines(text string) string { return strings.Join(strings.Fields(text), "
 
 // Wrap returns a text in lines of at most width characters, unless a word is longer.
 func Wrap(text string, width int) string {
-	var out strings.Builder
-	length := 0
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case length == 0:
-		case length+1+n > width:
-			out.WriteByte('\n')
-			length = 0
-		default:
-			out.WriteByte(' ')
-			length++
-		}
-		out.WriteString(word)
-		length += n
-	}
-	return out.String()
+	line := regexp.MustCompile(fmt.Sprintf(`(.{1,%d})(?: |$)`, width))
+	return strings.TrimSuffix(line.ReplaceAllString(JoinLines(text), "$1\n"), "\n")
 }
