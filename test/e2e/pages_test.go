@@ -35,7 +35,11 @@ func normalizeOutput(text string) string {
 	for _, part := range variableParts {
 		text = part.pattern.ReplaceAllString(text, part.text)
 	}
-	return strings.Join(slices.Compact(strings.Split(text, "\n")), "\n")
+	lines := strings.Split(text, "\n")
+	if strings.HasPrefix(text, "[pod/") {
+		slices.Sort(lines) // kubectl logs prints the pods in any order
+	}
+	return strings.Join(slices.Compact(lines), "\n")
 }
 
 // TestPages follows the pages for users of a cluster with Rollcall: it saves their files and runs their commands.
