@@ -45,7 +45,7 @@ func newExplainCommand() *cobra.Command {
 		Short: "Explain what admission adds to a workload, and why",
 		Long:  explainLong,
 		Example: `  rollcall explain -f job.yaml
-  rollcall explain pytorch
+  rollcall explain ` + injectors.Builtin()[0].Framework().Name + `
   rollcall explain -f job.yaml -o json | jq -r '.[].additions[] | select(.changedBy) | .name'`,
 		Args:      allowOneArgument,
 		ValidArgs: injectors.Builtin().Frameworks().Names(),
