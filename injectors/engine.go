@@ -214,7 +214,8 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	g, warnings, denials := e.parseGang(draft)
 	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings, Denials: denials}
 	if len(denials) > 0 {
-		return r, newInvalidError(w, denials.ErrorList())
+		r.Denials = e.findAllMistakes(w, denials, prepare)
+		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
 	g, p, err := e.planGang(draft, g)
 	r.Gang = g
@@ -238,6 +239,20 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	r.Reason = changeReason(w, draft)
 	w.ReplaceWith(draft)
 	return r, nil
+}
+
+// findAllMistakes returns the denials of parsing. Of a workload with a generateName, most of the injection cannot
+// be checked without a name. The other denials are then those of the workload with the name that a fix suggests.
+func (e *Engine) findAllMistakes(w gang.Workload, denials gang.Denials, prepare func(gang.Workload)) gang.Denials {
+	name := strings.TrimRight(w.Meta().GenerateName, "-.")
+	missing := slices.IndexFunc(denials, func(d gang.Denial) bool { return d.Field == "metadata.name" })
+	if w.Meta().Name != "" || name == "" || missing < 0 {
+		return denials
+	}
+	named := w.DeepCopy()
+	named.Meta().Name = name
+	r, _ := e.applyPlan(named, prepare) // the error lists the denials
+	return append(gang.Denials{denials[missing]}, r.Denials...)
 }
 
 // maxEnvBytes is MAX_ARG_STRLEN of Linux: 32 pages. It limits the length of NAME=value, including the

@@ -22,8 +22,10 @@ func checkLauncherFlagConflict(r *reporter, w *labeledWorkload) {
 		return
 	}
 	for _, c := range w.trainingContainers() {
-		for _, p := range c.parseCommand().Programs {
+		parsed := c.parseCommand()
+		for _, p := range parsed.Programs {
 			f := flagChecker{reporter: r, gang: w.gang, container: c.parsed, field: c.commandPath()}
+			f.severity = severityOfFlag(parsed)
 			f.checkTrainerNodes(p)
 			if l, ok := w.launchers.Find(p); ok {
 				f.checkLaunch(l)
@@ -42,6 +44,8 @@ type flagChecker struct {
 	complete bool
 	// field is the path of the command.
 	field string
+	// severity is the severity of flags with which the ranks cannot find each other.
+	severity Severity
 }
 
 func (f *flagChecker) add(fix, format string, args ...any) {
@@ -91,7 +95,8 @@ func (f *flagChecker) checkRank(display, fix string) {
 	countsProcesses := name == "base-rank"
 	switch pods := f.gang.OwnMember().Size; {
 	case pods > 1:
-		f.add(fix, "--%s=%d is the same in all %d pods of the workload", display, rank, pods)
+		f.reporter.addWithSeverity(f.severity, f.field, fix,
+			"--%s=%d is the same in all %d pods of the workload", display, rank, pods)
 	case rank != int64(f.gang.RankOffset) && !countsProcesses:
 		f.add(fix, "--%s=%d, but the rank of the pod is %d", display, rank, f.gang.RankOffset)
 	}
@@ -272,7 +277,9 @@ func visitRank0Flags(launches []command.Launch, visit func(name, host string)) {
 	for _, l := range launches {
 		flags, _ := l.Flags()
 		for name := range strings.FieldsSeq(l.AddressFlags) {
-			if value := flags[strings.ReplaceAll(name, "_", "-")]; value.Known && value.Text != "" {
+			value := flags[strings.ReplaceAll(name, "_", "-")]
+			isEtcd := name == "rdzv-endpoint" && strings.HasPrefix(flags["rdzv-backend"].Text, "etcd")
+			if value.Known && value.Text != "" && !isEtcd {
 				visit("--"+name, value.Text)
 			}
 		}

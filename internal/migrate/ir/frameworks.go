@@ -76,6 +76,20 @@ func DetectFramework(frameworks gang.Frameworks, pods ...*corev1.PodSpec) (frame
 	return gang.Framework{}, ""
 }
 
+// DetectLauncher returns the launcher that a container of the pod starts, and its framework. Both are empty if no
+// container starts a launcher.
+func DetectLauncher(frameworks gang.Frameworks, pod *corev1.PodSpec) (framework, launcher string) {
+	signatures := compileSignatures(frameworks)
+	for _, c := range ListContainers(pod) {
+		for _, s := range signatures {
+			if launcher := s.scanLauncher(c); launcher != "" {
+				return s.framework.Name, launcher
+			}
+		}
+	}
+	return "", ""
+}
+
 // ReportDetection reports a detected framework.
 func ReportDetection(template source.Field, framework, evidence string) {
 	template.AddNoteWithOutcome(source.Changed, "label "+gang.LabelFramework+": "+framework,
@@ -106,8 +120,16 @@ func RunsLauncher(frameworks gang.Frameworks, c *corev1.Container) bool {
 	})
 }
 
-// findLauncher looks for launchers in the command, and in variables that hold a command line.
+// findLauncher describes where a container starts a launcher of the framework.
 func (s signature) findLauncher(c *corev1.Container) string {
+	if launcher := s.scanLauncher(c); launcher != "" {
+		return "the word " + launcher + " in the command"
+	}
+	return ""
+}
+
+// scanLauncher looks for launchers in the command, and in variables that hold a command line.
+func (s signature) scanLauncher(c *corev1.Container) string {
 	commands := [][]string{slices.Concat(c.Command, c.Args)}
 	for _, e := range c.Env {
 		if strings.ContainsAny(e.Value, " \n") {
@@ -116,7 +138,7 @@ func (s signature) findLauncher(c *corev1.Container) string {
 	}
 	for _, words := range commands {
 		if launcher := s.known.Scan(words); slices.Contains(s.launchers, launcher) {
-			return "the word " + launcher + " in the command"
+			return launcher
 		}
 	}
 	return ""
@@ -208,13 +230,18 @@ func FrameworkRole(f gang.Framework, suggested string) string {
 	case has(suggested):
 		return suggested
 	case suggested == roleServer:
-		servers := slices.IndexFunc(f.Roles, func(r gang.Role) bool { return r.LongRunning })
-		if servers < 0 {
-			return ""
-		}
-		return f.Roles[servers].Name
+		return longRunningRole(f)
 	case suggested != "evaluator" && !has(roleChief) && !has(roleMaster):
 		return roleWorker // all ranks are equal
 	}
 	return ""
+}
+
+// longRunningRole returns the name of the role that serves the others until they complete; empty if there is none.
+func longRunningRole(f gang.Framework) string {
+	servers := slices.IndexFunc(f.Roles, func(r gang.Role) bool { return r.LongRunning })
+	if servers < 0 {
+		return ""
+	}
+	return f.Roles[servers].Name
 }

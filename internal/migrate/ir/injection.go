@@ -78,11 +78,11 @@ func AdoptNumbers(annotations map[string]string, framework gang.Framework, conta
 		for _, e := range c.Env {
 			n, err := strconv.Atoi(e.Value)
 			key, valid := "", false
-			switch {
-			case e.Name == "PET_NPROC_PER_NODE":
+			switch e.Name {
+			case "PET_NPROC_PER_NODE":
 				key = gang.AnnotationNprocPerNode
 				valid = err == nil && n > 0 || slices.Contains([]string{"auto", "gpu", "cpu"}, e.Value)
-			case e.Name == framework.PortVar:
+			case framework.PortVar:
 				key, valid = gang.AnnotationPort, err == nil && n >= gang.MinPort && n <= gang.MaxPort
 			}
 			if valid && annotations[key] == "" {
