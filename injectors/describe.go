@@ -42,7 +42,9 @@ func (e *Engine) Describe(w gang.Workload) (Result, error) {
 	if err != nil {
 		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)
 	}
-	return Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}, nil
+	r := Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}
+	r.describePlacement(w)
+	return r, nil
 }
 
 // IgnoredAnnotations returns a warning for each annotation of an admitted workload that

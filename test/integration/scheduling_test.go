@@ -1,0 +1,312 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/scheduling"
+	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
+	"rollcall.training/test/wait"
+)
+
+// The simulated nodes have 8 GPUs each, and a rank requests 3. Three nodes have room for 6 ranks, which is one and a
+// half of the gangs of 4 ranks.
+const (
+	schedulingNodes = 3
+	gpusPerRank     = "3"
+	placedRanks     = 4
+)
+
+// TestNativeScheduling places gangs by the PodGroups of Kubernetes.
+func TestNativeScheduling(t *testing.T) {
+	c := startCluster(t, cluster.Options{
+		Nodes: cluster.Kwok, KwokNodes: schedulingNodes, Release: cluster.Latest,
+		FeatureGates:   map[string]bool{"GenericWorkload": true},
+		APIServerFlags: []string{"--runtime-config=scheduling.k8s.io/v1beta1=true"},
+	})
+	s := newPlacement(t, c, gang.SchedulerNative)
+	s.runCases(t)
+	t.Run("UnservedScheduler", s.testUnservedScheduler)
+	t.Run("ForeignPodGroup", s.testForeignPodGroup)
+}
+
+// placement is a cluster with a scheduler that places gangs as one.
+type placement struct {
+	*manager
+	scheduler gang.Scheduler
+	groups    dynamic.NamespaceableResourceInterface
+}
+
+func newPlacement(t *testing.T, c *cluster.Cluster, scheduler gang.Scheduler, chart ...string) *placement {
+	t.Helper()
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &manager{installation.NewWithChart(t, c, append(chart, "--set", "permissions.createPodGroups=true"))}
+	version := scheduling.Find(scheduler).Versions()[0]
+	return &placement{m, scheduler, client.Resource(version.WithResource(scheduling.Resource))}
+}
+
+// runCases runs the cases that hold for every scheduler. They share the nodes, so they run one after the other.
+func (s *placement) runCases(t *testing.T) {
+	t.Run("PlacedAsOne", s.testPlacedAsOne)
+	t.Run("Restart", s.testPlacedRestart)
+	t.Run("Suspended", s.testPlacedSuspended)
+	t.Run("RankCompleted", s.testPlacedRankCompleted)
+	t.Run("RandomOrders", s.testPlacedRandomOrders)
+}
+
+// newWorkloads returns a gang of two Jobs.
+func (s *placement) newWorkloads(name string, annotations ...string) []gang.Workload {
+	annotations = append(annotations, gang.AnnotationScheduler, string(s.scheduler), gang.AnnotationGPUs, gpusPerRank)
+	var out []gang.Workload
+	for role, ranks := range map[string]int32{"master": 1, "worker": placedRanks - 1} {
+		w := newMemberJob(role, ranks, fmt.Sprintf("master=1,worker=%d", placedRanks-1), annotations...)
+		w.Job.Name = strings.Replace(w.Job.Name, "train", name, 1)
+		out = append(out, w)
+	}
+	return out
+}
+
+// countBound returns the number of pods of a gang that have a node and have not finished.
+func (r *testGang) countBound(ctx context.Context) (bound, all int, err error) {
+	for _, job := range r.jobs {
+		pods, err := r.Client.CoreV1().Pods(r.ns).List(ctx, metav1.ListOptions{LabelSelector: "job-name=" + job})
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, p := range pods.Items {
+			if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+				continue
+			}
+			all++
+			if p.Spec.NodeName != "" {
+				bound++
+			}
+		}
+	}
+	return bound, all, nil
+}
+
+// waitForBound waits until a gang has the given numbers of pods.
+func (r *testGang) waitForBound(wantBound, wantAll int) {
+	r.t.Helper()
+	wait.For(r.t, fmt.Sprintf("%d of %d pods of %v to have a node", wantBound, wantAll, r.jobs),
+		func(ctx context.Context) error {
+			bound, all, err := r.countBound(ctx)
+			if err == nil && (bound != wantBound || all != wantAll) {
+				err = fmt.Errorf("%d of %d have a node", bound, all)
+			}
+			return err
+		})
+}
+
+// checkUnbound checks that no pod of a waiting gang gets a node.
+func (r *testGang) checkUnbound() {
+	r.t.Helper()
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if bound, all, err := r.countBound(r.t.Context()); err != nil || bound > 0 {
+			r.t.Fatalf("%d of %d pods of the waiting gang %v have a node: %v", bound, all, r.jobs, err)
+		}
+	}
+}
+
+// deleteGang deletes the Jobs and waits until their pods are gone.
+func (r *testGang) deleteGang() {
+	r.t.Helper()
+	background := metav1.DeletePropagationBackground
+	for _, job := range r.jobs {
+		err := r.Client.BatchV1().Jobs(r.ns).Delete(r.t.Context(), job,
+			metav1.DeleteOptions{PropagationPolicy: &background})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.waitForBound(0, 0)
+}
+
+// getPodGroup returns the PodGroup of a gang.
+func (s *placement) getPodGroup(t *testing.T, ns, name string) *unstructured.Unstructured {
+	t.Helper()
+	var out *unstructured.Unstructured
+	wait.For(t, "the PodGroup", func(ctx context.Context) (err error) {
+		out, err = s.groups.Namespace(ns).Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
+	return out
+}
+
+func (s *placement) testPlacedAsOne(t *testing.T) {
+	ns := s.createNamespace(t)
+	first := s.createGang(t, ns, s.newWorkloads("first")...)
+	first.waitForPhase(lifecycle.Running, 0)
+	second := s.createGang(t, ns, s.newWorkloads("second")...)
+	second.waitForBound(0, placedRanks)
+	second.checkUnbound()
+	if got := len(s.getPodGroup(t, ns, "second").GetOwnerReferences()); got != 2 {
+		t.Errorf("the PodGroup has %d owners, want both Jobs", got)
+	}
+	first.deleteGang()
+	wait.For(t, "the PodGroup to be deleted with its gang", func(ctx context.Context) error {
+		if _, err := s.groups.Namespace(ns).Get(ctx, "first", metav1.GetOptions{}); err == nil {
+			return errors.New("it exists")
+		}
+		return nil
+	})
+	second.waitForPhase(lifecycle.Running, 0)
+	second.deleteGang()
+}
+
+func (s *placement) testPlacedRestart(t *testing.T) {
+	ns := s.createNamespace(t)
+	r := s.createGang(t, ns, s.newWorkloads("train")...)
+	r.waitForPhase(lifecycle.Running, 0)
+	group, before := s.getPodGroup(t, ns, "train"), r.listActivePods()
+	writes := s.countWrites(t)
+	r.failContainer(r.getActivePod("worker-1"), 3)
+	r.waitForPhase(lifecycle.Running, 1)
+	r.checkPodsReplaced(before, "1")
+	if after := s.getPodGroup(t, ns, "train"); after.GetUID() != group.GetUID() ||
+		after.GetGeneration() != group.GetGeneration() {
+		t.Errorf("the restart changed the PodGroup from %v to %v", group, after)
+	}
+	t.Logf("%v writes of the restart", s.countWritesSince(t, writes))
+	r.deleteGang()
+}
+
+// testPlacedSuspended checks that a suspended gang gives its nodes to a gang that waits, and waits after it was resumed.
+func (s *placement) testPlacedSuspended(t *testing.T) {
+	ns := s.createNamespace(t)
+	first := s.createGang(t, ns, s.newWorkloads("first")...)
+	first.waitForPhase(lifecycle.Running, 0)
+	second := s.createGang(t, ns, s.newWorkloads("second")...)
+	second.waitForBound(0, placedRanks)
+	for _, job := range first.jobs {
+		first.patchJob(job, `{"spec":{"suspend":true}}`)
+	}
+	second.waitForPhase(lifecycle.Running, 0)
+	for _, job := range first.jobs {
+		first.patchJob(job, `{"spec":{"suspend":false}}`)
+	}
+	first.waitForBound(0, placedRanks)
+	first.checkUnbound()
+	second.deleteGang()
+	first.waitForBound(placedRanks, placedRanks)
+	first.deleteGang()
+}
+
+// testPlacedRankCompleted checks that a pod is replaced after another rank has completed. Kubernetes and
+// scheduler-plugins do not count the pod of that rank (kubernetes/kubernetes#142330).
+func (s *placement) testPlacedRankCompleted(t *testing.T) {
+	ns := s.createNamespace(t)
+	r := s.createGang(t, ns, s.newWorkloads("train", gang.AnnotationRestartPolicy, "pod")...)
+	r.waitForPhase(lifecycle.Running, 0)
+	r.succeedPod(r.getActivePod("worker-0"))
+	r.waitForBound(placedRanks-1, placedRanks-1)
+	deleted := r.getActivePod("worker-1")
+	if err := s.Client.CoreV1().Pods(ns).Delete(t.Context(), deleted.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(t, "the pod to be replaced", func(context.Context) error {
+		if p := r.getActivePod("worker-1"); p.UID == deleted.UID || p.Spec.NodeName == "" {
+			return fmt.Errorf("%s has the node %q", p.Name, p.Spec.NodeName)
+		}
+		return nil
+	})
+	r.deleteGang()
+}
+
+// testPlacedRandomOrders creates the Jobs of two gangs in random orders. One gang always gets all of its nodes, and
+// the other one none until the first is deleted.
+func (s *placement) testPlacedRandomOrders(t *testing.T) {
+	const trials = 12
+	ns := s.createNamespace(t)
+	for range trials {
+		gangs := []*testGang{{manager: s.manager, t: t, ns: ns}, {manager: s.manager, t: t, ns: ns}}
+		type created struct {
+			gang     *testGang
+			workload gang.Workload
+		}
+		var order []created
+		for i, g := range gangs {
+			for _, w := range s.newWorkloads(string(rune('a' + i))) {
+				order = append(order, created{g, w})
+			}
+		}
+		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for _, c := range order {
+			c.gang.jobs = append(c.gang.jobs, s.createJob(t, ns, c.workload.Job).Name)
+		}
+		var placed, waiting *testGang
+		wait.For(t, "one gang to have all of its nodes", func(ctx context.Context) error {
+			for i, g := range gangs {
+				bound, _, err := g.countBound(ctx)
+				if err != nil {
+					return err
+				}
+				if bound == placedRanks {
+					placed, waiting = g, gangs[1-i]
+					return nil
+				}
+			}
+			return errors.New("both wait")
+		})
+		waiting.waitForBound(0, placedRanks)
+		placed.deleteGang()
+		waiting.waitForBound(placedRanks, placedRanks)
+		waiting.deleteGang()
+	}
+}
+
+// testUnservedScheduler checks that a scheduler is denied whose PodGroups the API server does not serve.
+func (s *placement) testUnservedScheduler(t *testing.T) {
+	w := newTrainingWorkload(2, gang.AnnotationScheduler, string(gang.SchedulerVolcano))
+	_, err := s.Client.BatchV1().Jobs(s.createNamespace(t)).Create(t.Context(), w.Job, metav1.CreateOptions{})
+	if err == nil || !strings.Contains(err.Error(), "does not serve podgroups.scheduling.volcano.sh") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// testForeignPodGroup checks that Rollcall reports and does not change a PodGroup of somebody else.
+func (s *placement) testForeignPodGroup(t *testing.T) {
+	ns := s.createNamespace(t)
+	version := schema.GroupVersion{Group: "scheduling.k8s.io", Version: "v1beta1"}
+	foreign := scheduling.BuildPodGroup(scheduling.Find(s.scheduler), version,
+		scheduling.Group{Namespace: ns, Name: "train", MinCount: 9})
+	foreign, err := s.groups.Namespace(ns).Create(t.Context(), foreign, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.createGang(t, ns, s.newWorkloads("train")...)
+	wait.For(t, "the report", func(ctx context.Context) error {
+		all, err := r.getWorkloads(ctx)
+		if err != nil {
+			return err
+		}
+		if status := lifecycle.ReadStatus(all[0]); status.Reason != gang.ReasonPodGroupMissing {
+			return fmt.Errorf("the status is %+v", status)
+		}
+		return nil
+	})
+	s.waitForEvent(t, ns, gang.ReasonPodGroupMissing)
+	if after := s.getPodGroup(t, ns, "train"); after.GetGeneration() != foreign.GetGeneration() ||
+		len(after.GetOwnerReferences()) > 0 || len(after.GetLabels()) > 0 {
+		t.Errorf("the PodGroup was changed to %v", after)
+	}
+	r.deleteGang()
+}
