@@ -44,6 +44,25 @@ func TestNativeScheduling(t *testing.T) {
 	t.Run("ForeignPodGroup", s.testForeignPodGroup)
 }
 
+// TestCoscheduling places gangs by the PodGroups of scheduler-plugins.
+func TestCoscheduling(t *testing.T) {
+	c := startCluster(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: schedulingNodes})
+	if err := c.StartCoscheduling(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	newPlacement(t, c, gang.SchedulerCoscheduling,
+		"--set", "scheduling.coschedulingName="+cluster.CoschedulingSchedulerName).runCases(t)
+}
+
+// TestVolcano places gangs by the PodGroups of Volcano.
+func TestVolcano(t *testing.T) {
+	c := startCluster(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: schedulingNodes})
+	if err := c.StartVolcano(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	newPlacement(t, c, gang.SchedulerVolcano).runCases(t)
+}
+
 // placement is a cluster with a scheduler that places gangs as one.
 type placement struct {
 	*manager
@@ -153,8 +172,10 @@ func (s *placement) getPodGroup(t *testing.T, ns, name string) *unstructured.Uns
 
 func (s *placement) testPlacedAsOne(t *testing.T) {
 	ns := s.createNamespace(t)
+	writes := s.countWrites(t)
 	first := s.createGang(t, ns, s.newWorkloads("first")...)
 	first.waitForPhase(lifecycle.Running, 0)
+	t.Logf("%v writes until the gang ran", s.countWritesSince(t, writes))
 	second := s.createGang(t, ns, s.newWorkloads("second")...)
 	second.waitForBound(0, placedRanks)
 	second.checkUnbound()
@@ -223,8 +244,8 @@ func (s *placement) testPlacedRankCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait.For(t, "the pod to be replaced", func(context.Context) error {
-		if p := r.getActivePod("worker-1"); p.UID == deleted.UID || p.Spec.NodeName == "" {
-			return fmt.Errorf("%s has the node %q", p.Name, p.Spec.NodeName)
+		if p := r.listActivePods()["worker-1"]; p.Name == "" || p.UID == deleted.UID || p.Spec.NodeName == "" {
+			return fmt.Errorf("the pod %q has the node %q", p.Name, p.Spec.NodeName)
 		}
 		return nil
 	})
