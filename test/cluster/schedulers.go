@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +26,9 @@ var (
 	coschedulingOperator = operator{
 		component: component{
 			name: "coscheduling", module: "sigs.k8s.io/scheduler-plugins", mainPackage: ".",
+			linkerVariables: func(version string) []string {
+				return kubernetesVersionVariables("v1." + strings.TrimPrefix(version, "v0.")) // v0.33.5 is for Kubernetes 1.33
+			},
 		},
 		manifests: []string{"config/crd/bases/scheduling.x-k8s.io_podgroups.yaml"},
 		config: `apiVersion: kubescheduler.config.k8s.io/v1
@@ -64,7 +68,7 @@ func (c *Cluster) StartCoscheduling(ctx context.Context) error {
 		return fmt.Errorf("writing the configuration of coscheduling: %w", err)
 	}
 	return c.startProgram(program{
-		Name: "coscheduling", Path: path, Args: []string{"--config=" + file, "--secure-port=0"},
+		Name: "coscheduling", Path: path, Args: []string{"--config=" + file, "--secure-port=0", "--v=3"},
 	})
 }
 
@@ -98,7 +102,7 @@ func (c *Cluster) StartVolcano(ctx context.Context) error {
 	queues := client.Resource(schema.GroupVersionResource{
 		Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues",
 	})
-	return c.waitUntilReady(ctx, "volcano", startTimeout, func(ctx context.Context) error {
+	return c.waitUntilReady(ctx, volcanoControllerComponent.name, startTimeout, func(ctx context.Context) error {
 		queue, err := queues.Get(ctx, "default", metav1.GetOptions{})
 		if err != nil {
 			return err

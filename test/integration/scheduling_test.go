@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -202,9 +203,9 @@ func (s *placement) testPlacedRestart(t *testing.T) {
 	r.failContainer(r.getActivePod("worker-1"), 3)
 	r.waitForPhase(lifecycle.Running, 1)
 	r.checkPodsReplaced(before, "1")
-	if after := s.getPodGroup(t, ns, "train"); after.GetUID() != group.GetUID() ||
-		after.GetGeneration() != group.GetGeneration() {
-		t.Errorf("the restart changed the PodGroup from %v to %v", group, after)
+	after := s.getPodGroup(t, ns, "train")
+	if diff := cmp.Diff(group.Object["spec"], after.Object["spec"]); diff != "" || after.GetUID() != group.GetUID() {
+		t.Errorf("the restart changed or recreated the PodGroup (-want +got):\n%s", diff)
 	}
 	t.Logf("%v writes of the restart", s.countWritesSince(t, writes))
 	r.deleteGang()
