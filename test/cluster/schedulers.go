@@ -67,9 +67,12 @@ func (c *Cluster) StartCoscheduling(ctx context.Context) error {
 	if err := os.WriteFile(file, fmt.Appendf(nil, coschedulingOperator.config, c.Kubeconfig()), 0o600); err != nil {
 		return fmt.Errorf("writing the configuration of coscheduling: %w", err)
 	}
-	return c.startProgram(program{
-		Name: "coscheduling", Path: path, Args: []string{"--config=" + file, "--secure-port=0", "--v=3"},
-	})
+	return c.startProgram(program{Name: "coscheduling", Path: path, Args: []string{
+		"--config=" + file, "--secure-port=0",
+		// The plugin does not retry pods that it rejected when other pods are deleted (EventsToRegister). The default of
+		// 5 minutes after which kube-scheduler retries them would make each test as long.
+		"--pod-max-in-unschedulable-pods-duration=10s",
+	}})
 }
 
 // StartVolcano runs the scheduler of Volcano as a second scheduler, and its controllers of queues and PodGroups. It

@@ -256,7 +256,10 @@ func (s *placement) testPlacedRankCompleted(t *testing.T) {
 // testPlacedRandomOrders creates the Jobs of two gangs in random orders. One gang always gets all of its nodes, and
 // the other one none until the first is deleted.
 func (s *placement) testPlacedRandomOrders(t *testing.T) {
-	const trials = 12
+	trials := 12
+	if s.scheduler == gang.SchedulerCoscheduling {
+		trials = 4 // it retries a waiting gang every 30 seconds only
+	}
 	ns := s.createNamespace(t)
 	for range trials {
 		gangs := []*testGang{{manager: s.manager, t: t, ns: ns}, {manager: s.manager, t: t, ns: ns}}
