@@ -39,11 +39,11 @@ func (e *Engine) checkScheduler(w gang.Workload, g gang.Gang) (gang.Warnings, ga
 	hasNoName := g.Placement.SchedulerName == "" && (name == "" || name == corev1.DefaultSchedulerName)
 	if s == gang.SchedulerCoscheduling && hasNoName {
 		return nil, deny("the name of the scheduler is not known; set spec.template.spec.schedulerName, " +
-			"or ask an administrator to set scheduling.schedulerNames.coscheduling of the chart")
+			"or ask an administrator to set the value scheduling.coschedulingName of the chart")
 	}
 	if e.schedulerFacts == nil {
-		return gang.Warnings{gang.NewWarning(path, fmt.Sprintf(
-			"only the cluster knows whether it serves %s of %s", scheduling.Resource, s))}, nil
+		return gang.Warnings{gang.NewWarning(path,
+			"only the cluster knows whether it serves the PodGroups of the scheduler")}, nil
 	}
 	if problem := e.schedulerFacts(s); problem != "" {
 		return nil, deny("%s; otherwise set the annotation to %q", problem, gang.SchedulerNone)

@@ -72,6 +72,7 @@
 //   - observe.go: the pods of a gang, and the members in the API server before a decision
 //   - queue.go: whether a queue resumes a workload
 //   - membership.go: missing members
+//   - unbound_pods.go: ranks that wait for their nodes
 //   - strangers.go: members with different settings, and workloads that are not members
 //   - launcher_hosts.go: whether a launcher reached its workers
 //   - policy.go: violations of the policy of the cluster

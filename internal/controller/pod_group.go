@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -150,16 +149,6 @@ func (g *observedGang) injectedUIDs() []types.UID {
 		}
 	}
 	return out
-}
-
-// countUnboundPods returns the number of pods that wait for a node.
-func countUnboundPods(pods []corev1.Pod) (n int32) {
-	for i := range pods {
-		if p := &pods[i]; p.Spec.NodeName == "" && p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodPending {
-			n++
-		}
-	}
-	return n
 }
 
 // syncPodGroup reads the PodGroup, and creates or updates it. It never changes a PodGroup that Rollcall has not

@@ -255,6 +255,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
 	r.reportStrangers(ctx, g)
+	r.reportUnboundPods(g, next)
 	r.cleanUpPodsOrReport(ctx, g, next)
 }
 

@@ -11,10 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -41,8 +43,11 @@ func TestNativeScheduling(t *testing.T) {
 	})
 	s := newPlacement(t, c, gang.SchedulerNative)
 	s.runCases(t)
-	t.Run("UnservedScheduler", s.testUnservedScheduler)
-	t.Run("ForeignPodGroup", s.testForeignPodGroup)
+	s.runInOrder(t, map[string]func(*testing.T, *placement){
+		"UnservedScheduler": testUnservedScheduler,
+		"ForeignPodGroup":   testForeignPodGroup,
+		"AttackPodGroups":   testAttackPodGroups,
+	})
 }
 
 // TestCoscheduling places gangs by the PodGroups of scheduler-plugins.
@@ -82,13 +87,24 @@ func newPlacement(t *testing.T, c *cluster.Cluster, scheduler gang.Scheduler, ch
 	return &placement{m, scheduler, client.Resource(version.WithResource(scheduling.Resource))}
 }
 
-// runCases runs the cases that hold for every scheduler. They share the nodes, so they run one after the other.
+// runCases runs the cases that hold for every scheduler.
 func (s *placement) runCases(t *testing.T) {
-	t.Run("PlacedAsOne", s.testPlacedAsOne)
-	t.Run("Restart", s.testPlacedRestart)
-	t.Run("Suspended", s.testPlacedSuspended)
-	t.Run("RankCompleted", s.testPlacedRankCompleted)
-	t.Run("RandomOrders", s.testPlacedRandomOrders)
+	t.Helper()
+	s.runInOrder(t, map[string]func(*testing.T, *placement){
+		"PlacedAsOne":   testPlacedAsOne,
+		"Restart":       testPlacedRestart,
+		"Suspended":     testPlacedSuspended,
+		"RankCompleted": testPlacedRankCompleted,
+		"RandomOrders":  testPlacedRandomOrders,
+	})
+}
+
+// runInOrder runs cases one after the other, because they share the nodes.
+func (s *placement) runInOrder(t *testing.T, cases map[string]func(*testing.T, *placement)) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) { test(t, s) })
+	}
 }
 
 // newWorkloads returns a gang of two Jobs.
@@ -171,7 +187,7 @@ func (s *placement) getPodGroup(t *testing.T, ns, name string) *unstructured.Uns
 	return out
 }
 
-func (s *placement) testPlacedAsOne(t *testing.T) {
+func testPlacedAsOne(t *testing.T, s *placement) {
 	ns := s.createNamespace(t)
 	writes := s.countWrites(t)
 	first := s.createGang(t, ns, s.newWorkloads("first")...)
@@ -194,7 +210,7 @@ func (s *placement) testPlacedAsOne(t *testing.T) {
 	second.deleteGang()
 }
 
-func (s *placement) testPlacedRestart(t *testing.T) {
+func testPlacedRestart(t *testing.T, s *placement) {
 	ns := s.createNamespace(t)
 	r := s.createGang(t, ns, s.newWorkloads("train")...)
 	r.waitForPhase(lifecycle.Running, 0)
@@ -212,7 +228,7 @@ func (s *placement) testPlacedRestart(t *testing.T) {
 }
 
 // testPlacedSuspended checks that a suspended gang gives its nodes to a gang that waits, and waits after it was resumed.
-func (s *placement) testPlacedSuspended(t *testing.T) {
+func testPlacedSuspended(t *testing.T, s *placement) {
 	ns := s.createNamespace(t)
 	first := s.createGang(t, ns, s.newWorkloads("first")...)
 	first.waitForPhase(lifecycle.Running, 0)
@@ -222,6 +238,10 @@ func (s *placement) testPlacedSuspended(t *testing.T) {
 		first.patchJob(job, `{"spec":{"suspend":true}}`)
 	}
 	second.waitForPhase(lifecycle.Running, 0)
+	_, err := s.groups.Namespace(ns).Get(t.Context(), "first", metav1.GetOptions{})
+	if isKept := err == nil; isKept == scheduling.Find(s.scheduler).ReservesWithoutPods() {
+		t.Errorf("reading the PodGroup of the suspended gang: %v", err)
+	}
 	for _, job := range first.jobs {
 		first.patchJob(job, `{"spec":{"suspend":false}}`)
 	}
@@ -234,7 +254,7 @@ func (s *placement) testPlacedSuspended(t *testing.T) {
 
 // testPlacedRankCompleted checks that a pod is replaced after another rank has completed. Kubernetes and
 // scheduler-plugins do not count the pod of that rank (kubernetes/kubernetes#142330).
-func (s *placement) testPlacedRankCompleted(t *testing.T) {
+func testPlacedRankCompleted(t *testing.T, s *placement) {
 	ns := s.createNamespace(t)
 	r := s.createGang(t, ns, s.newWorkloads("train", gang.AnnotationRestartPolicy, "pod")...)
 	r.waitForPhase(lifecycle.Running, 0)
@@ -255,7 +275,7 @@ func (s *placement) testPlacedRankCompleted(t *testing.T) {
 
 // testPlacedRandomOrders creates the Jobs of two gangs in random orders. One gang always gets all of its nodes, and
 // the other one none until the first is deleted.
-func (s *placement) testPlacedRandomOrders(t *testing.T) {
+func testPlacedRandomOrders(t *testing.T, s *placement) {
 	trials := 12
 	if s.scheduler == gang.SchedulerCoscheduling {
 		trials = 4 // it retries a waiting gang every 30 seconds only
@@ -299,7 +319,7 @@ func (s *placement) testPlacedRandomOrders(t *testing.T) {
 }
 
 // testUnservedScheduler checks that a scheduler is denied whose PodGroups the API server does not serve.
-func (s *placement) testUnservedScheduler(t *testing.T) {
+func testUnservedScheduler(t *testing.T, s *placement) {
 	w := newTrainingWorkload(2, gang.AnnotationScheduler, string(gang.SchedulerVolcano))
 	_, err := s.Client.BatchV1().Jobs(s.createNamespace(t)).Create(t.Context(), w.Job, metav1.CreateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "does not serve podgroups.scheduling.volcano.sh") {
@@ -307,8 +327,42 @@ func (s *placement) testUnservedScheduler(t *testing.T) {
 	}
 }
 
+// testAttackPodGroups checks that the credentials of the controller permit PodGroups of gangs only.
+func testAttackPodGroups(t *testing.T, s *placement) {
+	ns := s.createNamespace(t)
+	config := rest.CopyConfig(s.Cluster.Config())
+	config.Impersonate.UserName = installation.ControllerUser
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := client.Resource(scheduling.Find(s.scheduler).Versions()[0].WithResource(scheduling.Resource)).Namespace(ns)
+	build := func(name string, labels map[string]string) *unstructured.Unstructured {
+		group := scheduling.BuildPodGroup(scheduling.Find(s.scheduler), scheduling.Find(s.scheduler).Versions()[0],
+			scheduling.Group{Namespace: ns, Name: name, MinCount: 1})
+		group.SetLabels(labels)
+		return group
+	}
+	ofGang := map[string]string{gang.LabelGang: "train", "app.kubernetes.io/managed-by": "rollcall"}
+	for name, group := range map[string]*unstructured.Unstructured{
+		"without labels": build("plain", nil), "without owners": build("unowned", ofGang),
+	} {
+		if _, err := groups.Create(t.Context(), group, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("creating a PodGroup %s: %v, want a denial of the policy", name, err)
+		}
+	}
+	other := build("other", nil)
+	if _, err := s.groups.Namespace(ns).Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = groups.Delete(t.Context(), "other", metav1.DeleteOptions{})
+	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+		t.Errorf("deleting a PodGroup of somebody else: %v, want a denial of the policy", err)
+	}
+}
+
 // testForeignPodGroup checks that Rollcall reports and does not change a PodGroup of somebody else.
-func (s *placement) testForeignPodGroup(t *testing.T) {
+func testForeignPodGroup(t *testing.T, s *placement) {
 	ns := s.createNamespace(t)
 	version := schema.GroupVersion{Group: "scheduling.k8s.io", Version: "v1beta1"}
 	foreign := scheduling.BuildPodGroup(scheduling.Find(s.scheduler), version,
