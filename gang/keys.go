@@ -140,7 +140,8 @@ type Key struct {
 	Mutable bool
 }
 
-var keys = slices.Concat(workloadKeys(), resourceKeys(), placementKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
+var keys = slices.Concat(
+	workloadKeys(), resourceKeys(), placementKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
 
 // Keys returns every label and annotation of this release, the opt-in first. The caller owns the
 // slice.

@@ -160,7 +160,8 @@ func (o *webhookOptions) addWebhooks(
 	if err := mgr.Add(schedulers); err != nil {
 		return fmt.Errorf("adding the discovery of schedulers: %w", err)
 	}
-	endpoints := webhook.Options{Engine: engine.WithSchedulerFacts(schedulers.find), Draining: func() bool { return draining(nil) != nil }}
+	engine = engine.WithSchedulerFacts(schedulers.find)
+	endpoints := webhook.Options{Engine: engine, Draining: func() bool { return draining(nil) != nil }}
 	policies, err := o.policy.addPolicySource(mgr, o.namespace, engine.Frameworks())
 	if err != nil {
 		return err

@@ -62,7 +62,9 @@ func newPodGroupCluster(t *testing.T, objects ...client.Object) (*testCluster, *
 }
 
 // newPlacedJob returns a member of a gang of a master and 3 workers.
-func newPlacedJob(t *testing.T, role string, ranks int32, scheduler gang.Scheduler, policy gang.RestartPolicy) *batchv1.Job {
+func newPlacedJob(
+	t *testing.T, role string, ranks int32, scheduler gang.Scheduler, policy gang.RestartPolicy,
+) *batchv1.Job {
 	t.Helper()
 	job := &batchv1.Job{ObjectMeta: newObjectMeta("train-"+role, "pytorch", role, "master=1,worker=3")}
 	job.Annotations[gang.AnnotationScheduler] = string(scheduler)
@@ -77,7 +79,7 @@ func (w *testCluster) getPodGroup(t *testing.T, name string) *unstructured.Unstr
 	t.Helper()
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(nativePodGroup)
-	err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, out)
+	err := w.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, out)
 	if client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,7 @@ func TestPodGroup(t *testing.T) {
 	if group := w.getPodGroup(t, "train"); group != nil {
 		t.Fatalf("a PodGroup exists before the members: %v", group)
 	}
-	if err := w.Client.Create(t.Context(), worker); err != nil {
+	if err := w.Create(t.Context(), worker); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -159,7 +161,7 @@ func TestPodGroupOfCompletedRanks(t *testing.T) {
 	if n := readMinCount(w.getPodGroup(t, "train")); n != 4 || writes.patches > 0 {
 		t.Errorf("without a waiting pod, the PodGroup has %d pods after %+v", n, writes)
 	}
-	if err := w.Client.Create(t.Context(), newUnboundPod(worker, "1")); err != nil {
+	if err := w.Create(t.Context(), newUnboundPod(worker, "1")); err != nil {
 		t.Fatal(err)
 	}
 	w.reconcileOnce(t, trainRequest)

@@ -42,6 +42,6 @@ func (r *Reconciler) reportUnboundPods(g *observedGang, next lifecycle.State) {
 	}
 	if s.recordReport(fact) {
 		r.recordWarning(g.primaryMember().Workload, gang.ReasonRanksUnschedulable, eventActionCheckNodes,
-			"Ranks wait for their nodes: %s", strings.Join(g.observed.Snapshot.NotReadyRanks, "; "))
+			"Ranks wait for their nodes: %s", strings.Join(g.observed.NotReadyRanks, "; "))
 	}
 }
