@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Scheduler is a scheduler that places all ranks of a gang or none.
@@ -54,27 +56,30 @@ func (g Gang) OwnPodGroup() string {
 	return g.Name
 }
 
-// parsePlacement parses the scheduler. Pods that another controller creates are placed as it determines.
+// parsePlacement parses the scheduler. Pods that another controller creates are placed as it determines, and the
+// default of the cluster does not replace a scheduler in the pod template.
 func (p *parser) parsePlacement(g Gang, cfg Config) Placement {
 	var values []string
 	for _, s := range Schedulers() {
 		values = append(values, string(s))
 	}
+	spec := &p.workload.Template().Spec
 	out := Placement{
-		Scheduler:     Scheduler(p.parseEnum(AnnotationScheduler, values...)),
-		PriorityClass: p.workload.Template().Spec.PriorityClassName,
+		Scheduler: Scheduler(p.parseEnum(AnnotationScheduler, values...)), PriorityClass: spec.PriorityClassName,
 	}
-	if _, isSet := p.meta.Annotations[AnnotationScheduler]; !isSet {
+	_, isSet := p.meta.Annotations[AnnotationScheduler]
+	if !isSet {
 		out.Scheduler = cmp.Or(cfg.Scheduler, SchedulerNone)
-	}
-	if p.workload.IsManagedExternally() {
-		out.Scheduler = SchedulerNone
 	}
 	switch out.Scheduler {
 	case SchedulerCoscheduling:
 		out.SchedulerName = cfg.SchedulerNames.Coscheduling
 	case SchedulerVolcano:
 		out.SchedulerName = cmp.Or(cfg.SchedulerNames.Volcano, string(SchedulerVolcano))
+	}
+	usual := []string{"", corev1.DefaultSchedulerName, out.SchedulerName}
+	if p.workload.IsManagedExternally() || !isSet && !slices.Contains(usual, spec.SchedulerName) {
+		return Placement{Scheduler: SchedulerNone, PriorityClass: spec.PriorityClassName}
 	}
 	if out.Scheduler != SchedulerNone {
 		out.PodGroup = g.OwnPodGroup()

@@ -82,6 +82,18 @@ func TestDefaultSchedulerChanges(t *testing.T) {
 	}
 }
 
+// TestDefaultSchedulerOfOtherPods checks that the default of the cluster does not place pods of another scheduler.
+func TestDefaultSchedulerOfOtherPods(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{Scheduler: gang.SchedulerNative})
+	w := newPlacedJob("")
+	w.Template().Spec.SchedulerName = "volcano"
+	r, err := engine.Admit(w)
+	if err != nil || r.Children.PodGroup != "" || w.Template().Spec.SchedulingGroup != nil ||
+		w.Meta().Annotations[gang.AnnotationScheduler] != "" {
+		t.Errorf("the placement is %+v, the error %v", r.Gang.Placement, err)
+	}
+}
+
 // TestPodGroupOfUser checks that Rollcall creates no PodGroup for pods that name another one.
 func TestPodGroupOfUser(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
