@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,23 @@ func TestPodGroup(t *testing.T) {
 	w.reconcileOnce(t, trainRequest)
 	if writes.creates != 1 || writes.patches != 0 {
 		t.Errorf("%+v by another process, want none", writes)
+	}
+	// A recreated member becomes an owner, so that the PodGroup stays as long as the gang.
+	if err := w.Delete(t.Context(), worker); err != nil {
+		t.Fatal(err)
+	}
+	recreated := newPlacedJob(t, "worker", 3, gang.SchedulerNative, gang.RestartPolicyGang)
+	if err := w.Create(t.Context(), recreated); err != nil {
+		t.Fatal(err)
+	}
+	recreated.UID = "recreated" // Create set the UID of the deleted member
+	if err := w.Update(t.Context(), recreated); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcileOnce(t, trainRequest)
+	isRecreated := func(o metav1.OwnerReference) bool { return o.UID == recreated.UID }
+	if owners := w.getPodGroup(t, "train").GetOwnerReferences(); !slices.ContainsFunc(owners, isRecreated) {
+		t.Errorf("the owners are %v", owners)
 	}
 }
 
