@@ -56,8 +56,8 @@ profiles:
 	}
 )
 
-// StartCoscheduling runs kube-scheduler with the plugin Coscheduling as a second scheduler. The first call builds it. It
-// stops with the cluster.
+// StartCoscheduling runs kube-scheduler with the plugin Coscheduling as a second scheduler. The first call
+// builds it. It stops with the cluster.
 func (c *Cluster) StartCoscheduling(ctx context.Context) error {
 	path, err := c.installScheduler(ctx, coschedulingOperator)
 	if err != nil {

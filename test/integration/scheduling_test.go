@@ -276,15 +276,16 @@ func testPlacedPreempted(t *testing.T, s *placement) {
 	high.waitForPhase(lifecycle.Running, 0)
 	low.waitForBound(0, placedRanks)
 	high.deleteGang()
-	status := low.waitForPhase(lifecycle.Running, 0)
-	if status.Disruptions == 0 || status.FirstFailure == nil || !status.FirstFailure.Disrupted {
+	status := low.waitForPhase(lifecycle.Running, 1)
+	if status.Disruptions != 1 || status.Restarts != 0 || status.FirstFailure == nil || !status.FirstFailure.Disrupted {
 		t.Errorf("the status is %+v", status)
 	}
 	t.Logf("the first failure is %s, after %d disruptions", status.FirstFailure, status.Disruptions)
 	low.deleteGang()
 }
 
-// testPlacedSuspended checks that a suspended gang gives its nodes to a gang that waits, and waits after it was resumed.
+// testPlacedSuspended checks that a suspended gang gives its nodes to a gang that waits, and waits after it was
+// resumed.
 func testPlacedSuspended(t *testing.T, s *placement) {
 	ns := s.createNamespace(t)
 	first := s.createGang(t, ns, s.newWorkloads("first")...)

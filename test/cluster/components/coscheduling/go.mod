@@ -1,3 +1,5 @@
+// Made by: go get sigs.k8s.io/scheduler-plugins@<version> and the replace directives of ../kubernetes/oldest.mod. The
+// version required here is the one that is built.
 module rollcall.training/test/cluster/components/coscheduling
 
 go 1.24.0

@@ -1,3 +1,5 @@
+// Made by: go get -tool volcano.sh/volcano/cmd/scheduler@<version> and the replace directives of its go.mod. The version
+// required here is the one that is built.
 module rollcall.training/test/cluster/components/volcano
 
 go 1.24.0
