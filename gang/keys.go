@@ -71,6 +71,9 @@ const (
 	AnnotationFailureOutput = Prefix + "failure-output"
 )
 
+// AnnotationScheduler selects the scheduler that places all ranks of the gang or none.
+const AnnotationScheduler = Prefix + "scheduler"
+
 // AnnotationProfile selects a profile of the policy of the cluster.
 const AnnotationProfile = Prefix + "profile"
 
@@ -137,7 +140,8 @@ type Key struct {
 	Mutable bool
 }
 
-var keys = slices.Concat(workloadKeys(), resourceKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
+var keys = slices.Concat(
+	workloadKeys(), resourceKeys(), placementKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
 
 // Keys returns every label and annotation of this release, the opt-in first. The caller owns the
 // slice.
@@ -246,6 +250,18 @@ func resourceKeys() []Key {
 			Values:      "`min:max`, numbers of pods",
 			Default:     "off",
 			Description: "The gang keeps training with any number of pods from min to max. Only for elastic frameworks.",
+		},
+	}
+}
+
+func placementKeys() []Key {
+	return []Key{
+		{
+			Name: AnnotationScheduler, Kind: KeyKindAnnotation,
+			Values:  "`none`, `native`, `coscheduling`, `volcano`",
+			Default: "`none`, unless an administrator chose another scheduler for all gangs",
+			Description: "Places all ranks of the gang or none, by a PodGroup of the scheduler. " +
+				"Rollcall creates the PodGroup when all workloads of the gang exist.",
 		},
 	}
 }

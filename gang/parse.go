@@ -78,6 +78,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.Hostfile = p.parseHostfile(g.Framework)
 	g.HasKubeflowNames = p.parseCompatibility()
 	g.RestartRules = p.parseRestartRules(g, cfg)
+	g.Placement = p.parsePlacement(g, cfg)
 	g.Shm = p.parseShm()
 	p.checkNetwork()
 	if len(p.errs) == 0 {

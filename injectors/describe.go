@@ -43,7 +43,9 @@ func (e *Engine) Describe(w gang.Workload) (Result, error) {
 	if err != nil {
 		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)
 	}
-	return Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}, nil
+	r := Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}
+	r.describePlacement(w)
+	return r, nil
 }
 
 // DiagnoseLauncher returns the result of the [LauncherDiagnoser] of the gang's framework. Without one, there is no

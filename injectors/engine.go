@@ -23,6 +23,8 @@ type Engine struct {
 	registry   Registry
 	frameworks gang.Frameworks
 	config     gang.Config
+	// schedulerFacts is nil if the facts are not known.
+	schedulerFacts SchedulerFacts
 }
 
 // NewEngine returns an engine that supports the frameworks of a registry.
@@ -226,16 +228,22 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	if r.Denials = validateEnvLength(w, g, p); len(r.Denials) > 0 {
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
+	placementWarnings, denials := e.checkScheduler(w, g)
+	if r.Warnings, r.Denials = append(r.Warnings, placementWarnings...), denials; len(denials) > 0 {
+		return r, newInvalidError(w, denials.ErrorList())
+	}
 	applyWarnings, denials := injection.Apply(draft, g, p, e.config.Build)
 	r.Warnings, r.Denials = append(r.Warnings, applyWarnings...), denials
 	if len(denials) > 0 {
 		return r, newInvalidError(w, denials.ErrorList())
 	}
+	recordPlacement(draft, g)
 	if err := draft.CheckSize(); err != nil {
 		r.Denials = gang.Denials{{Error: err}}
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
 	r.Children = p.Children
+	r.describePlacement(draft)
 	r.Reason = changeReason(w, draft)
 	w.ReplaceWith(draft)
 	return r, nil

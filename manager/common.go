@@ -38,6 +38,7 @@ type commonOptions struct {
 	logLevel      string
 	failureOutput bool
 	policy        policyOptions
+	schedulers    schedulerOptions
 }
 
 // addFlags adds the flags of both parts to f.
@@ -51,6 +52,7 @@ func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.failureOutput, "failure-output", true,
 		"copy the last lines of the output of a failed program to status, conditions and Events")
 	o.policy.addFlags(f)
+	o.schedulers.addFlags(f)
 }
 
 // validateFlags returns an error that joins a message for each invalid flag of both parts.
@@ -67,7 +69,7 @@ func (o *commonOptions) validateFlags() error {
 	if _, err := o.parseLogLevel(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, o.metrics.validateFlags(), o.policy.validateFlags())
+	errs = append(errs, o.metrics.validateFlags(), o.policy.validateFlags(), o.schedulers.validateFlags())
 	return errors.Join(errs...)
 }
 
@@ -124,6 +126,8 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 		ClusterDomain:                domain,
 		DisableContainerRestartRules: !restartRules,
 		OmitFailureOutput:            !o.failureOutput,
+		Scheduler:                    gang.Scheduler(o.schedulers.scheduler),
+		SchedulerNames:               o.schedulers.names(),
 		Build:                        version,
 	}), nil
 }

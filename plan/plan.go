@@ -9,6 +9,12 @@ type Plan struct {
 	Env []Env
 	// PodLabels are labels of the pod template.
 	PodLabels []Label
+	// PodAnnotations are annotations of the pod template.
+	PodAnnotations []Label
+	// SchedulerName is the scheduler of the pods; empty keeps that of the user.
+	SchedulerName string
+	// SchedulingGroup is the PodGroup of the pods; empty for none.
+	SchedulingGroup string
 	// Volumes are volumes of the pod template and their mounts in the training containers.
 	Volumes []Volume
 	// InitContainers are appended to the existing init containers.
@@ -36,7 +42,7 @@ type Plan struct {
 	Children Children
 }
 
-// Label is a label on the pod template.
+// Label is a label or an annotation of the pod template.
 type Label struct {
 	Name, Value string
 	Policy      ConflictPolicy
@@ -92,6 +98,8 @@ type Children struct {
 	// KeyPairSecret is the name of the Secret with the SSH key pair of the gang; empty if the gang does
 	// not need keys.
 	KeyPairSecret string
+	// PodGroup is the name of the PodGroup; empty if the gang does not need a PodGroup, or if the user provides it.
+	PodGroup string
 }
 
 // Service is a headless Service. It publishes the DNS names of ranks before they are ready, because

@@ -205,6 +205,10 @@ func printInjection(stderr io.Writer, d *manifest.Document, injection manifest.I
 		}
 		return
 	}
+	if name := injection.Children.PodGroup; name != "" {
+		fmt.Fprintf(stderr, "note: %s (%s): the PodGroup %s is not printed; Rollcall creates it in the cluster\n",
+			d, injection.Object, name)
+	}
 	if name := injection.Children.KeyPairSecret; name != "" {
 		fmt.Fprintf(stderr, "note: %s (%s): the Secret %s is not printed; Rollcall generates its key pair in the cluster\n",
 			d, injection.Object, name)

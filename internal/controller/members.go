@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,12 @@ type observedGang struct {
 	// rejection is the last request of the gang's children that the API server rejected in this pass;
 	// empty if there is none.
 	rejection string
+	// unboundPods is the number of pods that wait for a node, and unboundSince when the first was created. observe sets
+	// them.
+	unboundPods  int32
+	unboundSince time.Time
+	// podGroupProblem describes why the gang has no PodGroup; empty if it has or needs none.
+	podGroupProblem string
 	// violation describes how the gang violates the policy of the cluster; empty if it does not.
 	violation string
 	// findings are the violations of the policy in any mode.

@@ -250,10 +250,13 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	g.pass.requeueAfter(delay)
 	if !next.Phase.Terminal() {
 		r.prepareWorkloads(ctx, g, next)
+	} else {
+		g.pass.handleError(r.ensurePodGroup(ctx, g, next)) // may delete it
 	}
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
 	r.reportStrangers(ctx, g)
+	r.reportUnboundPods(g, next)
 	r.cleanUpPodsOrReport(ctx, g, next)
 }
 
@@ -325,7 +328,7 @@ func (p *pass) handleError(err error) {
 	case isResolvedByNextEvent(err):
 	case errors.Is(err, errServiceConflict):
 		p.requeueAfter(serviceRetryInterval)
-	case errors.Is(err, errServiceChanging):
+	case errors.Is(err, errChildChanging):
 		p.requeueAfter(time.Second)
 	default:
 		p.errs = append(p.errs, err)

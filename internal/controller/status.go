@@ -96,6 +96,9 @@ func (r *Reconciler) desiredStatus(
 	if status.Reason == "" && g.rejection != "" && next.Phase.Active() {
 		status = lifecycle.Status{Reason: gang.ReasonRequestRejected, Message: g.rejection}
 	}
+	if status.Reason == "" && g.podGroupProblem != "" && next.Phase.Active() {
+		status = lifecycle.Status{Reason: gang.ReasonPodGroupMissing, Message: g.podGroupProblem}
+	}
 	if status.Reason == "" {
 		status = r.keyPairStatus(g, next)
 	}
@@ -201,6 +204,7 @@ func needsLog(last, next lifecycle.Status) bool {
 func overridesPhaseReason(reason gang.Reason) bool {
 	switch reason {
 	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected, gang.ReasonKeyPairConflict,
+		gang.ReasonPodGroupMissing,
 		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating, gang.ReasonPolicyViolated:
 		return true
 	default:

@@ -21,6 +21,8 @@ const (
 	KindVolume                   = "volume"                   // of the pod (volume)
 	KindSizeLimit                = "sizeLimit"                // of the pod (volume)
 	KindLabel                    = "label"                    // of the pod (label)
+	KindAnnotation               = "annotation"               // of the pod (annotation)
+	KindPodField                 = "podField"                 // of the pod (path below template.spec)
 	KindDNSSearch                = "dnsSearch"                // of the pod (domain)
 	KindField                    = "field"                    // of the workload (path below spec)
 )
@@ -49,10 +51,12 @@ var targets = map[string]target{
 		get: (*podTemplate).readInitContainer, getFormer: (*podTemplate).readFormerInitContainer,
 		remove: (*podTemplate).removeInitContainer,
 	},
-	KindVolume:    {get: (*podTemplate).readVolume, remove: (*podTemplate).removeVolume},
-	KindSizeLimit: {get: (*podTemplate).readSizeLimit, remove: (*podTemplate).removeSizeLimit},
-	KindLabel:     {get: (*podTemplate).readLabel, remove: (*podTemplate).removeLabel},
-	KindDNSSearch: {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
+	KindVolume:     {get: (*podTemplate).readVolume, remove: (*podTemplate).removeVolume},
+	KindSizeLimit:  {get: (*podTemplate).readSizeLimit, remove: (*podTemplate).removeSizeLimit},
+	KindLabel:      {get: (*podTemplate).readLabel, remove: (*podTemplate).removeLabel},
+	KindAnnotation: {get: (*podTemplate).readAnnotation, remove: (*podTemplate).removeAnnotation},
+	KindPodField:   {get: (*podTemplate).readPodField, remove: (*podTemplate).removePodField},
+	KindDNSSearch:  {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
 }
 
 // newContainerTarget returns a kind of values of containers. A container that does not exist has no values.

@@ -43,6 +43,7 @@ var sharedSettings = []struct {
 		return g.Elastic.String()
 	}},
 	{gang.AnnotationPort, func(g gang.Gang) string { return strconv.Itoa(int(g.Port)) }},
+	{gang.AnnotationScheduler, func(g gang.Gang) string { return g.Placement.String() }},
 }
 
 // FindConflicts returns one message for each setting that differs between the workloads of a gang,
