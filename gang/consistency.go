@@ -41,6 +41,7 @@ var sharedSettings = []struct {
 		return g.Elastic.String()
 	}},
 	{AnnotationPort, func(g Gang) string { return strconv.Itoa(int(g.Port)) }},
+	{AnnotationLaunch, func(g Gang) string { return string(g.Launcher.Launch) }},
 }
 
 // FormatRoles returns the canonical value of [AnnotationRoles]. The elastic role is written with its

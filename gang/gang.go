@@ -22,6 +22,8 @@ type Config struct {
 	// OmitFailureOutput keeps the output of failed programs out of the status of all gangs. The field is
 	// negative so that the zero value of Config is the default.
 	OmitFailureOutput bool
+	// AgentImage is the image that contains the agent; empty means [DefaultAgentImage].
+	AgentImage string
 	// Build identifies the program and the detected features of the API server. Two programs with
 	// the same value inject a workload in the same way. Empty means unknown.
 	Build string
