@@ -95,26 +95,23 @@ func terminateTree(root int) {
 // terminateAfter waits until find returns nothing. After a delay, it sends SIGTERM to the processes, and after
 // the grace period SIGKILL.
 func terminateAfter(delay time.Duration, find func() []int) {
-	const interval = 20 * time.Millisecond
-	isTerminated := false
-	for waited := time.Duration(0); ; waited += interval {
-		ids := find()
-		if len(ids) == 0 {
-			return
-		}
-		switch {
-		case waited >= delay+terminationGracePeriod:
-			sendAll(ids, syscall.SIGKILL)
-		case waited >= delay && !isTerminated:
-			isTerminated = true
+	terminate, kill := time.After(delay), time.After(delay+terminationGracePeriod)
+	// A process in an uninterruptible wait does not terminate.
+	giveUp := time.After(delay + 2*terminationGracePeriod)
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for ids := find(); len(ids) > 0; ids = find() {
+		select {
+		case <-terminate:
 			sendAll(ids, syscall.SIGHUP)
 			sendAll(ids, syscall.SIGTERM)
 			sendAll(ids, syscall.SIGCONT) // a stopped process handles no signal
+		case <-kill:
+			sendAll(ids, syscall.SIGKILL)
+		case <-giveUp:
+			return
+		case <-poll.C:
 		}
-		if waited >= delay+2*terminationGracePeriod {
-			return // a process in an uninterruptible wait does not terminate
-		}
-		time.Sleep(interval)
 	}
 }
 
