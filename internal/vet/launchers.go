@@ -31,6 +31,10 @@ func checkWorkerWithoutSSHD(r *reporter, w *labeledWorkload) {
 		if !w.setsCommand(c.Name) || len(programs) == 0 {
 			continue
 		}
+		if w.gang.Launcher.UsesAgent() {
+			r.checkWorkerAgent(c, programs)
+			continue
+		}
 		if message := explainMissingSSHD(programs, w.sshPort()); message != "" {
 			r.add(c.commandPath(), "remove command and args, so that the worker runs sshd", "%s", message)
 		}
