@@ -48,7 +48,7 @@ func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	o.metrics.addFlags(f)
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
-	f.StringVar(&o.agentImage, "agent-image", "", "image with the agent for gangs without ssh, usually that of the manager")
+	f.StringVar(&o.agentImage, "agent-image", "", "image with the agent for gangs without ssh: that of the manager")
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
 	f.BoolVar(&o.failureOutput, "failure-output", true,
 		"copy the last lines of the output of a failed program to status, conditions and Events")

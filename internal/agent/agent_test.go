@@ -25,6 +25,7 @@ const envTestProgram = "ROLLCALL_TEST_AGENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envTestProgram) != "" {
+		//nolint:forbidigo // the program has no caller
 		os.Exit(Main(context.Background(), append([]string{"agent"}, os.Args[1:]...)))
 	}
 	os.Exit(m.Run())

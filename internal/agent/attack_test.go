@@ -124,7 +124,8 @@ func TestAttackAgentForeignServer(t *testing.T) {
 	server.serve(t)
 	i := newIdentity(t, newKeyPEM(t))
 	c := &client{config: config{Port: server.port}, tls: i.newTLSConfig()}
-	if _, err := c.connect(t.Context(), host, []byte("true")); err == nil || !strings.Contains(err.Error(), errForeignKey.Error()) {
+	_, err := c.connect(t.Context(), host, []byte("true"))
+	if err == nil || !strings.Contains(err.Error(), errForeignKey.Error()) {
 		t.Errorf("connecting to a server of another gang returned %v, want %v", err, errForeignKey)
 	}
 }
@@ -182,7 +183,8 @@ func TestAttackAgentStalePod(t *testing.T) {
 		{name: "a long name", host: strings.Repeat("x", 100<<10), attempt: "2", want: "this is the host train-worker-0"},
 	} {
 		client := p.authenticate(t, i)
-		err := client.writeRequest(request{Version: protocolVersion, Host: c.host, Attempt: c.attempt, Command: []byte("true")})
+		r := request{Version: protocolVersion, Host: c.host, Attempt: c.attempt, Command: []byte("true")}
+		err := client.writeRequest(r)
 		if err == nil {
 			err = client.expectStarted()
 		}

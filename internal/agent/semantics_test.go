@@ -26,19 +26,34 @@ func TestSemantics(t *testing.T) {
 		want  outcome
 	}{
 		{name: "output", args: []string{"echo", "one"}, want: outcome{stdout: "one\n"}},
-		{name: "output of both streams", args: []string{"echo out; echo err >&2"}, want: outcome{stdout: "out\n", stderr: "err\n"}},
-		{name: "order within a stream", args: []string{"for i in 1 2 3; do echo $i; done"}, want: outcome{stdout: "1\n2\n3\n"}},
+		{
+			name: "output of both streams", args: []string{"echo out; echo err >&2"},
+			want: outcome{stdout: "out\n", stderr: "err\n"},
+		},
+		{
+			name: "order within a stream", args: []string{"for i in 1 2 3; do echo $i; done"},
+			want: outcome{stdout: "1\n2\n3\n"},
+		},
 		{name: "words are joined by one space", args: []string{"echo", "a", "b  c"}, want: outcome{stdout: "a b c\n"}},
-		{name: "quotes are for the remote shell", args: []string{"echo", `"a  b"`, `'$HOME'`}, want: outcome{stdout: "a  b $HOME\n"}},
+		{
+			name: "quotes are for the remote shell", args: []string{"echo", `"a  b"`, `'$HOME'`},
+			want: outcome{stdout: "a  b $HOME\n"},
+		},
 		{name: "a pipe and a variable", args: []string{"X=5; echo $X | tr 5 6"}, want: outcome{stdout: "6\n"}},
 		{name: "bytes that are not UTF-8", args: []string{"printf '\xff\xfe'"}, want: outcome{stdout: "\xff\xfe"}},
 		{name: "a newline in a word", args: []string{"echo 'a\nb'"}, want: outcome{stdout: "a\nb\n"}},
-		{name: "environment of the container", args: []string{"echo $ONLY_OF_WORKER"}, want: outcome{stdout: "set by the container\n"}},
+		{
+			name: "environment of the container", args: []string{"echo $ONLY_OF_WORKER"},
+			want: outcome{stdout: "set by the container\n"},
+		},
 		{name: "exit code 0", args: []string{"true"}},
 		{name: "exit code 1", args: []string{"false"}, want: outcome{code: 1}},
 		{name: "exit code 42", args: []string{"exit 42"}, want: outcome{code: 42}},
 		{name: "exit code 255", args: []string{"exit 255"}, want: outcome{code: 255}},
-		{name: "a command that does not exist", args: []string{"exec 2>/dev/null; /no/such/program"}, want: outcome{code: 127}},
+		{
+			name: "a command that does not exist", args: []string{"exec 2>/dev/null; /no/such/program"},
+			want: outcome{code: 127},
+		},
 		{name: "death by SIGKILL", args: []string{"kill -KILL $$"}, want: outcome{code: 128 + 9}},
 		{name: "death by SIGTERM", args: []string{"kill -TERM $$"}, want: outcome{code: 128 + 15}},
 		{name: "input", args: []string{"cat"}, stdin: "some input\n", want: outcome{stdout: "some input\n"}},
@@ -48,7 +63,10 @@ func TestSemantics(t *testing.T) {
 		{name: "no input after -n", args: []string{"-n", "cat"}, stdin: "ignored", want: outcome{}},
 		{name: "a pipe that closes early", args: []string{"yes | head -n 1"}, want: outcome{stdout: "y\n"}},
 		{name: "a session of its own", args: []string{"test $(ps -o sid= -p $$) = $$"}},
-		{name: "a background process does not delay the exit", args: []string{"sleep 600 & echo started"}, want: outcome{stdout: "started\n"}},
+		{
+			name: "a background process does not delay the exit", args: []string{"sleep 600 & echo started"},
+			want: outcome{stdout: "started\n"},
+		},
 	} {
 		got := p.run(t, strings.NewReader(c.stdin), append([]string{"-x", "-o", "BatchMode=yes", host}, c.args...)...)
 		if got != c.want {
@@ -104,14 +122,22 @@ func TestArguments(t *testing.T) {
 	}{
 		"Open MPI 4 and 5": {
 			args: []string{"train-worker-0.train.ns.svc.cluster.local", "PATH=/usr/bin ; export PATH ; prted -mca x 'y'"},
-			want: execution{host: "train-worker-0.train.ns.svc.cluster.local", command: []byte("PATH=/usr/bin ; export PATH ; prted -mca x 'y'")},
+			want: execution{
+				host:    "train-worker-0.train.ns.svc.cluster.local",
+				command: []byte("PATH=/usr/bin ; export PATH ; prted -mca x 'y'"),
+			},
 		},
 		"MPICH": {
-			args: []string{"-x", "train-worker-0", `"/usr/bin/hydra_pmi_proxy"`, "--control-port", "launcher:1", "--proxy-id", "0"},
-			want: execution{host: "train-worker-0", command: []byte(`"/usr/bin/hydra_pmi_proxy" --control-port launcher:1 --proxy-id 0`)},
+			args: []string{"-x", "train-worker-0", `"/usr/bin/hydra_pmi_proxy"`, "--control-port", "l:1", "--proxy-id", "0"},
+			want: execution{
+				host: "train-worker-0", command: []byte(`"/usr/bin/hydra_pmi_proxy" --control-port l:1 --proxy-id 0`),
+			},
 		},
 		"Horovod": {
-			args: []string{"-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no", "w-0", "-p", "22", "-o", "ConnectTimeout=10", "true"},
+			args: []string{
+				"-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no", "w-0", "-p", "22", "-o", "ConnectTimeout=10",
+				"true",
+			},
 			want: execution{host: "w-0", command: []byte("true")},
 		},
 		"DeepSpeed by pdsh": {

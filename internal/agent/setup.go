@@ -107,7 +107,8 @@ func installProgram(dir string, c config) error {
 			return fmt.Errorf("creating a directory: %w", err)
 		}
 	}
-	program, remoteShell := filepath.Join(dir, ProgramSubdir, programName), filepath.Join(dir, HostsSubdir, remoteShellName)
+	program := filepath.Join(dir, ProgramSubdir, programName)
+	remoteShell := filepath.Join(dir, HostsSubdir, remoteShellName)
 	if err := writeFile(program, content, 0o755); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/wait"
 )
 
 // agentPatch makes the agent start the processes of a gang.
@@ -45,16 +48,26 @@ func runAgentExample(t *testing.T, example, name string, recipe cluster.Recipe, 
 		t.Fatal(err)
 	}
 	list := "for p in " + strings.Join(sshPrograms, " ") + "; do test ! -e $p || echo found $p; done; echo searched"
-	out, err := s.Kubectl(t.Context(), "--namespace", ns, "run", "search", "--image="+image, "--restart=Never",
-		"--attach", "--quiet", "--command", "--", "sh", "-c", list)
-	if err != nil || strings.TrimSpace(out) != "searched" {
-		t.Errorf("searching OpenSSH in the image returned %q, %v", out, err)
+	_, err = s.Kubectl(t.Context(), "--namespace", ns, "run", "search", "--image="+image, "--restart=Never",
+		"--command", "--", "sh", "-c", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out string
+	wait.For(t, "the search of OpenSSH in the image", func(ctx context.Context) error {
+		if out, err = s.Kubectl(ctx, "--namespace", ns, "logs", "search"); err == nil && !strings.Contains(out, "searched") {
+			err = errors.New("the search has not finished")
+		}
+		return err
+	})
+	if strings.Contains(out, "found") {
+		t.Errorf("the image contains OpenSSH:\n%s", out)
 	}
 	return text
 }
 
-// TestAgentMPI checks for each MPI implementation that the agent starts the processes on both workers, in images without
-// OpenSSH, as any user, and with a read-only root file system.
+// TestAgentMPI checks for each MPI implementation that the agent starts the processes on both workers, in images
+// without OpenSSH, as any user, and with a read-only root file system.
 func TestAgentMPI(t *testing.T) {
 	for _, c := range []struct {
 		recipe cluster.Recipe
