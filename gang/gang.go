@@ -26,6 +26,8 @@ type Config struct {
 	Scheduler Scheduler
 	// SchedulerNames are the names of schedulers in the cluster.
 	SchedulerNames SchedulerNames
+	// AgentImage is the image that contains the agent; empty means [DefaultAgentImage].
+	AgentImage string
 	// Build identifies the program and the detected features of the API server. Two programs with
 	// the same value inject a workload in the same way. Empty means unknown.
 	Build string

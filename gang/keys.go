@@ -43,6 +43,8 @@ const (
 	AnnotationSlotsPerWorker = Prefix + "slots-per-worker"
 	// AnnotationRunLauncherAsWorker makes the launcher's own pod one of the hosts.
 	AnnotationRunLauncherAsWorker = Prefix + "run-launcher-as-worker"
+	// AnnotationLaunch is how the launcher starts processes in other pods.
+	AnnotationLaunch = Prefix + "launch"
 	// AnnotationHostfile is the path of a file with the addresses of all ranks.
 	AnnotationHostfile = Prefix + "hostfile"
 	// AnnotationPublishedRanks determines which ranks have a DNS name.
@@ -287,6 +289,13 @@ func launcherKeys() []Key {
 			Values:      "`true`, `false`",
 			Default:     "`false`; `true` for a launcher without workers",
 			Description: "Runs training processes in the launcher's own pod, as the first host.",
+		},
+		{
+			Name: AnnotationLaunch, Kind: KeyKindAnnotation,
+			Values:  "`ssh`, `agent`",
+			Default: "`ssh`",
+			Description: "How the launcher starts processes in other pods, the same on each workload. " +
+				"`ssh` requires ssh and sshd in the image. `agent` adds a program of Rollcall to the pods.",
 		},
 		{
 			Name: AnnotationHostfile, Kind: KeyKindAnnotation,

@@ -74,7 +74,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.GPUs = p.parseGPUs()
 	g.Containers = p.parseContainers(g.GPUs)
 	g.Processes = p.parseProcesses(g.Containers)
-	g.Launcher = p.parseLauncher(g)
+	g.Launcher = p.parseLauncher(g, cfg)
 	g.Hostfile = p.parseHostfile(g.Framework)
 	g.HasKubeflowNames = p.parseCompatibility()
 	g.RestartRules = p.parseRestartRules(g, cfg)

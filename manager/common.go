@@ -35,6 +35,7 @@ type commonOptions struct {
 	metrics       metricsOptions
 	probeAddress  string
 	clusterDomain string
+	agentImage    string
 	logLevel      string
 	failureOutput bool
 	policy        policyOptions
@@ -48,6 +49,7 @@ func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	o.metrics.addFlags(f)
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
+	f.StringVar(&o.agentImage, "agent-image", "", "image with the agent for gangs without ssh: that of the manager")
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
 	f.BoolVar(&o.failureOutput, "failure-output", true,
 		"copy the last lines of the output of a failed program to status, conditions and Events")
@@ -116,7 +118,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 	if err != nil {
 		return nil, err
 	}
-	version, err := computeVersion(restartRules)
+	version, err := computeVersion(restartRules, o.agentImage)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +130,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 		OmitFailureOutput:            !o.failureOutput,
 		Scheduler:                    gang.Scheduler(o.schedulers.scheduler),
 		SchedulerNames:               o.schedulers.names(),
+		AgentImage:                   o.agentImage,
 		Build:                        version,
 	}), nil
 }

@@ -65,7 +65,10 @@ type Volume struct {
 // InitContainer is an init container. It has the image, the security context, the CPU and the memory
 // of the first training container, which are known to exist and to be allowed.
 type InitContainer struct {
-	Name    string
+	Name string
+	// Image replaces the image of the first training container; empty keeps it. An existing container keeps its
+	// image, because a new release must not change the pods of a running gang.
+	Image   string
 	Command []string
 	// Env are the only variables of the container.
 	Env    []Env

@@ -53,8 +53,8 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 		localRank := plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.Suggest)
 		return plan.Plan{Env: append(rendezvous.TorchEnv(g), localRank)}
 	}
-	p := ssh.Plan(g, ssh.Options{HostfileMountPaths: []string{hostfileDir}})
-	p.Env = []plan.Env{rendezvous.UnbufferedEnv()}
+	p := ssh.Plan(g, ssh.Options{HostfileMountPaths: []string{hostfileDir}, RunsSSH: true})
+	p.Env = append(p.Env, rendezvous.UnbufferedEnv())
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}

@@ -44,7 +44,7 @@ func (Injector) Framework() gang.Framework {
 // Plan returns the setup of ssh for all members, and the hosts for the launcher.
 func (Injector) Plan(g gang.Gang) plan.Plan {
 	p := ssh.Plan(g, ssh.Options{})
-	p.Env = []plan.Env{rendezvous.UnbufferedEnv()}
+	p.Env = append(p.Env, rendezvous.UnbufferedEnv())
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}

@@ -25,6 +25,10 @@ func checkWorkerWithoutSSHD(r *reporter, w *labeledWorkload) {
 		if !w.setsCommand(c.Name) || len(programs) == 0 {
 			continue
 		}
+		if w.gang.Launcher.UsesAgent() {
+			w.checkAgent(r, c, programs)
+			continue
+		}
 		if message := w.explainMissingSSHD(programs); message != "" {
 			r.add(c.commandPath(), "remove command and args, so that the worker runs sshd", "%s", message)
 		}

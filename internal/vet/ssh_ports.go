@@ -17,9 +17,11 @@ func checkSSHPort(r *reporter, w *labeledWorkload) {
 		return
 	}
 	for _, c := range w.trainingContainers() {
-		if w.gang.Role == gang.RoleLauncher {
+		switch {
+		case w.gang.Role == gang.RoleLauncher && w.gang.Launcher.UsesAgent(): // the agent ignores the port
+		case w.gang.Role == gang.RoleLauncher:
 			r.checkLauncherSSHPort(w, c)
-		} else {
+		default:
 			r.checkWorkerSSHPort(w, c)
 		}
 	}
@@ -33,9 +35,13 @@ func (r *reporter) checkWorkerSSHPort(w *labeledWorkload, c trainingContainer) {
 	if w.gang.SSHPort() == 22 {
 		return
 	}
+	server := "sshd"
+	if w.gang.Launcher.UsesAgent() {
+		server = "the agent"
+	}
 	add := func(field, subject string) {
 		r.add(c.path+"."+field, fmt.Sprintf("use port %d", w.gang.SSHPort()),
-			"%s waits for port 22, but sshd listens on port %d", subject, w.gang.SSHPort())
+			"%s waits for port 22, but %s listens on port %d", subject, server, w.gang.SSHPort())
 	}
 	for _, probe := range []struct {
 		name  string

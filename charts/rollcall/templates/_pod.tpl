@@ -187,6 +187,7 @@ volumeMounts:
 {{- with .Values.clusterDomain }}
 - --cluster-domain={{ . }}
 {{- end }}
+- --agent-image={{ include "rollcall.image" . }}
 - --log-level={{ .Values.logLevel }}
 - --failure-output={{ .Values.failureOutput }}
 {{- if .Values.permissions.createPodGroups }}
