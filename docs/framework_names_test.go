@@ -20,7 +20,7 @@ var namesOfOthers = map[string]string{
 	"gang/keys.go: mpi":                               "an annotation selects the implementation of the standard MPI",
 	"internal/command/wrappers.go: pytorch":           "an option of Nsight Systems",
 	"internal/failure/lost_peer.go: tensorflow":       "the coordination service of XLA prints it in its errors",
-	"internal/agent/config.go: mpi":                   "the directory /etc/mpi, in which images of all launchers look for the hostfile",
+	"internal/agent/config.go: mpi":                   "the directory of the hostfile",
 	"internal/migrate/kubeflow/kinds.go: jax":         "containers of a JAXJob",
 	"internal/migrate/kubeflow/kinds.go: mpi":         "an MPIJob runs programs of MPI",
 	"internal/migrate/kubeflow/kinds.go: paddle":      "containers of a PaddleJob",
