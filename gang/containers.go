@@ -91,7 +91,10 @@ func (p *parser) explainTraining(c *corev1.Container) string {
 }
 
 func (p *parser) explainLauncher(c *corev1.Container) string {
-	if launcher := p.frameworks.Launchers().Scan(slices.Concat(c.Command, c.Args)); launcher != "" {
+	if p.launchers == nil {
+		p.launchers = p.frameworks.Launchers().NewScanner()
+	}
+	if launcher := p.launchers.Scan(slices.Concat(c.Command, c.Args)); launcher != "" {
 		return "runs " + launcher
 	}
 	return ""

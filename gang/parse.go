@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"rollcall.training/internal/command"
 	"rollcall.training/internal/fieldpath"
 )
 
@@ -93,8 +94,10 @@ type parser struct {
 	meta     *metav1.ObjectMeta
 	// frameworks are those of the build.
 	frameworks Frameworks
-	warnings   Warnings
-	errs       field.ErrorList
+	// launchers finds the launchers of the frameworks; nil before it is needed.
+	launchers command.Scanner
+	warnings  Warnings
+	errs      field.ErrorList
 	// fixes are the remedies of errs.
 	fixes map[*field.Error]Fix
 }

@@ -8,7 +8,7 @@
 // with its arguments. [Launchers.Find] recognizes launchers, such as torchrun, in all of their
 // spellings.
 //
-// [Launchers.Scan] and [ScanProcessCounts] only read words. Admission uses them, because they need little time for
+// [Scanner.Scan] and [ScanProcessCounts] only read words. Admission uses them, because they need little time for
 // each input.
 //
 // The knowledge about programs is data. A table of this package contains the wrappers that start another

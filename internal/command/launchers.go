@@ -35,7 +35,7 @@ type LauncherProgram struct {
 	SSHPortFlags, SSHParameters string
 }
 
-// Launchers are the programs that [Launchers.Find] and [Launchers.Scan] recognize.
+// Launchers are the programs that [Launchers.Find] and [Scanner.Scan] recognize.
 type Launchers []LauncherProgram
 
 // Launch is a call of a launcher.

@@ -12,9 +12,13 @@ var textPrograms = []string{
 	"echo", "printf", "which", "command", "type", "pip", "pip3", "uv", "apt", "apt-get", "conda",
 }
 
-// byWord returns the names of launchers by the word that starts them, a program or a module.
-func (ls Launchers) byWord() map[string]string {
-	names := map[string]string{}
+// Scanner finds launchers in commands. It contains the names of launchers by the word that starts them, a program
+// or a module.
+type Scanner map[string]string
+
+// NewScanner returns a scanner for many commands.
+func (ls Launchers) NewScanner() Scanner {
+	names := Scanner{}
 	for _, l := range ls {
 		for _, module := range l.Modules {
 			names[module] = l.Name
@@ -31,7 +35,7 @@ func (ls Launchers) byWord() map[string]string {
 // Scan returns the name of the first launcher that a command runs; empty if there is none. It reads the
 // words of commands and scripts and does not parse the shell: it is an indication, on an input of any size, for
 // admission.
-func (ls Launchers) Scan(words []string) string {
+func (s Scanner) Scan(words []string) string {
 	var text strings.Builder
 	for _, word := range words {
 		separator := " "
@@ -40,9 +44,8 @@ func (ls Launchers) Scan(words []string) string {
 		}
 		text.WriteString(separator + word)
 	}
-	byWord := ls.byWord()
 	for line := range strings.FieldsFuncSeq(text.String(), isCommandSeparator) {
-		if launcher := scanLine(line, byWord); launcher != "" {
+		if launcher := s.scanLine(line); launcher != "" {
 			return launcher
 		}
 	}
@@ -52,7 +55,7 @@ func (ls Launchers) Scan(words []string) string {
 func isCommandSeparator(r rune) bool { return strings.ContainsRune("\n;&|", r) }
 
 // scanLine returns the launcher in the words of one command.
-func scanLine(line string, launchersByWord map[string]string) string {
+func (s Scanner) scanLine(line string) string {
 	isFirst := true
 	for word := range strings.FieldsSeq(line) {
 		word = strings.Trim(word, `"'(){}`)
@@ -61,7 +64,7 @@ func scanLine(line string, launchersByWord map[string]string) string {
 			return ""
 		}
 		for _, key := range []string{name, word} { // a module has no slash
-			if launcher := launchersByWord[key]; launcher != "" {
+			if launcher := s[key]; launcher != "" {
 				return launcher
 			}
 		}
@@ -87,7 +90,7 @@ const (
 )
 
 // ScanProcessCounts returns the numbers of processes in flags of torchrun and colossalai, and the variables in
-// flags. Like [Launchers.Scan], it reads words.
+// flags. Like [Scanner.Scan], it reads words.
 func ScanProcessCounts(words []string) (numbers, variables []string) {
 	text := strings.Join(words, "\n")
 	text = text[:min(len(text), maxScannedBytes)]

@@ -28,7 +28,7 @@ func TestScanLauncher(t *testing.T) {
 		"sh|-c|tail -f /logs/torchrun.log":                  "",
 		strings.Repeat("a;", 1<<20) + "|" + "exec torchrun": "torchrun",
 	} {
-		if got := launchers.Scan(strings.Split(line, "|")); got != want {
+		if got := launchers.NewScanner().Scan(strings.Split(line, "|")); got != want {
 			t.Errorf("the launcher of %.40q is %q, want %q", line, got, want)
 		}
 	}
@@ -38,12 +38,12 @@ func TestScanLauncher(t *testing.T) {
 func TestScanKnownLaunchers(t *testing.T) {
 	for _, l := range launchers {
 		for _, program := range l.Programs {
-			if got := launchers.Scan([]string{program, l.Subcommand, "train.py"}); got != program {
+			if got := launchers.NewScanner().Scan([]string{program, l.Subcommand, "train.py"}); got != program {
 				t.Errorf("the launcher of %s is %q", program, got)
 			}
 		}
 		for _, module := range l.Modules {
-			if got := launchers.Scan([]string{"python", "-m", module, "train.py"}); got != l.Name {
+			if got := launchers.NewScanner().Scan([]string{"python", "-m", module, "train.py"}); got != l.Name {
 				t.Errorf("the launcher of the module %s is %q, want %q", module, got, l.Name)
 			}
 		}

@@ -137,7 +137,7 @@ func (s signature) scanLauncher(c *corev1.Container) string {
 		}
 	}
 	for _, words := range commands {
-		if launcher := s.known.Scan(words); slices.Contains(s.launchers, launcher) {
+		if launcher := s.known.NewScanner().Scan(words); slices.Contains(s.launchers, launcher) {
 			return launcher
 		}
 	}
