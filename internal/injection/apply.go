@@ -46,6 +46,7 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	a.applyResources()
 	a.applyPodLabels()
 	a.applyDNSSearches()
+	a.applyTolerations(old)
 	a.removeStale()
 	a.applyWorkloadFields(old)
 	if len(a.denials) > 0 {

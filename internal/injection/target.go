@@ -22,6 +22,7 @@ const (
 	KindSizeLimit                = "sizeLimit"                // of the pod (volume)
 	KindLabel                    = "label"                    // of the pod (label)
 	KindDNSSearch                = "dnsSearch"                // of the pod (domain)
+	KindToleration               = "toleration"               // of the pod (key and effect of the taint)
 	KindField                    = "field"                    // of the workload (path below spec)
 )
 
@@ -49,10 +50,11 @@ var targets = map[string]target{
 		get: (*podTemplate).readInitContainer, getFormer: (*podTemplate).readFormerInitContainer,
 		remove: (*podTemplate).removeInitContainer,
 	},
-	KindVolume:    {get: (*podTemplate).readVolume, remove: (*podTemplate).removeVolume},
-	KindSizeLimit: {get: (*podTemplate).readSizeLimit, remove: (*podTemplate).removeSizeLimit},
-	KindLabel:     {get: (*podTemplate).readLabel, remove: (*podTemplate).removeLabel},
-	KindDNSSearch: {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
+	KindVolume:     {get: (*podTemplate).readVolume, remove: (*podTemplate).removeVolume},
+	KindSizeLimit:  {get: (*podTemplate).readSizeLimit, remove: (*podTemplate).removeSizeLimit},
+	KindLabel:      {get: (*podTemplate).readLabel, remove: (*podTemplate).removeLabel},
+	KindDNSSearch:  {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
+	KindToleration: {get: (*podTemplate).readToleration, remove: (*podTemplate).removeToleration},
 }
 
 // newContainerTarget returns a kind of values of containers. A container that does not exist has no values.
