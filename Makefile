@@ -208,6 +208,7 @@ bin/vale-$(VALE_VERSION):
 .PHONY: golden
 golden: ## Rewrite golden files and generated pages (review the diff)
 	go test ./injectors ./internal/check ./internal/migrate ./docs/... -update
+	go test ./cmd/rollcall -run TestShownOutput -update
 
 .PHONY: gitops
 gitops: ## Compare gangs with their manifests as Argo CD does (the first run compiles it: 3 minutes)

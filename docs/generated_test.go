@@ -181,9 +181,9 @@ func formatSampleSection(s injectors.Sample) string {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n## %s\n\nVariables of the Job `%s`:\n\n", title, s.Gang.WorkloadName)
-	out.WriteString("| variable | value | if you set it |\n|---|---|---|\n")
+	out.WriteString("| variable | value | if you set another value |\n|---|---|---|\n")
 	for _, e := range s.Plan.Env {
-		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", e.Name, formatValue(e), describeUserValue(e))
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", e.Name, formatValue(e), injectors.DescribeOtherValue(e))
 	}
 	if additions := s.Additions(); len(additions) > 0 {
 		out.WriteString("\nRollcall also adds:\n\n")
@@ -206,19 +206,4 @@ func formatValue(e plan.Env) string {
 	default:
 		return "index of the pod"
 	}
-}
-
-// describeUserValue describes how Rollcall treats a different value in the pod template.
-func describeUserValue(e plan.Env) string {
-	switch {
-	case e.Policy != plan.Required:
-		return "kept"
-	case e.Meaning == plan.Port:
-		return "becomes the port of the gang"
-	case e.Meaning == plan.WorldSize:
-		return "rejected, unless it counts the processes"
-	case e.Fix != "":
-		return "rejected: " + e.Fix
-	}
-	return "rejected"
 }

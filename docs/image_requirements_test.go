@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/plan"
 )
@@ -14,6 +15,9 @@ import (
 const imageIntro = `Rollcall does not change the image of your containers. The image must contain your program, its
 framework, and the programs of this page. Injected init containers use the image of the training
 container, because every node pulls that image anyway ([ADR 0010](../adr/0010-connections.md)).
+
+With the annotation ~rollcall.training/launch: agent~, the injected containers use the image of the
+manager, and a launcher needs no ssh ([launch without sshd](../tasks/run-several-workloads.md#launch-without-sshd)).
 
 The packages are those of Debian. In Alpine, BusyBox contains all of them except ssh.
 
@@ -40,7 +44,8 @@ var frameworkPrograms = map[string]string{
 func TestImageRequirementsPage(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Image requirements\n\n" + generatedNotice + strings.ReplaceAll(imageIntro, "~", "`"))
-	for _, f := range injectors.Builtin().Frameworks() {
+	for _, injector := range injectors.Builtin() {
+		f := injector.Framework()
 		samples, err := injectors.Builtin().Samples(f.Name)
 		if err != nil {
 			t.Fatal(err)
@@ -50,8 +55,23 @@ func TestImageRequirementsPage(t *testing.T) {
 			page.WriteString(text + "\n\n")
 		}
 		page.WriteString(formatProgramTable(samples))
+		if f.HasLauncher {
+			page.WriteString("With `" + gang.AnnotationLaunch + ": agent`:\n\n")
+			page.WriteString(formatProgramTable(planWithAgent(injector, samples)))
+		}
 	}
 	checkPage(t, "reference/image-requirements.md", []byte(strings.TrimSuffix(page.String(), "\n")))
+}
+
+// planWithAgent returns the samples for gangs whose processes the agent starts.
+func planWithAgent(injector injectors.Injector, samples []injectors.Sample) []injectors.Sample {
+	var out []injectors.Sample
+	for _, s := range samples {
+		s.Gang.Launcher.Launch = gang.LaunchAgent
+		s.Plan = injector.Plan(s.Gang)
+		out = append(out, s)
+	}
+	return out
 }
 
 // programRow is a line of the table: programs that the same pods need for the same reason.

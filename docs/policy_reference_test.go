@@ -122,6 +122,12 @@ func (c typeComments) add(declaration *ast.GenDecl, spec ast.Spec) {
 	}
 }
 
+// nameOfGo replaces names of Go by what a policy file contains.
+var nameOfGo = strings.NewReplacer("`APIVersion`", "`"+policy.APIVersion+"`", "`Kind`", "`"+policy.Kind+"`",
+	"`ModeEnforce`", "`enforce`", "`ModeWarn`", "`warn`", "`ModeAudit`", "`audit`", "`ModeOff`", "`off`",
+	"Min and Max are inclusive", "inclusive", "Max is inclusive", "inclusive",
+	" `Read` returns it inside of a `Policy`.", "")
+
 var (
 	linkPattern  = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
 	spacePattern = regexp.MustCompile(`\s+`)
@@ -135,6 +141,10 @@ func (c typeComments) describe(typeName, field string) string {
 	}
 	text := spacePattern.ReplaceAllString(strings.TrimSpace(c[key]), " ")
 	text = linkPattern.ReplaceAllString(text, "`$1`")
+	text = nameOfGo.Replace(strings.TrimPrefix(strings.TrimPrefix(text, field+" is "), field+" are "))
+	if word, _, _ := strings.Cut(text, " "); field != "" && !strings.Contains(word, ".") { // not the path of a field
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
 	return strings.ReplaceAll(text, "|", "\\|")
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // SelectCached returns a workload with the fields that a manager keeps in memory: those that parsing and the
-// lifecycle read. It has neither owners, finalizers nor keys of others, and no selector, volumes, probes or
-// scheduling. The maps and containers of the result are new. The rest shares its memory with w.
+// lifecycle read. It has neither owners, finalizers nor most keys of others, and no selector, volumes, probes or
+// affinity. The maps and containers of the result are new. The rest shares its memory with w.
 func (w Workload) SelectCached() Workload {
 	if w.Job != nil {
 		job := *w.Job
@@ -39,6 +39,7 @@ func selectMetadata(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 var readKeys = func() map[string]bool {
 	out := map[string]bool{
 		LabelQueueName: true, LabelRankOffset: true, LabelAttempt: true, AnnotationDefaultContainer: true,
+		AnnotationVolcanoGroup: true,
 	}
 	for _, k := range keys {
 		out[k.Name] = true
@@ -74,6 +75,9 @@ func selectTemplate(template *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 			DNSPolicy:         spec.DNSPolicy,
 			SchedulingGates:   spec.SchedulingGates,
 			ResourceClaims:    spec.ResourceClaims,
+			SchedulerName:     spec.SchedulerName,
+			SchedulingGroup:   spec.SchedulingGroup,
+			PriorityClassName: spec.PriorityClassName,
 			Containers:        selectContainers(spec.Containers),
 			InitContainers:    selectContainers(spec.InitContainers),
 		},

@@ -9,15 +9,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"rollcall.training/internal/command"
 )
 
 // AnnotationDefaultContainer marks the main container of a pod for kubectl (KEP-2227).
 const AnnotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
 // parseContainers returns the training containers: the containers in [AnnotationContainers], else the
-// container that [FindTrainingContainer] finds. No container name has a special meaning.
+// container that [Frameworks.FindTrainingContainer] finds. No container name has a special meaning.
 func (p *parser) parseContainers(gpus *GPUs) []Container {
 	template := p.workload.Template()
 	all := template.Spec.Containers
@@ -45,24 +43,24 @@ func (p *parser) parseContainers(gpus *GPUs) []Container {
 // of Rollcall names it: kubectl's default container, else the first container that runs a launcher,
 // else the first container with accelerators, else the first container. It is empty for a template
 // without containers.
-func FindTrainingContainer(template *corev1.PodTemplateSpec) string {
-	p := parser{workload: Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Template: *template}}}}
+func (fs Frameworks) FindTrainingContainer(template *corev1.PodTemplateSpec) string {
+	p := parser{frameworks: fs, workload: Workload{Job: &batchv1.Job{Spec: batchv1.JobSpec{Template: *template}}}}
 	if len(template.Spec.Containers) == 0 {
 		return ""
 	}
 	return p.chooseContainer(template.Spec.Containers)
 }
 
-// chooseContainer returns the result of [FindTrainingContainer]. It warns if the result is surprising:
+// chooseContainer returns the result of [Frameworks.FindTrainingContainer]. It warns if the result is surprising:
 // another container than the first, or a default container that seems not to train.
 func (p *parser) chooseContainer(all []corev1.Container) string {
 	if len(all) == 1 {
 		return p.resolveDefaultContainer(all, all[0].Name)
 	}
-	name, reason := findTrainingContainer(all)
+	name, reason := p.findTrainingContainer(all)
 	chosen := p.resolveDefaultContainer(all, name)
 	switch {
-	case chosen != name && reason != "" && explainTraining(findContainer(all, chosen)) == "":
+	case chosen != name && reason != "" && p.explainTraining(findContainer(all, chosen)) == "":
 		p.addWarning(templateAnnotationsPath.Key(AnnotationDefaultContainer), fmt.Sprintf(
 			"%q is the training container, but container %q %s; if it trains, set the annotation %s: %s",
 			chosen, name, reason, AnnotationContainers, name))
@@ -76,8 +74,8 @@ func (p *parser) chooseContainer(all []corev1.Container) string {
 
 // findTrainingContainer returns the name of the container that seems to train, and why. Without an
 // indication, it returns the first container and no reason.
-func findTrainingContainer(all []corev1.Container) (name, reason string) {
-	for _, explain := range []func(*corev1.Container) string{explainLauncher, explainAccelerators} {
+func (p *parser) findTrainingContainer(all []corev1.Container) (name, reason string) {
+	for _, explain := range []func(*corev1.Container) string{p.explainLauncher, explainAccelerators} {
 		for i := range all {
 			if reason := explain(&all[i]); reason != "" {
 				return all[i].Name, reason
@@ -88,12 +86,12 @@ func findTrainingContainer(all []corev1.Container) (name, reason string) {
 }
 
 // explainTraining returns why a container seems to train; empty without an indication.
-func explainTraining(c *corev1.Container) string {
-	return cmp.Or(explainLauncher(c), explainAccelerators(c))
+func (p *parser) explainTraining(c *corev1.Container) string {
+	return cmp.Or(p.explainLauncher(c), explainAccelerators(c))
 }
 
-func explainLauncher(c *corev1.Container) string {
-	if launcher := command.ScanLauncher(slices.Concat(c.Command, c.Args)); launcher != "" {
+func (p *parser) explainLauncher(c *corev1.Container) string {
+	if launcher := p.frameworks.Launchers().Scan(slices.Concat(c.Command, c.Args)); launcher != "" {
 		return "runs " + launcher
 	}
 	return ""

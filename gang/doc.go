@@ -18,8 +18,7 @@
 // workload it returns a field.ErrorList with all mistakes: the path and the value of the field, the
 // rule, and the fix.
 //
-// [GroupWorkloads] determines which workloads form one gang, and [FindConflicts] checks that their
-// settings match.
+// A gang of several workloads has the same name in each of them, see [ResolveName].
 //
 // The package does not know the variables that frameworks set. The packages below injectors translate a
 // Gang into a plan.Plan. The package knows what determines sizes and addresses in a manifest of a user: the

@@ -30,7 +30,7 @@ func ParseElasticBounds(text string) (ElasticBounds, error) {
 
 // parseElasticBounds parses the annotation and checks that the size of the elastic role is within
 // the bounds. It returns nil without a valid annotation.
-func (p *parser) parseElasticBounds(all Frameworks, f Framework, own Role, roles []Member) *ElasticBounds {
+func (p *parser) parseElasticBounds(f Framework, own Role, roles []Member) *ElasticBounds {
 	text, ok := p.meta.Annotations[AnnotationElastic]
 	if !ok || f.Name == "" {
 		return nil
@@ -39,7 +39,7 @@ func (p *parser) parseElasticBounds(all Frameworks, f Framework, own Role, roles
 	if f.ElasticRole == "" {
 		p.errs = append(p.errs, field.Forbidden(path, fmt.Sprintf(
 			"framework %s is not elastic; remove the annotation (elastic frameworks: %s)",
-			f.Name, strings.Join(all.elasticNames(), ", "))))
+			f.Name, strings.Join(p.frameworks.elasticNames(), ", "))))
 		return nil
 	}
 	bounds, err := ParseElasticBounds(text)

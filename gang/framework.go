@@ -40,6 +40,26 @@ type Framework struct {
 	// HasLauncher is true if a launcher starts the processes of the other pods. Only these frameworks
 	// use the annotations about MPI.
 	HasLauncher bool
+	// SSHPort is the port of sshd in the workers of a launcher if it is not the port of the gang; 0 if it is.
+	SSHPort int32
+	// HasTorchrunVars is true if pods without a launcher's workers get the variables of torchrun.
+	HasTorchrunVars bool
+	// PortVar is a variable of the user that selects the port of the rendezvous; empty if there is none.
+	PortVar string
+
+	// Launchers are the programs that start the processes of its training programs.
+	Launchers []LauncherProgram
+	// Signature is how its programs are recognized, in addition to Launchers.
+	Signature Signature
+	// ShortName is another name with which names of jobs start, such as tf; can be empty.
+	ShortName string
+	// HasEqualRoles is true if all roles do the same work, so that roles with equal templates can share one
+	// workload.
+	HasEqualRoles bool
+	// StartsByAccelerator is true if its launcher starts a process for each accelerator of a host by default.
+	StartsByAccelerator bool
+	// RunsAnyProgram is true if its programs need not train, such as a benchmark of the network.
+	RunsAnyProgram bool
 }
 
 // Role is a role of a workload in a gang.

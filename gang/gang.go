@@ -22,6 +22,12 @@ type Config struct {
 	// OmitFailureOutput keeps the output of failed programs out of the status of all gangs. The field is
 	// negative so that the zero value of Config is the default.
 	OmitFailureOutput bool
+	// Scheduler is the default of [AnnotationScheduler]; empty means [SchedulerNone].
+	Scheduler Scheduler
+	// SchedulerNames are the names of schedulers in the cluster.
+	SchedulerNames SchedulerNames
+	// AgentImage is the image that contains the agent; empty means [DefaultAgentImage].
+	AgentImage string
 	// Build identifies the program and the detected features of the API server. Two programs with
 	// the same value inject a workload in the same way. Empty means unknown.
 	Build string
@@ -80,6 +86,8 @@ type Gang struct {
 	HasKubeflowNames bool
 	// ContainerRestartRules is true if the API server supports restart rules of containers.
 	ContainerRestartRules bool
+	// Placement determines how the pods get their nodes.
+	Placement Placement
 	// RestartRules are the restart, success and clean-up policies.
 	RestartRules RestartRules
 }

@@ -43,6 +43,8 @@ const (
 	AnnotationSlotsPerWorker = Prefix + "slots-per-worker"
 	// AnnotationRunLauncherAsWorker makes the launcher's own pod one of the hosts.
 	AnnotationRunLauncherAsWorker = Prefix + "run-launcher-as-worker"
+	// AnnotationLaunch is how the launcher starts processes in other pods.
+	AnnotationLaunch = Prefix + "launch"
 	// AnnotationHostfile is the path of a file with the addresses of all ranks.
 	AnnotationHostfile = Prefix + "hostfile"
 	// AnnotationPublishedRanks determines which ranks have a DNS name.
@@ -72,6 +74,9 @@ const (
 	// AnnotationFailureOutput determines whether the status contains the output of a failed program.
 	AnnotationFailureOutput = Prefix + "failure-output"
 )
+
+// AnnotationScheduler selects the scheduler that places all ranks of the gang or none.
+const AnnotationScheduler = Prefix + "scheduler"
 
 // AnnotationProfile selects a profile of the policy of the cluster.
 const AnnotationProfile = Prefix + "profile"
@@ -139,7 +144,8 @@ type Key struct {
 	Mutable bool
 }
 
-var keys = slices.Concat(workloadKeys(), resourceKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
+var keys = slices.Concat(
+	workloadKeys(), resourceKeys(), placementKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
 
 // Keys returns every label and annotation of this release, the opt-in first. The caller owns the
 // slice.
@@ -161,7 +167,7 @@ func workloadKeys() []Key {
 		},
 		{
 			Name: LabelRole, Kind: KeyKindLabel,
-			Values:      "a role of the framework; for `generic`, any DNS label",
+			Values:      "a role of the framework; any DNS label if the framework permits any role",
 			Default:     "the default role of the framework",
 			Description: "The role of this workload in the gang.",
 		},
@@ -231,8 +237,8 @@ func resourceKeys() []Key {
 		{
 			Name: AnnotationPublishedRanks, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`",
-			Default: "`rank0` for a Job of `pytorch` or `jax` that is the only workload of its gang, is not elastic, " +
-				"and does not contain the name of another rank; else `all`",
+			Default: "`rank0` for a Job whose framework needs only the address of rank 0, if it is the only workload of its " +
+				"gang, is not elastic, and does not contain the name of another rank; else `all`",
 			Description: "The ranks whose DNS names the headless Service publishes. " +
 				"With `rank0`, Kubernetes updates the addresses a few times only, however large the gang is. " +
 				"A Service that publishes all ranks stays so.",
@@ -248,6 +254,18 @@ func resourceKeys() []Key {
 			Values:      "`min:max`, numbers of pods",
 			Default:     "off",
 			Description: "The gang keeps training with any number of pods from min to max. Only for elastic frameworks.",
+		},
+	}
+}
+
+func placementKeys() []Key {
+	return []Key{
+		{
+			Name: AnnotationScheduler, Kind: KeyKindAnnotation,
+			Values:  "`none`, `native`, `coscheduling`, `volcano`",
+			Default: "`none`, unless an administrator chose another scheduler for all gangs",
+			Description: "Places all ranks of the gang or none, by a PodGroup of the scheduler. " +
+				"Rollcall creates the PodGroup when all workloads of the gang exist.",
 		},
 	}
 }
@@ -275,11 +293,19 @@ func launcherKeys() []Key {
 			Description: "Runs training processes in the launcher's own pod, as the first host.",
 		},
 		{
+			Name: AnnotationLaunch, Kind: KeyKindAnnotation,
+			Values:  "`ssh`, `agent`",
+			Default: "`ssh`",
+			Description: "How the launcher starts processes in other pods, the same on each workload. " +
+				"`ssh` requires ssh and sshd in the image. `agent` adds a program of Rollcall to the pods.",
+		},
+		{
 			Name: AnnotationHostfile, Kind: KeyKindAnnotation,
 			Values:  "an absolute path, such as `/etc/hostfile`",
 			Default: "no file",
 			Description: "A file in the training containers with the address of each rank, one in each line, in the " +
-				"order of the ranks. Only for `generic`. An init container writes the file with the shell of the image.",
+				"order of the ranks. Only for the framework without roles of its own. " +
+				"An init container writes the file with the shell of the image.",
 		},
 	}
 }
@@ -318,7 +344,7 @@ func lifecycleKeys() []Key {
 			Name: AnnotationSuccessPolicy, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`, or a role of the gang",
 			Default: "depends on the framework: the role that determines completion; " +
-				"the first worker of tensorflow; else `all`",
+				"the first pod of the role that the framework declares; else `all`",
 			Description: "Which ranks must succeed for the gang to succeed.",
 		},
 		{

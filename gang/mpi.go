@@ -1,6 +1,9 @@
 package gang
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // MPIImplementation is an implementation of MPI. Implementations differ in the format of the
 // hostfile.
@@ -25,13 +28,19 @@ type Launcher struct {
 	SlotsPerWorker int64
 	// RunAsWorker is true if the launcher's own pod is one of the hosts.
 	RunAsWorker bool
+	// Launch is how the launcher starts processes in other pods.
+	Launch LaunchMethod
+	// AgentImage is the image that contains the agent.
+	AgentImage string
 }
 
 // parseLauncher parses the annotations of launchers. It warns about them if the framework has no
 // launcher.
-func (p *parser) parseLauncher(g Gang) Launcher {
+func (p *parser) parseLauncher(g Gang, cfg Config) Launcher {
 	if !g.Framework.HasLauncher {
-		for _, key := range []string{AnnotationMPIImplementation, AnnotationSlotsPerWorker, AnnotationRunLauncherAsWorker} {
+		for _, key := range []string{
+			AnnotationMPIImplementation, AnnotationSlotsPerWorker, AnnotationRunLauncherAsWorker, AnnotationLaunch,
+		} {
 			if _, ok := p.meta.Annotations[key]; ok && g.Framework.Name != "" {
 				p.addWarning(annotationsPath.Key(key), fmt.Sprintf(
 					"has no effect on a gang of %s, which has no launcher", g.Framework.Name))
@@ -44,6 +53,8 @@ func (p *parser) parseLauncher(g Gang) Launcher {
 		MPI:            MPIImplementation(mpi),
 		SlotsPerWorker: p.parseSlotsPerWorker(g),
 		RunAsWorker:    p.parseRunLauncherAsWorker(g),
+		Launch:         LaunchMethod(p.parseEnum(AnnotationLaunch, string(LaunchSSH), string(LaunchAgent))),
+		AgentImage:     cmp.Or(cfg.AgentImage, DefaultAgentImage),
 	}
 }
 

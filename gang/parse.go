@@ -33,7 +33,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	if errs := checkLimits(w); len(errs) > 0 {
 		return Gang{}, nil, newDenials(errs)
 	}
-	p := parser{workload: w, meta: w.Meta()}
+	p := parser{workload: w, meta: w.Meta(), frameworks: frameworks}
 	g := Gang{
 		Namespace:     p.meta.Namespace,
 		Kind:          w.Kind(),
@@ -45,7 +45,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	}
 	p.warnUnknownKeys()
 	p.checkInjectLabel()
-	g.Framework = p.parseFramework(frameworks)
+	g.Framework = p.parseFramework()
 	role := p.parseRole(g.Framework)
 	g.Role = role.Name
 	g.Port = p.parsePort(g.Framework)
@@ -54,7 +54,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	if !w.HasRoles() {
 		p.checkSingleWorkload(g.Framework, role)
 	}
-	g.Elastic = p.parseElasticBounds(frameworks, g.Framework, role, roles)
+	g.Elastic = p.parseElasticBounds(g.Framework, role, roles)
 	g.Name = p.parseName(g.Role, roles != nil)
 	g.ServiceName = p.parseServiceName(g.Name, roles != nil)
 	g.Members = p.buildMembers(g, roles)
@@ -74,10 +74,11 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.GPUs = p.parseGPUs()
 	g.Containers = p.parseContainers(g.GPUs)
 	g.Processes = p.parseProcesses(g.Containers)
-	g.Launcher = p.parseLauncher(g)
+	g.Launcher = p.parseLauncher(g, cfg)
 	g.Hostfile = p.parseHostfile(g.Framework)
 	g.HasKubeflowNames = p.parseCompatibility()
 	g.RestartRules = p.parseRestartRules(g, cfg)
+	g.Placement = p.parsePlacement(g, cfg)
 	g.Shm = p.parseShm()
 	p.checkNetwork()
 	if len(p.errs) == 0 {
@@ -90,8 +91,10 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 type parser struct {
 	workload Workload
 	meta     *metav1.ObjectMeta
-	warnings Warnings
-	errs     field.ErrorList
+	// frameworks are those of the build.
+	frameworks Frameworks
+	warnings   Warnings
+	errs       field.ErrorList
 	// fixes are the remedies of errs.
 	fixes map[*field.Error]Fix
 }
@@ -145,11 +148,11 @@ func (p *parser) checkInjectLabel() {
 	}
 }
 
-func (p *parser) parseFramework(frameworks Frameworks) Framework {
+func (p *parser) parseFramework() Framework {
 	name := p.meta.Labels[LabelFramework]
-	f, ok := frameworks.Find(name)
+	f, ok := p.frameworks.Find(name)
 	if !ok {
-		p.addUnsupported(labelsPath.Key(LabelFramework), name, frameworks.Names())
+		p.addUnsupported(labelsPath.Key(LabelFramework), name, p.frameworks.Names())
 	}
 	return f
 }

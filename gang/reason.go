@@ -41,6 +41,11 @@ const (
 	// ReasonKeyPairConflict means that somebody else created the Secret with the name of the gang's key
 	// pair.
 	ReasonKeyPairConflict Reason = "KeyPairConflict"
+	// ReasonPodGroupMissing means that the gang has no PodGroup: the API server does not serve PodGroups, or
+	// somebody else created the PodGroup of that name.
+	ReasonPodGroupMissing Reason = "PodGroupMissing"
+	// ReasonRanksUnschedulable means that ranks have waited for their nodes for a minute.
+	ReasonRanksUnschedulable Reason = "RanksUnschedulable"
 	// ReasonNotInjected means that the workload has the framework label, but was admitted without
 	// Rollcall.
 	ReasonNotInjected Reason = "NotInjected"

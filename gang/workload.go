@@ -176,6 +176,10 @@ func (w Workload) ReplaceWith(o Workload) {
 	*w.StatefulSet = *o.StatefulSet
 }
 
+// AnnotationVolcanoGroup is Volcano's annotation of a pod with the name of its PodGroup (volcano.sh/apis
+// pkg/apis/scheduling/v1beta1, KubeGroupNameAnnotationKey).
+const AnnotationVolcanoGroup = "scheduling.k8s.io/group-name"
+
 // LabelQueueName is Kueue's label with the name of a workload's queue (kueue
 // pkg/controller/constants). Kueue suspends and resumes the workload.
 const LabelQueueName = "kueue.x-k8s.io/queue-name"

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/scheduling"
 	"rollcall.training/plan"
 )
 
@@ -80,6 +81,10 @@ func baselinePlan(g gang.Gang) plan.Plan {
 		p.PodLabels = append(p.PodLabels, plan.Label{Name: gang.LabelAttempt, Value: "0"})
 	}
 	p.CompleteWithFirstPod = completesWithFirstPod(g)
+	if s := scheduling.Find(g.Placement.Scheduler); s != nil {
+		s.PlanPods(&p, g.Placement)
+		p.Children.PodGroup = g.OwnPodGroup()
+	}
 	if g.Elastic == nil {
 		p.Env = append(p.Env, plan.LiteralEnv(EnvSize, strconv.Itoa(int(g.Size))))
 	}

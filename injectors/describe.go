@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -42,7 +43,19 @@ func (e *Engine) Describe(w gang.Workload) (Result, error) {
 	if err != nil {
 		return Result{Reason: gang.ReasonInternalError}, apierrors.NewInternalError(err)
 	}
-	return Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}, nil
+	r := Result{Reason: gang.ReasonUnchanged, Gang: g, Children: p.Children, Warnings: warnings}
+	r.describePlacement(w)
+	return r, nil
+}
+
+// DiagnoseLauncher returns the result of the [LauncherDiagnoser] of the gang's framework. Without one, there is no
+// problem.
+func (e *Engine) DiagnoseLauncher(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool) {
+	inj, err := e.registry.findInjector(g.Framework.Name)
+	if diagnoser, ok := inj.(LauncherDiagnoser); ok && err == nil {
+		return diagnoser.Diagnose(g, launcher)
+	}
+	return "", true
 }
 
 // IgnoredAnnotations returns a warning for each annotation of an admitted workload that

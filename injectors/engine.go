@@ -23,6 +23,8 @@ type Engine struct {
 	registry   Registry
 	frameworks gang.Frameworks
 	config     gang.Config
+	// schedulerFacts is nil if the facts are not known.
+	schedulerFacts SchedulerFacts
 }
 
 // NewEngine returns an engine that supports the frameworks of a registry.
@@ -168,13 +170,13 @@ func (e *Engine) parseGang(w gang.Workload) (gang.Gang, gang.Warnings, gang.Deni
 	if w.Job != nil {
 		w.Job = injection.WithoutOwnBackoffLimit(w.Job)
 	}
-	return gang.Parse(preferRecordedContainers(w), e.frameworks, e.config)
+	return gang.Parse(e.preferRecordedContainers(w), e.frameworks, e.config)
 }
 
 // preferRecordedContainers returns a copy of w in which an annotation names the training containers of
 // an earlier injection, if only their position would select another container. Other webhooks insert
 // sidecars as the first container.
-func preferRecordedContainers(w gang.Workload) gang.Workload {
+func (e *Engine) preferRecordedContainers(w gang.Workload) gang.Workload {
 	template := w.Template()
 	_, named := w.Meta().Annotations[gang.AnnotationContainers]
 	_, hasDefault := template.Annotations[gang.AnnotationDefaultContainer]
@@ -186,7 +188,7 @@ func preferRecordedContainers(w gang.Workload) gang.Workload {
 		return w
 	}
 	names := record.TrainingContainers(template)
-	found := gang.FindTrainingContainer(template)
+	found := e.frameworks.FindTrainingContainer(template)
 	if len(names) == 0 || slices.Contains(names, found) || found != template.Spec.Containers[0].Name {
 		return w
 	}
@@ -214,7 +216,8 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	g, warnings, denials := e.parseGang(draft)
 	r := Result{Reason: gang.ReasonInvalid, Gang: g, Warnings: warnings, Denials: denials}
 	if len(denials) > 0 {
-		return r, newInvalidError(w, denials.ErrorList())
+		r.Denials = e.findAllMistakes(w, denials, prepare)
+		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
 	g, p, err := e.planGang(draft, g)
 	r.Gang = g
@@ -225,19 +228,39 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	if r.Denials = validateEnvLength(w, g, p); len(r.Denials) > 0 {
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
+	placementWarnings, denials := e.checkScheduler(w, g)
+	if r.Warnings, r.Denials = append(r.Warnings, placementWarnings...), denials; len(denials) > 0 {
+		return r, newInvalidError(w, denials.ErrorList())
+	}
 	applyWarnings, denials := injection.Apply(draft, g, p, e.config.Build)
 	r.Warnings, r.Denials = append(r.Warnings, applyWarnings...), denials
 	if len(denials) > 0 {
 		return r, newInvalidError(w, denials.ErrorList())
 	}
+	recordPlacement(draft, g)
 	if err := draft.CheckSize(); err != nil {
 		r.Denials = gang.Denials{{Error: err}}
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
 	r.Children = p.Children
+	r.describePlacement(draft)
 	r.Reason = changeReason(w, draft)
 	w.ReplaceWith(draft)
 	return r, nil
+}
+
+// findAllMistakes returns the denials of parsing. Of a workload with a generateName, most of the injection cannot
+// be checked without a name. The other denials are then those of the workload with the name that a fix suggests.
+func (e *Engine) findAllMistakes(w gang.Workload, denials gang.Denials, prepare func(gang.Workload)) gang.Denials {
+	name := strings.TrimRight(w.Meta().GenerateName, "-.")
+	missing := slices.IndexFunc(denials, func(d gang.Denial) bool { return d.Field == "metadata.name" })
+	if w.Meta().Name != "" || name == "" || missing < 0 {
+		return denials
+	}
+	named := w.DeepCopy()
+	named.Meta().Name = name
+	r, _ := e.applyPlan(named, prepare) // the error lists the denials
+	return append(gang.Denials{denials[missing]}, r.Denials...)
 }
 
 // maxEnvBytes is MAX_ARG_STRLEN of Linux: 32 pages. It limits the length of NAME=value, including the

@@ -2,8 +2,10 @@ package injectors_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -45,3 +47,31 @@ func injectWithEngine(t *testing.T, text []byte) golden.Result {
 }
 
 func TestGoldens(t *testing.T) { golden.Run(t, injectWithEngine) }
+
+// TestDenialWithoutName verifies that a missing name hides no mistake of the variables.
+func TestDenialWithoutName(t *testing.T) {
+	w := golden.ParseWorkload(t, []byte(`
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: train-, namespace: team, labels: {rollcall.training/framework: pytorch}}
+spec:
+  parallelism: 2
+  template:
+    spec: {containers: [{name: trainer, image: a, env: [{name: RANK, value: "0"}, {name: WORLD_SIZE, value: "9"}]}]}
+`))
+	before := w.DeepCopy()
+	_, err := injectors.NewEngine(injectors.Builtin(), gang.Config{}).Inject(w)
+	var got []string
+	for _, cause := range injectors.DenialCauses(err) {
+		field, _, _ := strings.Cut(cause, ": ")
+		got = append(got, field)
+	}
+	const env = "spec.template.spec.containers[0].env"
+	want := []string{"metadata.name", env + "[0].value", env + "[1].value"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error("fields (-want +got):\n" + diff)
+	}
+	if diff := cmp.Diff(before, w); diff != "" {
+		t.Error("the denied workload was changed (-want +got):\n" + diff)
+	}
+}

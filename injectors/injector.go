@@ -3,6 +3,8 @@ package injectors
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/injectors/deepspeed"
 	"rollcall.training/injectors/generic"
@@ -25,6 +27,13 @@ type Injector interface {
 	// Plan returns the needs of a member of g that are specific to the framework. The needs of every
 	// gang are not included. Plan is a pure function of g.
 	Plan(g gang.Gang) plan.Plan
+}
+
+// LauncherDiagnoser is an optional interface of an [Injector] with a launcher.
+type LauncherDiagnoser interface {
+	// Diagnose returns why a gang that succeeded did not use its workers, from the pod of its launcher that
+	// succeeded; empty if there is no problem. complete is false while the pod has no report yet.
+	Diagnose(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool)
 }
 
 // Registry is the list of injectors of a build, in display order. The names of the frameworks are

@@ -35,12 +35,26 @@ func (r Registry) Samples(framework string) ([]Sample, error) {
 	}
 	f := inj.Framework()
 	var out []Sample
-	for _, w := range slices.Concat(singleWorkloadSamples(f), multiRoleSamples(f), elasticSamples(f)) {
+	for _, w := range sampleWorkloads(f) {
 		s, err := newSample(inj, w.role, sampleSize(f, w.role), w.annotations)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, s)
+	}
+	return out, nil
+}
+
+// SampleWorkloads returns the Jobs of [Registry.Samples]. The error reports an unknown framework.
+func (r Registry) SampleWorkloads(framework string) ([]gang.Workload, error) {
+	inj, err := r.findInjector(framework)
+	if err != nil {
+		return nil, err
+	}
+	f := inj.Framework()
+	var out []gang.Workload
+	for _, w := range sampleWorkloads(f) {
+		out = append(out, newSampleWorkload(f, w.role, sampleSize(f, w.role), w.annotations))
 	}
 	return out, nil
 }
@@ -80,6 +94,10 @@ func (s Sample) Additions() []Addition {
 type sampleWorkload struct {
 	role        gang.Role
 	annotations map[string]string
+}
+
+func sampleWorkloads(f gang.Framework) []sampleWorkload {
+	return slices.Concat(singleWorkloadSamples(f), multiRoleSamples(f), elasticSamples(f))
 }
 
 func singleWorkloadSamples(f gang.Framework) []sampleWorkload {
@@ -133,9 +151,20 @@ func sampleSize(f gang.Framework, role gang.Role) int32 {
 	}
 }
 
-// newSample plans a Job of the given number of pods, with 8 accelerators and 64 cores in each pod.
+// newSample plans the sample workload.
 func newSample(inj Injector, role gang.Role, size int32, annotations map[string]string) (Sample, error) {
-	f, name := inj.Framework(), "train"
+	f := inj.Framework()
+	w := newSampleWorkload(f, role, size, annotations)
+	g, _, errs := gang.Parse(w, gang.Frameworks{f}, gang.Config{})
+	if len(errs) > 0 {
+		return Sample{}, fmt.Errorf("parsing a sample workload of framework %s: %w", f.Name, errs.ErrorList().ToAggregate())
+	}
+	return Sample{Gang: g, Roles: annotations[gang.AnnotationRoles], Plan: inj.Plan(g)}, nil
+}
+
+// newSampleWorkload returns a Job of the given number of pods, with 8 accelerators and 64 cores in each pod.
+func newSampleWorkload(f gang.Framework, role gang.Role, size int32, annotations map[string]string) gang.Workload {
+	name := "train"
 	if annotations[gang.AnnotationRoles] != "" {
 		name += "-" + role.Name
 	}
@@ -151,9 +180,5 @@ func newSample(inj Injector, role gang.Role, size int32, annotations map[string]
 	w.Template().Spec.Containers = []corev1.Container{
 		{Name: "trainer", Resources: corev1.ResourceRequirements{Limits: limits}},
 	}
-	g, _, errs := gang.Parse(w, gang.Frameworks{f}, gang.Config{})
-	if len(errs) > 0 {
-		return Sample{}, fmt.Errorf("parsing a sample workload of framework %s: %w", f.Name, errs.ErrorList().ToAggregate())
-	}
-	return Sample{Gang: g, Roles: annotations[gang.AnnotationRoles], Plan: inj.Plan(g)}, nil
+	return w
 }

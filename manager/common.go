@@ -35,9 +35,11 @@ type commonOptions struct {
 	metrics       metricsOptions
 	probeAddress  string
 	clusterDomain string
+	agentImage    string
 	logLevel      string
 	failureOutput bool
 	policy        policyOptions
+	schedulers    schedulerOptions
 }
 
 // addFlags adds the flags of both parts to f.
@@ -47,10 +49,12 @@ func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	o.metrics.addFlags(f)
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
+	f.StringVar(&o.agentImage, "agent-image", "", "image with the agent for gangs without ssh: that of the manager")
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
 	f.BoolVar(&o.failureOutput, "failure-output", true,
 		"copy the last lines of the output of a failed program to status, conditions and Events")
 	o.policy.addFlags(f)
+	o.schedulers.addFlags(f)
 }
 
 // validateFlags returns an error that joins a message for each invalid flag of both parts.
@@ -67,7 +71,7 @@ func (o *commonOptions) validateFlags() error {
 	if _, err := o.parseLogLevel(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, o.metrics.validateFlags(), o.policy.validateFlags())
+	errs = append(errs, o.metrics.validateFlags(), o.policy.validateFlags(), o.schedulers.validateFlags())
 	return errors.Join(errs...)
 }
 
@@ -114,7 +118,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 	if err != nil {
 		return nil, err
 	}
-	version, err := computeVersion(restartRules)
+	version, err := computeVersion(restartRules, o.agentImage)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +128,9 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 		ClusterDomain:                domain,
 		DisableContainerRestartRules: !restartRules,
 		OmitFailureOutput:            !o.failureOutput,
+		Scheduler:                    gang.Scheduler(o.schedulers.scheduler),
+		SchedulerNames:               o.schedulers.names(),
+		AgentImage:                   o.agentImage,
 		Build:                        version,
 	}), nil
 }

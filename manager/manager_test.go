@@ -68,19 +68,21 @@ func TestDetectClusterDomain(t *testing.T) {
 	}
 }
 
-// TestComputeVersion checks that the version depends on the detected features of the API server, and on
-// nothing else.
+// TestComputeVersion checks that the version depends on the detected features of the API server, on the image of the
+// agent, and on nothing else.
 func TestComputeVersion(t *testing.T) {
 	versions := map[string]int{}
 	for _, containerRestartRules := range []bool{true, false, true} {
-		version, err := computeVersion(containerRestartRules)
-		if err != nil || version == "" {
-			t.Fatalf("computeVersion(%t) = %q, %v", containerRestartRules, version, err)
+		for _, image := range []string{"", "manager:1"} {
+			version, err := computeVersion(containerRestartRules, image)
+			if err != nil || version == "" {
+				t.Fatalf("computeVersion(%t, %q) = %q, %v", containerRestartRules, image, version, err)
+			}
+			versions[version]++
 		}
-		versions[version]++
 	}
-	if len(versions) != 2 {
-		t.Errorf("the versions are %v, want two different versions", versions)
+	if len(versions) != 4 {
+		t.Errorf("the versions are %v, want four different versions", versions)
 	}
 }
 

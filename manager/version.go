@@ -28,10 +28,10 @@ func detectContainerRestartRules(config *rest.Config) (bool, error) {
 	return gang.SupportsContainerRestartRules(info.GitVersion)
 }
 
-// computeVersion returns an identifier of this executable and of the detected features of the API
-// server. Two managers with the same identifier inject a workload in the same way. The version of a
+// computeVersion returns an identifier of this executable, of the image of the agent, and of the detected
+// features of the API server. Two managers with the same identifier inject a workload in the same way. The version of a
 // release is not sufficient, because images are also built from commits between releases.
-func computeVersion(containerRestartRules bool) (string, error) {
+func computeVersion(containerRestartRules bool, agentImage string) (string, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("finding the executable: %w", err)
@@ -45,6 +45,6 @@ func computeVersion(containerRestartRules bool) (string, error) {
 	if _, err := io.Copy(hash, executable); err != nil {
 		return "", fmt.Errorf("reading the executable: %w", err)
 	}
-	fmt.Fprint(hash, containerRestartRules)
+	fmt.Fprint(hash, containerRestartRules, agentImage)
 	return hex.EncodeToString(hash.Sum(nil)[:4]), nil
 }

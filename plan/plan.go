@@ -9,6 +9,12 @@ type Plan struct {
 	Env []Env
 	// PodLabels are labels of the pod template.
 	PodLabels []Label
+	// PodAnnotations are annotations of the pod template.
+	PodAnnotations []Label
+	// SchedulerName is the scheduler of the pods; empty keeps that of the user.
+	SchedulerName string
+	// SchedulingGroup is the PodGroup of the pods; empty for none.
+	SchedulingGroup string
 	// Volumes are volumes of the pod template and their mounts in the training containers.
 	Volumes []Volume
 	// InitContainers are appended to the existing init containers.
@@ -38,7 +44,7 @@ type Plan struct {
 	Children Children
 }
 
-// Label is a label on the pod template.
+// Label is a label or an annotation of the pod template.
 type Label struct {
 	Name, Value string
 	Policy      ConflictPolicy
@@ -61,7 +67,10 @@ type Volume struct {
 // InitContainer is an init container. It has the image, the security context, the CPU and the memory
 // of the first training container, which are known to exist and to be allowed.
 type InitContainer struct {
-	Name    string
+	Name string
+	// Image replaces the image of the first training container; empty keeps it. An existing container keeps its
+	// image, because a new release must not change the pods of a running gang.
+	Image   string
 	Command []string
 	// Env are the only variables of the container.
 	Env    []Env
@@ -94,6 +103,8 @@ type Children struct {
 	// KeyPairSecret is the name of the Secret with the SSH key pair of the gang; empty if the gang does
 	// not need keys.
 	KeyPairSecret string
+	// PodGroup is the name of the PodGroup; empty if the gang does not need a PodGroup, or if the user provides it.
+	PodGroup string
 }
 
 // Service is a headless Service. It publishes the DNS names of ranks before they are ready, because

@@ -15,6 +15,7 @@ var fixture = map[string]string{
 		"func String() string { return version + \" \" + commit }\n",
 	"cmd/manager/main.go": "package main\n\nimport \"rollcall.training/internal/buildinfo\"\n\n" +
 		"func main() { print(buildinfo.String()) }\n",
+	"cmd/agent/main.go": "package main\n\nfunc main() { println(\"agent\") }\n",
 	"cmd/rollcall/main.go": "package main\n\nimport (\n\t\"os\"\n\n\t\"rollcall.training/internal/buildinfo\"\n)\n\n" +
 		"func main() { os.Stdout.WriteString(os.Args[2] + buildinfo.String()) }\n",
 	"LICENSE": "the license\n",

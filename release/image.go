@@ -31,9 +31,12 @@ type ManagerImage struct {
 	SBOM []byte
 }
 
-// BuildImage puts a static program and license texts into an image.
-func (s Source) BuildImage(program []byte, platform Platform, licenses []File) (v1.Image, error) {
-	executable := []File{{Name: Manager.Name, Executable: true, Content: program}}
+// BuildImage puts the manager, the agent and license texts into an image.
+func (s Source) BuildImage(manager, agent []byte, platform Platform, licenses []File) (v1.Image, error) {
+	executables := []File{
+		{Name: Manager.Name, Executable: true, Content: manager},
+		{Name: Agent.Name, Executable: true, Content: agent},
+	}
 	image, err := mutate.ConfigFile(mutate.MediaType(empty.Image, types.OCIManifestSchema1), &v1.ConfigFile{
 		Architecture: platform.Arch,
 		OS:           platform.OS,
@@ -53,7 +56,7 @@ func (s Source) BuildImage(program []byte, platform Platform, licenses []File) (
 	for _, content := range []struct {
 		files   []File
 		comment string
-	}{{licenses, "license texts"}, {executable, "the manager"}} {
+	}{{licenses, "license texts"}, {executables, "the programs"}} {
 		layer, err := newLayer(content.files, s.Time)
 		if err != nil {
 			return nil, err

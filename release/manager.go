@@ -26,7 +26,11 @@ func (s Source) BuildManagerImages(
 		if err != nil {
 			return nil, err
 		}
-		image, err := s.BuildImage(built.content, platform, built.licenses)
+		agent, err := s.buildWithModules(ctx, Agent, platform, filepath.Join(dir, platform.Arch+"-agent"))
+		if err != nil {
+			return nil, err
+		}
+		image, err := s.BuildImage(built.content, agent.content, platform, built.licenses)
 		if err != nil {
 			return nil, err
 		}

@@ -47,6 +47,9 @@ type Program struct {
 var (
 	Manager = Program{Name: "manager", Package: "./cmd/manager"}
 	Command = Program{Name: "rollcall", Package: "./cmd/rollcall"}
+	// Agent is a second program in the image of the manager. It consists only of code that the manager
+	// contains, too.
+	Agent = Program{Name: "agent", Package: "./cmd/agent"}
 )
 
 // buildinfoPackage contains the variables that the linker sets.

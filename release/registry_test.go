@@ -1,16 +1,21 @@
 package release
 
 import (
+	"archive/tar"
 	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
@@ -71,6 +76,9 @@ func TestPushImages(t *testing.T) {
 				t.Errorf("label %s is %q, want %q", key, got, want)
 			}
 		}
+		if names := listProgramNames(t, image); !slices.Equal(names, []string{"agent", "manager"}) {
+			t.Errorf("image %d has the programs %q, want the agent and the manager", i, names)
+		}
 		referrers, err := remote.Referrers(tag.Context().Digest(descriptor.Digest.String()))
 		if err != nil {
 			t.Fatal(err)
@@ -123,5 +131,26 @@ func TestCheckLicenses(t *testing.T) {
 				t.Errorf("the error is %v, want valid: %t", err, c.isValid)
 			}
 		})
+	}
+}
+
+// listProgramNames returns the executable files of an image.
+func listProgramNames(t *testing.T, image v1.Image) []string {
+	t.Helper()
+	content := mutate.Extract(image)
+	defer content.Close()
+	var names []string
+	for files := tar.NewReader(content); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			slices.Sort(names)
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag == tar.TypeReg && header.Mode&0o111 != 0 {
+			names = append(names, header.Name)
+		}
 	}
 }

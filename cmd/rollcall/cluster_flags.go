@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -48,6 +50,9 @@ func (c *clusterFlags) loadConfig() (*rest.Config, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("loading the kubeconfig: %w", err)
 	}
+	if !c.namesCluster(flags, config) {
+		return nil, "", errNoCluster
+	}
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the namespace of the context: %w", err)
@@ -56,6 +61,18 @@ func (c *clusterFlags) loadConfig() (*rest.Config, string, error) {
 		namespace = ""
 	}
 	return config, namespace, nil
+}
+
+// errNoCluster is the error of a command that needs a cluster if nothing names one.
+var errNoCluster = errors.New("no cluster is selected: neither $KUBECONFIG nor ~/.kube/config has a current context; " +
+	"set --kubeconfig or --context, as for kubectl")
+
+// namesCluster reports whether the kubeconfig, its flags or the pod of the command name a cluster. Otherwise,
+// client-go returns the address localhost:8080, on which no API server listens.
+func (c *clusterFlags) namesCluster(flags *genericclioptions.ConfigFlags, config *rest.Config) bool {
+	raw, err := flags.ToRawKubeConfigLoader().RawConfig()
+	isDefault := config.Host == clientcmd.ClusterDefaults.Server
+	return err != nil || !isDefault || raw.CurrentContext != "" || c.context != "" || os.Getenv("KUBERNETES_MASTER") != ""
 }
 
 // newReader returns a reader of the gangs in the selected cluster and namespace.

@@ -14,19 +14,22 @@ type engineFlags struct {
 	namespace         string
 	clusterDomain     string
 	kubernetesVersion string
+	agentImage        string
 }
 
 func (e *engineFlags) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&e.namespace, "namespace", "n", "default", "namespace of objects that do not specify one")
 	f.StringVar(&e.clusterDomain, "cluster-domain", gang.DefaultClusterDomain, "DNS domain of the cluster")
+	f.StringVar(&e.agentImage, "agent-image", "",
+		"image of the manager of the cluster, which contains the agent for gangs without ssh (default: a placeholder)")
 	f.StringVar(&e.kubernetesVersion, "kubernetes-version", "",
 		"version of the cluster, such as 1.34 (default: the newest that Rollcall supports)")
 }
 
 // newEngine returns an engine with the built-in injectors. The error reports an invalid version.
 func (e *engineFlags) newEngine() (*injectors.Engine, error) {
-	config := gang.Config{ClusterDomain: e.clusterDomain}
+	config := gang.Config{ClusterDomain: e.clusterDomain, AgentImage: e.agentImage}
 	if e.kubernetesVersion != "" {
 		if err := gang.ValidateKubernetesVersion(e.kubernetesVersion); err != nil {
 			return nil, fmt.Errorf("--kubernetes-version: %w", err)

@@ -27,7 +27,7 @@ func newFrameworksCommand() *cobra.Command {
 		Short: "List the supported frameworks and the variables that they set",
 		Long:  frameworksLong,
 		Example: `  rollcall frameworks
-  rollcall frameworks pytorch
+  rollcall frameworks ` + injectors.Builtin()[0].Framework().Name + `
   rollcall frameworks -o json | jq '.[] | select(.elastic).name'`,
 		Args:      allowOneArgument,
 		ValidArgs: injectors.Builtin().Frameworks().Names(),
@@ -126,8 +126,7 @@ func showFramework(out io.Writer, format, name string) error {
 	registry := injectors.Builtin()
 	f, ok := registry.Frameworks().Find(name)
 	if !ok {
-		return newUsageError(fmt.Errorf("framework %q does not exist; use %s",
-			name, joinAlternatives(registry.Frameworks().Names())))
+		return newUnknownFrameworkError(name)
 	}
 	if format != outputText {
 		description, err := describeFramework(f)
@@ -149,6 +148,12 @@ func showFramework(out io.Writer, format, name string) error {
 	return nil
 }
 
+// newUnknownFrameworkError returns the usage error of a framework that does not exist.
+func newUnknownFrameworkError(name string) error {
+	return newUsageError(fmt.Errorf("framework %q does not exist; use %s",
+		name, joinAlternatives(injectors.Builtin().Frameworks().Names())))
+}
+
 // printSample prints the additions to one sample workload. Values from the downward API are printed as
 // the path of their field in angle brackets.
 func printSample(out io.Writer, sample injectors.Sample) {
@@ -162,11 +167,7 @@ func printSample(out io.Writer, sample injectors.Sample) {
 	}
 	fmt.Fprintln(out)
 	for _, variable := range sample.Plan.Env {
-		value := variable.Value
-		if variable.ValueFrom != nil && variable.ValueFrom.FieldRef != nil {
-			value = "<" + variable.ValueFrom.FieldRef.FieldPath + ">"
-		}
-		fmt.Fprintf(out, "  %s=%s\n", variable.Name, value)
+		fmt.Fprintf(out, "  %s=%s\n", variable.Name, injectors.FormatEnvValue(variable.EnvVar))
 	}
 	for _, addition := range sample.Additions() {
 		fmt.Fprintf(out, "  %s %s\n", addition.Kind, addition.Name)

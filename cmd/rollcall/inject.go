@@ -72,29 +72,40 @@ func newInjectCommand() *cobra.Command {
 
 // runInject reads all documents before it prints any, so that its output is complete or empty.
 func (o injectOptions) runInject(stdin io.Reader, stdout, stderr io.Writer) error {
-	if len(o.files) == 0 {
-		return newUsageError(errNoFiles)
-	}
-	engine, err := o.engine.newEngine()
-	if err != nil {
-		return newUsageError(err)
-	}
-	docs, unreadable, err := readManifests(o.files, stdin)
-	if err != nil {
-		return newUsageError(err)
-	}
-	if len(unreadable) > 0 {
-		return newUsageError(unreadable[0])
-	}
-	prepare, err := o.newPrepare(docs)
+	docs, err := o.readDocuments(stdin)
 	if err != nil {
 		return err
 	}
-	out, err := o.injectDocuments(docs, engine, prepare, stderr)
+	out, err := o.injectAll(docs, stderr)
 	if err != nil {
 		return err
 	}
 	return manifest.Write(stdout, manifest.Format(o.output), out)
+}
+
+// readDocuments returns the documents of the files. The error reports a document that cannot be read.
+func (o injectOptions) readDocuments(stdin io.Reader) ([]*manifest.Document, error) {
+	if len(o.files) == 0 {
+		return nil, newUsageError(errNoFiles)
+	}
+	docs, unreadable, err := readManifests(o.files, stdin)
+	if err == nil && len(unreadable) > 0 {
+		err = unreadable[0]
+	}
+	return docs, newUsageError(err)
+}
+
+// injectAll injects the documents with the engine and the policy of the flags, see injectDocuments.
+func (o injectOptions) injectAll(docs []*manifest.Document, stderr io.Writer) ([]*manifest.Document, error) {
+	engine, err := o.engine.newEngine()
+	if err != nil {
+		return nil, newUsageError(err)
+	}
+	prepare, err := o.newPrepare(docs)
+	if err != nil {
+		return nil, err
+	}
+	return o.injectDocuments(docs, engine, prepare, stderr)
 }
 
 // newPrepare returns the function that sets the defaults of the policy; nil without a policy. The labels of
@@ -193,6 +204,10 @@ func printInjection(stderr io.Writer, d *manifest.Document, injection manifest.I
 			fmt.Fprintf(stderr, "note: %s (%s): %s\n", d, injection.Object, hint)
 		}
 		return
+	}
+	if name := injection.Children.PodGroup; name != "" {
+		fmt.Fprintf(stderr, "note: %s (%s): the PodGroup %s is not printed; Rollcall creates it in the cluster\n",
+			d, injection.Object, name)
 	}
 	if name := injection.Children.KeyPairSecret; name != "" {
 		fmt.Fprintf(stderr, "note: %s (%s): the Secret %s is not printed; Rollcall generates its key pair in the cluster\n",

@@ -69,7 +69,7 @@ func newMigrateCommand() *cobra.Command {
 		Use:   "migrate (-f FILE | --from-cluster [KIND[/NAME]...])",
 		Short: "Convert training jobs of other systems to labeled Jobs",
 		Long:  migrateLong,
-		Example: `  rollcall migrate -f pytorchjob.yaml | kubectl apply -f -
+		Example: `  rollcall migrate -f pytorchjob.yaml >job.yaml
   rollcall migrate -f manifests/ --runtimes runtimes.yaml -o json >migrated.json
   rollcall migrate --from-cluster -n research pytorchjob/train`,
 		Args: func(cmd *cobra.Command, args []string) error {

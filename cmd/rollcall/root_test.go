@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -198,5 +199,15 @@ func TestOldestKubernetes(t *testing.T) {
 	}
 	if want := ">=" + gang.MinKubernetesVersion + ".0-0"; chart.KubeVersion != want {
 		t.Errorf("kubeVersion %q of the chart, want %q", chart.KubeVersion, want)
+	}
+}
+
+func TestWithoutCluster(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
+	for _, args := range [][]string{{"status"}, {"check", "--pre"}, {"logs", "train"}, {"migrate", "--from-cluster"}} {
+		if _, _, err := runCommand(t, "", args...); err == nil || !strings.Contains(err.Error(), "no cluster is selected") {
+			t.Errorf("%v: error %v, want that no cluster is selected", args, err)
+		}
 	}
 }

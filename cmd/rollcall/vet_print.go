@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/text"
 	"rollcall.training/internal/vet"
 )
 
@@ -105,13 +106,17 @@ func listChecks(out io.Writer) error {
 	return w.Flush()
 }
 
+// maxTextWidth is the width of explanations in characters.
+const maxTextWidth = 88
+
 // explainCheck prints the explanation of the check of --explain.
 func (o vetOptions) explainCheck(out io.Writer) error {
 	check, err := o.findCheck(o.explain)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s (%s): %s.\n\n%s\n\nFix: %s\n",
-		check.Code, check.Severity, check.Title, check.Why, check.Fix)
+	_, err = fmt.Fprintf(out, "%s (%s): %s.\n\n%s\n\n%s\n",
+		check.Code, check.Severity, check.Title,
+		text.Wrap(check.Why, maxTextWidth), text.Wrap("Fix: "+check.Fix, maxTextWidth))
 	return err
 }

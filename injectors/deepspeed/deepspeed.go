@@ -1,6 +1,8 @@
 package deepspeed
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
@@ -13,6 +15,15 @@ const Port = 29500
 
 // hostfileDir is the directory in which the deepspeed command expects its hostfile.
 const hostfileDir = "/job"
+
+// launchers are the launchers of DeepSpeed. The source of the flags is deepspeed/launcher/runner.py.
+var launchers = []gang.LauncherProgram{{
+	Name: "deepspeed", Programs: []string{"deepspeed"}, Modules: []string{"deepspeed.launcher.runner"},
+	Switches: "module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid bind-cores-to-rank " +
+		"q quiet h help",
+	AddressFlags: "master_addr", RankFlag: "node_rank",
+	HostFlags: "H hostfile no-ssh node-rank launcher h help autotuning",
+}}
 
 // Injector is the injector for DeepSpeed. The zero value is ready to use.
 type Injector struct{}
@@ -28,7 +39,8 @@ func (Injector) Framework() gang.Framework {
 		DefaultRole: "worker",
 		Port:        Port,
 		PortName:    "deepspeed",
-		HasLauncher: true,
+		HasLauncher: true, SSHPort: ssh.Port, HasTorchrunVars: true, StartsByAccelerator: true,
+		Launchers: launchers,
 	}
 }
 
@@ -41,10 +53,15 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 		localRank := plan.LiteralEnv("LOCAL_RANK", "0").WithPolicy(plan.Suggest)
 		return plan.Plan{Env: append(rendezvous.TorchEnv(g), localRank)}
 	}
-	p := ssh.Plan(g, ssh.Options{Port: ssh.Port, HostfileMountPaths: []string{hostfileDir}})
-	p.Env = []plan.Env{rendezvous.UnbufferedEnv()}
+	p := ssh.Plan(g, ssh.Options{HostfileMountPaths: []string{hostfileDir}, RunsSSH: true})
+	p.Env = append(p.Env, rendezvous.UnbufferedEnv())
 	if g.Role == gang.RoleLauncher {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}
 	return p
+}
+
+// Diagnose returns why a gang that succeeded did not use its workers.
+func (Injector) Diagnose(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool) {
+	return ssh.Diagnose(g, launcher)
 }

@@ -49,6 +49,9 @@ func Env(g gang.Gang) []plan.Env {
 		defaultEnv("OMPI_ALLOW_RUN_AS_ROOT", "1"),
 		defaultEnv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
 	}
+	if g.Launcher.UsesAgent() {
+		env = withoutSSH(env)
+	}
 	return append(env, hideAccelerators(g)...)
 }
 

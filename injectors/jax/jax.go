@@ -14,6 +14,9 @@ import (
 // pkg/apis/kubeflow.org/v1/jax_types.go).
 const Port = 6666
 
+// coordinatorPortVar is the variable with the port of the coordinator.
+const coordinatorPortVar = "JAX_COORDINATOR_PORT"
+
 // Injector is the injector for JAX. The zero value is ready to use.
 type Injector struct{}
 
@@ -26,6 +29,8 @@ func (Injector) Framework() gang.Framework {
 		Port:           Port,
 		PortName:       "jax",
 		NeedsOnlyRank0: true,
+		PortVar:        coordinatorPortVar,
+		Signature:      gang.Signature{Variables: `JAX_[A-Z_]+`, Words: `jax`},
 	}
 }
 
@@ -36,7 +41,7 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 		[]plan.Env{
 			rendezvous.UnbufferedEnv(),
 			plan.LiteralEnv("JAX_COORDINATOR_ADDRESS", host+":"+port).WithMeaning(plan.Address),
-			rendezvous.PortEnv(g, "JAX_COORDINATOR_PORT"),
+			rendezvous.PortEnv(g, coordinatorPortVar),
 			rendezvous.SizeEnv(g, "JAX_NUM_PROCESSES"),
 			rendezvous.RankEnv(g, "JAX_PROCESS_ID"),
 		},

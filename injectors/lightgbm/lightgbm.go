@@ -22,6 +22,7 @@ func (Injector) Framework() gang.Framework {
 			{Name: "worker"},
 		},
 		DefaultRole: "worker", Port: Port, PortName: "lightgbm",
+		HasEqualRoles: true, Signature: gang.Signature{Words: `lightgbm`},
 	}
 }
 

@@ -1,11 +1,22 @@
 package mpi
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/ssh"
 	"rollcall.training/plan"
 )
+
+// launchers are the launchers of Open MPI, Intel MPI and MPICH. Only flags that are often used are listed.
+var launchers = []gang.LauncherProgram{{
+	Name: "mpirun", Programs: []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"},
+	Switches: "allow-run-as-root tag-output timestamp-output report-bindings display-map display-allocation " +
+		"q v verbose",
+	Values: "np n c x bind-to map-by rank-by N npernode ppr wdir wd prefix output hostfile", Pairs: "mca",
+	ProcessFlags: "np n c", SSHParameters: "plm_rsh_args plm_ssh_args",
+}}
 
 // Injector is the injector for MPI. The zero value is ready to use.
 type Injector struct{}
@@ -18,10 +29,13 @@ func (Injector) Framework() gang.Framework {
 			{Name: gang.RoleLauncher, MaxPods: 1, DeterminesCompletion: true},
 			{Name: "worker", Requires: []string{gang.RoleLauncher}},
 		},
-		DefaultRole: gang.RoleLauncher,
-		Port:        ssh.Port,
-		PortName:    ssh.PortName,
-		HasLauncher: true,
+		DefaultRole:    gang.RoleLauncher,
+		Port:           ssh.Port,
+		PortName:       ssh.PortName,
+		HasLauncher:    true,
+		RunsAnyProgram: true,
+		Launchers:      launchers,
+		Signature:      gang.Signature{Variables: `(?:OMPI_MCA|PRTE_MCA|I_MPI_HYDRA)_\w+`},
 	}
 }
 
@@ -35,4 +49,9 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}
 	return p
+}
+
+// Diagnose returns why a gang that succeeded did not use its workers.
+func (Injector) Diagnose(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool) {
+	return ssh.Diagnose(g, launcher)
 }

@@ -23,6 +23,10 @@ const logDir = "/tmp/paddle"
 // indexEnv is the variable with the index of the pod. The value of POD_IP refers to it.
 const indexEnv = "PADDLE_POD_INDEX"
 
+var launchers = []gang.LauncherProgram{{
+	Name: "paddle.distributed.launch", Modules: []string{"paddle.distributed.launch"},
+}}
+
 // Injector is the injector for Paddle. The zero value is ready to use.
 type Injector struct{}
 
@@ -35,6 +39,8 @@ func (Injector) Framework() gang.Framework {
 			{Name: "worker"},
 		},
 		DefaultRole: "worker", Port: Port, PortName: "paddle",
+		Launchers: launchers,
+		Signature: gang.Signature{Variables: `PADDLE_[A-Z_]+`, Words: `paddle\.distributed|fleetrun`},
 	}
 }
 

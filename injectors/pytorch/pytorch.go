@@ -22,7 +22,12 @@ func (Injector) Framework() gang.Framework {
 			{Name: "worker"},
 		},
 		DefaultRole: "worker", Port: Port, PortName: "pytorch", ElasticRole: "worker",
-		NeedsOnlyRank0: true,
+		NeedsOnlyRank0: true, HasTorchrunVars: true, HasEqualRoles: true,
+		ShortName: "torch",
+		Launchers: launchers,
+		Signature: gang.Signature{
+			Variables: `PET_[A-Z_]+`, Words: `torchrun|torch\.distributed|pytorch`, SharedVariables: `MASTER_ADDR|MASTER_PORT`,
+		},
 	}
 }
 

@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"cmp"
 	_ "embed"
 	"slices"
 	"strconv"
@@ -69,8 +68,8 @@ type Options struct {
 	// HydraHostfile selects the format of /etc/mpi/hostfile: "host:slots" of Hydra if it is true,
 	// "host slots=n" of Open MPI otherwise.
 	HydraHostfile bool
-	// Port is the port of sshd. The zero value selects the port of the gang.
-	Port int32
+	// RunsSSH is true if the launcher runs a program with the name ssh, whatever its settings are.
+	RunsSSH bool
 	// HostfileMountPaths are additional directories in which the training containers find the
 	// hostfile.
 	HostfileMountPaths []string
@@ -79,6 +78,9 @@ type Options struct {
 // Plan returns the volumes, containers and children that let the launcher of g reach its hosts. A
 // gang of one workload gets a hostfile, but neither keys nor sshd.
 func Plan(g gang.Gang, o Options) plan.Plan {
+	if g.Launcher.UsesAgent() {
+		return planAgent(g, o)
+	}
 	p := plan.Plan{
 		Volumes: []plan.Volume{{
 			// The private key must never be written to a disk.
@@ -173,6 +175,9 @@ func newSetupContainer(g gang.Gang, o Options) plan.InitContainer {
 	}
 }
 
+// envHostPatterns is the variable with the patterns of hosts for the configuration of ssh.
+const envHostPatterns = "ROLLCALL_HOST_PATTERNS"
+
 // setupEnv returns the input of setup.sh, and of wait.sh if waits is true.
 func setupEnv(g gang.Gang, o Options, waits bool) []plan.Env {
 	format := "slots"
@@ -186,8 +191,8 @@ func setupEnv(g gang.Gang, o Options, waits bool) []plan.Env {
 		plan.LiteralEnv("ROLLCALL_SLOTS_PER_WORKER", strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)),
 		plan.LiteralEnv("ROLLCALL_LAUNCHER_IS_HOST", strconv.FormatBool(g.Launcher.RunAsWorker)),
 		plan.LiteralEnv("ROLLCALL_HOSTFILE_FORMAT", format),
-		plan.LiteralEnv("ROLLCALL_PORT", strconv.Itoa(int(cmp.Or(o.Port, g.Port)))),
-		plan.LiteralEnv("ROLLCALL_HOST_PATTERNS", formatHostPatterns(g)),
+		plan.LiteralEnv("ROLLCALL_PORT", strconv.Itoa(int(g.SSHPort()))),
+		plan.LiteralEnv(envHostPatterns, formatHostPatterns(g)),
 	}
 	if g.Elastic != nil {
 		maxHosts := withElasticSize(g, hosts, g.Elastic.Max)
@@ -271,15 +276,4 @@ func formatHostPatterns(g gang.Gang) string {
 		patterns[i] = m.WorkloadName + "-*"
 	}
 	return strings.Join(patterns, " ")
-}
-
-// ParseReachedHosts parses the termination message of [MonitorContainerName]: the number of hosts
-// that the launcher connected to, without its own host. It returns false for any other message.
-func ParseReachedHosts(message string) (int, bool) {
-	text, ok := strings.CutPrefix(strings.TrimSpace(message), "reached=")
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(text)
-	return n, err == nil
 }

@@ -39,6 +39,8 @@ func (Injector) Framework() gang.Framework {
 		FirstPodCompletionRole: "worker",
 		Port:                   Port,
 		PortName:               "tensorflow",
+		ShortName:              "tf",
+		Signature:              gang.Signature{Variables: `TF_CONFIG`, Words: `tensorflow`},
 	}
 }
 

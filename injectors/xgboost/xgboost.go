@@ -22,6 +22,7 @@ func (Injector) Framework() gang.Framework {
 			{Name: "worker"},
 		},
 		DefaultRole: "worker", Port: Port, PortName: "xgboost",
+		HasEqualRoles: true, Signature: gang.Signature{Variables: `DMLC_[A-Z_]+`, Words: `xgboost`},
 	}
 }
 

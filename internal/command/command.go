@@ -71,17 +71,6 @@ func Parse(commandLine, args []string) Command {
 	return c
 }
 
-// Launches returns the calls of launchers in the order of the text.
-func (c Command) Launches() []Launch {
-	var launches []Launch
-	for _, p := range c.Programs {
-		if l, ok := p.Launch(); ok {
-			launches = append(launches, l)
-		}
-	}
-	return launches
-}
-
 // addCall adds the program that a command line starts. For a shell with -c it adds the programs and
 // assignments of the script.
 func (c *Command) addCall(words []Argument, depth int) {

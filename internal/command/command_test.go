@@ -148,58 +148,58 @@ func TestLaunch(t *testing.T) {
 	known := func(text string) command.Argument { return command.Argument{Text: text, Known: true} }
 	for _, c := range []struct {
 		name, line string
-		want       command.Launcher
+		want       string
 		deprecated bool
 		incomplete bool
 		flags      map[string]command.Argument
 	}{
-		{name: "torchrun", line: "torchrun --nnodes 2 --nproc_per_node=8 a.py --lr=1", want: command.Torchrun,
+		{name: "torchrun", line: "torchrun --nnodes 2 --nproc_per_node=8 a.py --lr=1", want: "torchrun",
 			flags: map[string]command.Argument{"nnodes": known("2"), "nproc-per-node": known("8")}},
 		{name: "module of torchrun", line: "python3 -u -m torch.distributed.run --standalone a.py",
-			want: command.Torchrun, flags: map[string]command.Argument{"standalone": {}}},
-		{name: "deprecated module", line: "python -m torch.distributed.launch --use_env a.py", want: command.Torchrun,
+			want: "torchrun", flags: map[string]command.Argument{"standalone": {}}},
+		{name: "deprecated module", line: "python -m torch.distributed.launch --use_env a.py", want: "torchrun",
 			deprecated: true, flags: map[string]command.Argument{"use-env": {}}},
-		{name: "script of torchrun", line: "python -X dev /usr/bin/torchrun --nnodes=2 a.py", want: command.Torchrun,
+		{name: "script of torchrun", line: "python -X dev /usr/bin/torchrun --nnodes=2 a.py", want: "torchrun",
 			flags: map[string]command.Argument{"nnodes": known("2")}},
 		{name: "values in variables", line: `torchrun --node_rank=$RANK --nnodes "$N" --max-restarts=1 a.py`,
-			want: command.Torchrun, flags: map[string]command.Argument{
+			want: "torchrun", flags: map[string]command.Argument{
 				"node-rank": {}, "nnodes": {}, "max-restarts": known("1")}},
-		{name: "flags in a variable", line: "torchrun --nnodes=2 $FLAGS --node-rank=0 a.py", want: command.Torchrun,
+		{name: "flags in a variable", line: "torchrun --nnodes=2 $FLAGS --node-rank=0 a.py", want: "torchrun",
 			incomplete: true,
 			flags:      map[string]command.Argument{"nnodes": known("2")}},
-		{name: "accelerate", line: "accelerate launch --multi_gpu --num_machines 2 a.py", want: command.Accelerate,
+		{name: "accelerate", line: "accelerate launch --multi_gpu --num_machines 2 a.py", want: "accelerate",
 			flags: map[string]command.Argument{"multi-gpu": {}, "num-machines": known("2")}},
-		{name: "accelerate-launch", line: "accelerate-launch --cpu a.py", want: command.Accelerate,
+		{name: "accelerate-launch", line: "accelerate-launch --cpu a.py", want: "accelerate",
 			flags: map[string]command.Argument{"cpu": {}}},
-		{name: "module of accelerate", line: "python -m accelerate.commands.launch a.py", want: command.Accelerate,
+		{name: "module of accelerate", line: "python -m accelerate.commands.launch a.py", want: "accelerate",
 			flags: map[string]command.Argument{}},
 		{name: "other command of accelerate", line: "accelerate env"},
-		{name: "composer", line: "composer -n 8 --world_size=16 a.py", want: command.Composer,
+		{name: "composer", line: "composer -n 8 --world_size=16 a.py", want: "composer",
 			flags: map[string]command.Argument{"n": known("8"), "world-size": known("16")}},
-		{name: "deepspeed", line: "deepspeed --no_ssh --node_rank=0 a.py", want: command.DeepSpeed,
+		{name: "deepspeed", line: "deepspeed --no_ssh --node_rank=0 a.py", want: "deepspeed",
 			flags: map[string]command.Argument{"no-ssh": {}, "node-rank": known("0")}},
-		{name: "horovodrun", line: "horovodrun -np 8 --gloo a.py", want: command.Horovodrun,
+		{name: "horovodrun", line: "horovodrun -np 8 --gloo a.py", want: "horovodrun",
 			flags: map[string]command.Argument{"np": known("8"), "gloo": {}}},
-		{name: "mpiexec", line: "mpiexec --mca btl tcp --map-by=:OVERSUBSCRIBE -n 8 a.py", want: command.Mpirun,
+		{name: "mpiexec", line: "mpiexec --mca btl tcp --map-by=:OVERSUBSCRIBE -n 8 a.py", want: "mpirun",
 			flags: map[string]command.Argument{"mca": known("btl"), "map-by": known(":OVERSUBSCRIBE"), "n": known("8")}},
-		{name: "unknown flag of mpirun", line: "mpirun -np 8 --new -n 9 a.py", want: command.Mpirun, incomplete: true,
+		{name: "unknown flag of mpirun", line: "mpirun -np 8 --new -n 9 a.py", want: "mpirun", incomplete: true,
 			flags: map[string]command.Argument{"np": known("8")}},
-		{name: "module of colossalai", line: "python -m colossalai.cli run a.py", want: command.ColossalAI,
+		{name: "module of colossalai", line: "python -m colossalai.cli run a.py", want: "colossalai",
 			incomplete: true, flags: map[string]command.Argument{}},
-		{name: "module of paddle", line: "python -m paddle.distributed.launch a.py", want: command.Paddle,
+		{name: "module of paddle", line: "python -m paddle.distributed.launch a.py", want: "paddle.distributed.launch",
 			incomplete: true, flags: map[string]command.Argument{}},
 		{name: "program of the user", line: "python train.py"},
 		{name: "module of the user", line: "python -m composer.datasets"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			launches := parseScript(c.line).Launches()
+			launches := launchers.FindAll(parseScript(c.line))
 			if c.want == "" {
 				if len(launches) > 0 {
 					t.Errorf("launches: %+v, want none", launches)
 				}
 				return
 			}
-			if len(launches) != 1 || launches[0].Launcher != c.want || launches[0].Deprecated() != c.deprecated {
+			if len(launches) != 1 || launches[0].Name != c.want || launches[0].Deprecated() != c.deprecated {
 				t.Fatalf("launches: %+v, want one of %s (deprecated: %v)", launches, c.want, c.deprecated)
 			}
 			flags, complete := launches[0].Flags()

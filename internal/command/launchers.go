@@ -6,114 +6,76 @@ import (
 	"strings"
 )
 
-// Launcher is the name of a program that starts the processes of a training program.
-type Launcher string
-
-// The known launchers.
-const (
-	Torchrun   Launcher = "torchrun"
-	Accelerate Launcher = "accelerate"
-	Composer   Launcher = "composer"
-	DeepSpeed  Launcher = "deepspeed"
-	Horovodrun Launcher = "horovodrun"
-	Mpirun     Launcher = "mpirun"
-	Paddle     Launcher = "paddle.distributed.launch"
-	ColossalAI Launcher = "colossalai"
-	XLASpawn   Launcher = "torch_xla.distributed.xla_spawn"
-)
-
-// launcher describes how a launcher is called.
-type launcher struct {
-	name Launcher
-	// programs are the names of the executable, modules the modules with the same effect. With a
-	// subcommand, the first program is a launcher only if the subcommand follows.
-	programs, modules []string
-	subcommand        string
-	// switches are the flags without a value, in the form of [Launch.Flags] and separated by spaces. An unlisted
-	// flag has a value, unless values are listed too: the rest after an unlisted flag is then unknown.
-	switches, values string
-	// pairs are the flags with two values.
-	pairs string
+// LauncherProgram is a program that starts the processes of training programs, such as torchrun. Lists of flags
+// contain names in the form of [Launch.Flags] and are separated by spaces.
+type LauncherProgram struct {
+	// Name is the name in messages.
+	Name string
+	// Programs are the names of the executable, and Modules the modules of Python with the same effect. With a
+	// Subcommand, the first program is a launcher only if the subcommand follows.
+	Programs, Modules []string
+	Subcommand        string
+	// DeprecatedModule is the one of Modules that the framework may remove.
+	DeprecatedModule string
+	// Switches are the flags without a value. An unlisted flag has a value, unless Values are listed too: the
+	// rest after an unlisted flag is then unknown. Without Switches, all flags are unknown.
+	Switches, Values string
+	// Pairs are the flags with two values.
+	Pairs string
+	// AddressFlags are the flags with the host of rank 0. A name with underscores is shown with underscores.
+	AddressFlags string
+	// RankFlag is a flag with the rank of the pod that the launcher needs, or that has the value of a variable.
+	RankFlag string
+	// ProcessFlags are the flags with the number of processes on all hosts. They need hosts with slots.
+	ProcessFlags string
+	// HostFlags are the flags with which the launcher does not use only its own host, or starts nothing. Empty
+	// means that it needs no flag for other hosts, or never uses them.
+	HostFlags string
+	// SSHPortFlags are the flags with the port of ssh, and SSHParameters the words before options of ssh.
+	SSHPortFlags, SSHParameters string
 }
 
-// Flags of mpirun and horovodrun. Only those that are often used are listed.
-const (
-	mpiSwitches = "allow-run-as-root tag-output timestamp-output report-bindings display-map display-allocation " +
-		"q v verbose gloo mpi disable-cache"
-	mpiValues = "np n c num-proc x bind-to map-by rank-by N npernode ppr wdir wd prefix output p ssh-port " +
-		"network-interfaces start-timeout hostfile mpi-args"
-)
-
-// launchers are the known launchers. The sources of the flags are torch/distributed/run.py,
-// accelerate/commands/launch.py, composer/cli/launcher.py and deepspeed/launcher/runner.py.
-var launchers = []launcher{
-	{
-		name: Torchrun, programs: []string{"torchrun"},
-		modules:  []string{"torch.distributed.run", deprecatedModule},
-		switches: "standalone no-python m module run-path use-env virtual-local-rank h help",
-	},
-	{
-		name: Accelerate, programs: []string{"accelerate", "accelerate-launch"}, subcommand: "launch",
-		modules: []string{"accelerate.commands.launch"},
-		switches: "cpu multi-gpu tpu ipex use-xpu use-mps-device use-deepspeed use-fsdp use-megatron-lm " +
-			"use-parallelism-config debug m module no-python q quiet same-network tpu-cluster no-tpu-cluster " +
-			"tpu-use-sudo downcast-bf16 enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic " +
-			"dynamo-use-regional-compilation h help",
-	},
-	{
-		name: Composer, programs: []string{"composer"}, modules: []string{"composer", "composer.cli.launcher"},
-		switches: "v verbose m module-mode c command-mode version h help",
-	},
-	{
-		name: DeepSpeed, programs: []string{"deepspeed"}, modules: []string{"deepspeed.launcher.runner"},
-		switches: "module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid bind-cores-to-rank " +
-			"q quiet h help",
-	},
-	{
-		name: Horovodrun, programs: []string{"horovodrun"}, modules: []string{"horovod.runner.launch"},
-		switches: mpiSwitches, values: mpiValues, pairs: "mca",
-	},
-	{
-		name: Mpirun, programs: []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"},
-		switches: mpiSwitches, values: mpiValues, pairs: "mca",
-	},
-	{name: Paddle, modules: []string{"paddle.distributed.launch"}},
-	{name: ColossalAI, modules: []string{"colossalai.cli"}},
-	{name: XLASpawn, modules: []string{"torch_xla.distributed.xla_spawn"}},
-}
-
-// deprecatedModule is the module that torchrun replaced.
-const deprecatedModule = "torch.distributed.launch"
+// Launchers are the programs that [Launchers.Find] and [Launchers.Scan] recognize.
+type Launchers []LauncherProgram
 
 // Launch is a call of a launcher.
 type Launch struct {
-	Launcher Launcher
-	// Program is the name or the module with which the launcher was called.
-	Program string
+	LauncherProgram
+	// Called is the name or the module with which the launcher was called.
+	Called string
 	// Args are the arguments of the launcher, without a subcommand.
 	Args []Argument
-
-	table launcher
 }
 
-// Deprecated reports whether the launcher is torch.distributed.launch.
-func (l Launch) Deprecated() bool { return l.Program == deprecatedModule }
+// Deprecated reports whether the launcher was called by a deprecated module.
+func (l Launch) Deprecated() bool { return l.Called != "" && l.Called == l.DeprecatedModule }
 
-// Launch returns the program as a call of a launcher: the executable, its module or its script that
+// FindAll returns the calls of launchers in a command, in the order of the text.
+func (ls Launchers) FindAll(c Command) []Launch {
+	var launches []Launch
+	for _, p := range c.Programs {
+		if l, ok := ls.Find(p); ok {
+			launches = append(launches, l)
+		}
+	}
+	return launches
+}
+
+// Find returns a program as a call of a launcher: the executable, its module or its script that
 // Python runs. It returns false for other programs.
-func (p Program) Launch() (Launch, bool) {
+func (ls Launchers) Find(p Program) (Launch, bool) {
 	name, module, args := p.Name, "", p.Args
 	if python, ok := p.Python(); ok {
 		name, module, args = path.Base(python.Script), python.Module, python.Args
 	}
-	for _, l := range launchers {
-		isProgram := module == "" && slices.Contains(l.programs, name)
-		isModule := slices.Contains(l.modules, module)
-		needsSubcommand := isProgram && l.subcommand != "" && name == l.programs[0]
+	for _, l := range ls {
+		isProgram := module == "" && slices.Contains(l.Programs, name)
+		isModule := slices.Contains(l.Modules, module)
+		needsSubcommand := isProgram && l.Subcommand != "" && name == l.Programs[0]
 		switch {
 		case !isProgram && !isModule:
 			continue
-		case needsSubcommand && (len(args) == 0 || args[0].Text != l.subcommand):
+		case needsSubcommand && (len(args) == 0 || args[0].Text != l.Subcommand):
 			return Launch{}, false
 		case needsSubcommand:
 			args = args[1:]
@@ -122,7 +84,7 @@ func (p Program) Launch() (Launch, bool) {
 		if isModule {
 			called = module
 		}
-		return Launch{Launcher: l.name, Program: called, Args: args, table: l}, true
+		return Launch{LauncherProgram: l, Called: called, Args: args}, true
 	}
 	return Launch{}, false
 }
@@ -130,10 +92,10 @@ func (p Program) Launch() (Launch, bool) {
 // Flags returns the flags before the training program by name. Names have no leading dashes, and
 // dashes instead of underscores. The value of a flag without a value is an unknown argument. The
 // result is incomplete if a variable precedes the training program, because the variable can contain
-// flags. The result is empty for launchers without a table of flags.
+// flags. The result is empty for launchers without a list of flags.
 func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 	flags = map[string]Argument{}
-	if l.table.switches == "" {
+	if l.Switches == "" {
 		return flags, false
 	}
 	for i := 0; i < len(l.Args); i++ {
@@ -143,7 +105,7 @@ func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 		}
 		name, value, hasInlineValue := strings.Cut(strings.TrimLeft(arg.Text, "-"), "=")
 		name = strings.ReplaceAll(name, "_", "-")
-		count, known := l.table.countValues(name)
+		count, known := l.countValues(name)
 		switch {
 		case !known || !arg.Known && !hasInlineValue:
 			return flags, false
@@ -160,13 +122,15 @@ func (l Launch) Flags() (flags map[string]Argument, complete bool) {
 }
 
 // countValues returns the number of words that follow a flag. It returns false if the flag is unknown.
-func (l launcher) countValues(name string) (int, bool) {
-	contains := func(names string) bool { return slices.Contains(strings.Fields(names), name) }
+func (l LauncherProgram) countValues(name string) (int, bool) {
 	switch {
-	case contains(l.switches):
+	case ContainsFlag(l.Switches, name):
 		return 0, true
-	case contains(l.pairs):
+	case ContainsFlag(l.Pairs, name):
 		return 2, true
 	}
-	return 1, l.values == "" || contains(l.values)
+	return 1, l.Values == "" || ContainsFlag(l.Values, name)
 }
+
+// ContainsFlag reports whether a list of flags of a [LauncherProgram] contains a name.
+func ContainsFlag(list, name string) bool { return slices.Contains(strings.Fields(list), name) }

@@ -12,26 +12,26 @@ var textPrograms = []string{
 	"echo", "printf", "which", "command", "type", "pip", "pip3", "uv", "apt", "apt-get", "conda",
 }
 
-// launchersByWord are the names of launchers by the word that starts them, a program or a module.
-var launchersByWord = func() map[string]string {
+// byWord returns the names of launchers by the word that starts them, a program or a module.
+func (ls Launchers) byWord() map[string]string {
 	names := map[string]string{}
-	for _, l := range launchers {
-		for _, module := range l.modules {
-			names[module] = string(l.name)
+	for _, l := range ls {
+		for _, module := range l.Modules {
+			names[module] = l.Name
 		}
 	}
-	for _, l := range launchers {
-		for _, program := range l.programs {
+	for _, l := range ls {
+		for _, program := range l.Programs {
 			names[program] = program
 		}
 	}
 	return names
-}()
+}
 
-// ScanLauncher returns the name of the first launcher that a command runs; empty if there is none. It reads the
+// Scan returns the name of the first launcher that a command runs; empty if there is none. It reads the
 // words of commands and scripts and does not parse the shell: it is an indication, on an input of any size, for
 // admission.
-func ScanLauncher(words []string) string {
+func (ls Launchers) Scan(words []string) string {
 	var text strings.Builder
 	for _, word := range words {
 		separator := " "
@@ -40,8 +40,9 @@ func ScanLauncher(words []string) string {
 		}
 		text.WriteString(separator + word)
 	}
+	byWord := ls.byWord()
 	for line := range strings.FieldsFuncSeq(text.String(), isCommandSeparator) {
-		if launcher := scanLine(line); launcher != "" {
+		if launcher := scanLine(line, byWord); launcher != "" {
 			return launcher
 		}
 	}
@@ -51,7 +52,7 @@ func ScanLauncher(words []string) string {
 func isCommandSeparator(r rune) bool { return strings.ContainsRune("\n;&|", r) }
 
 // scanLine returns the launcher in the words of one command.
-func scanLine(line string) string {
+func scanLine(line string, launchersByWord map[string]string) string {
 	isFirst := true
 	for word := range strings.FieldsSeq(line) {
 		word = strings.Trim(word, `"'(){}`)
@@ -86,7 +87,7 @@ const (
 )
 
 // ScanProcessCounts returns the numbers of processes in flags of torchrun and colossalai, and the variables in
-// flags. Like ScanLauncher, it reads words.
+// flags. Like [Launchers.Scan], it reads words.
 func ScanProcessCounts(words []string) (numbers, variables []string) {
 	text := strings.Join(words, "\n")
 	text = text[:min(len(text), maxScannedBytes)]

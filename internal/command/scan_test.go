@@ -1,14 +1,20 @@
-package command
+package command_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rollcall.training/injectors"
+	"rollcall.training/internal/command"
 )
 
+// launchers are those of the frameworks that Rollcall ships.
+var launchers = injectors.Builtin().Frameworks().Launchers()
+
 func TestScanLauncher(t *testing.T) {
-	for command, want := range map[string]string{
+	for line, want := range map[string]string{
 		"torchrun|train.py":                                 "torchrun",
 		"/opt/conda/bin/torchrun|train.py":                  "torchrun",
 		"python|-m|torch.distributed.run|train.py":          "torchrun",
@@ -22,8 +28,8 @@ func TestScanLauncher(t *testing.T) {
 		"sh|-c|tail -f /logs/torchrun.log":                  "",
 		strings.Repeat("a;", 1<<20) + "|" + "exec torchrun": "torchrun",
 	} {
-		if got := ScanLauncher(strings.Split(command, "|")); got != want {
-			t.Errorf("the launcher of %.40q is %q, want %q", command, got, want)
+		if got := launchers.Scan(strings.Split(line, "|")); got != want {
+			t.Errorf("the launcher of %.40q is %q, want %q", line, got, want)
 		}
 	}
 }
@@ -31,21 +37,21 @@ func TestScanLauncher(t *testing.T) {
 // TestScanKnownLaunchers checks that admission finds the training container by every launcher of the table.
 func TestScanKnownLaunchers(t *testing.T) {
 	for _, l := range launchers {
-		for _, program := range l.programs {
-			if got := ScanLauncher([]string{program, l.subcommand, "train.py"}); got != program {
+		for _, program := range l.Programs {
+			if got := launchers.Scan([]string{program, l.Subcommand, "train.py"}); got != program {
 				t.Errorf("the launcher of %s is %q", program, got)
 			}
 		}
-		for _, module := range l.modules {
-			if got := ScanLauncher([]string{"python", "-m", module, "train.py"}); got != string(l.name) {
-				t.Errorf("the launcher of the module %s is %q, want %q", module, got, l.name)
+		for _, module := range l.Modules {
+			if got := launchers.Scan([]string{"python", "-m", module, "train.py"}); got != l.Name {
+				t.Errorf("the launcher of the module %s is %q, want %q", module, got, l.Name)
 			}
 		}
 	}
 }
 
 func TestScanProcessCounts(t *testing.T) {
-	numbers, variables := ScanProcessCounts([]string{"bash", "-c", "torchrun --nproc_per_node=4 a.py; " +
+	numbers, variables := command.ScanProcessCounts([]string{"bash", "-c", "torchrun --nproc_per_node=4 a.py; " +
 		"torchrun --nproc-per-node \"${GPUS}\" b.py", "--nproc_per_node", "$(N)"})
 	if diff := cmp.Diff([]string{"4", "", ""}, numbers); diff != "" {
 		t.Errorf("numbers (-want +got):\n%s", diff)

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,22 +70,22 @@ func (p Program) SSHD() (SSHD, bool) {
 	return s, true
 }
 
-// SSHPort returns the port that a program or a launcher passes to ssh. It is empty if it is unknown or not set.
-func (p Program) SSHPort() string {
+// FindSSHPort returns the port that a program or a launcher passes to ssh. It is empty if it is unknown or not set.
+func (ls Launchers) FindSSHPort(p Program) string {
 	if p.Name == "ssh" {
 		return findSSHPort(p.Args)
 	}
-	launch, _ := p.Launch()
-	switch launch.Launcher {
-	case Mpirun:
-		for i, a := range launch.Args[:max(0, len(launch.Args)-1)] {
-			if a.Text == "plm_rsh_args" || a.Text == "plm_ssh_args" {
-				return ParseSSHPort(launch.Args[i+1].Text)
-			}
+	launch, _ := ls.Find(p)
+	for i, a := range launch.Args[:max(0, len(launch.Args)-1)] {
+		if ContainsFlag(launch.SSHParameters, a.Text) {
+			return ParseSSHPort(launch.Args[i+1].Text)
 		}
-	case Horovodrun:
-		flags, _ := launch.Flags()
-		return cmp.Or(flags["p"].Text, flags["ssh-port"].Text)
+	}
+	flags, _ := launch.Flags()
+	for name := range strings.FieldsSeq(launch.SSHPortFlags) {
+		if port := flags[name].Text; port != "" {
+			return port
+		}
 	}
 	return ""
 }

@@ -55,7 +55,7 @@ func TestSSHPort(t *testing.T) {
 		"horovodrun -np 8 a.py -p 12345":                   "",
 		"torchrun -p 22 a.py":                              "",
 	} {
-		if got := parseScript(line).Programs[0].SSHPort(); got != want {
+		if got := launchers.FindSSHPort(parseScript(line).Programs[0]); got != want {
 			t.Errorf("%s: the port is %q, want %q", line, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 // maxCandidates is the maximum number of Jobs, and of StatefulSets, with the name of a multi-workload gang
@@ -22,7 +23,7 @@ const maxCandidates = gang.MaxRoles
 // findCandidates returns the workloads of a group that may be members of the multi-workload gang, at most
 // [maxCandidates] of each kind. owners are the owners of the Service of the gang if no workload has a status.
 func (r *Reconciler) findCandidates(
-	ctx context.Context, group gang.Group,
+	ctx context.Context, group roster.Group,
 ) (candidates []gang.Workload, owners []types.UID, err error) {
 	known := sets.New[types.UID]()
 	for _, w := range group.Workloads {
@@ -71,7 +72,7 @@ func compareAges(a, b gang.Workload) int {
 // findServiceOwners returns the UIDs of the owners of the Service that Rollcall created for a gang; nil if
 // there is none. The Service is that of the oldest workload: who creates another workload later cannot
 // choose another Service.
-func (r *Reconciler) findServiceOwners(ctx context.Context, group gang.Group) ([]types.UID, error) {
+func (r *Reconciler) findServiceOwners(ctx context.Context, group roster.Group) ([]types.UID, error) {
 	injected := slices.DeleteFunc(slices.Clone(group.Workloads), func(w gang.Workload) bool {
 		return !w.IsInjected() || w.ServiceName() == ""
 	})

@@ -16,6 +16,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 // TestStrangerOfPendingGang checks that a workload that is created before the gang has a status does not
@@ -158,7 +159,7 @@ func (w *testCluster) createServiceOf(t *testing.T, members ...*batchv1.Job) {
 	}
 	g := &observedGang{}
 	for _, m := range members {
-		g.members = append(g.members, member{Workload: gang.Workload{Job: m}})
+		g.members = append(g.members, member{Member: roster.Member{Workload: gang.Workload{Job: m}}})
 	}
 	service := result.BuildService()
 	if err := w.setOwners(g, service); err != nil {
@@ -204,7 +205,7 @@ func BenchmarkManyWorkloads(b *testing.B) {
 			if err := setStatus.WriteTo(workloads[0]); err != nil {
 				b.Fatal(err)
 			}
-			group := gang.Group{Namespace: "team", Name: "train", MultiWorkload: true, Workloads: slices.Clone(workloads)}
+			group := roster.Group{Namespace: "team", Name: "train", MultiWorkload: true, Workloads: slices.Clone(workloads)}
 			for b.Loop() {
 				if _, err := r.observeGangs(b.Context(), &pass{request: trainRequest}, group); err != nil {
 					b.Fatal(err)

@@ -24,8 +24,8 @@ var (
 	// errServiceConflict means that a Service of the user has the name of the gang's Service and does
 	// not resolve the names of the ranks.
 	errServiceConflict = errors.New("the name of the Service is already in use")
-	// errServiceChanging means that the Service is being deleted or was changed during the pass.
-	errServiceChanging = errors.New("the Service is being deleted or changed")
+	// errChildChanging means that the Service or the PodGroup is being deleted or was changed during the pass.
+	errChildChanging = errors.New("a child of the gang is being deleted or changed")
 )
 
 // serviceRetryInterval is the interval at which a conflicting Service is read again. Services of users
@@ -40,11 +40,12 @@ func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next l
 	if first == nil {
 		return nil
 	}
+	groupErr := r.ensurePodGroup(ctx, g, next)
 	service, err := r.ensureService(ctx, g, *first, next)
 	if err != nil || first.Children.KeyPairSecret == "" {
-		return err
+		return errors.Join(groupErr, err)
 	}
-	return r.ensureKeyPair(ctx, g, next.Phase, service)
+	return errors.Join(groupErr, r.ensureKeyPair(ctx, g, next.Phase, service))
 }
 
 // setOwners makes all injected members owners of an object.
@@ -84,7 +85,7 @@ func (r *Reconciler) ensureService(
 		}
 	}
 	if have.DeletionTimestamp != nil {
-		return nil, errServiceChanging
+		return nil, errChildChanging
 	}
 	if !isGangService(have, want.Labels[gang.LabelGang]) {
 		return have, r.acceptUserService(g, have)
@@ -115,7 +116,7 @@ func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*
 	err := r.APIReader.Get(ctx, key, have)
 	switch {
 	case apierrors.IsNotFound(err) && apierrors.IsAlreadyExists(createErr):
-		return nil, errServiceChanging
+		return nil, errChildChanging
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("creating the Service %s: %w", key.Name, createErr)
 	case err != nil:
@@ -154,10 +155,10 @@ func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) er
 // publishedRanks returns the ranks that the Service must publish; all ranks if the workload could not be
 // parsed.
 func (m member) publishedRanks() gang.PublishedRanks {
-	if m.result == nil {
+	if m.Result == nil {
 		return gang.PublishAll
 	}
-	return m.result.Gang.PublishedRanks
+	return m.Result.Gang.PublishedRanks
 }
 
 // keepSharedPorts keeps the ports of a Service that other gangs of the same name own, too. Otherwise
@@ -207,7 +208,7 @@ func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Servi
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, have, patch, FieldOwner); apierrors.IsConflict(err) {
-		return errServiceChanging // the Service may not be watched, so no event follows
+		return errChildChanging // the Service may not be watched, so no event follows
 	} else if err != nil {
 		return fmt.Errorf("updating the Service %s: %w", have.Name, err)
 	}

@@ -44,7 +44,7 @@ func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecyc
 		return nil // the result, which is read from the pods, must be written before they are deleted
 	}
 	for _, m := range g.members {
-		if m.Job == nil || m.result == nil || m.observed.NonTerminatingPods == 0 {
+		if m.Job == nil || m.Result == nil || m.observed.NonTerminatingPods == 0 {
 			continue // the pods of a StatefulSet are deleted when it is scaled to 0
 		}
 		if terminatesOwnPods(m.Job) {
@@ -75,7 +75,7 @@ func terminatesOwnPods(job *batchv1.Job) bool {
 // jobPodSelector returns a selector of the pods of one Job. Jobs of other gangs can have the same gang
 // name. A UID that is not a valid label value selects nothing.
 func jobPodSelector(m member) labels.Selector {
-	selector := labels.Set{gang.LabelGang: m.result.Gang.Name, gang.LabelRole: m.result.Gang.Role}.AsSelector()
+	selector := labels.Set{gang.LabelGang: m.Result.Gang.Name, gang.LabelRole: m.Result.Gang.Role}.AsSelector()
 	ownedByJob, err := labels.NewRequirement(batchv1.ControllerUidLabel, selection.Equals, []string{string(m.Job.UID)})
 	if err != nil {
 		return labels.Nothing()

@@ -72,6 +72,7 @@
 //   - observe.go: the pods of a gang, and the members in the API server before a decision
 //   - queue.go: whether a queue resumes a workload
 //   - membership.go: missing members
+//   - unbound_pods.go: ranks that wait for their nodes
 //   - strangers.go: members with different settings, and workloads that are not members
 //   - launcher_hosts.go: whether a launcher reached its workers
 //   - policy.go: violations of the policy of the cluster
@@ -84,6 +85,7 @@
 //   - resize.go: injects a StatefulSet again after it was scaled
 //   - clean_pods.go: deletes the pods of a finished gang
 //   - children.go, keypair.go: the Service and the Secret of a gang
+//   - pod_group.go: the PodGroup of a gang that its scheduler places as one
 //   - isolation.go: the attempt that the Service selects after a node was lost
 //   - recent_services.go: Services that the cache does not contain
 //   - rejections.go: reports requests that the API server rejects

@@ -17,6 +17,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 	"rollcall.training/internal/testing/podtest"
 )
 
@@ -45,7 +46,7 @@ func TestUntrackDeletedPod(t *testing.T) {
 			pod := podtest.RankPod(1, podtest.Drained)
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&pod).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: patchMetadata}).Build()}
-			m := member{Workload: gang.Workload{Job: &batchv1.Job{}}}
+			m := member{Member: roster.Member{Workload: gang.Workload{Job: &batchv1.Job{}}}}
 			m.observed.FirstDeletedPod = &pod
 			m.Job.Namespace = pod.Namespace
 			err := r.untrackDeletedPod(t.Context(), &session{}, m, c.last, c.next)

@@ -16,6 +16,7 @@ const (
 	eventActionCheckInjection = "CheckInjection"
 	eventActionCheckMembers   = "CheckMembers"
 	eventActionResize         = "Resize"
+	eventActionCheckNodes     = "CheckNodes"
 )
 
 // maxNoteLength is the maximum length of the note of an Event in bytes

@@ -214,7 +214,7 @@ func TestSelectedAttempt(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := newSingleWorkloadGang(t.Context(), r.newPass(torchRequest), m)
-			want, have := m.result.BuildService(), m.result.BuildService()
+			want, have := m.Result.BuildService(), m.Result.BuildService()
 			if c.have != "" {
 				have.Spec.Selector = map[string]string{gang.LabelGang: "train", gang.LabelAttempt: c.have}
 			}

@@ -75,7 +75,7 @@ func (r *Reconciler) patchJobStatus(ctx context.Context, m member, changed *batc
 // restartsCompleted reports whether the next attempt of a Job includes the ranks that have completed: always, unless
 // the controller of the workload restarts ranks individually.
 func (m member) restartsCompleted() bool {
-	return m.result != nil && m.result.Gang.RestartRules.RestartPolicy != gang.RestartPolicyPod
+	return m.Result != nil && m.Result.Gang.RestartRules.RestartPolicy != gang.RestartPolicyPod
 }
 
 // isAboutToResume reports whether Rollcall resumes a suspended Job by the action, or prepares the Job

@@ -17,6 +17,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 	"rollcall.training/internal/testing/podtest"
 )
 
@@ -111,7 +112,8 @@ func TestResetJobStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &observedGang{pass: &pass{}, members: []member{{
-				Workload: gang.Workload{Job: &have}, managedByQueue: c.queued, result: &injectors.Result{},
+				Member:         roster.Member{Workload: gang.Workload{Job: &have}, Result: &injectors.Result{}},
+				managedByQueue: c.queued,
 			}}}
 			err := r.resetJobStatus(t.Context(), p.members[0], desiredAction(p, p.members[0], lifecycle.State{
 				Phase:    c.phase,

@@ -204,7 +204,8 @@ func waitsForVolumesSince(pod *corev1.Pod) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	for _, c := range pod.Status.InitContainerStatuses {
-		if c.Name == ssh.SetupContainerName && c.State.Waiting == nil {
+		isSetup := c.Name == ssh.SetupContainerName || c.Name == ssh.AgentSetupContainerName
+		if isSetup && c.State.Waiting == nil {
 			return time.Time{}, false
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors/ssh"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -22,11 +21,10 @@ const (
 	hostReportReadInterval = time.Second
 )
 
-// checkWorkersReached returns the reason WorkersNotReached if the launcher of a gang that succeeded
-// connected to none of its workers, or to only one of several. All ranks then ran in one pod, which
-// the program may not have detected. It returns the zero value if the launcher connected to more
-// workers, or if its report is not available. It returns false if the report is not complete yet and
-// the gang must not be written.
+// checkWorkersReached returns the reason WorkersNotReached if the framework explains that the launcher of a gang
+// that succeeded did not use its workers, which the program may not have detected. It returns the zero value if
+// there is no problem, or if the report of the launcher's pod is not available. It returns false if the report
+// is not complete yet and the gang must not be written.
 //
 // The report is read once, before the phase Succeeded is written.
 func (r *Reconciler) checkWorkersReached(ctx context.Context, g *observedGang) (lifecycle.Status, bool) {
@@ -34,35 +32,28 @@ func (r *Reconciler) checkWorkersReached(ctx context.Context, g *observedGang) (
 	if first == nil || !first.Gang.Framework.HasLauncher || g.lastState().Phase == lifecycle.Succeeded {
 		return g.lastStatusWithReason(gang.ReasonWorkersNotReached), true
 	}
-	hosts := ssh.MinWorkerHosts(first.Gang)
 	job := g.launcherJob()
-	if hosts == 0 || job == nil {
+	if job == nil || !first.Gang.HasSSHHosts() {
 		return lifecycle.Status{}, true
 	}
-	report, complete, err := r.readHostReport(ctx, first.Gang, job)
+	pod, err := r.findSucceededLauncher(ctx, first.Gang, job)
 	if err != nil {
 		// The phase is more important than the report.
 		log.FromContext(ctx).Error(err, "Failed to read which workers the launcher reached")
+	}
+	if pod == nil {
 		return lifecycle.Status{}, true
 	}
+	problem, complete := r.Engine.DiagnoseLauncher(first.Gang, pod)
 	if s := r.sessions.forRequest(g.pass.request); !complete && s.hostReportReads < maxHostReportReads {
 		s.hostReportReads++
 		g.pass.requeueAfter(hostReportReadInterval)
 		return lifecycle.Status{}, false
 	}
-	reached, ok := ssh.ParseReachedHosts(report)
-	if !ok || reached > 1 || int32(reached) == hosts {
+	if problem == "" {
 		return lifecycle.Status{}, true
 	}
-	message := workersNotReachedMessage(int32(reached), hosts)
-	return lifecycle.Status{Reason: gang.ReasonWorkersNotReached, Message: message}, true
-}
-
-func workersNotReachedMessage(reached, hosts int32) string {
-	return fmt.Sprintf("The gang succeeded, but its launcher reached only %d of %d workers, "+
-		"so the other workers were idle. "+
-		"Open MPI from 5.0.6 reads PRTE_MCA_prte_default_hostfile instead of OMPI_MCA_orte_default_hostfile, "+
-		"and other launchers need the hostfile as an option; see docs/reference/frameworks/mpi.md", reached, hosts)
+	return lifecycle.Status{Reason: gang.ReasonWorkersNotReached, Message: problem}, true
 }
 
 // lastStatusWithReason returns reason and message of a member that has the reason in the last phase of
@@ -79,38 +70,26 @@ func (g *observedGang) lastStatusWithReason(reason gang.Reason) lifecycle.Status
 // launcherJob returns the Job of the launcher; nil if there is none.
 func (g *observedGang) launcherJob() *batchv1.Job {
 	for _, m := range g.members {
-		if m.result != nil && m.result.Gang.Role == gang.RoleLauncher {
+		if m.Result != nil && m.Result.Gang.Role == gang.RoleLauncher {
 			return m.Job
 		}
 	}
 	return nil
 }
 
-// readHostReport returns the termination message of the host monitor in the launcher's pod. complete
-// is false while the monitor is running. The report is empty and complete if the pod was deleted or
-// has no host monitor.
-func (r *Reconciler) readHostReport(
-	ctx context.Context, g gang.Gang, job *batchv1.Job,
-) (report string, complete bool, err error) {
+// findSucceededLauncher returns the launcher's pod that succeeded; nil if it was deleted.
+func (r *Reconciler) findSucceededLauncher(ctx context.Context, g gang.Gang, job *batchv1.Job) (*corev1.Pod, error) {
 	var pods corev1.PodList
-	err = r.APIReader.List(ctx, &pods, client.InNamespace(g.Namespace), client.Limit(1),
+	err := r.APIReader.List(ctx, &pods, client.InNamespace(g.Namespace), client.Limit(1),
 		client.MatchingLabels{
 			gang.LabelGang: g.Name, gang.LabelRole: gang.RoleLauncher, batchv1.ControllerUidLabel: string(job.UID),
 		},
 		client.MatchingFields{"status.phase": string(corev1.PodSucceeded)}) // excludes pods of failed attempts
 	if err != nil {
-		return "", true, fmt.Errorf("listing the pods of %s: %w", job.Name, err)
+		return nil, fmt.Errorf("listing the pods of %s: %w", job.Name, err)
 	}
-	for i := range pods.Items {
-		for _, c := range pods.Items[i].Status.InitContainerStatuses {
-			switch {
-			case c.Name != ssh.MonitorContainerName:
-			case c.State.Terminated == nil:
-				return "", false, nil
-			default:
-				return c.State.Terminated.Message, true, nil
-			}
-		}
+	if len(pods.Items) == 0 {
+		return nil, nil
 	}
-	return "", true, nil
+	return &pods.Items[0], nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +14,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 // observedGang is a gang as one pass observes it. It belongs to the goroutine of the pass.
@@ -32,7 +34,7 @@ type observedGang struct {
 	// stateSource is the member whose status is the state of the gang; nil for the primary member.
 	stateSource *member
 	// earlierRun and strangers are workloads with the name of the gang that are not members; see
-	// [lifecycle.Identity].
+	// [roster.Identity].
 	earlierRun, strangers []member
 	// hasMoreWorkloads is true if a pass did not parse all workloads with the name of the gang.
 	hasMoreWorkloads bool
@@ -41,20 +43,22 @@ type observedGang struct {
 	// rejection is the last request of the gang's children that the API server rejected in this pass;
 	// empty if there is none.
 	rejection string
+	// unboundPods is the number of pods that wait for a node, and unboundSince when the first was created. observe sets
+	// them.
+	unboundPods  int32
+	unboundSince time.Time
+	// podGroupProblem describes why the gang has no PodGroup; empty if it has or needs none.
+	podGroupProblem string
 	// violation describes how the gang violates the policy of the cluster; empty if it does not.
 	violation string
 	// findings are the violations of the policy in any mode.
 	findings []memberFinding
 }
 
-// member is an existing workload of a gang.
+// member is an existing workload of a gang. Its Result is nil, too, if the workload was admitted without
+// injection.
 type member struct {
-	gang.Workload
-	// result is the parsed workload. It is nil if the workload could not be parsed, or if it was
-	// admitted without injection.
-	result *injectors.Result
-	// readErr is the error with which the workload could not be parsed.
-	readErr error
+	roster.Member
 	// contentDigest identifies the whole workload, of which the cache contains a part; the resource version if
 	// the cache has no digest.
 	contentDigest string
@@ -77,20 +81,12 @@ func (m member) lastStatus() lifecycle.Status { return lifecycle.ReadStatus(m.Wo
 // clientObject returns the workload as a client needs it.
 func (m member) clientObject() client.Object { return m.Object().(client.Object) }
 
-// rankOffset returns the rank of the member's first pod; 0 if the workload could not be parsed.
-func (m member) rankOffset() int32 {
-	if m.result == nil {
-		return 0
-	}
-	return m.result.Gang.RankOffset
-}
-
 // firstResult returns the first member that could be parsed; nil if there is none. The settings of the
 // gang are equal in all members, or the gang has the reason MemberConflict.
 func (g *observedGang) firstResult() *injectors.Result {
 	for _, m := range g.members {
-		if m.result != nil {
-			return m.result
+		if m.Result != nil {
+			return m.Result
 		}
 	}
 	return nil
@@ -138,7 +134,7 @@ func (g *observedGang) gangPolicies() gang.RestartRules {
 // finishes, and the other members of its gang still need its result. It also excludes Jobs of another
 // controller, which writes their status, and whose pods can be in another cluster. The workloads of a
 // multi-workload gang are not copies.
-func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]gang.Group, error) {
+func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]roster.Group, error) {
 	list := r.listSingleWorkload
 	if req.Gang != "" {
 		list = r.listMultiWorkloadMembers
@@ -151,7 +147,7 @@ func (r *Reconciler) listGangs(ctx context.Context, req Request) ([]gang.Group, 
 		isDeleted := w.Meta().DeletionTimestamp != nil && !lifecycle.Observe(w).HasResult()
 		return isDeleted || w.IsManagedExternally()
 	})
-	return gang.GroupWorkloads(workloads, r.Engine.Frameworks()), nil
+	return roster.GroupWorkloads(workloads, r.Engine.Frameworks()), nil
 }
 
 // listMultiWorkloadMembers lists the workloads of a request for a multi-workload gang.
@@ -184,7 +180,7 @@ func (r *Reconciler) listSingleWorkload(ctx context.Context, req Request) ([]gan
 
 // observeGangs returns the gangs of a group. A group is one gang, unless no member of a multi-workload
 // gang can be parsed. Then each workload is a gang of its own.
-func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group gang.Group) ([]*observedGang, error) {
+func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group roster.Group) ([]*observedGang, error) {
 	candidates, owners := group.Workloads, []types.UID(nil)
 	if group.MultiWorkload {
 		var err error
@@ -221,33 +217,12 @@ func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group gang.Group
 }
 
 // newMultiWorkloadGang returns the gang of several workloads with the same gang name. Workloads that
-// are not members of the gang are kept separately. serviceOwners is an argument of [lifecycle.Identify].
+// are not members of the gang are kept separately. serviceOwners is an argument of [roster.Identify].
 func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID) *observedGang {
-	slices.SortFunc(workloads, func(a, b member) int {
-		return cmp.Or(
-			cmp.Compare(a.rankOffset(), b.rankOffset()),
-			cmp.Compare(a.Meta().Name, b.Meta().Name),
-			cmp.Compare(a.Kind(), b.Kind()),
-		)
-	})
-	var candidates []lifecycle.Candidate
-	for _, m := range workloads {
-		candidates = append(candidates, lifecycle.NewCandidate(m.Workload, m.memberSpec()))
-	}
-	id := lifecycle.Identify(candidates, serviceOwners)
-	selectMembers := func(indexes []int) []member {
-		var out []member
-		for _, i := range indexes {
-			out = append(out, workloads[i])
-		}
-		return out
-	}
+	list := roster.New(workloads, func(m member) roster.Member { return m.Member }, serviceOwners)
 	g := &observedGang{
-		pass: p, multiWorkload: true, members: selectMembers(id.Members), conflicts: id.Conflicts,
-		earlierRun: selectMembers(id.EarlierRun), strangers: selectMembers(id.Strangers),
-	}
-	if id.StateSource >= 0 {
-		g.stateSource = &workloads[id.StateSource]
+		pass: p, multiWorkload: true, members: list.Members, conflicts: list.Conflicts,
+		earlierRun: list.EarlierRun, strangers: list.Strangers, stateSource: list.StateSource,
 	}
 	if first := g.firstResult(); first != nil {
 		g.memberStates = lifecycle.ObserveMembers(first.Gang, g.observeWorkload)
@@ -275,12 +250,12 @@ func (g *observedGang) observeWorkload(name string) (lifecycle.Observation, bool
 func newSingleWorkloadGang(ctx context.Context, p *pass, m member) *observedGang {
 	observed := m.observeStatus()
 	g := &observedGang{pass: p, members: []member{m}, memberStates: lifecycle.NewSingleMember(observed)}
-	if m.readErr != nil {
-		log.FromContext(ctx).V(1).Info("Workload does not describe a valid gang", "errors", injectors.DenialCauses(m.readErr))
+	if m.Err != nil {
+		log.FromContext(ctx).V(1).Info("Workload does not describe a valid gang", "errors", injectors.DenialCauses(m.Err))
 	}
-	if m.result != nil {
+	if m.Result != nil {
 		find := func(string) (lifecycle.Observation, bool) { return observed, true }
-		g.memberStates = lifecycle.ObserveMembers(m.result.Gang, find)
+		g.memberStates = lifecycle.ObserveMembers(m.Result.Gang, find)
 	}
 	return g
 }
@@ -291,20 +266,11 @@ func (r *Reconciler) readMember(w gang.Workload) (member, error) {
 	if err != nil {
 		return member{}, err
 	}
-	m := member{Workload: w, managedByQueue: managedByQueue}
+	m := member{Member: roster.Member{Workload: w}, managedByQueue: managedByQueue}
 	m.contentDigest = cmp.Or(w.Meta().Annotations[annotationDigest], w.Meta().ResourceVersion)
 	delete(w.Meta().Annotations, annotationDigest)
 	if m.IsInjected() {
-		m.result, m.readErr = r.describeWorkload(w)
+		m.Member = roster.ReadMember(r.Engine, w)
 	}
 	return m, nil
-}
-
-// describeWorkload returns the gang and the children of an admitted workload.
-func (r *Reconciler) describeWorkload(w gang.Workload) (*injectors.Result, error) {
-	result, err := r.Engine.Describe(w)
-	if err != nil {
-		return nil, err
-	}
-	return &result, nil
 }

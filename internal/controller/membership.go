@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
-	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 // missingMemberGracePeriod is how long a missing member is not reported. Users create and delete the
@@ -36,7 +36,7 @@ func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (life
 		g.pass.handleError(err)
 		return lifecycle.Status{}, false
 	}
-	if conflicts := gang.FindConflicts(append(g.memberSpecs(), specs...)); len(conflicts) > 0 {
+	if conflicts := roster.FindConflicts(append(g.memberSpecs(), specs...)); len(conflicts) > 0 {
 		return lifecycle.Status{Reason: gang.ReasonMemberConflict, Message: conflictMessage(conflicts)}, true
 	}
 	message := g.memberStates.Describe(lifecycle.Pending)
@@ -65,34 +65,20 @@ func (r *Reconciler) missingMemberDelay(g *observedGang, anyMissing bool) time.D
 }
 
 // memberSpecs returns the settings of the gang in each existing workload.
-func (g *observedGang) memberSpecs() []gang.MemberSpec {
-	var out []gang.MemberSpec
+func (g *observedGang) memberSpecs() []roster.MemberSpec {
+	var out []roster.MemberSpec
 	for _, m := range g.members {
-		out = append(out, m.memberSpec())
+		out = append(out, m.Spec())
 	}
 	return out
-}
-
-// memberSpec returns the settings of the gang in the workload, or the reason why there are none.
-func (m member) memberSpec() gang.MemberSpec {
-	spec := gang.MemberSpec{Kind: m.Kind(), WorkloadName: m.Meta().Name}
-	switch {
-	case m.result != nil:
-		spec.Gang = m.result.Gang
-	case m.readErr != nil:
-		spec.Problem = "cannot be parsed: " + strings.Join(injectors.DenialCauses(m.readErr), "; ")
-	default:
-		spec.Problem = "was admitted without Rollcall; delete and recreate it"
-	}
-	return spec
 }
 
 // findMisplacedMembers returns workloads that are probably missing members: workloads of the right name
 // that are in no gang or in another gang, or members in another namespace.
 func (r *Reconciler) findMisplacedMembers(
 	ctx context.Context, g *observedGang, missing []gang.Member,
-) ([]gang.MemberSpec, error) {
-	var out []gang.MemberSpec
+) ([]roster.MemberSpec, error) {
+	var out []roster.MemberSpec
 	for _, m := range missing {
 		for _, kind := range []gang.Kind{gang.Job, gang.StatefulSet} {
 			w, _ := gang.NewWorkload(kind)
@@ -116,12 +102,12 @@ func (r *Reconciler) findMisplacedMembers(
 
 // describeMisplacedMember returns the settings of the gang in a workload that has the name of a missing
 // member, or the reason why it is not the member.
-func (r *Reconciler) describeMisplacedMember(w gang.Workload) (gang.MemberSpec, error) {
+func (r *Reconciler) describeMisplacedMember(w gang.Workload) (roster.MemberSpec, error) {
 	m, err := r.readMember(w)
 	if err != nil {
-		return gang.MemberSpec{}, err
+		return roster.MemberSpec{}, err
 	}
-	spec := m.memberSpec()
+	spec := m.Spec()
 	switch {
 	case w.OptedOut():
 		spec.Problem = fmt.Sprintf("has the label %s: \"false\"; remove the label and recreate the workload",
@@ -138,7 +124,7 @@ func (r *Reconciler) describeMisplacedMember(w gang.Workload) (gang.MemberSpec, 
 // tenant. A workload in another namespace does not cause a pass, so the search is repeated.
 func (r *Reconciler) findInOtherNamespaces(
 	ctx context.Context, g *observedGang, missing []gang.Member,
-) ([]gang.MemberSpec, error) {
+) ([]roster.MemberSpec, error) {
 	own := g.firstResult().Gang
 	g.pass.requeueAfter(retryInterval(r.Clock.Since(g.primaryMember().Meta().CreationTimestamp.Time)))
 	workloads, err := r.listWorkloads(ctx, indexMultiWorkload, "", own.Name)
@@ -151,15 +137,15 @@ func (r *Reconciler) findInOtherNamespaces(
 			byNamespace[namespace] = append(byNamespace[namespace], w)
 		}
 	}
-	var out []gang.MemberSpec
+	var out []roster.MemberSpec
 	for _, others := range byNamespace {
 		if slices.ContainsFunc(others, func(w gang.Workload) bool { return !r.isMissingMember(w, own, missing) }) {
 			continue
 		}
 		for _, w := range others {
-			spec := gang.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name,
+			spec := roster.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name,
 				Problem: "is in another namespace; create all workloads of a gang in one namespace"}
-			if !slices.ContainsFunc(out, func(o gang.MemberSpec) bool { return o.String() == spec.String() }) {
+			if !slices.ContainsFunc(out, func(o roster.MemberSpec) bool { return o.String() == spec.String() }) {
 				out = append(out, spec)
 			}
 		}
@@ -173,10 +159,10 @@ func (r *Reconciler) isMissingMember(w gang.Workload, own gang.Gang, missing []g
 	if !slices.ContainsFunc(missing, func(m gang.Member) bool { return m.WorkloadName == w.Meta().Name }) {
 		return false
 	}
-	result, err := r.describeWorkload(w)
-	if err != nil {
+	other := roster.ReadMember(r.Engine, w)
+	if other.Err != nil {
 		return false
 	}
-	other := gang.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name, Gang: result.Gang}
-	return len(gang.FindConflicts([]gang.MemberSpec{{Gang: own}, other})) == 0
+	spec := roster.MemberSpec{Kind: w.Kind(), WorkloadName: w.Meta().Name, Gang: *other.Gang()}
+	return len(roster.FindConflicts([]roster.MemberSpec{{Gang: own}, spec})) == 0
 }

@@ -27,7 +27,7 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 	var parsed []*member
 	for i := range g.members {
 		m := &g.members[i]
-		if m.result == nil {
+		if m.Result == nil {
 			continue
 		}
 		pods, err := r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
@@ -35,8 +35,9 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 			return err
 		}
 		parsed = append(parsed, m)
+		g.recordUnboundPods(pods)
 		e.Workloads = append(e.Workloads, lifecycle.WorkloadEvidence{
-			Workload: m.Workload, Gang: m.result.Gang, Pods: pods,
+			Workload: m.Workload, Gang: m.Result.Gang, Pods: pods,
 			InjectedReplicas: readInjectedReplicas(m.Workload), ResizeOverdue: s.isResizeOverdue(m.Workload, e.Now),
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 // uncountedPods is the number of pods that the Job controller counts at a time
@@ -32,8 +33,8 @@ func BenchmarkObserveMember(b *testing.B) {
 				m, pods := newObservedJob(b, ranks, change)
 				g := &observedGang{members: []member{m}}
 				evidence := lifecycle.Evidence{
-					Members: lifecycle.ObserveMembers(m.result.Gang, g.observeWorkload), Now: testStartTime,
-					Workloads: []lifecycle.WorkloadEvidence{{Workload: m.Workload, Gang: m.result.Gang, Pods: pods}},
+					Members: lifecycle.ObserveMembers(m.Result.Gang, g.observeWorkload), Now: testStartTime,
+					Workloads: []lifecycle.WorkloadEvidence{{Workload: m.Workload, Gang: m.Result.Gang, Pods: pods}},
 				}
 				state := lifecycle.State{Phase: lifecycle.Running, LastTransitionTime: testStartTime}
 				b.ReportAllocs()
@@ -76,5 +77,5 @@ func newObservedJob(b *testing.B, ranks int, change func(*corev1.Pod)) (member, 
 			*failed = append(*failed, pod.UID)
 		}
 	}
-	return member{Workload: gang.Workload{Job: job}, result: &result}, pods
+	return member{Member: roster.Member{Workload: gang.Workload{Job: job}, Result: &result}}, pods
 }

@@ -47,7 +47,7 @@ func TestHandleError(t *testing.T) {
 			wantError: true,
 		},
 		"too many requests":   {err: apierrors.NewTooManyRequests("later", 1), wantError: true},
-		"Service was changed": {err: errServiceChanging, wantRequeue: true},
+		"Service was changed": {err: errChildChanging, wantRequeue: true},
 	} {
 		l := &pass{}
 		l.handleError(c.err)

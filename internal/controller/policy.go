@@ -136,7 +136,7 @@ func (r *Reconciler) judgeGang(
 ) (judgment, error) {
 	in := policy.Input{Namespace: namespace, Now: r.Clock.Now()}
 	for _, m := range g.members {
-		if m.result == nil {
+		if m.Result == nil {
 			continue
 		}
 		whole, _ := gang.NewWorkload(m.Kind())
@@ -147,7 +147,7 @@ func (r *Reconciler) judgeGang(
 		if err != nil || whole.Meta().UID != m.Meta().UID {
 			continue // deleted, which causes another pass
 		}
-		in.Members = append(in.Members, policy.Member{Gang: m.result.Gang, Workload: whole})
+		in.Members = append(in.Members, policy.Member{Gang: m.Result.Gang, Workload: whole})
 	}
 	var result judgment
 	var lines []string

@@ -19,6 +19,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/roster"
 )
 
 // reportRequests records the requests of a test cluster for reports.
@@ -221,7 +222,7 @@ func TestReportWithoutAPI(t *testing.T) {
 // TestReportIsBounded checks that a report of many findings with long messages remains small.
 func TestReportIsBounded(t *testing.T) {
 	job := newGPUJob(t, "train", "", "", 4)
-	g := &observedGang{members: []member{{Workload: gang.Workload{Job: job}}}}
+	g := &observedGang{members: []member{{Member: roster.Member{Workload: gang.Workload{Job: job}}}}}
 	for i := range policy.MaxRules {
 		g.findings = append(g.findings, memberFinding{
 			Finding: policy.Finding{
@@ -252,7 +253,7 @@ func TestDesiredReports(t *testing.T) {
 	newMember := func(name, role string, pods int32) member {
 		job := newGPUJob(t, name, role, roles, pods)
 		job.UID = types.UID(name)
-		return member{Workload: gang.Workload{Job: job}}
+		return member{Member: roster.Member{Workload: gang.Workload{Job: job}}}
 	}
 	g := &observedGang{members: []member{newMember("train-master", "master", 1), newMember("train-worker", "worker", 4)}}
 	g.findings = []memberFinding{{Finding: policy.Finding{Rule: "cluster/gpus"}, member: referTo(g.members[1].Workload)}}

@@ -14,6 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 func newSuspendedJob(t *testing.T, queue string) *batchv1.Job {
@@ -112,7 +113,7 @@ func TestReleaseToQueue(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := member{Workload: gang.Workload{Job: newSuspendedJob(t, "team")}, managedByQueue: true}
+			m := member{Member: roster.Member{Workload: gang.Workload{Job: newSuspendedJob(t, "team")}}, managedByQueue: true}
 			p := &observedGang{
 				pass:         &pass{},
 				members:      []member{m},

@@ -32,6 +32,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/roster"
 )
 
 // FieldOwner is the field manager of all writes of the reconciler.
@@ -179,7 +180,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	var groups []gang.Group
+	var groups []roster.Group
 	if managed {
 		if groups, err = r.listGangs(ctx, req); err != nil {
 			return ctrl.Result{}, err
@@ -249,10 +250,13 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	g.pass.requeueAfter(delay)
 	if !next.Phase.Terminal() {
 		r.prepareWorkloads(ctx, g, next)
+	} else {
+		g.pass.handleError(r.ensurePodGroup(ctx, g, next)) // may delete it
 	}
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
 	r.reportStrangers(ctx, g)
+	r.reportUnboundPods(g, next)
 	r.cleanUpPodsOrReport(ctx, g, next)
 }
 
@@ -324,7 +328,7 @@ func (p *pass) handleError(err error) {
 	case isResolvedByNextEvent(err):
 	case errors.Is(err, errServiceConflict):
 		p.requeueAfter(serviceRetryInterval)
-	case errors.Is(err, errServiceChanging):
+	case errors.Is(err, errChildChanging):
 		p.requeueAfter(time.Second)
 	default:
 		p.errs = append(p.errs, err)

@@ -31,6 +31,7 @@ type session struct {
 	// missingSince is when a member was first observed as missing; zero if none is missing.
 	missingSince time.Time
 	keyPair      keyPairRetry
+	podGroup     podGroupSync
 	// writtenVersions contains the resource version of each member over which its status was last
 	// written. If the cache still contains that version, it does not contain the write.
 	writtenVersions map[types.UID]string

@@ -78,8 +78,8 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	r.recordPhaseChange(ctx, m, last, status)
 	if g.isPrimaryMember(m) {
 		framework := "unknown"
-		if m.result != nil {
-			framework = m.result.Gang.Framework.Name
+		if m.Result != nil {
+			framework = m.Result.Gang.Framework.Name
 		}
 		recordTransition(r.namespaceLabels.label(m.Meta().Namespace), framework, status, last)
 	}
@@ -95,6 +95,9 @@ func (r *Reconciler) desiredStatus(
 	status, ok := r.membersStatus(ctx, g, next)
 	if status.Reason == "" && g.rejection != "" && next.Phase.Active() {
 		status = lifecycle.Status{Reason: gang.ReasonRequestRejected, Message: g.rejection}
+	}
+	if status.Reason == "" && g.podGroupProblem != "" && next.Phase.Active() {
+		status = lifecycle.Status{Reason: gang.ReasonPodGroupMissing, Message: g.podGroupProblem}
 	}
 	if status.Reason == "" {
 		status = r.keyPairStatus(g, next)
@@ -201,6 +204,7 @@ func needsLog(last, next lifecycle.Status) bool {
 func overridesPhaseReason(reason gang.Reason) bool {
 	switch reason {
 	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected, gang.ReasonKeyPairConflict,
+		gang.ReasonPodGroupMissing,
 		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating, gang.ReasonPolicyViolated:
 		return true
 	default:

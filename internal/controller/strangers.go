@@ -61,7 +61,7 @@ func (g *observedGang) describeStrangers() string {
 	const maxNames = 5
 	var names []string
 	for _, m := range g.strangers[:min(len(g.strangers), maxNames)] {
-		names = append(names, m.memberSpec().String())
+		names = append(names, m.Spec().String())
 	}
 	if len(g.strangers) > maxNames {
 		names = append(names, fmt.Sprintf("and %d more", len(g.strangers)-maxNames))
@@ -92,5 +92,5 @@ func (r *Reconciler) reportEarlierRun(g *observedGang) {
 // describeEarlierRun describes why a finished workload is not a member of the current run.
 func (m member) describeEarlierRun() string {
 	return fmt.Sprintf("The %s finished before other workloads of the gang were created, "+
-		"so it belongs to an earlier run. Delete it, and recreate it if the gang needs it", m.memberSpec())
+		"so it belongs to an earlier run. Delete it, and recreate it if the gang needs it", m.Spec())
 }

@@ -19,6 +19,7 @@ import (
 	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 // FieldManager is the field manager of all writes.
@@ -136,7 +137,7 @@ func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, g := range gang.GroupWorkloads(workloads, d.Engine.Frameworks()) {
+		for _, g := range roster.GroupWorkloads(workloads, d.Engine.Frameworks()) {
 			if !d.selects(g, found) {
 				continue
 			}
@@ -164,7 +165,7 @@ func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
 }
 
 // selects reports whether a gang is to be detached, and records the names by which it was selected.
-func (d Detacher) selects(g gang.Group, found map[string]bool) bool {
+func (d Detacher) selects(g roster.Group, found map[string]bool) bool {
 	if len(d.Gangs) == 0 {
 		return true
 	}

@@ -45,6 +45,8 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	a.applyVolumes()
 	a.applyResources()
 	a.applyPodLabels()
+	a.applyPodAnnotations()
+	a.applyPlacement()
 	a.applyDNSSearches()
 	a.applyTolerations(old)
 	a.removeStale()

@@ -56,6 +56,9 @@ func (a *applier) applyInitContainers() {
 	for i := range a.plan.InitContainers {
 		planned := a.buildInitContainer(&a.plan.InitContainers[i])
 		value, existing := newInitContainerValue(&planned), a.pod.containersByName[planned.Name]
+		if existing != nil && a.plan.InitContainers[i].Image != "" {
+			planned.Image, planned.ImagePullPolicy = existing.Image, existing.ImagePullPolicy
+		}
 		isOwned := a.owns(KindInitContainer, "", planned.Name)
 		isSame := existing != nil && existing.isInit &&
 			equality.Semantic.DeepEqual(newInitContainerValue(existing.Container), value)
@@ -136,6 +139,9 @@ func (a *applier) buildInitContainer(i *plan.InitContainer) corev1.Container {
 		Resources:                selectResources(training.Resources),
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+	}
+	if i.Image != "" {
+		c.Image, c.ImagePullPolicy = i.Image, corev1.PullIfNotPresent
 	}
 	if i.Sidecar {
 		c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)

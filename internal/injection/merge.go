@@ -15,6 +15,7 @@ import (
 func Merge(p, every plan.Plan) (plan.Plan, error) {
 	p.Env = slices.Concat(p.Env, every.Env)
 	p.PodLabels = slices.Concat(p.PodLabels, every.PodLabels)
+	p.PodAnnotations = slices.Concat(p.PodAnnotations, every.PodAnnotations)
 	p.Volumes = slices.Concat(p.Volumes, every.Volumes)
 	p.Resources = slices.Concat(p.Resources, every.Resources)
 	p.InitContainers = slices.Concat(p.InitContainers, every.InitContainers)
@@ -24,6 +25,8 @@ func Merge(p, every plan.Plan) (plan.Plan, error) {
 	p.RestartInPlace = p.RestartInPlace || every.RestartInPlace
 	p.JobFailureLimit = max(p.JobFailureLimit, every.JobFailureLimit)
 	p.CompleteWithFirstPod = p.CompleteWithFirstPod || every.CompleteWithFirstPod
+	p.SchedulerName, p.SchedulingGroup = every.SchedulerName, every.SchedulingGroup
+	p.Children.PodGroup = every.Children.PodGroup
 	p.Children.Service = cmp.Or(p.Children.Service, every.Children.Service)
 	return p, checkUnique(&p)
 }
@@ -33,6 +36,7 @@ func checkUnique(p *plan.Plan) error {
 	return cmp.Or(
 		findDuplicate(KindEnv, p.Env, func(e *plan.Env) string { return e.Name }),
 		findDuplicate(KindLabel, p.PodLabels, func(l *plan.Label) string { return l.Name }),
+		findDuplicate(KindAnnotation, p.PodAnnotations, func(l *plan.Label) string { return l.Name }),
 		findDuplicate(KindVolume, p.Volumes, func(v *plan.Volume) string { return v.Name }),
 		findDuplicate(KindInitContainer, p.InitContainers, func(c *plan.InitContainer) string { return c.Name }),
 		findDuplicate(KindResource, p.Resources, func(r *plan.Resource) string { return string(r.Name) }),

@@ -21,6 +21,31 @@ func (p *podTemplate) readLabel(k key) any {
 
 func (p *podTemplate) removeLabel(k key) { delete(p.template.Labels, k.name) }
 
+func (p *podTemplate) readAnnotation(k key) any {
+	if value, ok := p.template.Annotations[k.name]; ok {
+		return value
+	}
+	return nil
+}
+
+func (p *podTemplate) removeAnnotation(k key) { delete(p.template.Annotations, k.name) }
+
+// applyPodAnnotations sets the planned annotations of the pods. Other values of the user stay, with a remark.
+func (a *applier) applyPodAnnotations() {
+	for _, planned := range a.plan.PodAnnotations {
+		existing, exists := a.pod.template.Annotations[planned.Name]
+		relation := relate(exists, a.owns(KindAnnotation, "", planned.Name), existing == planned.Value)
+		switch o := decide(relation, planned.Policy); o {
+		case write:
+			SetKey(&a.pod.template.Annotations, planned.Name, planned.Value)
+			a.markApplied(KindAnnotation, "", planned.Name)
+		default:
+			a.remark(o, templatePath.Child("metadata", "annotations").Key(planned.Name),
+				"keeping your value %q; Rollcall would set %q", existing, planned.Value)
+		}
+	}
+}
+
 func (a *applier) applyPodLabels() {
 	for _, l := range a.plan.PodLabels {
 		path := templatePath.Child("metadata", "labels").Key(l.Name)

@@ -21,6 +21,8 @@ const (
 	KindVolume                   = "volume"                   // of the pod (volume)
 	KindSizeLimit                = "sizeLimit"                // of the pod (volume)
 	KindLabel                    = "label"                    // of the pod (label)
+	KindAnnotation               = "annotation"               // of the pod (annotation)
+	KindPodField                 = "podField"                 // of the pod (path below template.spec)
 	KindDNSSearch                = "dnsSearch"                // of the pod (domain)
 	KindToleration               = "toleration"               // of the pod (key and effect of the taint)
 	KindField                    = "field"                    // of the workload (path below spec)
@@ -53,6 +55,8 @@ var targets = map[string]target{
 	KindVolume:     {get: (*podTemplate).readVolume, remove: (*podTemplate).removeVolume},
 	KindSizeLimit:  {get: (*podTemplate).readSizeLimit, remove: (*podTemplate).removeSizeLimit},
 	KindLabel:      {get: (*podTemplate).readLabel, remove: (*podTemplate).removeLabel},
+	KindAnnotation: {get: (*podTemplate).readAnnotation, remove: (*podTemplate).removeAnnotation},
+	KindPodField:   {get: (*podTemplate).readPodField, remove: (*podTemplate).removePodField},
 	KindDNSSearch:  {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
 	KindToleration: {get: (*podTemplate).readToleration, remove: (*podTemplate).removeToleration},
 }

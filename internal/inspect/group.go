@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 // workloadGroup holds the workloads of one gang, in the order of their ranks. It has at least one.
@@ -28,25 +28,22 @@ type workloadGroup struct {
 }
 
 // workload is a workload of a cluster together with the gang that it declares.
-type workload struct {
-	gang.Workload
-	// parsedGang is nil if the workload is not valid. Such a workload was admitted without
-	// Rollcall, or by a release with other rules.
-	parsedGang *gang.Gang
-	// parseErr is the reason if the workload is not valid.
-	parseErr error
+type workload struct{ roster.Member }
+
+func parseWorkload(engine *injectors.Engine, w gang.Workload) workload {
+	return workload{Member: roster.ReadMember(engine, w)}
 }
 
 // groupWorkloads groups workloads into gangs and parses them. Gangs are sorted by namespace, name
 // and creation time, the workloads of a gang by rank.
 func groupWorkloads(engine *injectors.Engine, found []gang.Workload) []workloadGroup {
 	var out []workloadGroup
-	for _, g := range gang.GroupWorkloads(found, engine.Frameworks()) {
+	for _, g := range roster.GroupWorkloads(found, engine.Frameworks()) {
 		p := workloadGroup{namespace: g.Namespace, name: g.Name}
 		for _, w := range g.Workloads {
 			p.workloads = append(p.workloads, parseWorkload(engine, w))
 		}
-		slices.SortFunc(p.workloads, compareRanks)
+		slices.SortFunc(p.workloads, func(a, b workload) int { return roster.CompareRanks(a.Member, b.Member) })
 		if g.MultiWorkload {
 			p.identifyMembers()
 		}
@@ -57,26 +54,6 @@ func groupWorkloads(engine *injectors.Engine, found []gang.Workload) []workloadG
 			a.creationTime().Compare(b.creationTime()), cmp.Compare(a.workloads[0].Meta().Name, b.workloads[0].Meta().Name))
 	})
 	return out
-}
-
-// parseWorkload parses a workload with the rules of admission.
-func parseWorkload(engine *injectors.Engine, w gang.Workload) workload {
-	result, err := engine.Describe(w)
-	if err != nil {
-		return workload{Workload: w, parseErr: err}
-	}
-	return workload{Workload: w, parsedGang: &result.Gang}
-}
-
-// rankOffset returns the rank of the workload's first pod.
-func (w workload) rankOffset() int32 {
-	if n, err := strconv.ParseInt(w.Template().Labels[gang.LabelRankOffset], 10, 32); err == nil {
-		return int32(n)
-	}
-	if w.parsedGang != nil && !w.IsInjected() {
-		return w.parsedGang.RankOffset
-	}
-	return 0
 }
 
 // creationTime returns the creation time of the oldest workload.
@@ -115,9 +92,9 @@ func (g workloadGroup) buildGang() Gang {
 	if !status.NextRestartTime.IsZero() && out.Phase == lifecycle.Restarting {
 		out.NextRestartTime = &status.NextRestartTime
 	}
-	if first.parsedGang != nil && first.parsedGang.RestartRules.RestartPolicy == gang.RestartPolicyGang {
-		out.MaxRestarts = &first.parsedGang.RestartRules.MaxRestarts
-		if limit := &first.parsedGang.RestartRules.MaxDisruptions; *limit != gang.UnlimitedDisruptions {
+	if first.Gang() != nil && first.Gang().RestartRules.RestartPolicy == gang.RestartPolicyGang {
+		out.MaxRestarts = &first.Gang().RestartRules.MaxRestarts
+		if limit := &first.Gang().RestartRules.MaxDisruptions; *limit != gang.UnlimitedDisruptions {
 			out.MaxDisruptions = limit
 		}
 	}
@@ -135,7 +112,7 @@ func (g workloadGroup) buildGang() Gang {
 
 // minReady returns the number of ranks of a member that must be ready for the gang of the workload to run.
 func (w workload) minReady(m Member) int32 {
-	if g := w.parsedGang; g != nil && g.Elastic != nil && m.Role == g.Framework.ElasticRole {
+	if g := w.Gang(); g != nil && g.Elastic != nil && m.Role == g.Framework.ElasticRole {
 		return min(m.Size, g.Elastic.Min)
 	}
 	return m.Size
@@ -156,13 +133,13 @@ func (g workloadGroup) buildMembers() []Member {
 	for _, w := range g.workloads {
 		members = append(members, w.buildMember())
 	}
-	firstValid := slices.IndexFunc(g.workloads, func(w workload) bool { return w.parsedGang != nil })
+	firstValid := slices.IndexFunc(g.workloads, func(w workload) bool { return w.Gang() != nil })
 	if firstValid < 0 {
 		return members
 	}
 	completed := lifecycle.ReadStatus(g.workloads[firstValid].Workload).CompletedMembers
 	var offset int32
-	for _, declared := range g.workloads[firstValid].parsedGang.Members {
+	for _, declared := range g.workloads[firstValid].Gang().Members {
 		if !slices.ContainsFunc(members, func(m Member) bool { return m.Name == declared.WorkloadName }) {
 			m := Member{Name: declared.WorkloadName, Role: declared.Role, Offset: offset, Size: declared.Size}
 			if _, m.Completed = completed[m.Name]; m.Completed {
@@ -184,7 +161,7 @@ func (w workload) buildMember() Member {
 		Kind:      w.Kind(),
 		Name:      w.Meta().Name,
 		Role:      cmp.Or(w.Template().Labels[gang.LabelRole], w.Meta().Labels[gang.LabelRole]),
-		Offset:    w.rankOffset(),
+		Offset:    w.RankOffset(),
 		Size:      observed.Size,
 		Ready:     observed.ReadyPods,
 		Suspended: observed.Suspended,
@@ -196,9 +173,9 @@ func (w workload) buildMember() Member {
 			m.Succeeded += int32(len(uncounted.Succeeded))
 		}
 	}
-	if w.parsedGang != nil {
-		m.Role, m.Size = w.parsedGang.Role, w.parsedGang.OwnMember().Size
-		for _, c := range w.parsedGang.Containers {
+	if w.Gang() != nil {
+		m.Role, m.Size = w.Gang().Role, w.Gang().OwnMember().Size
+		for _, c := range w.Gang().Containers {
 			m.Containers = append(m.Containers, c.Name)
 		}
 	} else if all := w.Template().Spec.Containers; len(all) > 0 {

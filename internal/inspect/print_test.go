@@ -204,7 +204,7 @@ func TestFormatMessage(t *testing.T) {
 			}
 			job.Annotations[gang.AnnotationStatus], job.Labels[gang.LabelPhase] = text, string(lifecycle.Running)
 			w := parseWorkload(newEngine(), gang.Workload{Job: job})
-			w.parsedGang.Elastic, w.parsedGang.Framework.ElasticRole = c.elastic, w.parsedGang.Role
+			w.Result.Gang.Elastic, w.Result.Gang.Framework.ElasticRole = c.elastic, w.Result.Gang.Role
 			g := workloadGroup{workloads: []workload{w}}.buildGang()
 			g.Ready, g.Succeeded = c.ready, c.succeeded
 			if got := g.formatMessage(); got != c.want {

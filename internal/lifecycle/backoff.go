@@ -34,6 +34,14 @@ func (s State) backoff() time.Duration {
 	return Backoff(s.Restarts)
 }
 
+// endStreak ends the streak of disruptions if the attempt ran for the maximum back-off.
+func (s State) endStreak(now time.Time) State {
+	if s.ranForMaxBackoff(now) {
+		s.DisruptionStreak = 0
+	}
+	return s
+}
+
 // ranForMaxBackoff reports whether all ranks of the attempt were ready for at least the maximum back-off.
 // If a rank is not ready any more, the time at which all were is not known, and the start of the attempt
 // counts.

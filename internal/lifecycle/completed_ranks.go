@@ -78,30 +78,40 @@ func (m *Memory) DelayRecord(last, next State, now time.Time) (State, time.Durat
 }
 
 // findCompletedRanks returns the ranks of a Job that completed in the current attempt, and the number of
-// ranks that the Job counts as completed and that are lost. A rank without a pod is lost unless it is known
-// to have completed: its pod was deleted before Rollcall observed it, and its program exited with code 0.
+// ranks that are lost: they have no pod, and their Job creates none. A rank without a pod that the Job counts as
+// completed is lost unless it is known to have completed: its pod was deleted before Rollcall observed it, and its
+// program exited with code 0. If the Job has replaced that pod already, the rank runs again and takes the place of
+// another: the Job counts its pod as one too many, and deletes the pod of any rank (kubernetes pkg/controller/job,
+// activePodsForRemoval).
 func (w WorkloadEvidence) findCompletedRanks(
 	c failure.Context, known sets.Set[int32],
 ) (completed []int32, lost int32) {
 	if w.Job == nil || w.Job.Status.CompletedIndexes == "" || Observe(w.Workload).Complete {
 		return nil, 0
 	}
-	hasPod, succeeded := map[int32]bool{}, map[int32]bool{}
+	hasPod, succeeded := sets.Set[int32]{}, map[int32]bool{}
 	for i := range w.Pods {
 		pod, index := &w.Pods[i], gang.PodIndex(&w.Pods[i])
-		hasPod[index] = hasPod[index] || !c.IsFromEarlierAttempt(pod)
+		if !c.IsFromEarlierAttempt(pod) {
+			hasPod.Insert(index)
+		}
 		succeeded[index] = succeeded[index] || c.HasSucceeded(pod)
 	}
-	for _, index := range parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks()) {
+	counted := parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())
+	var runAgain int32
+	for _, index := range counted {
 		rank := w.Gang.RankOffset + index
 		switch {
-		case succeeded[index], !hasPod[index] && known.Has(rank):
+		case succeeded[index], !hasPod.Has(index) && known.Has(rank):
 			completed = append(completed, rank)
-		case !hasPod[index]:
+		case !hasPod.Has(index):
 			lost++
+		default:
+			runAgain++
 		}
 	}
-	return completed, lost
+	withoutPod := w.Ranks() - int32(hasPod.Insert(counted...).Len())
+	return completed, lost + max(0, min(runAgain, withoutPod))
 }
 
 // formatIndexes returns ascending indexes in the format of [parseIndexes], or [NoRanks].

@@ -37,8 +37,12 @@ func TestFindCompletedRanks(t *testing.T) {
 		"completed rank without a pod was known": {completedIndexes: "0,3", known: sets.New[int32](3), want: []int32{0, 3}},
 		"several ranks":                          {completedIndexes: "0,2-4", want: []int32{0}, wantLost: 3},
 		"pod is of the attempt before":           {completedIndexes: "5", wantLost: 1},
-		"indexes above the size of the Job":      {completedIndexes: "6-1000000000"},
-		"text that cannot be parsed":             {completedIndexes: "a-b,,-"},
+		"completed rank runs again":              {completedIndexes: "1", wantLost: 1},
+		"completed rank runs again, and all others have completed": {
+			completedIndexes: "0-5", known: sets.New[int32](2, 3, 4, 5), want: []int32{0, 2, 3, 4, 5},
+		},
+		"indexes above the size of the Job": {completedIndexes: "6-1000000000"},
+		"text that cannot be parsed":        {completedIndexes: "a-b,,-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := WorkloadEvidence{Pods: pods, Workload: gang.Workload{Job: &batchv1.Job{

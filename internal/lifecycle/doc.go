@@ -11,8 +11,8 @@
 //
 // # Which workloads are the gang
 //
-// Names are reused, so several workloads can have the name of a gang. [Identify] determines its
-// members before anything is decided, by the UIDs in the status.
+// Names are reused, so several workloads can have the name of a gang. Package roster determines its members
+// before anything is decided, by the UIDs in the status.
 //
 // # When a gang restarts or fails
 //
@@ -21,8 +21,8 @@
 //
 //  1. a disruption of a pod, see [failure.Failure.IsDisruption]
 //  2. a failed pod that a Job counts and that was not observed ([failure.ReasonUnobserved])
-//  3. a rank that its Job counts as completed, that has no pod, and that is not known to have completed
-//     ([failure.ReasonRankLost])
+//  3. a rank that has no pod, that is not known to have completed, and for which its Job creates no pod because the
+//     Job counts that rank, or another that runs again, as completed ([failure.ReasonRankLost])
 //  4. a pod of a StatefulSet that was replaced, or that is gone after its peers failed ([failure.ReasonPodDeleted])
 //  5. a member that was deleted and recreated after all ranks were ready ([failure.ReasonMemberRecreated])
 //  6. a failure of a pod after a member was deleted ([failure.ReasonMemberDeleted])
@@ -33,7 +33,7 @@
 //
 // An attempt that did not start with all ranks starts again for the same incident, and uses up nothing: a rank was
 // lost before all ranks of a later attempt were ready, or a Job with a completed rank was suspended and resumed while
-// no pass observed it.
+// no pass observed it. Further repetitions have the back-off of disruptions.
 //
 // Pods of earlier attempts, and those that a rollout or a resize replaces, do not count (evidence.go). After a failure,
 // the gang restarts, unless its policies or a complete Job prevent it. Then it fails.

@@ -47,8 +47,7 @@ type failureDecision struct {
 // RecordDecision records a decision that is about to be written, except a start that is repeated for an earlier
 // incident. What shows that a rank is lost remains until the next attempt, or was not true.
 func (m *Memory) RecordDecision(last, next State) {
-	isRepeatedStart := next.Restarts == last.Restarts && next.Disruptions == last.Disruptions
-	isRestart := next.Phase == Restarting && !isRepeatedStart
+	isRestart := next.Phase == Restarting && !last.isStartRepeatedBy(next)
 	if last.Phase.Active() && (isRestart || next.Phase == Failed) {
 		m.decision = failureDecision{last.Attempt, last.AttemptStartTime, next.FirstFailure}
 	}
@@ -76,11 +75,14 @@ const (
 // repeated, or whether all members must be read from the API server and be those of the cache. Pods and workloads
 // arrive by different watches. A suspension, whose pods were deleted before the cache contained it, must neither
 // fail nor restart a gang. A Job counts a pod before the pod disappears, so the counts of a stale cache hide why
-// the peers of the pod fail.
+// the peers of the pod fail. The start of an attempt is repeated with a back-off.
 func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Duration, mustReadMembers bool) {
 	isNew := next.Phase != last.Phase
 	isUnobserved := next.FirstFailure != nil && next.FirstFailure.Reason == failure.ReasonUnobserved
 	isDecision := isNew && (next.Phase == Restarting || next.Phase == Failed)
+	if delay := last.remainingRepeatBackoff(next, snapshot.Now); delay > 0 {
+		return delay, false
+	}
 	isUncertain := isDecision && isUnobserved && last.isUnobservedFailureUncertain(snapshot)
 	if delay := remainingDelay(&m.unobservedTime, isUncertain, StaleCacheDelay, snapshot.Now); delay > 0 {
 		return delay, false

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
 
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/testing/podtest"
@@ -37,6 +38,49 @@ func TestUndoneDisruption(t *testing.T) {
 			m.RecordDecision(running, c.decided)
 			if got := m.decision.undoneDisruption(c.state); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestConfirmRepeatedStart checks that the starts of attempts are repeated with a back-off that grows with each
+// repetition, and that a restart for another incident does not wait for it.
+func TestConfirmRepeatedStart(t *testing.T) {
+	disruption := &failure.Failure{Rank: 0, Pod: "train-0", Reason: failure.ReasonPodDeleted, Time: podtest.At(0)}
+	pending := State{
+		Phase: Pending, Disruptions: 1, LastRestartTime: podtest.At(0), FirstFailure: disruption,
+		Bookkeeping: Bookkeeping{Attempt: 1, DisruptionStreak: 1, AttemptStartTime: podtest.At(1)},
+	}
+	running := pending
+	running.Phase = Running
+	for name, c := range map[string]struct {
+		state State
+		// repetitions is the number of repetitions before the decision.
+		repetitions int
+		isOther     bool
+		seconds     int
+		want        time.Duration
+	}{
+		"the first repetition has no delay":           {state: pending, seconds: 2},
+		"the second waits for 10 seconds":             {state: pending, repetitions: 1, seconds: 2, want: 10 * time.Second},
+		"the third waits for 20 seconds":              {state: pending, repetitions: 2, seconds: 2, want: 20 * time.Second},
+		"the tenth waits for the maximum":             {state: pending, repetitions: 9, seconds: 2, want: maxBackoff},
+		"a long attempt ends the streak":              {state: running, repetitions: 1, seconds: 600},
+		"a restart for another incident has no delay": {state: pending, repetitions: 2, isOther: true, seconds: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot, s := Snapshot{Now: podtest.At(c.seconds)}, c.state
+			for range c.repetitions {
+				s = s.repeatStart(snapshot, disruption)
+				s.Phase = Pending
+			}
+			next := s.repeatStart(snapshot, disruption)
+			if c.isOther {
+				next.Disruptions++
+			}
+			var m Memory
+			if delay, _ := m.Confirm(s, next, snapshot); delay != c.want {
+				t.Errorf("delay %s, want %s", delay, c.want)
 			}
 		})
 	}

@@ -132,13 +132,32 @@ func (s State) isStartedWithoutCompletedRanks(policies gang.RestartRules, snapsh
 }
 
 // repeatStart ends an attempt that did not start with all ranks, and starts the next attempt for the same
-// incident. Each repetition needs a newly completed rank that has no pod, and waits for the pods of the
-// attempt to terminate.
+// incident. A queue resumes a Job before its completed indexes are reset if the webhook is not available. The
+// repetitions are part of the streak, so that Rollcall and the queue do not change the Job alternately without a
+// delay; see [Memory.Confirm].
 func (s State) repeatStart(snapshot Snapshot, f *failure.Failure) State {
 	if s.FirstFailure == nil {
 		s.FirstFailure = f
 	}
+	s = s.endStreak(snapshot.Now)
+	s.DisruptionStreak++
 	return s.enterRestarting(snapshot)
+}
+
+// isStartRepeatedBy reports whether a next state repeats the start of the attempt.
+func (s State) isStartRepeatedBy(next State) bool {
+	isNew := next.Phase == Restarting && s.Phase != Restarting
+	return isNew && next.Restarts == s.Restarts && next.Disruptions == s.Disruptions
+}
+
+// remainingRepeatBackoff returns the delay before a next state that repeats the start of the attempt; 0 if the
+// back-off has elapsed, and for any other state.
+func (s State) remainingRepeatBackoff(next State, now time.Time) time.Duration {
+	if !s.isStartRepeatedBy(next) {
+		return 0
+	}
+	s.NextRestartTime = s.LastRestartTime.Add(Backoff(s.DisruptionStreak))
+	return s.RemainingBackoff(now)
 }
 
 // handleFailure restarts the gang if a restart is possible, and fails it otherwise.
@@ -147,10 +166,7 @@ func (s State) handleFailure(policies gang.RestartRules, snapshot Snapshot, f *f
 	if !s.canRestart(policies, snapshot.Members, f) {
 		return s.transitionTo(Failed, snapshot)
 	}
-	if s.ranForMaxBackoff(snapshot.Now) {
-		s.DisruptionStreak = 0
-	}
-	s = s.countIncident(1).enterRestarting(snapshot)
+	s = s.endStreak(snapshot.Now).countIncident(1).enterRestarting(snapshot)
 	s.NextRestartTime = s.LastRestartTime.Add(s.backoff())
 	return s
 }

@@ -36,8 +36,8 @@ type Snapshot struct {
 	HasFormerPods bool
 	// ObservedFailures is the number of pods of Jobs that failed or are being deleted in the attempt.
 	ObservedFailures int32
-	// LostRanks is the number of ranks that their Job counts as completed, that have no pod, and that are
-	// not part of CompletedRanks: the pod was deleted, and its program exited with code 0.
+	// LostRanks is the number of ranks that have no pod, that are not part of CompletedRanks, and for which their Job
+	// creates no pod: a pod was deleted, and its program exited with code 0.
 	LostRanks int32
 	// StatefulSetPods identifies the pods of all StatefulSets by [IdentifyPods]. It is empty if a pod is
 	// missing, and if the gang has no StatefulSet.

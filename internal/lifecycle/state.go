@@ -38,8 +38,8 @@ type Bookkeeping struct {
 	// first attempt has the number 0. From the decision to restart, or from the suspension by a user or a
 	// queue, until the ranks are resumed, it is the number of the next attempt.
 	Attempt int32 `json:"attempt,omitempty"`
-	// DisruptionStreak is the number of disruptions since an attempt ran for the maximum back-off. It
-	// determines the back-off of the next disruption.
+	// DisruptionStreak is the number of disruptions and of repeated starts since an attempt ran for the maximum
+	// back-off. It determines the back-off of the next disruption and of the next repeated start.
 	DisruptionStreak int32 `json:"disruptionStreak,omitempty"`
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The zero value stands
 	// for the creation of the workload.

@@ -209,7 +209,7 @@ func (p *Policy) ApplyDefaults(w gang.Workload, ns Namespace) (gang.Warnings, er
 			})
 		}
 	}
-	more, err := defaults.Apply(w, list)
+	more, err := defaults.Apply(w, list, p.frameworks)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -266,11 +266,11 @@ func (d fieldDefault) repeatsTraining(w gang.Workload) bool {
 func (d fieldDefault) checkName() string { return "defaults." + d.key }
 
 // checkLocked adds the violations of a locked default: values other than the default.
-func (d fieldDefault) checkLocked(e *evaluation, v *violations) {
+func (d fieldDefault) checkLocked(e *evaluation, v *violations, frameworks gang.Frameworks) {
 	if e.Workload.Job == nil && e.Workload.StatefulSet == nil {
 		return
 	}
-	for _, current := range defaults.Read(e.Workload, d.Default) {
+	for _, current := range defaults.Read(e.Workload, d.Default, frameworks) {
 		switch {
 		case current.Value == d.Value, current.Value == "" && d.repeatsTraining(e.Workload):
 		case current.Value == "":

@@ -13,7 +13,7 @@ import (
 	"rollcall.training/gang"
 )
 
-// Limits are bounds on single facts of a gang. A limit that is nil does not hold.
+// Limits are bounds on single facts of a gang. A limit that is absent does not hold.
 type Limits struct {
 	// Size bounds the number of ranks. An elastic gang counts with its maximum size.
 	Size *SizeLimit `json:"size,omitempty"`
@@ -110,7 +110,7 @@ func (m LimitMode) mode() Mode { return m.Mode }
 // SizeLimit bounds a number of ranks.
 type SizeLimit struct {
 	LimitMode `json:",inline"`
-	// Min and Max are inclusive; nil means no bound.
+	// Min and Max are inclusive; absent means no bound.
 	Min *int64 `json:"min,omitempty"`
 	Max *int64 `json:"max,omitempty"`
 }
@@ -118,7 +118,7 @@ type SizeLimit struct {
 // GPULimit bounds a number of accelerators.
 type GPULimit struct {
 	LimitMode `json:",inline"`
-	// Max is inclusive; nil means no bound. With 0, gangs have no accelerators.
+	// Max is inclusive; absent means no bound. With 0, gangs have no accelerators.
 	Max *int64 `json:"max,omitempty"`
 	// MultipleOf divides the number; 0 means no requirement.
 	MultipleOf int64 `json:"multipleOf,omitempty"`
@@ -158,7 +158,7 @@ type DurationLimit struct {
 	// Required forbids workloads without the field. A StatefulSet without which the gang ends is permitted, because the
 	// Job that ends the gang must have the field.
 	Required bool `json:"required,omitempty"`
-	// Min and Max are inclusive; nil means no bound.
+	// Min and Max are inclusive; absent means no bound.
 	Min *Duration `json:"min,omitempty"`
 	Max *Duration `json:"max,omitempty"`
 }
@@ -166,7 +166,7 @@ type DurationLimit struct {
 // RestartsLimit bounds restarts.
 type RestartsLimit struct {
 	LimitMode `json:",inline"`
-	// Max is inclusive; nil means no bound.
+	// Max is inclusive; absent means no bound.
 	Max *int64 `json:"max,omitempty"`
 	// Policies lists the allowed values of the annotation rollcall.training/restart-policy; empty means
 	// any value. The default of the annotation counts as well.

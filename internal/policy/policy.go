@@ -20,11 +20,12 @@ import (
 // Policy is a valid policy file. It is immutable and safe for concurrent use. A nil Policy has no
 // limits.
 type Policy struct {
-	source  string // the name of the file
-	file    File
-	digest  string
-	scopes  []scope // cluster first, then the profiles in their order
-	ceiling Mode    // the strictest mode of findings; empty for no ceiling
+	source     string // the name of the file
+	file       File
+	digest     string
+	frameworks gang.Frameworks
+	scopes     []scope // cluster first, then the profiles in their order
+	ceiling    Mode    // the strictest mode of findings; empty for no ceiling
 }
 
 // Source provides the policy of the cluster. Its methods are safe for concurrent use.
@@ -146,7 +147,9 @@ func (r *reader) compileScope(name, path string, mode Mode, s Scope) scope {
 	for i, d := range compiled.defaults {
 		compiled.defaults[i].line = r.object.Line(path + ".defaults." + d.path)
 		if d.locked {
-			add(d.checkName(), "defaults."+d.path, s.Defaults.Mode, d.shown, check{run: d.checkLocked})
+			add(d.checkName(), "defaults."+d.path, s.Defaults.Mode, d.shown, check{
+				run: func(e *evaluation, v *violations) { d.checkLocked(e, v, r.frameworks) },
+			})
 		}
 	}
 	return compiled

@@ -261,6 +261,7 @@ var moreProblemCases = map[string]problemCase{
 			"with a default are rollcall.training/restart-policy, " +
 			"rollcall.training/non-retriable-exit-codes, rollcall.training/success-policy, " +
 			"rollcall.training/clean-pod-policy, rollcall.training/start-timeout, rollcall.training/shm-size, " +
+			"rollcall.training/scheduler, " +
 			"rollcall.training/published-ranks",
 	},
 	"a default for a label of Rollcall": {
@@ -269,7 +270,7 @@ var moreProblemCases = map[string]problemCase{
 			"because it can determine the size or the ranks of the gang; annotations of Rollcall with a " +
 			"default are rollcall.training/restart-policy, rollcall.training/non-retriable-exit-codes, " +
 			"rollcall.training/success-policy, rollcall.training/clean-pod-policy, " +
-			"rollcall.training/start-timeout, rollcall.training/shm-size, " +
+			"rollcall.training/start-timeout, rollcall.training/shm-size, rollcall.training/scheduler, " +
 			"rollcall.training/published-ranks",
 	},
 	"a default for a variable with the rank": {

@@ -67,12 +67,12 @@ func (p Problem) String() string {
 // limits. The policy is nil if a problem is not only advice. The frameworks are those that limits may
 // name.
 func Read(source string, text []byte, frameworks gang.Frameworks) (*Policy, []Problem) {
-	r := &reader{source: source, frameworks: frameworks.Names()}
+	r := &reader{source: source, frameworks: frameworks}
 	file, ok := r.decode(text)
 	if ok {
 		r.validateFile(&file)
 	}
-	policy := &Policy{file: file}
+	policy := &Policy{file: file, frameworks: frameworks}
 	if ok && !r.failed() {
 		policy.compile(r)
 	}
@@ -85,7 +85,7 @@ func Read(source string, text []byte, frameworks gang.Frameworks) (*Policy, []Pr
 // reader collects the problems of a file.
 type reader struct {
 	source     string
-	frameworks []string
+	frameworks gang.Frameworks
 	object     manifest.Object
 	problems   []Problem
 }
@@ -318,12 +318,12 @@ func (r *reader) checkCount(path string, n *int64) {
 
 // checkFramework reports a framework that does not exist.
 func (r *reader) checkFramework(path, name string) {
-	if !slices.Contains(r.frameworks, name) {
+	if known := r.frameworks.Names(); !slices.Contains(known, name) {
 		hint := ""
-		if closest := gang.FindClosestMatch(name, r.frameworks); closest != "" {
+		if closest := gang.FindClosestMatch(name, known); closest != "" {
 			hint = "; did you mean " + closest + "?"
 		}
-		r.add(path, "%q is not a framework%s; frameworks are %s", name, hint, joinNames(r.frameworks))
+		r.add(path, "%q is not a framework%s; frameworks are %s", name, hint, joinNames(known))
 	}
 }
 

@@ -1,7 +1,11 @@
 // Package text shortens texts of users and programs for messages and fields with a limit.
 package text
 
-import "strings"
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
 
 const ellipsis = "…"
 
@@ -16,3 +20,9 @@ func Shorten(text string, limit int) string {
 
 // JoinLines returns a text as one line with single spaces.
 func JoinLines(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// Wrap returns a text in lines of at most width characters, unless a word is longer.
+func Wrap(text string, width int) string {
+	line := regexp.MustCompile(fmt.Sprintf(`(.{1,%d})(?: |$)`, width))
+	return strings.TrimSuffix(line.ReplaceAllString(JoinLines(text), "$1\n"), "\n")
+}

@@ -24,6 +24,22 @@ func TestShorten(t *testing.T) {
 	}
 }
 
+func TestWrap(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{name: "a line of the width stays", text: "ab cde", want: "ab cde"},
+		{name: "the next word starts a line", text: "ab cdef  g", want: "ab\ncdef g"},
+		{name: "a long word has its own line", text: "a bcdefgh i", want: "a\nbcdefgh\ni"},
+		{name: "a character is not a byte", text: "éé ééé", want: "éé ééé"},
+		{name: "no word", text: " ", want: ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := text.Wrap(c.text, 6); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestJoinLines(t *testing.T) {
 	if got := text.JoinLines(" a\n\tb  c\n"); got != "a b c" {
 		t.Errorf("got %q", got)

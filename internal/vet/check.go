@@ -52,6 +52,8 @@ var objectChecks = map[Code]func(*reporter, *inputObject){
 	"LabelMisplaced":   checkLabelMisplaced,
 	"LabelMissing":     checkLabelMissing,
 	"KindUnsupported":  checkKindUnsupported,
+
+	"LauncherWithoutLabel": checkLauncherWithoutLabel,
 }
 
 // workloadChecks run on every labeled workload that could be decoded. They report paths in the workload, which
@@ -158,7 +160,13 @@ type issue struct {
 
 // add reports a mistake.
 func (r *reporter) add(field, fix, format string, args ...any) {
-	r.issues = append(r.issues, issue{field: field, fix: fix, message: fmt.Sprintf(format, args...)})
+	r.addWithSeverity("", field, fix, format, args...)
+}
+
+// addWithSeverity reports a mistake with a severity that differs from that of the check. The zero value is that
+// of the check.
+func (r *reporter) addWithSeverity(severity Severity, field, fix, format string, args ...any) {
+	r.issues = append(r.issues, issue{field: field, fix: fix, severity: severity, message: fmt.Sprintf(format, args...)})
 }
 
 // run runs the check on an object if the check applies to it. The paths of the issues are paths in the object of

@@ -1,6 +1,7 @@
 package vet_test
 
 import (
+	"fmt"
 	"strings"
 
 	"rollcall.training/internal/vet"
@@ -43,6 +44,30 @@ func labelCases() map[vet.Code][]checkCase {
 			{
 				name:     "misspelled label of an unsupported kind",
 				manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {rollcall.training/framwork: pytorch}}\n",
+			},
+		},
+		"LauncherWithoutLabel": {
+			{
+				name:     "torchrun in two pods",
+				manifest: unlabeledJob(2, "", "[torchrun, --nnodes=2, train.py]"),
+				want:     []string{"metadata.labels"},
+			},
+			{
+				name:     "launcher in a script",
+				manifest: unlabeledJob(2, "", `[sh, -c, "cd /a && mpirun -n 2 ./a"]`),
+				want:     []string{"metadata.labels"},
+			},
+			{name: "labeled workload", manifest: unlabeledJob(2, "rollcall.training/framework: mpi", "[torchrun, train.py]")},
+			{name: "one pod", manifest: unlabeledJob(1, "", "[torchrun, train.py]")},
+			{name: "no launcher", manifest: unlabeledJob(2, "", "[python, train.py]")},
+			{name: "each pod trains by itself", manifest: unlabeledJob(2, "", "[torchrun, --standalone, train.py]")},
+			{
+				name:     "workload that opted out",
+				manifest: unlabeledJob(2, `rollcall.training/inject: "false"`, "[torchrun, train.py]"),
+			},
+			{
+				name:     "misspelled label is reported once",
+				manifest: unlabeledJob(2, "rollcall.training/framwork: pytorch", "[torchrun, train.py]"),
 			},
 		},
 		"LabelMisplaced": {
@@ -143,4 +168,11 @@ func labelCases() map[vet.Code][]checkCase {
 			{name: "Deployment without the label", manifest: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"},
 		},
 	}
+}
+
+// unlabeledJob returns a Job with the given labels and without annotations.
+func unlabeledJob(ranks int, labels, command string) string {
+	return fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, labels: {%s}}\nspec:\n"+
+		"  parallelism: %d\n  template: {spec: {restartPolicy: Never, containers: [{name: a, image: a, command: %s}]}}\n",
+		labels, ranks, command)
 }

@@ -7,8 +7,11 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/command"
+	"rollcall.training/internal/migrate/ir"
 )
 
 // rollcallDomain is the domain of all keys of Rollcall.
@@ -125,6 +128,36 @@ func checkLabelMissing(r *reporter, o *inputObject) {
 			return
 		}
 	}
+}
+
+// checkLauncherWithoutLabel reports a workload of several pods whose launcher gets no ranks from Rollcall.
+func checkLauncherWithoutLabel(r *reporter, o *inputObject) {
+	if o.workload == nil || o.target.HasFrameworkLabel() || o.workload.OptedOut() || o.workload.Ranks() < 2 {
+		return
+	}
+	framework, launcher := ir.DetectLauncher(r.engine.Frameworks(), &o.workload.Template().Spec)
+	other := &reporter{input: r.input}
+	checkLabelMisplaced(other, o)
+	checkLabelMisspelled(other, o)
+	checkLabelMissing(other, o)
+	if framework == "" || len(other.issues) > 0 || r.startsOnePod(&o.workload.Template().Spec) {
+		return
+	}
+	r.add(o.fieldPath("metadata.labels"), fmt.Sprintf("add the label %s: %s", gang.LabelFramework, framework),
+		"runs %s in %d pods, but without the label %s it is not a gang", launcher, o.workload.Ranks(), gang.LabelFramework)
+}
+
+// startsOnePod reports whether a torchrun of the pod says that the other pods do not belong to its training.
+func (in *input) startsOnePod(pod *corev1.PodSpec) bool {
+	for _, c := range pod.Containers {
+		for _, l := range in.engine.Frameworks().Launchers().FindAll(command.Parse(c.Command, c.Args)) {
+			flags, _ := l.Flags()
+			if _, isStandalone := flags["standalone"]; isStandalone || flags["nnodes"].Text == "1" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // unsupportedKinds run pods and are often used for training, but cannot be a gang.

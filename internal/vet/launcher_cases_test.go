@@ -6,6 +6,27 @@ func launcherCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
 		vet.CodeWorkerWithoutSSHD: {
 			{
+				name: "sshd in a gang with the agent",
+				manifest: mpiMemberYAML("worker", testJob{
+					annotations: "rollcall.training/launch: agent", container: `command: [/usr/sbin/sshd, -De]`,
+				}),
+				want: []string{commandPath},
+			},
+			{
+				name: "sleep in a gang with the agent",
+				manifest: mpiMemberYAML("worker", testJob{
+					annotations: "rollcall.training/launch: agent", container: `command: [sleep, infinity]`,
+				}),
+				want: []string{commandPath},
+			},
+			{
+				name: "the agent at the end of a script",
+				manifest: mpiMemberYAML("worker", testJob{
+					annotations: "rollcall.training/launch: agent",
+					container:   `command: [bash, -c, "ulimit -l unlimited; exec /opt/rollcall/agent serve"]`,
+				}),
+			},
+			{
 				name: "sshd with its own configuration",
 				manifest: mpiMemberYAML(
 					"worker",
@@ -181,6 +202,20 @@ func launcherCases() map[vet.Code][]checkCase {
 			},
 		},
 		vet.CodeSSHPortMismatch: {
+			{
+				name: "probe at port 22 of a worker with the agent",
+				manifest: mpiMemberYAML("worker", testJob{
+					annotations: "rollcall.training/launch: agent", container: `readinessProbe: {tcpSocket: {port: 22}}`,
+				}),
+				want: []string{containerPath + ".readinessProbe.tcpSocket.port"},
+			},
+			{
+				name: "port in the command of a launcher with the agent",
+				manifest: mpiMemberYAML("launcher", testJob{
+					annotations: "rollcall.training/launch: agent",
+					container:   `command: [ssh, -p, "22", sim-worker-0, hostname]`,
+				}),
+			},
 			{
 				name:     "probe at port 22",
 				manifest: mpiMemberYAML("worker", testJob{container: `readinessProbe: {tcpSocket: {port: 22}}`}),

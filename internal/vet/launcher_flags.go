@@ -10,21 +10,24 @@ import (
 	"rollcall.training/internal/command"
 )
 
-// usesTorchrunVars reports whether the pods get the variables of torchrun.
-func (w *labeledWorkload) usesTorchrunVars() bool {
-	framework := w.gang.Framework.Name
-	return framework == "pytorch" || framework == "deepspeed" && len(w.gang.Members) == 1
-}
+// Launchers that read the variables of torchrun, or whose flags must fit the gang.
+const (
+	torchrun   = "torchrun"
+	accelerate = "accelerate"
+	composer   = "composer"
+)
 
 func checkLauncherFlagConflict(r *reporter, w *labeledWorkload) {
-	if !w.usesTorchrunVars() {
+	if !w.gang.UsesTorchrunVars() {
 		return
 	}
 	for _, c := range w.trainingContainers() {
-		for _, p := range c.parseCommand().Programs {
+		parsed := c.parseCommand()
+		for _, p := range parsed.Programs {
 			f := flagChecker{reporter: r, gang: w.gang, container: c.parsed, field: c.commandPath()}
+			f.severity = severityOfFlag(parsed)
 			f.checkTrainerNodes(p)
-			if l, ok := p.Launch(); ok {
+			if l, ok := w.launchers.Find(p); ok {
 				f.checkLaunch(l)
 			}
 		}
@@ -41,6 +44,8 @@ type flagChecker struct {
 	complete bool
 	// field is the path of the command.
 	field string
+	// severity is the severity of flags with which the ranks cannot find each other.
+	severity Severity
 }
 
 func (f *flagChecker) add(fix, format string, args ...any) {
@@ -63,22 +68,24 @@ const removeFlag = "remove the flag, because Rollcall configures the launcher wi
 
 func (f *flagChecker) checkLaunch(l command.Launch) {
 	f.flags, f.complete = l.Flags()
-	switch l.Launcher {
-	case command.Torchrun:
+	switch l.Name {
+	case torchrun:
 		f.checkTorchrun()
-	case command.Accelerate:
+	case accelerate:
 		f.checkAccelerate()
-	case command.Composer:
+	case composer:
 		f.checkComposer()
-	case command.DeepSpeed:
-		f.checkRank("node-rank", "node_rank", "use --node_rank=$(ROLLCALL_RANK)")
+	}
+	if l.RankFlag != "" {
+		f.checkRank(l.RankFlag, "use --"+l.RankFlag+"=$(ROLLCALL_RANK)")
 	}
 }
 
 // checkRank reports a flag for the rank of a node that has the same number in all pods, or that is not
 // the rank of the only pod of the workload. The leader of a JobSet, for example, may have --node_rank=0.
 // All rendezvous backends but static assign the ranks themselves.
-func (f *flagChecker) checkRank(name, display, fix string) {
+func (f *flagChecker) checkRank(display, fix string) {
+	name := strings.ReplaceAll(display, "_", "-")
 	backend, setsBackend := f.flags["rdzv-backend"]
 	assignsRanks := setsBackend && backend.Text != "static"
 	rank, ok := f.number(name)
@@ -88,14 +95,12 @@ func (f *flagChecker) checkRank(name, display, fix string) {
 	countsProcesses := name == "base-rank"
 	switch pods := f.gang.OwnMember().Size; {
 	case pods > 1:
-		f.add(fix, "--%s=%d is the same in all %d pods of the workload", display, rank, pods)
+		f.reporter.addWithSeverity(f.severity, f.field, fix,
+			"--%s=%d is the same in all %d pods of the workload", display, rank, pods)
 	case rank != int64(f.gang.RankOffset) && !countsProcesses:
 		f.add(fix, "--%s=%d, but the rank of the pod is %d", display, rank, f.gang.RankOffset)
 	}
 }
-
-// displayFlag returns the name of a flag in the spelling of all launchers but torchrun.
-func displayFlag(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 func (f *flagChecker) checkTorchrun() {
 	if f.has("standalone") && f.gang.Size > 1 {
@@ -109,7 +114,7 @@ func (f *flagChecker) checkTorchrun() {
 		f.add(fix, "--nnodes=%s, but the gang has %s pods", nodes.Text, formatNodes(f.gang))
 	}
 	if f.gang.Elastic == nil { // The injected backend of an elastic gang is c10d.
-		f.checkRank("node-rank", "node-rank", removeFlag)
+		f.checkRank("node-rank", removeFlag)
 	}
 	if processes := f.flags["nproc-per-node"]; processes.Known {
 		f.checkProcesses("nproc-per-node", processes.Text)
@@ -154,7 +159,6 @@ func (f *flagChecker) checkAccelerate() {
 		f.add("start the program with torchrun, or remove "+gang.AnnotationElastic,
 			"accelerate uses the rendezvous static, but the gang has %s pods", formatNodes(f.gang))
 	}
-	f.checkRank("machine-rank", "machine_rank", "use --machine_rank=$(ROLLCALL_RANK)")
 	f.checkAccelerateProcesses(machines)
 	if machines > 1 && fitsGang && f.complete && !f.has("config-file") {
 		f.checkAccelerateMachines(machines)
@@ -187,7 +191,7 @@ func (f *flagChecker) checkAccelerateMachines(machines int64) {
 		{flag: "main-process-ip", value: "$(MASTER_ADDR)"},
 	} {
 		if !f.has(required.flag) {
-			missing = append(missing, "--"+displayFlag(required.flag)+"="+required.value)
+			missing = append(missing, "--"+strings.ReplaceAll(required.flag, "-", "_")+"="+required.value)
 		}
 	}
 	if len(missing) > 0 {
@@ -204,8 +208,8 @@ func (f *flagChecker) checkAccelerateMachines(machines int64) {
 }
 
 func (f *flagChecker) checkComposer() {
-	f.checkRank("node-rank", "node_rank", removeFlag)
-	f.checkRank("base-rank", "base_rank", removeFlag)
+	f.checkRank("node_rank", removeFlag)
+	f.checkRank("base_rank", removeFlag)
 	processes, ok := f.number("nproc")
 	if !ok {
 		processes, ok = f.number("n")
@@ -268,27 +272,16 @@ func formatNodes(g *gang.Gang) string {
 	return strconv.Itoa(int(g.Size))
 }
 
-// rank0AddressFlags are the flags of launchers that contain the host of rank 0.
-var rank0AddressFlags = map[command.Launcher][]string{
-	command.Torchrun:   {"master-addr", "rdzv-endpoint"},
-	command.Accelerate: {"main-process-ip"},
-	command.Composer:   {"master-addr"},
-	command.DeepSpeed:  {"master-addr"},
-}
-
 // visitRank0Flags calls visit for each flag of a launcher that contains a literal host of rank 0.
-func visitRank0Flags(c command.Command, visit func(name, host string)) {
-	for _, l := range c.Launches() {
+func visitRank0Flags(launches []command.Launch, visit func(name, host string)) {
+	for _, l := range launches {
 		flags, _ := l.Flags()
-		for _, name := range rank0AddressFlags[l.Launcher] {
-			value := flags[name]
-			if !value.Known || value.Text == "" {
-				continue
+		for name := range strings.FieldsSeq(l.AddressFlags) {
+			value := flags[strings.ReplaceAll(name, "_", "-")]
+			isEtcd := name == "rdzv-endpoint" && strings.HasPrefix(flags["rdzv-backend"].Text, "etcd")
+			if value.Known && value.Text != "" && !isEtcd {
+				visit("--"+name, value.Text)
 			}
-			if l.Launcher != command.Torchrun {
-				name = displayFlag(name)
-			}
-			visit("--"+name, value.Text)
 		}
 	}
 }

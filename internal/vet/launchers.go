@@ -10,20 +10,14 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
-	"rollcall.training/injectors/ssh"
 	"rollcall.training/internal/command"
 )
 
 // programsWithoutSSHD are programs that never start an SSH server. Launchers do not either.
 var programsWithoutSSHD = []string{"sleep", "tail", "true"}
 
-// hasSSHHosts reports whether the launcher of the gang reaches the workers over SSH.
-func (w *labeledWorkload) hasSSHHosts() bool {
-	return w.gang.Framework.HasLauncher && len(w.gang.Members) > 1
-}
-
 func checkWorkerWithoutSSHD(r *reporter, w *labeledWorkload) {
-	if !w.hasSSHHosts() || w.gang.Role == gang.RoleLauncher {
+	if !w.gang.HasSSHHosts() || w.gang.Role == gang.RoleLauncher {
 		return
 	}
 	for _, c := range w.trainingContainers() {
@@ -31,7 +25,11 @@ func checkWorkerWithoutSSHD(r *reporter, w *labeledWorkload) {
 		if !w.setsCommand(c.Name) || len(programs) == 0 {
 			continue
 		}
-		if message := explainMissingSSHD(programs, w.sshPort()); message != "" {
+		if w.gang.Launcher.UsesAgent() {
+			w.checkAgent(r, c, programs)
+			continue
+		}
+		if message := w.explainMissingSSHD(programs); message != "" {
 			r.add(c.commandPath(), "remove command and args, so that the worker runs sshd", "%s", message)
 		}
 	}
@@ -39,9 +37,9 @@ func checkWorkerWithoutSSHD(r *reporter, w *labeledWorkload) {
 
 // explainMissingSSHD returns why the launcher cannot reach a worker that runs the programs. It
 // returns an empty string if one of the programs may be an SSH server that the launcher can reach.
-func explainMissingSSHD(programs []command.Program, port int32) string {
-	last := programs[len(programs)-1]
-	if !slices.ContainsFunc(programs, mayStartSSHD) {
+func (w *labeledWorkload) explainMissingSSHD(programs []command.Program) string {
+	port, last := w.gang.SSHPort(), programs[len(programs)-1]
+	if !slices.ContainsFunc(programs, w.mayStartSSHD) {
 		return fmt.Sprintf("the worker runs %s, but the launcher waits for its sshd", last.Name)
 	}
 	wanted := command.SSHD{Config: sshdConfigPath, Port: strconv.Itoa(int(port))}
@@ -65,14 +63,6 @@ func explainMissingSSHD(programs []command.Program, port int32) string {
 	return ""
 }
 
-// sshPort is the port on which the workers serve SSH.
-func (w *labeledWorkload) sshPort() int32 {
-	if w.gang.Framework.Name == "deepspeed" {
-		return ssh.Port // The port of the gang is the rendezvous port of torch.
-	}
-	return w.gang.Port
-}
-
 // sshdConfigPath is the file that Rollcall mounts, and that sshd reads by default.
 const sshdConfigPath = "/etc/ssh/sshd_config"
 
@@ -86,10 +76,10 @@ func (w *labeledWorkload) setsCommand(container string) bool {
 
 // mayStartSSHD reports whether the program could be or start an SSH server. A script that a shell
 // sources could.
-func mayStartSSHD(p command.Program) bool {
+func (w *labeledWorkload) mayStartSSHD(p command.Program) bool {
 	python, _ := p.Python()
 	runsPythonScript := strings.HasSuffix(python.Script, ".py")
-	_, isLaunch := p.Launch()
+	_, isLaunch := w.launchers.Find(p)
 	sourcesScript := p.Name == "source" || p.Name == "."
 	isAuxiliary := slices.Contains(auxiliaryPrograms, p.Name) && !sourcesScript
 	return !slices.Contains(programsWithoutSSHD, p.Name) && !isLaunch && !runsPythonScript && !isAuxiliary
@@ -107,11 +97,11 @@ func checkTooManyProcesses(r *reporter, w *labeledWorkload) {
 	}
 	slots := hosts * w.gang.Launcher.SlotsPerWorker
 	for _, c := range w.trainingContainers() {
-		for _, l := range c.parseCommand().Launches() {
+		for _, l := range w.launchers.FindAll(c.parseCommand()) {
 			if processes, ok := countProcesses(l, w.gang.Launcher.MPI); ok && processes > slots {
 				r.add(c.commandPath(), fmt.Sprintf("start %d processes, or raise %s", slots, gang.AnnotationSlotsPerWorker),
 					"%s starts %d processes, but %d hosts with %d slots each have only %d slots",
-					l.Program, processes, hosts, w.gang.Launcher.SlotsPerWorker, slots)
+					l.Called, processes, hosts, w.gang.Launcher.SlotsPerWorker, slots)
 			}
 		}
 	}
@@ -121,10 +111,10 @@ func checkTooManyProcesses(r *reporter, w *labeledWorkload) {
 // number is unknown, or if the launcher does not respect the slots of the injected hostfile.
 func countProcesses(l command.Launch, mpi gang.MPIImplementation) (int64, bool) {
 	flags, complete := l.Flags()
-	if !complete || !respectsSlots(l.Launcher, mpi, flags) {
+	if !complete || !respectsSlots(l, mpi, flags) {
 		return 0, false
 	}
-	for _, name := range []string{"np", "n", "c", "num-proc"} {
+	for name := range strings.FieldsSeq(l.ProcessFlags) {
 		if count, err := strconv.ParseInt(flags[name].Text, 10, 32); err == nil {
 			return count, count > 0
 		}
@@ -134,16 +124,14 @@ func countProcesses(l command.Launch, mpi gang.MPIImplementation) (int64, bool) 
 
 // respectsSlots reports whether a launcher uses the injected hostfile and never starts more
 // processes than its slots.
-func respectsSlots(l command.Launcher, mpi gang.MPIImplementation, flags map[string]command.Argument) bool {
+func respectsSlots(l command.Launch, mpi gang.MPIImplementation, flags map[string]command.Argument) bool {
 	hosts, setsHosts := flags["hostfile"]
 	mapBy, setsMapBy := flags["map-by"]
 	switch {
 	case setsMapBy && (!mapBy.Known || strings.Contains(strings.ToLower(mapBy.Text), "oversubscribe")):
 		return false
-	case l == command.Horovodrun:
-		return hosts.Text == hostfile.Path // horovodrun reads no hostfile by default.
-	case l == command.Mpirun:
-		return mpi == gang.OpenMPI && !setsHosts // Hydra continues with the first host when all slots are used.
+	case l.HostFlags != "":
+		return hosts.Text == hostfile.Path // It reads no hostfile by default.
 	}
-	return false
+	return mpi == gang.OpenMPI && !setsHosts // Hydra continues with the first host when all slots are used.
 }

@@ -8,6 +8,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/roster"
 )
 
 // isFirstMember reports whether w has the lowest rank of the workloads of its gang. Checks that
@@ -36,9 +37,9 @@ func checkMemberConflict(r *reporter, w *labeledWorkload) {
 	if !w.group.MultiWorkload || !r.isFirstMember(w) {
 		return
 	}
-	var specs []gang.MemberSpec
+	var specs []roster.MemberSpec
 	for _, m := range r.gangMembers(w) {
-		spec := gang.MemberSpec{Kind: m.workload.Kind(), WorkloadName: m.target.Name}
+		spec := roster.MemberSpec{Kind: m.workload.Kind(), WorkloadName: m.target.Name}
 		switch {
 		case m.gang == nil && m.denial != nil:
 			spec.Problem = "would be rejected: " + strings.Join(injectors.DenialCauses(m.denial), "; ")
@@ -49,13 +50,13 @@ func checkMemberConflict(r *reporter, w *labeledWorkload) {
 	}
 	for _, missing := range r.missingMembers(w) {
 		if o := r.findUnlabeledMember(w, missing); o != nil && o.workload.OptedOut() {
-			specs = append(specs, gang.MemberSpec{
+			specs = append(specs, roster.MemberSpec{
 				Kind: o.workload.Kind(), WorkloadName: o.Name,
 				Problem: fmt.Sprintf("has the label %s: \"false\"; remove the label", gang.LabelInject),
 			})
 		}
 	}
-	for _, conflict := range gang.FindConflicts(specs) {
+	for _, conflict := range roster.FindConflicts(specs) {
 		r.add("metadata", "", "%s", conflict)
 	}
 }

@@ -87,7 +87,7 @@ func checkMemoryLimit(r *reporter, w *labeledWorkload) {
 
 // isIdleLauncher reports whether the workload is a launcher that only waits for its workers.
 func (w *labeledWorkload) isIdleLauncher() bool {
-	return w.hasSSHHosts() && w.gang.Role == gang.RoleLauncher && !w.gang.Launcher.RunAsWorker
+	return w.gang.HasSSHHosts() && w.gang.Role == gang.RoleLauncher && !w.gang.Launcher.RunAsWorker
 }
 
 func checkFewCPUs(r *reporter, w *labeledWorkload) {

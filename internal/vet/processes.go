@@ -12,7 +12,7 @@ import (
 
 func checkTorchLaunchDeprecated(r *reporter, w *labeledWorkload) {
 	for _, c := range w.trainingContainers() {
-		for _, l := range c.parseCommand().Launches() {
+		for _, l := range w.launchers.FindAll(c.parseCommand()) {
 			if l.Deprecated() {
 				r.add(c.commandPath(), "use torchrun, and read the variable LOCAL_RANK in the program",
 					"torch.distributed.launch is deprecated, and PyTorch may remove it")
@@ -30,7 +30,7 @@ var auxiliaryPrograms = []string{
 
 // findSinglePythonScript returns the name of the Python script if the command runs exactly one and
 // nothing else that could start more processes.
-func findSinglePythonScript(c command.Command) (string, bool) {
+func (w *labeledWorkload) findSinglePythonScript(c command.Command) (string, bool) {
 	if c.MayRepeat {
 		return "", false
 	}
@@ -40,7 +40,7 @@ func findSinglePythonScript(c command.Command) (string, bool) {
 			continue
 		}
 		python, ok := p.Python()
-		if _, isLaunch := p.Launch(); !ok || isLaunch || !strings.HasSuffix(python.Script, ".py") || found != "" {
+		if _, isLaunch := w.launchers.Find(p); !ok || isLaunch || !strings.HasSuffix(python.Script, ".py") || found != "" {
 			return "", false
 		}
 		found = python.Script
@@ -50,11 +50,11 @@ func findSinglePythonScript(c command.Command) (string, bool) {
 
 func checkSingleProcessCommand(r *reporter, w *labeledWorkload) {
 	containers, processes := w.trainingContainers(), w.gang.Processes
-	if !w.usesTorchrunVars() || w.gang.Elastic != nil || len(containers) == 0 || processes.Count < 2 {
+	if !w.gang.UsesTorchrunVars() || w.gang.Elastic != nil || len(containers) == 0 || processes.Count < 2 {
 		return
 	}
 	c := containers[0]
-	script, ok := findSinglePythonScript(c.parseCommand())
+	script, ok := w.findSinglePythonScript(c.parseCommand())
 	switch {
 	case !ok:
 		return
@@ -69,14 +69,14 @@ func checkSingleProcessCommand(r *reporter, w *labeledWorkload) {
 }
 
 func checkWorldSizeCountsPods(r *reporter, w *labeledWorkload) {
-	if !w.usesTorchrunVars() || w.gang.Processes.Explicit || w.gang.Size < 2 {
+	if !w.gang.UsesTorchrunVars() || w.gang.Processes.Explicit || w.gang.Size < 2 {
 		return
 	}
 	for _, c := range w.trainingContainers() {
-		for _, l := range c.parseCommand().Launches() {
+		for _, l := range w.launchers.FindAll(c.parseCommand()) {
 			flags, complete := l.Flags()
 			_, setsWorldSize := flags["world-size"]
-			if l.Launcher != command.Composer || !complete || setsWorldSize {
+			if l.Name != composer || !complete || setsWorldSize {
 				continue
 			}
 			processes := c.parsed.Accelerators // composer starts one process for each GPU by default
@@ -94,11 +94,11 @@ func checkWorldSizeCountsPods(r *reporter, w *labeledWorkload) {
 }
 
 func checkElasticWithoutTorchrun(r *reporter, w *labeledWorkload) {
-	if w.gang.Framework.Name != "pytorch" || w.gang.Elastic == nil {
+	if !w.gang.UsesTorchrunVars() || w.gang.Elastic == nil {
 		return
 	}
 	for _, c := range w.trainingContainers() {
-		if script, ok := findSinglePythonScript(c.parseCommand()); ok {
+		if script, ok := w.findSinglePythonScript(c.parseCommand()); ok {
 			r.add(c.commandPath(), "start it with torchrun, or remove "+gang.AnnotationElastic,
 				"python %s gets neither RANK nor WORLD_SIZE, because torchrun sets them in an elastic gang", script)
 		}

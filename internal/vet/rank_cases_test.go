@@ -1,6 +1,13 @@
 package vet_test
 
-import "rollcall.training/internal/vet"
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rollcall.training/internal/vet"
+)
 
 func rankCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
@@ -136,6 +143,24 @@ func rankCases() map[vet.Code][]checkCase {
 				want:     []string{commandPath},
 			},
 			{
+				name:     "index of a pod that does not exist",
+				manifest: testJob{container: "command: [torchrun, --master_addr, train-2.train, train.py]"}.String(),
+				want:     []string{commandPath},
+			},
+			{
+				name: "pod that an elastic gang can have later",
+				manifest: testJob{
+					annotations: elasticAnnotation,
+					container:   "command: [torchrun, '--rdzv-endpoint=train-2.train:29400', train.py]",
+				}.String(),
+			},
+			{
+				name: "etcd as the rendezvous backend",
+				manifest: testJob{
+					container: "command: [torchrun, --rdzv-backend=etcd-v2, '--rdzv-endpoint=etcd-0.etcd:2379', train.py]",
+				}.String(),
+			},
+			{
 				name:     "short address of rank 0",
 				manifest: testJob{container: "command: [torchrun, --master_addr, train-0.train, train.py]"}.String(),
 			},
@@ -191,5 +216,57 @@ func rankCases() map[vet.Code][]checkCase {
 				manifest: testJob{ranks: 1, container: "command: [torchrun, --master_addr=foo-0.bar, train.py]"}.String(),
 			},
 		},
+	}
+}
+
+// TestFlagSeverities verifies that a flag with which the ranks cannot find each other is an error, unless a script
+// could skip it.
+func TestFlagSeverities(t *testing.T) {
+	cases := map[string]struct {
+		command string
+		want    []vet.Severity
+	}{
+		"rank 0 at an address outside of the gang": {
+			command: "[torchrun, --master-addr=foo-0.bar, train.py]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"rank 0 at localhost": {
+			command: "[torchrun, --master-addr=localhost, train.py]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"one rank for all nodes": {
+			command: "[torchrun, --node-rank=0, train.py]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"script of one command": {
+			command: `[sh, -c, "exec torchrun --node-rank=0 train.py"]`,
+			want:    []vet.Severity{vet.Error},
+		},
+		"script that can choose by the rank": {
+			command: `[sh, -c, "test $RANK = 0 && torchrun --node-rank=0 train.py"]`,
+			want:    []vet.Severity{vet.Warning},
+		},
+		"variable in a script": {
+			command: `[sh, -c, "export MASTER_ADDR=localhost; torchrun train.py"]`,
+			want:    []vet.Severity{vet.Warning},
+		},
+		"flag that contradicts the size of the gang": {
+			command: "[torchrun, --nnodes=3, train.py]",
+			want:    []vet.Severity{vet.Warning},
+		},
+	}
+	reported := []vet.Code{vet.CodeLoopbackRendezvous, vet.CodeUnresolvableRendezvous, vet.CodeLauncherFlagConflict}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []vet.Severity
+			for _, f := range runVet(t, testJob{container: "command: " + c.command}.String()).Findings {
+				if slices.Contains(reported, f.Code) {
+					got = append(got, f.Severity)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error("severities (-want +got):\n" + diff)
+			}
+		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"rollcall.training/internal/command"
 )
 
 // rank0AddressVars are the variables that contain the host of rank 0.
@@ -39,9 +41,9 @@ func checkLoopbackRendezvous(r *reporter, w *labeledWorkload) {
 	if !w.hasMultiplePods() {
 		return
 	}
-	check := func(field, name, host string) {
+	check := func(field, name, host string, severity Severity) {
 		if isLoopback(host) {
-			r.add(field, fixForRendezvousHost(name),
+			r.addWithSeverity(severity, field, fixForRendezvousHost(name),
 				"%s is %s, which is the pod itself, so the ranks cannot find each other", name, host)
 		}
 	}
@@ -49,12 +51,24 @@ func checkLoopbackRendezvous(r *reporter, w *labeledWorkload) {
 }
 
 // visitRendezvousHosts calls visit for each literal address of rank 0 in the variables and commands
-// of the training containers.
-func (w *labeledWorkload) visitRendezvousHosts(visit func(field, name, host string)) {
+// of the training containers. The severity is [Error] for the flag of the only program of a command.
+func (w *labeledWorkload) visitRendezvousHosts(visit func(field, name, host string, severity Severity)) {
 	for _, c := range w.trainingContainers() {
-		w.visitAssignments(c, rank0AddressVars, visit)
-		visitRank0Flags(c.parseCommand(), func(name, host string) { visit(c.commandPath(), name, host) })
+		w.visitAssignments(c, rank0AddressVars, func(field, name, host string) { visit(field, name, host, "") })
+		parsed := c.parseCommand()
+		visitRank0Flags(w.launchers.FindAll(parsed), func(name, host string) {
+			visit(c.commandPath(), name, host, severityOfFlag(parsed))
+		})
 	}
+}
+
+// severityOfFlag returns the severity of a flag with which the ranks cannot find each other. A script with several
+// programs can choose the program by the rank, so the severity is then that of the check.
+func severityOfFlag(c command.Command) Severity {
+	if len(c.Programs) == 1 && !c.MayRepeat {
+		return Error
+	}
+	return ""
 }
 
 // rankVars are the variables from which programs read their rank or the rank of their node.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"rollcall.training/gang"
@@ -15,9 +16,9 @@ func checkUnresolvableRendezvous(r *reporter, w *labeledWorkload) {
 	if !w.hasMultiplePods() || hasCustomNames {
 		return
 	}
-	w.visitRendezvousHosts(func(field, name, address string) {
+	w.visitRendezvousHosts(func(field, name, address string, severity Severity) {
 		if reason := r.explainUnresolvableHost(w, hostOf(address)); reason != "" {
-			r.add(field, fixForRendezvousHost(name), "%s is %s, but %s", name, address, reason)
+			r.addWithSeverity(severity, field, fixForRendezvousHost(name), "%s is %s, but %s", name, address, reason)
 		}
 	})
 }
@@ -51,7 +52,7 @@ func (in *input) explainUnresolvableHost(w *labeledWorkload, host string) string
 	}
 	isPodAddress := len(labels) == 2 && !slices.Contains(privateDomains, labels[1]) ||
 		len(labels) == 3 && labels[2] == w.namespace || len(labels) > 3 && labels[3] == "svc"
-	isInGang := w.hasHostname(labels[0]) && strings.HasPrefix(labels[0]+"."+w.gang.ServiceFQDN()+".", host+".")
+	isInGang := w.hasPod(labels[0]) && strings.HasPrefix(labels[0]+"."+w.gang.ServiceFQDN()+".", host+".")
 	if !isPodAddress || isInGang || in.hasPodsNamed(labels[0]) && !w.hasHostname(labels[0]) {
 		return ""
 	}
@@ -75,6 +76,15 @@ func (in *input) explainBareHostname(w *labeledWorkload, host string) string {
 func (w *labeledWorkload) hasHostname(hostname string) bool {
 	return slices.ContainsFunc(w.gang.Members, func(m gang.Member) bool {
 		return strings.TrimRight(hostname, "0123456789") == m.WorkloadName+"-"
+	})
+}
+
+// hasPod reports whether the gang can have a pod with the hostname. An elastic gang can grow.
+func (w *labeledWorkload) hasPod(hostname string) bool {
+	prefix := strings.TrimRight(hostname, "0123456789")
+	index, err := strconv.Atoi(hostname[len(prefix):])
+	return err == nil && slices.ContainsFunc(w.gang.Members, func(m gang.Member) bool {
+		return prefix == m.WorkloadName+"-" && index < int(w.maxPodsOf(m))
 	})
 }
 

@@ -10,8 +10,10 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/command"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/roster"
 )
 
 // Options configures a run.
@@ -171,11 +173,13 @@ type labeledWorkload struct {
 	gang *gang.Gang
 	// group contains the workloads of the gang. It is nil if the workload cannot be decoded.
 	group *workloadGroup
+	// launchers are those of all frameworks.
+	launchers command.Launchers
 }
 
 // workloadGroup is a gang of the input.
 type workloadGroup struct {
-	gang.Group
+	roster.Group
 	// members are the workloads of the group in the order of the input.
 	members []*labeledWorkload
 }
@@ -220,7 +224,7 @@ func (in *input) groupWorkloads() {
 			labeledByObject[o.labeled.admitted.Object()] = o.labeled
 		}
 	}
-	for _, g := range gang.GroupWorkloads(workloads, in.engine.Frameworks()) {
+	for _, g := range roster.GroupWorkloads(workloads, in.engine.Frameworks()) {
 		group := &workloadGroup{Group: g}
 		for _, w := range g.Workloads {
 			labeled := labeledByObject[w.Object()]
@@ -231,7 +235,7 @@ func (in *input) groupWorkloads() {
 	}
 }
 
-func gangNameKey(g gang.Group) string { return g.Namespace + "/" + g.Name }
+func gangNameKey(g roster.Group) string { return g.Namespace + "/" + g.Name }
 
 // readObject decodes an object and simulates its admission.
 func (in *input) readObject(object manifest.Object, defaultNamespace string) *inputObject {
@@ -261,7 +265,9 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 	if !workload.HasFrameworkLabel() || workload.OptedOut() {
 		return nil
 	}
-	w := &labeledWorkload{inputObject: o, admitted: workload.DeepCopy()}
+	w := &labeledWorkload{
+		inputObject: o, admitted: workload.DeepCopy(), launchers: in.engine.Frameworks().Launchers(),
+	}
 	if in.admitted {
 		if description, err := in.engine.Describe(workload); err == nil {
 			w.gang = &description.Gang

@@ -13,13 +13,15 @@ import (
 )
 
 func checkSSHPort(r *reporter, w *labeledWorkload) {
-	if !w.hasSSHHosts() {
+	if !w.gang.HasSSHHosts() {
 		return
 	}
 	for _, c := range w.trainingContainers() {
-		if w.gang.Role == gang.RoleLauncher {
+		switch {
+		case w.gang.Role == gang.RoleLauncher && w.gang.Launcher.UsesAgent(): // the agent ignores the port
+		case w.gang.Role == gang.RoleLauncher:
 			r.checkLauncherSSHPort(w, c)
-		} else {
+		default:
 			r.checkWorkerSSHPort(w, c)
 		}
 	}
@@ -30,12 +32,16 @@ const defaultSSHPort = "22"
 
 // checkWorkerSSHPort finds probes and hooks that wait for port 22.
 func (r *reporter) checkWorkerSSHPort(w *labeledWorkload, c trainingContainer) {
-	if w.sshPort() == 22 {
+	if w.gang.SSHPort() == 22 {
 		return
 	}
+	server := "sshd"
+	if w.gang.Launcher.UsesAgent() {
+		server = "the agent"
+	}
 	add := func(field, subject string) {
-		r.add(c.path+"."+field, fmt.Sprintf("use port %d", w.sshPort()),
-			"%s waits for port 22, but sshd listens on port %d", subject, w.sshPort())
+		r.add(c.path+"."+field, fmt.Sprintf("use port %d", w.gang.SSHPort()),
+			"%s waits for port 22, but %s listens on port %d", subject, server, w.gang.SSHPort())
 	}
 	for _, probe := range []struct {
 		name  string
@@ -84,15 +90,15 @@ var rshArgsVars = []string{"OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args"}
 // checkLauncherSSHPort finds ports that commands of a launcher pass to ssh.
 func (r *reporter) checkLauncherSSHPort(w *labeledWorkload, c trainingContainer) {
 	check := func(field, name, port string) {
-		if port != "" && port != strconv.Itoa(int(w.sshPort())) {
+		if port != "" && port != strconv.Itoa(int(w.gang.SSHPort())) {
 			r.add(field, "remove the port, because the configuration of ssh contains it",
-				"%s uses SSH port %s, but sshd of the workers listens on port %d", name, port, w.sshPort())
+				"%s uses SSH port %s, but sshd of the workers listens on port %d", name, port, w.gang.SSHPort())
 		}
 	}
 	w.visitAssignments(c, rshArgsVars, func(field, name, options string) {
 		check(field, name, command.ParseSSHPort(options))
 	})
 	for _, p := range c.parseCommand().Programs {
-		check(c.commandPath(), p.Name, p.SSHPort())
+		check(c.commandPath(), p.Name, w.launchers.FindSSHPort(p))
 	}
 }

@@ -51,16 +51,21 @@ func (w *labeledWorkload) trainingContainers() []trainingContainer {
 // maxPods returns the maximum number of pods of the workload and of the complete gang.
 func (w *labeledWorkload) maxPods() (own, all int32) {
 	for _, m := range w.gang.Members {
-		size := m.Size
-		if elastic := w.gang.Elastic; elastic != nil && m.Role == w.gang.Framework.ElasticRole {
-			size = elastic.Max
-		}
+		size := w.maxPodsOf(m)
 		if m.Role == w.gang.Role {
 			own = size
 		}
 		all += size
 	}
 	return own, all
+}
+
+// maxPodsOf returns the maximum number of pods of a member of the gang.
+func (w *labeledWorkload) maxPodsOf(m gang.Member) int32 {
+	if elastic := w.gang.Elastic; elastic != nil && m.Role == w.gang.Framework.ElasticRole {
+		return elastic.Max
+	}
+	return m.Size
 }
 
 // hasMultiplePods reports whether the gang can have more than one pod.

@@ -22,7 +22,7 @@ func checkCheckpointVolume(r *reporter, w *labeledWorkload) {
 			return
 		}
 	}
-	if !slices.ContainsFunc(members, (*labeledWorkload).isExpensiveToRepeat) || runsOtherMPIProgram(members) {
+	if !slices.ContainsFunc(members, (*labeledWorkload).isExpensiveToRepeat) || runsOtherProgram(members) {
 		return
 	}
 	message := "Kubernetes replaces failed pods, but no volume outlives the pods, so their data is lost"
@@ -59,17 +59,17 @@ func (w *labeledWorkload) isExpensiveToRepeat() bool {
 	return isExplicit
 }
 
-// runsOtherMPIProgram reports whether the gang runs a program over MPI that does not look like
+// runsOtherProgram reports whether the gang runs a program that does not look like
 // training, such as a benchmark of the network or a simulation.
-func runsOtherMPIProgram(members []*labeledWorkload) bool {
-	isMPI, mentionsPython := false, false
+func runsOtherProgram(members []*labeledWorkload) bool {
+	runsAny, mentionsPython := false, false
 	for _, m := range members {
-		isMPI = isMPI || m.gang.Framework.Name == "mpi"
+		runsAny = runsAny || m.gang.Framework.RunsAnyProgram
 		for _, c := range m.trainingContainers() {
 			mentionsPython = mentionsPython || strings.Contains(strings.Join(slices.Concat(c.Command, c.Args), " "), "python")
 		}
 	}
-	return isMPI && !mentionsPython
+	return runsAny && !mentionsPython
 }
 
 func checkVolumeNotReadWriteMany(r *reporter, w *labeledWorkload) {

@@ -15,7 +15,7 @@ import (
 
 // Previous is the build before this one, from which users upgrade. It is a commit, and the tag of the
 // last release as soon as there is one.
-const Previous = "c054ce9"
+const Previous = "bff5c8a"
 
 // ErrNoHistory means that the source of this program has no git history, or a part of it.
 var ErrNoHistory = errors.New("the git history is not available")

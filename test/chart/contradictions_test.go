@@ -34,6 +34,8 @@ func TestContradictions(t *testing.T) {
 		"reports without a policy": {set: "policy.reports=openreports", want: "policy.enabled: must be true"},
 		"two policies": {set: "policy.enabled=true,policy.existingConfigMap=a,policy.file.mode=warn",
 			want: "policy.existingConfigMap: the ConfigMap contains the policy"},
+		"scheduler without PodGroups": {set: "scheduling.scheduler=native",
+			want: "scheduling.scheduler: native requires permissions.createPodGroups"},
 		"unknown ceiling": {set: "policy.ceiling=deny", want: "/policy/ceiling"},
 		"webhook on the probe port": {set: "webhook.port=8081",
 			want: "healthPort: must differ from webhook.port (8081)"},

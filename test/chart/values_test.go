@@ -31,6 +31,7 @@ var (
 	certManager     = map[string]any{"certificates.mode": "cert-manager"}
 	ownSecret       = map[string]any{"certificates.mode": "secret", "certificates.secretName": "tls"}
 	withPolicy      = map[string]any{"policy.enabled": true}
+	withPodGroups   = map[string]any{"permissions.createPodGroups": true}
 )
 
 // changes are the values for which changeByType has no valid value, or no effect.
@@ -100,6 +101,9 @@ var changes = map[string]change{
 	"policy.ceiling":                           {to: "audit", with: withPolicy},
 	"policy.readNamespaces":                    {to: true, with: withPolicy},
 	"policy.reports":                           {to: "openreports", with: withPolicy},
+	"scheduling.scheduler":                     {to: "native", with: withPodGroups},
+	"scheduling.coschedulingName":              {to: "gangs", with: withPodGroups},
+	"scheduling.volcanoName":                   {to: "gangs", with: withPodGroups},
 	"namespaces":                               {to: []any{"team-a"}},
 }
 

@@ -7,10 +7,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -23,7 +25,7 @@ const goarch = runtime.GOARCH
 // changes.
 const pauseImage = imageRepository + "pause:1"
 
-// Binary is an image with only a static Go program, which runs as an unprivileged user. The same
+// Binary is an image with only static Go programs, which run as an unprivileged user. The same
 // source results in the same image.
 type Binary struct {
 	// Ref is the full name of the image with tag.
@@ -33,6 +35,8 @@ type Binary struct {
 	// Package is the package of the program as in go build, for example "./cmd/manager". Its last
 	// element is the name of the program in the root directory of the image, and the entrypoint.
 	Package string
+	// MorePackages are further programs in the same directory of the image.
+	MorePackages []string
 	// LinkerFlags are -ldflags in addition to "-s -w".
 	LinkerFlags string
 }
@@ -60,25 +64,29 @@ func (b Binary) Build(ctx context.Context, w io.Writer) (Image, error) {
 		return Image{}, err
 	}
 	defer unlock()
-	built := filepath.Join(dir, "binary-"+program)
 	p := newProgress(w)
-	build := goBuild{
-		dir: b.Dir, pkg: b.Package, path: built,
-		arguments: []string{"-ldflags=" + strings.TrimSpace("-s -w "+b.LinkerFlags)},
-	}
-	if err := build.run(ctx, p, "building "+b.Package+" for the image "+b.Ref); err != nil {
-		return Image{}, err
-	}
-	content, err := os.ReadFile(built)
-	if err != nil {
-		return Image{}, fmt.Errorf("reading the built program: %w", err)
+	programs, content := map[string][]byte{}, []byte{}
+	for _, pkg := range append([]string{b.Package}, b.MorePackages...) {
+		built := filepath.Join(dir, "binary-"+path.Base(pkg))
+		build := goBuild{
+			dir: b.Dir, pkg: pkg, path: built,
+			arguments: []string{"-ldflags=" + strings.TrimSpace("-s -w "+b.LinkerFlags)},
+		}
+		if err := build.run(ctx, p, "building "+pkg+" for the image "+b.Ref); err != nil {
+			return Image{}, err
+		}
+		text, err := os.ReadFile(built)
+		if err != nil {
+			return Image{}, fmt.Errorf("reading the built program: %w", err)
+		}
+		programs[path.Base(pkg)], content = text, append(content, text...)
 	}
 	hash := sha256.Sum256(append(fmt.Appendf(nil, "%d %s\n", imageFormatVersion, b.Ref), content...))
 	image := Image{Ref: b.Ref, Path: filepath.Join(dir, program+"-"+formatShortHash(hash[:])+".tar")}
 	if isFile(image.Path) {
 		return image, nil
 	}
-	layer, err := buildProgramLayer(program, content)
+	layer, err := buildProgramLayer(programs)
 	if err != nil {
 		return Image{}, err
 	}
@@ -90,19 +98,22 @@ func (b Binary) Build(ctx context.Context, w io.Writer) (Image, error) {
 	return image, keepNewest(filepath.Join(dir, program+"-*.tar"), maxCachedImages)
 }
 
-// buildProgramLayer returns a tar with the program in the root directory, without times and owners.
-func buildProgramLayer(program string, content []byte) ([]byte, error) {
+// buildProgramLayer returns a tar with programs in the root directory, without times and owners.
+func buildProgramLayer(programs map[string][]byte) ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: program, Mode: 0o755, Size: int64(len(content))}
-	if err := w.WriteHeader(header); err != nil {
-		return nil, fmt.Errorf("archiving the program %s: %w", program, err)
-	}
-	if _, err := w.Write(content); err != nil {
-		return nil, fmt.Errorf("archiving the program %s: %w", program, err)
+	for _, program := range slices.Sorted(maps.Keys(programs)) {
+		content := programs[program]
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: program, Mode: 0o755, Size: int64(len(content))}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, fmt.Errorf("archiving the program %s: %w", program, err)
+		}
+		if _, err := w.Write(content); err != nil {
+			return nil, fmt.Errorf("archiving the program %s: %w", program, err)
+		}
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("archiving the program %s: %w", program, err)
+		return nil, fmt.Errorf("archiving the programs: %w", err)
 	}
 	return layer.Bytes(), nil
 }

@@ -28,6 +28,7 @@ func TestCertManager(t *testing.T) {
 	if err := s.StartCertManager(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.removeCertManagerObjects(t) })
 	s.replaceRelease(t, "--set=certificates.mode=cert-manager")
 	t.Run("cert-manager issues the certificate", func(t *testing.T) {
 		s.waitForAdmission(t, ns)
@@ -67,6 +68,23 @@ func TestCertManager(t *testing.T) {
 			"--set-string=certificates.caBundle="+string(issued.Data["ca.crt"]))
 		s.waitForAdmission(t, ns)
 	})
+}
+
+// removeCertManagerObjects deletes what an uninstalled release does not: the Secrets of cert-manager and of
+// somebody else, and the kinds of cert-manager.
+func (s *testCluster) removeCertManagerObjects(t *testing.T) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"secret", "--namespace", installation.Namespace, "provided", tlsSecret, tlsSecret + "-ca"},
+		{"customresourcedefinition", "certificates.cert-manager.io", "certificaterequests.cert-manager.io",
+			"issuers.cert-manager.io", "clusterissuers.cert-manager.io",
+			"orders.acme.cert-manager.io", "challenges.acme.cert-manager.io"},
+	} {
+		args = append([]string{"delete", "--ignore-not-found"}, args...)
+		if _, err := s.Kubectl(context.Background(), args...); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // replaceRelease installs the chart with further arguments of helm. The end of the test installs it as

@@ -47,11 +47,11 @@ func securityContextPatches(pod string) []string {
 // runLauncherExample applies an example with a launcher and two workers, waits until its gang
 // succeeds, and returns the namespace and the log of the launcher.
 func runLauncherExample(
-	t *testing.T, example, name string, recipe cluster.Recipe, patches ...string,
+	t *testing.T, example, name string, source cluster.ImageSource, patches ...string,
 ) (ns, text string) {
 	t.Helper()
 	s := requireCluster(t)
-	image, err := s.LoadImage(t.Context(), recipe)
+	image, err := s.LoadImage(t.Context(), source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,9 +235,11 @@ func TestMPIWorkersNotReached(t *testing.T) {
 var launcherResultPattern = regexp.MustCompile(`rank (\d+) world_size (\d+) loss (\S+) -> (\S+) model (\w+)`)
 
 // runLauncherTraining runs an example whose launcher prints the output of its ranks.
-func runLauncherTraining(t *testing.T, example, name string, recipe cluster.Recipe, ranks int, patches ...string) {
+func runLauncherTraining(
+	t *testing.T, example, name string, source cluster.ImageSource, ranks int, patches ...string,
+) {
 	t.Helper()
-	_, text := runLauncherExample(t, example, name, recipe, patches...)
+	_, text := runLauncherExample(t, example, name, source, patches...)
 	checkTrainingResults(t, text, ranks)
 }
 

@@ -56,10 +56,11 @@ func TestMonitoring(t *testing.T) {
 	for _, round := range []string{"a", "b"} {
 		s.runMonitoredGangs(t, ns, round)
 	}
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$namespace", ns)
 	for panel, expressions := range s.readDashboard(t) {
 		for _, expression := range expressions {
 			wait.For(t, "data of the panel "+panel, func(ctx context.Context) error {
-				values, err := p.query(ctx, t, strings.ReplaceAll(expression, "$__rate_interval", "1m"))
+				values, err := p.query(ctx, t, variables.Replace(expression))
 				if err == nil && !slices.ContainsFunc(values, func(v string) bool { return v != "NaN" }) {
 					err = fmt.Errorf("%s has no value", expression)
 				}

@@ -3,6 +3,7 @@ package installation
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +27,11 @@ func NewManagerImage() (cluster.ImageSource, error) {
 // NewManagerImageFromSource returns the image of the manager of another build, which is in a source folder.
 // The name must differ from that of other builds.
 func NewManagerImageFromSource(source, name string) cluster.ImageSource {
-	return cluster.Binary{Ref: name, Dir: source, Package: "./cmd/manager"}
+	image := cluster.Binary{Ref: name, Dir: source, Package: "./cmd/manager"}
+	if _, err := os.Stat(filepath.Join(source, "cmd", "agent")); err == nil { // an earlier build has no agent
+		image.MorePackages = []string{"./cmd/agent"}
+	}
+	return image
 }
 
 // InstallChart installs the chart in a cluster with a real node, as users do, and returns when the

@@ -351,7 +351,8 @@ func testCheckWithoutPermissions(t *testing.T, i checkedInstallation) {
 // testCheckPermissionsOfChart compares the list of the check with the Role of the chart, in both directions.
 func testCheckPermissionsOfChart(t *testing.T, i checkedInstallation) {
 	var granted, checked []string
-	for _, rule := range renderRules(t, i.Cluster)[installation.ControllerName].clusterWide {
+	all := renderRules(t, i.Cluster, "--set", "permissions.createPodGroups=true")
+	for _, rule := range all[installation.ControllerName].clusterWide {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {

@@ -98,7 +98,7 @@ func decisionMutants() []mutant {
 	}}
 }
 
-// formerBuilds are the findings of the review, before they were fixed.
+// formerBuilds are the findings of the review, and later findings of the simulator, before they were fixed.
 func formerBuilds() []mutant {
 	return []mutant{{
 		name: "N2 a suspension starts no attempt", sequence: "17 ",
@@ -175,5 +175,13 @@ func formerBuilds() []mutant {
 		}, {
 			"controller/isolation.go", "mustSelectOne := next.Phase", "mustSelectOne := next.Phase.Terminal() && next.Phase",
 		}},
+	}, {
+		name: "a rank whose place another rank has taken is not lost", sequence: "a drained rank completes after its Job ",
+		edits: []edit{{
+			"lifecycle/completed_ranks.go", "lost + max(0, min(runAgain, withoutPod))", "lost + min(0, runAgain, withoutPod)",
+		}},
+	}, {
+		name: "starts are repeated without a back-off", sequence: "a queue resumes a Job ",
+		edits: []edit{{"lifecycle/restart.go", "s.LastRestartTime.Add(Backoff(s.DisruptionStreak))", "s.LastRestartTime"}},
 	}}
 }

@@ -111,6 +111,11 @@ func memberSequences() []sequence {
 		incidents: []Incident{at(60, rankSucceeds), at(600, memberDeleted, 1), at(610, memberCreated)},
 		want:      wantedEnd{phase: lifecycle.Starting, reason: gang.ReasonMembersMissing, end: lifecycle.Starting},
 	}, {
+		name: "a worker of an earlier run completes after the master was recreated", shape: masterJobs,
+		incidents: []Incident{at(60, rankSucceeds), at(65, memberDeleted), at(68, memberCreated)},
+		change:    func(s *Scenario) { s.Late = []lateStream{late("job-controller/jobs", 60, 75)} },
+		want:      wantedEnd{phase: lifecycle.Starting, reason: gang.ReasonMembersMissing},
+	}, {
 		name: "18 a member is suspended, and the cache contains its pods first (N9)", shape: masterJobs,
 		incidents: []Incident{at(60, userSuspends, 1), at(100, userResumes)},
 		change: func(s *Scenario) {
@@ -340,6 +345,25 @@ func foundSequences() []sequence {
 		},
 		want: wantedEnd{disruptions: 1},
 	}, {
+		name: "a drained rank completes after its Job replaced it while no manager runs, and its peers abort", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1, 1), at(90, managerStarts)},
+		change: func(s *Scenario) {
+			completeAfterReplacement(s)
+			s.Behavior.AbortsWithoutPeers = true
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "a drained rank completes after its Job replaced it while no manager runs", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1, 1), at(90, managerStarts)},
+		change:    completeAfterReplacement,
+		want:      wantedEnd{disruptions: 1},
+	}, {
+		name: "a queue resumes a Job with a completed rank while the webhook is down", shape: queuedJob,
+		incidents: []Incident{
+			at(5, queueAdmits), at(60, rankSucceeds, 2), at(70, webhookDown), at(80, podEvicted, 1, 1), at(140, webhookUp),
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
 		name: "a Job deletes its pods before it reports its deadline", shape: masterJobs,
 		change: func(s *Scenario) {
 			s.ActiveDeadline = 100 * time.Second
@@ -352,4 +376,12 @@ func foundSequences() []sequence {
 		change:    func(s *Scenario) { s.NodeSkews = []time.Duration{0} },
 		want:      wantedEnd{disruptions: 1},
 	}}
+}
+
+// completeAfterReplacement lets a deleted pod exit with code 0 immediately after its Job has created another pod for
+// the rank, which the Job does 10 seconds after the deletion. The Job controller observes the success before it counts
+// the deleted pod as failed. It then has one pod too many, and deletes that of any rank.
+func completeAfterReplacement(s *Scenario) {
+	s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 0, 10100*time.Millisecond
+	s.Late = []lateStream{late("job-controller/pods", 70, 71.5)}
 }

@@ -187,8 +187,15 @@ volumeMounts:
 {{- with .Values.clusterDomain }}
 - --cluster-domain={{ . }}
 {{- end }}
+- --agent-image={{ include "rollcall.image" . }}
 - --log-level={{ .Values.logLevel }}
 - --failure-output={{ .Values.failureOutput }}
+{{- if .Values.permissions.createPodGroups }}
+- --pod-groups
+- --scheduler={{ .Values.scheduling.scheduler }}
+- --coscheduling-name={{ .Values.scheduling.coschedulingName }}
+- --volcano-name={{ .Values.scheduling.volcanoName }}
+{{- end }}
 {{- if .Values.policy.enabled }}
 - --policy-configmap={{ include "rollcall.policyName" . }}
 - --policy-ceiling={{ ternary "off" .Values.policy.ceiling (eq (toString .Values.policy.ceiling) "false") }}

@@ -8,6 +8,13 @@ earlier version. */}}
 {{- include "rollcall.validateAccounts" . -}}
 {{- include "rollcall.validateAdditions" . -}}
 {{- include "rollcall.validatePolicy" .Values.policy -}}
+{{- include "rollcall.validateScheduling" .Values -}}
+{{- end -}}
+
+{{- define "rollcall.validateScheduling" -}}
+{{- if and (ne .scheduling.scheduler "none") (not .permissions.createPodGroups) -}}
+{{- fail (printf "scheduling.scheduler: %s requires permissions.createPodGroups: set it to true, or the scheduler to none" .scheduling.scheduler) -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "rollcall.validateFormerKeys" -}}

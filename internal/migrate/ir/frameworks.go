@@ -12,53 +12,44 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
-// signature is how the programs of a framework are recognized in a container.
+// signature is the compiled [gang.Signature] of a framework.
 type signature struct {
-	framework string
-	// launchers are the programs and modules that start its processes, as [command.ScanLauncher] names them.
-	launchers []string
-	// variables match variables that only its programs read, and words the other words of its commands.
-	variables, words *regexp.Regexp
-	// sharedVariables match variables that programs of other frameworks read too.
-	sharedVariables *regexp.Regexp
-	// serverRole is the role of parameter servers if the framework has no role ps.
-	serverRole string
+	framework gang.Framework
+	// launchers are the words that start its launchers, and known are the launchers of all frameworks.
+	launchers                         []string
+	known                             command.Launchers
+	variables, words, sharedVariables *regexp.Regexp
 }
 
-// noMatch matches no text.
-var noMatch = regexp.MustCompile(`$.^`)
+// compileSignatures returns the signatures of the frameworks. The first one of the strongest evidence applies.
+// Frameworks with a launcher precede the others, whose programs a launcher can start. The last framework of a
+// registry precedes the first, because it is the more special one.
+func compileSignatures(frameworks gang.Frameworks) []signature {
+	var out []signature
+	for _, hasLauncher := range []bool{true, false} {
+		for _, f := range slices.Backward(frameworks) {
+			if f.HasLauncher != hasLauncher {
+				continue
+			}
+			s := signature{
+				framework: f, known: frameworks.Launchers(), variables: compileWord(f.Signature.Variables),
+				words: compileWord(f.Signature.Words), sharedVariables: compileWord(f.Signature.SharedVariables),
+			}
+			for _, l := range f.Launchers {
+				s.launchers = append(append(s.launchers, l.Name), l.Programs...)
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
 
-// signatures are the signatures of all frameworks. The first one of the strongest evidence applies.
-var signatures = []signature{
-	{
-		framework: "horovod", launchers: []string{"horovodrun"},
-		variables: regexp.MustCompile(`\bHOROVOD_[A-Z_]+`), words: noMatch,
-	},
-	{framework: "deepspeed", launchers: []string{"deepspeed"}, variables: noMatch, words: noMatch},
-	{
-		framework: "mpi", launchers: []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"},
-		variables: regexp.MustCompile(`\b(?:OMPI_MCA|PRTE_MCA|I_MPI_HYDRA)_\w+`), words: noMatch,
-	},
-	{
-		framework: "tensorflow",
-		variables: regexp.MustCompile(`\bTF_CONFIG\b`), words: regexp.MustCompile(`\btensorflow\b`),
-	},
-	{framework: "jax", variables: regexp.MustCompile(`\bJAX_[A-Z_]+`), words: regexp.MustCompile(`\bjax\b`)},
-	{
-		framework: "paddle", launchers: []string{"paddle.distributed.launch"}, serverRole: roleMaster,
-		variables: regexp.MustCompile(`\bPADDLE_[A-Z_]+`), words: regexp.MustCompile(`\b(?:paddle\.distributed|fleetrun)\b`),
-	},
-	{framework: "lightgbm", variables: noMatch, words: regexp.MustCompile(`\blightgbm\b`)},
-	{framework: "xgboost", variables: regexp.MustCompile(`\bDMLC_[A-Z_]+`), words: regexp.MustCompile(`\bxgboost\b`)},
-	{
-		framework: "pytorch",
-		launchers: []string{
-			"torchrun", "accelerate", "accelerate-launch", "composer", "colossalai", "torch_xla.distributed.xla_spawn",
-		},
-		variables:       regexp.MustCompile(`\bPET_[A-Z_]+`),
-		words:           regexp.MustCompile(`\b(?:torchrun|torch\.distributed|pytorch)\b`),
-		sharedVariables: regexp.MustCompile(`\b(?:MASTER_ADDR|MASTER_PORT)\b`),
-	},
+// compileWord returns a pattern of complete words; one that matches nothing for an empty text.
+func compileWord(text string) *regexp.Regexp {
+	if text == "" {
+		return regexp.MustCompile(`$.^`)
+	}
+	return regexp.MustCompile(`\b(?:` + text + `)\b`)
 }
 
 // evidenceKinds are the kinds of evidence for a framework, the strongest first. Each returns a description
@@ -68,8 +59,9 @@ var evidenceKinds = []func(signature, *corev1.Container) string{
 }
 
 // DetectFramework returns the framework of the programs in the pods, and what it was detected from. Both
-// are empty if nothing indicates a framework.
-func DetectFramework(pods ...*corev1.PodSpec) (framework, evidence string) {
+// are the zero value if nothing indicates a framework.
+func DetectFramework(frameworks gang.Frameworks, pods ...*corev1.PodSpec) (framework gang.Framework, evidence string) {
+	signatures := compileSignatures(frameworks)
 	for _, find := range evidenceKinds {
 		for _, s := range signatures {
 			for _, pod := range pods {
@@ -78,6 +70,20 @@ func DetectFramework(pods ...*corev1.PodSpec) (framework, evidence string) {
 						return s.framework, evidence
 					}
 				}
+			}
+		}
+	}
+	return gang.Framework{}, ""
+}
+
+// DetectLauncher returns the launcher that a container of the pod starts, and its framework. Both are empty if no
+// container starts a launcher.
+func DetectLauncher(frameworks gang.Frameworks, pod *corev1.PodSpec) (framework, launcher string) {
+	signatures := compileSignatures(frameworks)
+	for _, c := range ListContainers(pod) {
+		for _, s := range signatures {
+			if launcher := s.scanLauncher(c); launcher != "" {
+				return s.framework.Name, launcher
 			}
 		}
 	}
@@ -92,35 +98,38 @@ func ReportDetection(template source.Field, framework, evidence string) {
 }
 
 // Runs reports whether anything in a pod indicates the framework.
-func Runs(framework string, pod *corev1.PodSpec) bool {
-	s := findSignature(framework)
-	return slices.ContainsFunc(ListContainers(pod), func(c *corev1.Container) bool {
-		return slices.ContainsFunc(evidenceKinds, func(find func(signature, *corev1.Container) string) bool {
-			return find(s, c) != ""
-		})
-	})
+func Runs(frameworks gang.Frameworks, framework string, pod *corev1.PodSpec) bool {
+	isOther := func(s signature) bool { return s.framework.Name != framework }
+	for _, s := range slices.DeleteFunc(compileSignatures(frameworks), isOther) {
+		for _, c := range ListContainers(pod) {
+			if slices.ContainsFunc(evidenceKinds, func(find func(signature, *corev1.Container) string) bool {
+				return find(s, c) != ""
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // RunsLauncher reports whether a container starts the launcher of one of the frameworks, which starts the
 // processes of the other pods.
 func RunsLauncher(frameworks gang.Frameworks, c *corev1.Container) bool {
-	return slices.ContainsFunc(frameworks, func(f gang.Framework) bool {
-		return f.HasLauncher && findSignature(f.Name).findLauncher(c) != ""
+	return slices.ContainsFunc(compileSignatures(frameworks), func(s signature) bool {
+		return s.framework.HasLauncher && s.findLauncher(c) != ""
 	})
 }
 
-// findSignature returns the signature of a framework, or one that matches nothing.
-func findSignature(framework string) signature {
-	for _, s := range signatures {
-		if s.framework == framework {
-			return s
-		}
+// findLauncher describes where a container starts a launcher of the framework.
+func (s signature) findLauncher(c *corev1.Container) string {
+	if launcher := s.scanLauncher(c); launcher != "" {
+		return "the word " + launcher + " in the command"
 	}
-	return signature{variables: noMatch, words: noMatch}
+	return ""
 }
 
-// findLauncher looks for launchers in the command, and in variables that hold a command line.
-func (s signature) findLauncher(c *corev1.Container) string {
+// scanLauncher looks for launchers in the command, and in variables that hold a command line.
+func (s signature) scanLauncher(c *corev1.Container) string {
 	commands := [][]string{slices.Concat(c.Command, c.Args)}
 	for _, e := range c.Env {
 		if strings.ContainsAny(e.Value, " \n") {
@@ -128,8 +137,8 @@ func (s signature) findLauncher(c *corev1.Container) string {
 		}
 	}
 	for _, words := range commands {
-		if launcher := command.ScanLauncher(words); slices.Contains(s.launchers, launcher) {
-			return "the word " + launcher + " in the command"
+		if launcher := s.known.Scan(words); slices.Contains(s.launchers, launcher) {
+			return launcher
 		}
 	}
 	return ""
@@ -138,9 +147,6 @@ func (s signature) findLauncher(c *corev1.Container) string {
 func (s signature) findVariable(c *corev1.Container) string { return findVariable(c, s.variables) }
 
 func (s signature) findSharedVariable(c *corev1.Container) string {
-	if s.sharedVariables == nil {
-		return ""
-	}
 	return findVariable(c, s.sharedVariables)
 }
 
@@ -180,23 +186,23 @@ const (
 
 // roleWords map common names of jobs and tasks, in the singular, to roles.
 var roleWords = map[string]string{
-	gang.RoleLauncher: gang.RoleLauncher, "mpilauncher": gang.RoleLauncher,
-	roleMaster: roleMaster, "leader": roleMaster, "coordinator": roleMaster, "head": roleMaster,
+	gang.RoleLauncher: gang.RoleLauncher,
+	roleMaster:        roleMaster, "leader": roleMaster, "coordinator": roleMaster, "head": roleMaster,
 	"scheduler": roleMaster, "tracker": roleMaster, roleChief: roleChief,
 	roleWorker: roleWorker, "node": roleWorker, "trainer": roleWorker, "replica": roleWorker, "slice": roleWorker,
 	"pod": roleWorker, roleServer: roleServer, "parameterserver": roleServer, "server": roleServer,
 	"pserver": roleServer, "evaluator": "evaluator", "eval": "evaluator",
 }
 
-// frameworkPrefixes are words with which names of jobs start, in addition to a role.
-var frameworkPrefixes = []string{
-	"", "pytorch", "torch", "tensorflow", "tf", "mpi", "horovod", "paddle", "xgboost", "jax",
-}
-
-// SuggestRole returns the role that the name of a job or a task suggests, or "".
-func SuggestRole(name string) string {
+// SuggestRole returns the role that the name of a job or a task suggests, or "". The name can start with the
+// name of a framework.
+func SuggestRole(frameworks gang.Frameworks, name string) string {
 	name = strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
-	for _, prefix := range frameworkPrefixes {
+	prefixes := append(frameworks.Names(), "")
+	for _, f := range frameworks {
+		prefixes = append(prefixes, f.ShortName)
+	}
+	for _, prefix := range prefixes {
 		word := strings.TrimPrefix(name, prefix)
 		for _, singular := range []string{word, strings.TrimSuffix(word, "s")} {
 			if role, ok := roleWords[singular]; ok {
@@ -224,9 +230,18 @@ func FrameworkRole(f gang.Framework, suggested string) string {
 	case has(suggested):
 		return suggested
 	case suggested == roleServer:
-		return findSignature(f.Name).serverRole
+		return longRunningRole(f)
 	case suggested != "evaluator" && !has(roleChief) && !has(roleMaster):
 		return roleWorker // all ranks are equal
 	}
 	return ""
+}
+
+// longRunningRole returns the name of the role that serves the others until they complete; empty if there is none.
+func longRunningRole(f gang.Framework) string {
+	servers := slices.IndexFunc(f.Roles, func(r gang.Role) bool { return r.LongRunning })
+	if servers < 0 {
+		return ""
+	}
+	return f.Roles[servers].Name
 }

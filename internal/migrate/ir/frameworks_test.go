@@ -80,11 +80,12 @@ func TestDetectFramework(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.PodSpec{Containers: []corev1.Container{tt.container}}
-			got, evidence := ir.DetectFramework(pod)
-			if got != tt.want || (evidence == "") != (tt.want == "") {
+			frameworks := injectors.Builtin().Frameworks()
+			detected, evidence := ir.DetectFramework(frameworks, pod)
+			if got := detected.Name; got != tt.want || (evidence == "") != (tt.want == "") {
 				t.Errorf("detected %q from %q, want %q", got, evidence, tt.want)
 			}
-			if tt.want != "" && !ir.Runs(tt.want, pod) {
+			if tt.want != "" && !ir.Runs(frameworks, tt.want, pod) {
 				t.Errorf("the pod does not run %s", tt.want)
 			}
 		})
@@ -109,11 +110,12 @@ func TestSuggestedRoles(t *testing.T) {
 		{"xgboost", "tracker", "master"},
 		{"xgboost", "driver", ""},
 	} {
-		f, ok := injectors.Builtin().Frameworks().Find(tt.framework)
+		frameworks := injectors.Builtin().Frameworks()
+		f, ok := frameworks.Find(tt.framework)
 		if !ok {
 			t.Fatalf("framework %s does not exist", tt.framework)
 		}
-		if got := ir.FrameworkRole(f, ir.SuggestRole(tt.name)); got != tt.want {
+		if got := ir.FrameworkRole(f, ir.SuggestRole(frameworks, tt.name)); got != tt.want {
 			t.Errorf("the name %s suggests the role %q of %s, want %q", tt.name, got, tt.framework, tt.want)
 		}
 	}

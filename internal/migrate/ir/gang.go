@@ -9,9 +9,6 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
-// GenericFramework is the framework of gangs whose programs belong to no other framework.
-const GenericFramework = "generic"
-
 // Gang describes a gang as its former system did.
 type Gang struct {
 	// Name is the name of the gang, and of its workload if it has only one.

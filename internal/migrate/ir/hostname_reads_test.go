@@ -79,7 +79,8 @@ func TestReportJoinedPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &corev1.PodSpec{Containers: []corev1.Container{{Command: c.command, Env: c.env}}}
-			got := recordReasons(func(root source.Field) { ir.ReportJoinedPods("pytorch", spec, root, c.pods) })
+			torch := gang.Framework{HasTorchrunVars: true}
+			got := recordReasons(func(root source.Field) { ir.ReportJoinedPods(torch, spec, root, c.pods) })
 			if (got != "") != c.want {
 				t.Errorf("report %q, want one: %v", got, c.want)
 			}
@@ -109,7 +110,7 @@ func TestReportIdentityFiles(t *testing.T) {
 				want = "a text names the key file " + c.want + ", which the pods do not have"
 			}
 			spec := &corev1.PodSpec{Containers: []corev1.Container{*container}}
-			got := recordReasons(func(root source.Field) { ir.ConvertSSH(gang.RoleLauncher, spec, 0, root, nil) })
+			got := recordReasons(func(root source.Field) { ir.ConvertSSH(gang.RoleLauncher, spec, 0, root, gang.Framework{}) })
 			if got != want {
 				t.Errorf("report %q, want %q", got, want)
 			}

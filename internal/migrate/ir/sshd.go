@@ -14,28 +14,21 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
-// SSHDPort returns the port of Rollcall's sshd, which is the rendezvous port of the framework mpi. It
-// returns 0 if the framework is not available.
-func SSHDPort(frameworks gang.Frameworks) int32 {
-	mpi, _ := frameworks.Find("mpi")
-	return mpi.Port
-}
-
 // ConvertSSH converts the training container of a role in a gang with a launcher: it converts the command of
 // a worker, and reports key files that the launcher names.
-func ConvertSSH(role string, spec *corev1.PodSpec, training int, template source.Field, frameworks gang.Frameworks) {
+func ConvertSSH(role string, spec *corev1.PodSpec, training int, template source.Field, framework gang.Framework) {
 	c, f := &spec.Containers[training], template.At("spec", "containers").Item(training)
 	if role == gang.RoleLauncher {
 		reportIdentityFiles(c, f)
 	} else {
-		convertWorkerCommand(c, f, frameworks)
+		convertWorkerCommand(c, f, framework)
 	}
 }
 
 // convertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
 // a worker without a command runs Rollcall's sshd. Another command stays. Rollcall vet reports the
 // commands with which the launcher does not reach the worker.
-func convertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
+func convertWorkerCommand(c *corev1.Container, f source.Field, framework gang.Framework) {
 	words := slices.Concat(c.Command, c.Args)
 	switch {
 	case len(words) > 0 && !IsIdleCommand(words) && StartsSSHD(words):
@@ -56,7 +49,7 @@ func convertWorkerCommand(c *corev1.Container, f source.Field, frameworks gang.F
 		at.MarkLeftOut("it only waits or runs sshd, and a worker without a command runs Rollcall's sshd")
 		c.Command, c.Args = nil, nil
 	}
-	redirectSSHProbes(c, f, frameworks)
+	redirectSSHProbes(c, f, framework)
 }
 
 // identityFile matches the path of a private key of ssh.
@@ -78,12 +71,12 @@ func reportIdentityFiles(c *corev1.Container, f source.Field) {
 
 // redirectSSHProbes points the TCP probes of a worker without a command to Rollcall's sshd, which is
 // the only server in the container.
-func redirectSSHProbes(c *corev1.Container, f source.Field, frameworks gang.Frameworks) {
+func redirectSSHProbes(c *corev1.Container, f source.Field, framework gang.Framework) {
 	probes := []struct {
 		name  string
 		probe *corev1.Probe
 	}{{"readinessProbe", c.ReadinessProbe}, {"livenessProbe", c.LivenessProbe}, {"startupProbe", c.StartupProbe}}
-	port := SSHDPort(frameworks)
+	port := framework.DefaultSSHPort()
 	for _, p := range probes {
 		if p.probe == nil || p.probe.TCPSocket == nil {
 			continue

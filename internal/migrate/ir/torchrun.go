@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -17,8 +18,8 @@ var (
 
 // ReportJoinedPods reports a torchrun without a number of nodes. Its default is one node, so each pod
 // trained separately, and Rollcall sets PET_NNODES to the number of pods.
-func ReportJoinedPods(framework string, spec *corev1.PodSpec, template source.Field, pods int32) {
-	if framework != "pytorch" {
+func ReportJoinedPods(framework gang.Framework, spec *corev1.PodSpec, template source.Field, pods int32) {
+	if !framework.HasTorchrunVars || framework.HasLauncher {
 		return
 	}
 	for _, c := range ListContainers(spec) {

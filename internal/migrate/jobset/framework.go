@@ -23,10 +23,10 @@ func (s *Reader) ChooseFrameworkAndRoles() {
 		s.assignRoles()
 		return
 	}
-	s.Gang.Framework = ir.GenericFramework
+	s.Gang.Framework = s.Context.Frameworks.Fallback().Name
 	s.assignRoles()
 	s.listGangJobs()[0].podTemplateField().AddNoteWithOutcome(source.Changed,
-		"label "+gang.LabelFramework+": "+ir.GenericFramework,
+		"label "+gang.LabelFramework+": "+s.Gang.Framework,
 		"no variable or command belongs to a framework; every pod gets its rank and the addresses of all roles",
 		"for the variables of a framework, name it with --framework")
 }
@@ -56,16 +56,16 @@ func (s *Reader) detectFramework() bool {
 	for i, j := range s.Jobs {
 		pods[i] = j.podSpec()
 	}
-	framework, evidence := ir.DetectFramework(pods...)
-	if framework == "" {
+	framework, evidence := ir.DetectFramework(s.Context.Frameworks, pods...)
+	if evidence == "" {
 		return false
 	}
-	s.Gang.Framework = framework
+	s.Gang.Framework = framework.Name
 	at := s.Jobs[slices.IndexFunc(pods, func(pod *corev1.PodSpec) bool {
-		own, ownEvidence := ir.DetectFramework(pod)
-		return own == framework && ownEvidence == evidence
+		own, ownEvidence := ir.DetectFramework(s.Context.Frameworks, pod)
+		return own.Name == framework.Name && ownEvidence == evidence
 	})]
-	ir.ReportDetection(at.podTemplateField(), framework, evidence)
+	ir.ReportDetection(at.podTemplateField(), framework.Name, evidence)
 	return true
 }
 
@@ -84,7 +84,7 @@ func (s *Reader) assignRoles() {
 		return
 	}
 	for _, j := range jobs {
-		j.Role = ir.FrameworkRole(s.framework(), ir.SuggestRole(j.Name))
+		j.Role = ir.FrameworkRole(s.framework(), ir.SuggestRole(s.Context.Frameworks, j.Name))
 		if j.Role == "" {
 			j.Source.Get("name").MarkInvalid(fmt.Sprintf(
 				"must suggest a role of %s, because several jobs train; name the job worker or after another role of the "+
@@ -116,7 +116,8 @@ func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 			continue
 		}
 		all = append(all, j)
-		if ir.SuggestRole(j.Name) != "" || ir.Runs(s.Gang.Framework, j.podSpec()) {
+		if ir.SuggestRole(s.Context.Frameworks, j.Name) != "" ||
+			ir.Runs(s.Context.Frameworks, s.Gang.Framework, j.podSpec()) {
 			known = append(known, j)
 		}
 	}
@@ -138,13 +139,15 @@ func (s *Reader) isPrerequisite(j *ReplicatedJob) bool {
 // assignLauncher makes one job the launcher and the others workers. It returns false if no job is a
 // launcher.
 func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
-	launcher := slices.IndexFunc(jobs, func(j *ReplicatedJob) bool { return ir.SuggestRole(j.Name) == gang.RoleLauncher })
+	launcher := slices.IndexFunc(jobs, func(j *ReplicatedJob) bool {
+		return ir.SuggestRole(s.Context.Frameworks, j.Name) == gang.RoleLauncher
+	})
 	if launcher < 0 {
 		launcher = slices.IndexFunc(jobs, func(j *ReplicatedJob) bool {
 			return j.Replicas*j.PodsPerJob == 1 && s.runsLauncher(j)
 		})
 	}
-	if launcher < 0 || s.Gang.Framework == "deepspeed" && len(jobs) == 1 {
+	if launcher < 0 || s.framework().LauncherNeedsWorkers() && len(jobs) == 1 {
 		return false
 	}
 	for i, j := range jobs {

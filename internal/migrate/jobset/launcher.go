@@ -26,7 +26,7 @@ func (s *Reader) inferSlotsPerWorker() {
 // convertSSH converts the command of a worker, and reports key files that a launcher names.
 func (s *Reader) convertSSH(j *ReplicatedJob) {
 	if c := j.trainingContainer(); c != nil && s.hasLauncher() && len(s.listRoles()) > 1 {
-		ir.ConvertSSH(j.Role, j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplateField(), s.Context.Frameworks)
+		ir.ConvertSSH(j.Role, j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplateField(), s.framework())
 	}
 }
 

@@ -87,7 +87,7 @@ func Read(o source.Object) (*ir.Gang, error) {
 	s := NewReader(o, ir.NewGang(o), o.Root.Get("spec"))
 	s.ChooseFrameworkAndRoles()
 	for _, j := range s.listGangJobs() {
-		ir.ReportJoinedPods(s.Gang.Framework, j.podSpec(), j.podTemplateField(), s.countGangPods())
+		ir.ReportJoinedPods(s.framework(), j.podSpec(), j.podTemplateField(), s.countGangPods())
 	}
 	s.BuildGang()
 	return s.Gang, nil

@@ -28,7 +28,7 @@ func (s *Reader) removeInjectedVars(j *ReplicatedJob) {
 		s.rewriteTexts(c)
 	}
 	if !s.hasLauncher() {
-		ir.AdoptNumbers(s.Gang.RollcallAnnotations, s.Gang.Framework, containers)
+		ir.AdoptNumbers(s.Gang.RollcallAnnotations, s.framework(), containers)
 	}
 	injection := s.inject(&draft)
 	injection.Adopt(s.Gang.RollcallAnnotations)

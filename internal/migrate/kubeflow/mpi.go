@@ -22,8 +22,9 @@ func readMPI(r *reader) {
 	}
 	r.launcherIsJob = r.Version == v2beta1
 	r.setSourceNames(launcher, worker)
-	if framework, _ := ir.DetectFramework(&launcher.Template.Spec); framework == "horovod" {
-		r.gang.Framework = framework
+	detected, _ := ir.DetectFramework(r.Context.Frameworks, &launcher.Template.Spec)
+	if detected.HasLauncher && detected.DefaultRole == r.framework.DefaultRole {
+		r.framework, r.gang.Framework = detected, detected.Name
 	}
 	if commandContains(launcher, "--host-discovery-script") {
 		r.replicaSpecs.AddNote(
@@ -45,7 +46,7 @@ func readMPI(r *reader) {
 	if worker != nil {
 		r.convertMainContainer(worker)
 		ir.ConvertSSH(worker.Name, &worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source,
-			r.Context.Frameworks)
+			r.framework)
 	}
 	r.convertLauncherTransport(launcher, worker)
 }
@@ -147,7 +148,7 @@ func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {
 	r.spec.Get("sshAuthMountPath").MarkChanged("",
 		"left out: Rollcall creates the keys, and ssh finds them with /etc/ssh/ssh_config for every user",
 		"remove options that name a key file from your commands")
-	ir.ConvertSSH(launcher.Name, &launcher.Template.Spec, 0, launcher.Source, r.Context.Frameworks)
+	ir.ConvertSSH(launcher.Name, &launcher.Template.Spec, 0, launcher.Source, r.framework)
 	if r.Version == v2beta1 || worker == nil {
 		return
 	}

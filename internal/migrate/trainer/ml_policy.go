@@ -15,6 +15,19 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
+// The policies of Trainer that need a conversion of their own.
+const (
+	policyTorch   = "torch"
+	policyMPI     = "mpi"
+	policyXGBoost = "xgboost"
+	policyFlux    = "flux"
+)
+
+// policyFrameworks are the frameworks of Rollcall by the policies of Trainer.
+var policyFrameworks = map[string]string{
+	policyTorch: "pytorch", policyMPI: "mpi", "jax": "jax", policyXGBoost: "xgboost",
+}
+
 // convertMLPolicy sets the framework of the gang, its roles and their numbers of pods.
 func (r *reader) convertMLPolicy() {
 	j := r.trainerJob()
@@ -23,7 +36,7 @@ func (r *reader) convertMLPolicy() {
 	}
 	policy := r.runtime.At("spec", "mlPolicy")
 	var named []string
-	for _, policyKind := range []string{"torch", "mpi", "jax", "xgboost", "flux"} {
+	for _, policyKind := range []string{policyTorch, policyMPI, "jax", policyXGBoost, policyFlux} {
 		if policy.Get(policyKind).Exists() {
 			named = append(named, policyKind)
 		}
@@ -39,15 +52,15 @@ func (r *reader) convertMLPolicy() {
 	switch {
 	case len(named) == 0:
 		r.convertWithoutPolicy(j, nodes)
-	case named[0] == "flux":
-		policy.Get("flux").MarkHandled()
-		policy.Get("flux").MarkInvalid("Rollcall does not start Flux instances; " +
+	case named[0] == policyFlux:
+		policy.Get(policyFlux).MarkHandled()
+		policy.Get(policyFlux).MarkInvalid("Rollcall does not start Flux instances; " +
 			"if the program needs only its processes started, use policy mpi")
-	case named[0] == "mpi":
-		r.convertMPI(policy.Get("mpi"), nodes)
+	case named[0] == policyMPI:
+		r.convertMPI(policy.Get(policyMPI), nodes)
 	default:
 		field, known := policy.Get(named[0]), []string{}
-		if named[0] == "torch" {
+		if named[0] == policyTorch {
 			known = []string{"numProcPerNode", "elasticPolicy", "envInjection"}
 		}
 		field.ReportUnreadExcept(known...)
@@ -84,14 +97,13 @@ func (r *reader) resolveNumNodes(policy source.Field) int32 {
 func (r *reader) assignWorkerRole(policyKind string, j *jobset.ReplicatedJob, nodes int32) {
 	j.Role = "worker"
 	r.setPodCount(j, nodes)
-	if policyKind == "torch" {
-		r.Framework = "pytorch"
+	r.Framework = policyFrameworks[policyKind]
+	if policyKind == policyTorch {
 		r.convertTorch(j)
 		return
 	}
-	r.Framework = policyKind
 	r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it with policy " + policyKind)
-	if gpus := r.countGPUs(j); policyKind == "xgboost" && gpus > 1 {
+	if gpus := r.countGPUs(j); policyKind == policyXGBoost && gpus > 1 {
 		r.nodeResourcesField(j).AddNoteWithOutcome(source.Changed, "DMLC_NUM_WORKER",
 			fmt.Sprintf("Trainer counted a worker for each of %d GPUs, %d in total; Rollcall counts the pods, %d",
 				gpus, int64(gpus)*int64(nodes), nodes),

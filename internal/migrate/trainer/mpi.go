@@ -71,20 +71,21 @@ func nodeContainerName(j *jobset.ReplicatedJob) string {
 }
 
 // detectLauncherFramework detects the framework of a launcher from the label of the runtime or from
-// the command. DeepSpeed needs workers.
+// the command. The policy also starts programs of other frameworks with a launcher.
 func (r *reader) detectLauncherFramework(launcher *jobset.ReplicatedJob, hasWorkers bool) string {
 	label := r.runtime.At("metadata", "labels").Get(labelFramework).String()
-	framework := ""
+	candidates := make([]gang.Framework, 2)
+	candidates[0], _ = r.Context.Frameworks.Find(label)
 	if c := findContainer(launcher, containerNode); c != nil {
-		framework, _ = ir.DetectFramework(&corev1.PodSpec{Containers: []corev1.Container{*c}})
+		pod := &corev1.PodSpec{Containers: []corev1.Container{*c}}
+		candidates[1], _ = ir.DetectFramework(r.Context.Frameworks, pod)
 	}
-	switch {
-	case hasWorkers && (label == "deepspeed" || framework == "deepspeed"):
-		return "deepspeed"
-	case label == "horovod" || framework == "horovod":
-		return "horovod"
+	for _, f := range candidates {
+		if f.HasLauncher && f.Name != policyMPI && (hasWorkers || !f.LauncherNeedsWorkers()) {
+			return f.Name
+		}
 	}
-	return "mpi"
+	return policyFrameworks[policyMPI]
 }
 
 // sizeWorkers sets the number of workers. If the launcher is a node, Trainer subtracts it from the

@@ -58,7 +58,7 @@ func (r *reader) applyTrainer() {
 // launcher is a node too (pkg/runtime/framework/plugins/jobset/builder.go).
 func (r *reader) listNodeJobs() []*jobset.ReplicatedJob {
 	out := []*jobset.ReplicatedJob{r.trainerJob()}
-	launcherIsNode := r.runtime.At("spec", "mlPolicy", "mpi", "runLauncherAsNode").Bool()
+	launcherIsNode := r.runtime.At("spec", "mlPolicy", policyMPI, "runLauncherAsNode").Bool()
 	if j := r.jobSet.FindJob(jobNode); j != nil && j != out[0] && launcherIsNode != nil && *launcherIsNode {
 		out = append(out, j)
 	}

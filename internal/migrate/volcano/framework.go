@@ -10,9 +10,6 @@ import (
 	"rollcall.training/internal/migrate/ir"
 )
 
-// frameworkPlugins are the plugins that set up a framework. Rollcall's framework has the same name.
-var frameworkPlugins = []string{"pytorch", "tensorflow", "mpi"}
-
 // mxnetPattern matches programs and variables of MXNet. XGBoost reads other variables with DMLC_.
 var mxnetPattern = regexp.MustCompile(`\bmxnet\b|\bDMLC_(PS_ROOT_[A-Z]+|NUM_SERVER)\b`)
 
@@ -43,12 +40,14 @@ func (r *reader) chooseFramework() bool {
 			"support MXNet; port the program to a maintained framework such as PyTorch, or set --framework if it is another one")
 		return false
 	}
-	name, evidence := ir.DetectFramework(r.pods...)
-	if name == "" {
+	detected, evidence := ir.DetectFramework(r.Context.Frameworks, r.pods...)
+	name := detected.Name
+	if evidence == "" {
+		name = r.Context.Frameworks.Fallback().Name
 		r.spec.AddNote(fmt.Sprintf("the framework is %s, because no plugin or command belongs to a framework; every pod "+
-			"gets its rank and the addresses of all roles", ir.GenericFramework),
+			"gets its rank and the addresses of all roles", name),
 			"for the variables of a framework, set --framework")
-		return r.setFramework(ir.GenericFramework)
+		return r.setFramework(name)
 	}
 	r.spec.AddNote(fmt.Sprintf("the framework is %s, detected from %s", name, evidence),
 		"set --framework for another framework")

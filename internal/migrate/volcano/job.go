@@ -91,7 +91,7 @@ func Read(o source.Object) (*ir.Gang, error) {
 	if r.framework.HasLauncher && len(r.gang.Roles) > 1 {
 		launcher, worker := &r.gang.Roles[0], &r.gang.Roles[1]
 		r.gang.InferSlotsPerWorker(&launcher.Template.Spec, launcher.Source.At("spec", "containers"),
-			worker.Template.Spec.Containers, int(worker.Pods), r.framework.Name == "deepspeed")
+			worker.Template.Spec.Containers, int(worker.Pods), r.framework.StartsByAccelerator)
 	}
 	r.convertVolumes()
 	r.convertPolicies()

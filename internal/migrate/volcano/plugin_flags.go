@@ -31,13 +31,13 @@ var knownFlags = map[string]map[string]bool{
 	"ssh": {
 		"ssh-key-file-path": false, "ssh-private-key": false, "ssh-public-key": false, "ssh-port": false, "no-root": true,
 	},
-	"pytorch": {
+	pluginPyTorch: {
 		"master": false, "worker": false, "port": false,
 		"wait-master-enabled": true, "wait-master-timeout": false, "wait-master-image": false,
 	},
-	"tensorflow": {"ps": false, "worker": false, "chief": false, "evaluator": false, "port": false},
-	"mpi":        {"master": false, "worker": false, "port": false},
-	"ray":        {},
+	pluginTensorFlow: {"ps": false, "worker": false, "chief": false, "evaluator": false, "port": false},
+	pluginMPI:        {"master": false, "worker": false, "port": false},
+	"ray":            {},
 }
 
 // parseFlags parses the arguments of a plugin. It records the arguments that Volcano ignores as

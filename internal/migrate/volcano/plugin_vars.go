@@ -48,7 +48,7 @@ func (r *reader) addPluginVars() {
 		if r.hasPlugin("env") {
 			env = append(env, r.buildIndexVars(role.Name)...)
 		}
-		if r.hasPlugin("mpi") && role.Name == gang.RoleLauncher {
+		if r.hasPlugin(pluginMPI) && role.Name == gang.RoleLauncher {
 			env = append(env, r.buildMPIHostVar()...)
 		}
 		prependEnv(&role.Template.Spec, env)
@@ -113,7 +113,7 @@ func (r *reader) buildHostVars() []corev1.EnvVar {
 // buildMPIHostVar returns the variable with the workers, which the user's command passes to mpirun.
 func (r *reader) buildMPIHostVar() []corev1.EnvVar {
 	const action = "remove --host from the command: mpirun reads the hosts and their slots from the hostfile"
-	f := r.plugins["mpi"].field
+	f := r.plugins[pluginMPI].field
 	f.AddNote(mpiHostVar+" has the new hostnames of the workers", action)
 	return newHostsVar(f, mpiHostVar, r.gang.HostNames(roleWorker), action)
 }

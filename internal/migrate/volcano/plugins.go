@@ -1,5 +1,14 @@
 package volcano
 
+// The plugins of Volcano that set up a framework. Rollcall's framework has the same name.
+const (
+	pluginPyTorch    = "pytorch"
+	pluginTensorFlow = "tensorflow"
+	pluginMPI        = "mpi"
+)
+
+var frameworkPlugins = []string{pluginPyTorch, pluginTensorFlow, pluginMPI}
+
 // readPlugins reads the flags of all plugins. Volcano's webhook adds plugins that others need. Their
 // entries in the report are those of the plugin that needs them (volcano,
 // pkg/webhooks/admission/jobs/mutate, patchDefaultPlugins).
@@ -22,8 +31,8 @@ func (r *reader) readPlugins() {
 			r.plugins["svc"] = parsedFlags{field: r.plugins[name].field}
 		}
 	}
-	if r.hasPlugin("mpi") && !r.hasPlugin("ssh") {
-		r.plugins["ssh"] = parsedFlags{field: r.plugins["mpi"].field}
+	if r.hasPlugin(pluginMPI) && !r.hasPlugin("ssh") {
+		r.plugins["ssh"] = parsedFlags{field: r.plugins[pluginMPI].field}
 	}
 	if svc, ok := r.plugins["svc"]; ok {
 		r.hostsInEnv = svc.boolOrDefault("inject-hosts-env", true)

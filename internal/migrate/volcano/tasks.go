@@ -21,9 +21,6 @@ type candidate struct {
 	role ir.Role
 }
 
-// homogeneousFrameworks are the frameworks whose roles can share one workload.
-var homogeneousFrameworks = []string{"pytorch", "xgboost", "lightgbm"}
-
 // readTasks returns the tasks that have pods.
 func (r *reader) readTasks() []candidate {
 	var candidates []candidate
@@ -129,7 +126,7 @@ func (r *reader) assignTasks(candidates []candidate) {
 			r.addStandaloneJob(c)
 		}
 	}
-	r.gang.Homogeneous = slices.Contains(homogeneousFrameworks, r.framework.Name) && !r.hasPlugin("env")
+	r.gang.Homogeneous = r.framework.HasEqualRoles && !r.hasPlugin("env")
 }
 
 // listRoles returns the roles of the tasks in the order of their ranks.
@@ -173,7 +170,7 @@ func (r *reader) assignRoles(candidates []candidate) {
 		} else {
 			name := candidates[i].name
 			lastWord := name[strings.LastIndexByte(name, '-')+1:]
-			suggested := cmp.Or(ir.SuggestRole(name), ir.SuggestRole(lastWord))
+			suggested := cmp.Or(ir.SuggestRole(r.Context.Frameworks, name), ir.SuggestRole(r.Context.Frameworks, lastWord))
 			candidates[i].role.Name = ir.FrameworkRole(r.framework, suggested)
 		}
 	}
@@ -203,7 +200,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role))
 	}
 	switch r.framework.Name {
-	case "pytorch":
+	case pluginPyTorch:
 		assign("master", roleMaster)
 		assign("worker", roleWorker)
 		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
@@ -211,18 +208,18 @@ func (r *reader) rolesFromPlugin() map[string]string {
 			flags.fieldOf(flag).MarkChanged("", "left out: torch waits for the master in its rendezvous, and the name of the "+
 				"master resolves before the master is ready", "")
 		}
-	case "tensorflow":
+	case pluginTensorFlow:
 		for _, name := range []string{"ps", "worker", "chief", "evaluator"} {
 			assign(name, name)
 		}
 		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
-	case "mpi":
+	case pluginMPI:
 		assign("master", gang.RoleLauncher)
 		assign("worker", roleWorker)
 		if flags.isSet("port") {
 			flags.portOrDefault("port", volcanoSSHPort)
 			flags.fieldOf("port").MarkChanged("", fmt.Sprintf("Rollcall's sshd listens on port %d, and ssh is configured for it",
-				ir.SSHDPort(r.Context.Frameworks)), "")
+				r.framework.DefaultSSHPort()), "")
 		}
 	}
 	return roles

@@ -16,7 +16,7 @@ func (r *reader) convertTemplates() {
 		role := &r.gang.Roles[i]
 		spec := &role.Template.Spec
 		r.removePodNames(role)
-		ir.ReportJoinedPods(r.framework.Name, spec, role.Source, r.gang.PodCount())
+		ir.ReportJoinedPods(r.framework, spec, role.Source, r.gang.PodCount())
 		r.removeVars(role)
 		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
 			role.Source.At("spec", "containers").AddNote(
@@ -62,13 +62,13 @@ func (r *reader) listPluginVars(role string) []string {
 		return names
 	}
 	switch r.framework.Name {
-	case "mpi":
+	case pluginMPI:
 		if role == gang.RoleLauncher {
 			names = append(names, mpiHostVar)
 		}
-	case "pytorch":
+	case pluginPyTorch:
 		names = append(names, "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
-	case "tensorflow":
+	case pluginTensorFlow:
 		names = append(names, "TF_CONFIG")
 	}
 	return names
@@ -91,7 +91,7 @@ func (r *reader) convertSSH(role *ir.Role) {
 	isHost := role.Name == gang.RoleLauncher || role.StatefulSet
 	if len(role.Template.Spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) && isHost {
 		training := r.gang.TrainingContainer(r.Context, role)
-		ir.ConvertSSH(role.Name, &role.Template.Spec, training, role.Source, r.Context.Frameworks)
+		ir.ConvertSSH(role.Name, &role.Template.Spec, training, role.Source, r.framework)
 	}
 }
 

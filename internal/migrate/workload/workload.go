@@ -45,7 +45,7 @@ func Convert(o source.Object, w gang.Workload) error {
 	}
 	c.setCompletions()
 	if !isLabeled {
-		ir.ReportJoinedPods(framework.Name, &w.Template().Spec, c.template, w.Ranks())
+		ir.ReportJoinedPods(framework, &w.Template().Spec, c.template, w.Ranks())
 	}
 	if !w.HasRoles() || !framework.HasLauncher { // a launcher passes its variables to the other ranks
 		c.removeInjectedVars()
@@ -67,7 +67,7 @@ type converter struct {
 // chooseFramework returns the framework of a workload without the label, or why the workload is not a gang.
 func (c converter) chooseFramework() (framework, reason string) {
 	w, pod, chosen := c.w, &c.w.Template().Spec, c.Context.Framework
-	detected, evidence := ir.DetectFramework(pod)
+	detected, evidence := ir.DetectFramework(c.Context.Frameworks, pod)
 	hasHostnames := w.StatefulSet != nil || pod.Subdomain != "" || isIndexed(w)
 	switch {
 	case w.OptedOut():
@@ -78,18 +78,18 @@ func (c converter) chooseFramework() (framework, reason string) {
 		return "", "it has only one pod"
 	case w.Job != nil && ptr.Deref(w.Job.Spec.Completions, w.Ranks()) != w.Ranks():
 		return "", "completions differs from parallelism, so its pods do not run together"
-	case chosen != "" && (hasHostnames || detected != ""):
+	case chosen != "" && (hasHostnames || evidence != ""):
 		c.template.AddNote("label "+gang.LabelFramework+": "+chosen+", as --framework requests", "")
 		return chosen, ""
 	case chosen != "":
 		return "", "its pods have neither an index nor hostnames, and no variable or command implies a framework; " +
 			"if they train together, set the label " + gang.LabelFramework
-	case detected == "":
+	case evidence == "":
 		return "", "no variable or command implies a framework; if its pods train together, set the label " +
 			gang.LabelFramework
 	}
-	ir.ReportDetection(c.template, detected, evidence)
-	return detected, ""
+	ir.ReportDetection(c.template, detected.Name, evidence)
+	return detected.Name, ""
 }
 
 // isIndexed reports whether the workload is a Job whose pods have an index.
@@ -116,7 +116,7 @@ func (c converter) removeInjectedVars() {
 	}
 	pod := &c.w.Template().Spec
 	containers := ir.TrainingContainers(pod, c.Context.Inject(c.w).TrainingContainers)
-	framework := meta.Labels[gang.LabelFramework]
+	framework, _ := c.Context.Frameworks.Find(meta.Labels[gang.LabelFramework])
 	ir.AdoptNumbers(annotations, framework, containers)
 	probe := c.w.DeepCopy()
 	probe.Meta().Annotations = annotations

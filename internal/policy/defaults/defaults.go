@@ -54,7 +54,7 @@ type Default struct {
 // the annotation [gang.AnnotationInjected]. The first default of a field has precedence. A second call
 // with the same defaults changes nothing. The warnings name defaults that might replace a value of the
 // user. A workload with too many containers stays as it is, because parsing denies it.
-func Apply(w gang.Workload, defaults []Default) (gang.Warnings, error) {
+func Apply(w gang.Workload, defaults []Default, frameworks gang.Frameworks) (gang.Warnings, error) {
 	if hasTooManyContainers(w) {
 		return nil, nil
 	}
@@ -67,7 +67,7 @@ func Apply(w gang.Workload, defaults []Default) (gang.Warnings, error) {
 	}
 	var warnings gang.Warnings
 	var targets []target
-	containers := trainingContainerNames(w, record)
+	containers := trainingContainerNames(w, record, frameworks)
 	planned := map[target]Default{}
 	for _, d := range defaults {
 		for _, t := range d.targets(w, containers) {
@@ -126,13 +126,13 @@ type CurrentValue struct {
 
 // Read returns the current values of the field of a default, one for each training container if
 // the field belongs to a container. The value of an absent field is empty.
-func Read(w gang.Workload, d Default) []CurrentValue {
+func Read(w gang.Workload, d Default, frameworks gang.Frameworks) []CurrentValue {
 	record, err := injection.ReadRecord(w)
 	if err != nil || record == nil {
 		record = &injection.Record{}
 	}
 	var values []CurrentValue
-	for _, t := range d.targets(w, trainingContainerNames(w, record)) {
+	for _, t := range d.targets(w, trainingContainerNames(w, record, frameworks)) {
 		values = append(values, CurrentValue{Path: t.path(w).String(), Value: t.read(w)})
 	}
 	return values
@@ -164,7 +164,7 @@ func Preserve(old, updated *appsv1.StatefulSet) {
 
 // trainingContainerNames returns the names of the training containers: those of the annotation without
 // repetitions, else those of an earlier injection, else the container that the parser finds.
-func trainingContainerNames(w gang.Workload, record *injection.Record) []string {
+func trainingContainerNames(w gang.Workload, record *injection.Record, frameworks gang.Frameworks) []string {
 	if list, ok := w.Meta().Annotations[gang.AnnotationContainers]; ok {
 		var names []string
 		for name := range strings.SplitSeq(list, ",") {
@@ -177,5 +177,5 @@ func trainingContainerNames(w gang.Workload, record *injection.Record) []string 
 	if names := record.TrainingContainers(w.Template()); len(names) > 0 {
 		return names
 	}
-	return []string{gang.FindTrainingContainer(w.Template())}
+	return []string{frameworks.FindTrainingContainer(w.Template())}
 }

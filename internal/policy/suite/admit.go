@@ -23,6 +23,7 @@ import (
 	"rollcall.training/internal/injection"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/roster"
 )
 
 // Options are the circumstances of an admission.
@@ -101,7 +102,7 @@ func (o Options) Admit(workloads []gang.Workload) []Outcome {
 		outcome.member, positions[w.Object()] = policy.Member{Gang: g, Workload: w}, len(outcomes)
 		outcomes = append(outcomes, outcome)
 	}
-	for _, group := range gang.GroupWorkloads(admitted, o.Engine.Frameworks()) {
+	for _, group := range roster.GroupWorkloads(admitted, o.Engine.Frameworks()) {
 		members := make([]*Outcome, 0, len(group.Workloads))
 		for _, w := range group.Workloads {
 			members = append(members, &outcomes[positions[w.Object()]])

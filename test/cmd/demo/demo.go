@@ -27,7 +27,7 @@ const (
 	examplePath = "examples/pytorch"
 	exampleJob  = "all-reduce"
 	// exampleImage is the image in the manifest of the example.
-	exampleImage = "rollcall.training/pytorch-cpu"
+	exampleImage = "pytorch/pytorch"
 )
 
 // runDemo runs all steps of the demo and prints how to continue.

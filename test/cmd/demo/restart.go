@@ -18,7 +18,7 @@ const (
 	// killedRank is the rank that the demo kills.
 	killedRank = "1"
 	// imagePlaceholder is the image in the manifest.
-	imagePlaceholder = exampleImage + ":demo"
+	imagePlaceholder = exampleImage + ":2.6.0-cuda12.4-cudnn9-runtime"
 	// mistake is the line of the manifest that admission denies, and fix is what the error advises.
 	mistake = "  parallelism: 2\n"
 	fix     = "  parallelism: 3\n"

@@ -1,4 +1,4 @@
-package lifecycle
+package roster
 
 import (
 	"slices"
@@ -7,13 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
 )
 
 // Candidate is an existing workload with the name of a multi-workload gang. It may be a member of the
 // gang, a remainder of an earlier run, or a workload of somebody else.
 type Candidate struct {
 	// MemberSpec is the gang as the workload describes it.
-	gang.MemberSpec
+	MemberSpec
 	// UID and CreationTime identify the object.
 	UID          types.UID
 	CreationTime time.Time
@@ -26,13 +27,13 @@ type Candidate struct {
 	Recorded []types.UID
 }
 
-// NewCandidate returns the candidate of a workload with the gang that it describes.
-func NewCandidate(w gang.Workload, spec gang.MemberSpec) Candidate {
-	status, finishTime := ReadStatus(w), FinishTime(w)
+// newCandidate returns the candidate of a workload.
+func newCandidate(m Member) Candidate {
+	status, finishTime := lifecycle.ReadStatus(m.Workload), FinishTime(m.Workload)
 	return Candidate{
-		MemberSpec:   spec,
-		UID:          w.Meta().UID,
-		CreationTime: w.Meta().CreationTimestamp.Time,
+		MemberSpec:   m.Spec(),
+		UID:          m.Meta().UID,
+		CreationTime: m.Meta().CreationTimestamp.Time,
 		FinishTime:   finishTime,
 		Active:       finishTime.IsZero() && !status.Phase.Terminal(),
 		Recorded:     status.MemberUIDs,
@@ -40,20 +41,23 @@ func NewCandidate(w gang.Workload, spec gang.MemberSpec) Candidate {
 }
 
 // FinishTime returns when a Job finished: when it completed or failed, or when Rollcall removed its
-// pods because its gang had finished. A Job with a successPolicy does not complete in the second case.
+// pods because its gang had finished, whichever was first. A Job without pods can still complete when its last
+// pod has terminated, and a Job with a successPolicy does not complete.
 // FinishTime returns the zero value for a Job that has not finished, and for a StatefulSet, which
 // never finishes: it runs again when it is scaled up.
 func FinishTime(w gang.Workload) time.Time {
 	if w.Job == nil {
 		return time.Time{}
 	}
-	if observed := Observe(w); observed.HasResult() {
-		return observed.FinishTime
+	var finished time.Time
+	if status := lifecycle.ReadStatus(w); status.Phase.Terminal() && w.Ranks() == 0 {
+		finished = status.LastTransitionTime
 	}
-	if status := ReadStatus(w); status.Phase.Terminal() && w.Ranks() == 0 {
-		return status.LastTransitionTime
+	observed := lifecycle.Observe(w)
+	if observed.HasResult() && (finished.IsZero() || observed.FinishTime.Before(finished)) {
+		finished = observed.FinishTime
 	}
-	return time.Time{}
+	return finished
 }
 
 // Identity determines which of the workloads with the name of a gang are the gang. The values are
@@ -65,7 +69,7 @@ type Identity struct {
 	EarlierRun []int
 	// Strangers are workloads that have the name of the gang, but no place in it.
 	Strangers []int
-	// Conflicts describes why the members do not form a gang; see [gang.FindConflicts]. If it is not
+	// Conflicts describes why the members do not form a gang; see [FindConflicts]. If it is not
 	// empty, Members contains all workloads that may be members, and nobody may act on any of them.
 	Conflicts []string
 	// StateSource is the member whose status is the state of the gang; -1 if no member has a status.
@@ -116,11 +120,11 @@ func Identify(candidates []Candidate, serviceOwners []types.UID) Identity {
 		}
 	}
 	slices.Sort(id.Members)
-	var specs []gang.MemberSpec
+	var specs []MemberSpec
 	for _, i := range id.Members {
 		specs = append(specs, candidates[i].MemberSpec)
 	}
-	id.Conflicts = gang.FindConflicts(specs)
+	id.Conflicts = FindConflicts(specs)
 	return id
 }
 

@@ -1,4 +1,4 @@
-package gang_test
+package roster_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/roster"
 )
 
 func TestFindConflicts(t *testing.T) {
@@ -17,13 +18,13 @@ func TestFindConflicts(t *testing.T) {
 			{Role: "worker", WorkloadName: "train-worker", Size: workers},
 		}
 	}
-	launcher := gang.MemberSpec{Kind: gang.Job, WorkloadName: "train-launcher", Gang: gang.Gang{
+	launcher := roster.MemberSpec{Kind: gang.Job, WorkloadName: "train-launcher", Gang: gang.Gang{
 		Name: "train", Framework: mpi, Role: "launcher", Members: withWorkers(4), Port: 2222,
 	}}
-	worker := gang.MemberSpec{Kind: gang.StatefulSet, WorkloadName: "train-worker", Gang: gang.Gang{
+	worker := roster.MemberSpec{Kind: gang.StatefulSet, WorkloadName: "train-worker", Gang: gang.Gang{
 		Name: "train", Framework: mpi, Role: "worker", Members: withWorkers(4), Port: 2222, RankOffset: 1,
 	}}
-	edit := func(s gang.MemberSpec, change func(*gang.MemberSpec)) gang.MemberSpec {
+	edit := func(s roster.MemberSpec, change func(*roster.MemberSpec)) roster.MemberSpec {
 		change(&s)
 		return s
 	}
@@ -32,40 +33,40 @@ func TestFindConflicts(t *testing.T) {
 		"the Job train-launcher has launcher=1,worker=4, the StatefulSet train-worker has "
 
 	for name, c := range map[string]struct {
-		specs []gang.MemberSpec
+		specs []roster.MemberSpec
 		want  []string
 	}{
 		"equal settings": {
-			specs: []gang.MemberSpec{launcher, worker},
+			specs: []roster.MemberSpec{launcher, worker},
 		},
 		"single workload": {
-			specs: []gang.MemberSpec{launcher},
+			specs: []roster.MemberSpec{launcher},
 		},
 		"slots concern only the launcher": {
-			specs: []gang.MemberSpec{
-				edit(launcher, func(s *gang.MemberSpec) { s.Gang.Launcher.SlotsPerWorker = 8 }),
+			specs: []roster.MemberSpec{
+				edit(launcher, func(s *roster.MemberSpec) { s.Gang.Launcher.SlotsPerWorker = 8 }),
 				worker,
 			},
 		},
 		"different frameworks hide other differences": {
-			specs: []gang.MemberSpec{
+			specs: []roster.MemberSpec{
 				launcher,
-				edit(worker, func(s *gang.MemberSpec) { s.Gang.Framework.Name, s.Gang.Port = "horovod", 1 }),
+				edit(worker, func(s *roster.MemberSpec) { s.Gang.Framework.Name, s.Gang.Port = "horovod", 1 }),
 			},
 			want: []string{"rollcall.training/framework: conflicting values: " +
 				"the Job train-launcher has mpi, the StatefulSet train-worker has horovod" + fix},
 		},
 		"different sizes": {
-			specs: []gang.MemberSpec{
+			specs: []roster.MemberSpec{
 				launcher,
-				edit(worker, func(s *gang.MemberSpec) { s.Gang.Members = withWorkers(2) }),
+				edit(worker, func(s *roster.MemberSpec) { s.Gang.Members = withWorkers(2) }),
 			},
 			want: []string{conflictingRoles + "launcher=1,worker=2" + fix},
 		},
 		"different order of roles gives the pods other ranks": {
-			specs: []gang.MemberSpec{
+			specs: []roster.MemberSpec{
 				launcher,
-				edit(worker, func(s *gang.MemberSpec) {
+				edit(worker, func(s *roster.MemberSpec) {
 					s.Gang.Members = withWorkers(4)
 					slices.Reverse(s.Gang.Members)
 				}),
@@ -73,9 +74,9 @@ func TestFindConflicts(t *testing.T) {
 			want: []string{conflictingRoles + "worker=4,launcher=1" + fix},
 		},
 		"different sizes and ports are both reported": {
-			specs: []gang.MemberSpec{
+			specs: []roster.MemberSpec{
 				launcher,
-				edit(worker, func(s *gang.MemberSpec) { s.Gang.Members, s.Gang.Port = withWorkers(2), 3333 }),
+				edit(worker, func(s *roster.MemberSpec) { s.Gang.Members, s.Gang.Port = withWorkers(2), 3333 }),
 			},
 			want: []string{
 				conflictingRoles + "launcher=1,worker=2" + fix,
@@ -84,17 +85,17 @@ func TestFindConflicts(t *testing.T) {
 			},
 		},
 		"size of the elastic role is not compared": {
-			specs: []gang.MemberSpec{
-				edit(launcher, func(s *gang.MemberSpec) { s.Gang.Elastic = &gang.ElasticBounds{Min: 2, Max: 6} }),
-				edit(worker, func(s *gang.MemberSpec) {
+			specs: []roster.MemberSpec{
+				edit(launcher, func(s *roster.MemberSpec) { s.Gang.Elastic = &gang.ElasticBounds{Min: 2, Max: 6} }),
+				edit(worker, func(s *roster.MemberSpec) {
 					s.Gang.Elastic, s.Gang.Members = &gang.ElasticBounds{Min: 2, Max: 6}, withWorkers(6)
 				}),
 			},
 		},
 		"elastic bounds on one member only": {
-			specs: []gang.MemberSpec{
+			specs: []roster.MemberSpec{
 				launcher,
-				edit(worker, func(s *gang.MemberSpec) { s.Gang.Elastic = &gang.ElasticBounds{Min: 2, Max: 6} }),
+				edit(worker, func(s *roster.MemberSpec) { s.Gang.Elastic = &gang.ElasticBounds{Min: 2, Max: 6} }),
 			},
 			want: []string{
 				conflictingRoles + "launcher=1,worker=2:6" + fix,
@@ -103,25 +104,25 @@ func TestFindConflicts(t *testing.T) {
 			},
 		},
 		"Job and StatefulSet with the same name": {
-			specs: []gang.MemberSpec{
+			specs: []roster.MemberSpec{
 				launcher,
 				worker,
-				edit(worker, func(s *gang.MemberSpec) { s.Kind = gang.Job }),
+				edit(worker, func(s *roster.MemberSpec) { s.Kind = gang.Job }),
 			},
 			want: []string{"a Job and a StatefulSet are both named train-worker, " +
 				"so their pods would have the same ranks; delete one of the two"},
 		},
 		"workload that cannot be parsed": {
-			specs: []gang.MemberSpec{
+			specs: []roster.MemberSpec{
 				launcher,
 				{Kind: gang.Job, WorkloadName: "train-worker", Problem: "was admitted without Rollcall"},
 			},
 			want: []string{"the Job train-worker was admitted without Rollcall"},
 		},
 		"worker without roles is a gang of its own": {
-			specs: []gang.MemberSpec{
+			specs: []roster.MemberSpec{
 				launcher,
-				edit(worker, func(s *gang.MemberSpec) {
+				edit(worker, func(s *roster.MemberSpec) {
 					s.Gang.Name = "train-worker"
 					s.Gang.Members = []gang.Member{{Role: "worker", WorkloadName: "train-worker", Size: 4}}
 				}),
@@ -134,12 +135,12 @@ func TestFindConflicts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, gang.FindConflicts(c.specs)); diff != "" {
+			if diff := cmp.Diff(c.want, roster.FindConflicts(c.specs)); diff != "" {
 				t.Errorf("conflicts (-want +got):\n%s", diff)
 			}
 			reversed := slices.Clone(c.specs)
 			slices.Reverse(reversed)
-			if diff := cmp.Diff(c.want, gang.FindConflicts(reversed)); diff != "" {
+			if diff := cmp.Diff(c.want, roster.FindConflicts(reversed)); diff != "" {
 				t.Errorf("conflicts depend on the order (-want +got):\n%s", diff)
 			}
 		})

@@ -1,4 +1,4 @@
-package gang
+package roster
 
 import (
 	"cmp"
@@ -6,16 +6,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"rollcall.training/gang"
 )
 
 // MemberSpec is a gang as parsed from one of its workloads. Admission sees each workload
 // separately, so only the reconciler and rollcall vet can compare the workloads of a gang.
 type MemberSpec struct {
 	// Kind and WorkloadName identify the workload.
-	Kind         Kind
+	Kind         gang.Kind
 	WorkloadName string
 	// Gang is the gang as parsed from the workload. It is not used if Problem is set.
-	Gang Gang
+	Gang gang.Gang
 	// Problem describes why the workload cannot be parsed, and the fix; empty if it can. The text
 	// continues the sentence that starts with the workload: "was admitted without Rollcall; …".
 	Problem string
@@ -29,32 +31,20 @@ func (s MemberSpec) String() string { return string(s.Kind) + " " + s.WorkloadNa
 // slots of a host.
 var sharedSettings = []struct {
 	key   string
-	value func(Gang) string
+	value func(gang.Gang) string
 }{
-	{LabelGang, func(g Gang) string { return g.Name }},
-	{LabelFramework, func(g Gang) string { return g.Framework.Name }},
-	{AnnotationRoles, Gang.FormatRoles},
-	{AnnotationElastic, func(g Gang) string {
+	{gang.LabelGang, func(g gang.Gang) string { return g.Name }},
+	{gang.LabelFramework, func(g gang.Gang) string { return g.Framework.Name }},
+	{gang.AnnotationRoles, gang.Gang.FormatRoles},
+	{gang.AnnotationElastic, func(g gang.Gang) string {
 		if g.Elastic == nil {
 			return "no value"
 		}
 		return g.Elastic.String()
 	}},
-	{AnnotationPort, func(g Gang) string { return strconv.Itoa(int(g.Port)) }},
-}
-
-// FormatRoles returns the canonical value of [AnnotationRoles]. The elastic role is written with its
-// bounds, because its size can change. A gang of one workload has one role.
-func (g Gang) FormatRoles() string {
-	var roles []string
-	for _, m := range g.Members {
-		size := strconv.Itoa(int(m.Size))
-		if g.Elastic != nil && m.Role == g.Framework.ElasticRole {
-			size = g.Elastic.String()
-		}
-		roles = append(roles, m.Role+"="+size)
-	}
-	return strings.Join(roles, ",")
+	{gang.AnnotationPort, func(g gang.Gang) string { return strconv.Itoa(int(g.Port)) }},
+	{gang.AnnotationScheduler, func(g gang.Gang) string { return g.Placement.String() }},
+	{gang.AnnotationLaunch, func(g gang.Gang) string { return string(g.Launcher.Launch) }},
 }
 
 // FindConflicts returns one message for each setting that differs between the workloads of a gang,
@@ -109,7 +99,7 @@ func findConflicts(specs []MemberSpec) []string {
 		conflicts = append(conflicts, fmt.Sprintf(
 			"%s: conflicting values: %s; set the same value on all members, and recreate existing Jobs",
 			setting.key, strings.Join(values, ", ")))
-		if setting.key == LabelFramework {
+		if setting.key == gang.LabelFramework {
 			break // the other settings depend on the framework
 		}
 	}
@@ -121,11 +111,11 @@ func findConflicts(specs []MemberSpec) []string {
 func findDuplicateNames(specs []MemberSpec) []string {
 	isStatefulSet := map[string]bool{}
 	for _, s := range specs {
-		isStatefulSet[s.WorkloadName] = isStatefulSet[s.WorkloadName] || s.Kind == StatefulSet
+		isStatefulSet[s.WorkloadName] = isStatefulSet[s.WorkloadName] || s.Kind == gang.StatefulSet
 	}
 	var conflicts []string
 	for _, s := range specs {
-		if s.Kind == Job && isStatefulSet[s.WorkloadName] {
+		if s.Kind == gang.Job && isStatefulSet[s.WorkloadName] {
 			conflicts = append(conflicts, fmt.Sprintf(
 				"a Job and a StatefulSet are both named %s, so their pods would have the same ranks; delete one of the two",
 				s.WorkloadName))

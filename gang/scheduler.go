@@ -1,0 +1,105 @@
+package gang
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Scheduler is a scheduler that places all ranks of a gang or none.
+type Scheduler string
+
+// The schedulers.
+const (
+	// SchedulerNone places each pod separately. It is the default.
+	SchedulerNone Scheduler = "none"
+	// SchedulerNative is kube-scheduler with a PodGroup of scheduling.k8s.io (KEP-4671).
+	SchedulerNative Scheduler = "native"
+	// SchedulerCoscheduling is a scheduler with the plugin Coscheduling of scheduler-plugins.
+	SchedulerCoscheduling Scheduler = "coscheduling"
+	// SchedulerVolcano is the scheduler of Volcano.
+	SchedulerVolcano Scheduler = "volcano"
+)
+
+// Schedulers returns the values of [AnnotationScheduler], the default first. The caller owns the slice.
+func Schedulers() []Scheduler {
+	return []Scheduler{SchedulerNone, SchedulerNative, SchedulerCoscheduling, SchedulerVolcano}
+}
+
+// SchedulerNames are values of spec.schedulerName of pods. Empty means that the cluster does not define
+// the name.
+type SchedulerNames struct {
+	Coscheduling, Volcano string
+}
+
+// Placement determines how the pods of a gang get their nodes.
+type Placement struct {
+	// Scheduler is the scheduler of the gang.
+	Scheduler Scheduler
+	// PodGroup is the name of the PodGroup of the gang; empty with [SchedulerNone]. It differs from
+	// [Gang.OwnPodGroup] if the user has set another name in the pod template.
+	PodGroup string
+	// SchedulerName is spec.schedulerName of the pods; empty if the scheduler does not require a name.
+	SchedulerName string
+	// PriorityClass is the PriorityClass of the pods; empty without a class.
+	PriorityClass string
+}
+
+// OwnPodGroup returns the name of the PodGroup that Rollcall creates. The runs of a CronJob have the same gang
+// name, so the PodGroup of a gang of one workload has the name of the workload.
+func (g Gang) OwnPodGroup() string {
+	if len(g.Members) == 1 {
+		return g.WorkloadName
+	}
+	return g.Name
+}
+
+// parsePlacement parses the scheduler. Pods that another controller creates are placed as it determines, and the
+// default of the cluster does not replace a scheduler in the pod template.
+func (p *parser) parsePlacement(g Gang, cfg Config) Placement {
+	var values []string
+	for _, s := range Schedulers() {
+		values = append(values, string(s))
+	}
+	spec := &p.workload.Template().Spec
+	out := Placement{
+		Scheduler: Scheduler(p.parseEnum(AnnotationScheduler, values...)), PriorityClass: spec.PriorityClassName,
+	}
+	_, isSet := p.meta.Annotations[AnnotationScheduler]
+	if !isSet {
+		out.Scheduler = cmp.Or(cfg.Scheduler, SchedulerNone)
+	}
+	switch out.Scheduler {
+	case SchedulerCoscheduling:
+		out.SchedulerName = cfg.SchedulerNames.Coscheduling
+	case SchedulerVolcano:
+		out.SchedulerName = cmp.Or(cfg.SchedulerNames.Volcano, string(SchedulerVolcano))
+	}
+	usual := []string{"", corev1.DefaultSchedulerName, out.SchedulerName}
+	if p.workload.IsManagedExternally() || !isSet && !slices.Contains(usual, spec.SchedulerName) {
+		return Placement{Scheduler: SchedulerNone, PriorityClass: spec.PriorityClassName}
+	}
+	if out.Scheduler != SchedulerNone {
+		out.PodGroup = g.OwnPodGroup()
+	}
+	return out
+}
+
+// ParseScheduler returns the scheduler with a name, and an error that lists all names if there is none.
+func ParseScheduler(name string) (Scheduler, error) {
+	if !slices.Contains(Schedulers(), Scheduler(name)) {
+		return "", fmt.Errorf("invalid value %q: must be one of %q", name, Schedulers())
+	}
+	return Scheduler(name), nil
+}
+
+// String returns the settings that must be equal in all members, for messages.
+func (p Placement) String() string {
+	if p.Scheduler == SchedulerNone {
+		return string(SchedulerNone)
+	}
+	return fmt.Sprintf("%s with the PodGroup %s and %s", p.Scheduler, p.PodGroup,
+		cmp.Or(p.PriorityClass, "no PriorityClass"))
+}

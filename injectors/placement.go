@@ -1,0 +1,70 @@
+package injectors
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
+	"rollcall.training/internal/injection"
+	"rollcall.training/internal/scheduling"
+)
+
+// SchedulerFacts returns why a cluster cannot place gangs by a scheduler, as a sentence without a period; empty if
+// it can. It must be fast and safe for concurrent use.
+type SchedulerFacts func(gang.Scheduler) string
+
+// WithSchedulerFacts returns a copy of the engine that denies new workloads whose scheduler the cluster does not
+// have. Without facts, the engine warns that it does not know.
+func (e *Engine) WithSchedulerFacts(facts SchedulerFacts) *Engine {
+	out := *e
+	out.schedulerFacts = facts
+	return &out
+}
+
+// checkScheduler returns a denial for a scheduler that cannot place the gang in this cluster.
+func (e *Engine) checkScheduler(w gang.Workload, g gang.Gang) (gang.Warnings, gang.Denials) {
+	s := g.Placement.Scheduler
+	if s == gang.SchedulerNone {
+		return nil, nil
+	}
+	path := fieldpath.Annotations.Key(gang.AnnotationScheduler)
+	deny := func(format string, args ...any) gang.Denials {
+		return gang.Denials{{Error: field.Invalid(path, string(s), fmt.Sprintf(format, args...)),
+			Fix: gang.NewAnnotationFix(w, gang.AnnotationScheduler, string(gang.SchedulerNone))}}
+	}
+	name := w.Template().Spec.SchedulerName
+	hasNoName := g.Placement.SchedulerName == "" && (name == "" || name == corev1.DefaultSchedulerName)
+	if s == gang.SchedulerCoscheduling && hasNoName {
+		return nil, deny("the name of the scheduler is not known; set spec.template.spec.schedulerName, " +
+			"or ask an administrator to set the value scheduling.coschedulingName of the chart")
+	}
+	if e.schedulerFacts == nil {
+		return gang.Warnings{gang.NewWarning(path,
+			"only the cluster knows whether it serves the PodGroups of the scheduler")}, nil
+	}
+	if problem := e.schedulerFacts(s); problem != "" {
+		return nil, deny("%s; otherwise set the annotation to %q", problem, gang.SchedulerNone)
+	}
+	return nil, nil
+}
+
+// recordPlacement sets the annotation of the scheduler in an injected workload if the scheduler is the default of the
+// cluster, because the default can change while the gang runs.
+func recordPlacement(w gang.Workload, g gang.Gang) {
+	if g.Placement.Scheduler != gang.SchedulerNone {
+		injection.SetKey(&w.Meta().Annotations, gang.AnnotationScheduler, string(g.Placement.Scheduler))
+	}
+}
+
+// describePlacement replaces the placement of the result by that in the pod template of an injected workload. The gang
+// has no PodGroup of Rollcall if the user provides another.
+func (r *Result) describePlacement(w gang.Workload) {
+	r.Gang.Placement = scheduling.FindPlacement(w.Template(), r.Gang)
+	r.Children.PodGroup = ""
+	if r.Gang.Placement.PodGroup == r.Gang.OwnPodGroup() {
+		r.Children.PodGroup = r.Gang.Placement.PodGroup
+	}
+}

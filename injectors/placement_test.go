@@ -1,0 +1,132 @@
+package injectors_test
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+)
+
+// newPlacedJob returns a Job with a scheduler; without annotation if the scheduler is empty.
+func newPlacedJob(scheduler gang.Scheduler) gang.Workload {
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "train", Namespace: "team", Labels: map[string]string{gang.LabelFramework: "pytorch"},
+			Annotations: map[string]string{},
+		},
+		Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2), Completions: ptr.To[int32](2)},
+	}
+	if scheduler != "" {
+		job.Annotations[gang.AnnotationScheduler] = string(scheduler)
+	}
+	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "trainer", Image: "example.com/train:1"}}
+	return gang.Workload{Job: job}
+}
+
+func TestUnservedScheduler(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{}).WithSchedulerFacts(func(s gang.Scheduler) string {
+		if s == gang.SchedulerVolcano {
+			return "it is not installed"
+		}
+		return ""
+	})
+	for scheduler, isDenied := range map[gang.Scheduler]bool{
+		"": false, gang.SchedulerNone: false, gang.SchedulerNative: false, gang.SchedulerVolcano: true,
+	} {
+		t.Run("the scheduler "+string(scheduler), func(t *testing.T) {
+			w := newPlacedJob(scheduler)
+			r, err := engine.Admit(w)
+			if (err != nil) != isDenied || isDenied && !strings.Contains(err.Error(), "it is not installed") {
+				t.Errorf("the error is %v", err)
+			}
+			if len(r.Warnings) > 0 {
+				t.Errorf("warnings %v", r.Warnings)
+			}
+			if isDenied && w.Template().Spec.SchedulerName != "" {
+				t.Error("the denied workload was changed")
+			}
+		})
+	}
+}
+
+// TestDefaultSchedulerChanges checks that a gang keeps its placement if the default of the cluster changes.
+func TestDefaultSchedulerChanges(t *testing.T) {
+	none := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	native := injectors.NewEngine(injectors.Builtin(), gang.Config{Scheduler: gang.SchedulerNative})
+	for name, test := range map[string]struct {
+		before, after *injectors.Engine
+		wantGroup     string
+	}{
+		"a gang without a PodGroup gets none":  {before: none, after: native},
+		"a gang with a PodGroup keeps it":      {before: native, after: none, wantGroup: "train"},
+		"the default places the gang":          {before: native, after: native, wantGroup: "train"},
+		"no default leaves the gang unchanged": {before: none, after: none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newPlacedJob("")
+			if _, err := test.before.Admit(w); err != nil {
+				t.Fatal(err)
+			}
+			r, err := test.after.Describe(w)
+			if err != nil || r.Children.PodGroup != test.wantGroup || r.Gang.Placement.PodGroup != test.wantGroup {
+				t.Errorf("the PodGroup is %q, the placement %+v, the error %v", r.Children.PodGroup, r.Gang.Placement, err)
+			}
+		})
+	}
+}
+
+// TestDefaultSchedulerOfOtherPods checks that the default of the cluster does not place pods of another scheduler.
+func TestDefaultSchedulerOfOtherPods(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{Scheduler: gang.SchedulerNative})
+	w := newPlacedJob("")
+	w.Template().Spec.SchedulerName = "volcano"
+	r, err := engine.Admit(w)
+	if err != nil || r.Children.PodGroup != "" || w.Template().Spec.SchedulingGroup != nil ||
+		w.Meta().Annotations[gang.AnnotationScheduler] != "" {
+		t.Errorf("the placement is %+v, the error %v", r.Gang.Placement, err)
+	}
+}
+
+// TestPodGroupOfUser checks that Rollcall creates no PodGroup for pods that name another one.
+func TestPodGroupOfUser(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	w := newPlacedJob(gang.SchedulerNative)
+	w.Template().Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("mine")}
+	admitted, err := engine.Admit(w)
+	if err != nil || admitted.Children.PodGroup != "" {
+		t.Errorf("the PodGroup is %q, the error %v", admitted.Children.PodGroup, err)
+	}
+	described, err := engine.Describe(w)
+	if err != nil || described.Children.PodGroup != "" || described.Gang.Placement.PodGroup != "mine" {
+		t.Errorf("the PodGroup is %q, the placement %+v, the error %v",
+			described.Children.PodGroup, described.Gang.Placement, err)
+	}
+}
+
+// TestRemovedScheduler checks that an update of a StatefulSet without the scheduler removes the PodGroup of its pods.
+func TestRemovedScheduler(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	job := newPlacedJob(gang.SchedulerVolcano).Job
+	old := &appsv1.StatefulSet{ObjectMeta: job.ObjectMeta}
+	old.Spec.Replicas, old.Spec.Template = ptr.To[int32](2), job.Spec.Template
+	if _, err := engine.Admit(gang.Workload{StatefulSet: old}); err != nil {
+		t.Fatal(err)
+	}
+	updated := old.DeepCopy()
+	updated.Annotations[gang.AnnotationScheduler] = string(gang.SchedulerNone)
+	if _, err := engine.AdmitUpdate(old, updated); err != nil {
+		t.Fatal(err)
+	}
+	spec := updated.Spec.Template.Spec
+	if group := updated.Spec.Template.Annotations[gang.AnnotationVolcanoGroup]; group != "" ||
+		spec.SchedulerName != corev1.DefaultSchedulerName {
+		t.Errorf("the PodGroup is %q, the scheduler %q", group, spec.SchedulerName)
+	}
+}

@@ -1,0 +1,99 @@
+package ssh
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors/hostfile"
+	"rollcall.training/internal/agent"
+	"rollcall.training/plan"
+)
+
+// AgentSetupContainerName is the init container that copies the agent into the pod and writes the hostfiles. In a
+// launcher, it also waits for the hosts.
+const AgentSetupContainerName = "rollcall-agent-setup"
+
+const (
+	agentVolumeName = "rollcall-agent"
+	// agentImageProgram is the path of the agent in the image of the manager.
+	agentImageProgram = "/agent"
+	// sshProgramPath is where programs find ssh that do not read the variables of [hostfile.AgentEnv].
+	sshProgramPath = "/usr/bin/ssh"
+	agentSubPath   = agent.ProgramSubdir + "/agent"
+)
+
+// planAgent returns what [Plan] returns for a gang whose processes the agent starts. The image of the containers that
+// it injects is that of the manager, so that the image of the user needs only a shell.
+func planAgent(g gang.Gang, o Options) plan.Plan {
+	p := plan.Plan{
+		Volumes: []plan.Volume{{
+			Volume: corev1.Volume{Name: agentVolumeName, VolumeSource: corev1.VolumeSource{
+				EmptyDir: &corev1.EmptyDirVolumeSource{},
+			}},
+			Mounts: newAgentMounts(g, o),
+			Policy: plan.Warn,
+		}},
+		InitContainers: []plan.InitContainer{newAgentSetupContainer(g, o)},
+	}
+	if isSingleWorkload(g) {
+		return p
+	}
+	p.Env = hostfile.AgentEnv()
+	p.Children.KeyPairSecret = keyPairSecretName(g)
+	key := newKeyVolume(g)
+	// The agent of the training container runs as any user, and reads the key from the Secret.
+	key.Mounts = []corev1.VolumeMount{{MountPath: agent.KeyDir, ReadOnly: true}}
+	p.Volumes = append(p.Volumes, key)
+	p.DNSSearches = []string{g.ServiceFQDN()}
+	if g.Role == gang.RoleLauncher {
+		p.InitContainers = append(p.InitContainers, plan.InitContainer{
+			Name: MonitorContainerName, Image: g.Launcher.AgentImage, Sidecar: true,
+			Command: []string{agentImageProgram, "monitor"},
+			Mounts: []corev1.VolumeMount{
+				{Name: agentVolumeName, MountPath: agent.ReportDir, SubPath: agent.ReportSubdir, ReadOnly: true},
+			},
+		})
+		return p
+	}
+	p.Command = []string{agent.Program, "serve"}
+	p.Programs = []plan.Program{{
+		Name: "sh", Package: shellPackage, Absence: "the agent cannot start the processes of the launcher",
+	}}
+	return p
+}
+
+// newAgentMounts returns the mounts of the agent's volume in the training containers. They can write only the report
+// of the launcher.
+func newAgentMounts(g gang.Gang, o Options) []corev1.VolumeMount {
+	mounts := []corev1.VolumeMount{{MountPath: agent.ProgramDir, SubPath: agent.ProgramSubdir, ReadOnly: true}}
+	for _, dir := range append([]string{agent.HostsDir}, o.HostfileMountPaths...) {
+		mounts = append(mounts, corev1.VolumeMount{MountPath: dir, SubPath: agent.HostsSubdir, ReadOnly: true})
+	}
+	if g.Role == gang.RoleLauncher {
+		mounts = append(mounts, corev1.VolumeMount{MountPath: agent.ReportDir, SubPath: agent.ReportSubdir})
+		if o.RunsSSH {
+			mounts = append(mounts, corev1.VolumeMount{MountPath: sshProgramPath, SubPath: agentSubPath, ReadOnly: true})
+		}
+	}
+	return mounts
+}
+
+// newAgentSetupContainer returns the init container with the setup of the agent.
+func newAgentSetupContainer(g gang.Gang, o Options) plan.InitContainer {
+	waits := g.Role == gang.RoleLauncher && !isSingleWorkload(g)
+	mounts := []corev1.VolumeMount{{Name: agentVolumeName, MountPath: agent.SetupDir}}
+	if waits {
+		mounts = append(mounts, corev1.VolumeMount{Name: keyVolumeName, MountPath: agent.KeyDir, ReadOnly: true})
+	}
+	env := slices.DeleteFunc(setupEnv(g, o, waits), func(e plan.Env) bool { return e.Name == envHostPatterns })
+	env = append(env,
+		plan.LiteralEnv(agent.EnvWorkload, g.WorkloadName),
+		plan.LiteralEnv(agent.EnvRankOffset, strconv.Itoa(int(g.RankOffset))))
+	return plan.InitContainer{
+		Name: AgentSetupContainerName, Image: g.Launcher.AgentImage,
+		Command: []string{agentImageProgram, "setup"}, Env: env, Mounts: mounts,
+	}
+}

@@ -1,0 +1,69 @@
+package injection
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/plan"
+)
+
+// Names of the values of kind [KindPodField].
+const (
+	podFieldSchedulerName   = "schedulerName"
+	podFieldSchedulingGroup = "schedulingGroup"
+)
+
+// readPodField returns a field of the pod. The default of the API server is not a value.
+func (p *podTemplate) readPodField(k key) any {
+	spec, value := &p.template.Spec, ""
+	switch {
+	case k.name == podFieldSchedulerName && spec.SchedulerName != corev1.DefaultSchedulerName:
+		value = spec.SchedulerName
+	case k.name == podFieldSchedulingGroup && spec.SchedulingGroup != nil:
+		value = ptr.Deref(spec.SchedulingGroup.PodGroupName, "")
+	}
+	if value == "" {
+		return nil
+	}
+	return value
+}
+
+func (p *podTemplate) removePodField(k key) { p.setPodField(k.name, "") }
+
+// setPodField sets a field of the pod. An empty value is the default of the API server.
+func (p *podTemplate) setPodField(name, value string) {
+	spec := &p.template.Spec
+	switch {
+	case name == podFieldSchedulerName && value == "":
+		spec.SchedulerName = corev1.DefaultSchedulerName
+	case name == podFieldSchedulerName:
+		spec.SchedulerName = value
+	case value == "":
+		spec.SchedulingGroup = nil
+	default:
+		spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &value}
+	}
+}
+
+// applyPlacement sets what the pods need from their scheduler. A value of the user stays, with a warning.
+func (a *applier) applyPlacement() {
+	a.applyPodField(podFieldSchedulerName, a.plan.SchedulerName, templatePath.Child("spec", "schedulerName"))
+	a.applyPodField(podFieldSchedulingGroup, a.plan.SchedulingGroup,
+		templatePath.Child("spec", "schedulingGroup", "podGroupName"))
+}
+
+func (a *applier) applyPodField(name, planned string, path *field.Path) {
+	if planned == "" {
+		return
+	}
+	existing := a.pod.readPodField(key{name: name})
+	relation := relate(existing != nil, a.owns(KindPodField, "", name), existing == planned)
+	switch o := decide(relation, plan.Warn); o {
+	case write:
+		a.pod.setPodField(name, planned)
+		a.markApplied(KindPodField, "", name)
+	default:
+		a.remark(o, path, "keeping your value %q; Rollcall would set %q", existing, planned)
+	}
+}

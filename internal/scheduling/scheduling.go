@@ -1,0 +1,89 @@
+package scheduling
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"rollcall.training/gang"
+	"rollcall.training/plan"
+)
+
+// Kind and Resource identify the PodGroups of all schedulers, in the API group of each.
+const (
+	Kind     = "PodGroup"
+	Resource = "podgroups"
+)
+
+// Scheduler is what a gang needs from a scheduler. Implementations have no state.
+type Scheduler interface {
+	// Versions returns the supported versions of the PodGroup in the order of preference. All of them have the
+	// same API group.
+	Versions() []schema.GroupVersion
+	// Requirement returns what makes an API server serve the versions, as the rest of a sentence.
+	Requirement() string
+	// PlanPods adds to a plan what the pods of a gang need.
+	PlanPods(p *plan.Plan, placement gang.Placement)
+	// ReadGroup returns the name of the PodGroup in a pod template; empty if there is none.
+	ReadGroup(template *corev1.PodTemplateSpec) string
+	// BuildSpec returns the spec of a PodGroup in a version.
+	BuildSpec(version string, g Group) map[string]any
+	// CanResize reports whether the number of ranks in a PodGroup of a version can change.
+	CanResize(version string) bool
+	// ReservesWithoutPods reports whether a PodGroup without pods keeps resources from others. The PodGroup is then
+	// deleted while the gang is suspended, and after it finished.
+	ReservesWithoutPods() bool
+}
+
+// schedulers contains all schedulers except [gang.SchedulerNone].
+var schedulers = map[gang.Scheduler]Scheduler{
+	gang.SchedulerNative:       native{},
+	gang.SchedulerCoscheduling: coscheduling{},
+	gang.SchedulerVolcano:      volcano{},
+}
+
+// Find returns the scheduler with a name; nil for [gang.SchedulerNone] and for unknown names.
+func Find(name gang.Scheduler) Scheduler { return schedulers[name] }
+
+// Group is the content of a PodGroup.
+type Group struct {
+	Namespace, Name string
+	// MinCount is the number of pods that get their nodes together, at least 1.
+	MinCount int32
+	// PriorityClass is the PriorityClass of the pods; empty without a class.
+	PriorityClass string
+}
+
+// BuildPodGroup returns a PodGroup in a version without labels and owners.
+func BuildPodGroup(s Scheduler, version schema.GroupVersion, g Group) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{"spec": s.BuildSpec(version.Version, g)}}
+	out.SetGroupVersionKind(version.WithKind(Kind))
+	out.SetNamespace(g.Namespace)
+	out.SetName(g.Name)
+	return out
+}
+
+// FindPlacement returns the placement of an injected workload by its pod template. The annotation may have changed
+// since the admission, and the template of a Job is immutable. The PodGroup is that of the template.
+func FindPlacement(template *corev1.PodTemplateSpec, g gang.Gang) gang.Placement {
+	out := g.Placement
+	if out.Scheduler == gang.SchedulerNone {
+		return out
+	}
+	for _, name := range append([]gang.Scheduler{out.Scheduler}, gang.Schedulers()...) {
+		if s := Find(name); s != nil && s.ReadGroup(template) != "" {
+			out.Scheduler, out.PodGroup = name, s.ReadGroup(template)
+			return out
+		}
+	}
+	out.Scheduler, out.PodGroup = gang.SchedulerNone, ""
+	return out
+}
+
+// setPriority adds a PriorityClass to the spec of a PodGroup.
+func setPriority(spec map[string]any, g Group) map[string]any {
+	if g.PriorityClass != "" {
+		spec["priorityClassName"] = g.PriorityClass
+	}
+	return spec
+}

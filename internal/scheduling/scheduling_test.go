@@ -1,0 +1,78 @@
+package scheduling_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/scheduling"
+	"rollcall.training/plan"
+)
+
+func TestBuildPodGroup(t *testing.T) {
+	group := scheduling.Group{Namespace: "team", Name: "train", MinCount: 4, PriorityClass: "high"}
+	for name, test := range map[string]struct {
+		scheduler gang.Scheduler
+		version   int
+		want      map[string]any
+	}{
+		"Kubernetes 1.37": {scheduler: gang.SchedulerNative, want: map[string]any{
+			"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(4)}},
+			"disruptionMode":   map[string]any{"all": map[string]any{}}, "priorityClassName": "high",
+		}},
+		"Kubernetes 1.36": {scheduler: gang.SchedulerNative, version: 1, want: map[string]any{
+			"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(4)}},
+			"disruptionMode":   "PodGroup", "priorityClassName": "high",
+		}},
+		"scheduler-plugins": {scheduler: gang.SchedulerCoscheduling, want: map[string]any{"minMember": int64(4)}},
+		"Volcano": {scheduler: gang.SchedulerVolcano, want: map[string]any{
+			"minMember": int64(4), "priorityClassName": "high",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scheduling.Find(test.scheduler)
+			version := s.Versions()[test.version]
+			got := scheduling.BuildPodGroup(s, version, group)
+			if diff := cmp.Diff(test.want, got.Object["spec"]); diff != "" {
+				t.Errorf("spec: -want, +got:\n%s", diff)
+			}
+			if got.GetAPIVersion() != version.String() || got.GetNamespace() != "team" || got.GetName() != "train" {
+				t.Errorf("the PodGroup is %v", got)
+			}
+		})
+	}
+}
+
+// TestReadGroup checks that each scheduler finds the PodGroup that it planned.
+func TestReadGroup(t *testing.T) {
+	for _, name := range gang.Schedulers() {
+		s := scheduling.Find(name)
+		if s == nil {
+			continue
+		}
+		t.Run("the scheduler "+string(name), func(t *testing.T) {
+			var p plan.Plan
+			s.PlanPods(&p, gang.Placement{Scheduler: name, PodGroup: "train"})
+			template := &corev1.PodTemplateSpec{}
+			template.Labels, template.Annotations = map[string]string{}, map[string]string{}
+			for _, l := range p.PodLabels {
+				template.Labels[l.Name] = l.Value
+			}
+			for _, a := range p.PodAnnotations {
+				template.Annotations[a.Name] = a.Value
+			}
+			if p.SchedulingGroup != "" {
+				template.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(p.SchedulingGroup)}
+			}
+			if got := s.ReadGroup(template); got != "train" {
+				t.Errorf("the PodGroup is %q", got)
+			}
+			if got := s.ReadGroup(&corev1.PodTemplateSpec{}); got != "" {
+				t.Errorf("the PodGroup of other pods is %q", got)
+			}
+		})
+	}
+}

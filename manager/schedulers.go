@@ -1,0 +1,142 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/scheduling"
+)
+
+// schedulerOptions are the values of the flags for the schedulers of gangs.
+type schedulerOptions struct {
+	scheduler        string
+	coschedulingName string
+	volcanoName      string
+	podGroups        bool
+}
+
+// addFlags adds the flags for the schedulers to f.
+func (o *schedulerOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.scheduler, "scheduler", string(gang.SchedulerNone),
+		"scheduler of the gangs whose annotation does not name another one: none, native, coscheduling or volcano")
+	f.StringVar(&o.coschedulingName, "coscheduling-name", "",
+		"schedulerName of pods for the plugin Coscheduling (default: users set the name in their pod templates)")
+	f.StringVar(&o.volcanoName, "volcano-name", "volcano", "schedulerName of pods for Volcano")
+	f.BoolVar(&o.podGroups, "pod-groups", false, "create PodGroups, for which the controller needs permissions")
+}
+
+// validateFlags returns an error that joins a message for each invalid flag.
+func (o *schedulerOptions) validateFlags() error {
+	scheduler, err := gang.ParseScheduler(o.scheduler)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--scheduler: %w", err)
+	case scheduler != gang.SchedulerNone && !o.podGroups:
+		return errors.New("--scheduler: requires --pod-groups")
+	}
+	return nil
+}
+
+// names returns the names of the schedulers in the cluster.
+func (o *schedulerOptions) names() gang.SchedulerNames {
+	return gang.SchedulerNames{Coscheduling: o.coschedulingName, Volcano: o.volcanoName}
+}
+
+// schedulerFacts knows which schedulers can place gangs. It discovers the PodGroups that the API server serves, at its
+// start and then in intervals, because an administrator can install a scheduler at any time.
+type schedulerFacts struct {
+	client    discovery.ServerResourcesInterface
+	permitted bool
+	// problems contains the answers of find.
+	problems atomic.Pointer[map[gang.Scheduler]string]
+}
+
+// discoveryInterval is the interval at which the PodGroups are discovered. A discovery has a request for each version.
+const discoveryInterval = 30 * time.Second
+
+func newSchedulerFacts(config *rest.Config, permitted bool) (*schedulerFacts, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a discovery client: %w", err)
+	}
+	return &schedulerFacts{client: client, permitted: permitted}, nil
+}
+
+// Start discovers the PodGroups until ctx is done.
+func (f *schedulerFacts) Start(ctx context.Context) error {
+	for {
+		if f.permitted {
+			f.discover(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(discoveryInterval):
+		}
+	}
+}
+
+// discover updates the answers. Those of a scheduler whose discovery fails stay.
+func (f *schedulerFacts) discover(ctx context.Context) {
+	last, problems := f.problems.Load(), map[gang.Scheduler]string{}
+	for _, name := range gang.Schedulers() {
+		scheduler := scheduling.Find(name)
+		if scheduler == nil {
+			continue
+		}
+		served, err := f.isServed(scheduler)
+		switch {
+		case err != nil:
+			log.FromContext(ctx).Error(err, "Failed to discover PodGroups", "scheduler", name)
+			problems[name] = "the API server did not report whether it serves PodGroups of the scheduler"
+			if last != nil {
+				problems[name] = (*last)[name]
+			}
+		case !served:
+			problems[name] = fmt.Sprintf("the API server does not serve %s.%s, which requires %s",
+				scheduling.Resource, scheduler.Versions()[0].Group, scheduler.Requirement())
+		}
+	}
+	f.problems.Store(&problems)
+}
+
+// isServed reports whether the API server serves a version of the PodGroups of a scheduler.
+func (f *schedulerFacts) isServed(scheduler scheduling.Scheduler) (bool, error) {
+	isPodGroup := func(r metav1.APIResource) bool { return r.Name == scheduling.Resource }
+	for _, version := range scheduler.Versions() {
+		list, err := f.client.ServerResourcesForGroupVersion(version.String())
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return false, fmt.Errorf("discovering %s: %w", version, err)
+		case slices.ContainsFunc(list.APIResources, isPodGroup):
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// find returns why the cluster cannot place gangs by a scheduler; empty if it can.
+func (f *schedulerFacts) find(scheduler gang.Scheduler) string {
+	if !f.permitted {
+		return "Rollcall does not create PodGroups in this cluster; an administrator can set the value " +
+			"permissions.createPodGroups of the chart"
+	}
+	problems := f.problems.Load()
+	if problems == nil {
+		return "Rollcall has not discovered yet whether the API server serves PodGroups of the scheduler; try again"
+	}
+	return (*problems)[scheduler]
+}

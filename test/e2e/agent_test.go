@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/test/cluster"
+	"rollcall.training/test/wait"
+)
+
+// agentPatch makes the agent start the processes of a gang.
+const agentPatch = `{op: add, path: /metadata/annotations/rollcall.training~1launch, value: agent}`
+
+// sshPrograms are the programs of OpenSSH that gangs use.
+var sshPrograms = []string{"/usr/bin/ssh", "/usr/bin/ssh-keyscan", "/usr/bin/ssh-keygen", "/usr/sbin/sshd"}
+
+// readOnlyRootPatches make the root file system read-only. Programs of MPI need a directory for temporary files.
+var readOnlyRootPatches = []string{
+	`{op: add, path: /spec/template/spec/containers/0/securityContext/readOnlyRootFilesystem, value: true}`,
+	`{op: add, path: /spec/template/spec/volumes/-, value: {name: tmp, emptyDir: {}}}`,
+	`{op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: tmp, mountPath: /tmp}}`,
+}
+
+// withoutSSH returns the image of a recipe from which OpenSSH was removed.
+func withoutSSH(recipe cluster.Recipe) cluster.Overlay {
+	files := map[string]string{}
+	for _, path := range sshPrograms {
+		i := strings.LastIndexByte(path, '/') + 1
+		files[path[:i]+".wh."+path[i:]] = "" // a whiteout of the OCI image specification
+	}
+	return cluster.Overlay{Name: recipe.Name + "-without-ssh", Base: recipe, Files: files}
+}
+
+// runAgentExample runs an example with the agent in an image without OpenSSH, and returns the log of the launcher.
+func runAgentExample(t *testing.T, example, name string, recipe cluster.Recipe, patches ...string) string {
+	t.Helper()
+	ns, text := runLauncherExample(t, example, name, withoutSSH(recipe), append([]string{agentPatch}, patches...)...)
+	s := requireCluster(t)
+	image, err := withoutSSH(recipe).Reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := "for p in " + strings.Join(sshPrograms, " ") + "; do test ! -e $p || echo found $p; done; echo searched"
+	_, err = s.Kubectl(t.Context(), "--namespace", ns, "run", "search", "--image="+image, "--restart=Never",
+		"--command", "--", "sh", "-c", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out string
+	wait.For(t, "the search of OpenSSH in the image", func(ctx context.Context) error {
+		if out, err = s.Kubectl(ctx, "--namespace", ns, "logs", "search"); err == nil && !strings.Contains(out, "searched") {
+			err = errors.New("the search has not finished")
+		}
+		return err
+	})
+	if strings.Contains(out, "found") {
+		t.Errorf("the image contains OpenSSH:\n%s", out)
+	}
+	return text
+}
+
+// TestAgentMPI checks for each MPI implementation that the agent starts the processes on both workers, in images
+// without OpenSSH, as any user, and with a read-only root file system.
+func TestAgentMPI(t *testing.T) {
+	for _, c := range []struct {
+		recipe cluster.Recipe
+		mpi    gang.MPIImplementation
+		user   string
+		as     []string
+		slow   bool
+	}{
+		{cluster.OpenMPI5, gang.OpenMPI, "root", rootUserPatches, false},
+		{cluster.MPICH, gang.MPICH, "anybody", slices.Concat(openShiftUserPatches, readOnlyRootPatches), true},
+		{cluster.OpenMPI5, gang.OpenMPI, "anybody", slices.Concat(openShiftUserPatches, readOnlyRootPatches), true},
+		{cluster.OpenMPI4, gang.OpenMPI, "member", slices.Concat(fsGroupUserPatches, readOnlyRootPatches), true},
+		{cluster.IntelMPI, gang.IntelMPI, "member", slices.Concat(fsGroupUserPatches, readOnlyRootPatches), true},
+	} {
+		t.Run(c.recipe.Name+" as "+c.user, func(t *testing.T) {
+			if c.slow {
+				skipUnlessFullRun(t)
+			}
+			patches := append([]string{
+				`{op: add, path: /metadata/annotations/rollcall.training~1mpi-implementation, value: ` +
+					string(c.mpi) + `}`}, c.as...)
+			text := runAgentExample(t, "mpi", "hosts", c.recipe, patches...)
+			if want := "processes 4 sum 6 hosts hosts-worker-0 hosts-worker-1"; !strings.Contains(text, want) {
+				t.Errorf("the launcher did not print %q:\n%s", want, text)
+			}
+		})
+	}
+}
+
+// TestAgentHorovod runs horovodrun over Gloo with a user without a name.
+func TestAgentHorovod(t *testing.T) {
+	skipUnlessFullRun(t)
+	home := `{op: add, path: /spec/template/spec/containers/0/env, value: [{name: HOME, value: /tmp}]}`
+	text := runAgentExample(
+		t, "horovod", "train-horovod", cluster.Horovod, append([]string{home}, openShiftUserPatches...)...,
+	)
+	checkTrainingResults(t, text, 4)
+}
+
+// TestAgentDeepSpeed runs the deepspeed command, whose pdsh finds the agent under the name ssh.
+func TestAgentDeepSpeed(t *testing.T) {
+	skipUnlessFullRun(t)
+	checkTrainingResults(t, runAgentExample(t, "deepspeed/launcher", "deepspeed", cluster.DeepSpeed), 4)
+}
+
+// TestAgentRestart deletes a worker while its ranks run. The gang restarts once, as with ssh.
+func TestAgentRestart(t *testing.T) {
+	s := requireCluster(t)
+	image, err := s.LoadImage(t.Context(), withoutSSH(cluster.OpenMPI5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := s.createNamespace(t)
+	for role, size := range map[string]int32{gang.RoleLauncher: 1, "worker": 2} {
+		spec := corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers:    []corev1.Container{{Name: "trainer", Image: image}},
+		}
+		if role == gang.RoleLauncher {
+			spec.Containers[0].Command = []string{"mpirun", "-np", "2", "sh", "-c",
+				`echo "attempt $ROLLCALL_ATTEMPT on $(hostname)"; test "$ROLLCALL_ATTEMPT" != 0 || exec sleep 600`}
+		}
+		s.createLabeledJob(t, ns, "agent-"+role, map[string]string{gang.LabelFramework: "mpi", gang.LabelRole: role}, size,
+			map[string]string{
+				gang.AnnotationRoles: "launcher=1,worker=2", gang.AnnotationSlotsPerWorker: "1",
+				gang.AnnotationLaunch: string(gang.LaunchAgent),
+			}, spec)
+	}
+	s.waitForLogText(t, ns, "agent", "attempt 0 on agent-worker-1", 1)
+	s.killPod(t, ns, "agent", "worker", 1)
+	s.waitForGangStatus(t, ns, "agent-launcher", lifecycle.Succeeded, 1)
+	s.waitForLogText(t, ns, "agent", "attempt 1 on agent-worker-1", 1)
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/test/wait"
+)
+
+// resumedPattern matches the line with which a rank of the example continues.
+var resumedPattern = regexp.MustCompile(`(?m)^rank \d, attempt 1: starts at step (\d+)$`)
+
+// TestCheckpointExample kills a rank of the example that saves checkpoints. The second attempt continues from the
+// newest checkpoint on all ranks.
+func TestCheckpointExample(t *testing.T) {
+	s := requireCluster(t)
+	ns, state := s.createNamespace(t), t.TempDir()
+	if err := os.Chmod(state, 0o777); err != nil { // the ranks run as another user
+		t.Fatal(err)
+	}
+	patches := append([]string{
+		`{op: replace, path: /spec/template/spec/volumes/1, ` +
+			`value: {name: checkpoints, hostPath: {path: "` + state + `"}}}`,
+		`{op: replace, path: /spec/template/spec/terminationGracePeriodSeconds, value: 10}`,
+		`{op: add, path: /spec/template/spec/containers/0/env, ` +
+			`value: [{name: STEPS, value: "80"}, {name: OMP_NUM_THREADS, value: "1"}]}`,
+	}, restrictedPatches...)
+	s.applyExample(t, ns, "pytorch/checkpoint", s.trainingImage, patches...)
+	wait.For(t, "the first checkpoint", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(state, "checkpoint", "step-20.pt"))
+		return err
+	})
+	s.killPod(t, ns, "checkpoint", "worker", 1)
+	s.waitForGangStatus(t, ns, "checkpoint", lifecycle.Succeeded, 1)
+	logs := s.readLogsByIndex(t, ns, "checkpoint")
+	for _, index := range []string{"0", "1"} {
+		resumed := resumedPattern.FindStringSubmatch(logs[index])
+		if resumed == nil {
+			t.Errorf("rank %s did not continue in the attempt 1:\n%s", index, logs[index])
+		} else if step, err := strconv.Atoi(resumed[1]); err != nil || step < 20 {
+			t.Errorf("rank %s continued at step %s, want 20 or later:\n%s", index, resumed[1], logs[index])
+		}
+	}
+}
+
+// TestBandwidthExample runs the program that measures GPUs on CPUs, with two processes in each of two pods.
+func TestBandwidthExample(t *testing.T) {
+	s := requireCluster(t)
+	ns := s.createNamespace(t)
+	patches := append([]string{
+		`{op: replace, path: /spec/template/spec/containers/0/resources/limits, value: {memory: 2Gi}}`,
+		// The image has no torchrun in its path.
+		`{op: replace, path: /spec/template/spec/containers/0/command, ` +
+			`value: [python3, -m, torch.distributed.run, /program/bandwidth.py]}`,
+		`{op: add, path: /metadata/annotations/rollcall.training~1nproc-per-node, value: "2"}`,
+		`{op: add, path: /spec/template/spec/containers/0/env/-, value: {name: MEBIBYTES, value: "4"}}`,
+		`{op: add, path: /spec/template/spec/containers/0/env/-, value: {name: OMP_NUM_THREADS, value: "1"}}`,
+	}, restrictedPatches...)
+	s.applyExample(t, ns, "gpu/base", s.trainingImage, patches...)
+	s.waitForTerminalPhase(t, ns, "bandwidth", lifecycle.Succeeded)
+	all := ""
+	for _, text := range s.readLogsByIndex(t, ns, "bandwidth") {
+		all += text
+	}
+	for rank := range 4 {
+		if want := fmt.Sprintf("rank %d of 4: 4 MiB in ", rank); !strings.Contains(all, want) {
+			t.Errorf("%q is missing:\n%s", want, all)
+		}
+	}
+}
