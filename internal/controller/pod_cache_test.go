@@ -109,6 +109,7 @@ func TestTrimPod(t *testing.T) {
 	}
 	lost := newLargePod(5)
 	lost.Status.Conditions[0].Status = corev1.ConditionFalse
+	lost.Status.Conditions[0].LastTransitionTime = metav1.NewTime(testStartTime)
 	if !failure.IsOnLostNode(trimPod(lost)) {
 		t.Error("the trimmed pod does not show that its node is lost")
 	}
