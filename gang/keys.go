@@ -69,6 +69,8 @@ const (
 	AnnotationCleanPodPolicy = Prefix + "clean-pod-policy"
 	// AnnotationStartTimeout is the maximum time until all ranks are ready.
 	AnnotationStartTimeout = Prefix + "start-timeout"
+	// AnnotationRestartOnNodeLoss determines whether a gang restarts while pods of a lost node may still run.
+	AnnotationRestartOnNodeLoss = Prefix + "restart-on-node-loss"
 	// AnnotationFailureOutput determines whether the status contains the output of a failed program.
 	AnnotationFailureOutput = Prefix + "failure-output"
 )
@@ -357,6 +359,13 @@ func lifecycleKeys() []Key {
 			Default: "off",
 			Description: "The maximum time until all ranks are ready. " +
 				"After that the gang is restarted, or fails if no restart is left.",
+		},
+		{
+			Name: AnnotationRestartOnNodeLoss, Kind: KeyKindAnnotation, Mutable: true,
+			Values:  "`true`, `false`",
+			Default: "`true`",
+			Description: "Whether the gang restarts as soon as Kubernetes finds that a node does not report, without waiting " +
+				"for the pods of the node. With `false`, it waits until Kubernetes confirms that they have terminated.",
 		},
 		{
 			Name: AnnotationFailureOutput, Kind: KeyKindAnnotation, Mutable: true,

@@ -70,6 +70,8 @@ type RestartRules struct {
 	CleanPodPolicy CleanPodPolicy
 	// StartTimeout is the maximum time until all ranks are ready; 0 means no limit.
 	StartTimeout time.Duration
+	// RestartOnNodeLoss is true if the gang restarts without waiting for the pods of a lost node.
+	RestartOnNodeLoss bool
 	// FailureOutput is true if the status may contain the output of a failed program.
 	FailureOutput bool
 }
@@ -106,8 +108,9 @@ func (p *parser) parseRestartRules(g Gang, cfg Config) RestartRules {
 		SuccessPolicy:         p.parseSuccessPolicy(g),
 		CleanPodPolicy: CleanPodPolicy(p.parseEnum(AnnotationCleanPodPolicy,
 			string(CleanPodPolicyRunning), string(CleanPodPolicyAll), string(CleanPodPolicyNone))),
-		StartTimeout:  p.parseStartTimeout(),
-		FailureOutput: p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
+		StartTimeout:      p.parseStartTimeout(),
+		RestartOnNodeLoss: p.parseEnum(AnnotationRestartOnNodeLoss, "true", "false") == "true",
+		FailureOutput:     p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
 	}
 	if policies.RestartPolicy == RestartPolicyPod {
 		for _, key := range []string{

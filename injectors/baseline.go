@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/scheduling"
@@ -93,10 +94,29 @@ func baselinePlan(g gang.Gang) plan.Plan {
 	if !g.Shm.Disabled {
 		p.Volumes = []plan.Volume{newSHMVolume(g)}
 	}
+	if g.RestartRules.RestartOnNodeLoss {
+		p.Tolerations = newNodeLossTolerations()
+	}
 	if g.GPUs != nil {
 		p.Resources = []plan.Resource{{Name: corev1.ResourceName(g.GPUs.Resource), Count: g.GPUs.Count}}
 	}
 	return p
+}
+
+// nodeLossToleration is how long a pod stays on a node that does not report, instead of the default of 300 seconds.
+// Rollcall restarts a gang earlier, but a lost pod that was never ready shows only by its eviction, and no manager may
+// run.
+const nodeLossToleration = 30 // seconds
+
+func newNodeLossTolerations() []corev1.Toleration {
+	var out []corev1.Toleration
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		out = append(out, corev1.Toleration{
+			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+			TolerationSeconds: ptr.To[int64](nodeLossToleration),
+		})
+	}
+	return out
 }
 
 // completesWithFirstPod reports whether the Job needs a success policy. A Job of one pod completes with

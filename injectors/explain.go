@@ -70,6 +70,10 @@ var reasons = []reason{
 	{"initContainer/", "", "init container", "prepares files, keys or hosts before the program starts", ""},
 	{"command/", "", "command of", "the container has no command, and the ranks need this program", ""},
 	{"dnsSearch/", "", "DNS search domain", "programs use hostnames without the Service", ""},
+	{"toleration/", everyGang, "toleration", "a pod leaves a lost node after 30 seconds instead of 300",
+		gang.AnnotationRestartOnNodeLoss},
+	{"annotation/", everyGang, "pod annotation", "the scheduler places the gang as one", gang.AnnotationScheduler},
+	{"podField/", everyGang, "pod field", "the scheduler places the gang as one", gang.AnnotationScheduler},
 }
 
 // meanings explain variables, and the key that changes them.

@@ -33,6 +33,8 @@ type Plan struct {
 	CompleteWithFirstPod bool
 	// DNSSearches are DNS search domains of the pods.
 	DNSSearches []string
+	// Tolerations are tolerations of the pods, each unless the user tolerates the taint. They need key and effect.
+	Tolerations []corev1.Toleration
 	// Resources are extended resources of the training containers, as limit and request.
 	Resources []Resource
 	// Programs are the programs that the image must contain. They document the plan: the engine cannot

@@ -37,6 +37,7 @@ type compactPod struct {
 // podDetails are fields that few pods need.
 type podDetails struct {
 	schedulingGates []corev1.PodSchedulingGate
+	readinessGates  []corev1.PodReadinessGate
 	status          corev1.PodStatus
 }
 
@@ -70,9 +71,9 @@ func newCompactPod(trimmed *corev1.Pod) *compactPod {
 			out.readyTime = c.LastTransitionTime
 		}
 	}
-	if len(trimmed.Spec.SchedulingGates) > 0 ||
+	if len(trimmed.Spec.SchedulingGates) > 0 || len(trimmed.Spec.ReadinessGates) > 0 ||
 		!equality.Semantic.DeepEqual(trimmed.Status, newReadyStatus(out.readyTime)) {
-		out.details = &podDetails{schedulingGates: trimmed.Spec.SchedulingGates, status: trimmed.Status}
+		out.details = &podDetails{trimmed.Spec.SchedulingGates, trimmed.Spec.ReadinessGates, trimmed.Status}
 		out.details.limitMemory()
 	}
 	return out
@@ -89,7 +90,7 @@ func (d *podDetails) limitMemory() {
 	status.ContainerStatuses, status.InitContainerStatuses = nil, nil
 	shorten(&status.Reason)
 	shorten(&status.Message)
-	for i := range status.Conditions { // of three types
+	for i := range status.Conditions { // of four types
 		shorten(&status.Conditions[i].Reason)
 		shorten(&status.Conditions[i].Message)
 	}
@@ -147,5 +148,6 @@ func (p *compactPod) DeepCopyObject() runtime.Object {
 	}
 	p.details.status.DeepCopyInto(&out.Status)
 	out.Spec.SchedulingGates = append(out.Spec.SchedulingGates, p.details.schedulingGates...)
+	out.Spec.ReadinessGates = append(out.Spec.ReadinessGates, p.details.readinessGates...)
 	return out
 }

@@ -61,6 +61,10 @@ var podChanges = []func(*corev1.Pod){
 	},
 	func(p *corev1.Pod) { p.OwnerReferences = nil },
 	func(p *corev1.Pod) {
+		p.Status.Conditions[0].Status = corev1.ConditionFalse
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/checked"}}
+	},
+	func(p *corev1.Pod) {
 		p.Labels = map[string]string{gang.LabelGang: "train", appsv1.PodIndexLabel: "7"}
 		p.Finalizers = []string{batchv1.JobTrackingFinalizer}
 	},

@@ -28,8 +28,8 @@ func selectsAttempt(service *corev1.Service, number int32) bool {
 
 // observeIsolation observes whether a restart can continue while a pod of the last attempt may still run. The
 // Service publishes terminating pods, and new ranks could connect to the old rank 0. So the Service must
-// select only the pods of the next attempt, and for [isolationDelay] already. A gang that does not restart
-// waits for no pod.
+// select only the pods of the next attempt, and for [isolationDelay] already. A gang that must not restart while the
+// node of a pod is lost waits for all pods. A gang that does not restart waits for no pod.
 func (r *Reconciler) observeIsolation(ctx context.Context, g *observedGang, s lifecycle.State, now time.Time) error {
 	session, first := g.pass.session, g.firstResult()
 	if s.Phase != lifecycle.Restarting || first == nil {
@@ -50,7 +50,7 @@ func (r *Reconciler) observeIsolation(ctx context.Context, g *observedGang, s li
 		session.isolationTime = now
 	}
 	remaining := session.isolationTime.Add(isolationDelay).Sub(now)
-	g.ignoresOverduePods = remaining <= 0
+	g.ignoresOverduePods = remaining <= 0 && first.Gang.RestartRules.RestartOnNodeLoss
 	if remaining > 0 {
 		g.pass.requeueAfter(remaining)
 	}
@@ -64,7 +64,8 @@ func (r *Reconciler) isolateAttempt(
 	ctx context.Context, g *observedGang, have, want *corev1.Service, next lifecycle.State,
 ) error {
 	_, selectsOne := have.Spec.Selector[gang.LabelAttempt]
-	mustSelectOne := next.Phase == lifecycle.Restarting && g.observed.StuckPod != nil && g.memberStates.AllSuspended()
+	mustSelectOne := next.Phase == lifecycle.Restarting && g.observed.StuckPod != nil && g.memberStates.AllSuspended() &&
+		g.gangPolicies().RestartOnNodeLoss
 	if !selectsOne && !mustSelectOne || !g.hasAttemptLabels() {
 		return nil
 	}

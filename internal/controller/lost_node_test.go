@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -79,5 +80,60 @@ func TestLostNode(t *testing.T) {
 	}
 	if now := w.expectJobPhase(t, "train", lifecycle.Pending); now.Spec.Template.Labels[gang.LabelAttempt] != "1" {
 		t.Errorf("labels of the template: %v", now.Spec.Template.Labels)
+	}
+}
+
+// TestRestartOnNodeLoss checks that a restart does not wait for the grace period of a pod on a node that Kubernetes has
+// found lost, and that the annotation makes it wait until somebody confirms that the node is gone.
+func TestRestartOnNodeLoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		annotation  string
+		hasReturned bool
+		wantPhase   lifecycle.Phase
+		wantAttempt string // in the selector of the Service
+		wantMessage string
+	}{
+		"without the annotation": {wantPhase: lifecycle.Pending, wantAttempt: "1"},
+		"the node has returned":  {hasReturned: true, wantPhase: lifecycle.Restarting},
+		"with the annotation": {
+			annotation: "false", wantPhase: lifecycle.Restarting, wantMessage: gang.AnnotationRestartOnNodeLoss,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newRestartingJob(t)
+			if c.annotation != "" {
+				job.Annotations[gang.AnnotationRestartOnNodeLoss] = c.annotation
+			}
+			job.Status.Terminating = ptr.To[int32](1)
+			pod := newLostPod(job)
+			if !c.hasReturned {
+				pod.Status.Conditions = []corev1.PodCondition{
+					{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(testStartTime)},
+					{Type: corev1.ContainersReady, Status: corev1.ConditionTrue},
+				}
+			}
+			w := newTestCluster(t, job, pod)
+			w.clock.SetTime(testStartTime)
+			for range 3 {
+				if _, err := w.Reconcile(t.Context(), torchRequest); err != nil {
+					t.Fatal(err)
+				}
+				w.expectJobPhase(t, "train", lifecycle.Restarting)
+			}
+			w.clock.SetTime(testStartTime.Add(isolationDelay))
+			w.reconcileOnce(t, torchRequest)
+			w.expectJobPhase(t, "train", c.wantPhase)
+			if c.annotation != "" {
+				w.clock.SetTime(overdueTime.Add(time.Hour))
+				w.reconcileOnce(t, torchRequest)
+				w.expectJobPhase(t, "train", lifecycle.Restarting)
+			}
+			if got := w.getService(t, "train").Spec.Selector[gang.LabelAttempt]; got != c.wantAttempt {
+				t.Errorf("the Service selects the attempt %q, want %q", got, c.wantAttempt)
+			}
+			if _, status := w.getJob(t, "train"); !strings.Contains(status.Message, c.wantMessage) {
+				t.Errorf("the message is %q, want %q in it", status.Message, c.wantMessage)
+			}
+		})
 	}
 }

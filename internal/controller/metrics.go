@@ -27,7 +27,7 @@ var (
 	}, []string{"namespace", "framework", "reason"})
 	disruptionsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_disruptions_total",
-		Help: "Restarts of gangs after disruptions, by namespace, framework and reason (evicted, deleted, " +
+		Help: "Restarts of gangs after disruptions, by namespace, framework and reason (evicted, deleted, node_lost, " +
 			"unobserved or other).",
 	}, []string{"namespace", "framework", "reason"})
 	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -117,6 +117,8 @@ func restartReason(f *failure.Failure) string {
 	switch f.Reason {
 	case failure.ReasonPodDeleted, failure.ReasonMemberRecreated:
 		return "deleted"
+	case failure.ReasonNodeLost:
+		return "node_lost"
 	case failure.ReasonStartTimeout:
 		return "start_timeout"
 	case failure.ReasonRankLost, failure.ReasonUnobserved:

@@ -51,11 +51,14 @@ func trimPod(pod *corev1.Pod) *corev1.Pod {
 	}
 	runs := runsWithoutExit(pod)
 	if !runs {
+		if len(pod.Spec.ReadinessGates) > 0 { // only the presence is read
+			out.Spec.ReadinessGates = anyReadinessGate
+		}
 		out.Status.ContainerStatuses = trimContainerStatuses(pod.Status.ContainerStatuses)
 		out.Status.InitContainerStatuses = trimContainerStatuses(pod.Status.InitContainerStatuses)
 	}
 	isRead := func(c corev1.PodCondition) bool {
-		isOfWaitingPod := !runs && c.Type == corev1.PodScheduled
+		isOfWaitingPod := !runs && (c.Type == corev1.PodScheduled || c.Type == corev1.ContainersReady)
 		return isOfWaitingPod || c.Type == corev1.PodReady || c.Type == corev1.DisruptionTarget
 	}
 	for _, c := range pod.Status.Conditions {
@@ -83,6 +86,9 @@ func runsWithoutExit(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Status.ContainerStatuses, hasExited) &&
 		!slices.ContainsFunc(pod.Status.InitContainerStatuses, hasFailed)
 }
+
+// anyReadinessGate stands for the readiness gates of all pods in the cache.
+var anyReadinessGate = []corev1.PodReadinessGate{{}}
 
 // intern returns a text that shares its memory with equal texts.
 func intern[T ~string](text T) T { return unique.Make(text).Value() }

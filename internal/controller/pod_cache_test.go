@@ -107,6 +107,16 @@ func TestTrimPod(t *testing.T) {
 	if gotState != wantState || gotReason != wantReason || wantReason != "container trainer is running but not ready" {
 		t.Errorf("the trimmed pod is %s: %s, want %s: %s", gotState, gotReason, wantState, wantReason)
 	}
+	lost := newLargePod(5)
+	lost.Status.Conditions[0].Status = corev1.ConditionFalse
+	lost.Status.Conditions[0].LastTransitionTime = metav1.NewTime(testStartTime)
+	if !failure.IsOnLostNode(trimPod(lost)) {
+		t.Error("the trimmed pod does not show that its node is lost")
+	}
+	lost.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/checked"}}
+	if failure.IsOnLostNode(trimPod(lost)) {
+		t.Error("the trimmed pod lost its readiness gates")
+	}
 	if gang.PodIndex(got) != 3 || got.Spec.NodeName != "node-a" ||
 		!got.DeletionTimestamp.Equal(pod.DeletionTimestamp) || len(podOwnerKeys(got)) != 1 {
 		t.Errorf("fields are missing: %+v", got)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -18,11 +19,17 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 		return lifecycle.Status{}
 	}
 	isStarting := next.Phase == lifecycle.Pending || next.Phase == lifecycle.Starting
-	isRestarting := next.Phase == lifecycle.Restarting
+	mayIsolate := g.hasAttemptLabels() && !g.memberStates.AllSuspended() // the next pass changes the Service
+	isRestarting := next.Phase == lifecycle.Restarting && !mayIsolate
 	var consequence string
 	switch {
 	case g.observed.BlocksReplacement && (isStarting || isRestarting):
 		consequence = "Kubernetes creates no replacement before this pod is deleted"
+	case isRestarting && !g.gangPolicies().RestartOnNodeLoss:
+		consequence = "Its processes may still run, so the restart waits until Kubernetes or an administrator confirms " +
+			"that the node is gone, as the annotation " + gang.AnnotationRestartOnNodeLoss + " requires"
+	case isRestarting && g.isIsolated && failure.IsOnLostNode(pod):
+		return lifecycle.Status{} // the restart does not wait, and nobody has to do anything
 	case isRestarting && g.isIsolated:
 		consequence = "Rollcall restarts the gang without this pod one minute later, " +
 			"because the Service of the gang now publishes only the next attempt"

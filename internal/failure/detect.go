@@ -31,6 +31,8 @@ type Context struct {
 	// TerminationStartTime is when Rollcall decided to terminate the gang. It is zero if something
 	// else terminates the gang. Rollcall looks for the first failure until all pods have terminated.
 	TerminationStartTime time.Time
+	// IgnoresLostNodes is true if a pod on a lost node is not a failure until Kubernetes deletes the pod.
+	IgnoresLostNodes bool
 	// OmitOutput leaves out the output of programs. Rollcall still reads it to find the first failure.
 	OmitOutput bool
 }
@@ -155,7 +157,7 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 		return attributeFailedPod(pod, containerFailure)
 	default:
 		// A container may have failed while its pod stays active.
-		return containerFailure
+		return EarlierOf(c.lostNodeFailure(pod), containerFailure)
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 	// ReasonPodFailed means that the pod failed, and that neither its status nor a container gives a
 	// reason.
 	ReasonPodFailed = "PodFailed"
+	// ReasonNodeLost means that the node of the pod does not report any more; see [FindLostNode]. Earlier releases of
+	// Kubernetes give the reason to pods that they delete from such a node.
+	ReasonNodeLost = "NodeLost"
 	// ReasonUnobserved means that the workload counts a failed pod that was deleted before Rollcall
 	// observed it.
 	ReasonUnobserved = "Unobserved"
@@ -50,10 +53,10 @@ var evictionReasons = []string{
 // condition, which has another reason, the pod exceeded its own limit of local storage (kubernetes
 // pkg/kubelet/eviction, localStorageEviction).
 var disruptionReasons = []string{
-	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved,
+	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved, ReasonNodeLost,
 	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended,
 	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
-	"TerminationByKubelet", "NodeLost", "NodeShutdown", "Terminated", "Preempting",
+	"TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting",
 }
 
 // exceededRequest is part of the message of the kubelet about a pod that it evicts from a node without

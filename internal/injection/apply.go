@@ -48,6 +48,7 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 	a.applyPodAnnotations()
 	a.applyPlacement()
 	a.applyDNSSearches()
+	a.applyTolerations(old)
 	a.removeStale()
 	a.applyWorkloadFields(old)
 	if len(a.denials) > 0 {

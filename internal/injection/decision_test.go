@@ -175,6 +175,22 @@ func TestOutcomes(t *testing.T) {
 			job:  withSearch("planned"),
 			plan: plan.Plan{DNSSearches: []string{"planned"}}, want: keep,
 		},
+		"an absent toleration is written": {plan: newTolerationPlan(30), want: write},
+		"a toleration of the user stays": {
+			job: withToleration(corev1.Toleration{Key: "lost", Effect: "NoExecute"}), plan: newTolerationPlan(30), want: keep,
+		},
+		"a toleration of the user for all effects stays": {
+			job: withToleration(corev1.Toleration{Key: "lost"}), plan: newTolerationPlan(30), want: keep,
+		},
+		"a toleration of the user for all taints stays": {
+			job: withToleration(corev1.Toleration{Operator: "Exists"}), plan: newTolerationPlan(30), want: keep,
+		},
+		"a toleration of the user has another effect": {
+			job: withToleration(corev1.Toleration{Key: "lost", Effect: "NoSchedule"}), plan: newTolerationPlan(30), want: write,
+		},
+		"a toleration of an earlier injection is replaced": {
+			job: withInjection(t, newTolerationPlan(60)), plan: newTolerationPlan(30), want: write,
+		},
 		"an absent resource is written": {plan: newResourcePlan(2), want: write},
 		"an equal resource stays":       {job: withResource("2"), plan: newResourcePlan(2), want: keep},
 		"another amount of a resource is denied": {
@@ -255,7 +271,7 @@ func describeOutcome(
 	isWritten := false
 	for _, key := range []string{
 		"env/trainer/V", "label/l", "mount/trainer//planned", "command/trainer", "dnsSearch/planned",
-		"resource/trainer/example.com/gpu", "field/backoffLimit",
+		"toleration/lost:NoExecute", "resource/trainer/example.com/gpu", "field/backoffLimit",
 	} {
 		isWritten = isWritten || record.Values[key] != ""
 	}
@@ -269,6 +285,18 @@ func describeOutcome(
 		return suggest, warnings[0].String()
 	}
 	return keep, ""
+}
+
+func newTolerationPlan(seconds int64) plan.Plan {
+	return plan.Plan{Tolerations: []corev1.Toleration{{
+		Key: "lost", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: ptr.To(seconds),
+	}}}
+}
+
+func withToleration(toleration corev1.Toleration) func(*batchv1.Job) {
+	return func(j *batchv1.Job) {
+		j.Spec.Template.Spec.Tolerations = append(j.Spec.Template.Spec.Tolerations, toleration)
+	}
 }
 
 func withCommand(command string) func(*batchv1.Job) {

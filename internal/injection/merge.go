@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/plan"
 )
 
@@ -18,6 +20,7 @@ func Merge(p, every plan.Plan) (plan.Plan, error) {
 	p.Resources = slices.Concat(p.Resources, every.Resources)
 	p.InitContainers = slices.Concat(p.InitContainers, every.InitContainers)
 	p.DNSSearches = slices.Concat(p.DNSSearches, every.DNSSearches)
+	p.Tolerations = slices.Concat(p.Tolerations, every.Tolerations)
 	p.Programs = slices.Concat(p.Programs, every.Programs)
 	p.RestartInPlace = p.RestartInPlace || every.RestartInPlace
 	p.JobFailureLimit = max(p.JobFailureLimit, every.JobFailureLimit)
@@ -38,6 +41,7 @@ func checkUnique(p *plan.Plan) error {
 		findDuplicate(KindInitContainer, p.InitContainers, func(c *plan.InitContainer) string { return c.Name }),
 		findDuplicate(KindResource, p.Resources, func(r *plan.Resource) string { return string(r.Name) }),
 		findDuplicate(KindDNSSearch, p.DNSSearches, func(domain *string) string { return *domain }),
+		findDuplicate(KindToleration, p.Tolerations, func(t *corev1.Toleration) string { return tolerationName(*t) }),
 	)
 }
 

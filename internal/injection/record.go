@@ -154,6 +154,16 @@ func (r *Record) ByName(kind string) map[string]string {
 	return values
 }
 
+// hasKind reports whether the record contains a value of a kind.
+func (r *Record) hasKind(kind string) bool {
+	for text := range r.Values {
+		if strings.HasPrefix(text, kind+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 // field returns the recorded value of a field of the workload; empty if the record does not have it.
 func (r *Record) field(name string) string {
 	return r.Values[key{kind: KindField, name: name}.String()]

@@ -24,6 +24,7 @@ const (
 	KindAnnotation               = "annotation"               // of the pod (annotation)
 	KindPodField                 = "podField"                 // of the pod (path below template.spec)
 	KindDNSSearch                = "dnsSearch"                // of the pod (domain)
+	KindToleration               = "toleration"               // of the pod (key and effect of the taint)
 	KindField                    = "field"                    // of the workload (path below spec)
 )
 
@@ -57,6 +58,7 @@ var targets = map[string]target{
 	KindAnnotation: {get: (*podTemplate).readAnnotation, remove: (*podTemplate).removeAnnotation},
 	KindPodField:   {get: (*podTemplate).readPodField, remove: (*podTemplate).removePodField},
 	KindDNSSearch:  {get: (*podTemplate).readDNSSearch, remove: (*podTemplate).removeDNSSearch},
+	KindToleration: {get: (*podTemplate).readToleration, remove: (*podTemplate).removeToleration},
 }
 
 // newContainerTarget returns a kind of values of containers. A container that does not exist has no values.

@@ -196,6 +196,7 @@ func (g *Gang) addRanks(pods []corev1.Pod) {
 		own := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !m.ownsPod(&pod) })
 		failureContext := failure.Context{
 			Attempt: g.state.Attempt, AttemptStartTime: g.state.AttemptStartTime, TrainingContainers: m.Containers,
+			IgnoresLostNodes: true, // the controller decides by the annotations of the gang
 		}
 		if f := failure.First(own, m.Offset, failureContext); f != nil && m.canCauseFailure(f) {
 			observedFailure = failure.EarlierOf(observedFailure, f)

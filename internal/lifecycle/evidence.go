@@ -25,7 +25,8 @@ type Evidence struct {
 	Workloads []WorkloadEvidence
 	// Orphans contains the pods of deleted workloads for which a restart waits.
 	Orphans []corev1.Pod
-	// IgnoresOverduePods is true if a restart does not wait for pods whose termination is overdue.
+	// IgnoresOverduePods is true if a restart does not wait for pods whose termination is overdue, and for terminating
+	// pods on a lost node.
 	IgnoresOverduePods bool
 	// Now is the time of the pass.
 	Now time.Time
@@ -90,7 +91,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		uids, isComplete := w.listRankUIDs()
 		rankUIDs, hasAllRanks = append(rankUIDs, uids...), hasAllRanks && isComplete
 	}
-	orphans := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods)
+	orphans := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods, e.IgnoresOverduePods)
 	out.AllPodsTerminated = out.AllPodsTerminated && orphans.allTerminated
 	out.NextCheckTime = earliestTime(out.NextCheckTime, orphans.nextTimeout)
 	if f := m.decision.undoneDisruption(s); f != nil {
@@ -151,7 +152,8 @@ func (o *Observed) addReadiness(e Evidence, w WorkloadEvidence, c failure.Contex
 // addTermination adds the pods of a workload that terminate.
 func (o *Observed) addTermination(s State, e Evidence, w WorkloadEvidence) {
 	termination := observeTermination(Observe(w.Workload).TerminatingPods, w.excludeResumedPods(s), e.Now,
-		e.IgnoresOverduePods || !w.IsSuspended()) // new pods exist already if somebody else resumed the member
+		e.IgnoresOverduePods || !w.IsSuspended(), // new pods exist already if somebody else resumed the member
+		e.IgnoresOverduePods && w.IsSuspended())
 	o.AllPodsTerminated = o.AllPodsTerminated && termination.allTerminated
 	setIf(&o.PodsTerminating, termination.anyTerminating)
 	stuck, nextCheckTime := w.findStuckPod(s.Phase, e.Now)
@@ -172,6 +174,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		LastRestartTime:  s.LastRestartTime,
 		AttemptStartTime: s.AttemptStartTime,
 		JobStartTime:     s.JobStartTime,
+		IgnoresLostNodes: !w.Gang.RestartRules.RestartOnNodeLoss,
 		Terminating:      members.AnySuspended() || w.isTerminating(s),
 	}
 	for _, c := range w.Gang.Containers {

@@ -22,8 +22,11 @@ func newRestartEvidence() (Evidence, State) {
 	job.Status = batchv1.JobStatus{Active: 2, Ready: ptr.To[int32](2), StartTime: ptr.To(metav1.NewTime(podtest.At(0)))}
 	e := Evidence{Now: podtest.At(100), Workloads: []WorkloadEvidence{{
 		Workload: gang.Workload{Job: job},
-		Gang:     gang.Gang{Members: []gang.Member{{Size: 2}}, Containers: []gang.Container{{Name: "trainer"}}},
-		Pods:     []corev1.Pod{podtest.RankPod(0, nil), podtest.RankPod(1, nil)},
+		Gang: gang.Gang{
+			Members: []gang.Member{{Size: 2}}, Containers: []gang.Container{{Name: "trainer"}},
+			RestartRules: gang.RestartRules{RestartOnNodeLoss: true},
+		},
+		Pods: []corev1.Pod{podtest.RankPod(0, nil), podtest.RankPod(1, nil)},
 	}}}
 	return e, State{
 		Phase: Running, LastTransitionTime: podtest.At(5),
@@ -60,6 +63,16 @@ func TestRestartByEvidence(t *testing.T) {
 		"a pod is drained": {
 			change: change(1, podtest.Drained), want: Restarting, reason: failure.ReasonPodDeleted,
 			wantUntracked: true, evicted: 1,
+		},
+		"the node of a pod is lost": {
+			change: change(1, podtest.OnLostNode(20)), want: Restarting, reason: failure.ReasonNodeLost, evicted: 1,
+		},
+		"the node of a pod is lost, and the gang waits for it": {
+			change: func(e *Evidence, _ *State) {
+				e.Workloads[0].Gang.RestartRules.RestartOnNodeLoss = false
+				podtest.OnLostNode(20)(&e.Workloads[0].Pods[1])
+			},
+			want: Running,
 		},
 		"a pod is gone that the Job counts": {
 			change: func(e *Evidence, _ *State) {
@@ -147,6 +160,35 @@ func TestRestartByEvidence(t *testing.T) {
 				t.Errorf("a pod is to be untracked: %t, want %t", isUntracked, c.wantUntracked)
 			}
 		})
+	}
+}
+
+// TestLostNodeIsDecidedOnce checks that a node that returns does not take back the decision to restart, whether the
+// decision was written or its write was rejected.
+func TestLostNodeIsDecidedOnce(t *testing.T) {
+	policies := gang.RestartRules{RestartPolicy: gang.RestartPolicyGang, MaxDisruptions: -1}
+	e, s := newRestartEvidence()
+	w := e.Workloads[0]
+	e.Members = ObserveMembers(w.Gang, func(string) (Observation, bool) { return Observe(w.Workload), true })
+	pass := func(s State, m *Memory) State {
+		next := s.Next(policies, s.Observe(e, m).Snapshot)
+		m.RecordDecision(s, next)
+		return next
+	}
+	podtest.OnLostNode(20)(&e.Workloads[0].Pods[1])
+	var memory Memory
+	decided := pass(s, &memory)
+	e.Workloads[0].Pods[1] = podtest.RankPod(1, nil) // the node returns
+	for name, next := range map[string]State{
+		"written": pass(decided, &memory), "rejected": pass(s, &memory),
+	} {
+		f := next.FirstFailure
+		if next.Phase != Restarting || next.Disruptions != 1 || f == nil || f.Reason != failure.ReasonNodeLost {
+			t.Errorf("%s: phase %s after %d disruptions: %v", name, next.Phase, next.Disruptions, f)
+		}
+	}
+	if next := pass(s, &Memory{}); next.Phase != Running {
+		t.Errorf("without a decision, the phase is %s", next.Phase)
 	}
 }
 

@@ -28,7 +28,18 @@ func TestObserveTermination(t *testing.T) {
 		terminating    int32 // as the Job counts them
 		wantTerminated bool
 		wantTimeout    time.Time
+		ignoresLost    bool
 	}{
+		"the node of a deleted pod is lost": {
+			pods: []corev1.Pod{podtest.RankPod(0, lost)}, terminating: 1, ignoresLost: true, wantTerminated: true,
+		},
+		"the node of a deleted pod is lost, and the gang waits for it": {
+			pods: []corev1.Pod{podtest.RankPod(0, lost)}, terminating: 1,
+			wantTimeout: podtest.At(10 + 30).Add(TerminationTimeout),
+		},
+		"the node of a pod is lost that nobody has deleted": {
+			pods: []corev1.Pod{podtest.RankPod(0, podtest.OnLostNode(5))}, ignoresLost: true,
+		},
 		"a pod runs": {pods: []corev1.Pod{podtest.RankPod(0, nil)}},
 		"the grace period of a deleted pod has not ended": {
 			pods: []corev1.Pod{podtest.RankPod(0, podtest.Drained)}, terminating: 1,
@@ -44,13 +55,30 @@ func TestObserveTermination(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := observeTermination(c.terminating, c.pods, now, true)
+			got := observeTermination(c.terminating, c.pods, now, true, c.ignoresLost)
 			if got.allTerminated != c.wantTerminated || !got.nextTimeout.Equal(c.wantTimeout) {
 				t.Errorf("terminated %v, timeout %s; want %v, %s",
 					got.allTerminated, got.nextTimeout, c.wantTerminated, c.wantTimeout)
 			}
 		})
 	}
+}
+
+// TestLostPodIsStuck checks that a terminating pod on a lost node is stuck before its grace period ends.
+func TestLostPodIsStuck(t *testing.T) {
+	w := WorkloadEvidence{Workload: gang.Workload{Job: &batchv1.Job{}}, Pods: []corev1.Pod{podtest.RankPod(0, lost)}}
+	if stuck, _ := w.findStuckPod(Restarting, podtest.At(11)); stuck == nil {
+		t.Error("no pod is stuck")
+	}
+	if stuck, _ := w.findStuckPod(Running, podtest.At(11)); stuck != nil {
+		t.Errorf("pod %s is stuck, although nobody waits for it", stuck.Name)
+	}
+}
+
+// lost is a change of a pod that is being deleted and whose node is lost.
+func lost(pod *corev1.Pod) {
+	podtest.Drained(pod)
+	podtest.OnLostNode(5)(pod)
 }
 
 // TestConfirmedDeletionIsNotStuck checks that a pod that nobody waits for is not reported as stuck.

@@ -164,6 +164,8 @@ func pendingReason(pod *corev1.Pod) string {
 		return reason
 	}
 	switch {
+	case failure.IsOnLostNode(pod):
+		return failure.ReasonNodeLost + ": node " + pod.Spec.NodeName + " does not report"
 	case pod.Spec.NodeName == "":
 		return "not scheduled yet"
 	case pod.Status.Phase == corev1.PodUnknown:

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 )
 
 // podTermination describes whether pods of a member still prevent the next attempt of the gang.
@@ -22,9 +23,10 @@ type podTermination struct {
 }
 
 // observeTermination observes the termination of the pods of a workload that counts terminatingPods. A pod whose
-// termination is overdue prevents the next attempt unless ignoresOverdue is true.
+// termination is overdue prevents the next attempt unless ignoresOverdue is true. The deletion of a pod on a lost node
+// does not reach anybody, so ignoresLost ignores it without a delay.
 func observeTermination(
-	terminatingPods int32, pods []corev1.Pod, now time.Time, ignoresOverdue bool,
+	terminatingPods int32, pods []corev1.Pod, now time.Time, ignoresOverdue, ignoresLost bool,
 ) podTermination {
 	out := podTermination{allTerminated: true}
 	var ignoredPods int32
@@ -32,7 +34,7 @@ func observeTermination(
 		pod := &pods[i]
 		switch {
 		case IsPodTerminal(pod):
-		case IsDeletionConfirmed(pod):
+		case IsDeletionConfirmed(pod), ignoresLost && pod.DeletionTimestamp != nil && failure.IsOnLostNode(pod):
 			ignoredPods++
 		case IsTerminationOverdue(pod, now):
 			if ignoresOverdue {
@@ -71,8 +73,8 @@ func (w WorkloadEvidence) excludeResumedPods(s State) []corev1.Pod {
 // kills the containers at the end of the grace period and then has to unmount the volumes.
 const StuckPodGracePeriod = 10 * time.Second
 
-// findStuckPod returns the first terminating pod that exceeded its grace period, if the gang or the
-// workload waits for it. The node of the pod probably does not respond, and only an administrator can
+// findStuckPod returns the first terminating pod that exceeded its grace period or is on a lost node, if the gang or
+// the workload waits for it. The node of the pod probably does not respond, and only an administrator can
 // mark the node as out of service. If no pod is stuck, nextCheckTime is when the next pod exceeds its
 // grace period; zero if no pod terminates.
 func (w WorkloadEvidence) findStuckPod(phase Phase, now time.Time) (stuck *corev1.Pod, nextCheckTime time.Time) {
@@ -87,7 +89,7 @@ func (w WorkloadEvidence) findStuckPod(phase Phase, now time.Time) (stuck *corev
 		if IsDeletionConfirmed(pod) && !w.waitsForPodDeletion() {
 			continue // nobody waits for the pod
 		}
-		if due := pod.DeletionTimestamp.Add(StuckPodGracePeriod); due.After(now) {
+		if due := pod.DeletionTimestamp.Add(StuckPodGracePeriod); due.After(now) && !failure.IsOnLostNode(pod) {
 			nextCheckTime = earliestTime(nextCheckTime, due)
 		} else if stuck == nil || pod.Name < stuck.Name {
 			stuck = pod

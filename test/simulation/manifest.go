@@ -30,6 +30,9 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 	set(gang.AnnotationRestartPolicy, s.RestartPolicy)
 	set(gang.AnnotationNonRetriableExitCodes, s.NonRetriable)
 	set(gang.AnnotationElastic, s.Elastic)
+	if s.WaitsForLostNodes {
+		set(gang.AnnotationRestartOnNodeLoss, "false")
+	}
 	if s.StartTimeout > 0 {
 		set(gang.AnnotationStartTimeout, s.StartTimeout.String())
 	}

@@ -43,6 +43,23 @@ func decisionMutants() []mutant {
 			"controller/isolation.go", "mustSelectOne := next.Phase", "mustSelectOne := next.Phase.Terminal() && next.Phase",
 		}},
 	}, {
+		name: "the pods of a lost node are not a failure", sequence: "a gang restarts when a node",
+		edits: []edit{{"failure/lost_node.go", "if c.IgnoresLostNodes ||", "if true || c.IgnoresLostNodes ||"}},
+	}, {
+		name:  "a lost node is a reason for each attempt",
+		edits: []edit{{"failure/lost_node.go", "|| !lost.After(c.AttemptStartTime) {", "{"}},
+	}, {
+		name: "a decision because of a lost node is forgotten", sequence: "a node returns while",
+		edits: []edit{{"lifecycle/memory.go", "|| !d.firstFailure.IsDisruption() {", "|| d.firstFailure != nil {"}},
+	}, {
+		name: "a restart does not wait for a lost node although it must", sequence: "a restart waits for a lost node",
+		edits: []edit{{
+			"controller/isolation.go", "remaining <= 0 && first.Gang.RestartRules.RestartOnNodeLoss", "remaining <= 0",
+		}, {
+			"controller/isolation.go", "&& g.memberStates.AllSuspended() &&\n\t\tg.gangPolicies().RestartOnNodeLoss",
+			"&& g.memberStates.AllSuspended()",
+		}},
+	}, {
 		name: "the cache is not compared before a decision",
 		edits: []edit{{
 			"controller/observe.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {",

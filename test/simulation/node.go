@@ -160,7 +160,13 @@ func (p *process) writeStatus() {
 	if p.alive {
 		ready = corev1.ConditionTrue
 	}
-	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: p.node.time()})
+	reason := ""
+	if !p.alive {
+		reason = "ContainersNotReady"
+	}
+	for _, t := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
+		setPodCondition(pod, corev1.PodCondition{Type: t, Status: ready, Reason: reason, LastTransitionTime: p.node.time()})
+	}
 	pod.ResourceVersion = ""
 	_, _ = p.node.api.update(pod, "status") // the next status contains the same
 }

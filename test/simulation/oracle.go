@@ -278,8 +278,8 @@ func (o *oracle) checkStart(started *process, live []*process) {
 		return
 	}
 	for _, other := range live {
-		// Rollcall cannot end a process on a lost node, and does not wait for it indefinitely.
-		isZombie := other.node.lost || other.startTime.Before(other.node.lostTime)
+		// Rollcall cannot end a process on a lost node, and waits for it only if the user requires that.
+		isZombie := !o.scenario.WaitsForLostNodes && (other.node.lost || other.startTime.Before(other.node.lostTime))
 		if o.isOfGang(other.pod) && !isZombie && areOfDifferentAttempts(started.pod, other.pod) {
 			o.violate(attemptsOverlap, "%s of attempt %s starts while %s of attempt %s runs",
 				started.pod.Name, attemptOf(started.pod), other.pod.Name, attemptOf(other.pod))

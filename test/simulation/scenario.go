@@ -40,6 +40,8 @@ type Scenario struct {
 	TTL              time.Duration
 	// ActiveDeadline is the activeDeadlineSeconds of the last member if it is a Job; 0 for none.
 	ActiveDeadline time.Duration
+	// WaitsForLostNodes is true for a gang that does not restart before the pods of a lost node have terminated.
+	WaitsForLostNodes bool
 	// Elastic contains the bounds of a gang of one StatefulSet, such as "1:4"; empty for a fixed size.
 	Elastic string
 	// NodeSkews are by how much the clocks of the nodes are ahead, and ManagerSkew that of every second manager.
@@ -111,8 +113,9 @@ func (s Scenario) String() string {
 		s.Seed, s.Shape, s.Ranks, s.MaxRestarts, s.RestartPolicy, s.PodRestartPolicy, s.WithoutRules)
 	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t\n",
 		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers)
-	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q\n",
-		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic)
+	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q, "+
+		"waits for lost nodes: %t\n",
+		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic, s.WaitsForLostNodes)
 	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v; late: %v\n",
 		s.NodeSkews, s.ManagerSkew, s.Calm, s.Late)
 	for _, i := range s.Incidents {

@@ -217,7 +217,32 @@ func nodeSequences() []sequence {
 	}, {
 		name: "A1 a node is lost for a minute", shape: oneJob,
 		incidents: []Incident{at(60, nodeLost), at(135, nodeReturns)},
-		change:    func(s *Scenario) { s.NodeSkews = []time.Duration{0} },
+		change: func(s *Scenario) {
+			s.NodeSkews, s.WaitsForLostNodes = []time.Duration{0}, true
+		},
+	}, {
+		name: "a gang restarts when a node is found lost", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost, 1), at(125, nodeReturns, 1)},
+		want:      wantedEnd{disruptions: 1, attempt: 1, text: "NodeLost"},
+	}, {
+		name: "a node returns while the restart of its gang is denied", shape: oneJob,
+		incidents: []Incident{
+			at(60, nodeLost, 1), at(100, writesDenied, 0), at(115, nodeReturns, 1), at(130, writesAllowed, 0),
+		},
+		want: wantedEnd{disruptions: 1, attempt: 1, text: "NodeLost"},
+	}, {
+		name: "a node returns before a manager finds it lost", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost, 1), at(125, nodeReturns, 1)},
+		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/pods", 109, 127)} },
+		want:      wantedEnd{disruptions: 1, attempt: 1},
+	}, {
+		name: "a restart waits for a lost node", shape: oneJob,
+		incidents: []Incident{at(60, nodeLost, 1)},
+		change:    func(s *Scenario) { s.WaitsForLostNodes = true },
+		want: wantedEnd{
+			phase: lifecycle.Restarting, disruptions: 1, reason: gang.ReasonPodStuckTerminating, end: lifecycle.Restarting,
+			text: gang.AnnotationRestartOnNodeLoss,
+		},
 	}, {
 		name: "A3 a restart does not wait for a lost node", shape: oneJob,
 		incidents: []Incident{at(60, nodeLost, 1), at(900, nodeReturns, 1)},

@@ -117,3 +117,14 @@ func Drained(p *corev1.Pod) {
 	Tracked(p)
 	Deleted(10)(p)
 }
+
+// OnLostNode returns a change by which the node lifecycle controller finds the node of the pod lost, the given number of
+// seconds after [CreationTime].
+func OnLostNode(seconds int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(At(seconds))},
+			{Type: corev1.ContainersReady, Status: corev1.ConditionTrue},
+		}
+	}
+}

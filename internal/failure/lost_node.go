@@ -1,0 +1,45 @@
+package failure
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// FindLostNode returns when Kubernetes found that the node of a pod does not report any more; zero if the node
+// reports, or if that is not known. After 50 seconds without a lease, the node lifecycle controller sets the
+// condition Ready of the pods of a node to False and its reason to nothing (kubernetes pkg/controller/util/node,
+// MarkPodsNotReady). Kubelets always give a reason, and the containers of a pod that is not ready are not ready
+// either. So a lost node shows in its pods, without permission to read nodes. A pod with readiness gates depends on
+// other controllers, and does not count. The condition takes itself back when the node returns.
+func FindLostNode(pod *corev1.Pod) time.Time {
+	var lost time.Time
+	areContainersReady := false
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Type == corev1.ContainersReady:
+			areContainersReady = c.Status == corev1.ConditionTrue
+		case c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && c.Reason == "":
+			lost = c.LastTransitionTime.Time
+		}
+	}
+	isTerminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if !areContainersReady || isTerminal || len(pod.Spec.ReadinessGates) > 0 {
+		return time.Time{}
+	}
+	return lost
+}
+
+// IsOnLostNode reports whether the node of a pod does not report any more; see [FindLostNode].
+func IsOnLostNode(pod *corev1.Pod) bool { return !FindLostNode(pod).IsZero() }
+
+// lostNodeFailure returns the failure of a pod on a lost node; nil if its node is not lost or does not count. A node that
+// was lost before the attempt started was the reason for a restart already, and a queue resumed the gang before its
+// pods were deleted.
+func (c Context) lostNodeFailure(pod *corev1.Pod) *Failure {
+	lost := FindLostNode(pod)
+	if c.IgnoresLostNodes || lost.IsZero() || !lost.After(c.AttemptStartTime) {
+		return nil
+	}
+	return &Failure{Reason: ReasonNodeLost, Time: lost}
+}

@@ -1,0 +1,57 @@
+package injection
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/plan"
+)
+
+// tolerationName returns the name of a toleration in a [Record]: its key and its effect.
+func tolerationName(t corev1.Toleration) string { return t.Key + ":" + string(t.Effect) }
+
+// findToleration returns the index of a toleration; -1 without it.
+func (p *podTemplate) findToleration(name string) int {
+	return slices.IndexFunc(p.template.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerationName(t) == name })
+}
+
+func (p *podTemplate) readToleration(k key) any {
+	if i := p.findToleration(k.name); i >= 0 {
+		return p.template.Spec.Tolerations[i]
+	}
+	return nil
+}
+
+func (p *podTemplate) removeToleration(k key) {
+	spec := &p.template.Spec
+	spec.Tolerations = nilIfEmpty(slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
+		return tolerationName(t) == k.name
+	}))
+}
+
+// applyTolerations adds the tolerations of the plan unless the user tolerates the taint. A StatefulSet that an earlier
+// build injected without tolerations stays without them, because a resize of an elastic gang must not replace all of
+// its pods.
+func (a *applier) applyTolerations(old *Record) {
+	if a.workload.StatefulSet != nil && old != nil && !old.hasKind(KindToleration) {
+		return
+	}
+	for _, t := range a.plan.Tolerations {
+		name := tolerationName(t)
+		exists := slices.ContainsFunc(a.pod.template.Spec.Tolerations, func(o corev1.Toleration) bool {
+			hasKey := o.Key == t.Key || o.Key == "" && o.Operator == corev1.TolerationOpExists
+			return hasKey && (o.Effect == t.Effect || o.Effect == "")
+		})
+		isOwned := a.owns(KindToleration, "", name)
+		if decide(relate(exists, isOwned, false), plan.KeepUser) != write {
+			continue
+		}
+		if i := a.pod.findToleration(name); isOwned && i >= 0 {
+			a.pod.template.Spec.Tolerations[i] = t
+		} else {
+			a.pod.template.Spec.Tolerations = append(a.pod.template.Spec.Tolerations, t)
+		}
+		a.markApplied(KindToleration, "", name)
+	}
+}
