@@ -145,7 +145,7 @@ type Key struct {
 }
 
 var keys = slices.Concat(
-	workloadKeys(), resourceKeys(), placementKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
+	workloadKeys(), resourceKeys(), placementKeys(), launcherKeys(), lifecycleKeys(), incidentKeys(), writtenKeys())
 
 // Keys returns every label and annotation of this release, the opt-in first. The caller owns the
 // slice.
@@ -237,8 +237,8 @@ func resourceKeys() []Key {
 		{
 			Name: AnnotationPublishedRanks, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`",
-			Default: "`rank0` for a Job whose framework needs only the address of rank 0, if it is the only workload of its " +
-				"gang, is not elastic, and does not contain the name of another rank; else `all`",
+			Default: "`rank0` for a Job whose framework needs only rank 0, if it is the only workload of its gang, " +
+				"is not elastic, and does not contain the name of another rank; else `all`",
 			Description: "The ranks whose DNS names the headless Service publishes. " +
 				"With `rank0`, Kubernetes updates the addresses a few times only, however large the gang is. " +
 				"A Service that publishes all ranks stays so.",
@@ -353,6 +353,11 @@ func lifecycleKeys() []Key {
 			Default:     "`running`",
 			Description: "Which pods are deleted after the gang finishes: running pods, all pods, or none.",
 		},
+	}
+}
+
+func incidentKeys() []Key {
+	return []Key{
 		{
 			Name: AnnotationStartTimeout, Kind: KeyKindAnnotation, Mutable: true,
 			Values:  "a duration of at least 1s, such as `30m`",

@@ -18,25 +18,8 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 	if pod == nil {
 		return lifecycle.Status{}
 	}
-	isStarting := next.Phase == lifecycle.Pending || next.Phase == lifecycle.Starting
-	mayIsolate := g.hasAttemptLabels() && !g.memberStates.AllSuspended() // the next pass changes the Service
-	isRestarting := next.Phase == lifecycle.Restarting && !mayIsolate
-	var consequence string
-	switch {
-	case g.observed.BlocksReplacement && (isStarting || isRestarting):
-		consequence = "Kubernetes creates no replacement before this pod is deleted"
-	case isRestarting && !g.gangPolicies().RestartOnNodeLoss:
-		consequence = "Its processes may still run, so the restart waits until Kubernetes or an administrator confirms " +
-			"that the node is gone, as the annotation " + gang.AnnotationRestartOnNodeLoss + " requires"
-	case isRestarting && g.isIsolated && failure.IsOnLostNode(pod):
-		return lifecycle.Status{} // the restart does not wait, and nobody has to do anything
-	case isRestarting && g.isIsolated:
-		consequence = "Rollcall restarts the gang without this pod one minute later, " +
-			"because the Service of the gang now publishes only the next attempt"
-	case isRestarting:
-		consequence = "Its processes may still run, and the Service of the gang cannot exclude them. The restart waits " +
-			"until Kubernetes or an administrator confirms that the node is gone"
-	default:
+	consequence := g.describeStuckPod(next, pod)
+	if consequence == "" {
 		return lifecycle.Status{}
 	}
 	return lifecycle.Status{
@@ -46,6 +29,30 @@ func (g *observedGang) stuckPodStatus(next lifecycle.State) lifecycle.Status {
 			next.Describe(g.gangPolicies(), g.memberStates), pod.Name, pod.Spec.NodeName,
 			pod.DeletionTimestamp.UTC().Format("15:04:05 UTC"), consequence,
 			pod.Spec.NodeName, corev1.TaintNodeOutOfService),
+	}
+}
+
+// describeStuckPod describes what a stuck pod prevents; empty if nobody has to do anything.
+func (g *observedGang) describeStuckPod(next lifecycle.State, pod *corev1.Pod) string {
+	isStarting := next.Phase == lifecycle.Pending || next.Phase == lifecycle.Starting
+	mayIsolate := g.hasAttemptLabels() && !g.memberStates.AllSuspended() // the next pass changes the Service
+	isRestarting := next.Phase == lifecycle.Restarting && !mayIsolate
+	switch {
+	case g.observed.BlocksReplacement && (isStarting || isRestarting):
+		return "Kubernetes creates no replacement before this pod is deleted"
+	case isRestarting && !g.gangPolicies().RestartOnNodeLoss:
+		return "Its processes may still run, so the restart waits until Kubernetes or an administrator confirms " +
+			"that the node is gone, as the annotation " + gang.AnnotationRestartOnNodeLoss + " requires"
+	case isRestarting && g.isIsolated && failure.IsOnLostNode(pod):
+		return "" // the restart does not wait
+	case isRestarting && g.isIsolated:
+		return "Rollcall restarts the gang without this pod one minute later, " +
+			"because the Service of the gang now publishes only the next attempt"
+	case isRestarting:
+		return "Its processes may still run, and the Service of the gang cannot exclude them. The restart waits " +
+			"until Kubernetes or an administrator confirms that the node is gone"
+	default:
+		return ""
 	}
 }
 

@@ -13,7 +13,8 @@ func tolerationName(t corev1.Toleration) string { return t.Key + ":" + string(t.
 
 // findToleration returns the index of a toleration; -1 without it.
 func (p *podTemplate) findToleration(name string) int {
-	return slices.IndexFunc(p.template.Spec.Tolerations, func(t corev1.Toleration) bool { return tolerationName(t) == name })
+	hasName := func(t corev1.Toleration) bool { return tolerationName(t) == name }
+	return slices.IndexFunc(p.template.Spec.Tolerations, hasName)
 }
 
 func (p *podTemplate) readToleration(k key) any {
