@@ -237,8 +237,8 @@ func resourceKeys() []Key {
 		{
 			Name: AnnotationPublishedRanks, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`",
-			Default: "`rank0` for a Job whose framework needs only rank 0, if it is the only workload of its gang, " +
-				"is not elastic, and does not contain the name of another rank; else `all`",
+			Default: "`rank0` for a gang of one Job that is not elastic and contains no name of another rank, " +
+				"if the framework needs only rank 0; else `all`",
 			Description: "The ranks whose DNS names the headless Service publishes. " +
 				"With `rank0`, Kubernetes updates the addresses a few times only, however large the gang is. " +
 				"A Service that publishes all ranks stays so.",
