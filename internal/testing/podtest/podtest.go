@@ -118,8 +118,8 @@ func Drained(p *corev1.Pod) {
 	Deleted(10)(p)
 }
 
-// OnLostNode returns a change by which the node lifecycle controller finds the node of the pod lost, the given number of
-// seconds after [CreationTime].
+// OnLostNode returns a change by which the node lifecycle controller finds the node of the pod lost, the given
+// number of seconds after [CreationTime].
 func OnLostNode(seconds int) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{
