@@ -80,7 +80,7 @@ func (n *node) observePod(_, after client.Object) {
 
 // start starts the container, also after an exit.
 func (p *process) start() {
-	if p.removed || p.terminating || p.node.lost {
+	if p.alive || p.removed || p.terminating || p.node.lost {
 		return
 	}
 	p.alive, p.startTime = true, p.node.now
@@ -324,7 +324,7 @@ func (n *node) recover() {
 		} else if p.terminating && !p.alive {
 			n.after("kubelet/"+n.name+"/status", p.confirmDeletion)
 		} else {
-			if !p.exited && !p.alive { // the node was lost before the container started
+			if !p.exited || p.isRestarted() { // the node was lost before the container started
 				p.start()
 			}
 			p.report()

@@ -234,7 +234,6 @@ func nodeSequences() []sequence {
 		name: "a node returns before a manager finds it lost", shape: oneJob,
 		incidents: []Incident{at(60, nodeLost, 1), at(125, nodeReturns, 1)},
 		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/pods", 109, 127)} },
-		want:      wantedEnd{disruptions: 1, attempt: 1},
 	}, {
 		name: "a restart waits for a lost node", shape: oneJob,
 		incidents: []Incident{at(60, nodeLost, 1)},
