@@ -12,9 +12,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/wait"
 )
@@ -45,6 +48,11 @@ func TestLostNodeDoesNotSplitGang(t *testing.T) {
 			lose: func(context.Context) error { return s.CutNode(node) },
 			undo: func(context.Context) error { return s.HealNode(node) },
 		},
+		{
+			name: "a machine is off",
+			lose: func(context.Context) error { return s.KillNode(node) },
+			undo: func(ctx context.Context) error { return s.StartNode(ctx, node) },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ns := s.createNamespace(t)
@@ -58,7 +66,12 @@ func TestLostNodeDoesNotSplitGang(t *testing.T) {
 			if err := c.lose(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { s.restoreLostNode(t, node, c.undo) })
+			isRestored := false
+			t.Cleanup(func() {
+				if !isRestored {
+					s.restoreLostNode(t, node, c.undo)
+				}
+			})
 
 			start := time.Now()
 			pods := s.waitForJoinedRanks(t, ns, "1")
@@ -67,6 +80,13 @@ func TestLostNodeDoesNotSplitGang(t *testing.T) {
 			if c.acceptsConnections {
 				checkPeersOfLostRank(t, before["0"])
 			}
+			status := s.waitForGangStatus(t, ns, "train", lifecycle.Running, 1)
+			if f := status.FirstFailure; status.Restarts != 0 || f == nil || f.Reason != failure.ReasonNodeLost {
+				t.Errorf("after %d restarts and %d disruptions, the first failure is %v", status.Restarts, status.Disruptions, f)
+			}
+			isRestored = true
+			s.restoreLostNode(t, node, c.undo)
+			s.checkReturnOfLostRanks(t, ns, pods)
 		})
 	}
 }
@@ -93,6 +113,28 @@ func (s *testCluster) restoreLostNode(t *testing.T, node string, undo func(conte
 	}
 	if err := s.StartNode(ctx, node); err != nil { // waits, if the node runs
 		t.Errorf("waiting for the lost node: %v", err)
+	}
+}
+
+// checkReturnOfLostRanks checks that the ranks of the attempt before terminate after their node has returned, and that
+// those of the next attempt do not notice.
+func (s *testCluster) checkReturnOfLostRanks(t *testing.T, ns string, pods map[string]corev1.Pod) {
+	t.Helper()
+	wait.For(t, "the pods of the attempt before to be gone", func(context.Context) error {
+		if remaining := len(s.findAttemptPods(t, ns, "0")); remaining > 0 {
+			return fmt.Errorf("%d pods remain", remaining)
+		}
+		return nil
+	})
+	s.waitForGangStatus(t, ns, "train", lifecycle.Running, 1)
+	for index, pod := range s.findAttemptPods(t, ns, "1") {
+		hasRestarted := pod.Status.Phase != corev1.PodRunning || pod.Status.ContainerStatuses[0].RestartCount > 0
+		if pod.UID != pods[index].UID || hasRestarted {
+			t.Errorf("rank %s of the next attempt was disturbed: %+v", index, pod.Status)
+		}
+	}
+	if peers := askRankZero(t, pods["0"]); strings.Contains(peers, "of attempt 0") {
+		t.Errorf("rank 0 of the next attempt has the peers %q", peers)
 	}
 }
 
@@ -141,9 +183,8 @@ func (s *testCluster) addNode(t *testing.T) string {
 	return node
 }
 
-// preferNode makes pods start on a node while it accepts pods, and leave it soon after it is lost.
+// preferNode makes pods start on a node while it accepts pods.
 func preferNode(spec *corev1.PodSpec, node string) {
-	spec.TerminationGracePeriodSeconds = ptr.To[int64](2)
 	spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
 			Weight: 100,
@@ -152,12 +193,6 @@ func preferNode(spec *corev1.PodSpec, node string) {
 			}}},
 		}},
 	}}
-	for _, taint := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
-		spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
-			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
-			TolerationSeconds: ptr.To[int64](5),
-		})
-	}
 }
 
 // findAttemptPods returns the pods of an attempt by index.
@@ -214,4 +249,46 @@ func askRankZero(t *testing.T, pod corev1.Pod) string {
 		t.Fatal(err)
 	}
 	return string(answer[:n])
+}
+
+// TestLostNodeOfStatefulSet checks that a gang with a StatefulSet names the lost node and who can help, and that it
+// restarts after an administrator has confirmed that the machine is off.
+func TestLostNodeOfStatefulSet(t *testing.T) {
+	skipUnlessFullRun(t)
+	s := requireCluster(t)
+	node := s.addNode(t)
+	ns := s.createNamespace(t)
+	s.createProgram(t, ns, "train.sh", "trap 'exit 0' TERM\nsleep infinity &\nwait\n")
+	spec := s.newPodSpec("sh", "train.sh")
+	preferNode(&spec, node)
+	g := &terminableGang{testCluster: s, namespace: ns, name: "train", statefulSet: true}
+	g.createStatefulSet(t, spec)
+	g.waitForRunningRanks(t, 0)
+	if err := s.KillNode(node); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	wait.For(t, "the status to name the lost node", func(ctx context.Context) error {
+		w, err := g.read(ctx)
+		if err != nil {
+			return err
+		}
+		status := lifecycle.ReadStatus(w)
+		namesRemedy := strings.Contains(status.Message, corev1.TaintNodeOutOfService)
+		if status.Reason != gang.ReasonPodStuckTerminating || !namesRemedy {
+			return fmt.Errorf("%s: %s", status.Reason, status.Message)
+		}
+		t.Logf("%.0f s after the node was lost: %s", time.Since(start).Seconds(), status.Message)
+		return nil
+	})
+	start = time.Now()
+	patch := fmt.Appendf(nil,
+		`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"value":"nodeshutdown","effect":"NoExecute"}}]`,
+		corev1.TaintNodeOutOfService)
+	_, err := s.client.CoreV1().Nodes().Patch(t.Context(), node, types.JSONPatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.waitForRunningRanks(t, 1)
+	t.Logf("all ranks run %.0f s after the node was tainted", time.Since(start).Seconds())
 }
