@@ -141,7 +141,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"lifecycle/members.go", "ok && !s.Exists {", "ok && !s.Exists && s.Exists {"}},
 	}, {
 		name: "N13 the owners of the Service do not identify a gang", sequence: "26 ",
-		edits: []edit{{"lifecycle/identity.go", "recorded := serviceOwners", "recorded := serviceOwners[:0]"}},
+		edits: []edit{{"roster/identity.go", "recorded := serviceOwners", "recorded := serviceOwners[:0]"}},
 	}, {
 		name: "N17 only the condition Failed ends a gang", sequence: "25 ",
 		edits: []edit{{
