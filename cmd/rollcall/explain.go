@@ -1,16 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/policy/suite"
 )
 
 // explainOptions are the flags of rollcall explain.
@@ -78,20 +79,11 @@ func (o *explainOptions) readWorkloads(stdin io.Reader, args []string) ([]gang.W
 	if err != nil {
 		return nil, err
 	}
-	var workloads []gang.Workload
-	for _, d := range docs {
-		for _, object := range d.Objects() {
-			target, _ := object.JobOfCronJob()
-			w, _, isWorkload, err := target.DecodeWorkload()
-			if err != nil && target.HasFrameworkLabel() {
-				return nil, newUsageError(fmt.Errorf("%s: %w", d, err))
-			}
-			if isWorkload && err == nil && w.HasFrameworkLabel() && !w.OptedOut() {
-				w.Meta().Namespace = cmp.Or(w.Meta().Namespace, o.inject.engine.namespace)
-				workloads = append(workloads, w)
-			}
-		}
+	workloads, err := suite.ReadWorkloads(docs, o.inject.engine.namespace, false)
+	if err != nil {
+		return nil, newUsageError(err)
 	}
+	workloads = slices.DeleteFunc(workloads, gang.Workload.OptedOut)
 	if len(workloads) == 0 {
 		return nil, newUsageError(errors.New("no workload has the label " + gang.LabelFramework))
 	}
