@@ -174,11 +174,7 @@ func (o *logsOptions) selectContainers(g inspect.Gang, rank inspect.Rank) []stri
 	if o.container != "" {
 		return []string{o.container}
 	}
-	i := slices.IndexFunc(g.Members, func(m inspect.Member) bool { return m.Name == rank.Member })
-	if i < 0 {
-		return nil
-	}
-	return g.Members[i].Containers
+	return g.TrainingContainers(rank)
 }
 
 // printLogs prints the existing logs, rank by rank. It prints a note for each rank without a log and

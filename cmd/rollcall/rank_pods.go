@@ -117,7 +117,7 @@ func (o *rankOptions) exec(cmd *cobra.Command, g inspect.Gang, ranks []inspect.R
 	for _, rank := range ranks {
 		container := o.container
 		if container == "" {
-			container = firstTrainingContainer(g, rank)
+			container = defaultContainer(g, rank)
 		}
 		args := append(o.kubectlArgs(g, "exec", rank.Pod), "--container", container)
 		if len(ranks) == 1 {
@@ -174,14 +174,12 @@ func selectPods(g inspect.Gang, selected inspect.RankRanges) ([]inspect.Rank, er
 	return ranks, nil
 }
 
-// firstTrainingContainer returns the container in which a rank trains.
-func firstTrainingContainer(g inspect.Gang, rank inspect.Rank) string {
-	for _, m := range g.Members {
-		if m.Name == rank.Member && len(m.Containers) > 0 {
-			return m.Containers[0]
-		}
+// defaultContainer returns the first container in which a rank trains.
+func defaultContainer(g inspect.Gang, rank inspect.Rank) string {
+	if containers := g.TrainingContainers(rank); len(containers) > 0 {
+		return containers[0]
 	}
-	return rank.Object.Spec.Containers[0].Name
+	return rank.Object.Spec.Containers[0].Name // the workload of the pod was deleted
 }
 
 // kubectlArgs returns the arguments of kubectl up to a pod, with the cluster of the flags.

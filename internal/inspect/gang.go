@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,16 @@ type Gang struct {
 	state lifecycle.State
 	// minReady is the number of ranks that must be ready for the gang to run.
 	minReady int32
+}
+
+// TrainingContainers returns the names of the containers in which a rank trains; nil if the workload of the rank is
+// missing.
+func (g Gang) TrainingContainers(rank Rank) []string {
+	i := slices.IndexFunc(g.Members, func(m Member) bool { return m.Name == rank.Member })
+	if i < 0 {
+		return nil
+	}
+	return g.Members[i].Containers
 }
 
 // Member is one workload of a gang.
