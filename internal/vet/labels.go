@@ -135,12 +135,16 @@ func checkLauncherWithoutLabel(r *reporter, o *inputObject) {
 	if o.workload == nil || o.target.HasFrameworkLabel() || o.workload.OptedOut() || o.workload.Ranks() < 2 {
 		return
 	}
-	framework, launcher := ir.DetectLauncher(r.engine.Frameworks(), &o.workload.Template().Spec)
 	other := &reporter{input: r.input}
 	checkLabelMisplaced(other, o)
 	checkLabelMisspelled(other, o)
 	checkLabelMissing(other, o)
-	if framework == "" || len(other.issues) > 0 || r.startsOnePod(&o.workload.Template().Spec) {
+	pod := &o.workload.Template().Spec
+	if len(other.issues) > 0 || r.startsOnePod(pod) {
+		return
+	}
+	framework, launcher := ir.DetectLauncher(r.engine.Frameworks(), pod)
+	if framework == "" {
 		return
 	}
 	r.add(o.fieldPath("metadata.labels"), fmt.Sprintf("add the label %s: %s", gang.LabelFramework, framework),
@@ -150,7 +154,7 @@ func checkLauncherWithoutLabel(r *reporter, o *inputObject) {
 // startsOnePod reports whether a torchrun of the pod says that the other pods do not belong to its training.
 func (in *input) startsOnePod(pod *corev1.PodSpec) bool {
 	for _, c := range pod.Containers {
-		for _, l := range in.engine.Frameworks().Launchers().FindAll(command.Parse(c.Command, c.Args)) {
+		for _, l := range in.launchers.FindAll(command.Parse(c.Command, c.Args)) {
 			flags, _ := l.Flags()
 			if _, isStandalone := flags["standalone"]; isStandalone || flags["nnodes"].Text == "1" {
 				return true

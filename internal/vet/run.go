@@ -114,8 +114,10 @@ func listSources(docs []*manifest.Document, unreadable []*manifest.Error) []stri
 type input struct {
 	objects []*inputObject
 	engine  *injectors.Engine
-	policy  *policy.Policy
-	now     time.Time
+	// launchers are those of all frameworks of the engine.
+	launchers command.Launchers
+	policy    *policy.Policy
+	now       time.Time
 	// admitted is true if the webhook has admitted the objects already.
 	admitted bool
 	// namespaceLabels are the labels of the namespaces in the input.
@@ -187,6 +189,7 @@ type workloadGroup struct {
 func readInput(docs []*manifest.Document, opts Options) *input {
 	in := &input{
 		engine:            opts.Engine,
+		launchers:         opts.Engine.Frameworks().Launchers(),
 		policy:            opts.Policy,
 		now:               opts.Now,
 		admitted:          opts.Admitted,
@@ -266,7 +269,7 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 		return nil
 	}
 	w := &labeledWorkload{
-		inputObject: o, admitted: workload.DeepCopy(), launchers: in.engine.Frameworks().Launchers(),
+		inputObject: o, admitted: workload.DeepCopy(), launchers: in.launchers,
 	}
 	if in.admitted {
 		if description, err := in.engine.Describe(workload); err == nil {

@@ -15,26 +15,36 @@ import (
 // signature is the compiled [gang.Signature] of a framework.
 type signature struct {
 	framework gang.Framework
-	// launchers are the words that start its launchers, and known are the launchers of all frameworks.
-	launchers                         []string
-	known                             command.Launchers
+	// launchers are the words that start its launchers, and scanner finds the launchers of all frameworks.
+	launchers []string
+	scanner   command.Scanner
+	// The patterns are set by compileSignatures.
 	variables, words, sharedVariables *regexp.Regexp
 }
 
-// compileSignatures returns the signatures of the frameworks. The first one of the strongest evidence applies.
-// Frameworks with a launcher precede the others, whose programs a launcher can start. The last framework of a
-// registry precedes the first, because it is the more special one.
+// compileSignatures returns the signatures of the frameworks with their patterns.
 func compileSignatures(frameworks gang.Frameworks) []signature {
+	out := listSignatures(frameworks)
+	for i := range out {
+		s := &out[i]
+		s.variables, s.words = compileWord(s.framework.Signature.Variables), compileWord(s.framework.Signature.Words)
+		s.sharedVariables = compileWord(s.framework.Signature.SharedVariables)
+	}
+	return out
+}
+
+// listSignatures returns the signatures of the frameworks without their patterns, which launchers do not need. The
+// first one of the strongest evidence applies. Frameworks with a launcher precede the others, whose programs a
+// launcher can start. The last framework of a registry precedes the first, because it is the more special one.
+func listSignatures(frameworks gang.Frameworks) []signature {
 	var out []signature
+	scanner := frameworks.Launchers().NewScanner()
 	for _, hasLauncher := range []bool{true, false} {
 		for _, f := range slices.Backward(frameworks) {
 			if f.HasLauncher != hasLauncher {
 				continue
 			}
-			s := signature{
-				framework: f, known: frameworks.Launchers(), variables: compileWord(f.Signature.Variables),
-				words: compileWord(f.Signature.Words), sharedVariables: compileWord(f.Signature.SharedVariables),
-			}
+			s := signature{framework: f, scanner: scanner}
 			for _, l := range f.Launchers {
 				s.launchers = append(append(s.launchers, l.Name), l.Programs...)
 			}
@@ -79,7 +89,7 @@ func DetectFramework(frameworks gang.Frameworks, pods ...*corev1.PodSpec) (frame
 // DetectLauncher returns the launcher that a container of the pod starts, and its framework. Both are empty if no
 // container starts a launcher.
 func DetectLauncher(frameworks gang.Frameworks, pod *corev1.PodSpec) (framework, launcher string) {
-	signatures := compileSignatures(frameworks)
+	signatures := listSignatures(frameworks)
 	for _, c := range ListContainers(pod) {
 		for _, s := range signatures {
 			if launcher := s.scanLauncher(c); launcher != "" {
@@ -115,7 +125,7 @@ func Runs(frameworks gang.Frameworks, framework string, pod *corev1.PodSpec) boo
 // RunsLauncher reports whether a container starts the launcher of one of the frameworks, which starts the
 // processes of the other pods.
 func RunsLauncher(frameworks gang.Frameworks, c *corev1.Container) bool {
-	return slices.ContainsFunc(compileSignatures(frameworks), func(s signature) bool {
+	return slices.ContainsFunc(listSignatures(frameworks), func(s signature) bool {
 		return s.framework.HasLauncher && s.findLauncher(c) != ""
 	})
 }
@@ -137,7 +147,7 @@ func (s signature) scanLauncher(c *corev1.Container) string {
 		}
 	}
 	for _, words := range commands {
-		if launcher := s.known.NewScanner().Scan(words); slices.Contains(s.launchers, launcher) {
+		if launcher := s.scanner.Scan(words); slices.Contains(s.launchers, launcher) {
 			return launcher
 		}
 	}
