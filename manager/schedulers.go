@@ -105,8 +105,7 @@ func (f *schedulerFacts) discover(ctx context.Context) {
 				problems[name] = (*last)[name]
 			}
 		case !served:
-			problems[name] = fmt.Sprintf("the API server does not serve %s.%s, which requires %s",
-				scheduling.Resource, scheduler.Versions()[0].Group, scheduler.Requirement())
+			problems[name] = scheduling.DescribeMissing(scheduler)
 		}
 	}
 	f.problems.Store(&problems)

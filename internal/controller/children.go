@@ -130,7 +130,12 @@ func (r *Reconciler) createService(ctx context.Context, want *corev1.Service) (*
 // Service can have the label of the gang, too, and the policy of the chart protects it
 // (docs/adr/0013-permissions.md).
 func isGangService(have *corev1.Service, gangName string) bool {
-	return have.Labels[gang.LabelGang] == gangName && have.Labels[labelManagedBy] == "rollcall" && !isTooLarge(have)
+	return isChildOf(have, gangName) && !isTooLarge(have)
+}
+
+// isChildOf reports whether Rollcall created an object for a gang of a name.
+func isChildOf(have metav1.Object, gangName string) bool {
+	return have.GetLabels()[gang.LabelGang] == gangName && have.GetLabels()[labelManagedBy] == "rollcall"
 }
 
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -162,8 +161,7 @@ func (r *Reconciler) syncPodGroup(
 		return err
 	}
 	if version.Empty() {
-		s.problem = fmt.Sprintf("The pods wait for their PodGroup, and the API server does not serve %s.%s, "+
-			"which requires %s", scheduling.Resource, scheduler.Versions()[0].Group, scheduler.Requirement())
+		s.problem = "The pods wait for their PodGroup, and " + scheduling.DescribeMissing(scheduler)
 		return nil
 	}
 	object, err := r.buildPodGroup(g, scheduler, version, want)
@@ -237,7 +235,7 @@ func (r *Reconciler) readPodGroup(
 func (r *Reconciler) updatePodGroup(
 	ctx context.Context, g *observedGang, scheduler scheduling.Scheduler, have, want *unstructured.Unstructured,
 ) error {
-	if !isGangPodGroup(have, want.GetLabels()[gang.LabelGang]) {
+	if !isChildOf(have, want.GetLabels()[gang.LabelGang]) {
 		g.pass.session.podGroup.problem = fmt.Sprintf("The PodGroup %s is not of this gang. "+
 			"Delete it, rename the workload, or name the gang with the label %s", have.GetName(), gang.LabelGang)
 		return nil
@@ -274,11 +272,6 @@ func mergeMaps(to, from map[string]any) {
 	}
 }
 
-// isGangPodGroup reports whether Rollcall created a PodGroup for a gang of a name.
-func isGangPodGroup(have metav1.Object, gangName string) bool {
-	return have.GetLabels()[gang.LabelGang] == gangName && have.GetLabels()[labelManagedBy] == "rollcall"
-}
-
 // deletePodGroup deletes the PodGroup of a gang without pods, if Rollcall created it.
 func (r *Reconciler) deletePodGroup(
 	ctx context.Context, g *observedGang, scheduler scheduling.Scheduler, want scheduling.Group,
@@ -295,7 +288,7 @@ func (r *Reconciler) deletePodGroup(
 	if err != nil {
 		return err
 	}
-	if have != nil && isGangPodGroup(have, g.firstResult().Gang.Name) {
+	if have != nil && isChildOf(have, g.firstResult().Gang.Name) {
 		err := r.Client.Delete(ctx, have, client.Preconditions{UID: ptr.To(have.GetUID())})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the PodGroup %s: %w", want.Name, err)

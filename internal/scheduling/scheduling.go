@@ -1,6 +1,8 @@
 package scheduling
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,6 +46,13 @@ var schedulers = map[gang.Scheduler]Scheduler{
 
 // Find returns the scheduler with a name; nil for [gang.SchedulerNone] and for unknown names.
 func Find(name gang.Scheduler) Scheduler { return schedulers[name] }
+
+// DescribeMissing returns that the API server serves no version of the PodGroups of a scheduler, as a sentence
+// without a period that starts in lower case.
+func DescribeMissing(s Scheduler) string {
+	return fmt.Sprintf("the API server does not serve %s.%s, which requires %s",
+		Resource, s.Versions()[0].Group, s.Requirement())
+}
 
 // Group is the content of a PodGroup.
 type Group struct {
