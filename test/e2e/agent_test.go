@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
@@ -69,35 +67,18 @@ func runAgentExample(t *testing.T, example, name string, recipe cluster.Recipe, 
 // TestAgentMPI checks for each MPI implementation that the agent starts the processes on both workers, in images
 // without OpenSSH, as any user, and with a read-only root file system.
 func TestAgentMPI(t *testing.T) {
-	for _, c := range []struct {
-		recipe cluster.Recipe
-		mpi    gang.MPIImplementation
-		user   string
-		as     []string
-		slow   bool
-	}{
+	checkMPIExamples(t, []mpiExample{
 		{cluster.OpenMPI5, gang.OpenMPI, "root", rootUserPatches, false},
 		{cluster.MPICH, gang.MPICH, "anybody", slices.Concat(openShiftUserPatches, readOnlyRootPatches), true},
 		{cluster.OpenMPI5, gang.OpenMPI, "anybody", slices.Concat(openShiftUserPatches, readOnlyRootPatches), true},
 		{cluster.OpenMPI4, gang.OpenMPI, "member", slices.Concat(fsGroupUserPatches, readOnlyRootPatches), true},
 		{cluster.IntelMPI, gang.IntelMPI, "member", slices.Concat(fsGroupUserPatches, readOnlyRootPatches), true},
-	} {
-		t.Run(c.recipe.Name+" as "+c.user, func(t *testing.T) {
-			if c.slow {
-				skipUnlessFullRun(t)
-			}
-			patches := append([]string{
-				`{op: add, path: /metadata/annotations/rollcall.training~1mpi-implementation, value: ` +
-					string(c.mpi) + `}`}, c.as...)
-			text := runAgentExample(t, "mpi", "hosts", c.recipe, patches...)
-			if want := "processes 4 sum 6 hosts hosts-worker-0 hosts-worker-1"; !strings.Contains(text, want) {
-				t.Errorf("the launcher did not print %q:\n%s", want, text)
-			}
-		})
-	}
+	}, func(t *testing.T, recipe cluster.Recipe, patches ...string) string {
+		return runAgentExample(t, "mpi", "hosts", recipe, patches...)
+	})
 }
 
-// TestAgentHorovod runs horovodrun over Gloo with a user without a name.
+// TestAgentHorovod runs horovodrun, which starts mpirun, with a user without a name.
 func TestAgentHorovod(t *testing.T) {
 	skipUnlessFullRun(t)
 	home := `{op: add, path: /spec/template/spec/containers/0/env, value: [{name: HOME, value: /tmp}]}`
@@ -121,21 +102,9 @@ func TestAgentRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	ns := s.createNamespace(t)
-	for role, size := range map[string]int32{gang.RoleLauncher: 1, "worker": 2} {
-		spec := corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever,
-			Containers:    []corev1.Container{{Name: "trainer", Image: image}},
-		}
-		if role == gang.RoleLauncher {
-			spec.Containers[0].Command = []string{"mpirun", "-np", "2", "sh", "-c",
-				`echo "attempt $ROLLCALL_ATTEMPT on $(hostname)"; test "$ROLLCALL_ATTEMPT" != 0 || exec sleep 600`}
-		}
-		s.createLabeledJob(t, ns, "agent-"+role, map[string]string{gang.LabelFramework: "mpi", gang.LabelRole: role}, size,
-			map[string]string{
-				gang.AnnotationRoles: "launcher=1,worker=2", gang.AnnotationSlotsPerWorker: "1",
-				gang.AnnotationLaunch: string(gang.LaunchAgent),
-			}, spec)
-	}
+	s.createMPIGang(t, ns, "agent", image, 2, map[string]string{gang.AnnotationLaunch: string(gang.LaunchAgent)},
+		"mpirun", "-np", "2", "sh", "-c",
+		`echo "attempt $ROLLCALL_ATTEMPT on $(hostname)"; test "$ROLLCALL_ATTEMPT" != 0 || exec sleep 600`)
 	s.waitForLogText(t, ns, "agent", "attempt 0 on agent-worker-1", 1)
 	s.killPod(t, ns, "agent", "worker", 1)
 	s.waitForGangStatus(t, ns, "agent-launcher", lifecycle.Succeeded, 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -91,13 +92,7 @@ func (s *testCluster) readLauncherLog(t *testing.T, ns, name string) string {
 // TestMPI checks for each MPI implementation that the processes run on both workers and on no other
 // host.
 func TestMPI(t *testing.T) {
-	for _, c := range []struct {
-		recipe cluster.Recipe
-		mpi    gang.MPIImplementation
-		user   string
-		as     []string
-		slow   bool
-	}{
+	checkMPIExamples(t, []mpiExample{
 		{cluster.OpenMPI5, gang.OpenMPI, "root", rootUserPatches, false},
 		{cluster.OpenMPI5, gang.OpenMPI, "member", fsGroupUserPatches, true},
 		{cluster.OpenMPI5, gang.OpenMPI, "anybody", openShiftUserPatches, false},
@@ -105,19 +100,59 @@ func TestMPI(t *testing.T) {
 		{cluster.OpenMPI4, gang.OpenMPI, "member", fsGroupUserPatches, true},
 		{cluster.MPICH, gang.MPICH, "anybody", openShiftUserPatches, true},
 		{cluster.IntelMPI, gang.IntelMPI, "member", fsGroupUserPatches, true},
-	} {
-		t.Run(c.recipe.Name+" as "+c.user, func(t *testing.T) {
-			if c.slow {
+	}, func(t *testing.T, recipe cluster.Recipe, patches ...string) string {
+		_, text := runLauncherExample(t, "mpi", "hosts", recipe, patches...)
+		return text
+	})
+}
+
+// mpiExample is a run of the example of MPI.
+type mpiExample struct {
+	recipe cluster.Recipe
+	mpi    gang.MPIImplementation
+	user   string
+	as     []string // patches that set the user
+	slow   bool
+}
+
+// checkMPIExamples checks that the processes of each example run on both workers and on no other host. run applies
+// the example with patches and returns the log of its launcher.
+func checkMPIExamples(
+	t *testing.T, examples []mpiExample, run func(t *testing.T, recipe cluster.Recipe, patches ...string) string,
+) {
+	for _, e := range examples {
+		t.Run(e.recipe.Name+" as "+e.user, func(t *testing.T) {
+			if e.slow {
 				skipUnlessFullRun(t)
 			}
-			patches := append([]string{
+			text := run(t, e.recipe, append([]string{
 				`{op: add, path: /metadata/annotations/rollcall.training~1mpi-implementation, value: ` +
-					string(c.mpi) + `}`}, c.as...)
-			_, text := runLauncherExample(t, "mpi", "hosts", c.recipe, patches...)
+					string(e.mpi) + `}`}, e.as...)...)
 			if want := "processes 4 sum 6 hosts hosts-worker-0 hosts-worker-1"; !strings.Contains(text, want) {
 				t.Errorf("the launcher did not print %q:\n%s", want, text)
 			}
 		})
+	}
+}
+
+// createMPIGang creates a gang of MPI whose launcher runs a command with one slot on each worker.
+func (s *testCluster) createMPIGang(
+	t *testing.T, ns, name, image string, workers int32, annotations map[string]string, command ...string,
+) {
+	t.Helper()
+	annotations = maps.Clone(annotations)
+	annotations[gang.AnnotationRoles] = fmt.Sprintf("launcher=1,worker=%d", workers)
+	annotations[gang.AnnotationSlotsPerWorker] = "1"
+	for role, size := range map[string]int32{gang.RoleLauncher: 1, "worker": workers} {
+		spec := corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers:    []corev1.Container{{Name: "trainer", Image: image}},
+		}
+		if role == gang.RoleLauncher {
+			spec.Containers[0].Command = command
+		}
+		labels := map[string]string{gang.LabelFramework: "mpi", gang.LabelRole: role}
+		s.createLabeledJob(t, ns, name+"-"+role, labels, size, annotations, spec)
 	}
 }
 
@@ -134,19 +169,8 @@ func TestMPITreeLaunch(t *testing.T) {
 				t.Fatal(err)
 			}
 			ns := s.createNamespace(t)
-			for role, size := range map[string]int32{gang.RoleLauncher: 1, "worker": 5} {
-				spec := corev1.PodSpec{
-					RestartPolicy: corev1.RestartPolicyNever,
-					Containers:    []corev1.Container{{Name: "trainer", Image: image}},
-				}
-				if role == gang.RoleLauncher {
-					spec.Containers[0].Command = []string{
-						"env", "PRTE_MCA_rml_base_radix=2", "OMPI_MCA_routed_radix=2", "mpirun", "-np", "5", "hostname",
-					}
-				}
-				s.createLabeledJob(t, ns, "tree-"+role, map[string]string{gang.LabelFramework: "mpi", gang.LabelRole: role}, size,
-					map[string]string{gang.AnnotationRoles: "launcher=1,worker=5", gang.AnnotationSlotsPerWorker: "1"}, spec)
-			}
+			s.createMPIGang(t, ns, "tree", image, 5, map[string]string{},
+				"env", "PRTE_MCA_rml_base_radix=2", "OMPI_MCA_routed_radix=2", "mpirun", "-np", "5", "hostname")
 			s.waitForTerminalPhase(t, ns, "tree-launcher", lifecycle.Succeeded)
 			text := s.readLauncherLog(t, ns, "tree")
 			for i := range 5 {
