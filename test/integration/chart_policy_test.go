@@ -8,7 +8,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/cert"
 
@@ -74,13 +73,7 @@ func testUnlabeledInNamespaces(t *testing.T, m *manager, managed string) {
 		}
 	}
 	requireVerdict(t, jobPolicy, create(managed))
-	unmanaged := m.createNamespace(t)
-	patch := []byte(`{"metadata":{"labels":{"` + unmanagedKey + `":"true"}}}`)
-	_, err := m.Client.CoreV1().Namespaces().
-		Patch(t.Context(), unmanaged, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	unmanaged := m.createNamespace(t, unmanagedKey)
 	for _, ns := range []string{unmanaged, installation.Namespace} {
 		requireVerdict(t, noPolicy, create(ns))
 	}

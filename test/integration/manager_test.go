@@ -16,11 +16,15 @@ import (
 // the tests on that cluster.
 type manager struct{ *installation.Manager }
 
-// createNamespace creates a namespace for one test and waits until it can have pods.
-func (m *manager) createNamespace(t *testing.T) string {
+// createNamespace creates a namespace for one test, with the given label keys from the start: admission policies see a
+// later label with a delay. It waits until the namespace can have pods.
+func (m *manager) createNamespace(t *testing.T, labelKeys ...string) string {
 	t.Helper()
-	ns, err := m.Client.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}, metav1.CreateOptions{})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-", Labels: map[string]string{}}}
+	for _, key := range labelKeys {
+		namespace.Labels[key] = "true"
+	}
+	ns, err := m.Client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
