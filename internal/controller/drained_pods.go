@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -29,26 +30,30 @@ var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
 // A pod is untracked once, after the phase Restarting or Failed was written. An untracked pod may
 // disappear at once, and its failure would be forgotten if the write were rejected. In the phase
 // Failed, the Job must fail (see failJob). If it completed first, it would report a success that never
-// happened. A patch that failed is repeated in the next pass of the same manager.
+// happened. A patch that failed or was rejected is repeated in the next pass of the same manager: a pod on a lost
+// node exits when the node returns.
+//
+// While a user suspends one of several members, the others run on, and the disruption of a pod is not a failure. Such
+// a pod is untracked when it is observed, and its Job replaces it.
 func (r *Reconciler) untrackDeletedPod(ctx context.Context, s *session, m member, last, next lifecycle.Phase) error {
 	isFailing := next == lifecycle.Restarting || next == lifecycle.Failed
-	uid, pod := m.Meta().UID, ""
-	if last == next {
+	uid, pod, deleted := m.Meta().UID, "", m.observed.FirstDeletedPod
+	isDrained := deleted != nil && failure.IsDisrupted(deleted)
+	switch {
+	case isFailing && last == next:
 		pod = s.podsToUntrack[uid]
-	} else if m.observed.FirstDeletedPod != nil {
-		pod = m.observed.FirstDeletedPod.Name
+	case isFailing && deleted != nil, next == lifecycle.Suspended && isDrained && m.restartsCompleted():
+		pod = deleted.Name
 	}
 	delete(s.podsToUntrack, uid)
-	if !isFailing || pod == "" {
+	if pod == "" {
 		return nil
 	}
 	target := &corev1.Pod{}
 	target.Namespace, target.Name = m.Meta().Namespace, pod
 	err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, target, removeTrackingFinalizer, FieldOwner))
 	if err != nil {
-		if !isRejected(err) {
-			put(&s.podsToUntrack, uid, pod)
-		}
+		put(&s.podsToUntrack, uid, pod)
 		return fmt.Errorf("untracking the pod %s: %w", pod, err)
 	}
 	log.FromContext(ctx).Info("Removed the tracking finalizer of a deleted pod", "pod", pod)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/roster"
 	"rollcall.training/internal/testing/podtest"
@@ -30,23 +31,37 @@ func patchMetadata(
 	return c.Patch(ctx, o, patch)
 }
 
-// TestUntrackDeletedPod checks that one deleted pod does not count when its gang starts to restart or
-// fails, and that its other finalizers stay.
+// TestUntrackDeletedPod checks that one deleted pod does not count when its gang starts to restart or fails, or when
+// another member is suspended, and that its other finalizers stay.
 func TestUntrackDeletedPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		last, next lifecycle.Phase
+		reason     string // of the condition DisruptionTarget; empty for none
+		policy     gang.RestartPolicy
 		untracked  bool
 	}{
 		"gang decides to restart": {last: lifecycle.Running, next: lifecycle.Restarting, untracked: true},
 		"gang fails":              {last: lifecycle.Running, next: lifecycle.Failed, untracked: true},
 		"gang is restarting":      {last: lifecycle.Restarting, next: lifecycle.Restarting},
 		"gang keeps running":      {last: lifecycle.Running, next: lifecycle.Running},
+		"pod is drained while another member is suspended": {
+			last: lifecycle.Suspended, next: lifecycle.Suspended, reason: "EvictionByEvictionAPI", untracked: true,
+		},
+		"pod is drained while another member is suspended, and its Job replaces single pods": {
+			last: lifecycle.Suspended, next: lifecycle.Suspended, reason: "EvictionByEvictionAPI",
+			policy: gang.RestartPolicyPod,
+		},
+		"pod that the suspension deletes": {last: lifecycle.Suspended, next: lifecycle.Suspended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podtest.RankPod(1, podtest.Drained)
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&pod).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: patchMetadata}).Build()}
-			m := member{Member: roster.Member{Workload: gang.Workload{Job: &batchv1.Job{}}}}
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: c.reason,
+			})
+			result := &injectors.Result{Gang: gang.Gang{RestartRules: gang.RestartRules{RestartPolicy: c.policy}}}
+			m := member{Member: roster.Member{Workload: gang.Workload{Job: &batchv1.Job{}}, Result: result}}
 			m.observed.FirstDeletedPod = &pod
 			m.Job.Namespace = pod.Namespace
 			err := r.untrackDeletedPod(t.Context(), &session{}, m, c.last, c.next)
@@ -78,6 +93,9 @@ func TestUntrackDeletedPodAgain(t *testing.T) {
 			workerErr: apierrors.NewConflict(batchv1.Resource("jobs"), "train-worker", nil),
 		},
 		"the patch of the pod failed": {podErr: apierrors.NewInternalError(errors.New("etcd"))},
+		"the patch of the pod was rejected": {
+			podErr: apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("denied by a policy")),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			master, worker := newMasterAndWorkers(t)
