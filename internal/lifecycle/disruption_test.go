@@ -128,6 +128,15 @@ func TestStateNextDisruption(t *testing.T) {
 			wantRestarts: 1,
 			check:        expectField("disruptions", 1, disruptions),
 		},
+		"a disruption that seems to be earlier does not take the place of a pod that nobody observed": {
+			state:        newRestartingState(unobserved, 1, 1),
+			policies:     defaultPolicies,
+			snapshot:     newSnapshot(suspendedRanks, earlyDisruption),
+			wantPhase:    lifecycle.Restarting,
+			wantRestarts: 1,
+			check: expectField("reason", failure.ReasonUnobserved,
+				func(s lifecycle.State) string { return s.FirstFailure.Reason }),
+		},
 		"a disruption that an earlier build counted as a restart stays a restart": {
 			state:        newRestartingState(newFailure(failure.ReasonPodDeleted, 7), 3, 0),
 			policies:     defaultPolicies,

@@ -198,10 +198,10 @@ func (s State) incidents() int32 {
 }
 
 // earlierFailure returns the first failure of the state, or another failure that came before. The time of a
-// disruption that nobody observed is not known: the peers of its rank failed afterward, and are reported first.
+// disruption that nobody observed is not known, so nothing came before: the peers of its rank failed afterward, and
+// are reported first or, on a lost node, after that node is reported.
 func (s State) earlierFailure(f *failure.Failure) *failure.Failure {
-	isUnobserved := s.FirstFailure.IsDisruption() && s.FirstFailure.Rank < 0
-	if isUnobserved && !f.IsDisruption() {
+	if s.FirstFailure.IsDisruption() && s.FirstFailure.Rank < 0 {
 		return s.FirstFailure
 	}
 	return failure.EarlierOf(s.FirstFailure, f)
