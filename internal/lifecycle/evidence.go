@@ -136,6 +136,9 @@ func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failur
 // phase that was last written to the workload.
 func (s *MemberState) addResult(state State, e Evidence, w WorkloadEvidence, last Phase, trainingContainers []string) {
 	isFinishing := w.isCompletingGang(*s, state) || isPastDeadline(w.Workload, e.Now)
+	if state.Attempt > 0 { // after a short suspension, a Job may still count the pods from before
+		s.Observed.ReadyPods = min(s.Observed.ReadyPods, countPods(w.Pods, IsPodReady))
+	}
 	setIf(&s.Observed.Complete, s.IsStatefulSetComplete(w.Pods, trainingContainers, last))
 	setIf(&s.Observed.Finishing, isFinishing)
 }

@@ -60,6 +60,16 @@ func TestRestartByEvidence(t *testing.T) {
 			}),
 			want: Running,
 		},
+		"the Job was resumed and still counts the ready pods from before its suspension": {
+			change: func(e *Evidence, s *State) {
+				s.Phase = Pending
+				for i := range e.Workloads[0].Pods {
+					e.Workloads[0].Pods[i].Status = corev1.PodStatus{Phase: corev1.PodFailed}
+					e.Workloads[0].Pods[i].Labels[gang.LabelAttempt] = "0"
+				}
+			},
+			want: Pending,
+		},
 		"a pod is drained": {
 			change: change(1, podtest.Drained), want: Restarting, reason: failure.ReasonPodDeleted,
 			wantUntracked: true, evicted: 1,
