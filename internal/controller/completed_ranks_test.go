@@ -21,7 +21,7 @@ func TestRecordCompletedRanks(t *testing.T) {
 	job.Status.Ready, job.Status.Active = ptr.To[int32](2), 2
 	pods := []*corev1.Pod{newJobPod(job, 0), newJobPod(job, 1)}
 	for _, pod := range pods {
-		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Phase, pod.Labels[gang.LabelAttempt] = corev1.PodRunning, "0"
 	}
 	w := newTestCluster(t, job, pods[0], pods[1])
 	now := testStartTime

@@ -36,8 +36,15 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	if hasAttempt && isEnding && pod.CreationTimestamp.Time.Before(c.JobStartTime) {
 		return true
 	}
-	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
-	return hasAttempt && allContainersTerminated(pod) && !lastExitTime(pod).After(c.AttemptStartTime)
+	// A suspension deletes active pods only, and a user can resume a Job before its label is changed. The pods of a
+	// gang that never restarts have no label. Their failures end the gang, so only a success can be earlier.
+	isJobPod := hasAttempt || pod.Status.Phase == corev1.PodSucceeded
+	return isJobPod && c.hasExitedBefore(pod)
+}
+
+// hasExitedBefore reports whether all containers of a pod exited before the attempt started.
+func (c Context) hasExitedBefore(pod *corev1.Pod) bool {
+	return allContainersTerminated(pod) && !lastExitTime(pod).After(c.AttemptStartTime)
 }
 
 // lastExitTime returns when the last container of a pod exited. If no container has, it returns when a

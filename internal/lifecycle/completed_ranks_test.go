@@ -24,6 +24,10 @@ func TestFindCompletedRanks(t *testing.T) {
 			podtest.Terminated(0, 20, false)(p)
 			p.Labels[gang.LabelAttempt] = "0"
 		}),
+		podtest.RankPod(4, func(p *corev1.Pod) {
+			podtest.Terminated(0, 20, false)(p)
+			delete(p.Labels, gang.LabelAttempt)
+		}),
 	}
 	for name, c := range map[string]struct {
 		completedIndexes string
@@ -37,6 +41,7 @@ func TestFindCompletedRanks(t *testing.T) {
 		"completed rank without a pod was known": {completedIndexes: "0,3", known: sets.New[int32](3), want: []int32{0, 3}},
 		"several ranks":                          {completedIndexes: "0,2-4", want: []int32{0}, wantLost: 3},
 		"pod is of the attempt before":           {completedIndexes: "5", wantLost: 1},
+		"pod without a label exited before":      {completedIndexes: "4", wantLost: 1},
 		"completed rank runs again":              {completedIndexes: "1", wantLost: 1},
 		"completed rank runs again, and all others have completed": {
 			completedIndexes: "0-5", known: sets.New[int32](2, 3, 4, 5), want: []int32{0, 2, 3, 4, 5},
