@@ -30,8 +30,8 @@
 //	make simulate
 //	make simulate TIME=1h SEED=42
 //
-// sequences_cases_test.go contains sequences with an expected end. Each fixed defect has one. make mutants plants
-// defects (mutants_cases_test.go) and checks that the scenarios find them.
+// sequences_cases_test.go and interrupted_cases_test.go contain sequences with an expected end. Each fixed defect has
+// one. make mutants plants defects (mutants_cases_test.go) and checks that the scenarios find them.
 //
 // A violation is shrunk: incidents, clock differences, faults and late streams that it does not need are removed. The
 // result is printed as a table. The seed repeats it.
@@ -45,5 +45,6 @@
 // attempt, results that disappear while no manager runs, peers that fail before Kubernetes reports a lost node, and
 // ranks that exit with code 0 on SIGTERM while nobody observes them (docs/tasks/configure-completion.md). It also
 // excuses disruptions that leave no trace: a StatefulSet replaces a pod before all ranks were ready, and a member is
-// deleted while no other member has a status.
+// deleted while no other member has a status. A pod that is deleted while no manager runs can seem to be a failure if
+// its peers are on a lost node (isUnobservedNextToLostNode).
 package simulation

@@ -116,9 +116,16 @@ func (s *simulation) disrupt(selected func(*corev1.Pod) bool, reason string) {
 	if hits {
 		s.oracle.disruptions++
 	}
-	if !isRecorded {
+	if !isRecorded || hits && s.isUnobservedNextToLostNode() {
 		s.oracle.failures++ // nothing shows that the pod was replaced, if a peer fails before all ranks are ready
 	}
+}
+
+// isUnobservedNextToLostNode reports whether no manager runs and a node is lost. If all peers of a deleted pod are on
+// such a node, their exits are reported when the node returns. The gang has restarted because of the node by then, and
+// these exits seem to be the cause: they precede the loss, and the time of the deletion is not known.
+func (s *simulation) isUnobservedNextToLostNode() bool {
+	return len(s.leaders()) == 0 && slices.ContainsFunc(s.nodes, func(n *node) bool { return n.lost })
 }
 
 func isOfStatefulSet(pod *corev1.Pod) bool {
@@ -146,6 +153,9 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 		if !n.lost {
 			s.oracle.disruptions++
 			n.lose()
+			if s.isUnobservedNextToLostNode() {
+				s.oracle.failures++ // a pod may have been deleted before
+			}
 		}
 	case nodeReturns:
 		if n.lost {

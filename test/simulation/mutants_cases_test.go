@@ -105,9 +105,7 @@ func formerBuilds() []mutant {
 		edits: []edit{
 			{"lifecycle/state.go", "(snapshot.HasPods || s.wereAllReady()) {\n\t\ts.Attempt++", "false {"},
 			{
-				"failure/earlier_attempt.go",
-				"return hasAttempt && allContainersTerminated(pod) && !lastExitTime(pod).After(c.AttemptStartTime)",
-				"return false",
+				"failure/earlier_attempt.go", "return isJobPod && c.hasExitedBefore(pod)", "return isJobPod && false",
 			},
 		},
 	}, {
@@ -149,7 +147,7 @@ func formerBuilds() []mutant {
 		}},
 	}, {
 		name: "N20 drained pods stay tracked", sequence: "27 all ranks are drained and",
-		edits: []edit{{"controller/drained_pods.go", "if !isFailing || pod == \"\" {", "if !isFailing || pod != \"\" {"}},
+		edits: []edit{{"controller/drained_pods.go", "if pod == \"\" {", "if pod != \"\" {"}},
 	}, {
 		name: "N21a the clock of the machine decides about pods", sequence: "N21a ",
 		edits: []edit{{"controller/server_clock.go", "if !c.exceeds {", "if c.isMeasured {"}},
@@ -183,5 +181,21 @@ func formerBuilds() []mutant {
 	}, {
 		name: "starts are repeated without a back-off", sequence: "a queue resumes a Job ",
 		edits: []edit{{"lifecycle/restart.go", "s.LastRestartTime.Add(Backoff(s.DisruptionStreak))", "s.LastRestartTime"}},
+	}, {
+		name: "a drained pod counts while another member is suspended", sequence: "the master is drained while",
+		edits: []edit{{"controller/drained_pods.go", "next == lifecycle.Suspended && isDrained", "false && isDrained"}},
+	}, {
+		name: "an observed disruption replaces an unobserved disruption", sequence: "a peer of an unobserved ",
+		edits: []edit{{
+			"lifecycle/restart.go", "s.FirstFailure.Rank < 0 {", "s.FirstFailure.Rank < 0 && !f.IsDisruption() {",
+		}},
+	}, {
+		name: "pods from before a suspension count as ready", sequence: "a Job is resumed before",
+		edits: []edit{{"lifecycle/evidence.go", "if state.Attempt > 0 {", "if state.Attempt < 0 {"}},
+	}, {
+		name: "a success from before a suspension counts", sequence: "a gang that never restarts is",
+		edits: []edit{{
+			"failure/earlier_attempt.go", "hasAttempt || pod.Status.Phase == corev1.PodSucceeded", "hasAttempt",
+		}},
 	}}
 }

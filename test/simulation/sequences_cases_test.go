@@ -13,7 +13,7 @@ func sequences() []sequence {
 	var out []sequence
 	for _, list := range [][]sequence{
 		restartSequences(), crashSequences(), memberSequences(), completionSequences(), nodeSequences(),
-		queueSequences(), rejectionSequences(), clockSequences(), foundSequences(),
+		queueSequences(), rejectionSequences(), clockSequences(), foundSequences(), interruptedSequences(),
 	} {
 		out = append(out, list...)
 	}
