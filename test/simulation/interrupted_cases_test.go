@@ -1,6 +1,10 @@
 package simulation
 
-import "time"
+import (
+	"time"
+
+	"rollcall.training/internal/lifecycle"
+)
 
 // interruptedSequences are shrunk sequences of defects around a suspension or a lost node.
 func interruptedSequences() []sequence {
@@ -33,5 +37,13 @@ func interruptedSequences() []sequence {
 			s.RestartPolicy, s.Late = "never", []lateStream{late("rollcall-0/jobs", 100.5, 115)}
 		},
 		want: wantedEnd{attempt: 2},
+	}, {
+		name: "a drained member completes before a deleted member is created again", shape: equalJobs,
+		incidents: []Incident{at(60, memberDeleted, 1), at(63, podEvicted), at(64.5, memberCreated, 1)},
+		change: func(s *Scenario) {
+			s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 0, 200*time.Millisecond
+			s.Late = []lateStream{late("rollcall-0/pods", 63, 68)}
+		},
+		want: wantedEnd{phase: lifecycle.Starting}, // a complete Job cannot run again
 	}}
 }

@@ -117,8 +117,8 @@ func (o *oracle) observe(before, after client.Object) {
 	if err != nil || o.strangers.Has(w.Meta().Name) {
 		return
 	}
-	if before == nil && !o.isAnyOtherMemberActive(w.Meta().Name) {
-		o.completed.Clear() // the user runs the gang again
+	if before == nil && o.final.Phase.Terminal() && !o.isAnyOtherMemberActive(w.Meta().Name) {
+		o.completed.Clear() // the user runs the gang again, and does not only create a member that was deleted
 	}
 	if job, ok := after.(*batchv1.Job); ok {
 		old, _ := before.(*batchv1.Job) // nil for a creation
