@@ -3,6 +3,7 @@ package simulation
 import (
 	"time"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -45,5 +46,12 @@ func interruptedSequences() []sequence {
 			s.Late = []lateStream{late("rollcall-0/pods", 63, 68)}
 		},
 		want: wantedEnd{phase: lifecycle.Starting}, // a complete Job cannot run again
+	}, {
+		name: "the workers are created again before the launcher is complete", shape: launcher,
+		incidents: []Incident{at(60, rankSucceeds), at(63, memberDeleted, 1), at(64, memberCreated, 1)},
+		change: func(s *Scenario) {
+			s.TTL, s.Late = 20*time.Second, []lateStream{late("job-controller/requests", 61.06, 70)}
+		},
+		want: wantedEnd{phase: lifecycle.Starting, reason: gang.ReasonMembersMissing, end: lifecycle.Starting},
 	}}
 }

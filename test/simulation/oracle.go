@@ -164,11 +164,11 @@ func isCompleting(job *batchv1.Job) bool {
 		(hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobSuccessCriteriaMet))
 }
 
-// isAnyOtherMemberActive reports whether a member with another name exists that has not finished.
+// isAnyOtherMemberActive reports whether a member with another name exists that has no result.
 func (o *oracle) isAnyOtherMemberActive(name string) bool {
 	return slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
 		w, ok := o.member(m)
-		return ok && m.name != name && (w.Job == nil || !isJobFinished(w.Job))
+		return ok && m.name != name && (w.Job == nil || !isJobFinished(w.Job) && !isCompleting(w.Job))
 	})
 }
 
