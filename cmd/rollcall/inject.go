@@ -9,7 +9,6 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
-	"rollcall.training/internal/policy"
 	"rollcall.training/internal/policy/suite"
 	"rollcall.training/internal/vet"
 )
@@ -101,40 +100,30 @@ func (o injectOptions) injectAll(docs []*manifest.Document, stderr io.Writer) ([
 	if err != nil {
 		return nil, newUsageError(err)
 	}
-	prepare, err := o.newPrepare(docs)
-	if err != nil {
-		return nil, err
+	admission := suite.Options{Engine: engine, Namespaces: suite.ReadNamespaces(docs)}
+	if o.policy != "" {
+		if admission.Policy, err = requirePolicy("--policy", o.policy); err != nil {
+			return nil, err
+		}
 	}
-	return o.injectDocuments(docs, engine, prepare, stderr)
-}
-
-// newPrepare returns the function that sets the defaults of the policy; nil without a policy. The labels of
-// namespaces are those of the documents.
-func (o injectOptions) newPrepare(docs []*manifest.Document) (manifest.Prepare, error) {
-	if o.policy == "" {
-		return nil, nil
-	}
-	p, err := requirePolicy("--policy", o.policy)
-	if err != nil {
-		return nil, err
-	}
-	namespaces := suite.ReadNamespaces(docs)
-	return func(w gang.Workload) (gang.Warnings, error) {
-		name := w.Meta().Namespace
-		return p.ApplyDefaults(w, policy.Namespace{Name: name, Labels: namespaces[name]})
-	}, nil
+	return o.injectDocuments(docs, admission, stderr)
 }
 
 // injectDocuments injects the documents and prints warnings and denials to stderr. It returns the
 // documents and the Services of their gangs. The error determines the exit code.
 func (o injectOptions) injectDocuments(
-	docs []*manifest.Document, engine *injectors.Engine, prepare manifest.Prepare, stderr io.Writer,
+	docs []*manifest.Document, admission suite.Options, stderr io.Writer,
 ) ([]*manifest.Document, error) {
 	workloads, denied := 0, 0
 	out := docs
 	objects := manifest.NewObjectSet(docs)
+	inject := func(w gang.Workload) (injectors.Result, error) {
+		result, warnings, err := admission.Inject(w)
+		result.Warnings = append(warnings, result.Warnings...)
+		return result, err
+	}
 	for _, d := range docs {
-		injections, err := d.Inject(engine, o.engine.namespace, prepare)
+		injections, err := d.Inject(o.engine.namespace, inject)
 		if err != nil {
 			return nil, newUsageError(addTemplateHint(err, d))
 		}
@@ -153,7 +142,7 @@ func (o injectOptions) injectDocuments(
 	case denied > 0:
 		return nil, fmt.Errorf("denied %s; nothing was printed", gang.FormatCount(denied, "workload"))
 	case workloads == 0:
-		missing := vet.Run(docs, nil, vet.Options{Engine: engine}).ExplainUnchecked()
+		missing := vet.Run(docs, nil, vet.Options{Engine: admission.Engine}).ExplainUnchecked()
 		if o.require {
 			return nil, fmt.Errorf("--require: %s", missing)
 		}

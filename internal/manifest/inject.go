@@ -29,9 +29,10 @@ type Injection struct {
 // A denied workload remains unchanged, and its denial is in the result. The error reports a labeled
 // object that cannot be decoded.
 //
-// The function prepare changes each workload before the injection, such as by the defaults of a policy; it
-// can be nil. Its error is a denial.
-func (d *Document) Inject(engine *injectors.Engine, namespace string, prepare Prepare) ([]Injection, error) {
+// The function inject injects a workload in place. Its error is a denial.
+func (d *Document) Inject(
+	namespace string, inject func(gang.Workload) (injectors.Result, error),
+) ([]Injection, error) {
 	var injections []Injection
 	var ops []jsonpatch2.Operation
 	for object := range d.rawObjects() {
@@ -50,7 +51,7 @@ func (d *Document) Inject(engine *injectors.Engine, namespace string, prepare Pr
 			w.Meta().Namespace = namespace
 		}
 		before := w.DeepCopy()
-		injected.inject(engine, *w, prepare)
+		injected.Result, injected.Err = inject(*w)
 		injections = append(injections, injected)
 		if injected.Err != nil {
 			continue
@@ -64,22 +65,6 @@ func (d *Document) Inject(engine *injectors.Engine, namespace string, prepare Pr
 		return injections, fmt.Errorf("patching %s: %w", d, err)
 	}
 	return injections, nil
-}
-
-// Prepare changes a workload in place, and returns warnings.
-type Prepare func(gang.Workload) (gang.Warnings, error)
-
-// inject prepares and injects a workload in place, and sets the result.
-func (i *Injection) inject(engine *injectors.Engine, w gang.Workload, prepare Prepare) {
-	var warnings gang.Warnings
-	if prepare != nil {
-		if warnings, i.Err = prepare(w); i.Err != nil {
-			i.Reason = gang.ReasonInvalid
-			return
-		}
-	}
-	i.Result, i.Err = engine.Inject(w)
-	i.Warnings = append(warnings, i.Warnings...)
 }
 
 // decodeLabeled decodes a labeled workload. It returns nil for all other objects without decoding
