@@ -247,11 +247,7 @@ func buildKeyPairSecret(result injectors.Result) (*corev1.Secret, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      result.Children.KeyPairSecret,
 			Namespace: result.Gang.Namespace,
-			Labels: map[string]string{
-				gang.LabelGang:                 result.Gang.Name,
-				gang.LabelFramework:            result.Gang.Framework.Name,
-				"app.kubernetes.io/managed-by": "rollcall",
-			},
+			Labels:    result.ChildLabels(),
 		},
 		Type:      corev1.SecretTypeSSHAuth,
 		Immutable: ptr.To(true),

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/internal/policy"
 	"rollcall.training/internal/text"
 )
@@ -159,7 +160,7 @@ func newReport(g *observedGang) *unstructured.Unstructured {
 	report.SetGroupVersionKind(reportGVK)
 	report.SetNamespace(owner.Meta().Namespace)
 	report.SetName(reportName(owner.Meta().UID))
-	report.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "rollcall"})
+	report.SetLabels(map[string]string{injectors.LabelManagedBy: injectors.ManagedBy})
 	// Without blockOwnerDeletion, Rollcall needs no permission to update finalizers.
 	report.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: workloadAPIVersion(owner.Workload), Kind: string(owner.Kind()),
