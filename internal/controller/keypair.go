@@ -116,7 +116,7 @@ func (r *Reconciler) ensureKeyPair(
 	if ownedByService {
 		owner = &service.ObjectMeta
 	}
-	retry, now := &r.sessions.forRequest(g.pass.request).keyPair, r.Clock.Now()
+	retry, now := &g.pass.session.keyPair, r.Clock.Now()
 	*retry = retry.forOwner(owner.UID, g.lastState().Attempt)
 	due, err := r.isKeyPairDue(ctx, g, next, *retry)
 	if !due || err != nil {
@@ -224,7 +224,7 @@ func (r *Reconciler) keyPairStatus(g *observedGang, next lifecycle.State) lifecy
 	if first == nil || first.Children.KeyPairSecret == "" || !next.Phase.Active() {
 		return lifecycle.Status{}
 	}
-	retry := r.sessions.forRequest(g.pass.request).keyPair
+	retry := g.pass.session.keyPair
 	reported := g.primaryMember().lastStatus().Reason == gang.ReasonKeyPairConflict
 	if !retry.isForeign(r.Clock.Now(), reported) {
 		return lifecycle.Status{}
