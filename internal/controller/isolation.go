@@ -44,9 +44,7 @@ func (r *Reconciler) observeIsolation(ctx context.Context, g *observedGang, s li
 	g.isIsolated = service != nil && isGangService(service, first.Gang.Name) && selectsAttempt(service, s.Attempt)
 	remaining := lifecycle.RemainingDelay(&session.isolationTime, g.isIsolated, isolationDelay, now)
 	g.ignoresOverduePods = g.isIsolated && remaining == 0 && first.Gang.RestartRules.RestartOnNodeLoss
-	if remaining > 0 {
-		g.pass.requeueAfter(remaining)
-	}
+	g.pass.requeueAfter(remaining)
 	return nil
 }
 

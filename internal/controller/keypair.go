@@ -156,9 +156,7 @@ func (r *Reconciler) isKeyPairDue(
 	if isExpected && retry.foreignSince.IsZero() {
 		waiting, delay, err := r.findPodWithoutVolumes(ctx, g, now)
 		if err != nil || !waiting {
-			if delay > 0 {
-				g.pass.requeueAfter(delay)
-			}
+			g.pass.requeueAfter(delay)
 			return false, err
 		}
 	}
