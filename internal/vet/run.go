@@ -114,8 +114,7 @@ func listSources(docs []*manifest.Document, unreadable []*manifest.Error) []stri
 // input is the decoded input of a run.
 type input struct {
 	objects []*inputObject
-	// engine and admission are those of the webhook.
-	engine    *injectors.Engine
+	// admission is that of the webhook.
 	admission suite.Options
 	// launchers are those of all frameworks of the engine.
 	launchers command.Launchers
@@ -185,7 +184,6 @@ type workloadGroup struct {
 
 func readInput(docs []*manifest.Document, opts Options) *input {
 	in := &input{
-		engine:            opts.Engine,
 		launchers:         opts.Engine.Frameworks().Launchers(),
 		objectsByKey:      map[string]*inputObject{},
 		labeledByGangName: map[string][]*labeledWorkload{},
@@ -217,7 +215,7 @@ func (in *input) groupWorkloads() {
 			labeledByObject[o.labeled.admitted.Object()] = o.labeled
 		}
 	}
-	for _, g := range roster.GroupWorkloads(workloads, in.engine.Frameworks()) {
+	for _, g := range roster.GroupWorkloads(workloads, in.admission.Engine.Frameworks()) {
 		group := &workloadGroup{Group: g}
 		for _, w := range g.Workloads {
 			labeled := labeledByObject[w.Object()]
@@ -262,7 +260,7 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 		inputObject: o, admitted: workload.DeepCopy(), launchers: in.launchers,
 	}
 	if in.admission.Admitted {
-		if description, err := in.engine.Describe(workload); err == nil {
+		if description, err := in.admission.Engine.Describe(workload); err == nil {
 			w.gang = &description.Gang
 		}
 		return w
@@ -271,7 +269,7 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 	w.warnings, w.denial = result.Warnings, err
 	if err == nil {
 		w.gang = &result.Gang
-	} else if description, err := in.engine.Describe(workload); err == nil {
+	} else if description, err := in.admission.Engine.Describe(workload); err == nil {
 		// The webhook can reject a workload whose gang is valid, for example for a single variable.
 		w.gang = &description.Gang
 	}
