@@ -59,14 +59,19 @@ func newInjectCommand() *cobra.Command {
 			return o.runInject(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
-	o.engine.addFlags(cmd)
+	o.addInputFlags(cmd)
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputYAML, outputJSON)
 	cmd.Flags().BoolVar(&o.includeChildren, "children", true, "objects that the controller would create")
 	cmd.Flags().BoolVar(&o.require, "require", false, requireUsage)
+	return cmd
+}
+
+// addInputFlags adds the flags of what is injected, and by which rules.
+func (o *injectOptions) addInputFlags(cmd *cobra.Command) {
+	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
+	o.engine.addFlags(cmd)
 	cmd.Flags().StringVar(&o.policy, "policy", "", "policy file whose defaults the workloads get")
 	mustMarkFilename(cmd, "policy", "yaml", "yml")
-	return cmd
 }
 
 // runInject reads all documents before it prints any, so that its output is complete or empty.
@@ -87,10 +92,7 @@ func (o injectOptions) readDocuments(stdin io.Reader) ([]*manifest.Document, err
 	if len(o.files) == 0 {
 		return nil, newUsageError(errNoFiles)
 	}
-	docs, unreadable, err := readManifests(o.files, stdin)
-	if err == nil && len(unreadable) > 0 {
-		err = unreadable[0]
-	}
+	docs, err := readValidManifests(o.files, stdin)
 	return docs, newUsageError(err)
 }
 
