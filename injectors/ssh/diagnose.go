@@ -10,7 +10,8 @@ import (
 	"rollcall.training/gang"
 )
 
-// Diagnoser is the part of an injector that explains which workers its launcher reached. The zero value is ready to use.
+// Diagnoser is the part of an injector that explains which workers its launcher reached. The zero value is ready to
+// use.
 type Diagnoser struct{}
 
 // Diagnose returns why a gang that succeeded did not use its workers, from the pod of its launcher: the launcher

@@ -135,7 +135,8 @@ func isGangService(have *corev1.Service, gangName string) bool {
 
 // isChildOf reports whether Rollcall created an object for a gang of a name.
 func isChildOf(have metav1.Object, gangName string) bool {
-	return have.GetLabels()[gang.LabelGang] == gangName && have.GetLabels()[injectors.LabelManagedBy] == injectors.ManagedBy
+	labels := have.GetLabels()
+	return labels[gang.LabelGang] == gangName && labels[injectors.LabelManagedBy] == injectors.ManagedBy
 }
 
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve

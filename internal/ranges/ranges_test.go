@@ -14,11 +14,13 @@ func TestOf(t *testing.T) {
 		numbers []int32
 		want    string
 	}{
-		"one number has no range":                {numbers: []int32{3}, want: "3"},
-		"numbers are sorted and deduplicated":    {numbers: []int32{5, 3, 4, 4}, want: "3-5"},
-		"gaps separate ranges":                   {numbers: []int32{0, 2, 3, 9}, want: "0,2-3,9"},
-		"no number is an empty text":             {want: ""},
-		"the largest number has no number above": {numbers: []int32{math.MaxInt32, math.MaxInt32 - 1}, want: "2147483646-2147483647"},
+		"one number has no range":             {numbers: []int32{3}, want: "3"},
+		"numbers are sorted and deduplicated": {numbers: []int32{5, 3, 4, 4}, want: "3-5"},
+		"gaps separate ranges":                {numbers: []int32{0, 2, 3, 9}, want: "0,2-3,9"},
+		"no number is an empty text":          {want: ""},
+		"the largest number has no number above": {
+			numbers: []int32{math.MaxInt32, math.MaxInt32 - 1}, want: "2147483646-2147483647",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := ranges.Of(c.numbers).String(); got != c.want {
