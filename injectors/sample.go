@@ -107,7 +107,8 @@ func multiRoleSamples(f gang.Framework) []gang.Workload {
 	}
 	out := make([]gang.Workload, len(roles))
 	for i, role := range roles {
-		out[i] = newSampleWorkload(f, role, sampleSize(f, role), map[string]string{gang.AnnotationRoles: strings.Join(sizes, ",")})
+		annotations := map[string]string{gang.AnnotationRoles: strings.Join(sizes, ",")}
+		out[i] = newSampleWorkload(f, role, sampleSize(f, role), annotations)
 	}
 	return out
 }
