@@ -35,12 +35,15 @@ func (d *Document) Inject(
 ) ([]Injection, error) {
 	var injections []Injection
 	var ops []jsonpatch2.Operation
-	for object := range d.rawObjects() {
-		w, err := decodeLabeled(object)
+	for _, object := range d.Objects() {
+		if !object.HasFrameworkLabel() {
+			continue // an object that is not a gang need not be valid
+		}
+		w, _, isWorkload, err := object.DecodeWorkload()
 		if err != nil {
 			return injections, fmt.Errorf("reading %s: %w", d, err)
 		}
-		if w == nil {
+		if !isWorkload {
 			continue
 		}
 		injected := Injection{
@@ -51,13 +54,13 @@ func (d *Document) Inject(
 			w.Meta().Namespace = namespace
 		}
 		before := w.DeepCopy()
-		injected.Result, injected.Err = inject(*w)
+		injected.Result, injected.Err = inject(w)
 		injections = append(injections, injected)
 		if injected.Err != nil {
 			continue
 		}
-		for _, op := range injection.Diff(object.text, before.Object(), w.Object()) {
-			op.Path = object.pointer + op.Path
+		for _, op := range injection.Diff(object.JSON, before.Object(), w.Object()) {
+			op.Path = object.jsonPointer + op.Path
 			ops = append(ops, op)
 		}
 	}
@@ -65,28 +68,6 @@ func (d *Document) Inject(
 		return injections, fmt.Errorf("patching %s: %w", d, err)
 	}
 	return injections, nil
-}
-
-// decodeLabeled decodes a labeled workload. It returns nil for all other objects without decoding
-// them, because they need not be valid.
-func decodeLabeled(object rawObject) (*gang.Workload, error) {
-	var head struct {
-		APIVersion string `json:"apiVersion"`
-		Metadata   struct {
-			Labels map[string]json.RawMessage `json:"labels"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(object.text, &head); err != nil || head.Metadata.Labels[gang.LabelFramework] == nil {
-		return nil, nil //nolint:nilerr // an object that is not a gang need not be valid
-	}
-	w, ok := newWorkload(object.kind, head.APIVersion)
-	if !ok {
-		return nil, nil
-	}
-	if err := json.Unmarshal(object.text, w.Object()); err != nil {
-		return nil, fmt.Errorf("decoding %s: %w", object.kind, err)
-	}
-	return &w, nil
 }
 
 // applyPatch applies JSON patch operations to the document. One call with the operations of all
