@@ -118,7 +118,12 @@ func (o injectOptions) injectDocuments(
 ) ([]*manifest.Document, error) {
 	workloads, denied := 0, 0
 	out := docs
-	objects := manifest.NewObjectSet(docs)
+	services := map[string]bool{} // those of the documents by namespace/name
+	for _, object := range manifest.ListObjects(docs) {
+		if object.Kind == "Service" {
+			services[object.Namespace+"/"+object.Name] = true
+		}
+	}
 	inject := func(w gang.Workload) (injectors.Result, error) {
 		result, warnings, err := admission.Inject(w)
 		result.Warnings = append(warnings, result.Warnings...)
@@ -135,7 +140,7 @@ func (o injectOptions) injectDocuments(
 			if injection.Err != nil {
 				denied++
 			}
-			if out, err = o.appendService(out, objects, injection); err != nil {
+			if out, err = o.appendService(out, services, injection); err != nil {
 				return nil, err
 			}
 		}
@@ -165,7 +170,7 @@ func addTemplateHint(err error, d *manifest.Document) error {
 // documents already include the Service, because the members of a gang share it and because the input
 // may be the output of an earlier injection.
 func (o injectOptions) appendService(
-	docs []*manifest.Document, objects manifest.ObjectSet, injection manifest.Injection,
+	docs []*manifest.Document, services map[string]bool, injection manifest.Injection,
 ) ([]*manifest.Document, error) {
 	service := injection.BuildService()
 	if service == nil || !o.includeChildren {
@@ -174,9 +179,11 @@ func (o injectOptions) appendService(
 	// The manifest of the workload may have no namespace. Then kubectl determines the namespace of
 	// both objects.
 	service.Namespace = injection.Namespace
-	if !objects.Add(manifest.ObjectKey{Kind: service.Kind, Namespace: service.Namespace, Name: service.Name}) {
+	key := service.Namespace + "/" + service.Name
+	if services[key] {
 		return docs, nil
 	}
+	services[key] = true
 	child, err := manifest.NewDocument("service/"+service.Name, service)
 	return append(docs, child), err
 }

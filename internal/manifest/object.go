@@ -32,7 +32,7 @@ type Object struct {
 // objects without a kind.
 func (d *Document) Objects() []Object {
 	var objects []Object
-	for object := range d.rawObjects() {
+	for _, object := range d.rawObjects() {
 		if object.kind == "" {
 			continue
 		}
