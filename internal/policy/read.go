@@ -312,11 +312,7 @@ func (r *reader) checkCount(path string, n *int64) {
 // checkFramework reports a framework that does not exist.
 func (r *reader) checkFramework(path, name string) {
 	if known := r.frameworks.Names(); !slices.Contains(known, name) {
-		hint := ""
-		if closest := gang.FindClosestMatch(name, known); closest != "" {
-			hint = "; did you mean " + closest + "?"
-		}
-		r.add(path, "%q is not a framework%s; frameworks are %s", name, hint, joinNames(known))
+		r.add(path, "%q is not a framework%s; frameworks are %s", name, gang.SuggestMatch(name, known), joinNames(known))
 	}
 }
 
