@@ -78,7 +78,7 @@ test-oldest: ## Run integration and end-to-end tests on the oldest supported Kub
 # docs/reference/security.md names the tests. ATTACK_SEED repeats the random sequences from a seed.
 SEQUENCES ?= 10000
 ATTACK_TIME ?= 2m
-ROOT_ATTACKS = $(shell grep -rl --include='*_test.go' '^func TestAttack' certs cmd docs gang injectors internal webhook | xargs -rn1 dirname | sort -u)
+ROOT_ATTACKS = $(shell grep -rl --include='*_test.go' '^func TestAttack' cmd docs gang injectors internal | xargs -rn1 dirname | sort -u)
 TEST_ATTACKS = $(shell cd test && grep -rl --include='*_test.go' '^func TestAttack' . | xargs -rn1 dirname | sort -u)
 .PHONY: attack
 attack: export ATTACK_SEQUENCES := $(SEQUENCES)
@@ -120,8 +120,8 @@ soak: ## Create workloads for 10 minutes while everything is disturbed (SOAK=2m 
 .PHONY: fuzz
 fuzz: ## Fuzz the code that reads external input (a few minutes)
 	go test ./injectors -run '^$$' -fuzz FuzzInject -fuzztime 60s
-	go test ./webhook -run '^$$' -fuzz FuzzAdmissionCost -fuzztime 30s
-	go test ./certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s -fuzzminimizetime 10x
+	go test ./internal/webhook -run '^$$' -fuzz FuzzAdmissionCost -fuzztime 30s
+	go test ./internal/certs -run '^$$' -fuzz FuzzMerge -fuzztime 30s -fuzzminimizetime 10x
 	go test ./internal/manifest -run '^$$' -fuzz FuzzReadAll -fuzztime 30s -fuzzminimizetime 10x
 	go test ./internal/vet -run '^$$' -fuzz FuzzRun -fuzztime 30s -fuzzminimizetime 10x
 

@@ -43,7 +43,7 @@ var namesOfOthers = map[string]string{
 func TestOnlyInjectorsNameFrameworks(t *testing.T) {
 	names := regexp.MustCompile(`\b(?:` + strings.Join(injectors.Builtin().Frameworks().Names(), "|") + `)\b`)
 	found := map[string]bool{}
-	for _, root := range []string{"certs", "cmd", "gang", "internal", "manager", "plan", "webhook"} {
+	for _, root := range []string{"cmd", "gang", "internal", "manager", "plan"} {
 		err := filepath.WalkDir(filepath.Join("..", root), func(path string, d fs.DirEntry, err error) error {
 			name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
 			isCode := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")

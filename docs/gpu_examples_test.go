@@ -42,7 +42,7 @@ func TestGPUExamples(t *testing.T) {
 			}
 			var jobs []*manifest.Document
 			for _, d := range docs {
-				injections, err := d.Inject(engine, "team", nil)
+				injections, err := d.Inject("team", engine.Inject)
 				if err != nil {
 					t.Fatal(err)
 				}

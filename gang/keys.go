@@ -144,8 +144,7 @@ type Key struct {
 	Mutable bool
 }
 
-var keys = slices.Concat(
-	workloadKeys(), resourceKeys(), placementKeys(), launcherKeys(), lifecycleKeys(), incidentKeys(), writtenKeys())
+var keys = slices.Concat(workloadKeys(), podKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
 
 // Keys returns every label and annotation of this release, the opt-in first. The caller owns the
 // slice.
@@ -153,232 +152,141 @@ func Keys() []Key { return slices.Clone(keys) }
 
 func workloadKeys() []Key {
 	return []Key{
-		{
-			Name: LabelFramework, Kind: KeyKindLabel,
-			Values:      "the name of a framework",
-			Default:     "required",
-			Description: "Makes the workload a gang of this framework.",
-		},
-		{
-			Name: LabelGang, Kind: KeyKindLabel,
-			Values:      "a DNS-1035 name of at most 63 characters",
-			Default:     "the name of the workload",
-			Description: "The name of the gang, and of the headless Service with the addresses of its ranks.",
-		},
-		{
-			Name: LabelRole, Kind: KeyKindLabel,
+		{Name: LabelFramework, Kind: KeyKindLabel,
+			Values: "the name of a framework", Default: "required",
+			Description: "Makes the workload a gang of this framework."},
+		{Name: LabelGang, Kind: KeyKindLabel,
+			Values: "a DNS-1035 name of at most 63 characters", Default: "the name of the workload",
+			Description: "The name of the gang, and of the headless Service with the addresses of its ranks."},
+		{Name: LabelRole, Kind: KeyKindLabel,
 			Values:      "a role of the framework; any DNS label if the framework permits any role",
 			Default:     "the default role of the framework",
-			Description: "The role of this workload in the gang.",
-		},
-		{
-			Name: LabelInject, Kind: KeyKindLabel,
-			Values:      "`true`, `false`",
-			Default:     "`true`",
-			Description: "`false` turns Rollcall off for this object.",
-		},
-		{
-			Name: AnnotationRoles, Kind: KeyKindAnnotation,
-			Values:  "`role=pods`, separated by commas, such as `launcher=1,worker=4`",
-			Default: "only this workload",
+			Description: "The role of this workload in the gang."},
+		{Name: LabelInject, Kind: KeyKindLabel,
+			Values: "`true`, `false`", Default: "`true`",
+			Description: "`false` turns Rollcall off for this object."},
+		{Name: AnnotationRoles, Kind: KeyKindAnnotation,
+			Values: "`role=pods`, separated by commas, such as `launcher=1,worker=4`", Default: "only this workload",
 			Description: "The size of every role in a gang with more than one workload, the same on each workload. " +
-				"Each workload is named after the gang and its role: `train-launcher`, `train-worker`.",
-		},
-		{
-			Name: AnnotationContainers, Kind: KeyKindAnnotation,
+				"Each workload is named after the gang and its role: `train-launcher`, `train-worker`."},
+		{Name: AnnotationContainers, Kind: KeyKindAnnotation,
 			Values: "container names, separated by commas",
 			Default: "`kubectl.kubernetes.io/default-container` of the pod template, else the first container " +
 				"that runs a launcher such as torchrun, else the first with accelerators, else the first",
-			Description: "The training containers. Init containers always get the environment, too.",
-		},
-		{
-			Name: AnnotationProfile, Kind: KeyKindAnnotation,
-			Values:  "the name of a profile of the policy",
-			Default: "none",
+			Description: "The training containers. Init containers always get the environment, too."},
+		{Name: AnnotationProfile, Kind: KeyKindAnnotation,
+			Values: "the name of a profile of the policy", Default: "none",
 			Description: "Selects a profile of the cluster's policy. Its defaults fill the fields that you do not set, " +
-				"and its limits hold for the workload. A gang keeps its profile.",
-		},
-		{
-			Name: AnnotationCompatibility, Kind: KeyKindAnnotation,
-			Values:  "`" + CompatibilityKubeflow + "`",
-			Default: "none",
+				"and its limits hold for the workload. A gang keeps its profile."},
+		{Name: AnnotationCompatibility, Kind: KeyKindAnnotation,
+			Values: "`" + CompatibilityKubeflow + "`", Default: "none",
 			Description: "Adds the pod labels and the variables that only operators of Kubeflow set, for programs and " +
-				"selectors that use these names. `rollcall migrate` sets the annotation.",
-		},
+				"selectors that use these names. `rollcall migrate` sets the annotation."},
 	}
 }
 
-func resourceKeys() []Key {
+func podKeys() []Key {
 	return []Key{
-		{
-			Name: AnnotationGPUs, Kind: KeyKindAnnotation,
-			Values:      describeRange(1, MaxProcessesPerPod),
-			Default:     "none",
-			Description: "Accelerators for each training container, as limit and request.",
-		},
-		{
-			Name: AnnotationGPUResource, Kind: KeyKindAnnotation,
-			Values:      "an extended resource name",
-			Default:     "`" + DefaultGPUResource + "`",
-			Description: "The resource that `gpus` counts.",
-		},
-		{
-			Name: AnnotationNprocPerNode, Kind: KeyKindAnnotation,
-			Values:      "`auto`, `gpu`, `cpu`, or " + describeRange(1, MaxProcessesPerPod),
-			Default:     "`auto`",
-			Description: "Training processes in each pod. `auto` uses the accelerator limit, else the CPU limit, else 1.",
-		},
-		{
-			Name: AnnotationPort, Kind: KeyKindAnnotation,
-			Values:      fmt.Sprintf("a port from %d to %d", MinPort, MaxPort),
-			Default:     "the port of the framework",
-			Description: "The TCP port of the rendezvous on rank 0.",
-		},
-		{
-			Name: AnnotationPublishedRanks, Kind: KeyKindAnnotation, Mutable: true,
+		{Name: AnnotationGPUs, Kind: KeyKindAnnotation,
+			Values: describeRange(1, MaxProcessesPerPod), Default: "none",
+			Description: "Accelerators for each training container, as limit and request."},
+		{Name: AnnotationGPUResource, Kind: KeyKindAnnotation,
+			Values: "an extended resource name", Default: "`" + DefaultGPUResource + "`",
+			Description: "The resource that `gpus` counts."},
+		{Name: AnnotationNprocPerNode, Kind: KeyKindAnnotation,
+			Values: "`auto`, `gpu`, `cpu`, or " + describeRange(1, MaxProcessesPerPod), Default: "`auto`",
+			Description: "Training processes in each pod. `auto` uses the accelerator limit, else the CPU limit, else 1."},
+		{Name: AnnotationPort, Kind: KeyKindAnnotation,
+			Values: fmt.Sprintf("a port from %d to %d", MinPort, MaxPort), Default: "the port of the framework",
+			Description: "The TCP port of the rendezvous on rank 0."},
+		{Name: AnnotationPublishedRanks, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`",
 			Default: "`rank0` for a gang of one Job that is not elastic and contains no name of another rank, " +
 				"if the framework needs only rank 0; else `all`",
 			Description: "The ranks whose DNS names the headless Service publishes. " +
 				"With `rank0`, Kubernetes updates the addresses a few times only, however large the gang is. " +
-				"A Service that publishes all ranks stays so.",
-		},
-		{
-			Name: AnnotationShmSize, Kind: KeyKindAnnotation,
+				"A Service that publishes all ranks stays so."},
+		{Name: AnnotationShmSize, Kind: KeyKindAnnotation,
 			Values:      "a quantity above 0, or `none`",
 			Default:     "half the memory limit; without a memory limit, the volume has no size limit",
-			Description: "Size of the memory-backed /dev/shm.",
-		},
-		{
-			Name: AnnotationElastic, Kind: KeyKindAnnotation,
-			Values:      "`min:max`, numbers of pods",
-			Default:     "off",
-			Description: "The gang keeps training with any number of pods from min to max. Only for elastic frameworks.",
-		},
-	}
-}
-
-func placementKeys() []Key {
-	return []Key{
-		{
-			Name: AnnotationScheduler, Kind: KeyKindAnnotation,
+			Description: "Size of the memory-backed /dev/shm."},
+		{Name: AnnotationElastic, Kind: KeyKindAnnotation,
+			Values: "`min:max`, numbers of pods", Default: "off",
+			Description: "The gang keeps training with any number of pods from min to max. Only for elastic frameworks."},
+		{Name: AnnotationScheduler, Kind: KeyKindAnnotation,
 			Values:  "`none`, `native`, `coscheduling`, `volcano`",
 			Default: "`none`, unless an administrator chose another scheduler for all gangs",
 			Description: "Places all ranks of the gang or none, by a PodGroup of the scheduler. " +
-				"Rollcall creates the PodGroup when all workloads of the gang exist.",
-		},
+				"Rollcall creates the PodGroup when all workloads of the gang exist."},
 	}
 }
 
 func launcherKeys() []Key {
 	return []Key{
-		{
-			Name: AnnotationMPIImplementation, Kind: KeyKindAnnotation,
-			Values:  "`openmpi`, `intel`, `mpich`",
-			Default: "`openmpi`",
+		{Name: AnnotationMPIImplementation, Kind: KeyKindAnnotation,
+			Values: "`openmpi`, `intel`, `mpich`", Default: "`openmpi`",
 			Description: "The MPI implementation of the image, which determines the format of /etc/mpi/hostfile. " +
-				"The variables of all implementations are set.",
-		},
-		{
-			Name: AnnotationSlotsPerWorker, Kind: KeyKindAnnotation,
+				"The variables of all implementations are set."},
+		{Name: AnnotationSlotsPerWorker, Kind: KeyKindAnnotation,
 			Values: describeRange(1, MaxProcessesPerPod),
 			Default: "`nproc-per-node` if it is a number, else 1; " +
 				"for a launcher without workers, the result of `nproc-per-node: auto`",
-			Description: "Processes that the launcher starts on each host.",
-		},
-		{
-			Name: AnnotationRunLauncherAsWorker, Kind: KeyKindAnnotation,
-			Values:      "`true`, `false`",
-			Default:     "`false`; `true` for a launcher without workers",
-			Description: "Runs training processes in the launcher's own pod, as the first host.",
-		},
-		{
-			Name: AnnotationLaunch, Kind: KeyKindAnnotation,
-			Values:  "`ssh`, `agent`",
-			Default: "`ssh`",
+			Description: "Processes that the launcher starts on each host."},
+		{Name: AnnotationRunLauncherAsWorker, Kind: KeyKindAnnotation,
+			Values: "`true`, `false`", Default: "`false`; `true` for a launcher without workers",
+			Description: "Runs training processes in the launcher's own pod, as the first host."},
+		{Name: AnnotationLaunch, Kind: KeyKindAnnotation,
+			Values: "`ssh`, `agent`", Default: "`ssh`",
 			Description: "How the launcher starts processes in other pods, the same on each workload. " +
-				"`ssh` requires ssh and sshd in the image. `agent` adds a program of Rollcall to the pods.",
-		},
-		{
-			Name: AnnotationHostfile, Kind: KeyKindAnnotation,
-			Values:  "an absolute path, such as `/etc/hostfile`",
-			Default: "no file",
+				"`ssh` requires ssh and sshd in the image. `agent` adds a program of Rollcall to the pods."},
+		{Name: AnnotationHostfile, Kind: KeyKindAnnotation,
+			Values: "an absolute path, such as `/etc/hostfile`", Default: "no file",
 			Description: "A file in the training containers with the address of each rank, one in each line, in the " +
 				"order of the ranks. Only for the framework without roles of its own. " +
-				"An init container writes the file with the shell of the image.",
-		},
+				"An init container writes the file with the shell of the image."},
 	}
 }
 
 func lifecycleKeys() []Key {
 	return []Key{
-		{
-			Name: AnnotationRestartPolicy, Kind: KeyKindAnnotation, Mutable: true,
+		{Name: AnnotationRestartPolicy, Kind: KeyKindAnnotation, Mutable: true,
 			Values:  "`gang`, `pod`, `never`",
 			Default: "`gang`; `pod` for an elastic gang; `never` for a Job with `backoffLimit: 0`",
 			Description: "The reaction to a failed rank: `gang` restarts all ranks together, " +
-				"`pod` leaves restarts to the workload, `never` fails the gang.",
-		},
-		{
-			Name: AnnotationMaxRestarts, Kind: KeyKindAnnotation, Mutable: true,
+				"`pod` leaves restarts to the workload, `never` fails the gang."},
+		{Name: AnnotationMaxRestarts, Kind: KeyKindAnnotation, Mutable: true,
 			Values: describeRange(0, MaxRestarts),
 			Default: fmt.Sprintf("the Job's `backoffLimit` unless it is %d or %d, else %d",
 				defaultBackoffLimit, UnlimitedBackoffLimit, DefaultMaxRestarts),
 			Description: "The maximum number of restarts before the gang fails. Ranks that fail together count once. " +
-				"Disruptions do not count.",
-		},
-		{
-			Name: AnnotationMaxDisruptions, Kind: KeyKindAnnotation, Mutable: true,
-			Values:  describeRange(0, MaxRestarts) + ", or `" + unlimited + "`",
-			Default: "`" + unlimited + "`",
+				"Disruptions do not count."},
+		{Name: AnnotationMaxDisruptions, Kind: KeyKindAnnotation, Mutable: true,
+			Values: describeRange(0, MaxRestarts) + ", or `" + unlimited + "`", Default: "`" + unlimited + "`",
 			Description: "The maximum number of disruptions before the gang fails, such as evictions, preemptions, " +
-				"drains and lost nodes. A disruption restarts the gang and uses up no restart.",
-		},
-		{
-			Name: AnnotationNonRetriableExitCodes, Kind: KeyKindAnnotation, Mutable: true,
-			Values:      "exit codes and ranges, separated by commas, such as `1-127`",
-			Default:     "none",
-			Description: "If the first failure has one of these exit codes, the gang fails and is not restarted.",
-		},
-		{
-			Name: AnnotationSuccessPolicy, Kind: KeyKindAnnotation, Mutable: true,
+				"drains and lost nodes. A disruption restarts the gang and uses up no restart."},
+		{Name: AnnotationNonRetriableExitCodes, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "exit codes and ranges, separated by commas, such as `1-127`", Default: "none",
+			Description: "If the first failure has one of these exit codes, the gang fails and is not restarted."},
+		{Name: AnnotationSuccessPolicy, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`all`, `rank0`, or a role of the gang",
 			Default: "depends on the framework: the role that determines completion; " +
 				"the first pod of the role that the framework declares; else `all`",
-			Description: "Which ranks must succeed for the gang to succeed.",
-		},
-		{
-			Name: AnnotationCleanPodPolicy, Kind: KeyKindAnnotation, Mutable: true,
-			Values:      "`running`, `all`, `none`",
-			Default:     "`running`",
-			Description: "Which pods are deleted after the gang finishes: running pods, all pods, or none.",
-		},
-	}
-}
-
-func incidentKeys() []Key {
-	return []Key{
-		{
-			Name: AnnotationStartTimeout, Kind: KeyKindAnnotation, Mutable: true,
-			Values:  "a duration of at least 1s, such as `30m`",
-			Default: "off",
+			Description: "Which ranks must succeed for the gang to succeed."},
+		{Name: AnnotationCleanPodPolicy, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "`running`, `all`, `none`", Default: "`running`",
+			Description: "Which pods are deleted after the gang finishes: running pods, all pods, or none."},
+		{Name: AnnotationStartTimeout, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "a duration of at least 1s, such as `30m`", Default: "off",
 			Description: "The maximum time until all ranks are ready. " +
-				"After that the gang is restarted, or fails if no restart is left.",
-		},
-		{
-			Name: AnnotationRestartOnNodeLoss, Kind: KeyKindAnnotation, Mutable: true,
-			Values:  "`true`, `false`",
-			Default: "`true`",
+				"After that the gang is restarted, or fails if no restart is left."},
+		{Name: AnnotationRestartOnNodeLoss, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "`true`, `false`", Default: "`true`",
 			Description: "Whether the gang restarts as soon as Kubernetes finds that a node does not report, without waiting " +
-				"for the pods of the node. With `false`, it waits until Kubernetes confirms that they have terminated.",
-		},
-		{
-			Name: AnnotationFailureOutput, Kind: KeyKindAnnotation, Mutable: true,
-			Values:  "`true`, `false`",
-			Default: "`true`, unless an administrator turned the output off for all gangs",
+				"for the pods of the node. With `false`, it waits until Kubernetes confirms that they have terminated."},
+		{Name: AnnotationFailureOutput, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "`true`, `false`", Default: "`true`, unless an administrator turned the output off for all gangs",
 			Description: "Whether the status, conditions and Events of the gang contain the last lines of the output of " +
-				"the first rank that failed.",
-		},
+				"the first rank that failed."},
 	}
 }
 

@@ -44,4 +44,13 @@ func FindClosestMatch(word string, candidates []string) string {
 	return best
 }
 
+// SuggestMatch returns the end of a message that suggests the closest match of a misspelled word; empty if there is
+// none.
+func SuggestMatch(word string, candidates []string) string {
+	if closest := FindClosestMatch(word, candidates); closest != "" {
+		return "; did you mean " + closest + "?"
+	}
+	return ""
+}
+
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

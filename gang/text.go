@@ -7,7 +7,8 @@ import (
 	"rollcall.training/internal/text"
 )
 
-// ShortenText returns at most 1024 bytes of a text for a message.
+// ShortenText returns at most 1024 bytes of a text for a message. The note of an Event cannot be longer
+// (kubernetes pkg/apis/core/validation, noteLengthLimit).
 func ShortenText(long string) string { return text.Shorten(long, maxShownLength) }
 
 // SummarizeNames joins names with commas for a message. It replaces names beyond the limit by their number.

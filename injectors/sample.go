@@ -33,10 +33,9 @@ func (r Registry) Samples(framework string) ([]Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := inj.Framework()
 	var out []Sample
-	for _, w := range sampleWorkloads(f) {
-		s, err := newSample(inj, w.role, sampleSize(f, w.role), w.annotations)
+	for _, w := range sampleWorkloads(inj.Framework()) {
+		s, err := newSample(inj, w)
 		if err != nil {
 			return nil, err
 		}
@@ -51,12 +50,7 @@ func (r Registry) SampleWorkloads(framework string) ([]gang.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := inj.Framework()
-	var out []gang.Workload
-	for _, w := range sampleWorkloads(f) {
-		out = append(out, newSampleWorkload(f, w.role, sampleSize(f, w.role), w.annotations))
-	}
-	return out, nil
+	return sampleWorkloads(inj.Framework()), nil
 }
 
 // Addition is a part of a sample other than a variable.
@@ -90,25 +84,19 @@ func (s Sample) Additions() []Addition {
 	return additions
 }
 
-// sampleWorkload is the input of a sample. Its annotations may be modified.
-type sampleWorkload struct {
-	role        gang.Role
-	annotations map[string]string
-}
-
-func sampleWorkloads(f gang.Framework) []sampleWorkload {
+func sampleWorkloads(f gang.Framework) []gang.Workload {
 	return slices.Concat(singleWorkloadSamples(f), multiRoleSamples(f), elasticSamples(f))
 }
 
-func singleWorkloadSamples(f gang.Framework) []sampleWorkload {
+func singleWorkloadSamples(f gang.Framework) []gang.Workload {
 	role, _ := f.FindRole(f.DefaultRole)
 	if len(role.Requires) > 0 {
 		return nil
 	}
-	return []sampleWorkload{{role: role, annotations: map[string]string{}}}
+	return []gang.Workload{newSampleWorkload(f, role, sampleSize(f, role), map[string]string{})}
 }
 
-func multiRoleSamples(f gang.Framework) []sampleWorkload {
+func multiRoleSamples(f gang.Framework) []gang.Workload {
 	roles := f.CompatibleRoles()
 	if len(roles) < 2 {
 		return nil
@@ -117,16 +105,17 @@ func multiRoleSamples(f gang.Framework) []sampleWorkload {
 	for i, role := range roles {
 		sizes[i] = fmt.Sprintf("%s=%d", role.Name, sampleSize(f, role))
 	}
-	out := make([]sampleWorkload, len(roles))
+	out := make([]gang.Workload, len(roles))
 	for i, role := range roles {
-		out[i] = sampleWorkload{role: role, annotations: map[string]string{gang.AnnotationRoles: strings.Join(sizes, ",")}}
+		annotations := map[string]string{gang.AnnotationRoles: strings.Join(sizes, ",")}
+		out[i] = newSampleWorkload(f, role, sampleSize(f, role), annotations)
 	}
 	return out
 }
 
 // elasticSamples returns a workload of the elastic role. If this role requires another role, such as a
 // launcher, the sample is a workload of the required role, which receives the list of hosts.
-func elasticSamples(f gang.Framework) []sampleWorkload {
+func elasticSamples(f gang.Framework) []gang.Workload {
 	if f.ElasticRole == "" {
 		return nil
 	}
@@ -136,7 +125,7 @@ func elasticSamples(f gang.Framework) []sampleWorkload {
 		role, _ = f.FindRole(role.Requires[0])
 		annotations[gang.AnnotationRoles] = fmt.Sprintf("%s=1,%s=4", role.Name, f.ElasticRole)
 	}
-	return []sampleWorkload{{role: role, annotations: annotations}}
+	return []gang.Workload{newSampleWorkload(f, role, sampleSize(f, role), annotations)}
 }
 
 // sampleSize returns the number of pods of a role in a sample gang.
@@ -151,18 +140,18 @@ func sampleSize(f gang.Framework, role gang.Role) int32 {
 	}
 }
 
-// newSample plans the sample workload.
-func newSample(inj Injector, role gang.Role, size int32, annotations map[string]string) (Sample, error) {
+// newSample plans a sample workload.
+func newSample(inj Injector, w gang.Workload) (Sample, error) {
 	f := inj.Framework()
-	w := newSampleWorkload(f, role, size, annotations)
 	g, _, errs := gang.Parse(w, gang.Frameworks{f}, gang.Config{})
 	if len(errs) > 0 {
 		return Sample{}, fmt.Errorf("parsing a sample workload of framework %s: %w", f.Name, errs.ErrorList().ToAggregate())
 	}
-	return Sample{Gang: g, Roles: annotations[gang.AnnotationRoles], Plan: inj.Plan(g)}, nil
+	return Sample{Gang: g, Roles: w.Meta().Annotations[gang.AnnotationRoles], Plan: inj.Plan(g)}, nil
 }
 
-// newSampleWorkload returns a Job of the given number of pods, with 8 accelerators and 64 cores in each pod.
+// newSampleWorkload returns a Job of the given number of pods, with 8 accelerators and 64 cores in each pod. It may
+// change the annotations.
 func newSampleWorkload(f gang.Framework, role gang.Role, size int32, annotations map[string]string) gang.Workload {
 	name := "train"
 	if annotations[gang.AnnotationRoles] != "" {

@@ -8,6 +8,19 @@ import (
 	"rollcall.training/gang"
 )
 
+// LabelManagedBy is the label of the objects that Rollcall creates, with the value [ManagedBy].
+const (
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "rollcall"
+)
+
+// ChildLabels returns the labels of the objects that belong to the gang.
+func (r Result) ChildLabels() map[string]string {
+	return map[string]string{
+		gang.LabelGang: r.Gang.Name, gang.LabelFramework: r.Gang.Framework.Name, LabelManagedBy: ManagedBy,
+	}
+}
+
 // BuildService returns the headless Service of an admitted gang, or nil if the gang needs no Service.
 // The caller sets the owner, because the UID of the owner does not exist during admission.
 //
@@ -23,11 +36,7 @@ func (r Result) BuildService() *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      s.Name,
 			Namespace: r.Gang.Namespace,
-			Labels: map[string]string{
-				gang.LabelGang:                 r.Gang.Name,
-				gang.LabelFramework:            r.Gang.Framework.Name,
-				"app.kubernetes.io/managed-by": "rollcall",
-			},
+			Labels:    r.ChildLabels(),
 		},
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,

@@ -33,7 +33,7 @@ func (r Registry) Variables(framework string) ([]Variable, error) {
 		return nil, err
 	}
 	defaultRole, _ := inj.Framework().FindRole(inj.Framework().DefaultRole)
-	singlePod, err := newSample(inj, defaultRole, 1, map[string]string{})
+	singlePod, err := newSample(inj, newSampleWorkload(inj.Framework(), defaultRole, 1, map[string]string{}))
 	if err != nil {
 		return nil, err
 	}

@@ -29,9 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"rollcall.training/certs/owner"
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/certs/owner"
 	"rollcall.training/internal/controller"
 	"rollcall.training/internal/policy"
 	"rollcall.training/internal/policy/configmap"

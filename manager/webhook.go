@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"rollcall.training/certs"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/certs"
 	"rollcall.training/internal/policy/configmap"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // webhookOptions are the values of the flags of the webhook. The chart sets every flag except the validity

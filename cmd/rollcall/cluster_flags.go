@@ -75,18 +75,28 @@ func (c *clusterFlags) namesCluster(flags *genericclioptions.ConfigFlags, config
 	return err != nil || !isDefault || raw.CurrentContext != "" || c.context != "" || os.Getenv("KUBERNETES_MASTER") != ""
 }
 
-// newReader returns a reader of the gangs in the selected cluster and namespace.
-func (c *clusterFlags) newReader() (inspect.Reader, error) {
+// connect returns a client of the selected cluster, and the selected namespace as loadConfig does. The client ignores
+// warnings of webhooks, because the results of the commands contain what they warn about.
+func (c *clusterFlags) connect() (kubernetes.Interface, string, error) {
 	config, namespace, err := c.loadConfig()
 	if err != nil {
-		return inspect.Reader{}, err
+		return nil, "", err
 	}
 	// The default of client-go, 5 requests per second, would delay the logs of 100 ranks by 20 s.
 	// The commands limit their concurrent requests, and the API server has priority and fairness.
-	config.QPS = -1
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return inspect.Reader{}, fmt.Errorf("creating a client of the cluster: %w", err)
+		return nil, "", fmt.Errorf("creating a client of the cluster: %w", err)
+	}
+	return client, namespace, nil
+}
+
+// newReader returns a reader of the gangs in the selected cluster and namespace.
+func (c *clusterFlags) newReader() (inspect.Reader, error) {
+	client, namespace, err := c.connect()
+	if err != nil {
+		return inspect.Reader{}, err
 	}
 	// The configuration does not affect which gang a workload declares, so the default is correct
 	// for every cluster.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -36,11 +35,7 @@ func (c *clusterFlags) completeNamespace(
 	cmd *cobra.Command, _ []string, _ string,
 ) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp
-	config, _, err := c.loadConfig()
-	if err != nil {
-		return nil, directive
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, _, err := c.connect()
 	if err != nil {
 		return nil, directive
 	}

@@ -8,12 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"rollcall.training/gang"
-	"rollcall.training/injectors"
 	"rollcall.training/internal/detach"
 )
 
@@ -75,20 +71,14 @@ func newDetachCommand() *cobra.Command {
 }
 
 func (o *detachOptions) newDetacher(gangs []string) (detach.Detacher, error) {
-	config, namespace, err := o.cluster.loadConfig()
+	reader, err := o.cluster.newReader()
 	if err != nil {
 		return detach.Detacher{}, err
 	}
-	config.QPS = -1                           // see newReader
-	config.WarningHandler = rest.NoWarnings{} // the results contain what the webhook warns about
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return detach.Detacher{}, fmt.Errorf("creating a client of the cluster: %w", err)
-	}
 	return detach.Detacher{
-		Client:     client,
-		Engine:     injectors.NewEngine(injectors.Builtin(), gang.Config{}),
-		Namespaces: []string{namespace},
+		Client:     reader.Client,
+		Engine:     reader.Engine,
+		Namespaces: []string{reader.Namespace},
 		Gangs:      gangs,
 		DryRun:     o.dryRun,
 		Clock:      clock.RealClock{},

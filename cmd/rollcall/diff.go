@@ -36,10 +36,7 @@ func newDiffCommand() *cobra.Command {
 			return o.diff(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
-	o.engine.addFlags(cmd)
-	cmd.Flags().StringVar(&o.policy, "policy", "", "policy file whose defaults the workloads get")
-	mustMarkFilename(cmd, "policy", "yaml", "yml")
+	o.addInputFlags(cmd)
 	return cmd
 }
 

@@ -9,7 +9,6 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/manifest"
-	"rollcall.training/internal/policy"
 	"rollcall.training/internal/policy/suite"
 	"rollcall.training/internal/vet"
 )
@@ -60,14 +59,19 @@ func newInjectCommand() *cobra.Command {
 			return o.runInject(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
-	o.engine.addFlags(cmd)
+	o.addInputFlags(cmd)
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputYAML, outputJSON)
 	cmd.Flags().BoolVar(&o.includeChildren, "children", true, "objects that the controller would create")
 	cmd.Flags().BoolVar(&o.require, "require", false, requireUsage)
+	return cmd
+}
+
+// addInputFlags adds the flags of what is injected, and by which rules.
+func (o *injectOptions) addInputFlags(cmd *cobra.Command) {
+	addFilenameFlag(cmd, &o.files, "filename", "f", filenameUsage)
+	o.engine.addFlags(cmd)
 	cmd.Flags().StringVar(&o.policy, "policy", "", "policy file whose defaults the workloads get")
 	mustMarkFilename(cmd, "policy", "yaml", "yml")
-	return cmd
 }
 
 // runInject reads all documents before it prints any, so that its output is complete or empty.
@@ -88,10 +92,7 @@ func (o injectOptions) readDocuments(stdin io.Reader) ([]*manifest.Document, err
 	if len(o.files) == 0 {
 		return nil, newUsageError(errNoFiles)
 	}
-	docs, unreadable, err := readManifests(o.files, stdin)
-	if err == nil && len(unreadable) > 0 {
-		err = unreadable[0]
-	}
+	docs, err := readValidManifests(o.files, stdin)
 	return docs, newUsageError(err)
 }
 
@@ -101,40 +102,35 @@ func (o injectOptions) injectAll(docs []*manifest.Document, stderr io.Writer) ([
 	if err != nil {
 		return nil, newUsageError(err)
 	}
-	prepare, err := o.newPrepare(docs)
-	if err != nil {
-		return nil, err
+	admission := suite.Options{Engine: engine, Namespaces: suite.ReadNamespaces(docs)}
+	if o.policy != "" {
+		if admission.Policy, err = requirePolicy("--policy", o.policy); err != nil {
+			return nil, err
+		}
 	}
-	return o.injectDocuments(docs, engine, prepare, stderr)
-}
-
-// newPrepare returns the function that sets the defaults of the policy; nil without a policy. The labels of
-// namespaces are those of the documents.
-func (o injectOptions) newPrepare(docs []*manifest.Document) (manifest.Prepare, error) {
-	if o.policy == "" {
-		return nil, nil
-	}
-	p, err := requirePolicy("--policy", o.policy)
-	if err != nil {
-		return nil, err
-	}
-	namespaces := suite.ReadNamespaces(docs)
-	return func(w gang.Workload) (gang.Warnings, error) {
-		name := w.Meta().Namespace
-		return p.ApplyDefaults(w, policy.Namespace{Name: name, Labels: namespaces[name]})
-	}, nil
+	return o.injectDocuments(docs, admission, stderr)
 }
 
 // injectDocuments injects the documents and prints warnings and denials to stderr. It returns the
 // documents and the Services of their gangs. The error determines the exit code.
 func (o injectOptions) injectDocuments(
-	docs []*manifest.Document, engine *injectors.Engine, prepare manifest.Prepare, stderr io.Writer,
+	docs []*manifest.Document, admission suite.Options, stderr io.Writer,
 ) ([]*manifest.Document, error) {
 	workloads, denied := 0, 0
 	out := docs
-	objects := manifest.NewObjectSet(docs)
+	services := map[string]bool{} // those of the documents by namespace/name
+	for _, object := range manifest.ListObjects(docs) {
+		if object.Kind == "Service" {
+			services[object.Namespace+"/"+object.Name] = true
+		}
+	}
+	inject := func(w gang.Workload) (injectors.Result, error) {
+		result, warnings, err := admission.Inject(w)
+		result.Warnings = append(warnings, result.Warnings...)
+		return result, err
+	}
 	for _, d := range docs {
-		injections, err := d.Inject(engine, o.engine.namespace, prepare)
+		injections, err := d.Inject(o.engine.namespace, inject)
 		if err != nil {
 			return nil, newUsageError(addTemplateHint(err, d))
 		}
@@ -144,7 +140,7 @@ func (o injectOptions) injectDocuments(
 			if injection.Err != nil {
 				denied++
 			}
-			if out, err = o.appendService(out, objects, injection); err != nil {
+			if out, err = o.appendService(out, services, injection); err != nil {
 				return nil, err
 			}
 		}
@@ -153,7 +149,7 @@ func (o injectOptions) injectDocuments(
 	case denied > 0:
 		return nil, fmt.Errorf("denied %s; nothing was printed", gang.FormatCount(denied, "workload"))
 	case workloads == 0:
-		missing := vet.Run(docs, nil, vet.Options{Engine: engine}).ExplainUnchecked()
+		missing := vet.Run(docs, nil, vet.Options{Engine: admission.Engine}).ExplainUnchecked()
 		if o.require {
 			return nil, fmt.Errorf("--require: %s", missing)
 		}
@@ -174,7 +170,7 @@ func addTemplateHint(err error, d *manifest.Document) error {
 // documents already include the Service, because the members of a gang share it and because the input
 // may be the output of an earlier injection.
 func (o injectOptions) appendService(
-	docs []*manifest.Document, objects manifest.ObjectSet, injection manifest.Injection,
+	docs []*manifest.Document, services map[string]bool, injection manifest.Injection,
 ) ([]*manifest.Document, error) {
 	service := injection.BuildService()
 	if service == nil || !o.includeChildren {
@@ -183,9 +179,11 @@ func (o injectOptions) appendService(
 	// The manifest of the workload may have no namespace. Then kubectl determines the namespace of
 	// both objects.
 	service.Namespace = injection.Namespace
-	if !objects.Add(manifest.ObjectKey{Kind: service.Kind, Namespace: service.Namespace, Name: service.Name}) {
+	key := service.Namespace + "/" + service.Name
+	if services[key] {
 		return docs, nil
 	}
+	services[key] = true
 	child, err := manifest.NewDocument("service/"+service.Name, service)
 	return append(docs, child), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/ranges"
 )
 
 // maxRanksByDefault is the maximum number of ranks whose logs are printed without --rank or --all.
@@ -82,18 +84,27 @@ func (o *logsOptions) addFlags(cmd *cobra.Command) {
 }
 
 // selectedRanks parses --rank. It returns nil for all ranks.
-func (o *logsOptions) selectedRanks() (inspect.RankRanges, error) {
+func (o *logsOptions) selectedRanks() (ranges.Set, error) {
 	switch {
 	case o.ranks == "":
 		return nil, nil
 	case o.allRanks:
 		return nil, errors.New("--rank and --all are mutually exclusive; use one of them")
 	}
-	return inspect.ParseRankRanges(o.ranks)
+	return parseRanks(o.ranks)
+}
+
+// parseRanks parses ranks and ranges of ranks, such as 3 or 0,4-7.
+func parseRanks(text string) (ranges.Set, error) {
+	set, invalid := ranges.Parse(text, 0, math.MaxInt32)
+	if invalid != "" {
+		return nil, fmt.Errorf("parsing ranks %q: %s is not a rank such as 3 or a range such as 4-7", text, invalid)
+	}
+	return set, nil
 }
 
 func (o *logsOptions) runLogs(
-	ctx context.Context, reader inspect.Reader, name string, selected inspect.RankRanges, p *linePrinter,
+	ctx context.Context, reader inspect.Reader, name string, selected ranges.Set, p *linePrinter,
 ) error {
 	g, err := reader.GetGang(ctx, name)
 	if err != nil {
@@ -115,13 +126,13 @@ func (o *logsOptions) runLogs(
 }
 
 // isSelected reports whether a rank is selected. A nil selection contains all ranks.
-func isSelected(selected inspect.RankRanges, rank int32) bool {
+func isSelected(selected ranges.Set, rank int32) bool {
 	return selected == nil || selected.Contains(rank)
 }
 
 // validateRanks returns an error if the gang has none of the selected ranks, or if it has more ranks
 // than [maxRanksByDefault] and the user did not select any.
-func (o *logsOptions) validateRanks(g inspect.Gang, selected inspect.RankRanges) error {
+func (o *logsOptions) validateRanks(g inspect.Gang, selected ranges.Set) error {
 	count := 0
 	for _, rank := range g.Ranks {
 		if isSelected(selected, rank.Rank) {
@@ -152,7 +163,7 @@ func (o *logsOptions) podLogOptions() corev1.PodLogOptions {
 }
 
 // logSources returns the logs of the selected ranks that exist, in the order of the ranks.
-func (o *logsOptions) logSources(g inspect.Gang, selected inspect.RankRanges) []logSource {
+func (o *logsOptions) logSources(g inspect.Gang, selected ranges.Set) []logSource {
 	var sources []logSource
 	for _, rank := range g.Ranks {
 		if rank.Object == nil || !isSelected(selected, rank.Rank) {
@@ -180,7 +191,7 @@ func (o *logsOptions) selectContainers(g inspect.Gang, rank inspect.Rank) []stri
 // printLogs prints the existing logs, rank by rank. It prints a note for each rank without a log and
 // for each log that cannot be read, and returns an error for the latter.
 func (o *logsOptions) printLogs(
-	ctx context.Context, f *logFollower, g inspect.Gang, selected inspect.RankRanges,
+	ctx context.Context, f *logFollower, g inspect.Gang, selected ranges.Set,
 ) error {
 	failed := 0
 	sources := o.logSources(g, selected)

@@ -25,6 +25,7 @@ import (
 
 	"rollcall.training/internal/inspect"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/ranges"
 )
 
 // logClientset is a fake clientset that reads logs from an HTTP server. The fake of client-go returns
@@ -181,7 +182,7 @@ func TestLogsRankLimit(t *testing.T) {
 	reader, _ := newLogCluster(t, serveText(formatLogLine(0, "hello")), objects...)
 	for name, c := range map[string]struct {
 		options   logsOptions
-		selected  inspect.RankRanges
+		selected  ranges.Set
 		wantLines int
 		wantError string // part of the error
 	}{
@@ -193,11 +194,11 @@ func TestLogsRankLimit(t *testing.T) {
 			wantLines: 60,
 		},
 		"only the selected ranks are printed": {
-			selected:  inspect.RankRanges{{0, 0}, {58, 70}},
+			selected:  ranges.Set{{0, 0}, {58, 70}},
 			wantLines: 3,
 		},
 		"a rank beyond the size of the gang is an error": {
-			selected:  inspect.RankRanges{{60, 60}},
+			selected:  ranges.Set{{60, 60}},
 			wantError: "numbered from 0; it does not have rank 60",
 		},
 	} {

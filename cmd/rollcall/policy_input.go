@@ -42,13 +42,9 @@ func (i *policyInput) read(ctx context.Context, stdin io.Reader) ([]*manifest.Do
 		docs, err := readValidManifests(i.files, stdin)
 		return docs, newUsageError(err)
 	}
-	config, namespace, err := i.cluster.loadConfig()
+	client, namespace, err := i.cluster.connect()
 	if err != nil {
 		return nil, newUsageError(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, newUsageError(fmt.Errorf("creating a client of the cluster: %w", err))
 	}
 	docs, err := readCluster(ctx, client, namespace)
 	return docs, newUsageError(err)

@@ -11,6 +11,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/ranges"
 )
 
 // rankOptions are the flags of a command that runs kubectl for the pods of ranks.
@@ -92,7 +93,7 @@ func (o *rankOptions) run(
 	if o.ranks == "" {
 		return newUsageError(errors.New("--rank: required, such as --rank 0 or --rank 0-7"))
 	}
-	selected, err := inspect.ParseRankRanges(o.ranks)
+	selected, err := parseRanks(o.ranks)
 	if err != nil {
 		return newUsageError(err)
 	}
@@ -156,7 +157,7 @@ func (o *rankOptions) forwardPorts(cmd *cobra.Command, g inspect.Gang, ranks []i
 }
 
 // selectPods returns the selected ranks of a gang. The error reports a rank without a running pod.
-func selectPods(g inspect.Gang, selected inspect.RankRanges) ([]inspect.Rank, error) {
+func selectPods(g inspect.Gang, selected ranges.Set) ([]inspect.Rank, error) {
 	var ranks []inspect.Rank
 	for _, rank := range g.Ranks {
 		switch {

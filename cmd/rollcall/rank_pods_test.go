@@ -36,7 +36,7 @@ func TestSelectPods(t *testing.T) {
 		"2":   "rank 2 of gang train has no running pod: the rank has no pod",
 		"7":   "--rank: gang train has 3 ranks, numbered from 0; it does not have rank 7",
 	} {
-		selected, err := inspect.ParseRankRanges(ranks)
+		selected, err := parseRanks(ranks)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,6 @@
 package horovod
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
 	"rollcall.training/injectors/rendezvous"
@@ -21,7 +19,7 @@ var launchers = []gang.LauncherProgram{{
 }}
 
 // Injector is the injector for Horovod. The zero value is ready to use.
-type Injector struct{}
+type Injector struct{ ssh.Diagnoser }
 
 // Framework returns the declaration of Horovod.
 func (Injector) Framework() gang.Framework {
@@ -49,9 +47,4 @@ func (Injector) Plan(g gang.Gang) plan.Plan {
 		p.Env = append(p.Env, hostfile.Env(g)...)
 	}
 	return p
-}
-
-// Diagnose returns why a gang that succeeded did not use its workers.
-func (Injector) Diagnose(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool) {
-	return ssh.Diagnose(g, launcher)
 }

@@ -10,10 +10,14 @@ import (
 	"rollcall.training/gang"
 )
 
+// Diagnoser is the part of an injector that explains which workers its launcher reached. The zero value is ready to
+// use.
+type Diagnoser struct{}
+
 // Diagnose returns why a gang that succeeded did not use its workers, from the pod of its launcher: the launcher
 // connected to none of them, or to only one of several, so all ranks ran in one pod. It returns an empty text if
 // there is no problem or no report. complete is false while [MonitorContainerName] is running.
-func Diagnose(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool) {
+func (Diagnoser) Diagnose(g gang.Gang, launcher *corev1.Pod) (problem string, complete bool) {
 	hosts := MinWorkerHosts(g)
 	for _, c := range launcher.Status.InitContainerStatuses {
 		switch {

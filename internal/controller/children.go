@@ -135,7 +135,8 @@ func isGangService(have *corev1.Service, gangName string) bool {
 
 // isChildOf reports whether Rollcall created an object for a gang of a name.
 func isChildOf(have metav1.Object, gangName string) bool {
-	return have.GetLabels()[gang.LabelGang] == gangName && have.GetLabels()[labelManagedBy] == "rollcall"
+	labels := have.GetLabels()
+	return labels[gang.LabelGang] == gangName && labels[injectors.LabelManagedBy] == injectors.ManagedBy
 }
 
 // acceptUserService reports a conflict on each member for which a Service of the user does not resolve
@@ -211,11 +212,16 @@ func (r *Reconciler) updateService(ctx context.Context, have, want *corev1.Servi
 	if equality.Semantic.DeepEqual(before, have) {
 		return nil
 	}
+	return r.patchChild(ctx, "Service", before, have)
+}
+
+// patchChild writes the changes of a child. The child may not be watched, so no event follows a conflict.
+func (r *Reconciler) patchChild(ctx context.Context, kind string, before, after client.Object) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, have, patch, FieldOwner); apierrors.IsConflict(err) {
-		return errChildChanging // the Service may not be watched, so no event follows
+	if err := r.Client.Patch(ctx, after, patch, FieldOwner); apierrors.IsConflict(err) {
+		return errChildChanging
 	} else if err != nil {
-		return fmt.Errorf("updating the Service %s: %w", have.Name, err)
+		return fmt.Errorf("updating the %s %s: %w", kind, after.GetName(), err)
 	}
 	return nil
 }

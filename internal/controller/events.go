@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/text"
 )
 
 // The actions of Events, which the Events API defines as what the reporting controller did.
@@ -19,10 +18,6 @@ const (
 	eventActionCheckNodes     = "CheckNodes"
 )
 
-// maxNoteLength is the maximum length of the note of an Event in bytes
-// (kubernetes pkg/apis/core/validation, noteLengthLimit).
-const maxNoteLength = 1024
-
 func (r *Reconciler) recordNormal(w gang.Workload, reason gang.Reason, eventAction, note string, args ...any) {
 	r.recordEvent(w, corev1.EventTypeNormal, reason, eventAction, fmt.Sprintf(note, args...))
 }
@@ -34,5 +29,5 @@ func (r *Reconciler) recordWarning(w gang.Workload, reason gang.Reason, eventAct
 // recordEvent records an Event on a workload. It truncates a note that is too long. The status contains
 // the complete text.
 func (r *Reconciler) recordEvent(w gang.Workload, eventType string, reason gang.Reason, eventAction, note string) {
-	r.Recorder.Eventf(w.Object(), nil, eventType, string(reason), eventAction, "%s", text.Shorten(note, maxNoteLength))
+	r.Recorder.Eventf(w.Object(), nil, eventType, string(reason), eventAction, "%s", gang.ShortenText(note))
 }

@@ -42,18 +42,9 @@ func (r *Reconciler) observeIsolation(ctx context.Context, g *observedGang, s li
 		return err
 	}
 	g.isIsolated = service != nil && isGangService(service, first.Gang.Name) && selectsAttempt(service, s.Attempt)
-	switch {
-	case !g.isIsolated:
-		session.isolationTime = time.Time{}
-		return nil
-	case session.isolationTime.IsZero():
-		session.isolationTime = now
-	}
-	remaining := session.isolationTime.Add(isolationDelay).Sub(now)
-	g.ignoresOverduePods = remaining <= 0 && first.Gang.RestartRules.RestartOnNodeLoss
-	if remaining > 0 {
-		g.pass.requeueAfter(remaining)
-	}
+	remaining := lifecycle.RemainingDelay(&session.isolationTime, g.isIsolated, isolationDelay, now)
+	g.ignoresOverduePods = g.isIsolated && remaining == 0 && first.Gang.RestartRules.RestartOnNodeLoss
+	g.pass.requeueAfter(remaining)
 	return nil
 }
 

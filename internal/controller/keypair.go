@@ -116,7 +116,7 @@ func (r *Reconciler) ensureKeyPair(
 	if ownedByService {
 		owner = &service.ObjectMeta
 	}
-	retry, now := &r.sessions.forRequest(g.pass.request).keyPair, r.Clock.Now()
+	retry, now := &g.pass.session.keyPair, r.Clock.Now()
 	*retry = retry.forOwner(owner.UID, g.lastState().Attempt)
 	due, err := r.isKeyPairDue(ctx, g, next, *retry)
 	if !due || err != nil {
@@ -156,9 +156,7 @@ func (r *Reconciler) isKeyPairDue(
 	if isExpected && retry.foreignSince.IsZero() {
 		waiting, delay, err := r.findPodWithoutVolumes(ctx, g, now)
 		if err != nil || !waiting {
-			if delay > 0 {
-				g.pass.requeueAfter(delay)
-			}
+			g.pass.requeueAfter(delay)
 			return false, err
 		}
 	}
@@ -224,7 +222,7 @@ func (r *Reconciler) keyPairStatus(g *observedGang, next lifecycle.State) lifecy
 	if first == nil || first.Children.KeyPairSecret == "" || !next.Phase.Active() {
 		return lifecycle.Status{}
 	}
-	retry := r.sessions.forRequest(g.pass.request).keyPair
+	retry := g.pass.session.keyPair
 	reported := g.primaryMember().lastStatus().Reason == gang.ReasonKeyPairConflict
 	if !retry.isForeign(r.Clock.Now(), reported) {
 		return lifecycle.Status{}
@@ -247,11 +245,7 @@ func buildKeyPairSecret(result injectors.Result) (*corev1.Secret, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      result.Children.KeyPairSecret,
 			Namespace: result.Gang.Namespace,
-			Labels: map[string]string{
-				gang.LabelGang:                 result.Gang.Name,
-				gang.LabelFramework:            result.Gang.Framework.Name,
-				"app.kubernetes.io/managed-by": "rollcall",
-			},
+			Labels:    result.ChildLabels(),
 		},
 		Type:      corev1.SecretTypeSSHAuth,
 		Immutable: ptr.To(true),

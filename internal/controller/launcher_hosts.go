@@ -45,7 +45,7 @@ func (r *Reconciler) checkWorkersReached(ctx context.Context, g *observedGang) (
 		return lifecycle.Status{}, true
 	}
 	problem, complete := r.Engine.DiagnoseLauncher(first.Gang, pod)
-	if s := r.sessions.forRequest(g.pass.request); !complete && s.hostReportReads < maxHostReportReads {
+	if s := g.pass.session; !complete && s.hostReportReads < maxHostReportReads {
 		s.hostReportReads++
 		g.pass.requeueAfter(hostReportReadInterval)
 		return lifecycle.Status{}, false

@@ -260,7 +260,7 @@ func newSingleWorkloadGang(ctx context.Context, p *pass, m member) *observedGang
 	return g
 }
 
-// readMember parses one workload. An error is temporary; readErr of the result is not.
+// readMember parses one workload. An error is temporary; Err of the result is not.
 func (r *Reconciler) readMember(w gang.Workload) (member, error) {
 	managedByQueue, err := r.isManagedByQueue(w)
 	if err != nil {

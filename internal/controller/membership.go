@@ -24,7 +24,8 @@ const missingMemberGracePeriod = 5 * time.Second
 // not be written.
 func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (lifecycle.Status, bool) {
 	missing := g.memberStates.Missing()
-	if delay := r.missingMemberDelay(g, len(missing) > 0); delay > 0 {
+	since, now := &g.pass.session.missingSince, r.Clock.Now()
+	if delay := lifecycle.RemainingDelay(since, len(missing) > 0, missingMemberGracePeriod, now); delay > 0 {
 		g.pass.requeueAfter(delay)
 		return lifecycle.Status{}, false
 	}
@@ -48,20 +49,6 @@ func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (life
 
 func conflictMessage(conflicts []string) string {
 	return "The workloads of the gang have conflicting settings: " + strings.Join(conflicts, "; ")
-}
-
-// missingMemberDelay records since when members are missing. It returns how long to wait before the
-// missing members are reported; 0 if they are due or none is missing.
-func (r *Reconciler) missingMemberDelay(g *observedGang, anyMissing bool) time.Duration {
-	s := g.pass.session
-	if !anyMissing {
-		s.missingSince = time.Time{}
-		return 0
-	}
-	if s.missingSince.IsZero() {
-		s.missingSince = r.Clock.Now()
-	}
-	return max(0, missingMemberGracePeriod-r.Clock.Since(s.missingSince))
 }
 
 // memberSpecs returns the settings of the gang in each existing workload.

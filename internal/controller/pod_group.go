@@ -190,10 +190,7 @@ func (r *Reconciler) buildPodGroup(
 	g *observedGang, scheduler scheduling.Scheduler, version schema.GroupVersion, want scheduling.Group,
 ) (*unstructured.Unstructured, error) {
 	object := scheduling.BuildPodGroup(scheduler, version, want)
-	first := g.firstResult().Gang
-	object.SetLabels(map[string]string{
-		gang.LabelGang: first.Name, gang.LabelFramework: first.Framework.Name, labelManagedBy: "rollcall",
-	})
+	object.SetLabels(g.firstResult().ChildLabels())
 	return object, r.setOwners(g, object)
 }
 
@@ -250,13 +247,7 @@ func (r *Reconciler) updatePodGroup(
 	if equality.Semantic.DeepEqual(have, changed) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, changed, patch, FieldOwner); apierrors.IsConflict(err) {
-		return errChildChanging
-	} else if err != nil {
-		return fmt.Errorf("updating the PodGroup %s: %w", have.GetName(), err)
-	}
-	return nil
+	return r.patchChild(ctx, scheduling.Kind, have, changed)
 }
 
 // mergeMaps sets the values of from in to, which may be of an object that has further values.

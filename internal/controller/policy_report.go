@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/internal/policy"
-	"rollcall.training/internal/text"
 )
 
 // reportGVK is the kind of the reports (https://github.com/openreports/reports-api).
@@ -27,8 +27,6 @@ var reportGVK = schema.GroupVersionKind{Group: "openreports.io", Version: "v1alp
 const (
 	// maxReportResults limits the results of a report. The summary counts all violations.
 	maxReportResults = 20
-	// maxReportMessage limits the bytes of the message of a result, which can quote values of the user.
-	maxReportMessage = 1024
 	// reportRetryInterval is the interval at which the API of the reports is looked for.
 	reportRetryInterval = 5 * time.Minute
 )
@@ -142,7 +140,7 @@ func newReport(g *observedGang) *unstructured.Unstructured {
 		scope, rule, _ := strings.Cut(f.Rule, "/")
 		results = append(results, map[string]any{
 			"policy": scope, "rule": rule, "result": outcome, "scored": outcome == "fail",
-			"message":    text.Shorten(f.String(), maxReportMessage),
+			"message":    gang.ShortenText(f.String()),
 			"properties": map[string]any{"mode": string(f.Mode)},
 			"resources":  []any{f.member},
 		})
@@ -159,7 +157,7 @@ func newReport(g *observedGang) *unstructured.Unstructured {
 	report.SetGroupVersionKind(reportGVK)
 	report.SetNamespace(owner.Meta().Namespace)
 	report.SetName(reportName(owner.Meta().UID))
-	report.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "rollcall"})
+	report.SetLabels(map[string]string{injectors.LabelManagedBy: injectors.ManagedBy})
 	// Without blockOwnerDeletion, Rollcall needs no permission to update finalizers.
 	report.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: workloadAPIVersion(owner.Workload), Kind: string(owner.Kind()),

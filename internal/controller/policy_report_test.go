@@ -227,7 +227,7 @@ func TestReportIsBounded(t *testing.T) {
 		g.findings = append(g.findings, memberFinding{
 			Finding: policy.Finding{
 				Rule: fmt.Sprintf("cluster/rule-%d", i), Mode: policy.ModeWarn, Field: "spec",
-				Message: strings.Repeat("é", maxReportMessage),
+				Message: strings.Repeat("é", 1024),
 			},
 			member: referTo(gang.Workload{Job: job}),
 		})

@@ -8,10 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 )
-
-// labelManagedBy is the label of the objects that Rollcall creates.
-const labelManagedBy = "app.kubernetes.io/managed-by"
 
 // maxServiceBytes is the maximum memory of a Service in the cache. The Service of 300 gangs of one name is
 // smaller.
@@ -32,8 +30,8 @@ func TrimService(o any) (any, error) {
 		DeletionTimestamp: service.DeletionTimestamp,
 		Labels:            internLabels(gang.SelectKeys(service.Labels)),
 	}}
-	if by := service.Labels[labelManagedBy]; by != "" && out.Labels != nil {
-		out.Labels[labelManagedBy] = intern(by)
+	if by := service.Labels[injectors.LabelManagedBy]; by != "" && out.Labels != nil {
+		out.Labels[injectors.LabelManagedBy] = intern(by)
 	}
 	kept := corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{OwnerReferences: service.OwnerReferences},

@@ -22,7 +22,7 @@ type sessions struct {
 }
 
 // session belongs to the gangs of one request. Only one pass of them runs at a time, so the fields need no lock, except
-// lastPass and verdicts: they are read outside of passes, and sessions guards them.
+// lastPass and judgments: they are read outside of passes, and sessions guards them.
 type session struct {
 	// lastPass is the last pass; see [sessions.remainingDelay].
 	lastPass lastPass

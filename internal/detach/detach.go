@@ -137,21 +137,8 @@ func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, g := range roster.GroupWorkloads(workloads, d.Engine.Frameworks()) {
-			if !d.selects(g, found) {
-				continue
-			}
-			out := &group{namespace: g.Namespace}
-			for _, w := range g.Workloads {
-				out.podOwners = append(out.podOwners, string(w.Meta().UID))
-				if !isFinished(w) {
-					out.podGang = w.Template().Labels[gang.LabelGang]
-					out.workloads = append(out.workloads, &pending{Workload: w})
-				}
-			}
-			if len(out.workloads) > 0 {
-				groups = append(groups, out)
-			}
+		for _, g := range roster.ReadGangs(d.Engine, workloads) {
+			groups = append(groups, d.newGroups(g, found)...)
 		}
 	}
 	for _, name := range d.Gangs {
@@ -164,16 +151,34 @@ func (d Detacher) listGroups(ctx context.Context) ([]*group, error) {
 	return groups, nil
 }
 
-// selects reports whether a gang is to be detached, and records the names by which it was selected.
-func (d Detacher) selects(g roster.Group, found map[string]bool) bool {
-	if len(d.Gangs) == 0 {
-		return true
+// newGroups returns the group of a gang, and one for each other workload with the name of the gang. It leaves out
+// groups that are not selected or have finished.
+func (d Detacher) newGroups(g roster.Gang, found map[string]bool) []*group {
+	var groups []*group
+	add := func(members []roster.Member, names ...string) {
+		out := &group{namespace: g.Namespace}
+		for _, w := range members {
+			names, out.podOwners = append(names, w.Meta().Name), append(out.podOwners, string(w.Meta().UID))
+			if !isFinished(w.Workload) {
+				out.podGang = w.Template().Labels[gang.LabelGang]
+				out.workloads = append(out.workloads, &pending{Workload: w.Workload})
+			}
+		}
+		if d.selects(names, found) && len(out.workloads) > 0 {
+			groups = append(groups, out)
+		}
 	}
-	names := []string{g.Name}
-	for _, w := range g.Workloads {
-		names = append(names, w.Meta().Name)
+	add(g.Members, g.Name)
+	for _, w := range slices.Concat(g.EarlierRun, g.Strangers) {
+		add([]roster.Member{w})
 	}
-	selected := false
+	return groups
+}
+
+// selects reports whether workloads of the given names are to be detached, and records the names by which they
+// were selected.
+func (d Detacher) selects(names []string, found map[string]bool) bool {
+	selected := len(d.Gangs) == 0
 	for _, name := range names {
 		if slices.Contains(d.Gangs, name) {
 			found[name], selected = true, true

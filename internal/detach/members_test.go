@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
@@ -56,6 +57,51 @@ func TestDetachMembers(t *testing.T) {
 					}
 				})
 				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("outcomes (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestDetachStranger checks that a gang does not wait for the pods of a workload that only has its name, and that
+// the name of the gang does not select the workload.
+func TestDetachStranger(t *testing.T) {
+	resumed := map[string]detach.Outcome{"train-master": detach.Resumed}
+	for name, c := range map[string]struct {
+		gangs []string
+		want  map[string]detach.Outcome
+	}{
+		"gang is selected": {gangs: []string{"train"}, want: resumed},
+		"stranger is selected": {
+			gangs: []string{"other"}, want: map[string]detach.Outcome{"other": detach.Detached},
+		},
+		"all gangs are selected": {
+			want: map[string]detach.Outcome{"train-master": detach.Resumed, "other": detach.Detached},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				master, stranger := newMasterMember(t), newWorkerMember(t, false)
+				status := lifecycle.Status{State: lifecycle.State{Phase: lifecycle.Restarting}}
+				status.SuspendedByRollcall, status.MemberUIDs = true, []types.UID{"master"}
+				text, err := status.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				master.Annotations[gang.AnnotationStatus] = text
+				stranger.Name, stranger.Labels[gang.LabelGang] = "other", "train"
+				delete(stranger.Annotations, gang.AnnotationStatus)
+				client := fake.NewClientset(master, stranger, newRunningPod(stranger))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				got := map[string]detach.Outcome{}
+				d := detach.Detacher{Client: client, Engine: engine, Clock: clock.RealClock{}, Namespaces: []string{"team"}}
+				d.Gangs = c.gangs
+				if err := d.Run(ctx, func(r detach.Result) { got[r.Name] = r.Outcome }); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(c.want, got); diff != "" {

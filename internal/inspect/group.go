@@ -16,64 +16,56 @@ import (
 	"rollcall.training/internal/roster"
 )
 
-// workloadGroup holds the workloads of one gang, in the order of their ranks. It has at least one.
-type workloadGroup struct {
-	namespace, name string
-	workloads       []workload
-	// stateSource is the workload whose status is the state of the gang; nil if it is not known.
-	stateSource *workload
-	// leftOut are workloads with the name of the gang that are not members. warnings describes them.
-	leftOut  []workload
-	warnings []string
-}
+// group is a gang of a cluster, with its workloads in the order of their ranks.
+type group struct{ roster.Gang }
 
-// workload is a workload of a cluster together with the gang that it declares.
-type workload struct{ roster.Member }
-
-func parseWorkload(engine *injectors.Engine, w gang.Workload) workload {
-	return workload{Member: roster.ReadMember(engine, w)}
-}
-
-// groupWorkloads groups workloads into gangs and parses them. Gangs are sorted by namespace, name
-// and creation time, the workloads of a gang by rank.
-func groupWorkloads(engine *injectors.Engine, found []gang.Workload) []workloadGroup {
-	var out []workloadGroup
-	for _, g := range roster.GroupWorkloads(found, engine.Frameworks()) {
-		p := workloadGroup{namespace: g.Namespace, name: g.Name}
-		for _, w := range g.Workloads {
-			p.workloads = append(p.workloads, parseWorkload(engine, w))
-		}
-		slices.SortFunc(p.workloads, func(a, b workload) int { return roster.CompareRanks(a.Member, b.Member) })
-		if g.MultiWorkload {
-			p.identifyMembers()
-		}
-		out = append(out, p)
+// listGroups groups workloads into gangs, sorted by namespace, name and creation time.
+func listGroups(engine *injectors.Engine, workloads []gang.Workload) []group {
+	var out []group
+	for _, g := range roster.ReadGangs(engine, workloads) {
+		out = append(out, group{g})
 	}
-	slices.SortFunc(out, func(a, b workloadGroup) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name),
-			a.creationTime().Compare(b.creationTime()), cmp.Compare(a.workloads[0].Meta().Name, b.workloads[0].Meta().Name))
+	slices.SortFunc(out, func(a, b group) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			a.creationTime().Compare(b.creationTime()), cmp.Compare(a.Members[0].Meta().Name, b.Members[0].Meta().Name))
 	})
 	return out
 }
 
-// creationTime returns the creation time of the oldest workload.
-func (g workloadGroup) creationTime() time.Time {
-	var oldest time.Time
-	for _, w := range g.workloads {
-		if created := w.Meta().CreationTimestamp.Time; oldest.IsZero() || created.Before(oldest) {
-			oldest = created
-		}
+// creationTime returns the creation time of the oldest member.
+func (g group) creationTime() time.Time {
+	return slices.MinFunc(g.Members, func(a, b roster.Member) int {
+		return a.Meta().CreationTimestamp.Compare(b.Meta().CreationTimestamp.Time)
+	}).Meta().CreationTimestamp.Time
+}
+
+// hasWorkload reports whether a workload of the name has the name of the gang, as a member or not.
+func (g group) hasWorkload(name string) bool {
+	return slices.ContainsFunc(slices.Concat(g.Members, g.EarlierRun, g.Strangers), func(m roster.Member) bool {
+		return m.Meta().Name == name
+	})
+}
+
+// listWarnings describes the workloads that have the name of the gang and are not members.
+func (g group) listWarnings() []string {
+	var out []string
+	for _, m := range g.EarlierRun {
+		out = append(out, m.Spec().String()+
+			" finished before other workloads of the gang were created and belongs to an earlier run")
 	}
-	return oldest
+	for _, m := range g.Strangers {
+		out = append(out, m.Spec().String()+" has the name of the gang, but is not a member")
+	}
+	return out
 }
 
 // buildGang returns the gang without its ranks.
-func (g workloadGroup) buildGang() Gang {
-	first := g.statusSource()
+func (g group) buildGang() Gang {
+	first := g.StatusSource()
 	status := lifecycle.ReadStatus(first.Workload)
 	out := Gang{
-		Name:              g.name,
-		Namespace:         g.namespace,
+		Name:              g.Name,
+		Namespace:         g.Namespace,
 		Framework:         first.Meta().Labels[gang.LabelFramework],
 		Phase:             cmp.Or(lifecycle.Phase(first.Meta().Labels[gang.LabelPhase]), status.Phase),
 		Reason:            status.Reason,
@@ -83,7 +75,7 @@ func (g workloadGroup) buildGang() Gang {
 		FirstFailure:      status.FirstFailure,
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),
-		Warnings:          slices.Clone(g.warnings),
+		Warnings:          g.listWarnings(),
 		state:             status.State,
 	}
 	if !status.LastTransitionTime.IsZero() {
@@ -99,19 +91,19 @@ func (g workloadGroup) buildGang() Gang {
 		}
 	}
 	if out.Message == "" && out.Phase == "" {
-		out.Reason, out.Message = first.explainMissingStatus()
+		out.Reason, out.Message = explainMissingStatus(first)
 	}
 	for _, m := range out.Members {
 		out.Size += m.Size
 		out.Ready += m.Ready
 		out.Succeeded += m.Succeeded
-		out.minReady += first.minReady(m)
+		out.minReady += minReady(first, m)
 	}
 	return out
 }
 
 // minReady returns the number of ranks of a member that must be ready for the gang of the workload to run.
-func (w workload) minReady(m Member) int32 {
+func minReady(w roster.Member, m Member) int32 {
 	if g := w.Gang(); g != nil && g.Elastic != nil && m.Role == g.Framework.ElasticRole {
 		return min(m.Size, g.Elastic.Min)
 	}
@@ -119,7 +111,7 @@ func (w workload) minReady(m Member) int32 {
 }
 
 // explainMissingStatus returns the reason and the message of a gang without a status.
-func (w workload) explainMissingStatus() (gang.Reason, string) {
+func explainMissingStatus(w roster.Member) (gang.Reason, string) {
 	if w.IsInjected() {
 		return "", "No phase is recorded: the Rollcall manager has not reconciled the gang"
 	}
@@ -128,18 +120,18 @@ func (w workload) explainMissingStatus() (gang.Reason, string) {
 
 // buildMembers returns the workloads, and the missing workloads that the first valid workload
 // declares.
-func (g workloadGroup) buildMembers() []Member {
+func (g group) buildMembers() []Member {
 	var members []Member
-	for _, w := range g.workloads {
-		members = append(members, w.buildMember())
+	for _, w := range g.Members {
+		members = append(members, buildMember(w))
 	}
-	firstValid := slices.IndexFunc(g.workloads, func(w workload) bool { return w.Gang() != nil })
+	firstValid := slices.IndexFunc(g.Members, func(w roster.Member) bool { return w.Gang() != nil })
 	if firstValid < 0 {
 		return members
 	}
-	completed := lifecycle.ReadStatus(g.workloads[firstValid].Workload).CompletedMembers
+	completed := lifecycle.ReadStatus(g.Members[firstValid].Workload).CompletedMembers
 	var offset int32
-	for _, declared := range g.workloads[firstValid].Gang().Members {
+	for _, declared := range g.Members[firstValid].Gang().Members {
 		if !slices.ContainsFunc(members, func(m Member) bool { return m.Name == declared.WorkloadName }) {
 			m := Member{Name: declared.WorkloadName, Role: declared.Role, Offset: offset, Size: declared.Size}
 			if _, m.Completed = completed[m.Name]; m.Completed {
@@ -155,7 +147,7 @@ func (g workloadGroup) buildMembers() []Member {
 }
 
 // buildMember returns the workload with the counts of its own status, which exist without pods.
-func (w workload) buildMember() Member {
+func buildMember(w roster.Member) Member {
 	observed := lifecycle.Observe(w.Workload)
 	m := Member{
 		Kind:      w.Kind(),
@@ -202,8 +194,9 @@ func (g *Gang) addRanks(pods []corev1.Pod) {
 			observedFailure = failure.EarlierOf(observedFailure, f)
 		}
 		m.Ready, m.Succeeded = 0, 0
-		for index, pod := range podsByIndex(own, m.Size) {
-			rank := newRank(m.Offset+int32(index), *m, pod)
+		newest := lifecycle.NewestPods(own, m.Size)
+		for index := range m.Size {
+			rank := newRank(m.Offset+index, *m, newest[index])
 			switch rank.State {
 			case RankReady:
 				m.Ready++
@@ -246,54 +239,28 @@ func (m Member) ownsPod(pod *corev1.Pod) bool {
 	return pod.Labels[gang.LabelRole] == m.Role
 }
 
-// podsByIndex returns the newest pod of each index, or nil. A Job keeps the failed pods that it
-// replaced. A pod with an index beyond the size has no rank: it is deleted when an elastic gang
-// shrinks.
-func podsByIndex(pods []corev1.Pod, size int32) []*corev1.Pod {
-	byIndex := make([]*corev1.Pod, size)
-	for i := range pods {
-		pod, index := &pods[i], gang.PodIndex(&pods[i])
-		if index < 0 || index >= size {
-			continue
-		}
-		if current := byIndex[index]; current == nil || isNewerPod(pod, current) {
-			byIndex[index] = pod
-		}
-	}
-	return byIndex
-}
-
-// isNewerPod reports whether a replaced b. Creation times have a resolution of one second. If they
-// are equal, a pod that is not being deleted is newer than a pod that is.
-func isNewerPod(a, b *corev1.Pod) bool {
-	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-		return c > 0
-	}
-	return a.DeletionTimestamp == nil && (b.DeletionTimestamp != nil || a.Name > b.Name)
-}
-
 // selectGang returns the gang of the given name, or the gang that has a workload of that name. The
 // name of the only workload of a gang takes precedence, so that every run of a CronJob can be
 // selected. If several gangs have the name, selectGang returns the latest and a warning for each of
 // the others. The groups must be sorted by name and creation time.
-func selectGang(groups []workloadGroup, name string) (workloadGroup, []string, bool) {
-	var matches []workloadGroup
+func selectGang(groups []group, name string) (group, []string, bool) {
+	var matches []group
 	for _, g := range groups {
 		hasWorkload := g.hasWorkload(name)
-		if hasWorkload && len(g.workloads)+len(g.leftOut) == 1 {
+		if hasWorkload && len(g.Members)+len(g.EarlierRun)+len(g.Strangers) == 1 {
 			return g, nil, true
 		}
-		if hasWorkload || g.name == name {
+		if hasWorkload || g.Name == name {
 			matches = append(matches, g)
 		}
 	}
 	if len(matches) == 0 {
-		return workloadGroup{}, nil, false
+		return group{}, nil, false
 	}
 	last := len(matches) - 1
 	var warnings []string
 	for _, g := range matches[:last] {
-		first := g.workloads[0]
+		first := g.Members[0]
 		warnings = append(warnings, fmt.Sprintf("%s %s is another gang with the same name", first.Kind(), first.Meta().Name))
 	}
 	return matches[last], warnings, true

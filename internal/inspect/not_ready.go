@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"rollcall.training/internal/ranges"
 )
 
 // maxNotReadyRows is the maximum number of rows in the table of ranks that are not ready.
@@ -62,13 +64,18 @@ func printNotReady(out io.Writer, o PrintOptions, ranks []Rank) {
 	}
 }
 
-// formatRanks returns the ranks as ranges, followed by their number if there are several.
+// formatRanks returns the first ranges of the ranks, followed by their number if there are several.
 func (g notReadyGroup) formatRanks() string {
 	var ranks []int32
 	for _, rank := range g.ranks {
 		ranks = append(ranks, rank.Rank)
 	}
-	text := NewRankRanges(ranks).String()
+	const limit = 4 // so that the text fits in a line
+	set, more := ranges.Of(ranks), ""
+	if len(set) > limit {
+		set, more = set[:limit], ",…"
+	}
+	text := set.String() + more
 	if len(ranks) > 1 {
 		text += fmt.Sprintf(" (%d)", len(ranks))
 	}

@@ -56,6 +56,13 @@ RANK     STATE   POD  NODE  REASON
 1-2 (2)  missing  -    -
 `,
 		},
+		"only the first four ranges are shown": {
+			ranks: newRanks(".#.#.#.#.#"),
+			want: `
+RANK           STATE    POD  NODE  REASON
+0,2,4,6,… (5)  missing  -    -
+`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder

@@ -11,6 +11,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/ranges"
 )
 
 // PrintGangs prints one line for each gang. If showNamespace is true, the first column is the
@@ -137,7 +138,7 @@ func (m Member) formatRanks() string {
 	if m.Size == 0 {
 		return "-"
 	}
-	return RankRanges{{m.Offset, m.Offset + m.Size - 1}}.String()
+	return ranges.Set{{m.Offset, m.Offset + m.Size - 1}}.String()
 }
 
 // printRanks prints the legend and the grid. If the gang has several members, each of them has a

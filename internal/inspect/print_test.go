@@ -11,6 +11,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 // newRestartingGang returns an MPI gang of three members with a value in every field that is
@@ -203,9 +204,9 @@ func TestFormatMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			job.Annotations[gang.AnnotationStatus], job.Labels[gang.LabelPhase] = text, string(lifecycle.Running)
-			w := parseWorkload(newEngine(), gang.Workload{Job: job})
+			w := roster.ReadMember(newEngine(), gang.Workload{Job: job})
 			w.Result.Gang.Elastic, w.Result.Gang.Framework.ElasticRole = c.elastic, w.Result.Gang.Role
-			g := workloadGroup{workloads: []workload{w}}.buildGang()
+			g := group{roster.Gang{Roster: roster.Roster[roster.Member]{Members: []roster.Member{w}}}}.buildGang()
 			g.Ready, g.Succeeded = c.ready, c.succeeded
 			if got := g.formatMessage(); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)

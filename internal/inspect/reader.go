@@ -61,7 +61,7 @@ func (r Reader) ListGangs(ctx context.Context) ([]Gang, error) {
 		return nil, err
 	}
 	var gangs []Gang
-	for _, group := range groupWorkloads(r.Engine, workloads) {
+	for _, group := range listGroups(r.Engine, workloads) {
 		gangs = append(gangs, group.buildGang())
 	}
 	return gangs, nil
@@ -84,14 +84,14 @@ func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
 	if err != nil {
 		return Gang{}, err
 	}
-	group, warnings, ok := selectGang(groupWorkloads(r.Engine, workloads), name)
+	group, warnings, ok := selectGang(listGroups(r.Engine, workloads), name)
 	if !ok {
 		return Gang{}, r.newNotFoundError(workloads, name)
 	}
-	options := metav1.ListOptions{LabelSelector: podSelector(group.name)}
+	options := metav1.ListOptions{LabelSelector: podSelector(group.Name)}
 	pods, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, options)
 	if err != nil {
-		return Gang{}, fmt.Errorf("listing pods of gang %s: %w", group.name, err)
+		return Gang{}, fmt.Errorf("listing pods of gang %s: %w", group.Name, err)
 	}
 	g := group.buildGang()
 	g.addRanks(pods.Items)
@@ -101,9 +101,9 @@ func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
 
 func (r Reader) newNotFoundError(workloads []gang.Workload, name string) error {
 	err := &NotFoundError{Name: name, Namespace: r.Namespace}
-	for _, group := range groupWorkloads(r.Engine, workloads) {
-		if !slices.Contains(err.OtherGangs, group.name) {
-			err.OtherGangs = append(err.OtherGangs, group.name)
+	for _, group := range listGroups(r.Engine, workloads) {
+		if !slices.Contains(err.OtherGangs, group.Name) {
+			err.OtherGangs = append(err.OtherGangs, group.Name)
 		}
 	}
 	return err

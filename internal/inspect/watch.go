@@ -165,7 +165,7 @@ func (w *gangWatch) readGang(name string) (Gang, bool) {
 	for _, object := range w.statefulSets.GetStore().List() {
 		workloads = append(workloads, gang.Workload{StatefulSet: object.(*appsv1.StatefulSet)})
 	}
-	group, warnings, ok := selectGang(groupWorkloads(w.engine, workloads), name)
+	group, warnings, ok := selectGang(listGroups(w.engine, workloads), name)
 	if !ok {
 		return Gang{}, false
 	}

@@ -1,15 +1,15 @@
 package lifecycle
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
+	"cmp"
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
+	"rollcall.training/internal/ranges"
 )
 
 const (
@@ -114,41 +114,16 @@ func (w WorkloadEvidence) findCompletedRanks(
 	return completed, lost + max(0, min(runAgain, withoutPod))
 }
 
-// formatIndexes returns ascending indexes in the format of [parseIndexes], or [NoRanks].
-func formatIndexes(indexes []int32) string {
-	var out []string
-	for len(indexes) > 0 {
-		n := 1
-		for n < len(indexes) && indexes[n] == indexes[0]+int32(n) {
-			n++
-		}
-		interval := fmt.Sprint(indexes[0])
-		if n > 1 {
-			interval += fmt.Sprintf("-%d", indexes[n-1])
-		}
-		out, indexes = append(out, interval), indexes[n:]
-	}
-	if len(out) == 0 {
-		return NoRanks
-	}
-	return strings.Join(out, ",")
-}
+// formatIndexes returns indexes in the format of [parseIndexes], or [NoRanks].
+func formatIndexes(indexes []int32) string { return cmp.Or(ranges.Of(indexes).String(), NoRanks) }
 
 // parseIndexes returns the indexes below size in the format of completedIndexes, such as "0,3-5".
 func parseIndexes(text string, size int32) []int32 {
 	var out []int32
-	for interval := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(interval, "-")
-		if !isRange {
-			last = first
-		}
-		from, errFrom := strconv.ParseInt(first, 10, 32)
-		to, errTo := strconv.ParseInt(last, 10, 32)
-		if errFrom != nil || errTo != nil {
-			continue
-		}
-		for i := from; i <= min(to, int64(size)-1); i++ {
-			out = append(out, int32(i))
+	set, _ := ranges.Parse(text, 0, math.MaxInt32)
+	for _, r := range set {
+		for i := r[0]; i <= min(r[1], size-1); i++ {
+			out = append(out, i)
 		}
 	}
 	return out

@@ -84,20 +84,20 @@ func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Durati
 		return delay, false
 	}
 	isUncertain := isDecision && isUnobserved && last.isUnobservedFailureUncertain(snapshot)
-	if delay := remainingDelay(&m.unobservedTime, isUncertain, StaleCacheDelay, snapshot.Now); delay > 0 {
+	if delay := RemainingDelay(&m.unobservedTime, isUncertain, StaleCacheDelay, snapshot.Now); delay > 0 {
 		return delay, false
 	}
 	isFailing := isDecision && next.Phase == Failed && snapshot.Members.Phase(last.Phase) != Failed
-	delay = remainingDelay(&m.failureDecisionTime, isFailing, completionGracePeriod, snapshot.Now)
+	delay = RemainingDelay(&m.failureDecisionTime, isFailing, completionGracePeriod, snapshot.Now)
 	if delay > 0 && slices.ContainsFunc(snapshot.Members, MemberState.mayCompleteGang) {
 		return delay, false
 	}
 	return 0, isFailing || isNew && next.Phase == Restarting
 }
 
-// remainingDelay returns how long a condition still has to hold until it has held for a period; 0 if it does not
+// RemainingDelay returns how long a condition still has to hold until it has held for a period; 0 if it does not
 // hold. since is when it started to hold.
-func remainingDelay(since *time.Time, holds bool, period time.Duration, now time.Time) time.Duration {
+func RemainingDelay(since *time.Time, holds bool, period time.Duration, now time.Time) time.Duration {
 	switch {
 	case !holds:
 		*since = time.Time{}

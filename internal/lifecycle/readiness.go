@@ -39,17 +39,7 @@ const maxListedRanks = 3
 // reason. It lists the first [maxListedRanks] ranks and counts the others. The rank of the
 // member's first pod is offset. No names of training containers stands for all containers.
 func NotReadyRanks(pods []corev1.Pod, m gang.Member, offset int32, trainingContainers []string) []string {
-	// The size of a StatefulSet has no limit, so only the pods may determine the time and the memory.
-	byIndex := make(map[int32]*corev1.Pod, len(pods))
-	for i := range pods {
-		index := gang.PodIndex(&pods[i])
-		if index < 0 || index >= m.Size {
-			continue // a resize deletes the pod
-		}
-		if current := byIndex[index]; current == nil || current.CreationTimestamp.Before(&pods[i].CreationTimestamp) {
-			byIndex[index] = &pods[i] // a pod that succeeded in an earlier attempt remains
-		}
-	}
+	byIndex := NewestPods(pods, m.Size)
 	isNotReady := func(index int32) bool {
 		state := classifyRank(byIndex[index], trainingContainers)
 		return state != RankReady && state != RankSucceeded
@@ -71,6 +61,32 @@ func NotReadyRanks(pods []corev1.Pod, m gang.Member, offset int32, trainingConta
 		out = append(out, fmt.Sprintf("and %d more", notReady-maxListedRanks))
 	}
 	return out
+}
+
+// NewestPods returns the newest pod of each index. A Job keeps the failed pods that it replaced, and the pods that
+// succeeded in an earlier attempt. A pod with an index beyond the size has no rank: a resize deletes it. The size of a
+// StatefulSet has no limit, so only the pods determine the time and the memory.
+func NewestPods(pods []corev1.Pod, size int32) map[int32]*corev1.Pod {
+	byIndex := make(map[int32]*corev1.Pod, len(pods))
+	for i := range pods {
+		pod, index := &pods[i], gang.PodIndex(&pods[i])
+		if index < 0 || index >= size {
+			continue
+		}
+		if current := byIndex[index]; current == nil || isNewerPod(pod, current) {
+			byIndex[index] = pod
+		}
+	}
+	return byIndex
+}
+
+// isNewerPod reports whether a replaced b. Creation times have a resolution of one second. If they
+// are equal, a pod that is not being deleted is newer than a pod that is.
+func isNewerPod(a, b *corev1.Pod) bool {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c > 0
+	}
+	return a.DeletionTimestamp == nil && (b.DeletionTimestamp != nil || a.Name > b.Name)
 }
 
 // DescribeRank returns the state of the rank of a pod and the reason for which the rank is not

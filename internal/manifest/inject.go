@@ -29,17 +29,21 @@ type Injection struct {
 // A denied workload remains unchanged, and its denial is in the result. The error reports a labeled
 // object that cannot be decoded.
 //
-// The function prepare changes each workload before the injection, such as by the defaults of a policy; it
-// can be nil. Its error is a denial.
-func (d *Document) Inject(engine *injectors.Engine, namespace string, prepare Prepare) ([]Injection, error) {
+// The function inject injects a workload in place. Its error is a denial.
+func (d *Document) Inject(
+	namespace string, inject func(gang.Workload) (injectors.Result, error),
+) ([]Injection, error) {
 	var injections []Injection
 	var ops []jsonpatch2.Operation
-	for object := range d.rawObjects() {
-		w, err := decodeLabeled(object)
+	for _, object := range d.Objects() {
+		if !object.HasFrameworkLabel() {
+			continue // an object that is not a gang need not be valid
+		}
+		w, _, isWorkload, err := object.DecodeWorkload()
 		if err != nil {
 			return injections, fmt.Errorf("reading %s: %w", d, err)
 		}
-		if w == nil {
+		if !isWorkload {
 			continue
 		}
 		injected := Injection{
@@ -50,13 +54,13 @@ func (d *Document) Inject(engine *injectors.Engine, namespace string, prepare Pr
 			w.Meta().Namespace = namespace
 		}
 		before := w.DeepCopy()
-		injected.inject(engine, *w, prepare)
+		injected.Result, injected.Err = inject(w)
 		injections = append(injections, injected)
 		if injected.Err != nil {
 			continue
 		}
-		for _, op := range injection.Diff(object.text, before.Object(), w.Object()) {
-			op.Path = object.pointer + op.Path
+		for _, op := range injection.Diff(object.JSON, before.Object(), w.Object()) {
+			op.Path = object.jsonPointer + op.Path
 			ops = append(ops, op)
 		}
 	}
@@ -64,44 +68,6 @@ func (d *Document) Inject(engine *injectors.Engine, namespace string, prepare Pr
 		return injections, fmt.Errorf("patching %s: %w", d, err)
 	}
 	return injections, nil
-}
-
-// Prepare changes a workload in place, and returns warnings.
-type Prepare func(gang.Workload) (gang.Warnings, error)
-
-// inject prepares and injects a workload in place, and sets the result.
-func (i *Injection) inject(engine *injectors.Engine, w gang.Workload, prepare Prepare) {
-	var warnings gang.Warnings
-	if prepare != nil {
-		if warnings, i.Err = prepare(w); i.Err != nil {
-			i.Reason = gang.ReasonInvalid
-			return
-		}
-	}
-	i.Result, i.Err = engine.Inject(w)
-	i.Warnings = append(warnings, i.Warnings...)
-}
-
-// decodeLabeled decodes a labeled workload. It returns nil for all other objects without decoding
-// them, because they need not be valid.
-func decodeLabeled(object rawObject) (*gang.Workload, error) {
-	var head struct {
-		APIVersion string `json:"apiVersion"`
-		Metadata   struct {
-			Labels map[string]json.RawMessage `json:"labels"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(object.text, &head); err != nil || head.Metadata.Labels[gang.LabelFramework] == nil {
-		return nil, nil //nolint:nilerr // an object that is not a gang need not be valid
-	}
-	w, ok := newWorkload(object.kind, head.APIVersion)
-	if !ok {
-		return nil, nil
-	}
-	if err := json.Unmarshal(object.text, w.Object()); err != nil {
-		return nil, fmt.Errorf("decoding %s: %w", object.kind, err)
-	}
-	return &w, nil
 }
 
 // applyPatch applies JSON patch operations to the document. One call with the operations of all

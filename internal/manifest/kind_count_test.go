@@ -26,17 +26,3 @@ func TestCountKinds(t *testing.T) {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 }
-
-func TestObjectSet(t *testing.T) {
-	docs, err := Read("a.yaml", strings.NewReader(listManifest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := NewObjectSet(docs)
-	if set.Add(ObjectKey{Kind: "Service", Name: "train"}) {
-		t.Error("the Service of the list was added a second time")
-	}
-	if other := (ObjectKey{Kind: "Service", Namespace: "team", Name: "train"}); !set.Add(other) || set.Add(other) {
-		t.Error("a Service in another namespace must be added exactly once")
-	}
-}

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"encoding/json"
-	"iter"
 	"strconv"
 	"strings"
 )
@@ -18,28 +17,24 @@ type rawObject struct {
 	text []byte
 }
 
-// rawObjects iterates over the objects of the document, including items of lists and of nested lists.
-// It iterates over the content at the time of the call, even if the document changes meanwhile. It
+// rawObjects returns the objects of the document, including items of lists and of nested lists. It
 // omits values that are not mappings, because they are not Kubernetes objects.
-func (d *Document) rawObjects() iter.Seq[rawObject] {
-	text := d.jsonText
-	return func(yield func(rawObject) bool) {
-		if text != nil {
-			yieldObjects(rawObject{text: text}, yield)
-		}
+func (d *Document) rawObjects() []rawObject {
+	if d.jsonText == nil {
+		return nil
 	}
+	return listRawObjects(rawObject{text: d.jsonText})
 }
 
-// yieldObjects yields an object, or the items of a list instead. The kind of the object is the default
-// for an object without one: the items of a JobList need no type. It returns false if the iteration
-// ends.
-func yieldObjects(object rawObject, yield func(rawObject) bool) bool {
+// listRawObjects returns an object, or the items of a list instead. The kind of the object is the default
+// for an object without one: the items of a JobList need no type.
+func listRawObjects(object rawObject) []rawObject {
 	var head struct {
 		Kind  string          `json:"kind"`
 		Items json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(object.text, &head); err != nil {
-		return true
+		return nil
 	}
 	if head.Kind != "" {
 		object.kind = head.Kind
@@ -47,22 +42,21 @@ func yieldObjects(object rawObject, yield func(rawObject) bool) bool {
 	itemKind, hasListKind := strings.CutSuffix(object.kind, "List")
 	var items []json.RawMessage
 	if !hasListKind || json.Unmarshal(head.Items, &items) != nil {
-		return yield(object)
+		return []rawObject{object}
 	}
+	var objects []rawObject
 	for i, text := range items {
 		item := rawObject{pointer: object.pointer + "/items/" + strconv.Itoa(i), kind: itemKind, text: text}
-		if !yieldObjects(item, yield) {
-			return false
-		}
+		objects = append(objects, listRawObjects(item)...)
 	}
-	return true
+	return objects
 }
 
 // SplitList returns one document for each object of a list, including objects of nested lists. It
 // returns the document itself if the document is not a list, is an empty list, or has no content.
 func (d *Document) SplitList() []*Document {
 	var docs []*Document
-	for object := range d.rawObjects() {
+	for _, object := range d.rawObjects() {
 		if object.pointer == "" {
 			return []*Document{d}
 		}

@@ -1,8 +1,10 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	kjson "sigs.k8s.io/json"
 
@@ -32,7 +34,7 @@ type Object struct {
 // objects without a kind.
 func (d *Document) Objects() []Object {
 	var objects []Object
-	for object := range d.rawObjects() {
+	for _, object := range d.rawObjects() {
 		if object.kind == "" {
 			continue
 		}
@@ -103,14 +105,20 @@ func (o Object) DecodeWorkload() (w gang.Workload, unknown []string, ok bool, er
 	if !ok {
 		return w, nil, false, nil
 	}
-	strictErrs, err := kjson.UnmarshalStrict(o.JSON, w.Object(), kjson.DisallowUnknownFields)
+	if unknown, err = o.DecodeStrict(w.Object()); err != nil {
+		return w, nil, true, fmt.Errorf("decoding %s: %w", o.Kind, err)
+	}
+	return w, unknown, true, nil
+}
+
+// DecodeStrict decodes the object like [Object.Decode]. unknown are the paths of the fields that the type does not
+// have. The error is a [json.UnmarshalTypeError] if a value has the wrong type.
+func (o Object) DecodeStrict(into any) (unknown []string, err error) {
+	strictErrs, err := kjson.UnmarshalStrict(o.JSON, into, kjson.DisallowUnknownFields)
 	if err != nil {
 		// The errors of kjson have no exported type, so the error of encoding/json is preferred.
-		discarded, _ := newWorkload(o.Kind, o.APIVersion)
-		if typedErr := json.Unmarshal(o.JSON, discarded.Object()); typedErr != nil {
-			err = typedErr
-		}
-		return w, nil, true, fmt.Errorf("decoding %s: %w", o.Kind, err)
+		discarded := reflect.New(reflect.TypeOf(into).Elem()).Interface()
+		return nil, cmp.Or(json.Unmarshal(o.JSON, discarded), err)
 	}
 	for _, strictErr := range strictErrs {
 		//nolint:errorlint // kjson returns its errors without wrapping them
@@ -118,7 +126,7 @@ func (o Object) DecodeWorkload() (w gang.Workload, unknown []string, ok bool, er
 			unknown = append(unknown, fieldErr.FieldPath())
 		}
 	}
-	return w, unknown, true, nil
+	return unknown, nil
 }
 
 // Decode decodes the object into a Go type with the rules of the API server: the names of fields are

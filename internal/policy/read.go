@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	kjson "sigs.k8s.io/json"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/manifest"
@@ -156,27 +155,21 @@ func (r *reader) decode(text []byte) (File, bool) {
 // decodeObject decodes the object of the file strictly.
 func (r *reader) decodeObject() (File, bool) {
 	var file File
-	strictErrs, err := kjson.UnmarshalStrict(r.object.JSON, &file, kjson.DisallowUnknownFields)
+	unknown, err := r.object.DecodeStrict(&file)
 	if err != nil {
 		r.explainTypeError(err)
 		return File{}, false
 	}
-	for _, strictErr := range strictErrs {
-		//nolint:errorlint // kjson returns its errors without wrapping them
-		if e, ok := strictErr.(kjson.FieldError); ok {
-			r.add(e.FieldPath(), "unknown field%s", suggestField(e.FieldPath()))
-		}
+	for _, path := range unknown {
+		r.add(path, "unknown field%s", suggestField(path))
 	}
-	return file, len(strictErrs) == 0
+	return file, len(unknown) == 0
 }
 
 // explainTypeError reports a value of the wrong type.
 func (r *reader) explainTypeError(err error) {
-	var discarded File
-	var typeErr *json.UnmarshalTypeError
-	typed := json.Unmarshal(r.object.JSON, &discarded)
-	if errors.As(typed, &typeErr) {
-		for _, m := range typeerror.Explain(r.object.JSON, typed) {
+	if errors.As(err, new(*json.UnmarshalTypeError)) {
+		for _, m := range typeerror.Explain(r.object.JSON, err) {
 			r.add(m.Path, "%s", strings.Join(slices.DeleteFunc([]string{m.Message, m.Fix}, isEmpty), "; "))
 		}
 	}
@@ -319,11 +312,7 @@ func (r *reader) checkCount(path string, n *int64) {
 // checkFramework reports a framework that does not exist.
 func (r *reader) checkFramework(path, name string) {
 	if known := r.frameworks.Names(); !slices.Contains(known, name) {
-		hint := ""
-		if closest := gang.FindClosestMatch(name, known); closest != "" {
-			hint = "; did you mean " + closest + "?"
-		}
-		r.add(path, "%q is not a framework%s; frameworks are %s", name, hint, joinNames(known))
+		r.add(path, "%q is not a framework%s; frameworks are %s", name, gang.SuggestMatch(name, known), joinNames(known))
 	}
 }
 

@@ -8,14 +8,10 @@ import (
 	"rollcall.training/gang"
 )
 
-// suggestField returns ", did you mean …?" for a misspelled field, or an empty string.
+// suggestField returns "; did you mean …?" for a misspelled field, or an empty string.
 func suggestField(path string) string {
 	name := path[strings.LastIndex(path, ".")+1:]
-	closest := gang.FindClosestMatch(name, listFields(reflect.TypeFor[File]()))
-	if closest == "" {
-		return ""
-	}
-	return "; did you mean " + closest + "?"
+	return gang.SuggestMatch(name, listFields(reflect.TypeFor[File]()))
 }
 
 // listFields returns the names of all fields of a type of this package, and of the types of its fields.

@@ -8,6 +8,7 @@
 //   - [ReadMember] parses a workload with the rules of admission.
 //   - [New] selects the members of a gang of several workloads. [Identify] has the rules: who belongs to an
 //     earlier run, who is a stranger, and whose status is the state of the gang.
+//   - [ReadGangs] does all of this for the workloads of a cluster, as the commands need them.
 //   - [FindConflicts] compares the settings that all members must share.
 //
 // The package decides nothing about pods: [rollcall.training/internal/lifecycle] does.

@@ -4,7 +4,47 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
 )
+
+// Gang is a gang as its existing workloads describe it.
+type Gang struct {
+	// Namespace and Name are those of [Group].
+	Namespace, Name string
+	Roster[Member]
+}
+
+// ReadGangs groups workloads into gangs, parses them, and selects the members of each gang. It does not read the
+// owners of Services: with a stranger, a status exists soon. If no workload of a gang is valid, its members are not
+// known, and all workloads with its name are in Members.
+func ReadGangs(engine *injectors.Engine, workloads []gang.Workload) []Gang {
+	var out []Gang
+	for _, group := range GroupWorkloads(workloads, engine.Frameworks()) {
+		var members []Member
+		for _, w := range group.Workloads {
+			members = append(members, ReadMember(engine, w))
+		}
+		g := Gang{Namespace: group.Namespace, Name: group.Name, Roster: Roster[Member]{Members: members}}
+		isValid := func(m Member) bool { return m.IsInjected() && m.Gang() != nil }
+		if group.MultiWorkload && slices.ContainsFunc(members, isValid) {
+			g.Roster = New(members, func(m Member) Member { return m }, nil)
+		}
+		slices.SortFunc(g.Members, CompareRanks)
+		out = append(out, g)
+	}
+	return out
+}
+
+// StatusSource returns the workload whose status is the state of the gang. The controller writes the status to all
+// members, so the first injected workload has it if the roster names none.
+func (g Gang) StatusSource() Member {
+	if g.StateSource != nil {
+		return *g.StateSource
+	}
+	return g.Members[max(0, slices.IndexFunc(g.Members, Member.IsInjected))]
+}
 
 // Roster lists the workloads with the name of a gang of several workloads. T is what the caller knows of a
 // workload. All lists are in the order of the ranks.

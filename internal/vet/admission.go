@@ -39,7 +39,7 @@ var warningCodes = map[string]Code{
 // reportWarnings returns the check that reports the warnings of the webhook with a code.
 func reportWarnings(code Code) func(*reporter, *labeledWorkload) {
 	return func(r *reporter, w *labeledWorkload) {
-		for _, warning := range w.result.Warnings {
+		for _, warning := range w.warnings {
 			codeOfWarning := cmp.Or(warningCodes[warning.Path], "AdmissionWarning")
 			if warning.Advice {
 				codeOfWarning = "DefaultOverridden"

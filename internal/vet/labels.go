@@ -122,7 +122,7 @@ func checkLabelMissing(r *reporter, o *inputObject) {
 			path, values = "metadata.annotations", o.target.Annotations
 		}
 		if _, ok := values[k.Name]; ok && !gang.IsWrittenByRollcall(k.Name) {
-			names := strings.Join(r.engine.Frameworks().Names(), ", ")
+			names := strings.Join(r.admission.Engine.Frameworks().Names(), ", ")
 			r.add(o.fieldPath(fmt.Sprintf("%s[%s]", path, k.Name)), "add the label with the name of the framework: "+names,
 				"has no effect without the label %s", gang.LabelFramework)
 			return
@@ -143,7 +143,7 @@ func checkLauncherWithoutLabel(r *reporter, o *inputObject) {
 	if len(other.issues) > 0 || r.startsOnePod(pod) {
 		return
 	}
-	framework, launcher := ir.DetectLauncher(r.engine.Frameworks(), pod)
+	framework, launcher := ir.DetectLauncher(r.admission.Engine.Frameworks(), pod)
 	if framework == "" {
 		return
 	}

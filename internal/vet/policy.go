@@ -1,43 +1,27 @@
 package vet
 
-import (
-	"rollcall.training/gang"
-	"rollcall.training/internal/policy"
-)
+import "rollcall.training/internal/policy"
 
 // policySeverities are the severities of findings by the mode of the rule.
 var policySeverities = map[policy.Mode]Severity{
 	policy.ModeEnforce: Error, policy.ModeWarn: Warning, policy.ModeAudit: Info,
 }
 
-// describeNamespace returns what a policy reads of a namespace.
-func (in *input) describeNamespace(name string) policy.Namespace {
-	return policy.Namespace{Name: name, Labels: in.namespaceLabels[name]}
-}
-
-// applyDefaults sets the defaults of the policy in a workload.
-func (in *input) applyDefaults(w gang.Workload) error {
-	if in.policy == nil {
-		return nil // the policy of the cluster is not known
-	}
-	_, err := in.policy.ApplyDefaults(w, in.describeNamespace(w.Meta().Namespace))
-	return err
-}
-
 func checkPolicy(r *reporter, w *labeledWorkload) {
-	if r.policy == nil {
+	if r.admission.Policy == nil {
 		return
 	}
-	gangInput, self := policy.Input{Namespace: r.describeNamespace(w.namespace), Now: r.now}, 0
+	var members []policy.Member
+	self := 0
 	for _, m := range r.gangMembers(w) {
 		if m == w {
-			self = len(gangInput.Members)
+			self = len(members)
 		}
 		if m.gang != nil {
-			gangInput.Members = append(gangInput.Members, policy.Member{Gang: *m.gang, Workload: m.admitted})
+			members = append(members, policy.Member{Gang: *m.gang, Workload: m.admitted})
 		}
 	}
-	for _, f := range r.policy.Judge(gangInput)[self] {
+	for _, f := range r.admission.Policy.Judge(r.admission.NewInput(w.namespace, members))[self] {
 		severity := policySeverities[f.Mode]
 		if f.Unknown {
 			severity = Info

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"rollcall.training/internal/command"
 )
@@ -26,13 +25,9 @@ func fixForRendezvousHost(name string) string {
 	return "remove it, because Rollcall sets the address of rank 0"
 }
 
-// isLoopback reports whether a host with an optional port is a loopback address.
-func isLoopback(host string) bool {
-	if strings.HasPrefix(host, "[") {
-		host, _, _ = strings.Cut(host[1:], "]")
-	} else if strings.Count(host, ":") == 1 {
-		host, _, _ = strings.Cut(host, ":")
-	}
+// isLoopback reports whether the host of an address is the pod itself.
+func isLoopback(address string) bool {
+	host := hostOf(address)
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }

@@ -28,7 +28,9 @@ func hostOf(address string) string {
 	if _, rest, ok := strings.Cut(address, "://"); ok {
 		address = rest
 	}
-	if strings.Count(address, ":") == 1 {
+	if rest, ok := strings.CutPrefix(address, "["); ok {
+		address, _, _ = strings.Cut(rest, "]")
+	} else if strings.Count(address, ":") == 1 {
 		address, _, _ = strings.Cut(address, ":")
 	}
 	return strings.TrimSuffix(strings.ToLower(address), ".")

@@ -13,6 +13,7 @@ import (
 	"rollcall.training/internal/command"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/policy/suite"
 	"rollcall.training/internal/roster"
 )
 
@@ -113,15 +114,10 @@ func listSources(docs []*manifest.Document, unreadable []*manifest.Error) []stri
 // input is the decoded input of a run.
 type input struct {
 	objects []*inputObject
-	engine  *injectors.Engine
+	// admission is that of the webhook.
+	admission suite.Options
 	// launchers are those of all frameworks of the engine.
 	launchers command.Launchers
-	policy    *policy.Policy
-	now       time.Time
-	// admitted is true if the webhook has admitted the objects already.
-	admitted bool
-	// namespaceLabels are the labels of the namespaces in the input.
-	namespaceLabels map[string]map[string]string
 	// objectsByKey has the first object of each kind, namespace and name.
 	objectsByKey map[string]*inputObject
 	// labeledByGangName has the labeled workloads that could be decoded, by namespace and gang name.
@@ -166,8 +162,8 @@ type labeledWorkload struct {
 	*inputObject
 	// denial is the error with which the webhook would reject the workload, or nil.
 	denial error
-	// result is the result of the injection.
-	result injectors.Result
+	// warnings are those of the injection.
+	warnings gang.Warnings
 	// admitted is the workload as the webhook would admit it. It is the workload as written if the
 	// webhook would reject it.
 	admitted gang.Workload
@@ -188,21 +184,13 @@ type workloadGroup struct {
 
 func readInput(docs []*manifest.Document, opts Options) *input {
 	in := &input{
-		engine:            opts.Engine,
 		launchers:         opts.Engine.Frameworks().Launchers(),
-		policy:            opts.Policy,
-		now:               opts.Now,
-		admitted:          opts.Admitted,
-		namespaceLabels:   map[string]map[string]string{},
 		objectsByKey:      map[string]*inputObject{},
 		labeledByGangName: map[string][]*labeledWorkload{},
-	}
-	for _, d := range docs {
-		for _, object := range d.Objects() {
-			if object.Kind == "Namespace" {
-				in.namespaceLabels[object.Name] = object.Labels
-			}
-		}
+		admission: suite.Options{
+			Engine: opts.Engine, Policy: opts.Policy, Now: opts.Now, Admitted: opts.Admitted,
+			Namespaces: suite.ReadNamespaces(docs),
+		},
 	}
 	for _, d := range docs {
 		for _, object := range d.Objects() {
@@ -227,7 +215,7 @@ func (in *input) groupWorkloads() {
 			labeledByObject[o.labeled.admitted.Object()] = o.labeled
 		}
 	}
-	for _, g := range roster.GroupWorkloads(workloads, in.engine.Frameworks()) {
+	for _, g := range roster.GroupWorkloads(workloads, in.admission.Engine.Frameworks()) {
 		group := &workloadGroup{Group: g}
 		for _, w := range g.Workloads {
 			labeled := labeledByObject[w.Object()]
@@ -271,18 +259,17 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 	w := &labeledWorkload{
 		inputObject: o, admitted: workload.DeepCopy(), launchers: in.launchers,
 	}
-	if in.admitted {
-		if description, err := in.engine.Describe(workload); err == nil {
+	if in.admission.Admitted {
+		if description, err := in.admission.Engine.Describe(workload); err == nil {
 			w.gang = &description.Gang
 		}
 		return w
 	}
-	if w.denial = in.applyDefaults(w.admitted); w.denial == nil {
-		w.result, w.denial = in.engine.Inject(w.admitted)
-	}
-	if w.denial == nil {
-		w.gang = &w.result.Gang
-	} else if description, err := in.engine.Describe(workload); err == nil {
+	result, _, err := in.admission.Inject(w.admitted)
+	w.warnings, w.denial = result.Warnings, err
+	if err == nil {
+		w.gang = &result.Gang
+	} else if description, err := in.admission.Engine.Describe(workload); err == nil {
 		// The webhook can reject a workload whose gang is valid, for example for a single variable.
 		w.gang = &description.Gang
 	}

@@ -52,11 +52,7 @@ func explainSuppression(code Code, reason string) string {
 	_, exists := FindCheck(code)
 	switch {
 	case !exists:
-		hint := ""
-		if closest := gang.FindClosestMatch(string(code), listCodes()); closest != "" {
-			hint = "; did you mean " + closest + "?"
-		}
-		return fmt.Sprintf("check %q does not exist%s", code, hint)
+		return fmt.Sprintf("check %q does not exist%s", code, gang.SuggestMatch(string(code), listCodes()))
 	case slices.Contains(unsuppressible, code):
 		return fmt.Sprintf("the check %s reports a rejection and cannot be suppressed", code)
 	case reason == "":

@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"rollcall.training/certs"
+	"rollcall.training/internal/certs"
 	"rollcall.training/test/wait"
 )
 

@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"rollcall.training/certs"
-	"rollcall.training/certs/owner"
 	"rollcall.training/gang"
+	"rollcall.training/internal/certs"
+	"rollcall.training/internal/certs/owner"
 	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"

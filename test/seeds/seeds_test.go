@@ -46,7 +46,7 @@ func TestMigrateSeeds(t *testing.T) {
 			}
 			gangs := map[string]bool{}
 			for _, d := range result.Documents {
-				injections, err := d.Inject(engine, "default", nil)
+				injections, err := d.Inject("default", engine.Inject)
 				if err != nil {
 					t.Error(err)
 				}

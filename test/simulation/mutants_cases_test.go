@@ -54,7 +54,7 @@ func decisionMutants() []mutant {
 	}, {
 		name: "a restart does not wait for a lost node although it must", sequence: "a restart waits for a lost node",
 		edits: []edit{{
-			"controller/isolation.go", "remaining <= 0 && first.Gang.RestartRules.RestartOnNodeLoss", "remaining <= 0",
+			"controller/isolation.go", "remaining == 0 && first.Gang.RestartRules.RestartOnNodeLoss", "remaining == 0",
 		}, {
 			"controller/isolation.go", "&& g.memberStates.AllSuspended() &&\n\t\tg.gangPolicies().RestartOnNodeLoss",
 			"&& g.memberStates.AllSuspended()",
@@ -166,10 +166,7 @@ func formerBuilds() []mutant {
 	}, {
 		name: "A3 a restart ignores lost pods at once", sequence: "A3 ",
 		edits: []edit{{
-			"controller/isolation.go", "g.ignoresOverduePods = remaining <= 0", "g.ignoresOverduePods = true",
-		}, {
-			"controller/isolation.go", "case !g.isIsolated:\n\t\tsession.isolationTime = time.Time{}",
-			"case !g.isIsolated:\n\t\tsession.isolationTime, g.ignoresOverduePods = time.Time{}, true",
+			"controller/isolation.go", "g.ignoresOverduePods = g.isIsolated && remaining == 0", "g.ignoresOverduePods = true",
 		}, {
 			"controller/isolation.go", "mustSelectOne := next.Phase", "mustSelectOne := next.Phase.Terminal() && next.Phase",
 		}},

@@ -16,7 +16,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // simulation is one run of a scenario.

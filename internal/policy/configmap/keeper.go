@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/text"
 )
 
 // FieldManager is the field manager of the ConfigMap with the last valid policy.
@@ -27,10 +26,6 @@ const (
 
 // eventActionLoadPolicy is the action of the Events about the policy.
 const eventActionLoadPolicy = "LoadPolicy"
-
-// maxNoteLength is the maximum length of the note of an Event in bytes
-// (kubernetes pkg/apis/core/validation, noteLengthLimit).
-const maxNoteLength = 1024
 
 // Keeper writes the last valid policy to a ConfigMap, and Events about the policy. It is a
 // controller-runtime Runnable of the leader, because one process is enough. The ConfigMap must exist:
@@ -78,7 +73,7 @@ func (k *Keeper) recordEvent(s State) {
 			note = "Rollcall rejected the policy, and denies labeled workloads until it is valid: " + s.Mistake
 		}
 		k.Recorder.Eventf(s.ConfigMap, nil, corev1.EventTypeWarning, string(gang.ReasonPolicyRejected),
-			eventActionLoadPolicy, "%s", text.Shorten(note, maxNoteLength))
+			eventActionLoadPolicy, "%s", gang.ShortenText(note))
 		return
 	}
 	note := "The policy is in force"

@@ -5,7 +5,7 @@
 // policy, and [Suite.Run] compares each case with its outcomes. [Cover] returns what the cases cover, and [Compare]
 // the workloads whose outcome differs between two policies.
 //
-// The package has no client and no clock. The command line uses it, and nothing else.
+// The package has no client and no clock. [rollcall.training/internal/vet] and the command line use it.
 package suite
 
 import (
@@ -30,7 +30,7 @@ import (
 type Options struct {
 	// Engine is the injection engine of the webhook. Required.
 	Engine *injectors.Engine
-	// Policy is the policy; nil for no limits.
+	// Policy is the policy; nil if it is not known.
 	Policy *policy.Policy
 	// Namespaces are the labels of namespaces by name.
 	Namespaces map[string]map[string]string
@@ -112,7 +112,25 @@ func (o Options) Admit(workloads []gang.Workload) []Outcome {
 	return outcomes
 }
 
-// namespace returns what a policy reads of a namespace.
+// Inject sets the defaults of the policy in a labeled workload and injects it, in place. It also returns the
+// warnings of the policy.
+func (o Options) Inject(w gang.Workload) (injectors.Result, gang.Warnings, error) {
+	var warnings gang.Warnings
+	if o.Policy != nil {
+		var err error
+		if warnings, err = o.Policy.ApplyDefaults(w, o.namespace(w.Meta().Namespace)); err != nil {
+			return injectors.Result{Reason: gang.ReasonInvalid}, nil, err
+		}
+	}
+	result, err := o.Engine.Inject(w)
+	return result, warnings, err
+}
+
+// NewInput returns the members of a gang as a policy judges them.
+func (o Options) NewInput(namespace string, members []policy.Member) policy.Input {
+	return policy.Input{Namespace: o.namespace(namespace), Now: o.Now, Members: members}
+}
+
 func (o Options) namespace(name string) policy.Namespace {
 	return policy.Namespace{Name: name, Labels: o.Namespaces[name]}
 }
@@ -123,21 +141,19 @@ func (o Options) admit(w gang.Workload) (gang.Gang, error) {
 		result, err := o.Engine.Describe(w)
 		return result.Gang, err
 	}
-	if _, err := o.Policy.ApplyDefaults(w, o.namespace(w.Meta().Namespace)); err != nil {
-		return gang.Gang{}, err
-	}
-	result, err := o.Engine.Inject(w)
+	result, _, err := o.Inject(w)
 	return result.Gang, err
 }
 
 // judge sets the findings in the outcomes of the members of a gang.
-func (o Options) judge(namespace string, members []*Outcome) {
-	in := policy.Input{Namespace: o.namespace(namespace), Now: o.Now}
-	for _, m := range members {
-		in.Members = append(in.Members, m.member)
+func (o Options) judge(namespace string, outcomes []*Outcome) {
+	var members []policy.Member
+	for _, m := range outcomes {
+		members = append(members, m.member)
 	}
+	in := o.NewInput(namespace, members)
 	findings, rules := o.Policy.Judge(in), o.Policy.RulesFor(in)
-	for i, m := range members {
+	for i, m := range outcomes {
 		m.Findings, m.rules = findings[i], rules[i]
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	kjson "sigs.k8s.io/json"
-
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
 )
@@ -80,16 +78,13 @@ func Read(source string, text []byte) (Suite, error) {
 		return Suite{}, fmt.Errorf("%s: must contain one document: %s %s", source, policy.APIVersion, Kind)
 	}
 	var s Suite
-	strictErrs, err := kjson.UnmarshalStrict(objects[0].JSON, &s, kjson.DisallowUnknownFields)
+	unknown, err := objects[0].DecodeStrict(&s)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", source, err)
 	}
-	for _, strictErr := range strictErrs {
-		//nolint:errorlint // kjson returns its errors without wrapping them
-		if e, ok := strictErr.(kjson.FieldError); ok {
-			line, column := objects[0].Position(e.FieldPath())
-			return s, fmt.Errorf("%s:%d:%d: %s: unknown field", source, line, column, e.FieldPath())
-		}
+	if len(unknown) > 0 {
+		line, column := objects[0].Position(unknown[0])
+		return s, fmt.Errorf("%s:%d:%d: %s: unknown field", source, line, column, unknown[0])
 	}
 	return s, s.validate(source, objects[0])
 }

@@ -16,8 +16,8 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/pytorch"
+	"rollcall.training/internal/webhook"
 	"rollcall.training/plan"
-	"rollcall.training/webhook"
 )
 
 // panickingInjector is an injector with a bug.

@@ -14,7 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/testing/golden"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // mutation is what another mutating webhook or policy does to pod templates. It must be idempotent.

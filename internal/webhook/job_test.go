@@ -12,7 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 const unlabeledJob = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"default"},

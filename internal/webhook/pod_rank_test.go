@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 func TestPodRankHandler(t *testing.T) {

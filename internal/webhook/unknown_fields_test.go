@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"rollcall.training/gang"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // typedDefaulter calls the engine from controller-runtime's typed Defaulter.

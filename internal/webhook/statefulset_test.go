@@ -15,8 +15,8 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/injectors/pytorch"
+	"rollcall.training/internal/webhook"
 	"rollcall.training/plan"
-	"rollcall.training/webhook"
 )
 
 // TestStatefulSetUpdates sends the updates of different clients through both endpoints.

@@ -15,7 +15,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/policy"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // harshPolicy sets every kind of default, and denies almost every gang.
@@ -124,7 +124,7 @@ func readGoldenRequests(t *testing.T) map[string]admission.Request {
 		}
 		return nil
 	}
-	folders := []string{"../injectors"}
+	folders := []string{"../../injectors"}
 	if corpus := os.Getenv("ROLLCALL_TEST_CORPUS"); corpus != "" {
 		folders = append(folders, filepath.Join(corpus, "plain"))
 	}

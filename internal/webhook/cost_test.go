@@ -19,7 +19,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/testing/adversarial"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // maxAllocatedBytes is the maximum number of bytes that one request may allocate, including garbage.

@@ -9,7 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // TestValidatorRejectsStrippedUpdate checks that the validator denies an update without the injection

@@ -9,7 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // samplePolicy has the limits that administrators ask for most, a rule, and three profiles.

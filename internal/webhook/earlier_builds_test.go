@@ -15,7 +15,7 @@ import (
 	"rollcall.training/injectors"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/testing/recorded"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // TestUpdateOfEarlierBuild checks updates of workloads that an earlier build injected. None of them may change

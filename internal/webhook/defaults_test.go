@@ -11,7 +11,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/policy"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // TestDefaults verifies that the mutating webhook sets the defaults of the policy before the injection, that

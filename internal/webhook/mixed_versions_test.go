@@ -10,7 +10,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // TestMixedVersions checks a workload that one build injects and another build validates. This happens

@@ -17,7 +17,7 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/testing/golden"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 func newEngine() *injectors.Engine { return injectors.NewEngine(injectors.Builtin(), gang.Config{}) }

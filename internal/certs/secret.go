@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"rollcall.training/certs/owner"
+	"rollcall.training/internal/certs/owner"
 )
 
 // reconcileSecret creates and renews the CA in the Secret, passes the CA to the issuer of the serving

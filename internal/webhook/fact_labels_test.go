@@ -8,7 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"rollcall.training/gang"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // readFacts returns the labels with facts of a workload, and checks that its pod template has none.

@@ -19,7 +19,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/policy"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // testPolicies provides one policy. The namespace of all tests has the label team.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // TestListedChanges checks that the validating webhook lists what another webhook removed from an

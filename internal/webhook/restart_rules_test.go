@@ -12,7 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // TestDroppedRestartRules checks a Job whose restart rules the API server changed after the mutating webhooks.

@@ -12,7 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/webhook"
+	"rollcall.training/internal/webhook"
 )
 
 // newRestartingJob returns a Job that Rollcall suspended for its first restart.
