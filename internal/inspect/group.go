@@ -81,6 +81,7 @@ func (g workloadGroup) buildGang() Gang {
 		Restarts:          status.Restarts,
 		Disruptions:       status.Disruptions,
 		FirstFailure:      status.FirstFailure,
+		Seconds:           status.Seconds,
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),
 		Warnings:          slices.Clone(g.warnings),

@@ -49,6 +49,8 @@ const (
 	wrongSize property = "a rank is configured for another size"
 	// timeoutTooEarly: a start timeout never expires before a gang had the time.
 	timeoutTooEarly property = "the start timeout expired too early"
+	// wrongSeconds: the seconds of a gang add up to the time since its creation, unless a clock is set back.
+	wrongSeconds property = "the seconds are not the time that passed"
 )
 
 // violation is a property that a run violated.
@@ -140,6 +142,7 @@ func (o *oracle) observe(before, after client.Object) {
 	o.record("status", "%s: %s %s restarts=%d disruptions=%d: %s", w.Meta().Name, status.Phase, status.Reason,
 		status.Restarts, status.Disruptions, status.Message)
 	o.checkStatus(previous, status, known)
+	o.checkSeconds(before, w, status)
 	o.final = status
 }
 
@@ -211,6 +214,33 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 	case isEnd && after.Phase == lifecycle.Succeeded:
 		o.checkSucceeded(after)
 	}
+}
+
+// checkSeconds checks the seconds of a status against the clock. The times of the status count only within the run in
+// which they were recorded.
+func (o *oracle) checkSeconds(before client.Object, w gang.Workload, after lifecycle.Status) {
+	total, wall := time.Duration(after.Seconds.Total())*time.Second, o.now.Sub(epoch)
+	if total > wall+o.scenario.ManagerSkew.Abs()+time.Second {
+		o.violate(wrongSeconds, "%s of %s: %+v", total, wall, after.Seconds)
+	}
+	if o.ended || o.scenario.ManagerSkew != 0 || after.Phase == "" || before == nil {
+		return
+	}
+	since, counted := w.Meta().CreationTimestamp.Time, time.Duration(0)
+	old, err := gang.WorkloadOf(clone(before))
+	if last := lifecycle.ReadStatus(old); err == nil && !last.LastTransitionTime.IsZero() {
+		since, counted = last.LastTransitionTime, time.Duration(last.Seconds.Total())*time.Second
+	} else if o.isMemberRecreated() {
+		return // the status is that of the other members
+	}
+	if want := max(0, after.LastTransitionTime.Sub(since)); total-counted != want {
+		o.violate(wrongSeconds, "%s became %s, but %s passed: %+v", counted, total, want, after.Seconds)
+	}
+}
+
+// isMemberRecreated reports whether a user may have created a member again.
+func (o *oracle) isMemberRecreated() bool {
+	return slices.ContainsFunc(o.scenario.Incidents, func(i Incident) bool { return i.Kind == memberDeleted })
 }
 
 // checkTimeout checks that a start timeout did not expire too early. A timeout that expired is a failure.
