@@ -226,16 +226,38 @@ func (o *oracle) checkSeconds(before client.Object, w gang.Workload, after lifec
 	if o.ended || o.scenario.ManagerSkew != 0 || after.Phase == "" || before == nil {
 		return
 	}
-	since, counted := w.Meta().CreationTimestamp.Time, time.Duration(0)
 	old, err := gang.WorkloadOf(clone(before))
-	if last := lifecycle.ReadStatus(old); err == nil && !last.LastTransitionTime.IsZero() {
-		since, counted = last.LastTransitionTime, time.Duration(last.Seconds.Total())*time.Second
-	} else if o.isMemberRecreated() {
-		return // the status is that of the other members
+	last := lifecycle.ReadStatus(old)
+	if err != nil || last.LastTransitionTime.IsZero() && o.isMemberRecreated() {
+		return // the first status of this member is that of the other members
 	}
-	if want := max(0, after.LastTransitionTime.Sub(since)); total-counted != want {
-		o.violate(wrongSeconds, "%s became %s, but %s passed: %+v", counted, total, want, after.Seconds)
+	counted := time.Duration(last.Seconds.Total()) * time.Second
+	earliest, latest := last.LastTransitionTime, last.LastTransitionTime
+	if last.LastTransitionTime.IsZero() {
+		earliest, latest = o.creationTimes()
 	}
+	low, high := after.LastTransitionTime.Sub(latest), after.LastTransitionTime.Sub(earliest)
+	if total-counted < low || total-counted > max(0, high) {
+		o.violate(wrongSeconds, "%s became %s, but %s passed: %+v", counted, total, high, after.Seconds)
+	}
+}
+
+// creationTimes returns when the first and the last member that exists was created, to the second.
+func (o *oracle) creationTimes() (earliest, latest time.Time) {
+	for _, m := range o.scenario.members() {
+		w, ok := o.member(m)
+		if !ok {
+			continue
+		}
+		created := w.Meta().CreationTimestamp.Truncate(time.Second)
+		if earliest.IsZero() || created.Before(earliest) {
+			earliest = created
+		}
+		if created.After(latest) {
+			latest = created
+		}
+	}
+	return earliest, latest
 }
 
 // isMemberRecreated reports whether a user may have created a member again.
