@@ -79,7 +79,9 @@ func (m member) observeStatus() lifecycle.Observation {
 func (m member) lastStatus() lifecycle.Status { return lifecycle.ReadStatus(m.Workload) }
 
 // admissionTime returns when admission set the phase of the member, to the second.
-func (m member) admissionTime() time.Time { return m.Meta().CreationTimestamp.UTC().Truncate(time.Second) }
+func (m member) admissionTime() time.Time {
+	return m.Meta().CreationTimestamp.UTC().Truncate(time.Second)
+}
 
 // clientObject returns the workload as a client needs it.
 func (m member) clientObject() client.Object { return m.Object().(client.Object) }

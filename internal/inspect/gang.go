@@ -58,6 +58,8 @@ type Gang struct {
 	// Warnings report what could not be read, and other gangs and workloads of the same name.
 	Warnings []string `json:"warnings,omitempty"`
 
+	// isQueued is true if a queue suspends and resumes the gang.
+	isQueued bool
 	// state is the state that was last written.
 	state lifecycle.State
 	// minReady is the number of ranks that must be ready for the gang to run.

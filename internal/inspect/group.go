@@ -85,6 +85,7 @@ func (g workloadGroup) buildGang() Gang {
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),
 		Warnings:          slices.Clone(g.warnings),
+		isQueued:          first.QueueName() != "",
 		state:             status.State,
 	}
 	if !status.LastTransitionTime.IsZero() {

@@ -95,6 +95,7 @@ func TestPrintSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		state   lifecycle.State
 		seconds lifecycle.Seconds
+		queued  bool
 		want    string
 	}{
 		"a gang that only started and ran needs no line": {
@@ -105,7 +106,8 @@ func TestPrintSeconds(t *testing.T) {
 			seconds: lifecycle.Seconds{
 				Starting: 20, Ran: 36.7 * hour, Suspended: 1.2 * hour, Restarting: 0.9 * hour, RanBeforeFailure: 1.94 * hour,
 			},
-			want: "Of 41 h: 37 h ran, 1.2 h suspended, 0.9 h restarting, 1.9 h in attempts that failed\n",
+			queued: true,
+			want:   "Of 41 h: 37 h ran, 1.2 h queued, 0.9 h restarting, 1.9 h in attempts that failed\n",
 		},
 		"the time of a restarting gang belongs to the cause": {
 			state: lifecycle.State{
@@ -117,14 +119,14 @@ func TestPrintSeconds(t *testing.T) {
 		},
 		"a gang that failed at once": {
 			state:   lifecycle.State{Phase: lifecycle.Failed},
-			seconds: lifecycle.Seconds{Starting: 4, RanBeforeFailure: 3, RanBeforeSuspension: 60},
-			want:    "Of 67 s: 4 s starting, 3 s in attempts that failed, 60 s in attempts that were suspended\n",
+			seconds: lifecycle.Seconds{Starting: 4, Suspended: 50, RanBeforeFailure: 3, RanBeforeSuspension: 60},
+			want:    "Of 117 s: 4 s starting, 50 s suspended, 3 s in attempts that failed, 60 s in attempts that were suspended\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.state.Seconds = c.seconds
 			var out strings.Builder
-			g := Gang{Name: "train", Namespace: "team", Framework: "mpi", Phase: c.state.Phase, state: c.state}
+			g := Gang{Name: "train", Namespace: "team", Framework: "mpi", Phase: c.state.Phase, state: c.state, isQueued: c.queued}
 			printHeader(&out, PrintOptions{Now: testTime}, g)
 			_, spent, _ := strings.Cut(out.String(), "\n")
 			if diff := cmp.Diff(c.want, spent); diff != "" {

@@ -22,6 +22,10 @@ func (g Gang) formatSeconds(now time.Time) string {
 	case total >= int64(2*time.Minute/time.Second):
 		unit, name = time.Minute.Seconds(), "min"
 	}
+	suspended := "suspended"
+	if g.isQueued {
+		suspended = "queued"
+	}
 	var parts []string
 	for _, part := range []struct {
 		seconds int64
@@ -29,7 +33,7 @@ func (g Gang) formatSeconds(now time.Time) string {
 	}{
 		{s.Ran, "ran"},
 		{s.Starting, "starting"},
-		{s.Suspended, "suspended"},
+		{s.Suspended, suspended},
 		{s.Restarting, "restarting"},
 		{s.RanBeforeFailure, "in attempts that failed"},
 		{s.RanBeforeDisruption, "in attempts that were disrupted"},

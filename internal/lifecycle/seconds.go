@@ -66,21 +66,19 @@ func (s State) SecondsAt(now time.Time) Seconds { return s.countSeconds(s.Phase,
 // countSeconds returns the seconds when the gang leaves its phase for the phase next. The first failure must be the one
 // for which it does. A gang that has finished counts no more. If it starts again, its seconds start at 0.
 func (s State) countSeconds(next Phase, now time.Time) Seconds {
-	out, start := s.Seconds, s.LastTransitionTime
-	if s.Phase.Terminal() {
-		if !next.Terminal() {
-			return Seconds{}
-		}
-		return out
+	switch {
+	case s.Phase.Terminal() && next.Terminal():
+		return s.Seconds
+	case s.Phase.Terminal():
+		return Seconds{}
 	}
+	out, start := s.Seconds, s.LastTransitionTime
 	if start.IsZero() {
 		start = s.AttemptStartTime
 	}
-	elapsed := int64(0)
-	if !start.IsZero() {
-		elapsed = max(0, now.Unix()-start.Unix())
-	}
+	elapsed := max(0, now.Unix()-start.Unix())
 	switch {
+	case start.IsZero():
 	case s.Phase == Running:
 		out.Ran += elapsed
 	case s.Phase == Suspended:
@@ -91,15 +89,23 @@ func (s State) countSeconds(next Phase, now time.Time) Seconds {
 		out.Starting += elapsed
 	}
 	// While a gang restarts, an earlier failure of the other kind may be reported.
-	isAttemptEnd := s.Phase == Restarting || next == Suspended || next == Failed
-	switch {
-	case !isAttemptEnd || next == Succeeded:
-	case s.Phase != Restarting && next == Suspended:
-		out.RanBeforeSuspension, out.Ran = out.RanBeforeSuspension+out.Ran, 0
-	case s.FirstFailure.IsDisruption():
-		out.RanBeforeDisruption, out.Ran = out.RanBeforeDisruption+out.Ran, 0
-	default:
-		out.RanBeforeFailure, out.Ran = out.RanBeforeFailure+out.Ran, 0
+	if s.Phase == Restarting || next == Suspended || next == Failed {
+		out = s.endAttempt(next, out)
 	}
 	return out.limited()
+}
+
+// endAttempt returns the seconds with the time that the attempt ran under the cause of its end.
+func (s State) endAttempt(next Phase, out Seconds) Seconds {
+	cause := &out.RanBeforeFailure
+	switch {
+	case next == Succeeded:
+		return out
+	case next == Suspended && s.Phase != Restarting:
+		cause = &out.RanBeforeSuspension
+	case s.FirstFailure.IsDisruption():
+		cause = &out.RanBeforeDisruption
+	}
+	*cause, out.Ran = *cause+out.Ran, 0
+	return out
 }

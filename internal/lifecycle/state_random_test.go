@@ -203,8 +203,9 @@ func (m *simulatedGang) checkSeconds(t *testing.T, before lifecycle.State) {
 	if want := last.Unix() - podtest.CreationTime.Unix(); s.Total() != want {
 		t.Fatalf("%s: %d s of %d s are counted: %+v", m.state.Phase, s.Total(), want, s)
 	}
-	if now := m.state.SecondsAt(m.now).Total(); !m.state.Phase.Terminal() && now != m.now.Unix()-podtest.CreationTime.Unix() {
-		t.Fatalf("%s: %d s are counted at %s", m.state.Phase, now, m.now)
+	age := m.now.Unix() - podtest.CreationTime.Unix()
+	if now := m.state.SecondsAt(m.now).Total(); !m.state.Phase.Terminal() && now != age {
+		t.Fatalf("%s: %d s of %d s are counted", m.state.Phase, now, age)
 	}
 	isNewAttempt := m.state.Phase != lifecycle.Restarting && m.state.Attempt > before.Attempt
 	if s.Ran > 0 && (isNewAttempt || m.state.Phase == lifecycle.Failed) {
