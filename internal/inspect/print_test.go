@@ -120,13 +120,14 @@ func TestPrintSeconds(t *testing.T) {
 		"a gang that failed at once": {
 			state:   lifecycle.State{Phase: lifecycle.Failed},
 			seconds: lifecycle.Seconds{Starting: 4, Suspended: 50, RanBeforeFailure: 3, RanBeforeSuspension: 60},
-			want:    "Of 117 s: 4 s starting, 50 s suspended, 3 s in attempts that failed, 60 s in attempts that were suspended\n",
+			want: "Of 117 s: 4 s starting, 50 s suspended, 3 s in attempts that failed, " +
+				"60 s in attempts that were suspended\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.state.Seconds = c.seconds
 			var out strings.Builder
-			g := Gang{Name: "train", Namespace: "team", Framework: "mpi", Phase: c.state.Phase, state: c.state, isQueued: c.queued}
+			g := Gang{Name: "train", Framework: "mpi", Phase: c.state.Phase, state: c.state, isQueued: c.queued}
 			printHeader(&out, PrintOptions{Now: testTime}, g)
 			_, spent, _ := strings.Cut(out.String(), "\n")
 			if diff := cmp.Diff(c.want, spent); diff != "" {
