@@ -78,6 +78,11 @@ func (m member) observeStatus() lifecycle.Observation {
 // lastStatus returns the status that was last written to the member.
 func (m member) lastStatus() lifecycle.Status { return lifecycle.ReadStatus(m.Workload) }
 
+// admissionTime returns when admission set the phase of the member, to the second.
+func (m member) admissionTime() time.Time {
+	return m.Meta().CreationTimestamp.UTC().Truncate(time.Second)
+}
+
 // clientObject returns the workload as a client needs it.
 func (m member) clientObject() client.Object { return m.Object().(client.Object) }
 

@@ -34,6 +34,16 @@ var (
 		Name: "rollcall_gangs_finished_total",
 		Help: "Gangs that finished, by namespace, framework and result (Succeeded or Failed).",
 	}, []string{"namespace", "framework", "result"})
+	secondsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rollcall_gang_seconds_total",
+		Help: "Time of gangs, counted at the end of each phase, by namespace and activity (starting, suspended, " +
+			"restarting), and at the end of each attempt (ran, ran_before_failure, ran_before_disruption, " +
+			"ran_before_suspension).",
+	}, []string{"namespace", "activity"})
+	acceleratorSecondsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "rollcall_gang_accelerator_seconds_total",
+		Help: "The same as rollcall_gang_seconds_total, multiplied by the number of accelerators of each gang.",
+	}, []string{"namespace", "activity"})
 	// The buckets range from 1 second, for a node that has the image, to 34 minutes, for nodes that are
 	// created on demand and large images.
 	durationBuckets = prometheus.ExponentialBuckets(1, 2, 12)
@@ -68,7 +78,8 @@ func newHistogram(name, help string) *prometheus.HistogramVec {
 
 func init() {
 	metrics.Registry.MustRegister(
-		restartsTotal, disruptionsTotal, finishedTotal, clockOffset, startupDuration, recoveryDuration)
+		restartsTotal, disruptionsTotal, finishedTotal, secondsTotal, acceleratorSecondsTotal, clockOffset,
+		startupDuration, recoveryDuration)
 }
 
 // recordTransition updates the metrics when a gang enters a phase. It does nothing if the phase did not
@@ -99,6 +110,48 @@ func recordTransition(namespace, framework string, s, last lifecycle.Status) {
 			recoveryDuration.WithLabelValues(framework).Observe(s.LastTransitionTime.Sub(s.LastRestartTime).Seconds())
 		}
 	}
+}
+
+// recordSeconds adds to the metrics by how much the seconds of a gang increased since its last status. The time that an
+// attempt ran counts when it ends, because only then it is known how. Somebody may have written the last status, so
+// no increase exceeds the age of the gang.
+func recordSeconds(namespace string, accelerators int64, age time.Duration, s, last lifecycle.Status) {
+	before := map[string]int64{}
+	for activity, seconds := range last.Seconds.All() {
+		before[activity] = seconds
+	}
+	for activity, seconds := range s.Seconds.All() {
+		added := seconds - before[activity]
+		switch {
+		case activity == lifecycle.ActivityRan && s.Phase.Terminal() && !last.Phase.Terminal():
+			added = seconds
+		case activity == lifecycle.ActivityRan:
+			added = 0
+		}
+		// A series exists before it increases, because the function increase does not count its first value.
+		added = max(0, min(added, int64(age.Seconds())))
+		secondsTotal.WithLabelValues(namespace, activity).Add(float64(added))
+		acceleratorSecondsTotal.WithLabelValues(namespace, activity).Add(float64(added * accelerators))
+	}
+}
+
+// countAccelerators returns the number of accelerators in the training containers of the existing members. It
+// counts those of a StatefulSet that is suspended, too.
+func (g *observedGang) countAccelerators() int64 {
+	var n int64
+	for _, m := range g.members {
+		if m.Result == nil {
+			continue
+		}
+		size := m.Result.Gang.OwnMember().Size
+		if injected := readInjectedReplicas(m.Workload); injected != nil && m.IsSuspended() {
+			size = *injected
+		}
+		for _, c := range m.Result.Gang.Containers {
+			n += c.Accelerators * int64(size)
+		}
+	}
+	return n
 }
 
 // restartReason returns the value of the label reason. Reasons of failures have no bound, because any

@@ -81,6 +81,40 @@ func TestRecordTransition(t *testing.T) {
 	}
 }
 
+// TestRecordSeconds checks that each second of a gang counts once, and that no user makes it count more often.
+func TestRecordSeconds(t *testing.T) {
+	count := func(activity string) (seconds, accelerators float64) {
+		return testutil.ToFloat64(secondsTotal.WithLabelValues("spent", activity)),
+			testutil.ToFloat64(acceleratorSecondsTotal.WithLabelValues("spent", activity))
+	}
+	var last lifecycle.Status
+	record := func(phase lifecycle.Phase, s lifecycle.Seconds) {
+		next := lifecycle.Status{State: lifecycle.State{Phase: phase, Seconds: s}}
+		recordSeconds("spent", 8, time.Hour, next, last)
+		last = next
+	}
+	record(lifecycle.Running, lifecycle.Seconds{Starting: 10})
+	if n := testutil.CollectAndCount(secondsTotal); n < 7 {
+		t.Errorf("%d series exist before they increase", n)
+	}
+	record(lifecycle.Pending, lifecycle.Seconds{Starting: 10, Ran: 50})
+	record(lifecycle.Restarting, lifecycle.Seconds{Starting: 10, Ran: 100, Restarting: 5})
+	record(lifecycle.Pending, lifecycle.Seconds{Starting: 10, Restarting: 8, RanBeforeFailure: 100})
+	record(lifecycle.Running, lifecycle.Seconds{Starting: 10, Restarting: 20, RanBeforeFailure: 100})
+	record(lifecycle.Succeeded, lifecycle.Seconds{Starting: 10, Restarting: 20, RanBeforeFailure: 100, Ran: 900})
+	record(lifecycle.Succeeded, last.Seconds) // another message
+	record(lifecycle.Running, lifecycle.Seconds{})
+	record(lifecycle.Suspended, lifecycle.Seconds{RanBeforeDisruption: 1 << 40}) // a user wrote the last status
+	for activity, want := range map[string]float64{
+		"starting": 10, "restarting": 20, "ran_before_failure": 100, "ran": 900, "ran_before_disruption": 3600,
+		"suspended": 0, "ran_before_suspension": 0,
+	} {
+		if seconds, accelerators := count(activity); seconds != want || accelerators != 8*want {
+			t.Errorf("%s: %v s and %v accelerator-seconds, want %v s on 8 accelerators", activity, seconds, accelerators, want)
+		}
+	}
+}
+
 // histogramSampleCount returns the number of samples of a histogram.
 func histogramSampleCount(t *testing.T, name string) uint64 {
 	t.Helper()

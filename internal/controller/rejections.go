@@ -88,7 +88,7 @@ func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, 
 	}
 	status.SuspendedByRollcall = last.SuspendedByRollcall
 	if status.LastTransitionTime.IsZero() {
-		status.LastTransitionTime = r.statusTime()
+		status.LastTransitionTime = m.admissionTime()
 	}
 	if err := r.writeStatus(ctx, m.Workload, status); err != nil {
 		return err

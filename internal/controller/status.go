@@ -81,7 +81,10 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 		if m.Result != nil {
 			framework = m.Result.Gang.Framework.Name
 		}
-		recordTransition(r.namespaceLabels.label(m.Meta().Namespace), framework, status, last)
+		namespace := r.namespaceLabels.label(m.Meta().Namespace)
+		recordTransition(namespace, framework, status, last)
+		age := status.LastTransitionTime.Sub(m.Meta().CreationTimestamp.Time)
+		recordSeconds(namespace, g.countAccelerators(), age, status, last)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (r *Reconciler) reportConflict(ctx context.Context, m member, message strin
 	status.Reason, status.Message = gang.ReasonMemberConflict, message
 	status.Phase = cmp.Or(last.Phase, lifecycle.ReadPhase(m.Workload), lifecycle.Pending)
 	if status.LastTransitionTime.IsZero() {
-		status.LastTransitionTime = r.statusTime()
+		status.LastTransitionTime = m.admissionTime()
 	}
 	wrote, err := r.writeStatusIfChanged(ctx, m, status)
 	if err == nil && wrote {

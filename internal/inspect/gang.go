@@ -34,6 +34,8 @@ type Gang struct {
 	// NextRestartTime is the earliest time of the next restart. It is nil unless the phase is
 	// Restarting.
 	NextRestartTime *time.Time `json:"nextRestartTime,omitempty"`
+	// Seconds contains how long the gang did what, until LastTransitionTime.
+	Seconds lifecycle.Seconds `json:"seconds,omitzero"`
 	// Reason and Message describe the phase.
 	Reason  gang.Reason `json:"reason,omitempty"`
 	Message string      `json:"message,omitempty"`
@@ -56,6 +58,8 @@ type Gang struct {
 	// Warnings report what could not be read, and other gangs and workloads of the same name.
 	Warnings []string `json:"warnings,omitempty"`
 
+	// isQueued is true if a queue suspends and resumes the gang.
+	isQueued bool
 	// state is the state that was last written.
 	state lifecycle.State
 	// minReady is the number of ranks that must be ready for the gang to run.

@@ -73,9 +73,11 @@ func (g group) buildGang() Gang {
 		Restarts:          status.Restarts,
 		Disruptions:       status.Disruptions,
 		FirstFailure:      status.FirstFailure,
+		Seconds:           status.Seconds,
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),
 		Warnings:          g.listWarnings(),
+		isQueued:          first.QueueName() != "",
 		state:             status.State,
 	}
 	if !status.LastTransitionTime.IsZero() {

@@ -109,6 +109,9 @@ func printHeader(out io.Writer, o PrintOptions, g Gang) {
 	if g.Message != "" {
 		fmt.Fprintln(out, o.truncateLine(joinLines(g.formatMessage())))
 	}
+	if spent := g.formatSeconds(o.Now); spent != "" {
+		fmt.Fprintln(out, o.truncateLine(spent))
+	}
 	if next := g.NextRestartTime; next != nil && next.After(o.Now) {
 		fmt.Fprintf(out, "Next restart at %s, in %s\n", o.formatTime(*next), duration.HumanDuration(next.Sub(o.Now)))
 	}

@@ -90,6 +90,54 @@ warning: Job other is another gang with the same name
 	}
 }
 
+func TestPrintSeconds(t *testing.T) {
+	const hour = 3600
+	running := lifecycle.State{Phase: lifecycle.Running, LastTransitionTime: testTime.Add(-30 * time.Minute)}
+	for name, c := range map[string]struct {
+		state   lifecycle.State
+		seconds lifecycle.Seconds
+		queued  bool
+		want    string
+	}{
+		"a gang that only started and ran needs no line": {
+			state: running, seconds: lifecycle.Seconds{Starting: 60, Ran: hour},
+		},
+		"a gang after a failure and an eviction by its queue": {
+			state: running,
+			seconds: lifecycle.Seconds{
+				Starting: 20, Ran: 36.7 * hour, Suspended: 1.2 * hour, Restarting: 0.9 * hour, RanBeforeFailure: 1.94 * hour,
+			},
+			queued: true,
+			want:   "Of 41 h: 37 h ran, 1.2 h queued, 0.9 h restarting, 1.9 h in attempts that failed\n",
+		},
+		"the time of a restarting gang belongs to the cause": {
+			state: lifecycle.State{
+				Phase: lifecycle.Restarting, LastTransitionTime: testTime.Add(-90 * time.Second),
+				FirstFailure: &failure.Failure{Reason: failure.ReasonNodeLost},
+			},
+			seconds: lifecycle.Seconds{Starting: 30, Ran: 540},
+			want:    "Of 11 min: 0.5 min starting, 1.5 min restarting, 9 min in attempts that were disrupted\n",
+		},
+		"a gang that failed at once": {
+			state:   lifecycle.State{Phase: lifecycle.Failed},
+			seconds: lifecycle.Seconds{Starting: 4, Suspended: 50, RanBeforeFailure: 3, RanBeforeSuspension: 60},
+			want: "Of 117 s: 4 s starting, 50 s suspended, 3 s in attempts that failed, " +
+				"60 s in attempts that were suspended\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.state.Seconds = c.seconds
+			var out strings.Builder
+			g := Gang{Name: "train", Framework: "mpi", Phase: c.state.Phase, state: c.state, isQueued: c.queued}
+			printHeader(&out, PrintOptions{Now: testTime}, g)
+			_, spent, _ := strings.Cut(out.String(), "\n")
+			if diff := cmp.Diff(c.want, spent); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestPrintDisruptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		disruptions int32

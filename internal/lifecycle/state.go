@@ -28,6 +28,8 @@ type State struct {
 	// FirstFailure is the failure that caused the last restart or failed the gang. It is nil if there
 	// was none, and if the workload's own controller failed the gang without a failed pod.
 	FirstFailure *failure.Failure `json:"firstFailure,omitempty"`
+	// Seconds contains how long the gang did what, until LastTransitionTime.
+	Seconds Seconds `json:"seconds,omitzero"`
 	// Bookkeeping is not meant for users and may change in any release.
 	Bookkeeping `json:"internal,omitzero"`
 }
@@ -47,6 +49,8 @@ type Bookkeeping struct {
 	// StartCompleted is true if all ranks of the current attempt were ready once and at least one is
 	// not ready now. The start timeout no longer applies then.
 	StartCompleted bool `json:"startCompleted,omitempty"`
+	// FollowsRestart is true in an attempt that follows a restart, and not the suspension of a gang that ran.
+	FollowsRestart bool `json:"followsRestart,omitempty"`
 	// JobStartTime is the latest start time of the Jobs when all ranks were ready; see [Observation.StartTime].
 	// Zero if the ranks of the attempt were not all ready yet.
 	JobStartTime time.Time `json:"jobStartTime,omitzero"`
@@ -335,6 +339,8 @@ func (s State) transitionTo(phase Phase, snapshot Snapshot) State {
 	if phase == Suspended && s.Phase != Restarting && (snapshot.HasPods || s.wereAllReady()) {
 		s.Attempt++
 	}
+	s.Seconds = s.countSeconds(phase, snapshot.Now)
+	s.FollowsRestart = phase == Restarting || s.FollowsRestart && (phase != Suspended || s.Phase == Restarting)
 	isNotReadyAgain := s.Phase == Running && (phase == Pending || phase == Starting)
 	s.StartCompleted = s.StartCompleted || isNotReadyAgain
 	s.Phase, s.LastTransitionTime = phase, snapshot.statusTime()

@@ -170,6 +170,7 @@ func (m *simulatedGang) applyNextState(t *testing.T) {
 			t.Fatalf("a second pass changed the state:\n%s", cmp.Diff(m.state, again))
 		}
 	}
+	m.checkSeconds(t, before)
 	switch {
 	case before.Phase == lifecycle.Restarting && m.state.Phase == lifecycle.Pending:
 		if !snapshot.AllPodsTerminated || snapshot.Now.Before(before.NextRestartTime) {
@@ -188,6 +189,27 @@ func (m *simulatedGang) applyNextState(t *testing.T) {
 		if m.suspendedByRollcall {
 			m.suspendedByRollcall, m.failedInAttempt = false, false
 		}
+	}
+}
+
+// checkSeconds checks that the seconds of the gang are the time since its creation, that they do not depend on when
+// they are read, and that no time of an attempt that ended counts as the time of the current attempt.
+func (m *simulatedGang) checkSeconds(t *testing.T, before lifecycle.State) {
+	t.Helper()
+	if m.state.Phase == "" {
+		return
+	}
+	s, last := m.state.Seconds, m.state.LastTransitionTime
+	if want := last.Unix() - podtest.CreationTime.Unix(); s.Total() != want {
+		t.Fatalf("%s: %d s of %d s are counted: %+v", m.state.Phase, s.Total(), want, s)
+	}
+	age := m.now.Unix() - podtest.CreationTime.Unix()
+	if now := m.state.SecondsAt(m.now).Total(); !m.state.Phase.Terminal() && now != age {
+		t.Fatalf("%s: %d s of %d s are counted", m.state.Phase, now, age)
+	}
+	isNewAttempt := m.state.Phase != lifecycle.Restarting && m.state.Attempt > before.Attempt
+	if s.Ran > 0 && (isNewAttempt || m.state.Phase == lifecycle.Failed) {
+		t.Fatalf("%s: %d s of the last attempt count as those of the next: %+v", m.state.Phase, s.Ran, s)
 	}
 }
 

@@ -53,6 +53,7 @@ func ReadStatus(w gang.Workload) Status {
 	s.Disruptions = min(max(s.Disruptions, 0), maxCount)
 	s.Attempt = min(max(s.Attempt, s.Restarts), maxCount) // earlier builds write only restarts
 	s.FailedPodsBaseline = max(s.FailedPodsBaseline, 0)
+	s.Seconds = s.Seconds.limited()
 	return s
 }
 

@@ -1,15 +1,19 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
+	"rollcall.training/test/wait"
 )
 
 // mpiTrainJobManifest has a TrainJob, and a runtime with a launcher and nodes.
@@ -97,14 +101,17 @@ func TestMigrateLaunchers(t *testing.T) {
 			if want := "processes 2 sum 1 hosts sim-worker-0 sim-worker-1"; !strings.Contains(output, want) {
 				t.Errorf("the launcher did not print %q:\n%s", want, output)
 			}
-			set, err := s.client.AppsV1().StatefulSets(ns).Get(t.Context(), "sim-worker", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if set.Spec.Replicas == nil || *set.Spec.Replicas != 0 ||
-				set.Labels[gang.LabelPhase] != string(lifecycle.Succeeded) {
-				t.Errorf("the workers have %v replicas and the phase %s", set.Spec.Replicas, set.Labels[gang.LabelPhase])
-			}
+			wait.For(t, "the end of the workers", func(ctx context.Context) error {
+				set, err := s.client.AppsV1().StatefulSets(ns).Get(ctx, "sim-worker", metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				replicas, phase := ptr.Deref(set.Spec.Replicas, 1), set.Labels[gang.LabelPhase]
+				if replicas != 0 || phase != string(lifecycle.Succeeded) {
+					return fmt.Errorf("the workers have %d replicas and the phase %s", replicas, phase)
+				}
+				return nil
+			})
 		})
 	}
 }

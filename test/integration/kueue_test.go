@@ -224,12 +224,14 @@ func testKueueDeactivated(t *testing.T, m *manager, ns string) {
 	m.recordJobHistory(t, ns)
 	m.createQueue(t, ns, 2)
 	r := m.startGang(t, ns, assignQueue("train", newTrainingWorkload(2))...)
+	before := r.listActivePods()
 	m.setWorkloadActive(t, ns, false)
 	r.waitForPhase(lifecycle.Suspended, 0)
 	r.waitForPodsGone("worker")
 	r.checkPhaseStable(2 * time.Second)
 	m.setWorkloadActive(t, ns, true)
 	r.waitForPhase(lifecycle.Running, 0)
+	r.checkPodsReplaced(before, "1") // an eviction uses up no restart, but its logs have another number
 	r.checkPhaseStable(2 * time.Second)
 }
 

@@ -123,7 +123,30 @@ func testRestartJob(t *testing.T, m *manager, ns string) {
 	for name := range r.listActivePods() {
 		r.succeedPod(r.getActivePod(name))
 	}
-	r.waitForPhase(lifecycle.Succeeded, 2)
+	r.checkSeconds(r.waitForPhase(lifecycle.Succeeded, 2))
+}
+
+// checkSeconds checks that the seconds of a finished gang, and those of the metrics, are the time since its creation.
+func (r *testGang) checkSeconds(s lifecycle.Status) {
+	r.t.Helper()
+	wall := s.LastTransitionTime.Sub(r.getJob(r.jobs[0]).CreationTimestamp.Time)
+	total := time.Duration(s.Seconds.Total()) * time.Second
+	if difference := (wall - total).Abs(); difference > max(time.Second, wall/100) {
+		r.t.Errorf("%s of %s are counted: %+v", total, wall, s.Seconds)
+	}
+	if s.Seconds.RanBeforeFailure == 0 || s.Seconds.Restarting < int64(lifecycle.Backoff(2).Seconds()) {
+		r.t.Errorf("two restarts, of which the second has a back-off, are counted as %+v", s.Seconds)
+	}
+	wait.For(r.t, "the same seconds in the metrics", func(context.Context) error {
+		for activity, seconds := range s.Seconds.All() {
+			series := fmt.Sprintf(`rollcall_gang_seconds_total{activity="%s",namespace="%s"}`, activity, r.ns)
+			if counted := r.readMetric(r.t, series); counted != int(seconds) {
+				return fmt.Errorf("%s is %d, but the status has %d", series, counted, seconds)
+			}
+		}
+		return nil
+	})
+	r.t.Logf("%s: %+v", wall, s.Seconds)
 }
 
 func testRestartStatefulSet(t *testing.T, m *manager, ns string) {

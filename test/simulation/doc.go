@@ -22,7 +22,7 @@
 //
 // # Properties
 //
-// The oracle (oracle.go, liveness.go) knows what really happened and what the documentation says. It knows
+// The oracle (oracle.go, liveness.go, seconds.go) knows what really happened and what the documentation says. It knows
 // nothing about the code of Rollcall. The constants of type property are the complete list.
 //
 // # How to run it

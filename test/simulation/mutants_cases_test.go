@@ -91,6 +91,9 @@ func decisionMutants() []mutant {
 			"controller/observe.go", "g.pass.requeueAfter(next.Sub(e.Now))", "",
 		}},
 	}, {
+		name:  "the time of the last restart replaces that of all restarts",
+		edits: []edit{{"lifecycle/seconds.go", "out.Restarting += elapsed", "out.Restarting = elapsed"}},
+	}, {
 		name: "pods that are not counted yet are not part of the baseline",
 		edits: []edit{{
 			"lifecycle/state.go", "snapshot.Members.FailedPods() + snapshot.UncountedFailures", "snapshot.Members.FailedPods()",

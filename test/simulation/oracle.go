@@ -49,6 +49,8 @@ const (
 	wrongSize property = "a rank is configured for another size"
 	// timeoutTooEarly: a start timeout never expires before a gang had the time.
 	timeoutTooEarly property = "the start timeout expired too early"
+	// wrongSeconds: the seconds of a gang add up to the time since its creation, unless a clock is set back.
+	wrongSeconds property = "the seconds are not the time that passed"
 )
 
 // violation is a property that a run violated.
@@ -140,6 +142,7 @@ func (o *oracle) observe(before, after client.Object) {
 	o.record("status", "%s: %s %s restarts=%d disruptions=%d: %s", w.Meta().Name, status.Phase, status.Reason,
 		status.Restarts, status.Disruptions, status.Message)
 	o.checkStatus(previous, status, known)
+	o.checkSeconds(before, status)
 	o.final = status
 }
 
