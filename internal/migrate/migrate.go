@@ -36,6 +36,9 @@ type Migrator struct {
 	// whose runtime names none. If it is empty, JobSets and Volcano Jobs have the framework that their
 	// commands suggest, or the framework generic, and TrainJobs have to name their framework.
 	Framework string
+	// NameSuffix is appended to the names of the jobs, and of their pods in the manifests. The result can then run
+	// beside the jobs.
+	NameSuffix string
 }
 
 // Result is the result of a migration.
@@ -191,6 +194,7 @@ func (m *migration) migrateObject(
 		report.Errors = []string{err.Error()}
 		return nil, ir.LabelMapping{}, report
 	}
+	report.Warnings = addNameSuffix(tree, m.NameSuffix)
 	var recorder source.Recorder
 	gv, _ := schema.ParseGroupVersion(o.APIVersion) // isMigratable parsed it
 	from := source.Object{

@@ -33,9 +33,12 @@ func (m *migration) migrateWorkload(o manifest.Object, line func(path string) in
 		m.passThrough(o.Document) // the API server rejects it
 		return
 	}
+	renamed := addNameSuffix(tree, m.NameSuffix)
 	var recorder source.Recorder
 	from := source.Object{Kind: o.Kind, Root: recorder.Root(tree), Context: m.newContext(o)}
-	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o)}
+	report := Report{
+		Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o), Warnings: renamed,
+	}
 	w, _ := gang.NewWorkload(gang.Kind(o.Kind))
 	if !from.Root.Decode(w.Object()) && !o.HasFrameworkLabel() {
 		m.passThrough(o.Document)
