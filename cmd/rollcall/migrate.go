@@ -116,7 +116,7 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 		injectors.Builtin().Frameworks().Names()...)
 	addChoiceFlag(cmd, &o.aliases, "aliases", "", "former pod names that get a Service (used: names in the manifests)",
 		string(source.AliasUsed), string(source.AliasAll), string(source.AliasNone))
-	f.StringVar(&o.nameSuffix, "name-suffix", "", "suffix of new names, such as -new, to run the result beside the jobs")
+	f.StringVar(&o.nameSuffix, "name-suffix", "", "suffix of new names, such as -new, to run the result next to the jobs")
 	f.BoolVar(&o.summary, "summary", false, "number of objects by kind and outcome instead of objects and report")
 	o.written.addFlags(cmd)
 	f.BoolVar(&o.require, "require", false, "failure if no object can be migrated")

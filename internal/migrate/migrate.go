@@ -37,7 +37,7 @@ type Migrator struct {
 	// commands suggest, or the framework generic, and TrainJobs have to name their framework.
 	Framework string
 	// NameSuffix is appended to the names of the jobs, and of their pods in the manifests. The result can then run
-	// beside the jobs.
+	// next to the jobs.
 	NameSuffix string
 }
 
