@@ -268,7 +268,7 @@ func (o migrateOptions) writeReports(out io.Writer, reports []migrate.Report) er
 	if o.output == outputJSON {
 		return migrate.WriteJSON(out, reports)
 	}
-	return migrate.WriteText(out, reports, o.verbose)
+	return migrate.WriteText(wrapForTerminal(out), reports, o.verbose)
 }
 
 // outcomeError returns an error with the exit code of the migration. outputs is the number of documents
