@@ -142,7 +142,8 @@ spec:
           containers:
             - name: pytorch
               image: example.com/train:1
-              args: [--store=train-worker-0:6379, --log=/logs/train-worker-0, --peer=pretrain-worker-0, --group=train]
+              args: [--store=train-worker-0:6379, --log=/logs/train-worker-0, --peer=pretrain-worker-0, --group=train,
+                     "a\ntrain-worker-0,train-worker-1", --claim=train-worker-0-data]
 `
 	stdout, stderr, err := runCommand(t, job, "migrate", "-f", "-", "--name-suffix", "-new")
 	if err != nil {
@@ -150,7 +151,7 @@ spec:
 	}
 	for _, want := range []string{
 		"name: train-new\n", "name: train-new-worker-0\n", "--store=train-new-worker-0:6379", "--log=/logs/train-worker-0",
-		"--peer=pretrain-worker-0", "--group=train\n",
+		"--peer=pretrain-worker-0", "--group=train\n", "train-new-worker-0,train-new-worker-1", "--claim=train-worker-0-data",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("standard output does not contain %q:\n%s", want, stdout)

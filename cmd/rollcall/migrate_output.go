@@ -65,31 +65,18 @@ func (o outputFlags) write(format string, files []string, docs []*manifest.Docum
 		if filepath.Ext(path) == ".json" {
 			pathFormat = manifest.JSON
 		}
-		err := manifest.Write(&text, pathFormat, byPath[path])
+		if err := manifest.Write(&text, pathFormat, byPath[path]); err != nil {
+			return i, err
+		}
+		err := root.MkdirAll(filepath.Dir(path), 0o750)
 		if err == nil {
-			err = o.writeFile(root, path, text.Bytes())
+			err = root.WriteFile(path, text.Bytes(), 0o640)
 		}
 		if err != nil {
 			return i, fmt.Errorf("--output-dir: %w", err)
 		}
 	}
 	return len(paths), nil
-}
-
-func (o outputFlags) writeFile(root *os.Root, path string, text []byte) error {
-	if err := root.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return err
-	}
-	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if o.overwrite {
-		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
-	f, err := root.OpenFile(path, mode, 0o640)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
 }
 
 // groupByPath returns the documents by the path of their file, relative to the directory of the output. Two sources

@@ -26,7 +26,7 @@ type migrationSummary struct {
 
 // kindSummary counts objects by their worst outcome.
 type kindSummary struct {
-	Kind string `json:"kind,omitempty"`
+	Kind string `json:"kind"`
 	// Clean is the number of objects without an action for the user, except those of every job of the system.
 	Clean       int `json:"clean"`
 	Action      int `json:"action"`
@@ -42,18 +42,15 @@ type reasonCount struct {
 }
 
 const (
-	// maxReasons is the number of reasons in a summary, which fits on a screen.
-	maxReasons = 10
-	// maxReasonLength is the length of a reason in the table.
-	maxReasonLength = 100
-	// otherKinds is the row of the objects without a report.
-	otherKinds = "other kinds"
-	// unreadableKind is the row of the documents that cannot be read.
-	unreadableKind = "unreadable"
+	// maxReasons and maxReasonLength limit the reasons of a table, which fits on a screen.
+	maxReasons, maxReasonLength = 10, 100
+	// otherKinds is the row of the objects without a report, unreadableKind that of the documents that cannot be read.
+	otherKinds, unreadableKind = "other kinds", "unreadable"
 )
 
 // summarize counts the objects of the reports and of the documents.
 func summarize(docs []*manifest.Document, reports []migrate.Report) migrationSummary {
+	s := migrationSummary{Total: kindSummary{Kind: "total"}}
 	kinds, reasons := map[string]*kindSummary{}, map[string]int{}
 	others := len(manifest.ListObjects(docs))
 	for _, r := range reports {
@@ -62,6 +59,7 @@ func summarize(docs []*manifest.Document, reports []migrate.Report) migrationSum
 			kinds[kind] = &kindSummary{Kind: kind}
 		}
 		kinds[kind].add(r)
+		s.Total.add(r)
 		for _, reason := range reasonsOf(r) {
 			reasons[reason]++
 		}
@@ -69,19 +67,12 @@ func summarize(docs []*manifest.Document, reports []migrate.Report) migrationSum
 			others--
 		}
 	}
-	var s migrationSummary
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		s.Kinds = append(s.Kinds, *kinds[kind])
 	}
 	if others > 0 {
 		s.Kinds = append(s.Kinds, kindSummary{Kind: otherKinds, Unchanged: others})
-	}
-	for _, k := range s.Kinds {
-		s.Total.Clean += k.Clean
-		s.Total.Action += k.Action
-		s.Total.Dropped += k.Dropped
-		s.Total.NotMigrated += k.NotMigrated
-		s.Total.Unchanged += k.Unchanged
+		s.Total.Unchanged += others
 	}
 	for reason, n := range reasons {
 		s.Reasons = append(s.Reasons, reasonCount{Objects: n, Reason: reason})
@@ -147,9 +138,7 @@ func (s migrationSummary) print(out io.Writer, format string) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KIND\tCLEAN\tACTION\tDROPPED\tNOT MIGRATED\tUNCHANGED")
-	total := s.Total
-	total.Kind = "total"
-	for _, k := range append(slices.Clone(s.Kinds), total) {
+	for _, k := range append(slices.Clone(s.Kinds), s.Total) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", k.Kind, k.Clean, k.Action, k.Dropped, k.NotMigrated, k.Unchanged)
 	}
 	if len(s.Reasons) > 0 {

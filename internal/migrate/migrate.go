@@ -190,11 +190,11 @@ func (m *migration) migrateObject(
 ) ([]*manifest.Document, ir.LabelMapping, Report) {
 	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o)}
 	var tree map[string]any
-	if err := o.Decode(&tree); err != nil {
+	renamed, err := m.decode(o, &tree)
+	if report.Warnings = renamed; err != nil {
 		report.Errors = []string{err.Error()}
 		return nil, ir.LabelMapping{}, report
 	}
-	report.Warnings = addNameSuffix(tree, m.NameSuffix)
 	var recorder source.Recorder
 	gv, _ := schema.ParseGroupVersion(o.APIVersion) // isMigratable parsed it
 	from := source.Object{

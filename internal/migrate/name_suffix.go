@@ -4,50 +4,31 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
+
+	"rollcall.training/internal/manifest"
 )
 
-// addNameSuffix renames a job, and the pods of the job in all texts of the manifest. It returns a description of
-// each renamed pod. An object without a name is not changed.
-func addNameSuffix(tree map[string]any, suffix string) []string {
-	metadata, _ := tree["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	if suffix == "" || name == "" {
-		return nil
+// decode decodes a job, with the suffix of the migration after its name and after the name in the names of its pods. It
+// returns a description of each renamed pod.
+func (m Migrator) decode(o manifest.Object, tree *map[string]any) (renamed []string, err error) {
+	if m.NameSuffix == "" || o.Name == "" {
+		return nil, o.Decode(tree)
 	}
-	metadata["name"] = name + suffix
 	// The name of a pod ends with its index, after the name of its role. It is not a part of a path or a longer name.
-	pods := regexp.MustCompile(`(^|[^A-Za-z0-9./_-])` + regexp.QuoteMeta(name) + `((?:-[a-z0-9]+)*-[0-9]+)\b`)
-	var renamed []string
-	rename := func(text string) string {
-		return pods.ReplaceAllStringFunc(text, func(match string) string {
-			parts := pods.FindStringSubmatch(match)
-			note := fmt.Sprintf("the suffix renames %s%s to %s%s%s", name, parts[2], name, suffix, parts[2])
-			if !slices.Contains(renamed, note) {
-				renamed = append(renamed, note)
-			}
-			return parts[1] + name + suffix + parts[2]
-		})
-	}
-	tree["spec"] = renameTexts(tree["spec"], rename)
-	return renamed
-}
-
-// renameTexts returns a value with all of its texts renamed. It changes objects and lists.
-func renameTexts(value any, rename func(string) string) any {
-	switch v := value.(type) {
-	case string:
-		if strings.Contains(v, "-") {
-			return rename(v)
-		}
-	case []any:
-		for i := range v {
-			v[i] = renameTexts(v[i], rename)
-		}
-	case map[string]any:
-		for key := range v {
-			v[key] = renameTexts(v[key], rename)
+	pods := regexp.MustCompile(`(\\[nt]|[^A-Za-z0-9./_-])` + regexp.QuoteMeta(o.Name) + `((?:-[a-z0-9]+)*-[0-9]+)\b`)
+	text, end := []byte(nil), 0
+	for _, match := range pods.FindAllSubmatchIndex(o.JSON, -1) {
+		if pod := string(o.JSON[match[4]:match[5]]); o.JSON[match[1]] != '-' {
+			text = append(append(text, o.JSON[end:match[3]]...), o.Name+m.NameSuffix...)
+			end = match[4]
+			renamed = append(renamed, fmt.Sprintf("the suffix renames %s%s to %[1]s%[3]s%[2]s", o.Name, pod, m.NameSuffix))
 		}
 	}
-	return value
+	o.JSON = append(text, o.JSON[end:]...)
+	err = o.Decode(tree)
+	if metadata, ok := (*tree)["metadata"].(map[string]any); ok {
+		metadata["name"] = o.Name + m.NameSuffix
+	}
+	slices.Sort(renamed)
+	return slices.Compact(renamed), err
 }

@@ -29,11 +29,11 @@ func isWorkload(o manifest.Object) bool {
 // gang, or that needs no change, passes through.
 func (m *migration) migrateWorkload(o manifest.Object, line func(path string) int) {
 	var tree map[string]any
-	if o.Decode(&tree) != nil {
+	renamed, err := m.decode(o, &tree)
+	if err != nil {
 		m.passThrough(o.Document) // the API server rejects it
 		return
 	}
-	renamed := addNameSuffix(tree, m.NameSuffix)
 	var recorder source.Recorder
 	from := source.Object{Kind: o.Kind, Root: recorder.Root(tree), Context: m.newContext(o)}
 	report := Report{
@@ -45,7 +45,7 @@ func (m *migration) migrateWorkload(o manifest.Object, line func(path string) in
 		return
 	}
 	before := w.DeepCopy()
-	err := workload.Convert(from, w)
+	err = workload.Convert(from, w)
 	report.addErrors(recorder.Errors(), line)
 	switch {
 	case report.Failed():
