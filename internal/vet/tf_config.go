@@ -10,7 +10,7 @@ import (
 const tfConfigVar = "TF_CONFIG"
 
 // fixForTFConfig is the remedy for a literal value of the variable.
-const fixForTFConfig = "remove it and use the framework tensorflow, because Rollcall then sets " + tfConfigVar
+const fixForTFConfig = "remove it, because Rollcall sets it in gangs of the framework that reads it"
 
 // tfConfig is the value of TF_CONFIG.
 type tfConfig struct {
