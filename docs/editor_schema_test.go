@@ -11,10 +11,14 @@ import (
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
 	"rollcall.training/internal/policy"
+	"rollcall.training/internal/vet"
 )
 
 // schemaDialect is the dialect of the schemas, which all editors know.
 const schemaDialect = "http://json-schema.org/draft-07/schema#"
+
+// vetPrefix is the domain of the annotations that suppress checks.
+const vetPrefix = "vet." + gang.Prefix
 
 // literalList matches a description of values that lists all of them.
 var literalList = regexp.MustCompile("^`[^`]+`(, `[^`]+`)*$")
@@ -48,8 +52,18 @@ func describeKeys(kind gang.KeyKind) map[string]any {
 			names = append(names, k.Name)
 		}
 	}
+	if kind == gang.KeyKindAnnotation {
+		for _, c := range vet.Checks() {
+			name := vetPrefix + string(c.Code)
+			properties[name] = map[string]any{
+				"type": "string", "minLength": 1,
+				"description": "The reason why the check does not apply. The check: " + c.Title + ".",
+			}
+			names = append(names, name)
+		}
+	}
 	slices.Sort(names)
-	isOther := map[string]any{"not": map[string]any{"pattern": "^" + regexp.QuoteMeta(gang.Prefix)}}
+	isOther := map[string]any{"not": map[string]any{"pattern": `^(vet\.)?` + regexp.QuoteMeta(gang.Prefix)}}
 	return map[string]any{
 		"type": "object", "properties": properties,
 		"propertyNames": map[string]any{"anyOf": []any{map[string]any{"enum": names}, isOther}},
