@@ -17,9 +17,6 @@ import (
 // schemaDialect is the dialect of the schemas, which all editors know.
 const schemaDialect = "http://json-schema.org/draft-07/schema#"
 
-// vetPrefix is the domain of the annotations that suppress checks.
-const vetPrefix = "vet." + gang.Prefix
-
 // literalList matches a description of values that lists all of them.
 var literalList = regexp.MustCompile("^`[^`]+`(, `[^`]+`)*$")
 
@@ -54,7 +51,7 @@ func describeKeys(kind gang.KeyKind) map[string]any {
 	}
 	if kind == gang.KeyKindAnnotation {
 		for _, c := range vet.Checks() {
-			name := vetPrefix + string(c.Code)
+			name := vet.SuppressionPrefix + string(c.Code)
 			properties[name] = map[string]any{
 				"type": "string", "minLength": 1,
 				"description": "The reason why the check does not apply. The check: " + c.Title + ".",
