@@ -169,7 +169,8 @@ spec:
 func TestMigrateUnsupported(t *testing.T) {
 	for object, want := range map[string]string{
 		"xgboostjob.kubeflow.org/v1 XGBoostJob": "convert the manifest to XGBoostJob of kubeflow.org first",
-		"kubeflow.org/v1 FooJob":                "does not support the kind FooJob",
+		"kubeflow.org/v1 FooJob":                `does not support the kind FooJob of apiVersion "kubeflow.org/v1"`,
+		"v1 TFJob":                              "convert the manifest to TFJob of kubeflow.org first",
 		"ray.io/v1 RayJob":                      "does not support the kind RayJob",
 		"batch.paddlepaddle.org/v1 PaddleJob":   "convert the manifest to PaddleJob of kubeflow.org first",
 		"kubeflow.org/v1 Notebook":              "",

@@ -89,9 +89,6 @@ func groupByPath(files []string, docs []*manifest.Document) (map[string][]*manif
 			path = pathOfObject(d)
 			source = path
 		}
-		if !filepath.IsLocal(path) {
-			return nil, fmt.Errorf("--output-dir: %s has no path below the directory", d)
-		}
 		if other, ok := sources[path]; ok && other != source {
 			return nil, fmt.Errorf("--output-dir: %s and %s have the same path %s; use a call for each of them",
 				other, source, path)

@@ -23,8 +23,8 @@ func explainUnsupportedJob(o manifest.Object) string {
 			isJob, fix = true, fmt.Sprintf("; convert the manifest to %s of %s first", o.Kind, supported)
 		}
 	}
-	if !isJob || group == "" || isMigratable(o) {
+	if !isJob {
 		return ""
 	}
-	return fmt.Sprintf("migrate does not support the kind %s of the API group %s%s", o.Kind, group, fix)
+	return fmt.Sprintf("migrate does not support the kind %s of apiVersion %q%s", o.Kind, o.APIVersion, fix)
 }

@@ -351,8 +351,16 @@ func TestFlagSeverities(t *testing.T) {
 				"env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
 			want: []vet.Severity{vet.Error},
 		},
+		"name of a variable in a flag": {
+			command: "[torchrun, --node-rank=$(NODE), train.py], env: [{name: NODE, value: worker-0}]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"rank in a script that the program may not read": {
+			command: `[sh, -c, "export SLURM_PROCID=0; python train.py"]`,
+			want:    []vet.Severity{vet.Warning},
+		},
 		"number of a variable in a flag": {
-			command: "[torchrun, --node-rank=$(N), train.py], env: [{name: N, value: $(ROLLCALL_RANK)}]",
+			command: "[torchrun, --node-rank=$(NODE), train.py], env: [{name: NODE, value: $(ROLLCALL_RANK)}]",
 		},
 		"flag that contradicts the size of the gang": {
 			command: "[torchrun, --nnodes=3, train.py]",

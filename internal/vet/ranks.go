@@ -137,7 +137,7 @@ func (w *labeledWorkload) visitAssignments(
 func (c trainingContainer) severityOfVariable(name string, hasLauncher bool) Severity {
 	isInjected := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 	isOfLauncher := strings.HasPrefix(name, "PET_")
-	if name == tfConfigVar || isOfLauncher == hasLauncher && isInjected {
+	if isOfLauncher == hasLauncher && isInjected {
 		return Error
 	}
 	return ""
