@@ -69,7 +69,8 @@ func formatKeyTable(setByRollcall bool) string {
 func TestLabelsAndAnnotationsPage(t *testing.T) {
 	page := "# Labels and annotations\n\n" + generatedNotice +
 		"All keys have the prefix `" + gang.Prefix + "`. Set them in the metadata of the Job or\n" +
-		"StatefulSet itself, not in the metadata of its pod template.\n\n" +
+		"StatefulSet itself, not in the metadata of its pod template. Editors\n" +
+		"[complete them](../tasks/check-manifests.md#complete-keys-in-an-editor).\n\n" +
 		"## Keys that you set\n\n" + formatKeyTable(false) +
 		"\nThe webhook warns about keys with this prefix that are not in the table, and suggests the most\n" +
 		"similar key.\n\n" +

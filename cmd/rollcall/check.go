@@ -93,7 +93,7 @@ func (o *checkOptions) check(ctx context.Context, reader check.Reader, out io.Wr
 	}
 	report := check.Judge(facts)
 	if o.output == outputText {
-		err = check.Print(out, report)
+		err = check.Print(wrapForTerminal(out), report)
 	} else {
 		err = printObject(out, o.output, report)
 	}

@@ -115,7 +115,7 @@ func (o *explainOptions) explain(out io.Writer, workloads []gang.Workload) error
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		printExplained(out, w)
+		printExplained(wrapForTerminal(out), w)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (o injectOptions) injectDocuments(
 		}
 		workloads += len(injections)
 		for _, injection := range injections {
-			printInjection(stderr, d, injection)
+			printInjection(wrapForTerminal(stderr), d, injection)
 			if injection.Err != nil {
 				denied++
 			}

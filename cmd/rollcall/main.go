@@ -10,7 +10,7 @@ import (
 func main() {
 	if err := executeCommand(newProgram(os.Args)); err != nil {
 		if text := err.Error(); text != "" {
-			fmt.Fprintln(os.Stderr, "rollcall:", text)
+			fmt.Fprintln(wrapForTerminal(os.Stderr), "rollcall:", text)
 		}
 		os.Exit(exitCode(err))
 	}

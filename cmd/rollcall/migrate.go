@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,8 +35,10 @@ type migrateOptions struct {
 	cluster                clusterFlags
 	clusterDomain, output  string
 	gangScheduler, aliases string
-	framework              string
+	framework, nameSuffix  string
 	require, verbose       bool
+	summary                bool
+	written                outputFlags
 }
 
 const migrateLong = `Convert training jobs of other systems to labeled Jobs and StatefulSets. All other
@@ -43,7 +46,8 @@ objects of the manifests are printed unchanged.
 
 Supported kinds are PyTorchJob, TFJob, MPIJob, XGBoostJob, PaddleJob and JAXJob of
 Kubeflow, TrainJob with its runtimes, JobSet, Job of Volcano, and Jobs and StatefulSets
-that are gangs without Rollcall. With --from-cluster, the command reads jobs of these
+that are gangs without Rollcall. Training jobs of other kinds and API groups are printed
+unchanged and reported as errors. With --from-cluster, the command reads jobs of these
 systems from a cluster, but it does not change any object. Without it, the command
 does not contact a cluster.
 
@@ -54,6 +58,11 @@ The command writes a report of every field to standard error. An outcome is one 
 
 With -o json, standard output contains the objects as a sequence of JSON documents,
 and standard error contains the report as a list.
+
+For many jobs, --summary prints the number of objects by kind and outcome, and the most
+frequent reasons, instead of the objects and the report. --output-dir writes the objects
+to files: one for each file of the input, with the same relative path, or one for each
+object of a cluster.
 
 Exit codes:
   0  all objects were migrated, and no field was dropped
@@ -71,6 +80,7 @@ func newMigrateCommand() *cobra.Command {
 		Long:  migrateLong,
 		Example: `  rollcall migrate -f pytorchjob.yaml >job.yaml
   rollcall migrate -f manifests/ --runtimes runtimes.yaml -o json >migrated.json
+  rollcall migrate -f manifests/ --summary --output-dir migrated
   rollcall migrate --from-cluster -n research pytorchjob/train`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.fromCluster {
@@ -106,9 +116,15 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 		injectors.Builtin().Frameworks().Names()...)
 	addChoiceFlag(cmd, &o.aliases, "aliases", "", "former pod names that get a Service (used: names in the manifests)",
 		string(source.AliasUsed), string(source.AliasAll), string(source.AliasNone))
+	f.StringVar(&o.nameSuffix, "name-suffix", "", "suffix of new names, such as -new, to run the result next to the jobs")
+	f.BoolVar(&o.summary, "summary", false, "number of objects by kind and outcome instead of objects and report")
+	o.written.addFlags(cmd)
 	f.BoolVar(&o.require, "require", false, "failure if no object can be migrated")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "preserved fields in the report")
 }
+
+// nameSuffixPattern matches what the name of a job can end with.
+var nameSuffixPattern = regexp.MustCompile(`^[a-z0-9-]*[a-z0-9]$`)
 
 // validateFlags returns an error for flags and arguments that contradict each other.
 func (o migrateOptions) validateFlags(args []string) error {
@@ -122,6 +138,10 @@ func (o migrateOptions) validateFlags(args []string) error {
 		return errors.New("--all-namespaces: must not be set with the name of a job; use --namespace")
 	case slices.Contains(o.runtimes, "-"):
 		return errors.New("--runtimes: must be a file or directory, not standard input")
+	case o.nameSuffix != "" && !nameSuffixPattern.MatchString(o.nameSuffix):
+		return fmt.Errorf("--name-suffix: %q: must contain lower-case letters, digits and dashes, such as -new", o.nameSuffix)
+	case o.written.overwrite && o.written.dir == "":
+		return errors.New("--overwrite: needs --output-dir")
 	}
 	return nil
 }
@@ -137,20 +157,45 @@ func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 		Scheduler: source.Scheduler(o.gangScheduler),
 		Framework: o.framework,
 		Aliases:   source.AliasPolicy(o.aliases),
-		Runtimes:  input.runtimes,
+		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix,
 	}
 	result := m.Migrate(input.docs)
-	if err := manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), result.Documents); err != nil {
-		return newUsageError(err)
-	}
 	reports := slices.Concat(result.Reports, input.skipped, reportUnreadable(input.unreadable))
-	if err := o.writeReports(cmd.ErrOrStderr(), reports); err != nil {
+	if err := o.writeResult(cmd, input.docs, result.Documents, reports); err != nil {
 		return newUsageError(err)
 	}
-	if err := o.outcomeError(reports, len(result.Documents)); err != nil {
+	outputs := len(result.Documents)
+	if o.summary && o.written.dir == "" {
+		outputs = 0
+	}
+	if err := o.outcomeError(reports, outputs); err != nil {
 		return err
 	}
 	return o.checkUnmigrated(cmd.ErrOrStderr(), input.docs, reports)
+}
+
+// writeResult writes the objects and the report, or the summary.
+func (o migrateOptions) writeResult(
+	cmd *cobra.Command, input, output []*manifest.Document, reports []migrate.Report,
+) error {
+	switch {
+	case o.written.dir != "":
+		count, err := o.written.write(o.output, o.files, output)
+		if err != nil {
+			return err
+		}
+		if o.output != outputJSON {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s written\n", o.written.dir, gang.FormatCount(count, "file"))
+		}
+	case !o.summary:
+		if err := manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), output); err != nil {
+			return err
+		}
+	}
+	if o.summary {
+		return summarize(input, reports).print(cmd.OutOrStdout(), o.output)
+	}
+	return o.writeReports(cmd.ErrOrStderr(), reports)
 }
 
 // checkUnmigrated prints a note if no object was migrated. With --require, it returns an error
@@ -223,11 +268,11 @@ func (o migrateOptions) writeReports(out io.Writer, reports []migrate.Report) er
 	if o.output == outputJSON {
 		return migrate.WriteJSON(out, reports)
 	}
-	return migrate.WriteText(out, reports, o.verbose)
+	return migrate.WriteText(wrapForTerminal(out), reports, o.verbose)
 }
 
 // outcomeError returns an error with the exit code of the migration. outputs is the number of documents
-// that were printed.
+// that were printed or written.
 func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) error {
 	failed, dropped, findings := 0, 0, 0
 	for _, report := range reports {

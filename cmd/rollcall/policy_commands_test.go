@@ -287,6 +287,14 @@ func TestPolicyAudit(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "no findings") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
+	out, code = runPolicy(t, cleanJob, "audit", "-f", "-")
+	if code != exitUsage || !strings.Contains(out, "--policy: required") {
+		t.Errorf("without a policy, exit code %d: %s", code, out)
+	}
+	out, code = runPolicy(t, "", "audit", "--cluster", "--kubeconfig=testdata/kubeconfig.yaml")
+	if code != exitUsage || !strings.Contains(out, "reading the policy in force") {
+		t.Errorf("with a cluster that does not answer, exit code %d: %s", code, out)
+	}
 	if out, code := runPolicy(t, "", "audit", "--policy", strict); code != exitUsage {
 		t.Errorf("without workloads, exit code %d: %s", code, out)
 	}

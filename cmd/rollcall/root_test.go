@@ -121,7 +121,7 @@ func TestPlugin(t *testing.T) {
 		"the examples of a subcommand are commands of kubectl": {
 			args: []string{"/bin/kubectl-rollcall", "policy", "audit", "--help"},
 			want: []string{
-				"  kubectl rollcall policy audit --policy FILE", "  kubectl rollcall policy audit --policy policy.yaml",
+				"  kubectl rollcall policy audit [--policy FILE]", "  kubectl rollcall policy audit --policy policy.yaml",
 			},
 			not: "\n  rollcall policy",
 		},

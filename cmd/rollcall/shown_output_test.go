@@ -14,10 +14,11 @@ var pagesWithOutput = []string{
 	"README.md", "docs/tutorials/first-gang.md",
 	"docs/tasks/check-manifests.md", "docs/tasks/label-an-existing-job.md", "docs/tasks/run-an-elastic-gang.md",
 	"docs/tasks/run-on-spot-nodes.md", "docs/tasks/run-several-workloads.md", "docs/tasks/use-gpus.md",
+	"docs/tasks/migrate/fleet.md",
 }
 
 // commandsWithoutCluster are the commands whose output depends only on files.
-var commandsWithoutCluster = []string{"vet", "inject", "diff", "explain", "frameworks"}
+var commandsWithoutCluster = []string{"vet", "inject", "diff", "explain", "frameworks", "migrate"}
 
 // TestShownOutput verifies that the pages show what the commands print.
 func TestShownOutput(t *testing.T) {
@@ -29,7 +30,11 @@ func TestShownOutput(t *testing.T) {
 		t.Run(page, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			save := func(name, text string) {
-				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				err := os.MkdirAll(filepath.Dir(name), 0o750)
+				if err == nil {
+					err = os.WriteFile(name, []byte(text), 0o600)
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 			}

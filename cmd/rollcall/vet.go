@@ -180,7 +180,7 @@ func (o vetOptions) printReport(out io.Writer, r vet.Report) error {
 	case outputSARIF:
 		return vet.WriteSARIF(out, r, buildinfo.Version())
 	default:
-		return o.printText(out, r)
+		return o.printText(wrapForTerminal(out), r)
 	}
 }
 

@@ -16,6 +16,8 @@ type Command struct {
 	// MayRepeat is true for a script with loops or background commands. A program may then run more
 	// often than it occurs in the text.
 	MayRepeat bool
+	// MayBranch is true for a script with conditions of the shell. A program or an assignment may then be skipped.
+	MayBranch bool
 }
 
 // Program is a call of a program.
@@ -90,6 +92,7 @@ func (c *Command) addCall(words []Argument, depth int) {
 	c.Programs = append(c.Programs, inner.Programs...)
 	c.Assignments = append(c.Assignments, inner.Assignments...)
 	c.MayRepeat = c.MayRepeat || inner.MayRepeat
+	c.MayBranch = c.MayBranch || inner.MayBranch
 }
 
 var shells = []string{"sh", "bash", "dash", "ash", "ksh", "zsh"}

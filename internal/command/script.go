@@ -33,6 +33,8 @@ func parseScript(script string, depth int) Command {
 			c.addAssignments(n.Args)
 		case *syntax.ForClause, *syntax.WhileClause:
 			c.MayRepeat = true
+		case *syntax.IfClause, *syntax.CaseClause, *syntax.TestClause, *syntax.ArithmCmd:
+			c.MayBranch = true
 		case *syntax.Stmt:
 			c.MayRepeat = c.MayRepeat || n.Background || n.Coprocess
 		}

@@ -36,6 +36,9 @@ type Migrator struct {
 	// whose runtime names none. If it is empty, JobSets and Volcano Jobs have the framework that their
 	// commands suggest, or the framework generic, and TrainJobs have to name their framework.
 	Framework string
+	// NameSuffix is appended to the names of the jobs, and of their pods in the manifests. The result can then run
+	// next to the jobs.
+	NameSuffix string
 }
 
 // Result is the result of a migration.
@@ -187,7 +190,8 @@ func (m *migration) migrateObject(
 ) ([]*manifest.Document, ir.LabelMapping, Report) {
 	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o)}
 	var tree map[string]any
-	if err := o.Decode(&tree); err != nil {
+	renamed, err := m.decode(o, &tree)
+	if report.Warnings = renamed; err != nil {
 		report.Errors = []string{err.Error()}
 		return nil, ir.LabelMapping{}, report
 	}

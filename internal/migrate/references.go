@@ -46,6 +46,9 @@ func (m Migrator) checkReferences(gangs []migratedGang, o manifest.Object) (Repo
 	if o.Decode(&tree) != nil {
 		return scan.Report, false // the API server rejects the object
 	}
+	if reason := explainUnsupportedJob(o); reason != "" {
+		scan.Errors = append(scan.Errors, reason)
+	}
 	walkTree("", tree, scan.checkValue)
 	return scan.Report, len(scan.Entries)+len(scan.Errors) > 0
 }

@@ -29,20 +29,23 @@ func isWorkload(o manifest.Object) bool {
 // gang, or that needs no change, passes through.
 func (m *migration) migrateWorkload(o manifest.Object, line func(path string) int) {
 	var tree map[string]any
-	if o.Decode(&tree) != nil {
+	renamed, err := m.decode(o, &tree)
+	if err != nil {
 		m.passThrough(o.Document) // the API server rejects it
 		return
 	}
 	var recorder source.Recorder
 	from := source.Object{Kind: o.Kind, Root: recorder.Root(tree), Context: m.newContext(o)}
-	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o)}
+	report := Report{
+		Source: o.Document.Source, Document: o.Document.Number, Object: describeObject(o), Warnings: renamed,
+	}
 	w, _ := gang.NewWorkload(gang.Kind(o.Kind))
 	if !from.Root.Decode(w.Object()) && !o.HasFrameworkLabel() {
 		m.passThrough(o.Document)
 		return
 	}
 	before := w.DeepCopy()
-	err := workload.Convert(from, w)
+	err = workload.Convert(from, w)
 	report.addErrors(recorder.Errors(), line)
 	switch {
 	case report.Failed():

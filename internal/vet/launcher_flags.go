@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/internal/command"
 )
@@ -24,7 +26,7 @@ func checkLauncherFlagConflict(r *reporter, w *labeledWorkload) {
 	for _, c := range w.trainingContainers() {
 		parsed := c.parseCommand()
 		for _, p := range parsed.Programs {
-			f := flagChecker{reporter: r, gang: w.gang, container: c.parsed, field: c.commandPath()}
+			f := flagChecker{reporter: r, gang: w.gang, container: c.parsed, env: c.Env, field: c.commandPath()}
 			f.severity = severityOfFlag(parsed)
 			f.checkTrainerNodes(p)
 			if l, ok := w.launchers.Find(p); ok {
@@ -39,6 +41,7 @@ type flagChecker struct {
 	reporter  *reporter
 	gang      *gang.Gang
 	container gang.Container
+	env       []corev1.EnvVar
 	flags     map[string]command.Argument
 	// complete is false if the command contains flags that are unknown.
 	complete bool
@@ -89,7 +92,11 @@ func (f *flagChecker) checkRank(display, fix string) {
 	backend, setsBackend := f.flags["rdzv-backend"]
 	assignsRanks := setsBackend && backend.Text != "static"
 	rank, ok := f.number(name)
-	if !ok || f.gang.Size == 1 || assignsRanks {
+	if f.gang.Size == 1 || assignsRanks {
+		return
+	}
+	if !ok {
+		f.checkRankName(display, f.flags[name], fix)
 		return
 	}
 	countsProcesses := name == "base-rank"
@@ -99,6 +106,24 @@ func (f *flagChecker) checkRank(display, fix string) {
 			"--%s=%d is the same in all %d pods of the workload", display, rank, pods)
 	case rank != int64(f.gang.RankOffset) && !countsProcesses:
 		f.add(fix, "--%s=%d, but the rank of the pod is %d", display, rank, f.gang.RankOffset)
+	}
+}
+
+// checkRankName reports a flag for the rank whose value is a text or the name of the pod.
+func (f *flagChecker) checkRankName(display string, value command.Argument, fix string) {
+	isName := value.Known && value.Text != ""
+	for _, e := range f.env {
+		_, isLiteral := literalValue(e)
+		_, err := strconv.Atoi(e.Value)
+		source := e.ValueFrom
+		isPodName := source != nil && source.FieldRef != nil && source.FieldRef.FieldPath == "metadata.name"
+		if value.Text == "$("+e.Name+")" && (isLiteral && err != nil || isPodName) {
+			isName = true
+		}
+	}
+	if isName {
+		f.reporter.addWithSeverity(f.severity, f.field, fix,
+			"--%s=%s is a name, but a rank is a number from 0", display, value.Text)
 	}
 }
 

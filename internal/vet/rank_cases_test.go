@@ -101,6 +101,47 @@ func rankCases() map[vet.Code][]checkCase {
 				want:     []string{commandPath},
 			},
 			{
+				name:     "name instead of a number",
+				manifest: testJob{container: "env: [{name: NODE_RANK, value: worker-0}]"}.String(),
+				want:     []string{containerPath + ".env[0].value"},
+			},
+			{
+				name: "task of a TF_CONFIG",
+				manifest: testJob{
+					framework: "generic",
+					container: `env: [{name: TF_CONFIG, value: '{"task":{"type":"worker","index":0}}'}]`,
+				}.String(),
+				want: []string{containerPath + ".env[0].value"},
+			},
+			{
+				name: "task of a TF_CONFIG in a script",
+				manifest: testJob{
+					framework: "tensorflow",
+					container: `command: [sh, -c, "TF_CONFIG='{\"task\":{\"type\":\"worker\",\"index\":1}}' python train.py"]`,
+				}.String(),
+				want: []string{commandPath},
+			},
+			{
+				name: "task of a TF_CONFIG that the webhook rejects is reported once",
+				manifest: testJob{
+					framework: "tensorflow",
+					container: `env: [{name: TF_CONFIG, value: '{"task":{"type":"worker","index":0}}'}]`,
+				}.String(),
+			},
+			{
+				name: "TF_CONFIG without a task",
+				manifest: testJob{
+					framework: "generic", container: "env: [{name: TF_CONFIG, value: '{}'}]",
+				}.String(),
+			},
+			{
+				name: "TF_CONFIG with the index of the pod",
+				manifest: testJob{
+					framework: "generic",
+					container: `env: [{name: TF_CONFIG, value: '{"task":{"type":"worker","index":$(ROLLCALL_RANK)}}'}]`,
+				}.String(),
+			},
+			{
 				name:     "rank of the pod",
 				manifest: testJob{container: "env: [{name: NODE_RANK, value: $(ROLLCALL_RANK)}]"}.String(),
 			},
@@ -146,6 +187,21 @@ func rankCases() map[vet.Code][]checkCase {
 				name:     "index of a pod that does not exist",
 				manifest: testJob{container: "command: [torchrun, --master_addr, train-2.train, train.py]"}.String(),
 				want:     []string{commandPath},
+			},
+			{
+				name: "TF_CONFIG of other hosts",
+				manifest: testJob{
+					framework: "generic",
+					container: `env: [{name: TF_CONFIG, value: '{"cluster":{"worker":["a-0.b:2222","a-1.b:2222"]}}'}]`,
+				}.String(),
+				want: []string{containerPath + ".env[0].value"},
+			},
+			{
+				name: "TF_CONFIG of the hosts of the gang",
+				manifest: testJob{
+					framework: "generic",
+					container: `env: [{name: TF_CONFIG, value: '{"cluster":{"worker":["train-0.train:1","train-1.train:1"]}}'}]`,
+				}.String(),
 			},
 			{
 				name: "pod that an elastic gang can have later",
@@ -219,8 +275,8 @@ func rankCases() map[vet.Code][]checkCase {
 	}
 }
 
-// TestFlagSeverities verifies that a flag with which the ranks cannot find each other is an error, unless a script
-// could skip it.
+// TestFlagSeverities verifies that a flag or a variable with which the ranks cannot find each other is an error, unless
+// a script could skip it or the program could ignore it.
 func TestFlagSeverities(t *testing.T) {
 	cases := map[string]struct {
 		command string
@@ -246,16 +302,74 @@ func TestFlagSeverities(t *testing.T) {
 			command: `[sh, -c, "test $RANK = 0 && torchrun --node-rank=0 train.py"]`,
 			want:    []vet.Severity{vet.Warning},
 		},
-		"variable in a script": {
+		"condition of the shell that can choose by the rank": {
+			command: `[sh, -c, "if (( RANK == 0 )); then torchrun --node-rank=0 train.py; fi"]`,
+			want:    []vet.Severity{vet.Warning},
+		},
+		"variable that torchrun replaces": {
 			command: `[sh, -c, "export MASTER_ADDR=localhost; torchrun train.py"]`,
 			want:    []vet.Severity{vet.Warning},
+		},
+		"variable that torchrun reads": {
+			command: `[sh, -c, "export PET_MASTER_ADDR=localhost; torchrun train.py"]`,
+			want:    []vet.Severity{vet.Error},
+		},
+		"variable that the program reads": {
+			command: `[sh, -c, "export MASTER_ADDR=localhost; python train.py"]`,
+			want:    []vet.Severity{vet.Error},
+		},
+		"variable that a condition can skip": {
+			command: `[sh, -c, "[[ $RANK = 0 ]] && export MASTER_ADDR=localhost; python train.py"]`,
+			want:    []vet.Severity{vet.Warning},
+		},
+		"variable of the container that torchrun reads": {
+			command: "[torchrun, train.py], env: [{name: PET_RDZV_ENDPOINT, value: foo-0.bar}]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"address of another launcher": {
+			command: "[torchrun, train.py], env: [{name: COORDINATOR_ADDRESS, value: foo-0.bar}]",
+			want:    []vet.Severity{vet.Warning},
+		},
+		"rank in a script that replaces the injected rank": {
+			command: `[sh, -c, "export RANK=0; python train.py"]`,
+			want:    []vet.Severity{vet.Error},
+		},
+		"number that the program may not read": {
+			command: "[python, train.py], env: [{name: NODE_RANK, value: '0'}]",
+			want:    []vet.Severity{vet.Warning},
+		},
+		"name instead of a rank": {
+			command: "[python, train.py], env: [{name: NODE_RANK, value: worker-0}]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"name in a flag": {
+			command: "[torchrun, --node-rank=worker-0, train.py]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"name of the pod in a flag": {
+			command: "[torchrun, --node-rank=$(POD), train.py], " +
+				"env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+			want: []vet.Severity{vet.Error},
+		},
+		"name of a variable in a flag": {
+			command: "[torchrun, --node-rank=$(NODE), train.py], env: [{name: NODE, value: worker-0}]",
+			want:    []vet.Severity{vet.Error},
+		},
+		"rank in a script that the program may not read": {
+			command: `[sh, -c, "export SLURM_PROCID=0; python train.py"]`,
+			want:    []vet.Severity{vet.Warning},
+		},
+		"number of a variable in a flag": {
+			command: "[torchrun, --node-rank=$(NODE), train.py], env: [{name: NODE, value: $(ROLLCALL_RANK)}]",
 		},
 		"flag that contradicts the size of the gang": {
 			command: "[torchrun, --nnodes=3, train.py]",
 			want:    []vet.Severity{vet.Warning},
 		},
 	}
-	reported := []vet.Code{vet.CodeLoopbackRendezvous, vet.CodeUnresolvableRendezvous, vet.CodeLauncherFlagConflict}
+	reported := []vet.Code{
+		vet.CodeLoopbackRendezvous, vet.CodeUnresolvableRendezvous, vet.CodeLauncherFlagConflict, vet.CodeHardcodedRank,
+	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []vet.Severity

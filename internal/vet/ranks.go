@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/internal/command"
 )
 
@@ -49,7 +51,7 @@ func checkLoopbackRendezvous(r *reporter, w *labeledWorkload) {
 // of the training containers. The severity is [Error] for the flag of the only program of a command.
 func (w *labeledWorkload) visitRendezvousHosts(visit func(field, name, host string, severity Severity)) {
 	for _, c := range w.trainingContainers() {
-		w.visitAssignments(c, rank0AddressVars, func(field, name, host string) { visit(field, name, host, "") })
+		w.visitAssignments(c, rank0AddressVars, visit)
 		parsed := c.parseCommand()
 		visitRank0Flags(w.launchers.FindAll(parsed), func(name, host string) {
 			visit(c.commandPath(), name, host, severityOfFlag(parsed))
@@ -58,9 +60,9 @@ func (w *labeledWorkload) visitRendezvousHosts(visit func(field, name, host stri
 }
 
 // severityOfFlag returns the severity of a flag with which the ranks cannot find each other. A script with several
-// programs can choose the program by the rank, so the severity is then that of the check.
+// programs or a condition can choose the program by the rank, so the severity is then that of the check.
 func severityOfFlag(c command.Command) Severity {
-	if len(c.Programs) == 1 && !c.MayRepeat {
+	if len(c.Programs) == 1 && !c.MayRepeat && !c.MayBranch {
 		return Error
 	}
 	return ""
@@ -77,33 +79,61 @@ func checkHardcodedRank(r *reporter, w *labeledWorkload) {
 	if ownPods < 2 {
 		return
 	}
-	check := func(field, name, value string) {
-		if _, err := strconv.Atoi(value); err == nil {
-			r.add(field, "remove it, or use $(ROLLCALL_RANK)",
-				"%s is %s in all %d pods, so the ranks are not unique", name, value, ownPods)
-		}
-	}
 	for _, c := range w.trainingContainers() {
-		w.visitAssignments(c, rankVars, check)
+		w.visitAssignments(c, rankVars, func(field, name, value string, severity Severity) {
+			mistake := "so the ranks are not unique"
+			if _, err := strconv.Atoi(value); err != nil {
+				mistake = "but a rank is a number from 0"
+			} else if field != c.commandPath() { // The webhook denies the variables that the framework reads.
+				severity = ""
+			}
+			r.addWithSeverity(severity, field, "remove it, or use $(ROLLCALL_RANK)",
+				"%s is %s in all %d pods, %s", name, value, ownPods, mistake)
+		})
+		w.visitTFConfigs(c, func(field string, config tfConfig, severity Severity) {
+			if config.Task.Index != nil {
+				r.addWithSeverity(severity, field, fixForTFConfig, "the task of TF_CONFIG is %s %d in all %d pods, "+
+					"so the ranks are not unique", config.Task.Type, *config.Task.Index, ownPods)
+			}
+		})
 	}
 }
 
 // visitAssignments calls visit for each literal value that the environment or the command of a
 // container assigns to one of the variables. It skips the environment if the webhook rejects the
-// workload, because the denial already names these variables.
+// workload, because the denial already names these variables. The severity is [Error] if the program
+// certainly reads the value.
 func (w *labeledWorkload) visitAssignments(
-	c trainingContainer, variables []string, visit func(field, name, value string),
+	c trainingContainer, variables []string, visit func(field, name, value string, severity Severity),
 ) {
+	parsed := c.parseCommand()
+	hasLauncher := len(w.launchers.FindAll(parsed)) > 0
 	if w.denial == nil {
 		for i, e := range c.Env {
 			if value, ok := literalValue(e); ok && slices.Contains(variables, e.Name) {
-				visit(c.envPath(i), e.Name, value)
+				visit(c.envPath(i), e.Name, value, c.severityOfVariable(e.Name, hasLauncher))
 			}
 		}
 	}
-	for _, a := range c.parseCommand().Assignments {
+	for _, a := range parsed.Assignments {
+		severity := c.severityOfVariable(a.Name, hasLauncher)
+		if severityOfFlag(parsed) == "" {
+			severity = ""
+		}
 		if slices.Contains(variables, a.Name) {
-			visit(c.commandPath(), a.Name, a.Value)
+			visit(c.commandPath(), a.Name, a.Value, severity)
 		}
 	}
+}
+
+// severityOfVariable returns [Error] for a variable that the program of a container reads. A launcher reads
+// the variables with its prefix and sets those of its processes. Without a launcher, the program reads the variables
+// that Rollcall injects.
+func (c trainingContainer) severityOfVariable(name string, hasLauncher bool) Severity {
+	isInjected := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+	isOfLauncher := strings.HasPrefix(name, "PET_")
+	if isOfLauncher == hasLauncher && isInjected {
+		return Error
+	}
+	return ""
 }

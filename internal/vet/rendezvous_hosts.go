@@ -21,6 +21,7 @@ func checkUnresolvableRendezvous(r *reporter, w *labeledWorkload) {
 			r.addWithSeverity(severity, field, fixForRendezvousHost(name), "%s is %s, but %s", name, address, reason)
 		}
 	})
+	r.checkTFConfigHosts(w)
 }
 
 // hostOf returns the host of an address with an optional scheme and port.

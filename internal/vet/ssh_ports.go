@@ -95,7 +95,7 @@ func (r *reporter) checkLauncherSSHPort(w *labeledWorkload, c trainingContainer)
 				"%s uses SSH port %s, but sshd of the workers listens on port %d", name, port, w.gang.SSHPort())
 		}
 	}
-	w.visitAssignments(c, rshArgsVars, func(field, name, options string) {
+	w.visitAssignments(c, rshArgsVars, func(field, name, options string, _ Severity) {
 		check(field, name, command.ParseSSHPort(options))
 	})
 	for _, p := range c.parseCommand().Programs {

@@ -205,7 +205,8 @@ func testCheckNoLeader(t *testing.T, i checkedInstallation) {
 	i.waitForProblems(t, func(r *check.Reader) { r.Clock = wrongClock{r.Clock} })
 }
 
-// testCheckPolicyDeleted deletes the policy. Admission would deny a policy with a mistake.
+// testCheckPolicyDeleted deletes the policy. Admission would deny a policy with a mistake. The last valid policy stays
+// in force.
 func testCheckPolicyDeleted(t *testing.T, i checkedInstallation) {
 	maps := i.Client.CoreV1().ConfigMaps(installation.Namespace)
 	m, err := maps.Get(t.Context(), policyName, metav1.GetOptions{})
@@ -218,6 +219,14 @@ func testCheckPolicyDeleted(t *testing.T, i checkedInstallation) {
 	problems := i.waitForProblems(t, nil, "error Policy")
 	if !strings.Contains(problems[0].Message, "the ConfigMap rollcall-policy does not exist") {
 		t.Errorf("the message is %q", problems[0].Message)
+	}
+	reader, err := check.NewReader(i.Cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const inForce = installation.Namespace + "/" + policyName + "-accepted"
+	if _, place, err := reader.ReadPolicyInForce(t.Context()); err != nil || place != inForce {
+		t.Errorf("the policy in force is that of %q, want %s: %v", place, inForce, err)
 	}
 	m.ResourceVersion = ""
 	if _, err := maps.Create(t.Context(), m, metav1.CreateOptions{}); err != nil {

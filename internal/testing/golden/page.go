@@ -13,7 +13,7 @@ import (
 var pageBlock = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
 
 // namedFile matches the first line of a file that readers save under its name.
-var namedFile = regexp.MustCompile(`^# ([\w.-]+\.(?:yaml|py))\n`)
+var namedFile = regexp.MustCompile(`^# ([\w./-]+\.(?:yaml|py))\n`)
 
 // RunPage follows a page like a reader. It calls save for each file, which is a block whose first line is a comment
 // with its name, and run for each command of the console blocks, which follows "$ ". The function run gets the output

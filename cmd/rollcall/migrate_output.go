@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rollcall.training/internal/manifest"
+)
+
+// outputFlags are the flags of files that a migration writes.
+type outputFlags struct {
+	dir       string
+	overwrite bool
+}
+
+func (o *outputFlags) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "output-dir", "", "directory for one file per input file, instead of standard output")
+	f.BoolVar(&o.overwrite, "overwrite", false, "existing files in --output-dir are replaced")
+	if err := cmd.MarkFlagDirname("output-dir"); err != nil {
+		panic(err)
+	}
+}
+
+// write writes documents to files of the directory and returns the number of files. Each file has the path of its
+// source below the argument of --filename, and each object of a cluster has its own file. Before it writes the first
+// file, write checks that no file exists. It does not follow links that leave the directory.
+func (o outputFlags) write(format string, files []string, docs []*manifest.Document) (int, error) {
+	byPath, err := groupByPath(files, docs)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(o.dir, 0o750); err != nil {
+		return 0, fmt.Errorf("--output-dir: %w", err)
+	}
+	root, err := os.OpenRoot(o.dir)
+	if err != nil {
+		return 0, fmt.Errorf("--output-dir: %w", err)
+	}
+	defer func() { _ = root.Close() }() // the files are closed
+	paths := slices.Sorted(maps.Keys(byPath))
+	for _, path := range paths {
+		_, err := root.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && o.overwrite:
+		case err != nil:
+			return 0, fmt.Errorf("--output-dir: %w", err)
+		default:
+			return 0, fmt.Errorf("--output-dir: %s exists already, and no file was written; set --overwrite to replace it",
+				filepath.Join(o.dir, path))
+		}
+	}
+	for i, path := range paths {
+		var text bytes.Buffer
+		pathFormat := manifest.Format(format)
+		if filepath.Ext(path) == ".json" {
+			pathFormat = manifest.JSON
+		}
+		if err := manifest.Write(&text, pathFormat, byPath[path]); err != nil {
+			return i, err
+		}
+		err := root.MkdirAll(filepath.Dir(path), 0o750)
+		if err == nil {
+			err = root.WriteFile(path, text.Bytes(), 0o640)
+		}
+		if err != nil {
+			return i, fmt.Errorf("--output-dir: %w", err)
+		}
+	}
+	return len(paths), nil
+}
+
+// groupByPath returns the documents by the path of their file, relative to the directory of the output. Two sources
+// with the same path are an error.
+func groupByPath(files []string, docs []*manifest.Document) (map[string][]*manifest.Document, error) {
+	byPath, sources := map[string][]*manifest.Document{}, map[string]string{}
+	for _, d := range docs {
+		path, source := relativeToInput(files, d.Source), d.Source
+		if d.Source == clusterSourceName {
+			path = pathOfObject(d)
+			source = path
+		}
+		if other, ok := sources[path]; ok && other != source {
+			return nil, fmt.Errorf("--output-dir: %s and %s have the same path %s; use a call for each of them",
+				other, source, path)
+		}
+		sources[path] = source
+		byPath[path] = append(byPath[path], d)
+	}
+	return byPath, nil
+}
+
+// relativeToInput returns the path of a source below the argument of --filename that contains it.
+func relativeToInput(files []string, source string) string {
+	for _, arg := range files {
+		if arg == source {
+			return filepath.Base(source)
+		}
+		path, err := filepath.Rel(arg, source)
+		if err == nil && filepath.IsLocal(path) {
+			return path
+		}
+	}
+	return "stdin.yaml"
+}
+
+// pathOfObject returns the path of an object of a cluster, such as research/job-train.yaml.
+func pathOfObject(d *manifest.Document) string {
+	path := ""
+	for _, o := range d.Objects() {
+		path = filepath.Join(o.Namespace, strings.ToLower(o.Kind)+"-"+o.Name+".yaml")
+	}
+	return path
+}
