@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/migrate/podgroup"
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -21,7 +21,7 @@ func (r *reader) convertScheduling() {
 	scheduler := r.resolveScheduler()
 	queue, class := r.spec.Get("queue"), r.spec.Get("priorityClassName")
 	minAvailable, topology := r.spec.Get("minAvailable"), r.spec.Get("networkTopology")
-	request := podgroup.Spec{
+	request := ir.PodGroup{
 		Queue: queue.String(), PriorityClassName: class.String(), Annotations: r.copySchedulingAnnotations(),
 	}
 	pods := r.gang.PodCount()
