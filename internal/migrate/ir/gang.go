@@ -31,8 +31,7 @@ type Gang struct {
 	Frameworks gang.Frameworks
 	// RollcallAnnotations are Rollcall's annotations of each workload, by their full names.
 	RollcallAnnotations map[string]string
-	// Roles are in the order of their ranks. Without roles there is no gang, and Build returns
-	// only AdditionalObjects.
+	// Roles are in the order of their ranks. Build needs at least one.
 	Roles []Role
 	// Homogeneous is true if all roles do the same work, so that roles with equal templates can
 	// share one workload.

@@ -51,16 +51,14 @@ type LabelMapping struct {
 	// roles maps former roles, in lower case, to the new ones. Roles that share a workload with
 	// others are absent.
 	roles map[string]string
-	// hasGang is false for a manifest that became plain Jobs only.
-	hasGang bool
-	hint    string
+	hint  string
 }
 
-// LabelMapping returns the translation for the roles that b has so far.
+// LabelMapping returns the translation for the roles that b has so far, at least one.
 func (b *Gang) LabelMapping() LabelMapping {
 	l := LabelMapping{
 		Gang: b.Name, Namespace: b.Namespace, sourceLabels: b.SourceLabels, roles: map[string]string{},
-		hint: "select by " + batchv1.JobNameLabel,
+		hint: fmt.Sprintf("select by %s: %s, and ", gang.LabelGang, b.Name),
 	}
 	workloads := b.planWorkloads()
 	for i := range workloads {
@@ -69,13 +67,10 @@ func (b *Gang) LabelMapping() LabelMapping {
 			l.roles[strings.ToLower(former)] = b.roleLabelValue(w)
 		}
 	}
-	if l.hasGang = len(workloads) > 0; l.hasGang {
-		l.hint = fmt.Sprintf("select by %s: %s", gang.LabelGang, b.Name)
-		if len(workloads) > 1 {
-			l.hint += ", and " + gang.LabelRole
-		} else {
-			l.hint += ", and " + workloads[0].indexLabel() + " for single pods"
-		}
+	if len(workloads) > 1 {
+		l.hint += gang.LabelRole
+	} else {
+		l.hint += workloads[0].indexLabel() + " for single pods"
 	}
 	return l
 }
@@ -125,7 +120,7 @@ func (l LabelMapping) Translate(key, value string) (newKey, newValue string, ok 
 		return key, value, true
 	case found.Meaning == MeaningGang && found.Preserved:
 		return key, value, true
-	case found.Meaning == MeaningGang && l.hasGang:
+	case found.Meaning == MeaningGang:
 		return gang.LabelGang, value, true
 	case found.Meaning == MeaningRole:
 		role, ok := l.roles[strings.ToLower(value)]

@@ -82,24 +82,11 @@ func redirectSSHProbes(c *corev1.Container, f source.Field, framework gang.Frame
 		if p.probe == nil || p.probe.TCPSocket == nil {
 			continue
 		}
-		if former, ok := resolvePort(p.probe.TCPSocket.Port, c.Ports); ok && former != port {
+		if p.probe.TCPSocket.Port != intstr.FromInt32(port) {
 			p.probe.TCPSocket.Port = intstr.FromInt32(port)
 			f.At(p.name, "tcpSocket", "port").MarkChanged(fmt.Sprint(port), "Rollcall's sshd listens on this port", "")
 		}
 	}
-}
-
-// resolvePort returns the number of a port. It returns false if the container has no port of the
-// name.
-func resolvePort(port intstr.IntOrString, ports []corev1.ContainerPort) (int32, bool) {
-	if port.Type == intstr.Int {
-		return port.IntVal, true
-	}
-	i := slices.IndexFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == port.StrVal })
-	if i < 0 {
-		return 0, false
-	}
-	return ports[i].ContainerPort, true
 }
 
 // sshdStart matches the start of sshd.

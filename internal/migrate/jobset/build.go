@@ -53,8 +53,6 @@ func (s *Reader) assignWorkloads() {
 	roles, next := s.listRoles(), map[string]int32{}
 	for _, j := range s.Jobs {
 		switch {
-		case j.Role == "" && j.NamedAfterJobSet:
-			j.workloadName, j.serviceName = s.Gang.Name, s.Gang.Name
 		case j.Role == "":
 			j.workloadName = s.Gang.Name + "-" + j.Name // followed by the index of each Job
 		default:
@@ -123,11 +121,9 @@ func (s *Reader) convertNetwork() {
 			j.podSpec().Subdomain = v
 		}
 		subdomain.MarkPreserved("spec.template.spec.subdomain")
-	case len(roles) > 1:
+	default:
 		subdomain.MarkChanged("Service "+s.Gang.Name,
 			"all workloads of the gang share the Service with the name of the gang", "")
-	default:
-		subdomain.MarkDropped("there is no gang with a Service", "")
 	}
 	for _, j := range s.Jobs {
 		// The controller overwrites it (jobset_controller.go, constructJob).

@@ -17,10 +17,6 @@ import (
 // convertFailurePolicy converts the reaction of the JobSet to a failed Job.
 func (s *Reader) convertFailurePolicy() {
 	policy := s.Spec.Get("failurePolicy")
-	if len(s.listRoles()) == 0 {
-		policy.MarkDropped("there is no gang that restarts, and each Job has its own backoffLimit", "")
-		return
-	}
 	limit, rules := policy.Get("maxRestarts"), policy.Get("rules").Items()
 	restarts := ptr.Deref(limit.Int32(), 0)
 	if restarts < 0 {

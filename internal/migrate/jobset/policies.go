@@ -15,10 +15,6 @@ import (
 func (s *Reader) convertSuccessPolicy() {
 	policy := s.Spec.Get("successPolicy")
 	roles := s.listRoles()
-	if len(roles) == 0 {
-		policy.MarkDropped("there is no gang, and each Job completes separately", "")
-		return
-	}
 	policy.ReportUnreadExcept("operator", "targetReplicatedJobs")
 	targets, hasOutsiders := s.resolveTargetRoles(policy.Get("targetReplicatedJobs"))
 	switch operator := policy.Get("operator"); operator.String() {
@@ -132,7 +128,7 @@ func (s *Reader) convertCoordinator() {
 	switch host := s.resolveCoordinator(); {
 	case host == "":
 		field.MarkInvalid("must name an existing pod")
-	case len(s.listRoles()) > 0 && s.isRank0Host(host):
+	case s.isRank0Host(host):
 		field.MarkPreserved("rank 0, the address of the rendezvous: " + host)
 	case s.readsCoordinator():
 		field.MarkChanged("the value of variables that read it: "+host, "the ranks connect to rank 0", "")

@@ -27,8 +27,7 @@ const maxStandaloneJobs = 64
 // [Reader.ChooseFrameworkAndRoles] sets their roles, and [Reader.BuildGang] fills in Gang.
 type Reader struct {
 	source.Object
-	// Gang is the result. Its Framework must be set before [Reader.BuildGang]. Without a
-	// framework there is no gang, and all jobs become plain Jobs.
+	// Gang is the result. Its Framework must be set before [Reader.BuildGang].
 	Gang *ir.Gang
 	// Spec is the spec of the JobSet.
 	Spec source.Field
@@ -51,9 +50,6 @@ type ReplicatedJob struct {
 	Role string
 	// TrainingContainer is the name of the training container, or empty for the first container.
 	TrainingContainer string
-	// NamedAfterJobSet is true for the only job of a JobSet without a gang. The plain Job gets the
-	// name of the JobSet.
-	NamedAfterJobSet bool
 	// EnvFields are further places of variables of the containers.
 	EnvFields []source.Field
 

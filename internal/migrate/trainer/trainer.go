@@ -258,9 +258,6 @@ func (r *reader) convertPodGroupPolicy() {
 	case coscheduling.Exists() && volcano.Exists():
 		policy.MarkInvalid("must have only one of coscheduling and volcano")
 		return
-	case len(r.Roles) == 0:
-		policy.MarkDropped("the pods belong to a plain Job, not to a gang", "name a framework with --framework")
-		return
 	}
 	to := "PodGroup " + r.Gang.Name
 	spec := ir.PodGroup{}

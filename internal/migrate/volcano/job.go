@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -47,8 +46,6 @@ type reader struct {
 	pods []*corev1.PodSpec
 	// tasks are the tasks of the gang, in the order of its roles.
 	tasks []task
-	// standaloneJobs are the Jobs of the tasks without a role. They get the settings of the job, too.
-	standaloneJobs []*batchv1.Job
 	// podCount is the number of pods of all tasks.
 	podCount int32
 	// jobPolicies are the policies of the Job, which apply to all tasks.
@@ -111,22 +108,19 @@ func (r *reader) recordRemainingErrors() {
 	for _, field := range []string{"minAvailable", "minSuccess", "maxRetry"} {
 		r.spec.Get(field).Int32()
 	}
+	if !r.spec.HasErrors() {
+		r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)
+	}
 }
 
 // convertSuspendAndTTL converts the fields for finished and aborted jobs.
 func (r *reader) convertSuspendAndTTL() {
 	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
-	for _, job := range r.standaloneJobs {
-		job.Spec.TTLSecondsAfterFinished = r.gang.JobSpec.TTLSecondsAfterFinished
-	}
 	r.spec.Get("runningEstimate").MarkDropped(
 		"it was a hint to the scheduler, not a limit, and a PodGroup has no such field",
 		"set spec.activeDeadlineSeconds on the Job for a limit")
 	if phase := r.readPhase(); phase == "Aborted" || phase == "Aborting" {
 		r.gang.JobSpec.Suspend = ptr.To(true)
-		for _, job := range r.standaloneJobs {
-			job.Spec.Suspend = ptr.To(true)
-		}
 		r.Root.At("status", "state", "phase").MarkChanged("spec.suspend of each Job",
 			"the job was aborted and can be resumed", "set spec.suspend: false to resume it")
 	}

@@ -14,10 +14,9 @@ import (
 type lifecyclePolicy struct {
 	field  source.Field
 	action string
-	// events are empty for a policy with an exit code.
-	events   []string
-	exitCode *int32
-	timeout  source.Field
+	// events are empty for a policy with an exit code, which has no counterpart.
+	events  []string
+	timeout source.Field
 }
 
 // The events of a policy (volcano.sh/apis, pkg/apis/bus/v1alpha1/events.go).
@@ -78,7 +77,7 @@ func readPolicies(list source.Field) []lifecyclePolicy {
 		f.ReportUnreadExcept("action", "event", "events", "exitCode", "timeout")
 		p := lifecyclePolicy{
 			field: f, action: f.Get("action").String(), events: f.Get("events").Strings(),
-			exitCode: f.Get("exitCode").Int32(), timeout: f.Get("timeout"),
+			timeout: f.Get("timeout"),
 		}
 		if event := f.Get("event").String(); event != "" {
 			p.events = append(p.events, event)
@@ -86,8 +85,6 @@ func readPolicies(list source.Field) []lifecyclePolicy {
 		switch _, exists := effectOf(p.action); {
 		case p.action != "" && !exists:
 			f.Get("action").MarkInvalid("must be an action of Volcano, such as RestartJob")
-		case p.exitCode != nil && (*p.exitCode < 1 || *p.exitCode > maxExitCode):
-			f.Get("exitCode").MarkInvalid(fmt.Sprintf("must be the code of a failure, from 1 to %d", maxExitCode))
 		default:
 			policies = append(policies, p)
 		}
@@ -111,24 +108,6 @@ func (r *reader) actionForEvent(t task, event string) string {
 	return ""
 }
 
-// actionsForExitCodes returns the actions for exit codes in a task. A policy for all failures hides
-// the policies after it.
-func (r *reader) actionsForExitCodes(t task) map[int32]string {
-	actions := map[int32]string{}
-	for _, p := range slices.Concat(t.policies, r.jobPolicies) {
-		if p.matchesEvent(eventPodFailed) {
-			break
-		}
-		if p.exitCode == nil {
-			continue
-		}
-		if _, hidden := actions[*p.exitCode]; !hidden {
-			actions[*p.exitCode] = p.action
-		}
-	}
-	return actions
-}
-
 // convertPolicies converts the policies of the job and its tasks.
 func (r *reader) convertPolicies() {
 	r.jobPolicies = readPolicies(r.spec.Get("policies"))
@@ -150,8 +129,10 @@ func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
 		p.field.MarkDropped("no event resumes a gang", "")
 		return
 	}
-	if p.exitCode != nil {
-		r.reportFailurePolicy(p, fmt.Sprintf("exit code %d", *p.exitCode))
+	if p.field.Get("exitCode").Exists() {
+		p.field.MarkDropped("a policy for an exit code has no counterpart",
+			"set "+gang.AnnotationNonRetriableExitCodes+" to the exit codes that must fail the gang")
+		return
 	}
 	for _, event := range p.events {
 		switch event {
