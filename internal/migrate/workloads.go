@@ -168,8 +168,6 @@ func (c workloadConverter) removeInjectedVars() {
 	}
 	pod := &c.w.Template().Spec
 	containers := ir.TrainingContainers(pod, c.Context.Inject(c.w).TrainingContainers)
-	framework, _ := c.Context.Frameworks.Find(meta.Labels[gang.LabelFramework])
-	ir.AdoptNumbers(annotations, framework, containers)
 	probe := c.w.DeepCopy()
 	probe.Meta().Annotations = annotations
 	injection := c.Context.Inject(probe)

@@ -58,9 +58,6 @@ func (s *Reader) removeInjectedVars(j *ReplicatedJob) {
 		}
 		s.rewriteTexts(c)
 	}
-	if !s.hasLauncher() {
-		ir.AdoptNumbers(s.Gang.RollcallAnnotations, s.framework(), containers)
-	}
 	injection := s.inject(&draft)
 	injection.Adopt(s.Gang.RollcallAnnotations)
 	ir.RemoveInjectedVars(s.trainingContainers(j), injection, j.FindEnvField)
@@ -131,28 +128,26 @@ func (s *Reader) convertWorkerKind(j *ReplicatedJob, role *ir.Role) {
 	}
 }
 
+// jobOnlyFields are the fields of a Job that a StatefulSet does not have.
+var jobOnlyFields = []string{
+	"activeDeadlineSeconds", "ttlSecondsAfterFinished", "managedBy", "podFailurePolicy", "podReplacementPolicy", "scheduling",
+}
+
 // jobOnlyReason names the feature of Jobs that a worker requires, or returns "".
 func (s *Reader) jobOnlyReason(j *ReplicatedJob) string {
-	spec := &j.Template.Spec
 	switch policy := s.Gang.RollcallAnnotations[gang.AnnotationSuccessPolicy]; {
 	case policy != "" && policy != gang.RoleLauncher && policy != gang.SuccessPolicyRank0:
 		return "the success of these pods counts for " + gang.AnnotationSuccessPolicy
 	case !j.awaitsLauncher():
 		return "its command does not run sshd and may finish"
-	case spec.ActiveDeadlineSeconds != nil:
-		return "only Jobs have activeDeadlineSeconds"
-	case spec.TTLSecondsAfterFinished != nil:
-		return "only Jobs have ttlSecondsAfterFinished"
-	case spec.ManagedBy != nil:
-		return "only Jobs have managedBy"
-	case spec.PodFailurePolicy != nil:
-		return "only Jobs have podFailurePolicy"
-	case spec.PodReplacementPolicy != nil:
-		return "only Jobs have podReplacementPolicy"
-	case spec.Scheduling != nil:
-		return "only Jobs have scheduling"
 	case j.readsJobMetadata():
 		return "its template reads fields that only pods of Jobs have"
+	}
+	spec := j.Source.At("template", "spec")
+	for _, name := range jobOnlyFields {
+		if spec.Get(name).Exists() {
+			return "only Jobs have " + name
+		}
 	}
 	return ""
 }
