@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -85,6 +86,26 @@ func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
 	}
 	b.AdditionalObjects = append(b.AdditionalObjects, group)
 	return true
+}
+
+// PodGroupFields are the places of the fields of a PodGroup in a manifest. A place may be missing.
+type PodGroupFields struct{ Queue, PriorityClass, ScheduleTimeout, NetworkTopology source.Field }
+
+// Record records what the PodGroup of a scheduler has of the fields.
+func (f PodGroupFields) Record(b *Gang, s source.Scheduler) {
+	group := "PodGroup " + b.Name
+	if s == source.SchedulerCoscheduling {
+		f.PriorityClass.MarkPreserved("spec.priorityClassName of the pods")
+		f.ScheduleTimeout.MarkPreserved(group)
+		f.Queue.MarkDropped("coscheduling has no queues", "")
+		f.NetworkTopology.MarkDropped("coscheduling has no network topology", "")
+		return
+	}
+	for _, field := range []source.Field{f.PriorityClass, f.Queue, f.NetworkTopology} {
+		field.MarkPreserved(group)
+	}
+	f.ScheduleTimeout.MarkDropped("Volcano has no such field",
+		"set "+gang.AnnotationStartTimeout+" to restart a gang that is not ready in time")
 }
 
 // assignPod assigns the pods of a template to the PodGroup.

@@ -32,19 +32,14 @@ func (s *Reader) chooseTrainingContainer(j *ReplicatedJob) {
 // moveContainerFirst moves a container to the front. The first of several training containers
 // determines the number of processes.
 func moveContainerFirst(all []corev1.Container, name string) {
-	slices.SortStableFunc(all, func(a, b corev1.Container) int {
-		switch {
-		case a.Name == name && b.Name != name:
-			return -1
-		case b.Name == name && a.Name != name:
-			return 1
-		}
-		return 0
-	})
+	at := max(0, slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name }))
+	first := all[at]
+	copy(all[1:at+1], all[:at])
+	all[0] = first
 }
 
-// removeInjectedVars removes the variables that Rollcall sets. It first sets the annotations for a port
-// and a number of processes that the user's values contain.
+// removeInjectedVars removes the variables that Rollcall sets. It first sets the annotations for what the
+// engine adopts from the user's values, such as a port.
 func (s *Reader) removeInjectedVars(j *ReplicatedJob) {
 	if s.hasLauncher() && len(s.listRoles()) > 1 {
 		return // the launcher passes variables to the other ranks

@@ -198,7 +198,6 @@ func (s *Reader) replaceConstantLabels(j *ReplicatedJob) {
 				continue
 			}
 			e.Value, e.ValueFrom = values[match[1]], nil
-			j.readsCoordinator = j.readsCoordinator || match[1] == "coordinator"
 			if _, ok := injection.FindRequired(e.Name); !ok { // removeInjectedVars reports it otherwise
 				j.FindEnvField(c.Name, e.Name).AddNoteWithOutcome(source.Changed, e.Value,
 					e.Name+" read the label "+labelPrefix+match[1]+", which the new pods do not have; it now has the former value", "")

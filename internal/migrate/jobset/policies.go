@@ -130,16 +130,9 @@ func (s *Reader) convertCoordinator() {
 		field.MarkInvalid("must name an existing pod")
 	case s.isRank0Host(host):
 		field.MarkPreserved("rank 0, the address of the rendezvous: " + host)
-	case s.readsCoordinator():
-		field.MarkChanged("the value of variables that read it: "+host, "the ranks connect to rank 0", "")
 	default:
-		field.MarkLeftOut("no container reads the address, and the ranks connect to rank 0")
+		field.MarkChanged("the value of variables that read it: "+host, "the ranks connect to rank 0", "")
 	}
-}
-
-// readsCoordinator reports whether a template reads the label with the address of the coordinator.
-func (s *Reader) readsCoordinator() bool {
-	return slices.ContainsFunc(s.Jobs, func(j *ReplicatedJob) bool { return j.readsCoordinator })
 }
 
 // retryAdvice is the action for a program that starts before another program is ready.

@@ -144,14 +144,5 @@ func (r *reader) convertSchedulingPolicy(f source.Field) {
 	group := "PodGroup " + r.gang.Name
 	minAvailable.MarkPreserved(group)
 	minResources.MarkPreserved(group)
-	if r.Context.Scheduler == source.SchedulerCoscheduling {
-		queue.MarkDropped("coscheduling has no queues", "")
-		class.MarkPreserved("spec.priorityClassName of the pods")
-		timeout.MarkPreserved(group)
-		return
-	}
-	class.MarkPreserved(group)
-	queue.MarkPreserved(group)
-	timeout.MarkDropped("Volcano has no such field",
-		"set "+gang.AnnotationStartTimeout+" to restart a gang that is not ready in time")
+	ir.PodGroupFields{Queue: queue, PriorityClass: class, ScheduleTimeout: timeout}.Record(r.gang, r.Context.Scheduler)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
@@ -149,14 +148,12 @@ func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
 			p.field.AddNote(others, "")
 		case eventTaskCompleted:
 			r.reportCompletionPolicy(p, t)
-		case eventPodPending:
-			r.convertPendingPolicy(p)
 		default:
 			p.field.MarkDropped("a gang has no event "+event,
 				"set "+gang.AnnotationStartTimeout+" to limit the time until all ranks are ready")
 		}
 	}
-	if p.timeout.Exists() && !p.matchesEvent(eventPodPending) {
+	if !p.matchesEvent(eventPodPending) {
 		p.timeout.MarkDropped("Rollcall reacts without a delay", "")
 	}
 }
@@ -212,19 +209,3 @@ func (r *reader) reportFailurePolicy(p lifecyclePolicy, cause string) {
 
 // evictionText is the event [eventPodEvicted] in the texts of the report.
 const evictionText = "an eviction"
-
-// convertPendingPolicy converts the time limit for unscheduled pods.
-func (r *reader) convertPendingPolicy(p lifecyclePolicy) {
-	timeout, err := time.ParseDuration(p.timeout.String())
-	if err != nil || timeout < time.Second {
-		p.field.MarkDropped("without a timeout of at least 1s, no gang is ready in time", "set "+gang.AnnotationStartTimeout)
-		return
-	}
-	current, _ := time.ParseDuration(r.gang.RollcallAnnotations[gang.AnnotationStartTimeout])
-	if current == 0 || timeout < current {
-		r.gang.SetAnnotation(gang.AnnotationStartTimeout, p.timeout.String())
-	}
-	p.field.MarkChanged("annotation "+gang.AnnotationStartTimeout,
-		"it limits the time until all ranks are ready, instead of the time until each pod runs; "+
-			"a gang that is not ready in time restarts or fails like after a failure", "")
-}

@@ -43,15 +43,7 @@ func (r *reader) convertScheduling() {
 				*request.MinMember, pods),
 			"remove it from the PodGroup to reserve nodes only for complete gangs")
 	}
-	if scheduler == source.SchedulerCoscheduling {
-		class.MarkPreserved("spec.priorityClassName of the pods")
-		queue.MarkDropped("coscheduling has no queues", "")
-		topology.MarkDropped("coscheduling has no network topology", "")
-		return
-	}
-	class.MarkPreserved(to)
-	queue.MarkPreserved(to)
-	topology.MarkPreserved(to)
+	ir.PodGroupFields{Queue: queue, PriorityClass: class, NetworkTopology: topology}.Record(r.gang, scheduler)
 }
 
 // resolveScheduler returns the gang scheduler of the pods: the user's choice, or Volcano if the job
