@@ -162,22 +162,16 @@ func (c workloadConverter) setCompletions() {
 
 // removeInjectedVars removes the variables that Rollcall sets, and sets the annotations that they imply.
 func (c workloadConverter) removeInjectedVars() {
-	meta, annotations := c.w.Meta(), maps.Clone(c.w.Meta().Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
+	injection := c.Context.Inject(c.w)
+	for _, key := range slices.Sorted(maps.Keys(injection.Settings)) {
+		if meta := c.w.Meta(); meta.Annotations[key] == "" {
+			metav1.SetMetaDataAnnotation(meta, key, injection.Settings[key])
+		}
 	}
-	pod := &c.w.Template().Spec
-	containers := ir.TrainingContainers(pod, c.Context.Inject(c.w).TrainingContainers)
-	probe := c.w.DeepCopy()
-	probe.Meta().Annotations = annotations
-	injection := c.Context.Inject(probe)
-	injection.Adopt(annotations)
+	containers := ir.TrainingContainers(&c.w.Template().Spec, injection.TrainingContainers)
 	ir.RemoveInjectedVars(containers, injection, func(container, name string) source.Field {
 		return ir.FindEnvField(c.template, container, name)
 	})
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		metav1.SetMetaDataAnnotation(meta, key, annotations[key])
-	}
 }
 
 // removeSubdomain removes the subdomain of the pods if no text contains it, because Rollcall sets one

@@ -99,12 +99,9 @@ func (l LabelMapping) FindSourceLabel(key, value string) (SourceLabel, bool) {
 	return found, ok && (value == "" || strings.HasPrefix(value, found.ValuePrefix))
 }
 
-// SourceLabelKeys returns the sorted labels of the former system.
-func (l LabelMapping) SourceLabelKeys() []string { return slices.Sorted(maps.Keys(l.sourceLabels)) }
-
 // RemovedLabels returns the labels of the former system that no pod has after the migration.
 func (l LabelMapping) RemovedLabels() []string {
-	return slices.DeleteFunc(l.SourceLabelKeys(), func(key string) bool {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(l.sourceLabels)), func(key string) bool {
 		found := l.sourceLabels[key]
 		return found.Preserved || found.ValuePrefix != ""
 	})

@@ -52,19 +52,18 @@ func (s *Reader) BuildGang() {
 func (s *Reader) assignWorkloads() {
 	roles, next := s.listRoles(), map[string]int32{}
 	for _, j := range s.Jobs {
-		switch {
-		case j.Role == "":
+		if j.Role == "" {
 			j.workloadName = s.Gang.Name + "-" + j.Name // followed by the index of each Job
-		default:
-			j.workloadName, j.serviceName = s.Gang.Name, s.Gang.Name
-			if len(roles) > 1 {
-				j.workloadName += "-" + j.Role
-			} else if sub := j.podSpec().Subdomain; sub != "" {
-				j.serviceName = sub
-			}
-			j.firstIndex = next[j.Role]
-			next[j.Role] += j.Replicas * j.PodsPerJob
+			continue
 		}
+		j.workloadName, j.serviceName = s.Gang.Name, s.Gang.Name
+		if len(roles) > 1 {
+			j.workloadName += "-" + j.Role
+		} else if sub := j.podSpec().Subdomain; sub != "" {
+			j.serviceName = sub
+		}
+		j.firstIndex = next[j.Role]
+		next[j.Role] += j.Replicas * j.PodsPerJob
 	}
 }
 

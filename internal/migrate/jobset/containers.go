@@ -125,7 +125,8 @@ func (s *Reader) convertWorkerKind(j *ReplicatedJob, role *ir.Role) {
 
 // jobOnlyFields are the fields of a Job that a StatefulSet does not have.
 var jobOnlyFields = []string{
-	"activeDeadlineSeconds", "ttlSecondsAfterFinished", "managedBy", "podFailurePolicy", "podReplacementPolicy", "scheduling",
+	"activeDeadlineSeconds", "ttlSecondsAfterFinished", "managedBy", "podFailurePolicy", "podReplacementPolicy",
+	"scheduling",
 }
 
 // jobOnlyReason names the feature of Jobs that a worker requires, or returns "".

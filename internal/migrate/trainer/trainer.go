@@ -260,27 +260,22 @@ func (r *reader) convertPodGroupPolicy() {
 		return
 	}
 	to := "PodGroup " + r.Gang.Name
-	spec := ir.PodGroup{}
+	spec := ir.PodGroup{Queue: r.Annotations[volcanoQueueAnnotation]}
 	for i := range r.Roles {
 		if c := r.Roles[i].Template.Spec.PriorityClassName; c != "" {
 			spec.PriorityClassName = c
 		}
 	}
-	if coscheduling.Exists() {
-		timeout := coscheduling.Get("scheduleTimeoutSeconds").Int32()
-		spec.ScheduleTimeoutSeconds = ptr.To(ptr.Deref(timeout, defaultCoschedulingTimeoutSeconds))
-		spec.Apply(r.Gang, source.SchedulerCoscheduling)
-		coscheduling.ReportUnreadExcept("scheduleTimeoutSeconds")
-		coscheduling.MarkPreserved(to)
+	scheduler, settings, known := source.SchedulerCoscheduling, coscheduling, "scheduleTimeoutSeconds"
+	if volcano.Exists() {
+		scheduler, settings, known = source.SchedulerVolcano, volcano, "networkTopology"
+		spec.NetworkTopology, _ = settings.Get(known).CopyValue().(map[string]any)
 	} else {
-		spec.Queue = r.Annotations[volcanoQueueAnnotation]
-		if topology, ok := volcano.Get("networkTopology").CopyValue().(map[string]any); ok {
-			spec.NetworkTopology = topology
-		}
-		spec.Apply(r.Gang, source.SchedulerVolcano)
-		volcano.ReportUnreadExcept("networkTopology")
-		volcano.MarkPreserved(to)
+		spec.ScheduleTimeoutSeconds = ptr.To(ptr.Deref(settings.Get(known).Int32(), defaultCoschedulingTimeoutSeconds))
 	}
+	spec.Apply(r.Gang, scheduler)
+	settings.ReportUnreadExcept(known)
+	settings.MarkPreserved(to)
 	if len(r.jobSet.Jobs) > len(r.Roles) {
 		policy.AddNoteWithOutcome(source.Changed, to,
 			"the PodGroup included initializers and other jobs outside the gang; now it includes only the ranks", "")

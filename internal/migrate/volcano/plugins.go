@@ -135,12 +135,6 @@ func (p parsedFlags) stringOrDefault(name, defaultValue string) string {
 // fieldOf returns the place of a flag. The field does not exist if the flag is absent.
 func (p parsedFlags) fieldOf(name string) source.Field { return p.values[name].field }
 
-// isSet reports whether the flag exists.
-func (p parsedFlags) isSet(name string) bool {
-	_, ok := p.values[name]
-	return ok
-}
-
 // boolOrDefault returns the value of a switch.
 func (p parsedFlags) boolOrDefault(name string, defaultValue bool) bool {
 	v, ok := p.values[name]

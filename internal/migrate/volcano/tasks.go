@@ -213,9 +213,9 @@ func (r *reader) rolesFromPlugin() map[string]string {
 	case pluginMPI:
 		assign("master", gang.RoleLauncher)
 		assign("worker", roleWorker)
-		if flags.isSet("port") {
+		if port := flags.fieldOf("port"); port.Exists() {
 			flags.portOrDefault("port", volcanoSSHPort)
-			flags.fieldOf("port").MarkChanged("", fmt.Sprintf("Rollcall's sshd listens on port %d, and ssh is configured for it",
+			port.MarkChanged("", fmt.Sprintf("Rollcall's sshd listens on port %d, and ssh is configured for it",
 				r.framework.DefaultSSHPort()), "")
 		}
 	}
