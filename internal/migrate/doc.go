@@ -10,7 +10,8 @@
 //	document ─▶ reader ─▶ ir.Gang ─▶ workloads ─▶ engine ─▶ document
 //	               └──────────── source.Recorder ────────────┴─────▶ report
 //
-// Package workload makes gangs of the Jobs and StatefulSets that users wrote themselves. Readers ask the
+// The file workloads.go makes gangs of the Jobs and StatefulSets that users wrote themselves: such a Job
+// has the pods of a gang already, so all fields stay except for those that Rollcall sets. Readers ask the
 // engine what it injects into a draft ([source.Context.Inject]), so that no rule about values exists twice.
 //
 // All other objects pass through unchanged. Migrate reports what the migration breaks in them, for

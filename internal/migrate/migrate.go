@@ -34,7 +34,7 @@ type Migrator struct {
 	Runtimes []*manifest.Document
 	// Framework is that of JobSets and Volcano Jobs that do not name their framework, and of TrainJobs
 	// whose runtime names none. If it is empty, JobSets and Volcano Jobs have the framework that their
-	// commands suggest, or the framework generic, and TrainJobs have to name their framework.
+	// commands suggest. All others have the framework generic.
 	Framework string
 	// NameSuffix is appended to the names of the jobs, and of their pods in the manifests. The result can then run
 	// next to the jobs.

@@ -10,7 +10,10 @@
 // one workload. Former host names are replaced by the new ones or preserved by a Service.
 //
 // Package ir also has what the readers share: the detection of frameworks (frameworks.go), the former
-// hostnames (source_names.go, host_names.go), and the engine's view of a draft (injection.go).
+// hostnames (source_names.go, host_names.go), the engine's view of a draft (injection.go), the commands of
+// a launcher and its workers (launcher.go), and the request to a gang scheduler (podgroup.go). The former
+// systems created a PodGroup for each running job. Both supported schedulers accept pods of any owner, so
+// a PodGroup can be written when the gang is migrated.
 //
 // Build rewrites references to labels of the former system only if they name the gang or a role.
 // It reports all others.

@@ -1,9 +1,15 @@
 package ir
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
@@ -25,8 +31,7 @@ type Gang struct {
 	Frameworks gang.Frameworks
 	// RollcallAnnotations are Rollcall's annotations of each workload, by their full names.
 	RollcallAnnotations map[string]string
-	// Roles are in the order of their ranks. Without roles there is no gang, and Build returns
-	// only AdditionalObjects.
+	// Roles are in the order of their ranks. Build needs at least one.
 	Roles []Role
 	// Homogeneous is true if all roles do the same work, so that roles with equal templates can
 	// share one workload.
@@ -102,3 +107,129 @@ func (b *Gang) NeverRestarts() bool {
 
 // SetAnnotation sets an annotation of Rollcall on all workloads of the gang.
 func (b *Gang) SetAnnotation(key, value string) { b.RollcallAnnotations[key] = value }
+
+// serverManagedFields are the metadata fields that the API server writes.
+var serverManagedFields = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+	"deletionGracePeriodSeconds", "managedFields", "selfLink",
+}
+
+// clientAnnotations are annotations in which clients store data about the object itself.
+var clientAnnotations = []string{"kubectl.kubernetes.io/last-applied-configuration"}
+
+// NewGang returns a Gang with the fields that all kinds have: name, namespace, labels and
+// annotations.
+func NewGang(o source.Object) *Gang {
+	meta := o.Root.Get("metadata")
+	b := &Gang{
+		Name: o.Name(), Namespace: o.Namespace(), Source: o.Root, RollcallAnnotations: map[string]string{},
+		Aliases: o.Context.Aliases, ConfigMapTexts: o.Context.ConfigMapTexts, Frameworks: o.Context.Frameworks,
+	}
+	for _, name := range []string{"apiVersion", "kind", "status"} {
+		o.Root.Get(name).MarkHandled()
+	}
+	for _, name := range serverManagedFields {
+		meta.Get(name).MarkHandled()
+	}
+	if b.Name == "" {
+		if g := meta.Get("generateName"); g.Exists() {
+			g.MarkInvalid("hostnames of the pods contain the name, so it must be fixed; set metadata.name")
+		} else {
+			meta.Get("name").MarkRequired("the names of the workloads start with it")
+		}
+	}
+	meta.Get("name").MarkPreserved("the name of the gang")
+	meta.Get("namespace").MarkPreserved("metadata.namespace")
+	meta.Get("finalizers").MarkDropped("the finalizers are for a controller of the source object", "")
+	meta.Get("ownerReferences").MarkDropped("the garbage collector would delete the workloads with the owner",
+		"set ownerReferences on the new workloads if the owner must keep them")
+	b.Labels = meta.Get("labels").StringMap()
+	meta.Get("labels").MarkPreserved("labels of each workload")
+	b.Annotations = readUserAnnotations(meta.Get("annotations"))
+	return b
+}
+
+func readUserAnnotations(f source.Field) map[string]string {
+	all := f.StringMap()
+	for _, key := range clientAnnotations {
+		f.Get(key).MarkHandled()
+		delete(all, key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		f.Get(key).MarkPreserved("annotation of each workload")
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// ConvertSuspend converts a field that suspends the job.
+func (b *Gang) ConvertSuspend(f source.Field) {
+	if suspend := f.Bool(); ptr.Deref(suspend, false) {
+		b.JobSpec.Suspend = suspend
+	}
+	f.MarkPreserved("spec.suspend of each Job")
+}
+
+// ConvertTTL converts the number of seconds after which the finished job is deleted. See [Gang.Build]
+// for gangs of several workloads.
+func (b *Gang) ConvertTTL(f source.Field) {
+	seconds := f.Int32()
+	switch {
+	case seconds == nil:
+		return
+	case *seconds < 0:
+		f.MarkInvalid("must be 0 or more")
+		return
+	}
+	b.JobSpec.TTLSecondsAfterFinished, b.TTLField = seconds, f
+	f.MarkPreserved("spec.ttlSecondsAfterFinished of each Job")
+}
+
+// ConvertManagedBy converts the name of the controller of the job. Controllers whose name starts with
+// the given API group are those of the former system, and not copied.
+func (b *Gang) ConvertManagedBy(f source.Field, group string) {
+	name := f.String()
+	switch {
+	case name == "":
+	case strings.HasPrefix(name, group+"/"):
+		f.MarkLeftOut("the controller of the former system does not manage Jobs")
+	default:
+		b.JobSpec.ManagedBy = ptr.To(name)
+		f.MarkPreserved("spec.managedBy of each Job")
+	}
+}
+
+// ConvertPort converts the rendezvous port.
+func (b *Gang) ConvertPort(f source.Field, port int32) {
+	const defaultPort = "the default port of the framework"
+	framework, _ := b.Frameworks.Find(b.Framework)
+	switch {
+	case port == framework.Port:
+		f.MarkPreserved(defaultPort)
+	case port < gang.MinPort:
+		f.MarkChanged(defaultPort, fmt.Sprintf("ports below %d require a privileged container", gang.MinPort), "")
+	default:
+		b.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
+		f.MarkPreserved("annotation " + gang.AnnotationPort)
+	}
+}
+
+// mpiImplementations maps the names of Kubeflow to those of Rollcall.
+var mpiImplementations = map[string]gang.MPIImplementation{
+	"": gang.OpenMPI, "OpenMPI": gang.OpenMPI, "Intel": gang.IntelMPI, "MPICH": gang.MPICH,
+}
+
+// ConvertMPIImplementation converts the implementation of MPI.
+func (b *Gang) ConvertMPIImplementation(f source.Field) {
+	implementation, ok := mpiImplementations[f.String()]
+	switch {
+	case !ok:
+		f.MarkInvalid("must be OpenMPI, Intel or MPICH")
+		return
+	case implementation != gang.OpenMPI:
+		b.SetAnnotation(gang.AnnotationMPIImplementation, string(implementation))
+	}
+	f.MarkPreserved("annotation " + gang.AnnotationMPIImplementation + ", whose default is " + string(gang.OpenMPI))
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -68,28 +67,6 @@ func TrainingContainers(pod *corev1.PodSpec, names []string) []*corev1.Container
 		}
 	}
 	return out
-}
-
-// AdoptNumbers sets the annotations for numbers that variables contain and that Rollcall sets only with
-// an annotation: the number of processes of torchrun, and the port in the
-// variable of the framework that selects it.
-func AdoptNumbers(annotations map[string]string, framework gang.Framework, containers []*corev1.Container) {
-	for _, c := range containers {
-		for _, e := range c.Env {
-			n, err := strconv.Atoi(e.Value)
-			key, valid := "", false
-			switch e.Name {
-			case "PET_NPROC_PER_NODE":
-				key = gang.AnnotationNprocPerNode
-				valid = err == nil && n > 0 || slices.Contains([]string{"auto", "gpu", "cpu"}, e.Value)
-			case framework.PortVar:
-				key, valid = gang.AnnotationPort, err == nil && n >= gang.MinPort && n <= gang.MaxPort
-			}
-			if valid && annotations[key] == "" {
-				annotations[key] = e.Value
-			}
-		}
-	}
 }
 
 // RemoveOverwrittenVars removes variables that the former system overwrote in a container. They had no

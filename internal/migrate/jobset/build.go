@@ -52,21 +52,18 @@ func (s *Reader) BuildGang() {
 func (s *Reader) assignWorkloads() {
 	roles, next := s.listRoles(), map[string]int32{}
 	for _, j := range s.Jobs {
-		switch {
-		case j.Role == "" && j.NamedAfterJobSet:
-			j.workloadName, j.serviceName = s.Gang.Name, s.Gang.Name
-		case j.Role == "":
+		if j.Role == "" {
 			j.workloadName = s.Gang.Name + "-" + j.Name // followed by the index of each Job
-		default:
-			j.workloadName, j.serviceName = s.Gang.Name, s.Gang.Name
-			if len(roles) > 1 {
-				j.workloadName += "-" + j.Role
-			} else if sub := j.podSpec().Subdomain; sub != "" {
-				j.serviceName = sub
-			}
-			j.firstIndex = next[j.Role]
-			next[j.Role] += j.Replicas * j.PodsPerJob
+			continue
 		}
+		j.workloadName, j.serviceName = s.Gang.Name, s.Gang.Name
+		if len(roles) > 1 {
+			j.workloadName += "-" + j.Role
+		} else if sub := j.podSpec().Subdomain; sub != "" {
+			j.serviceName = sub
+		}
+		j.firstIndex = next[j.Role]
+		next[j.Role] += j.Replicas * j.PodsPerJob
 	}
 }
 
@@ -123,11 +120,9 @@ func (s *Reader) convertNetwork() {
 			j.podSpec().Subdomain = v
 		}
 		subdomain.MarkPreserved("spec.template.spec.subdomain")
-	case len(roles) > 1:
+	default:
 		subdomain.MarkChanged("Service "+s.Gang.Name,
 			"all workloads of the gang share the Service with the name of the gang", "")
-	default:
-		subdomain.MarkDropped("there is no gang with a Service", "")
 	}
 	for _, j := range s.Jobs {
 		// The controller overwrites it (jobset_controller.go, constructJob).

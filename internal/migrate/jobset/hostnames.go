@@ -29,17 +29,18 @@ func (s *Reader) rewriteHostnames() {
 		}
 	}
 	for _, j := range s.Jobs {
-		if j.isRenamed() && changed[j] > 0 {
+		if j.Role == "" {
+			continue // jobs outside the gang keep the names of their pods
+		}
+		if changed[j] > 0 {
 			j.podTemplateField().AddNoteWithOutcome(source.Changed, fmt.Sprintf("%s-<index>.%s", j.workloadName, j.serviceName),
 				fmt.Sprintf("the pods have new names; %s was replaced in %s",
 					s.describeFormerName(j), ir.FormatCount(changed[j], "text")), "")
 		}
-		if j.isRenamed() {
-			now, _ := j.mapHost("0", "0")
-			ir.ReportHostnameReads(j.podSpec(), s.Context.ConfigMapTexts, j.podTemplateField(),
-				fmt.Sprintf("%s-%s-0-0", s.Gang.Name, j.Name), now)
-			s.reportHostnamePrefixes(j)
-		}
+		now, _ := j.mapHost("0", "0")
+		ir.ReportHostnameReads(j.podSpec(), s.Context.ConfigMapTexts, j.podTemplateField(),
+			fmt.Sprintf("%s-%s-0-0", s.Gang.Name, j.Name), now)
+		s.reportHostnamePrefixes(j)
 	}
 	s.recordExternalReferences()
 }
@@ -58,9 +59,6 @@ func (s *Reader) reportHostnamePrefixes(j *ReplicatedJob) {
 	}
 }
 
-// isRenamed reports whether the pods of a job get new names. Jobs outside the gang keep theirs.
-func (j *ReplicatedJob) isRenamed() bool { return j.Role != "" || j.NamedAfterJobSet }
-
 // describeFormerName describes the former names of a job's pods.
 func (s *Reader) describeFormerName(j *ReplicatedJob) string {
 	if j.Replicas == 1 {
@@ -73,7 +71,7 @@ func (s *Reader) describeFormerName(j *ReplicatedJob) string {
 func (s *Reader) recordExternalReferences() {
 	for _, m := range s.listFormerHosts(&corev1.Container{}) {
 		for _, text := range s.Context.ConfigMapTexts {
-			if m.job.isRenamed() && m.Replace(text) != text {
+			if m.job.Role != "" && m.Replace(text) != text {
 				m.job.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
 					"a ConfigMap of the input contains former names of pods, "+s.describeFormerName(m.job),
 					fmt.Sprintf("replace them by %s-<index>.%s", m.job.workloadName, m.job.serviceName))
@@ -139,7 +137,7 @@ func (j *ReplicatedJob) serviceOfHost(host string) string {
 // mapHost returns the new name of a pod for its two former indexes. The name is empty if the pod does
 // not exist. It returns false if the new index cannot be computed from the former ones.
 func (j *ReplicatedJob) mapHost(job, pod string) (host string, ok bool) {
-	if !j.isRenamed() {
+	if j.Role == "" {
 		return fmt.Sprintf("%s-%s-%s", j.workloadName, job, pod), true
 	}
 	jobIndex, jobErr := strconv.Atoi(job)

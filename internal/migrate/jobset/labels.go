@@ -198,7 +198,6 @@ func (s *Reader) replaceConstantLabels(j *ReplicatedJob) {
 				continue
 			}
 			e.Value, e.ValueFrom = values[match[1]], nil
-			j.readsCoordinator = j.readsCoordinator || match[1] == "coordinator"
 			if _, ok := injection.FindRequired(e.Name); !ok { // removeInjectedVars reports it otherwise
 				j.FindEnvField(c.Name, e.Name).AddNoteWithOutcome(source.Changed, e.Value,
 					e.Name+" read the label "+labelPrefix+match[1]+", which the new pods do not have; it now has the former value", "")
@@ -208,10 +207,8 @@ func (s *Reader) replaceConstantLabels(j *ReplicatedJob) {
 	if j.Role != "" || !containsText(j.podSpec(), labelPrefix) {
 		return
 	}
-	action := "replace them: the label " + batchv1.JobNameLabel + " selects the pods of this Job"
-	if len(s.listGangJobs()) > 0 {
-		action += fmt.Sprintf(", and %s: %s those of the gang", gang.LabelGang, s.Gang.Name)
-	}
+	action := fmt.Sprintf("replace them: the label %s selects the pods of this Job, and %s: %s those of the gang",
+		batchv1.JobNameLabel, gang.LabelGang, s.Gang.Name)
 	j.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
 		"the template refers to labels of JobSet, which the new pods do not have", action)
 }

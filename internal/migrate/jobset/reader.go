@@ -27,8 +27,7 @@ const maxStandaloneJobs = 64
 // [Reader.ChooseFrameworkAndRoles] sets their roles, and [Reader.BuildGang] fills in Gang.
 type Reader struct {
 	source.Object
-	// Gang is the result. Its Framework must be set before [Reader.BuildGang]. Without a
-	// framework there is no gang, and all jobs become plain Jobs.
+	// Gang is the result. Its Framework must be set before [Reader.BuildGang].
 	Gang *ir.Gang
 	// Spec is the spec of the JobSet.
 	Spec source.Field
@@ -51,9 +50,6 @@ type ReplicatedJob struct {
 	Role string
 	// TrainingContainer is the name of the training container, or empty for the first container.
 	TrainingContainer string
-	// NamedAfterJobSet is true for the only job of a JobSet without a gang. The plain Job gets the
-	// name of the JobSet.
-	NamedAfterJobSet bool
 	// EnvFields are further places of variables of the containers.
 	EnvFields []source.Field
 
@@ -63,7 +59,6 @@ type ReplicatedJob struct {
 	firstIndex        int32  // the index of its first pod in the workload
 	serviceName       string // the Service with the hostnames of its pods
 	addressReferenced bool   // a text contains a hostname of its pods
-	readsCoordinator  bool   // a variable reads the address of the coordinator
 	// unmappableRecorded is true after a hostname without a replacement was reported.
 	unmappableRecorded bool
 }
@@ -230,17 +225,11 @@ func (j *ReplicatedJob) podTemplateField() source.Field { return j.podTemplate }
 
 func (j *ReplicatedJob) podSpec() *corev1.PodSpec { return &j.Template.Spec.Template.Spec }
 
-// FindEnvField returns the place of a variable of the job's containers. Of several places, the last
-// one has the effective value. It returns the pod template if no place has the variable.
-func (j *ReplicatedJob) FindEnvField(_, name string) source.Field {
-	found := j.podTemplateField()
-	lists := []source.Field{}
-	for _, field := range []string{"initContainers", "containers"} {
-		for _, c := range found.Get("spec").Get(field).Items() {
-			lists = append(lists, c.Get("env"))
-		}
-	}
-	for _, list := range append(lists, j.EnvFields...) {
+// FindEnvField returns the place of a variable of the job's containers, or the pod template if no place has
+// the variable. Of several places, the last one has the effective value.
+func (j *ReplicatedJob) FindEnvField(container, name string) source.Field {
+	found := ir.FindEnvField(j.podTemplate, container, name)
+	for _, list := range j.EnvFields {
 		for _, e := range list.Items() {
 			if e.Get("name").String() == name {
 				found = e

@@ -16,9 +16,6 @@ import (
 
 // jobName returns the name of a plain Job of a job outside the gang.
 func (j *ReplicatedJob) jobName(index int32) string {
-	if j.NamedAfterJobSet {
-		return j.workloadName
-	}
 	return fmt.Sprintf("%s-%d", j.workloadName, index)
 }
 
@@ -31,7 +28,7 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 	}
 	for i := range j.Replicas {
 		job := s.buildStandaloneJob(j, j.jobName(i))
-		if j.addressReferenced || j.NamedAfterJobSet && j.PodsPerJob > 1 {
+		if j.addressReferenced {
 			job.Spec.Template.Spec.Subdomain = job.Name
 			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects,
 				ir.NewHeadlessService(job.Name, job.Namespace, map[string]string{batchv1.JobNameLabel: job.Name}))
@@ -43,9 +40,6 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 		to = fmt.Sprintf("job.batch/%s-{0..%d}", j.workloadName, j.Replicas-1)
 	}
 	j.recordJobTemplate(to)
-	if j.NamedAfterJobSet {
-		return
-	}
 	j.Source.AddNoteWithOutcome(source.Changed, to,
 		"it is not part of the gang: a plain Job neither restarts with the gang nor completes it; "+
 			"JobSet deleted it when the set finished, and now it runs until it finishes", "")

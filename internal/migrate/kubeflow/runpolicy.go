@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/migrate/podgroup"
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -127,7 +127,7 @@ func (r *reader) convertDeadline(f source.Field) {
 func (r *reader) convertSchedulingPolicy(f source.Field) {
 	minAvailable, queue, class := f.Get("minAvailable"), f.Get("queue"), f.Get("priorityClass")
 	minResources, timeout := f.Get("minResources"), f.Get("scheduleTimeoutSeconds")
-	request := podgroup.Spec{
+	request := ir.PodGroup{
 		MinMember: minAvailable.Int32(), Queue: queue.String(), PriorityClassName: class.String(),
 		ScheduleTimeoutSeconds: timeout.Int32(),
 	}
@@ -144,14 +144,5 @@ func (r *reader) convertSchedulingPolicy(f source.Field) {
 	group := "PodGroup " + r.gang.Name
 	minAvailable.MarkPreserved(group)
 	minResources.MarkPreserved(group)
-	if r.Context.Scheduler == source.SchedulerCoscheduling {
-		queue.MarkDropped("coscheduling has no queues", "")
-		class.MarkPreserved("spec.priorityClassName of the pods")
-		timeout.MarkPreserved(group)
-		return
-	}
-	class.MarkPreserved(group)
-	queue.MarkPreserved(group)
-	timeout.MarkDropped("Volcano has no such field",
-		"set "+gang.AnnotationStartTimeout+" to restart a gang that is not ready in time")
+	ir.PodGroupFields{Queue: queue, PriorityClass: class, ScheduleTimeout: timeout}.Record(r.gang, r.Context.Scheduler)
 }

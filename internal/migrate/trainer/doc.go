@@ -15,7 +15,7 @@
 //     launchers need further hostfiles. Policies jax and xgboost keep their names. Policy flux has
 //     no equivalent.
 //   - A runtime without a policy sets no variables. Unless the user names a framework, its pods
-//     become a plain Indexed Job with a Service. Rollcall does not restart this Job.
+//     become a generic gang.
 //   - Initializers become plain Jobs; see package jobset.
 //   - Overrides have three names in three releases: podSpecOverrides, podTemplateOverrides and
 //     runtimePatches. All are applied by strategic merge, as in Trainer.

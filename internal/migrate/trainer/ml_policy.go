@@ -123,20 +123,20 @@ func (r *reader) setPodCount(j *jobset.ReplicatedJob, pods int32) {
 	spec.Parallelism, spec.Completions = ptr.To(pods), ptr.To(pods)
 }
 
-// convertWithoutPolicy makes a plain Job if no framework is known, because the variables of a
-// framework could affect the program.
+// convertWithoutPolicy makes a gang of the framework that the user named, or else a generic gang, because
+// the variables of a framework could affect the program.
 func (r *reader) convertWithoutPolicy(j *jobset.ReplicatedJob, nodes int32) {
 	r.setPodCount(j, nodes)
 	r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it without a policy")
-	if r.Context.Framework != "" {
-		r.Framework, j.Role = r.Context.Framework, "worker"
+	j.Role = "worker"
+	if r.Framework = r.Context.Framework; r.Framework != "" {
 		return
 	}
-	j.NamedAfterJobSet = true
-	r.spec.Get("runtimeRef").AddNoteWithOutcome(source.Changed, "a plain Indexed Job",
-		"mlPolicy of the runtime does not name a framework; Rollcall does not manage the Job: "+
-			"no variables, no /dev/shm, no restart of all ranks, no phase",
-		"to make it a gang, name a framework with --framework")
+	r.Framework = r.Context.Frameworks.Fallback().Name
+	r.spec.Get("runtimeRef").AddNoteWithOutcome(source.Changed, "label "+gang.LabelFramework+": "+r.Framework,
+		"mlPolicy of the runtime does not name a framework; every pod gets its rank and the addresses of all ranks, "+
+			"and all ranks restart together",
+		"for the variables of a framework, name it with --framework")
 }
 
 // convertTorch converts the number of processes of each pod.

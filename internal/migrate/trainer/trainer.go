@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
@@ -238,4 +240,44 @@ func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundle
 		return nil, false
 	}
 	return readBundledRuntime(name), true
+}
+
+// volcanoQueueAnnotation names the queue of Volcano (volcano.sh/apis, QueueNameAnnotationKey).
+const volcanoQueueAnnotation = "scheduling.volcano.sh/queue-name"
+
+// defaultCoschedulingTimeoutSeconds is the default of Trainer.
+const defaultCoschedulingTimeoutSeconds = 60
+
+// convertPodGroupPolicy converts the settings of the gang scheduler, which the runtime names.
+func (r *reader) convertPodGroupPolicy() {
+	policy := r.runtime.At("spec", "podGroupPolicy")
+	coscheduling, volcano := policy.Get("coscheduling"), policy.Get("volcano")
+	switch {
+	case !coscheduling.Exists() && !volcano.Exists():
+		return
+	case coscheduling.Exists() && volcano.Exists():
+		policy.MarkInvalid("must have only one of coscheduling and volcano")
+		return
+	}
+	to := "PodGroup " + r.Gang.Name
+	spec := ir.PodGroup{Queue: r.Annotations[volcanoQueueAnnotation]}
+	for i := range r.Roles {
+		if c := r.Roles[i].Template.Spec.PriorityClassName; c != "" {
+			spec.PriorityClassName = c
+		}
+	}
+	scheduler, settings, known := source.SchedulerCoscheduling, coscheduling, "scheduleTimeoutSeconds"
+	if volcano.Exists() {
+		scheduler, settings, known = source.SchedulerVolcano, volcano, "networkTopology"
+		spec.NetworkTopology, _ = settings.Get(known).CopyValue().(map[string]any)
+	} else {
+		spec.ScheduleTimeoutSeconds = ptr.To(ptr.Deref(settings.Get(known).Int32(), defaultCoschedulingTimeoutSeconds))
+	}
+	spec.Apply(r.Gang, scheduler)
+	settings.ReportUnreadExcept(known)
+	settings.MarkPreserved(to)
+	if len(r.jobSet.Jobs) > len(r.Roles) {
+		policy.AddNoteWithOutcome(source.Changed, to,
+			"the PodGroup included initializers and other jobs outside the gang; now it includes only the ranks", "")
+	}
 }

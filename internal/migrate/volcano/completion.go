@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/utils/ptr"
-
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
 )
@@ -24,13 +21,8 @@ func (r *reader) convertSuccess() {
 	case minSuccess == nil || *minSuccess >= r.podCount:
 		f.MarkPreserved("all ranks must succeed")
 		r.requireAllRanks()
-	case r.isSingleWorkload():
-		r.gang.Roles[0].StatefulSet = false
-		rules := []batchv1.SuccessPolicyRule{{SucceededCount: ptr.To(*minSuccess)}}
-		r.gang.JobSpec.SuccessPolicy = &batchv1.SuccessPolicy{Rules: rules}
-		f.MarkPreserved("spec.successPolicy of the Job")
 	default:
-		f.MarkDropped("the gang has several workloads, and a Job counts only its own pods",
+		f.MarkDropped("a role or all ranks complete a gang, and not a number of pods",
 			"name the role that determines completion with "+gang.AnnotationSuccessPolicy)
 		r.requireAllRanks()
 	}

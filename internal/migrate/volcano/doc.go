@@ -5,7 +5,7 @@
 // A Volcano Job has tasks, but no framework. Plugins add it: pytorch, tensorflow and mpi receive
 // the names of the tasks that have a role, and set the variables of their framework. svc and env
 // give every pod the addresses of all pods and its own index, from which the user's command computes
-// the settings of its framework. The reader first determines the framework (framework.go) by the
+// the settings of its framework. The reader first determines the framework (job.go) by the
 // plugin, by the user's choice or by the containers. Then each task becomes a role (tasks.go).
 //
 // The variables of the plugins stay available to the commands (plugin_vars.go), with the addresses

@@ -2,10 +2,10 @@ package volcano
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -46,8 +46,6 @@ type reader struct {
 	pods []*corev1.PodSpec
 	// tasks are the tasks of the gang, in the order of its roles.
 	tasks []task
-	// standaloneJobs are the Jobs of the tasks without a role. They get the settings of the job, too.
-	standaloneJobs []*batchv1.Job
 	// podCount is the number of pods of all tasks.
 	podCount int32
 	// jobPolicies are the policies of the Job, which apply to all tasks.
@@ -110,22 +108,19 @@ func (r *reader) recordRemainingErrors() {
 	for _, field := range []string{"minAvailable", "minSuccess", "maxRetry"} {
 		r.spec.Get(field).Int32()
 	}
+	if !r.spec.HasErrors() {
+		r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)
+	}
 }
 
 // convertSuspendAndTTL converts the fields for finished and aborted jobs.
 func (r *reader) convertSuspendAndTTL() {
 	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
-	for _, job := range r.standaloneJobs {
-		job.Spec.TTLSecondsAfterFinished = r.gang.JobSpec.TTLSecondsAfterFinished
-	}
 	r.spec.Get("runningEstimate").MarkDropped(
 		"it was a hint to the scheduler, not a limit, and a PodGroup has no such field",
 		"set spec.activeDeadlineSeconds on the Job for a limit")
 	if phase := r.readPhase(); phase == "Aborted" || phase == "Aborting" {
 		r.gang.JobSpec.Suspend = ptr.To(true)
-		for _, job := range r.standaloneJobs {
-			job.Spec.Suspend = ptr.To(true)
-		}
 		r.Root.At("status", "state", "phase").MarkChanged("spec.suspend of each Job",
 			"the job was aborted and can be resumed", "set spec.suspend: false to resume it")
 	}
@@ -162,4 +157,55 @@ func listSourceLabels() map[string]ir.SourceLabel {
 		labels["volcano.sh/"+name] = ir.SourceLabel{}
 	}
 	return labels
+}
+
+// mxnetPattern matches programs and variables of MXNet. XGBoost reads other variables with DMLC_.
+var mxnetPattern = regexp.MustCompile(`\bmxnet\b|\bDMLC_(PS_ROOT_[A-Z]+|NUM_SERVER)\b`)
+
+// chooseFramework determines the framework by the plugin, by the user's choice or by the commands.
+// Programs of no known framework form a generic gang. It returns false after it recorded a mistake.
+func (r *reader) chooseFramework() bool {
+	plugins := r.spec.Get("plugins")
+	known := strings.Join(slices.Sorted(slices.Values(r.Context.Frameworks.Names())), ", ")
+	if r.hasPlugin("ray") {
+		plugins.Get("ray").MarkInvalid("Rollcall does not support Ray; keep the job in Volcano, or use KubeRay")
+		return false
+	}
+	for _, name := range frameworkPlugins {
+		if r.hasPlugin(name) {
+			r.plugins[name].field.AddNote(fmt.Sprintf("the label %s: %s replaces the plugin", gang.LabelFramework, name), "")
+			return r.setFramework(name)
+		}
+	}
+	if name := r.Context.Framework; name != "" {
+		if !r.setFramework(name) {
+			plugins.MarkRequired(fmt.Sprintf("--framework=%s is not supported; the supported frameworks are %s", name, known))
+			return false
+		}
+		return true
+	}
+	if slices.ContainsFunc(r.texts, mxnetPattern.MatchString) {
+		r.spec.MarkInvalid("trains with Apache MXNet, which was retired in September 2023, and Rollcall does not " +
+			"support MXNet; port the program to a maintained framework such as PyTorch, or set --framework if it is another one")
+		return false
+	}
+	detected, evidence := ir.DetectFramework(r.Context.Frameworks, r.pods...)
+	name := detected.Name
+	if evidence == "" {
+		name = r.Context.Frameworks.Fallback().Name
+		r.spec.AddNote(fmt.Sprintf("the framework is %s, because no plugin or command belongs to a framework; every pod "+
+			"gets its rank and the addresses of all roles", name),
+			"for the variables of a framework, set --framework")
+		return r.setFramework(name)
+	}
+	r.spec.AddNote(fmt.Sprintf("the framework is %s, detected from %s", name, evidence),
+		"set --framework for another framework")
+	return r.setFramework(name)
+}
+
+// setFramework sets the framework of the gang. It returns false if Rollcall does not support it.
+func (r *reader) setFramework(name string) bool {
+	framework, ok := r.Context.Frameworks.Find(name)
+	r.framework, r.gang.Framework = framework, name
+	return ok
 }

@@ -53,13 +53,6 @@ func (r *reader) addPluginVars() {
 		}
 		prependEnv(&role.Template.Spec, env)
 	}
-	for _, job := range r.standaloneJobs {
-		env := slices.Clone(hosts)
-		if r.hasPlugin("env") {
-			env = append(env, newIndexVars(batchv1.JobCompletionIndexAnnotation)...)
-		}
-		prependEnv(&job.Spec.Template.Spec, env)
-	}
 	if r.hasPlugin("env") {
 		r.plugins["env"].field.MarkPreserved(strings.Join(taskIndexVars, ", ") + " in every container")
 	}
@@ -75,11 +68,6 @@ func (r *reader) buildIndexVars(role string) []corev1.EnvVar {
 	if workload, _ := r.gang.LocateRole(role); workload.Kind == string(gang.StatefulSet) {
 		label = appsv1.PodIndexLabel
 	}
-	return newIndexVars(label)
-}
-
-// newIndexVars returns variables with the value of a label of the pod.
-func newIndexVars(label string) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for _, name := range taskIndexVars {
 		env = append(env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
@@ -14,10 +13,9 @@ import (
 type lifecyclePolicy struct {
 	field  source.Field
 	action string
-	// events are empty for a policy with an exit code.
-	events   []string
-	exitCode *int32
-	timeout  source.Field
+	// events are empty for a policy with an exit code, which has no counterpart.
+	events  []string
+	timeout source.Field
 }
 
 // The events of a policy (volcano.sh/apis, pkg/apis/bus/v1alpha1/events.go).
@@ -78,7 +76,7 @@ func readPolicies(list source.Field) []lifecyclePolicy {
 		f.ReportUnreadExcept("action", "event", "events", "exitCode", "timeout")
 		p := lifecyclePolicy{
 			field: f, action: f.Get("action").String(), events: f.Get("events").Strings(),
-			exitCode: f.Get("exitCode").Int32(), timeout: f.Get("timeout"),
+			timeout: f.Get("timeout"),
 		}
 		if event := f.Get("event").String(); event != "" {
 			p.events = append(p.events, event)
@@ -86,8 +84,6 @@ func readPolicies(list source.Field) []lifecyclePolicy {
 		switch _, exists := effectOf(p.action); {
 		case p.action != "" && !exists:
 			f.Get("action").MarkInvalid("must be an action of Volcano, such as RestartJob")
-		case p.exitCode != nil && (*p.exitCode < 1 || *p.exitCode > maxExitCode):
-			f.Get("exitCode").MarkInvalid(fmt.Sprintf("must be the code of a failure, from 1 to %d", maxExitCode))
 		default:
 			policies = append(policies, p)
 		}
@@ -111,24 +107,6 @@ func (r *reader) actionForEvent(t task, event string) string {
 	return ""
 }
 
-// actionsForExitCodes returns the actions for exit codes in a task. A policy for all failures hides
-// the policies after it.
-func (r *reader) actionsForExitCodes(t task) map[int32]string {
-	actions := map[int32]string{}
-	for _, p := range slices.Concat(t.policies, r.jobPolicies) {
-		if p.matchesEvent(eventPodFailed) {
-			break
-		}
-		if p.exitCode == nil {
-			continue
-		}
-		if _, hidden := actions[*p.exitCode]; !hidden {
-			actions[*p.exitCode] = p.action
-		}
-	}
-	return actions
-}
-
 // convertPolicies converts the policies of the job and its tasks.
 func (r *reader) convertPolicies() {
 	r.jobPolicies = readPolicies(r.spec.Get("policies"))
@@ -150,8 +128,10 @@ func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
 		p.field.MarkDropped("no event resumes a gang", "")
 		return
 	}
-	if p.exitCode != nil {
-		r.reportFailurePolicy(p, fmt.Sprintf("exit code %d", *p.exitCode))
+	if p.field.Get("exitCode").Exists() {
+		p.field.MarkDropped("a policy for an exit code has no counterpart",
+			"set "+gang.AnnotationNonRetriableExitCodes+" to the exit codes that must fail the gang")
+		return
 	}
 	for _, event := range p.events {
 		switch event {
@@ -168,14 +148,12 @@ func (r *reader) reportPolicy(p lifecyclePolicy, t *task) {
 			p.field.AddNote(others, "")
 		case eventTaskCompleted:
 			r.reportCompletionPolicy(p, t)
-		case eventPodPending:
-			r.convertPendingPolicy(p)
 		default:
 			p.field.MarkDropped("a gang has no event "+event,
 				"set "+gang.AnnotationStartTimeout+" to limit the time until all ranks are ready")
 		}
 	}
-	if p.timeout.Exists() && !p.matchesEvent(eventPodPending) {
+	if !p.matchesEvent(eventPodPending) {
 		p.timeout.MarkDropped("Rollcall reacts without a delay", "")
 	}
 }
@@ -231,19 +209,3 @@ func (r *reader) reportFailurePolicy(p lifecyclePolicy, cause string) {
 
 // evictionText is the event [eventPodEvicted] in the texts of the report.
 const evictionText = "an eviction"
-
-// convertPendingPolicy converts the time limit for unscheduled pods.
-func (r *reader) convertPendingPolicy(p lifecyclePolicy) {
-	timeout, err := time.ParseDuration(p.timeout.String())
-	if err != nil || timeout < time.Second {
-		p.field.MarkDropped("without a timeout of at least 1s, no gang is ready in time", "set "+gang.AnnotationStartTimeout)
-		return
-	}
-	current, _ := time.ParseDuration(r.gang.RollcallAnnotations[gang.AnnotationStartTimeout])
-	if current == 0 || timeout < current {
-		r.gang.SetAnnotation(gang.AnnotationStartTimeout, p.timeout.String())
-	}
-	p.field.MarkChanged("annotation "+gang.AnnotationStartTimeout,
-		"it limits the time until all ranks are ready, instead of the time until each pod runs; "+
-			"a gang that is not ready in time restarts or fails like after a failure", "")
-}

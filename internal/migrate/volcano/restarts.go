@@ -2,9 +2,6 @@ package volcano
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -17,8 +14,6 @@ import (
 // failureEffects are the effects of failures in one task on the gang.
 type failureEffects struct {
 	onFailure, onEviction gangEffect
-	// byExitCode are the effects of exit codes with their own policy.
-	byExitCode map[int32]gangEffect
 	// explicit is true if a policy applies to failures, and false if the restart policy of the
 	// pods decides.
 	explicit bool
@@ -28,14 +23,9 @@ type failureEffects struct {
 // not replace a failed pod, which fails the job when all others have finished. The kubelet restarts
 // containers, and Volcano recreates an evicted pod.
 func (r *reader) resolveFailureEffects(t task, restartPolicy corev1.RestartPolicy) failureEffects {
-	e := failureEffects{byExitCode: map[int32]gangEffect{}}
+	var e failureEffects
 	e.onFailure, _ = effectOf(r.actionForEvent(t, eventPodFailed))
 	e.onEviction, _ = effectOf(r.actionForEvent(t, eventPodEvicted))
-	for code, action := range r.actionsForExitCodes(t) {
-		if effect, _ := effectOf(action); effect != effectNone {
-			e.byExitCode[code] = effect
-		}
-	}
 	e.explicit = e.onFailure != effectNone
 	switch {
 	case e.explicit:
@@ -49,46 +39,12 @@ func (r *reader) resolveFailureEffects(t task, restartPolicy corev1.RestartPolic
 
 // restarts reports whether some failure restarts the gang.
 func (e failureEffects) restarts() bool {
-	return e.onFailure == effectRestart || e.onEviction == effectRestart || len(e.codesWithEffect(effectRestart)) > 0
+	return e.onFailure == effectRestart || e.onEviction == effectRestart
 }
 
-// decidedByPolicies reports whether a policy, and not the restart policy of the pods, determines the
-// effect of failures.
-func (e failureEffects) decidedByPolicies() bool { return e.explicit || len(e.byExitCode) > 0 }
-
-// failsByDefault reports whether a failure fails the gang unless its exit code has another effect. A
-// failure without any policy does not count, because no user asked for it.
-func (e failureEffects) failsByDefault() bool {
-	return e.onFailure == effectFail && e.decidedByPolicies()
-}
-
-// codesWithEffect returns the exit codes with their own policy of an effect, sorted.
-func (e failureEffects) codesWithEffect(effect gangEffect) []int32 {
-	var codes []int32
-	for _, code := range slices.Sorted(maps.Keys(e.byExitCode)) {
-		if e.byExitCode[code] == effect {
-			codes = append(codes, code)
-		}
-	}
-	return codes
-}
-
-// maxExitCode is the maximum exit code of a container.
-const maxExitCode = 255
-
-// nonRetriableCodes returns the exit codes that fail the gang, sorted.
-func (e failureEffects) nonRetriableCodes() []int32 {
-	if !e.failsByDefault() {
-		return e.codesWithEffect(effectFail)
-	}
-	var codes []int32
-	for code := int32(1); code <= maxExitCode; code++ {
-		if e.byExitCode[code] != effectRestart {
-			codes = append(codes, code)
-		}
-	}
-	return codes
-}
+// failsByPolicy reports whether a policy lets a failure fail the gang. A failure without any policy does
+// not count, because no user asked for it.
+func (e failureEffects) failsByPolicy() bool { return e.explicit && e.onFailure == effectFail }
 
 // convertRestarts determines which failures restart the gang. Volcano decides for each task, and a
 // gang restarts as a unit. If some failures restart the gang and others do not, the non-retriable exit
@@ -100,15 +56,14 @@ func (r *reader) convertRestarts() {
 		anyRestart = anyRestart || effects[i].restarts()
 	}
 	if anyRestart {
-		r.setNonRetriableCodes(effects)
-		r.setMaxDisruptions(effects)
+		r.setFatalFailures(effects)
 	} else {
 		r.gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
 	}
 	for i := range r.tasks {
 		role := &r.gang.Roles[i]
 		former := role.Template.Spec.RestartPolicy
-		if !anyRestart || len(effects[i].nonRetriableCodes()) > 0 {
+		if !anyRestart || effects[i].failsByPolicy() {
 			role.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 		}
 		r.reportRestartPolicy(role, effects[i], former)
@@ -116,48 +71,31 @@ func (r *reader) convertRestarts() {
 	r.convertMaxRetry()
 }
 
-// setNonRetriableCodes sets the annotation with the exit codes that fail the gang. A gang has one list,
-// and it applies to the rank that failed first. If the tasks differ, the list has the codes that fail
-// the gang in all tasks. An evicted pod does not fail by its exit code (docs/adr/0006).
-func (r *reader) setNonRetriableCodes(effects []failureEffects) {
-	codes, differ := effects[0].nonRetriableCodes(), false
-	for _, e := range effects[1:] {
-		own := e.nonRetriableCodes()
-		differ = differ || !slices.Equal(own, codes)
-		codes = slices.DeleteFunc(codes, func(code int32) bool { return !slices.Contains(own, code) })
-	}
-	if len(codes) > 0 {
-		r.gang.SetAnnotation(gang.AnnotationNonRetriableExitCodes, formatRanges(codes))
-	}
-	if differ {
-		r.spec.Get("tasks").AddNoteWithOutcome(source.Dropped, "",
-			"the tasks differ in the exit codes that fail the job; a gang has one list, and the other failures restart it",
-			"set "+gang.AnnotationNonRetriableExitCodes+" to the exit codes that must fail the gang")
-	}
-}
+// allExitCodes are the exit codes of a failed container.
+const allExitCodes = "1-255"
 
-// setMaxDisruptions sets the annotation with which an eviction fails the gang, if it failed the job in all tasks.
-func (r *reader) setMaxDisruptions(effects []failureEffects) {
-	if !slices.ContainsFunc(effects, func(e failureEffects) bool { return e.onEviction != effectFail }) {
+// setFatalFailures sets the annotations with which a failure or an eviction fails a gang that restarts
+// otherwise: those that fail it in all tasks. An evicted pod does not fail by its exit code (docs/adr/0006).
+func (r *reader) setFatalFailures(effects []failureEffects) {
+	fatal, evictionIsFatal := 0, true
+	for _, e := range effects {
+		if e.failsByPolicy() {
+			fatal++
+		}
+		evictionIsFatal = evictionIsFatal && e.onEviction == effectFail
+	}
+	if evictionIsFatal {
 		r.gang.SetAnnotation(gang.AnnotationMaxDisruptions, "0")
 	}
-}
-
-// formatRanges formats sorted codes for the annotation: 1-2,4-255.
-func formatRanges(codes []int32) string {
-	var ranges []string
-	for i := 0; i < len(codes); {
-		last := i
-		for last+1 < len(codes) && codes[last+1] == codes[last]+1 {
-			last++
-		}
-		text := fmt.Sprint(codes[i])
-		if last > i {
-			text += fmt.Sprintf("-%d", codes[last])
-		}
-		ranges, i = append(ranges, text), last+1
+	switch fatal {
+	case 0:
+	case len(effects):
+		r.gang.SetAnnotation(gang.AnnotationNonRetriableExitCodes, allExitCodes)
+	default:
+		r.spec.Get("tasks").AddNoteWithOutcome(source.Dropped, "",
+			"the tasks differ in the failures that fail the job; a gang has one rule, and these failures restart it",
+			"set "+gang.AnnotationNonRetriableExitCodes+" to the exit codes that must fail the gang")
 	}
-	return strings.Join(ranges, ",")
 }
 
 // reportRestartPolicy records the outcome of the restart policy of the pods, whose former value is
@@ -168,7 +106,7 @@ func (r *reader) reportRestartPolicy(role *ir.Role, e failureEffects, former cor
 	f, now := role.Source.At("spec", "restartPolicy"), role.Template.Spec.RestartPolicy
 	isStatefulSet := role.StatefulSet && r.gang.RoleJobReason(*role) == ""
 	switch {
-	case isStatefulSet && e.decidedByPolicies():
+	case isStatefulSet && e.explicit:
 		if former != corev1.RestartPolicyAlways {
 			f.MarkChanged("Always", "it is the only value for a StatefulSet; the policies decide when a rank fails", "")
 		}
@@ -176,7 +114,7 @@ func (r *reader) reportRestartPolicy(role *ir.Role, e failureEffects, former cor
 		f.MarkChanged("Never", "the policies apply to failed pods, and a pod whose containers restart does not fail", "")
 	case e.explicit && former == corev1.RestartPolicyAlways:
 		f.MarkChanged("OnFailure", "a rank that succeeds is not restarted", "")
-	case e.decidedByPolicies():
+	case e.explicit:
 	case now != corev1.RestartPolicyNever:
 		f.MarkChanged(gangRestart,
 			"the kubelet restarts only the failed container, and its peers block or fail; Rollcall restarts all ranks together",

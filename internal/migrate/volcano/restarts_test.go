@@ -43,30 +43,12 @@ func TestRestarts(t *testing.T) {
 			podPolicy: "OnFailure", template: "OnFailure", maxDisruptions: "0",
 		},
 		{
-			policies: "[{exitCode: 1, action: AbortJob}, {exitCode: 1, action: RestartJob}, " +
-				"{event: PodFailed, action: RestartJob}]",
-			podPolicy: "Never", nonRetriable: "1", template: "Never",
-		},
-		{
-			policies:  "[{event: PodFailed, action: RestartJob}, {exitCode: 1, action: AbortJob}]",
-			podPolicy: "Never", template: "Never",
-		},
-		{
-			policies: "[{exitCode: 3, action: RestartJob}]", podPolicy: "Never",
-			nonRetriable: "1-2,4-255", template: "Never",
-		},
-		{
 			policies:  "[{event: PodPending, action: AbortJob, timeout: 1m}]",
 			podPolicy: "Never", restartPolicy: "never", template: "Never",
 		},
 		{
-			policies:  "[{exitCode: 3, action: RestartJob}, {event: '*', action: AbortJob}]",
-			podPolicy: "OnFailure", nonRetriable: "1-2,4-255", template: "Never", maxDisruptions: "0",
-		},
-		{
-			policies: "[{exitCode: 64, action: AbortJob}, {exitCode: 65, action: AbortJob}, " +
-				"{exitCode: 70, action: AbortJob}, {event: '*', action: RestartJob}]",
-			podPolicy: "Never", nonRetriable: "64-65,70", template: "Never",
+			policies:  "[{exitCode: 64, action: AbortJob}, {event: '*', action: RestartJob}]",
+			podPolicy: "Never", template: "Never",
 		},
 	}
 	for _, tt := range tests {
@@ -125,9 +107,8 @@ func TestAnyEvent(t *testing.T) {
 	}
 }
 
-// TestNonRetriableCodesOfRoles checks that the gang has one list of non-retriable exit codes, and that
-// each Job has its own policy if the roles differ in them.
-func TestNonRetriableCodesOfRoles(t *testing.T) {
+// TestFatalFailuresOfRoles checks that a failure fails a gang that restarts otherwise if it does so in all tasks.
+func TestFatalFailuresOfRoles(t *testing.T) {
 	tests := []struct {
 		name, policies string
 		master, worker string // policies of the tasks
@@ -135,16 +116,16 @@ func TestNonRetriableCodesOfRoles(t *testing.T) {
 		rules          map[string][]string
 	}{
 		{
-			name:     "equal codes allow StatefulSets",
-			policies: "[{exitCode: 3, action: AbortJob}, {event: '*', action: RestartJob}]",
+			name:     "equal rules allow StatefulSets",
+			policies: "[{event: PodFailed, action: AbortJob}, {event: PodEvicted, action: RestartJob}]",
 			master:   "[]", worker: "[]",
-			nonRetriable: "3",
+			nonRetriable: "1-255",
 			rules:        map[string][]string{"Job train-launcher": nil, "StatefulSet train-worker": nil},
 		},
 		{
-			name:     "different codes",
+			name:     "different rules",
 			policies: "[{event: '*', action: RestartJob}]",
-			master:   "[{exitCode: 3, action: AbortJob}]", worker: "[]",
+			master:   "[{event: PodFailed, action: AbortJob}]", worker: "[]",
 			rules: map[string][]string{"Job train-launcher": nil, "StatefulSet train-worker": nil},
 		},
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/migrate/podgroup"
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -21,7 +21,7 @@ func (r *reader) convertScheduling() {
 	scheduler := r.resolveScheduler()
 	queue, class := r.spec.Get("queue"), r.spec.Get("priorityClassName")
 	minAvailable, topology := r.spec.Get("minAvailable"), r.spec.Get("networkTopology")
-	request := podgroup.Spec{
+	request := ir.PodGroup{
 		Queue: queue.String(), PriorityClassName: class.String(), Annotations: r.copySchedulingAnnotations(),
 	}
 	pods := r.gang.PodCount()
@@ -43,15 +43,7 @@ func (r *reader) convertScheduling() {
 				*request.MinMember, pods),
 			"remove it from the PodGroup to reserve nodes only for complete gangs")
 	}
-	if scheduler == source.SchedulerCoscheduling {
-		class.MarkPreserved("spec.priorityClassName of the pods")
-		queue.MarkDropped("coscheduling has no queues", "")
-		topology.MarkDropped("coscheduling has no network topology", "")
-		return
-	}
-	class.MarkPreserved(to)
-	queue.MarkPreserved(to)
-	topology.MarkPreserved(to)
+	ir.PodGroupFields{Queue: queue, PriorityClass: class, NetworkTopology: topology}.Record(r.gang, scheduler)
 }
 
 // resolveScheduler returns the gang scheduler of the pods: the user's choice, or Volcano if the job

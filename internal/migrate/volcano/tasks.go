@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -73,10 +71,6 @@ func (r *reader) readTask(index int) (candidate, bool) {
 	return c, true
 }
 
-// numaPolicyAnnotation is the pod annotation that Volcano sets for topologyPolicy. Its scheduler reads
-// the annotation.
-const numaPolicyAnnotation = "volcano.sh/numa-topology-policy"
-
 // convertTaskFields converts the fields of a task other than its pods.
 func convertTaskFields(c *candidate) {
 	minAvailable := c.field.Get("minAvailable")
@@ -86,8 +80,8 @@ func convertTaskFields(c *candidate) {
 		minAvailable.MarkPreserved("the number of pods of the workload")
 	}
 	if policy := c.field.Get("topologyPolicy"); policy.String() != "" && policy.String() != "none" {
-		metav1.SetMetaDataAnnotation(&c.role.Template.ObjectMeta, numaPolicyAnnotation, policy.String())
-		policy.MarkPreserved("annotation " + numaPolicyAnnotation + " of the pods")
+		policy.MarkDropped("Volcano sets an annotation of the pods for it",
+			"set the annotation volcano.sh/numa-topology-policy in the template")
 	} else {
 		policy.MarkHandled()
 	}
@@ -95,8 +89,8 @@ func convertTaskFields(c *candidate) {
 		"create a gang for each partition if the partitions do not communicate")
 }
 
-// assignTasks makes roles of the tasks, in the order of their ranks. A task without a role becomes a
-// Job outside the gang.
+// assignTasks makes roles of the tasks, in the order of their ranks. A task without a role
+// is dropped.
 func (r *reader) assignTasks(candidates []candidate) {
 	if len(candidates) == 0 {
 		r.spec.Get("tasks").MarkRequired("a gang needs at least one pod")
@@ -123,7 +117,10 @@ func (r *reader) assignTasks(candidates []candidate) {
 	}
 	for _, c := range candidates {
 		if c.role.Name == "" {
-			r.addStandaloneJob(c)
+			c.field.ReportUnreadExcept("name", "replicas", "minAvailable", "template", "policies", "topologyPolicy",
+				"maxRetry", "dependsOn", "partitionPolicy")
+			c.field.MarkDropped(fmt.Sprintf("the task has no role in %s, and a gang contains only its ranks", r.framework.Name),
+				"create a Job from its template if the gang needs it")
 		}
 	}
 	r.gang.Homogeneous = r.framework.HasEqualRoles && !r.hasPlugin("env")
@@ -216,9 +213,9 @@ func (r *reader) rolesFromPlugin() map[string]string {
 	case pluginMPI:
 		assign("master", gang.RoleLauncher)
 		assign("worker", roleWorker)
-		if flags.isSet("port") {
+		if port := flags.fieldOf("port"); port.Exists() {
 			flags.portOrDefault("port", volcanoSSHPort)
-			flags.fieldOf("port").MarkChanged("", fmt.Sprintf("Rollcall's sshd listens on port %d, and ssh is configured for it",
+			port.MarkChanged("", fmt.Sprintf("Rollcall's sshd listens on port %d, and ssh is configured for it",
 				r.framework.DefaultSSHPort()), "")
 		}
 	}
@@ -244,33 +241,4 @@ func (r *reader) assignLauncherByCommand(candidates []candidate) {
 		candidates[i].role.Name = roleWorker
 	}
 	candidates[launchers[0]].role.Name = gang.RoleLauncher
-}
-
-// addStandaloneJob makes a Job outside the gang of a task that has no role. The plugin has no
-// variables for the task either.
-func (r *reader) addStandaloneJob(c candidate) {
-	name := r.gang.Name + "-" + c.name
-	c.field.ReportUnreadExcept("name", "replicas", "minAvailable", "template", "policies", "topologyPolicy",
-		"maxRetry", "dependsOn", "partitionPolicy")
-	for _, field := range []string{"policies", "maxRetry", "dependsOn"} {
-		c.field.Get(field).MarkDropped("a Job outside the gang handles failed pods by its own rules and does not wait",
-			"check its backoffLimit and podFailurePolicy")
-	}
-	c.field.MarkChanged("job.batch/"+name,
-		fmt.Sprintf("the task has no role in %s, so it becomes a Job outside the gang: it does not finish or restart with "+
-			"the gang, and its pods have neither hostnames nor Volcano's labels", r.framework.Name),
-		fmt.Sprintf("check if the gang needs it; select its pods by %s: %s", batchv1.JobNameLabel, name))
-	job := &batchv1.Job{
-		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.gang.Namespace},
-		Spec: batchv1.JobSpec{
-			Parallelism: ptr.To(c.role.Pods), Completions: ptr.To(c.role.Pods),
-			CompletionMode: ptr.To(batchv1.IndexedCompletion), Template: c.role.Template,
-		},
-	}
-	if job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
-		job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	}
-	r.standaloneJobs = append(r.standaloneJobs, job)
-	r.gang.AdditionalObjects = append(r.gang.AdditionalObjects, job)
 }

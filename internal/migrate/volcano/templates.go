@@ -2,6 +2,8 @@ package volcano
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -118,12 +120,41 @@ func collectTexts(spec *corev1.PodSpec) []string {
 	return texts
 }
 
-// forEachTemplate calls visit for the templates of all roles and of the tasks without a role.
+// forEachTemplate calls visit for the templates of all roles.
 func (r *reader) forEachTemplate(visit func(t *corev1.PodTemplateSpec)) {
 	for i := range r.gang.Roles {
 		visit(&r.gang.Roles[i].Template)
 	}
-	for _, job := range r.standaloneJobs {
-		visit(&job.Spec.Template)
+}
+
+// convertVolumes mounts the claims of the job in every container, as Volcano does
+// (job_controller_util.go, createJobPod).
+func (r *reader) convertVolumes() {
+	var added []string
+	for _, f := range r.spec.Get("volumes").Items() {
+		path, claim := f.Get("mountPath").String(), f.Get("volumeClaimName").String()
+		if path == "" {
+			f.Get("mountPath").MarkRequired("the volume is mounted at this path")
+			continue
+		}
+		if claim == "" {
+			f.MarkDropped("migrate does not create the claim of a volume", "create the claim, and set volumeClaimName")
+			continue
+		}
+		f.Get("volumeClaim").MarkLeftOut("Volcano ignores it if volumeClaimName is set")
+		volume := strings.ReplaceAll(claim, ".", "-") // Volcano too names the volume after the claim
+		isNew := !slices.Contains(added, claim)
+		added = append(added, claim)
+		r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
+			if isNew {
+				t.Spec.Volumes = append(t.Spec.Volumes, ir.NewClaimVolume(volume, claim))
+			}
+			for j := range t.Spec.Containers {
+				c := &t.Spec.Containers[j]
+				c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
+			}
+		})
+		f.Get("mountPath").MarkPreserved("volumeMounts of every container")
+		f.Get("volumeClaimName").MarkPreserved("persistentVolumeClaim of every pod")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,24 +82,11 @@ func redirectSSHProbes(c *corev1.Container, f source.Field, framework gang.Frame
 		if p.probe == nil || p.probe.TCPSocket == nil {
 			continue
 		}
-		if former, ok := resolvePort(p.probe.TCPSocket.Port, c.Ports); ok && former != port {
+		if p.probe.TCPSocket.Port != intstr.FromInt32(port) {
 			p.probe.TCPSocket.Port = intstr.FromInt32(port)
 			f.At(p.name, "tcpSocket", "port").MarkChanged(fmt.Sprint(port), "Rollcall's sshd listens on this port", "")
 		}
 	}
-}
-
-// resolvePort returns the number of a port. It returns false if the container has no port of the
-// name.
-func resolvePort(port intstr.IntOrString, ports []corev1.ContainerPort) (int32, bool) {
-	if port.Type == intstr.Int {
-		return port.IntVal, true
-	}
-	i := slices.IndexFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == port.StrVal })
-	if i < 0 {
-		return 0, false
-	}
-	return ports[i].ContainerPort, true
 }
 
 // sshdStart matches the start of sshd.
@@ -136,4 +124,49 @@ func isIdleProgram(p command.Program) bool {
 		return args == "start" // /etc/init.d/ssh
 	}
 	return false
+}
+
+// Flags of a launcher with a number of processes: of each host, or of all hosts.
+var (
+	processesPerHostFlag = regexp.MustCompile(
+		`(?:^|\s)(?:--?(?:npernode|ppn|perhost)[\s=]+|--map-by\s+ppr:|-pernode\s+)([0-9]+)\b`,
+	)
+	totalProcessesFlag = regexp.MustCompile(`(?:^|\s)(?:-np?|--np?|--num-proc)[\s=]+([0-9]+)\b`)
+)
+
+// InferSlotsPerWorker sets the number of processes on each of the hosts from the command of the launcher, or
+// else from the accelerators of the first container of a worker if countsAccelerators is true. Rollcall cannot
+// derive it from the limits of the launcher.
+func (b *Gang) InferSlotsPerWorker(
+	launcher *corev1.PodSpec, f source.Field, workers []corev1.Container, hosts int, countsAccelerators bool,
+) {
+	if b.RollcallAnnotations[gang.AnnotationSlotsPerWorker] != "" {
+		return
+	}
+	var command string
+	for _, c := range ListContainers(launcher) {
+		command += JoinCommand(c) + " "
+	}
+	slots, reason := 1, "no command or limit contains the number"
+	if m := processesPerHostFlag.FindStringSubmatch(command); m != nil {
+		slots, reason = parseCount(m[1]), "it is in the command"
+	} else if m := totalProcessesFlag.FindStringSubmatch(command); m != nil {
+		slots = (parseCount(m[1]) + hosts - 1) / hosts
+		reason = fmt.Sprintf("the command starts %s processes on %d hosts", m[1], hosts)
+	} else if len(workers) > 0 && countsAccelerators && gang.CountAccelerators(workers[0].Resources) > 0 {
+		slots, reason = int(gang.CountAccelerators(workers[0].Resources)), "it is the number of accelerators of a worker"
+	}
+	value := strconv.Itoa(min(max(slots, 1), gang.MaxProcessesPerPod))
+	b.SetAnnotation(gang.AnnotationSlotsPerWorker, value)
+	f.AddNoteWithOutcome(source.Changed, "annotation "+gang.AnnotationSlotsPerWorker+": "+value,
+		"the hostfile contains the number of processes of each host; "+reason, "change the annotation if the number is wrong")
+}
+
+// parseCount returns a number, or 1 for a number that is too large.
+func parseCount(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 1
+	}
+	return n
 }

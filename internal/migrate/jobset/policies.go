@@ -1,7 +1,11 @@
 package jobset
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
@@ -11,10 +15,6 @@ import (
 func (s *Reader) convertSuccessPolicy() {
 	policy := s.Spec.Get("successPolicy")
 	roles := s.listRoles()
-	if len(roles) == 0 {
-		policy.MarkDropped("there is no gang, and each Job completes separately", "")
-		return
-	}
 	policy.ReportUnreadExcept("operator", "targetReplicatedJobs")
 	targets, hasOutsiders := s.resolveTargetRoles(policy.Get("targetReplicatedJobs"))
 	switch operator := policy.Get("operator"); operator.String() {
@@ -101,4 +101,90 @@ func (s *Reader) resolveTargetRoles(list source.Field) (roles []string, hasOutsi
 		}
 	}
 	return roles, hasOutsiders
+}
+
+// resolveCoordinator returns the new hostname of the JobSet's coordinator pod, or "".
+func (s *Reader) resolveCoordinator() string {
+	field := s.Spec.Get("coordinator")
+	j := s.FindJob(field.Get("replicatedJob").String())
+	if j == nil {
+		return ""
+	}
+	job, pod := ptr.Deref(field.Get("jobIndex").Int32(), 0), ptr.Deref(field.Get("podIndex").Int32(), 0)
+	host, _ := j.mapHost(fmt.Sprint(job), fmt.Sprint(pod))
+	if host == "" {
+		return ""
+	}
+	return host + "." + j.serviceOfHost(host)
+}
+
+// convertCoordinator converts the coordinator, whose address JobSet writes into a label of all pods.
+func (s *Reader) convertCoordinator() {
+	field := s.Spec.Get("coordinator")
+	if !field.Exists() {
+		return
+	}
+	field.ReportUnreadExcept("replicatedJob", "jobIndex", "podIndex")
+	switch host := s.resolveCoordinator(); {
+	case host == "":
+		field.MarkInvalid("must name an existing pod")
+	case s.isRank0Host(host):
+		field.MarkPreserved("rank 0, the address of the rendezvous: " + host)
+	default:
+		field.MarkChanged("the value of variables that read it: "+host, "the ranks connect to rank 0", "")
+	}
+}
+
+// retryAdvice is the action for a program that starts before another program is ready.
+const retryAdvice = "let the program retry until it is"
+
+// convertStartupOrder converts startupPolicy and dependsOn. All roles of a gang start together.
+func (s *Reader) convertStartupOrder() {
+	policy := s.Spec.Get("startupPolicy")
+	policy.ReportUnreadExcept("startupPolicyOrder")
+	const together = "all roles start together"
+	hasRendezvous := !s.framework().AnyRoles
+	switch order := policy.Get("startupPolicyOrder"); order.String() {
+	case "", "AnyOrder":
+		policy.MarkPreserved(together)
+	case "InOrder":
+		if hasRendezvous {
+			policy.MarkChanged(together,
+				"a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
+		} else {
+			policy.MarkChanged(together, "a program can start before another role is ready", retryAdvice)
+		}
+	default:
+		order.MarkInvalid("must be AnyOrder or InOrder")
+	}
+	for _, j := range s.Jobs {
+		for _, d := range j.dependencies {
+			on := s.FindJob(d.name)
+			switch {
+			case d.requiresCompletion && on.Role == "":
+				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", on.completionAdvice())
+			case d.requiresCompletion:
+				d.field.MarkDropped("the other job is a role of the gang, and "+together, "let the program wait for the other role")
+			case on.Role == "" || j.Role == "":
+				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready", retryAdvice)
+			case s.hasLauncher() && j.Role == gang.RoleLauncher:
+				d.field.MarkPreserved("the launcher waits for all hosts")
+			case !hasRendezvous:
+				d.field.MarkChanged(together, "the program can start before the other role is ready", retryAdvice)
+			default:
+				d.field.MarkChanged(together, "ranks wait for each other in the rendezvous", "")
+			}
+		}
+	}
+}
+
+// completionAdvice describes how to start other workloads after a job outside the gang is complete.
+func (j *ReplicatedJob) completionAdvice() string {
+	names := make([]string, 0, j.Replicas)
+	for i := range min(j.Replicas, maxStandaloneJobs) {
+		names = append(names, "job/"+j.jobName(i))
+	}
+	return fmt.Sprintf(
+		"apply %s first, run kubectl wait --for=condition=Complete --timeout=1h %s, and then apply the other workloads",
+		strings.Join(names, ", "), strings.Join(names, " "))
 }

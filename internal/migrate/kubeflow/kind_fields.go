@@ -1,11 +1,49 @@
 package kubeflow
 
 import (
+	"strconv"
+
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
 )
+
+// readPyTorch reads the fields of a PyTorchJob.
+func readPyTorch(r *reader) {
+	r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster
+	processes, elastic := r.spec.Get("nprocPerNode"), r.spec.Get("elasticPolicy")
+	if deprecated := elastic.Get("nProcPerNode"); deprecated.Exists() {
+		processes.MarkLeftOut("elasticPolicy.nProcPerNode takes precedence, as in the operator")
+		processes = deprecated
+	}
+	r.convertProcessesPerPod(processes)
+	r.convertElasticPolicy(elastic)
+}
+
+func (r *reader) convertProcessesPerPod(f source.Field) {
+	processes := f.IntOrString()
+	switch processes {
+	case "":
+		return
+	case "auto", "gpu", "cpu":
+	default:
+		if _, err := strconv.Atoi(processes); err != nil {
+			f.MarkInvalid("must be auto, gpu, cpu or a number")
+			return
+		}
+	}
+	r.gang.SetAnnotation(gang.AnnotationNprocPerNode, processes)
+	f.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
+}
+
+// readXGBoost reads an XGBoostJob, which has no fields of its own.
+func readXGBoost(r *reader) {
+	r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster
+	if r.findRole(roleMaster) == nil {
+		r.replicaSpecs.AddNote("the operator requires a Master, so this job did not run; rank 0 is the first worker now", "")
+	}
+}
 
 const roleChief = "chief"
 
@@ -66,5 +104,27 @@ func (r *reader) convertSuccessPolicy(f source.Field) {
 		}
 		r.gang.SetAnnotation(gang.AnnotationSuccessPolicy, value)
 		f.MarkPreserved("annotation " + gang.AnnotationSuccessPolicy + ": " + value)
+	}
+}
+
+// assignPaddleRoles renames a Master without workers to worker. A Master with workers runs the
+// parameter servers.
+func assignPaddleRoles(r *reader) {
+	master, worker := r.findRole(roleMaster), r.findRole(roleWorker)
+	switch {
+	case master != nil && worker != nil:
+		master.Source.AddNote("the Master runs only the parameter servers, and the gang completes when the workers "+
+			"complete; the operator started a server and a trainer in each pod, and the Master determined completion", "")
+	case master != nil:
+		master.Name, master.StatefulSet = roleWorker, false
+		master.Source.AddNote("without Workers, the pods of the Master are the workers", "")
+	}
+}
+
+// readPaddle reads the fields of a PaddleJob.
+func readPaddle(r *reader) {
+	policy := r.spec.Get("elasticPolicy")
+	for _, key := range []string{"minReplicas", "maxReplicas", "maxRestarts", "metrics"} {
+		policy.Get(key).MarkLeftOut("no release of the operator used it for a PaddleJob")
 	}
 }

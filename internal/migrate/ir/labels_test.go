@@ -64,8 +64,6 @@ func TestTranslate(t *testing.T) {
 			roles: different, key: "system", value: "example.com"},
 		"label of the user with the key of the system's": {
 			roles: different, key: "system", value: "mine", want: "system=mine"},
-		"name of a job that becomes plain Jobs": {
-			key: "job", value: "js"},
 		"label of the user": {
 			roles: different, key: "app", value: "js", want: "app=js"},
 	}

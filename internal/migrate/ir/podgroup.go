@@ -1,4 +1,4 @@
-package podgroup
+package ir
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -18,8 +18,8 @@ const (
 	coschedulingGroupLabel = "scheduling.x-k8s.io/pod-group"
 )
 
-// Spec describes a PodGroup. The zero value requires all pods.
-type Spec struct {
+// PodGroup describes a PodGroup. The zero value requires all pods.
+type PodGroup struct {
 	// Annotations are those of the PodGroup, for example Volcano's preemption settings.
 	Annotations map[string]string
 	// MinMember is the number of pods that must be placed together. Nil means all pods.
@@ -40,7 +40,7 @@ type Spec struct {
 
 // Apply adds the PodGroup to the gang and assigns all pods to it. It returns false, and does nothing,
 // if there is no gang scheduler.
-func (g Spec) Apply(b *ir.Gang, s source.Scheduler) bool {
+func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
 	pods := b.PodCount()
 	if g.MinMember != nil {
 		pods = *g.MinMember
@@ -70,7 +70,7 @@ func (g Spec) Apply(b *ir.Gang, s source.Scheduler) bool {
 	default:
 		return false
 	}
-	usesDefaultScheduler := func(r ir.Role) bool { return r.Template.Spec.SchedulerName == "" }
+	usesDefaultScheduler := func(r Role) bool { return r.Template.Spec.SchedulerName == "" }
 	if s == source.SchedulerCoscheduling && slices.ContainsFunc(b.Roles, usesDefaultScheduler) {
 		b.Source.AddNote("some pods do not have schedulerName, so the default scheduler places them",
 			"if coscheduling is a plugin of another scheduler, set schedulerName in the pod templates")
@@ -88,8 +88,28 @@ func (g Spec) Apply(b *ir.Gang, s source.Scheduler) bool {
 	return true
 }
 
+// PodGroupFields are the places of the fields of a PodGroup in a manifest. A place may be missing.
+type PodGroupFields struct{ Queue, PriorityClass, ScheduleTimeout, NetworkTopology source.Field }
+
+// Record records what the PodGroup of a scheduler has of the fields.
+func (f PodGroupFields) Record(b *Gang, s source.Scheduler) {
+	group := "PodGroup " + b.Name
+	if s == source.SchedulerCoscheduling {
+		f.PriorityClass.MarkPreserved("spec.priorityClassName of the pods")
+		f.ScheduleTimeout.MarkPreserved(group)
+		f.Queue.MarkDropped("coscheduling has no queues", "")
+		f.NetworkTopology.MarkDropped("coscheduling has no network topology", "")
+		return
+	}
+	for _, field := range []source.Field{f.PriorityClass, f.Queue, f.NetworkTopology} {
+		field.MarkPreserved(group)
+	}
+	f.ScheduleTimeout.MarkDropped("Volcano has no such field",
+		"set "+gang.AnnotationStartTimeout+" to restart a gang that is not ready in time")
+}
+
 // assignPod assigns the pods of a template to the PodGroup.
-func (g Spec) assignPod(t *corev1.PodTemplateSpec, group string, s source.Scheduler) {
+func (g PodGroup) assignPod(t *corev1.PodTemplateSpec, group string, s source.Scheduler) {
 	if s == source.SchedulerCoscheduling {
 		if t.Labels == nil {
 			t.Labels = map[string]string{}
