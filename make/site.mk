@@ -1,6 +1,6 @@
 # The site of the documentation (site/README.md). The packages are installed once, and then nothing needs the network.
-MERMAID_VERSION := 12.3.0
-MERMAID_SHA256 := be0684e8d20bfc874df12c0f04927a5c482f57f2200eec54cca52a4583fd4040
+MERMAID_VERSION := 11.17.2
+MERMAID_SHA256 := 6ad2f42c3fc26bbf9e45cbb6d11898972573ea52b33a5f4ff51952899f950ffd
 
 MKDOCS = NO_MKDOCS_2_WARNING=1 bin/site/venv/bin/mkdocs
 SITE = bin/site/venv/installed bin/site/mermaid.min.js

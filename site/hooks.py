@@ -29,7 +29,6 @@ SOURCES = {page: source for source, page in MOVED.items()}
 FENCE = re.compile(r"^\s*(```+|~~~+)")
 ITEM = re.compile(r"^(?:[-*+]|\d+\.) +")
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
-CODE = re.compile(r"(`+)(?:(?!\1).)+\1")
 
 
 def on_files(files, config):
@@ -76,27 +75,32 @@ def _target(link, source, page, config, files):
 
 
 def _indent_lists(lines):
-    """Indents what belongs to an item of a list by four columns. GitHub needs only the width of the marker."""
-    width, fenced = 0, False
+    """Writes lists as Markdown for Python needs them: what belongs to an item is indented by four columns, where GitHub
+    needs only the width of the marker, and a blank line follows an item of several paragraphs."""
+    width, fenced, paragraphs = 0, False, False
     for line in lines:
         text = line.lstrip(" ")
         indent = len(line) - len(text)
-        item = ITEM.match(line)
+        item = ITEM.match(line) if not fenced else None
         if FENCE.match(line):
             fenced = not fenced
-        if item and not fenced:
-            width = len(item[0])
-        elif text and indent < width and not (fenced and width):
+        if item:
+            if width and paragraphs:
+                yield ""
+            width, paragraphs = len(item[0]), False
+        elif text and indent < width and not fenced:
             width = 0
-        extra = max(0, 4 - width) if width and indent >= width else 0
-        levels = indent // width if width and not fenced and re.match(r"([-*+]|\d+\.) ", text) else 1
-        yield " " * (extra * levels) + line
+        paragraphs = paragraphs or not text
+        nested = width and not fenced and re.match(r"([-*+]|\d+\.) ", text)
+        levels = indent // width if nested else 1
+        yield " " * ((4 - width) * levels) + line if width and indent >= width else line
 
 
 def on_page_content(html, page, config, files):
     """Adds the program of diagrams, which is large, only to pages with a diagram."""
     if 'class="mermaid"' not in html:
         return html
+    html = re.sub(r'<pre class="mermaid">.*?</pre>', r'<div class="diagram">\g<0></div>', html, flags=re.DOTALL)
     script = posixpath.relpath("mermaid.min.js", page.file.url or ".")
     return html + f'<script src="{script}"></script>'
 
@@ -104,8 +108,6 @@ def on_page_content(html, page, config, files):
 def on_post_build(config):
     """Lists the versions, which are folders beside each other, newest first, for the selector of the site."""
     parent = Path(config.site_dir).parent
-    if not (parent / config.site_dir).joinpath("sitemap.xml").exists():
-        return
     versions = sorted((p.parent.name for p in parent.glob("*/sitemap.xml")), key=_version_key, reverse=True)
     listed = [{"version": v, "title": v, "aliases": []} for v in versions]
     (parent / "versions.json").write_text(json.dumps(listed, indent=2) + "\n")
