@@ -15,7 +15,7 @@ func TestPersonas(t *testing.T) {
 	parts := map[string]string{
 		"users of a cluster":     "Use a cluster",
 		"cluster administrators": "Run a cluster",
-		"who migrates":           "Migrate",
+		"anyone who migrates":    "Migrate",
 	}
 	navigation, err := os.ReadFile("../site/mkdocs.yml")
 	if err != nil {
