@@ -34,7 +34,7 @@ func (w *labeledWorkload) visitTFConfigs(
 	})
 }
 
-// checkTFConfigHosts reports the first address of each literal TF_CONFIG that is no pod of the gang.
+// checkTFConfigHosts reports the first address of each literal TF_CONFIG that belongs to no pod of the gang.
 func (r *reporter) checkTFConfigHosts(w *labeledWorkload) {
 	for _, c := range w.trainingContainers() {
 		w.visitTFConfigs(c, func(field string, config tfConfig, severity Severity) {

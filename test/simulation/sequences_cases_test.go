@@ -265,7 +265,7 @@ func queueSequences() []sequence {
 				s.Late = append(s.Late, late("rollcall-0/pods", t-1, t+1))
 			}
 		},
-		want: wantedEnd{attempt: 4}, // each eviction has a number, so that logs can be told apart
+		want: wantedEnd{attempt: 4}, // each eviction has a number in the logs
 	}, {
 		name: "20 a queue preempts a gang after a rank completed (N10)", shape: queuedJob,
 		incidents: []Incident{at(5, queueAdmits), at(60, rankSucceeds, 2), at(70, queuePreempts), at(100, queueAdmits)},
