@@ -148,10 +148,11 @@ func (o *oracle) describeProblem(missing int) string {
 }
 
 // isAnyMemberFinished reports whether a Job of the gang has finished. If its user created another member again,
-// the Job belongs to an earlier run, and the user has to create it again, too.
+// the Job belongs to an earlier run, and the user has to create it again, too. A Job that was suspended before it is
+// complete may stay at SuccessCriteriaMet: the API server rejects a complete Job without a start time.
 func (o *oracle) isAnyMemberFinished() bool {
 	for _, m := range o.scenario.members() {
-		if w, ok := o.member(m); ok && w.Job != nil && isJobFinished(w.Job) {
+		if w, ok := o.member(m); ok && w.Job != nil && (isJobFinished(w.Job) || isCompleting(w.Job)) {
 			return true
 		}
 	}
