@@ -26,6 +26,9 @@ func (o *oracle) checkSeconds(before client.Object, after lifecycle.Status) {
 	if err != nil || last.LastTransitionTime.IsZero() && o.isMemberRecreated() {
 		return // the first status of this member is that of the other members
 	}
+	if last.Phase.Terminal() && !after.Phase.Terminal() {
+		return // a new run counts from 0
+	}
 	counted := time.Duration(last.Seconds.Total()) * time.Second
 	earliest, latest := last.LastTransitionTime, last.LastTransitionTime
 	if last.LastTransitionTime.IsZero() {
