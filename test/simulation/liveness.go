@@ -160,10 +160,10 @@ func (o *oracle) isAnyMemberFinished() bool {
 }
 
 // isUnfinishedMemberGone reports whether a member does not exist that has not completed. Only its user can create
-// it again.
+// it again. If the user created another member again, a member that completed before belongs to an earlier run.
 func (o *oracle) isUnfinishedMemberGone() bool {
 	for _, m := range o.scenario.members() {
-		if _, ok := o.member(m); !ok && !o.completed.Has(m.name) {
+		if _, ok := o.member(m); !ok && (!o.completed.Has(m.name) || o.isMemberRecreated()) {
 			return true
 		}
 	}
