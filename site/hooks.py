@@ -105,13 +105,24 @@ def on_page_content(html, page, config, files):
     return html + f'<script src="{script}"></script>'
 
 
+_command = "build"
+
+
+def on_startup(command, dirty):
+    """Remembers whether the site is built or served."""
+    global _command
+    _command = command
+
+
 def on_post_build(config):
     """Lists the versions, which are folders beside each other, newest first, for the selector of the site."""
+    if _command == "serve":
+        return  # to a temporary folder
     parent = Path(config.site_dir).parent
     versions = sorted((p.parent.name for p in parent.glob("*/sitemap.xml")), key=_version_key, reverse=True)
     listed = [{"version": v, "title": v, "aliases": []} for v in versions]
     (parent / "versions.json").write_text(json.dumps(listed, indent=2) + "\n")
-    latest = next((v for v in versions if v != "dev"), versions[0])
+    latest = next((v for v in versions if v != "dev" and "-" not in v), versions[0])
     (parent / "index.html").write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={latest}/">\n')
 
 

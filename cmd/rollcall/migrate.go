@@ -181,11 +181,11 @@ func (o migrateOptions) writeResult(
 	switch {
 	case o.written.dir != "":
 		count, err := o.written.write(o.output, o.files, output)
+		if o.output != outputJSON && (err == nil || count > 0) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s written\n", o.written.dir, gang.FormatCount(count, "file"))
+		}
 		if err != nil {
 			return err
-		}
-		if o.output != outputJSON {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s written\n", o.written.dir, gang.FormatCount(count, "file"))
 		}
 	case !o.summary:
 		if err := manifest.Write(cmd.OutOrStdout(), manifest.Format(o.output), output); err != nil {
@@ -287,7 +287,7 @@ func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) erro
 		return o.hideTextInJSON(exitError{error: fmt.Errorf("not migrated: %d", failed), code: exitNotMigrated})
 	case failed > 0:
 		return o.hideTextInJSON(exitError{
-			error: fmt.Errorf("not migrated: %d; everything else was printed", failed), code: exitNotMigrated,
+			error: fmt.Errorf("not migrated: %d; everything else was printed or written", failed), code: exitNotMigrated,
 		})
 	case dropped+findings > 0:
 		return o.hideTextInJSON(exitError{error: describeDropped(dropped, findings), code: exitDropped})

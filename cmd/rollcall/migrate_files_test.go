@@ -88,6 +88,13 @@ func TestMigrateOutputDir(t *testing.T) {
 	if _, _, err := runCommand(t, "", "migrate", "-f", "in", "--output-dir", "out", "--overwrite"); err != nil {
 		t.Error(err)
 	}
+	if err := os.MkdirAll("blocked/b.json", 0o750); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = runCommand(t, "", "migrate", "-f", "in", "--output-dir", "blocked", "--overwrite")
+	if want := "blocked/b.json is a directory, and no file was written"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
 }
 
 // TestMigrateSameFileName checks that two files of the input never write the same file of the output.

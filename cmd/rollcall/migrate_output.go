@@ -49,11 +49,13 @@ func (o outputFlags) write(format string, files []string, docs []*manifest.Docum
 	defer func() { _ = root.Close() }() // the files are closed
 	paths := slices.Sorted(maps.Keys(byPath))
 	for _, path := range paths {
-		_, err := root.Lstat(path)
+		info, err := root.Lstat(path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || err == nil && o.overwrite:
+		case errors.Is(err, fs.ErrNotExist) || err == nil && o.overwrite && !info.IsDir():
 		case err != nil:
 			return 0, fmt.Errorf("--output-dir: %w", err)
+		case info.IsDir():
+			return 0, fmt.Errorf("--output-dir: %s is a directory, and no file was written", filepath.Join(o.dir, path))
 		default:
 			return 0, fmt.Errorf("--output-dir: %s exists already, and no file was written; set --overwrite to replace it",
 				filepath.Join(o.dir, path))

@@ -24,7 +24,7 @@ func (r Reader) ReadPolicyInForce(ctx context.Context) (*policy.Policy, string, 
 	case len(releases) == 0:
 		return nil, "", errors.New("the cluster has no Deployment of Rollcall")
 	case len(releases) > 1:
-		return nil, "", fmt.Errorf("the cluster has %d releases of Rollcall; choose one by its namespace", len(releases))
+		return nil, "", fmt.Errorf("the cluster has %d releases of Rollcall; set --release-namespace", len(releases))
 	}
 	i := Installation{Release: releases[0]}
 	i.Controller = i.findComponent(controllerComponent, deployments)

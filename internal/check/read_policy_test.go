@@ -46,7 +46,7 @@ func TestReadPolicyInForce(t *testing.T) {
 		"no ConfigMap":        {objects: []runtime.Object{controller}, err: "reading the ConfigMap rollcall-system/p"},
 		"no policy":           {objects: []runtime.Object{newDeployment("controller")}, err: "has no policy"},
 		"no installation":     {err: "the cluster has no Deployment of Rollcall"},
-		"two releases":        {objects: []runtime.Object{controller, second}, err: "choose one by its namespace"},
+		"two releases":        {objects: []runtime.Object{controller, second}, err: "set --release-namespace"},
 		"only the webhook":    {objects: []runtime.Object{newDeployment("webhook")}, err: "has no policy"},
 		"a foreign ConfigMap": {objects: []runtime.Object{controller, newPolicyFile("q", "8")}, err: "reading the ConfigMap"},
 	} {

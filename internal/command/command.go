@@ -18,7 +18,12 @@ type Command struct {
 	MayRepeat bool
 	// MayBranch is true for a script with conditions of the shell. A program or an assignment may then be skipped.
 	MayBranch bool
+	// assignments is the number of assignments to each variable, also of values that are not literal.
+	assignments map[string]int
 }
+
+// IsReassigned reports whether a script assigns a variable more than once.
+func (c Command) IsReassigned(name string) bool { return c.assignments[name] > 1 }
 
 // Program is a call of a program.
 type Program struct {

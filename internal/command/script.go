@@ -48,6 +48,10 @@ func (c *Command) addAssignments(assigns []*syntax.Assign) {
 		if a.Name == nil || a.Value == nil {
 			continue
 		}
+		if c.assignments == nil {
+			c.assignments = map[string]int{}
+		}
+		c.assignments[a.Name.Value]++
 		if w := parseWord(a.Value); w.Known {
 			c.Assignments = append(c.Assignments, Assignment{Name: a.Name.Value, Value: w.Text})
 		}

@@ -128,7 +128,7 @@ func recordSeconds(namespace string, accelerators int64, age time.Duration, s, l
 		case activity == lifecycle.ActivityRan:
 			added = 0
 		}
-		// A series exists before it increases, because the function increase does not count its first value.
+		// All series of a namespace start together, because the function increase does not count their first values.
 		added = max(0, min(added, int64(age.Seconds())))
 		secondsTotal.WithLabelValues(namespace, activity).Add(float64(added))
 		acceleratorSecondsTotal.WithLabelValues(namespace, activity).Add(float64(added * accelerators))

@@ -37,8 +37,9 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 		return true
 	}
 	// A suspension deletes active pods only, and a user can resume a Job before its label is changed. The pods of a
-	// gang that never restarts have no label. Their failures end the gang, so only a success can be earlier.
-	isJobPod := hasAttempt || pod.Status.Phase == corev1.PodSucceeded
+	// gang that never restarts have no label. Their failures end the gang, so only a success can be earlier, in an
+	// attempt that follows a suspension.
+	isJobPod := hasAttempt || c.Attempt > 0 && pod.Status.Phase == corev1.PodSucceeded
 	return isJobPod && c.hasExitedBefore(pod)
 }
 

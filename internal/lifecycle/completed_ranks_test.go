@@ -62,6 +62,20 @@ func TestFindCompletedRanks(t *testing.T) {
 	}
 }
 
+// TestFindCompletedRanksOfFirstAttempt checks that a success on a node whose clock is behind counts, although it seems
+// to precede the creation of the Job: there is no earlier attempt.
+func TestFindCompletedRanksOfFirstAttempt(t *testing.T) {
+	pod := podtest.RankPod(1, podtest.Terminated(0, 20, false))
+	delete(pod.Labels, gang.LabelAttempt)
+	w := WorkloadEvidence{Pods: []corev1.Pod{pod}, Workload: gang.Workload{Job: &batchv1.Job{
+		Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2)}, Status: batchv1.JobStatus{CompletedIndexes: "1"},
+	}}}
+	got, lost := w.findCompletedRanks(failure.Context{AttemptStartTime: podtest.At(25)}, nil)
+	if diff := cmp.Diff([]int32{1}, got); diff != "" || lost != 0 {
+		t.Errorf("%d lost ranks; completed (-want +got):\n%s", lost, diff)
+	}
+}
+
 func TestFormatIndexes(t *testing.T) {
 	for want, indexes := range map[string][]int32{
 		"none": nil, "0": {0}, "0,3-5": {0, 3, 4, 5}, "1-2,4": {1, 2, 4},

@@ -173,8 +173,8 @@ func (s State) handleFailure(policies gang.RestartRules, snapshot Snapshot, f *f
 
 // enterRestarting moves to the phase Restarting without a back-off.
 func (s State) enterRestarting(snapshot Snapshot) State {
-	s.Attempt, s.StartCompleted = s.Attempt+1, false
 	s = s.transitionTo(Restarting, snapshot)
+	s.Attempt, s.StartCompleted = s.Attempt+1, false
 	s.LastRestartTime, s.NextRestartTime = s.LastTransitionTime, s.LastTransitionTime
 	return s
 }

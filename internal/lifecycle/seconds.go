@@ -64,7 +64,8 @@ func (s Seconds) limited() Seconds {
 func (s State) SecondsAt(now time.Time) Seconds { return s.countSeconds(s.Phase, now) }
 
 // countSeconds returns the seconds when the gang leaves its phase for the phase next. The first failure must be the one
-// for which it does. A gang that has finished counts no more. If it starts again, its seconds start at 0.
+// for which it does. If a workload fails without a failed pod, it is that of an earlier attempt. A gang that has
+// finished counts no more. If it starts again, its seconds start at 0.
 func (s State) countSeconds(next Phase, now time.Time) Seconds {
 	switch {
 	case s.Phase.Terminal() && next.Terminal():

@@ -122,3 +122,22 @@ func TestSecondsOfAttempts(t *testing.T) {
 		t.Errorf("after one restart and one eviction, the number of the attempt is %d", state.Attempt)
 	}
 }
+
+// TestSecondsOfLapse checks that the time in which a rank was not ready any more counts as part of the restart, also
+// after the failure that follows in the first attempt.
+func TestSecondsOfLapse(t *testing.T) {
+	state := lifecycle.State{Bookkeeping: lifecycle.Bookkeeping{AttemptStartTime: podtest.CreationTime}}
+	step := func(at time.Duration, readyPods int32, first *failure.Failure) {
+		o := lifecycle.Observation{Size: 2, ReadyPods: readyPods, ActiveOrSucceededPods: readyPods}
+		state = roundTrip(t, state).Next(defaultPolicies, lifecycle.Snapshot{
+			Now: podtest.CreationTime.Add(at), Members: lifecycle.NewSingleMember(o), HasPods: true, FirstFailure: first,
+		})
+	}
+	step(10*time.Second, 2, nil)
+	step(60*time.Second, 1, nil)
+	step(100*time.Second, 1, &failure.Failure{Reason: "Error", Container: "trainer", ExitCode: 1})
+	want := lifecycle.Seconds{Starting: 10, Ran: 50, Restarting: 40}
+	if diff := cmp.Diff(want, state.Seconds); diff != "" || state.Phase != lifecycle.Restarting {
+		t.Errorf("seconds of a gang in the phase %s (-want, +got):\n%s", state.Phase, diff)
+	}
+}

@@ -340,7 +340,7 @@ func TestFlagSeverities(t *testing.T) {
 		},
 		"name instead of a rank": {
 			command: "[python, train.py], env: [{name: NODE_RANK, value: worker-0}]",
-			want:    []vet.Severity{vet.Error},
+			want:    []vet.Severity{vet.Warning},
 		},
 		"name in a flag": {
 			command: "[torchrun, --node-rank=worker-0, train.py]",

@@ -112,13 +112,13 @@ func (w *labeledWorkload) visitAssignments(
 	if w.denial == nil {
 		for i, e := range c.Env {
 			if value, ok := literalValue(e); ok && slices.Contains(variables, e.Name) {
-				visit(c.envPath(i), e.Name, value, c.severityOfVariable(e.Name, hasLauncher))
+				visit(c.envPath(i), e.Name, value, severityOfEnv(e.Name, hasLauncher))
 			}
 		}
 	}
 	for _, a := range parsed.Assignments {
 		severity := c.severityOfVariable(a.Name, hasLauncher)
-		if severityOfFlag(parsed) == "" {
+		if severityOfFlag(parsed) == "" || parsed.IsReassigned(a.Name) {
 			severity = ""
 		}
 		if slices.Contains(variables, a.Name) {
@@ -127,7 +127,17 @@ func (w *labeledWorkload) visitAssignments(
 	}
 }
 
-// severityOfVariable returns [Error] for a variable that the program of a container reads. A launcher reads
+// severityOfEnv returns [Error] for a variable of the environment that the program of a container certainly reads. The
+// webhook denies wrong values of the variables that Rollcall would inject, so others are unknown to the framework,
+// except those that torchrun or TensorFlow reads in any gang.
+func severityOfEnv(name string, hasLauncher bool) Severity {
+	if name == tfConfigVar || hasLauncher && strings.HasPrefix(name, "PET_") {
+		return Error
+	}
+	return ""
+}
+
+// severityOfVariable returns [Error] for a variable that a script assigns before its program reads it. A launcher reads
 // the variables with its prefix and sets those of its processes. Without a launcher, the program reads the variables
 // that Rollcall injects.
 func (c trainingContainer) severityOfVariable(name string, hasLauncher bool) Severity {
