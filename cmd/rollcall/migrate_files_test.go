@@ -92,7 +92,8 @@ func TestMigrateOutputDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = runCommand(t, "", "migrate", "-f", "in", "--output-dir", "blocked", "--overwrite")
-	if want := "blocked/b.json is a directory, and no file was written"; err == nil || !strings.Contains(err.Error(), want) {
+	want := "blocked/b.json is a directory, and no file was written"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
 }

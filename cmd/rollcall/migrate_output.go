@@ -48,18 +48,8 @@ func (o outputFlags) write(format string, files []string, docs []*manifest.Docum
 	}
 	defer func() { _ = root.Close() }() // the files are closed
 	paths := slices.Sorted(maps.Keys(byPath))
-	for _, path := range paths {
-		info, err := root.Lstat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) || err == nil && o.overwrite && !info.IsDir():
-		case err != nil:
-			return 0, fmt.Errorf("--output-dir: %w", err)
-		case info.IsDir():
-			return 0, fmt.Errorf("--output-dir: %s is a directory, and no file was written", filepath.Join(o.dir, path))
-		default:
-			return 0, fmt.Errorf("--output-dir: %s exists already, and no file was written; set --overwrite to replace it",
-				filepath.Join(o.dir, path))
-		}
+	if err := o.checkTargets(root, paths); err != nil {
+		return 0, err
 	}
 	for i, path := range paths {
 		var text bytes.Buffer
@@ -79,6 +69,24 @@ func (o outputFlags) write(format string, files []string, docs []*manifest.Docum
 		}
 	}
 	return len(paths), nil
+}
+
+// checkTargets checks that no file exists, or with --overwrite, that no directory does.
+func (o outputFlags) checkTargets(root *os.Root, paths []string) error {
+	for _, path := range paths {
+		info, err := root.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && o.overwrite && !info.IsDir():
+		case err != nil:
+			return fmt.Errorf("--output-dir: %w", err)
+		case info.IsDir():
+			return fmt.Errorf("--output-dir: %s is a directory, and no file was written", filepath.Join(o.dir, path))
+		default:
+			return fmt.Errorf("--output-dir: %s exists already, and no file was written; set --overwrite to replace it",
+				filepath.Join(o.dir, path))
+		}
+	}
+	return nil
 }
 
 // groupByPath returns the documents by the path of their file, relative to the directory of the output. Two sources

@@ -36,11 +36,15 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	if hasAttempt && isEnding && pod.CreationTimestamp.Time.Before(c.JobStartTime) {
 		return true
 	}
-	// A suspension deletes active pods only, and a user can resume a Job before its label is changed. The pods of a
-	// gang that never restarts have no label. Their failures end the gang, so only a success can be earlier, in an
-	// attempt that follows a suspension.
-	isJobPod := hasAttempt || c.Attempt > 0 && pod.Status.Phase == corev1.PodSucceeded
-	return isJobPod && c.hasExitedBefore(pod)
+	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
+	return (hasAttempt || c.mayBeEarlierSuccess(pod)) && c.hasExitedBefore(pod)
+}
+
+// mayBeEarlierSuccess reports whether a pod without a label of its attempt may have succeeded in an earlier attempt.
+// The pods of a gang that never restarts have no label. Their failures end the gang, so only a success can be earlier,
+// in an attempt that follows a suspension.
+func (c Context) mayBeEarlierSuccess(pod *corev1.Pod) bool {
+	return c.Attempt > 0 && pod.Status.Phase == corev1.PodSucceeded
 }
 
 // hasExitedBefore reports whether all containers of a pod exited before the attempt started.
