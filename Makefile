@@ -165,8 +165,8 @@ image: ## Build the manager image: REPOSITORY=... [TAG=...] pushes it, LOAD=kind
 	$(RELEASE) image $(if $(TAG),--tag $(TAG) )$(if $(LOAD),--load $(LOAD),$(if $(FILE),--output $(abspath $(FILE)),--push --repository $(REPOSITORY)))
 
 .PHONY: release
-release: ## Build a release: VERSION=v0.2.0 REPOSITORY=registry.example.com/rollcall/manager [SIGNING_KEY=release.key]
-	$(RELEASE) build --version $(VERSION) --repository $(REPOSITORY) $(if $(SIGNING_KEY),--signing-key $(abspath $(SIGNING_KEY)))
+release: ## Build a release: VERSION=v0.2.0 REPOSITORY=registry.example.com/rollcall/manager [SIGNING_KEY=release.key] [DOWNLOAD_URL=https://...]
+	$(RELEASE) build --version $(VERSION) --repository $(REPOSITORY) $(if $(DOWNLOAD_URL),--download-url $(DOWNLOAD_URL)) $(if $(SIGNING_KEY),--signing-key $(abspath $(SIGNING_KEY)))
 
 .PHONY: licenses
 licenses: ## Fail if a program contains a module whose license is not permitted

@@ -9,8 +9,8 @@
 //
 // [Source] identifies the commit. [Source.BuildProgram] compiles a program for a [Platform], and
 // [BuildIndex] puts the programs of several platforms into one image. [WriteRelease] writes everything
-// else into one folder: the chart, which names the image by digest, the archives of the command, a
-// manifest for krew, bills of materials, checksums and the notes.
+// else into one folder: the chart, which names the image by digest, the archives of the command, the
+// files that install it, bills of materials, checksums and the notes.
 //
 // The module has its own requirements, so that programs that import Rollcall do not depend on them.
 package release

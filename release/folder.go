@@ -25,8 +25,8 @@ type Options struct {
 	ImagePlatforms []Platform
 	// CommandPlatforms are the platforms of the command line.
 	CommandPlatforms []Platform
-	// DownloadURL is the URL of the folder that will contain the archives. The manifest for krew names
-	// it.
+	// DownloadURL is the URL of the folder that will contain the archives. The files that install the command
+	// line name it. If it is empty, the release has no such files.
 	DownloadURL string
 	// Signer signs the checksums; nil if the release is not signed.
 	Signer *Signer
@@ -54,7 +54,9 @@ type commandArchive struct {
 //	images/manager             OCI image layout with all platforms
 //	rollcall-VERSION.tgz       the chart, with the digest of the image
 //	rollcall_VERSION_OS_ARCH   archives of the command line with licenses and completions
-//	rollcall.yaml              manifest for krew
+//	rollcall.yaml              manifest for krew, with a download URL
+//	rollcall.rb                formula for Homebrew, with a download URL
+//	install.sh                 script that verifies and installs the command line, with a download URL
 //	*.spdx.json                bills of materials
 //	release-notes.md           the changes
 //	provenance.json            SLSA provenance of all files above and of the image, as an in-toto statement
@@ -143,8 +145,7 @@ func createEmptyDir(dir string) error {
 	return nil
 }
 
-// buildCommandFiles returns the archives of the command line, their bills of materials, and the manifest
-// for krew.
+// buildCommandFiles returns the archives of the command line, their bills of materials, and the files that install it.
 func (s Source) buildCommandFiles(ctx context.Context, o Options) ([]File, error) {
 	dir, err := os.MkdirTemp("", "release-")
 	if err != nil {
@@ -172,11 +173,30 @@ func (s Source) buildCommandFiles(ctx context.Context, o Options) ([]File, error
 			File{Name: s.formatFileName(Command, platform) + ".spdx.json", Content: built.sbom})
 		fmt.Fprintf(o.Progress, "built the command for %s\n", platform)
 	}
-	manifest, err := s.writeKrewManifest(archives, o.DownloadURL)
+	installers, err := s.writeInstallers(archives, o.DownloadURL)
+	return append(files, installers...), err
+}
+
+// writeInstallers returns the files that install the command line from the folder with the URL: the manifest for krew,
+// the formula for Homebrew, and the script. Without a URL, there are none.
+func (s Source) writeInstallers(archives []commandArchive, downloadURL string) ([]File, error) {
+	if downloadURL == "" {
+		return nil, nil
+	}
+	manifest, err := s.writeKrewManifest(archives, downloadURL)
 	if err != nil {
 		return nil, err
 	}
-	return append(files, File{Name: "rollcall.yaml", Content: manifest}), nil
+	formula, err := s.writeFormula(archives, downloadURL)
+	if err != nil {
+		return nil, err
+	}
+	script, err := s.writeInstallScript(downloadURL)
+	return []File{
+		{Name: "rollcall.yaml", Content: manifest},
+		{Name: "rollcall.rb", Content: formula},
+		{Name: "install.sh", Content: script},
+	}, err
 }
 
 // writeCompletions returns the completion scripts of all shells.

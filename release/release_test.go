@@ -46,6 +46,7 @@ func TestTwoCheckoutsGiveTheSameRelease(t *testing.T) {
 	}
 	for _, name := range []string{
 		"checksums.txt", "images/manager/index.json", "release-notes.md", "rollcall-0.2.0.tgz", "rollcall.yaml",
+		"rollcall.rb", "install.sh",
 		"manager_0.2.0_linux_arm64.spdx.json", "rollcall_0.2.0_windows_amd64.zip",
 		"rollcall_0.2.0_" + host.OS + "_" + host.Arch + ".tar.gz",
 	} {
