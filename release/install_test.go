@@ -22,6 +22,11 @@ type installation struct {
 // newInstallation serves a release whose program prints "trained", with the script that installs it.
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
+	for _, program := range []string{"curl", "openssl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("install.sh needs %s: %v", program, err)
+		}
+	}
 	source := Source{Version: "v0.2.0", Time: time.Unix(1_000_000_000, 0)}
 	release := t.TempDir()
 	server := httptest.NewServer(http.FileServer(http.Dir(release)))
@@ -35,7 +40,7 @@ func newInstallation(t *testing.T) *installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, signer := newKey(t)
+	signer, _, key := newSigner(t)
 	files := []File{
 		{Name: source.formatFileName(Command, host) + ".tar.gz", Content: archive}, {Name: "install.sh", Content: script},
 	}
@@ -47,26 +52,6 @@ func newInstallation(t *testing.T) *installation {
 		release: release, dir: dir,
 		environment: append(os.Environ(), "ROLLCALL_INSTALL_DIR="+dir, "ROLLCALL_PUBLIC_KEY="+key),
 	}
-}
-
-// newKey returns the path of a new public key, and the signer with the private key.
-func newKey(t *testing.T) (string, *Signer) {
-	t.Helper()
-	dir := t.TempDir()
-	private, public := filepath.Join(dir, "release.key"), filepath.Join(dir, "release.pub")
-	for _, args := range [][]string{
-		{"genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", private},
-		{"pkey", "-in", private, "-pubout", "-out", public},
-	} {
-		if out, err := exec.CommandContext(t.Context(), "openssl", args...).CombinedOutput(); err != nil {
-			t.Fatalf("openssl %v: %v\n%s", args, err, out)
-		}
-	}
-	signer, err := ReadSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return public, signer
 }
 
 // run runs the script and returns its output.
@@ -122,7 +107,7 @@ func TestInstallScriptRefuses(t *testing.T) {
 		},
 		"the key of somebody else": {
 			change: func(t *testing.T, i *installation) {
-				key, _ := newKey(t)
+				_, _, key := newSigner(t)
 				i.environment = append(i.environment, "ROLLCALL_PUBLIC_KEY="+key)
 			},
 			want: "the signature of checksums.txt does not match the key",
