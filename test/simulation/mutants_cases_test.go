@@ -107,9 +107,7 @@ func formerBuilds() []mutant {
 		name: "N2 a suspension starts no attempt", sequence: "17 ",
 		edits: []edit{
 			{"lifecycle/state.go", "(snapshot.HasPods || s.wereAllReady()) {\n\t\ts.Attempt++", "false {"},
-			{
-				"failure/earlier_attempt.go", "return isJobPod && c.hasExitedBefore(pod)", "return isJobPod && false",
-			},
+			{"failure/earlier_attempt.go", "c.mayBeEarlierSuccess(pod)) && c.hasExitedBefore(pod)", "false) && false"},
 		},
 	}, {
 		name: "N8 a resize that is forbidden is not reported", sequence: "24 ",
@@ -195,7 +193,7 @@ func formerBuilds() []mutant {
 	}, {
 		name: "a success from before a suspension counts", sequence: "a gang that never restarts is",
 		edits: []edit{{
-			"failure/earlier_attempt.go", "hasAttempt || pod.Status.Phase == corev1.PodSucceeded", "hasAttempt",
+			"failure/earlier_attempt.go", "pod.Status.Phase == corev1.PodSucceeded\n", "false\n",
 		}},
 	}}
 }
