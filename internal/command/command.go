@@ -22,6 +22,13 @@ type Command struct {
 	assignments map[string]int
 }
 
+func (c *Command) countAssignments(name string, n int) {
+	if c.assignments == nil {
+		c.assignments = map[string]int{}
+	}
+	c.assignments[name] += n
+}
+
 // IsReassigned reports whether a script assigns a variable more than once.
 func (c Command) IsReassigned(name string) bool { return c.assignments[name] > 1 }
 
@@ -96,6 +103,9 @@ func (c *Command) addCall(words []Argument, depth int) {
 	inner := parseScript(script, depth-1)
 	c.Programs = append(c.Programs, inner.Programs...)
 	c.Assignments = append(c.Assignments, inner.Assignments...)
+	for name, n := range inner.assignments {
+		c.countAssignments(name, n)
+	}
 	c.MayRepeat = c.MayRepeat || inner.MayRepeat
 	c.MayBranch = c.MayBranch || inner.MayBranch
 }

@@ -48,10 +48,7 @@ func (c *Command) addAssignments(assigns []*syntax.Assign) {
 		if a.Name == nil || a.Value == nil {
 			continue
 		}
-		if c.assignments == nil {
-			c.assignments = map[string]int{}
-		}
-		c.assignments[a.Name.Value]++
+		c.countAssignments(a.Name.Value, 1)
 		if w := parseWord(a.Value); w.Known {
 			c.Assignments = append(c.Assignments, Assignment{Name: a.Name.Value, Value: w.Text})
 		}

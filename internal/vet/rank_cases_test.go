@@ -334,6 +334,10 @@ func TestFlagSeverities(t *testing.T) {
 			command: `[sh, -c, "export RANK=0; python train.py"]`,
 			want:    []vet.Severity{vet.Error},
 		},
+		"rank in a script that assigns it again": {
+			command: `[sh, -c, "RANK=0; RANK=$JOB_COMPLETION_INDEX; export RANK; python train.py"]`,
+			want:    []vet.Severity{vet.Warning},
+		},
 		"number that the program may not read": {
 			command: "[python, train.py], env: [{name: NODE_RANK, value: '0'}]",
 			want:    []vet.Severity{vet.Warning},

@@ -117,13 +117,14 @@ func (w *labeledWorkload) visitAssignments(
 		}
 	}
 	for _, a := range parsed.Assignments {
-		severity := c.severityOfVariable(a.Name, hasLauncher)
-		if severityOfFlag(parsed) == "" || parsed.IsReassigned(a.Name) {
-			severity = ""
+		if !slices.Contains(variables, a.Name) {
+			continue
 		}
-		if slices.Contains(variables, a.Name) {
-			visit(c.commandPath(), a.Name, a.Value, severity)
+		var severity Severity
+		if severityOfFlag(parsed) == Error && !parsed.IsReassigned(a.Name) {
+			severity = c.severityOfVariable(a.Name, hasLauncher)
 		}
+		visit(c.commandPath(), a.Name, a.Value, severity)
 	}
 }
 
