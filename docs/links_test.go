@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,29 +37,6 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s: link %s: %s", name, link, reason)
 			}
 		}
-	}
-}
-
-// TestSiteNavigation checks that the navigation of the site lists each page, without which `make site` fails.
-func TestSiteNavigation(t *testing.T) {
-	t.Parallel()
-	navigation, err := os.ReadFile("../site/mkdocs.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages := 0
-	err = filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".md" || strings.HasPrefix(path, "testdata") || path == "README.md" {
-			return err
-		}
-		pages++
-		if !strings.Contains(string(navigation), "- "+filepath.ToSlash(path)+"\n") {
-			t.Errorf("site/mkdocs.yml does not list the page %s", path)
-		}
-		return nil
-	})
-	if err != nil || pages == 0 {
-		t.Errorf("read %d pages (%v)", pages, err)
 	}
 }
 

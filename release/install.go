@@ -33,7 +33,7 @@ type formulaSystem struct {
 // writeFormula returns the formula for Homebrew with the archives for macOS and Linux.
 func (s Source) writeFormula(archives []commandArchive, downloadURL string) ([]byte, error) {
 	cpus := map[string]string{"arm64": "arm", "amd64": "intel"}
-	systems := []formulaSystem{}
+	var systems []formulaSystem
 	for _, system := range []struct{ name, os string }{{"macos", "darwin"}, {"linux", "linux"}} {
 		out := formulaSystem{Name: system.name}
 		for _, a := range archives {
@@ -49,6 +49,7 @@ func (s Source) writeFormula(archives []commandArchive, downloadURL string) ([]b
 	}
 	return render("rollcall.rb", formula, map[string]any{
 		"Number": strings.TrimPrefix(s.Version, "v"), "Systems": systems,
+		"Description": shortDescription, "Homepage": homepage,
 	})
 }
 

@@ -6,6 +6,12 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
+// What package managers show of the command line.
+const (
+	homepage         = "https://rollcall.training"
+	shortDescription = "Check, migrate and inspect training gangs"
+)
+
 // writeKrewManifest returns the manifest of the kubectl plugin. downloadURL is the URL of the folder that
 // contains the archives.
 func (s Source) writeKrewManifest(archives []commandArchive, downloadURL string) ([]byte, error) {
@@ -31,8 +37,8 @@ func (s Source) writeKrewManifest(archives []commandArchive, downloadURL string)
 		"metadata":   map[string]string{"name": Command.Name},
 		"spec": map[string]any{
 			"version":          s.Version,
-			"homepage":         "https://rollcall.training",
-			"shortDescription": "Check, migrate and inspect training gangs",
+			"homepage":         homepage,
+			"shortDescription": shortDescription,
 			"description": "Checks manifests of training gangs, converts jobs of other systems to labeled Jobs,\n" +
 				"and shows the phase and the logs of the gangs of a cluster.\n",
 			"platforms": platforms,

@@ -152,7 +152,7 @@ func (o *oracle) describeProblem(missing int) string {
 // complete may stay at SuccessCriteriaMet: the API server rejects a complete Job without a start time.
 func (o *oracle) isAnyMemberFinished() bool {
 	for _, m := range o.scenario.members() {
-		if w, ok := o.member(m); ok && w.Job != nil && (isJobFinished(w.Job) || isCompleting(w.Job)) {
+		if w, ok := o.member(m); ok && hasResult(w.Job) {
 			return true
 		}
 	}

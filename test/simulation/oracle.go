@@ -167,11 +167,14 @@ func isCompleting(job *batchv1.Job) bool {
 		(hasJobCondition(job, batchv1.JobComplete) || hasJobCondition(job, batchv1.JobSuccessCriteriaMet))
 }
 
+// hasResult reports whether a Job is finished or is about to be; false for nil.
+func hasResult(job *batchv1.Job) bool { return job != nil && isJobFinished(job) || isCompleting(job) }
+
 // isAnyOtherMemberActive reports whether a member with another name exists that has no result.
 func (o *oracle) isAnyOtherMemberActive(name string) bool {
 	return slices.ContainsFunc(o.scenario.members(), func(m memberSpec) bool {
 		w, ok := o.member(m)
-		return ok && m.name != name && (w.Job == nil || !isJobFinished(w.Job) && !isCompleting(w.Job))
+		return ok && m.name != name && !hasResult(w.Job)
 	})
 }
 
