@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -187,15 +188,20 @@ func startManagerProcess(t *testing.T, kubeconfig string, args []string) *manage
 	return p
 }
 
-// findFreePort returns a port on which nothing listens.
+// findFreePort returns a port on which nothing listens. It is below the ports that Linux gives to outgoing connections,
+// so that no connection of another process takes it before the process of the test listens.
 func findFreePort(t *testing.T) int {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 12000 + rand.IntN(20000)
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal("found no free port")
+	return 0
 }
 
 // waitForLoggers waits until each of the loggers has written a record. Names of loggers have parts, of
