@@ -274,7 +274,8 @@ func testPlacedPreempted(t *testing.T, s *placement) {
 	low.waitForPhase(lifecycle.Running, 0)
 	high := create("high", "gang-high")
 	high.waitForPhase(lifecycle.Running, 0)
-	// The scheduler counts terminating pods, so it can bind one rank of the preempted gang alone.
+	low.waitForBound(0, placedRanks)
+	low.checkUnbound()
 	high.deleteGang()
 	status := low.waitForPhase(lifecycle.Running, 1)
 	if status.Disruptions != 1 || status.Restarts != 0 || status.FirstFailure == nil || !status.FirstFailure.Disrupted {
