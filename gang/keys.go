@@ -69,6 +69,8 @@ const (
 	AnnotationCleanPodPolicy = Prefix + "clean-pod-policy"
 	// AnnotationStartTimeout is the maximum time until all ranks are ready.
 	AnnotationStartTimeout = Prefix + "start-timeout"
+	// AnnotationScheduleTimeout is the maximum time for which a gang holds nodes while some of its ranks have none.
+	AnnotationScheduleTimeout = Prefix + "schedule-timeout"
 	// AnnotationRestartOnNodeLoss determines whether a gang restarts while pods of a lost node may still run.
 	AnnotationRestartOnNodeLoss = Prefix + "restart-on-node-loss"
 	// AnnotationFailureOutput determines whether the status contains the output of a failed program.
@@ -279,6 +281,10 @@ func lifecycleKeys() []Key {
 			Values: "a duration of at least 1s, such as `30m`", Default: "off",
 			Description: "The maximum time until all ranks are ready. " +
 				"After that the gang is restarted, or fails if no restart is left."},
+		{Name: AnnotationScheduleTimeout, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "a duration of at least 1s, such as `10m`", Default: "off",
+			Description: "The maximum time for which some ranks have nodes while others wait for theirs. " +
+				"After that the gang gives its nodes back and starts again, which uses up no restart."},
 		{Name: AnnotationRestartOnNodeLoss, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`true`, `false`", Default: "`true`",
 			Description: "Whether the gang restarts as soon as Kubernetes finds that a node does not report, without waiting " +

@@ -70,6 +70,8 @@ type RestartRules struct {
 	CleanPodPolicy CleanPodPolicy
 	// StartTimeout is the maximum time until all ranks are ready; 0 means no limit.
 	StartTimeout time.Duration
+	// ScheduleTimeout is the maximum time for which some ranks have nodes while others wait; 0 means no limit.
+	ScheduleTimeout time.Duration
 	// RestartOnNodeLoss is true if the gang restarts without waiting for the pods of a lost node.
 	RestartOnNodeLoss bool
 	// FailureOutput is true if the status may contain the output of a failed program.
@@ -108,13 +110,15 @@ func (p *parser) parseRestartRules(g Gang, cfg Config) RestartRules {
 		SuccessPolicy:         p.parseSuccessPolicy(g),
 		CleanPodPolicy: CleanPodPolicy(p.parseEnum(AnnotationCleanPodPolicy,
 			string(CleanPodPolicyRunning), string(CleanPodPolicyAll), string(CleanPodPolicyNone))),
-		StartTimeout:      p.parseStartTimeout(),
+		StartTimeout:      p.parseTimeout(AnnotationStartTimeout),
+		ScheduleTimeout:   p.parseTimeout(AnnotationScheduleTimeout),
 		RestartOnNodeLoss: p.parseEnum(AnnotationRestartOnNodeLoss, "true", "false") == "true",
 		FailureOutput:     p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
 	}
 	if policies.RestartPolicy == RestartPolicyPod {
 		for _, key := range []string{
 			AnnotationMaxRestarts, AnnotationMaxDisruptions, AnnotationNonRetriableExitCodes, AnnotationStartTimeout,
+			AnnotationScheduleTimeout,
 		} {
 			if _, ok := p.meta.Annotations[key]; ok {
 				p.addWarning(annotationsPath.Key(key),
@@ -215,8 +219,9 @@ func (p *parser) parseSuccessPolicy(g Gang) string {
 	return ""
 }
 
-func (p *parser) parseStartTimeout() time.Duration {
-	text, ok := p.meta.Annotations[AnnotationStartTimeout]
+// parseTimeout parses an annotation that contains a duration. It returns 0 without a valid value.
+func (p *parser) parseTimeout(key string) time.Duration {
+	text, ok := p.meta.Annotations[key]
 	if !ok {
 		return 0
 	}
@@ -226,7 +231,7 @@ func (p *parser) parseStartTimeout() time.Duration {
 		if isNumber := text != "" && strings.Trim(text, "0123456789") == ""; isNumber {
 			detail += fmt.Sprintf("; for seconds, set %ss", text)
 		}
-		p.addInvalid(annotationsPath.Key(AnnotationStartTimeout), text, detail)
+		p.addInvalid(annotationsPath.Key(key), text, detail)
 		return 0
 	}
 	return timeout

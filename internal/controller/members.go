@@ -43,10 +43,6 @@ type observedGang struct {
 	// rejection is the last request of the gang's children that the API server rejected in this pass;
 	// empty if there is none.
 	rejection string
-	// unboundPods is the number of pods that wait for a node, and unboundSince when the first was created. observe sets
-	// them.
-	unboundPods  int32
-	unboundSince time.Time
 	// podGroupProblem describes why the gang has no PodGroup; empty if it has or needs none.
 	podGroupProblem string
 	// violation describes how the gang violates the policy of the cluster; empty if it does not.

@@ -27,7 +27,7 @@ var (
 	}, []string{"namespace", "framework", "reason"})
 	disruptionsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_disruptions_total",
-		Help: "Restarts of gangs after disruptions, by namespace, framework and reason (evicted, deleted, node_lost, " +
+		Help: "Restarts of gangs after disruptions, by namespace, framework and reason (evicted, deleted, node_lost, schedule_timeout, " +
 			"unobserved or other).",
 	}, []string{"namespace", "framework", "reason"})
 	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -174,6 +174,8 @@ func restartReason(f *failure.Failure) string {
 		return "node_lost"
 	case failure.ReasonStartTimeout:
 		return "start_timeout"
+	case failure.ReasonScheduleTimeout:
+		return "schedule_timeout"
 	case failure.ReasonRankLost, failure.ReasonUnobserved:
 		return "unobserved"
 	default:

@@ -142,7 +142,8 @@ func TestRestartReason(t *testing.T) {
 		}, "start_timeout": {
 			Reason: failure.ReasonStartTimeout,
 		}, "unobserved": {Reason: failure.ReasonRankLost},
-		"node_lost": {Reason: failure.ReasonNodeLost}, "evicted": {Reason: "EvictionByEvictionAPI"},
+		"schedule_timeout": {Reason: failure.ReasonScheduleTimeout},
+		"node_lost":        {Reason: failure.ReasonNodeLost}, "evicted": {Reason: "EvictionByEvictionAPI"},
 	} {
 		if got := restartReason(f); got != want {
 			t.Errorf("reason of %+v: %q, want %q", f, got, want)

@@ -35,7 +35,6 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 			return err
 		}
 		parsed = append(parsed, m)
-		g.recordUnboundPods(pods)
 		e.Workloads = append(e.Workloads, lifecycle.WorkloadEvidence{
 			Workload: m.Workload, Gang: m.Result.Gang, Pods: pods,
 			InjectedReplicas: readInjectedReplicas(m.Workload), ResizeOverdue: s.isResizeOverdue(m.Workload, e.Now),

@@ -80,7 +80,7 @@ func (s *podGroupSync) nextCheck(g *observedGang, next lifecycle.State, want sch
 		return s.checkTime.Add(rejectionRetryInterval), true
 	case s.attempt != next.Attempt || s.needsWrite(g, want):
 		return time.Time{}, true
-	case g.unboundPods > 0:
+	case g.observed.Placement.Unbound > 0:
 		return s.checkTime.Add(interval), true
 	}
 	return time.Time{}, false
@@ -89,7 +89,7 @@ func (s *podGroupSync) nextCheck(g *observedGang, next lifecycle.State, want sch
 // needsWrite reports whether the PodGroup differs from want. A PodGroup for more pods than the gang still has is
 // changed only if a pod waits for its node, so that ranks that complete cost no writes.
 func (s *podGroupSync) needsWrite(g *observedGang, want scheduling.Group) bool {
-	if s.written.MinCount > want.MinCount && g.unboundPods == 0 {
+	if s.written.MinCount > want.MinCount && g.observed.Placement.Unbound == 0 {
 		want.MinCount = s.written.MinCount
 	}
 	return s.written != want || !slices.Equal(s.owners, g.injectedUIDs())

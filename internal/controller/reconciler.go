@@ -270,15 +270,20 @@ func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next
 	g.pass.handleError(r.ensureChildrenOrReport(ctx, g, next))
 }
 
-// scheduleNextPass schedules a pass for the time at which the back-off elapses or the start timeout
-// expires, because no event marks these times.
+// scheduleNextPass schedules a pass for the time at which the back-off elapses or a timeout expires, because no event
+// marks these times.
 func (r *Reconciler) scheduleNextPass(g *observedGang, next lifecycle.State) {
 	now := r.Clock.Now()
 	if remaining := next.RemainingBackoff(now); next.Phase == lifecycle.Restarting && remaining > 0 {
 		g.pass.requeueAfter(remaining)
 	}
-	if deadline := next.StartDeadline(g.gangPolicies(), g.memberStates); !deadline.IsZero() {
-		g.pass.requeueAfter(max(time.Second, deadline.Sub(now)))
+	for _, deadline := range []time.Time{
+		next.StartDeadline(g.gangPolicies(), g.memberStates),
+		next.ScheduleDeadline(g.gangPolicies(), g.observed.Snapshot),
+	} {
+		if !deadline.IsZero() {
+			g.pass.requeueAfter(max(time.Second, deadline.Sub(now)))
+		}
 	}
 }
 

@@ -34,6 +34,9 @@ const (
 	ReasonMemberSuspended = "MemberSuspended"
 	// ReasonStartTimeout means that not all ranks were ready within the start timeout of the gang.
 	ReasonStartTimeout = "StartTimeout"
+	// ReasonScheduleTimeout means that some ranks held nodes for the schedule timeout of the gang, while others had
+	// none.
+	ReasonScheduleTimeout = "ScheduleTimeout"
 )
 
 // reasonOOMKilled is the reason of the kubelet for a container that exceeded its memory limit.
@@ -54,7 +57,7 @@ var evictionReasons = []string{
 // pkg/kubelet/eviction, localStorageEviction).
 var disruptionReasons = []string{
 	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved, ReasonNodeLost,
-	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended,
+	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended, ReasonScheduleTimeout,
 	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
 	"TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting",
 }

@@ -28,6 +28,7 @@
 //  6. a failure of a pod after a member was deleted ([failure.ReasonMemberDeleted])
 //  7. any other failure of a pod, see [failure.First]
 //  8. the end of the start timeout ([failure.ReasonStartTimeout])
+//  9. nodes that were held for the schedule timeout, while other ranks had none ([failure.ReasonScheduleTimeout])
 //
 // A gang that is suspended or that is about to finish has no failures.
 //

@@ -128,6 +128,7 @@ func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failur
 	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())
 	setIf(&o.IsRankWithoutPod, w.StatefulSet != nil && len(w.Pods) < w.configuredRanks())
 	setIf(&o.RollingOut, w.isRollingOut())
+	o.Placement.addPods(w.Pods)
 	o.addReadiness(e, w, c)
 	o.addTermination(s, e, w)
 }

@@ -178,6 +178,13 @@ func startTimeoutMessage(timeout time.Duration, snapshot Snapshot) string {
 	return fmt.Sprintf("not all ranks were ready within %s: %s", timeout, strings.Join(reasons, "; "))
 }
 
+// scheduleTimeoutMessage describes the ranks that wait for their nodes, in the words of the scheduler.
+func scheduleTimeoutMessage(timeout time.Duration, snapshot Snapshot) string {
+	return fmt.Sprintf("for %s, %s had a node and %s had none: %s", timeout,
+		gang.FormatCount(snapshot.Placement.Bound, "rank"), formatCount(snapshot.Placement.Unbound, "rank"),
+		strings.Join(snapshot.NotReadyRanks, "; "))
+}
+
 func formatCount(n int32, noun string) string {
 	if n == 0 {
 		return "no " + noun

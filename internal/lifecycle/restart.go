@@ -31,6 +31,8 @@ func (s State) detectFailure(policies gang.RestartRules, snapshot Snapshot) *fai
 		return snapshot.FirstFailure
 	case s.isStartTimeoutExceeded(policies, snapshot):
 		return snapshot.newFailure(failure.ReasonStartTimeout, startTimeoutMessage(policies.StartTimeout, snapshot))
+	case s.isScheduleTimeoutExceeded(policies, snapshot):
+		return snapshot.newFailure(failure.ReasonScheduleTimeout, scheduleTimeoutMessage(policies.ScheduleTimeout, snapshot))
 	default:
 		return nil
 	}
@@ -92,13 +94,17 @@ func handlesFailures(policies gang.RestartRules) bool {
 // while the controller of a Job has not started the Job. A queue can resume a Job while no manager runs,
 // so the timeout counts from the latest start of a Job.
 func (s State) StartDeadline(policies gang.RestartRules, members Members) time.Time {
-	isStarting := (s.Phase == "" || s.Phase == Pending || s.Phase == Starting) && !s.StartCompleted
 	start, isStarted := members.latestStart(s.AttemptStartTime)
-	if policies.StartTimeout <= 0 || !handlesFailures(policies) || !isStarting || !isStarted || start.IsZero() ||
+	if policies.StartTimeout <= 0 || !handlesFailures(policies) || !s.isStarting() || !isStarted || start.IsZero() ||
 		members.AnySuspended() || members.AnyFinishing() {
 		return time.Time{}
 	}
 	return start.Add(policies.StartTimeout)
+}
+
+// isStarting reports whether the ranks of the attempt were never all ready.
+func (s State) isStarting() bool {
+	return (s.Phase == "" || s.Phase == Pending || s.Phase == Starting) && !s.StartCompleted
 }
 
 // isStartTimeoutExceeded reports whether the ranks of the attempt were never all ready within the timeout.

@@ -51,6 +51,8 @@ type Snapshot struct {
 	// ResumedExternally is true if somebody else than Rollcall, such as Kueue, resumed a member that
 	// Rollcall had suspended.
 	ResumedExternally bool
+	// Placement counts the pods with and without a node.
+	Placement Placement
 	// Now is the time of the pass.
 	Now time.Time
 }

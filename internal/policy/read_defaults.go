@@ -21,7 +21,7 @@ import (
 // identity of the gang: its size, ranks and accelerators.
 var defaultAnnotations = []string{
 	gang.AnnotationRestartPolicy, gang.AnnotationNonRetriableExitCodes, gang.AnnotationSuccessPolicy,
-	gang.AnnotationCleanPodPolicy, gang.AnnotationStartTimeout, gang.AnnotationShmSize, gang.AnnotationScheduler,
+	gang.AnnotationCleanPodPolicy, gang.AnnotationStartTimeout, gang.AnnotationScheduleTimeout, gang.AnnotationShmSize, gang.AnnotationScheduler,
 	gang.AnnotationPublishedRanks,
 	gang.AnnotationRestartOnNodeLoss,
 }

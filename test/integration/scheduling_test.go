@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/scheduling"
 	"rollcall.training/test/cluster"
@@ -46,6 +48,7 @@ func TestNativeScheduling(t *testing.T) {
 	s.runCases(t)
 	s.runInOrder(t, map[string]func(*testing.T, *placement){
 		"Preempted":         testPlacedPreempted,
+		"ScheduleTimeout":   testScheduleTimeout,
 		"UnservedScheduler": testUnservedScheduler,
 		"ForeignPodGroup":   testForeignPodGroup,
 		"AttackPodGroups":   testAttackPodGroups,
@@ -283,6 +286,61 @@ func testPlacedPreempted(t *testing.T, s *placement) {
 	}
 	t.Logf("the first failure is %s, after %d disruptions", status.FirstFailure, status.Disruptions)
 	low.deleteGang()
+}
+
+// testScheduleTimeout checks that two gangs without a PodGroup that hold the nodes of each other both finish, because one
+// of them gives its nodes back.
+func testScheduleTimeout(t *testing.T, s *placement) {
+	ns := s.createNamespace(t)
+	var masters []gang.Workload
+	for _, name := range []string{"first", "second"} {
+		for _, w := range s.newWorkloads(name, gang.AnnotationScheduleTimeout, "5s") {
+			w.Job.Annotations[gang.AnnotationScheduler] = string(gang.SchedulerNone)
+			if w.Job.Name == name+"-master" {
+				masters = append(masters, w)
+				continue
+			}
+			s.createGang(t, ns, w).waitForBound(placedRanks-1, placedRanks-1)
+		}
+	}
+	r := s.createGang(t, ns, masters...) // no node is left for them
+	var phases []lifecycle.Phase
+	wait.For(t, "one gang to run", func(ctx context.Context) error {
+		all, err := r.getWorkloads(ctx)
+		if err != nil {
+			return err
+		}
+		phases = nil
+		for _, w := range all {
+			phases = append(phases, lifecycle.ReadPhase(w))
+		}
+		if !slices.Contains(phases, lifecycle.Running) {
+			return fmt.Errorf("the phases are %v", phases)
+		}
+		return nil
+	})
+	ended := r.jobs[slices.Index(phases, lifecycle.Running)]
+	waiting := r.jobs[1-slices.Index(phases, lifecycle.Running)]
+	name := strings.TrimSuffix(ended, "-master")
+	(&testGang{manager: s.manager, t: t, ns: ns, jobs: []string{ended, name + "-worker"}}).deleteGang()
+	r.jobs = []string{waiting, strings.TrimSuffix(waiting, "-master") + "-worker"}
+	var status lifecycle.Status
+	wait.For(t, "the other gang to run", func(ctx context.Context) error {
+		all, err := r.getWorkloads(ctx)
+		if err != nil {
+			return err
+		}
+		status = lifecycle.ReadStatus(all[0])
+		if status.Phase != lifecycle.Running || status.Restarts > 0 || status.Disruptions == 0 {
+			return fmt.Errorf("the status is %+v", status)
+		}
+		return nil
+	})
+	t.Logf("the gang waited %d times: %s", status.Disruptions, status.FirstFailure)
+	if status.FirstFailure == nil || status.FirstFailure.Reason != failure.ReasonScheduleTimeout {
+		t.Errorf("the first failure is %v", status.FirstFailure)
+	}
+	r.deleteGang()
 }
 
 // testPlacedSuspended checks that a suspended gang gives its nodes to a gang that waits, and waits after it was

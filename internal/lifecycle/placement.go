@@ -1,0 +1,54 @@
+package lifecycle
+
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// Placement counts the pods of a gang that have a node, and those that wait for one. Pods that are being deleted or
+// that have finished do not count.
+type Placement struct {
+	Bound, Unbound int32
+	// UnboundSince is when the oldest pod without a node was created; zero if there is none.
+	UnboundSince time.Time
+}
+
+func (p *Placement) addPods(pods []corev1.Pod) {
+	for i := range pods {
+		pod := &pods[i]
+		switch {
+		case pod.DeletionTimestamp != nil || IsPodTerminal(pod):
+		case pod.Spec.NodeName != "":
+			p.Bound++
+		case pod.Status.Phase == corev1.PodPending:
+			p.Unbound++
+			p.UnboundSince = earliestTime(p.UnboundSince, pod.CreationTimestamp.Time)
+		}
+	}
+}
+
+// ScheduleDeadline returns when the gang gives its nodes back because other ranks wait for theirs. It returns the zero
+// value if nothing waits, if no node would be given back, and after all ranks were ready. Two gangs that hold the
+// nodes of each other must not give them back at the same time, so the deadline is up to a quarter later, by the
+// identity of the gang.
+func (s State) ScheduleDeadline(policies gang.RestartRules, snapshot Snapshot) time.Time {
+	timeout, p := policies.ScheduleTimeout, snapshot.Placement
+	if timeout <= 0 || policies.RestartPolicy != gang.RestartPolicyGang || !s.isStarting() || p.Bound == 0 ||
+		p.Unbound == 0 || snapshot.Members.AnySuspended() || snapshot.Members.AnyFinishing() {
+		return time.Time{}
+	}
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, snapshot.Members.uids(), s.Attempt)
+	return p.UnboundSince.Add(timeout + timeout/4*time.Duration(h.Sum32()%100)/100)
+}
+
+// isScheduleTimeoutExceeded reports whether some ranks held nodes for the timeout, while others had none.
+func (s State) isScheduleTimeoutExceeded(policies gang.RestartRules, snapshot Snapshot) bool {
+	deadline := s.ScheduleDeadline(policies, snapshot)
+	return !deadline.IsZero() && !snapshot.Now.Before(deadline)
+}
