@@ -27,7 +27,8 @@ var (
 	}, []string{"namespace", "framework", "reason"})
 	disruptionsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_disruptions_total",
-		Help: "Restarts of gangs after disruptions, by namespace, framework and reason (evicted, deleted, node_lost, schedule_timeout, " +
+		Help: "Restarts of gangs after disruptions, by namespace, framework and reason " +
+			"(evicted, deleted, node_lost, schedule_timeout, " +
 			"unobserved or other).",
 	}, []string{"namespace", "framework", "reason"})
 	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -38,8 +38,8 @@ func (p *Placement) addPods(pods []corev1.Pod) {
 // identity of the gang.
 func (s State) ScheduleDeadline(policies gang.RestartRules, snapshot Snapshot) time.Time {
 	timeout, p := policies.ScheduleTimeout, snapshot.Placement
-	if timeout <= 0 || policies.RestartPolicy != gang.RestartPolicyGang || !s.isStarting() || p.Bound == 0 ||
-		p.Unbound == 0 || snapshot.Members.AnySuspended() || snapshot.Members.AnyFinishing() {
+	if timeout <= 0 || policies.RestartPolicy != gang.RestartPolicyGang || !mayFail(policies, snapshot.Members) ||
+		!s.isStarting() || p.Bound == 0 || p.Unbound == 0 {
 		return time.Time{}
 	}
 	h := fnv.New32a()

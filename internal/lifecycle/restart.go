@@ -12,7 +12,7 @@ import (
 func (s State) detectFailure(policies gang.RestartRules, snapshot Snapshot) *failure.Failure {
 	members := snapshot.Members
 	switch {
-	case !handlesFailures(policies) || members.AnySuspended() || members.AnyFinishing():
+	case !mayFail(policies, members):
 		return nil
 	case snapshot.FirstFailure.IsDisruption():
 		return snapshot.FirstFailure
@@ -89,14 +89,19 @@ func handlesFailures(policies gang.RestartRules) bool {
 	return policies.RestartPolicy == gang.RestartPolicyGang || policies.RestartPolicy == gang.RestartPolicyNever
 }
 
+// mayFail reports whether Rollcall reacts to failures of a gang now. A gang that is suspended or about to finish has
+// none.
+func mayFail(policies gang.RestartRules, members Members) bool {
+	return handlesFailures(policies) && !members.AnySuspended() && !members.AnyFinishing()
+}
+
 // StartDeadline returns when the start timeout of the attempt expires. It returns the zero value if it does
 // not run: without a timeout, after all ranks were ready, while a member is suspended or has a result, and
 // while the controller of a Job has not started the Job. A queue can resume a Job while no manager runs,
 // so the timeout counts from the latest start of a Job.
 func (s State) StartDeadline(policies gang.RestartRules, members Members) time.Time {
 	start, isStarted := members.latestStart(s.AttemptStartTime)
-	if policies.StartTimeout <= 0 || !handlesFailures(policies) || !s.isStarting() || !isStarted || start.IsZero() ||
-		members.AnySuspended() || members.AnyFinishing() {
+	if policies.StartTimeout <= 0 || !mayFail(policies, members) || !s.isStarting() || !isStarted || start.IsZero() {
 		return time.Time{}
 	}
 	return start.Add(policies.StartTimeout)
@@ -128,8 +133,7 @@ func (s State) isFailedStart(policies gang.RestartRules, f *failure.Failure) boo
 // other ranks wait for it.
 func (s State) isStartedWithoutCompletedRanks(policies gang.RestartRules, snapshot Snapshot) bool {
 	members := snapshot.Members
-	if !handlesFailures(policies) || s.JobStartTime.IsZero() || members.anyJobComplete() ||
-		members.AnySuspended() || members.AnyFinishing() {
+	if !mayFail(policies, members) || s.JobStartTime.IsZero() || members.anyJobComplete() {
 		return false
 	}
 	start, isStarted := members.latestStart(time.Time{})

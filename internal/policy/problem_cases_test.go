@@ -260,8 +260,8 @@ var moreProblemCases = map[string]problemCase{
 			"default, because it can determine the size or the ranks of the gang; annotations of Rollcall " +
 			"with a default are rollcall.training/restart-policy, " +
 			"rollcall.training/non-retriable-exit-codes, rollcall.training/success-policy, " +
-			"rollcall.training/clean-pod-policy, rollcall.training/start-timeout, rollcall.training/shm-size, " +
-			"rollcall.training/scheduler, " +
+			"rollcall.training/clean-pod-policy, rollcall.training/start-timeout, rollcall.training/schedule-timeout, " +
+			"rollcall.training/shm-size, rollcall.training/scheduler, " +
 			"rollcall.training/published-ranks, rollcall.training/restart-on-node-loss",
 	},
 	"a default for a label of Rollcall": {
@@ -270,7 +270,8 @@ var moreProblemCases = map[string]problemCase{
 			"because it can determine the size or the ranks of the gang; annotations of Rollcall with a " +
 			"default are rollcall.training/restart-policy, rollcall.training/non-retriable-exit-codes, " +
 			"rollcall.training/success-policy, rollcall.training/clean-pod-policy, " +
-			"rollcall.training/start-timeout, rollcall.training/shm-size, rollcall.training/scheduler, " +
+			"rollcall.training/start-timeout, rollcall.training/schedule-timeout, " +
+			"rollcall.training/shm-size, rollcall.training/scheduler, " +
 			"rollcall.training/published-ranks, rollcall.training/restart-on-node-loss",
 	},
 	"a default for a variable with the rank": {

@@ -21,9 +21,8 @@ import (
 // identity of the gang: its size, ranks and accelerators.
 var defaultAnnotations = []string{
 	gang.AnnotationRestartPolicy, gang.AnnotationNonRetriableExitCodes, gang.AnnotationSuccessPolicy,
-	gang.AnnotationCleanPodPolicy, gang.AnnotationStartTimeout, gang.AnnotationScheduleTimeout, gang.AnnotationShmSize, gang.AnnotationScheduler,
-	gang.AnnotationPublishedRanks,
-	gang.AnnotationRestartOnNodeLoss,
+	gang.AnnotationCleanPodPolicy, gang.AnnotationStartTimeout, gang.AnnotationScheduleTimeout,
+	gang.AnnotationShmSize, gang.AnnotationScheduler, gang.AnnotationPublishedRanks, gang.AnnotationRestartOnNodeLoss,
 }
 
 // requiredVariables returns the variables that determine the ranks. Injectors set them, and Rollcall denies
