@@ -111,10 +111,10 @@ func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Contex
 	})
 }
 
-// hasFormerPods reports whether a pod runs that was created before a time.
-func hasFormerPods(pods []corev1.Pod, t time.Time) bool {
+// hasFormerPods reports whether a pod runs that was created for an earlier attempt.
+func hasFormerPods(pods []corev1.Pod, attempt int32) bool {
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-		return pod.CreationTimestamp.Time.Before(t) && pod.DeletionTimestamp == nil && !IsPodTerminal(&pod)
+		return isOfEarlierAttempt(&pod, attempt) && pod.DeletionTimestamp == nil && !IsPodTerminal(&pod)
 	})
 }
 

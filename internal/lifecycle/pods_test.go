@@ -163,3 +163,25 @@ func TestScaledDownPodsAreIgnored(t *testing.T) {
 		}
 	}
 }
+
+// TestHasFormerPods checks that a pod which its Job created for an earlier attempt runs on after a suspension, whenever
+// the Job created it.
+func TestHasFormerPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempt int32
+		change  func(*corev1.Pod)
+		want    bool
+	}{
+		"a pod of the attempt":                   {attempt: 1},
+		"a pod of an earlier attempt":            {attempt: 2, want: true},
+		"a pod of an earlier attempt succeeded":  {attempt: 2, change: podtest.Terminated(0, 20, false)},
+		"a pod of an earlier attempt is deleted": {attempt: 2, change: podtest.Drained},
+		"a pod has no label with its attempt":    {attempt: 2, change: func(p *corev1.Pod) { clear(p.Labels) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := hasFormerPods([]corev1.Pod{podtest.RankPod(0, c.change)}, c.attempt); got != c.want {
+				t.Errorf("a former pod runs: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
