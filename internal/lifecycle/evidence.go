@@ -124,7 +124,7 @@ func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failur
 	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
 	setIf(&o.HasPods, len(w.Pods) > 0)
-	setIf(&o.HasFormerPods, w.Job != nil && hasFormerPods(w.Pods, s.Attempt))
+	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))
 	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())
 	setIf(&o.IsRankWithoutPod, w.StatefulSet != nil && len(w.Pods) < w.configuredRanks())
 	setIf(&o.RollingOut, w.isRollingOut())
@@ -183,8 +183,8 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 	if w.Job != nil && !w.IsSuspended() {
 		start := Observe(w.Workload).StartTime
 		out.JobNotStarted = start.IsZero()
-		if start.After(out.JobStartTime) {
-			out.JobStartTime = start
+		if !start.IsZero() {
+			out.JobStartTime = start // another Job may have been started later
 		}
 	}
 	for _, c := range w.Gang.Containers {

@@ -247,7 +247,7 @@ func TestStartOfResumedJob(t *testing.T) {
 		wantNotStarted bool
 	}{
 		"the Job was started again":          {start: ptr.To(metav1.NewTime(podtest.At(20))), want: podtest.At(20)},
-		"another Job was started last":       {start: ptr.To(metav1.NewTime(podtest.At(5))), want: podtest.At(10)},
+		"another Job was started last":       {start: ptr.To(metav1.NewTime(podtest.At(5))), want: podtest.At(5)},
 		"the Job is resumed and not started": {want: podtest.At(10), wantNotStarted: true},
 		"the Job is suspended":               {suspended: true, want: podtest.At(10)},
 	} {

@@ -164,23 +164,34 @@ func TestScaledDownPodsAreIgnored(t *testing.T) {
 	}
 }
 
-// TestHasFormerPods checks that a pod which its Job created for an earlier attempt runs on after a suspension, whenever
-// the Job created it.
+// TestHasFormerPods checks which Jobs have pods that run on while another member is suspended.
 func TestHasFormerPods(t *testing.T) {
+	suspended := podtest.At(20)
 	for name, c := range map[string]struct {
-		attempt int32
-		change  func(*corev1.Pod)
-		want    bool
+		start  *metav1.Time
+		change func(*corev1.Pod)
+		want   bool
 	}{
-		"a pod of the attempt":                   {attempt: 1},
-		"a pod of an earlier attempt":            {attempt: 2, want: true},
-		"a pod of an earlier attempt succeeded":  {attempt: 2, change: podtest.Terminated(0, 20, false)},
-		"a pod of an earlier attempt is deleted": {attempt: 2, change: podtest.Drained},
-		"a pod has no label with its attempt":    {attempt: 2, change: func(p *corev1.Pod) { clear(p.Labels) }},
+		"the Job was started before": {start: ptr.To(metav1.NewTime(podtest.At(10))), want: true},
+		"the Job was started since":  {start: ptr.To(metav1.NewTime(podtest.At(30)))},
+		"the Job is not started":     {},
+		"the pod of the Job has succeeded": {
+			start: ptr.To(metav1.NewTime(podtest.At(10))), change: podtest.Terminated(0, 15, false),
+		},
+		"the pod of the Job is deleted": {start: ptr.To(metav1.NewTime(podtest.At(10))), change: podtest.Drained},
+		"the Job has replaced its pod since": {
+			start:  ptr.To(metav1.NewTime(podtest.At(10))),
+			change: func(p *corev1.Pod) { p.CreationTimestamp.Time = podtest.At(30) },
+			want:   true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := hasFormerPods([]corev1.Pod{podtest.RankPod(0, c.change)}, c.attempt); got != c.want {
-				t.Errorf("a former pod runs: %t, want %t", got, c.want)
+			w := WorkloadEvidence{
+				Workload: gang.Workload{Job: &batchv1.Job{Status: batchv1.JobStatus{StartTime: c.start}}},
+				Pods:     []corev1.Pod{podtest.RankPod(0, c.change)},
+			}
+			if got := w.hasFormerPods(suspended); got != c.want {
+				t.Errorf("former pods run: %t, want %t", got, c.want)
 			}
 		})
 	}

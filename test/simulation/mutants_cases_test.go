@@ -185,7 +185,7 @@ func formerBuilds() []mutant {
 		edits: []edit{{"controller/drained_pods.go", "next == lifecycle.Suspended && isDrained", "false && isDrained"}},
 	}, {
 		name: "a pod that was replaced during a suspension runs on", sequence: "a master that its Job replaced",
-		edits: []edit{{"lifecycle/evidence.go", "hasFormerPods(w.Pods, s.Attempt)", "hasFormerPods(w.Pods, 0)"}},
+		edits: []edit{{"lifecycle/evidence.go", "w.hasFormerPods(s.LastTransitionTime)", "false"}},
 	}, {
 		name: "a pod from before a suspension counts before its Job is started", sequence: "a queue resumes a Job before",
 		edits: []edit{{"failure/earlier_attempt.go", "c.JobNotStarted || pod", "pod"}},
