@@ -20,8 +20,10 @@ type Context struct {
 	// AttemptStartTime is when the ranks of the current attempt were resumed. The two times identify
 	// the attempt of pods without the label rollcall.training/attempt.
 	AttemptStartTime time.Time
-	// JobStartTime is when the Job was resumed for the current attempt; zero if it is not known.
-	JobStartTime time.Time
+	// JobStartTime is when the Job was resumed for the current attempt; zero if it is not known. JobNotStarted is true
+	// if the Job is resumed, and its controller has not reported that it started the Job.
+	JobStartTime  time.Time
+	JobNotStarted bool
 	// TrainingContainers names the training containers. An empty list stands for all containers. The
 	// exit of another container is a failure of the rank only if the pod fails by it.
 	TrainingContainers []string

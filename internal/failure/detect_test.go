@@ -201,6 +201,12 @@ func TestFirst(t *testing.T) {
 			}))},
 			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(10), JobStartTime: podtest.At(10)},
 		},
+		"pod of an earlier attempt, whose deletion was confirmed late, before the Job is started again": {
+			pods: []corev1.Pod{podtest.RankPod(0, both(podtest.Deleted(12), func(p *corev1.Pod) {
+				p.Labels[gang.LabelAttempt] = "0"
+			}))},
+			context: failure.Context{Attempt: 1, AttemptStartTime: podtest.At(10), JobNotStarted: true},
+		},
 		"Job resumed externally keeps the label of the earlier attempt": {
 			pods: []corev1.Pod{
 				podtest.RankPod(

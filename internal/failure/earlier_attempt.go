@@ -32,12 +32,17 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 		return true
 	}
 	// While the gang restarts, the time of the restart before is not known, and the clock of a node may be ahead of
-	// the times below. All pods of a Job are created after it was resumed.
-	if hasAttempt && isEnding && pod.CreationTimestamp.Time.Before(c.JobStartTime) {
+	// the times below.
+	if hasAttempt && isEnding && c.precedesJobStart(pod) {
 		return true
 	}
 	// A suspension deletes active pods only, and a user can resume a Job before its label is changed.
 	return (hasAttempt || c.mayBeEarlierSuccess(pod)) && c.hasExitedBefore(pod)
+}
+
+// precedesJobStart reports whether a pod was created before its Job was resumed for the current attempt.
+func (c Context) precedesJobStart(pod *corev1.Pod) bool {
+	return c.JobNotStarted || pod.CreationTimestamp.Time.Before(c.JobStartTime)
 }
 
 // mayBeEarlierSuccess reports whether a pod without a label of its attempt may have succeeded in an earlier attempt.

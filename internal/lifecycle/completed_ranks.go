@@ -18,6 +18,9 @@ const (
 	recordDelay = 30 * time.Second
 	// maxRecordBytes limits the text of the completed ranks. A longer text is not recorded.
 	maxRecordBytes = 4 * 1024
+	// clockTolerance is by how much the clock of a manager may be behind that of the API server; see
+	// controller.ServerClock.
+	clockTolerance = 2 * time.Second
 )
 
 // completedRanks contains the ranks that this process observed to complete in an attempt of a gang, and when
@@ -82,20 +85,24 @@ func (m *Memory) DelayRecord(last, next State, now time.Time) (State, time.Durat
 // completed is lost unless it is known to have completed: its pod was deleted before Rollcall observed it, and its
 // program exited with code 0. If the Job has replaced that pod already, the rank runs again and takes the place of
 // another: the Job counts its pod as one too many, and deletes the pod of any rank (kubernetes pkg/controller/job,
-// activePodsForRemoval).
+// activePodsForRemoval), or does not replace a rank that failed meanwhile. A pod that was created after all ranks were
+// ready replaced another, and a Job does not replace a pod that succeeded by itself. readyTime is zero if it is not
+// known.
 func (w WorkloadEvidence) findCompletedRanks(
-	c failure.Context, known sets.Set[int32],
+	c failure.Context, known sets.Set[int32], readyTime time.Time,
 ) (completed []int32, lost int32) {
 	if w.Job == nil || w.Job.Status.CompletedIndexes == "" || Observe(w.Workload).Complete {
 		return nil, 0
 	}
-	hasPod, succeeded := sets.Set[int32]{}, map[int32]bool{}
+	hasPod, succeeded, isReplaced := sets.Set[int32]{}, map[int32]bool{}, map[int32]bool{}
 	for i := range w.Pods {
 		pod, index := &w.Pods[i], gang.PodIndex(&w.Pods[i])
 		if !c.IsFromEarlierAttempt(pod) {
 			hasPod.Insert(index)
 		}
 		succeeded[index] = succeeded[index] || c.HasSucceeded(pod)
+		isReplacement := !readyTime.IsZero() && pod.CreationTimestamp.After(readyTime.Add(clockTolerance))
+		isReplaced[index] = isReplaced[index] || isReplacement
 	}
 	counted := parseIndexes(w.Job.Status.CompletedIndexes, w.Ranks())
 	var runAgain int32
@@ -104,7 +111,7 @@ func (w WorkloadEvidence) findCompletedRanks(
 		switch {
 		case succeeded[index], !hasPod.Has(index) && known.Has(rank):
 			completed = append(completed, rank)
-		case !hasPod.Has(index):
+		case !hasPod.Has(index), isReplaced[index]:
 			lost++
 		default:
 			runAgain++

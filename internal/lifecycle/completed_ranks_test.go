@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -54,7 +55,8 @@ func TestFindCompletedRanks(t *testing.T) {
 				Spec:   batchv1.JobSpec{Parallelism: ptr.To[int32](6)},
 				Status: batchv1.JobStatus{CompletedIndexes: c.completedIndexes},
 			}}}
-			got, lost := w.findCompletedRanks(failure.Context{Attempt: 1, AttemptStartTime: podtest.At(25)}, c.known)
+			context := failure.Context{Attempt: 1, AttemptStartTime: podtest.At(25)}
+			got, lost := w.findCompletedRanks(context, c.known, time.Time{})
 			if diff := cmp.Diff(c.want, got); diff != "" || lost != c.wantLost {
 				t.Errorf("%d lost ranks, want %d; completed (-want +got):\n%s", lost, c.wantLost, diff)
 			}
@@ -70,9 +72,34 @@ func TestFindCompletedRanksOfFirstAttempt(t *testing.T) {
 	w := WorkloadEvidence{Pods: []corev1.Pod{pod}, Workload: gang.Workload{Job: &batchv1.Job{
 		Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2)}, Status: batchv1.JobStatus{CompletedIndexes: "1"},
 	}}}
-	got, lost := w.findCompletedRanks(failure.Context{AttemptStartTime: podtest.At(25)}, nil)
+	got, lost := w.findCompletedRanks(failure.Context{AttemptStartTime: podtest.At(25)}, nil, time.Time{})
 	if diff := cmp.Diff([]int32{1}, got); diff != "" || lost != 0 {
 		t.Errorf("%d lost ranks; completed (-want +got):\n%s", lost, diff)
+	}
+}
+
+// TestFindReplacedRanks checks that a completed rank is lost if its Job replaced its pod after all ranks were ready.
+// The Job does not replace another rank that failed then.
+func TestFindReplacedRanks(t *testing.T) {
+	replacement := podtest.RankPod(1, func(p *corev1.Pod) { p.CreationTimestamp.Time = podtest.At(40) })
+	for name, c := range map[string]struct {
+		readyTime time.Time
+		wantLost  int32
+	}{
+		"the pod was created after all ranks were ready":  {readyTime: podtest.At(37), wantLost: 1},
+		"the clock of the manager may be behind":          {readyTime: podtest.At(38)},
+		"the ranks were ready after the pod was created":  {readyTime: podtest.At(60)},
+		"it is not known when all ranks had become ready": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pods := []corev1.Pod{podtest.RankPod(0, podtest.Terminated(1, 30, true)), replacement}
+			w := WorkloadEvidence{Pods: pods, Workload: gang.Workload{Job: &batchv1.Job{
+				Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](2)}, Status: batchv1.JobStatus{CompletedIndexes: "1"},
+			}}}
+			if _, lost := w.findCompletedRanks(failure.Context{Attempt: 1}, nil, c.readyTime); lost != c.wantLost {
+				t.Errorf("%d lost ranks, want %d", lost, c.wantLost)
+			}
+		})
 	}
 }
 

@@ -22,7 +22,8 @@
 //  1. a disruption of a pod, see [failure.Failure.IsDisruption]
 //  2. a failed pod that a Job counts and that was not observed ([failure.ReasonUnobserved])
 //  3. a rank that has no pod, that is not known to have completed, and for which its Job creates no pod because the
-//     Job counts that rank, or another that runs again, as completed ([failure.ReasonRankLost])
+//     Job counts that rank, or another that runs again, as completed; also a rank that runs again, after all ranks
+//     were ready, although its Job counts it as completed ([failure.ReasonRankLost])
 //  4. a pod of a StatefulSet that was replaced, or that is gone after its peers failed ([failure.ReasonPodDeleted])
 //  5. a member that was deleted and recreated after all ranks were ready ([failure.ReasonMemberRecreated])
 //  6. a failure of a pod after a member was deleted ([failure.ReasonMemberDeleted])

@@ -85,7 +85,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		context := s.failureContext(w, out.Members)
 		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
 		out.addWorkload(s, e, w, context)
-		completedRanks, lostRanks := w.findCompletedRanks(context, known)
+		completedRanks, lostRanks := w.findCompletedRanks(context, known, s.readyTime())
 		completed.Insert(completedRanks...)
 		out.LostRanks += lostRanks
 		uids, isComplete := w.listRankUIDs()
@@ -124,7 +124,7 @@ func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failur
 	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
 	setIf(&o.HasPods, len(w.Pods) > 0)
-	setIf(&o.HasFormerPods, w.Job != nil && hasFormerPods(w.Pods, s.LastTransitionTime))
+	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))
 	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())
 	setIf(&o.IsRankWithoutPod, w.StatefulSet != nil && len(w.Pods) < w.configuredRanks())
 	setIf(&o.RollingOut, w.isRollingOut())
@@ -180,6 +180,13 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		JobStartTime:     s.JobStartTime,
 		IgnoresLostNodes: !w.Gang.RestartRules.RestartOnNodeLoss,
 		Terminating:      members.AnySuspended() || w.isTerminating(s),
+	}
+	if w.Job != nil && !w.IsSuspended() {
+		start := Observe(w.Workload).StartTime
+		out.JobNotStarted = start.IsZero()
+		if !start.IsZero() {
+			out.JobStartTime = start // another Job may have been started later
+		}
 	}
 	for _, c := range w.Gang.Containers {
 		out.TrainingContainers = append(out.TrainingContainers, c.Name)

@@ -111,10 +111,14 @@ func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Contex
 	})
 }
 
-// hasFormerPods reports whether a pod runs that was created before a time.
-func hasFormerPods(pods []corev1.Pod, t time.Time) bool {
-	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-		return pod.CreationTimestamp.Time.Before(t) && pod.DeletionTimestamp == nil && !IsPodTerminal(&pod)
+// hasFormerPods reports whether the pods of a Job run that was started before a time. The Job may have replaced them
+// since.
+func (w WorkloadEvidence) hasFormerPods(t time.Time) bool {
+	if w.Job == nil || w.Job.Status.StartTime == nil || !w.Job.Status.StartTime.Time.Before(t) {
+		return false
+	}
+	return slices.ContainsFunc(w.Pods, func(pod corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil && !IsPodTerminal(&pod)
 	})
 }
 

@@ -163,3 +163,36 @@ func TestScaledDownPodsAreIgnored(t *testing.T) {
 		}
 	}
 }
+
+// TestHasFormerPods checks which Jobs have pods that run on while another member is suspended.
+func TestHasFormerPods(t *testing.T) {
+	suspended := podtest.At(20)
+	for name, c := range map[string]struct {
+		start  *metav1.Time
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"the Job was started before": {start: ptr.To(metav1.NewTime(podtest.At(10))), want: true},
+		"the Job was started since":  {start: ptr.To(metav1.NewTime(podtest.At(30)))},
+		"the Job is not started":     {},
+		"the pod of the Job has succeeded": {
+			start: ptr.To(metav1.NewTime(podtest.At(10))), change: podtest.Terminated(0, 15, false),
+		},
+		"the pod of the Job is deleted": {start: ptr.To(metav1.NewTime(podtest.At(10))), change: podtest.Drained},
+		"the Job has replaced its pod since": {
+			start:  ptr.To(metav1.NewTime(podtest.At(10))),
+			change: func(p *corev1.Pod) { p.CreationTimestamp.Time = podtest.At(30) },
+			want:   true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := WorkloadEvidence{
+				Workload: gang.Workload{Job: &batchv1.Job{Status: batchv1.JobStatus{StartTime: c.start}}},
+				Pods:     []corev1.Pod{podtest.RankPod(0, c.change)},
+			}
+			if got := w.hasFormerPods(suspended); got != c.want {
+				t.Errorf("former pods run: %t, want %t", got, c.want)
+			}
+		})
+	}
+}

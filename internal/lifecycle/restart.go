@@ -66,6 +66,14 @@ func (s State) hasLostRanks(snapshot Snapshot) bool {
 // wereAllReady reports whether all ranks of the current attempt were ready once.
 func (s State) wereAllReady() bool { return s.Phase == Running || s.StartCompleted }
 
+// readyTime returns a time after which all ranks of the current attempt had been ready; zero if it is not known.
+func (s State) readyTime() time.Time {
+	if !s.wereAllReady() {
+		return time.Time{}
+	}
+	return s.LastTransitionTime
+}
+
 // isMemberRecreated reports whether a member was deleted and recreated after all ranks of the attempt
 // were ready. Its ranks are lost for the other members, as if their pods were deleted. Before all ranks
 // were ready, the other ranks still wait for their peers, and find those of the new member, unless one of

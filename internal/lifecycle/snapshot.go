@@ -32,12 +32,12 @@ type Snapshot struct {
 	// CompletedRanks contains the ranks that completed in the current attempt and that nobody had deleted
 	// before, such as "0,3-5", or [NoRanks]. It is empty if they are not known.
 	CompletedRanks string
-	// HasFormerPods is true if a pod of a Job runs that was created before the gang entered its phase.
+	// HasFormerPods is true if pods of a Job run that was started before the gang entered its phase.
 	HasFormerPods bool
 	// ObservedFailures is the number of pods of Jobs that failed or are being deleted in the attempt.
 	ObservedFailures int32
-	// LostRanks is the number of ranks that have no pod, that are not part of CompletedRanks, and for which their Job
-	// creates no pod: a pod was deleted, and its program exited with code 0.
+	// LostRanks is the number of ranks that are not part of CompletedRanks, and for which their Job creates no pod, or
+	// does so in the place of another rank: a pod was deleted, and its program exited with code 0.
 	LostRanks int32
 	// StatefulSetPods identifies the pods of all StatefulSets by [IdentifyPods]. It is empty if a pod is
 	// missing, and if the gang has no StatefulSet.

@@ -7,7 +7,7 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// interruptedSequences are shrunk sequences of defects around a suspension or a lost node.
+// interruptedSequences are shrunk sequences of defects around a suspension, a lost node or a drained rank.
 func interruptedSequences() []sequence {
 	return []sequence{{
 		name: "the master is drained while a user suspends the workers", shape: masterJobs,
@@ -15,7 +15,49 @@ func interruptedSequences() []sequence {
 		change: func(s *Scenario) {
 			s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay = 0, 500*time.Millisecond
 		},
+		want: wantedEnd{disruptions: 1, attempt: 2}, // the Job replaces the master for the attempt that was suspended
+	}, {
+		name: "a master that its Job replaced while the workers were suspended fails", shape: masterJobs,
+		incidents: []Incident{at(60, userSuspends, 1), at(90, podEvicted), at(120, userResumes), at(300, rankExits, 0, 3)},
+		change:    func(s *Scenario) { s.WithoutRules = true },
+		want:      wantedEnd{restarts: 1, disruptions: 1},
+	}, {
+		name: "suspended workers are created again while a pod of the master terminates", shape: equalJobs,
+		incidents: []Incident{
+			at(60, userSuspends, 1), at(90, podEvicted), at(93, memberDeleted, 1), at(96, memberCreated, 1),
+			at(300, userResumes),
+		},
+		change: func(s *Scenario) {
+			s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers = 7*time.Second, true
+			s.Late = []lateStream{late("programs/abort", 97, 100)}
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "a queue resumes a Job before the end of its pods is confirmed", shape: queuedJob,
+		incidents: []Incident{at(5, queueAdmits), at(60, queuePreempts), at(67.5, queueAdmits)},
+		change: func(s *Scenario) {
+			s.Seed = 12 // runs a pass between the confirmation and the end of a pod
+			s.NodeSkews = []time.Duration{2 * time.Second, 2 * time.Second, 2 * time.Second}
+			s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers = 7*time.Second, true
+			s.Late = []lateStream{late("kubelet/node-0/pods", 60, 61.5), late("job-controller/requests", 67.2, 71)}
+		},
 		want: wantedEnd{attempt: 1},
+	}, {
+		name: "a drained rank completes after its Job replaced it, and a failed peer is not replaced", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podDeleted, 1), at(120, managerStarts)},
+		change: func(s *Scenario) {
+			completeAfterReplacement(s)
+			s.Behavior.AbortsWithoutPeers, s.WithoutRules = true, true
+		},
+		want: wantedEnd{disruptions: 1},
+	}, {
+		name: "a drained rank completes after its Job replaced it before all ranks were ready", shape: oneJob,
+		incidents: []Incident{at(60, managerCrashes), at(61, podEvicted, 1, 1), at(90, managerStarts)},
+		change: func(s *Scenario) {
+			completeAfterReplacement(s)
+			s.Late = append(s.Late, late("kubelet/node-1/start", 0, 200)) // another rank is there
+		},
+		want: wantedEnd{disruptions: 1},
 	}, {
 		name: "a peer of an unobserved disruption is reported after its node was lost", shape: launcher,
 		incidents: []Incident{

@@ -172,7 +172,8 @@ func formerBuilds() []mutant {
 			"controller/isolation.go", "mustSelectOne := next.Phase", "mustSelectOne := next.Phase.Terminal() && next.Phase",
 		}},
 	}, {
-		name: "a rank whose place another rank has taken is not lost", sequence: "a drained rank completes after its Job ",
+		name:     "a rank whose place another rank has taken is not lost",
+		sequence: "a drained rank completes after its Job replaced it before",
 		edits: []edit{{
 			"lifecycle/completed_ranks.go", "lost + max(0, min(runAgain, withoutPod))", "lost + min(0, runAgain, withoutPod)",
 		}},
@@ -182,6 +183,17 @@ func formerBuilds() []mutant {
 	}, {
 		name: "a drained pod counts while another member is suspended", sequence: "the master is drained while",
 		edits: []edit{{"controller/drained_pods.go", "next == lifecycle.Suspended && isDrained", "false && isDrained"}},
+	}, {
+		name: "a pod that was replaced during a suspension runs on", sequence: "a master that its Job replaced",
+		edits: []edit{{"lifecycle/evidence.go", "w.hasFormerPods(s.LastTransitionTime)", "false"}},
+	}, {
+		name: "a pod from before a suspension counts before its Job is started", sequence: "a queue resumes a Job before",
+		edits: []edit{{"failure/earlier_attempt.go", "c.JobNotStarted || pod", "pod"}},
+	}, {
+		name: "a completed rank that runs again is not lost", sequence: "a drained rank completes after its Job replaced it,",
+		edits: []edit{{
+			"lifecycle/completed_ranks.go", "case !hasPod.Has(index), isReplaced[index]:", "case !hasPod.Has(index):",
+		}},
 	}, {
 		name: "an observed disruption replaces an unobserved disruption", sequence: "a peer of an unobserved ",
 		edits: []edit{{
