@@ -172,6 +172,22 @@ func (f *Failure) IsDisruption() bool {
 		!strings.Contains(f.Message, exceededRequest)
 }
 
+// hardwareReasons are the reasons of failures that the hardware of the node causes. A kubelet gives the last to a pod
+// for which it cannot allocate a device (kubernetes pkg/kubelet/lifecycle).
+var hardwareReasons = []string{ReasonNodeLost, "UnexpectedAdmissionError"}
+
+// IsHardwareFault reports whether the hardware of the node of a rank caused a failure, which may be nil.
+func (f *Failure) IsHardwareFault() bool {
+	return f != nil && f.Container == "" && slices.Contains(hardwareReasons, f.Reason)
+}
+
+// MayBeHardwareFault reports whether the hardware of a node may have caused a failure, which may be nil: a container
+// exited, and nothing shows that a peer, a limit or a termination caused that. No exit code distinguishes a program
+// with a defect from a node with one: a segmentation fault can be either.
+func (f *Failure) MayBeHardwareFault() bool {
+	return f != nil && f.Container != "" && !f.LostPeer && !f.MaybeTerminated && !f.IsOOMKilled()
+}
+
 // EarlierOf returns the failure that is the likelier cause of the other. Either may be nil; the
 // result is nil only if both are. Of two failures within about a second, an OOM kill comes first, and a
 // rank that reports a lost peer comes last. An eviction or a deletion comes first within 5 seconds. The

@@ -130,6 +130,22 @@ func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failur
 	setIf(&o.RollingOut, w.isRollingOut())
 	o.addReadiness(e, w, c)
 	o.addTermination(s, e, w)
+	if len(s.AvoidedNodes()) > 0 {
+		o.addUnboundPods(w.Pods, e.Now)
+	}
+}
+
+// addUnboundPods adds the pods of a workload that wait for a node.
+func (o *Observed) addUnboundPods(pods []corev1.Pod, now time.Time) {
+	for i := range pods {
+		p := &pods[i]
+		if p.Spec.NodeName == "" && len(p.Spec.SchedulingGates) == 0 && p.DeletionTimestamp == nil && !IsPodTerminal(p) {
+			o.UnboundTime = earliestTime(o.UnboundTime, p.CreationTimestamp.Time)
+			if due := p.CreationTimestamp.Add(releaseDelay); due.After(now) {
+				o.NextCheckTime = earliestTime(o.NextCheckTime, due)
+			}
+		}
+	}
 }
 
 // addResult adds the result that the pods of a workload show before its controller reports the result. last is the

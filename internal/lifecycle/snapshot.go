@@ -20,6 +20,9 @@ type Snapshot struct {
 	FirstFailure *failure.Failure
 	// NotReadyRanks lists ranks that are not ready with the reason; see [NotReadyRanks].
 	NotReadyRanks []string
+	// UnboundTime is when the first pod that waits for a node, and is not gated, was created. It is zero if no pod
+	// does, and if the gang avoids no node.
+	UnboundTime time.Time
 	// PartiallyReady is true if some rank has been ready for minutes.
 	PartiallyReady bool
 	// AllPodsTerminated is true if all members are suspended and no pod of the gang is running.
