@@ -9,7 +9,9 @@ import (
 
 // CanExcludeNode reports whether [Workload.ReplaceExcludedNodes] can exclude a node by its name. The API server rejects
 // a name that cannot be the value of a label.
-func CanExcludeNode(name string) bool { return name != "" && len(validation.IsValidLabelValue(name)) == 0 }
+func CanExcludeNode(name string) bool {
+	return name != "" && len(validation.IsValidLabelValue(name)) == 0
+}
 
 // ReplaceExcludedNodes makes the pods of a Job avoid the nodes after, instead of the nodes before, which an earlier call
 // made them avoid. It adds one requirement to each term of the required node affinity, and all other requirements
@@ -41,7 +43,9 @@ func listNodeTerms(a *corev1.Affinity) []corev1.NodeSelectorTerm {
 }
 
 // isEmptyTerm reports whether a term selects no node. With a requirement, it would select almost all nodes.
-func isEmptyTerm(t corev1.NodeSelectorTerm) bool { return len(t.MatchExpressions)+len(t.MatchFields) == 0 }
+func isEmptyTerm(t corev1.NodeSelectorTerm) bool {
+	return len(t.MatchExpressions)+len(t.MatchFields) == 0
+}
 
 // removeExclusion returns terms without the last requirement of each term that is the exclusion, and without the terms
 // that contain nothing else.

@@ -33,6 +33,9 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 	if s.WaitsForLostNodes {
 		set(gang.AnnotationRestartOnNodeLoss, "false")
 	}
+	if s.AvoidsNodes {
+		set(gang.AnnotationAvoidNodes, "auto")
+	}
 	if s.StartTimeout > 0 {
 		set(gang.AnnotationStartTimeout, s.StartTimeout.String())
 	}
