@@ -57,7 +57,9 @@ func removeExclusion(terms []corev1.NodeSelectorTerm, exclusion corev1.NodeSelec
 			t.MatchExpressions[last].Operator == exclusion.Operator &&
 			slices.Equal(t.MatchExpressions[last].Values, exclusion.Values)
 		if isExcluding {
-			t.MatchExpressions = slices.Clone(t.MatchExpressions[:last])
+			if t.MatchExpressions = slices.Clone(t.MatchExpressions[:last]); last == 0 {
+				t.MatchExpressions = nil
+			}
 			if isEmptyTerm(t) {
 				continue
 			}

@@ -84,6 +84,11 @@ func avoidedNodeSequences() []sequence {
 		incidents: []Incident{at(60, deviceFails, 1)},
 		want:      wantedEnd{disruptions: 1, text: "DeviceUnhealthy"},
 	}, {
+		name: "a device is unhealthy for 15 seconds", shape: oneJob,
+		incidents: []Incident{at(60, deviceFails, 1), at(75, deviceRecovers, 1)},
+		change:    avoidingNodes(2),
+		want:      wantedEnd{disruptions: 1, text: "DeviceUnhealthy"},
+	}, {
 		name: "a device recovers within seconds", shape: oneJob,
 		incidents: []Incident{at(60, deviceFails, 1), at(68, deviceRecovers, 1), at(75, deviceFails, 1), at(82, deviceRecovers, 1)},
 		change:    avoidingNodes(2),
@@ -94,8 +99,11 @@ func avoidedNodeSequences() []sequence {
 		want:      wantedEnd{disruptions: 1, text: "DeviceUnhealthy: container trainer exited with code 1"},
 	}, {
 		name: "a gang of a Job and a StatefulSet avoids no node", shape: launcher,
-		incidents: []Incident{at(60, nodeLost, 1), at(130, nodeReturns, 1)},
-		change:    avoidingNodes(3),
-		want:      wantedEnd{disruptions: 1, attempt: 1},
+		incidents: []Incident{
+			at(60, nodeLost, 1), at(130, nodeReturns, 1), at(400, podEvicted, 1), at(800, podEvicted, 1),
+			at(1200, podEvicted, 1), at(1600, podEvicted, 1),
+		},
+		change: avoidingNodes(3),
+		want:   wantedEnd{disruptions: 5, attempt: 5},
 	}}
 }

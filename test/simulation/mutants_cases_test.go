@@ -87,7 +87,6 @@ func decisionMutants() []mutant {
 			"lifecycle/evidence.go", "if due := p.CreationTimestamp.Add(releaseDelay); due.After(now) {",
 			"if due := p.CreationTimestamp.Add(releaseDelay); due.Before(now) {",
 		}},
-		survives: "retries of the Service and reports of unbound pods cause passes",
 	}, {
 		name: "a gang with a StatefulSet avoids nodes", sequence: "a gang of a Job and a StatefulSet",
 		edits: []edit{{
@@ -106,7 +105,7 @@ func decisionMutants() []mutant {
 			"observed := m.unhealthyPods\n\tif observed == nil {\n\t\tobserved = map[types.UID]time.Time{}\n\t}",
 		}},
 	}, {
-		name: "no pass follows an unhealthy device", sequence: "a gang restarts without the node of an unhealthy",
+		name: "no pass follows an unhealthy device", sequence: "a device is unhealthy for",
 		edits: []edit{{"lifecycle/evidence.go", "out.NextCheckTime = nextCheckTime", "_ = nextCheckTime"}},
 	}, {
 		name: "the exit of a program with an unhealthy device is a failure", sequence: "a program exits because",
