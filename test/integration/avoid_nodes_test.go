@@ -3,7 +3,9 @@ package integration
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,7 @@ func checkAvoidedDevice(r *testGang) {
 		r.t.Errorf("the gang avoids %v", nodes)
 	}
 	r.checkExcluded(sick.Spec.NodeName)
+	r.checkShown("Avoids nodes: " + sick.Spec.NodeName + " (DeviceUnhealthy) until ")
 	r.checkPhaseStable(3 * time.Second)
 }
 
@@ -119,6 +122,7 @@ func testAvoidNodeAfterTwoFailures(t *testing.T, m *manager, ns string) {
 	m.setUnschedulable(t, ns+"-2", false)
 	r.waitForPhaseWithin(time.Minute, lifecycle.Running, 2)
 	r.checkExcluded(bad)
+	r.checkShown("Avoids nodes: " + bad + " (ranks failed first 2 times) until ")
 
 	r.patchJob("train", fmt.Sprintf(`{"metadata":{"annotations":{%q:"off"}}}`, gang.AnnotationAvoidNodes))
 	if err := m.Client.CoreV1().Pods(ns).Delete(
@@ -128,6 +132,17 @@ func testAvoidNodeAfterTwoFailures(t *testing.T, m *manager, ns string) {
 	}
 	r.waitForPhaseWithin(time.Minute, lifecycle.Running, 3)
 	r.checkExcluded()
+}
+
+// checkShown checks that rollcall status prints a text about the gang.
+func (r *testGang) checkShown(text string) {
+	r.t.Helper()
+	out, err := exec.CommandContext(r.t.Context(), buildCommand(r.t), "status", "train", "-n", r.ns,
+		"--kubeconfig", r.Cluster.Kubeconfig()).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), text) {
+		r.t.Errorf("want %q in the output (%v):\n%s", text, err, out)
+	}
+	r.t.Logf("rollcall status prints\n%s", out)
 }
 
 // findPodOnNode returns the active pod of the gang on a node.

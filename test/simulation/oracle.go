@@ -295,8 +295,9 @@ func (o *oracle) checkStart(started *process, live []*process) {
 	if o.mayOverlap() {
 		return
 	}
-	isCurrent := attemptOf(started.pod) == strconv.Itoa(int(o.final.Attempt)) && o.final.Phase.Active()
-	if isCurrent && slices.Contains(o.final.AvoidedNodes(), started.node.name) {
+	attempt := attemptOf(started.pod) // empty for a StatefulSet
+	isCurrent := attempt == "" || attempt == strconv.Itoa(int(o.final.Attempt))
+	if isCurrent && o.final.Phase.Active() && slices.Contains(o.final.AvoidedNodes(), started.node.name) {
 		o.violate(avoidedNode, "%s starts on %s", started.pod.Name, started.node.name)
 	}
 	for _, other := range live {
