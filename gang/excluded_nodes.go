@@ -13,8 +13,8 @@ func CanExcludeNode(name string) bool {
 	return name != "" && len(validation.IsValidLabelValue(name)) == 0
 }
 
-// ReplaceExcludedNodes makes the pods of a Job avoid the nodes after, instead of the nodes before, which an earlier call
-// made them avoid. It adds one requirement to each term of the required node affinity, and all other requirements
+// ReplaceExcludedNodes makes the pods of a Job avoid the nodes after, instead of the nodes before, which an earlier
+// call made them avoid. It adds one requirement to each term of the required node affinity, and all other requirements
 // stay. Without nodes, the template is the template of the user. A StatefulSet stays unchanged, because a changed
 // template would start a rollout. The node affinity of a suspended Job is mutable (KEP-2926).
 func (w Workload) ReplaceExcludedNodes(before, after []string) {
@@ -49,7 +49,9 @@ func isEmptyTerm(t corev1.NodeSelectorTerm) bool {
 
 // removeExclusion returns terms without the last requirement of each term that is the exclusion, and without the terms
 // that contain nothing else.
-func removeExclusion(terms []corev1.NodeSelectorTerm, exclusion corev1.NodeSelectorRequirement) []corev1.NodeSelectorTerm {
+func removeExclusion(
+	terms []corev1.NodeSelectorTerm, exclusion corev1.NodeSelectorRequirement,
+) []corev1.NodeSelectorTerm {
 	var out []corev1.NodeSelectorTerm
 	for _, t := range terms {
 		last := len(t.MatchExpressions) - 1

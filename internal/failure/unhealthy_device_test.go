@@ -39,18 +39,40 @@ func TestUnhealthyDevice(t *testing.T) {
 		want    string
 		seconds int
 	}{
-		"for some time":                    {unhealthy, failure.Context{UnhealthyPods: long}, failure.ReasonDeviceUnhealthy, 30},
-		"for a short time":                 {unhealthy, failure.Context{}, "", 0},
-		"the program exits and runs again": {changes(unhealthy, podtest.Terminated(1, 20, true)), failure.Context{}, failure.ReasonDeviceUnhealthy, 20},
-		"the program exits with its pod":   {changes(unhealthy, podtest.Terminated(1, 20, false), failed), failure.Context{}, failure.ReasonDeviceUnhealthy, 20},
-		"the device is healthy":            {changes(withDevice(corev1.ResourceHealthStatusHealthy), podtest.Terminated(1, 20, true)), failure.Context{}, "Error", 20},
-		"the health is not known":          {changes(withDevice(corev1.ResourceHealthStatusUnknown), podtest.Terminated(1, 20, true)), failure.Context{}, "Error", 20},
-		"the device of a sidecar":          {changes(unhealthy, podtest.Terminated(1, 20, true)), failure.Context{TrainingContainers: []string{"other"}}, "", 0},
-		"the container exceeded its memory": {changes(unhealthy, podtest.Terminated(137, 20, true), func(p *corev1.Pod) {
-			p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Reason = "OOMKilled"
-		}), failure.Context{}, "OOMKilled", 20},
-		"the pod is deleted":     {changes(unhealthy, podtest.Deleted(35)), failure.Context{UnhealthyPods: long}, failure.ReasonPodDeleted, 35},
-		"the rank has succeeded": {changes(unhealthy, podtest.Terminated(0, 20, false)), failure.Context{}, "", 0},
+		"for some time": {
+			change: unhealthy, context: failure.Context{UnhealthyPods: long}, want: failure.ReasonDeviceUnhealthy, seconds: 30,
+		},
+		"for a short time": {change: unhealthy},
+		"the program exits and runs again": {
+			change: changes(unhealthy, podtest.Terminated(1, 20, true)), want: failure.ReasonDeviceUnhealthy, seconds: 20,
+		},
+		"the program exits with its pod": {
+			change: changes(unhealthy, podtest.Terminated(1, 20, false), failed),
+			want:   failure.ReasonDeviceUnhealthy, seconds: 20,
+		},
+		"the device is healthy": {
+			change: changes(withDevice(corev1.ResourceHealthStatusHealthy), podtest.Terminated(1, 20, true)),
+			want:   "Error", seconds: 20,
+		},
+		"the health is not known": {
+			change: changes(withDevice(corev1.ResourceHealthStatusUnknown), podtest.Terminated(1, 20, true)),
+			want:   "Error", seconds: 20,
+		},
+		"the device of a sidecar": {
+			change:  changes(unhealthy, podtest.Terminated(1, 20, true)),
+			context: failure.Context{TrainingContainers: []string{"other"}},
+		},
+		"the container exceeded its memory": {
+			change: changes(unhealthy, podtest.Terminated(137, 20, true), func(p *corev1.Pod) {
+				p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Reason = "OOMKilled"
+			}),
+			want: "OOMKilled", seconds: 20,
+		},
+		"the pod is deleted": {
+			change:  changes(unhealthy, podtest.Deleted(35)),
+			context: failure.Context{UnhealthyPods: long}, want: failure.ReasonPodDeleted, seconds: 35,
+		},
+		"the rank has succeeded": {change: changes(unhealthy, podtest.Terminated(0, 20, false))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := failure.First([]corev1.Pod{podtest.RankPod(0, nil), podtest.RankPod(1, c.change)}, 0, c.context)

@@ -45,6 +45,7 @@ func TestAvoidedNodes(t *testing.T) {
 		change(&f)
 		return f
 	}
+	twice := func(f failure.Failure) []failure.Failure { return []failure.Failure{f, f} }
 	off := avoidingPolicies
 	off.AvoidNodes = false
 	const day = 24 * 3600
@@ -55,26 +56,30 @@ func TestAvoidedNodes(t *testing.T) {
 		pause int
 		want  []string
 	}{
-		"a lost node":               {failures: []failure.Failure{lost("a")}, want: []string{"a"}},
-		"a lost node without auto":  {policies: &off, failures: []failure.Failure{lost("a")}},
-		"an unhealthy device":       {failures: []failure.Failure{{Node: "a", Reason: failure.ReasonDeviceUnhealthy}}, want: []string{"a"}},
-		"a pod that a node rejects": {failures: []failure.Failure{{Node: "a", Reason: "UnexpectedAdmissionError"}}, want: []string{"a"}},
-		"one exit by a signal":      {failures: []failure.Failure{exit("a")}},
-		"two exits on a node":       {failures: []failure.Failure{exit("a"), exit("b"), exit("a")}, want: []string{"a"}},
-		"two exits in two days":     {failures: []failure.Failure{exit("a"), exit("a")}, pause: day},
-		"a lost node after a day":   {failures: []failure.Failure{lost("a"), exit("b")}, pause: day},
-		"two drains": {
-			failures: slices.Repeat([]failure.Failure{{Node: "a", Reason: "EvictionByEvictionAPI", Disrupted: true}}, 2),
+		"a lost node":              {failures: []failure.Failure{lost("a")}, want: []string{"a"}},
+		"a lost node without auto": {policies: &off, failures: []failure.Failure{lost("a")}},
+		"an unhealthy device": {
+			failures: []failure.Failure{{Node: "a", Reason: failure.ReasonDeviceUnhealthy}}, want: []string{"a"},
 		},
-		"two deletions": {failures: slices.Repeat([]failure.Failure{{Node: "a", Reason: failure.ReasonPodDeleted}}, 2)},
+		"a pod that a node rejects": {
+			failures: []failure.Failure{{Node: "a", Reason: "UnexpectedAdmissionError"}}, want: []string{"a"},
+		},
+		"one exit by a signal":    {failures: []failure.Failure{exit("a")}},
+		"two exits on a node":     {failures: []failure.Failure{exit("a"), exit("b"), exit("a")}, want: []string{"a"}},
+		"two exits in two days":   {failures: []failure.Failure{exit("a"), exit("a")}, pause: day},
+		"a lost node after a day": {failures: []failure.Failure{lost("a"), exit("b")}, pause: day},
+		"two drains": {
+			failures: twice(failure.Failure{Node: "a", Reason: "EvictionByEvictionAPI", Disrupted: true}),
+		},
+		"two deletions": {failures: twice(failure.Failure{Node: "a", Reason: failure.ReasonPodDeleted})},
 		"two containers without memory": {
-			failures: slices.Repeat([]failure.Failure{change(exit("a"), func(f *failure.Failure) { f.Reason = "OOMKilled" })}, 2),
+			failures: twice(change(exit("a"), func(f *failure.Failure) { f.Reason = "OOMKilled" })),
 		},
 		"two ranks that lost a peer": {
-			failures: slices.Repeat([]failure.Failure{change(exit("a"), func(f *failure.Failure) { f.LostPeer = true })}, 2),
+			failures: twice(change(exit("a"), func(f *failure.Failure) { f.LostPeer = true })),
 		},
 		"two ranks that may have been terminated": {
-			failures: slices.Repeat([]failure.Failure{change(exit("a"), func(f *failure.Failure) { f.MaybeTerminated = true })}, 2),
+			failures: twice(change(exit("a"), func(f *failure.Failure) { f.MaybeTerminated = true })),
 		},
 		"a name that is not valid in a template": {failures: []failure.Failure{lost(strings.Repeat("a", 64))}},
 		"at most four nodes, the oldest goes": {
@@ -107,6 +112,12 @@ func TestAvoidedNodes(t *testing.T) {
 func TestReleaseNode(t *testing.T) {
 	lost := failure.Failure{Rank: 1, Node: "a", Reason: failure.ReasonNodeLost}
 	avoiding := restart(newState(lifecycle.Running, 0), avoidingPolicies, lost, 100)
+	withMember := func(change func(*lifecycle.Observation)) func(*lifecycle.Snapshot) {
+		return func(s *lifecycle.Snapshot) {
+			s.UnboundTime = podtest.At(110)
+			change(&s.Members[0].Observed)
+		}
+	}
 	unbound := func(since int) func(*lifecycle.Snapshot) {
 		return func(s *lifecycle.Snapshot) { s.UnboundTime = podtest.At(since) }
 	}
@@ -116,13 +127,19 @@ func TestReleaseNode(t *testing.T) {
 		now         int
 		wantRelease bool
 	}{
-		"a rank waits for five minutes":    {avoiding, unbound(110), 110 + 300, true},
-		"a rank waits for a shorter time":  {avoiding, unbound(110), 110 + 299, false},
-		"no rank waits for a node":         {avoiding, func(*lifecycle.Snapshot) {}, 1000, false},
-		"the gang avoids no node":          {newState(lifecycle.Pending, 1), unbound(110), 1000, false},
-		"somebody suspends a member":       {avoiding, func(s *lifecycle.Snapshot) { unbound(110)(s); s.Members[0].Observed.Suspended = true }, 1000, false},
-		"a Job of the gang is complete":    {avoiding, func(s *lifecycle.Snapshot) { unbound(110)(s); s.Members[0].Observed.Complete = true }, 1000, false},
-		"a member is about to be complete": {avoiding, func(s *lifecycle.Snapshot) { unbound(110)(s); s.Members[0].Observed.Finishing = true }, 1000, false},
+		"a rank waits for five minutes":   {state: avoiding, change: unbound(110), now: 110 + 300, wantRelease: true},
+		"a rank waits for a shorter time": {state: avoiding, change: unbound(110), now: 110 + 299},
+		"no rank waits for a node":        {state: avoiding, change: func(*lifecycle.Snapshot) {}, now: 1000},
+		"the gang avoids no node":         {state: newState(lifecycle.Pending, 1), change: unbound(110), now: 1000},
+		"somebody suspends a member": {
+			state: avoiding, change: withMember(func(o *lifecycle.Observation) { o.Suspended = true }), now: 1000,
+		},
+		"a Job of the gang is complete": {
+			state: avoiding, change: withMember(func(o *lifecycle.Observation) { o.Complete = true }), now: 1000,
+		},
+		"a Job is about to complete the gang": {
+			state: avoiding, change: withMember(func(o *lifecycle.Observation) { o.Finishing = true }), now: 1000,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.state.Next(avoidingPolicies, newSnapshot(lifecycle.Observation{}, c.change, observedAt(c.now)))

@@ -84,7 +84,8 @@ func checkAvoidedDevice(r *testGang) {
 	r.reportUnhealthyDevice(sick)
 	s := r.waitForPhaseWithinReport(begin)
 	f := s.FirstFailure
-	if s.Restarts != 0 || f == nil || f.Rank != 1 || f.Reason != failure.ReasonDeviceUnhealthy || f.Node != sick.Spec.NodeName {
+	if s.Restarts != 0 || f == nil || f.Rank != 1 ||
+		f.Reason != failure.ReasonDeviceUnhealthy || f.Node != sick.Spec.NodeName {
 		r.t.Errorf("%d restarts, first failure %+v", s.Restarts, f)
 	}
 	if nodes := s.AvoidedNodes(); !slices.Equal(nodes, []string{sick.Spec.NodeName}) {

@@ -242,7 +242,8 @@ func testAffinityAttempts(t *testing.T, a managerAttempts) {
 		"exclusion of other nodes": patch(required(
 			`[{"matchExpressions":[{"key":"example.com/gpu","operator":"NotIn","values":["a100"]}]}]`)),
 		"selection of a node next to an exclusion": patch(required(
-			`[{"matchExpressions":[` + exclusion + `],"matchFields":[{"key":"metadata.name","operator":"In","values":["node-a"]}]}]`)),
+			`[{"matchExpressions":[` + exclusion + `],` +
+				`"matchFields":[{"key":"metadata.name","operator":"In","values":["node-a"]}]}]`)),
 		"preferred node": patch(`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,` +
 			`"preference":{"matchExpressions":[` + exclusion + `]}}]}}`),
 		"node selector": a.patchJob("suspended", `{"spec":{"template":{"spec":{"nodeSelector":{"k":"v"}}}}}`),

@@ -35,9 +35,11 @@ func avoidedNodeSequences() []sequence {
 		want:      wantedEnd{restarts: 2, text: "avoids node-1"},
 	}, {
 		name: "a lost node that returns is avoided", shape: oneJob,
-		incidents: []Incident{at(60, nodeLost, 1), at(130, nodeReturns, 1), at(400, rankExits, 1, 1), at(500, rankExits, 1, 1)},
-		change:    avoidingNodes(3),
-		want:      wantedEnd{restarts: 2, disruptions: 1, text: "avoids node-1"},
+		incidents: []Incident{
+			at(60, nodeLost, 1), at(130, nodeReturns, 1), at(400, rankExits, 1, 1), at(500, rankExits, 1, 1),
+		},
+		change: avoidingNodes(3),
+		want:   wantedEnd{restarts: 2, disruptions: 1, text: "avoids node-1"},
 	}, {
 		name: "a Job in a queue avoids a lost node", shape: queuedJob,
 		incidents: []Incident{
@@ -90,8 +92,10 @@ func avoidedNodeSequences() []sequence {
 		want:      wantedEnd{disruptions: 1, text: "DeviceUnhealthy"},
 	}, {
 		name: "a device recovers within seconds", shape: oneJob,
-		incidents: []Incident{at(60, deviceFails, 1), at(68, deviceRecovers, 1), at(75, deviceFails, 1), at(82, deviceRecovers, 1)},
-		change:    avoidingNodes(2),
+		incidents: []Incident{
+			at(60, deviceFails, 1), at(68, deviceRecovers, 1), at(75, deviceFails, 1), at(82, deviceRecovers, 1),
+		},
+		change: avoidingNodes(2),
 	}, {
 		name: "a program exits because of its device", shape: oneJob,
 		incidents: []Incident{at(60, deviceFails, 1), at(62, rankExits, 1, 1)},
