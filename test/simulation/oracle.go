@@ -295,11 +295,7 @@ func (o *oracle) checkStart(started *process, live []*process) {
 	if o.mayOverlap() {
 		return
 	}
-	attempt := attemptOf(started.pod) // empty for a StatefulSet
-	isCurrent := attempt == "" || attempt == strconv.Itoa(int(o.final.Attempt))
-	if isCurrent && o.final.Phase.Active() && slices.Contains(o.final.AvoidedNodes(), started.node.name) {
-		o.violate(avoidedNode, "%s starts on %s", started.pod.Name, started.node.name)
-	}
+	o.checkNode(started)
 	for _, other := range live {
 		// Rollcall cannot end a process on a lost node, and waits for it only if the user requires that.
 		isZombie := !o.scenario.WaitsForLostNodes && (other.node.lost || other.startTime.Before(other.node.lostTime))
@@ -313,6 +309,15 @@ func (o *oracle) checkStart(started *process, live []*process) {
 			o.violate(gangSplit, "%s of attempt %s resolves %s to attempt %s",
 				started.pod.Name, attemptOf(started.pod), found.Spec.Hostname, attemptOf(found))
 		}
+	}
+}
+
+// checkNode checks that a starting rank is not on an avoided node.
+func (o *oracle) checkNode(started *process) {
+	attempt := attemptOf(started.pod) // empty for a StatefulSet
+	isCurrent := attempt == "" || attempt == strconv.Itoa(int(o.final.Attempt))
+	if isCurrent && o.final.Phase.Active() && slices.Contains(o.final.AvoidedNodes(), started.node.name) {
+		o.violate(avoidedNode, "%s starts on %s", started.pod.Name, started.node.name)
 	}
 }
 
