@@ -9,8 +9,8 @@ import (
 )
 
 // SelectCached returns a workload with the fields that a manager keeps in memory: those that parsing and the
-// lifecycle read. It has neither owners, finalizers nor most keys of others, and no selector, volumes, probes or
-// affinity. The maps and containers of the result are new. The rest shares its memory with w.
+// lifecycle read. It has neither owners, finalizers nor most keys of others, and no selector, volumes or probes.
+// The maps and containers of the result are new. The rest shares its memory with w.
 func (w Workload) SelectCached() Workload {
 	if w.Job != nil {
 		job := *w.Job
@@ -78,6 +78,7 @@ func selectTemplate(template *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 			SchedulerName:     spec.SchedulerName,
 			SchedulingGroup:   spec.SchedulingGroup,
 			PriorityClassName: spec.PriorityClassName,
+			Affinity:          spec.Affinity,
 			Containers:        selectContainers(spec.Containers),
 			InitContainers:    selectContainers(spec.InitContainers),
 		},

@@ -73,6 +73,8 @@ const (
 	AnnotationScheduleTimeout = Prefix + "schedule-timeout"
 	// AnnotationRestartOnNodeLoss determines whether a gang restarts while pods of a lost node may still run.
 	AnnotationRestartOnNodeLoss = Prefix + "restart-on-node-loss"
+	// AnnotationAvoidNodes determines whether the next attempt avoids the nodes on which ranks failed.
+	AnnotationAvoidNodes = Prefix + "avoid-nodes"
 	// AnnotationFailureOutput determines whether the status contains the output of a failed program.
 	AnnotationFailureOutput = Prefix + "failure-output"
 )
@@ -289,6 +291,10 @@ func lifecycleKeys() []Key {
 			Values: "`true`, `false`", Default: "`true`",
 			Description: "Whether the gang restarts as soon as Kubernetes finds that a node does not report, without waiting " +
 				"for the pods of the node. With `false`, it waits until Kubernetes confirms that they have terminated."},
+		{Name: AnnotationAvoidNodes, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "`off`, `auto`", Default: "`off`",
+			Description: "With `auto`, a gang of Jobs restarts without the node of a first failure that the hardware caused, " +
+				"and without a node on which ranks failed first twice. Rollcall changes the node affinity of the pod template."},
 		{Name: AnnotationFailureOutput, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`true`, `false`", Default: "`true`, unless an administrator turned the output off for all gangs",
 			Description: "Whether the status, conditions and Events of the gang contain the last lines of the output of " +

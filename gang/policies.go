@@ -74,6 +74,8 @@ type RestartRules struct {
 	ScheduleTimeout time.Duration
 	// RestartOnNodeLoss is true if the gang restarts without waiting for the pods of a lost node.
 	RestartOnNodeLoss bool
+	// AvoidNodes is true if a restart excludes the nodes on which ranks failed.
+	AvoidNodes bool
 	// FailureOutput is true if the status may contain the output of a failed program.
 	FailureOutput bool
 }
@@ -113,12 +115,17 @@ func (p *parser) parseRestartRules(g Gang, cfg Config) RestartRules {
 		StartTimeout:      p.parseTimeout(AnnotationStartTimeout),
 		ScheduleTimeout:   p.parseTimeout(AnnotationScheduleTimeout),
 		RestartOnNodeLoss: p.parseEnum(AnnotationRestartOnNodeLoss, "true", "false") == "true",
+		AvoidNodes:        p.parseEnum(AnnotationAvoidNodes, "off", "auto") == "auto",
 		FailureOutput:     p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
+	}
+	if policies.AvoidNodes && p.workload.StatefulSet != nil {
+		p.addWarning(annotationsPath.Key(AnnotationAvoidNodes),
+			"has no effect: a changed pod template would start a rollout of the StatefulSet; use a Job")
 	}
 	if policies.RestartPolicy == RestartPolicyPod {
 		for _, key := range []string{
 			AnnotationMaxRestarts, AnnotationMaxDisruptions, AnnotationNonRetriableExitCodes, AnnotationStartTimeout,
-			AnnotationScheduleTimeout,
+			AnnotationScheduleTimeout, AnnotationAvoidNodes,
 		} {
 			if _, ok := p.meta.Annotations[key]; ok {
 				p.addWarning(annotationsPath.Key(key),

@@ -145,6 +145,7 @@ func revertSpecChanges(w gang.Workload) {
 	if failedByRollcall {
 		spec.ActiveDeadlineSeconds = nil
 	}
+	w.ReplaceExcludedNodes(status.ExcludedNodes, nil)
 }
 
 func revertZeroReplicas(w gang.Workload, status lifecycle.Status) {

@@ -194,6 +194,23 @@ func TestCopyOfRestartingJob(t *testing.T) {
 	}
 }
 
+// TestCopyOfJobWithExcludedNodes checks that a manifest which was copied from a Job of a gang that avoids nodes has the
+// template of the user.
+func TestCopyOfJobWithExcludedNodes(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	job := newJob(map[string]string{gang.AnnotationStatus: encodeStatus(t, lifecycle.Status{State: lifecycle.State{
+		Phase: lifecycle.Running, Bookkeeping: lifecycle.Bookkeeping{ExcludedNodes: []string{"node-b"}},
+	}})}, 2)
+	w := gang.Workload{Job: job}
+	w.ReplaceExcludedNodes(nil, []string{"node-b"})
+	if _, err := engine.Admit(w); err != nil {
+		t.Fatal(err)
+	}
+	if w.Template().Spec.Affinity != nil {
+		t.Errorf("affinity %v", w.Template().Spec.Affinity)
+	}
+}
+
 // TestCreateWithZeroReplicas checks that a member that is created with 0 replicas takes its size from
 // its annotations.
 func TestCreateWithZeroReplicas(t *testing.T) {

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,6 +129,7 @@ func (r *Reconciler) applyAction(ctx context.Context, m member, a action, status
 // reports whether it changed the spec.
 func mutateWorkload(w gang.Workload, a action, status *lifecycle.Status, last lifecycle.Status) bool {
 	status.SuspendedByRollcall = staysSuspendedByRollcall(w, last, status.Phase)
+	status.ExcludedNodes = last.ExcludedNodes
 	apply, ok := actionFuncs[a]
 	return ok && apply(w, status, last)
 }
@@ -161,6 +163,7 @@ func resumeMember(w gang.Workload, status *lifecycle.Status, last lifecycle.Stat
 		return false
 	}
 	status.SuspendedByRollcall = false
+	excludeNodes(w, status)
 	return attempt.Resume(w, status.Attempt)
 }
 
@@ -171,13 +174,27 @@ func releaseMemberToQueue(w gang.Workload, status *lifecycle.Status, last lifecy
 		return false
 	}
 	status.SuspendedByRollcall = false
+	excludeNodes(w, status)
 	w.SetAttempt(status.Attempt)
 	return true
 }
 
 // setMemberAttempt sets the attempt label of a Job that somebody else will resume.
 func setMemberAttempt(w gang.Workload, status *lifecycle.Status, _ lifecycle.Status) bool {
-	return w.SetAttempt(status.Attempt)
+	isExcluding := excludeNodes(w, status)
+	return w.SetAttempt(status.Attempt) || isExcluding
+}
+
+// excludeNodes makes the pods of a suspended Job avoid the nodes that the gang avoids, and records them in the status.
+// It reports whether the template changed.
+func excludeNodes(w gang.Workload, status *lifecycle.Status) bool {
+	before, after := status.ExcludedNodes, status.AvoidedNodes()
+	if w.Job == nil || slices.Equal(before, after) {
+		return false
+	}
+	w.ReplaceExcludedNodes(before, after)
+	status.ExcludedNodes = after
+	return true
 }
 
 // completeMember completes a Job, or suspends a workload that cannot complete: a StatefulSet, or a Job

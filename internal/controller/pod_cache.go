@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
 )
 
@@ -73,10 +74,10 @@ func trimPod(pod *corev1.Pod) *corev1.Pod {
 }
 
 // runsWithoutExit reports whether a pod is ready and none of its containers has exited, except for init
-// containers that succeeded.
+// containers that succeeded, and whether all of its devices are healthy as far as is known.
 func runsWithoutExit(pod *corev1.Pod) bool {
 	hasExited := func(c corev1.ContainerStatus) bool {
-		return c.State.Terminated != nil || c.LastTerminationState.Terminated != nil
+		return c.State.Terminated != nil || c.LastTerminationState.Terminated != nil || failure.IsDeviceUnhealthy(c)
 	}
 	hasFailed := func(c corev1.ContainerStatus) bool {
 		t := c.State.Terminated
@@ -89,6 +90,11 @@ func runsWithoutExit(pod *corev1.Pod) bool {
 
 // anyReadinessGate stands for the readiness gates of all pods in the cache.
 var anyReadinessGate = []corev1.PodReadinessGate{{}}
+
+// anyUnhealthyDevice stands for the unhealthy devices of all containers in the cache.
+var anyUnhealthyDevice = []corev1.ResourceStatus{{
+	Resources: []corev1.ResourceHealth{{Health: corev1.ResourceHealthStatusUnhealthy}},
+}}
 
 // intern returns a text that shares its memory with equal texts.
 func intern[T ~string](text T) T { return unique.Make(text).Value() }
@@ -140,6 +146,9 @@ func trimContainerStatuses(statuses []corev1.ContainerStatus) []corev1.Container
 		}
 		if c.State.Running != nil {
 			trimmed.State.Running = runningState
+		}
+		if failure.IsDeviceUnhealthy(c) {
+			trimmed.AllocatedResourcesStatus = anyUnhealthyDevice
 		}
 		out = append(out, trimmed)
 	}

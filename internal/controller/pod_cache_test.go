@@ -147,6 +147,11 @@ func TestTrimReadyPod(t *testing.T) {
 		"a container has exited": {keepStatuses: true, change: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = exited
 		}},
+		"a device is unhealthy": {keepStatuses: true, change: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{{
+				Name: "nvidia.com/gpu", Resources: []corev1.ResourceHealth{{Health: corev1.ResourceHealthStatusUnhealthy}},
+			}}
+		}},
 		"the pod is being deleted": {keepStatuses: true, change: func(p *corev1.Pod) {
 			p.DeletionTimestamp = ptr.To(metav1.NewTime(testStartTime))
 		}},
@@ -161,6 +166,9 @@ func TestTrimReadyPod(t *testing.T) {
 			got := trimPod(pod)
 			if hasStatuses := len(got.Status.ContainerStatuses) > 0; hasStatuses != tt.keepStatuses {
 				t.Errorf("the trimmed pod has container statuses: %t, want %t", hasStatuses, tt.keepStatuses)
+			}
+			if failure.HasUnhealthyDevice(got, nil) != failure.HasUnhealthyDevice(pod, nil) {
+				t.Error("the health of the devices differs")
 			}
 			wantState, wantReason := lifecycle.DescribeRank(pod, nil)
 			if state, reason := lifecycle.DescribeRank(got, nil); state != wantState || reason != wantReason {

@@ -277,13 +277,8 @@ func (r *Reconciler) scheduleNextPass(g *observedGang, next lifecycle.State) {
 	if remaining := next.RemainingBackoff(now); next.Phase == lifecycle.Restarting && remaining > 0 {
 		g.pass.requeueAfter(remaining)
 	}
-	for _, deadline := range []time.Time{
-		next.StartDeadline(g.gangPolicies(), g.memberStates),
-		next.ScheduleDeadline(g.gangPolicies(), g.observed.Snapshot),
-	} {
-		if !deadline.IsZero() {
-			g.pass.requeueAfter(max(time.Second, deadline.Sub(now)))
-		}
+	if deadline := next.NextDeadline(g.gangPolicies(), g.observed.Snapshot); !deadline.IsZero() {
+		g.pass.requeueAfter(max(time.Second, deadline.Sub(now)))
 	}
 }
 

@@ -86,7 +86,7 @@ func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, 
 	status := lifecycle.Status{
 		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, rejectionRetryInterval), State: g.lastState(),
 	}
-	status.SuspendedByRollcall = last.SuspendedByRollcall
+	status.SuspendedByRollcall, status.ExcludedNodes = last.SuspendedByRollcall, last.ExcludedNodes
 	if status.LastTransitionTime.IsZero() {
 		status.LastTransitionTime = m.admissionTime()
 	}

@@ -152,6 +152,7 @@ func (r *Reconciler) membersStatus(
 func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next lifecycle.Status) (bool, error) {
 	label, last := lifecycle.ReadPhase(m.Workload), m.lastStatus()
 	next.SuspendedByRollcall = staysSuspendedByRollcall(m.Workload, last, next.Phase)
+	next.ExcludedNodes = last.ExcludedNodes
 	next.Message = lifecycle.TruncateMessage(next.Message) // as it was written last
 	isSamePhase := label == next.Phase && last.Phase == next.Phase
 	if isSamePhase && overridesPhaseReason(last.Reason) != overridesPhaseReason(next.Reason) {

@@ -302,6 +302,7 @@ func waitForPods(w gang.Workload) error {
 
 // resume resumes a workload, or prepares a Job for the queue that resumes it.
 func resume(w gang.Workload, status lifecycle.Status, kueueInstalled bool) (Outcome, error) {
+	w.ReplaceExcludedNodes(status.ExcludedNodes, nil)
 	if w.QueueName() != "" && kueueInstalled {
 		w.SetAttempt(status.Attempt)
 		return Queued, nil

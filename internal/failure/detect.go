@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
 )
@@ -35,6 +36,8 @@ type Context struct {
 	TerminationStartTime time.Time
 	// IgnoresLostNodes is true if a pod on a lost node is not a failure until Kubernetes deletes the pod.
 	IgnoresLostNodes bool
+	// UnhealthyPods contains since when pods have had an unhealthy device, if that is a failure.
+	UnhealthyPods map[types.UID]time.Time
 	// OmitOutput leaves out the output of programs. Rollcall still reads it to find the first failure.
 	OmitOutput bool
 }
@@ -135,7 +138,7 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 	if class == podOfEarlierAttempt || class == podSucceeded {
 		return nil // the status already contains the failure of an earlier attempt
 	}
-	containerFailure := c.trainingContainerFailure(pod)
+	containerFailure := c.attributeToDevice(pod, c.trainingContainerFailure(pod))
 	failedBeforeDeletion := containerFailure != nil && !containerFailure.MaybeTerminated
 	if class == podDeletedExternally && failedBeforeDeletion {
 		// The kubelet may restart a container after the eviction was decided, because it observes the deletion late.
@@ -159,7 +162,7 @@ func (c Context) podFailure(pod *corev1.Pod) *Failure {
 		return attributeFailedPod(pod, containerFailure)
 	default:
 		// A container may have failed while its pod stays active.
-		return EarlierOf(c.lostNodeFailure(pod), containerFailure)
+		return EarlierOf(EarlierOf(c.lostNodeFailure(pod), c.deviceFailure(pod)), containerFailure)
 	}
 }
 

@@ -19,6 +19,9 @@ const (
 	// ReasonNodeLost means that the node of the pod does not report any more; see [FindLostNode]. Earlier releases of
 	// Kubernetes give the reason to pods that they delete from such a node.
 	ReasonNodeLost = "NodeLost"
+	// ReasonDeviceUnhealthy means that the kubelet reports an unhealthy device of a training container; see
+	// [IsDeviceUnhealthy].
+	ReasonDeviceUnhealthy = "DeviceUnhealthy"
 	// ReasonUnobserved means that the workload counts a failed pod that was deleted before Rollcall
 	// observed it.
 	ReasonUnobserved = "Unobserved"
@@ -56,7 +59,7 @@ var evictionReasons = []string{
 // condition, which has another reason, the pod exceeded its own limit of local storage (kubernetes
 // pkg/kubelet/eviction, localStorageEviction).
 var disruptionReasons = []string{
-	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved, ReasonNodeLost,
+	ReasonPodDeleted, ReasonRankLost, ReasonUnobserved, ReasonNodeLost, ReasonDeviceUnhealthy,
 	ReasonMemberRecreated, ReasonMemberDeleted, ReasonMemberSuspended, ReasonScheduleTimeout,
 	"EvictionByEvictionAPI", "PreemptionByScheduler", "DeletionByTaintManager", "DeletionByPodGC",
 	"TerminationByKubelet", "NodeShutdown", "Terminated", "Preempting",
@@ -173,6 +176,22 @@ func (f *Failure) IsEviction() bool {
 func (f *Failure) IsDisruption() bool {
 	return f != nil && f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
 		!strings.Contains(f.Message, exceededRequest)
+}
+
+// hardwareReasons are the reasons of failures that the hardware of the node causes. A kubelet gives the last to a pod
+// for which it cannot allocate a device (kubernetes pkg/kubelet/lifecycle).
+var hardwareReasons = []string{ReasonNodeLost, ReasonDeviceUnhealthy, "UnexpectedAdmissionError"}
+
+// IsHardwareFault reports whether the hardware of the node of a rank caused a failure, which may be nil.
+func (f *Failure) IsHardwareFault() bool {
+	return f != nil && f.Container == "" && slices.Contains(hardwareReasons, f.Reason)
+}
+
+// MayBeHardwareFault reports whether the hardware of a node may have caused a failure, which may be nil: a container
+// exited, and nothing shows that a peer, a limit or a termination caused that. No exit code distinguishes a program
+// with a defect from a node with one: a segmentation fault can be either.
+func (f *Failure) MayBeHardwareFault() bool {
+	return f != nil && f.Container != "" && !f.LostPeer && !f.MaybeTerminated && !f.IsOOMKilled()
 }
 
 // EarlierOf returns the failure that is the likelier cause of the other. Either may be nil; the

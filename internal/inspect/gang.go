@@ -34,6 +34,8 @@ type Gang struct {
 	// NextRestartTime is the earliest time of the next restart. It is nil unless the phase is
 	// Restarting.
 	NextRestartTime *time.Time `json:"nextRestartTime,omitempty"`
+	// FailedNodes contains the nodes on which ranks failed first, if the gang avoids nodes.
+	FailedNodes []lifecycle.FailedNode `json:"failedNodes,omitempty"`
 	// Seconds contains how long the gang did what, until LastTransitionTime.
 	Seconds lifecycle.Seconds `json:"seconds,omitzero"`
 	// Reason and Message describe the phase.

@@ -73,6 +73,7 @@ func (g group) buildGang() Gang {
 		Restarts:          status.Restarts,
 		Disruptions:       status.Disruptions,
 		FirstFailure:      status.FirstFailure,
+		FailedNodes:       status.FailedNodes,
 		Seconds:           status.Seconds,
 		CreationTimestamp: g.creationTime(),
 		Members:           g.buildMembers(),

@@ -112,6 +112,9 @@ func printHeader(out io.Writer, o PrintOptions, g Gang) {
 	if spent := g.formatSeconds(o.Now); spent != "" {
 		fmt.Fprintln(out, o.truncateLine(spent))
 	}
+	if nodes := o.formatAvoidedNodes(g.FailedNodes); nodes != "" {
+		fmt.Fprintln(out, o.truncateLine(nodes))
+	}
 	if next := g.NextRestartTime; next != nil && next.After(o.Now) {
 		fmt.Fprintf(out, "Next restart at %s, in %s\n", o.formatTime(*next), duration.HumanDuration(next.Sub(o.Now)))
 	}

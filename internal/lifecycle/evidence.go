@@ -81,8 +81,11 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	known, completed := m.completed.known(s), sets.Set[int32]{}
 	var rankUIDs []types.UID
 	hasAllRanks := true
+	unhealthy, nextCheckTime := m.observeDevices(e)
+	out.NextCheckTime = nextCheckTime
 	for _, w := range e.Workloads {
 		context := s.failureContext(w, out.Members)
+		context.UnhealthyPods = unhealthy
 		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
 		out.addWorkload(s, e, w, context)
 		completedRanks, lostRanks := w.findCompletedRanks(context, known, s.readyTime())
@@ -174,12 +177,13 @@ func setIf(value *bool, condition bool) { *value = *value || condition }
 // restarts, it describes the attempt that failed.
 func (s State) failureContext(w WorkloadEvidence, members Members) failure.Context {
 	out := failure.Context{
-		Attempt:          s.podAttempt(),
-		LastRestartTime:  s.LastRestartTime,
-		AttemptStartTime: s.AttemptStartTime,
-		JobStartTime:     s.JobStartTime,
-		IgnoresLostNodes: !w.Gang.RestartRules.RestartOnNodeLoss,
-		Terminating:      members.AnySuspended() || w.isTerminating(s),
+		Attempt:            s.podAttempt(),
+		LastRestartTime:    s.LastRestartTime,
+		AttemptStartTime:   s.AttemptStartTime,
+		JobStartTime:       s.JobStartTime,
+		TrainingContainers: trainingContainers(w.Gang),
+		IgnoresLostNodes:   !w.Gang.RestartRules.RestartOnNodeLoss,
+		Terminating:        members.AnySuspended() || w.isTerminating(s),
 	}
 	if w.Job != nil && !w.IsSuspended() {
 		start := Observe(w.Workload).StartTime
@@ -187,9 +191,6 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		if !start.IsZero() {
 			out.JobStartTime = start // another Job may have been started later
 		}
-	}
-	for _, c := range w.Gang.Containers {
-		out.TrainingContainers = append(out.TrainingContainers, c.Name)
 	}
 	if s.Phase == Restarting || s.isFailedByRollcall() {
 		out.TerminationStartTime = s.LastTransitionTime

@@ -17,6 +17,8 @@ type Memory struct {
 	completedMembers map[string]time.Time
 	observedMembers  []types.UID
 	completed        completedRanks
+	// unhealthyPods contains since when this process has observed pods with an unhealthy device.
+	unhealthyPods map[types.UID]time.Time
 	// failureDecisionTime is when a pass first decided to fail the gang, and unobservedTime when a pass first decided
 	// because of a failure that nobody observed; see [Memory.Confirm].
 	failureDecisionTime, unobservedTime time.Time

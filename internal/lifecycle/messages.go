@@ -14,6 +14,9 @@ import (
 func (s State) Describe(policies gang.RestartRules, members Members) string {
 	switch s.Phase {
 	case Restarting:
+		if node := s.releasedNode(); node != "" {
+			return fmt.Sprintf("No node was free for some ranks, so the gang restarts and stops avoiding node %s", node)
+		}
 		return fmt.Sprintf("%s: %s", s.describeIncident(policies), s.FirstFailure)
 	case Suspended:
 		return s.describeSuspension(policies, members)

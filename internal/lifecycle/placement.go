@@ -10,8 +10,8 @@ import (
 	"rollcall.training/gang"
 )
 
-// Placement counts the pods of a gang that have a node, and those that wait for one. Pods that are being deleted or
-// that have finished do not count.
+// Placement counts the pods of a gang that have a node, and those that wait for one. Pods that are gated, that are being
+// deleted or that have finished do not count.
 type Placement struct {
 	Bound, Unbound int32
 	// UnboundSince is when the oldest pod without a node was created; zero if there is none.
@@ -25,18 +25,24 @@ func (p *Placement) addPods(pods []corev1.Pod) {
 		case pod.DeletionTimestamp != nil || IsPodTerminal(pod):
 		case pod.Spec.NodeName != "":
 			p.Bound++
-		case pod.Status.Phase == corev1.PodPending:
+		case len(pod.Spec.SchedulingGates) == 0:
 			p.Unbound++
 			p.UnboundSince = earliestTime(p.UnboundSince, pod.CreationTimestamp.Time)
 		}
 	}
 }
 
-// ScheduleDeadline returns when the gang gives its nodes back because other ranks wait for theirs. It returns the zero
+// NextDeadline returns when the next timeout of the attempt expires, which no event reports; zero if none runs.
+func (s State) NextDeadline(policies gang.RestartRules, snapshot Snapshot) time.Time {
+	return earliestTime(s.startDeadline(policies, snapshot.Members), s.scheduleDeadline(policies, snapshot),
+		s.releaseDeadline(policies, snapshot))
+}
+
+// scheduleDeadline returns when the gang gives its nodes back because other ranks wait for theirs. It returns the zero
 // value if nothing waits, if no node would be given back, and after all ranks were ready. Two gangs that hold the
 // nodes of each other must not give them back at the same time, so the deadline is up to a quarter later, by the
 // identity of the gang.
-func (s State) ScheduleDeadline(policies gang.RestartRules, snapshot Snapshot) time.Time {
+func (s State) scheduleDeadline(policies gang.RestartRules, snapshot Snapshot) time.Time {
 	timeout, p := policies.ScheduleTimeout, snapshot.Placement
 	if timeout <= 0 || policies.RestartPolicy != gang.RestartPolicyGang || !mayFail(policies, snapshot.Members) ||
 		!s.isStarting() || p.Bound == 0 || p.Unbound == 0 {
@@ -49,6 +55,6 @@ func (s State) ScheduleDeadline(policies gang.RestartRules, snapshot Snapshot) t
 
 // isScheduleTimeoutExceeded reports whether some ranks held nodes for the timeout, while others had none.
 func (s State) isScheduleTimeoutExceeded(policies gang.RestartRules, snapshot Snapshot) bool {
-	deadline := s.ScheduleDeadline(policies, snapshot)
+	deadline := s.scheduleDeadline(policies, snapshot)
 	return !deadline.IsZero() && !snapshot.Now.Before(deadline)
 }

@@ -81,7 +81,7 @@ func TestScheduleDeadlineDiffers(t *testing.T) {
 	for _, uid := range []types.UID{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		snapshot := newSnapshot(lifecycle.Observation{UID: uid, Size: 2}, observedAt(0))
 		snapshot.Placement = lifecycle.Placement{Bound: 1, Unbound: 1, UnboundSince: podtest.At(0)}
-		deadline := newState(lifecycle.Pending, 0).ScheduleDeadline(policies, snapshot)
+		deadline := newState(lifecycle.Pending, 0).NextDeadline(policies, snapshot)
 		if early, late := podtest.At(600), podtest.At(750); deadline.Before(early) || deadline.After(late) {
 			t.Errorf("the deadline is %s, want a time between %s and %s", deadline, early, late)
 		}

@@ -103,11 +103,11 @@ func mayFail(policies gang.RestartRules, members Members) bool {
 	return handlesFailures(policies) && !members.AnySuspended() && !members.AnyFinishing()
 }
 
-// StartDeadline returns when the start timeout of the attempt expires. It returns the zero value if it does
+// startDeadline returns when the start timeout of the attempt expires. It returns the zero value if it does
 // not run: without a timeout, after all ranks were ready, while a member is suspended or has a result, and
 // while the controller of a Job has not started the Job. A queue can resume a Job while no manager runs,
 // so the timeout counts from the latest start of a Job.
-func (s State) StartDeadline(policies gang.RestartRules, members Members) time.Time {
+func (s State) startDeadline(policies gang.RestartRules, members Members) time.Time {
 	start, isStarted := members.latestStart(s.AttemptStartTime)
 	if policies.StartTimeout <= 0 || !mayFail(policies, members) || !s.isStarting() || !isStarted || start.IsZero() {
 		return time.Time{}
@@ -122,7 +122,7 @@ func (s State) isStarting() bool {
 
 // isStartTimeoutExceeded reports whether the ranks of the attempt were never all ready within the timeout.
 func (s State) isStartTimeoutExceeded(policies gang.RestartRules, snapshot Snapshot) bool {
-	deadline := s.StartDeadline(policies, snapshot.Members)
+	deadline := s.startDeadline(policies, snapshot.Members)
 	return !deadline.IsZero() && !snapshot.Now.Before(deadline)
 }
 

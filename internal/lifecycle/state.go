@@ -28,6 +28,9 @@ type State struct {
 	// FirstFailure is the failure that caused the last restart or failed the gang. It is nil if there
 	// was none, and if the workload's own controller failed the gang without a failed pod.
 	FirstFailure *failure.Failure `json:"firstFailure,omitempty"`
+	// FailedNodes contains the nodes on which ranks failed first, in the order of their last failures. It is empty
+	// unless the gang avoids nodes.
+	FailedNodes []FailedNode `json:"failedNodes,omitempty"`
 	// Seconds contains how long the gang did what, until LastTransitionTime.
 	Seconds Seconds `json:"seconds,omitzero"`
 	// Bookkeeping is not meant for users and may change in any release.
@@ -71,6 +74,9 @@ type Bookkeeping struct {
 	// [gang.AnnotationSuspendedBy] contains it for everybody else. The field remains for one release: earlier builds
 	// read and write only the field.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
+	// ExcludedNodes contains the nodes that the pod template of the member excludes. Like SuspendedByRollcall, it
+	// describes only the member that carries the status.
+	ExcludedNodes []string `json:"excludedNodes,omitempty"`
 	// MemberUIDs contains the UIDs of the members, in the order of their ranks, and then those of deleted
 	// members. It is the identity of the gang: a workload with the same name and another UID is another
 	// workload. It is empty if no status was written since the members were created.
@@ -210,13 +216,13 @@ func (s State) fromRestarting(policies gang.RestartRules, snapshot Snapshot) Sta
 	case snapshot.Members.anyJobComplete(), isNonRetriable(policies, s.FirstFailure), !isPermitted:
 		return s.transitionTo(Failed, snapshot)
 	case snapshot.Members.anySuspendedExternally():
-		return s.enterSuspended(snapshot)
+		return s.recordFailedNode(policies, snapshot).enterSuspended(snapshot)
 	case isWaitingForPods(snapshot) || s.isInBackoff(snapshot):
 		return s
 	case isWaitingForQueue(snapshot):
-		return s.enterSuspended(snapshot)
+		return s.recordFailedNode(policies, snapshot).enterSuspended(snapshot)
 	default:
-		return s.transitionTo(Pending, snapshot).startAttempt(snapshot)
+		return s.recordFailedNode(policies, snapshot).transitionTo(Pending, snapshot).startAttempt(snapshot)
 	}
 }
 
@@ -273,6 +279,8 @@ func (s State) fromSuspended(policies gang.RestartRules, snapshot Snapshot) Stat
 func (s State) fromActive(policies gang.RestartRules, snapshot Snapshot) State {
 	f := s.detectFailure(policies, snapshot)
 	switch {
+	case (f == nil || f.Reason == failure.ReasonStartTimeout) && s.mustReleaseNode(policies, snapshot):
+		return s.releaseNode(snapshot)
 	case f == nil && s.isStartedWithoutCompletedRanks(policies, snapshot):
 		return s.repeatStart(snapshot, snapshot.newFailure(failure.ReasonMemberSuspended, memberSuspendedMessage))
 	case f == nil:

@@ -30,6 +30,7 @@ type Status struct {
 const (
 	maxStatusBytes  = 64 * 1024
 	maxMessageBytes = 4 * 1024
+	maxReasonBytes  = 64
 	maxCount        = 1_000_000
 )
 
@@ -54,6 +55,7 @@ func ReadStatus(w gang.Workload) Status {
 	s.Attempt = min(max(s.Attempt, s.Restarts), maxCount) // earlier builds write only restarts
 	s.FailedPodsBaseline = max(s.FailedPodsBaseline, 0)
 	s.Seconds = s.Seconds.limited()
+	s.State = s.limitNodes()
 	return s
 }
 

@@ -262,7 +262,8 @@ var moreProblemCases = map[string]problemCase{
 			"rollcall.training/non-retriable-exit-codes, rollcall.training/success-policy, " +
 			"rollcall.training/clean-pod-policy, rollcall.training/start-timeout, rollcall.training/schedule-timeout, " +
 			"rollcall.training/shm-size, rollcall.training/scheduler, " +
-			"rollcall.training/published-ranks, rollcall.training/restart-on-node-loss",
+			"rollcall.training/published-ranks, rollcall.training/restart-on-node-loss, " +
+			"rollcall.training/avoid-nodes",
 	},
 	"a default for a label of Rollcall": {
 		text: "cluster: {defaults: {labels: {rollcall.training/role: worker}}}",
@@ -272,7 +273,8 @@ var moreProblemCases = map[string]problemCase{
 			"rollcall.training/success-policy, rollcall.training/clean-pod-policy, " +
 			"rollcall.training/start-timeout, rollcall.training/schedule-timeout, " +
 			"rollcall.training/shm-size, rollcall.training/scheduler, " +
-			"rollcall.training/published-ranks, rollcall.training/restart-on-node-loss",
+			"rollcall.training/published-ranks, rollcall.training/restart-on-node-loss, " +
+			"rollcall.training/avoid-nodes",
 	},
 	"a default for a variable with the rank": {
 		text: "cluster: {defaults: {env: {RANK: '0'}}}",

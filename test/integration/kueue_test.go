@@ -51,6 +51,7 @@ func TestKueue(t *testing.T) {
 		"MasterWorkers": testKueueMasterAndWorkers,
 		"Deactivated":   testKueueDeactivated,
 		"Evicted":       testKueueEvictedDuringRestart,
+		"AvoidsNode":    testKueueAvoidsNode,
 	})
 	t.Run("ManagerKilled", func(t *testing.T) { testKueueManagerKilled(t, m, m.createNamespace(t)) })
 	t.Run("WebhooksLast", func(t *testing.T) { testKueueWebhooksLast(t, m, m.createNamespace(t)) })

@@ -41,7 +41,9 @@ func (m *manager) startFakeNodes(t *testing.T, ns string, count int) *fakeNodes 
 	n := &fakeNodes{manager: m, t: t, ns: ns, unreachable: map[string]bool{}}
 	for i := range count {
 		name := fmt.Sprintf("%s-%d", ns, i)
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname: name, "example.com/gpu": "a100",
+		}},
 			Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: fakeNodeTaint, Value: ns, Effect: corev1.TaintEffectNoSchedule}}}}
 		if _, err := m.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -82,6 +84,7 @@ func (n *fakeNodes) reportNodeStatus(ctx context.Context, count int) {
 			corev1.ResourceCPU:    resource.MustParse("8"),
 			corev1.ResourceMemory: resource.MustParse("8Gi"),
 			corev1.ResourcePods:   resource.MustParse("20"),
+			gpu:                   resource.MustParse("8"),
 		}
 		patch, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{Capacity: room, Allocatable: room,
 			Conditions: []corev1.NodeCondition{

@@ -222,7 +222,36 @@ func testWorkloadAttempts(t *testing.T, a managerAttempts) {
 		"condition SuccessCriteriaMet of a gang": a.patchJob("train",
 			`{"status":{"conditions":[{"type":"SuccessCriteriaMet","status":"True"}]}}`, "status"),
 	})
+	t.Run("a suspended Job changes only the nodes that it excludes", func(t *testing.T) { testAffinityAttempts(t, a) })
 	t.Run("the condition Suspended is withdrawn", func(t *testing.T) { testWithdrawnCondition(t, a) })
+}
+
+// testAffinityAttempts checks that the controller may exclude nodes by their names from the template of a suspended
+// Job, and may not select nodes.
+func testAffinityAttempts(t *testing.T, a managerAttempts) {
+	patch := func(affinity string) attempt {
+		return a.patchJob("suspended", `{"spec":{"template":{"spec":{"affinity":`+affinity+`}}}}`)
+	}
+	required := func(terms string) string {
+		return `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":` + terms + `}}}`
+	}
+	const exclusion = `{"key":"kubernetes.io/hostname","operator":"NotIn","values":["node-a"]}`
+	requireDenied(t, map[string]attempt{
+		"selection of a node": patch(required(
+			`[{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"In","values":["node-a"]}]}]`)),
+		"exclusion of other nodes": patch(required(
+			`[{"matchExpressions":[{"key":"example.com/gpu","operator":"NotIn","values":["a100"]}]}]`)),
+		"selection of a node next to an exclusion": patch(required(
+			`[{"matchExpressions":[` + exclusion + `],` +
+				`"matchFields":[{"key":"metadata.name","operator":"In","values":["node-a"]}]}]`)),
+		"preferred node": patch(`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,` +
+			`"preference":{"matchExpressions":[` + exclusion + `]}}]}}`),
+		"node selector": a.patchJob("suspended", `{"spec":{"template":{"spec":{"nodeSelector":{"k":"v"}}}}}`),
+		"toleration":    a.patchJob("suspended", `{"spec":{"template":{"spec":{"tolerations":[{"operator":"Exists"}]}}}}`),
+	})
+	if err := patch(required(`[{"matchExpressions":[` + exclusion + `]}]`)).send(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // suspendedCondition returns a patch that sets the condition Suspended of a Job.

@@ -59,6 +59,8 @@ func TestRestart(t *testing.T) {
 		"NodeLostSet":          testRestartStatefulSetNodeLost,
 		"StatefulSetRank0":     testStatefulSetRank0Succeeds,
 		"TensorFlowWorker0":    testTensorFlowWorker0Succeeds,
+		"AvoidUnhealthyDevice": testAvoidUnhealthyDevice,
+		"AvoidNodeAfterTwo":    testAvoidNodeAfterTwoFailures,
 		"Detach":               testDetachRestarting,
 		"DetachMembers":        testDetachRestartingMembers,
 		"LimitWithoutManager":  testLimitWithoutManager,

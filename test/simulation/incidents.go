@@ -19,9 +19,9 @@ import (
 func (s *simulation) apply(i Incident) {
 	s.record("incident", "%s (%d, %d)", i.Kind, i.Target, i.Value)
 	switch i.Kind {
-	case rankExits, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced:
+	case rankExits, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced, deviceFails, deviceRecovers:
 		s.applyToRank(i)
-	case nodeDrained, nodeLost, nodeReturns, nodeRemoved:
+	case nodeDrained, nodeLost, nodeReturns, nodeRemoved, nodeBreaks, nodeRepaired:
 		s.applyToNode(i, s.nodes[i.Target%len(s.nodes)])
 	case userSuspends, userResumes, queuePreempts, queueAdmits:
 		s.applySuspension(i)
@@ -72,6 +72,13 @@ func (s *simulation) applyToRank(i Incident) {
 		}
 	case podRemoved:
 		s.removePod(i)
+	case deviceFails, deviceRecovers:
+		if p := s.programs.find(workload, index); p != nil {
+			if p.isSick = i.Kind == deviceFails; p.isSick {
+				s.oracle.disruptions++
+			}
+			p.report()
+		}
 	}
 }
 
@@ -157,6 +164,13 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 				s.oracle.failures++ // a pod may have been deleted before
 			}
 		}
+	case nodeBreaks:
+		n.broken = true
+		for _, p := range n.sortedProcesses() {
+			s.programs.failOnBrokenNode(p)
+		}
+	case nodeRepaired:
+		n.broken = false
 	case nodeReturns:
 		if n.lost {
 			n.recover()

@@ -9,13 +9,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validateJobUpdate rejects a changed template, unless only metadata of a suspended Job without active pods changes
+// validateJobUpdate rejects a changed template, unless only metadata or the node affinity of a suspended Job without
+// active pods changes
 // (kubernetes pkg/registry/batch/job/strategy.go).
 func validateJobUpdate(before, after *batchv1.Job) error {
 	template := after.Spec.Template.DeepCopy()
 	canChange := before.Status.StartTime == nil || hasJobCondition(before, batchv1.JobSuspended)
 	if ptr.Deref(before.Spec.Suspend, false) && canChange && before.Status.Active == 0 {
 		template.Labels, template.Annotations = before.Spec.Template.Labels, before.Spec.Template.Annotations
+		template.Spec.Affinity = before.Spec.Template.Spec.Affinity // no scenario has other rules than for nodes
 	}
 	if !equality.Semantic.DeepEqual(before.Spec.Template, *template) {
 		return invalidJob(after, "spec.template: field is immutable")

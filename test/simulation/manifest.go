@@ -30,12 +30,7 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 	set(gang.AnnotationRestartPolicy, s.RestartPolicy)
 	set(gang.AnnotationNonRetriableExitCodes, s.NonRetriable)
 	set(gang.AnnotationElastic, s.Elastic)
-	if s.WaitsForLostNodes {
-		set(gang.AnnotationRestartOnNodeLoss, "false")
-	}
-	if s.StartTimeout > 0 {
-		set(gang.AnnotationStartTimeout, s.StartTimeout.String())
-	}
+	s.annotateLifecycle(set)
 	if m.role != "" {
 		meta.Labels[gang.LabelGang], meta.Labels[gang.LabelRole] = gangName, m.role
 		members := s.members()
@@ -77,6 +72,19 @@ func (s Scenario) manifest(m memberSpec) client.Object {
 		job.Spec.Suspend = ptr.To(true)
 	}
 	return job
+}
+
+// annotateLifecycle sets annotations that depend on whether a field of the scenario is set.
+func (s Scenario) annotateLifecycle(set func(key, value string)) {
+	if s.WaitsForLostNodes {
+		set(gang.AnnotationRestartOnNodeLoss, "false")
+	}
+	if s.AvoidsNodes {
+		set(gang.AnnotationAvoidNodes, "auto")
+	}
+	if s.StartTimeout > 0 {
+		set(gang.AnnotationStartTimeout, s.StartTimeout.String())
+	}
 }
 
 func (s Scenario) framework() string {

@@ -60,6 +60,60 @@ func decisionMutants() []mutant {
 			"&& g.memberStates.AllSuspended()",
 		}},
 	}, {
+		name: "the template does not change with the status", sequence: "a lost node that returns",
+		edits: []edit{{"controller/actions.go", "w.ReplaceExcludedNodes(before, after)", ""}},
+	}, {
+		name: "a failure of the hardware does not count at once", sequence: "a lost node that returns",
+		edits: []edit{{"lifecycle/failed_nodes.go", "(isHardware || node.Failures", "(node.Failures"}},
+	}, {
+		name: "a node is avoided after one failure", sequence: "a node on which a rank failed first once",
+		edits: []edit{{"lifecycle/failed_nodes.go", "suspectFailures = 2", "suspectFailures = 1"}},
+	}, {
+		name: "a gang never stops avoiding a node", sequence: "a gang stops avoiding its only node",
+		edits: []edit{{
+			"lifecycle/failed_nodes.go", "return !deadline.IsZero() && (", "return false && ("}},
+	}, {
+		name: "the start timeout of a gang that avoids nodes is a failure", sequence: "a gang with a start timeout stops",
+		edits: []edit{{"lifecycle/failed_nodes.go", "|| s.isStartTimeoutExceeded(policies, snapshot)", ""}},
+	}, {
+		name: "a gang avoids a node again", sequence: "a gang that stopped avoiding a node",
+		edits: []edit{{"lifecycle/failed_nodes.go", " && node.ReleaseTime.IsZero()", ""}},
+	}, {
+		name: "no pass follows the time at which a node is released", sequence: "a gang stops avoiding its only node",
+		edits: []edit{{
+			"lifecycle/placement.go", "s.scheduleDeadline(policies, snapshot),\n\t\ts.releaseDeadline(policies, snapshot))",
+			"s.scheduleDeadline(policies, snapshot))",
+		}},
+	}, {
+		name: "a gang with a StatefulSet avoids nodes", sequence: "a gang of a Job and a StatefulSet",
+		edits: []edit{{
+			"lifecycle/failed_nodes.go", "\t\t!slices.ContainsFunc(members, isStatefulSet)",
+			"\t\t!slices.ContainsFunc(members[:0], isStatefulSet)",
+		}},
+	}, {
+		name: "an unhealthy device is a failure at once", sequence: "a device recovers",
+		edits: []edit{{
+			"lifecycle/unhealthy_devices.go", "unhealthyPeriod = 10 * time.Second", "unhealthyPeriod = time.Second",
+		}},
+	}, {
+		name: "the time of a device that recovered counts", sequence: "a device recovers",
+		edits: []edit{{
+			"lifecycle/unhealthy_devices.go", "observed := map[types.UID]time.Time{}",
+			"observed := m.unhealthyPods\n\tif observed == nil {\n\t\tobserved = map[types.UID]time.Time{}\n\t}",
+		}},
+	}, {
+		name: "no pass follows an unhealthy device", sequence: "a device is unhealthy for",
+		edits: []edit{{"lifecycle/evidence.go", "out.NextCheckTime = nextCheckTime", "_ = nextCheckTime"}},
+	}, {
+		name: "the exit of a program with an unhealthy device is a failure", sequence: "a program exits because",
+		edits: []edit{{
+			"failure/detect.go", "c.attributeToDevice(pod, c.trainingContainerFailure(pod))",
+			"c.trainingContainerFailure(pod)",
+		}},
+	}, {
+		name: "the cache of pods contains no unhealthy devices", sequence: "a gang restarts because of an unhealthy",
+		edits: []edit{{"controller/pod_cache.go", "trimmed.AllocatedResourcesStatus = anyUnhealthyDevice", ""}},
+	}, {
 		name: "the cache is not compared before a decision",
 		edits: []edit{{
 			"controller/observe.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {",

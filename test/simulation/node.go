@@ -21,6 +21,8 @@ type node struct {
 	// skew is by how much the clock of the node is ahead.
 	skew time.Duration
 	lost bool
+	// broken is true while all programs on the node fail some time after they started.
+	broken bool
 	// lostTime is when the node was lost last.
 	lostTime  time.Time
 	processes map[types.UID]*process
@@ -42,6 +44,8 @@ type process struct {
 	restarts int32
 	// terminating is true after the kubelet sent SIGTERM.
 	terminating bool
+	// isSick is true while a device of the container is unhealthy. The next pod gets another device.
+	isSick bool
 	// removed is true after the kubelet forgot the pod.
 	removed bool
 }
@@ -188,6 +192,11 @@ func (p *process) phase() corev1.PodPhase {
 
 func (p *process) containerStatus() corev1.ContainerStatus {
 	out := corev1.ContainerStatus{Name: trainer, RestartCount: p.restarts, Ready: p.alive}
+	if p.isSick {
+		out.AllocatedResourcesStatus = []corev1.ResourceStatus{{Name: "example.com/gpu", Resources: []corev1.ResourceHealth{
+			{ResourceID: "gpu-0", Health: corev1.ResourceHealthStatusUnhealthy},
+		}}}
+	}
 	terminated := &corev1.ContainerStateTerminated{
 		ExitCode: p.exitCode, Reason: "Error", FinishedAt: metav1.NewTime(p.exitTime),
 	}
@@ -253,7 +262,9 @@ func (s *scheduler) bind(pod *corev1.Pod) {
 	if o == nil || o.GetUID() != pod.UID || o.(*corev1.Pod).Spec.NodeName != "" || o.GetDeletionTimestamp() != nil {
 		return
 	}
-	usable := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.lost })
+	usable := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool {
+		return n.lost || isExcluded(o.(*corev1.Pod), n.name)
+	})
 	if len(usable) == 0 {
 		s.w.at(s.w.now.Add(10*time.Second), func() { s.bind(pod) })
 		return
@@ -262,6 +273,15 @@ func (s *scheduler) bind(pod *corev1.Pod) {
 	bound.Spec.NodeName = usable[s.w.stream("scheduler/node").IntN(len(usable))].name
 	bound.ResourceVersion = ""
 	_, _ = s.api.update(bound, "") // a pod that is gone needs no node
+}
+
+// isExcluded reports whether the node affinity of a pod excludes a node. Scenarios have no other affinity.
+func isExcluded(pod *corev1.Pod, node string) bool {
+	if pod.Spec.Affinity == nil {
+		return false
+	}
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return slices.Contains(terms[0].MatchExpressions[0].Values, node)
 }
 
 // lose disconnects the node. After 50 seconds its pods are not ready, and after the toleration they are

@@ -3,6 +3,8 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -49,6 +51,8 @@ const (
 	wrongSize property = "a rank is configured for another size"
 	// timeoutTooEarly: a start timeout never expires before a gang had the time.
 	timeoutTooEarly property = "the start timeout expired too early"
+	// avoidedNode: a node that the status calls avoided gets no rank of the attempt.
+	avoidedNode property = "a rank starts on an avoided node"
 	// wrongSeconds: the seconds of a gang add up to the time since its creation, unless a clock is set back.
 	wrongSeconds property = "the seconds are not the time that passed"
 )
@@ -82,6 +86,8 @@ type oracle struct {
 	// resizes is the number of resizes, and sizes contains the last sizes of StatefulSets that were not 0.
 	resizes int
 	sizes   map[string]int32
+	// releases is the number of times that the gang stopped avoiding a node, which starts an attempt again.
+	releases int
 	// startedApart is true if a user created or resumed one of several members while pods of the others ran.
 	startedApart bool
 	writes       int
@@ -141,6 +147,12 @@ func (o *oracle) observe(before, after client.Object) {
 	o.last[w.Meta().UID] = text
 	o.record("status", "%s: %s %s restarts=%d disruptions=%d: %s", w.Meta().Name, status.Phase, status.Reason,
 		status.Restarts, status.Disruptions, status.Message)
+	if nodes := status.AvoidedNodes(); len(nodes) > 0 {
+		o.record("status", "%s avoids %s", w.Meta().Name, strings.Join(nodes, " and "))
+	}
+	if isReleased := len(status.AvoidedNodes()) < len(previous.AvoidedNodes()); isReleased {
+		o.releases++
+	}
 	o.checkStatus(previous, status, known)
 	o.checkSeconds(before, status)
 	o.final = status
@@ -283,6 +295,7 @@ func (o *oracle) checkStart(started *process, live []*process) {
 	if o.mayOverlap() {
 		return
 	}
+	o.checkNode(started)
 	for _, other := range live {
 		// Rollcall cannot end a process on a lost node, and waits for it only if the user requires that.
 		isZombie := !o.scenario.WaitsForLostNodes && (other.node.lost || other.startTime.Before(other.node.lostTime))
@@ -296,6 +309,15 @@ func (o *oracle) checkStart(started *process, live []*process) {
 			o.violate(gangSplit, "%s of attempt %s resolves %s to attempt %s",
 				started.pod.Name, attemptOf(started.pod), found.Spec.Hostname, attemptOf(found))
 		}
+	}
+}
+
+// checkNode checks that a starting rank is not on an avoided node.
+func (o *oracle) checkNode(started *process) {
+	attempt := attemptOf(started.pod) // empty for a StatefulSet
+	isCurrent := attempt == "" || attempt == strconv.Itoa(int(o.final.Attempt))
+	if isCurrent && o.final.Phase.Active() && slices.Contains(o.final.AvoidedNodes(), started.node.name) {
+		o.violate(avoidedNode, "%s starts on %s", started.pod.Name, started.node.name)
 	}
 }
 
@@ -339,7 +361,7 @@ func (o *oracle) countWrite(kind) {
 		return
 	}
 	o.writes++
-	attempts := 1 + o.failures + o.disruptions + o.suspended + o.leaders + o.resizes
+	attempts := 1 + o.failures + o.disruptions + o.suspended + o.leaders + o.resizes + o.releases
 	if budget := 30 + 14*len(o.scenario.members())*attempts; o.writes > budget {
 		o.violate(tooManyWrites, "%d writes, budget %d", o.writes, budget)
 	}

@@ -39,9 +39,27 @@ func gangOf(pod *corev1.Pod) string { return pod.Labels[gang.LabelGang] }
 func (p *programs) started(started *process) {
 	p.live = append(p.live, started)
 	p.oracle.checkStart(started, p.live)
+	p.failOnBrokenNode(started)
 	if p.ending {
 		p.at(p.now.Add(time.Second), func() { started.exit(0) })
 	}
+}
+
+// brokenNodeDelay is how long a program runs on a broken node.
+const brokenNodeDelay = 15 * time.Second
+
+// failOnBrokenNode makes a program of the gang fail if its node is broken.
+func (p *programs) failOnBrokenNode(started *process) {
+	if !started.node.broken || !started.alive || !p.oracle.isOfGang(started.pod) {
+		return
+	}
+	restarts := started.restarts
+	p.at(p.now.Add(brokenNodeDelay), func() {
+		if started.node.broken && started.alive && !started.terminating && started.restarts == restarts {
+			p.oracle.failures++
+			started.exit(7)
+		}
+	})
 }
 
 // exited is called when a program has ended. Its peers lose it, unless it has finished its work, now or before the

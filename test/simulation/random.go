@@ -42,7 +42,23 @@ func NewScenario(seed uint64) Scenario {
 	if s.Shape == oneStatefulSet {
 		s.resizeAtRandom(extra)
 	}
+	s.breakNodesAtRandom(rand.New(rand.NewPCG(seed, 4)))
 	return s
+}
+
+// breakNodesAtRandom makes one of three gangs avoid nodes, and adds incidents of nodes and devices that are bad.
+func (s *Scenario) breakNodesAtRandom(r *rand.Rand) {
+	if r.IntN(3) > 0 {
+		return
+	}
+	s.AvoidsNodes = true
+	last := s.Incidents[len(s.Incidents)-1].At
+	for range r.IntN(3) {
+		at, target := 20*time.Second+time.Duration(r.Int64N(int64(last))), r.IntN(4)
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodeBreaks, Target: target},
+			Incident{At: at + time.Duration(r.IntN(300))*time.Second, Kind: nodeRepaired, Target: target})
+	}
+	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }
 
 // resizeAtRandom adds resizes to a scenario of one StatefulSet, some of which a policy denies for some time. One of
@@ -60,6 +76,11 @@ func (s *Scenario) resizeAtRandom(r *rand.Rand) {
 			s.Incidents = append(s.Incidents, Incident{At: at, Kind: resizesDenied, Value: pick(r, []int{403, 422})},
 				Incident{At: end, Kind: resizesAllowed})
 		}
+	}
+	for range r.IntN(2) {
+		at, target := 20*time.Second+time.Duration(r.Int64N(int64(last))), r.IntN(4)
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: deviceFails, Target: target},
+			Incident{At: at + time.Duration(r.IntN(30))*time.Second, Kind: deviceRecovers, Target: target})
 	}
 	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }

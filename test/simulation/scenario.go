@@ -42,6 +42,8 @@ type Scenario struct {
 	ActiveDeadline time.Duration
 	// WaitsForLostNodes is true for a gang that does not restart before the pods of a lost node have terminated.
 	WaitsForLostNodes bool
+	// AvoidsNodes is true for a gang that avoids nodes on which ranks failed.
+	AvoidsNodes bool
 	// Elastic contains the bounds of a gang of one StatefulSet, such as "1:4"; empty for a fixed size.
 	Elastic string
 	// NodeSkews are by how much the clocks of the nodes are ahead, and ManagerSkew that of every second manager.
@@ -91,6 +93,10 @@ const (
 	podForced      incidentKind = "pod is deleted without a grace period"
 	resizesDenied  incidentKind = "a policy denies more replicas"
 	resizesAllowed incidentKind = "more replicas are permitted"
+	nodeBreaks     incidentKind = "node fails all programs"
+	nodeRepaired   incidentKind = "node is repaired"
+	deviceFails    incidentKind = "device of a rank is unhealthy"
+	deviceRecovers incidentKind = "device of a rank is healthy"
 )
 
 // Incident is one thing that happens at a time. Target selects a rank, a node, a member or a kind; Value is
@@ -114,8 +120,8 @@ func (s Scenario) String() string {
 	fmt.Fprintf(&out, "programs: exit code %d %s after SIGTERM, abort without peers: %t\n",
 		s.Behavior.SIGTERMExitCode, s.Behavior.SIGTERMDelay, s.Behavior.AbortsWithoutPeers)
 	fmt.Fprintf(&out, "non-retriable %q, start timeout %s, time to live %s, active deadline %s, elastic %q, "+
-		"waits for lost nodes: %t\n",
-		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic, s.WaitsForLostNodes)
+		"waits for lost nodes: %t, avoids nodes: %t\n",
+		s.NonRetriable, s.StartTimeout, s.TTL, s.ActiveDeadline, s.Elastic, s.WaitsForLostNodes, s.AvoidsNodes)
 	fmt.Fprintf(&out, "clocks ahead: nodes %v, manager %s; calm: %v; late: %v\n",
 		s.NodeSkews, s.ManagerSkew, s.Calm, s.Late)
 	for _, i := range s.Incidents {

@@ -14,6 +14,7 @@ func sequences() []sequence {
 	for _, list := range [][]sequence{
 		restartSequences(), crashSequences(), memberSequences(), completionSequences(), nodeSequences(),
 		queueSequences(), rejectionSequences(), clockSequences(), foundSequences(), interruptedSequences(),
+		avoidedNodeSequences(),
 	} {
 		out = append(out, list...)
 	}

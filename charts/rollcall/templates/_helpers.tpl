@@ -257,6 +257,19 @@ the fields of an object, also over those that this version of the chart does not
 ({{ $new }}.filter(key, {{ $old }}[?key] != optional.of({{ $new }}[key])) + {{ $old }}.filter(key, !(key in {{ $new }})))
 {{- end -}}
 
+{{/* rollcall.fixedAffinity is a CEL expression: the affinity of a pod template without the nodes that it excludes by
+their names. Its argument is the CEL expression of the workload. */}}
+{{- define "rollcall.fixedAffinity" -}}
+{{- $affinity := printf "%s.spec.template.spec.?affinity" . -}}
+{{- $nodes := printf "%s.?nodeAffinity" $affinity -}}
+[dyn({{ $affinity }}.?podAffinity.orValue({})), dyn({{ $affinity }}.?podAntiAffinity.orValue({})),
+        dyn({{ $nodes }}.?preferredDuringSchedulingIgnoredDuringExecution.orValue([])),
+        dyn({{ $nodes }}.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])
+        .map(t, [dyn(t.?matchFields.orValue([])), dyn(t.?matchExpressions.orValue([])
+        .filter(e, !(e.key == 'kubernetes.io/hostname' && e.operator == 'NotIn')))])
+        .filter(t, size(t[0]) + size(t[1]) > 0))]
+{{- end -}}
+
 {{/* rollcall.policyName is the ConfigMap with the policy for gangs. */}}
 {{- define "rollcall.policyName" -}}
 {{- default (printf "%s-policy" (include "rollcall.fullname" .)) .Values.policy.existingConfigMap -}}

@@ -1,0 +1,107 @@
+package gang
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// CanExcludeNode reports whether [Workload.ReplaceExcludedNodes] can exclude a node by its name. The API server rejects
+// a name that cannot be the value of a label.
+func CanExcludeNode(name string) bool {
+	return name != "" && len(validation.IsValidLabelValue(name)) == 0
+}
+
+// ReplaceExcludedNodes makes the pods of a Job avoid the nodes after, instead of the nodes before, which an earlier
+// call made them avoid. It adds one requirement to each term of the required node affinity, and all other requirements
+// stay. Without nodes, the template is the template of the user. A StatefulSet stays unchanged, because a changed
+// template would start a rollout. The node affinity of a suspended Job is mutable (KEP-2926).
+func (w Workload) ReplaceExcludedNodes(before, after []string) {
+	if w.Job == nil {
+		return
+	}
+	spec := &w.Job.Spec.Template.Spec
+	terms := removeExclusion(listNodeTerms(spec.Affinity), newExclusion(before))
+	if len(after) > 0 {
+		terms = addExclusion(terms, newExclusion(after))
+	}
+	spec.Affinity = replaceNodeTerms(spec.Affinity, terms)
+}
+
+func newExclusion(nodes []string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{
+		Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: slices.Clone(nodes),
+	}
+}
+
+func listNodeTerms(a *corev1.Affinity) []corev1.NodeSelectorTerm {
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+// isEmptyTerm reports whether a term selects no node. With a requirement, it would select almost all nodes.
+func isEmptyTerm(t corev1.NodeSelectorTerm) bool {
+	return len(t.MatchExpressions)+len(t.MatchFields) == 0
+}
+
+// removeExclusion returns terms without the last requirement of each term that is the exclusion, and without the terms
+// that contain nothing else.
+func removeExclusion(
+	terms []corev1.NodeSelectorTerm, exclusion corev1.NodeSelectorRequirement,
+) []corev1.NodeSelectorTerm {
+	var out []corev1.NodeSelectorTerm
+	for _, t := range terms {
+		last := len(t.MatchExpressions) - 1
+		isExcluding := len(exclusion.Values) > 0 && last >= 0 && t.MatchExpressions[last].Key == exclusion.Key &&
+			t.MatchExpressions[last].Operator == exclusion.Operator &&
+			slices.Equal(t.MatchExpressions[last].Values, exclusion.Values)
+		if isExcluding {
+			if t.MatchExpressions = slices.Clone(t.MatchExpressions[:last]); last == 0 {
+				t.MatchExpressions = nil
+			}
+			if isEmptyTerm(t) {
+				continue
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func addExclusion(terms []corev1.NodeSelectorTerm, exclusion corev1.NodeSelectorRequirement) []corev1.NodeSelectorTerm {
+	if len(terms) == 0 {
+		return []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{exclusion}}}
+	}
+	out := slices.Clone(terms)
+	for i, t := range out {
+		if !isEmptyTerm(t) {
+			out[i].MatchExpressions = append(slices.Clone(t.MatchExpressions), exclusion)
+		}
+	}
+	return out
+}
+
+// replaceNodeTerms returns a copy of an affinity with other terms; nil for an affinity without a rule.
+func replaceNodeTerms(a *corev1.Affinity, terms []corev1.NodeSelectorTerm) *corev1.Affinity {
+	out, nodes := corev1.Affinity{}, corev1.NodeAffinity{}
+	if a != nil {
+		out = *a
+	}
+	if out.NodeAffinity != nil {
+		nodes = *out.NodeAffinity
+	}
+	out.NodeAffinity, nodes.RequiredDuringSchedulingIgnoredDuringExecution = nil, nil
+	if len(terms) > 0 {
+		nodes.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: terms}
+	}
+	if len(terms)+len(nodes.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+		out.NodeAffinity = &nodes
+	}
+	if out == (corev1.Affinity{}) {
+		return nil
+	}
+	return &out
+}
