@@ -15,6 +15,7 @@ $(BENCHMARKS): export GOFLAGS := -vet=off
 $(BENCHMARKS): export ROLLCALL_OPTIMIZED := true
 
 include make/cluster.mk
+include make/python.mk
 include make/site.mk
 
 GOLANGCI_LINT_VERSION := v2.15.0
