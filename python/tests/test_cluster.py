@@ -8,17 +8,25 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from kubernetes import client
+from nbclient import NotebookClient
 
 import rollcall
 from rollcall.connection import connect
 
 NAMESPACE = os.environ.get("ROLLCALL_TEST_NAMESPACE", "")
 IMAGE = "registry.example.com/train:1"
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "examples" / "python" / "train.ipynb"
+PAGE = ROOT / "docs" / "tasks" / "use-python.md"
 
 pytestmark = pytest.mark.skipif(not NAMESPACE, reason="ROLLCALL_TEST_NAMESPACE is not set")
 
@@ -120,6 +128,12 @@ def test_a_denial_lists_all_mistakes() -> None:
     assert isinstance(denial.__cause__, client.ApiException)
 
 
+def test_the_documented_denial() -> None:
+    with pytest.raises(rollcall.Denied) as error:
+        submit("documented", settings={"max-restarts": -1})
+    assert f"rollcall.errors.Denied: {error.value}" in PAGE.read_text()
+
+
 def test_an_invalid_name_is_a_denial() -> None:
     with pytest.raises(rollcall.Denied, match="metadata.name"):
         submit("Not-A-Name")
@@ -171,3 +185,18 @@ def test_an_existing_job_is_an_error_of_the_api_server() -> None:
     submit("twice")
     with pytest.raises(client.ApiException, match="409"):
         submit("twice")
+
+
+def test_the_notebook_follows_a_gang(api: client.ApiClient) -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("pods=2", f'pods=2, namespace="{NAMESPACE}"')
+    gang = rollcall.Gang("from-notebook", NAMESPACE)
+    with ThreadPoolExecutor() as executor:
+        run = executor.submit(NotebookClient(notebook).execute)
+        end_pods(api, gang, [0, 0])
+        run.result()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pages = [data["text/html"] for o in outputs if "text/html" in (data := o.get("data", {}))]
+    assert len(pages) == 2, outputs  # the view that follow updates, and the result of wait
+    assert all("Succeeded" in page for page in pages), pages

@@ -1,10 +1,11 @@
-// Package python installs what the tests of the Python package need.
+// Package python runs the Python package, its tests and its examples.
 //
-// [Require] returns an interpreter with the client of Kubernetes and pytest. Make installs them once, from the index that
-// pip uses. Tests that need them are skipped on machines without Python or without an index.
+// [Command] returns a command with the client of Kubernetes, pytest and Jupyter. Make installs them once, from the index
+// that pip uses. Tests that need them are skipped on machines without Python or without an index.
 package python
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -18,12 +19,16 @@ const target = "bin/python/venv/installed"
 // python3-venv, and pip without an index.
 var missing = []string{"ensurepip is not available", "connection broken by", "No module named venv"}
 
-// Require returns the path of an interpreter with the packages, or skips the test with the reason. root is the path of
-// the repository.
-func Require(t *testing.T, root string) string {
+// Command returns a command that runs Python in the folder of the repository with the given path, or skips the test with
+// the reason. root is the path of the repository.
+func Command(t *testing.T, root, folder, kubeconfig string, args ...string) *exec.Cmd {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skipf("Python is not installed: %v", err)
+	}
+	root, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", root, target).CombinedOutput()
 	if err != nil {
@@ -34,9 +39,11 @@ func Require(t *testing.T, root string) string {
 		}
 		t.Fatalf("installing the Python packages: %v\n%s", err, out)
 	}
-	program, err := filepath.Abs(filepath.Join(root, filepath.Dir(target), "bin", "python3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
+	program := filepath.Join(root, filepath.Dir(target), "bin", "python3")
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = filepath.Join(root, folder)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PYTHONDONTWRITEBYTECODE=1",
+		"PYTHONPATH="+filepath.Join(root, "python", "src"),
+		"IPYTHONDIR="+t.TempDir(), "JUPYTER_RUNTIME_DIR="+t.TempDir())
+	return cmd
 }
