@@ -105,7 +105,15 @@ require (
 )
 
 require (
+	github.com/fluxcd/helm-controller/api v1.5.0
+	github.com/fluxcd/source-controller/api v1.6.2
+)
+
+require (
 	github.com/docker/docker-credential-helpers v0.9.5 // indirect
+	github.com/fluxcd/pkg/apis/acl v0.7.0 // indirect
+	github.com/fluxcd/pkg/apis/kustomize v1.15.0 // indirect
+	github.com/fluxcd/pkg/apis/meta v1.25.0 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
 )
