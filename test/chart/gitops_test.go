@@ -1,7 +1,9 @@
 package chart
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,6 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/yaml"
@@ -31,7 +38,7 @@ type declaredRelease struct {
 }
 
 // TestDeclaredReleases checks that each tool installs the same release, and that the chart accepts its values and has the
-// values files. `make gitops` decodes the Application with the types of Argo CD.
+// values files.
 func TestDeclaredReleases(t *testing.T) {
 	image := map[string]any{"repository": "registry.example.com/rollcall/manager"}
 	for tool, c := range map[string]struct {
@@ -108,6 +115,61 @@ func readApplication(t *testing.T) declaredRelease {
 		repository: "oci://" + source.RepoURL, chart: source.Chart, version: source.TargetRevision,
 		name: source.Helm.ReleaseName, namespace: app.Spec.Destination.Namespace,
 		valuesFiles: source.Helm.ValueFiles, values: source.Helm.ValuesObject,
+	}
+}
+
+// TestApplicationFields checks the Application against the schema of Argo CD, which is a file of its module.
+func TestApplicationFields(t *testing.T) {
+	const variable = "ROLLCALL_TEST_ARGOCD"
+	if os.Getenv(variable) == "" {
+		t.Skipf("set %s=true to download Argo CD, or run make gitops", variable)
+	}
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-cd/v3")
+	list.Dir = filepath.Join("..", "gitops", "argocd")
+	dir, err := list.Output()
+	if err != nil {
+		t.Fatalf("finding the module of Argo CD: %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "manifests", "crds", "application-crd.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(text, &definition); err != nil {
+		t.Fatal(err)
+	}
+	var internal apiextensions.JSONSchemaProps
+	schema := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(schema, &internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	structural, err := structuralschema.NewStructural(&internal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validator, _, err := validation.NewSchemaValidator(&internal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	findMistakes := func(manifest []byte) []string {
+		var app map[string]any
+		if err := yaml.Unmarshal(manifest, &app); err != nil {
+			t.Fatal(err)
+		}
+		var mistakes []string
+		for _, err := range validation.ValidateCustomResource(nil, app, validator) {
+			mistakes = append(mistakes, err.Error())
+		}
+		options := structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+		return append(mistakes, pruning.PruneWithOptions(app, structural, true, options)...)
+	}
+	manifest := readInstallation(t, "argocd.yaml")
+	if got := findMistakes(manifest); len(got) > 0 {
+		t.Errorf("the Application has the mistakes %q", got)
+	}
+	manifest = bytes.Replace(manifest, []byte("valueFiles:"), []byte("valuesFiles:"), 1)
+	if got := findMistakes(manifest); len(got) != 1 || got[0] != "spec.source.helm.valuesFiles" {
+		t.Errorf("an unknown field gives the mistakes %q", got)
 	}
 }
 
