@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kubernetes import client
+from urllib3.exceptions import ProtocolError
 
 from rollcall import Gang
 
@@ -103,3 +104,49 @@ def test_other_errors_of_a_log_are_raised(status: int, container: str | None) ->
     core = FakeCore([new_pod("train-0", 1, **index(0))], client.ApiException(status=status))
     with pytest.raises(client.ApiException):
         list(new_gang(core).logs(container=container))
+
+
+def new_job(phase: str) -> Any:
+    text = f'{{"phase": "{phase}"}}'
+    metadata = client.V1ObjectMeta(annotations={"rollcall.training/status": text})
+    return client.V1Job(metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ProtocolError("reset"), id="a closed connection"),
+        pytest.param(client.ApiException(status=410), id="an old version"),
+        pytest.param(client.ApiException(status=503), id="a restart of the API server"),
+    ],
+)
+def test_following_survives(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Any] = [error, [{"type": "MODIFIED", "object": new_job("Succeeded")}]]
+
+    def stream(*_: Any, **__: Any) -> Iterator[Any]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        yield from answer
+
+    monkeypatch.setattr("rollcall.gang._RETRY_SECONDS", 0)
+    monkeypatch.setattr("rollcall.gang.watch.Watch", lambda: SimpleNamespace(stream=stream))
+    gang = new_gang(FakeCore([]))
+    gang._jobs = SimpleNamespace(
+        read_namespaced_job=lambda *_: new_job("Running"), list_namespaced_job=None
+    )
+    assert [status.phase for status in gang.follow()] == ["Running", "Succeeded"]
+
+
+def test_following_without_permission_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stream(*_: Any, **__: Any) -> Iterator[Any]:
+        raise client.ApiException(status=403)
+        yield
+
+    monkeypatch.setattr("rollcall.gang.watch.Watch", lambda: SimpleNamespace(stream=stream))
+    gang = new_gang(FakeCore([]))
+    gang._jobs = SimpleNamespace(
+        read_namespaced_job=lambda *_: new_job("Running"), list_namespaced_job=None
+    )
+    with pytest.raises(client.ApiException, match="403"):
+        list(gang.follow())

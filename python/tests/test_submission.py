@@ -1,9 +1,11 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kubernetes import client
 
-from rollcall import build_job
-from rollcall.submission import _WARNING
+from rollcall import Gang, build_job
+from rollcall.submission import _WARNING, _create_program
 
 
 def test_a_job_has_only_what_was_asked_for() -> None:
@@ -79,3 +81,22 @@ def test_options_become_fields() -> None:
 )
 def test_warnings_of_a_header(header: str, want: list[str]) -> None:
     assert _WARNING.findall(header) == want
+
+
+def test_a_job_without_its_program_is_deleted() -> None:
+    """Pods would wait for the ConfigMap for ever."""
+    deleted: list[str] = []
+
+    def reject(namespace: str, config_map: dict[str, Any]) -> None:
+        raise client.ApiException(status=403)
+
+    def delete(name: str, namespace: str, **_: Any) -> None:
+        deleted.append(name)
+
+    gang = Gang("train", "team-a", client.ApiClient(client.Configuration()))
+    gang._core = SimpleNamespace(create_namespaced_config_map=reject)
+    gang._jobs = SimpleNamespace(delete_namespaced_job=delete)
+    job = SimpleNamespace(metadata=SimpleNamespace(uid="1"))
+    with pytest.raises(client.ApiException, match="403"):
+        _create_program(gang, job, "train-program-1", "pass")
+    assert deleted == ["train"]
