@@ -5,6 +5,7 @@ nodes, so the tests report the status of pods as a kubelet does.
 """
 
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -200,3 +201,51 @@ def test_the_notebook_follows_a_gang(api: client.ApiClient) -> None:
     pages = [data["text/html"] for o in outputs if "text/html" in (data := o.get("data", {}))]
     assert len(pages) == 2, outputs  # the view that follow updates, and the result of wait
     assert all("Succeeded" in page for page in pages), pages
+
+
+def read_documented_rules() -> list[dict[str, list[str]]]:
+    """Return the rules of a Role with the permissions of the page."""
+    rows = re.findall(
+        r"^\| `([a-z/]+)`( of the group `batch`)? \| ([^|]+) \|$", PAGE.read_text(), re.M
+    )
+    return [
+        {
+            "apiGroups": ["batch" if group else ""],
+            "resources": [resource],
+            "verbs": re.findall(r"`(\w+)`", verbs),
+        }
+        for resource, group, verbs in rows
+    ]
+
+
+def log_in_as_user(api: client.ApiClient) -> client.ApiClient:
+    """Return a client with the permissions of the page, and no others."""
+    core, rbac = client.CoreV1Api(api), client.RbacAuthorizationV1Api(api)
+    metadata = {"name": "user"}
+    core.create_namespaced_service_account(NAMESPACE, {"metadata": metadata})
+    rules = read_documented_rules()
+    rbac.create_namespaced_role(NAMESPACE, {"metadata": metadata, "rules": rules})
+    subject = {"kind": "ServiceAccount", "name": "user", "namespace": NAMESPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "user"}
+    binding = {"metadata": metadata, "subjects": [subject], "roleRef": role}
+    rbac.create_namespaced_role_binding(NAMESPACE, binding)
+    token = core.create_namespaced_service_account_token("user", NAMESPACE, {"spec": {}})
+    configuration = client.Configuration()
+    configuration.host = api.configuration.host
+    configuration.ssl_ca_cert = api.configuration.ssl_ca_cert
+    configuration.api_key = {"authorization": f"Bearer {token.status.token}"}
+    return client.ApiClient(configuration)
+
+
+def test_the_documented_permissions_are_sufficient(api: client.ApiClient) -> None:
+    def train() -> None: ...
+
+    user = log_in_as_user(api)
+    with pytest.raises(client.ApiException, match="403"):
+        client.CoreV1Api(user).list_namespaced_secret(NAMESPACE)
+    gang = submit("documented-permissions", train, api_client=user)
+    end_pods(api, gang, [0, 0])
+    assert gang.wait().phase == "Succeeded"
+    assert list(gang.logs(rank=1)) == []
+    assert gang.name in {found.name for found in rollcall.list_gangs(NAMESPACE, user)}
+    gang.delete()
