@@ -15,6 +15,7 @@ $(BENCHMARKS): export GOFLAGS := -vet=off
 $(BENCHMARKS): export ROLLCALL_OPTIMIZED := true
 
 include make/cluster.mk
+include make/python.mk
 include make/site.mk
 
 GOLANGCI_LINT_VERSION := v2.15.0
@@ -212,8 +213,9 @@ golden: ## Rewrite golden files and generated pages (review the diff)
 	go test ./cmd/rollcall -run TestShownOutput -update
 
 .PHONY: gitops
-gitops: ## Compare gangs with their manifests as Argo CD does (the first run compiles it: 3 minutes)
+gitops: ## Compare gangs with their manifests as Argo CD does, and check the Application (the first run compiles it: 3 minutes)
 	cd test && ROLLCALL_TEST_ARGOCD=true go test -count=1 -v -run 'TestRestartWhileTerminating/parallel/ArgoCD' ./integration/...
+	cd test && ROLLCALL_TEST_ARGOCD=true go test -count=1 -v -run TestApplicationFields ./chart
 
 .PHONY: record-build
 record-build: ## Record the objects that a build writes, for tests of upgrades: COMMIT=1a2b3c4

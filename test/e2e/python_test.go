@@ -2,40 +2,24 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"rollcall.training/test/python"
 )
 
-// TestPython runs the example for the Python client of Kubernetes against the real node.
+// TestPython runs the examples of the Python package against the real node.
 func TestPython(t *testing.T) {
 	s := requireCluster(t)
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skipf("Python is not installed: %v", err)
-	}
-	example := filepath.Join(repositoryRoot, "examples", "python")
-	packages := t.TempDir()
-	install := exec.CommandContext(t.Context(), "python3", "-m", "pip", "install", "--quiet",
-		"--disable-pip-version-check", "--root-user-action=ignore", "--target="+packages, "--requirement=requirements.txt")
-	install.Dir = example
-	if out, err := install.CombinedOutput(); err != nil {
-		if strings.Contains(string(out), "No module named pip") {
-			t.Skip("pip is not installed")
-		}
-		t.Fatalf("installing the Python client: %v\n%s", err, out)
-	}
 	ns := s.createNamespace(t)
-	run := func(arguments ...string) (string, error) {
-		arguments = append([]string{"train.py", "--namespace=" + ns}, arguments...)
-		command := exec.CommandContext(t.Context(), "python3", arguments...)
-		command.Dir = example
-		command.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig(), "PYTHONPATH="+packages)
-		out, err := command.CombinedOutput()
+	example := filepath.Join("examples", "python")
+	run := func(args ...string) (string, error) {
+		out, err := python.Command(t, repositoryRoot, example, s.Kubeconfig(), args...).CombinedOutput()
 		return string(out), err
 	}
-	t.Run("a gang succeeds, and the log of each rank is printed", func(t *testing.T) {
-		out, err := run("--name=train", "--image="+s.trainingImage)
+	t.Run("a function succeeds as a gang, and the log of each rank is printed", func(t *testing.T) {
+		out, err := run("train.py", "--namespace="+ns, "--name=train", "--image="+s.trainingImage)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -47,10 +31,34 @@ func TestPython(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a Job that admission rejects is reported with the reason", func(t *testing.T) {
-		out, err := run("--name=Train", "--image="+s.trainingImage)
-		if err == nil || !strings.Contains(out, "creating the Job Train") || !strings.Contains(out, "metadata.name") {
+	t.Run("a Job that is rejected is reported with the reason", func(t *testing.T) {
+		out, err := run("train.py", "--namespace="+ns, "--name=Train", "--image="+s.trainingImage)
+		if err == nil || !strings.Contains(out, "Train was rejected") || !strings.Contains(out, "metadata.name") {
 			t.Errorf("the error is %v, the output is\n%s", err, out)
+		}
+	})
+	t.Run("the notebook prints the log of each rank", func(t *testing.T) {
+		text, err := os.ReadFile(filepath.Join(repositoryRoot, example, "train.ipynb"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const image = "pytorch/pytorch:2.6.0-cuda12.4-cudnn9-runtime"
+		notebook := strings.NewReplacer(image, s.trainingImage, "pods=2", `pods=2, namespace=\"`+ns+`\"`).Replace(string(text))
+		file := filepath.Join(t.TempDir(), "train.ipynb")
+		if err := os.WriteFile(file, []byte(notebook), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := run("-c", "from nbclient.cli import main; main()", "--timeout=600", "--inplace", file); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		executed, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"rank 0 of 2: the sum is 2", "rank 1 of 2: the sum is 2", "text/html"} {
+			if !strings.Contains(string(executed), want) {
+				t.Errorf("the notebook does not contain %q:\n%s", want, executed)
+			}
 		}
 	})
 }

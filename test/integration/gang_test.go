@@ -51,6 +51,7 @@ func TestGangs(t *testing.T) {
 		"Migrated":                testMigratedManifests,
 		"MigrateFromCluster":      testMigrateFromCluster,
 		"Corpus":                  testCorpus,
+		"Python":                  testPython,
 		"UserRights":              testUserRights,
 	})
 	t.Run("Writes", func(t *testing.T) { testJobWrites(t, m) })
