@@ -165,6 +165,7 @@ func TestCompletion(t *testing.T) {
 		"severities":             {args: []string{"vet", "--fail-on", ""}, want: []string{"error\n", "never\n", noFiles}},
 		"checks":                 {args: []string{"vet", "--explain", "NoMem"}, want: []string{"NoMemoryLimit\n", noFiles}},
 		"target frameworks":      {args: []string{"migrate", "--framework", "j"}, want: []string{"jax\n", noFiles}},
+		"frameworks of run":      {args: []string{"run", "a", "--framework", "ja"}, want: []string{"jax\n", noFiles}},
 		"contexts":               {args: []string{"status", kubeconfig, "--context", ""}, want: []string{"none\n", noFiles}},
 		"files of manifests":     {args: []string{"inject", "-f", ""}, want: []string{"yaml\n", onlyExtensions}},
 		"a gang without cluster": {args: []string{"status", kubeconfig, ""}, want: []string{noFiles}},
