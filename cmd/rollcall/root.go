@@ -16,7 +16,7 @@ inject, diff, explain, vet, migrate and frameworks run the engine of Rollcall's
 admission webhook without a cluster. They show the result before you apply
 anything. policy checks and tests policies for gangs, also without a cluster. With
 --from-cluster, migrate reads jobs from a cluster, and with --cluster, policy reads
-gangs. run creates a gang. status and logs read gangs from a cluster with your
+gangs. run creates a gang. status, logs and report read gangs from a cluster with your
 permissions. exec and port-forward run kubectl for the pods of ranks. detach ends the
 management of gangs by Rollcall. check verifies an installation.
 
@@ -40,7 +40,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),
 		newStatusCommand(), newLogsCommand(), newDetachCommand(), newPolicyCommand(), newCheckCommand(),
 		newVersionCommand(), newExplainCommand(), newDiffCommand(), newExecCommand(), newPortForwardCommand(),
-		newRunCommand())
+		newRunCommand(), newReportCommand())
 	return root
 }
 

@@ -49,7 +49,10 @@ func newAdmittedJob(t *testing.T, size int32, phase lifecycle.Phase) *batchv1.Jo
 			Parallelism: &size,
 			Completions: &size,
 			Template: corev1.PodTemplateSpec{
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer"}, {Name: "sidecar"}}},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever,
+					Containers:    []corev1.Container{{Name: "trainer", Image: "train:1"}, {Name: "sidecar", Image: "sidecar:1"}},
+				},
 			},
 		},
 	}

@@ -17,8 +17,8 @@ import (
 	"rollcall.training/injectors"
 )
 
-// maxEvents is the maximum number of Events of a gang. The latest are kept.
-const maxEvents = 10
+// defaultMaxEvents is the default of [Reader.MaxEvents].
+const defaultMaxEvents = 10
 
 // reasonPodCreated is the reason of the Events that report the creation of a pod. They are omitted:
 // a gang has as many of them as pods, and its ranks show the pods anyway.
@@ -34,6 +34,8 @@ type Reader struct {
 	// Namespace is the namespace of the gangs. Empty means all namespaces, which only
 	// [Reader.ListGangs] supports.
 	Namespace string
+	// MaxEvents is the maximum number of Events of a gang. The latest are kept. 0 means 10.
+	MaxEvents int
 }
 
 // NotFoundError reports that a gang does not exist, and which gangs do.
@@ -163,7 +165,7 @@ func (r Reader) AddEvents(ctx context.Context, g *Gang) {
 	slices.SortStableFunc(events, func(a, b Event) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Object, b.Object))
 	})
-	g.Events = events[max(0, len(events)-maxEvents):]
+	g.Events = events[max(0, len(events)-cmp.Or(r.MaxEvents, defaultMaxEvents)):]
 }
 
 // convertEvent converts an Event of either API group. Writers of events.k8s.io/v1 set eventTime and
