@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -23,6 +24,8 @@ import (
 func newReportCluster(t *testing.T, size int32) []runtime.Object {
 	t.Helper()
 	job := newAdmittedJob(t, size, lifecycle.Failed)
+	job.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+		gang.DefaultGPUResource: *resource.NewQuantity(1, resource.DecimalSI)}
 	text, err := lifecycle.Status{
 		Reason: gang.ReasonGangFailed, Message: "Rank 1 failed after 1 restart",
 		State: lifecycle.State{
@@ -92,9 +95,9 @@ func TestReport(t *testing.T) {
 		"45m in attempts that failed",
 		"started or ran 21m", "Then: Restart 1 of 3: rank 0: Error", "restarting 60s, starting 63s, ran 27m",
 		"First failure", "OOMKilled", "step 41\nCUDA out of memory",
-		`<div class="row"><b>0</b>`, "running its program 28m", "node-0", "0-3 (4)",
+		`<div class="row"><b>0</b>`, "preparing 61s, running its program 27m", "node-0", "0-3 (4)",
 		"MASTER_ADDR", "where the ranks meet", "rollcall.training/port",
-		"NoMemoryLimit", "GangRestarting", "What is not on this page",
+		"NoCheckpointVolume", "GangRestarting", "What is not on this page",
 	})
 }
 
