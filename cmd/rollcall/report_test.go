@@ -46,7 +46,8 @@ func newReportCluster(t *testing.T, size int32) []runtime.Object {
 	objects := []runtime.Object{job, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: "train.1", Namespace: "team"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Job", Name: "train", UID: job.UID},
-		Type:           "Warning", Reason: "GangRestarting", Message: "Restart 1 of 3: rank 0: Error, container trainer exited with code 1",
+		Type:           "Warning", Reason: "GangRestarting",
+		Message:       "Restart 1 of 3: rank 0: Error, container trainer exited with code 1",
 		LastTimestamp: metav1.NewTime(testTime.Add(20 * time.Minute)),
 	}}
 	for i := range int(size) {
@@ -108,5 +109,7 @@ func TestReportOfManyRanks(t *testing.T) {
 	if len(text) > 150_000 {
 		t.Errorf("the report has %d bytes, want at most 150,000", len(text))
 	}
-	checkOrder(t, text, []string{" 1999 ready", "… 1999 all ready", "1960 more ranks are not in the table", "150 more are not"})
+	checkOrder(t, text, []string{
+		" 1999 ready", "… 1999 all ready", "1960 more ranks are not in the table", "150 more are not",
+	})
 }

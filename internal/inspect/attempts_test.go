@@ -71,7 +71,8 @@ func TestListAttempts(t *testing.T) {
 		},
 		"the Events of earlier restarts have expired": {
 			gang: Gang{
-				Phase: lifecycle.Restarting, Restarts: 3, Disruptions: 1, FirstFailure: &failure.Failure{Rank: -1, Reason: "OOMKilled"},
+				Phase: lifecycle.Restarting, Restarts: 3, Disruptions: 1,
+				FirstFailure: &failure.Failure{Rank: -1, Reason: "OOMKilled"},
 			},
 			state: lifecycle.State{LastRestartTime: at(80)}, changedAt: 80,
 			want: []string{"3 hidden, started or ran 0-80, ended by OOMKilled", "restarting 80-100"},
