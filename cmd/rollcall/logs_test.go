@@ -98,10 +98,14 @@ func (o *outputRecorder) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-func (o *outputRecorder) hasText(text string) bool {
+func (o *outputRecorder) read() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return strings.Contains(o.text.String(), text)
+	return o.text.String()
+}
+
+func (o *outputRecorder) hasText(text string) bool {
+	return strings.Contains(o.read(), text)
 }
 
 // awaitText waits up to ten seconds until the output contains a text.

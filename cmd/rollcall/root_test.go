@@ -44,7 +44,6 @@ func TestUsageErrors(t *testing.T) {
 		"two frameworks":           {args: []string{"frameworks", "jax", "mpi"}, want: "one name"},
 		"an unknown format":        {args: []string{"frameworks", "-o", "table"}, want: "text, json or yaml"},
 		"status of two gangs":      {args: []string{"status", "a", "b", kubeconfig}, want: "one name"},
-		"watching all gangs":       {args: []string{"status", "--watch", kubeconfig}, want: "--watch"},
 		"logs without a gang":      {args: []string{"logs", kubeconfig}, want: "requires a name"},
 		"logs of an invalid range": {args: []string{"logs", "train", "--rank", "x", kubeconfig}, want: "x"},
 		"check with an argument":   {args: []string{"check", "team", kubeconfig}, want: "unknown command"},

@@ -177,7 +177,7 @@ func (o *runOptions) run(
 	fmt.Fprintf(stdout, "Job %s created in namespace %s\n", job.Name, reader.Namespace)
 	if o.watch {
 		status := statusOptions{output: outputText, clock: clock.RealClock{}}
-		return status.watchGang(ctx, reader, job.Name, stdout)
+		return status.watchStatus(ctx, reader, job.Name, stdout)
 	}
 	arguments := job.Name + " --namespace " + reader.Namespace
 	fmt.Fprintf(stdout, "Next: %s status %s --watch\n      %s logs %s --follow\n",

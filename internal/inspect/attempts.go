@@ -1,7 +1,10 @@
 package inspect
 
 import (
+	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"rollcall.training/gang"
@@ -142,6 +145,70 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// activitySymbols are the characters of the time line. They differ without colors too.
+var activitySymbols = []struct{ activity, cell, color string }{
+	{activityStarting, "-", colorYellow},
+	{activityRan, "=", colorGreen},
+	{activityUnknown, ":", colorFaint},
+	{activityRestarting, "x", colorRed},
+	{activitySuspended, ".", colorFaint},
+}
+
+// printAttempts prints the attempts as a line of which each character is a part of the time.
+func printAttempts(out io.Writer, o PrintOptions, g Gang) {
+	attempts := g.ListAttempts(o.Now)
+	if len(attempts) == 0 {
+		return
+	}
+	const indent, maxWidth = 2, 100
+	width := maxWidth
+	if o.Width > 0 {
+		width = min(max(o.Width-indent, 1), maxWidth)
+	}
+	cells := layOutAttempts(attempts, width)
+	line, legend := "", ""
+	for i := 0; i < width; {
+		j := i
+		for j < width && cells[j] == cells[i] {
+			j++
+		}
+		for _, s := range activitySymbols {
+			if s.activity == cells[i] {
+				line += o.applyColor(s.color, strings.Repeat(s.cell, j-i))
+			}
+		}
+		i = j
+	}
+	for _, s := range activitySymbols {
+		if slices.Contains(cells, s.activity) {
+			legend += "   " + o.applyColor(s.color, s.cell) + " " + s.activity
+		}
+	}
+	if hidden := attempts[0].HiddenRestarts; hidden > 0 {
+		legend += fmt.Sprintf("   and %s at an unknown time", gang.FormatCount(hidden, "earlier restart"))
+	}
+	fmt.Fprintf(out, "\nAttempts since %s%s\n%s%s\n", o.formatTime(attempts[0].Start()), legend,
+		strings.Repeat(" ", indent), line)
+}
+
+// layOutAttempts returns the activity of each cell of a line. Each restart has at least one cell.
+func layOutAttempts(attempts []Attempt, width int) []string {
+	start := attempts[0].Start()
+	total := max(attempts[len(attempts)-1].Finish().Sub(start), time.Second).Seconds()
+	cells := make([]string, width)
+	for _, a := range attempts {
+		for _, p := range a.Periods {
+			column := func(t time.Time) int { return min(int(float64(width)*t.Sub(start).Seconds()/total), width-1) }
+			for i := column(p.Start); i <= column(p.End); i++ {
+				if p.Activity == activityRestarting || cells[i] != activityRestarting {
+					cells[i] = p.Activity
+				}
+			}
+		}
+	}
+	return cells
 }
 
 // lastProgramStart returns when the last training container of the pods started; zero if a rank has none.

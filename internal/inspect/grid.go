@@ -124,10 +124,14 @@ func (o PrintOptions) formatBlocks(blocks [][]cellRun) string {
 
 // cellsPerRow returns the number of cells in a line, a multiple of [cellsPerBlock].
 func (o PrintOptions) cellsPerRow() int {
-	if o.Width >= 120 {
+	const margin, blockWidth = 4 + minRankDigits, cellsPerBlock + 1
+	switch {
+	case o.Width >= 120:
 		return 100
+	case o.Width == 0 || o.Width >= margin+5*blockWidth:
+		return 50
 	}
-	return 50
+	return max(1, (o.Width-margin+1)/blockWidth) * cellsPerBlock
 }
 
 // countUniformRows returns the number of rows, from the first, whose ranks are all in the state of

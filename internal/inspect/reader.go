@@ -32,7 +32,7 @@ type Reader struct {
 	// Engine parses workloads. It must have the frameworks of the webhook that admitted them.
 	Engine *injectors.Engine
 	// Namespace is the namespace of the gangs. Empty means all namespaces, which only
-	// [Reader.ListGangs] supports.
+	// [Reader.ListGangs] and [Reader.WatchGangs] support.
 	Namespace string
 	// MaxEvents is the maximum number of Events of a gang. The latest are kept. 0 means 10.
 	MaxEvents int
