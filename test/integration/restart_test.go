@@ -62,6 +62,7 @@ func TestRestart(t *testing.T) {
 		"Detach":               testDetachRestarting,
 		"DetachMembers":        testDetachRestartingMembers,
 		"LimitWithoutManager":  testLimitWithoutManager,
+		"Command":              testCommand,
 	})
 }
 
