@@ -18,6 +18,7 @@ const (
 	endUpdate   = "\x1b[?2026l"
 	clearScreen = "\x1b[2J"
 	clearLine   = "\x1b[2K"
+	resetColor  = "\x1b[0m"
 )
 
 // screen is the screen of a terminal that shows one text. It writes only the lines that changed, so that a text of many
@@ -61,6 +62,9 @@ func (s *screen) draw(now time.Time, print func(io.Writer)) error {
 		s.lines = nil
 	}
 	lines := cutLines(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"), height)
+	for i, line := range lines {
+		lines[i] = cutLine(line, width)
+	}
 	for i := range max(len(lines), len(s.lines)) {
 		switch {
 		case i >= len(lines):
@@ -80,6 +84,28 @@ func cutLines(lines []string, height int) []string {
 		return lines
 	}
 	return append(lines[:height-1:height-1], fmt.Sprintf("… %d more lines", len(lines)-height+1))
+}
+
+// cutLine returns the beginning of a line that fits on a terminal. Color sequences have no width. A terminal that does
+// not wrap would write the rest of the line over its last column. A width of 0 is unknown.
+func cutLine(line string, width int) string {
+	columns, isSequence := 0, false
+	for i, r := range line {
+		switch {
+		case isSequence:
+			isSequence = r != 'm'
+		case r == '\x1b':
+			isSequence = true
+		case columns == width && width > 0:
+			if strings.Contains(line[:i], "\x1b") {
+				return line[:i] + resetColor
+			}
+			return line[:i]
+		default:
+			columns++
+		}
+	}
+	return line
 }
 
 // close shows again what the terminal showed before.

@@ -77,7 +77,7 @@ func updatePhase(t *testing.T, client *fake.Clientset, job *batchv1.Job, phase l
 	}
 }
 
-// TestStatusWatchLines verifies that an output that is no terminal gets one line for each change.
+// TestStatusWatchLines verifies that an output gets one line for each change unless it is a terminal.
 func TestStatusWatchLines(t *testing.T) {
 	train := newAdmittedJob(t, 2, lifecycle.Running)
 	other := train.DeepCopy()
@@ -174,6 +174,22 @@ func TestScreen(t *testing.T) {
 	s.close()
 	if out.String() != closeScreen {
 		t.Errorf("closing writes %q, want %q once", out.String(), closeScreen)
+	}
+}
+
+func TestCutLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"fits":                            "fits",
+		"too long":                        "too l",
+		"\x1b[32mgreen\x1b[0m":            "\x1b[32mgreen\x1b[0m",
+		"\x1b[32m##\x1b[31mxx\x1b[0m # #": "\x1b[32m##\x1b[31mxx\x1b[0m " + resetColor,
+	} {
+		if got := cutLine(line, 5); got != want {
+			t.Errorf("cutLine(%q, 5) = %q, want %q", line, got, want)
+		}
+	}
+	if got := cutLine("a line on a terminal of unknown width", 0); got != "a line on a terminal of unknown width" {
+		t.Errorf("cutLine() = %q", got)
 	}
 }
 
