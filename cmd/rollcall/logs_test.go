@@ -108,10 +108,10 @@ func (o *outputRecorder) hasText(text string) bool {
 	return strings.Contains(o.read(), text)
 }
 
-// awaitText waits up to ten seconds until the output contains a text.
+// awaitText waits up to a minute until the output contains a text.
 func (o *outputRecorder) awaitText(t *testing.T, text string) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		if o.hasText(text) {
 			return
 		}

@@ -52,7 +52,6 @@ func (s *screen) isDue(now time.Time) bool {
 func (s *screen) draw(now time.Time, print func(io.Writer)) error {
 	var text, out bytes.Buffer
 	print(&text)
-	out.WriteString(beginUpdate)
 	width, height := s.size()
 	switch {
 	case !s.isOpen:
@@ -73,9 +72,11 @@ func (s *screen) draw(now time.Time, print func(io.Writer)) error {
 			fmt.Fprintf(&out, "\x1b[%d;1H%s%s", i+1, clearLine, lines[i])
 		}
 	}
-	out.WriteString(endUpdate)
 	s.isOpen, s.width, s.height, s.lines, s.drawTime = true, width, height, lines, now
-	return writeOutput(s.out, out.Bytes())
+	if out.Len() == 0 {
+		return nil
+	}
+	return writeOutput(s.out, []byte(beginUpdate+out.String()+endUpdate))
 }
 
 // cutLines returns the lines that fit on a terminal, and how many it omits. A height of 0 is unknown.
