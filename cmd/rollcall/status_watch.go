@@ -113,36 +113,22 @@ func (o *statusOptions) printChange(out io.Writer, g inspect.Gang, line string) 
 func (o *statusOptions) watchLive(ctx context.Context, reader inspect.Reader, name string, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	updates, finished := make(chan []inspect.Gang, 1), make(chan error, 1)
-	go func() {
-		finished <- watchGangs(ctx, reader, name, func(gangs []inspect.Gang) error {
-			select {
-			case <-updates: // was not drawn
-			default:
-			}
-			updates <- gangs
-			return nil
-		})
-	}()
+	updates, finished := startWatch(ctx, reader, name)
 	view := &screen{out: out}
 	defer view.close()
-	var gangs []inspect.Gang
 	ticker := time.NewTicker(sizeInterval)
 	defer ticker.Stop()
+	var gangs []inspect.Gang
 	for isKnown := false; ; {
 		select {
 		case gangs = <-updates:
-			if isKnown {
-				continue
-			}
 			isKnown = true
 		case <-ticker.C:
 		case err := <-finished:
-			select {
-			case gangs = <-updates:
-			default:
-			}
 			view.close()
+			if len(updates) > 0 {
+				gangs = <-updates
+			}
 			if len(gangs) > 0 {
 				o.printGangs(out, o.printOptions(out), gangs, name)
 			}
@@ -151,14 +137,32 @@ func (o *statusOptions) watchLive(ctx context.Context, reader inspect.Reader, na
 			}
 			return err
 		}
-		if isKnown && view.isDue(o.clock.Now()) {
-			options := o.printOptions(out)
-			options.Live = true
-			if err := view.draw(o.clock.Now(), func(w io.Writer) { o.printGangs(w, options, gangs, name) }); err != nil {
-				return err
-			}
+		now := o.clock.Now()
+		if !isKnown || !view.isDue(now) {
+			continue
+		}
+		options := o.printOptions(out)
+		options.Live = true
+		if err := view.draw(now, func(w io.Writer) { o.printGangs(w, options, gangs, name) }); err != nil {
+			return err
 		}
 	}
+}
+
+// startWatch starts [watchGangs]. The first channel has the latest state that was not received, the second the result.
+func startWatch(ctx context.Context, reader inspect.Reader, name string) (<-chan []inspect.Gang, <-chan error) {
+	updates, finished := make(chan []inspect.Gang, 1), make(chan error, 1)
+	go func() {
+		finished <- watchGangs(ctx, reader, name, func(gangs []inspect.Gang) error {
+			select {
+			case <-updates: // is outdated
+			default:
+			}
+			updates <- gangs
+			return nil
+		})
+	}()
+	return updates, finished
 }
 
 // printGangs prints the gang of a name, or all gangs.
