@@ -46,6 +46,7 @@ func TestUsageErrors(t *testing.T) {
 		"status of two gangs":      {args: []string{"status", "a", "b", kubeconfig}, want: "one name"},
 		"logs without a gang":      {args: []string{"logs", kubeconfig}, want: "requires a name"},
 		"logs of an invalid range": {args: []string{"logs", "train", "--rank", "x", kubeconfig}, want: "x"},
+		"a report without a file":  {args: []string{"report", "train", kubeconfig}, want: "--output: required"},
 		"check with an argument":   {args: []string{"check", "team", kubeconfig}, want: "unknown command"},
 		"check without time":       {args: []string{"check", "--timeout=0s", kubeconfig}, want: "--timeout"},
 		"check of an unknown status": {
@@ -164,6 +165,8 @@ func TestCompletion(t *testing.T) {
 		"severities":             {args: []string{"vet", "--fail-on", ""}, want: []string{"error\n", "never\n", noFiles}},
 		"checks":                 {args: []string{"vet", "--explain", "NoMem"}, want: []string{"NoMemoryLimit\n", noFiles}},
 		"target frameworks":      {args: []string{"migrate", "--framework", "j"}, want: []string{"jax\n", noFiles}},
+		"a gang for a report":    {args: []string{"report", kubeconfig, ""}, want: []string{noFiles}},
+		"files of reports":       {args: []string{"report", "train", "-o", ""}, want: []string{"html\n", onlyExtensions}},
 		"frameworks of run":      {args: []string{"run", "a", "--framework", "ja"}, want: []string{"jax\n", noFiles}},
 		"contexts":               {args: []string{"status", kubeconfig, "--context", ""}, want: []string{"none\n", noFiles}},
 		"files of manifests":     {args: []string{"inject", "-f", ""}, want: []string{"yaml\n", onlyExtensions}},

@@ -28,7 +28,7 @@ const (
 // watchStatus follows a gang, or all gangs if the name is empty. The error of a failed gang results in exit code 1.
 func (o *statusOptions) watchStatus(ctx context.Context, reader inspect.Reader, name string, stdout io.Writer) error {
 	_, _, isTerminal := terminalSize(stdout)
-	if isTerminal && o.output == outputText {
+	if isTerminal && os.Getenv("TERM") != "dumb" && o.output == outputText {
 		return o.watchLive(ctx, reader, name, stdout)
 	}
 	printed := map[string]string{}

@@ -288,3 +288,17 @@ func TestStatusLiveInterrupted(t *testing.T) {
 	}
 	out.awaitText(t, closeScreen+"GANG")
 }
+
+// TestStatusOnDumbTerminal verifies that a terminal without control sequences gets lines.
+func TestStatusOnDumbTerminal(t *testing.T) {
+	t.Setenv("TERM", "dumb")
+	terminal, out := openTerminal(t, 80, 24)
+	reader := newReader(fake.NewClientset(newAdmittedJob(t, 2, lifecycle.Succeeded)))
+	if err := newLiveOptions().runStatus(t.Context(), reader, "train", terminal, nil); err != nil {
+		t.Fatal(err)
+	}
+	out.awaitText(t, "Job train")
+	if text := out.read(); strings.Contains(text, "\x1b") || !strings.Contains(text, "  train  Succeeded  ") {
+		t.Errorf("output %q, want a line without control sequences", text)
+	}
+}
