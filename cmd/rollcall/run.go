@@ -62,8 +62,8 @@ func newRunCommand() *cobra.Command {
 		Use:   "run NAME --framework FRAMEWORK --size PODS --image IMAGE -- COMMAND",
 		Short: "Create a gang from an image and a command",
 		Long:  runLong,
-		Example: strings.ReplaceAll(`  rollcall run train --framework FRAMEWORK --size 4 --image registry.example.com/train:1 \
-    --gpus 8 -- torchrun train.py
+		Example: strings.ReplaceAll(`  rollcall run train --framework FRAMEWORK --size 4 --gpus 8 \
+    --image registry.example.com/train:1 -- torchrun train.py
   rollcall run train --framework FRAMEWORK --size 2 --image registry.example.com/train:1 --env LR=0.1 --watch
   rollcall run train --framework FRAMEWORK --size 4 --image registry.example.com/train:1 --dry-run > job.yaml`,
 			"FRAMEWORK", injectors.Builtin()[0].Framework().Name),

@@ -48,10 +48,10 @@ func (s *screen) isDue(now time.Time) bool {
 	return !s.isOpen || width != s.width || height != s.height || now.Sub(s.drawTime) >= watchInterval
 }
 
-// draw replaces the text of the screen by what print writes.
-func (s *screen) draw(now time.Time, print func(io.Writer)) error {
+// draw replaces the text of the screen by what writeText writes.
+func (s *screen) draw(now time.Time, writeText func(io.Writer)) error {
 	var text, out bytes.Buffer
-	print(&text)
+	writeText(&text)
 	width, height := s.size()
 	switch {
 	case !s.isOpen:

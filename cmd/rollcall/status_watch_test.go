@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,7 +84,7 @@ func TestStatusWatchLines(t *testing.T) {
 	other := train.DeepCopy()
 	other.Name, other.UID, other.Spec.Template.Labels = "other", "uid-other", nil
 	client := fake.NewClientset(train, other, newRunningPod(train, 0, 0))
-	ended := fmt.Errorf("enough")
+	ended := errors.New("enough")
 	o := newStatusOptions()
 	o.watch = true
 	var out outputRecorder
@@ -101,7 +102,7 @@ func TestStatusWatchLines(t *testing.T) {
 		}
 		return nil
 	})
-	if err != ended {
+	if !errors.Is(err, ended) {
 		t.Fatalf("error %v, want %v", err, ended)
 	}
 	want := `12:00:00  other  Running  ranks 0/2  restarts 0/3  message of the phase, now 0
@@ -219,8 +220,8 @@ func newLiveOptions() *statusOptions {
 
 var colorSequence = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// TestStatusLive verifies on a pseudo terminal that a gang of many ranks is drawn once, then only its changed lines, and
-// again completely after a resize, with a bounded number of requests.
+// TestStatusLive verifies on a pseudo terminal that a gang of many ranks is drawn once, then only its changed lines,
+// and again completely after a resize, with a bounded number of requests.
 func TestStatusLive(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")

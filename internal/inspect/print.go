@@ -35,7 +35,8 @@ func PrintGangs(out io.Writer, o PrintOptions, gangs []Gang, showNamespace bool)
 	o.printTable(out, rows)
 }
 
-// FormatLine returns the name and the state of a gang as one line. It contains no age, so it changes only with the gang.
+// FormatLine returns the name and the state of a gang as one line. It contains no age, so it changes only with the
+// gang.
 func (g Gang) FormatLine(showNamespace bool) string {
 	name := g.Name
 	if showNamespace {
