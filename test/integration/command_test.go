@@ -1,7 +1,9 @@
 package integration
 
 import (
-	"bytes"
+	"bufio"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,20 +28,29 @@ func testCommand(t *testing.T, m *manager, ns string) {
 	r := &testGang{manager: m, t: t, ns: ns, jobs: []string{"train"}}
 	r.waitForPhase(lifecycle.Running, 0)
 	watch := newCommand("status", "train", "--watch")
-	var lines bytes.Buffer
-	watch.Stdout, watch.Stderr = &lines, &lines
-	if err := watch.Start(); err != nil {
+	out, err := watch.StdoutPipe()
+	if err == nil {
+		err = watch.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	r.failContainer(r.getActivePod("train-1"), 3)
+	lines := bufio.NewReader(out)
+	text, err := lines.ReadString('\n') // of the first attempt
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.failContainer(r.getActivePod("worker-1"), 3)
 	r.waitForPhase(lifecycle.Running, 1)
 	for _, p := range r.listActivePods() {
 		r.succeedPod(p)
 	}
-	if err := watch.Wait(); err != nil {
+	rest, err := io.ReadAll(lines)
+	if err := errors.Join(err, watch.Wait()); err != nil {
 		t.Errorf("rollcall status --watch: %v", err)
 	}
-	text := lines.String()
+	text += string(rest)
+	t.Logf("rollcall status --watch:\n%s", text)
 	for _, want := range []string{"train  Running", "train  Succeeded", "\n\n" + ns + "/train  pytorch  Succeeded"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("rollcall status --watch does not print %q:\n%s", want, text)
