@@ -60,7 +60,8 @@ RANK  STATE    POD             NODE    REASON
 	}
 	out.Reset()
 	PrintGang(&out, PrintOptions{Now: at(32), Width: 30, Live: true}, g)
-	if want := "\n      0  ########## ##########\n     20  ########## ##########\n"; !strings.Contains(out.String(), want) {
+	want = "\n      0  ########## ##########\n     20  ########## ##########\n"
+	if !strings.Contains(out.String(), want) {
 		t.Errorf("a narrow terminal has other rows than 20 ranks:\n%s", out.String())
 	}
 }

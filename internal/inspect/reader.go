@@ -20,9 +20,12 @@ import (
 // defaultMaxEvents is the default of [Reader.MaxEvents].
 const defaultMaxEvents = 10
 
-// reasonPodCreated is the reason of the Events that report the creation of a pod. They are omitted:
-// a gang has as many of them as pods, and its ranks show the pods anyway.
-const reasonPodCreated = "SuccessfulCreate"
+// Reasons of the Events that report the creation and the deletion of a pod. They are omitted: an attempt has as many of
+// them as pods, and its ranks show the pods anyway.
+const (
+	reasonPodCreated = "SuccessfulCreate"
+	reasonPodDeleted = "SuccessfulDelete"
+)
 
 // Reader reads gangs from a cluster with the permissions of its client. It must be allowed to list
 // Jobs, StatefulSets and pods. Events are optional. A Reader is safe for concurrent use.
@@ -157,7 +160,7 @@ func (r Reader) AddEvents(ctx context.Context, g *Gang) {
 			return
 		}
 		for i := range list.Items {
-			if list.Items[i].Reason != reasonPodCreated {
+			if reason := list.Items[i].Reason; reason != reasonPodCreated && reason != reasonPodDeleted {
 				events = append(events, convertEvent(&list.Items[i]))
 			}
 		}
