@@ -64,7 +64,7 @@ func TestFirstPolicyPage(t *testing.T) {
 // runShown runs a command of a page and returns what it prints. The exit code 1 of rollcall reports findings.
 func runShown(t *testing.T, command string) string {
 	t.Helper()
-	words := strings.Fields(command)
+	words := strings.Fields(strings.ReplaceAll(command, "\\\n", " "))
 	if words[0] != programName {
 		if out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%s: %v\n%s", command, err, out)

@@ -98,16 +98,20 @@ func (o *outputRecorder) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-func (o *outputRecorder) hasText(text string) bool {
+func (o *outputRecorder) read() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return strings.Contains(o.text.String(), text)
+	return o.text.String()
 }
 
-// awaitText waits up to ten seconds until the output contains a text.
+func (o *outputRecorder) hasText(text string) bool {
+	return strings.Contains(o.read(), text)
+}
+
+// awaitText waits up to a minute until the output contains a text.
 func (o *outputRecorder) awaitText(t *testing.T, text string) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		if o.hasText(text) {
 			return
 		}

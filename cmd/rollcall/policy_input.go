@@ -58,28 +58,35 @@ func readCluster(ctx context.Context, client kubernetes.Interface, namespace str
 		return nil, err
 	}
 	var docs []*manifest.Document
-	add := func(kind schema.GroupVersionKind, o runtime.Object, meta metav1.Object) error {
-		o.GetObjectKind().SetGroupVersionKind(kind)
-		meta.SetManagedFields(nil)
-		d, err := manifest.NewDocument("cluster", o)
-		docs = append(docs, d)
-		return err
-	}
 	namespaces, err := listNamespaces(ctx, client, namespace)
 	if err != nil {
 		return nil, err
 	}
 	for j := range namespaces {
-		if err := add(corev1.SchemeGroupVersion.WithKind("Namespace"), &namespaces[j], &namespaces[j]); err != nil {
+		n := &namespaces[j]
+		d, err := newClusterDocument(corev1.SchemeGroupVersion.WithKind("Namespace"), n, n)
+		if err != nil {
 			return nil, err
 		}
+		docs = append(docs, d)
 	}
 	for _, w := range workloads {
-		if err := add(w.GroupKind().WithVersion("v1"), w.Object(), w.Meta()); err != nil {
+		d, err := newClusterDocument(w.GroupKind().WithVersion("v1"), w.Object(), w.Meta())
+		if err != nil {
 			return nil, err
 		}
+		docs = append(docs, d)
 	}
 	return docs, nil
+}
+
+// newClusterDocument returns a document with an object of a cluster. It sets the kind, which clients omit.
+func newClusterDocument(
+	kind schema.GroupVersionKind, o runtime.Object, meta metav1.Object,
+) (*manifest.Document, error) {
+	o.GetObjectKind().SetGroupVersionKind(kind)
+	meta.SetManagedFields(nil)
+	return manifest.NewDocument("cluster", o)
 }
 
 // listNamespaces returns one namespace, or all namespaces if the name is empty. It returns nil if the user may

@@ -16,9 +16,9 @@ inject, diff, explain, vet, migrate and frameworks run the engine of Rollcall's
 admission webhook without a cluster. They show the result before you apply
 anything. policy checks and tests policies for gangs, also without a cluster. With
 --from-cluster, migrate reads jobs from a cluster, and with --cluster, policy reads
-gangs. status and logs read gangs from a cluster with your permissions. exec and
-port-forward run kubectl for the pods of ranks. detach ends the management of gangs by
-Rollcall. check verifies an installation.
+gangs. run creates a gang. status, logs and report read gangs from a cluster with your
+permissions. exec and port-forward run kubectl for the pods of ranks. detach ends the
+management of gangs by Rollcall. check verifies an installation.
 
 Exit codes:
   0  success
@@ -39,7 +39,8 @@ func newRootCommand() *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(newInjectCommand(), newVetCommand(), newMigrateCommand(), newFrameworksCommand(),
 		newStatusCommand(), newLogsCommand(), newDetachCommand(), newPolicyCommand(), newCheckCommand(),
-		newVersionCommand(), newExplainCommand(), newDiffCommand(), newExecCommand(), newPortForwardCommand())
+		newVersionCommand(), newExplainCommand(), newDiffCommand(), newExecCommand(), newPortForwardCommand(),
+		newRunCommand(), newReportCommand())
 	return root
 }
 

@@ -13,13 +13,13 @@ import (
 var pagesWithOutput = []string{
 	"README.md", "docs/tutorials/first-gang.md",
 	"docs/tasks/check-manifests.md", "docs/tasks/label-an-existing-job.md", "docs/tasks/run-an-elastic-gang.md",
-	"docs/tasks/run-on-spot-nodes.md", "docs/tasks/run-several-workloads.md", "docs/tasks/use-gpus.md",
-	"docs/tasks/configure-restarts.md", "docs/tasks/limit-gangs.md", "docs/tasks/provide-data.md",
-	"docs/tasks/migrate/fleet.md",
+	"docs/tasks/run-on-spot-nodes.md", "docs/tasks/run-several-workloads.md", "docs/tasks/see-a-gang.md",
+	"docs/tasks/use-gpus.md", "docs/tasks/configure-restarts.md", "docs/tasks/limit-gangs.md",
+	"docs/tasks/provide-data.md", "docs/tasks/migrate/fleet.md",
 }
 
 // commandsWithoutCluster are the commands whose output depends only on files.
-var commandsWithoutCluster = []string{"vet", "inject", "diff", "explain", "frameworks", "migrate", "policy"}
+var commandsWithoutCluster = []string{"vet", "inject", "diff", "explain", "frameworks", "migrate", "policy", "run"}
 
 // TestShownOutput verifies that the pages show what the commands print.
 func TestShownOutput(t *testing.T) {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +12,6 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/inspect"
-	"rollcall.training/internal/lifecycle"
 )
 
 // watchInterval is the minimum time between two updates of status --watch.
@@ -24,7 +21,7 @@ const watchInterval = time.Second
 type statusOptions struct {
 	cluster clusterFlags
 	watch   bool
-	output  string
+	output  string // text, json or yaml
 	clock   clock.PassiveClock
 }
 
@@ -37,12 +34,15 @@ or of one of its workloads.
 The command needs permission to list Jobs, StatefulSets and pods. It shows Events if
 you are allowed to list them.
 
-With --watch, the command follows one gang until the gang succeeds or fails.
+With --watch, the command follows one gang until the gang succeeds or fails, or all
+gangs until you interrupt it. A terminal shows the current state, which changes in
+place at most once a second. Otherwise, the command prints a line for each change.
 
 Exit codes:
   0  success; with --watch, the gang succeeded
   1  the gang does not exist, or the command failed; with --watch, the gang failed
-  2  the command is invalid`
+  2  the command is invalid
+  130  the command was interrupted while it showed the state on a terminal`
 
 func newStatusCommand() *cobra.Command {
 	o := statusOptions{clock: clock.RealClock{}, output: outputText}
@@ -52,6 +52,7 @@ func newStatusCommand() *cobra.Command {
 		Long:  statusLong,
 		Example: `  rollcall status
   rollcall status train --watch
+  rollcall status --watch --all-namespaces
   rollcall status train -o json | jq '.ranks[] | select(.state == "failed")'`,
 		Args: allowOneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,7 +73,7 @@ func newStatusCommand() *cobra.Command {
 	cmd.ValidArgsFunction = o.cluster.completeGang
 	o.cluster.addFlags(cmd)
 	o.cluster.addAllNamespacesFlag(cmd.Flags(), "gangs")
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "updates until the gang succeeds or fails")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "updates until the gang succeeds or fails, or of all gangs")
 	addChoiceFlag(cmd, &o.output, "output", "o", "output format", outputText, outputJSON, outputYAML)
 	return cmd
 }
@@ -80,12 +81,8 @@ func newStatusCommand() *cobra.Command {
 // validateFlags returns an error for flags that contradict each other or the name. An empty name
 // means all gangs.
 func (o *statusOptions) validateFlags(name string) error {
-	switch {
-	case name != "" && o.cluster.allNamespaces:
+	if name != "" && o.cluster.allNamespaces {
 		return errors.New("--all-namespaces: must not be set with the name of a gang; use --namespace")
-	case name == "" && o.watch:
-		return fmt.Errorf("--watch: requires the name of a gang; to watch all gangs, run kubectl get jobs -L %s --watch",
-			gang.LabelPhase)
 	}
 	return nil
 }
@@ -94,10 +91,10 @@ func (o *statusOptions) runStatus(
 	ctx context.Context, reader inspect.Reader, name string, stdout, stderr io.Writer,
 ) error {
 	switch {
+	case o.watch:
+		return o.watchStatus(ctx, reader, name, stdout)
 	case name == "":
 		return o.listGangs(ctx, reader, stdout, stderr)
-	case o.watch:
-		return o.watchGang(ctx, reader, name, stdout)
 	}
 	g, err := reader.GetGang(ctx, name)
 	if err != nil {
@@ -128,86 +125,6 @@ func (o *statusOptions) listGangs(ctx context.Context, reader inspect.Reader, st
 	}
 	inspect.PrintGangs(stdout, o.printOptions(stdout), gangs, o.cluster.allNamespaces)
 	return nil
-}
-
-// watchGang prints a gang after each change until it succeeds or fails. The error of a failed gang
-// results in exit code 1.
-func (o *statusOptions) watchGang(ctx context.Context, reader inspect.Reader, name string, stdout io.Writer) error {
-	var printed []byte
-	return reader.Watch(ctx, name, watchInterval, func(g inspect.Gang) error {
-		current, err := json.Marshal(g)
-		if err != nil {
-			return fmt.Errorf("encoding gang %s: %w", g.Name, err)
-		}
-		if bytes.Equal(current, printed) { // a change of another workload in the namespace
-			return nil
-		}
-		isFirst := printed == nil
-		printed = current
-		reader.AddEvents(ctx, &g)
-		if err := o.printUpdate(stdout, g, isFirst); err != nil {
-			return err
-		}
-		if g.Phase == lifecycle.Failed {
-			return fmt.Errorf("gang %s failed", g.Name)
-		}
-		return nil
-	})
-}
-
-// printUpdate prints a gang as one line of JSON or as a document of YAML. As text, it prints the gang
-// over the previous update on a terminal, or after a separator in a file or pipe.
-func (o *statusOptions) printUpdate(out io.Writer, g inspect.Gang, isFirst bool) error {
-	switch o.output {
-	case outputJSON:
-		return printJSON(out, g, "")
-	case outputYAML:
-		if err := writeOutput(out, []byte("---\n")); err != nil {
-			return err
-		}
-		return printObject(out, outputYAML, g)
-	}
-	var text bytes.Buffer
-	_, height, isTerminal := terminalSize(out)
-	if !isTerminal && !isFirst {
-		text.WriteString("\n---\n\n")
-	}
-	inspect.PrintGang(&text, o.printOptions(out), g)
-	if isTerminal {
-		return writeOutput(out, renderScreen(text.Bytes(), height, isFirst))
-	}
-	return writeOutput(out, text.Bytes())
-}
-
-// Control sequences of terminals (ECMA-48).
-const (
-	clearScreen = "\x1b[2J"
-	cursorHome  = "\x1b[H"
-	clearLine   = "\x1b[K"
-	clearBelow  = "\x1b[J"
-)
-
-// renderScreen returns the control sequences that replace the previous text on a terminal. It
-// overwrites each line instead of clearing the screen, which would flicker. It truncates a text that
-// is higher than the terminal, because a terminal that scrolls would keep the top of every update.
-// The height is a number of lines; 0 means that it is unknown.
-func renderScreen(text []byte, height int, isFirst bool) []byte {
-	var out bytes.Buffer
-	if isFirst {
-		out.WriteString(clearScreen)
-	}
-	out.WriteString(cursorHome)
-	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
-	if height > 2 && len(lines) > height-1 {
-		omitted := len(lines) - (height - 2)
-		lines = append(lines[:height-2:height-2], fmt.Appendf(nil, "… %d more lines", omitted))
-	}
-	for _, line := range lines {
-		out.Write(line)
-		out.WriteString(clearLine + "\n")
-	}
-	out.WriteString(clearBelow)
-	return out.Bytes()
 }
 
 func (o *statusOptions) printOptions(out io.Writer) inspect.PrintOptions {

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +46,10 @@ func newAdmittedJob(t *testing.T, size int32, phase lifecycle.Phase) *batchv1.Jo
 			Parallelism: &size,
 			Completions: &size,
 			Template: corev1.PodTemplateSpec{
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer"}, {Name: "sidecar"}}},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever,
+					Containers:    []corev1.Container{{Name: "trainer", Image: "train:1"}, {Name: "sidecar", Image: "sidecar:1"}},
+				},
 			},
 		},
 	}
@@ -120,10 +120,6 @@ func TestStatusFlags(t *testing.T) {
 		"a gang in all namespaces is ambiguous": {
 			args: []string{"train", "-A"},
 			want: "--namespace",
-		},
-		"watching all gangs is a task for kubectl": {
-			args: []string{"-w"},
-			want: "kubectl get jobs -L rollcall.training/phase --watch",
 		},
 		"a missing context is reported with its name": {
 			args: []string{"--context", "nowhere"},
@@ -201,83 +197,5 @@ func TestStatusWithoutGangs(t *testing.T) {
 	o.output = outputJSON
 	if err := o.runStatus(t.Context(), reader, "", &stdout, &stderr); err != nil || stdout.String() != "[]\n" {
 		t.Errorf("output %q and error %v, want an empty array", stdout.String(), err)
-	}
-}
-
-func TestStatusWatch(t *testing.T) {
-	for name, c := range map[string]struct {
-		lastPhase lifecycle.Phase
-		wantError bool
-	}{
-		"a gang that succeeds is not an error": {lastPhase: lifecycle.Succeeded},
-		"a gang that fails is an error":        {lastPhase: lifecycle.Failed, wantError: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			job := newAdmittedJob(t, 2, lifecycle.Running)
-			client := fake.NewClientset(job, newRunningPod(job, 0, 0), newRunningPod(job, 1, 0))
-			var out outputRecorder
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				out.awaitText(t, "\n")
-				awaitWatch(t, client, "jobs")
-				finished := job.DeepCopy()
-				setPhase(t, finished, c.lastPhase)
-				_, _ = client.BatchV1().Jobs("team").Update(t.Context(), finished, metav1.UpdateOptions{})
-			})
-			o := newStatusOptions()
-			o.watch, o.output = true, outputJSON
-			err := o.runStatus(t.Context(), newReader(client), "train", &out, nil)
-			wg.Wait()
-			if (err != nil) != c.wantError {
-				t.Errorf("error %v, want an error: %t", err, c.wantError)
-			}
-			var phases []lifecycle.Phase
-			for line := range strings.Lines(out.text.String()) {
-				var g inspect.Gang
-				if err := json.Unmarshal([]byte(line), &g); err != nil {
-					t.Fatalf("decoding the line %q: %v", line, err)
-				}
-				phases = append(phases, g.Phase)
-			}
-			if diff := cmp.Diff([]lifecycle.Phase{lifecycle.Running, c.lastPhase}, phases); diff != "" {
-				t.Errorf("phase of each line (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestRenderScreen(t *testing.T) {
-	for name, c := range map[string]struct {
-		text    string
-		height  int
-		isFirst bool
-		want    string
-	}{
-		"the first update clears the screen": {
-			text:    "a\nb\n",
-			height:  24,
-			isFirst: true,
-			want:    "\x1b[2J\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J",
-		},
-		"later updates overwrite the lines": {
-			text:   "a\n",
-			height: 24,
-			want:   "\x1b[Ha\x1b[K\n\x1b[J",
-		},
-		"a long text keeps its top and reports the omitted lines": {
-			text:   "1\n2\n3\n4\n5\n6\n",
-			height: 5,
-			want:   "\x1b[H1\x1b[K\n2\x1b[K\n3\x1b[K\n… 3 more lines\x1b[K\n\x1b[J",
-		},
-		"a terminal of unknown height gets all lines": {
-			text: "1\n2\n3\n",
-			want: "\x1b[H1\x1b[K\n2\x1b[K\n3\x1b[K\n\x1b[J",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, string(renderScreen([]byte(c.text), c.height, c.isFirst))); diff != "" {
-				t.Errorf("screen (-want +got):\n%s", diff)
-			}
-		})
 	}
 }

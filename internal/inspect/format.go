@@ -22,6 +22,9 @@ type PrintOptions struct {
 	Color bool
 	// Width is the width of the terminal in columns; 0 means that lines are not truncated.
 	Width int
+	// Live selects the layout of a screen that is drawn again and again: it has the time line of the attempts, and the
+	// ranks are the last part.
+	Live bool
 }
 
 // formatAge returns the time since t in the short form of kubectl, such as 5m.

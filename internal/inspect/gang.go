@@ -99,6 +99,9 @@ type Member struct {
 	// Containers are the names of the training containers.
 	Containers []string `json:"containers,omitempty"`
 
+	// Workload is the workload. It is nil if it does not exist.
+	Workload *gang.Workload `json:"-"`
+
 	uid string
 }
 

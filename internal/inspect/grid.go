@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,40 +37,101 @@ func (r gridRow) commonState() (RankState, bool) {
 	return r[0].State, true
 }
 
-// printGrid prints one cell for each rank of a member. It prints more than two consecutive rows of
-// one state as a range of ranks.
-func printGrid(out io.Writer, o PrintOptions, ranks []Rank) {
-	perRow := o.cellsPerRow()
-	digits := minRankDigits
-	if n := len(ranks); n > 0 {
-		digits = max(digits, len(strconv.Itoa(int(ranks[n-1].Rank))))
-	}
+// gridLine is one line of the grid. If Uniform is not empty, it stands for several rows whose ranks are all in that
+// state, and has no blocks.
+type gridLine struct {
+	First, Last int32
+	Uniform     RankState
+	Blocks      [][]cellRun
+}
+
+// cellRun are the cells of consecutive ranks in the same state.
+type cellRun struct {
+	State RankState
+	Cells string
+}
+
+// listGridLines returns the lines of the ranks of a member, with one cell for each rank. More than two consecutive rows
+// of one state are one line.
+func listGridLines(ranks []Rank, perRow int) []gridLine {
 	var rows []gridRow
 	for start := 0; start < len(ranks); start += perRow {
 		rows = append(rows, ranks[start:min(start+perRow, len(ranks))])
 	}
+	var out []gridLine
 	for i := 0; i < len(rows); {
-		n := countUniformRows(rows[i:])
+		line, n := gridLine{First: rows[i][0].Rank}, countUniformRows(rows[i:])
 		if n <= 2 {
-			fmt.Fprintf(out, "  %*d  %s\n", digits, rows[i][0].Rank, o.formatCells(rows[i]))
-			i++
-			continue
+			n, line.Blocks = 1, rows[i].listBlocks()
+		} else {
+			line.Uniform = rows[i][0].State
 		}
-		first, lastRow := rows[i][0], rows[i+n-1]
-		symbol := stateSymbols[first.State]
-		fmt.Fprintf(out, "  %*d  %s … %d  all %s\n", digits, first.Rank,
-			o.applyColor(symbol.color, strings.Repeat(symbol.cell, cellsPerBlock)),
-			lastRow[len(lastRow)-1].Rank, first.State)
+		last := rows[i+n-1]
+		line.Last = last[len(last)-1].Rank
+		out = append(out, line)
 		i += n
 	}
+	return out
+}
+
+// listBlocks returns the cells of a row in blocks of [cellsPerBlock].
+func (r gridRow) listBlocks() [][]cellRun {
+	var blocks [][]cellRun
+	for block := range slices.Chunk(r, cellsPerBlock) {
+		var runs []cellRun
+		for i := 0; i < len(block); {
+			j := i
+			for j < len(block) && block[j].State == block[i].State {
+				j++
+			}
+			runs = append(runs, cellRun{block[i].State, strings.Repeat(stateSymbols[block[i].State].cell, j-i)})
+			i = j
+		}
+		blocks = append(blocks, runs)
+	}
+	return blocks
+}
+
+// printGrid prints one cell for each rank of a member.
+func printGrid(out io.Writer, o PrintOptions, ranks []Rank) {
+	digits := minRankDigits
+	if n := len(ranks); n > 0 {
+		digits = max(digits, len(strconv.Itoa(int(ranks[n-1].Rank))))
+	}
+	for _, line := range listGridLines(ranks, o.cellsPerRow()) {
+		if line.Uniform == "" {
+			fmt.Fprintf(out, "  %*d  %s\n", digits, line.First, o.formatBlocks(line.Blocks))
+			continue
+		}
+		symbol := stateSymbols[line.Uniform]
+		fmt.Fprintf(out, "  %*d  %s … %d  all %s\n", digits, line.First,
+			o.applyColor(symbol.color, strings.Repeat(symbol.cell, cellsPerBlock)), line.Last, line.Uniform)
+	}
+}
+
+// formatBlocks returns the cells of one row. Consecutive equal cells share one color sequence.
+func (o PrintOptions) formatBlocks(blocks [][]cellRun) string {
+	var texts []string
+	for _, block := range blocks {
+		text := ""
+		for _, run := range block {
+			text += o.applyColor(stateSymbols[run.State].color, run.Cells)
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, " ")
 }
 
 // cellsPerRow returns the number of cells in a line, a multiple of [cellsPerBlock].
 func (o PrintOptions) cellsPerRow() int {
-	if o.Width >= 120 {
+	const margin, blockWidth = 4 + minRankDigits, cellsPerBlock + 1
+	switch {
+	case o.Width >= 120:
 		return 100
+	case o.Width == 0 || o.Width >= margin+5*blockWidth:
+		return 50
 	}
-	return 50
+	return max(1, (o.Width-margin+1)/blockWidth) * cellsPerBlock
 }
 
 // countUniformRows returns the number of rows, from the first, whose ranks are all in the state of
@@ -89,39 +151,34 @@ func countUniformRows(rows []gridRow) int {
 	return n
 }
 
-// formatCells returns the cells of one row. Consecutive equal cells share one color sequence.
-func (o PrintOptions) formatCells(row gridRow) string {
-	var text strings.Builder
-	for start := 0; start < len(row); start += cellsPerBlock {
-		if start > 0 {
-			text.WriteByte(' ')
-		}
-		block := row[start:min(start+cellsPerBlock, len(row))]
-		for i := 0; i < len(block); {
-			j := i
-			for j < len(block) && block[j].State == block[i].State {
-				j++
-			}
-			symbol := stateSymbols[block[i].State]
-			text.WriteString(o.applyColor(symbol.color, strings.Repeat(symbol.cell, j-i)))
-			i = j
-		}
-	}
-	return text.String()
-}
-
 // formatLegend returns each cell that occurs, with its state and the number of ranks in that state.
 func formatLegend(o PrintOptions, ranks []Rank) string {
+	var items []string
+	for _, c := range countStates(ranks) {
+		symbol := stateSymbols[c.State]
+		items = append(items, fmt.Sprintf("%s %d %s", o.applyColor(symbol.color, symbol.cell), c.Ranks, c.State))
+	}
+	return strings.Join(items, "   ")
+}
+
+// stateCount is the number of ranks in one state.
+type stateCount struct {
+	State RankState
+	Cell  string
+	Ranks int
+}
+
+// countStates returns the number of ranks in each state that occurs.
+func countStates(ranks []Rank) []stateCount {
 	counts := map[RankState]int{}
 	for _, rank := range ranks {
 		counts[rank.State]++
 	}
-	var items []string
+	var out []stateCount
 	for _, state := range rankStates {
 		if n := counts[state]; n > 0 {
-			symbol := stateSymbols[state]
-			items = append(items, fmt.Sprintf("%s %d %s", o.applyColor(symbol.color, symbol.cell), n, state))
+			out = append(out, stateCount{state, stateSymbols[state].cell, n})
 		}
 	}
-	return strings.Join(items, "   ")
+	return out
 }

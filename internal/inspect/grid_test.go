@@ -74,9 +74,9 @@ func TestPrintGrid(t *testing.T) {
 	}
 }
 
-func TestFormatCellsColors(t *testing.T) {
-	got := PrintOptions{Color: true}.formatCells(newRanks("##x"))
+func TestFormatBlocksColors(t *testing.T) {
+	got := PrintOptions{Color: true}.formatBlocks(gridRow(newRanks("##x")).listBlocks())
 	if want := "\x1b[32m##\x1b[0m\x1b[31mx\x1b[0m"; got != want {
-		t.Errorf("formatCells() = %q, want %q with one color sequence for equal cells", got, want)
+		t.Errorf("formatBlocks() = %q, want %q with one color sequence for equal cells", got, want)
 	}
 }

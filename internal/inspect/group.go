@@ -160,6 +160,7 @@ func buildMember(w roster.Member) Member {
 		Size:      observed.Size,
 		Ready:     observed.ReadyPods,
 		Suspended: observed.Suspended,
+		Workload:  &w.Workload,
 		uid:       string(w.Meta().UID),
 	}
 	if job := w.Job; job != nil {

@@ -35,6 +35,17 @@ func PrintGangs(out io.Writer, o PrintOptions, gangs []Gang, showNamespace bool)
 	o.printTable(out, rows)
 }
 
+// FormatLine returns the name and the state of a gang as one line. It contains no age, so it changes only with the
+// gang.
+func (g Gang) FormatLine(showNamespace bool) string {
+	name := g.Name
+	if showNamespace {
+		name = g.Namespace + "/" + g.Name
+	}
+	return joinLines(fmt.Sprintf("%s  %s  ranks %s  restarts %s  %s", name, cmp.Or(string(g.Phase), "-"),
+		formatReadyCount(g.Ready, g.Succeeded, g.Size), g.formatRestarts(), g.formatMessage()))
+}
+
 // formatRestarts returns the number of restarts and their maximum, such as 1/3.
 func (g Gang) formatRestarts() string {
 	if g.MaxRestarts == nil {
@@ -73,11 +84,22 @@ func formatReadyCount(ready, succeeded, size int32) string {
 // PrintGang prints the phase of one gang, its members, its ranks, its first failure and its Events.
 func PrintGang(out io.Writer, o PrintOptions, g Gang) {
 	printHeader(out, o, g)
+	if o.Live {
+		printAttempts(out, o, g)
+		printFirstFailure(out, o, g)
+	}
 	printMembers(out, o, g)
-	printRanks(out, o, g)
+	if !o.Live {
+		printRanks(out, o, g)
+	}
 	printNotReady(out, o, g.Ranks)
-	printFirstFailure(out, o, g)
+	if !o.Live {
+		printFirstFailure(out, o, g)
+	}
 	printEvents(out, o, g.Events)
+	if o.Live {
+		printRanks(out, o, g)
+	}
 	for _, warning := range g.Warnings {
 		fmt.Fprintf(out, "\nwarning: %s\n", joinLines(warning))
 	}

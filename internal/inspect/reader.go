@@ -17,12 +17,15 @@ import (
 	"rollcall.training/injectors"
 )
 
-// maxEvents is the maximum number of Events of a gang. The latest are kept.
-const maxEvents = 10
+// defaultMaxEvents is the default of [Reader.MaxEvents].
+const defaultMaxEvents = 10
 
-// reasonPodCreated is the reason of the Events that report the creation of a pod. They are omitted:
-// a gang has as many of them as pods, and its ranks show the pods anyway.
-const reasonPodCreated = "SuccessfulCreate"
+// Reasons of the Events that report the creation and the deletion of a pod. They are omitted: an attempt has as many of
+// them as pods, and its ranks show the pods anyway.
+const (
+	reasonPodCreated = "SuccessfulCreate"
+	reasonPodDeleted = "SuccessfulDelete"
+)
 
 // Reader reads gangs from a cluster with the permissions of its client. It must be allowed to list
 // Jobs, StatefulSets and pods. Events are optional. A Reader is safe for concurrent use.
@@ -32,8 +35,10 @@ type Reader struct {
 	// Engine parses workloads. It must have the frameworks of the webhook that admitted them.
 	Engine *injectors.Engine
 	// Namespace is the namespace of the gangs. Empty means all namespaces, which only
-	// [Reader.ListGangs] supports.
+	// [Reader.ListGangs] and [Reader.WatchGangs] support.
 	Namespace string
+	// MaxEvents is the maximum number of Events of a gang. The latest are kept. 0 means 10.
+	MaxEvents int
 }
 
 // NotFoundError reports that a gang does not exist, and which gangs do.
@@ -155,7 +160,7 @@ func (r Reader) AddEvents(ctx context.Context, g *Gang) {
 			return
 		}
 		for i := range list.Items {
-			if list.Items[i].Reason != reasonPodCreated {
+			if reason := list.Items[i].Reason; reason != reasonPodCreated && reason != reasonPodDeleted {
 				events = append(events, convertEvent(&list.Items[i]))
 			}
 		}
@@ -163,7 +168,7 @@ func (r Reader) AddEvents(ctx context.Context, g *Gang) {
 	slices.SortStableFunc(events, func(a, b Event) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Object, b.Object))
 	})
-	g.Events = events[max(0, len(events)-maxEvents):]
+	g.Events = events[max(0, len(events)-cmp.Or(r.MaxEvents, defaultMaxEvents)):]
 }
 
 // convertEvent converts an Event of either API group. Writers of events.k8s.io/v1 set eventTime and

@@ -283,6 +283,7 @@ func TestAddEvents(t *testing.T) {
 	}
 	client := fake.NewClientset(train,
 		event(reasonPodCreated, corev1.Event{FirstTimestamp: timeAfter(time.Hour)}),
+		event(reasonPodDeleted, corev1.Event{FirstTimestamp: timeAfter(time.Hour)}),
 		event("series", corev1.Event{
 			EventTime: metav1.NewMicroTime(testTime),
 			Series: &corev1.EventSeries{

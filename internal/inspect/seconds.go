@@ -6,44 +6,57 @@ import (
 	"time"
 )
 
-// formatSeconds returns how long the gang did what, in one unit, such as "Of 41 h: 37 h ran, 1.2 h restarting". The
-// times of all attempts are part of it. It is empty for a gang that neither was suspended nor restarted.
-func (g Gang) formatSeconds(now time.Time) string {
+// activity is what a gang did for a number of seconds. Name is the field of [lifecycle.Seconds].
+type activity struct {
+	Name, Text string
+	Seconds    int64
+}
+
+// listActivities returns what the gang did until now, the time in which it ran first. The times of all attempts are
+// part of it.
+func (g Gang) listActivities(now time.Time) []activity {
 	state := g.state
 	state.Phase = g.Phase
 	s := state.SecondsAt(now)
-	if s.Total() == s.Starting+s.Ran {
+	suspended := "suspended"
+	if g.isQueued {
+		suspended = "queued"
+	}
+	return []activity{
+		{"ran", "ran", s.Ran},
+		{"starting", "starting", s.Starting},
+		{"suspended", suspended, s.Suspended},
+		{"restarting", "restarting", s.Restarting},
+		{"ranBeforeFailure", "in attempts that failed", s.RanBeforeFailure},
+		{"ranBeforeDisruption", "in attempts that were disrupted", s.RanBeforeDisruption},
+		{"ranBeforeSuspension", "in attempts that were suspended", s.RanBeforeSuspension},
+	}
+}
+
+// formatSeconds returns how long the gang did what, in one unit, such as "Of 41 h: 37 h ran, 1.2 h restarting". It is
+// empty for a gang that neither was suspended nor restarted.
+func (g Gang) formatSeconds(now time.Time) string {
+	activities, total := g.listActivities(now), int64(0)
+	for _, a := range activities {
+		total += a.Seconds
+	}
+	if total == activities[0].Seconds+activities[1].Seconds {
 		return ""
 	}
 	unit, name := 1.0, "s"
-	switch total := s.Total(); {
+	switch {
 	case total >= int64(2*time.Hour/time.Second):
 		unit, name = time.Hour.Seconds(), "h"
 	case total >= int64(2*time.Minute/time.Second):
 		unit, name = time.Minute.Seconds(), "min"
 	}
-	suspended := "suspended"
-	if g.isQueued {
-		suspended = "queued"
-	}
 	var parts []string
-	for _, part := range []struct {
-		seconds int64
-		text    string
-	}{
-		{s.Ran, "ran"},
-		{s.Starting, "starting"},
-		{s.Suspended, suspended},
-		{s.Restarting, "restarting"},
-		{s.RanBeforeFailure, "in attempts that failed"},
-		{s.RanBeforeDisruption, "in attempts that were disrupted"},
-		{s.RanBeforeSuspension, "in attempts that were suspended"},
-	} {
-		if value := formatNumber(float64(part.seconds) / unit); value != "0" {
-			parts = append(parts, fmt.Sprintf("%s %s %s", value, name, part.text))
+	for _, a := range activities {
+		if value := formatNumber(float64(a.Seconds) / unit); value != "0" {
+			parts = append(parts, fmt.Sprintf("%s %s %s", value, name, a.Text))
 		}
 	}
-	return fmt.Sprintf("Of %s %s: %s", formatNumber(float64(s.Total())/unit), name, strings.Join(parts, ", "))
+	return fmt.Sprintf("Of %s %s: %s", formatNumber(float64(total)/unit), name, strings.Join(parts, ", "))
 }
 
 // formatNumber returns a number with one decimal place if it is less than 10, and without a decimal place if that

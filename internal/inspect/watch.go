@@ -61,7 +61,31 @@ func (r Reader) Watch(ctx context.Context, name string, interval time.Duration, 
 	}
 }
 
-// gangWatch caches the workloads of a namespace and the pods of one gang.
+// WatchGangs calls handle with all gangs as [Reader.ListGangs] returns them, and again after each change of a workload.
+// Two calls are at least interval apart. It returns the error of handle, or the cause of the end of ctx.
+func (r Reader) WatchGangs(ctx context.Context, interval time.Duration, handle func([]Gang) error) error {
+	// A list request returns a clearer error than a watch, for example if the API server does not answer.
+	if _, err := r.ListGangs(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := r.startWatch(ctx, cancel, "")
+	isOpen := cache.WaitForCacheSync(ctx.Done(), w.jobs.HasSynced, w.statefulSets.HasSynced)
+	for isOpen {
+		var gangs []Gang
+		for _, group := range listGroups(w.engine, w.listWorkloads()) {
+			gangs = append(gangs, group.buildGang())
+		}
+		if err := handle(gangs); err != nil {
+			return err
+		}
+		isOpen = w.waitForChange(ctx, interval)
+	}
+	return fmt.Errorf("watching gangs: %w", context.Cause(ctx))
+}
+
+// gangWatch caches the workloads of a namespace and the pods of one gang. The informer of pods is nil without a gang.
 type gangWatch struct {
 	engine                   *injectors.Engine
 	jobs, statefulSets, pods cache.SharedIndexInformer
@@ -87,7 +111,7 @@ func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration) b
 	}
 }
 
-// startWatch starts the informers. They run until ctx ends.
+// startWatch starts the informers. They run until ctx ends. Without the name of a gang, they do not include pods.
 func (r Reader) startWatch(ctx context.Context, cancel context.CancelCauseFunc, gangName string) *gangWatch {
 	w := &gangWatch{engine: r.Engine, changed: make(chan struct{}, 1)}
 	start := func(object runtime.Object, selector string, list listFunc, watch watchFunc) cache.SharedIndexInformer {
@@ -101,6 +125,9 @@ func (r Reader) startWatch(ctx context.Context, cancel context.CancelCauseFunc, 
 	sets := r.Client.AppsV1().StatefulSets(r.Namespace)
 	w.statefulSets = start(&appsv1.StatefulSet{}, gang.LabelFramework,
 		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return sets.List(ctx, o) }, sets.Watch)
+	if gangName == "" {
+		return w
+	}
 	pods := r.Client.CoreV1().Pods(r.Namespace)
 	w.pods = start(&corev1.Pod{}, podSelector(gangName),
 		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) }, pods.Watch)
@@ -156,8 +183,8 @@ func (w *gangWatch) startInformer(
 	go informer.RunWithContext(ctx)
 }
 
-// readGang returns the gang from the caches. The result is false if the gang does not exist.
-func (w *gangWatch) readGang(name string) (Gang, bool) {
+// listWorkloads returns the workloads in the caches.
+func (w *gangWatch) listWorkloads() []gang.Workload {
 	var workloads []gang.Workload
 	for _, object := range w.jobs.GetStore().List() {
 		workloads = append(workloads, gang.Workload{Job: object.(*batchv1.Job)})
@@ -165,7 +192,12 @@ func (w *gangWatch) readGang(name string) (Gang, bool) {
 	for _, object := range w.statefulSets.GetStore().List() {
 		workloads = append(workloads, gang.Workload{StatefulSet: object.(*appsv1.StatefulSet)})
 	}
-	group, warnings, ok := selectGang(listGroups(w.engine, workloads), name)
+	return workloads
+}
+
+// readGang returns the gang from the caches. The result is false if the gang does not exist.
+func (w *gangWatch) readGang(name string) (Gang, bool) {
+	group, warnings, ok := selectGang(listGroups(w.engine, w.listWorkloads()), name)
 	if !ok {
 		return Gang{}, false
 	}

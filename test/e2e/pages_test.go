@@ -25,7 +25,7 @@ var variableParts = []struct {
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?s\b`), "0s"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "time"},
 	{regexp.MustCompile(`node-a|rollcall-test`), "node"},
-	{regexp.MustCompile(`.* Pending .*\n`), ""}, // a phase that --watch can miss
+	{regexp.MustCompile(`.* Pending( .*)?\n`), ""}, // a phase that --watch can miss
 	{regexp.MustCompile(`[ \t]+`), " "},
 	{regexp.MustCompile(` +\n`), "\n"},
 }

@@ -64,6 +64,7 @@ func TestRestart(t *testing.T) {
 		"Detach":               testDetachRestarting,
 		"DetachMembers":        testDetachRestartingMembers,
 		"LimitWithoutManager":  testLimitWithoutManager,
+		"Command":              testCommand,
 	})
 }
 
