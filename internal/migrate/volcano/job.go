@@ -82,7 +82,9 @@ func Read(o source.Object) (*ir.Gang, error) {
 	r.assignTasks(candidates)
 	r.convertSuspendAndTTL()
 	if len(r.gang.Roles) == 0 {
-		r.recordRemainingErrors()
+		if !r.spec.HasErrors() {
+			r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)
+		}
 		return r.gang, nil
 	}
 	r.convertTemplates()
@@ -99,40 +101,18 @@ func Read(o source.Object) (*ir.Gang, error) {
 	return r.gang, nil
 }
 
-// recordRemainingErrors reads the fields that a job without roles does not need, so that the report
-// contains all mistakes at once.
-func (r *reader) recordRemainingErrors() {
-	readPolicies(r.spec.Get("policies"))
-	r.convertVolumes()
-	r.convertNetworkPlugins()
-	for _, field := range []string{"minAvailable", "minSuccess", "maxRetry"} {
-		r.spec.Get(field).Int32()
-	}
-	if !r.spec.HasErrors() {
-		r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)
-	}
-}
-
 // convertSuspendAndTTL converts the fields for finished and aborted jobs.
 func (r *reader) convertSuspendAndTTL() {
 	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
 	r.spec.Get("runningEstimate").MarkDropped(
 		"it was a hint to the scheduler, not a limit, and a PodGroup has no such field",
 		"set spec.activeDeadlineSeconds on the Job for a limit")
-	if phase := r.readPhase(); phase == "Aborted" || phase == "Aborting" {
+	phase := r.Root.At("status", "state", "phase")
+	if value, _ := phase.CopyValue().(string); value == "Aborted" || value == "Aborting" {
 		r.gang.JobSpec.Suspend = ptr.To(true)
-		r.Root.At("status", "state", "phase").MarkChanged("spec.suspend of each Job",
+		phase.MarkChanged("spec.suspend of each Job",
 			"the job was aborted and can be resumed", "set spec.suspend: false to resume it")
 	}
-}
-
-// readPhase returns the phase of a job that was read from a cluster, or "". Users do not write it, so
-// a value of the wrong type is not a mistake.
-func (r *reader) readPhase() string {
-	status, _ := r.Root.Get("status").CopyValue().(map[string]any)
-	state, _ := status["state"].(map[string]any)
-	phase, _ := state["phase"].(string)
-	return phase
 }
 
 // hasRole reports whether the gang has a role.

@@ -1,6 +1,7 @@
 package volcano
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,11 +57,7 @@ func (r *reader) resolveScheduler() source.Scheduler {
 		return cluster
 	case name != string(source.SchedulerVolcano):
 		f.MarkPreserved("spec.schedulerName of the pods")
-		r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
-			if t.Spec.SchedulerName == "" {
-				t.Spec.SchedulerName = name
-			}
-		})
+		r.forEachTemplate(func(t *corev1.PodTemplateSpec) { t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, name) })
 		return ""
 	case cluster == source.SchedulerCoscheduling:
 		f.MarkLeftOut("coscheduling is the gang scheduler of the cluster")
@@ -73,25 +70,19 @@ func (r *reader) resolveScheduler() source.Scheduler {
 
 // reportNoGangScheduler records the fields that only a gang scheduler uses.
 func (r *reader) reportNoGangScheduler() {
-	reason, action := "the gang scheduler of the cluster is not known", "name it with --gang-scheduler"
-	if r.spec.Get("schedulerName").Exists() {
-		reason = "it is not known if the scheduler of that name uses PodGroups"
-		action = "set schedulerName: volcano if it is Volcano with another name"
-	} else {
+	const reason, action = "the gang scheduler of the cluster is not known", "name it with --gang-scheduler"
+	if !r.spec.Get("schedulerName").Exists() {
 		r.spec.AddNoteWithOutcome(source.Dropped, "",
 			"Volcano is the scheduler of a job that names none, and it scheduled all pods together; "+reason, action)
 	}
 	for _, field := range []string{"minAvailable", "queue", "networkTopology"} {
 		r.spec.Get(field).MarkDropped(reason, action)
 	}
-	if class := r.spec.Get("priorityClassName"); class.String() != "" {
-		r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
-			if t.Spec.PriorityClassName == "" {
-				t.Spec.PriorityClassName = class.String()
-			}
-		})
-		class.MarkChanged("spec.priorityClassName of the pods", "without a PodGroup, the pods have the priority class", "")
-	}
+	class := r.spec.Get("priorityClassName")
+	r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
+		t.Spec.PriorityClassName = cmp.Or(t.Spec.PriorityClassName, class.String())
+	})
+	class.MarkPreserved("spec.priorityClassName of the pods")
 }
 
 // copySchedulingAnnotations returns the annotations of the job for its scheduler, and copies them to

@@ -181,9 +181,6 @@ func (r *reader) assignRoles(candidates []candidate) {
 	}
 }
 
-// volcanoSSHPort is the default port of the plugins mpi and ssh.
-const volcanoSSHPort = 22
-
 // rolesFromPlugin returns the roles by the names of tasks, according to the flags of the framework's
 // plugin. It returns nil without a plugin.
 func (r *reader) rolesFromPlugin() map[string]string {
@@ -192,32 +189,21 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		return nil
 	}
 	roles := map[string]string{}
-	assign := func(flag, role string) {
-		roles[flags.stringOrDefault(flag, flag)] = role
-		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role))
+	for _, role := range r.framework.Roles {
+		flag := role.Name
+		if flag == gang.RoleLauncher {
+			flag = roleMaster
+		}
+		roles[flags.stringOrDefault(flag, flag)] = role.Name
+		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role.Name))
 	}
-	switch r.framework.Name {
-	case pluginPyTorch:
-		assign("master", roleMaster)
-		assign("worker", roleWorker)
-		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
-		for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
-			flags.fieldOf(flag).MarkChanged("", "left out: torch waits for the master in its rendezvous, and the name of the "+
-				"master resolves before the master is ready", "")
-		}
-	case pluginTensorFlow:
-		for _, name := range []string{"ps", "worker", "chief", "evaluator"} {
-			assign(name, name)
-		}
-		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
-	case pluginMPI:
-		assign("master", gang.RoleLauncher)
-		assign("worker", roleWorker)
-		if port := flags.fieldOf("port"); port.Exists() {
-			flags.portOrDefault("port", volcanoSSHPort)
-			port.MarkChanged("", fmt.Sprintf("Rollcall's sshd listens on port %d, and ssh is configured for it",
-				r.framework.DefaultSSHPort()), "")
-		}
+	if port := flags.fieldOf("port"); r.framework.HasLauncher {
+		port.MarkLeftOut(fmt.Sprintf("sshd listens on port %d, and ssh is configured for it", r.framework.DefaultSSHPort()))
+	} else {
+		r.gang.ConvertPort(port, flags.portOrDefault("port", r.framework.Port))
+	}
+	for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
+		flags.fieldOf(flag).MarkLeftOut("torch waits for the master in its rendezvous")
 	}
 	return roles
 }
