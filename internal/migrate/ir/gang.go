@@ -80,13 +80,8 @@ type Role struct {
 	// StatefulSet requests a StatefulSet, because the pods of the role never finish. Build makes
 	// a Job if a feature of Jobs is required; see [Gang.RoleJobReason].
 	StatefulSet bool
-	// JobReason names the feature of Jobs that the role requires, as the start of a report text.
-	// It is empty if the reader knows of none.
-	JobReason string
 	// PodFailurePolicy is the policy of the role's Job, or nil.
 	PodFailurePolicy *batchv1.PodFailurePolicy
-	// VolumeClaimTemplates are those of the role's StatefulSet.
-	VolumeClaimTemplates []corev1.PersistentVolumeClaim
 	// SourceNames are the former names of the pods.
 	SourceNames SourceNames
 }

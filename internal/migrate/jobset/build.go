@@ -143,7 +143,6 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 			fmt.Sprintf("one workload has the pods of all %d Jobs, with one index instead of two", j.Replicas), "")
 	}
 	j.Source.Get("replicas").MarkPreserved("the number of pods of the workload")
-	s.convertWorkerKind(j, role)
 	if mode := from.CompletionMode; mode != nil && *mode != batchv1.IndexedCompletion {
 		field.Get("completionMode").MarkChanged("Indexed", "each rank has an index", "")
 	}

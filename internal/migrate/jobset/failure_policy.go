@@ -14,7 +14,7 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
-// convertFailurePolicy converts the reaction of the JobSet to a failed Job.
+// convertFailurePolicy converts the reaction of the JobSet to a failed Job. The first rule that matches a failure decides.
 func (s *Reader) convertFailurePolicy() {
 	policy := s.Spec.Get("failurePolicy")
 	limit, rules := policy.Get("maxRestarts"), policy.Get("rules").Items()
@@ -22,105 +22,65 @@ func (s *Reader) convertFailurePolicy() {
 	if restarts < 0 {
 		limit.MarkInvalid("must not be negative")
 	}
-	unconditional := slices.IndexFunc(rules, func(rule source.Field) bool { return !isConditional(rule) })
-	failsOtherwise := unconditional >= 0 && rules[unconditional].Get("action").String() == "FailJobSet"
+	last := slices.IndexFunc(rules, func(rule source.Field) bool { return !isConditional(rule) })
 	switch {
-	case failsOtherwise && slices.ContainsFunc(rules[:unconditional], s.exemptsDisruptions):
-		s.Gang.SetAnnotation(gang.AnnotationMaxRestarts, "0")
-		limit.MarkLeftOut("only disruptions restart the gang")
-	case failsOtherwise:
+	case last >= 0 && rules[last].Get("action").String() == actionFail:
 		s.Gang.SetAnnotation(gang.AnnotationRestartPolicy, string(gang.RestartPolicyNever))
 		limit.MarkLeftOut("the gang never restarts")
 	case policy.Exists():
 		s.Gang.SetAnnotation(gang.AnnotationMaxRestarts, strconv.Itoa(int(min(restarts, gang.MaxRestarts))))
 		limit.MarkPreserved("annotation " + gang.AnnotationMaxRestarts)
 	}
-	switch strategy := policy.Get("restartStrategy"); strategy.String() {
-	case "":
-	case "Recreate", "BlockingRecreate":
-		strategy.MarkPreserved("new ranks start after the old ones are deleted")
-	case "InPlaceRestart":
+	strategy := policy.Get("restartStrategy")
+	if strategy.String() == "InPlaceRestart" {
 		strategy.MarkChanged("restart of all ranks", "Rollcall recreates the pods instead of restarting their containers",
 			"remove the agent that restarts containers from the template, because it waits for JobSet")
-	default:
-		strategy.MarkInvalid("must be Recreate, BlockingRecreate or InPlaceRestart")
+	} else {
+		strategy.MarkPreserved("new ranks start after the old ones are deleted")
 	}
-	s.convertFailureRules(rules, unconditional, failsOtherwise)
+	for i, rule := range rules {
+		if last >= 0 && i > last {
+			rule.MarkLeftOut("an earlier rule applies to every failure")
+			continue
+		}
+		s.convertFailureRule(rule)
+	}
 	s.convertBackoffLimits(policy.Exists())
 }
 
-// convertFailureRules converts the rules of the failure policy. The index of the first rule without a condition is
-// negative if there is no such rule, and failsOtherwise is true if that rule fails the set.
-func (s *Reader) convertFailureRules(rules []source.Field, unconditional int, failsOtherwise bool) {
-	for i, rule := range rules {
-		switch isRestart := strings.HasPrefix(rule.Get("action").String(), "Restart"); {
-		case unconditional >= 0 && i > unconditional:
-			rule.MarkLeftOut("an earlier rule applies to every failure")
-		case isRestart && failsOtherwise && !s.exemptsDisruptions(rule) && !s.Gang.NeverRestarts():
-			rule.MarkDropped("a later rule fails the gang after all other failures, and only disruptions restart such a gang",
-				"increase "+gang.AnnotationMaxRestarts+" to restart after every failure")
-		case isRestart && s.Gang.NeverRestarts():
-			rule.MarkDropped("a later rule fails the gang after all other failures, and such a gang never restarts",
-				"set "+gang.AnnotationRestartPolicy+": gang to restart after every failure")
-		default:
-			s.convertFailureRule(rule)
-		}
-	}
-}
-
-// restart is the reaction of a gang to a failure.
-const restart = "restart of all ranks"
+// The actions of a rule, and what a gang does instead.
+const (
+	actionFail  = "FailJobSet"
+	restart     = "restart of all ranks"
+	freeRestart = "restart of all ranks, which uses up no restart" // after a disruption
+)
 
 // convertFailureRule converts a rule of the failure policy.
 func (s *Reader) convertFailureRule(rule source.Field) {
-	hasCondition, hasTargets := isConditional(rule), len(rule.Get("targetReplicatedJobs").Items()) > 0
-	reasons, patterns := rule.Get("onJobFailureReasons").Strings(), rule.Get("onJobFailureMessagePatterns").Items()
-	isPodFailurePolicy := slices.Equal(reasons, []string{batchv1.JobReasonPodFailurePolicy}) && len(patterns) == 0
+	action, isConditional := rule.Get("action").String(), isConditional(rule)
 	rule.Get("name").MarkHandled()
 	rule.ReportUnreadExcept("name", "action", "onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
-	switch action := rule.Get("action").String(); {
-	case action == "FailJobSet" && !hasCondition:
-		s.convertFailAlways(rule)
-	case action == "FailJobSet" && isPodFailurePolicy && hasTargets:
-		rule.MarkChanged("spec.podFailurePolicy", "a Job that fails by it fails the gang, also if it is not a target",
-			"remove the rules with the action FailJob from all other jobs")
-	case action == "FailJobSet" && isPodFailurePolicy:
+	switch {
+	case action == actionFail && !isConditional:
+		rule.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
+	case action == actionFail && isForPodFailurePolicy(rule) && len(rule.Get("targetReplicatedJobs").Items()) == 0:
 		rule.MarkPreserved("spec.podFailurePolicy: a Job that fails by it fails the gang")
-	case action == "RestartJobSet" && !hasCondition:
+	case strings.HasPrefix(action, "Restart") && s.Gang.NeverRestarts():
+		rule.MarkDropped("a later rule fails the gang after all other failures, and such a gang never restarts",
+			fmt.Sprintf("replace %s: never by %s: the number of restarts, which is 0 if only disruptions restart the gang",
+				gang.AnnotationRestartPolicy, gang.AnnotationMaxRestarts))
+	case action == "RestartJobSet" && !isConditional:
 		rule.MarkPreserved(restart)
-	case ignoresMaxRestarts(action) || action == "RestartJob":
-		s.convertRestartRule(rule)
+	case action == "RestartJob" || action == "RestartJobAndIgnoreMaxRestarts":
+		rule.MarkChanged(restart, "ranks cannot continue without a rank that restarts", "")
+	case ignoresMaxRestarts(action) && isForPodFailurePolicy(rule) && !slices.ContainsFunc(s.listGangJobs(), hasOtherFailure):
+		rule.MarkPreserved(freeRestart)
+	case ignoresMaxRestarts(action):
+		rule.MarkChanged(restart, "only disruptions use up no restart; after another failure, the restart counts",
+			"increase "+gang.AnnotationMaxRestarts)
 	default:
 		rule.MarkDropped("the reason of a Job's failure has no effect on the gang, except for podFailurePolicy",
 			"for failures without a restart, add a podFailurePolicy rule with the action FailJob")
-	}
-}
-
-// convertFailAlways converts a rule that fails the JobSet after each failure.
-func (s *Reader) convertFailAlways(rule source.Field) {
-	if s.Gang.NeverRestarts() {
-		rule.MarkPreserved("annotation " + gang.AnnotationRestartPolicy + ": never")
-		return
-	}
-	rule.MarkPreserved("annotation " + gang.AnnotationMaxRestarts + ": 0: only disruptions restart the gang")
-}
-
-// convertRestartRule converts a rule that restarts one Job, or that ignores the limit of restarts.
-func (s *Reader) convertRestartRule(rule source.Field) {
-	to, isForDisruptions := restart, s.exemptsDisruptions(rule)
-	if isForDisruptions {
-		to = freeRestart
-	}
-	switch isOfJob := rule.Get("action").String() != "RestartJobSetAndIgnoreMaxRestarts"; {
-	case isOfJob:
-		rule.MarkChanged(to, "ranks cannot continue without a rank that restarts", "")
-	case !isForDisruptions:
-		rule.MarkChanged(to, "only disruptions use up no restart; after another failure, the restart counts",
-			"increase "+gang.AnnotationMaxRestarts)
-	case !s.targetsAllJobs(rule):
-		rule.MarkChanged(to, "disruptions of jobs that are not targets use up no restart either", "")
-	default:
-		rule.MarkPreserved(to)
 	}
 }
 
@@ -129,6 +89,15 @@ func isConditional(rule source.Field) bool {
 	return slices.ContainsFunc([]string{"onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs"},
 		func(name string) bool { return len(rule.Get(name).Items()) > 0 })
 }
+
+// isForPodFailurePolicy reports whether a rule applies only to Jobs that failed by their podFailurePolicy.
+func isForPodFailurePolicy(rule source.Field) bool {
+	return slices.Equal(rule.Get("onJobFailureReasons").Strings(), []string{batchv1.JobReasonPodFailurePolicy}) &&
+		len(rule.Get("onJobFailureMessagePatterns").Items()) == 0
+}
+
+// ignoresMaxRestarts reports whether the restarts by an action of a rule do not count.
+func ignoresMaxRestarts(action string) bool { return strings.HasSuffix(action, "IgnoreMaxRestarts") }
 
 // convertBackoffLimits converts the number of times that a Job restarts its pods separately.
 func (s *Reader) convertBackoffLimits(hasPolicy bool) {
@@ -161,47 +130,31 @@ func (s *Reader) convertBackoffLimits(hasPolicy bool) {
 	}
 }
 
-// freeRestart is the reaction of a gang to a disruption.
-const freeRestart = "restart of all ranks, which uses up no restart"
-
 // convertPodFailurePolicy converts the podFailurePolicy of a role. A JobSet that restarts after disruptions lets them
 // fail a Job, because only the reason PodFailurePolicy of a failed Job distinguishes them from other failures. A gang
 // restarts after disruptions itself, and a failed Job would end it.
 func (s *Reader) convertPodFailurePolicy(j *ReplicatedJob) *batchv1.PodFailurePolicy {
-	policy := j.Template.Spec.PodFailurePolicy
-	field := j.Source.At("template", "spec", "podFailurePolicy")
-	if policy == nil {
-		return nil
-	}
-	isFatal := s.failsByPodFailurePolicy(j)
-	hasDisruptionRule, hasOtherFailure := hasFailRules(policy)
+	policy, field := j.Template.Spec.PodFailurePolicy, j.Source.At("template", "spec", "podFailurePolicy")
 	switch {
-	case hasOtherFailure && !isFatal:
+	case policy == nil || s.Gang.NeverRestarts() || s.failsByPodFailurePolicy(j):
+		field.MarkPreserved("spec.podFailurePolicy")
+		return policy
+	case hasOtherFailure(j):
 		field.MarkChanged("spec.podFailurePolicy", "a Job that failed by it restarted the set; now it fails the gang",
 			"remove the rules with the action FailJob if the gang must restart")
-	case !hasDisruptionRule || isFatal:
-		field.MarkPreserved("spec.podFailurePolicy")
-	case ignoresMaxRestarts(s.findPodFailurePolicyAction(j)):
-		field.MarkPreserved(freeRestart)
+	case slices.ContainsFunc(policy.Rules, isDisruptionRule):
+		field.MarkChanged(freeRestart, "a disruption failed the Job, and then the set restarted", "")
 	default:
-		field.MarkChanged(freeRestart, "a disruption failed the Job, and the restart of the set counted", "")
-	}
-	if isFatal {
-		return policy
-	}
-	return ignoreDisruptions(policy)
-}
-
-// ignoreDisruptions returns the policy with Ignore instead of FailJob for disruptions; nil if no other rule remains.
-func ignoreDisruptions(policy *batchv1.PodFailurePolicy) *batchv1.PodFailurePolicy {
-	if !slices.ContainsFunc(policy.Rules, func(r batchv1.PodFailurePolicyRule) bool { return !isDisruptionRule(r) }) {
-		return nil
+		field.MarkPreserved("spec.podFailurePolicy")
 	}
 	ignoring := policy.DeepCopy()
 	for i, r := range ignoring.Rules {
 		if isDisruptionRule(r) {
 			ignoring.Rules[i].Action = batchv1.PodFailurePolicyActionIgnore
 		}
+	}
+	if !slices.ContainsFunc(policy.Rules, func(r batchv1.PodFailurePolicyRule) bool { return !isDisruptionRule(r) }) {
+		return nil
 	}
 	return ignoring
 }
@@ -213,68 +166,31 @@ func isDisruptionRule(r batchv1.PodFailurePolicyRule) bool {
 		len(r.OnPodConditions) > 0 && !slices.ContainsFunc(r.OnPodConditions, isOther)
 }
 
-// hasFailRules reports whether a policy, which may be nil, fails the Job after disruptions and after other failures.
-func hasFailRules(policy *batchv1.PodFailurePolicy) (disruptions, others bool) {
-	for _, r := range ptr.Deref(policy, batchv1.PodFailurePolicy{}).Rules {
-		isDisruption := isDisruptionRule(r)
-		disruptions = disruptions || isDisruption
-		others = others || !isDisruption && r.Action == batchv1.PodFailurePolicyActionFailJob
-	}
-	return disruptions, others
-}
-
-// exemptsDisruptions reports whether a rule of the failure policy restarts the set without a limit after disruptions,
-// and only after disruptions.
-func (s *Reader) exemptsDisruptions(rule source.Field) bool {
-	isOnlyReason := slices.Equal(rule.Get("onJobFailureReasons").Strings(), []string{batchv1.JobReasonPodFailurePolicy})
-	if !isOnlyReason || len(rule.Get("onJobFailureMessagePatterns").Items()) > 0 ||
-		!ignoresMaxRestarts(rule.Get("action").String()) {
-		return false
-	}
-	hasDisruptionRule := false
-	for _, j := range s.listGangJobs() {
-		if !matches(rule.Get("targetReplicatedJobs"), j.Name) {
-			continue
-		}
-		disruptions, others := hasFailRules(j.Template.Spec.PodFailurePolicy)
-		if others {
-			return false
-		}
-		hasDisruptionRule = hasDisruptionRule || disruptions
-	}
-	return hasDisruptionRule
-}
-
-// targetsAllJobs reports whether a rule of the failure policy applies to all jobs of the gang.
-func (s *Reader) targetsAllJobs(rule source.Field) bool {
-	return !slices.ContainsFunc(s.listGangJobs(), func(j *ReplicatedJob) bool {
-		return !matches(rule.Get("targetReplicatedJobs"), j.Name)
+// hasOtherFailure reports whether the podFailurePolicy of a job fails it after failures other than disruptions.
+func hasOtherFailure(j *ReplicatedJob) bool {
+	policy := ptr.Deref(j.Template.Spec.PodFailurePolicy, batchv1.PodFailurePolicy{})
+	return slices.ContainsFunc(policy.Rules, func(r batchv1.PodFailurePolicyRule) bool {
+		return r.Action == batchv1.PodFailurePolicyActionFailJob && !isDisruptionRule(r)
 	})
 }
 
-// failsByPodFailurePolicy reports whether the set failed when a Job failed by its podFailurePolicy.
+// failsByPodFailurePolicy reports whether the set failed when a Job failed by its podFailurePolicy. A rule with
+// patterns of messages may not apply.
 func (s *Reader) failsByPodFailurePolicy(j *ReplicatedJob) bool {
-	canRestart := ptr.Deref(s.Spec.Get("failurePolicy").Get("maxRestarts").Int32(), 0) > 0
-	action := s.findPodFailurePolicyAction(j)
-	return action == "FailJobSet" || !canRestart && !ignoresMaxRestarts(action)
-}
-
-// findPodFailurePolicyAction returns the action of the set when a Job failed by its podFailurePolicy; empty for the
-// default. The first rule that applies decides. A rule with patterns of messages may not apply.
-func (s *Reader) findPodFailurePolicyAction(j *ReplicatedJob) string {
-	for _, rule := range s.Spec.Get("failurePolicy").Get("rules").Items() {
+	policy := s.Spec.Get("failurePolicy")
+	for _, rule := range policy.Get("rules").Items() {
 		if matches(rule.Get("onJobFailureReasons"), batchv1.JobReasonPodFailurePolicy) &&
 			matches(rule.Get("targetReplicatedJobs"), j.Name) && len(rule.Get("onJobFailureMessagePatterns").Items()) == 0 {
-			return rule.Get("action").String()
+			if action := rule.Get("action").String(); action == actionFail || ignoresMaxRestarts(action) {
+				return action == actionFail
+			}
+			break
 		}
 	}
-	return ""
+	return ptr.Deref(policy.Get("maxRestarts").Int32(), 0) == 0
 }
 
 // matches reports whether a list of a rule contains the value. An empty list contains all values.
 func matches(list source.Field, value string) bool {
 	return len(list.Items()) == 0 || slices.Contains(list.Strings(), value)
 }
-
-// ignoresMaxRestarts reports whether the restarts by an action of a rule do not count.
-func ignoresMaxRestarts(action string) bool { return strings.HasSuffix(action, "IgnoreMaxRestarts") }

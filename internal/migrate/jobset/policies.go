@@ -8,99 +8,50 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/migrate/source"
 )
 
 // convertSuccessPolicy converts the jobs whose success completes the JobSet. The default is all jobs.
 func (s *Reader) convertSuccessPolicy() {
-	policy := s.Spec.Get("successPolicy")
-	roles := s.listRoles()
+	const to = "annotation " + gang.AnnotationSuccessPolicy
+	policy, roles := s.Spec.Get("successPolicy"), s.listRoles()
 	policy.ReportUnreadExcept("operator", "targetReplicatedJobs")
-	targets, hasOutsiders := s.resolveTargetRoles(policy.Get("targetReplicatedJobs"))
-	switch operator := policy.Get("operator"); operator.String() {
-	case "", "All":
-	case "Any":
-		if !s.hasSingleTargetJob(targets, hasOutsiders) {
-			policy.MarkChanged("the success of all ranks",
-				"the first Job that succeeded completed the set; one role or all ranks complete a gang",
-				"set "+gang.AnnotationSuccessPolicy+" to the role that completes the gang, or to rank0")
+	var targets []string
+	jobs, hasOutsiders := int32(0), false
+	for _, item := range policy.Get("targetReplicatedJobs").Items() {
+		j := s.FindJob(item.String())
+		if j == nil {
+			item.MarkInvalid("must be the name of a replicated job that has pods")
 			return
 		}
-	default:
-		operator.MarkInvalid("must be All or Any")
-		return
-	}
-	s.requireTargets(policy, targets, roles, hasOutsiders)
-}
-
-// hasSingleTargetJob reports whether the policy covers only one Job.
-func (s *Reader) hasSingleTargetJob(targets []string, hasOutsiders bool) bool {
-	if len(s.Jobs) == 1 && s.Jobs[0].Replicas == 1 {
-		return true
-	}
-	if len(targets) != 1 || hasOutsiders {
-		return false
-	}
-	jobs := int32(0)
-	for _, j := range s.listGangJobs() {
-		if j.Role == targets[0] {
-			jobs += j.Replicas
+		jobs, hasOutsiders = jobs+j.Replicas, hasOutsiders || j.Role == ""
+		if !slices.Contains(targets, j.Role) {
+			targets = append(targets, j.Role)
 		}
 	}
-	return jobs == 1
-}
-
-// requireTargets converts a policy that requires the success of all jobs with the target roles. No
-// targets mean all jobs.
-func (s *Reader) requireTargets(policy source.Field, targets, roles []string, hasOutsiders bool) {
-	const to = "annotation " + gang.AnnotationSuccessPolicy
-	switch {
-	case hasOutsiders && len(targets) == 0:
-		policy.MarkDropped("a Job outside the gang cannot complete the gang", "let the ranks exit when they are done")
+	switch isAny := policy.Get("operator").String() == "Any"; {
 	case hasOutsiders:
-		s.setSuccessPolicy(targets, roles)
-		policy.MarkChanged(to, "only the ranks complete the gang; Jobs outside the gang complete separately", "")
-	case len(targets) == 0 || len(targets) == len(roles):
+		policy.MarkDropped("a Job outside the gang cannot complete the gang",
+			"name the role that completes the gang with "+gang.AnnotationSuccessPolicy)
+	case isAny && jobs != 1:
+		policy.MarkChanged("the success of all ranks",
+			"the first Job that succeeded completed the set; one role or all ranks complete a gang",
+			"set "+gang.AnnotationSuccessPolicy+" to the role that completes the gang, or to rank0")
+	case len(targets) == 1 && len(roles) > 1:
+		if targets[0] != gang.RoleLauncher || !s.hasLauncher() { // the default of gangs with a launcher
+			s.Gang.SetAnnotation(gang.AnnotationSuccessPolicy, targets[0])
+		}
+		policy.MarkPreserved(to)
+	default:
 		// The success of a launcher includes that of its hosts. With any roles, all is the default.
 		if len(roles) > 1 && !s.hasLauncher() && !s.framework().AnyRoles {
 			s.Gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
 		}
-		policy.MarkPreserved("the success of all ranks")
-	case len(targets) == 1:
-		s.setSuccessPolicy(targets, roles)
-		policy.MarkPreserved(to)
-	default:
-		s.setSuccessPolicy(targets, roles)
-		policy.MarkChanged(to+": all", "one role or all roles complete a gang", "")
-	}
-}
-
-// setSuccessPolicy sets the annotation for the target roles.
-func (s *Reader) setSuccessPolicy(targets, roles []string) {
-	switch {
-	case len(roles) < 2:
-	case len(targets) > 1:
-		s.Gang.SetAnnotation(gang.AnnotationSuccessPolicy, gang.SuccessPolicyAll)
-	case targets[0] != gang.RoleLauncher || !s.hasLauncher(): // the default of gangs with a launcher
-		s.Gang.SetAnnotation(gang.AnnotationSuccessPolicy, targets[0])
-	}
-}
-
-// resolveTargetRoles returns the roles of the listed jobs, and whether the list has jobs outside the
-// gang.
-func (s *Reader) resolveTargetRoles(list source.Field) (roles []string, hasOutsiders bool) {
-	for _, item := range list.Items() {
-		j := s.FindJob(item.String())
-		switch {
-		case j == nil:
-			item.MarkInvalid("must be the name of a replicated job that has pods")
-		case j.Role == "":
-			hasOutsiders = true
-		case !slices.Contains(roles, j.Role):
-			roles = append(roles, j.Role)
+		if len(targets) > 0 && len(targets) < len(roles) {
+			policy.MarkChanged(to+": all", "one role or all roles complete a gang", "")
+		} else {
+			policy.MarkPreserved("the success of all ranks")
 		}
 	}
-	return roles, hasOutsiders
 }
 
 // resolveCoordinator returns the new hostname of the JobSet's coordinator pod, or "".
@@ -135,42 +86,32 @@ func (s *Reader) convertCoordinator() {
 	}
 }
 
-// retryAdvice is the action for a program that starts before another program is ready.
-const retryAdvice = "let the program retry until it is"
-
 // convertStartupOrder converts startupPolicy and dependsOn. All roles of a gang start together.
 func (s *Reader) convertStartupOrder() {
+	const together, retry = "all roles start together", "let the program retry until it is"
 	policy := s.Spec.Get("startupPolicy")
 	policy.ReportUnreadExcept("startupPolicyOrder")
-	const together = "all roles start together"
 	hasRendezvous := !s.framework().AnyRoles
-	switch order := policy.Get("startupPolicyOrder"); order.String() {
-	case "", "AnyOrder":
+	switch isOrdered := policy.Get("startupPolicyOrder").String() == "InOrder"; {
+	case !isOrdered:
 		policy.MarkPreserved(together)
-	case "InOrder":
-		if hasRendezvous {
-			policy.MarkChanged(together,
-				"a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
-		} else {
-			policy.MarkChanged(together, "a program can start before another role is ready", retryAdvice)
-		}
+	case hasRendezvous:
+		policy.MarkChanged(together, "a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
 	default:
-		order.MarkInvalid("must be AnyOrder or InOrder")
+		policy.MarkChanged(together, "a program can start before another role is ready", retry)
 	}
 	for _, j := range s.Jobs {
 		for _, d := range j.dependencies {
 			on := s.FindJob(d.name)
-			switch {
+			switch isRole := on.Role != "" && j.Role != ""; {
 			case d.requiresCompletion && on.Role == "":
 				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", on.completionAdvice())
-			case d.requiresCompletion:
-				d.field.MarkDropped("the other job is a role of the gang, and "+together, "let the program wait for the other role")
-			case on.Role == "" || j.Role == "":
-				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready", retryAdvice)
-			case s.hasLauncher() && j.Role == gang.RoleLauncher:
-				d.field.MarkPreserved("the launcher waits for all hosts")
+			case d.requiresCompletion || !isRole:
+				d.field.MarkDropped("Rollcall does not delay a workload until another one is ready", retry)
 			case !hasRendezvous:
-				d.field.MarkChanged(together, "the program can start before the other role is ready", retryAdvice)
+				d.field.MarkChanged(together, "the program can start before the other role is ready", retry)
+			case j.Role == gang.RoleLauncher:
+				d.field.MarkPreserved("the launcher waits for all hosts")
 			default:
 				d.field.MarkChanged(together, "ranks wait for each other in the rendezvous", "")
 			}

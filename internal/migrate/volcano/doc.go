@@ -9,9 +9,9 @@
 // plugin, by the user's choice or by the containers. Then each task becomes a role (tasks.go).
 //
 // The variables of the plugins stay available to the commands (plugin_vars.go), with the addresses
-// of the new pods. The policies for events become the restart and success policies of the gang, and
-// a podFailurePolicy if the tasks differ (policies.go, restarts.go, completion.go). Volcano can
-// still schedule the pods, because the output contains a PodGroup (scheduling.go).
+// of the new pods. The policies for events become the restart and success policies of the gang
+// (policies.go). Volcano can still schedule the pods, because the output contains a PodGroup
+// (scheduling.go).
 //
 // The comments refer to the source of Volcano 1.0 to 1.15.
 package volcano
