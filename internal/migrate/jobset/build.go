@@ -75,9 +75,7 @@ func (s *Reader) buildRole(role string) ir.Role {
 		RollcallAnnotations: map[string]string{}, SourceNames: s.collectSourceNames(role),
 		Labels: first.Template.Labels, Annotations: first.Template.Annotations,
 	}
-	if _, ok := s.Gang.RollcallAnnotations[gang.AnnotationContainers]; ok {
-		moveContainerFirst(out.Template.Spec.Containers, first.TrainingContainer)
-	} else if chosen := s.inject(first).TrainingContainers; len(chosen) > 0 && len(out.Template.Spec.Containers) > 1 &&
+	if chosen := s.inject(first).TrainingContainers; len(chosen) > 0 && len(out.Template.Spec.Containers) > 1 &&
 		!ir.IsDefaultTrainingContainer(chosen, out.Template, first.TrainingContainer) {
 		out.RollcallAnnotations[gang.AnnotationContainers] = first.TrainingContainer
 	}

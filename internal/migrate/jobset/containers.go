@@ -2,7 +2,6 @@ package jobset
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -27,15 +26,6 @@ func (s *Reader) chooseTrainingContainer(j *ReplicatedJob) {
 	if chosen := s.inject(j).TrainingContainers; j.TrainingContainer == "" && len(chosen) > 0 {
 		j.TrainingContainer = chosen[0]
 	}
-}
-
-// moveContainerFirst moves a container to the front. The first of several training containers
-// determines the number of processes.
-func moveContainerFirst(all []corev1.Container, name string) {
-	at := max(0, slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name }))
-	first := all[at]
-	copy(all[1:at+1], all[:at])
-	all[0] = first
 }
 
 // removeInjectedVars removes the variables that Rollcall sets. It first sets the annotations for what the
@@ -63,9 +53,6 @@ func (s *Reader) trainingContainers(j *ReplicatedJob) []*corev1.Container {
 	names := []string{}
 	if c := j.trainingContainer(); c != nil {
 		names = append(names, c.Name)
-	}
-	if list := s.Gang.RollcallAnnotations[gang.AnnotationContainers]; list != "" {
-		names = strings.Split(strings.ReplaceAll(list, " ", ""), ",")
 	}
 	return ir.TrainingContainers(j.podSpec(), names)
 }

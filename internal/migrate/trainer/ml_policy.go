@@ -103,12 +103,6 @@ func (r *reader) assignWorkerRole(policyKind string, j *jobset.ReplicatedJob, no
 		return
 	}
 	r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it with policy " + policyKind)
-	if gpus := r.countGPUs(j); policyKind == policyXGBoost && gpus > 1 {
-		r.nodeResourcesField(j).AddNoteWithOutcome(source.Changed, "DMLC_NUM_WORKER",
-			fmt.Sprintf("Trainer counted a worker for each of %d GPUs, %d in total; Rollcall counts the pods, %d",
-				gpus, int64(gpus)*int64(nodes), nodes),
-			"if the program starts a process for each GPU, set the number in the program")
-	}
 }
 
 // setPodCount sets the number of pods of a job.
@@ -163,8 +157,8 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 	}
 	torch.Get("elasticPolicy").MarkChanged("", "left out: no release of Trainer uses it",
 		"if the size of the gang may change, set "+gang.AnnotationElastic+" on the new workload")
-	torch.Get("envInjection").ReportUnreadExcept("targets")
-	r.convertEnvInjection(j)
+	torch.Get("envInjection").MarkDropped("only the training container and init containers get the variables",
+		"name the containers in "+gang.AnnotationContainers)
 	if command := r.spec.At("trainer", "command"); slices.Equal(command.Strings(), []string{"tune", "run"}) {
 		command.MarkDropped("Trainer completed the command tune run with a recipe, a configuration and the rendezvous",
 			"set the complete command, which the pods of the TrainJob show")
@@ -174,14 +168,10 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 // resolveAutoProcesses sets the number of processes if Trainer and Rollcall count differently.
 func (r *reader) resolveAutoProcesses(j *jobset.ReplicatedJob) {
 	c := findContainer(j, j.TrainingContainer)
-	if c == nil || r.countGPUs(j) > 0 {
+	if c == nil || r.countGPUs(c) > 0 || gang.CountAccelerators(c.Resources) > 0 {
 		return
 	}
-	count := r.countCPUs(c)
-	hasDevices := slices.ContainsFunc(resourceNames(c.Resources.Limits), func(name string) bool {
-		return strings.Contains(name, ".") && strings.Contains(name, "/")
-	})
-	if !hasDevices && count != max(1, c.Resources.Limits.Cpu().Value()) {
+	if count := r.countCPUs(c); count != max(1, c.Resources.Limits.Cpu().Value()) {
 		r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved, r.setRequestedCPUs(count), "", "")
 	}
 }
@@ -197,16 +187,6 @@ func (r *reader) setRequestedCPUs(count int64) string {
 func (r *reader) countCPUs(c *corev1.Container) int64 {
 	resources := r.nodeResources(c)
 	return max(1, cmp.Or(resources.Requests.Cpu().Value(), resources.Limits.Cpu().Value()))
-}
-
-// resourceNames returns the sorted names of a list.
-func resourceNames(list corev1.ResourceList) []string {
-	var out []string
-	for name := range list {
-		out = append(out, string(name))
-	}
-	slices.Sort(out)
-	return out
 }
 
 // nodeResources returns the resources that Trainer counts: those of the TrainJob if it has any, and
@@ -227,47 +207,9 @@ func (r *reader) nodeResourcesField(j *jobset.ReplicatedJob) source.Field {
 	return j.Source.At("template", "spec", "template")
 }
 
-// countGPUs returns the number of GPUs as Trainer counts them: the first resource whose name contains
-// gpu, requests before limits (pkg/runtime/runtime.go, GetNumGPUPerNode).
-func (r *reader) countGPUs(j *jobset.ReplicatedJob) int32 {
-	c := findContainer(j, containerNode)
-	if c == nil {
-		return 0
-	}
-	resources := r.nodeResources(c)
-	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
-		for _, name := range resourceNames(list) {
-			if q := list[corev1.ResourceName(name)]; strings.Contains(strings.ToLower(name), "gpu") && q.Sign() > 0 {
-				return int32(min(q.Value(), 1<<20)) // bounded by min
-			}
-		}
-	}
-	return 0
-}
-
-// convertEnvInjection converts the further containers that get variables (since 2.3). Init containers
-// get them in any case.
-func (r *reader) convertEnvInjection(j *jobset.ReplicatedJob) {
-	containers := []string{}
-	if j.TrainingContainer != "" {
-		containers = append(containers, j.TrainingContainer)
-	}
-	for _, target := range r.runtime.At("spec", "mlPolicy", "torch", "envInjection", "targets").Items() {
-		if r.jobSet.FindJob(target.Get("jobName").String()) != j {
-			target.MarkDropped("a Job outside the gang does not get the variables of the gang", "set the variables in the Job")
-			continue
-		}
-		for _, name := range target.Get("containerNames").Strings() {
-			if findContainer(j, name) != nil {
-				containers = append(containers, name)
-			}
-		}
-		target.ReportUnreadExcept("jobName", "containerNames")
-		target.MarkPreserved("annotation " + gang.AnnotationContainers + "; init containers always get the variables")
-	}
-	if len(containers) > 1 {
-		r.SetAnnotation(gang.AnnotationContainers, strings.Join(containers, ","))
-	}
+// countGPUs returns the number of GPUs of a pod.
+func (r *reader) countGPUs(c *corev1.Container) int64 {
+	return gang.CountAccelerators(r.nodeResources(c))
 }
 
 // preservePort sets the port of Trainer, which is the same for all frameworks. Programs and network

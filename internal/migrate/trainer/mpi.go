@@ -91,26 +91,14 @@ func (r *reader) detectLauncherFramework(launcher *jobset.ReplicatedJob, hasWork
 // sizeWorkers sets the number of workers. If the launcher is a node, Trainer subtracts it from the
 // number of nodes, but starts at least one worker.
 func (r *reader) sizeWorkers(worker *jobset.ReplicatedJob, nodes int32, launcherIsNode bool) {
-	own := r.spec.At("trainer", "numNodes")
-	if !own.Exists() && nodes > 1 {
-		r.runtime.At("spec", "mlPolicy", "numNodes").AddNoteWithOutcome(source.Changed, "the number of worker pods",
-			"without numNodes in the TrainJob, Trainer starts this number of launchers; here it is the number of nodes", "")
-	}
-	if !own.Exists() && nodes == 1 {
-		nodes = worker.PodsPerJob // the number of workers of the runtime
-		if launcherIsNode {
-			nodes++
-		}
-	}
-	if !launcherIsNode {
-		r.setPodCount(worker, nodes)
+	if !r.spec.At("trainer", "numNodes").Exists() && nodes == 1 {
+		r.setPodCount(worker, worker.PodsPerJob) // the number of workers of the runtime
 		return
 	}
-	if nodes == 1 && own.Exists() {
-		own.AddNoteWithOutcome(source.Changed, "a launcher and 1 worker",
-			"like Trainer, which starts 2 pods if the launcher is a node", "")
+	if launcherIsNode {
+		nodes = max(nodes-1, 1)
 	}
-	r.setPodCount(worker, max(nodes-1, 1))
+	r.setPodCount(worker, nodes)
 }
 
 // convertSlotsPerWorker converts the number of processes on each host. Trainer replaces 1 in the
@@ -129,8 +117,12 @@ func (r *reader) convertSlotsPerWorker(policy source.Field, launcher, worker *jo
 		if worker != nil {
 			j = worker
 		}
-		if gpus := r.countGPUs(j); gpus > 1 {
-			slots = gpus
+		c := findContainer(j, containerNode)
+		if c == nil {
+			c = &corev1.Container{}
+		}
+		if gpus := r.countGPUs(c); gpus > 1 {
+			slots = int32(min(gpus, 1<<20)) // bounded by min
 			r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved,
 				fmt.Sprintf("annotation %s: %d, the GPUs of a node, as in Trainer", gang.AnnotationSlotsPerWorker, gpus), "", "")
 		}

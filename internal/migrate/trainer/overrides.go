@@ -1,28 +1,42 @@
 package trainer
 
 import (
-	"encoding/json"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
 )
 
-// Fields of a pod and of a container that overrides can have. The API server removes all others
-// (pkg/apis/trainer/v1alpha1, PodSpecPatch and ContainerPatch of 2.3, which include the fields of
+// podPatch and containerPatch have the fields of a pod and of a container that overrides can have. The API server
+// removes all others (pkg/apis/trainer/v1alpha1, PodSpecPatch and ContainerPatch of 2.3, which include the fields of
 // earlier releases).
-var (
-	patchablePodFields = []string{
-		"serviceAccountName", "volumes", "initContainers", "containers", "imagePullSecrets", "securityContext",
-		"nodeSelector", "affinity", "tolerations", "schedulingGates", "terminationGracePeriodSeconds",
-	}
-	patchableContainerFields = []string{"name", "env", "volumeMounts", "securityContext"}
-)
+type podPatch struct {
+	TargetJobs                    any                           `json:"targetJobs,omitempty"` // in 2.0 only
+	ServiceAccountName            string                        `json:"serviceAccountName,omitempty"`
+	Volumes                       []corev1.Volume               `json:"volumes,omitempty"`
+	InitContainers                []containerPatch              `json:"initContainers,omitempty"`
+	Containers                    []containerPatch              `json:"containers,omitempty"`
+	ImagePullSecrets              []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	SecurityContext               *corev1.PodSecurityContext    `json:"securityContext,omitempty"`
+	NodeSelector                  map[string]string             `json:"nodeSelector,omitempty"`
+	Affinity                      *corev1.Affinity              `json:"affinity,omitempty"`
+	Tolerations                   []corev1.Toleration           `json:"tolerations,omitempty"`
+	SchedulingGates               []corev1.PodSchedulingGate    `json:"schedulingGates,omitempty"`
+	TerminationGracePeriodSeconds *int64                        `json:"terminationGracePeriodSeconds,omitempty"`
+}
+
+type containerPatch struct {
+	Name            string                  `json:"name"`
+	Env             []corev1.EnvVar         `json:"env,omitempty"`
+	VolumeMounts    []corev1.VolumeMount    `json:"volumeMounts,omitempty"`
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+}
 
 // kueueManagerPrefix is the prefix of the managers of Kueue's patches.
 const kueueManagerPrefix = "kueue.x-k8s.io/"
@@ -116,42 +130,41 @@ func (r *reader) patchPodTemplate(j *jobset.ReplicatedJob, meta, spec source.Fie
 	if meta.Exists() {
 		r.mergeMetadata(meta, &template.Labels, &template.Annotations, "the pods of "+j.Name)
 	}
-	patch, ok := r.filterPodPatch(j, spec)
-	if !ok || len(patch) == 0 {
+	var patch podPatch
+	if !spec.Decode(&patch) ||
+		!checkContainers(j, spec.Get("containers"), patch.Containers, template.Spec.Containers) ||
+		!checkContainers(j, spec.Get("initContainers"), patch.InitContainers, template.Spec.InitContainers) {
 		return
 	}
-	patched, err := mergePodSpec(template.Spec, patch)
-	if err != nil {
+	patch.TargetJobs = nil // resolveTargetJobs reads it
+	var patched corev1.PodSpec
+	before, errBefore := runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Spec)
+	fields, errFields := runtime.DefaultUnstructuredConverter.ToUnstructured(&patch)
+	after, errMerge := strategicpatch.StrategicMergeMapPatch(before, fields, corev1.PodSpec{})
+	errDecode := runtime.DefaultUnstructuredConverter.FromUnstructured(after, &patched)
+	if err := errors.Join(errBefore, errFields, errMerge, errDecode); err != nil {
 		spec.MarkInvalid("cannot be merged into the template of the runtime: " + err.Error())
 		return
 	}
 	restoreContainerOrder(patched.Containers, template.Spec.Containers)
 	restoreContainerOrder(patched.InitContainers, template.Spec.InitContainers)
 	template.Spec = patched
-	for _, name := range patchablePodFields {
+	for name := range fields {
 		spec.Get(name).MarkPreserved("the pods of " + j.Name)
 	}
 }
 
-// mergePodSpec applies a strategic merge patch.
-func mergePodSpec(spec corev1.PodSpec, patch map[string]any) (corev1.PodSpec, error) {
-	var out corev1.PodSpec
-	before, err := json.Marshal(spec)
-	if err != nil {
-		return out, fmt.Errorf("encoding the template: %w", err)
+// checkContainers reports whether the runtime has the containers of an override.
+func checkContainers(j *jobset.ReplicatedJob, field source.Field, patches []containerPatch, existing []corev1.Container) bool {
+	for i, p := range patches {
+		item := field.Item(i)
+		if !slices.ContainsFunc(existing, func(c corev1.Container) bool { return c.Name == p.Name }) {
+			item.Get("name").MarkInvalid("must be a container of job " + j.Name + " of the runtime")
+			return false
+		}
+		j.EnvFields = append(j.EnvFields, item.Get("env"))
 	}
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return out, fmt.Errorf("encoding the patch: %w", err)
-	}
-	after, err := strategicpatch.StrategicMergePatch(before, text, corev1.PodSpec{})
-	if err != nil {
-		return out, fmt.Errorf("applying the patch: %w", err)
-	}
-	if err := json.Unmarshal(after, &out); err != nil {
-		return out, fmt.Errorf("decoding the result: %w", err)
-	}
-	return out, nil
+	return true
 }
 
 // restoreContainerOrder restores the order of containers before the merge: the first container
@@ -161,58 +174,4 @@ func restoreContainerOrder(now, before []corev1.Container) {
 		return slices.IndexFunc(before, func(o corev1.Container) bool { return o.Name == c.Name })
 	}
 	slices.SortStableFunc(now, func(a, b corev1.Container) int { return index(a) - index(b) })
-}
-
-// filterPodPatch returns an override without the fields that the API server removes. It returns false
-// for an invalid override.
-func (r *reader) filterPodPatch(j *jobset.ReplicatedJob, spec source.Field) (map[string]any, bool) {
-	if !spec.Decode(&corev1.PodSpec{}) {
-		return nil, false
-	}
-	patch := map[string]any{}
-	for _, name := range spec.Keys() {
-		field, existing := spec.Get(name), j.Template.Spec.Template.Spec.Containers
-		switch {
-		case name == "targetJobs": // next to the fields of the pod in 2.0; resolveTargetJobs reads it
-			field.DiscardEntries()
-			continue
-		case name == "initContainers":
-			existing = j.Template.Spec.Template.Spec.InitContainers
-		case name != "containers":
-			copyPatchable(patch, field, name, patchablePodFields)
-			continue
-		}
-		var list []any
-		for _, item := range field.Items() {
-			container := item.Get("name").String()
-			if !slices.ContainsFunc(existing, func(c corev1.Container) bool { return c.Name == container }) {
-				item.Get("name").MarkInvalid(fmt.Sprintf("must be one of the %s of job %s of the runtime", name, j.Name))
-				continue
-			}
-			containerPatch := map[string]any{}
-			for _, key := range item.Keys() {
-				copyPatchable(containerPatch, item.Get(key), key, patchableContainerFields)
-			}
-			list = append(list, containerPatch)
-			j.EnvFields = append(j.EnvFields, item.Get("env"))
-		}
-		if len(list) > 0 {
-			patch[name] = list
-		}
-	}
-	return patch, true
-}
-
-// copyPatchable copies a field into a patch if it is one of the patchable fields. The API server removes
-// all others.
-func copyPatchable(patch map[string]any, field source.Field, name string, patchable []string) {
-	if value := field.CopyValue(); slices.Contains(patchable, name) && value != nil {
-		patch[name] = value
-		return
-	} else if value == nil {
-		return
-	}
-	field.DiscardEntries() // of Decode
-	field.MarkChanged("", "left out: the API server removes this field from overrides",
-		"if you need it, set it on the new workload")
 }

@@ -276,8 +276,4 @@ func (r *reader) convertPodGroupPolicy() {
 	spec.Apply(r.Gang, scheduler)
 	settings.ReportUnreadExcept(known)
 	settings.MarkPreserved(to)
-	if len(r.jobSet.Jobs) > len(r.Roles) {
-		policy.AddNoteWithOutcome(source.Changed, to,
-			"the PodGroup included initializers and other jobs outside the gang; now it includes only the ranks", "")
-	}
 }
