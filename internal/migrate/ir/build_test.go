@@ -197,31 +197,3 @@ func TestRewriteHostNames(t *testing.T) {
 		})
 	}
 }
-
-func TestIndexField(t *testing.T) {
-	newReader := func(name string, isStatefulSet bool) ir.Role {
-		r := newRole(name, 2)
-		r.StatefulSet = isStatefulSet
-		r.SourceNames = ir.SourceNames{IndexField: "metadata.labels['example.com/index']"}
-		r.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "I", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: `metadata.labels["example.com/index"]`},
-		}}}
-		return r
-	}
-	b := ir.Gang{
-		Name: "train", Framework: "tensorflow",
-		Roles: []ir.Role{newReader("worker", false), newReader("ps", true)},
-	}
-	objects := b.Build()
-	got := []string{
-		objects[0].(*batchv1.Job).Spec.Template.Spec.Containers[0].Env[0].ValueFrom.FieldRef.FieldPath,
-		objects[1].(*appsv1.StatefulSet).Spec.Template.Spec.Containers[0].Env[0].ValueFrom.FieldRef.FieldPath,
-	}
-	want := []string{
-		"metadata.labels['batch.kubernetes.io/job-completion-index']",
-		"metadata.labels['apps.kubernetes.io/pod-index']",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}

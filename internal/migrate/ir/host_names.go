@@ -32,7 +32,7 @@ func (b *Gang) replaceSourceNames(workloads []plannedWorkload) []*corev1.Service
 				rewriteHostNames(workloads, w, role, first)
 				b.reportConfigMapReferences(w, role, first)
 			}
-			b.rewriteFieldRefs(w, role)
+			b.reportFieldRefs(w, role)
 			if names := role.SourceNames; names.Prefix != "" && !keepsNames(w, role, first) {
 				ReportHostnameReads(&role.Template.Spec, b.ConfigMapTexts, role.Source, names.podName(0),
 					fmt.Sprintf("%s-%d", w.workloadName, first))

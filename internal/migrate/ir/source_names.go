@@ -17,10 +17,6 @@ type SourceNames struct {
 	// PerPodService is true if each pod had a Service of the same name. Otherwise the pods were
 	// hosts in the subdomain of one Service.
 	PerPodService bool
-	// IndexField is the downward API path of the index within the role, for example
-	// metadata.labels['example.com/index']. It is empty if there was none or if the new pods
-	// have it too.
-	IndexField string
 	// Role is the role in the labels of the former system, or "".
 	Role string
 }

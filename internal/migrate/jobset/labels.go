@@ -49,21 +49,11 @@ func listSourceLabels(name string) map[string]ir.SourceLabel {
 // collectSourceNames returns the labels of the pods of a role. If several jobs have the role, the name
 // of one job does not select the pods of the role.
 func (s *Reader) collectSourceNames(role string) ir.SourceNames {
-	var out ir.SourceNames
-	for _, j := range s.listGangJobs() {
-		switch {
-		case j.Role != role:
-			continue
-		case j == s.findJobByRole(role):
-			out.Role = j.Name
-			if j.PodsPerJob == 1 && j.Replicas > 1 { // the index of the Job is that of its only pod
-				out.IndexField = "metadata.labels['" + labelPrefix + "job-index']"
-			}
-		default:
-			out.Role, out.IndexField = "", ""
-		}
+	jobs := slices.DeleteFunc(s.listGangJobs(), func(j *ReplicatedJob) bool { return j.Role != role })
+	if len(jobs) > 1 {
+		return ir.SourceNames{}
 	}
-	return out
+	return ir.SourceNames{Role: jobs[0].Name}
 }
 
 // removeJobSetMetadata removes the labels and annotations for JobSet's controllers from the templates

@@ -2,8 +2,6 @@ package kubeflow
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,10 +51,7 @@ func (r *reader) convertPort(f source.Field, port int32) {
 // removeInjectedVars removes variables of the user that the operator overwrote, and variables that
 // Rollcall sets and does not accept from users.
 func (r *reader) removeInjectedVars(role *ir.Role, training int) {
-	var overwritten []string
-	if r.operatorVars != nil {
-		overwritten = r.operatorVars(r, role)
-	}
+	overwritten := r.listOperatorVars(role)
 	c := &role.Template.Spec.Containers[training]
 	ir.RemoveOverwrittenVars(c, overwritten, role.FindEnvField)
 	role.RemoveInjectedVars(r.gang.Inject(r.Context, role), c.Name)
@@ -65,29 +60,25 @@ func (r *reader) removeInjectedVars(role *ir.Role, training int) {
 	}
 }
 
-// envReference matches a reference to a variable as the kubelet, $(NAME), and shells write it.
-var envReference = regexp.MustCompile(`\$[({]?([A-Za-z_][A-Za-z0-9_]*)`)
-
 // reportSidecarReads reports sidecars that read a variable of the operator. Rollcall sets the
 // variables only in the training container.
 func (r *reader) reportSidecarReads(role *ir.Role, training int, operatorVars []string) {
 	containers := role.Template.Spec.Containers
 	for i := range containers {
-		if i == training {
-			continue
-		}
-		var read []string
+		read := ""
 		ir.VisitTexts(&containers[i], func(text *string) {
-			for _, match := range envReference.FindAllStringSubmatch(*text, -1) {
-				if slices.Contains(operatorVars, match[1]) && !slices.Contains(read, match[1]) {
-					read = append(read, match[1])
+			for _, name := range operatorVars {
+				for _, reference := range []string{"$" + name, "${" + name, "$(" + name} {
+					if strings.Contains(*text, reference) {
+						read = name
+					}
 				}
 			}
 		})
-		if len(read) > 0 {
+		if read != "" && i != training {
 			role.Source.At("spec", "containers").Item(i).AddNote(
-				fmt.Sprintf("the sidecar reads %s; the operator set the variables in all containers, and Rollcall sets "+
-					"them only in the training container", strings.Join(read, ", ")),
+				"the sidecar reads "+read+"; the operator set the variables in all containers, and Rollcall sets "+
+					"them only in the training container",
 				fmt.Sprintf("set %s: %s,%s", gang.AnnotationContainers, containers[training].Name, containers[i].Name))
 		}
 	}

@@ -119,7 +119,6 @@ func (r *reader) convertRendezvous(policy source.Field) {
 	if id := policy.Get("rdzvId"); id.String() != "" {
 		r.convertToEnv(id, "PET_RDZV_ID", id.String())
 	}
-	r.convertRendezvousConf(policy.Get("rdzvConf"))
 	usesRank0 := backend.String() == "" || backend.String() == "c10d"
 	if restarts := policy.Get("maxRestarts"); !r.elastic && usesRank0 {
 		restarts.MarkLeftOut("torchrun exits if a process fails, and Rollcall restarts all ranks together")
@@ -130,7 +129,8 @@ func (r *reader) convertRendezvous(policy source.Field) {
 			"up to the number in PET_MAX_RESTARTS, which Rollcall sets",
 			"set the variable PET_MAX_RESTARTS in the new template for a different number")
 	}
-	r.convertStandalone(policy.Get("standalone"))
+	policy.Get("rdzvConf").MarkDropped("torchrun uses its defaults", "set the variable PET_RDZV_CONF in the new template")
+	policy.Get("standalone").MarkLeftOut("torchrun rejects the empty variable that the operator set for it")
 }
 
 // isGangHost reports whether a host is the former name of the first worker or the master.
@@ -145,30 +145,6 @@ func (r *reader) rendezvousPortOrDefault() int32 {
 		return int32(port)
 	}
 	return r.framework.Port
-}
-
-func (r *reader) convertRendezvousConf(f source.Field) {
-	var pairs []string
-	for _, item := range f.Items() {
-		item.ReportUnreadExcept("key", "value")
-		pairs = append(pairs, item.Get("key").String()+"="+item.Get("value").String())
-	}
-	if len(pairs) > 0 {
-		r.convertToEnv(f, "PET_RDZV_CONF", strings.Join(pairs, ","))
-	}
-}
-
-// convertStandalone converts the option of torchrun. The operator set the variable to an empty value,
-// which torchrun cannot parse as a number (torch, distributed/argparse_util.py, check_env).
-func (r *reader) convertStandalone(f source.Field) {
-	if !ptr.Deref(f.Bool(), false) {
-		f.MarkPreserved("the default")
-		return
-	}
-	r.addEnvVar("PET_STANDALONE", "1")
-	f.MarkChanged("variable PET_STANDALONE",
-		"the operator set an empty value, which torchrun rejects; now each pod trains separately",
-		"remove the variable if the pods must train together")
 }
 
 // convertToEnv converts a field to a variable.

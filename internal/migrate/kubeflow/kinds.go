@@ -40,9 +40,8 @@ type kindSpec struct {
 	portName string
 	// defaultRestartPolicy is the restart policy of a replica spec without one.
 	defaultRestartPolicy string
-	// operatorVars returns the variables that the operator sets in the training container of a
-	// role, whatever the user wrote. Nil means none.
-	operatorVars func(r *reader, role *ir.Role) []string
+	// operatorVars are variables that the operator sets in the training container; see listOperatorVars.
+	operatorVars []string
 	// operatorVarsInAllContainers is true if the operator sets them in the sidecars too.
 	operatorVarsInAllContainers bool
 	// assignRoles renames roles whose name in a gang differs from their replica type. Nil means
@@ -58,37 +57,37 @@ func kindSpecs() map[string]kindSpec {
 		"PyTorchJob": {
 			frameworkName: "pytorch", replicaSpecsKey: "pytorchReplicaSpecs",
 			containerName: "pytorch", portName: "pytorchjob-port", defaultRestartPolicy: restartOnFailure,
-			operatorVars: pytorchOperatorVars, operatorVarsInAllContainers: true,
+			operatorVars: pytorchVars, operatorVarsInAllContainers: true,
 			readKindFields: readPyTorch,
 		},
 		"TFJob": {
 			frameworkName: "tensorflow", replicaSpecsKey: "tfReplicaSpecs",
 			containerName: "tensorflow", portName: "tfjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: tfOperatorVars,
+			operatorVars: []string{"TF_CONFIG"},
 			assignRoles:  assignTFRoles, readKindFields: readTensorFlow,
 		},
 		"MPIJob": {
 			frameworkName: "mpi", replicaSpecsKey: "mpiReplicaSpecs",
 			defaultRestartPolicy: restartNever,
-			operatorVars:         mpiOperatorVars,
+			operatorVars:         mpiVars,
 			readKindFields:       readMPI,
 		},
 		"XGBoostJob": {
 			frameworkName: "xgboost", replicaSpecsKey: "xgbReplicaSpecs",
 			containerName: "xgboost", portName: "xgboostjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: xgboostOperatorVars, operatorVarsInAllContainers: true,
+			operatorVars: xgboostVars, operatorVarsInAllContainers: true,
 			readKindFields: readXGBoost,
 		},
 		"PaddleJob": {
 			frameworkName: "paddle", replicaSpecsKey: "paddleReplicaSpecs",
 			containerName: "paddle", portName: "master", defaultRestartPolicy: restartOnFailure,
-			operatorVars: paddleOperatorVars, operatorVarsInAllContainers: true,
+			operatorVars: paddleVars, operatorVarsInAllContainers: true,
 			assignRoles: assignPaddleRoles, readKindFields: readPaddle,
 		},
 		"JAXJob": {
 			frameworkName: "jax", replicaSpecsKey: "jaxReplicaSpecs",
 			containerName: "jax", portName: "jaxjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: jaxOperatorVars, operatorVarsInAllContainers: true,
+			operatorVars: jaxVars, operatorVarsInAllContainers: true,
 		},
 	}
 }

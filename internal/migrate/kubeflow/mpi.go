@@ -34,17 +34,15 @@ func readMPI(r *reader) {
 	r.convertSlotsPerWorker()
 	r.gang.ConvertMPIImplementation(r.spec.Get("mpiImplementation"))
 	r.convertRunLauncherAsWorker(launcher, worker)
-	policy := r.spec.Get("launcherCreationPolicy")
-	switch policy.String() {
-	case "", "WaitForWorkersReady":
-		policy.MarkPreserved("the launcher always waits until all workers answer")
-	case "AtStartup":
-		policy.MarkLeftOut("the launcher always waits until all workers answer")
-	default:
-		policy.MarkInvalid("must be AtStartup or WaitForWorkersReady")
+	const waits = "the launcher always waits until all workers answer"
+	if policy := r.spec.Get("launcherCreationPolicy"); policy.String() == "AtStartup" {
+		policy.MarkLeftOut(waits)
+	} else {
+		policy.MarkPreserved(waits)
 	}
+	r.spec.Get("mainContainer").MarkDropped("the first container of a worker is the training container",
+		"name another container in "+gang.AnnotationContainers)
 	if worker != nil {
-		r.convertMainContainer(worker)
 		ir.ConvertSSH(worker.Name, &worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source,
 			r.framework)
 	}
@@ -124,23 +122,6 @@ func hasGPU(spec *corev1.PodSpec) bool {
 		}
 	}
 	return false
-}
-
-// convertMainContainer converts the name of the container in which kubectl exec started the
-// processes.
-func (r *reader) convertMainContainer(worker *ir.Role) {
-	f := r.spec.Get("mainContainer")
-	name := f.String()
-	if name == "" {
-		return
-	}
-	training := findContainer(&worker.Template.Spec, name)
-	if worker.Template.Spec.Containers[training].Name != name {
-		f.MarkLeftOut("no container of the workers has this name, so the first is the training container")
-		return
-	}
-	r.gang.SetTrainingContainer(r.Context, worker, name)
-	f.MarkPreserved("the training container of the workers")
 }
 
 // convertLauncherTransport reports how the launcher starts the processes of the workers.

@@ -72,7 +72,6 @@ func (r *reader) readReplicaSpec(frameworkRole gang.Role, spec source.Field) {
 		RollcallAnnotations: map[string]string{},
 		SourceNames: ir.SourceNames{
 			Role: frameworkRole.Name, Prefix: r.gang.Name + "-" + frameworkRole.Name + "-", PerPodService: true,
-			IndexField: "metadata.labels['training.kubeflow.org/replica-index']",
 		},
 	}
 	replicas, defaultReplicas := spec.Get("replicas"), int32(1)

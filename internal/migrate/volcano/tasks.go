@@ -41,7 +41,6 @@ func (r *reader) readTask(index int) (candidate, bool) {
 		Source: f.Get("template"), RollcallAnnotations: map[string]string{},
 		SourceNames: ir.SourceNames{
 			Role: c.name, Prefix: r.gang.Name + "-" + c.name + "-",
-			IndexField: "metadata.labels['" + taskIndexLabel + "']",
 		},
 	}
 	replicas := f.Get("replicas")
