@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
@@ -276,4 +278,37 @@ func (r *reader) convertPodGroupPolicy() {
 	spec.Apply(r.Gang, scheduler)
 	settings.ReportUnreadExcept(known)
 	settings.MarkPreserved(to)
+}
+
+// bundledRuntimesVersion is the release of the runtimes in the folder runtimes.
+const bundledRuntimesVersion = "2.3"
+
+//go:embed runtimes/*.yaml
+var bundledRuntimeFiles embed.FS
+
+// BundledRuntimes returns the sorted names of the ClusterTrainingRuntimes that Trainer installs.
+func BundledRuntimes() []string {
+	files, err := bundledRuntimeFiles.ReadDir("runtimes")
+	if err != nil {
+		return nil // cannot happen: the files are embedded
+	}
+	var out []string
+	for _, f := range files {
+		out = append(out, strings.TrimSuffix(f.Name(), ".yaml"))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// readBundledRuntime returns a runtime that Trainer installs as decoded JSON, or nil.
+func readBundledRuntime(name string) map[string]any {
+	text, err := bundledRuntimeFiles.ReadFile("runtimes/" + name + ".yaml")
+	if err != nil {
+		return nil
+	}
+	var tree map[string]any
+	if yaml.Unmarshal(text, &tree) != nil {
+		return nil // cannot happen: a test decodes all files
+	}
+	return tree
 }
