@@ -172,15 +172,7 @@ func (b *Gang) ConvertSuspend(f source.Field) {
 // ConvertTTL converts the number of seconds after which the finished job is deleted. See [Gang.Build]
 // for gangs of several workloads.
 func (b *Gang) ConvertTTL(f source.Field) {
-	seconds := f.Int32()
-	switch {
-	case seconds == nil:
-		return
-	case *seconds < 0:
-		f.MarkInvalid("must be 0 or more")
-		return
-	}
-	b.JobSpec.TTLSecondsAfterFinished, b.TTLField = seconds, f
+	b.JobSpec.TTLSecondsAfterFinished, b.TTLField = f.Int32(), f
 	f.MarkPreserved("spec.ttlSecondsAfterFinished of each Job")
 }
 
@@ -213,20 +205,10 @@ func (b *Gang) ConvertPort(f source.Field, port int32) {
 	}
 }
 
-// mpiImplementations maps the names of Kubeflow to those of Rollcall.
-var mpiImplementations = map[string]gang.MPIImplementation{
-	"": gang.OpenMPI, "OpenMPI": gang.OpenMPI, "Intel": gang.IntelMPI, "MPICH": gang.MPICH,
-}
-
 // ConvertMPIImplementation converts the implementation of MPI.
 func (b *Gang) ConvertMPIImplementation(f source.Field) {
-	implementation, ok := mpiImplementations[f.String()]
-	switch {
-	case !ok:
-		f.MarkInvalid("must be OpenMPI, Intel or MPICH")
-		return
-	case implementation != gang.OpenMPI:
-		b.SetAnnotation(gang.AnnotationMPIImplementation, string(implementation))
+	if name := strings.ToLower(f.String()); name != "" && name != string(gang.OpenMPI) {
+		b.SetAnnotation(gang.AnnotationMPIImplementation, name)
 	}
 	f.MarkPreserved("annotation " + gang.AnnotationMPIImplementation + ", whose default is " + string(gang.OpenMPI))
 }

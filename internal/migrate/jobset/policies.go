@@ -139,9 +139,6 @@ func (s *Reader) convertFailurePolicy() {
 	policy := s.Spec.Get("failurePolicy")
 	limit, rules := policy.Get("maxRestarts"), policy.Get("rules").Items()
 	restarts := ptr.Deref(limit.Int32(), 0)
-	if restarts < 0 {
-		limit.MarkInvalid("must not be negative")
-	}
 	last := slices.IndexFunc(rules, func(rule source.Field) bool { return !isConditional(rule) })
 	switch {
 	case last >= 0 && rules[last].Get("action").String() == actionFail:

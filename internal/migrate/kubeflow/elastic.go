@@ -69,19 +69,6 @@ func (r *reader) convertElasticBounds(policy source.Field, worker *ir.Role) {
 		Max: ptr.Deref(cmp.Or(high, low), worker.Pods),
 	}
 	r.gang.SetAnnotation(gang.AnnotationElastic, bounds.String())
-	invalid := minField
-	if !minField.Exists() && maxField.Exists() {
-		invalid = maxField
-	}
-	switch {
-	case bounds.Min < 1 || bounds.Min > bounds.Max:
-		invalid.MarkInvalid("the minimum number of workers must be from 1 to the maximum")
-		return
-	case worker.Pods < bounds.Min || worker.Pods > bounds.Max:
-		invalid.MarkInvalid(fmt.Sprintf("there are %d workers, which is not from %d to %d; change one of the three numbers",
-			worker.Pods, bounds.Min, bounds.Max))
-		return
-	}
 	minField.MarkPreserved(to)
 	maxField.MarkPreserved(to)
 	if r.findRole(roleMaster) != nil {

@@ -2,7 +2,7 @@ package kubeflow
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,19 +26,10 @@ func readPyTorch(r *reader) {
 }
 
 func (r *reader) convertProcessesPerPod(f source.Field) {
-	processes := f.IntOrString()
-	switch processes {
-	case "":
-		return
-	case "auto", "gpu", "cpu":
-	default:
-		if _, err := strconv.Atoi(processes); err != nil {
-			f.MarkInvalid("must be auto, gpu, cpu or a number")
-			return
-		}
+	if processes := f.IntOrString(); processes != "" {
+		r.gang.SetAnnotation(gang.AnnotationNprocPerNode, processes)
+		f.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
 	}
-	r.gang.SetAnnotation(gang.AnnotationNprocPerNode, processes)
-	f.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
 }
 
 // readXGBoost reads an XGBoostJob, which has no fields of its own.
@@ -93,8 +84,6 @@ func (r *reader) convertSuccessPolicy(f source.Field) {
 	const allWorkers = "AllWorkers"
 	policy, worker := f.String(), r.findRole(roleWorker)
 	switch {
-	case policy != "" && policy != allWorkers:
-		f.MarkInvalid("must be empty or " + allWorkers)
 	case policy == allWorkers && (r.findRole(roleChief) != nil || r.findRole(roleMaster) != nil):
 		f.MarkLeftOut("the job completes when the chief completes, as in the operator")
 	case r.findRole(roleChief) != nil || r.findRole(roleMaster) != nil:
@@ -203,12 +192,7 @@ func commandContains(role *ir.Role, word string) bool {
 // the default, because Rollcall's default depends on nproc-per-node.
 func (r *reader) convertSlotsPerWorker() {
 	f := r.spec.Get("slotsPerWorker")
-	slots := ptr.Deref(f.Int32(), 1)
-	if slots < 1 {
-		f.MarkInvalid("must be 1 or more")
-		return
-	}
-	r.gang.SetAnnotation(gang.AnnotationSlotsPerWorker, fmt.Sprint(slots))
+	r.gang.SetAnnotation(gang.AnnotationSlotsPerWorker, fmt.Sprint(ptr.Deref(f.Int32(), 1)))
 	f.MarkPreserved("annotation " + gang.AnnotationSlotsPerWorker)
 }
 
@@ -218,7 +202,7 @@ func (r *reader) convertRunLauncherAsWorker(launcher, worker *ir.Role) {
 	const to = "annotation " + gang.AnnotationRunLauncherAsWorker
 	f := r.spec.Get("runLauncherAsWorker")
 	runs := ptr.Deref(f.Bool(), false)
-	if r.Version == v1 && worker != nil && hasGPU(&launcher.Template.Spec) {
+	if r.Version == v1 && worker != nil && slices.ContainsFunc(launcher.Template.Spec.Containers, hasAccelerator) {
 		runs = true
 		launcherContainer(launcher).Get("resources").MarkPreserved(to + " too: a launcher with a GPU was one of the hosts")
 	}
@@ -233,17 +217,7 @@ func (r *reader) convertRunLauncherAsWorker(launcher, worker *ir.Role) {
 	}
 }
 
-// hasGPU reports whether a pod has a GPU, by the rule of the operator.
-func hasGPU(spec *corev1.PodSpec) bool {
-	for i := range spec.Containers {
-		for name := range spec.Containers[i].Resources.Limits {
-			if strings.Contains(string(name), "gpu") {
-				return true
-			}
-		}
-	}
-	return false
-}
+func hasAccelerator(c corev1.Container) bool { return gang.CountAccelerators(c.Resources) > 0 }
 
 // convertLauncherTransport reports how the launcher starts the processes of the workers.
 func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {

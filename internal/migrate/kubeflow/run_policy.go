@@ -45,17 +45,14 @@ func (r *reader) convertRunPolicyField(name string, convert func(source.Field)) 
 }
 
 func (r *reader) convertCleanPodPolicy(f source.Field) {
-	switch policy := f.String(); policy {
-	case "":
+	if f.String() == "" {
 		r.replicaSpecs.AddNoteOnAllJobs(source.TopicCleanup,
 			"cleanPodPolicy is not set: the operator kept the pods of a finished job, and Rollcall deletes running pods",
 			"set "+gang.AnnotationCleanPodPolicy+": none for the previous behavior")
-	case "None", "Running", "All":
-		r.gang.SetAnnotation(gang.AnnotationCleanPodPolicy, strings.ToLower(policy))
-		f.MarkPreserved("annotation " + gang.AnnotationCleanPodPolicy)
-	default:
-		f.MarkInvalid("must be None, Running or All")
+		return
 	}
+	r.gang.SetAnnotation(gang.AnnotationCleanPodPolicy, strings.ToLower(f.String()))
+	f.MarkPreserved("annotation " + gang.AnnotationCleanPodPolicy)
 }
 
 func (r *reader) convertBackoffLimit(f source.Field) {
@@ -65,8 +62,6 @@ func (r *reader) convertBackoffLimit(f source.Field) {
 	switch {
 	case limit == nil:
 		r.applyDefaultBackoffLimit()
-	case *limit < 0:
-		f.MarkInvalid("must be 0 or more")
 	case r.gang.NeverRestarts():
 		f.MarkLeftOut("no role restarts")
 	case r.elastic:
@@ -108,20 +103,14 @@ func (r *reader) applyDefaultBackoffLimit() {
 // convertDeadline converts the time limit of the job. The limit of a Job restarts when the gang
 // restarts, because a restart suspends the Job.
 func (r *reader) convertDeadline(f source.Field) {
-	seconds := f.Int64()
 	const jobField = "spec.activeDeadlineSeconds of each Job"
+	r.gang.JobSpec.ActiveDeadlineSeconds = f.Int64()
 	switch {
-	case seconds == nil:
-		return
-	case *seconds < 1:
-		f.MarkInvalid("must be 1 or more")
-		return
 	case r.gang.NeverRestarts() || r.elastic:
 		f.MarkPreserved(jobField)
 	default:
 		f.MarkChanged(jobField, "the deadline of a Job restarts when the gang restarts", "")
 	}
-	r.gang.JobSpec.ActiveDeadlineSeconds = seconds
 }
 
 // convertSchedulingPolicy converts the request to a gang scheduler. A flag of the operator selected

@@ -139,7 +139,7 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 	torch := r.runtime.At("spec", "mlPolicy", "torch")
 	field := overridden(r.spec.At("trainer", "numProcPerNode"), torch.Get("numProcPerNode")) // the latter until 2.1
 	value := field.IntOrString()
-	switch n, err := strconv.Atoi(value); {
+	switch {
 	case value == "" || value == "auto":
 		r.resolveAutoProcesses(j)
 		field.MarkPreserved("auto is the default")
@@ -149,9 +149,6 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 			count = r.countCPUs(c)
 		}
 		field.MarkPreserved(r.setRequestedCPUs(count))
-	case value != "gpu" && (err != nil || n < 1):
-		field.MarkInvalid("must be auto, gpu, cpu or a number from 1")
-		return
 	default:
 		r.SetAnnotation(gang.AnnotationNprocPerNode, value)
 		field.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
@@ -314,10 +311,6 @@ func (r *reader) convertSlotsPerWorker(policy source.Field, launcher, worker *jo
 	own := r.spec.At("trainer", "numProcPerNode")
 	field := overridden(own, policy.Get("numProcPerNode"))
 	slots := ptr.Deref(field.Int32(), 1)
-	if slots < 1 {
-		field.MarkInvalid("must be at least 1")
-		return
-	}
 	field.MarkPreserved("annotation " + gang.AnnotationSlotsPerWorker)
 	if !own.Exists() && slots == 1 {
 		j := launcher
