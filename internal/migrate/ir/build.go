@@ -70,7 +70,11 @@ func (b *Gang) Build() []runtime.Object {
 	for i := range workloads {
 		w := &workloads[i]
 		for _, role := range w.roles {
-			role.Source.MarkPreserved(w.workloadRef().String() + b.explainJobInstead(role))
+			to := w.workloadRef().String()
+			if reason := b.RoleJobReason(role); role.StatefulSet && reason != "" {
+				to += " instead of a StatefulSet: " + reason
+			}
+			role.Source.MarkPreserved(to)
 			if len(w.roles) > 1 && role.Name == b.CompletionRole {
 				role.Source.AddNoteOnAllJobs(source.TopicCompletion,
 					"the success of this role completed the job; now all ranks of the workload must succeed",
@@ -190,14 +194,6 @@ func (b *Gang) RoleJobReason(r Role) string {
 		return "with " + gang.LabelQueueName + ", a StatefulSet keeps its quota until it is deleted"
 	case r.Template.Spec.ActiveDeadlineSeconds != nil:
 		return "StatefulSets reject pods with activeDeadlineSeconds"
-	}
-	return ""
-}
-
-// explainJobInstead explains why a role that requests a StatefulSet becomes a Job.
-func (b *Gang) explainJobInstead(r Role) string {
-	if reason := b.RoleJobReason(r); r.StatefulSet && reason != "" {
-		return " instead of a StatefulSet: " + reason
 	}
 	return ""
 }

@@ -122,20 +122,27 @@ func Runs(frameworks gang.Frameworks, framework string, pod *corev1.PodSpec) boo
 	return false
 }
 
-// RunsLauncher reports whether a container starts the launcher of one of the frameworks, which starts the
-// processes of the other pods.
-func RunsLauncher(frameworks gang.Frameworks, c *corev1.Container) bool {
+// RunsLauncher reports whether a container of the pod starts the launcher of one of the frameworks, which starts
+// the processes of the other pods.
+func RunsLauncher(frameworks gang.Frameworks, pod *corev1.PodSpec) bool {
 	return slices.ContainsFunc(listSignatures(frameworks), func(s signature) bool {
-		return s.framework.HasLauncher && s.findLauncher(c) != ""
+		return s.framework.HasLauncher && slices.ContainsFunc(ListContainers(pod), func(c *corev1.Container) bool {
+			return s.scanLauncher(c) != ""
+		})
 	})
 }
 
-// findLauncher describes where a container starts a launcher of the framework.
-func (s signature) findLauncher(c *corev1.Container) string {
-	if launcher := s.scanLauncher(c); launcher != "" {
-		return "the word " + launcher + " in the command"
+func (s signature) findLauncher(c *corev1.Container) string { return describeWord(s.scanLauncher(c)) }
+
+func (s signature) findWord(c *corev1.Container) string {
+	return describeWord(s.words.FindString(JoinCommand(c)))
+}
+
+func describeWord(word string) string {
+	if word == "" {
+		return ""
 	}
-	return ""
+	return "the word " + word + " in the command"
 }
 
 // scanLauncher looks for launchers in the command, and in variables that hold a command line.
@@ -170,13 +177,6 @@ func findVariable(c *corev1.Container, pattern *regexp.Regexp) string {
 		if name := pattern.FindString(text); name != "" {
 			return "the variable " + name
 		}
-	}
-	return ""
-}
-
-func (s signature) findWord(c *corev1.Container) string {
-	if word := s.words.FindString(JoinCommand(c)); word != "" {
-		return "the word " + word + " in the command"
 	}
 	return ""
 }
@@ -240,18 +240,11 @@ func FrameworkRole(f gang.Framework, suggested string) string {
 	case has(suggested):
 		return suggested
 	case suggested == roleServer:
-		return longRunningRole(f)
+		if servers := slices.IndexFunc(f.Roles, func(r gang.Role) bool { return r.LongRunning }); servers >= 0 {
+			return f.Roles[servers].Name
+		}
 	case suggested != "evaluator" && !has(roleChief) && !has(roleMaster):
 		return roleWorker // all ranks are equal
 	}
 	return ""
-}
-
-// longRunningRole returns the name of the role that serves the others until they complete; empty if there is none.
-func longRunningRole(f gang.Framework) string {
-	servers := slices.IndexFunc(f.Roles, func(r gang.Role) bool { return r.LongRunning })
-	if servers < 0 {
-		return ""
-	}
-	return f.Roles[servers].Name
 }

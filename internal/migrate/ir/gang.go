@@ -259,8 +259,11 @@ func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
 	switch s {
 	case source.SchedulerVolcano:
 		version = "scheduling.volcano.sh/v1beta1"
-		setIfNotEmpty(spec, "queue", g.Queue)
-		setIfNotEmpty(spec, "priorityClassName", g.PriorityClassName)
+		for key, value := range map[string]string{"queue": g.Queue, "priorityClassName": g.PriorityClassName} {
+			if value != "" {
+				spec[key] = value
+			}
+		}
 		if g.NetworkTopology != nil {
 			spec["networkTopology"] = g.NetworkTopology
 		}
@@ -325,10 +328,4 @@ func (g PodGroup) assignPod(t *corev1.PodTemplateSpec, group string, s source.Sc
 	}
 	t.Annotations[volcanoGroupAnnotation] = group
 	t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, string(source.SchedulerVolcano))
-}
-
-func setIfNotEmpty(spec map[string]any, key, value string) {
-	if value != "" {
-		spec[key] = value
-	}
 }

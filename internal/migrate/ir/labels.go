@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -65,32 +66,19 @@ func (b *Gang) LabelMapping() LabelMapping {
 	for i := range workloads {
 		w := &workloads[i]
 		if former := w.roles[0].SourceNames.Role; former != "" && len(w.roles) == 1 {
-			l.roles[strings.ToLower(former)] = b.roleLabelValue(w)
+			framework, _ := b.Frameworks.Find(b.Framework)
+			l.roles[strings.ToLower(former)] = cmp.Or(w.Name, framework.DefaultRole)
 		}
 	}
-	if len(workloads) > 1 {
+	switch {
+	case len(workloads) > 1:
 		l.hint += gang.LabelRole
-	} else {
-		l.hint += workloads[0].indexLabel() + " for single pods"
+	case workloads[0].StatefulSet:
+		l.hint += appsv1.PodIndexLabel + " for single pods"
+	default:
+		l.hint += batchv1.JobCompletionIndexAnnotation + " for single pods"
 	}
 	return l
-}
-
-// roleLabelValue returns the value of the role label of a workload's pods.
-func (b *Gang) roleLabelValue(w *plannedWorkload) string {
-	if w.Name != "" {
-		return w.Name
-	}
-	f, _ := b.Frameworks.Find(b.Framework)
-	return f.DefaultRole
-}
-
-// indexLabel returns the label with the index of a pod in its workload.
-func (w *plannedWorkload) indexLabel() string {
-	if w.StatefulSet {
-		return appsv1.PodIndexLabel
-	}
-	return batchv1.JobCompletionIndexAnnotation
 }
 
 // FindSourceLabel returns the label of the former system with the given key. It returns false if

@@ -149,9 +149,11 @@ func (b *Gang) InferSlotsPerWorker(
 	}
 	slots, reason := 1, "no command or limit contains the number"
 	if m := processesPerHostFlag.FindStringSubmatch(command); m != nil {
-		slots, reason = parseCount(m[1]), "it is in the command"
+		slots, _ = strconv.Atoi(m[1]) // the maximum if it is larger
+		reason = "it is in the command"
 	} else if m := totalProcessesFlag.FindStringSubmatch(command); m != nil {
-		slots = (parseCount(m[1]) + hosts - 1) / hosts
+		total, _ := strconv.Atoi(m[1])
+		slots = (total + hosts - 1) / hosts
 		reason = fmt.Sprintf("the command starts %s processes on %d hosts", m[1], hosts)
 	} else if len(workers) > 0 && countsAccelerators && gang.CountAccelerators(workers[0].Resources) > 0 {
 		slots, reason = int(gang.CountAccelerators(workers[0].Resources)), "it is the number of accelerators of a worker"
@@ -160,13 +162,4 @@ func (b *Gang) InferSlotsPerWorker(
 	b.SetAnnotation(gang.AnnotationSlotsPerWorker, value)
 	f.AddNoteWithOutcome(source.Changed, "annotation "+gang.AnnotationSlotsPerWorker+": "+value,
 		"the hostfile contains the number of processes of each host; "+reason, "change the annotation if the number is wrong")
-}
-
-// parseCount returns a number, or 1 for a number that is too large.
-func parseCount(text string) int {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 1
-	}
-	return n
 }

@@ -34,7 +34,9 @@ func (s *Reader) BuildGang() {
 	}
 	s.rejectTPUSlices()
 	for _, j := range s.listGangJobs() {
-		s.chooseTrainingContainer(j)
+		if chosen := s.inject(j).TrainingContainers; j.TrainingContainer == "" && len(chosen) > 0 {
+			j.TrainingContainer = chosen[0]
+		}
 		s.rejectPerJobIndex(j)
 		s.convertSSH(j)
 		s.removeInjectedVars(j)
@@ -76,7 +78,7 @@ func (s *Reader) assignWorkloads() {
 func (s *Reader) buildRole(role string) ir.Role {
 	first := s.findJobByRole(role)
 	out := ir.Role{
-		Name: role, Pods: s.countPods()[role], Template: first.Template.Spec.Template, Source: first.podTemplateField(),
+		Name: role, Pods: s.countPods()[role], Template: first.Template.Spec.Template, Source: first.podTemplate,
 		RollcallAnnotations: map[string]string{}, SourceNames: s.collectSourceNames(role),
 		Labels: first.Template.Labels, Annotations: first.Template.Annotations,
 	}
@@ -87,7 +89,7 @@ func (s *Reader) buildRole(role string) ir.Role {
 	s.convertJobFields(first, &out)
 	for _, j := range s.listGangJobs() {
 		if j.Role == role && j != first {
-			j.podTemplateField().MarkPreserved("the same workload as " + first.Name)
+			j.podTemplate.MarkPreserved("the same workload as " + first.Name)
 		}
 	}
 	return out
@@ -131,7 +133,7 @@ func (s *Reader) convertNetwork() {
 		// The controller overwrites it (jobset_controller.go, constructJob).
 		if j.podSpec().Subdomain != "" && j.podSpec().Subdomain != subdomain.String() {
 			j.podSpec().Subdomain = ""
-			j.podTemplateField().At("spec", "subdomain").MarkLeftOut("JobSet overwrote it")
+			j.podTemplate.At("spec", "subdomain").MarkLeftOut("JobSet overwrote it")
 		}
 	}
 }
@@ -140,7 +142,14 @@ func (s *Reader) convertNetwork() {
 func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	field, from, to := j.Source.At("template", "spec"), &j.Template.Spec, s.Gang.JobSpec.DeepCopy()
 	field.Get("parallelism").MarkPreserved("the number of pods of the workload")
-	j.recordCompletions()
+	// A Job starts the indexes above its parallelism after others have completed. A gang has no such indexes.
+	completions := ptr.Deref(from.Completions, 0)
+	if rest := completions - j.PodsPerJob; rest > 0 {
+		field.Get("completions").MarkDropped(fmt.Sprintf("a gang runs all ranks at once, so %d of the %d indexes would never run",
+			rest, completions), "set parallelism and completions to the same number")
+	} else {
+		field.Get("completions").MarkPreserved("the number of pods of the workload")
+	}
 	if j.Replicas > 1 {
 		j.Source.Get("replicas").MarkChanged("the number of pods of the workload",
 			fmt.Sprintf("one workload has the pods of all %d Jobs, with one index instead of two", j.Replicas), "")
@@ -175,18 +184,6 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	}
 	field.Get("successPolicy").MarkDropped("indexes of a Job do not complete a gang", "see "+gang.AnnotationSuccessPolicy)
 	role.JobSpec = to
-}
-
-// recordCompletions records the outcome of the completions. A Job starts the indexes above its parallelism
-// after others have completed. A gang does not have such indexes.
-func (j *ReplicatedJob) recordCompletions() {
-	field, completions := j.Source.At("template", "spec", "completions"), ptr.Deref(j.Template.Spec.Completions, 0)
-	if completions > j.PodsPerJob {
-		field.MarkDropped(fmt.Sprintf("a gang runs all ranks at once, so %d of the %d indexes would never run",
-			completions-j.PodsPerJob, completions), "set parallelism and completions to the same number")
-		return
-	}
-	field.MarkPreserved("the number of pods of the workload")
 }
 
 // convertTimeLimits converts the deadline and the TTL of a Job.
@@ -232,7 +229,14 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 	if j.Replicas > 1 {
 		to = fmt.Sprintf("job.batch/%s-{0..%d}", j.workloadName, j.Replicas-1)
 	}
-	j.recordJobTemplate(to)
+	spec := j.Source.At("template", "spec")
+	spec.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
+	for _, name := range spec.Keys() {
+		if name != "suspend" {
+			spec.Get(name).MarkPreserved(to)
+		}
+	}
+	j.Source.Get("replicas").MarkPreserved("the number of plain Jobs")
 	j.Source.AddNoteWithOutcome(source.Changed, to,
 		"it is not part of the gang: a plain Job neither restarts with the gang nor completes it; "+
 			"JobSet deleted it when the set finished, and now it runs until it finishes", "")
@@ -240,18 +244,6 @@ func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
 		j.Source.AddNoteWithOutcome(source.Changed, fmt.Sprintf("service/%s-<Job>", j.workloadName),
 			"a text contains the hostnames of its pods, which are in a Service of each Job now; the texts were rewritten", "")
 	}
-}
-
-// recordJobTemplate records the outcome of the Job template of a plain Job.
-func (j *ReplicatedJob) recordJobTemplate(to string) {
-	spec := j.Source.At("template", "spec")
-	for _, name := range spec.Keys() {
-		if name != "suspend" {
-			spec.Get(name).MarkPreserved(to)
-		}
-	}
-	spec.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
-	j.Source.Get("replicas").MarkPreserved("the number of plain Jobs")
 }
 
 func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job {

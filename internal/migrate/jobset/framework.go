@@ -27,7 +27,7 @@ func (s *Reader) ChooseFrameworkAndRoles() {
 	}
 	s.Gang.Framework = s.Context.Frameworks.Fallback().Name
 	s.assignRoles()
-	s.listGangJobs()[0].podTemplateField().AddNoteWithOutcome(source.Changed,
+	s.listGangJobs()[0].podTemplate.AddNoteWithOutcome(source.Changed,
 		"label "+gang.LabelFramework+": "+s.Gang.Framework,
 		"no variable or command belongs to a framework; every pod gets its rank and the addresses of all roles",
 		"for the variables of a framework, name it with --framework")
@@ -67,7 +67,7 @@ func (s *Reader) detectFramework() bool {
 		own, ownEvidence := ir.DetectFramework(s.Context.Frameworks, pod)
 		return own.Name == framework.Name && ownEvidence == evidence
 	})]
-	ir.ReportDetection(at.podTemplateField(), framework.Name, evidence)
+	ir.ReportDetection(at.podTemplate, framework.Name, evidence)
 	return true
 }
 
@@ -81,11 +81,14 @@ func (s *Reader) assignRoles() {
 		jobs[0].Role = "worker"
 		return
 	}
-	if s.framework().AnyRoles {
-		s.assignNamesAsRoles(jobs)
-		return
-	}
 	for _, j := range jobs {
+		if s.framework().AnyRoles {
+			j.Role = j.Name
+			if _, ok := s.framework().FindRole(j.Role); !ok {
+				j.Source.Get("name").MarkInvalid("cannot be the name of a role; rename the job")
+			}
+			continue
+		}
 		j.Role = ir.FrameworkRole(s.framework(), ir.SuggestRole(s.Context.Frameworks, j.Name))
 		if j.Role == "" {
 			j.Source.Get("name").MarkInvalid(fmt.Sprintf(
@@ -98,23 +101,13 @@ func (s *Reader) assignRoles() {
 	s.checkDuplicateRoles(jobs)
 }
 
-// assignNamesAsRoles makes the name of each job its role.
-func (s *Reader) assignNamesAsRoles(jobs []*ReplicatedJob) {
-	for _, j := range jobs {
-		j.Role = j.Name
-		if _, ok := s.framework().FindRole(j.Role); !ok {
-			j.Source.Get("name").MarkInvalid("cannot be the name of a role; rename the job")
-		}
-	}
-}
-
 // findTrainingJobs returns the jobs whose program matches the framework or whose name suggests a role,
 // or all jobs if there are none. Jobs that must be complete before others start are excluded. All jobs of
 // a framework with any roles take part.
 func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 	var known, all []*ReplicatedJob
 	for _, j := range s.Jobs {
-		if s.isPrerequisite(j) {
+		if j.isPrerequisite {
 			continue
 		}
 		all = append(all, j)
@@ -129,15 +122,6 @@ func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 	return all // a launcher needs workers
 }
 
-// isPrerequisite reports whether another job starts after this one is complete.
-func (s *Reader) isPrerequisite(j *ReplicatedJob) bool {
-	return slices.ContainsFunc(s.Jobs, func(other *ReplicatedJob) bool {
-		return slices.ContainsFunc(other.dependencies, func(d dependency) bool {
-			return d.requiresCompletion && d.name == j.Name
-		})
-	})
-}
-
 // assignLauncher makes one job the launcher and the others workers. It returns false if no job is a
 // launcher.
 func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
@@ -146,7 +130,7 @@ func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
 	})
 	if launcher < 0 {
 		launcher = slices.IndexFunc(jobs, func(j *ReplicatedJob) bool {
-			return j.Replicas*j.PodsPerJob == 1 && s.runsLauncher(j)
+			return j.Replicas*j.PodsPerJob == 1 && ir.RunsLauncher(s.Context.Frameworks, j.podSpec())
 		})
 	}
 	if launcher < 0 || s.framework().LauncherNeedsWorkers() && len(jobs) == 1 {
@@ -160,13 +144,6 @@ func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
 	}
 	s.checkDuplicateRoles(jobs)
 	return true
-}
-
-// runsLauncher reports whether a job runs the launcher of any framework.
-func (s *Reader) runsLauncher(j *ReplicatedJob) bool {
-	return slices.ContainsFunc(ir.ListContainers(j.podSpec()), func(c *corev1.Container) bool {
-		return ir.RunsLauncher(s.Context.Frameworks, c)
-	})
 }
 
 // checkDuplicateRoles rejects jobs of one role with different templates, because a role is one
@@ -191,14 +168,6 @@ func (j *ReplicatedJob) trainingContainer() *corev1.Container {
 		return &all[max(0, ir.FindContainer(j.podSpec(), j.TrainingContainer))]
 	}
 	return nil
-}
-
-// chooseTrainingContainer sets the training container of a job that has none to the one that Rollcall
-// chooses.
-func (s *Reader) chooseTrainingContainer(j *ReplicatedJob) {
-	if chosen := s.inject(j).TrainingContainers; j.TrainingContainer == "" && len(chosen) > 0 {
-		j.TrainingContainer = chosen[0]
-	}
 }
 
 // removeInjectedVars removes the variables that Rollcall sets. It first sets the annotations for what the
@@ -243,12 +212,6 @@ func (j *ReplicatedJob) readIndexOfJob(e *corev1.EnvVar) {
 	}
 }
 
-// isRank0Host reports whether a hostname is that of the gang's first pod.
-func (s *Reader) isRank0Host(host string) bool {
-	first := s.findJobByRole(s.listRoles()[0])
-	return host == fmt.Sprintf("%s-0.%s", first.workloadName, first.serviceName)
-}
-
 // inferSlotsPerWorker sets the number of processes on each host.
 func (s *Reader) inferSlotsPerWorker() {
 	launcher, worker := s.findJobByRole(gang.RoleLauncher), s.findJobByRole("worker")
@@ -259,13 +222,13 @@ func (s *Reader) inferSlotsPerWorker() {
 	if c := worker.trainingContainer(); c != nil {
 		containers = append(containers, *c)
 	}
-	s.Gang.InferSlotsPerWorker(launcher.podSpec(), launcher.podTemplateField(), containers,
+	s.Gang.InferSlotsPerWorker(launcher.podSpec(), launcher.podTemplate, containers,
 		int(s.countPods()["worker"]), true)
 }
 
 // convertSSH converts the command of a worker, and reports key files that a launcher names.
 func (s *Reader) convertSSH(j *ReplicatedJob) {
 	if c := j.trainingContainer(); c != nil && s.hasLauncher() && len(s.listRoles()) > 1 {
-		ir.ConvertSSH(j.Role, j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplateField(), s.framework())
+		ir.ConvertSSH(j.Role, j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplate, s.framework())
 	}
 }

@@ -33,12 +33,12 @@ func (s *Reader) rewriteHostnames() {
 			continue // jobs outside the gang keep the names of their pods
 		}
 		if changed[j] > 0 {
-			j.podTemplateField().AddNoteWithOutcome(source.Changed, fmt.Sprintf("%s-<index>.%s", j.workloadName, j.serviceName),
+			j.podTemplate.AddNoteWithOutcome(source.Changed, fmt.Sprintf("%s-<index>.%s", j.workloadName, j.serviceName),
 				fmt.Sprintf("the pods have new names; %s was replaced in %s",
 					s.describeFormerName(j), ir.FormatCount(changed[j], "text")), "")
 		}
 		now, _ := j.mapHost("0", "0")
-		ir.ReportHostnameReads(j.podSpec(), s.Context.ConfigMapTexts, j.podTemplateField(),
+		ir.ReportHostnameReads(j.podSpec(), s.Context.ConfigMapTexts, j.podTemplate,
 			fmt.Sprintf("%s-%s-0-0", s.Gang.Name, j.Name), now)
 		s.reportHostnamePrefixes(j)
 	}
@@ -72,7 +72,7 @@ func (s *Reader) recordExternalReferences() {
 	for _, m := range s.listFormerHosts(&corev1.Container{}) {
 		for _, text := range s.Context.ConfigMapTexts {
 			if m.job.Role != "" && m.Replace(text) != text {
-				m.job.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
+				m.job.podTemplate.AddNoteWithOutcome(source.Dropped, "",
 					"a ConfigMap of the input contains former names of pods, "+s.describeFormerName(m.job),
 					fmt.Sprintf("replace them by %s-<index>.%s", m.job.workloadName, m.job.serviceName))
 				break
@@ -166,7 +166,7 @@ func (s *Reader) renameHost(j *ReplicatedJob, job, pod string) string {
 	host, ok := j.mapHost(job, pod)
 	if !ok && !j.unmappableRecorded {
 		j.unmappableRecorded = true
-		j.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
+		j.podTemplate.AddNoteWithOutcome(source.Dropped, "",
 			fmt.Sprintf("a text computes the name %s-%s-%s-%s, from whose indexes the new one cannot be computed",
 				s.Gang.Name, j.Name, job, pod),
 			fmt.Sprintf("use the new names of the pods: %s-<index>, where index = %d + Job x %d + pod",

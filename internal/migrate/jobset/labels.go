@@ -84,7 +84,7 @@ func (s *Reader) removeJobSetMetadata() {
 				meta.Get(name).MarkLeftOut("JobSet uses only labels and annotations of the metadata")
 			}
 		}
-		pod := j.podTemplateField().Get("metadata")
+		pod := j.podTemplate.Get("metadata")
 		removeJobSetKeys(j.Template.Spec.Template.Labels, pod.Get("labels"))
 		removeJobSetKeys(j.Template.Spec.Template.Annotations, pod.Get("annotations"))
 	}
@@ -199,7 +199,7 @@ func (s *Reader) replaceConstantLabels(j *ReplicatedJob) {
 	}
 	action := fmt.Sprintf("replace them: the label %s selects the pods of this Job, and %s: %s those of the gang",
 		batchv1.JobNameLabel, gang.LabelGang, s.Gang.Name)
-	j.podTemplateField().AddNoteWithOutcome(source.Dropped, "",
+	j.podTemplate.AddNoteWithOutcome(source.Dropped, "",
 		"the template refers to labels of JobSet, which the new pods do not have", action)
 }
 

@@ -80,10 +80,11 @@ func (s *Reader) convertCoordinator() {
 		return
 	}
 	field.ReportUnreadExcept("replicatedJob", "jobIndex", "podIndex")
+	rank0 := s.findJobByRole(s.listRoles()[0])
 	switch host := s.resolveCoordinator(); {
 	case host == "":
 		field.MarkInvalid("must name an existing pod")
-	case s.isRank0Host(host):
+	case host == fmt.Sprintf("%s-0.%s", rank0.workloadName, rank0.serviceName):
 		field.MarkPreserved("rank 0, the address of the rendezvous: " + host)
 	default:
 		field.MarkChanged("the value of variables that read it: "+host, "the ranks connect to rank 0", "")
@@ -106,7 +107,7 @@ func (s *Reader) convertStartupOrder() {
 	}
 	for _, j := range s.Jobs {
 		for _, d := range j.dependencies {
-			on := s.FindJob(d.name)
+			on := d.on
 			switch isRole := on.Role != "" && j.Role != ""; {
 			case d.requiresCompletion && on.Role == "":
 				d.field.MarkDropped("Rollcall does not delay a workload until a Job is complete", on.completionAdvice())
@@ -224,7 +225,7 @@ func (s *Reader) convertBackoffLimits(hasPolicy bool) {
 		switch {
 		case limit == nil && hasPolicy:
 		case limit == nil:
-			j.podTemplateField().AddNoteOnAllJobs(source.TopicFailedPods,
+			j.podTemplate.AddNoteOnAllJobs(source.TopicFailedPods,
 				fmt.Sprintf("the Job restarted only the pod that failed, up to 6 times; "+
 					"now all ranks restart together, up to %d times", gang.DefaultMaxRestarts),
 				"set "+gang.AnnotationMaxRestarts+" on the new workload for another number")

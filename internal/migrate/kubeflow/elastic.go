@@ -28,7 +28,10 @@ func (r *reader) convertElasticPolicy(policy source.Field) {
 		return
 	}
 	if flag := r.findFixedSizeFlag(worker); flag != "" {
-		r.convertFixedSize(policy, flag)
+		for _, name := range []string{"minReplicas", "maxReplicas", "metrics"} {
+			policy.Get(name).MarkLeftOut("the command sets " + flag + ", so the number of workers could not change")
+		}
+		r.convertRendezvous(policy)
 		return
 	}
 	r.elastic = true
@@ -48,14 +51,6 @@ func (r *reader) findFixedSizeFlag(worker *ir.Role) string {
 	c := &worker.Template.Spec.Containers[findContainer(&worker.Template.Spec, r.containerName)]
 	flag := fixedSizeFlag.FindString(strings.Join(slices.Concat(c.Command, c.Args), " "))
 	return strings.Join(strings.Fields(strings.TrimRight(flag, " \t\n\\\"';&|")), " ")
-}
-
-// convertFixedSize converts the policy of a job whose command runs a fixed number of nodes.
-func (r *reader) convertFixedSize(policy source.Field, flag string) {
-	for _, name := range []string{"minReplicas", "maxReplicas", "metrics"} {
-		policy.Get(name).MarkLeftOut("the command sets " + flag + ", so the number of workers could not change")
-	}
-	r.convertRendezvous(policy)
 }
 
 // convertElasticBounds converts the minimum and maximum number of workers. A missing bound is equal to
@@ -91,7 +86,8 @@ func (r *reader) convertRendezvous(policy source.Field) {
 	} else {
 		backend.MarkChanged("PET_MASTER_ADDR", "the ranks of a gang of fixed size connect to rank 0", "")
 	}
-	if name := host.String(); name == "" || r.isGangHost(name) {
+	first, _, _ := strings.Cut(host.String(), ".")
+	if first == "" || first == r.gang.Name+"-worker-0" || first == r.gang.Name+"-master-0" {
 		host.MarkPreserved("PET_RDZV_ENDPOINT, which names rank 0 by default")
 		if number := port.Int32(); number != nil {
 			// It takes precedence over the port of a container, as in the operator.
@@ -99,8 +95,8 @@ func (r *reader) convertRendezvous(policy source.Field) {
 			port.MarkPreserved("PET_RDZV_ENDPOINT, with the annotation " + gang.AnnotationPort)
 		}
 	} else {
-		endpoint := fmt.Sprintf("%s:%d", name, ptr.Deref(port.Int32(), r.rendezvousPortOrDefault()))
-		r.convertToEnv(host, "PET_RDZV_ENDPOINT", endpoint)
+		number := cmp.Or(port.IntOrString(), r.gang.RollcallAnnotations[gang.AnnotationPort], fmt.Sprint(r.framework.Port))
+		r.convertToEnv(host, "PET_RDZV_ENDPOINT", host.String()+":"+number)
 		port.MarkPreserved("variable PET_RDZV_ENDPOINT")
 	}
 	if id := policy.Get("rdzvId"); id.String() != "" {
@@ -120,31 +116,12 @@ func (r *reader) convertRendezvous(policy source.Field) {
 	policy.Get("standalone").MarkLeftOut("torchrun rejects the empty variable that the operator set for it")
 }
 
-// isGangHost reports whether a host is the former name of the first worker or the master.
-func (r *reader) isGangHost(host string) bool {
-	host, _, _ = strings.Cut(host, ".")
-	return host == r.gang.Name+"-worker-0" || host == r.gang.Name+"-master-0"
-}
-
-// rendezvousPortOrDefault returns the rendezvous port of the gang.
-func (r *reader) rendezvousPortOrDefault() int32 {
-	if port, err := strconv.ParseInt(r.gang.RollcallAnnotations[gang.AnnotationPort], 10, 32); err == nil {
-		return int32(port)
-	}
-	return r.framework.Port
-}
-
-// convertToEnv converts a field to a variable.
+// convertToEnv converts a field to a variable of the training container of each pod.
 func (r *reader) convertToEnv(f source.Field, name, value string) {
-	r.addEnvVar(name, value)
-	f.MarkPreserved("variable " + name)
-}
-
-// addEnvVar adds a variable to the training container of each pod.
-func (r *reader) addEnvVar(name, value string) {
 	for i := range r.gang.Roles {
 		spec := &r.gang.Roles[i].Template.Spec
 		c := &spec.Containers[findContainer(spec, r.containerName)]
 		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
 	}
+	f.MarkPreserved("variable " + name)
 }

@@ -152,12 +152,18 @@ func Read(o source.Object) (*ir.Gang, error) {
 		r.assignRoles(r)
 	}
 	r.configureContainers()
-	r.convertSuspendAndTTL()
+	// The fields that only Jobs have decide which roles can be StatefulSets, so they are converted first.
+	r.convertRunPolicyField("suspend", r.gang.ConvertSuspend)
+	r.convertRunPolicyField("ttlSecondsAfterFinished", r.gang.ConvertTTL)
+	r.convertRunPolicyField("managedBy", func(f source.Field) { r.gang.ConvertManagedBy(f, Group) })
 	if r.readKindFields != nil {
 		r.readKindFields(r)
 	}
 	r.convertRestartPolicies()
-	r.convertLimitsAndCleanup()
+	r.convertRunPolicyField("cleanPodPolicy", r.convertCleanPodPolicy)
+	r.convertRunPolicyField("backoffLimit", r.convertBackoffLimit)
+	r.convertRunPolicyField("activeDeadlineSeconds", r.convertDeadline)
+	r.convertRunPolicyField("schedulingPolicy", r.convertSchedulingPolicy)
 	return r.gang, nil
 }
 
@@ -184,16 +190,7 @@ type reader struct {
 
 // findRole returns the role with the given name, or nil.
 func (r *reader) findRole(name string) *ir.Role {
-	return r.findRoleFunc(func(role ir.Role) bool { return role.Name == name })
-}
-
-// findReplicaType returns the role that the manifest describes as the given replica type, or nil.
-func (r *reader) findReplicaType(name string) *ir.Role {
-	return r.findRoleFunc(func(role ir.Role) bool { return role.SourceNames.Role == name })
-}
-
-func (r *reader) findRoleFunc(match func(ir.Role) bool) *ir.Role {
-	if i := slices.IndexFunc(r.gang.Roles, match); i >= 0 {
+	if i := slices.IndexFunc(r.gang.Roles, func(role ir.Role) bool { return role.Name == name }); i >= 0 {
 		return &r.gang.Roles[i]
 	}
 	return nil

@@ -69,12 +69,15 @@ func (r *reader) replicaTypeNames() string {
 // and for a spec with mistakes.
 func (r *reader) readReplicaSpec(frameworkRole gang.Role, spec source.Field) {
 	role := ir.Role{
-		Name: frameworkRole.Name, StatefulSet: r.runsUntilStopped(frameworkRole), Source: spec.Get("template"),
+		Name: frameworkRole.Name, Source: spec.Get("template"),
 		RollcallAnnotations: map[string]string{},
 		SourceNames: ir.SourceNames{
 			Role: frameworkRole.Name, Prefix: r.gang.Name + "-" + frameworkRole.Name + "-", PerPodService: true,
 		},
 	}
+	// The pods do not finish on their own. An evaluator of a TFJob finishes after the last checkpoint.
+	role.StatefulSet = frameworkRole.LongRunning && role.Name != "evaluator" ||
+		r.framework.HasLauncher && role.Name != gang.RoleLauncher
 	replicas, defaultReplicas := spec.Get("replicas"), int32(1)
 	if r.Kind == "MPIJob" && role.Name == roleWorker {
 		defaultReplicas = 0
@@ -92,12 +95,6 @@ func (r *reader) readReplicaSpec(frameworkRole gang.Role, spec source.Field) {
 		r.gang.Roles = append(r.gang.Roles, role)
 		r.restartPolicies = append(r.restartPolicies, spec.Get("restartPolicy"))
 	}
-}
-
-// runsUntilStopped reports whether the pods of a role do not finish on their own. An evaluator of a
-// TFJob finishes after the last checkpoint.
-func (r *reader) runsUntilStopped(role gang.Role) bool {
-	return role.LongRunning && role.Name != "evaluator" || r.framework.HasLauncher && role.Name != gang.RoleLauncher
 }
 
 // readTemplate reads the pod template of a role. It returns false after it recorded a mistake.

@@ -16,22 +16,6 @@ import (
 	"rollcall.training/internal/migrate/source"
 )
 
-// convertSuspendAndTTL converts the fields that only Jobs have. They decide which roles can be
-// StatefulSets, so they are converted first.
-func (r *reader) convertSuspendAndTTL() {
-	r.convertRunPolicyField("suspend", r.gang.ConvertSuspend)
-	r.convertRunPolicyField("ttlSecondsAfterFinished", r.gang.ConvertTTL)
-	r.convertRunPolicyField("managedBy", func(f source.Field) { r.gang.ConvertManagedBy(f, Group) })
-}
-
-// convertLimitsAndCleanup converts the fields that finish the job and delete its pods.
-func (r *reader) convertLimitsAndCleanup() {
-	r.convertRunPolicyField("cleanPodPolicy", r.convertCleanPodPolicy)
-	r.convertRunPolicyField("backoffLimit", r.convertBackoffLimit)
-	r.convertRunPolicyField("activeDeadlineSeconds", r.convertDeadline)
-	r.convertRunPolicyField("schedulingPolicy", r.convertSchedulingPolicy)
-}
-
 // convertRunPolicyField converts a field of the run policy. The operators before training-operator
 // had the fields in the spec. MPIJob has some of them in both places.
 func (r *reader) convertRunPolicyField(name string, convert func(source.Field)) {
@@ -163,7 +147,10 @@ const (
 func (r *reader) convertRestartPolicies() {
 	policies, explicit := make([]string, len(r.gang.Roles)), false
 	for i, f := range r.restartPolicies {
-		policies[i] = r.restartPolicyOrDefault(r.gang.Roles[i], f)
+		policies[i] = cmp.Or(f.String(), r.defaultRestartPolicy)
+		if r.launcherIsJob && r.gang.Roles[i].Name == gang.RoleLauncher {
+			policies[i] = cmp.Or(f.String(), restartOnFailure)
+		}
 		explicit = explicit || f.Exists()
 	}
 	isRestart := func(policy string) bool { return policy != restartNever }
@@ -186,14 +173,6 @@ func (r *reader) convertRestartPolicies() {
 	default:
 		r.replicaSpecs.AddNoteOnAllJobs(source.TopicFailedPods, reasonGangRestart, actionKeepPodRestart)
 	}
-}
-
-// restartPolicyOrDefault returns the restart policy of a role, or its default.
-func (r *reader) restartPolicyOrDefault(role ir.Role, f source.Field) string {
-	if r.launcherIsJob && role.Name == gang.RoleLauncher {
-		return cmp.Or(f.String(), restartOnFailure)
-	}
-	return cmp.Or(f.String(), r.defaultRestartPolicy)
 }
 
 func (r *reader) convertRestartPolicy(role *ir.Role, f source.Field, policy string) {

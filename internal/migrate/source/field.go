@@ -69,13 +69,9 @@ func (f Field) childField(name string) Field {
 // markRead records that a reader knows the field. Only empty values need it: all others are settled
 // by the outcomes of the values in them.
 func (f Field) markRead() {
-	if !f.isEmpty() {
-		return
+	if f.isEmpty() {
+		f.recorder.readPaths[f.Path()] = true
 	}
-	if f.recorder.readPaths == nil {
-		f.recorder.readPaths = map[string]bool{}
-	}
-	f.recorder.readPaths[f.Path()] = true
 }
 
 // isEmpty reports whether the value is an empty string, or an object or a list of nulls only.
@@ -202,7 +198,7 @@ func (f Field) AddNoteOnAllJobs(topic Topic, reason, action string) {
 // server did, or other entries cover it.
 func (f Field) MarkHandled() {
 	if f.Exists() {
-		f.recorder.markAccounted(f.Path())
+		f.recorder.accounted[f.Path()] = true
 	}
 }
 

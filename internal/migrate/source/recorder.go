@@ -69,7 +69,10 @@ type Recorder struct {
 }
 
 // Root returns the manifest, decoded from JSON, as a Field.
-func (r *Recorder) Root(tree map[string]any) Field { return Field{value: tree, recorder: r} }
+func (r *Recorder) Root(tree map[string]any) Field {
+	r.accounted, r.readPaths, r.knownNames = map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
+	return Field{value: tree, recorder: r}
+}
 
 // AddRoot returns another object that belongs to the manifest, such as a runtime. Its paths start
 // with the given name. [Recorder.ReportAllUnread] includes it.
@@ -82,22 +85,12 @@ func (r *Recorder) AddRoot(name string, tree map[string]any) Field {
 // recordEntry adds an entry that settles its path. A path may have several entries: a field can be
 // preserved in one respect and changed in another.
 func (r *Recorder) recordEntry(e Entry) {
-	r.markAccounted(e.Path)
+	r.accounted[e.Path] = true
 	r.appendEntry(e)
-}
-
-func (r *Recorder) markAccounted(path string) {
-	if r.accounted == nil {
-		r.accounted = map[string]bool{}
-	}
-	r.accounted[path] = true
 }
 
 // markKnown records the name of a field that a reader accessed.
 func (r *Recorder) markKnown(object, name string) {
-	if r.knownNames == nil {
-		r.knownNames = map[string]map[string]bool{}
-	}
 	if r.knownNames[object] == nil {
 		r.knownNames[object] = map[string]bool{}
 	}
@@ -146,7 +139,9 @@ func (r *Recorder) ReportUnread(f Field) {
 	if f.isEmpty() && r.readPaths[f.Path()] || len(children) > 0 {
 		return
 	}
-	parent, name, ok := cutLastName(f.Path())
+	path := f.Path()
+	at := strings.LastIndexByte(path, '.')
+	parent, name, ok := path[:max(at, 0)], path[at+1:], !strings.HasSuffix(path, "]")
 	if siblings := slices.Sorted(maps.Keys(r.knownNames[parent])); ok && gang.FindClosestMatch(name, siblings) != "" {
 		r.recordPruned(f.Path(), name, siblings)
 		return
@@ -155,13 +150,6 @@ func (r *Recorder) ReportUnread(f Field) {
 		Path: f.Path(), Outcome: Dropped,
 		Reason: "this release does not know the field", Action: "check if a Job or a StatefulSet has an equivalent field",
 	})
-}
-
-// cutLastName splits the path of a field into the path of its object and its name. It returns false for
-// an item of a list and for a name in brackets.
-func cutLastName(path string) (object, name string, ok bool) {
-	at := strings.LastIndexByte(path, '.')
-	return path[:max(at, 0)], path[at+1:], !strings.HasSuffix(path, "]")
 }
 
 // recordPruned records a field that does not exist, and suggests the field that its name resembles.

@@ -210,14 +210,6 @@ func (r *reader) countGPUs(c *corev1.Container) int64 {
 	return gang.CountAccelerators(r.nodeResources(c))
 }
 
-// preservePort sets the port of Trainer, which is the same for all frameworks. Programs and network
-// policies can contain it.
-func (r *reader) preservePort() {
-	if f, ok := r.Context.Frameworks.Find(r.Framework); ok && !f.HasLauncher {
-		r.SetAnnotation(gang.AnnotationPort, strconv.Itoa(trainerPort))
-	}
-}
-
 // launcherOperatorVars are variables of the launcher that Trainer overwrites. A TrainJob must not
 // contain them.
 var launcherOperatorVars = []string{

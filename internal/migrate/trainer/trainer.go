@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
@@ -92,7 +93,10 @@ func Read(o source.Object) (*ir.Gang, error) {
 	r.applyTrainer()
 	r.applyInitializers()
 	r.convertMLPolicy()
-	r.preservePort()
+	if f, ok := r.Context.Frameworks.Find(r.Framework); ok && !f.HasLauncher {
+		// The port of Trainer is the same for all frameworks. Programs and network policies can contain it.
+		r.SetAnnotation(gang.AnnotationPort, strconv.Itoa(trainerPort))
+	}
 	r.convertSuspendAndDeadline()
 	r.jobSet.BuildGang()
 	r.convertPodGroupPolicy()
@@ -238,7 +242,7 @@ func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundle
 			return tree, false
 		}
 	}
-	if kind != KindClusterTrainingRuntime || !slices.Contains(BundledRuntimes(), name) {
+	if kind != KindClusterTrainingRuntime {
 		return nil, false
 	}
 	return readBundledRuntime(name), true
@@ -285,20 +289,6 @@ const bundledRuntimesVersion = "2.3"
 
 //go:embed runtimes/*.yaml
 var bundledRuntimeFiles embed.FS
-
-// BundledRuntimes returns the sorted names of the ClusterTrainingRuntimes that Trainer installs.
-func BundledRuntimes() []string {
-	files, err := bundledRuntimeFiles.ReadDir("runtimes")
-	if err != nil {
-		return nil // cannot happen: the files are embedded
-	}
-	var out []string
-	for _, f := range files {
-		out = append(out, strings.TrimSuffix(f.Name(), ".yaml"))
-	}
-	slices.Sort(out)
-	return out
-}
 
 // readBundledRuntime returns a runtime that Trainer installs as decoded JSON, or nil.
 func readBundledRuntime(name string) map[string]any {

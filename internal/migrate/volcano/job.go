@@ -78,7 +78,12 @@ func Read(o source.Object) (*ir.Gang, error) {
 	r := &reader{Object: o, spec: o.Root.Get("spec"), gang: ir.NewGang(o), plugins: map[string]parsedFlags{}}
 	r.gang.SourceLabels = listSourceLabels()
 	r.readPlugins()
-	candidates := r.readTasks()
+	var candidates []candidate // the tasks that have pods
+	for i := range r.spec.Get("tasks").Items() {
+		if c, ok := r.readTask(i); ok {
+			candidates = append(candidates, c)
+		}
+	}
 	if !r.chooseFramework() {
 		return r.gang, nil
 	}

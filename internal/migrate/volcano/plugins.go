@@ -99,9 +99,10 @@ func parseFlags(plugin string, f source.Field) parsedFlags {
 	items := f.Items()
 	for i := 0; i < len(items); i++ {
 		item := items[i]
-		name, value, hasValue := splitFlag(item.String())
+		dashed, isFlag := strings.CutPrefix(item.String(), "-")
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(dashed, "-"), "=")
 		isSwitch, ok := knownFlags[plugin][name]
-		if !ok {
+		if !ok || !isFlag {
 			for _, rest := range items[i:] {
 				rest.MarkDropped("the plugin has no such flag, so Volcano ignores the flag and all arguments after it",
 					"check the spelling")
@@ -120,23 +121,6 @@ func parseFlags(plugin string, f source.Field) parsedFlags {
 		flags.values[name] = flagValue{value, item}
 	}
 	return flags
-}
-
-// splitFlag splits "--name=value". The name is empty for an argument that is not a flag.
-func splitFlag(arg string) (name, value string, hasValue bool) {
-	rest, ok := strings.CutPrefix(arg, "-")
-	if !ok {
-		return "", "", false
-	}
-	return strings.Cut(strings.TrimPrefix(rest, "-"), "=")
-}
-
-// stringOrDefault returns the value of a flag, or the plugin's default if it is absent or empty.
-func (p parsedFlags) stringOrDefault(name, defaultValue string) string {
-	if v, ok := p.values[name]; ok && v.text != "" {
-		return v.text
-	}
-	return defaultValue
 }
 
 // fieldOf returns the place of a flag. The field does not exist if the flag is absent.
@@ -203,9 +187,14 @@ func (r *reader) addPluginVars() {
 			env = append(env, r.buildIndexVars(role.Name)...)
 		}
 		if r.hasPlugin(pluginMPI) && role.Name == gang.RoleLauncher {
-			env = append(env, r.buildMPIHostVar()...)
+			const action = "remove --host from the command: mpirun reads the hosts and their slots from the hostfile"
+			f := r.plugins[pluginMPI].field
+			f.AddNote(mpiHostVar+" has the new hostnames of the workers", action)
+			env = append(env, newHostsVar(f, mpiHostVar, r.gang.HostNames(roleWorker), action)...)
 		}
-		prependEnv(&role.Template.Spec, env)
+		for _, c := range ir.ListContainers(&role.Template.Spec) {
+			c.Env = slices.Concat(env, c.Env)
+		}
 	}
 	if r.hasPlugin("env") {
 		r.plugins["env"].field.MarkPreserved(strings.Join(taskIndexVars, ", ") + " in every container")
@@ -231,13 +220,6 @@ func (r *reader) buildIndexVars(role string) []corev1.EnvVar {
 	return env
 }
 
-// prependEnv adds variables in front of those of all containers.
-func prependEnv(spec *corev1.PodSpec, env []corev1.EnvVar) {
-	for _, c := range ir.ListContainers(spec) {
-		c.Env = slices.Concat(env, c.Env)
-	}
-}
-
 // buildHostVars returns variables with the hosts of each task and their number.
 func (r *reader) buildHostVars() []corev1.EnvVar {
 	var env []corev1.EnvVar
@@ -250,14 +232,6 @@ func (r *reader) buildHostVars() []corev1.EnvVar {
 	}
 	f.AddNote("the variables VC_<task>_HOSTS and VC_<task>_NUM are constants with the new hostnames", "")
 	return env
-}
-
-// buildMPIHostVar returns the variable with the workers, which the user's command passes to mpirun.
-func (r *reader) buildMPIHostVar() []corev1.EnvVar {
-	const action = "remove --host from the command: mpirun reads the hosts and their slots from the hostfile"
-	f := r.plugins[pluginMPI].field
-	f.AddNote(mpiHostVar+" has the new hostnames of the workers", action)
-	return newHostsVar(f, mpiHostVar, r.gang.HostNames(roleWorker), action)
 }
 
 // newHostsVar returns a variable with a list of hosts, or reports that the list is too long.

@@ -19,17 +19,6 @@ type candidate struct {
 	role ir.Role
 }
 
-// readTasks returns the tasks that have pods.
-func (r *reader) readTasks() []candidate {
-	var candidates []candidate
-	for i := range r.spec.Get("tasks").Items() {
-		if c, ok := r.readTask(i); ok {
-			candidates = append(candidates, c)
-		}
-	}
-	return candidates
-}
-
 // readTask reads one task. It returns false for a task without pods or with mistakes.
 func (r *reader) readTask(index int) (candidate, bool) {
 	f := r.spec.Get("tasks").Item(index)
@@ -111,7 +100,11 @@ func (r *reader) assignTasks(candidates []candidate) {
 				"must be 1, because %s has one %s; move the other pods to another task, or name another task %s",
 				r.framework.Name, role.Name, role.Name))
 		default:
-			r.addRole(role, players[0])
+			c := players[0]
+			c.role.StatefulSet = role.LongRunning || // the workers of a launcher run until they are stopped
+				r.framework.HasLauncher && role.Name == roleWorker && r.hasRole(gang.RoleLauncher)
+			c.field.Get("name").MarkPreserved("the role " + role.Name)
+			r.gang.Roles, r.tasks = append(r.gang.Roles, c.role), append(r.tasks, c.task)
 		}
 	}
 	for _, c := range candidates {
@@ -135,15 +128,6 @@ func (r *reader) listRoles(candidates []candidate) []string {
 	}
 	slices.SortStableFunc(out, r.framework.CompareRoles)
 	return out
-}
-
-// addRole adds a task to the gang. Workers of a launcher run until they are stopped.
-func (r *reader) addRole(role gang.Role, c candidate) {
-	c.role.StatefulSet = role.LongRunning ||
-		r.framework.HasLauncher && role.Name == roleWorker && r.hasRole(gang.RoleLauncher)
-	c.field.Get("name").MarkPreserved("the role " + role.Name)
-	r.gang.Roles = append(r.gang.Roles, c.role)
-	r.tasks = append(r.tasks, c.task)
 }
 
 // assignRoles sets the role of each task. With a plugin, the names of the tasks decide, and other
@@ -193,7 +177,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		if flag == gang.RoleLauncher {
 			flag = roleMaster
 		}
-		roles[flags.stringOrDefault(flag, flag)] = role.Name
+		roles[cmp.Or(flags.values[flag].text, flag)] = role.Name
 		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role.Name))
 	}
 	if port := flags.fieldOf("port"); r.framework.HasLauncher {
@@ -212,10 +196,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 func (r *reader) assignLauncherByCommand(candidates []candidate) {
 	var launchers []int
 	for i := range candidates {
-		pod := &candidates[i].role.Template.Spec
-		if slices.ContainsFunc(ir.ListContainers(pod), func(c *corev1.Container) bool {
-			return ir.RunsLauncher(r.Context.Frameworks, c)
-		}) {
+		if ir.RunsLauncher(r.Context.Frameworks, &candidates[i].role.Template.Spec) {
 			launchers = append(launchers, i)
 		}
 	}
@@ -236,7 +217,12 @@ func (r *reader) convertTemplates() {
 		spec := &role.Template.Spec
 		r.removePodNames(role)
 		ir.ReportJoinedPods(r.framework, spec, role.Source, r.gang.PodCount())
-		r.removeVars(role)
+		for _, c := range ir.ListContainers(spec) {
+			ir.RemoveOverwrittenVars(c, r.listPluginVars(role.Name), role.FindEnvField)
+		}
+		injection := r.gang.Inject(r.Context, role)
+		injection.Adopt(r.gang.RollcallAnnotations)
+		role.RemoveInjectedVars(injection, injection.TrainingContainers...)
 		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
 			role.Source.At("spec", "containers").AddNote(
 				fmt.Sprintf("container %s is the training container, and only it gets the variables of the framework",
@@ -247,7 +233,12 @@ func (r *reader) convertTemplates() {
 		if spec.HostNetwork && spec.DNSPolicy == "" { // the same change as in Volcano's webhook
 			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 		}
-		r.reportDependencies(r.tasks[i], role)
+		dependencies := r.tasks[i].field.Get("dependsOn")
+		if r.framework.HasLauncher && role.Name == gang.RoleLauncher {
+			dependencies.MarkChanged("", "all pods start together; the command of the launcher starts when all workers answer", "")
+		} else {
+			dependencies.MarkDropped("all pods of a gang start together", "wait in the program for what it needs")
+		}
 	}
 }
 
@@ -293,17 +284,6 @@ func (r *reader) listPluginVars(role string) []string {
 	return names
 }
 
-// removeVars removes variables that a plugin overwrote, and variables that Rollcall sets and does not
-// accept from users.
-func (r *reader) removeVars(role *ir.Role) {
-	for _, c := range ir.ListContainers(&role.Template.Spec) {
-		ir.RemoveOverwrittenVars(c, r.listPluginVars(role.Name), role.FindEnvField)
-	}
-	injection := r.gang.Inject(r.Context, role)
-	injection.Adopt(r.gang.RollcallAnnotations)
-	role.RemoveInjectedVars(injection, injection.TrainingContainers...)
-}
-
 // convertSSH converts the command of a worker that a launcher starts, and reports key files that the
 // launcher names.
 func (r *reader) convertSSH(role *ir.Role) {
@@ -312,16 +292,6 @@ func (r *reader) convertSSH(role *ir.Role) {
 		training := r.gang.TrainingContainer(r.Context, role)
 		ir.ConvertSSH(role.Name, &role.Template.Spec, training, role.Source, r.framework)
 	}
-}
-
-// reportDependencies reports the tasks that had to start before another task.
-func (r *reader) reportDependencies(t task, role *ir.Role) {
-	f := t.field.Get("dependsOn")
-	if r.framework.HasLauncher && role.Name == gang.RoleLauncher {
-		f.MarkChanged("", "all pods start together; the command of the launcher starts when all workers answer", "")
-		return
-	}
-	f.MarkDropped("all pods of a gang start together", "wait in the program for what it needs")
 }
 
 // collectTexts returns the commands and variables of a pod. The words of a command are joined, because
