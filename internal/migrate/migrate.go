@@ -28,8 +28,6 @@ type Migrator struct {
 	Config gang.Config
 	// Scheduler is the gang scheduler of the cluster.
 	Scheduler source.Scheduler
-	// Aliases selects the former pod names that get a Service.
-	Aliases source.AliasPolicy
 	// Runtimes are further documents with runtimes of TrainJobs. They are not migrated.
 	Runtimes []*manifest.Document
 	// Framework is that of JobSets and Volcano Jobs that do not name their framework, and of TrainJobs
@@ -153,7 +151,7 @@ func (m *migration) newContext(o manifest.Object) source.Context {
 		texts = append(texts, used.object.JSON)
 	}
 	return source.Context{
-		Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework,
+		Scheduler: m.Scheduler, Framework: m.Framework,
 		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
 		Inject: m.inject, ConfigMapTexts: m.scripts.findReferenced(texts...),
 	}

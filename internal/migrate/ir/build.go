@@ -60,13 +60,9 @@ func (b *Gang) Build() []runtime.Object {
 			"Kueue admits each workload of the gang separately",
 			"enable waitForPodsReady in Kueue if gangs can wait for each other")
 	}
-	services := b.replaceSourceNames(workloads)
+	b.replaceSourceNames(workloads)
 	b.rewriteSelectors(workloads)
-	var out []runtime.Object
-	for _, s := range services {
-		out = append(out, s)
-	}
-	out = append(out, b.AdditionalObjects...)
+	out := slices.Clone(b.AdditionalObjects)
 	for i := range workloads {
 		w := &workloads[i]
 		for _, role := range w.roles {

@@ -49,8 +49,6 @@ type Gang struct {
 	SourceLabels map[string]SourceLabel
 	// ConfigMapTexts are texts outside the manifest that can contain former pod names.
 	ConfigMapTexts []string
-	// Aliases selects the former pod names that get a Service.
-	Aliases source.AliasPolicy
 	// AdditionalObjects are further objects, for example a PodGroup.
 	AdditionalObjects []runtime.Object
 }
@@ -120,7 +118,7 @@ func NewGang(o source.Object) *Gang {
 	meta := o.Root.Get("metadata")
 	b := &Gang{
 		Name: o.Name(), Namespace: o.Namespace(), Source: o.Root, RollcallAnnotations: map[string]string{},
-		Aliases: o.Context.Aliases, ConfigMapTexts: o.Context.ConfigMapTexts, Frameworks: o.Context.Frameworks,
+		ConfigMapTexts: o.Context.ConfigMapTexts, Frameworks: o.Context.Frameworks,
 	}
 	for _, name := range []string{"apiVersion", "kind", "status"} {
 		o.Root.Get(name).MarkHandled()

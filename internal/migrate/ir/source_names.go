@@ -146,13 +146,3 @@ func (n SourceNames) replaceHosts(text string, rename func(hostReference) string
 	}
 	return hosts.Replace(text)
 }
-
-// findHosts returns the former names of pods in a text.
-func (n SourceNames) findHosts(text string) []hostReference {
-	var out []hostReference
-	n.replaceHosts(text, func(ref hostReference) string {
-		out = append(out, ref)
-		return ""
-	})
-	return out
-}

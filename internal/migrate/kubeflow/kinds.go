@@ -226,6 +226,8 @@ var (
 // user wrote. Without a master, the operator of a PyTorchJob sets no ranks.
 func (r *reader) listOperatorVars(role *ir.Role) []string {
 	switch {
+	case r.framework.HasLauncher && role.Name != gang.RoleLauncher && r.Version != v1:
+		return mpiVars[:1] // the role of the pod
 	case r.framework.HasLauncher && role.Name != gang.RoleLauncher, r.Kind == "TFJob" && r.gang.PodCount() == 1:
 		return nil
 	case r.framework.HasLauncher && r.Version == v1:

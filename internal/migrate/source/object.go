@@ -33,8 +33,6 @@ type Context struct {
 	FindRuntime func(kind, namespace, name string) map[string]any
 	// Scheduler is the gang scheduler of the cluster. The former operators had a flag for it.
 	Scheduler Scheduler
-	// Aliases selects the former pod names that get a Service.
-	Aliases AliasPolicy
 	// Framework is the framework that the user chose for jobs that do not name one. Readers
 	// detect the framework if it is empty.
 	Framework string
@@ -78,20 +76,6 @@ func (i Injection) Adopt(annotations map[string]string) {
 		}
 	}
 }
-
-// AliasPolicy selects the former pod names that get a Service.
-type AliasPolicy string
-
-// The values of [AliasPolicy].
-const (
-	// AliasUsed creates a Service for each name that a text of the manifest contains. The zero
-	// value has the same meaning.
-	AliasUsed AliasPolicy = "used"
-	// AliasAll creates a Service for each pod.
-	AliasAll AliasPolicy = "all"
-	// AliasNone creates no Services.
-	AliasNone AliasPolicy = "none"
-)
 
 // Scheduler is a scheduler that places all pods of a gang together.
 type Scheduler string
