@@ -14,6 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
+	"rollcall.training/internal/text"
 )
 
 // ListContainers returns the init containers and the containers of a pod.
@@ -169,26 +170,15 @@ func RemoveInjectedVars(
 			}
 			outcome, reason := source.Preserved, ""
 			if injection.Conflicts[c.Name+"/"+before.Name] {
-				outcome, reason = source.Changed, before.Name+explainOverride(before, now)
+				outcome, reason = source.Changed, before.Name+" had a value that is not known before the pod runs, or that differs"
+				if before.Value != "" && now.Value != "" {
+					reason = fmt.Sprintf("%s was %q; for this gang it is %q", before.Name, before.Value, text.Shorten(now.Value, 100))
+				}
 			}
 			field(c.Name, before.Name).AddNoteWithOutcome(outcome, "set by Rollcall", reason, "")
 			return true
 		})
 	}
-}
-
-// explainOverride describes the former value of a variable and the new one.
-func explainOverride(before, now corev1.EnvVar) string {
-	const longest = 100 // of a value in a report
-	switch {
-	case before.ValueFrom != nil:
-		return " had a value that is not known before the pod runs, or that differs from the one of this gang"
-	case now.ValueFrom != nil:
-		return fmt.Sprintf(" was %q; for this gang it is the rank of the pod", before.Value)
-	case len(now.Value) > longest:
-		return fmt.Sprintf(" was %q; for this gang it is derived from the hostnames of all ranks", before.Value)
-	}
-	return fmt.Sprintf(" was %q; for this gang it is %q", before.Value, now.Value)
 }
 
 // TrainingContainer returns the index of the first training container of a role.

@@ -226,16 +226,8 @@ type PodGroup struct {
 	MinMember *int32
 	// Queue is the queue of Volcano. Empty means the default of the scheduler.
 	Queue string
-	// MinResources are the resources of the first pods in total. Nil means the default of the
-	// scheduler.
-	MinResources corev1.ResourceList
 	// PriorityClassName is the priority class, or empty.
 	PriorityClassName string
-	// ScheduleTimeoutSeconds is the time that coscheduling waits for the pods. Nil means the
-	// default of the scheduler.
-	ScheduleTimeoutSeconds *int32
-	// NetworkTopology is the field of Volcano's PodGroup. Nil means no constraint.
-	NetworkTopology map[string]any
 }
 
 // Apply adds the PodGroup to the gang and assigns all pods to it. It returns false, and does nothing,
@@ -246,13 +238,6 @@ func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
 		pods = *g.MinMember
 	}
 	spec := map[string]any{"minMember": int64(pods)}
-	if len(g.MinResources) > 0 {
-		minResources := map[string]any{}
-		for name, q := range g.MinResources {
-			minResources[string(name)] = q.String()
-		}
-		spec["minResources"] = minResources
-	}
 	var version string
 	switch s {
 	case source.SchedulerVolcano:
@@ -262,14 +247,8 @@ func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
 				spec[key] = value
 			}
 		}
-		if g.NetworkTopology != nil {
-			spec["networkTopology"] = g.NetworkTopology
-		}
 	case source.SchedulerCoscheduling:
 		version = "scheduling.x-k8s.io/v1alpha1"
-		if g.ScheduleTimeoutSeconds != nil {
-			spec["scheduleTimeoutSeconds"] = int64(*g.ScheduleTimeoutSeconds)
-		}
 	default:
 		return false
 	}
@@ -291,24 +270,20 @@ func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
 	return true
 }
 
-// PodGroupFields are the places of the fields of a PodGroup in a manifest. A place may be missing.
-type PodGroupFields struct{ Queue, PriorityClass, ScheduleTimeout, NetworkTopology source.Field }
-
-// Record records what the PodGroup of a scheduler has of the fields.
-func (f PodGroupFields) Record(b *Gang, s source.Scheduler) {
-	group := "PodGroup " + b.Name
-	if s == source.SchedulerCoscheduling {
-		f.PriorityClass.MarkPreserved("spec.priorityClassName of the pods")
-		f.ScheduleTimeout.MarkPreserved(group)
-		f.Queue.MarkDropped("coscheduling has no queues", "")
-		f.NetworkTopology.MarkDropped("coscheduling has no network topology", "")
-		return
+// Record records what the PodGroup has of the fields of a manifest: the priority class and the queue, which only
+// Volcano has. All other settings are dropped. A field may be missing.
+func (g PodGroup) Record(b *Gang, s source.Scheduler, priorityClass, queue source.Field, others ...source.Field) {
+	if s == source.SchedulerVolcano {
+		priorityClass.MarkPreserved("PodGroup " + b.Name)
+		queue.MarkPreserved("PodGroup " + b.Name)
+	} else {
+		priorityClass.MarkPreserved("spec.priorityClassName of the pods")
+		queue.MarkDropped("coscheduling has no queues", "")
 	}
-	for _, field := range []source.Field{f.PriorityClass, f.Queue, f.NetworkTopology} {
-		field.MarkPreserved(group)
+	for _, f := range others {
+		f.MarkDropped("migrate writes only the number of pods, the queue and the priority of a PodGroup",
+			"add the field to PodGroup "+b.Name)
 	}
-	f.ScheduleTimeout.MarkDropped("Volcano has no such field",
-		"set "+gang.AnnotationStartTimeout+" to restart a gang that is not ready in time")
 }
 
 // assignPod assigns the pods of a template to the PodGroup.

@@ -141,7 +141,6 @@ func (b *Gang) rewriteSelectors(workloads []plannedWorkload) {
 		for j := range spec.TopologySpreadConstraints {
 			c, at := &spec.TopologySpreadConstraints[j], field.Get("topologySpreadConstraints").Item(j)
 			r.rewriteSelector(c.LabelSelector, at.Get("labelSelector"))
-			r.rewriteKeys(c.MatchLabelKeys, at.Get("matchLabelKeys"))
 		}
 		if spec.Affinity != nil {
 			r.rewriteAffinity(spec.Affinity.PodAffinity, field.At("affinity", "podAffinity"))
@@ -167,8 +166,6 @@ func (r selectorRewriter) rewriteAffinity(affinity *corev1.PodAffinity, field so
 
 func (r selectorRewriter) rewriteTerm(term *corev1.PodAffinityTerm, field source.Field) {
 	r.rewriteSelector(term.LabelSelector, field.Get("labelSelector"))
-	r.rewriteKeys(term.MatchLabelKeys, field.Get("matchLabelKeys"))
-	r.rewriteKeys(term.MismatchLabelKeys, field.Get("mismatchLabelKeys"))
 }
 
 // translate is [LabelMapping.Translate], except for labels that the template defines itself.
@@ -220,17 +217,6 @@ func (r selectorRewriter) rewriteExpression(e *metav1.LabelSelectorRequirement) 
 	}
 	e.Key, e.Values = newKey, values
 	return true
-}
-
-// rewriteKeys rewrites a list of labels whose values are those of the pod itself.
-func (r selectorRewriter) rewriteKeys(keys []string, field source.Field) {
-	for i, key := range keys {
-		newKey, _, ok := r.translate(key, "")
-		if ok {
-			keys[i] = newKey
-		}
-		r.record(field, key, newKey, ok)
-	}
 }
 
 func (r selectorRewriter) record(field source.Field, before, after string, ok bool) {

@@ -8,40 +8,28 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/command"
 	"rollcall.training/internal/migrate/source"
 )
 
-// ConvertSSH converts the training container of a role in a gang with a launcher: it converts the command of
-// a worker, and reports key files that the launcher names.
-func ConvertSSH(role string, spec *corev1.PodSpec, training int, template source.Field, framework gang.Framework) {
-	c, f := &spec.Containers[training], template.At("spec", "containers").Item(training)
-	if role == gang.RoleLauncher {
-		reportIdentityFiles(c, f)
-	} else {
-		convertWorkerCommand(c, f, framework)
-	}
-}
-
-// convertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
+// ConvertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
 // a worker without a command runs Rollcall's sshd. Another command stays. Rollcall vet reports the
-// commands with which the launcher does not reach the worker.
-func convertWorkerCommand(c *corev1.Container, f source.Field, framework gang.Framework) {
+// commands, probes and hooks with which the launcher does not reach the worker.
+func ConvertWorkerCommand(spec *corev1.PodSpec, training int, template source.Field) {
+	c, f := &spec.Containers[training], template.At("spec", "containers").Item(training)
 	words := slices.Concat(c.Command, c.Args)
 	switch {
-	case len(words) > 0 && !IsIdleCommand(words) && StartsSSHD(words):
+	case len(words) == 0:
+	case !IsIdleCommand(words) && sshdStart.MatchString(strings.Join(words, " ")):
 		f.AddNote("the command is kept: its sshd has the port and the keys of the gang, unless options override them, "+
 			"but the processes that the launcher starts do not have the variables of the container",
 			"remove the command if the worker needs only sshd")
-		return
-	case len(words) > 0 && !IsIdleCommand(words):
+	case !IsIdleCommand(words):
 		f.AddNote("the command is kept, and the launcher connects to the worker only if the command starts sshd",
 			"end the command with: exec /bin/sh /etc/rollcall/ssh/sshd; or remove it, so that the worker runs Rollcall's sshd")
-		return
-	case len(words) > 0:
+	default:
 		f.Get("args").MarkHandled()
 		at := f.Get("command")
 		if !at.Exists() {
@@ -50,50 +38,10 @@ func convertWorkerCommand(c *corev1.Container, f source.Field, framework gang.Fr
 		at.MarkLeftOut("it only waits or runs sshd, and a worker without a command runs Rollcall's sshd")
 		c.Command, c.Args = nil, nil
 	}
-	redirectSSHProbes(c, f, framework)
-}
-
-// identityFile matches the path of a private key of ssh.
-var identityFile = regexp.MustCompile(`[^\s"'=:,;]*/\.ssh/id_[a-z0-9]+`)
-
-// reportIdentityFiles reports key files of the former system that the texts of a launcher name.
-func reportIdentityFiles(c *corev1.Container, f source.Field) {
-	VisitTexts(c, func(text *string) {
-		file := identityFile.FindString(*text)
-		isMounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
-			return strings.HasPrefix(file, m.MountPath+"/")
-		})
-		if file != "" && !isMounted {
-			f.AddNoteWithOutcome(source.Dropped, "", "a text names the key file "+file+", which the pods do not have",
-				"remove the option or the copy: ssh finds the keys of the gang with /etc/ssh/ssh_config for every user")
-		}
-	})
-}
-
-// redirectSSHProbes points the TCP probes of a worker without a command to Rollcall's sshd, which is
-// the only server in the container.
-func redirectSSHProbes(c *corev1.Container, f source.Field, framework gang.Framework) {
-	probes := []struct {
-		name  string
-		probe *corev1.Probe
-	}{{"readinessProbe", c.ReadinessProbe}, {"livenessProbe", c.LivenessProbe}, {"startupProbe", c.StartupProbe}}
-	port := framework.DefaultSSHPort()
-	for _, p := range probes {
-		if p.probe == nil || p.probe.TCPSocket == nil {
-			continue
-		}
-		if p.probe.TCPSocket.Port != intstr.FromInt32(port) {
-			p.probe.TCPSocket.Port = intstr.FromInt32(port)
-			f.At(p.name, "tcpSocket", "port").MarkChanged(fmt.Sprint(port), "Rollcall's sshd listens on this port", "")
-		}
-	}
 }
 
 // sshdStart matches the start of sshd.
 var sshdStart = regexp.MustCompile(`\bsshd\b|(service ssh|init\.d/ssh) start`)
-
-// StartsSSHD reports whether the words of a command start sshd.
-func StartsSSHD(words []string) bool { return sshdStart.MatchString(strings.Join(words, " ")) }
 
 // IsIdleCommand reports whether a command does nothing except wait or run sshd, including the usual
 // preparations of sshd.

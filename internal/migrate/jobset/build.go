@@ -38,7 +38,9 @@ func (s *Reader) BuildGang() {
 			j.TrainingContainer = chosen[0]
 		}
 		s.rejectPerJobIndex(j)
-		s.convertSSH(j)
+		if c := j.trainingContainer(); c != nil && s.hasLauncher() && j.Role != gang.RoleLauncher && len(s.listRoles()) > 1 {
+			ir.ConvertWorkerCommand(j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplate)
+		}
 		s.removeInjectedVars(j)
 	}
 	s.inferSlotsPerWorker()
@@ -140,7 +142,7 @@ func (s *Reader) convertNetwork() {
 
 // convertJobFields converts the Job template of a role.
 func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
-	field, from, to := j.Source.At("template", "spec"), &j.Template.Spec, s.Gang.JobSpec.DeepCopy()
+	field, from, to := j.Source.At("template", "spec"), &j.Template.Spec, j.Template.Spec.DeepCopy()
 	field.Get("parallelism").MarkPreserved("the number of pods of the workload")
 	// A Job starts the indexes above its parallelism after others have completed. A gang has no such indexes.
 	completions := ptr.Deref(from.Completions, 0)
@@ -159,21 +161,19 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 		field.Get("completionMode").MarkChanged("Indexed", "each rank has an index", "")
 	}
 	field.Get("completionMode").MarkPreserved("each rank has an index")
-	s.convertTimeLimits(j, to)
-	if from.Suspend != nil {
-		field.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
+	of := s.Gang.JobSpec
+	to.Suspend, to.ManagedBy, to.BackoffLimit = of.Suspend, cmp.Or(of.ManagedBy, from.ManagedBy), of.BackoffLimit
+	to.ActiveDeadlineSeconds = cmp.Or(from.ActiveDeadlineSeconds, of.ActiveDeadlineSeconds)
+	to.TTLSecondsAfterFinished = cmp.Or(of.TTLSecondsAfterFinished, from.TTLSecondsAfterFinished)
+	to.Selector, to.ManualSelector, to.BackoffLimitPerIndex, to.MaxFailedIndexes, to.SuccessPolicy = nil, nil, nil, nil, nil
+	field.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
+	if of.TTLSecondsAfterFinished != nil {
+		field.Get("ttlSecondsAfterFinished").MarkLeftOut("the TTL of the JobSet overrides it")
+	} else {
+		field.Get("ttlSecondsAfterFinished").MarkPreserved("spec.ttlSecondsAfterFinished")
 	}
-	if from.ManagedBy != nil {
-		to.ManagedBy = cmp.Or(to.ManagedBy, from.ManagedBy)
-		field.Get("managedBy").MarkPreserved("spec.managedBy")
-	}
-	if from.PodReplacementPolicy != nil {
-		to.PodReplacementPolicy = from.PodReplacementPolicy
-		field.Get("podReplacementPolicy").MarkPreserved("spec.podReplacementPolicy")
-	}
-	if from.Scheduling != nil {
-		to.Scheduling = from.Scheduling
-		field.Get("scheduling").MarkPreserved("spec.scheduling")
+	for _, name := range []string{"activeDeadlineSeconds", "managedBy", "podReplacementPolicy", "scheduling"} {
+		field.Get(name).MarkPreserved("spec." + name)
 	}
 	for _, name := range []string{"selector", "manualSelector"} {
 		field.Get(name).MarkDropped("the Job controller generates the selector of each Job", "")
@@ -184,24 +184,6 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	}
 	field.Get("successPolicy").MarkDropped("indexes of a Job do not complete a gang", "see "+gang.AnnotationSuccessPolicy)
 	role.JobSpec = to
-}
-
-// convertTimeLimits converts the deadline and the TTL of a Job.
-func (s *Reader) convertTimeLimits(j *ReplicatedJob, to *batchv1.JobSpec) {
-	field, from := j.Source.At("template", "spec"), &j.Template.Spec
-	if from.ActiveDeadlineSeconds != nil {
-		to.ActiveDeadlineSeconds = from.ActiveDeadlineSeconds
-		field.Get("activeDeadlineSeconds").MarkPreserved("spec.activeDeadlineSeconds")
-	}
-	if from.TTLSecondsAfterFinished == nil {
-		return
-	}
-	if to.TTLSecondsAfterFinished != nil {
-		field.Get("ttlSecondsAfterFinished").MarkLeftOut("the TTL of the JobSet overrides it")
-		return
-	}
-	to.TTLSecondsAfterFinished = from.TTLSecondsAfterFinished
-	field.Get("ttlSecondsAfterFinished").MarkPreserved("spec.ttlSecondsAfterFinished")
 }
 
 // jobName returns the name of a plain Job of a job outside the gang.

@@ -1,6 +1,7 @@
 package jobset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,20 +36,11 @@ func (s *Reader) ChooseFrameworkAndRoles() {
 
 // applyExplicitFramework sets the framework that the user named and reports whether there is one.
 func (s *Reader) applyExplicitFramework() bool {
-	for _, metadata := range []struct {
-		field  string
-		values map[string]string
-	}{{"labels", s.Gang.Labels}, {"annotations", s.Gang.Annotations}} {
-		if v := metadata.values[gang.LabelFramework]; v != "" {
-			s.Gang.Framework = v
-			delete(metadata.values, gang.LabelFramework)
-			field := s.Root.At("metadata", metadata.field, gang.LabelFramework)
-			field.DiscardEntries()
-			field.MarkPreserved("label " + gang.LabelFramework)
-			return true
-		}
+	s.Gang.Framework = cmp.Or(s.Gang.Labels[gang.LabelFramework], s.Context.Framework)
+	if field := s.Root.At("metadata", "labels", gang.LabelFramework); field.Exists() {
+		field.DiscardEntries()
+		field.MarkPreserved("label " + gang.LabelFramework)
 	}
-	s.Gang.Framework = s.Context.Framework
 	return s.Gang.Framework != ""
 }
 
@@ -224,11 +216,4 @@ func (s *Reader) inferSlotsPerWorker() {
 	}
 	s.Gang.InferSlotsPerWorker(launcher.podSpec(), launcher.podTemplate, containers,
 		int(s.countPods()["worker"]), true)
-}
-
-// convertSSH converts the command of a worker, and reports key files that a launcher names.
-func (s *Reader) convertSSH(j *ReplicatedJob) {
-	if c := j.trainingContainer(); c != nil && s.hasLauncher() && len(s.listRoles()) > 1 {
-		ir.ConvertSSH(j.Role, j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplate, s.framework())
-	}
 }

@@ -16,9 +16,6 @@ import (
 // Group is the API group of JobSet.
 const Group = "jobset.x-k8s.io"
 
-// supportedVersion is the only released version.
-const supportedVersion = "v1alpha2"
-
 // maxStandaloneJobs bounds the plain Jobs of one replicated job. A driver or a server has one Job, so
 // hundreds of Jobs outside the gang are a mistake.
 const maxStandaloneJobs = 64
@@ -74,11 +71,8 @@ type dependency struct {
 // Read converts a JobSet. Errors of the manifest are in the Recorder. The returned error is for a
 // kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
-	if o.Kind != "JobSet" {
-		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
-	}
-	if o.Version != supportedVersion {
-		return nil, fmt.Errorf("JobSet %s: %w; use %s", o.Version, source.ErrUnsupported, supportedVersion)
+	if err := o.CheckVersion(); err != nil {
+		return nil, err
 	}
 	s := NewReader(o, ir.NewGang(o), o.Root.Get("spec"))
 	s.ChooseFrameworkAndRoles()

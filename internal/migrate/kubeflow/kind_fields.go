@@ -153,8 +153,7 @@ func readMPI(r *reader) {
 	r.spec.Get("mainContainer").MarkDropped("the first container of a worker is the training container",
 		"name another container in "+gang.AnnotationContainers)
 	if worker != nil {
-		ir.ConvertSSH(worker.Name, &worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source,
-			r.framework)
+		ir.ConvertWorkerCommand(&worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source)
 	}
 	r.convertLauncherTransport(launcher, worker)
 }
@@ -224,7 +223,6 @@ func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {
 	r.spec.Get("sshAuthMountPath").MarkChanged("",
 		"left out: Rollcall creates the keys, and ssh finds them with /etc/ssh/ssh_config for every user",
 		"remove options that name a key file from your commands")
-	ir.ConvertSSH(launcher.Name, &launcher.Template.Spec, 0, launcher.Source, r.framework)
 	if r.Version == v2beta1 || worker == nil {
 		return
 	}

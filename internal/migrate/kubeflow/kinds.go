@@ -109,31 +109,13 @@ func IsJobKind(kind string) bool {
 	return source.IsJobKind(Group, kind) || kind == kindMXJob
 }
 
-// checkVersion returns an error that wraps [source.ErrUnsupported] unless this package can read the
-// kind and its version.
-func checkVersion(o source.Object) error {
-	if !source.IsJobKind(Group, o.Kind) {
-		return fmt.Errorf("kind %s of %s: %w; the supported kinds are %s",
-			o.Kind, Group, source.ErrUnsupported, strings.Join(source.JobKinds(Group), ", "))
-	}
-	versions := []string{v1}
-	if o.Kind == "MPIJob" {
-		versions = append(versions, v2beta1)
-	}
-	if !slices.Contains(versions, o.Version) {
-		return fmt.Errorf("%s/%s of %s: %w; the oldest supported version is %s, so convert the manifest to %s first",
-			Group, o.Version, o.Kind, source.ErrUnsupported, v1, strings.Join(versions, " or "))
-	}
-	return nil
-}
-
 // Read returns the description of a job. Mistakes in the manifest are in the Recorder of the object.
 // The error is for a kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
 	if o.Kind == kindMXJob {
 		return nil, errMXNet
 	}
-	if err := checkVersion(o); err != nil {
+	if err := o.CheckVersion(); err != nil {
 		return nil, err
 	}
 	r := &reader{kindSpec: kindSpecs()[o.Kind], Object: o, spec: o.Root.Get("spec"), gang: ir.NewGang(o)}

@@ -15,54 +15,30 @@ import (
 // readReplicas converts the replica specs to roles, in the order of their ranks.
 func (r *reader) readReplicas() {
 	r.replicaSpecs = r.spec.Get(r.replicaSpecsKey)
+	types := strings.Join(r.framework.RoleNames(), ", ")
 	errorsBefore := r.spec.HasErrors()
 	keys := r.replicaSpecs.Keys()
 	if len(keys) == 0 {
 		if errorsBefore || !r.spec.HasErrors() { // otherwise Keys recorded a wrong type
-			r.replicaSpecs.MarkRequired("a job needs at least one replica type: " + r.replicaTypeNames())
+			r.replicaSpecs.MarkRequired("a job needs at least one replica type: " + types)
 		}
 		return
 	}
 	for _, key := range keys {
 		if _, ok := r.framework.FindRole(strings.ToLower(key)); !ok {
-			r.replicaSpecs.Get(key).MarkInvalid(fmt.Sprintf("must be a replica type of %s: %s", r.Kind, r.replicaTypeNames()))
+			r.replicaSpecs.Get(key).MarkInvalid(fmt.Sprintf("must be a replica type of %s: %s", r.Kind, types))
 		}
 	}
 	for _, role := range r.framework.Roles {
-		found := false
 		for _, key := range keys {
-			// The operators accepted any case until 1.8 (setTypeNameToCamelCase).
-			if !strings.EqualFold(key, role.Name) {
-				continue
+			if strings.EqualFold(key, role.Name) { // the operators accepted any case until 1.8 (setTypeNameToCamelCase)
+				r.readReplicaSpec(role, r.replicaSpecs.Get(key))
 			}
-			if found {
-				r.replicaSpecs.Get(key).MarkInvalid(replicaTypeName(role.Name) +
-					" exists twice, with names that differ in case; remove one")
-			}
-			found = true
-			r.readReplicaSpec(role, r.replicaSpecs.Get(key))
 		}
 	}
 	if len(r.gang.Roles) == 0 && !r.spec.HasErrors() {
 		r.spec.MarkRequired("no replica type has pods; set replicas of at least one to 1 or more")
 	}
-}
-
-// replicaTypeName returns the name of a role in a manifest: PS, Worker.
-func replicaTypeName(role string) string {
-	if role == "ps" {
-		return "PS"
-	}
-	return strings.ToUpper(role[:1]) + role[1:]
-}
-
-// replicaTypeNames returns the replica types of the kind, for a message.
-func (r *reader) replicaTypeNames() string {
-	var names []string
-	for _, role := range r.framework.Roles {
-		names = append(names, replicaTypeName(role.Name))
-	}
-	return strings.Join(names, ", ")
 }
 
 // readReplicaSpec adds the role of a replica spec to the gang. It adds none for a spec without pods
@@ -87,7 +63,7 @@ func (r *reader) readReplicaSpec(frameworkRole gang.Role, spec source.Field) {
 	case role.Pods < 0 || role.Pods > gang.MaxPods:
 		replicas.MarkInvalid(fmt.Sprintf("must be a number of pods from 0 to %d", gang.MaxPods))
 	case frameworkRole.MaxPods > 0 && role.Pods > frameworkRole.MaxPods:
-		replicas.MarkInvalid(fmt.Sprintf("must be 1, because a %s has one %s", r.Kind, replicaTypeName(role.Name)))
+		replicas.MarkInvalid(fmt.Sprintf("must be 1, because a %s has one %s", r.Kind, role.Name))
 	case role.Pods == 0:
 		spec.MarkLeftOut("it has no pods")
 	case r.readTemplate(&role):

@@ -102,25 +102,18 @@ func (r *reader) convertDeadline(f source.Field) {
 // schedulingPolicy.
 func (r *reader) convertSchedulingPolicy(f source.Field) {
 	minAvailable, queue, class := f.Get("minAvailable"), f.Get("queue"), f.Get("priorityClass")
-	minResources, timeout := f.Get("minResources"), f.Get("scheduleTimeoutSeconds")
-	request := ir.PodGroup{
-		MinMember: minAvailable.Int32(), Queue: queue.String(), PriorityClassName: class.String(),
-		ScheduleTimeoutSeconds: timeout.Int32(),
-	}
-	minResources.Decode(&request.MinResources)
+	group := ir.PodGroup{MinMember: minAvailable.Int32(), Queue: queue.String(), PriorityClassName: class.String()}
 	if f.HasErrors() {
 		return
 	}
-	if !request.Apply(r.gang, r.Context.Scheduler) {
+	if !group.Apply(r.gang, r.Context.Scheduler) {
 		if len(f.Keys()) > 0 {
 			f.MarkDropped("the gang scheduler of the cluster is not known", "name it with --gang-scheduler")
 		}
 		return
 	}
-	group := "PodGroup " + r.gang.Name
-	minAvailable.MarkPreserved(group)
-	minResources.MarkPreserved(group)
-	ir.PodGroupFields{Queue: queue, PriorityClass: class, ScheduleTimeout: timeout}.Record(r.gang, r.Context.Scheduler)
+	minAvailable.MarkPreserved("PodGroup " + r.gang.Name)
+	group.Record(r.gang, r.Context.Scheduler, class, queue, f.Get("minResources"), f.Get("scheduleTimeoutSeconds"))
 }
 
 // The restart policies of a replica spec.

@@ -39,11 +39,7 @@ func (f Field) Exists() bool { return f.value != nil }
 // has brackets.
 func (f Field) Get(name string) Field {
 	f.markRead()
-	switch f.value.(type) {
-	case nil:
-	case map[string]any:
-		f.recorder.markKnown(f.Path(), name)
-	default:
+	if _, ok := f.value.(map[string]any); !ok && f.value != nil {
 		f.reportWrongType("an object")
 	}
 	return f.childField(name)

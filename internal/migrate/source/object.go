@@ -2,7 +2,9 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -98,6 +100,27 @@ var jobKinds = map[string][]string{
 	"trainer.kubeflow.org": {"TrainJob"},
 	"jobset.x-k8s.io":      {"JobSet"},
 	"batch.volcano.sh":     {"Job"},
+}
+
+// CheckVersion returns an error that wraps [ErrUnsupported] unless migrate converts the kind and the version of the
+// object.
+func (o Object) CheckVersion() error {
+	versions := map[string][]string{
+		"kubeflow.org": {"v1"}, "trainer.kubeflow.org": {"v1alpha1"}, "jobset.x-k8s.io": {"v1alpha2"},
+		"batch.volcano.sh": {"v1alpha1", "v1"},
+	}[o.Group]
+	if o.Kind == "MPIJob" {
+		versions = append(versions, "v2beta1")
+	}
+	switch {
+	case !IsJobKind(o.Group, o.Kind):
+		return fmt.Errorf("kind %s of %s: %w; the supported kinds are %s",
+			o.Kind, o.Group, ErrUnsupported, strings.Join(JobKinds(o.Group), ", "))
+	case !slices.Contains(versions, o.Version):
+		return fmt.Errorf("%s/%s of %s: %w; the oldest supported version is %s, so convert the manifest to %s first",
+			o.Group, o.Version, o.Kind, ErrUnsupported, versions[0], strings.Join(versions, " or "))
+	}
+	return nil
 }
 
 // JobKinds returns the kinds of an API group that migrate converts; nil for other groups.

@@ -3,8 +3,6 @@ package source
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"rollcall.training/gang"
 	"rollcall.training/internal/manifest/typeerror"
 	"rollcall.training/internal/text"
 )
@@ -61,16 +58,15 @@ const (
 // Recorder collects the outcomes and errors of one manifest. Its zero value is ready.
 type Recorder struct {
 	entries    []Entry
-	accounted  map[string]bool            // paths with an outcome, which covers all values below
-	readPaths  map[string]bool            // paths of empty values that a reader accessed
-	knownNames map[string]map[string]bool // names of fields that readers accessed, by the path of the object
+	accounted  map[string]bool // paths with an outcome, which covers all values below
+	readPaths  map[string]bool // paths of empty values that a reader accessed
 	errors     field.ErrorList
 	extraRoots []Field
 }
 
 // Root returns the manifest, decoded from JSON, as a Field.
 func (r *Recorder) Root(tree map[string]any) Field {
-	r.accounted, r.readPaths, r.knownNames = map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
+	r.accounted, r.readPaths = map[string]bool{}, map[string]bool{}
 	return Field{value: tree, recorder: r}
 }
 
@@ -87,14 +83,6 @@ func (r *Recorder) AddRoot(name string, tree map[string]any) Field {
 func (r *Recorder) recordEntry(e Entry) {
 	r.accounted[e.Path] = true
 	r.appendEntry(e)
-}
-
-// markKnown records the name of a field that a reader accessed.
-func (r *Recorder) markKnown(object, name string) {
-	if r.knownNames[object] == nil {
-		r.knownNames[object] = map[string]bool{}
-	}
-	r.knownNames[object][name] = true
 }
 
 // appendEntry adds an entry that does not settle its path.
@@ -139,28 +127,9 @@ func (r *Recorder) ReportUnread(f Field) {
 	if f.isEmpty() && r.readPaths[f.Path()] || len(children) > 0 {
 		return
 	}
-	path := f.Path()
-	at := strings.LastIndexByte(path, '.')
-	parent, name, ok := path[:max(at, 0)], path[at+1:], !strings.HasSuffix(path, "]")
-	if siblings := slices.Sorted(maps.Keys(r.knownNames[parent])); ok && gang.FindClosestMatch(name, siblings) != "" {
-		r.recordPruned(f.Path(), name, siblings)
-		return
-	}
 	r.recordEntry(Entry{
 		Path: f.Path(), Outcome: Dropped,
 		Reason: "this release does not know the field", Action: "check if a Job or a StatefulSet has an equivalent field",
-	})
-}
-
-// recordPruned records a field that does not exist, and suggests the field that its name resembles.
-func (r *Recorder) recordPruned(path, name string, siblings []string) {
-	action := ""
-	if closest := gang.FindClosestMatch(name, siblings); closest != "" {
-		action = fmt.Sprintf("did you mean %s?", closest)
-	}
-	r.recordEntry(Entry{
-		Path: path, Outcome: Changed, Action: action,
-		Reason: "left out: the API does not have this field, so the API server dropped it",
 	})
 }
 
@@ -200,25 +169,8 @@ func (f Field) reportTypeErrors(raw []byte, fresh any, err error) {
 		if mismatch.Fix != "" {
 			detail += "; " + mismatch.Fix
 		}
-		f.nearestField(mismatch.Path).MarkInvalid(detail)
-	}
-}
-
-// nearestField returns the field at a path below f, or its nearest existing parent.
-func (f Field) nearestField(path string) Field {
-	if f.path != nil {
-		path = f.Path() + "." + path
-	}
-	for at := f; ; {
-		children := at.presentChildren()
-		i := slices.IndexFunc(children, func(child Field) bool {
-			rest, ok := strings.CutPrefix(path, child.Path())
-			return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
-		})
-		if i < 0 {
-			return at
-		}
-		at = children[i]
+		f.recorder.AddError(field.Invalid(field.NewPath(strings.TrimPrefix(f.Path()+"."+mismatch.Path, ".")),
+			field.OmitValueType{}, detail))
 	}
 }
 
@@ -233,5 +185,8 @@ func (f Field) recordUnknownField(err error) {
 	if f.path == nil || strings.HasPrefix(name, "[") {
 		path = f.Path() + name
 	}
-	f.recorder.recordPruned(path, "", nil)
+	f.recorder.recordEntry(Entry{
+		Path: path, Outcome: Changed,
+		Reason: "left out: the API does not have this field, so the API server dropped it",
+	})
 }

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
@@ -27,9 +27,6 @@ const (
 	// KindClusterTrainingRuntime is a runtime for all TrainJobs.
 	KindClusterTrainingRuntime = "ClusterTrainingRuntime"
 )
-
-// supportedVersion is the only released version.
-const supportedVersion = "v1alpha1"
 
 // Names with a meaning for Trainer (pkg/constants).
 const (
@@ -73,11 +70,8 @@ func ParseRuntimeRef(text []byte) (kind, name string, ok bool) {
 // Read converts a TrainJob. Errors of the manifest are in the Recorder. The returned error is for a
 // kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
-	if o.Kind != "TrainJob" {
-		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
-	}
-	if o.Version != supportedVersion {
-		return nil, fmt.Errorf("TrainJob %s: %w; use %s", o.Version, source.ErrUnsupported, supportedVersion)
+	if err := o.CheckVersion(); err != nil {
+		return nil, err
 	}
 	r := &reader{Object: o, Gang: ir.NewGang(o), spec: o.Root.Get("spec")}
 	if !r.findRuntime() {
@@ -251,37 +245,24 @@ func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundle
 // volcanoQueueAnnotation names the queue of Volcano (volcano.sh/apis, QueueNameAnnotationKey).
 const volcanoQueueAnnotation = "scheduling.volcano.sh/queue-name"
 
-// defaultCoschedulingTimeoutSeconds is the default of Trainer.
-const defaultCoschedulingTimeoutSeconds = 60
-
 // convertPodGroupPolicy converts the settings of the gang scheduler, which the runtime names.
 func (r *reader) convertPodGroupPolicy() {
 	policy := r.runtime.At("spec", "podGroupPolicy")
-	coscheduling, volcano := policy.Get("coscheduling"), policy.Get("volcano")
-	switch {
-	case !coscheduling.Exists() && !volcano.Exists():
-		return
-	case coscheduling.Exists() && volcano.Exists():
-		policy.MarkInvalid("must have only one of coscheduling and volcano")
-		return
-	}
-	to := "PodGroup " + r.Gang.Name
-	spec := ir.PodGroup{Queue: r.Annotations[volcanoQueueAnnotation]}
+	group := ir.PodGroup{Queue: r.Annotations[volcanoQueueAnnotation]}
 	for i := range r.Roles {
-		if c := r.Roles[i].Template.Spec.PriorityClassName; c != "" {
-			spec.PriorityClassName = c
+		group.PriorityClassName = cmp.Or(r.Roles[i].Template.Spec.PriorityClassName, group.PriorityClassName)
+	}
+	for _, s := range []source.Scheduler{source.SchedulerVolcano, source.SchedulerCoscheduling} {
+		settings := policy.Get(string(s))
+		if !settings.Exists() {
+			continue
 		}
+		group.Apply(r.Gang, s)
+		group.Record(r.Gang, s, source.Field{}, source.Field{},
+			settings.Get("networkTopology"), settings.Get("scheduleTimeoutSeconds"))
+		settings.AddNoteWithOutcome(source.Preserved, "PodGroup "+r.Gang.Name, "", "")
+		return
 	}
-	scheduler, settings, known := source.SchedulerCoscheduling, coscheduling, "scheduleTimeoutSeconds"
-	if volcano.Exists() {
-		scheduler, settings, known = source.SchedulerVolcano, volcano, "networkTopology"
-		spec.NetworkTopology, _ = settings.Get(known).CopyValue().(map[string]any)
-	} else {
-		spec.ScheduleTimeoutSeconds = ptr.To(ptr.Deref(settings.Get(known).Int32(), defaultCoschedulingTimeoutSeconds))
-	}
-	spec.Apply(r.Gang, scheduler)
-	settings.ReportUnreadExcept(known)
-	settings.MarkPreserved(to)
 }
 
 // bundledRuntimesVersion is the release of the runtimes in the folder runtimes.

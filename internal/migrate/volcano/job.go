@@ -20,12 +20,6 @@ import (
 // Group is the API group of Volcano's Job.
 const Group = "batch.volcano.sh"
 
-// jobKind is the only kind of the group that is a training job.
-const jobKind = "Job"
-
-// supportedVersions are the versions of the group.
-var supportedVersions = []string{"v1alpha1", "v1"}
-
 // Roles that the reader refers to.
 const (
 	roleMaster = "master"
@@ -66,14 +60,8 @@ type task struct {
 // Read returns the description of a Job. Mistakes in the manifest are in the Recorder of the object.
 // The error is for a kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
-	if o.Kind != jobKind {
-		return nil, fmt.Errorf("kind %s of %s: %w; migrate the Job of its template, "+
-			"and put the result into a CronJob of batch/v1",
-			o.Kind, Group, source.ErrUnsupported)
-	}
-	if !slices.Contains(supportedVersions, o.Version) {
-		return nil, fmt.Errorf("%s %s: %w; use %s",
-			o.Kind, o.Version, source.ErrUnsupported, strings.Join(supportedVersions, " or "))
+	if err := o.CheckVersion(); err != nil {
+		return nil, err
 	}
 	r := &reader{Object: o, spec: o.Root.Get("spec"), gang: ir.NewGang(o), plugins: map[string]parsedFlags{}}
 	r.gang.SourceLabels = listSourceLabels()
@@ -211,8 +199,6 @@ func (r *reader) convertScheduling() {
 	if v := ptr.Deref(minAvailable.Int32(), 0); v > 0 && v < pods {
 		request.MinMember = ptr.To(v)
 	}
-	topology.Keys() // records a value that is not an object as a mistake
-	request.NetworkTopology, _ = topology.CopyValue().(map[string]any)
 	if !request.Apply(r.gang, scheduler) {
 		r.reportNoGangScheduler()
 		return
@@ -226,7 +212,7 @@ func (r *reader) convertScheduling() {
 				*request.MinMember, pods),
 			"remove it from the PodGroup to reserve nodes only for complete gangs")
 	}
-	ir.PodGroupFields{Queue: queue, PriorityClass: class, NetworkTopology: topology}.Record(r.gang, scheduler)
+	request.Record(r.gang, scheduler, class, queue, topology)
 }
 
 // resolveScheduler returns the gang scheduler of the pods: the user's choice, or Volcano if the job

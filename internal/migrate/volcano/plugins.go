@@ -264,15 +264,6 @@ func (r *reader) addHostFiles() {
 			files.Data[file+".host"] = strings.Join(hosts, "\n")
 		}
 	}
-	size := 0
-	for key, text := range files.Data {
-		size += len(key) + len(text)
-	}
-	if size > corev1.MaxSecretSize { // the maximum of a ConfigMap too
-		f.MarkDropped(fmt.Sprintf("the files in %s would have %d bytes, and the maximum of a ConfigMap is %d",
-			hostsMountPath, size, corev1.MaxSecretSize), "build the hostnames from the indexes in the program")
-		return
-	}
 	r.gang.AdditionalObjects = append(r.gang.AdditionalObjects, files)
 	const volume = "volcano-hosts"
 	r.forEachTemplate(func(t *corev1.PodTemplateSpec) {

@@ -229,7 +229,9 @@ func (r *reader) convertTemplates() {
 					spec.Containers[r.gang.TrainingContainer(r.Context, role)].Name),
 				"select others with "+gang.AnnotationContainers)
 		}
-		r.convertSSH(role)
+		if role.StatefulSet && len(spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) {
+			ir.ConvertWorkerCommand(spec, r.gang.TrainingContainer(r.Context, role), role.Source)
+		}
 		if spec.HostNetwork && spec.DNSPolicy == "" { // the same change as in Volcano's webhook
 			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 		}
@@ -282,16 +284,6 @@ func (r *reader) listPluginVars(role string) []string {
 		names = append(names, "TF_CONFIG")
 	}
 	return names
-}
-
-// convertSSH converts the command of a worker that a launcher starts, and reports key files that the
-// launcher names.
-func (r *reader) convertSSH(role *ir.Role) {
-	isHost := role.Name == gang.RoleLauncher || role.StatefulSet
-	if len(role.Template.Spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) && isHost {
-		training := r.gang.TrainingContainer(r.Context, role)
-		ir.ConvertSSH(role.Name, &role.Template.Spec, training, role.Source, r.framework)
-	}
 }
 
 // collectTexts returns the commands and variables of a pod. The words of a command are joined, because
