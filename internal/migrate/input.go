@@ -68,8 +68,8 @@ type runtimeCatalog struct {
 // trainingRuntime is a runtime of the catalog.
 type trainingRuntime struct {
 	object manifest.Object
-	// trainJobs are the TrainJobs that use the runtime, and outputs the workloads of these.
-	trainJobs, outputs []string
+	// users are the reports of the TrainJobs that use the runtime.
+	users []Report
 }
 
 // isRuntime reports whether the object is a TrainingRuntime or a ClusterTrainingRuntime.
@@ -130,15 +130,8 @@ func (c *runtimeCatalog) findUsed(job manifest.Object) *trainingRuntime {
 
 // recordUse records that a TrainJob with the given report used its runtime.
 func (c *runtimeCatalog) recordUse(job manifest.Object, report Report) {
-	used := c.findUsed(job)
-	if used == nil || report.Failed() {
-		return
-	}
-	used.trainJobs = append(used.trainJobs, report.Object)
-	for _, output := range report.Outputs {
-		if !slices.Contains(used.outputs, output) {
-			used.outputs = append(used.outputs, output)
-		}
+	if used := c.findUsed(job); used != nil && !report.Failed() {
+		used.users = append(used.users, report)
 	}
 }
 
@@ -146,22 +139,23 @@ func (c *runtimeCatalog) recordUse(job manifest.Object, report Report) {
 // TrainJobs that use it.
 func (c *runtimeCatalog) reportRuntime(o manifest.Object) Report {
 	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind + " " + o.Name}
-	i := slices.IndexFunc(c.runtimes, func(t *trainingRuntime) bool {
-		return t.object.Document == o.Document && t.object.Kind == o.Kind &&
-			t.object.Namespace == o.Namespace && t.object.Name == o.Name
-	})
-	if i < 0 || len(c.runtimes[i].trainJobs) == 0 {
+	for _, t := range c.runtimes {
+		if t.object.Document != o.Document || t.object.Kind != o.Kind || t.object.Namespace != o.Namespace ||
+			t.object.Name != o.Name {
+			continue
+		}
+		for _, user := range t.users {
+			report.Entries = append(report.Entries, source.Entry{
+				Path: "spec", Outcome: source.Preserved, To: "see the report of " + user.Object,
+			})
+			report.Outputs = append(report.Outputs, user.Outputs...)
+		}
+	}
+	if len(report.Entries) == 0 {
 		report.Entries = []source.Entry{{
 			Path: "spec", Outcome: source.Changed, Reason: "left out: no TrainJob of the input uses the runtime",
 			Action: "keep the file, and pass it with --runtimes when you migrate TrainJobs that use the runtime",
 		}}
-		return report
-	}
-	report.Outputs = c.runtimes[i].outputs
-	for _, job := range c.runtimes[i].trainJobs {
-		report.Entries = append(report.Entries, source.Entry{
-			Path: "spec", Outcome: source.Preserved, To: "see the report of " + job,
-		})
 	}
 	return report
 }

@@ -143,7 +143,7 @@ func TestUnknownFields(t *testing.T) {
 		t.Run(filepath.ToSlash(file), func(t *testing.T) {
 			t.Parallel()
 			for _, tree := range trees {
-				if group, _, _ := strings.Cut(fmt.Sprint(tree["apiVersion"]), "/"); migrate.SupportsGroup(group) {
+				if group, _, _ := strings.Cut(fmt.Sprint(tree["apiVersion"]), "/"); source.JobKinds(group) != nil {
 					checkUnknownFields(t, trees, tree)
 				}
 			}

@@ -357,11 +357,10 @@ func withServerLabels(w gang.Workload) gang.Workload {
 // selectsFormerPods reports whether a Service selects all pods of a gang by labels of its former
 // system.
 func (m *migration) selectsFormerPods(s *corev1.Service, namespace string) bool {
-	selector := map[string]any{}
+	var terms []selectorTerm
 	for key, value := range s.Spec.Selector {
-		selector[key] = value
+		terms = append(terms, selectorTerm{"", key, value})
 	}
-	terms := parseSelector("", selector)
 	return slices.ContainsFunc(m.gangs, func(g migratedGang) bool {
 		return m.namespaceOrDefault(g.Namespace) == namespace && g.isSelectedBy(terms) && g.translatesAll(terms)
 	})

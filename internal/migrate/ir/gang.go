@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -258,7 +259,14 @@ func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
 			"if coscheduling is a plugin of another scheduler, set schedulerName in the pod templates")
 	}
 	for i := range b.Roles {
-		g.assignPod(&b.Roles[i].Template, b.Name, s)
+		t := &b.Roles[i].Template
+		if s == source.SchedulerCoscheduling {
+			metav1.SetMetaDataLabel(&t.ObjectMeta, coschedulingGroupLabel, b.Name)
+			t.Spec.PriorityClassName = cmp.Or(t.Spec.PriorityClassName, g.PriorityClassName)
+		} else {
+			metav1.SetMetaDataAnnotation(&t.ObjectMeta, volcanoGroupAnnotation, b.Name)
+			t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, string(source.SchedulerVolcano))
+		}
 	}
 	group := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "PodGroup", "spec": spec}}
 	group.SetName(b.Name)
@@ -284,21 +292,4 @@ func (g PodGroup) Record(b *Gang, s source.Scheduler, priorityClass, queue sourc
 		f.MarkDropped("migrate writes only the number of pods, the queue and the priority of a PodGroup",
 			"add the field to PodGroup "+b.Name)
 	}
-}
-
-// assignPod assigns the pods of a template to the PodGroup.
-func (g PodGroup) assignPod(t *corev1.PodTemplateSpec, group string, s source.Scheduler) {
-	if s == source.SchedulerCoscheduling {
-		if t.Labels == nil {
-			t.Labels = map[string]string{}
-		}
-		t.Labels[coschedulingGroupLabel] = group
-		t.Spec.PriorityClassName = cmp.Or(t.Spec.PriorityClassName, g.PriorityClassName)
-		return
-	}
-	if t.Annotations == nil {
-		t.Annotations = map[string]string{}
-	}
-	t.Annotations[volcanoGroupAnnotation] = group
-	t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, string(source.SchedulerVolcano))
 }

@@ -210,10 +210,7 @@ func (s *Reader) inferSlotsPerWorker() {
 	if !s.hasLauncher() || launcher == nil || worker == nil {
 		return
 	}
-	var containers []corev1.Container
-	if c := worker.trainingContainer(); c != nil {
-		containers = append(containers, *c)
-	}
-	s.Gang.InferSlotsPerWorker(launcher.podSpec(), launcher.podTemplate, containers,
+	training := max(0, ir.FindContainer(worker.podSpec(), worker.TrainingContainer))
+	s.Gang.InferSlotsPerWorker(launcher.podSpec(), launcher.podTemplate, worker.podSpec().Containers[training:],
 		int(s.countPods()["worker"]), true)
 }

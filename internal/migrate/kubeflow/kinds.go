@@ -1,7 +1,6 @@
 package kubeflow
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,27 +93,9 @@ func kindSpecs() map[string]kindSpec {
 	}
 }
 
-// kindMXJob is the kind without a successor.
-const kindMXJob = "MXJob"
-
-// errMXNet is the error for an MXJob. MXNet moved to the Apache Attic in September 2023, and
-// kubeflow/trainer#2150 removed the kind.
-var errMXNet = errors.New("an MXJob has no successor: Apache MXNet was retired in September 2023, " +
-	"training-operator 1.9 removed the kind, and Rollcall does not support the framework; " +
-	"port the program to a maintained framework such as PyTorch, and run this job with training-operator 1.8 until then")
-
-// IsJobKind reports whether the kind is one of this package. The group has kinds that are not
-// training jobs, for example Notebook.
-func IsJobKind(kind string) bool {
-	return source.IsJobKind(Group, kind) || kind == kindMXJob
-}
-
 // Read returns the description of a job. Mistakes in the manifest are in the Recorder of the object.
 // The error is for a kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
-	if o.Kind == kindMXJob {
-		return nil, errMXNet
-	}
 	if err := o.CheckVersion(); err != nil {
 		return nil, err
 	}

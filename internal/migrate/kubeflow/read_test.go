@@ -71,7 +71,7 @@ func TestVersions(t *testing.T) {
 				got = append(got, v)
 				continue
 			}
-			if kind != "MXJob" && !errors.Is(r.err, source.ErrUnsupported) {
+			if !errors.Is(r.err, source.ErrUnsupported) {
 				t.Errorf("Read of %s %s returned %q, want ErrUnsupported", v, kind, r.err)
 			}
 			if supported != "" && !strings.Contains(r.err.Error(), "the oldest supported version is v1") {
@@ -80,9 +80,6 @@ func TestVersions(t *testing.T) {
 		}
 		if diff := cmp.Diff(supported, strings.Join(got, " ")); diff != "" {
 			t.Errorf("versions of %s (-want +got):\n%s", kind, diff)
-		}
-		if kubeflow.IsJobKind(kind) == (kind == "Notebook") {
-			t.Errorf("IsJobKind(%s) = %v", kind, kubeflow.IsJobKind(kind))
 		}
 	}
 }

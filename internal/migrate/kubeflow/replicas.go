@@ -104,7 +104,13 @@ func (r *reader) configureContainers() {
 				r.convertPort(ports.Item(j), port.ContainerPort)
 			}
 		}
-		r.removeInjectedVars(role, training)
+		// The operator overwrote variables of the user, and Rollcall sets variables that it does not accept from users.
+		overwritten, c := r.listOperatorVars(role), &role.Template.Spec.Containers[training]
+		ir.RemoveOverwrittenVars(c, overwritten, role.FindEnvField)
+		role.RemoveInjectedVars(r.gang.Inject(r.Context, role), c.Name)
+		if r.operatorVarsInAllContainers {
+			r.reportSidecarReads(role, training, overwritten)
+		}
 	}
 }
 
@@ -126,18 +132,6 @@ func (r *reader) convertPort(f source.Field, port int32) {
 	f.MarkChanged("annotation "+gang.AnnotationPort,
 		fmt.Sprintf("a gang has one rendezvous port, and another role uses %d", r.rendezvousPort),
 		"use the same port in all roles")
-}
-
-// removeInjectedVars removes variables of the user that the operator overwrote, and variables that
-// Rollcall sets and does not accept from users.
-func (r *reader) removeInjectedVars(role *ir.Role, training int) {
-	overwritten := r.listOperatorVars(role)
-	c := &role.Template.Spec.Containers[training]
-	ir.RemoveOverwrittenVars(c, overwritten, role.FindEnvField)
-	role.RemoveInjectedVars(r.gang.Inject(r.Context, role), c.Name)
-	if r.operatorVarsInAllContainers {
-		r.reportSidecarReads(role, training, overwritten)
-	}
 }
 
 // reportSidecarReads reports sidecars that read a variable of the operator. Rollcall sets the

@@ -204,13 +204,11 @@ func (r *reader) applyTrainer() {
 		c.Image = image.String()
 		image.MarkPreserved("image of container " + c.Name)
 	}
-	if command := trainer.Get("command"); command.Exists() {
-		c.Command = command.Strings()
-		command.MarkPreserved("command of container " + c.Name)
-	}
-	if args := trainer.Get("args"); args.Exists() {
-		c.Args = args.Strings()
-		args.MarkPreserved("args of container " + c.Name)
+	for name, to := range map[string]*[]string{"command": &c.Command, "args": &c.Args} {
+		if field := trainer.Get(name); field.Exists() {
+			*to = field.Strings()
+			field.MarkPreserved(name + " of container " + c.Name)
+		}
 	}
 	for _, j := range r.listNodeJobs() {
 		if c := findContainer(j, containerNode); c != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -135,9 +134,6 @@ func listSourceLabels() map[string]ir.SourceLabel {
 	return labels
 }
 
-// mxnetPattern matches programs and variables of MXNet. XGBoost reads other variables with DMLC_.
-var mxnetPattern = regexp.MustCompile(`\bmxnet\b|\bDMLC_(PS_ROOT_[A-Z]+|NUM_SERVER)\b`)
-
 // chooseFramework determines the framework by the plugin, by the user's choice or by the commands.
 // Programs of no known framework form a generic gang. It returns false after it recorded a mistake.
 func (r *reader) chooseFramework() bool {
@@ -159,11 +155,6 @@ func (r *reader) chooseFramework() bool {
 			return false
 		}
 		return true
-	}
-	if slices.ContainsFunc(r.texts, mxnetPattern.MatchString) {
-		r.spec.MarkInvalid("trains with Apache MXNet, which was retired in September 2023, and Rollcall does not " +
-			"support MXNet; port the program to a maintained framework such as PyTorch, or set --framework if it is another one")
-		return false
 	}
 	detected, evidence := ir.DetectFramework(r.Context.Frameworks, r.pods...)
 	name := detected.Name

@@ -163,10 +163,6 @@ const mpiHostVar = "MPI_HOST"
 // hostsMountPath is the mount path of the ConfigMap of the plugin svc.
 const hostsMountPath = "/etc/volcano"
 
-// maxHostsLength is the maximum length in bytes of a list of hosts in a variable. The kernel accepts
-// variables of up to 128 KiB with their name (MAX_ARG_STRLEN), and each pod has a copy.
-const maxHostsLength = 64 << 10
-
 // hostsVarName and numVarName return the names of the variables of the plugin svc for a task.
 func hostsVarName(task string) string { return "VC_" + toEnvName(task) + "_HOSTS" }
 func numVarName(task string) string   { return "VC_" + toEnvName(task) + "_NUM" }
@@ -179,6 +175,8 @@ func (r *reader) addPluginVars() {
 	var hosts []corev1.EnvVar
 	if r.hostsInEnv {
 		hosts = r.buildHostVars()
+		r.plugins["svc"].field.AddNote(
+			"the variables VC_<task>_HOSTS and VC_<task>_NUM are constants with the new hostnames", "")
 	}
 	for i := range r.gang.Roles {
 		role := &r.gang.Roles[i]
@@ -187,10 +185,9 @@ func (r *reader) addPluginVars() {
 			env = append(env, r.buildIndexVars(role.Name)...)
 		}
 		if r.hasPlugin(pluginMPI) && role.Name == gang.RoleLauncher {
-			const action = "remove --host from the command: mpirun reads the hosts and their slots from the hostfile"
-			f := r.plugins[pluginMPI].field
-			f.AddNote(mpiHostVar+" has the new hostnames of the workers", action)
-			env = append(env, newHostsVar(f, mpiHostVar, r.gang.HostNames(roleWorker), action)...)
+			r.plugins[pluginMPI].field.AddNote(mpiHostVar+" has the new hostnames of the workers",
+				"remove --host from the command: mpirun reads the hosts and their slots from the hostfile")
+			env = append(env, corev1.EnvVar{Name: mpiHostVar, Value: strings.Join(r.gang.HostNames(roleWorker), ",")})
 		}
 		for _, c := range ir.ListContainers(&role.Template.Spec) {
 			c.Env = slices.Concat(env, c.Env)
@@ -223,25 +220,12 @@ func (r *reader) buildIndexVars(role string) []corev1.EnvVar {
 // buildHostVars returns variables with the hosts of each task and their number.
 func (r *reader) buildHostVars() []corev1.EnvVar {
 	var env []corev1.EnvVar
-	f := r.plugins["svc"].field
 	for i, t := range r.tasks {
 		hosts := r.gang.HostNames(r.gang.Roles[i].Name)
-		env = append(env, newHostsVar(f, hostsVarName(t.name), hosts,
-			fmt.Sprintf("build the hostnames from the indexes 0 to %s - 1", numVarName(t.name)))...)
-		env = append(env, corev1.EnvVar{Name: numVarName(t.name), Value: strconv.Itoa(len(hosts))})
+		env = append(env, corev1.EnvVar{Name: hostsVarName(t.name), Value: strings.Join(hosts, ",")},
+			corev1.EnvVar{Name: numVarName(t.name), Value: strconv.Itoa(len(hosts))})
 	}
-	f.AddNote("the variables VC_<task>_HOSTS and VC_<task>_NUM are constants with the new hostnames", "")
 	return env
-}
-
-// newHostsVar returns a variable with a list of hosts, or reports that the list is too long.
-func newHostsVar(f source.Field, name string, hosts []string, action string) []corev1.EnvVar {
-	text := strings.Join(hosts, ",")
-	if len(text) > maxHostsLength {
-		f.MarkDropped(fmt.Sprintf("%s is left out, because it would have %d bytes", name, len(text)), action)
-		return nil
-	}
-	return []corev1.EnvVar{{Name: name, Value: text}}
 }
 
 // addHostFiles adds the files of the plugin svc if a text of the manifest contains their path.
@@ -256,10 +240,11 @@ func (r *reader) addHostFiles() {
 		ObjectMeta: metav1.ObjectMeta{Name: r.gang.Name + "-svc", Namespace: r.gang.Namespace},
 		Data:       map[string]string{},
 	}
+	for _, e := range r.buildHostVars() {
+		files.Data[e.Name] = e.Value
+	}
 	for i, t := range r.tasks {
 		hosts := r.gang.HostNames(r.gang.Roles[i].Name)
-		files.Data[hostsVarName(t.name)] = strings.Join(hosts, ",")
-		files.Data[numVarName(t.name)] = strconv.Itoa(len(hosts))
 		for _, file := range []string{t.name, strings.ReplaceAll(t.name, "-", "_")} { // the former until 1.4
 			files.Data[file+".host"] = strings.Join(hosts, "\n")
 		}

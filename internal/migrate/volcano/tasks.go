@@ -109,8 +109,6 @@ func (r *reader) assignTasks(candidates []candidate) {
 	}
 	for _, c := range candidates {
 		if c.role.Name == "" {
-			c.field.ReportUnreadExcept("name", "replicas", "minAvailable", "template", "policies", "topologyPolicy",
-				"maxRetry", "dependsOn", "partitionPolicy")
 			c.field.MarkDropped(fmt.Sprintf("the task has no role in %s, and a gang contains only its ranks", r.framework.Name),
 				"create a Job from its template if the gang needs it")
 		}
@@ -246,14 +244,12 @@ func (r *reader) convertTemplates() {
 
 // removePodNames removes names that a template gives to all of its pods.
 func (r *reader) removePodNames(role *ir.Role) {
-	spec, f := &role.Template.Spec, role.Source.Get("spec")
-	if spec.Hostname != "" {
-		f.Get("hostname").MarkDropped("every rank has its own hostname",
-			fmt.Sprintf("replace %s in the manifest by the hostnames of the pods", spec.Hostname))
-	}
-	if spec.Subdomain != "" && spec.Subdomain != r.gang.Name {
-		f.Get("subdomain").MarkDropped("the ranks are hosts in the Service of the gang",
-			fmt.Sprintf("replace .%s after hostnames in the manifest by .%s", spec.Subdomain, r.gang.Name))
+	spec := &role.Template.Spec
+	for name, value := range map[string]string{"hostname": spec.Hostname, "subdomain": spec.Subdomain} {
+		if value != r.gang.Name {
+			role.Source.At("spec", name).MarkDropped("every rank has its own hostname in the Service of the gang",
+				"replace "+value+" in hostnames of the manifest")
+		}
 	}
 	spec.Hostname, spec.Subdomain = "", ""
 }
