@@ -176,22 +176,17 @@ func pruneEmptyFields(obj runtime.Object) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T: %w", obj, err)
 	}
-	if spec, ok := tree["spec"].(map[string]any); ok {
-		deleteIfEmpty(spec, "updateStrategy")
-	}
-	if template, ok, _ := unstructured.NestedMap(tree, "spec", "template"); ok {
-		deleteIfEmpty(template, "metadata")
-		spec, _ := template["spec"].(map[string]any)
-		for _, list := range []string{"initContainers", "containers"} {
-			containers, _ := spec[list].([]any)
-			for _, c := range containers {
-				if c, ok := c.(map[string]any); ok {
-					deleteIfEmpty(c, "resources")
-				}
+	spec, _ := tree["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	pod, _ := template["spec"].(map[string]any)
+	deleteIfEmpty(spec, "updateStrategy")
+	deleteIfEmpty(template, "metadata")
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _ := pod[list].([]any)
+		for _, c := range containers {
+			if c, ok := c.(map[string]any); ok {
+				deleteIfEmpty(c, "resources")
 			}
-		}
-		if err := unstructured.SetNestedMap(tree, template, "spec", "template"); err != nil {
-			return nil, fmt.Errorf("encoding %T: %w", obj, err)
 		}
 	}
 	return &unstructured.Unstructured{Object: tree}, nil

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -100,18 +101,10 @@ func (c *runtimeCatalog) findTree(kind, namespace, name string) map[string]any {
 }
 
 func (c *runtimeCatalog) find(kind, namespace, name string) *trainingRuntime {
-	effectiveNamespace := func(ns string) string {
-		switch {
-		case kind == trainer.KindClusterTrainingRuntime:
-			return ""
-		case ns == "":
-			return c.namespace
-		}
-		return ns
-	}
 	i := slices.IndexFunc(c.runtimes, func(t *trainingRuntime) bool {
-		return t.object.Kind == kind && t.object.Name == name &&
-			effectiveNamespace(t.object.Namespace) == effectiveNamespace(namespace)
+		isVisible := kind == trainer.KindClusterTrainingRuntime ||
+			cmp.Or(t.object.Namespace, c.namespace) == cmp.Or(namespace, c.namespace)
+		return t.object.Kind == kind && t.object.Name == name && isVisible
 	})
 	if i < 0 {
 		return nil

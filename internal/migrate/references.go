@@ -26,10 +26,9 @@ type migratedGang struct {
 }
 
 func newMigratedGang(mapping ir.LabelMapping, outputs []string) migratedGang {
-	isWorkload := func(name string) bool {
-		return strings.HasPrefix(name, "job.") || strings.HasPrefix(name, "statefulset.")
-	}
-	workloads := slices.DeleteFunc(slices.Clone(outputs), func(name string) bool { return !isWorkload(name) })
+	workloads := slices.DeleteFunc(slices.Clone(outputs), func(name string) bool {
+		return !strings.HasPrefix(name, "job.") && !strings.HasPrefix(name, "statefulset.")
+	})
 	return migratedGang{mapping, strings.Join(workloads, ", ")}
 }
 

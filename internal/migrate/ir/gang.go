@@ -2,7 +2,6 @@ package ir
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -186,21 +185,6 @@ func (b *Gang) ConvertManagedBy(f source.Field, group string) {
 	default:
 		b.JobSpec.ManagedBy = ptr.To(name)
 		f.MarkPreserved("spec.managedBy of each Job")
-	}
-}
-
-// ConvertPort converts the rendezvous port.
-func (b *Gang) ConvertPort(f source.Field, port int32) {
-	const defaultPort = "the default port of the framework"
-	framework, _ := b.Frameworks.Find(b.Framework)
-	switch {
-	case port == framework.Port:
-		f.MarkPreserved(defaultPort)
-	case port < gang.MinPort:
-		f.MarkChanged(defaultPort, fmt.Sprintf("ports below %d require a privileged container", gang.MinPort), "")
-	default:
-		b.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
-		f.MarkPreserved("annotation " + gang.AnnotationPort)
 	}
 }
 

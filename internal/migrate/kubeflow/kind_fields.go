@@ -21,10 +21,10 @@ func readPyTorch(r *reader) {
 	r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster
 	elastic := r.spec.Get("elasticPolicy")
 	for _, f := range []source.Field{elastic.Get("nProcPerNode"), r.spec.Get("nprocPerNode")} { // the former has precedence
-		if n := f.IntOrString(); n != "" && r.gang.RollcallAnnotations[gang.AnnotationNprocPerNode] == "" {
-			r.gang.SetAnnotation(gang.AnnotationNprocPerNode, n)
+		if n := f.IntOrString(); n != "" {
+			r.gang.SetAnnotation(gang.AnnotationNprocPerNode, cmp.Or(r.gang.RollcallAnnotations[gang.AnnotationNprocPerNode], n))
+			f.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
 		}
-		f.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
 	}
 	r.convertElasticPolicy(elastic)
 }

@@ -125,13 +125,17 @@ func (r *reader) convertPort(f source.Field, port int32) {
 	if r.rendezvousPort == 0 {
 		r.rendezvousPort = port
 	}
-	if port == r.rendezvousPort {
-		r.gang.ConvertPort(f, port)
-		return
+	switch {
+	case port != r.rendezvousPort:
+		f.MarkChanged("annotation "+gang.AnnotationPort,
+			fmt.Sprintf("a gang has one rendezvous port, and another role uses %d", r.rendezvousPort),
+			"use the same port in all roles")
+	case port == r.framework.Port:
+		f.MarkPreserved("the default port of the framework")
+	default:
+		r.gang.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
+		f.MarkPreserved("annotation " + gang.AnnotationPort)
 	}
-	f.MarkChanged("annotation "+gang.AnnotationPort,
-		fmt.Sprintf("a gang has one rendezvous port, and another role uses %d", r.rendezvousPort),
-		"use the same port in all roles")
 }
 
 // reportSidecarReads reports sidecars that read a variable of the operator. Rollcall sets the

@@ -44,8 +44,17 @@ func (r *reader) convertBackoffLimit(f source.Field) {
 	const jobField = "spec.backoffLimit of each Job"
 	limit := f.Int32()
 	switch {
+	// The operators replaced pods without a limit, and a launcher that was a Job had the limit of a Job.
+	case limit == nil && r.launcherIsJob:
+		r.gang.SetAnnotation(gang.AnnotationMaxRestarts, "6") // kubernetes pkg/apis/batch/v1/defaults.go
+	case limit == nil && r.gang.NeverRestarts():
+	case limit == nil && r.elastic:
+		r.gang.JobSpec.BackoffLimit = ptr.To[int32](math.MaxInt32)
 	case limit == nil:
-		r.applyDefaultBackoffLimit()
+		r.replicaSpecs.AddNoteOnAllJobs(source.TopicRestartLimit,
+			fmt.Sprintf("backoffLimit is not set: the operator restarted pods without a limit, and Rollcall restarts the gang "+
+				"at most %d times", gang.DefaultMaxRestarts),
+			"set "+gang.AnnotationMaxRestarts+" for a different limit")
 	case r.gang.NeverRestarts():
 		f.MarkLeftOut("no role restarts")
 	case r.elastic:
@@ -61,26 +70,6 @@ func (r *reader) convertBackoffLimit(f source.Field) {
 			reason += fmt.Sprintf("; the maximum is %d", gang.MaxRestarts)
 		}
 		f.MarkChanged("annotation "+gang.AnnotationMaxRestarts, reason, "")
-	}
-}
-
-// defaultBackoffLimit is the default of a Job (kubernetes pkg/apis/batch/v1/defaults.go).
-const defaultBackoffLimit = 6
-
-// applyDefaultBackoffLimit converts an absent backoffLimit. The operators replaced pods without a
-// limit, and a launcher that was a Job had the limit of a Job.
-func (r *reader) applyDefaultBackoffLimit() {
-	switch {
-	case r.launcherIsJob:
-		r.gang.SetAnnotation(gang.AnnotationMaxRestarts, strconv.Itoa(defaultBackoffLimit))
-	case r.gang.NeverRestarts():
-	case r.elastic:
-		r.gang.JobSpec.BackoffLimit = ptr.To[int32](math.MaxInt32)
-	default:
-		r.replicaSpecs.AddNoteOnAllJobs(source.TopicRestartLimit,
-			fmt.Sprintf("backoffLimit is not set: the operator restarted pods without a limit, and Rollcall restarts the gang "+
-				"at most %d times", gang.DefaultMaxRestarts),
-			"set "+gang.AnnotationMaxRestarts+" for a different limit")
 	}
 }
 

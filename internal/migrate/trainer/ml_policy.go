@@ -65,7 +65,14 @@ func (r *reader) convertMLPolicy() {
 			known = []string{"numProcPerNode", "elasticPolicy", "envInjection"}
 		}
 		field.ReportUnreadExcept(known...)
-		r.assignWorkerRole(named[0], j, nodes)
+		j.Role = "worker"
+		r.setPodCount(j, nodes)
+		r.Framework = policyFrameworks[named[0]]
+		if named[0] == policyTorch {
+			r.convertTorch(j)
+		} else {
+			r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it with policy " + named[0])
+		}
 		field.MarkPreserved("label " + gang.LabelFramework + ": " + r.Framework)
 	}
 }
@@ -92,18 +99,6 @@ func (r *reader) resolveNumNodes(policy source.Field) int32 {
 	}
 	field.MarkPreserved("the number of pods of the workload")
 	return nodes
-}
-
-// assignWorkerRole makes a gang of one role.
-func (r *reader) assignWorkerRole(policyKind string, j *jobset.ReplicatedJob, nodes int32) {
-	j.Role = "worker"
-	r.setPodCount(j, nodes)
-	r.Framework = policyFrameworks[policyKind]
-	if policyKind == policyTorch {
-		r.convertTorch(j)
-		return
-	}
-	r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it with policy " + policyKind)
 }
 
 // setPodCount sets the number of pods of a job.

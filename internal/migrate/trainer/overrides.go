@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"k8s.io/utils/ptr"
+
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
@@ -210,24 +212,19 @@ func (r *reader) applyTrainer() {
 			field.MarkPreserved(name + " of container " + c.Name)
 		}
 	}
-	for _, j := range r.listNodeJobs() {
+	// The workers are nodes too if the launcher is one (pkg/runtime/framework/plugins/jobset/builder.go).
+	nodeJobs := []*jobset.ReplicatedJob{j}
+	launcherIsNode := r.runtime.At("spec", "mlPolicy", policyMPI, "runLauncherAsNode").Bool()
+	if worker := r.jobSet.FindJob(jobNode); worker != nil && worker != j && ptr.Deref(launcherIsNode, false) {
+		nodeJobs = append(nodeJobs, worker)
+	}
+	for _, j := range nodeJobs {
 		if c := findContainer(j, containerNode); c != nil {
 			applyEnv(c, trainer.Get("env"))
 			j.EnvFields = append(j.EnvFields, trainer.Get("env"))
 			applyResources(c, trainer.Get("resourcesPerNode"))
 		}
 	}
-}
-
-// listNodeJobs returns the jobs with training containers: the trainer's job, and the workers if the
-// launcher is a node too (pkg/runtime/framework/plugins/jobset/builder.go).
-func (r *reader) listNodeJobs() []*jobset.ReplicatedJob {
-	out := []*jobset.ReplicatedJob{r.trainerJob()}
-	launcherIsNode := r.runtime.At("spec", "mlPolicy", policyMPI, "runLauncherAsNode").Bool()
-	if j := r.jobSet.FindJob(jobNode); j != nil && j != out[0] && launcherIsNode != nil && *launcherIsNode {
-		out = append(out, j)
-	}
-	return out
 }
 
 // applyEnv sets variables of a container. They replace variables of the same name.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -134,6 +135,9 @@ func listSourceLabels() map[string]ir.SourceLabel {
 	return labels
 }
 
+// mxnetPattern matches programs and variables of MXNet. XGBoost reads other variables with DMLC_.
+var mxnetPattern = regexp.MustCompile(`\bmxnet\b|\bDMLC_(PS_ROOT_[A-Z]+|NUM_SERVER)\b`)
+
 // chooseFramework determines the framework by the plugin, by the user's choice or by the commands.
 // Programs of no known framework form a generic gang. It returns false after it recorded a mistake.
 func (r *reader) chooseFramework() bool {
@@ -155,6 +159,11 @@ func (r *reader) chooseFramework() bool {
 			return false
 		}
 		return true
+	}
+	if slices.ContainsFunc(r.texts, mxnetPattern.MatchString) {
+		r.spec.MarkInvalid("trains with Apache MXNet, which was retired in September 2023, and Rollcall does not " +
+			"support MXNet; port the program to a maintained framework such as PyTorch, or set --framework if it is another one")
+		return false
 	}
 	detected, evidence := ir.DetectFramework(r.Context.Frameworks, r.pods...)
 	name := detected.Name
@@ -247,13 +256,12 @@ func (r *reader) reportNoGangScheduler() {
 // copySchedulingAnnotations returns the annotations of the job for its scheduler, and copies them to
 // the pods, as Volcano does (job_controller_util.go, createJobPod; createOrUpdatePodGroup).
 func (r *reader) copySchedulingAnnotations() map[string]string {
-	const prefix = "volcano.sh/"
 	annotations := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(r.gang.Annotations)) {
-		if !strings.HasPrefix(key, prefix) {
+		value := r.gang.Annotations[key]
+		if !strings.HasPrefix(key, "volcano.sh/") {
 			continue
 		}
-		value := r.gang.Annotations[key]
 		annotations[key] = value
 		r.Root.At("metadata", "annotations", key).MarkPreserved("annotation of the pods, and of the PodGroup if there is one")
 		r.forEachTemplate(func(t *corev1.PodTemplateSpec) { metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value) })
@@ -267,31 +275,25 @@ func (r *reader) convertNetworkPlugins() {
 		svc.fieldOf("publish-not-ready-addresses").MarkPreserved("the Service of the gang always publishes them")
 		svc.field.AddNote("the Service of the gang replaces it, and publishes pods that are not ready", "")
 		svc.fieldOf("disable-network-policy").MarkPreserved("Rollcall creates no NetworkPolicy")
-		if !svc.boolOrDefault("disable-network-policy", false) {
+		if svc.values["disable-network-policy"].text != "true" {
 			svc.field.AddNote("Volcano created a NetworkPolicy that allowed only connections between pods of the job; "+
 				"Rollcall creates none",
 				fmt.Sprintf("apply a NetworkPolicy that selects %s: %s if you need it", gang.LabelGang, r.gang.Name))
 		}
 		svc.fieldOf("inject-hosts-env").MarkPreserved("the variables with the hosts")
 	}
-	r.convertSSHPlugin()
-}
-
-// convertSSHPlugin converts the plugin ssh. Rollcall sets up ssh for frameworks with a launcher.
-func (r *reader) convertSSHPlugin() {
 	ssh, ok := r.plugins["ssh"]
-	if !ok {
-		return
-	}
-	if !r.framework.HasLauncher {
+	switch {
+	case !ok:
+	case !r.framework.HasLauncher:
 		ssh.field.MarkDropped(
 			fmt.Sprintf("ranks of %s do not need ssh, and Rollcall sets it up only for launchers", r.framework.Name),
 			"if the program calls ssh, create a Secret with a key pair and mount it at /root/.ssh")
-		return
-	}
-	ssh.field.AddNote("Rollcall sets up ssh with a new key pair, which ssh and sshd find by their configuration "+
-		"instead of in /root/.ssh", "")
-	for flag := range knownFlags["ssh"] {
-		ssh.fieldOf(flag).MarkLeftOut("the configuration of ssh and sshd defines the keys and the port for every user")
+	default:
+		ssh.field.AddNote("Rollcall sets up ssh with a new key pair, which ssh and sshd find by their configuration "+
+			"instead of in /root/.ssh", "")
+		for flag := range knownFlags["ssh"] {
+			ssh.fieldOf(flag).MarkLeftOut("the configuration of ssh and sshd defines the keys and the port for every user")
+		}
 	}
 }

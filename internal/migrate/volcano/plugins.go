@@ -51,7 +51,7 @@ func (r *reader) readPlugins() {
 		r.plugins["ssh"] = parsedFlags{field: r.plugins[pluginMPI].field}
 	}
 	if svc, ok := r.plugins["svc"]; ok {
-		r.hostsInEnv = svc.boolOrDefault("inject-hosts-env", true)
+		r.hostsInEnv = svc.values["inject-hosts-env"].text != "false"
 	}
 }
 
@@ -125,34 +125,6 @@ func parseFlags(plugin string, f source.Field) parsedFlags {
 
 // fieldOf returns the place of a flag. The field does not exist if the flag is absent.
 func (p parsedFlags) fieldOf(name string) source.Field { return p.values[name].field }
-
-// boolOrDefault returns the value of a switch.
-func (p parsedFlags) boolOrDefault(name string, defaultValue bool) bool {
-	v, ok := p.values[name]
-	if !ok {
-		return defaultValue
-	}
-	b, err := strconv.ParseBool(v.text)
-	if err != nil {
-		v.field.MarkInvalid("must be true or false")
-		return defaultValue
-	}
-	return b
-}
-
-// portOrDefault returns the value of a flag with a port.
-func (p parsedFlags) portOrDefault(name string, defaultPort int32) int32 {
-	v, ok := p.values[name]
-	if !ok {
-		return defaultPort
-	}
-	port, err := strconv.ParseInt(v.text, 0, 32)
-	if err != nil || port < 1 || port > gang.MaxPort {
-		v.field.MarkInvalid(fmt.Sprintf("must be a port from 1 to %d", gang.MaxPort))
-		return defaultPort
-	}
-	return int32(port)
-}
 
 // taskIndexVars are the variables of the plugin env.
 var taskIndexVars = []string{"VK_TASK_INDEX", "VC_TASK_INDEX"}

@@ -67,11 +67,10 @@ func convertTaskFields(c *candidate) {
 	} else {
 		minAvailable.MarkPreserved("the number of pods of the workload")
 	}
-	if policy := c.field.Get("topologyPolicy"); policy.String() != "" && policy.String() != "none" {
-		policy.MarkDropped("Volcano sets an annotation of the pods for it",
-			"set the annotation volcano.sh/numa-topology-policy in the template")
-	} else {
+	if policy := c.field.Get("topologyPolicy"); policy.String() == "none" {
 		policy.MarkHandled()
+	} else {
+		policy.MarkDropped("it is an annotation of the pods", "set volcano.sh/numa-topology-policy in the template")
 	}
 	c.field.Get("partitionPolicy").MarkDropped("a gang is scheduled and restarted as a unit",
 		"create a gang for each partition if the partitions do not communicate")
@@ -178,10 +177,11 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		roles[cmp.Or(flags.values[flag].text, flag)] = role.Name
 		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role.Name))
 	}
-	if port := flags.fieldOf("port"); r.framework.HasLauncher {
+	if port, n := flags.fieldOf("port"), flags.values["port"].text; r.framework.HasLauncher {
 		port.MarkLeftOut(fmt.Sprintf("sshd listens on port %d, and ssh is configured for it", r.framework.DefaultSSHPort()))
-	} else {
-		r.gang.ConvertPort(port, flags.portOrDefault("port", r.framework.Port))
+	} else if n != "" {
+		r.gang.SetAnnotation(gang.AnnotationPort, n)
+		port.MarkPreserved("annotation " + gang.AnnotationPort)
 	}
 	for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
 		flags.fieldOf(flag).MarkLeftOut("torch waits for the master in its rendezvous")
