@@ -64,12 +64,12 @@ func assignTFRoles(r *reader) {
 // readTensorFlow reads the fields of a TFJob.
 func readTensorFlow(r *reader) {
 	r.convertSuccessPolicy(r.spec.Get("successPolicy"))
-	dynamic := r.spec.Get("enableDynamicWorker")
-	if ptr.Deref(dynamic.Bool(), false) {
+	if dynamic := r.spec.Get("enableDynamicWorker"); ptr.Deref(dynamic.Bool(), false) {
 		dynamic.MarkDropped("TF_CONFIG lists all workers, and they restart together",
 			"set "+gang.AnnotationRestartPolicy+": pod to restart only the failed worker")
+	} else {
+		dynamic.MarkPreserved("the default")
 	}
-	dynamic.MarkHandled()
 }
 
 // convertSuccessPolicy converts the condition for success: the chief or the master, or without them

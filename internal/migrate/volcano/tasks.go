@@ -108,6 +108,8 @@ func (r *reader) assignTasks(candidates []candidate) {
 	}
 	for _, c := range candidates {
 		if c.role.Name == "" {
+			c.field.ReportUnreadExcept("name", "replicas", "minAvailable", "template", "policies", "topologyPolicy",
+				"maxRetry", "dependsOn", "partitionPolicy")
 			c.field.MarkDropped(fmt.Sprintf("the task has no role in %s, and a gang contains only its ranks", r.framework.Name),
 				"create a Job from its template if the gang needs it")
 		}
