@@ -159,7 +159,8 @@ spec:
 	}
 	for _, want := range []string{
 		"name: train-new\n", "--store=train-new-0.train-new:6379", "--log=/logs/train-worker-0",
-		"--peer=pretrain-worker-0", "--group=train\n", "train-new-0.train-new,train-new-1.train-new", "--claim=train-worker-0-data",
+		"--peer=pretrain-worker-0", "--group=train\n", "train-new-0.train-new,train-new-1.train-new",
+		"--claim=train-worker-0-data",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("standard output does not contain %q:\n%s", want, stdout)

@@ -20,8 +20,7 @@ import (
 	"rollcall.training/plan"
 )
 
-// inject implements [source.Context.Inject] with the engine of the webhook. It does not modify the
-// workload.
+// inject implements [source.Context.Inject] with the engine of the webhook. It does not modify the workload.
 func (m Migrator) inject(w gang.Workload) source.Injection {
 	draft := m.inNamespace(w)
 	registry := injectors.Builtin()

@@ -42,7 +42,9 @@ spec:
 				t.Fatal(err)
 			}
 			report := migrate.Migrator{}.Migrate(docs).Reports[0]
-			got := slices.ContainsFunc(report.Entries, func(e source.Entry) bool { return strings.Contains(e.Reason, "a ConfigMap") })
+			got := slices.ContainsFunc(report.Entries, func(e source.Entry) bool {
+				return strings.Contains(e.Reason, "a ConfigMap")
+			})
 			if got != tt.want {
 				t.Errorf("the report names the ConfigMap: %v, want %v: %v", got, tt.want, report.Entries)
 			}

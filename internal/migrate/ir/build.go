@@ -117,8 +117,7 @@ func (b *Gang) LocateRole(role string) (WorkloadRef, int32) {
 	return WorkloadRef{}, 0
 }
 
-// HostNames returns the hostnames of a role's pods within the namespace, for the roles that b has so
-// far.
+// HostNames returns the hostnames of a role's pods within the namespace, for the roles that b has so far.
 func (b *Gang) HostNames(role string) []string {
 	at, first := b.LocateRole(role)
 	var out []string

@@ -129,8 +129,7 @@ func (b *Gang) InjectTemplate(
 	}}})
 }
 
-// TrainingContainers returns the containers that get Rollcall's variables: the named ones, and all init
-// containers.
+// TrainingContainers returns the containers that get Rollcall's variables: the named ones, and all init containers.
 func TrainingContainers(pod *corev1.PodSpec, names []string) []*corev1.Container {
 	var out []*corev1.Container
 	for i := range pod.InitContainers {
@@ -196,8 +195,7 @@ func IsDefaultTrainingContainer(chosen []string, template corev1.PodTemplateSpec
 		template.Annotations[gang.AnnotationDefaultContainer] == name)
 }
 
-// SetTrainingContainer sets the annotation for the training container of a role if it is not the
-// default.
+// SetTrainingContainer sets the annotation for the training container of a role if it is not the default.
 func (b *Gang) SetTrainingContainer(context source.Context, role *Role, name string) {
 	delete(role.RollcallAnnotations, gang.AnnotationContainers)
 	if len(role.Template.Spec.Containers) > 1 &&

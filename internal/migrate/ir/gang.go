@@ -35,13 +35,11 @@ type Gang struct {
 	RollcallAnnotations map[string]string
 	// Roles are in the order of their ranks. Build needs at least one.
 	Roles []Role
-	// Homogeneous is true if all roles do the same work, so that roles with equal templates can
-	// share one workload.
+	// Homogeneous is true if all roles do the same work, so that roles with equal templates can share one workload.
 	Homogeneous bool
 	// CompletionRole is the role whose success completed the job, or "" if all had to succeed.
 	CompletionRole string
-	// JobSpec holds the fields of each Job except for its size and template. StatefulSets do not
-	// have these fields.
+	// JobSpec holds the fields of each Job except for its size and template. StatefulSets do not have these fields.
 	JobSpec batchv1.JobSpec
 	// TTLField is the place of JobSpec.TTLSecondsAfterFinished in the manifest. See [Gang.Build].
 	TTLField source.Field
@@ -112,8 +110,7 @@ var serverManagedFields = []string{
 // clientAnnotations are annotations in which clients store data about the object itself.
 var clientAnnotations = []string{"kubectl.kubernetes.io/last-applied-configuration"}
 
-// NewGang returns a Gang with the fields that all kinds have: name, namespace, labels and
-// annotations.
+// NewGang returns a Gang with the fields that all kinds have: name, namespace, labels and annotations.
 func NewGang(o source.Object) *Gang {
 	meta := o.Root.Get("metadata")
 	b := &Gang{

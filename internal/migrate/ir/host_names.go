@@ -146,8 +146,7 @@ func VisitTexts(c *corev1.Container, visit func(text *string)) {
 	}
 }
 
-// SourceNames are the former names of the pods of a role. The zero value means that the pods had
-// no hostnames.
+// SourceNames are the former names of the pods of a role. The zero value means that the pods had no hostnames.
 type SourceNames struct {
 	// Prefix precedes the index in a pod's name, for example "train-worker-".
 	Prefix string
@@ -172,11 +171,9 @@ func (n SourceNames) podName(index int32) string {
 type FormerHosts struct {
 	// Pattern matches a hostname. Its groups are the indexes of the pod.
 	Pattern *regexp.Regexp
-	// Rename returns the new hostname for the indexes, or "" for a name that stays. The name is followed by
-	// rest.
+	// Rename returns the new hostname for the indexes, or "" for a name that stays. The name is followed by rest.
 	Rename func(indexes []string, rest string) string
-	// Domain matches the former domain after a hostname, which is replaced by Service. Nil means that the
-	// domain stays.
+	// Domain matches the former domain after a hostname, which is replaced by Service. Nil means that the domain stays.
 	Domain  *regexp.Regexp
 	Service func(host string) string
 }
@@ -246,8 +243,7 @@ func isInFilePath(text string, start, end int) bool {
 	return slices.Contains(fileExtensions, extension)
 }
 
-// fileExtensions are extensions of files that users name after pods. No Service of a gang has such
-// a name.
+// fileExtensions are extensions of files that users name after pods. No Service of a gang has such a name.
 var fileExtensions = []string{
 	"sh", "py", "log", "txt", "json", "yaml", "yml", "pt", "pth", "ckpt", "csv", "out", "err", "tar", "gz",
 }

@@ -26,8 +26,7 @@ const (
 	MeaningNone Meaning = iota
 	// MeaningGang is the name of the job.
 	MeaningGang
-	// MeaningRole is the role of the pod in the terms of the former system:
-	// [SourceNames.Role].
+	// MeaningRole is the role of the pod in the terms of the former system: [SourceNames.Role].
 	MeaningRole
 )
 
@@ -249,7 +248,7 @@ func (b *Gang) reportFieldRefs(w *plannedWorkload, role Role) {
 	visitFieldRefs(&w.Template.Spec, role.Source, func(path, reader string, field source.Field) {
 		if path == "metadata.name" && role.SourceNames.Prefix != "" {
 			field.AddNote(fmt.Sprintf("%s reads the name of the pod, which was %s and starts with %s-", reader,
-				role.SourceNames.podName(0), w.workloadName), "use the rank for names that must survive a restart: $(ROLLCALL_RANK)")
+				role.SourceNames.podName(0), w.workloadName), "use $(ROLLCALL_RANK) for names that must survive a restart")
 		}
 		match := podMetadataPattern.FindStringSubmatch(path)
 		if match == nil {

@@ -147,7 +147,7 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	// A Job starts the indexes above its parallelism after others have completed. A gang has no such indexes.
 	completions := ptr.Deref(from.Completions, 0)
 	if rest := completions - j.PodsPerJob; rest > 0 {
-		field.Get("completions").MarkDropped(fmt.Sprintf("a gang runs all ranks at once, so %d of the %d indexes would never run",
+		field.Get("completions").MarkDropped(fmt.Sprintf("a gang runs all ranks at once: %d of the %d indexes would never run",
 			rest, completions), "set parallelism and completions to the same number")
 	} else {
 		field.Get("completions").MarkPreserved("the number of pods of the workload")
@@ -165,7 +165,8 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	to.Suspend, to.ManagedBy, to.BackoffLimit = of.Suspend, cmp.Or(of.ManagedBy, from.ManagedBy), of.BackoffLimit
 	to.ActiveDeadlineSeconds = cmp.Or(from.ActiveDeadlineSeconds, of.ActiveDeadlineSeconds)
 	to.TTLSecondsAfterFinished = cmp.Or(of.TTLSecondsAfterFinished, from.TTLSecondsAfterFinished)
-	to.Selector, to.ManualSelector, to.BackoffLimitPerIndex, to.MaxFailedIndexes, to.SuccessPolicy = nil, nil, nil, nil, nil
+	to.Selector, to.ManualSelector, to.SuccessPolicy = nil, nil, nil
+	to.BackoffLimitPerIndex, to.MaxFailedIndexes = nil, nil
 	field.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
 	if of.TTLSecondsAfterFinished != nil {
 		field.Get("ttlSecondsAfterFinished").MarkLeftOut("the TTL of the JobSet overrides it")

@@ -101,7 +101,8 @@ func (s *Reader) convertStartupOrder() {
 	case !isOrdered:
 		policy.MarkPreserved(together)
 	case hasRendezvous:
-		policy.MarkChanged(together, "a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
+		policy.MarkChanged(together,
+			"a launcher waits for its hosts, and other ranks wait for each other in the rendezvous", "")
 	default:
 		policy.MarkChanged(together, "a program can start before another role is ready", retry)
 	}
@@ -135,7 +136,7 @@ func (j *ReplicatedJob) completionAdvice() string {
 		strings.Join(names, ", "), strings.Join(names, " "))
 }
 
-// convertFailurePolicy converts the reaction of the JobSet to a failed Job. The first rule that matches a failure decides.
+// convertFailurePolicy converts the reaction of the JobSet to a failed Job. The first rule that matches decides.
 func (s *Reader) convertFailurePolicy() {
 	policy := s.Spec.Get("failurePolicy")
 	limit, rules := policy.Get("maxRestarts"), policy.Get("rules").Items()
@@ -191,7 +192,8 @@ func (s *Reader) convertFailureRule(rule source.Field) {
 		rule.MarkPreserved(restart)
 	case action == "RestartJob" || action == "RestartJobAndIgnoreMaxRestarts":
 		rule.MarkChanged(restart, "ranks cannot continue without a rank that restarts", "")
-	case ignoresMaxRestarts(action) && isForPodFailurePolicy(rule) && !slices.ContainsFunc(s.listGangJobs(), hasOtherFailure):
+	case ignoresMaxRestarts(action) && isForPodFailurePolicy(rule) &&
+		!slices.ContainsFunc(s.listGangJobs(), hasOtherFailure):
 		rule.MarkPreserved(freeRestart)
 	case ignoresMaxRestarts(action):
 		rule.MarkChanged(restart, "only disruptions use up no restart; after another failure, the restart counts",

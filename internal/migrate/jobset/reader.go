@@ -144,7 +144,8 @@ func (s *Reader) readReplicatedJob(f source.Field) *ReplicatedJob {
 		j.PodsPerJob = max(*c, 1) // a Job never runs more pods than have to complete
 	}
 	for _, f := range f.Get("dependsOn").Items() {
-		d := dependency{field: f, on: s.FindJob(f.Get("name").String()), requiresCompletion: f.Get("status").String() == "Complete"}
+		d := dependency{field: f, on: s.FindJob(f.Get("name").String())}
+		d.requiresCompletion = f.Get("status").String() == "Complete"
 		f.ReportUnreadExcept("name", "status")
 		if d.on == nil {
 			f.Get("name").MarkInvalid("must be the name of a replicated job before this one that has pods")

@@ -20,7 +20,7 @@ import (
 func readPyTorch(r *reader) {
 	r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster
 	elastic := r.spec.Get("elasticPolicy")
-	for _, f := range []source.Field{elastic.Get("nProcPerNode"), r.spec.Get("nprocPerNode")} { // the former has precedence
+	for _, f := range []source.Field{elastic.Get("nProcPerNode"), r.spec.Get("nprocPerNode")} { // the first has precedence
 		if n := f.IntOrString(); n != "" {
 			r.gang.SetAnnotation(gang.AnnotationNprocPerNode, cmp.Or(r.gang.RollcallAnnotations[gang.AnnotationNprocPerNode], n))
 			f.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)

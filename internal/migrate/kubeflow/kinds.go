@@ -162,16 +162,18 @@ func (r *reader) findRole(name string) *ir.Role {
 // The variables that the operators set in training containers, by their sources in training-operator
 // (pkg/controller.v1) and in mpi-operator (pkg/controller/mpi_job_controller.go).
 var (
-	pytorchVars        = []string{"PYTHONUNBUFFERED", "PET_NNODES", "PET_NPROC_PER_NODE"}
-	pytorchMasterVars  = []string{"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK"}
+	pytorchVars       = []string{"PYTHONUNBUFFERED", "PET_NNODES", "PET_NPROC_PER_NODE"}
+	pytorchMasterVars = []string{
+		"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK",
+	}
 	pytorchElasticVars = []string{"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND"}
 	mpiV1Vars          = []string{
 		"OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP",
 		"I_MPI_HYDRA_BOOTSTRAP_EXEC", "HYDRA_HOST_FILE", "HYDRA_LAUNCHER_EXEC",
 	}
 	mpiVars = []string{
-		"K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST", "HYDRA_HOST_FILE",
-		"HYDRA_LAUNCH_EXTRA_ARGS", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_default_hostfile",
+		"K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST",
+		"HYDRA_HOST_FILE", "HYDRA_LAUNCH_EXTRA_ARGS", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_default_hostfile",
 		"OMPI_MCA_plm_rsh_args", "OMPI_MCA_orte_set_default_slots",
 	}
 	deviceVars  = []string{"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}

@@ -217,7 +217,7 @@ func TestElasticBounds(t *testing.T) {
 		{name: "only the minimum", policy: "{minReplicas: 2}", want: "2:2"},
 		{name: "only the maximum", policy: "{maxReplicas: 2}", want: "2:2"},
 		{name: "no bounds", policy: "{}", want: "2:2"},
-		{name: "minimum above the maximum, which the engine rejects", policy: "{minReplicas: 4, maxReplicas: 1}", want: "4:1"},
+		{name: "minimum above the maximum", policy: "{minReplicas: 4, maxReplicas: 1}", want: "4:1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

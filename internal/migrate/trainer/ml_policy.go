@@ -304,10 +304,7 @@ func (r *reader) convertSlotsPerWorker(policy source.Field, launcher, worker *jo
 		if worker != nil {
 			j = worker
 		}
-		c := findContainer(j, containerNode)
-		if c == nil {
-			c = &corev1.Container{}
-		}
+		c := cmp.Or(findContainer(j, containerNode), &corev1.Container{})
 		if gpus := r.countGPUs(c); gpus > 1 {
 			slots = int32(min(gpus, 1<<20)) // bounded by min
 			r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved,

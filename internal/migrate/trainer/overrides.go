@@ -158,7 +158,9 @@ func (r *reader) patchPodTemplate(j *jobset.ReplicatedJob, meta, spec source.Fie
 }
 
 // checkContainers reports whether the runtime has the containers of an override.
-func checkContainers(j *jobset.ReplicatedJob, field source.Field, patches []containerPatch, existing []corev1.Container) bool {
+func checkContainers(
+	j *jobset.ReplicatedJob, field source.Field, patches []containerPatch, existing []corev1.Container,
+) bool {
 	for i, p := range patches {
 		item := field.Item(i)
 		if !slices.ContainsFunc(existing, func(c corev1.Container) bool { return c.Name == p.Name }) {

@@ -142,7 +142,8 @@ func (r *reader) reportFailurePolicy(p lifecyclePolicy, event, cause string) {
 			"set "+gang.AnnotationRestartPolicy+": pod to restart only the pod")
 		return
 	case effect == effectFail && r.gang.NeverRestarts():
-	case effect == effectFail && event == eventPodFailed && r.gang.RollcallAnnotations[gang.AnnotationNonRetriableExitCodes] != "":
+	case effect == effectFail && event == eventPodFailed &&
+		r.gang.RollcallAnnotations[gang.AnnotationNonRetriableExitCodes] != "":
 		to = "annotation " + gang.AnnotationNonRetriableExitCodes + ": " + cause + " fails the gang"
 	default:
 		p.field.MarkDropped("a gang has one rule for all tasks, and "+cause+" restarts it",

@@ -79,7 +79,8 @@ func TestRestarts(t *testing.T) {
 // TestEvictionFails checks that an eviction restarts a gang whose failures do, and that the report contains it.
 func TestEvictionFails(t *testing.T) {
 	_, report := migrateJob(t, migrate.Migrator{}, volcanoJobYAML("{plugins: {pytorch: []}, policies: ["+
-		"{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: AbortJob}], tasks: [{name: worker, replicas: 2, "+
+		"{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: AbortJob}], "+
+		"tasks: [{name: worker, replicas: 2, "+
 		podTemplateYAML("command: [x]")+"}]}"))
 	if got := worstOutcome(report, "spec.policies[1]"); got != source.Dropped {
 		t.Errorf("outcome of the policy = %s, want %s", got, source.Dropped)

@@ -237,7 +237,8 @@ func (r *reader) convertTemplates() {
 		}
 		dependencies := r.tasks[i].field.Get("dependsOn")
 		if r.framework.HasLauncher && role.Name == gang.RoleLauncher {
-			dependencies.MarkChanged("", "all pods start together; the command of the launcher starts when all workers answer", "")
+			dependencies.MarkChanged("",
+				"all pods start together; the command of the launcher starts when all workers answer", "")
 		} else {
 			dependencies.MarkDropped("all pods of a gang start together", "wait in the program for what it needs")
 		}
