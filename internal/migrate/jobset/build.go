@@ -147,7 +147,7 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	// A Job starts the indexes above its parallelism after others have completed. A gang has no such indexes.
 	completions := ptr.Deref(from.Completions, 0)
 	if rest := completions - j.PodsPerJob; rest > 0 {
-		field.Get("completions").MarkDropped(fmt.Sprintf("a gang runs all ranks at once: %d of the %d indexes would never run",
+		field.Get("completions").MarkDropped(fmt.Sprintf("a gang runs all ranks at once: %d of the %d indexes never run",
 			rest, completions), "set parallelism and completions to the same number")
 	} else {
 		field.Get("completions").MarkPreserved("the number of pods of the workload")
