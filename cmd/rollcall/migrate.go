@@ -30,15 +30,15 @@ const (
 
 // migrateOptions are the flags of rollcall migrate.
 type migrateOptions struct {
-	files, runtimes        []string
-	fromCluster            bool
-	cluster                clusterFlags
-	clusterDomain, output  string
-	gangScheduler, aliases string
-	framework, nameSuffix  string
-	require, verbose       bool
-	summary                bool
-	written                outputFlags
+	files, runtimes       []string
+	fromCluster           bool
+	cluster               clusterFlags
+	clusterDomain, output string
+	gangScheduler         string
+	framework, nameSuffix string
+	require, verbose      bool
+	summary               bool
+	written               outputFlags
 }
 
 const migrateLong = `Convert training jobs of other systems to labeled Jobs and StatefulSets. All other
@@ -73,7 +73,7 @@ Exit codes:
      else is printed`
 
 func newMigrateCommand() *cobra.Command {
-	o := migrateOptions{output: outputYAML, aliases: string(source.AliasUsed)}
+	o := migrateOptions{output: outputYAML}
 	cmd := &cobra.Command{
 		Use:   "migrate (-f FILE | --from-cluster [KIND[/NAME]...])",
 		Short: "Convert training jobs of other systems to labeled Jobs",
@@ -114,8 +114,6 @@ func (o *migrateOptions) addFlags(cmd *cobra.Command) {
 		string(source.SchedulerVolcano), string(source.SchedulerCoscheduling))
 	addChoiceFlag(cmd, &o.framework, "framework", "", "framework of jobs that do not specify one, such as JobSets",
 		injectors.Builtin().Frameworks().Names()...)
-	addChoiceFlag(cmd, &o.aliases, "aliases", "", "former pod names that get a Service (used: names in the manifests)",
-		string(source.AliasUsed), string(source.AliasAll), string(source.AliasNone))
 	f.StringVar(&o.nameSuffix, "name-suffix", "", "suffix of new names, such as -new, to run the result next to the jobs")
 	f.BoolVar(&o.summary, "summary", false, "number of objects by kind and outcome instead of objects and report")
 	o.written.addFlags(cmd)
@@ -156,7 +154,6 @@ func (o migrateOptions) runMigrate(cmd *cobra.Command, args []string) error {
 		Config:    gang.Config{ClusterDomain: o.clusterDomain},
 		Scheduler: source.Scheduler(o.gangScheduler),
 		Framework: o.framework,
-		Aliases:   source.AliasPolicy(o.aliases),
 		Runtimes:  input.runtimes, NameSuffix: o.nameSuffix,
 	}
 	result := m.Migrate(input.docs)

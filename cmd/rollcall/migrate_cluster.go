@@ -73,7 +73,7 @@ func listServedKinds(client discovery.DiscoveryInterface) ([]servedKind, error) 
 	var kinds []servedKind
 	for _, list := range lists {
 		groupVersion, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil || !migrate.SupportsGroup(groupVersion.Group) {
+		if err != nil || source.JobKinds(groupVersion.Group) == nil {
 			continue
 		}
 		for _, resource := range list.APIResources {

@@ -45,7 +45,7 @@ OBJECTS  REASON
 2        not migrated: spec.runPolicy.backoffLimit: must be a whole number
 1        dropped: spec.runPolicy.future: this release does not know the field
 1        not migrated: reading in/c.yaml, document 1, line 1: did not find expected node content
-1        not migrated: spec.mpiReplicaSpecs: Required value: a job needs at least one replica type: Launch…
+1        not migrated: spec.mpiReplicaSpecs: Required value: a job needs at least one replica type: launch…
 `
 	stdout, stderr, err := runCommand(t, "", "migrate", "-f", "in", "--summary")
 	if err == nil || err.Error() != "not migrated: 4" || stderr != "" {
@@ -158,8 +158,9 @@ spec:
 		t.Fatalf("%v\n%s", err, stderr)
 	}
 	for _, want := range []string{
-		"name: train-new\n", "name: train-new-worker-0\n", "--store=train-new-worker-0:6379", "--log=/logs/train-worker-0",
-		"--peer=pretrain-worker-0", "--group=train\n", "train-new-worker-0,train-new-worker-1", "--claim=train-worker-0-data",
+		"name: train-new\n", "--store=train-new-0.train-new:6379", "--log=/logs/train-worker-0",
+		"--peer=pretrain-worker-0", "--group=train\n", "train-new-0.train-new,train-new-1.train-new",
+		"--claim=train-worker-0-data",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("standard output does not contain %q:\n%s", want, stdout)

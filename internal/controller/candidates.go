@@ -97,7 +97,7 @@ func (r *Reconciler) findServiceOwners(ctx context.Context, group roster.Group) 
 func (g *observedGang) ignoreWorkloads(isIdentified bool) {
 	g.hasMoreWorkloads = true
 	if !isIdentified {
-		g.conflicts = slices.Concat([]string{describeLimit()}, g.conflicts)
+		g.Conflicts = slices.Concat([]string{describeLimit()}, g.Conflicts)
 	}
 }
 

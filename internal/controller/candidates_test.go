@@ -132,7 +132,7 @@ func TestManyWorkloads(t *testing.T) {
 				t.Errorf("status %+v, want %s with %q", status, c.wantPhase, c.wantMessage)
 			}
 			g := w.observeTrain(t)
-			parsed := len(g.members) + len(g.strangers) + len(g.earlierRun)
+			parsed := len(g.Members) + len(g.Strangers) + len(g.EarlierRun)
 			if parsed != 2*maxCandidates {
 				t.Errorf("a pass parsed %d workloads, want %d", parsed, 2*maxCandidates)
 			}
@@ -159,7 +159,7 @@ func (w *testCluster) createServiceOf(t *testing.T, members ...*batchv1.Job) {
 	}
 	g := &observedGang{}
 	for _, m := range members {
-		g.members = append(g.members, member{Member: roster.Member{Workload: gang.Workload{Job: m}}})
+		g.Members = append(g.Members, member{Member: roster.Member{Workload: gang.Workload{Job: m}}})
 	}
 	service := result.BuildService()
 	if err := w.setOwners(g, service); err != nil {

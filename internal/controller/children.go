@@ -50,7 +50,7 @@ func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next l
 
 // setOwners makes all injected members owners of an object.
 func (r *Reconciler) setOwners(g *observedGang, o client.Object) error {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if !m.IsInjected() {
 			continue
 		}
@@ -143,7 +143,7 @@ func isChildOf(have metav1.Object, gangName string) bool {
 // the names of the ranks. It never changes the Service.
 func (r *Reconciler) acceptUserService(g *observedGang, have *corev1.Service) error {
 	var err error
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		mismatch := gang.ServiceMismatch(have, m.Workload, m.publishedRanks())
 		if isTooLarge(have) {
 			mismatch = "is too large"

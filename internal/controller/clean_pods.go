@@ -43,7 +43,7 @@ func (r *Reconciler) cleanUpPods(ctx context.Context, g *observedGang, s lifecyc
 	if g.lastState().Phase != s.Phase {
 		return nil // the result, which is read from the pods, must be written before they are deleted
 	}
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.Job == nil || m.Result == nil || m.observed.NonTerminatingPods == 0 {
 			continue // the pods of a StatefulSet are deleted when it is scaled to 0
 		}

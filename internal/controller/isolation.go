@@ -92,14 +92,14 @@ func (r *Reconciler) recordIsolation(g *observedGang, service *corev1.Service, n
 // hasAttemptLabels reports whether the pods of all members carry the number of their attempt. Those of a
 // StatefulSet do not.
 func (g *observedGang) hasAttemptLabels() bool {
-	return !slices.ContainsFunc(g.members, func(m member) bool { return m.Job == nil || !attempt.HasLabel(m.Workload) })
+	return !slices.ContainsFunc(g.Members, func(m member) bool { return m.Job == nil || !attempt.HasLabel(m.Workload) })
 }
 
 // templateAttempt returns the attempt in the templates of all members; empty if they differ. That is the
 // attempt of the new pods, whoever resumed the members.
 func (g *observedGang) templateAttempt() string {
-	first := g.members[0].Template().Labels[gang.LabelAttempt]
-	if slices.ContainsFunc(g.members, func(m member) bool { return m.Template().Labels[gang.LabelAttempt] != first }) {
+	first := g.Members[0].Template().Labels[gang.LabelAttempt]
+	if slices.ContainsFunc(g.Members, func(m member) bool { return m.Template().Labels[gang.LabelAttempt] != first }) {
 		return ""
 	}
 	return first
@@ -109,7 +109,7 @@ func (g *observedGang) templateAttempt() string {
 // too. Its pods have other attempts.
 func (r *Reconciler) isSharedByActiveGang(ctx context.Context, g *observedGang, service *corev1.Service) (bool, error) {
 	isOther := func(o metav1.OwnerReference) bool {
-		return !slices.ContainsFunc(g.members, func(m member) bool { return m.Meta().UID == o.UID })
+		return !slices.ContainsFunc(g.Members, func(m member) bool { return m.Meta().UID == o.UID })
 	}
 	if !slices.ContainsFunc(service.OwnerReferences, isOther) {
 		return false, nil

@@ -111,11 +111,11 @@ func TestResetJobStatus(t *testing.T) {
 			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(j), &have); err != nil {
 				t.Fatal(err)
 			}
-			p := &observedGang{pass: &pass{}, members: []member{{
+			p := &observedGang{pass: &pass{}, Roster: roster.Roster[member]{Members: []member{{
 				Member:         roster.Member{Workload: gang.Workload{Job: &have}, Result: &injectors.Result{}},
 				managedByQueue: c.queued,
-			}}}
-			err := r.resetJobStatus(t.Context(), p.members[0], desiredAction(p, p.members[0], lifecycle.State{
+			}}}}
+			err := r.resetJobStatus(t.Context(), p.Members[0], desiredAction(p, p.Members[0], lifecycle.State{
 				Phase:    c.phase,
 				Restarts: c.restarts,
 			}))

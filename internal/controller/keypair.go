@@ -173,7 +173,7 @@ func (r *Reconciler) isKeyPairDue(
 func (r *Reconciler) findPodWithoutVolumes(
 	ctx context.Context, g *observedGang, now time.Time,
 ) (waiting bool, delay time.Duration, err error) {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		pods, err := r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
 		if err != nil {
 			return false, 0, err

@@ -59,7 +59,7 @@ func (r *Reconciler) checkWorkersReached(ctx context.Context, g *observedGang) (
 // lastStatusWithReason returns reason and message of a member that has the reason in the last phase of
 // the gang; the zero value if no member has.
 func (g *observedGang) lastStatusWithReason(reason gang.Reason) lifecycle.Status {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if s := m.lastStatus(); s.Reason == reason && s.Phase == g.lastState().Phase {
 			return lifecycle.Status{Reason: s.Reason, Message: s.Message}
 		}
@@ -69,7 +69,7 @@ func (g *observedGang) lastStatusWithReason(reason gang.Reason) lifecycle.Status
 
 // launcherJob returns the Job of the launcher; nil if there is none.
 func (g *observedGang) launcherJob() *batchv1.Job {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.Result != nil && m.Result.Gang.Role == gang.RoleLauncher {
 			return m.Job
 		}

@@ -20,8 +20,9 @@ import (
 // observedGang is a gang as one pass observes it. It belongs to the goroutine of the pass.
 type observedGang struct {
 	pass *pass
-	// members contains the existing workloads in the order of their ranks. It is never empty.
-	members []member
+	// Roster is that of the workloads with the name of the gang. Members is never empty. Nobody may act on the members
+	// with Conflicts.
+	roster.Roster[member]
 	// memberStates contains the members that the gang must have, whether they exist or not.
 	memberStates lifecycle.Members
 	// observed is what the workloads and the pods show. observe sets it.
@@ -31,15 +32,8 @@ type observedGang struct {
 	isIsolated, ignoresOverduePods bool
 	// multiWorkload is true for a gang of several workloads.
 	multiWorkload bool
-	// stateSource is the member whose status is the state of the gang; nil for the primary member.
-	stateSource *member
-	// earlierRun and strangers are workloads with the name of the gang that are not members; see
-	// [roster.Identity].
-	earlierRun, strangers []member
 	// hasMoreWorkloads is true if a pass did not parse all workloads with the name of the gang.
 	hasMoreWorkloads bool
-	// conflicts is not empty if the members do not form a gang. Nobody may act on them then.
-	conflicts []string
 	// rejection is the last request of the gang's children that the API server rejected in this pass;
 	// empty if there is none.
 	rejection string
@@ -85,7 +79,7 @@ func (m member) clientObject() client.Object { return m.Object().(client.Object)
 // firstResult returns the first member that could be parsed; nil if there is none. The settings of the
 // gang are equal in all members, or the gang has the reason MemberConflict.
 func (g *observedGang) firstResult() *injectors.Result {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.Result != nil {
 			return m.Result
 		}
@@ -96,7 +90,7 @@ func (g *observedGang) firstResult() *injectors.Result {
 // primaryMember returns the member whose status is the state of the gang: the first injected member,
 // or the first member if none is injected.
 func (g *observedGang) primaryMember() member {
-	return g.members[max(0, slices.IndexFunc(g.members, member.IsInjected))]
+	return g.Members[max(0, slices.IndexFunc(g.Members, member.IsInjected))]
 }
 
 func (g *observedGang) isPrimaryMember(m member) bool {
@@ -107,8 +101,8 @@ func (g *observedGang) isPrimaryMember(m member) bool {
 // because anybody can write the label. Only before the first pass is the label the only source.
 func (g *observedGang) lastState() lifecycle.State {
 	source := g.primaryMember()
-	if g.stateSource != nil {
-		source = *g.stateSource
+	if g.StateSource != nil {
+		source = *g.StateSource
 	}
 	state := source.lastStatus().State
 	if !g.gangPolicies().FailureOutput { // an earlier manager may have recorded output
@@ -203,12 +197,12 @@ func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group roster.Gro
 	if group.MultiWorkload {
 		g := newMultiWorkloadGang(p, members, owners)
 		if len(candidates) < len(group.Workloads) {
-			g.ignoreWorkloads(g.stateSource != nil || len(owners) > 0)
+			g.ignoreWorkloads(g.StateSource != nil || len(owners) > 0)
 		}
 		if g.firstResult() != nil {
 			return []*observedGang{g}, nil
 		}
-		members = g.members
+		members = g.Members
 	}
 	var out []*observedGang
 	for _, m := range members {
@@ -221,10 +215,7 @@ func (r *Reconciler) observeGangs(ctx context.Context, p *pass, group roster.Gro
 // are not members of the gang are kept separately. serviceOwners is an argument of [roster.Identify].
 func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID) *observedGang {
 	list := roster.New(workloads, func(m member) roster.Member { return m.Member }, serviceOwners)
-	g := &observedGang{
-		pass: p, multiWorkload: true, members: list.Members, conflicts: list.Conflicts,
-		earlierRun: list.EarlierRun, strangers: list.Strangers, stateSource: list.StateSource,
-	}
+	g := &observedGang{pass: p, multiWorkload: true, Roster: list}
 	if first := g.firstResult(); first != nil {
 		g.memberStates = lifecycle.ObserveMembers(first.Gang, g.observeWorkload)
 		if last := g.lastState(); !last.Phase.Terminal() {
@@ -237,7 +228,7 @@ func newMultiWorkloadGang(p *pass, workloads []member, serviceOwners []types.UID
 // observeWorkload returns the observation of the member with the name of a workload, and false if there
 // is none.
 func (g *observedGang) observeWorkload(name string) (lifecycle.Observation, bool) {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.Meta().Name == name {
 			return m.observeStatus(), true
 		}
@@ -250,7 +241,8 @@ func (g *observedGang) observeWorkload(name string) (lifecycle.Observation, bool
 // not help.
 func newSingleWorkloadGang(ctx context.Context, p *pass, m member) *observedGang {
 	observed := m.observeStatus()
-	g := &observedGang{pass: p, members: []member{m}, memberStates: lifecycle.NewSingleMember(observed)}
+	g := &observedGang{pass: p, memberStates: lifecycle.NewSingleMember(observed)}
+	g.Members = []member{m}
 	if m.Err != nil {
 		log.FromContext(ctx).V(1).Info("Workload does not describe a valid gang", "errors", injectors.DenialCauses(m.Err))
 	}

@@ -41,7 +41,7 @@ func (r *Reconciler) checkMembership(ctx context.Context, g *observedGang) (life
 		return lifecycle.Status{Reason: gang.ReasonMemberConflict, Message: conflictMessage(conflicts)}, true
 	}
 	message := g.memberStates.Describe(lifecycle.Pending)
-	for _, m := range g.earlierRun {
+	for _, m := range g.EarlierRun {
 		message += ". " + m.describeEarlierRun()
 	}
 	return lifecycle.Status{Reason: gang.ReasonMembersMissing, Message: message}, true
@@ -54,7 +54,7 @@ func conflictMessage(conflicts []string) string {
 // memberSpecs returns the settings of the gang in each existing workload.
 func (g *observedGang) memberSpecs() []roster.MemberSpec {
 	var out []roster.MemberSpec
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		out = append(out, m.Spec())
 	}
 	return out
@@ -81,7 +81,7 @@ func (r *Reconciler) findMisplacedMembers(
 			out = append(out, spec)
 		}
 	}
-	if len(out) > 0 || len(g.earlierRun) > 0 { // a member of an earlier run explains why one is missing
+	if len(out) > 0 || len(g.EarlierRun) > 0 { // a member of an earlier run explains why one is missing
 		return out, nil
 	}
 	return r.findInOtherNamespaces(ctx, g, missing)

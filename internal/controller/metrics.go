@@ -140,7 +140,7 @@ func recordSeconds(namespace string, accelerators int64, age time.Duration, s, l
 // counts those of a StatefulSet that is suspended, too.
 func (g *observedGang) countAccelerators() int64 {
 	var n int64
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.Result == nil {
 			continue
 		}

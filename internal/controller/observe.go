@@ -25,8 +25,8 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 	e.IgnoresOverduePods = g.ignoresOverduePods
 	s := g.pass.session
 	var parsed []*member
-	for i := range g.members {
-		m := &g.members[i]
+	for i := range g.Members {
+		m := &g.Members[i]
 		if m.Result == nil {
 			continue
 		}
@@ -59,7 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 // isCacheCurrent reports whether the API server has the same versions of all members as the cache.
 // Otherwise it schedules another pass.
 func (r *Reconciler) isCacheCurrent(ctx context.Context, g *observedGang) bool {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		current, _ := gang.NewWorkload(m.Kind())
 		object := current.Object().(client.Object)
 		err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), object)
@@ -91,7 +91,7 @@ func (r *Reconciler) listOrphans(ctx context.Context, g *observedGang, state lif
 		return nil, nil
 	}
 	var existing []types.UID
-	for _, m := range slices.Concat(g.members, g.strangers, g.earlierRun) {
+	for _, m := range slices.Concat(g.Members, g.Strangers, g.EarlierRun) {
 		existing = append(existing, m.Meta().UID)
 	}
 	var pods corev1.PodList

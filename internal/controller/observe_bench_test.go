@@ -31,7 +31,7 @@ func BenchmarkObserveMember(b *testing.B) {
 		for _, ranks := range []int{100, 1000, 10000} {
 			b.Run(fmt.Sprintf("%s/%d", name, ranks), func(b *testing.B) {
 				m, pods := newObservedJob(b, ranks, change)
-				g := &observedGang{members: []member{m}}
+				g := &observedGang{Roster: roster.Roster[member]{Members: []member{m}}}
 				evidence := lifecycle.Evidence{
 					Members: lifecycle.ObserveMembers(m.Result.Gang, g.observeWorkload), Now: testStartTime,
 					Workloads: []lifecycle.WorkloadEvidence{{Workload: m.Workload, Gang: m.Result.Gang, Pods: pods}},

@@ -131,7 +131,7 @@ func (g *observedGang) countPodsToPlace() int32 {
 
 // countCompletedRanks returns the number of completed ranks of a Job; 0 for other workloads.
 func (g *observedGang) countCompletedRanks(workload string) int32 {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.Job != nil && m.Meta().Name == workload {
 			return m.Job.Status.Succeeded
 		}
@@ -142,7 +142,7 @@ func (g *observedGang) countCompletedRanks(workload string) int32 {
 // injectedUIDs returns the UIDs of the members that own the children.
 func (g *observedGang) injectedUIDs() []types.UID {
 	var out []types.UID
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.IsInjected() {
 			out = append(out, m.Meta().UID)
 		}

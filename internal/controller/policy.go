@@ -69,7 +69,7 @@ func (r *Reconciler) judgeGangs(ctx context.Context, req Request, gangs []*obser
 	}
 	judged := map[types.UID]judgment{}
 	for _, g := range gangs {
-		if len(g.conflicts) > 0 || g.lastState().Phase.Terminal() {
+		if len(g.Conflicts) > 0 || g.lastState().Phase.Terminal() {
 			continue
 		}
 		uid, key := g.primaryMember().Meta().UID, r.policyKey(current, namespace, g)
@@ -119,7 +119,7 @@ func keepViolations(gangs []*observedGang) {
 func (r *Reconciler) policyKey(current *policy.Policy, namespace policy.Namespace, g *observedGang) string {
 	var key strings.Builder
 	fmt.Fprint(&key, current.Digest(), r.Clock.Now().UTC().Format(time.DateOnly), namespace.Labels)
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		fmt.Fprint(&key, " ", m.Meta().UID, ":", m.contentDigest)
 	}
 	return key.String()
@@ -135,7 +135,7 @@ func (r *Reconciler) judgeGang(
 	ctx context.Context, current *policy.Policy, namespace policy.Namespace, g *observedGang,
 ) (judgment, error) {
 	in := policy.Input{Namespace: namespace, Now: r.Clock.Now()}
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.Result == nil {
 			continue
 		}

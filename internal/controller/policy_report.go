@@ -77,7 +77,7 @@ func (r *Reconciler) syncReports(ctx context.Context, p *pass, gangs []*observed
 func desiredReports(gangs []*observedGang, written map[types.UID]string) map[types.UID]*unstructured.Unstructured {
 	reports := map[types.UID]*unstructured.Unstructured{}
 	for _, g := range gangs {
-		for _, m := range g.members {
+		for _, m := range g.Members {
 			reports[m.Meta().UID] = nil
 		}
 		if len(g.findings) > 0 {

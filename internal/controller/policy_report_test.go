@@ -222,7 +222,8 @@ func TestReportWithoutAPI(t *testing.T) {
 // TestReportIsBounded checks that a report of many findings with long messages remains small.
 func TestReportIsBounded(t *testing.T) {
 	job := newGPUJob(t, "train", "", "", 4)
-	g := &observedGang{members: []member{{Member: roster.Member{Workload: gang.Workload{Job: job}}}}}
+	g := &observedGang{}
+	g.Members = []member{{Member: roster.Member{Workload: gang.Workload{Job: job}}}}
 	for i := range policy.MaxRules {
 		g.findings = append(g.findings, memberFinding{
 			Finding: policy.Finding{
@@ -255,8 +256,9 @@ func TestDesiredReports(t *testing.T) {
 		job.UID = types.UID(name)
 		return member{Member: roster.Member{Workload: gang.Workload{Job: job}}}
 	}
-	g := &observedGang{members: []member{newMember("train-master", "master", 1), newMember("train-worker", "worker", 4)}}
-	g.findings = []memberFinding{{Finding: policy.Finding{Rule: "cluster/gpus"}, member: referTo(g.members[1].Workload)}}
+	g := &observedGang{}
+	g.Members = []member{newMember("train-master", "master", 1), newMember("train-worker", "worker", 4)}
+	g.findings = []memberFinding{{Finding: policy.Finding{Rule: "cluster/gpus"}, member: referTo(g.Members[1].Workload)}}
 	written := map[types.UID]string{"train-worker": "digest", "removed": "digest", "forgotten": ""}
 	var created, deleted []string
 	for uid, report := range desiredReports([]*observedGang{g}, written) {

@@ -116,7 +116,7 @@ func TestReleaseToQueue(t *testing.T) {
 			m := member{Member: roster.Member{Workload: gang.Workload{Job: newSuspendedJob(t, "team")}}, managedByQueue: true}
 			p := &observedGang{
 				pass:         &pass{},
-				members:      []member{m},
+				Roster:       roster.Roster[member]{Members: []member{m}},
 				memberStates: lifecycle.Members{{Exists: true, Observed: m.observeStatus()}},
 			}
 			if c.suspendedByUser {

@@ -214,7 +214,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req Request) (ctrl.Result, e
 // even if another step fails, and an error of one member does not affect the others, so that users
 // always see the current phase.
 func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
-	for _, m := range slices.Concat(g.members, g.strangers) {
+	for _, m := range slices.Concat(g.Members, g.Strangers) {
 		if isTooLarge(m.Meta()) {
 			r.reportTooLarge(m.Workload)
 		} else if !m.IsInjected() {
@@ -222,7 +222,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 		}
 	}
 	r.reportEarlierRun(g)
-	if len(g.conflicts) > 0 {
+	if len(g.Conflicts) > 0 {
 		r.freezeGang(ctx, g)
 		return
 	}
@@ -262,7 +262,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 
 // prepareWorkloads provides what the pods of a gang need in a phase that is not terminal.
 func (r *Reconciler) prepareWorkloads(ctx context.Context, g *observedGang, next lifecycle.State) {
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if m.IsInjected() && next.Phase != lifecycle.Restarting {
 			g.pass.handleError(r.reinjectAfterResize(ctx, g.pass, m.Workload))
 		}

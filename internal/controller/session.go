@@ -93,7 +93,7 @@ func put[K comparable, V any](m *map[K]V, key K, value V) {
 // hasStaleMember reports whether the cache does not contain the last write to a member yet. The state of the
 // gang, and what its members show, are then those before the write.
 func (g *observedGang) hasStaleMember() bool {
-	return slices.ContainsFunc(g.members, func(m member) bool {
+	return slices.ContainsFunc(g.Members, func(m member) bool {
 		return g.pass.session.writtenVersions[m.Meta().UID] == m.Meta().ResourceVersion && m.Meta().ResourceVersion != ""
 	})
 }

@@ -33,7 +33,7 @@ func (r *Reconciler) syncState(ctx context.Context, g *observedGang, next lifecy
 	if !ok {
 		return
 	}
-	for _, m := range g.members {
+	for _, m := range g.Members {
 		if !m.IsInjected() {
 			continue
 		}

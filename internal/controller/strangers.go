@@ -16,8 +16,8 @@ import (
 // or complete another one.
 func (r *Reconciler) freezeGang(ctx context.Context, g *observedGang) {
 	r.sessions.recordPass(g.pass.request, 0, r.Clock.Now())
-	message := conflictMessage(g.conflicts) + ". Rollcall does not restart or complete the gang until they match"
-	for _, m := range slices.Concat(g.members, g.strangers) {
+	message := conflictMessage(g.Conflicts) + ". Rollcall does not restart or complete the gang until they match"
+	for _, m := range slices.Concat(g.Members, g.Strangers) {
 		g.pass.handleError(r.reportConflict(ctx, m, message))
 	}
 }
@@ -25,7 +25,7 @@ func (r *Reconciler) freezeGang(ctx context.Context, g *observedGang) {
 // reportStrangers reports on each stranger that it is not a member of the gang. The members have the
 // report in their own status; see [observedGang.describeStrangers].
 func (r *Reconciler) reportStrangers(ctx context.Context, g *observedGang) {
-	for _, m := range g.strangers {
+	for _, m := range g.Strangers {
 		message := fmt.Sprintf("The gang %s has all of its workloads, and this %s is not one of them. "+
 			"Delete it, or recreate it with another name and another label %s",
 			g.firstResult().Gang.Name, m.Kind(), gang.LabelGang)
@@ -55,16 +55,16 @@ func (r *Reconciler) reportConflict(ctx context.Context, m member, message strin
 // describeStrangers describes the workloads that have the name of the gang and are not members; empty
 // if there are none.
 func (g *observedGang) describeStrangers() string {
-	if len(g.strangers) == 0 {
+	if len(g.Strangers) == 0 {
 		return ""
 	}
 	const maxNames = 5
 	var names []string
-	for _, m := range g.strangers[:min(len(g.strangers), maxNames)] {
+	for _, m := range g.Strangers[:min(len(g.Strangers), maxNames)] {
 		names = append(names, m.Spec().String())
 	}
-	if len(g.strangers) > maxNames {
-		names = append(names, fmt.Sprintf("and %d more", len(g.strangers)-maxNames))
+	if len(g.Strangers) > maxNames {
+		names = append(names, fmt.Sprintf("and %d more", len(g.Strangers)-maxNames))
 	}
 	if g.hasMoreWorkloads {
 		names = append(names, describeLimit())
@@ -76,12 +76,12 @@ func (g *observedGang) describeStrangers() string {
 
 // isOfEarlierRun reports whether a workload belongs to an earlier run of the gang.
 func (g *observedGang) isOfEarlierRun(w gang.Workload) bool {
-	return slices.ContainsFunc(g.earlierRun, func(m member) bool { return m.Meta().UID == w.Meta().UID })
+	return slices.ContainsFunc(g.EarlierRun, func(m member) bool { return m.Meta().UID == w.Meta().UID })
 }
 
 // reportEarlierRun records once that workloads of an earlier run are not members of the gang.
 func (r *Reconciler) reportEarlierRun(g *observedGang) {
-	for _, m := range g.earlierRun {
+	for _, m := range g.EarlierRun {
 		if g.pass.session.recordReport("earlier run " + string(m.Meta().UID)) {
 			r.recordWarning(g.primaryMember().Workload, gang.ReasonMemberOfEarlierRun, eventActionCheckMembers,
 				"%s", m.describeEarlierRun())

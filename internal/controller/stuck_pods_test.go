@@ -30,7 +30,8 @@ func TestStuckPodReports(t *testing.T) {
 	r := &Reconciler{Clock: clock}
 	writes, last := 0, ""
 	report := func(pod int) time.Duration {
-		g := &observedGang{pass: r.newPass(trainRequest), members: []member{{Member: roster.Member{Workload: w}}}}
+		g := &observedGang{pass: r.newPass(trainRequest)}
+		g.Members = []member{{Member: roster.Member{Workload: w}}}
 		stuck := lifecycle.Status{Reason: gang.ReasonPodStuckTerminating, Message: fmt.Sprintf("Pod %d is stuck", pod)}
 		got := r.limitStuckPodReports(g, next, stuck)
 		if got.Reason != stuck.Reason {
@@ -63,7 +64,7 @@ func TestStuckPodReports(t *testing.T) {
 		t.Errorf("the first report of the next phase is %q", last)
 	}
 	if none := r.limitStuckPodReports(&observedGang{
-		pass: r.newPass(trainRequest), members: []member{{Member: roster.Member{Workload: w}}},
+		pass: r.newPass(trainRequest), Roster: roster.Roster[member]{Members: []member{{Member: roster.Member{Workload: w}}}},
 	}, next, lifecycle.Status{}); none.Reason != "" {
 		t.Errorf("a gang without a stuck pod has the reason %s", none.Reason)
 	}
@@ -79,7 +80,8 @@ func TestStuckPodWhileOthersTerminate(t *testing.T) {
 	stuck := lifecycle.Status{Reason: gang.ReasonPodStuckTerminating, Message: "Pod 0 is stuck"}
 	report := func(terminating int) (lifecycle.Status, time.Duration) {
 		g := &observedGang{
-			pass: r.newPass(trainRequest), members: []member{{Member: roster.Member{Workload: w}}},
+			pass:     r.newPass(trainRequest),
+			Roster:   roster.Roster[member]{Members: []member{{Member: roster.Member{Workload: w}}}},
 			observed: lifecycle.Observed{TerminatingPods: terminating},
 		}
 		return r.limitStuckPodReports(g, next, stuck), g.pass.requeueDelay

@@ -132,18 +132,21 @@ func (g group) buildMembers() []Member {
 	if firstValid < 0 {
 		return members
 	}
-	completed := lifecycle.ReadStatus(g.Members[firstValid].Workload).CompletedMembers
+	declared := lifecycle.ObserveMembers(*g.Members[firstValid].Gang(), func(name string) (lifecycle.Observation, bool) {
+		return lifecycle.Observation{}, slices.ContainsFunc(members, func(m Member) bool { return m.Name == name })
+	}).RestoreCompleted(lifecycle.ReadStatus(g.Members[firstValid].Workload).CompletedMembers)
 	var offset int32
-	for _, declared := range g.Members[firstValid].Gang().Members {
-		if !slices.ContainsFunc(members, func(m Member) bool { return m.Name == declared.WorkloadName }) {
-			m := Member{Name: declared.WorkloadName, Role: declared.Role, Offset: offset, Size: declared.Size}
-			if _, m.Completed = completed[m.Name]; m.Completed {
-				m.Kind, m.Succeeded = gang.Job, m.Size
-			}
-			m.Missing = !m.Completed
-			members = append(members, m)
+	for _, s := range declared {
+		m := Member{Name: s.WorkloadName, Role: s.Role, Offset: offset, Size: s.Member.Size}
+		switch offset += s.Member.Size; {
+		case s.Exists:
+			continue
+		case s.Observed.Complete:
+			m.Kind, m.Succeeded, m.Completed = gang.Job, m.Size, true
+		default:
+			m.Missing = true
 		}
-		offset += declared.Size
+		members = append(members, m)
 	}
 	slices.SortStableFunc(members, func(a, b Member) int { return cmp.Compare(a.Offset, b.Offset) })
 	return members

@@ -1,22 +1,26 @@
 package migrate
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate/source"
 	"rollcall.training/internal/vet"
 	"rollcall.training/plan"
 )
 
-// inject implements [source.Context.Inject] with the engine of the webhook. It does not modify the
-// workload.
+// inject implements [source.Context.Inject] with the engine of the webhook. It does not modify the workload.
 func (m Migrator) inject(w gang.Workload) source.Injection {
 	draft := m.inNamespace(w)
 	registry := injectors.Builtin()
@@ -111,4 +115,84 @@ func isOutput(output, object string) bool {
 	kind, name, _ := strings.Cut(output, "/")
 	kind, _, _ = strings.Cut(kind, ".")
 	return kind+"/"+name == object
+}
+
+// outputNames maps each object of the output to a description of its source.
+type outputNames map[identity]string
+
+// identity identifies an object in a cluster. Objects without a namespace are assumed to be applied
+// to the same namespace.
+type identity struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+func objectIdentity(o manifest.Object) identity {
+	gv, _ := schema.ParseGroupVersion(o.APIVersion) // the API server reports an invalid version
+	return identity{schema.GroupKind{Group: gv.Group, Kind: o.Kind}, o.Namespace, o.Name}
+}
+
+// addPassthrough adds the objects that pass through.
+func (n outputNames) addPassthrough(docs []*manifest.Document) {
+	for _, d := range docs {
+		for _, o := range d.Objects() {
+			if !isMigratable(o) && o.Name != "" {
+				n[objectIdentity(o)] = d.String()
+			}
+		}
+	}
+}
+
+// claimNames adds the workloads of a job. If another object has the same name, the job is not
+// migrated, because the second object would overwrite the first one in the cluster.
+func (n outputNames) claimNames(docs []*manifest.Document, report Report) ([]*manifest.Document, Report) {
+	var claimed []identity
+	for _, d := range docs {
+		for _, o := range d.Objects() {
+			id := objectIdentity(o)
+			if other, taken := n[id]; taken {
+				report.Errors = append(report.Errors, fmt.Sprintf(
+					"the name of %s %s exists already: %s; rename one of the two", o.Kind, o.Name, other))
+			}
+			claimed = append(claimed, id)
+		}
+	}
+	if report.Failed() {
+		report.Outputs = nil
+		return nil, report
+	}
+	for _, id := range claimed {
+		n[id] = fmt.Sprintf("%s of %s, document %d", report.Object, report.Source, report.Document)
+	}
+	return docs, report
+}
+
+// pruneEmptyFields returns the object without the empty fields that Go types always encode. It
+// removes only fields for which empty and absent have the same meaning. An empty emptyDir, for
+// example, is not such a field.
+func pruneEmptyFields(obj runtime.Object) (*unstructured.Unstructured, error) {
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %T: %w", obj, err)
+	}
+	spec, _ := tree["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	pod, _ := template["spec"].(map[string]any)
+	deleteIfEmpty(spec, "updateStrategy")
+	deleteIfEmpty(template, "metadata")
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _ := pod[list].([]any)
+		for _, c := range containers {
+			if c, ok := c.(map[string]any); ok {
+				deleteIfEmpty(c, "resources")
+			}
+		}
+	}
+	return &unstructured.Unstructured{Object: tree}, nil
+}
+
+func deleteIfEmpty(tree map[string]any, key string) {
+	if m, ok := tree[key].(map[string]any); ok && len(m) == 0 {
+		delete(tree, key)
+	}
 }

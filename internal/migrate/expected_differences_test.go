@@ -74,12 +74,16 @@ var rejectedCases = map[string]string{
 var expectedDifferences = []expectedDifference{
 	// PyTorch.
 	{
+		casePrefix: "pytorchjob/elastic-all", variable: "PET_RDZV_CONF", want: wantContaining("join_timeout"),
+		reason: "migrate reports rdzvConf",
+	},
+	{
 		casePrefix: "pytorchjob/", variable: "PET_NPROC_PER_NODE", want: wantCount,
 		reason: "without GPUs, torchrun counts the cores of the host for auto; Rollcall counts the limits " +
 			"of the pod",
 	},
 	{
-		casePrefix: "pytorchjob/elastic-all", variable: "PET_STANDALONE", want: wantValue("1"),
+		casePrefix: "pytorchjob/elastic-all", variable: "PET_STANDALONE", want: wantUnset,
 		reason: "torchrun rejects the empty value of the operator",
 	},
 	{

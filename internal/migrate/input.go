@@ -2,8 +2,11 @@ package migrate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,8 +69,8 @@ type runtimeCatalog struct {
 // trainingRuntime is a runtime of the catalog.
 type trainingRuntime struct {
 	object manifest.Object
-	// trainJobs are the TrainJobs that use the runtime, and outputs the workloads of these.
-	trainJobs, outputs []string
+	// users are the reports of the TrainJobs that use the runtime.
+	users []Report
 }
 
 // isRuntime reports whether the object is a TrainingRuntime or a ClusterTrainingRuntime.
@@ -98,18 +101,10 @@ func (c *runtimeCatalog) findTree(kind, namespace, name string) map[string]any {
 }
 
 func (c *runtimeCatalog) find(kind, namespace, name string) *trainingRuntime {
-	effectiveNamespace := func(ns string) string {
-		switch {
-		case kind == trainer.KindClusterTrainingRuntime:
-			return ""
-		case ns == "":
-			return c.namespace
-		}
-		return ns
-	}
 	i := slices.IndexFunc(c.runtimes, func(t *trainingRuntime) bool {
-		return t.object.Kind == kind && t.object.Name == name &&
-			effectiveNamespace(t.object.Namespace) == effectiveNamespace(namespace)
+		isVisible := kind == trainer.KindClusterTrainingRuntime ||
+			cmp.Or(t.object.Namespace, c.namespace) == cmp.Or(namespace, c.namespace)
+		return t.object.Kind == kind && t.object.Name == name && isVisible
 	})
 	if i < 0 {
 		return nil
@@ -128,15 +123,8 @@ func (c *runtimeCatalog) findUsed(job manifest.Object) *trainingRuntime {
 
 // recordUse records that a TrainJob with the given report used its runtime.
 func (c *runtimeCatalog) recordUse(job manifest.Object, report Report) {
-	used := c.findUsed(job)
-	if used == nil || report.Failed() {
-		return
-	}
-	used.trainJobs = append(used.trainJobs, report.Object)
-	for _, output := range report.Outputs {
-		if !slices.Contains(used.outputs, output) {
-			used.outputs = append(used.outputs, output)
-		}
+	if used := c.findUsed(job); used != nil && !report.Failed() {
+		used.users = append(used.users, report)
 	}
 }
 
@@ -144,22 +132,48 @@ func (c *runtimeCatalog) recordUse(job manifest.Object, report Report) {
 // TrainJobs that use it.
 func (c *runtimeCatalog) reportRuntime(o manifest.Object) Report {
 	report := Report{Source: o.Document.Source, Document: o.Document.Number, Object: o.Kind + " " + o.Name}
-	i := slices.IndexFunc(c.runtimes, func(t *trainingRuntime) bool {
-		return t.object.Document == o.Document && t.object.Kind == o.Kind &&
-			t.object.Namespace == o.Namespace && t.object.Name == o.Name
-	})
-	if i < 0 || len(c.runtimes[i].trainJobs) == 0 {
+	for _, t := range c.runtimes {
+		if t.object.Document != o.Document || t.object.Kind != o.Kind || t.object.Namespace != o.Namespace ||
+			t.object.Name != o.Name {
+			continue
+		}
+		for _, user := range t.users {
+			report.Entries = append(report.Entries, source.Entry{
+				Path: "spec", Outcome: source.Preserved, To: "see the report of " + user.Object,
+			})
+			report.Outputs = append(report.Outputs, user.Outputs...)
+		}
+	}
+	if len(report.Entries) == 0 {
 		report.Entries = []source.Entry{{
 			Path: "spec", Outcome: source.Changed, Reason: "left out: no TrainJob of the input uses the runtime",
 			Action: "keep the file, and pass it with --runtimes when you migrate TrainJobs that use the runtime",
 		}}
-		return report
-	}
-	report.Outputs = c.runtimes[i].outputs
-	for _, job := range c.runtimes[i].trainJobs {
-		report.Entries = append(report.Entries, source.Entry{
-			Path: "spec", Outcome: source.Preserved, To: "see the report of " + job,
-		})
 	}
 	return report
+}
+
+// decode decodes a job, with the suffix of the migration after its name and after the name in the names of its pods. It
+// returns a description of each renamed pod.
+func (m Migrator) decode(o manifest.Object, tree *map[string]any) (renamed []string, err error) {
+	if m.NameSuffix == "" || o.Name == "" {
+		return nil, o.Decode(tree)
+	}
+	// The name of a pod ends with its index, after the name of its role. It is not a part of a path or a longer name.
+	pods := regexp.MustCompile(`(\\[nt]|[^A-Za-z0-9./_-])` + regexp.QuoteMeta(o.Name) + `((?:-[a-z0-9]+)*-[0-9]+)\b`)
+	text, end := []byte(nil), 0
+	for _, match := range pods.FindAllSubmatchIndex(o.JSON, -1) {
+		if pod := string(o.JSON[match[4]:match[5]]); o.JSON[match[1]] != '-' {
+			text = append(append(text, o.JSON[end:match[3]]...), o.Name+m.NameSuffix...)
+			end = match[4]
+			renamed = append(renamed, fmt.Sprintf("the suffix renames %s%s to %[1]s%[3]s%[2]s", o.Name, pod, m.NameSuffix))
+		}
+	}
+	o.JSON = append(text, o.JSON[end:]...)
+	err = o.Decode(tree)
+	if metadata, ok := (*tree)["metadata"].(map[string]any); ok {
+		metadata["name"] = o.Name + m.NameSuffix
+	}
+	slices.Sort(renamed)
+	return slices.Compact(renamed), err
 }

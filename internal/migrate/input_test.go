@@ -7,6 +7,7 @@ import (
 
 	"rollcall.training/internal/manifest"
 	"rollcall.training/internal/migrate"
+	"rollcall.training/internal/migrate/source"
 )
 
 // TestConfigMapTexts checks that a former name in a script counts only for jobs that mount the script.
@@ -41,8 +42,11 @@ spec:
 				t.Fatal(err)
 			}
 			report := migrate.Migrator{}.Migrate(docs).Reports[0]
-			if got := slices.Contains(report.Outputs, "service/train-worker-0"); got != tt.want {
-				t.Errorf("outputs contain the Service: %v, want %v: %v", got, tt.want, report.Outputs)
+			got := slices.ContainsFunc(report.Entries, func(e source.Entry) bool {
+				return strings.Contains(e.Reason, "a ConfigMap")
+			})
+			if got != tt.want {
+				t.Errorf("the report names the ConfigMap: %v, want %v: %v", got, tt.want, report.Entries)
 			}
 		})
 	}

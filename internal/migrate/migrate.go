@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -28,8 +29,6 @@ type Migrator struct {
 	Config gang.Config
 	// Scheduler is the gang scheduler of the cluster.
 	Scheduler source.Scheduler
-	// Aliases selects the former pod names that get a Service.
-	Aliases source.AliasPolicy
 	// Runtimes are further documents with runtimes of TrainJobs. They are not migrated.
 	Runtimes []*manifest.Document
 	// Framework is that of JobSets and Volcano Jobs that do not name their framework, and of TrainJobs
@@ -60,9 +59,6 @@ func readersByGroup() map[string]func(source.Object) (*ir.Gang, error) {
 		volcano.Group:  volcano.Read,
 	}
 }
-
-// SupportsGroup reports whether objects of the API group can be migrated.
-func SupportsGroup(group string) bool { return source.JobKinds(group) != nil }
 
 // Migrate replaces each training job in the documents by its workloads. An error in one object does
 // not affect the others. A list that contains a training job is split into its items.
@@ -153,20 +149,16 @@ func (m *migration) newContext(o manifest.Object) source.Context {
 		texts = append(texts, used.object.JSON)
 	}
 	return source.Context{
-		Scheduler: m.Scheduler, Aliases: m.Aliases, Framework: m.Framework,
+		Scheduler: m.Scheduler, Framework: m.Framework,
 		FindRuntime: m.runtimes.findTree, Frameworks: injectors.Builtin().Frameworks(),
 		Inject: m.inject, ConfigMapTexts: m.scripts.findReferenced(texts...),
 	}
 }
 
-// isMigratable reports whether the object is a job of another system. Other kinds of the same API
-// groups, such as Notebook, are not.
+// isMigratable reports whether the object is a job of another system, or a runtime of such jobs. Other kinds of the
+// same API groups, such as Notebook, are not.
 func isMigratable(o manifest.Object) bool {
-	gv, err := schema.ParseGroupVersion(o.APIVersion)
-	if err != nil || gv.Group == kubeflow.Group && !kubeflow.IsJobKind(o.Kind) {
-		return false
-	}
-	return SupportsGroup(gv.Group)
+	return source.IsJobKind(o.APIGroup(), o.Kind) || isRuntime(o)
 }
 
 // newLineLookup returns a function that returns the line of a field in the source of a document, or
@@ -290,9 +282,6 @@ func kubectlName(obj runtime.Object) string {
 	if gvk.Group != "" {
 		kind += "." + gvk.Group
 	}
-	named, ok := obj.(interface{ GetName() string })
-	if !ok {
-		return kind
-	}
-	return kind + "/" + named.GetName()
+	name, _ := meta.NewAccessor().Name(obj) // all objects have metadata
+	return kind + "/" + name
 }

@@ -123,7 +123,8 @@ type workloadConverter struct {
 func (c workloadConverter) chooseFramework() (framework, reason string) {
 	w, pod, chosen := c.w, &c.w.Template().Spec, c.Context.Framework
 	detected, evidence := ir.DetectFramework(c.Context.Frameworks, pod)
-	hasHostnames := w.StatefulSet != nil || pod.Subdomain != "" || isIndexed(w)
+	hasHostnames := w.StatefulSet != nil || pod.Subdomain != "" ||
+		w.Job != nil && ptr.Deref(w.Job.Spec.CompletionMode, "") == batchv1.IndexedCompletion
 	switch {
 	case w.OptedOut():
 		return "", "it has the label " + gang.LabelInject + ": false"
@@ -145,11 +146,6 @@ func (c workloadConverter) chooseFramework() (framework, reason string) {
 	}
 	ir.ReportDetection(c.template, detected.Name, evidence)
 	return detected.Name, ""
-}
-
-// isIndexed reports whether the workload is a Job whose pods have an index.
-func isIndexed(w gang.Workload) bool {
-	return w.Job != nil && w.Job.Spec.CompletionMode != nil && *w.Job.Spec.CompletionMode == "Indexed"
 }
 
 // setCompletions sets the number of completions of a Job without one, which would be a work queue.

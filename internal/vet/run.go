@@ -259,19 +259,9 @@ func (in *input) admitWorkload(o *inputObject, workload gang.Workload) *labeledW
 	w := &labeledWorkload{
 		inputObject: o, admitted: workload.DeepCopy(), launchers: in.launchers,
 	}
-	if in.admission.Admitted {
-		if description, err := in.admission.Engine.Describe(workload); err == nil {
-			w.gang = &description.Gang
-		}
-		return w
-	}
-	result, _, err := in.admission.Inject(w.admitted)
-	w.warnings, w.denial = result.Warnings, err
-	if err == nil {
-		w.gang = &result.Gang
-	} else if description, err := in.admission.Engine.Describe(workload); err == nil {
-		// The webhook can reject a workload whose gang is valid, for example for a single variable.
-		w.gang = &description.Gang
+	g, warnings, err := in.admission.AdmitWorkload(w.admitted)
+	if w.gang, w.warnings = g, warnings; !in.admission.Admitted {
+		w.denial = err
 	}
 	return w
 }

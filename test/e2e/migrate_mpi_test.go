@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -74,7 +73,7 @@ spec:
 `
 
 // TestMigrateLaunchers migrates a TrainJob and a JobSet whose launcher reaches its workers by ssh.
-// The workers become a StatefulSet, which is scaled to zero when the launcher has succeeded.
+// The workers stay a Job, which has no pods when the launcher has succeeded.
 func TestMigrateLaunchers(t *testing.T) {
 	skipUnlessFullRun(t)
 	s := requireCluster(t)
@@ -102,13 +101,12 @@ func TestMigrateLaunchers(t *testing.T) {
 				t.Errorf("the launcher did not print %q:\n%s", want, output)
 			}
 			wait.For(t, "the end of the workers", func(ctx context.Context) error {
-				set, err := s.client.AppsV1().StatefulSets(ns).Get(ctx, "sim-worker", metav1.GetOptions{})
+				job, err := s.client.BatchV1().Jobs(ns).Get(ctx, "sim-worker", metav1.GetOptions{})
 				if err != nil {
 					return err
 				}
-				replicas, phase := ptr.Deref(set.Spec.Replicas, 1), set.Labels[gang.LabelPhase]
-				if replicas != 0 || phase != string(lifecycle.Succeeded) {
-					return fmt.Errorf("the workers have %d replicas and the phase %s", replicas, phase)
+				if phase := job.Labels[gang.LabelPhase]; job.Status.Active != 0 || phase != string(lifecycle.Succeeded) {
+					return fmt.Errorf("%d workers are active, and the phase is %s", job.Status.Active, phase)
 				}
 				return nil
 			})

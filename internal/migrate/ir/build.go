@@ -25,9 +25,6 @@ var statefulSetSelectorKeys = []string{
 	"app.kubernetes.io/name", "app.kubernetes.io/instance", "migrated.rollcall.training/statefulset",
 }
 
-// queueRequiresJob explains why a workload in a queue is a Job.
-const queueRequiresJob = "with " + gang.LabelQueueName + ", a StatefulSet keeps its quota until it is deleted"
-
 // plannedWorkload is a workload to be built. The fields of Role are those of the workload.
 type plannedWorkload struct {
 	Role
@@ -63,17 +60,17 @@ func (b *Gang) Build() []runtime.Object {
 			"Kueue admits each workload of the gang separately",
 			"enable waitForPodsReady in Kueue if gangs can wait for each other")
 	}
-	services := b.replaceSourceNames(workloads)
+	b.replaceSourceNames(workloads)
 	b.rewriteSelectors(workloads)
-	var out []runtime.Object
-	for _, s := range services {
-		out = append(out, s)
-	}
-	out = append(out, b.AdditionalObjects...)
+	out := slices.Clone(b.AdditionalObjects)
 	for i := range workloads {
 		w := &workloads[i]
 		for _, role := range w.roles {
-			role.Source.MarkPreserved(w.workloadRef().String() + b.explainJobInstead(role))
+			to := w.workloadRef().String()
+			if reason := b.RoleJobReason(role); role.StatefulSet && reason != "" {
+				to += " instead of a StatefulSet: " + reason
+			}
+			role.Source.MarkPreserved(to)
 			if len(w.roles) > 1 && role.Name == b.CompletionRole {
 				role.Source.AddNoteOnAllJobs(source.TopicCompletion,
 					"the success of this role completed the job; now all ranks of the workload must succeed",
@@ -120,8 +117,7 @@ func (b *Gang) LocateRole(role string) (WorkloadRef, int32) {
 	return WorkloadRef{}, 0
 }
 
-// HostNames returns the hostnames of a role's pods within the namespace, for the roles that b has so
-// far.
+// HostNames returns the hostnames of a role's pods within the namespace, for the roles that b has so far.
 func (b *Gang) HostNames(role string) []string {
 	at, first := b.LocateRole(role)
 	var out []string
@@ -169,8 +165,7 @@ func (b *Gang) fitsOneWorkload() bool {
 	for _, r := range b.Roles[1:] {
 		if !b.Homogeneous || first.StatefulSet != r.StatefulSet ||
 			!equality.Semantic.DeepEqual(first.Template, r.Template) ||
-			!equality.Semantic.DeepEqual(first.PodFailurePolicy, r.PodFailurePolicy) ||
-			!equality.Semantic.DeepEqual(first.VolumeClaimTemplates, r.VolumeClaimTemplates) {
+			!equality.Semantic.DeepEqual(first.PodFailurePolicy, r.PodFailurePolicy) {
 			return false
 		}
 	}
@@ -180,31 +175,9 @@ func (b *Gang) fitsOneWorkload() bool {
 // isStatefulSet reports whether a role becomes a StatefulSet.
 func (b *Gang) isStatefulSet(r Role) bool { return r.StatefulSet && b.RoleJobReason(r) == "" }
 
-// RoleJobReason names the feature of Jobs that a role requires, or returns "". StatefulSets reject
-// pods with a deadline (kubernetes pkg/apis/apps/validation).
+// RoleJobReason names the feature of Jobs that a role or its gang requires, or returns "". With a feature of the
+// gang, all roles become Jobs. StatefulSets reject pods with a deadline (kubernetes pkg/apis/apps/validation).
 func (b *Gang) RoleJobReason(r Role) string {
-	reason := r.JobReason
-	switch {
-	case reason != "":
-	case r.Labels[gang.LabelQueueName] != "":
-		reason = queueRequiresJob
-	case r.Template.Spec.ActiveDeadlineSeconds != nil:
-		reason = "StatefulSets reject pods with activeDeadlineSeconds"
-	}
-	return cmp.Or(b.GangJobReason(), reason)
-}
-
-// explainJobInstead explains why a role that requests a StatefulSet becomes a Job.
-func (b *Gang) explainJobInstead(r Role) string {
-	if reason := b.RoleJobReason(r); r.StatefulSet && reason != "" {
-		return " instead of a StatefulSet: " + reason
-	}
-	return ""
-}
-
-// GangJobReason names the feature that all workloads of the gang require and that StatefulSets do not
-// have, or returns "". With such a feature, all roles become Jobs.
-func (b *Gang) GangJobReason() string {
 	switch {
 	case ptr.Deref(b.JobSpec.Suspend, false):
 		return "only Jobs have suspend"
@@ -213,7 +186,9 @@ func (b *Gang) GangJobReason() string {
 	case b.JobSpec.ManagedBy != nil:
 		return "only Jobs have managedBy"
 	case b.Labels[gang.LabelQueueName] != "":
-		return queueRequiresJob
+		return "with " + gang.LabelQueueName + ", a StatefulSet keeps its quota until it is deleted"
+	case r.Template.Spec.ActiveDeadlineSeconds != nil:
+		return "StatefulSets reject pods with activeDeadlineSeconds"
 	}
 	return ""
 }
@@ -281,12 +256,11 @@ func (b *Gang) buildStatefulSet(w *plannedWorkload, all []plannedWorkload) *apps
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: string(gang.StatefulSet)},
 		ObjectMeta: b.buildObjectMeta(w, all),
 		Spec: appsv1.StatefulSetSpec{
-			Replicas:             ptr.To(w.Pods),
-			ServiceName:          cmp.Or(template.Spec.Subdomain, b.Name),
-			PodManagementPolicy:  appsv1.ParallelPodManagement,
-			Selector:             &metav1.LabelSelector{MatchLabels: map[string]string{key: w.workloadName}},
-			Template:             template,
-			VolumeClaimTemplates: w.VolumeClaimTemplates,
+			Replicas:            ptr.To(w.Pods),
+			ServiceName:         cmp.Or(template.Spec.Subdomain, b.Name),
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+			Selector:            &metav1.LabelSelector{MatchLabels: map[string]string{key: w.workloadName}},
+			Template:            template,
 		},
 	}
 }

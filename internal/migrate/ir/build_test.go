@@ -2,7 +2,6 @@ package ir_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,75 +89,24 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-func TestAliasServices(t *testing.T) {
-	newWorkers := func(pods int32, command string) ir.Role {
-		r := newRole("worker", pods, command)
-		r.SourceNames = ir.SourceNames{Prefix: "train-worker-", PerPodService: true}
-		return r
-	}
-	tests := map[string]struct {
-		role    ir.Role
-		aliases source.AliasPolicy
-		texts   []string
-		want    string
-	}{
-		"each name in a command": {
-			role: newWorkers(4, "train-worker-2 train-worker-0 train-worker-2"),
-			want: "train-worker-0 train-worker-2",
+func TestRewriteServiceNames(t *testing.T) {
+	tests := map[string]struct{ command, want string }{
+		"a name of a Service gets the domain of the gang": {
+			command: "train-worker-1 train-worker-0.team.svc:80", want: "train-2.train train-1.train.team.svc:80",
 		},
-		"name in a ConfigMap": {
-			role:    newWorkers(4, ""),
-			aliases: source.AliasUsed,
-			texts:   []string{"ping train-worker-3"},
-			want:    "train-worker-3",
-		},
-		"no name of a pod that does not exist": {
-			role: newWorkers(2, "train-worker-7"),
-		},
-		"all names if the index is computed": {
-			role: newWorkers(3, "train-worker-$i"),
-			want: "train-worker-0 train-worker-1 train-worker-2",
-		},
-		"no names if the index is computed in a large role": {
-			role: newWorkers(100, "train-worker-$i"),
-		},
-		"all names with AliasAll": {
-			role:    newWorkers(2, ""),
-			aliases: source.AliasAll,
-			want:    "train-worker-0 train-worker-1",
-		},
-		"no names with AliasNone": {
-			role:    newWorkers(2, "train-worker-0"),
-			aliases: source.AliasNone,
-		},
+		"a name of a pod that does not exist gets an index": {command: "train-worker-7", want: "train-8.train"},
+		"a computed name stays":                             {command: "train-worker-$i", want: "train-worker-$i"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			b := ir.Gang{
-				Name: "train", Framework: "pytorch", Roles: []ir.Role{tt.role},
-				Aliases: tt.aliases, ConfigMapTexts: tt.texts,
-			}
-			var got []string
-			for _, description := range describeObjects(b.Build()) {
-				if service, ok := strings.CutPrefix(description, "Service "); ok {
-					got = append(got, service)
-				}
-			}
-			if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
+			master, worker := newRole("master", 1, tt.command), newRole("worker", 2, tt.command)
+			worker.SourceNames = ir.SourceNames{Prefix: "train-worker-", PerPodService: true}
+			b := ir.Gang{Name: "train", Framework: "pytorch", Homogeneous: true, Roles: []ir.Role{master, worker}}
+			job := b.Build()[0].(*batchv1.Job)
+			if diff := cmp.Diff(tt.want, job.Spec.Template.Spec.Containers[0].Command[0]); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestAliasServiceSelectsPod(t *testing.T) {
-	master, worker := newRole("master", 1, "train-worker-1"), newRole("worker", 2, "train-worker-1")
-	worker.SourceNames = ir.SourceNames{Prefix: "train-worker-", PerPodService: true}
-	b := ir.Gang{Name: "train", Framework: "pytorch", Homogeneous: true, Roles: []ir.Role{master, worker}}
-	service := b.Build()[0].(*corev1.Service)
-	want := map[string]string{batchv1.JobNameLabel: "train", batchv1.JobCompletionIndexAnnotation: "2"}
-	if diff := cmp.Diff(want, service.Spec.Selector); diff != "" {
-		t.Errorf("the second worker is the third pod of the workload; -want +got:\n%s", diff)
 	}
 }
 
@@ -195,33 +143,5 @@ func TestRewriteHostNames(t *testing.T) {
 				t.Error("Build changed the Gang")
 			}
 		})
-	}
-}
-
-func TestIndexField(t *testing.T) {
-	newReader := func(name string, isStatefulSet bool) ir.Role {
-		r := newRole(name, 2)
-		r.StatefulSet = isStatefulSet
-		r.SourceNames = ir.SourceNames{IndexField: "metadata.labels['example.com/index']"}
-		r.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "I", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: `metadata.labels["example.com/index"]`},
-		}}}
-		return r
-	}
-	b := ir.Gang{
-		Name: "train", Framework: "tensorflow",
-		Roles: []ir.Role{newReader("worker", false), newReader("ps", true)},
-	}
-	objects := b.Build()
-	got := []string{
-		objects[0].(*batchv1.Job).Spec.Template.Spec.Containers[0].Env[0].ValueFrom.FieldRef.FieldPath,
-		objects[1].(*appsv1.StatefulSet).Spec.Template.Spec.Containers[0].Env[0].ValueFrom.FieldRef.FieldPath,
-	}
-	want := []string{
-		"metadata.labels['batch.kubernetes.io/job-completion-index']",
-		"metadata.labels['apps.kubernetes.io/pod-index']",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
 	}
 }

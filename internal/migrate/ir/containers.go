@@ -2,14 +2,19 @@ package ir
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/source"
+	"rollcall.training/internal/text"
 )
 
 // ListContainers returns the init containers and the containers of a pod.
@@ -83,4 +88,128 @@ func ReportHostnameReads(spec *corev1.PodSpec, texts []string, template source.F
 			fmt.Sprintf("a text reads the hostname of the pod with %q, which was %s and is %s", found, former, now),
 			"check what the program does with the name; the rank is in ROLLCALL_RANK")
 	}
+}
+
+// Inject returns what Rollcall injects into a role, for the roles that b has so far.
+func (b *Gang) Inject(context source.Context, role *Role) source.Injection {
+	pods := map[string]int32{}
+	for _, r := range b.Roles {
+		pods[r.Name] = r.Pods
+	}
+	annotations := maps.Clone(b.RollcallAnnotations)
+	maps.Copy(annotations, role.RollcallAnnotations)
+	return b.InjectTemplate(context, role.Name, pods, annotations, role.Template)
+}
+
+// InjectTemplate returns what Rollcall injects into a Job with the template of a role. The gang has the
+// given numbers of pods by role.
+func (b *Gang) InjectTemplate(
+	context source.Context, role string, pods map[string]int32, annotations map[string]string,
+	template corev1.PodTemplateSpec,
+) source.Injection {
+	if context.Inject == nil {
+		return source.Injection{}
+	}
+	meta := metav1.ObjectMeta{
+		Name: b.Name, Namespace: b.Namespace,
+		Labels: map[string]string{gang.LabelFramework: b.Framework}, Annotations: maps.Clone(annotations),
+	}
+	if len(pods) > 1 {
+		sizes := make([]string, 0, len(pods))
+		for _, name := range slices.Sorted(maps.Keys(pods)) {
+			sizes = append(sizes, fmt.Sprintf("%s=%d", name, pods[name]))
+		}
+		meta.Name += "-" + role
+		meta.Labels[gang.LabelRole] = role
+		metav1.SetMetaDataAnnotation(&meta, gang.AnnotationRoles, strings.Join(sizes, ","))
+	}
+	return context.Inject(gang.Workload{Job: &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
+		Parallelism: ptr.To(pods[role]), Completions: ptr.To(pods[role]),
+		CompletionMode: ptr.To(batchv1.IndexedCompletion), Template: template,
+	}}})
+}
+
+// TrainingContainers returns the containers that get Rollcall's variables: the named ones, and all init containers.
+func TrainingContainers(pod *corev1.PodSpec, names []string) []*corev1.Container {
+	var out []*corev1.Container
+	for i := range pod.InitContainers {
+		out = append(out, &pod.InitContainers[i])
+	}
+	for i := range pod.Containers {
+		if slices.Contains(names, pod.Containers[i].Name) {
+			out = append(out, &pod.Containers[i])
+		}
+	}
+	return out
+}
+
+// RemoveOverwrittenVars removes variables that the former system overwrote in a container. They had no
+// effect before, and would have one after the migration.
+func RemoveOverwrittenVars(c *corev1.Container, names []string, field func(container, name string) source.Field) {
+	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool {
+		isOverwritten := slices.Contains(names, e.Name)
+		if isOverwritten {
+			field(c.Name, e.Name).AddNote("left out: the former system overwrote "+e.Name+", so this value had no effect",
+				"set it again on the new workload if the value is intended")
+		}
+		return isOverwritten
+	})
+}
+
+// RemoveInjectedVars removes the variables that Rollcall sets. Those whose value has the meaning of the
+// injected one are preserved, and the others are changed. The function field returns the place of a variable.
+func RemoveInjectedVars(
+	containers []*corev1.Container, injection source.Injection, field func(container, name string) source.Field,
+) {
+	for _, c := range containers {
+		c.Env = slices.DeleteFunc(c.Env, func(before corev1.EnvVar) bool {
+			now, ok := injection.FindRequired(before.Name)
+			if !ok {
+				return false
+			}
+			outcome, reason := source.Preserved, ""
+			if injection.Conflicts[c.Name+"/"+before.Name] {
+				outcome, reason = source.Changed, before.Name+" had a value that is not known before the pod runs, or that differs"
+				if before.Value != "" && now.Value != "" {
+					reason = fmt.Sprintf("%s was %q; for this gang it is %q", before.Name, before.Value, text.Shorten(now.Value, 100))
+				}
+			}
+			field(c.Name, before.Name).AddNoteWithOutcome(outcome, "set by Rollcall", reason, "")
+			return true
+		})
+	}
+}
+
+// TrainingContainer returns the index of the first training container of a role.
+func (b *Gang) TrainingContainer(context source.Context, role *Role) int {
+	chosen := b.Inject(context, role).TrainingContainers
+	return max(0, slices.IndexFunc(role.Template.Spec.Containers, func(c corev1.Container) bool {
+		return slices.Contains(chosen, c.Name)
+	}))
+}
+
+// IsDefaultTrainingContainer reports whether a container is the training container without an
+// annotation of Rollcall: it is chosen, and it is the first container or kubectl's default.
+func IsDefaultTrainingContainer(chosen []string, template corev1.PodTemplateSpec, name string) bool {
+	return slices.Equal(chosen, []string{name}) && (template.Spec.Containers[0].Name == name ||
+		template.Annotations[gang.AnnotationDefaultContainer] == name)
+}
+
+// SetTrainingContainer sets the annotation for the training container of a role if it is not the default.
+func (b *Gang) SetTrainingContainer(context source.Context, role *Role, name string) {
+	delete(role.RollcallAnnotations, gang.AnnotationContainers)
+	if len(role.Template.Spec.Containers) > 1 &&
+		!IsDefaultTrainingContainer(b.Inject(context, role).TrainingContainers, role.Template, name) {
+		role.RollcallAnnotations[gang.AnnotationContainers] = name
+	}
+}
+
+// FindEnvField returns the place of a variable, or the template if the manifest does not have it.
+func (r *Role) FindEnvField(container, name string) source.Field {
+	return FindEnvField(r.Source, container, name)
+}
+
+// RemoveInjectedVars removes the variables that Rollcall sets in the named containers and in all init containers.
+func (r *Role) RemoveInjectedVars(injection source.Injection, containers ...string) {
+	RemoveInjectedVars(TrainingContainers(&r.Template.Spec, containers), injection, r.FindEnvField)
 }

@@ -87,33 +87,3 @@ func TestReportJoinedPods(t *testing.T) {
 		})
 	}
 }
-
-func TestReportIdentityFiles(t *testing.T) {
-	for name, c := range map[string]struct {
-		command, mountPath, want string
-	}{
-		"option of ssh":               {command: "ssh -i /root/.ssh/id_rsa worker-0", want: "/root/.ssh/id_rsa"},
-		"home directory of the shell": {command: "cp ~/.ssh/id_ed25519 /tmp", want: "~/.ssh/id_ed25519"},
-		"option with an equals sign": {
-			command: "mpirun -o IdentityFile=/home/mpi/.ssh/id_rsa", want: "/home/mpi/.ssh/id_rsa",
-		},
-		"a volume of the user has the file": {command: "ssh -i /root/.ssh/id_rsa worker-0", mountPath: "/root/.ssh"},
-		"a configuration is not a key":      {command: "cat /root/.ssh/config"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			container := &corev1.Container{Command: []string{"sh", "-c", c.command}}
-			if c.mountPath != "" {
-				container.VolumeMounts = []corev1.VolumeMount{{MountPath: c.mountPath}}
-			}
-			want := ""
-			if c.want != "" {
-				want = "a text names the key file " + c.want + ", which the pods do not have"
-			}
-			spec := &corev1.PodSpec{Containers: []corev1.Container{*container}}
-			got := recordReasons(func(root source.Field) { ir.ConvertSSH(gang.RoleLauncher, spec, 0, root, gang.Framework{}) })
-			if got != want {
-				t.Errorf("report %q, want %q", got, want)
-			}
-		})
-	}
-}

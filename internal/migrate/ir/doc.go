@@ -10,8 +10,8 @@
 // one workload. Former host names are replaced by the new ones or preserved by a Service.
 //
 // Package ir also has what the readers share: the detection of frameworks (frameworks.go), the former
-// hostnames (source_names.go, host_names.go), the engine's view of a draft (injection.go), the commands of
-// a launcher and its workers (launcher.go), and the request to a gang scheduler (podgroup.go). The former
+// hostnames (host_names.go), the engine's view of a draft (containers.go), the commands of
+// a launcher and its workers (frameworks.go), and the request to a gang scheduler (gang.go). The former
 // systems created a PodGroup for each running job. Both supported schedulers accept pods of any owner, so
 // a PodGroup can be written when the gang is migrated.
 //

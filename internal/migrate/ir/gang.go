@@ -1,13 +1,15 @@
 package ir
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
@@ -33,13 +35,11 @@ type Gang struct {
 	RollcallAnnotations map[string]string
 	// Roles are in the order of their ranks. Build needs at least one.
 	Roles []Role
-	// Homogeneous is true if all roles do the same work, so that roles with equal templates can
-	// share one workload.
+	// Homogeneous is true if all roles do the same work, so that roles with equal templates can share one workload.
 	Homogeneous bool
 	// CompletionRole is the role whose success completed the job, or "" if all had to succeed.
 	CompletionRole string
-	// JobSpec holds the fields of each Job except for its size and template. StatefulSets do not
-	// have these fields.
+	// JobSpec holds the fields of each Job except for its size and template. StatefulSets do not have these fields.
 	JobSpec batchv1.JobSpec
 	// TTLField is the place of JobSpec.TTLSecondsAfterFinished in the manifest. See [Gang.Build].
 	TTLField source.Field
@@ -47,8 +47,6 @@ type Gang struct {
 	SourceLabels map[string]SourceLabel
 	// ConfigMapTexts are texts outside the manifest that can contain former pod names.
 	ConfigMapTexts []string
-	// Aliases selects the former pod names that get a Service.
-	Aliases source.AliasPolicy
 	// AdditionalObjects are further objects, for example a PodGroup.
 	AdditionalObjects []runtime.Object
 }
@@ -80,13 +78,8 @@ type Role struct {
 	// StatefulSet requests a StatefulSet, because the pods of the role never finish. Build makes
 	// a Job if a feature of Jobs is required; see [Gang.RoleJobReason].
 	StatefulSet bool
-	// JobReason names the feature of Jobs that the role requires, as the start of a report text.
-	// It is empty if the reader knows of none.
-	JobReason string
 	// PodFailurePolicy is the policy of the role's Job, or nil.
 	PodFailurePolicy *batchv1.PodFailurePolicy
-	// VolumeClaimTemplates are those of the role's StatefulSet.
-	VolumeClaimTemplates []corev1.PersistentVolumeClaim
 	// SourceNames are the former names of the pods.
 	SourceNames SourceNames
 }
@@ -117,13 +110,12 @@ var serverManagedFields = []string{
 // clientAnnotations are annotations in which clients store data about the object itself.
 var clientAnnotations = []string{"kubectl.kubernetes.io/last-applied-configuration"}
 
-// NewGang returns a Gang with the fields that all kinds have: name, namespace, labels and
-// annotations.
+// NewGang returns a Gang with the fields that all kinds have: name, namespace, labels and annotations.
 func NewGang(o source.Object) *Gang {
 	meta := o.Root.Get("metadata")
 	b := &Gang{
 		Name: o.Name(), Namespace: o.Namespace(), Source: o.Root, RollcallAnnotations: map[string]string{},
-		Aliases: o.Context.Aliases, ConfigMapTexts: o.Context.ConfigMapTexts, Frameworks: o.Context.Frameworks,
+		ConfigMapTexts: o.Context.ConfigMapTexts, Frameworks: o.Context.Frameworks,
 	}
 	for _, name := range []string{"apiVersion", "kind", "status"} {
 		o.Root.Get(name).MarkHandled()
@@ -175,15 +167,7 @@ func (b *Gang) ConvertSuspend(f source.Field) {
 // ConvertTTL converts the number of seconds after which the finished job is deleted. See [Gang.Build]
 // for gangs of several workloads.
 func (b *Gang) ConvertTTL(f source.Field) {
-	seconds := f.Int32()
-	switch {
-	case seconds == nil:
-		return
-	case *seconds < 0:
-		f.MarkInvalid("must be 0 or more")
-		return
-	}
-	b.JobSpec.TTLSecondsAfterFinished, b.TTLField = seconds, f
+	b.JobSpec.TTLSecondsAfterFinished, b.TTLField = f.Int32(), f
 	f.MarkPreserved("spec.ttlSecondsAfterFinished of each Job")
 }
 
@@ -201,35 +185,92 @@ func (b *Gang) ConvertManagedBy(f source.Field, group string) {
 	}
 }
 
-// ConvertPort converts the rendezvous port.
-func (b *Gang) ConvertPort(f source.Field, port int32) {
-	const defaultPort = "the default port of the framework"
-	framework, _ := b.Frameworks.Find(b.Framework)
-	switch {
-	case port == framework.Port:
-		f.MarkPreserved(defaultPort)
-	case port < gang.MinPort:
-		f.MarkChanged(defaultPort, fmt.Sprintf("ports below %d require a privileged container", gang.MinPort), "")
-	default:
-		b.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
-		f.MarkPreserved("annotation " + gang.AnnotationPort)
-	}
-}
-
-// mpiImplementations maps the names of Kubeflow to those of Rollcall.
-var mpiImplementations = map[string]gang.MPIImplementation{
-	"": gang.OpenMPI, "OpenMPI": gang.OpenMPI, "Intel": gang.IntelMPI, "MPICH": gang.MPICH,
-}
-
 // ConvertMPIImplementation converts the implementation of MPI.
 func (b *Gang) ConvertMPIImplementation(f source.Field) {
-	implementation, ok := mpiImplementations[f.String()]
-	switch {
-	case !ok:
-		f.MarkInvalid("must be OpenMPI, Intel or MPICH")
-		return
-	case implementation != gang.OpenMPI:
-		b.SetAnnotation(gang.AnnotationMPIImplementation, string(implementation))
+	if name := strings.ToLower(f.String()); name != "" && name != string(gang.OpenMPI) {
+		b.SetAnnotation(gang.AnnotationMPIImplementation, name)
 	}
 	f.MarkPreserved("annotation " + gang.AnnotationMPIImplementation + ", whose default is " + string(gang.OpenMPI))
+}
+
+// Keys that assign a pod to a PodGroup: an annotation for Volcano (pkg/scheduler/api/job_info.go), a
+// label for coscheduling of scheduler-plugins (apis/scheduling/v1alpha1).
+const (
+	volcanoGroupAnnotation = "scheduling.k8s.io/group-name"
+	coschedulingGroupLabel = "scheduling.x-k8s.io/pod-group"
+)
+
+// PodGroup describes a PodGroup. The zero value requires all pods.
+type PodGroup struct {
+	// Annotations are those of the PodGroup, for example Volcano's preemption settings.
+	Annotations map[string]string
+	// MinMember is the number of pods that must be placed together. Nil means all pods.
+	MinMember *int32
+	// Queue is the queue of Volcano. Empty means the default of the scheduler.
+	Queue string
+	// PriorityClassName is the priority class, or empty.
+	PriorityClassName string
+}
+
+// Apply adds the PodGroup to the gang and assigns all pods to it. It returns false, and does nothing,
+// if there is no gang scheduler.
+func (g PodGroup) Apply(b *Gang, s source.Scheduler) bool {
+	pods := b.PodCount()
+	if g.MinMember != nil {
+		pods = *g.MinMember
+	}
+	spec := map[string]any{"minMember": int64(pods)}
+	var version string
+	switch s {
+	case source.SchedulerVolcano:
+		version = "scheduling.volcano.sh/v1beta1"
+		for key, value := range map[string]string{"queue": g.Queue, "priorityClassName": g.PriorityClassName} {
+			if value != "" {
+				spec[key] = value
+			}
+		}
+	case source.SchedulerCoscheduling:
+		version = "scheduling.x-k8s.io/v1alpha1"
+	default:
+		return false
+	}
+	usesDefaultScheduler := func(r Role) bool { return r.Template.Spec.SchedulerName == "" }
+	if s == source.SchedulerCoscheduling && slices.ContainsFunc(b.Roles, usesDefaultScheduler) {
+		b.Source.AddNote("some pods do not have schedulerName, so the default scheduler places them",
+			"if coscheduling is a plugin of another scheduler, set schedulerName in the pod templates")
+	}
+	for i := range b.Roles {
+		t := &b.Roles[i].Template
+		if s == source.SchedulerCoscheduling {
+			metav1.SetMetaDataLabel(&t.ObjectMeta, coschedulingGroupLabel, b.Name)
+			t.Spec.PriorityClassName = cmp.Or(t.Spec.PriorityClassName, g.PriorityClassName)
+		} else {
+			metav1.SetMetaDataAnnotation(&t.ObjectMeta, volcanoGroupAnnotation, b.Name)
+			t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, string(source.SchedulerVolcano))
+		}
+	}
+	group := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "PodGroup", "spec": spec}}
+	group.SetName(b.Name)
+	group.SetNamespace(b.Namespace)
+	if len(g.Annotations) > 0 {
+		group.SetAnnotations(g.Annotations)
+	}
+	b.AdditionalObjects = append(b.AdditionalObjects, group)
+	return true
+}
+
+// Record records what the PodGroup has of the fields of a manifest: the priority class and the queue, which only
+// Volcano has. All other settings are dropped. A field may be missing.
+func (g PodGroup) Record(b *Gang, s source.Scheduler, priorityClass, queue source.Field, others ...source.Field) {
+	if s == source.SchedulerVolcano {
+		priorityClass.MarkPreserved("PodGroup " + b.Name)
+		queue.MarkPreserved("PodGroup " + b.Name)
+	} else {
+		priorityClass.MarkPreserved("spec.priorityClassName of the pods")
+		queue.MarkDropped("coscheduling has no queues", "")
+	}
+	for _, f := range others {
+		f.MarkDropped("migrate writes only the number of pods, the queue and the priority of a PodGroup",
+			"add the field to PodGroup "+b.Name)
+	}
 }

@@ -2,37 +2,27 @@ package ir
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"rollcall.training/internal/migrate/source"
 )
 
-// maxAliasServices bounds the Services for a name whose index a text computes. Larger roles need a
-// decision of the user.
-const maxAliasServices = 64
-
-// replaceSourceNames replaces the former names of pods. A name of a Service stays valid, because the
-// returned Services have it. A host in a subdomain is rewritten in all texts of the manifest.
-func (b *Gang) replaceSourceNames(workloads []plannedWorkload) []*corev1.Service {
-	var services []*corev1.Service
+// replaceSourceNames replaces the former names of pods in all texts of the manifest. It reports what it cannot
+// replace.
+func (b *Gang) replaceSourceNames(workloads []plannedWorkload) {
 	for i := range workloads {
 		w := &workloads[i]
 		first := int32(0)
 		for _, role := range w.roles {
-			if role.SourceNames.PerPodService {
-				services = append(services, b.buildAliasServices(workloads, w, role, first)...)
-			} else {
-				rewriteHostNames(workloads, w, role, first)
+			if !keepsNames(w, role, first) || role.SourceNames.PerPodService {
+				b.rewriteHostNames(workloads, w, role, first)
 				b.reportConfigMapReferences(w, role, first)
 			}
-			b.rewriteFieldRefs(w, role)
+			b.reportFieldRefs(w, role)
 			if names := role.SourceNames; names.Prefix != "" && !keepsNames(w, role, first) {
 				ReportHostnameReads(&role.Template.Spec, b.ConfigMapTexts, role.Source, names.podName(0),
 					fmt.Sprintf("%s-%d", w.workloadName, first))
@@ -40,79 +30,6 @@ func (b *Gang) replaceSourceNames(workloads []plannedWorkload) []*corev1.Service
 			first += role.Pods
 		}
 	}
-	return services
-}
-
-// buildAliasServices returns Services with the former names of a role's pods. The first pod of the
-// role has the index first in its workload.
-func (b *Gang) buildAliasServices(
-	workloads []plannedWorkload, w *plannedWorkload, role Role, first int32,
-) []*corev1.Service {
-	indexes := b.referencedIndexes(workloads, role)
-	var out []*corev1.Service
-	for _, i := range indexes {
-		out = append(out, b.buildAliasService(w, role.SourceNames.podName(i), first+i))
-	}
-	if len(out) > 0 {
-		names := role.SourceNames.Prefix
-		if !role.SourceNames.SinglePod {
-			names += formatIndexes(indexes)
-		}
-		role.Source.MarkChanged("service/"+names,
-			"the manifest contains former names of pods; the Services resolve them to the pods of "+w.workloadRef().String(),
-			fmt.Sprintf("use the new names, for example %s-%d.%s, and delete the Services", w.workloadName, first, b.Name))
-	}
-	return out
-}
-
-// referencedIndexes returns the indexes of the pods that need a Service.
-func (b *Gang) referencedIndexes(workloads []plannedWorkload, role Role) []int32 {
-	switch {
-	case role.SourceNames.Prefix == "", b.Aliases == source.AliasNone:
-		return nil
-	case b.Aliases == source.AliasAll:
-		return allIndexes(role)
-	}
-	var found []int32
-	for _, text := range append(collectTexts(workloads), b.ConfigMapTexts...) {
-		for _, ref := range role.SourceNames.findHosts(text) {
-			switch {
-			case ref.computed && role.Pods > maxAliasServices:
-				role.Source.MarkDropped(fmt.Sprintf("a text computes former names, %s…, which would need %d Services",
-					ref.quote, role.Pods),
-					fmt.Sprintf("use the new names of the pods: %s-<index>.%s", b.Name, b.Name))
-				return nil
-			case ref.computed:
-				return allIndexes(role)
-			case ref.index < role.Pods && !slices.Contains(found, ref.index):
-				found = append(found, ref.index)
-			}
-		}
-	}
-	slices.Sort(found)
-	return found
-}
-
-func allIndexes(role Role) []int32 {
-	out := make([]int32, role.Pods)
-	for i := range out {
-		out[i] = int32(i)
-	}
-	return out
-}
-
-// buildAliasService returns a Service that selects one pod.
-func (b *Gang) buildAliasService(w *plannedWorkload, name string, index int32) *corev1.Service {
-	selector := map[string]string{
-		batchv1.JobNameLabel:                 w.workloadName,
-		batchv1.JobCompletionIndexAnnotation: strconv.Itoa(int(index)),
-	}
-	if w.StatefulSet {
-		selector = map[string]string{appsv1.StatefulSetPodNameLabel: fmt.Sprintf("%s-%d", w.workloadName, index)}
-	}
-	service := NewHeadlessService(name, b.Namespace, selector)
-	service.Labels = map[string]string{"app.kubernetes.io/part-of": b.Name}
-	return service
 }
 
 // NewHeadlessService returns a Service with the hostnames of the selected pods.
@@ -135,47 +52,49 @@ func keepsNames(w *plannedWorkload, role Role, first int32) bool {
 
 // reportConfigMapReferences reports former names in ConfigMaps, which are not rewritten.
 func (b *Gang) reportConfigMapReferences(w *plannedWorkload, role Role, first int32) {
-	if keepsNames(w, role, first) {
-		return
+	isFound := func(text string) bool {
+		return role.SourceNames.replaceHosts(text, func(hostReference) string { return "x" }) != text
 	}
-	for _, text := range b.ConfigMapTexts {
-		if len(role.SourceNames.findHosts(text)) > 0 {
-			role.Source.MarkDropped("a ConfigMap of the input contains former names of pods, "+role.SourceNames.Prefix+"…",
-				fmt.Sprintf("replace them by %s-<index>.%s; the first pod has index %d", w.workloadName, b.Name, first))
-			return
-		}
+	if slices.ContainsFunc(b.ConfigMapTexts, isFound) {
+		role.Source.MarkDropped("a ConfigMap of the input contains former names of pods, "+role.SourceNames.Prefix+"…",
+			fmt.Sprintf("replace them by %s-<index>.%s; the first pod has index %d", w.workloadName, b.Name, first))
 	}
 }
 
-// rewriteHostNames replaces the former names of a role's pods in all texts of the templates.
-func rewriteHostNames(workloads []plannedWorkload, w *plannedWorkload, role Role, first int32) {
-	if keepsNames(w, role, first) {
-		return
+// rewriteHostNames replaces the former names of a role's pods in all texts of the templates. A name of a Service was
+// complete; a host in a subdomain keeps the domain that follows.
+func (b *Gang) rewriteHostNames(workloads []plannedWorkload, w *plannedWorkload, role Role, first int32) {
+	prefix, domain, changed := w.workloadName+"-", "", 0
+	if role.SourceNames.PerPodService {
+		domain = "." + b.Name
 	}
-	prefix, changed := w.workloadName+"-", 0
-	visitTemplateTexts(workloads, func(text *string) {
-		after := role.SourceNames.replaceHosts(*text, func(ref hostReference) string {
-			switch {
-			case ref.computed && first > 0:
-				role.Source.MarkDropped(fmt.Sprintf("a text computes the former name %s…, and the new indexes start at %d",
-					ref.quote, first), fmt.Sprintf("use the new names of the pods: %s<index + %d>", prefix, first))
-				return ""
-			case ref.computed:
-				return prefix
-			}
-			return prefix + strconv.Itoa(int(first+ref.index))
-		})
-		if after != *text {
-			*text = after
-			changed++
+	for i := range workloads {
+		for _, c := range ListContainers(&workloads[i].Template.Spec) {
+			VisitTexts(c, func(text *string) {
+				after := role.SourceNames.replaceHosts(*text, func(ref hostReference) string {
+					switch {
+					case ref.computed && (first > 0 || domain != ""):
+						role.Source.MarkDropped(fmt.Sprintf("a text computes the former name %s…", ref.quote),
+							fmt.Sprintf("use the new names of the pods: %s<index + %d>.%s", prefix, first, b.Name))
+						return ""
+					case ref.computed:
+						return prefix
+					}
+					return prefix + strconv.Itoa(int(first+ref.index)) + domain
+				})
+				if after != *text {
+					*text = after
+					changed++
+				}
+			})
 		}
-	})
+	}
 	if changed > 0 {
 		former, now := role.SourceNames.Prefix+"<index>", prefix+"<index>"
 		if role.SourceNames.SinglePod {
 			former, now = role.SourceNames.Prefix, fmt.Sprintf("%s%d", prefix, first)
 		}
-		role.Source.MarkChanged(now,
+		role.Source.MarkChanged(now+domain,
 			fmt.Sprintf("the pods have new names; %s was replaced in %s", former, FormatCount(changed, "text")), "")
 	}
 }
@@ -186,21 +105,6 @@ func FormatCount(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-func collectTexts(workloads []plannedWorkload) []string {
-	var out []string
-	visitTemplateTexts(workloads, func(text *string) { out = append(out, *text) })
-	return out
-}
-
-// visitTemplateTexts calls [VisitTexts] for all containers.
-func visitTemplateTexts(workloads []plannedWorkload, visit func(text *string)) {
-	for i := range workloads {
-		for _, c := range ListContainers(&workloads[i].Template.Spec) {
-			VisitTexts(c, visit)
-		}
-	}
 }
 
 // VisitTexts visits the texts of a container that can contain hostnames: command, arguments, values
@@ -242,14 +146,138 @@ func VisitTexts(c *corev1.Container, visit func(text *string)) {
 	}
 }
 
-// formatIndexes formats indexes as "0", or "{0,2}".
-func formatIndexes(indexes []int32) string {
-	words := make([]string, len(indexes))
-	for i, n := range indexes {
-		words[i] = strconv.Itoa(int(n))
+// SourceNames are the former names of the pods of a role. The zero value means that the pods had no hostnames.
+type SourceNames struct {
+	// Prefix precedes the index in a pod's name, for example "train-worker-".
+	Prefix string
+	// SinglePod is true if the only pod of the role had no index. Prefix is its name.
+	SinglePod bool
+	// PerPodService is true if each pod had a Service of the same name. Otherwise the pods were
+	// hosts in the subdomain of one Service.
+	PerPodService bool
+	// Role is the role in the labels of the former system, or "".
+	Role string
+}
+
+// podName returns the former name of the pod with the given index.
+func (n SourceNames) podName(index int32) string {
+	if n.SinglePod {
+		return n.Prefix
 	}
-	if len(words) == 1 {
-		return words[0]
+	return n.Prefix + strconv.Itoa(int(index))
+}
+
+// FormerHosts are the former hostnames of some pods.
+type FormerHosts struct {
+	// Pattern matches a hostname. Its groups are the indexes of the pod.
+	Pattern *regexp.Regexp
+	// Rename returns the new hostname for the indexes, or "" for a name that stays. The name is followed by rest.
+	Rename func(indexes []string, rest string) string
+	// Domain matches the former domain after a hostname, which is replaced by Service. Nil means that the domain stays.
+	Domain  *regexp.Regexp
+	Service func(host string) string
+}
+
+// Replace returns a text with the new hostnames. Longer names and files with the name of a pod stay.
+func (h FormerHosts) Replace(text string) string {
+	var out strings.Builder
+	from := 0
+	for _, match := range h.Pattern.FindAllStringSubmatchIndex(text, -1) {
+		start, end := match[0], match[1]
+		if isNameByteAt(text, start-1) || isNameByteAt(text, end) || isInFilePath(text, start, end) {
+			continue
+		}
+		var indexes []string
+		for i := 2; i < len(match); i += 2 {
+			indexes = append(indexes, text[match[i]:match[i+1]])
+		}
+		host := h.Rename(indexes, text[end:])
+		if host == "" {
+			continue
+		}
+		out.WriteString(text[from:start] + host)
+		from = end
+		if h.Domain == nil {
+			continue
+		}
+		if domain := h.Domain.FindString(text[end:]); domain != "" && !isNameByteAt(text, end+len(domain)) {
+			out.WriteString("." + h.Service(host))
+			from = end + len(domain)
+		}
 	}
-	return "{" + strings.Join(words, ",") + "}"
+	return out.String() + text[from:]
+}
+
+// isNameByteAt reports whether a byte can be part of a DNS label. A name next to such a byte is
+// part of a longer name.
+func isNameByteAt(text string, at int) bool {
+	if at < 0 || at >= len(text) {
+		return false
+	}
+	b := text[at] | 0x20 // in lower case
+	return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || text[at] == '-'
+}
+
+// isInFilePath reports whether the given part of a text belongs to a file path instead of a host:
+// /logs/train-worker-0, train-worker-0/out.log, train-worker-0.sh, run_train-worker-0. A host
+// follows two slashes: http://train-worker-0/.
+func isInFilePath(text string, start, end int) bool {
+	before, after := text[:start], text[end:]
+	if strings.HasSuffix(before, "//") {
+		return false
+	}
+	if strings.HasSuffix(before, "/") || strings.HasSuffix(before, "_") || strings.HasPrefix(after, "_") {
+		return true
+	}
+	if strings.HasPrefix(after, "/") && !strings.HasSuffix(before, "@") {
+		return true
+	}
+	extension, ok := strings.CutPrefix(after, ".")
+	if !ok {
+		return false
+	}
+	isAlphanumeric := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
+	if i := strings.IndexFunc(extension, func(r rune) bool { return !isAlphanumeric(r) }); i >= 0 {
+		extension = extension[:i]
+	}
+	return slices.Contains(fileExtensions, extension)
+}
+
+// fileExtensions are extensions of files that users name after pods. No Service of a gang has such a name.
+var fileExtensions = []string{
+	"sh", "py", "log", "txt", "json", "yaml", "yml", "pt", "pth", "ckpt", "csv", "out", "err", "tar", "gz",
+}
+
+// hostReference is the former name of a pod in a text.
+type hostReference struct {
+	// index is the index of the pod, unless it is computed.
+	index int32
+	// computed is true if the text is a template whose index is inserted later: train-worker-$i.
+	computed bool
+	// quote is the name with the first byte of a variable.
+	quote string
+}
+
+// replaceHosts returns a text with the names that rename returns. An empty name stays.
+func (n SourceNames) replaceHosts(text string, rename func(hostReference) string) string {
+	if n.Prefix == "" {
+		return text
+	}
+	hosts := FormerHosts{Pattern: regexp.MustCompile(regexp.QuoteMeta(n.Prefix) + `([0-9]*)`)}
+	if n.SinglePod {
+		hosts.Pattern = regexp.MustCompile(regexp.QuoteMeta(n.Prefix) + `()`)
+	}
+	hosts.Rename = func(indexes []string, rest string) string {
+		// A shell or template variable, or a string that a program concatenates with a number.
+		isComputed := rest == "" || strings.ContainsAny(rest[:1], "${%\"'")
+		index, err := strconv.ParseInt(indexes[0], 10, 32)
+		switch {
+		case n.SinglePod || err == nil:
+			return rename(hostReference{index: int32(index)})
+		case indexes[0] == "" && isComputed:
+			return rename(hostReference{computed: true, quote: n.Prefix + rest[:min(1, len(rest))]})
+		}
+		return ""
+	}
+	return hosts.Replace(text)
 }

@@ -1,8 +1,10 @@
 package ir
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,8 +26,7 @@ const (
 	MeaningNone Meaning = iota
 	// MeaningGang is the name of the job.
 	MeaningGang
-	// MeaningRole is the role of the pod in the terms of the former system:
-	// [SourceNames.Role].
+	// MeaningRole is the role of the pod in the terms of the former system: [SourceNames.Role].
 	MeaningRole
 )
 
@@ -64,32 +65,19 @@ func (b *Gang) LabelMapping() LabelMapping {
 	for i := range workloads {
 		w := &workloads[i]
 		if former := w.roles[0].SourceNames.Role; former != "" && len(w.roles) == 1 {
-			l.roles[strings.ToLower(former)] = b.roleLabelValue(w)
+			framework, _ := b.Frameworks.Find(b.Framework)
+			l.roles[strings.ToLower(former)] = cmp.Or(w.Name, framework.DefaultRole)
 		}
 	}
-	if len(workloads) > 1 {
+	switch {
+	case len(workloads) > 1:
 		l.hint += gang.LabelRole
-	} else {
-		l.hint += workloads[0].indexLabel() + " for single pods"
+	case workloads[0].StatefulSet:
+		l.hint += appsv1.PodIndexLabel + " for single pods"
+	default:
+		l.hint += batchv1.JobCompletionIndexAnnotation + " for single pods"
 	}
 	return l
-}
-
-// roleLabelValue returns the value of the role label of a workload's pods.
-func (b *Gang) roleLabelValue(w *plannedWorkload) string {
-	if w.Name != "" {
-		return w.Name
-	}
-	f, _ := b.Frameworks.Find(b.Framework)
-	return f.DefaultRole
-}
-
-// indexLabel returns the label with the index of a pod in its workload.
-func (w *plannedWorkload) indexLabel() string {
-	if w.StatefulSet {
-		return appsv1.PodIndexLabel
-	}
-	return batchv1.JobCompletionIndexAnnotation
 }
 
 // FindSourceLabel returns the label of the former system with the given key. It returns false if
@@ -152,7 +140,6 @@ func (b *Gang) rewriteSelectors(workloads []plannedWorkload) {
 		for j := range spec.TopologySpreadConstraints {
 			c, at := &spec.TopologySpreadConstraints[j], field.Get("topologySpreadConstraints").Item(j)
 			r.rewriteSelector(c.LabelSelector, at.Get("labelSelector"))
-			r.rewriteKeys(c.MatchLabelKeys, at.Get("matchLabelKeys"))
 		}
 		if spec.Affinity != nil {
 			r.rewriteAffinity(spec.Affinity.PodAffinity, field.At("affinity", "podAffinity"))
@@ -178,8 +165,6 @@ func (r selectorRewriter) rewriteAffinity(affinity *corev1.PodAffinity, field so
 
 func (r selectorRewriter) rewriteTerm(term *corev1.PodAffinityTerm, field source.Field) {
 	r.rewriteSelector(term.LabelSelector, field.Get("labelSelector"))
-	r.rewriteKeys(term.MatchLabelKeys, field.Get("matchLabelKeys"))
-	r.rewriteKeys(term.MismatchLabelKeys, field.Get("mismatchLabelKeys"))
 }
 
 // translate is [LabelMapping.Translate], except for labels that the template defines itself.
@@ -233,17 +218,6 @@ func (r selectorRewriter) rewriteExpression(e *metav1.LabelSelectorRequirement) 
 	return true
 }
 
-// rewriteKeys rewrites a list of labels whose values are those of the pod itself.
-func (r selectorRewriter) rewriteKeys(keys []string, field source.Field) {
-	for i, key := range keys {
-		newKey, _, ok := r.translate(key, "")
-		if ok {
-			keys[i] = newKey
-		}
-		r.record(field, key, newKey, ok)
-	}
-}
-
 func (r selectorRewriter) record(field source.Field, before, after string, ok bool) {
 	if !field.Exists() { // the template is not from this manifest
 		field = r.source
@@ -263,4 +237,80 @@ func formatRequirement(e *metav1.LabelSelectorRequirement) string {
 		return fmt.Sprintf("%s %s", e.Key, e.Operator)
 	}
 	return fmt.Sprintf("%s %s (%s)", e.Key, e.Operator, strings.Join(e.Values, ", "))
+}
+
+// podMetadataPattern matches the downward API path of a label or an annotation.
+var podMetadataPattern = regexp.MustCompile(`^metadata\.(labels|annotations)\[['"](.+)['"]\]$`)
+
+// reportFieldRefs reports variables and files of one role that read what the new pods do not have: labels of the
+// former system, and the former name of the pod.
+func (b *Gang) reportFieldRefs(w *plannedWorkload, role Role) {
+	visitFieldRefs(&w.Template.Spec, role.Source, func(path, reader string, field source.Field) {
+		if path == "metadata.name" && role.SourceNames.Prefix != "" {
+			field.AddNote(fmt.Sprintf("%s reads the name of the pod, which was %s and starts with %s-", reader,
+				role.SourceNames.podName(0), w.workloadName), "use $(ROLLCALL_RANK) for names that must survive a restart")
+		}
+		match := podMetadataPattern.FindStringSubmatch(path)
+		if match == nil {
+			return
+		}
+		key, defined := match[2], w.Template.Labels
+		if match[1] == "annotations" {
+			defined = w.Template.Annotations
+		}
+		label, isFormer := b.SourceLabels[key]
+		isSame := label.Preserved && (label.Meaning == MeaningGang || label.Meaning == MeaningRole && len(w.roles) == 1)
+		if _, ok := defined[key]; ok || !isFormer || isSame {
+			return
+		}
+		field.AddNoteWithOutcome(source.Dropped, "", reader+" reads the label "+key+
+			", which the new pods do not have, or have with another value",
+			"use the variables ROLLCALL_GANG, ROLLCALL_ROLE, ROLLCALL_RANK or ROLLCALL_ATTEMPT")
+	})
+}
+
+// visitFieldRefs visits the fields of its own pod that a template reads, with the variable or file that reads
+// them. Template is the place of the template in the manifest.
+func visitFieldRefs(
+	spec *corev1.PodSpec, template source.Field, visit func(path, reader string, field source.Field),
+) {
+	for _, c := range ListContainers(spec) {
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+				visit(e.ValueFrom.FieldRef.FieldPath, "variable "+e.Name, FindEnvField(template, c.Name, e.Name))
+			}
+		}
+	}
+	for i, volume := range spec.Volumes {
+		if volume.DownwardAPI == nil {
+			continue
+		}
+		field := template.At("spec", "volumes").Item(i)
+		if !field.Exists() { // the reader added the volume
+			field = template
+		}
+		for _, item := range volume.DownwardAPI.Items {
+			if item.FieldRef != nil {
+				visit(item.FieldRef.FieldPath, fmt.Sprintf("file %s of volume %s", item.Path, volume.Name), field)
+			}
+		}
+	}
+}
+
+// FindEnvField returns the place of a variable of a container, or the template if the template does not have
+// it.
+func FindEnvField(template source.Field, container, name string) source.Field {
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range template.At("spec", list).Items() {
+			if c.Get("name").String() != container {
+				continue
+			}
+			for _, e := range c.Get("env").Items() {
+				if e.Get("name").String() == name {
+					return e
+				}
+			}
+		}
+	}
+	return template
 }

@@ -3,12 +3,17 @@ package jobset
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
+	"rollcall.training/internal/migrate/source"
 )
 
 // BuildGang fills in the Gang after the roles of the jobs are set.
@@ -29,9 +34,13 @@ func (s *Reader) BuildGang() {
 	}
 	s.rejectTPUSlices()
 	for _, j := range s.listGangJobs() {
-		s.chooseTrainingContainer(j)
+		if chosen := s.inject(j).TrainingContainers; j.TrainingContainer == "" && len(chosen) > 0 {
+			j.TrainingContainer = chosen[0]
+		}
 		s.rejectPerJobIndex(j)
-		s.convertSSH(j)
+		if c := j.trainingContainer(); c != nil && s.hasLauncher() && j.Role != gang.RoleLauncher && len(s.listRoles()) > 1 {
+			ir.ConvertWorkerCommand(j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplate)
+		}
 		s.removeInjectedVars(j)
 	}
 	s.inferSlotsPerWorker()
@@ -71,20 +80,18 @@ func (s *Reader) assignWorkloads() {
 func (s *Reader) buildRole(role string) ir.Role {
 	first := s.findJobByRole(role)
 	out := ir.Role{
-		Name: role, Pods: s.countPods()[role], Template: first.Template.Spec.Template, Source: first.podTemplateField(),
+		Name: role, Pods: s.countPods()[role], Template: first.Template.Spec.Template, Source: first.podTemplate,
 		RollcallAnnotations: map[string]string{}, SourceNames: s.collectSourceNames(role),
 		Labels: first.Template.Labels, Annotations: first.Template.Annotations,
 	}
-	if _, ok := s.Gang.RollcallAnnotations[gang.AnnotationContainers]; ok {
-		moveContainerFirst(out.Template.Spec.Containers, first.TrainingContainer)
-	} else if chosen := s.inject(first).TrainingContainers; len(chosen) > 0 && len(out.Template.Spec.Containers) > 1 &&
+	if chosen := s.inject(first).TrainingContainers; len(chosen) > 0 && len(out.Template.Spec.Containers) > 1 &&
 		!ir.IsDefaultTrainingContainer(chosen, out.Template, first.TrainingContainer) {
 		out.RollcallAnnotations[gang.AnnotationContainers] = first.TrainingContainer
 	}
 	s.convertJobFields(first, &out)
 	for _, j := range s.listGangJobs() {
 		if j.Role == role && j != first {
-			j.podTemplateField().MarkPreserved("the same workload as " + first.Name)
+			j.podTemplate.MarkPreserved("the same workload as " + first.Name)
 		}
 	}
 	return out
@@ -128,41 +135,46 @@ func (s *Reader) convertNetwork() {
 		// The controller overwrites it (jobset_controller.go, constructJob).
 		if j.podSpec().Subdomain != "" && j.podSpec().Subdomain != subdomain.String() {
 			j.podSpec().Subdomain = ""
-			j.podTemplateField().At("spec", "subdomain").MarkLeftOut("JobSet overwrote it")
+			j.podTemplate.At("spec", "subdomain").MarkLeftOut("JobSet overwrote it")
 		}
 	}
 }
 
 // convertJobFields converts the Job template of a role.
 func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
-	field, from, to := j.Source.At("template", "spec"), &j.Template.Spec, s.Gang.JobSpec.DeepCopy()
+	field, from, to := j.Source.At("template", "spec"), &j.Template.Spec, j.Template.Spec.DeepCopy()
 	field.Get("parallelism").MarkPreserved("the number of pods of the workload")
-	j.recordCompletions()
+	// A Job starts the indexes above its parallelism after others have completed. A gang has no such indexes.
+	completions := ptr.Deref(from.Completions, 0)
+	if rest := completions - j.PodsPerJob; rest > 0 {
+		field.Get("completions").MarkDropped(fmt.Sprintf("a gang runs all ranks at once: %d of the %d indexes never run",
+			rest, completions), "set parallelism and completions to the same number")
+	} else {
+		field.Get("completions").MarkPreserved("the number of pods of the workload")
+	}
 	if j.Replicas > 1 {
 		j.Source.Get("replicas").MarkChanged("the number of pods of the workload",
 			fmt.Sprintf("one workload has the pods of all %d Jobs, with one index instead of two", j.Replicas), "")
 	}
 	j.Source.Get("replicas").MarkPreserved("the number of pods of the workload")
-	s.convertWorkerKind(j, role)
 	if mode := from.CompletionMode; mode != nil && *mode != batchv1.IndexedCompletion {
 		field.Get("completionMode").MarkChanged("Indexed", "each rank has an index", "")
 	}
 	field.Get("completionMode").MarkPreserved("each rank has an index")
-	s.convertTimeLimits(j, to)
-	if from.Suspend != nil {
-		field.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
+	of := s.Gang.JobSpec
+	to.Suspend, to.ManagedBy, to.BackoffLimit = of.Suspend, cmp.Or(of.ManagedBy, from.ManagedBy), of.BackoffLimit
+	to.ActiveDeadlineSeconds = cmp.Or(from.ActiveDeadlineSeconds, of.ActiveDeadlineSeconds)
+	to.TTLSecondsAfterFinished = cmp.Or(of.TTLSecondsAfterFinished, from.TTLSecondsAfterFinished)
+	to.Selector, to.ManualSelector, to.SuccessPolicy = nil, nil, nil
+	to.BackoffLimitPerIndex, to.MaxFailedIndexes = nil, nil
+	field.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
+	if of.TTLSecondsAfterFinished != nil {
+		field.Get("ttlSecondsAfterFinished").MarkLeftOut("the TTL of the JobSet overrides it")
+	} else {
+		field.Get("ttlSecondsAfterFinished").MarkPreserved("spec.ttlSecondsAfterFinished")
 	}
-	if from.ManagedBy != nil {
-		to.ManagedBy = cmp.Or(to.ManagedBy, from.ManagedBy)
-		field.Get("managedBy").MarkPreserved("spec.managedBy")
-	}
-	if from.PodReplacementPolicy != nil {
-		to.PodReplacementPolicy = from.PodReplacementPolicy
-		field.Get("podReplacementPolicy").MarkPreserved("spec.podReplacementPolicy")
-	}
-	if from.Scheduling != nil {
-		to.Scheduling = from.Scheduling
-		field.Get("scheduling").MarkPreserved("spec.scheduling")
+	for _, name := range []string{"activeDeadlineSeconds", "managedBy", "podReplacementPolicy", "scheduling"} {
+		field.Get(name).MarkPreserved("spec." + name)
 	}
 	for _, name := range []string{"selector", "manualSelector"} {
 		field.Get(name).MarkDropped("the Job controller generates the selector of each Job", "")
@@ -175,32 +187,110 @@ func (s *Reader) convertJobFields(j *ReplicatedJob, role *ir.Role) {
 	role.JobSpec = to
 }
 
-// recordCompletions records the outcome of the completions. A Job starts the indexes above its parallelism
-// after others have completed. A gang does not have such indexes.
-func (j *ReplicatedJob) recordCompletions() {
-	field, completions := j.Source.At("template", "spec", "completions"), ptr.Deref(j.Template.Spec.Completions, 0)
-	if completions > j.PodsPerJob {
-		field.MarkDropped(fmt.Sprintf("a gang runs all ranks at once, so %d of the %d indexes would never run",
-			completions-j.PodsPerJob, completions), "set parallelism and completions to the same number")
-		return
-	}
-	field.MarkPreserved("the number of pods of the workload")
+// jobName returns the name of a plain Job of a job outside the gang.
+func (j *ReplicatedJob) jobName(index int32) string {
+	return fmt.Sprintf("%s-%d", j.workloadName, index)
 }
 
-// convertTimeLimits converts the deadline and the TTL of a Job.
-func (s *Reader) convertTimeLimits(j *ReplicatedJob, to *batchv1.JobSpec) {
-	field, from := j.Source.At("template", "spec"), &j.Template.Spec
-	if from.ActiveDeadlineSeconds != nil {
-		to.ActiveDeadlineSeconds = from.ActiveDeadlineSeconds
-		field.Get("activeDeadlineSeconds").MarkPreserved("spec.activeDeadlineSeconds")
-	}
-	if from.TTLSecondsAfterFinished == nil {
+// addStandaloneJobs adds the plain Jobs of a job outside the gang. They keep the names of the Jobs.
+func (s *Reader) addStandaloneJobs(j *ReplicatedJob) {
+	if j.Replicas > maxStandaloneJobs {
+		j.Source.Get("replicas").MarkInvalid(fmt.Sprintf("must be at most %d, because the job is not part of the gang",
+			maxStandaloneJobs))
 		return
 	}
-	if to.TTLSecondsAfterFinished != nil {
-		field.Get("ttlSecondsAfterFinished").MarkLeftOut("the TTL of the JobSet overrides it")
-		return
+	for i := range j.Replicas {
+		job := s.buildStandaloneJob(j, j.jobName(i))
+		if j.addressReferenced {
+			job.Spec.Template.Spec.Subdomain = job.Name
+			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects,
+				ir.NewHeadlessService(job.Name, job.Namespace, map[string]string{batchv1.JobNameLabel: job.Name}))
+		}
+		s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, job)
 	}
-	to.TTLSecondsAfterFinished = from.TTLSecondsAfterFinished
-	field.Get("ttlSecondsAfterFinished").MarkPreserved("spec.ttlSecondsAfterFinished")
+	to := "job.batch/" + j.jobName(0)
+	if j.Replicas > 1 {
+		to = fmt.Sprintf("job.batch/%s-{0..%d}", j.workloadName, j.Replicas-1)
+	}
+	spec := j.Source.At("template", "spec")
+	spec.Get("suspend").MarkLeftOut("suspend of the JobSet overrides it")
+	for _, name := range spec.Keys() {
+		if name != "suspend" {
+			spec.Get(name).MarkPreserved(to)
+		}
+	}
+	j.Source.Get("replicas").MarkPreserved("the number of plain Jobs")
+	j.Source.AddNoteWithOutcome(source.Changed, to,
+		"it is not part of the gang: a plain Job neither restarts with the gang nor completes it; "+
+			"JobSet deleted it when the set finished, and now it runs until it finishes", "")
+	if j.addressReferenced {
+		j.Source.AddNoteWithOutcome(source.Changed, fmt.Sprintf("service/%s-<Job>", j.workloadName),
+			"a text contains the hostnames of its pods, which are in a Service of each Job now; the texts were rewritten", "")
+	}
+}
+
+func (s *Reader) buildStandaloneJob(j *ReplicatedJob, name string) *batchv1.Job {
+	spec := *j.Template.Spec.DeepCopy()
+	spec.Suspend, spec.ManagedBy = s.Gang.JobSpec.Suspend, s.Gang.JobSpec.ManagedBy
+	if s.Gang.JobSpec.TTLSecondsAfterFinished != nil {
+		spec.TTLSecondsAfterFinished = s.Gang.JobSpec.TTLSecondsAfterFinished
+	}
+	if s.Gang.JobSpec.ActiveDeadlineSeconds != nil {
+		spec.ActiveDeadlineSeconds = s.Gang.JobSpec.ActiveDeadlineSeconds
+	}
+	if spec.CompletionMode == nil { // the default of JobSet's webhook
+		spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+	}
+	if spec.Completions == nil && *spec.CompletionMode == batchv1.IndexedCompletion {
+		spec.Completions = ptr.To(j.PodsPerJob)
+	}
+	if spec.Template.Spec.RestartPolicy == "" {
+		spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	}
+	labels, annotations := map[string]string{}, map[string]string{}
+	maps.Copy(labels, s.Gang.Labels)
+	maps.Copy(labels, j.Template.Labels)
+	maps.Copy(annotations, s.Gang.Annotations)
+	maps.Copy(annotations, j.Template.Annotations)
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Gang.Namespace, Labels: labels, Annotations: annotations},
+		Spec:       spec,
+	}
+}
+
+// createVolumeClaims adds the claims that the JobSet controller created, with the same names, and adds
+// their volumes to the jobs that mount them (JobSet pkg/controllers/volume_claim_policy.go).
+func (s *Reader) createVolumeClaims() {
+	for _, policy := range s.Spec.Get("volumeClaimPolicies").Items() {
+		for _, field := range policy.Get("templates").Items() {
+			var claim corev1.PersistentVolumeClaim
+			if field.Decode(&claim); claim.Name == "" {
+				field.At("metadata", "name").MarkRequired("containers mount the volume by this name")
+				continue
+			}
+			volume := claim.Name
+			claim.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+			claim.Name, claim.Namespace = volume+"-"+s.Gang.Name, s.Gang.Namespace
+			claim.Status = corev1.PersistentVolumeClaimStatus{}
+			s.Gang.AdditionalObjects = append(s.Gang.AdditionalObjects, &claim)
+			field.MarkPreserved("persistentvolumeclaim/" + claim.Name)
+			for _, j := range s.Jobs {
+				j.addClaimVolume(volume, claim.Name)
+			}
+		}
+		policy.At("retentionPolicy", "whenDeleted").MarkHandled()
+		policy.AddNote("the claims are never deleted automatically", "delete the claims when you do not need their data")
+	}
+}
+
+// addClaimVolume adds the volume of a claim to a job that mounts it.
+func (j *ReplicatedJob) addClaimVolume(volume, claim string) {
+	isMounted := slices.ContainsFunc(ir.ListContainers(j.podSpec()), func(c *corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+	})
+	exists := slices.ContainsFunc(j.podSpec().Volumes, func(v corev1.Volume) bool { return v.Name == volume })
+	if isMounted && !exists {
+		j.podSpec().Volumes = append(j.podSpec().Volumes, ir.NewClaimVolume(volume, claim))
+	}
 }

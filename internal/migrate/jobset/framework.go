@@ -1,9 +1,12 @@
 package jobset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -25,7 +28,7 @@ func (s *Reader) ChooseFrameworkAndRoles() {
 	}
 	s.Gang.Framework = s.Context.Frameworks.Fallback().Name
 	s.assignRoles()
-	s.listGangJobs()[0].podTemplateField().AddNoteWithOutcome(source.Changed,
+	s.listGangJobs()[0].podTemplate.AddNoteWithOutcome(source.Changed,
 		"label "+gang.LabelFramework+": "+s.Gang.Framework,
 		"no variable or command belongs to a framework; every pod gets its rank and the addresses of all roles",
 		"for the variables of a framework, name it with --framework")
@@ -33,20 +36,11 @@ func (s *Reader) ChooseFrameworkAndRoles() {
 
 // applyExplicitFramework sets the framework that the user named and reports whether there is one.
 func (s *Reader) applyExplicitFramework() bool {
-	for _, metadata := range []struct {
-		field  string
-		values map[string]string
-	}{{"labels", s.Gang.Labels}, {"annotations", s.Gang.Annotations}} {
-		if v := metadata.values[gang.LabelFramework]; v != "" {
-			s.Gang.Framework = v
-			delete(metadata.values, gang.LabelFramework)
-			field := s.Root.At("metadata", metadata.field, gang.LabelFramework)
-			field.DiscardEntries()
-			field.MarkPreserved("label " + gang.LabelFramework)
-			return true
-		}
+	s.Gang.Framework = cmp.Or(s.Gang.Labels[gang.LabelFramework], s.Context.Framework)
+	if field := s.Root.At("metadata", "labels", gang.LabelFramework); field.Exists() {
+		field.DiscardEntries()
+		field.MarkPreserved("label " + gang.LabelFramework)
 	}
-	s.Gang.Framework = s.Context.Framework
 	return s.Gang.Framework != ""
 }
 
@@ -65,7 +59,7 @@ func (s *Reader) detectFramework() bool {
 		own, ownEvidence := ir.DetectFramework(s.Context.Frameworks, pod)
 		return own.Name == framework.Name && ownEvidence == evidence
 	})]
-	ir.ReportDetection(at.podTemplateField(), framework.Name, evidence)
+	ir.ReportDetection(at.podTemplate, framework.Name, evidence)
 	return true
 }
 
@@ -79,11 +73,14 @@ func (s *Reader) assignRoles() {
 		jobs[0].Role = "worker"
 		return
 	}
-	if s.framework().AnyRoles {
-		s.assignNamesAsRoles(jobs)
-		return
-	}
 	for _, j := range jobs {
+		if s.framework().AnyRoles {
+			j.Role = j.Name
+			if _, ok := s.framework().FindRole(j.Role); !ok {
+				j.Source.Get("name").MarkInvalid("cannot be the name of a role; rename the job")
+			}
+			continue
+		}
 		j.Role = ir.FrameworkRole(s.framework(), ir.SuggestRole(s.Context.Frameworks, j.Name))
 		if j.Role == "" {
 			j.Source.Get("name").MarkInvalid(fmt.Sprintf(
@@ -96,23 +93,13 @@ func (s *Reader) assignRoles() {
 	s.checkDuplicateRoles(jobs)
 }
 
-// assignNamesAsRoles makes the name of each job its role.
-func (s *Reader) assignNamesAsRoles(jobs []*ReplicatedJob) {
-	for _, j := range jobs {
-		j.Role = j.Name
-		if _, ok := s.framework().FindRole(j.Role); !ok {
-			j.Source.Get("name").MarkInvalid("cannot be the name of a role; rename the job")
-		}
-	}
-}
-
 // findTrainingJobs returns the jobs whose program matches the framework or whose name suggests a role,
 // or all jobs if there are none. Jobs that must be complete before others start are excluded. All jobs of
 // a framework with any roles take part.
 func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 	var known, all []*ReplicatedJob
 	for _, j := range s.Jobs {
-		if s.isPrerequisite(j) {
+		if j.isPrerequisite {
 			continue
 		}
 		all = append(all, j)
@@ -127,15 +114,6 @@ func (s *Reader) findTrainingJobs() []*ReplicatedJob {
 	return all // a launcher needs workers
 }
 
-// isPrerequisite reports whether another job starts after this one is complete.
-func (s *Reader) isPrerequisite(j *ReplicatedJob) bool {
-	return slices.ContainsFunc(s.Jobs, func(other *ReplicatedJob) bool {
-		return slices.ContainsFunc(other.dependencies, func(d dependency) bool {
-			return d.requiresCompletion && d.name == j.Name
-		})
-	})
-}
-
 // assignLauncher makes one job the launcher and the others workers. It returns false if no job is a
 // launcher.
 func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
@@ -144,7 +122,7 @@ func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
 	})
 	if launcher < 0 {
 		launcher = slices.IndexFunc(jobs, func(j *ReplicatedJob) bool {
-			return j.Replicas*j.PodsPerJob == 1 && s.runsLauncher(j)
+			return j.Replicas*j.PodsPerJob == 1 && ir.RunsLauncher(s.Context.Frameworks, j.podSpec())
 		})
 	}
 	if launcher < 0 || s.framework().LauncherNeedsWorkers() && len(jobs) == 1 {
@@ -158,13 +136,6 @@ func (s *Reader) assignLauncher(jobs []*ReplicatedJob) bool {
 	}
 	s.checkDuplicateRoles(jobs)
 	return true
-}
-
-// runsLauncher reports whether a job runs the launcher of any framework.
-func (s *Reader) runsLauncher(j *ReplicatedJob) bool {
-	return slices.ContainsFunc(ir.ListContainers(j.podSpec()), func(c *corev1.Container) bool {
-		return ir.RunsLauncher(s.Context.Frameworks, c)
-	})
 }
 
 // checkDuplicateRoles rejects jobs of one role with different templates, because a role is one
@@ -181,4 +152,65 @@ func (s *Reader) checkDuplicateRoles(jobs []*ReplicatedJob) {
 			return
 		}
 	}
+}
+
+// trainingContainer returns the training container, or nil if there are no containers.
+func (j *ReplicatedJob) trainingContainer() *corev1.Container {
+	if all := j.podSpec().Containers; len(all) > 0 {
+		return &all[max(0, ir.FindContainer(j.podSpec(), j.TrainingContainer))]
+	}
+	return nil
+}
+
+// removeInjectedVars removes the variables that Rollcall sets. It first sets the annotations for what the
+// engine adopts from the user's values, such as a port.
+func (s *Reader) removeInjectedVars(j *ReplicatedJob) {
+	if s.hasLauncher() && len(s.listRoles()) > 1 {
+		return // the launcher passes variables to the other ranks
+	}
+	draft := *j // with the new hostnames, which the engine compares
+	draft.Template = *j.Template.DeepCopy()
+	containers := s.trainingContainers(&draft)
+	for _, c := range containers {
+		for i := range c.Env {
+			draft.readIndexOfJob(&c.Env[i])
+		}
+		s.rewriteTexts(c)
+	}
+	injection := s.inject(&draft)
+	injection.Adopt(s.Gang.RollcallAnnotations)
+	ir.RemoveInjectedVars(s.trainingContainers(j), injection, j.FindEnvField)
+}
+
+// trainingContainers returns the containers that get Rollcall's variables.
+func (s *Reader) trainingContainers(j *ReplicatedJob) []*corev1.Container {
+	names := []string{}
+	if c := j.trainingContainer(); c != nil {
+		names = append(names, c.Name)
+	}
+	return ir.TrainingContainers(j.podSpec(), names)
+}
+
+// inject returns what Rollcall injects into the pods of a job.
+func (s *Reader) inject(j *ReplicatedJob) source.Injection {
+	return s.Gang.InjectTemplate(s.Context, j.Role, s.countPods(), s.Gang.RollcallAnnotations, j.Template.Spec.Template)
+}
+
+// readIndexOfJob makes a variable that reads the index of a Job with one pod read the index of that pod.
+func (j *ReplicatedJob) readIndexOfJob(e *corev1.EnvVar) {
+	if j.PodsPerJob == 1 && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil &&
+		strings.Contains(e.ValueFrom.FieldRef.FieldPath, labelPrefix+"job-index'") {
+		e.ValueFrom.FieldRef.FieldPath = "metadata.labels['" + batchv1.JobCompletionIndexAnnotation + "']"
+	}
+}
+
+// inferSlotsPerWorker sets the number of processes on each host.
+func (s *Reader) inferSlotsPerWorker() {
+	launcher, worker := s.findJobByRole(gang.RoleLauncher), s.findJobByRole("worker")
+	if !s.hasLauncher() || launcher == nil || worker == nil {
+		return
+	}
+	training := max(0, ir.FindContainer(worker.podSpec(), worker.TrainingContainer))
+	s.Gang.InferSlotsPerWorker(launcher.podSpec(), launcher.podTemplate, worker.podSpec().Containers[training:],
+		int(s.countPods()["worker"]), true)
 }

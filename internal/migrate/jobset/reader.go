@@ -16,9 +16,6 @@ import (
 // Group is the API group of JobSet.
 const Group = "jobset.x-k8s.io"
 
-// supportedVersion is the only released version.
-const supportedVersion = "v1alpha2"
-
 // maxStandaloneJobs bounds the plain Jobs of one replicated job. A driver or a server has one Job, so
 // hundreds of Jobs outside the gang are a mistake.
 const maxStandaloneJobs = 64
@@ -55,6 +52,7 @@ type ReplicatedJob struct {
 
 	podTemplate       source.Field // the place of the pod template
 	dependencies      []dependency
+	isPrerequisite    bool // another job starts after this one is complete
 	workloadName      string
 	firstIndex        int32  // the index of its first pod in the workload
 	serviceName       string // the Service with the hostnames of its pods
@@ -65,24 +63,25 @@ type ReplicatedJob struct {
 
 // dependency is an entry of dependsOn.
 type dependency struct {
-	name               string
-	requiresCompletion bool
 	field              source.Field
+	on                 *ReplicatedJob
+	requiresCompletion bool
 }
 
 // Read converts a JobSet. Errors of the manifest are in the Recorder. The returned error is for a
 // kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
-	if o.Kind != "JobSet" {
-		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
-	}
-	if o.Version != supportedVersion {
-		return nil, fmt.Errorf("JobSet %s: %w; use %s", o.Version, source.ErrUnsupported, supportedVersion)
+	if err := o.CheckVersion(); err != nil {
+		return nil, err
 	}
 	s := NewReader(o, ir.NewGang(o), o.Root.Get("spec"))
 	s.ChooseFrameworkAndRoles()
+	pods := int32(0)
+	for _, n := range s.countPods() {
+		pods += n
+	}
 	for _, j := range s.listGangJobs() {
-		ir.ReportJoinedPods(s.framework(), j.podSpec(), j.podTemplateField(), s.countGangPods())
+		ir.ReportJoinedPods(s.framework(), j.podSpec(), j.podTemplate, pods)
 	}
 	s.BuildGang()
 	return s.Gang, nil
@@ -144,20 +143,18 @@ func (s *Reader) readReplicatedJob(f source.Field) *ReplicatedJob {
 	if c := j.Template.Spec.Completions; c != nil && *c < j.PodsPerJob {
 		j.PodsPerJob = max(*c, 1) // a Job never runs more pods than have to complete
 	}
-	s.readDependencies(j)
-	return j
-}
-
-func (s *Reader) readDependencies(j *ReplicatedJob) {
-	for _, f := range j.Source.Get("dependsOn").Items() {
-		d := dependency{name: f.Get("name").String(), requiresCompletion: f.Get("status").String() == "Complete", field: f}
+	for _, f := range f.Get("dependsOn").Items() {
+		d := dependency{field: f, on: s.FindJob(f.Get("name").String())}
+		d.requiresCompletion = f.Get("status").String() == "Complete"
 		f.ReportUnreadExcept("name", "status")
-		if s.FindJob(d.name) == nil {
+		if d.on == nil {
 			f.Get("name").MarkInvalid("must be the name of a replicated job before this one that has pods")
 			continue
 		}
+		d.on.isPrerequisite = d.on.isPrerequisite || d.requiresCompletion
 		j.dependencies = append(j.dependencies, d)
 	}
+	return j
 }
 
 // FindJob returns the replicated job of the given name, or nil.
@@ -210,18 +207,6 @@ func (s *Reader) countPods() map[string]int32 {
 	}
 	return out
 }
-
-// countGangPods returns the number of pods of the gang.
-func (s *Reader) countGangPods() int32 {
-	var n int32
-	for _, pods := range s.countPods() {
-		n += pods
-	}
-	return n
-}
-
-// podTemplateField returns the place of the pod template.
-func (j *ReplicatedJob) podTemplateField() source.Field { return j.podTemplate }
 
 func (j *ReplicatedJob) podSpec() *corev1.PodSpec { return &j.Template.Spec.Template.Spec }
 

@@ -6,8 +6,8 @@
 // All kinds have the same shape. A map of replica specs has an entry for each role, with a number
 // of pods, a restart policy and a pod template. A run policy defines when the job finishes and what
 // is deleted afterward. Each kind adds a few fields of its own. The common fields are read once:
-// replicas.go, containers.go, restart_policy.go and runpolicy.go. A file for each kind reads the
-// rest. The roles, their order and the port of a framework come from its injector.
+// replicas.go and run_policy.go. A function for each kind reads the rest (kind_fields.go). The roles,
+// their order and the port of a framework come from its injector.
 //
 // The comments refer to the source of training-operator 1.9.3 and of mpi-operator 0.2 to 0.8.
 // The oldest supported version is v1, which both operators and their predecessors had. Manifests of

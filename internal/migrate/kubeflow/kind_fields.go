@@ -1,40 +1,32 @@
 package kubeflow
 
 import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
 
 // readPyTorch reads the fields of a PyTorchJob.
 func readPyTorch(r *reader) {
 	r.gang.Homogeneous, r.gang.CompletionRole = true, roleMaster
-	processes, elastic := r.spec.Get("nprocPerNode"), r.spec.Get("elasticPolicy")
-	if deprecated := elastic.Get("nProcPerNode"); deprecated.Exists() {
-		processes.MarkLeftOut("elasticPolicy.nProcPerNode takes precedence, as in the operator")
-		processes = deprecated
-	}
-	r.convertProcessesPerPod(processes)
-	r.convertElasticPolicy(elastic)
-}
-
-func (r *reader) convertProcessesPerPod(f source.Field) {
-	processes := f.IntOrString()
-	switch processes {
-	case "":
-		return
-	case "auto", "gpu", "cpu":
-	default:
-		if _, err := strconv.Atoi(processes); err != nil {
-			f.MarkInvalid("must be auto, gpu, cpu or a number")
-			return
+	elastic := r.spec.Get("elasticPolicy")
+	for _, f := range []source.Field{elastic.Get("nProcPerNode"), r.spec.Get("nprocPerNode")} { // the first has precedence
+		if n := f.IntOrString(); n != "" {
+			r.gang.SetAnnotation(gang.AnnotationNprocPerNode, cmp.Or(r.gang.RollcallAnnotations[gang.AnnotationNprocPerNode], n))
+			f.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
 		}
 	}
-	r.gang.SetAnnotation(gang.AnnotationNprocPerNode, processes)
-	f.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
+	r.convertElasticPolicy(elastic)
 }
 
 // readXGBoost reads an XGBoostJob, which has no fields of its own.
@@ -72,15 +64,12 @@ func assignTFRoles(r *reader) {
 // readTensorFlow reads the fields of a TFJob.
 func readTensorFlow(r *reader) {
 	r.convertSuccessPolicy(r.spec.Get("successPolicy"))
-	dynamic := r.spec.Get("enableDynamicWorker")
-	if ptr.Deref(dynamic.Bool(), false) {
-		dynamic.MarkDropped(
-			"the operator listed only one worker and the servers in TF_CONFIG, and a failed worker did not fail the job; "+
-				"a gang lists all workers, and they restart together",
+	if dynamic := r.spec.Get("enableDynamicWorker"); ptr.Deref(dynamic.Bool(), false) {
+		dynamic.MarkDropped("TF_CONFIG lists all workers, and they restart together",
 			"set "+gang.AnnotationRestartPolicy+": pod to restart only the failed worker")
-		return
+	} else {
+		dynamic.MarkPreserved("the default")
 	}
-	dynamic.MarkPreserved("the default")
 }
 
 // convertSuccessPolicy converts the condition for success: the chief or the master, or without them
@@ -89,8 +78,6 @@ func (r *reader) convertSuccessPolicy(f source.Field) {
 	const allWorkers = "AllWorkers"
 	policy, worker := f.String(), r.findRole(roleWorker)
 	switch {
-	case policy != "" && policy != allWorkers:
-		f.MarkInvalid("must be empty or " + allWorkers)
 	case policy == allWorkers && (r.findRole(roleChief) != nil || r.findRole(roleMaster) != nil):
 		f.MarkLeftOut("the job completes when the chief completes, as in the operator")
 	case r.findRole(roleChief) != nil || r.findRole(roleMaster) != nil:
@@ -123,8 +110,250 @@ func assignPaddleRoles(r *reader) {
 
 // readPaddle reads the fields of a PaddleJob.
 func readPaddle(r *reader) {
-	policy := r.spec.Get("elasticPolicy")
-	for _, key := range []string{"minReplicas", "maxReplicas", "maxRestarts", "metrics"} {
-		policy.Get(key).MarkLeftOut("no release of the operator used it for a PaddleJob")
+	r.spec.Get("elasticPolicy").MarkLeftOut("no release of the operator used it for a PaddleJob")
+}
+
+// readMPI reads the fields of an MPIJob.
+func readMPI(r *reader) {
+	r.gang.CompletionRole = gang.RoleLauncher
+	launcher, worker := r.findRole(gang.RoleLauncher), r.findRole(roleWorker)
+	if launcher == nil {
+		r.replicaSpecs.MarkRequired("an MPIJob needs a Launcher, which starts all processes; add one")
+		return
 	}
+	r.launcherIsJob = r.Version == v2beta1
+	r.setSourceNames(launcher, worker)
+	detected, _ := ir.DetectFramework(r.Context.Frameworks, &launcher.Template.Spec)
+	if detected.HasLauncher && detected.DefaultRole == r.framework.DefaultRole {
+		r.framework, r.gang.Framework = detected, detected.Name
+	}
+	if commandContains(launcher, "--host-discovery-script") {
+		r.replicaSpecs.AddNote(
+			"horovodrun discovers its hosts at run time, but a gang of fixed size restarts when a host fails",
+			"set "+gang.AnnotationElastic+": min:max, the numbers of workers with which the run can continue")
+	}
+	r.convertSlotsPerWorker()
+	r.gang.ConvertMPIImplementation(r.spec.Get("mpiImplementation"))
+	r.convertRunLauncherAsWorker(launcher, worker)
+	const waits = "the launcher always waits until all workers answer"
+	if policy := r.spec.Get("launcherCreationPolicy"); policy.String() == "AtStartup" {
+		policy.MarkLeftOut(waits)
+	} else {
+		policy.MarkPreserved(waits)
+	}
+	r.spec.Get("mainContainer").MarkDropped("the first container of a worker is the training container",
+		"name another container in "+gang.AnnotationContainers)
+	if worker != nil {
+		ir.ConvertWorkerCommand(&worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source)
+	}
+	r.convertLauncherTransport(launcher, worker)
+}
+
+// setSourceNames sets the former names of the pods. Since v2beta1 they are hosts in the subdomain of
+// the job. In v1 they are names for kubectl exec. The launcher had no index.
+func (r *reader) setSourceNames(launcher, worker *ir.Role) {
+	launcher.SourceNames = ir.SourceNames{Prefix: r.gang.Name + "-launcher", SinglePod: true, Role: gang.RoleLauncher}
+	if worker != nil {
+		worker.SourceNames.PerPodService = false
+	}
+	if r.Version == v1 {
+		return
+	}
+	for i := range r.gang.Roles { // the same changes as in the operator
+		spec, f := &r.gang.Roles[i].Template.Spec, r.gang.Roles[i].Source.Get("spec")
+		if spec.HostNetwork {
+			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+		}
+		spec.Hostname, spec.Subdomain = "", ""
+		for _, key := range []string{"hostname", "subdomain"} {
+			f.Get(key).MarkLeftOut("the operator overwrote it")
+		}
+	}
+}
+
+// commandContains reports whether the command of the first container contains a word.
+func commandContains(role *ir.Role, word string) bool {
+	found := false
+	ir.VisitTexts(&role.Template.Spec.Containers[0], func(text *string) { found = found || strings.Contains(*text, word) })
+	return found
+}
+
+// convertSlotsPerWorker converts the number of processes on each host. The annotation is set even for
+// the default, because Rollcall's default depends on nproc-per-node.
+func (r *reader) convertSlotsPerWorker() {
+	f := r.spec.Get("slotsPerWorker")
+	r.gang.SetAnnotation(gang.AnnotationSlotsPerWorker, fmt.Sprint(ptr.Deref(f.Int32(), 1)))
+	f.MarkPreserved("annotation " + gang.AnnotationSlotsPerWorker)
+}
+
+// convertRunLauncherAsWorker converts whether processes run in the pod of the launcher too. In v1 they
+// did if the launcher had a GPU (training-operator, newConfigMap and isGPULauncher).
+func (r *reader) convertRunLauncherAsWorker(launcher, worker *ir.Role) {
+	const to = "annotation " + gang.AnnotationRunLauncherAsWorker
+	f := r.spec.Get("runLauncherAsWorker")
+	runs := ptr.Deref(f.Bool(), false)
+	if r.Version == v1 && worker != nil && slices.ContainsFunc(launcher.Template.Spec.Containers, hasAccelerator) {
+		runs = true
+		launcherContainer(launcher).Get("resources").MarkPreserved(to + " too: a launcher with a GPU was one of the hosts")
+	}
+	switch {
+	case worker == nil:
+		f.MarkPreserved("without workers, the launcher runs all processes")
+	case runs:
+		r.gang.SetAnnotation(gang.AnnotationRunLauncherAsWorker, "true")
+		f.MarkPreserved(to)
+	default:
+		f.MarkPreserved(to + ", which is false by default")
+	}
+}
+
+func hasAccelerator(c corev1.Container) bool { return gang.CountAccelerators(c.Resources) > 0 }
+
+// convertLauncherTransport reports how the launcher starts the processes of the workers.
+func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {
+	r.spec.Get("sshAuthMountPath").MarkChanged("",
+		"left out: Rollcall creates the keys, and ssh finds them with /etc/ssh/ssh_config for every user",
+		"remove options that name a key file from your commands")
+	if r.Version == v2beta1 || worker == nil {
+		return
+	}
+	r.replicaSpecs.AddNote("the launcher connects to the workers with ssh instead of kubectl exec",
+		"install the packages openssh-client and openssh-server in the images of both")
+	r.removeKubexecOptions(launcher)
+}
+
+// removeKubexecOptions removes options that name the script for kubectl exec from the command of the
+// launcher.
+func (r *reader) removeKubexecOptions(launcher *ir.Role) {
+	const script, agent = "kubexec.sh", "plm_rsh_agent"
+	c := &launcher.Template.Spec.Containers[0]
+	for _, list := range []*[]string{&c.Command, &c.Args} {
+		for i := 0; i+2 < len(*list); {
+			words := (*list)[i:]
+			if strings.TrimLeft(words[0], "-") != "mca" || words[1] != agent || !strings.Contains(words[2], script) {
+				i++
+				continue
+			}
+			*list = append((*list)[:i:i], words[3:]...)
+			launcherContainer(launcher).AddNote("-mca "+agent+" is removed from the command, because ssh replaces "+script, "")
+		}
+	}
+	if commandContains(launcher, script) {
+		launcherContainer(launcher).MarkDropped("the command names /etc/mpi/"+script+", which does not exist",
+			"remove the option; mpirun uses ssh by default")
+	}
+}
+
+func launcherContainer(launcher *ir.Role) source.Field {
+	return launcher.Source.At("spec", "containers").Item(0)
+}
+
+// convertElasticPolicy converts the policy of a PyTorchJob whose number of workers can change
+// (training-operator, pkg/controller.v1/pytorch/elastic.go and hpa.go).
+func (r *reader) convertElasticPolicy(policy source.Field) {
+	if !policy.Exists() {
+		return
+	}
+	worker := r.findRole(roleWorker)
+	if worker == nil {
+		policy.MarkInvalid("elasticPolicy applies to workers, and there are none; add a Worker, or remove elasticPolicy")
+		return
+	}
+	if flag := r.findFixedSizeFlag(worker); flag != "" {
+		for _, name := range []string{"minReplicas", "maxReplicas", "metrics"} {
+			policy.Get(name).MarkLeftOut("the command sets " + flag + ", so the number of workers could not change")
+		}
+		r.convertRendezvous(policy)
+		return
+	}
+	r.elastic = true
+	r.gang.Homogeneous = false // a master is not one of the workers that can be removed
+	r.convertElasticBounds(policy, worker)
+	r.convertRendezvous(policy)
+	policy.Get("metrics").MarkDropped("a HorizontalPodAutoscaler can scale a StatefulSet, but not a Job",
+		"let the workers be a StatefulSet, and create a HorizontalPodAutoscaler for it with these metrics")
+}
+
+// fixedSizeFlag matches a flag of torchrun or accelerate with a single number of nodes.
+var fixedSizeFlag = regexp.MustCompile(`--(?:nnodes|num[-_]machines)[=\s]+["']?[0-9]+(?:[^0-9:]|$)`)
+
+// findFixedSizeFlag returns the flag that fixes the number of nodes, or "". It takes precedence over the
+// variable PET_NNODES of the operator.
+func (r *reader) findFixedSizeFlag(worker *ir.Role) string {
+	c := &worker.Template.Spec.Containers[findContainer(&worker.Template.Spec, r.containerName)]
+	flag := fixedSizeFlag.FindString(strings.Join(slices.Concat(c.Command, c.Args), " "))
+	return strings.Join(strings.Fields(strings.TrimRight(flag, " \t\n\\\"';&|")), " ")
+}
+
+// convertElasticBounds converts the minimum and maximum number of workers. A missing bound is equal to
+// the other one. Both default to the number of workers (pytorch_defaults.go, setElasticPolicy).
+func (r *reader) convertElasticBounds(policy source.Field, worker *ir.Role) {
+	const to = "annotation " + gang.AnnotationElastic
+	minField, maxField := policy.Get("minReplicas"), policy.Get("maxReplicas")
+	low, high := minField.Int32(), maxField.Int32()
+	bounds := gang.ElasticBounds{
+		Min: ptr.Deref(cmp.Or(low, high), worker.Pods),
+		Max: ptr.Deref(cmp.Or(high, low), worker.Pods),
+	}
+	r.gang.SetAnnotation(gang.AnnotationElastic, bounds.String())
+	minField.MarkPreserved(to)
+	maxField.MarkPreserved(to)
+	if r.findRole(roleMaster) != nil {
+		policy.AddNote("the bounds count only workers; the operator configured torchrun with the same bounds for "+
+			"workers and master together", "")
+	} else {
+		policy.AddNote("the operator completed the job when one worker succeeded; now all workers must succeed",
+			"set "+gang.AnnotationSuccessPolicy+": rank0 to complete when the first worker succeeds")
+	}
+}
+
+// convertRendezvous converts the parameters of torchrun. Parameters that differ from Rollcall's become
+// variables of the user, which Rollcall does not change.
+func (r *reader) convertRendezvous(policy source.Field) {
+	backend, host, port := policy.Get("rdzvBackend"), policy.Get("rdzvHost"), policy.Get("rdzvPort")
+	if name := backend.String(); name != "" && name != "c10d" {
+		r.convertToEnv(backend, "PET_RDZV_BACKEND", name)
+	} else if r.elastic {
+		backend.MarkPreserved("PET_RDZV_BACKEND, which is c10d by default")
+	} else {
+		backend.MarkChanged("PET_MASTER_ADDR", "the ranks of a gang of fixed size connect to rank 0", "")
+	}
+	first, _, _ := strings.Cut(host.String(), ".")
+	if first == "" || first == r.gang.Name+"-worker-0" || first == r.gang.Name+"-master-0" {
+		host.MarkPreserved("PET_RDZV_ENDPOINT, which names rank 0 by default")
+		if number := port.Int32(); number != nil {
+			// It takes precedence over the port of a container, as in the operator.
+			r.gang.SetAnnotation(gang.AnnotationPort, strconv.Itoa(int(*number)))
+			port.MarkPreserved("PET_RDZV_ENDPOINT, with the annotation " + gang.AnnotationPort)
+		}
+	} else {
+		number := cmp.Or(port.IntOrString(), r.gang.RollcallAnnotations[gang.AnnotationPort], fmt.Sprint(r.framework.Port))
+		r.convertToEnv(host, "PET_RDZV_ENDPOINT", host.String()+":"+number)
+		port.MarkPreserved("variable PET_RDZV_ENDPOINT")
+	}
+	if id := policy.Get("rdzvId"); id.String() != "" {
+		r.convertToEnv(id, "PET_RDZV_ID", id.String())
+	}
+	usesRank0 := backend.String() == "" || backend.String() == "c10d"
+	if restarts := policy.Get("maxRestarts"); !r.elastic && usesRank0 {
+		restarts.MarkLeftOut("torchrun exits if a process fails, and Rollcall restarts all ranks together")
+	} else if restarts.Int32() != nil {
+		r.convertToEnv(restarts, "PET_MAX_RESTARTS", restarts.IntOrString())
+	} else if r.elastic {
+		policy.AddNote("maxRestarts is not set: torchrun exited when a process failed; now it restarts its processes, "+
+			"up to the number in PET_MAX_RESTARTS, which Rollcall sets",
+			"set the variable PET_MAX_RESTARTS in the new template for a different number")
+	}
+	policy.Get("rdzvConf").MarkDropped("torchrun uses its defaults", "set the variable PET_RDZV_CONF in the new template")
+	policy.Get("standalone").MarkLeftOut("torchrun rejects the empty variable that the operator set for it")
+}
+
+// convertToEnv converts a field to a variable of the training container of each pod.
+func (r *reader) convertToEnv(f source.Field, name, value string) {
+	for i := range r.gang.Roles {
+		spec := &r.gang.Roles[i].Template.Spec
+		c := &spec.Containers[findContainer(spec, r.containerName)]
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
+	}
+	f.MarkPreserved("variable " + name)
 }

@@ -1,10 +1,11 @@
 package kubeflow
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
@@ -40,9 +41,8 @@ type kindSpec struct {
 	portName string
 	// defaultRestartPolicy is the restart policy of a replica spec without one.
 	defaultRestartPolicy string
-	// operatorVars returns the variables that the operator sets in the training container of a
-	// role, whatever the user wrote. Nil means none.
-	operatorVars func(r *reader, role *ir.Role) []string
+	// operatorVars are variables that the operator sets in the training container; see listOperatorVars.
+	operatorVars []string
 	// operatorVarsInAllContainers is true if the operator sets them in the sidecars too.
 	operatorVarsInAllContainers bool
 	// assignRoles renames roles whose name in a gang differs from their replica type. Nil means
@@ -58,81 +58,45 @@ func kindSpecs() map[string]kindSpec {
 		"PyTorchJob": {
 			frameworkName: "pytorch", replicaSpecsKey: "pytorchReplicaSpecs",
 			containerName: "pytorch", portName: "pytorchjob-port", defaultRestartPolicy: restartOnFailure,
-			operatorVars: pytorchOperatorVars, operatorVarsInAllContainers: true,
+			operatorVars: pytorchVars, operatorVarsInAllContainers: true,
 			readKindFields: readPyTorch,
 		},
 		"TFJob": {
 			frameworkName: "tensorflow", replicaSpecsKey: "tfReplicaSpecs",
 			containerName: "tensorflow", portName: "tfjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: tfOperatorVars,
+			operatorVars: []string{"TF_CONFIG"},
 			assignRoles:  assignTFRoles, readKindFields: readTensorFlow,
 		},
 		"MPIJob": {
 			frameworkName: "mpi", replicaSpecsKey: "mpiReplicaSpecs",
 			defaultRestartPolicy: restartNever,
-			operatorVars:         mpiOperatorVars,
+			operatorVars:         mpiVars,
 			readKindFields:       readMPI,
 		},
 		"XGBoostJob": {
 			frameworkName: "xgboost", replicaSpecsKey: "xgbReplicaSpecs",
 			containerName: "xgboost", portName: "xgboostjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: xgboostOperatorVars, operatorVarsInAllContainers: true,
+			operatorVars: xgboostVars, operatorVarsInAllContainers: true,
 			readKindFields: readXGBoost,
 		},
 		"PaddleJob": {
 			frameworkName: "paddle", replicaSpecsKey: "paddleReplicaSpecs",
 			containerName: "paddle", portName: "master", defaultRestartPolicy: restartOnFailure,
-			operatorVars: paddleOperatorVars, operatorVarsInAllContainers: true,
+			operatorVars: paddleVars, operatorVarsInAllContainers: true,
 			assignRoles: assignPaddleRoles, readKindFields: readPaddle,
 		},
 		"JAXJob": {
 			frameworkName: "jax", replicaSpecsKey: "jaxReplicaSpecs",
 			containerName: "jax", portName: "jaxjob-port", defaultRestartPolicy: restartNever,
-			operatorVars: jaxOperatorVars, operatorVarsInAllContainers: true,
+			operatorVars: jaxVars, operatorVarsInAllContainers: true,
 		},
 	}
-}
-
-// kindMXJob is the kind without a successor.
-const kindMXJob = "MXJob"
-
-// errMXNet is the error for an MXJob. MXNet moved to the Apache Attic in September 2023, and
-// kubeflow/trainer#2150 removed the kind.
-var errMXNet = errors.New("an MXJob has no successor: Apache MXNet was retired in September 2023, " +
-	"training-operator 1.9 removed the kind, and Rollcall does not support the framework; " +
-	"port the program to a maintained framework such as PyTorch, and run this job with training-operator 1.8 until then")
-
-// IsJobKind reports whether the kind is one of this package. The group has kinds that are not
-// training jobs, for example Notebook.
-func IsJobKind(kind string) bool {
-	return source.IsJobKind(Group, kind) || kind == kindMXJob
-}
-
-// checkVersion returns an error that wraps [source.ErrUnsupported] unless this package can read the
-// kind and its version.
-func checkVersion(o source.Object) error {
-	if !source.IsJobKind(Group, o.Kind) {
-		return fmt.Errorf("kind %s of %s: %w; the supported kinds are %s",
-			o.Kind, Group, source.ErrUnsupported, strings.Join(source.JobKinds(Group), ", "))
-	}
-	versions := []string{v1}
-	if o.Kind == "MPIJob" {
-		versions = append(versions, v2beta1)
-	}
-	if !slices.Contains(versions, o.Version) {
-		return fmt.Errorf("%s/%s of %s: %w; the oldest supported version is %s, so convert the manifest to %s first",
-			Group, o.Version, o.Kind, source.ErrUnsupported, v1, strings.Join(versions, " or "))
-	}
-	return nil
 }
 
 // Read returns the description of a job. Mistakes in the manifest are in the Recorder of the object.
 // The error is for a kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
-	if o.Kind == kindMXJob {
-		return nil, errMXNet
-	}
-	if err := checkVersion(o); err != nil {
+	if err := o.CheckVersion(); err != nil {
 		return nil, err
 	}
 	r := &reader{kindSpec: kindSpecs()[o.Kind], Object: o, spec: o.Root.Get("spec"), gang: ir.NewGang(o)}
@@ -151,12 +115,18 @@ func Read(o source.Object) (*ir.Gang, error) {
 		r.assignRoles(r)
 	}
 	r.configureContainers()
-	r.convertSuspendAndTTL()
+	// The fields that only Jobs have decide which roles can be StatefulSets, so they are converted first.
+	r.convertRunPolicyField("suspend", r.gang.ConvertSuspend)
+	r.convertRunPolicyField("ttlSecondsAfterFinished", r.gang.ConvertTTL)
+	r.convertRunPolicyField("managedBy", func(f source.Field) { r.gang.ConvertManagedBy(f, Group) })
 	if r.readKindFields != nil {
 		r.readKindFields(r)
 	}
 	r.convertRestartPolicies()
-	r.convertLimitsAndCleanup()
+	r.convertRunPolicyField("cleanPodPolicy", r.convertCleanPodPolicy)
+	r.convertRunPolicyField("backoffLimit", r.convertBackoffLimit)
+	r.convertRunPolicyField("activeDeadlineSeconds", r.convertDeadline)
+	r.convertRunPolicyField("schedulingPolicy", r.convertSchedulingPolicy)
 	return r.gang, nil
 }
 
@@ -183,17 +153,94 @@ type reader struct {
 
 // findRole returns the role with the given name, or nil.
 func (r *reader) findRole(name string) *ir.Role {
-	return r.findRoleFunc(func(role ir.Role) bool { return role.Name == name })
-}
-
-// findReplicaType returns the role that the manifest describes as the given replica type, or nil.
-func (r *reader) findReplicaType(name string) *ir.Role {
-	return r.findRoleFunc(func(role ir.Role) bool { return role.SourceNames.Role == name })
-}
-
-func (r *reader) findRoleFunc(match func(ir.Role) bool) *ir.Role {
-	if i := slices.IndexFunc(r.gang.Roles, match); i >= 0 {
+	if i := slices.IndexFunc(r.gang.Roles, func(role ir.Role) bool { return role.Name == name }); i >= 0 {
 		return &r.gang.Roles[i]
 	}
 	return nil
+}
+
+// The variables that the operators set in training containers, by their sources in training-operator
+// (pkg/controller.v1) and in mpi-operator (pkg/controller/mpi_job_controller.go).
+var (
+	pytorchVars       = []string{"PYTHONUNBUFFERED", "PET_NNODES", "PET_NPROC_PER_NODE"}
+	pytorchMasterVars = []string{
+		"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK",
+	}
+	pytorchElasticVars = []string{"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND"}
+	mpiV1Vars          = []string{
+		"OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP",
+		"I_MPI_HYDRA_BOOTSTRAP_EXEC", "HYDRA_HOST_FILE", "HYDRA_LAUNCHER_EXEC",
+	}
+	mpiVars = []string{
+		"K_MPI_JOB_ROLE", "I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "I_MPI_PERHOST",
+		"HYDRA_HOST_FILE", "HYDRA_LAUNCH_EXTRA_ARGS", "OMPI_MCA_orte_keep_fqdn_hostnames", "OMPI_MCA_orte_default_hostfile",
+		"OMPI_MCA_plm_rsh_args", "OMPI_MCA_orte_set_default_slots",
+	}
+	deviceVars  = []string{"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
+	xgboostVars = []string{
+		"MASTER_PORT", "MASTER_ADDR", "WORLD_SIZE", "RANK", "PYTHONUNBUFFERED", "WORKER_PORT", "WORKER_ADDRS",
+	}
+	paddleVars = []string{
+		"PYTHONUNBUFFERED", "PADDLE_JOB_ID", "PADDLE_NNODES", "PADDLE_MASTER", "POD_IP_DUMMY", "PADDLE_SERVER_NUM",
+		"PADDLE_TRAINER_NUM",
+	}
+	jaxVars = []string{"PYTHONUNBUFFERED", "COORDINATOR_PORT", "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID"}
+)
+
+// listOperatorVars returns the variables that the operator sets in the training container of a role, whatever the
+// user wrote. Without a master, the operator of a PyTorchJob sets no ranks.
+func (r *reader) listOperatorVars(role *ir.Role) []string {
+	switch {
+	case r.framework.HasLauncher && role.Name != gang.RoleLauncher && r.Version != v1:
+		return mpiVars[:1] // the role of the pod
+	case r.framework.HasLauncher && role.Name != gang.RoleLauncher, r.Kind == "TFJob" && r.gang.PodCount() == 1:
+		return nil
+	case r.framework.HasLauncher && r.Version == v1:
+		return slices.Concat(mpiV1Vars, deviceVars)
+	case r.framework.HasLauncher && !ptr.Deref(r.spec.Get("runLauncherAsWorker").Bool(), false):
+		return slices.Concat(mpiVars, deviceVars)
+	case r.Kind != "PyTorchJob":
+		return r.operatorVars
+	}
+	names := slices.Clone(pytorchVars)
+	if r.findRole(roleMaster) != nil {
+		names = append(names, pytorchMasterVars...)
+	}
+	policy := r.spec.Get("elasticPolicy")
+	if policy.Exists() {
+		names = append(names, pytorchElasticVars...)
+	}
+	for field, name := range map[string]string{"maxRestarts": "PET_MAX_RESTARTS", "rdzvId": "PET_RDZV_ID"} {
+		if policy.Get(field).Exists() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// listSourceLabels returns the labels that the operators gave to pods. Labels with a prefix are in
+// training-operator (pkg/apis/kubeflow.org/v1/common_types.go) and mpi-operator v2beta1. Labels
+// without a prefix are those of earlier operators with the same API version.
+func (r *reader) listSourceLabels() map[string]ir.SourceLabel {
+	const prefix = "training.kubeflow.org/"
+	word := strings.ToLower(strings.TrimSuffix(r.Kind, "Job"))
+	labels := map[string]ir.SourceLabel{
+		"group-name":             {ValuePrefix: Group},
+		"group_name":             {ValuePrefix: Group},
+		word + "-job-name":       {Meaning: ir.MeaningGang},
+		word + "_job_name":       {Meaning: ir.MeaningGang},
+		word + "-job-role":       {Meaning: ir.MeaningRole},
+		word + "-replica-type":   {Meaning: ir.MeaningRole},
+		word + "-replica-index":  {},
+		word + "_role_type":      {Meaning: ir.MeaningRole},
+		prefix + "job-name":      {Meaning: ir.MeaningGang, Preserved: true},
+		prefix + "replica-type":  {Meaning: ir.MeaningRole, Preserved: true},
+		prefix + "replica-index": {},
+		prefix + "job-role":      {}, // training-operator gave it to masters only
+		prefix + "operator-name": {},
+	}
+	if r.Kind == "MPIJob" {
+		labels[prefix+"job-role"] = ir.SourceLabel{Meaning: ir.MeaningRole}
+	}
+	return labels
 }

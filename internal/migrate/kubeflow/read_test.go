@@ -71,7 +71,7 @@ func TestVersions(t *testing.T) {
 				got = append(got, v)
 				continue
 			}
-			if kind != "MXJob" && !errors.Is(r.err, source.ErrUnsupported) {
+			if !errors.Is(r.err, source.ErrUnsupported) {
 				t.Errorf("Read of %s %s returned %q, want ErrUnsupported", v, kind, r.err)
 			}
 			if supported != "" && !strings.Contains(r.err.Error(), "the oldest supported version is v1") {
@@ -80,9 +80,6 @@ func TestVersions(t *testing.T) {
 		}
 		if diff := cmp.Diff(supported, strings.Join(got, " ")); diff != "" {
 			t.Errorf("versions of %s (-want +got):\n%s", kind, diff)
-		}
-		if kubeflow.IsJobKind(kind) == (kind == "Notebook") {
-			t.Errorf("IsJobKind(%s) = %v", kind, kubeflow.IsJobKind(kind))
 		}
 	}
 }
@@ -215,23 +212,12 @@ func TestRunPolicy(t *testing.T) {
 }
 
 func TestElasticBounds(t *testing.T) {
-	tests := []struct{ name, policy, want, mistake string }{
+	tests := []struct{ name, policy, want string }{
 		{name: "both bounds", policy: "{minReplicas: 1, maxReplicas: 4}", want: "1:4"},
 		{name: "only the minimum", policy: "{minReplicas: 2}", want: "2:2"},
 		{name: "only the maximum", policy: "{maxReplicas: 2}", want: "2:2"},
 		{name: "no bounds", policy: "{}", want: "2:2"},
-		{
-			name: "minimum above the maximum", policy: "{minReplicas: 4, maxReplicas: 1}", want: "4:1",
-			mistake: "spec.elasticPolicy.minReplicas: Invalid value: 4: the minimum number",
-		},
-		{
-			name: "minimum of zero", policy: "{minReplicas: 0, maxReplicas: 4}", want: "0:4",
-			mistake: "spec.elasticPolicy.minReplicas: Invalid value: 0: the minimum number",
-		},
-		{
-			name: "more workers than the maximum", policy: "{minReplicas: 1, maxReplicas: 1}", want: "1:1",
-			mistake: "there are 2 workers, which is not from 1 to 1",
-		},
+		{name: "minimum above the maximum", policy: "{minReplicas: 4, maxReplicas: 1}", want: "4:1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -239,8 +225,8 @@ func TestElasticBounds(t *testing.T) {
 			if got := r.gang.RollcallAnnotations[gang.AnnotationElastic]; got != tt.want {
 				t.Errorf("annotation %s = %q, want %q", gang.AnnotationElastic, got, tt.want)
 			}
-			if got := r.errorText(); (tt.mistake == "") != (got == "") || !strings.Contains(got, tt.mistake) {
-				t.Errorf("mistakes = %q, want %q", got, tt.mistake)
+			if got := r.errorText(); got != "" {
+				t.Errorf("mistakes = %q", got)
 			}
 		})
 	}
@@ -263,9 +249,8 @@ func TestElasticRendezvous(t *testing.T) {
 		{name: "host without a port", policy: "{rdzvHost: etcd}", env: "PET_RDZV_ENDPOINT=etcd:23456"},
 		{
 			name: "other fields", policy: "{rdzvId: a, rdzvConf: [{key: k, value: v}, {key: l, value: w}], maxRestarts: 0}",
-			env: "PET_RDZV_ID=a PET_RDZV_CONF=k=v,l=w PET_MAX_RESTARTS=0",
+			env: "PET_RDZV_ID=a PET_MAX_RESTARTS=0",
 		},
-		{name: "standalone as a number", policy: "{standalone: true}", env: "PET_STANDALONE=1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -14,32 +15,25 @@ import (
 // readReplicas converts the replica specs to roles, in the order of their ranks.
 func (r *reader) readReplicas() {
 	r.replicaSpecs = r.spec.Get(r.replicaSpecsKey)
+	types := strings.Join(r.framework.RoleNames(), ", ")
 	errorsBefore := r.spec.HasErrors()
 	keys := r.replicaSpecs.Keys()
 	if len(keys) == 0 {
 		if errorsBefore || !r.spec.HasErrors() { // otherwise Keys recorded a wrong type
-			r.replicaSpecs.MarkRequired("a job needs at least one replica type: " + r.replicaTypeNames())
+			r.replicaSpecs.MarkRequired("a job needs at least one replica type: " + types)
 		}
 		return
 	}
 	for _, key := range keys {
 		if _, ok := r.framework.FindRole(strings.ToLower(key)); !ok {
-			r.replicaSpecs.Get(key).MarkInvalid(fmt.Sprintf("must be a replica type of %s: %s", r.Kind, r.replicaTypeNames()))
+			r.replicaSpecs.Get(key).MarkInvalid(fmt.Sprintf("must be a replica type of %s: %s", r.Kind, types))
 		}
 	}
 	for _, role := range r.framework.Roles {
-		found := false
 		for _, key := range keys {
-			// The operators accepted any case until 1.8 (setTypeNameToCamelCase).
-			if !strings.EqualFold(key, role.Name) {
-				continue
+			if strings.EqualFold(key, role.Name) { // the operators accepted any case until 1.8 (setTypeNameToCamelCase)
+				r.readReplicaSpec(role, r.replicaSpecs.Get(key))
 			}
-			if found {
-				r.replicaSpecs.Get(key).MarkInvalid(replicaTypeName(role.Name) +
-					" exists twice, with names that differ in case; remove one")
-			}
-			found = true
-			r.readReplicaSpec(role, r.replicaSpecs.Get(key))
 		}
 	}
 	if len(r.gang.Roles) == 0 && !r.spec.HasErrors() {
@@ -47,34 +41,19 @@ func (r *reader) readReplicas() {
 	}
 }
 
-// replicaTypeName returns the name of a role in a manifest: PS, Worker.
-func replicaTypeName(role string) string {
-	if role == "ps" {
-		return "PS"
-	}
-	return strings.ToUpper(role[:1]) + role[1:]
-}
-
-// replicaTypeNames returns the replica types of the kind, for a message.
-func (r *reader) replicaTypeNames() string {
-	var names []string
-	for _, role := range r.framework.Roles {
-		names = append(names, replicaTypeName(role.Name))
-	}
-	return strings.Join(names, ", ")
-}
-
 // readReplicaSpec adds the role of a replica spec to the gang. It adds none for a spec without pods
 // and for a spec with mistakes.
 func (r *reader) readReplicaSpec(frameworkRole gang.Role, spec source.Field) {
 	role := ir.Role{
-		Name: frameworkRole.Name, StatefulSet: r.runsUntilStopped(frameworkRole), Source: spec.Get("template"),
+		Name: frameworkRole.Name, Source: spec.Get("template"),
 		RollcallAnnotations: map[string]string{},
 		SourceNames: ir.SourceNames{
 			Role: frameworkRole.Name, Prefix: r.gang.Name + "-" + frameworkRole.Name + "-", PerPodService: true,
-			IndexField: "metadata.labels['training.kubeflow.org/replica-index']",
 		},
 	}
+	// The pods do not finish on their own. An evaluator of a TFJob finishes after the last checkpoint.
+	role.StatefulSet = frameworkRole.LongRunning && role.Name != "evaluator" ||
+		r.framework.HasLauncher && role.Name != gang.RoleLauncher
 	replicas, defaultReplicas := spec.Get("replicas"), int32(1)
 	if r.Kind == "MPIJob" && role.Name == roleWorker {
 		defaultReplicas = 0
@@ -84,7 +63,7 @@ func (r *reader) readReplicaSpec(frameworkRole gang.Role, spec source.Field) {
 	case role.Pods < 0 || role.Pods > gang.MaxPods:
 		replicas.MarkInvalid(fmt.Sprintf("must be a number of pods from 0 to %d", gang.MaxPods))
 	case frameworkRole.MaxPods > 0 && role.Pods > frameworkRole.MaxPods:
-		replicas.MarkInvalid(fmt.Sprintf("must be 1, because a %s has one %s", r.Kind, replicaTypeName(role.Name)))
+		replicas.MarkInvalid(fmt.Sprintf("must be 1, because a %s has one %s", r.Kind, role.Name))
 	case role.Pods == 0:
 		spec.MarkLeftOut("it has no pods")
 	case r.readTemplate(&role):
@@ -92,12 +71,6 @@ func (r *reader) readReplicaSpec(frameworkRole gang.Role, spec source.Field) {
 		r.gang.Roles = append(r.gang.Roles, role)
 		r.restartPolicies = append(r.restartPolicies, spec.Get("restartPolicy"))
 	}
-}
-
-// runsUntilStopped reports whether the pods of a role do not finish on their own. An evaluator of a
-// TFJob finishes after the last checkpoint.
-func (r *reader) runsUntilStopped(role gang.Role) bool {
-	return role.LongRunning && role.Name != "evaluator" || r.framework.HasLauncher && role.Name != gang.RoleLauncher
 }
 
 // readTemplate reads the pod template of a role. It returns false after it recorded a mistake.
@@ -116,4 +89,75 @@ func (r *reader) readTemplate(role *ir.Role) bool {
 	role.Source.At("spec", "restartPolicy").MarkLeftOut(
 		"the operator overwrote it with the restartPolicy of the replica spec")
 	return true
+}
+
+// configureContainers selects the training container of each role, and converts its port and its
+// variables.
+func (r *reader) configureContainers() {
+	for i := range r.gang.Roles {
+		role := &r.gang.Roles[i]
+		training := findContainer(&role.Template.Spec, r.containerName)
+		r.gang.SetTrainingContainer(r.Context, role, role.Template.Spec.Containers[training].Name)
+		for j, port := range role.Template.Spec.Containers[training].Ports {
+			if r.portName != "" && port.Name == r.portName {
+				ports := role.Source.At("spec", "containers").Item(training).Get("ports")
+				r.convertPort(ports.Item(j), port.ContainerPort)
+			}
+		}
+		// The operator overwrote variables of the user, and Rollcall sets variables that it does not accept from users.
+		overwritten, c := r.listOperatorVars(role), &role.Template.Spec.Containers[training]
+		ir.RemoveOverwrittenVars(c, overwritten, role.FindEnvField)
+		role.RemoveInjectedVars(r.gang.Inject(r.Context, role), c.Name)
+		if r.operatorVarsInAllContainers {
+			r.reportSidecarReads(role, training, overwritten)
+		}
+	}
+}
+
+// findContainer returns the index of the container with the given name, or 0 if there is none. The
+// operators select the training container in this way.
+func findContainer(spec *corev1.PodSpec, name string) int {
+	return max(0, ir.FindContainer(spec, name))
+}
+
+// convertPort converts the rendezvous port of a role. The first port applies to the gang.
+func (r *reader) convertPort(f source.Field, port int32) {
+	if r.rendezvousPort == 0 {
+		r.rendezvousPort = port
+	}
+	switch {
+	case port != r.rendezvousPort:
+		f.MarkChanged("annotation "+gang.AnnotationPort,
+			fmt.Sprintf("a gang has one rendezvous port, and another role uses %d", r.rendezvousPort),
+			"use the same port in all roles")
+	case port == r.framework.Port:
+		f.MarkPreserved("the default port of the framework")
+	default:
+		r.gang.SetAnnotation(gang.AnnotationPort, fmt.Sprint(port))
+		f.MarkPreserved("annotation " + gang.AnnotationPort)
+	}
+}
+
+// reportSidecarReads reports sidecars that read a variable of the operator. Rollcall sets the
+// variables only in the training container.
+func (r *reader) reportSidecarReads(role *ir.Role, training int, operatorVars []string) {
+	containers := role.Template.Spec.Containers
+	for i := range containers {
+		read := ""
+		ir.VisitTexts(&containers[i], func(text *string) {
+			for _, name := range operatorVars {
+				for _, reference := range []string{"$" + name, "${" + name, "$(" + name} {
+					if strings.Contains(*text, reference) {
+						read = name
+					}
+				}
+			}
+		})
+		if read != "" && i != training {
+			role.Source.At("spec", "containers").Item(i).AddNote(
+				"the sidecar reads "+read+"; the operator set the variables in all containers, and Rollcall sets "+
+					"them only in the training container",
+				fmt.Sprintf("set %s: %s,%s", gang.AnnotationContainers, containers[training].Name, containers[i].Name))
+		}
+	}
 }

@@ -39,11 +39,7 @@ func (f Field) Exists() bool { return f.value != nil }
 // has brackets.
 func (f Field) Get(name string) Field {
 	f.markRead()
-	switch f.value.(type) {
-	case nil:
-	case map[string]any:
-		f.recorder.markKnown(f.Path(), name)
-	default:
+	if _, ok := f.value.(map[string]any); !ok && f.value != nil {
 		f.reportWrongType("an object")
 	}
 	return f.childField(name)
@@ -69,13 +65,9 @@ func (f Field) childField(name string) Field {
 // markRead records that a reader knows the field. Only empty values need it: all others are settled
 // by the outcomes of the values in them.
 func (f Field) markRead() {
-	if !f.isEmpty() {
-		return
+	if f.isEmpty() {
+		f.recorder.readPaths[f.Path()] = true
 	}
-	if f.recorder.readPaths == nil {
-		f.recorder.readPaths = map[string]bool{}
-	}
-	f.recorder.readPaths[f.Path()] = true
 }
 
 // isEmpty reports whether the value is an empty string, or an object or a list of nulls only.
@@ -202,7 +194,7 @@ func (f Field) AddNoteOnAllJobs(topic Topic, reason, action string) {
 // server did, or other entries cover it.
 func (f Field) MarkHandled() {
 	if f.Exists() {
-		f.recorder.markAccounted(f.Path())
+		f.recorder.accounted[f.Path()] = true
 	}
 }
 

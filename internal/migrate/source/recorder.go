@@ -2,14 +2,20 @@ package source
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/manifest/typeerror"
+	"rollcall.training/internal/text"
 )
 
 // Outcome is what happened to a field.
@@ -56,15 +62,17 @@ const (
 // Recorder collects the outcomes and errors of one manifest. Its zero value is ready.
 type Recorder struct {
 	entries    []Entry
-	accounted  map[string]bool            // paths with an outcome, which covers all values below
-	readPaths  map[string]bool            // paths of empty values that a reader accessed
-	knownNames map[string]map[string]bool // names of fields that readers accessed, by the path of the object
+	accounted  map[string]bool // paths with an outcome, which covers all values below
+	readPaths  map[string]bool // paths of empty values that a reader accessed
 	errors     field.ErrorList
 	extraRoots []Field
 }
 
 // Root returns the manifest, decoded from JSON, as a Field.
-func (r *Recorder) Root(tree map[string]any) Field { return Field{value: tree, recorder: r} }
+func (r *Recorder) Root(tree map[string]any) Field {
+	r.accounted, r.readPaths = map[string]bool{}, map[string]bool{}
+	return Field{value: tree, recorder: r}
+}
 
 // AddRoot returns another object that belongs to the manifest, such as a runtime. Its paths start
 // with the given name. [Recorder.ReportAllUnread] includes it.
@@ -77,26 +85,8 @@ func (r *Recorder) AddRoot(name string, tree map[string]any) Field {
 // recordEntry adds an entry that settles its path. A path may have several entries: a field can be
 // preserved in one respect and changed in another.
 func (r *Recorder) recordEntry(e Entry) {
-	r.markAccounted(e.Path)
+	r.accounted[e.Path] = true
 	r.appendEntry(e)
-}
-
-func (r *Recorder) markAccounted(path string) {
-	if r.accounted == nil {
-		r.accounted = map[string]bool{}
-	}
-	r.accounted[path] = true
-}
-
-// markKnown records the name of a field that a reader accessed.
-func (r *Recorder) markKnown(object, name string) {
-	if r.knownNames == nil {
-		r.knownNames = map[string]map[string]bool{}
-	}
-	if r.knownNames[object] == nil {
-		r.knownNames[object] = map[string]bool{}
-	}
-	r.knownNames[object][name] = true
 }
 
 // appendEntry adds an entry that does not settle its path.
@@ -141,32 +131,175 @@ func (r *Recorder) ReportUnread(f Field) {
 	if f.isEmpty() && r.readPaths[f.Path()] || len(children) > 0 {
 		return
 	}
-	parent, name, ok := cutLastName(f.Path())
-	if siblings := slices.Sorted(maps.Keys(r.knownNames[parent])); ok && gang.FindClosestMatch(name, siblings) != "" {
-		r.recordPruned(f.Path(), name, siblings)
-		return
-	}
 	r.recordEntry(Entry{
 		Path: f.Path(), Outcome: Dropped,
 		Reason: "this release does not know the field", Action: "check if a Job or a StatefulSet has an equivalent field",
 	})
 }
 
-// cutLastName splits the path of a field into the path of its object and its name. It returns false for
-// an item of a list and for a name in brackets.
-func cutLastName(path string) (object, name string, ok bool) {
-	at := strings.LastIndexByte(path, '.')
-	return path[:max(at, 0)], path[at+1:], !strings.HasSuffix(path, "]")
+// Decode decodes the value into a Kubernetes type and reports whether it could. Fields that the
+// type does not have are recorded as dropped. Values of the wrong type are errors of the manifest.
+func (f Field) Decode(to any) bool {
+	f.markRead()
+	if !f.Exists() {
+		return false
+	}
+	text, err := json.Marshal(f.value)
+	if err != nil {
+		f.MarkInvalid(err.Error())
+		return false
+	}
+	unknown, err := kjson.UnmarshalStrict(text, to)
+	if err != nil {
+		f.reportTypeErrors(text, reflect.New(reflect.TypeOf(to).Elem()).Interface(), err)
+		return false
+	}
+	for _, u := range unknown {
+		// The decoder's error has the form: unknown field "spec.name". The API server prunes the field.
+		_, name, _ := strings.Cut(strings.TrimSuffix(u.Error(), `"`), `"`)
+		if f.path != nil && !strings.HasPrefix(name, "[") {
+			name = "." + name
+		}
+		f.recorder.recordEntry(Entry{
+			Path: f.Path() + name, Outcome: Changed,
+			Reason: "left out: the API does not have this field, so the API server dropped it",
+		})
+	}
+	return true
 }
 
-// recordPruned records a field that does not exist, and suggests the field that its name resembles.
-func (r *Recorder) recordPruned(path, name string, siblings []string) {
-	action := ""
-	if closest := gang.FindClosestMatch(name, siblings); closest != "" {
-		action = fmt.Sprintf("did you mean %s?", closest)
+// reportTypeErrors adds an error for each value that does not fit the type. The decoder's error has
+// no path, so the paths come from a second decoding into fresh, a new value of the type.
+func (f Field) reportTypeErrors(raw []byte, fresh any, err error) {
+	found := typeerror.Explain(raw, json.Unmarshal(raw, fresh))
+	if len(found) == 0 {
+		reason := text.JoinLines(strings.TrimPrefix(err.Error(), "json: "))
+		f.MarkInvalid("cannot be decoded: " + text.Shorten(reason, 80+len("…")))
 	}
-	r.recordEntry(Entry{
-		Path: path, Outcome: Changed, Action: action,
-		Reason: "left out: the API does not have this field, so the API server dropped it",
-	})
+	for _, mismatch := range found {
+		detail := mismatch.Message
+		if mismatch.Fix != "" {
+			detail += "; " + mismatch.Fix
+		}
+		f.recorder.AddError(field.Invalid(field.NewPath(strings.TrimPrefix(f.Path()+"."+mismatch.Path, ".")),
+			field.OmitValueType{}, detail))
+	}
 }
+
+// ErrNoGang is wrapped by errors about workloads that are not gangs. They pass through.
+var ErrNoGang = errors.New("not a gang")
+
+// ErrUnsupported is wrapped by errors about kinds and versions that cannot be migrated.
+var ErrUnsupported = errors.New("not supported by this release")
+
+// Object is a custom resource to be migrated.
+type Object struct {
+	// Group, Version and Kind are those of its apiVersion and kind.
+	Group, Version, Kind string
+	// Root is the manifest. Its Recorder holds the outcomes.
+	Root Field
+	// Context is what the reader knows in addition to the manifest.
+	Context Context
+}
+
+// Context is what a reader knows in addition to the manifest. Its zero value is valid and knows
+// nothing.
+type Context struct {
+	// FindRuntime returns a TrainingRuntime or a ClusterTrainingRuntime as decoded JSON, or nil
+	// if it does not exist. The namespace is empty for a ClusterTrainingRuntime.
+	FindRuntime func(kind, namespace, name string) map[string]any
+	// Scheduler is the gang scheduler of the cluster. The former operators had a flag for it.
+	Scheduler Scheduler
+	// Framework is the framework that the user chose for jobs that do not name one. Readers
+	// detect the framework if it is empty.
+	Framework string
+	// Frameworks are the frameworks that Rollcall supports.
+	Frameworks gang.Frameworks
+	// Inject returns what the engine of the webhook injects into a workload with Rollcall's label. Nil
+	// means nothing.
+	Inject func(gang.Workload) Injection
+	// ConfigMapTexts are the contents of the ConfigMaps of the input that the object names.
+	ConfigMapTexts []string
+}
+
+// Injection is what Rollcall injects into a workload. The zero value is that of a workload that the webhook
+// rejects.
+type Injection struct {
+	// RequiredVars are the variables of the training containers that must not have another value.
+	RequiredVars []corev1.EnvVar
+	// TrainingContainers are the names of the containers that get the variables.
+	TrainingContainers []string
+	// Settings are the annotations for settings that variables of the user contain, such as a port.
+	Settings map[string]string
+	// Conflicts are the variables of the user, as container/name, that differ from those of Rollcall, or
+	// whose value is not known before the pod runs.
+	Conflicts map[string]bool
+}
+
+// FindRequired returns the required variable of the given name.
+func (i Injection) FindRequired(name string) (corev1.EnvVar, bool) {
+	at := slices.IndexFunc(i.RequiredVars, func(e corev1.EnvVar) bool { return e.Name == name })
+	if at < 0 {
+		return corev1.EnvVar{}, false
+	}
+	return i.RequiredVars[at], true
+}
+
+// Adopt adds the settings to annotations that do not have them.
+func (i Injection) Adopt(annotations map[string]string) {
+	for key, value := range i.Settings {
+		if annotations[key] == "" {
+			annotations[key] = value
+		}
+	}
+}
+
+// Scheduler is a scheduler that places all pods of a gang together.
+type Scheduler string
+
+// The gang schedulers. The zero value means that the cluster has no gang scheduler.
+const (
+	SchedulerVolcano      Scheduler = "volcano"
+	SchedulerCoscheduling Scheduler = "coscheduling"
+)
+
+// Name returns metadata.name, or "" if it is absent.
+func (o Object) Name() string { return o.Root.At("metadata", "name").String() }
+
+// Namespace returns metadata.namespace, or "" if it is absent.
+func (o Object) Namespace() string { return o.Root.At("metadata", "namespace").String() }
+
+// jobKinds are the API groups of other systems, and the kinds of their training jobs that migrate converts.
+var jobKinds = map[string][]string{
+	"kubeflow.org":         {"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob"},
+	"trainer.kubeflow.org": {"TrainJob"},
+	"jobset.x-k8s.io":      {"JobSet"},
+	"batch.volcano.sh":     {"Job"},
+}
+
+// CheckVersion returns an error that wraps [ErrUnsupported] unless migrate converts the kind and the version of the
+// object.
+func (o Object) CheckVersion() error {
+	versions := map[string][]string{
+		"kubeflow.org": {"v1"}, "trainer.kubeflow.org": {"v1alpha1"}, "jobset.x-k8s.io": {"v1alpha2"},
+		"batch.volcano.sh": {"v1alpha1", "v1"},
+	}[o.Group]
+	if o.Kind == "MPIJob" {
+		versions = append(versions, "v2beta1")
+	}
+	switch {
+	case !IsJobKind(o.Group, o.Kind):
+		return fmt.Errorf("kind %s of %s: %w; the supported kinds are %s",
+			o.Kind, o.Group, ErrUnsupported, strings.Join(JobKinds(o.Group), ", "))
+	case !slices.Contains(versions, o.Version):
+		return fmt.Errorf("%s/%s of %s: %w; the oldest supported version is %s, so convert the manifest to %s first",
+			o.Group, o.Version, o.Kind, ErrUnsupported, versions[0], strings.Join(versions, " or "))
+	}
+	return nil
+}
+
+// JobKinds returns the kinds of an API group that migrate converts; nil for other groups.
+func JobKinds(group string) []string { return jobKinds[group] }
+
+// IsJobKind reports whether migrate converts a kind.
+func IsJobKind(group, kind string) bool { return slices.Contains(jobKinds[group], kind) }

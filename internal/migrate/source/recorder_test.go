@@ -259,7 +259,7 @@ func TestDecode(t *testing.T) {
 		},
 		"a value of the wrong type is an error": {
 			text:      `{"c":{"name":1}}`,
-			wantError: "c.name: Invalid value: 1: must be of type string, not number",
+			wantError: "c.name: Invalid value: must be of type string, not number",
 		},
 		"an absent value is not decoded": {text: `{}`},
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
 )
@@ -64,7 +65,14 @@ func (r *reader) convertMLPolicy() {
 			known = []string{"numProcPerNode", "elasticPolicy", "envInjection"}
 		}
 		field.ReportUnreadExcept(known...)
-		r.assignWorkerRole(named[0], j, nodes)
+		j.Role = "worker"
+		r.setPodCount(j, nodes)
+		r.Framework = policyFrameworks[named[0]]
+		if named[0] == policyTorch {
+			r.convertTorch(j)
+		} else {
+			r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it with policy " + named[0])
+		}
 		field.MarkPreserved("label " + gang.LabelFramework + ": " + r.Framework)
 	}
 }
@@ -91,24 +99,6 @@ func (r *reader) resolveNumNodes(policy source.Field) int32 {
 	}
 	field.MarkPreserved("the number of pods of the workload")
 	return nodes
-}
-
-// assignWorkerRole makes a gang of one role.
-func (r *reader) assignWorkerRole(policyKind string, j *jobset.ReplicatedJob, nodes int32) {
-	j.Role = "worker"
-	r.setPodCount(j, nodes)
-	r.Framework = policyFrameworks[policyKind]
-	if policyKind == policyTorch {
-		r.convertTorch(j)
-		return
-	}
-	r.spec.At("trainer", "numProcPerNode").MarkLeftOut("Trainer does not use it with policy " + policyKind)
-	if gpus := r.countGPUs(j); policyKind == policyXGBoost && gpus > 1 {
-		r.nodeResourcesField(j).AddNoteWithOutcome(source.Changed, "DMLC_NUM_WORKER",
-			fmt.Sprintf("Trainer counted a worker for each of %d GPUs, %d in total; Rollcall counts the pods, %d",
-				gpus, int64(gpus)*int64(nodes), nodes),
-			"if the program starts a process for each GPU, set the number in the program")
-	}
 }
 
 // setPodCount sets the number of pods of a job.
@@ -144,7 +134,7 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 	torch := r.runtime.At("spec", "mlPolicy", "torch")
 	field := overridden(r.spec.At("trainer", "numProcPerNode"), torch.Get("numProcPerNode")) // the latter until 2.1
 	value := field.IntOrString()
-	switch n, err := strconv.Atoi(value); {
+	switch {
 	case value == "" || value == "auto":
 		r.resolveAutoProcesses(j)
 		field.MarkPreserved("auto is the default")
@@ -154,17 +144,14 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 			count = r.countCPUs(c)
 		}
 		field.MarkPreserved(r.setRequestedCPUs(count))
-	case value != "gpu" && (err != nil || n < 1):
-		field.MarkInvalid("must be auto, gpu, cpu or a number from 1")
-		return
 	default:
 		r.SetAnnotation(gang.AnnotationNprocPerNode, value)
 		field.MarkPreserved("annotation " + gang.AnnotationNprocPerNode)
 	}
 	torch.Get("elasticPolicy").MarkChanged("", "left out: no release of Trainer uses it",
 		"if the size of the gang may change, set "+gang.AnnotationElastic+" on the new workload")
-	torch.Get("envInjection").ReportUnreadExcept("targets")
-	r.convertEnvInjection(j)
+	torch.Get("envInjection").MarkDropped("only the training container and init containers get the variables",
+		"name the containers in "+gang.AnnotationContainers)
 	if command := r.spec.At("trainer", "command"); slices.Equal(command.Strings(), []string{"tune", "run"}) {
 		command.MarkDropped("Trainer completed the command tune run with a recipe, a configuration and the rendezvous",
 			"set the complete command, which the pods of the TrainJob show")
@@ -174,14 +161,10 @@ func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 // resolveAutoProcesses sets the number of processes if Trainer and Rollcall count differently.
 func (r *reader) resolveAutoProcesses(j *jobset.ReplicatedJob) {
 	c := findContainer(j, j.TrainingContainer)
-	if c == nil || r.countGPUs(j) > 0 {
+	if c == nil || r.countGPUs(c) > 0 || gang.CountAccelerators(c.Resources) > 0 {
 		return
 	}
-	count := r.countCPUs(c)
-	hasDevices := slices.ContainsFunc(resourceNames(c.Resources.Limits), func(name string) bool {
-		return strings.Contains(name, ".") && strings.Contains(name, "/")
-	})
-	if !hasDevices && count != max(1, c.Resources.Limits.Cpu().Value()) {
+	if count := r.countCPUs(c); count != max(1, c.Resources.Limits.Cpu().Value()) {
 		r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved, r.setRequestedCPUs(count), "", "")
 	}
 }
@@ -197,16 +180,6 @@ func (r *reader) setRequestedCPUs(count int64) string {
 func (r *reader) countCPUs(c *corev1.Container) int64 {
 	resources := r.nodeResources(c)
 	return max(1, cmp.Or(resources.Requests.Cpu().Value(), resources.Limits.Cpu().Value()))
-}
-
-// resourceNames returns the sorted names of a list.
-func resourceNames(list corev1.ResourceList) []string {
-	var out []string
-	for name := range list {
-		out = append(out, string(name))
-	}
-	slices.Sort(out)
-	return out
 }
 
 // nodeResources returns the resources that Trainer counts: those of the TrainJob if it has any, and
@@ -227,53 +200,116 @@ func (r *reader) nodeResourcesField(j *jobset.ReplicatedJob) source.Field {
 	return j.Source.At("template", "spec", "template")
 }
 
-// countGPUs returns the number of GPUs as Trainer counts them: the first resource whose name contains
-// gpu, requests before limits (pkg/runtime/runtime.go, GetNumGPUPerNode).
-func (r *reader) countGPUs(j *jobset.ReplicatedJob) int32 {
-	c := findContainer(j, containerNode)
-	if c == nil {
-		return 0
-	}
-	resources := r.nodeResources(c)
-	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
-		for _, name := range resourceNames(list) {
-			if q := list[corev1.ResourceName(name)]; strings.Contains(strings.ToLower(name), "gpu") && q.Sign() > 0 {
-				return int32(min(q.Value(), 1<<20)) // bounded by min
-			}
-		}
-	}
-	return 0
+// countGPUs returns the number of GPUs of a pod.
+func (r *reader) countGPUs(c *corev1.Container) int64 {
+	return gang.CountAccelerators(r.nodeResources(c))
 }
 
-// convertEnvInjection converts the further containers that get variables (since 2.3). Init containers
-// get them in any case.
-func (r *reader) convertEnvInjection(j *jobset.ReplicatedJob) {
-	containers := []string{}
-	if j.TrainingContainer != "" {
-		containers = append(containers, j.TrainingContainer)
-	}
-	for _, target := range r.runtime.At("spec", "mlPolicy", "torch", "envInjection", "targets").Items() {
-		if r.jobSet.FindJob(target.Get("jobName").String()) != j {
-			target.MarkDropped("a Job outside the gang does not get the variables of the gang", "set the variables in the Job")
-			continue
-		}
-		for _, name := range target.Get("containerNames").Strings() {
-			if findContainer(j, name) != nil {
-				containers = append(containers, name)
-			}
-		}
-		target.ReportUnreadExcept("jobName", "containerNames")
-		target.MarkPreserved("annotation " + gang.AnnotationContainers + "; init containers always get the variables")
-	}
-	if len(containers) > 1 {
-		r.SetAnnotation(gang.AnnotationContainers, strings.Join(containers, ","))
-	}
+// launcherOperatorVars are variables of the launcher that Trainer overwrites. A TrainJob must not
+// contain them.
+var launcherOperatorVars = []string{
+	"OMPI_MCA_orte_default_hostfile", "OMPI_MCA_orte_keep_fqdn_hostnames",
+	"OMPI_MCA_orte_set_default_slots", "OMPI_MCA_plm_rsh_args",
 }
 
-// preservePort sets the port of Trainer, which is the same for all frameworks. Programs and network
-// policies can contain it.
-func (r *reader) preservePort() {
-	if f, ok := r.Context.Frameworks.Find(r.Framework); ok && !f.HasLauncher {
-		r.SetAnnotation(gang.AnnotationPort, strconv.Itoa(trainerPort))
+// convertMPI makes a launcher and its workers (pkg/runtime/framework/plugins/mpi).
+func (r *reader) convertMPI(policy source.Field, nodes int32) {
+	launcher, worker := r.jobSet.FindJob(jobLauncher), r.jobSet.FindJob(jobNode)
+	if launcher == nil {
+		launcher, worker = r.trainerJob(), nil
 	}
+	r.Framework = r.detectLauncherFramework(launcher, worker != nil)
+	policy.AddNoteWithOutcome(source.Preserved, "label "+gang.LabelFramework+": "+r.Framework, "", "")
+	launcher.Role = gang.RoleLauncher
+	runLauncherAsNode := policy.Get("runLauncherAsNode")
+	isNode := ptr.Deref(runLauncherAsNode.Bool(), false)
+	r.setPodCount(launcher, 1)
+	switch {
+	case worker != nil:
+		worker.Role, worker.TrainingContainer = "worker", nodeContainerName(worker)
+		r.sizeWorkers(worker, nodes, isNode)
+	case nodes > 1:
+		r.spec.At("trainer", "numNodes").MarkInvalid(
+			"must be 1: the runtime does not have both jobs " + jobLauncher + " and " + jobNode)
+	}
+	if launcher.TrainingContainer == "" {
+		launcher.TrainingContainer = nodeContainerName(launcher)
+	}
+	if c := findContainer(launcher, containerNode); c != nil {
+		ir.RemoveOverwrittenVars(c, launcherOperatorVars, launcher.FindEnvField)
+	}
+	if worker != nil && isNode {
+		r.SetAnnotation(gang.AnnotationRunLauncherAsWorker, "true")
+		if slices.Index(r.jobSet.Jobs, worker) < slices.Index(r.jobSet.Jobs, launcher) {
+			runLauncherAsNode.AddNoteWithOutcome(source.Changed, "rank 0 in the pod of the launcher",
+				"the hostfile started with the first worker, which had rank 0; now it starts with the launcher",
+				"look for the output of rank 0, such as logs and local files, in the pod of the launcher")
+		}
+	}
+	runLauncherAsNode.MarkPreserved("annotation " + gang.AnnotationRunLauncherAsWorker)
+	policy.Get("sshAuthMountPath").MarkLeftOut(
+		"each rank has keys of the gang, and an SSH configuration that every user can read")
+	r.ConvertMPIImplementation(policy.Get("mpiImplementation"))
+	r.convertSlotsPerWorker(policy, launcher, worker)
+}
+
+// nodeContainerName returns the name of the trainer's container if the job has it, and otherwise "".
+func nodeContainerName(j *jobset.ReplicatedJob) string {
+	if findContainer(j, containerNode) != nil {
+		return containerNode
+	}
+	return ""
+}
+
+// detectLauncherFramework detects the framework of a launcher from the label of the runtime or from
+// the command. The policy also starts programs of other frameworks with a launcher.
+func (r *reader) detectLauncherFramework(launcher *jobset.ReplicatedJob, hasWorkers bool) string {
+	label := r.runtime.At("metadata", "labels").Get(labelFramework).String()
+	candidates := make([]gang.Framework, 2)
+	candidates[0], _ = r.Context.Frameworks.Find(label)
+	if c := findContainer(launcher, containerNode); c != nil {
+		pod := &corev1.PodSpec{Containers: []corev1.Container{*c}}
+		candidates[1], _ = ir.DetectFramework(r.Context.Frameworks, pod)
+	}
+	for _, f := range candidates {
+		if f.HasLauncher && f.Name != policyMPI && (hasWorkers || !f.LauncherNeedsWorkers()) {
+			return f.Name
+		}
+	}
+	return policyFrameworks[policyMPI]
+}
+
+// sizeWorkers sets the number of workers. If the launcher is a node, Trainer subtracts it from the
+// number of nodes, but starts at least one worker.
+func (r *reader) sizeWorkers(worker *jobset.ReplicatedJob, nodes int32, launcherIsNode bool) {
+	if !r.spec.At("trainer", "numNodes").Exists() && nodes == 1 {
+		r.setPodCount(worker, worker.PodsPerJob) // the number of workers of the runtime
+		return
+	}
+	if launcherIsNode {
+		nodes = max(nodes-1, 1)
+	}
+	r.setPodCount(worker, nodes)
+}
+
+// convertSlotsPerWorker converts the number of processes on each host. Trainer replaces 1 in the
+// runtime by the number of GPUs.
+func (r *reader) convertSlotsPerWorker(policy source.Field, launcher, worker *jobset.ReplicatedJob) {
+	own := r.spec.At("trainer", "numProcPerNode")
+	field := overridden(own, policy.Get("numProcPerNode"))
+	slots := ptr.Deref(field.Int32(), 1)
+	field.MarkPreserved("annotation " + gang.AnnotationSlotsPerWorker)
+	if !own.Exists() && slots == 1 {
+		j := launcher
+		if worker != nil {
+			j = worker
+		}
+		c := cmp.Or(findContainer(j, containerNode), &corev1.Container{})
+		if gpus := r.countGPUs(c); gpus > 1 {
+			slots = int32(min(gpus, 1<<20)) // bounded by min
+			r.nodeResourcesField(j).AddNoteWithOutcome(source.Preserved,
+				fmt.Sprintf("annotation %s: %d, the GPUs of a node, as in Trainer", gang.AnnotationSlotsPerWorker, gpus), "", "")
+		}
+	}
+	r.SetAnnotation(gang.AnnotationSlotsPerWorker, strconv.Itoa(int(slots)))
 }

@@ -1,28 +1,45 @@
 package trainer
 
 import (
-	"encoding/json"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"k8s.io/utils/ptr"
+
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
 )
 
-// Fields of a pod and of a container that overrides can have. The API server removes all others
-// (pkg/apis/trainer/v1alpha1, PodSpecPatch and ContainerPatch of 2.3, which include the fields of
+// podPatch and containerPatch have the fields of a pod and of a container that overrides can have. The API server
+// removes all others (pkg/apis/trainer/v1alpha1, PodSpecPatch and ContainerPatch of 2.3, which include the fields of
 // earlier releases).
-var (
-	patchablePodFields = []string{
-		"serviceAccountName", "volumes", "initContainers", "containers", "imagePullSecrets", "securityContext",
-		"nodeSelector", "affinity", "tolerations", "schedulingGates", "terminationGracePeriodSeconds",
-	}
-	patchableContainerFields = []string{"name", "env", "volumeMounts", "securityContext"}
-)
+type podPatch struct {
+	TargetJobs                    any                           `json:"targetJobs,omitempty"` // in 2.0 only
+	ServiceAccountName            string                        `json:"serviceAccountName,omitempty"`
+	Volumes                       []corev1.Volume               `json:"volumes,omitempty"`
+	InitContainers                []containerPatch              `json:"initContainers,omitempty"`
+	Containers                    []containerPatch              `json:"containers,omitempty"`
+	ImagePullSecrets              []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	SecurityContext               *corev1.PodSecurityContext    `json:"securityContext,omitempty"`
+	NodeSelector                  map[string]string             `json:"nodeSelector,omitempty"`
+	Affinity                      *corev1.Affinity              `json:"affinity,omitempty"`
+	Tolerations                   []corev1.Toleration           `json:"tolerations,omitempty"`
+	SchedulingGates               []corev1.PodSchedulingGate    `json:"schedulingGates,omitempty"`
+	TerminationGracePeriodSeconds *int64                        `json:"terminationGracePeriodSeconds,omitempty"`
+}
+
+type containerPatch struct {
+	Name            string                  `json:"name"`
+	Env             []corev1.EnvVar         `json:"env,omitempty"`
+	VolumeMounts    []corev1.VolumeMount    `json:"volumeMounts,omitempty"`
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+}
 
 // kueueManagerPrefix is the prefix of the managers of Kueue's patches.
 const kueueManagerPrefix = "kueue.x-k8s.io/"
@@ -116,42 +133,43 @@ func (r *reader) patchPodTemplate(j *jobset.ReplicatedJob, meta, spec source.Fie
 	if meta.Exists() {
 		r.mergeMetadata(meta, &template.Labels, &template.Annotations, "the pods of "+j.Name)
 	}
-	patch, ok := r.filterPodPatch(j, spec)
-	if !ok || len(patch) == 0 {
+	var patch podPatch
+	if !spec.Decode(&patch) ||
+		!checkContainers(j, spec.Get("containers"), patch.Containers, template.Spec.Containers) ||
+		!checkContainers(j, spec.Get("initContainers"), patch.InitContainers, template.Spec.InitContainers) {
 		return
 	}
-	patched, err := mergePodSpec(template.Spec, patch)
-	if err != nil {
+	patch.TargetJobs = nil // resolveTargetJobs reads it
+	var patched corev1.PodSpec
+	before, errBefore := runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Spec)
+	fields, errFields := runtime.DefaultUnstructuredConverter.ToUnstructured(&patch)
+	after, errMerge := strategicpatch.StrategicMergeMapPatch(before, fields, corev1.PodSpec{})
+	errDecode := runtime.DefaultUnstructuredConverter.FromUnstructured(after, &patched)
+	if err := errors.Join(errBefore, errFields, errMerge, errDecode); err != nil {
 		spec.MarkInvalid("cannot be merged into the template of the runtime: " + err.Error())
 		return
 	}
 	restoreContainerOrder(patched.Containers, template.Spec.Containers)
 	restoreContainerOrder(patched.InitContainers, template.Spec.InitContainers)
 	template.Spec = patched
-	for _, name := range patchablePodFields {
+	for name := range fields {
 		spec.Get(name).MarkPreserved("the pods of " + j.Name)
 	}
 }
 
-// mergePodSpec applies a strategic merge patch.
-func mergePodSpec(spec corev1.PodSpec, patch map[string]any) (corev1.PodSpec, error) {
-	var out corev1.PodSpec
-	before, err := json.Marshal(spec)
-	if err != nil {
-		return out, fmt.Errorf("encoding the template: %w", err)
+// checkContainers reports whether the runtime has the containers of an override.
+func checkContainers(
+	j *jobset.ReplicatedJob, field source.Field, patches []containerPatch, existing []corev1.Container,
+) bool {
+	for i, p := range patches {
+		item := field.Item(i)
+		if !slices.ContainsFunc(existing, func(c corev1.Container) bool { return c.Name == p.Name }) {
+			item.Get("name").MarkInvalid("must be a container of job " + j.Name + " of the runtime")
+			return false
+		}
+		j.EnvFields = append(j.EnvFields, item.Get("env"))
 	}
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return out, fmt.Errorf("encoding the patch: %w", err)
-	}
-	after, err := strategicpatch.StrategicMergePatch(before, text, corev1.PodSpec{})
-	if err != nil {
-		return out, fmt.Errorf("applying the patch: %w", err)
-	}
-	if err := json.Unmarshal(after, &out); err != nil {
-		return out, fmt.Errorf("decoding the result: %w", err)
-	}
-	return out, nil
+	return true
 }
 
 // restoreContainerOrder restores the order of containers before the merge: the first container
@@ -163,56 +181,126 @@ func restoreContainerOrder(now, before []corev1.Container) {
 	slices.SortStableFunc(now, func(a, b corev1.Container) int { return index(a) - index(b) })
 }
 
-// filterPodPatch returns an override without the fields that the API server removes. It returns false
-// for an invalid override.
-func (r *reader) filterPodPatch(j *jobset.ReplicatedJob, spec source.Field) (map[string]any, bool) {
-	if !spec.Decode(&corev1.PodSpec{}) {
-		return nil, false
+// findContainer returns the container of the given name, or nil.
+func findContainer(j *jobset.ReplicatedJob, name string) *corev1.Container {
+	spec := &j.Template.Spec.Template.Spec
+	if i := ir.FindContainer(spec, name); i >= 0 {
+		return &spec.Containers[i]
 	}
-	patch := map[string]any{}
-	for _, name := range spec.Keys() {
-		field, existing := spec.Get(name), j.Template.Spec.Template.Spec.Containers
-		switch {
-		case name == "targetJobs": // next to the fields of the pod in 2.0; resolveTargetJobs reads it
-			field.DiscardEntries()
-			continue
-		case name == "initContainers":
-			existing = j.Template.Spec.Template.Spec.InitContainers
-		case name != "containers":
-			copyPatchable(patch, field, name, patchablePodFields)
-			continue
-		}
-		var list []any
-		for _, item := range field.Items() {
-			container := item.Get("name").String()
-			if !slices.ContainsFunc(existing, func(c corev1.Container) bool { return c.Name == container }) {
-				item.Get("name").MarkInvalid(fmt.Sprintf("must be one of the %s of job %s of the runtime", name, j.Name))
-				continue
-			}
-			containerPatch := map[string]any{}
-			for _, key := range item.Keys() {
-				copyPatchable(containerPatch, item.Get(key), key, patchableContainerFields)
-			}
-			list = append(list, containerPatch)
-			j.EnvFields = append(j.EnvFields, item.Get("env"))
-		}
-		if len(list) > 0 {
-			patch[name] = list
-		}
-	}
-	return patch, true
+	return nil
 }
 
-// copyPatchable copies a field into a patch if it is one of the patchable fields. The API server removes
-// all others.
-func copyPatchable(patch map[string]any, field source.Field, name string, patchable []string) {
-	if value := field.CopyValue(); slices.Contains(patchable, name) && value != nil {
-		patch[name] = value
-		return
-	} else if value == nil {
+// applyTrainer applies spec.trainer to the training container.
+func (r *reader) applyTrainer() {
+	j, trainer := r.trainerJob(), r.spec.Get("trainer")
+	if j == nil {
 		return
 	}
-	field.DiscardEntries() // of Decode
-	field.MarkChanged("", "left out: the API server removes this field from overrides",
-		"if you need it, set it on the new workload")
+	j.TrainingContainer = containerNode
+	c := findContainer(j, containerNode)
+	if c == nil {
+		trainer.MarkDropped("job "+j.Name+" of the runtime does not have the container "+containerNode,
+			"rename the training container of the runtime")
+		j.TrainingContainer = ""
+		return
+	}
+	if image := trainer.Get("image"); image.Exists() {
+		c.Image = image.String()
+		image.MarkPreserved("image of container " + c.Name)
+	}
+	for name, to := range map[string]*[]string{"command": &c.Command, "args": &c.Args} {
+		if field := trainer.Get(name); field.Exists() {
+			*to = field.Strings()
+			field.MarkPreserved(name + " of container " + c.Name)
+		}
+	}
+	// The workers are nodes too if the launcher is one (pkg/runtime/framework/plugins/jobset/builder.go).
+	nodeJobs := []*jobset.ReplicatedJob{j}
+	launcherIsNode := r.runtime.At("spec", "mlPolicy", policyMPI, "runLauncherAsNode").Bool()
+	if worker := r.jobSet.FindJob(jobNode); worker != nil && worker != j && ptr.Deref(launcherIsNode, false) {
+		nodeJobs = append(nodeJobs, worker)
+	}
+	for _, j := range nodeJobs {
+		if c := findContainer(j, containerNode); c != nil {
+			applyEnv(c, trainer.Get("env"))
+			j.EnvFields = append(j.EnvFields, trainer.Get("env"))
+			applyResources(c, trainer.Get("resourcesPerNode"))
+		}
+	}
+}
+
+// applyEnv sets variables of a container. They replace variables of the same name.
+func applyEnv(c *corev1.Container, field source.Field) {
+	var env []corev1.EnvVar
+	if !field.Decode(&env) {
+		return
+	}
+	for _, e := range env {
+		setEnvVar(c, e)
+	}
+	field.MarkPreserved("variables of container " + c.Name)
+}
+
+func setEnvVar(c *corev1.Container, e corev1.EnvVar) {
+	if i := slices.IndexFunc(c.Env, func(have corev1.EnvVar) bool { return have.Name == e.Name }); i >= 0 {
+		c.Env[i] = e
+		return
+	}
+	c.Env = append(c.Env, e)
+}
+
+// applyResources merges the resources of the TrainJob into those of the runtime by name
+// (pkg/util/trainingruntime, MergeResourceRequirements).
+func applyResources(c *corev1.Container, field source.Field) {
+	var own corev1.ResourceRequirements
+	if !field.Decode(&own) {
+		return
+	}
+	merge := func(to *corev1.ResourceList, from corev1.ResourceList) {
+		for name, q := range from {
+			if *to == nil {
+				*to = corev1.ResourceList{}
+			}
+			(*to)[name] = q
+		}
+	}
+	merge(&c.Resources.Limits, own.Limits)
+	merge(&c.Resources.Requests, own.Requests)
+	field.Get("claims").MarkChanged("", "left out: Trainer uses only limits and requests",
+		"add the claims to the template of the new workload")
+	field.Get("limits").MarkPreserved("resources of container " + c.Name)
+	field.Get("requests").MarkPreserved("resources of container " + c.Name)
+}
+
+// applyInitializers applies spec.initializer to the initializers of the runtime.
+func (r *reader) applyInitializers() {
+	for _, initializer := range []struct{ field, step string }{{"dataset", stepDataset}, {"model", stepModel}} {
+		step := initializer.step
+		field, j := r.spec.At("initializer", initializer.field), r.jobByStep[step]
+		if !field.Exists() {
+			continue
+		}
+		var c *corev1.Container
+		if j != nil {
+			c = findContainer(j, step)
+		}
+		if c == nil {
+			field.MarkInvalid("needs a job of the runtime with the label " + labelStep + ": " + step + " and a container " +
+				step)
+			continue
+		}
+		if uri := field.Get("storageUri"); uri.Exists() {
+			setEnvVar(c, corev1.EnvVar{Name: "STORAGE_URI", Value: uri.String()})
+			uri.MarkPreserved("variable STORAGE_URI of container " + c.Name)
+		}
+		applyEnv(c, field.Get("env"))
+		j.EnvFields = append(j.EnvFields, field.Get("env"))
+		if secret := field.At("secretRef", "name").String(); secret != "" {
+			c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{
+				SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}},
+			})
+			field.Get("secretRef").ReportUnreadExcept("name")
+			field.Get("secretRef").MarkPreserved("envFrom of container " + c.Name)
+		}
+	}
 }

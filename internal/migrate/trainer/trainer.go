@@ -1,14 +1,17 @@
 package trainer
 
 import (
+	"cmp"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
+	"strconv"
 	"strings"
 
-	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/jobset"
 	"rollcall.training/internal/migrate/source"
@@ -24,9 +27,6 @@ const (
 	// KindClusterTrainingRuntime is a runtime for all TrainJobs.
 	KindClusterTrainingRuntime = "ClusterTrainingRuntime"
 )
-
-// supportedVersion is the only released version.
-const supportedVersion = "v1alpha1"
 
 // Names with a meaning for Trainer (pkg/constants).
 const (
@@ -70,11 +70,8 @@ func ParseRuntimeRef(text []byte) (kind, name string, ok bool) {
 // Read converts a TrainJob. Errors of the manifest are in the Recorder. The returned error is for a
 // kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
-	if o.Kind != "TrainJob" {
-		return nil, fmt.Errorf("kind %s of %s: %w", o.Kind, Group, source.ErrUnsupported)
-	}
-	if o.Version != supportedVersion {
-		return nil, fmt.Errorf("TrainJob %s: %w; use %s", o.Version, source.ErrUnsupported, supportedVersion)
+	if err := o.CheckVersion(); err != nil {
+		return nil, err
 	}
 	r := &reader{Object: o, Gang: ir.NewGang(o), spec: o.Root.Get("spec")}
 	if !r.findRuntime() {
@@ -90,7 +87,10 @@ func Read(o source.Object) (*ir.Gang, error) {
 	r.applyTrainer()
 	r.applyInitializers()
 	r.convertMLPolicy()
-	r.preservePort()
+	if f, ok := r.Context.Frameworks.Find(r.Framework); ok && !f.HasLauncher {
+		// The port of Trainer is the same for all frameworks. Programs and network policies can contain it.
+		r.SetAnnotation(gang.AnnotationPort, strconv.Itoa(trainerPort))
+	}
 	r.convertSuspendAndDeadline()
 	r.jobSet.BuildGang()
 	r.convertPodGroupPolicy()
@@ -236,7 +236,7 @@ func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundle
 			return tree, false
 		}
 	}
-	if kind != KindClusterTrainingRuntime || !slices.Contains(BundledRuntimes(), name) {
+	if kind != KindClusterTrainingRuntime {
 		return nil, false
 	}
 	return readBundledRuntime(name), true
@@ -245,39 +245,41 @@ func (r *reader) lookUpRuntime(kind, name string) (tree map[string]any, isBundle
 // volcanoQueueAnnotation names the queue of Volcano (volcano.sh/apis, QueueNameAnnotationKey).
 const volcanoQueueAnnotation = "scheduling.volcano.sh/queue-name"
 
-// defaultCoschedulingTimeoutSeconds is the default of Trainer.
-const defaultCoschedulingTimeoutSeconds = 60
-
 // convertPodGroupPolicy converts the settings of the gang scheduler, which the runtime names.
 func (r *reader) convertPodGroupPolicy() {
 	policy := r.runtime.At("spec", "podGroupPolicy")
-	coscheduling, volcano := policy.Get("coscheduling"), policy.Get("volcano")
-	switch {
-	case !coscheduling.Exists() && !volcano.Exists():
-		return
-	case coscheduling.Exists() && volcano.Exists():
-		policy.MarkInvalid("must have only one of coscheduling and volcano")
-		return
-	}
-	to := "PodGroup " + r.Gang.Name
-	spec := ir.PodGroup{Queue: r.Annotations[volcanoQueueAnnotation]}
+	group := ir.PodGroup{Queue: r.Annotations[volcanoQueueAnnotation]}
 	for i := range r.Roles {
-		if c := r.Roles[i].Template.Spec.PriorityClassName; c != "" {
-			spec.PriorityClassName = c
+		group.PriorityClassName = cmp.Or(r.Roles[i].Template.Spec.PriorityClassName, group.PriorityClassName)
+	}
+	for _, s := range []source.Scheduler{source.SchedulerVolcano, source.SchedulerCoscheduling} {
+		settings := policy.Get(string(s))
+		if !settings.Exists() {
+			continue
 		}
+		group.Apply(r.Gang, s)
+		group.Record(r.Gang, s, source.Field{}, source.Field{},
+			settings.Get("networkTopology"), settings.Get("scheduleTimeoutSeconds"))
+		settings.AddNoteWithOutcome(source.Preserved, "PodGroup "+r.Gang.Name, "", "")
+		return
 	}
-	scheduler, settings, known := source.SchedulerCoscheduling, coscheduling, "scheduleTimeoutSeconds"
-	if volcano.Exists() {
-		scheduler, settings, known = source.SchedulerVolcano, volcano, "networkTopology"
-		spec.NetworkTopology, _ = settings.Get(known).CopyValue().(map[string]any)
-	} else {
-		spec.ScheduleTimeoutSeconds = ptr.To(ptr.Deref(settings.Get(known).Int32(), defaultCoschedulingTimeoutSeconds))
+}
+
+// bundledRuntimesVersion is the release of the runtimes in the folder runtimes.
+const bundledRuntimesVersion = "2.3"
+
+//go:embed runtimes/*.yaml
+var bundledRuntimeFiles embed.FS
+
+// readBundledRuntime returns a runtime that Trainer installs as decoded JSON, or nil.
+func readBundledRuntime(name string) map[string]any {
+	text, err := bundledRuntimeFiles.ReadFile("runtimes/" + name + ".yaml")
+	if err != nil {
+		return nil
 	}
-	spec.Apply(r.Gang, scheduler)
-	settings.ReportUnreadExcept(known)
-	settings.MarkPreserved(to)
-	if len(r.jobSet.Jobs) > len(r.Roles) {
-		policy.AddNoteWithOutcome(source.Changed, to,
-			"the PodGroup included initializers and other jobs outside the gang; now it includes only the ranks", "")
+	var tree map[string]any
+	if yaml.Unmarshal(text, &tree) != nil {
+		return nil // cannot happen: a test decodes all files
 	}
+	return tree
 }

@@ -8,10 +8,9 @@
 // the settings of its framework. The reader first determines the framework (job.go) by the
 // plugin, by the user's choice or by the containers. Then each task becomes a role (tasks.go).
 //
-// The variables of the plugins stay available to the commands (plugin_vars.go), with the addresses
-// of the new pods. The policies for events become the restart and success policies of the gang, and
-// a podFailurePolicy if the tasks differ (policies.go, restarts.go, completion.go). Volcano can
-// still schedule the pods, because the output contains a PodGroup (scheduling.go).
+// The variables of the plugins stay available to the commands (plugins.go), with the addresses
+// of the new pods. The policies for events become the restart and success policies of the gang
+// (policies.go). Volcano can still schedule the pods, because the output contains a PodGroup.
 //
 // The comments refer to the source of Volcano 1.0 to 1.15.
 package volcano

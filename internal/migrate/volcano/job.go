@@ -1,12 +1,15 @@
 package volcano
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -16,12 +19,6 @@ import (
 
 // Group is the API group of Volcano's Job.
 const Group = "batch.volcano.sh"
-
-// jobKind is the only kind of the group that is a training job.
-const jobKind = "Job"
-
-// supportedVersions are the versions of the group.
-var supportedVersions = []string{"v1alpha1", "v1"}
 
 // Roles that the reader refers to.
 const (
@@ -63,26 +60,27 @@ type task struct {
 // Read returns the description of a Job. Mistakes in the manifest are in the Recorder of the object.
 // The error is for a kind or a version that cannot be migrated.
 func Read(o source.Object) (*ir.Gang, error) {
-	if o.Kind != jobKind {
-		return nil, fmt.Errorf("kind %s of %s: %w; migrate the Job of its template, "+
-			"and put the result into a CronJob of batch/v1",
-			o.Kind, Group, source.ErrUnsupported)
-	}
-	if !slices.Contains(supportedVersions, o.Version) {
-		return nil, fmt.Errorf("%s %s: %w; use %s",
-			o.Kind, o.Version, source.ErrUnsupported, strings.Join(supportedVersions, " or "))
+	if err := o.CheckVersion(); err != nil {
+		return nil, err
 	}
 	r := &reader{Object: o, spec: o.Root.Get("spec"), gang: ir.NewGang(o), plugins: map[string]parsedFlags{}}
 	r.gang.SourceLabels = listSourceLabels()
 	r.readPlugins()
-	candidates := r.readTasks()
+	var candidates []candidate // the tasks that have pods
+	for i := range r.spec.Get("tasks").Items() {
+		if c, ok := r.readTask(i); ok {
+			candidates = append(candidates, c)
+		}
+	}
 	if !r.chooseFramework() {
 		return r.gang, nil
 	}
 	r.assignTasks(candidates)
 	r.convertSuspendAndTTL()
 	if len(r.gang.Roles) == 0 {
-		r.recordRemainingErrors()
+		if !r.spec.HasErrors() {
+			r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)
+		}
 		return r.gang, nil
 	}
 	r.convertTemplates()
@@ -99,40 +97,18 @@ func Read(o source.Object) (*ir.Gang, error) {
 	return r.gang, nil
 }
 
-// recordRemainingErrors reads the fields that a job without roles does not need, so that the report
-// contains all mistakes at once.
-func (r *reader) recordRemainingErrors() {
-	readPolicies(r.spec.Get("policies"))
-	r.convertVolumes()
-	r.convertNetworkPlugins()
-	for _, field := range []string{"minAvailable", "minSuccess", "maxRetry"} {
-		r.spec.Get(field).Int32()
-	}
-	if !r.spec.HasErrors() {
-		r.spec.Get("tasks").MarkRequired("no task has a role in " + r.framework.Name)
-	}
-}
-
 // convertSuspendAndTTL converts the fields for finished and aborted jobs.
 func (r *reader) convertSuspendAndTTL() {
 	r.gang.ConvertTTL(r.spec.Get("ttlSecondsAfterFinished"))
 	r.spec.Get("runningEstimate").MarkDropped(
 		"it was a hint to the scheduler, not a limit, and a PodGroup has no such field",
 		"set spec.activeDeadlineSeconds on the Job for a limit")
-	if phase := r.readPhase(); phase == "Aborted" || phase == "Aborting" {
+	phase := r.Root.At("status", "state", "phase")
+	if value, _ := phase.CopyValue().(string); value == "Aborted" || value == "Aborting" {
 		r.gang.JobSpec.Suspend = ptr.To(true)
-		r.Root.At("status", "state", "phase").MarkChanged("spec.suspend of each Job",
+		phase.MarkChanged("spec.suspend of each Job",
 			"the job was aborted and can be resumed", "set spec.suspend: false to resume it")
 	}
-}
-
-// readPhase returns the phase of a job that was read from a cluster, or "". Users do not write it, so
-// a value of the wrong type is not a mistake.
-func (r *reader) readPhase() string {
-	status, _ := r.Root.Get("status").CopyValue().(map[string]any)
-	state, _ := status["state"].(map[string]any)
-	phase, _ := state["phase"].(string)
-	return phase
 }
 
 // hasRole reports whether the gang has a role.
@@ -208,4 +184,116 @@ func (r *reader) setFramework(name string) bool {
 	framework, ok := r.Context.Frameworks.Find(name)
 	r.framework, r.gang.Framework = framework, name
 	return ok
+}
+
+// convertScheduling converts the request to the scheduler. Volcano can still schedule the pods,
+// because it respects a PodGroup that no controller owns.
+func (r *reader) convertScheduling() {
+	scheduler := r.resolveScheduler()
+	queue, class := r.spec.Get("queue"), r.spec.Get("priorityClassName")
+	minAvailable, topology := r.spec.Get("minAvailable"), r.spec.Get("networkTopology")
+	request := ir.PodGroup{
+		Queue: queue.String(), PriorityClassName: class.String(), Annotations: r.copySchedulingAnnotations(),
+	}
+	pods := r.gang.PodCount()
+	if v := ptr.Deref(minAvailable.Int32(), 0); v > 0 && v < pods {
+		request.MinMember = ptr.To(v)
+	}
+	if !request.Apply(r.gang, scheduler) {
+		r.reportNoGangScheduler()
+		return
+	}
+	to := "PodGroup " + r.gang.Name
+	if request.MinMember == nil {
+		minAvailable.MarkPreserved(to)
+	} else {
+		minAvailable.MarkChanged(to,
+			fmt.Sprintf("Volcano starts the pods when %d of %d can be scheduled; the ranks wait for all of them",
+				*request.MinMember, pods),
+			"remove it from the PodGroup to reserve nodes only for complete gangs")
+	}
+	request.Record(r.gang, scheduler, class, queue, topology)
+}
+
+// resolveScheduler returns the gang scheduler of the pods: the user's choice, or Volcano if the job
+// names it. It returns "" for another scheduler.
+func (r *reader) resolveScheduler() source.Scheduler {
+	f, cluster := r.spec.Get("schedulerName"), r.Context.Scheduler
+	name := f.String()
+	switch {
+	case name == "":
+		return cluster
+	case name != string(source.SchedulerVolcano):
+		f.MarkPreserved("spec.schedulerName of the pods")
+		r.forEachTemplate(func(t *corev1.PodTemplateSpec) { t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, name) })
+		return ""
+	case cluster == source.SchedulerCoscheduling:
+		f.MarkLeftOut("coscheduling is the gang scheduler of the cluster")
+		return cluster
+	default:
+		f.MarkPreserved("spec.schedulerName of the pods, and PodGroup " + r.gang.Name)
+		return source.SchedulerVolcano
+	}
+}
+
+// reportNoGangScheduler records the fields that only a gang scheduler uses.
+func (r *reader) reportNoGangScheduler() {
+	const reason, action = "the gang scheduler of the cluster is not known", "name it with --gang-scheduler"
+	if !r.spec.Get("schedulerName").Exists() {
+		r.spec.AddNoteWithOutcome(source.Dropped, "",
+			"Volcano is the scheduler of a job that names none, and it scheduled all pods together; "+reason, action)
+	}
+	for _, field := range []string{"minAvailable", "queue", "networkTopology"} {
+		r.spec.Get(field).MarkDropped(reason, action)
+	}
+	class := r.spec.Get("priorityClassName")
+	r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
+		t.Spec.PriorityClassName = cmp.Or(t.Spec.PriorityClassName, class.String())
+	})
+	class.MarkPreserved("spec.priorityClassName of the pods")
+}
+
+// copySchedulingAnnotations returns the annotations of the job for its scheduler, and copies them to
+// the pods, as Volcano does (job_controller_util.go, createJobPod; createOrUpdatePodGroup).
+func (r *reader) copySchedulingAnnotations() map[string]string {
+	annotations := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(r.gang.Annotations)) {
+		value := r.gang.Annotations[key]
+		if !strings.HasPrefix(key, "volcano.sh/") {
+			continue
+		}
+		annotations[key] = value
+		r.Root.At("metadata", "annotations", key).MarkPreserved("annotation of the pods, and of the PodGroup if there is one")
+		r.forEachTemplate(func(t *corev1.PodTemplateSpec) { metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value) })
+	}
+	return annotations
+}
+
+// convertNetworkPlugins converts the plugins for the network of the pods.
+func (r *reader) convertNetworkPlugins() {
+	if svc, ok := r.plugins["svc"]; ok {
+		svc.fieldOf("publish-not-ready-addresses").MarkPreserved("the Service of the gang always publishes them")
+		svc.field.AddNote("the Service of the gang replaces it, and publishes pods that are not ready", "")
+		svc.fieldOf("disable-network-policy").MarkPreserved("Rollcall creates no NetworkPolicy")
+		if svc.values["disable-network-policy"].text != "true" {
+			svc.field.AddNote("Volcano created a NetworkPolicy that allowed only connections between pods of the job; "+
+				"Rollcall creates none",
+				fmt.Sprintf("apply a NetworkPolicy that selects %s: %s if you need it", gang.LabelGang, r.gang.Name))
+		}
+		svc.fieldOf("inject-hosts-env").MarkPreserved("the variables with the hosts")
+	}
+	ssh, ok := r.plugins["ssh"]
+	switch {
+	case !ok:
+	case !r.framework.HasLauncher:
+		ssh.field.MarkDropped(
+			fmt.Sprintf("ranks of %s do not need ssh, and Rollcall sets it up only for launchers", r.framework.Name),
+			"if the program calls ssh, create a Secret with a key pair and mount it at /root/.ssh")
+	default:
+		ssh.field.AddNote("Rollcall sets up ssh with a new key pair, which ssh and sshd find by their configuration "+
+			"instead of in /root/.ssh", "")
+		for flag := range knownFlags["ssh"] {
+			ssh.fieldOf(flag).MarkLeftOut("the configuration of ssh and sshd defines the keys and the port for every user")
+		}
+	}
 }

@@ -2,10 +2,17 @@ package volcano
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"rollcall.training/gang"
+	"rollcall.training/internal/migrate/ir"
 	"rollcall.training/internal/migrate/source"
 )
 
@@ -44,7 +51,7 @@ func (r *reader) readPlugins() {
 		r.plugins["ssh"] = parsedFlags{field: r.plugins[pluginMPI].field}
 	}
 	if svc, ok := r.plugins["svc"]; ok {
-		r.hostsInEnv = svc.boolOrDefault("inject-hosts-env", true)
+		r.hostsInEnv = svc.values["inject-hosts-env"].text != "false"
 	}
 }
 
@@ -92,9 +99,10 @@ func parseFlags(plugin string, f source.Field) parsedFlags {
 	items := f.Items()
 	for i := 0; i < len(items); i++ {
 		item := items[i]
-		name, value, hasValue := splitFlag(item.String())
+		dashed, isFlag := strings.CutPrefix(item.String(), "-")
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(dashed, "-"), "=")
 		isSwitch, ok := knownFlags[plugin][name]
-		if !ok {
+		if !ok || !isFlag {
 			for _, rest := range items[i:] {
 				rest.MarkDropped("the plugin has no such flag, so Volcano ignores the flag and all arguments after it",
 					"check the spelling")
@@ -115,50 +123,116 @@ func parseFlags(plugin string, f source.Field) parsedFlags {
 	return flags
 }
 
-// splitFlag splits "--name=value". The name is empty for an argument that is not a flag.
-func splitFlag(arg string) (name, value string, hasValue bool) {
-	rest, ok := strings.CutPrefix(arg, "-")
-	if !ok {
-		return "", "", false
-	}
-	return strings.Cut(strings.TrimPrefix(rest, "-"), "=")
-}
-
-// stringOrDefault returns the value of a flag, or the plugin's default if it is absent or empty.
-func (p parsedFlags) stringOrDefault(name, defaultValue string) string {
-	if v, ok := p.values[name]; ok && v.text != "" {
-		return v.text
-	}
-	return defaultValue
-}
-
 // fieldOf returns the place of a flag. The field does not exist if the flag is absent.
 func (p parsedFlags) fieldOf(name string) source.Field { return p.values[name].field }
 
-// boolOrDefault returns the value of a switch.
-func (p parsedFlags) boolOrDefault(name string, defaultValue bool) bool {
-	v, ok := p.values[name]
-	if !ok {
-		return defaultValue
+// taskIndexVars are the variables of the plugin env.
+var taskIndexVars = []string{"VK_TASK_INDEX", "VC_TASK_INDEX"}
+
+// mpiHostVar is the variable of the plugin mpi.
+const mpiHostVar = "MPI_HOST"
+
+// hostsMountPath is the mount path of the ConfigMap of the plugin svc.
+const hostsMountPath = "/etc/volcano"
+
+// hostsVarName and numVarName return the names of the variables of the plugin svc for a task.
+func hostsVarName(task string) string { return "VC_" + toEnvName(task) + "_HOSTS" }
+func numVarName(task string) string   { return "VC_" + toEnvName(task) + "_NUM" }
+
+func toEnvName(task string) string { return strings.ToUpper(strings.ReplaceAll(task, "-", "_")) }
+
+// addPluginVars adds the variables of Volcano's plugins, with the new hostnames. They precede the
+// variables of the user, which can refer to them.
+func (r *reader) addPluginVars() {
+	var hosts []corev1.EnvVar
+	if r.hostsInEnv {
+		hosts = r.buildHostVars()
+		r.plugins["svc"].field.AddNote(
+			"the variables VC_<task>_HOSTS and VC_<task>_NUM are constants with the new hostnames", "")
 	}
-	b, err := strconv.ParseBool(v.text)
-	if err != nil {
-		v.field.MarkInvalid("must be true or false")
-		return defaultValue
+	for i := range r.gang.Roles {
+		role := &r.gang.Roles[i]
+		env := slices.Clone(hosts)
+		if r.hasPlugin("env") {
+			env = append(env, r.buildIndexVars(role.Name)...)
+		}
+		if r.hasPlugin(pluginMPI) && role.Name == gang.RoleLauncher {
+			r.plugins[pluginMPI].field.AddNote(mpiHostVar+" has the new hostnames of the workers",
+				"remove --host from the command: mpirun reads the hosts and their slots from the hostfile")
+			env = append(env, corev1.EnvVar{Name: mpiHostVar, Value: strings.Join(r.gang.HostNames(roleWorker), ",")})
+		}
+		for _, c := range ir.ListContainers(&role.Template.Spec) {
+			c.Env = slices.Concat(env, c.Env)
+		}
 	}
-	return b
+	if r.hasPlugin("env") {
+		r.plugins["env"].field.MarkPreserved(strings.Join(taskIndexVars, ", ") + " in every container")
+	}
+	if r.hasPlugin("svc") {
+		r.addHostFiles()
+	}
 }
 
-// portOrDefault returns the value of a flag with a port.
-func (p parsedFlags) portOrDefault(name string, defaultPort int32) int32 {
-	v, ok := p.values[name]
-	if !ok {
-		return defaultPort
+// buildIndexVars returns variables with the index of a pod in its task, from the index label of the
+// workload.
+func (r *reader) buildIndexVars(role string) []corev1.EnvVar {
+	label := batchv1.JobCompletionIndexAnnotation
+	if workload, _ := r.gang.LocateRole(role); workload.Kind == string(gang.StatefulSet) {
+		label = appsv1.PodIndexLabel
 	}
-	port, err := strconv.ParseInt(v.text, 0, 32)
-	if err != nil || port < 1 || port > gang.MaxPort {
-		v.field.MarkInvalid(fmt.Sprintf("must be a port from 1 to %d", gang.MaxPort))
-		return defaultPort
+	var env []corev1.EnvVar
+	for _, name := range taskIndexVars {
+		env = append(env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: fmt.Sprintf("metadata.labels['%s']", label)},
+		}})
 	}
-	return int32(port)
+	return env
+}
+
+// buildHostVars returns variables with the hosts of each task and their number.
+func (r *reader) buildHostVars() []corev1.EnvVar {
+	var env []corev1.EnvVar
+	for i, t := range r.tasks {
+		hosts := r.gang.HostNames(r.gang.Roles[i].Name)
+		env = append(env, corev1.EnvVar{Name: hostsVarName(t.name), Value: strings.Join(hosts, ",")},
+			corev1.EnvVar{Name: numVarName(t.name), Value: strconv.Itoa(len(hosts))})
+	}
+	return env
+}
+
+// addHostFiles adds the files of the plugin svc if a text of the manifest contains their path.
+func (r *reader) addHostFiles() {
+	isRead := func(text string) bool { return strings.Contains(text, hostsMountPath) }
+	if !slices.ContainsFunc(slices.Concat(r.texts, r.Context.ConfigMapTexts), isRead) {
+		return
+	}
+	f := r.plugins["svc"].field
+	files := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: r.gang.Name + "-svc", Namespace: r.gang.Namespace},
+		Data:       map[string]string{},
+	}
+	for _, e := range r.buildHostVars() {
+		files.Data[e.Name] = e.Value
+	}
+	for i, t := range r.tasks {
+		hosts := r.gang.HostNames(r.gang.Roles[i].Name)
+		for _, file := range []string{t.name, strings.ReplaceAll(t.name, "-", "_")} { // the former until 1.4
+			files.Data[file+".host"] = strings.Join(hosts, "\n")
+		}
+	}
+	r.gang.AdditionalObjects = append(r.gang.AdditionalObjects, files)
+	const volume = "volcano-hosts"
+	r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
+		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: files.Name},
+			},
+		}})
+		for _, c := range ir.ListContainers(&t.Spec) {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: hostsMountPath})
+		}
+	})
+	f.AddNote(fmt.Sprintf("the files in %s are from configmap/%s, with the new hostnames; they do not follow a change of "+
+		"the gang's size", hostsMountPath, files.Name), "")
 }

@@ -9,6 +9,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/migrate"
+	"rollcall.training/internal/migrate/source"
 )
 
 // TestRestarts checks the effect of lifecycle policies on a gang.
@@ -18,7 +19,6 @@ func TestRestarts(t *testing.T) {
 		restartPolicy       string
 		nonRetriable        string
 		template            corev1.RestartPolicy
-		maxDisruptions      string // empty if an eviction restarts the gang
 	}{
 		{policies: "[]", podPolicy: "Never", restartPolicy: "never", template: "Never"},
 		{policies: "[]", podPolicy: "OnFailure", template: "OnFailure"},
@@ -40,7 +40,7 @@ func TestRestarts(t *testing.T) {
 		},
 		{
 			policies:  "[{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: AbortJob}]",
-			podPolicy: "OnFailure", template: "OnFailure", maxDisruptions: "0",
+			podPolicy: "OnFailure", template: "OnFailure",
 		},
 		{
 			policies:  "[{event: PodPending, action: AbortJob, timeout: 1m}]",
@@ -66,9 +66,6 @@ func TestRestarts(t *testing.T) {
 			if got := w.Meta().Annotations[gang.AnnotationNonRetriableExitCodes]; got != tt.nonRetriable {
 				t.Errorf("non-retriable exit codes = %q, want %q", got, tt.nonRetriable)
 			}
-			if got := w.Meta().Annotations[gang.AnnotationMaxDisruptions]; got != tt.maxDisruptions {
-				t.Errorf("max-disruptions = %q, want %q", got, tt.maxDisruptions)
-			}
 			if got := w.Template().Spec.RestartPolicy; got != tt.template {
 				t.Errorf("restartPolicy of the pods = %s, want %s", got, tt.template)
 			}
@@ -79,31 +76,14 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestAnyEvent checks the effect that the report names for a policy of every event, apart from failures.
-func TestAnyEvent(t *testing.T) {
-	tests := []struct{ name, action, want string }{
-		{
-			name: "the completion of a task completes the job", action: "CompleteJob",
-			want: "completion of worker completes the gang",
-		},
-		{name: "the completion of a task restarts the job", action: "RestartJob", want: "have no effect on a gang"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, report := migrateJob(t, migrate.Migrator{Framework: "pytorch"}, volcanoJobYAML(
-				"{policies: [{event: '*', action: "+tt.action+"}], tasks: [{name: master, replicas: 1, policies: ["+
-					"{event: TaskCompleted, action: ResumeJob}], "+podTemplateYAML("command: [a]")+"}, "+
-					"{name: worker, replicas: 2, "+podTemplateYAML("command: [b]")+"}]}"))
-			var reasons []string
-			for _, e := range report.Entries {
-				if strings.HasSuffix(e.Path, "spec.policies[0]") {
-					reasons = append(reasons, e.Reason)
-				}
-			}
-			if text := strings.Join(reasons, "; "); !strings.Contains(text, tt.want) {
-				t.Errorf("the report contains %q, want %q", text, tt.want)
-			}
-		})
+// TestEvictionFails checks that an eviction restarts a gang whose failures do, and that the report contains it.
+func TestEvictionFails(t *testing.T) {
+	_, report := migrateJob(t, migrate.Migrator{}, volcanoJobYAML("{plugins: {pytorch: []}, policies: ["+
+		"{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: AbortJob}], "+
+		"tasks: [{name: worker, replicas: 2, "+
+		podTemplateYAML("command: [x]")+"}]}"))
+	if got := worstOutcome(report, "spec.policies[1]"); got != source.Dropped {
+		t.Errorf("outcome of the policy = %s, want %s", got, source.Dropped)
 	}
 }
 

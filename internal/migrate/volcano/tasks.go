@@ -19,17 +19,6 @@ type candidate struct {
 	role ir.Role
 }
 
-// readTasks returns the tasks that have pods.
-func (r *reader) readTasks() []candidate {
-	var candidates []candidate
-	for i := range r.spec.Get("tasks").Items() {
-		if c, ok := r.readTask(i); ok {
-			candidates = append(candidates, c)
-		}
-	}
-	return candidates
-}
-
 // readTask reads one task. It returns false for a task without pods or with mistakes.
 func (r *reader) readTask(index int) (candidate, bool) {
 	f := r.spec.Get("tasks").Item(index)
@@ -41,7 +30,6 @@ func (r *reader) readTask(index int) (candidate, bool) {
 		Source: f.Get("template"), RollcallAnnotations: map[string]string{},
 		SourceNames: ir.SourceNames{
 			Role: c.name, Prefix: r.gang.Name + "-" + c.name + "-",
-			IndexField: "metadata.labels['" + taskIndexLabel + "']",
 		},
 	}
 	replicas := f.Get("replicas")
@@ -79,11 +67,10 @@ func convertTaskFields(c *candidate) {
 	} else {
 		minAvailable.MarkPreserved("the number of pods of the workload")
 	}
-	if policy := c.field.Get("topologyPolicy"); policy.String() != "" && policy.String() != "none" {
-		policy.MarkDropped("Volcano sets an annotation of the pods for it",
-			"set the annotation volcano.sh/numa-topology-policy in the template")
-	} else {
+	if policy := c.field.Get("topologyPolicy"); policy.String() == "none" {
 		policy.MarkHandled()
+	} else {
+		policy.MarkDropped("it is an annotation of the pods", "set volcano.sh/numa-topology-policy in the template")
 	}
 	c.field.Get("partitionPolicy").MarkDropped("a gang is scheduled and restarted as a unit",
 		"create a gang for each partition if the partitions do not communicate")
@@ -112,7 +99,11 @@ func (r *reader) assignTasks(candidates []candidate) {
 				"must be 1, because %s has one %s; move the other pods to another task, or name another task %s",
 				r.framework.Name, role.Name, role.Name))
 		default:
-			r.addRole(role, players[0])
+			c := players[0]
+			c.role.StatefulSet = role.LongRunning || // the workers of a launcher run until they are stopped
+				r.framework.HasLauncher && role.Name == roleWorker && r.hasRole(gang.RoleLauncher)
+			c.field.Get("name").MarkPreserved("the role " + role.Name)
+			r.gang.Roles, r.tasks = append(r.gang.Roles, c.role), append(r.tasks, c.task)
 		}
 	}
 	for _, c := range candidates {
@@ -136,15 +127,6 @@ func (r *reader) listRoles(candidates []candidate) []string {
 	}
 	slices.SortStableFunc(out, r.framework.CompareRoles)
 	return out
-}
-
-// addRole adds a task to the gang. Workers of a launcher run until they are stopped.
-func (r *reader) addRole(role gang.Role, c candidate) {
-	c.role.StatefulSet = role.LongRunning ||
-		r.framework.HasLauncher && role.Name == roleWorker && r.hasRole(gang.RoleLauncher)
-	c.field.Get("name").MarkPreserved("the role " + role.Name)
-	r.gang.Roles = append(r.gang.Roles, c.role)
-	r.tasks = append(r.tasks, c.task)
 }
 
 // assignRoles sets the role of each task. With a plugin, the names of the tasks decide, and other
@@ -181,9 +163,6 @@ func (r *reader) assignRoles(candidates []candidate) {
 	}
 }
 
-// volcanoSSHPort is the default port of the plugins mpi and ssh.
-const volcanoSSHPort = 22
-
 // rolesFromPlugin returns the roles by the names of tasks, according to the flags of the framework's
 // plugin. It returns nil without a plugin.
 func (r *reader) rolesFromPlugin() map[string]string {
@@ -192,32 +171,22 @@ func (r *reader) rolesFromPlugin() map[string]string {
 		return nil
 	}
 	roles := map[string]string{}
-	assign := func(flag, role string) {
-		roles[flags.stringOrDefault(flag, flag)] = role
-		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role))
+	for _, role := range r.framework.Roles {
+		flag := role.Name
+		if flag == gang.RoleLauncher {
+			flag = roleMaster
+		}
+		roles[cmp.Or(flags.values[flag].text, flag)] = role.Name
+		flags.fieldOf(flag).MarkPreserved(fmt.Sprintf("label %s: %s", gang.LabelRole, role.Name))
 	}
-	switch r.framework.Name {
-	case pluginPyTorch:
-		assign("master", roleMaster)
-		assign("worker", roleWorker)
-		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
-		for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
-			flags.fieldOf(flag).MarkChanged("", "left out: torch waits for the master in its rendezvous, and the name of the "+
-				"master resolves before the master is ready", "")
-		}
-	case pluginTensorFlow:
-		for _, name := range []string{"ps", "worker", "chief", "evaluator"} {
-			assign(name, name)
-		}
-		r.gang.ConvertPort(flags.fieldOf("port"), flags.portOrDefault("port", r.framework.Port))
-	case pluginMPI:
-		assign("master", gang.RoleLauncher)
-		assign("worker", roleWorker)
-		if port := flags.fieldOf("port"); port.Exists() {
-			flags.portOrDefault("port", volcanoSSHPort)
-			port.MarkChanged("", fmt.Sprintf("Rollcall's sshd listens on port %d, and ssh is configured for it",
-				r.framework.DefaultSSHPort()), "")
-		}
+	if port, n := flags.fieldOf("port"), flags.values["port"].text; r.framework.HasLauncher {
+		port.MarkLeftOut(fmt.Sprintf("sshd listens on port %d, and ssh is configured for it", r.framework.DefaultSSHPort()))
+	} else if n != "" {
+		r.gang.SetAnnotation(gang.AnnotationPort, n)
+		port.MarkPreserved("annotation " + gang.AnnotationPort)
+	}
+	for _, flag := range []string{"wait-master-enabled", "wait-master-timeout", "wait-master-image"} {
+		flags.fieldOf(flag).MarkLeftOut("torch waits for the master in its rendezvous")
 	}
 	return roles
 }
@@ -227,10 +196,7 @@ func (r *reader) rolesFromPlugin() map[string]string {
 func (r *reader) assignLauncherByCommand(candidates []candidate) {
 	var launchers []int
 	for i := range candidates {
-		pod := &candidates[i].role.Template.Spec
-		if slices.ContainsFunc(ir.ListContainers(pod), func(c *corev1.Container) bool {
-			return ir.RunsLauncher(r.Context.Frameworks, c)
-		}) {
+		if ir.RunsLauncher(r.Context.Frameworks, &candidates[i].role.Template.Spec) {
 			launchers = append(launchers, i)
 		}
 	}
@@ -241,4 +207,132 @@ func (r *reader) assignLauncherByCommand(candidates []candidate) {
 		candidates[i].role.Name = roleWorker
 	}
 	candidates[launchers[0]].role.Name = gang.RoleLauncher
+}
+
+// convertTemplates applies the changes that Volcano makes to the pods, and removes what the pods of a
+// gang cannot have.
+func (r *reader) convertTemplates() {
+	for i := range r.gang.Roles {
+		role := &r.gang.Roles[i]
+		spec := &role.Template.Spec
+		r.removePodNames(role)
+		ir.ReportJoinedPods(r.framework, spec, role.Source, r.gang.PodCount())
+		for _, c := range ir.ListContainers(spec) {
+			ir.RemoveOverwrittenVars(c, r.listPluginVars(role.Name), role.FindEnvField)
+		}
+		injection := r.gang.Inject(r.Context, role)
+		injection.Adopt(r.gang.RollcallAnnotations)
+		role.RemoveInjectedVars(injection, injection.TrainingContainers...)
+		if len(spec.Containers) > 1 { // the plugins set the variables in all containers
+			role.Source.At("spec", "containers").AddNote(
+				fmt.Sprintf("container %s is the training container, and only it gets the variables of the framework",
+					spec.Containers[r.gang.TrainingContainer(r.Context, role)].Name),
+				"select others with "+gang.AnnotationContainers)
+		}
+		if role.StatefulSet && len(spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) {
+			ir.ConvertWorkerCommand(spec, r.gang.TrainingContainer(r.Context, role), role.Source)
+		}
+		if spec.HostNetwork && spec.DNSPolicy == "" { // the same change as in Volcano's webhook
+			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+		}
+		dependencies := r.tasks[i].field.Get("dependsOn")
+		if r.framework.HasLauncher && role.Name == gang.RoleLauncher {
+			dependencies.MarkChanged("",
+				"all pods start together; the command of the launcher starts when all workers answer", "")
+		} else {
+			dependencies.MarkDropped("all pods of a gang start together", "wait in the program for what it needs")
+		}
+	}
+}
+
+// removePodNames removes names that a template gives to all of its pods.
+func (r *reader) removePodNames(role *ir.Role) {
+	spec := &role.Template.Spec
+	for name, value := range map[string]string{"hostname": spec.Hostname, "subdomain": spec.Subdomain} {
+		if value != r.gang.Name {
+			role.Source.At("spec", name).MarkDropped("every rank has its own hostname in the Service of the gang",
+				"replace "+value+" in hostnames of the manifest")
+		}
+	}
+	spec.Hostname, spec.Subdomain = "", ""
+}
+
+// listPluginVars returns the variables that the plugins set in the pods of a role. They overwrite those
+// of the user.
+func (r *reader) listPluginVars(role string) []string {
+	var names []string
+	if r.hasPlugin("env") {
+		names = append(names, taskIndexVars...)
+	}
+	if r.hostsInEnv {
+		for _, t := range r.tasks {
+			names = append(names, hostsVarName(t.name), numVarName(t.name))
+		}
+	}
+	if !r.hasPlugin(r.framework.Name) {
+		return names
+	}
+	switch r.framework.Name {
+	case pluginMPI:
+		if role == gang.RoleLauncher {
+			names = append(names, mpiHostVar)
+		}
+	case pluginPyTorch:
+		names = append(names, "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+	case pluginTensorFlow:
+		names = append(names, "TF_CONFIG")
+	}
+	return names
+}
+
+// collectTexts returns the commands and variables of a pod. The words of a command are joined, because
+// patterns match several of them: [torchrun, train.py].
+func collectTexts(spec *corev1.PodSpec) []string {
+	var texts []string
+	for _, c := range ir.ListContainers(spec) {
+		texts = append(texts, ir.JoinCommand(c))
+		for _, e := range c.Env {
+			texts = append(texts, e.Name+"="+e.Value)
+		}
+	}
+	return texts
+}
+
+// forEachTemplate calls visit for the templates of all roles.
+func (r *reader) forEachTemplate(visit func(t *corev1.PodTemplateSpec)) {
+	for i := range r.gang.Roles {
+		visit(&r.gang.Roles[i].Template)
+	}
+}
+
+// convertVolumes mounts the claims of the job in every container, as Volcano does
+// (job_controller_util.go, createJobPod).
+func (r *reader) convertVolumes() {
+	var added []string
+	for _, f := range r.spec.Get("volumes").Items() {
+		path, claim := f.Get("mountPath").String(), f.Get("volumeClaimName").String()
+		if path == "" {
+			f.Get("mountPath").MarkRequired("the volume is mounted at this path")
+			continue
+		}
+		if claim == "" {
+			f.MarkDropped("migrate does not create the claim of a volume", "create the claim, and set volumeClaimName")
+			continue
+		}
+		f.Get("volumeClaim").MarkLeftOut("Volcano ignores it if volumeClaimName is set")
+		volume := strings.ReplaceAll(claim, ".", "-") // Volcano too names the volume after the claim
+		isNew := !slices.Contains(added, claim)
+		added = append(added, claim)
+		r.forEachTemplate(func(t *corev1.PodTemplateSpec) {
+			if isNew {
+				t.Spec.Volumes = append(t.Spec.Volumes, ir.NewClaimVolume(volume, claim))
+			}
+			for j := range t.Spec.Containers {
+				c := &t.Spec.Containers[j]
+				c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: path})
+			}
+		})
+		f.Get("mountPath").MarkPreserved("volumeMounts of every container")
+		f.Get("volumeClaimName").MarkPreserved("persistentVolumeClaim of every pod")
+	}
 }

@@ -93,13 +93,14 @@ func (o Options) Admit(workloads []gang.Workload) []Outcome {
 		}
 		w := original.DeepCopy()
 		outcome := Outcome{Object: strings.ToLower(string(w.Kind())) + "/" + w.Meta().Name, Namespace: w.Meta().Namespace}
-		g, err := o.admit(w)
+		g, _, err := o.AdmitWorkload(w)
 		if err != nil {
 			outcome.Denials = injectors.DenialCauses(err)
 		} else {
 			outcome.Gang, admitted = g.Name, append(admitted, w)
+			outcome.member.Gang = *g
 		}
-		outcome.member, positions[w.Object()] = policy.Member{Gang: g, Workload: w}, len(outcomes)
+		outcome.member.Workload, positions[w.Object()] = w, len(outcomes)
 		outcomes = append(outcomes, outcome)
 	}
 	for _, group := range roster.GroupWorkloads(admitted, o.Engine.Frameworks()) {
@@ -135,14 +136,24 @@ func (o Options) namespace(name string) policy.Namespace {
 	return policy.Namespace{Name: name, Labels: o.Namespaces[name]}
 }
 
-// admit admits a workload in place, and returns its gang.
-func (o Options) admit(w gang.Workload) (gang.Gang, error) {
-	if o.Admitted {
-		result, err := o.Engine.Describe(w)
-		return result.Gang, err
+// AdmitWorkload admits a labeled workload in place. The error is the denial. The gang is nil if the workload does not
+// describe a gang. The webhook can deny a workload whose gang is valid, for example for a single variable.
+func (o Options) AdmitWorkload(w gang.Workload) (*gang.Gang, gang.Warnings, error) {
+	var warnings gang.Warnings
+	original, err := w, error(nil)
+	if !o.Admitted {
+		original = w.DeepCopy()
+		var result injectors.Result
+		if result, _, err = o.Inject(w); err == nil {
+			return &result.Gang, result.Warnings, nil
+		}
+		warnings = result.Warnings
 	}
-	result, _, err := o.Inject(w)
-	return result.Gang, err
+	description, invalid := o.Engine.Describe(original)
+	if invalid != nil {
+		return nil, warnings, cmp.Or(err, invalid)
+	}
+	return &description.Gang, warnings, err
 }
 
 // judge sets the findings in the outcomes of the members of a gang.

@@ -69,7 +69,7 @@ func TestMigration(t *testing.T) {
 				t.Errorf("detected %q", got.Name)
 			}
 			isLauncher := len(c.Command) > 0
-			if got := ir.RunsLauncher(frameworks, &c); got != isLauncher {
+			if got := ir.RunsLauncher(frameworks, pod); got != isLauncher {
 				t.Errorf("it runs a launcher: %t, want %t", got, isLauncher)
 			}
 		})
