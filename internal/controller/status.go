@@ -109,6 +109,9 @@ func (r *Reconciler) desiredStatus(
 		status = r.limitStuckPodReports(g, next, g.stuckPodStatus(next))
 	}
 	if status.Reason == "" {
+		status = r.stallStatus(g, next)
+	}
+	if status.Reason == "" {
 		status = g.policyStatus(next.Phase)
 	}
 	if status.Reason == "" {
@@ -208,7 +211,7 @@ func overridesPhaseReason(reason gang.Reason) bool {
 	switch reason {
 	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected, gang.ReasonKeyPairConflict,
 		gang.ReasonPodGroupMissing,
-		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating, gang.ReasonPolicyViolated:
+		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating, gang.ReasonPolicyViolated, gang.ReasonStalled:
 		return true
 	default:
 		return false

@@ -40,6 +40,8 @@ type process struct {
 	exitTime time.Time
 	exited   bool
 	restarts int32
+	// stallReport is what the probe of a stalled rank adds to the log, which is the message of the next exit.
+	stallReport, exitMessage string
 	// terminating is true after the kubelet sent SIGTERM.
 	terminating bool
 	// removed is true after the kubelet forgot the pod.
@@ -94,7 +96,7 @@ func (p *process) exit(code int32) {
 		return
 	}
 	p.alive, p.exited, p.exitCode = false, true, code
-	p.exitTime = p.node.time().Time
+	p.exitTime, p.exitMessage, p.stallReport = p.node.time().Time, p.stallReport, ""
 	p.node.record("pod "+p.pod.Name, "exits with code %d (attempt %s)", code, attemptOf(p.pod))
 	p.node.programs.exited(p)
 	if !p.terminating && p.isRestarted() {
@@ -189,7 +191,7 @@ func (p *process) phase() corev1.PodPhase {
 func (p *process) containerStatus() corev1.ContainerStatus {
 	out := corev1.ContainerStatus{Name: trainer, RestartCount: p.restarts, Ready: p.alive}
 	terminated := &corev1.ContainerStateTerminated{
-		ExitCode: p.exitCode, Reason: "Error", FinishedAt: metav1.NewTime(p.exitTime),
+		ExitCode: p.exitCode, Reason: "Error", FinishedAt: metav1.NewTime(p.exitTime), Message: p.exitMessage,
 	}
 	if p.exitCode == 0 {
 		terminated.Reason = "Completed"
