@@ -294,7 +294,8 @@ func lifecycleKeys() []Key {
 			Description: "Whether the status, conditions and Events of the gang contain the last lines of the output of " +
 				"the first rank that failed."},
 		{Name: AnnotationProgressFile, Kind: KeyKindAnnotation,
-			Values: "an absolute path, such as `/checkpoints/latest`, which can contain `" + RankReference + "`", Default: "off",
+			Values:  "an absolute path, such as `/checkpoints/latest`, which can contain `" + RankReference + "`",
+			Default: "off",
 			Description: "A file that the program writes while it makes progress. A rank counts as stalled if it did not " +
 				"write the file for `stall-timeout`, after it wrote the file at least once since its start."},
 		{Name: AnnotationStallTimeout, Kind: KeyKindAnnotation,

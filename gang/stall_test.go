@@ -47,7 +47,8 @@ func TestDescribeStall(t *testing.T) {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}}}
 	}
 	rules := gang.StallRules{File: "/f", Timeout: time.Minute, Action: gang.StallReport}
-	if got, want := gang.DescribeStall(newProbe(rules.ProbeCommand()...)), "Stalled: did not write /f for 1m0s"; got != want {
+	want := "Stalled: did not write /f for 1m0s"
+	if got := gang.DescribeStall(newProbe(rules.ProbeCommand()...)); got != want {
 		t.Errorf("the description is %q, want %q", got, want)
 	}
 	for name, probe := range map[string]*corev1.Probe{

@@ -42,9 +42,9 @@
 // of them is one write of the Service (isolation.go).
 //
 // An earlier failure that is reported later, a stuck pod, a stall that is only reported, its end, and the phase
-// Starting after five minutes each add one write per member. If a queue manages a Job, step 5 has two writes. Rollcall releases the Job to the
-// queue with the phase Suspended, and it writes the phase Pending after the queue has resumed the
-// Job.
+// Starting after five minutes each add one write per member. If a queue manages a Job, step 5 has two writes.
+// Rollcall releases the Job to the queue with the phase Suspended, and it writes the phase Pending after the
+// queue has resumed the Job.
 //
 // The reconciler keeps little between two passes (session.go), and each pass works without it.
 //

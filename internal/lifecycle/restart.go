@@ -246,7 +246,10 @@ func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bo
 // succeed the next time. A rank that lost a peer, or that may have been terminated, is probably not
 // the first failure, which the kubelet may report later. See docs/adr/0006-restart-limits.md.
 func isNonRetriable(policies gang.RestartRules, f *failure.Failure) bool {
-	if f == nil || f.Container == "" || f.Auxiliary || f.LostPeer || f.MaybeTerminated || f.Reason == failure.ReasonStalled {
+	if f == nil || f.Container == "" || f.Auxiliary || f.LostPeer || f.MaybeTerminated {
+		return false
+	}
+	if f.Reason == failure.ReasonStalled { // the exit code is from Rollcall
 		return false
 	}
 	return policies.NonRetriableExitCodes.Has(f.ExitCode)

@@ -28,8 +28,8 @@ func findStalledSince(pod *corev1.Pod, trainingContainers []string) time.Time {
 		})
 	}
 	for _, c := range pod.Status.Conditions {
-		since := c.LastTransitionTime.Time
-		if c.Type == corev1.ContainersReady && c.Status == corev1.ConditionFalse && pod.DeletionTimestamp == nil && isStalled(since) {
+		isNotReady := c.Type == corev1.ContainersReady && c.Status == corev1.ConditionFalse
+		if since := c.LastTransitionTime.Time; isNotReady && pod.DeletionTimestamp == nil && isStalled(since) {
 			return since
 		}
 	}

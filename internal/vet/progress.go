@@ -16,7 +16,8 @@ func checkProgressFile(r *reporter, w *labeledWorkload) {
 	}
 	for _, c := range w.trainingContainers() {
 		if reason := explainReadOnly(w, c, file); reason != "" {
-			r.add("metadata.annotations["+gang.AnnotationProgressFile+"]", "choose a path on a volume that the program can write",
+			r.add("metadata.annotations["+gang.AnnotationProgressFile+"]",
+				"choose a path on a volume that the program can write",
 				"container %s cannot write %s, because %s, so Rollcall never finds a stalled rank", c.Name, file, reason)
 		}
 	}

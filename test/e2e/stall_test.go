@@ -114,8 +114,8 @@ func TestFrozenRankRestartsGang(t *testing.T) {
 	}
 }
 
-// TestStalledRankIsReported checks that the status and an Event report a stall, that the gang does not restart, and that
-// the report ends when the ranks make progress again.
+// TestStalledRankIsReported checks that the status and an Event report a stall, that the gang does not restart, and
+// that the report ends when the ranks make progress again.
 func TestStalledRankIsReported(t *testing.T) {
 	s := requireCluster(t)
 	ns := s.createStallingGang(t, gang.StallReport, "30", "python3", "train.py")
@@ -135,7 +135,9 @@ func TestStalledRankIsReported(t *testing.T) {
 	}
 	waitForReason(gang.ReasonStalled)
 	out := s.logStatus(t, ns)
-	for _, want := range []string{"Ranks 0-3 did not write /tmp/progress for 10s", "Stalled: did not write /tmp/progress"} {
+	for _, want := range []string{
+		"Ranks 0-3 did not write /tmp/progress for 10s", "Stalled: did not write /tmp/progress",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("rollcall status does not print %q", want)
 		}

@@ -18,7 +18,8 @@ import (
 // testStallReported checks that a gang whose ranks stall reports them once and does not restart, and that the report
 // ends with the stall. The test acts as the kubelet that runs the readiness probe.
 func testStallReported(t *testing.T, m *manager, ns string) {
-	r := m.startGang(t, ns, newTrainingWorkload(3, gang.AnnotationProgressFile, "/progress", gang.AnnotationStallTimeout, "20s"))
+	r := m.startGang(t, ns, newTrainingWorkload(3,
+		gang.AnnotationProgressFile, "/progress", gang.AnnotationStallTimeout, "20s"))
 	setReady := func(ready bool, names ...string) {
 		t.Helper()
 		for name, p := range r.listActivePods() {
