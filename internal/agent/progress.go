@@ -39,7 +39,7 @@ func checkProgress(ctx context.Context, args []string) error {
 	c, err := findContainer()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rollcall: "+err.Error())
-		return nil // an error would end the rank
+		return nil //nolint:nilerr // an error would end the rank
 	}
 	last, isStalled := findStall(file, timeout, c.startTime)
 	if !isStalled {
@@ -104,6 +104,7 @@ func findContainer() (probedContainer, error) {
 		return c, fmt.Errorf("reading the uptime of the node: %w", err)
 	}
 	age := uptime - float64(c.processes[0].startTicks)/100
+	//nolint:forbidigo // the kernel determines the other times
 	c.startTime = time.Now().Add(-time.Duration(age * float64(time.Second)))
 	return c, nil
 }
@@ -117,11 +118,12 @@ func readMountNamespace(id int) string {
 // keeps only the end of the log as the termination message of the container. A process other than the main process
 // terminates by SIGABRT, and may end the container before the second report.
 func (c probedContainer) abort(file string, last time.Time) {
+	now := time.Now() //nolint:forbidigo // the kernel determines the other times
 	report := fmt.Sprintf("rollcall: stalled: %s was not written since %s, found at %s\n",
-		file, formatTime(last), formatTime(time.Now()))
+		file, formatTime(last), formatTime(now))
 	ids, isLaunched := c.findTrainers()
 	out := c.openOutput(len(ids) > 0 && !isLaunched)
-	defer out.Close()
+	defer func() { _ = out.Close() }()
 	_, _ = out.WriteString(report) // without it, the kubelet still restarts the container
 	if len(ids) == 0 {
 		return

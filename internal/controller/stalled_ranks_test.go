@@ -52,8 +52,9 @@ func (w *testCluster) setPodReady(t *testing.T, pod *corev1.Pod, ready bool) {
 		})
 	}
 	started := metav1.NewTime(testStartTime.Add(time.Second))
+	running := &corev1.ContainerStateRunning{StartedAt: started}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "trainer", Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
+		Name: "trainer", Ready: ready, State: corev1.ContainerState{Running: running},
 	}}
 	trimmed := trimPod(pod)
 	trimmed.ResourceVersion = ""

@@ -109,10 +109,7 @@ func (r *Reconciler) desiredStatus(
 		status = r.limitStuckPodReports(g, next, g.stuckPodStatus(next))
 	}
 	if status.Reason == "" {
-		status = r.stallStatus(g, next)
-	}
-	if status.Reason == "" {
-		status = g.policyStatus(next.Phase)
+		status = r.reportedStatus(g, next)
 	}
 	if status.Reason == "" {
 		status.Reason, status.Message = next.Phase.Reason(), next.Describe(g.gangPolicies(), g.memberStates)

@@ -39,11 +39,12 @@ func explainReadOnly(w *labeledWorkload, c trainingContainer, file string) strin
 		}
 		return ""
 	}
-	volume := w.volumeMountedAt(c.Container, strings.TrimSuffix(mount.MountPath, "/"))
-	isOfKubernetes := volume != nil && (volume.ConfigMap != nil || volume.Secret != nil || volume.Projected != nil ||
-		volume.DownwardAPI != nil || volume.Image != nil)
-	if mount.ReadOnly || isOfKubernetes {
+	if mount.ReadOnly || isReadOnlyVolume(w.volumeMountedAt(c.Container, strings.TrimSuffix(mount.MountPath, "/"))) {
 		return "the volume " + mount.Name + " is read-only"
 	}
 	return ""
+}
+
+func isReadOnlyVolume(v *corev1.Volume) bool {
+	return v != nil && (v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil || v.Image != nil)
 }
