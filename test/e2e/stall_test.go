@@ -104,7 +104,12 @@ func TestFrozenRankRestartsGang(t *testing.T) {
 	s := requireCluster(t)
 	ns := s.createStallingGang(t, gang.StallRestart, "0", "python3", "train.py")
 	s.waitForGangStatus(t, ns, "train", lifecycle.Running, 0)
-	if err := s.FreezePod(t.Context(), ns, s.findPodName(t, ns, "train", "2")); err != nil {
+	pod := s.findPodName(t, ns, "train", "2")
+	wait.For(t, "the first write of the progress file", func(ctx context.Context) error {
+		_, err := s.Kubectl(ctx, "--namespace", ns, "exec", pod, "--", "test", "-e", "/tmp/progress")
+		return err
+	})
+	if err := s.FreezePod(t.Context(), ns, pod); err != nil {
 		t.Fatal(err)
 	}
 	status := s.waitForGangStatus(t, ns, "train", lifecycle.Running, 1)
