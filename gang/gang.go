@@ -90,6 +90,8 @@ type Gang struct {
 	Placement Placement
 	// RestartRules are the restart, success and clean-up policies.
 	RestartRules RestartRules
+	// StallRules determine how ranks without progress are found.
+	StallRules StallRules
 }
 
 // Container is a training container with the properties that injectors need.

@@ -77,6 +77,12 @@ const (
 	AnnotationAvoidNodes = Prefix + "avoid-nodes"
 	// AnnotationFailureOutput determines whether the status contains the output of a failed program.
 	AnnotationFailureOutput = Prefix + "failure-output"
+	// AnnotationProgressFile is the file that a program writes while it makes progress.
+	AnnotationProgressFile = Prefix + "progress-file"
+	// AnnotationStallTimeout is how long a rank may leave the progress file unwritten.
+	AnnotationStallTimeout = Prefix + "stall-timeout"
+	// AnnotationStallAction is the reaction to a rank that exceeds the stall timeout.
+	AnnotationStallAction = Prefix + "stall-action"
 )
 
 // AnnotationScheduler selects the scheduler that places all ranks of the gang or none.
@@ -299,6 +305,19 @@ func lifecycleKeys() []Key {
 			Values: "`true`, `false`", Default: "`true`, unless an administrator turned the output off for all gangs",
 			Description: "Whether the status, conditions and Events of the gang contain the last lines of the output of " +
 				"the first rank that failed."},
+		{Name: AnnotationProgressFile, Kind: KeyKindAnnotation,
+			Values:  "an absolute path, such as `/checkpoints/latest`, which can contain `" + RankReference + "`",
+			Default: "off",
+			Description: "A file that the program writes while it makes progress. A rank counts as stalled if it did not " +
+				"write the file for `stall-timeout`, after it wrote the file at least once since its start."},
+		{Name: AnnotationStallTimeout, Kind: KeyKindAnnotation,
+			Values: "a duration of at least 10s, such as `10m`", Default: "`30m`",
+			Description: "The maximum time between two writes of the progress file. " +
+				"It must be longer than the longest evaluation or checkpoint."},
+		{Name: AnnotationStallAction, Kind: KeyKindAnnotation,
+			Values: "`report`, `restart`", Default: "`report`",
+			Description: "The reaction to a stalled rank: `report` shows it in the status and in an Event, `restart` prints " +
+				"the stacks of its Python processes and terminates it, which is a failure."},
 	}
 }
 

@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"cmp"
 	"fmt"
 )
 
@@ -54,7 +53,7 @@ func (p *parser) parseLauncher(g Gang, cfg Config) Launcher {
 		SlotsPerWorker: p.parseSlotsPerWorker(g),
 		RunAsWorker:    p.parseRunLauncherAsWorker(g),
 		Launch:         LaunchMethod(p.parseEnum(AnnotationLaunch, string(LaunchSSH), string(LaunchAgent))),
-		AgentImage:     cmp.Or(cfg.AgentImage, DefaultAgentImage),
+		AgentImage:     cfg.agentImage(),
 	}
 }
 

@@ -79,6 +79,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.Hostfile = p.parseHostfile(g.Framework)
 	g.HasKubeflowNames = p.parseCompatibility()
 	g.RestartRules = p.parseRestartRules(g, cfg)
+	g.StallRules = p.parseStallRules(cfg)
 	g.Placement = p.parsePlacement(g, cfg)
 	g.Shm = p.parseShm()
 	p.checkNetwork()

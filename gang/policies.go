@@ -112,8 +112,8 @@ func (p *parser) parseRestartRules(g Gang, cfg Config) RestartRules {
 		SuccessPolicy:         p.parseSuccessPolicy(g),
 		CleanPodPolicy: CleanPodPolicy(p.parseEnum(AnnotationCleanPodPolicy,
 			string(CleanPodPolicyRunning), string(CleanPodPolicyAll), string(CleanPodPolicyNone))),
-		StartTimeout:      p.parseTimeout(AnnotationStartTimeout),
-		ScheduleTimeout:   p.parseTimeout(AnnotationScheduleTimeout),
+		StartTimeout:      p.parseDuration(AnnotationStartTimeout, time.Second, 0),
+		ScheduleTimeout:   p.parseDuration(AnnotationScheduleTimeout, time.Second, 0),
 		RestartOnNodeLoss: p.parseEnum(AnnotationRestartOnNodeLoss, "true", "false") == "true",
 		AvoidNodes:        p.parseEnum(AnnotationAvoidNodes, "off", "auto") == "auto",
 		FailureOutput:     p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
@@ -226,22 +226,22 @@ func (p *parser) parseSuccessPolicy(g Gang) string {
 	return ""
 }
 
-// parseTimeout parses an annotation that contains a duration. It returns 0 without a valid value.
-func (p *parser) parseTimeout(key string) time.Duration {
+// parseDuration parses an annotation with a duration.
+func (p *parser) parseDuration(key string, minimum, fallback time.Duration) time.Duration {
 	text, ok := p.meta.Annotations[key]
 	if !ok {
-		return 0
+		return fallback
 	}
-	timeout, err := time.ParseDuration(text)
-	if err != nil || timeout < time.Second {
-		detail := "must be a duration of at least 1s, such as 30m or 2h"
+	duration, err := time.ParseDuration(text)
+	if err != nil || duration < minimum {
+		detail := fmt.Sprintf("must be a duration of at least %s, such as 30m or 2h", minimum)
 		if isNumber := text != "" && strings.Trim(text, "0123456789") == ""; isNumber {
 			detail += fmt.Sprintf("; for seconds, set %ss", text)
 		}
 		p.addInvalid(annotationsPath.Key(key), text, detail)
-		return 0
+		return fallback
 	}
-	return timeout
+	return duration
 }
 
 // CompletesWithFirstPod reports whether the success of a member's first pod is the success of the

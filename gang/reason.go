@@ -72,6 +72,8 @@ const (
 	// ReasonPodStuckTerminating means that a pod of the gang does not finish terminating because its
 	// node does not respond.
 	ReasonPodStuckTerminating Reason = "PodStuckTerminating"
+	// ReasonStalled means that ranks make no progress. It is also the reason of the failure of such a rank.
+	ReasonStalled Reason = "Stalled"
 	// ReasonGangPending means that not all ranks are ready.
 	ReasonGangPending Reason = "GangPending"
 	// ReasonGangStarting means that some ranks are ready.

@@ -100,6 +100,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 	if g.GPUs != nil {
 		p.Resources = []plan.Resource{{Name: corev1.ResourceName(g.GPUs.Resource), Count: g.GPUs.Count}}
 	}
+	addProgressProbe(&p, g)
 	return p
 }
 

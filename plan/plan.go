@@ -22,6 +22,9 @@ type Plan struct {
 	// Command is the command of the first training container if the user has set neither a command nor
 	// arguments; empty means the command of the image.
 	Command []string
+	// LivenessProbe and ReadinessProbe are probes of the training containers, each unless the user has set a probe of
+	// this kind. All fields with a default of the API server must be set.
+	LivenessProbe, ReadinessProbe *corev1.Probe
 	// RestartInPlace restarts failed training containers of a Job within their pods.
 	RestartInPlace bool
 	// JobFailureLimit is how often in a row a rank of a Job may fail (gang.Policies). It replaces the

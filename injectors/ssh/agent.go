@@ -18,8 +18,6 @@ const AgentSetupContainerName = "rollcall-agent-setup"
 
 const (
 	agentVolumeName = "rollcall-agent"
-	// agentImageProgram is the path of the agent in the image of the manager.
-	agentImageProgram = "/agent"
 	// sshProgramPath is where programs find ssh that do not read the variables of [hostfile.AgentEnv].
 	sshProgramPath = "/usr/bin/ssh"
 	agentSubPath   = agent.ProgramSubdir + "/agent"
@@ -51,7 +49,7 @@ func planAgent(g gang.Gang, o Options) plan.Plan {
 	if g.Role == gang.RoleLauncher {
 		p.InitContainers = append(p.InitContainers, plan.InitContainer{
 			Name: MonitorContainerName, Image: g.Launcher.AgentImage, Sidecar: true,
-			Command: []string{agentImageProgram, "monitor"},
+			Command: []string{agent.ImageProgram, "monitor"},
 			Mounts: []corev1.VolumeMount{
 				{Name: agentVolumeName, MountPath: agent.ReportDir, SubPath: agent.ReportSubdir, ReadOnly: true},
 			},
@@ -94,6 +92,6 @@ func newAgentSetupContainer(g gang.Gang, o Options) plan.InitContainer {
 		plan.LiteralEnv(agent.EnvRankOffset, strconv.Itoa(int(g.RankOffset))))
 	return plan.InitContainer{
 		Name: AgentSetupContainerName, Image: g.Launcher.AgentImage,
-		Command: []string{agentImageProgram, "setup"}, Env: env, Mounts: mounts,
+		Command: []string{agent.ImageProgram, "setup"}, Env: env, Mounts: mounts,
 	}
 }

@@ -16,6 +16,8 @@ const (
 	ProgramDir = "/opt/rollcall"
 	// Program is the path of the program.
 	Program = ProgramDir + "/" + programName
+	// ImageProgram is the path of the program in the image of the manager.
+	ImageProgram = "/agent"
 	// KeyDir is the directory with the Secret of the gang.
 	KeyDir = "/etc/rollcall-key"
 	// HostsDir is the directory with the lists of hosts. Programs of v1 MPIJobs know its path.

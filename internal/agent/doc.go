@@ -1,5 +1,6 @@
 // Package agent starts processes in the pods of a gang without ssh. One static program is the server in
-// the workers, the remote shell of the launcher, and the setup of both.
+// the workers, the remote shell of the launcher, and the setup of both. It is also the probe that finds ranks
+// without progress.
 //
 // # The idea
 //
@@ -14,6 +15,8 @@
 //     names ssh, rsh and kubexec.sh.
 //   - "agent hosts" lists the hosts that respond, for elastic launchers.
 //   - "agent monitor" counts the hosts that the launcher reached, in a sidecar.
+//   - "agent install" copies the program into a volume of the pod, in an init container.
+//   - "agent progress FILE TIMEOUT [PERIOD]" is a probe of a training container, see checkProgress.
 //
 // # Authentication
 //

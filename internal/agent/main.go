@@ -16,7 +16,7 @@ import (
 var remoteShellNames = []string{"ssh", "rsh", remoteShellName}
 
 // errPart means that the arguments name no part of the program.
-var errPart = errors.New("a part is required: setup, serve, exec, hosts or monitor")
+var errPart = errors.New("a part is required: setup, serve, exec, hosts, monitor, install or progress")
 
 // Main runs the part of the program that the arguments name, including the name of the program, and returns the
 // exit code.
@@ -45,6 +45,10 @@ func Main(ctx context.Context, args []string) int {
 		err = listHosts(ctx, os.Stdout)
 	case "monitor":
 		err = monitor(ctx)
+	case "install":
+		err = copyProgram(filepath.Join(resolvePath(SetupDir), ProgramSubdir))
+	case "progress":
+		err = checkProgress(ctx, args)
 	default:
 		err = errPart
 	}

@@ -19,7 +19,12 @@ import (
 type process struct {
 	id, parent, session int
 	isZombie            bool
+	// startTicks is when the process started, in hundredths of a second since the start of the node (proc(5)).
+	startTicks int64
 }
+
+// startTicksField is the index of starttime behind the name of the program in /proc/PID/stat.
+const startTicksField = 19
 
 // listProcesses returns the processes of the container.
 func listProcesses() []process {
@@ -39,7 +44,11 @@ func listProcesses() []process {
 		id, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		parent, _ := strconv.Atoi(string(fields[1]))
 		session, _ := strconv.Atoi(string(fields[3]))
-		list = append(list, process{id: id, parent: parent, session: session, isZombie: string(fields[0]) == "Z"})
+		p := process{id: id, parent: parent, session: session, isZombie: string(fields[0]) == "Z"}
+		if len(fields) > startTicksField {
+			p.startTicks, _ = strconv.ParseInt(string(fields[startTicksField]), 10, 64)
+		}
+		list = append(list, p)
 	}
 	return list
 }

@@ -94,6 +94,25 @@ func parseHosts(text, domain string) ([]string, error) {
 
 // installProgram copies this program and writes its configuration.
 func installProgram(dir string, c config) error {
+	if err := copyProgram(filepath.Join(dir, ProgramSubdir)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, HostsSubdir), 0o755); err != nil {
+		return fmt.Errorf("creating a directory: %w", err)
+	}
+	program := filepath.Join(dir, ProgramSubdir, programName)
+	remoteShell := filepath.Join(dir, HostsSubdir, remoteShellName)
+	if err := os.Remove(remoteShell); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("installing the remote shell: %w", err)
+	}
+	if err := os.Link(program, remoteShell); err != nil {
+		return fmt.Errorf("installing the remote shell: %w", err)
+	}
+	return c.save(filepath.Join(dir, ProgramSubdir, configName))
+}
+
+// copyProgram copies this program into a directory.
+func copyProgram(dir string) error {
 	path, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding the program: %w", err)
@@ -102,23 +121,10 @@ func installProgram(dir string, c config) error {
 	if err != nil {
 		return fmt.Errorf("reading the program: %w", err)
 	}
-	for _, subdir := range []string{ProgramSubdir, HostsSubdir} {
-		if err := os.MkdirAll(filepath.Join(dir, subdir), 0o755); err != nil {
-			return fmt.Errorf("creating a directory: %w", err)
-		}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("creating a directory: %w", err)
 	}
-	program := filepath.Join(dir, ProgramSubdir, programName)
-	remoteShell := filepath.Join(dir, HostsSubdir, remoteShellName)
-	if err := writeFile(program, content, 0o755); err != nil {
-		return err
-	}
-	if err := os.Remove(remoteShell); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("installing the remote shell: %w", err)
-	}
-	if err := os.Link(program, remoteShell); err != nil {
-		return fmt.Errorf("installing the remote shell: %w", err)
-	}
-	return c.save(filepath.Join(dir, ProgramSubdir, configName))
+	return writeFile(filepath.Join(dir, programName), content, 0o755)
 }
 
 // discoveryScript lists the hosts that respond now, for elastic launchers.

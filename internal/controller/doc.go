@@ -41,10 +41,10 @@
 // A stuck pod makes the Service select only the next attempt, and so does each later restart of that gang. Each
 // of them is one write of the Service (isolation.go).
 //
-// An earlier failure that is reported later, a stuck pod, and the phase Starting after five minutes each
-// add one write per member. If a queue manages a Job, step 5 has two writes. Rollcall releases the Job to the
-// queue with the phase Suspended, and it writes the phase Pending after the queue has resumed the
-// Job.
+// An earlier failure that is reported later, a stuck pod, a stall that is only reported, its end, and the phase
+// Starting after five minutes each add one write per member. If a queue manages a Job, step 5 has two writes.
+// Rollcall releases the Job to the queue with the phase Suspended, and it writes the phase Pending after the
+// queue has resumed the Job.
 //
 // The reconciler keeps little between two passes (session.go), and each pass works without it.
 //
@@ -73,6 +73,7 @@
 //   - queue.go: whether a queue resumes a workload
 //   - membership.go: missing members
 //   - unbound_pods.go: ranks that wait for their nodes
+//   - stalled_ranks.go: ranks that make no progress and are not restarted
 //   - strangers.go: members with different settings, and workloads that are not members
 //   - launcher_hosts.go: whether a launcher reached its workers
 //   - policy.go: violations of the policy of the cluster

@@ -163,6 +163,8 @@ func restartReason(f *failure.Failure) string {
 		return "other"
 	case f.IsOOMKilled():
 		return "oom_killed"
+	case f.Reason == failure.ReasonStalled:
+		return "stalled"
 	case f.Container != "":
 		return "container_exit"
 	case f.IsEviction():

@@ -38,6 +38,7 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 		e.Workloads = append(e.Workloads, lifecycle.WorkloadEvidence{
 			Workload: m.Workload, Gang: m.Result.Gang, Pods: pods,
 			InjectedReplicas: readInjectedReplicas(m.Workload), ResizeOverdue: s.isResizeOverdue(m.Workload, e.Now),
+			ReportsStalls: reportsStalls(m.Workload, m.Result.Gang.StallRules),
 		})
 	}
 	var err error
@@ -82,6 +83,16 @@ func readInjectedReplicas(w gang.Workload) *int32 {
 		return nil
 	}
 	return &record.Replicas
+}
+
+// reportsStalls reports whether the readiness of the pods of a workload shows whether they make progress. The probes of
+// users are not in the record.
+func reportsStalls(w gang.Workload, rules gang.StallRules) bool {
+	if rules.Action != gang.StallReport {
+		return false
+	}
+	record, err := injection.ReadRecord(w)
+	return err == nil && len(record.ByName(injection.KindProbe)) > 0
 }
 
 // listOrphans lists the pods of deleted members of a gang that restarts. They have the names and the addresses of

@@ -30,7 +30,7 @@ const maxOwnerLength = 512
 // jobTrackingFinalizers is the finalizer list of all pods in the cache that their Job has not counted.
 var jobTrackingFinalizers = []string{batchv1.JobTrackingFinalizer}
 
-// runningState is the state of all running containers in the cache. Only its presence is read.
+// runningState is the state of all ready containers in the cache. Only its presence is read.
 var runningState = &corev1.ContainerStateRunning{}
 
 // trimPod returns a pod with the fields that the reconciler reads: rank, attempt, phase, why the pod is not
@@ -144,8 +144,12 @@ func trimContainerStatuses(statuses []corev1.ContainerStatus) []corev1.Container
 				Terminated: trimTerminatedState(c.LastTerminationState.Terminated),
 			},
 		}
-		if c.State.Running != nil {
+		switch {
+		case c.State.Running == nil:
+		case c.Ready:
 			trimmed.State.Running = runningState
+		default: // the start shows whether the container was ready
+			trimmed.State.Running = &corev1.ContainerStateRunning{StartedAt: c.State.Running.StartedAt}
 		}
 		if failure.IsDeviceUnhealthy(c) {
 			trimmed.AllocatedResourcesStatus = anyUnhealthyDevice

@@ -109,7 +109,7 @@ func (r *Reconciler) desiredStatus(
 		status = r.limitStuckPodReports(g, next, g.stuckPodStatus(next))
 	}
 	if status.Reason == "" {
-		status = g.policyStatus(next.Phase)
+		status = r.reportedStatus(g, next)
 	}
 	if status.Reason == "" {
 		status.Reason, status.Message = next.Phase.Reason(), next.Describe(g.gangPolicies(), g.memberStates)
@@ -209,7 +209,7 @@ func overridesPhaseReason(reason gang.Reason) bool {
 	switch reason {
 	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected, gang.ReasonKeyPairConflict,
 		gang.ReasonPodGroupMissing,
-		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating, gang.ReasonPolicyViolated:
+		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating, gang.ReasonPolicyViolated, gang.ReasonStalled:
 		return true
 	default:
 		return false

@@ -45,18 +45,33 @@ type Context struct {
 // First returns the earliest failure among the pods of one member of a gang. It returns nil if no
 // pod failed. The rank of the member's first pod is offset.
 func First(pods []corev1.Pod, offset int32, c Context) *Failure {
-	var first *Failure
+	return c.Select(c.List(pods, offset))
+}
+
+// List returns the failures of the pods of one member, in the order of the pods.
+func (c Context) List(pods []corev1.Pod, offset int32) []*Failure {
+	var out []*Failure
 	for i := range pods {
-		f := c.podFailure(&pods[i])
-		if f == nil {
-			continue
+		if f := c.podFailure(&pods[i]); f != nil {
+			f.Rank = offset + gang.PodIndex(&pods[i])
+			f.Pod, f.Node = pods[i].Name, pods[i].Spec.NodeName
+			out = append(out, f)
 		}
-		f.Rank = offset + gang.PodIndex(&pods[i])
-		f.Pod, f.Node = pods[i].Name, pods[i].Spec.NodeName
-		if c.OmitOutput {
-			f = f.WithoutOutput()
+	}
+	return out
+}
+
+// Select returns the earliest of the failures of all members; nil if there are none. Of the stalled ranks, only the
+// rank for which the others wait counts.
+func (c Context) Select(failures []*Failure) *Failure {
+	first := selectStalled(failures)
+	for _, f := range failures {
+		if f.Reason != ReasonStalled {
+			first = EarlierOf(first, f)
 		}
-		first = EarlierOf(first, f)
+	}
+	if c.OmitOutput {
+		first = first.WithoutOutput()
 	}
 	return first
 }
@@ -253,7 +268,7 @@ func (c Context) attributeCurrentExit(pod *corev1.Pod, f *Failure) *Failure {
 
 // markMaybeTerminated returns a copy of the failure. MaybeTerminated is set if the argument is true.
 func (f Failure) markMaybeTerminated(maybeTerminated bool) *Failure {
-	f.MaybeTerminated = f.MaybeTerminated || maybeTerminated
+	f.MaybeTerminated = f.MaybeTerminated || maybeTerminated && f.Reason != ReasonStalled
 	return &f
 }
 
@@ -314,9 +329,9 @@ func containerFailures(
 }
 
 // containerFailure returns the failure that a terminated state describes. It returns nil for a nil
-// state and for exit code 0.
+// state, and for exit code 0 unless the container stalled.
 func containerFailure(pod *corev1.Pod, name string, terminated *corev1.ContainerStateTerminated) *Failure {
-	if terminated == nil || terminated.ExitCode == 0 {
+	if terminated == nil {
 		return nil
 	}
 	finished := terminated.FinishedAt.Time
@@ -327,7 +342,7 @@ func containerFailure(pod *corev1.Pod, name string, terminated *corev1.Container
 		finished = lastConditionTransitionTime(pod)
 	}
 	details := parseTerminationMessage(terminated.Message, finished)
-	return &Failure{
+	f := &Failure{
 		Container:       name,
 		ExitCode:        terminated.ExitCode,
 		Reason:          cmp.Or(terminated.Reason, "Error"),
@@ -337,6 +352,11 @@ func containerFailure(pod *corev1.Pod, name string, terminated *corev1.Container
 		Message:         details.message,
 		Time:            finished,
 	}
+	f.markStalled(terminated.Message)
+	if f.ExitCode == 0 && f.Reason != ReasonStalled {
+		return nil
+	}
+	return f
 }
 
 // lastConditionTransitionTime returns the latest time at which a condition of the pod changed, or

@@ -112,12 +112,16 @@ type Failure struct {
 	// MaybeTerminated is true if the container may have exited because the gang was terminated: it
 	// received SIGTERM, or it exited in or after the second of the decision.
 	MaybeTerminated bool `json:"maybeTerminated,omitempty"`
+	// StalledRanks is the number of ranks that stalled; 0 if the reason is not [ReasonStalled].
+	StalledRanks int32 `json:"stalledRanks,omitempty"`
+	// Position is where the program of a stalled rank was; empty if it is not known.
+	Position string `json:"position,omitempty"`
 	// Message is the end of the termination message or of the log, as [TruncateMessage] shortens it.
 	Message string `json:"message,omitempty"`
 	// Time is when the rank failed, to the second.
 	Time time.Time `json:"time"`
-	// DetectedTime is when torchrun detected the failure, to the millisecond. It is zero without a
-	// report of torchrun.
+	// DetectedTime is when torchrun detected the failure, or when a stalled rank made progress last, to the
+	// millisecond. It is zero otherwise.
 	DetectedTime time.Time `json:"detectedTime,omitzero"`
 }
 
@@ -148,7 +152,7 @@ func (f *Failure) WithoutOutput() *Failure {
 		return f
 	}
 	out := *f
-	out.Message = ""
+	out.Message, out.Position = "", ""
 	return &out
 }
 
@@ -216,6 +220,7 @@ func (f *Failure) compareTo(o *Failure) int {
 	return cmp.Or(
 		f.effectiveTime().Compare(o.effectiveTime()),
 		cmp.Compare(f.causePriority(), o.causePriority()),
+		cmp.Compare(o.StalledRanks, f.StalledRanks), // the comparison of more ranks is better
 		f.effectiveDetectedTime().Compare(o.effectiveDetectedTime()),
 		cmp.Compare(f.Rank, o.Rank),
 		cmp.Compare(f.Pod, o.Pod),
@@ -257,7 +262,7 @@ func (f *Failure) causePriority() int {
 		return 6
 	case f.MaybeTerminated:
 		return 5
-	case f.wasKilledBySignal():
+	case f.wasKilledBySignal(), f.Reason == ReasonStalled:
 		return 1
 	case f.hasSpecificExitCode():
 		return 2

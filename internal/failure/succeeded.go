@@ -32,7 +32,7 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 			continue
 		}
 		terminated := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
-		if terminated == nil || terminated.ExitCode != 0 {
+		if terminated == nil || terminated.ExitCode != 0 || reportsStall(terminated.Message) {
 			return false
 		}
 		succeeded++

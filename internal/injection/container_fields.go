@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/plan"
@@ -32,6 +33,7 @@ func (a *applier) applyContainerFields() {
 		codes = findExitCodesWithoutRestart(a.workload.Job)
 	}
 	for _, c := range a.trainingContainers() {
+		a.applyProbes(c)
 		if codes != nil {
 			a.applyRestartRules(c, codes)
 		}
@@ -48,7 +50,7 @@ func (a *applier) applyRestartRules(c *container, exitCodesWithoutRestart []int3
 	if decide(relate(exists, a.owns(KindRestartRules, c.Name, ""), false), plan.KeepUser) != write {
 		return
 	}
-	c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+	c.RestartPolicy = ptr.To(a.chooseRestartPolicy(c, exitCodesWithoutRestart))
 	c.RestartPolicyRules = []corev1.ContainerRestartRule{{
 		Action: corev1.ContainerRestartRuleActionRestart,
 		ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
@@ -56,6 +58,18 @@ func (a *applier) applyRestartRules(c *container, exitCodesWithoutRestart []int3
 		},
 	}}
 	a.markApplied(KindRestartRules, c.Name, "")
+}
+
+// chooseRestartPolicy returns the restart policy of a container with restart rules. If a liveness probe fails, the
+// kubelet evaluates only the policy (kubernetes pkg/kubelet/kuberuntime, computePodActions). With Never, it terminates
+// the whole pod and ignores the grace period of the probe. OnFailure has the same meaning as a rule that excludes only
+// the exit code 0.
+func (a *applier) chooseRestartPolicy(c *container, exitCodesWithoutRestart []int32) corev1.ContainerRestartPolicy {
+	isProbed := a.plan.LivenessProbe != nil && equality.Semantic.DeepEqual(c.LivenessProbe, a.plan.LivenessProbe)
+	if isProbed && slices.Equal(exitCodesWithoutRestart, []int32{0}) {
+		return corev1.ContainerRestartPolicyOnFailure
+	}
+	return corev1.ContainerRestartPolicyNever
 }
 
 // findExitCodesWithoutRestart returns the exit codes for which a container must not restart in place:

@@ -22,6 +22,8 @@ func Merge(p, every plan.Plan) (plan.Plan, error) {
 	p.DNSSearches = slices.Concat(p.DNSSearches, every.DNSSearches)
 	p.Tolerations = slices.Concat(p.Tolerations, every.Tolerations)
 	p.Programs = slices.Concat(p.Programs, every.Programs)
+	p.LivenessProbe = cmp.Or(p.LivenessProbe, every.LivenessProbe)
+	p.ReadinessProbe = cmp.Or(p.ReadinessProbe, every.ReadinessProbe)
 	p.RestartInPlace = p.RestartInPlace || every.RestartInPlace
 	p.JobFailureLimit = max(p.JobFailureLimit, every.JobFailureLimit)
 	p.CompleteWithFirstPod = p.CompleteWithFirstPod || every.CompleteWithFirstPod

@@ -17,6 +17,7 @@ const (
 	KindCommand                  = "command"                  // of a container
 	KindRestartRules             = "restartRules"             // of a container
 	KindTerminationMessagePolicy = "terminationMessagePolicy" // of a container
+	KindProbe                    = "probe"                    // of a container (liveness or readiness)
 	KindInitContainer            = "initContainer"            // of the pod (container)
 	KindVolume                   = "volume"                   // of the pod (volume)
 	KindSizeLimit                = "sizeLimit"                // of the pod (volume)
@@ -48,6 +49,7 @@ var targets = map[string]target{
 	KindCommand:                  newContainerTarget((*container).readCommand, (*container).removeCommand),
 	KindRestartRules:             newContainerTarget((*container).readRestartRules, (*container).removeRestartRules),
 	KindTerminationMessagePolicy: newContainerTarget((*container).readMessagePolicy, (*container).removeMessagePolicy),
+	KindProbe:                    newContainerTarget((*container).readProbe, (*container).removeProbe),
 	KindInitContainer: {
 		get: (*podTemplate).readInitContainer, getFormer: (*podTemplate).readFormerInitContainer,
 		remove: (*podTemplate).removeInitContainer,

@@ -188,7 +188,7 @@ func buildMember(w roster.Member) Member {
 // may include pods of other gangs of the same name. If the status has no first failure, addRanks
 // sets the earliest failure among the pods.
 func (g *Gang) addRanks(pods []corev1.Pod) {
-	var observedFailure *failure.Failure
+	var failures []*failure.Failure
 	g.Ready, g.Succeeded = 0, 0
 	for i := range g.Members {
 		m := &g.Members[i]
@@ -197,8 +197,10 @@ func (g *Gang) addRanks(pods []corev1.Pod) {
 			Attempt: g.state.Attempt, AttemptStartTime: g.state.AttemptStartTime, TrainingContainers: m.Containers,
 			IgnoresLostNodes: true, // the controller decides by the annotations of the gang
 		}
-		if f := failure.First(own, m.Offset, failureContext); f != nil && m.canCauseFailure(f) {
-			observedFailure = failure.EarlierOf(observedFailure, f)
+		for _, f := range failureContext.List(own, m.Offset) {
+			if m.canCauseFailure(f) {
+				failures = append(failures, f)
+			}
 		}
 		m.Ready, m.Succeeded = 0, 0
 		newest := lifecycle.NewestPods(own, m.Size)
@@ -216,7 +218,7 @@ func (g *Gang) addRanks(pods []corev1.Pod) {
 		g.Succeeded += m.Succeeded
 	}
 	if g.FirstFailure == nil && g.terminatesPodsOnlyByFailure() {
-		g.FirstFailure = observedFailure
+		g.FirstFailure = failure.Context{}.Select(failures)
 	}
 }
 

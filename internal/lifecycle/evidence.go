@@ -41,6 +41,8 @@ type WorkloadEvidence struct {
 	Pods []corev1.Pod
 	// InjectedReplicas is the size with which the ranks of a StatefulSet are configured; nil if it is not known.
 	InjectedReplicas *int32
+	// ReportsStalls is true if a pod is not ready while its rank makes no progress.
+	ReportsStalls bool
 	// ResizeOverdue is true if the injection of a resized StatefulSet was rejected, or has had no result in time.
 	ResizeOverdue bool
 }
@@ -55,6 +57,8 @@ type Observed struct {
 	// workload creates no new pod before the pod is deleted.
 	StuckPod          *corev1.Pod
 	BlocksReplacement bool
+	// Stall describes the ranks that make no progress, if that is only reported.
+	Stall Stall
 	// PodCount is the number of pods, and TerminatingPods the number of those that are being deleted.
 	PodCount, TerminatingPods int
 	// NextCheckTime is when time alone changes what the evidence shows; zero if it does not.
@@ -80,6 +84,7 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	}}
 	known, completed := m.completed.known(s), sets.Set[int32]{}
 	var rankUIDs []types.UID
+	var failures []*failure.Failure
 	hasAllRanks := true
 	unhealthy, nextCheckTime := m.observeDevices(e)
 	out.NextCheckTime = nextCheckTime
@@ -87,6 +92,8 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 		context := s.failureContext(w, out.Members)
 		context.UnhealthyPods = unhealthy
 		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
+		failures = append(failures, context.List(w.excludeReplacedPods(), w.Gang.RankOffset)...)
+		out.FirstFailure = context.Select(failures)
 		out.addWorkload(s, e, w, context)
 		completedRanks, lostRanks := w.findCompletedRanks(context, known, s.readyTime())
 		completed.Insert(completedRanks...)
@@ -123,7 +130,6 @@ func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failur
 	o.Workloads = append(o.Workloads, workload)
 	o.PodCount += len(w.Pods)
 	o.TerminatingPods += len(w.Pods) - workload.NonTerminatingPods
-	o.FirstFailure = failure.EarlierOf(o.FirstFailure, failure.First(failable, w.Gang.RankOffset, c))
 	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
 	setIf(&o.HasPods, len(w.Pods) > 0)
@@ -133,6 +139,7 @@ func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failur
 	setIf(&o.RollingOut, w.isRollingOut())
 	o.Placement.addPods(w.Pods)
 	o.addReadiness(e, w, c)
+	o.addStalledRanks(e, w, c.TrainingContainers)
 	o.addTermination(s, e, w)
 }
 

@@ -205,11 +205,25 @@ func containerPendingReason(pod *corev1.Pod) string {
 		}
 	}
 	for _, c := range pod.Status.ContainerStatuses {
-		if c.State.Running != nil && !c.Ready {
-			return "container " + c.Name + " is running but not ready"
+		if c.State.Running == nil || c.Ready {
+			continue
 		}
+		if stall := describeStall(pod, c.Name); stall != "" {
+			return stall
+		}
+		return "container " + c.Name + " is running but not ready"
 	}
 	return ""
+}
+
+// describeStall returns what the readiness probe of Rollcall finds in a container; empty if it finds nothing. Pods in
+// the cache of the controller have no probes.
+func describeStall(pod *corev1.Pod, container string) string {
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+	if i < 0 || findStalledSince(pod, []string{container}).IsZero() {
+		return ""
+	}
+	return gang.DescribeStall(pod.Spec.Containers[i].ReadinessProbe)
 }
 
 // terminatingReason returns why a pod is being deleted, the end of its grace period, and its

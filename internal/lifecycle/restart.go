@@ -267,5 +267,8 @@ func isNonRetriable(policies gang.RestartRules, f *failure.Failure) bool {
 	if f == nil || f.Container == "" || f.Auxiliary || f.LostPeer || f.MaybeTerminated {
 		return false
 	}
+	if f.Reason == failure.ReasonStalled { // the exit code is from Rollcall
+		return false
+	}
 	return policies.NonRetriableExitCodes.Has(f.ExitCode)
 }

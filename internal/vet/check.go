@@ -94,6 +94,7 @@ var gangChecks = map[Code]func(*reporter, *labeledWorkload){
 	"CustomDNS":              checkCustomDNS,
 	"ServiceMesh":            checkServiceMesh,
 	"DeadlineBeforeStart":    checkDeadlineBeforeStart,
+	"ProgressFileReadOnly":   checkProgressFile,
 	"BackoffLimitZero":       checkBackoffLimitZero,
 	"NeverRestarts":          checkNeverRestarts,
 	"DisruptionsFailJob":     checkDisruptionsFailJob,

@@ -26,6 +26,38 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			},
 			{name: "no start timeout", manifest: testJob{spec: "activeDeadlineSeconds: 600"}.String()},
 		},
+		"ProgressFileReadOnly": {
+			{
+				name: "the root file system is read-only",
+				manifest: testJob{
+					annotations: "rollcall.training/progress-file: /tmp/progress",
+					container:   "securityContext: {readOnlyRootFilesystem: true}",
+				}.String(),
+				want: []string{"metadata.annotations[rollcall.training/progress-file]"},
+			},
+			{
+				name: "a ConfigMap is mounted above the file",
+				manifest: testJob{
+					annotations: "rollcall.training/progress-file: /program/state/progress",
+					container:   "volumeMounts: [{name: program, mountPath: /program/}]",
+					pod:         "volumes: [{name: program, configMap: {name: program}}]",
+				}.String(),
+				want: []string{"metadata.annotations[rollcall.training/progress-file]"},
+			},
+			{
+				name: "a writable volume is mounted below a read-only mount",
+				manifest: testJob{
+					annotations: "rollcall.training/progress-file: /data/state/progress",
+					container: "volumeMounts: [{name: data, mountPath: /data, readOnly: true}, " +
+						"{name: state, mountPath: /data/state}]",
+					pod: "volumes: [{name: data, emptyDir: {}}, {name: state, emptyDir: {}}]",
+				}.String(),
+			},
+			{
+				name:     "the root file system is writable",
+				manifest: testJob{annotations: "rollcall.training/progress-file: /tmp/progress"}.String(),
+			},
+		},
 		"BackoffLimitZero": {
 			{
 				name:     "restart policy gang",

@@ -51,6 +51,7 @@ func TestRestart(t *testing.T) {
 		"ResumedByAnother":     testRestartResumedExternally,
 		"QueueWithoutKueue":    testRestartQueueWithoutKueue,
 		"StartTimeout":         testRestartStartTimeout,
+		"StallReported":        testStallReported,
 		"RankSucceededBefore":  testRestartAfterRankSucceeded,
 		"SuccessPolicy":        testSuccessPolicyRole,
 		"SuccessBeforeFailure": testSuccessBeforeFailure,

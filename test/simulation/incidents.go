@@ -19,7 +19,8 @@ import (
 func (s *simulation) apply(i Incident) {
 	s.record("incident", "%s (%d, %d)", i.Kind, i.Target, i.Value)
 	switch i.Kind {
-	case rankExits, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced, deviceFails, deviceRecovers:
+	case rankExits, rankStalls, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced, deviceFails,
+		deviceRecovers:
 		s.applyToRank(i)
 	case nodeDrained, nodeLost, nodeReturns, nodeRemoved, nodeBreaks, nodeRepaired:
 		s.applyToNode(i, s.nodes[i.Target%len(s.nodes)])
@@ -53,6 +54,11 @@ func (s *simulation) applyToRank(i Incident) {
 			s.oracle.failures++
 			s.oracle.nonRetriable = s.oracle.nonRetriable || s.scenario.NonRetriable != "" && i.Value == 99
 			p.exit(int32(max(1, i.Value)))
+		}
+	case rankStalls:
+		if p := s.programs.find(workload, index); p != nil {
+			s.oracle.failures++
+			s.programs.stall(p)
 		}
 	case rankSucceeds:
 		if p := s.programs.find(workload, index); p != nil {

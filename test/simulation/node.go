@@ -42,6 +42,8 @@ type process struct {
 	exitTime time.Time
 	exited   bool
 	restarts int32
+	// stallReport is what the probe of a stalled rank adds to the log, which is the message of the next exit.
+	stallReport, exitMessage string
 	// terminating is true after the kubelet sent SIGTERM.
 	terminating bool
 	// isSick is true while a device of the container is unhealthy. The next pod gets another device.
@@ -98,7 +100,7 @@ func (p *process) exit(code int32) {
 		return
 	}
 	p.alive, p.exited, p.exitCode = false, true, code
-	p.exitTime = p.node.time().Time
+	p.exitTime, p.exitMessage, p.stallReport = p.node.time().Time, p.stallReport, ""
 	p.node.record("pod "+p.pod.Name, "exits with code %d (attempt %s)", code, attemptOf(p.pod))
 	p.node.programs.exited(p)
 	if !p.terminating && p.isRestarted() {
@@ -198,7 +200,7 @@ func (p *process) containerStatus() corev1.ContainerStatus {
 		}}}
 	}
 	terminated := &corev1.ContainerStateTerminated{
-		ExitCode: p.exitCode, Reason: "Error", FinishedAt: metav1.NewTime(p.exitTime),
+		ExitCode: p.exitCode, Reason: "Error", FinishedAt: metav1.NewTime(p.exitTime), Message: p.exitMessage,
 	}
 	if p.exitCode == 0 {
 		terminated.Reason = "Completed"

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -84,6 +85,25 @@ func (p *programs) exited(ended *process) {
 			if peer.alive && peer.restarts == restarts {
 				peer.exit(1)
 			}
+		})
+	}
+}
+
+// stall lets the probes of a process and of its peers find that they make no progress. Process 1 prints its stack, and
+// ends after the grace period of the probe.
+func (p *programs) stall(stalled *process) {
+	for _, live := range slices.Clone(p.live) {
+		position := "all_reduce"
+		if live == stalled {
+			position = "load_batch"
+		} else if !p.isPeer(stalled, live) {
+			continue
+		}
+		now := live.node.time().UTC().Format(time.RFC3339)
+		live.stallReport = fmt.Sprintf("rollcall: stalled: /progress was not written since %s, found at %s\n"+
+			"  File \"train.py\", line 1 in %s\n", now, now, position)
+		p.at(p.now.Add(5*time.Second), func() {
+			p.after("kubelet/"+live.node.name+"/exit", func() { live.exit(137) })
 		})
 	}
 }

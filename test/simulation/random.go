@@ -89,7 +89,8 @@ func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
 // randomKinds are the incidents of random scenarios. Each that breaks something is followed by its repair.
 var randomKinds = []incidentKind{
-	rankExits, rankExits, rankSucceeds, podEvicted, podDeleted, nodeDrained, nodeLost, userSuspends, queuePreempts,
+	rankExits, rankExits, rankStalls, rankSucceeds, podEvicted, podDeleted, nodeDrained, nodeLost, userSuspends,
+	queuePreempts,
 	queuePreempts, memberDeleted, setResized, strangerComes, managerCrashes, managerCrashes, crashInPass, managerStarts,
 	webhookDown, writesDenied, podRemoved,
 }

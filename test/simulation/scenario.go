@@ -67,6 +67,7 @@ type incidentKind string
 
 const (
 	rankExits      incidentKind = "rank exits"
+	rankStalls     incidentKind = "rank stalls, and its peers wait"
 	rankSucceeds   incidentKind = "rank succeeds"
 	podEvicted     incidentKind = "pods are evicted"
 	podDeleted     incidentKind = "pod is deleted"

@@ -42,6 +42,15 @@ func restartSequences() []sequence {
 		},
 		want: wantedEnd{restarts: 1, text: "Restart 1 of 3: rank 1"},
 	}, {
+		name: "a rank stalls", shape: oneJob,
+		incidents: []Incident{at(60, rankStalls, 1)},
+		want:      wantedEnd{restarts: 1, text: "Restart 1 of 3: rank 1"},
+	}, {
+		name: "a rank of a StatefulSet stalls, and its kubelet reports late", shape: oneStatefulSet,
+		incidents: []Incident{at(60, rankStalls, 1)},
+		change:    func(s *Scenario) { s.Late = []lateStream{late("kubelet/node-1/status", 64, 66)} },
+		want:      wantedEnd{restarts: 1, text: "Stalled"},
+	}, {
 		name: "5 a user resumes a restarting gang", shape: oneJob,
 		incidents: []Incident{at(60, rankExits, 1, 1), at(61, userResumes)},
 		change:    func(s *Scenario) { s.Behavior.SIGTERMDelay = 8 * time.Second },

@@ -1,0 +1,109 @@
+package gang
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// StallAction is the reaction to a rank without progress.
+type StallAction string
+
+// The actions.
+const (
+	// StallReport reports the rank, and does not change it. It is the default.
+	StallReport StallAction = "report"
+	// StallRestart terminates the rank, which is a failure of the gang.
+	StallRestart StallAction = "restart"
+)
+
+const (
+	// DefaultStallTimeout is the default of [AnnotationStallTimeout]: longer than most evaluations and checkpoints.
+	DefaultStallTimeout = 30 * time.Minute
+	// minStallTimeout is several times the shortest period of the probe.
+	minStallTimeout = 10 * time.Second
+	// maxProbePeriod is the longest time between two probes. Shorter timeouts have shorter periods.
+	maxProbePeriod = 30 * time.Second
+)
+
+// StallRules determine how Rollcall finds ranks without progress. The zero value finds none.
+type StallRules struct {
+	// File is the file that the program writes while it makes progress; empty if no rank is checked. It can contain
+	// [RankReference].
+	File string
+	// Timeout is how long a rank may leave the file unwritten.
+	Timeout time.Duration
+	// Action is the reaction.
+	Action StallAction
+	// AgentImage is the image with the program of the probe.
+	AgentImage string
+}
+
+// RankReference is the text that stands for the rank in the path of a progress file.
+const RankReference = "$(ROLLCALL_RANK)"
+
+// progressProgram and progressPart are the program of the probe and its part.
+const (
+	progressProgram = "/opt/rollcall/agent"
+	progressPart    = "progress"
+)
+
+// ProbePeriod returns the time between two probes, in whole seconds.
+func (s StallRules) ProbePeriod() time.Duration {
+	return min(max(s.Timeout/10, time.Second), maxProbePeriod).Truncate(time.Second)
+}
+
+// ProbeCommand returns the command of the probe. The program aborts a rank exactly one period after the timeout. Each
+// rank is probed in this period, so all ranks that stall together print their stacks together.
+func (s StallRules) ProbeCommand() []string {
+	command := []string{progressProgram, progressPart, s.File, s.Timeout.String()}
+	if s.Action == StallRestart {
+		command = append(command, s.ProbePeriod().String())
+	}
+	return command
+}
+
+// DescribeStall returns what a readiness probe of Rollcall finds in a container that is not ready. It returns an empty
+// string for any other probe.
+func DescribeStall(probe *corev1.Probe) string {
+	if probe == nil || probe.Exec == nil || len(probe.Exec.Command) != 4 || probe.Exec.Command[0] != progressProgram {
+		return ""
+	}
+	return fmt.Sprintf("%s: did not write %s for %s", ReasonStalled, probe.Exec.Command[2], probe.Exec.Command[3])
+}
+
+// parseStallRules parses the annotations about progress.
+func (p *parser) parseStallRules(cfg Config) StallRules {
+	file, ok := p.meta.Annotations[AnnotationProgressFile]
+	rules := StallRules{
+		File: file, Timeout: p.parseDuration(AnnotationStallTimeout, minStallTimeout, DefaultStallTimeout),
+		Action: StallAction(p.parseEnum(AnnotationStallAction, string(StallReport), string(StallRestart))),
+	}
+	if !ok {
+		for _, key := range []string{AnnotationStallTimeout, AnnotationStallAction} {
+			if _, ok := p.meta.Annotations[key]; ok {
+				p.addWarning(annotationsPath.Key(key), "has no effect without "+AnnotationProgressFile)
+			}
+		}
+		return StallRules{}
+	}
+	isFile := path.IsAbs(file) && path.Clean(file) == file && file != "/" && !strings.ContainsAny(file, "\r\n") &&
+		!strings.Contains(strings.ReplaceAll(file, RankReference, ""), "$(")
+	if !isFile {
+		p.addInvalid(annotationsPath.Key(AnnotationProgressFile), file, "must be the absolute path of a file, such as "+
+			"/checkpoints/latest; the only variable is "+RankReference)
+	}
+	rules.AgentImage = cfg.agentImage()
+	return rules
+}
+
+// agentImage returns the image that contains the agent.
+func (c Config) agentImage() string {
+	if c.AgentImage == "" {
+		return DefaultAgentImage
+	}
+	return c.AgentImage
+}

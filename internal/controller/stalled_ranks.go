@@ -1,0 +1,45 @@
+package controller
+
+import (
+	"fmt"
+
+	"rollcall.training/gang"
+	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/ranges"
+)
+
+// stallStatus returns the reason and the message for a gang with stalled ranks that are only reported; the zero value
+// without such a rank. The message stays until all of them make progress, so a stall costs two writes.
+func (r *Reconciler) stallStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
+	stall := g.observed.Stall
+	if len(stall.Ranks) == 0 || next.Phase != lifecycle.Running {
+		return lifecycle.Status{}
+	}
+	if last := g.lastStatusWithReason(gang.ReasonStalled); last.Reason != "" {
+		return last
+	}
+	if r.Clock.Now().Before(stall.ReportTime) {
+		return lifecycle.Status{}
+	}
+	return lifecycle.Status{
+		Reason:  gang.ReasonStalled,
+		Message: fmt.Sprintf("%s did not write %s for %s", formatRanks(stall.Ranks), stall.Rules.File, stall.Rules.Timeout),
+	}
+}
+
+// reportedStatus returns the reason and the message for what is only reported, and changes nothing: stalled ranks, or a
+// violated policy. It returns the zero value if there is neither.
+func (r *Reconciler) reportedStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
+	if status := r.stallStatus(g, next); status.Reason != "" {
+		return status
+	}
+	return g.policyStatus(next.Phase)
+}
+
+// formatRanks returns ranks as the subject of a sentence.
+func formatRanks(ranks []int32) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("Rank %d", ranks[0])
+	}
+	return "Ranks " + ranges.Of(ranks).String()
+}

@@ -1,0 +1,124 @@
+package failure
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"rollcall.training/gang"
+)
+
+// ReasonStalled means that the program of the rank made no progress, so that Rollcall terminated it.
+const ReasonStalled = string(gang.ReasonStalled)
+
+// stallReport matches what the probe of a stalled rank adds to the termination message (internal/agent/progress.go).
+// The groups are the file, when it was written last, and when the probe found the stall.
+var stallReport = regexp.MustCompile(`(?m)^rollcall: stalled: (.+) was not written since (\S+), found at (\S+)$`)
+
+// maxStallAge is the longest time between the report of a stall and the exit of the container. It is longer than the
+// default grace period of pods.
+const maxStallAge = 10 * time.Minute
+
+// markStalled sets the reason, the times, the position and the message of a failure whose termination message contains
+// the report of a stall.
+func (f *Failure) markStalled(text string) {
+	if !reportsStall(text) {
+		return
+	}
+	groups := stallReport.FindStringSubmatch(text)
+	if groups == nil {
+		return
+	}
+	last, lastErr := time.Parse(time.RFC3339, groups[2])
+	found, foundErr := time.Parse(time.RFC3339, groups[3])
+	if lastErr != nil || foundErr != nil || found.After(f.Time.Add(time.Second)) || f.Time.Sub(found) > maxStallAge {
+		return // from another program
+	}
+	f.Reason, f.Time, f.DetectedTime = ReasonStalled, found.Truncate(time.Second), last
+	f.LostPeer, f.MaybeTerminated = false, false
+	stack := findStack(text)
+	f.Position = describePosition(stack)
+	f.Message = TruncateMessage("did not write " + groups[1] + " for " + found.Sub(last).Truncate(time.Second).String())
+	if len(stack) > 0 {
+		f.Message = TruncateMessage(f.Message + ", and was in\n" + strings.Join(stack[:min(len(stack), maxFrames)], "\n"))
+	}
+}
+
+// reportsStall reports whether a termination message can contain the report of a stall.
+func reportsStall(text string) bool { return strings.Contains(text, "rollcall: stalled: ") }
+
+// maxFrames is the number of innermost frames in a message.
+const maxFrames = 4
+
+// findStack returns the frames of the main thread, which faulthandler of Python prints last, from the innermost. It
+// returns nil without a stack. The beginning of a long message is missing.
+func findStack(text string) []string {
+	if i := strings.LastIndex(text, "(most recent call first):\n"); i >= 0 {
+		_, text, _ = strings.Cut(text[i:], "\n")
+	}
+	var frames []string
+	for line := range strings.Lines(text) {
+		isFrame := strings.HasPrefix(line, `  File "`)
+		if !isFrame && len(frames) > 0 {
+			break
+		}
+		if isFrame {
+			frames = append(frames, strings.TrimSpace(line))
+		}
+	}
+	return frames
+}
+
+// libraryPath matches frames of packages and of Python itself.
+var libraryPath = regexp.MustCompile(`/(site|dist)-packages/|/lib/python3`)
+
+// describePosition returns where a rank was: the innermost frame, and the innermost frame of the program if it is
+// another. Ranks that wait for each other have the same position. It is empty without a stack.
+func describePosition(stack []string) string {
+	if len(stack) == 0 {
+		return ""
+	}
+	isOfProgram := func(frame string) bool { return !libraryPath.MatchString(frame) }
+	if i := slices.IndexFunc(stack, isOfProgram); i > 0 {
+		return stack[0] + ", " + stack[i]
+	}
+	return stack[0]
+}
+
+// selectStalled returns the stalled rank for which the others wait; nil if no rank is stalled. All ranks of a gang
+// stall if one does. The rank that is at another position than most is the cause. If that is not known, the rank that
+// wrote its file first is.
+func selectStalled(failures []*Failure) *Failure {
+	stalled := slices.DeleteFunc(slices.Clone(failures), func(f *Failure) bool { return f.Reason != ReasonStalled })
+	if len(stalled) == 0 {
+		return nil
+	}
+	count := map[string]int{}
+	most := 0
+	for _, f := range stalled {
+		if f.Position != "" {
+			count[f.Position]++
+			most = max(most, count[f.Position])
+		}
+	}
+	// countPeers returns how many ranks share the position. A rank whose position is unknown may wait for others.
+	countPeers := func(f *Failure) int {
+		if f.Position == "" {
+			return most
+		}
+		return count[f.Position]
+	}
+	first := *slices.MinFunc(stalled, func(a, b *Failure) int {
+		return cmp.Or(
+			cmp.Compare(countPeers(a), countPeers(b)), a.DetectedTime.Compare(b.DetectedTime), cmp.Compare(a.Rank, b.Rank))
+	})
+	for _, f := range stalled {
+		if f.Time.Before(first.Time) {
+			first.Time = f.Time
+		}
+	}
+	first.StalledRanks = int32(len(stalled))
+	return &first
+}

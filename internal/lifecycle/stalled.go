@@ -1,0 +1,61 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"rollcall.training/gang"
+)
+
+// Stall describes ranks that make no progress. The zero value describes none.
+type Stall struct {
+	Ranks []int32
+	// ReportTime is when all ranks that wait for each other are known.
+	ReportTime time.Time
+	// Rules are those of the workload of a stalled rank.
+	Rules gang.StallRules
+}
+
+// findStalledSince returns since when the readiness probe of Rollcall fails in a pod; zero if it does not. While a
+// container starts, it is not ready either, but since before its start.
+func findStalledSince(pod *corev1.Pod, trainingContainers []string) time.Time {
+	isStalled := func(since time.Time) bool {
+		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			runs := c.State.Running != nil && since.After(c.State.Running.StartedAt.Time)
+			return runs && !c.Ready && isTrainingContainer(c.Name, trainingContainers)
+		})
+	}
+	for _, c := range pod.Status.Conditions {
+		isNotReady := c.Type == corev1.ContainersReady && c.Status == corev1.ConditionFalse
+		if since := c.LastTransitionTime.Time; isNotReady && pod.DeletionTimestamp == nil && isStalled(since) {
+			return since
+		}
+	}
+	return time.Time{}
+}
+
+// addStalledRanks adds the ranks whose readiness probe reports that they make no progress. All ranks of a gang are
+// probed within one period, so a stall is complete one period after the first rank.
+func (o *Observed) addStalledRanks(e Evidence, w WorkloadEvidence, trainingContainers []string) {
+	rules := w.Gang.StallRules
+	if !w.ReportsStalls {
+		return
+	}
+	for i := range w.Pods {
+		since := findStalledSince(&w.Pods[i], trainingContainers)
+		if since.IsZero() {
+			continue
+		}
+		o.Stall.Ranks = append(o.Stall.Ranks, w.Gang.RankOffset+gang.PodIndex(&w.Pods[i]))
+		due := since.Add(rules.ProbePeriod() + stallReportDelay)
+		o.Stall.ReportTime, o.Stall.Rules = earliestTime(o.Stall.ReportTime, due), rules
+	}
+	if o.Stall.ReportTime.After(e.Now) {
+		o.NextCheckTime = earliestTime(o.NextCheckTime, o.Stall.ReportTime)
+	}
+}
+
+// stallReportDelay is how long a kubelet may take to report a failed probe.
+const stallReportDelay = 2 * time.Second
