@@ -154,7 +154,7 @@ type Key struct {
 	Mutable bool
 }
 
-var keys = slices.Concat(workloadKeys(), podKeys(), launcherKeys(), lifecycleKeys(), writtenKeys())
+var keys = slices.Concat(workloadKeys(), podKeys(), launcherKeys(), lifecycleKeys(), stallKeys(), writtenKeys())
 
 // Keys returns every label and annotation of this release, the opt-in first. The caller owns the
 // slice.
@@ -305,6 +305,11 @@ func lifecycleKeys() []Key {
 			Values: "`true`, `false`", Default: "`true`, unless an administrator turned the output off for all gangs",
 			Description: "Whether the status, conditions and Events of the gang contain the last lines of the output of " +
 				"the first rank that failed."},
+	}
+}
+
+func stallKeys() []Key {
+	return []Key{
 		{Name: AnnotationProgressFile, Kind: KeyKindAnnotation,
 			Values:  "an absolute path, such as `/checkpoints/latest`, which can contain `" + RankReference + "`",
 			Default: "off",

@@ -137,8 +137,8 @@ func (g group) buildMembers() []Member {
 	}).RestoreCompleted(lifecycle.ReadStatus(g.Members[firstValid].Workload).CompletedMembers)
 	var offset int32
 	for _, s := range declared {
-		m := Member{Name: s.WorkloadName, Role: s.Role, Offset: offset, Size: s.Member.Size}
-		switch offset += s.Member.Size; {
+		m := Member{Name: s.WorkloadName, Role: s.Role, Offset: offset, Size: s.Size}
+		switch offset += s.Size; {
 		case s.Exists:
 			continue
 		case s.Observed.Complete:

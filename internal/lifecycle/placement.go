@@ -10,8 +10,8 @@ import (
 	"rollcall.training/gang"
 )
 
-// Placement counts the pods of a gang that have a node, and those that wait for one. Pods that are gated, that are being
-// deleted or that have finished do not count.
+// Placement counts the pods of a gang that have a node, and those that wait for one. Pods that are gated, that are
+// being deleted or that have finished do not count.
 type Placement struct {
 	Bound, Unbound int32
 	// UnboundSince is when the oldest pod without a node was created; zero if there is none.

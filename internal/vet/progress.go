@@ -46,5 +46,6 @@ func explainReadOnly(w *labeledWorkload, c trainingContainer, file string) strin
 }
 
 func isReadOnlyVolume(v *corev1.Volume) bool {
-	return v != nil && (v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil || v.Image != nil)
+	return v != nil &&
+		(v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil || v.Image != nil)
 }

@@ -40,10 +40,7 @@ type plannedWorkload struct {
 // gang cannot continue without the Job that is deleted first. Gangs with a launcher get one, because
 // no workload finishes before the launcher.
 func (b *Gang) Build() []runtime.Object {
-	framework, _ := b.Frameworks.Find(b.Framework)
-	launched := framework.HasLauncher &&
-		slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Name == gang.RoleLauncher })
-	if b.JobSpec.TTLSecondsAfterFinished != nil && len(b.Roles) > 1 && !b.fitsOneWorkload() && !launched {
+	if b.JobSpec.TTLSecondsAfterFinished != nil && len(b.Roles) > 1 && !b.fitsOneWorkload() && !b.hasLauncher() {
 		b.JobSpec.TTLSecondsAfterFinished = nil
 		for i := range b.Roles {
 			if spec := b.Roles[i].JobSpec; spec != nil {
@@ -84,6 +81,11 @@ func (b *Gang) Build() []runtime.Object {
 		}
 	}
 	return out
+}
+
+func (b *Gang) hasLauncher() bool {
+	framework, _ := b.Frameworks.Find(b.Framework)
+	return framework.HasLauncher && slices.ContainsFunc(b.Roles, func(r Role) bool { return r.Name == gang.RoleLauncher })
 }
 
 // String returns the name as kubectl prints it: job.batch/train.

@@ -233,7 +233,7 @@ func FrameworkRole(f gang.Framework, suggested string) string {
 	switch isLeader := suggested == roleMaster || suggested == roleChief; {
 	case suggested == "":
 		return ""
-	case f.HasLauncher && (isLeader || suggested == gang.RoleLauncher):
+	case f.HasLauncher && isLeader:
 		return gang.RoleLauncher
 	case isLeader && has(roleChief): // TensorFlow's name of the master since version 1.4
 		return roleChief

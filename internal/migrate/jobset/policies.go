@@ -20,20 +20,19 @@ func (s *Reader) convertSuccessPolicy() {
 	policy, roles := s.Spec.Get("successPolicy"), s.listRoles()
 	policy.ReportUnreadExcept("operator", "targetReplicatedJobs")
 	var targets []string
-	jobs, hasOutsiders := int32(0), false
+	jobs := int32(0)
 	for _, item := range policy.Get("targetReplicatedJobs").Items() {
 		j := s.FindJob(item.String())
 		if j == nil {
 			item.MarkInvalid("must be the name of a replicated job that has pods")
 			return
 		}
-		jobs, hasOutsiders = jobs+j.Replicas, hasOutsiders || j.Role == ""
-		if !slices.Contains(targets, j.Role) {
-			targets = append(targets, j.Role)
-		}
+		jobs, targets = jobs+j.Replicas, append(targets, j.Role)
 	}
+	slices.Sort(targets)
+	targets = slices.Compact(targets)
 	switch isAny := policy.Get("operator").String() == "Any"; {
-	case hasOutsiders:
+	case slices.Contains(targets, ""): // the role of a Job outside the gang
 		policy.MarkDropped("a Job outside the gang cannot complete the gang",
 			"name the role that completes the gang with "+gang.AnnotationSuccessPolicy)
 	case isAny && jobs != 1:
@@ -190,7 +189,7 @@ func (s *Reader) convertFailureRule(rule source.Field) {
 				gang.AnnotationRestartPolicy, gang.AnnotationMaxRestarts))
 	case action == "RestartJobSet" && !isConditional:
 		rule.MarkPreserved(restart)
-	case action == "RestartJob" || action == "RestartJobAndIgnoreMaxRestarts":
+	case slices.Contains([]string{"RestartJob", "RestartJobAndIgnoreMaxRestarts"}, action):
 		rule.MarkChanged(restart, "ranks cannot continue without a rank that restarts", "")
 	case ignoresMaxRestarts(action) && isForPodFailurePolicy(rule) &&
 		!slices.ContainsFunc(s.listGangJobs(), hasOtherFailure):

@@ -136,7 +136,7 @@ func (s *Reader) readReplicatedJob(f source.Field) *ReplicatedJob {
 			j.Replicas, j.PodsPerJob, gang.MaxPods))
 		return nil
 	}
-	if j.Replicas == 0 || j.PodsPerJob == 0 {
+	if j.Replicas*j.PodsPerJob == 0 {
 		f.MarkLeftOut("it has no pods")
 		return nil
 	}

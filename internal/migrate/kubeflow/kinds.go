@@ -190,10 +190,10 @@ var (
 // listOperatorVars returns the variables that the operator sets in the training container of a role, whatever the
 // user wrote. Without a master, the operator of a PyTorchJob sets no ranks.
 func (r *reader) listOperatorVars(role *ir.Role) []string {
-	switch {
-	case r.framework.HasLauncher && role.Name != gang.RoleLauncher && r.Version != v1:
+	switch isLaunched := r.framework.HasLauncher && role.Name != gang.RoleLauncher; {
+	case isLaunched && r.Version != v1:
 		return mpiVars[:1] // the role of the pod
-	case r.framework.HasLauncher && role.Name != gang.RoleLauncher, r.Kind == "TFJob" && r.gang.PodCount() == 1:
+	case isLaunched, r.Kind == "TFJob" && r.gang.PodCount() == 1:
 		return nil
 	case r.framework.HasLauncher && r.Version == v1:
 		return slices.Concat(mpiV1Vars, deviceVars)

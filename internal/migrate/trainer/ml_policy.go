@@ -133,12 +133,11 @@ func (r *reader) convertWithoutPolicy(j *jobset.ReplicatedJob, nodes int32) {
 func (r *reader) convertTorch(j *jobset.ReplicatedJob) {
 	torch := r.runtime.At("spec", "mlPolicy", "torch")
 	field := overridden(r.spec.At("trainer", "numProcPerNode"), torch.Get("numProcPerNode")) // the latter until 2.1
-	value := field.IntOrString()
-	switch {
-	case value == "" || value == "auto":
+	switch value := field.IntOrString(); value {
+	case "", "auto":
 		r.resolveAutoProcesses(j)
 		field.MarkPreserved("auto is the default")
-	case value == "cpu":
+	case "cpu":
 		count := int64(1)
 		if c := findContainer(j, j.TrainingContainer); c != nil {
 			count = r.countCPUs(c)
