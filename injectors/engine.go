@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/policy/defaults"
@@ -23,8 +24,9 @@ type Engine struct {
 	registry   Registry
 	frameworks gang.Frameworks
 	config     gang.Config
-	// schedulerFacts is nil if the facts are not known.
+	// schedulerFacts and queueFacts are nil if the facts are not known.
 	schedulerFacts SchedulerFacts
+	queueFacts     QueueFacts
 }
 
 // NewEngine returns an engine that supports the frameworks of a registry.
@@ -74,9 +76,11 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 	if r, skip := e.skipUnmanaged(w); skip {
 		return r, nil
 	}
-	return e.applyPlan(w, func(draft gang.Workload) {
+	warnings := e.warnQueueName(w)
+	r, err := e.applyPlan(w, func(draft gang.Workload) {
 		injection.ClearDerivedNames(draft)
 		revertSpecChanges(draft)
+		e.prepareQueue(draft)
 		injection.ForgetSize(draft)
 		setPhase(draft)
 		// A copy of a live object contains the attempt and the status of that object.
@@ -84,6 +88,11 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 		delete(draft.Meta().Annotations, gang.AnnotationStatus)
 		delete(draft.Meta().Annotations, gang.AnnotationSuspendedBy)
 	})
+	r.Warnings = append(warnings, r.Warnings...)
+	if err == nil && r.Gang.Queue != "" {
+		attempt.Suspend(w)
+	}
+	return r, err
 }
 
 // AdmitUpdate injects a StatefulSet that is being updated. It changes updated in place. The injected
@@ -229,7 +238,10 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
 	placementWarnings, denials := e.checkScheduler(w, g)
-	if r.Warnings, r.Denials = append(r.Warnings, placementWarnings...), denials; len(denials) > 0 {
+	queueWarnings, queueDenials := e.checkQueue(g)
+	r.Warnings = slices.Concat(r.Warnings, placementWarnings, queueWarnings)
+	if r.Denials = append(denials, queueDenials...); len(r.Denials) > 0 {
+		denials = r.Denials
 		return r, newInvalidError(w, denials.ErrorList())
 	}
 	applyWarnings, denials := injection.Apply(draft, g, p, e.config.Build)
