@@ -43,16 +43,17 @@ func (e *Engine) prepareQueue(w gang.Workload) {
 	}
 }
 
-// warnQueueName returns a warning about the label of Kueue in a workload of a gang of several workloads.
+// warnQueueName returns a warning about a label that is replaced, and about a StatefulSet with the label, for which Kueue
+// has another meaning.
 func (e *Engine) warnQueueName(w gang.Workload) gang.Warnings {
 	path := fieldpath.Labels.Key(gang.LabelQueueName)
 	switch {
 	case e.isMovedToQueue(w):
 		return gang.Warnings{gang.NewWarning(path, "replaced by the annotation "+gang.AnnotationQueue+
 			", because the workloads of the gang wait in the queue as one")}
-	case w.Meta().Labels[gang.LabelQueueName] != "" && w.HasSeveralRoles():
-		return gang.Warnings{gang.NewWarning(path, "Kueue admits each workload of the gang separately, "+
-			"so two gangs can wait for each other's quota; name the queue with the annotation "+gang.AnnotationQueue)}
+	case w.StatefulSet != nil && e.config.QueueGangs && w.Meta().Labels[gang.LabelQueueName] != "" && w.HasSeveralRoles():
+		return gang.Warnings{gang.NewWarning(path, "Kueue admits the pods of the StatefulSet separately from the gang; "+
+			"replace the label by the annotation "+gang.AnnotationQueue)}
 	}
 	return nil
 }
