@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
-	"rollcall.training/internal/attempt"
 	"rollcall.training/internal/injection"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/policy/defaults"
@@ -80,7 +79,7 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 	r, err := e.applyPlan(w, func(draft gang.Workload) {
 		injection.ClearDerivedNames(draft)
 		revertSpecChanges(draft)
-		e.prepareQueue(draft)
+		e.moveQueueName(draft)
 		injection.ForgetSize(draft)
 		setPhase(draft)
 		// A copy of a live object contains the attempt and the status of that object.
@@ -89,8 +88,8 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 		delete(draft.Meta().Annotations, gang.AnnotationSuspendedBy)
 	})
 	r.Warnings = append(warnings, r.Warnings...)
-	if err == nil && r.Gang.Queue != "" {
-		attempt.Suspend(w)
+	if err == nil {
+		suspendForQueue(w, r.Gang)
 	}
 	return r, err
 }

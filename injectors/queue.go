@@ -28,18 +28,22 @@ func (e *Engine) isMovedToQueue(w gang.Workload) bool {
 	return w.QueueName() != "" && w.HasSeveralRoles() && !w.IsManagedExternally() && (isSet || e.config.QueueGangs)
 }
 
-// prepareQueue replaces the label of Kueue in a new Job by the annotation, and restores the size of a new StatefulSet
-// that an earlier call suspended for its queue.
-func (e *Engine) prepareQueue(w gang.Workload) {
-	annotations := &w.Meta().Annotations
-	if e.isMovedToQueue(w) {
-		if _, isSet := (*annotations)[gang.AnnotationQueue]; !isSet {
-			injection.SetKey(annotations, gang.AnnotationQueue, w.QueueName())
-		}
-		delete(w.Meta().Labels, gang.LabelQueueName)
+// moveQueueName replaces the label of Kueue in a new Job by the annotation.
+func (e *Engine) moveQueueName(w gang.Workload) {
+	if !e.isMovedToQueue(w) {
+		return
 	}
-	if _, isSet := (*annotations)[gang.AnnotationQueue]; isSet && w.StatefulSet != nil && w.IsSuspended() {
-		w.StatefulSet.Spec.Replicas = ptr.To(gang.DeclaredSize(w, e.frameworks))
+	if annotations := &w.Meta().Annotations; (*annotations)[gang.AnnotationQueue] == "" {
+		injection.SetKey(annotations, gang.AnnotationQueue, w.QueueName())
+	}
+	delete(w.Meta().Labels, gang.LabelQueueName)
+}
+
+// suspendForQueue suspends a new Job of a gang that waits in a queue. The reconciler suspends a StatefulSet when it
+// exists: policies of the cluster that limit its replicas must see them at admission.
+func suspendForQueue(w gang.Workload, g gang.Gang) {
+	if g.Queue != "" && w.Job != nil {
+		w.Job.Spec.Suspend = ptr.To(true)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +11,6 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
-	"rollcall.training/internal/injection"
 )
 
 func newQueuedJob(queueLabel, queueAnnotation, roles string) *batchv1.Job {
@@ -90,34 +88,6 @@ func TestAdmitQueue(t *testing.T) {
 				t.Errorf("a second admission changes the Job: %v", err)
 			}
 		})
-	}
-}
-
-// TestAdmitQueuedStatefulSet checks that a StatefulSet in a queue has no replicas, and that Rollcall can resume it.
-func TestAdmitQueuedStatefulSet(t *testing.T) {
-	set := &appsv1.StatefulSet{
-		ObjectMeta: newQueuedJob("", "gpus", "ps=4,worker=4").ObjectMeta,
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To[int32](4), ServiceName: "train", PodManagementPolicy: appsv1.ParallelPodManagement,
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "train"}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "train"}},
-				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: "main", Image: "example.com/train:1", Command: []string{"train"}}},
-				},
-			},
-		},
-	}
-	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{QueueGangs: true})
-	w := gang.Workload{StatefulSet: set}
-	for range 2 {
-		if _, err := engine.Admit(w); err != nil {
-			t.Fatal(err)
-		}
-		record, err := injection.ReadRecord(w)
-		if err != nil || record.Replicas != 4 || !w.IsSuspended() {
-			t.Errorf("the record is %+v, %v; suspended: %t", record, err, w.IsSuspended())
-		}
 	}
 }
 

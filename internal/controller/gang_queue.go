@@ -153,7 +153,8 @@ func (r *Reconciler) followQueue(ctx context.Context, g *observedGang, state lif
 		} else if err != nil {
 			return false, err
 		}
-		if err := r.changeSuspension(ctx, g, m, m.Workload, attempt.Suspend); err != nil {
+		suspend := func(w gang.Workload) bool { attempt.Suspend(w); return true }
+		if err := r.changeSuspension(ctx, g, m, m.Workload, suspend); err != nil {
 			return false, err
 		}
 	}
@@ -237,10 +238,10 @@ func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next 
 		if err != nil {
 			return err
 		}
-		err = r.changeSuspension(ctx, g, m, whole, func(w gang.Workload) {
+		err = r.changeSuspension(ctx, g, m, whole, func(w gang.Workload) bool {
 			spec := &w.Template().Spec
 			spec.NodeSelector, spec.Tolerations = nodes[m.Result.Gang.Role].NodeSelector, nodes[m.Result.Gang.Role].Tolerations
-			attempt.Resume(w, next.Attempt)
+			return attempt.Resume(w, next.Attempt)
 		})
 		if err != nil {
 			return err
@@ -282,12 +283,15 @@ func (r *Reconciler) readWhole(ctx context.Context, m member) (gang.Workload, er
 	return whole, nil
 }
 
-// changeSuspension suspends or resumes a member for its queue. w is the member in the cache or in the API server.
+// changeSuspension suspends or resumes a member for its queue. w is the member in the cache or in the API server. It
+// writes nothing if change returns false.
 func (r *Reconciler) changeSuspension(
-	ctx context.Context, g *observedGang, m member, w gang.Workload, change func(gang.Workload),
+	ctx context.Context, g *observedGang, m member, w gang.Workload, change func(gang.Workload) bool,
 ) error {
 	version, changed := m.Meta().ResourceVersion, w.DeepCopy()
-	change(changed)
+	if !change(changed) {
+		return nil
+	}
 	patch := client.MergeFromWithOptions(w.Object().(client.Object), client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, changed.Object().(client.Object), patch, FieldOwner); err != nil {
 		return fmt.Errorf("suspending or resuming %s for its queue: %w", m.Meta().Name, err)
