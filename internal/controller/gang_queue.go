@@ -226,9 +226,10 @@ func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next 
 	}
 	nodes, err := r.findQueueNodes(ctx, g)
 	if errors.Is(err, kueue.ErrUnsupported) {
-		r.recordWarning(g.primaryMember().Workload, gang.ReasonQueueUnavailable, eventActionUpdatePhase,
-			"The queue admitted the gang, but %s", err)
-		g.pass.requeueAfter(rejectionRetryInterval)
+		if g.pass.session.recordReport("admission: " + err.Error()) {
+			r.recordWarning(g.primaryMember().Workload, gang.ReasonQueueUnavailable, eventActionUpdatePhase,
+				"The queue admitted the gang, but %s", err)
+		}
 		return nil
 	} else if err != nil {
 		return err
@@ -398,17 +399,19 @@ const queueMessageInterval = time.Minute
 
 // queueStatus returns why a gang waits for its queue; the zero value if it does not.
 func (r *Reconciler) queueStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
+	last := g.primaryMember().lastStatus()
 	switch {
 	case !g.isQueued() || next.Phase != lifecycle.Suspended:
 		return lifecycle.Status{}
 	case g.queued.problem != "":
 		return lifecycle.Status{Reason: gang.ReasonQueueUnavailable, Message: g.queued.problem}
+	case last.Reason == gang.ReasonWaitingForQueue && g.queued.status.Admitted:
+		return lifecycle.Status{Reason: last.Reason, Message: last.Message} // until the gang is resumed
 	case g.queued.status.Admitted || g.queued.status.Message == "":
 		return lifecycle.Status{}
 	}
 	s, now := g.pass.session, r.Clock.Now()
 	message := fmt.Sprintf("The gang waits in the queue %s: %s", g.queued.queue, g.queued.status.Message)
-	last := g.primaryMember().lastStatus()
 	if last.Reason == gang.ReasonWaitingForQueue && last.Message != message {
 		if remaining := s.queueMessageTime.Add(queueMessageInterval).Sub(now); remaining > 0 {
 			g.pass.requeueAfter(remaining)
