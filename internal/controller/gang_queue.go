@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -88,17 +88,17 @@ func (r *Reconciler) readQueueWorkload(ctx context.Context, g *observedGang) (*u
 	if w := r.queueWatch.find(key); w != nil {
 		return w, nil
 	}
-	return r.getKueueObject(ctx, kueue.Kind, key)
+	return r.getObject(ctx, kueue.Version.WithKind(kueue.Kind), key)
 }
 
-// getKueueObject reads an object of Kueue from the API server; nil if there is none.
-func (r *Reconciler) getKueueObject(
-	ctx context.Context, kind string, key client.ObjectKey,
+// getObject reads an object from the API server; nil if there is none.
+func (r *Reconciler) getObject(
+	ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey,
 ) (*unstructured.Unstructured, error) {
 	out := &unstructured.Unstructured{}
-	out.SetGroupVersionKind(kueue.Version.WithKind(kind))
+	out.SetGroupVersionKind(kind)
 	if err := r.APIReader.Get(ctx, key, out); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the %s %s: %w", kind, key.Name, err)
+		return nil, fmt.Errorf("reading the %s %s: %w", kind.Kind, key.Name, err)
 	} else if err != nil {
 		return nil, nil
 	}
@@ -252,38 +252,6 @@ func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next 
 	return nil
 }
 
-// findQueueNodes returns what selects the nodes of each role of an admitted gang.
-func (r *Reconciler) findQueueNodes(ctx context.Context, g *observedGang) (map[string]kueue.Nodes, error) {
-	w, err := r.getKueueObject(ctx, kueue.Kind, client.ObjectKeyFromObject(g.queued.workload))
-	if err != nil {
-		return nil, err
-	}
-	if w == nil || w.GetResourceVersion() != g.queued.workload.GetResourceVersion() {
-		return nil, errChildChanging
-	}
-	return kueue.FindNodes(w, func(name string) (kueue.Nodes, error) {
-		flavor, err := r.getKueueObject(ctx, "ResourceFlavor", client.ObjectKey{Name: name})
-		if err != nil || flavor == nil {
-			return kueue.Nodes{}, errors.Join(err, errChildChanging)
-		}
-		return kueue.ReadFlavor(flavor)
-	})
-}
-
-// readWhole reads a member from the API server with the fields that the cache does not contain. It must have the same
-// version.
-func (r *Reconciler) readWhole(ctx context.Context, m member) (gang.Workload, error) {
-	whole, _ := gang.NewWorkload(m.Kind())
-	object := whole.Object().(client.Object)
-	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), object); err != nil {
-		return whole, fmt.Errorf("reading %s: %w", m.Meta().Name, err)
-	}
-	if object.GetResourceVersion() != m.Meta().ResourceVersion {
-		return whole, errChildChanging
-	}
-	return whole, nil
-}
-
 // changeSuspension suspends or resumes a member for its queue. w is the member in the cache or in the API server. It
 // writes nothing if change returns false.
 func (r *Reconciler) changeSuspension(
@@ -314,83 +282,6 @@ func (r *Reconciler) changeQueueStatus(
 		return fmt.Errorf("writing the status of the Workload %s: %w", changed.GetName(), err)
 	}
 	return nil
-}
-
-// createQueueWorkload creates the Workload of a gang whose workloads all exist.
-func (r *Reconciler) createQueueWorkload(ctx context.Context, g *observedGang) error {
-	var whole []member
-	for _, m := range g.members {
-		w, err := r.readWhole(ctx, m)
-		if err != nil {
-			return err
-		}
-		m.Workload = w
-		whole = append(whole, m)
-	}
-	priority, err := r.findQueuePriority(ctx, g, whole)
-	if err != nil || g.queued.problem != "" {
-		return err
-	}
-	result := g.firstResult()
-	w, err := kueue.Build(kueue.Spec{
-		Namespace: result.Gang.Namespace, Name: result.Gang.Name, Queue: g.queued.queue,
-		PodSets: g.podSets(whole), Priority: priority,
-	})
-	if err != nil {
-		return err
-	}
-	w.SetLabels(result.ChildLabels())
-	if err := r.setOwners(g, w); err != nil {
-		return err
-	}
-	err = r.Client.Create(ctx, w, FieldOwner)
-	if isRejected(err) {
-		g.queued.problem = rejectionMessage(err, rejectionRetryInterval)
-		g.pass.requeueAfter(rejectionRetryInterval)
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("creating the Workload %s: %w", w.GetName(), err)
-	}
-	return nil
-}
-
-// findQueuePriority returns the priority of a gang: that of the WorkloadPriorityClass in the label of a member, or of the
-// PriorityClass of its pods. Nil stands for no class.
-func (r *Reconciler) findQueuePriority(
-	ctx context.Context, g *observedGang, members []member,
-) (*kueue.Priority, error) {
-	for _, m := range members {
-		name := m.Meta().Labels[kueue.LabelPriorityClass]
-		if name == "" {
-			continue
-		}
-		class, err := r.getKueueObject(ctx, "WorkloadPriorityClass", client.ObjectKey{Name: name})
-		if err != nil {
-			return nil, err
-		}
-		if class == nil {
-			g.queued.problem = fmt.Sprintf("The WorkloadPriorityClass %s does not exist", name)
-			g.pass.requeueAfter(rejectionRetryInterval)
-			return nil, nil
-		}
-		value, _, err := unstructured.NestedInt64(class.Object, "value")
-		return &kueue.Priority{
-			Group: kueue.Version.Group, Kind: "WorkloadPriorityClass", Name: name, Value: int32(value),
-		}, err
-	}
-	name := g.firstResult().Gang.Placement.PriorityClass
-	if name == "" {
-		return nil, nil
-	}
-	class := &schedulingv1.PriorityClass{}
-	if err := r.APIReader.Get(ctx, client.ObjectKey{Name: name}, class); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the PriorityClass %s: %w", name, err)
-	} else if err != nil {
-		g.queued.problem = fmt.Sprintf("The PriorityClass %s does not exist", name)
-		g.pass.requeueAfter(rejectionRetryInterval)
-		return nil, nil
-	}
-	return &kueue.Priority{Group: schedulingv1.GroupName, Kind: "PriorityClass", Name: name, Value: class.Value}, nil
 }
 
 // queueMessageInterval is the minimum interval at which the status of a waiting gang follows the words of its queue,

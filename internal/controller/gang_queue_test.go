@@ -66,7 +66,7 @@ func (w *testCluster) countResumed(t *testing.T) (n int) {
 // getQueueWorkload returns the Workload of the gang; nil if there is none.
 func (w *testCluster) getQueueWorkload(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
-	out, err := w.getKueueObject(t.Context(), kueue.Kind, client.ObjectKey{Namespace: "team", Name: "train"})
+	out, err := w.getObject(t.Context(), workloadKind, client.ObjectKey{Namespace: "team", Name: "train"})
 	if err != nil {
 		t.Fatal(err)
 	}

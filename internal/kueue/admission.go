@@ -11,41 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// ErrUnsupported means that an admission has a part that Rollcall does not apply. The gang must not start.
+var ErrUnsupported = errors.New("unsupported by Rollcall for gangs of several workloads")
+
 // Nodes are the fields of a pod template that select the nodes of an admitted workload.
 type Nodes struct {
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 }
 
-// add adds the requirements of o.
-func (n *Nodes) add(o Nodes) {
-	for key, value := range o.NodeSelector {
-		if n.NodeSelector == nil {
-			n.NodeSelector = map[string]string{}
-		}
-		n.NodeSelector[key] = value
-	}
-	for _, t := range o.Tolerations {
-		if !slices.Contains(n.Tolerations, t) {
-			n.Tolerations = append(n.Tolerations, t)
-		}
-	}
-}
-
-// ErrUnsupported means that an admission has a part that Rollcall does not apply. The gang must not start.
-var ErrUnsupported = errors.New("unsupported by Rollcall for gangs of several workloads")
-
 // admission contains the fields of a Workload that determine the nodes of its pods.
 type admission struct {
 	Spec struct {
 		PodSets []struct {
-			Name     string `json:"name"`
-			Template struct {
-				Spec struct {
-					NodeSelector map[string]string   `json:"nodeSelector"`
-					Tolerations  []corev1.Toleration `json:"tolerations"`
-				} `json:"spec"`
-			} `json:"template"`
+			Name     string                 `json:"name"`
+			Template corev1.PodTemplateSpec `json:"template"`
 		} `json:"podSets"`
 	} `json:"spec"`
 	Status struct {
@@ -58,54 +38,43 @@ type admission struct {
 		} `json:"admission"`
 		AdmissionChecks []struct {
 			Name          string `json:"name"`
-			PodSetUpdates []struct {
-				Name         string              `json:"name"`
-				Labels       map[string]string   `json:"labels"`
-				Annotations  map[string]string   `json:"annotations"`
-				NodeSelector map[string]string   `json:"nodeSelector"`
-				Tolerations  []corev1.Toleration `json:"tolerations"`
-			} `json:"podSetUpdates"`
+			PodSetUpdates []any  `json:"podSetUpdates"`
 		} `json:"admissionChecks"`
 	} `json:"status"`
 }
 
 // FindNodes returns what selects the nodes of each pod set of an admitted Workload: the template with which it was
-// created, the flavors, and the updates of admission checks. findFlavor returns what a ResourceFlavor requires. An
-// error is [ErrUnsupported] or one of findFlavor.
+// created, and the flavors. findFlavor returns what a ResourceFlavor requires. An error is [ErrUnsupported] or one of
+// findFlavor.
 func FindNodes(w *unstructured.Unstructured, findFlavor func(string) (Nodes, error)) (map[string]Nodes, error) {
 	var a admission
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(w.Object, &a); err != nil {
 		return nil, fmt.Errorf("reading the admission of the Workload %s: %w", w.GetName(), err)
 	}
+	for _, check := range a.Status.AdmissionChecks {
+		if len(check.PodSetUpdates) > 0 {
+			return nil, fmt.Errorf("the admission check %s changes pods, which is %w", check.Name, ErrUnsupported)
+		}
+	}
 	out := map[string]Nodes{}
 	for _, set := range a.Spec.PodSets {
-		spec := set.Template.Spec
-		out[set.Name] = Nodes{NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations}
+		out[set.Name] = Nodes{NodeSelector: set.Template.Spec.NodeSelector, Tolerations: set.Template.Spec.Tolerations}
 	}
 	for _, assignment := range a.Status.Admission.PodSetAssignments {
 		if len(assignment.TopologyAssignment) > 0 {
 			return nil, fmt.Errorf("topology-aware scheduling is %w", ErrUnsupported)
 		}
-		nodes := out[assignment.Name]
+		nodes := Nodes{NodeSelector: map[string]string{}, Tolerations: out[assignment.Name].Tolerations}
+		maps.Copy(nodes.NodeSelector, out[assignment.Name].NodeSelector)
 		for _, flavor := range slices.Compact(slices.Sorted(maps.Values(assignment.Flavors))) {
 			required, err := findFlavor(flavor)
 			if err != nil {
 				return nil, err
 			}
-			nodes.add(required)
+			maps.Copy(nodes.NodeSelector, required.NodeSelector)
+			nodes.Tolerations = slices.Concat(nodes.Tolerations, required.Tolerations)
 		}
 		out[assignment.Name] = nodes
-	}
-	for _, check := range a.Status.AdmissionChecks {
-		for _, update := range check.PodSetUpdates {
-			if len(update.Labels)+len(update.Annotations) > 0 {
-				return nil, fmt.Errorf("the admission check %s sets labels or annotations, which is %w",
-					check.Name, ErrUnsupported)
-			}
-			nodes := out[update.Name]
-			nodes.add(Nodes{NodeSelector: update.NodeSelector, Tolerations: update.Tolerations})
-			out[update.Name] = nodes
-		}
 	}
 	return out, nil
 }

@@ -189,12 +189,7 @@ func TestFindNodes(t *testing.T) {
 			want: kueue.Nodes{NodeSelector: map[string]string{"disk": "ssd", "gpu": "a100"},
 				Tolerations: []corev1.Toleration{{Key: "user"}, {Key: "gpu"}}},
 		},
-		"a check adds to the template": {
-			status: assign(map[string]any{}, update("nodeSelector", map[string]any{"zone": "a"})),
-			want: kueue.Nodes{NodeSelector: map[string]string{"disk": "ssd", "zone": "a"},
-				Tolerations: []corev1.Toleration{{Key: "user"}}},
-		},
-		"labels of a check are not supported": {
+		"a check that changes pods is not supported": {
 			status: assign(map[string]any{}, update("labels", map[string]any{"a": "b"})), err: kueue.ErrUnsupported,
 		},
 		"a topology is not supported": {
