@@ -47,8 +47,8 @@ func suspendForQueue(w gang.Workload, g gang.Gang) {
 	}
 }
 
-// warnQueueName returns a warning about a label that is replaced, and about a StatefulSet with the label, for which Kueue
-// has another meaning.
+// warnQueueName returns a warning about a label that is replaced, and about a StatefulSet with the label, for which
+// Kueue has another meaning.
 func (e *Engine) warnQueueName(w gang.Workload) gang.Warnings {
 	path := fieldpath.Labels.Key(gang.LabelQueueName)
 	switch {

@@ -52,7 +52,8 @@ func TestAdmitQueue(t *testing.T) {
 		"an annotation": {job: newQueuedJob("", "gpus", roles), queueGangs: true, queue: "gpus"},
 		"a label": {job: newQueuedJob("gpus", "", roles), queueGangs: true, queue: "gpus",
 			warning: "replaced by the annotation"},
-		"both, such as the label of a default queue": {job: newQueuedJob("default", "gpus", roles), queueGangs: true, queue: "gpus",
+		"both, such as the label of a default queue": {
+			job: newQueuedJob("default", "gpus", roles), queueGangs: true, queue: "gpus",
 			warning: "replaced by the annotation"},
 		"a label in a cluster without permission": {job: newQueuedJob("gpus", "", roles), label: "gpus"},
 		"an annotation in a cluster without Kueue": {job: newQueuedJob("", "gpus", roles), problem: "there is no Kueue",

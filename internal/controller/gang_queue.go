@@ -113,7 +113,8 @@ func (r *Reconciler) isQueueOutdated(g *observedGang) bool {
 		return false
 	}
 	isOwner := func(m member) bool {
-		return slices.ContainsFunc(w.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == m.Meta().UID })
+		isSame := func(o metav1.OwnerReference) bool { return o.UID == m.Meta().UID }
+		return slices.ContainsFunc(w.GetOwnerReferences(), isSame)
 	}
 	return g.queued.status.Finished || w.GetDeletionTimestamp() != nil || !slices.ContainsFunc(g.members, isOwner) ||
 		!kueue.IsFor(w, kueue.Digest(g.podSets(g.members)), g.queued.queue)

@@ -51,8 +51,8 @@ func (r *Reconciler) createQueueWorkload(ctx context.Context, g *observedGang) e
 	return nil
 }
 
-// findQueuePriority returns the priority of a gang: that of the WorkloadPriorityClass in the label of a member, or of the
-// PriorityClass of its pods. Nil stands for no class.
+// findQueuePriority returns the priority of a gang: that of the WorkloadPriorityClass in the label of a member, or of
+// the PriorityClass of its pods. Nil stands for no class.
 func (r *Reconciler) findQueuePriority(
 	ctx context.Context, g *observedGang, members []member,
 ) (*kueue.Priority, error) {

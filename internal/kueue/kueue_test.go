@@ -46,8 +46,8 @@ func newConditions(names ...string) map[string]any {
 		if name[0] == '!' {
 			name, status = name[1:], "False"
 		}
-		out = append(out, map[string]any{"type": name, "status": status, "reason": "Preempted", "message": "words of " + name,
-			"lastTransitionTime": now.Format(time.RFC3339)})
+		out = append(out, map[string]any{"type": name, "status": status, "reason": "Preempted",
+			"message": "words of " + name, "lastTransitionTime": now.Format(time.RFC3339)})
 	}
 	return map[string]any{"conditions": out, "admission": map[string]any{"clusterQueue": "gpus"}}
 }

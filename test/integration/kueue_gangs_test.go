@@ -352,8 +352,8 @@ func testQueuedRecreatedWithOtherSize(t *testing.T, k *queuedGangs, ns string) {
 	k.waitForGPUsInUse(t, ns, 2)
 }
 
-// testQueuedManagerKilled checks that a gang keeps its Workload while Rollcall does not run, and that Rollcall follows an
-// eviction that it did not observe.
+// testQueuedManagerKilled checks that a gang keeps its Workload while Rollcall does not run, and that Rollcall follows
+// an eviction that it did not observe.
 func testQueuedManagerKilled(t *testing.T, k *queuedGangs, ns string) {
 	k.recordJobHistory(t, ns)
 	k.createQueue(t, ns, 8)
@@ -397,7 +397,8 @@ func testAttackQueueWorkloads(t *testing.T, k *queuedGangs, ns string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := attacker.Create(t.Context(), w, metav1.CreateOptions{}); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+	isDenied := func(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) }
+	if _, err := attacker.Create(t.Context(), w, metav1.CreateOptions{}); !isDenied(err) {
 		t.Errorf("creating a Workload that is not of a gang: %v", err)
 	}
 	if _, err := k.workloads.Namespace(ns).Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
@@ -406,11 +407,11 @@ func testAttackQueueWorkloads(t *testing.T, k *queuedGangs, ns string) {
 	for _, subresource := range [][]string{nil, {"status"}} {
 		_, err := attacker.Patch(t.Context(), "victim", "application/merge-patch+json",
 			[]byte(`{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[]}}`), metav1.PatchOptions{}, subresource...)
-		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+		if !isDenied(err) {
 			t.Errorf("changing %v of a Workload of somebody else: %v", subresource, err)
 		}
 	}
-	if err := attacker.Delete(t.Context(), "victim", metav1.DeleteOptions{}); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+	if err := attacker.Delete(t.Context(), "victim", metav1.DeleteOptions{}); !isDenied(err) {
 		t.Errorf("deleting a Workload of somebody else: %v", err)
 	}
 }
