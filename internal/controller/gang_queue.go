@@ -99,10 +99,10 @@ func (r *Reconciler) getObject(
 	out.SetGroupVersionKind(kind)
 	if err := r.APIReader.Get(ctx, key, out); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the %s %s: %w", kind.Kind, key.Name, err)
-	} else if err != nil {
-		return nil, nil
+	} else if err == nil {
+		return out, nil
 	}
-	return out, nil
+	return nil, nil //nolint:nilerr // the object does not exist
 }
 
 // isQueueOutdated reports whether the Workload is of an earlier run of the gang, or of workloads with other sizes or
@@ -143,24 +143,11 @@ func (r *Reconciler) followQueue(ctx context.Context, g *observedGang, state lif
 	if !g.isQueued() || g.queued.problem != "" || g.queued.status.Admitted || state.Phase.Terminal() {
 		return true, nil
 	}
-	suspended := false
-	for _, m := range g.members {
-		if !m.isSuspendable() {
-			continue
-		}
-		suspended = true
-		if err := r.withdrawSuspendedCondition(ctx, m, actionSuspend); errors.Is(err, errJobStatusReset) {
-			continue
-		} else if err != nil {
-			return false, err
-		}
-		suspend := func(w gang.Workload) bool { attempt.Suspend(w); return true }
-		if err := r.changeSuspension(ctx, g, m, m.Workload, suspend); err != nil {
-			return false, err
-		}
+	if slices.ContainsFunc(g.members, member.isSuspendable) {
+		return false, r.suspendForQueue(ctx, g)
 	}
-	if suspended || !g.hasNoPods() {
-		return !suspended, nil
+	if !g.hasNoPods() {
+		return true, nil
 	}
 	switch {
 	case g.queued.status.MustRelease:
@@ -175,6 +162,24 @@ func (r *Reconciler) followQueue(ctx context.Context, g *observedGang, state lif
 		return true, r.createQueueWorkload(ctx, g)
 	}
 	return true, nil
+}
+
+// suspendForQueue suspends all members of a gang that is not admitted.
+func (r *Reconciler) suspendForQueue(ctx context.Context, g *observedGang) error {
+	suspend := func(w gang.Workload) bool { attempt.Suspend(w); return true }
+	for _, m := range g.members {
+		if !m.isSuspendable() {
+			continue
+		}
+		err := r.withdrawSuspendedCondition(ctx, m, actionSuspend)
+		if err == nil {
+			err = r.changeSuspension(ctx, g, m, m.Workload, suspend)
+		}
+		if err != nil && !errors.Is(err, errJobStatusReset) { // the next pass suspends the member
+			return err
+		}
+	}
+	return nil
 }
 
 // isSuspendable reports whether a member has pods that its queue can stop.
@@ -210,19 +215,11 @@ func (r *Reconciler) startFromQueue(ctx context.Context, g *observedGang, state,
 
 // resumeFromQueue resumes the suspended members of an admitted gang on the nodes of their flavors.
 func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next lifecycle.State) error {
-	var suspended []member
-	for _, m := range g.members {
+	suspended := slices.DeleteFunc(slices.Clone(g.members), func(m member) bool {
 		observed := m.observeStatus()
-		if !m.IsInjected() || !m.IsSuspended() || observed.SuspendedByRollcall || observed.HasResult() {
-			continue
-		}
-		isReset := m.Job == nil || m.Job.Status.StartTime == nil && (!m.restartsCompleted() || m.Job.Status.Succeeded == 0)
-		if !observed.SuspensionObserved || !isReset {
-			return nil
-		}
-		suspended = append(suspended, m)
-	}
-	if len(suspended) == 0 {
+		return !m.IsInjected() || !m.IsSuspended() || observed.SuspendedByRollcall || observed.HasResult()
+	})
+	if len(suspended) == 0 || slices.ContainsFunc(suspended, member.isResetPending) {
 		return nil
 	}
 	nodes, err := r.findQueueNodes(ctx, g)
@@ -251,6 +248,12 @@ func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next 
 	}
 	log.FromContext(ctx).Info("Resumed the gang that its queue admitted", "queue", g.queued.queue, "attempt", next.Attempt)
 	return nil
+}
+
+// isResetPending reports whether the status of a suspended member still describes its last attempt.
+func (m member) isResetPending() bool {
+	isReset := m.Job == nil || m.Job.Status.StartTime == nil && (!m.restartsCompleted() || m.Job.Status.Succeeded == 0)
+	return !isReset || !m.observeStatus().SuspensionObserved
 }
 
 // changeSuspension suspends or resumes a member for its queue. w is the member in the cache or in the API server. It
@@ -283,6 +286,14 @@ func (r *Reconciler) changeQueueStatus(
 		return fmt.Errorf("writing the status of the Workload %s: %w", changed.GetName(), err)
 	}
 	return nil
+}
+
+// childStatus returns why a gang waits for its queue or for its key pair; the zero value if it does not.
+func (r *Reconciler) childStatus(g *observedGang, next lifecycle.State) lifecycle.Status {
+	if status := r.queueStatus(g, next); status.Reason != "" {
+		return status
+	}
+	return r.keyPairStatus(g, next)
 }
 
 // queueMessageInterval is the minimum interval at which the status of a waiting gang follows the words of its queue,

@@ -141,7 +141,7 @@ func TestQueuedGang(t *testing.T) {
 	if s, err = kueue.Read(w.getQueueWorkload(t)); err != nil || s.MustRelease || s.Admitted {
 		t.Errorf("after the pods terminated, the status is %+v, %v", s, err)
 	}
-	if err := w.Client.Delete(t.Context(), w.getQueueWorkload(t)); err != nil {
+	if err := w.Delete(t.Context(), w.getQueueWorkload(t)); err != nil {
 		t.Fatal(err)
 	}
 	w.reconcileOften(t)

@@ -241,10 +241,6 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	if g.hasStaleMember() {
 		return // the event of the write causes the next pass
 	}
-	if err := r.observeQueue(ctx, g); err != nil {
-		g.pass.handleError(err)
-		return
-	}
 	state := g.lastState()
 	memory := &g.pass.session.memory
 	if g.multiWorkload && !state.Phase.Terminal() {

@@ -103,10 +103,7 @@ func (r *Reconciler) desiredStatus(
 		status = lifecycle.Status{Reason: gang.ReasonPodGroupMissing, Message: g.podGroupProblem}
 	}
 	if status.Reason == "" {
-		status = r.queueStatus(g, next)
-	}
-	if status.Reason == "" {
-		status = r.keyPairStatus(g, next)
+		status = r.childStatus(g, next)
 	}
 	if status.Reason == "" {
 		status = r.limitStuckPodReports(g, next, g.stuckPodStatus(next))

@@ -55,7 +55,7 @@ func newConditions(names ...string) map[string]any {
 func TestBuild(t *testing.T) {
 	w := build(t, newPodSet("ps", 4, "1"), newPodSet("worker", 2, "1"))
 	spec := w.Object["spec"].(map[string]any)
-	if spec["queueName"] != "gpus" || spec["priority"] != int64(7) || w.GetName() != "train" || w.GetNamespace() != "team" {
+	if spec["queueName"] != "gpus" || spec["priority"] != int64(7) || w.GetName() != "train" {
 		t.Errorf("the Workload is %v", w)
 	}
 	var got []any

@@ -59,7 +59,8 @@ func Read(w *unstructured.Unstructured) (Status, error) {
 }
 
 // Release gives the quota of an evicted Workload back, so that Kueue queues it again. The gang has no pods. Kueue
-// itself sets the condition Requeued after all other causes of an eviction (kueue pkg/controller/jobframework/reconciler.go).
+// itself sets the condition Requeued after all other causes of an eviction (kueue pkg/controller/jobframework,
+// ReconcileGenericJob).
 func Release(w *unstructured.Unstructured, now time.Time) error {
 	conditions, err := readConditions(w)
 	if err != nil {

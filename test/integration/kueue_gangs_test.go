@@ -275,6 +275,7 @@ func testQueuedEvictedDuringRestart(t *testing.T, k *queuedGangs, ns string) {
 	before := r.listActivePods()
 	terminate := r.beginRestart("worker-0", "worker-1")
 	k.setWorkloadActive(t, ns, false)
+	k.waitForStatus(t, ns, "train", "evicted", func(s kueue.Status) bool { return !s.Admitted })
 	terminate()
 	r.waitForPhase(lifecycle.Suspended, 1)
 	k.waitForStatus(t, ns, "train", "released", func(s kueue.Status) bool { return !s.MustRelease && !s.Admitted })
