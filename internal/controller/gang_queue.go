@@ -102,7 +102,7 @@ func (r *Reconciler) getObject(
 	} else if err == nil {
 		return out, nil
 	}
-	return nil, nil //nolint:nilerr // the object does not exist
+	return nil, nil
 }
 
 // isQueueOutdated reports whether the Workload is of an earlier run of the gang, or of workloads with other sizes or
