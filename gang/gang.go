@@ -26,6 +26,9 @@ type Config struct {
 	Scheduler Scheduler
 	// SchedulerNames are the names of schedulers in the cluster.
 	SchedulerNames SchedulerNames
+	// QueueGangs is true if Rollcall creates one Workload of Kueue for a gang of several workloads. The label
+	// [LabelQueueName] of their Jobs is then replaced by [AnnotationQueue].
+	QueueGangs bool
 	// AgentImage is the image that contains the agent; empty means [DefaultAgentImage].
 	AgentImage string
 	// Build identifies the program and the detected features of the API server. Two programs with
@@ -88,6 +91,9 @@ type Gang struct {
 	ContainerRestartRules bool
 	// Placement determines how the pods get their nodes.
 	Placement Placement
+	// Queue is the queue in which all workloads of the gang wait as one; empty if the gang is in no queue, or if
+	// each of its Jobs is.
+	Queue string
 	// RestartRules are the restart, success and clean-up policies.
 	RestartRules RestartRules
 	// StallRules determine how ranks without progress are found.

@@ -88,6 +88,9 @@ const (
 // AnnotationScheduler selects the scheduler that places all ranks of the gang or none.
 const AnnotationScheduler = Prefix + "scheduler"
 
+// AnnotationQueue is the LocalQueue of Kueue in which a gang of several workloads waits as one Workload.
+const AnnotationQueue = Prefix + "queue"
+
 // AnnotationProfile selects a profile of the policy of the cluster.
 const AnnotationProfile = Prefix + "profile"
 
@@ -228,6 +231,11 @@ func podKeys() []Key {
 			Default: "`none`, unless an administrator chose another scheduler for all gangs",
 			Description: "Places all ranks of the gang or none, by a PodGroup of the scheduler. " +
 				"Rollcall creates the PodGroup when all workloads of the gang exist."},
+		{Name: AnnotationQueue, Kind: KeyKindAnnotation,
+			Values:  "the name of a LocalQueue of Kueue in the namespace",
+			Default: "no queue",
+			Description: "The queue of a gang of several workloads, the same on each workload. Kueue admits them as one. " +
+				"A gang of one Job has the label `kueue.x-k8s.io/queue-name` instead."},
 	}
 }
 

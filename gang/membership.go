@@ -13,6 +13,11 @@ func (w Workload) HasRoles() bool {
 	return ok
 }
 
+// HasSeveralRoles reports whether the workload is one of several workloads of its gang.
+func (w Workload) HasSeveralRoles() bool {
+	return strings.Count(w.Meta().Annotations[AnnotationRoles], "=") > 1
+}
+
 // ResolveName returns the name of the workload's gang. After admission it is the name on the pod
 // template, which is immutable in a Job. Before admission it follows from the metadata.
 func ResolveName(w Workload, frameworks Frameworks) string {

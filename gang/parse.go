@@ -81,6 +81,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.RestartRules = p.parseRestartRules(g, cfg)
 	g.StallRules = p.parseStallRules(cfg)
 	g.Placement = p.parsePlacement(g, cfg)
+	g.Queue = p.parseQueue()
 	g.Shm = p.parseShm()
 	p.checkNetwork()
 	if len(p.errs) == 0 {

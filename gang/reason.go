@@ -44,6 +44,11 @@ const (
 	// ReasonPodGroupMissing means that the gang has no PodGroup: the API server does not serve PodGroups, or
 	// somebody else created the PodGroup of that name.
 	ReasonPodGroupMissing Reason = "PodGroupMissing"
+	// ReasonWaitingForQueue means that all workloads of the gang wait in a queue as one.
+	ReasonWaitingForQueue Reason = "WaitingForQueue"
+	// ReasonQueueUnavailable means that the queue cannot admit the gang: the cluster does not have Kueue, Rollcall has no
+	// permission, or the admission has a part that Rollcall does not support.
+	ReasonQueueUnavailable Reason = "QueueUnavailable"
 	// ReasonRanksUnschedulable means that ranks have waited for their nodes for a minute.
 	ReasonRanksUnschedulable Reason = "RanksUnschedulable"
 	// ReasonNotInjected means that the workload has the framework label, but was admitted without

@@ -85,6 +85,9 @@ func baselinePlan(g gang.Gang) plan.Plan {
 		s.PlanPods(&p, g.Placement)
 		p.Children.PodGroup = g.OwnPodGroup()
 	}
+	if g.Queue != "" {
+		p.PodAnnotations = append(p.PodAnnotations, plan.Label{Name: gang.AnnotationQueue, Value: g.Queue})
+	}
 	if g.Elastic == nil {
 		p.Env = append(p.Env, plan.LiteralEnv(EnvSize, strconv.Itoa(int(g.Size))))
 	}

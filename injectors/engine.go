@@ -23,8 +23,9 @@ type Engine struct {
 	registry   Registry
 	frameworks gang.Frameworks
 	config     gang.Config
-	// schedulerFacts is nil if the facts are not known.
+	// schedulerFacts and queueFacts are nil if the facts are not known.
 	schedulerFacts SchedulerFacts
+	queueFacts     QueueFacts
 }
 
 // NewEngine returns an engine that supports the frameworks of a registry.
@@ -74,9 +75,11 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 	if r, skip := e.skipUnmanaged(w); skip {
 		return r, nil
 	}
-	return e.applyPlan(w, func(draft gang.Workload) {
+	warnings := e.warnQueueName(w)
+	r, err := e.applyPlan(w, func(draft gang.Workload) {
 		injection.ClearDerivedNames(draft)
 		revertSpecChanges(draft)
+		e.moveQueueName(draft)
 		injection.ForgetSize(draft)
 		setPhase(draft)
 		// A copy of a live object contains the attempt and the status of that object.
@@ -84,6 +87,11 @@ func (e *Engine) injectNew(w gang.Workload, setPhase func(gang.Workload)) (Resul
 		delete(draft.Meta().Annotations, gang.AnnotationStatus)
 		delete(draft.Meta().Annotations, gang.AnnotationSuspendedBy)
 	})
+	r.Warnings = append(warnings, r.Warnings...)
+	if err == nil {
+		suspendForQueue(w, r.Gang)
+	}
+	return r, err
 }
 
 // AdmitUpdate injects a StatefulSet that is being updated. It changes updated in place. The injected
@@ -229,7 +237,10 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
 	placementWarnings, denials := e.checkScheduler(w, g)
-	if r.Warnings, r.Denials = append(r.Warnings, placementWarnings...), denials; len(denials) > 0 {
+	queueWarnings, queueDenials := e.checkQueue(g)
+	r.Warnings = slices.Concat(r.Warnings, placementWarnings, queueWarnings)
+	if r.Denials = append(denials, queueDenials...); len(r.Denials) > 0 {
+		denials = r.Denials
 		return r, newInvalidError(w, denials.ErrorList())
 	}
 	applyWarnings, denials := injection.Apply(draft, g, p, e.config.Build)

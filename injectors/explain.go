@@ -76,6 +76,8 @@ var reasons = []reason{
 	{"dnsSearch/", "", "DNS search domain", "programs use hostnames without the Service", ""},
 	{"toleration/", everyGang, "toleration", "a pod leaves a lost node after 30 seconds instead of 300",
 		gang.AnnotationRestartOnNodeLoss},
+	{"annotation/" + gang.AnnotationQueue, everyGang, "pod annotation",
+		"all workloads of the gang wait in the queue as one", gang.AnnotationQueue},
 	{"annotation/", everyGang, "pod annotation", "the scheduler places the gang as one", gang.AnnotationScheduler},
 	{"podField/", everyGang, "pod field", "the scheduler places the gang as one", gang.AnnotationScheduler},
 }

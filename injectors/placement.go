@@ -59,9 +59,10 @@ func recordPlacement(w gang.Workload, g gang.Gang) {
 	}
 }
 
-// describePlacement replaces the placement of the result by that in the pod template of an injected workload. The gang
-// has no PodGroup of Rollcall if the user provides another.
+// describePlacement replaces the placement and the queue of the result by those in the pod template of an injected
+// workload. The gang has no PodGroup of Rollcall if the user provides another.
 func (r *Result) describePlacement(w gang.Workload) {
+	r.Gang.Queue = w.Template().Annotations[gang.AnnotationQueue]
 	r.Gang.Placement = scheduling.FindPlacement(w.Template(), r.Gang)
 	r.Children.PodGroup = ""
 	if r.Gang.Placement.PodGroup == r.Gang.OwnPodGroup() {

@@ -130,6 +130,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 		OmitFailureOutput:            !o.failureOutput,
 		Scheduler:                    gang.Scheduler(o.schedulers.scheduler),
 		SchedulerNames:               o.schedulers.names(),
+		QueueGangs:                   o.schedulers.kueueWorkloads,
 		AgentImage:                   o.agentImage,
 		Build:                        version,
 	}), nil

@@ -193,6 +193,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 		Policy:           policies,
 		PolicyReports:    o.policyReports == policyReportsOpenReports,
 		MetricNamespaces: o.metricNamespaces,
+		QueueGangs:       o.schedulers.kueueWorkloads,
 		ServerClock:      serverClock,
 	})
 	if err != nil {

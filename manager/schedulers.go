@@ -11,11 +11,13 @@ import (
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/kueue"
 	"rollcall.training/internal/scheduling"
 )
 
@@ -25,6 +27,7 @@ type schedulerOptions struct {
 	coschedulingName string
 	volcanoName      string
 	podGroups        bool
+	kueueWorkloads   bool
 }
 
 // addFlags adds the flags for the schedulers to f.
@@ -35,6 +38,8 @@ func (o *schedulerOptions) addFlags(f *pflag.FlagSet) {
 		"schedulerName of pods for the plugin Coscheduling (default: users set the name in their pod templates)")
 	f.StringVar(&o.volcanoName, "volcano-name", "volcano", "schedulerName of pods for Volcano")
 	f.BoolVar(&o.podGroups, "pod-groups", false, "create PodGroups, for which the controller needs permissions")
+	f.BoolVar(&o.kueueWorkloads, "kueue-workloads", false,
+		"create one Workload of Kueue for a gang of several workloads, for which the controller needs permissions")
 }
 
 // validateFlags returns an error that joins a message for each invalid flag.
@@ -59,19 +64,22 @@ func (o *schedulerOptions) names() gang.SchedulerNames {
 type schedulerFacts struct {
 	client    discovery.ServerResourcesInterface
 	permitted bool
-	// problems contains the answers of find.
-	problems atomic.Pointer[map[gang.Scheduler]string]
+	// queuesPermitted is true if Rollcall creates Workloads of Kueue.
+	queuesPermitted bool
+	// problems contains the answers of find, and queueProblem that of findQueue.
+	problems     atomic.Pointer[map[gang.Scheduler]string]
+	queueProblem atomic.Pointer[string]
 }
 
 // discoveryInterval is the interval at which the PodGroups are discovered. A discovery has a request for each version.
 const discoveryInterval = 30 * time.Second
 
-func newSchedulerFacts(config *rest.Config, permitted bool) (*schedulerFacts, error) {
+func newSchedulerFacts(config *rest.Config, o schedulerOptions) (*schedulerFacts, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a discovery client: %w", err)
 	}
-	return &schedulerFacts{client: client, permitted: permitted}, nil
+	return &schedulerFacts{client: client, permitted: o.podGroups, queuesPermitted: o.kueueWorkloads}, nil
 }
 
 // Start discovers the PodGroups until ctx is done.
@@ -79,6 +87,9 @@ func (f *schedulerFacts) Start(ctx context.Context) error {
 	for {
 		if f.permitted {
 			f.discover(ctx)
+		}
+		if f.queuesPermitted {
+			f.discoverQueue(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -96,7 +107,7 @@ func (f *schedulerFacts) discover(ctx context.Context) {
 		if scheduler == nil {
 			continue
 		}
-		served, err := f.isServed(scheduler)
+		served, err := f.isServed(scheduling.Resource, scheduler.Versions()...)
 		switch {
 		case err != nil:
 			log.FromContext(ctx).Error(err, "Failed to discover PodGroups", "scheduler", name)
@@ -111,16 +122,31 @@ func (f *schedulerFacts) discover(ctx context.Context) {
 	f.problems.Store(&problems)
 }
 
-// isServed reports whether the API server serves a version of the PodGroups of a scheduler.
-func (f *schedulerFacts) isServed(scheduler scheduling.Scheduler) (bool, error) {
-	isPodGroup := func(r metav1.APIResource) bool { return r.Name == scheduling.Resource }
-	for _, version := range scheduler.Versions() {
+// discoverQueue updates the answer of findQueue. It stays if the discovery fails.
+func (f *schedulerFacts) discoverQueue(ctx context.Context) {
+	problem := ""
+	served, err := f.isServed(kueue.Resource, kueue.Version)
+	switch {
+	case err != nil:
+		log.FromContext(ctx).Error(err, "Failed to discover Workloads of Kueue")
+		return
+	case !served:
+		problem = fmt.Sprintf("the API server does not serve %s of %s, which requires Kueue 0.15 or later",
+			kueue.Resource, kueue.Version)
+	}
+	f.queueProblem.Store(&problem)
+}
+
+// isServed reports whether the API server serves a resource in one of the versions.
+func (f *schedulerFacts) isServed(resource string, versions ...schema.GroupVersion) (bool, error) {
+	isResource := func(r metav1.APIResource) bool { return r.Name == resource }
+	for _, version := range versions {
 		list, err := f.client.ServerResourcesForGroupVersion(version.String())
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return false, fmt.Errorf("discovering %s: %w", version, err)
-		case slices.ContainsFunc(list.APIResources, isPodGroup):
+		case slices.ContainsFunc(list.APIResources, isResource):
 			return true, nil
 		}
 	}
@@ -138,4 +164,17 @@ func (f *schedulerFacts) find(scheduler gang.Scheduler) string {
 		return "Rollcall has not discovered yet whether the API server serves PodGroups of the scheduler; try again"
 	}
 	return (*problems)[scheduler]
+}
+
+// findQueue returns why Rollcall cannot create Workloads of Kueue; empty if it can.
+func (f *schedulerFacts) findQueue() string {
+	if !f.queuesPermitted {
+		return "Rollcall does not create Workloads of Kueue in this cluster; an administrator can set the value " +
+			"permissions.createKueueWorkloads of the chart"
+	}
+	problem := f.queueProblem.Load()
+	if problem == nil {
+		return "Rollcall has not discovered yet whether the API server serves Workloads of Kueue; try again"
+	}
+	return *problem
 }

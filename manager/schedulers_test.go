@@ -27,7 +27,7 @@ func (s *servedGroups) ServerResourcesForGroupVersion(version string) (*metav1.A
 	if !s.versions[version] {
 		return nil, apierrors.NewNotFound(schema.GroupResource{}, version)
 	}
-	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "podgroups"}}}, nil
+	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "podgroups"}, {Name: "workloads"}}}, nil
 }
 
 func TestSchedulerFacts(t *testing.T) {
@@ -53,4 +53,26 @@ func TestSchedulerFacts(t *testing.T) {
 	check("while the discovery fails", gang.SchedulerCoscheduling, "does not serve")
 	facts.permitted = false
 	check("without permission", gang.SchedulerVolcano, "permissions.createPodGroups")
+}
+
+func TestQueueFacts(t *testing.T) {
+	served := &servedGroups{versions: map[string]bool{"kueue.x-k8s.io/v1beta1": true}}
+	facts := &schedulerFacts{client: served}
+	check := func(state, want string) {
+		t.Helper()
+		if got := facts.findQueue(); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: the problem is %q, want %q", state, got, want)
+		}
+	}
+	check("without permission", "permissions.createKueueWorkloads")
+	facts.queuesPermitted = true
+	check("before the discovery", "try again")
+	facts.discoverQueue(t.Context())
+	check("with an old Kueue", "requires Kueue 0.15")
+	served.versions["kueue.x-k8s.io/v1beta2"] = true
+	facts.discoverQueue(t.Context())
+	check("with Kueue", "")
+	served.err = errors.New("the API server is not available")
+	facts.discoverQueue(t.Context())
+	check("while the discovery fails", "")
 }

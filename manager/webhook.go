@@ -153,14 +153,14 @@ func (o *webhookOptions) addWebhooks(
 	if err != nil {
 		return err
 	}
-	schedulers, err := newSchedulerFacts(mgr.GetConfig(), o.schedulers.podGroups)
+	schedulers, err := newSchedulerFacts(mgr.GetConfig(), o.schedulers)
 	if err != nil {
 		return err
 	}
 	if err := mgr.Add(schedulers); err != nil {
 		return fmt.Errorf("adding the discovery of schedulers: %w", err)
 	}
-	engine = engine.WithSchedulerFacts(schedulers.find)
+	engine = engine.WithSchedulerFacts(schedulers.find).WithQueueFacts(schedulers.findQueue)
 	endpoints := webhook.Options{Engine: engine, Draining: func() bool { return draining(nil) != nil }}
 	policies, err := o.policy.addPolicySource(mgr, o.namespace, engine.Frameworks())
 	if err != nil {

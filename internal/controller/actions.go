@@ -94,7 +94,7 @@ func desiredActionWhileSuspended(g *observedGang, observed lifecycle.Observation
 	switch {
 	case !observed.SuspensionObserved:
 		return actionNone
-	case !observed.ManagedByQueue:
+	case !observed.ManagedByQueue, g.isQueued() && !observed.SuspendedByRollcall:
 		return actionSetAttempt
 	case observed.SuspendedByRollcall && !g.memberStates.AnySuspendedByUser():
 		return actionReleaseToQueue

@@ -70,6 +70,7 @@
 // What a pass reads:
 //
 //   - observe.go: the pods of a gang, and the members in the API server before a decision
+//   - queue_watch.go: Workloads of Kueue
 //   - queue.go: whether a queue resumes a workload
 //   - membership.go: missing members
 //   - unbound_pods.go: ranks that wait for their nodes
@@ -86,6 +87,7 @@
 //   - resize.go: injects a StatefulSet again after it was scaled
 //   - clean_pods.go: deletes the pods of a finished gang
 //   - children.go, keypair.go: the Service and the Secret of a gang
+//   - gang_queue.go, queue_workload.go: a gang of several workloads in a queue of Kueue, and its Workload
 //   - pod_group.go: the PodGroup of a gang that its scheduler places as one
 //   - isolation.go: the attempt that the Service selects after a node was lost
 //   - recent_services.go: Services that the cache does not contain

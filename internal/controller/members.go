@@ -37,6 +37,8 @@ type observedGang struct {
 	// rejection is the last request of the gang's children that the API server rejected in this pass;
 	// empty if there is none.
 	rejection string
+	// queued is the place of the gang in a queue.
+	queued queuedGang
 	// podGroupProblem describes why the gang has no PodGroup; empty if it has or needs none.
 	podGroupProblem string
 	// violation describes how the gang violates the policy of the cluster; empty if it does not.

@@ -18,6 +18,9 @@ import (
 
 // observe reads the pods of a gang, and sets what they and the workloads show about it in a state.
 func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecycle.State) error {
+	if err := r.observeQueue(ctx, g); err != nil {
+		return err
+	}
 	e := lifecycle.Evidence{Members: g.memberStates, Now: r.Clock.Now()}
 	if err := r.observeIsolation(ctx, g, state, e.Now); err != nil {
 		return err

@@ -61,6 +61,8 @@ type Reconciler struct {
 	sessions sessions
 	// reportRetryTime is the time in nanoseconds at which the API of the reports is looked for; 0 if it was never missing.
 	reportRetryTime atomic.Int64
+	// queueWatch is nil without QueueGangs.
+	queueWatch *queueWatch
 	// namespaceLabels are the values of the label namespace; nil for none.
 	namespaceLabels *namespaceLabels
 }
@@ -76,6 +78,8 @@ type Options struct {
 	PolicyReports bool
 	// MetricNamespaces is the maximum number of namespaces in metrics; 0 for metrics without namespaces.
 	MetricNamespaces int
+	// QueueGangs creates one Workload of Kueue for each gang of several workloads in a queue.
+	QueueGangs bool
 	// ServerClock is the clock of the reconciler. Nil means the clock of the machine.
 	ServerClock *ServerClock
 }
@@ -135,6 +139,14 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	}
 	if o.Policy != nil {
 		b = b.WatchesRawSource(source.TypedFunc[Request](r.watchPolicy))
+	}
+	if o.QueueGangs {
+		watch, err := newQueueWatch(mgr.GetConfig(), mgr.GetRESTMapper())
+		if err != nil {
+			return err
+		}
+		r.queueWatch = watch
+		b = b.WatchesRawSource(source.TypedFunc[Request](watch.start))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("setting up the gang controller: %w", err)
@@ -238,6 +250,10 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 		g.pass.handleError(err)
 		return
 	}
+	if decides, err := r.followQueue(ctx, g, state); err != nil || !decides {
+		g.pass.handleError(err)
+		return
+	}
 	snapshot := g.observed.Snapshot
 	r.sessions.recordPass(g.pass.request, g.pass.podCount, snapshot.Now)
 	next := state.Next(g.gangPolicies(), snapshot)
@@ -255,6 +271,7 @@ func (r *Reconciler) reconcileGang(ctx context.Context, g *observedGang) {
 	}
 	r.scheduleNextPass(g, next)
 	r.syncState(ctx, g, next)
+	g.pass.handleError(r.startFromQueue(ctx, g, state, next))
 	r.reportStrangers(ctx, g)
 	r.reportUnboundPods(g, next)
 	r.cleanUpPodsOrReport(ctx, g, next)

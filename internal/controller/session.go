@@ -32,6 +32,8 @@ type session struct {
 	missingSince time.Time
 	keyPair      keyPairRetry
 	podGroup     podGroupSync
+	// queueMessageTime is when the words of the queue were last reported.
+	queueMessageTime time.Time
 	// writtenVersions contains the resource version of each member over which its status was last
 	// written. If the cache still contains that version, it does not contain the write.
 	writtenVersions map[types.UID]string

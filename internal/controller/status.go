@@ -103,7 +103,7 @@ func (r *Reconciler) desiredStatus(
 		status = lifecycle.Status{Reason: gang.ReasonPodGroupMissing, Message: g.podGroupProblem}
 	}
 	if status.Reason == "" {
-		status = r.keyPairStatus(g, next)
+		status = r.childStatus(g, next)
 	}
 	if status.Reason == "" {
 		status = r.limitStuckPodReports(g, next, g.stuckPodStatus(next))
@@ -208,7 +208,7 @@ func needsLog(last, next lifecycle.Status) bool {
 func overridesPhaseReason(reason gang.Reason) bool {
 	switch reason {
 	case gang.ReasonMemberConflict, gang.ReasonMembersMissing, gang.ReasonRequestRejected, gang.ReasonKeyPairConflict,
-		gang.ReasonPodGroupMissing,
+		gang.ReasonPodGroupMissing, gang.ReasonWaitingForQueue, gang.ReasonQueueUnavailable,
 		gang.ReasonWorkersNotReached, gang.ReasonPodStuckTerminating, gang.ReasonPolicyViolated, gang.ReasonStalled:
 		return true
 	default:
@@ -232,9 +232,9 @@ func (r *Reconciler) recordPhaseChange(ctx context.Context, m member, last, next
 }
 
 // isWarning reports whether the Event about a status is a warning. Missing members are not, because
-// users create the workloads of a gang one after the other.
+// users create the workloads of a gang one after the other. Neither is a queue that works.
 func isWarning(s lifecycle.Status) bool {
-	return s.Reason != gang.ReasonMembersMissing &&
+	return s.Reason != gang.ReasonMembersMissing && s.Reason != gang.ReasonWaitingForQueue &&
 		(s.Phase == lifecycle.Failed || s.Phase == lifecycle.Restarting || overridesPhaseReason(s.Reason))
 }
 

@@ -44,6 +44,7 @@ var sharedSettings = []struct {
 	}},
 	{gang.AnnotationPort, func(g gang.Gang) string { return strconv.Itoa(int(g.Port)) }},
 	{gang.AnnotationScheduler, func(g gang.Gang) string { return g.Placement.String() }},
+	{gang.AnnotationQueue, func(g gang.Gang) string { return cmp.Or(g.Queue, "no value") }},
 	{gang.AnnotationLaunch, func(g gang.Gang) string { return string(g.Launcher.Launch) }},
 }
 

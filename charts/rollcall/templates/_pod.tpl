@@ -196,6 +196,9 @@ volumeMounts:
 - --coscheduling-name={{ .Values.scheduling.coschedulingName }}
 - --volcano-name={{ .Values.scheduling.volcanoName }}
 {{- end }}
+{{- if .Values.permissions.createKueueWorkloads }}
+- --kueue-workloads
+{{- end }}
 {{- if .Values.policy.enabled }}
 - --policy-configmap={{ include "rollcall.policyName" . }}
 - --policy-ceiling={{ ternary "off" .Values.policy.ceiling (eq (toString .Values.policy.ceiling) "false") }}

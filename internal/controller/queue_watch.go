@@ -1,0 +1,99 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/internal/kueue"
+)
+
+// queueDiscoveryInterval is the interval at which the Workloads of Kueue are looked for. An administrator can install
+// Kueue at any time.
+const queueDiscoveryInterval = 30 * time.Second
+
+// queueWatch watches the Workloads of gangs. The cache of a manager fails if the API server does not serve a kind, so
+// the watch is separate. It is nil in a cluster in which Rollcall creates no Workloads.
+type queueWatch struct {
+	mapper   meta.RESTMapper
+	informer cache.SharedIndexInformer
+}
+
+// newQueueWatch returns a watch that does not run yet.
+func newQueueWatch(config *rest.Config, mapper meta.RESTMapper) (*queueWatch, error) {
+	c, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client for Workloads: %w", err)
+	}
+	selectGangs := func(o *metav1.ListOptions) {
+		o.LabelSelector = injectors.LabelManagedBy + "=" + injectors.ManagedBy + "," + gang.LabelGang
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(c, kueue.Version.WithResource(kueue.Resource),
+		metav1.NamespaceAll, 0, cache.Indexers{}, selectGangs).Informer()
+	trim := func(o any) (any, error) {
+		if w, ok := o.(*unstructured.Unstructured); ok {
+			kueue.Trim(w)
+		}
+		return o, nil
+	}
+	if err := informer.SetTransform(trim); err != nil {
+		return nil, fmt.Errorf("setting up the watch of Workloads: %w", err)
+	}
+	return &queueWatch{mapper: mapper, informer: informer}, nil
+}
+
+// start adds the gangs of changed Workloads to the queue of the controller, as soon as the API server serves Workloads.
+func (w *queueWatch) start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Request]) error {
+	enqueue := func(o any) {
+		if deleted, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = deleted.Obj
+		}
+		if object, ok := o.(*unstructured.Unstructured); ok {
+			queue.Add(Request{Namespace: object.GetNamespace(), Gang: object.GetLabels()[gang.LabelGang]})
+		}
+	}
+	_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, DeleteFunc: enqueue, UpdateFunc: func(_, o any) { enqueue(o) },
+	})
+	if err != nil {
+		return fmt.Errorf("watching Workloads: %w", err)
+	}
+	go func() {
+		for {
+			if _, err := w.mapper.RESTMapping(kueueWorkloadKind, kueue.Version.Version); err == nil {
+				w.informer.Run(ctx.Done())
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(queueDiscoveryInterval):
+			}
+		}
+	}()
+	return nil
+}
+
+// find returns a copy of a Workload without its pod sets; nil if the watch does not contain it.
+func (w *queueWatch) find(key client.ObjectKey) *unstructured.Unstructured {
+	if w == nil {
+		return nil
+	}
+	o, exists, err := w.informer.GetStore().GetByKey(key.String())
+	if err != nil || !exists {
+		return nil
+	}
+	return o.(*unstructured.Unstructured).DeepCopy()
+}
