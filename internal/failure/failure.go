@@ -156,13 +156,14 @@ func (f *Failure) WithoutOutput() *Failure {
 	return &out
 }
 
-// Equal reports whether two failures are the same. Either may be nil. Fields that Rollcall may learn
-// later, such as LostPeer, are not compared.
+// Equal reports whether two failures are the same. Either may be nil. Fields that Rollcall may learn later, such as
+// LostPeer, are not compared, except for the stalled ranks: the stacks of the others disappear with their pods.
 func (f *Failure) Equal(o *Failure) bool {
 	if f == nil || o == nil {
 		return f == o
 	}
-	return f.Rank == o.Rank && f.Pod == o.Pod && f.Container == o.Container && f.Reason == o.Reason && f.Time.Equal(o.Time)
+	return f.Rank == o.Rank && f.Pod == o.Pod && f.Container == o.Container && f.Reason == o.Reason &&
+		f.StalledRanks == o.StalledRanks && f.Time.Equal(o.Time)
 }
 
 // IsOOMKilled reports whether a container exceeded its memory limit.

@@ -46,7 +46,8 @@ func TestDocumentedConnections(t *testing.T) {
 // TestDocumentedNetworkPolicies checks the values of the page: the policy for egress selects all pods of the chart,
 // also those of hooks.
 func TestDocumentedNetworkPolicies(t *testing.T) {
-	match := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(readApprovalPage(t, "### Limit the connections"))
+	section := readApprovalPage(t, "### Limit the connections")
+	match := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(section)
 	if match == nil {
 		t.Fatal("the page contains no values")
 	}
@@ -102,7 +103,8 @@ func TestDocumentedSize(t *testing.T) {
 		return value
 	}
 	base, perPod, perGang, factor := number(match[1]), number(match[2]), number(match[3]), number(match[4])
-	rows := regexp.MustCompile(`(?m)^\| ([\d,]+) \| ([\d,]+) \| (\d+) MiB \| (\d+) MiB \|$`).FindAllStringSubmatch(text, -1)
+	row := regexp.MustCompile(`(?m)^\| ([\d,]+) \| ([\d,]+) \| (\d+) MiB \| (\d+) MiB \|$`)
+	rows := row.FindAllStringSubmatch(text, -1)
 	if len(rows) == 0 {
 		t.Fatal("the page contains no sizes")
 	}

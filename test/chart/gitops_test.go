@@ -37,8 +37,8 @@ type declaredRelease struct {
 	values      map[string]any
 }
 
-// TestDeclaredReleases checks that each tool installs the same release, and that the chart accepts its values and has the
-// values files.
+// TestDeclaredReleases checks that each tool installs the same release, and that the chart accepts its values and has
+// the values files.
 func TestDeclaredReleases(t *testing.T) {
 	image := map[string]any{"repository": "registry.example.com/rollcall/manager"}
 	for tool, c := range map[string]struct {
@@ -85,7 +85,8 @@ func checkDeclaredRelease(t *testing.T, r declaredRelease) {
 		t.Fatal(err)
 	}
 	for _, d := range findDeployments(t, decode(t, manifests)) {
-		if image := d.Spec.Template.Spec.Containers[0].Image; !strings.HasPrefix(image, "registry.example.com/rollcall/manager:") {
+		image := d.Spec.Template.Spec.Containers[0].Image
+		if !strings.HasPrefix(image, "registry.example.com/rollcall/manager:") {
 			t.Errorf("%s has the image %s", d.Name, image)
 		}
 	}
@@ -140,7 +141,8 @@ func TestApplicationFields(t *testing.T) {
 	}
 	var internal apiextensions.JSONSchemaProps
 	schema := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(schema, &internal, nil); err != nil {
+	err = apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(schema, &internal, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	structural, err := structuralschema.NewStructural(&internal)

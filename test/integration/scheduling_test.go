@@ -288,8 +288,8 @@ func testPlacedPreempted(t *testing.T, s *placement) {
 	low.deleteGang()
 }
 
-// testScheduleTimeout checks that two gangs without a PodGroup that hold the nodes of each other both run, because one of
-// them gives its nodes back.
+// testScheduleTimeout checks that two gangs without a PodGroup that hold the nodes of each other both run, because one
+// of them gives its nodes back.
 func testScheduleTimeout(t *testing.T, s *placement) {
 	ns := s.createNamespace(t)
 	var masters []gang.Workload

@@ -1,7 +1,7 @@
 // Package python runs the Python package, its tests and its examples.
 //
-// [Command] returns a command with the client of Kubernetes, pytest and Jupyter. Make installs them once, from the index
-// that pip uses. Tests that need them are skipped on machines without Python or without an index.
+// [Command] returns a command with the client of Kubernetes, pytest and Jupyter. Make installs them once, from the
+// index that pip uses. Tests that need them are skipped on machines without Python or without an index.
 package python
 
 import (
@@ -19,8 +19,8 @@ const target = "bin/python/venv/installed"
 // python3-venv, and pip without an index.
 var missing = []string{"ensurepip is not available", "connection broken by", "No module named venv"}
 
-// Command returns a command that runs Python in the folder of the repository with the given path, or skips the test with
-// the reason. root is the path of the repository.
+// Command returns a command that runs Python in the folder of the repository with the given path, or skips the test
+// with the reason. root is the path of the repository.
 func Command(t *testing.T, root, folder, kubeconfig string, args ...string) *exec.Cmd {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {

@@ -47,44 +47,43 @@ func (s *simulation) apply(i Incident) {
 var deniedKinds = []kind{jobKind, statefulSetKind, serviceKind}
 
 func (s *simulation) applyToRank(i Incident) {
-	workload, index := s.scenario.rankOf(i.Target)
 	switch i.Kind {
-	case rankExits:
-		if p := s.programs.find(workload, index); p != nil {
-			s.oracle.failures++
-			s.oracle.nonRetriable = s.oracle.nonRetriable || s.scenario.NonRetriable != "" && i.Value == 99
-			p.exit(int32(max(1, i.Value)))
-		}
-	case rankStalls:
-		if p := s.programs.find(workload, index); p != nil {
-			s.oracle.failures++
-			s.programs.stall(p)
-		}
-	case rankSucceeds:
-		if p := s.programs.find(workload, index); p != nil {
-			p.exit(0)
-		}
 	case podEvicted:
 		isEvicted := func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, max(1, i.Value)) }
 		s.disrupt(isEvicted, "EvictionByEvictionAPI")
 	case podDeleted:
 		s.disrupt(func(pod *corev1.Pod) bool { return s.ranksFrom(pod, i.Target, 1) }, "")
-	case podForced:
-		if p := s.programs.find(workload, index); p != nil {
-			s.noteDisruption()
-			s.oracle.disruptions++
-			_ = s.api.delete(podKind, p.pod.Name, deleteOptions{uid: p.pod.UID, force: true}) // it exists
-			p.kill()
-		}
 	case podRemoved:
 		s.removePod(i)
-	case deviceFails, deviceRecovers:
-		if p := s.programs.find(workload, index); p != nil {
-			if p.isSick = i.Kind == deviceFails; p.isSick {
-				s.oracle.disruptions++
-			}
-			p.report()
+	default:
+		if p := s.programs.find(s.scenario.rankOf(i.Target)); p != nil {
+			s.applyToProgram(i, p)
 		}
+	}
+}
+
+// applyToProgram applies an incident to the program that runs as a rank.
+func (s *simulation) applyToProgram(i Incident, p *process) {
+	switch i.Kind {
+	case rankExits:
+		s.oracle.failures++
+		s.oracle.nonRetriable = s.oracle.nonRetriable || s.scenario.NonRetriable != "" && i.Value == 99
+		p.exit(int32(max(1, i.Value)))
+	case rankStalls:
+		s.oracle.failures++
+		s.programs.stall(p)
+	case rankSucceeds:
+		p.exit(0)
+	case podForced:
+		s.noteDisruption()
+		s.oracle.disruptions++
+		_ = s.api.delete(podKind, p.pod.Name, deleteOptions{uid: p.pod.UID, force: true}) // it exists
+		p.kill()
+	case deviceFails, deviceRecovers:
+		if p.isSick = i.Kind == deviceFails; p.isSick {
+			s.oracle.disruptions++
+		}
+		p.report()
 	}
 }
 
