@@ -43,7 +43,8 @@ func TestPython(t *testing.T) {
 			t.Fatal(err)
 		}
 		const image = "pytorch/pytorch:2.6.0-cuda12.4-cudnn9-runtime"
-		notebook := strings.NewReplacer(image, s.trainingImage, "pods=2", `pods=2, namespace=\"`+ns+`\"`).Replace(string(text))
+		pods := `pods=2, namespace=\"` + ns + `\"`
+		notebook := strings.NewReplacer(image, s.trainingImage, "pods=2", pods).Replace(string(text))
 		file := filepath.Join(t.TempDir(), "train.ipynb")
 		if err := os.WriteFile(file, []byte(notebook), 0o600); err != nil {
 			t.Fatal(err)
