@@ -152,7 +152,7 @@ func TestStalledRankTerminatedWithGang(t *testing.T) {
 	}
 }
 
-// TestForgedStall checks that a text of the program that is no report of the probe does not count.
+// TestForgedStall checks that a text of the program that is not a report of the probe does not count.
 func TestForgedStall(t *testing.T) {
 	const start = "rollcall: stalled: f was not written since 2000-01-01T00:00:00Z, found at "
 	for name, text := range map[string]string{
@@ -169,5 +169,19 @@ func TestForgedStall(t *testing.T) {
 				t.Errorf("the failure is %+v", f)
 			}
 		})
+	}
+}
+
+// TestMoreStalledRanksDiffer checks that a failure is another one as soon as more ranks are known to have stalled.
+// Without a write, the ranks whose stacks remain longest would replace it.
+func TestMoreStalledRanksDiffer(t *testing.T) {
+	one := &failure.Failure{Rank: 2, Reason: failure.ReasonStalled, StalledRanks: 1}
+	four, others := *one, failure.Failure{Rank: 0, Reason: failure.ReasonStalled, StalledRanks: 3}
+	four.StalledRanks = 4
+	if one.Equal(&four) {
+		t.Error("the failure would not be written again")
+	}
+	if first := failure.EarlierOf(&four, &others); first.Rank != 2 {
+		t.Errorf("3 ranks that are seen later replace rank 2 by rank %d", first.Rank)
 	}
 }
