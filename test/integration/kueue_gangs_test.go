@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -200,25 +199,11 @@ func testQueuedRestart(t *testing.T, k *queuedGangs, ns string) {
 // testQueuedRandomOrders creates the workloads of two gangs in random orders. One gang always gets the whole quota, and
 // the other gang gets it when the first is deleted.
 func testQueuedRandomOrders(t *testing.T, k *queuedGangs, ns string) {
-	const trials = 36
+	const trials = 6
 	k.runFakeKubelet(t, ns, nil)
 	k.createQueue(t, ns, 8)
 	for trial := range trials {
-		gangs := []*testGang{{manager: k.manager, t: t, ns: ns}, {manager: k.manager, t: t, ns: ns}}
-		type created struct {
-			gang     *testGang
-			workload gang.Workload
-		}
-		var order []created
-		for i, g := range gangs {
-			for _, w := range k.newGang(string(rune('a' + i))) {
-				order = append(order, created{g, w})
-			}
-		}
-		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for _, c := range order {
-			c.gang.jobs = append(c.gang.jobs, k.createJob(t, ns, c.workload.Job).Name)
-		}
+		gangs := k.createInRandomOrder(t, ns, k.newGang("a"), k.newGang("b"))
 		var running *testGang
 		wait.For(t, fmt.Sprintf("a gang of trial %d to run", trial), func(ctx context.Context) error {
 			for _, g := range gangs {

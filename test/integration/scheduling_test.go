@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -399,21 +398,7 @@ func testPlacedRandomOrders(t *testing.T, s *placement) {
 	}
 	ns := s.createNamespace(t)
 	for range trials {
-		gangs := []*testGang{{manager: s.manager, t: t, ns: ns}, {manager: s.manager, t: t, ns: ns}}
-		type created struct {
-			gang     *testGang
-			workload gang.Workload
-		}
-		var order []created
-		for i, g := range gangs {
-			for _, w := range s.newWorkloads(string(rune('a' + i))) {
-				order = append(order, created{g, w})
-			}
-		}
-		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for _, c := range order {
-			c.gang.jobs = append(c.gang.jobs, s.createJob(t, ns, c.workload.Job).Name)
-		}
+		gangs := s.createInRandomOrder(t, ns, s.newWorkloads("a"), s.newWorkloads("b"))
 		var placed, waiting *testGang
 		wait.For(t, "one gang to have all of its nodes", func(ctx context.Context) error {
 			for i, g := range gangs {

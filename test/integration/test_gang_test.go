@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,6 +86,29 @@ func (m *manager) createGang(t *testing.T, ns string, workloads ...gang.Workload
 		}
 	}
 	return r
+}
+
+// createInRandomOrder creates gangs of Jobs. Any Job of any gang can be the first.
+func (m *manager) createInRandomOrder(t *testing.T, ns string, gangs ...[]gang.Workload) []*testGang {
+	t.Helper()
+	type member struct {
+		gang *testGang
+		job  *batchv1.Job
+	}
+	var out []*testGang
+	var order []member
+	for _, workloads := range gangs {
+		r := &testGang{manager: m, t: t, ns: ns}
+		out = append(out, r)
+		for _, w := range workloads {
+			order = append(order, member{gang: r, job: w.Job})
+		}
+	}
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for _, o := range order {
+		o.gang.jobs = append(o.gang.jobs, m.createJob(t, ns, o.job).Name)
+	}
+	return out
 }
 
 // startGang creates the gang, runs its pods, and waits until the gang is Running.
