@@ -116,7 +116,7 @@ func decisionMutants() []mutant {
 	}, {
 		name: "the cache is not compared before a decision",
 		edits: []edit{{
-			"controller/observe.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {",
+			"controller/observe.go", "for _, m := range g.Members {", "for _, m := range g.Members[:0] {",
 		}},
 	}, {
 		name: "a pass decides over a cache without its last write",
@@ -171,7 +171,7 @@ func formerBuilds() []mutant {
 		},
 	}, {
 		name: "N9 a decision does not compare the cache", sequence: "18 ",
-		edits: []edit{{"controller/observe.go", "for _, m := range g.members {", "for _, m := range g.members[:0] {"}},
+		edits: []edit{{"controller/observe.go", "for _, m := range g.Members {", "for _, m := range g.Members[:0] {"}},
 	}, {
 		name: "N10a a lost rank counts only before all were ready", sequence: "19 ",
 		edits: []edit{{"lifecycle/restart.go", "(!s.wereAllReady() || s.CompletedRanks != \"\")", "!s.wereAllReady()"}},
