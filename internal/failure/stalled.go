@@ -27,10 +27,11 @@ func (f *Failure) markStalled(text string) {
 	if !reportsStall(text) {
 		return
 	}
-	groups := stallReport.FindStringSubmatch(text)
-	if groups == nil {
+	reports := stallReport.FindAllStringSubmatch(text, -1)
+	if len(reports) == 0 {
 		return
 	}
+	groups := reports[len(reports)-1] // the rank may have made progress after an earlier report
 	last, lastErr := time.Parse(time.RFC3339, groups[2])
 	found, foundErr := time.Parse(time.RFC3339, groups[3])
 	if lastErr != nil || foundErr != nil || found.After(f.Time.Add(time.Second)) || f.Time.Sub(found) > maxStallAge {

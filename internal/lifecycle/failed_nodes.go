@@ -112,7 +112,7 @@ func (s State) mustReleaseNode(policies gang.RestartRules, snapshot Snapshot) bo
 func (s State) releaseDeadline(policies gang.RestartRules, snapshot Snapshot) time.Time {
 	members, p := snapshot.Members, snapshot.Placement
 	if len(s.AvoidedNodes()) == 0 || p.Unbound == 0 || policies.RestartPolicy != gang.RestartPolicyGang ||
-		!mayFail(policies, members) || members.anyJobComplete() {
+		!s.isStarting() || !mayFail(policies, members) || members.anyJobComplete() {
 		return time.Time{}
 	}
 	return p.UnboundSince.Add(releaseDelay)

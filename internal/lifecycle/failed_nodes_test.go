@@ -112,6 +112,8 @@ func TestAvoidedNodes(t *testing.T) {
 func TestReleaseNode(t *testing.T) {
 	lost := failure.Failure{Rank: 1, Node: "a", Reason: failure.ReasonNodeLost}
 	avoiding := restart(newState(lifecycle.Running, 0), avoidingPolicies, lost, 100)
+	running := avoiding
+	running.Phase = lifecycle.Running
 	withMember := func(change func(*lifecycle.Observation)) func(*lifecycle.Snapshot) {
 		return func(s *lifecycle.Snapshot) {
 			s.Placement = lifecycle.Placement{Unbound: 1, UnboundSince: podtest.At(110)}
@@ -131,6 +133,7 @@ func TestReleaseNode(t *testing.T) {
 	}{
 		"a rank waits for five minutes":   {state: avoiding, change: unbound(110), now: 110 + 300, wantRelease: true},
 		"a rank waits for a shorter time": {state: avoiding, change: unbound(110), now: 110 + 299},
+		"a rank of an elastic gang waits": {state: running, change: unbound(110), now: 1000},
 		"no rank waits for a node":        {state: avoiding, change: func(*lifecycle.Snapshot) {}, now: 1000},
 		"the gang avoids no node":         {state: newState(lifecycle.Pending, 1), change: unbound(110), now: 1000},
 		"somebody suspends a member": {

@@ -14,8 +14,9 @@ import (
 // being deleted or that have finished do not count.
 type Placement struct {
 	Bound, Unbound int32
-	// UnboundSince is when the oldest pod without a node was created; zero if there is none.
-	UnboundSince time.Time
+	// UnboundSince is when the oldest pod without a node was created, and BoundSince when the first pod got its node;
+	// zero if there is none.
+	UnboundSince, BoundSince time.Time
 }
 
 func (p *Placement) addPods(pods []corev1.Pod) {
@@ -25,11 +26,24 @@ func (p *Placement) addPods(pods []corev1.Pod) {
 		case pod.DeletionTimestamp != nil || IsPodTerminal(pod):
 		case pod.Spec.NodeName != "":
 			p.Bound++
+			p.BoundSince = earliestTime(p.BoundSince, boundTime(pod))
 		case len(pod.Spec.SchedulingGates) == 0:
 			p.Unbound++
 			p.UnboundSince = earliestTime(p.UnboundSince, pod.CreationTimestamp.Time)
 		}
 	}
+}
+
+// boundTime returns when a pod got its node. The cache of the controller keeps only the condition Ready of a ready pod.
+func boundTime(pod *corev1.Pod) time.Time {
+	for _, name := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == name && c.Status == corev1.ConditionTrue {
+				return c.LastTransitionTime.Time
+			}
+		}
+	}
+	return pod.CreationTimestamp.Time
 }
 
 // NextDeadline returns when the next timeout of the attempt expires, which no event reports; zero if none runs.
@@ -50,7 +64,11 @@ func (s State) scheduleDeadline(policies gang.RestartRules, snapshot Snapshot) t
 	}
 	h := fnv.New32a()
 	_, _ = fmt.Fprint(h, snapshot.Members.uids(), s.Attempt)
-	return p.UnboundSince.Add(timeout + timeout/4*time.Duration(h.Sum32()%100)/100)
+	heldSince := p.BoundSince
+	if heldSince.Before(p.UnboundSince) {
+		heldSince = p.UnboundSince
+	}
+	return heldSince.Add(timeout + timeout/4*time.Duration(h.Sum32()%100)/100)
 }
 
 // isScheduleTimeoutExceeded reports whether some ranks held nodes for the timeout, while others had none.

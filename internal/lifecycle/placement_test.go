@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -48,6 +49,12 @@ func TestScheduleTimeout(t *testing.T) {
 		},
 		"a gang whose ranks were all ready once keeps its nodes": {
 			policies: limited, snapshot: at(85, isHeld, pending), completed: true, want: lifecycle.Pending,
+		},
+		"a gang that got its first node after the timeout waits for the others": {
+			policies: limited, want: lifecycle.Pending,
+			snapshot: at(85, lifecycle.Placement{
+				Bound: 1, Unbound: 1, UnboundSince: podtest.At(10), BoundSince: podtest.At(84),
+			}, pending),
 		},
 		"a gang that holds no nodes waits": {
 			policies: limited, want: lifecycle.Pending,
@@ -101,19 +108,27 @@ func TestPlacementOfPods(t *testing.T) {
 		pods = append(pods, pod)
 	}
 	phase := func(phase corev1.PodPhase) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { p.Status.Phase = phase }
+		return func(p *corev1.Pod) { p.Status.Phase, p.Status.Conditions = phase, nil }
 	}
-	add("node-a", 0, phase(corev1.PodRunning))
+	scheduled := func(name corev1.PodConditionType, seconds int) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Phase, p.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{
+				Type: name, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(podtest.At(seconds)),
+			}}
+		}
+	}
+	add("node-a", 0, scheduled(corev1.PodScheduled, 8))
+	add("node-a", 0, scheduled(corev1.PodReady, 9))
 	add("node-a", 1, phase(corev1.PodFailed))
 	add("node-a", 2, podtest.Deleted(5))
 	add("", 3, podtest.Deleted(5))
 	add("", 5, phase(corev1.PodPending))
 	add("", 4, phase(corev1.PodPending))
-	job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](6), Completions: ptr.To[int32](6)}}
+	job := &batchv1.Job{Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](7), Completions: ptr.To[int32](7)}}
 	observed := lifecycle.State{}.Observe(lifecycle.Evidence{Now: podtest.At(10), Workloads: []lifecycle.WorkloadEvidence{{
-		Workload: gang.Workload{Job: job}, Gang: gang.Gang{Members: []gang.Member{{Size: 6}}}, Pods: pods,
+		Workload: gang.Workload{Job: job}, Gang: gang.Gang{Members: []gang.Member{{Size: 7}}}, Pods: pods,
 	}}}, &lifecycle.Memory{})
-	want := lifecycle.Placement{Bound: 1, Unbound: 2, UnboundSince: podtest.At(4)}
+	want := lifecycle.Placement{Bound: 2, Unbound: 2, UnboundSince: podtest.At(4), BoundSince: podtest.At(8)}
 	if diff := cmp.Diff(want, observed.Placement); diff != "" {
 		t.Errorf("the placement (-want +got):\n%s", diff)
 	}
