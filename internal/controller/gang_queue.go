@@ -116,8 +116,10 @@ func (r *Reconciler) isQueueOutdated(g *observedGang) bool {
 		isSame := func(o metav1.OwnerReference) bool { return o.UID == m.Meta().UID }
 		return slices.ContainsFunc(w.GetOwnerReferences(), isSame)
 	}
+	sets := g.podSets(g.Members)
+	isComplete := len(sets) == len(g.memberStates) // the others keep their quota if a completed member is deleted
 	return g.queued.status.Finished || w.GetDeletionTimestamp() != nil || !slices.ContainsFunc(g.Members, isOwner) ||
-		!kueue.IsFor(w, kueue.Digest(g.podSets(g.Members)), g.queued.queue)
+		isComplete && !kueue.IsFor(w, kueue.Digest(sets), g.queued.queue)
 }
 
 // podSets returns the pods of the gang, with the templates of members.

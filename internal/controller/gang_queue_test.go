@@ -214,3 +214,22 @@ func TestRunningGangIsNotQueued(t *testing.T) {
 		t.Errorf("%d Jobs run, Workload %v", n, w.getQueueWorkload(t))
 	}
 }
+
+// TestDeletedMemberKeepsQuota checks that the other members run on when a member is deleted, for example by its time to
+// live after it completed.
+func TestDeletedMemberKeepsQuota(t *testing.T) {
+	members := newQueuedMembers(t)
+	w := newQueueCluster(t, members...)
+	w.reconcileOften(t)
+	w.setConditions(t, "QuotaReserved", "Admitted")
+	w.reconcileOften(t)
+	uid := w.getQueueWorkload(t).GetUID()
+	if err := w.Delete(t.Context(), members[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcileOften(t)
+	workload := w.getQueueWorkload(t)
+	if n := w.countResumed(t); n != 1 || workload == nil || workload.GetUID() != uid {
+		t.Errorf("%d of 1 Jobs run; the Workload exists: %t", n, workload != nil)
+	}
+}

@@ -244,6 +244,9 @@ func testAffinityAttempts(t *testing.T, a managerAttempts) {
 		"selection of a node next to an exclusion": patch(required(
 			`[{"matchExpressions":[` + exclusion + `],` +
 				`"matchFields":[{"key":"metadata.name","operator":"In","values":["node-a"]}]}]`)),
+		"exclusions of which each node satisfies one": patch(required(
+			`[{"matchExpressions":[` + exclusion + `]},{"matchExpressions":[` +
+				strings.Replace(exclusion, "node-a", "node-b", 1) + `]}]`)),
 		"preferred node": patch(`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,` +
 			`"preference":{"matchExpressions":[` + exclusion + `]}}]}}`),
 		"node selector": a.patchJob("suspended", `{"spec":{"template":{"spec":{"nodeSelector":{"k":"v"}}}}}`),

@@ -258,7 +258,8 @@ the fields of an object, also over those that this version of the chart does not
 {{- end -}}
 
 {{/* rollcall.fixedAffinity is a CEL expression: the affinity of a pod template without the nodes that it excludes by
-their names. Its argument is the CEL expression of the workload. */}}
+their names. A node must satisfy one of several terms, so only a single term may consist of such nodes. The argument is
+the CEL expression of the workload. */}}
 {{- define "rollcall.fixedAffinity" -}}
 {{- $affinity := printf "%s.spec.template.spec.?affinity" . -}}
 {{- $nodes := printf "%s.?nodeAffinity" $affinity -}}
@@ -267,7 +268,8 @@ their names. Its argument is the CEL expression of the workload. */}}
         dyn({{ $nodes }}.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])
         .map(t, [dyn(t.?matchFields.orValue([])), dyn(t.?matchExpressions.orValue([])
         .filter(e, !(e.key == 'kubernetes.io/hostname' && e.operator == 'NotIn')))])
-        .filter(t, size(t[0]) + size(t[1]) > 0))]
+        .filter(t, size(t[0]) + size(t[1]) > 0
+        || size({{ $nodes }}.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])) > 1))]
 {{- end -}}
 
 {{/* rollcall.policyName is the ConfigMap with the policy for gangs. */}}
