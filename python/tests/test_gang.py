@@ -150,3 +150,18 @@ def test_following_without_permission_fails(monkeypatch: pytest.MonkeyPatch) -> 
     )
     with pytest.raises(client.ApiException, match="403"):
         list(gang.follow())
+
+
+def test_following_ends_when_the_job_was_deleted_before_the_watch() -> None:
+    answers: list[Any] = [new_job("Running"), client.ApiException(status=404)]
+
+    def read(*_: Any) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    gang = new_gang(FakeCore([]))
+    gang._jobs = SimpleNamespace(read_namespaced_job=read, list_namespaced_job=None)
+    with pytest.raises(LookupError, match="deleted"):
+        list(gang.follow())

@@ -145,23 +145,33 @@ class Gang:
         )
         return parse_status(self.name, job.metadata.annotations or {}, ranks)
 
+    def _phase(self, job: Any) -> str:
+        """Return the phase of the gang in its Job."""
+        return parse_status(self.name, job.metadata.annotations or {}, ()).phase
+
     def _wait_for_phase_change(self, phase: str, end: float) -> Any:
         """Return the Job when it has another phase than the given one."""
         while (remaining := end - time.monotonic()) > 0:
-            events = watch.Watch().stream(
-                self._jobs.list_namespaced_job,
-                self.namespace,
-                field_selector=f"metadata.name={self.name}",
-                timeout_seconds=max(1, int(min(remaining, _WATCH_SECONDS))),
-            )
             try:
+                # A watch does not report what happened before it, such as the deletion of the Job.
+                job = self._jobs.read_namespaced_job(self.name, self.namespace)
+                if self._phase(job) != phase:
+                    return job
+                events = watch.Watch().stream(
+                    self._jobs.list_namespaced_job,
+                    self.namespace,
+                    field_selector=f"metadata.name={self.name}",
+                    resource_version=job.metadata.resource_version,
+                    timeout_seconds=max(1, int(min(remaining, _WATCH_SECONDS))),
+                )
                 for event in events:
                     if event["type"] == "DELETED":
                         raise LookupError(f"the Job {self.name} was deleted")
-                    annotations = event["object"].metadata.annotations or {}
-                    if parse_status(self.name, annotations, ()).phase != phase:
+                    if self._phase(event["object"]) != phase:
                         return event["object"]
             except client.ApiException as error:
+                if error.status == 404:
+                    raise LookupError(f"the Job {self.name} was deleted") from error
                 if error.status not in (410, 429) and error.status < 500:
                     raise
                 time.sleep(_RETRY_SECONDS)
