@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -102,8 +103,5 @@ func (p *parser) parseStallRules(cfg Config) StallRules {
 
 // agentImage returns the image that contains the agent.
 func (c Config) agentImage() string {
-	if c.AgentImage == "" {
-		return DefaultAgentImage
-	}
-	return c.AgentImage
+	return cmp.Or(c.AgentImage, DefaultAgentImage)
 }

@@ -240,8 +240,7 @@ func (e *Engine) applyPlan(w gang.Workload, prepare func(gang.Workload)) (Result
 	queueWarnings, queueDenials := e.checkQueue(g)
 	r.Warnings = slices.Concat(r.Warnings, placementWarnings, queueWarnings)
 	if r.Denials = append(denials, queueDenials...); len(r.Denials) > 0 {
-		denials = r.Denials
-		return r, newInvalidError(w, denials.ErrorList())
+		return r, newInvalidError(w, r.Denials.ErrorList())
 	}
 	applyWarnings, denials := injection.Apply(draft, g, p, e.config.Build)
 	r.Warnings, r.Denials = append(r.Warnings, applyWarnings...), denials

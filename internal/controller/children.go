@@ -24,8 +24,8 @@ var (
 	// errServiceConflict means that a Service of the user has the name of the gang's Service and does
 	// not resolve the names of the ranks.
 	errServiceConflict = errors.New("the name of the Service is already in use")
-	// errChildChanging means that the Service or the PodGroup is being deleted or was changed during the pass.
-	errChildChanging = errors.New("a child of the gang is being deleted or changed")
+	// errChildChanging means that a member or a child of the gang is being deleted or was changed during the pass.
+	errChildChanging = errors.New("a member or a child of the gang is being deleted or changed")
 )
 
 // serviceRetryInterval is the interval at which a conflicting Service is read again. Services of users

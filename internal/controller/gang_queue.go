@@ -29,6 +29,9 @@ type queuedGang struct {
 	// workload is the Workload of the gang; nil if there is none.
 	workload *unstructured.Unstructured
 	status   kueue.Status
+	// isOutdated is true if the Workload is of an earlier run of the gang, or of workloads with other sizes or requests.
+	// It is then deleted, and the gang waits again.
+	isOutdated bool
 	// problem describes why the gang has no Workload; empty if it has, or if it will be created.
 	problem string
 }
@@ -69,7 +72,7 @@ func (r *Reconciler) observeQueue(ctx context.Context, g *observedGang) error {
 	if g.queued.status, err = kueue.Read(w); err != nil {
 		return err
 	}
-	if r.isQueueOutdated(g) {
+	if g.queued.isOutdated = g.isQueueOutdated(); g.queued.isOutdated {
 		g.queued.status.Admitted = false
 	}
 	for i := range g.Members {
@@ -105,9 +108,8 @@ func (r *Reconciler) getObject(
 	return nil, nil
 }
 
-// isQueueOutdated reports whether the Workload is of an earlier run of the gang, or of workloads with other sizes or
-// requests. It is then deleted, and the gang waits again.
-func (r *Reconciler) isQueueOutdated(g *observedGang) bool {
+// isQueueOutdated returns the value of queuedGang.isOutdated.
+func (g *observedGang) isQueueOutdated() bool {
 	w, state := g.queued.workload, g.lastState()
 	if w == nil || state.Phase.Terminal() {
 		return false
@@ -154,7 +156,7 @@ func (r *Reconciler) followQueue(ctx context.Context, g *observedGang, state lif
 	switch {
 	case g.queued.status.MustRelease:
 		return true, r.changeQueueStatus(ctx, g, kueue.Release)
-	case r.isQueueOutdated(g):
+	case g.queued.isOutdated:
 		if g.queued.workload.GetDeletionTimestamp() != nil {
 			return true, nil
 		}

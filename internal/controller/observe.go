@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -64,19 +65,30 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 // Otherwise it schedules another pass.
 func (r *Reconciler) isCacheCurrent(ctx context.Context, g *observedGang) bool {
 	for _, m := range g.Members {
-		current, _ := gang.NewWorkload(m.Kind())
-		object := current.Object().(client.Object)
-		err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), object)
-		if err != nil && !apierrors.IsNotFound(err) {
-			g.pass.handleError(fmt.Errorf("reading %s: %w", m.Meta().Name, err))
-			return false
-		}
-		if err != nil || object.GetResourceVersion() != m.Meta().ResourceVersion {
+		switch _, err := r.readWhole(ctx, m); {
+		case errors.Is(err, errChildChanging) || apierrors.IsNotFound(err):
 			g.pass.requeueAfter(lifecycle.StaleCacheDelay)
+			return false
+		case err != nil:
+			g.pass.handleError(err)
 			return false
 		}
 	}
 	return true
+}
+
+// readWhole reads a member from the API server with the fields that the cache does not contain. The error is
+// errChildChanging if the cache has another version.
+func (r *Reconciler) readWhole(ctx context.Context, m member) (gang.Workload, error) {
+	whole, _ := gang.NewWorkload(m.Kind())
+	object := whole.Object().(client.Object)
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), object); err != nil {
+		return whole, fmt.Errorf("reading %s: %w", m.Meta().Name, err)
+	}
+	if object.GetResourceVersion() != m.Meta().ResourceVersion {
+		return whole, errChildChanging
+	}
+	return whole, nil
 }
 
 // readInjectedReplicas returns the size with which the ranks of a StatefulSet are configured; nil if it is not known.

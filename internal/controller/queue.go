@@ -4,15 +4,15 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/kueue"
 	"rollcall.training/internal/lifecycle"
 )
 
 // kueueWorkloadKind is the kind of the objects in the queues of Kueue. If the API server does not
 // serve the kind, Kueue is not installed, and nothing resumes a Job that names a queue.
-var kueueWorkloadKind = schema.GroupKind{Group: "kueue.x-k8s.io", Kind: "Workload"}
+var kueueWorkloadKind = kueue.Version.WithKind(kueue.Kind).GroupKind()
 
 // isManagedByQueue reports whether a queue resumes a workload. Kueue resumes an admitted Job
 // immediately and leaves an evicted Job suspended. Rollcall does not know which case applies, so it

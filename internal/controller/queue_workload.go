@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"rollcall.training/gang"
 	"rollcall.training/internal/kueue"
 )
 
@@ -95,18 +94,4 @@ func (r *Reconciler) findQueueNodes(ctx context.Context, g *observedGang) (map[s
 		}
 		return kueue.ReadFlavor(flavor)
 	})
-}
-
-// readWhole reads a member from the API server with the fields that the cache does not contain. It must have the same
-// version.
-func (r *Reconciler) readWhole(ctx context.Context, m member) (gang.Workload, error) {
-	whole, _ := gang.NewWorkload(m.Kind())
-	object := whole.Object().(client.Object)
-	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(m.clientObject()), object); err != nil {
-		return whole, fmt.Errorf("reading %s: %w", m.Meta().Name, err)
-	}
-	if object.GetResourceVersion() != m.Meta().ResourceVersion {
-		return whole, errChildChanging
-	}
-	return whole, nil
 }

@@ -169,17 +169,12 @@ func printAttempts(out io.Writer, o PrintOptions, g Gang) {
 	}
 	cells := layOutAttempts(attempts, width)
 	line, legend := "", ""
-	for i := 0; i < width; {
-		j := i
-		for j < width && cells[j] == cells[i] {
-			j++
-		}
+	for run := range splitRuns(cells, func(activity string) string { return activity }) {
 		for _, s := range activitySymbols {
-			if s.activity == cells[i] {
-				line += o.applyColor(s.color, strings.Repeat(s.cell, j-i))
+			if s.activity == run[0] {
+				line += o.applyColor(s.color, strings.Repeat(s.cell, len(run)))
 			}
 		}
-		i = j
 	}
 	for _, s := range activitySymbols {
 		if slices.Contains(cells, s.activity) {

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,17 +80,26 @@ func (r gridRow) listBlocks() [][]cellRun {
 	var blocks [][]cellRun
 	for block := range slices.Chunk(r, cellsPerBlock) {
 		var runs []cellRun
-		for i := 0; i < len(block); {
-			j := i
-			for j < len(block) && block[j].State == block[i].State {
-				j++
-			}
-			runs = append(runs, cellRun{block[i].State, strings.Repeat(stateSymbols[block[i].State].cell, j-i)})
-			i = j
+		for run := range splitRuns(block, func(r Rank) RankState { return r.State }) {
+			state := run[0].State
+			runs = append(runs, cellRun{state, strings.Repeat(stateSymbols[state].cell, len(run))})
 		}
 		blocks = append(blocks, runs)
 	}
 	return blocks
+}
+
+// splitRuns returns the longest parts of a slice whose elements have the same key.
+func splitRuns[T any, K comparable](all []T, key func(T) K) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for start, end := 0, 0; start < len(all); start = end {
+			for end = start + 1; end < len(all) && key(all[end]) == key(all[start]); end++ {
+			}
+			if !yield(all[start:end]) {
+				return
+			}
+		}
+	}
 }
 
 // printGrid prints one cell for each rank of a member.

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// activity is what a gang did for a number of seconds. Name is the field of [lifecycle.Seconds].
+// activity is what a gang did for a number of seconds.
 type activity struct {
-	Name, Text string
-	Seconds    int64
+	Text    string
+	Seconds int64
 }
 
 // listActivities returns what the gang did until now, the time in which it ran first. The times of all attempts are
@@ -23,13 +23,13 @@ func (g Gang) listActivities(now time.Time) []activity {
 		suspended = "queued"
 	}
 	return []activity{
-		{"ran", "ran", s.Ran},
-		{"starting", "starting", s.Starting},
-		{"suspended", suspended, s.Suspended},
-		{"restarting", "restarting", s.Restarting},
-		{"ranBeforeFailure", "in attempts that failed", s.RanBeforeFailure},
-		{"ranBeforeDisruption", "in attempts that were disrupted", s.RanBeforeDisruption},
-		{"ranBeforeSuspension", "in attempts that were suspended", s.RanBeforeSuspension},
+		{"ran", s.Ran},
+		{"starting", s.Starting},
+		{suspended, s.Suspended},
+		{"restarting", s.Restarting},
+		{"in attempts that failed", s.RanBeforeFailure},
+		{"in attempts that were disrupted", s.RanBeforeDisruption},
+		{"in attempts that were suspended", s.RanBeforeSuspension},
 	}
 }
 

@@ -56,7 +56,7 @@ func FindNodes(w *unstructured.Unstructured, findFlavor func(string) (Nodes, err
 			return nil, fmt.Errorf("the admission check %s changes pods, which is %w", check.Name, ErrUnsupported)
 		}
 	}
-	out := map[string]Nodes{}
+	out, flavors := map[string]Nodes{}, map[string]Nodes{}
 	for _, set := range a.Spec.PodSets {
 		out[set.Name] = Nodes{NodeSelector: set.Template.Spec.NodeSelector, Tolerations: set.Template.Spec.Tolerations}
 	}
@@ -67,9 +67,13 @@ func FindNodes(w *unstructured.Unstructured, findFlavor func(string) (Nodes, err
 		nodes := Nodes{NodeSelector: map[string]string{}, Tolerations: out[assignment.Name].Tolerations}
 		maps.Copy(nodes.NodeSelector, out[assignment.Name].NodeSelector)
 		for _, flavor := range slices.Compact(slices.Sorted(maps.Values(assignment.Flavors))) {
-			required, err := findFlavor(flavor)
-			if err != nil {
-				return nil, err
+			required, isKnown := flavors[flavor]
+			if !isKnown {
+				var err error
+				if required, err = findFlavor(flavor); err != nil {
+					return nil, err
+				}
+				flavors[flavor] = required
 			}
 			maps.Copy(nodes.NodeSelector, required.NodeSelector)
 			nodes.Tolerations = slices.Concat(nodes.Tolerations, required.Tolerations)

@@ -88,19 +88,21 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	hasAllRanks := true
 	unhealthy, nextCheckTime := m.observeDevices(e)
 	out.NextCheckTime = nextCheckTime
+	var context failure.Context
 	for _, w := range e.Workloads {
-		context := s.failureContext(w, out.Members)
+		context = s.failureContext(w, out.Members)
 		context.UnhealthyPods = unhealthy
 		context.OmitOutput = !e.Workloads[0].Gang.RestartRules.FailureOutput
-		failures = append(failures, context.List(w.excludeReplacedPods(), w.Gang.RankOffset)...)
-		out.FirstFailure = context.Select(failures)
-		out.addWorkload(s, e, w, context)
+		failable := w.excludeReplacedPods()
+		failures = append(failures, context.List(failable, w.Gang.RankOffset)...)
+		out.addWorkload(s, e, w, failable, context)
 		completedRanks, lostRanks := w.findCompletedRanks(context, known, s.readyTime())
 		completed.Insert(completedRanks...)
 		out.LostRanks += lostRanks
 		uids, isComplete := w.listRankUIDs()
 		rankUIDs, hasAllRanks = append(rankUIDs, uids...), hasAllRanks && isComplete
 	}
+	out.FirstFailure = context.Select(failures)
 	orphans := observeTermination(0, e.Orphans, e.Now, e.IgnoresOverduePods, e.IgnoresOverduePods)
 	out.AllPodsTerminated = out.AllPodsTerminated && orphans.allTerminated
 	out.NextCheckTime = earliestTime(out.NextCheckTime, orphans.nextTimeout)
@@ -114,9 +116,11 @@ func (s State) Observe(e Evidence, m *Memory) Observed {
 	return out
 }
 
-// addWorkload adds a workload and its pods.
-func (o *Observed) addWorkload(s State, e Evidence, w WorkloadEvidence, c failure.Context) {
-	last, failable := ReadStatus(w.Workload), w.excludeReplacedPods()
+// addWorkload adds a workload and its pods, of which failable can have failed.
+func (o *Observed) addWorkload(
+	s State, e Evidence, w WorkloadEvidence, failable []corev1.Pod, c failure.Context,
+) {
+	last := ReadStatus(w.Workload)
 	if i := o.Members.IndexOf(w.Meta().Name); i >= 0 {
 		o.Members[i].addResult(s, e, w, last.Phase, c.TrainingContainers)
 	}

@@ -105,7 +105,7 @@ func limitFailedNodes(nodes []FailedNode) []FailedNode {
 // is not a failure of the program.
 func (s State) mustReleaseNode(policies gang.RestartRules, snapshot Snapshot) bool {
 	deadline := s.releaseDeadline(policies, snapshot)
-	return !deadline.IsZero() && (!snapshot.Now.Before(deadline) || s.isStartTimeoutExceeded(policies, snapshot))
+	return snapshot.isPast(deadline) || !deadline.IsZero() && s.isStartTimeoutExceeded(policies, snapshot)
 }
 
 // releaseDeadline returns when the gang stops avoiding a node if its ranks still wait for theirs; zero if none waits.

@@ -73,6 +73,5 @@ func (s State) scheduleDeadline(policies gang.RestartRules, snapshot Snapshot) t
 
 // isScheduleTimeoutExceeded reports whether some ranks held nodes for the timeout, while others had none.
 func (s State) isScheduleTimeoutExceeded(policies gang.RestartRules, snapshot Snapshot) bool {
-	deadline := s.scheduleDeadline(policies, snapshot)
-	return !deadline.IsZero() && !snapshot.Now.Before(deadline)
+	return snapshot.isPast(s.scheduleDeadline(policies, snapshot))
 }

@@ -122,8 +122,7 @@ func (s State) isStarting() bool {
 
 // isStartTimeoutExceeded reports whether the ranks of the attempt were never all ready within the timeout.
 func (s State) isStartTimeoutExceeded(policies gang.RestartRules, snapshot Snapshot) bool {
-	deadline := s.startDeadline(policies, snapshot.Members)
-	return !deadline.IsZero() && !snapshot.Now.Before(deadline)
+	return snapshot.isPast(s.startDeadline(policies, snapshot.Members))
 }
 
 // isFailedStart reports whether a failure only shows that the attempt did not start with all ranks. The

@@ -60,6 +60,11 @@ type Snapshot struct {
 // statusTime returns the time of the pass to the second, which is the precision of the status.
 func (s Snapshot) statusTime() time.Time { return s.Now.UTC().Truncate(time.Second) }
 
+// isPast reports whether a deadline that runs has passed. The zero value does not run.
+func (s Snapshot) isPast(deadline time.Time) bool {
+	return !deadline.IsZero() && !s.Now.Before(deadline)
+}
+
 // newFailure returns a failure of the gang whose rank is not known.
 func (s Snapshot) newFailure(reason, message string) *failure.Failure {
 	return &failure.Failure{Rank: -1, Reason: reason, Time: s.statusTime(), Message: message}

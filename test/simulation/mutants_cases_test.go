@@ -71,10 +71,14 @@ func decisionMutants() []mutant {
 	}, {
 		name: "a gang never stops avoiding a node", sequence: "a gang stops avoiding its only node",
 		edits: []edit{{
-			"lifecycle/failed_nodes.go", "return !deadline.IsZero() && (", "return false && ("}},
+			"lifecycle/failed_nodes.go", "return snapshot.isPast(deadline) || !deadline.IsZero()",
+			"return false && !deadline.IsZero()",
+		}},
 	}, {
 		name: "the start timeout of a gang that avoids nodes is a failure", sequence: "a gang with a start timeout stops",
-		edits: []edit{{"lifecycle/failed_nodes.go", "|| s.isStartTimeoutExceeded(policies, snapshot)", ""}},
+		edits: []edit{{
+			"lifecycle/failed_nodes.go", "|| !deadline.IsZero() && s.isStartTimeoutExceeded(policies, snapshot)", "",
+		}},
 	}, {
 		name: "a gang avoids a node again", sequence: "a gang that stopped avoiding a node",
 		edits: []edit{{"lifecycle/failed_nodes.go", " && node.ReleaseTime.IsZero()", ""}},
