@@ -30,6 +30,9 @@ import (
 func TestGangs(t *testing.T) {
 	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
 	m := &manager{installation.New(t, c)}
+	// This test runs first, because it counts all writes of the manager, and an Event about the ranks of another test
+	// that wait for nodes is one.
+	t.Run("Writes", func(t *testing.T) { testJobWrites(t, m) })
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
 		"JobAdmitted":             testJobAdmitted,
 		"DryRun":                  testDryRun,
@@ -54,7 +57,6 @@ func TestGangs(t *testing.T) {
 		"Python":                  testPython,
 		"UserRights":              testUserRights,
 	})
-	t.Run("Writes", func(t *testing.T) { testJobWrites(t, m) })
 	t.Run("Metrics", func(t *testing.T) { testAdmissionMetrics(t, m) })
 	t.Run("WithoutManager", func(t *testing.T) { testWithoutManager(t, m, m.createNamespace(t)) })
 }
