@@ -47,7 +47,7 @@ test: ## Run unit, golden, property and integration tests (needs no root)
 .PHONY: e2e
 e2e: ## Run end-to-end tests on a real node (needs root)
 	$(if $(E2E_RUN),,cd test && ROLLCALL_TEST_REAL=1 go test -count=1 -timeout 60m -v -p 1 -run Real ./cluster/...)
-	cd test && go test -count=1 -timeout 100m -v $(if $(E2E_RUN),-run '$(E2E_RUN)') $(if $(E2E_SKIP),-skip '$(E2E_SKIP)') ./e2e/...
+	cd test && go test -count=1 -timeout 150m -v $(if $(E2E_RUN),-run '$(E2E_RUN)') $(if $(E2E_SKIP),-skip '$(E2E_SKIP)') ./e2e/...
 
 # One test of each part that only a real node proves: Helm, the kubelet, DNS, PyTorch and exit codes. TestInstallRelease
 # is not one of them, because it compiles the programs of a release for all platforms.
