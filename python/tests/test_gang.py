@@ -7,7 +7,7 @@ import pytest
 from kubernetes import client
 from urllib3.exceptions import ProtocolError
 
-from rollcall import Gang
+from rollcall import Gang, RollcallError
 
 
 class FakeLog:
@@ -95,8 +95,54 @@ def test_a_container_that_has_not_started_has_no_lines() -> None:
 def test_following_waits_for_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rollcall.gang._RETRY_SECONDS", 0)
     answers = (client.ApiException(status=400), FakeLog(b"started\n"))
-    core = FakeCore([new_pod("train-0", 1, **index(0))], *answers)
-    assert list(new_gang(core).logs(follow=True)) == ["started"]
+    gang = new_gang(FakeCore([new_pod("train-0", 1, **index(0))], *answers))
+    gang._jobs = SimpleNamespace(read_namespaced_job=lambda *_: new_job("Running"))
+    assert list(gang.logs(follow=True)) == ["started"]
+
+
+def test_following_reads_a_log_that_appears_with_the_end() -> None:
+    answers = (client.ApiException(status=400), FakeLog(b"ended\n"))
+    gang = new_gang(FakeCore([new_pod("train-0", 1, **index(0))], *answers))
+    gang._jobs = SimpleNamespace(read_namespaced_job=lambda *_: new_job("Failed"))
+    assert list(gang.logs(follow=True)) == ["ended"]
+
+
+@pytest.mark.parametrize("rank", [2, -1])
+def test_following_a_rank_that_never_exists_fails(rank: int) -> None:
+    gang = new_gang(FakeCore([]))
+    gang._jobs = SimpleNamespace(read_namespaced_job=lambda *_: new_job("Pending"))
+    with pytest.raises(LookupError, match=f"no rank {rank}; its ranks are 0 to 1"):
+        list(gang.logs(rank=rank, follow=True))
+
+
+def test_following_ends_with_a_gang_that_has_no_log() -> None:
+    gang = new_gang(FakeCore([]))
+    gang._jobs = SimpleNamespace(read_namespaced_job=lambda *_: new_job("Succeeded"))
+    assert list(gang.logs(rank=1, follow=True)) == []
+
+
+def test_following_the_log_of_a_deleted_job_fails() -> None:
+    def read(*_: Any) -> Any:
+        raise client.ApiException(status=404)
+
+    gang = new_gang(FakeCore([]))
+    gang._jobs = SimpleNamespace(read_namespaced_job=read)
+    with pytest.raises(LookupError, match="was deleted"):
+        list(gang.logs(follow=True))
+
+
+def test_a_lost_connection_to_a_log_is_an_error_of_the_package() -> None:
+    class LostLog(FakeLog):
+        def stream(self) -> Iterator[bytes]:
+            yield b"first\n"
+            raise ProtocolError("reset")
+
+    log = LostLog()
+    lines = new_gang(FakeCore([new_pod("train-0", 1, **index(0))], log)).logs()
+    assert next(lines) == "first"
+    with pytest.raises(RollcallError, match="rank 0 is incomplete"):
+        next(lines)
+    assert log.closed
 
 
 @pytest.mark.parametrize(("status", "container"), [(403, None), (400, "unknown")])
@@ -109,7 +155,8 @@ def test_other_errors_of_a_log_are_raised(status: int, container: str | None) ->
 def new_job(phase: str) -> Any:
     text = f'{{"phase": "{phase}"}}'
     metadata = client.V1ObjectMeta(annotations={"rollcall.training/status": text})
-    return client.V1Job(metadata=metadata)
+    spec = client.V1JobSpec(completions=2, template=client.V1PodTemplateSpec())
+    return client.V1Job(metadata=metadata, spec=spec)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from kubernetes import client, watch
 from urllib3.exceptions import HTTPError
 
 from rollcall.connection import connect, current_namespace
-from rollcall.errors import GangFailed
-from rollcall.status import PREFIX, Rank, Status, parse_status
+from rollcall.errors import GangFailed, RollcallError
+from rollcall.status import FINISHED, PREFIX, Rank, Status, parse_status
 
 _RANK = PREFIX + "rank"
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -81,19 +81,25 @@ class Gang:
     ) -> Iterator[str]:
         """Yield the lines of the log of a rank, from the newest pod of the rank.
 
-        With `follow`, wait until the rank has a log, and end when the pod ends. Without, a rank
-        without a log has no lines. The default container is the one that kubectl would read.
+        With `follow`, wait until the rank has a log or the gang has finished, and end when the pod
+        ends. Without, a rank without a log has no lines. The default container is the one that
+        kubectl would read. LookupError is raised if no such rank can appear, and RollcallError if
+        the connection is lost before the log ends.
         """
+        finished = not follow
         while (answer := self._open_log(rank, follow, container)) is None:
-            if not follow:
+            if finished:
                 return
-            time.sleep(_RETRY_SECONDS)
+            finished = self._has_finished(rank)  # since the log was opened, so open it once more
+            time.sleep(0 if finished else _RETRY_SECONDS)
         rest = b""
         try:
             for part in answer.stream():
                 *lines, rest = (rest + part).split(b"\n")
                 for line in lines:
                     yield line.decode(errors="replace")
+        except HTTPError as error:
+            raise RollcallError(f"the log of rank {rank} is incomplete: {error}") from error
         finally:
             answer.close()
         if rest:
@@ -124,6 +130,20 @@ class Gang:
             if error.status not in (400, 404) or container not in names:
                 raise
             return None
+
+    def _has_finished(self, rank: int) -> bool:
+        """Return whether the gang has finished. Fail if the rank does not exist and never will."""
+        try:
+            job = self._jobs.read_namespaced_job(self.name, self.namespace)
+        except client.ApiException as error:
+            if error.status != 404:
+                raise
+            raise LookupError(f"the Job {self.name} was deleted") from error
+        ranks = range(job.spec.completions or 1)
+        if rank not in ranks and rank not in self._newest_pods():
+            text = f"the gang {self.name} has no rank {rank}; its ranks are 0 to {ranks[-1]}"
+            raise LookupError(text)
+        return self._phase(job) in FINISHED
 
     def _newest_pods(self) -> dict[int, Any]:
         """Return the newest pod of each rank."""
