@@ -170,7 +170,7 @@ release: ## Build a release: VERSION=v0.2.0 REPOSITORY=registry.example.com/roll
 	$(RELEASE) build --version $(VERSION) --repository $(REPOSITORY) $(if $(DOWNLOAD_URL),--download-url $(DOWNLOAD_URL)) $(if $(SIGNING_KEY),--signing-key $(abspath $(SIGNING_KEY)))
 
 .PHONY: licenses
-licenses: ## Fail if a program contains a module whose license is not permitted
+licenses: ## Fail if a program of a release cannot be built, or contains a module whose license is not permitted
 	$(RELEASE) licenses
 
 GOVULNCHECK = go run golang.org/x/vuln/cmd/govulncheck@v1.9.0

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command agent starts processes in the pods of a gang without ssh (see package agent).
 package main
 

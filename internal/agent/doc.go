@@ -38,4 +38,8 @@
 // A client without the key costs at most 16 KiB of input and 10 seconds. The server keeps at most 128
 // connections that are not authenticated, and closes the oldest for a new one. A frame has a maximum length
 // that depends on its type and that is checked before memory is allocated.
+//
+// # Systems
+//
+// The program runs on Linux. The command line imports the paths and variables in config.go on other systems, too.
 package agent

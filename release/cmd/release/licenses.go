@@ -15,7 +15,8 @@ import (
 )
 
 const licensesLong = `Print the modules that the programs consist of, with their licenses. The command fails if a
-module has no license, or one that does not permit to distribute the programs.`
+program cannot be built for a system of a release, and if a module has no license, or one that does not permit to
+distribute the programs.`
 
 func newLicensesCommand() *cobra.Command {
 	return &cobra.Command{
@@ -40,10 +41,14 @@ func printLicenses(ctx context.Context, stdout io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PROGRAM\tMODULE\tVERSION\tLICENSES")
-	for _, program := range []release.Program{release.Manager, release.Command} {
-		path := filepath.Join(dir, program.Name)
-		if err := source.BuildProgram(ctx, program, release.Platform{OS: "linux", Arch: "amd64"}, path); err != nil {
+	fmt.Fprintln(table, "PROGRAM\tSYSTEM\tMODULE\tVERSION\tLICENSES")
+	for _, build := range []struct {
+		program release.Program
+		os      string
+	}{{release.Manager, "linux"}, {release.Command, "linux"}, {release.Command, "darwin"}, {release.Command, "windows"}} {
+		path := filepath.Join(dir, build.program.Name)
+		platform := release.Platform{OS: build.os, Arch: "amd64"}
+		if err := source.BuildProgram(ctx, build.program, platform, path); err != nil {
 			return err
 		}
 		modules, err := source.ReadModules(ctx, path)
@@ -51,8 +56,8 @@ func printLicenses(ctx context.Context, stdout io.Writer) error {
 			return err
 		}
 		for _, module := range modules {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n",
-				program.Name, module.Path, module.Version, strings.Join(module.Licenses, ", "))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
+				build.program.Name, build.os, module.Path, module.Version, strings.Join(module.Licenses, ", "))
 		}
 	}
 	return table.Flush()
