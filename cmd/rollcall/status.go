@@ -42,7 +42,8 @@ Exit codes:
   0  success; with --watch, the gang succeeded
   1  the gang does not exist, or the command failed; with --watch, the gang failed
   2  the command is invalid
-  130  the command was interrupted while it showed the state on a terminal`
+  130  the command was interrupted while it showed the state on a terminal
+  143  the command was terminated while it showed the state on a terminal`
 
 func newStatusCommand() *cobra.Command {
 	o := statusOptions{clock: clock.RealClock{}, output: outputText}

@@ -21,8 +21,9 @@ const (
 	// sizeInterval is how often the size of the terminal is read. A signal of a changed size does not exist on all
 	// systems.
 	sizeInterval = 200 * time.Millisecond
-	// exitInterrupted is the exit code of an interrupted live view, as that of a shell.
+	// exitInterrupted and exitTerminated are the exit codes of a live view after SIGINT and SIGTERM, as those of a shell.
 	exitInterrupted = 130
+	exitTerminated  = 143
 )
 
 // watchStatus follows a gang, or all gangs if the name is empty. The error of a failed gang results in exit code 1.
@@ -111,7 +112,9 @@ func (o *statusOptions) printChange(out io.Writer, g inspect.Gang, line string) 
 // watchLive draws the current state on a terminal until the watch ends, and then prints the last state below the
 // command. It draws at most once a second, so that ages grow, and when the size of the terminal changes.
 func (o *statusOptions) watchLive(ctx context.Context, reader inspect.Reader, name string, out io.Writer) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	interrupted, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	ctx, stop = signal.NotifyContext(interrupted, syscall.SIGTERM)
 	defer stop()
 	updates, finished := startWatch(ctx, reader, name)
 	view := &screen{out: out}
@@ -132,8 +135,11 @@ func (o *statusOptions) watchLive(ctx context.Context, reader inspect.Reader, na
 			if len(gangs) > 0 {
 				o.printGangs(out, o.printOptions(out), gangs, name)
 			}
-			if err != nil && ctx.Err() != nil {
+			switch {
+			case err != nil && interrupted.Err() != nil:
 				return exitError{error: errors.New(""), code: exitInterrupted}
+			case err != nil && ctx.Err() != nil:
+				return exitError{error: errors.New(""), code: exitTerminated}
 			}
 			return err
 		}

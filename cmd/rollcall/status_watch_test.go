@@ -269,25 +269,29 @@ func TestStatusLive(t *testing.T) {
 	t.Logf("first screen %d bytes, changed rank %d bytes, %d requests", first, changed, len(client.Actions()))
 }
 
-// TestStatusLiveInterrupted verifies that an interrupt restores the terminal.
+// TestStatusLiveInterrupted verifies that a signal restores the terminal and results in the exit code of a shell.
 func TestStatusLiveInterrupted(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	job := newAdmittedJob(t, 2, lifecycle.Running)
-	terminal, out := openTerminal(t, 80, 24)
-	var err error
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		err = newLiveOptions().runStatus(t.Context(), newReader(fake.NewClientset(job)), "", terminal, nil)
-	})
-	out.awaitText(t, "message of the phase")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-		t.Fatal(err)
+	for sent, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		t.Run(sent.String(), func(t *testing.T) {
+			job := newAdmittedJob(t, 2, lifecycle.Running)
+			terminal, out := openTerminal(t, 80, 24)
+			var err error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				err = newLiveOptions().runStatus(t.Context(), newReader(fake.NewClientset(job)), "", terminal, nil)
+			})
+			out.awaitText(t, "message of the phase")
+			if err := syscall.Kill(os.Getpid(), sent); err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+			if exitCode(err) != want {
+				t.Errorf("error %v, want exit code %d", err, want)
+			}
+			out.awaitText(t, closeScreen+"GANG")
+		})
 	}
-	wg.Wait()
-	if exitCode(err) != exitInterrupted {
-		t.Errorf("error %v, want exit code %d", err, exitInterrupted)
-	}
-	out.awaitText(t, closeScreen+"GANG")
 }
 
 // TestStatusOnDumbTerminal verifies that a terminal without control sequences gets lines.
