@@ -40,9 +40,10 @@ func (c Context) IsFromEarlierAttempt(pod *corev1.Pod) bool {
 	return (hasAttempt || c.mayBeEarlierSuccess(pod)) && c.hasExitedBefore(pod)
 }
 
-// precedesJobStart reports whether a pod was created before its Job was resumed for the current attempt.
+// precedesJobStart reports whether a pod was certainly created before its Job was resumed for the current attempt. The
+// two times are from the clocks of the API server and of the Job controller, and have the precision of a second.
 func (c Context) precedesJobStart(pod *corev1.Pod) bool {
-	return c.JobNotStarted || pod.CreationTimestamp.Time.Before(c.JobStartTime)
+	return c.JobNotStarted || pod.CreationTimestamp.Time.Before(c.JobStartTime.Add(-clockTolerance))
 }
 
 // mayBeEarlierSuccess reports whether a pod without a label of its attempt may have succeeded in an earlier attempt.
