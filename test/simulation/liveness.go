@@ -19,6 +19,7 @@ func (o *oracle) checkQuiet(passes int) {
 	status := o.final
 	missing := o.missingRanks()
 	o.checkSizes()
+	o.checkSurvivors()
 	if reason := o.describeProblem(missing); reason != "" {
 		o.violate(waitsIndefinitely, "%s: phase %s, %s: %s", reason, status.Phase, status.Reason, status.Message)
 	}
@@ -58,6 +59,19 @@ func (o *oracle) checkSizes() {
 			if e.Name == injectors.EnvSize && o.scenario.Shape == oneStatefulSet && e.Value != strconv.Itoa(int(size)) {
 				o.violate(wrongSize, "%s is configured for %s ranks, not %d", p.pod.Name, e.Value, size)
 			}
+		}
+	}
+}
+
+// checkSurvivors checks that no rank runs on that started before a program of its gang failed.
+func (o *oracle) checkSurvivors() {
+	if o.isExcused() || o.mayOverlap() || o.final.Phase.Terminal() {
+		return
+	}
+	for _, p := range o.programs.live {
+		if o.isOfGang(p.pod) && !p.node.lost && !p.terminating && p.startTime.Before(o.failureTime) {
+			o.violate(failureIgnored, "%s runs since %s: phase %s, %s", p.pod.Name, p.startTime.Sub(epoch), o.final.Phase,
+				o.final.Message)
 		}
 	}
 }

@@ -37,6 +37,10 @@ const (
 	extraAttempt property = "one incident cost several attempts"
 	// disruptionCounted: a disruption or a suspension uses up no restart.
 	disruptionCounted property = "a disruption used up a restart"
+	// failureForgiven: a failure of a program uses up a restart, unless something disrupted the gang.
+	failureForgiven property = "a disruption is claimed without evidence"
+	// failureIgnored: no rank runs on after a rank of its attempt failed.
+	failureIgnored property = "a rank runs on after a failure"
 	// strangerChanged: nothing of a stranger is changed, except for its report.
 	strangerChanged property = "a stranger was changed"
 	// tooManyWrites: the writes do not exceed the budget of docs/adr/0008.
@@ -71,6 +75,8 @@ type oracle struct {
 	// failures and disruptions count the incidents that hit a running attempt.
 	failures, disruptions int
 	nonRetriable          bool
+	// failureTime is when a program of the gang failed last, and not because of SIGTERM.
+	failureTime time.Time
 	// terminatedWithoutLeader is true if ranks exited with code 0 on SIGTERM while no manager observed the gang.
 	terminatedWithoutLeader bool
 	// resultLost is true if a completed Job was deleted while no manager ran.
@@ -217,6 +223,9 @@ func (o *oracle) checkStatus(before, after lifecycle.Status, known bool) {
 	if attempts := int(after.Restarts + after.Disruptions); attempts > o.failures+o.disruptions {
 		o.violate(extraAttempt, "%d restarts after %d failures and %d disruptions: %s",
 			attempts, o.failures, o.disruptions, after.Message)
+	}
+	if int(after.Disruptions) > o.disruptions {
+		o.violate(failureForgiven, "%d disruptions after %d: %s", after.Disruptions, o.disruptions, after.Message)
 	}
 	if int(after.Restarts) > o.failures {
 		o.violate(disruptionCounted, "%d restarts after %d failures: %s", after.Restarts, o.failures, after.Message)

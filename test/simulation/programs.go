@@ -72,6 +72,9 @@ func (p *programs) exited(ended *process) {
 		p.oracle.recordSuccess(ended)
 		return
 	}
+	if !ended.terminating && p.oracle.isOfGang(ended.pod) {
+		p.oracle.failureTime = p.now
+	}
 	hasFinished := p.oracle.succeeded[ended.pod.OwnerReferences[0].Name].Has(gang.PodIndex(ended.pod))
 	if !p.behavior.AbortsWithoutPeers || gangOf(ended.pod) != gangName || hasFinished {
 		return
