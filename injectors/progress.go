@@ -43,7 +43,7 @@ func addProgressProbe(p *plan.Plan, g gang.Gang) {
 		p.LivenessProbe = newProgressProbe(rules, rules.ProbePeriod()+progressProbeTimeout)
 		p.LivenessProbe.TerminationGracePeriodSeconds = ptr.To[int64](progressGracePeriod)
 		// A probe of a container that ends is killed, which the kubelet counts as a failure. It would restart a rank that
-		// has succeeded.
+		// has succeeded. The second failed probe aborts the program (internal/agent/progress.go).
 		p.LivenessProbe.FailureThreshold = 2
 	} else {
 		p.ReadinessProbe = newProgressProbe(rules, progressProbeTimeout)

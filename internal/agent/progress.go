@@ -4,6 +4,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,43 +27,64 @@ var errProgressUsage = errors.New("usage: agent progress FILE TIMEOUT [PERIOD]")
 // write a file within a timeout. A program that has not written the file since it started makes progress: the start
 // timeout of the gang limits the start. So a file of an earlier attempt does not count.
 //
-// With a period, which is that of the probe, the rank is terminated. The probe then waits until the period after the
-// timeout has elapsed. All ranks that wait for each other have been probed until then, and print their stacks at the
-// same time. Otherwise the first would end the others before they print. The caller terminates the container.
+// With a period, which is that of the probe, the rank is terminated after two failed probes. The first waits until the
+// period after the timeout has elapsed, so it changes no rank that recovers. The second waits for another period. All
+// ranks that wait for each other have been probed twice until then, and print their stacks at the same time. Otherwise
+// the first would end the others before they print. The caller terminates the container.
 func checkProgress(ctx context.Context, args []string) error {
 	if len(args) != 2 && len(args) != 3 {
 		return errProgressUsage
 	}
 	file := resolvePath(strings.ReplaceAll(args[0], "$("+envRank+")", os.Getenv(envRank)))
-	timeout, err := time.ParseDuration(args[1])
-	if err != nil {
-		return errProgressUsage
+	durations := make([]time.Duration, 2) // the timeout and the period
+	for i, arg := range args[1:] {
+		var err error
+		if durations[i], err = time.ParseDuration(arg); err != nil {
+			return errProgressUsage
+		}
 	}
-	c, err := findContainer()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "rollcall: "+err.Error())
-		return nil //nolint:nilerr // an error would end the rank
-	}
-	last, isStalled := findStall(file, timeout, c.startTime)
+	timeout, period := durations[0], durations[1]
+	_, last, isStalled := checkContainer(file, timeout)
 	if !isStalled {
 		return nil
 	}
-	if len(args) == 3 {
-		period, err := time.ParseDuration(args[2])
-		if err != nil {
-			return errProgressUsage
-		}
+	if period > 0 {
+		end, isSecond := planProbe(last.Add(timeout), time.Now(), period) //nolint:forbidigo // that of the kernel
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(time.Until(last.Add(timeout + period))):
+		case <-time.After(time.Until(end)):
 		}
-		if last, isStalled = findStall(file, timeout, c.startTime); !isStalled {
+		var c probedContainer
+		if c, last, isStalled = checkContainer(file, timeout); !isStalled {
 			return nil
 		}
-		c.abort(file, last)
+		if isSecond {
+			c.abort(file, last)
+		}
 	}
 	return fmt.Errorf("%s was not written since %s", file, last.UTC().Format(time.RFC3339))
+}
+
+// planProbe returns when a probe ends that starts at a time and finds a stall, and whether it is the second.
+func planProbe(stallTime, startTime time.Time, period time.Duration) (end time.Time, isSecond bool) {
+	end = stallTime.Add(period)
+	if startTime.Before(end) {
+		return end, false
+	}
+	return end.Add(period), true
+}
+
+// checkContainer returns the container of this process, when its program wrote a file last, and whether that is longer
+// ago than the timeout.
+func checkContainer(file string, timeout time.Duration) (c probedContainer, last time.Time, isStalled bool) {
+	c, err := findContainer()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rollcall: "+err.Error()) // a failed probe would end the rank
+		return c, last, false
+	}
+	last, isStalled = findStall(file, timeout, c.programStartTime())
+	return c, last, isStalled
 }
 
 // findStall returns when a file was written last, and whether that is longer ago than the timeout.
@@ -79,7 +101,8 @@ func findStall(file string, timeout time.Duration, start time.Time) (last time.T
 type probedContainer struct {
 	// processes are those of the container but the probe, the main process first.
 	processes []process
-	startTime time.Time
+	// bootTime is when the node started.
+	bootTime time.Time
 }
 
 // findContainer returns the container of this process. With a shared process namespace, the other containers of the
@@ -105,10 +128,20 @@ func findContainer() (probedContainer, error) {
 	if err != nil {
 		return c, fmt.Errorf("reading the uptime of the node: %w", err)
 	}
-	age := uptime - float64(c.processes[0].startTicks)/100
 	//nolint:forbidigo // the kernel determines the other times
-	c.startTime = time.Now().Add(-time.Duration(age * float64(time.Second)))
+	c.bootTime = time.Now().Add(-time.Duration(uptime * float64(time.Second)))
 	return c, nil
+}
+
+// programStartTime returns when the program started: the first of the processes that train, because a launcher can
+// start them again, or else the main process.
+func (c probedContainer) programStartTime() time.Time {
+	program := c.processes[0]
+	trainers, _ := c.findTrainers()
+	if len(trainers) > 0 {
+		program = slices.MinFunc(trainers, func(a, b process) int { return cmp.Compare(a.startTicks, b.startTicks) })
+	}
+	return c.bootTime.Add(time.Duration(program.startTicks) * (time.Second / 100))
 }
 
 func readMountNamespace(id int) string {
@@ -123,12 +156,16 @@ func (c probedContainer) abort(file string, last time.Time) {
 	now := time.Now() //nolint:forbidigo // the kernel determines the other times
 	report := fmt.Sprintf("rollcall: stalled: %s was not written since %s, found at %s\n",
 		file, formatTime(last), formatTime(now))
-	ids, isLaunched := c.findTrainers()
-	out := c.openOutput(len(ids) > 0 && !isLaunched)
+	trainers, isLaunched := c.findTrainers()
+	out := c.openOutput(len(trainers) > 0 && !isLaunched)
 	defer func() { _ = out.Close() }()
 	_, _ = out.WriteString(report) // without it, the kubelet still restarts the container
-	if len(ids) == 0 {
+	if len(trainers) == 0 {
 		return
+	}
+	var ids []int
+	for _, p := range trainers {
+		ids = append(ids, p.id)
 	}
 	sendAll(ids, syscall.SIGABRT)
 	sendAll(ids, syscall.SIGCONT) // a stopped process handles no signal
@@ -159,7 +196,7 @@ func (c probedContainer) openOutput(endsWithStacks bool) *os.File {
 
 // findTrainers returns the Python processes that train, and whether another Python process has launched them. Forks of
 // a trainer, such as the workers of a data loader, and the helpers of multiprocessing do not train.
-func (c probedContainer) findTrainers() (ids []int, isLaunched bool) {
+func (c probedContainer) findTrainers() (trainers []process, isLaunched bool) {
 	commands := map[int]string{}
 	for _, p := range c.processes {
 		target, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.id))
@@ -179,8 +216,8 @@ func (c probedContainer) findTrainers() (ids []int, isLaunched bool) {
 	}
 	for _, p := range c.processes {
 		if commands[p.id] != "" && !isHelper(p) && !launchers[p.id] {
-			ids = append(ids, p.id)
+			trainers = append(trainers, p)
 		}
 	}
-	return ids, len(launchers) > 0
+	return trainers, len(launchers) > 0
 }

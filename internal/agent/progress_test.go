@@ -39,6 +39,31 @@ func TestFindStall(t *testing.T) {
 	}
 }
 
+// TestPlanProbe checks that the second failed probe terminates a rank, and not the first, and that it ends at the same
+// time in all ranks that stalled at the same time.
+func TestPlanProbe(t *testing.T) {
+	const period = 10 * time.Second
+	for name, c := range map[string]struct {
+		start, end time.Duration
+		isSecond   bool
+	}{
+		"a probe starts with the stall":             {start: 0, end: period},
+		"the first probe starts late":               {start: period - 1, end: period},
+		"the second probe follows without a pause":  {start: period, end: 2 * period, isSecond: true},
+		"the second probe starts a period later":    {start: 2*period - 1, end: 2 * period, isSecond: true},
+		"the kubelet did not run for a long time":   {start: time.Hour, end: 2 * period, isSecond: true},
+		"a clock is set back while the rank stalls": {start: -time.Second, end: period},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stall := time.Unix(1000, 0)
+			end, isSecond := planProbe(stall, stall.Add(c.start), period)
+			if end.Sub(stall) != c.end || isSecond != c.isSecond {
+				t.Errorf("the probe ends after %s, second: %t", end.Sub(stall), isSecond)
+			}
+		})
+	}
+}
+
 // startPython starts a Python program in a container of its own, with a pipe as its log.
 func startPython(t *testing.T, program string) (c probedContainer, log *bytes.Buffer, wait func() error) {
 	t.Helper()
@@ -103,9 +128,13 @@ time.sleep(1000)
 	} {
 		t.Run(name, func(t *testing.T) {
 			container, _, wait := startPython(t, c.program)
-			ids, isLaunched := container.findTrainers()
-			if len(ids) != 1 || ids[0] != container.processes[c.trains].id || isLaunched != c.isLaunched {
-				t.Errorf("of %+v, %v train, launched: %t", container.processes, ids, isLaunched)
+			trainers, isLaunched := container.findTrainers()
+			if len(trainers) != 1 || trainers[0] != container.processes[c.trains] || isLaunched != c.isLaunched {
+				t.Errorf("of %+v, %+v train, launched: %t", container.processes, trainers, isLaunched)
+			}
+			start := time.Duration(container.processes[c.trains].startTicks) * 10 * time.Millisecond
+			if got := container.programStartTime().Sub(container.bootTime); got != start {
+				t.Errorf("the program started %s after the node, want %s", got, start)
 			}
 			var all []int
 			for _, p := range container.processes {

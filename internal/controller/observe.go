@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +43,7 @@ func (r *Reconciler) observe(ctx context.Context, g *observedGang, state lifecyc
 		e.Workloads = append(e.Workloads, lifecycle.WorkloadEvidence{
 			Workload: m.Workload, Gang: m.Result.Gang, Pods: pods,
 			InjectedReplicas: readInjectedReplicas(m.Workload), ResizeOverdue: s.isResizeOverdue(m.Workload, e.Now),
-			ReportsStalls: reportsStalls(m.Workload, m.Result.Gang.StallRules),
+			ProbedContainers: findProbedContainers(m.Workload, m.Result.Gang.StallRules),
 		})
 	}
 	var err error
@@ -100,14 +101,19 @@ func readInjectedReplicas(w gang.Workload) *int32 {
 	return &record.Replicas
 }
 
-// reportsStalls reports whether the readiness of the pods of a workload shows whether they make progress. The probes of
-// users are not in the record.
-func reportsStalls(w gang.Workload, rules gang.StallRules) bool {
-	if rules.Action != gang.StallReport {
-		return false
-	}
+// findProbedContainers returns the containers whose readiness shows whether they make progress. The probes of users are
+// not in the record.
+func findProbedContainers(w gang.Workload, rules gang.StallRules) []string {
 	record, err := injection.ReadRecord(w)
-	return err == nil && len(record.ByName(injection.KindProbe)) > 0
+	if rules.Action != gang.StallReport || err != nil {
+		return nil
+	}
+	var names []string
+	for name := range record.ByName(injection.KindProbe) {
+		container, _, _ := strings.Cut(name, "/")
+		names = append(names, container)
+	}
+	return names
 }
 
 // listOrphans lists the pods of deleted members of a gang that restarts. They have the names and the addresses of

@@ -41,6 +41,8 @@ type session struct {
 	hostReportReads int
 	// lastStuckReportTime is when a stuck pod was reported last.
 	lastStuckReportTime time.Time
+	// stallReportTime is when stalled ranks were reported last.
+	stallReportTime time.Time
 	// terminatingPods is the number of terminating pods in the last pass, and lastTerminationTime when this number
 	// changed last.
 	terminatingPods     int

@@ -1,12 +1,14 @@
 package controller
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,4 +97,38 @@ func TestStalledRankIsReported(t *testing.T) {
 	check(gang.ReasonStalled, "Rank 0 did not write /tmp/progress for 1m40s")
 	w.setPodReady(t, pod, true)
 	check(gang.ReasonGangRunning, "All 1 ranks have been ready")
+}
+
+// TestFlappingStallIsBounded checks that a rank that stalls again and again costs two writes in ten minutes, and one
+// Event in each attempt about the stall and one about its end.
+func TestFlappingStallIsBounded(t *testing.T) {
+	job, pod := newProbedJob(t)
+	w, request := newTestCluster(t, job, pod), Request{Namespace: "team", Kind: gang.Job, Name: "train"}
+	w.setPodReady(t, pod, true)
+	w.reconcileOnce(t, request)
+	w.reconcileOnce(t, request)
+	writes, version := 0, ""
+	now := testStartTime.Add(3 * time.Minute)
+	for range 60 { // half a minute of a stall, half a minute of progress
+		isStalled := now.Second() == 0
+		w.clock.SetTime(now)
+		w.setPodReady(t, pod, !isStalled)
+		w.clock.SetTime(now.Add(20 * time.Second))
+		w.reconcileOnce(t, request)
+		now = now.Add(30 * time.Second)
+		var current batchv1.Job
+		if err := w.Get(t.Context(), client.ObjectKeyFromObject(job), &current); err != nil {
+			t.Fatal(err)
+		}
+		if current.ResourceVersion != version {
+			writes, version = writes+1, current.ResourceVersion
+		}
+	}
+	if writes != 6 {
+		t.Errorf("%d writes in 30 minutes", writes)
+	}
+	recorded := drainEvents(w.Recorder.(*events.FakeRecorder))
+	if len(recorded) != 2 || !strings.Contains(recorded[0], "Stalled") || !strings.Contains(recorded[1], "GangRunning") {
+		t.Errorf("the Events are %q", recorded)
+	}
 }

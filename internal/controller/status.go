@@ -75,7 +75,9 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 		return nil
 	}
 	put(&s.writtenVersions, uid, version)
-	r.recordPhaseChange(ctx, m, last, status)
+	if s.recordStall(m, last, status, r.Clock.Now()) {
+		r.recordPhaseChange(ctx, m, last, status)
+	}
 	if g.isPrimaryMember(m) {
 		framework := "unknown"
 		if m.Result != nil {

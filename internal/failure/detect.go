@@ -38,6 +38,8 @@ type Context struct {
 	IgnoresLostNodes bool
 	// UnhealthyPods contains since when pods have had an unhealthy device, if that is a failure.
 	UnhealthyPods map[types.UID]time.Time
+	// TerminatesStalled is true if the kubelet restarts stalled containers of a Job.
+	TerminatesStalled bool
 	// OmitOutput leaves out the output of programs. Rollcall still reads it to find the first failure.
 	OmitOutput bool
 }
@@ -235,6 +237,7 @@ func auxiliaryContainerFailure(pod *corev1.Pod) *Failure {
 // of its own pod did not cause; nil if there is none.
 func (c Context) trainingContainerFailure(pod *corev1.Pod) *Failure {
 	previous, current := containerFailures(pod, pod.Status.ContainerStatuses, c.TrainingContainers)
+	previous = EarlierOf(previous, c.silentStall(pod))
 	return EarlierOf(c.attributePreviousExit(pod, previous), c.attributeCurrentExit(pod, current))
 }
 

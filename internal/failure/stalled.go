@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"rollcall.training/gang"
 )
 
@@ -21,34 +23,67 @@ var stallReport = regexp.MustCompile(`(?m)^rollcall: stalled: (.+) was not writt
 // default grace period of pods.
 const maxStallAge = 10 * time.Minute
 
-// markStalled sets the reason, the times, the position and the message of a failure whose termination message contains
-// the report of a stall.
-func (f *Failure) markStalled(text string) {
-	if !reportsStall(text) {
-		return
+// stall is the report of a stall.
+type stall struct {
+	file string
+	// lastWriteTime is when the file was written last, and foundTime when the probe found the stall.
+	lastWriteTime, foundTime time.Time
+}
+
+// parseStallReport returns the report of a stall in the termination message of a container that exited at a time; nil
+// if there is none, or if it is from another program.
+func parseStallReport(text string, exitTime time.Time) *stall {
+	if !strings.Contains(text, "rollcall: stalled: ") { // is much faster
+		return nil
 	}
 	reports := stallReport.FindAllStringSubmatch(text, -1)
 	if len(reports) == 0 {
-		return
+		return nil
 	}
 	groups := reports[len(reports)-1] // the rank may have made progress after an earlier report
 	last, lastErr := time.Parse(time.RFC3339, groups[2])
 	found, foundErr := time.Parse(time.RFC3339, groups[3])
-	if lastErr != nil || foundErr != nil || found.After(f.Time.Add(time.Second)) || f.Time.Sub(found) > maxStallAge {
-		return // from another program
+	if lastErr != nil || foundErr != nil || found.After(exitTime.Add(time.Second)) || exitTime.Sub(found) > maxStallAge {
+		return nil
 	}
-	f.Reason, f.Time, f.DetectedTime = ReasonStalled, found.Truncate(time.Second), last
+	return &stall{file: groups[1], lastWriteTime: last, foundTime: found}
+}
+
+// markStalled sets the reason, the times, the position and the message of a failure whose termination message contains
+// the report of a stall.
+func (f *Failure) markStalled(text string) {
+	s := parseStallReport(text, f.Time)
+	if s == nil {
+		return
+	}
+	f.Reason, f.Time, f.DetectedTime = ReasonStalled, s.foundTime.Truncate(time.Second), s.lastWriteTime
 	f.LostPeer, f.MaybeTerminated = false, false
 	stack := findStack(text)
 	f.Position = describePosition(stack)
-	f.Message = TruncateMessage("did not write " + groups[1] + " for " + found.Sub(last).Truncate(time.Second).String())
+	age := s.foundTime.Sub(s.lastWriteTime).Truncate(time.Second)
+	f.Message = TruncateMessage("did not write " + s.file + " for " + age.String())
 	if len(stack) > 0 {
 		f.Message = TruncateMessage(f.Message + ", and was in\n" + strings.Join(stack[:min(len(stack), maxFrames)], "\n"))
 	}
 }
 
-// reportsStall reports whether a termination message can contain the report of a stall.
-func reportsStall(text string) bool { return strings.Contains(text, "rollcall: stalled: ") }
+// silentStall returns the failure of a training container that runs again after it exited with code 0; nil if none
+// does. The program handled SIGTERM after its probe had failed, and the kubelet does not read the log of a container
+// that exits with code 0. It restarts such a container of a Job only because of a probe.
+func (c Context) silentStall(pod *corev1.Pod) *Failure {
+	for _, s := range pod.Status.ContainerStatuses {
+		isTraining := len(c.TrainingContainers) == 0 || slices.Contains(c.TrainingContainers, s.Name)
+		last := s.LastTerminationState.Terminated
+		if c.TerminatesStalled && isTraining && last != nil && last.ExitCode == 0 &&
+			parseStallReport(last.Message, last.FinishedAt.Time) == nil {
+			return &Failure{
+				Container: s.Name, Reason: ReasonStalled, Time: last.FinishedAt.Time,
+				Message: "was terminated by its probe, and handled SIGTERM; its log has the stack",
+			}
+		}
+	}
+	return nil
+}
 
 // maxFrames is the number of innermost frames in a message.
 const maxFrames = 4

@@ -40,12 +40,16 @@ Extension modules: numpy._core._multiarray_umath, torch._C (total: 2)
 // later. The container exited 5 seconds after that.
 func stalled(lastWrite int, stack string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		last, found := podtest.At(lastWrite), podtest.At(lastWrite+60)
-		report := fmt.Sprintf("rollcall: stalled: /tmp/progress was not written since %s, found at %s\n",
-			last.Format(time.RFC3339Nano), found.Format(time.RFC3339Nano))
+		report := stallReport(lastWrite + 60)
 		podtest.Terminated(137, lastWrite+65, false)(p)
 		p.Status.ContainerStatuses[0].State.Terminated.Message = report + stack + report
 	}
+}
+
+// stallReport returns the report of a stall that was found at a time, a minute after the last write.
+func stallReport(found int) string {
+	return fmt.Sprintf("rollcall: stalled: /tmp/progress was not written since %s, found at %s\n",
+		podtest.At(found-60).Format(time.RFC3339Nano), podtest.At(found).Format(time.RFC3339Nano))
 }
 
 // TestStalledRank checks which of several stalled ranks is the first failure.
@@ -128,6 +132,23 @@ func TestStalledRankWithExitCode0(t *testing.T) {
 	status.LastTerminationState.Terminated.ExitCode = 0
 	if f := failure.First([]corev1.Pod{pod}, 0, failure.Context{}); f == nil || f.Reason != failure.ReasonStalled {
 		t.Errorf("the failure is %+v", f)
+	}
+}
+
+// TestSilentStall checks that a rank that handled SIGTERM after its probe had failed stalled, and that it is the rank
+// for which its peers wait: they did not handle the signal.
+func TestSilentStall(t *testing.T) {
+	silent := func(p *corev1.Pod) { podtest.Terminated(0, 75, true)(p) }
+	pods := []corev1.Pod{
+		podtest.RankPod(0, stalled(10, stackInAllReduce)), podtest.RankPod(1, silent),
+		podtest.RankPod(2, stalled(10, stackInAllReduce)),
+	}
+	c := failure.Context{TerminatesStalled: true, TrainingContainers: []string{"trainer"}}
+	if f := failure.First(pods, 0, c); f == nil || f.Rank != 1 || f.StalledRanks != 3 || f.IsDisruption() {
+		t.Errorf("the first failure is %+v", f)
+	}
+	if f := failure.First(pods[1:2], 0, failure.Context{}); f != nil {
+		t.Errorf("without a probe of Rollcall, the failure is %+v", f)
 	}
 }
 

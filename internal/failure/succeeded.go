@@ -12,12 +12,22 @@ import (
 // do. A pod of a StatefulSet succeeds if its training containers have succeeded at least once,
 // because the kubelet restarts them. No names mean that all containers are training containers.
 //
+// A stalled rank has not succeeded, even if its program exited with code 0 on SIGTERM. A container of a Job that runs
+// again after exit code 0 has not either: a failed probe terminated it.
+//
 // A program that exits with code 0 on SIGTERM has not finished its work. If the kubelet terminates a pod
 // because of an eviction or the shutdown of its node, the pod has no deletion timestamp. Its phase is
 // then Succeeded if all containers exited with code 0, and Failed otherwise. For a pod of a Job, the
 // phase is final.
 func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 	_, isStatefulSetPod := pod.Labels[appsv1.PodIndexLabel]
+	isStalled := func(c corev1.ContainerStatus) bool {
+		terminated := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		return terminated != nil && parseStallReport(terminated.Message, terminated.FinishedAt.Time) != nil
+	}
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, isStalled) {
+		return false
+	}
 	switch phase := pod.Status.Phase; {
 	case phase == corev1.PodFailed:
 		return false
@@ -31,8 +41,11 @@ func RankSucceeded(pod *corev1.Pod, trainingContainers []string) bool {
 		if len(trainingContainers) > 0 && !slices.Contains(trainingContainers, c.Name) {
 			continue
 		}
-		terminated := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
-		if terminated == nil || terminated.ExitCode != 0 || reportsStall(terminated.Message) {
+		terminated := c.State.Terminated
+		if isStatefulSetPod {
+			terminated = cmp.Or(terminated, c.LastTerminationState.Terminated)
+		}
+		if terminated == nil || terminated.ExitCode != 0 {
 			return false
 		}
 		succeeded++

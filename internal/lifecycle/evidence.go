@@ -41,8 +41,8 @@ type WorkloadEvidence struct {
 	Pods []corev1.Pod
 	// InjectedReplicas is the size with which the ranks of a StatefulSet are configured; nil if it is not known.
 	InjectedReplicas *int32
-	// ReportsStalls is true if a pod is not ready while its rank makes no progress.
-	ReportsStalls bool
+	// ProbedContainers names the training containers that are not ready while they make no progress.
+	ProbedContainers []string
 	// ResizeOverdue is true if the injection of a resized StatefulSet was rejected, or has had no result in time.
 	ResizeOverdue bool
 }
@@ -143,7 +143,7 @@ func (o *Observed) addWorkload(
 	setIf(&o.RollingOut, w.isRollingOut())
 	o.Placement.addPods(w.Pods)
 	o.addReadiness(e, w, c)
-	o.addStalledRanks(e, w, c.TrainingContainers)
+	o.addStalledRanks(e, w)
 	o.addTermination(s, e, w)
 }
 
@@ -194,6 +194,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		JobStartTime:       s.JobStartTime,
 		TrainingContainers: trainingContainers(w.Gang),
 		IgnoresLostNodes:   !w.Gang.RestartRules.RestartOnNodeLoss,
+		TerminatesStalled:  w.Job != nil && w.Gang.StallRules.Action == gang.StallRestart,
 		Terminating:        members.AnySuspended() || w.isTerminating(s),
 	}
 	if w.Job != nil && !w.IsSuspended() {

@@ -53,6 +53,13 @@ func TestRestartByEvidence(t *testing.T) {
 		"a container failed": {
 			change: change(1, podtest.Terminated(3, 20, true)), want: Restarting, reason: "Error", restarts: 1,
 		},
+		"a stalled container handled SIGTERM and exited with code 0": {
+			change: func(e *Evidence, _ *State) {
+				e.Workloads[0].Gang.StallRules.Action = gang.StallRestart
+				podtest.Terminated(0, 20, true)(&e.Workloads[0].Pods[1])
+			},
+			want: Restarting, reason: failure.ReasonStalled, restarts: 1,
+		},
 		"a container failed in an earlier attempt": {
 			change: change(1, func(p *corev1.Pod) {
 				podtest.Terminated(3, -20, false)(p)

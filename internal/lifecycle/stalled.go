@@ -18,13 +18,13 @@ type Stall struct {
 	Rules gang.StallRules
 }
 
-// findStalledSince returns since when the readiness probe of Rollcall fails in a pod; zero if it does not. While a
-// container starts, it is not ready either, but since before its start.
-func findStalledSince(pod *corev1.Pod, trainingContainers []string) time.Time {
+// findStalledSince returns since when the readiness probe of Rollcall fails in one of the named containers of a pod;
+// zero if it does not. While a container starts, it is not ready either, but since before its start.
+func findStalledSince(pod *corev1.Pod, probedContainers []string) time.Time {
 	isStalled := func(since time.Time) bool {
 		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 			runs := c.State.Running != nil && since.After(c.State.Running.StartedAt.Time)
-			return runs && !c.Ready && isTrainingContainer(c.Name, trainingContainers)
+			return runs && !c.Ready && slices.Contains(probedContainers, c.Name)
 		})
 	}
 	for _, c := range pod.Status.Conditions {
@@ -38,13 +38,13 @@ func findStalledSince(pod *corev1.Pod, trainingContainers []string) time.Time {
 
 // addStalledRanks adds the ranks whose readiness probe reports that they make no progress. All ranks of a gang are
 // probed within one period, so a stall is complete one period after the first rank.
-func (o *Observed) addStalledRanks(e Evidence, w WorkloadEvidence, trainingContainers []string) {
+func (o *Observed) addStalledRanks(e Evidence, w WorkloadEvidence) {
 	rules := w.Gang.StallRules
-	if !w.ReportsStalls {
+	if len(w.ProbedContainers) == 0 {
 		return
 	}
 	for i := range w.Pods {
-		since := findStalledSince(&w.Pods[i], trainingContainers)
+		since := findStalledSince(&w.Pods[i], w.ProbedContainers)
 		if since.IsZero() {
 			continue
 		}

@@ -28,6 +28,12 @@ func notReadySince(start, since int) func(*corev1.Pod) {
 func TestStalledRanks(t *testing.T) {
 	rules := gang.StallRules{File: "/f", Timeout: 100 * time.Second, Action: gang.StallReport}
 	deleted := func(p *corev1.Pod) { notReadySince(5, 200)(p); podtest.Deleted(201)(p) }
+	otherNotReady := func(p *corev1.Pod) {
+		notReadySince(5, 200)(p)
+		other := p.Status.ContainerStatuses[0]
+		p.Status.ContainerStatuses[0].Ready, other.Name = true, "other"
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, other)
+	}
 	for name, c := range map[string]struct {
 		hasNoProbe bool
 		pods       []func(*corev1.Pod)
@@ -42,14 +48,18 @@ func TestStalledRanks(t *testing.T) {
 		"a container restarts in its pod": {pods: []func(*corev1.Pod){notReadySince(201, 200)}},
 		"a pod is deleted":                {pods: []func(*corev1.Pod){deleted}},
 		"the probe belongs to the user":   {hasNoProbe: true, pods: []func(*corev1.Pod){notReadySince(5, 200)}},
+		"the probe of the user fails in another training container": {pods: []func(*corev1.Pod){otherNotReady}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := WorkloadEvidence{Gang: gang.Gang{StallRules: rules, RankOffset: 3}, ReportsStalls: !c.hasNoProbe}
+			w := WorkloadEvidence{Gang: gang.Gang{StallRules: rules, RankOffset: 3}}
+			if !c.hasNoProbe {
+				w.ProbedContainers = []string{"trainer"}
+			}
 			for i, change := range c.pods {
 				w.Pods = append(w.Pods, podtest.RankPod(i, change))
 			}
 			var o Observed
-			o.addStalledRanks(Evidence{Now: podtest.At(210)}, w, []string{"trainer"})
+			o.addStalledRanks(Evidence{Now: podtest.At(210)}, w)
 			if !slices.Equal(o.Stall.Ranks, c.want) {
 				t.Errorf("the ranks %v stall, want %v", o.Stall.Ranks, c.want)
 			}
