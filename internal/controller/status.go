@@ -156,7 +156,8 @@ func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next li
 	next.SuspendedByRollcall = staysSuspendedByRollcall(m.Workload, last, next.Phase)
 	next.ExcludedNodes = last.ExcludedNodes
 	next.Message = lifecycle.TruncateMessage(next.Message) // as it was written last
-	isSamePhase := label == next.Phase && last.Phase == next.Phase
+	// The seconds differ if a write to this member failed while the gang was in another phase.
+	isSamePhase := label == next.Phase && last.Phase == next.Phase && last.Seconds == next.Seconds
 	if isSamePhase && overridesPhaseReason(last.Reason) != overridesPhaseReason(next.Reason) {
 		next.LastTransitionTime = last.LastTransitionTime
 	}

@@ -2,10 +2,14 @@ package controller
 
 import (
 	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
 	"rollcall.training/internal/lifecycle"
+	"rollcall.training/internal/roster"
 )
 
 func newStatus(phase lifecycle.Phase, reason gang.Reason, changes ...func(*lifecycle.Status)) lifecycle.Status {
@@ -71,6 +75,38 @@ func TestIsSameStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := isSameStatus(c.last, c.next); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestTimeOfReportedProblem checks that a problem keeps the time of the phase, unless the member missed other phases
+// because its writes failed. Its seconds are those until that time.
+func TestTimeOfReportedProblem(t *testing.T) {
+	start := testStartTime.Add(5 * time.Second)
+	for name, c := range map[string]struct{ ran, want time.Duration }{
+		"the member has the phase":       {ran: 0, want: 0},
+		"the member missed other phases": {ran: 50 * time.Second, want: 50 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last := newStatus(lifecycle.Running, gang.ReasonGangRunning)
+			last.LastTransitionTime = start
+			next := newStatus(lifecycle.Running, gang.ReasonMemberConflict)
+			next.LastTransitionTime, next.Seconds.Ran = start.Add(50*time.Second), int64(c.ran/time.Second)
+			job, _ := newProbedJob(t)
+			w := newTestCluster(t, job)
+			m := member{Member: roster.Member{Workload: gang.Workload{Job: job}}}
+			if err := w.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil {
+				t.Fatal(err)
+			}
+			if err := last.WriteTo(m.Workload); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.writeStatusIfChanged(t.Context(), m, next); err != nil {
+				t.Fatal(err)
+			}
+			if got := lifecycle.ReadStatus(m.Workload).LastTransitionTime.Sub(start); got != c.want {
+				t.Errorf("the phase began %s later, want %s", got, c.want)
 			}
 		})
 	}
