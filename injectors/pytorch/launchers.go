@@ -2,15 +2,12 @@ package pytorch
 
 import "rollcall.training/gang"
 
-// deprecatedModule is the module that torchrun replaced.
-const deprecatedModule = "torch.distributed.launch"
-
 // launchers are the launchers of programs with torch. The sources of the flags are torch/distributed/run.py,
 // accelerate/commands/launch.py and composer/cli/launcher.py.
 var launchers = []gang.LauncherProgram{
 	{
 		Name: "torchrun", Programs: []string{"torchrun"},
-		Modules: []string{"torch.distributed.run", deprecatedModule}, DeprecatedModule: deprecatedModule,
+		Modules:      []string{"torch.distributed.run", "torch.distributed.launch"},
 		Switches:     "standalone no-python m module run-path use-env virtual-local-rank h help",
 		AddressFlags: "master-addr rdzv-endpoint",
 	},

@@ -149,7 +149,6 @@ func TestLaunch(t *testing.T) {
 	for _, c := range []struct {
 		name, line string
 		want       string
-		deprecated bool
 		incomplete bool
 		flags      map[string]command.Argument
 	}{
@@ -157,8 +156,8 @@ func TestLaunch(t *testing.T) {
 			flags: map[string]command.Argument{"nnodes": known("2"), "nproc-per-node": known("8")}},
 		{name: "module of torchrun", line: "python3 -u -m torch.distributed.run --standalone a.py",
 			want: "torchrun", flags: map[string]command.Argument{"standalone": {}}},
-		{name: "deprecated module", line: "python -m torch.distributed.launch --use_env a.py", want: "torchrun",
-			deprecated: true, flags: map[string]command.Argument{"use-env": {}}},
+		{name: "former module of torchrun", line: "python -m torch.distributed.launch --use_env a.py", want: "torchrun",
+			flags: map[string]command.Argument{"use-env": {}}},
 		{name: "script of torchrun", line: "python -X dev /usr/bin/torchrun --nnodes=2 a.py", want: "torchrun",
 			flags: map[string]command.Argument{"nnodes": known("2")}},
 		{name: "values in variables", line: `torchrun --node_rank=$RANK --nnodes "$N" --max-restarts=1 a.py`,
@@ -199,8 +198,8 @@ func TestLaunch(t *testing.T) {
 				}
 				return
 			}
-			if len(launches) != 1 || launches[0].Name != c.want || launches[0].Deprecated() != c.deprecated {
-				t.Fatalf("launches: %+v, want one of %s (deprecated: %v)", launches, c.want, c.deprecated)
+			if len(launches) != 1 || launches[0].Name != c.want {
+				t.Fatalf("launches: %+v, want one of %s", launches, c.want)
 			}
 			flags, complete := launches[0].Flags()
 			if diff := cmp.Diff(c.flags, flags); diff != "" || complete == c.incomplete {

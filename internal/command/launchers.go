@@ -15,8 +15,6 @@ type LauncherProgram struct {
 	// Subcommand, the first program is a launcher only if the subcommand follows.
 	Programs, Modules []string
 	Subcommand        string
-	// DeprecatedModule is the one of Modules that the framework may remove.
-	DeprecatedModule string
 	// Switches are the flags without a value. An unlisted flag has a value, unless Values are listed too: the
 	// rest after an unlisted flag is then unknown. Without Switches, all flags are unknown.
 	Switches, Values string
@@ -46,9 +44,6 @@ type Launch struct {
 	// Args are the arguments of the launcher, without a subcommand.
 	Args []Argument
 }
-
-// Deprecated reports whether the launcher was called by a deprecated module.
-func (l Launch) Deprecated() bool { return l.Called != "" && l.Called == l.DeprecatedModule }
 
 // FindAll returns the calls of launchers in a command, in the order of the text.
 func (ls Launchers) FindAll(c Command) []Launch {

@@ -258,29 +258,6 @@ func launcherFlagCases() map[vet.Code][]checkCase {
 				want: []string{commandPath},
 			},
 			{
-				name: "composer with the wrong world size and a fixed rank",
-				manifest: testJob{
-					resources: "limits: {memory: 1Gi, nvidia.com/gpu: 8}",
-					container: `command: [composer, -n, "8", --world_size=64, --node_rank=0, a.py]`,
-				}.String(),
-				want: []string{commandPath, commandPath},
-			},
-			{
-				name: "composer with more processes than accelerators",
-				manifest: testJob{
-					resources: "limits: {memory: 1Gi, nvidia.com/gpu: 8}",
-					container: `command: [composer, --nproc=16, --world_size=32, a.py]`,
-				}.String(),
-				want: []string{commandPath},
-			},
-			{
-				name: "composer with flags that match the gang",
-				manifest: testJob{
-					resources: "limits: {memory: 1Gi, nvidia.com/gpu: 8}",
-					container: `command: [composer, -n, "8", --world_size=16, "--node_rank=$(ROLLCALL_RANK)", a.py]`,
-				}.String(),
-			},
-			{
 				name: "deepspeed with a fixed rank",
 				manifest: testJob{
 					container: `command: [deepspeed, --no_ssh, --hostfile=/hosts, --node_rank=0, a.py]`,

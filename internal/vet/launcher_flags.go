@@ -16,7 +16,6 @@ import (
 const (
 	torchrun   = "torchrun"
 	accelerate = "accelerate"
-	composer   = "composer"
 )
 
 func checkLauncherFlagConflict(r *reporter, w *labeledWorkload) {
@@ -76,8 +75,6 @@ func (f *flagChecker) checkLaunch(l command.Launch) {
 		f.checkTorchrun()
 	case accelerate:
 		f.checkAccelerate()
-	case composer:
-		f.checkComposer()
 	}
 	if l.RankFlag != "" {
 		f.checkRank(l.RankFlag, "use --"+l.RankFlag+"=$(ROLLCALL_RANK)")
@@ -99,12 +96,11 @@ func (f *flagChecker) checkRank(display, fix string) {
 		f.checkRankName(display, f.flags[name], fix)
 		return
 	}
-	countsProcesses := name == "base-rank"
 	switch pods := f.gang.OwnMember().Size; {
 	case pods > 1:
 		f.reporter.addWithSeverity(f.severity, f.field, fix,
 			"--%s=%d is the same in all %d pods of the workload", display, rank, pods)
-	case rank != int64(f.gang.RankOffset) && !countsProcesses:
+	case rank != int64(f.gang.RankOffset):
 		f.add(fix, "--%s=%d, but the rank of the pod is %d", display, rank, f.gang.RankOffset)
 	}
 }
@@ -229,25 +225,6 @@ func (f *flagChecker) checkAccelerateMachines(machines int64) {
 	if f.has("use-deepspeed") && usesSSH {
 		f.add("add --deepspeed_multinode_launcher=standard",
 			"--use_deepspeed with --num_machines=%d starts processes over SSH, which the pods do not serve", machines)
-	}
-}
-
-func (f *flagChecker) checkComposer() {
-	f.checkRank("node_rank", removeFlag)
-	f.checkRank("base_rank", removeFlag)
-	processes, ok := f.number("nproc")
-	if !ok {
-		processes, ok = f.number("n")
-	}
-	if ok {
-		f.checkProcesses("nproc", strconv.FormatInt(processes, 10))
-	} else {
-		processes = f.gang.Processes.Count
-	}
-	world := processes * int64(f.gang.Size)
-	if size, ok := f.number("world-size"); ok && world > 0 && size != world {
-		f.add(removeFlag, "--world_size=%d, but the gang has %d pods with %d processes each",
-			size, f.gang.Size, processes)
 	}
 }
 

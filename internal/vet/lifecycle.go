@@ -14,9 +14,6 @@ import (
 	"rollcall.training/internal/injection"
 )
 
-// minTTLSeconds is the lowest TTL without a finding. Log collectors commonly read once a minute.
-const minTTLSeconds = 60
-
 func checkDeadlineBeforeStart(r *reporter, w *labeledWorkload) {
 	timeout := w.gang.RestartRules.StartTimeout
 	if w.workload.Job == nil || w.workload.Job.Spec.ActiveDeadlineSeconds == nil || timeout == 0 {
@@ -81,18 +78,6 @@ func ignoresDisruptions(policy *batchv1.PodFailurePolicy) bool {
 		}
 		return r.Action == batchv1.PodFailurePolicyActionIgnore && slices.ContainsFunc(r.OnPodConditions, isDisruption)
 	})
-}
-
-func checkShortTTL(r *reporter, w *labeledWorkload) {
-	if w.workload.Job == nil || w.workload.Job.Spec.TTLSecondsAfterFinished == nil {
-		return
-	}
-	ttl := *w.workload.Job.Spec.TTLSecondsAfterFinished
-	if ttl < 0 || ttl >= minTTLSeconds {
-		return
-	}
-	r.add("spec.ttlSecondsAfterFinished", "raise it to at least 3600",
-		"the Job is deleted %d s after it finishes, with its pods, logs and status", ttl)
 }
 
 // secondaryExitCodes are the codes with which ranks exit after the failure of another rank. 1 is the

@@ -142,15 +142,6 @@ func lifecycleCases() map[vet.Code][]checkCase {
 			{name: "elastic gang", manifest: testJob{annotations: elasticAnnotation, spec: "backoffLimit: 3"}.String()},
 			{name: "no backoffLimit", manifest: testJob{annotations: restartAnnotation}.String()},
 		},
-		"ShortTTL": {
-			{
-				name:     "TTL of 0",
-				manifest: testJob{spec: "ttlSecondsAfterFinished: 0"}.String(),
-				want:     []string{"spec.ttlSecondsAfterFinished"},
-			},
-			{name: "TTL of a minute", manifest: testJob{spec: "ttlSecondsAfterFinished: 60"}.String()},
-			{name: "no TTL", manifest: testJob{}.String()},
-		},
 		"MutableImageTag": {
 			{name: "tag latest", manifest: testJob{image: "train:latest"}.String(), want: []string{containerPath + ".image"}},
 			{

@@ -10,20 +10,6 @@ import (
 
 const shmPath = "/dev/shm"
 
-func checkDefaultShmSize(r *reporter, w *labeledWorkload) {
-	usesHostShm := w.admitted.Template().Spec.HostIPC
-	if w.denial != nil || usesHostShm {
-		return
-	}
-	for _, c := range w.trainingContainers() {
-		hasAccelerators := (c.parsed.Accelerators > 0 || c.parsed.HasResourceClaims) && !c.parsed.HasTPU
-		if hasAccelerators && w.volumeMountedAt(c.Container, shmPath) == nil {
-			r.add("metadata.annotations["+gang.AnnotationShmSize+"]", "remove the annotation, or set a size",
-				"container %s has accelerators, but /dev/shm has only the 64 MiB of the container runtime", c.Name)
-		}
-	}
-}
-
 func checkShmExceedsMemory(r *reporter, w *labeledWorkload) {
 	for _, c := range w.trainingContainers() {
 		volume := w.volumeMountedAt(c.Container, shmPath)

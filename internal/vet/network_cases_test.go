@@ -1,81 +1,9 @@
 package vet_test
 
-import (
-	"strings"
-
-	"rollcall.training/internal/vet"
-)
+import "rollcall.training/internal/vet"
 
 func networkCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		"NameNearLimit": {
-			{
-				name:     "hostname of a Job",
-				manifest: testJob{name: strings.Repeat("a", 60)}.String(),
-				want:     []string{"metadata.name"},
-			},
-			{
-				name:     "name of a StatefulSet",
-				manifest: testJob{kind: "StatefulSet", name: strings.Repeat("a", 50)}.String(),
-				want:     []string{"metadata.name"},
-			},
-			{
-				name:     "name of the gang",
-				manifest: testJob{labels: "rollcall.training/gang: " + strings.Repeat("a", 60)}.String(),
-				want:     []string{"metadata.labels[rollcall.training/gang]"},
-			},
-			{
-				name:     "hostname at the maximum size of an elastic gang",
-				manifest: testJob{name: strings.Repeat("a", 54), annotations: "rollcall.training/elastic: '2:10000'"}.String(),
-				want:     []string{"metadata.name"},
-			},
-			{name: "five characters are free", manifest: testJob{name: strings.Repeat("a", 56)}.String()},
-			{
-				name:     "Job with a name that is long only for a StatefulSet",
-				manifest: testJob{name: strings.Repeat("a", 50)}.String(),
-			},
-		},
-		"SocketInterface": {
-			{
-				name: "exported variable in a script",
-				manifest: testJob{
-					container: `command: [sh, -c, "export GLOO_SOCKET_IFNAME=enp7s0; torchrun a.py"], ports: [{containerPort: 23456}]`,
-					pod:       hostNetwork,
-				}.String(),
-				want: []string{commandPath},
-			},
-			{
-				name:     "interface of the pod",
-				manifest: testJob{container: "env: [{name: NCCL_SOCKET_IFNAME, value: eth0}]"}.String(),
-			},
-			{
-				name: "usual name with hostNetwork",
-				manifest: testJob{
-					container: "env: [{name: NCCL_SOCKET_IFNAME, value: 'eth0,eth1'}], ports: [{containerPort: 23456}]",
-					pod:       hostNetwork,
-				}.String(),
-			},
-			{
-				name: "interface of the node with hostNetwork",
-				manifest: testJob{
-					container: "env: [{name: NCCL_SOCKET_IFNAME, value: '=ens5'}], ports: [{containerPort: 23456}]",
-					pod:       hostNetwork,
-				}.String(),
-				want: []string{containerPath + ".env[0].value"},
-			},
-			{
-				name:     "exclusion of interfaces",
-				manifest: testJob{container: "env: [{name: NCCL_SOCKET_IFNAME, value: '^docker,lo'}]"}.String(),
-			},
-			{
-				name:     "other variables of NCCL",
-				manifest: testJob{container: "env: [{name: NCCL_DEBUG, value: INFO}, {name: NCCL_IB_HCA, value: mlx5_0}]"}.String(),
-			},
-			{
-				name:     "gang of one pod",
-				manifest: testJob{ranks: 1, container: "env: [{name: NCCL_SOCKET_IFNAME, value: eth0}]"}.String(),
-			},
-		},
 		"NodeInterface": {
 			{
 				name:     "interface of a node",
@@ -145,18 +73,6 @@ func networkCases() map[vet.Code][]checkCase {
 				name:     "gang of one pod",
 				manifest: testJob{ranks: 1, pod: hostNetwork}.String(),
 			},
-		},
-		"CustomDNS": {
-			{
-				name:     "dnsPolicy None",
-				manifest: testJob{pod: "dnsPolicy: None, dnsConfig: {nameservers: [192.0.2.1]}"}.String(),
-				want:     []string{"spec.template.spec.dnsPolicy"},
-			},
-			{
-				name:     "dnsPolicy ClusterFirst with options",
-				manifest: testJob{pod: "dnsPolicy: ClusterFirst, dnsConfig: {options: [{name: ndots, value: '1'}]}"}.String(),
-			},
-			{name: "gang of one pod", manifest: testJob{ranks: 1, pod: "dnsPolicy: None"}.String()},
 		},
 		"ServiceMesh": {
 			{

@@ -27,14 +27,6 @@ func checkHostNetworkPort(r *reporter, w *labeledWorkload) {
 		"the gang uses port %d of the node, but the scheduler does not know the port", w.gang.Port)
 }
 
-func checkCustomDNS(r *reporter, w *labeledWorkload) {
-	if !w.hasMultiplePods() || w.admitted.Template().Spec.DNSPolicy != corev1.DNSNone {
-		return
-	}
-	r.add(podSpecPath+".dnsPolicy", "remove dnsPolicy, unless the name servers resolve these names",
-		"the pods query only the name servers of dnsConfig, which must resolve names such as %s", w.gang.RankFQDN(0))
-}
-
 const (
 	istioInjectLabel        = "sidecar.istio.io/inject"
 	linkerdInjectAnnotation = "linkerd.io/inject"

@@ -4,28 +4,6 @@ import "rollcall.training/internal/vet"
 
 func processCases() map[vet.Code][]checkCase {
 	return map[vet.Code][]checkCase{
-		"TorchLaunchDeprecated": {
-			{
-				name:     "torch.distributed.launch",
-				manifest: testJob{container: "command: [python, -m, torch.distributed.launch, train.py]"}.String(),
-				want:     []string{commandPath},
-			},
-			{
-				name:     "torch.distributed.run",
-				manifest: testJob{container: "command: [python, -m, torch.distributed.run, train.py]"}.String(),
-			},
-			{
-				name: "paddle.distributed.launch",
-				manifest: testJob{
-					framework: "paddle",
-					container: "command: [python, -m, paddle.distributed.launch, train.py]",
-				}.String(),
-			},
-			{
-				name:     "argument of another program",
-				manifest: testJob{container: "command: [grep, -m, torch.distributed.launch]"}.String(),
-			},
-		},
 		"SingleProcessCommand": {
 			{
 				name: "annotation requires two processes",
@@ -133,58 +111,6 @@ func processCases() map[vet.Code][]checkCase {
 				manifest: testJob{
 					annotations: "rollcall.training/nproc-per-node: '2'",
 					container:   "args: [python, train.py]",
-				}.String(),
-			},
-		},
-		"WorldSizeCountsPods": {
-			{
-				name: "composer starts a process for each accelerator",
-				manifest: testJob{
-					resources: "limits: {memory: 1Gi, nvidia.com/gpu: 8}",
-					container: `command: [composer, a.py]`,
-				}.String(),
-				want: []string{commandPath},
-			},
-			{
-				name: "composer with a number of processes",
-				manifest: testJob{
-					container: `command: [python, -m, composer, --nproc, "2", a.py]`,
-				}.String(),
-				want: []string{commandPath},
-			},
-			{
-				name: "composer with the annotation",
-				manifest: testJob{
-					resources:   "limits: {memory: 1Gi, nvidia.com/gpu: 8}",
-					annotations: "rollcall.training/nproc-per-node: '8'",
-					container:   `command: [composer, a.py]`,
-				}.String(),
-			},
-			{
-				name: "composer with a world size",
-				manifest: testJob{
-					resources: "limits: {memory: 1Gi, nvidia.com/gpu: 8}",
-					container: `command: [composer, --world_size=16, a.py]`,
-				}.String(),
-			},
-			{
-				name: "composer with one process in each pod",
-				manifest: testJob{
-					container: `command: [composer, a.py]`,
-				}.String(),
-			},
-			{
-				name: "composer with a variable",
-				manifest: testJob{
-					resources: "limits: {memory: 1Gi, nvidia.com/gpu: 8}",
-					container: `command: [composer, -n, "$(N)", a.py]`,
-				}.String(),
-			},
-			{
-				name: "torchrun",
-				manifest: testJob{
-					resources: "limits: {memory: 1Gi, nvidia.com/gpu: 8}",
-					container: `command: [torchrun, a.py]`,
 				}.String(),
 			},
 		},

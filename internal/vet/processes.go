@@ -1,25 +1,12 @@
 package vet
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/command"
 )
-
-func checkTorchLaunchDeprecated(r *reporter, w *labeledWorkload) {
-	for _, c := range w.trainingContainers() {
-		for _, l := range w.launchers.FindAll(c.parseCommand()) {
-			if l.Deprecated() {
-				r.add(c.commandPath(), "use torchrun, and read the variable LOCAL_RANK in the program",
-					"torch.distributed.launch is deprecated, and PyTorch may remove it")
-			}
-		}
-	}
-}
 
 // auxiliaryPrograms are programs that scripts run before or after the training program.
 var auxiliaryPrograms = []string{
@@ -65,31 +52,6 @@ func checkSingleProcessCommand(r *reporter, w *labeledWorkload) {
 		r.add(c.commandPath(),
 			"start it with torchrun, unless it uses all accelerators or starts the other processes itself",
 			"python %s is one process, but the pod has %d accelerators", script, c.parsed.Accelerators)
-	}
-}
-
-func checkWorldSizeCountsPods(r *reporter, w *labeledWorkload) {
-	if !w.gang.UsesTorchrunVars() || w.gang.Processes.Explicit || w.gang.Size < 2 {
-		return
-	}
-	for _, c := range w.trainingContainers() {
-		for _, l := range w.launchers.FindAll(c.parseCommand()) {
-			flags, complete := l.Flags()
-			_, setsWorldSize := flags["world-size"]
-			if l.Name != composer || !complete || setsWorldSize {
-				continue
-			}
-			processes := c.parsed.Accelerators // composer starts one process for each GPU by default
-			for _, name := range []string{"n", "nproc"} {
-				if value, ok := flags[name]; ok {
-					processes, _ = strconv.ParseInt(value.Text, 10, 32)
-				}
-			}
-			if processes > 1 {
-				r.add(c.commandPath(), fmt.Sprintf("set %s: %q", gang.AnnotationNprocPerNode, strconv.FormatInt(processes, 10)),
-					"composer starts %d processes in each pod, but WORLD_SIZE is the number of pods (%d)", processes, w.gang.Size)
-			}
-		}
 	}
 }
 

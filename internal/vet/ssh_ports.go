@@ -43,26 +43,24 @@ func (r *reporter) checkWorkerSSHPort(w *labeledWorkload, c trainingContainer) {
 		r.add(c.path+"."+field, fmt.Sprintf("use port %d", w.gang.SSHPort()),
 			"%s waits for port 22, but %s listens on port %d", subject, server, w.gang.SSHPort())
 	}
-	for _, probe := range []struct {
-		name  string
-		probe *corev1.Probe
-	}{{"readinessProbe", c.ReadinessProbe}, {"livenessProbe", c.LivenessProbe}, {"startupProbe", c.StartupProbe}} {
+	check := func(field, subject string, exec *corev1.ExecAction, tcp *corev1.TCPSocketAction) {
 		switch {
-		case probe.probe == nil:
-		case probe.probe.TCPSocket != nil && c.resolvePort(probe.probe.TCPSocket.Port.String()) == defaultSSHPort:
-			add(probe.name+".tcpSocket.port", "the probe")
-		case probe.probe.Exec != nil && connectsToPort22(probe.probe.Exec.Command):
-			add(probe.name+".exec.command", "the probe")
+		case tcp != nil && c.resolvePort(tcp.Port.String()) == defaultSSHPort:
+			add(field+".tcpSocket.port", subject)
+		case exec != nil && connectsToPort22(exec.Command):
+			add(field+".exec.command", subject)
+		}
+	}
+	probes := map[string]*corev1.Probe{
+		"readinessProbe": c.ReadinessProbe, "livenessProbe": c.LivenessProbe, "startupProbe": c.StartupProbe,
+	}
+	for name, probe := range probes { // findings are sorted later
+		if probe != nil {
+			check(name, "the probe", probe.Exec, probe.TCPSocket)
 		}
 	}
 	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
-		hook := c.Lifecycle.PostStart
-		switch {
-		case hook.Exec != nil && connectsToPort22(hook.Exec.Command):
-			add("lifecycle.postStart.exec.command", "the hook")
-		case hook.TCPSocket != nil && c.resolvePort(hook.TCPSocket.Port.String()) == defaultSSHPort:
-			add("lifecycle.postStart.tcpSocket.port", "the hook")
-		}
+		check("lifecycle.postStart", "the hook", c.Lifecycle.PostStart.Exec, c.Lifecycle.PostStart.TCPSocket)
 	}
 }
 

@@ -171,30 +171,6 @@ func storageCases() map[vet.Code][]checkCase {
 			{name: "ReadOnlyMany", manifest: joinDocuments(testJob{pod: claimVolume}.String(), claimYAML("ReadOnlyMany"))},
 			{name: "claim is not in the input", manifest: testJob{pod: claimVolume}.String()},
 		},
-		"DefaultShmSize": {
-			{
-				name:     "accelerators without a volume",
-				manifest: testJob{annotations: "rollcall.training/gpus: '2', rollcall.training/shm-size: none"}.String(),
-				want:     []string{"metadata.annotations[rollcall.training/shm-size]"},
-			},
-			{name: "injected volume", manifest: testJob{annotations: "rollcall.training/gpus: '2'"}.String()},
-			{name: "no accelerators", manifest: testJob{annotations: "rollcall.training/shm-size: none"}.String()},
-			{
-				name: "user volume at /dev/shm",
-				manifest: testJob{
-					annotations: "rollcall.training/gpus: '2', rollcall.training/shm-size: none",
-					container:   "volumeMounts: [{name: shm, mountPath: /dev/shm/}]",
-					pod:         "volumes: [{name: shm, emptyDir: {medium: Memory}}]",
-				}.String(),
-			},
-			{
-				name: "shared memory of the host",
-				manifest: testJob{
-					annotations: "rollcall.training/gpus: '2', rollcall.training/shm-size: none",
-					pod:         "hostIPC: true",
-				}.String(),
-			},
-		},
 		"ShmExceedsMemory": {
 			{
 				name: "user volume larger than the limit of a denied Job",

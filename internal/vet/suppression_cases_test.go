@@ -32,8 +32,8 @@ func suppressionCases() map[vet.Code][]checkCase {
 			want: []string{"metadata.annotations[vet.rollcall.training/Denied]"},
 		},
 		{
-			name: "the check has no finding", manifest: newSuppressing("ShortTTL", "logs are shipped"),
-			want: []string{"metadata.annotations[vet.rollcall.training/ShortTTL]"},
+			name: "the check has no finding", manifest: newSuppressing("NeverRestarts", "the author decided it"),
+			want: []string{"metadata.annotations[vet.rollcall.training/NeverRestarts]"},
 		},
 	}}
 }
