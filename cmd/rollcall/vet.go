@@ -89,12 +89,8 @@ func (o *vetOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.require, "require", false, requireUsage)
 	f.BoolVar(&o.list, "list", false, "list of all checks instead of findings")
 	f.StringVar(&o.explain, "explain", "", "code of a check, for its explanation instead of findings")
-	var codes []string
-	for _, check := range vet.Checks() {
-		codes = append(codes, string(check.Code))
-	}
-	completeFlag(cmd, "disable", codes)
-	completeFlag(cmd, "explain", codes)
+	completeFlag(cmd, "disable", vet.Codes())
+	completeFlag(cmd, "explain", vet.Codes())
 }
 
 // errFindings is the error of findings with the severity of --fail-on. Its text is empty because the
@@ -176,9 +172,9 @@ func (o vetOptions) runOptions() (vet.Options, error) {
 func (o vetOptions) printReport(out io.Writer, r vet.Report) error {
 	switch o.output {
 	case outputJSON:
-		return vet.WriteJSON(out, r)
+		return printJSON(out, r, "  ")
 	case outputSARIF:
-		return vet.WriteSARIF(out, r, buildinfo.Version())
+		return printJSON(out, r.SARIF(buildinfo.Version()), "  ")
 	default:
 		return o.printText(wrapForTerminal(out), r)
 	}

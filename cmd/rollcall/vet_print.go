@@ -38,8 +38,8 @@ func (o vetOptions) printText(out io.Writer, r vet.Report) error {
 		rest = rest[n:]
 	}
 	fmt.Fprintf(&text, "%s: %s, %s, %d info%s; run %s --explain CODE for details\n",
-		workloads, gang.FormatCount(r.Count(vet.Error), "error"), gang.FormatCount(r.Count(vet.Warning), "warning"),
-		r.Count(vet.Info), formatSuppressed(r), o.commandPath)
+		workloads, gang.FormatCount(r.Errors, "error"), gang.FormatCount(r.Warnings, "warning"),
+		r.Infos, formatSuppressed(r), o.commandPath)
 	if r.Workloads == 0 {
 		fmt.Fprintln(&text, r.ExplainUnchecked())
 	}

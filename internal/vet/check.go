@@ -128,6 +128,15 @@ var Checks = sync.OnceValue(func() []Check {
 	return checks
 })
 
+// Codes returns the codes of all checks in the order of the documentation.
+func Codes() []string {
+	var codes []string
+	for _, check := range Checks() {
+		codes = append(codes, string(check.Code))
+	}
+	return codes
+}
+
 // FindCheck returns the check with the given code. It returns false if the code does not exist.
 func FindCheck(code Code) (Check, bool) {
 	for _, check := range Checks() {

@@ -53,36 +53,43 @@ type Finding struct {
 	SuppressedBy string `json:"suppressedBy,omitempty"`
 }
 
-// Report is the result of [Run].
+// Report is the result of [Run]. Its JSON is stable: later releases add fields, but never rename or remove any.
 type Report struct {
 	// Workloads is the number of checked workloads. It includes labeled workloads only, and
 	// excludes those that opt out of injection.
-	Workloads int
+	Workloads int `json:"workloads"`
 	// Unchecked counts the objects that are no checked workloads. The kinds that rollcall migrate
 	// converts come first.
-	Unchecked []KindCount
+	Unchecked []KindCount `json:"unchecked,omitempty"`
+	// Errors, Warnings and Infos are the numbers of findings by severity.
+	Errors   int `json:"errors"`
+	Warnings int `json:"warnings"`
+	Infos    int `json:"infos"`
 	// Findings are in the order of the input. The findings of one object are sorted by severity,
-	// line, field and code.
-	Findings []Finding
-	// Suppressed are the findings that annotations suppress, in the order of Findings.
-	Suppressed []Finding
+	// line, field and code. Without findings, the list is empty and not nil.
+	Findings []Finding `json:"findings"`
+	// Suppressed are the findings that annotations suppress, in the same order.
+	Suppressed []Finding `json:"suppressed,omitempty"`
 }
 
-// Count returns the number of findings with the given severity.
-func (r Report) Count(s Severity) int {
-	n := 0
+// countFindings sets the numbers of findings by severity.
+func (r *Report) countFindings() {
 	for _, f := range r.Findings {
-		if f.Severity == s {
-			n++
+		switch f.Severity {
+		case Error:
+			r.Errors++
+		case Warning:
+			r.Warnings++
+		default:
+			r.Infos++
 		}
 	}
-	return n
 }
 
-// sortFindings sorts the findings by position in the input and removes duplicates. The order
-// depends only on the input. The sources keep the given order.
-func (r *Report) sortFindings(sources []string) {
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+// sortFindings returns findings sorted by position in the input and without duplicates. The order depends only on
+// the input. The sources keep the given order.
+func sortFindings(findings []Finding, sources []string) []Finding {
+	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(sources, a.Source), slices.Index(sources, b.Source)),
 			cmp.Compare(a.Document, b.Document),
@@ -95,5 +102,5 @@ func (r *Report) sortFindings(sources []string) {
 			cmp.Compare(a.Message, b.Message),
 		)
 	})
-	r.Findings = slices.Compact(r.Findings)
+	return slices.Compact(findings)
 }

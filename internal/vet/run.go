@@ -44,7 +44,7 @@ func (o Options) isEnabled(code Code) bool {
 // not be parsed with CodeUnreadable. It does not modify its arguments.
 func Run(docs []*manifest.Document, unreadable []*manifest.Error, opts Options) Report {
 	in := readInput(docs, opts)
-	var r Report
+	r := Report{Findings: []Finding{}}
 	for _, check := range Checks() {
 		if !opts.isEnabled(check.Code) {
 			continue
@@ -73,9 +73,10 @@ func Run(docs []*manifest.Document, unreadable []*manifest.Error, opts Options) 
 		}
 	}
 	r.Unchecked = in.countUnchecked()
-	r.sortFindings(listSources(docs, unreadable))
 	r.suppressFindings(in, opts)
-	r.sortFindings(listSources(docs, unreadable))
+	sources := listSources(docs, unreadable)
+	r.Findings, r.Suppressed = sortFindings(r.Findings, sources), sortFindings(r.Suppressed, sources)
+	r.countFindings()
 	return r
 }
 

@@ -1,7 +1,6 @@
 package vet
 
 import (
-	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,9 +9,9 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// WriteSARIF writes a report as SARIF 2.1.0, an OASIS standard. Code hosts read it to show findings next to the
-// lines, and the result contains only what they read. The version is the version of the program and may be empty.
-func WriteSARIF(w io.Writer, r Report, version string) error {
+// SARIF returns a report as a JSON object of SARIF 2.1.0, an OASIS standard. Code hosts read it to show findings next to
+// the lines, and the result contains only what they read. The version is the version of the program and may be empty.
+func (r Report) SARIF(version string) map[string]any {
 	ruleIndexes := map[Code]int{}
 	rules, results := []object{}, []object{}
 	for i, c := range Checks() {
@@ -45,10 +44,10 @@ func WriteSARIF(w io.Writer, r Report, version string) error {
 	if version != "" {
 		driver["version"] = version
 	}
-	return writeJSON(w, object{
+	return object{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
 		"runs": []object{{"tool": object{"driver": driver}, "results": results}},
-	})
+	}
 }
 
 // sarifLevel returns the SARIF level of a severity. SARIF calls Info a note.

@@ -52,7 +52,7 @@ func explainSuppression(code Code, reason string) string {
 	_, exists := FindCheck(code)
 	switch {
 	case !exists:
-		return fmt.Sprintf("check %q does not exist%s", code, gang.SuggestMatch(string(code), listCodes()))
+		return fmt.Sprintf("check %q does not exist%s", code, gang.SuggestMatch(string(code), Codes()))
 	case slices.Contains(unsuppressible, code):
 		return fmt.Sprintf("the check %s reports a rejection and cannot be suppressed", code)
 	case reason == "":
@@ -61,28 +61,17 @@ func explainSuppression(code Code, reason string) string {
 	return ""
 }
 
-func listCodes() []string {
-	var codes []string
-	for _, check := range Checks() {
-		codes = append(codes, string(check.Code))
-	}
-	return codes
-}
-
 // suppress moves the findings of a check on an object, and returns their number.
 func (r *Report) suppress(o *inputObject, code Code, reason string) int {
-	kept := r.Findings[:0:0]
-	count := 0
-	for _, f := range r.Findings {
-		if f.Code == code && f.Source == o.Document.Source && f.Document == o.Document.Number &&
-			f.Object == o.displayName() && f.Namespace == o.namespace {
+	before := len(r.Findings)
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool {
+		isOwn := f.Code == code && f.Source == o.Document.Source && f.Document == o.Document.Number &&
+			f.Object == o.displayName() && f.Namespace == o.namespace
+		if isOwn {
 			f.SuppressedBy = reason
 			r.Suppressed = append(r.Suppressed, f)
-			count++
-			continue
 		}
-		kept = append(kept, f)
-	}
-	r.Findings = kept
-	return count
+		return isOwn
+	})
+	return before - len(r.Findings)
 }
