@@ -12,6 +12,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/inspect"
+	"rollcall.training/internal/lifecycle"
 )
 
 // newGangWithPods returns a gang of three ranks. Rank 2 has no pod.
@@ -25,7 +26,7 @@ func newGangWithPods() inspect.Gang {
 		Ranks: []inspect.Rank{
 			{Rank: 0, Member: "train", Pod: "train-0-abcde", Node: "a", Object: newPod()},
 			{Rank: 1, Member: "train", Pod: "train-1-fghij", Node: "b", Object: newPod()},
-			{Rank: 2, Member: "train", State: inspect.RankPending, Reason: "the rank has no pod"},
+			{Rank: 2, Member: "train", State: lifecycle.RankPending, Reason: "the rank has no pod"},
 		},
 	}
 }

@@ -8,7 +8,7 @@
 // workloads and pods, and it queries no server of Rollcall. Its result is therefore correct even if
 // the manager does not run.
 //
-// A rank is in one of six states ([RankState]). A thousand ranks must fit on a screen. The grid has
+// A rank is in one of six states ([lifecycle.RankState]). A thousand ranks must fit on a screen. The grid has
 // one character for each rank. Equal rows of the grid, and ranks that are not ready for the same
 // reason, are printed once as ranges of ranks.
 //

@@ -107,8 +107,8 @@ type Member struct {
 
 // Rank is one rank of a gang, and its pod.
 type Rank struct {
-	Rank  int32     `json:"rank"`
-	State RankState `json:"state"`
+	Rank  int32               `json:"rank"`
+	State lifecycle.RankState `json:"state"`
 	// Member is the name of the workload.
 	Member string `json:"member"`
 	Role   string `json:"role,omitempty"`
@@ -138,18 +138,5 @@ type Event struct {
 	Count int32 `json:"count,omitempty"`
 }
 
-// RankState is the state of one rank; see [lifecycle.RankState].
-type RankState = lifecycle.RankState
-
-// The states of a rank.
-const (
-	RankReady       = lifecycle.RankReady
-	RankPending     = lifecycle.RankPending
-	RankFailed      = lifecycle.RankFailed
-	RankSucceeded   = lifecycle.RankSucceeded
-	RankTerminating = lifecycle.RankTerminating
-	RankMissing     = lifecycle.RankMissing
-)
-
 // rankStates are all states in the order of the legend.
-var rankStates = []RankState{RankReady, RankPending, RankFailed, RankSucceeded, RankTerminating, RankMissing}
+var rankStates = []lifecycle.RankState{lifecycle.RankReady, lifecycle.RankPending, lifecycle.RankFailed, lifecycle.RankSucceeded, lifecycle.RankTerminating, lifecycle.RankMissing}

@@ -7,16 +7,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"rollcall.training/internal/lifecycle"
 )
 
 // stateSymbols are the cells of the grid. They differ without colors too.
-var stateSymbols = map[RankState]struct{ cell, color string }{
-	RankReady:       {cell: "#", color: colorGreen},
-	RankPending:     {cell: "o", color: colorYellow},
-	RankFailed:      {cell: "x", color: colorRed},
-	RankSucceeded:   {cell: "+", color: colorCyan},
-	RankTerminating: {cell: "-", color: colorYellow},
-	RankMissing:     {cell: ".", color: colorFaint},
+var stateSymbols = map[lifecycle.RankState]struct{ cell, color string }{
+	lifecycle.RankReady:       {cell: "#", color: colorGreen},
+	lifecycle.RankPending:     {cell: "o", color: colorYellow},
+	lifecycle.RankFailed:      {cell: "x", color: colorRed},
+	lifecycle.RankSucceeded:   {cell: "+", color: colorCyan},
+	lifecycle.RankTerminating: {cell: "-", color: colorYellow},
+	lifecycle.RankMissing:     {cell: ".", color: colorFaint},
 }
 
 // cellsPerBlock is the number of cells between two spaces, so that a reader can count the cells.
@@ -29,7 +31,7 @@ const minRankDigits = 5
 type gridRow []Rank
 
 // commonState returns the state of all ranks of the row. The result is false if they differ.
-func (r gridRow) commonState() (RankState, bool) {
+func (r gridRow) commonState() (lifecycle.RankState, bool) {
 	for _, rank := range r {
 		if rank.State != r[0].State {
 			return "", false
@@ -42,13 +44,13 @@ func (r gridRow) commonState() (RankState, bool) {
 // state, and has no blocks.
 type gridLine struct {
 	First, Last int32
-	Uniform     RankState
+	Uniform     lifecycle.RankState
 	Blocks      [][]cellRun
 }
 
 // cellRun are the cells of consecutive ranks in the same state.
 type cellRun struct {
-	State RankState
+	State lifecycle.RankState
 	Cells string
 }
 
@@ -80,7 +82,7 @@ func (r gridRow) listBlocks() [][]cellRun {
 	var blocks [][]cellRun
 	for block := range slices.Chunk(r, cellsPerBlock) {
 		var runs []cellRun
-		for run := range splitRuns(block, func(r Rank) RankState { return r.State }) {
+		for run := range splitRuns(block, func(r Rank) lifecycle.RankState { return r.State }) {
 			state := run[0].State
 			runs = append(runs, cellRun{state, strings.Repeat(stateSymbols[state].cell, len(run))})
 		}
@@ -173,14 +175,14 @@ func formatLegend(o PrintOptions, ranks []Rank) string {
 
 // stateCount is the number of ranks in one state.
 type stateCount struct {
-	State RankState
+	State lifecycle.RankState
 	Cell  string
 	Ranks int
 }
 
 // countStates returns the number of ranks in each state that occurs.
 func countStates(ranks []Rank) []stateCount {
-	counts := map[RankState]int{}
+	counts := map[lifecycle.RankState]int{}
 	for _, rank := range ranks {
 		counts[rank.State]++
 	}

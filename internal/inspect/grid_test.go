@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rollcall.training/internal/lifecycle"
 )
 
 // newRanks returns ranks in the given states. Each character is the cell of one state.
@@ -15,7 +17,7 @@ func newRanks(cells string) []Rank {
 		for state, symbol := range stateSymbols {
 			if symbol.cell == string(cell) {
 				rank := Rank{Rank: int32(i), State: state, Member: "train", Role: "worker"}
-				if state != RankMissing {
+				if state != lifecycle.RankMissing {
 					rank.Pod = fmt.Sprintf("train-%d", i)
 				}
 				ranks = append(ranks, rank)

@@ -105,6 +105,14 @@ func (g group) buildGang() Gang {
 	return out
 }
 
+// buildGangWithRanks returns the gang with its ranks, from pods as addRanks needs them.
+func (g group) buildGangWithRanks(pods []corev1.Pod, warnings []string) Gang {
+	out := g.buildGang()
+	out.addRanks(pods)
+	out.Warnings = append(out.Warnings, warnings...)
+	return out
+}
+
 // minReady returns the number of ranks of a member that must be ready for the gang of the workload to run.
 func minReady(w roster.Member, m Member) int32 {
 	if g := w.Gang(); g != nil && g.Elastic != nil && m.Role == g.Framework.ElasticRole {
@@ -207,9 +215,9 @@ func (g *Gang) addRanks(pods []corev1.Pod) {
 		for index := range m.Size {
 			rank := newRank(m.Offset+index, *m, newest[index])
 			switch rank.State {
-			case RankReady:
+			case lifecycle.RankReady:
 				m.Ready++
-			case RankSucceeded:
+			case lifecycle.RankSucceeded:
 				m.Succeeded++
 			}
 			g.Ranks = append(g.Ranks, rank)

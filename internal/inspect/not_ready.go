@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/ranges"
 )
 
@@ -14,7 +15,7 @@ const maxNotReadyRows = 15
 
 // notReadyGroup is one row of that table: ranks of one member that are not ready for one reason.
 type notReadyGroup struct {
-	state  RankState
+	state  lifecycle.RankState
 	reason string
 	ranks  []Rank
 }
@@ -24,13 +25,13 @@ type notReadyGroup struct {
 func groupNotReady(ranks []Rank) []notReadyGroup {
 	type key struct {
 		member string
-		state  RankState
+		state  lifecycle.RankState
 		reason string
 	}
 	var groups []notReadyGroup
 	indexes := map[key]int{}
 	for _, rank := range ranks {
-		if rank.State == RankReady || rank.State == RankSucceeded {
+		if rank.State == lifecycle.RankReady || rank.State == lifecycle.RankSucceeded {
 			continue
 		}
 		k := key{member: rank.Member, state: rank.State, reason: rank.Reason}

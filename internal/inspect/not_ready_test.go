@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rollcall.training/internal/lifecycle"
 )
 
 // newPullingRanks returns 40 ranks: 0 to 7 and 20 are ready, 30 has failed, and the others wait for
@@ -13,10 +15,10 @@ import (
 func newPullingRanks() []Rank {
 	var ranks []Rank
 	for i := range int32(40) {
-		rank := Rank{Rank: i, State: RankReady, Member: "train"}
+		rank := Rank{Rank: i, State: lifecycle.RankReady, Member: "train"}
 		if i >= 8 && i != 20 {
 			rank = Rank{
-				Rank: i, State: RankPending, Member: "train",
+				Rank: i, State: lifecycle.RankPending, Member: "train",
 				Pod:    fmt.Sprintf("train-%d-abcde", i),
 				Node:   fmt.Sprintf("node-%d", i%5),
 				Reason: "container trainer: ImagePullBackOff",
@@ -25,7 +27,7 @@ func newPullingRanks() []Rank {
 		ranks = append(ranks, rank)
 	}
 	ranks[30] = Rank{
-		Rank: 30, State: RankFailed, Member: "train",
+		Rank: 30, State: lifecycle.RankFailed, Member: "train",
 		Pod:    "train-30-abcde",
 		Node:   "node-0",
 		Reason: "Error,\tcontainer trainer\nended \x1b[31mbadly",
@@ -87,7 +89,7 @@ func collapseSpaces(text string) []string {
 func TestPrintNotReadyLimit(t *testing.T) {
 	var ranks []Rank
 	for i := range int32(40) {
-		ranks = append(ranks, Rank{Rank: i, State: RankFailed, Reason: fmt.Sprint("reason ", i)})
+		ranks = append(ranks, Rank{Rank: i, State: lifecycle.RankFailed, Reason: fmt.Sprint("reason ", i)})
 	}
 	var out strings.Builder
 	printNotReady(&out, PrintOptions{}, ranks)

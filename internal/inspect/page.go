@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"rollcall.training/injectors"
+	"rollcall.training/internal/lifecycle"
 	"rollcall.training/internal/vet"
 )
 
@@ -168,7 +169,7 @@ func (p Page) Ranks() rows[pageRank] {
 	}
 	startTime := func(r pageRank) time.Time {
 		started, _ := p.Gang.programTimes(r.Rank)
-		if r.State != RankReady && r.State != RankSucceeded {
+		if r.State != lifecycle.RankReady && r.State != lifecycle.RankSucceeded {
 			return p.Now.Add(time.Hour) // before all others
 		}
 		return started
@@ -239,7 +240,7 @@ func (p Page) Nodes() rows[pageNode] {
 	for name, own := range byName {
 		node := pageNode{Name: name, Ranks: notReadyGroup{ranks: own}.formatRanks(), Counts: countStates(own)}
 		for _, count := range node.Counts {
-			if count.State == RankFailed {
+			if count.State == lifecycle.RankFailed {
 				node.failed = count.Ranks
 			}
 		}

@@ -29,7 +29,7 @@ func newPage(text string) Page {
 		FirstFailure: &failure.Failure{Pod: text, Node: text, Container: text, Reason: text, Message: text, Time: testTime},
 		Members:      []Member{{Kind: gang.Kind(text), Name: text, Role: text, Size: 1, Missing: true}},
 		Ranks: []Rank{{
-			State: RankReady, Member: text, Role: text, Pod: text, Node: text, Reason: text, Object: pod,
+			State: lifecycle.RankReady, Member: text, Role: text, Pod: text, Node: text, Reason: text, Object: pod,
 		}},
 		Events: []Event{
 			{Time: testTime, Type: text, Reason: text, Object: text, Message: text, Count: 2},
@@ -122,9 +122,9 @@ func TestPageSize(t *testing.T) {
 func TestPageRanks(t *testing.T) {
 	p := Page{Now: testTime}
 	for i := range 100 {
-		p.Gang.Ranks = append(p.Gang.Ranks, Rank{Rank: int32(i), State: RankReady, Node: fmt.Sprint("node-", i%3)})
+		p.Gang.Ranks = append(p.Gang.Ranks, Rank{Rank: int32(i), State: lifecycle.RankReady, Node: fmt.Sprint("node-", i%3)})
 	}
-	p.Gang.Ranks[77].State = RankFailed
+	p.Gang.Ranks[77].State = lifecycle.RankFailed
 	got := p.Ranks()
 	if n := len(got.Shown); n != maxPageRanks || got.Hidden != 60 || got.Shown[n-1].Rank.Rank != 77 {
 		t.Errorf("%d ranks are shown and %d hidden, the last shown is %d", n, got.Hidden, got.Shown[n-1].Rank.Rank)

@@ -39,10 +39,10 @@ func newRestartingGang() Gang {
 			{Name: "train-chief", Role: "chief", Offset: 3, Size: 1, Missing: true},
 		},
 		Ranks: []Rank{
-			{Rank: 0, State: RankReady, Member: "train-launcher", Role: "launcher", Pod: "train-0"},
-			{Rank: 1, State: RankReady, Member: "train-worker", Role: "worker", Pod: "train-worker-0"},
+			{Rank: 0, State: lifecycle.RankReady, Member: "train-launcher", Role: "launcher", Pod: "train-0"},
+			{Rank: 1, State: lifecycle.RankReady, Member: "train-worker", Role: "worker", Pod: "train-worker-0"},
 			{
-				Rank: 2, State: RankFailed, Member: "train-worker", Role: "worker",
+				Rank: 2, State: lifecycle.RankFailed, Member: "train-worker", Role: "worker",
 				Pod: "train-worker-1", Node: "node-b", Reason: "OOMKilled",
 			},
 		},

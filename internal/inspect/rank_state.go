@@ -12,7 +12,7 @@ func newRank(rank int32, m Member, pod *corev1.Pod) Rank {
 	r.State, r.Reason = lifecycle.DescribeRank(pod, m.Containers)
 	if pod == nil {
 		if m.Completed {
-			r.State = RankSucceeded
+			r.State = lifecycle.RankSucceeded
 		}
 		return r
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"rollcall.training/internal/lifecycle"
 )
 
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -40,7 +42,7 @@ func TestNewRank(t *testing.T) {
 		meta       metav1.ObjectMeta
 		spec       corev1.PodSpec
 		status     corev1.PodStatus
-		wantState  RankState
+		wantState  lifecycle.RankState
 		wantReason string
 	}{
 		"ready pod is ready": {
@@ -49,7 +51,7 @@ func TestNewRank(t *testing.T) {
 				Conditions:        readyConditions,
 				ContainerStatuses: trainer(runningState, notTerminated),
 			},
-			wantState: RankReady,
+			wantState: lifecycle.RankReady,
 		},
 		"ready pod is ready after its container restarted": {
 			status: corev1.PodStatus{
@@ -57,7 +59,7 @@ func TestNewRank(t *testing.T) {
 				Conditions:        readyConditions,
 				ContainerStatuses: trainer(runningState, terminatedState(1, "Error")),
 			},
-			wantState: RankReady,
+			wantState: lifecycle.RankReady,
 		},
 		"unschedulable pod has the message of the scheduler": {
 			status: corev1.PodStatus{
@@ -69,7 +71,7 @@ func TestNewRank(t *testing.T) {
 					Message: "0/3 nodes are available",
 				}},
 			},
-			wantState:  RankPending,
+			wantState:  lifecycle.RankPending,
 			wantReason: "Unschedulable: 0/3 nodes are available",
 		},
 		"container that waits for its image is pending": {
@@ -77,7 +79,7 @@ func TestNewRank(t *testing.T) {
 				Phase:             corev1.PodPending,
 				ContainerStatuses: trainer(waitingState("ImagePullBackOff", "no such image"), notTerminated),
 			},
-			wantState:  RankPending,
+			wantState:  lifecycle.RankPending,
 			wantReason: "container trainer: ImagePullBackOff: no such image",
 		},
 		"launcher whose init container waits for the workers is pending": {
@@ -86,7 +88,7 @@ func TestNewRank(t *testing.T) {
 				InitContainerStatuses: []corev1.ContainerStatus{{Name: "rollcall-wait", State: runningState}},
 				ContainerStatuses:     trainer(waitingState("PodInitializing", ""), notTerminated),
 			},
-			wantState:  RankPending,
+			wantState:  lifecycle.RankPending,
 			wantReason: "init container rollcall-wait is running",
 		},
 		"running container with a failed readiness probe is pending": {
@@ -94,7 +96,7 @@ func TestNewRank(t *testing.T) {
 				Phase:             corev1.PodRunning,
 				ContainerStatuses: trainer(runningState, notTerminated),
 			},
-			wantState:  RankPending,
+			wantState:  lifecycle.RankPending,
 			wantReason: "container trainer is running but not ready",
 		},
 		"pod with the scheduling gate of a queue is pending": {
@@ -104,7 +106,7 @@ func TestNewRank(t *testing.T) {
 				Status: corev1.ConditionFalse,
 				Reason: "SchedulingGated",
 			}}},
-			wantState:  RankPending,
+			wantState:  lifecycle.RankPending,
 			wantReason: "blocked by the scheduling gate kueue.x-k8s.io/topology",
 		},
 		"failed pod has the exit code of its container": {
@@ -112,7 +114,7 @@ func TestNewRank(t *testing.T) {
 				Phase:             corev1.PodFailed,
 				ContainerStatuses: trainer(terminatedState(137, "OOMKilled"), notTerminated),
 			},
-			wantState:  RankFailed,
+			wantState:  lifecycle.RankFailed,
 			wantReason: "OOMKilled, container trainer exited with code 137",
 		},
 		"evicted pod without container statuses has the message of the kubelet": {
@@ -121,7 +123,7 @@ func TestNewRank(t *testing.T) {
 				Reason:  "Evicted",
 				Message: "the node was low on memory",
 			},
-			wantState:  RankFailed,
+			wantState:  lifecycle.RankFailed,
 			wantReason: "Evicted: the node was low on memory",
 		},
 		"running pod with a container in a crash loop is failed": {
@@ -129,7 +131,7 @@ func TestNewRank(t *testing.T) {
 				Phase:             corev1.PodRunning,
 				ContainerStatuses: trainer(waitingState("CrashLoopBackOff", ""), terminatedState(1, "Error")),
 			},
-			wantState:  RankFailed,
+			wantState:  lifecycle.RankFailed,
 			wantReason: "Error, container trainer exited with code 1",
 		},
 		"succeeded pod is succeeded": {
@@ -137,12 +139,12 @@ func TestNewRank(t *testing.T) {
 				Phase:             corev1.PodSucceeded,
 				ContainerStatuses: trainer(terminatedState(0, "Completed"), notTerminated),
 			},
-			wantState: RankSucceeded,
+			wantState: lifecycle.RankSucceeded,
 		},
 		"succeeded pod stays succeeded while it is deleted": {
 			meta:      metav1.ObjectMeta{DeletionTimestamp: &deletionTime},
 			status:    corev1.PodStatus{Phase: corev1.PodSucceeded},
-			wantState: RankSucceeded,
+			wantState: lifecycle.RankSucceeded,
 		},
 		"deleted pod on a failed node is terminating although its conditions are ready": {
 			meta: metav1.ObjectMeta{DeletionTimestamp: &deletionTime},
@@ -150,7 +152,7 @@ func TestNewRank(t *testing.T) {
 				Phase:      corev1.PodRunning,
 				Conditions: readyConditions,
 			},
-			wantState:  RankTerminating,
+			wantState:  lifecycle.RankTerminating,
 			wantReason: "deletion due by 12:00:30 UTC",
 		},
 		"disrupted pod has the reason of its disruption": {
@@ -163,7 +165,7 @@ func TestNewRank(t *testing.T) {
 					Reason: "DeletionByTaintManager",
 				}},
 			},
-			wantState:  RankTerminating,
+			wantState:  lifecycle.RankTerminating,
 			wantReason: "DeletionByTaintManager: deletion due by 12:00:30 UTC",
 		},
 	} {
@@ -175,7 +177,7 @@ func TestNewRank(t *testing.T) {
 			}
 		})
 	}
-	if got := newRank(0, Member{}, nil); got.State != RankMissing {
+	if got := newRank(0, Member{}, nil); got.State != lifecycle.RankMissing {
 		t.Errorf("a rank without a pod is %q", got.State)
 	}
 }

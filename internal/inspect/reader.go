@@ -98,10 +98,7 @@ func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
 	if err != nil {
 		return Gang{}, fmt.Errorf("listing pods of gang %s: %w", group.Name, err)
 	}
-	g := group.buildGang()
-	g.addRanks(pods.Items)
-	g.Warnings = append(g.Warnings, warnings...)
-	return g, nil
+	return group.buildGangWithRanks(pods.Items, warnings), nil
 }
 
 func (r Reader) newNotFoundError(workloads []gang.Workload, name string) error {

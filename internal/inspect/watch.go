@@ -11,8 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	batchinformers "k8s.io/client-go/informers/batch/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"rollcall.training/gang"
@@ -113,49 +114,24 @@ func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration) b
 
 // startWatch starts the informers. They run until ctx ends. Without the name of a gang, they do not include pods.
 func (r Reader) startWatch(ctx context.Context, cancel context.CancelCauseFunc, gangName string) *gangWatch {
-	w := &gangWatch{engine: r.Engine, changed: make(chan struct{}, 1)}
-	start := func(object runtime.Object, selector string, list listFunc, watch watchFunc) cache.SharedIndexInformer {
-		informer := r.newInformer(object, selector, list, watch)
-		w.startInformer(ctx, cancel, informer)
-		return informer
+	selectLabel := func(selector string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
 	}
-	jobs := r.Client.BatchV1().Jobs(r.Namespace)
-	w.jobs = start(&batchv1.Job{}, gang.LabelFramework,
-		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return jobs.List(ctx, o) }, jobs.Watch)
-	sets := r.Client.AppsV1().StatefulSets(r.Namespace)
-	w.statefulSets = start(&appsv1.StatefulSet{}, gang.LabelFramework,
-		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return sets.List(ctx, o) }, sets.Watch)
-	if gangName == "" {
-		return w
+	labeled := selectLabel(gang.LabelFramework)
+	w := &gangWatch{
+		engine:       r.Engine,
+		changed:      make(chan struct{}, 1),
+		jobs:         batchinformers.NewFilteredJobInformer(r.Client, r.Namespace, 0, cache.Indexers{}, labeled),
+		statefulSets: appsinformers.NewFilteredStatefulSetInformer(r.Client, r.Namespace, 0, cache.Indexers{}, labeled),
 	}
-	pods := r.Client.CoreV1().Pods(r.Namespace)
-	w.pods = start(&corev1.Pod{}, podSelector(gangName),
-		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) }, pods.Watch)
+	w.startInformer(ctx, cancel, w.jobs)
+	w.startInformer(ctx, cancel, w.statefulSets)
+	if gangName != "" {
+		w.pods = coreinformers.NewFilteredPodInformer(
+			r.Client, r.Namespace, 0, cache.Indexers{}, selectLabel(podSelector(gangName)))
+		w.startInformer(ctx, cancel, w.pods)
+	}
 	return w
-}
-
-type (
-	listFunc  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
-)
-
-// newInformer returns an informer of the objects that a label selector matches.
-func (r Reader) newInformer(
-	object runtime.Object, selector string, list listFunc, watchObjects watchFunc,
-) cache.SharedIndexInformer {
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = selector
-			return list(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
-			return watchObjects(ctx, o)
-		},
-	}
-	// The wrapper passes on whether the client supports watch-lists, which fake clients do not.
-	return cache.NewSharedIndexInformer(
-		cache.ToListWatcherWithWatchListSemantics(lw, r.Client), object, 0, cache.Indexers{})
 }
 
 // startInformer runs an informer until ctx ends. It cancels ctx if the API server denies the watch.
@@ -205,8 +181,5 @@ func (w *gangWatch) readGang(name string) (Gang, bool) {
 	for _, object := range w.pods.GetStore().List() {
 		pods = append(pods, *object.(*corev1.Pod))
 	}
-	g := group.buildGang()
-	g.addRanks(pods)
-	g.Warnings = append(g.Warnings, warnings...)
-	return g, true
+	return group.buildGangWithRanks(pods, warnings), true
 }
