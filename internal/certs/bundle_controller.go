@@ -57,10 +57,10 @@ func newBundleReconciler(client kubernetes.Interface, o Options) *bundleReconcil
 	}
 	var configs []*webhookConfig
 	if o.MutatingConfiguration != "" {
-		configs = append(configs, newMutatingConfig(client, o.MutatingConfiguration))
+		configs = append(configs, newWebhookConfig(client, kindMutating, o.MutatingConfiguration))
 	}
 	if o.ValidatingConfiguration != "" {
-		configs = append(configs, newValidatingConfig(client, o.ValidatingConfiguration))
+		configs = append(configs, newWebhookConfig(client, kindValidating, o.ValidatingConfiguration))
 	}
 	var keys []string
 	for _, config := range configs {
@@ -207,13 +207,4 @@ func (r *bundleReconciler) cachedSecret() *corev1.Secret {
 		return nil
 	}
 	return object.(*corev1.Secret)
-}
-
-// cachedWebhooks returns the webhooks of a configuration from the cache.
-func (c *webhookConfig) cachedWebhooks() (webhooks []configuredWebhook, resourceVersion string, exists bool) {
-	for _, object := range c.informer.GetStore().List() { // at most one, because the informer selects by name
-		webhooks, resourceVersion = c.readWebhooks(object)
-		return webhooks, resourceVersion, true
-	}
-	return nil, "", false
 }

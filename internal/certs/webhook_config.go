@@ -2,6 +2,7 @@ package certs
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -9,10 +10,11 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	admissionv1ac "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
 	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 )
 
 // FieldManager is the field manager of the server-side apply that writes the bundles. In the
@@ -43,16 +45,69 @@ var missingConfigurations = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 
 // webhookConfig is the common view of mutating and validating webhook configurations.
 type webhookConfig struct {
-	kind string
+	client kubernetes.Interface
+	// kind is [kindMutating] or [kindValidating].
+	kind, name string
 	// queueKey identifies the configuration in the queue and in messages: "<kind> <name>".
 	queueKey string
 	informer cache.SharedIndexInformer
-	// readWebhooks returns the webhooks and the resource version of an object of the informer.
-	readWebhooks func(object any) (webhooks []configuredWebhook, resourceVersion string)
-	// applyBundle writes a bundle to the named webhooks. It returns a conflict if the resource version of
-	// the object has changed. The caller must name all webhooks, because server-side apply removes fields
-	// that their manager no longer includes.
-	applyBundle func(ctx context.Context, resourceVersion string, webhooks []string, bundle []byte) error
+}
+
+// newWebhookConfig returns the view of the configuration with the given kind and name.
+func newWebhookConfig(client kubernetes.Interface, kind, name string) *webhookConfig {
+	newInformer := admissioninformers.NewFilteredMutatingWebhookConfigurationInformer
+	if kind == kindValidating {
+		newInformer = admissioninformers.NewFilteredValidatingWebhookConfigurationInformer
+	}
+	return &webhookConfig{
+		client: client, kind: kind, name: name, queueKey: kind + " " + name,
+		informer: newInformer(client, resyncPeriod, cache.Indexers{}, selectByName(name)),
+	}
+}
+
+// cachedWebhooks returns the webhooks of a configuration from the cache.
+func (c *webhookConfig) cachedWebhooks() (webhooks []configuredWebhook, resourceVersion string, exists bool) {
+	for _, object := range c.informer.GetStore().List() { // at most one, because the informer selects by name
+		switch object := object.(type) {
+		case *admissionv1.MutatingWebhookConfiguration:
+			for _, w := range object.Webhooks {
+				webhooks = append(webhooks, configuredWebhook{name: w.Name, caBundle: w.ClientConfig.CABundle})
+			}
+			return webhooks, object.ResourceVersion, true
+		case *admissionv1.ValidatingWebhookConfiguration:
+			for _, w := range object.Webhooks {
+				webhooks = append(webhooks, configuredWebhook{name: w.Name, caBundle: w.ClientConfig.CABundle})
+			}
+			return webhooks, object.ResourceVersion, true
+		}
+	}
+	return nil, "", false
+}
+
+// applyBundle writes a bundle to the named webhooks by server-side apply. It takes over the caBundle from other field
+// managers, because a bundle without the CA of Rollcall does not work. It returns a conflict if the resource version of
+// the object has changed. The caller must name all webhooks, because server-side apply removes fields that their
+// manager no longer includes.
+func (c *webhookConfig) applyBundle(ctx context.Context, resourceVersion string, names []string, bundle []byte) error {
+	var webhooks []map[string]any
+	for _, name := range names {
+		webhooks = append(webhooks, map[string]any{"name": name, "clientConfig": map[string]any{"caBundle": bundle}})
+	}
+	patch, err := json.Marshal(map[string]any{
+		"apiVersion": admissionv1.SchemeGroupVersion.String(), "kind": c.kind, "webhooks": webhooks,
+		"metadata": map[string]any{"name": c.name, "resourceVersion": resourceVersion},
+	})
+	if err != nil {
+		return err
+	}
+	api := c.client.AdmissionregistrationV1()
+	options := metav1.PatchOptions{FieldManager: FieldManager, Force: ptr.To(true)}
+	if c.kind == kindMutating {
+		_, err = api.MutatingWebhookConfigurations().Patch(ctx, c.name, types.ApplyPatchType, patch, options)
+	} else {
+		_, err = api.ValidatingWebhookConfigurations().Patch(ctx, c.name, types.ApplyPatchType, patch, options)
+	}
+	return err
 }
 
 // reportExistence records in a metric whether the configuration exists, and logs that it does not exist.
@@ -71,67 +126,5 @@ func (c *webhookConfig) reportExistence(log logr.Logger, exists bool) {
 func selectByName(name string) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	}
-}
-
-// newApplyOptions returns options that take over the caBundle from other field managers, because a bundle
-// without the CA of Rollcall does not work.
-func newApplyOptions() metav1.ApplyOptions {
-	return metav1.ApplyOptions{FieldManager: FieldManager, Force: true}
-}
-
-// newMutatingConfig returns the view of the MutatingWebhookConfiguration with the given name.
-func newMutatingConfig(client kubernetes.Interface, name string) *webhookConfig {
-	return &webhookConfig{
-		kind:     kindMutating,
-		queueKey: kindMutating + " " + name,
-		informer: admissioninformers.NewFilteredMutatingWebhookConfigurationInformer(
-			client, resyncPeriod, cache.Indexers{}, selectByName(name)),
-		readWebhooks: func(object any) ([]configuredWebhook, string) {
-			configuration := object.(*admissionv1.MutatingWebhookConfiguration)
-			var webhooks []configuredWebhook
-			for _, w := range configuration.Webhooks {
-				webhooks = append(webhooks, configuredWebhook{name: w.Name, caBundle: w.ClientConfig.CABundle})
-			}
-			return webhooks, configuration.ResourceVersion
-		},
-		applyBundle: func(ctx context.Context, resourceVersion string, webhooks []string, bundle []byte) error {
-			configuration := admissionv1ac.MutatingWebhookConfiguration(name).WithResourceVersion(resourceVersion)
-			for _, w := range webhooks {
-				configuration.WithWebhooks(admissionv1ac.MutatingWebhook().WithName(w).
-					WithClientConfig(admissionv1ac.WebhookClientConfig().WithCABundle(bundle...)))
-			}
-			_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().
-				Apply(ctx, configuration, newApplyOptions())
-			return err
-		},
-	}
-}
-
-// newValidatingConfig returns the view of the ValidatingWebhookConfiguration with the given name.
-func newValidatingConfig(client kubernetes.Interface, name string) *webhookConfig {
-	return &webhookConfig{
-		kind:     kindValidating,
-		queueKey: kindValidating + " " + name,
-		informer: admissioninformers.NewFilteredValidatingWebhookConfigurationInformer(
-			client, resyncPeriod, cache.Indexers{}, selectByName(name)),
-		readWebhooks: func(object any) ([]configuredWebhook, string) {
-			configuration := object.(*admissionv1.ValidatingWebhookConfiguration)
-			var webhooks []configuredWebhook
-			for _, w := range configuration.Webhooks {
-				webhooks = append(webhooks, configuredWebhook{name: w.Name, caBundle: w.ClientConfig.CABundle})
-			}
-			return webhooks, configuration.ResourceVersion
-		},
-		applyBundle: func(ctx context.Context, resourceVersion string, webhooks []string, bundle []byte) error {
-			configuration := admissionv1ac.ValidatingWebhookConfiguration(name).WithResourceVersion(resourceVersion)
-			for _, w := range webhooks {
-				configuration.WithWebhooks(admissionv1ac.ValidatingWebhook().WithName(w).
-					WithClientConfig(admissionv1ac.WebhookClientConfig().WithCABundle(bundle...)))
-			}
-			_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
-				Apply(ctx, configuration, newApplyOptions())
-			return err
-		},
 	}
 }
