@@ -2,8 +2,9 @@ package main
 
 import (
 	"io"
-	"slices"
 	"strings"
+
+	"rollcall.training/internal/text"
 )
 
 // minWrapWidth is the width in characters below which lines are not wrapped.
@@ -28,41 +29,10 @@ type lineWrapper struct {
 func (w lineWrapper) Write(p []byte) (int, error) {
 	var lines strings.Builder
 	for line := range strings.Lines(string(p)) {
-		lines.WriteString(wrapLine(line, w.width))
+		lines.WriteString(text.Wrap(strings.TrimSuffix(line, "\n"), w.width) + "\n")
 	}
 	if _, err := io.WriteString(w.out, lines.String()); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// wrapLine wraps a line at spaces. Lines that fit are unchanged.
-func wrapLine(line string, width int) string {
-	rest := []rune(strings.TrimRight(line, "\n"))
-	indent := len(rest) - len([]rune(strings.TrimLeft(string(rest), " ")))
-	if len(rest) <= width || width-indent < minWrapWidth/2 {
-		return line
-	}
-	var lines strings.Builder
-	for len(rest) > width {
-		end := lastSpace(rest[:width+1])
-		if end <= indent { // a word that is longer than the width
-			if end = slices.Index(rest[indent:], ' ') + indent; end < indent {
-				break
-			}
-		}
-		lines.WriteString(strings.TrimRight(string(rest[:end]), " ") + "\n")
-		rest = []rune(strings.Repeat(" ", indent) + strings.TrimLeft(string(rest[end:]), " "))
-	}
-	return lines.String() + string(rest) + "\n"
-}
-
-// lastSpace returns the index of the last space, or -1.
-func lastSpace(line []rune) int {
-	for i := len(line) - 1; i >= 0; i-- {
-		if line[i] == ' ' {
-			return i
-		}
-	}
-	return -1
 }

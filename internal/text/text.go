@@ -21,8 +21,15 @@ func Shorten(text string, limit int) string {
 // JoinLines returns a text as one line with single spaces.
 func JoinLines(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Wrap returns a text in lines of at most width characters, unless a word is longer.
-func Wrap(text string, width int) string {
-	line := regexp.MustCompile(fmt.Sprintf(`(.{1,%d})(?: |$)`, width))
-	return strings.TrimSuffix(line.ReplaceAllString(JoinLines(text), "$1\n"), "\n")
+// Wrap returns a line as lines of at most width characters with the same indentation, unless a word is longer. The
+// indentation takes at most half of the width.
+func Wrap(line string, width int) string {
+	words := strings.TrimLeft(line, " ")
+	indent := line[:len(line)-len(words)]
+	pattern := fmt.Sprintf(`(?:.{1,%d}|\S+)(?: +|$)`, max(width-len(indent), width/2))
+	var lines []string
+	for _, part := range regexp.MustCompile(pattern).FindAllString(words, -1) {
+		lines = append(lines, indent+strings.TrimRight(part, " "))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -27,7 +27,9 @@ func TestShorten(t *testing.T) {
 func TestWrap(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{name: "a line of the width stays", text: "ab cde", want: "ab cde"},
-		{name: "the next word starts a line", text: "ab cdef  g", want: "ab\ncdef g"},
+		{name: "the next word starts a line", text: "ab cdef g", want: "ab\ncdef g"},
+		{name: "the next line has the indentation", text: "  ab c", want: "  ab c"},
+		{name: "the words after the indentation do not fit", text: "  ab cde", want: "  ab\n  cde"},
 		{name: "a long word has its own line", text: "a bcdefgh i", want: "a\nbcdefgh\ni"},
 		{name: "a character is not a byte", text: "éé ééé", want: "éé ééé"},
 		{name: "no word", text: " ", want: ""},
