@@ -69,7 +69,7 @@ func checkPolicy(path, output string, stdin io.Reader, out io.Writer) error {
 	if p != nil {
 		for _, e := range p.Expired(clock.RealClock{}.Now()) {
 			problems = append(problems, policy.Problem{
-				Source: path, Path: "exemptions", Advice: true,
+				Severity: policy.Advice, Source: path, Path: "exemptions",
 				Message: fmt.Sprintf("the exemption of %s in %s ended after %s; remove it", e.Rule, e.Namespace, e.Until),
 			})
 		}
@@ -87,34 +87,14 @@ func checkPolicy(path, output string, stdin io.Reader, out io.Writer) error {
 	return nil
 }
 
-// problemJSON is the JSON format of a problem. Its fields are stable.
-type problemJSON struct {
-	Severity string `json:"severity"`
-	Source   string `json:"source"`
-	Line     int    `json:"line,omitempty"`
-	Column   int    `json:"column,omitempty"`
-	Path     string `json:"path,omitempty"`
-	Message  string `json:"message"`
-}
-
 func printProblems(out io.Writer, output string, problems []policy.Problem) error {
-	list := []problemJSON{}
+	if output == outputJSON {
+		return printJSON(out, map[string]any{"problems": append([]policy.Problem{}, problems...)}, "  ") // not null
+	}
 	for _, p := range problems {
-		severity := "error"
-		if p.Advice {
-			severity = "advice"
-		}
-		if output == outputText {
-			fmt.Fprintf(out, "%s: %s\n", severity, p)
-		}
-		list = append(list, problemJSON{
-			Severity: severity, Source: p.Source, Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message,
-		})
+		fmt.Fprintf(out, "%s: %s\n", p.Severity, p)
 	}
-	if output == outputText {
-		return nil
-	}
-	return printJSON(out, map[string]any{"problems": list}, "  ")
+	return nil
 }
 
 // readPolicy reads a policy file, or standard input for "-". The policy is nil if it is invalid. The
@@ -163,7 +143,7 @@ func requirePolicyFrom(name, path string, stdin io.Reader) (*policy.Policy, erro
 	}
 	lines := []string{name + ": the policy is invalid:"}
 	for _, problem := range problems {
-		if !problem.Advice {
+		if problem.Severity == policy.Mistake {
 			lines = append(lines, "  "+problem.String())
 		}
 	}

@@ -21,7 +21,6 @@ var checks = []struct {
 }{
 	{code: "Installation", facts: judgeInstallation},
 	{code: "KubernetesVersion", facts: judgeKubernetesVersion},
-	{code: "AdmissionPolicies", facts: judgeAdmissionPolicies},
 	{code: "RankAssignment", facts: judgeRankAssignment},
 	{code: "InstallPermissions", facts: judgeInstallPermissions},
 	{code: "WebhookReady", parts: func(r *reporter, i *Installation) { i.Webhook.judgeReadiness(r) }},
@@ -43,7 +42,7 @@ var checks = []struct {
 
 // prerequisites are the codes of the checks that need no installation.
 var prerequisites = []Code{
-	"Installation", "KubernetesVersion", "AdmissionPolicies", "RankAssignment", "InstallPermissions", "Leftovers",
+	"Installation", "KubernetesVersion", "RankAssignment", "InstallPermissions", "Leftovers",
 }
 
 // Codes returns the codes of all checks in the order of a report.
@@ -109,18 +108,6 @@ func judgeKubernetesVersion(r *reporter, f Facts) {
 	} else {
 		r.ok("the API server has the version %s; failed pods are replaced, because restart rules of containers need "+
 			"Kubernetes 1.35", f.ServerVersion.Value)
-	}
-}
-
-func judgeAdmissionPolicies(r *reporter, f Facts) {
-	switch {
-	case f.AdmissionKinds.Err != nil:
-		r.addUnread("the kinds of admissionregistration.k8s.io/v1", f.AdmissionKinds.Err)
-	case !slices.Contains(f.AdmissionKinds.Value, "ValidatingAdmissionPolicy"):
-		r.fail("remove ValidatingAdmissionPolicy from --feature-gates and --runtime-config of the API server",
-			"the API server does not serve ValidatingAdmissionPolicy v1")
-	default:
-		r.ok("the API server serves ValidatingAdmissionPolicy v1")
 	}
 }
 

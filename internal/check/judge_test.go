@@ -44,10 +44,6 @@ func TestJudge(t *testing.T) {
 			want: []string{"error KubernetesVersion: the API server: version v1.32.1 is not supported; use 1.33 or newer | " +
 				"upgrade the cluster to Kubernetes 1.33 or newer"},
 		},
-		"an API server without admission policies is not supported": {
-			change: func(f *Facts, _ *Installation) { f.AdmissionKinds.Value = []string{"MutatingAdmissionPolicy"} },
-			want:   []string{"error AdmissionPolicies: the API server does not serve ValidatingAdmissionPolicy v1 | remove"},
-		},
 		"ranks need a policy or a webhook": {
 			change: func(f *Facts, _ *Installation) { f.ChartObjects = nil },
 			want: []string{"error RankAssignment: nothing sets the ranks of several workloads: the webhook has no rules, " +

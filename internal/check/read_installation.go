@@ -15,8 +15,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	"rollcall.training/internal/policy/configmap"
 )
 
 // Names of the components: the containers, and the labels of the Deployments.
@@ -149,8 +147,8 @@ func (r Reader) readSecret(ctx context.Context, i *Installation) Observed[[]*x50
 
 // readPolicy returns the policy for gangs. It is nil if the controller has none.
 func (r Reader) readPolicy(ctx context.Context, i *Installation) Observed[*PolicyFacts] {
-	name, ok := i.Controller.Flag("policy-configmap")
-	if !ok || name == "" {
+	name, reader := r.newPolicyReader(i.Controller)
+	if name == "" {
 		return Observed[*PolicyFacts]{}
 	}
 	m, err := r.Client.CoreV1().ConfigMaps(i.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -158,8 +156,6 @@ func (r Reader) readPolicy(ctx context.Context, i *Installation) Observed[*Polic
 	if found.Err != nil {
 		return Observed[*PolicyFacts]{Err: found.Err}
 	}
-	_, readsNamespaces := i.Controller.Flag("policy-read-namespaces")
-	reader := configmap.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
 	p, _, err := reader.ReadConfigMap(name, found.Value)
 	if err != nil {
 		return Observed[*PolicyFacts]{Value: &PolicyFacts{ConfigMap: name, Mistake: shortenError(err)}}

@@ -28,12 +28,10 @@ func (r Reader) ReadPolicyInForce(ctx context.Context) (*policy.Policy, string, 
 	}
 	i := Installation{Release: releases[0]}
 	i.Controller = i.findComponent(controllerComponent, deployments)
-	name, _ := i.Controller.Flag("policy-configmap")
+	name, reader := r.newPolicyReader(i.Controller)
 	if name == "" {
 		return nil, "", fmt.Errorf("the release %s has no policy", i.Release)
 	}
-	_, readsNamespaces := i.Controller.Flag("policy-read-namespaces")
-	reader := configmap.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
 	p, name, err := r.readLastPolicy(ctx, reader, i.Namespace, name)
 	if err != nil {
 		return nil, "", err
@@ -42,6 +40,14 @@ func (r Reader) ReadPolicyInForce(ctx context.Context) (*policy.Policy, string, 
 		p = p.WithCeiling(policy.Mode(ceiling))
 	}
 	return p, i.Namespace + "/" + name, nil
+}
+
+// newPolicyReader returns the name of the ConfigMap with the policy of a controller, which is empty without a policy, and
+// the reader of its file.
+func (r Reader) newPolicyReader(controller Component) (string, configmap.FileReader) {
+	name, _ := controller.Flag("policy-configmap")
+	_, readsNamespaces := controller.Flag("policy-read-namespaces")
+	return name, configmap.FileReader{Frameworks: r.Frameworks, ReadsNamespaces: readsNamespaces}
 }
 
 // readLastPolicy returns the policy that the leader accepted last, and the name of its ConfigMap. Before the leader

@@ -54,16 +54,6 @@ var moreProblemCases = map[string]problemCase{
 			"not allowed as the priority class; allowed are low. Every gang without an own value would be " +
 			"denied",
 	},
-	"a locked default with other allowed values is advice": {
-		text:     "cluster: {defaults: {queue: {value: a, locked: true}}, limits: {queue: {allow: [a, b]}}}",
-		want:     "p.yaml:3:65: cluster.limits.queue: defaults.queue is locked, so no other value can be used",
-		isAdvice: true,
-	},
-	"a locked default with a limit without a list is advice": {
-		text:     "cluster: {defaults: {queue: {value: a, locked: true}}, limits: {queue: {required: true}}}",
-		want:     "p.yaml:3:65: cluster.limits.queue: defaults.queue is locked, so no other value can be used",
-		isAdvice: true,
-	},
 	"a default that differs from the locked default of the cluster": {
 		text: "cluster: {defaults: {queue: {value: a, locked: true}}}\nprofiles: [{name: p, namespaces: " +
 			"{names: [p]}, defaults: {queue: b}}]",

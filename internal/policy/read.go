@@ -32,18 +32,29 @@ const (
 	maxProblems = 50
 )
 
-// Problem is a mistake in a policy file.
+// Severity is the consequence of a [Problem].
+type Severity string
+
+// The severities of problems.
+const (
+	// Mistake means that the file is invalid.
+	Mistake Severity = "error"
+	// Advice means that the file is valid, but has a part without an effect.
+	Advice Severity = "advice"
+)
+
+// Problem is a mistake in a policy file. Its JSON fields are stable.
 type Problem struct {
+	Severity Severity `json:"severity"`
 	// Source is the name of the file.
-	Source string
+	Source string `json:"source"`
 	// Line and Column are the position in the file, from 1. They are 0 if they are unknown.
-	Line, Column int
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
 	// Path is the path of the field; empty for the entire file.
-	Path string
+	Path string `json:"path,omitempty"`
 	// Message describes the mistake and the fix.
-	Message string
-	// Advice is true if the file is valid, but has a part without an effect.
-	Advice bool
+	Message string `json:"message"`
 }
 
 // String returns source:line:column: path: message, without the parts that are unknown.
@@ -90,7 +101,7 @@ type reader struct {
 }
 
 func (r *reader) failed() bool {
-	return slices.ContainsFunc(r.problems, func(p Problem) bool { return !p.Advice })
+	return slices.ContainsFunc(r.problems, func(p Problem) bool { return p.Severity == Mistake })
 }
 
 // add reports a mistake in a field.
@@ -100,14 +111,14 @@ func (r *reader) add(path, format string, args ...any) {
 
 // advise reports a part without an effect.
 func (r *reader) advise(path, format string, args ...any) {
-	r.append(Problem{Path: path, Message: fmt.Sprintf(format, args...), Advice: true})
+	r.append(Problem{Path: path, Message: fmt.Sprintf(format, args...), Severity: Advice})
 }
 
 func (r *reader) append(p Problem) {
 	if len(r.problems) >= maxProblems {
 		return
 	}
-	p.Source = r.source
+	p.Source, p.Severity = r.source, cmp.Or(p.Severity, Mistake)
 	if p.Line == 0 && r.object.Document != nil {
 		p.Line, p.Column = r.object.Position(p.Path)
 	}

@@ -150,17 +150,9 @@ func (r *reader) adviseDefaults(path string, d Defaults, limits Limits, limitsPa
 			if i := slices.IndexFunc(found, v.isLimitedBy(l.limit)); i >= 0 {
 				r.add(path+"defaults."+v.path, "violates %slimits.%s: %s. Every gang without an own value would be denied",
 					limitsPath, key, found[i].message)
-			} else if v.locked && key != "labels" && limitsPath == path && !hasOneName(l.limit) {
-				r.advise(path+"limits."+key, "defaults.%s is locked, so no other value can be used", v.path)
 			}
 		}
 	}
-}
-
-// hasOneName reports whether a limit allows one name only, like a locked default.
-func hasOneName(l limit) bool {
-	names, ok := l.(*NameLimit)
-	return ok && len(names.Allow) == 1
 }
 
 // newFacts returns the facts of a Job that has the default and nothing else.

@@ -118,8 +118,8 @@ func TestReadProblems(t *testing.T) {
 			if diff := cmp.Diff(test.want, problems[0].String()); diff != "" {
 				t.Error("problem (-want +got):\n" + diff)
 			}
-			if problems[0].Advice != test.isAdvice {
-				t.Errorf("advice is %t, want %t", problems[0].Advice, test.isAdvice)
+			if isAdvice := problems[0].Severity == policy.Advice; isAdvice != test.isAdvice {
+				t.Errorf("advice is %t, want %t", isAdvice, test.isAdvice)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func (r FileReader) Read(text string) (*policy.Policy, []policy.Problem) {
 	p, problems := policy.Read(FileKey, []byte(text), r.Frameworks)
 	if p.SelectsLabels() && !r.ReadsNamespaces {
 		return nil, append(problems, policy.Problem{
-			Source: FileKey, Path: "profiles",
+			Severity: policy.Mistake, Source: FileKey, Path: "profiles",
 			Message: "a profile selects namespaces by their labels, which Rollcall may not read; " +
 				"set the value policy.readNamespaces of the chart, or select namespaces by their names",
 		})
@@ -69,7 +69,7 @@ func (r FileReader) ReadConfigMap(name string, m *corev1.ConfigMap) (*policy.Pol
 // listMistakes returns the problems that make a file invalid, and those that are only advice.
 func listMistakes(problems []policy.Problem) (mistakes, advice []policy.Problem) {
 	for _, p := range problems {
-		if p.Advice {
+		if p.Severity == policy.Advice {
 			advice = append(advice, p)
 		} else {
 			mistakes = append(mistakes, p)
