@@ -41,24 +41,6 @@ type Reader struct {
 	MaxEvents int
 }
 
-// NotFoundError reports that a gang does not exist, and which gangs do.
-type NotFoundError struct {
-	// Name and Namespace identify the missing gang.
-	Name, Namespace string
-	// OtherGangs are the names of the gangs in the namespace.
-	OtherGangs []string
-}
-
-// Error returns a message that names the other gangs.
-func (e *NotFoundError) Error() string {
-	if len(e.OtherGangs) == 0 {
-		return fmt.Sprintf("gang %q not found: namespace %s has no Job or StatefulSet with the label %s",
-			e.Name, e.Namespace, gang.LabelFramework)
-	}
-	return fmt.Sprintf("gang %q not found in namespace %s; existing gangs: %s",
-		e.Name, e.Namespace, gang.SummarizeNames(e.OtherGangs, 10))
-}
-
 // ListGangs returns all gangs, ordered by namespace and name. They have no ranks and no Events.
 func (r Reader) ListGangs(ctx context.Context) ([]Gang, error) {
 	workloads, err := ListWorkloads(ctx, r.Client, r.Namespace)
@@ -73,8 +55,7 @@ func (r Reader) ListGangs(ctx context.Context) ([]Gang, error) {
 }
 
 // GetGang returns one gang with its ranks and Events. The name is that of the gang or of one of its
-// workloads. If several gangs have the name, GetGang returns the latest and adds a warning. The error
-// is a [*NotFoundError] if no gang has the name.
+// workloads. If several gangs have the name, GetGang returns the latest and adds a warning.
 func (r Reader) GetGang(ctx context.Context, name string) (Gang, error) {
 	g, err := r.readGang(ctx, name)
 	if err == nil {
@@ -101,14 +82,20 @@ func (r Reader) readGang(ctx context.Context, name string) (Gang, error) {
 	return group.buildGangWithRanks(pods.Items, warnings), nil
 }
 
+// newNotFoundError returns the error for a gang that does not exist. It names the gangs of the namespace.
 func (r Reader) newNotFoundError(workloads []gang.Workload, name string) error {
-	err := &NotFoundError{Name: name, Namespace: r.Namespace}
+	var others []string
 	for _, group := range listGroups(r.Engine, workloads) {
-		if !slices.Contains(err.OtherGangs, group.Name) {
-			err.OtherGangs = append(err.OtherGangs, group.Name)
+		if !slices.Contains(others, group.Name) {
+			others = append(others, group.Name)
 		}
 	}
-	return err
+	if len(others) == 0 {
+		return fmt.Errorf("gang %q not found: namespace %s has no Job or StatefulSet with the label %s",
+			name, r.Namespace, gang.LabelFramework)
+	}
+	return fmt.Errorf("gang %q not found in namespace %s; existing gangs: %s",
+		name, r.Namespace, gang.SummarizeNames(others, 10))
 }
 
 // ListWorkloads returns the Jobs and StatefulSets with the framework label in a namespace. An empty

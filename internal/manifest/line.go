@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"encoding/json"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -79,30 +78,17 @@ func findChild(n *yaml.Node, step string) (position, child *yaml.Node) {
 // ReadField returns the value of a field of a JSON text; nil if the field does not exist. The path has the
 // syntax of [Object.Line].
 func ReadField(text []byte, path string) any {
-	var value any
-	if err := json.Unmarshal(text, &value); err != nil {
+	var node yaml.Node
+	if yaml.Unmarshal(text, &node) != nil || len(node.Content) == 0 {
 		return nil
 	}
+	child := node.Content[0]
 	for _, step := range fieldpath.Split(path) {
-		value = readChild(value, step)
+		if _, child = findChild(child, step); child == nil {
+			return nil
+		}
 	}
+	var value any
+	_ = child.Decode(&value) // JSON has no tags or aliases that could fail
 	return value
-}
-
-// readChild returns a child of a mapping or a list like [findChild]; nil if the child does not exist.
-func readChild(parent any, step string) any {
-	switch parent := parent.(type) {
-	case map[string]any:
-		return parent[step]
-	case []any:
-		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(parent) {
-			return parent[i]
-		}
-		for _, item := range parent {
-			if fields, ok := item.(map[string]any); ok && fields["name"] == step {
-				return item
-			}
-		}
-	}
-	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -15,11 +13,6 @@ type Duration struct {
 	value time.Duration
 	err   error // why the text is not a duration; validation reports it with the path of the field
 }
-
-var (
-	secondsPattern = regexp.MustCompile(`^[0-9]{1,9}$`)
-	daysPattern    = regexp.MustCompile(`^([0-9]{1,4})d$`)
-)
 
 // UnmarshalJSON implements [json.Unmarshaler]. It accepts any text, because an error of the decoder
 // would not have the path of the field.
@@ -33,17 +26,9 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 }
 
 func parseDuration(text string) (time.Duration, error) {
-	if secondsPattern.MatchString(text) {
-		seconds, _ := strconv.Atoi(text) // the pattern matches numbers only
-		return 0, fmt.Errorf("must have a unit; %s seconds are %s", text, formatDuration(time.Duration(seconds)*time.Second))
-	}
-	if days := daysPattern.FindStringSubmatch(text); days != nil {
-		n, _ := strconv.Atoi(days[1]) // the pattern matches numbers only
-		return 0, fmt.Errorf("days are not a unit; write %dh", 24*n)
-	}
 	parsed, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, errors.New("must be a duration such as 90m or 72h")
+		return 0, errors.New("must be a duration with the units h, m and s, such as 90m or 72h")
 	}
 	if parsed <= 0 || parsed > maxDuration {
 		return 0, fmt.Errorf("must be above 0 and at most %s", formatDuration(maxDuration))

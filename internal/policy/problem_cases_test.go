@@ -242,7 +242,7 @@ var moreProblemCases = map[string]problemCase{
 	},
 	"a default runtime without a unit": {
 		text: "cluster: {defaults: {runtime: 3600}}",
-		want: "p.yaml:3:22: cluster.defaults.runtime: must have a unit; 3600 seconds are 1h",
+		want: "p.yaml:3:22: cluster.defaults.runtime: must be a duration with the units h, m and s, such as 90m or 72h",
 	},
 	"a default for the size of a gang": {
 		text: "cluster: {defaults: {annotations: {rollcall.training/elastic: '1:2'}}}",

@@ -52,11 +52,11 @@ func TestReadProblems(t *testing.T) {
 		},
 		"a duration in seconds": {
 			text: "cluster: {limits: {runtime: {max: 86400}}}",
-			want: "p.yaml:3:30: cluster.limits.runtime.max: must have a unit; 86400 seconds are 24h",
+			want: "p.yaml:3:30: cluster.limits.runtime.max: must be a duration with the units h, m and s, such as 90m or 72h",
 		},
 		"a duration in days": {
 			text: "cluster: {limits: {runtime: {max: 7d}}}",
-			want: "p.yaml:3:30: cluster.limits.runtime.max: days are not a unit; write 168h",
+			want: "p.yaml:3:30: cluster.limits.runtime.max: must be a duration with the units h, m and s, such as 90m or 72h",
 		},
 		"a mode that does not exist": {
 			text: "mode: deny",
