@@ -37,44 +37,44 @@ func readManifests(names []string, stdin io.Reader) ([]*manifest.Document, []*ma
 	var docs []*manifest.Document
 	var unreadable []*manifest.Error
 	for _, name := range names {
-		if name == "-" {
-			fileDocs, fileErrs := manifest.ReadAll("standard input", stdin)
-			docs, unreadable = append(docs, fileDocs...), append(unreadable, fileErrs...)
-			continue
-		}
 		paths, err := listManifestFiles(name)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, path := range paths {
-			fileDocs, fileErrs, err := readFile(path)
+			source, in, err := openInput(path, stdin)
 			if err != nil {
 				return nil, nil, err
 			}
+			fileDocs, fileErrs := manifest.ReadAll(source, in)
+			_ = in.Close() // the file is only read
 			docs, unreadable = append(docs, fileDocs...), append(unreadable, fileErrs...)
 		}
 	}
 	return docs, unreadable, nil
 }
 
-func readFile(path string) ([]*manifest.Document, []*manifest.Error, error) {
+// openInput opens a file, or standard input for "-", and returns its name in messages.
+func openInput(path string, stdin io.Reader) (source string, in io.ReadCloser, err error) {
+	if path == "-" {
+		return "standard input", io.NopCloser(stdin), nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening manifest: %w", err)
+		return path, nil, fmt.Errorf("opening input: %w", err)
 	}
-	docs, unreadable := manifest.ReadAll(path, f)
-	if err := f.Close(); err != nil {
-		return nil, nil, fmt.Errorf("closing manifest: %w", err)
-	}
-	return docs, unreadable, nil
+	return path, f, nil
 }
 
 // listManifestFiles lists the files of a directory and its subdirectories that have an extension of
-// manifests. For a file it returns the file, whatever its extension.
+// manifests. For a file or "-", it returns the name, whatever its extension.
 func listManifestFiles(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, fmt.Errorf("opening manifest: %w", err)
+		return nil, fmt.Errorf("opening input: %w", err)
 	}
 	if !info.IsDir() {
 		return []string{name}, nil

@@ -104,7 +104,7 @@ func (o injectOptions) injectAll(docs []*manifest.Document, stderr io.Writer) ([
 	}
 	admission := suite.Options{Engine: engine, Namespaces: suite.ReadNamespaces(docs)}
 	if o.policy != "" {
-		if admission.Policy, err = requirePolicy("--policy", o.policy); err != nil {
+		if admission.Policy, err = requirePolicy("--policy", o.policy, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -103,15 +102,11 @@ func readPolicy(path string, stdin io.Reader) (*policy.Policy, []policy.Problem,
 	if path == "" {
 		return nil, nil, errors.New("--filename: required; use - for standard input")
 	}
-	source, input := "standard input", stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, nil, fmt.Errorf("opening policy: %w", err)
-		}
-		defer func() { _ = f.Close() }() // the file is only read
-		source, input = path, f
+	source, input, err := openInput(path, stdin)
+	if err != nil {
+		return nil, nil, err
 	}
+	defer func() { _ = input.Close() }() // the file is only read
 	text, err := io.ReadAll(io.LimitReader(input, policy.MaxFileBytes+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading policy: %w", err)
@@ -120,19 +115,14 @@ func readPolicy(path string, stdin io.Reader) (*policy.Policy, []policy.Problem,
 	return p, problems, nil
 }
 
-// requirePolicy reads the valid policy of a flag or an argument that must not be standard input. The error is a
-// usage error and lists the problems of the file.
-func requirePolicy(name, path string) (*policy.Policy, error) {
-	if path == "-" {
-		return nil, newUsageError(fmt.Errorf("%s: must be a file, not standard input", name))
-	}
-	return requirePolicyFrom(name, path, nil)
-}
-
-// requirePolicyFrom is [requirePolicy] for a flag that can be standard input.
-func requirePolicyFrom(name, path string, stdin io.Reader) (*policy.Policy, error) {
-	if path == "" {
+// requirePolicy reads the valid policy of a flag or an argument. It must not be standard input if stdin is nil. The error
+// is a usage error and lists the problems of the file.
+func requirePolicy(name, path string, stdin io.Reader) (*policy.Policy, error) {
+	switch {
+	case path == "":
 		return nil, newUsageError(fmt.Errorf("%s: required", name))
+	case path == "-" && stdin == nil:
+		return nil, newUsageError(fmt.Errorf("%s: must be a file, not standard input", name))
 	}
 	p, problems, err := readPolicy(path, stdin)
 	if err != nil {

@@ -87,7 +87,7 @@ func (o policyAuditOptions) audit(cmd *cobra.Command) error {
 // readPolicy returns the policy of the flag, or the policy in force in the cluster, whose place it prints.
 func (o policyAuditOptions) readPolicy(ctx context.Context, stdin io.Reader, stderr io.Writer) (*policy.Policy, error) {
 	if o.policy != "" || !o.input.fromCluster {
-		return requirePolicyFrom("--policy", o.policy, stdin)
+		return requirePolicy("--policy", o.policy, stdin)
 	}
 	config, _, err := o.input.cluster.loadConfig()
 	if err != nil {

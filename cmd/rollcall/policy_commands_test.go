@@ -318,7 +318,7 @@ func TestPolicyAuditOfCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := requirePolicy("--policy", writePolicy(t, "profiles: [{name: free, namespaces: {selector: {matchLabels: "+
-		"{tier: free}}}, defaults: {runtime: 1h}, limits: {runtime: {required: true}, size: {max: 1}}}]"))
+		"{tier: free}}}, defaults: {runtime: 1h}, limits: {runtime: {required: true}, size: {max: 1}}}]"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,11 +47,11 @@ func newPolicyDiffCommand() *cobra.Command {
 }
 
 func (o policyDiffOptions) diff(ctx context.Context, oldPath, newPath string, stdin io.Reader, out io.Writer) error {
-	before, err := requirePolicy(oldPath, oldPath)
+	before, err := requirePolicy(oldPath, oldPath, nil)
 	if err != nil {
 		return err
 	}
-	after, err := requirePolicy(newPath, newPath)
+	after, err := requirePolicy(newPath, newPath, nil)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (o policyExplainOptions) explain(stdin io.Reader, out io.Writer) error {
 	if err != nil {
 		return newUsageError(fmt.Errorf("--namespace-labels: %w", err))
 	}
-	p, err := requirePolicyFrom("--filename", o.file, stdin)
+	p, err := requirePolicy("--filename", o.file, stdin)
 	if err != nil {
 		return err
 	}

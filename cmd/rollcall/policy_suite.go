@@ -85,7 +85,7 @@ func (o policyTestOptions) runSuites(names []string, out io.Writer) error {
 			return newUsageError(err)
 		}
 		policyPath := filepath.Join(filepath.Dir(path), s.Policy)
-		p, err := requirePolicy(path, policyPath)
+		p, err := requirePolicy(path, policyPath, nil)
 		if err != nil {
 			return err
 		}

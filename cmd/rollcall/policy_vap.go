@@ -40,7 +40,7 @@ func newPolicyVAPCommand() *cobra.Command {
 }
 
 func printAdmissionPolicies(file string, static bool, output string, stdin io.Reader, out io.Writer) error {
-	p, err := requirePolicyFrom("--filename", file, stdin)
+	p, err := requirePolicy("--filename", file, stdin)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func (o vetOptions) runOptions() (vet.Options, error) {
 	}
 	options := vet.Options{Engine: engine, Namespace: o.engine.namespace, Now: clock.RealClock{}.Now()}
 	if o.policy != "" {
-		if options.Policy, err = requirePolicy("--policy", o.policy); err != nil {
+		if options.Policy, err = requirePolicy("--policy", o.policy, nil); err != nil {
 			return vet.Options{}, err
 		}
 	}

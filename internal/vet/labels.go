@@ -110,10 +110,7 @@ func checkLabelMissing(r *reporter, o *inputObject) {
 	if !o.isWorkload() || o.target.HasFrameworkLabel() || hasOptedOut {
 		return
 	}
-	other := &reporter{input: r.input}
-	checkLabelMisplaced(other, o)
-	checkLabelMisspelled(other, o)
-	if len(other.issues) > 0 {
+	if r.hasIssues(o, checkLabelMisplaced, checkLabelMisspelled) {
 		return
 	}
 	for _, k := range gang.Keys() {
@@ -130,17 +127,22 @@ func checkLabelMissing(r *reporter, o *inputObject) {
 	}
 }
 
+// hasIssues reports whether one of other checks has a finding on an object.
+func (r *reporter) hasIssues(o *inputObject, checks ...func(*reporter, *inputObject)) bool {
+	other := &reporter{input: r.input}
+	for _, check := range checks {
+		check(other, o)
+	}
+	return len(other.issues) > 0
+}
+
 // checkLauncherWithoutLabel reports a workload of several pods whose launcher gets no ranks from Rollcall.
 func checkLauncherWithoutLabel(r *reporter, o *inputObject) {
 	if o.workload == nil || o.target.HasFrameworkLabel() || o.workload.OptedOut() || o.workload.Ranks() < 2 {
 		return
 	}
-	other := &reporter{input: r.input}
-	checkLabelMisplaced(other, o)
-	checkLabelMisspelled(other, o)
-	checkLabelMissing(other, o)
 	pod := &o.workload.Template().Spec
-	if len(other.issues) > 0 || r.startsOnePod(pod) {
+	if r.hasIssues(o, checkLabelMisplaced, checkLabelMisspelled, checkLabelMissing) || r.startsOnePod(pod) {
 		return
 	}
 	framework, launcher := ir.DetectLauncher(r.admission.Engine.Frameworks(), pod)

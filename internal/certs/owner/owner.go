@@ -37,9 +37,9 @@ const leaseCheckInterval = 10 * time.Minute
 // retryInterval is the delay after which KeepLeaseOwned retries after an error.
 const retryInterval = 10 * time.Second
 
-// NewReference returns an owner reference to the ServiceAccount that client authenticates as. The error
+// newReference returns an owner reference to the ServiceAccount that client authenticates as. The error
 // wraps ErrNotServiceAccount if client does not authenticate as a ServiceAccount of the namespace.
-func NewReference(
+func newReference(
 	ctx context.Context, client kubernetes.Interface, namespace string,
 ) (*metav1ac.OwnerReferenceApplyConfiguration, error) {
 	review, err := client.AuthenticationV1().SelfSubjectReviews().
@@ -59,13 +59,13 @@ func NewReference(
 
 // AdoptSecret makes the ServiceAccount of this process the owner of a Secret that has no owner. It reports
 // whether it changed the Secret. It does not recreate a Secret that was deleted. The error is that of
-// [NewReference] or of the API request.
+// [newReference] or of the API request.
 func AdoptSecret(ctx context.Context, client kubernetes.Interface, secret *corev1.Secret) (bool, error) {
 	if len(secret.OwnerReferences) > 0 {
 		// The garbage collector handles owners that no longer exist.
 		return false, nil
 	}
-	reference, err := NewReference(ctx, client, secret.Namespace)
+	reference, err := newReference(ctx, client, secret.Namespace)
 	if err != nil {
 		return false, err
 	}
@@ -77,11 +77,11 @@ func AdoptSecret(ctx context.Context, client kubernetes.Interface, secret *corev
 	return true, nil
 }
 
-// AdoptLease makes the ServiceAccount of this process the owner of a Lease. It creates a missing Lease
+// adoptLease makes the ServiceAccount of this process the owner of a Lease. It creates a missing Lease
 // without a holder. A Lease that already has the owner does not change. The error is that of
-// [NewReference] or of the API request.
-func AdoptLease(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
-	reference, err := NewReference(ctx, client, namespace)
+// [newReference] or of the API request.
+func adoptLease(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
+	reference, err := newReference(ctx, client, namespace)
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,14 @@ func AdoptLease(ctx context.Context, client kubernetes.Interface, namespace, nam
 	return nil
 }
 
-// KeepLeaseOwned calls AdoptLease now and every ten minutes. A repetition is necessary because the leader
+// KeepLeaseOwned calls adoptLease now and every ten minutes. A repetition is necessary because the leader
 // election recreates a deleted Lease without an owner. KeepLeaseOwned logs errors and retries. It
 // returns nil after ctx is done. If the process does not run as a ServiceAccount, it only waits.
 func KeepLeaseOwned(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	logger := log.FromContext(ctx).WithName("owner")
 	for {
 		wait := leaseCheckInterval
-		switch err := AdoptLease(ctx, client, namespace, name); {
+		switch err := adoptLease(ctx, client, namespace, name); {
 		case errors.Is(err, ErrNotServiceAccount):
 			logger.V(1).Info("Left the Lease without an owner", "lease", name, "reason", err.Error())
 		case err != nil && ctx.Err() == nil:

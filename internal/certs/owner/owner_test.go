@@ -65,9 +65,9 @@ func TestNewReference(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := NewReference(t.Context(), newClientAs(c.user, c.reviewErr), "rollcall-system")
+			got, err := newReference(t.Context(), newClientAs(c.user, c.reviewErr), "rollcall-system")
 			if diff := cmp.Diff(c.wantErr, err, cmpopts.EquateErrors()); diff != "" {
-				t.Errorf("NewReference returned a different error (-want +got):\n%s", diff)
+				t.Errorf("newReference returned a different error (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("the reference differs (-want +got):\n%s", diff)
@@ -80,7 +80,7 @@ func TestAdoptLease(t *testing.T) {
 	user := authenticationv1.UserInfo{Username: "system:serviceaccount:rollcall-system:rollcall", UID: "1-2-3"}
 	client := newClientAs(user, nil)
 	for range 2 { // the second call must not change the owners
-		if err := AdoptLease(t.Context(), client, "rollcall-system", "rollcall"); err != nil {
+		if err := adoptLease(t.Context(), client, "rollcall-system", "rollcall"); err != nil {
 			t.Fatal(err)
 		}
 	}
