@@ -85,11 +85,7 @@ func printExplanation(out io.Writer, e policy.Explanation) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tMODE\tVALUE\tLINE")
 	for _, entry := range e.Entries {
-		mode := string(entry.Mode)
-		if mode == "" {
-			mode = "-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", entry.Name, mode, entry.Value, entry.Line)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", entry.Name, entry.Mode, entry.Value, entry.Line)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing: %w", err)

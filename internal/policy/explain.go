@@ -13,7 +13,7 @@ type Entry struct {
 	// Name is scope/name, as in findings. The name of a default starts with "defaults.".
 	Name string `json:"name"`
 	// Mode is the effective mode.
-	Mode Mode `json:"mode,omitempty"`
+	Mode Mode `json:"mode"`
 	// Value is the limit, the rule or the value of the default, as in the file.
 	Value json.RawMessage `json:"value"`
 	// Source and Line are the place in the file.
