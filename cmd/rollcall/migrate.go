@@ -280,12 +280,12 @@ func (o migrateOptions) outcomeError(reports []migrate.Report, outputs int) erro
 		findings += len(report.Findings)
 	}
 	switch {
-	case failed > 0 && outputs == 0:
-		return o.hideTextInJSON(exitError{error: fmt.Errorf("not migrated: %d", failed), code: exitNotMigrated})
 	case failed > 0:
-		return o.hideTextInJSON(exitError{
-			error: fmt.Errorf("not migrated: %d; everything else was printed or written", failed), code: exitNotMigrated,
-		})
+		text := fmt.Sprintf("not migrated: %d", failed)
+		if outputs > 0 {
+			text += "; everything else was printed or written"
+		}
+		return o.hideTextInJSON(exitError{error: errors.New(text), code: exitNotMigrated})
 	case dropped+findings > 0:
 		return o.hideTextInJSON(exitError{error: describeDropped(dropped, findings), code: exitDropped})
 	}

@@ -115,8 +115,8 @@ func readPolicy(path string, stdin io.Reader) (*policy.Policy, []policy.Problem,
 	return p, problems, nil
 }
 
-// requirePolicy reads the valid policy of a flag or an argument. It must not be standard input if stdin is nil. The error
-// is a usage error and lists the problems of the file.
+// requirePolicy reads the valid policy of a flag or an argument. It must not be standard input if stdin is nil. The
+// error is a usage error and lists the problems of the file.
 func requirePolicy(name, path string, stdin io.Reader) (*policy.Policy, error) {
 	switch {
 	case path == "":

@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -98,7 +99,7 @@ func (c *webhookConfig) applyBundle(ctx context.Context, resourceVersion string,
 		"metadata": map[string]any{"name": c.name, "resourceVersion": resourceVersion},
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("encoding the bundle: %w", err)
 	}
 	api := c.client.AdmissionregistrationV1()
 	options := metav1.PatchOptions{FieldManager: FieldManager, Force: ptr.To(true)}

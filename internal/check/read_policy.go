@@ -42,8 +42,8 @@ func (r Reader) ReadPolicyInForce(ctx context.Context) (*policy.Policy, string, 
 	return p, i.Namespace + "/" + name, nil
 }
 
-// newPolicyReader returns the name of the ConfigMap with the policy of a controller, which is empty without a policy, and
-// the reader of its file.
+// newPolicyReader returns the name of the ConfigMap with the policy of a controller, which is empty without a policy,
+// and the reader of its file.
 func (r Reader) newPolicyReader(controller Component) (string, configmap.FileReader) {
 	name, _ := controller.Flag("policy-configmap")
 	_, readsNamespaces := controller.Flag("policy-read-namespaces")

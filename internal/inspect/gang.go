@@ -139,4 +139,7 @@ type Event struct {
 }
 
 // rankStates are all states in the order of the legend.
-var rankStates = []lifecycle.RankState{lifecycle.RankReady, lifecycle.RankPending, lifecycle.RankFailed, lifecycle.RankSucceeded, lifecycle.RankTerminating, lifecycle.RankMissing}
+var rankStates = []lifecycle.RankState{
+	lifecycle.RankReady, lifecycle.RankPending, lifecycle.RankFailed,
+	lifecycle.RankSucceeded, lifecycle.RankTerminating, lifecycle.RankMissing,
+}

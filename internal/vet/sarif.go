@@ -9,8 +9,8 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// SARIF returns a report as a JSON object of SARIF 2.1.0, an OASIS standard. Code hosts read it to show findings next to
-// the lines, and the result contains only what they read. The version is the version of the program and may be empty.
+// SARIF returns a report as a JSON object of SARIF 2.1.0, an OASIS standard. Code hosts read it to show findings next
+// to the lines, and the result contains only what they read. The version is that of the program and may be empty.
 func (r Report) SARIF(version string) map[string]any {
 	ruleIndexes := map[Code]int{}
 	rules, results := []object{}, []object{}
