@@ -1,24 +1,36 @@
 package policy
 
 import (
+	"bytes"
 	"cmp"
+	_ "embed" // for the template
 	"fmt"
 	"slices"
 	"strings"
+	"text/template"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"rollcall.training/gang"
 )
 
-// unlabeledKinds are the kinds of workloads, with their resources and the field with the number of pods.
-var unlabeledKinds = []struct {
-	kind                  gang.Kind
-	group, resource, pods string
-}{
+//go:embed unlabeled.tmpl
+var unlabeledText string
+
+var unlabeledTemplate = template.Must(template.New("").
+	Funcs(template.FuncMap{"isAccelerator": acceleratorExpression}).Parse(unlabeledText))
+
+// unlabeledKind is a kind of workloads, with its resource and the field with the number of pods.
+type unlabeledKind struct {
+	Kind                  gang.Kind
+	Group, Resource, Pods string
+}
+
+var unlabeledKinds = []unlabeledKind{
 	{gang.Job, "batch", "jobs", "parallelism"},
 	{gang.StatefulSet, "apps", "statefulsets", "replicas"},
 }
@@ -77,13 +89,13 @@ func (p *Policy) RenderUnlabeled(static bool) []AdmissionPolicy {
 			kinds = []gang.Kind{gang.Job}
 		}
 		for _, k := range unlabeledKinds {
-			if slices.Contains(kinds, k.kind) {
-				add("rollcall-multi-pod-gpu-"+k.resource, m.Mode, newMultiPodGPUSpec(k.kind, k.group, k.resource, k.pods))
+			if slices.Contains(kinds, k.Kind) {
+				add("rollcall-multi-pod-gpu-"+k.Resource, m.Mode, renderUnlabeledSpec("multiPodGPU", k))
 			}
 		}
 	}
 	if u.OptOut != nil {
-		add("rollcall-opt-out", u.OptOut.Mode, newOptOutSpec())
+		add("rollcall-opt-out", u.OptOut.Mode, renderUnlabeledSpec("optOut", nil))
 	}
 	return policies
 }
@@ -125,46 +137,22 @@ func newAdmissionPolicy(name string, mode Mode, spec admissionv1.ValidatingAdmis
 	}
 }
 
-// newMultiPodGPUSpec returns the policy for a kind of workload. It does not concern workloads of other
-// controllers, such as the launcher of another operator, because these are not meant to be gangs. The Jobs of a
-// CronJob are. An update is allowed if the policy concerned the workload before, so that controllers can finish
-// workloads that are older than the policy.
-func newMultiPodGPUSpec(kind gang.Kind, group, resource, pods string) admissionv1.ValidatingAdmissionPolicySpec {
-	hasSeveralPods := func(object string) string {
-		return fmt.Sprintf("has(%[1]s.spec.%[2]s) && %[1]s.spec.%[2]s > 1", object, pods)
+// renderUnlabeledSpec returns the specification of a name in the template.
+func renderUnlabeledSpec(name string, kind any) admissionv1.ValidatingAdmissionPolicySpec {
+	var text bytes.Buffer
+	var spec admissionv1.ValidatingAdmissionPolicySpec
+	err := unlabeledTemplate.ExecuteTemplate(&text, name, kind)
+	if err == nil {
+		err = yaml.UnmarshalStrict(text.Bytes(), &spec)
 	}
-	isUnlabeled := fmt.Sprintf("!(has(oldObject.metadata.labels) && '%s' in oldObject.metadata.labels)",
-		gang.LabelFramework)
-	return admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{
-			ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-				Key: gang.LabelFramework, Operator: metav1.LabelSelectorOpDoesNotExist,
-			}}},
-			ResourceRules: []admissionv1.NamedRuleWithOperations{
-				newResourceRule(group, resource, admissionv1.Create, admissionv1.Update),
-			},
-		},
-		MatchConditions: []admissionv1.MatchCondition{{
-			Name: "no-other-controller",
-			Expression: "!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.all(o, " +
-				"!has(o.controller) || !o.controller || o.kind == 'CronJob')",
-		}, {
-			Name:       "several-pods",
-			Expression: hasSeveralPods("object"),
-		}},
-		Validations: []admissionv1.Validation{{
-			Expression: fmt.Sprintf("!(%s) || (oldObject != null && %s && %s && (%s))", acceleratorExpression("object"),
-				isUnlabeled, hasSeveralPods("oldObject"), acceleratorExpression("oldObject")),
-			Message: fmt.Sprintf("a %s with several pods and accelerators must be a gang; add the label %s",
-				kind, gang.LabelFramework),
-			Reason: ptr.To(metav1.StatusReasonInvalid),
-		}},
+	if err != nil {
+		panic(err) // the template is part of the program
 	}
+	return spec
 }
 
-// acceleratorExpression returns the condition in CEL that a container or init container of the object has
-// accelerators.
-func acceleratorExpression(object string) string {
+// acceleratorExpression returns the condition in CEL that r is the name of a resource of accelerators.
+func acceleratorExpression() string {
 	var names []string
 	for _, pattern := range gang.AcceleratorResources() {
 		if prefix, isPattern := strings.CutSuffix(pattern, "*"); isPattern {
@@ -173,50 +161,5 @@ func acceleratorExpression(object string) string {
 			names = append(names, fmt.Sprintf("r == '%s'", pattern))
 		}
 	}
-	var lists []string
-	for _, list := range []string{"limits", "requests"} {
-		lists = append(lists, fmt.Sprintf(
-			"(has(c.resources.%[1]s) && c.resources.%[1]s.exists(r, (%[2]s) && string(c.resources.%[1]s[r]) != '0'))",
-			list, strings.Join(names, " || ")))
-	}
-	// The type check of API servers does not know the fields of resources, because they have a default.
-	return fmt.Sprintf("[dyn(%[1]s.containers), has(%[1]s.initContainers) ? dyn(%[1]s.initContainers) : dyn([])]"+
-		".exists(list, list.exists(c, has(c.resources) && (%[2]s)))",
-		object+".spec.template.spec", strings.Join(lists, " || "))
-}
-
-// newOptOutSpec returns the policy for workloads that opt out. An update is allowed if the workload opted
-// out before, so that controllers can finish the workload.
-func newOptOutSpec() admissionv1.ValidatingAdmissionPolicySpec {
-	var rules []admissionv1.NamedRuleWithOperations
-	for _, k := range unlabeledKinds {
-		rules = append(rules, newResourceRule(k.group, k.resource, admissionv1.Create, admissionv1.Update))
-	}
-	optedOut := func(object string) string {
-		return fmt.Sprintf("has(%[1]s.metadata.labels) && '%[2]s' in %[1]s.metadata.labels && "+
-			"'%[3]s' in %[1]s.metadata.labels && %[1]s.metadata.labels['%[3]s'] == 'false'",
-			object, gang.LabelFramework, gang.LabelInject)
-	}
-	return admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{
-			ObjectSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{gang.LabelInject: "false"},
-			},
-			ResourceRules: rules,
-		},
-		Validations: []admissionv1.Validation{{
-			Expression: fmt.Sprintf("!(%s) || (oldObject != null && %s)", optedOut("object"), optedOut("oldObject")),
-			Message:    fmt.Sprintf("a gang must not opt out; remove the label %s", gang.LabelInject),
-			Reason:     ptr.To(metav1.StatusReasonInvalid),
-		}},
-	}
-}
-
-func newResourceRule(
-	group, resource string, operations ...admissionv1.OperationType,
-) admissionv1.NamedRuleWithOperations {
-	return admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
-		Operations: operations,
-		Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
-	}}
+	return strings.Join(names, " || ")
 }
