@@ -128,15 +128,12 @@ func (f *logFollower) followUntil(ctx context.Context, watch func(context.Contex
 func (f *logFollower) drainLogs(ctx context.Context, allEnded <-chan struct{}) {
 	for reported := false; ; {
 		before := f.printer.printedLines.Load()
-		timer := time.NewTimer(drainTimeout)
 		select {
 		case <-allEnded:
-			timer.Stop()
 			return
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(drainTimeout):
 		}
 		switch {
 		case f.printer.pendingLines.Load() > 0:
@@ -200,11 +197,9 @@ func (f *logFollower) followLog(ctx context.Context, source logSource) {
 			f.printer.printNote("%v; retrying", err)
 			reported = true
 		}
-		timer := time.NewTimer(reopenDelay)
 		select {
-		case <-timer.C:
+		case <-time.After(reopenDelay):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 	}

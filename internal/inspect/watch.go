@@ -97,10 +97,8 @@ type gangWatch struct {
 // waitForChange waits for the interval, and then until a cache has changed. It returns false if ctx
 // ends first.
 func (w *gangWatch) waitForChange(ctx context.Context, interval time.Duration) bool {
-	timer := time.NewTimer(interval)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(interval):
 	case <-ctx.Done():
 		return false
 	}
