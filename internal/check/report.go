@@ -27,8 +27,8 @@ const (
 	OK Status = "ok"
 )
 
-// Statuses returns all statuses, the most severe first.
-func Statuses() []Status { return []Status{Error, Warning, Unknown, OK} }
+// statuses returns all statuses, the most severe first.
+func statuses() []Status { return []Status{Error, Warning, Unknown, OK} }
 
 // Result is the result of one check. A check with several problems has several results.
 type Result struct {
@@ -76,7 +76,7 @@ func (r *Report) add(results []Result) {
 // Has reports whether a result has the given status or a more severe status.
 func (r Report) Has(threshold Status) bool {
 	return slices.ContainsFunc(r.Results, func(result Result) bool {
-		return slices.Index(Statuses(), result.Status) <= slices.Index(Statuses(), threshold)
+		return slices.Index(statuses(), result.Status) <= slices.Index(statuses(), threshold)
 	})
 }
 

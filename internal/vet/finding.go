@@ -15,12 +15,12 @@ const (
 	Info    Severity = "info"
 )
 
-// Severities returns all severities, highest first.
-func Severities() []Severity { return []Severity{Error, Warning, Info} }
+// severities returns all severities, highest first.
+func severities() []Severity { return []Severity{Error, Warning, Info} }
 
 // AtLeast reports whether s is as high as the threshold or higher.
 func (s Severity) AtLeast(threshold Severity) bool {
-	return slices.Index(Severities(), s) <= slices.Index(Severities(), threshold)
+	return slices.Index(severities(), s) <= slices.Index(severities(), threshold)
 }
 
 // Finding is one mistake in the input.
@@ -95,7 +95,7 @@ func sortFindings(findings []Finding, sources []string) []Finding {
 			cmp.Compare(a.Document, b.Document),
 			cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(a.Object, b.Object),
-			cmp.Compare(slices.Index(Severities(), a.Severity), slices.Index(Severities(), b.Severity)),
+			cmp.Compare(slices.Index(severities(), a.Severity), slices.Index(severities(), b.Severity)),
 			cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Field, b.Field),
 			cmp.Compare(a.Code, b.Code),
