@@ -79,6 +79,7 @@ func selectTemplate(template *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 			SchedulingGroup:   spec.SchedulingGroup,
 			PriorityClassName: spec.PriorityClassName,
 			Affinity:          spec.Affinity,
+			Resources:         spec.Resources,
 			Containers:        selectContainers(spec.Containers),
 			InitContainers:    selectContainers(spec.InitContainers),
 		},

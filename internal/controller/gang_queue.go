@@ -32,6 +32,8 @@ type queuedGang struct {
 	// isOutdated is true if the Workload is of an earlier run of the gang, or of workloads with other sizes or requests.
 	// It is then deleted, and the gang waits again.
 	isOutdated bool
+	// isUnknown is true if the Workload cannot be read. The gang then stays as it is.
+	isUnknown bool
 	// problem describes why the gang has no Workload; empty if it has, or if it will be created.
 	problem string
 }
@@ -54,7 +56,7 @@ func (r *Reconciler) observeQueue(ctx context.Context, g *observedGang) error {
 	case !r.QueueGangs:
 		g.queued.problem = "Rollcall does not create Workloads of Kueue in this cluster"
 	}
-	if g.queued.problem != "" {
+	if g.queued.isUnknown = g.queued.problem != ""; g.queued.isUnknown {
 		g.pass.requeueAfter(rejectionRetryInterval)
 		return nil
 	}
@@ -66,7 +68,7 @@ func (r *Reconciler) observeQueue(ctx context.Context, g *observedGang) error {
 		g.queued.problem = fmt.Sprintf("The Workload %s is not of this gang. Delete it, or name the gang with the label %s",
 			w.GetName(), gang.LabelGang)
 		g.pass.requeueAfter(rejectionRetryInterval)
-		return nil
+		w = nil
 	}
 	g.queued.workload = w
 	if g.queued.status, err = kueue.Read(w); err != nil {
@@ -91,7 +93,11 @@ func (r *Reconciler) readQueueWorkload(ctx context.Context, g *observedGang) (*u
 	if w := r.queueWatch.find(key); w != nil {
 		return w, nil
 	}
-	return r.getObject(ctx, kueue.Version.WithKind(kueue.Kind), key)
+	w, err := r.getObject(ctx, kueue.Version.WithKind(kueue.Kind), key)
+	if w != nil {
+		kueue.Trim(w)
+	}
+	return w, err
 }
 
 // getObject reads an object from the API server; nil if there is none.
@@ -118,10 +124,8 @@ func (g *observedGang) isQueueOutdated() bool {
 		isSame := func(o metav1.OwnerReference) bool { return o.UID == m.Meta().UID }
 		return slices.ContainsFunc(w.GetOwnerReferences(), isSame)
 	}
-	sets := g.podSets(g.Members)
-	isComplete := len(sets) == len(g.memberStates) // the others keep their quota if a completed member is deleted
 	return g.queued.status.Finished || w.GetDeletionTimestamp() != nil || !slices.ContainsFunc(g.Members, isOwner) ||
-		isComplete && !kueue.IsFor(w, kueue.Digest(sets), g.queued.queue)
+		!kueue.IsFor(w, g.podSets(g.Members), len(g.memberStates), g.queued.queue)
 }
 
 // podSets returns the pods of the gang, with the templates of members.
@@ -144,7 +148,7 @@ func (g *observedGang) podSets(members []member) []kueue.PodSet {
 // followQueue suspends a gang that is not admitted, and gives its quota back when it has no pods. It returns false if
 // the pass must not decide about the gang.
 func (r *Reconciler) followQueue(ctx context.Context, g *observedGang, state lifecycle.State) (bool, error) {
-	if !g.isQueued() || g.queued.problem != "" || g.queued.status.Admitted || state.Phase.Terminal() {
+	if !g.isQueued() || g.queued.isUnknown || g.queued.status.Admitted || state.Phase.Terminal() {
 		return true, nil
 	}
 	if slices.ContainsFunc(g.Members, member.isSuspendable) {
@@ -162,7 +166,8 @@ func (r *Reconciler) followQueue(ctx context.Context, g *observedGang, state lif
 		}
 		err := r.Client.Delete(ctx, g.queued.workload, client.Preconditions{UID: ptr.To(g.queued.workload.GetUID())})
 		return true, client.IgnoreNotFound(err)
-	case g.queued.workload == nil && len(g.memberStates.Missing()) == 0 && state.Phase == lifecycle.Suspended:
+	case g.queued.workload == nil && g.queued.problem == "" && len(g.memberStates.Missing()) == 0 &&
+		state.Phase == lifecycle.Suspended:
 		return true, r.createQueueWorkload(ctx, g)
 	}
 	return true, nil
@@ -170,14 +175,15 @@ func (r *Reconciler) followQueue(ctx context.Context, g *observedGang, state lif
 
 // suspendForQueue suspends all members of a gang that is not admitted.
 func (r *Reconciler) suspendForQueue(ctx context.Context, g *observedGang) error {
-	suspend := func(w gang.Workload) bool { attempt.Suspend(w); return true }
 	for _, m := range g.Members {
 		if !m.isSuspendable() {
 			continue
 		}
 		err := r.withdrawSuspendedCondition(ctx, m, actionSuspend)
 		if err == nil {
-			err = r.changeSuspension(ctx, g, m, m.Workload, suspend)
+			suspended := m.DeepCopy()
+			attempt.Suspend(suspended)
+			err = r.changeSuspension(ctx, g, m.Workload, suspended)
 		}
 		if err != nil && !errors.Is(err, errJobStatusReset) { // the next pass suspends the member
 			return err
@@ -226,27 +232,23 @@ func (r *Reconciler) resumeFromQueue(ctx context.Context, g *observedGang, next 
 	if len(suspended) == 0 || slices.ContainsFunc(suspended, member.isResetPending) {
 		return nil
 	}
-	nodes, err := r.findQueueNodes(ctx, g)
+	whole, err := r.readWholes(ctx, suspended)
+	if err != nil {
+		return err
+	}
+	resumed, err := r.placeInQueue(ctx, g, whole)
 	if errors.Is(err, kueue.ErrUnsupported) {
-		if g.pass.session.recordReport("admission: " + err.Error()) {
-			r.recordWarning(g.primaryMember().Workload, gang.ReasonQueueUnavailable, eventActionUpdatePhase,
-				"The queue admitted the gang, but %s", err)
-		}
-		return nil
+		return r.changeQueueStatus(ctx, g, func(w *unstructured.Unstructured, now time.Time) error {
+			return kueue.Deactivate(w, err, now)
+		})
 	} else if err != nil {
 		return err
 	}
-	for _, m := range suspended {
-		whole, err := r.readWhole(ctx, m)
-		if err != nil {
-			return err
+	for i, m := range whole {
+		if !attempt.Resume(resumed[i], next.Attempt) {
+			continue
 		}
-		err = r.changeSuspension(ctx, g, m, whole, func(w gang.Workload) bool {
-			spec := &w.Template().Spec
-			spec.NodeSelector, spec.Tolerations = nodes[m.Result.Gang.Role].NodeSelector, nodes[m.Result.Gang.Role].Tolerations
-			return attempt.Resume(w, next.Attempt)
-		})
-		if err != nil {
+		if err := r.changeSuspension(ctx, g, m.Workload, resumed[i]); err != nil {
 			return err
 		}
 	}
@@ -260,20 +262,14 @@ func (m member) isResetPending() bool {
 	return !isReset || !m.observeStatus().SuspensionObserved
 }
 
-// changeSuspension suspends or resumes a member for its queue. w is the member in the cache or in the API server. It
-// writes nothing if change returns false.
-func (r *Reconciler) changeSuspension(
-	ctx context.Context, g *observedGang, m member, w gang.Workload, change func(gang.Workload) bool,
-) error {
-	version, changed := m.Meta().ResourceVersion, w.DeepCopy()
-	if !change(changed) {
-		return nil
+// changeSuspension writes a suspended or resumed member.
+func (r *Reconciler) changeSuspension(ctx context.Context, g *observedGang, before, after gang.Workload) error {
+	version := before.Meta().ResourceVersion
+	patch := client.MergeFromWithOptions(before.Object().(client.Object), client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, after.Object().(client.Object), patch, FieldOwner); err != nil {
+		return fmt.Errorf("suspending or resuming %s for its queue: %w", before.Meta().Name, err)
 	}
-	patch := client.MergeFromWithOptions(w.Object().(client.Object), client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, changed.Object().(client.Object), patch, FieldOwner); err != nil {
-		return fmt.Errorf("suspending or resuming %s for its queue: %w", m.Meta().Name, err)
-	}
-	put(&g.pass.session.writtenVersions, m.Meta().UID, version)
+	put(&g.pass.session.writtenVersions, before.Meta().UID, version)
 	return nil
 }
 
@@ -319,6 +315,9 @@ func (r *Reconciler) queueStatus(g *observedGang, next lifecycle.State) lifecycl
 	}
 	s, now := g.pass.session, r.Clock.Now()
 	message := fmt.Sprintf("The gang waits in the queue %s: %s", g.queued.queue, g.queued.status.Message)
+	if g.queued.status.Unsupported {
+		return lifecycle.Status{Reason: gang.ReasonQueueUnavailable, Message: message}
+	}
 	if last.Reason == gang.ReasonWaitingForQueue && last.Message != message {
 		if remaining := s.queueMessageTime.Add(queueMessageInterval).Sub(now); remaining > 0 {
 			g.pass.requeueAfter(remaining)

@@ -92,6 +92,18 @@ func (r *Reconciler) readWhole(ctx context.Context, m member) (gang.Workload, er
 	return whole, nil
 }
 
+// readWholes returns members with their whole workloads in the API server.
+func (r *Reconciler) readWholes(ctx context.Context, members []member) ([]member, error) {
+	out := slices.Clone(members)
+	for i := range out {
+		var err error
+		if out[i].Workload, err = r.readWhole(ctx, out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // readInjectedReplicas returns the size with which the ranks of a StatefulSet are configured; nil if it is not known.
 func readInjectedReplicas(w gang.Workload) *int32 {
 	record, err := injection.ReadRecord(w)

@@ -9,19 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/kueue"
 )
 
 // createQueueWorkload creates the Workload of a gang whose workloads all exist.
 func (r *Reconciler) createQueueWorkload(ctx context.Context, g *observedGang) error {
-	var whole []member
-	for _, m := range g.Members {
-		w, err := r.readWhole(ctx, m)
-		if err != nil {
-			return err
-		}
-		m.Workload = w
-		whole = append(whole, m)
+	whole, err := r.readWholes(ctx, g.Members)
+	if err != nil {
+		return err
+	}
+	for _, m := range whole {
+		m.lastStatus().QueueNodes.RemoveFrom(&m.Template().Spec)
 	}
 	priority, err := r.findQueuePriority(ctx, g, whole)
 	if err != nil || g.queued.problem != "" {
@@ -78,20 +77,30 @@ func (r *Reconciler) findQueuePriority(
 	return &kueue.Priority{Group: kind.Group, Kind: kind.Kind, Name: name, Value: int32(value)}, err
 }
 
-// findQueueNodes returns what selects the nodes of each role of an admitted gang.
-func (r *Reconciler) findQueueNodes(ctx context.Context, g *observedGang) (map[string]kueue.Nodes, error) {
-	w, err := r.getObject(ctx, kueue.Version.WithKind(kueue.Kind), client.ObjectKeyFromObject(g.queued.workload))
-	if err != nil {
-		return nil, err
-	}
-	if w == nil || w.GetResourceVersion() != g.queued.workload.GetResourceVersion() {
-		return nil, errChildChanging
-	}
-	return kueue.FindNodes(w, func(name string) (kueue.Nodes, error) {
+// placeInQueue returns copies of whole members with the nodes of their flavors, instead of those of an earlier
+// admission.
+func (r *Reconciler) placeInQueue(ctx context.Context, g *observedGang, members []member) ([]gang.Workload, error) {
+	nodes, err := kueue.FindNodes(g.queued.workload, g.podSets(members), func(name string) (gang.QueueNodes, error) {
 		flavor, err := r.getObject(ctx, kueue.Version.WithKind("ResourceFlavor"), client.ObjectKey{Name: name})
 		if err != nil || flavor == nil {
-			return kueue.Nodes{}, errors.Join(err, errChildChanging)
+			return gang.QueueNodes{}, errors.Join(err, errChildChanging)
 		}
 		return kueue.ReadFlavor(flavor)
 	})
+	if err != nil {
+		return nil, err
+	}
+	var out []gang.Workload
+	for _, m := range members {
+		w, status := m.DeepCopy(), m.lastStatus()
+		status.QueueNodes.RemoveFrom(&w.Template().Spec)
+		if status.QueueNodes, err = nodes[m.Result.Gang.Role].AddTo(&w.Template().Spec); err != nil {
+			return nil, fmt.Errorf("%w is %w", err, kueue.ErrUnsupported)
+		}
+		if err := status.WriteTo(w); err != nil {
+			return nil, err
+		}
+		out = append(out, w)
+	}
+	return out, nil
 }

@@ -86,7 +86,8 @@ func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, 
 	status := lifecycle.Status{
 		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, rejectionRetryInterval), State: g.lastState(),
 	}
-	status.SuspendedByRollcall, status.ExcludedNodes = last.SuspendedByRollcall, last.ExcludedNodes
+	status.ExcludedNodes, status.QueueNodes = last.ExcludedNodes, last.QueueNodes
+	status.SuspendedByRollcall = last.SuspendedByRollcall
 	if status.LastTransitionTime.IsZero() {
 		status.LastTransitionTime = m.admissionTime()
 	}

@@ -9,82 +9,76 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"rollcall.training/gang"
 )
 
 // ErrUnsupported means that an admission has a part that Rollcall does not apply. The gang must not start.
 var ErrUnsupported = errors.New("unsupported by Rollcall for gangs of several workloads")
 
-// Nodes are the fields of a pod template that select the nodes of an admitted workload.
-type Nodes struct {
-	NodeSelector map[string]string
-	Tolerations  []corev1.Toleration
-}
-
 // admission contains the fields of a Workload that determine the nodes of its pods.
 type admission struct {
-	Spec struct {
-		PodSets []struct {
-			Name     string                 `json:"name"`
-			Template corev1.PodTemplateSpec `json:"template"`
-		} `json:"podSets"`
-	} `json:"spec"`
-	Status struct {
-		Admission struct {
-			PodSetAssignments []struct {
-				Name               string            `json:"name"`
-				Flavors            map[string]string `json:"flavors"`
-				TopologyAssignment map[string]any    `json:"topologyAssignment"`
-			} `json:"podSetAssignments"`
-		} `json:"admission"`
-		AdmissionChecks []struct {
-			Name          string `json:"name"`
-			PodSetUpdates []any  `json:"podSetUpdates"`
-		} `json:"admissionChecks"`
-	} `json:"status"`
+	Admission struct {
+		PodSetAssignments []struct {
+			Name               string            `json:"name"`
+			Count              *int32            `json:"count"`
+			Flavors            map[string]string `json:"flavors"`
+			TopologyAssignment map[string]any    `json:"topologyAssignment"`
+		} `json:"podSetAssignments"`
+	} `json:"admission"`
+	AdmissionChecks []struct {
+		Name          string `json:"name"`
+		PodSetUpdates []any  `json:"podSetUpdates"`
+	} `json:"admissionChecks"`
 }
 
-// FindNodes returns what selects the nodes of each pod set of an admitted Workload: the template with which it was
-// created, and the flavors. findFlavor returns what a ResourceFlavor requires. An error is [ErrUnsupported] or one of
+// FindNodes returns what the flavors of an admitted Workload require of the nodes of each pod set. sets are those that
+// must be admitted. findFlavor returns what a ResourceFlavor requires. An error is [ErrUnsupported] or one of
 // findFlavor.
-func FindNodes(w *unstructured.Unstructured, findFlavor func(string) (Nodes, error)) (map[string]Nodes, error) {
+func FindNodes(
+	w *unstructured.Unstructured, sets []PodSet, findFlavor func(string) (gang.QueueNodes, error),
+) (map[string]gang.QueueNodes, error) {
 	var a admission
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(w.Object, &a); err != nil {
-		return nil, fmt.Errorf("reading the admission of the Workload %s: %w", w.GetName(), err)
+	if err := readStatus(w, &a); err != nil {
+		return nil, err
 	}
-	for _, check := range a.Status.AdmissionChecks {
+	for _, check := range a.AdmissionChecks {
 		if len(check.PodSetUpdates) > 0 {
 			return nil, fmt.Errorf("the admission check %s changes pods, which is %w", check.Name, ErrUnsupported)
 		}
 	}
-	out, flavors := map[string]Nodes{}, map[string]Nodes{}
-	for _, set := range a.Spec.PodSets {
-		out[set.Name] = Nodes{NodeSelector: set.Template.Spec.NodeSelector, Tolerations: set.Template.Spec.Tolerations}
-	}
-	for _, assignment := range a.Status.Admission.PodSetAssignments {
-		if len(assignment.TopologyAssignment) > 0 {
+	out := map[string]gang.QueueNodes{}
+	for _, assignment := range a.Admission.PodSetAssignments {
+		i := slices.IndexFunc(sets, func(s PodSet) bool { return s.Name == assignment.Name })
+		switch {
+		case i < 0:
+			continue // completed and deleted
+		case len(assignment.TopologyAssignment) > 0:
 			return nil, fmt.Errorf("topology-aware scheduling is %w", ErrUnsupported)
+		case assignment.Count != nil && *assignment.Count != sets[i].Count:
+			return nil, fmt.Errorf("partial admission is %w", ErrUnsupported)
 		}
-		nodes := Nodes{NodeSelector: map[string]string{}, Tolerations: out[assignment.Name].Tolerations}
-		maps.Copy(nodes.NodeSelector, out[assignment.Name].NodeSelector)
+		nodes := gang.QueueNodes{NodeSelector: map[string]string{}}
 		for _, flavor := range slices.Compact(slices.Sorted(maps.Values(assignment.Flavors))) {
-			required, isKnown := flavors[flavor]
-			if !isKnown {
-				var err error
-				if required, err = findFlavor(flavor); err != nil {
-					return nil, err
-				}
-				flavors[flavor] = required
+			required, err := findFlavor(flavor)
+			if err != nil {
+				return nil, err
 			}
 			maps.Copy(nodes.NodeSelector, required.NodeSelector)
 			nodes.Tolerations = slices.Concat(nodes.Tolerations, required.Tolerations)
 		}
 		out[assignment.Name] = nodes
 	}
+	for _, set := range sets {
+		if _, isAssigned := out[set.Name]; !isAssigned {
+			return nil, fmt.Errorf("an admission without the pod set %s is %w", set.Name, ErrUnsupported)
+		}
+	}
 	return out, nil
 }
 
 // ReadFlavor returns what a ResourceFlavor requires.
-func ReadFlavor(flavor *unstructured.Unstructured) (Nodes, error) {
+func ReadFlavor(flavor *unstructured.Unstructured) (gang.QueueNodes, error) {
 	var f struct {
 		Spec struct {
 			NodeLabels  map[string]string   `json:"nodeLabels"`
@@ -92,7 +86,7 @@ func ReadFlavor(flavor *unstructured.Unstructured) (Nodes, error) {
 		} `json:"spec"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(flavor.Object, &f); err != nil {
-		return Nodes{}, fmt.Errorf("reading the ResourceFlavor %s: %w", flavor.GetName(), err)
+		return gang.QueueNodes{}, fmt.Errorf("reading the ResourceFlavor %s: %w", flavor.GetName(), err)
 	}
-	return Nodes{NodeSelector: f.Spec.NodeLabels, Tolerations: f.Spec.Tolerations}, nil
+	return gang.QueueNodes{NodeSelector: f.Spec.NodeLabels, Tolerations: f.Spec.Tolerations}, nil
 }

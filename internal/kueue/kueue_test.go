@@ -1,7 +1,9 @@
 package kueue_test
 
 import (
+	stdcmp "cmp"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"rollcall.training/gang"
 	"rollcall.training/internal/kueue"
 )
 
@@ -67,26 +70,53 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestIsFor checks which changes of a gang need another Workload.
+// TestIsFor checks which changes of a gang, or of a Workload by somebody else, need another Workload.
 func TestIsFor(t *testing.T) {
-	w := build(t, newPodSet("ps", 4, "1"))
-	otherEnv := newPodSet("ps", 4, "1")
+	otherEnv, otherPod, sidecar := newPodSet("ps", 4, "1"), newPodSet("ps", 4, "1"), newPodSet("ps", 4, "1")
 	otherEnv.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "WORLD_SIZE", Value: "4"}}
+	otherPod.Template.Spec.Resources = &otherPod.Template.Spec.Containers[0].Resources
+	sidecar.Template.Spec.InitContainers = sidecar.Template.Spec.Containers
 	for name, test := range map[string]struct {
-		set   kueue.PodSet
-		queue string
-		want  bool
+		set    kueue.PodSet
+		queue  string
+		change func(*unstructured.Unstructured)
+		want   bool
 	}{
-		"the same pods":        {set: newPodSet("ps", 4, "1"), queue: "gpus", want: true},
-		"another variable":     {set: otherEnv, queue: "gpus", want: true},
-		"another size":         {set: newPodSet("ps", 3, "1"), queue: "gpus"},
-		"another request":      {set: newPodSet("ps", 4, "2"), queue: "gpus"},
-		"another queue":        {set: newPodSet("ps", 4, "1"), queue: "cpus"},
-		"another role":         {set: newPodSet("worker", 4, "1"), queue: "gpus"},
-		"one GPU spelled as 1": {set: newPodSet("ps", 4, "1000m"), queue: "gpus", want: true},
+		"the same pods":               {set: newPodSet("ps", 4, "1"), want: true},
+		"another variable":            {set: otherEnv, want: true},
+		"another size":                {set: newPodSet("ps", 3, "1")},
+		"another request":             {set: newPodSet("ps", 4, "2")},
+		"another request of the pods": {set: otherPod},
+		"an init container":           {set: sidecar},
+		"another queue":               {set: newPodSet("ps", 4, "1"), queue: "cpus"},
+		"another role":                {set: newPodSet("chief", 4, "1")},
+		"one GPU spelled as 1":        {set: newPodSet("ps", 4, "1000m"), want: true},
+		"a size that somebody changed in the Workload": {
+			set: newPodSet("ps", 4, "1"), change: func(w *unstructured.Unstructured) {
+				w.Object["spec"].(map[string]any)["podSets"].([]any)[1].(map[string]any)["count"] = int64(1)
+			},
+		},
+		"a pod set that somebody added to the Workload": {
+			set: newPodSet("ps", 4, "1"), change: func(w *unstructured.Unstructured) {
+				spec := w.Object["spec"].(map[string]any)
+				spec["podSets"] = append(spec["podSets"].([]any), map[string]any{"name": "other", "count": int64(1)})
+			},
+		},
+		"pod sets that nobody can read": {
+			set: newPodSet("ps", 4, "1"), change: func(w *unstructured.Unstructured) {
+				w.Object["spec"].(map[string]any)["podSets"] = "ps"
+			},
+		},
 	} {
 		t.Run("a gang with "+name, func(t *testing.T) {
-			if got := kueue.IsFor(w, kueue.Digest([]kueue.PodSet{test.set}), test.queue); got != test.want {
+			w := build(t, newPodSet("worker", 2, "1"), newPodSet("ps", 4, "1"))
+			if test.change != nil {
+				test.change(w)
+			}
+			for range 2 { // a cache may trim twice
+				kueue.Trim(w)
+			}
+			if got := kueue.IsFor(w, []kueue.PodSet{test.set}, 2, stdcmp.Or(test.queue, "gpus")); got != test.want {
 				t.Errorf("the Workload fits: %t", got)
 			}
 		})
@@ -124,10 +154,13 @@ func TestRead(t *testing.T) {
 
 // TestRelease checks that an evicted Workload has no quota afterward, and that only a preempted one is requeued.
 func TestRelease(t *testing.T) {
-	for reason, requeued := range map[string]string{"Preempted": "True", "Deactivated": "False"} {
+	for reason, requeued := range map[string]string{
+		"Preempted": "True Preempted", "PodsReadyTimeout": "False PodsReadyTimeout", "Deactivated": "False Deactivated",
+		"DeactivatedDueToRequeuingLimitExceeded": "False Deactivated",
+	} {
 		t.Run("a Workload with the reason "+reason, func(t *testing.T) {
 			w := build(t)
-			setStatus(w, newConditions("QuotaReserved", "Admitted", "Evicted", "PodsReady"))
+			setStatus(w, newConditions("QuotaReserved", "Admitted", "Evicted", "PodsReady", "DeactivationTarget"))
 			conditions := w.Object["status"].(map[string]any)["conditions"].([]any)
 			conditions[2].(map[string]any)["reason"] = reason
 			if err := kueue.Release(w, now); err != nil {
@@ -136,7 +169,11 @@ func TestRelease(t *testing.T) {
 			got := map[any]any{}
 			status := w.Object["status"].(map[string]any)
 			for _, c := range status["conditions"].([]any) {
-				got[c.(map[string]any)["type"]] = c.(map[string]any)["status"]
+				condition := c.(map[string]any)
+				got[condition["type"]] = condition["status"]
+				if condition["type"] == "Requeued" {
+					got["Requeued"] = fmt.Sprintf("%s %s", condition["status"], condition["reason"])
+				}
 			}
 			want := map[any]any{"QuotaReserved": "False", "Admitted": "False", "Evicted": "True", "PodsReady": "False",
 				"Requeued": requeued}
@@ -168,6 +205,32 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// TestDeactivate checks that a Workload whose admission is not supported is not admitted, and says why until a user
+// activates it.
+func TestDeactivate(t *testing.T) {
+	w := build(t)
+	setStatus(w, newConditions("QuotaReserved", "Admitted"))
+	unsupported := fmt.Errorf("a topology is %w", kueue.ErrUnsupported)
+	if err := kueue.Deactivate(w, unsupported, now); err != nil {
+		t.Fatal(err)
+	}
+	want := kueue.Status{Unsupported: true, Message: unsupported.Error()}
+	if got, err := kueue.Read(w); err != nil || got != want {
+		t.Errorf("before Kueue deactivates the Workload: %+v, %v", got, err)
+	}
+	setStatus(w, newConditions("!QuotaReserved", "!Admitted", "Evicted"))
+	evicted := w.Object["status"].(map[string]any)["conditions"].([]any)[2].(map[string]any)
+	evicted["message"] = "The workload is deactivated due to " + want.Message
+	for active, want := range map[bool]kueue.Status{
+		false: {Unsupported: true, Message: evicted["message"].(string)}, true: {Message: "words of QuotaReserved"},
+	} {
+		w.Object["spec"].(map[string]any)["active"] = active
+		if got, err := kueue.Read(w); err != nil || got != want {
+			t.Errorf("with active: %t: %+v, %v", active, got, err)
+		}
+	}
+}
+
 func TestFindNodes(t *testing.T) {
 	assign := func(assignment map[string]any, checks ...any) map[string]any {
 		assignment["name"] = "ps"
@@ -181,13 +244,16 @@ func TestFindNodes(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		status map[string]any
-		want   kueue.Nodes
+		want   gang.QueueNodes
 		err    error
 	}{
-		"a flavor adds to the template": {
-			status: assign(map[string]any{"flavors": flavors}),
-			want: kueue.Nodes{NodeSelector: map[string]string{"disk": "ssd", "gpu": "a100"},
-				Tolerations: []corev1.Toleration{{Key: "user"}, {Key: "gpu"}}},
+		"a flavor of several resources adds once": {
+			status: assign(map[string]any{"flavors": flavors, "count": int64(4)}),
+			want: gang.QueueNodes{NodeSelector: map[string]string{"gpu": "a100"},
+				Tolerations: []corev1.Toleration{{Key: "gpu"}}},
+		},
+		"an assignment without a flavor adds nothing": {
+			status: assign(map[string]any{}), want: gang.QueueNodes{NodeSelector: map[string]string{}},
 		},
 		"a check that changes pods is not supported": {
 			status: assign(map[string]any{}, update("labels", map[string]any{"a": "b"})), err: kueue.ErrUnsupported,
@@ -195,11 +261,16 @@ func TestFindNodes(t *testing.T) {
 		"a topology is not supported": {
 			status: assign(map[string]any{"topologyAssignment": map[string]any{"levels": []any{}}}), err: kueue.ErrUnsupported,
 		},
+		"fewer pods are not supported": {
+			status: assign(map[string]any{"count": int64(3)}), err: kueue.ErrUnsupported,
+		},
+		"an admission without the pod set is not supported": {status: map[string]any{}, err: kueue.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := build(t, newPodSet("ps", 4, "1"))
+			set := newPodSet("ps", 4, "1")
+			w := build(t, set)
 			setStatus(w, test.status)
-			got, err := kueue.FindNodes(w, func(flavor string) (kueue.Nodes, error) {
+			got, err := kueue.FindNodes(w, []kueue.PodSet{set}, func(flavor string) (gang.QueueNodes, error) {
 				return kueue.ReadFlavor(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 					"nodeLabels": map[string]any{"gpu": flavor}, "tolerations": []any{map[string]any{"key": "gpu"}},
 				}}})
@@ -207,7 +278,7 @@ func TestFindNodes(t *testing.T) {
 			if !errors.Is(err, test.err) {
 				t.Fatalf("error: %v", err)
 			}
-			if diff := cmp.Diff(test.want, got["ps"]); diff != "" && test.err == nil {
+			if diff := cmp.Diff(test.want, got["ps"]); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})

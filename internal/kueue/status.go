@@ -2,6 +2,7 @@ package kueue
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,7 +19,12 @@ const (
 	conditionRequeued      = "Requeued"
 	conditionPodsReady     = "PodsReady"
 	conditionFinished      = "Finished"
+	// conditionDeactivationTarget makes Kueue deactivate a Workload, with the message.
+	conditionDeactivationTarget = "DeactivationTarget"
 )
+
+// reasonDeactivated is the reason of an eviction, or the beginning of one.
+const reasonDeactivated = "Deactivated"
 
 // Status is the status of a Workload.
 type Status struct {
@@ -30,6 +36,8 @@ type Status struct {
 	ReportsReady bool
 	// Finished is true after the end of the gang.
 	Finished bool
+	// Unsupported is true if [Deactivate] deactivated the Workload, and nobody activated it again.
+	Unsupported bool
 	// Message is why the gang waits, in the words of Kueue; empty if Kueue has not decided.
 	Message string
 }
@@ -45,9 +53,18 @@ func Read(w *unstructured.Unstructured) (Status, error) {
 	}
 	is := func(condition string) bool { return meta.IsStatusConditionTrue(conditions, condition) }
 	out := Status{
-		Admitted:     is(conditionAdmitted) && !is(conditionEvicted) && !is(conditionFinished),
+		Admitted: is(conditionAdmitted) && !is(conditionEvicted) && !is(conditionFinished) &&
+			!is(conditionDeactivationTarget),
 		MustRelease:  is(conditionEvicted) && is(conditionQuotaReserved) && !is(conditionFinished),
 		ReportsReady: is(conditionPodsReady), Finished: is(conditionFinished),
+	}
+	deactivated := meta.FindStatusCondition(conditions, conditionDeactivationTarget)
+	if active, isSet, _ := unstructured.NestedBool(w.Object, "spec", "active"); isSet && !active {
+		deactivated = meta.FindStatusCondition(conditions, conditionEvicted)
+	}
+	if deactivated != nil && strings.Contains(deactivated.Message, ErrUnsupported.Error()) {
+		out.Unsupported, out.Message = true, deactivated.Message
+		return out, nil
 	}
 	for _, name := range []string{conditionQuotaReserved, conditionAdmitted} {
 		if c := meta.FindStatusCondition(conditions, name); c != nil && c.Status != metav1.ConditionTrue {
@@ -70,13 +87,18 @@ func Release(w *unstructured.Unstructured, now time.Time) error {
 	if evicted == nil {
 		return fmt.Errorf("the Workload %s is not evicted", w.GetName())
 	}
-	requeued := metav1.ConditionFalse
-	if evicted.Reason == "Preempted" || evicted.Reason == "NodeFailures" {
+	requeued, reason := metav1.ConditionFalse, evicted.Reason
+	switch {
+	case reason == "Preempted" || reason == "NodeFailures":
 		requeued = metav1.ConditionTrue
+	case strings.HasPrefix(reason, reasonDeactivated):
+		reason = reasonDeactivated // without the cause: Kueue requeues an activated Workload only with this reason
 	}
 	unstructured.RemoveNestedField(w.Object, "status", "admission")
+	// Kueue does not remove the condition of another field manager, and would deactivate the Workload again.
+	meta.RemoveStatusCondition(&conditions, conditionDeactivationTarget)
 	return setConditions(w, conditions, now, []metav1.Condition{
-		{Type: conditionRequeued, Status: requeued, Reason: evicted.Reason, Message: evicted.Message},
+		{Type: conditionRequeued, Status: requeued, Reason: reason, Message: evicted.Message},
 		{Type: conditionQuotaReserved, Status: metav1.ConditionFalse, Reason: "Pending", Message: evicted.Message},
 		{Type: conditionAdmitted, Status: metav1.ConditionFalse, Reason: "NoReservation",
 			Message: "The workload has no reservation"},
@@ -101,6 +123,12 @@ func ReportReady(w *unstructured.Unstructured, now time.Time) error {
 		Message: "All pods reached readiness and the workload is running"})
 }
 
+// Deactivate makes Kueue deactivate and evict a Workload whose admission is [ErrUnsupported]. A user can activate it.
+func Deactivate(w *unstructured.Unstructured, unsupported error, now time.Time) error {
+	return changeStatus(w, now, metav1.Condition{Type: conditionDeactivationTarget, Status: metav1.ConditionTrue,
+		Reason: "UnsupportedByRollcall", Message: unsupported.Error()})
+}
+
 func changeStatus(w *unstructured.Unstructured, now time.Time, condition metav1.Condition) error {
 	conditions, err := readConditions(w)
 	if err != nil {
@@ -113,14 +141,20 @@ func readConditions(w *unstructured.Unstructured) ([]metav1.Condition, error) {
 	var status struct {
 		Conditions []metav1.Condition `json:"conditions"`
 	}
+	err := readStatus(w, &status)
+	return status.Conditions, err
+}
+
+// readStatus reads fields of the status of a Workload.
+func readStatus(w *unstructured.Unstructured, fields any) error {
 	raw, _, err := unstructured.NestedMap(w.Object, "status")
 	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status)
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(raw, fields)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the status of the Workload %s: %w", w.GetName(), err)
+		return fmt.Errorf("reading the status of the Workload %s: %w", w.GetName(), err)
 	}
-	return status.Conditions, nil
+	return nil
 }
 
 func setConditions(

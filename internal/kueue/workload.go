@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,16 +29,16 @@ var Version = schema.GroupVersion{Group: "kueue.x-k8s.io", Version: "v1beta2"}
 // pkg/controller/constants).
 const LabelPriorityClass = "kueue.x-k8s.io/priority-class"
 
-// annotationDigest identifies the pod sets of a Workload.
-const annotationDigest = gang.Prefix + "pod-sets"
+// annotationPodSets contains a digest of each pod set in a Workload that was trimmed. The API server rejects the key.
+const annotationPodSets = gang.Prefix + "pod sets"
 
 // PodSet are the pods of one workload of the gang.
 type PodSet struct {
 	// Name is the role of the workload.
-	Name  string
-	Count int32
+	Name  string `json:"name"`
+	Count int32  `json:"count"`
 	// Template is the pod template of the workload.
-	Template corev1.PodTemplateSpec
+	Template corev1.PodTemplateSpec `json:"template"`
 }
 
 // Priority is the priority of a Workload and the class that contains it.
@@ -73,44 +75,68 @@ func Build(s Spec) (*unstructured.Unstructured, error) {
 	out.SetGroupVersionKind(Version.WithKind(Kind))
 	out.SetNamespace(s.Namespace)
 	out.SetName(s.Name)
-	out.SetAnnotations(map[string]string{annotationDigest: Digest(s.PodSets)})
 	return out, nil
 }
 
-// Digest identifies the sizes of pod sets and what their pods request. The other fields of the templates do not
-// count: an update of Rollcall may inject other variables.
-func Digest(sets []PodSet) string {
-	type request struct {
-		Name       string
-		Count      int32
-		Containers []corev1.ResourceRequirements
+// digest identifies the role, the size and the requests of the pods. The other fields of the template do not count: an
+// update of Rollcall may inject other variables.
+func (s PodSet) digest() string {
+	type container struct {
+		Resources     corev1.ResourceRequirements
+		RestartPolicy *corev1.ContainerRestartPolicy
 	}
-	var requests []request
-	for _, set := range sets {
-		r := request{Name: set.Name, Count: set.Count}
-		for _, containers := range [][]corev1.Container{set.Template.Spec.InitContainers, set.Template.Spec.Containers} {
-			for i := range containers {
-				r.Containers = append(r.Containers, containers[i].Resources)
-			}
-		}
-		requests = append(requests, r)
+	spec := &s.Template.Spec
+	request := struct {
+		Count                      int32
+		Pod                        *corev1.ResourceRequirements
+		InitContainers, Containers []container
+	}{Count: s.Count, Pod: spec.Resources}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		request.InitContainers = append(request.InitContainers, container{c.Resources, c.RestartPolicy})
 	}
-	text, err := json.Marshal(requests)
+	for i := range spec.Containers {
+		request.Containers = append(request.Containers, container{Resources: spec.Containers[i].Resources})
+	}
+	text, err := json.Marshal(request)
 	if err != nil { // a quantity that was decoded can be encoded
 		return ""
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	return s.Name + "=" + hex.EncodeToString(sum[:8])
 }
 
-// IsFor reports whether a Workload was built for pod sets with a digest and a queue.
-func IsFor(w *unstructured.Unstructured, digest, queue string) bool {
+// IsFor reports whether a Workload that was trimmed requests what pod sets need in a queue, and has at most a number of
+// pod sets. It can contain those of completed workloads that were deleted.
+func IsFor(w *unstructured.Unstructured, sets []PodSet, maxSets int, queue string) bool {
 	name, _, _ := unstructured.NestedString(w.Object, "spec", "queueName")
-	return w.GetAnnotations()[annotationDigest] == digest && name == queue
+	have := strings.Fields(w.GetAnnotations()[annotationPodSets])
+	isMissing := func(s PodSet) bool { return !slices.Contains(have, s.digest()) }
+	return name == queue && len(have) <= maxSets && !slices.ContainsFunc(sets, isMissing)
 }
 
-// Trim removes from a Workload what Rollcall does not read until the gang starts.
+// Trim replaces the pod sets of a Workload by their digests, and removes what Rollcall does not read. It changes a
+// Workload once.
 func Trim(w *unstructured.Unstructured) {
+	annotations := w.GetAnnotations()
+	if _, isTrimmed := annotations[annotationPodSets]; isTrimmed {
+		return
+	}
+	var spec struct {
+		PodSets []PodSet `json:"podSets"`
+	}
+	var digests []string
+	raw, _, _ := unstructured.NestedMap(w.Object, "spec")
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec) == nil { // else somebody else wrote it
+		for _, set := range spec.PodSets {
+			digests = append(digests, set.digest())
+		}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationPodSets] = strings.Join(digests, " ")
+	w.SetAnnotations(annotations)
 	w.SetManagedFields(nil)
 	unstructured.RemoveNestedField(w.Object, "spec", "podSets")
 }

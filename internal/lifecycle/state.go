@@ -77,6 +77,9 @@ type Bookkeeping struct {
 	// ExcludedNodes contains the nodes that the pod template of the member excludes. Like SuspendedByRollcall, it
 	// describes only the member that carries the status.
 	ExcludedNodes []string `json:"excludedNodes,omitempty"`
+	// QueueNodes is what the admission by a queue added to the pod template of the member. It also describes only the
+	// member.
+	QueueNodes gang.QueueNodes `json:"queueNodes,omitzero"`
 	// MemberUIDs contains the UIDs of the members, in the order of their ranks, and then those of deleted
 	// members. It is the identity of the gang: a workload with the same name and another UID is another
 	// workload. It is empty if no status was written since the members were created.
