@@ -248,6 +248,11 @@ expression: request.userInfo.username != '{{ include "rollcall.controllerUser" .
 {{- list "kube-system" .Release.Namespace | uniq | toJson -}}
 {{- end -}}
 
+{{/* rollcall.ownerKinds are the kinds of workloads that own the objects of a gang, as a CEL list. */}}
+{{- define "rollcall.ownerKinds" -}}
+['batch/v1/Job', 'apps/v1/StatefulSet']
+{{- end -}}
+
 {{/* rollcall.changedKeys is a CEL expression: the keys whose values differ between two maps or objects.
 Its argument is a list of two CEL expressions, the new value first. dyn() permits the iteration over
 the fields of an object, also over those that this version of the chart does not know. */}}
