@@ -28,5 +28,9 @@ integrations: {frameworks: [batch/job]}
 
 // StartKueue runs Kueue for plain Jobs as a process of this machine, and returns when it is ready.
 // The first call builds Kueue. It installs the CustomResourceDefinitions and webhooks of Kueue's
-// manifests, with the webhooks called by URL. Kueue stops with the cluster.
-func (c *Cluster) StartKueue(ctx context.Context) error { return c.startOperator(ctx, kueueOperator) }
+// manifests, with the webhooks called by URL. Kueue stops with the cluster. Lines are added to its configuration.
+func (c *Cluster) StartKueue(ctx context.Context, lines ...string) error {
+	o := kueueOperator
+	o.config += strings.Join(lines, "\n")
+	return c.startOperator(ctx, o)
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -30,10 +31,11 @@ type queuedGangs struct {
 	workloads dynamic.NamespaceableResourceInterface
 }
 
-// TestKueueGangs runs gangs of several workloads, each of which is one Workload of Kueue.
-func TestKueueGangs(t *testing.T) {
+// startQueuedGangs starts a cluster with Kueue, whose configuration has further lines.
+func startQueuedGangs(t *testing.T, lines ...string) *queuedGangs {
+	t.Helper()
 	c := startCluster(t, withoutPodGC)
-	if err := c.StartKueue(t.Context()); err != nil {
+	if err := c.StartKueue(t.Context(), lines...); err != nil {
 		t.Fatal(err)
 	}
 	client, err := dynamic.NewForConfig(c.Config())
@@ -44,13 +46,22 @@ func TestKueueGangs(t *testing.T) {
 		&manager{installation.NewWithChart(t, c, []string{"--set", "permissions.createKueueWorkloads=true"})},
 		client.Resource(kueue.Version.WithResource(kueue.Resource)),
 	}
-	k.applyManifest(t, "", `{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: a100}, `+
-		`spec: {nodeLabels: {example.com/gpu: a100}, tolerations: [{key: gpu, operator: Exists}]}}`)
+	for flavor, taint := range map[string]string{"a100": "gpu", "h100": "new-gpu"} {
+		k.applyManifest(t, "", fmt.Sprintf(`{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, `+
+			`metadata: {name: %[1]s}, spec: {nodeLabels: {example.com/gpu: %[1]s}, `+
+			`tolerations: [{key: %[2]s, operator: Exists}]}}`, flavor, taint))
+	}
 	for i, p := range []string{"low", "high"} {
 		k.applyManifest(t, "", fmt.Sprintf(`{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, `+
 			`metadata: {name: %s}, value: %d}`, p, (i+1)*100))
 	}
 	k.waitUntilDiscovered(t)
+	return k
+}
+
+// TestKueueGangs runs gangs of several workloads, each of which is one Workload of Kueue.
+func TestKueueGangs(t *testing.T) {
+	k := startQueuedGangs(t)
 	cases := map[string]func(*testing.T, *manager, string){}
 	for name, test := range map[string]func(*testing.T, *queuedGangs, string){
 		"AdmittedAsOne": testQueuedAdmittedAsOne,
@@ -61,7 +72,11 @@ func TestKueueGangs(t *testing.T) {
 		"StatefulSet":   testQueuedStatefulSet,
 		"Deleted":       testQueuedDeleted,
 		"Resized":       testQueuedRecreatedWithOtherSize,
+		"OtherFlavor":   testQueuedOnOtherFlavor,
+		"Unsupported":   testQueuedUnsupportedAdmission,
+		"NameTaken":     testQueuedNameTaken,
 		"Attack":        testAttackQueueWorkloads,
+		"AttackNodes":   testAttackQueuedNodes,
 	} {
 		cases[name] = func(t *testing.T, m *manager, ns string) { test(t, &queuedGangs{m, k.workloads}, ns) }
 	}
@@ -151,15 +166,8 @@ func testQueuedAdmittedAsOne(t *testing.T, k *queuedGangs, ns string) {
 	}
 	k.waitForStatus(t, ns, "train", "ready", func(s kueue.Status) bool { return s.ReportsReady })
 	next := k.createGang(t, ns, k.newGang("next")...)
-	status := next.waitForPhase(lifecycle.Suspended, 0)
-	wait.For(t, "the status of the waiting gang", func(context.Context) error {
-		status = lifecycle.ReadStatus(gang.Workload{Job: next.getJob("next-ps")})
-		if status.Reason != gang.ReasonWaitingForQueue || !strings.Contains(status.Message, "insufficient") {
-			return fmt.Errorf("%s: %s", status.Reason, status.Message)
-		}
-		return nil
-	})
-	t.Logf("the waiting gang: %s: %s", status.Reason, status.Message)
+	next.waitForPhase(lifecycle.Suspended, 0)
+	k.waitForReason(next, "next-ps", gang.ReasonWaitingForQueue, "insufficient")
 	for name, p := range r.listActivePods() {
 		if strings.HasPrefix(name, "worker") {
 			r.succeedPod(p)
@@ -197,9 +205,12 @@ func testQueuedRestart(t *testing.T, k *queuedGangs, ns string) {
 }
 
 // testQueuedRandomOrders creates the workloads of two gangs in random orders. One gang always gets the whole quota, and
-// the other gang gets it when the first is deleted.
+// the other gang gets it when the first is deleted. ROLLCALL_TEST_ORDERS is the number of orders.
 func testQueuedRandomOrders(t *testing.T, k *queuedGangs, ns string) {
-	const trials = 6
+	trials := 6
+	if n, err := strconv.Atoi(os.Getenv("ROLLCALL_TEST_ORDERS")); err == nil {
+		trials = n
+	}
 	k.runFakeKubelet(t, ns, nil)
 	k.createQueue(t, ns, 8)
 	for trial := range trials {
@@ -225,6 +236,7 @@ func testQueuedRandomOrders(t *testing.T, k *queuedGangs, ns string) {
 		waiting.waitForPhase(lifecycle.Running, 0)
 		waiting.deleteGang()
 	}
+	t.Logf("%d orders", trials)
 	k.waitForGPUsInUse(t, ns, 0)
 }
 
@@ -271,9 +283,8 @@ func testQueuedEvictedDuringRestart(t *testing.T, k *queuedGangs, ns string) {
 	r.checkPodsReplaced(before, "1")
 }
 
-// testQueuedStatefulSet checks a gang of a Job and a StatefulSet.
-func testQueuedStatefulSet(t *testing.T, k *queuedGangs, ns string) {
-	k.runFakeKubelet(t, ns, nil)
+// newQueuedLauncherAndWorkers returns a Job and a StatefulSet with 2 workers, which request 3 GPUs.
+func newQueuedLauncherAndWorkers() []gang.Workload {
 	workloads := newLauncherAndWorkers(2)
 	for _, w := range workloads {
 		if w.Meta().Annotations == nil {
@@ -281,7 +292,13 @@ func testQueuedStatefulSet(t *testing.T, k *queuedGangs, ns string) {
 		}
 		w.Meta().Annotations[gang.AnnotationQueue], w.Meta().Annotations[gang.AnnotationGPUs] = "team", "1"
 	}
-	r := k.createGang(t, ns, workloads...)
+	return workloads
+}
+
+// testQueuedStatefulSet checks a gang of a Job and a StatefulSet.
+func testQueuedStatefulSet(t *testing.T, k *queuedGangs, ns string) {
+	k.runFakeKubelet(t, ns, nil)
+	r := k.createGang(t, ns, newQueuedLauncherAndWorkers()...)
 	r.waitForPhase(lifecycle.Suspended, 0)
 	r.waitForPodsGone("worker")
 	k.createQueue(t, ns, 3)
@@ -366,38 +383,4 @@ func testQueuedManagerKilled(t *testing.T, k *queuedGangs, ns string) {
 	r.waitForPhase(lifecycle.Suspended, 0)
 	r.waitForPodsGone("worker")
 	k.waitForStatus(t, ns, "train", "released", func(s kueue.Status) bool { return !s.MustRelease && !s.Admitted })
-}
-
-// testAttackQueueWorkloads checks that the credentials of the controller do not permit changes of Workloads of others.
-func testAttackQueueWorkloads(t *testing.T, k *queuedGangs, ns string) {
-	config := rest.CopyConfig(k.Cluster.Config())
-	config.Impersonate = rest.ImpersonationConfig{UserName: installation.ControllerUser}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	attacker := client.Resource(kueue.Version.WithResource(kueue.Resource)).Namespace(ns)
-	w, err := kueue.Build(kueue.Spec{Namespace: ns, Name: "victim", Queue: "team", PodSets: []kueue.PodSet{{
-		Name: "main", Count: 1, Template: *k.newGang("victim")[0].Template(),
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	isDenied := func(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) }
-	if _, err := attacker.Create(t.Context(), w, metav1.CreateOptions{}); !isDenied(err) {
-		t.Errorf("creating a Workload that is not of a gang: %v", err)
-	}
-	if _, err := k.workloads.Namespace(ns).Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, subresource := range [][]string{nil, {"status"}} {
-		_, err := attacker.Patch(t.Context(), "victim", "application/merge-patch+json",
-			[]byte(`{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[]}}`), metav1.PatchOptions{}, subresource...)
-		if !isDenied(err) {
-			t.Errorf("changing %v of a Workload of somebody else: %v", subresource, err)
-		}
-	}
-	if err := attacker.Delete(t.Context(), "victim", metav1.DeleteOptions{}); !isDenied(err) {
-		t.Errorf("deleting a Workload of somebody else: %v", err)
-	}
 }

@@ -34,6 +34,17 @@ func (m *manager) applyManifest(t *testing.T, ns, manifest string) {
 // createQueue creates a queue for a namespace, with a quota of GPUs.
 func (m *manager) createQueue(t *testing.T, ns string, gpus int) {
 	t.Helper()
+	m.createQueueWith(t, ns, newQuota("a100", gpus), "")
+}
+
+// newQuota returns the quota of a flavor in a manifest.
+func newQuota(flavor string, gpus int) string {
+	return fmt.Sprintf("{name: %s, resources: [{name: nvidia.com/gpu, nominalQuota: %d}]}", flavor, gpus)
+}
+
+// createQueueWith creates or updates a queue for a namespace, with the quotas of flavors and further fields.
+func (m *manager) createQueueWith(t *testing.T, ns, quotas, fields string) {
+	t.Helper()
 	m.applyManifest(t, ns, fmt.Sprintf(`
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
@@ -43,13 +54,14 @@ spec:
   preemption: {withinClusterQueue: LowerPriority}
   resourceGroups:
   - coveredResources: [nvidia.com/gpu]
-    flavors: [{name: a100, resources: [{name: nvidia.com/gpu, nominalQuota: %[2]d}]}]
+    flavors: [%[2]s]
+  %[3]s
 ---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
 metadata: {name: team}
 spec: {clusterQueue: %[1]s}
-`, ns, gpus))
+`, ns, quotas, fields))
 }
 
 // assignQueue labels the Jobs of a gang with the queue of its namespace, and requests one GPU for

@@ -29,6 +29,7 @@ const (
 	servicesPolicy  = installation.Release + "-manager-services"
 	secretsPolicy   = installation.Release + "-manager-secrets"
 	webhooksPolicy  = installation.Release + "-manager-webhooks"
+	queuedPolicy    = installation.Release + "-manager-queued-gangs"
 	reportsPolicy   = installation.Release + "-manager-reports"
 	recordedPolicy  = installation.Release + "-manager-policy"
 	keysPolicy      = installation.Release + "-written-keys"
