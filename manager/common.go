@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -101,8 +103,7 @@ func (o *commonOptions) newManagerOptions() ctrl.Options {
 	period := gracePeriod
 	return ctrl.Options{
 		Scheme:                  scheme,
-		Metrics:                 o.metrics.newServerOptions(),
-		HealthProbeBindAddress:  o.probeAddress,
+		Metrics:                 metricsserver.Options{BindAddress: "0"}, // see addProbes
 		GracefulShutdownTimeout: &period,
 	}
 }
@@ -136,16 +137,19 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 	}), nil
 }
 
-// addProbes adds the liveness probe and the checks of the readiness probe. The process is alive if it
+// addProbes adds the metrics, the liveness probe and the checks of the readiness probe. The process is alive if it
 // responds.
-func addProbes(mgr manager.Manager, readiness map[string]healthz.Checker) error {
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("adding the liveness probe: %w", err)
+func (o *commonOptions) addProbes(mgr manager.Manager, readiness map[string]healthz.Checker) error {
+	mux := http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{
+		"/healthz": {"ping": healthz.Ping}, "/readyz": readiness,
+	} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		mux.Handle(path, handler)
+		mux.Handle(path+"/", handler) // a single check
 	}
-	for name, check := range readiness {
-		if err := mgr.AddReadyzCheck(name, check); err != nil {
-			return fmt.Errorf("adding the readiness probe %s: %w", name, err)
-		}
+	if err := addPort(mgr, "probes", o.probeAddress, mux, nil); err != nil {
+		return err
 	}
-	return nil
+	return o.metrics.addTo(mgr)
 }

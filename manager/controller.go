@@ -199,7 +199,7 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 	if err != nil {
 		return nil, err
 	}
-	return mgr, addProbes(mgr, readiness)
+	return mgr, o.addProbes(mgr, readiness)
 }
 
 // newCacheCheck returns a check that fails until the cache contains the gangs. During a rollout, the next

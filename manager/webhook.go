@@ -174,7 +174,7 @@ func (o *webhookOptions) addWebhooks(
 		readiness["policy"] = policies.Ready
 	}
 	webhook.Register(mgr.GetWebhookServer(), endpoints)
-	return addProbes(mgr, readiness)
+	return o.addProbes(mgr, readiness)
 }
 
 // newCertificateSource returns the certificates of a webhook that manages them.

@@ -39,7 +39,7 @@ var refusedRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 // closedConnections counts the connections that [clients] closed to remain within its bounds.
 var closedConnections = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "rollcall_admission_closed_connections_total",
-	Help: "Number of connections that the webhook closed because connections or bodies exceeded a bound.",
+	Help: "Number of connections to any port that were closed because connections or bodies exceeded a bound.",
 })
 
 // policyFindings counts what the policy finds. Rules have names that administrators choose, and a policy

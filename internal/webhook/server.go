@@ -75,18 +75,8 @@ func (s *Server) Start(ctx context.Context) error {
 
 // serve serves the connections of a listener.
 func (s *Server) serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
-	server := &http.Server{
-		Handler:           s.WebhookMux(),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       addClient,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ReadHeaderTimeout: readHeaderTimeout,
-		// The endpoints set shorter deadlines. These apply to other paths.
-		ReadTimeout:  readHeaderTimeout,
-		WriteTimeout: readHeaderTimeout,
-		IdleTimeout:  idleTimeout,
-		ErrorLog:     stdlog.New(&errorLog{sometimes: rate.Sometimes{Interval: time.Second}}, "", 0),
-	}
+	server := newHTTPServer(s.WebhookMux())
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	completed := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
@@ -104,6 +94,21 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, config *tls.C
 		return fmt.Errorf("completing the requests: %w", err)
 	}
 	return nil
+}
+
+// newHTTPServer returns a server for the connections of a [limitedListener].
+func newHTTPServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ConnContext:       addClient,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ReadHeaderTimeout: readHeaderTimeout,
+		// The endpoints set shorter deadlines. These apply to other paths.
+		ReadTimeout:  readHeaderTimeout,
+		WriteTimeout: readHeaderTimeout,
+		IdleTimeout:  idleTimeout,
+		ErrorLog:     stdlog.New(&errorLog{sometimes: rate.Sometimes{Interval: time.Second}}, "", 0),
+	}
 }
 
 // addClient adds the client of a connection to the context of its requests.
