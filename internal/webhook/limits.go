@@ -51,8 +51,10 @@ const (
 	// for the response, which is from 1 to 30 seconds.
 	minQueueTime = 500 * time.Millisecond
 	maxQueueTime = 15 * time.Second
-	// bodyTimeout is how long the body of a request may take to arrive.
-	bodyTimeout = 2 * time.Second
+	// bodyTimeout is how long the body of a request may take to arrive. It is longer than a process can wait for its CPU
+	// time, because a deadline that passes meanwhile refuses a request that has arrived. The bounds of [clients] limit
+	// what slow clients occupy.
+	bodyTimeout = 10 * time.Second
 	// responseTimeout is how long a request may take until its client has read the response.
 	responseTimeout = 10 * time.Second
 	// retryAfterSeconds is the delay after which clients send a refused request again.
@@ -74,7 +76,7 @@ func newLimiter(concurrency int) *limiter {
 // occupies only its connection and what it has sent.
 func (l *limiter) limitRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setDeadlines(w, bodyTimeout, responseTimeout)
+		setDeadlines(w, bodyTimeout, bodyTimeout+responseTimeout)
 		c, end := l.clients.clientOf(r)
 		defer end()
 		body, err := readBody(w, r, c)

@@ -193,14 +193,15 @@ func (m *Manager) applyChart(t testing.TB) {
 // one process, which is that of the webhook.
 func (m *Manager) setArguments(t testing.TB, d *appsv1.Deployment) {
 	t.Helper()
-	args, port := d.Spec.Template.Spec.Containers[0].Args, strconv.Itoa(m.Webhook.webhookPort)
-	account := d.Spec.Template.Spec.ServiceAccountName
+	container := d.Spec.Template.Spec.Containers[0]
+	args, port := container.Args, strconv.Itoa(m.Webhook.webhookPort)
+	account, memoryLimit := d.Spec.Template.Spec.ServiceAccountName, container.Resources.Limits.Memory().Value()
 	switch d.Name {
 	case WebhookName:
-		m.Webhook.args, m.Webhook.account = args, account
+		m.Webhook.args, m.Webhook.account, m.Webhook.memoryLimit = args, account, memoryLimit
 		m.Webhook.flags = append([]string{"--port=" + port, "--shutdown-delay=0s"}, m.webhookFlags...)
 	case ControllerName:
-		m.Controller.args, m.Controller.account = args, account
+		m.Controller.args, m.Controller.account, m.Controller.memoryLimit = args, account, memoryLimit
 	case Release:
 		m.Webhook.args, m.Webhook.account = args, account
 		m.Webhook.flags = []string{"--webhook-port=" + port, "--shutdown-delay=0s", "--leader-elect=false"}

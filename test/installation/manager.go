@@ -160,6 +160,7 @@ func (m *Manager) NewController(t testing.TB) *Process {
 	t.Helper()
 	p := m.newProcess(t, ControllerName, "rollcall-second-controller.log")
 	p.args, p.flags, p.account = m.Controller.args, m.Controller.flags, m.Controller.account
+	p.memoryLimit = m.Controller.memoryLimit
 	p.writeKubeconfig(t)
 	return p
 }

@@ -45,6 +45,7 @@ type Process struct {
 	account string
 	// args are the arguments of the Deployment, flags those that override them.
 	args, flags                         []string
+	memoryLimit                         int64 // of the container, in bytes; 0 for no limit
 	kubeconfigPath                      string
 	webhookPort, probePort, metricsPort int
 	logFile                             *os.File
@@ -138,6 +139,9 @@ func (p *Process) Launch(t testing.TB) {
 		"--log-level=debug",
 	}, p.flags)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfigPath)
+	if p.memoryLimit > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GOMEMLIMIT=%d", p.memoryLimit)) // as the chart does
+	}
 	cmd.Stdout, cmd.Stderr = p.logFile, p.logFile
 	// Linux divides the CPUs by session (sched(7), autogroup), as a node divides them by pod.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
@@ -211,6 +215,9 @@ func (p *Process) PID() int {
 	}
 	return p.process.Process.Pid
 }
+
+// MemoryLimit returns the limit of the container of the process in bytes; 0 if there is none.
+func (p *Process) MemoryLimit() int64 { return p.memoryLimit }
 
 // CheckReadiness returns the error of one check of the readiness probe.
 func (p *Process) CheckReadiness(ctx context.Context, check string) error {

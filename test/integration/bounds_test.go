@@ -29,7 +29,6 @@ func TestBounds(t *testing.T) {
 	m := &manager{installation.New(t, c)}
 	t.Run("TooLarge", func(t *testing.T) { testTooLargeWorkload(t, m, m.createNamespace(t)) })
 	t.Run("IncompleteRequests", func(t *testing.T) { testIncompleteRequests(t, m, m.createNamespace(t)) })
-	t.Run("LargeObjects", func(t *testing.T) { testLargeObjects(t, m, m.createNamespace(t)) })
 	t.Run("Chart", func(t *testing.T) { testChartBounds(t, c) })
 }
 

@@ -8,90 +8,152 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/test/cluster"
+	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"
 )
 
-// largeObjectsEnv is the number of Jobs, and of Services, of testLargeObjects.
+// largeObjectsEnv is the number of Jobs, and of Services, of TestAttackLargeObjects. For 2,000, the machine needs
+// 16 GiB of memory.
 const largeObjectsEnv = "ROLLCALL_LARGE_OBJECTS"
 
-// testLargeObjects creates Jobs and Services of more than a megabyte. It checks that the controller follows the
-// Jobs and reports the namespace of the Services, and prints the memory of the controller.
-func testLargeObjects(t *testing.T, m *manager, ns string) {
-	count := 10
-	if text := os.Getenv(largeObjectsEnv); text != "" {
-		var err error
-		if count, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	printMemory := func(when string) {
-		t.Logf("%s: resident %d MiB, heap %d MiB", when,
-			m.readMetric(t, "process_resident_memory_bytes")>>20, m.readMetric(t, "go_memstats_heap_alloc_bytes")>>20)
-	}
-	printMemory("before")
-	jobs := m.Client.BatchV1().Jobs(ns)
-	for i := range count {
-		job := newJob(fmt.Sprintf("train-%d", i), 1)
-		job.Spec.Suspend = ptr.To(true)
-		container := &job.Spec.Template.Spec.Containers[0]
-		for j := range 1200 { // almost the bound of the memory
-			container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprintf("V%d", j), Value: strings.Repeat("x", 60)})
-		}
-		attributes := map[string]string{}
-		for j := range 9 {
-			attributes[fmt.Sprint(j)] = strings.Repeat("x", 100_000)
-		}
-		job.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-			CSI: &corev1.CSIVolumeSource{Driver: "example.com", VolumeAttributes: attributes},
-		}}}
-		for j := range 1000 {
-			job.Labels[fmt.Sprintf("l%d", j)] = strings.Repeat("x", 60)
-		}
-		m.createJob(t, ns, job)
-		service := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: fmt.Sprintf("large-%d", i), Labels: map[string]string{gang.LabelGang: "large"},
-			},
-			Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{}},
-		}
-		for j := range 9000 {
-			service.Spec.Selector[fmt.Sprintf("l%d", j)] = strings.Repeat("x", 60)
-		}
-		if _, err := m.Client.CoreV1().Services(ns).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	series := fmt.Sprintf(`rollcall_too_large_objects{kind="Service",namespace="%s"}`, ns)
-	phases := fmt.Sprintf(`rollcall_gangs{framework="pytorch",namespace="%s",phase="Suspended"}`, ns)
-	wait.For(t, "metrics of all objects", func(context.Context) error {
-		if large, suspended := m.readMetric(t, series), m.readMetric(t, phases); large != count || suspended != count {
-			return fmt.Errorf("%d Services are too large and %d gangs are suspended, want %d", large, suspended, count)
-		}
-		return nil
+// TestAttackLargeObjects creates Jobs and Services of more than a megabyte. Both replicas of the controller must follow
+// the Jobs, report the namespace of the Services, and use less memory than the limit of the chart, also at their start.
+func TestAttackLargeObjects(t *testing.T) {
+	count := readAttackOption(t, largeObjectsEnv, 10)
+	c := startCluster(t, cluster.Options{
+		Nodes: cluster.NoNodes,
+		// The other components would keep the objects, too, and the machine has not enough memory.
+		ControllerManagerFlags: []string{"--controllers=serviceaccount-controller"},
 	})
-	printMemory("after the events")
-	m.Controller.Stop(t)
-	m.Controller.Start(t)
-	printMemory("after a restart of the controller")
-	list, err := jobs.List(t.Context(), metav1.ListOptions{Limit: 1})
-	if err != nil || len(list.Items) == 0 {
+	if err := c.SignalProgram("kube-scheduler", syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d Jobs of %d KiB and %d Services", count, list.Items[0].Size()>>10, count)
+	m := &manager{installation.NewWithLeaderElection(t, c)}
+	ns := m.createNamespace(t)
+	replicas := []*installation.Process{m.Controller, m.NewController(t)}
+	replicas[1].Start(t)
+	checkMemory(t, "before", replicas)
+	m.createLargeObjects(t, ns, count)
+	waitForMetrics(t, replicas, ns, count)
+	checkMemory(t, fmt.Sprintf("with %d Jobs and %d Services", count, count), replicas)
+	for _, p := range replicas {
+		p.Stop(t)
+		p.Start(t)
+	}
+	waitForMetrics(t, replicas, ns, count)
+	checkMemory(t, "after a restart", replicas)
 }
 
-// readMetric returns the value of a series of the controller; 0 if it does not exist.
-func (m *manager) readMetric(t *testing.T, series string) int {
+// createLargeObjects creates as many Jobs, and as many Services.
+func (m *manager) createLargeObjects(t *testing.T, ns string, count int) {
+	t.Helper()
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for i := next.Add(1); i <= int64(count) && !t.Failed(); i = next.Add(1) {
+				_, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), newLargeJob(i), metav1.CreateOptions{})
+				if err == nil {
+					_, err = m.Client.CoreV1().Services(ns).Create(t.Context(), newLargeService(i), metav1.CreateOptions{})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Logf("a Job has %d KiB, and a Service %d KiB", newLargeJob(1).Size()>>10, newLargeService(1).Size()>>10)
+}
+
+// newLargeJob returns a Job that a webhook just permits.
+func newLargeJob(i int64) *batchv1.Job {
+	job := newJob(fmt.Sprintf("train-%d", i), 1)
+	job.Spec.Suspend = ptr.To(true)
+	container := &job.Spec.Template.Spec.Containers[0]
+	for j := range 1200 { // almost the bound of the memory
+		container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprintf("V%d", j), Value: strings.Repeat("x", 60)})
+	}
+	attributes := map[string]string{}
+	for j := range 12 {
+		attributes[fmt.Sprint(j)] = strings.Repeat("x", 100_000)
+	}
+	job.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		CSI: &corev1.CSIVolumeSource{Driver: "example.com", VolumeAttributes: attributes},
+	}}}
+	for j := range 1000 {
+		job.Labels[fmt.Sprintf("l%d", j)] = strings.Repeat("x", 60)
+	}
+	return job
+}
+
+// newLargeService returns a Service that no webhook sees.
+func newLargeService(i int64) *corev1.Service {
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("large-%d", i), Labels: map[string]string{gang.LabelGang: "large"},
+		},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{}},
+	}
+	for j := range 20_000 {
+		service.Spec.Selector[fmt.Sprintf("l%d", j)] = strings.Repeat("x", 60)
+	}
+	return service
+}
+
+// waitForMetrics waits until the metrics of the replicas name the namespace of all objects.
+func waitForMetrics(t *testing.T, replicas []*installation.Process, ns string, count int) {
+	t.Helper()
+	large := fmt.Sprintf(`rollcall_too_large_objects{kind="Service",namespace="%s"}`, ns)
+	suspended := fmt.Sprintf(`rollcall_gangs{framework="pytorch",namespace="%s",phase="Suspended"}`, ns)
+	for _, p := range replicas {
+		wait.For(t, "metrics of all objects", func(context.Context) error {
+			if services, jobs := readMetric(t, p, large), readMetric(t, p, suspended); services != count || jobs != count {
+				return fmt.Errorf("%d Services are too large and %d gangs are suspended, want %d", services, jobs, count)
+			}
+			return nil
+		})
+	}
+}
+
+// checkMemory checks the largest memory that the replicas have used.
+func checkMemory(t *testing.T, when string, replicas []*installation.Process) {
+	t.Helper()
+	for i, p := range replicas {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(string(status), "VmHWM:")
+		peak, err := strconv.ParseInt(strings.Fields(text + " 0")[0], 10, 64)
+		if peak <<= 10; err != nil || peak == 0 || peak > p.MemoryLimit() {
+			t.Errorf("%s: replica %d used %d MiB, want at most %d: %v", when, i, peak>>20, p.MemoryLimit()>>20, err)
+		}
+		t.Logf("%s: replica %d: at most %d MiB, now %d MiB, heap %d MiB", when, i, peak>>20,
+			readMetric(t, p, "process_resident_memory_bytes")>>20, readMetric(t, p, "go_memstats_heap_alloc_bytes")>>20)
+	}
+}
+
+// readMetric returns the value of a series of a process; 0 if it does not exist.
+func readMetric(t *testing.T, p *installation.Process, series string) int {
 	t.Helper()
 	var text bytes.Buffer
-	if err := m.Controller.WriteMetrics(t.Context(), &text); err != nil {
+	if err := p.WriteMetrics(t.Context(), &text); err != nil {
 		t.Fatal(err)
 	}
 	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(text.String())

@@ -144,7 +144,7 @@ func (r *testGang) checkSeconds(s lifecycle.Status) {
 	wait.For(r.t, "the same seconds in the metrics", func(context.Context) error {
 		for activity, seconds := range s.Seconds.All() {
 			series := fmt.Sprintf(`rollcall_gang_seconds_total{activity="%s",namespace="%s"}`, activity, r.ns)
-			if counted := r.readMetric(r.t, series); counted != int(seconds) {
+			if counted := readMetric(r.t, r.Controller, series); counted != int(seconds) {
 				return fmt.Errorf("%s is %d, but the status has %d", series, counted, seconds)
 			}
 		}
