@@ -21,8 +21,8 @@ const maxServiceBytes = 64 << 10
 // argument. Objects of other types are returned unchanged.
 func TrimService(o any) (any, error) {
 	service, ok := o.(*corev1.Service)
-	if !ok {
-		return o, nil // a tombstone
+	if !ok || isTooLarge(service) {
+		return o, nil // a tombstone, or the result of an earlier call
 	}
 	out := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: intern(service.Namespace), Name: service.Name, UID: service.UID,

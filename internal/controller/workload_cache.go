@@ -16,7 +16,8 @@ import (
 	"rollcall.training/gang"
 )
 
-// The API server rejects these keys because of the space, so users cannot set them.
+// The API server rejects these keys because of the space, so users cannot set them. client-go passes the objects of a
+// first list to a transform function twice, and the second call must keep the keys.
 const (
 	// annotationTooLarge marks an object in the cache that is too large to be kept.
 	annotationTooLarge = gang.Prefix + "too large"
@@ -48,6 +49,9 @@ func DigestWorkload(o any) (any, error) {
 	if !ok {
 		return o, nil // a tombstone
 	}
+	if _, done := whole.Meta().Annotations[annotationDigest]; done {
+		return o, nil
+	}
 	trimmed, digest := trimWorkload(whole), digestContent(whole)
 	if annotations := trimmed.Meta().Annotations; digest != "" && annotations != nil {
 		annotations[annotationDigest] = digest
@@ -62,6 +66,9 @@ func workloadOf(o any) (gang.Workload, bool) {
 }
 
 func trimWorkload(whole gang.Workload) gang.Workload {
+	if isTooLarge(whole.Meta()) {
+		return whole
+	}
 	out := whole.SelectCached()
 	if !out.IsInjected() || out.OptedOut() {
 		dropTemplate(out)

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -67,6 +69,43 @@ func TestTrimWorkload(t *testing.T) {
 	}
 	if admitted == 0 {
 		t.Fatal("no golden case was admitted")
+	}
+}
+
+// TestTransformTwice checks that a second call of a transform function changes nothing: client-go calls it twice for the
+// objects of a first list.
+func TestTransformTwice(t *testing.T) {
+	large := map[string]string{}
+	for i := range 9000 {
+		large[fmt.Sprintf("l%d", i)] = strings.Repeat("x", 60)
+	}
+	job := newLargeJob(t, 0)
+	job.Annotations[gang.AnnotationInjected] = "{}"
+	tooLarge := job.DeepCopy()
+	tooLarge.Spec.Template.Labels = large
+	for name, c := range map[string]struct {
+		object    any
+		transform func(any) (any, error)
+	}{
+		"a Job":                          {job, TrimWorkload},
+		"a Job that is too large":        {tooLarge, TrimWorkload},
+		"a Job with a policy":            {job, DigestWorkload},
+		"a large Job with a policy":      {tooLarge, DigestWorkload},
+		"a StatefulSet that is excluded": {&appsv1.StatefulSet{}, TrimWorkload},
+		"a Service that is too large":    {&corev1.Service{Spec: corev1.ServiceSpec{Selector: large}}, TrimService},
+		"a pod":                          {newLargePod(0), CompactPod},
+	} {
+		once, err := c.transform(c.object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		twice, err := c.transform(once)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(once, twice) {
+			t.Errorf("%s: the second call returned another object", name)
+		}
 	}
 }
 

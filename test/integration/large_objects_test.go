@@ -121,8 +121,8 @@ func waitForMetrics(t *testing.T, replicas []*installation.Process, ns string, c
 	t.Helper()
 	large := fmt.Sprintf(`rollcall_too_large_objects{kind="Service",namespace="%s"}`, ns)
 	suspended := fmt.Sprintf(`rollcall_gangs{framework="pytorch",namespace="%s",phase="Suspended"}`, ns)
-	for _, p := range replicas {
-		wait.For(t, "metrics of all objects", func(context.Context) error {
+	for i, p := range replicas {
+		wait.For(t, fmt.Sprintf("metrics of all objects from replica %d", i), func(context.Context) error {
 			if services, jobs := readMetric(t, p, large), readMetric(t, p, suspended); services != count || jobs != count {
 				return fmt.Errorf("%d Services are too large and %d gangs are suspended, want %d", services, jobs, count)
 			}
