@@ -23,10 +23,11 @@ import (
 const (
 	// maxHeaderBytes is the maximum length of the header of a request. Go adds 4 KiB to it.
 	maxHeaderBytes = 16 << 10
-	// readHeaderTimeout bounds the handshake and the header. idleTimeout is that of the client of an API server. Both
-	// are the values of controller-runtime.
+	// readHeaderTimeout bounds the handshake and the header. It is the value of controller-runtime.
 	readHeaderTimeout = 32 * time.Second
-	idleTimeout       = 90 * time.Second
+	// idleTimeout is longer than the 90 s of the client of an API server. Otherwise both close an idle connection at the
+	// same time, and a request that the client sends meanwhile fails.
+	idleTimeout = 120 * time.Second
 	// shutdownTimeout is how long a shutdown waits for the requests in flight.
 	shutdownTimeout = time.Minute
 )
