@@ -415,32 +415,6 @@ func TestQueueProblems(t *testing.T) {
 	}
 }
 
-// TestAttackQueueByForeignWorkload checks that a Workload with the name of the gang, such as that of a Job of the same
-// user, does not let the user resume the gang.
-func TestAttackQueueByForeignWorkload(t *testing.T) {
-	foreign := &unstructured.Unstructured{}
-	foreign.SetGroupVersionKind(workloadKind)
-	foreign.SetNamespace("team")
-	foreign.SetName("train")
-	w := newQueueCluster(t, append(newQueuedMembers(t), foreign)...)
-	w.setConditions(t, "QuotaReserved", "Admitted")
-	w.reconcileOften(t)
-	var jobs batchv1.JobList
-	if err := w.List(t.Context(), &jobs); err != nil {
-		t.Fatal(err)
-	}
-	for i := range jobs.Items {
-		jobs.Items[i].Spec.Suspend = ptr.To(false)
-		if err := w.Update(t.Context(), &jobs.Items[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.reconcileOften(t)
-	if n := w.countResumed(t); n > 0 {
-		t.Errorf("%d Jobs run without an admission", n)
-	}
-}
-
 // TestRunningGangIsNotQueued checks that a gang that runs stays as it is after Rollcall was permitted to queue gangs,
 // even if its user adds the annotation.
 func TestRunningGangIsNotQueued(t *testing.T) {
