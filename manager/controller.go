@@ -256,14 +256,16 @@ func newCacheOptions(namespaces []string, hasPolicy bool) cache.Options {
 	for _, namespace := range namespaces {
 		byNamespace[namespace] = cache.Config{}
 	}
+	byObject := map[client.Object]cache.ByObject{
+		&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
+		&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
+		&corev1.Service{}:     {Label: hasLabel(gang.LabelGang), Transform: controller.TrimService},
+		&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.CompactPod},
+	}
 	return cache.Options{
 		DefaultNamespaces: byNamespace,
 		DefaultTransform:  cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&batchv1.Job{}:        {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
-			&appsv1.StatefulSet{}: {Label: hasLabel(gang.LabelFramework), Transform: transformWorkload},
-			&corev1.Service{}:     {Label: hasLabel(gang.LabelGang), Transform: controller.TrimService},
-			&corev1.Pod{}:         {Label: hasLabel(gang.LabelGang), Transform: controller.CompactPod},
-		},
+		ByObject:          byObject,
+		NewInformer:       newPagedInformer(byObject),
 	}
 }
