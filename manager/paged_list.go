@@ -47,12 +47,12 @@ func newPagedInformer(
 
 // List implements [toolscache.Lister].
 func (l pagedLister) List(options metav1.ListOptions) (runtime.Object, error) {
-	return l.ListWithContext(context.Background(), options) //nolint:forbidigo // the interface has no context
+	return l.ListWithContext(context.Background(), options)
 }
 
 // Watch implements [toolscache.Watcher].
 func (l pagedLister) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return l.WatchWithContext(context.Background(), options) //nolint:forbidigo // the interface has no context
+	return l.WatchWithContext(context.Background(), options)
 }
 
 // ListWithContext implements [toolscache.ListerWithContext].

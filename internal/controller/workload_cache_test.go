@@ -72,8 +72,8 @@ func TestTrimWorkload(t *testing.T) {
 	}
 }
 
-// TestTransformTwice checks that a second call of a transform function changes nothing: client-go calls it twice for the
-// objects of a first list.
+// TestTransformTwice checks that a second call of a transform function changes nothing. client-go calls it twice for
+// the objects of a first list.
 func TestTransformTwice(t *testing.T) {
 	large := map[string]string{}
 	for i := range 9000 {
