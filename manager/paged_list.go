@@ -63,7 +63,7 @@ func (l pagedLister) ListWithContext(ctx context.Context, options metav1.ListOpt
 	for {
 		page, err := l.ListerWatcherWithContext.ListWithContext(ctx, options)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the reflector compares the error
+			return nil, err
 		}
 		list, err := meta.ListAccessor(page)
 		if err != nil {
