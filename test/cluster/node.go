@@ -22,8 +22,8 @@ const (
 	maxPods = 500
 )
 
-// startNode starts the programs of a node: container runtime, kubelet and kube-proxy, and DNS on the first
-// node.
+// startNode starts the programs of a node: container runtime, kubelet and kube-proxy, DNS on the first
+// node, and what enforces NetworkPolicies.
 func (c *Cluster) startNode(ctx context.Context, n realNode) error {
 	steps := []struct {
 		what string
@@ -36,9 +36,10 @@ func (c *Cluster) startNode(ctx context.Context, n realNode) error {
 		// kube-proxy starts after the node exists. Otherwise it would wait half a minute for it,
 		// and exit when the node gets an address.
 		{"kube-proxy", c.startKubeProxy},
+		{networkPolicyAgentName, c.startNetworkPolicyAgent},
 	}
 	for _, s := range steps {
-		if s.what == "coredns" && !n.isMachine() {
+		if s.what == "coredns" && !n.isMachine() || s.what == networkPolicyAgentName && c.state.NetworkPolicyAgent == "" {
 			continue
 		}
 		if err := c.progress.runStep(n.component(s.what), func() error { return s.step(ctx, n) }); err != nil {

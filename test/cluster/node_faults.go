@@ -78,9 +78,13 @@ func (c *Cluster) StartNode(ctx context.Context, name string) error {
 	}
 	waits := map[string]func(context.Context, realNode) error{
 		containerdName: c.waitForContainerd, "kubelet": c.waitForKubelet, "kube-proxy": c.waitForKubeProxy,
+		networkPolicyAgentName: c.waitForNetworkPolicyAgent,
 	}
 	for _, component := range nodeComponents {
 		process, isAlive := c.state.findProcess(n.component(component))
+		if process.Name == "" {
+			continue // the cluster does not enforce NetworkPolicies
+		}
 		if !isAlive {
 			if err := c.startProgram(process.program); err != nil {
 				return err

@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodeComponents are the programs of a node in the order of their start.
-var nodeComponents = []string{containerdName, "kubelet", "kube-proxy"}
+// nodeComponents are the programs of a node in the order of their start. A node has the last one only if the cluster
+// enforces NetworkPolicies.
+var nodeComponents = []string{containerdName, "kubelet", "kube-proxy", networkPolicyAgentName}
 
 // AddNode adds a real node, and returns its name when it is ready. It does not load images, except that of
 // the pods' sandboxes: see LoadImage.
@@ -73,7 +74,7 @@ func (c *Cluster) removeNode(ctx context.Context, n realNode) error {
 	}
 	if err := errors.Join(
 		err,
-		c.terminateComponents(n, containerdName, "kube-proxy"),
+		c.terminateComponents(n, containerdName, "kube-proxy", networkPolicyAgentName),
 		n.restoreMachine(isClean, c.state.Machine.ImageStore),
 	); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (n realNode) restoreMachine(isClean bool, firstImageStore string) error {
 // namespace of a further node ends with its mount, because no process uses it.
 func (n realNode) removeNetwork() error {
 	if n.isMachine() {
-		return errors.Join(removeBridge(), removePacketFilterRules())
+		return errors.Join(removeBridge(), removePacketFilterRules(), removeAddressSets())
 	}
 	errs := []error{removeLink(n.link()), removeLinkRules(n.link())}
 	err := unix.Unmount(n.networkFile(), unix.MNT_DETACH)

@@ -34,6 +34,8 @@ type clusterState struct {
 	// Machine records the changes of a Real cluster outside of its directory. It is saved before
 	// the changes.
 	Machine *machineState `json:"machine,omitempty"`
+	// NetworkPolicyAgent is the program that enforces NetworkPolicies on each real node; empty for none.
+	NetworkPolicyAgent string `json:"networkPolicyAgent,omitempty"`
 }
 
 // machineState records the machine's original settings that a Real cluster changes.
