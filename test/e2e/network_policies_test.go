@@ -57,7 +57,7 @@ func (s *testCluster) testGangPolicy(t *testing.T) {
 	ns := s.createNamespace(t)
 	s.denyConnections(t, ns)
 	s.createProgram(t, ns, "connect.py", connectingProgram)
-	s.createJob(t, ns, "train", 2, nil, s.newPodSpec("python", "connect.py"))
+	s.createJob(t, ns, "train", 2, nil, s.newPodSpec("python3", "connect.py"))
 	s.waitForLogText(t, ns, "train", "blocked", 1) // the ranks do not even find each other
 
 	policy := readNetworkPolicy(t)
@@ -68,7 +68,7 @@ func (s *testCluster) testGangPolicy(t *testing.T) {
 	port := s.readMasterPort(t, rankZero)
 	s.createStranger(t, ns, rankZero.Status.PodIP, port)
 	s.permitEgress(t, ns)
-	s.waitForPodLog(t, ns, "stranger", "blocked: timed out")
+	s.waitForPodLog(t, ns, "stranger", "blocked")
 
 	err := s.client.NetworkingV1().NetworkPolicies(ns).DeleteCollection(t.Context(), metav1.DeleteOptions{},
 		metav1.ListOptions{})
@@ -93,8 +93,8 @@ func (s *testCluster) testChartPolicies(t *testing.T) {
 	s.createProgram(t, ns, "connect.py", connectingProgram)
 	webhook := s.findWebhookPod(t)
 	s.createStranger(t, ns, webhook.Status.PodIP, "9443")
-	s.waitForPodLog(t, ns, "stranger", "blocked: timed out")
-	s.createJob(t, ns, "train", 2, nil, s.newPodSpec("python", "-c", "pass"))
+	s.waitForPodLog(t, ns, "stranger", "blocked")
+	s.createJob(t, ns, "train", 2, nil, s.newPodSpec("python3", "-c", "pass"))
 	s.waitForTerminalPhase(t, ns, "train", lifecycle.Succeeded) // the controller reaches the API server
 }
 
@@ -162,7 +162,7 @@ func (s *testCluster) createStranger(t *testing.T, ns, address, port string) {
 	t.Helper()
 	_, err := s.client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "stranger", Labels: map[string]string{"app": "stranger"}},
-		Spec:       s.newPodSpec("python", "connect.py", address, port),
+		Spec:       s.newPodSpec("python3", "connect.py", address, port),
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
