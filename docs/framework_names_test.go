@@ -27,7 +27,6 @@ var namesOfOthers = map[string]string{
 	"internal/migrate/kubeflow/kinds.go: pytorch":     "containers of a PyTorchJob",
 	"internal/migrate/kubeflow/kinds.go: tensorflow":  "containers of a TFJob",
 	"internal/migrate/kubeflow/kinds.go: xgboost":     "containers of an XGBoostJob",
-	"internal/migrate/kubeflow/kind_fields.go: mpi":   "the directory in which mpi-operator wrote kubexec.sh",
 	"internal/migrate/trainer/ml_policy.go: jax":      "a policy of Kubeflow Trainer",
 	"internal/migrate/trainer/ml_policy.go: mpi":      "a policy of Kubeflow Trainer",
 	"internal/migrate/trainer/ml_policy.go: pytorch":  "the framework of the policy torch of Kubeflow Trainer",

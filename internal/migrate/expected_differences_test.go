@@ -169,16 +169,8 @@ var expectedDifferences = []expectedDifference{
 	},
 	// MPI by kubectl exec.
 	{
-		casePrefix: "mpijob-v1/", role: "launcher", variable: "OMPI_MCA_plm_rsh_agent", want: wantUnset,
-		reason: "ssh, the default of Open MPI, replaces kubectl exec",
-	},
-	{
-		casePrefix: "mpijob-v1/", role: "launcher", variable: "I_MPI_HYDRA_BOOTSTRAP", want: wantValue("ssh"),
-		reason: "ssh replaces kubectl exec",
-	},
-	{
-		casePrefix: "mpijob-v1/", role: "launcher", variable: "I_MPI_HYDRA_BOOTSTRAP_EXEC", want: wantUnset,
-		reason: "ssh replaces kubectl exec",
+		casePrefix: "mpijob-v1/defaults", role: "launcher", variable: "I_MPI_HYDRA_BOOTSTRAP", want: wantValue("rsh"),
+		reason: "Hydra does not limit the connections of the agent",
 	},
 	// TrainJob.
 	{

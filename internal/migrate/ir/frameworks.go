@@ -252,27 +252,31 @@ func FrameworkRole(f gang.Framework, suggested string) string {
 }
 
 // ConvertWorkerCommand removes the command of a launcher's worker that only waits or runs sshd, because
-// a worker without a command runs Rollcall's sshd. Another command stays. Rollcall vet reports the
+// a worker without a command runs Rollcall's sshd or agent. Another command stays. Rollcall vet reports the
 // commands, probes and hooks with which the launcher does not reach the worker.
-func ConvertWorkerCommand(spec *corev1.PodSpec, training int, template source.Field) {
+func ConvertWorkerCommand(spec *corev1.PodSpec, training int, template source.Field, launch gang.LaunchMethod) {
+	server, start := "sshd", "exec /bin/sh /etc/rollcall/ssh/sshd"
+	if launch == gang.LaunchAgent {
+		server, start = "agent", "exec /opt/rollcall/agent serve"
+	}
 	c, f := &spec.Containers[training], template.At("spec", "containers").Item(training)
 	words := slices.Concat(c.Command, c.Args)
 	switch {
 	case len(words) == 0:
-	case !IsIdleCommand(words) && sshdStart.MatchString(strings.Join(words, " ")):
+	case launch != gang.LaunchAgent && !IsIdleCommand(words) && sshdStart.MatchString(strings.Join(words, " ")):
 		f.AddNote("the command is kept: its sshd has the port and the keys of the gang, unless options override them, "+
 			"but the processes that the launcher starts do not have the variables of the container",
 			"remove the command if the worker needs only sshd")
 	case !IsIdleCommand(words):
-		f.AddNote("the command is kept, and the launcher connects to the worker only if the command starts sshd",
-			"end the command with: exec /bin/sh /etc/rollcall/ssh/sshd; or remove it, so that the worker runs Rollcall's sshd")
+		f.AddNote("the command is kept, and the launcher connects to the worker only if the command starts the "+server,
+			"end the command with: "+start+"; or remove it, so that the worker runs Rollcall's "+server)
 	default:
 		f.Get("args").MarkHandled()
 		at := f.Get("command")
 		if !at.Exists() {
 			at = f.Get("args")
 		}
-		at.MarkLeftOut("it only waits or runs sshd, and a worker without a command runs Rollcall's sshd")
+		at.MarkLeftOut("it only waits or runs sshd, and a worker without a command runs Rollcall's " + server)
 		c.Command, c.Args = nil, nil
 	}
 }

@@ -39,7 +39,7 @@ func (s *Reader) BuildGang() {
 		}
 		s.rejectPerJobIndex(j)
 		if c := j.trainingContainer(); c != nil && s.hasLauncher() && j.Role != gang.RoleLauncher && len(s.listRoles()) > 1 {
-			ir.ConvertWorkerCommand(j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplate)
+			ir.ConvertWorkerCommand(j.podSpec(), ir.FindContainer(j.podSpec(), c.Name), j.podTemplate, gang.LaunchSSH)
 		}
 		s.removeInjectedVars(j)
 	}

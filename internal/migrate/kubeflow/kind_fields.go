@@ -143,10 +143,7 @@ func readMPI(r *reader) {
 	}
 	r.spec.Get("mainContainer").MarkDropped("the first container of a worker is the training container",
 		"name another container in "+gang.AnnotationContainers)
-	if worker != nil {
-		ir.ConvertWorkerCommand(&worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source)
-	}
-	r.convertLauncherTransport(launcher, worker)
+	r.convertLauncherTransport(worker)
 }
 
 // setSourceNames sets the former names of the pods. Since v2beta1 they are hosts in the subdomain of
@@ -209,39 +206,22 @@ func (r *reader) convertRunLauncherAsWorker(launcher, worker *ir.Role) {
 
 func hasAccelerator(c corev1.Container) bool { return gang.CountAccelerators(c.Resources) > 0 }
 
-// convertLauncherTransport reports how the launcher starts the processes of the workers.
-func (r *reader) convertLauncherTransport(launcher, worker *ir.Role) {
+// convertLauncherTransport converts how the launcher starts the processes of the workers. Before v2beta1 it did so by
+// kubectl exec, so the images need no ssh, and the agent replaces it at the same path.
+func (r *reader) convertLauncherTransport(worker *ir.Role) {
 	r.spec.Get("sshAuthMountPath").MarkChanged("",
 		"left out: Rollcall creates the keys, and ssh finds them with /etc/ssh/ssh_config for every user",
 		"remove options that name a key file from your commands")
-	if r.Version == v2beta1 || worker == nil {
+	if worker == nil {
 		return
 	}
-	r.replicaSpecs.AddNote("the launcher connects to the workers with ssh instead of kubectl exec",
-		"install the packages openssh-client and openssh-server in the images of both")
-	r.removeKubexecOptions(launcher)
-}
-
-// removeKubexecOptions removes options that name the script for kubectl exec from the command of the
-// launcher.
-func (r *reader) removeKubexecOptions(launcher *ir.Role) {
-	const script, agent = "kubexec.sh", "plm_rsh_agent"
-	c := &launcher.Template.Spec.Containers[0]
-	for _, list := range []*[]string{&c.Command, &c.Args} {
-		for i := 0; i+2 < len(*list); {
-			words := (*list)[i:]
-			if strings.TrimLeft(words[0], "-") != "mca" || words[1] != agent || !strings.Contains(words[2], script) {
-				i++
-				continue
-			}
-			*list = append((*list)[:i:i], words[3:]...)
-			launcherContainer(launcher).AddNote("-mca "+agent+" is removed from the command, because ssh replaces "+script, "")
-		}
+	launch := gang.LaunchSSH
+	if r.Version == v1 {
+		launch = gang.LaunchAgent
+		r.gang.SetAnnotation(gang.AnnotationLaunch, string(launch))
+		r.replicaSpecs.AddNote("the agent of Rollcall replaces kubectl exec, and the images need no ssh", "")
 	}
-	if commandContains(launcher, script) {
-		launcherContainer(launcher).MarkDropped("the command names /etc/mpi/"+script+", which does not exist",
-			"remove the option; mpirun uses ssh by default")
-	}
+	ir.ConvertWorkerCommand(&worker.Template.Spec, r.gang.TrainingContainer(r.Context, worker), worker.Source, launch)
 }
 
 func launcherContainer(launcher *ir.Role) source.Field {

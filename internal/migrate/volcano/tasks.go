@@ -230,7 +230,7 @@ func (r *reader) convertTemplates() {
 				"select others with "+gang.AnnotationContainers)
 		}
 		if role.StatefulSet && len(spec.Containers) > 0 && r.framework.HasLauncher && r.hasRole(gang.RoleLauncher) {
-			ir.ConvertWorkerCommand(spec, r.gang.TrainingContainer(r.Context, role), role.Source)
+			ir.ConvertWorkerCommand(spec, r.gang.TrainingContainer(r.Context, role), role.Source, gang.LaunchSSH)
 		}
 		if spec.HostNetwork && spec.DNSPolicy == "" { // the same change as in Volcano's webhook
 			spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
