@@ -79,7 +79,7 @@ var changes = map[string]change{
 	"metrics.port":                 {to: 9090},
 	"metrics.secretName":           {to: "metrics-tls", with: map[string]any{"metrics.secure": true}},
 	"networkPolicy.apiServerCIDRs": {to: []any{"192.0.2.0/28"}, with: map[string]any{"networkPolicy.enabled": true}},
-	"networkPolicy.egressCIDRs":   {to: []any{"192.0.2.0/28"}, with: map[string]any{"networkPolicy.enabled": true}},
+	"networkPolicy.egressCIDRs":    {to: []any{"192.0.2.0/28"}, with: map[string]any{"networkPolicy.enabled": true}},
 	"networkPolicy.metricsFrom": {
 		to:   []any{map[string]any{"podSelector": map[string]any{}}},
 		with: map[string]any{"networkPolicy.enabled": true},

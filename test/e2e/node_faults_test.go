@@ -213,7 +213,7 @@ func (s *testCluster) waitForTraining(t *testing.T, ns, node string, gangs int) 
 	}
 }
 
-// faultTimes are the times from the begin of the fault of a node until a gang restarts, until all of its ranks run again, and until
+// faultTimes are the times from the begin of a fault until a gang restarts, until all of its ranks run again, and until
 // it has succeeded; zero if the gang did not.
 type faultTimes struct{ restarting, running, succeeded time.Duration }
 
@@ -240,7 +240,8 @@ func (s *testCluster) followFaultGangs(t *testing.T, ns string, start time.Time,
 			v.succeeded.Seconds(), status.Disruptions, status.FirstFailure)
 		isRight := status.Disruptions == disruptions || g.elastic && status.Disruptions < disruptions
 		if status.Restarts != 0 || !isRight {
-			t.Errorf("%s: %d restarts and %d disruptions, want 0 and %d", g.name, status.Restarts, status.Disruptions, disruptions)
+			t.Errorf("%s: %d restarts and %d disruptions, want 0 and %d",
+				g.name, status.Restarts, status.Disruptions, disruptions)
 		}
 		s.checkFaultResult(t, ns, g)
 	}
