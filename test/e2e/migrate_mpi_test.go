@@ -113,3 +113,45 @@ func TestMigrateLaunchers(t *testing.T) {
 		})
 	}
 }
+
+// execMPIJobManifest is an MPIJob whose launcher started processes by kubectl exec.
+const execMPIJobManifest = `
+apiVersion: kubeflow.org/v1
+kind: MPIJob
+metadata: {name: sim}
+spec:
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        spec:
+          containers:
+            - name: mpi
+              image: example.com/mpi:1
+              command: [mpirun, -np, "2", -mca, plm_rsh_agent, /etc/mpi/kubexec.sh, python3, /program/hosts.py]
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - name: mpi
+              image: example.com/mpi:1
+              command: [sleep, infinity]
+`
+
+// TestMigrateKubectlExec migrates an MPIJob of v1, whose image has no ssh and whose command names kubexec.sh.
+func TestMigrateKubectlExec(t *testing.T) {
+	skipUnlessFullRun(t)
+	s := requireCluster(t)
+	image, err := s.LoadImage(t.Context(), withoutSSH(cluster.OpenMPI4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := s.createNamespace(t)
+	s.createExampleProgram(t, ns, "mpi/hosts.py")
+	s.migrateAndApply(t, ns, adaptManifest(t, execMPIJobManifest, image, mountProgram))
+	s.waitForTerminalPhase(t, ns, "sim-launcher", lifecycle.Succeeded)
+	log := s.readLauncherLog(t, ns, "sim")
+	if want := "processes 2 sum 1 hosts sim-worker-0 sim-worker-1"; !strings.Contains(log, want) {
+		t.Errorf("the launcher did not print %q:\n%s", want, log)
+	}
+}
