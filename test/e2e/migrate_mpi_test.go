@@ -125,7 +125,7 @@ spec:
       template:
         spec:
           containers:
-            - name: mpi
+            - name: trainer
               image: example.com/mpi:1
               command: [mpirun, -np, "2", -mca, plm_rsh_agent, /etc/mpi/kubexec.sh, python3, /program/hosts.py]
     Worker:
@@ -133,7 +133,7 @@ spec:
       template:
         spec:
           containers:
-            - name: mpi
+            - name: trainer
               image: example.com/mpi:1
               command: [sleep, infinity]
 `
