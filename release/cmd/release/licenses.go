@@ -15,8 +15,7 @@ import (
 )
 
 const licensesLong = `Print the modules that the programs consist of, with their licenses. The command fails if a
-program cannot be built for a system of a release, and if a module has no license, or one that does not permit to
-distribute the programs.`
+module has no license, or one that does not permit to distribute the programs.`
 
 func newLicensesCommand() *cobra.Command {
 	return &cobra.Command{
@@ -41,14 +40,10 @@ func printLicenses(ctx context.Context, stdout io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PROGRAM\tSYSTEM\tMODULE\tVERSION\tLICENSES")
-	for _, build := range []struct {
-		program release.Program
-		os      string
-	}{{release.Manager, "linux"}, {release.Command, "linux"}, {release.Command, "darwin"}, {release.Command, "windows"}} {
-		path := filepath.Join(dir, build.program.Name)
-		platform := release.Platform{OS: build.os, Arch: "amd64"}
-		if err := source.BuildProgram(ctx, build.program, platform, path); err != nil {
+	fmt.Fprintln(table, "PROGRAM\tMODULE\tVERSION\tLICENSES")
+	for _, program := range []release.Program{release.Manager, release.Command} {
+		path := filepath.Join(dir, program.Name)
+		if err := source.BuildProgram(ctx, program, release.Platform{OS: "linux", Arch: "amd64"}, path); err != nil {
 			return err
 		}
 		modules, err := source.ReadModules(ctx, path)
@@ -56,8 +51,8 @@ func printLicenses(ctx context.Context, stdout io.Writer) error {
 			return err
 		}
 		for _, module := range modules {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
-				build.program.Name, build.os, module.Path, module.Version, strings.Join(module.Licenses, ", "))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n",
+				program.Name, module.Path, module.Version, strings.Join(module.Licenses, ", "))
 		}
 	}
 	return table.Flush()
