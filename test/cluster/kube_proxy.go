@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -52,9 +51,14 @@ func (c *Cluster) startKubeProxy(ctx context.Context, n realNode) error {
 }
 
 func (c *Cluster) waitForKubeProxy(ctx context.Context, n realNode) error {
+	return c.waitForHealth(ctx, n, "kube-proxy", proxyHealthPort, "/livez")
+}
+
+// waitForHealth waits until a program of a node reports its health at a path of a port.
+func (c *Cluster) waitForHealth(ctx context.Context, n realNode, component string, port int, path string) error {
 	client := &http.Client{Timeout: time.Second}
-	health := fmt.Sprintf("http://%s/livez", net.JoinHostPort(n.ip(), strconv.Itoa(proxyHealthPort)))
-	return c.waitUntilReady(ctx, n.component("kube-proxy"), startTimeout, func(ctx context.Context) error {
+	health := "http://" + net.JoinHostPort(n.ip(), strconv.Itoa(port)) + path
+	return c.waitUntilReady(ctx, n.component(component), startTimeout, func(ctx context.Context) error {
 		return checkHealth(ctx, client, health)
 	})
 }

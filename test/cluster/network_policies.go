@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"strconv"
 	"strings"
-	"time"
 )
 
 const (
@@ -57,11 +54,8 @@ func (c *Cluster) EnforceNetworkPolicies(ctx context.Context) error {
 	return nil
 }
 
-// startNetworkPolicyAgent starts kube-router on a node, if the cluster enforces NetworkPolicies.
+// startNetworkPolicyAgent starts kube-router on a node of a cluster that enforces NetworkPolicies.
 func (c *Cluster) startNetworkPolicyAgent(ctx context.Context, n realNode) error {
-	if c.state.NetworkPolicyAgent == "" {
-		return nil
-	}
 	if n.isMachine() {
 		if err := c.setSysctls(map[string]string{bridgeFilter: "1"}); err != nil {
 			return err
@@ -86,11 +80,7 @@ func (c *Cluster) startNetworkPolicyAgent(ctx context.Context, n realNode) error
 
 // waitForNetworkPolicyAgent waits until the rules of a node are installed.
 func (c *Cluster) waitForNetworkPolicyAgent(ctx context.Context, n realNode) error {
-	client := &http.Client{Timeout: time.Second}
-	health := fmt.Sprintf("http://%s/healthz", net.JoinHostPort(n.ip(), strconv.Itoa(networkPolicyHealthPort)))
-	return c.waitUntilReady(ctx, n.component(networkPolicyAgentName), startTimeout, func(ctx context.Context) error {
-		return checkHealth(ctx, client, health)
-	})
+	return c.waitForHealth(ctx, n, networkPolicyAgentName, networkPolicyHealthPort, "/healthz")
 }
 
 // removeAddressSets removes the sets of addresses that the rules of kube-router used. Rules refer to them, so the rules

@@ -53,11 +53,10 @@ func (s *testCluster) waitForGangStatus(
 	t.Helper()
 	var status lifecycle.Status
 	wait.For(t, fmt.Sprintf("%s to be %s after %d restarts", name, phase, restarts), func(ctx context.Context) error {
-		job, err := s.client.BatchV1().Jobs(ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
+		var err error
+		if status, err = s.readGangStatus(ctx, ns, name); err != nil {
 			return err
 		}
-		status = lifecycle.ReadStatus(gang.Workload{Job: job})
 		done := status.Restarts + status.Disruptions
 		if status.Phase == phase && done == restarts {
 			return nil
@@ -68,6 +67,15 @@ func (s *testCluster) waitForGangStatus(
 		return fmt.Errorf("%s after %d restarts: %s", status.Phase, done, status.Message)
 	})
 	return status
+}
+
+// readGangStatus returns the status of the gang of a Job.
+func (s *testCluster) readGangStatus(ctx context.Context, ns, job string) (lifecycle.Status, error) {
+	j, err := s.client.BatchV1().Jobs(ns).Get(ctx, job, metav1.GetOptions{})
+	if err != nil {
+		return lifecycle.Status{}, err
+	}
+	return lifecycle.ReadStatus(gang.Workload{Job: j}), nil
 }
 
 // killPod kills the pod of a role with an index, without time to terminate.

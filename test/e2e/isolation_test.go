@@ -93,7 +93,7 @@ func (s *testCluster) crashController(t *testing.T) {
 func (s *testCluster) scaleControllerToZero(t *testing.T) {
 	s.patchController(t, `{"spec":{"replicas":0}}`)
 	wait.For(t, "no controller", func(ctx context.Context) error {
-		pods, err := s.listControllerPods(ctx)
+		pods, err := s.listManagerPods(ctx, "controller")
 		if err == nil && len(pods) > 0 {
 			err = fmt.Errorf("%d pods", len(pods))
 		}
@@ -110,9 +110,10 @@ func (s *testCluster) patchController(t *testing.T, patch string) {
 	}
 }
 
-func (s *testCluster) listControllerPods(ctx context.Context) ([]corev1.Pod, error) {
+// listManagerPods returns the pods of a component: webhook or controller.
+func (s *testCluster) listManagerPods(ctx context.Context, component string) ([]corev1.Pod, error) {
 	pods, err := s.client.CoreV1().Pods(installation.Namespace).List(ctx,
-		metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func (s *testCluster) listControllerPods(ctx context.Context) ([]corev1.Pod, err
 
 // countControllerRestarts returns the number of restarts of the containers of the controller.
 func (s *testCluster) countControllerRestarts(ctx context.Context) (restarts int32, err error) {
-	pods, err := s.listControllerPods(ctx)
+	pods, err := s.listManagerPods(ctx, "controller")
 	for _, pod := range pods {
 		for _, status := range pod.Status.ContainerStatuses {
 			restarts += status.RestartCount

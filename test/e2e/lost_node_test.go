@@ -230,12 +230,7 @@ func (s *testCluster) waitForJoinedRanks(t *testing.T, ns, attempt string) map[s
 // askRankZero connects to rank 0 and returns what it sends to its peers.
 func askRankZero(t *testing.T, pod corev1.Pod) string {
 	t.Helper()
-	env := pod.Spec.Containers[0].Env
-	i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "MASTER_PORT" })
-	if i < 0 {
-		t.Fatal("rank 0 has no variable MASTER_PORT")
-	}
-	connection, err := net.DialTimeout("tcp", net.JoinHostPort(pod.Status.PodIP, env[i].Value), time.Minute)
+	connection, err := net.DialTimeout("tcp", net.JoinHostPort(pod.Status.PodIP, readMasterPort(t, pod)), time.Minute)
 	if err != nil {
 		t.Fatalf("rank 0 of the lost node does not run, so this test proves nothing: %v", err)
 	}
@@ -249,6 +244,17 @@ func askRankZero(t *testing.T, pod corev1.Pod) string {
 		t.Fatal(err)
 	}
 	return string(answer[:n])
+}
+
+// readMasterPort returns the port of the rendezvous of a rank.
+func readMasterPort(t *testing.T, pod corev1.Pod) string {
+	t.Helper()
+	env := pod.Spec.Containers[0].Env
+	i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "MASTER_PORT" })
+	if i < 0 {
+		t.Fatalf("the pod %s has no variable MASTER_PORT", pod.Name)
+	}
+	return env[i].Value
 }
 
 // TestLostNodeOfStatefulSet checks that a gang with a StatefulSet names the lost node and who can help, and that it

@@ -65,7 +65,7 @@ func (s *testCluster) testGangPolicy(t *testing.T) {
 	s.waitForLogText(t, ns, "train", "connected", 1)
 
 	rankZero := s.listPods(t, ns, "train")[0]
-	port := s.readMasterPort(t, rankZero)
+	port := readMasterPort(t, rankZero)
 	s.createStranger(t, ns, rankZero.Status.PodIP, port)
 	s.permitEgress(t, ns)
 	s.waitForPodLog(t, ns, "stranger", "blocked")
@@ -91,8 +91,11 @@ func (s *testCluster) testChartPolicies(t *testing.T) {
 	ns := s.createNamespace(t)
 	s.waitForAdmission(t, ns)
 	s.createProgram(t, ns, "connect.py", connectingProgram)
-	webhook := s.findWebhookPod(t)
-	s.createStranger(t, ns, webhook.Status.PodIP, "9443")
+	webhooks, err := s.listManagerPods(t.Context(), "webhook")
+	if err != nil || len(webhooks) == 0 {
+		t.Fatalf("%d pods of the webhook: %v", len(webhooks), err)
+	}
+	s.createStranger(t, ns, webhooks[0].Status.PodIP, "9443")
 	s.waitForPodLog(t, ns, "stranger", "blocked")
 	s.createJob(t, ns, "train", 2, nil, s.newPodSpec("python3", "-c", "pass"))
 	s.waitForTerminalPhase(t, ns, "train", lifecycle.Succeeded) // the controller reaches the API server
@@ -182,26 +185,4 @@ func (s *testCluster) waitForPodLog(t *testing.T, ns, name, text string) {
 		}
 		return nil
 	})
-}
-
-// readMasterPort returns the port of the rendezvous of a rank.
-func (s *testCluster) readMasterPort(t *testing.T, pod corev1.Pod) string {
-	t.Helper()
-	for _, variable := range pod.Spec.Containers[0].Env {
-		if variable.Name == "MASTER_PORT" {
-			return variable.Value
-		}
-	}
-	t.Fatalf("the pod %s has no MASTER_PORT", pod.Name)
-	return ""
-}
-
-func (s *testCluster) findWebhookPod(t *testing.T) corev1.Pod {
-	t.Helper()
-	pods, err := s.client.CoreV1().Pods(installation.Namespace).List(t.Context(),
-		metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=webhook"})
-	if err != nil || len(pods.Items) == 0 {
-		t.Fatalf("%d pods of the webhook: %v", len(pods.Items), err)
-	}
-	return pods.Items[0]
 }

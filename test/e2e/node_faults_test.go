@@ -234,7 +234,10 @@ func (s *testCluster) followFaultGangs(t *testing.T, ns string, start time.Time,
 		})
 	}
 	for _, g := range faultGangs() {
-		status := s.readGangStatus(t.Context(), t, ns, g.jobName(g.roles[0]))
+		status, err := s.readGangStatus(t.Context(), ns, g.jobName(g.roles[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
 		v := times[g.name]
 		t.Logf("| %s | %.0f s | %.0f s | %.0f s | %d | %s |", g.name, v.restarting.Seconds(), v.running.Seconds(),
 			v.succeeded.Seconds(), status.Disruptions, status.FirstFailure)
@@ -254,7 +257,11 @@ func (s *testCluster) recordFaultTimes(
 	if times[g.name] == nil {
 		times[g.name] = &faultTimes{}
 	}
-	v, status := times[g.name], s.readGangStatus(ctx, t, ns, g.jobName(g.roles[0]))
+	v := times[g.name]
+	status, err := s.readGangStatus(ctx, ns, g.jobName(g.roles[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if status.Phase == lifecycle.Failed {
 		t.Fatalf("%s failed: %s", g.name, status.Message)
 	}
@@ -267,15 +274,6 @@ func (s *testCluster) recordFaultTimes(
 	if status.Phase == lifecycle.Succeeded {
 		v.succeeded = cmp.Or(v.succeeded, elapsed)
 	}
-}
-
-func (s *testCluster) readGangStatus(ctx context.Context, t *testing.T, ns, job string) lifecycle.Status {
-	t.Helper()
-	j, err := s.client.BatchV1().Jobs(ns).Get(ctx, job, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lifecycle.ReadStatus(gang.Workload{Job: j})
 }
 
 // checkFaultResult checks that a pod of the first role has printed the result of the gang.
