@@ -129,7 +129,7 @@ func (r *Reconciler) applyAction(ctx context.Context, m member, a action, status
 // reports whether it changed the spec.
 func mutateWorkload(w gang.Workload, a action, status *lifecycle.Status, last lifecycle.Status) bool {
 	status.SuspendedByRollcall = staysSuspendedByRollcall(w, last, status.Phase)
-	status.ExcludedNodes, status.QueueNodes = last.ExcludedNodes, last.QueueNodes
+	status.MemberNodes = last.MemberNodes
 	apply, ok := actionFuncs[a]
 	return ok && apply(w, status, last)
 }

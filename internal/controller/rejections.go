@@ -86,8 +86,7 @@ func (r *Reconciler) reportRejectedUpdate(ctx context.Context, g *observedGang, 
 	status := lifecycle.Status{
 		Reason: gang.ReasonRequestRejected, Message: rejectionMessage(err, rejectionRetryInterval), State: g.lastState(),
 	}
-	status.ExcludedNodes, status.QueueNodes = last.ExcludedNodes, last.QueueNodes
-	status.SuspendedByRollcall = last.SuspendedByRollcall
+	status.SuspendedByRollcall, status.MemberNodes = last.SuspendedByRollcall, last.MemberNodes
 	if status.LastTransitionTime.IsZero() {
 		status.LastTransitionTime = m.admissionTime()
 	}

@@ -154,7 +154,7 @@ func (r *Reconciler) membersStatus(
 func (r *Reconciler) writeStatusIfChanged(ctx context.Context, m member, next lifecycle.Status) (bool, error) {
 	label, last := lifecycle.ReadPhase(m.Workload), m.lastStatus()
 	next.SuspendedByRollcall = staysSuspendedByRollcall(m.Workload, last, next.Phase)
-	next.ExcludedNodes, next.QueueNodes = last.ExcludedNodes, last.QueueNodes
+	next.MemberNodes = last.MemberNodes
 	next.Message = lifecycle.TruncateMessage(next.Message) // as it was written last
 	// The seconds differ if a write to this member failed while the gang was in another phase.
 	isSamePhase := label == next.Phase && last.Phase == next.Phase && last.Seconds == next.Seconds

@@ -37,6 +37,15 @@ type State struct {
 	Bookkeeping `json:"internal,omitzero"`
 }
 
+// MemberNodes is what Rollcall changed in the nodes that the pod template of a member selects. Like
+// [Bookkeeping.SuspendedByRollcall], it describes only the member that carries the status.
+type MemberNodes struct {
+	// ExcludedNodes contains the nodes that the pod template of the member excludes.
+	ExcludedNodes []string `json:"excludedNodes,omitempty"`
+	// QueueNodes is what the admission by a queue added to the pod template of the member.
+	QueueNodes gang.QueueNodes `json:"queueNodes,omitzero"`
+}
+
 // Bookkeeping is the part of a state that only Rollcall reads.
 type Bookkeeping struct {
 	// Attempt is the number of the current attempt, which is the number on the label of its pods. The
@@ -74,12 +83,7 @@ type Bookkeeping struct {
 	// [gang.AnnotationSuspendedBy] contains it for everybody else. The field remains for one release: earlier builds
 	// read and write only the field.
 	SuspendedByRollcall bool `json:"suspendedByRollcall,omitempty"`
-	// ExcludedNodes contains the nodes that the pod template of the member excludes. Like SuspendedByRollcall, it
-	// describes only the member that carries the status.
-	ExcludedNodes []string `json:"excludedNodes,omitempty"`
-	// QueueNodes is what the admission by a queue added to the pod template of the member. It also describes only the
-	// member.
-	QueueNodes gang.QueueNodes `json:"queueNodes,omitzero"`
+	MemberNodes
 	// MemberUIDs contains the UIDs of the members, in the order of their ranks, and then those of deleted
 	// members. It is the identity of the gang: a workload with the same name and another UID is another
 	// workload. It is empty if no status was written since the members were created.
