@@ -199,7 +199,9 @@ func TestCopyOfRestartingJob(t *testing.T) {
 func TestCopyOfJobWithExcludedNodes(t *testing.T) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
 	job := newJob(map[string]string{gang.AnnotationStatus: encodeStatus(t, lifecycle.Status{State: lifecycle.State{
-		Phase: lifecycle.Running, Bookkeeping: lifecycle.Bookkeeping{ExcludedNodes: []string{"node-b"}},
+		Phase: lifecycle.Running, Bookkeeping: lifecycle.Bookkeeping{
+			MemberNodes: lifecycle.MemberNodes{ExcludedNodes: []string{"node-b"}},
+		},
 	}})}, 2)
 	w := gang.Workload{Job: job}
 	w.ReplaceExcludedNodes(nil, []string{"node-b"})
