@@ -117,10 +117,14 @@ func lockClusters() (unlock func(), err error) {
 // of the cluster must have exited. clean contains the numbers of the nodes whose pods were removed in order.
 func restoreMachine(dir string, s *clusterState, clean map[int]bool) error {
 	var errs []error
-	for _, n := range slices.Backward(listRealNodes(dir)) {
+	nodes := listRealNodes(dir)
+	for _, n := range slices.Backward(nodes) {
 		errs = append(errs, n.restoreMachine(clean[n.number], s.Machine.ImageStore))
 	}
 	errs = append(errs, removeLogLinks(dir))
+	if len(nodes) > 0 {
+		errs = append(errs, removeAllCNIResults())
+	}
 	for name, value := range s.Machine.Sysctls {
 		if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0); err != nil {
 			errs = append(errs, fmt.Errorf("restoring %s to %s: %w", name, value, err))
@@ -158,14 +162,38 @@ const cniResultsDir = "/var/lib/cni/results"
 // removeCNIResults removes the results for the pods in the state of containerd.
 func removeCNIResults(dir string) error {
 	for _, pod := range listPodDirs(dir) {
-		results, err := filepath.Glob(filepath.Join(cniResultsDir, "*-"+filepath.Base(pod)+"-*"))
-		if err != nil {
-			return fmt.Errorf("listing results of CNI: %w", err)
+		if err := removePodCNIResults(filepath.Base(pod)); err != nil {
+			return err
 		}
-		for _, result := range results {
-			if err := removeIfExists(result); err != nil {
-				return fmt.Errorf("removing a result of CNI: %w", err)
-			}
+	}
+	return nil
+}
+
+// removeAllCNIResults removes the results of all clusters, because a machine has one cluster with real nodes at a time.
+// A pod whose creation was interrupted has results and no state.
+func removeAllCNIResults() error {
+	results, err := filepath.Glob(filepath.Join(cniResultsDir, networkName+"-*-eth0"))
+	if err != nil {
+		return fmt.Errorf("listing results of CNI: %w", err)
+	}
+	for _, result := range results {
+		pod := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(result), networkName+"-"), "-eth0")
+		if err := removePodCNIResults(pod); err != nil {
+			return err
+		}
+	}
+	_ = syscall.Rmdir(cniResultsDir)
+	return nil
+}
+
+func removePodCNIResults(pod string) error {
+	results, err := filepath.Glob(filepath.Join(cniResultsDir, "*-"+pod+"-*"))
+	if err != nil {
+		return fmt.Errorf("listing results of CNI: %w", err)
+	}
+	for _, result := range results {
+		if err := removeIfExists(result); err != nil {
+			return fmt.Errorf("removing a result of CNI: %w", err)
 		}
 	}
 	return nil

@@ -18,6 +18,8 @@ const (
 	bridgeIP = "198.18.0.1"
 	// bridgeName is the name of the bridge of each node's pods.
 	bridgeName = "rollcall-test"
+	// networkName is the name of the CNI network of all real nodes.
+	networkName = "rollcall-test"
 	// linkPrefix and the number of a further node are the name of the machine's end of the link to it.
 	linkPrefix = "rollcall-n"
 )
@@ -86,7 +88,7 @@ func acceptPackets(link string) error {
 func (n realNode) writeCNIConfig() error {
 	config := map[string]any{
 		"cniVersion": "1.0.0",
-		"name":       "rollcall-test",
+		"name":       networkName,
 		"plugins": []any{map[string]any{
 			"type":   "bridge",
 			"bridge": bridgeName,
