@@ -15,8 +15,8 @@ import (
 	"rollcall.training/internal/lifecycle"
 )
 
-// TestDetachNodes checks that the template of a detached Job selects the nodes of the user: without the nodes that Rollcall
-// excluded, and without those that the admission by a queue added.
+// TestDetachNodes checks that the template of a detached Job selects the nodes of the user: without the nodes that
+// Rollcall excluded, and without those that the admission by a queue added.
 func TestDetachNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := newRestartingJob(t)
