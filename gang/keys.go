@@ -79,6 +79,8 @@ const (
 	AnnotationFailureOutput = Prefix + "failure-output"
 	// AnnotationProgressFile is the file that a program writes while it makes progress.
 	AnnotationProgressFile = Prefix + "progress-file"
+	// AnnotationPreflight names the init container that checks the node of each rank.
+	AnnotationPreflight = Prefix + "preflight"
 	// AnnotationStallTimeout is how long a rank may leave the progress file unwritten.
 	AnnotationStallTimeout = Prefix + "stall-timeout"
 	// AnnotationStallAction is the reaction to a rank that exceeds the stall timeout.
@@ -309,6 +311,10 @@ func lifecycleKeys() []Key {
 			Values: "`off`, `auto`", Default: "`off`",
 			Description: "With `auto`, a gang of Jobs restarts without the node of a first failure that the hardware caused, " +
 				"and without a node on which ranks failed first twice. Rollcall changes the node affinity of the pod template."},
+		{Name: AnnotationPreflight, Kind: KeyKindAnnotation, Mutable: true,
+			Values: "the name of an init container", Default: "none",
+			Description: fmt.Sprintf("The init container that checks the node before training. With exit code %d, the gang "+
+				"restarts without the node, which uses up no restart. With %d, it fails.", PreflightNodeFailed, PreflightFatal)},
 		{Name: AnnotationFailureOutput, Kind: KeyKindAnnotation, Mutable: true,
 			Values: "`true`, `false`", Default: "`true`, unless an administrator turned the output off for all gangs",
 			Description: "Whether the status, conditions and Events of the gang contain the last lines of the output of " +

@@ -76,6 +76,8 @@ type RestartRules struct {
 	RestartOnNodeLoss bool
 	// AvoidNodes is true if a restart excludes the nodes on which ranks failed.
 	AvoidNodes bool
+	// Preflight is the init container that checks the node of each rank; empty if there is none.
+	Preflight string
 	// FailureOutput is true if the status may contain the output of a failed program.
 	FailureOutput bool
 }
@@ -116,6 +118,7 @@ func (p *parser) parseRestartRules(g Gang, cfg Config) RestartRules {
 		ScheduleTimeout:   p.parseDuration(AnnotationScheduleTimeout, time.Second, 0),
 		RestartOnNodeLoss: p.parseEnum(AnnotationRestartOnNodeLoss, "true", "false") == "true",
 		AvoidNodes:        p.parseEnum(AnnotationAvoidNodes, "off", "auto") == "auto",
+		Preflight:         p.parsePreflight(),
 		FailureOutput:     p.parseEnum(AnnotationFailureOutput, "true", "false") == "true" && !cfg.OmitFailureOutput,
 	}
 	if policies.AvoidNodes && p.workload.StatefulSet != nil {
@@ -125,7 +128,7 @@ func (p *parser) parseRestartRules(g Gang, cfg Config) RestartRules {
 	if policies.RestartPolicy == RestartPolicyPod {
 		for _, key := range []string{
 			AnnotationMaxRestarts, AnnotationMaxDisruptions, AnnotationNonRetriableExitCodes, AnnotationStartTimeout,
-			AnnotationScheduleTimeout, AnnotationAvoidNodes,
+			AnnotationScheduleTimeout, AnnotationAvoidNodes, AnnotationPreflight,
 		} {
 			if _, ok := p.meta.Annotations[key]; ok {
 				p.addWarning(annotationsPath.Key(key),

@@ -28,8 +28,7 @@ var (
 	disruptionsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gang_disruptions_total",
 		Help: "Restarts of gangs after disruptions, by namespace, framework and reason " +
-			"(evicted, deleted, node_lost, schedule_timeout, " +
-			"unobserved or other).",
+			"(evicted, deleted, node_lost, preflight_failed, schedule_timeout, unobserved or other).",
 	}, []string{"namespace", "framework", "reason"})
 	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rollcall_gangs_finished_total",
@@ -165,6 +164,8 @@ func restartReason(f *failure.Failure) string {
 		return "oom_killed"
 	case f.Reason == failure.ReasonStalled:
 		return "stalled"
+	case f.IsFailedPreflight():
+		return "preflight_failed"
 	case f.Container != "":
 		return "container_exit"
 	case f.IsEviction():

@@ -142,6 +142,7 @@ func TestRestartReason(t *testing.T) {
 		}, "start_timeout": {
 			Reason: failure.ReasonStartTimeout,
 		}, "unobserved": {Reason: failure.ReasonRankLost},
+		"preflight_failed": {Reason: failure.ReasonPreflightFailed, Container: "check"},
 		"schedule_timeout": {Reason: failure.ReasonScheduleTimeout},
 		"node_lost":        {Reason: failure.ReasonNodeLost}, "evicted": {Reason: "EvictionByEvictionAPI"},
 	} {

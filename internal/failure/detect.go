@@ -28,6 +28,8 @@ type Context struct {
 	// TrainingContainers names the training containers. An empty list stands for all containers. The
 	// exit of another container is a failure of the rank only if the pod fails by it.
 	TrainingContainers []string
+	// Preflight names the init container that checks the node; empty if there is none.
+	Preflight string
 	// Terminating is true if pods are deleted because the gang restarts, finishes or is suspended.
 	// The deletion of a pod is not a failure then.
 	Terminating bool
@@ -238,7 +240,27 @@ func auxiliaryContainerFailure(pod *corev1.Pod) *Failure {
 func (c Context) trainingContainerFailure(pod *corev1.Pod) *Failure {
 	previous, current := containerFailures(pod, pod.Status.ContainerStatuses, c.TrainingContainers)
 	previous = EarlierOf(previous, c.silentStall(pod))
-	return EarlierOf(c.attributePreviousExit(pod, previous), c.attributeCurrentExit(pod, current))
+	previousCheck, currentCheck := c.preflightFailures(pod)
+	return EarlierOf(
+		c.attributePreviousExit(pod, EarlierOf(previous, previousCheck)),
+		c.attributeCurrentExit(pod, EarlierOf(current, currentCheck)))
+}
+
+// preflightFailures returns the failures of the preflight check, as containerFailures does. The check of a pod that is
+// terminated may exit with any code, but programs do not choose these codes for that.
+func (c Context) preflightFailures(pod *corev1.Pod) (previous, current *Failure) {
+	if c.Preflight == "" {
+		return nil, nil
+	}
+	markFailed := func(f *Failure) *Failure {
+		if f == nil || f.ExitCode != gang.PreflightNodeFailed && f.ExitCode != gang.PreflightFatal {
+			return nil
+		}
+		f.Reason, f.Auxiliary, f.LostPeer = ReasonPreflightFailed, true, false
+		return f
+	}
+	previous, current = containerFailures(pod, pod.Status.InitContainerStatuses, []string{c.Preflight})
+	return markFailed(previous), markFailed(current)
 }
 
 // attributePreviousExit returns the failure of a container that the kubelet restarted, or will

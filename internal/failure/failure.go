@@ -22,6 +22,9 @@ const (
 	// ReasonDeviceUnhealthy means that the kubelet reports an unhealthy device of a training container; see
 	// [IsDeviceUnhealthy].
 	ReasonDeviceUnhealthy = "DeviceUnhealthy"
+	// ReasonPreflightFailed means that the preflight check of the rank exited with [gang.PreflightNodeFailed] or
+	// [gang.PreflightFatal].
+	ReasonPreflightFailed = "PreflightFailed"
 	// ReasonUnobserved means that the workload counts a failed pod that was deleted before Rollcall
 	// observed it.
 	ReasonUnobserved = "Unobserved"
@@ -176,10 +179,10 @@ func (f *Failure) IsEviction() bool {
 
 // IsDisruption reports whether a failure, which may be nil, is a disruption: the infrastructure or a user
 // ended the pod, and the program did not cause that. A disruption does not use up a restart. Failures that
-// may be a crash are not disruptions: the exit of a container, and a start timeout. An eviction of a pod that
-// used more memory or storage than it requested is not either.
+// may be a crash are not disruptions: the exit of a container other than a preflight check, and a start timeout. An
+// eviction of a pod that used more memory or storage than it requested is not either.
 func (f *Failure) IsDisruption() bool {
-	return f != nil && f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
+	return f.IsFailedPreflight() || f != nil && f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
 		!strings.Contains(f.Message, exceededRequest)
 }
 
@@ -189,7 +192,12 @@ var hardwareReasons = []string{ReasonNodeLost, ReasonDeviceUnhealthy, "Unexpecte
 
 // IsHardwareFault reports whether the hardware of the node of a rank caused a failure, which may be nil.
 func (f *Failure) IsHardwareFault() bool {
-	return f != nil && f.Container == "" && slices.Contains(hardwareReasons, f.Reason)
+	return f.IsFailedPreflight() || f != nil && f.Container == "" && slices.Contains(hardwareReasons, f.Reason)
+}
+
+// IsFailedPreflight reports whether a preflight check caused a failure, which may be nil.
+func (f *Failure) IsFailedPreflight() bool {
+	return f != nil && f.Reason == ReasonPreflightFailed
 }
 
 // MayBeHardwareFault reports whether the hardware of a node may have caused a failure, which may be nil: a container

@@ -193,6 +193,7 @@ func (s State) failureContext(w WorkloadEvidence, members Members) failure.Conte
 		AttemptStartTime:   s.AttemptStartTime,
 		JobStartTime:       s.JobStartTime,
 		TrainingContainers: trainingContainers(w.Gang),
+		Preflight:          w.Gang.RestartRules.Preflight,
 		IgnoresLostNodes:   !w.Gang.RestartRules.RestartOnNodeLoss,
 		TerminatesStalled:  w.Job != nil && w.Gang.StallRules.Action == gang.StallRestart,
 		Terminating:        members.AnySuspended() || w.isTerminating(s),

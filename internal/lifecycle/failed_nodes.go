@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/failure"
 )
 
 // FailedNode is a node on which a rank failed first. It is part of the status annotation; docs/reference/status.md
@@ -49,26 +50,28 @@ func (s State) AvoidedNodes() []string {
 	return out
 }
 
-// avoidsNodes reports whether a gang can avoid nodes. The template of a StatefulSet does not change.
-func avoidsNodes(policies gang.RestartRules, members Members) bool {
+// canAvoidNodes reports whether a gang can avoid nodes. The template of a StatefulSet does not change.
+func canAvoidNodes(policies gang.RestartRules, members Members) bool {
 	isStatefulSet := func(m MemberState) bool { return m.Observed.IsStatefulSet }
-	return policies.AvoidNodes && policies.RestartPolicy == gang.RestartPolicyGang &&
-		!slices.ContainsFunc(members, isStatefulSet)
+	return policies.RestartPolicy == gang.RestartPolicyGang && !slices.ContainsFunc(members, isStatefulSet)
 }
 
 // recordFailedNode records the node of the first failure when the attempt after it is about to start. Before, an
-// earlier failure can be reported. Nodes that did not fail for [AvoidancePeriod] are forgotten.
+// earlier failure can be reported. Nodes that did not fail for [AvoidancePeriod] are forgotten. A gang that does not
+// avoid nodes avoids those of failed preflight checks, which the user has asked for.
 func (s State) recordFailedNode(policies gang.RestartRules, snapshot Snapshot) State {
-	if !avoidsNodes(policies, snapshot.Members) {
+	if !canAvoidNodes(policies, snapshot.Members) {
 		s.FailedNodes = nil
 		return s
 	}
 	nodes := slices.DeleteFunc(slices.Clone(s.FailedNodes), func(n FailedNode) bool {
-		return !snapshot.Now.Before(n.LastFailureTime.Add(AvoidancePeriod))
+		isDisabled := !policies.AvoidNodes && n.Reason != failure.ReasonPreflightFailed
+		return isDisabled || !snapshot.Now.Before(n.LastFailureTime.Add(AvoidancePeriod))
 	})
 	f := s.FirstFailure
 	isHardware := f.IsHardwareFault()
-	if (isHardware || f.MayBeHardwareFault()) && gang.CanExcludeNode(f.Node) {
+	mayRecord := f.IsFailedPreflight() || policies.AvoidNodes && (isHardware || f.MayBeHardwareFault())
+	if mayRecord && gang.CanExcludeNode(f.Node) {
 		node := FailedNode{Name: f.Node}
 		if i := slices.IndexFunc(nodes, func(n FailedNode) bool { return n.Name == f.Node }); i >= 0 {
 			node = nodes[i]

@@ -33,6 +33,14 @@ func restart(s lifecycle.State, policies gang.RestartRules, f failure.Failure, a
 	return s.Next(policies, newSnapshot(suspended, withAllPodsTerminated, observedAt(at+2)))
 }
 
+// failedPreflight returns the failure of a preflight check on a node.
+func failedPreflight(node string) failure.Failure {
+	return failure.Failure{
+		Rank: 1, Node: node, Container: "check", Auxiliary: true, ExitCode: gang.PreflightNodeFailed,
+		Reason: failure.ReasonPreflightFailed,
+	}
+}
+
 // TestAvoidedNodes checks which nodes a gang avoids after failures.
 func TestAvoidedNodes(t *testing.T) {
 	exit := func(node string) failure.Failure {
@@ -82,6 +90,9 @@ func TestAvoidedNodes(t *testing.T) {
 			failures: twice(change(exit("a"), func(f *failure.Failure) { f.MaybeTerminated = true })),
 		},
 		"a name that is not valid in a template": {failures: []failure.Failure{lost(strings.Repeat("a", 64))}},
+		"a failed preflight check without auto": {
+			policies: &off, failures: []failure.Failure{failedPreflight("a"), lost("b")}, want: []string{"a"},
+		},
 		"at most four nodes, the oldest goes": {
 			failures: []failure.Failure{lost("a"), lost("b"), lost("c"), lost("d"), lost("a"), lost("e")},
 			want:     []string{"c", "d", "a", "e"},

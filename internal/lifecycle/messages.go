@@ -68,7 +68,13 @@ func (s State) describeFailure(policies gang.RestartRules, members Members) stri
 	case members.anyJobComplete():
 		return fmt.Sprintf("The gang cannot restart because one of its Jobs is complete: %s", s.FirstFailure)
 	case isNonRetriable(policies, s.FirstFailure):
+		if s.FirstFailure.IsFailedPreflight() {
+			return fmt.Sprintf("The preflight check failed the gang: %s", s.FirstFailure)
+		}
 		return fmt.Sprintf("The first failure has a non-retriable exit code: %s", s.FirstFailure)
+	case s.FirstFailure.IsFailedPreflight() && s.FailedPreflights >= MaxFailedPreflights:
+		return fmt.Sprintf("The gang failed after %s: %s",
+			formatCount(s.FailedPreflights, "failed preflight check"), s.FirstFailure)
 	case s.FirstFailure.IsDisruption() && policies.RestartPolicy == gang.RestartPolicyGang:
 		return fmt.Sprintf("The gang failed after %s: %s", formatCount(s.Disruptions, "disruption"), s.FirstFailure)
 	default:

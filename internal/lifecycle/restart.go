@@ -200,6 +200,9 @@ func (s State) enterRestarting(snapshot Snapshot) State {
 func (s State) countIncident(n int32) State {
 	if s.FirstFailure.IsDisruption() {
 		s.Disruptions, s.DisruptionStreak = s.Disruptions+n, max(s.DisruptionStreak+n, 0)
+		if s.FirstFailure.IsFailedPreflight() {
+			s.FailedPreflights = max(s.FailedPreflights+n, 0)
+		}
 	} else {
 		s.Restarts += n
 	}
@@ -228,7 +231,8 @@ func (s State) earlierFailure(f *failure.Failure) *failure.Failure {
 // them is a disruption and the other is not, the incident counts as the earlier. It returns false if the
 // gang may not restart after the earlier.
 func (s State) replaceFirstFailure(policies gang.RestartRules, f *failure.Failure) (State, bool) {
-	isSameKind := f.IsDisruption() == s.FirstFailure.IsDisruption()
+	isSameKind := f.IsDisruption() == s.FirstFailure.IsDisruption() &&
+		f.IsFailedPreflight() == s.FirstFailure.IsFailedPreflight()
 	if isSameKind || s.incidents() == 0 {
 		s.FirstFailure = f
 		return s, true
@@ -252,17 +256,27 @@ func (s State) canRestart(policies gang.RestartRules, members Members, f *failur
 
 // isLimitReached reports whether the gang may not restart once more after failures of the kind of f.
 func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bool {
+	if f.IsFailedPreflight() && s.FailedPreflights >= MaxFailedPreflights {
+		return true
+	}
 	if f.IsDisruption() {
 		return policies.MaxDisruptions >= 0 && s.Disruptions >= policies.MaxDisruptions
 	}
 	return s.Restarts >= policies.MaxRestarts
 }
 
+// MaxFailedPreflights is the maximum number of restarts after failed preflight checks until all ranks are ready. A check
+// that fails on each node does not restart the gang indefinitely.
+const MaxFailedPreflights = 3
+
 // isNonRetriable reports whether the exit code of a failure, which may be nil, fails the gang. Only
 // exit codes of training containers count. An init container that could not fetch its data may
 // succeed the next time. A rank that lost a peer, or that may have been terminated, is probably not
 // the first failure, which the kubelet may report later. See docs/adr/0006-restart-limits.md.
 func isNonRetriable(policies gang.RestartRules, f *failure.Failure) bool {
+	if f.IsFailedPreflight() {
+		return f.ExitCode == gang.PreflightFatal
+	}
 	if f == nil || f.Container == "" || f.Auxiliary || f.LostPeer || f.MaybeTerminated {
 		return false
 	}
