@@ -46,5 +46,5 @@ func TestPreflight(t *testing.T) {
 			t.Errorf("the pod %s of the second attempt ran on node %s", pod.Name, slow)
 		}
 	}
-	t.Log(s.printStatus(t, ns, "preflight"))
+	s.logStatus(t, ns, "preflight")
 }

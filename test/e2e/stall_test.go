@@ -55,9 +55,9 @@ func (s *testCluster) createStallingGang(
 }
 
 // logStatus logs what rollcall status prints.
-func (s *testCluster) logStatus(t *testing.T, ns string) string {
+func (s *testCluster) logStatus(t *testing.T, ns, name string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/rollcall", "status", "train",
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./cmd/rollcall", "status", name,
 		"--namespace", ns, "--kubeconfig", s.Kubeconfig())
 	cmd.Dir = repositoryRoot
 	out, err := cmd.CombinedOutput()
@@ -83,7 +83,7 @@ func TestStalledRankRestartsGang(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ns := s.createStallingGang(t, gang.StallRestart, "100000", c.command...)
 			status := s.waitForGangStatus(t, ns, "train", lifecycle.Running, 1)
-			s.logStatus(t, ns)
+			s.logStatus(t, ns, "train")
 			f := status.FirstFailure
 			t.Logf("first failure: %+v", f)
 			if f == nil || f.Reason != failure.ReasonStalled || f.ExitCode != c.exitCode || status.Disruptions != 0 {
@@ -113,7 +113,7 @@ func TestFrozenRankRestartsGang(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := s.waitForGangStatus(t, ns, "train", lifecycle.Running, 1)
-	s.logStatus(t, ns)
+	s.logStatus(t, ns, "train")
 	if f := status.FirstFailure; f == nil || f.Reason != failure.ReasonStalled || f.StalledRanks < 2 {
 		t.Errorf("the first failure is %+v", f)
 	}
@@ -139,7 +139,7 @@ func TestStalledRankIsReported(t *testing.T) {
 		})
 	}
 	waitForReason(gang.ReasonStalled)
-	out := s.logStatus(t, ns)
+	out := s.logStatus(t, ns, "train")
 	for _, want := range []string{
 		"Ranks 0-3 did not write /tmp/progress for 10s", "Stalled: did not write /tmp/progress",
 	} {

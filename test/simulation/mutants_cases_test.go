@@ -91,8 +91,8 @@ func decisionMutants() []mutant {
 	}, {
 		name: "a gang with a StatefulSet avoids nodes", sequence: "a gang of a Job and a StatefulSet",
 		edits: []edit{{
-			"lifecycle/failed_nodes.go", "\t\t!slices.ContainsFunc(members, isStatefulSet)",
-			"\t\t!slices.ContainsFunc(members[:0], isStatefulSet)",
+			"lifecycle/failed_nodes.go", "!slices.ContainsFunc(members, isStatefulSet)",
+			"!slices.ContainsFunc(members[:0], isStatefulSet)",
 		}},
 	}, {
 		name: "an unhealthy device is a failure at once", sequence: "a device recovers",
