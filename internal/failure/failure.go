@@ -182,7 +182,10 @@ func (f *Failure) IsEviction() bool {
 // may be a crash are not disruptions: the exit of a container other than a preflight check, and a start timeout. An
 // eviction of a pod that used more memory or storage than it requested is not either.
 func (f *Failure) IsDisruption() bool {
-	return f.IsFailedPreflight() || f != nil && f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
+	if f == nil || f.IsFailedPreflight() {
+		return f != nil
+	}
+	return f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
 		!strings.Contains(f.Message, exceededRequest)
 }
 

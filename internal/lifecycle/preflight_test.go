@@ -42,7 +42,8 @@ func TestFailedPreflight(t *testing.T) {
 			wantMessage: "Disruption 4: ",
 		},
 		"no node helps": {
-			failures: []failure.Failure{fatal}, wantPhase: lifecycle.Failed, wantMessage: "The preflight check failed the gang: ",
+			failures: []failure.Failure{fatal}, wantPhase: lifecycle.Failed,
+			wantMessage: "The preflight check failed the gang: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

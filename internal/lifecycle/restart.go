@@ -265,8 +265,8 @@ func (s State) isLimitReached(policies gang.RestartRules, f *failure.Failure) bo
 	return s.Restarts >= policies.MaxRestarts
 }
 
-// MaxFailedPreflights is the maximum number of restarts after failed preflight checks until all ranks are ready. A check
-// that fails on each node does not restart the gang indefinitely.
+// MaxFailedPreflights is the maximum number of restarts after failed preflight checks until all ranks are ready. A
+// check that fails on each node does not restart the gang indefinitely.
 const MaxFailedPreflights = 3
 
 // isNonRetriable reports whether the exit code of a failure, which may be nil, fails the gang. Only
