@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,28 +116,11 @@ func (s *testCluster) createTerminableGangs(t *testing.T, statefulSet, withoutRe
 
 func (g *terminableGang) createStatefulSet(t *testing.T, spec corev1.PodSpec) {
 	t.Helper()
-	spec.RestartPolicy = corev1.RestartPolicyAlways
-	labels := map[string]string{"app": g.name}
-	_, err := g.client.AppsV1().StatefulSets(g.namespace).Create(t.Context(), &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: g.name, Labels: map[string]string{gang.LabelFramework: "pytorch"}},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To[int32](drainedRanks),
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.testCluster.createStatefulSet(t, g.namespace, g.name, drainedRanks, spec)
 }
 
 func (g *terminableGang) read(ctx context.Context) (gang.Workload, error) {
-	if g.statefulSet {
-		set, err := g.client.AppsV1().StatefulSets(g.namespace).Get(ctx, g.name, metav1.GetOptions{})
-		return gang.Workload{StatefulSet: set}, err
-	}
-	job, err := g.client.BatchV1().Jobs(g.namespace).Get(ctx, g.name, metav1.GetOptions{})
-	return gang.Workload{Job: job}, err
+	return g.readWorkload(ctx, g.namespace, g.name, g.statefulSet)
 }
 
 // waitForRunningRanks waits until the gang is Running after a number of restarts. It returns the pods by

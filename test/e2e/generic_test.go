@@ -71,11 +71,11 @@ func (s *testCluster) waitForGangStatus(
 
 // readGangStatus returns the status of the gang of a Job.
 func (s *testCluster) readGangStatus(ctx context.Context, ns, job string) (lifecycle.Status, error) {
-	j, err := s.client.BatchV1().Jobs(ns).Get(ctx, job, metav1.GetOptions{})
+	w, err := s.readWorkload(ctx, ns, job, false)
 	if err != nil {
 		return lifecycle.Status{}, err
 	}
-	return lifecycle.ReadStatus(gang.Workload{Job: j}), nil
+	return lifecycle.ReadStatus(w), nil
 }
 
 // killPod kills the pod of a role with an index, without time to terminate.

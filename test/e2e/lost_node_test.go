@@ -12,8 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/failure"
@@ -274,27 +272,44 @@ func TestLostNodeOfStatefulSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
+	waitForLostNodeReport(t, node, g.read)
+	t.Logf("the status names the node %.0f s after it was lost", time.Since(start).Seconds())
+	start = time.Now()
+	s.taintOutOfService(t, node)
+	g.waitForRunningRanks(t, 1)
+	t.Logf("all ranks run %.0f s after the node was tainted", time.Since(start).Seconds())
+}
+
+// waitForLostNodeReport waits until the status of a restarting gang names the lost node for which it waits, and what an
+// administrator can do.
+func waitForLostNodeReport(t *testing.T, node string, read func(context.Context) (gang.Workload, error)) {
+	t.Helper()
 	wait.For(t, "the status to name the lost node", func(ctx context.Context) error {
-		w, err := g.read(ctx)
+		w, err := read(ctx)
 		if err != nil {
 			return err
 		}
 		status := lifecycle.ReadStatus(w)
-		namesRemedy := strings.Contains(status.Message, corev1.TaintNodeOutOfService)
-		if status.Reason != gang.ReasonPodStuckTerminating || !namesRemedy {
-			return fmt.Errorf("%s: %s", status.Reason, status.Message)
+		remedy := fmt.Sprintf("delete Node %s or taint it with %s=", node, corev1.TaintNodeOutOfService)
+		if status.Phase != lifecycle.Restarting || status.Reason != gang.ReasonPodStuckTerminating ||
+			!strings.Contains(status.Message, remedy) {
+			return fmt.Errorf("%s, %s: %s", status.Phase, status.Reason, status.Message)
 		}
-		t.Logf("%.0f s after the node was lost: %s", time.Since(start).Seconds(), status.Message)
 		return nil
 	})
-	start = time.Now()
-	patch := fmt.Appendf(nil,
-		`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"value":"nodeshutdown","effect":"NoExecute"}}]`,
-		corev1.TaintNodeOutOfService)
-	_, err := s.client.CoreV1().Nodes().Patch(t.Context(), node, types.JSONPatchType, patch, metav1.PatchOptions{})
-	if err != nil {
+}
+
+// taintOutOfService confirms that the machine of a node is off, as docs/troubleshooting.md describes, until the end of
+// the test.
+func (s *testCluster) taintOutOfService(t *testing.T, node string) {
+	t.Helper()
+	taint := corev1.TaintNodeOutOfService + "=nodeshutdown:NoExecute"
+	if _, err := s.Kubectl(t.Context(), "taint", "node", node, taint); err != nil {
 		t.Fatal(err)
 	}
-	g.waitForRunningRanks(t, 1)
-	t.Logf("all ranks run %.0f s after the node was tainted", time.Since(start).Seconds())
+	t.Cleanup(func() {
+		if _, err := s.Kubectl(context.Background(), "taint", "node", node, taint+"-"); err != nil {
+			t.Errorf("removing the taint: %v", err)
+		}
+	})
 }

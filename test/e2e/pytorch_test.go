@@ -95,6 +95,33 @@ func (s *testCluster) createLabeledJob(
 	}
 }
 
+// createStatefulSet creates a PyTorch gang of one StatefulSet.
+func (s *testCluster) createStatefulSet(t *testing.T, ns, name string, ranks int32, spec corev1.PodSpec) {
+	t.Helper()
+	spec.RestartPolicy = corev1.RestartPolicyAlways
+	labels := map[string]string{"app": name}
+	_, err := s.client.AppsV1().StatefulSets(ns).Create(t.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{gang.LabelFramework: "pytorch"}},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &ranks, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readWorkload returns a Job or a StatefulSet.
+func (s *testCluster) readWorkload(ctx context.Context, ns, name string, statefulSet bool) (gang.Workload, error) {
+	if statefulSet {
+		set, err := s.client.AppsV1().StatefulSets(ns).Get(ctx, name, metav1.GetOptions{})
+		return gang.Workload{StatefulSet: set}, err
+	}
+	job, err := s.client.BatchV1().Jobs(ns).Get(ctx, name, metav1.GetOptions{})
+	return gang.Workload{Job: job}, err
+}
+
 // waitForTerminalPhase waits until the gang of a Job is in a terminal phase. It fails the test
 // unless the phase is want.
 func (s *testCluster) waitForTerminalPhase(t *testing.T, ns, name string, want lifecycle.Phase) {
@@ -268,18 +295,9 @@ func TestStatefulSet(t *testing.T) {
 	s := requireCluster(t)
 	ns := s.createNamespace(t)
 	s.createProgram(t, ns, "meet.py", allReduceProgram+"\nimport time\ntime.sleep(3600)\n")
-	labels := map[string]string{"app": "train"}
 	spec := s.newPodSpec("python3", "meet.py")
-	spec.RestartPolicy = corev1.RestartPolicyAlways
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
-	_, err := s.client.AppsV1().StatefulSets(ns).Create(t.Context(), &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "train", Labels: map[string]string{gang.LabelFramework: "pytorch"}},
-		Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](3), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.createStatefulSet(t, ns, "train", 3, spec)
 	wait.For(t, "three ranks to meet", func(context.Context) error {
 		pods, err := s.client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{
 			LabelSelector: gang.LabelGang + "=train",
