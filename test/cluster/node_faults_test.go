@@ -131,6 +131,9 @@ func (c twoNodes) testNetwork(t *testing.T) {
 func (c twoNodes) testStop(t *testing.T) {
 	before := c.getPod(t, "second").Status.ContainerStatuses[0].ContainerID
 	mustRun(t, c.StopNode(c.node))
+	if started, err := c.RestartExited(); len(started) > 0 || err != nil {
+		t.Errorf("the stopped programs %q were started, %v", started, err)
+	}
 	c.probeFrom(t, "first", c.address(t, "second"))
 	if _, err := c.Kubectl(t.Context(), "logs", "second"); err == nil {
 		t.Error("the kubelet of the stopped node responds")

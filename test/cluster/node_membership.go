@@ -122,7 +122,12 @@ func (c *Cluster) deleteNodeObjects(ctx context.Context, name string) error {
 func (c *Cluster) terminateComponents(n realNode, names ...string) error {
 	var errs []error
 	for _, name := range names {
-		process, _ := c.state.findProcess(n.component(name))
+		i := slices.IndexFunc(c.state.Processes, func(p processRecord) bool { return p.Name == n.component(name) })
+		if i < 0 {
+			continue // the cluster does not enforce NetworkPolicies
+		}
+		process := &c.state.Processes[i]
+		process.isDown = true
 		if err := process.terminateProcess(); err != nil {
 			errs = append(errs, fmt.Errorf("stopping %s: %w", process.Name, err))
 		}

@@ -27,11 +27,11 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 
 // RestartExited starts the components that have exited, as the kubelet of a control plane does, and
 // returns their names. For example, the scheduler exits when it finds that its cache is corrupted, which
-// can happen while the API server restarts.
+// can happen while the API server restarts. It does not start the programs of stopped and killed nodes.
 func (c *Cluster) RestartExited() ([]string, error) {
 	var names []string
 	for _, process := range c.state.Processes {
-		if process.isAlive() {
+		if process.isDown || process.isAlive() {
 			continue
 		}
 		if err := c.startProgram(process.program); err != nil {

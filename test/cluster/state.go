@@ -52,6 +52,8 @@ type processRecord struct {
 	processID
 	program
 	Log string `json:"log"`
+	// isDown is true if a fault of its node has ended the process.
+	isDown bool
 }
 
 // recordProcess adds a process. The process replaces an exited process of the same name, because the
