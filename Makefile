@@ -95,7 +95,7 @@ REAL_LIVES ?= 20
 .PHONY: chaos
 chaos: export LIVES := $(LIVES)
 chaos: export REAL_LIVES := $(REAL_LIVES)
-chaos: ## Run gangs through random failures on simulated nodes and a real node (30 minutes; needs root)
+chaos: ## Run gangs through random failures on simulated and real nodes (30 minutes; needs root)
 	cd test && go test -count=1 -timeout 120m -v ./chaos/...
 
 # SEED prints one scenario, START repeats a run.

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// parallelLives is the number of lives at the same time.
-	parallelLives = 20
+	// simulatedLives and realLives are the numbers of lives at the same time. A real node accepts 110 pods.
+	simulatedLives, realLives = 20, 10
 	// minCalm and maxCalm bound the time between two disruptions.
 	minCalm, maxCalm = 10 * time.Second, 40 * time.Second
 	// superviseInterval is the time between two checks of the control plane.
@@ -67,8 +67,11 @@ func TestChaos(t *testing.T) {
 	m := installation.New(t, c)
 	recorder, wait := startRecorder(t.Context(), m.Client)
 	t.Cleanup(wait)
-	r := &runner{client: m.Client, recorder: recorder, nodes: simulatedNodes{m.Client}}
-	runLives(t, c, r, s, true, func(random *rand.Rand) string {
+	r := &runner{
+		client: m.Client, recorder: recorder, nodes: simulatedNodes{m.Client}, faults: simulatedFaults,
+		parallel: simulatedLives,
+	}
+	runLives(t, c, r, s, func(random *rand.Rand) string {
 		return disrupt(t, c, m, random)
 	}).print(t)
 }
@@ -106,10 +109,11 @@ type report struct {
 	duration    time.Duration
 }
 
+// supervised is a cluster whose components are started again.
+type supervised interface{ RestartExited() ([]string, error) }
+
 // runLives runs the lives of a schedule in parallel, and disrupts the control plane meanwhile.
-func runLives(
-	t *testing.T, c *cluster.Cluster, r *runner, s schedule, canLoseNodes bool, disrupt func(*rand.Rand) string,
-) *report {
+func runLives(t *testing.T, c supervised, r *runner, s schedule, disrupt func(*rand.Rand) string) *report {
 	t.Helper()
 	begin := time.Now()
 	out := &report{
@@ -118,10 +122,10 @@ func runLives(
 	t.Logf("SEED=%d, %d lives", s.seed, len(s.numbers))
 	numbers := make(chan int)
 	var workers sync.WaitGroup
-	for range min(parallelLives, len(s.numbers)) {
+	for range min(r.parallel, len(s.numbers)) {
 		workers.Go(func() {
 			for number := range numbers {
-				out.runLife(t.Context(), t, r, newLife(s.seed, number, canLoseNodes), number)
+				out.runLife(t.Context(), t, r, newLife(s.seed, number, r.faults), number)
 			}
 		})
 	}
@@ -153,7 +157,7 @@ func runLives(
 }
 
 // supervise restarts components of the control plane that have exited.
-func (o *report) supervise(t *testing.T, c *cluster.Cluster) {
+func (o *report) supervise(t *testing.T, c supervised) {
 	t.Helper()
 	exited, err := c.RestartExited()
 	if err != nil {
@@ -166,20 +170,16 @@ func (o *report) supervise(t *testing.T, c *cluster.Cluster) {
 
 // runLife runs one life and records its result.
 func (o *report) runLife(ctx context.Context, t *testing.T, r *runner, l life, number int) {
-	m := newModel(l)
-	for _, i := range l.Incidents {
-		m.apply(i)
-	}
 	begin := time.Now()
-	err := r.run(ctx, l)
+	restarts, err := r.run(ctx, l)
 	if ctx.Err() != nil {
 		return // the test has failed for another reason
 	}
-	t.Logf("%.0f s, %d restarts: %s", time.Since(begin).Seconds(), m.attempts(), l)
+	t.Logf("%.0f s, %d restarts: %s", time.Since(begin).Seconds(), restarts, l)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.lives++
-	o.restarts += m.attempts()
+	o.restarts += restarts
 	for _, i := range l.Incidents {
 		name := string(i.Cause)
 		if i.Cause == programExit {

@@ -23,19 +23,37 @@ type history struct {
 	statuses   map[types.UID]lifecycle.Status
 	workloads  map[types.UID]gang.Workload
 	violations []string
+	// fault is the fault of a node that all histories share.
+	fault *nodeFault
+	// faults contains the numbers of the faults whose node had a pod that had not terminated.
+	faults map[int]bool
+	// lost contains the pods that were on a node while it was lost.
+	lost map[types.UID]bool
 }
 
-func newHistory() *history {
+// nodeFault is the fault of a node that happens now.
+type nodeFault struct {
+	// number counts the faults from 1.
+	number int
+	// node is the node; empty if no node has a fault.
+	node string
+	// isLost is true if the kubelet of the node does not report.
+	isLost bool
+}
+
+func newHistory(fault *nodeFault) *history {
 	return &history{
 		pods:      map[types.UID]corev1.Pod{},
 		statuses:  map[types.UID]lifecycle.Status{},
 		workloads: map[types.UID]gang.Workload{},
+		fault:     fault, faults: map[int]bool{}, lost: map[types.UID]bool{},
 	}
 }
 
 // observePod records a new state of a pod.
 func (h *history) observePod(pod corev1.Pod) {
 	h.pods[pod.UID] = pod
+	h.applyFault()
 	h.checkAttempts()
 }
 
@@ -47,14 +65,27 @@ func (h *history) replacePods(pods []corev1.Pod) {
 	for _, pod := range pods {
 		h.pods[pod.UID] = pod
 	}
+	h.applyFault()
 	h.checkAttempts()
+}
+
+// applyFault records which pods the current fault hits.
+func (h *history) applyFault() {
+	for uid, pod := range h.pods {
+		if h.fault.node == "" || pod.Spec.NodeName != h.fault.node || hasTerminated(pod) {
+			continue
+		}
+		h.faults[h.fault.number] = true
+		h.lost[uid] = h.lost[uid] || h.fault.isLost
+	}
 }
 
 // checkAttempts checks that all pods that have not terminated belong to one attempt.
 func (h *history) checkAttempts() {
 	attempts := map[int32]string{}
 	for _, pod := range h.pods {
-		if attempt, ok := gang.PodAttempt(&pod); ok && isLive(pod) {
+		isIgnored := pod.DeletionTimestamp != nil && h.lost[pod.UID]
+		if attempt, ok := gang.PodAttempt(&pod); ok && isLive(pod) && !isIgnored {
 			attempts[attempt] = pod.Name
 		}
 	}
@@ -75,7 +106,7 @@ const overduePeriod = time.Minute - time.Second
 // deleted pod with a grace period of 0 has no containers: only finalizers keep the object. The node of a
 // pod whose termination is overdue does not respond.
 func isLive(pod corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if hasTerminated(pod) {
 		return false
 	}
 	if pod.DeletionTimestamp == nil {
@@ -83,6 +114,17 @@ func isLive(pod corev1.Pod) bool {
 	}
 	isConfirmed := ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0
 	return !isConfirmed && time.Since(pod.DeletionTimestamp.Time) < overduePeriod
+}
+
+func hasTerminated(pod corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// hasExited reports whether the program of a pod has exited, or the pod is gone.
+func (h *history) hasExited(uid types.UID) bool {
+	pod, exists := h.pods[uid]
+	restarted := func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }
+	return !exists || hasTerminated(pod) || slices.ContainsFunc(pod.Status.ContainerStatuses, restarted)
 }
 
 // observeWorkload records a new state of a workload. complete is false after a gap in the observation,
@@ -184,6 +226,36 @@ func TestHistory(t *testing.T) {
 				h.observePod(newPod("b", "1", corev1.PodPending))
 			},
 		},
+		"a pod of the next attempt starts while a deleted pod is on a lost node": {
+			observe: func(h *history) {
+				lost := newDeletedPod("a", "0", time.Second)
+				lost.Spec.NodeName = "lost"
+				*h.fault = nodeFault{number: 1, node: "lost", isLost: true}
+				h.observePod(lost)
+				*h.fault = nodeFault{number: 1}
+				h.observePod(newPod("b", "1", corev1.PodPending))
+			},
+		},
+		"a pod of the next attempt starts while another one runs on a lost node": {
+			observe: func(h *history) {
+				lost := newPod("a", "0", corev1.PodRunning)
+				lost.Spec.NodeName = "lost"
+				*h.fault = nodeFault{number: 1, node: "lost", isLost: true}
+				h.observePod(lost)
+				h.observePod(newPod("b", "1", corev1.PodPending))
+			},
+			wantViolations: 1,
+		},
+		"a pod of the next attempt starts while a deleted pod is on a drained node": {
+			observe: func(h *history) {
+				drained := newDeletedPod("a", "0", time.Second)
+				drained.Spec.NodeName = "drained"
+				*h.fault = nodeFault{number: 1, node: "drained"}
+				h.observePod(drained)
+				h.observePod(newPod("b", "1", corev1.PodPending))
+			},
+			wantViolations: 1,
+		},
 		"a gap hides the end of the old pods": {
 			observe: func(h *history) {
 				h.observePod(newPod("a", "0", corev1.PodRunning))
@@ -219,7 +291,7 @@ func TestHistory(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHistory()
+			h := newHistory(&nodeFault{})
 			c.observe(h)
 			if len(h.violations) != c.wantViolations {
 				t.Errorf("violations %q, want %d", h.violations, c.wantViolations)

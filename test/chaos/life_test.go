@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 )
 
 // kind is the kind of the workloads of a gang.
@@ -24,8 +25,32 @@ const (
 	podDeletion cause = "deletion"
 	podEviction cause = "eviction"
 	programExit cause = "exit"
-	nodeLoss    cause = "node loss"
+	// nodeLoss deletes a simulated node.
+	nodeLoss cause = "node loss"
+	// The faults of real nodes (test/cluster/node_faults.go).
+	nodeKill  cause = "node kill"
+	nodeCut   cause = "node cut"
+	nodeStop  cause = "node stop"
+	nodeDrain cause = "node drain"
+	nodeSlow  cause = "slow node"
 )
+
+// nodeFaults are the faults of the nodes of a cluster.
+type nodeFaults struct {
+	causes []cause
+	// odds is the number of incidents for each fault.
+	odds int
+	// shared is true if gangs share nodes, so that a fault also hits the gangs of other lives.
+	shared bool
+}
+
+var (
+	simulatedFaults = nodeFaults{causes: []cause{nodeLoss}, odds: 12}
+	realFaults      = nodeFaults{causes: []cause{nodeKill, nodeCut, nodeStop, nodeDrain, nodeSlow}, odds: 6, shared: true}
+)
+
+// minFault and maxFault bound how long a fault of a real node lasts after it had its effect.
+const minFault, maxFault = 10 * time.Second, 50 * time.Second
 
 // incident happens to some ranks of one attempt at the same time.
 type incident struct {
@@ -34,6 +59,8 @@ type incident struct {
 	ExitCode int32
 	// Ranks are the ranks that are hit, in ascending order.
 	Ranks []int32
+	// Duration is how long a fault of a real node lasts after it had its effect.
+	Duration time.Duration
 	// Early is true if the incident happens as soon as its ranks have pods. Otherwise, it happens when
 	// all ranks are ready.
 	Early bool
@@ -47,11 +74,19 @@ func (i incident) String() string {
 	if i.Early {
 		out = "early " + out
 	}
+	if i.Duration > 0 {
+		out += fmt.Sprintf(" for %d s", int(i.Duration.Seconds()))
+	}
 	return fmt.Sprintf("%s of ranks %v", out, i.Ranks)
 }
 
+// isNodeFault reports whether the incident hits all pods of the node of its rank.
+func (i incident) isNodeFault() bool { return i.Cause == nodeLoss || i.Duration > 0 }
+
 // isFailure reports whether the incident fails the attempt.
-func (i incident) isFailure() bool { return i.Cause != programExit || i.ExitCode != 0 }
+func (i incident) isFailure() bool {
+	return i.Cause != nodeSlow && (i.Cause != programExit || i.ExitCode != 0)
+}
 
 // life is one gang and everything that happens to it. After the incidents, all programs that still run
 // exit with code 0.
@@ -83,9 +118,8 @@ func (l life) losesNode() bool {
 	return slices.ContainsFunc(l.Incidents, func(i incident) bool { return i.Cause == nodeLoss })
 }
 
-// newLife returns the life with a number in the run with a seed. Without nodes that can be lost, no node
-// is lost.
-func newLife(seed uint64, number int, canLoseNodes bool) life {
+// newLife returns the life with a number in the run with a seed, in a cluster whose nodes have faults.
+func newLife(seed uint64, number int, faults nodeFaults) life {
 	random := rand.New(rand.NewPCG(seed, uint64(number))) // the seed must repeat the run
 	l := life{
 		Name:            fmt.Sprintf("life-%d", number),
@@ -99,7 +133,7 @@ func newLife(seed uint64, number int, canLoseNodes bool) life {
 		if m.finished() {
 			break
 		}
-		i := newIncident(random, m, canLoseNodes)
+		i := newIncident(random, m, faults)
 		l.Incidents = append(l.Incidents, i)
 		m.apply(i)
 	}
@@ -107,17 +141,12 @@ func newLife(seed uint64, number int, canLoseNodes bool) life {
 }
 
 // newIncident returns an incident that hits only ranks that still run.
-func newIncident(random *rand.Rand, m *model, canLoseNodes bool) incident {
-	var running []int32
-	for rank := range m.life.Ranks {
-		if !m.succeeded[rank] {
-			running = append(running, rank)
-		}
-	}
+func newIncident(random *rand.Rand, m *model, faults nodeFaults) incident {
+	running := m.running()
 	random.Shuffle(len(running), func(a, b int) { running[a], running[b] = running[b], running[a] })
 	i := incident{Cause: pick(random, podDeletion, podEviction, programExit, programExit)}
-	if canLoseNodes && random.IntN(12) == 0 {
-		i.Cause = nodeLoss
+	if random.IntN(faults.odds) == 0 {
+		i.Cause = pick(random, faults.causes...)
 	}
 	count := 1 + random.IntN(len(running))
 	switch i.Cause {
@@ -125,12 +154,17 @@ func newIncident(random *rand.Rand, m *model, canLoseNodes bool) incident {
 		i.ExitCode = pick[int32](random, 0, 1, 137, 143)
 		if i.ExitCode == 0 { // the gang succeeds at the end of its life
 			count = min(1, len(running)-1)
+			if faults.shared && m.life.Kind == twoJobs {
+				count = 0 // a fault of another life would fail a gang with a complete Job, or come too late
+			}
 		}
 		if count == 0 {
 			i.ExitCode, count = 1, 1
 		}
 	case nodeLoss:
 		count = 1
+	case nodeKill, nodeCut, nodeStop, nodeDrain, nodeSlow:
+		count, i.Duration = 1, minFault+time.Duration(random.Int64N(int64(maxFault-minFault)))
 	case podDeletion:
 		// A StatefulSet replaces a pod that was not ready yet within milliseconds. Whether Rollcall
 		// observes that makes no difference to the ranks, so the model does not predict it.

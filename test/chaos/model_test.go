@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"rollcall.training/internal/lifecycle"
@@ -27,6 +28,9 @@ func (m *model) finished() bool { return m.phase == lifecycle.Succeeded || m.pha
 
 // apply changes the model as an incident changes the gang.
 func (m *model) apply(i incident) {
+	if i.Cause == nodeSlow {
+		return
+	}
 	if !i.isFailure() {
 		for _, rank := range i.Ranks {
 			m.succeeded[rank] = true
@@ -47,6 +51,17 @@ func (m *model) apply(i incident) {
 		m.restarts++
 	}
 	clear(m.succeeded) // a restart includes ranks that have succeeded
+}
+
+// running returns the ranks that have not succeeded in the current attempt.
+func (m *model) running() []int32 {
+	var out []int32
+	for rank := range m.life.Ranks {
+		if !m.succeeded[rank] {
+			out = append(out, rank)
+		}
+	}
+	return out
 }
 
 // attempts returns the number of attempts before the current one.
@@ -104,6 +119,12 @@ func TestModel(t *testing.T) {
 			life:      life{Kind: twoJobs, Ranks: 3, MaxRestarts: 3, Incidents: []incident{success(0), failure}},
 			wantPhase: lifecycle.Failed,
 		},
+		"a slow node costs no attempt": {
+			life: life{Kind: oneJob, Ranks: 2, Incidents: []incident{
+				{Cause: nodeSlow, Ranks: []int32{0}, Duration: minFault}, success(0),
+			}},
+			wantPhase: lifecycle.Succeeded,
+		},
 		"a gang with a complete Job can succeed": {
 			life:      life{Kind: twoJobs, Ranks: 3, MaxRestarts: 3, Incidents: []incident{success(1, 2)}},
 			wantPhase: lifecycle.Succeeded,
@@ -126,29 +147,39 @@ func TestModel(t *testing.T) {
 // workload, every cause and both results.
 func TestNewLife(t *testing.T) {
 	const seed, lives = 1, 200
-	got := map[string]bool{}
-	for number := range lives {
-		l := newLife(seed, number, true)
-		if again := newLife(seed, number, true); l.String() != again.String() {
-			t.Fatalf("the same seed gives %s and %s", l, again)
-		}
-		m := newModel(l)
-		for _, i := range l.Incidents {
-			if m.finished() {
-				t.Fatalf("%s has an incident after its end", l)
+	for name, faults := range map[string]nodeFaults{"simulated nodes": simulatedFaults, "real nodes": realFaults} {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]bool{}
+			for number := range lives {
+				l := newLife(seed, number, faults)
+				if again := newLife(seed, number, faults); l.String() != again.String() {
+					t.Fatalf("the same seed gives %s and %s", l, again)
+				}
+				m := newModel(l)
+				for _, i := range l.Incidents {
+					if m.finished() {
+						t.Fatalf("%s has an incident after its end", l)
+					}
+					if i.isNodeFault() != slices.Contains(faults.causes, i.Cause) {
+						t.Errorf("%s has the wrong kind of incident", l)
+					}
+					got[string(i.Cause)] = true
+					m.apply(i)
+				}
+				m.finish()
+				got[string(l.Kind)], got[string(m.phase)] = true, true
 			}
-			got[string(i.Cause)] = true
-			m.apply(i)
-		}
-		m.finish()
-		got[string(l.Kind)], got[string(m.phase)] = true, true
-	}
-	want := map[string]bool{
-		string(oneJob): true, string(oneStatefulSet): true, string(twoJobs): true,
-		string(podDeletion): true, string(podEviction): true, string(programExit): true, string(nodeLoss): true,
-		string(lifecycle.Succeeded): true, string(lifecycle.Failed): true,
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("the lives contain %v, want %v", got, want)
+			want := map[string]bool{
+				string(oneJob): true, string(oneStatefulSet): true, string(twoJobs): true,
+				string(podDeletion): true, string(podEviction): true, string(programExit): true,
+				string(lifecycle.Succeeded): true, string(lifecycle.Failed): true,
+			}
+			for _, c := range faults.causes {
+				want[string(c)] = true
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("the lives contain %v, want %v", got, want)
+			}
+		})
 	}
 }

@@ -26,6 +26,7 @@ type recorder struct {
 
 	mu        sync.Mutex
 	histories map[string]*history
+	fault     nodeFault
 }
 
 // startRecorder records until ctx ends. wait returns when all watches have ended.
@@ -50,7 +51,24 @@ func repeat(ctx context.Context, f func(context.Context) error) {
 func (r *recorder) addLife(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.histories[namespace] = newHistory()
+	r.histories[namespace] = newHistory(&r.fault)
+}
+
+// startFault records that a node has a fault. Only one node can have a fault.
+func (r *recorder) startFault(node string, isLost bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fault = nodeFault{number: r.fault.number + 1, node: node, isLost: isLost}
+	for _, h := range r.histories {
+		h.applyFault()
+	}
+}
+
+// endFault records that the fault has ended.
+func (r *recorder) endFault() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fault = nodeFault{number: r.fault.number}
 }
 
 // read calls f with the history of a life.

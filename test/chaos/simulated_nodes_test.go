@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -110,8 +111,15 @@ func newExitStatus(pod corev1.Pod, code int32, restarted bool) corev1.PodStatus 
 	return status
 }
 
-func (s simulatedNodes) lose(ctx context.Context, pod corev1.Pod) error {
-	return s.client.CoreV1().Nodes().Delete(ctx, pod.Spec.NodeName, metav1.DeleteOptions{})
+// fail deletes the node of a pod, as a cloud provider does.
+func (s simulatedNodes) fail(ctx context.Context, _ cause, pod corev1.Pod) (func(context.Context) error, error) {
+	err := retry(ctx, func() error {
+		return s.client.CoreV1().Nodes().Delete(ctx, pod.Spec.NodeName, metav1.DeleteOptions{})
+	})
+	if apierrors.IsNotFound(err) { // the response was lost, because no other life uses the node
+		err = nil
+	}
+	return func(context.Context) error { return nil }, err
 }
 
 func (s simulatedNodes) cleanUp(ctx context.Context, namespace string) error {
