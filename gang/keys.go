@@ -159,7 +159,10 @@ type Key struct {
 	Mutable bool
 }
 
-var keys = slices.Concat(workloadKeys(), podKeys(), launcherKeys(), lifecycleKeys(), stallKeys(), writtenKeys())
+var (
+	written = writtenKeys()
+	keys    = slices.Concat(workloadKeys(), podKeys(), launcherKeys(), lifecycleKeys(), stallKeys(), written)
+)
 
 // Keys returns every label and annotation of this release, the opt-in first. The caller owns the
 // slice.
@@ -366,7 +369,7 @@ func trimKeyPrefix(key string) string { return strings.TrimPrefix(key, Prefix) }
 
 // IsWrittenByRollcall reports whether only Rollcall writes the key to workloads.
 func IsWrittenByRollcall(name string) bool {
-	return slices.ContainsFunc(writtenKeys(), func(k Key) bool { return k.Name == name })
+	return slices.ContainsFunc(written, func(k Key) bool { return k.Name == name })
 }
 
 // IsMutable reports whether a changed value of the key has an effect while the gang runs.

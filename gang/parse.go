@@ -194,7 +194,6 @@ func (p *parser) warnUnknownKeys() {
 
 // checkKey returns what is wrong with a key of the given kind; empty if the key is valid.
 func checkKey(kind KeyKind, name string) string {
-	var names []string
 	for _, k := range keys {
 		if k.Name == name && k.Kind == kind {
 			return ""
@@ -202,9 +201,10 @@ func checkKey(kind KeyKind, name string) string {
 		if k.Name == name {
 			return fmt.Sprintf("has no effect: %q must be %s %s", trimKeyPrefix(name), indefiniteArticle(k.Kind), k.Kind)
 		}
-		if !IsWrittenByRollcall(k.Name) {
-			names = append(names, trimKeyPrefix(k.Name))
-		}
+	}
+	var names []string
+	for _, k := range keys[:len(keys)-len(written)] {
+		names = append(names, trimKeyPrefix(k.Name))
 	}
 	if suggestion := FindClosestMatch(trimKeyPrefix(name), names); suggestion != "" {
 		return fmt.Sprintf("unknown key, has no effect; did you mean %q?", Prefix+suggestion)

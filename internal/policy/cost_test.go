@@ -16,8 +16,9 @@ import (
 // not evaluated for this reason is violated.
 func TestCostOfAllRules(t *testing.T) {
 	const numbers = "[0,1,2,3,4,5,6,7,8,9]"
-	expression := numbers + ".all(a, " + numbers + ".all(b, " + numbers + ".all(c, " + numbers +
-		".all(d, a + b + c + d >= gang.size - 96))))"
+	// A search in a long text costs many units and little time.
+	search := "!('" + strings.Repeat("x", 2000) + "' + gang.framework).contains('%')"
+	expression := numbers + ".all(a, " + numbers + ".all(b, " + numbers + ".all(c, " + search + ")))"
 	var rules []string
 	for i := range 200 {
 		rules = append(rules, fmt.Sprintf("{name: rule-%d, expression: %q}", i, expression))

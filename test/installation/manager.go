@@ -2,8 +2,10 @@ package installation
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,15 +33,25 @@ type Manager struct {
 	applied      map[string]bool // the objects of the chart in the cluster
 }
 
-// buildManager builds the manager. Only linking takes time if the go command has cached the
-// packages.
+// builtManagers contains a function for each source folder, which builds the manager and returns its path.
+var builtManagers sync.Map
+
+// buildManager builds the manager in the source folder, once for all clusters of a test process. The go command does
+// not link the program again if nothing has changed since an earlier process.
 func (m *Manager) buildManager(t testing.TB) {
 	t.Helper()
-	m.binaryPath = filepath.Join(t.TempDir(), "manager")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", m.binaryPath, "./cmd/manager")
-	cmd.Dir = m.source
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building the manager: %v: %s", err, out)
+	build, _ := builtManagers.LoadOrStore(m.source, sync.OnceValues(func() (string, error) {
+		path := filepath.Join(m.source, "bin", "manager")
+		cmd := exec.Command("go", "build", "-o", path, "./cmd/manager")
+		cmd.Dir = m.source
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w: %s", err, out)
+		}
+		return path, nil
+	}))
+	var err error
+	if m.binaryPath, err = build.(func() (string, error))(); err != nil {
+		t.Fatalf("building the manager: %v", err)
 	}
 }
 

@@ -204,7 +204,35 @@ func TestKueueWaitForPodsReady(t *testing.T) {
 	const timeout = 20 * time.Second
 	k := startQueuedGangs(t, fmt.Sprintf("waitForPodsReady: {timeout: %[1]s, recoveryTimeout: %[1]s, "+
 		"requeuingStrategy: {backoffBaseSeconds: 1}}", timeout))
-	ns := k.createNamespace(t)
+	requireStable := func(r *testGang, restarts int32) {
+		before := r.listActivePods()
+		r.checkPhaseStable(timeout + 2*time.Second)
+		for name, p := range r.listActivePods() {
+			if p.UID != before[name].UID {
+				r.t.Errorf("%s was replaced", name)
+			}
+		}
+		r.waitForPhase(lifecycle.Running, restarts)
+	}
+	k.runParallel(t, map[string]func(*testing.T, *manager, string){
+		"Late": func(t *testing.T, m *manager, ns string) {
+			r := (&queuedGangs{m, k.workloads}).createLateGang(t, ns)
+			requireStable(r, 0)
+		},
+		"Restart": func(t *testing.T, m *manager, ns string) {
+			m.runFakeKubelet(t, ns, nil)
+			m.createQueue(t, ns, 8)
+			r := m.startGang(t, ns, k.newGang("train")...)
+			r.failContainer(r.getActivePod("worker-1"), 3)
+			r.waitForPhase(lifecycle.Running, 1)
+			requireStable(r, 1)
+		},
+	})
+}
+
+// createLateGang creates a gang whose pods do not become ready until Kueue evicted the gang. The gang then runs.
+func (k *queuedGangs) createLateGang(t *testing.T, ns string) *testGang {
+	t.Helper()
 	var isSlow atomic.Bool
 	isSlow.Store(true)
 	k.runFakeKubelet(t, ns, func(corev1.Pod) bool { return isSlow.Load() })
@@ -224,19 +252,5 @@ func TestKueueWaitForPodsReady(t *testing.T) {
 	isSlow.Store(false)
 	r.waitForPhase(lifecycle.Running, 0)
 	k.waitForStatus(t, ns, "train", "ready", func(s kueue.Status) bool { return s.ReportsReady })
-	requireStable := func(restarts int32) {
-		t.Helper()
-		before := r.listActivePods()
-		r.checkPhaseStable(timeout + 2*time.Second)
-		for name, p := range r.listActivePods() {
-			if p.UID != before[name].UID {
-				t.Errorf("%s was replaced", name)
-			}
-		}
-		r.waitForPhase(lifecycle.Running, restarts)
-	}
-	requireStable(0)
-	r.failContainer(r.getActivePod("worker-1"), 3)
-	r.waitForPhase(lifecycle.Running, 1)
-	requireStable(1)
+	return r
 }
