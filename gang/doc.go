@@ -21,8 +21,8 @@
 // A gang of several workloads has the same name in each of them, see [ResolveName].
 //
 // The package does not know the variables that frameworks set. The packages below injectors translate a
-// Gang into a plan.Plan. The package knows what determines sizes and addresses in a manifest of a user: the
-// programs that launch processes, the implementations of MPI, and the spellings of an address.
+// Gang into a plan.Plan, and list the programs that launch processes. The package knows what determines sizes and
+// addresses in a manifest of a user: the implementations of MPI, and the spellings of an address.
 //
 // # Purity
 //

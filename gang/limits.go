@@ -17,7 +17,7 @@ func checkLimits(w Workload) field.ErrorList {
 		}
 	}
 	meta, spec := w.Meta(), &w.Template().Spec
-	check(field.NewPath("metadata", "name"), meta.Name, validation.DNS1123SubdomainMaxLength)
+	check(namePath, meta.Name, validation.DNS1123SubdomainMaxLength)
 	check(field.NewPath("metadata", "namespace"), meta.Namespace, validation.DNS1123LabelMaxLength)
 	for _, k := range keys {
 		if text, ok := meta.Labels[k.Name]; ok && k.Kind == KeyKindLabel {

@@ -25,7 +25,6 @@ var templateSpecPath = field.NewPath("spec", "template", "spec")
 // parseName returns the name of the gang. It is the name of a Service, hence a DNS-1035 label. A
 // workload of a multi-workload gang is named after the gang and its role.
 func (p *parser) parseName(role string, multiWorkload bool) string {
-	namePath := field.NewPath("metadata", "name")
 	if p.meta.Name == "" {
 		p.errs = append(p.errs, field.Required(namePath,
 			"the address of every rank is derived from the name; set metadata.name instead of metadata.generateName"))
@@ -78,7 +77,6 @@ func (p *parser) parseServiceName(gang string, multiWorkload bool) string {
 // checkDerivedNames checks the names that are derived from the name of the workload, for the highest
 // index. Otherwise pods would fail only when they are created.
 func (p *parser) checkDerivedNames(g Gang) {
-	namePath := field.NewPath("metadata", "name")
 	longest := ""
 	for _, m := range g.Members {
 		p.checkHostname(namePath, g, m)

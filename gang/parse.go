@@ -14,6 +14,7 @@ import (
 
 // Field paths of labels and annotations.
 var (
+	namePath        = fieldpath.Name
 	labelsPath      = fieldpath.Labels
 	annotationsPath = fieldpath.Annotations
 

@@ -5,7 +5,7 @@
 //
 // Each framework is one folder below this package. The folder declares the framework as a
 // gang.Framework, and plans the needs of a member of a gang (see [Injector]). The result is a
-// plan.Plan, which is data. The engine adds the needs of every gang (see [Engine]), and package plan
+// plan.Plan, which is data. The engine adds the needs of every gang (see [Engine]), and internal/injection
 // applies the merged plan.
 //
 // The folder of a framework is the only place that states facts about the framework. Other packages

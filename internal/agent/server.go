@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"rollcall.training/internal/text"
 )
 
 const (
@@ -120,7 +122,7 @@ func (s *server) handle(ctx context.Context, conn net.Conn) {
 	}
 	if err != nil {
 		s.log.Warn("Refused a command", "client", conn.RemoteAddr().String(), "error", err)
-		_ = p.write(frameRefused, []byte(shorten(err.Error(), maxReasonBytes)))
+		_ = p.write(frameRefused, []byte(text.Shorten(err.Error(), maxReasonBytes)))
 		return
 	}
 	if len(r.Command) == 0 {
@@ -143,10 +145,10 @@ func (s *server) check(r request) error {
 	case r.Version != protocolVersion:
 		return fmt.Errorf("version %d of the protocol is not supported", r.Version)
 	case firstLabel(r.Host) != s.host && net.ParseIP(r.Host) == nil:
-		return fmt.Errorf("this is the host %s and not %s", s.host, shorten(r.Host, 253))
+		return fmt.Errorf("this is the host %s and not %s", s.host, text.Shorten(r.Host, 253))
 	case r.Attempt != "" && s.attempt != "" && r.Attempt != s.attempt:
 		return fmt.Errorf("this pod belongs to attempt %s of the gang, and the client to attempt %s",
-			s.attempt, shorten(r.Attempt, 20))
+			s.attempt, text.Shorten(r.Attempt, 20))
 	case len(r.Command) > maxCommandBytes:
 		return fmt.Errorf("the command has %d bytes, the maximum is %d", len(r.Command), maxCommandBytes)
 	}
@@ -198,8 +200,4 @@ func (h *handshakes) remove(conn net.Conn) {
 			return
 		}
 	}
-}
-
-func shorten(text string, length int) string {
-	return text[:min(len(text), length)]
 }

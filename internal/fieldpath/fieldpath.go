@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Labels and Annotations are the paths of the metadata of an object.
+// Name, Labels and Annotations are the paths of the metadata of an object.
 var (
+	Name        = field.NewPath("metadata", "name")
 	Labels      = field.NewPath("metadata", "labels")
 	Annotations = field.NewPath("metadata", "annotations")
 )

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
 	"rollcall.training/plan"
 )
 
@@ -13,10 +14,9 @@ import (
 // The warnings name the values of the user that differ from the plan and are kept. If Apply returns
 // denials, the state of w is undefined: apply the plan to a copy.
 func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnings, gang.Denials) {
-	annotationsPath := field.NewPath("metadata", "annotations")
 	old, err := ReadRecord(w)
 	if err != nil {
-		path := annotationsPath.Key(gang.AnnotationInjected)
+		path := fieldpath.Annotations.Key(gang.AnnotationInjected)
 		return nil, gang.Denials{{
 			Error: field.Invalid(path, w.Meta().Annotations[gang.AnnotationInjected],
 				"is not a record of Rollcall, and only Rollcall writes this annotation; remove the annotation"),
@@ -55,7 +55,7 @@ func Apply(w gang.Workload, g gang.Gang, p plan.Plan, build string) (gang.Warnin
 		return a.warnings, a.denials
 	}
 	if err := a.writeRecord(); err != nil {
-		return a.warnings, gang.Denials{{Error: field.InternalError(annotationsPath, err)}}
+		return a.warnings, gang.Denials{{Error: field.InternalError(fieldpath.Annotations, err)}}
 	}
 	return a.warnings, nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/fieldpath"
 )
 
 // facts are what a policy judges of a gang, as one of its members shows it.
@@ -62,8 +63,8 @@ type fieldPaths struct {
 var (
 	specPath        = field.NewPath("spec")
 	podSpecPath     = specPath.Child("template", "spec")
-	labelsPath      = field.NewPath("metadata", "labels")
-	annotationsPath = field.NewPath("metadata", "annotations")
+	labelsPath      = fieldpath.Labels
+	annotationsPath = fieldpath.Annotations
 )
 
 func newFacts(m Member) facts {

@@ -174,9 +174,8 @@ func (r *testGang) checkNotManaged(status string) {
 }
 
 // testLimitWithoutManager checks that the Job of a gang with a bug fails by itself, as while no manager
-// runs: the gang opted out. A rank may fail four times for its only attempt, and no disruption is permitted. With the
-// back-off of the Job
-// controller, that takes 10 + 20 + 40 + 80 s.
+// runs: the gang opted out. A rank may fail four times for its only attempt, and no disruption is permitted. The
+// failures are reported minutes late, so that the Job controller does not wait for its back-off.
 func testLimitWithoutManager(t *testing.T, m *manager, ns string) {
 	w := newTrainingWorkload(2, gang.AnnotationMaxRestarts, "0", gang.Prefix+"max-disruptions", "0")
 	r := m.startGang(t, ns, w)
@@ -194,7 +193,10 @@ func testLimitWithoutManager(t *testing.T, m *manager, ns string) {
 		pod, ok := r.listActivePods()["worker-1"]
 		if ok && pod.Status.Phase == corev1.PodRunning && !failed[string(pod.UID)] {
 			failed[string(pod.UID)] = true
-			r.setPodPhases(t, []corev1.Pod{pod}, corev1.PodFailed)
+			pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "trainer", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: 3, FinishedAt: metav1.NewTime(time.Now().Add(-10 * time.Minute))}}}}}
+			r.patchPodStatus(pod)
 		}
 		job = r.getJob("train")
 		return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
