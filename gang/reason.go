@@ -54,7 +54,8 @@ const (
 	// ReasonNotInjected means that the workload has the framework label, but was admitted without
 	// Rollcall.
 	ReasonNotInjected Reason = "NotInjected"
-	// ReasonTooLarge means that Rollcall does not follow the workload because its pod template is too large.
+	// ReasonTooLarge means that Rollcall does not follow the workload, or does not use the Service, because it is too
+	// large.
 	ReasonTooLarge Reason = "TooLarge"
 	// ReasonMembersMissing means that members of the gang do not exist.
 	ReasonMembersMissing Reason = "MembersMissing"

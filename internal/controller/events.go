@@ -16,6 +16,7 @@ const (
 	eventActionCheckMembers   = "CheckMembers"
 	eventActionResize         = "Resize"
 	eventActionCheckNodes     = "CheckNodes"
+	eventActionCheckService   = "CheckService"
 )
 
 func (r *Reconciler) recordNormal(w gang.Workload, reason gang.Reason, eventAction, note string, args ...any) {

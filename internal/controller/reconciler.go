@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -52,7 +51,7 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Engine parses workloads into gangs.
 	Engine *injectors.Engine
-	// Recorder records Events on workloads.
+	// Recorder records Events on workloads, and on Services that are too large.
 	Recorder events.EventRecorder
 	// Clock provides the present, which is compared with the times of objects.
 	Clock clock.PassiveClock
@@ -124,8 +123,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 		Named("gang").
 		Watches(&batchv1.Job{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor)).
 		Watches(&appsv1.StatefulSet{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor)).
-		Watches(&corev1.Service{}, handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor),
-			builder.WithPredicates(deletions)).
+		Watches(&corev1.Service{}, r.serviceEventHandler()).
 		Watches(&corev1.Pod{}, r.podEventHandler()).
 		WithOptions(controller.TypedOptions[Request]{
 			MaxConcurrentReconciles: maxConcurrentReconciles,
@@ -153,15 +151,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, e *injectors.Engine
 	}
 	return nil
 }
-
-// deletions ignores all events but deletions. The other events of a Service do not affect its gang.
-var deletions = predicate.Funcs{
-	CreateFunc:  ignoreEvent[event.CreateEvent],
-	UpdateFunc:  ignoreEvent[event.UpdateEvent],
-	GenericFunc: ignoreEvent[event.GenericEvent],
-}
-
-func ignoreEvent[E any](E) bool { return false }
 
 // newLogConstructor returns a function that creates the logger of a request; nil for the logger of the
 // controller.

@@ -1,11 +1,17 @@
 package controller
 
 import (
+	"context"
 	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
@@ -49,6 +55,37 @@ func TrimService(o any) (any, error) {
 		PublishNotReadyAddresses: service.Spec.PublishNotReadyAddresses,
 	}
 	return out, nil
+}
+
+// serviceEventHandler returns the event handler for Services. Only a deletion affects a gang. A Service that is too large
+// gets an Event, so that its namespace knows it.
+func (r *Reconciler) serviceEventHandler() handler.TypedEventHandler[client.Object, Request] {
+	type queue = workqueue.TypedRateLimitingInterface[Request]
+	return handler.TypedFuncs[client.Object, Request]{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ queue) {
+			r.reportTooLargeService(ctx, e.Object)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, _ queue) {
+			if !isTooLarge(e.ObjectOld) {
+				r.reportTooLargeService(ctx, e.ObjectNew)
+			}
+		},
+		DeleteFunc: handler.TypedEnqueueRequestsFromMapFunc(r.RequestsFor).Delete,
+	}
+}
+
+func (r *Reconciler) reportTooLargeService(ctx context.Context, service client.Object) {
+	if !isTooLarge(service) {
+		return
+	}
+	managed, err := r.isManagedNamespace(ctx, service.GetNamespace())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to report a Service that is too large", "service", service.GetName())
+	} else if managed {
+		r.Recorder.Eventf(service, nil, corev1.EventTypeWarning, string(gang.ReasonTooLarge), eventActionCheckService,
+			"Rollcall does not use the Service because it needs more than %d KiB of memory. "+
+				"Remove the label %s, or delete the Service", maxServiceBytes>>10, gang.LabelGang)
+	}
 }
 
 // internOwners returns owners that share the memory of their kinds with those of other objects.

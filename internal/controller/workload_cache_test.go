@@ -16,10 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
@@ -218,6 +220,51 @@ func TestWorkloadMemory(t *testing.T) {
 func collectGarbage() {
 	runtime.GC()
 	runtime.GC()
+}
+
+// TestTooLargeService checks that a Service that is too large gets one Event in a managed namespace, and causes no pass.
+func TestTooLargeService(t *testing.T) {
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "large", Labels: map[string]string{gang.LabelGang: "train"}},
+	}
+	trim := func(s *corev1.Service) *corev1.Service {
+		out, err := TrimService(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.(*corev1.Service)
+	}
+	small := trim(service)
+	service.Spec.Ports = make([]corev1.ServicePort, 10_000)
+	large := trim(service)
+	for name, c := range map[string]struct {
+		before, after *corev1.Service
+		namespaces    labels.Selector
+		events        int
+	}{
+		"created small":    {after: small},
+		"created large":    {after: large, events: 1},
+		"becomes large":    {before: small, after: large, events: 1},
+		"was large before": {before: large, after: large},
+		"not managed":      {after: large, namespaces: labels.Nothing()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTestCluster(t)
+			w.Namespaces = c.namespaces
+			if c.before == nil {
+				w.serviceEventHandler().Create(t.Context(), event.CreateEvent{Object: c.after}, nil)
+			} else {
+				w.serviceEventHandler().Update(t.Context(), event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}, nil)
+			}
+			recorded := w.Recorder.(*events.FakeRecorder).Events
+			if len(recorded) != c.events {
+				t.Fatalf("%d Events, want %d", len(recorded), c.events)
+			}
+			if c.events > 0 && !strings.Contains(<-recorded, string(gang.ReasonTooLarge)) {
+				t.Error("the Event has another reason")
+			}
+		})
+	}
 }
 
 // TestTooLargeWorkload checks that a workload that is too large gets an Event and no child objects.

@@ -46,6 +46,7 @@ func TestAttackLargeObjects(t *testing.T) {
 	replicas[1].Start(t)
 	checkMemory(t, "before", replicas)
 	m.createLargeObjects(t, ns, count)
+	m.waitForEvent(t, ns, gang.ReasonTooLarge)
 	waitForMetrics(t, replicas, ns, count)
 	checkMemory(t, fmt.Sprintf("with %d Jobs and %d Services", count, count), replicas)
 	for _, p := range replicas {
