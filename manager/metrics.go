@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
-	"rollcall.training/internal/webhook"
+	"rollcall.training/internal/connections"
 )
 
 // metricsOptions are the values of the flags of the metrics endpoint.
@@ -96,7 +96,7 @@ func addPort(mgr manager.Manager, name, address string, h http.Handler, config *
 	if address == "0" {
 		return nil
 	}
-	server, err := webhook.NewPort(name, address, h, config)
+	server, err := connections.NewPort(name, address, h, config)
 	if err != nil {
 		return fmt.Errorf("opening a port: %w", err)
 	}

@@ -22,6 +22,8 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"rollcall.training/internal/connections"
 )
 
 const (
@@ -33,7 +35,7 @@ const (
 	// attackers is the number of attacking clients, which have 50 addresses of a network of their own.
 	attackers = 1000
 	// flooders is the number of clients that fill the bound of connections with complete requests, from three addresses.
-	flooders = maxConnections * 5 / 4
+	flooders = connections.MaxConnections * 5 / 4
 	// maxServerMemory is the limit of the chart.
 	maxServerMemory = 512 << 20
 )

@@ -14,6 +14,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/connections"
 	"rollcall.training/internal/testing/podtest"
 )
 
@@ -21,7 +22,7 @@ import (
 // variables. BenchmarkInject in package injectors measures the part of the engine.
 func BenchmarkMutatingEndpoint(b *testing.B) {
 	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
-	h := newLimiter(1).limitRequests(&ctrlwebhook.Admission{Handler: NewMutator(engine, nil)})
+	h := limitRequests(connections.NewLimiter(1), &ctrlwebhook.Admission{Handler: NewMutator(engine, nil)})
 	container := corev1.Container{Name: "trainer", Image: "example.com/train:1", Env: podtest.NewVariables(50)}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{

@@ -2,14 +2,12 @@ package webhook
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/tidwall/gjson"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"rollcall.training/gang"
+	"rollcall.training/internal/connections"
 )
 
 // The bounds of a request. They apply to its text, before it is decoded: the Go types of a decoded list
@@ -42,168 +41,54 @@ const (
 	maxDepth = 100
 )
 
-// The bounds of concurrency. A handler never waits, so more requests at the same time would only need
-// more memory.
-const (
-	// maxConcurrentRequests is the number of requests that are handled at the same time.
-	maxConcurrentRequests = 8
-	// minQueueTime and maxQueueTime are how long a request waits for its slot: half of the time that API servers wait
-	// for the response, which is from 1 to 30 seconds.
-	minQueueTime = 500 * time.Millisecond
-	maxQueueTime = 15 * time.Second
-	// bodyTimeout is how long the body of a request may take to arrive. It is longer than a process can wait for its CPU
-	// time, because a deadline that passes meanwhile refuses a request that has arrived. The bounds of [clients] limit
-	// what slow clients occupy.
-	bodyTimeout = 10 * time.Second
-	// responseTimeout is how long a request may take until its client has read the response.
-	responseTimeout = 10 * time.Second
-	// retryAfterSeconds is the delay after which clients send a refused request again.
-	retryAfterSeconds = 1
-)
+// retryAfterSeconds is the delay after which clients send a refused request again.
+const retryAfterSeconds = 1
 
-// limiter refuses requests that exceed a bound. All endpoints of a server share one limiter.
-type limiter struct {
-	clients *clients // of requests without a listener of their own
-	slots   *slots
-}
-
-func newLimiter(concurrency int) *limiter {
-	return &limiter{clients: newClients(), slots: newSlots(concurrency)}
-}
-
-// limitRequests returns a handler that passes on the requests within the bounds. It refuses the other
+// limitRequests returns a handler that passes on the requests within the bounds of a limiter. It refuses the other
 // requests with the HTTP code 413 or 429. A request gets its slot after it has arrived, so a slow client
 // occupies only its connection and what it has sent.
-func (l *limiter) limitRequests(h http.Handler) http.Handler {
+func limitRequests(l *connections.Limiter, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setDeadlines(w, bodyTimeout, bodyTimeout+responseTimeout)
-		c, end := l.clients.clientOf(r)
-		defer end()
-		body, err := readBody(w, r, c)
+		request := l.Begin(w, r)
+		defer request.End()
+		body, err := readBody(request, r)
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			refuseRequest(w, r, body, newTooLarge(fmt.Sprintf("more than %d bytes", maxRequestBytes)))
 			return
 		} else if errors.Is(err, os.ErrDeadlineExceeded) {
 			refuseRequest(w, r, body, newTooManyRequests("Rollcall did not receive the request in time"))
 			return
-		} else if errors.Is(err, errTooManyBytes) {
+		} else if errors.Is(err, connections.ErrTooManyBytes) {
 			refuseRequest(w, r, body, newTooManyRequests("Rollcall receives too many other requests"))
 			return
 		} else if err != nil {
 			http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		namespace := gjson.GetBytes(body[:min(len(body), headBytes)], "request.namespace").String()
-		c.begin(queued)
-		// A read of the connection that fails would end the request.
-		setDeadlines(w, maxQueueTime+responseTimeout, maxQueueTime+responseTimeout)
-		if !l.acquireSlot(r, c.peer, namespace) {
+		if !request.AcquireSlot(gjson.GetBytes(body[:min(len(body), headBytes)], "request.namespace").String()) {
 			refuseRequest(w, r, body, newTooManyRequests(
-				fmt.Sprintf("Rollcall handles %d other requests", maxConcurrentRequests)))
+				fmt.Sprintf("Rollcall handles %d other requests", connections.MaxRequests)))
 			return
 		}
-		c.begin(handled)
-		response := l.handle(h, w, r, body, namespace)
-		setDeadlines(w, responseTimeout, responseTimeout)
-		response.send(c)
+		request.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if problem := checkText(body); problem != "" {
+				refuseRequest(w, r, body, newTooLarge(problem))
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			h.ServeHTTP(w, r)
+		}))
 	})
 }
 
-// handle handles a request, and returns its slot before the client reads the response.
-func (l *limiter) handle(
-	h http.Handler, w http.ResponseWriter, r *http.Request, body []byte, namespace string,
-) *bufferedResponse {
-	defer l.slots.release(namespace)
-	response := &bufferedResponse{ResponseWriter: w, code: http.StatusOK}
-	if problem := checkText(body); problem != "" {
-		refuseRequest(response, r, body, newTooLarge(problem))
-		return response
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	defer func() { r.Body = http.NoBody }() // the server keeps r until the client has read the response
-	h.ServeHTTP(response, r)
-	return response
-}
-
-// bufferedResponse keeps a response until it is sent.
-type bufferedResponse struct {
-	http.ResponseWriter
-	code int
-	body bytes.Buffer
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (r *bufferedResponse) WriteHeader(code int) { r.code = code }
-
-// Write implements [http.ResponseWriter].
-func (r *bufferedResponse) Write(text []byte) (int, error) { return r.body.Write(text) }
-
-// send sends the response to a client that has received none yet.
-func (r *bufferedResponse) send(c *client) {
-	c.begin(transferring)
-	if !c.hold(r.body.Len()) {
-		panic(http.ErrAbortHandler) // so many clients read no responses that the server closes the connection
-	}
-	r.ResponseWriter.WriteHeader(r.code)
-	_, _ = r.ResponseWriter.Write(r.body.Bytes()) // the client no longer waits if this fails
-}
-
-// setDeadlines bounds the time in which a slow client keeps a goroutine. The server sets the deadlines of the next
-// request on the connection.
-func setDeadlines(w http.ResponseWriter, read, write time.Duration) {
-	now := time.Now() //nolint:forbidigo // a deadline of the network
-	deadlines := http.NewResponseController(w)
-	_ = deadlines.SetReadDeadline(now.Add(read)) // the writers of tests have no deadlines
-	_ = deadlines.SetWriteDeadline(now.Add(write))
-}
-
-// acquireSlot waits for one of the slots. It returns false if the request gets none in time, or if the client
-// no longer waits for the response.
-func (l *limiter) acquireSlot(r *http.Request, peer, namespace string) bool {
-	ctx, cancel := context.WithTimeout(r.Context(), queueTime(r))
-	defer cancel()
-	return l.slots.acquire(ctx, peer, namespace)
-}
-
-// queueTime returns how long a request may wait for its slot. The time for which the API server waits for the
-// response is a parameter of its request (k8s.io/client-go/rest, Request.Timeout).
-func queueTime(r *http.Request) time.Duration {
-	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil {
-		return minQueueTime
-	}
-	return min(max(timeout/2, minQueueTime), maxQueueTime)
-}
-
-// errTooManyBytes is the error of a body that exceeds the bounds of all bodies.
-var errTooManyBytes = errors.New("too many bytes of other requests")
-
 // readBody reads a request of up to maxRequestBytes. After an error it returns what it has read. It reads only the
 // beginning of a request with a larger length.
-func readBody(w http.ResponseWriter, r *http.Request, c *client) ([]byte, error) {
+func readBody(request *connections.Request, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxRequestBytes {
 		head, _ := io.ReadAll(io.LimitReader(r.Body, headBytes)) // an incomplete head has no UID
 		return head, &http.MaxBytesError{Limit: maxRequestBytes}
 	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), smallBytes)) + bytes.MinRead)
-	_, err := body.ReadFrom(countingReader{Reader: http.MaxBytesReader(w, r.Body, maxRequestBytes), client: c})
-	return body.Bytes(), err
-}
-
-// countingReader counts what a client has sent.
-type countingReader struct {
-	io.Reader
-	client *client
-}
-
-// Read implements [io.Reader].
-func (r countingReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if !r.client.hold(n) {
-		return n, errTooManyBytes
-	}
-	return n, err //nolint:wrapcheck // an io.Reader returns io.EOF
+	return request.ReadBody(maxRequestBytes)
 }
 
 // checkText returns which bound a JSON text exceeds; empty if it exceeds none. The text need not be valid.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
+
+	"rollcall.training/internal/connections"
 )
 
 // newTestReview returns a request for a Job with the given object.
@@ -47,9 +49,9 @@ func TestTooManyRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(1)
+				l := connections.NewLimiter(1)
 				proceed := make(chan struct{})
-				h := l.limitRequests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-proceed }))
+				h := limitRequests(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-proceed }))
 				go sendReview(t.Context(), h, newTestReview(admissionv1.Create, "{}"))
 				synctest.Wait()
 				w := sendReview(t.Context(), h, newTestReview(c.operation, "{}"))
@@ -76,7 +78,7 @@ func TestTooManyRequests(t *testing.T) {
 
 // TestSlowRequest checks that a request that does not arrive in time has a code that makes clients retry.
 func TestSlowRequest(t *testing.T) {
-	h := newLimiter(1).limitRequests(http.NotFoundHandler())
+	h := limitRequests(connections.NewLimiter(1), http.NotFoundHandler())
 	beginning := strings.NewReader(newTestReview(admissionv1.Create, "{}"))
 	body := io.MultiReader(beginning, iotest.ErrReader(os.ErrDeadlineExceeded))
 	w := httptest.NewRecorder()
@@ -139,7 +141,7 @@ func TestCheckText(t *testing.T) {
 
 // TestTooLargeRequest checks that a request beyond the bound is denied before it is decoded.
 func TestTooLargeRequest(t *testing.T) {
-	h := newLimiter(1).limitRequests(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h := limitRequests(connections.NewLimiter(1), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the request was handled")
 	}))
 	for name, object := range map[string]string{

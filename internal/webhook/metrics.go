@@ -36,12 +36,6 @@ var refusedRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Number of admission requests that exceeded a bound, by reason (TooManyRequests or RequestEntityTooLarge).",
 }, []string{"reason"})
 
-// closedConnections counts the connections that [clients] closed to remain within its bounds.
-var closedConnections = prometheus.NewCounter(prometheus.CounterOpts{
-	Name: "rollcall_admission_closed_connections_total",
-	Help: "Number of connections to any port that were closed because connections or bodies exceeded a bound.",
-})
-
 // policyFindings counts what the policy finds. Rules have names that administrators choose, and a policy
 // has at most policy.MaxRules of them. forgetRules removes those of an earlier policy.
 var policyFindings = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -59,7 +53,7 @@ var policyEvaluationDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 
 func init() {
 	metrics.Registry.MustRegister(
-		admissionRequests, podRankRequests, refusedRequests, closedConnections, policyFindings, policyEvaluationDuration)
+		admissionRequests, podRankRequests, refusedRequests, policyFindings, policyEvaluationDuration)
 }
 
 // record counts the findings.

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"rollcall.training/injectors"
+	"rollcall.training/internal/connections"
 )
 
 // Paths of the endpoints in the webhook configurations.
@@ -45,9 +46,9 @@ func Register(server ctrlwebhook.Server, o Options) {
 		handlers[JudgeUpdatePath] = NewJobUpdateHandler(o.Engine, o.Policy)
 		handlers[PolicyFilePath] = o.PolicyFile
 	}
-	l := newLimiter(maxConcurrentRequests)
+	l := connections.NewLimiter(connections.MaxRequests)
 	for path, handler := range handlers {
-		limited := l.limitRequests(&ctrlwebhook.Admission{Handler: handler})
+		limited := limitRequests(l, &ctrlwebhook.Admission{Handler: handler})
 		server.Register(path, closeWhileDraining(limited, o.Draining))
 	}
 }

@@ -5,32 +5,23 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	stdlog "log"
 	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"rollcall.training/internal/connections"
 )
 
-const (
-	// maxHeaderBytes is the maximum length of the header of a request. Go adds 4 KiB to it.
-	maxHeaderBytes = 16 << 10
-	// readHeaderTimeout bounds the handshake and the header. It is the value of controller-runtime.
-	readHeaderTimeout = 32 * time.Second
-	// idleTimeout is longer than the 90 s of the client of an API server. Otherwise both close an idle connection at the
-	// same time, and a request that the client sends meanwhile fails.
-	idleTimeout = 120 * time.Second
-	// shutdownTimeout is how long a shutdown waits for the requests in flight.
-	shutdownTimeout = time.Minute
-)
+// shutdownTimeout is how long a shutdown waits for the requests in flight.
+const shutdownTimeout = time.Minute
 
 // ServerOptions configure a [Server].
 type ServerOptions struct {
@@ -76,7 +67,7 @@ func (s *Server) Start(ctx context.Context) error {
 
 // serve serves the connections of a listener.
 func (s *Server) serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
-	server := newHTTPServer(s.WebhookMux())
+	server := connections.NewServer(s.WebhookMux())
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	completed := make(chan error, 1)
 	go func() {
@@ -87,7 +78,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, config *tls.C
 	}()
 	s.started.Store(true)
 	defer s.started.Store(false)
-	limited := tls.NewListener(limitedListener{Listener: listener, clients: newClients()}, config)
+	limited := tls.NewListener(connections.Limit(listener), config)
 	if err := server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the webhooks: %w", err)
 	}
@@ -95,29 +86,6 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, config *tls.C
 		return fmt.Errorf("completing the requests: %w", err)
 	}
 	return nil
-}
-
-// newHTTPServer returns a server for the connections of a [limitedListener].
-func newHTTPServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ConnContext:       addClient,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ReadHeaderTimeout: readHeaderTimeout,
-		// The endpoints set shorter deadlines. These apply to other paths.
-		ReadTimeout:  readHeaderTimeout,
-		WriteTimeout: readHeaderTimeout,
-		IdleTimeout:  idleTimeout,
-		ErrorLog:     stdlog.New(&errorLog{sometimes: rate.Sometimes{Interval: time.Second}}, "", 0),
-	}
-}
-
-// addClient adds the client of a connection to the context of its requests.
-func addClient(ctx context.Context, conn net.Conn) context.Context {
-	if encrypted, ok := conn.(*tls.Conn); ok {
-		conn = encrypted.NetConn()
-	}
-	return context.WithValue(ctx, clientKey{}, conn)
 }
 
 // newTLSConfig returns the configuration of the server. It reads files again until the context is done.
@@ -162,14 +130,4 @@ func (s *Server) StartedChecker() healthz.Checker {
 		}
 		return nil
 	}
-}
-
-// errorLog passes on the errors of connections to the log, at most one per second, because anybody can cause them.
-type errorLog struct{ sometimes rate.Sometimes }
-
-// Write implements [io.Writer].
-func (l *errorLog) Write(line []byte) (int, error) {
-	text := string(line)
-	l.sometimes.Do(func() { stdlog.Print(text) })
-	return len(line), nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors"
+	"rollcall.training/internal/connections"
 )
 
 // newAuthority returns a certificate authority, and a certificate of it.
@@ -121,7 +122,7 @@ func TestLargeHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("X-Large", strings.Repeat("x", 2*maxHeaderBytes))
+	request.Header.Set("X-Large", strings.Repeat("x", 2*connections.MaxHeaderBytes))
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +133,16 @@ func TestLargeHeader(t *testing.T) {
 	}
 }
 
+// silentListener is a listener to which nobody can connect.
+type silentListener struct{ net.Conn }
+
+func (l silentListener) Accept() (net.Conn, error) {
+	_, err := l.Read(make([]byte, 1)) // until the connection is closed
+	return nil, err
+}
+
+func (l silentListener) Addr() net.Addr { return l.LocalAddr() }
+
 // TestAttackReadiness checks that clients do not make the pod unready: the readiness probe needs no connection.
 func TestAttackReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -140,8 +151,9 @@ func TestAttackReadiness(t *testing.T) {
 			t.Error("the server is ready before it serves")
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		listener := pipeListener{connections: make(chan net.Conn)} // nobody can connect
-		go server.serve(ctx, listener, &tls.Config{})              //nolint:errcheck // it serves until the end of the test
+		client, listener := net.Pipe()
+		defer func() { _ = client.Close() }()
+		go server.serve(ctx, silentListener{listener}, &tls.Config{}) //nolint:errcheck // it serves until the end of the test
 		synctest.Wait()
 		if err := server.StartedChecker()(nil); err != nil {
 			t.Errorf("while the server serves, it is not ready: %v", err)

@@ -1,4 +1,4 @@
-package webhook
+package connections
 
 import (
 	"crypto/tls"
@@ -20,7 +20,7 @@ const (
 )
 
 // NewPort listens on an address, and returns a server of probes or metrics for every client that can connect. It has
-// the bounds of the webhooks with fewer connections. The servers of controller-runtime have no bounds, so any pod could
+// the bounds of [Limit] with fewer connections. The servers of controller-runtime have no bounds, so any pod could
 // use the memory of the process, or prevent the probes of the kubelet. The server uses TLS if config is not nil.
 func NewPort(name, address string, h http.Handler, config *tls.Config) (*manager.Server, error) {
 	listener, err := net.Listen("tcp", address)
@@ -35,30 +35,21 @@ func NewPort(name, address string, h http.Handler, config *tls.Config) (*manager
 	}
 	return &manager.Server{
 		Name:            name,
-		Server:          newHTTPServer(newLimiter(maxConcurrentRequests).limitReads(h)),
+		Server:          NewServer(NewLimiter(MaxRequests).limitReads(h)),
 		Listener:        listener,
 		ShutdownTimeout: new(portShutdownTimeout),
 	}, nil
 }
 
-// limitReads returns a handler for requests without a body. Peers take turns, and a slow reader occupies only its
-// response.
-func (l *limiter) limitReads(h http.Handler) http.Handler {
+// limitReads returns a handler for requests without a body.
+func (l *Limiter) limitReads(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setDeadlines(w, bodyTimeout, responseTimeout)
-		c, end := l.clients.clientOf(r)
-		defer end()
-		c.begin(queued)
-		if !l.acquireSlot(r, c.peer, "") {
+		request := l.Begin(w, r)
+		defer request.End()
+		if !request.AcquireSlot("") {
 			http.Error(w, "too many other requests", http.StatusTooManyRequests)
 			return
 		}
-		c.begin(handled)
-		response := &bufferedResponse{ResponseWriter: w, code: http.StatusOK}
-		func() {
-			defer l.slots.release("")
-			h.ServeHTTP(response, r)
-		}()
-		response.send(c)
+		request.Serve(h)
 	})
 }

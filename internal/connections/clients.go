@@ -1,17 +1,28 @@
-package webhook
+package connections
 
 import (
 	"net"
 	"net/http"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
+
+// closedConnections counts the connections that [clients] closed to remain within its bounds.
+var closedConnections = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "rollcall_admission_closed_connections_total",
+	Help: "Number of connections to any port that were closed because connections or bodies exceeded a bound.",
+})
+
+func init() { metrics.Registry.MustRegister(closedConnections) }
 
 // The bounds of what clients occupy without a slot. Nobody has authenticated them, unless the server requires client
 // certificates. API servers are few, so the bounds for one address are large.
 const (
-	// maxConnections and maxConnectionsOfPeer are numbers of connections. An API server uses a connection for each
+	// MaxConnections and maxConnectionsOfPeer are numbers of connections. An API server uses a connection for each
 	// request in flight, by default up to 600. A proxy connects for all of them.
-	maxConnections       = 1024
+	MaxConnections       = 1024
 	maxConnectionsOfPeer = 640
 	// maxBodyBytes and maxBodyBytesOfPeer bound the requests that have no response yet, and the responses.
 	// The first smallBytes of each do not count, because the number of connections bounds them.
@@ -59,7 +70,7 @@ type clients struct {
 
 func newClients() *clients {
 	return &clients{
-		total: usage{connections: maxConnections, bytes: maxBodyBytes},
+		total: usage{connections: MaxConnections, bytes: maxBodyBytes},
 		peer:  usage{connections: maxConnectionsOfPeer, bytes: maxBodyBytesOfPeer},
 		small: smallBytes,
 		open:  map[*client]bool{},

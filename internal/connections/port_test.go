@@ -1,4 +1,4 @@
-package webhook
+package connections
 
 import (
 	"io"
@@ -14,7 +14,7 @@ func TestAttackPort(t *testing.T) {
 	for name, text := range map[string]string{
 		"a connection without a request": "",
 		"an unfinished header":           "GET / HTTP/1.1\r\nX: ",
-		"a large header":                 "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes),
+		"a large header":                 "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 2*MaxHeaderBytes),
 		"an unfinished body":             "POST / HTTP/1.1\r\nHost: rollcall\r\nContent-Length: 5000\r\n\r\n{",
 		"a response that nobody reads":   "GET /large HTTP/1.1\r\nHost: rollcall\r\n\r\n",
 	} {
