@@ -78,6 +78,7 @@ var changes = map[string]change{
 	},
 	"metrics.port":                 {to: 9090},
 	"metrics.secretName":           {to: "metrics-tls", with: map[string]any{"metrics.secure": true}},
+	"networkPolicy.enabled":        {to: true},
 	"networkPolicy.apiServerCIDRs": {to: []any{"192.0.2.0/28"}, with: map[string]any{"networkPolicy.enabled": true}},
 	"networkPolicy.egressCIDRs":    {to: []any{"192.0.2.0/28"}, with: map[string]any{"networkPolicy.enabled": true}},
 	"networkPolicy.metricsFrom": {

@@ -100,7 +100,7 @@ func sendIncompleteRequest(t *testing.T, endpoint *url.URL) func() {
 func testChartBounds(t *testing.T, c *cluster.Cluster) {
 	client := kubernetes.NewForConfigOrDie(c.Config())
 	ctx, dryRun := t.Context(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	objects := renderChart(t, c, "--set", "networkPolicy.enabled=true",
+	objects := renderChart(t, c,
 		"--set-json", `networkPolicy.apiServerCIDRs=["192.0.2.0/28"]`,
 		"--set-json", `networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"team":"monitoring"}}}]`)
 
@@ -129,7 +129,9 @@ func testChartBounds(t *testing.T, c *cluster.Cluster) {
 	if diff := cmp.Diff(wantPorts, ports); diff != "" {
 		t.Errorf("open ports: -want, +got:\n%s", diff)
 	}
-	for _, o := range renderChart(t, c, "--set", "flowSchema.enabled=false") {
+	// The chart does not know who reads the metrics.
+	for _, o := range renderChart(t, c, "--set", "flowSchema.enabled=false",
+		"--set-json", `networkPolicy.apiServerCIDRs=["192.0.2.0/28"]`) {
 		switch o.(type) {
 		case *networkingv1.NetworkPolicy, *flowcontrolv1.FlowSchema:
 			t.Errorf("the chart contains a %T that the values disable", o)
