@@ -78,17 +78,26 @@ test-oldest: ## Run integration and end-to-end tests on the oldest supported Kub
 	cd test && go test -count=1 -timeout 30m ./integration/...
 	cd test && go test -count=1 -timeout 60m -v ./e2e/...
 
-# docs/reference/security.md names the tests. ATTACK_SEED repeats the random sequences from a seed.
+# make test and make test-oldest run the newest and the oldest supported version.
+VERSIONS ?= v1.34.1 v1.35.0 v1.36.0
+.PHONY: test-versions
+test-versions: ## Run tests of gangs on the versions of Kubernetes between the oldest and the newest, also without beta features
+	for version in $(VERSIONS); do \
+		test/cluster/components/kubernetes/upgrade.sh $$version $$version; \
+		(cd test && ROLLCALL_TEST_KUBERNETES=$$version go test -count=1 -timeout 40m -v \
+			-run '^(TestBetaFeaturesDisabled|TestGangs|TestMembers|TestRanks|TestRestart)$$' ./integration); \
+	done
+
+# The tests in the table of docs/reference/security.md. ATTACK_SEED repeats the random sequences from a seed.
+ATTACKS = $(shell sed -n '/^\#\# Attacks/,$$p' docs/reference/security.md | grep -o '`Test[A-Za-z0-9]*' | tr -d '`' | sort -u | paste -sd '|')
 SEQUENCES ?= 10000
 ATTACK_TIME ?= 2m
-ROOT_ATTACKS = $(shell grep -rl --include='*_test.go' '^func TestAttack' cmd docs gang injectors internal | xargs -rn1 dirname | sort -u)
-TEST_ATTACKS = $(shell cd test && grep -rl --include='*_test.go' '^func TestAttack' . | xargs -rn1 dirname | sort -u)
 .PHONY: attack
 attack: export ATTACK_SEQUENCES := $(SEQUENCES)
 attack: export ATTACK_TIME := $(ATTACK_TIME)
 attack: ## Run all tests that attack Rollcall, with 10,000 random sequences (an hour on 2 cores; SEQUENCES=300 for less)
-	go test -count=1 -run '^TestAttack' $(addprefix ./,$(ROOT_ATTACKS))
-	cd test && go test -count=1 -timeout 120m -v -run '^TestAttack' $(TEST_ATTACKS)
+	go test -count=1 -timeout 60m -run '^($(ATTACKS))$$' ./...
+	cd test && go test -count=1 -timeout 120m -v -run '^($(ATTACKS))$$' ./chart ./integration
 
 # SEED repeats a run, LIFE only one life of it.
 LIVES ?= 200
