@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -58,6 +59,15 @@ func TestSupportedVersions(t *testing.T) {
 		}
 		if !regexp.MustCompile(`\s` + regexp.QuoteMeta(want) + `[\s,.]`).MatchString(page) {
 			t.Errorf("the page does not contain %s %s", software, want)
+		}
+	}
+	versions := regexp.MustCompile(`(?m)^VERSIONS \?= (.*)$`).FindStringSubmatch(readText(t, "../Makefile"))
+	if versions == nil {
+		t.Fatal("the Makefile has no VERSIONS")
+	}
+	for version := range strings.FieldsSeq(versions[1]) {
+		if !strings.Contains(page, strings.TrimPrefix(version, "v")) {
+			t.Errorf("the page does not contain Kubernetes %s", version)
 		}
 	}
 	modules, err := filepath.Glob(components + "*/go.mod")

@@ -49,7 +49,7 @@ func checkAssets(ctx context.Context, dir, version string) error {
 // them. It reports why it does not use a directory that the user names.
 func (c *Cluster) findAssets(ctx context.Context) (string, error) {
 	dir := os.Getenv(assetsEnv)
-	if dir == "" || c.options.Nodes == Real || c.options.Release == OldestSupported {
+	if dir == "" || c.options.Nodes == Real || c.options.Release != Latest {
 		return "", nil
 	}
 	version, err := kubernetesComponent.requiredVersion()

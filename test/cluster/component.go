@@ -43,13 +43,6 @@ var (
 		mainPackage:     ".",
 		linkerVariables: kubernetesVersionVariables,
 	}
-	oldestKubernetesComponent = component{
-		name:            "kubernetes",
-		module:          "k8s.io/kubernetes",
-		mainPackage:     ".",
-		linkerVariables: kubernetesVersionVariables,
-		variant:         "oldest",
-	}
 	corednsComponent = component{
 		name:        "coredns",
 		module:      "github.com/coredns/coredns",

@@ -22,7 +22,7 @@ const startTimeout = 2 * time.Minute
 func (c *Cluster) startEtcd(ctx context.Context, ca *authority, client, peer int) error {
 	endpoint := "https://" + net.JoinHostPort(loopback, strconv.Itoa(client))
 	peerURL := "https://" + net.JoinHostPort(loopback, strconv.Itoa(peer))
-	err := c.startProgram(program{Name: "etcd", Path: c.binaries.controlPlaneProgram("etcd"), Args: []string{
+	args := []string{
 		"--name=test",
 		"--data-dir=" + filepath.Join(c.dir, "etcd"),
 		"--listen-client-urls=" + endpoint,
@@ -42,8 +42,9 @@ func (c *Cluster) startEtcd(ctx context.Context, ca *authority, client, peer int
 		"--quota-backend-bytes=8589934592",
 		// The data is temporary, so etcd need not wait for the disk.
 		"--unsafe-no-fsync",
-	}})
-	if err != nil {
+	}
+	path := c.binaries.controlPlaneProgram("etcd")
+	if err := c.startProgram(program{Name: "etcd", Path: path, Args: append(args, c.options.EtcdFlags...)}); err != nil {
 		return err
 	}
 	probe, err := ca.newHTTPClient("etcd-client")

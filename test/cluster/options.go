@@ -6,6 +6,10 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // NodeKind is a kind of nodes of a cluster.
@@ -21,7 +25,8 @@ const (
 	Real NodeKind = "real"
 )
 
-// Release is a Kubernetes release that a cluster can run.
+// Release is a Kubernetes release that a cluster can run: a constant, or a version such as v1.35.0. For a version,
+// components/kubernetes/upgrade.sh must have written the module file.
 type Release string
 
 const (
@@ -38,6 +43,28 @@ const ReleaseEnv = "ROLLCALL_TEST_KUBERNETES"
 // DefaultRelease returns the release for a zero Options.Release: the value of ReleaseEnv, or
 // Latest.
 func DefaultRelease() Release { return cmp.Or(Release(os.Getenv(ReleaseEnv)), Latest) }
+
+var versionPattern = regexp.MustCompile(`^v1\.\d+\.\d+$`)
+
+// component returns the program of the release.
+func (r Release) component() component {
+	c := kubernetesComponent
+	if r == Latest {
+		return c
+	}
+	c.variant = string(r)
+	if versionPattern.MatchString(c.variant) && semver.Compare(c.variant, "v1.35.0") < 0 {
+		c.tags = string(OldestSupported) // it has the functions of the oldest release
+	}
+	return c
+}
+
+// Minor returns the minor version of Kubernetes, such as 35; 0 for a release that no cluster can run.
+func (r Release) Minor() int {
+	version, _ := r.component().requiredVersion()
+	minor, _ := strconv.Atoi(strings.TrimPrefix(semver.MajorMinor(version), "v1."))
+	return minor
+}
 
 // defaultKwokNodes is small enough to be fast and large enough to spread a gang.
 const defaultKwokNodes = 10
@@ -62,9 +89,9 @@ type Options struct {
 	Port int
 	// FeatureGates are set on every component of Kubernetes.
 	FeatureGates map[string]bool
-	// APIServerFlags, ControllerManagerFlags and SchedulerFlags are additional flags, for example
+	// EtcdFlags, APIServerFlags, ControllerManagerFlags and SchedulerFlags are additional flags, for example
 	// "--v=4". They follow the default flags and override them.
-	APIServerFlags, ControllerManagerFlags, SchedulerFlags []string
+	EtcdFlags, APIServerFlags, ControllerManagerFlags, SchedulerFlags []string
 	// Images are loaded into a Real cluster before Up returns.
 	Images []ImageSource
 	// Detached lets the cluster outlive this process. It runs until Down or "cluster down" stops
@@ -86,10 +113,10 @@ func (o Options) completeAndValidate() (Options, error) {
 	default:
 		return o, fmt.Errorf("option Nodes: %q is not one of %q, %q, %q", o.Nodes, NoNodes, Kwok, Real)
 	}
-	switch o.Release = cmp.Or(o.Release, DefaultRelease()); o.Release {
-	case Latest, OldestSupported:
-	default:
-		return o, fmt.Errorf("option Release, or %s: %q is not one of %q, %q", ReleaseEnv, o.Release, Latest, OldestSupported)
+	o.Release = cmp.Or(o.Release, DefaultRelease())
+	if o.Release != Latest && o.Release != OldestSupported && !versionPattern.MatchString(string(o.Release)) {
+		return o, fmt.Errorf("option Release, or %s: %q is not %q, %q or a version such as v1.35.0",
+			ReleaseEnv, o.Release, Latest, OldestSupported)
 	}
 	if err := o.completeNodeCounts(); err != nil {
 		return o, err

@@ -59,16 +59,12 @@ func (c *Cluster) prepare(ctx context.Context, tools []Tool) error {
 
 // buildPrograms builds the Go programs of the cluster, and tools.
 func (c *Cluster) buildPrograms(ctx context.Context, tools []Tool) error {
-	kubernetes := kubernetesComponent
-	if c.options.Release == OldestSupported {
-		kubernetes = oldestKubernetesComponent
-	}
 	var err error
 	if c.binaries.assets, err = c.findAssets(ctx); err != nil {
 		return err
 	}
 	if c.binaries.assets == "" {
-		if c.binaries.kubernetes, err = kubernetes.ensureBinary(ctx, c.progress); err != nil {
+		if c.binaries.kubernetes, err = c.options.Release.component().ensureBinary(ctx, c.progress); err != nil {
 			return err
 		}
 	}

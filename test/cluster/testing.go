@@ -103,8 +103,8 @@ func attachExisting(options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	special := len(options.APIServerFlags) + len(options.ControllerManagerFlags) + len(options.SchedulerFlags) +
-		len(options.FeatureGates)
+	special := len(options.EtcdFlags) + len(options.APIServerFlags) + len(options.ControllerManagerFlags) +
+		len(options.SchedulerFlags) + len(options.FeatureGates)
 	hasNodes := c.state.Nodes == options.Nodes && len(c.RealNodes()) == options.RealNodes
 	if !hasNodes || c.state.Release != options.Release || special > 0 {
 		return nil, nil

@@ -14,7 +14,6 @@ import (
 
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
-	"rollcall.training/test/cluster"
 	"rollcall.training/test/installation"
 	"rollcall.training/test/wait"
 )
@@ -178,7 +177,7 @@ func (s *testCluster) listClusterScopedObjects(ctx context.Context) ([]string, e
 	kinds := "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings," +
 		"customresourcedefinitions,priorityclasses," +
 		"validatingadmissionpolicies,validatingadmissionpolicybindings"
-	if s.Release() != cluster.OldestSupported {
+	if s.Release().Minor() >= 36 {
 		kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
 	}
 	out, err := s.Kubectl(ctx, "get", kinds, "-o", "name")

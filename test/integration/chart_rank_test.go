@@ -40,7 +40,7 @@ func renderPolicies(t *testing.T, c *cluster.Cluster, args ...string) map[string
 
 // supportsMutatingPolicies reports whether a cluster has MutatingAdmissionPolicy, which Kubernetes
 // 1.36 enables by default.
-func supportsMutatingPolicies(c *cluster.Cluster) bool { return c.Release() != cluster.OldestSupported }
+func supportsMutatingPolicies(c *cluster.Cluster) bool { return c.Release().Minor() >= 36 }
 
 // testRankModes checks that either the policy or the webhook assigns ranks, and that the chart
 // always installs the final check.

@@ -32,11 +32,17 @@ const largeObjectsEnv = "ROLLCALL_LARGE_OBJECTS"
 // the Jobs, report the namespace of the Services, and use less memory than the limit of the chart, also at their start.
 func TestAttackLargeObjects(t *testing.T) {
 	count := readAttackOption(t, largeObjectsEnv, 10)
-	c := startCluster(t, cluster.Options{
+	options := cluster.Options{
 		Nodes: cluster.NoNodes,
 		// The other components would keep the objects, too, and the machine has not enough memory.
 		ControllerManagerFlags: []string{"--controllers=serviceaccount-controller"},
-	})
+	}
+	if count > 100 {
+		// etcd would keep the last 5,000 requests for other members, and all versions of the objects for 5 minutes.
+		options.EtcdFlags = []string{"--snapshot-count=100", "--snapshot-catchup-entries=10"}
+		options.APIServerFlags = []string{"--etcd-compaction-interval=30s"}
+	}
+	c := startCluster(t, options)
 	if err := c.SignalProgram("kube-scheduler", syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func newRootCommand() *cobra.Command {
 // addReleaseFlag adds the flag for the Kubernetes release.
 func addReleaseFlag(command *cobra.Command, release *string) {
 	command.Flags().StringVar(release, "kubernetes", "", fmt.Sprintf(
-		"Kubernetes release: %s, or %s for the oldest supported release (default the value of %s, or %s)",
+		"Kubernetes release: %s, %s for the oldest supported release, or a version (default the value of %s, or %s)",
 		cluster.Latest, cluster.OldestSupported, cluster.ReleaseEnv, cluster.Latest))
 }
 

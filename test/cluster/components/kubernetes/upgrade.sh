@@ -1,6 +1,7 @@
 #!/bin/sh
 # Write go.mod and go.sum of this module for another version of Kubernetes: ./upgrade.sh v1.37.0
 # To write oldest.mod and oldest.sum, for the oldest supported version: ./upgrade.sh v1.33.0 oldest
+# To write v1.35.0.mod and v1.35.0.sum, which git ignores, for tests of that version: ./upgrade.sh v1.35.0 v1.35.0
 # Then run ../align.sh.
 #
 # k8s.io/kubernetes requires its staging modules (for example k8s.io/api) in version v0.0.0 and replaces them with

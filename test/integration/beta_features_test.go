@@ -11,22 +11,26 @@ import (
 	"rollcall.training/test/installation"
 )
 
-// TestRestartRulesDisabled runs gangs on a cluster that has the version, but not the feature for restart rules of
-// containers. A rank that fails then fails its pod.
-func TestRestartRulesDisabled(t *testing.T) {
-	if cluster.DefaultRelease() == cluster.OldestSupported {
-		t.Skip("the oldest supported release has no restart rules")
-	}
+// TestBetaFeaturesDisabled runs gangs on a cluster without any beta feature. Since Kubernetes 1.35, its API server drops
+// the restart rules of containers that its version has, so a rank that fails then fails its pod.
+func TestBetaFeaturesDisabled(t *testing.T) {
 	m := &manager{installation.New(t, startCluster(t, cluster.Options{
-		Nodes: cluster.NoNodes,
-		FeatureGates: map[string]bool{
-			"ContainerRestartRules":                false,
-			"RestartAllContainersOnContainerExits": false, // depends on the other feature
-		},
+		Nodes:        cluster.NoNodes,
+		FeatureGates: map[string]bool{"AllBeta": false},
 	}))}
+	m.waitForRankAdmission(t, m.createNamespace(t))
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
-		"Restart":     testRestartWithoutRules,
-		"MaxRestarts": testMaxRestartsWithoutRules,
+		"Restart":            testRestartWithoutRules,
+		"MaxRestarts":        testMaxRestartsWithoutRules,
+		"RestartStatefulSet": testRestartStatefulSet,
+		"Suspended":          testSuspendAndResume,
+		"Members":            func(t *testing.T, m *manager, ns string) { testMembersSucceed(t, m, ns, false) },
+		"JobAdmitted":        testJobAdmitted,
+		"Denied":             testJobDenied,
+		"DryRun":             testDryRun,
+		"StatefulSetUpdates": testStatefulSetUpdates,
+		"ApplyIdempotent":    testApplyIdempotent,
+		"Corpus":             testCorpus,
 	})
 }
 
