@@ -93,6 +93,14 @@ const AnnotationScheduler = Prefix + "scheduler"
 // AnnotationQueue is the LocalQueue of Kueue in which a gang of several workloads waits as one Workload.
 const AnnotationQueue = Prefix + "queue"
 
+// Annotations for the nodes of a gang in the network.
+const (
+	// AnnotationTopology is the label of nodes whose value all nodes of the gang share.
+	AnnotationTopology = Prefix + "topology"
+	// AnnotationSegment is a label of nodes, and the number of consecutive ranks whose nodes share its value.
+	AnnotationSegment = Prefix + "segment"
+)
+
 // AnnotationProfile selects a profile of the policy of the cluster.
 const AnnotationProfile = Prefix + "profile"
 
@@ -241,6 +249,16 @@ func podKeys() []Key {
 			Default: "no queue",
 			Description: "The queue of a gang of several workloads, the same on each workload. Kueue admits them as one. " +
 				"A gang of one Job has the label `kueue.x-k8s.io/queue-name` instead."},
+		{Name: AnnotationTopology, Kind: KeyKindAnnotation,
+			Values:  "a label of nodes, such as `example.com/rack`; with `:preferred` it is not required",
+			Default: "any nodes",
+			Description: "Places all ranks on nodes with the same value of the label, the same on each workload. " +
+				"Requires a scheduler with topology, or the label `kueue.x-k8s.io/queue-name` on a gang of one Job."},
+		{Name: AnnotationSegment, Kind: KeyKindAnnotation,
+			Values:  "a label of nodes and a number of ranks, such as `example.com/rack/16`",
+			Default: "no segments",
+			Description: "Places each group of that many consecutive ranks on nodes with the same value of the label. " +
+				"Only for a gang of one Job with the label `kueue.x-k8s.io/queue-name`."},
 	}
 }
 

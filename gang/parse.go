@@ -82,6 +82,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.RestartRules = p.parseRestartRules(g, cfg)
 	g.StallRules = p.parseStallRules(cfg)
 	g.Placement = p.parsePlacement(g, cfg)
+	p.parseTopology(&g)
 	g.Queue = p.parseQueue()
 	g.Shm = p.parseShm()
 	p.checkNetwork()

@@ -45,6 +45,12 @@ type Placement struct {
 	SchedulerName string
 	// PriorityClass is the PriorityClass of the pods; empty without a class.
 	PriorityClass string
+	// Topology is where all ranks run.
+	Topology Topology
+	// Segment is where consecutive ranks run.
+	Segment Segment
+	// IsQueued is true if the gang is one Job that waits in a queue of Kueue, which can choose its nodes.
+	IsQueued bool
 }
 
 // OwnPodGroup returns the name of the PodGroup that Rollcall creates. The runs of a CronJob have the same gang
@@ -100,6 +106,6 @@ func (p Placement) String() string {
 	if p.Scheduler == SchedulerNone {
 		return string(SchedulerNone)
 	}
-	return fmt.Sprintf("%s with the PodGroup %s and %s", p.Scheduler, p.PodGroup,
-		cmp.Or(p.PriorityClass, "no PriorityClass"))
+	return fmt.Sprintf("%s with the PodGroup %s, %s and %s", p.Scheduler, p.PodGroup,
+		cmp.Or(p.PriorityClass, "no PriorityClass"), cmp.Or(p.Topology.String(), "no topology"))
 }

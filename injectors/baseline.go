@@ -85,6 +85,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 		s.PlanPods(&p, g.Placement)
 		p.Children.PodGroup = g.OwnPodGroup()
 	}
+	scheduling.PlanTopology(&p, g.Placement)
 	if g.Queue != "" {
 		p.PodAnnotations = append(p.PodAnnotations, plan.Label{Name: gang.AnnotationQueue, Value: g.Queue})
 	}

@@ -78,6 +78,11 @@ var reasons = []reason{
 		gang.AnnotationRestartOnNodeLoss},
 	{"annotation/" + gang.AnnotationQueue, everyGang, "pod annotation",
 		"all workloads of the gang wait in the queue as one", gang.AnnotationQueue},
+	{"annotation/" + gang.AnnotationTopology, everyGang, "pod annotation",
+		"the PodGroup has the topology", gang.AnnotationTopology},
+	{"annotation/kueue.x-k8s.io/podset-slice-", everyGang, "pod annotation",
+		"Kueue places the segments", gang.AnnotationSegment},
+	{"annotation/kueue.x-k8s.io/", everyGang, "pod annotation", "Kueue places the gang", gang.AnnotationTopology},
 	{"annotation/", everyGang, "pod annotation", "the scheduler places the gang as one", gang.AnnotationScheduler},
 	{"podField/", everyGang, "pod field", "the scheduler places the gang as one", gang.AnnotationScheduler},
 }

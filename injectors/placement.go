@@ -24,8 +24,12 @@ func (e *Engine) WithSchedulerFacts(facts SchedulerFacts) *Engine {
 	return &out
 }
 
-// checkScheduler returns a denial for a scheduler that cannot place the gang in this cluster.
+// checkScheduler returns a denial for a scheduler that cannot place the gang in this cluster, or not where it must run.
 func (e *Engine) checkScheduler(w gang.Workload, g gang.Gang) (gang.Warnings, gang.Denials) {
+	if key, problem := scheduling.CheckTopology(g.Placement); problem != "" {
+		path := fieldpath.Annotations.Key(key)
+		return nil, gang.Denials{{Error: field.Invalid(path, w.Meta().Annotations[key], problem), Fix: gang.NewRemoveFix(path)}}
+	}
 	s := g.Placement.Scheduler
 	if s == gang.SchedulerNone {
 		return nil, nil

@@ -104,6 +104,7 @@ func (g *observedGang) desiredPodGroup() (scheduling.Scheduler, scheduling.Group
 	return scheduling.Find(first.Gang.Placement.Scheduler), scheduling.Group{
 		Namespace: first.Gang.Namespace, Name: first.Children.PodGroup,
 		MinCount: g.countPodsToPlace(), PriorityClass: first.Gang.Placement.PriorityClass,
+		Topology: first.Gang.Placement.Topology,
 	}
 }
 
@@ -173,6 +174,9 @@ func (r *Reconciler) syncPodGroup(
 		return err
 	}
 	if have == nil {
+		if err := r.checkTopology(ctx, s, scheduler, object, want); err != nil || s.problem != "" {
+			return err
+		}
 		if err := r.Client.Create(ctx, object, FieldOwner); apierrors.IsAlreadyExists(err) {
 			return errChildChanging
 		} else if err != nil {
@@ -182,6 +186,29 @@ func (r *Reconciler) syncPodGroup(
 		return err
 	}
 	s.written, s.owners = want, g.injectedUIDs()
+	return nil
+}
+
+// checkTopology records a problem if the API server would drop the topology of a new PodGroup. Without the PodGroup,
+// the pods wait.
+func (r *Reconciler) checkTopology(
+	ctx context.Context, s *podGroupSync, scheduler scheduling.Scheduler, object *unstructured.Unstructured,
+	want scheduling.Group,
+) error {
+	if want.Topology.Level == "" {
+		return nil
+	}
+	answer := object.DeepCopy()
+	err := r.Client.Create(ctx, answer, FieldOwner, client.DryRunAll)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return errChildChanging
+	case err != nil:
+		return fmt.Errorf("checking the PodGroup %s: %w", want.Name, err)
+	case !scheduling.KeepsTopology(object, answer):
+		s.problem = fmt.Sprintf("The pods wait for their PodGroup, and the API server drops the topology %s, "+
+			"which requires %s", want.Topology, scheduler.TopologySupport().Requirement)
+	}
 	return nil
 }
 
@@ -239,6 +266,7 @@ func (r *Reconciler) updatePodGroup(
 	}
 	changed := have.DeepCopy()
 	changed.SetOwnerReferences(want.GetOwnerReferences())
+	scheduling.RemoveTopology(want)
 	if scheduler.CanResize(have.GroupVersionKind().Version) {
 		spec, _, _ := unstructured.NestedMap(have.Object, "spec")
 		mergeMaps(spec, want.Object["spec"].(map[string]any))

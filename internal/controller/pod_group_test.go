@@ -227,6 +227,39 @@ func TestPodGroupProblems(t *testing.T) {
 	}
 }
 
+// TestPodGroupTopology checks that the pods wait if the API server would drop the topology of their PodGroup.
+func TestPodGroupTopology(t *testing.T) {
+	for name, isDropped := range map[string]bool{
+		"the API server keeps the topology":                     false,
+		"the API server drops the topology without its feature": true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := &batchv1.Job{ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""), Spec: singlePodJobSpec()}
+			job.Annotations = map[string]string{
+				gang.AnnotationScheduler: string(gang.SchedulerNative), gang.AnnotationTopology: "example.com/rack",
+			}
+			w, _ := newPodGroupCluster(t, admitObject(t, job).(*batchv1.Job))
+			w.Reconciler.Client = interceptor.NewClient(w.Reconciler.Client.(client.WithWatch), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if group, isGroup := o.(*unstructured.Unstructured); isGroup && isDropped {
+						unstructured.RemoveNestedField(group.Object, "spec", "schedulingConstraints")
+					}
+					return c.Create(ctx, o, opts...)
+				},
+			})
+			for range 3 {
+				w.reconcileOnce(t, Request{Namespace: "team", Kind: gang.Job, Name: "train"})
+			}
+			group := w.getPodGroup(t, "train")
+			_, status := w.getJob(t, "train")
+			if (group == nil) != isDropped || (status.Reason == gang.ReasonPodGroupMissing) != isDropped ||
+				isDropped && !strings.Contains(status.Message, "feature gate TopologyAwareWorkloadScheduling") {
+				t.Errorf("the PodGroup is %v, the status %+v", group, status)
+			}
+		})
+	}
+}
+
 // TestRanksUnschedulable checks that a gang reports the words of the scheduler once, after a minute.
 func TestRanksUnschedulable(t *testing.T) {
 	job := admitObject(t, &batchv1.Job{ObjectMeta: newObjectMeta("train", "pytorch", "worker", ""),

@@ -23,7 +23,7 @@ var defaultAnnotations = []string{
 	gang.AnnotationRestartPolicy, gang.AnnotationNonRetriableExitCodes, gang.AnnotationSuccessPolicy,
 	gang.AnnotationCleanPodPolicy, gang.AnnotationStartTimeout, gang.AnnotationScheduleTimeout,
 	gang.AnnotationShmSize, gang.AnnotationScheduler, gang.AnnotationPublishedRanks, gang.AnnotationRestartOnNodeLoss,
-	gang.AnnotationAvoidNodes,
+	gang.AnnotationAvoidNodes, gang.AnnotationTopology,
 }
 
 // requiredVariables returns the variables that determine the ranks. Injectors set them, and Rollcall denies

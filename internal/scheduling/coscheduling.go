@@ -36,6 +36,8 @@ func (coscheduling) BuildSpec(_ string, g Group) map[string]any {
 	return map[string]any{"minMember": int64(g.MinCount)}
 }
 
+func (coscheduling) TopologySupport() TopologySupport { return TopologySupport{} }
+
 func (coscheduling) CanResize(string) bool { return true }
 
 func (coscheduling) ReservesWithoutPods() bool { return false }

@@ -14,6 +14,9 @@ const (
 	nativeAlpha = "v1alpha2" // Kubernetes 1.36
 )
 
+// fieldConstraints is the field of the PodGroup of Kubernetes with its topology.
+const fieldConstraints = "schedulingConstraints"
+
 // native is kube-scheduler with the feature gate GenericWorkload, in 1.36 also GangScheduling. A PodGroup needs no
 // Workload of Kubernetes (kubernetes pkg/scheduler/framework/plugins/gangscheduling).
 type native struct{}
@@ -49,7 +52,17 @@ func (native) BuildSpec(version string, g Group) map[string]any {
 	if version == nativeAlpha {
 		spec["disruptionMode"] = Kind
 	}
+	if g.Topology.Level != "" {
+		constraint := map[string]any{"key": g.Topology.Level}
+		spec[fieldConstraints] = map[string]any{"topology": []any{constraint}}
+	}
 	return setPriority(spec, g)
+}
+
+// TopologySupport is that of an alpha feature (KEP-5732), whose field the API server drops without the gate.
+func (native) TopologySupport() TopologySupport {
+	return TopologySupport{Required: true,
+		Requirement: "the feature gate TopologyAwareWorkloadScheduling of the API server and the scheduler"}
 }
 
 func (native) CanResize(version string) bool { return version != nativeAlpha }

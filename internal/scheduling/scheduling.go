@@ -32,6 +32,8 @@ type Scheduler interface {
 	BuildSpec(version string, g Group) map[string]any
 	// CanResize reports whether the number of ranks in a PodGroup of a version can change.
 	CanResize(version string) bool
+	// TopologySupport returns what the scheduler does with the topology of a PodGroup.
+	TopologySupport() TopologySupport
 	// ReservesWithoutPods reports whether a PodGroup without pods keeps resources from others. The PodGroup is then
 	// deleted while the gang is suspended, and after it finished.
 	ReservesWithoutPods() bool
@@ -61,6 +63,8 @@ type Group struct {
 	MinCount int32
 	// PriorityClass is the PriorityClass of the pods; empty without a class.
 	PriorityClass string
+	// Topology is where the pods run.
+	Topology gang.Topology
 }
 
 // BuildPodGroup returns a PodGroup in a version without labels and owners.
@@ -82,6 +86,7 @@ func FindPlacement(template *corev1.PodTemplateSpec, g gang.Gang) gang.Placement
 	for _, name := range append([]gang.Scheduler{out.Scheduler}, gang.Schedulers()...) {
 		if s := Find(name); s != nil && s.ReadGroup(template) != "" {
 			out.Scheduler, out.PodGroup = name, s.ReadGroup(template)
+			out.Topology, _ = gang.ParseTopology(template.Annotations[gang.AnnotationTopology])
 			return out
 		}
 	}

@@ -17,6 +17,7 @@ func TestBuildPodGroup(t *testing.T) {
 	for name, test := range map[string]struct {
 		scheduler gang.Scheduler
 		version   int
+		topology  gang.Topology
 		want      map[string]any
 	}{
 		"Kubernetes 1.37": {scheduler: gang.SchedulerNative, want: map[string]any{
@@ -27,14 +28,38 @@ func TestBuildPodGroup(t *testing.T) {
 			"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(4)}},
 			"disruptionMode":   "PodGroup", "priorityClassName": "high",
 		}},
+		"Kubernetes with a topology": {
+			scheduler: gang.SchedulerNative, topology: gang.Topology{Level: "example.com/rack"},
+			want: map[string]any{
+				"schedulingPolicy":      map[string]any{"gang": map[string]any{"minCount": int64(4)}},
+				"disruptionMode":        map[string]any{"all": map[string]any{}},
+				"schedulingConstraints": map[string]any{"topology": []any{map[string]any{"key": "example.com/rack"}}},
+				"priorityClassName":     "high",
+			},
+		},
 		"scheduler-plugins": {scheduler: gang.SchedulerCoscheduling, want: map[string]any{"minMember": int64(4)}},
 		"Volcano": {scheduler: gang.SchedulerVolcano, want: map[string]any{
 			"minMember": int64(4), "priorityClassName": "high",
 		}},
+		"Volcano with a preferred topology": {
+			scheduler: gang.SchedulerVolcano, topology: gang.Topology{Level: "example.com/rack", Preferred: true},
+			want: map[string]any{
+				"minMember": int64(4), "priorityClassName": "high",
+				"networkTopology": map[string]any{"mode": "soft", "highestTierName": "example.com/rack"},
+			},
+		},
+		"Volcano with the number of a tier": {
+			scheduler: gang.SchedulerVolcano, topology: gang.Topology{Level: "2"}, want: map[string]any{
+				"minMember": int64(4), "priorityClassName": "high",
+				"networkTopology": map[string]any{"mode": "hard", "highestTierAllowed": int64(2)},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scheduling.Find(test.scheduler)
 			version := s.Versions()[test.version]
+			group := group
+			group.Topology = test.topology
 			got := scheduling.BuildPodGroup(s, version, group)
 			if diff := cmp.Diff(test.want, got.Object["spec"]); diff != "" {
 				t.Errorf("spec: -want, +got:\n%s", diff)

@@ -1,12 +1,17 @@
 package scheduling
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"rollcall.training/gang"
 	"rollcall.training/plan"
 )
+
+// fieldNetworkTopology is the field of the PodGroup of Volcano with its topology.
+const fieldNetworkTopology = "networkTopology"
 
 // volcano is the scheduler of Volcano. Its controller creates no PodGroup for pods that name one (volcano
 // pkg/controllers/podgroup).
@@ -29,7 +34,26 @@ func (volcano) ReadGroup(template *corev1.PodTemplateSpec) string {
 }
 
 func (volcano) BuildSpec(_ string, g Group) map[string]any {
-	return setPriority(map[string]any{"minMember": int64(g.MinCount)}, g)
+	spec := map[string]any{"minMember": int64(g.MinCount)}
+	if level := g.Topology.Level; level != "" {
+		topology := map[string]any{"mode": "hard"}
+		if g.Topology.Preferred {
+			topology["mode"] = "soft"
+		}
+		if tier, err := strconv.ParseInt(level, 10, 32); err == nil {
+			topology["highestTierAllowed"] = tier
+		} else {
+			topology["highestTierName"] = level
+		}
+		spec[fieldNetworkTopology] = topology
+	}
+	return setPriority(spec, g)
+}
+
+// TopologySupport is that of tiers of HyperNodes. The controller of Volcano names a tier after the label of nodes by
+// which it discovers them (volcano pkg/controllers/hypernode/discovery/label). A number is the number of a tier.
+func (volcano) TopologySupport() TopologySupport {
+	return TopologySupport{Required: true, Preferred: true, Requirement: "Volcano 1.14 or newer"}
 }
 
 func (volcano) CanResize(string) bool { return true }

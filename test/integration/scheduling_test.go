@@ -40,13 +40,14 @@ const (
 func TestNativeScheduling(t *testing.T) {
 	c := startCluster(t, cluster.Options{
 		Nodes: cluster.Kwok, KwokNodes: schedulingNodes, Release: cluster.Latest,
-		FeatureGates:   map[string]bool{"GenericWorkload": true},
+		FeatureGates:   map[string]bool{"GenericWorkload": true, "TopologyAwareWorkloadScheduling": true},
 		APIServerFlags: []string{"--runtime-config=scheduling.k8s.io/v1beta1=true"},
 	})
 	s := newPlacement(t, c, gang.SchedulerNative)
 	s.runCases(t)
 	s.runInOrder(t, map[string]func(*testing.T, *placement){
 		"Preempted":         testPlacedPreempted,
+		"Topology":          testPlacedTopology,
 		"ScheduleTimeout":   testScheduleTimeout,
 		"UnservedScheduler": testUnservedScheduler,
 		"ForeignPodGroup":   testForeignPodGroup,
@@ -285,6 +286,34 @@ func testPlacedPreempted(t *testing.T, s *placement) {
 	}
 	t.Logf("the first failure is %s, after %d disruptions", status.FirstFailure, status.Disruptions)
 	low.deleteGang()
+}
+
+// testPlacedTopology checks that all ranks of a gang run in one rack of two nodes, and that a gang waits that must
+// run on one node, on which only half of it fits. Without the topology, the ranks spread over all nodes.
+func testPlacedTopology(t *testing.T, s *placement) {
+	racksOf := s.labelRacks(t, 2)
+	ns := s.createNamespace(t)
+	countRanks := func(r *testGang) map[string]int {
+		racks := map[string]int{}
+		for _, pod := range r.listActivePods() {
+			racks[racksOf[pod.Spec.NodeName]]++
+		}
+		return racks
+	}
+	spread := s.createGang(t, ns, s.newWorkloads("spread")...)
+	spread.waitForPhase(lifecycle.Running, 0)
+	t.Logf("ranks in each rack without a topology: %v", countRanks(spread))
+	spread.deleteGang()
+	first := s.createGang(t, ns, s.newWorkloads("first", gang.AnnotationTopology, rackLabel)...)
+	first.waitForPhase(lifecycle.Running, 0)
+	if diff := cmp.Diff(map[string]int{"r0": placedRanks}, countRanks(first)); diff != "" {
+		t.Errorf("the ranks are not in one rack (-want +got):\n%s", diff)
+	}
+	first.deleteGang()
+	waiting := s.createGang(t, ns, s.newWorkloads("waiting", gang.AnnotationTopology, corev1.LabelHostname)...)
+	waiting.waitForBound(0, placedRanks)
+	waiting.checkUnbound()
+	waiting.deleteGang()
 }
 
 // testScheduleTimeout checks that two gangs without a PodGroup that hold the nodes of each other both run, because one

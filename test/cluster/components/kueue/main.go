@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	_ "sigs.k8s.io/kueue/pkg/controller/jobs/job" // Registers itself.
+	"sigs.k8s.io/kueue/pkg/controller/tas"
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
 	"sigs.k8s.io/kueue/pkg/scheduler"
 	"sigs.k8s.io/kueue/pkg/util/kubeversion"
@@ -102,6 +103,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) 
 	}
 	if failed, err := core.SetupControllers(mgr, queues, cache, cfg, role); err != nil {
 		return fmt.Errorf("setting up the controller of %s: %w", failed, err)
+	}
+	if failed, err := tas.SetupControllers(mgr, queues, cache, cfg, role); err != nil {
+		return fmt.Errorf("setting up the topology controller %s: %w", failed, err)
 	}
 	if err := jobframework.SetupControllers(ctx, mgr, ctrl.Log,
 		jobframework.WithManageJobsWithoutQueueName(cfg.ManageJobsWithoutQueueName),
