@@ -28,7 +28,9 @@ func (e *Engine) WithSchedulerFacts(facts SchedulerFacts) *Engine {
 func (e *Engine) checkScheduler(w gang.Workload, g gang.Gang) (gang.Warnings, gang.Denials) {
 	if key, problem := scheduling.CheckTopology(g.Placement); problem != "" {
 		path := fieldpath.Annotations.Key(key)
-		return nil, gang.Denials{{Error: field.Invalid(path, w.Meta().Annotations[key], problem), Fix: gang.NewRemoveFix(path)}}
+		return nil, gang.Denials{{
+			Error: field.Invalid(path, w.Meta().Annotations[key], problem), Fix: gang.NewRemoveFix(path),
+		}}
 	}
 	s := g.Placement.Scheduler
 	if s == gang.SchedulerNone {
