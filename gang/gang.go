@@ -29,6 +29,9 @@ type Config struct {
 	// QueueGangs is true if Rollcall creates one Workload of Kueue for a gang of several workloads. The label
 	// [LabelQueueName] of their Jobs is then replaced by [AnnotationQueue].
 	QueueGangs bool
+	// DenyRankOrder is true if Rollcall does not order hosts in the cluster. The field is negative so that the zero
+	// value of Config permits all annotations.
+	DenyRankOrder bool
 	// AgentImage is the image that contains the agent; empty means [DefaultAgentImage].
 	AgentImage string
 	// Build identifies the program and the detected features of the API server. Two programs with
@@ -84,6 +87,8 @@ type Gang struct {
 	Launcher Launcher
 	// Hostfile is the path of the file with the addresses of all ranks; empty without the file.
 	Hostfile string
+	// RankOrder are the labels of nodes by which the launcher orders its hosts; nil for the order of the indexes.
+	RankOrder []string
 	// HasKubeflowNames is true if the pods also have the labels and variables that only operators of Kubeflow
 	// set.
 	HasKubeflowNames bool

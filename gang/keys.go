@@ -93,14 +93,6 @@ const AnnotationScheduler = Prefix + "scheduler"
 // AnnotationQueue is the LocalQueue of Kueue in which a gang of several workloads waits as one Workload.
 const AnnotationQueue = Prefix + "queue"
 
-// Annotations for the nodes of a gang in the network.
-const (
-	// AnnotationTopology is the label of nodes whose value all nodes of the gang share.
-	AnnotationTopology = Prefix + "topology"
-	// AnnotationSegment is a label of nodes, and the number of consecutive ranks whose nodes share its value.
-	AnnotationSegment = Prefix + "segment"
-)
-
 // AnnotationProfile selects a profile of the policy of the cluster.
 const AnnotationProfile = Prefix + "profile"
 
@@ -280,6 +272,11 @@ func launcherKeys() []Key {
 			Values: "`ssh`, `agent`", Default: "`ssh`",
 			Description: "How the launcher starts processes in other pods, the same on each workload. " +
 				"`ssh` requires ssh and sshd in the image. `agent` adds a program of Rollcall to the pods."},
+		{Name: AnnotationRankOrder, Kind: KeyKindAnnotation,
+			Values:  "labels of nodes, separated by commas, from the largest part of the network to the smallest",
+			Default: "the order of the indexes of the pods",
+			Description: "Orders the hosts of the launcher by these labels of their nodes and by the nodes, so that " +
+				"neighbors in rank are neighbors in the network. Set it on the launcher."},
 		{Name: AnnotationHostfile, Kind: KeyKindAnnotation,
 			Values: "an absolute path, such as `/etc/hostfile`", Default: "no file",
 			Description: "A file in the training containers with the address of each rank, one in each line, in the " +

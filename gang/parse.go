@@ -78,6 +78,7 @@ func Parse(w Workload, frameworks Frameworks, cfg Config) (Gang, Warnings, Denia
 	g.Processes = p.parseProcesses(g.Containers)
 	g.Launcher = p.parseLauncher(g, cfg)
 	g.Hostfile = p.parseHostfile(g.Framework)
+	g.RankOrder = p.parseRankOrder(g, cfg)
 	g.HasKubeflowNames = p.parseCompatibility()
 	g.RestartRules = p.parseRestartRules(g, cfg)
 	g.StallRules = p.parseStallRules(cfg)

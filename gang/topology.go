@@ -9,6 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
+// Annotations for the nodes of a gang in the network.
+const (
+	// AnnotationTopology is the label of nodes whose value all nodes of the gang share.
+	AnnotationTopology = Prefix + "topology"
+	// AnnotationSegment is a label of nodes, and the number of consecutive ranks whose nodes share its value.
+	AnnotationSegment = Prefix + "segment"
+	// AnnotationRankOrder lists the labels of nodes by which a launcher orders its hosts.
+	AnnotationRankOrder = Prefix + "rank-order"
+)
+
 // Topology is the part of the network in which all ranks of a gang run. The zero value is the whole network.
 type Topology struct {
 	// Level is the label of nodes whose value all nodes of the gang share.

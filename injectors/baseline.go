@@ -2,6 +2,7 @@ package injectors
 
 import (
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -85,10 +86,7 @@ func baselinePlan(g gang.Gang) plan.Plan {
 		s.PlanPods(&p, g.Placement)
 		p.Children.PodGroup = g.OwnPodGroup()
 	}
-	scheduling.PlanTopology(&p, g.Placement)
-	if g.Queue != "" {
-		p.PodAnnotations = append(p.PodAnnotations, plan.Label{Name: gang.AnnotationQueue, Value: g.Queue})
-	}
+	addPlacementAnnotations(&p, g)
 	if g.Elastic == nil {
 		p.Env = append(p.Env, plan.LiteralEnv(EnvSize, strconv.Itoa(int(g.Size))))
 	}
@@ -106,6 +104,19 @@ func baselinePlan(g gang.Gang) plan.Plan {
 	}
 	addProgressProbe(&p, g)
 	return p
+}
+
+// addPlacementAnnotations adds the annotations of pods that concern their nodes. The template decides, because the
+// annotations of the workload can change while the gang runs.
+func addPlacementAnnotations(p *plan.Plan, g gang.Gang) {
+	scheduling.PlanTopology(p, g.Placement)
+	if len(g.RankOrder) > 0 && g.Role == gang.RoleLauncher {
+		p.PodAnnotations = append(p.PodAnnotations,
+			plan.Label{Name: gang.AnnotationRankOrder, Value: strings.Join(g.RankOrder, ",")})
+	}
+	if g.Queue != "" {
+		p.PodAnnotations = append(p.PodAnnotations, plan.Label{Name: gang.AnnotationQueue, Value: g.Queue})
+	}
 }
 
 // nodeLossToleration is how long a pod stays on a node that does not report, instead of the default of 300 seconds.

@@ -80,6 +80,8 @@ var reasons = []reason{
 		"all workloads of the gang wait in the queue as one", gang.AnnotationQueue},
 	{"annotation/" + gang.AnnotationTopology, everyGang, "pod annotation",
 		"the PodGroup has the topology", gang.AnnotationTopology},
+	{"annotation/" + gang.AnnotationRankOrder, everyGang, "pod annotation",
+		"the launcher orders its hosts by these labels of nodes", gang.AnnotationRankOrder},
 	{"annotation/kueue.x-k8s.io/podset-slice-", everyGang, "pod annotation",
 		"Kueue places the segments", gang.AnnotationSegment},
 	{"annotation/kueue.x-k8s.io/", everyGang, "pod annotation", "Kueue places the gang", gang.AnnotationTopology},

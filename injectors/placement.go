@@ -2,11 +2,13 @@ package injectors
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors/hostfile"
 	"rollcall.training/internal/fieldpath"
 	"rollcall.training/internal/injection"
 	"rollcall.training/internal/scheduling"
@@ -65,9 +67,14 @@ func recordPlacement(w gang.Workload, g gang.Gang) {
 	}
 }
 
-// describePlacement replaces the placement and the queue of the result by those in the pod template of an injected
-// workload. The gang has no PodGroup of Rollcall if the user provides another.
+// describePlacement replaces the placement, the queue and the order of hosts of the result by those in the pod template
+// of an injected workload. The gang has no PodGroup of Rollcall if the user provides another.
 func (r *Result) describePlacement(w gang.Workload) {
+	r.Gang.RankOrder = nil
+	if labels := w.Template().Annotations[gang.AnnotationRankOrder]; labels != "" {
+		r.Gang.RankOrder = strings.Split(labels, ",")
+	}
+	r.Children.HostOrder = hostfile.OrderName(r.Gang)
 	r.Gang.Queue = w.Template().Annotations[gang.AnnotationQueue]
 	r.Gang.Placement = scheduling.FindPlacement(w.Template(), r.Gang)
 	r.Children.PodGroup = ""

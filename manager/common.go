@@ -132,6 +132,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 		Scheduler:                    gang.Scheduler(o.schedulers.scheduler),
 		SchedulerNames:               o.schedulers.names(),
 		QueueGangs:                   o.schedulers.kueueWorkloads,
+		DenyRankOrder:                !o.schedulers.rankOrder,
 		AgentImage:                   o.agentImage,
 		Build:                        version,
 	}), nil

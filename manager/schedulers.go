@@ -28,6 +28,7 @@ type schedulerOptions struct {
 	volcanoName      string
 	podGroups        bool
 	kueueWorkloads   bool
+	rankOrder        bool
 }
 
 // addFlags adds the flags for the schedulers to f.
@@ -40,6 +41,8 @@ func (o *schedulerOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.podGroups, "pod-groups", false, "create PodGroups, for which the controller needs permissions")
 	f.BoolVar(&o.kueueWorkloads, "kueue-workloads", false,
 		"create one Workload of Kueue for a gang of several workloads, for which the controller needs permissions")
+	f.BoolVar(&o.rankOrder, "rank-order", false,
+		"order the hosts of launchers by the labels of nodes, for which the controller needs permissions")
 }
 
 // validateFlags returns an error that joins a message for each invalid flag.

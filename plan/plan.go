@@ -106,6 +106,8 @@ type Children struct {
 	// KeyPairSecret is the name of the Secret with the SSH key pair of the gang; empty if the gang does
 	// not need keys.
 	KeyPairSecret string
+	// HostOrder is the name of the ConfigMap with the order of a launcher's hosts; empty if the gang does not need it.
+	HostOrder string
 	// PodGroup is the name of the PodGroup; empty if the gang does not need a PodGroup, or if the user provides it.
 	PodGroup string
 }

@@ -186,7 +186,7 @@ func setupEnv(g gang.Gang, o Options, waits bool) []plan.Env {
 	}
 	hosts := guaranteedHosts(g)
 	env := []plan.Env{
-		plan.LiteralEnv("ROLLCALL_HOSTS", hostfile.FormatMembers(hosts)),
+		hostfile.NewHostsEnv(g, hosts),
 		plan.LiteralEnv("ROLLCALL_DOMAIN", g.ServiceFQDN()),
 		plan.LiteralEnv("ROLLCALL_SLOTS_PER_WORKER", strconv.FormatInt(g.Launcher.SlotsPerWorker, 10)),
 		plan.LiteralEnv("ROLLCALL_LAUNCHER_IS_HOST", strconv.FormatBool(g.Launcher.RunAsWorker)),
@@ -228,21 +228,14 @@ func stripComments(script string) string {
 	return out.String()
 }
 
-// listHosts returns the members on whose pods the launcher starts processes, in hostfile order.
-func listHosts(g gang.Gang) []gang.Member {
-	return slices.DeleteFunc(slices.Clone(g.Members), func(m gang.Member) bool {
-		return m.Role == gang.RoleLauncher && !g.Launcher.RunAsWorker
-	})
-}
-
 // guaranteedHosts returns the hosts that the gang always has: those of the minimum size if the gang
 // is elastic, all hosts otherwise. The current size of an elastic gang must not be part of a pod
 // template, because every resize would then roll out a new template.
 func guaranteedHosts(g gang.Gang) []gang.Member {
 	if g.Elastic == nil {
-		return listHosts(g)
+		return g.HostMembers()
 	}
-	return withElasticSize(g, listHosts(g), g.Elastic.Min)
+	return withElasticSize(g, g.HostMembers(), g.Elastic.Min)
 }
 
 // withElasticSize returns a copy of members in which the member of the elastic role has the given

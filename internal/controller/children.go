@@ -40,7 +40,7 @@ func (r *Reconciler) ensureChildren(ctx context.Context, g *observedGang, next l
 	if first == nil {
 		return nil
 	}
-	groupErr := r.ensurePodGroup(ctx, g, next)
+	groupErr := errors.Join(r.ensurePodGroup(ctx, g, next), r.ensureHostOrder(ctx, g, next))
 	service, err := r.ensureService(ctx, g, *first, next)
 	if err != nil || first.Children.KeyPairSecret == "" {
 		return errors.Join(groupErr, err)

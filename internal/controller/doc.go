@@ -89,6 +89,7 @@
 //   - children.go, keypair.go: the Service and the Secret of a gang
 //   - gang_queue.go, queue_workload.go: a gang of several workloads in a queue of Kueue, and its Workload
 //   - pod_group.go: the PodGroup of a gang that its scheduler places as one
+//   - host_order.go: the ConfigMap with the order of a launcher's hosts
 //   - isolation.go: the attempt that the Service selects after a node was lost
 //   - recent_services.go: Services that the cache does not contain
 //   - rejections.go: reports requests that the API server rejects

@@ -32,6 +32,7 @@ type session struct {
 	missingSince time.Time
 	keyPair      keyPairRetry
 	podGroup     podGroupSync
+	hostOrder    hostOrderSync
 	// queueMessageTime is when the words of the queue were last reported.
 	queueMessageTime time.Time
 	// writtenVersions contains the resource version of each member over which its status was last

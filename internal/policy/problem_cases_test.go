@@ -253,7 +253,7 @@ var moreProblemCases = map[string]problemCase{
 			"rollcall.training/clean-pod-policy, rollcall.training/start-timeout, rollcall.training/schedule-timeout, " +
 			"rollcall.training/shm-size, rollcall.training/scheduler, " +
 			"rollcall.training/published-ranks, rollcall.training/restart-on-node-loss, " +
-			"rollcall.training/avoid-nodes",
+			"rollcall.training/avoid-nodes, rollcall.training/topology",
 	},
 	"a default for a label of Rollcall": {
 		text: "cluster: {defaults: {labels: {rollcall.training/role: worker}}}",
@@ -264,7 +264,7 @@ var moreProblemCases = map[string]problemCase{
 			"rollcall.training/start-timeout, rollcall.training/schedule-timeout, " +
 			"rollcall.training/shm-size, rollcall.training/scheduler, " +
 			"rollcall.training/published-ranks, rollcall.training/restart-on-node-loss, " +
-			"rollcall.training/avoid-nodes",
+			"rollcall.training/avoid-nodes, rollcall.training/topology",
 	},
 	"a default for a variable with the rank": {
 		text: "cluster: {defaults: {env: {RANK: '0'}}}",

@@ -38,6 +38,8 @@ func TestContradictions(t *testing.T) {
 			want: "scheduling.scheduler: native requires permissions.createPodGroups"},
 		"Workloads of Kueue in a list of namespaces": {set: "permissions.createKueueWorkloads=true,namespaces={a}",
 			want: "permissions.createKueueWorkloads: requires permissions in all namespaces"},
+		"an order of ranks in a list of namespaces": {set: "permissions.orderRanks=true,namespaces={a}",
+			want: "permissions.orderRanks: requires permissions in all namespaces"},
 		"unknown ceiling": {set: "policy.ceiling=deny", want: "/policy/ceiling"},
 		"webhook on the probe port": {set: "webhook.port=8081",
 			want: "healthPort: must differ from webhook.port (8081)"},

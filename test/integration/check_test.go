@@ -360,7 +360,8 @@ func testCheckWithoutPermissions(t *testing.T, i checkedInstallation) {
 // testCheckPermissionsOfChart compares the list of the check with the Role of the chart, in both directions.
 func testCheckPermissionsOfChart(t *testing.T, i checkedInstallation) {
 	var granted, checked []string
-	all := renderRules(t, i.Cluster, "--set", "permissions.createPodGroups=true,permissions.createKueueWorkloads=true")
+	all := renderRules(t, i.Cluster, "--set", "permissions.createPodGroups=true,permissions.createKueueWorkloads=true,"+
+		"permissions.orderRanks=true")
 	for _, rule := range all[installation.ControllerName].clusterWide {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {

@@ -199,6 +199,9 @@ volumeMounts:
 {{- if .Values.permissions.createKueueWorkloads }}
 - --kueue-workloads
 {{- end }}
+{{- if .Values.permissions.orderRanks }}
+- --rank-order
+{{- end }}
 {{- if .Values.policy.enabled }}
 - --policy-configmap={{ include "rollcall.policyName" . }}
 - --policy-ceiling={{ ternary "off" .Values.policy.ceiling (eq (toString .Values.policy.ceiling) "false") }}

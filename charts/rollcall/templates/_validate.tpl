@@ -15,6 +15,9 @@ earlier version. */}}
 {{- if and .namespaces .permissions.createKueueWorkloads -}}
 {{- fail "permissions.createKueueWorkloads: requires permissions in all namespaces, because ResourceFlavors are in none: remove the list namespaces" -}}
 {{- end -}}
+{{- if and .namespaces .permissions.orderRanks -}}
+{{- fail "permissions.orderRanks: requires permissions in all namespaces, because nodes are in none: remove the list namespaces" -}}
+{{- end -}}
 {{- if and (ne .scheduling.scheduler "none") (not .permissions.createPodGroups) -}}
 {{- fail (printf "scheduling.scheduler: %s requires permissions.createPodGroups: set it to true, or the scheduler to none" .scheduling.scheduler) -}}
 {{- end -}}

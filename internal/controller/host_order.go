@@ -1,0 +1,174 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+	"rollcall.training/injectors"
+	"rollcall.training/injectors/hostfile"
+	"rollcall.training/internal/lifecycle"
+)
+
+// hostOrderSync is what a process knows about the ConfigMap with the order of a launcher's hosts. ConfigMaps are not
+// watched. The zero value means that it was neither written nor deleted.
+type hostOrderSync struct {
+	// written is true if the order of the current pods was written.
+	written bool
+	// deleted is true if the order of the last pods was deleted.
+	deleted bool
+}
+
+// ensureHostOrder writes the order of a launcher's hosts when all of them have nodes. The launcher waits for it. It
+// deletes the order before the next attempt, whose pods can get other nodes.
+func (r *Reconciler) ensureHostOrder(ctx context.Context, g *observedGang, next lifecycle.State) error {
+	first := g.firstResult()
+	if first.Children.HostOrder == "" || len(g.memberStates.Missing()) > 0 {
+		return nil
+	}
+	s := &g.pass.session.hostOrder
+	switch next.Phase {
+	case lifecycle.Restarting, lifecycle.Suspended:
+		if s.deleted {
+			return nil
+		}
+		if err := r.deleteHostOrder(ctx, first); err != nil {
+			return err
+		}
+		*s = hostOrderSync{deleted: true}
+	case lifecycle.Pending, lifecycle.Starting:
+		if s.written {
+			return nil
+		}
+		order, err := r.readHostOrder(ctx, g, first.Gang)
+		if err != nil || order == "" {
+			return err
+		}
+		if err := r.writeHostOrder(ctx, g, first, order); err != nil {
+			return err
+		}
+		*s = hostOrderSync{written: true}
+	}
+	return nil
+}
+
+// readHostOrder returns the hosts in the order of the network; empty if some have no node. The nodes are read once for
+// each attempt, from the cache of the API server.
+func (r *Reconciler) readHostOrder(ctx context.Context, g *observedGang, own gang.Gang) (string, error) {
+	var hosts []hostfile.Host
+	for _, host := range own.HostMembers() {
+		pods, err := r.listMemberPods(ctx, g, host.WorkloadName)
+		if err != nil {
+			return "", err
+		}
+		bound := 0
+		for i := range pods {
+			pod := &pods[i]
+			if pod.DeletionTimestamp == nil && !lifecycle.IsPodTerminal(pod) && pod.Spec.NodeName != "" {
+				hosts = append(hosts, hostfile.Host{
+					Workload: host.WorkloadName, Index: gang.PodIndex(pod), Location: []string{pod.Spec.NodeName},
+				})
+				bound++
+			}
+		}
+		if bound != int(host.Size) {
+			return "", nil
+		}
+	}
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	err := r.APIReader.List(ctx, nodes, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+	if err != nil {
+		return "", fmt.Errorf("reading the labels of nodes: %w", err)
+	}
+	labels := map[string]map[string]string{}
+	for _, node := range nodes.Items {
+		labels[node.Name] = node.Labels
+	}
+	for i := range hosts {
+		name, location := hosts[i].Location[0], []string(nil)
+		for _, label := range own.RankOrder {
+			location = append(location, labels[name][label])
+		}
+		hosts[i].Location = append(location, name)
+	}
+	return hostfile.FormatOrder(hosts, own.Launcher.RunAsWorker), nil
+}
+
+// listMemberPods returns the pods of a member of the gang; nil if it does not exist.
+func (r *Reconciler) listMemberPods(ctx context.Context, g *observedGang, workload string) ([]corev1.Pod, error) {
+	for _, m := range g.Members {
+		if m.IsInjected() && m.Meta().Name == workload {
+			return r.listPods(ctx, m.Meta().Namespace, m.Meta().UID)
+		}
+	}
+	return nil, nil
+}
+
+// writeHostOrder creates or updates the ConfigMap with an order. It never changes a ConfigMap that Rollcall has not
+// created.
+func (r *Reconciler) writeHostOrder(ctx context.Context, g *observedGang, first *injectors.Result, order string) error {
+	want := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: first.Gang.Namespace, Name: first.Children.HostOrder, Labels: first.ChildLabels(),
+		},
+		Data: map[string]string{hostfile.OrderKey: order},
+	}
+	if err := r.setOwners(g, want); err != nil {
+		return err
+	}
+	err := r.Client.Create(ctx, want.DeepCopy(), FieldOwner)
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the ConfigMap %s: %w", want.Name, err)
+	}
+	have, err := r.getHostOrder(ctx, first)
+	if err != nil {
+		return err
+	}
+	if have == nil {
+		return errChildChanging
+	}
+	changed := have.DeepCopy()
+	changed.Data, changed.OwnerReferences = want.Data, want.OwnerReferences
+	return r.patchChild(ctx, "ConfigMap", have, changed)
+}
+
+// deleteHostOrder deletes the ConfigMap with the order if it exists.
+func (r *Reconciler) deleteHostOrder(ctx context.Context, first *injectors.Result) error {
+	have, err := r.getHostOrder(ctx, first)
+	if err != nil || have == nil {
+		return err
+	}
+	err = r.Client.Delete(ctx, have, client.Preconditions{UID: ptr.To(have.UID)})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the ConfigMap %s: %w", have.Name, err)
+	}
+	return nil
+}
+
+// getHostOrder returns the ConfigMap with the order; nil if it does not exist or is being deleted.
+func (r *Reconciler) getHostOrder(ctx context.Context, first *injectors.Result) (*corev1.ConfigMap, error) {
+	have := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: first.Gang.Namespace, Name: first.Children.HostOrder}
+	err := r.APIReader.Get(ctx, key, have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the ConfigMap %s: %w", key.Name, err)
+	case !isChildOf(have, first.Gang.Name):
+		return nil, fmt.Errorf("the ConfigMap %s is not of this gang; delete it", key.Name)
+	case have.DeletionTimestamp != nil:
+		return nil, nil
+	}
+	return have, nil
+}

@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"rollcall.training/gang"
+)
+
+// newOrderedJob returns a member of a gang of a launcher and 3 workers, whose launcher orders its hosts.
+func newOrderedJob(t *testing.T, role string, ranks int32) *batchv1.Job {
+	t.Helper()
+	job := &batchv1.Job{ObjectMeta: newObjectMeta("train-"+role, "mpi", role, "launcher=1,worker=3")}
+	job.Annotations[gang.AnnotationRankOrder] = "example.com/rack"
+	job.Spec = batchv1.JobSpec{Parallelism: &ranks, Completions: &ranks, Template: *podTemplate.DeepCopy()}
+	return admitObject(t, job).(*batchv1.Job)
+}
+
+// getHostOrder returns the hosts in the order of a gang; empty if it does not exist.
+func (w *testCluster) getHostOrder(t *testing.T) string {
+	t.Helper()
+	order := &corev1.ConfigMap{}
+	err := w.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "train-rollcall-hosts-3"}, order)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return order.Data["hosts"]
+}
+
+// TestHostOrder checks that the order of the hosts exists while all of them have nodes, and not after the gang was
+// suspended.
+func TestHostOrder(t *testing.T) {
+	worker := newOrderedJob(t, "worker", 3)
+	objects := []client.Object{newOrderedJob(t, "launcher", 1), worker}
+	for i, rack := range []string{"b", "a", "b"} {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{"example.com/rack": rack},
+		}})
+		pod := newUnboundPod(worker, fmt.Sprint(i))
+		if i < 2 {
+			pod.Spec.NodeName = fmt.Sprintf("node-%d", i)
+		}
+		objects = append(objects, pod)
+	}
+	w := newTestCluster(t, objects...)
+	w.reconcileOnce(t, trainRequest)
+	if got := w.getHostOrder(t); got != "" {
+		t.Errorf("the order of a host without a node is %q", got)
+	}
+	last := objects[len(objects)-1].(*corev1.Pod)
+	last.Spec.NodeName = "node-2"
+	if err := w.Update(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcileOnce(t, trainRequest)
+	if got, want := w.getHostOrder(t), "train-worker 1 1\ntrain-worker 0 0\ntrain-worker 2 2"; got != want {
+		t.Errorf("the order is %q, want %q", got, want)
+	}
+	for _, name := range []string{"train-launcher", "train-worker"} {
+		job, _ := w.getJob(t, name)
+		job.Spec.Suspend = ptr.To(true)
+		if err := w.Update(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		w.reconcileOnce(t, trainRequest)
+	}
+	if got := w.getHostOrder(t); got != "" {
+		t.Errorf("the order of a suspended gang is %q", got)
+	}
+}
+
+// TestForeignHostOrder checks that Rollcall does not change a ConfigMap of somebody else.
+func TestForeignHostOrder(t *testing.T) {
+	worker := newOrderedJob(t, "worker", 3)
+	objects := []client.Object{
+		newOrderedJob(t, "launcher", 1), worker,
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train-rollcall-hosts-3"},
+			Data:       map[string]string{"hosts": "mine"},
+		},
+	}
+	for i := range 3 {
+		pod := newUnboundPod(worker, fmt.Sprint(i))
+		pod.Spec.NodeName = "node"
+		objects = append(objects, pod)
+	}
+	w := newTestCluster(t, objects...)
+	if _, err := w.Reconcile(t.Context(), trainRequest); err == nil {
+		t.Error("the pass has no error")
+	}
+	if got := w.getHostOrder(t); got != "mine" {
+		t.Errorf("the ConfigMap of somebody else contains %q", got)
+	}
+}
