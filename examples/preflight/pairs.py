@@ -56,6 +56,7 @@ def main():
     gathered = [None] * size
     dist.all_gather_object(gathered, speeds)
     dist.barrier()
+    dist.destroy_process_group()
     print(f"rank {rank}: {', '.join(f'{s / 1e6:.1f} MB/s' for s in speeds)}", flush=True)
     if rank in slow_ranks(gathered):
         print(f"the network of the node {os.environ.get('NODE_NAME', 'of this rank')} is slow", flush=True)

@@ -172,14 +172,18 @@ func (r *faultRun) waitForTraining(t *testing.T, gangs []faultGang) {
 }
 
 // waitForGangs waits until all gangs succeed. confirm confirms that the processes of a lost node do not run; nil if no
-// node is lost. Only a StatefulSet needs that, because Kubernetes creates no second pod with the name of a lost one.
+// node is lost. Only a StatefulSet needs that, because Kubernetes creates no second pod with the name of a lost one. The
+// elastic gang needs the longest time.
 func (r *faultRun) waitForGangs(t *testing.T, confirm func(*testing.T)) {
 	t.Helper()
-	var waiting []faultGang
+	var waiting, elastic []faultGang
 	for _, g := range r.gangs {
-		if g.statefulSet && confirm != nil {
+		switch {
+		case g.statefulSet && confirm != nil:
 			waiting = append(waiting, g)
-		} else {
+		case g.elastic:
+			elastic = append(elastic, g)
+		default:
 			r.waitForSuccess(t, g)
 		}
 	}
@@ -187,6 +191,9 @@ func (r *faultRun) waitForGangs(t *testing.T, confirm func(*testing.T)) {
 		waitForLostNodeReport(t, r.node, func(ctx context.Context) (gang.Workload, error) { return r.readFirst(ctx, g) })
 		t.Logf("%s waits for the node, which is confirmed %.0f s after its fault", g.name, time.Since(r.start).Seconds())
 		confirm(t)
+		r.waitForSuccess(t, g)
+	}
+	for _, g := range elastic {
 		r.waitForSuccess(t, g)
 	}
 }
