@@ -20,11 +20,12 @@ import (
 	"time"
 )
 
-// envTestProgram makes the test binary the program.
+// envTestProgram makes the test binary the program. Its value is [peerTimeout].
 const envTestProgram = "ROLLCALL_TEST_AGENT"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envTestProgram) != "" {
+	if timeout, err := time.ParseDuration(os.Getenv(envTestProgram)); err == nil {
+		peerTimeout = timeout
 		//nolint:forbidigo // the program has no caller
 		os.Exit(Main(context.Background(), append([]string{"agent"}, os.Args[1:]...)))
 	}
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 type pod struct {
 	root string
 	port int
-	// env are variables of the server in addition to those of the test.
+	// env are variables of the programs in addition to those of the test.
 	env []string
 	// server is the running server.
 	server *exec.Cmd
@@ -89,7 +90,8 @@ func findFreePort(t *testing.T) int {
 func (p *pod) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), envTestProgram+"=1", envRoot+"="+p.root, envAttempt+"=", envRank+"=0")
+	cmd.Env = append(os.Environ(),
+		envTestProgram+"="+peerTimeout.String(), envRoot+"="+p.root, envAttempt+"=", envRank+"=0")
 	return cmd
 }
 

@@ -243,13 +243,18 @@ func TestAttackAgentLargeHandshake(t *testing.T) {
 	p.checkMemory(t)
 }
 
-// TestAttackAgentFlood opens thousands of connections that send nothing. The gang must still reach the server,
-// whose memory and files stay limited.
+// TestAttackAgentFlood opens thousands of connections that send nothing, or almost all that they may send. The gang
+// must still reach the server, whose memory and files stay limited.
 func TestAttackAgentFlood(t *testing.T) {
 	p := newPod(t, newKeyPEM(t))
 	p.serve(t)
-	for range 2000 {
-		p.dial(t)
+	// A ClientHello of 16 KiB without its last byte.
+	hello := append([]byte{22, 3, 1, 0x3f, 0xf0, 1, 0, 0x3f, 0xec}, make([]byte, 16<<10-21)...)
+	for i := range 2000 {
+		conn := p.dial(t)
+		if _, err := conn.Write(hello[:i%2*len(hello)]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := p.run(t, nil, host, "echo reached"); got.stdout != "reached\n" {
 		t.Errorf("a client of the gang got %+v", got)

@@ -42,11 +42,11 @@ const (
 	// stdinWindow is the maximum number of input bytes that the command has not read. It limits the memory
 	// that a client can use.
 	stdinWindow = 256 << 10
-	// pingInterval is the interval of [framePing], and peerTimeout the time after which a peer that sends
-	// nothing is considered dead. TCP does not detect a process that is stopped.
-	pingInterval = 15 * time.Second
-	peerTimeout  = 60 * time.Second
 )
+
+// peerTimeout is the time after which a peer that sends nothing is considered dead. A peer sends a [framePing] four
+// times as often. TCP does not detect a process that is stopped. Tests use a shorter time.
+var peerTimeout = time.Minute
 
 // protocolVersion is the version of the protocol. A server refuses requests of other versions.
 const protocolVersion = 1
@@ -140,7 +140,7 @@ func (p *peer) writeRequest(r request) error {
 
 // keepAlive sends pings until done is closed.
 func (p *peer) keepAlive(done <-chan struct{}) {
-	ticker := time.NewTicker(pingInterval)
+	ticker := time.NewTicker(peerTimeout / 4)
 	defer ticker.Stop()
 	for {
 		select {

@@ -135,3 +135,45 @@ func TestUnreachableHost(t *testing.T) {
 		t.Errorf("an unreachable host returned %+v", got)
 	}
 }
+
+// TestPausedPeer checks that each side ends a command if the other side is stopped, although its kernel still
+// acknowledges everything.
+func TestPausedPeer(t *testing.T) {
+	const shortTimeout = envTestProgram + "=2s"
+	p := newPod(t, newKeyPEM(t))
+	p.env = []string{shortTimeout}
+	p.serve(t)
+	for name, isServer := range map[string]bool{"the server is stopped": true, "the client is stopped": false} {
+		t.Run(name, func(t *testing.T) {
+			pidFile := filepath.Join(t.TempDir(), "pid")
+			client := p.command(t, "exec", host, "echo $$ >"+pidFile+"; exec sleep 605")
+			client.Env = append(client.Env, shortTimeout)
+			var stderr strings.Builder
+			client.Stderr = &stderr
+			if err := client.Start(); err != nil {
+				t.Fatal(err)
+			}
+			id, stopped := waitForPID(t, pidFile), client.Process
+			if isServer {
+				stopped = p.server.Process
+			}
+			if err := stopped.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			if isServer {
+				_ = client.Wait()
+			} else {
+				waitFor(t, "the command terminates", func() bool { return !isRunning(id) })
+			}
+			if err := stopped.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			_ = client.Wait() // the exit code follows
+			if code := client.ProcessState.ExitCode(); code != exitUnreachable ||
+				!strings.Contains(stderr.String(), "the connection to host "+host+" ended") {
+				t.Errorf("the client returned %d and wrote %q", code, stderr.String())
+			}
+			waitFor(t, "the command terminates", func() bool { return !isRunning(id) })
+		})
+	}
+}
