@@ -31,15 +31,30 @@ const (
 	plainJobTimeout = 2 * time.Minute
 )
 
-// restartLoads are a gang of a large size and a gang of a common size.
-var restartLoads = []load{{Gangs: 1, Ranks: 256}, {Gangs: 1, Ranks: 8}}
+// restartSizes are a large and a common number of ranks.
+var restartSizes = []int{256, 8}
+
+// restartPhase is an event that ends a part of a restart.
+type restartPhase string
+
+// The events in their order. For a plain Job, the new pods are the one that replaces the failed pod.
+const (
+	oldPodsTerminate restartPhase = "first old pod terminates"
+	oldPodsGone      restartPhase = "last old pod is gone"
+	newPodsBegin     restartPhase = "first new pod exists"
+	newPodsExist     restartPhase = "last new pod exists"
+	newPodsBound     restartPhase = "last new pod is bound"
+	newPodsReady     restartPhase = "last new pod is ready"
+)
+
+var restartPhases = []restartPhase{
+	oldPodsTerminate, oldPodsGone, newPodsBegin, newPodsExist, newPodsBound, newPodsReady,
+}
 
 // restartResult holds the measurements of one restart.
 type restartResult struct {
-	// ReadySeconds is the time from the failure of the first rank until all ranks are ready in new
-	// pods. For a plain Job, it is the time until the failed pod is replaced. PodsGoneSeconds is
-	// the time until the last old pod is deleted.
-	ReadySeconds, PodsGoneSeconds float64
+	// seconds are the times of the events since the failure of the first rank.
+	seconds map[restartPhase]float64
 	// writes counts the writes during the restart.
 	writes map[writeKind]int
 	// CPUSeconds is the CPU time of each program until writes stop.
@@ -52,10 +67,15 @@ type restartResult struct {
 func TestRestartOverhead(t *testing.T) {
 	variants := []variant{variantPlain, variantManual, variantLabeled}
 	namespace := func(l load, v variant, round int) string { return fmt.Sprintf("restart-%d-%s-%d", l.Ranks, v, round) }
+	rounds := readRounds(t)
 	var namespaces []string
-	for _, l := range restartLoads {
+	var loads []load
+	for _, ranks := range readScaleSizes(t, restartSizes) {
+		loads = append(loads, load{Gangs: 1, Ranks: ranks})
+	}
+	for _, l := range loads {
 		for _, v := range variants {
-			for round := range measuredRounds + 1 {
+			for round := range rounds + 1 {
 				namespaces = append(namespaces, namespace(l, v, round))
 			}
 		}
@@ -69,17 +89,16 @@ func TestRestartOverhead(t *testing.T) {
 	installation.New(t, c, "--log-level=info") // the default level: debug would cost time
 	g := newBenchCluster(t, c, audit)
 	var text strings.Builder
-	for _, l := range restartLoads {
+	for _, l := range loads {
 		runs := map[variant][]restartResult{}
-		for round := range measuredRounds + 1 {
+		for round := range rounds + 1 {
 			order := slices.Clone(variants)
 			if round%2 == 0 {
 				slices.Reverse(order)
 			}
 			for _, v := range order {
 				r := g.measureRestart(t, l, v, namespace(l, v, round))
-				t.Logf("round %d: %s, %s: stopped after %.2f s, ready after %.2f s; CPU %v",
-					round, l, v, r.PodsGoneSeconds, r.ReadySeconds, r.CPUSeconds)
+				t.Logf("round %d: %s, %s: seconds %v; CPU %v", round, l, v, r.seconds, r.CPUSeconds)
 				if round > 0 {
 					runs[v] = append(runs[v], r)
 				}
@@ -140,10 +159,7 @@ func (g *benchCluster) failFirstRank(
 ) restartResult {
 	t.Helper()
 	begin := time.Now()
-	w := replacementWatch{startTime: begin, oldPods: map[string]bool{}, readyPods: map[string]bool{}}
-	for _, p := range old {
-		w.oldPods[p.Name] = true
-	}
+	w := newReplacementWatch(begin, old)
 	var err error
 	switch v {
 	case variantPlain:
@@ -165,12 +181,12 @@ func (g *benchCluster) failFirstRank(
 	}
 	err = w.waitForReplacements(ctx, pods, want)
 	if v == variantPlain && errors.Is(err, context.DeadlineExceeded) {
-		return restartResult{ReadySeconds: plainJobTimeout.Seconds()}
+		return restartResult{seconds: map[restartPhase]float64{newPodsReady: plainJobTimeout.Seconds()}}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return restartResult{ReadySeconds: time.Since(begin).Seconds(), PodsGoneSeconds: w.podsGoneAfter.Seconds()}
+	return restartResult{seconds: w.seconds}
 }
 
 // reportContainerFailure writes the status that a kubelet reports when the container of a pod
@@ -246,29 +262,71 @@ func isFullySuspended(j *batchv1.Job) bool {
 
 // replacementWatch reads a watch of pods until enough new pods are ready.
 type replacementWatch struct {
-	startTime          time.Time
-	oldPods, readyPods map[string]bool
-	podsGoneAfter      time.Duration
+	startTime time.Time
+	oldPods   map[string]bool
+	// newPods are the latest events of the new pods, of which ready are ready.
+	newPods map[string]restartPhase
+	ready   int
+	seconds map[restartPhase]float64
+}
+
+func newReplacementWatch(startTime time.Time, old []corev1.Pod) *replacementWatch {
+	w := &replacementWatch{
+		startTime: startTime, oldPods: map[string]bool{}, newPods: map[string]restartPhase{},
+		seconds: map[restartPhase]float64{},
+	}
+	for _, p := range old {
+		w.oldPods[p.Name] = true
+	}
+	return w
 }
 
 func (w *replacementWatch) waitForReplacements(ctx context.Context, pods watch.Interface, want int) error {
-	for len(w.readyPods) < want {
+	for w.ready < want {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %d new pods, of which %d are ready: %w", want, len(w.readyPods), ctx.Err())
+			return fmt.Errorf("waiting for %d new pods, of which %d are ready: %w", want, w.ready, ctx.Err())
 		case e, open := <-pods.ResultChan():
 			p, ok := e.Object.(*corev1.Pod)
 			switch {
 			case !open || !ok:
 				return fmt.Errorf("the watch of pods ended: %v", e.Object)
-			case w.oldPods[p.Name] && e.Type == watch.Deleted:
-				w.podsGoneAfter = time.Since(w.startTime)
-			case !w.oldPods[p.Name] && lifecycle.IsPodReady(p):
-				w.readyPods[p.Name] = true
+			case !w.oldPods[p.Name]:
+				w.recordNewPod(p)
+			case e.Type == watch.Deleted:
+				w.record(oldPodsGone)
+			case p.DeletionTimestamp != nil && w.seconds[oldPodsTerminate] == 0:
+				w.record(oldPodsTerminate)
 			}
 		}
 	}
 	return nil
+}
+
+// record records that a phase ends now, unless a later pod ends it.
+func (w *replacementWatch) record(phase restartPhase) {
+	w.seconds[phase] = time.Since(w.startTime).Seconds()
+}
+
+func (w *replacementWatch) recordNewPod(p *corev1.Pod) {
+	phase := newPodsExist
+	switch {
+	case lifecycle.IsPodReady(p):
+		phase = newPodsReady
+	case p.Spec.NodeName != "":
+		phase = newPodsBound
+	}
+	if w.newPods[p.Name] == phase {
+		return
+	}
+	if len(w.newPods) == 0 {
+		w.record(newPodsBegin)
+	}
+	if phase == newPodsReady {
+		w.ready++
+	}
+	w.newPods[p.Name] = phase
+	w.record(phase)
 }
 
 // checkRestartWrites checks that the number of Rollcall's writes for a restart does not depend on
@@ -300,7 +358,10 @@ func formatRestartTable(l load, variants []variant, runs map[variant][]restartRe
 		}
 		return computeMedian(all)
 	}
-	ready := func(r restartResult) float64 { return r.ReadySeconds }
+	at := func(phase restartPhase) func(restartResult) float64 {
+		return func(r restartResult) float64 { return r.seconds[phase] }
+	}
+	ready := at(newPodsReady)
 	fmt.Fprintf(
 		&text, "=== %s, the first of which fails: labeled/manual %.2f (target %.2f)\n",
 		l, middleOf(variantLabeled, ready)/middleOf(variantManual, ready), restartTargetRatio,
@@ -316,12 +377,11 @@ func formatRestartTable(l load, variants []variant, runs map[variant][]restartRe
 			fmt.Fprintf(w, "%.2f\t", of(v))
 		}
 	}
-	row("until the last old pod is gone", func(v variant) float64 {
-		return middleOf(v, func(r restartResult) float64 { return r.PodsGoneSeconds })
-	})
-	row("until the new pods are ready", func(v variant) float64 { return middleOf(v, ready) })
-	for i := range measuredRounds {
-		row(fmt.Sprintf("round %d", i+1), func(v variant) float64 { return runs[v][i].ReadySeconds })
+	for _, phase := range restartPhases {
+		row("until the "+string(phase), func(v variant) float64 { return middleOf(v, at(phase)) })
+	}
+	for i := range runs[variants[0]] {
+		row(fmt.Sprintf("round %d", i+1), func(v variant) float64 { return ready(runs[v][i]) })
 	}
 	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "manager"} {
 		row("CPU seconds of "+program, func(v variant) float64 {

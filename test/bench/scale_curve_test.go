@@ -43,7 +43,7 @@ var scaleCurveSizes = []int{10, 100, 1000, 10000}
 // same Job without the label. The number of writes of Rollcall must not depend on the number of ranks.
 func TestScaleCurve(t *testing.T) {
 	skipUnlessScale(t)
-	sizes := readScaleSizes(t)
+	sizes := readScaleSizes(t, scaleCurveSizes)
 	namespace := func(ranks int, v variant) string { return fmt.Sprintf("curve-%d-%s", ranks, v) }
 	var namespaces []string
 	for _, v := range []variant{variantPlain, variantLabeled} {
@@ -85,12 +85,12 @@ func skipUnlessScale(t *testing.T) {
 	}
 }
 
-// readScaleSizes returns the numbers of ranks that are measured.
-func readScaleSizes(t *testing.T) []int {
+// readScaleSizes returns the numbers of ranks of the environment, or the defaults.
+func readScaleSizes(t *testing.T, defaults []int) []int {
 	t.Helper()
 	text := os.Getenv(scaleSizesEnv)
 	if text == "" {
-		return scaleCurveSizes
+		return defaults
 	}
 	var sizes []int
 	for field := range strings.SplitSeq(text, ",") {

@@ -73,10 +73,7 @@ func (g *benchCluster) measureRecovery(t *testing.T, l load, namespace string, t
 	}
 	begin := time.Now()
 	then()
-	w := replacementWatch{startTime: begin, oldPods: map[string]bool{}, readyPods: map[string]bool{}}
-	for _, p := range old.Items {
-		w.oldPods[p.Name] = true
-	}
+	w := newReplacementWatch(begin, old.Items)
 	if err := w.waitForReplacements(ctx, pods, l.Ranks); err != nil {
 		t.Fatal(err)
 	}
