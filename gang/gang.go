@@ -34,6 +34,9 @@ type Config struct {
 	DenyRankOrder bool
 	// AgentImage is the image that contains the agent; empty means [DefaultAgentImage].
 	AgentImage string
+	// MountsAgent is true if pods mount the image of the agent. It has no effect before Kubernetes 1.35, and requires a
+	// container runtime that supports image volumes, such as containerd 2.1.
+	MountsAgent bool
 	// Build identifies the program and the detected features of the API server. Two programs with
 	// the same value inject a workload in the same way. Empty means unknown.
 	Build string

@@ -30,7 +30,7 @@ type Launcher struct {
 	// Launch is how the launcher starts processes in other pods.
 	Launch LaunchMethod
 	// AgentImage is the image that contains the agent.
-	AgentImage string
+	AgentImage AgentImage
 }
 
 // parseLauncher parses the annotations of launchers. It warns about them if the framework has no

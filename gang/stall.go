@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -40,7 +39,7 @@ type StallRules struct {
 	// Action is the reaction.
 	Action StallAction
 	// AgentImage is the image with the program of the probe.
-	AgentImage string
+	AgentImage AgentImage
 }
 
 // RankReference is the text that stands for the rank in the path of a progress file.
@@ -99,9 +98,4 @@ func (p *parser) parseStallRules(cfg Config) StallRules {
 	}
 	rules.AgentImage = cfg.agentImage()
 	return rules
-}
-
-// agentImage returns the image that contains the agent.
-func (c Config) agentImage() string {
-	return cmp.Or(c.AgentImage, DefaultAgentImage)
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors/ssh"
 	"rollcall.training/internal/agent"
 	"rollcall.training/plan"
 )
@@ -51,6 +52,10 @@ func addProgressProbe(p *plan.Plan, g gang.Gang) {
 	if g.Launcher.UsesAgent() { // which has the program at the same path
 		return
 	}
+	if rules.AgentImage.IsMounted {
+		p.Volumes = append(p.Volumes, ssh.NewProgramVolume(rules.AgentImage))
+		return
+	}
 	p.Volumes = append(p.Volumes, plan.Volume{
 		Volume: corev1.Volume{Name: progressVolumeName, VolumeSource: corev1.VolumeSource{
 			EmptyDir: &corev1.EmptyDirVolumeSource{},
@@ -59,7 +64,7 @@ func addProgressProbe(p *plan.Plan, g gang.Gang) {
 		Policy: plan.Warn,
 	})
 	p.InitContainers = append(p.InitContainers, plan.InitContainer{
-		Name: progressSetupName, Image: rules.AgentImage, Command: []string{agent.ImageProgram, "install"},
+		Name: progressSetupName, Image: rules.AgentImage.Reference, Command: []string{agent.ImageProgram, "install"},
 		Mounts: []corev1.VolumeMount{{Name: progressVolumeName, MountPath: agent.SetupDir}},
 	})
 }

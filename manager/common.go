@@ -38,11 +38,18 @@ type commonOptions struct {
 	probeAddress  string
 	clusterDomain string
 	agentImage    string
+	agentDelivery string
 	logLevel      string
 	failureOutput bool
 	policy        policyOptions
 	schedulers    schedulerOptions
 }
+
+// The values of the flag --agent-delivery.
+const (
+	deliveryInit  = "init"
+	deliveryImage = "image"
+)
 
 // addFlags adds the flags of both parts to f.
 func (o *commonOptions) addFlags(f *pflag.FlagSet) {
@@ -52,6 +59,8 @@ func (o *commonOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of the endpoints /healthz and /readyz")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "", "DNS domain of the cluster (default: from /etc/resolv.conf)")
 	f.StringVar(&o.agentImage, "agent-image", "", "image with the agent for gangs without ssh: that of the manager")
+	f.StringVar(&o.agentDelivery, "agent-delivery", deliveryInit,
+		"how the agent comes into pods: init (an init container copies it) or image (an image volume)")
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info, warn or error")
 	f.BoolVar(&o.failureOutput, "failure-output", true,
 		"copy the last lines of the output of a failed program to status, conditions and Events")
@@ -69,6 +78,10 @@ func (o *commonOptions) validateFlags() error {
 		for _, message := range validation.IsDNS1123Subdomain(o.clusterDomain) {
 			errs = append(errs, fmt.Errorf("--cluster-domain: invalid value %q: %s", o.clusterDomain, message))
 		}
+	}
+	if o.agentDelivery != deliveryInit && o.agentDelivery != deliveryImage {
+		errs = append(errs, fmt.Errorf("--agent-delivery: invalid value %q: must be %s or %s",
+			o.agentDelivery, deliveryInit, deliveryImage))
 	}
 	if _, err := o.parseLogLevel(); err != nil {
 		errs = append(errs, err)
@@ -119,7 +132,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 	if err != nil {
 		return nil, err
 	}
-	version, err := computeVersion(restartRules, o.agentImage)
+	version, err := computeVersion(restartRules, o.agentImage+" "+o.agentDelivery)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +147,7 @@ func (o *commonOptions) newEngine(config *rest.Config) (*injectors.Engine, error
 		QueueGangs:                   o.schedulers.kueueWorkloads,
 		DenyRankOrder:                !o.schedulers.rankOrder,
 		AgentImage:                   o.agentImage,
+		MountsAgent:                  o.agentDelivery == deliveryImage,
 		Build:                        version,
 	}), nil
 }

@@ -12,12 +12,13 @@ import (
 	"rollcall.training/plan"
 )
 
-// AgentSetupContainerName is the init container that copies the agent into the pod and writes the hostfiles. In a
-// launcher, it also waits for the hosts.
+// AgentSetupContainerName is the init container that writes the hostfiles, and copies the agent into the pod unless the
+// pod mounts its image. In a launcher, it also waits for the hosts.
 const AgentSetupContainerName = "rollcall-agent-setup"
 
 const (
-	agentVolumeName = "rollcall-agent"
+	agentVolumeName   = "rollcall-agent"
+	programVolumeName = "rollcall-agent-image"
 	// sshProgramPath is where programs find ssh that do not read the variables of [hostfile.AgentEnv].
 	sshProgramPath = "/usr/bin/ssh"
 	agentSubPath   = agent.ProgramSubdir + "/agent"
@@ -36,6 +37,9 @@ func planAgent(g gang.Gang, o Options) plan.Plan {
 		}},
 		InitContainers: []plan.InitContainer{newAgentSetupContainer(g, o)},
 	}
+	if mountsProgram(g, o) {
+		p.Volumes = append(p.Volumes, NewProgramVolume(g.Launcher.AgentImage))
+	}
 	if isSingleWorkload(g) {
 		return p
 	}
@@ -48,7 +52,7 @@ func planAgent(g gang.Gang, o Options) plan.Plan {
 	p.DNSSearches = []string{g.ServiceFQDN()}
 	if g.Role == gang.RoleLauncher {
 		p.InitContainers = append(p.InitContainers, plan.InitContainer{
-			Name: MonitorContainerName, Image: g.Launcher.AgentImage, Sidecar: true,
+			Name: MonitorContainerName, Image: g.Launcher.AgentImage.Reference, Sidecar: true,
 			Command: []string{agent.ImageProgram, "monitor"},
 			Mounts: []corev1.VolumeMount{
 				{Name: agentVolumeName, MountPath: agent.ReportDir, SubPath: agent.ReportSubdir, ReadOnly: true},
@@ -63,10 +67,32 @@ func planAgent(g gang.Gang, o Options) plan.Plan {
 	return p
 }
 
+// mountsProgram reports whether the program comes from an image volume. The runtime mounts only directories of
+// an image (containerd 2.2), and a launcher that runs ssh needs a file.
+func mountsProgram(g gang.Gang, o Options) bool {
+	return g.Launcher.AgentImage.IsMounted && !(o.RunsSSH && g.Role == gang.RoleLauncher)
+}
+
+// NewProgramVolume returns the volume with the image of the agent, which training containers mount.
+func NewProgramVolume(image gang.AgentImage) plan.Volume {
+	return plan.Volume{
+		Volume: corev1.Volume{Name: programVolumeName, VolumeSource: corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: image.Reference, PullPolicy: corev1.PullIfNotPresent},
+		}},
+		Mounts: []corev1.VolumeMount{{MountPath: agent.ProgramDir, ReadOnly: true}},
+		Policy: plan.Warn,
+	}
+}
+
 // newAgentMounts returns the mounts of the agent's volume in the training containers. They can write only the report
 // of the launcher.
 func newAgentMounts(g gang.Gang, o Options) []corev1.VolumeMount {
-	mounts := []corev1.VolumeMount{{MountPath: agent.ProgramDir, SubPath: agent.ProgramSubdir, ReadOnly: true}}
+	var mounts []corev1.VolumeMount
+	if !mountsProgram(g, o) {
+		mounts = append(mounts, corev1.VolumeMount{
+			MountPath: agent.ProgramDir, SubPath: agent.ProgramSubdir, ReadOnly: true,
+		})
+	}
 	for _, dir := range append([]string{agent.HostsDir}, o.HostfileMountPaths...) {
 		mounts = append(mounts, corev1.VolumeMount{MountPath: dir, SubPath: agent.HostsSubdir, ReadOnly: true})
 	}
@@ -90,8 +116,11 @@ func newAgentSetupContainer(g gang.Gang, o Options) plan.InitContainer {
 	env = append(env,
 		plan.LiteralEnv(agent.EnvWorkload, g.WorkloadName),
 		plan.LiteralEnv(agent.EnvRankOffset, strconv.Itoa(int(g.RankOffset))))
+	if mountsProgram(g, o) {
+		env = append(env, plan.LiteralEnv(agent.EnvIsMounted, "true"))
+	}
 	return plan.InitContainer{
-		Name: AgentSetupContainerName, Image: g.Launcher.AgentImage,
+		Name: AgentSetupContainerName, Image: g.Launcher.AgentImage.Reference,
 		Command: []string{agent.ImageProgram, "setup"}, Env: env, Mounts: mounts,
 	}
 }

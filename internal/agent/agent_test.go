@@ -70,7 +70,7 @@ func newPod(t *testing.T, key []byte) *pod {
 		t.Fatal(err)
 	}
 	c := config{Port: p.port, Workload: "train-worker", Slots: "2"}
-	if err := c.save(filepath.Join(p.root, ProgramDir, configName)); err != nil {
+	if err := c.save(filepath.Join(p.root, HostsDir, configName)); err != nil {
 		t.Fatal(err)
 	}
 	return p

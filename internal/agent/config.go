@@ -11,8 +11,7 @@ import (
 
 // Paths in the containers of a pod.
 const (
-	// ProgramDir is the directory with the program and the configuration. Training containers cannot
-	// write to it.
+	// ProgramDir is the directory with the program. Training containers cannot write to it.
 	ProgramDir = "/opt/rollcall"
 	// Program is the path of the program.
 	Program = ProgramDir + "/" + programName
@@ -20,7 +19,7 @@ const (
 	ImageProgram = "/agent"
 	// KeyDir is the directory with the Secret of the gang.
 	KeyDir = "/etc/rollcall-key"
-	// HostsDir is the directory with the lists of hosts. Programs of v1 MPIJobs know its path.
+	// HostsDir is the directory with the lists of hosts and the configuration. Programs of v1 MPIJobs know its path.
 	HostsDir = "/etc/mpi"
 	// RemoteShell is the path of the program under the name that Horovod knows
 	// (horovod, runner/common/util/env.py, KUBEFLOW_MPI_EXEC).
@@ -42,7 +41,7 @@ const (
 const (
 	programName     = "agent"
 	remoteShellName = "kubexec.sh"
-	configName      = "config.json"
+	configName      = "agent.json"
 	reachedName     = "reached"
 	candidatesName  = "candidates"
 )
@@ -60,6 +59,8 @@ const (
 	EnvWaitSeconds    = "ROLLCALL_WAIT_SECONDS"
 	EnvWorkload       = "ROLLCALL_WORKLOAD"
 	EnvRankOffset     = "ROLLCALL_RANK_OFFSET"
+	// EnvIsMounted is "true" if the image with the program is a volume at [ProgramDir], so that the setup copies nothing.
+	EnvIsMounted = "ROLLCALL_IS_MOUNTED"
 
 	envRank    = "ROLLCALL_RANK"
 	envAttempt = "ROLLCALL_ATTEMPT"
@@ -92,7 +93,7 @@ func (c config) save(path string) error {
 
 func loadConfig() (config, error) {
 	var c config
-	text, err := os.ReadFile(resolvePath(ProgramDir, configName))
+	text, err := os.ReadFile(resolvePath(HostsDir, configName))
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}

@@ -36,8 +36,10 @@ func setup(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	dir := resolvePath(SetupDir)
-	if err := installProgram(dir, c); err != nil {
-		return err
+	if os.Getenv(EnvIsMounted) != "true" {
+		if err := copyProgram(filepath.Join(dir, ProgramSubdir)); err != nil {
+			return err
+		}
 	}
 	if err := writeHostFiles(filepath.Join(dir, HostsSubdir), c, hosts); err != nil {
 		return err
@@ -94,25 +96,6 @@ func parseHosts(text, domain string) ([]string, error) {
 	return hosts, nil
 }
 
-// installProgram copies this program and writes its configuration.
-func installProgram(dir string, c config) error {
-	if err := copyProgram(filepath.Join(dir, ProgramSubdir)); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Join(dir, HostsSubdir), 0o755); err != nil {
-		return fmt.Errorf("creating a directory: %w", err)
-	}
-	program := filepath.Join(dir, ProgramSubdir, programName)
-	remoteShell := filepath.Join(dir, HostsSubdir, remoteShellName)
-	if err := os.Remove(remoteShell); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("installing the remote shell: %w", err)
-	}
-	if err := os.Link(program, remoteShell); err != nil {
-		return fmt.Errorf("installing the remote shell: %w", err)
-	}
-	return c.save(filepath.Join(dir, ProgramSubdir, configName))
-}
-
 // copyProgram copies this program into a directory.
 func copyProgram(dir string) error {
 	path, err := os.Executable()
@@ -132,8 +115,21 @@ func copyProgram(dir string) error {
 // discoveryScript lists the hosts that respond now, for elastic launchers.
 const discoveryScript = "#!/bin/sh\nexec " + Program + " hosts\n"
 
-// writeHostFiles writes the hosts in the formats of all launchers.
+// writeHostFiles writes the hosts in the formats of all launchers, the configuration, and a link to the program.
 func writeHostFiles(dir string, c config, hosts []string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("creating a directory: %w", err)
+	}
+	remoteShell := filepath.Join(dir, remoteShellName)
+	if err := os.Remove(remoteShell); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("installing the remote shell: %w", err)
+	}
+	if err := os.Symlink(Program, remoteShell); err != nil {
+		return fmt.Errorf("installing the remote shell: %w", err)
+	}
+	if err := c.save(filepath.Join(dir, configName)); err != nil {
+		return err
+	}
 	candidates, err := parseHosts(os.Getenv(EnvMaxHosts), os.Getenv(EnvDomain))
 	if err != nil {
 		return err

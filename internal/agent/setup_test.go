@@ -28,9 +28,11 @@ func newSetupPod(t *testing.T, key []byte) (*pod, []string) {
 func TestSetup(t *testing.T) {
 	const first, second = "train-worker-0.train.ns.svc.cluster.local", "train-worker-1.train.ns.svc.cluster.local"
 	for name, c := range map[string]struct {
-		env  []string
-		want map[string]string
+		env       []string
+		want      map[string]string
+		isMounted bool
 	}{
+		"a pod that mounts the image": {env: []string{EnvIsMounted + "=true"}, isMounted: true},
 		"Open MPI": {
 			want: map[string]string{
 				"hosts":          first + "\n" + second + "\n",
@@ -74,10 +76,15 @@ func TestSetup(t *testing.T) {
 					t.Errorf("%s contains %q, %v, want %q", file, text, err, want)
 				}
 			}
+			if target, err := os.Readlink(filepath.Join(dir, HostsSubdir, remoteShellName)); target != Program {
+				t.Errorf("the remote shell is a link to %q, %v, want %q", target, err, Program)
+			}
+			info, err := os.Stat(filepath.Join(dir, ProgramSubdir, programName))
+			if os.IsNotExist(err) != c.isMounted || err == nil && info.Mode() != 0o755 {
+				t.Errorf("the program is %+v, %v", info, err)
+			}
 			for path, want := range map[string]os.FileMode{
-				filepath.Join(ProgramSubdir, programName):              0o755,
-				filepath.Join(ProgramSubdir, configName):               0o644,
-				filepath.Join(HostsSubdir, remoteShellName):            0o755,
+				filepath.Join(HostsSubdir, configName):                 0o644,
 				filepath.Join(HostsSubdir, "discover_hosts.sh"):        0o755,
 				filepath.Join(ReportSubdir) + string(os.PathSeparator): os.ModeDir | 0o777,
 			} {

@@ -121,6 +121,9 @@ func (c *container) mountPath(i int) *field.Path {
 // applyVolume adds a volume of the plan. A volume of the user with the same name and content is used.
 func (a *applier) applyVolume(v *plan.Volume) {
 	existing := a.pod.findVolume(v.Name)
+	if existing != nil && existing.Image != nil && v.Image != nil {
+		v.Image = existing.Image.DeepCopy() // a new release must not change the pods of a running gang
+	}
 	_, recorded := a.recorded[key{KindVolume, "", v.Name}]
 	isOwned, isSame := a.owns(KindVolume, "", v.Name), false
 	switch {

@@ -181,6 +181,7 @@ func (g *benchCluster) createJobs(ctx context.Context, l load, v variant, namesp
 			// The labels must not be empty: the API server copies the labels of the template to a
 			// Job without labels, and they include the framework label.
 			j.Labels = map[string]string{"app": j.Name}
+			j.Annotations = nil // only Rollcall may write its record
 			if v != variantInjectedOnly {
 				service = result.BuildService()
 			}

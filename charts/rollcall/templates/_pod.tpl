@@ -188,6 +188,7 @@ volumeMounts:
 - --cluster-domain={{ . }}
 {{- end }}
 - --agent-image={{ include "rollcall.image" . }}
+- --agent-delivery={{ .Values.agent.delivery }}
 - --log-level={{ .Values.logLevel }}
 - --failure-output={{ .Values.failureOutput }}
 {{- if .Values.permissions.createPodGroups }}
