@@ -24,6 +24,10 @@ var torchrunTraceback = regexp.MustCompile(
 // code is 1.
 var torchrunSIGTERMException = regexp.MustCompile(`\bSignalException: Process \d+ got signal: 15\b`)
 
+// agentReport matches the line of the agent about a host that it cannot reach or lost (internal/agent/client.go). Open MPI
+// then prints a long text that does not name the host.
+var agentReport = regexp.MustCompile(`(?m)^rollcall: (connecting to|the connection to) host .*$`)
+
 // terminationDetails is the information in the termination message of a container.
 type terminationDetails struct {
 	// message is the part that explains why the program failed.
@@ -60,7 +64,19 @@ func parseTerminationMessage(text string, finished time.Time) terminationDetails
 	} else {
 		details.message = TruncateMessage(text)
 	}
+	if strings.Contains(text, "rollcall: ") {
+		details.message = addAgentReport(details.message, agentReport.FindString(text))
+	}
 	return details
+}
+
+// addAgentReport returns a message that starts with the report of the agent, unless it contains the report already.
+func addAgentReport(message, report string) string {
+	if strings.Contains(message, report) {
+		return message
+	}
+	report = strings.ToValidUTF8(report[:min(len(report), maxMessageLength/2)], "")
+	return report + "\n" + truncate(strings.TrimPrefix(message, "… "), maxMessageLength-len(report)-1)
 }
 
 // hasSeveralWorkers reports whether torchrun logged or reported more than one worker.
@@ -108,12 +124,14 @@ func torchrunLogTime(line string, finished time.Time) time.Time {
 
 // TruncateMessage shortens a text to its last 512 bytes, because programs print the reason of a
 // failure last. The result starts with an ellipsis and, if possible, with a complete line.
-func TruncateMessage(text string) string {
+func TruncateMessage(text string) string { return truncate(text, maxMessageLength) }
+
+func truncate(text string, length int) string {
 	text = strings.TrimSpace(text)
-	if len(text) <= maxMessageLength {
+	if len(text) <= length {
 		return text
 	}
-	text = strings.ToValidUTF8(text[len(text)-maxMessageLength:], "")
+	text = strings.ToValidUTF8(text[len(text)-length:], "")
 	if _, rest, ok := strings.Cut(text, "\n"); ok && rest != "" {
 		text = rest
 	}

@@ -185,6 +185,20 @@ func TestTerminationMessage(t *testing.T) {
 			want: "E1120 03:04:02.000000 1 torch/distributed/elastic/multiprocessing/api.py:869] failed\n" +
 				"Traceback …\nValueError: x",
 		},
+		"a host that Open MPI does not name": {
+			message: "epoch 1\nrollcall: the connection to host train-worker-1 ended: i/o timeout\n" +
+				strings.Repeat("This usually is caused by:\n", 40),
+			want: "rollcall: the connection to host train-worker-1 ended: i/o timeout\n… " +
+				strings.TrimSpace(strings.Repeat("This usually is caused by:\n", 16)),
+		},
+		"a host in a short message": {
+			message: "rollcall: connecting to host train-worker-1: connection refused\nORTE was unable to start",
+			want:    "rollcall: connecting to host train-worker-1: connection refused\nORTE was unable to start",
+		},
+		"a very long name of a host": {
+			message: "rollcall: connecting to host " + strings.Repeat("ä", 1000) + "\n",
+			want: "rollcall: connecting to host " + strings.Repeat("ä", 113) + "\n… " + strings.Repeat("ä", 128),
+		},
 		"report without log lines of the agent": {
 			message: "a\nValueError: x\nTraceback (most recent call last):\n" +
 				"  File \"/usr/lib/python3/dist-packages/torch/distributed/run.py\", line 1, in <module>\n",

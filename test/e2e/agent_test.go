@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"rollcall.training/gang"
 	"rollcall.training/internal/lifecycle"
 	"rollcall.training/test/cluster"
@@ -41,6 +44,7 @@ func runAgentExample(t *testing.T, example, name string, recipe cluster.Recipe, 
 	t.Helper()
 	ns, text := runLauncherExample(t, example, name, withoutSSH(recipe), append([]string{agentPatch}, patches...)...)
 	s := requireCluster(t)
+	s.checkAgentVolume(t, ns)
 	image, err := withoutSSH(recipe).Reference()
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +66,26 @@ func runAgentExample(t *testing.T, example, name string, recipe cluster.Recipe, 
 		t.Errorf("the image contains OpenSSH:\n%s", out)
 	}
 	return text
+}
+
+// checkAgentVolume checks that the workers mount the image of the agent if the container runtime can.
+func (s *testCluster) checkAgentVolume(t *testing.T, ns string) {
+	t.Helper()
+	pods, err := s.client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{
+		LabelSelector: gang.LabelRole + "=worker",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods.Items {
+		hasVolume := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Image != nil })
+		if hasVolume != cluster.UsesNewContainerd() {
+			t.Errorf("pod %s mounts the image of the agent: %t, want %t", p.Name, hasVolume, cluster.UsesNewContainerd())
+		}
+	}
+	if len(pods.Items) == 0 {
+		t.Error("the gang has no workers")
+	}
 }
 
 // TestAgentMPI checks for each MPI implementation that the agent starts the processes on both workers, in images
@@ -94,7 +118,8 @@ func TestAgentDeepSpeed(t *testing.T) {
 	checkTrainingResults(t, runAgentExample(t, "deepspeed/launcher", "deepspeed", cluster.DeepSpeed), 4)
 }
 
-// TestAgentRestart deletes a worker while its ranks run. The gang restarts once, as with ssh.
+// TestAgentRestart deletes a worker while its ranks run, and then stops all processes of a worker, whose agent is silent
+// for a minute. The gang restarts once for each failure, as with ssh, and the status names the worker that was silent.
 func TestAgentRestart(t *testing.T) {
 	s := requireCluster(t)
 	image, err := s.LoadImage(t.Context(), withoutSSH(cluster.OpenMPI5))
@@ -104,9 +129,20 @@ func TestAgentRestart(t *testing.T) {
 	ns := s.createNamespace(t)
 	s.createMPIGang(t, ns, "agent", image, 2, map[string]string{gang.AnnotationLaunch: string(gang.LaunchAgent)},
 		"mpirun", "-np", "2", "sh", "-c",
-		`echo "attempt $ROLLCALL_ATTEMPT on $(hostname)"; test "$ROLLCALL_ATTEMPT" != 0 || exec sleep 600`)
+		`echo "attempt $ROLLCALL_ATTEMPT on $(hostname)"; test "$ROLLCALL_ATTEMPT" = 2 || exec sleep 600`)
 	s.waitForLogText(t, ns, "agent", "attempt 0 on agent-worker-1", 1)
 	s.killPod(t, ns, "agent", "worker", 1)
-	s.waitForGangStatus(t, ns, "agent-launcher", lifecycle.Succeeded, 1)
 	s.waitForLogText(t, ns, "agent", "attempt 1 on agent-worker-1", 1)
+	for _, p := range s.listPods(t, ns, "agent") {
+		if strings.HasPrefix(p.Name, "agent-worker-1-") && p.DeletionTimestamp == nil {
+			if err := s.FreezePod(t.Context(), ns, p.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.waitForLogText(t, ns, "agent", "attempt 2 on agent-worker-1", 1)
+	status := s.waitForGangStatus(t, ns, "agent-launcher", lifecycle.Succeeded, 2)
+	if f := status.FirstFailure; f == nil || f.Rank != 0 || !strings.Contains(f.Message, "to host agent-worker-1") {
+		t.Errorf("the first failure is %+v, want that of the launcher, which names the host", f)
+	}
 }
