@@ -181,9 +181,10 @@ func (g *benchCluster) createJobs(ctx context.Context, l load, v variant, namesp
 			// The labels must not be empty: the API server copies the labels of the template to a
 			// Job without labels, and they include the framework label.
 			j.Labels = map[string]string{"app": j.Name}
-			j.Annotations = nil // only Rollcall may write its record
+			j.Annotations = nil // only Rollcall may write them
 			if v != variantInjectedOnly {
 				service = result.BuildService()
+				service.Labels = nil // only Rollcall may create a Service with its labels
 			}
 		}
 		made, err := g.client.BatchV1().Jobs(namespace).Create(ctx, j, metav1.CreateOptions{})

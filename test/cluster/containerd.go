@@ -64,6 +64,26 @@ func containerdSocket(dir string) string {
 // containerdName is the name of containerd among the components.
 const containerdName = "containerd"
 
+// newContainerdEnv is the environment variable that replaces the containerd of Debian by a new one, which supports
+// volumes of images. It uses Debian's shim.
+const newContainerdEnv = "ROLLCALL_NEW_CONTAINERD"
+
+// UsesNewContainerd reports whether clusters run the new containerd.
+func UsesNewContainerd() bool { return os.Getenv(newContainerdEnv) == "true" }
+
+var containerdComponent = component{
+	name: containerdName, module: "github.com/containerd/containerd/v2",
+	mainPackage: "github.com/containerd/containerd/v2/cmd/containerd", tags: "no_btrfs,no_zfs,no_devmapper,no_aufs",
+}
+
+// findContainerd returns the path of containerd.
+func (c *Cluster) findContainerd(ctx context.Context) (string, error) {
+	if UsesNewContainerd() {
+		return containerdComponent.ensureBinary(ctx, c.progress)
+	}
+	return findProgram("containerd"), nil
+}
+
 func (c *Cluster) startContainerd(ctx context.Context, n realNode) error {
 	path := filepath.Join(n.dir(), "containerd.toml")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -78,8 +98,11 @@ func (c *Cluster) startContainerd(ctx context.Context, n realNode) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("writing the configuration of containerd: %w", err)
 	}
-	args := []string{"--config=" + path}
-	if err := c.startProgram(n.program(containerdName, findProgram("containerd"), args)); err != nil {
+	program, err := c.findContainerd(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.startProgram(n.program(containerdName, program, []string{"--config=" + path})); err != nil {
 		return err
 	}
 	return c.waitForContainerd(ctx, n)

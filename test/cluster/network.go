@@ -27,7 +27,11 @@ const (
 // createNetwork creates the bridge of this machine. It must have its address before any component listens
 // on it.
 func (c *Cluster) createNetwork() error {
-	store, err := ensureCacheDir("containerd")
+	storeName := "containerd"
+	if UsesNewContainerd() {
+		storeName = "containerd-new" // a former version cannot read its database
+	}
+	store, err := ensureCacheDir(storeName)
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,9 @@ func installRollcall(ctx context.Context, c *cluster.Cluster) error {
 func (s *testCluster) installChart(ctx context.Context, args ...string) error {
 	// A slow machine must not fail the tests.
 	args = append([]string{"--set", "webhook.timeoutSeconds=30"}, args...)
+	if cluster.UsesNewContainerd() {
+		args = append([]string{"--set", "agent.delivery=image"}, args...)
+	}
 	return installation.InstallChart(ctx, s.Cluster, args...)
 }
 
