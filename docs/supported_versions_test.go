@@ -18,6 +18,7 @@ func TestSupportedVersions(t *testing.T) {
 	for software, source := range map[string]struct{ file, name string }{
 		"Argo CD":      {"../test/gitops/argocd/go.mod", "github.com/argoproj/argo-cd/v3"},
 		"cert-manager": {components + "cert-manager/go.mod", "github.com/cert-manager/cert-manager"},
+		"containerd":   {components + "containerd/go.mod", "github.com/containerd/containerd/v2"},
 		"CoreDNS":      {components + "coredns/go.mod", "github.com/coredns/coredns"},
 		"etcd":         {components + "kubernetes/go.mod", "go.etcd.io/etcd/server/v3"},
 		"Flux":         {"../test/go.mod", "github.com/fluxcd/helm-controller/api"},

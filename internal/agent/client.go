@@ -110,7 +110,12 @@ func (c *client) responds(ctx context.Context, host string) error {
 
 // execute runs a command on a host with the standard streams of this process, and returns its exit code.
 func (c *client) execute(ctx context.Context, e execution) int {
-	p, err := c.connectWithRetries(ctx, e)
+	// The command may run before connectWithRetries returns.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, forwardedSignals...)
+	connectCtx, stop := signal.NotifyContext(ctx, forwardedSignals...)
+	p, err := c.connectWithRetries(connectCtx, e)
+	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "rollcall: connecting to host %s: %v\n", e.host, err)
 		return exitUnreachable
@@ -121,8 +126,6 @@ func (c *client) execute(ctx context.Context, e execution) int {
 	}
 	done := make(chan struct{})
 	defer close(done)
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, forwardedSignals...)
 	go func() {
 		for received := range signals {
 			number, _ := received.(syscall.Signal)

@@ -167,7 +167,7 @@ func TestListHosts(t *testing.T) {
 	p := newPod(t, newKeyPEM(t))
 	p.serve(t)
 	c := config{Port: p.port, Workload: "train-worker", Slots: "3", LauncherIsHost: true}
-	if err := c.save(filepath.Join(p.root, ProgramDir, configName)); err != nil {
+	if err := c.save(filepath.Join(p.root, HostsDir, configName)); err != nil {
 		t.Fatal(err)
 	}
 	candidates := "train-launcher-0.invalid\n127.0.0.1\nabsent.invalid\n"
