@@ -26,7 +26,9 @@ func TestAgentImage(t *testing.T) {
 func checkAgentImage(t *testing.T, isMounted bool) {
 	t.Helper()
 	newEngine := func(image string) *injectors.Engine {
-		return injectors.NewEngine(injectors.Builtin(), gang.Config{AgentImage: image, MountsAgent: isMounted, Build: image})
+		return injectors.NewEngine(injectors.Builtin(), gang.Config{
+			AgentImage: image, MountsAgent: isMounted, Build: image,
+		})
 	}
 	findImages := func(w *appsv1.StatefulSet) []string {
 		images := []string{w.Spec.Template.Spec.InitContainers[0].Image}
@@ -100,7 +102,9 @@ func TestAgentVolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := newAgentJob(c.framework, c.role)
 			maps.Copy(j.Annotations, c.annotations)
-			config := gang.Config{AgentImage: "example.com/manager:1", MountsAgent: true, DisableContainerRestartRules: c.isOldCluster}
+			config := gang.Config{
+				AgentImage: "example.com/manager:1", MountsAgent: true, DisableContainerRestartRules: c.isOldCluster,
+			}
 			if _, err := injectors.NewEngine(injectors.Builtin(), config).Admit(gang.Workload{Job: j}); err != nil {
 				t.Fatal(err)
 			}

@@ -82,7 +82,7 @@ func TestAttackAgentWithoutKey(t *testing.T) {
 			if err := client.writeRequest(r); err != nil {
 				return err
 			}
-			return client.expectStarted()
+			return client.expectStarted(handshakeTimeout)
 		}
 	}
 	for name, attack := range map[string]func(net.Conn) error{
@@ -91,7 +91,7 @@ func TestAttackAgentWithoutKey(t *testing.T) {
 			if err := client.writeRequest(r); err != nil {
 				return err
 			}
-			return client.expectStarted()
+			return client.expectStarted(handshakeTimeout)
 		},
 		"a client without a certificate": withTLS(func(c *tls.Config) { c.Certificates = nil }),
 		"the key of another gang":        withTLS(func(*tls.Config) {}),
@@ -186,7 +186,7 @@ func TestAttackAgentStalePod(t *testing.T) {
 		r := request{Version: protocolVersion, Host: c.host, Attempt: c.attempt, Command: []byte("true")}
 		err := client.writeRequest(r)
 		if err == nil {
-			err = client.expectStarted()
+			err = client.expectStarted(handshakeTimeout)
 		}
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the server answered %v, want %q", c.name, err, c.want)
@@ -214,7 +214,7 @@ func TestAttackAgentOversizedFrame(t *testing.T) {
 	client := p.authenticate(t, i)
 	err := client.writeRequest(request{Version: protocolVersion, Host: host, Command: command})
 	if err == nil {
-		err = client.expectStarted()
+		err = client.expectStarted(handshakeTimeout)
 	}
 	if err == nil || !strings.Contains(err.Error(), "the maximum is") {
 		t.Errorf("a command of %d bytes returned %v", len(command), err)
@@ -302,7 +302,7 @@ func TestAttackAgentInput(t *testing.T) {
 	if err := client.writeRequest(r); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.expectStarted(); err != nil {
+	if err := client.expectStarted(handshakeTimeout); err != nil {
 		t.Fatal(err)
 	}
 	id := waitForPID(t, pidFile)

@@ -40,6 +40,9 @@ func forwards(number syscall.Signal) bool {
 // errRefused means that the server does not run the command.
 var errRefused = errors.New("the host refused the command")
 
+// errNoAnswer means that the server may run the command, although it has not answered.
+var errNoAnswer = errors.New("the host did not answer the request")
+
 // client connects to the hosts of the gang.
 type client struct {
 	config  config
@@ -76,7 +79,11 @@ func (c *client) connect(ctx context.Context, host string, command []byte) (*pee
 		err = p.writeRequest(r)
 	}
 	if err == nil {
-		err = p.expectStarted()
+		timeout := handshakeTimeout
+		if len(command) > 0 {
+			timeout = peerTimeout // the node may need long to start the command
+		}
+		err = p.expectStarted(timeout)
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -86,11 +93,11 @@ func (c *client) connect(ctx context.Context, host string, command []byte) (*pee
 }
 
 // expectStarted reads the answer to a request.
-func (p *peer) expectStarted() error {
-	kind, payload, err := p.read(handshakeTimeout)
+func (p *peer) expectStarted(timeout time.Duration) error {
+	kind, payload, err := p.read(timeout)
 	switch {
 	case err != nil:
-		return fmt.Errorf("waiting for the answer of the host: %w", err)
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	case kind == frameRefused:
 		return fmt.Errorf("%w: %s", errRefused, payload)
 	case kind != frameStarted && kind != frameExit:
@@ -147,10 +154,11 @@ func (c *client) execute(ctx context.Context, e execution) int {
 	return code
 }
 
+// connectWithRetries tries again until the server has received the request, because a command must not run twice.
 func (c *client) connectWithRetries(ctx context.Context, e execution) (*peer, error) {
 	for attempt := 1; ; attempt++ {
 		p, err := c.connect(ctx, e.host, e.command)
-		if err == nil || attempt == connectAttempts || ctx.Err() != nil {
+		if err == nil || errors.Is(err, errNoAnswer) || attempt == connectAttempts || ctx.Err() != nil {
 			return p, err
 		}
 		select {

@@ -1,12 +1,16 @@
 package agent
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -175,5 +179,34 @@ func TestPausedPeer(t *testing.T) {
 			}
 			waitFor(t, "the command terminates", func() bool { return !isRunning(id) })
 		})
+	}
+}
+
+// TestUnansweredRequest checks that a client sends a command only once, because a server that does not answer may run
+// it.
+func TestUnansweredRequest(t *testing.T) {
+	i := newIdentity(t, newKeyPEM(t))
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", i.newTLSConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var requests atomic.Int32
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if kind, _, err := (&peer{conn: conn}).read(handshakeTimeout); err == nil && kind == frameRequest {
+				requests.Add(1)
+			}
+			_ = conn.Close()
+		}
+	}()
+	c := &client{config: config{Port: listener.Addr().(*net.TCPAddr).Port}, tls: i.newTLSConfig()}
+	_, err = c.connectWithRetries(t.Context(), execution{host: host, command: []byte("true")})
+	if !errors.Is(err, errNoAnswer) || requests.Load() != 1 {
+		t.Errorf("%d requests, %v, want one and %v", requests.Load(), err, errNoAnswer)
 	}
 }

@@ -197,7 +197,7 @@ func TestTerminationMessage(t *testing.T) {
 		},
 		"a very long name of a host": {
 			message: "rollcall: connecting to host " + strings.Repeat("ä", 1000) + "\n",
-			want: "rollcall: connecting to host " + strings.Repeat("ä", 113) + "\n… " + strings.Repeat("ä", 128),
+			want:    "rollcall: connecting to host " + strings.Repeat("ä", 113) + "\n… " + strings.Repeat("ä", 128),
 		},
 		"report without log lines of the agent": {
 			message: "a\nValueError: x\nTraceback (most recent call last):\n" +
