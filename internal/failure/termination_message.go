@@ -24,8 +24,8 @@ var torchrunTraceback = regexp.MustCompile(
 // code is 1.
 var torchrunSIGTERMException = regexp.MustCompile(`\bSignalException: Process \d+ got signal: 15\b`)
 
-// agentReport matches the line of the agent about a host that it cannot reach or lost (internal/agent/client.go). Open MPI
-// then prints a long text that does not name the host.
+// agentReport matches the line of the agent about a host that it cannot reach or lost (internal/agent/client.go).
+// Open MPI then prints a long text that does not name the host.
 var agentReport = regexp.MustCompile(`(?m)^rollcall: (connecting to|the connection to) host .*$`)
 
 // terminationDetails is the information in the termination message of a container.

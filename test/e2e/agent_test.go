@@ -118,8 +118,8 @@ func TestAgentDeepSpeed(t *testing.T) {
 	checkTrainingResults(t, runAgentExample(t, "deepspeed/launcher", "deepspeed", cluster.DeepSpeed), 4)
 }
 
-// TestAgentRestart deletes a worker while its ranks run, and then stops all processes of a worker, whose agent is silent
-// for a minute. The gang restarts once for each failure, as with ssh, and the status names the worker that was silent.
+// TestAgentRestart deletes a worker while its ranks run, and then stops all processes of a worker, whose agent is
+// silent for a minute. The gang restarts once for each failure, as with ssh, and the status names the silent worker.
 func TestAgentRestart(t *testing.T) {
 	s := requireCluster(t)
 	image, err := s.LoadImage(t.Context(), withoutSSH(cluster.OpenMPI5))
