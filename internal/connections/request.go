@@ -22,8 +22,9 @@ const (
 	// time, because a deadline that passes meanwhile refuses a request that has arrived. The bounds of [clients] limit
 	// what slow clients occupy.
 	bodyTimeout = 10 * time.Second
-	// responseTimeout is how long a request may take until its client has read the response.
-	responseTimeout = 10 * time.Second
+	// responseTimeout is how long a response may take until its client has read it. API servers wait as long. A deadline
+	// that passes before the process writes the response, because it gets no CPU time, would end a handled request.
+	responseTimeout = 30 * time.Second
 )
 
 // ErrTooManyBytes is the error of a body that exceeds the bounds of all bodies.
