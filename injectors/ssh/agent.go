@@ -70,7 +70,7 @@ func planAgent(g gang.Gang, o Options) plan.Plan {
 // mountsProgram reports whether the program comes from an image volume. The runtime mounts only directories of
 // an image (containerd 2.2), and a launcher that runs ssh needs a file.
 func mountsProgram(g gang.Gang, o Options) bool {
-	return g.Launcher.AgentImage.IsMounted && !(o.RunsSSH && g.Role == gang.RoleLauncher)
+	return g.Launcher.AgentImage.IsMounted && (!o.RunsSSH || g.Role != gang.RoleLauncher)
 }
 
 // NewProgramVolume returns the volume with the image of the agent, which training containers mount.

@@ -84,8 +84,9 @@ func (r countingReader) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // an io.Reader returns io.EOF
 }
 
-// AcquireSlot waits for a slot for a namespace, which may be empty. It returns false if the request gets none in time, or
-// if the client no longer waits for the response. The caller of a request with a slot must call [Request.Serve].
+// AcquireSlot waits for a slot for a namespace, which may be empty. It returns false if the request gets none in
+// time, or if the client no longer waits for the response. The caller of a request with a slot must call
+// [Request.Serve].
 func (r *Request) AcquireSlot(namespace string) bool {
 	r.client.begin(queued)
 	// A read of the connection that fails would end the request.

@@ -121,7 +121,7 @@ func TestUnfinishedRequestToUnknownPath(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Error("the connection is still open after a minute")
 		}
-		server.Close()
+		_ = server.Close()
 	})
 }
 

@@ -57,8 +57,8 @@ func TrimService(o any) (any, error) {
 	return out, nil
 }
 
-// serviceEventHandler returns the event handler for Services. Only a deletion affects a gang. A Service that is too large
-// gets an Event, so that its namespace knows it.
+// serviceEventHandler returns the event handler for Services. Only a deletion affects a gang. A Service that is too
+// large gets an Event, so that its namespace knows it.
 func (r *Reconciler) serviceEventHandler() handler.TypedEventHandler[client.Object, Request] {
 	type queue = workqueue.TypedRateLimitingInterface[Request]
 	return handler.TypedFuncs[client.Object, Request]{

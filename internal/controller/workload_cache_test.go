@@ -222,7 +222,8 @@ func collectGarbage() {
 	runtime.GC()
 }
 
-// TestTooLargeService checks that a Service that is too large gets one Event in a managed namespace, and causes no pass.
+// TestTooLargeService checks that a Service that is too large gets one Event in a managed namespace, and causes no
+// pass.
 func TestTooLargeService(t *testing.T) {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "large", Labels: map[string]string{gang.LabelGang: "train"}},

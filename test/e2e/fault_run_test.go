@@ -172,8 +172,8 @@ func (r *faultRun) waitForTraining(t *testing.T, gangs []faultGang) {
 }
 
 // waitForGangs waits until all gangs succeed. confirm confirms that the processes of a lost node do not run; nil if no
-// node is lost. Only a StatefulSet needs that, because Kubernetes creates no second pod with the name of a lost one. The
-// elastic gang needs the longest time.
+// node is lost. Only a StatefulSet needs that, because Kubernetes creates no second pod with the name of a lost one.
+// The elastic gang needs the longest time.
 func (r *faultRun) waitForGangs(t *testing.T, confirm func(*testing.T)) {
 	t.Helper()
 	var waiting, elastic []faultGang

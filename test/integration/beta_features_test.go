@@ -11,8 +11,8 @@ import (
 	"rollcall.training/test/installation"
 )
 
-// TestBetaFeaturesDisabled runs gangs on a cluster without any beta feature. Since Kubernetes 1.35, its API server drops
-// the restart rules of containers that its version has, so a rank that fails then fails its pod.
+// TestBetaFeaturesDisabled runs gangs on a cluster without any beta feature. Since Kubernetes 1.35, its API server
+// drops the restart rules of containers that its version has, so a rank that fails then fails its pod.
 func TestBetaFeaturesDisabled(t *testing.T) {
 	m := &manager{installation.New(t, startCluster(t, cluster.Options{
 		Nodes:        cluster.NoNodes,
