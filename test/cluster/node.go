@@ -79,14 +79,18 @@ func (c *Cluster) startKubelet(ctx context.Context, n realNode) error {
 	if err != nil {
 		return err
 	}
-	if err := c.startProgram(n.program("kubelet", c.binaries.kubernetes, []string{
+	args := []string{
 		"--config=" + config,
 		"--kubeconfig=" + c.kubeconfigFile(n.component("kubelet")),
 		"--root-dir=" + root,
 		"--cert-dir=" + filepath.Join(root, "pki"),
 		"--hostname-override=" + n.name(),
 		"--node-ip=" + n.ip(),
-	})); err != nil {
+	}
+	if labels := c.options.NodeLabels; n.number <= len(labels) {
+		args = append(args, "--node-labels="+labels[n.number-1])
+	}
+	if err := c.startProgram(n.program("kubelet", c.binaries.kubernetes, args)); err != nil {
 		return err
 	}
 	return c.waitForKubelet(ctx, n)

@@ -82,7 +82,10 @@ func (c twoNodes) deleteService(t *testing.T, name string) error {
 
 func TestRealNodesFaults(t *testing.T) {
 	requireRealNodes(t)
-	c := twoNodes{Cluster: Start(t, Options{Nodes: Real, RealNodes: 2})}
+	c := twoNodes{Cluster: Start(t, Options{
+		Nodes: Real, RealNodes: 2,
+		NodeLabels: []string{"example.com/rack=a", "example.com/rack=b,topology.kubernetes.io/zone=b"},
+	})}
 	names := c.RealNodes()
 	c.node = names[1]
 	var err error
@@ -95,6 +98,7 @@ func TestRealNodesFaults(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
+		{"the nodes have their labels", c.testLabels},
 		{"pods of different nodes reach each other", c.testNetwork},
 		{"containers of a stopped node keep running", c.testStop},
 		{"a cut node is not reached until it is healed", c.testCut},
@@ -108,6 +112,20 @@ func TestRealNodesFaults(t *testing.T) {
 	} {
 		if !t.Run(step.name, step.run) {
 			break
+		}
+	}
+}
+
+func (c twoNodes) testLabels(t *testing.T) {
+	for i, want := range []map[string]string{
+		{"example.com/rack": "a"}, {"example.com/rack": "b", corev1.LabelTopologyZone: "b"},
+	} {
+		node, err := c.client.CoreV1().Nodes().Get(t.Context(), c.RealNodes()[i], metav1.GetOptions{})
+		mustRun(t, err)
+		for key, value := range want {
+			if node.Labels[key] != value {
+				t.Errorf("node %s has the labels %v, want %s=%s", node.Name, node.Labels, key, value)
+			}
 		}
 	}
 }

@@ -78,6 +78,9 @@ type Options struct {
 	KwokNodes int
 	// RealNodes is the number of real nodes, at most 16. The zero value means 1. It is valid only with Real.
 	RealNodes int
+	// NodeLabels are the labels of the real nodes, one text such as "topology.kubernetes.io/zone=a,example.com/rack=r1"
+	// for each node. Nodes without a text have no labels of their own.
+	NodeLabels []string
 	// Release is the Kubernetes release. The zero value means DefaultRelease.
 	Release Release
 	// Name is the name of the cluster and of its directory below the cache directory: at most 40
@@ -147,6 +150,9 @@ func (o *Options) completeNodeCounts() error {
 	if o.RealNodes < 0 || o.RealNodes > maxRealNodes || (o.RealNodes > 0 && o.Nodes != Real) {
 		return fmt.Errorf("option RealNodes: %d real nodes require the kind %q, not %q, and at most %d are possible",
 			o.RealNodes, Real, o.Nodes, maxRealNodes)
+	}
+	if len(o.NodeLabels) > max(o.RealNodes, 1) || len(o.NodeLabels) > 0 && o.Nodes != Real {
+		return fmt.Errorf("option NodeLabels: labels of %d nodes, which the cluster does not have", len(o.NodeLabels))
 	}
 	if o.Nodes == Real && o.RealNodes == 0 {
 		o.RealNodes = 1

@@ -32,6 +32,7 @@ func TestOptions(t *testing.T) {
 		{"real nodes have a default number", Options{Nodes: Real}, ""},
 		{"real nodes need their kind", Options{Nodes: Kwok, RealNodes: 2}, "RealNodes"},
 		{"a range of addresses has room for 16 nodes", Options{Nodes: Real, RealNodes: 17}, "RealNodes"},
+		{"labels of a node that does not exist", Options{Nodes: Real, NodeLabels: []string{"a=b", "a=c"}}, "NodeLabels"},
 		{"a negative number is rejected", Options{Nodes: Kwok, KwokNodes: -1}, "KwokNodes"},
 		{"a name must not be a path", Options{Name: "../other"}, "Name"},
 		{"a port has 16 bits", Options{Port: 65536}, "Port"},

@@ -108,6 +108,8 @@ func newUpCommand(target *clusterRef) *cobra.Command {
 	addReleaseFlag(up, &release)
 	flags.IntVar(&options.KwokNodes, "kwok-nodes", 0, "number of simulated nodes (default 10 with --nodes kwok)")
 	flags.IntVar(&options.RealNodes, "count", 0, "number of real nodes (default 1 with --nodes real)")
+	flags.StringArrayVar(&options.NodeLabels, "node-labels", nil, "labels of a real node, for example "+
+		"topology.kubernetes.io/zone=a,example.com/rack=r1 (repeatable: the first is for the first node)")
 	flags.IntVar(&options.Port, "port", 0, "port of the API server (default a free one)")
 	flags.StringArrayVar(
 		&options.APIServerFlags, "apiserver-flag", nil, "additional flag of kube-apiserver, for example --v=4 (repeatable)",
