@@ -184,25 +184,25 @@ func (r *faultRun) waitForGangs(t *testing.T, confirm func(*testing.T)) {
 		case g.elastic:
 			elastic = append(elastic, g)
 		default:
-			r.waitForSuccess(t, g)
+			r.waitForSuccess(t, g, wait.Timeout)
 		}
 	}
 	for _, g := range waiting {
 		waitForLostNodeReport(t, r.node, func(ctx context.Context) (gang.Workload, error) { return r.readFirst(ctx, g) })
 		t.Logf("%s waits for the node, which is confirmed %.0f s after its fault", g.name, time.Since(r.start).Seconds())
 		confirm(t)
-		r.waitForSuccess(t, g)
+		r.waitForSuccess(t, g, wait.Timeout)
 	}
 	for _, g := range elastic {
-		r.waitForSuccess(t, g)
+		r.waitForSuccess(t, g, 2*wait.Timeout)
 	}
 }
 
 // waitForSuccess waits until a gang succeeds. It records the times of all gangs meanwhile. All of them need longer than
 // one wait is permitted to take.
-func (r *faultRun) waitForSuccess(t *testing.T, g faultGang) {
+func (r *faultRun) waitForSuccess(t *testing.T, g faultGang, timeout time.Duration) {
 	t.Helper()
-	wait.For(t, "the success of "+g.name, func(ctx context.Context) error {
+	wait.ForAtMost(t, timeout, "the success of "+g.name, func(ctx context.Context) error {
 		for _, other := range r.gangs {
 			r.recordTimes(t, ctx, other)
 		}

@@ -22,8 +22,14 @@ const (
 // sentence "waiting for ..." in the failure message. For must run in the goroutine of the test.
 func For(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()
+	ForAtMost(t, Timeout, what, check)
+}
+
+// ForAtMost is For with another timeout, for what needs more than a minute when nothing disturbs it.
+func ForAtMost(t testing.TB, timeout time.Duration, what string, check func(context.Context) error) {
+	t.Helper()
 	last := errors.New("not checked yet")
-	err := wait.PollUntilContextTimeout(t.Context(), interval, Timeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), interval, timeout, true, func(ctx context.Context) (bool, error) {
 		result := check(ctx)
 		if result == nil || ctx.Err() == nil { // otherwise the deadline interrupted the check, and the last error says more
 			last = result
