@@ -73,6 +73,7 @@ var changes = map[string]change{
 	"controller.extraVolumeMounts":      {to: aMount},
 	"controller.serviceAccount.create":  {to: false, with: map[string]any{"controller.serviceAccount.name": "existing"}},
 	"rankOffset.mode":                   {to: "policy"},
+	"agent.delivery":                    {to: "image"},
 	"metrics.prometheusRule.runbookURL": {
 		to: "https://docs.example.com/runbooks/", with: map[string]any{"metrics.prometheusRule.enabled": true},
 	},

@@ -15,7 +15,7 @@ const (
 	// clusterSlots counts.
 	maxParallelTests = 36
 	// maxClusters is the number of clusters that run at the same time. Each needs about 1 GiB of memory.
-	maxClusters = 4
+	maxClusters = 3
 )
 
 // clusterSlots has an element for each running cluster.
