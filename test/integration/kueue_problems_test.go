@@ -125,6 +125,16 @@ func testQueuedNameTaken(t *testing.T, k *queuedGangs, ns string) {
 	}
 	r := k.createGang(t, ns, newQueuedLauncherAndWorkers()...)
 	k.waitForReason(r, "train-launcher", gang.ReasonQueueUnavailable, "is not of this gang")
+	wait.For(t, "the status of the workers", func(ctx context.Context) error { // it is written after that of the launcher
+		all, err := r.getWorkloads(ctx)
+		if err != nil {
+			return err
+		}
+		if s := lifecycle.ReadStatus(all[len(all)-1]); s.Reason != gang.ReasonQueueUnavailable {
+			return fmt.Errorf("%s: %s", s.Reason, s.Message)
+		}
+		return nil
+	})
 	r.waitForPodsGone("worker")
 	r.checkPhaseStable(2 * time.Second)
 	if pods := r.listActivePods(); len(pods) > 0 {
