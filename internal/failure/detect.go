@@ -246,23 +246,6 @@ func (c Context) trainingContainerFailure(pod *corev1.Pod) *Failure {
 		c.attributeCurrentExit(pod, EarlierOf(current, currentCheck)))
 }
 
-// preflightFailures returns the failures of the preflight check, as containerFailures does. The check of a pod that is
-// terminated may exit with any code, but programs do not choose these codes for that.
-func (c Context) preflightFailures(pod *corev1.Pod) (previous, current *Failure) {
-	if c.Preflight == "" {
-		return nil, nil
-	}
-	markFailed := func(f *Failure) *Failure {
-		if f == nil || f.ExitCode != gang.PreflightNodeFailed && f.ExitCode != gang.PreflightFatal {
-			return nil
-		}
-		f.Reason, f.Auxiliary, f.LostPeer = ReasonPreflightFailed, true, false
-		return f
-	}
-	previous, current = containerFailures(pod, pod.Status.InitContainerStatuses, []string{c.Preflight})
-	return markFailed(previous), markFailed(current)
-}
-
 // attributePreviousExit returns the failure of a container that the kubelet restarted, or will
 // restart; nil if the deletion of its pod caused the failure. The kubelet does not restart
 // containers of a pod that it knows to be deleted. If something else than Rollcall terminates the
@@ -331,12 +314,6 @@ func (c Context) mayFollowTermination(pod *corev1.Pod, f *Failure) bool {
 		hasConfirmedDeletion(pod) && !f.Time.Before(c.TerminationStartTime.Add(-clockTolerance))
 }
 
-// hasConfirmedDeletion reports whether the grace period of a pod that is being deleted is 0. From
-// Kubernetes 1.37, the kubelet confirms the termination of a pod by a deletion with that grace
-// period, and the API server moves the deletion timestamp to the present
-// (apiserver, pkg/registry/rest/delete.go). A forced deletion has the same effect.
-func hasConfirmedDeletion(pod *corev1.Pod) bool { return gracePeriod(pod) == 0 }
-
 // containerFailures returns the earliest failures of the named containers, or of all containers if
 // there are no names. previous is a failure after which the kubelet restarted the container, or will
 // restart it. current is a failure of a container that is terminated now. Either may be nil.
@@ -394,28 +371,4 @@ func lastConditionTransitionTime(pod *corev1.Pod) time.Time {
 		}
 	}
 	return latest
-}
-
-// terminationDecisionTime returns when the deletion of a pod was decided. A disruption is decided
-// before the deletion is requested.
-func terminationDecisionTime(pod *corev1.Pod) time.Time {
-	requested := deletionRequestTime(pod)
-	if _, decided := FindDisruption(pod); !decided.IsZero() && decided.Before(requested) {
-		return decided
-	}
-	return requested
-}
-
-// deletionRequestTime returns when the deletion of a pod was requested. The pod must have a deletion
-// timestamp, which is the end of the grace period.
-func deletionRequestTime(pod *corev1.Pod) time.Time {
-	return pod.DeletionTimestamp.Add(-gracePeriod(pod))
-}
-
-// gracePeriod returns the grace period of a pod that is being deleted.
-func gracePeriod(pod *corev1.Pod) time.Duration {
-	if pod.DeletionGracePeriodSeconds == nil {
-		return 0
-	}
-	return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
 }

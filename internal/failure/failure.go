@@ -182,8 +182,11 @@ func (f *Failure) IsEviction() bool {
 // may be a crash are not disruptions: the exit of a container other than a preflight check, and a start timeout. An
 // eviction of a pod that used more memory or storage than it requested is not either.
 func (f *Failure) IsDisruption() bool {
-	if f == nil || f.IsFailedPreflight() {
-		return f != nil
+	switch {
+	case f == nil:
+		return false
+	case f.IsFailedPreflight():
+		return true
 	}
 	return f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
 		!strings.Contains(f.Message, exceededRequest)
@@ -196,11 +199,6 @@ var hardwareReasons = []string{ReasonNodeLost, ReasonDeviceUnhealthy, "Unexpecte
 // IsHardwareFault reports whether the hardware of the node of a rank caused a failure, which may be nil.
 func (f *Failure) IsHardwareFault() bool {
 	return f.IsFailedPreflight() || f != nil && f.Container == "" && slices.Contains(hardwareReasons, f.Reason)
-}
-
-// IsFailedPreflight reports whether a preflight check caused a failure, which may be nil.
-func (f *Failure) IsFailedPreflight() bool {
-	return f != nil && f.Reason == ReasonPreflightFailed
 }
 
 // MayBeHardwareFault reports whether the hardware of a node may have caused a failure, which may be nil: a container
