@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -222,6 +223,15 @@ func (r *Reconciler) patchChild(ctx context.Context, kind string, before, after 
 		return errChildChanging
 	} else if err != nil {
 		return fmt.Errorf("updating the %s %s: %w", kind, after.GetName(), err)
+	}
+	return nil
+}
+
+// deleteChild deletes a child that was read, and not another one of its name. It need not exist any more.
+func (r *Reconciler) deleteChild(ctx context.Context, kind string, child client.Object) error {
+	err := r.Client.Delete(ctx, child, client.Preconditions{UID: ptr.To(child.GetUID())})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the %s %s: %w", kind, child.GetName(), err)
 	}
 	return nil
 }

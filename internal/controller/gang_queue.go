@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -164,8 +163,7 @@ func (r *Reconciler) followQueue(ctx context.Context, g *observedGang, state lif
 		if g.queued.workload.GetDeletionTimestamp() != nil {
 			return true, nil
 		}
-		err := r.Client.Delete(ctx, g.queued.workload, client.Preconditions{UID: ptr.To(g.queued.workload.GetUID())})
-		return true, client.IgnoreNotFound(err)
+		return true, r.deleteChild(ctx, "Workload", g.queued.workload)
 	case g.queued.workload == nil && g.queued.problem == "" && len(g.memberStates.Missing()) == 0 &&
 		state.Phase == lifecycle.Suspended:
 		return true, r.createQueueWorkload(ctx, g)

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -148,11 +147,7 @@ func (r *Reconciler) deleteHostOrder(ctx context.Context, first *injectors.Resul
 	if err != nil || have == nil {
 		return err
 	}
-	err = r.Client.Delete(ctx, have, client.Preconditions{UID: ptr.To(have.UID)})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the ConfigMap %s: %w", have.Name, err)
-	}
-	return nil
+	return r.deleteChild(ctx, "ConfigMap", have)
 }
 
 // getHostOrder returns the ConfigMap with the order; nil if it does not exist or is being deleted.

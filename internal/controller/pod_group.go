@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -308,9 +307,8 @@ func (r *Reconciler) deletePodGroup(
 		return err
 	}
 	if have != nil && isChildOf(have, g.firstResult().Gang.Name) {
-		err := r.Client.Delete(ctx, have, client.Preconditions{UID: ptr.To(have.GetUID())})
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the PodGroup %s: %w", want.Name, err)
+		if err := r.deleteChild(ctx, "PodGroup", have); err != nil {
+			return err
 		}
 	}
 	*s = podGroupSync{isDeleted: true}
