@@ -47,7 +47,11 @@ func (p *pod) dial(t *testing.T) net.Conn {
 // authenticate connects to the server of a pod with the identity of its gang.
 func (p *pod) authenticate(t *testing.T, i *identity) *peer {
 	t.Helper()
-	return &peer{conn: tls.Client(p.dial(t), i.newTLSConfig())}
+	client := &peer{conn: tls.Client(p.dial(t), i.newTLSConfig())}
+	if err := client.expectReady(); err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // newForgedCertificate returns a certificate with the public key of the gang for a client that does not have the
@@ -73,26 +77,26 @@ func TestAttackAgentWithoutKey(t *testing.T) {
 	p.serve(t)
 	own, other := newIdentity(t, key), newIdentity(t, newKeyPEM(t))
 	r := request{Version: protocolVersion, Host: host, Command: []byte("touch " + marker)}
+	send := func(conn net.Conn) error {
+		client := &peer{conn: conn}
+		if err := client.writeRequest(r); err != nil { // an attacker does not wait until it is authenticated
+			return err
+		}
+		if err := client.expectReady(); err != nil {
+			return err
+		}
+		return client.expectStarted(handshakeTimeout)
+	}
 	withTLS := func(change func(*tls.Config)) func(net.Conn) error {
 		return func(conn net.Conn) error {
 			config := other.newTLSConfig()
 			config.VerifyConnection = nil // an attacker accepts every server
 			change(config)
-			client := &peer{conn: tls.Client(conn, config)}
-			if err := client.writeRequest(r); err != nil {
-				return err
-			}
-			return client.expectStarted(handshakeTimeout)
+			return send(tls.Client(conn, config))
 		}
 	}
 	for name, attack := range map[string]func(net.Conn) error{
-		"a client without TLS": func(conn net.Conn) error {
-			client := &peer{conn: conn}
-			if err := client.writeRequest(r); err != nil {
-				return err
-			}
-			return client.expectStarted(handshakeTimeout)
-		},
+		"a client without TLS":           send,
 		"a client without a certificate": withTLS(func(c *tls.Config) { c.Certificates = nil }),
 		"the key of another gang":        withTLS(func(*tls.Config) {}),
 		"the public key of the gang without its private key": withTLS(func(c *tls.Config) {

@@ -75,6 +75,9 @@ func (c *client) connect(ctx context.Context, host string, command []byte) (*pee
 	secure := tls.Client(conn, c.tls)
 	p := &peer{conn: secure}
 	if err = secure.HandshakeContext(ctx); err == nil {
+		err = p.expectReady()
+	}
+	if err == nil {
 		r := request{Version: protocolVersion, Host: host, Attempt: c.attempt, Command: command}
 		err = p.writeRequest(r)
 	}
@@ -90,6 +93,20 @@ func (c *client) connect(ctx context.Context, host string, command []byte) (*pee
 		return nil, err
 	}
 	return p, nil
+}
+
+// expectReady waits until the server has authenticated this client. With TLS 1.3, the handshake of a client ends
+// before that of the server, which may still close the connection. Without this wait, the client would not know
+// whether the server has received its request.
+func (p *peer) expectReady() error {
+	kind, _, err := p.read(handshakeTimeout)
+	if err != nil {
+		return fmt.Errorf("waiting for the host to authenticate this client: %w", err)
+	}
+	if kind != frameReady {
+		return fmt.Errorf("unexpected frame %q", byte(kind))
+	}
+	return nil
 }
 
 // expectStarted reads the answer to a request.

@@ -17,6 +17,7 @@ type frameType byte
 
 // The types of frames. Their values are part of the protocol.
 const (
+	frameReady    frameType = 'A' // server: the client is authenticated and can send its request
 	frameRequest  frameType = 'R' // client: the [request] as JSON
 	frameStarted  frameType = 'B' // server: the command runs
 	frameRefused  frameType = 'N' // server: the command does not run, with the reason

@@ -88,6 +88,7 @@ func (s *server) acceptAll(ctx context.Context, listener net.Listener) error {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
+		s.handshakes.add(conn) // here, because goroutines start in any order
 		connections.Go(func() {
 			defer func() { _ = conn.Close() }()
 			s.handle(ctx, conn)
@@ -97,7 +98,6 @@ func (s *server) acceptAll(ctx context.Context, listener net.Listener) error {
 
 // handle authenticates a connection and runs its command.
 func (s *server) handle(ctx context.Context, conn net.Conn) {
-	s.handshakes.add(conn)
 	limited := &limitedConn{Conn: conn, remaining: maxHandshakeBytes}
 	secure := tls.Server(limited, s.tls)
 	handshakeCtx, cancel := context.WithTimeout(ctx, handshakeTimeout)
@@ -110,6 +110,9 @@ func (s *server) handle(ctx context.Context, conn net.Conn) {
 	}
 	limited.remaining = -1
 	p := &peer{conn: secure}
+	if err := p.write(frameReady, nil); err != nil {
+		return
+	}
 	kind, payload, err := p.read(handshakeTimeout)
 	if err != nil || kind != frameRequest {
 		s.log.Warn("A client of the gang sent no request", "client", conn.RemoteAddr().String(), "error", err)

@@ -182,8 +182,8 @@ func TestPausedPeer(t *testing.T) {
 	}
 }
 
-// TestUnansweredRequest checks that a client sends a command only once, because a server that does not answer may run
-// it.
+// TestUnansweredRequest checks that a client connects again to a server that has not authenticated it, but sends a
+// command only once, because a server that does not answer may run it.
 func TestUnansweredRequest(t *testing.T) {
 	i := newIdentity(t, newKeyPEM(t))
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", i.newTLSConfig())
@@ -191,22 +191,28 @@ func TestUnansweredRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	var requests atomic.Int32
+	var connections, requests atomic.Int32
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			if kind, _, err := (&peer{conn: conn}).read(handshakeTimeout); err == nil && kind == frameRequest {
-				requests.Add(1)
+			p := &peer{conn: conn}
+			if connections.Add(1) == 1 {
+				_ = conn.(*tls.Conn).Handshake() // the client cannot know whether the server has completed it
+			} else if p.write(frameReady, nil) == nil {
+				if kind, _, err := p.read(handshakeTimeout); err == nil && kind == frameRequest {
+					requests.Add(1)
+				}
 			}
 			_ = conn.Close()
 		}
 	}()
 	c := &client{config: config{Port: listener.Addr().(*net.TCPAddr).Port}, tls: i.newTLSConfig()}
 	_, err = c.connectWithRetries(t.Context(), execution{host: host, command: []byte("true")})
-	if !errors.Is(err, errNoAnswer) || requests.Load() != 1 {
-		t.Errorf("%d requests, %v, want one and %v", requests.Load(), err, errNoAnswer)
+	if !errors.Is(err, errNoAnswer) || requests.Load() != 1 || connections.Load() != 2 {
+		t.Errorf("%d requests on %d connections, %v, want one on the second and %v",
+			requests.Load(), connections.Load(), err, errNoAnswer)
 	}
 }
