@@ -34,12 +34,7 @@ func TestPyTorchElastic(t *testing.T) {
 	}
 	// The remaining two ranks continue without the deleted pod, or with its replacement if that is
 	// ready earlier.
-	patch := []byte(`{"spec":{"parallelism":4,"completions":4}}`)
-	if _, err := s.client.BatchV1().Jobs(ns).Patch(
-		t.Context(), "elastic", types.StrategicMergePatchType, patch, metav1.PatchOptions{},
-	); err != nil {
-		t.Fatal(err)
-	}
+	s.resizeJob(t, ns, "elastic", 4)
 	wait.For(t, "the gang to end", func(ctx context.Context) error {
 		j, err := s.client.BatchV1().Jobs(ns).Get(ctx, "elastic", metav1.GetOptions{})
 		if err != nil {
@@ -57,6 +52,17 @@ func TestPyTorchElastic(t *testing.T) {
 	})
 	for rank := range 4 {
 		s.waitForLogText(t, ns, "elastic", fmt.Sprintf("rank %d world_size 4 done after step 20", rank), 1)
+	}
+}
+
+// resizeJob changes the number of pods of an elastic gang.
+func (s *testCluster) resizeJob(t *testing.T, ns, name string, pods int) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"parallelism":%d,"completions":%d}}`, pods, pods)
+	_, err := s.client.BatchV1().Jobs(ns).Patch(
+		t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -93,12 +99,7 @@ func TestHorovodElastic(t *testing.T) {
 		`{op: add, path: /spec/template/spec/containers/0/env, `+
 			`value: [{name: FULL, value: "3"}, {name: BATCHES, value: "15"}]}`)
 	s.waitForLogText(t, ns, "elastic-horovod", "size 2 continues from batch 0", 1)
-	patch := []byte(`{"spec":{"parallelism":3,"completions":3}}`)
-	if _, err := s.client.BatchV1().Jobs(ns).Patch(
-		t.Context(), workers, types.StrategicMergePatchType, patch, metav1.PatchOptions{},
-	); err != nil {
-		t.Fatal(err)
-	}
+	s.resizeJob(t, ns, workers, 3)
 	s.waitForTerminalPhase(t, ns, "elastic-horovod-launcher", lifecycle.Succeeded)
 	text := s.readLauncherLog(t, ns, "elastic-horovod")
 	for rank := range 3 {
