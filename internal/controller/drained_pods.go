@@ -27,8 +27,8 @@ var removeTrackingFinalizer = client.RawPatch(types.StrategicMergePatchType,
 // controller removes the finalizer in the same way from the pods that it deletes when a Job is
 // suspended (kubernetes pkg/controller/job, deleteJobPods).
 //
-// A pod is untracked once, after the phase Restarting or Failed was written. An untracked pod may
-// disappear at once, and its failure would be forgotten if the write were rejected. In the phase
+// A pod is untracked once, after the phase Restarting or Failed was written to the primary member. An untracked pod
+// may disappear at once, and its failure would be forgotten if the write were rejected. In the phase
 // Failed, the Job must fail (see failJob). If it completed first, it would report a success that never
 // happened. A patch that failed or was rejected is repeated in the next pass of the same manager: a pod on a lost
 // node exits when the node returns.

@@ -60,6 +60,10 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 		return err
 	}
 	last := m.lastStatus() // the writes change the workload in memory
+	isPrimary := g.isPrimaryMember(m)
+	if !isPrimary { // the primary member has the status, so the failure is recorded
+		g.pass.handleError(r.untrackDeletedPod(ctx, s, m, last.Phase, status.Phase))
+	}
 	wrote, err := r.applyAction(ctx, m, a, status)
 	if isRejected(err) {
 		return r.reportRejectedUpdate(ctx, g, m, err)
@@ -70,7 +74,9 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if err != nil {
 		return err
 	}
-	g.pass.handleError(r.untrackDeletedPod(ctx, s, m, last.Phase, status.Phase))
+	if isPrimary {
+		g.pass.handleError(r.untrackDeletedPod(ctx, s, m, last.Phase, status.Phase))
+	}
 	if !wrote {
 		return nil
 	}
@@ -78,7 +84,7 @@ func (r *Reconciler) syncMember(ctx context.Context, g *observedGang, m member, 
 	if s.recordStall(m, last, status, r.Clock.Now()) {
 		r.recordPhaseChange(ctx, m, last, status)
 	}
-	if g.isPrimaryMember(m) {
+	if isPrimary {
 		framework := "unknown"
 		if m.Result != nil {
 			framework = m.Result.Gang.Framework.Name
