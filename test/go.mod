@@ -116,6 +116,7 @@ require (
 	github.com/fluxcd/pkg/apis/meta v1.25.0 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
+	k8s.io/kubelet v0.37.2 // indirect
 )
 
 replace rollcall.training => ../
