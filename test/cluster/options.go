@@ -53,7 +53,7 @@ func (r Release) component() component {
 		return c
 	}
 	c.variant = string(r)
-	if versionPattern.MatchString(c.variant) && semver.Compare(c.variant, "v1.35.0") < 0 {
+	if versionPattern.MatchString(c.variant) && semver.Compare(c.variant, "v1.34.0") < 0 {
 		c.tags = string(OldestSupported) // it has the functions of the oldest release
 	}
 	return c
