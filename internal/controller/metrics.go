@@ -166,6 +166,8 @@ func restartReason(f *failure.Failure) string {
 		return "stalled"
 	case f.IsFailedPreflight():
 		return "preflight_failed"
+	case f.IsLostContainer():
+		return "node_lost"
 	case f.Container != "":
 		return "container_exit"
 	case f.IsEviction():

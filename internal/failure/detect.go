@@ -355,6 +355,9 @@ func containerFailure(pod *corev1.Pod, name string, terminated *corev1.Container
 		Time:            finished,
 	}
 	f.markStalled(terminated.Message)
+	if f.Message == "" && f.IsLostContainer() {
+		f.Message = lostContainerMessage
+	}
 	if f.ExitCode == 0 && f.Reason != ReasonStalled {
 		return nil
 	}

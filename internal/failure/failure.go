@@ -179,13 +179,13 @@ func (f *Failure) IsEviction() bool {
 
 // IsDisruption reports whether a failure, which may be nil, is a disruption: the infrastructure or a user
 // ended the pod, and the program did not cause that. A disruption does not use up a restart. Failures that
-// may be a crash are not disruptions: the exit of a container other than a preflight check, and a start timeout. An
-// eviction of a pod that used more memory or storage than it requested is not either.
+// may be a crash are not disruptions: the exit of a container that the node did not lose, other than a preflight check,
+// and a start timeout. An eviction of a pod that used more memory or storage than it requested is not either.
 func (f *Failure) IsDisruption() bool {
 	switch {
 	case f == nil:
 		return false
-	case f.IsFailedPreflight():
+	case f.IsFailedPreflight(), f.IsLostContainer():
 		return true
 	}
 	return f.Container == "" && (f.Disrupted || slices.Contains(disruptionReasons, f.Reason)) &&
@@ -284,7 +284,7 @@ func (f *Failure) causePriority() int {
 // isExternallyCaused reports whether the program did not cause the failure. The failure of a peer
 // cannot be the cause of an external failure.
 func (f *Failure) isExternallyCaused() bool {
-	return f.Container == "" && f.Rank >= 0 || f.IsOOMKilled()
+	return f.Container == "" && f.Rank >= 0 || f.IsOOMKilled() || f.IsLostContainer()
 }
 
 // hasTerminationExitCode reports whether the container exited by a signal that requests termination.

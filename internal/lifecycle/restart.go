@@ -280,7 +280,7 @@ func isNonRetriable(policies gang.RestartRules, f *failure.Failure) bool {
 	if f == nil || f.Container == "" || f.Auxiliary || f.LostPeer || f.MaybeTerminated {
 		return false
 	}
-	if f.Reason == failure.ReasonStalled { // the exit code is from Rollcall
+	if f.Reason == failure.ReasonStalled || f.IsLostContainer() { // the exit code is not that of the program
 		return false
 	}
 	return policies.NonRetriableExitCodes.Has(f.ExitCode)
