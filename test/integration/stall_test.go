@@ -15,7 +15,7 @@ import (
 	"rollcall.training/test/wait"
 )
 
-// testStallReported checks that a gang whose ranks stall reports them once and does not restart, and that the report
+// testStallReported checks that a gang whose ranks stall reports that once and does not restart, and that the report
 // ends with the stall. The test acts as the kubelet that runs the readiness probe.
 func testStallReported(t *testing.T, m *manager, ns string) {
 	r := m.startGang(t, ns, newTrainingWorkload(3,
@@ -56,10 +56,10 @@ func testStallReported(t *testing.T, m *manager, ns string) {
 			return nil
 		})
 	}
-	setReady(false, "worker-1", "worker-2")
-	waitForStatus(gang.ReasonStalled, "Ranks 1-2 did not write /progress for 20s")
+	setReady(false, "worker-1")
+	waitForStatus(gang.ReasonStalled, "Rank 1 did not write /progress for 20s")
 	m.waitForEvents(t, ns, gang.ReasonStalled, 1)
-	setReady(false, "worker-0") // does not change the report
+	setReady(false, "worker-0", "worker-2") // does not change the report
 	setReady(true, "worker-0", "worker-1", "worker-2")
 	waitForStatus(gang.ReasonGangRunning, "All 3 ranks have been ready")
 }
