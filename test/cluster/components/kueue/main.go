@@ -28,7 +28,9 @@ import (
 	_ "sigs.k8s.io/kueue/pkg/controller/jobs/job" // Registers itself.
 	"sigs.k8s.io/kueue/pkg/controller/tas"
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
+	"sigs.k8s.io/kueue/pkg/resources"
 	"sigs.k8s.io/kueue/pkg/scheduler"
+	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	"sigs.k8s.io/kueue/pkg/util/kubeversion"
 	"sigs.k8s.io/kueue/pkg/util/roletracker"
 	"sigs.k8s.io/kueue/pkg/webhooks"
@@ -57,7 +59,9 @@ func run(ctx context.Context, file string) error {
 	if err != nil {
 		return fmt.Errorf("reading the configuration: %w", err)
 	}
-	config.AddWebhookSettingsTo(&options, &cfg)
+	if err := config.AddWebhookSettingsTo(&options, &cfg); err != nil {
+		return fmt.Errorf("reading the settings of the webhook: %w", err)
+	}
 	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), options)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
@@ -74,12 +78,14 @@ func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) 
 		return err
 	}
 	var role *roletracker.RoleTracker
-	cache := schdcache.New(mgr.GetClient())
-	requeuer := qcache.NewRequeuer(qcache.RequeueBatchPeriodProd)
+	preemptions, formatter := preemptexpectations.New(), resources.NewResourceFormatter()
+	cache := schdcache.New(mgr.GetClient(), schdcache.WithResourceFormatter(formatter))
+	requeuer := qcache.NewRequeuer()
 	if err := mgr.Add(requeuer); err != nil {
 		return err
 	}
-	queues := qcache.NewManager(mgr.GetClient(), cache, requeuer)
+	queues := qcache.NewManager(mgr.GetClient(), cache, requeuer, qcache.WithPreemptionExpectations(preemptions),
+		qcache.WithResourceFormatter(formatter))
 	frameworks := sets.New("batch/job")
 	for _, index := range []func() error{
 		func() error { return indexer.Setup(ctx, mgr.GetFieldIndexer()) },
@@ -101,7 +107,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) 
 	if err := version.FetchServerVersion(); err != nil {
 		return fmt.Errorf("getting the version of Kubernetes: %w", err)
 	}
-	if failed, err := core.SetupControllers(mgr, queues, cache, cfg, role); err != nil {
+	if failed, err := core.SetupControllers(mgr, queues, cache, cfg, core.SetupControllersOpts{
+		PreemptionExpectations: preemptions, ResourceFormatter: formatter,
+	}); err != nil {
 		return fmt.Errorf("setting up the controller of %s: %w", failed, err)
 	}
 	if failed, err := tas.SetupControllers(mgr, queues, cache, cfg, role); err != nil {
@@ -123,5 +131,6 @@ func setup(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configuration) 
 	}
 	go queues.CleanUpOnContext(ctx)
 	go cache.CleanUpOnContext(ctx)
-	return mgr.Add(scheduler.New(queues, cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName)))
+	return mgr.Add(scheduler.New(queues, cache, mgr.GetClient(), mgr.GetEventRecorder(constants.AdmissionName),
+		scheduler.WithPreemptionExpectations(preemptions), scheduler.WithResourceFormatter(formatter)))
 }
