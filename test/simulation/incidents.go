@@ -22,7 +22,7 @@ func (s *simulation) apply(i Incident) {
 	case rankExits, rankStalls, rankSucceeds, podEvicted, podDeleted, podRemoved, podForced, deviceFails,
 		deviceRecovers:
 		s.applyToRank(i)
-	case nodeDrained, nodeLost, nodeReturns, nodeRemoved, nodeBreaks, nodeRepaired:
+	case nodeDrained, nodeLost, nodeReturns, nodeRemoved, nodeRestarts, nodeBreaks, nodeRepaired:
 		s.applyToNode(i, s.nodes[i.Target%len(s.nodes)])
 	case userSuspends, userResumes, queuePreempts, queueAdmits:
 		s.applySuspension(i)
@@ -168,6 +168,14 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 			if s.isUnobservedNextToLostNode() {
 				s.oracle.failures++ // a pod may have been deleted before
 			}
+		}
+	case nodeRestarts:
+		if !n.lost {
+			s.oracle.disruptions++
+			if s.scenario.Behavior.AbortsWithoutPeers || s.isUnobservedNextToLostNode() {
+				s.oracle.failures++ // peers fail before the node reports what it has lost
+			}
+			n.restart(time.Duration(i.Value) * time.Second)
 		}
 	case nodeBreaks:
 		n.broken = true

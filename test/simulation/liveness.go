@@ -63,9 +63,10 @@ func (o *oracle) checkSizes() {
 	}
 }
 
-// checkSurvivors checks that no rank runs on that started before a program of its gang failed.
+// checkSurvivors checks that no rank runs on that started before a program of its gang failed. The ranks of an elastic
+// gang do, because its default policy is pod.
 func (o *oracle) checkSurvivors() {
-	if o.isExcused() || o.mayOverlap() || o.final.Phase.Terminal() {
+	if o.scenario.Elastic != "" || o.isExcused() || o.mayOverlap() || o.final.Phase.Terminal() {
 		return
 	}
 	for _, p := range o.programs.live {

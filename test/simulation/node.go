@@ -48,6 +48,8 @@ type process struct {
 	terminating bool
 	// isSick is true while a device of the container is unhealthy. The next pod gets another device.
 	isSick bool
+	// isLost is true if the node restarted, so that nobody knows the last exit code.
+	isLost bool
 	// removed is true after the kubelet forgot the pod.
 	removed bool
 }
@@ -99,7 +101,7 @@ func (p *process) exit(code int32) {
 	if !p.alive {
 		return
 	}
-	p.alive, p.exited, p.exitCode = false, true, code
+	p.alive, p.exited, p.isLost, p.exitCode = false, true, false, code
 	p.exitTime, p.exitMessage, p.stallReport = p.node.time().Time, p.stallReport, ""
 	p.node.record("pod "+p.pod.Name, "exits with code %d (attempt %s)", code, attemptOf(p.pod))
 	p.node.programs.exited(p)
@@ -202,7 +204,10 @@ func (p *process) containerStatus() corev1.ContainerStatus {
 	terminated := &corev1.ContainerStateTerminated{
 		ExitCode: p.exitCode, Reason: "Error", FinishedAt: metav1.NewTime(p.exitTime), Message: p.exitMessage,
 	}
-	if p.exitCode == 0 {
+	switch {
+	case p.isLost:
+		terminated.Reason = "Unknown"
+	case p.exitCode == 0:
 		terminated.Reason = "Completed"
 	}
 	switch {
@@ -300,6 +305,31 @@ func (n *node) lose() {
 	})
 	n.at(n.now.Add(80*time.Second), func() {
 		n.forPods(func(pod *corev1.Pod) { evict(n.api, pod, "DeletionByTaintManager") })
+	})
+}
+
+// restart switches the node off for some time. Its containers end at once. When it is back, the container runtime
+// reports that they have ended now, with an unknown code (containerd internal/cri/server, loadContainer).
+func (n *node) restart(off time.Duration) {
+	n.lost, n.lostTime = true, n.now
+	n.record("node "+n.name, "restarts")
+	var lost []*process
+	for _, p := range n.sortedProcesses() {
+		if p.alive {
+			p.exit(255)
+			p.isLost = true
+			lost = append(lost, p)
+		}
+	}
+	start := n.now
+	n.at(n.now.Add(off), func() {
+		if !n.lost || n.lostTime != start {
+			return
+		}
+		for _, p := range lost {
+			p.exitTime = n.time().Time
+		}
+		n.recover()
 	})
 }
 

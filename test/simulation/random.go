@@ -43,7 +43,21 @@ func NewScenario(seed uint64) Scenario {
 		s.resizeAtRandom(extra)
 	}
 	s.breakNodesAtRandom(rand.New(rand.NewPCG(seed, 4)))
+	s.restartNodesAtRandom(rand.New(rand.NewPCG(seed, 5)))
 	return s
+}
+
+// restartNodesAtRandom restarts nodes in one of four scenarios, faster than Kubernetes notices that they are lost.
+func (s *Scenario) restartNodesAtRandom(r *rand.Rand) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	last := s.Incidents[len(s.Incidents)-1].At
+	for range 1 + r.IntN(2) {
+		at := 20*time.Second + time.Duration(r.Int64N(int64(last)))
+		s.Incidents = append(s.Incidents, Incident{At: at, Kind: nodeRestarts, Target: r.IntN(4), Value: 5 + r.IntN(40)})
+	}
+	slices.SortStableFunc(s.Incidents, func(a, b Incident) int { return cmp.Compare(a.At, b.At) })
 }
 
 // breakNodesAtRandom makes one of three gangs avoid nodes, and adds incidents of nodes and devices that are bad.

@@ -94,6 +94,7 @@ const (
 	podForced      incidentKind = "pod is deleted without a grace period"
 	resizesDenied  incidentKind = "a policy denies more replicas"
 	resizesAllowed incidentKind = "more replicas are permitted"
+	nodeRestarts   incidentKind = "node restarts, and loses its containers"
 	nodeBreaks     incidentKind = "node fails all programs"
 	nodeRepaired   incidentKind = "node is repaired"
 	deviceFails    incidentKind = "device of a rank is unhealthy"
@@ -101,7 +102,7 @@ const (
 )
 
 // Incident is one thing that happens at a time. Target selects a rank, a node, a member or a kind; Value is
-// an exit code, a number of ranks or a size.
+// an exit code, a number of ranks, a size, or the seconds for which a node is off.
 type Incident struct {
 	At     time.Duration
 	Kind   incidentKind

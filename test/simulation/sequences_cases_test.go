@@ -245,6 +245,11 @@ func nodeSequences() []sequence {
 		incidents: []Incident{at(60, nodeLost, 1), at(125, nodeReturns, 1)},
 		change:    func(s *Scenario) { s.Late = []lateStream{late("rollcall-0/pods", 109, 127)} },
 	}, {
+		name: "a node restarts before it is lost", shape: oneJob,
+		incidents: []Incident{at(60, nodeRestarts, 1, 20)},
+		change:    func(s *Scenario) { s.MaxRestarts = 0 },
+		want:      wantedEnd{disruptions: 1, attempt: 1, text: "Unknown"},
+	}, {
 		name: "a restart waits for a lost node", shape: oneJob,
 		incidents: []Incident{at(60, nodeLost, 1)},
 		change:    func(s *Scenario) { s.WaitsForLostNodes = true },
