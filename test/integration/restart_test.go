@@ -384,14 +384,15 @@ func testRestartQueueWithoutKueue(t *testing.T, m *manager, ns string) {
 
 // testRestartStartTimeout checks that a gang restarts if not all ranks become ready in time.
 func testRestartStartTimeout(t *testing.T, m *manager, ns string) {
+	const timeout = 40 * time.Second // longer than a start of the second attempt on a loaded machine
 	m.runFakeKubelet(t, ns, staysPendingInFirstAttempt)
-	r := m.createGang(t, ns, newTrainingWorkload(2, gang.AnnotationStartTimeout, "15s"))
+	r := m.createGang(t, ns, newTrainingWorkload(2, gang.AnnotationStartTimeout, timeout.String()))
 	s := r.waitForPhase(lifecycle.Running, 1)
 	if s.FirstFailure == nil || s.FirstFailure.Reason != failure.ReasonStartTimeout ||
 		!strings.Contains(s.FirstFailure.Message, "rank 1") {
 		t.Errorf("the first failure is %+v", s.FirstFailure)
 	}
-	time.Sleep(15 * time.Second)
+	time.Sleep(timeout)
 	r.checkPhaseStable(time.Second)
 }
 
