@@ -44,6 +44,14 @@ func TestPreflight(t *testing.T) {
 		"no node helps": {
 			change: withCheck("check", 30, false), want: failure.ReasonPreflightFailed, wantDisruption: true, wantHardware: true,
 		},
+		"a device is unhealthy, too": {
+			change: func(p *corev1.Pod) {
+				withCheck("check", 30, false)(p)
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "trainer"}}
+				withDevice(corev1.ResourceHealthStatusUnhealthy)(p)
+			},
+			want: failure.ReasonPreflightFailed, wantDisruption: true, wantHardware: true,
+		},
 		"the check has an error of its own": {change: withCheck("check", 1, false), want: "Error"},
 		"another init container":            {change: withCheck("fetch", 20, false), want: "Error"},
 		"the check passes":                  {change: withCheck("check", 0, true)},

@@ -38,9 +38,10 @@ func (c Context) deviceFailure(pod *corev1.Pod) *Failure {
 
 // attributeToDevice returns a failure of a container, or the failure of its unhealthy device if nothing else seems to
 // be the cause. A program usually fails before its device was unhealthy for some time. The kubelet does not give such
-// a device to the next pod, so the failure does not repeat itself.
+// a device to the next pod, so the failure does not repeat itself. A preflight check that fails is the cause, because
+// its exit code decides whether the gang avoids the node or fails.
 func (c Context) attributeToDevice(pod *corev1.Pod, f *Failure) *Failure {
-	if !f.MayBeHardwareFault() || !HasUnhealthyDevice(pod, c.TrainingContainers) {
+	if f.IsFailedPreflight() || !f.MayBeHardwareFault() || !HasUnhealthyDevice(pod, c.TrainingContainers) {
 		return f
 	}
 	return &Failure{
