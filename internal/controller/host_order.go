@@ -3,10 +3,12 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"rollcall.training/gang"
@@ -18,6 +20,8 @@ import (
 // hostOrderSync is what a process knows about the ConfigMap with the order of a launcher's hosts. ConfigMaps are not
 // watched. The zero value means that it was neither written nor deleted.
 type hostOrderSync struct {
+	// owners are the UIDs of the members that the other fields describe.
+	owners []types.UID
 	// written is true if the order of the current pods was written.
 	written bool
 	// deleted is true if the order of the last pods was deleted.
@@ -32,6 +36,9 @@ func (r *Reconciler) ensureHostOrder(ctx context.Context, g *observedGang, next 
 		return nil
 	}
 	s := &g.pass.session.hostOrder
+	if owners := g.injectedUIDs(); !slices.Equal(s.owners, owners) { // an earlier gang of the same name
+		*s = hostOrderSync{owners: owners}
+	}
 	switch next.Phase {
 	case lifecycle.Restarting, lifecycle.Suspended:
 		if s.deleted {
@@ -40,7 +47,7 @@ func (r *Reconciler) ensureHostOrder(ctx context.Context, g *observedGang, next 
 		if err := r.deleteHostOrder(ctx, first); err != nil {
 			return err
 		}
-		*s = hostOrderSync{deleted: true}
+		s.written, s.deleted = false, true
 	case lifecycle.Pending, lifecycle.Starting:
 		if s.written {
 			return nil
@@ -52,7 +59,7 @@ func (r *Reconciler) ensureHostOrder(ctx context.Context, g *observedGang, next 
 		if err := r.writeHostOrder(ctx, g, first, order); err != nil {
 			return err
 		}
-		*s = hostOrderSync{written: true}
+		s.written, s.deleted = true, false
 	}
 	return nil
 }

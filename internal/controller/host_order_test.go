@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,6 +75,42 @@ func TestHostOrder(t *testing.T) {
 	}
 	if got := w.getHostOrder(t); got != "" {
 		t.Errorf("the order of a suspended gang is %q", got)
+	}
+}
+
+// TestHostOrderOfNextGang checks that a gang whose workloads replace those of another gang in one pass gets its order.
+func TestHostOrderOfNextGang(t *testing.T) {
+	newGang := func(run string) []client.Object {
+		launcher, worker := newOrderedJob(t, "launcher", 1), newOrderedJob(t, "worker", 3)
+		launcher.UID, worker.UID = types.UID(run+"-launcher"), types.UID(run+"-worker")
+		objects := []client.Object{launcher, worker}
+		for i := range 3 {
+			pod := newUnboundPod(worker, fmt.Sprint(i))
+			pod.Spec.NodeName = "node"
+			objects = append(objects, pod)
+		}
+		return objects
+	}
+	first := newGang("first")
+	w := newTestCluster(t, first...)
+	w.reconcileOnce(t, trainRequest)
+	if w.getHostOrder(t) == "" {
+		t.Fatal("the first gang has no order")
+	}
+	order := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "train-rollcall-hosts-3"}}
+	for _, o := range append(first, order) { // Kubernetes deletes what the workloads own
+		if err := w.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range newGang("*v1.Job train") { // the UIDs that the cluster gives
+		if err := w.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reconcileOnce(t, trainRequest)
+	if w.getHostOrder(t) == "" {
+		t.Error("the second gang has no order")
 	}
 }
 
