@@ -52,11 +52,11 @@ func (r *Reconciler) ensureHostOrder(ctx context.Context, g *observedGang, next 
 		if s.written {
 			return nil
 		}
-		order, err := r.readHostOrder(ctx, g, first.Gang)
-		if err != nil || order == "" {
+		hosts, err := r.listBoundHosts(ctx, g, first.Gang)
+		if err != nil || len(hosts) == 0 {
 			return err
 		}
-		if err := r.writeHostOrder(ctx, g, first, order); err != nil {
+		if err := r.writeHostOrder(ctx, g, first, hosts); err != nil {
 			return err
 		}
 		s.written, s.deleted = true, false
@@ -64,14 +64,13 @@ func (r *Reconciler) ensureHostOrder(ctx context.Context, g *observedGang, next 
 	return nil
 }
 
-// readHostOrder returns the hosts in the order of the network; empty if some have no node. The nodes are read once for
-// each attempt, from the cache of the API server.
-func (r *Reconciler) readHostOrder(ctx context.Context, g *observedGang, own gang.Gang) (string, error) {
+// listBoundHosts returns the hosts with the names of their nodes as locations; nil if some have no node.
+func (r *Reconciler) listBoundHosts(ctx context.Context, g *observedGang, own gang.Gang) ([]hostfile.Host, error) {
 	var hosts []hostfile.Host
 	for _, host := range own.HostMembers() {
 		pods, err := r.listMemberPods(ctx, g, host.WorkloadName)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		bound := 0
 		for i := range pods {
@@ -84,9 +83,15 @@ func (r *Reconciler) readHostOrder(ctx context.Context, g *observedGang, own gan
 			}
 		}
 		if bound != int(host.Size) {
-			return "", nil
+			return nil, nil
 		}
 	}
+	return hosts, nil
+}
+
+// orderHosts returns bound hosts in the order of the network. The nodes are read once for each attempt, from the cache
+// of the API server.
+func (r *Reconciler) orderHosts(ctx context.Context, hosts []hostfile.Host, own gang.Gang) (string, error) {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	err := r.APIReader.List(ctx, nodes, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
@@ -117,9 +122,19 @@ func (r *Reconciler) listMemberPods(ctx context.Context, g *observedGang, worklo
 	return nil, nil
 }
 
-// writeHostOrder creates or updates the ConfigMap with an order. It never changes a ConfigMap that Rollcall has not
-// created.
-func (r *Reconciler) writeHostOrder(ctx context.Context, g *observedGang, first *injectors.Result, order string) error {
+// writeHostOrder creates or updates the ConfigMap with the order of bound hosts. It never changes a ConfigMap that
+// Rollcall has not created, and reads no nodes for it.
+func (r *Reconciler) writeHostOrder(
+	ctx context.Context, g *observedGang, first *injectors.Result, hosts []hostfile.Host,
+) error {
+	have, err := r.getHostOrder(ctx, first)
+	if err != nil {
+		return err
+	}
+	order, err := r.orderHosts(ctx, hosts, first.Gang)
+	if err != nil {
+		return err
+	}
 	want := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: first.Gang.Namespace, Name: first.Children.HostOrder, Labels: first.ChildLabels(),
@@ -129,19 +144,13 @@ func (r *Reconciler) writeHostOrder(ctx context.Context, g *observedGang, first 
 	if err := r.setOwners(g, want); err != nil {
 		return err
 	}
-	err := r.Client.Create(ctx, want.DeepCopy(), FieldOwner)
-	if err == nil {
-		return nil
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating the ConfigMap %s: %w", want.Name, err)
-	}
-	have, err := r.getHostOrder(ctx, first)
-	if err != nil {
-		return err
-	}
 	if have == nil {
-		return errChildChanging
+		if err := r.Client.Create(ctx, want, FieldOwner); apierrors.IsAlreadyExists(err) {
+			return errChildChanging
+		} else if err != nil {
+			return fmt.Errorf("creating the ConfigMap %s: %w", want.Name, err)
+		}
+		return nil
 	}
 	changed := have.DeepCopy()
 	changed.Data, changed.OwnerReferences = want.Data, want.OwnerReferences

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"rollcall.training/gang"
 )
@@ -114,7 +116,7 @@ func TestHostOrderOfNextGang(t *testing.T) {
 	}
 }
 
-// TestForeignHostOrder checks that Rollcall does not change a ConfigMap of somebody else.
+// TestForeignHostOrder checks that Rollcall does not change a ConfigMap of somebody else, and reads no nodes for it.
 func TestForeignHostOrder(t *testing.T) {
 	worker := newOrderedJob(t, "worker", 3)
 	objects := []client.Object{
@@ -130,6 +132,12 @@ func TestForeignHostOrder(t *testing.T) {
 		objects = append(objects, pod)
 	}
 	w := newTestCluster(t, objects...)
+	w.APIReader = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			t.Error("the pass reads all nodes")
+			return nil
+		},
+	})
 	if _, err := w.Reconcile(t.Context(), trainRequest); err == nil {
 		t.Error("the pass has no error")
 	}
