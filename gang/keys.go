@@ -273,7 +273,7 @@ func launcherKeys() []Key {
 			Description: "How the launcher starts processes in other pods, the same on each workload. " +
 				"`ssh` requires ssh and sshd in the image. `agent` adds a program of Rollcall to the pods."},
 		{Name: AnnotationRankOrder, Kind: KeyKindAnnotation,
-			Values:  "labels of nodes, separated by commas, from the largest part of the network to the smallest",
+			Values:  "up to 8 labels of nodes, separated by commas, from the largest part of the network to the smallest",
 			Default: "the order of the indexes of the pods",
 			Description: "Orders the hosts of the launcher by these labels of their nodes and by the nodes, so that " +
 				"neighbors in rank are neighbors in the network. Set it on the launcher."},

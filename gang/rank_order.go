@@ -1,12 +1,17 @@
 package gang
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
+
+// maxOrderLabels is the maximum number of labels in [AnnotationRankOrder]. Networks have few levels, and the controller
+// keeps one value of each label for each host.
+const maxOrderLabels = 8
 
 // maxOrderedHostsBytes limits the list of hosts in their order. Linux limits a variable to 128 KiB.
 const maxOrderedHostsBytes = 120 * 1024
@@ -18,8 +23,7 @@ func (p *parser) parseRankOrder(g Gang, cfg Config) []string {
 	if !ok || g.Framework.Name == "" {
 		return nil
 	}
-	labels := strings.Split(text, ",")
-	isInvalid := func(label string) bool { return len(validation.IsQualifiedName(label)) > 0 }
+	labels, err := ParseRankOrder(text)
 	bytes := 0
 	for _, m := range g.Members {
 		bytes += int(m.Size) * (len(m.WorkloadName) + len(" 100000 100000\n"))
@@ -30,8 +34,8 @@ func (p *parser) parseRankOrder(g Gang, cfg Config) []string {
 		problem = "only a launcher with workers assigns ranks after the pods have nodes; remove the annotation"
 	case g.Elastic != nil:
 		problem = "the hosts of an elastic gang change; remove the annotation"
-	case slices.ContainsFunc(labels, isInvalid):
-		problem = "must be labels of nodes, separated by commas, such as topology.kubernetes.io/zone,example.com/rack"
+	case err != nil:
+		problem = err.Error()
 	case bytes > maxOrderedHostsBytes:
 		problem = fmt.Sprintf("the list of %d hosts exceeds the size of a variable; remove the annotation", g.Size)
 	case cfg.DenyRankOrder:
@@ -42,6 +46,20 @@ func (p *parser) parseRankOrder(g Gang, cfg Config) []string {
 	}
 	p.addInvalid(annotationsPath.Key(AnnotationRankOrder), text, problem)
 	return nil
+}
+
+// ParseRankOrder parses a value of [AnnotationRankOrder].
+func ParseRankOrder(text string) ([]string, error) {
+	labels := strings.Split(text, ",")
+	isInvalid := func(label string) bool { return len(validation.IsQualifiedName(label)) > 0 }
+	switch {
+	case len(labels) > maxOrderLabels:
+		return nil, fmt.Errorf("must be at most %d labels", maxOrderLabels)
+	case slices.ContainsFunc(labels, isInvalid):
+		return nil, errors.New(
+			"must be labels of nodes, separated by commas, such as topology.kubernetes.io/zone,example.com/rack")
+	}
+	return labels, nil
 }
 
 // HostMembers returns the members whose pods are hosts of the launcher, in the order of their ranks. The caller owns

@@ -2,7 +2,6 @@ package injectors
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -70,10 +69,8 @@ func recordPlacement(w gang.Workload, g gang.Gang) {
 // describePlacement replaces the placement, the queue and the order of hosts of the result by those in the pod template
 // of an injected workload. The gang has no PodGroup of Rollcall if the user provides another.
 func (r *Result) describePlacement(w gang.Workload) {
-	r.Gang.RankOrder = nil
-	if labels := w.Template().Annotations[gang.AnnotationRankOrder]; labels != "" {
-		r.Gang.RankOrder = strings.Split(labels, ",")
-	}
+	// The user may have set the annotation of the template, which admission does not check.
+	r.Gang.RankOrder, _ = gang.ParseRankOrder(w.Template().Annotations[gang.AnnotationRankOrder])
 	r.Children.HostOrder = hostfile.OrderName(r.Gang)
 	r.Gang.Queue = w.Template().Annotations[gang.AnnotationQueue]
 	r.Gang.Placement = scheduling.FindPlacement(w.Template(), r.Gang)

@@ -130,3 +130,15 @@ func TestRemovedScheduler(t *testing.T) {
 		t.Errorf("the PodGroup is %q, the scheduler %q", group, spec.SchedulerName)
 	}
 }
+
+// TestAnnotationsOfTemplate checks that an annotation that is only in the pod template determines no order of hosts
+// beyond its bounds.
+func TestAnnotationsOfTemplate(t *testing.T) {
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	large := newAgentJob("mpi", gang.RoleLauncher)
+	large.Spec.Template.Annotations = map[string]string{gang.AnnotationRankOrder: strings.Repeat("a,", 100_000) + "a"}
+	r, err := engine.Admit(gang.Workload{Job: large})
+	if err != nil || len(r.Gang.RankOrder) > 0 || r.Children.HostOrder != "" {
+		t.Errorf("%d labels in the ConfigMap %q, error %v", len(r.Gang.RankOrder), r.Children.HostOrder, err)
+	}
+}
