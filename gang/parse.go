@@ -188,7 +188,8 @@ func (p *parser) warnUnknownKeys() {
 	warn(KeyKindLabel, labelsPath, p.meta.Labels)
 	warn(KeyKindAnnotation, annotationsPath, p.meta.Annotations)
 	for _, name := range sortedKeys(p.workload.Template().Annotations) {
-		if strings.HasPrefix(name, Prefix) && len(p.warnings) < MaxErrors {
+		_, isInPlace := p.meta.Annotations[name] // admission copies some annotations to the template
+		if strings.HasPrefix(name, Prefix) && !isInPlace && len(p.warnings) < MaxErrors {
 			p.addWarning(templateAnnotationsPath.Key(name),
 				"has no effect on the pod template; move it to the metadata of the "+string(p.workload.Kind()))
 		}

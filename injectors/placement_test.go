@@ -131,10 +131,25 @@ func TestRemovedScheduler(t *testing.T) {
 	}
 }
 
-// TestAnnotationsOfTemplate checks that an annotation that is only in the pod template determines no order of hosts
-// beyond its bounds.
+// TestAnnotationsOfTemplate checks that admission does not warn about the annotations that it has copied to the pod
+// template, and that an annotation that is only in the template determines no order of hosts beyond its bounds.
 func TestAnnotationsOfTemplate(t *testing.T) {
-	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{})
+	engine := injectors.NewEngine(injectors.Builtin(), gang.Config{}).
+		WithSchedulerFacts(func(gang.Scheduler) string { return "" })
+	launcher := newAgentJob("mpi", gang.RoleLauncher)
+	launcher.Annotations[gang.AnnotationSlotsPerWorker] = "1"
+	launcher.Annotations[gang.AnnotationRankOrder] = "example.com/rack"
+	placed := newPlacedJob(gang.SchedulerNative)
+	placed.Job.Annotations[gang.AnnotationTopology] = "example.com/rack:required"
+	for name, w := range map[string]gang.Workload{"an order of hosts": {Job: launcher}, "a topology": placed} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				if r, err := engine.Admit(w); err != nil || len(r.Warnings) > 0 {
+					t.Errorf("warnings %v, error %v", r.Warnings, err)
+				}
+			}
+		})
+	}
 	large := newAgentJob("mpi", gang.RoleLauncher)
 	large.Spec.Template.Annotations = map[string]string{gang.AnnotationRankOrder: strings.Repeat("a,", 100_000) + "a"}
 	r, err := engine.Admit(gang.Workload{Job: large})
