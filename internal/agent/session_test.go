@@ -143,17 +143,22 @@ func TestUnreachableHost(t *testing.T) {
 // TestPausedPeer checks that each side ends a command if the other side is stopped, although its kernel still
 // acknowledges everything.
 func TestPausedPeer(t *testing.T) {
-	const shortTimeout = envTestProgram + "=2s"
+	const shortTimeout = envTestProgram + "=5s" // a loaded machine starts a command within it
 	p := newPod(t, newKeyPEM(t))
 	p.env = []string{shortTimeout}
 	p.serve(t)
 	for name, isServer := range map[string]bool{"the server is stopped": true, "the client is stopped": false} {
 		t.Run(name, func(t *testing.T) {
 			pidFile := filepath.Join(t.TempDir(), "pid")
-			client := p.command(t, "exec", host, "echo $$ >"+pidFile+"; exec sleep 605")
+			stdout, err := os.Create(pidFile) // output shows that the client has the answer to its request
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = stdout.Close() }()
+			client := p.command(t, "exec", host, "echo $$; exec sleep 605")
 			client.Env = append(client.Env, shortTimeout)
 			var stderr strings.Builder
-			client.Stderr = &stderr
+			client.Stdout, client.Stderr = stdout, &stderr
 			if err := client.Start(); err != nil {
 				t.Fatal(err)
 			}
