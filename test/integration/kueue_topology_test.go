@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,12 +87,17 @@ func (m *manager) labelRacks(t *testing.T, nodesPerRack int) map[string]string {
 	racks := map[string]string{}
 	for i, node := range nodes.Items {
 		racks[node.Name] = fmt.Sprintf("r%d", i/nodesPerRack)
-		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, rackLabel, racks[node.Name])
-		_, err := m.Client.CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType, []byte(patch),
-			metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m.labelNode(t, node.Name, rackLabel, strconv.Quote(racks[node.Name]))
 	}
 	return racks
+}
+
+// labelNode sets a label of a node to a value in JSON; null removes the label.
+func (m *manager) labelNode(t *testing.T, node, label, value string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, label, value)
+	_, err := m.Client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

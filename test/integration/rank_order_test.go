@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"rollcall.training/gang"
 	"rollcall.training/injectors/hostfile"
@@ -19,29 +21,33 @@ import (
 	"rollcall.training/test/wait"
 )
 
+// launcherLabel is the label of the node on which the launcher can run.
+const launcherLabel = "example.com/launcher"
+
 // TestRankOrder orders 64 hosts on 16 nodes in 4 racks, and counts the edges of the ring of ranks that cross racks.
 func TestRankOrder(t *testing.T) {
 	const hosts, nodes, racks = 64, 16, 4
 	c := startCluster(t, cluster.Options{Nodes: cluster.Kwok, KwokNodes: nodes})
 	m := &manager{installation.NewWithChart(t, c, []string{"--set", "permissions.orderRanks=true"})}
 	rackOf := m.labelRacks(t, nodes/racks)
+	launcherNode := slices.Min(slices.Collect(maps.Keys(rackOf)))
 	ns := m.createNamespace(t)
 	roles := fmt.Sprintf("launcher=1,worker=%d", hosts)
 	launcher := newMemberJob("launcher", 1, roles, gang.AnnotationRankOrder, rackLabel)
+	// A simulated node does not wait for the ConfigMap. So the launcher has a node only when the ConfigMap exists.
+	launcher.Job.Spec.Template.Spec.NodeSelector = map[string]string{launcherLabel: "true"}
 	worker := newMemberJob("worker", hosts, roles, gang.AnnotationGPUs, "2") // 4 hosts on each node of 8 GPUs
 	for _, w := range []gang.Workload{launcher, worker} {
 		w.Job.Labels[gang.LabelFramework] = "mpi"
 	}
 	before := m.countWrites(t)
 	r := m.createGang(t, ns, launcher, worker)
-	var last *corev1.ConfigMap
+	name, last := fmt.Sprintf("train-rollcall-hosts-%d", hosts), types.UID("")
 	for attempt := range int32(2) {
+		order := m.waitForHostOrder(t, ns, name, last) // the order of the first attempt is deleted
+		last = order.UID
+		m.labelNode(t, launcherNode, launcherLabel, `"true"`)
 		r.waitForPhase(lifecycle.Running, attempt)
-		order := m.getHostOrder(t, ns, fmt.Sprintf("train-rollcall-hosts-%d", hosts))
-		if last != nil && last.UID == order.UID {
-			t.Error("the order of the first attempt was not deleted")
-		}
-		last = order
 		pods := r.listActivePods()
 		var byIndex, byNetwork []string // racks
 		for i := range hosts {
@@ -58,17 +64,21 @@ func TestRankOrder(t *testing.T) {
 		}
 		if attempt == 0 {
 			before = m.countWrites(t)
+			m.labelNode(t, launcherNode, launcherLabel, "null")
 			r.failContainer(pods["worker-1"], 3)
 		}
 	}
 }
 
-// getHostOrder waits for the order of hosts.
-func (m *manager) getHostOrder(t *testing.T, ns, name string) *corev1.ConfigMap {
+// waitForHostOrder waits for an order of hosts other than the last one.
+func (m *manager) waitForHostOrder(t *testing.T, ns, name string, last types.UID) *corev1.ConfigMap {
 	t.Helper()
 	var out *corev1.ConfigMap
 	wait.For(t, "the order of the hosts", func(ctx context.Context) (err error) {
 		out, err = m.Client.CoreV1().ConfigMaps(ns).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && out.UID == last {
+			err = errors.New("it is that of the last attempt")
+		}
 		return err
 	})
 	return out
