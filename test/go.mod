@@ -107,6 +107,7 @@ require (
 require (
 	github.com/fluxcd/helm-controller/api v1.5.0
 	github.com/fluxcd/source-controller/api v1.6.2
+	k8s.io/kubelet v0.37.2
 )
 
 require (
@@ -116,7 +117,6 @@ require (
 	github.com/fluxcd/pkg/apis/meta v1.25.0 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
-	k8s.io/kubelet v0.37.2 // indirect
 )
 
 replace rollcall.training => ../
