@@ -62,7 +62,7 @@ func startDevicePlugin(t *testing.T, devices int) *deviceServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_, err = deviceplugin.NewRegistrationClient(conn).Register(t.Context(), &deviceplugin.RegisterRequest{
 		Version: deviceplugin.Version, Endpoint: filepath.Base(socket), ResourceName: deviceName,
 	})
