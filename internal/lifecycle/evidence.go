@@ -136,6 +136,12 @@ func (o *Observed) addWorkload(
 	o.TerminatingPods += len(w.Pods) - workload.NonTerminatingPods
 	o.UncountedFailures += countUncountedFailures(w.Job, w.Pods)
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
+	if w.Job != nil {
+		o.JobRanks += w.Ranks()
+		o.OriginalPods += countPods(w.Pods, func(p *corev1.Pod) bool {
+			return p.CreationTimestamp.Time.Before(s.readyTime()) && p.DeletionTimestamp == nil && !IsPodTerminal(p)
+		})
+	}
 	setIf(&o.HasPods, len(w.Pods) > 0)
 	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))
 	setIf(&o.ResumedExternally, last.SuspendedByRollcall && !w.IsSuspended())

@@ -71,6 +71,8 @@ const (
 	completionGracePeriod = 3 * time.Second
 	// StaleCacheDelay is the delay before a pass is repeated whose cache was stale.
 	StaleCacheDelay = time.Second
+	// maxStaleCacheDelay is how long a pass waits for failed pods that seem to run.
+	maxStaleCacheDelay = 30 * time.Second
 )
 
 // Confirm returns what has to happen before the next state of a gang may be written: the delay before the pass is
@@ -85,8 +87,8 @@ func (m *Memory) Confirm(last, next State, snapshot Snapshot) (delay time.Durati
 	if delay := last.remainingRepeatBackoff(next, snapshot.Now); delay > 0 {
 		return delay, false
 	}
-	isUncertain := isDecision && isUnobserved && last.isUnobservedFailureUncertain(snapshot)
-	if delay := RemainingDelay(&m.unobservedTime, isUncertain, StaleCacheDelay, snapshot.Now); delay > 0 {
+	wait := last.unobservedFailureDelay(snapshot)
+	if delay := RemainingDelay(&m.unobservedTime, isDecision && isUnobserved && wait > 0, wait, snapshot.Now); delay > 0 {
 		return delay, false
 	}
 	isFailing := isDecision && next.Phase == Failed && snapshot.Members.Phase(last.Phase) != Failed

@@ -85,3 +85,37 @@ func TestConfirmRepeatedStart(t *testing.T) {
 		})
 	}
 }
+
+// TestConfirmUnobservedFailure checks that failed pods that nobody observed do not count while they may be among the
+// pods of a stale cache. The gang has three ranks.
+func TestConfirmUnobservedFailure(t *testing.T) {
+	running := State{Phase: Running}
+	for name, c := range map[string]struct {
+		failed, originals, uncounted int32
+		failure                      *failure.Failure
+		want                         time.Duration
+	}{
+		"another pod replaced the failed pod": {failed: 1, originals: 2},
+		"the failed pod seems to run":         {failed: 1, originals: 3, want: maxStaleCacheDelay},
+		"one of two failed pods seems to run": {failed: 2, originals: 2, want: maxStaleCacheDelay},
+		"all pods were replaced":              {failed: 3},
+		"the Job has yet to count a pod that failed": {
+			failed: 1, uncounted: 1, failure: &failure.Failure{}, want: StaleCacheDelay,
+		},
+		"the Job counts more pods than those that failed": {failed: 3, uncounted: 1, failure: &failure.Failure{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := Snapshot{
+				Now: podtest.At(30), JobRanks: 3, OriginalPods: c.originals, UncountedFailures: c.uncounted,
+				ObservedFailures: c.uncounted, FirstFailure: c.failure,
+				Members: Members{{Observed: Observation{FailedPods: c.failed}}},
+			}
+			next := running.enterRestarting(snapshot)
+			next.FirstFailure = snapshot.newFailure(failure.ReasonUnobserved, "")
+			var m Memory
+			if delay, _ := m.Confirm(running, next, snapshot); delay != c.want {
+				t.Errorf("delay %s, want %s", delay, c.want)
+			}
+		})
+	}
+}

@@ -48,12 +48,19 @@ func (s State) unobservedFailures(snapshot Snapshot) int32 {
 	return counted + snapshot.UncountedFailures - snapshot.ObservedFailures
 }
 
-// isUnobservedFailureUncertain reports whether a failed pod seems to be gone only because the Jobs have yet to count
-// another pod. The cache of the Jobs may be ahead of that of the pods: the Jobs then count a failed pod that, by its
-// finalizer, they have yet to count.
-func (s State) isUnobservedFailureUncertain(snapshot Snapshot) bool {
+// unobservedFailureDelay returns how long failed pods must seem to be gone before they count. The cache of the Jobs may
+// be ahead of that of the pods: the Jobs then count a failed pod that, by its finalizer, they have yet to count. Or
+// they count one that still seems to run, so the failed pods and those that run are more than the ranks.
+func (s State) unobservedFailureDelay(snapshot Snapshot) time.Duration {
 	n := s.unobservedFailures(snapshot)
-	return snapshot.FirstFailure != nil && n > 0 && n <= snapshot.UncountedFailures
+	switch {
+	case n > 0 && n+snapshot.OriginalPods > snapshot.JobRanks:
+		return maxStaleCacheDelay
+	case snapshot.FirstFailure != nil && n > 0 && n <= snapshot.UncountedFailures:
+		return StaleCacheDelay
+	default:
+		return 0
+	}
 }
 
 // hasLostRanks reports whether an attempt cannot produce all ranks. Earlier builds did not record the

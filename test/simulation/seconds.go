@@ -26,8 +26,8 @@ func (o *oracle) checkSeconds(before client.Object, after lifecycle.Status) {
 	if err != nil || last.LastTransitionTime.IsZero() && o.isMemberRecreated() {
 		return // the first status of this member is that of the other members
 	}
-	if last.Phase.Terminal() && !after.Phase.Terminal() {
-		return // a new run counts from 0
+	if last.Phase.Terminal() && (!after.Phase.Terminal() || o.isMemberRecreated()) {
+		return // a new run counts from 0, also if a member of the last run fails it at once
 	}
 	counted := time.Duration(last.Seconds.Total()) * time.Second
 	earliest, latest := last.LastTransitionTime, last.LastTransitionTime
