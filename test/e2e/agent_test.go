@@ -133,12 +133,17 @@ func TestAgentRestart(t *testing.T) {
 	s.waitForLogText(t, ns, "agent", "attempt 0 on agent-worker-1", 1)
 	s.killPod(t, ns, "agent", "worker", 1)
 	s.waitForLogText(t, ns, "agent", "attempt 1 on agent-worker-1", 1)
+	isFrozen := false
 	for _, p := range s.listPods(t, ns, "agent") {
 		if strings.HasPrefix(p.Name, "agent-worker-1-") && p.DeletionTimestamp == nil {
 			if err := s.FreezePod(t.Context(), ns, p.Name); err != nil {
 				t.Fatal(err)
 			}
+			isFrozen = true
 		}
+	}
+	if !isFrozen {
+		t.Fatal("no pod runs worker 1")
 	}
 	s.waitForLogText(t, ns, "agent", "attempt 2 on agent-worker-1", 1)
 	status := s.waitForGangStatus(t, ns, "agent-launcher", lifecycle.Succeeded, 2)

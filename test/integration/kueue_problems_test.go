@@ -235,6 +235,7 @@ func TestKueueWaitForPodsReady(t *testing.T) {
 			r := m.startGang(t, ns, k.newGang("train")...)
 			r.failContainer(r.getActivePod("worker-1"), 3)
 			r.waitForPhase(lifecycle.Running, 1)
+			(&queuedGangs{m, k.workloads}).waitForReady(t, ns)
 			requireStable(r, 1)
 		},
 	})
@@ -261,6 +262,12 @@ func (k *queuedGangs) createLateGang(t *testing.T, ns string) *testGang {
 	})
 	isSlow.Store(false)
 	r.waitForPhase(lifecycle.Running, 0)
-	k.waitForStatus(t, ns, "train", "ready", func(s kueue.Status) bool { return s.ReportsReady })
+	k.waitForReady(t, ns)
 	return r
+}
+
+// waitForReady waits until the Workload of the gang says that its pods are ready, so that Kueue does not evict it.
+func (k *queuedGangs) waitForReady(t *testing.T, ns string) {
+	t.Helper()
+	k.waitForStatus(t, ns, "train", "ready", func(s kueue.Status) bool { return s.ReportsReady })
 }
