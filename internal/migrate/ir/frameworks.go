@@ -255,9 +255,9 @@ func FrameworkRole(f gang.Framework, suggested string) string {
 // a worker without a command runs Rollcall's sshd or agent. Another command stays. Rollcall vet reports the
 // commands, probes and hooks with which the launcher does not reach the worker.
 func ConvertWorkerCommand(spec *corev1.PodSpec, training int, template source.Field, launch gang.LaunchMethod) {
-	server, start := "sshd", "exec /bin/sh /etc/rollcall/ssh/sshd"
+	server, program, start := "sshd", "sshd", "exec /bin/sh /etc/rollcall/ssh/sshd"
 	if launch == gang.LaunchAgent {
-		server, start = "agent", "exec /opt/rollcall/agent serve"
+		server, program, start = "agent", "the agent", "exec /opt/rollcall/agent serve"
 	}
 	c, f := &spec.Containers[training], template.At("spec", "containers").Item(training)
 	words := slices.Concat(c.Command, c.Args)
@@ -268,7 +268,7 @@ func ConvertWorkerCommand(spec *corev1.PodSpec, training int, template source.Fi
 			"but the processes that the launcher starts do not have the variables of the container",
 			"remove the command if the worker needs only sshd")
 	case !IsIdleCommand(words):
-		f.AddNote("the command is kept, and the launcher connects to the worker only if the command starts the "+server,
+		f.AddNote("the command is kept, and the launcher connects to the worker only if the command starts "+program,
 			"end the command with: "+start+"; or remove it, so that the worker runs Rollcall's "+server)
 	default:
 		f.Get("args").MarkHandled()
