@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -96,7 +95,7 @@ func (p *parser) parseShm() Shm {
 	case text == "none":
 		return Shm{Disabled: true}
 	}
-	size, err := resource.ParseQuantity(text)
+	size, err := ParseQuantity(text)
 	if err != nil || size.Sign() <= 0 {
 		p.addInvalid(annotationsPath.Key(AnnotationShmSize), text, "must be a quantity above 0, such as 8Gi, or none")
 		return Shm{}

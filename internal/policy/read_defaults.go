@@ -8,7 +8,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"rollcall.training/gang"
@@ -100,7 +99,7 @@ func (r *reader) validateOwnKey(path string, d fieldDefault) {
 }
 
 func (r *reader) validateResource(path, name, value string) {
-	quantity, err := resource.ParseQuantity(value)
+	quantity, err := gang.ParseQuantity(value)
 	if err != nil || quantity.Sign() <= 0 {
 		r.add(path, "%q is not a quantity above 0", value)
 		return

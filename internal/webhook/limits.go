@@ -37,6 +37,10 @@ const (
 	// maxDigits is the maximum number of consecutive digits. The time to decode a resource quantity grows
 	// faster than the number of its digits: a million digits take seconds.
 	maxDigits = 1000
+	// maxExponents is the maximum sum of the exponents of all numbers. The time and the memory to decode or to compare a
+	// resource quantity grow with its exponent: 1e-2147483647 needs gigabytes, and 0e2147483647 seconds. API servers send
+	// neither.
+	maxExponents = 1_000_000
 	// maxDepth is the maximum nesting of lists and objects. A pod template needs less than 30.
 	maxDepth = 100
 )
@@ -106,12 +110,17 @@ func checkText(text []byte) string {
 		if s.countDigit(c); s.digits > maxDigits {
 			return fmt.Sprintf("a number of more than %d digits", maxDigits)
 		}
+		if c == 'e' || c == 'E' {
+			s.exponents += readExponent(text, i)
+		}
 		if c == '"' {
 			s.inString = !s.inString
 		} else if !s.inString {
 			s.countDelimiter(c)
 		}
 		switch {
+		case s.exponents > maxExponents:
+			return fmt.Sprintf("numbers with exponents of more than %d together", maxExponents)
 		case s.depth > maxDepth:
 			return fmt.Sprintf("more than %d nested lists and objects", maxDepth)
 		case s.values > maxValues:
@@ -128,8 +137,8 @@ var escapedDigit = []byte("u003")
 
 // textScanner counts the values of a JSON text.
 type textScanner struct {
-	inString              bool
-	depth, values, digits int
+	inString                         bool
+	depth, values, digits, exponents int
 	// elements is the number of elements of each list or object that contains the current position. Index 0
 	// is the text itself, and the last index is a nesting that is refused.
 	elements [maxDepth + 2]int
@@ -137,12 +146,36 @@ type textScanner struct {
 
 // countDigit counts consecutive digits. A decimal point does not end a number.
 func (s *textScanner) countDigit(c byte) {
-	if c >= '0' && c <= '9' {
+	if isDigit(c) {
 		s.digits++
 	} else if c != '.' {
 		s.digits = 0
 	}
 }
+
+// readExponent returns the size of the exponent after the letter e at an index; 0 if the letter is part of another
+// text, such as a digest.
+func readExponent(text []byte, e int) int {
+	if e == 0 || !isDigit(text[e-1]) && text[e-1] != '.' {
+		return 0
+	}
+	before, after := bytes.TrimRight(text[:e], ".0123456789"), text[e+1:]
+	if len(after) > 0 && (after[0] == '+' || after[0] == '-') {
+		after = after[1:]
+	}
+	exponent, n := 0, 0
+	for ; n < len(after) && isDigit(after[n]); n++ {
+		exponent = min(10*exponent+int(after[n]-'0'), maxExponents+1)
+	}
+	if len(before) > 0 && isLetter(before[len(before)-1]) || n < len(after) && isLetter(after[n]) {
+		return 0
+	}
+	return exponent
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // countDelimiter counts lists, objects and their elements.
 func (s *textScanner) countDelimiter(c byte) {

@@ -132,6 +132,21 @@ func TestCheckText(t *testing.T) {
 			want: "a number of more than 1000 digits",
 		},
 		"text that ends in an escape": {text: `"\`},
+		"large exponent": {
+			text: `{"cpu":"1e-2147483647"}`,
+			want: "numbers with exponents of more than 1000000 together",
+		},
+		"many exponents": {
+			text: `[` + strings.Repeat(`0.E+999999,`, 2) + `0]`,
+			want: "numbers with exponents of more than 1000000 together",
+		},
+		"exponent that exceeds 64 bits": {
+			text: `" 5e4294967296000000000000"`,
+			want: "numbers with exponents of more than 1000000 together",
+		},
+		"digests and names that contain an e": {
+			text: `"a1e99999999 1e99999999a e99999999 --e99999999 1e2e99999999 0xe99999999 1ee99999999"`,
+		},
 	} {
 		if diff := cmp.Diff(c.want, checkText([]byte(c.text))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

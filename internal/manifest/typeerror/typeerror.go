@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
+	"rollcall.training/gang"
 	"rollcall.training/internal/fieldpath"
 )
 
@@ -57,7 +56,7 @@ func findInvalidQuantities(path, parent string, value any) []Mismatch {
 			childPath := fieldpath.Child(path, key)
 			text, isString := value[key].(string)
 			isQuantity := parent == "limits" || parent == "requests" || key == "sizeLimit"
-			if _, err := resource.ParseQuantity(text); isString && isQuantity && err != nil {
+			if _, err := gang.ParseQuantity(text); isString && isQuantity && err != nil {
 				mismatches = append(mismatches, Mismatch{
 					Path:    childPath,
 					Message: fmt.Sprintf("%q is not a quantity", text),
