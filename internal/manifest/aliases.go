@@ -8,10 +8,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// checkAliasSize returns an error if a document has more than [MaxBytes] bytes after its aliases
+// checkAliasSize returns an error if a document has more than maxBytes bytes after its aliases
 // (*name) are expanded, or if an alias contains itself. The YAML parser limits the number of values
 // that aliases expand to, but not their size: many aliases of one long text pass.
-func checkAliasSize(raw []byte) error {
+func checkAliasSize(raw []byte, maxBytes int) error {
 	if !bytes.Contains(raw, []byte("&")) || !bytes.Contains(raw, []byte("*")) {
 		return nil
 	}
@@ -21,9 +21,9 @@ func checkAliasSize(raw []byte) error {
 	}
 	sizes := aliasSizes{computed: map[*yaml.Node]int{}, inProgress: map[*yaml.Node]bool{}}
 	size, err := sizes.sizeOf(&tree)
-	if err == nil && size > MaxBytes {
-		err = fmt.Errorf("yaml: the document has more than %d MiB after its aliases are expanded; use fewer aliases",
-			MaxBytes>>20)
+	if err == nil && size > maxBytes {
+		err = fmt.Errorf("yaml: the document has more than %d KiB after its aliases are expanded; use fewer aliases",
+			maxBytes>>10)
 	}
 	return err
 }

@@ -70,6 +70,12 @@ func ReadAll(source string, r io.Reader) ([]*Document, []*Error) {
 	if err != nil {
 		return nil, []*Error{{Source: source, Err: err}}
 	}
+	return ReadText(source, text, MaxBytes)
+}
+
+// ReadText is [ReadAll] for a text that is in memory. A document with more than maxBytes bytes after its aliases are
+// expanded cannot be read: a few hundred bytes can expand to any size.
+func ReadText(source string, text []byte, maxBytes int) ([]*Document, []*Error) {
 	// A text that starts with a brace is JSON, or YAML in flow style. JSON objects can follow each
 	// other without a separator.
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
@@ -77,15 +83,15 @@ func ReadAll(source string, r io.Reader) ([]*Document, []*Error) {
 			return docs, errs
 		}
 	}
-	return readYAML(source, text)
+	return readYAML(source, text, maxBytes)
 }
 
-func readYAML(source string, text []byte) (docs []*Document, errs []*Error) {
+func readYAML(source string, text []byte, maxBytes int) (docs []*Document, errs []*Error) {
 	for i, part := range splitDocuments(text) {
 		d := &Document{Source: source, Number: i + 1, StartLine: part.startLine, raw: part.text}
 		err := part.validateMarkers()
 		if err == nil {
-			err = d.parseYAML()
+			err = d.parseYAML(maxBytes)
 		}
 		if err != nil {
 			errs = append(errs, d.newError(err))
@@ -97,8 +103,8 @@ func readYAML(source string, text []byte) (docs []*Document, errs []*Error) {
 }
 
 // parseYAML sets jsonText from raw. jsonText remains nil if the document contains only comments.
-func (d *Document) parseYAML() error {
-	if err := checkAliasSize(d.raw); err != nil {
+func (d *Document) parseYAML(maxBytes int) error {
+	if err := checkAliasSize(d.raw, maxBytes); err != nil {
 		return err
 	}
 	text, err := yaml.YAMLToJSONStrict(d.raw)

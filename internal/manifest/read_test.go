@@ -151,11 +151,11 @@ func TestReadAll(t *testing.T) {
 		},
 		"nested aliases of many values are an error": {
 			text: newAliasBomb(9),
-			errs: []documentPosition{{Number: 1, Line: 1, Text: "more than 100 MiB"}},
+			errs: []documentPosition{{Number: 1, Line: 1, Text: "more than 102400 KiB"}},
 		},
 		"many aliases of a long string are an error": {
 			text: "a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 1000) + "]\n",
-			errs: []documentPosition{{Number: 1, Line: 1, Text: "more than 100 MiB"}},
+			errs: []documentPosition{{Number: 1, Line: 1, Text: "more than 102400 KiB"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

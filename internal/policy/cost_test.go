@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"rollcall.training/gang"
+	"rollcall.training/injectors"
 	"rollcall.training/internal/policy"
 )
 
@@ -65,6 +66,49 @@ func TestDefaultsOfUnparsedWorkloads(t *testing.T) {
 			warnings, err := p.ApplyDefaults(w, policy.Namespace{Name: "a"})
 			if err != nil || len(warnings) != test.wantWarnings || len(spec.Containers[0].Env) != test.wantEnv {
 				t.Errorf("error %v, warnings %v, variables %v", err, warnings, spec.Containers[0].Env)
+			}
+		})
+	}
+}
+
+// TestAttackPolicyFile checks that a file that needs much more memory than its length is a mistake. Anybody who reaches
+// the webhook can send one.
+func TestAttackPolicyFile(t *testing.T) {
+	const head = "apiVersion: policy.rollcall.training/v1alpha1\nkind: GangPolicy\n"
+	pattern := "(?:" + strings.Repeat("a", 200) + "){1000}"
+	for name, test := range map[string]struct{ text, want string }{
+		"an alias of a long text": {
+			text: "cluster: {rules: [{name: a, expression: 'true', message: &a '" + strings.Repeat("x", 300<<10) +
+				"'}, {name: b, expression: 'true', message: *a}]}",
+			want: "more than 512 KiB after its aliases are expanded",
+		},
+		"large patterns of labels": {
+			text: "cluster: {limits: {labels: {require: {a: '" + pattern + "', b: '" + pattern + "', c: '" + pattern + "'}}}}",
+			want: "more than 500000 instructions",
+		},
+		"large patterns in a rule": {
+			text: "cluster: {rules: [{name: a, expression: \"'x'.matches('" + pattern + "') || 'x'.find('" + pattern +
+				"') == '' || matches('x', '" + pattern + "')\"}]}",
+			want: "more than 500000 instructions",
+		},
+		"classes of characters": {
+			text: "cluster: {rules: [{name: a, expression: \"gang.name.matches('[a-z]{1,900}" +
+				strings.Repeat(`\\\\pL`, 900) + "')\"}]}",
+			want: "more than 500000 instructions",
+		},
+		"patterns of an ordinary size": {
+			text: "cluster: {limits: {labels: {require: {a: '[a-z0-9]{1,63}', b: '(team|org)-[0-9]+'}}}, " +
+				"rules: [{name: a, expression: \"gang.name.matches('^[a-z]{1,40}-[0-9]+$')\"}]}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, problems := policy.Read("policy.yaml", []byte(head+test.text), injectors.Builtin().Frameworks())
+			var got string
+			if p == nil {
+				got = problems[0].Message
+			}
+			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+				t.Errorf("mistake %q, want %q", got, test.want)
 			}
 		})
 	}

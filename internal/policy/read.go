@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -26,8 +25,6 @@ const (
 	MaxProfiles = 256
 	// MaxRules is the maximum number of rules of all scopes.
 	MaxRules = 1024
-	// maxPatternBytes is the maximum size of a regular expression.
-	maxPatternBytes = 256
 	// maxProblems is the maximum number of problems of a file. More do not help anybody.
 	maxProblems = 50
 )
@@ -98,6 +95,8 @@ type reader struct {
 	frameworks gang.Frameworks
 	object     manifest.Object
 	problems   []Problem
+	// instructions is the number of instructions of all regular expressions.
+	instructions int
 }
 
 func (r *reader) failed() bool {
@@ -131,7 +130,7 @@ func (r *reader) decode(text []byte) (File, bool) {
 		r.add("", "has %d bytes; at most %d are allowed", len(text), MaxFileBytes)
 		return File{}, false
 	}
-	docs, unreadable := manifest.ReadAll(r.source, bytes.NewReader(text))
+	docs, unreadable := manifest.ReadText(r.source, text, MaxFileBytes)
 	for _, e := range unreadable {
 		r.append(Problem{Line: e.Line, Column: e.Column, Message: e.Err.Error()})
 	}
@@ -325,17 +324,4 @@ func (r *reader) checkFramework(path, name string) {
 	if known := r.frameworks.Names(); !slices.Contains(known, name) {
 		r.add(path, "%q is not a framework%s; frameworks are %s", name, gang.SuggestMatch(name, known), joinNames(known))
 	}
-}
-
-// compilePattern returns the expression for an entire value, or nil after it reported a mistake.
-func (r *reader) compilePattern(path, pattern string) *regexp.Regexp {
-	if len(pattern) > maxPatternBytes {
-		r.add(path, "has %d bytes; at most %d are allowed", len(pattern), maxPatternBytes)
-		return nil
-	}
-	compiled, err := regexp.Compile(`^(?:` + pattern + `)$`)
-	if err != nil {
-		r.add(path, "is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-	}
-	return compiled
 }

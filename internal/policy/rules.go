@@ -222,7 +222,13 @@ func (r *reader) compileExpression(path, expression string) cel.Program {
 		r.add(path, "%v", err)
 		return nil
 	}
-	ast, issues := env.Compile(expression)
+	ast, issues := env.Parse(expression)
+	if issues.Err() == nil {
+		if !r.checkPatternsOfExpression(path, ast) {
+			return nil
+		}
+		ast, issues = env.Check(ast)
+	}
 	if issues.Err() != nil {
 		for _, e := range issues.Errors() {
 			r.add(path, "column %d: %s", e.Location.Column()+1, e.Message)

@@ -44,12 +44,19 @@ func Register(server ctrlwebhook.Server, o Options) {
 	}
 	if o.Policy != nil {
 		handlers[JudgeUpdatePath] = NewJobUpdateHandler(o.Engine, o.Policy)
-		handlers[PolicyFilePath] = o.PolicyFile
+	}
+	register := func(path string, l *connections.Limiter, handler admission.Handler) {
+		limited := limitRequests(l, &ctrlwebhook.Admission{Handler: handler})
+		server.Register(path, closeWhileDraining(limited, o.Draining))
 	}
 	l := connections.NewLimiter(connections.MaxRequests)
 	for path, handler := range handlers {
-		limited := limitRequests(l, &ctrlwebhook.Admission{Handler: handler})
-		server.Register(path, closeWhileDraining(limited, o.Draining))
+		register(path, l, handler)
+	}
+	if o.Policy != nil {
+		// A policy needs seconds and much memory, and anybody who reaches the webhook can send one. Policies are rare, so
+		// they share one slot and never occupy those of workloads.
+		register(PolicyFilePath, connections.NewLimiter(1), o.PolicyFile)
 	}
 }
 
