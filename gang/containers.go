@@ -160,7 +160,7 @@ func newContainer(c *corev1.Container, gpus *GPUs) Container {
 	container := Container{
 		Name:              c.Name,
 		Accelerators:      CountAccelerators(c.Resources),
-		HasResourceClaims: len(c.Resources.Claims) > 0,
+		HasResourceClaims: HasResourceClaims(c.Resources),
 		HasTPU:            hasTPU(c.Resources, gpus),
 	}
 	if gpus != nil {

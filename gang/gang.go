@@ -119,8 +119,8 @@ type Container struct {
 	// Accelerators is the number of accelerators of any vendor in the limits or requests, or
 	// [Gang.GPUs] if set.
 	Accelerators int64
-	// HasResourceClaims is true if the container has resource claims (DRA, KEP-4381). The number of
-	// accelerators behind a claim is not known at admission.
+	// HasResourceClaims is true if the container has resource claims (DRA, KEP-4381), see [HasResourceClaims]. The number
+	// of accelerators behind a claim is not known at admission.
 	HasResourceClaims bool
 	// HasTPU is true if the accelerators are TPUs.
 	HasTPU bool

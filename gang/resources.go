@@ -57,6 +57,23 @@ func CountAccelerators(r corev1.ResourceRequirements) int64 {
 	return count
 }
 
+// resourceDeviceClassPrefix is the prefix of the extended resources that stand for the devices of a DeviceClass
+// (KEP-5004, k8s.io/api/resource/v1, ResourceDeviceClassPrefix).
+const resourceDeviceClassPrefix = "deviceclass.resource.kubernetes.io/"
+
+// HasResourceClaims reports whether a container gets devices by resource claims, whose kind is not known: its own
+// claims, or the claim that the scheduler creates for a resource that names a DeviceClass.
+func HasResourceClaims(r corev1.ResourceRequirements) bool {
+	for _, list := range []corev1.ResourceList{r.Limits, r.Requests} {
+		for name := range list {
+			if strings.HasPrefix(string(name), resourceDeviceClassPrefix) {
+				return true
+			}
+		}
+	}
+	return len(r.Claims) > 0
+}
+
 func hasTPU(r corev1.ResourceRequirements, gpus *GPUs) bool {
 	_, limited := r.Limits[resourceTPU]
 	_, requested := r.Requests[resourceTPU]

@@ -76,7 +76,7 @@ func newFacts(m Member) facts {
 		minSize:      int64(g.Size),
 		pods:         int64(g.OwnMember().Size),
 		gpusPerPod:   countPodAccelerators(template.Spec),
-		hasClaims:    len(template.Spec.ResourceClaims) > 0,
+		hasClaims:    hasClaims(template.Spec),
 		endsWithout:  g.EndsWithout(g.OwnMember()),
 		membersKnown: len(g.Members) == 1,
 		checkpoints:  SavesCheckpoints(g, template.Spec),
@@ -190,6 +190,13 @@ func countPodAccelerators(spec corev1.PodSpec) int64 {
 		together += gang.CountAccelerators(c.Resources)
 	}
 	return max(together, largestInit)
+}
+
+// hasClaims reports whether a pod gets devices whose kind is not known.
+func hasClaims(spec corev1.PodSpec) bool {
+	hasContainerClaims := func(c corev1.Container) bool { return gang.HasResourceClaims(c.Resources) }
+	return len(spec.ResourceClaims) > 0 || slices.ContainsFunc(spec.Containers, hasContainerClaims) ||
+		slices.ContainsFunc(spec.InitContainers, hasContainerClaims)
 }
 
 // nvidiaVisibleDevices is the variable from which the NVIDIA container runtime reads the devices of a

@@ -19,6 +19,9 @@ func claim(accelerators string) []string {
 
 const claimAndGPUs = "limits: {nvidia.com/gpu: 8}, "
 
+// deviceClass replaces the accelerators of a Job by devices of a DeviceClass (KEP-5004).
+var deviceClass = []string{"nvidia.com/gpu: 8", "deviceclass.resource.kubernetes.io/gpu.nvidia.com: 8"}
+
 // toMaster turns memberJob into the master of the gang.
 var toMaster = []string{"train-worker", "train-master", "role: worker", "role: master", "s: 4", "s: 1", "m: 4", "m: 1"}
 
@@ -56,6 +59,12 @@ func TestUnknownAccelerators(t *testing.T) {
 			scope:    "rules: [{name: a, when: gang.gpus == 0, expression: gang.queue == 'cpu'}]",
 			findings: []string{"unknown a"},
 		},
+		"devices of a class count as a claim": {
+			replace:  deviceClass,
+			scope:    "rules: [{name: a, when: gang.gpus == 0, expression: gang.queue == 'cpu'}]",
+			findings: []string{"unknown a"},
+		},
+		"devices of a class in a limit": {replace: deviceClass, scope: limit, findings: []string{"unknown gpus"}},
 		"a rule that fails for the known accelerators": {
 			replace: claim(""), scope: "rules: [{name: a, when: gang.size > 1, expression: 1 / gang.gpus <= 64}]",
 			findings: []string{"unknown a"},
