@@ -15,7 +15,7 @@ import (
 // server with the policies of the chart.
 func TestAttackKeys(t *testing.T) {
 	c := startCluster(t, cluster.Options{Nodes: cluster.NoNodes})
-	m := &manager{installation.New(t, c)}
+	m := &manager{installation.NewWithChart(t, c, []string{"--set", "permissions.orderRanks=true"})}
 	m.runParallel(t, map[string]func(*testing.T, *manager, string){
 		"ManagerPolicies":   testManagerPolicies,
 		"WrittenKeysPolicy": testWrittenKeysPolicy,
@@ -25,6 +25,7 @@ func TestAttackKeys(t *testing.T) {
 		"Credentials":       testAttackWithCredentials,
 		"UnseenStatefulSet": testAttackUnseenStatefulSet,
 		"Children":          testAttackChildren,
+		"HostOrders":        testAttackHostOrders,
 		"LegitimateUpdates": testLegitimateUpdates,
 		"RandomSequences":   testRandomAttacks,
 	})
