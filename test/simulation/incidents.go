@@ -170,13 +170,7 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 			}
 		}
 	case nodeRestarts:
-		if !n.lost {
-			s.oracle.disruptions++
-			if s.scenario.Behavior.AbortsWithoutPeers || s.isUnobservedNextToLostNode() {
-				s.oracle.failures++ // peers fail before the node reports what it has lost
-			}
-			n.restart(time.Duration(i.Value) * time.Second)
-		}
+		s.restartNode(n, time.Duration(i.Value)*time.Second)
 	case nodeBreaks:
 		n.broken = true
 		for _, p := range n.sortedProcesses() {
@@ -195,6 +189,18 @@ func (s *simulation) applyToNode(i Incident, n *node) {
 			s.at(s.now.Add(time.Minute), n.recover) // a new machine with the name
 		}
 	}
+}
+
+// restartNode restarts a node that is not lost.
+func (s *simulation) restartNode(n *node, off time.Duration) {
+	if n.lost {
+		return
+	}
+	s.oracle.disruptions++
+	if s.scenario.Behavior.AbortsWithoutPeers || s.isUnobservedNextToLostNode() {
+		s.oracle.failures++ // peers fail before the node reports what it has lost
+	}
+	n.restart(off)
 }
 
 func (s *simulation) applySuspension(i Incident) {
