@@ -12,10 +12,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwait "k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
 	"rollcall.training/gang"
@@ -71,9 +75,15 @@ func (m *manager) createLargeObjects(t *testing.T, ns string, count int) {
 	for range 4 {
 		workers.Go(func() {
 			for i := next.Add(1); i <= int64(count) && !t.Failed(); i = next.Add(1) {
-				_, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), newLargeJob(i), metav1.CreateOptions{})
+				err := createWithRetries(func() error {
+					_, err := m.Client.BatchV1().Jobs(ns).Create(t.Context(), newLargeJob(i), metav1.CreateOptions{})
+					return err
+				})
 				if err == nil {
-					_, err = m.Client.CoreV1().Services(ns).Create(t.Context(), newLargeService(i), metav1.CreateOptions{})
+					err = createWithRetries(func() error {
+						_, err := m.Client.CoreV1().Services(ns).Create(t.Context(), newLargeService(i), metav1.CreateOptions{})
+						return err
+					})
 				}
 				if err != nil {
 					t.Error(err)
@@ -86,6 +96,19 @@ func (m *manager) createLargeObjects(t *testing.T, ns string, count int) {
 		t.FailNow()
 	}
 	t.Logf("a Job has %d KiB, and a Service %d KiB", newLargeJob(1).Size()>>10, newLargeService(1).Size()>>10)
+}
+
+// createWithRetries creates an object. Writes of many large objects exceed the timeout of etcd on a slow disk.
+func createWithRetries(create func() error) error {
+	backoff := apiwait.Backoff{Duration: 5 * time.Second, Factor: 2, Steps: 5}
+	mayRetry := func(err error) bool { return !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) }
+	return retry.OnError(backoff, mayRetry, func() error {
+		err := create()
+		if apierrors.IsAlreadyExists(err) { // the write of a timeout happened
+			return nil
+		}
+		return err
+	})
 }
 
 // newLargeJob returns a Job that a webhook just permits.
