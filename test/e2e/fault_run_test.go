@@ -71,31 +71,12 @@ func (r *faultRun) createGangs(t *testing.T, images map[string]string, hold bool
 	for i, g := range r.gangs {
 		if hold && g.elastic {
 			r.waitForTraining(t, r.gangs[:i])
-			r.createElasticGang(t, g, images[g.name])
-			continue
 		}
 		r.createGang(t, g, images[g.name])
 	}
 	if hold {
 		r.waitForTraining(t, r.gangs)
 	}
-}
-
-// createElasticGang creates a gang of two pods and adds a third, which runs on the node that will fail. The store of
-// torchrun is in the first pod. A gang that loses it without a packet waits until TCP gives up, after 15 minutes.
-func (r *faultRun) createElasticGang(t *testing.T, g faultGang, image string) {
-	t.Helper()
-	if err := r.CordonNode(t.Context(), r.node); err != nil {
-		t.Fatal(err)
-	}
-	g.roles = []faultRole{{ranks: 2, command: g.roles[0].command}}
-	r.createGang(t, g, image)
-	r.waitForLogText(t, r.ns, g.name, "trains", 2)
-	if err := r.UncordonNode(t.Context(), r.node); err != nil {
-		t.Fatal(err)
-	}
-	r.resizeJob(t, r.ns, g.name, 3)
-	r.waitForLogText(t, r.ns, g.name, "trains", 3)
 }
 
 // release lets the programs of later attempts end.

@@ -75,8 +75,11 @@ func faultGangs() []faultGang {
 		},
 		{
 			name: "elastic", framework: "pytorch", image: cluster.Torch, result: "43560", elastic: true,
-			annotations: map[string]string{gang.AnnotationElastic: "2:3"},
-			roles:       []faultRole{{ranks: 3, command: torchrun}},
+			annotations: map[string]string{
+				// With the default, the ranks that lose the store of torchrun without a packet wait until TCP gives up.
+				gang.AnnotationElastic: "2:3", gang.AnnotationRestartPolicy: string(gang.RestartPolicyGang),
+			},
+			roles: []faultRole{{ranks: 3, command: torchrun}},
 		},
 	}
 }
