@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -101,17 +103,18 @@ func checkText(text []byte) string {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		if s.inString && c == '\\' && i+1 < len(text) {
-			i++ // the next character is not a delimiter
-			if !bytes.HasPrefix(text[i:], escapedDigit) {
-				s.digits = 0
+			i++                            // the next character is not a delimiter
+			if isEscapedNumber(text[i:]) { // API servers escape no such character
+				return "an escaped digit, sign, decimal point or letter e"
 			}
+			s.digits = 0
 			continue
 		}
 		if s.countDigit(c); s.digits > maxDigits {
 			return fmt.Sprintf("a number of more than %d digits", maxDigits)
 		}
 		if c == 'e' || c == 'E' {
-			s.exponents += readExponent(text, i)
+			s.exponents += readExponent(text, i, s.inString)
 		}
 		if c == '"' {
 			s.inString = !s.inString
@@ -132,8 +135,14 @@ func checkText(text []byte) string {
 	return ""
 }
 
-// escapedDigit is the beginning of the escape of a digit, such as \u0039. Its own digits are counted instead.
-var escapedDigit = []byte("u003")
+// isEscapedNumber reports whether the text after a backslash is the escape of a character of a number, such as u0039.
+func isEscapedNumber(text []byte) bool {
+	if len(text) < 5 || !bytes.HasPrefix(text, []byte("u00")) {
+		return false
+	}
+	code, err := strconv.ParseUint(string(text[3:5]), 16, 8)
+	return err == nil && strings.ContainsRune("0123456789+-.eE", rune(code))
+}
 
 // textScanner counts the values of a JSON text.
 type textScanner struct {
@@ -153,21 +162,25 @@ func (s *textScanner) countDigit(c byte) {
 	}
 }
 
-// readExponent returns the size of the exponent after the letter e at an index; 0 if the letter is part of another
-// text, such as a digest.
-func readExponent(text []byte, e int) int {
-	if e == 0 || !isDigit(text[e-1]) && text[e-1] != '.' {
+// readExponent returns the size of the exponent after the letter e at an index. It returns 0 if no digit precedes the
+// letter, and if the number is only a part of a string, such as of a UID.
+func readExponent(text []byte, e int, inString bool) int {
+	start := len(bytes.TrimRight(text[:e], ".0123456789"))
+	if start == e {
 		return 0
 	}
-	before, after := bytes.TrimRight(text[:e], ".0123456789"), text[e+1:]
-	if len(after) > 0 && (after[0] == '+' || after[0] == '-') {
-		after = after[1:]
+	if start > 0 && isSign(text[start-1]) {
+		start--
 	}
-	exponent, n := 0, 0
-	for ; n < len(after) && isDigit(after[n]); n++ {
-		exponent = min(10*exponent+int(after[n]-'0'), maxExponents+1)
+	end := e + 1
+	if end < len(text) && isSign(text[end]) {
+		end++
 	}
-	if len(before) > 0 && isLetter(before[len(before)-1]) || n < len(after) && isLetter(after[n]) {
+	exponent := 0
+	for ; end < len(text) && isDigit(text[end]); end++ {
+		exponent = min(10*exponent+int(text[end]-'0'), maxExponents+1)
+	}
+	if inString && (text[start-1] != '"' || end < len(text) && text[end] != '"') {
 		return 0
 	}
 	return exponent
@@ -175,7 +188,7 @@ func readExponent(text []byte, e int) int {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isSign(c byte) bool { return c == '+' || c == '-' }
 
 // countDelimiter counts lists, objects and their elements.
 func (s *textScanner) countDelimiter(c byte) {

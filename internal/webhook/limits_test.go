@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"rollcall.training/internal/connections"
 )
@@ -127,9 +128,13 @@ func TestCheckText(t *testing.T) {
 		},
 		"many short numbers":                           {text: strings.Repeat("9 ", maxDigits+1)},
 		"many short numbers with escapes between them": {text: `"` + strings.Repeat(`2024\n2025\u0026`, maxDigits) + `"`},
-		"long number of escaped digits": {
-			text: `"` + strings.Repeat(`\u0039`, maxDigits+1) + `"`,
-			want: "a number of more than 1000 digits",
+		"escaped digit": {
+			text: `"\u0039e2147483647"`,
+			want: "an escaped digit, sign, decimal point or letter e",
+		},
+		"escaped letter": {
+			text: `"9\u00652147483647"`,
+			want: "an escaped digit, sign, decimal point or letter e",
 		},
 		"text that ends in an escape": {text: `"\`},
 		"large exponent": {
@@ -141,15 +146,37 @@ func TestCheckText(t *testing.T) {
 			want: "numbers with exponents of more than 1000000 together",
 		},
 		"exponent that exceeds 64 bits": {
-			text: `" 5e4294967296000000000000"`,
+			text: `"5e4294967296000000000000"`,
+			want: "numbers with exponents of more than 1000000 together",
+		},
+		"number without quotes": {
+			text: `{"cpu": 5e4294967296 }`,
+			want: "numbers with exponents of more than 1000000 together",
+		},
+		"negative number": {
+			text: `["-5e-4294967296"]`,
 			want: "numbers with exponents of more than 1000000 together",
 		},
 		"digests and names that contain an e": {
-			text: `"a1e99999999 1e99999999a e99999999 --e99999999 1e2e99999999 0xe99999999 1ee99999999"`,
+			text: `"a1e99999999","1e99999999a","e99999999","--e99999999","1e2e99999999","0xe99999999","1ee99999999"`,
 		},
+		"UIDs that contain a number": {
+			text: `["9a8b7c6d-1234-4e5f-9876-12e456789012", "9a8b7c6d-1234-4567-987e-123456789012"]`,
+		},
+		"a number in a text": {text: `"between 1e99999999 and 2"`},
 	} {
 		if diff := cmp.Diff(c.want, checkText([]byte(c.text))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestCheckTextOfUIDs checks that no UID is taken for a number. About one of 200 contains a large exponent.
+func TestCheckTextOfUIDs(t *testing.T) {
+	for range 20_000 {
+		text := fmt.Sprintf(`{"uid":%q}`, uuid.NewUUID())
+		if problem := checkText([]byte(text)); problem != "" {
+			t.Fatalf("%s: %s", text, problem)
 		}
 	}
 }
