@@ -138,9 +138,7 @@ func (o *Observed) addWorkload(
 	o.ObservedFailures += countObservedFailures(w.Job, w.Pods, c)
 	if w.Job != nil {
 		o.JobRanks += w.Ranks()
-		o.OriginalPods += countPods(w.Pods, func(p *corev1.Pod) bool {
-			return p.CreationTimestamp.Time.Before(s.readyTime()) && p.DeletionTimestamp == nil && !IsPodTerminal(p)
-		})
+		o.OriginalPods += countOriginalPods(w.Pods, s.readyTime())
 	}
 	setIf(&o.HasPods, len(w.Pods) > 0)
 	setIf(&o.HasFormerPods, w.hasFormerPods(s.LastTransitionTime))

@@ -111,6 +111,13 @@ func countObservedFailures(job *batchv1.Job, pods []corev1.Pod, c failure.Contex
 	})
 }
 
+// countOriginalPods returns the number of pods that run since before all ranks of the attempt were ready.
+func countOriginalPods(pods []corev1.Pod, ready time.Time) int32 {
+	return countPods(pods, func(p *corev1.Pod) bool {
+		return p.CreationTimestamp.Time.Before(ready) && p.DeletionTimestamp == nil && !IsPodTerminal(p)
+	})
+}
+
 // hasFormerPods reports whether the pods of a Job run that was started before a time. The Job may have replaced them
 // since.
 func (w WorkloadEvidence) hasFormerPods(t time.Time) bool {

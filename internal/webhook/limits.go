@@ -103,8 +103,8 @@ func checkText(text []byte) string {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		if s.inString && c == '\\' && i+1 < len(text) {
-			i++                            // the next character is not a delimiter
-			if isEscapedNumber(text[i:]) { // API servers escape no such character
+			i++ // the next character is not a delimiter
+			if isEscapedNumber(text[i:]) {
 				return "an escaped digit, sign, decimal point or letter e"
 			}
 			s.digits = 0
@@ -136,6 +136,7 @@ func checkText(text []byte) string {
 }
 
 // isEscapedNumber reports whether the text after a backslash is the escape of a character of a number, such as u0039.
+// API servers escape no such character.
 func isEscapedNumber(text []byte) bool {
 	if len(text) < 5 || !bytes.HasPrefix(text, []byte("u00")) {
 		return false

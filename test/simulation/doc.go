@@ -10,15 +10,15 @@
 //
 // The reconciler and the webhook are those of the product. Around them are stand-ins for the API server
 // (api.go), the Job controller (job_controller.go, job_sync.go, job_status.go), the StatefulSet controller,
-// kubelets and nodes (node.go), the training programs (programs.go), and for Kueue, the time to live and the
-// garbage collector. Package traces compares them with a real cluster.
+// kubelets and nodes (node.go), the scheduler (scheduler.go), the training programs (programs.go), and for Kueue, the
+// time to live and the garbage collector. Package traces compares them with a real cluster.
 //
 // # What can go wrong
 //
 // Each watch, each controller and each kind of request has a stream of random delays of its own (world.go).
 // Requests of Rollcall fail, before or after the API server has handled them (manager.go). Between any two
 // requests of a pass, everything else continues, a manager can crash, and two managers can lead. Incidents
-// (incidents.go) are what users, nodes, queues and programs do.
+// (incidents.go, strangers.go) are what users, nodes, queues and programs do.
 //
 // # Properties
 //

@@ -63,10 +63,11 @@ func (o *oracle) checkSizes() {
 	}
 }
 
-// checkSurvivors checks that no rank runs on that started before a program of its gang failed. The ranks of an elastic
-// gang do, because its default policy is pod.
+// checkSurvivors checks that no rank runs on that started before a program of its gang failed. With the policy pod,
+// which is the default of an elastic gang, the other ranks do.
 func (o *oracle) checkSurvivors() {
-	if o.scenario.Elastic != "" || o.isExcused() || o.mayOverlap() || o.final.Phase.Terminal() {
+	hasPolicyPod := o.scenario.Elastic != "" && o.scenario.RestartPolicy == ""
+	if hasPolicyPod || o.isExcused() || o.mayOverlap() || o.final.Phase.Terminal() {
 		return
 	}
 	for _, p := range o.programs.live {

@@ -1,0 +1,53 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// scheduler assigns each new pod to a node.
+type scheduler struct {
+	w     *world
+	api   *api
+	nodes []*node
+}
+
+func newScheduler(a *api, nodes []*node) {
+	s := &scheduler{w: a.w, api: a, nodes: nodes}
+	a.watch(podKind, "scheduler/pods", nil, func(_, after client.Object) {
+		pod, ok := after.(*corev1.Pod)
+		if ok && pod.Spec.NodeName == "" && pod.Spec.NodeSelector == nil && pod.DeletionTimestamp == nil {
+			s.w.after("scheduler/bind", func() { s.bind(pod) })
+		}
+	})
+}
+
+func (s *scheduler) bind(pod *corev1.Pod) {
+	o := s.api.find(podKind, pod.Name)
+	if o == nil || o.GetUID() != pod.UID || o.(*corev1.Pod).Spec.NodeName != "" || o.GetDeletionTimestamp() != nil {
+		return
+	}
+	usable := slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool {
+		return n.lost || isExcluded(o.(*corev1.Pod), n.name)
+	})
+	if len(usable) == 0 {
+		s.w.at(s.w.now.Add(10*time.Second), func() { s.bind(pod) })
+		return
+	}
+	bound := clone(o.(*corev1.Pod))
+	bound.Spec.NodeName = usable[s.w.stream("scheduler/node").IntN(len(usable))].name
+	bound.ResourceVersion = ""
+	_, _ = s.api.update(bound, "") // a pod that is gone needs no node
+}
+
+// isExcluded reports whether the node affinity of a pod excludes a node. Scenarios have no other affinity.
+func isExcluded(pod *corev1.Pod, node string) bool {
+	if pod.Spec.Affinity == nil {
+		return false
+	}
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return slices.Contains(terms[0].MatchExpressions[0].Values, node)
+}
