@@ -45,6 +45,8 @@ func TestAttackLargeObjects(t *testing.T) {
 		// etcd would keep the last 5,000 requests for other members, and all versions of the objects for 5 minutes.
 		options.EtcdFlags = []string{"--snapshot-count=100", "--snapshot-catchup-entries=10"}
 		options.APIServerFlags = []string{"--etcd-compaction-interval=30s"}
+		// The API server collects garbage before it has twice the memory of its cache. The replicas have a limit of their own.
+		t.Setenv("GOMEMLIMIT", "9GiB")
 	}
 	c := startCluster(t, options)
 	if err := c.SignalProgram("kube-scheduler", syscall.SIGTERM); err != nil {
