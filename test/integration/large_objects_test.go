@@ -28,9 +28,9 @@ import (
 	"rollcall.training/test/wait"
 )
 
-// largeObjectsEnv is the number of Jobs, and of Services, of TestAttackLargeObjects. For 1,000 of each, the machine needs
-// 16 GiB of memory, and GOMEMLIMIT=9GiB: without it, the API server grows to twice the size of its cache. The replicas
-// have a limit of their own.
+// largeObjectsEnv is the number of Jobs, and of Services, of TestAttackLargeObjects. For 1,000 of each, the machine
+// needs 16 GiB of memory, and GOMEMLIMIT=9GiB: without it, the API server grows to twice the size of its cache. The
+// replicas have a limit of their own.
 const largeObjectsEnv = "ROLLCALL_LARGE_OBJECTS"
 
 // TestAttackLargeObjects creates Jobs and Services of more than a megabyte. Both replicas of the controller must follow
