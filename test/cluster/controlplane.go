@@ -157,9 +157,10 @@ func (c *Cluster) startAPIServer(ctx context.Context, ca, etcdCA *authority, por
 	}
 	args = slices.Concat(args, c.featureGateFlags(), c.options.APIServerFlags)
 	if err := c.startProgram(program{
-		Name: "kube-apiserver",
-		Path: c.binaries.controlPlaneProgram("kube-apiserver"),
-		Args: args,
+		Name:        "kube-apiserver",
+		Path:        c.binaries.controlPlaneProgram("kube-apiserver"),
+		Args:        args,
+		MemoryLimit: c.options.APIServerMemoryLimit,
 	}); err != nil {
 		return err
 	}

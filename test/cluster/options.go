@@ -95,6 +95,9 @@ type Options struct {
 	// EtcdFlags, APIServerFlags, ControllerManagerFlags and SchedulerFlags are additional flags, for example
 	// "--v=4". They follow the default flags and override them.
 	EtcdFlags, APIServerFlags, ControllerManagerFlags, SchedulerFlags []string
+	// APIServerMemoryLimit is the value of GOMEMLIMIT for the API server, for example "11GiB". Without a limit, it
+	// grows to twice the size of its cache.
+	APIServerMemoryLimit string
 	// Images are loaded into a Real cluster before Up returns.
 	Images []ImageSource
 	// Detached lets the cluster outlive this process. It runs until Down or "cluster down" stops

@@ -101,6 +101,8 @@ type program struct {
 	Args []string `json:"args,omitempty"`
 	// TempDir is the directory for temporary files, or empty for that of this process.
 	TempDir string `json:"tempDir,omitempty"`
+	// MemoryLimit is the value of GOMEMLIMIT, or empty for no limit.
+	MemoryLimit string `json:"memoryLimit,omitempty"`
 	// Network is the file of the network namespace, or empty for that of this process.
 	Network string `json:"network,omitempty"`
 }
@@ -135,6 +137,7 @@ func (c *Cluster) startProgram(p program) error {
 			"HOME=" + c.dir,
 			"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin",
 			"TMPDIR=" + cmp.Or(p.TempDir, os.TempDir()),
+			"GOMEMLIMIT=" + cmp.Or(p.MemoryLimit, "off"),
 		},
 		// A separate session: an interrupt of the terminal must reach only this process, which then
 		// stops all components in order.

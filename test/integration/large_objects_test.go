@@ -29,8 +29,7 @@ import (
 )
 
 // largeObjectsEnv is the number of Jobs, and of Services, of TestAttackLargeObjects. For 1,000 of each, the machine
-// needs 16 GiB of memory, and GOMEMLIMIT=9GiB: without it, the API server grows to twice the size of its cache. The
-// replicas have a limit of their own.
+// needs 20 GiB of memory.
 const largeObjectsEnv = "ROLLCALL_LARGE_OBJECTS"
 
 // TestAttackLargeObjects creates Jobs and Services of more than a megabyte. Both replicas of the controller must follow
@@ -46,6 +45,7 @@ func TestAttackLargeObjects(t *testing.T) {
 		// etcd would keep the last 5,000 requests for other members, and all versions of the objects for 5 minutes.
 		options.EtcdFlags = []string{"--snapshot-count=100", "--snapshot-catchup-entries=10"}
 		options.APIServerFlags = []string{"--etcd-compaction-interval=30s"}
+		options.APIServerMemoryLimit = "11GiB"
 	}
 	c := startCluster(t, options)
 	if err := c.SignalProgram("kube-scheduler", syscall.SIGTERM); err != nil {
