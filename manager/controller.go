@@ -139,6 +139,9 @@ func runController(ctx context.Context, o controllerOptions) error {
 		return err
 	}
 	reserveMemory()
+	if err := o.waitForAPIServer(ctx); err != nil {
+		return err
+	}
 	mgr, err := newControllerManager(ctx, o)
 	if err != nil {
 		return err
@@ -160,6 +163,9 @@ func newControllerManager(ctx context.Context, o controllerOptions) (manager.Man
 	options.LeaderElectionID = o.leaseName
 	options.LeaderElectionNamespace = o.namespace
 	options.LeaderElectionReleaseOnCancel = true // safe, because the process exits after Start returns
+	if options.LeaderElectionResourceLockInterface, err = o.newLeaseLock(config); err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)

@@ -100,6 +100,9 @@ func runWebhook(signal context.Context, o webhookOptions) error {
 		return err
 	}
 	webhook.LimitMemory()
+	if err := o.waitForAPIServer(signal); err != nil {
+		return err
+	}
 	serving, draining := delayShutdown(signal, o.shutdownDelay)
 	mgr, err := newWebhookManager(o, draining)
 	if err != nil {

@@ -48,6 +48,10 @@ func (n *runningLife) tryIncident(ctx context.Context, i incident) (hit bool, er
 		n.incidents.RLock()
 		defer n.incidents.RUnlock()
 	}
+	if n.mayCompleteJob(i) {
+		n.leader.RLock()
+		defer n.leader.RUnlock()
+	}
 	pods, err := n.waitForRanks(ctx, i, lockedTimeout)
 	if err != nil {
 		return false, ctx.Err() // a fault of another life has ended the attempt
@@ -72,6 +76,27 @@ func (n *runningLife) tryIncident(ctx context.Context, i incident) (hit bool, er
 	err = n.waitForEffect(ctx, i, pods)
 	time.Sleep(i.Duration)
 	return true, errors.Join(err, undo(ctx))
+}
+
+// mayCompleteJob reports whether an incident deletes all pods of a Job that have not succeeded. Their programs exit with
+// code 0.
+func (n *runningLife) mayCompleteJob(i incident) bool {
+	isLast := func(from, to int32) bool {
+		for rank := from; rank < to; rank++ {
+			if !n.model.succeeded[rank] && !slices.Contains(i.Ranks, rank) {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case n.life.Kind == oneStatefulSet || !slices.Contains([]cause{podDeletion, podEviction, nodeDrain}, i.Cause):
+		return false
+	case n.life.Kind == twoJobs:
+		return i.Cause == nodeDrain || isLast(0, 1) || isLast(1, n.life.Ranks)
+	default:
+		return i.Cause == nodeDrain || isLast(0, n.life.Ranks)
+	}
 }
 
 // waitForEffect waits until an incident has ended the attempt, or its programs have exited with code 0.

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
@@ -73,6 +75,8 @@ func TestChaosReal(t *testing.T) {
 	n := realNodes{Cluster: c, client: client, image: image, programs: &sync.Mutex{}}
 	r := &runner{client: client, recorder: recorder, nodes: n, faults: realFaults, parallel: realLives}
 	runLives(t, n, r, s, func(random *rand.Rand) string {
+		r.leader.Lock()
+		defer r.leader.Unlock()
 		what, err := n.disrupt(t.Context(), random)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -81,10 +85,11 @@ func TestChaosReal(t *testing.T) {
 	}).print(t)
 }
 
-// disrupt restarts the API server, or kills a pod of Rollcall without a grace period.
+// disrupt restarts the API server, or kills a pod of Rollcall without a grace period, and waits until a controller leads.
 func (n realNodes) disrupt(ctx context.Context, random *rand.Rand) (string, error) {
 	if random.IntN(4) == 0 {
-		return "API server restarts", n.change(func() error { return n.RestartAPIServer(ctx) })
+		err := n.change(func() error { return n.RestartAPIServer(ctx) })
+		return "API server restarts", errors.Join(err, n.waitForLeader(ctx, time.Now()))
 	}
 	const what = "kills of a pod of Rollcall"
 	pods, err := n.client.CoreV1().Pods(installation.Namespace).List(ctx, metav1.ListOptions{})
@@ -97,7 +102,24 @@ func (n realNodes) disrupt(ctx context.Context, random *rand.Rand) (string, erro
 	if apierrors.IsNotFound(err) {
 		err = nil
 	}
-	return what, err
+	return what, errors.Join(err, n.waitForLeader(ctx, time.Now()))
+}
+
+// waitForLeader waits until a controller that exists has renewed its Lease after a time.
+func (n realNodes) waitForLeader(ctx context.Context, after time.Time) error {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, apiTimeout, true, func(ctx context.Context) (bool, error) {
+		lease, err := n.client.CoordinationV1().Leases(installation.Namespace).Get(ctx, "rollcall", metav1.GetOptions{})
+		if err != nil || lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.After(after) {
+			return false, nil
+		}
+		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+		_, err = n.client.CoreV1().Pods(installation.Namespace).Get(ctx, holder, metav1.GetOptions{})
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for a leader: %w", err)
+	}
+	return nil
 }
 
 // newPodSpec returns a pod of a gang that spreads over all nodes that work, except the first.

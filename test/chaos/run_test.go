@@ -56,6 +56,9 @@ type runner struct {
 	// incidents is locked while an incident happens, and exclusively during a fault that ends the attempts of several
 	// gangs. Otherwise the model could not predict which of them ends an attempt.
 	incidents sync.RWMutex
+	// leader is locked while no controller may lead. If all ranks of a Job exit with code 0 then, the Job completes
+	// (docs/adr/0005-restarts.md).
+	leader sync.RWMutex
 }
 
 // runningLife is a life and its namespace.
